@@ -1,0 +1,117 @@
+# AgentKernel. `make` alone lists the targets. Everything that is downloaded or cached lies in .cache and in Go's
+# own caches; nothing is installed into the system except by scripts/deps.sh, which says what it does.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check lint generate unit cross bench soak deps engine mcp data clean rename install uninstall
+
+# A tagged commit has its tag's version; any other says which commit it is.
+VERSION ?= $(shell git describe --tags --exact-match 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0-dev+$$(git describe --always --dirty 2>/dev/null || echo unknown))
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# A checkout without git, or owned by another user, must build too.
+export GOFLAGS ?= -buildvcs=false
+
+LINT_VERSION := v2.15.0
+LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
+
+# Tests get ten minutes a package at most; none should need one.
+TESTFLAGS ?= -race -timeout 10m
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build ./agentkernel (static, no cgo)
+	@scripts/deps.sh go
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o agentkernel ./cmd/agentkernel
+
+# Where install puts things; DESTDIR is for packages.
+PREFIX ?= /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
+BASH_DIR = $(SHARE)/bash-completion/completions
+ZSH_DIR = $(SHARE)/zsh/site-functions
+FISH_DIR = $(SHARE)/fish/vendor_completions.d
+
+install: build ## install the command, its manual pages and completions below PREFIX (/usr/local)
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(SHARE)/man/man1' '$(BASH_DIR)' '$(ZSH_DIR)' '$(FISH_DIR)'
+	install -m 755 agentkernel '$(DESTDIR)$(PREFIX)/bin/agentkernel'
+	./agentkernel man '$(SHARE)/man/man1'
+	./agentkernel completion bash >'$(BASH_DIR)/agentkernel'
+	./agentkernel completion zsh >'$(ZSH_DIR)/_agentkernel'
+	./agentkernel completion fish >'$(FISH_DIR)/agentkernel.fish'
+
+uninstall: ## remove what install put below PREFIX; data directories stay
+	rm -f '$(DESTDIR)$(PREFIX)/bin/agentkernel' '$(SHARE)/man/man1/agentkernel.1' '$(SHARE)/man/man1/agentkernel-'*.1 \
+		'$(BASH_DIR)/agentkernel' '$(ZSH_DIR)/_agentkernel' '$(FISH_DIR)/agentkernel.fish'
+
+demo: ## install what is missing, build, set up the engine, run the sales report
+	@scripts/demo.sh
+
+test: ## everything that CI checks: generated files, format, vet, lint, tests with -race, other platforms
+	@scripts/deps.sh go node cc python
+	@scripts/stage.sh generated scripts/generated.sh
+	@scripts/stage.sh lint $(MAKE) --no-print-directory lint
+	@scripts/stage.sh unit $(MAKE) --no-print-directory unit
+	@scripts/stage.sh cross scripts/cross.sh
+	@echo "all of it passed"
+
+unit: engine mcp data ## only the tests (TESTFLAGS, PKG=./internal/...)
+	@scripts/deps.sh go cc python
+	go test $(TESTFLAGS) $(or $(PKG),./...)
+
+lint: $(LINT) ## gofmt, go vet, golangci-lint
+	@unformatted=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)); \
+	if [ -n "$$unformatted" ]; then echo "error: not formatted; run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
+	@scripts/nosleep.sh
+	@scripts/links.sh
+	go vet ./...
+	$(LINT) run ./...
+
+# The linter is a program of its own module: its licence (GPL) and its dependencies stay out of ours.
+$(LINT): tools/go.mod tools/go.sum
+	@scripts/deps.sh go
+	@echo "==> building golangci-lint $(LINT_VERSION) (about a minute, once)" >&2
+	@mkdir -p $(@D)
+	cd tools && go build -trimpath -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+generate: ## rewrite the generated files
+	@scripts/deps.sh go
+	go generate ./...
+
+cross: ## build and vet for darwin/arm64 and linux/arm64
+	@scripts/cross.sh
+
+bench: engine mcp ## measure; writes a Markdown table to stdout
+	@scripts/deps.sh go node
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o agentkernel ./cmd/agentkernel
+	go run ./bench $(BENCHFLAGS)
+
+soak: engine mcp data ## the crash tests, long: SOAK=100 kills
+	@scripts/deps.sh go node cc python
+	AGENTKERNEL_SOAK=$(or $(SOAK),100) go test -race -timeout 60m -run 'Soak|Crash|Kill|ExactlyOnce' -v ./...
+
+engine: ## install the Monty engine for development into .cache/monty
+	@scripts/deps.sh node
+	@scripts/engine.sh
+
+mcp: ## install the MCP servers of examples and tests into .cache/mcp
+	@scripts/deps.sh node
+	@scripts/npm-ci.sh scripts/mcp .cache/mcp "the example MCP servers"
+
+data: examples/data/sales.csv ## make the examples' data (50,000 sales)
+examples/data/sales.csv: examples/gen/main.go
+	@scripts/deps.sh go
+	@go run ./examples/gen -o $@
+
+deps: ## install what is missing of Node, npm and a C compiler
+	@scripts/deps.sh go node cc
+
+clean: ## remove what was built; CACHE=1 also removes .cache
+	rm -rf agentkernel dist examples/data/*.csv
+	@if [ -n "$(CACHE)" ]; then rm -rf .cache; fi
+
+rename: ## give the module another import path: make rename MODULE=example.org/agentkernel
+	@scripts/rename.sh '$(MODULE)'

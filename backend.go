@@ -1,0 +1,105 @@
+package agentkernel
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Backend isolates and runs programs. Implementations live in internal/sandbox/*, never import one
+// another, and pass one conformance suite.
+type Backend interface {
+	// Info says what the backend is and can do. It is cheap and never fails.
+	Info() BackendInfo
+	// Check refuses, before anything ran, a program that this backend cannot run: CodeSyntax with line
+	// and caret, or CodeUnsupported that names the line and the backend that has the thing; and any
+	// program, CodeUnavailable, while the engine is missing (the hint is the command that installs it). It
+	// also says what the program will need.
+	Check(p Program) (Needs, error)
+	// Start makes a sandbox for a program, fresh or (Image not nil) as it stood when the image was made.
+	// Nothing of the program has run when it returns. Errors: CodeUnavailable when the engine is missing
+	// (the hint is the command that installs it), CodeVersion when the image is another engine's.
+	Start(ctx context.Context, req StartRequest) (Sandbox, error)
+	// Close ends every sandbox and worker.
+	Close() error
+}
+
+// BackendInfo describes a backend to the kernel and to `doctor`.
+type BackendInfo struct {
+	Name        string     `json:"name"`
+	Languages   []Language `json:"languages"`
+	Fingerprint string     `json:"fingerprint"`        // engine and guest library versions; part of every image
+	Images      bool       `json:"images"`             // Sandbox.Image works: processes can be parked
+	Sessions    bool       `json:"sessions,omitempty"` // Program.Session works
+	Replayable  bool       `json:"replayable"`         // the same replies make the same program
+	Available   bool       `json:"available"`
+	Problem     string     `json:"problem,omitempty"` // why it is not available
+	Fix         string     `json:"fix,omitempty"`     // the command that mends it
+}
+
+// Needs is what the static pass found that a program imports.
+type Needs struct {
+	// Tools are the tool functions to bind, by server and Python name as the program writes them.
+	// A name "*" means the whole server ("import tools.x").
+	Tools []ToolRef `json:"tools,omitempty"`
+	// Skills are the names of `skills.X` modules that are not in Program.Modules.
+	Skills []string `json:"skills,omitempty"`
+	// Differs are places, a few sentences with their lines, at which this backend may not do what the
+	// language's own runtime does. Where the kernel may choose, another backend that has none goes first.
+	Differs []string `json:"differs,omitempty"`
+}
+
+// ToolRef is one tool as a program imports it.
+type ToolRef struct {
+	Server string `json:"server"` // Python name of the server: "filesystem"
+	Name   string `json:"name"`   // Python name of the tool, or "*"
+	Line   int    `json:"line"`   // where the program imports it
+}
+
+// StartRequest is what a backend needs to make a sandbox.
+type StartRequest struct {
+	PID       PID
+	Namespace string // a worker never changes namespace
+	Program   Program
+	Limits    Limits // no zero fields but Wall and Calls
+	Tools     []Tool // the tools that the program imports, found by the kernel from Needs
+	Image     []byte // nil: start from the beginning
+	// Output takes what the program prints, in order, while Next runs. stream is "stdout" or "stderr".
+	Output func(stream string, text string)
+}
+
+// Sandbox is one program in motion. It is used by one goroutine at a time. The kernel pulls: each Next
+// lets the program run until it needs the kernel.
+type Sandbox interface {
+	// Next hands the program the reply to its last turn (nil at the start and after an image was loaded,
+	// which emits its turn again) and runs it to the next turn. After an error the sandbox is dead.
+	// Errors: ctx's error when it ends (the program is stopped with its sandbox), CodeCrashed when the
+	// sandbox died, CodeLimit when it was ended for a limit that the program could not be told.
+	Next(ctx context.Context, reply *Reply) (Turn, error)
+	// Image gives bytes from which Start continues at the present turn, here or on another machine with
+	// the same fingerprint. Valid only between Next calls, and not after TurnExit or TurnFail.
+	Image(ctx context.Context) ([]byte, error)
+	// Running is the time that the program has spent running, waiting not counted, since its beginning.
+	Running() time.Duration
+	// Close gives the sandbox back. It may be called in any state, also while Next runs, which then fails.
+	Close() error
+}
+
+// TurnKind is why a program stopped running.
+type TurnKind int
+
+const (
+	TurnCall TurnKind = iota + 1 // Call is set: reply with the result, or Pending if Call.Async
+	TurnWait                     // everything waits for async calls: reply with one result
+	TurnExit                     // the program ended; ExitCode and Result are set
+	TurnFail                     // an uncaught error; Err is set
+)
+
+// Turn is where a program stopped.
+type Turn struct {
+	Kind     TurnKind
+	Call     Call            // TurnCall; ID is 0, the kernel numbers it
+	ExitCode int             // TurnExit
+	Result   json.RawMessage // TurnExit: value of the last expression, nil if none
+	Err      *Error          // TurnFail: CodeProgram, CodeSyntax or CodeLimit, with Traceback
+}

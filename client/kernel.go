@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strconv"
+
+	"agentkernel"
+	"agentkernel/internal/api"
+)
+
+// Info says which kernel this is.
+func (c *Client) Info(ctx context.Context) (info agentkernel.KernelInfo, err error) {
+	err = c.get(ctx, "info", api.Prefix+"/info", nil, &info)
+	return info, err
+}
+
+// Spawn creates a process and returns once it is durable.
+func (c *Client) Spawn(ctx context.Context, s agentkernel.Spec) (p agentkernel.Process, err error) {
+	if err := s.Program.Validate(); err != nil {
+		return p, err
+	}
+	err = c.post(ctx, "spawn", api.Prefix+"/processes", s, &p)
+	if isBroken(err) && s.IdempotencyKey != "" {
+		err = c.post(ctx, "spawn", api.Prefix+"/processes", s, &p)
+	}
+	return p, err
+}
+
+// Process is one process.
+func (c *Client) Process(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
+	err = c.get(ctx, "process", api.ProcessPath(pid, ""), nil, &p)
+	return p, err
+}
+
+// List lists processes, newest first.
+func (c *Client) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
+	q := url.Values{}
+	if f.Namespace != "" {
+		q.Set("namespace", f.Namespace)
+	}
+	if f.Unfinished {
+		q.Set("unfinished", "true")
+	}
+	setNumber(q, "parent", int64(f.Parent))
+	setNumber(q, "limit", int64(f.Limit))
+	var list api.ProcessList
+	err := c.get(ctx, "list", api.Prefix+"/processes", q, &list)
+	return list.Processes, err
+}
+
+// Wait returns when the process has ended or is paused.
+func (c *Client) Wait(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
+	err = c.get(ctx, "wait", api.ProcessPath(pid, "wait"), nil, &p)
+	return p, err
+}
+
+// Signal sends a signal.
+func (c *Client) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
+	return c.post(ctx, "signal", api.ProcessPath(pid, "signal"), api.SignalRequest{Signal: sig}, nil)
+}
+
+// Answer answers an EventAsk.
+func (c *Client) Answer(ctx context.Context, pid agentkernel.PID, ask int64, a agentkernel.Answer) error {
+	return c.post(ctx, "answer", api.ProcessPath(pid, "answers"), api.AnswerRequest{Ask: ask, Answer: a}, nil)
+}
+
+// Resolve decides about a write whose outcome nobody knows.
+func (c *Client) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r agentkernel.Resolution) error {
+	if err := r.Validate(); err != nil {
+		return err // what is not JSON could not be sent
+	}
+	return c.post(ctx, "resolve", api.ProcessPath(pid, "resolutions"), api.ResolveRequest{Call: call, Resolution: r}, nil)
+}
+
+// Recover continues unfinished processes: the one named, or all (0).
+func (c *Client) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkernel.Process, error) {
+	var list api.ProcessList
+	err := c.post(ctx, "recover", api.Prefix+"/recover", api.RecoverRequest{PID: pid}, &list)
+	return list.Processes, err
+}
+
+// Journal reads the entries of a process from a position on, in as many exchanges as it takes.
+func (c *Client) Journal(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	var all []agentkernel.Entry
+	for {
+		q := url.Values{}
+		setNumber(q, "from", from)
+		if limit > 0 {
+			setNumber(q, "limit", int64(limit-len(all)))
+		}
+		var page api.EntryPage
+		if err := c.get(ctx, "journal", api.ProcessPath(pid, "journal"), q, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Entries...)
+		if page.Next <= from || limit > 0 && len(all) >= limit {
+			return all, nil
+		}
+		from = page.Next
+	}
+}
+
+// Spec is what a process was created with, program text included.
+func (c *Client) Spec(ctx context.Context, pid agentkernel.PID) (s agentkernel.Spec, err error) {
+	err = c.get(ctx, "spec", api.ProcessPath(pid, "spec"), nil, &s)
+	return s, err
+}
+
+// State is the working set of a process.
+func (c *Client) State(ctx context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error) {
+	var set api.WorkingSet
+	err := c.get(ctx, "state", api.ProcessPath(pid, "state"), nil, &set)
+	return set.State, err
+}
+
+// ToolServers lists the servers of MCP configuration files, which the kernel reads: absolute paths.
+func (c *Client) ToolServers(ctx context.Context, files []string) ([]agentkernel.ToolServer, error) {
+	var list api.ServerList
+	err := c.get(ctx, "tools", api.Prefix+"/tools/servers", url.Values{"files": files}, &list)
+	return list.Servers, err
+}
+
+// ListTools lists the tools of a server, or of all ("").
+func (c *Client) ListTools(ctx context.Context, files []string, server string) ([]agentkernel.Tool, error) {
+	q := url.Values{"files": files}
+	if server != "" {
+		q.Set("server", server)
+	}
+	var list api.ToolList
+	err := c.get(ctx, "tools", api.Prefix+"/tools", q, &list)
+	return list.Tools, err
+}
+
+// Shutdown asks the kernel to end; it returns when the kernel has agreed. The data directory is free a
+// moment later.
+func (c *Client) Shutdown(ctx context.Context) error {
+	return c.post(ctx, "shutdown", api.Prefix+"/shutdown", struct{}{}, nil)
+}
+
+func setNumber(q url.Values, name string, n int64) {
+	if n != 0 {
+		q.Set(name, strconv.FormatInt(n, 10))
+	}
+}

@@ -1,0 +1,29 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"agentkernel"
+	"agentkernel/internal/api"
+)
+
+// Feed hands a session its next piece and reports its events until the piece has run. A connection that
+// breaks is an error; the piece runs on, and Events shows the rest.
+func (c *Client) Feed(ctx context.Context, pid agentkernel.PID, p agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+	if err := (&agentkernel.Program{Name: p.Name, Source: p.Source, Modules: p.Modules}).Validate(); err != nil {
+		return agentkernel.PieceEnd{}, err
+	}
+	f := &follower{c: c, fn: fn}
+	err := f.once(ctx, request{op: "session", method: http.MethodPost, path: api.ProcessPath(pid, "pieces"), body: p})
+	if f.done.Piece != nil {
+		return *f.done.Piece, err
+	}
+	return agentkernel.PieceEnd{}, err
+}
+
+// EndSession lets a session that waits for a piece exit.
+func (c *Client) EndSession(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
+	err = c.post(ctx, "session", api.ProcessPath(pid, "end"), struct{}{}, &p)
+	return p, err
+}

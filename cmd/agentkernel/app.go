@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/config"
+	"agentkernel/internal/nearest"
+)
+
+// app is one invocation: the parsed command line, the streams, and the settings once they were needed.
+type app struct {
+	host
+	parts
+	ctx context.Context
+	cli cli
+	// rest is what stood behind -- : arguments of the program.
+	rest []string
+	con  *console.Console
+	cfg  *config.Config // use settings()
+}
+
+// exitCode is an outcome that was reported already: only the number is left.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// errHelp says that help was printed instead of running anything.
+var errHelp = errors.New("help was printed")
+
+// run parses the arguments, runs the command and gives the exit code.
+func run(ctx context.Context, h host, p parts) int {
+	// A closed pipe is an error of the write, not a sudden death: the process goes on and its end is told.
+	// (Not signal.Ignore: that would be inherited by every program that is started.)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	a := &app{host: h, parts: p, ctx: ctx}
+	a.con = a.console()
+	parser, err := newParser(a)
+	if err != nil {
+		return a.fail(err)
+	}
+	if len(h.args) == 0 {
+		a.con.Out(helpText(parser.Model.Node, a.con.OutColor()))
+		return agentkernel.ExitOK
+	}
+	own, rest := splitRest(h.args)
+	a.rest = rest
+	kctx, err := parser.Parse(own)
+	a.con = a.console()
+	defer a.con.Close()
+	switch {
+	case errors.Is(err, errHelp):
+		return agentkernel.ExitOK
+	case err != nil:
+		a.cli.JSON = a.cli.JSON || wantsJSON(h.args)
+		return a.fail(usageError(err))
+	}
+	return a.fail(kctx.Run(a))
+}
+
+// wantsJSON finds --json on a command line that could not be parsed.
+func wantsJSON(args []string) bool {
+	for _, arg := range args {
+		if arg == "--" {
+			return false
+		}
+		if arg == "--json" {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *app) console() *console.Console {
+	return console.New(console.Config{
+		Out: a.out, Err: a.err, OutTTY: a.outTTY, ErrTTY: a.errTTY, Width: a.width,
+		Color: !a.cli.NoColor && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb",
+		Quiet: a.cli.quiet(),
+	})
+}
+
+// usageError turns what the parser says into an error that says how to go on.
+func usageError(err error) error {
+	e := agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "%s", readable(err.Error()))
+	pe, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || pe.Context == nil {
+		return e.WithHint("agentkernel --help")
+	}
+	node := pe.Context.Selected()
+	if node == nil {
+		node = pe.Context.Model.Node
+	}
+	if word, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && len(node.Children) > 0 {
+		return unknownCommand(node, word)
+	}
+	return e.WithHint("%s --help", node.FullPath())
+}
+
+// unknownCommand answers a word that is no command of node: with the commands that may be meant, or, for a
+// program, with the command that runs it.
+func unknownCommand(node *kong.Node, word string) error {
+	word, _, _ = strings.Cut(word, ", did you mean")
+	e := agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "%s has no command %q", node.FullPath(), word)
+	var names []string
+	for _, c := range node.Children {
+		names = append(names, c.Name)
+	}
+	switch near := nearest.Names(word, names); {
+	case len(near) > 0:
+		return e.WithHint("did you mean \"%s\"?", strings.Join(near, "\", \""))
+	case strings.HasSuffix(word, ".py"):
+		return e.WithHint("agentkernel run %s", word)
+	}
+	return e.WithHint("%s --help", node.FullPath())
+}
+
+// readable turns kong's `expected "<pid> ..."` into words.
+func readable(message string) string {
+	what, ok := strings.CutPrefix(message, `expected "`)
+	if !ok {
+		return message
+	}
+	return "missing: " + strings.ToUpper(strings.NewReplacer("<", "", ">", "", `"`, "").Replace(what))
+}
+
+// fail reports an error and gives the exit code; nil is success.
+func (a *app) fail(err error) int {
+	if err == nil {
+		return agentkernel.ExitOK
+	}
+	if code, ok := errors.AsType[exitCode](err); ok {
+		return int(code)
+	}
+	if errors.Is(err, context.Canceled) && a.ctx.Err() != nil {
+		err = agentkernel.Errorf(agentkernel.CodeCanceled, "", "interrupted")
+	}
+	e := asError(err)
+	if a.cli.JSON {
+		if perr := a.printJSON(struct {
+			Error *agentkernel.Error `json:"error"`
+		}{e}); perr == nil {
+			return e.Code.ExitCode()
+		}
+	}
+	a.reportError(e)
+	return e.Code.ExitCode()
+}
+
+// asError gives what is inside err: code, hint and message. What a wrapper says besides is kept.
+func asError(err error) *agentkernel.Error {
+	e := agentkernel.AsError(err, agentkernel.CodeInternal, "")
+	if text := err.Error(); text != e.Error() && text != e.Message() {
+		c := *e
+		c.Err = errors.New(text)
+		return &c
+	}
+	return e
+}
+
+// reportError writes traceback, message and hint to standard error.
+func (a *app) reportError(e *agentkernel.Error) {
+	message := e.Message()
+	if e.Traceback != "" {
+		trace := console.Clean(strings.TrimRight(e.Traceback, "\n"))
+		a.con.Err(trace + "\n")
+		if e.Hint == "" && saidAlready(trace, message) {
+			return
+		}
+	}
+	a.con.Error(message, e.Hint)
+}
+
+// saidAlready says whether the traceback ends with the message: "ValueError: no" or, for a syntax error
+// whose message is "line 3: invalid syntax", "SyntaxError: invalid syntax".
+func saidAlready(trace, message string) bool {
+	last := trace[strings.LastIndexByte(trace, '\n')+1:]
+	_, text, _ := strings.Cut(last, ": ")
+	return strings.HasSuffix(message, last) || text != "" && strings.HasSuffix(firstLine(message), text)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// settings are the configuration, read when first needed.
+func (a *app) settings() (*config.Config, error) {
+	if a.cfg != nil {
+		return a.cfg, nil
+	}
+	dir, err := a.workingDir()
+	if err != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "the working directory is gone: %w", err).
+			WithHint("cd to a directory that exists")
+	}
+	cfg, err := config.Load(config.Options{Dir: dir, Env: a.env, UserHome: a.userHome})
+	if err != nil {
+		return nil, err
+	}
+	if a.cli.Home != "" {
+		if err := cfg.SetFlag("home", "--home", a.cli.Home); err != nil {
+			return nil, err
+		}
+	}
+	a.cfg = cfg
+	return cfg, nil
+}
+
+// printJSON writes v as one line of JSON to standard output.
+func (a *app) printJSON(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeInternal, "json", "%w", err)
+	}
+	a.con.Out(b.String())
+	return a.outputError()
+}
+
+// outputError is the failure of standard output, if it failed for another reason than a reader that went.
+func (a *app) outputError() error {
+	if err := a.con.Broken(); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
+		return agentkernel.Errorf(agentkernel.CodeStorage, "stdout", "standard output cannot be written: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"agentkernel"
+	"agentkernel/internal/config"
+)
+
+func readDoc(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// The exit codes and error codes that docs/errors.md promises are those that the code has.
+func TestErrorsAreDocumented(t *testing.T) {
+	doc := readDoc(t, "errors.md")
+	for _, code := range []int{agentkernel.ExitOK, agentkernel.ExitFailed, agentkernel.ExitUsage, agentkernel.ExitUnavailable, agentkernel.ExitStorage,
+		agentkernel.ExitDenied, agentkernel.ExitTimeLimit, agentkernel.ExitInterrupted, agentkernel.ExitKilled, exitTerminated} {
+		contains(t, "docs/errors.md", doc, fmt.Sprintf("\n| %d |", code))
+	}
+	lines := map[string]string{}
+	for line := range strings.SplitSeq(doc, "\n") {
+		if cells := strings.Split(line, " | "); len(cells) == 4 && strings.HasPrefix(line, "| `") {
+			lines[strings.Trim(cells[0], "| `")] = cells[2] + " " + cells[3]
+		}
+	}
+	for _, c := range []agentkernel.Code{agentkernel.CodeInvalid, agentkernel.CodeSyntax, agentkernel.CodeUnsupported, agentkernel.CodeNotFound,
+		agentkernel.CodeConflict, agentkernel.CodeDenied, agentkernel.CodeLimit, agentkernel.CodeTimeout, agentkernel.CodeUnavailable,
+		agentkernel.CodeTool, agentkernel.CodeOutcomeUnknown, agentkernel.CodeSessionLost, agentkernel.CodeInterrupted, agentkernel.CodeKilled,
+		agentkernel.CodeProgram, agentkernel.CodeDiverged, agentkernel.CodeCrashed, agentkernel.CodeCorrupt, agentkernel.CodeVersion,
+		agentkernel.CodeStorage, agentkernel.CodeCanceled, agentkernel.CodeInternal} {
+		line, ok := lines[string(c)]
+		if !ok {
+			t.Errorf("docs/errors.md does not explain the code %s", c)
+			continue
+		}
+		contains(t, "the line of "+string(c), line, fmt.Sprint(c.ExitCode()))
+		if strings.Contains(line, "`") {
+			contains(t, "the line of "+string(c), line, "`"+c.GuestException()+"`")
+		}
+	}
+}
+
+// Every setting stands in docs/config.md, with the flag that sets it and whether a project may.
+func TestSettingsAreDocumented(t *testing.T) {
+	doc := readDoc(t, "config.md")
+	for _, k := range config.Keys() {
+		i := strings.Index(doc, "\n| `"+k.Name+"` |")
+		if i < 0 {
+			t.Errorf("docs/config.md does not have %s", k.Name)
+			continue
+		}
+		line, _, _ := strings.Cut(doc[i+1:], "\n")
+		if strings.HasSuffix(line, "| no |") != k.UserOnly {
+			t.Errorf("docs/config.md has it wrong whether a project file sets %s: %s", k.Name, line)
+		}
+		if strings.Contains(line, "list:") != k.List {
+			t.Errorf("docs/config.md has it wrong whether %s is a list: %s", k.Name, line)
+		}
+	}
+}
+
+// Every command and flag has a help text and stands in docs/cli.md; every command has examples.
+func TestCommandsAreDocumented(t *testing.T) {
+	doc := readDoc(t, "cli.md")
+	a := &app{host: host{out: io.Discard, err: io.Discard}}
+	parser, err := newParser(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var check func(n *kong.Node)
+	check = func(n *kong.Node) {
+		for _, f := range n.Flags {
+			if f.Help == "" {
+				t.Errorf("%s --%s has no help", n.FullPath(), f.Name)
+			}
+		}
+		if n.Type == kong.CommandNode {
+			if !strings.Contains(doc, "`"+n.Name) && !strings.Contains(doc, n.Parent.Name+" "+n.Name+"`") {
+				t.Errorf("docs/cli.md does not have %s", n.FullPath())
+			}
+			contains(t, "the help of "+n.FullPath(), n.Detail, "Examples\n  agentkernel "+strings.Split(n.FullPath(), " ")[1])
+		}
+		for _, c := range n.Children {
+			check(c)
+		}
+	}
+	check(parser.Model.Node)
+	for _, n := range parser.Model.Children {
+		if n.Name == "run" || n.Name == "spawn" {
+			for _, f := range n.Flags {
+				if f.Name != "code" {
+					contains(t, "docs/cli.md", doc, "--"+f.Name)
+				}
+			}
+		}
+	}
+}

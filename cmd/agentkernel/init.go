@@ -1,0 +1,177 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"agentkernel"
+	"agentkernel/internal/tool"
+)
+
+//go:embed project
+var projectFiles embed.FS
+
+// ignored are the lines that a project's .gitignore gets: a data directory in the folder, and exported runs,
+// which hold what programs saw.
+var ignored = []string{".agentkernel/", "*.akr"}
+
+type initCmd struct {
+	Dir string `arg:"" optional:"" help:"The folder (default: the working directory); made if it is not there."`
+}
+
+func (initCmd) Help() string {
+	return `Makes what is missing of agentkernel.toml, mcp.json, hello.py, and lines in .gitignore. What is there stays as it
+is. The tools file that it makes is accepted at once, since you made it; after a change: agentkernel tools trust.
+
+` + examples("agentkernel init", "agentkernel init myagents && cd myagents && agentkernel run hello.py")
+}
+
+// initResult is what init --json prints.
+type initResult struct {
+	Dir  string   `json:"dir"`
+	Made []string `json:"made"`
+	Kept []string `json:"kept"` // was there
+}
+
+func (c *initCmd) Run(a *app) error {
+	wd, err := a.workingDir()
+	if err != nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "init", "the working directory is gone: %w", err)
+	}
+	r := initResult{Dir: wd, Made: []string{}, Kept: []string{}}
+	if c.Dir != "" {
+		if r.Dir = c.Dir; !filepath.IsAbs(r.Dir) {
+			r.Dir = filepath.Join(wd, c.Dir)
+		}
+	}
+	if err := r.write(); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "init", "%s: %w", a.relative(r.Dir), err)
+	}
+	if slices.Contains(r.Made, "mcp.json") {
+		dir, err := a.dataDir()
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(r.Dir, "mcp.json")
+		content, err := tool.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := a.trust(dir.Path(), file, content); err != nil {
+			return err
+		}
+	}
+	if a.cli.JSON {
+		return a.printJSON(r)
+	}
+	a.con.Out(r.text(c.Dir))
+	return a.outputError()
+}
+
+func (r *initResult) write() error {
+	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+		return err
+	}
+	files, err := fs.ReadDir(projectFiles, "project")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		content, err := projectFiles.ReadFile(path.Join("project", f.Name()))
+		if err != nil {
+			return err
+		}
+		made, err := create(filepath.Join(r.Dir, f.Name()), content)
+		if err != nil {
+			return err
+		}
+		r.note(f.Name(), made)
+	}
+	made, err := ignore(filepath.Join(r.Dir, ".gitignore"))
+	r.note(".gitignore", made)
+	return err
+}
+
+func (r *initResult) note(name string, made bool) {
+	if made {
+		r.Made = append(r.Made, name)
+	} else {
+		r.Kept = append(r.Kept, name)
+	}
+}
+
+// create writes a file that is not there; false: it is.
+func create(path string, content []byte) (bool, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, unwrapPath(err)
+	}
+	_, err = f.Write(content)
+	return true, errors.Join(err, f.Close())
+}
+
+// ignore adds the lines that a .gitignore lacks. One that is a link, or not a file, is left alone: it may lead
+// anywhere.
+func ignore(path string) (bool, error) {
+	lines := strings.Join(ignored, "\n") + "\n"
+	made, err := create(path, []byte(lines))
+	if made || err != nil {
+		return made, err
+	}
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, err
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	have := strings.Split(string(old), "\n")
+	var missing []string
+	for _, l := range ignored {
+		if !slices.Contains(have, l) {
+			missing = append(missing, l)
+		}
+	}
+	if len(missing) == 0 {
+		return false, nil
+	}
+	text := strings.Join(missing, "\n") + "\n"
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		text = "\n" + text
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return false, err
+	}
+	_, err = f.WriteString(text)
+	return true, errors.Join(err, f.Close())
+}
+
+func (r *initResult) text(dir string) string {
+	var b strings.Builder
+	for _, n := range r.Made {
+		fmt.Fprintf(&b, "made  %s\n", n)
+	}
+	for _, n := range r.Kept {
+		fmt.Fprintf(&b, "kept  %s, which was there\n", n)
+	}
+	if dir != "" {
+		b.WriteString("next: cd " + dir + "\n")
+	}
+	b.WriteString("next: agentkernel run hello.py\n")
+	if slices.Contains(r.Kept, "mcp.json") {
+		b.WriteString("next: agentkernel tools trust mcp.json      if you have read it\n")
+	}
+	return b.String()
+}

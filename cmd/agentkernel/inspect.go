@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/cmd/agentkernel/internal/trace"
+)
+
+type inspectCmd struct {
+	PID string `arg:"" help:"The process."`
+}
+
+func (inspectCmd) Help() string {
+	return examples("agentkernel inspect 12", "agentkernel inspect 12 --json | jq .state_keys")
+}
+
+// inspection is what inspect --json prints.
+type inspection struct {
+	Process  agentkernel.Process        `json:"process"`
+	Spec     json.RawMessage            `json:"spec"`       // as it was created, without the program text
+	State    map[string]json.RawMessage `json:"state_keys"` // the working set, plain form
+	Entries  int64                      `json:"entries"`    // length of the journal
+	Children []agentkernel.PID          `json:"children"`
+	Decide   []string                   `json:"decide,omitempty"` // the commands that decide about writes of unknown outcome
+}
+
+func (c *inspectCmd) Run(a *app) error {
+	pid, err := agentkernel.ParsePID(c.PID)
+	if err != nil {
+		return err
+	}
+	k, err := a.reading()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	i, err := a.inspect(k, pid)
+	if err != nil {
+		return err
+	}
+	if a.cli.JSON {
+		return a.printJSON(i)
+	}
+	a.con.Out(i.text(time.Now()))
+	return a.outputError()
+}
+
+func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, error) {
+	p, err := k.Process(a.ctx, pid)
+	if err != nil {
+		return nil, err
+	}
+	i := &inspection{Process: public(p), Spec: json.RawMessage("null"), State: map[string]json.RawMessage{}, Children: []agentkernel.PID{}}
+	entries, err := k.Journal(a.ctx, pid, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		i.Entries = entries[len(entries)-1].Seq
+		i.Decide = decisions(p, entries)
+		if len(entries[0].Data) > 0 {
+			i.Spec = entries[0].Data
+		}
+	}
+	state, err := k.State(a.ctx, pid)
+	if err != nil {
+		return nil, err
+	}
+	for key, v := range state {
+		i.State[key] = plain(v)
+	}
+	children, err := k.List(a.ctx, agentkernel.Filter{Parent: pid})
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range children {
+		i.Children = append(i.Children, child.PID)
+	}
+	slices.Sort(i.Children)
+	return i, nil
+}
+
+// sheet is a list of name and value lines.
+type sheet struct{ rows [][]string }
+
+func (s *sheet) add(name, format string, args ...any) {
+	if v := fmt.Sprintf(format, args...); v != "" {
+		s.rows = append(s.rows, []string{name, v})
+	}
+}
+
+func (i *inspection) text(now time.Time) string {
+	p, s := i.Process, &sheet{}
+	s.add("pid", "%d", p.PID)
+	s.add("name", "%s", p.Name)
+	s.add("state", "%s", stateText(p))
+	s.add("paused because", "%s", p.PauseNote)
+	for _, command := range i.Decide {
+		s.add("decide with", "%s", command)
+	}
+	s.add("waiting for", "%s", strings.Join(p.WaitsFor, ", "))
+	if len(p.Result) > 0 && string(p.Result) != "null" {
+		s.add("result", "%s", trace.Value(p.Result, 200))
+	}
+	if p.Error != nil {
+		s.add("error", "%s: %s", p.Error.Code, firstLine(p.Error.Message()))
+		s.add("hint", "%s", p.Error.Hint)
+	}
+	if p.State.Terminal() {
+		s.add("exit code", "%d", p.ExitCode)
+	}
+	s.add("created", "%s (%s ago)", p.Created.Local().Format(time.DateTime), console.Age(now.Sub(p.Created)))
+	if !p.Ended.IsZero() {
+		s.add("ended", "%s (after %s)", p.Ended.Local().Format(time.DateTime), console.Span(p.Ended.Sub(p.Created)))
+	}
+	if p.Parent != 0 {
+		s.add("parent", "%d", p.Parent)
+	}
+	if len(i.Children) > 0 {
+		s.add("children", "%s", strings.Trim(fmt.Sprint(i.Children), "[]"))
+	}
+	s.add("namespace", "%s", p.Namespace)
+	s.add("priority", "%d", p.Priority)
+	s.add("backend", "%s", p.Backend)
+	s.add("engine", "%s", p.Fingerprint)
+	if p.Recoveries > 0 {
+		s.add("recovered", "%d times", p.Recoveries)
+	}
+	i.usage(s)
+	i.granted(s)
+	text := console.Table(s.rows)
+	for _, key := range slices.Sorted(maps.Keys(i.State)) {
+		text += fmt.Sprintf("state[%q] = %s\n", key, trace.Value(i.State[key], 120))
+	}
+	return text
+}
+
+func (i *inspection) usage(s *sheet) {
+	u := i.Process.Usage
+	s.add("running time", "%s", console.Span(u.Running))
+	s.add("system calls", "%d, of them %d tool calls; waited %d times", u.Syscalls, u.ToolCalls, u.Waits)
+	s.add("data", "%s of tool results stayed inside, %s printed", console.Bytes(u.BytesIn), console.Bytes(u.Output))
+	s.add("journal", "%d entries: agentkernel trace %d", i.Entries, i.Process.PID)
+}
+
+// granted shows what the process may do, as it was created.
+func (i *inspection) granted(s *sheet) {
+	var spec agentkernel.Spec
+	if json.Unmarshal(i.Spec, &spec) != nil {
+		return
+	}
+	if past := spec.Past; past != nil {
+		s.add("rerun of", "%d", past.PID)
+	}
+	s.add("arguments", "%s", strings.Join(spec.Program.Args, " "))
+	s.add("tools", "%s", strings.Join(spec.Tools, ", "))
+	s.add("may change", "%s", strings.Join(spec.Allow, ", "))
+	s.add("may not", "%s", strings.Join(spec.Deny, ", "))
+	s.add("idempotency key", "%s", spec.IdempotencyKey)
+	if l := spec.Limits; l != (agentkernel.Limits{}) {
+		l = l.WithDefaults(agentkernel.DefaultLimits())
+		s.add("limits", "time %s, memory %s, output %s, calls %d", l.Time, console.Bytes(l.Memory), console.Bytes(l.Output), l.Calls)
+	}
+}

@@ -1,0 +1,225 @@
+// Package trace turns the journal of a process into a tree that people can read: calls with their
+// arguments, durations and results, parallel calls as groups, waits, pauses, recoveries and output, the
+// children of the process below the call that started them.
+//
+// It works on entries alone: it must never ask a kernel or a store, and never change what it was given.
+package trace
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"agentkernel"
+)
+
+// Tree is a process with its journal and its children.
+type Tree struct {
+	Process  agentkernel.Process
+	Entries  []agentkernel.Entry
+	Children map[agentkernel.PID]*Tree
+}
+
+// kind is what a step of the tree shows.
+type kind int
+
+const (
+	stepCall kind = iota
+	stepGroup
+	stepOutput
+	stepMark
+	stepEnd
+)
+
+// step is one line of the tree, with the lines below it.
+type step struct {
+	kind     kind
+	at       time.Time
+	end      time.Time // calls and groups; zero: no result
+	instant  bool      // result in the same entry: the kernel answered at once
+	call     agentkernel.Entry
+	result   json.RawMessage
+	err      *agentkernel.Error
+	note     string // what the result's entry says besides
+	mark     string // stepMark, stepEnd
+	bad      bool   // the mark reports trouble
+	stream   string // stepOutput
+	text     string
+	children []*step
+	child    *Tree // proc.spawn
+}
+
+// builder walks a journal once.
+type builder struct {
+	tree     *Tree
+	root     step
+	open     map[int64]*step // calls without a result yet, by number
+	group    *step           // parallel calls in progress
+	inFlight int             // async calls of the group without a result
+	last     time.Time
+	pausedAt time.Time
+}
+
+func steps(t *Tree) []*step {
+	b := &builder{tree: t, open: map[int64]*step{}}
+	for _, e := range t.Entries {
+		b.entry(e)
+		b.last = e.At
+	}
+	b.closeGroup()
+	return b.root.children
+}
+
+func (b *builder) entry(e agentkernel.Entry) {
+	switch e.Kind {
+	case agentkernel.EntryCall:
+		b.callEntry(e)
+	case agentkernel.EntryResult:
+		b.resultEntry(e)
+	case agentkernel.EntryOutput:
+		b.output(e)
+	case agentkernel.EntryPaused:
+		b.pausedAt = e.At
+		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: join("paused", noteOf(e))})
+	case agentkernel.EntryResumed:
+		b.add(&step{kind: stepMark, at: e.At, mark: join("resumed", since("after", b.pausedAt, e.At))})
+	case agentkernel.EntryRecover:
+		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: join("recovered: its kernel had stopped",
+			since("nothing ran for", b.last, e.At), recoverDetail(e))})
+	case agentkernel.EntrySignal:
+		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "signal " + cmp.Or(textField(e.Data, "signal"), e.Note)})
+	case agentkernel.EntryResolve:
+		b.add(&step{kind: stepMark, at: e.At, mark: decided(e)})
+	case agentkernel.EntryRetry:
+		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "call " + strconv.FormatInt(e.Call, 10) + " is made once more"})
+	case agentkernel.EntryPast:
+		b.add(&step{kind: stepMark, at: e.At, mark: e.Note})
+	case agentkernel.EntryTerminal:
+		b.closeGroup()
+		b.terminal(e)
+	}
+}
+
+func (b *builder) add(s *step) {
+	parent := &b.root
+	if b.group != nil {
+		parent = b.group
+	}
+	parent.children = append(parent.children, s)
+}
+
+func (b *builder) callEntry(e agentkernel.Entry) {
+	s := &step{kind: stepCall, at: e.At, call: e, note: e.Note}
+	if e.Async && b.group == nil {
+		g := &step{kind: stepGroup, at: e.At}
+		b.add(g)
+		b.group = g
+	}
+	b.add(s)
+	if e.Done {
+		s.instant, s.end, s.result, s.err = true, e.At, e.Data, e.Err
+		b.link(s)
+		return
+	}
+	b.open[e.Call] = s
+	if e.Async {
+		b.inFlight++
+	}
+}
+
+func (b *builder) resultEntry(e agentkernel.Entry) {
+	s := b.open[e.Call]
+	if s == nil {
+		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "a result without its call"})
+		return
+	}
+	delete(b.open, e.Call)
+	s.end, s.result, s.err = e.At, e.Data, e.Err
+	s.note = join(s.note, e.Note)
+	b.link(s)
+	if !s.call.Async {
+		return
+	}
+	if b.inFlight--; b.inFlight == 0 {
+		if b.group != nil {
+			b.group.end = e.At
+		}
+		b.closeGroup()
+	}
+}
+
+// closeGroup ends the group of parallel calls; one that turned out to be a single call is no group.
+func (b *builder) closeGroup() {
+	g := b.group
+	b.group, b.inFlight = nil, 0
+	if g == nil || len(g.children) != 1 {
+		return
+	}
+	for i, s := range b.root.children {
+		if s == g {
+			b.root.children[i] = g.children[0]
+		}
+	}
+}
+
+// link hangs the child of a proc.spawn under its call.
+func (b *builder) link(s *step) {
+	if s.call.Op != "proc.spawn" || s.err != nil {
+		return
+	}
+	var pid agentkernel.PID
+	if json.Unmarshal(s.result, &pid) == nil {
+		s.child = b.tree.Children[pid]
+	}
+}
+
+// output joins what one stream printed without a call between.
+func (b *builder) output(e agentkernel.Entry) {
+	var text string
+	if json.Unmarshal(e.Data, &text) != nil {
+		text = string(e.Data)
+	}
+	siblings := b.root.children
+	if b.group != nil {
+		siblings = b.group.children
+	}
+	if n := len(siblings); n > 0 && siblings[n-1].kind == stepOutput && siblings[n-1].stream == e.Stream {
+		siblings[n-1].text += text
+		return
+	}
+	b.add(&step{kind: stepOutput, at: e.At, stream: e.Stream, text: text})
+}
+
+func (b *builder) terminal(e agentkernel.Entry) {
+	var end struct {
+		State    agentkernel.State  `json:"state"`
+		ExitCode int                `json:"exit_code"`
+		Result   json.RawMessage    `json:"result"`
+		Error    *agentkernel.Error `json:"error"`
+	}
+	if err := json.Unmarshal(e.Data, &end); err != nil {
+		b.add(&step{kind: stepEnd, at: e.At, bad: true, mark: "ended"})
+		return
+	}
+	s := &step{kind: stepEnd, at: e.At, mark: string(end.State), result: end.Result, err: cmp.Or(e.Err, end.Error)}
+	if len(s.result) == 0 { // a journal need not repeat what the process's row holds
+		s.result = b.tree.Process.Result
+	}
+	if end.State == agentkernel.StateExited && end.ExitCode != 0 {
+		s.mark = join(string(end.State) + " with code " + itoa(end.ExitCode))
+	}
+	s.bad = end.State != agentkernel.StateExited || end.ExitCode != 0
+	b.add(s)
+}
+
+// Order gives children by PID.
+func Order(children map[agentkernel.PID]*Tree) []*Tree {
+	var out []*Tree
+	for _, pid := range slices.Sorted(maps.Keys(children)) {
+		out = append(out, children[pid])
+	}
+	return out
+}

@@ -1,0 +1,198 @@
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentkernel"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// journal is a journal in the making: a clock and a sequence number.
+type journal struct {
+	pid     agentkernel.PID
+	now     time.Time
+	entries []agentkernel.Entry
+}
+
+var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func newJournal(pid agentkernel.PID) *journal { return &journal{pid: pid, now: start} }
+
+func (j *journal) after(d time.Duration) *journal { j.now = j.now.Add(d); return j }
+
+func (j *journal) put(e agentkernel.Entry) *journal {
+	e.PID, e.Seq, e.At = j.pid, int64(len(j.entries)+1), j.now
+	j.entries = append(j.entries, e)
+	return j
+}
+
+func (j *journal) call(id int64, op string, effect agentkernel.Effect, args string) *journal {
+	return j.put(agentkernel.Entry{Kind: agentkernel.EntryCall, Call: id, Op: op, Effect: effect, Args: json.RawMessage(args)})
+}
+
+func (j *journal) async(id int64, op string, effect agentkernel.Effect, args string) *journal {
+	return j.put(agentkernel.Entry{Kind: agentkernel.EntryCall, Call: id, Op: op, Effect: effect, Args: json.RawMessage(args), Async: true})
+}
+
+func (j *journal) done(id int64, op, args, result string) *journal {
+	return j.put(agentkernel.Entry{Kind: agentkernel.EntryCall, Call: id, Op: op, Effect: agentkernel.EffectPure,
+		Args: json.RawMessage(args), Done: true, Data: json.RawMessage(result)})
+}
+
+func (j *journal) result(id int64, data string) *journal {
+	return j.put(agentkernel.Entry{Kind: agentkernel.EntryResult, Call: id, Data: json.RawMessage(data)})
+}
+
+func (j *journal) fails(id int64, code agentkernel.Code, msg string) *journal {
+	return j.put(agentkernel.Entry{Kind: agentkernel.EntryResult, Call: id, Err: &agentkernel.Error{Code: code, Err: errors.New(msg)}})
+}
+
+func (j *journal) prints(stream, text string) *journal {
+	data, _ := json.Marshal(text)
+	return j.put(agentkernel.Entry{Kind: agentkernel.EntryOutput, Stream: stream, Data: data})
+}
+
+func (j *journal) kind(k agentkernel.EntryKind, data string) *journal {
+	return j.put(agentkernel.Entry{Kind: k, Data: json.RawMessage(data)})
+}
+
+func (j *journal) tree(p agentkernel.Process) *Tree {
+	p.PID, p.Created = j.pid, start
+	if p.State.Terminal() {
+		p.Ended = j.now
+	}
+	return &Tree{Process: p, Entries: j.entries, Children: map[agentkernel.PID]*Tree{}}
+}
+
+const toolArgs = `{"arguments":{"path":"/data/%"},"server":"filesystem","tool":"read_text_file"}`
+
+func file(name string) string { return strings.Replace(toolArgs, "%", name, 1) }
+
+// story has one of everything.
+func story() *Tree {
+	ms := time.Millisecond
+	j := newJournal(12).kind(agentkernel.EntryCreated, `{}`)
+	j.after(2*ms).done(1, "time.now", `{}`, `1795251600.5`)
+	j.call(2, "tool.call", agentkernel.EffectRead, `{"arguments":{"path":"/data"},"server":"filesystem","tool":"list_directory"}`)
+	j.after(3200*time.Microsecond).result(2, `"[FILE] january.csv\n[FILE] february.csv\n[FILE] march.csv\n[FILE] april.csv\n[FILE] may.csv"`)
+	j.prints("stdout", "reading\n").prints("stdout", "3 files\n")
+	j.async(3, "tool.call", agentkernel.EffectRead, file("a.csv"))
+	j.async(4, "tool.call", agentkernel.EffectRead, file("b.csv"))
+	j.async(5, "tool.call", agentkernel.EffectRead, file("c.csv"))
+	j.after(10*ms).result(4, `"1,2"`)
+	j.after(2*ms).result(3, `{"rows":[1,2,3],"more":true,"next":null}`)
+	j.after(4*ms).fails(5, agentkernel.CodeTool, "ENOENT: no such file\x1b[2J\nmore")
+	j.async(6, "tool.call", agentkernel.EffectRead, file("d.csv"))
+	j.after(ms).result(6, `{"$bytes":"AAECAw=="}`)
+	j.call(7, "time.sleep", agentkernel.EffectPure, `{"seconds":5.0}`)
+	j.after(5*time.Second).result(7, `null`)
+	j.call(8, "tool.call", agentkernel.EffectWrite, `{"arguments":{"content":"`+strings.Repeat("long ", 40)+`","path":"/data/out.txt"},"server":"filesystem","tool":"write_file"}`)
+	j.after(3400 * ms)
+	j.put(agentkernel.Entry{Kind: agentkernel.EntryRecover, Data: json.RawMessage(`{"kernel":4711,"from_image":true}`)})
+	j.fails(8, agentkernel.CodeOutcomeUnknown, "the kernel stopped while filesystem.write_file ran")
+	j.done(9, "state.set", `{"key":"totals","value":{"$dict":[[1,2.5]]}}`, `null`)
+	j.done(10, "proc.spawn", `{"source":"print(1)"}`, `13`)
+	j.call(11, "proc.wait", agentkernel.EffectPure, `{"pid":13}`)
+	j.after(20*ms).result(11, `{"exit_code":0,"pid":13,"state":"exited"}`)
+	j.put(agentkernel.Entry{Kind: agentkernel.EntrySignal, Note: "pause"}).put(agentkernel.Entry{Kind: agentkernel.EntryPaused, Note: "asked from the terminal"})
+	j.after(90*time.Second).kind(agentkernel.EntryResumed, ``)
+	j.prints("stderr", "one\ntwo \x1b[31m\nthree\n")
+	j.after(ms).kind(agentkernel.EntryTerminal, `{"state":"exited","exit_code":0,"result":{"$tuple":[42,true]}}`)
+	t := j.tree(agentkernel.Process{Name: "report.py", Backend: "monty", State: agentkernel.StateExited})
+
+	c := newJournal(13).after(ms).prints("stdout", "1\n").after(ms).kind(agentkernel.EntryTerminal,
+		`{"state":"failed","exit_code":1,"error":{"code":"program_error","message":"ValueError: no","traceback":"Traceback (most recent call last):\n  File \"x\", line 1\nValueError: no"}}`)
+	t.Children[13] = c.tree(agentkernel.Process{Name: "<string>", Backend: "monty", State: agentkernel.StateFailed})
+	return t
+}
+
+func unfinished() *Tree {
+	j := newJournal(7).kind(agentkernel.EntryCreated, `{}`)
+	j.async(1, "tool.call", agentkernel.EffectWrite, file("a"))
+	j.async(2, "tool.call", agentkernel.EffectRead, file("b"))
+	j.after(time.Millisecond).result(2, `[1,2]`)
+	j.after(time.Second).result(99, `1`)
+	return j.tree(agentkernel.Process{Name: "<stdin>", State: agentkernel.StateUnfinished, Paused: true})
+}
+
+func TestRender(t *testing.T) {
+	cases := []struct {
+		golden string
+		tree   *Tree
+		o      Options
+	}{
+		{"story", story(), Options{}},
+		{"story_full", story(), Options{Full: true}},
+		{"story_color", story(), Options{Color: true}},
+		{"unfinished", unfinished(), Options{Now: start.Add(time.Minute)}},
+		{"rerun", rerun(), Options{}},
+		{"repaired", repaired(), Options{Now: start.Add(2 * time.Minute)}},
+		{"empty", newJournal(3).tree(agentkernel.Process{Name: "x.py", State: agentkernel.StateReady}), Options{Now: start}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.golden, func(t *testing.T) {
+			var b strings.Builder
+			if err := Render(&b, tc.tree, tc.o); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", tc.golden+".txt")
+			if *update {
+				if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), b.String()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNothingFromAProgramReachesTheTerminalRaw(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		var b strings.Builder
+		if err := Render(&b, story(), Options{Full: full}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "\x1b") {
+			t.Errorf("full=%v: an escape sequence of the program is in the trace", full)
+		}
+	}
+}
+
+func TestValue(t *testing.T) {
+	cases := []struct {
+		in    string
+		limit int
+		want  string
+	}{
+		{`null`, 0, "None"}, {``, 0, "None"}, {`true`, 0, "True"}, {`-0.0`, 0, "-0.0"}, {`"a\"b"`, 0, `"a\"b"`},
+		{`[1,[2],{}]`, 0, "[1, [2], {}]"}, {`{"a":null}`, 0, `{"a": None}`},
+		{`{"$tuple":[1]}`, 0, "(1,)"}, {`{"$dict":[[1,"a"],[{"$tuple":[]},2]]}`, 0, `{1: "a", (): 2}`},
+		{`{"$set":[1,2]}`, 0, "{1, 2}"}, {`{"$float":"nan"}`, 0, "nan"},
+		{`{"$date":"2026-11-21"}`, 0, "2026-11-21"}, {`{"$timedelta":[1,2,3]}`, 0, "timedelta([1, 2, 3])"},
+		{`{"$bytes":"AAEC"}`, 0, "<bytes, 3 B>"},
+		{`"` + strings.Repeat("ä", 100) + `"`, 10, `"` + strings.Repeat("ä", 9) + `…"`},
+		{`[` + strings.Repeat("1,", 99) + `1]`, 10, "[1, 1, 1, 1, … 100 items]"},
+		{`{"a":1,"b":2,"c":3,"d":4,"e":5}`, 10, `{"a": 1, "b": 2, … 5 keys}`},
+	}
+	for _, tc := range cases {
+		if got := Value(json.RawMessage(tc.in), tc.limit); got != tc.want {
+			t.Errorf("Value(%s, %d) = %s, want %s", tc.in, tc.limit, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package why
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/calls"
+	"agentkernel/cmd/agentkernel/internal/console"
+)
+
+// alive explains a process that has not ended.
+func (c *inquiry) alive() {
+	open := c.open()
+	for _, o := range open {
+		c.cause.WaitsFor = append(c.cause.WaitsFor, *ref(o))
+	}
+	switch {
+	case c.p.Paused:
+		c.paused(open)
+	case c.p.State == agentkernel.StateUnfinished:
+		c.unfinished(open)
+	case c.p.State == agentkernel.StateRunning:
+		c.running()
+	case c.p.State == agentkernel.StateReady:
+		c.say(Ready, "it could run and waits for its turn%s", c.sinceLast())
+		c.step("agentkernel ps", "who runs")
+	case len(open) == 0 && len(c.p.WaitsFor) > 0:
+		c.asking()
+	case len(open) == 0:
+		c.say(Waiting, "nothing is under way for it%s", c.sinceLast())
+		c.step(c.cmd("trace %d"), "what it did")
+	default:
+		c.waiting(open)
+	}
+}
+
+func (c *inquiry) paused(open []*calls.Call) {
+	since := c.lastOf(agentkernel.EntryPaused)
+	ago := ""
+	if !since.IsZero() {
+		ago = " " + console.Age(c.in.Now.Sub(since)) + " ago"
+	}
+	resume := c.cmd("resume %d")
+	if unknown, reason := c.doubt(); unknown != nil {
+		c.cause.Call, c.cause.Code, c.cause.Message = ref(unknown), reason.Code, reason.Message()
+		c.say(Paused, "%s, because nobody knows whether %s happened (%s): %s", strings.TrimSpace("since"+strings.TrimSuffix(ago, " ago")),
+			unknown.Name(), c.number(unknown), afterColon(oneLine(reason.Message())))
+		decide := fmt.Sprintf("agentkernel resolve %d %d ", c.p.PID, unknown.Number)
+		c.step(c.cmd("trace %d --full"), "the arguments of the call; look at its server whether it happened")
+		c.step(decide+"--done null", "it happened, and this is its result")
+		c.step(decide+"--retry", "it did not happen: make the call again")
+		c.step(resume, "the program is handed OutcomeUnknown")
+		return
+	}
+	if note := c.p.PauseNote; note != "" {
+		c.cause.Message = note
+		c.say(Paused, "by the kernel%s: %s", ago, note)
+		c.step(resume, "")
+		return
+	}
+	text := "by hand" + ago
+	if len(open) > 0 {
+		c.cause.Call = ref(open[0])
+		text += fmt.Sprintf(", while it waited for %s (call %d)", open[0].Name(), open[0].Number)
+	}
+	c.say(Paused, "%s", text)
+	c.step(resume, "")
+	c.step(c.cmd("kill %d"), "")
+}
+
+// doubt is the first write without a known outcome about which a human is asked, and why it is unknown.
+func (c *inquiry) doubt() (*calls.Call, *agentkernel.Error) {
+	asked := map[int64]*agentkernel.Error{}
+	for i := range c.in.Entries {
+		switch e := &c.in.Entries[i]; e.Kind {
+		case agentkernel.EntryPaused:
+			if e.Call != 0 && e.Err != nil {
+				asked[e.Call] = e.Err
+			}
+		case agentkernel.EntryResolve, agentkernel.EntryRetry, agentkernel.EntryResult:
+			delete(asked, e.Call)
+		}
+	}
+	for i := range c.calls {
+		if reason := asked[c.calls[i].Number]; reason != nil {
+			return &c.calls[i], reason
+		}
+	}
+	return nil, nil
+}
+
+func (c *inquiry) unfinished(open []*calls.Call) {
+	text := "its kernel stopped" + c.sinceLast()
+	if len(open) > 0 {
+		c.cause.Call = ref(open[0])
+		text += fmt.Sprintf(" while %s (call %d) was under way; %s", open[0].Name(), open[0].Number, recovery(open[0]))
+	}
+	c.say(Unfinished, "%s", text)
+	c.step(c.cmd("recover %d"), "it goes on; finished calls are not made again")
+	c.step(c.cmd("kill %d"), "")
+}
+
+// recovery says what becomes of a call that was cut off.
+func recovery(o *calls.Call) string {
+	switch {
+	case o.Op == "time.sleep":
+		return "the sleep ends at its old time"
+	case o.Effect == agentkernel.EffectPure:
+		return "it goes on waiting"
+	case o.Effect.Repeatable():
+		return "it will be called again"
+	case o.Effect == agentkernel.EffectPaid:
+		return "it will be called again, once"
+	}
+	return "nobody knows whether it happened, and it will not be called again"
+}
+
+func (c *inquiry) running() {
+	text := "it computes"
+	if n := len(c.calls); n > 0 {
+		last := &c.calls[n-1]
+		c.cause.Call = ref(last)
+		text += fmt.Sprintf("; its last call was %s (call %d)", last.Name(), last.Number)
+	}
+	limit := c.spec.Limits.WithDefaults(agentkernel.DefaultLimits()).Time
+	c.say(Running, "%s%s; limits.time is %s, of which %s was used before", text, c.sinceLast(), limit, console.Span(c.p.Usage.Running))
+	c.step(c.cmd("wait %d"), "")
+	c.step(c.cmd("kill %d"), "")
+}
+
+// asking: the kernel knows of calls that are not in the journal, because they have not been let through.
+func (c *inquiry) asking() {
+	name := strings.TrimPrefix(c.p.WaitsFor[0], "tool.call ")
+	c.cause.Allow = name
+	c.say(Asking, "%s has not been let through: somebody is asked at its terminal, or its server is starting%s", name, c.sinceLast())
+	c.step(c.cmd("kill -s interrupt %d"), "the call raises KernelInterrupt in the program")
+}
+
+func (c *inquiry) waiting(open []*calls.Call) {
+	o := open[0]
+	c.cause.Call = ref(o)
+	more := ""
+	if n := len(open) - 1; n > 0 {
+		more = fmt.Sprintf(", and for %s more", count(int64(n), "call"))
+	}
+	age := console.Span(o.Took(c.in.Now))
+	switch r := c.cause.Call; {
+	case !r.Until.IsZero():
+		c.say(Asleep, "it sleeps until %s, %s from now (call %d)%s", r.Until.Local().Format(time.TimeOnly),
+			console.Span(max(r.Until.Sub(c.in.Now), 0)), o.Number, more)
+		c.step(c.cmd("wait %d"), "")
+	case r.Child != 0:
+		c.say(Waiting, "it waits for its child %d for %s (call %d)%s", r.Child, age, o.Number, more)
+		c.step(fmt.Sprintf("agentkernel why %d", r.Child), "what the child waits for")
+	default:
+		c.say(Waiting, "it waits for %s for %s (call %d%s)%s", o.Name(), age, o.Number, c.patience(o), more)
+		c.step(c.cmd("wait %d"), "")
+		c.step(c.cmd("kill -s interrupt %d"), "the call raises KernelInterrupt in the program")
+	}
+}
+
+// patience says when the kernel gives a call up.
+func (c *inquiry) patience(o *calls.Call) string {
+	if !o.Effect.External() {
+		return ""
+	}
+	return ", given up after " + c.spec.Limits.WithDefaults(agentkernel.DefaultLimits()).CallWait.String()
+}
+
+// sinceLast says when the journal last grew: " (last entry 12s ago)".
+func (c *inquiry) sinceLast() string {
+	n := len(c.in.Entries)
+	if n == 0 {
+		return ""
+	}
+	at := c.in.Entries[n-1].At
+	return fmt.Sprintf(" (last entry %s ago)", console.Age(c.in.Now.Sub(at)))
+}
+
+func (c *inquiry) lastOf(kind agentkernel.EntryKind) time.Time {
+	for i := len(c.in.Entries) - 1; i >= 0; i-- {
+		if e := &c.in.Entries[i]; e.Kind == kind {
+			return e.At
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,193 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/calls"
+	"agentkernel/cmd/agentkernel/internal/console"
+)
+
+// ended explains a process that has a terminal entry.
+func (c *inquiry) ended() {
+	e := c.p.Error
+	if e == nil {
+		c.exited()
+		return
+	}
+	c.cause.Code, c.cause.Message = e.Code, e.Message()
+	c.cause.Line = userLine(e.Traceback, c.p.Name)
+	switch e.Code {
+	case agentkernel.CodeLimit:
+		c.limitHit(e)
+	case agentkernel.CodeKilled:
+		c.killed()
+	case agentkernel.CodeDiverged:
+		c.say(Diverged, "%s", firstLine(e.Message()))
+		c.step(c.cmd("trace %d --full"), "what the journal has")
+		c.step(c.cmd("rerun %d"), "begin again: what was recorded is answered from the journal up to the difference")
+	case agentkernel.CodeCrashed:
+		first, rest := cutWords(e.Message())
+		c.cause.LastWord = rest
+		c.say(Crashed, "its sandbox died: %s%s", first, lastWords(rest))
+		c.step(c.cmd("rerun %d"), "finished calls are not made again")
+	case agentkernel.CodeProgram:
+		c.raised(e)
+	default:
+		c.otherError(e)
+	}
+}
+
+func (c *inquiry) say(kind Kind, format string, args ...any) {
+	state := string(c.p.State)
+	if c.p.Paused && !c.p.State.Terminal() {
+		state = "paused"
+	}
+	c.cause.Kind = kind
+	c.cause.Sentence = console.Clean(state + ": " + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
+}
+
+// cmd is a command about this process.
+func (c *inquiry) cmd(format string) string {
+	return "agentkernel " + fmt.Sprintf(format, c.p.PID)
+}
+
+// exited: there is no error; the program may have chosen an exit code.
+func (c *inquiry) exited() {
+	if c.p.ExitCode == 0 {
+		c.say(Finished, "it ended well after %s", count(c.cause.Calls, "call"))
+		c.step(c.cmd("logs %d"), "what it printed")
+		c.step(c.cmd("trace %d"), "what it did")
+		return
+	}
+	how := fmt.Sprintf("with code %d", c.p.ExitCode)
+	if n := len(c.calls); n > 0 && c.calls[n-1].Op == "proc.exit" {
+		c.cause.Call = ref(&c.calls[n-1])
+		how += fmt.Sprintf(", by its own choice (%s)", c.number(&c.calls[n-1]))
+	}
+	if words := c.lastStderr(); words != "" {
+		c.cause.LastWord = words
+		how += lastWords(words)
+	}
+	c.say(ExitCode, "%s", how)
+	c.step(c.cmd("logs %d --stderr"), "what it said")
+	c.step(c.cmd("trace %d"), "what it did")
+}
+
+// raised: an exception that nobody caught. Where it is the error of a call, the call is the cause.
+func (c *inquiry) raised(e *agentkernel.Error) {
+	failed, passed := c.culprit(e.Message())
+	if failed == nil {
+		c.say(Exception, "%s%s, after %s%s", oneLine(e.Message()), c.where(), count(c.cause.Calls, "call"), c.before())
+		c.mend()
+		return
+	}
+	c.cause.Call, c.cause.Code = ref(failed), failed.Err.Code
+	place := fmt.Sprintf(" (%s%s)", c.number(failed), c.at())
+	if !passed {
+		place = fmt.Sprintf(" (%s), and the program raised %s%s", c.number(failed), cmp.Or(e.Exception, "an exception"), c.where())
+	}
+	name, message := failed.Name(), failed.Err.Message()
+	first, rest := cutWords(message)
+	c.cause.LastWord = rest
+	switch failed.Err.Code {
+	case agentkernel.CodeDenied:
+		c.refused(failed, place)
+	case agentkernel.CodeOutcomeUnknown:
+		c.say(Unknown, "nobody knows whether %s happened: %s%s%s", name, afterColon(first), lastWords(rest), place)
+		c.step(c.cmd("trace %d --full"), "the arguments of the call; look at its server whether it happened")
+		c.step(c.cmd("rerun %d"), "with a program that looks before it does it again: finished calls are not made again")
+	case agentkernel.CodeUnavailable, agentkernel.CodeTimeout, agentkernel.CodeSessionLost:
+		c.say(Server, "%s got no answer: %s%s%s", name, first, lastWords(rest), place)
+		if failed.Err.Code == agentkernel.CodeTimeout {
+			wait := c.spec.Limits.WithDefaults(agentkernel.DefaultLimits()).CallWait
+			c.step(fmt.Sprintf("agentkernel rerun %d --call-timeout %s", c.p.PID, wait*4), "with more patience: finished calls are not made again")
+		}
+		c.serverSteps(failed.Server)
+	case agentkernel.CodeTool:
+		c.say(ToolFailed, "%s answered with an error: %s%s%s", name, first, lastWords(rest), place)
+		c.mend()
+	default:
+		c.say(ToolFailed, "%s: %s%s%s", name, first, lastWords(rest), place)
+		c.mend()
+	}
+}
+
+// refused: a call that was not allowed, by the permissions or by deny.
+func (c *inquiry) refused(failed *calls.Call, place string) {
+	c.say(Refused, "%s%s", failed.Err.Message(), place)
+	if failed.Op != "tool.call" || !strings.Contains(failed.Err.Hint, "--allow") {
+		c.step(c.cmd("inspect %d"), "what was taken away from it (may not)")
+		return
+	}
+	c.cause.Allow = failed.Name()
+	c.step(fmt.Sprintf("agentkernel rerun %d --allow '%s'", c.p.PID, c.cause.Allow), "finished calls are not made again")
+}
+
+// mend is what to do about a program that is wrong.
+func (c *inquiry) mend() {
+	name := c.p.Name
+	if strings.HasPrefix(name, "<") || strings.ContainsAny(name, " '\"\\$`*?;&|()") || name == "" {
+		name = "fixed.py"
+	}
+	c.step(fmt.Sprintf("agentkernel rerun %d --with %s", c.p.PID, name), "with the program mended: finished calls are not made again")
+	c.step(c.cmd("trace %d"), "what it did")
+}
+
+func (c *inquiry) serverSteps(server string) {
+	command := "agentkernel tools list"
+	if server != "" {
+		command += " " + server
+	}
+	for _, file := range c.spec.Tools {
+		command += " --tools " + quoted(file)
+	}
+	c.step(command, "whether the server starts now")
+	c.step(c.cmd("rerun %d"), "finished calls are not made again")
+}
+
+func (c *inquiry) killed() {
+	c.say(Killed, "ended from outside (agentkernel kill)%s", c.under())
+	c.step(c.cmd("trace %d"), "what it had done")
+	c.step(c.cmd("rerun %d"), "finished calls are not made again")
+}
+
+// under names the calls that were under way when the process ended.
+func (c *inquiry) under() string {
+	open := c.open()
+	if len(open) == 0 {
+		return ""
+	}
+	c.cause.Call = ref(open[0])
+	text := fmt.Sprintf(", while it waited for %s (%s)", open[0].Name(), c.number(open[0]))
+	for _, o := range open {
+		c.cause.WaitsFor = append(c.cause.WaitsFor, *ref(o))
+		if o.Effect == agentkernel.EffectWrite {
+			text += fmt.Sprintf("; whether %s happened is unknown", o.Name())
+		}
+	}
+	return text
+}
+
+// otherError: the process could not start, its backend is gone, or the like.
+func (c *inquiry) otherError(e *agentkernel.Error) {
+	first, rest := cutWords(e.Message())
+	c.cause.LastWord = rest
+	kind := Failed
+	if e.Op == "tool.start" || rest != "" {
+		kind = Server
+	}
+	c.say(kind, "%s%s%s", first, lastWords(rest), c.where())
+	switch {
+	case kind == Server:
+		c.serverSteps(between(first, `server "`, `"`))
+	case e.Code == agentkernel.CodeSyntax || e.Code == agentkernel.CodeUnsupported:
+		c.mend()
+	case e.Code == agentkernel.CodeUnavailable:
+		c.step("agentkernel doctor", "what is missing here")
+	default:
+		c.step(c.cmd("inspect %d"), "all that is known of it")
+	}
+}

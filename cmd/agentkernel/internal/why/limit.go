@@ -1,0 +1,62 @@
+package why
+
+import (
+	"fmt"
+	"strings"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/config"
+)
+
+// limits: the name in the settings, the flag, and how the sentence goes.
+var limits = map[string]struct{ flag, said string }{
+	"time":      {"--time", "it ran for %s inside the sandbox"},
+	"wall":      {"--timeout", "it has existed for %s"},
+	"memory":    {"--memory", "it needed more memory"},
+	"recursion": {"--recursion", "its calls were nested deeper"},
+	"output":    {"--output-limit", "it printed more"},
+	"calls":     {"--max-calls", "it made call %s"},
+	"journal":   {"", "the journals of its tree grew beyond what they may"}, // no flag: a setting
+}
+
+func (c *inquiry) limitHit(e *agentkernel.Error) {
+	name := strings.TrimPrefix(e.Op, "limit.")
+	known, ok := limits[name]
+	l := &Limit{Name: name, Flag: known.flag}
+	c.cause.Limit = l
+	if !ok {
+		c.say(LimitHit, "%s", oneLine(e.Message()))
+		c.step(c.cmd("inspect %d"), "its limits")
+		return
+	}
+	set := c.spec.Limits.WithDefaults(agentkernel.DefaultLimits())
+	var raised string
+	switch name {
+	case "time":
+		l.Limit, l.Used, raised = set.Time.String(), console.Span(c.p.Usage.Running), (set.Time * 4).String()
+	case "wall":
+		l.Limit, l.Used, raised = set.Wall.String(), console.Span(c.p.Ended.Sub(c.p.Created)), (set.Wall * 4).String()
+	case "memory":
+		l.Limit, raised = config.FormatSize(set.Memory), config.FormatSize(set.Memory*4)
+	case "recursion":
+		l.Limit, raised = fmt.Sprint(set.Recursion), fmt.Sprint(set.Recursion*4)
+	case "output":
+		l.Limit, l.Used, raised = config.FormatSize(set.Output), config.FormatSize(c.p.Usage.Output), config.FormatSize(set.Output*4)
+	case "journal":
+		l.Limit, raised = config.FormatSize(set.Journal), config.FormatSize(set.Journal*4)
+	case "calls":
+		l.Limit, l.Used, raised = fmt.Sprint(set.Calls), fmt.Sprint(c.cause.Calls), fmt.Sprint(set.Calls*4)
+	}
+	said := known.said
+	if strings.Contains(said, "%s") {
+		said = fmt.Sprintf(said, l.Used)
+	}
+	c.say(LimitHit, "%s; limits.%s is %s%s%s", said, name, l.Limit, c.where(), c.under())
+	again := fmt.Sprintf("agentkernel rerun %d %s %s", c.p.PID, l.Flag, raised)
+	if l.Flag == "" {
+		again = fmt.Sprintf("AGENTKERNEL_LIMITS_%s=%s agentkernel rerun %d", strings.ToUpper(name), raised, c.p.PID)
+	}
+	c.step(again, "with a greater limit: finished calls are not made again")
+	c.step(c.cmd("trace %d"), "what it did")
+}

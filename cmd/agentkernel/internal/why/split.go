@@ -1,0 +1,269 @@
+package why
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/calls"
+)
+
+// Split is where the time between creation and end (or now) went. The parts add up to Total. Where several calls
+// were under way, a moment counts for the one that the program stood at, and if it stood at none, for the one that
+// took longest to answer: the others did not hold it up.
+type Split struct {
+	Total   time.Duration `json:"total_ns"`
+	Running time.Duration `json:"running_ns"` // inside the sandbox
+	Queued  time.Duration `json:"queued_ns"`  // could have run and did not: for a slot, a sandbox or the disk
+	Asleep  time.Duration `json:"asleep_ns"`
+	Paused  time.Duration `json:"paused_ns"`
+	Stopped time.Duration `json:"stopped_ns"` // no kernel carried it on, at most: its last sign of life counts
+	Waiting []Wait        `json:"waiting"`    // the longest first
+	// Exact is false where the row is not current (a process whose kernel is gone): Running then holds what was
+	// queued, too.
+	Exact bool `json:"exact"`
+}
+
+// Wait is what was waited for.
+type Wait struct {
+	For    string        `json:"for"`              // "github.create_issue", "proc.wait"; "permission": a human's yes or no
+	Server string        `json:"server,omitempty"` // tool calls
+	Calls  int           `json:"calls"`
+	Time   time.Duration `json:"ns"`
+}
+
+// interval is a stretch of time; call is the index of the call that it was spent on.
+type interval struct {
+	from, to time.Time
+	call     int
+}
+
+// split divides the time of a process.
+func split(in Input, list []calls.Call) Split {
+	p := &in.Process
+	end := in.Now
+	if !p.Ended.IsZero() {
+		end = p.Ended
+	}
+	if steady := steadied(in.Entries, p.Created, end); steady != nil {
+		in.Entries, list = steady, calls.Of(steady)
+	}
+	byStart := func(a, b calls.Call) int { return a.Start.Compare(b.Start) }
+	if !slices.IsSortedFunc(list, byStart) {
+		list = slices.Clone(list)
+		slices.SortStableFunc(list, byStart)
+	}
+	s := Split{Total: max(end.Sub(p.Created), 0), Waiting: []Wait{}, Exact: p.State != agentkernel.StateUnfinished}
+	paused, stopped := pauses(in, end)
+	s.Paused, s.Stopped = length(without(paused, stopped)), length(stopped)
+	blocked := without(blocking(list, end), merge(paused, stopped))
+	rest := max(s.Total-s.Paused-s.Stopped-length(blocked), 0)
+	s.divide(in, list, blocked, rest, end)
+	if p.State == agentkernel.StateWaiting && !p.Paused && len(p.WaitsFor) > 0 && len(in.Entries) > 0 && !anyOpen(list) {
+		if d := min(s.Queued, max(end.Sub(in.Entries[len(in.Entries)-1].At), 0)); d > 0 {
+			s.Queued -= d
+			s.Waiting = append(s.Waiting, Wait{For: "permission", Calls: len(p.WaitsFor), Time: d})
+		}
+	}
+	slices.SortFunc(s.Waiting, func(a, b Wait) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.For, b.For)) })
+	return s
+}
+
+// steadied gives the entries with times between from and to that never go back, where they do: a clock that was set,
+// or a journal from somebody else's file. nil: they do not. A call may stand behind entries that are younger: its
+// time is that at which it was issued, also if somebody had to allow it first.
+func steadied(entries []agentkernel.Entry, from, to time.Time) []agentkernel.Entry {
+	var out []agentkernel.Entry
+	last := from
+	for i := range entries {
+		e := &entries[i]
+		least := last
+		if e.Kind == agentkernel.EntryCall {
+			least = from
+		}
+		at := e.At
+		if at.After(to) {
+			at = to
+		}
+		if at.Before(least) {
+			at = least
+		}
+		if !at.Equal(e.At) && out == nil {
+			out = slices.Clone(entries)
+		}
+		if out != nil {
+			out[i].At = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	return out
+}
+
+// divide gives the rest to running and queued, and names what was waited for. A program may run while its async
+// calls are under way: that time counts as running.
+func (s *Split) divide(in Input, list []calls.Call, blocked []interval, rest time.Duration, end time.Time) {
+	p := &in.Process
+	s.Running = p.Usage.Running
+	if p.State == agentkernel.StateRunning && len(in.Entries) > 0 { // the row knows the turns before this one
+		s.Running += max(end.Sub(in.Entries[len(in.Entries)-1].At), 0)
+	}
+	if !s.Exact {
+		s.Running = rest
+	}
+	over := max(s.Running-rest, 0)
+	s.Queued = max(rest-s.Running, 0)
+	var async time.Duration
+	for _, b := range blocked {
+		if list[b.call].Async {
+			async += b.to.Sub(b.from)
+		}
+	}
+	over = min(over, async) // a clock that disagrees with itself must not make a part negative
+	s.Running = min(s.Running, rest+over)
+	byName := map[string]*Wait{}
+	for _, b := range blocked {
+		c, d := &list[b.call], b.to.Sub(b.from)
+		if c.Async && async > 0 {
+			d -= time.Duration(float64(over) * float64(d) / float64(async))
+		}
+		if c.Op == "time.sleep" {
+			s.Asleep += d
+			continue
+		}
+		w := byName[c.Name()]
+		if w == nil {
+			w = &Wait{For: c.Name(), Server: c.Server}
+			byName[c.Name()] = w
+		}
+		w.Time += d
+	}
+	for i := range list {
+		if w := byName[list[i].Name()]; w != nil && !list[i].Instant() {
+			w.Calls++
+		}
+	}
+	for _, w := range byName {
+		s.Waiting = append(s.Waiting, *w)
+	}
+}
+
+func anyOpen(list []calls.Call) bool {
+	return slices.ContainsFunc(list, func(c calls.Call) bool { return c.Open() })
+}
+
+// blocking are the times at which calls were under way. A call without async holds the program up for certain.
+func blocking(list []calls.Call, end time.Time) []interval {
+	held := waits(list, end, false)
+	all := slices.Concat(held, without(waits(list, end, true), held))
+	slices.SortFunc(all, func(a, b interval) int { return a.from.Compare(b.from) })
+	return all
+}
+
+// waits are the times at which a call of one sort was under way, each for the one of them that ended last.
+func waits(list []calls.Call, end time.Time, async bool) []interval {
+	var out []interval
+	add := func(from, to time.Time, call int) {
+		if to.After(from) {
+			out = append(out, interval{from, to, call})
+		}
+	}
+	cur, pos, until := -1, time.Time{}, time.Time{}
+	for i := range list {
+		c := &list[i]
+		if c.Instant() || c.Async != async {
+			continue
+		}
+		ends := c.Start.Add(c.Took(end))
+		switch {
+		case cur < 0 || !c.Start.Before(until):
+			if cur >= 0 {
+				add(pos, until, cur)
+			}
+		case ends.After(until):
+			add(pos, c.Start, cur)
+		default:
+			continue
+		}
+		cur, pos, until = i, c.Start, ends
+	}
+	if cur >= 0 {
+		add(pos, until, cur)
+	}
+	return out
+}
+
+// pauses are the times at which the process was paused, and those at which no kernel carried it on.
+func pauses(in Input, end time.Time) (paused, stopped []interval) {
+	var since, last time.Time
+	for i := range in.Entries {
+		e := &in.Entries[i]
+		switch e.Kind {
+		case agentkernel.EntryPaused:
+			since = e.At
+		case agentkernel.EntryResumed, agentkernel.EntryTerminal:
+			if !since.IsZero() {
+				paused = append(paused, interval{from: since, to: e.At})
+			}
+			since = time.Time{}
+		case agentkernel.EntryRecover:
+			stopped = append(stopped, interval{from: last, to: e.At})
+		}
+		last = e.At
+	}
+	if !since.IsZero() && end.After(since) {
+		paused = append(paused, interval{from: since, to: end})
+	}
+	if in.Process.State == agentkernel.StateUnfinished && !last.IsZero() && end.After(last) {
+		stopped = append(stopped, interval{from: last, to: end})
+	}
+	return paused, stopped
+}
+
+func length(list []interval) time.Duration {
+	var d time.Duration
+	for _, i := range list {
+		d += i.to.Sub(i.from)
+	}
+	return d
+}
+
+// merge joins two ordered lists of intervals into one whose parts do not overlap.
+func merge(a, b []interval) []interval {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, func(x, y interval) int { return x.from.Compare(y.from) })
+	var out []interval
+	for _, i := range all {
+		if n := len(out); n > 0 && !i.from.After(out[n-1].to) {
+			if i.to.After(out[n-1].to) {
+				out[n-1].to = i.to
+			}
+			continue
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// without cuts the holes out of the intervals; both lists are ordered and do not overlap in themselves.
+func without(list, holes []interval) []interval {
+	var out []interval
+	h := 0
+	for _, i := range list {
+		for h < len(holes) && !holes[h].to.After(i.from) {
+			h++
+		}
+		for k := h; k < len(holes) && holes[k].from.Before(i.to); k++ {
+			if holes[k].from.After(i.from) {
+				out = append(out, interval{i.from, holes[k].from, i.call})
+			}
+			i.from = holes[k].to
+		}
+		if i.to.After(i.from) {
+			out = append(out, i)
+		}
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel/cmd/agentkernel/internal/console"
+)
+
+// Text writes the report for a reader: the cause, where the time went, what to type next.
+func (r *Report) Text(color bool) string {
+	style := func(code, text string) string {
+		if !color {
+			return text
+		}
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
+	state, reason, _ := strings.Cut(r.Cause.Sentence, ": ")
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", style(stateStyle(r.Cause.Kind), state), reason)
+	for _, l := range r.details() {
+		b.WriteString(style("2", "    "+l) + "\n")
+	}
+	if t := r.Time.Text(); t != "" {
+		b.WriteString(t + "\n")
+	}
+	for i, s := range r.Next {
+		label := "next: "
+		if i > 0 {
+			label = "  or: "
+		}
+		line := label + style("1", console.Clean(s.Command))
+		if s.Why != "" {
+			line += style("2", "      "+s.Why)
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+func stateStyle(k Kind) string {
+	switch k {
+	case Finished:
+		return "32;1"
+	case Asking, Waiting, Asleep, Running, Ready, Paused, Unfinished:
+		return "33;1"
+	}
+	return "31;1"
+}
+
+// details are what does not fit into one sentence: the rest of a divergence, the last words of a server.
+func (r *Report) details() []string {
+	const most = 12
+	var text string
+	switch {
+	case r.Cause.Kind == Diverged:
+		_, text, _ = strings.Cut(r.Cause.Message, "\n")
+	case strings.Contains(r.Cause.LastWord, "\n"):
+		text = r.Cause.LastWord
+	}
+	if text = strings.TrimRight(text, "\n"); text == "" {
+		return nil
+	}
+	lines := strings.Split(console.Clean(text), "\n")
+	if len(lines) > most {
+		lines = lines[len(lines)-most:]
+	}
+	return lines
+}
+
+// Text is "3.1 s: 82% waiting for github, 12% asleep, 4% running, 2% queued"; "" for no time at all.
+func (s *Split) Text() string {
+	if s.Total <= 0 {
+		return ""
+	}
+	type part struct {
+		what string
+		d    time.Duration
+	}
+	running := "running"
+	if !s.Exact {
+		running = "running or queued"
+	}
+	parts := []part{{running, s.Running}, {"queued or starting", s.Queued}, {"asleep", s.Asleep}, {"paused", s.Paused}, {"without a kernel", s.Stopped}}
+	servers := map[string]time.Duration{}
+	for _, w := range s.Waiting {
+		name := cmp.Or(w.Server, w.For)
+		if w.For == "proc.wait" {
+			name = "its children"
+		}
+		servers[name] += w.Time
+	}
+	for name, d := range servers {
+		parts = append(parts, part{"waiting for " + name, d})
+	}
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(b.d, a.d), cmp.Compare(a.what, b.what)) })
+	var words []string
+	for i, p := range parts {
+		percent := int(math.Round(100 * float64(p.d) / float64(s.Total)))
+		if percent < 1 && i > 0 || p.d == 0 || len(words) == 6 {
+			break
+		}
+		words = append(words, fmt.Sprintf("%d%% %s", percent, p.what))
+	}
+	return console.Clean(console.Span(s.Total) + ": " + strings.Join(words, ", "))
+}

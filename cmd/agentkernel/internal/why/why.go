@@ -1,0 +1,157 @@
+// Package why says in one sentence why a process stands where it stands: what ended it, or what it waits for;
+// where its time went; and what to type next. It is made from the process's row and its journal alone, so it
+// has an answer for processes that run, are paused, have ended or were cut off, with and without a kernel.
+//
+// The package holds pure functions: it must never ask a kernel or a store, and never guess. What the journal
+// does not say is said to be unknown.
+package why
+
+import (
+	"time"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/calls"
+)
+
+// Input is what is known of a process.
+type Input struct {
+	Process agentkernel.Process
+	Entries []agentkernel.Entry // its whole journal
+	Now     time.Time           // for what has not ended
+}
+
+// Report is the answer.
+type Report struct {
+	PID   agentkernel.PID `json:"pid"`
+	Name  string          `json:"name"`
+	State string          `json:"state"` // of the process, or "paused"
+	Cause Cause           `json:"cause"`
+	Time  Split           `json:"time"`
+	Next  []Step          `json:"next"` // commands, the most useful first
+}
+
+// Kind sorts causes, for programs that read a report.
+type Kind string
+
+// The kinds of causes.
+const (
+	Finished   Kind = "finished"        // ended well
+	ExitCode   Kind = "exit_code"       // the program chose another exit code than 0
+	Exception  Kind = "exception"       // raised and not caught
+	ToolFailed Kind = "tool_error"      // a tool said no, and the program did not catch it
+	Refused    Kind = "refused"         // a call was not allowed
+	Server     Kind = "server"          // a server died, did not start or did not answer
+	Unknown    Kind = "outcome_unknown" // a write of which nobody knows whether it happened
+	LimitHit   Kind = "limit"
+	Killed     Kind = "killed"
+	Diverged   Kind = "diverged"
+	Crashed    Kind = "crashed" // the sandbox died
+	Failed     Kind = "failed"  // any other error
+
+	Paused     Kind = "paused"
+	Unfinished Kind = "unfinished" // no kernel carries it on
+	Asking     Kind = "asking"     // a human is to allow a call, or its server is about to start
+	Waiting    Kind = "waiting"
+	Asleep     Kind = "asleep"
+	Running    Kind = "running"
+	Ready      Kind = "ready"
+)
+
+// Cause is why the process stands where it stands.
+type Cause struct {
+	Kind     Kind             `json:"kind"`
+	Sentence string           `json:"sentence"`
+	Code     agentkernel.Code `json:"code,omitempty"`
+	Message  string           `json:"message,omitempty"` // the whole of it
+	Call     *Call            `json:"call,omitempty"`    // the call that matters
+	Calls    int64            `json:"calls"`             // how many there were
+	Line     *Line            `json:"line,omitempty"`    // where the program stood
+	Limit    *Limit           `json:"limit,omitempty"`
+	Allow    string           `json:"allow,omitempty"`      // what --allow would have let through
+	LastWord string           `json:"last_words,omitempty"` // of a server or a sandbox that died
+	WaitsFor []Call           `json:"waits_for,omitempty"`  // calls under way
+}
+
+// Call is a call as a report names it.
+type Call struct {
+	Number int64              `json:"number"`
+	Name   string             `json:"name"` // "github.create_issue", "time.sleep"
+	Effect agentkernel.Effect `json:"effect,omitempty"`
+	Seq    int64              `json:"seq,omitempty"`
+	Since  time.Time          `json:"since,omitzero"`
+	Until  time.Time          `json:"until,omitzero"` // a sleep's end
+	Child  agentkernel.PID    `json:"child,omitempty"`
+}
+
+// Limit is a limit that was hit.
+type Limit struct {
+	Name  string `json:"name"`  // "time": limits.time in the settings
+	Limit string `json:"limit"` // as the settings write it
+	Used  string `json:"used,omitempty"`
+	Flag  string `json:"flag,omitempty"`
+}
+
+// Step is a command to type.
+type Step struct {
+	Command string `json:"command"`
+	Why     string `json:"why,omitempty"`
+}
+
+// Of makes the report.
+func Of(in Input) Report {
+	list := calls.Of(in.Entries)
+	c := &inquiry{in: in, p: &in.Process, calls: list}
+	c.spec, _ = calls.Spec(in.Entries)
+	r := Report{PID: c.p.PID, Name: c.p.Name, State: string(c.p.State)}
+	c.cause.Calls = max(c.p.Usage.Syscalls, int64(len(list)))
+	if c.p.State.Terminal() {
+		c.ended()
+	} else {
+		if c.p.Paused {
+			r.State = "paused"
+		}
+		c.alive()
+	}
+	r.Cause, r.Next = c.cause, c.next
+	r.Time = split(in, list)
+	return r
+}
+
+// inquiry is a report in the making.
+type inquiry struct {
+	in    Input
+	p     *agentkernel.Process
+	spec  agentkernel.Spec
+	calls []calls.Call
+	cause Cause
+	next  []Step
+}
+
+func (c *inquiry) step(command, reason string) {
+	c.next = append(c.next, Step{Command: command, Why: reason})
+}
+
+// ref is a call as the report names it.
+func ref(c *calls.Call) *Call {
+	r := &Call{Number: c.Number, Name: c.Name(), Effect: c.Effect, Seq: c.Seq, Since: c.Start}
+	switch c.Op {
+	case "time.sleep":
+		if s, ok := seconds(c.Args); ok {
+			r.Until = c.Start.Add(s)
+		}
+	case "proc.wait":
+		r.Child = childOf(c.Args)
+	}
+	return r
+}
+
+// open lists the calls without a result.
+func (c *inquiry) open() []*calls.Call {
+	var out []*calls.Call
+	for i := range c.calls {
+		if c.calls[i].Open() {
+			out = append(out, &c.calls[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"agentkernel"
+)
+
+type logsCmd struct {
+	PID    string `arg:"" help:"The process."`
+	Follow bool   `short:"f" help:"Go on until the process ends."`
+	Stdout bool   `help:"Only standard output."`
+	Stderr bool   `help:"Only standard error."`
+	Log    bool   `help:"Only the lines of kernel.log()."`
+}
+
+func (logsCmd) Help() string {
+	return `Standard output goes to standard output and standard error to standard error, as the program wrote them. If
+streams are selected, all of them go to standard output. Works without a running kernel too.
+
+` + examples("agentkernel logs 12", "agentkernel logs -f 12", "agentkernel logs 12 --log --stderr", "agentkernel logs 12 --json      events, one a line")
+}
+
+func (c *logsCmd) Run(a *app) error {
+	pid, err := agentkernel.ParsePID(c.PID)
+	if err != nil {
+		return err
+	}
+	k, err := a.reading()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	p, err := k.Process(a.ctx, pid)
+	if err != nil {
+		return err
+	}
+	follow := c.Follow && !k.inProcess && p.State != agentkernel.StateUnfinished
+	if err := k.Events(a.ctx, pid, 0, follow, func(e agentkernel.Event) error { return c.show(a, e) }); err != nil {
+		return err
+	}
+	if c.Follow && !follow && !p.State.Terminal() && !a.cli.JSON {
+		a.con.Note("pid %d is unfinished and no kernel carries it on: agentkernel recover %d", pid, pid)
+	}
+	return a.outputError()
+}
+
+func (c *logsCmd) show(a *app, e agentkernel.Event) error {
+	if err := a.con.Broken(); err != nil {
+		return err // nobody reads any more
+	}
+	if !c.selected(e) {
+		return nil
+	}
+	if a.cli.JSON {
+		if e.Process != nil {
+			p := public(*e.Process)
+			e.Process = &p
+		}
+		return a.printJSON(e)
+	}
+	switch {
+	case e.Kind == agentkernel.EventLog:
+		a.con.Out(e.Text + "\n")
+	case e.Kind != agentkernel.EventOutput:
+	case e.Stream == "stderr" && !c.Stderr:
+		a.con.Err(e.Text)
+	default:
+		a.con.Out(e.Text)
+	}
+	return nil
+}
+
+// selected says whether the flags ask for an event; without flags it is what the program printed.
+func (c *logsCmd) selected(e agentkernel.Event) bool {
+	any := c.Stdout || c.Stderr || c.Log
+	switch e.Kind {
+	case agentkernel.EventLog:
+		return c.Log
+	case agentkernel.EventOutput:
+		return !any || c.Stdout && e.Stream != "stderr" || c.Stderr && e.Stream == "stderr"
+	}
+	return !any
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"agentkernel"
+)
+
+// question reads a PID and finds its process, for commands that only ask. The caller closes the session.
+func (a *app) question(text string) (*session, agentkernel.Process, error) {
+	pid, err := agentkernel.ParsePID(text)
+	if err != nil {
+		return nil, agentkernel.Process{}, err
+	}
+	k, err := a.reading()
+	if err != nil {
+		return nil, agentkernel.Process{}, err
+	}
+	p, err := a.find(k, pid)
+	if err != nil {
+		_ = k.Close() // it was only read from
+		return nil, agentkernel.Process{}, err
+	}
+	return k, p, nil
+}
+
+// find is Process with an answer for PIDs that are not there: one that was given out and is gone was pruned.
+func (a *app) find(k agentkernel.Kernel, pid agentkernel.PID) (agentkernel.Process, error) {
+	p, err := k.Process(a.ctx, pid)
+	if agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+		return p, err
+	}
+	newest, lerr := k.List(a.ctx, agentkernel.Filter{Limit: 1})
+	switch {
+	case lerr != nil:
+		return p, err
+	case len(newest) == 0:
+		return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "there is no process %d: the store has none", pid).
+			WithHint("agentkernel run -c 'print(6*7)' runs the first one")
+	case pid < newest[0].PID:
+		return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process",
+			"process %d is not in the store any more: it was pruned, or its kernel ended before it was created", pid).
+			WithHint("agentkernel ps --all lists those that are there")
+	}
+	return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "there is no process %d: the newest is %d", pid, newest[0].PID).
+		WithHint("agentkernel ps --all lists them")
+}

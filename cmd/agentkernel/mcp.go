@@ -1,0 +1,122 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+
+	"agentkernel"
+)
+
+type mcpCmd struct {
+	HTTP      string   `name:"http" placeholder:"ADDRESS" help:"Serve many clients over streamable HTTP at this address (127.0.0.1:7778), instead of one on standard input."`
+	TokenFile string   `placeholder:"FILE" help:"With --http: the bearer tokens that are let in, one a line as TOKEN or USER TOKEN (default: one that is made, in the data directory)."`
+	Origin    []string `sep:"none" placeholder:"URL" help:"With --http: a web origin whose pages may call; repeatable. Those of this machine may."`
+	Minimal   bool     `help:"Offer execute_code and search_tools alone: under 500 tokens of schemas."`
+	specFlags
+}
+
+func (mcpCmd) Help() string {
+	return `For the configuration of an AI assistant: it gets a handful of small tools instead of the schemas of all your tools, and writes
+programs that call them. There is nobody to ask, so whatever may change things is named with --allow.
+
+` + examples(
+		"agentkernel mcp --tools mcp.json --allow 'filesystem.write_*'",
+		`{"mcpServers": {"agentkernel": {"command": "agentkernel", "args": ["mcp", "--tools", "/home/me/mcp.json"]}}}`,
+		"agentkernel mcp --http 127.0.0.1:7778 --token-file tokens.txt --tools mcp.json",
+	)
+}
+
+// mcpConfig is what the server is told.
+type mcpConfig struct {
+	spec     agentkernel.Spec
+	minimal  bool
+	listener net.Listener // nil: standard input and output
+	tokens   string       // content of the token file
+	origins  []string
+}
+
+func (c *mcpCmd) Run(a *app) error {
+	if a.cli.JSON {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "mcp speaks its own JSON; leave --json out")
+	}
+	if c.HTTP == "" && (c.TokenFile != "" || len(c.Origin) > 0) {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--token-file and --origin go with --http")
+	}
+	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
+	if err != nil {
+		return err
+	}
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	cfg := mcpConfig{spec: spec, minimal: c.Minimal, origins: c.Origin}
+	if c.HTTP != "" {
+		if err := c.listen(a, &cfg); err != nil {
+			return err
+		}
+	}
+	k, err := a.kernel()
+	if err != nil {
+		if cfg.listener != nil {
+			err = errors.Join(err, cfg.listener.Close())
+		}
+		return err
+	}
+	defer k.Close()
+	return a.mcp(a.ctx, k, cfg)
+}
+
+// listen opens the address and finds the tokens.
+func (c *mcpCmd) listen(a *app, cfg *mcpConfig) error {
+	file := c.TokenFile
+	if file == "" {
+		dir, err := a.dataDir()
+		if err != nil {
+			return err
+		}
+		file = filepath.Join(dir.Path(), "mcp-token")
+		if err := ensureToken(file); err != nil {
+			return err
+		}
+	} else if wd, err := a.workingDir(); err == nil && !filepath.IsAbs(file) {
+		file = filepath.Join(wd, file)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fileError(file, err)
+	}
+	cfg.tokens = string(text)
+	if cfg.listener, err = net.Listen("tcp", c.HTTP); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "%s cannot be listened on: %w", c.HTTP, err).
+			WithHint("choose another address, such as 127.0.0.1:0")
+	}
+	a.con.Note("serving MCP at http://%s; the bearer token is in %s", cfg.listener.Addr(), file)
+	return nil
+}
+
+// ensureToken makes a token once; only the user can read it.
+func ensureToken(file string) error {
+	_, err := os.Lstat(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	secret := make([]byte, 24)
+	_, _ = rand.Read(secret) // never fails (crypto/rand)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another command was quicker
+	}
+	if err == nil {
+		_, err = f.WriteString(hex.EncodeToString(secret) + "\n")
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return &agentkernel.Error{Code: agentkernel.CodeStorage, Op: "mcp", Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/journal"
+)
+
+// runResult is the one object that run --json and tools call --json print.
+type runResult struct {
+	PID        *agentkernel.PID   `json:"pid"`   // null: nothing was started
+	State      string             `json:"state"` // exited, failed, killed, paused, detached or refused
+	Result     json.RawMessage    `json:"result"`
+	Stdout     string             `json:"stdout"`
+	Stderr     string             `json:"stderr"`
+	Error      *agentkernel.Error `json:"error"`
+	DurationMS float64            `json:"duration_ms"`
+	Syscalls   int64              `json:"syscalls"`
+	Backend    string             `json:"backend"`
+	ExitCode   int                `json:"exit_code"`
+	Usage      *agentkernel.Usage `json:"usage,omitempty"`
+	Past       []string           `json:"past,omitempty"` // of a rerun: where it went live, and what was not made again
+}
+
+// exitOf is the exit code with which a command reports the end of a process.
+func exitOf(p agentkernel.Process) int {
+	switch {
+	case p.Paused && !p.State.Terminal():
+		return agentkernel.ExitInterrupted
+	case p.ExitCode != 0 || p.State == agentkernel.StateExited:
+		return p.ExitCode
+	case p.Error != nil:
+		return p.Error.Code.ExitCode()
+	case p.State == agentkernel.StateKilled:
+		return agentkernel.ExitKilled
+	}
+	return agentkernel.ExitFailed
+}
+
+// report tells how a watched process ended, and gives the exit code.
+func (w *watch) report(p agentkernel.Process, err error) error {
+	if w.a.cli.JSON {
+		return w.reportJSON(p, err)
+	}
+	switch {
+	case errors.Is(err, errDetached) || errors.Is(err, errInterrupted):
+		return w.left(err)
+	case err != nil && w.process() != 0:
+		return lostKernel(err, w.process())
+	case err != nil:
+		return err
+	case p.Paused && !p.State.Terminal():
+		w.a.con.Say("%s", pausedLine(p))
+		return exitCode(w.pausedExit())
+	}
+	if p.Error != nil {
+		w.a.reportError(p.Error)
+	}
+	w.a.con.Note("%s", p.Receipt())
+	w.a.mentionUnfinished(w.k)
+	if err := w.a.outputError(); err != nil {
+		return err
+	}
+	return exitCode(exitOf(p))
+}
+
+// lostKernel adds to an error that cut a watch short how the process can be found again.
+func lostKernel(err error, pid agentkernel.PID) error {
+	e := *asError(err)
+	if e.Hint == "" {
+		e.Hint = fmt.Sprintf("pid %d stands where its journal says: agentkernel inspect %d, agentkernel recover %d", pid, pid, pid)
+	}
+	return &e
+}
+
+func pausedLine(p agentkernel.Process) string {
+	line := fmt.Sprintf("paused · pid %d", p.PID)
+	if p.PauseNote != "" {
+		line += " · " + console.Line(p.PauseNote)
+	}
+	return line + fmt.Sprintf(" · continue: agentkernel resume %d · end it: agentkernel kill %d", p.PID, p.PID)
+}
+
+func (w *watch) reportJSON(p agentkernel.Process, err error) error {
+	r := runResult{State: string(p.State), Stdout: w.stdout.String(), Stderr: w.stderr.String(), Past: w.past}
+	if pid := w.process(); pid != 0 {
+		r.PID = &pid
+	}
+	switch {
+	case errors.Is(err, errDetached):
+		r.State, r.ExitCode = "detached", exitTerminated
+	case errors.Is(err, errInterrupted):
+		r.State, r.ExitCode = "detached", agentkernel.ExitInterrupted
+	case err != nil:
+		r.Error = asError(err)
+		r.ExitCode = r.Error.Code.ExitCode()
+		if r.PID == nil {
+			r.State = "refused"
+		}
+	default:
+		r.fill(p)
+		if p.Paused && !p.State.Terminal() {
+			r.State, r.ExitCode = "paused", w.pausedExit()
+		}
+	}
+	if err := w.a.printJSON(r); err != nil {
+		return err
+	}
+	return exitCode(r.ExitCode)
+}
+
+func (r *runResult) fill(p agentkernel.Process) {
+	r.Result, r.Error, r.Backend, r.ExitCode = plain(p.Result), p.Error, p.Backend, exitOf(p)
+	r.Syscalls, r.Usage = p.Usage.Syscalls, &p.Usage
+	end := p.Ended
+	if end.IsZero() {
+		end = time.Now()
+	}
+	r.DurationMS = float64(end.Sub(p.Created).Microseconds()) / 1000
+}
+
+// plain is a value as the world outside the sandbox reads it (docs/values.md, plain form).
+func plain(v json.RawMessage) json.RawMessage {
+	if len(v) == 0 {
+		return json.RawMessage("null")
+	}
+	if out, err := journal.Plain(v); err == nil {
+		return out
+	}
+	return v
+}
+
+// runProgram runs a program to its end and reports it: what run and tools call do.
+func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) error {
+	w := &watch{a: a, hold: a.cli.JSON}
+	k, err := a.kernel()
+	if err != nil {
+		return w.report(agentkernel.Process{}, err)
+	}
+	defer k.Close()
+	w.k = k
+	spec.Interactive = a.askTTY != nil
+	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+		return k.Run(ctx, spec, fn)
+	})
+	if err == nil {
+		w.mu.Lock()
+		w.pid = p.PID
+		w.mu.Unlock()
+		if show != nil && !a.cli.JSON {
+			show(p)
+		}
+	}
+	return w.report(p, err)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"agentkernel"
+	"agentkernel/internal/nearest"
+)
+
+// maxSource is the largest program text; a program is code, data belongs behind a tool.
+const maxSource = 16 << 20
+
+// programArgs are the ways to name a program on the command line.
+type programArgs struct {
+	Code string   `short:"c" placeholder:"CODE" help:"Program text, instead of a file."`
+	File string   `arg:"" optional:"" help:"Program file; - reads standard input."`
+	Args []string `arg:"" optional:"" help:"The program's arguments (sys.argv[1:]); put -- before those that look like flags."`
+}
+
+// program reads the program that the arguments name, and the local tools beside it.
+func (a *app) program(p *programArgs) (agentkernel.Program, error) {
+	if p.File == "" && p.Code == "" && len(a.rest) > 0 {
+		p.File, a.rest = a.rest[0], a.rest[1:]
+	}
+	prog := agentkernel.Program{Language: agentkernel.Python, Args: append(p.Args, a.rest...)}
+	var err error
+	parents := []string{"."}
+	switch {
+	case p.Code != "":
+		prog.Name, prog.Source = "<string>", p.Code
+		if p.File != "" {
+			prog.Args = append([]string{p.File}, prog.Args...)
+		}
+	case p.File == "":
+		return prog, agentkernel.Errorf(agentkernel.CodeInvalid, "run", "no program was named").
+			WithHint("name a file, - for standard input, or -c 'CODE'; agentkernel run --help has examples")
+	case p.File == "-":
+		prog.Name = "<stdin>"
+		prog.Source, err = readSource(a.in, "standard input")
+	default:
+		prog.Name = filepath.Base(p.File)
+		prog.Source, err = readFile(p.File)
+		parents = []string{filepath.Dir(p.File), "."}
+	}
+	if err != nil {
+		return prog, err
+	}
+	if prog.Modules, err = a.modules(prog.Source, parents); err != nil {
+		return prog, err
+	}
+	return prog, nil
+}
+
+// modules finds local tools in the first of the directories that has a folder tools. Programs that do not speak of
+// tools are not made to wait for the file system.
+func (a *app) modules(source string, parents []string) (map[string]string, error) {
+	if !strings.Contains(source, "tools") {
+		return nil, nil
+	}
+	for _, dir := range parents {
+		if info, err := os.Stat(filepath.Join(dir, "tools")); err == nil && info.IsDir() {
+			return a.localModules(dir)
+		}
+	}
+	return nil, nil
+}
+
+func readFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fileError(path, err)
+	}
+	defer f.Close()
+	return readSource(f, path)
+}
+
+func readSource(r io.Reader, name string) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxSource+1))
+	if err != nil {
+		return "", fileError(name, err)
+	}
+	if len(b) > maxSource {
+		return "", agentkernel.Errorf(agentkernel.CodeInvalid, "run", "%s is larger than 16 MB, which no program is", name).
+			WithHint("a program reads its data through a tool")
+	}
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	if line, col, ok := invalidUTF8(b); ok {
+		return "", agentkernel.Errorf(agentkernel.CodeSyntax, "run", "%s is not valid UTF-8: line %d, byte %d", name, line, col).
+			WithHint("save the file as UTF-8")
+	}
+	return string(b), nil
+}
+
+// invalidUTF8 finds the first byte that no UTF-8 text has there; line and byte count from 1.
+func invalidUTF8(b []byte) (line, col int, found bool) {
+	if utf8.Valid(b) {
+		return 0, 0, false
+	}
+	line, col = 1, 1
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return line, col, true
+		case r == '\n':
+			line, col = line+1, 1
+		default:
+			col += n
+		}
+		b = b[n:]
+	}
+	return 0, 0, false
+}
+
+func fileError(path string, err error) error {
+	e := agentkernel.Errorf(agentkernel.CodeNotFound, "run", "%s cannot be read: %w", path, unwrapPath(err))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if near := nearFile(path); near != "" {
+			return e.WithHint("did you mean %s?", near)
+		}
+		return e
+	case errors.Is(err, syscall.EISDIR):
+		e.Code = agentkernel.CodeInvalid
+		return e.WithHint("name a file in it")
+	case errors.Is(err, fs.ErrPermission):
+		e.Code = agentkernel.CodeDenied
+	}
+	return e
+}
+
+// nearFile finds a file in the same directory whose name was probably meant.
+func nearFile(path string) string {
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(filepath.Clean("./" + dir))
+	if filepath.IsAbs(path) {
+		entries, err = os.ReadDir(dir)
+	}
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	if slices.Contains(names, base+".py") {
+		return dir + base + ".py"
+	}
+	if near := nearest.One(base, names); near != "" {
+		return dir + near
+	}
+	return ""
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
+)
+
+type psCmd struct {
+	All       bool   `short:"a" help:"Also those that have ended."`
+	Limit     int    `short:"n" placeholder:"N" help:"At most so many, newest first (0: all)." default:"0"`
+	Namespace string `placeholder:"NAME" help:"Only this tenant's."`
+	Parent    string `placeholder:"PID" help:"Only the children of this process."`
+}
+
+func (psCmd) Help() string {
+	return examples("agentkernel ps", "agentkernel ps -a -n 20", "agentkernel ps -a --json | jq '.[] | select(.state==\"failed\")'")
+}
+
+func (c *psCmd) Run(a *app) error {
+	filter := agentkernel.Filter{Namespace: c.Namespace, Unfinished: !c.All, Limit: c.Limit}
+	if c.Parent != "" {
+		pid, err := agentkernel.ParsePID(c.Parent)
+		if err != nil {
+			return err
+		}
+		filter.Parent = pid
+	}
+	list := []agentkernel.Process{}
+	k, err := a.reading()
+	switch {
+	case isNothingYet(err):
+	case err != nil:
+		return err
+	default:
+		defer k.Close()
+		if list, err = k.List(a.ctx, filter); err != nil {
+			return err
+		}
+	}
+	if a.cli.JSON {
+		return a.printProcesses(list)
+	}
+	a.con.Out(processTable(list, time.Now()))
+	if len(list) == 0 && !c.All && a.con.Interactive() {
+		a.con.Note("nothing runs; agentkernel ps -a shows what has ended")
+	}
+	return a.outputError()
+}
+
+// public is a process as commands print it: values in plain form.
+func public(p agentkernel.Process) agentkernel.Process {
+	if len(p.Result) > 0 {
+		p.Result = plain(p.Result)
+	}
+	return p
+}
+
+func processTable(list []agentkernel.Process, now time.Time) string {
+	rows := [][]string{{"PID", "PARENT", "PRI", "STATE", "AGE", "TIME", "CALLS", "NAME", "WAITING FOR"}}
+	for _, p := range list {
+		parent := "-"
+		if p.Parent != 0 {
+			parent = p.Parent.String()
+		}
+		rows = append(rows, []string{p.PID.String(), parent, fmt.Sprint(p.Priority), stateText(p), console.Age(now.Sub(p.Created)),
+			console.Span(p.Usage.Running), fmt.Sprint(p.Usage.Syscalls), p.Name, remark(p)})
+	}
+	return console.Table(rows, 0, 1, 2, 4, 5, 6)
+}
+
+func stateText(p agentkernel.Process) string {
+	switch {
+	case p.Paused && !p.State.Terminal():
+		return "paused"
+	case p.State == agentkernel.StateExited && p.ExitCode != 0:
+		return fmt.Sprintf("exited %d", p.ExitCode)
+	}
+	return string(p.State)
+}
+
+// remark is the last column: what a process waits for, or why it is not running.
+func remark(p agentkernel.Process) string {
+	const width = 60
+	text := ""
+	switch {
+	case p.Paused && !p.State.Terminal():
+		text = p.PauseNote
+	case p.Error != nil:
+		text = firstLine(p.Error.Message())
+	case len(p.WaitsFor) > 0:
+		text = p.WaitsFor[0]
+		if n := len(p.WaitsFor) - 1; n > 0 {
+			text += fmt.Sprintf(" +%d", n)
+		}
+	}
+	if r := []rune(text); len(r) > width {
+		text = string(r[:width-1]) + "…"
+	}
+	return text
+}

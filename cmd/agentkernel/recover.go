@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"agentkernel"
+)
+
+type recoverCmd struct {
+	PID  string `arg:"" optional:"" help:"Only this process; without it all that are unfinished."`
+	Wait bool   `short:"w" help:"Wait until they have ended (always with --embedded)."`
+}
+
+func (recoverCmd) Help() string {
+	return `A kernel that was killed leaves its processes unfinished, not lost. Each is brought back to where its journal
+ends: what it did is read, not repeated. A write that was cut off is never repeated; the program gets
+OutcomeUnknown, or is paused (--on-unknown).
+
+` + examples("agentkernel recover", "agentkernel recover 12 --wait")
+}
+
+func (c *recoverCmd) Run(a *app) error {
+	var pid agentkernel.PID
+	var err error
+	if c.PID != "" {
+		if pid, err = agentkernel.ParsePID(c.PID); err != nil {
+			return err
+		}
+	}
+	k, err := a.kernel()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	var list []agentkernel.Process
+	err = a.withProgress(a.ctx, "recovering", func(ctx context.Context) error {
+		list, err = k.Recover(ctx, pid)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !a.cli.JSON {
+		a.con.Say("%s", recoveredText(len(list)))
+	}
+	if !c.Wait && !k.inProcess {
+		return a.listRecovered(list)
+	}
+	return a.awaitAll(k, list)
+}
+
+func recoveredText(n int) string {
+	switch n {
+	case 0:
+		return "nothing is unfinished"
+	case 1:
+		return "1 process goes on"
+	}
+	return fmt.Sprintf("%d processes go on", n)
+}
+
+func (a *app) listRecovered(list []agentkernel.Process) error {
+	if a.cli.JSON {
+		return a.printProcesses(list)
+	}
+	if len(list) > 0 {
+		a.con.Out(processTable(list, time.Now()))
+	}
+	return a.outputError()
+}
+
+// awaitAll waits for the recovered processes; the exit code is that of the first that did not end well.
+func (a *app) awaitAll(k *session, list []agentkernel.Process) error {
+	code := 0
+	for i, p := range list {
+		end, err := k.Wait(a.ctx, p.PID)
+		if err != nil {
+			return err
+		}
+		list[i] = end
+		if code == 0 {
+			code = exitOf(end)
+		}
+		if !a.cli.JSON {
+			a.reportEnded(end)
+		}
+	}
+	if a.cli.JSON {
+		if err := a.printProcesses(list); err != nil {
+			return err
+		}
+	}
+	return exitCode(code)
+}
+
+func (a *app) printProcesses(list []agentkernel.Process) error {
+	out := make([]agentkernel.Process, len(list))
+	for i, p := range list {
+		out[i] = public(p)
+	}
+	return a.printJSON(out)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"agentkernel"
+)
+
+type rerunCmd struct {
+	PID   string   `arg:"" help:"The process whose calls are taken over; it has ended."`
+	With  string   `placeholder:"FILE" help:"Another program, usually the same one mended; - reads standard input."`
+	From  int64    `placeholder:"N" help:"Take over only the calls before call N."`
+	Again []string `sep:"none" placeholder:"PATTERN" help:"Writes to make again although the old process made them; repeatable."`
+	specFlags
+	Quiet bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints, and where it goes live."`
+}
+
+func (rerunCmd) Help() string {
+	return `Makes a new process with the old one as its past. As long as the program makes the calls that the old one made, in
+the same order with the same arguments, they are answered from the old journal: nothing is paid or done twice, and
+the clock and chance say the same. The first call that differs, or whose failure ended the old process, and all after
+it are made. A write that the old process made is not made again even there, unless --again names it.
+
+The new process has the program, arguments, tools, permissions and limits of the old one where no flag says otherwise;
+--allow adds to what it might do. Arguments of the program stand behind --.
+
+` + examples(
+		"agentkernel rerun 12 --with fixed.py",
+		"agentkernel rerun 12                          try the call again that failed",
+		"agentkernel rerun 12 --allow 'github.create_issue'",
+		"agentkernel rerun 12 --with fixed.py --from 20 -- --month 2026-12",
+	)
+}
+
+func (c *rerunCmd) Run(a *app) error {
+	spec, err := c.spec(a)
+	if err != nil {
+		return a.refuse(err)
+	}
+	return a.runProgram(spec, nil)
+}
+
+// spec is the Spec of the old process, with what the flags change.
+func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
+	none := agentkernel.Spec{}
+	k, p, err := a.question(c.PID)
+	if err != nil {
+		return none, err
+	}
+	defer k.Close()
+	if c.From < 0 {
+		return none, agentkernel.Errorf(agentkernel.CodeInvalid, "rerun", "--from %d is not the number of a call: they count from 1", c.From)
+	}
+	old, err := k.Spec(a.ctx, p.PID)
+	if err != nil {
+		return none, err
+	}
+	if old.Program.Session && c.With == "" {
+		return none, agentkernel.Errorf(agentkernel.CodeUnsupported, "rerun", "pid %d is a session, whose code came piece by piece", p.PID).
+			WithHint("agentkernel rerun %d --with FILE takes its calls over into a whole program", p.PID)
+	}
+	program, err := c.program(a, old.Program)
+	if err != nil {
+		return none, err
+	}
+	if err := c.inherit(a, p.PID, old); err != nil {
+		return none, err
+	}
+	spec, err := a.spec(&c.specFlags, program)
+	if err != nil {
+		return none, err
+	}
+	if err := c.sameTools(p.PID, old, spec); err != nil {
+		return none, err
+	}
+	spec.Budget = old.Budget
+	spec.Past = &agentkernel.Past{PID: p.PID, From: c.From, Again: c.Again}
+	return spec, spec.Validate()
+}
+
+// sameTools refuses tool files that are taken over and hold something else by now: what they start was agreed to for
+// the old process, and only that.
+func (c *rerunCmd) sameTools(pid agentkernel.PID, old, spec agentkernel.Spec) error {
+	if len(c.Tools) > 0 {
+		return nil // named now
+	}
+	for file, digest := range old.ToolDigests {
+		if now, ok := spec.ToolDigests[file]; ok && now != digest {
+			return agentkernel.Errorf(agentkernel.CodeDenied, "rerun", "the tools file %s has changed since pid %d was created with it", file, pid).
+				WithHint("read it, then name it: agentkernel rerun %d --tools %s", pid, file)
+		}
+	}
+	return nil
+}
+
+// program is the mended program, or the old one, with the arguments behind --, or the old ones.
+func (c *rerunCmd) program(a *app, old agentkernel.Program) (agentkernel.Program, error) {
+	args := old.Args
+	if len(a.rest) > 0 {
+		args = a.rest
+	}
+	if c.With == "" {
+		old.Args = args
+		return old, nil
+	}
+	a.rest = nil
+	p, err := a.program(&programArgs{File: c.With})
+	if err != nil {
+		return p, err
+	}
+	p.Args = args
+	if p.Modules == nil { // there is no folder tools beside it
+		p.Modules = old.Modules
+	}
+	return p, nil
+}
+
+// inherit puts the old process in the place of the configuration: flags are laid over it as ever.
+func (c *rerunCmd) inherit(a *app, pid agentkernel.PID, old agentkernel.Spec) error {
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	cfg := *set
+	cfg.Tools, cfg.Deny, cfg.Namespace, cfg.Backend, cfg.Priority = nil, old.Deny, old.Namespace, old.Backend, old.Priority
+	cfg.OnUnknown, cfg.Durability, cfg.Limits, cfg.Allow = old.OnUnknown, old.Durability, old.Limits, old.Allow
+	if len(c.Allow) > 0 {
+		c.Allow = slices.Concat(old.Allow, c.Allow)
+	}
+	a.cfg = &cfg
+	if len(old.Tools) == 0 {
+		return nil
+	}
+	return a.cfg.SetFlag("tools", fmt.Sprintf("pid %d", pid), old.Tools...)
+}

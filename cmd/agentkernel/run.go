@@ -1,0 +1,31 @@
+package main
+
+type runCmd struct {
+	programArgs
+	specFlags
+	Quiet bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints."`
+}
+
+func (runCmd) Help() string {
+	return `Ctrl-C pauses the process and says how to continue it; a second Ctrl-C kills it. A directory tools/ beside
+the program (or here) holds local tools: tools/report/monthly.py is "from tools.report import monthly".
+A tool that changes things needs --allow, or a yes at the terminal.
+
+` + examples(
+		"agentkernel run report.py",
+		"agentkernel run report.py --tools mcp.json --allow 'filesystem.write_*'",
+		"agentkernel run report.py -- --month 2026-11      arguments of the program stand behind --",
+		"agentkernel run -c 'print(6*7)'",
+		"generate | agentkernel run -                      a program that something else wrote",
+		"agentkernel run report.py --timeout 5m --memory 512m",
+		"agentkernel run report.py --json | jq .result",
+	)
+}
+
+func (c *runCmd) Run(a *app) error {
+	spec, err := a.prepare(&c.programArgs, &c.specFlags)
+	if err != nil {
+		return a.refuse(err)
+	}
+	return a.runProgram(spec, nil)
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/datadir"
+)
+
+type serveCmd struct {
+	Background bool `hidden:"" help:"Started by another command: recover nothing, end when idle."`
+	NoRecover  bool `help:"Leave unfinished processes as they are."`
+}
+
+func (serveCmd) Help() string {
+	return `Commands in other terminals attach to this kernel by themselves. Without serve the first command that needs a
+kernel starts one in the background, which ends when it has been idle for a while (setting idle_after).
+
+` + examples("agentkernel serve", "agentkernel serve --home /var/lib/agentkernel")
+}
+
+func (c *serveCmd) Run(a *app) error {
+	if a.cli.Embedded {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "serve", "serve and --embedded exclude one another")
+	}
+	stop := make(chan os.Signal, 2)
+	if c.Background {
+		// The terminal of the command that started it is not its own: what that says is heard by nobody.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
+	} else {
+		signal.Notify(stop, syscall.SIGTERM, os.Interrupt, syscall.SIGHUP)
+	}
+	defer signal.Stop(stop)
+	err := c.serve(a, stop)
+	if err != nil && c.Background {
+		announce(birth{Error: asError(err)})
+	}
+	return err
+}
+
+func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
+	dir, err := a.dataDir()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	for _, w := range dir.Warnings() {
+		log.Warn(w)
+	}
+	mode, idle := "serve", never
+	if c.Background {
+		mode, idle = background, a.cfg.IdleAfter
+	}
+	k, err := a.openKernel(dir, mode, log)
+	if err != nil {
+		return err
+	}
+	door, err := a.listen(a.ctx, listenConfig{kernel: k, socket: dir.Socket(), idle: idle, log: log})
+	if err != nil {
+		_ = k.Close()
+		return err
+	}
+	if c.Background {
+		announce(birth{Ready: true})
+	} else if err := c.greet(a, k, dir, stop); err != nil {
+		_ = door.Close()
+		_ = k.Close()
+		return err
+	}
+	select {
+	case s := <-stop:
+		log.Info("stopping", "signal", s.String())
+	case <-door.Done():
+		log.Info("stopping", "reason", "idle, or asked to")
+	}
+	return c.stop(a, k, door, stop)
+}
+
+// greet says where the kernel is and continues what an earlier one left.
+func (c *serveCmd) greet(a *app, k agentkernel.Kernel, dir *datadir.Dir, stop <-chan os.Signal) error {
+	a.con.Say("kernel %s serves %s (ctrl-c stops it; processes stand where their journals say)", version, dir.Socket())
+	if c.NoRecover {
+		a.mentionUnfinished(k)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	var list []agentkernel.Process
+	go func() {
+		var err error
+		list, err = k.Recover(ctx, 0)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			// A process that cannot be continued must not keep the others from being served.
+			a.con.Error("recovery: "+asError(err).Message(), asError(err).Hint)
+		}
+		for _, p := range list {
+			a.con.Say("continuing pid %d %s%s", p.PID, p.Name, pausedSuffix(p))
+		}
+		return nil
+	case s := <-stop:
+		return agentkernel.Errorf(agentkernel.CodeCanceled, "serve", "stopped by %s while recovering", s)
+	}
+}
+
+func pausedSuffix(p agentkernel.Process) string {
+	if !p.Paused {
+		return ""
+	}
+	return fmt.Sprintf(" (paused: agentkernel resume %d)", p.PID)
+}
+
+// stop ends in order: no new callers, then the kernel. A second signal does not wait.
+func (c *serveCmd) stop(a *app, k agentkernel.Kernel, door listener, again <-chan os.Signal) error {
+	done := make(chan error, 1)
+	go func() {
+		_ = door.Close() // callers learn of the end by their connections
+		done <- k.Close()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-again:
+		a.con.Say("stopping at once; unfinished processes: agentkernel recover")
+		return exitCode(exitTerminated)
+	}
+}
+
+type shutdownCmd struct{}
+
+func (shutdownCmd) Help() string {
+	return `Processes that run are left where their journals say; agentkernel recover continues them.
+
+` + examples("agentkernel shutdown")
+}
+
+func (shutdownCmd) Run(a *app) error {
+	dir, err := a.dataDir()
+	if err != nil {
+		return err
+	}
+	running := 0
+	k, err := a.dial(a.ctx, dir.Socket())
+	switch {
+	case notThere(err):
+		if a.cli.JSON {
+			return a.printJSON(stopped{})
+		}
+		a.con.Note("no kernel runs on %s", dir.Path())
+		return nil
+	case err == nil:
+		if info, err := k.Info(a.ctx); err == nil {
+			running = info.Processes
+		}
+		_ = k.Close()
+	case agentkernel.CodeOf(err) != agentkernel.CodeVersion:
+		return err
+	}
+	if err := a.stopKernel(dir); err != nil {
+		return err
+	}
+	if a.cli.JSON {
+		return a.printJSON(stopped{true, running})
+	}
+	a.con.Note("the kernel has stopped")
+	if running > 0 {
+		a.con.Note("%d unfinished: agentkernel recover", running)
+	}
+	return nil
+}
+
+// stopped is what shutdown --json prints.
+type stopped struct {
+	Stopped    bool `json:"stopped"`
+	Unfinished int  `json:"unfinished"` // processes that were running
+}
+
+// stopPatience is how long shutdown waits for calls under way to end.
+const stopPatience = 15 * time.Second
+
+// stopKernel asks the kernel to end and waits until it has let the directory go.
+func (a *app) stopKernel(dir *datadir.Dir) error {
+	return a.withProgress(a.ctx, "waiting for calls under way", func(ctx context.Context) error {
+		if err := a.stop(ctx, dir.Socket()); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, stopPatience)
+		defer cancel()
+		lock, err := dir.LockWait(ctx, datadir.Holder{OSPID: os.Getpid(), Version: version, Mode: "shutdown", Started: time.Now()})
+		if err != nil {
+			return err
+		}
+		return lock.Unlock()
+	})
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+
+	"agentkernel"
+	"agentkernel/embedded"
+	"agentkernel/internal/datadir"
+	"agentkernel/internal/setup"
+	"agentkernel/internal/tool"
+)
+
+type setupCmd struct {
+	Force bool `help:"Install again, even if the engine is there and right."`
+}
+
+func (setupCmd) Help() string {
+	return `Installs the Monty engine into the data directory, by npm, checked against recorded hashes. Without Node:
+docs/getting-started.md says how.
+
+` + examples("agentkernel setup", "agentkernel setup --home /var/lib/agentkernel")
+}
+
+func (c setupCmd) Run(a *app) error {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	var r setup.Result
+	err = a.withProgress(a.ctx, "installing", func(ctx context.Context) error {
+		r, err = setup.Install(ctx, setup.Options{Home: home, Force: c.Force, Out: noteWriter{a}})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if a.cli.JSON {
+		return a.printJSON(r)
+	}
+	verb := "installed"
+	if r.Already {
+		verb = "already there"
+	}
+	a.con.Out(verb + ": " + r.Engine + ", " + r.Path + "\n")
+	if r.Shadowed != "" {
+		a.con.Say("the engine on PATH goes before it: %s", r.Shadowed)
+	}
+	return a.outputError()
+}
+
+// noteWriter shows the steps of the installation.
+type noteWriter struct{ a *app }
+
+func (w noteWriter) Write(p []byte) (int, error) {
+	w.a.con.Err(string(p))
+	return len(p), nil
+}
+
+type doctorCmd struct{ toolFiles }
+
+func (doctorCmd) Help() string {
+	return "Changes nothing and starts no kernel. The exit code is 0 if programs can run, else 69.\n\n" +
+		examples("agentkernel doctor", "agentkernel doctor --tools mcp.json      also starts each tool server once", "agentkernel doctor --json | jq '.findings[] | select(.status != \"ok\")'")
+}
+
+func (c *doctorCmd) Run(a *app) error {
+	files, err := a.toolFiles(&c.toolFiles)
+	if err != nil {
+		return err
+	}
+	for i := range files {
+		files[i], _ = agentkernel.SplitPin(files[i]) // the report names them
+	}
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	var r setup.Report
+	err = a.withProgress(a.ctx, "examining", func(ctx context.Context) error {
+		r = setup.Doctor(ctx, setup.DoctorOptions{Home: home, Version: version, Engine: a.engine(), Tools: files,
+			Python: a.cfg.Python, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if a.cli.JSON {
+		err = a.printJSON(r)
+	} else {
+		a.printReport(r)
+		err = a.outputError()
+	}
+	if err == nil && !r.OK {
+		return exitCode(agentkernel.ExitUnavailable)
+	}
+	return err
+}
+
+func tryProcess(ctx context.Context, python string) (setup.Trial, error) {
+	t, err := embedded.TryProcess(ctx, python)
+	return setup.Trial{Python: t.Python, Lacking: t.Lacking}, err
+}
+
+// toolSource gives tool servers to the doctor without a kernel.
+func toolSource(files []string) (agentkernel.ToolSource, func() error, error) {
+	hub, err := tool.New(tool.Config{Version: version})
+	if err != nil {
+		return nil, nil, err
+	}
+	source, err := hub.Set(files)
+	if err != nil {
+		_ = hub.Close()
+		return nil, nil, err
+	}
+	return source, hub.Close, nil
+}
+
+func (a *app) printReport(r setup.Report) {
+	for _, f := range r.Findings {
+		mark := map[setup.Status]string{setup.OK: "ok  ", setup.Warn: "warn", setup.Fail: "FAIL"}[f.Status]
+		if a.con.OutColor() {
+			mark = map[setup.Status]string{setup.OK: "\x1b[32m", setup.Warn: "\x1b[33m", setup.Fail: "\x1b[31;1m"}[f.Status] + mark + "\x1b[0m"
+		}
+		a.con.Out(mark + "  " + f.Check + ": " + f.Found + "\n")
+		if f.Fix != "" {
+			a.con.Out("        fix: " + f.Fix + "\n")
+		}
+	}
+	if r.OK {
+		a.con.Out("\nprograms can run\n")
+	} else {
+		a.con.Out("\nprograms cannot run yet\n")
+	}
+}
+
+// home is the path of the data directory, which need not exist.
+func (a *app) home() (string, error) {
+	c, err := a.settings()
+	if err != nil {
+		return "", err
+	}
+	return datadir.Resolve(c.Home)
+}

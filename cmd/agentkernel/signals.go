@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"agentkernel"
+)
+
+type killCmd struct {
+	PIDs   []string `arg:"" name:"pid" help:"Processes."`
+	Signal string   `short:"s" default:"kill" placeholder:"SIGNAL" help:"kill (default), interrupt, pause or resume."`
+}
+
+func (killCmd) Help() string {
+	return `kill ends a process and its children at once. interrupt raises KernelInterrupt in the program, at the call that
+it waits for or else at its next one.
+
+` + examples("agentkernel kill 12", "agentkernel kill -s interrupt 12", "agentkernel kill $(agentkernel ps --json | jq .[].pid)")
+}
+
+func (c *killCmd) Run(a *app) error { return a.signalAll(c.PIDs, agentkernel.Signal(c.Signal)) }
+
+type pauseCmd struct {
+	PIDs []string `arg:"" name:"pid" help:"Processes."`
+}
+
+func (pauseCmd) Help() string { return examples("agentkernel pause 12", "agentkernel resume 12") }
+
+func (c *pauseCmd) Run(a *app) error { return a.signalAll(c.PIDs, agentkernel.SignalPause) }
+
+type resumeCmd struct {
+	PIDs   []string `arg:"" name:"pid" help:"Processes."`
+	Follow bool     `short:"f" help:"Show the output from here on and wait for the end (one process)."`
+}
+
+func (resumeCmd) Help() string {
+	return `A paused process whose kernel has stopped since is continued first. With --embedded the command waits for the
+end, since the process has no other kernel.
+
+` + examples("agentkernel resume 12", "agentkernel resume -f 12")
+}
+
+func (c *resumeCmd) Run(a *app) error {
+	if !c.Follow && !a.cli.Embedded {
+		return a.signalAll(c.PIDs, agentkernel.SignalResume)
+	}
+	if len(c.PIDs) != 1 {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "resume", "one process can be followed at a time, not %d", len(c.PIDs))
+	}
+	pid, err := agentkernel.ParsePID(c.PIDs[0])
+	if err != nil {
+		return err
+	}
+	return a.followFrom(pid, func(ctx context.Context, k agentkernel.Kernel) error {
+		return k.Signal(ctx, pid, agentkernel.SignalResume)
+	})
+}
+
+// signalled is what kill, pause and resume --json print for each process.
+type signalled struct {
+	PID    agentkernel.PID    `json:"pid"`
+	Signal agentkernel.Signal `json:"signal"`
+}
+
+// signalAll sends a signal to each process; the first failure ends it.
+func (a *app) signalAll(words []string, s agentkernel.Signal) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	pids, err := parsePIDs(words)
+	if err != nil {
+		return err
+	}
+	if err := a.notEnded(pids, s); err != nil {
+		return err
+	}
+	k, err := a.kernel()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	for _, pid := range pids {
+		if err := k.Signal(a.ctx, pid, s); err != nil {
+			return err
+		}
+		if s == agentkernel.SignalKill {
+			a.awaitDeath(k, pid)
+		}
+		if a.cli.JSON {
+			err = a.printJSON(signalled{pid, s})
+		} else {
+			a.con.Note("%s", signalNote(pid, s))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// How long kill looks whether the process has gone; a program that computes is stopped with its worker, which
+// takes a moment.
+const (
+	deathPatience = 2 * time.Second
+	deathPoll     = 5 * time.Millisecond
+)
+
+// awaitDeath returns when the process has ended, so that what follows kill in a script finds it so.
+// (Kernel.Wait would return at once for a paused process.)
+func (a *app) awaitDeath(k agentkernel.Kernel, pid agentkernel.PID) {
+	ctx, cancel := context.WithTimeout(a.ctx, deathPatience)
+	defer cancel()
+	tick := time.NewTicker(deathPoll)
+	defer tick.Stop()
+	for {
+		if p, err := k.Process(ctx, pid); err != nil || p.State.Terminal() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
+	switch s {
+	case agentkernel.SignalKill:
+		return "killed pid " + pid.String()
+	case agentkernel.SignalPause:
+		return "pid " + pid.String() + " pauses at its next call · continue: agentkernel resume " + pid.String()
+	case agentkernel.SignalResume:
+		return "pid " + pid.String() + " goes on · follow: agentkernel logs -f " + pid.String()
+	}
+	return "sent " + string(s) + " to pid " + pid.String()
+}
+
+// notEnded refuses processes that are not there or have ended, before a kernel is started for them.
+func (a *app) notEnded(pids []agentkernel.PID, s agentkernel.Signal) error {
+	k, err := a.reading()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	for _, pid := range pids {
+		p, err := k.Process(a.ctx, pid)
+		if err != nil {
+			return err
+		}
+		if p.State.Terminal() {
+			return agentkernel.Errorf(agentkernel.CodeConflict, string(s), "pid %d has ended already: %s", pid, stateText(p))
+		}
+	}
+	return nil
+}
+
+// followFrom starts something about a process and shows its events from then on, like run.
+func (a *app) followFrom(pid agentkernel.PID, begin func(context.Context, agentkernel.Kernel) error) error {
+	k, err := a.kernel()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	w := &watch{a: a, k: k, pid: pid, hold: a.cli.JSON}
+	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+		entries, err := k.Journal(ctx, pid, 1, 0)
+		if err != nil {
+			return agentkernel.Process{}, err
+		}
+		if err := begin(ctx, k); err != nil {
+			return agentkernel.Process{}, err
+		}
+		return followEvents(ctx, k, pid, int64(len(entries))+1, fn)
+	})
+	return w.report(p, err)
+}
+
+// followEvents reports events until the process ends or pauses, as Kernel.Run does.
+func followEvents(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID, from int64, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var last agentkernel.Process
+	ended := false
+	err := k.Events(ctx, pid, from, true, func(e agentkernel.Event) error {
+		if e.Process != nil {
+			last = *e.Process
+			ended = e.Kind == agentkernel.EventEnd || e.Kind == agentkernel.EventState && last.Paused
+		}
+		if err := fn(e); err != nil {
+			return err
+		}
+		if ended {
+			cancel()
+		}
+		return nil
+	})
+	if ended {
+		return last, nil
+	}
+	if err != nil {
+		return last, err
+	}
+	return k.Process(ctx, pid)
+}

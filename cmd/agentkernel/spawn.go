@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+
+	"agentkernel"
+)
+
+type spawnCmd struct {
+	programArgs
+	specFlags
+}
+
+func (spawnCmd) Help() string {
+	return `Prints the PID as soon as the process is durable: it goes on when this terminal is closed. There is nobody
+to ask, so whatever may change things is named with --allow.
+
+` + examples(
+		"agentkernel spawn crawl.py --tools mcp.json --allow 'filesystem.write_*'",
+		"pid=$(agentkernel spawn crawl.py); agentkernel wait $pid",
+		"agentkernel spawn nightly.py --idempotency-key nightly-2026-11-21    a second time gives the same PID",
+	)
+}
+
+func (c *spawnCmd) Run(a *app) error {
+	if a.cli.Embedded {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spawn", "a spawned process outlives the command, and with --embedded its kernel would not").
+			WithHint("leave --embedded out, or use run")
+	}
+	spec, err := a.prepare(&c.programArgs, &c.specFlags)
+	if err != nil {
+		return err
+	}
+	k, err := a.kernel()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	p, err := k.Spawn(a.ctx, spec)
+	if err != nil {
+		return err
+	}
+	if a.cli.JSON {
+		return a.printJSON(p)
+	}
+	a.con.Out(fmt.Sprintf("%d\n", p.PID))
+	if a.con.Interactive() {
+		a.con.Note("follow: agentkernel logs -f %d · wait: agentkernel wait %d", p.PID, p.PID)
+	}
+	a.mentionUnfinished(k)
+	return a.outputError()
+}
+
+// prepare makes the Spec of a program from the command line.
+func (a *app) prepare(p *programArgs, f *specFlags) (agentkernel.Spec, error) {
+	prog, err := a.program(p)
+	if err != nil {
+		return agentkernel.Spec{}, err
+	}
+	spec, err := a.spec(f, prog)
+	if err != nil {
+		return agentkernel.Spec{}, err
+	}
+	return spec, spec.Validate()
+}
+
+// refuse reports an error before anything ran in the shape that run --json has.
+func (a *app) refuse(err error) error {
+	return (&watch{a: a}).report(agentkernel.Process{}, err)
+}

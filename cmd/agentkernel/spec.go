@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"agentkernel"
+	"agentkernel/internal/config"
+	"agentkernel/internal/tool"
+)
+
+// specFlags are the flags that describe a process, shared by run, spawn, tools call and mcp. They are kept as
+// text: internal/config reads flags, variables and files by the same rules.
+type specFlags struct {
+	Tools      []string `sep:"none" placeholder:"FILE" group:"access" help:"MCP configuration file whose servers the program may import; repeatable."`
+	Allow      []string `sep:"none" placeholder:"PATTERN" group:"access" help:"Calls that may change things: 'filesystem.write_*', 'github.*'; repeatable."`
+	Deny       []string `sep:"none" placeholder:"NAME" group:"access" help:"Take a capability away: proc.spawn, state, time, rand, log; repeatable."`
+	Namespace  string   `placeholder:"NAME" group:"access" help:"Tenant that the process belongs to."`
+	Backend    string   `placeholder:"NAME" group:"access" help:"Where the program runs: auto, monty, process."`
+	Time       string   `placeholder:"SPAN" group:"limits" help:"Running time, waiting not counted (default 60s)."`
+	Timeout    string   `placeholder:"SPAN" group:"limits" help:"Time from start to end, waiting counted (default none)."`
+	Memory     string   `placeholder:"SIZE" group:"limits" help:"Heap of the program: 64m, 1g (default 256m)."`
+	Output     string   `name:"output-limit" placeholder:"SIZE" group:"limits" help:"What it may print (default 16m)."`
+	Calls      string   `name:"max-calls" placeholder:"N" group:"limits" help:"System calls over its life (default 100000)."`
+	CallWait   string   `name:"call-timeout" placeholder:"SPAN" group:"limits" help:"The longest one external call may take (default 2m)."`
+	Recursion  string   `placeholder:"N" group:"limits" help:"Depth of calls (default 1000)."`
+	Priority   string   `placeholder:"N" group:"limits" help:"1 (urgent) to 1000 (default 10)."`
+	Name       string   `placeholder:"NAME" group:"durable" help:"Name for ps and tracebacks (default: the file's)."`
+	OnUnknown  string   `placeholder:"WHAT" group:"durable" help:"A write that a crash cut off: raise OutcomeUnknown in the program, or pause it."`
+	Durability string   `placeholder:"HOW" group:"durable" help:"full: on the disk before it is seen; relaxed: milliseconds later."`
+	Key        string   `name:"idempotency-key" placeholder:"KEY" group:"durable" help:"The same key gives the same process again instead of a second one."`
+}
+
+// overlay lays the flags that were given over the configuration.
+func (f *specFlags) overlay(c *config.Config) error {
+	lists := []struct {
+		key, flag string
+		values    []string
+	}{
+		{"tools", "--tools", f.Tools}, {"allow", "--allow", f.Allow}, {"deny", "--deny", f.Deny},
+		{"namespace", "--namespace", single(f.Namespace)}, {"backend", "--backend", single(f.Backend)},
+		{"limits.time", "--time", single(f.Time)}, {"limits.wall", "--timeout", single(f.Timeout)},
+		{"limits.memory", "--memory", single(f.Memory)}, {"limits.output", "--output-limit", single(f.Output)},
+		{"limits.calls", "--max-calls", single(f.Calls)}, {"limits.call_wait", "--call-timeout", single(f.CallWait)},
+		{"limits.recursion", "--recursion", single(f.Recursion)}, {"priority", "--priority", single(f.Priority)},
+		{"on_unknown", "--on-unknown", single(f.OnUnknown)}, {"durability", "--durability", single(f.Durability)},
+	}
+	for _, l := range lists {
+		if len(l.values) == 0 {
+			continue
+		}
+		if err := c.SetFlag(l.key, l.flag, l.values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func single(v string) []string {
+	if v == "" {
+		return nil
+	}
+	return []string{v}
+}
+
+// spec makes the Spec of a program from configuration and flags.
+func (a *app) spec(f *specFlags, p agentkernel.Program) (agentkernel.Spec, error) {
+	c, err := a.settings()
+	if err != nil {
+		return agentkernel.Spec{}, err
+	}
+	if err := f.overlay(c); err != nil {
+		return agentkernel.Spec{}, err
+	}
+	digests, err := a.toolDigests(c)
+	if err != nil {
+		return agentkernel.Spec{}, err
+	}
+	if f.Name != "" {
+		p.Name = f.Name
+	}
+	return agentkernel.Spec{
+		Program: p, Backend: c.Backend, Namespace: c.Namespace, Priority: c.Priority, Limits: c.Limits,
+		Tools: c.Tools, ToolDigests: digests, Allow: c.Allow, Deny: c.Deny, OnUnknown: c.OnUnknown, Durability: c.Durability,
+		IdempotencyKey: f.Key,
+	}, nil
+}
+
+// readTools reads a tools file, or says where one that cannot be read was named.
+func (a *app) readTools(c *config.Config, file string) ([]byte, error) {
+	origin := c.Origin("tools")
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tools", "%s: the tools file %s cannot be read: %w", origin, file, unwrapPath(err)).
+			WithHint("name an MCP configuration file, {\"mcpServers\": {...}}")
+	}
+	if info.IsDir() {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "%s: %s is a directory, not a tools file", origin, file).
+			WithHint("%s", "name the MCP configuration file in it; local tools in a directory tools/ beside the program need no flag")
+	}
+	return tool.ReadFile(file)
+}
+
+// unwrapPath takes "open /long/path:" off an error that names its path already.
+func unwrapPath(err error) error {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}
+
+// relative shortens a path for messages.
+func (a *app) relative(path string) string {
+	if dir, err := a.workingDir(); err == nil {
+		if rel, err := filepath.Rel(dir, path); err == nil && len(rel) < len(path) {
+			return rel
+		}
+	}
+	return path
+}

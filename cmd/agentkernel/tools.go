@@ -1,0 +1,272 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
+)
+
+type toolsCmd struct {
+	List   toolsListCmd   `cmd:"" help:"List the tools that programs can import."`
+	Search toolsSearchCmd `cmd:"" help:"Find tools by what you want to do."`
+	Show   toolsShowCmd   `cmd:"" help:"Show how to import and call a tool."`
+	Call   toolsCallCmd   `cmd:"" help:"Call a tool, journalled and permission-checked like any call."`
+	Accept toolsAcceptCmd `cmd:"" help:"Accept tools that have changed since they were first seen."`
+	Trust  toolsTrustCmd  `cmd:"" help:"Accept the tools file of a project, with the content that it has now."`
+}
+
+func (toolsCmd) Help() string {
+	return examples("agentkernel tools list --tools mcp.json", "agentkernel tools search 'read a file' --tools mcp.json", "agentkernel tools show filesystem.read_text_file --tools mcp.json",
+		"agentkernel tools call filesystem.list_directory path=/data --tools mcp.json")
+}
+
+// toolFiles is the one flag that the reading tool commands need.
+type toolFiles struct {
+	Tools []string `sep:"none" placeholder:"FILE" help:"MCP configuration file; repeatable (default: the setting tools)."`
+}
+
+func (a *app) toolFiles(f *toolFiles) ([]string, error) {
+	c, err := a.settings()
+	if err != nil {
+		return nil, err
+	}
+	if err := (&specFlags{Tools: f.Tools}).overlay(c); err != nil {
+		return nil, err
+	}
+	digests, err := a.toolDigests(c)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]string, len(c.Tools))
+	for i, file := range c.Tools {
+		files[i] = agentkernel.PinFile(file, digests[file])
+	}
+	return files, nil
+}
+
+func errNoTools() error {
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "no tools are configured").
+		WithHint("name an MCP configuration file with --tools FILE, or in agentkernel.toml: tools = [\"mcp.json\"]")
+}
+
+type toolsListCmd struct {
+	Server string `arg:"" optional:"" help:"Only this server's."`
+	toolFiles
+}
+
+func (toolsListCmd) Help() string {
+	return "Servers are started to ask them. EFFECT: read runs freely; idempotent and write need --allow or a yes.\n\n" +
+		examples("agentkernel tools list --tools mcp.json", "agentkernel tools list filesystem --tools mcp.json --json | jq .tools[].signature")
+}
+
+// toolList is what tools list --json prints.
+type toolList struct {
+	Servers []agentkernel.ToolServer `json:"servers"`
+	Tools   []agentkernel.Tool       `json:"tools"`
+	Local   []string                 `json:"local"` // local tools beside the working directory, "server.tool"
+}
+
+func (c *toolsListCmd) Run(a *app) error {
+	files, err := a.toolFiles(&c.toolFiles)
+	if err != nil {
+		return err
+	}
+	list := toolList{Servers: []agentkernel.ToolServer{}, Tools: []agentkernel.Tool{}, Local: []string{}}
+	if list.Local, err = a.localTools(c.Server); err != nil {
+		return err
+	}
+	if len(files) == 0 && len(list.Local) == 0 {
+		return errNoTools()
+	}
+	if len(files) > 0 && !(c.Server != "" && len(list.Local) > 0) {
+		if err := c.ask(a, files, &list); err != nil {
+			return err
+		}
+	}
+	if a.cli.JSON {
+		return a.printJSON(list)
+	}
+	a.con.Out(list.table())
+	return list.problems(a)
+}
+
+// ask asks all servers at once; one that fails is a problem of that server, not of the list.
+func (c *toolsListCmd) ask(a *app, files []string, list *toolList) error {
+	k, err := a.kernel()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	if c.Server != "" {
+		list.Tools, err = k.ListTools(a.ctx, files, c.Server)
+		return err
+	}
+	if list.Servers, err = k.ToolServers(a.ctx, files); err != nil {
+		return err
+	}
+	found := make([][]agentkernel.Tool, len(list.Servers))
+	var asking sync.WaitGroup
+	for i := range list.Servers {
+		asking.Go(func() {
+			s := &list.Servers[i]
+			tools, err := k.ListTools(a.ctx, files, s.Name)
+			found[i] = tools
+			if err != nil {
+				s.Problem = problemText(err)
+			} else {
+				s.Running = true
+			}
+		})
+	}
+	asking.Wait()
+	list.Tools = slices.Concat(found...)
+	if list.Tools == nil {
+		list.Tools = []agentkernel.Tool{}
+	}
+	return nil
+}
+
+func problemText(err error) string {
+	e := asError(err)
+	if e.Hint != "" {
+		return e.Message() + " (" + e.Hint + ")"
+	}
+	return e.Message()
+}
+
+// localTools are the importable files tools/<server>/<tool>.py of the working directory.
+func (a *app) localTools(server string) ([]string, error) {
+	modules, err := a.localModules(".")
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, m := range slices.Sorted(maps.Keys(modules)) {
+		name := strings.TrimPrefix(m, "tools.")
+		if server == "" || strings.HasPrefix(name, server+".") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (l *toolList) table() string {
+	rows := [][]string{{"TOOL", "EFFECT", "SIGNATURE"}}
+	for _, t := range l.Tools {
+		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), t.Signature})
+	}
+	for _, name := range l.Local {
+		rows = append(rows, []string{name, "local", "runs inside the sandbox"})
+	}
+	return console.Table(rows)
+}
+
+func (l *toolList) problems(a *app) error {
+	failed := false
+	for _, s := range l.Servers {
+		if s.Problem != "" {
+			failed = true
+			a.con.Error(fmt.Sprintf("server %s: %s", s.Name, s.Problem), "")
+		}
+	}
+	if failed {
+		return exitCode(agentkernel.ExitUnavailable)
+	}
+	return a.outputError()
+}
+
+type toolsShowCmd struct {
+	Tool string `arg:"" help:"The tool, as SERVER.TOOL."`
+	toolFiles
+}
+
+func (toolsShowCmd) Help() string {
+	return examples("agentkernel tools show filesystem.read_text_file --tools mcp.json")
+}
+
+func (c *toolsShowCmd) Run(a *app) error {
+	files, err := a.toolFiles(&c.toolFiles)
+	if err != nil {
+		return err
+	}
+	k, err := a.kernel()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	t, err := a.findTool(k, files, c.Tool)
+	if err != nil {
+		return err
+	}
+	if a.cli.JSON {
+		return a.printJSON(t)
+	}
+	a.con.Out(console.Clean(toolText(t)))
+	return a.outputError()
+}
+
+// findTool looks a tool up by either of its names, as SERVER.TOOL.
+func (a *app) findTool(k agentkernel.Kernel, files []string, name string) (agentkernel.Tool, error) {
+	server, verb, ok := strings.Cut(name, ".")
+	if !ok || server == "" || verb == "" {
+		return agentkernel.Tool{}, agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "%q is not a tool: write SERVER.TOOL", name).
+			WithHint("agentkernel tools list")
+	}
+	if len(files) == 0 {
+		return agentkernel.Tool{}, errNoTools()
+	}
+	tools, err := k.ListTools(a.ctx, files, server)
+	if err != nil {
+		return agentkernel.Tool{}, err
+	}
+	var names []string
+	for _, t := range tools {
+		if t.Name == verb || t.PythonName == verb {
+			return t, nil
+		}
+		names = append(names, t.PythonName)
+	}
+	e := agentkernel.Errorf(agentkernel.CodeNotFound, "tools", "server %s has no tool %q", server, verb)
+	if near := nearestTool(verb, names); near != "" {
+		return agentkernel.Tool{}, e.WithHint("did you mean %s.%s?", server, near)
+	}
+	return agentkernel.Tool{}, e.WithHint("agentkernel tools list %s", server)
+}
+
+// toolText is the page of a tool.
+func toolText(t agentkernel.Tool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "from tools.%s import %s\n\n%s\n", t.PythonServer, t.PythonName, t.Signature)
+	doc := t.Doc
+	if doc == "" {
+		doc = t.Description
+	}
+	for line := range strings.SplitSeq(strings.TrimSpace(doc), "\n") {
+		b.WriteString(strings.TrimRight("    "+line, " ") + "\n")
+	}
+	fmt.Fprintf(&b, "\nserver  %s (its own name: %s)\neffect  %s\n", t.Server, t.Name, effectText(t))
+	writeSchema(&b, "input schema", t.InputSchema)
+	writeSchema(&b, "output schema", t.OutputSchema)
+	writeObserved(&b, t)
+	return b.String()
+}
+
+func effectText(t agentkernel.Tool) string {
+	if t.Effect == agentkernel.EffectRead {
+		return "read: it may run without permission"
+	}
+	return fmt.Sprintf("%s: it needs --allow '%s.%s', or a yes at the terminal", t.Effect, t.Server, t.Name)
+}
+
+func writeSchema(b *strings.Builder, title string, schema json.RawMessage) {
+	if len(schema) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n%s\n", title, indentJSON(schema))
+}

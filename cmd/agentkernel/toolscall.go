@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"agentkernel"
+	"agentkernel/internal/nearest"
+)
+
+type toolsCallCmd struct {
+	Tool string   `arg:"" help:"The tool, as SERVER.TOOL."`
+	Args []string `arg:"" optional:"" name:"arguments" help:"NAME=VALUE (JSON, else text), or one JSON object."`
+	specFlags
+	Quiet bool `short:"q" group:"show" help:"No receipt, no progress: only the result."`
+}
+
+func (toolsCallCmd) Help() string {
+	return `The call runs as a process of its own: it is in ps -a and trace, and a tool that changes things needs
+--allow or a yes at the terminal. Text is printed as it is, anything else as JSON.
+
+` + examples(
+		"agentkernel tools call filesystem.read_text_file path=/data/a.csv head=3 --tools mcp.json",
+		`agentkernel tools call filesystem.write_file '{"path": "/data/x", "content": "hello"}' --allow filesystem.write_file`,
+		"agentkernel tools call everything.get_sum a=1 b=2 --json | jq .result",
+	)
+}
+
+// callProgram is the program that tools call runs; its arguments are server, tool and a JSON object.
+const callProgram = `import json
+import sys
+from kernel import tool
+
+tool.call(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
+`
+
+func (c *toolsCallCmd) Run(a *app) error {
+	server, verb, ok := strings.Cut(c.Tool, ".")
+	if !ok || server == "" || verb == "" {
+		return a.refuse(agentkernel.Errorf(agentkernel.CodeInvalid, "tools call", "%q is not a tool: write SERVER.TOOL", c.Tool).
+			WithHint("agentkernel tools list"))
+	}
+	args, err := callArguments(c.Args)
+	if err != nil {
+		return a.refuse(err)
+	}
+	spec, err := a.spec(&c.specFlags, agentkernel.Program{Name: c.Tool, Language: agentkernel.Python, Source: callProgram})
+	if err == nil && len(spec.Tools) == 0 {
+		err = errNoTools()
+	}
+	if err != nil {
+		return a.refuse(err)
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		return a.refuse(err)
+	}
+	spec.Program.Args = []string{server, verb, string(text)}
+	return a.runProgram(spec, func(p agentkernel.Process) {
+		if p.State == agentkernel.StateExited && len(p.Result) > 0 {
+			a.con.Out(resultText(plain(p.Result)))
+		}
+	})
+}
+
+// callArguments reads either one JSON object or NAME=VALUE words. A value that is JSON other than a text in
+// quotes is taken as that, anything else as text.
+func callArguments(words []string) (map[string]json.RawMessage, error) {
+	args := map[string]json.RawMessage{}
+	if len(words) == 1 && strings.HasPrefix(strings.TrimSpace(words[0]), "{") {
+		if err := json.Unmarshal([]byte(words[0]), &args); err != nil {
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "tools call", "the arguments are not a JSON object: %w", err).
+				WithHint(`'{"path": "/data", "head": 3}', or path=/data head=3`)
+		}
+		return args, nil
+	}
+	for _, w := range words {
+		name, value, ok := strings.Cut(w, "=")
+		if !ok || name == "" {
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "tools call", "%q is not NAME=VALUE", w).
+				WithHint(`path=/data head=3, or one JSON object: '{"path": "/data", "head": 3}'`)
+		}
+		if _, twice := args[name]; twice {
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "tools call", "the argument %q is there twice", name)
+		}
+		raw := json.RawMessage(value)
+		if !json.Valid(raw) {
+			raw, _ = json.Marshal(value)
+		}
+		args[name] = raw
+	}
+	return args, nil
+}
+
+// resultText is a result for a terminal or a file: text as it is, anything else as indented JSON.
+func resultText(v json.RawMessage) string {
+	var s string
+	if json.Unmarshal(v, &s) == nil && string(v) != "null" {
+		if s == "" || strings.HasSuffix(s, "\n") {
+			return s
+		}
+		return s + "\n"
+	}
+	return indentJSON(v) + "\n"
+}
+
+func indentJSON(v json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, v, "", "  ") != nil {
+		return string(v)
+	}
+	return b.String()
+}
+
+func nearestTool(name string, names []string) string {
+	if near := nearest.One(name, names); near != "" {
+		return near
+	}
+	for _, n := range names {
+		if strings.Contains(n, name) || strings.Contains(name, n) {
+			return n
+		}
+	}
+	return ""
+}
+
+type toolsTrustCmd struct {
+	File string `arg:"" help:"An MCP configuration file."`
+}
+
+func (toolsTrustCmd) Help() string {
+	return `A tools file that a project's agentkernel.toml names starts commands as you, so it counts only once you have
+accepted it; a changed file is asked about again. Files that you name yourself (--tools) need no trust.
+
+` + examples("agentkernel tools trust ./mcp.json")
+}
+
+func (c *toolsTrustCmd) Run(a *app) error {
+	cfg, err := a.settings()
+	if err != nil {
+		return err
+	}
+	if err := cfg.SetFlag("tools", "FILE", c.File); err != nil {
+		return err
+	}
+	file := cfg.Tools[0]
+	content, err := a.readTools(cfg, file)
+	if err != nil {
+		return err
+	}
+	dir, err := a.dataDir()
+	if err != nil {
+		return err
+	}
+	if err := a.trust(dir.Path(), file, content); err != nil {
+		return err
+	}
+	if a.cli.JSON {
+		return a.printJSON(map[string]string{"trusted": file})
+	}
+	a.sayServers(file, content)
+	a.con.Note("%s", fmt.Sprintf("accepted %s with the content that it has now", a.relative(file)))
+	return nil
+}

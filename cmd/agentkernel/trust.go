@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bufio"
+
+	"agentkernel"
+	"agentkernel/internal/config"
+	"agentkernel/internal/tool"
+)
+
+// toolDigests reads the tools files and says what they hold: that is what counts, whatever is written to them
+// while the program runs. A file that a project names counts only once the user has accepted its content: it
+// starts commands as the user. At a terminal the user is asked.
+func (a *app) toolDigests(c *config.Config) (map[string]string, error) {
+	if len(c.Tools) == 0 {
+		return nil, nil
+	}
+	digests := make(map[string]string, len(c.Tools))
+	for _, file := range c.Tools {
+		content, err := a.readTools(c, file)
+		if err != nil {
+			return nil, err
+		}
+		if c.Origin("tools").Kind == config.Project {
+			if err := a.requireTrust(c, file, content); err != nil {
+				return nil, err
+			}
+		}
+		digests[file] = tool.Digest(content)
+	}
+	return digests, nil
+}
+
+func (a *app) requireTrust(c *config.Config, file string, content []byte) error {
+	dir, err := a.dataDir()
+	if err != nil {
+		return err
+	}
+	ok, err := a.trusted(dir.Path(), file, content)
+	if err != nil || ok {
+		return err
+	}
+	if a.askTTY != nil && a.askTrust(c, file, content) {
+		return a.trust(dir.Path(), file, content)
+	}
+	return agentkernel.Errorf(agentkernel.CodeDenied, "trust", "%s names the tools file %s, which you have not accepted yet; it starts commands as you",
+		c.Origin("tools"), a.relative(file)).WithHint("read it, then: agentkernel tools trust %s", a.relative(file))
+}
+
+func (a *app) askTrust(c *config.Config, file string, content []byte) bool {
+	tty, err := a.askTTY()
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	a.con.Say("%s names the tools file %s, which would start:", c.Origin("tools"), a.relative(file))
+	a.sayServers(file, content)
+	done := a.con.Prompt("Accept it, as it is now? [y]es, [N]o ")
+	defer done()
+	line, err := bufio.NewReader(tty).ReadString('\n')
+	answer, known := parseAnswer(line)
+	return err == nil && known && answer == agentkernel.AnswerYes
+}
+
+// sayServers shows what a tools file starts.
+func (a *app) sayServers(file string, content []byte) {
+	lines, err := tool.Preview(file, content, a.lookupEnv)
+	if err != nil {
+		a.con.Say("  (%v)", err)
+	}
+	for _, line := range lines {
+		a.con.Say("  %s", line)
+	}
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"agentkernel"
+)
+
+// follower runs or follows a process and reports its events; Kernel.Run is one.
+type follower func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error)
+
+// watch is a command that stands before a running process: it passes the output on, asks the questions,
+// shows progress, and turns Ctrl-C and SIGTERM into signals to the process.
+type watch struct {
+	a    *app
+	k    *session
+	hold bool // keep the output for --json instead of writing it
+
+	mu         sync.Mutex
+	pid        agentkernel.PID
+	interrupts int
+	stdout     strings.Builder
+	stderr     strings.Builder
+	past       []string // what was told about the past of a rerun
+	asks       chan agentkernel.Ask
+}
+
+// Why a watch ended before its process did.
+var (
+	errDetached    = errors.New("detached")
+	errInterrupted = errors.New("interrupted")
+)
+
+// exitTerminated is 128 + SIGTERM: the command was told to end and the process was left as it is.
+const exitTerminated = 143
+
+// detachPatience is how long a kernel inside this command waits for the program to reach a call when the
+// command is told to end.
+const detachPatience = 2 * time.Second
+
+// follow shows the process until it has ended or is paused. The error is errDetached or errInterrupted if
+// the user left first.
+func (w *watch) follow(f follower) (agentkernel.Process, error) {
+	ctx, cancel := context.WithCancelCause(w.a.ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel(nil)
+	w.asks = make(chan agentkernel.Ask, 64)
+	signals, stop := w.a.signals()
+	defer stop()
+	tasks.Go(func() { w.signalLoop(ctx, cancel, signals) })
+	if !w.a.cli.quiet() {
+		tasks.Go(func() { w.a.con.Spin(ctx, w.status) })
+	}
+	if w.a.askTTY != nil {
+		// Not waited for: it may sit in a read that only the human can end.
+		go w.askLoop(ctx)
+	}
+	p, err := f(ctx, w.event)
+	if cause := context.Cause(ctx); err != nil && cause != nil && w.a.ctx.Err() == nil {
+		err = cause
+	}
+	return p, err
+}
+
+func (w *watch) event(e agentkernel.Event) error {
+	w.mu.Lock()
+	if w.pid == 0 {
+		w.pid = e.PID
+	}
+	w.mu.Unlock()
+	switch e.Kind {
+	case agentkernel.EventOutput:
+		w.output(e)
+	case agentkernel.EventPast: // also when it is to be quiet: what is made again is never kept to itself
+		w.past = append(w.past, e.Text)
+		w.a.con.Say("%s", e.Text)
+	case agentkernel.EventAsk:
+		if e.Ask != nil {
+			w.asks <- *e.Ask
+		}
+	}
+	return nil
+}
+
+func (w *watch) output(e agentkernel.Event) {
+	switch {
+	case w.hold && e.Stream == "stderr":
+		w.stderr.WriteString(e.Text)
+	case w.hold:
+		w.stdout.WriteString(e.Text)
+	case e.Stream == "stderr":
+		w.a.con.Err(e.Text)
+	default:
+		w.a.con.Out(e.Text)
+	}
+}
+
+func (w *watch) process() agentkernel.PID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pid
+}
+
+// status is what the progress line says.
+func (w *watch) status(ctx context.Context) string {
+	pid := w.process()
+	if pid == 0 {
+		return "starting"
+	}
+	p, err := w.k.Process(ctx, pid)
+	if err != nil {
+		return ""
+	}
+	if len(p.WaitsFor) == 0 {
+		return fmt.Sprintf("pid %d %s", pid, p.State)
+	}
+	text := "waiting for " + strings.TrimPrefix(p.WaitsFor[0], "tool.call ")
+	if n := len(p.WaitsFor) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+func (w *watch) signalLoop(ctx context.Context, cancel context.CancelCauseFunc, signals <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-signals:
+			if s == os.Interrupt {
+				w.interrupt(ctx, cancel)
+			} else {
+				w.detach(ctx, cancel)
+			}
+		}
+	}
+}
+
+// interrupt is Ctrl-C: the first pauses the process, the second kills it, the third leaves at once.
+func (w *watch) interrupt(ctx context.Context, cancel context.CancelCauseFunc) {
+	pid := w.process()
+	w.mu.Lock()
+	w.interrupts++
+	n := w.interrupts
+	w.mu.Unlock()
+	w.a.con.Echoed()
+	switch {
+	case pid == 0 || n > 2:
+		cancel(errInterrupted)
+	case n == 1:
+		w.a.con.Say("interrupting pid %d … (Ctrl-C again kills it)", pid)
+		w.signal(ctx, pid, agentkernel.SignalPause)
+	default:
+		w.a.con.Say("killing pid %d …", pid)
+		w.signal(ctx, pid, agentkernel.SignalKill)
+	}
+}
+
+// signal sends a signal without waiting, so that the next Ctrl-C is heard.
+func (w *watch) signal(ctx context.Context, pid agentkernel.PID, s agentkernel.Signal) {
+	go func() {
+		err := w.k.Signal(ctx, pid, s)
+		if err != nil && ctx.Err() == nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+			w.a.con.Say("pid %d could not be sent %s: %v", pid, s, err)
+		}
+	}()
+}
+
+// detach is SIGTERM or a closed terminal: the command ends, the process does not. A kernel that runs in this
+// command ends with it, so the process is paused first, where its journal is complete.
+func (w *watch) detach(ctx context.Context, cancel context.CancelCauseFunc) {
+	pid := w.process()
+	if pid == 0 || !w.k.inProcess {
+		cancel(errDetached)
+		return
+	}
+	w.mu.Lock()
+	w.interrupts = -1 // the pause is not the user's
+	w.mu.Unlock()
+	w.signal(ctx, pid, agentkernel.SignalPause)
+	time.AfterFunc(detachPatience, func() { cancel(errDetached) })
+}
+
+// left reports how a watch ended that the user left; it gives the exit code.
+func (w *watch) left(err error) error {
+	pid := w.process()
+	switch {
+	case pid == 0:
+		w.a.con.Say("interrupted before the process was known; agentkernel ps shows whether it started")
+	case w.k.inProcess:
+		w.a.con.Say("stopped · pid %d is unfinished · continue: agentkernel recover %d", pid, pid)
+	case errors.Is(err, errDetached):
+		w.a.con.Say("detached · pid %d goes on · follow: agentkernel logs -f %d", pid, pid)
+	default:
+		w.a.con.Say("left · pid %d may go on · see: agentkernel ps", pid)
+	}
+	switch {
+	case errors.Is(err, errDetached):
+		return exitCode(exitTerminated)
+	case w.interruptCount() > 2:
+		return exitCode(agentkernel.ExitKilled)
+	}
+	return exitCode(agentkernel.ExitInterrupted)
+}
+
+func (w *watch) interruptCount() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.interrupts
+}
+
+// pausedExit is the exit code for a process that stands paused: 143 if this command was told to end.
+func (w *watch) pausedExit() int {
+	if w.interruptCount() < 0 {
+		return exitTerminated
+	}
+	return agentkernel.ExitInterrupted
+}

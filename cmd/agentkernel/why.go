@@ -1,0 +1,38 @@
+package main
+
+import (
+	"time"
+
+	"agentkernel/cmd/agentkernel/internal/why"
+)
+
+type whyCmd struct {
+	PID string `arg:"" help:"The process."`
+}
+
+func (whyCmd) Help() string {
+	return `One sentence says what ended the process or what it waits for: the exception with your line, the limit and what
+was used, the call that was refused and the flag that allows it, the last words of a server that died. Below it
+where the time went, and what to type next. Works for processes that run, wait, are paused, have ended or were cut
+off, and without a running kernel too.
+
+` + examples("agentkernel why 12", "agentkernel why 12 --json | jq -r .cause.kind", "agentkernel why 12 --json | jq -r '.next[0].command'")
+}
+
+func (c *whyCmd) Run(a *app) error {
+	k, p, err := a.question(c.PID)
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	entries, err := k.Journal(a.ctx, p.PID, 1, 0)
+	if err != nil {
+		return err
+	}
+	r := why.Of(why.Input{Process: p, Entries: entries, Now: time.Now()})
+	if a.cli.JSON {
+		return a.printJSON(r)
+	}
+	a.con.Out(r.Text(a.con.OutColor()))
+	return a.outputError()
+}

@@ -1,0 +1,225 @@
+// Package embedded wires the concrete parts into a kernel that runs inside the calling program. It is the
+// only place that names concrete types: a Go program that wants its own kernel starts here.
+package embedded
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/datadir"
+	"agentkernel/internal/kernel"
+	"agentkernel/internal/library"
+	"agentkernel/internal/reaper"
+	"agentkernel/internal/sandbox/monty"
+	"agentkernel/internal/setup"
+	"agentkernel/internal/store/sqlite"
+	"agentkernel/internal/tool"
+	"agentkernel/internal/tool/catalog"
+	"agentkernel/internal/tool/search"
+)
+
+// Config says how to build a kernel. The zero value of each field is a useful default.
+type Config struct {
+	Home    string // data directory; "" is AGENTKERNEL_HOME, else the XDG state directory
+	Mode    string // "embedded" (default), "serve" or "background": what Info reports
+	Version string // of the calling program
+	Workers int    // sandboxes in memory at most; 0: chosen from the number of CPUs
+	Slots   int    // programs that run at one moment; 0: chosen from the number of CPUs
+	Engine  string // path of the Monty executable; "": found on PATH or in the data directory
+	Python  string // interpreter of the process backend, path or name; "": python3 on PATH
+	// Sandboxes says that the calling program calls [Main] first of all: without that the process backend cannot
+	// build its walls, and runs nothing.
+	Sandboxes bool
+	// Limits are the defaults for processes whose Spec says nothing; zero fields are agentkernel.DefaultLimits.
+	Limits agentkernel.Limits
+	// ParkAfter is how long a waiting program stays in memory although nobody needs its place; 0: 1 s.
+	ParkAfter time.Duration
+	// Tools replaces the MCP client: it gives the tools of a list of configuration files. Nil: MCP servers.
+	Tools func(files []string) (agentkernel.ToolSource, error)
+	// Embeddings is where tool search finds vectors; without a URL it goes by words alone.
+	Embeddings Embeddings
+	// WrapStore puts something around the store: a fault to be injected, a counter. Nil: nothing.
+	WrapStore func(agentkernel.Store) agentkernel.Store
+	Logger    *slog.Logger
+}
+
+// Embeddings names an endpoint of the form of OpenAI's: URL/embeddings.
+type Embeddings struct {
+	URL   string // "http://127.0.0.1:11434/v1"
+	Model string
+	Key   string // bearer token
+}
+
+// spareWorkers is how many times Config.Workers the engine may start: a program whose heap is too large for
+// an image keeps its worker while it waits, and must not keep others from running.
+const spareWorkers = 4
+
+// Kernel is a kernel in this program, with everything that it is made of.
+type Kernel struct {
+	*kernel.Kernel
+	closers []func() error
+}
+
+// Open locks the data directory, kills survivors of a dead kernel and starts a kernel on it. It does not
+// continue unfinished processes (Kernel.Recover does). Errors: CodeConflict, another kernel holds the
+// directory; CodeStorage, CodeCorrupt or CodeVersion, the directory or its database cannot be used.
+func Open(ctx context.Context, cfg Config) (*Kernel, error) {
+	if cfg.Mode == "" {
+		cfg.Mode = "embedded"
+	}
+	if cfg.Workers == 0 {
+		cfg.Workers = max(8, 4*runtime.NumCPU())
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	k := &Kernel{}
+	if err := k.open(ctx, cfg); err != nil {
+		return nil, errors.Join(err, k.closeParts())
+	}
+	return k, nil
+}
+
+func (k *Kernel) open(ctx context.Context, cfg Config) error {
+	home, err := datadir.Resolve(cfg.Home)
+	if err != nil {
+		return err
+	}
+	dir, err := datadir.Open(home)
+	if err != nil {
+		return err
+	}
+	for _, w := range dir.Warnings() {
+		cfg.Logger.Warn(w)
+	}
+	lock, err := dir.Lock(datadir.Holder{OSPID: os.Getpid(), Version: cfg.Version, Mode: cfg.Mode, Started: time.Now()})
+	if err != nil {
+		return err
+	}
+	k.onClose(lock.Unlock)
+	if n, err := reaper.KillSurvivors(dir.Run()); err != nil {
+		return err
+	} else if n > 0 {
+		cfg.Logger.Info("killed what a dead kernel had left", "processes", n)
+	}
+	reap, err := reaper.New(dir.Run(), ownerID())
+	if err != nil {
+		return err
+	}
+	k.onClose(reap.Close)
+	// The engine's first worker starts while the database opens.
+	engine, err := monty.New(monty.Config{Launcher: reap, Engine: cfg.Engine, Candidates: setup.Candidates(dir.Path()),
+		Workers: cfg.Workers * spareWorkers, Logger: cfg.Logger})
+	if err != nil {
+		return err
+	}
+	cpython, err := k.process(cfg, dir, reap)
+	if err != nil {
+		return errors.Join(err, engine.Close())
+	}
+	backends := []agentkernel.Backend{engine, cpython}
+	closeBackends := func() error { return errors.Join(engine.Close(), cpython.Close()) }
+	key, err := dir.Key()
+	if err != nil {
+		return errors.Join(err, closeBackends())
+	}
+	store, err := openStore(ctx, cfg, dir, key)
+	if err != nil {
+		return errors.Join(err, closeBackends())
+	}
+	tools, err := k.tools(cfg, dir, reap)
+	if err != nil {
+		return errors.Join(err, closeBackends(), store.Close())
+	}
+	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Tools: tools, Limits: cfg.Limits,
+		Library: library.New(dir.Path(), nil),
+		Logger:  cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter,
+		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path()})
+	if err != nil {
+		return errors.Join(err, closeBackends(), store.Close())
+	}
+	return nil
+}
+
+func openStore(ctx context.Context, cfg Config, dir *datadir.Dir, key []byte) (agentkernel.Store, error) {
+	store, err := sqlite.Open(ctx, sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs(), Key: key, Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	if cfg.WrapStore != nil {
+		return cfg.WrapStore(store), nil
+	}
+	return store, nil
+}
+
+// tools gives the tools of configuration files, with what is known of them beside what their servers say.
+func (k *Kernel) tools(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) (func([]string) (agentkernel.ToolSource, error), error) {
+	source := cfg.Tools
+	if source == nil {
+		// What a tools file holds when it is named counts; what it holds later only if the user has accepted it.
+		hub, err := tool.New(tool.Config{Launcher: reap, Logger: cfg.Logger, Version: cfg.Version,
+			Changed: tool.NewTrust(dir.Trust()).Require})
+		if err != nil {
+			return nil, err
+		}
+		k.onClose(hub.Close)
+		source = hub.Set
+	}
+	cat, err := catalog.New(catalog.Config{Source: source, Dir: dir.Tools(), Embedder: embedder(cfg.Embeddings), Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	k.onClose(cat.Close)
+	return cat.Set, nil
+}
+
+func embedder(e Embeddings) search.Embedder {
+	if e.URL == "" {
+		return nil
+	}
+	return &search.Endpoint{URL: e.URL, Model: e.Model, Key: e.Key}
+}
+
+func (k *Kernel) onClose(fn func() error) { k.closers = append(k.closers, fn) }
+
+// Close stops the kernel: calls under way get a moment to finish, processes are left as their journals say.
+func (k *Kernel) Close() error {
+	return errors.Join(k.Kernel.Close(), k.closeParts())
+}
+
+func (k *Kernel) closeParts() error {
+	var errs []error
+	for i := len(k.closers) - 1; i >= 0; i-- {
+		errs = append(errs, k.closers[i]())
+	}
+	k.closers = nil
+	return errors.Join(errs...)
+}
+
+// OpenReader reads the database of a data directory without a kernel, also while one runs: Process, List,
+// Events without follow, Journal, State. Everything else answers CodeUnavailable. Nothing is created.
+func OpenReader(ctx context.Context, home string) (agentkernel.Kernel, error) {
+	home, err := datadir.Resolve(home)
+	if err != nil {
+		return nil, err
+	}
+	store, err := sqlite.OpenReader(ctx, sqlite.Config{Path: datadir.At(home).Database(), Blobs: datadir.At(home).Blobs()})
+	if err != nil {
+		return nil, err
+	}
+	return kernel.NewReader(store, store.Info(), store.Close), nil
+}
+
+// ownerID names this incarnation of a kernel for the reaper.
+func ownerID() string {
+	b := make([]byte, 8)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return "k" + hex.EncodeToString(b)
+}

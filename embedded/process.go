@@ -1,0 +1,81 @@
+package embedded
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os/exec"
+	"path/filepath"
+
+	"agentkernel"
+	"agentkernel/internal/datadir"
+	"agentkernel/internal/reaper"
+	"agentkernel/internal/sandbox/confine"
+	"agentkernel/internal/sandbox/process"
+)
+
+// Main belongs at the very beginning of main in a program that sets [Config.Sandboxes]: the kernel starts the
+// program's own executable once more as the helper that builds walls, and in that process Main does not return.
+func Main() { confine.Main() }
+
+// process makes the backend of CPython. Where it cannot run, it says so when it is used.
+func (k *Kernel) process(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) (agentkernel.Backend, error) {
+	c := process.Config{Launcher: reap, Python: cfg.Python, Cache: filepath.Join(dir.Path(), "python.json"),
+		Masked: []string{dir.Path()}, Logger: cfg.Logger}
+	if !cfg.Sandboxes {
+		c.Problem = agentkernel.Errorf(agentkernel.CodeUnavailable, "process", "this program did not prepare for the process backend").
+			WithHint("it calls embedded.Main first of all in main, and sets embedded.Config.Sandboxes")
+		return process.New(c)
+	}
+	// The name is the directory's, so that the next kernel on it finds what this one may leave.
+	name := sha256.Sum256([]byte(dir.Path()))
+	spawner, err := confine.NewSpawner(confine.SpawnerConfig{Launcher: reap, Name: hex.EncodeToString(name[:8])})
+	if err != nil {
+		return nil, err
+	}
+	k.onClose(spawner.Close)
+	c.Spawner = spawner
+	return process.New(c)
+}
+
+// ProcessTrial is what a trial of the process backend found.
+type ProcessTrial struct {
+	Python  string   // "3.11.7 (/usr/bin/python3)"
+	Walls   []string // that stood
+	Lacking []string // walls that did not, with the reason
+}
+
+// TryProcess runs a small program on the process backend, behind all walls, without a kernel. The error says what
+// mends it. The calling program calls [Main] first of all.
+func TryProcess(ctx context.Context, python string) (t ProcessTrial, err error) {
+	spawner, err := confine.NewSpawner(confine.SpawnerConfig{Launcher: launcher{}, Name: "trial-" + ownerID()})
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, spawner.Close()) }()
+	b, err := process.New(process.Config{Launcher: launcher{}, Spawner: spawner, Python: python, Warm: -1})
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	found, err := b.Try(ctx)
+	if err != nil {
+		return t, err
+	}
+	t.Python = found.Python.Version + " (" + found.Python.Executable + ")"
+	for _, w := range found.Walls {
+		if w.On {
+			t.Walls = append(t.Walls, w.Name)
+		} else {
+			t.Lacking = append(t.Lacking, w.Name+": "+w.How)
+		}
+	}
+	return t, nil
+}
+
+// launcher starts processes that the caller waits for.
+type launcher struct{}
+
+func (launcher) Start(cmd *exec.Cmd) error { return cmd.Start() }
+func (launcher) Kill(cmd *exec.Cmd)        { _ = cmd.Process.Kill() } // gone already: nothing to do

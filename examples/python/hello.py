@@ -1,0 +1,28 @@
+"""Hello: a task in plain language, and code that is run as it is. From the root of the repository:
+
+    make demo                          once: builds ./agentkernel, installs the engine
+    pip install ./sdk/python
+    python3 examples/python/hello.py
+
+Both run as processes in a sandbox; `./agentkernel ps -a` shows them. A kernel is started if none runs.
+"""
+
+from agentkernel import create_agent
+
+agent = create_agent()
+
+# Plain language: no model is configured, so a recipe writes the program (template mode).
+result = agent.execute_task("Calculate fibonacci(30)")
+print(result.mode, "->", result.output.strip())
+
+# Code is recognised, dedented and run directly. The value of the last expression is the result.
+result = agent.execute_task("""
+    words = "data stays in the sandbox".split()
+    print(len(words), "words")
+    sorted(words, key=len)[-1]
+""")
+print(result.mode, "->", result.output.strip(), "->", result.result)
+
+# A result unpacks to three. A program that fails is no exception, it is a result with an error.
+ok, output, error = agent.execute_task("print('before')\n1 / 0")
+print(ok, repr(output), error.exception)

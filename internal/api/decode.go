@@ -1,0 +1,193 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"agentkernel"
+	"agentkernel/internal/nearest"
+)
+
+func invalid(format string, args ...any) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "request", format, args...)
+}
+
+// readBody reads and decodes a request's JSON body.
+func readBody(w http.ResponseWriter, r *http.Request, v any) error {
+	if r.ContentLength > MaxBody {
+		return errTooLarge()
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return errTooLarge()
+		}
+		return invalid("the request could not be read: %w", err)
+	}
+	return decode(b, v)
+}
+
+func errTooLarge() error {
+	return invalid("the request is larger than %d MiB", MaxBody>>20).
+		WithHint("read large data inside the program, from a file or a tool")
+}
+
+// decode reads exactly one JSON value, strictly: a field that does not exist is refused with the nearest
+// that does, and text that is not UTF-8 is refused rather than mended.
+func decode(b []byte, v any) error {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return invalid("the body is empty; it must be a JSON object")
+	}
+	if !utf8.Valid(b) {
+		return invalid("the body is not valid UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return decodeError(err, dec.InputOffset(), v)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return invalid("something follows the JSON object, at byte %d", dec.InputOffset())
+	}
+	return nil
+}
+
+func decodeError(err error, offset int64, v any) error {
+	if e, ok := errors.AsType[*agentkernel.Error](err); ok {
+		return e
+	}
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field := t.Field
+		if field == "" {
+			field = "the body"
+		}
+		return invalid("%s cannot be a JSON %s", clip(field), t.Value)
+	}
+	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return invalid("the body is not JSON, at byte %d: %w", s.Offset, err)
+	}
+	// encoding/json has no type for this error.
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		if plain, uerr := strconv.Unquote(name); uerr == nil {
+			name = plain
+		}
+		return invalid("there is no field %q", clip(name)).WithHint("%s", nearest.Question(name, fields(reflect.TypeOf(v))))
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return invalid("the body ends in the middle of its JSON, at byte %d", offset)
+	}
+	return invalid("the body is not the JSON that is expected: %w", err)
+}
+
+// fields lists the JSON names of a type and of the structs in it.
+func fields(t reflect.Type) []string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		names = append(names, name)
+		names = append(names, fields(f.Type)...)
+	}
+	return names
+}
+
+// clip keeps what a hostile client sent out of error messages beyond a reasonable length.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// query is a request's parameters, all of them known to the endpoint.
+type query struct{ values url.Values }
+
+func parseQuery(raw string, known []string) (query, error) {
+	if raw == "" {
+		return query{}, nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return query{}, invalid("the query cannot be read: %w", err)
+	}
+	for name := range values {
+		if slices.Contains(known, name) {
+			continue
+		}
+		e := invalid("there is no parameter %q", clip(name))
+		if q := nearest.Question(name, known); q != "" {
+			e = e.WithHint("%s", q)
+		}
+		return query{}, e
+	}
+	return query{values}, nil
+}
+
+func (q query) text(name string) string { return q.values.Get(name) }
+
+func (q query) list(name string) []string { return q.values[name] }
+
+func (q query) flag(name string) (bool, error) {
+	v := q.values.Get(name)
+	if v == "" {
+		return false, nil
+	}
+	b, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, invalid("%s=%s must be true or false", name, clip(v))
+	}
+	return b, nil
+}
+
+// number reads a whole number that is not negative; 0 if it is missing.
+func (q query) number(name string) (int64, error) {
+	v := q.values.Get(name)
+	if v == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 {
+		return 0, invalid("%s=%s must be a whole number, 0 or more", name, clip(v))
+	}
+	return n, nil
+}
+
+func (q query) duration(name string) (time.Duration, error) {
+	v := q.values.Get(name)
+	if v == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 {
+		return 0, invalid("%s=%s must be a duration such as 500ms, 30s or 5m", name, clip(v))
+	}
+	return d, nil
+}
+
+func pathPID(r *http.Request) (agentkernel.PID, error) {
+	pid, err := agentkernel.ParsePID(r.PathValue("pid"))
+	if err != nil {
+		return 0, invalid("%q is not a pid: pids are whole numbers from 1", clip(r.PathValue("pid")))
+	}
+	return pid, nil
+}

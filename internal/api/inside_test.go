@@ -1,0 +1,296 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/nearest"
+)
+
+// gate is a client that reads only when it is let: each Write waits for a token.
+type gate struct {
+	http.ResponseWriter
+	tokens chan struct{}
+	mu     sync.Mutex
+	got    bytes.Buffer
+	writes int
+	err    error
+}
+
+func (g *gate) Write(b []byte) (int, error) {
+	<-g.tokens
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.writes++
+	if g.err != nil {
+		return 0, g.err
+	}
+	return g.got.Write(b)
+}
+
+func (g *gate) FlushError() error { return nil }
+
+func newGate() *gate {
+	return &gate{ResponseWriter: httptest.NewRecorder(), tokens: make(chan struct{}, 1<<20)}
+}
+
+func TestASlowReaderHoldsItsSourceOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		st := newStream(g)
+		const events = 500
+		ev := agentkernel.Event{Kind: agentkernel.EventOutput, Text: strings.Repeat("x", 10_000)}
+		var sent atomic.Int64
+		go func() {
+			for range events {
+				if err := st.event(t.Context(), &ev); err != nil {
+					t.Error(err)
+				}
+				sent.Add(1)
+			}
+		}()
+		synctest.Wait() // until the source can do no more
+		// One buffer is being written, one is full.
+		if n := sent.Load(); n < 2 || n*10_000 > 3*streamBuffer {
+			t.Errorf("%d events are in memory", n)
+		}
+		for range events {
+			g.tokens <- struct{}{}
+		}
+		synctest.Wait()
+		if n := sent.Load(); n != events {
+			t.Errorf("%d events after the reader woke up", n)
+		}
+		st.stop()
+		st.last(FrameDone, Done{})
+		if n := strings.Count(g.got.String(), "event: output\n"); n != events || !strings.HasSuffix(g.got.String(), "event: done\ndata: {}\n\n") {
+			t.Errorf("%d events came", n)
+		}
+		if g.writes > events/4 {
+			t.Errorf("a burst took %d writes", g.writes)
+		}
+	})
+}
+
+func TestAReaderThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		g.err = errors.New("broken pipe")
+		g.tokens <- struct{}{}
+		st := newStream(g)
+		ev := agentkernel.Event{Kind: agentkernel.EventOutput, Text: "x"}
+		if err := st.event(t.Context(), &ev); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := st.event(t.Context(), &ev); agentkernel.CodeOf(err) != agentkernel.CodeCanceled {
+			t.Errorf("an event for nobody: %v", err)
+		}
+		st.stop()
+		st.last(FrameDone, Done{})
+		if g.got.Len() != 0 {
+			t.Errorf("%q was written", g.got.String())
+		}
+	})
+}
+
+func TestASourceThatWaitsForItsReaderObeysItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		st := newStream(g)
+		ctx, cancel := context.WithCancel(t.Context())
+		ev := agentkernel.Event{Kind: agentkernel.EventOutput, Text: strings.Repeat("x", streamBuffer)}
+		ended := make(chan error, 1)
+		go func() {
+			for {
+				if err := st.event(ctx, &ev); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("event: %v", err)
+		}
+		close(g.tokens)
+		st.stop()
+	})
+}
+
+func TestASilentStreamSaysThatItLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		close(g.tokens)
+		st := newStream(g)
+		<-time.After(silence*3 + firstSilence + time.Millisecond)
+		synctest.Wait()
+		if got := g.got.String(); got != strings.Repeat(":\n\n", 4) {
+			t.Errorf("%q", got)
+		}
+		st.stop()
+	})
+}
+
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy atomic.Bool
+		begin := time.Now()
+		i := newIdle(time.Minute, func(context.Context) bool { return busy.Load() })
+		go i.watch(t.Context())
+		over := func() bool {
+			synctest.Wait()
+			select {
+			case <-i.ended:
+				return true
+			default:
+				return false
+			}
+		}
+		at := func(d time.Duration) { <-time.After(time.Until(begin.Add(d))) }
+
+		at(50 * time.Second) // a long request: nothing ends while it is under way
+		i.begin()
+		at(5 * time.Minute)
+		busy.Store(true) // and a process that goes on behind it
+		i.end()
+		at(20 * time.Minute)
+		if over() {
+			t.Fatal("ended while a process ran")
+		}
+		busy.Store(false)
+		at(22*time.Minute + time.Second)
+		if !over() {
+			t.Error("did not end although nobody called")
+		}
+		if i.begin() {
+			t.Error("a request was let in after the end")
+		}
+		i.end()
+	})
+}
+
+func TestIdleNever(t *testing.T) {
+	i := newIdle(-1, nil)
+	i.watch(t.Context()) // returns at once
+	if !i.begin() {
+		t.Error("ended")
+	}
+}
+
+func TestIdleRequestWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIdle(time.Minute, func(context.Context) bool { return false })
+		<-time.After(2 * time.Minute)
+		i.begin() // between the look at the clock and the decision
+		if i.finish() {
+			t.Error("ended in the middle of a request")
+		}
+		i.end()
+		if i.finish() {
+			t.Error("ended right after a request")
+		}
+	})
+}
+
+func TestStoppingIsAnAnswer(t *testing.T) {
+	s, err := New(Config{Kernel: struct{ agentkernel.Kernel }{}, Version: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", Prefix+"/info", nil))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"unavailable"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if _, err := New(Config{}); err == nil {
+		t.Error("a server without a kernel")
+	}
+}
+
+// TestRoutesAreDocumented keeps docs/api.md and the table together.
+func TestRoutesAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rt := range routes() {
+		if !strings.Contains(string(b), "`"+rt.method+" "+rt.path) {
+			t.Errorf("docs/api.md does not name %s %s", rt.method, rt.path)
+		}
+		for _, p := range rt.query {
+			if !strings.Contains(string(b), "`"+p) {
+				t.Errorf("docs/api.md does not name the parameter %s of %s", p, rt.path)
+			}
+		}
+	}
+}
+
+func TestNearestField(t *testing.T) {
+	known := fields(typeOf[agentkernel.Spec]())
+	for name, want := range map[string]string{"programm": "program", "idempotencykey": "idempotency_key", "callwait": "call_wait", "tool": "tools", "": ""} {
+		if got := nearest.One(name, known); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", name, got, want)
+		}
+	}
+	if !slices.Contains(known, "source") || !slices.Contains(known, "tokens") {
+		t.Errorf("nested fields are missing: %v", known)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{`{}`, `{"program":{"source":"x","modules":{"a":"b"}},"limits":{"time":"3s"}}`, `null`, `[`, `{"x":1}`, `{"limits":{"time":3}}`,
+		"{\"program\":{\"name\":\"\xff\"}}", `{"priority":1e99}`, `{"program":{"args":[1]}}`, `{} {}`, `{"a\u0000":0}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var s agentkernel.Spec
+		err := decode(b, &s)
+		if err == nil {
+			if _, err := json.Marshal(s); err != nil {
+				t.Errorf("what was read cannot be written: %v", err)
+			}
+			return
+		}
+		e, ok := errors.AsType[*agentkernel.Error](err)
+		if !ok || e.Code != agentkernel.CodeInvalid || len(e.Message()) > 1000 {
+			t.Errorf("%q: %v", b, err)
+		}
+	})
+}
+
+func FuzzQuery(f *testing.F) {
+	f.Add("follow=true&from=3")
+	f.Add("%zz;&&=")
+	f.Fuzz(func(t *testing.T, raw string) {
+		q, err := parseQuery(raw, []string{"from", "follow", "timeout"})
+		if err != nil {
+			return
+		}
+		n, err := q.number("from")
+		if err == nil && n < 0 {
+			t.Errorf("from = %d", n)
+		}
+		_, _ = q.flag("follow")
+		if d, err := q.duration("timeout"); err == nil && d < 0 {
+			t.Errorf("timeout = %v", d)
+		}
+	})
+}

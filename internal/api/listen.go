@@ -1,0 +1,91 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"agentkernel"
+)
+
+// ListenUnix listens on a unix socket that only this user can connect to (mode 0600), and checks of each
+// caller that it is this user or root, whatever the mode of the file system says. It removes the socket
+// that a dead kernel left: call it with the data directory's lock held. CodeConflict if somebody listens.
+func ListenUnix(path string) (net.Listener, error) {
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		if ln != nil {
+			_ = ln.Close()
+		}
+		e := agentkernel.Errorf(agentkernel.CodeStorage, "listen", "the kernel's socket %s cannot be made: %w", path, err)
+		return nil, e.WithHint("choose a data directory on a local file system with --home, or use --embedded")
+	}
+	return &peerListener{UnixListener: ln, euid: os.Geteuid()}, nil
+}
+
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return agentkernel.Errorf(agentkernel.CodeStorage, "listen", "the kernel's socket cannot be looked at: %w", err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return agentkernel.Errorf(agentkernel.CodeConflict, "listen", "%s is there and is not a socket", path).
+			WithHint("move it away")
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = conn.Close()
+		return agentkernel.Errorf(agentkernel.CodeConflict, "listen", "another kernel listens on %s", path).
+			WithHint("`agentkernel shutdown` ends it")
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return agentkernel.Errorf(agentkernel.CodeConflict, "listen", "%s is there and does not answer: %w", path, err).
+			WithHint("make sure that no kernel runs, then remove it")
+	}
+	if err := os.Remove(path); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeStorage, "listen", "the socket of a dead kernel cannot be removed: %w", err)
+	}
+	return nil
+}
+
+// peerListener hands out connections of this user and of root only.
+type peerListener struct {
+	*net.UnixListener
+	euid int
+}
+
+// refusal is what a stranger reads; it is a complete answer so that no client hangs.
+func refusal() []byte {
+	const body = `{"code":"permission_denied","message":"this kernel belongs to another user","op":"attach"}` + "\n"
+	return fmt.Appendf(nil, "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+		"Connection: close\r\n%s: %d\r\n\r\n%s", len(body), HeaderAPI, agentkernel.APIVersion, body)
+}
+
+func (l *peerListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		uid, err := PeerUID(conn)
+		if err == nil && (uid == l.euid || uid == 0) {
+			return conn, nil
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = conn.Write(refusal())
+		_ = conn.Close()
+	}
+}

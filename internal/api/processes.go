@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"agentkernel"
+)
+
+func (s *Server) getVersion(w http.ResponseWriter, _ *http.Request, _ query) error {
+	return answer(w, http.StatusOK, s.version)
+}
+
+func (s *Server) getInfo(w http.ResponseWriter, r *http.Request, _ query) error {
+	info, err := s.kernel.Info(r.Context())
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, info)
+}
+
+// postProcess creates a process. With follow the answer is its events, and the process goes on if the
+// client leaves.
+func (s *Server) postProcess(w http.ResponseWriter, r *http.Request, q query) error {
+	follow, err := q.flag("follow")
+	if err != nil {
+		return err
+	}
+	var spec agentkernel.Spec
+	if err := readBody(w, r, &spec); err != nil {
+		return err
+	}
+	if follow {
+		return s.stream(w, r, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
+			p, err := s.kernel.Run(ctx, spec, fn)
+			return Done{Process: &p}, err
+		})
+	}
+	p, err := s.kernel.Spawn(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", ProcessPath(p.PID, ""))
+	return answer(w, http.StatusCreated, p)
+}
+
+func (s *Server) listProcesses(w http.ResponseWriter, r *http.Request, q query) error {
+	unfinished, err1 := q.flag("unfinished")
+	parent, err2 := q.number("parent")
+	limit, err3 := q.number("limit")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	list, err := s.kernel.List(r.Context(), agentkernel.Filter{
+		Namespace: q.text("namespace"), Unfinished: unfinished, Parent: agentkernel.PID(parent), Limit: int(limit),
+	})
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, ProcessList{Processes: notNil(list)})
+}
+
+func (s *Server) getProcess(w http.ResponseWriter, r *http.Request, _ query) error {
+	pid, err := pathPID(r)
+	if err != nil {
+		return err
+	}
+	p, err := s.kernel.Process(r.Context(), pid)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, p)
+}
+
+// waitProcess is a long poll: it answers when the process has ended or is paused, or after timeout with
+// the process as it stands then.
+func (s *Server) waitProcess(w http.ResponseWriter, r *http.Request, q query) error {
+	pid, err1 := pathPID(r)
+	timeout, err2 := q.duration("timeout")
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	ctx := r.Context()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	p, err := s.kernel.Wait(ctx, pid)
+	if err != nil && timeout > 0 && ctx.Err() != nil && r.Context().Err() == nil {
+		p, err = s.kernel.Process(r.Context(), pid)
+	}
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, p)
+}
+
+func (s *Server) postSignal(w http.ResponseWriter, r *http.Request, _ query) error {
+	pid, err := pathPID(r)
+	if err != nil {
+		return err
+	}
+	var body SignalRequest
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	if err := body.Signal.Validate(); err != nil {
+		return err
+	}
+	if err := s.kernel.Signal(r.Context(), pid, body.Signal); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, _ query) error {
+	pid, err := pathPID(r)
+	if err != nil {
+		return err
+	}
+	var body AnswerRequest
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	switch body.Answer {
+	case agentkernel.AnswerYes, agentkernel.AnswerAlways, agentkernel.AnswerNo:
+	default:
+		return invalid("answer %q is not known: yes, always or no", clip(string(body.Answer)))
+	}
+	if err := s.kernel.Answer(r.Context(), pid, body.Ask, body.Answer); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) postRecover(w http.ResponseWriter, r *http.Request, _ query) error {
+	var body RecoverRequest
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	if body.PID < 0 {
+		return invalid("pid %d is not a pid; 0 means all", body.PID)
+	}
+	list, err := s.kernel.Recover(r.Context(), body.PID)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, ProcessList{Processes: notNil(list)})
+}
+
+func (s *Server) postShutdown(w http.ResponseWriter, _ *http.Request, _ query) error {
+	err := answer(w, http.StatusAccepted, Stopping{OSPID: s.osPID})
+	s.end() // the answer is sent first: an orderly end waits for running requests
+	return err
+}
+
+// notNil makes an empty list "[]" and not "null".
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"agentkernel"
+	"agentkernel/internal/nearest"
+)
+
+// route is one endpoint. query names the parameters that it knows; any other is refused.
+type route struct {
+	method, path string
+	query        []string
+	handle       func(s *Server, w http.ResponseWriter, r *http.Request, q query) error
+}
+
+// routes is the one table of endpoints, in the order of docs/api.md.
+func routes() []route {
+	return []route{
+		{"GET", "/version", nil, (*Server).getVersion},
+		{"GET", "/info", nil, (*Server).getInfo},
+		{"POST", "/processes", []string{"follow"}, (*Server).postProcess},
+		{"GET", "/processes", []string{"namespace", "unfinished", "parent", "limit"}, (*Server).listProcesses},
+		{"GET", "/processes/{pid}", nil, (*Server).getProcess},
+		{"GET", "/processes/{pid}/wait", []string{"timeout"}, (*Server).waitProcess},
+		{"GET", "/processes/{pid}/events", []string{"from", "follow"}, (*Server).getEvents},
+		{"GET", "/processes/{pid}/journal", []string{"from", "limit"}, (*Server).getJournal},
+		{"GET", "/processes/{pid}/spec", nil, (*Server).getSpec},
+		{"GET", "/processes/{pid}/state", nil, (*Server).getState},
+		{"POST", "/processes/{pid}/signal", nil, (*Server).postSignal},
+		{"POST", "/processes/{pid}/answers", nil, (*Server).postAnswer},
+		{"GET", "/processes/{pid}/export", []string{"unredacted"}, (*Server).getExport},
+		{"POST", "/import", []string{"namespace"}, (*Server).postImport},
+		{"POST", "/replay", []string{"time", "memory"}, (*Server).postReplay},
+		{"POST", "/processes/{pid}/resolutions", nil, (*Server).postResolution},
+		{"POST", "/processes/{pid}/pieces", nil, (*Server).postPiece},
+		{"POST", "/processes/{pid}/end", nil, (*Server).postEnd},
+		{"POST", "/recover", nil, (*Server).postRecover},
+		{"GET", "/tools/servers", []string{"files"}, (*Server).getServers},
+		{"GET", "/tools", []string{"files", "server"}, (*Server).getTools},
+		{"GET", "/tools/search", []string{"files", "text", "server", "limit"}, (*Server).searchTools},
+		{"POST", "/tools/accept", nil, (*Server).acceptTools},
+		{"POST", "/skills", nil, (*Server).postSkill},
+		{"GET", "/skills", []string{"namespace", "text", "limit"}, (*Server).listSkills},
+		{"GET", "/skill", []string{"namespace", "name", "version"}, (*Server).getSkill},
+		{"POST", "/skills/delete", nil, (*Server).deleteSkill},
+		{"POST", "/states", nil, (*Server).postDocument},
+		{"GET", "/state", []string{"namespace", "owner", "name"}, (*Server).getDocument},
+		{"POST", "/shutdown", nil, (*Server).postShutdown},
+	}
+}
+
+func (s *Server) mux() http.Handler {
+	mux := http.NewServeMux()
+	table := routes()
+	for _, rt := range table {
+		mux.HandleFunc(rt.method+" "+Prefix+rt.path, func(w http.ResponseWriter, r *http.Request) {
+			err := s.safely(r, func() error {
+				q, err := parseQuery(r.URL.RawQuery, rt.query)
+				if err != nil {
+					return err
+				}
+				return rt.handle(s, w, r, q)
+			})
+			if err != nil {
+				s.fail(w, r, err)
+			}
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, notRouted(mux, table, w, r)) })
+	return mux
+}
+
+// notRouted says whether the path or the method was wrong.
+func notRouted(mux *http.ServeMux, table []route, w http.ResponseWriter, r *http.Request) error {
+	var methods []string
+	for _, m := range []string{"GET", "POST"} {
+		other := &http.Request{Method: m, URL: &url.URL{Path: r.URL.Path}, Host: r.Host}
+		if _, pattern := mux.Handler(other); pattern != "/" && pattern != "" {
+			methods = append(methods, m)
+		}
+	}
+	if len(methods) > 0 && !slices.Contains(methods, r.Method) {
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		return agentkernel.Errorf(agentkernel.CodeInvalid, r.URL.Path, "%s is not possible here, %s is", clip(r.Method), strings.Join(methods, " or "))
+	}
+	known := make([]string, 0, len(table))
+	for _, rt := range table {
+		known = append(known, Prefix+rt.path)
+	}
+	return agentkernel.Errorf(agentkernel.CodeNotFound, "api", "there is nothing at %q", clip(r.URL.Path)).
+		WithHint("docs/api.md lists all; nearest: %s", nearest.One(r.URL.Path, known))
+}

@@ -1,0 +1,246 @@
+// Package api serves an agentkernel.Kernel over HTTP: JSON for answers, Server-Sent Events for what a
+// process does (docs/api.md). On the kernel's own unix socket today, on the network later, with the same
+// handlers. It must never decide anything about processes: it decodes, calls the Kernel and encodes, and
+// whatever a hostile client sends it answers with an error.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"agentkernel"
+)
+
+// DefaultIdleAfter is how long a background kernel waits for a caller before it ends.
+const DefaultIdleAfter = time.Minute
+
+// The bounds of what a connection may cost before it has said anything, and of an orderly end.
+const (
+	headerPatience = 10 * time.Second
+	maxHeader      = 256 << 10
+	endPatience    = 3 * time.Second
+)
+
+// Config says what to serve.
+type Config struct {
+	Kernel  agentkernel.Kernel // required
+	Version string             // of this binary; compared with the caller's
+	OSPID   int                // reported by /shutdown
+	Logger  *slog.Logger       // nil: silent
+	// IdleAfter ends the server when no process is carried on and nobody has called for so long. 0 means
+	// DefaultIdleAfter, a negative value never.
+	IdleAfter time.Duration
+}
+
+// Server answers requests. It may serve several listeners; they end together.
+type Server struct {
+	kernel  agentkernel.Kernel
+	version Version
+	osPID   int
+	log     *slog.Logger
+	idle    *idle
+	handler http.Handler
+
+	stop     chan struct{} // closed when serving is to end
+	entry    sync.Mutex    // before serving and stop
+	stopOnce sync.Once
+	serving  sync.WaitGroup
+}
+
+// New makes a server; nothing runs yet.
+func New(cfg Config) (*Server, error) {
+	if cfg.Kernel == nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "api", "there is no kernel to serve")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.IdleAfter == 0 {
+		cfg.IdleAfter = DefaultIdleAfter
+	}
+	s := &Server{
+		kernel: cfg.Kernel, version: Version{Version: cfg.Version, API: agentkernel.APIVersion}, osPID: cfg.OSPID,
+		log: cfg.Logger, stop: make(chan struct{}),
+	}
+	s.idle = newIdle(cfg.IdleAfter, s.busy)
+	s.handler = s.guard(s.mux())
+	return s, nil
+}
+
+// busy asks the kernel whether it carries processes. A kernel that cannot say is taken for busy.
+func (s *Server) busy(ctx context.Context) bool {
+	info, err := s.kernel.Info(ctx)
+	return err != nil || info.Processes > 0
+}
+
+// Handler answers requests; for other transports than Serve. Idleness is counted, not acted upon.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Idle is closed when the server has found itself idle; Serve ends by itself then.
+func (s *Server) Idle() <-chan struct{} { return s.idle.ended }
+
+// Serve answers on a listener until ctx ends, the server is idle, POST /shutdown or Shutdown; then nil,
+// once all requests have ended. Streams are told that the kernel ends. It closes the listener.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	if !s.enter() {
+		return errors.Join(agentkernel.Errorf(agentkernel.CodeUnavailable, "serve", "the server has been shut down"), ln.Close())
+	}
+	defer s.serving.Done()
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	srv := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: headerPatience,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		BaseContext:       func(net.Listener) context.Context { return base },
+	}
+	watch, endWatch := context.WithCancel(base)
+	var watching sync.WaitGroup
+	watching.Go(func() { s.idle.watch(watch) })
+	defer watching.Wait()
+	defer endWatch()
+
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(ln) }()
+	var err error
+	select {
+	case err = <-failed:
+		s.end()
+		cancel()
+		return errors.Join(agentkernel.AsError(err, agentkernel.CodeUnavailable, "serve"), srv.Close())
+	case <-ctx.Done():
+	case <-s.idle.ended:
+	case <-s.stop:
+	}
+	s.end()
+	_ = ln.Close() // no new callers; they find nobody and start a kernel of their own
+	cancel()       // running streams and waits end
+	bounded, done := context.WithTimeout(context.Background(), endPatience)
+	defer done()
+	if err := srv.Shutdown(bounded); err != nil {
+		_ = srv.Close()
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		s.log.Warn("the socket ended badly", "err", err)
+	}
+	return nil
+}
+
+// enter counts a Serve that begins, unless all are to end: Shutdown's wait must not meet a late beginner.
+func (s *Server) enter() bool {
+	s.entry.Lock()
+	defer s.entry.Unlock()
+	if s.stopping() {
+		return false
+	}
+	s.serving.Add(1)
+	return true
+}
+
+// end makes every Serve return.
+func (s *Server) end() {
+	s.entry.Lock()
+	defer s.entry.Unlock()
+	s.stopOnce.Do(func() { close(s.stop) })
+}
+
+// Shutdown ends all Serve calls and waits for them, as long as ctx lasts.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.end()
+	gone := make(chan struct{})
+	go func() { s.serving.Wait(); close(gone) }()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Server) stopping() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// guard stands before every handler: versions, idleness.
+func (s *Server) guard(next http.Handler) http.Handler {
+	apiVersion := []string{strconv.Itoa(s.version.API)}
+	version := []string{s.version.Version}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h[HeaderVersion], h[HeaderAPI] = version, apiVersion
+		open := s.idle.begin()
+		defer s.idle.end()
+		if !open || s.stopping() {
+			s.fail(w, r, errStopping)
+			return
+		}
+		if err := s.checkVersion(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+var errStopping = agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending").
+	WithHint("run the command again: it starts a new kernel; `agentkernel recover` continues unfinished processes")
+
+// checkVersion refuses callers of another version, except from asking for the version and from ending
+// this kernel, which is how the mismatch is solved.
+func (s *Server) checkVersion(r *http.Request) error {
+	if r.URL.Path == Prefix+"/version" || r.URL.Path == Prefix+"/shutdown" {
+		return nil
+	}
+	caller := s.version
+	if v := r.Header.Get(HeaderVersion); v != "" {
+		caller.Version = v
+	}
+	if v := r.Header.Get(HeaderAPI); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "attach", "header %s: %q is not a number", HeaderAPI, v)
+		}
+		if n != caller.API && r.Header.Get(HeaderVersion) == "" {
+			caller.Version = "of an unknown version"
+		}
+		caller.API = n
+	}
+	if caller != s.version {
+		return VersionError(s.version, caller)
+	}
+	return nil
+}
+
+// isAbort recognises the panic by which a handler gives up its connection.
+func isAbort(p any) bool {
+	err, ok := p.(error)
+	return ok && errors.Is(err, http.ErrAbortHandler)
+}
+
+// safely turns a panic of what it calls into an error, so that one request costs itself only.
+func (s *Server) safely(r *http.Request, f func() error) (err error) {
+	defer func() {
+		if p := recover(); isAbort(p) {
+			panic(p) // meant for net/http
+		} else if p != nil {
+			s.log.Error("panic in a request", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = agentkernel.Errorf(agentkernel.CodeInternal, r.URL.Path, "a defect in the kernel: %v", p).
+				WithHint("kernel.log has the details; please report it")
+		}
+	}()
+	return f()
+}

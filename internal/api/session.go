@@ -1,0 +1,37 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"agentkernel"
+)
+
+// postPiece hands a session its next piece; the answer is the piece's events. The piece runs on if the
+// client leaves.
+func (s *Server) postPiece(w http.ResponseWriter, r *http.Request, _ query) error {
+	pid, err := pathPID(r)
+	if err != nil {
+		return err
+	}
+	var piece agentkernel.Piece
+	if err := readBody(w, r, &piece); err != nil {
+		return err
+	}
+	return s.stream(w, r, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
+		end, err := s.kernel.Feed(ctx, pid, piece, fn)
+		return Done{Piece: &end}, err
+	})
+}
+
+func (s *Server) postEnd(w http.ResponseWriter, r *http.Request, _ query) error {
+	pid, err := pathPID(r)
+	if err != nil {
+		return err
+	}
+	p, err := s.kernel.EndSession(r.Context(), pid)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, p)
+}

@@ -1,0 +1,124 @@
+package api
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"agentkernel"
+)
+
+// Prefix is the path below which the API lives. The number is not [agentkernel.APIVersion]: the path names
+// the family of the API, the header the exact version.
+const Prefix = "/api/v1"
+
+// Every answer carries both headers. A request may carry them too: another API version is refused, and a
+// caller that sends its version string insists on meeting the same one.
+const (
+	HeaderVersion = "Agentkernel-Version"
+	HeaderAPI     = "Agentkernel-Api"
+	// HeaderLastEvent resumes a stream behind the event with this id (Server-Sent Events, WHATWG HTML 9.2).
+	HeaderLastEvent = "Last-Event-Id"
+)
+
+// MaxBody is the size in bytes beyond which a request is refused.
+const MaxBody = 64 << 20
+
+// MaxEvent is the size in bytes beyond which a reader of a stream gives up on an event.
+const MaxEvent = 64 << 20
+
+// The frames that end a stream; every other frame is an agentkernel.Event, named by its kind. A stream that
+// ends without one of them was cut.
+const (
+	FrameDone    = "done"    // Done: nothing more comes
+	FrameFailure = "failure" // agentkernel.Error
+)
+
+// Done is the last frame of a stream that ended well. Process is set if the stream created the process,
+// Piece if it fed a session.
+type Done struct {
+	Process *agentkernel.Process  `json:"process,omitempty"`
+	Piece   *agentkernel.PieceEnd `json:"piece,omitempty"`
+}
+
+// Version is the answer of GET /version.
+type Version struct {
+	Version string `json:"version"`
+	API     int    `json:"api"`
+}
+
+// VersionError says that two versions met that cannot work together, and what to do.
+func VersionError(kernel, caller Version) *agentkernel.Error {
+	if kernel.API != caller.API {
+		return agentkernel.Errorf(agentkernel.CodeVersion, "attach",
+			"this is agentkernel %s (API %d), and the kernel that runs on this data directory is agentkernel %s (API %d)",
+			caller.Version, caller.API, kernel.Version, kernel.API).WithHint(versionHint)
+	}
+	return agentkernel.Errorf(agentkernel.CodeVersion, "attach",
+		"this is agentkernel %s, and the kernel that runs on this data directory is agentkernel %s",
+		caller.Version, kernel.Version).WithHint(versionHint)
+}
+
+const versionHint = "`agentkernel shutdown` ends that kernel, the next command starts its own and " +
+	"`agentkernel recover` continues what was unfinished; or use the binary that started it"
+
+// Stopping is the answer of POST /shutdown: the kernel ends once it has been sent.
+type Stopping struct {
+	OSPID int `json:"os_pid"`
+}
+
+// ProcessList is a list of processes, newest first.
+type ProcessList struct {
+	Processes []agentkernel.Process `json:"processes"`
+}
+
+// EntryPage is a part of a journal. Next is the position to ask from for more; 0 at the end.
+type EntryPage struct {
+	Entries []agentkernel.Entry `json:"entries"`
+	Next    int64               `json:"next,omitempty"`
+}
+
+// WorkingSet is the state of a process.
+type WorkingSet struct {
+	State map[string]json.RawMessage `json:"state"`
+}
+
+// SignalRequest is the body of POST /processes/{pid}/signal.
+type SignalRequest struct {
+	Signal agentkernel.Signal `json:"signal"`
+}
+
+// AnswerRequest is the body of POST /processes/{pid}/answers.
+type AnswerRequest struct {
+	Ask    int64              `json:"ask"`
+	Answer agentkernel.Answer `json:"answer"`
+}
+
+// ResolveRequest is the body of POST /processes/{pid}/resolutions.
+type ResolveRequest struct {
+	Call int64 `json:"call"`
+	agentkernel.Resolution
+}
+
+// RecoverRequest is the body of POST /recover; 0 means all unfinished processes.
+type RecoverRequest struct {
+	PID agentkernel.PID `json:"pid,omitempty"`
+}
+
+// ServerList lists tool servers.
+type ServerList struct {
+	Servers []agentkernel.ToolServer `json:"servers"`
+}
+
+// ToolList lists tools.
+type ToolList struct {
+	Tools []agentkernel.Tool `json:"tools"`
+}
+
+// ProcessPath is the path of a process, or of something below it ("wait").
+func ProcessPath(pid agentkernel.PID, below string) string {
+	path := Prefix + "/processes/" + strconv.FormatInt(int64(pid), 10)
+	if below != "" {
+		path += "/" + below
+	}
+	return path
+}

@@ -1,0 +1,199 @@
+// Package config gathers the settings of the agentkernel command from four places: flags, environment
+// variables AGENTKERNEL_<KEY>, the project file agentkernel.toml and the user file config.toml, in this
+// order of precedence. Each value remembers where it came from, so that an error can say so.
+//
+// A project file comes with somebody's repository and is therefore not trusted: it can neither grant
+// permissions nor choose the data directory or the engine. The package must never read the files that a
+// setting names, never start anything and never write.
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/nearest"
+)
+
+// Values are the settings. A zero field was set nowhere; the kernel's own default applies.
+type Values struct {
+	Home      string        // data directory, absolute
+	Engine    string        // the Monty executable: absolute path, or a name to be found in PATH
+	Python    string        // the interpreter of the process backend: absolute path, or a name to be found in PATH
+	Workers   int           // Monty workers at most
+	IdleAfter time.Duration // a background kernel without work ends after this time
+
+	Tools      []string // MCP configuration files, absolute
+	Allow      []string // patterns of calls that may change things
+	Deny       []string // capabilities taken away
+	Namespace  string
+	Backend    string
+	Priority   int
+	OnUnknown  agentkernel.OnUnknown
+	Durability agentkernel.Durability
+	Limits     agentkernel.Limits
+}
+
+// Kind is the place that a value came from. A greater Kind wins.
+type Kind int
+
+// The places, weakest first.
+const (
+	Default Kind = iota
+	User
+	Project
+	Env
+	Flag
+)
+
+func (k Kind) String() string {
+	return [...]string{"default", "user file", "project file", "environment", "flag"}[k]
+}
+
+// Origin is where a value came from: a file and line, a variable or a flag.
+type Origin struct {
+	Kind Kind
+	Name string // path, variable or flag
+	Line int    // files only
+	base string // relative paths in the value start here
+}
+
+func (o Origin) String() string {
+	switch {
+	case o.Kind == Default:
+		return "default"
+	case o.Line > 0:
+		return fmt.Sprintf("%s:%d", o.Name, o.Line)
+	}
+	return o.Name
+}
+
+// Config is the outcome of Load: the values, and where each was set.
+type Config struct {
+	Values
+	// UserFile and ProjectFile are the files that were read; "" where there is none.
+	UserFile, ProjectFile string
+
+	dir     string
+	home    string
+	origins map[string]Origin
+}
+
+// Options say where Load looks.
+type Options struct {
+	Dir      string   // working directory, absolute; the project file is sought from here upwards
+	Env      []string // environment as in os.Environ
+	UserHome string   // the user's home directory, for ~ and the default user file; "" if unknown
+}
+
+// Load reads user file, project file and environment; Set lays the flags over them. Files that do not
+// exist are no error. Errors are CodeInvalid and name file and line.
+func Load(o Options) (*Config, error) {
+	env := environment(o.Env)
+	c := &Config{dir: o.Dir, home: o.UserHome, origins: map[string]Origin{}}
+	if path := userFile(env, o.UserHome); path != "" {
+		found, err := c.loadFile(path, User)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			c.UserFile = path
+		}
+	}
+	if path := c.findProjectFile(); path != "" {
+		if _, err := c.loadFile(path, Project); err != nil {
+			return nil, err
+		}
+		c.ProjectFile = path
+	}
+	if err := c.loadEnv(env); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// SetFlag lays the value of a flag over everything else. A list replaces the list below it.
+func (c *Config) SetFlag(key, flag string, values ...string) error {
+	return c.set(key, Origin{Kind: Flag, Name: flag, base: c.dir}, values)
+}
+
+// Origin says where a key was set.
+func (c *Config) Origin(key string) Origin { return c.origins[key] }
+
+func (c *Config) set(name string, o Origin, values []string) error {
+	k, ok := findKey(name)
+	if !ok {
+		return unknownKey(name, o)
+	}
+	if o.Kind == Project && k.userOnly {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "config",
+			"%s: a project file cannot set %q, because it comes with the project and not from you", o, name).
+			WithHint("set it in your own file (%s), as %s, or with a flag", "~/.config/agentkernel/config.toml", k.variable())
+	}
+	if !k.list && len(values) != 1 {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s is one value, not a list", o, name)
+	}
+	if err := k.value.set(c, o, values); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s: %w", o, name, err)
+	}
+	c.origins[name] = o
+	return nil
+}
+
+func unknownKey(name string, o Origin) error {
+	e := agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: unknown key %q", o, name)
+	if near := nearest.One(name, keyNames()); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	return e.WithHint("docs/config.md lists the keys")
+}
+
+func userFile(env map[string]string, home string) string {
+	if dir := env["XDG_CONFIG_HOME"]; filepath.IsAbs(dir) {
+		return filepath.Join(dir, "agentkernel", "config.toml")
+	}
+	if home == "" {
+		return ""
+	}
+	return filepath.Join(home, ".config", "agentkernel", "config.toml")
+}
+
+// ProjectFileName is the file that Load seeks from the working directory upwards.
+const ProjectFileName = "agentkernel.toml"
+
+func (c *Config) findProjectFile() string {
+	if c.dir == "" {
+		return ""
+	}
+	for dir := c.dir; ; {
+		path := filepath.Join(dir, ProjectFileName)
+		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
+			return path
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
+
+// path makes a path of a value absolute: ~ is the user's home, anything relative starts at the file that
+// holds the value, or at the working directory.
+func (c *Config) path(o Origin, p string) (string, error) {
+	if p == "" {
+		return "", fmt.Errorf("the path is empty")
+	}
+	if p == "~" || len(p) > 1 && p[:2] == "~/" {
+		if c.home == "" {
+			return "", fmt.Errorf("%q: the home directory is not known", p)
+		}
+		return filepath.Join(c.home, p[1:]), nil
+	}
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p), nil
+	}
+	return filepath.Join(o.base, p), nil
+}

@@ -1,0 +1,252 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentkernel"
+)
+
+// place lays out a user's home, a project and a working directory below the project.
+type place struct{ home, project, dir string }
+
+func newPlace(t *testing.T, user, project string) place {
+	t.Helper()
+	root := t.TempDir()
+	p := place{filepath.Join(root, "home"), filepath.Join(root, "project"), filepath.Join(root, "project", "a", "b")}
+	write := func(path, text string) {
+		if text == "" {
+			return
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(filepath.Join(p.home, ".config", "agentkernel", "config.toml"), user)
+	write(filepath.Join(p.project, ProjectFileName), project)
+	return p
+}
+
+func (p place) load(env ...string) (*Config, error) {
+	return Load(Options{Dir: p.dir, Env: env, UserHome: p.home})
+}
+
+func TestPrecedence(t *testing.T) {
+	p := newPlace(t, "priority = 20\nnamespace = 'user'\nbackend = 'monty'\n", "priority = 30\nnamespace = 'project'\n")
+	steps := []struct {
+		name  string
+		env   []string
+		flag  string
+		want  int
+		where string
+	}{
+		{"project over user", nil, "", 30, filepath.Join(p.project, ProjectFileName) + ":1"},
+		{"environment over project", []string{"AGENTKERNEL_PRIORITY=40"}, "", 40, "AGENTKERNEL_PRIORITY"},
+		{"flag over environment", []string{"AGENTKERNEL_PRIORITY=40"}, "50", 50, "--priority"},
+		{"empty variable is not set", []string{"AGENTKERNEL_PRIORITY="}, "", 30, filepath.Join(p.project, ProjectFileName) + ":1"},
+	}
+	for _, s := range steps {
+		t.Run(s.name, func(t *testing.T) {
+			c, err := p.load(s.env...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.flag != "" {
+				if err := c.SetFlag("priority", "--priority", s.flag); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.Priority != s.want || c.Origin("priority").String() != s.where {
+				t.Errorf("priority %d from %s, want %d from %s", c.Priority, c.Origin("priority"), s.want, s.where)
+			}
+			if c.Namespace != "project" || c.Backend != "monty" {
+				t.Errorf("namespace %q, backend %q", c.Namespace, c.Backend)
+			}
+		})
+	}
+}
+
+func TestEveryKeyFromEachPlace(t *testing.T) {
+	p := newPlace(t, `
+home = "~/ak"
+engine = "bin/monty"
+python = "python3.12"
+workers = 3
+idle_after = "90s"
+tools = ["mcp.json", "/etc/mcp.json"]
+allow = ["filesystem.write_*", "github.*"]
+deny = "state"
+namespace = "n"
+backend = "auto"
+priority = 7
+on_unknown = "pause"
+durability = "relaxed"
+[limits]
+time = "30s"
+wall = "1h"
+memory = "512m"
+recursion = 500
+output = 1024
+calls = 10
+call_wait = "5s"
+in_flight = 20
+processes = 30
+journal = "1g"
+`, "")
+	c, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(p.home, ".config", "agentkernel")
+	want := Values{
+		Home: filepath.Join(p.home, "ak"), Engine: filepath.Join(conf, "bin/monty"), Python: "python3.12", Workers: 3, IdleAfter: 90 * time.Second,
+		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
+		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Priority: 7,
+		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed,
+		Limits: agentkernel.Limits{Time: agentkernel.Duration(30 * time.Second), Wall: agentkernel.Duration(time.Hour),
+			Memory: 512 << 20, Recursion: 500, Output: 1024, Calls: 10, CallWait: agentkernel.Duration(5 * time.Second),
+			InFlight: 20, Processes: 30, Journal: 1 << 30},
+	}
+	if diff := cmp.Diff(want, c.Values); diff != "" {
+		t.Errorf("from the file (-want +got):\n%s", diff)
+	}
+	for _, k := range Keys() {
+		if c.Origin(k.Name).Kind != User {
+			t.Errorf("the test sets no %s, or its origin is lost", k.Name)
+		}
+	}
+
+	fromEnv, err := newPlace(t, "", "").load("AGENTKERNEL_HOME=/h", "AGENTKERNEL_ENGINE=monty", "AGENTKERNEL_PYTHON=/p", "AGENTKERNEL_TOOLS=/a.json, /b.json",
+		"AGENTKERNEL_ALLOW=a.*,b.c", "AGENTKERNEL_LIMITS_MEMORY=1g", "AGENTKERNEL_LIMITS_CALL_WAIT=2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = Values{Home: "/h", Engine: "monty", Python: "/p", Tools: []string{"/a.json", "/b.json"}, Allow: []string{"a.*", "b.c"},
+		Limits: agentkernel.Limits{Memory: 1 << 30, CallWait: agentkernel.Duration(2 * time.Second)}}
+	if diff := cmp.Diff(want, fromEnv.Values); diff != "" {
+		t.Errorf("from the environment (-want +got):\n%s", diff)
+	}
+}
+
+func TestPathsStartAtTheFileThatNamesThem(t *testing.T) {
+	p := newPlace(t, "", "tools = ['sub/mcp.json']\n")
+	c, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{filepath.Join(p.project, "sub/mcp.json")}; !cmp.Equal(want, c.Tools) {
+		t.Errorf("project file: tools %v, want %v", c.Tools, want)
+	}
+	if c.Origin("tools").Kind != Project {
+		t.Errorf("origin %v, want the project file: its tools need trust", c.Origin("tools"))
+	}
+	if err := c.SetFlag("tools", "--tools", "x.json", "~/y.json"); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{filepath.Join(p.dir, "x.json"), filepath.Join(p.home, "y.json")}; !cmp.Equal(want, c.Tools) {
+		t.Errorf("flag: tools %v, want %v", c.Tools, want)
+	}
+}
+
+func TestErrorsNameThePlace(t *testing.T) {
+	cases := []struct {
+		name          string
+		user, project string
+		env           []string
+		want          []string // parts of the message
+		hint          string
+	}{
+		{name: "unknown key", user: "# comment\n\nprioritty = 3\n", want: []string{"config.toml:3", `unknown key "prioritty"`}, hint: `"priority"`},
+		{name: "unknown key in a table", user: "[limits]\nmemori = '1g'\n", want: []string{"config.toml:2", `"limits.memori"`}, hint: `"limits.memory"`},
+		{name: "unknown key in an inline table", user: "limits = { memory = '1g', cals = 3 }\n", want: []string{"config.toml:1", `"limits.cals"`}, hint: `"limits.calls"`},
+		{name: "unknown table", user: "[server]\nport = 1\n", want: []string{"config.toml:2", `"server.port"`}, hint: "docs/config.md"},
+		{name: "empty unknown table", user: "\n[serve]\n", want: []string{"config.toml:2", `"serve"`}, hint: "docs/config.md"},
+		{name: "dotted key", user: "limits.memory = '1x'\n", want: []string{"config.toml:1", "limits.memory", `"1x" is not a size`}},
+		{name: "not TOML", user: "priority = \n", want: []string{"config.toml:1"}, hint: "TOML"},
+		{name: "twice", user: "priority = 1\npriority = 2\n", want: []string{"config.toml:2"}},
+		{name: "wrong choice", project: "on_unknown = 'ignore'\n", want: []string{"agentkernel.toml:1", `"ignore" is not one of raise, pause`}},
+		{name: "out of range", user: "priority = 0\n", want: []string{"config.toml:1", "from 1 to 1000"}},
+		{name: "a number as duration", user: "[limits]\ntime = 30\n", want: []string{"config.toml:2", "30s"}},
+		{name: "negative duration", user: "idle_after = '-1s'\n", want: []string{"above zero"}},
+		{name: "list for one value", user: "backend = ['a', 'b']\n", want: []string{"not a list"}},
+		{name: "list of numbers", user: "allow = [1]\n", want: []string{"config.toml:1", "texts"}},
+		{name: "empty pattern", user: "allow = ['']\n", want: []string{"empty"}},
+		{name: "date", user: "priority = 2026-11-21\n", want: []string{"config.toml:1", "a text, a number"}},
+		{name: "variable", env: []string{"AGENTKERNEL_LIMITS_OUTPUT=lots"}, want: []string{"AGENTKERNEL_LIMITS_OUTPUT", `"lots" is not a size`}},
+		{name: "misspelt variable", env: []string{"AGENTKERNEL_PRIORTY=3"}, want: []string{"AGENTKERNEL_PRIORTY"}, hint: "AGENTKERNEL_PRIORITY"},
+		{name: "project grants", project: "\nallow = ['*']\n", want: []string{"agentkernel.toml:2", "project file cannot set"}, hint: "AGENTKERNEL_ALLOW"},
+		{name: "project moves home", project: "home = '/tmp/x'\n", want: []string{"agentkernel.toml:1", "cannot set \"home\""}},
+		{name: "project chooses engine", project: "engine = './evil'\n", want: []string{"agentkernel.toml:1", "cannot set \"engine\""}},
+		{name: "project sizes the pool", project: "workers = 900\n", want: []string{"cannot set \"workers\""}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := newPlace(t, tc.user, tc.project).load(tc.env...)
+			e := agentkernel.AsError(err, agentkernel.CodeInternal, "")
+			if e == nil {
+				t.Fatal("no error")
+			}
+			if e.Code != agentkernel.CodeInvalid {
+				t.Errorf("code %s", e.Code)
+			}
+			for _, w := range tc.want {
+				if !strings.Contains(e.Error(), w) {
+					t.Errorf("error %q lacks %q", e.Error(), w)
+				}
+			}
+			if !strings.Contains(e.Hint, tc.hint) {
+				t.Errorf("hint %q lacks %q", e.Hint, tc.hint)
+			}
+		})
+	}
+}
+
+func TestForeignVariablesAreLeftAlone(t *testing.T) {
+	if _, err := newPlace(t, "", "").load("AGENTKERNEL_OWNER=x", "AGENTKERNEL_MONTY=/m", "AGENTKERNEL_SOMETHING_ELSE=1"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUserFileFollowsXDG(t *testing.T) {
+	p := newPlace(t, "priority = 5\n", "")
+	xdg := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(xdg, "agentkernel"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(xdg, "agentkernel", "config.toml")
+	if err := os.WriteFile(path, []byte("priority = 6\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.load("XDG_CONFIG_HOME=" + xdg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Priority != 6 || c.UserFile != path {
+		t.Errorf("priority %d from %s", c.Priority, c.UserFile)
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	good := map[string]int64{"1": 1, "512m": 512 << 20, "2G": 2 << 30, "64KiB": 64 << 10, "1.5gb": 3 << 29, "1 mb": 1 << 20, "1t": 1 << 40}
+	for in, want := range good {
+		if got, err := ParseSize(in); err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %d, %v; want %d", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "m", "0", "-1", "1x", "nan", "inf", "1e400", "0.1", "9e18t", "12 apples", "1kk", "1ib"} {
+		if got, err := ParseSize(in); err == nil {
+			t.Errorf("ParseSize(%q) = %d, want an error", in, got)
+		}
+	}
+}

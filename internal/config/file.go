@@ -1,0 +1,162 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"agentkernel"
+)
+
+// loadFile reads one TOML file; false if it does not exist.
+func (c *Config) loadFile(path string, kind Kind) (bool, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "the %s cannot be read: %w", kind, err)
+	}
+	settings, err := parseFile(path, data)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range settings {
+		o := Origin{Kind: kind, Name: path, Line: s.line, base: filepath.Dir(path)}
+		if s.err != nil {
+			if _, known := findKey(s.key); !known {
+				return false, unknownKey(s.key, o)
+			}
+			return false, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s: %w", o, s.key, s.err)
+		}
+		if err := c.set(s.key, o, s.values); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// setting is one key of a file as text.
+type setting struct {
+	key    string
+	line   int
+	values []string
+	err    error // the value is of a kind that no key has
+}
+
+func parseFile(path string, data []byte) ([]setting, error) {
+	var tree map[string]any
+	if err := toml.Unmarshal(data, &tree); err != nil {
+		if de, ok := errors.AsType[*toml.DecodeError](err); ok {
+			row, col := de.Position()
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s:%d:%d: %s", path, row, col,
+				strings.TrimPrefix(de.Error(), "toml: ")).WithHint("the file is TOML: key = \"value\"")
+		}
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", path, err)
+	}
+	lines := keyLines(data)
+	var out []setting
+	flatten("", tree, func(key string, v any) {
+		s := setting{key: key, line: lines[key]}
+		s.values, s.err = texts(v)
+		out = append(out, s)
+	})
+	// The first wrong line is the one to report.
+	slices.SortFunc(out, func(a, b setting) int { return a.line - b.line })
+	return out, nil
+}
+
+func flatten(prefix string, tree map[string]any, visit func(string, any)) {
+	for name, v := range tree {
+		key := prefix + name
+		if sub, ok := v.(map[string]any); ok && (len(sub) > 0 || isTable(key)) {
+			flatten(key+".", sub, visit)
+			continue
+		}
+		visit(key, v)
+	}
+}
+
+// isTable says whether keys begin with a name; a table without keys, all of them commented out, is no mistake.
+func isTable(name string) bool {
+	return slices.ContainsFunc(keyNames(), func(k string) bool { return strings.HasPrefix(k, name+".") })
+}
+
+// texts turns a TOML value into the text form that flags and variables have.
+func texts(v any) ([]string, error) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}, nil
+	case int64, float64, bool:
+		return []string{fmt.Sprint(v)}, nil
+	case []any:
+		out := []string{}
+		for _, e := range v {
+			s, ok := e.(string)
+			if !ok {
+				return nil, fmt.Errorf("the list must hold texts, not %v", e)
+			}
+			out = append(out, s)
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("the value must be a text, a number or a list of texts")
+}
+
+// keyLines finds the line on which each key stands. The file is known to be well-formed.
+func keyLines(data []byte) map[string]int {
+	lines := map[string]int{}
+	var p unstable.Parser
+	p.Reset(data)
+	table := ""
+	for p.NextExpression() {
+		e := p.Expression()
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			name, line := dotted(data, e)
+			table = name + "."
+			note(lines, name, line)
+		case unstable.KeyValue:
+			noteValue(lines, data, table, e)
+		}
+	}
+	return lines
+}
+
+// noteValue also goes into inline tables: limits = { memory = "1g" }.
+func noteValue(lines map[string]int, data []byte, prefix string, kv *unstable.Node) {
+	name, line := dotted(data, kv)
+	note(lines, prefix+name, line)
+	if v := kv.Value(); v.Kind == unstable.InlineTable {
+		for it := v.Children(); it.Next(); {
+			if n := it.Node(); n.Kind == unstable.KeyValue {
+				noteValue(lines, data, prefix+name+".", n)
+			}
+		}
+	}
+}
+
+func note(lines map[string]int, name string, line int) {
+	if _, ok := lines[name]; !ok {
+		lines[name] = line
+	}
+}
+
+func dotted(data []byte, n *unstable.Node) (name string, line int) {
+	var parts []string
+	for it := n.Key(); it.Next(); {
+		k := it.Node()
+		if line == 0 {
+			line = 1 + bytes.Count(data[:k.Raw.Offset], []byte("\n"))
+		}
+		parts = append(parts, string(k.Data))
+	}
+	return strings.Join(parts, "."), line
+}

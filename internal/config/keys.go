@@ -1,0 +1,129 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel"
+)
+
+// A key is one setting: its name in the files, what it means, and how its text becomes a value.
+type key struct {
+	name     string
+	doc      string
+	list     bool
+	userOnly bool // a project file cannot set it
+	value    value
+}
+
+// variable is the key as an environment variable: limits.memory is AGENTKERNEL_LIMITS_MEMORY.
+func (k key) variable() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.name, ".", "_"))
+}
+
+// Key describes a setting to documentation and `doctor`.
+type Key struct {
+	Name, Variable, Doc string
+	List                bool // several values; commas separate them in a variable
+	UserOnly            bool // not in a project file
+	Form                Form
+}
+
+// Keys lists all settings in the order of docs/config.md.
+func Keys() []Key {
+	var out []Key
+	for _, k := range keyTable() {
+		out = append(out, k.public())
+	}
+	return out
+}
+
+func (k key) public() Key {
+	return Key{Name: k.name, Variable: k.variable(), Doc: k.doc, List: k.list, UserOnly: k.userOnly, Form: k.value.form}
+}
+
+func keyTable() []key {
+	return slices.Concat(kernelKeys(), programKeys(), limitKeys())
+}
+
+func kernelKeys() []key {
+	return []key{
+		{name: "home", userOnly: true, doc: "data directory",
+			value: pathInto(func(c *Config) *string { return &c.Home })},
+		{name: "engine", userOnly: true, doc: "the Monty executable: a path, or a name that is in PATH",
+			value: engineInto(func(c *Config) *string { return &c.Engine })},
+		{name: "python", userOnly: true, doc: "the Python of the process backend: a path, or a name that is in PATH; by default python3",
+			value: engineInto(func(c *Config) *string { return &c.Python })},
+		{name: "workers", userOnly: true, doc: "Monty workers at most; by default chosen from the number of CPUs",
+			value: intInto(func(c *Config) *int { return &c.Workers }, 1, 4096)},
+		{name: "idle_after", userOnly: true, doc: "a background kernel without work ends after this time",
+			value: durationInto(func(c *Config) *time.Duration { return &c.IdleAfter })},
+	}
+}
+
+func programKeys() []key {
+	return []key{
+		{name: "tools", list: true, doc: "MCP configuration files whose servers programs may import",
+			value: pathsInto(func(c *Config) *[]string { return &c.Tools })},
+		{name: "allow", list: true, userOnly: true, doc: "patterns of calls that may change things: filesystem.write_*",
+			value: listInto(func(c *Config) *[]string { return &c.Allow })},
+		{name: "deny", list: true, doc: "capabilities taken from programs: proc.spawn, state",
+			value: listInto(func(c *Config) *[]string { return &c.Deny })},
+		{name: "namespace", doc: "tenant that processes belong to",
+			value: textInto(func(c *Config) *string { return &c.Namespace })},
+		{name: "backend", doc: "where programs run: auto, monty, process",
+			value: textInto(func(c *Config) *string { return &c.Backend })},
+		{name: "priority", doc: "1 (urgent) to 1000, 10 is the default",
+			value: intInto(func(c *Config) *int { return &c.Priority }, 1, 1000)},
+		{name: "on_unknown", doc: "a write whose outcome a crash left unknown: raise or pause",
+			value: choiceInto(func(c *Config) *agentkernel.OnUnknown { return &c.OnUnknown },
+				agentkernel.UnknownRaise, agentkernel.UnknownPause)},
+		{name: "durability", doc: "full: what leaves the kernel is on the disk first; relaxed: within milliseconds",
+			value: choiceInto(func(c *Config) *agentkernel.Durability { return &c.Durability },
+				agentkernel.DurabilityFull, agentkernel.DurabilityRelaxed)},
+	}
+}
+
+func limitKeys() []key {
+	return []key{
+		{name: "limits.time", doc: "running time inside the sandbox, waiting not counted",
+			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.Time })},
+		{name: "limits.wall", doc: "time from creation to end, waiting counted",
+			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.Wall })},
+		{name: "limits.memory", doc: "heap of the program",
+			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Memory })},
+		{name: "limits.recursion", doc: "depth of calls",
+			value: intInto(func(c *Config) *int { return &c.Limits.Recursion }, 1, 1_000_000)},
+		{name: "limits.output", doc: "stdout and stderr together",
+			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Output })},
+		{name: "limits.calls", doc: "syscalls over the whole life",
+			value: intInto(func(c *Config) *int64 { return &c.Limits.Calls }, 1, math.MaxInt64)},
+		{name: "limits.call_wait", doc: "the longest that one external call may take",
+			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.CallWait })},
+		{name: "limits.in_flight", doc: "calls under way at one moment (default 1000)",
+			value: intInto(func(c *Config) *int { return &c.Limits.InFlight }, 1, 1_000_000)},
+		{name: "limits.processes", doc: "processes of one tree at one moment (default 1000)",
+			value: intInto(func(c *Config) *int { return &c.Limits.Processes }, 1, 1_000_000)},
+		{name: "limits.journal", doc: "what one tree of processes may write to its journals (default 4g)",
+			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Journal })},
+	}
+}
+
+func findKey(name string) (key, bool) {
+	for _, k := range keyTable() {
+		if k.name == name {
+			return k, true
+		}
+	}
+	return key{}, false
+}
+
+func keyNames() []string {
+	var names []string
+	for _, k := range keyTable() {
+		names = append(names, k.name)
+	}
+	return names
+}

@@ -1,0 +1,27 @@
+package config
+
+import "agentkernel"
+
+// Setting is one key with what is in force: the value as a flag would take it, and where it was set.
+type Setting struct {
+	Key
+	Values []string // one, or any number for a list; none: the kernel's own default applies
+	Origin Origin
+}
+
+// Settings lists all keys in the order of docs/config.md with their values.
+func (c *Config) Settings() []Setting {
+	var out []Setting
+	for _, k := range keyTable() {
+		out = append(out, Setting{Key: k.public(), Values: k.value.get(c), Origin: c.origins[k.name]})
+	}
+	return out
+}
+
+// Defaults lists all keys with the values that are in force where nothing is set. Those without a value are
+// chosen by the kernel. v has what this package does not know: the data directory and the time for idling.
+func Defaults(v Values) []Setting {
+	v.Namespace, v.Backend, v.Priority = "default", "auto", agentkernel.DefaultPriority
+	v.OnUnknown, v.Durability, v.Limits = agentkernel.UnknownRaise, agentkernel.DurabilityFull, agentkernel.DefaultLimits()
+	return (&Config{Values: v}).Settings()
+}

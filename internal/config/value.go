@@ -1,0 +1,178 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A value is what a key holds: how its text is read, how it is written again, and what it may be.
+type value struct {
+	set  func(c *Config, o Origin, values []string) error
+	get  func(c *Config) []string // as set takes it; nothing if it was set nowhere
+	form Form
+}
+
+// Kinds of values.
+const (
+	KindText     = "text"
+	KindPath     = "path"
+	KindChoice   = "choice"
+	KindInteger  = "integer"
+	KindDuration = "duration"
+	KindSize     = "size"
+)
+
+// Form says what a value may be, for the JSON Schema of the files.
+type Form struct {
+	Kind    string
+	Min     int64 // integers
+	Max     int64
+	Choices []string
+}
+
+// get writes a value that is not zero.
+func get[T comparable](field func(*Config) *T, text func(T) string) func(*Config) []string {
+	return func(c *Config) []string {
+		var zero T
+		if v := *field(c); v != zero {
+			return []string{text(v)}
+		}
+		return nil
+	}
+}
+
+func getList(field func(*Config) *[]string) func(*Config) []string {
+	return func(c *Config) []string { return slices.Clone(*field(c)) }
+}
+
+func same(s string) string { return s }
+
+func pathInto(field func(*Config) *string) value {
+	return value{form: Form{Kind: KindPath}, get: get(field, same),
+		set: func(c *Config, o Origin, v []string) error {
+			p, err := c.path(o, v[0])
+			if err == nil {
+				*field(c) = p
+			}
+			return err
+		}}
+}
+
+// engineInto takes a path, or a bare name that is sought in PATH later.
+func engineInto(field func(*Config) *string) value {
+	v := pathInto(field)
+	path := v.set
+	v.set = func(c *Config, o Origin, values []string) error {
+		if name := values[0]; name != "" && !strings.ContainsAny(name, `/\`) {
+			*field(c) = name
+			return nil
+		}
+		return path(c, o, values)
+	}
+	return v
+}
+
+func pathsInto(field func(*Config) *[]string) value {
+	return value{form: Form{Kind: KindPath}, get: getList(field),
+		set: func(c *Config, o Origin, v []string) error {
+			paths := make([]string, len(v))
+			for i, p := range v {
+				abs, err := c.path(o, p)
+				if err != nil {
+					return err
+				}
+				paths[i] = abs
+			}
+			*field(c) = paths
+			return nil
+		}}
+}
+
+func textInto(field func(*Config) *string) value {
+	return value{form: Form{Kind: KindText}, get: get(field, same),
+		set: func(c *Config, _ Origin, v []string) error {
+			if strings.TrimSpace(v[0]) == "" {
+				return fmt.Errorf("the value is empty")
+			}
+			*field(c) = v[0]
+			return nil
+		}}
+}
+
+func listInto(field func(*Config) *[]string) value {
+	return value{form: Form{Kind: KindText}, get: getList(field),
+		set: func(c *Config, _ Origin, v []string) error {
+			if slices.ContainsFunc(v, func(s string) bool { return strings.TrimSpace(s) == "" }) {
+				return fmt.Errorf("a value of the list is empty")
+			}
+			*field(c) = slices.Clone(v)
+			return nil
+		}}
+}
+
+func intInto[T int | int64](field func(*Config) *T, lo, hi int64) value {
+	return value{form: Form{Kind: KindInteger, Min: lo, Max: hi}, get: get(field, func(n T) string { return strconv.FormatInt(int64(n), 10) }),
+		set: func(c *Config, _ Origin, v []string) error {
+			n, err := strconv.ParseInt(v[0], 10, 64)
+			switch {
+			case (err != nil || n < lo) && hi == math.MaxInt64:
+				return fmt.Errorf("%q is not a whole number from %d", v[0], lo)
+			case err != nil || n < lo || n > hi || int64(T(n)) != n:
+				return fmt.Errorf("%q is not a whole number from %d to %d", v[0], lo, hi)
+			}
+			*field(c) = T(n)
+			return nil
+		}}
+}
+
+func choiceInto[T ~string](field func(*Config) *T, choices ...T) value {
+	var names []string
+	for _, c := range choices {
+		names = append(names, string(c))
+	}
+	return value{form: Form{Kind: KindChoice, Choices: names}, get: get(field, func(v T) string { return string(v) }),
+		set: func(c *Config, _ Origin, v []string) error {
+			if !slices.Contains(names, v[0]) {
+				return fmt.Errorf("%q is not one of %s", v[0], strings.Join(names, ", "))
+			}
+			*field(c) = T(v[0])
+			return nil
+		}}
+}
+
+func durationInto[T ~int64](field func(*Config) *T) value {
+	return value{form: Form{Kind: KindDuration}, get: get(field, func(d T) string { return time.Duration(d).String() }),
+		set: func(c *Config, _ Origin, v []string) error {
+			d, err := parseDuration(v[0])
+			if err == nil {
+				*field(c) = T(d)
+			}
+			return err
+		}}
+}
+
+func sizeInto(field func(*Config) *int64) value {
+	return value{form: Form{Kind: KindSize}, get: get(field, FormatSize),
+		set: func(c *Config, _ Origin, v []string) error {
+			n, err := ParseSize(v[0])
+			if err == nil {
+				*field(c) = n
+			}
+			return err
+		}}
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration: write 500ms, 30s, 5m or 1h30m", s)
+	}
+	if d <= 0 {
+		return 0, fmt.Errorf("%q is not a duration above zero", s)
+	}
+	return d, nil
+}

@@ -1,0 +1,138 @@
+package datadir
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"agentkernel"
+)
+
+// Holder says who holds a data directory. It is information for messages, never a reason to act.
+type Holder struct {
+	OSPID   int       `json:"os_pid"`
+	Version string    `json:"version"`
+	Mode    string    `json:"mode"` // "serve", "background" or "embedded"
+	Started time.Time `json:"started"`
+}
+
+// Lock is the right to run a kernel on a data directory. It ends with Unlock or with the process, however
+// that dies: the operating system holds it (flock).
+type Lock struct {
+	file *os.File
+}
+
+// Lock takes the directory for this process and writes info for others to read. CodeConflict names the
+// holder if there is one.
+func (d *Dir) Lock(info Holder) (*Lock, error) {
+	for {
+		lock, err := d.tryLock(info)
+		if !errors.Is(err, errReplaced) {
+			return lock, err
+		}
+	}
+}
+
+// lockPoll is how often LockWait looks: often enough that a command does not feel it.
+const lockPoll = 5 * time.Millisecond
+
+// LockWait is Lock, but waits for a kernel that is about to end, until ctx does; then CodeConflict.
+func (d *Dir) LockWait(ctx context.Context, info Holder) (*Lock, error) {
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for {
+		lock, err := d.Lock(info)
+		if err == nil || agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+// errReplaced: the file was deleted between opening and locking it, so the lock is on nothing.
+var errReplaced = errors.New("lock file replaced")
+
+func (d *Dir) tryLock(info Holder) (*Lock, error) {
+	path := d.file(lockFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, openError(path, "cannot be opened", err)
+	}
+	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer func() { _ = f.Close() }()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, d.held()
+		}
+		return nil, openError(path, "cannot be locked", err)
+	}
+	mine, err1 := f.Stat()
+	there, err2 := os.Stat(path)
+	if err1 != nil || err2 != nil || !os.SameFile(mine, there) {
+		_ = f.Close()
+		return nil, errReplaced
+	}
+	if err := writeHolder(f, info); err != nil {
+		_ = f.Close()
+		return nil, openError(path, "cannot be written", err)
+	}
+	return &Lock{file: f}, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+func writeHolder(f *os.File, info Holder) error {
+	b, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(append(b, '\n'), 0)
+	return err
+}
+
+func (d *Dir) held() error {
+	e := agentkernel.Errorf(agentkernel.CodeConflict, op, "another kernel uses %s", d.path)
+	if h, ok := d.Holder(); ok {
+		e = agentkernel.Errorf(agentkernel.CodeConflict, op, "another kernel uses %s: os process %d, version %s, mode %s, since %s",
+			d.path, h.OSPID, h.Version, h.Mode, h.Started.Local().Format(time.DateTime))
+	}
+	return e.WithHint("commands without --embedded attach to it; `agentkernel shutdown` ends it; --home names another directory")
+}
+
+// Holder reads who holds the directory. ok is false if nobody does, as far as can be told without
+// disturbing a kernel that takes the lock at this moment.
+func (d *Dir) Holder() (h Holder, ok bool) {
+	b, err := os.ReadFile(d.file(lockFile))
+	if err != nil || json.Unmarshal(b, &h) != nil || h.OSPID <= 0 {
+		return Holder{}, false
+	}
+	// A kernel that was killed leaves its line behind.
+	if err := syscall.Kill(h.OSPID, 0); errors.Is(err, syscall.ESRCH) {
+		return Holder{}, false
+	}
+	return h, true
+}
+
+// Unlock gives the directory free. The file stays: deleting it would let two kernels lock two files.
+func (l *Lock) Unlock() error {
+	_ = l.file.Truncate(0)
+	return l.file.Close()
+}

@@ -1,0 +1,128 @@
+package journal_test
+
+import (
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"agentkernel/internal/journal"
+)
+
+// forms are the three ways through a value; whatever a hostile program or server sends, each costs time and
+// memory in proportion to its length.
+var forms = map[string]func(json.RawMessage) (json.RawMessage, error){
+	"canonical": journal.Canonical, "plain": journal.Plain, "from plain": journal.FromPlain,
+}
+
+func nest(open, inner, end string, n int) string {
+	return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
+}
+
+// TestHostileValues: sorting a set in a set in a set took twice as long with each level, and a tree of small
+// arrays was thirty times as large as its text. Each of these took hours or gigabytes.
+func TestHostileValues(t *testing.T) {
+	const mega = 1 << 18
+	for name, in := range map[string]string{
+		"sets in sets":            nest(`{"$frozenset":[2,`, `1`, `]}`, 200),
+		"dicts by dicts":          nest(`{"$dict":[[2,1],[{"$tuple":[`, `1`, `]},0]]}`, 120),
+		"unsorted objects":        nest(`{"b":`, `1`, `,"a":1}`, 400),
+		"unsorted, with a weight": nest(`{"b":`, `"`+strings.Repeat("x", 4*mega)+`"`, `,"a":1}`, 400),
+		"many small arrays":       "[" + strings.Repeat("[],", 2*mega) + "[]]",
+		"many small objects":      "[" + strings.Repeat(`{"$":1},`, mega) + "[]]",
+		"deep":                    nest("[", "", "]", 4*mega),
+		"many names":              "{" + strings.Repeat(`"a":1,`, mega) + `"b":2}`,
+		"dollars in dollars":      nest(`{"$a":`, `"`+strings.Repeat("x", mega)+`"`, `}`, 500),
+		"a long number":           strings.Repeat("1", 8*mega),
+		"a long fraction":         "0." + strings.Repeat("1", 8*mega),
+		"quotes and escapes":      `"` + strings.Repeat(`\"\\`, 2*mega) + `"`,
+	} {
+		for form, f := range forms {
+			t.Run(name+" "+form, func(t *testing.T) {
+				raw := json.RawMessage(in)
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				began := time.Now()
+				out, err := f(raw)
+				took := time.Since(began)
+				runtime.ReadMemStats(&after)
+				if limit := 2 * time.Minute; took > limit { // milliseconds, where it took hours
+					t.Errorf("took %s", took)
+				}
+				if used, limit := after.TotalAlloc-before.TotalAlloc, uint64(16*len(in)+4*mega); used > limit {
+					t.Errorf("%d bytes of memory for %d of text", used, len(in))
+				}
+				if err == nil && !json.Valid(out) && !strings.HasPrefix(name, "deep") {
+					t.Error("the outcome is no JSON")
+				}
+			})
+		}
+	}
+}
+
+func TestNamesAreThereOnce(t *testing.T) {
+	for _, in := range []string{`{"a":1,"a":2}`, `{"b":[{"a":1,"c":1,"\u0061":2}]}`, `{"$set":[1],"$set":[2]}`} {
+		if got, err := journal.Canonical(json.RawMessage(in)); err == nil {
+			t.Errorf("Canonical(%s) = %s", in, got)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for in, want := range map[string]string{
+		`{}`: "", `{"a":1}`: "a", `{"a":{"x":[1,"}"]},"b":"{","c\n":[{"d":1}]}`: "a,b,c\n", `{"$dict":[[1,2]]}`: "$dict",
+	} {
+		got, ok := journal.Names(json.RawMessage(in))
+		if !ok || strings.Join(got, ",") != want {
+			t.Errorf("Names(%s) = %q, %v", in, got, ok)
+		}
+	}
+	for _, in := range []string{``, `null`, `[1]`, `"{"`} {
+		if got, ok := journal.Names(json.RawMessage(in)); ok {
+			t.Errorf("Names(%s) = %q", in, got)
+		}
+	}
+}
+
+func TestFromPlain(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{` { "a" : [ 1 , 2.50 ] } `, `{"a":[1,2.50]}`},
+		{`{"$tuple":[1]}`, `{"$dict":[["$tuple",[1]]]}`},
+		{`{"a":{"b":1,"$c":{"d":2}}}`, `{"a":{"$dict":[["b",1],["$c",{"d":2}]]}}`},
+		{`{"\u0024a":"\u00e9"}`, `{"$dict":[["$a","\u00e9"]]}`},
+		{`[1e999,-1E+999,1e308,{"x":1e9999}]`, `[{"$float":"inf"},{"$float":"-inf"},1e308,{"x":{"$float":"inf"}}]`},
+		{`"$a"`, `"$a"`},
+	} {
+		got, err := journal.FromPlain(json.RawMessage(c.in))
+		if err != nil || string(got) != c.want {
+			t.Errorf("FromPlain(%s) = %s, %v; want %s", c.in, got, err, c.want)
+			continue
+		}
+		back, err := journal.Plain(got)
+		if err != nil {
+			t.Errorf("Plain(%s): %v", got, err)
+		}
+		var a, b any
+		if json.Unmarshal([]byte(c.in), &a) == nil && json.Unmarshal(back, &b) == nil {
+			x, _ := json.Marshal(a)
+			y, _ := json.Marshal(b)
+			if string(x) != string(y) {
+				t.Errorf("%s came back as %s", x, y)
+			}
+		}
+	}
+}
+
+func FuzzForms(f *testing.F) {
+	f.Add([]byte(`{"$dict":[[{"$tuple":[1]},{"$object":{"fields":{"a":{"$float":"nan"}}}}]],"b":{"$timedelta":[1,2,3]}}`))
+	f.Add([]byte(`{"$namedtuple":{"values":[1e999]}}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		for name, form := range forms {
+			out, err := form(in)
+			if err == nil && !json.Valid(out) && (name == "canonical" || json.Valid(in)) {
+				t.Fatalf("%s of %q is not JSON: %q", name, in, out)
+			}
+		}
+	})
+}

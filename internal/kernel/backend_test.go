@@ -1,0 +1,295 @@
+package kernel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"agentkernel"
+)
+
+// goBackend is a backend whose programs are Go functions: the source names one. It has all the abilities
+// of a real one, images included: an image is the list of replies that the program has had.
+type goBackend struct {
+	name        string
+	fingerprint string
+	mu          sync.Mutex
+	programs    map[string]func(*prog) error
+	checks      map[string]agentkernel.Needs
+	live        int
+	started     int
+	places      chan struct{} // bounds the sandboxes, as a pool of workers does; nil: no bound
+	onStart     func(agentkernel.StartRequest)
+	onImage     func() // runs while an image is being made
+	missing     error  // why the engine cannot start a sandbox
+	noImages    bool   // a process is recovered by replay alone
+}
+
+func newGoBackend() *goBackend {
+	return &goBackend{name: "go", fingerprint: "go-1", programs: map[string]func(*prog) error{}, checks: map[string]agentkernel.Needs{}}
+}
+
+func (b *goBackend) add(name string, fn func(*prog) error, tools ...agentkernel.ToolRef) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.programs[name], b.checks[name] = fn, agentkernel.Needs{Tools: tools}
+}
+
+// sandboxes is how many are in memory.
+func (b *goBackend) sandboxes() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.live
+}
+
+func (b *goBackend) Info() agentkernel.BackendInfo {
+	return agentkernel.BackendInfo{Name: b.name, Fingerprint: b.fingerprint, Images: !b.noImages, Replayable: true, Available: true}
+}
+
+func (b *goBackend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.programs[p.Source]; !ok {
+		return agentkernel.Needs{}, agentkernel.Errorf(agentkernel.CodeSyntax, "check", "no such program %q", p.Source)
+	}
+	return b.checks[p.Source], nil
+}
+
+func (b *goBackend) Close() error { return nil }
+
+func (b *goBackend) Start(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
+	if b.places != nil {
+		select {
+		case b.places <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.missing != nil {
+		return nil, b.missing
+	}
+	if b.onStart != nil {
+		b.onStart(req)
+	}
+	b.live++
+	b.started++
+	s := &goSandbox{b: b, turns: make(chan agentkernel.Turn), replies: make(chan *agentkernel.Reply), dead: make(chan struct{}), output: req.Output}
+	if req.Image != nil {
+		if err := json.Unmarshal(req.Image, &s.history); err != nil {
+			return nil, err
+		}
+	}
+	fn := b.programs[req.Program.Source]
+	pr := &prog{s: s, args: req.Program.Args, tools: req.Tools, past: s.history, quiet: req.Image != nil}
+	go func() {
+		select {
+		case <-s.replies: // the first Next
+		case <-s.dead:
+			return
+		}
+		defer func() {
+			if r := recover(); r != nil && r != errStopped {
+				panic(r)
+			}
+		}()
+		err := fn(pr)
+		turn := agentkernel.Turn{Kind: agentkernel.TurnExit, Result: pr.result}
+		if err != nil {
+			turn = agentkernel.Turn{Kind: agentkernel.TurnFail, Err: agentkernel.AsError(err, agentkernel.CodeProgram, "program")}
+		}
+		select {
+		case s.turns <- turn:
+		case <-s.dead:
+		}
+	}()
+	return s, nil
+}
+
+type goSandbox struct {
+	b       *goBackend
+	turns   chan agentkernel.Turn
+	replies chan *agentkernel.Reply
+	history []agentkernel.Reply
+	dead    chan struct{}
+	once    sync.Once
+	output  func(string, string)
+}
+
+func (s *goSandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkernel.Turn, error) {
+	if reply != nil {
+		s.history = append(s.history, *reply)
+	}
+	select {
+	case s.replies <- reply:
+	case <-ctx.Done():
+		return agentkernel.Turn{}, context.Cause(ctx)
+	case <-s.dead:
+		return agentkernel.Turn{}, errors.New("closed")
+	}
+	select {
+	case t := <-s.turns:
+		return t, nil
+	case <-ctx.Done():
+		return agentkernel.Turn{}, context.Cause(ctx)
+	case <-s.dead:
+		return agentkernel.Turn{}, errors.New("closed")
+	}
+}
+
+func (s *goSandbox) Image(context.Context) ([]byte, error) {
+	if s.b.noImages {
+		return nil, errors.New("asked for an image that the backend said it has not")
+	}
+	image, err := json.Marshal(s.history)
+	if s.b.onImage != nil {
+		s.b.onImage()
+	}
+	return image, err
+}
+func (s *goSandbox) Running() time.Duration { return 0 }
+func (s *goSandbox) Close() error {
+	s.once.Do(func() {
+		close(s.dead)
+		s.b.mu.Lock()
+		s.b.live--
+		s.b.mu.Unlock()
+		if s.b.places != nil {
+			<-s.b.places
+		}
+	})
+	return nil
+}
+
+// prog is what a Go program has of the kernel.
+type prog struct {
+	s       *goSandbox
+	args    []string
+	tools   []agentkernel.Tool
+	past    []agentkernel.Reply
+	quiet   bool // it runs through its past: nothing that it does has an effect
+	result  json.RawMessage
+	results map[int64]agentkernel.Reply
+}
+
+var errStopped = errors.New("stopped")
+
+// turn hands a turn to the kernel and takes the reply; while the past lasts, from there.
+func (p *prog) turn(t agentkernel.Turn) agentkernel.Reply {
+	if len(p.past) > 0 {
+		r := p.past[0]
+		p.past = p.past[1:]
+		return r
+	}
+	p.quiet = false
+	select {
+	case p.s.turns <- t:
+	case <-p.s.dead:
+		panic(errStopped)
+	}
+	select {
+	case r := <-p.s.replies:
+		return *r
+	case <-p.s.dead:
+		panic(errStopped)
+	}
+}
+
+func (p *prog) print(format string, args ...any) {
+	if !p.quiet {
+		p.s.output("stdout", fmt.Sprintf(format, args...))
+	}
+}
+
+// call is a sync syscall; args is JSON.
+func (p *prog) call(op, args string) (json.RawMessage, error) {
+	r := p.turn(agentkernel.Turn{Kind: agentkernel.TurnCall, Call: agentkernel.Call{Op: op, Args: json.RawMessage(args)}})
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	return r.Result, nil
+}
+
+// async issues a call whose result wait delivers.
+func (p *prog) async(op, args string) int64 {
+	r := p.turn(agentkernel.Turn{Kind: agentkernel.TurnCall, Call: agentkernel.Call{Op: op, Args: json.RawMessage(args), Async: true}})
+	if !r.Pending {
+		panic("an async call was not acknowledged")
+	}
+	return r.ID
+}
+
+// wait takes results until that of call id is there.
+func (p *prog) wait(id int64) (json.RawMessage, error) {
+	for {
+		if r, ok := p.results[id]; ok {
+			delete(p.results, id)
+			if r.Err != nil {
+				return nil, r.Err
+			}
+			return r.Result, nil
+		}
+		r := p.turn(agentkernel.Turn{Kind: agentkernel.TurnWait})
+		if p.results == nil {
+			p.results = map[int64]agentkernel.Reply{}
+		}
+		p.results[r.ID] = r
+	}
+}
+
+// fakeTools is a tool server at the far end: what it did is what the tests look at.
+type fakeTools struct {
+	mu    sync.Mutex
+	lines []string // what append wrote
+	delay func()   // runs inside append before it acts
+	fail  func(call agentkernel.ToolCall) (agentkernel.ToolResult, error)
+	// answer is what fetch gives.
+	answer func(call agentkernel.ToolCall) json.RawMessage
+	keys   []string
+	log    []string // for watchTools
+}
+
+var fakeTool = map[string]agentkernel.Effect{"append": agentkernel.EffectWrite, "echo": agentkernel.EffectRead, "fetch": agentkernel.EffectRead, "put": agentkernel.EffectIdempotent}
+
+func (t *fakeTools) Servers(context.Context) ([]agentkernel.ToolServer, error) {
+	return []agentkernel.ToolServer{{Name: "fake", PythonName: "fake", Transport: "local"}}, nil
+}
+
+func (t *fakeTools) Tools(_ context.Context, server string) ([]agentkernel.Tool, error) {
+	if server != "fake" {
+		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "no server %q", server)
+	}
+	var out []agentkernel.Tool
+	for _, n := range []string{"append", "echo", "fetch", "put"} {
+		out = append(out, agentkernel.Tool{Server: "fake", PythonServer: "fake", Name: n, PythonName: n, Effect: fakeTool[n]})
+	}
+	return out, nil
+}
+
+func (t *fakeTools) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+	t.mu.Lock()
+	fail, delay, answer := t.fail, t.delay, t.answer
+	t.keys = append(t.keys, c.Key)
+	t.mu.Unlock()
+	if fail != nil {
+		if r, err := fail(c); err != nil {
+			return r, err
+		}
+	}
+	if delay != nil {
+		delay()
+	}
+	if c.Tool == "fetch" {
+		return agentkernel.ToolResult{Value: answer(c), Incarnation: "one"}, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c.Tool != "echo" {
+		t.lines = append(t.lines, string(c.Arguments))
+	}
+	return agentkernel.ToolResult{Value: c.Arguments, Incarnation: "one"}, nil
+}

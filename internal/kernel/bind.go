@@ -1,0 +1,233 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/nearest"
+)
+
+// bindTimeout bounds how long a process waits for the servers whose tools it imports.
+const bindTimeout = time.Minute
+
+// binding is what a program's imports of tools mean. It is shared by all processes that mean the same.
+type binding struct {
+	source agentkernel.ToolSource
+	tools  []agentkernel.Tool
+
+	once sync.Once // see noted
+	note json.RawMessage
+}
+
+// unbound is the binding of a program that imports no tools. It is never changed.
+var unbound = binding{source: noTools{}}
+
+// find looks a tool up by either of its names.
+func (b *binding) find(server, tool string) *agentkernel.Tool {
+	for i := range b.tools {
+		t := &b.tools[i]
+		if (t.Server == server || t.PythonServer == server) && (t.Name == tool || t.PythonName == tool) {
+			return t
+		}
+	}
+	return nil
+}
+
+// bindings shares bindings of equal programs for as long as the kernel lives; a program that starts later
+// than fresh looks at the servers again.
+type bindings struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	made map[string]madeBinding
+}
+
+type madeBinding struct {
+	b  *binding
+	at time.Time
+}
+
+const (
+	bindingFresh = 2 * time.Second
+	bindingsKept = 256
+)
+
+func newBindings(cfg Config) *bindings {
+	return &bindings{now: cfg.Now, made: map[string]madeBinding{}}
+}
+
+func (bs *bindings) get(key string) *binding {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	m, ok := bs.made[key]
+	if !ok || bs.now().Sub(m.at) > bindingFresh {
+		return nil
+	}
+	return m.b
+}
+
+func (bs *bindings) put(key string, b *binding) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if len(bs.made) >= bindingsKept {
+		clear(bs.made)
+	}
+	bs.made[key] = madeBinding{b, bs.now()}
+}
+
+// noTools is the source of a process without tool configuration.
+type noTools struct{}
+
+func (noTools) Servers(context.Context) ([]agentkernel.ToolServer, error) { return nil, nil }
+func (noTools) Tools(_ context.Context, server string) ([]agentkernel.Tool, error) {
+	return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "no tool server %q: no tools are configured", server).
+		WithHint("pass the MCP configuration with --tools FILE")
+}
+func (noTools) Call(context.Context, agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+	return agentkernel.ToolResult{NotSent: true}, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "no tools are configured")
+}
+
+func (k *Kernel) toolSource(s *agentkernel.Spec) (agentkernel.ToolSource, error) {
+	if len(s.Tools) == 0 || k.cfg.Tools == nil {
+		return noTools{}, nil
+	}
+	return k.cfg.Tools(s.ToolFiles())
+}
+
+// pinTools notes what the tools files of a new process hold.
+func (k *Kernel) pinTools(s *agentkernel.Spec) error {
+	src, err := k.toolSource(s)
+	if err != nil {
+		return err
+	}
+	if d, ok := src.(agentkernel.ToolDigester); ok {
+		s.ToolDigests = d.Digests()
+	}
+	return nil
+}
+
+// bind finds the tools that a program imports. It may start servers.
+func (k *Kernel) bind(p *process) (*binding, error) {
+	p.mu.Lock()
+	b := p.bound
+	p.mu.Unlock()
+	if b != nil {
+		return b, nil
+	}
+	needs, err := p.backend.Check(p.spec.Program)
+	if err != nil {
+		return nil, err
+	}
+	if len(needs.Tools) == 0 {
+		return &unbound, nil
+	}
+	key := bindingKey(p.spec.ToolFiles(), needs.Tools)
+	if b := k.bindings.get(key); b != nil {
+		return b, nil
+	}
+	src, err := k.toolSource(&p.spec.Spec)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(p.context(), bindTimeout)
+	defer cancel()
+	b = &binding{source: src}
+	listed := map[string][]agentkernel.Tool{}
+	for _, ref := range needs.Tools {
+		tools, ok := listed[ref.Server]
+		if !ok {
+			if tools, err = src.Tools(ctx, ref.Server); err != nil {
+				return nil, atLine(p, ref, err)
+			}
+			listed[ref.Server] = tools
+		}
+		if err := b.add(ref, tools); err != nil {
+			return nil, atLine(p, ref, err)
+		}
+	}
+	k.bindings.put(key, b)
+	return b, nil
+}
+
+func bindingKey(files []string, refs []agentkernel.ToolRef) string {
+	var s strings.Builder
+	for _, f := range files {
+		s.WriteString(f)
+		s.WriteByte(0)
+	}
+	names := make([]string, len(refs))
+	for i, r := range refs {
+		names[i] = r.Server + "\x00" + r.Name
+	}
+	sort.Strings(names)
+	s.WriteString(strings.Join(names, "\x01"))
+	return s.String()
+}
+
+// add binds one import: a tool, or all of a server.
+func (b *binding) add(ref agentkernel.ToolRef, tools []agentkernel.Tool) error {
+	for i := range tools {
+		t := &tools[i]
+		if ref.Name != "*" && t.PythonName != ref.Name && t.Name != ref.Name {
+			continue
+		}
+		if b.find(t.Server, t.Name) == nil {
+			b.tools = append(b.tools, *t)
+		}
+		if ref.Name != "*" {
+			return nil
+		}
+	}
+	if ref.Name == "*" {
+		return nil
+	}
+	return noSuchTool(ref.Server, ref.Name, tools)
+}
+
+// atLine says where in the program a tool is imported.
+func atLine(p *process, ref agentkernel.ToolRef, err error) error {
+	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, "import")
+	if ref.Line == 0 {
+		return e
+	}
+	c := *e
+	c.Err = fmt.Errorf("%s, line %d: %w", p.spec.Program.Name, ref.Line, e.Err)
+	return &c
+}
+
+func noSuchTool(server, name string, tools []agentkernel.Tool) *agentkernel.Error {
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.PythonName
+	}
+	e := agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "server %q has no tool %q", server, name)
+	if q := nearest.Question(name, names); q != "" {
+		return e.WithHint("%s", q)
+	}
+	return e.WithHint("agentkernel tools list")
+}
+
+// listTools lists one server's tools, or all.
+func listTools(ctx context.Context, src agentkernel.ToolSource, server string) ([]agentkernel.Tool, error) {
+	if server != "" {
+		return src.Tools(ctx, server)
+	}
+	servers, err := src.Servers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []agentkernel.Tool
+	for _, s := range servers {
+		tools, err := src.Tools(ctx, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tools...)
+	}
+	return all, nil
+}

@@ -1,0 +1,340 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+)
+
+// handler is what the kernel does for one syscall. Exactly one of the functions is set. They run without
+// locks.
+type handler struct {
+	// now answers at once, without leaving the kernel.
+	now func(k *Kernel, p *process, f *inflight) (json.RawMessage, error)
+	// begin starts a pure call that takes time; somebody calls Kernel.complete later. It is called again
+	// for the same call after a recovery.
+	begin func(k *Kernel, p *process, f *inflight) error
+	// outside leaves the kernel. The note is kept beside the result (the server's incarnation).
+	outside func(ctx context.Context, k *Kernel, p *process, f *inflight) (result json.RawMessage, note string, err error)
+}
+
+// families is where a new family of syscalls is added: one file, one line.
+var families = []map[string]handler{procCalls, sessionCalls, toolCalls, stateCalls, timeCalls, randCalls, logCalls}
+
+// handlerTable joins the families and checks them against the table of the contract.
+func handlerTable() (map[string]handler, error) {
+	all := map[string]handler{}
+	for _, fam := range families {
+		for name, h := range fam {
+			if _, ok := agentkernel.FindSyscall(name); !ok {
+				return nil, agentkernel.Errorf(agentkernel.CodeInternal, "kernel", "handler %s is not in the syscall table", name)
+			}
+			all[name] = h
+		}
+	}
+	for _, d := range agentkernel.Syscalls() {
+		if _, ok := all[d.Name]; !ok {
+			return nil, agentkernel.Errorf(agentkernel.CodeInternal, "kernel", "syscall %s has no handler", d.Name)
+		}
+	}
+	return all, nil
+}
+
+// issue takes a call from the sandbox that the caller drives. False: the process has ended.
+func (k *Kernel) issue(p *process, call agentkernel.Call) bool {
+	canonical, err := arguments(&call)
+	p.mu.Lock()
+	f := k.number(p, call)
+	p.mu.Unlock()
+	return k.dispatch(p, f, canonical, err)
+}
+
+// maxArgs bounds the arguments of one call, in bytes: no tool server takes a larger message.
+const maxArgs = 64 << 20
+
+// arguments gives the canonical form of a call's arguments; null with the reason for those that have none.
+func arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
+	if len(call.Args) > maxArgs {
+		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeLimit, call.Op, "the arguments are %s long; the limit is %s",
+			byteCount(int64(len(call.Args))), byteCount(maxArgs))
+	}
+	canonical, err := journal.Canonical(call.Args)
+	if err != nil {
+		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeInvalid, call.Op, "arguments: %v", err)
+	}
+	return canonical, nil
+}
+
+// number gives a call its number and notes what the sandbox needs next; p.mu is held.
+func (k *Kernel) number(p *process, call agentkernel.Call) *inflight {
+	p.calls++
+	p.usage.Syscalls++
+	f := &inflight{id: p.calls, op: call.Op, async: call.Async, args: call.Args, label: call.Op, since: k.cfg.Now()}
+	if call.Async {
+		p.setNeed(needAck, f.id, &agentkernel.Reply{ID: f.id, Pending: true})
+	} else {
+		p.setNeed(needReply, f.id, nil)
+	}
+	return f
+}
+
+// dispatch is the one path of every syscall, of sandboxes and hosted programs alike. bad says what is wrong
+// with the arguments. False: the process has ended.
+func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
+	desc, known := agentkernel.FindSyscall(f.op)
+	f.effect = desc.Effect
+	if entry, diverged := k.recorded(p, f, canonical); diverged != nil {
+		k.finish(p, endingFor(diverged))
+		return false
+	} else if entry != nil {
+		return k.redo(p, f, *entry)
+	}
+	if err := k.spent(p, f); err != nil {
+		k.finish(p, endingFor(err))
+		return false
+	}
+	if p.sealed != nil {
+		return k.beyond(p, f, canonical)
+	}
+	if err := k.refusal(p, desc, known, f, canonical, bad); err != nil {
+		k.answer(p, f, canonical, nil, err)
+		return true
+	}
+	if k.answeredByPast(p, f, canonical) {
+		return true
+	}
+	if f.op == "proc.exit" {
+		return k.exit(p, f, canonical)
+	}
+	if desc.Effect == agentkernel.EffectByTool {
+		k.admitTool(p, f, canonical)
+		return true
+	}
+	k.begin(p, f, canonical)
+	return true
+}
+
+// spent says which limit on a whole life the call would go beyond; that ends the process.
+func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
+	if f.id > p.spec.limits.Calls {
+		return limitError("calls", fmt.Sprint(p.spec.limits.Calls), fmt.Sprint(f.id))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return k.journalFull(p)
+}
+
+// refusal says why a call may not run: unknown, no capability, bad arguments, a signal, too much under way.
+// It is journalled as the call's result, so that a replay refuses the same calls.
+func (k *Kernel) refusal(p *process, desc agentkernel.Syscall, known bool, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) *agentkernel.Error {
+	switch {
+	case !known:
+		return agentkernel.Errorf(agentkernel.CodeNotFound, clip(f.op), "there is no syscall %q", clip(f.op))
+	case denied(p.spec.Deny, desc):
+		return agentkernel.Errorf(agentkernel.CodeDenied, f.op, "%s is denied to this process (deny = %q)", f.op, desc.Capability)
+	case bad != nil:
+		return bad
+	}
+	if err := unknownArgument(desc, canonical); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.interrupt {
+		p.interrupt = false
+		return errInterrupted(f)
+	}
+	if k.handlers[f.op].now != nil && !f.async {
+		return nil // never under way
+	}
+	if limit := p.spec.limits.InFlight; len(p.inflight)+len(p.arrived) >= limit {
+		return tooManyCalls(f, limit)
+	}
+	return p.tooMuchHeld(f, len(f.args), "there is no room for arguments of %s")
+}
+
+// unknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for "tool", and
+// which of the two counts would depend on their order, which is another one in the journal.
+func unknownArgument(desc agentkernel.Syscall, canonical json.RawMessage) *agentkernel.Error {
+	names, ok := journal.Names(canonical)
+	if !ok {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: they are not an object", desc.Signature())
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(desc.Args, func(a agentkernel.Param) bool { return a.Name == name }) {
+			return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: there is no argument %q", desc.Signature(), clip(name))
+		}
+	}
+	return nil
+}
+
+// clip keeps what a program made up short where it stands in a message.
+func clip(s string) string {
+	const most = 100
+	if len(s) <= most {
+		return s
+	}
+	return validPrefix(s, most) + "..."
+}
+
+func denied(deny []string, desc agentkernel.Syscall) bool {
+	if desc.Capability == "" {
+		return false
+	}
+	for _, d := range deny {
+		if d == desc.Capability || d == desc.Family() || d == desc.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// begin runs the handler of a call that may run.
+func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
+	h := k.handlers[f.op]
+	switch {
+	case h.now != nil:
+		result, err := h.now(k, p, f)
+		k.answer(p, f, canonical, result, err)
+	case h.begin != nil:
+		k.intend(p, f, canonical)
+		k.beginLater(p, f)
+	default:
+		k.intend(p, f, canonical)
+		k.goOutside(p, f)
+	}
+}
+
+func (k *Kernel) beginLater(p *process, f *inflight) {
+	if err := k.handlers[f.op].begin(k, p, f); err != nil {
+		k.complete(p, f, nil, "", err)
+	}
+}
+
+// answer journals a call together with its result and hands the result over.
+func (k *Kernel) answer(p *process, f *inflight, canonical, result json.RawMessage, err error) {
+	entry := agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async,
+		Args: canonical, Done: true, Data: result, Err: agentkernel.AsError(err, agentkernel.CodeInternal, f.op), Note: f.note}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Terminal() {
+		return
+	}
+	p.inflight.remove(f)
+	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, State: f.change})
+	k.deliver(p, f, agentkernel.Reply{ID: f.id, Result: result, Err: entry.Err})
+}
+
+// intend journals the intent of a call whose result comes later.
+func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Terminal() {
+		return
+	}
+	f.intent = true
+	p.inflight.add(f)
+	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect,
+		Async: f.async, Args: canonical})
+}
+
+// goOutside runs an external handler once its intent is durable.
+func (k *Kernel) goOutside(p *process, f *inflight) {
+	if !k.external.enter() {
+		return // the kernel is stopping; recovery finds the intent
+	}
+	ctx, cancel := context.WithTimeout(p.context(), time.Duration(p.spec.limits.CallWait))
+	p.mu.Lock()
+	pos := p.pos
+	f.cancel = cancel
+	p.mu.Unlock()
+	go func() {
+		defer k.external.leave()
+		defer cancel()
+		if err := k.store.Flush(ctx, pos); err != nil {
+			k.storageFailed(err)
+			return
+		}
+		result, note, err := k.handlers[f.op].outside(ctx, k, p, f)
+		k.complete(p, f, result, note, err)
+	}()
+}
+
+// complete journals the result of a call that was under way and hands it over. A result that nobody waits
+// for any more (killed, interrupted, kernel stopping) is dropped: recovery treats the call as open.
+func (k *Kernel) complete(p *process, f *inflight, result json.RawMessage, note string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Terminal() || p.inflight.find(f.id) != f || k.ctx.Err() != nil || err != nil && p.over {
+		return
+	}
+	failure, unknown := f.unknown(agentkernel.AsError(err, agentkernel.CodeInternal, f.op))
+	if unknown && p.spec.OnUnknown == agentkernel.UnknownPause {
+		k.hold(p, f, failure)
+		return
+	}
+	p.inflight.remove(f)
+	if err := p.tooMuchHeld(f, len(result), "it was done, and its result of %s is dropped: there is no room for it"); err != nil {
+		result, failure = nil, err
+	}
+	if f.tool != nil {
+		p.usage.BytesIn += int64(len(result))
+		if note != "" {
+			p.remember(f.tool.Server, note)
+		}
+	}
+	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Note: note})
+	k.deliver(p, f, agentkernel.Reply{ID: f.id, Result: result, Err: failure})
+}
+
+func (p *process) remember(server, incarnation string) {
+	if p.sessions == nil {
+		p.sessions = map[string]string{}
+	}
+	p.sessions[server] = incarnation
+}
+
+// deliver hands a result to whoever needs it; p.mu is held and the result is in the journal.
+func (k *Kernel) deliver(p *process, f *inflight, r agentkernel.Reply) {
+	switch {
+	case f.done != nil:
+		f.done <- r
+	case f.async:
+		p.arrived = append(p.arrived, r)
+	case p.current == f.id:
+		p.reply = &r
+	}
+	k.wake(p)
+}
+
+// append journals an entry of p; p.mu is held.
+func (k *Kernel) append(p *process, e agentkernel.Entry) {
+	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{e}})
+}
+
+// appendBatch hands a batch to the store, numbering its entries; p.mu is held.
+func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
+	if p.sealed != nil {
+		return // it is in no store
+	}
+	k.account(p, &b)
+	for i := range b.Entries {
+		p.seq++
+		b.Entries[i].PID, b.Entries[i].Seq = p.pid, p.seq
+		if b.Entries[i].At.IsZero() {
+			b.Entries[i].At = k.cfg.Now()
+		}
+	}
+	pos, err := k.store.Append(b)
+	if err != nil {
+		go k.storageFailed(err)
+		return
+	}
+	p.pos = pos
+	k.last.Store(int64(pos))
+}

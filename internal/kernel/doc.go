@@ -1,0 +1,41 @@
+// Package kernel is the heart of AgentKernel: the process table, the life of a process, and the one path
+// on which every syscall is dispatched. It knows no concrete store, backend, tool client or transport, and
+// only it changes the state of a process.
+//
+// # Life of a process
+//
+//	created ──▶ ready ──▶ running ──▶ waiting
+//	              ▲          │           │
+//	              └──────────┼───────────┘
+//	                         ▼
+//	            exited │ failed │ killed
+//
+// The same as a table, which the tests compare with the code (state.go):
+//
+//	created  -> ready
+//	ready    -> running killed failed
+//	running  -> waiting exited failed killed
+//	waiting  -> ready exited failed killed
+//
+// Only created, paused, resumed and the three ends are journalled; ready, running and waiting follow from
+// what is in flight. Paused and resident are attributes beside the state: a paused process keeps its state
+// but is handed no reply, and a waiting process may lose its sandbox (parked) and get it back.
+// The death of a kernel is no transition: afterwards a process stands where its journal says.
+//
+// # One dispatch path
+//
+//	capability -> limits -> journal the intent -> handler -> journal the result -> reply
+//
+// Before the journal two others may have the answer: an earlier life of the process (replay.go), and the past of a
+// rerun (past.go). A process that repeats a recording (sealed.go) has no other answers at all.
+//
+// A pure call is one entry that waits for no disk. An external call's handler runs only when its intent
+// and everything before it are durable. Whatever leaves the kernel (events, answers to clients) is
+// flushed first.
+//
+// # Concurrency
+//
+// A runnable process is driven by one of a bounded number of slot goroutines; a waiting one has no
+// goroutine at all. Whoever has set process.owned drives the sandbox. Lock order: Kernel.mu, then
+// process.mu, then Kernel.queue's own lock; a watcher's lock is the innermost. Handlers run without locks.
+package kernel

@@ -1,0 +1,178 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+	"agentkernel/internal/recording"
+)
+
+// Export gives a process as a recording.
+func (k *Kernel) Export(ctx context.Context, pid agentkernel.PID, o agentkernel.ExportOptions) ([]byte, error) {
+	r, err := k.record(ctx, pid)
+	if err != nil {
+		return nil, err
+	}
+	files := r.Spec.Tools
+	r.Spec = exportedSpec(&r.Spec)
+	if !o.Unredacted && len(files) > 0 {
+		if err := k.redact(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.Entries) > 0 && r.Entries[0].Kind == agentkernel.EntryCreated {
+		r.Entries[0].Data = specData(&r.Spec)
+	}
+	return recording.Encode(r)
+}
+
+// exportedSpec names what of a Spec leaves the machine: a field that is added to Spec stays at home until somebody
+// has thought about it here.
+func exportedSpec(s *agentkernel.Spec) agentkernel.Spec {
+	out := agentkernel.Spec{
+		Program: s.Program, Backend: s.Backend, Namespace: s.Namespace, Parent: s.Parent, Priority: s.Priority, Limits: s.Limits,
+		Budget: s.Budget, Allow: s.Allow, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past,
+	}
+	for _, f := range s.Tools {
+		out.Tools = append(out.Tools, filepath.Base(f)) // where they lie on this machine is nobody's business
+	}
+	return out
+}
+
+// record reads a process as it stands.
+func (k *Kernel) record(ctx context.Context, pid agentkernel.PID) (*recording.Recording, error) {
+	rec, err := k.store.Process(ctx, pid)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := k.store.Entries(ctx, pid, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(entries); n > 0 && entries[n-1].Kind == agentkernel.EntryTerminal && !rec.State.Terminal() {
+		if rec, err = k.store.Process(ctx, pid); err != nil { // it has just ended
+			return nil, err
+		}
+	}
+	state, err := k.store.State(ctx, pid)
+	if err != nil {
+		return nil, err
+	}
+	return &recording.Recording{
+		Manifest: recording.Manifest{Version: k.cfg.Version, Store: k.storeID, PID: pid, Backend: rec.Backend, Fingerprint: rec.Fingerprint},
+		Spec:     rec.Spec, Process: rec.Process, Entries: entries, State: state,
+	}, k.settled(ctx)
+}
+
+// redact takes the secrets of the process's tool servers out of everything.
+func (k *Kernel) redact(ctx context.Context, r *recording.Recording) error {
+	spec, err := k.Spec(ctx, r.Process.PID)
+	if err != nil {
+		return err
+	}
+	src, err := k.toolSource(&spec)
+	if err != nil {
+		return cannotRedact(err)
+	}
+	keeper, ok := src.(agentkernel.SecretKeeper)
+	if !ok {
+		return cannotRedact(agentkernel.Errorf(agentkernel.CodeUnsupported, "export", "these tools keep their secrets to themselves"))
+	}
+	red, err := keeper.Redaction(ctx)
+	if err != nil {
+		return cannotRedact(err)
+	}
+	redactRecording(r, red)
+	r.Manifest.Redacted = true
+	return nil
+}
+
+func cannotRedact(err error) error {
+	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, "export")
+	return agentkernel.Errorf(e.Code, "export", "the secrets of its tool servers, which are taken out, are not known: %w", e).
+		WithHint("mend the configuration, or export with --unredacted and look what is in it before you pass it on")
+}
+
+func redactRecording(r *recording.Recording, red agentkernel.Redaction) {
+	s := &r.Spec
+	s.Program.Name, s.Program.Source = red.Text(s.Program.Name), red.Source(s.Program.Source)
+	if len(s.Program.Modules) > 0 {
+		modules := map[string]string{}
+		for name, text := range s.Program.Modules {
+			modules[name] = red.Source(text)
+		}
+		s.Program.Modules = modules
+	}
+	s.Program.Args = redactTexts(s.Program.Args, red)
+	s.Allow, s.Deny = redactTexts(s.Allow, red), redactTexts(s.Deny, red)
+	p := &r.Process
+	p.Name, p.PauseNote, p.Result, p.Error = red.Text(p.Name), red.Text(p.PauseNote), red.JSON(p.Result), redactError(p.Error, red)
+	state := map[string]json.RawMessage{}
+	for key, v := range r.State {
+		state[red.Text(key)] = red.JSON(v)
+	}
+	r.State = state
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		e.Args, e.Data, e.Note, e.Err = redactArgs(e.Args, red), red.JSON(e.Data), red.Text(e.Note), redactError(e.Err, red)
+	}
+	redactOutput(r.Entries, red)
+}
+
+// redactArgs keeps the canonical form: a replaced key may belong elsewhere.
+func redactArgs(args json.RawMessage, red agentkernel.Redaction) json.RawMessage {
+	if len(args) == 0 {
+		return args
+	}
+	clean := red.JSON(args)
+	if canonical, err := journal.Canonical(clean); err == nil {
+		return canonical
+	}
+	return clean
+}
+
+func redactTexts(list []string, red agentkernel.Redaction) []string {
+	var out []string
+	for _, s := range list {
+		out = append(out, red.Text(s))
+	}
+	return out
+}
+
+func redactError(e *agentkernel.Error, red agentkernel.Redaction) *agentkernel.Error {
+	if e == nil {
+		return nil
+	}
+	c := agentkernel.Errorf(e.Code, e.Op, "%s", red.Text(e.Message()))
+	c.PID, c.Hint, c.Traceback, c.Exception = e.PID, red.Text(e.Hint), red.Text(e.Traceback), e.Exception
+	return c
+}
+
+// redactOutput finds what was printed in pieces: a secret whose characters stand in several entries. The text of
+// a stream goes into its first entry then; a replay compares texts, not pieces.
+func redactOutput(entries []agentkernel.Entry, red agentkernel.Redaction) {
+	for _, stream := range []string{"stdout", "stderr"} {
+		var whole []byte
+		first := -1
+		for i := range entries {
+			if entries[i].Kind == agentkernel.EntryOutput && entries[i].Stream == stream {
+				if first < 0 {
+					first = i
+				}
+				whole = append(whole, outputText(entries[i])...)
+			}
+		}
+		if first < 0 || red.Text(string(whole)) == string(whole) {
+			continue
+		}
+		for i := range entries {
+			if entries[i].Kind == agentkernel.EntryOutput && entries[i].Stream == stream {
+				entries[i].Data = json.RawMessage(`""`)
+			}
+		}
+		entries[first].Data = jsonString(red.Text(string(whole)))
+	}
+}

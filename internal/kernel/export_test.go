@@ -1,0 +1,51 @@
+package kernel
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentkernel"
+)
+
+// Transitions lists the state machine of the code, one "a -> b c" a line.
+func Transitions() []string {
+	var out []string
+	for _, from := range []agentkernel.State{stateCreated, agentkernel.StateReady, agentkernel.StateRunning, agentkernel.StateWaiting} {
+		var to []string
+		for _, s := range transitions[from] {
+			to = append(to, string(s))
+		}
+		slices.Sort(to)
+		out = append(out, fmt.Sprintf("%s -> %s", from, strings.Join(to, " ")))
+	}
+	return out
+}
+
+// DocumentedTransitions reads the same from the package comment.
+func DocumentedTransitions(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(text)) {
+		from, to, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "//")), " -> ")
+		if !ok || strings.Contains(from, " limits") || strings.Contains(to, "->") {
+			continue
+		}
+		names := strings.Fields(to)
+		slices.Sort(names)
+		out = append(out, strings.TrimSpace(from)+" -> "+strings.Join(names, " "))
+	}
+	return strings.Join(out, "\n")
+}
+
+// Trees is how many trees of processes are known.
+func (k *Kernel) Trees() (n int) {
+	k.forest.trees.Range(func(any, any) bool { n++; return true })
+	return n
+}

@@ -1,0 +1,203 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentkernel"
+)
+
+// ending is how a process ends.
+type ending struct {
+	state    agentkernel.State
+	exitCode int
+	result   json.RawMessage
+	err      *agentkernel.Error
+	at       time.Time // set when it has happened
+}
+
+// endingFor says how an error ends a process: a limit or a signal kills it, anything else is a failure.
+func endingFor(err *agentkernel.Error) ending {
+	if err == nil {
+		err = agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "the program failed without an error")
+	}
+	e := ending{state: agentkernel.StateFailed, exitCode: err.Code.ExitCode(), err: err}
+	switch err.Code {
+	case agentkernel.CodeLimit:
+		e.state = agentkernel.StateKilled
+		if err.Op == "limit.time" || err.Op == "limit.wall" {
+			e.exitCode = agentkernel.ExitTimeLimit
+		}
+	case agentkernel.CodeKilled:
+		e.state = agentkernel.StateKilled
+	}
+	return e
+}
+
+// finish ends a process: one terminal entry, its row, its last event. It is idempotent.
+func (k *Kernel) finish(p *process, e ending) {
+	p.mu.Lock()
+	if p.state.Terminal() {
+		p.owned = false
+		p.mu.Unlock()
+		return
+	}
+	e = p.checkedEnding(e)
+	box := p.end(k, e)
+	p.mu.Unlock()
+	k.discard(p, box)
+	if p.sealed != nil {
+		p.sealed.ended(e)
+		return
+	}
+	k.forget(p)
+	k.tellParent(p)
+}
+
+// checkedEnding turns an end that leaves part of the journal unrepeated into a divergence; p.mu is held.
+func (p *process) checkedEnding(e ending) ending {
+	if p.replay == nil || p.sealed != nil && !repeatable(e.err) || e.state == agentkernel.StateKilled || e.err != nil && e.err.Code == agentkernel.CodeDiverged {
+		return e
+	}
+	left := p.replay.left()
+	if left == "" {
+		return e
+	}
+	how := "ended"
+	if e.err != nil {
+		how = "failed (" + e.err.Message() + ")"
+	}
+	return endingFor(diverged("the program %s, but %s", how, left))
+}
+
+// end makes the process terminal; p.mu is held. It gives the sandbox to discard.
+func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
+	if p.box != nil {
+		p.usage.Running = p.box.Running()
+	}
+	if e.err != nil && e.err.PID == 0 {
+		e.err = e.err.WithPID(p.pid)
+	}
+	p.to(e.state)
+	e.at = k.cfg.Now()
+	p.ending = &e
+	p.paused = false
+	box := p.box
+	p.box = nil
+	p.dropInflight()
+	if p.wall != nil {
+		p.wall.Stop()
+	}
+	// The order matters: what the handlers that are still outside append must come before, or not at all.
+	data, err := json.Marshal(map[string]any{"state": e.state, "exit_code": e.exitCode})
+	if err != nil {
+		data = nil
+	}
+	words := p.lastWords()
+	last := agentkernel.Batch{
+		Entries: append(words, agentkernel.Entry{Kind: agentkernel.EntryTerminal, At: e.at, Data: data, Err: e.err}),
+		Process: p.record(),
+	}
+	if p.imaged { // most runs are never parked, and need not pay for a deletion
+		last.Image = &agentkernel.Image{PID: p.pid}
+	}
+	k.appendBatch(p, last)
+	for _, w := range words {
+		k.publishAt(p, p.seq-1, agentkernel.Event{Kind: agentkernel.EventPast, At: e.at, Text: w.Note})
+	}
+	snapshot := p.snapshot()
+	k.publish(p, agentkernel.Event{Kind: agentkernel.EventEnd, At: e.at, Process: &snapshot})
+	p.owned, p.replay = false, nil
+	p.endLife()
+	return box
+}
+
+func (p *process) dropInflight() {
+	for _, f := range p.inflight {
+		f.stop()
+		if f.done != nil {
+			f.done <- agentkernel.Reply{ID: f.id, Err: agentkernel.Errorf(agentkernel.CodeKilled, f.op, "the process has ended").WithPID(p.pid)}
+		}
+	}
+	p.inflight, p.arrived, p.reply = nil, nil, nil
+}
+
+// forget takes an ended process off the table; its row and journal stay in the store.
+func (k *Kernel) forget(p *process) {
+	k.mu.Lock()
+	delete(k.procs, p.pid)
+	delete(k.resident, p.pid)
+	k.mu.Unlock()
+	k.forest.leave(p)
+	k.specs.drop(p.spec)
+}
+
+// tellParent completes the wait of a parent for this child.
+func (k *Kernel) tellParent(p *process) {
+	parent := k.lookup(p.spec.Parent)
+	if parent == nil {
+		return
+	}
+	parent.mu.Lock()
+	var waiting []*inflight
+	for _, f := range parent.inflight {
+		if f.op == "proc.wait" && waitTarget(f.args) == p.pid {
+			waiting = append(waiting, f)
+		}
+	}
+	parent.mu.Unlock()
+	for _, f := range waiting {
+		k.completeWait(parent, f, p.pid)
+	}
+}
+
+// storageFailed stops the kernel's work: nothing more can be made durable, so nothing more may happen.
+func (k *Kernel) storageFailed(err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return // the process ended while it waited for the disk
+	}
+	failure := agentkernel.AsError(err, agentkernel.CodeStorage, "store")
+	k.mu.Lock()
+	first := k.broken == nil
+	if first {
+		k.broken = failure
+		close(k.brokenCh)
+	}
+	procs := make([]*process, 0, len(k.procs))
+	for _, q := range k.procs {
+		procs = append(procs, q)
+	}
+	k.mu.Unlock()
+	if !first {
+		return
+	}
+	k.cfg.Logger.Error("the store failed; the kernel stops", "err", failure)
+	k.queue.close()
+	for _, q := range procs {
+		q.mu.Lock()
+		q.endLife()
+		for _, w := range q.watchers {
+			w.fail(failure.WithPID(q.pid))
+		}
+		q.mu.Unlock()
+	}
+}
+
+// Broken is closed when the store has failed: the kernel can do nothing more and should be closed.
+func (k *Kernel) Broken() <-chan struct{} { return k.brokenCh }
+
+func byteCount(n int64) string {
+	for _, u := range []struct {
+		size int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.size {
+			return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(u.size)), ".0") + " " + u.name
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

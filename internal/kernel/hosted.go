@@ -1,0 +1,124 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+
+	"agentkernel"
+)
+
+// hostedBackend is the name in a Spec of a process whose program runs elsewhere.
+const hostedBackend = "hosted"
+
+// Attach takes up a hosted process from its first call on.
+func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID) (agentkernel.Syscaller, error) {
+	p := k.lookup(pid)
+	if p == nil {
+		if _, err := k.store.Process(ctx, pid); err != nil {
+			return nil, err
+		}
+		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "no kernel carries process %d", pid).WithPID(pid).
+			WithHint("agentkernel recover %d", pid)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.backend != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", pid, p.spec.Backend).WithPID(pid)
+	}
+	if p.attached {
+		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is held by another connection", pid).WithPID(pid)
+	}
+	if p.calls > 0 {
+		// A second holder in the same kernel begins again: its calls are answered from the journal.
+		if err := k.rewind(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	p.attached = true
+	return &hostedCaller{k: k, p: p}, nil
+}
+
+// rewind lets a hosted program repeat its calls from the first on; p.mu is held.
+func (k *Kernel) rewind(ctx context.Context, p *process) error {
+	entries, err := k.store.Entries(ctx, p.pid, 1, 0)
+	if err != nil {
+		return err
+	}
+	p.replay, _ = newReplay(entries, 0, kernelPart{})
+	p.calls = 0
+	p.replayed()
+	return nil
+}
+
+// hostedCaller issues the syscalls of one hosted program.
+type hostedCaller struct {
+	k *Kernel
+	p *process
+}
+
+// Syscall issues one call and waits for its result. Calls are numbered in the order in which they come.
+func (h *hostedCaller) Syscall(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	canonical, bad := arguments(&agentkernel.Call{Op: op, Args: args})
+	if bad != nil {
+		return nil, bad
+	}
+	k, p := h.k, h.p
+	p.mu.Lock()
+	if p.state.Terminal() {
+		p.mu.Unlock()
+		return nil, agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d has ended: %s", p.pid, p.state).WithPID(p.pid)
+	}
+	f := k.number(p, agentkernel.Call{Op: op, Args: args, Async: true})
+	f.done = make(chan agentkernel.Reply, 1)
+	known := p.takeHosted(f)
+	p.mu.Unlock()
+	if !k.dispatch(p, f, canonical, nil) {
+		return json.RawMessage("null"), nil
+	}
+	if known != nil {
+		return known.Data, errOrNil(known.Err)
+	}
+	select {
+	case r := <-f.done:
+		if err := k.flush(ctx, p); err != nil { // the reply leaves the kernel
+			return nil, err
+		}
+		return r.Result, errOrNil(r.Err)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// takeHosted takes the journalled result of a hosted call, which needs no order of delivery; p.mu is held.
+func (p *process) takeHosted(f *inflight) *agentkernel.Entry {
+	if p.replay == nil {
+		return nil
+	}
+	e, ok := p.replay.results[f.id]
+	if !ok {
+		return nil
+	}
+	for i, id := range p.replay.order {
+		if id == f.id {
+			p.replay.order = append(p.replay.order[:i:i], p.replay.order[i+1:]...)
+			break
+		}
+	}
+	return &e
+}
+
+// Close lets go of the process; another holder may attach.
+func (h *hostedCaller) Close() error {
+	h.p.mu.Lock()
+	defer h.p.mu.Unlock()
+	h.p.attached = false
+	return nil
+}
+
+// errOrNil keeps a nil *Error from becoming a non-nil error.
+func errOrNil(e *agentkernel.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}

@@ -1,0 +1,60 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+
+	"agentkernel"
+	"agentkernel/internal/recording"
+)
+
+// Import puts a recording into the store, as a process that has ended.
+func (k *Kernel) Import(ctx context.Context, file []byte, o agentkernel.ImportOptions) (agentkernel.Process, error) {
+	if err := k.accepting(); err != nil {
+		return agentkernel.Process{}, err
+	}
+	r, err := recording.Decode(file)
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
+	rec, entries := imported(r, k.store.NewPID(), o)
+	pos, err := k.store.Append(agentkernel.Batch{Entries: entries, Process: &rec, State: r.State})
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
+	return rec.Process, k.store.Flush(ctx, pos)
+}
+
+// imported gives the row and the journal of a recording under a new PID. What the recording's process was
+// permitted is not permitted here, and what refers to other processes refers to nobody.
+func imported(r *recording.Recording, pid agentkernel.PID, o agentkernel.ImportOptions) (agentkernel.ProcessRecord, []agentkernel.Entry) {
+	p := r.Process
+	s := agentkernel.Spec{Program: r.Spec.Program, Namespace: o.Namespace, Deny: r.Spec.Deny, OnUnknown: r.Spec.OnUnknown, Durability: r.Spec.Durability}
+	if s.Namespace == "" {
+		s.Namespace = "default"
+	}
+	if s.Priority = p.Priority; s.Priority < 1 || s.Priority > 1000 {
+		s.Priority = agentkernel.DefaultPriority
+	}
+	p.PID, p.Parent, p.Namespace, p.Priority, p.Name = pid, 0, s.Namespace, s.Priority, s.Program.Name
+	p.Paused, p.PauseNote, p.Resident, p.WaitsFor = false, "", false, nil
+	s.Backend = p.Backend
+	entries := append([]agentkernel.Entry(nil), r.Entries...)
+	calls := int64(0)
+	for i := range entries {
+		entries[i].PID = pid
+		calls = max(calls, entries[i].Call)
+	}
+	entries[0].Data, entries[0].Note = specData(&s), r.Origin()
+	if !p.State.Terminal() {
+		last := entries[len(entries)-1]
+		p.State, p.ExitCode, p.Ended = agentkernel.StateKilled, agentkernel.ExitKilled, last.At
+		p.Error = agentkernel.Errorf(agentkernel.CodeKilled, "import", "it had not ended when it was exported; it was imported up to there")
+		data, err := json.Marshal(map[string]any{"state": p.State, "exit_code": p.ExitCode})
+		if err != nil {
+			data = nil
+		}
+		entries = append(entries, agentkernel.Entry{PID: pid, Seq: last.Seq + 1, At: last.At, Kind: agentkernel.EntryTerminal, Data: data, Err: p.Error})
+	}
+	return agentkernel.ProcessRecord{Process: p, Spec: s, Calls: calls}, entries
+}

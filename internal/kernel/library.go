@@ -1,0 +1,166 @@
+package kernel
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"agentkernel"
+)
+
+// maxSkills bounds how many skills one program may reach, those that its skills import included.
+const maxSkills = 100
+
+func (k *Kernel) library() (agentkernel.Library, error) {
+	if k.cfg.Library == nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "library", "this kernel keeps no skills and no state files")
+	}
+	return k.cfg.Library, nil
+}
+
+// SaveSkill keeps a skill if some backend can run it.
+func (k *Kernel) SaveSkill(ctx context.Context, s agentkernel.Skill) (agentkernel.Skill, error) {
+	lib, err := k.library()
+	if err != nil {
+		return s, err
+	}
+	if s.Name != "" && len(s.Code) <= agentkernel.MaxSkill {
+		probe := agentkernel.Spec{Namespace: s.Namespace, Program: agentkernel.Program{Name: "import", Language: agentkernel.Python,
+			Source: "import skills." + s.Name + "\n", Modules: map[string]string{"skills." + s.Name: s.Code}}}
+		if err := probe.Program.Validate(); err != nil {
+			return s, err
+		}
+		if _, err := k.choose(&probe); err != nil && !strings.HasPrefix(agentkernel.AsError(err, "", "").Message(), "line 1:") {
+			return s, err // of the code; what is wrong with the name the library says better
+		}
+		if err := k.addSkills(ctx, &probe); err != nil {
+			return s, err
+		}
+	}
+	return lib.SaveSkill(ctx, s)
+}
+
+// Skill is one skill with its code.
+func (k *Kernel) Skill(ctx context.Context, namespace, name string, version int) (agentkernel.Skill, error) {
+	lib, err := k.library()
+	if err != nil {
+		return agentkernel.Skill{}, err
+	}
+	return lib.Skill(ctx, namespace, name, version)
+}
+
+// Skills lists skills.
+func (k *Kernel) Skills(ctx context.Context, q agentkernel.SkillQuery) ([]agentkernel.Skill, error) {
+	lib, err := k.library()
+	if err != nil {
+		return nil, err
+	}
+	return lib.Skills(ctx, q)
+}
+
+// DeleteSkill deletes a skill.
+func (k *Kernel) DeleteSkill(ctx context.Context, namespace, name string) error {
+	lib, err := k.library()
+	if err != nil {
+		return err
+	}
+	return lib.DeleteSkill(ctx, namespace, name)
+}
+
+// Document is one document.
+func (k *Kernel) Document(ctx context.Context, namespace, owner, name string) (agentkernel.Document, error) {
+	lib, err := k.library()
+	if err != nil {
+		return agentkernel.Document{}, err
+	}
+	return lib.Document(ctx, namespace, owner, name)
+}
+
+// PutDocument replaces a document.
+func (k *Kernel) PutDocument(ctx context.Context, d agentkernel.Document) (agentkernel.Document, error) {
+	lib, err := k.library()
+	if err != nil {
+		return d, err
+	}
+	return lib.PutDocument(ctx, d)
+}
+
+// addSkills puts the skills that a program imports into it, and those that these import, as they are now:
+// the program is pinned, and a skill that is saved again changes no process that exists.
+func (k *Kernel) addSkills(ctx context.Context, s *agentkernel.Spec) error {
+	if !namesSkills(&s.Program) { // most: they are not read twice, nor by a backend that they will not need
+		return nil
+	}
+	for _, b := range k.backends {
+		for range maxSkills {
+			needs, err := b.Check(s.Program)
+			if err != nil || len(needs.Skills) == 0 {
+				break // refused: another backend may do, and choose says what is wrong
+			}
+			lib, err := k.library()
+			if err != nil {
+				return err
+			}
+			modules := maps.Clone(s.Program.Modules)
+			if modules == nil {
+				modules = map[string]string{}
+			}
+			for _, name := range needs.Skills {
+				base, _, _ := strings.Cut(name, ".")
+				skill, err := lib.Skill(ctx, s.Namespace, base, 0)
+				if err != nil {
+					return err
+				}
+				modules["skills."+base] = skill.Code
+			}
+			if len(modules) == len(s.Program.Modules) {
+				break // skills.a.b of a skill that has no parts: the program's import says so
+			}
+			s.Program.Modules = modules
+		}
+	}
+	return nil
+}
+
+// namesSkills says whether a program could import a skill.
+func namesSkills(p *agentkernel.Program) bool {
+	if strings.Contains(p.Source, "skills") {
+		return true
+	}
+	for _, source := range p.Modules {
+		if strings.Contains(source, "skills") {
+			return true
+		}
+	}
+	return false
+}
+
+// What follows needs a kernel: a reader has only the database.
+
+// SaveSkill needs a kernel.
+func (r *Reader) SaveSkill(context.Context, agentkernel.Skill) (agentkernel.Skill, error) {
+	return agentkernel.Skill{}, errNoKernel("skill")
+}
+
+// Skill needs a kernel.
+func (r *Reader) Skill(context.Context, string, string, int) (agentkernel.Skill, error) {
+	return agentkernel.Skill{}, errNoKernel("skill")
+}
+
+// Skills needs a kernel.
+func (r *Reader) Skills(context.Context, agentkernel.SkillQuery) ([]agentkernel.Skill, error) {
+	return nil, errNoKernel("skill")
+}
+
+// DeleteSkill needs a kernel.
+func (r *Reader) DeleteSkill(context.Context, string, string) error { return errNoKernel("skill") }
+
+// Document needs a kernel.
+func (r *Reader) Document(context.Context, string, string, string) (agentkernel.Document, error) {
+	return agentkernel.Document{}, errNoKernel("state")
+}
+
+// PutDocument needs a kernel.
+func (r *Reader) PutDocument(context.Context, agentkernel.Document) (agentkernel.Document, error) {
+	return agentkernel.Document{}, errNoKernel("state")
+}

@@ -1,0 +1,196 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"agentkernel"
+)
+
+// parkTimeout bounds how long a sandbox may take to give its image.
+const parkTimeout = 30 * time.Second
+
+// kernelPart is the kernel's half of an image: where the process stood when it was parked.
+type kernelPart struct {
+	Calls     int64             `json:"calls"`
+	Reply     int64             `json:"reply,omitempty"`   // the sync call whose result is needed; 0: any async one
+	Arrived   []int64           `json:"arrived,omitempty"` // results in the journal, not yet delivered
+	Sessions  map[string]string `json:"sessions,omitempty"`
+	Approved  []string          `json:"approved,omitempty"`
+	Output    int64             `json:"output,omitempty"` // bytes printed
+	ToolCalls int64             `json:"tool_calls,omitempty"`
+	Waits     int64             `json:"waits,omitempty"`
+	BytesIn   int64             `json:"bytes_in,omitempty"`
+	Running   time.Duration     `json:"running,omitempty"`
+}
+
+func (p *process) kernelPart() ([]byte, error) {
+	part := kernelPart{
+		Calls: p.calls, Sessions: p.sessions, Approved: p.approved, Output: p.usage.Output,
+		ToolCalls: p.usage.ToolCalls, Waits: p.usage.Waits, BytesIn: p.usage.BytesIn, Running: p.usage.Running,
+	}
+	if p.need == needReply {
+		part.Reply = p.current
+	}
+	for _, r := range p.arrived {
+		part.Arrived = append(part.Arrived, r.ID)
+	}
+	return json.Marshal(part)
+}
+
+// park takes the sandbox of a waiting process away and keeps its image. The caller has set p.owned.
+func (k *Kernel) park(p *process) {
+	ctx, cancel := context.WithTimeout(k.ctx, parkTimeout)
+	defer cancel()
+	image, err := p.box.Image(ctx)
+	p.mu.Lock()
+	box := k.keepImage(p, image, err)
+	p.owned = false
+	if p.state == agentkernel.StateReady { // drive met it owned and left it to us
+		k.queue.push(p)
+	}
+	k.wake(p)
+	p.mu.Unlock()
+	k.discard(p, box)
+}
+
+// keepImage stores the image of a process and takes its sandbox off it; p.mu is held. It gives nil if the
+// sandbox has to stay.
+func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sandbox {
+	box := p.box
+	if p.state.Terminal() {
+		p.box = nil
+		return box
+	}
+	part, partErr := p.kernelPart()
+	if err != nil || partErr != nil {
+		k.cfg.Logger.Warn("a sandbox gave no image; it stays in memory", "pid", p.pid, "err", errors.Join(err, partErr))
+		p.lastRun = k.cfg.Now().UnixNano()
+		return nil
+	}
+	k.appendBatch(p, agentkernel.Batch{Image: &agentkernel.Image{
+		PID: p.pid, Seq: p.seq, Fingerprint: p.fingerprint, Kernel: part, Bytes: image,
+	}})
+	p.box, p.imaged = nil, true
+	// The working set is read again from the store; what is journalled needs no second copy in memory.
+	p.work = nil
+	p.rest()
+	return box
+}
+
+// discard closes a sandbox that its process no longer has. No lock is held.
+func (k *Kernel) discard(p *process, box agentkernel.Sandbox) {
+	if box == nil {
+		return
+	}
+	if err := box.Close(); err != nil {
+		k.cfg.Logger.Warn("sandbox did not close", "pid", p.pid, "err", err)
+	}
+	k.forgetResident(p)
+}
+
+func (k *Kernel) forgetResident(p *process) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.box == nil {
+		delete(k.resident, p.pid)
+	}
+}
+
+// makeRoom parks sandboxes until there is room for one more. One that gives no image stays, and the next is
+// tried; if none gives way, memory holds more than Config.Residents for a while.
+func (k *Kernel) makeRoom() {
+	for range k.cfg.Residents {
+		k.mu.Lock()
+		full := len(k.resident) >= k.cfg.Residents
+		k.mu.Unlock()
+		if !full {
+			return
+		}
+		p := k.ownIdlest(0)
+		if p == nil {
+			return
+		}
+		k.park(p)
+	}
+}
+
+// ownIdlest finds the sandbox that has not run for longest, if that was before `before` unless it is 0,
+// and owns it for its caller. A process that is ready again but has no slot may give way too: whoever has
+// the slot may be waiting for its place.
+func (k *Kernel) ownIdlest(before int64) *process {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var best *process
+	var idleSince int64 // of best, whose lock is not held
+	var ready bool
+	for _, p := range k.resident {
+		p.mu.Lock()
+		if p.evictable() && (before == 0 || p.state == agentkernel.StateWaiting && p.lastRun < before) &&
+			(best == nil || p.givesWayBefore(ready, idleSince)) {
+			best, idleSince, ready = p, p.lastRun, p.state == agentkernel.StateReady
+		}
+		p.mu.Unlock()
+	}
+	if best == nil {
+		return nil
+	}
+	best.mu.Lock()
+	defer best.mu.Unlock()
+	if !best.evictable() {
+		return nil
+	}
+	best.owned = true
+	return best
+}
+
+// givesWayBefore compares p with another that may be parked: those that wait go before those that are
+// ready, of the waiting the one that has waited longest, of the ready the one that runs last; p.mu is held.
+func (p *process) givesWayBefore(otherReady bool, otherRan int64) bool {
+	switch mine := p.state == agentkernel.StateReady; {
+	case mine != otherReady:
+		return otherReady
+	case mine:
+		return p.lastRun > otherRan
+	}
+	return p.lastRun < otherRan
+}
+
+// evictable says whether the sandbox may be parked now; p.mu is held.
+func (p *process) evictable() bool {
+	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady
+	return idle && !p.owned && p.box != nil && !p.reemit && p.replay == nil && p.need != needStart && p.backend.Images
+}
+
+// schedulePark arranges that sandboxes which wait for long are parked.
+func (k *Kernel) schedulePark() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.parker != nil || k.closed || len(k.resident) == 0 {
+		return
+	}
+	k.parker = time.AfterFunc(k.cfg.ParkAfter, k.parkIdle)
+}
+
+func (k *Kernel) parkIdle() {
+	if !k.external.enter() {
+		return
+	}
+	defer k.external.leave()
+	before := k.cfg.Now().Add(-k.cfg.ParkAfter).UnixNano()
+	for {
+		p := k.ownIdlest(before)
+		if p == nil {
+			break
+		}
+		k.park(p)
+	}
+	k.mu.Lock()
+	k.parker = nil
+	k.mu.Unlock()
+	k.schedulePark()
+}

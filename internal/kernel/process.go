@@ -1,0 +1,155 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"sort"
+	"sync"
+	"time"
+
+	"agentkernel"
+)
+
+// need is what a process's sandbox needs before it can run on.
+type need uint8
+
+const (
+	needStart need = iota // nothing: it has not run yet
+	needAck               // to be told that its async call is under way
+	needReply             // the result of the sync call process.current
+	needAny               // any result of its async calls
+)
+
+// process is one row of the process table while this kernel carries it. Parked ones number in the tens of
+// thousands: what can be shared or read again is not kept here.
+type process struct {
+	pid     agentkernel.PID
+	spec    *sharedSpec // see Kernel.specs
+	created time.Time
+	backend *backend // nil: hosted
+	// fingerprint is the engine with which the program began or its image was made.
+	fingerprint string
+
+	mu         sync.Mutex
+	life       *life // see context; nil: nothing runs for it
+	over       bool  // nothing may run for it any more
+	state      agentkernel.State
+	paused     bool
+	pauseNote  string
+	owned      bool // a goroutine drives the sandbox (runs or parks it)
+	box        agentkernel.Sandbox
+	reemit     bool // the sandbox was loaded from an image and will say its turn again
+	imaged     bool // the store may have an image of it
+	need       need
+	current    int64                      // needAck, needReply: the call
+	reply      *agentkernel.Reply         // the reply that needAck or needReply asks for, once known
+	arrived    []agentkernel.Reply        // results of async calls not yet delivered, in journal order
+	inflight   calls                      // calls without a result
+	doubts     *doubts                    // writes about which a human decides; nil: none
+	past       *past                      // of a rerun; nil: none
+	sealed     *sealed                    // repeats a recording and does nothing else; nil: an ordinary process
+	noted      bool                       // its journal has an EntryTools
+	replay     *replay                    // what the journal still knows better than the program; nil when live
+	bound      *binding                   // the tools that the program imported
+	approved   []string                   // patterns allowed at the terminal for this process
+	sessions   map[string]string          // server to the incarnation that answered last
+	work       map[string]json.RawMessage // working set, nil until first used
+	seq        int64                      // last journal entry
+	calls      int64                      // last call number
+	pos        agentkernel.Position       // last append
+	written    int64                      // bytes that this kernel has put into its journal, see Kernel.account
+	interrupt  bool                       // the next syscall raises KernelInterrupt
+	cause      *agentkernel.Error         // why the kernel is ending the sandbox: a limit, a signal
+	lastRun    int64                      // when it last left its slot, for eviction: nanoseconds of the kernel's clock
+	usage      agentkernel.Usage
+	recoveries int
+	ending     *ending // nil until it ends
+	watchers   []*watcher
+	wall       *time.Timer
+	attached   bool // a hosted program's Syscaller is held
+}
+
+// inflight is a call that has no result yet.
+type inflight struct {
+	id     int64
+	op     string
+	effect agentkernel.Effect
+	async  bool
+	args   json.RawMessage // in the guest's order
+	label  string          // for ps and errors: "tool.call filesystem.write_file"
+	since  time.Time       // when it was first issued, also in an earlier kernel
+	intent bool            // its EntryCall is in the journal
+	again  bool            // made once more by a human's decision: what the first time did is not known
+	tool   *agentkernel.Tool
+	asking bool
+	note   string                     // for the journal, beside the call
+	change map[string]json.RawMessage // keys of the working set that the call changed
+	timer  *time.Timer
+	cancel context.CancelFunc     // of the handler outside the kernel
+	done   chan agentkernel.Reply // hosted: whoever waits for the result
+}
+
+// describe notes what a call turned out to be; others may be looking at it already.
+func (p *process) describe(f *inflight, t *agentkernel.Tool, label string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f.label = label
+	if t == nil {
+		return
+	}
+	f.tool = t
+	if !f.intent { // the class of a journalled intent stands
+		f.effect = t.Effect
+	}
+}
+
+// snapshot is what the world sees of p; p.mu is held.
+func (p *process) snapshot() agentkernel.Process {
+	s := agentkernel.Process{
+		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
+		Backend: p.spec.Backend, Priority: p.spec.Priority, State: p.state, Paused: p.paused && !p.state.Terminal(),
+		PauseNote: p.pauseNote, Resident: p.box != nil,
+		Created: p.created, Usage: p.usage, Fingerprint: p.fingerprint, Recoveries: p.recoveries,
+	}
+	if e := p.ending; e != nil {
+		s.ExitCode, s.Result, s.Error, s.Ended = e.exitCode, e.result, e.err, e.at
+	}
+	for _, f := range p.inflight {
+		s.WaitsFor = append(s.WaitsFor, f.label)
+	}
+	sort.Strings(s.WaitsFor)
+	return s
+}
+
+// record is the row that the store keeps; p.mu is held.
+func (p *process) record() *agentkernel.ProcessRecord {
+	r := &agentkernel.ProcessRecord{Process: p.snapshot(), Spec: p.spec.Spec, Calls: p.calls}
+	r.Resident, r.WaitsFor = false, nil
+	if !r.State.Terminal() {
+		r.State = agentkernel.StateUnfinished
+	}
+	return r
+}
+
+// setNeed says what the sandbox needs next; p.mu is held.
+func (p *process) setNeed(n need, call int64, reply *agentkernel.Reply) {
+	p.need, p.current, p.reply = n, call, reply
+}
+
+// deliverable says whether the sandbox could run on now; p.mu is held.
+func (p *process) deliverable() bool {
+	if p.paused || p.state.Terminal() || p.backend == nil {
+		return false
+	}
+	switch p.need {
+	case needStart:
+		return true
+	case needAny:
+		return p.hasResult()
+	}
+	return p.reply != nil
+}
+
+func (p *process) hasResult() bool {
+	return len(p.arrived) > 0 || p.replay != nil && len(p.replay.order) > 0 || p.past != nil && len(p.past.ready) > 0
+}

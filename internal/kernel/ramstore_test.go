@@ -1,0 +1,195 @@
+package kernel_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"agentkernel"
+)
+
+// ramStore is the smallest Store, for tests that need virtual time or count commits. What was not flushed
+// is lost by crash.
+type ramStore struct {
+	mu      sync.Mutex
+	pending []agentkernel.Batch
+	durable []agentkernel.Batch
+	pos     agentkernel.Position
+	flushes int
+	nextPID agentkernel.PID
+	failed  error
+	// crashAt is the operation (append or flush, from 1) at which the power fails; 0: never. With after,
+	// the operation still happens.
+	crashAt, ops int
+	after        bool
+	mostRead     int // entries that one read gave
+}
+
+var errPowerCut = agentkernel.Errorf(agentkernel.CodeStorage, "store", "the power failed")
+
+// operate counts an operation and says whether it happens and what its caller sees; s.mu is held.
+func (s *ramStore) operate() (happens bool, err error) {
+	if s.failed != nil {
+		return false, s.failed
+	}
+	s.ops++
+	if s.crashAt != 0 && s.ops == s.crashAt {
+		s.failed = errPowerCut
+		return s.after, errPowerCut
+	}
+	return true, nil
+}
+
+func newRAMStore() *ramStore { return &ramStore{nextPID: 1} }
+
+// crash gives the store as it would be found after a power cut.
+func (s *ramStore) crash() *ramStore {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = agentkernel.Errorf(agentkernel.CodeStorage, "store", "crashed")
+	return &ramStore{durable: slices.Clone(s.durable), nextPID: s.nextPID}
+}
+
+func (s *ramStore) Info() agentkernel.StoreInfo { return agentkernel.StoreInfo{UUID: "ram"} }
+
+func (s *ramStore) NewPID() agentkernel.PID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nextPID++
+	return s.nextPID - 1
+}
+
+func (s *ramStore) Append(b agentkernel.Batch) (agentkernel.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	happens, err := s.operate()
+	if happens {
+		s.pending = append(s.pending, b)
+		s.pos++
+	}
+	return s.pos, err
+}
+
+func (s *ramStore) Flush(context.Context, agentkernel.Position) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	happens, err := s.operate()
+	if !happens {
+		return err
+	}
+	if len(s.pending) > 0 {
+		s.flushes++
+	}
+	s.durable = append(s.durable, s.pending...)
+	s.pending = nil
+	return err
+}
+
+func (s *ramStore) all() []agentkernel.Batch { return append(slices.Clone(s.durable), s.pending...) }
+
+func (s *ramStore) Process(_ context.Context, pid agentkernel.PID) (agentkernel.ProcessRecord, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found *agentkernel.ProcessRecord
+	for _, b := range s.all() {
+		if b.Process != nil && b.Process.PID == pid {
+			found = b.Process
+		}
+	}
+	if found == nil {
+		return agentkernel.ProcessRecord{}, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "there is no process %d", pid)
+	}
+	return *found, nil
+}
+
+func (s *ramStore) Processes(_ context.Context, f agentkernel.Filter) ([]agentkernel.ProcessRecord, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := map[agentkernel.PID]agentkernel.ProcessRecord{}
+	for _, b := range s.all() {
+		if b.Process != nil {
+			rows[b.Process.PID] = *b.Process
+		}
+	}
+	var out []agentkernel.ProcessRecord
+	for _, r := range rows {
+		if f.Unfinished && r.State.Terminal() || f.Parent != 0 && r.Parent != f.Parent {
+			continue
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b agentkernel.ProcessRecord) int { return int(b.PID - a.PID) })
+	return out, nil
+}
+
+func (s *ramStore) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	list, err := s.Processes(ctx, f)
+	return len(list), err
+}
+
+func (s *ramStore) ByKey(_ context.Context, namespace, key string) (agentkernel.PID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.all() {
+		if b.Process != nil && b.Process.Spec.IdempotencyKey == key && b.Process.Namespace == namespace {
+			return b.Process.PID, nil
+		}
+	}
+	return 0, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "no process with that key")
+}
+
+func (s *ramStore) Entries(_ context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []agentkernel.Entry
+	for _, b := range s.all() {
+		for _, e := range b.Entries {
+			if e.PID == pid && e.Seq >= from && (limit == 0 || len(out) < limit) {
+				out = append(out, e)
+			}
+		}
+	}
+	s.mostRead = max(s.mostRead, len(out))
+	return out, nil
+}
+
+func (s *ramStore) Image(_ context.Context, pid agentkernel.PID) (agentkernel.Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found *agentkernel.Image
+	for _, b := range s.all() {
+		if b.Image != nil && b.Image.PID == pid {
+			found = b.Image
+		}
+	}
+	if found == nil || found.Bytes == nil {
+		return agentkernel.Image{}, agentkernel.Errorf(agentkernel.CodeNotFound, "image", "no image")
+	}
+	return *found, nil
+}
+
+func (s *ramStore) State(_ context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]json.RawMessage{}
+	for _, b := range s.all() {
+		for k, v := range b.State {
+			if b.Entries[0].PID != pid {
+				continue
+			}
+			if v == nil {
+				delete(out, k)
+				continue
+			}
+			out[k] = v
+		}
+	}
+	return out, nil
+}
+
+func (s *ramStore) Close() error { return s.Flush(context.Background(), 0) }
+
+// pass lets synctest's clock go on.
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time

@@ -1,0 +1,149 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"agentkernel"
+)
+
+// Reader shows what a store holds while no kernel runs on it. It implements agentkernel.Kernel; whatever
+// would change something answers CodeUnavailable.
+type Reader struct {
+	store agentkernel.StoreReader
+	info  agentkernel.KernelInfo
+	close func() error
+}
+
+var _ agentkernel.Kernel = (*Reader)(nil)
+
+// NewReader reads store; closeStore is called by Close.
+func NewReader(store agentkernel.StoreReader, info agentkernel.StoreInfo, closeStore func() error) *Reader {
+	return &Reader{store: store, close: closeStore,
+		info: agentkernel.KernelInfo{API: agentkernel.APIVersion, OSPID: os.Getpid(), Store: info, Mode: "reader"}}
+}
+
+func errNoKernel(op string) error {
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "no kernel runs on this data directory").
+		WithHint("any of run, spawn, serve or recover starts one")
+}
+
+// Info describes the store; there is no kernel.
+func (r *Reader) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
+	left, err := r.store.Count(ctx, agentkernel.Filter{Unfinished: true})
+	info := r.info
+	info.Unfinished = left
+	return info, err
+}
+
+// Process reads one process.
+func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
+	rec, err := r.store.Process(ctx, pid)
+	return rec.Process, err
+}
+
+// List reads processes, newest first.
+func (r *Reader) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
+	records, err := r.store.Processes(ctx, f)
+	out := make([]agentkernel.Process, 0, len(records))
+	for _, rec := range records {
+		out = append(out, rec.Process)
+	}
+	return out, err
+}
+
+// Wait answers for a process that has ended.
+func (r *Reader) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
+	rec, err := r.store.Process(ctx, pid)
+	if err == nil && !rec.State.Terminal() {
+		err = errNoKernel("wait")
+	}
+	return rec.Process, err
+}
+
+// Events reports what the journal has; there is nobody to follow.
+func (r *Reader) Events(ctx context.Context, pid agentkernel.PID, from int64, _ bool, fn func(agentkernel.Event) error) error {
+	if _, err := r.store.Process(ctx, pid); err != nil {
+		return err
+	}
+	_, _, err := reportEntries(ctx, r.store, pid, max(from, 1), fn)
+	return err
+}
+
+// Spec is what a process was created with.
+func (r *Reader) Spec(ctx context.Context, pid agentkernel.PID) (agentkernel.Spec, error) {
+	rec, err := r.store.Process(ctx, pid)
+	return rec.Spec, err
+}
+
+// Journal reads the entries of a process.
+func (r *Reader) Journal(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	if _, err := r.store.Process(ctx, pid); err != nil {
+		return nil, err
+	}
+	return r.store.Entries(ctx, pid, max(from, 1), limit)
+}
+
+// State reads the working set of a process.
+func (r *Reader) State(ctx context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error) {
+	return r.store.State(ctx, pid)
+}
+
+// Spawn needs a kernel.
+func (r *Reader) Spawn(context.Context, agentkernel.Spec) (agentkernel.Process, error) {
+	return agentkernel.Process{}, errNoKernel("spawn")
+}
+
+// Run needs a kernel.
+func (r *Reader) Run(context.Context, agentkernel.Spec, func(agentkernel.Event) error) (agentkernel.Process, error) {
+	return agentkernel.Process{}, errNoKernel("run")
+}
+
+// Signal needs a kernel.
+func (r *Reader) Signal(context.Context, agentkernel.PID, agentkernel.Signal) error {
+	return errNoKernel("signal")
+}
+
+// Answer needs a kernel.
+func (r *Reader) Answer(context.Context, agentkernel.PID, int64, agentkernel.Answer) error {
+	return errNoKernel("answer")
+}
+
+// Recover needs a kernel.
+func (r *Reader) Recover(context.Context, agentkernel.PID) ([]agentkernel.Process, error) {
+	return nil, errNoKernel("recover")
+}
+
+// Resolve needs a kernel.
+func (r *Reader) Resolve(context.Context, agentkernel.PID, int64, agentkernel.Resolution) error {
+	return errNoKernel("resolve")
+}
+
+// Export needs a kernel: it knows the secrets that are taken out.
+func (r *Reader) Export(context.Context, agentkernel.PID, agentkernel.ExportOptions) ([]byte, error) {
+	return nil, errNoKernel("export")
+}
+
+// Import needs a kernel.
+func (r *Reader) Import(context.Context, []byte, agentkernel.ImportOptions) (agentkernel.Process, error) {
+	return agentkernel.Process{}, errNoKernel("import")
+}
+
+// Replay needs a kernel.
+func (r *Reader) Replay(context.Context, []byte, agentkernel.ReplayOptions) (agentkernel.Verdict, error) {
+	return agentkernel.Verdict{}, errNoKernel("replay")
+}
+
+// ToolServers needs a kernel.
+func (r *Reader) ToolServers(context.Context, []string) ([]agentkernel.ToolServer, error) {
+	return nil, errNoKernel("tools")
+}
+
+// ListTools needs a kernel.
+func (r *Reader) ListTools(context.Context, []string, string) ([]agentkernel.Tool, error) {
+	return nil, errNoKernel("tools")
+}
+
+// Close closes the store.
+func (r *Reader) Close() error { return r.close() }

@@ -1,0 +1,318 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+)
+
+// watchdogGrace is what a backend gets beyond the time limit to end the program by itself.
+const watchdogGrace = 5 * time.Second
+
+// wake makes a waiting process ready if there is something for it; p.mu is held.
+func (k *Kernel) wake(p *process) {
+	if p.owned || p.state != agentkernel.StateWaiting || !p.deliverable() {
+		return
+	}
+	p.to(agentkernel.StateReady)
+	k.queue.push(p)
+}
+
+// drive runs a ready process until it waits or ends. It is called in a slot.
+func (k *Kernel) drive(p *process) {
+	p.mu.Lock()
+	if p.owned || p.state != agentkernel.StateReady {
+		p.mu.Unlock()
+		return
+	}
+	p.to(agentkernel.StateRunning)
+	p.owned = true
+	p.mu.Unlock()
+
+	if err := k.ensureBox(p); err != nil {
+		if !k.setAside(p, err) {
+			k.sandboxFailed(p, err)
+		}
+		return
+	}
+	for {
+		reply, fresh, ok := k.nextReply(p)
+		if !ok {
+			k.afterRun(p)
+			return
+		}
+		turn, err := k.next(p, reply)
+		if err == nil {
+			err = p.stopped()
+		}
+		if err != nil {
+			k.sandboxFailed(p, err)
+			return
+		}
+		if fresh && k.repeatedTurn(p, turn) {
+			continue
+		}
+		if !k.takeTurn(p, turn) {
+			return
+		}
+	}
+}
+
+// setAside pauses a process that has done something already and gets no sandbox now because the backend's
+// engine is missing: that is mended by an installation, and the work is not lost.
+func (k *Kernel) setAside(p *process, err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	begun := p.imaged || p.recoveries > 0
+	code := agentkernel.CodeOf(err)
+	mendable := code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied
+	if !begun || !mendable || p.cause != nil || p.over || k.ctx.Err() != nil {
+		return false
+	}
+	p.owned = false
+	p.to(agentkernel.StateWaiting)
+	note := agentkernel.AsError(err, agentkernel.CodeUnavailable, "sandbox").Message()
+	k.pause(p, fmt.Sprintf("%s; when that is mended: agentkernel resume %d", note, p.pid))
+	return true
+}
+
+// stopped is the kernel's reason to end the program, if it found one while the program ran.
+func (p *process) stopped() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errOrNil(p.cause)
+}
+
+// next runs the program for one turn under the kernel's own watchdog.
+func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, error) {
+	before := p.box.Running()
+	left := time.Duration(p.spec.limits.Time) - before + watchdogGrace
+	ctx, cancel := context.WithTimeoutCause(p.context(), max(left, watchdogGrace), limitError("time", p.spec.limits.Time.String(), before.String()))
+	defer cancel()
+	turn, err := p.box.Next(ctx, reply)
+	if cause := context.Cause(ctx); err != nil && cause != nil && ctx.Err() == context.DeadlineExceeded {
+		err = cause
+	}
+	return turn, err
+}
+
+func limitError(name, limit, used string) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeLimit, "limit."+name, "%s limit of %s reached (used %s)", name, limit, used)
+}
+
+// nextReply decides what the sandbox is handed now. fresh: it was loaded from an image and says its turn
+// again. Not ok: nothing to hand over; the process waits and is no longer owned.
+func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != agentkernel.StateRunning {
+		p.owned = false
+		return nil, false, false
+	}
+	if p.reemit {
+		p.reemit = false
+		return nil, true, true
+	}
+	if !p.deliverable() || k.ctx.Err() != nil {
+		p.usage.Running = p.box.Running()
+		p.usage.Waits++
+		p.lastRun = k.cfg.Now().UnixNano()
+		p.owned = false
+		p.to(agentkernel.StateWaiting)
+		if p.paused {
+			k.announce(p)
+		}
+		for _, w := range p.watchers {
+			w.hurry()
+		}
+		return nil, false, false
+	}
+	switch p.need {
+	case needStart:
+		return nil, false, true
+	case needAny:
+		if r := k.nextPast(p); r != nil {
+			return r, false, true
+		}
+		r, err := p.nextArrived()
+		if err != nil {
+			k.stopSandbox(p, err)
+			return &agentkernel.Reply{Err: err}, false, true
+		}
+		return &r, false, true
+	}
+	r := p.reply
+	p.reply = nil
+	return r, false, true
+}
+
+// nextArrived takes the next async result, the journal's order first; p.mu is held.
+func (p *process) nextArrived() (agentkernel.Reply, *agentkernel.Error) {
+	if p.replay != nil && len(p.replay.order) > 0 {
+		p.countResult(p.replay.order[0], p.replay.results[p.replay.order[0]])
+		r, err := p.replay.nextAsync(p.calls)
+		p.replayed()
+		return r, err
+	}
+	r := p.arrived[0]
+	p.arrived = p.arrived[1:]
+	return r, nil
+}
+
+// repeatedTurn takes the turn that a sandbox says again after its image was loaded. It says true when the
+// turn is the one that the kernel knows; then the loop goes on with the answer.
+func (k *Kernel) repeatedTurn(p *process, turn agentkernel.Turn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.need == needAny && turn.Kind == agentkernel.TurnWait ||
+		p.need == needReply && turn.Kind == agentkernel.TurnCall && !turn.Call.Async
+}
+
+// takeTurn deals with where the program stopped; it says whether the program can go on at once or must be
+// asked for its next reply. False: the process has ended.
+func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
+	switch turn.Kind {
+	case agentkernel.TurnCall:
+		return k.issue(p, turn.Call)
+	case agentkernel.TurnWait:
+		p.mu.Lock()
+		p.setNeed(needAny, 0, nil)
+		p.mu.Unlock()
+		return true
+	case agentkernel.TurnExit:
+		k.finish(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result})
+	case agentkernel.TurnFail:
+		k.finish(p, endingFor(turn.Err))
+	default:
+		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "unknown turn %d", turn.Kind)))
+	}
+	return false
+}
+
+// sandboxFailed ends a process whose sandbox is dead: for the kernel's own reason if it had one. If the
+// kernel is stopping, the process is left unfinished.
+func (k *Kernel) sandboxFailed(p *process, err error) {
+	p.mu.Lock()
+	cause := p.cause
+	p.mu.Unlock()
+	switch {
+	case cause != nil:
+		k.finish(p, endingFor(cause))
+	case k.ctx.Err() != nil || k.isClosed() && p.lifeOver():
+		p.mu.Lock()
+		p.owned = false
+		p.mu.Unlock()
+	default:
+		k.finish(p, endingFor(agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")))
+	}
+}
+
+// afterRun looks after a process that has just begun to wait: a reply may have come in between, and under
+// pressure it is parked at once.
+func (k *Kernel) afterRun(p *process) {
+	if p.sealed != nil {
+		k.stuck(p)
+		return
+	}
+	p.mu.Lock()
+	k.wake(p)
+	p.mu.Unlock()
+	k.schedulePark()
+}
+
+// ensureBox gives the process a sandbox: the one that it has, one from its image, or a fresh one.
+func (k *Kernel) ensureBox(p *process) error {
+	if p.box != nil {
+		return nil
+	}
+	k.makeRoom()
+	bound, err := k.bind(p)
+	if err != nil {
+		return err
+	}
+	req := agentkernel.StartRequest{
+		PID: p.pid, Namespace: p.spec.Namespace, Program: p.spec.Program, Limits: p.spec.limits, Tools: bound.tools,
+		Output: func(stream, text string) { k.output(p, stream, text) },
+	}
+	p.mu.Lock()
+	fresh := p.need == needStart
+	p.mu.Unlock()
+	if fresh {
+		k.noteTools(p, bound)
+	} else {
+		image, err := k.store.Image(p.context(), p.pid)
+		if err != nil {
+			return agentkernel.AsError(err, agentkernel.CodeStorage, "unpark")
+		}
+		req.Image = image.Bytes
+	}
+	box, err := p.backend.Start(p.context(), req)
+	if err != nil {
+		return err
+	}
+	k.settle(p, box, bound, !fresh)
+	return nil
+}
+
+// settle puts a new sandbox in its place.
+func (k *Kernel) settle(p *process, box agentkernel.Sandbox, bound *binding, fromImage bool) {
+	k.mu.Lock()
+	k.resident[p.pid] = p
+	k.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.box, p.bound, p.reemit = box, bound, fromImage
+	if p.state.Terminal() { // killed while it started
+		p.endLife()
+	}
+}
+
+// output takes what a program prints: compared while it repeats what the journal has, journalled and
+// shown beyond that.
+func (k *Kernel) output(p *process, stream, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Terminal() || p.cause != nil {
+		return
+	}
+	if p.replay != nil {
+		rest, err := p.replay.printed(stream, text)
+		if err != nil {
+			k.stopSandbox(p, err)
+			return
+		}
+		text = rest
+		p.replayed()
+	}
+	if text == "" {
+		return
+	}
+	if p.usage.Output+int64(len(text)) > p.spec.limits.Output {
+		text = validPrefix(text, int(p.spec.limits.Output-p.usage.Output))
+		defer k.stopSandbox(p, limitError("output", byteCount(p.spec.limits.Output), "more"))
+	}
+	if p.sealed != nil {
+		if text != "" {
+			k.stopSandbox(p, diverged("the program prints more than the recording has: %s", journal.Short(jsonString(text), 120)))
+		}
+		return
+	}
+	p.usage.Output += int64(len(text))
+	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryOutput, Stream: stream, Data: jsonString(text)})
+	if err := k.journalFull(p); err != nil {
+		defer k.stopSandbox(p, err)
+	}
+	k.publish(p, agentkernel.Event{Kind: agentkernel.EventOutput, Stream: stream, Text: text})
+}
+
+// stopSandbox ends a running sandbox for a reason of the kernel; p.mu is held. The goroutine that drives
+// it sees Next fail and finishes the process with the cause.
+func (k *Kernel) stopSandbox(p *process, cause *agentkernel.Error) {
+	if p.cause == nil {
+		p.cause = cause
+	}
+	p.endLife()
+}

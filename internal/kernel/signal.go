@@ -1,0 +1,250 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"agentkernel"
+)
+
+func errInterrupted(f *inflight) *agentkernel.Error {
+	text := "interrupted"
+	if f.intent && f.effect == agentkernel.EffectWrite {
+		text = fmt.Sprintf("interrupted while %s was under way; whether it happened is unknown", f.label)
+	}
+	return agentkernel.Errorf(agentkernel.CodeInterrupted, f.op, "%s", text)
+}
+
+// Signal sends a signal to a process; kill reaches its descendants too.
+func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
+	if err := sig.Validate(); err != nil {
+		return err
+	}
+	p := k.lookup(pid)
+	if p == nil {
+		return k.signalAbsent(ctx, pid, sig)
+	}
+	if sig == agentkernel.SignalKill {
+		return k.killTree(ctx, p)
+	}
+	p.mu.Lock()
+	if p.state.Terminal() {
+		p.mu.Unlock()
+		return k.signalAbsent(ctx, pid, sig)
+	}
+	switch sig {
+	case agentkernel.SignalPause:
+		k.pause(p, "")
+	case agentkernel.SignalResume:
+		k.resume(p)
+	case agentkernel.SignalInterrupt:
+		k.interrupt(p)
+	}
+	p.mu.Unlock()
+	return k.flush(ctx, p)
+}
+
+func (k *Kernel) flush(ctx context.Context, p *process) error {
+	p.mu.Lock()
+	pos := p.pos
+	p.mu.Unlock()
+	return k.store.Flush(ctx, pos)
+}
+
+// signalAbsent deals with a process that this kernel does not carry: one that has ended, that never was,
+// or that is unfinished. An unfinished one can be killed without being continued.
+func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
+	rec, err := k.store.Process(ctx, pid)
+	if err != nil {
+		return err
+	}
+	if rec.State.Terminal() && sig == agentkernel.SignalKill && len(k.descendants(pid)) > 0 {
+		return k.killBelow(ctx, pid)
+	}
+	if rec.State.Terminal() {
+		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d has ended already: %s", pid, rec.State).WithPID(pid)
+	}
+	if sig != agentkernel.SignalKill && sig != agentkernel.SignalResume {
+		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d is unfinished: no kernel runs it", pid).
+			WithPID(pid).WithHint("agentkernel recover %d", pid)
+	}
+	p, err := k.adopt(ctx, rec)
+	if err != nil || p == nil {
+		return err
+	}
+	if sig == agentkernel.SignalKill {
+		return k.killTree(ctx, p)
+	}
+	k.launch(p)
+	p.mu.Lock()
+	k.resume(p)
+	p.mu.Unlock()
+	return k.flush(ctx, p)
+}
+
+// descendants gives those that are in the table, also where a process between has ended.
+func (k *Kernel) descendants(pid agentkernel.PID) []*process {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []*process
+	for _, p := range k.procs {
+		if descends(&p.spec.Spec, pid) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// killTree kills a process and its descendants and returns when all have ended, durably. One that runs may
+// start another while it is being killed, so it looks again.
+func (k *Kernel) killTree(ctx context.Context, p *process) error {
+	k.kill(p)
+	if err := k.awaitEnd(ctx, p); err != nil {
+		return err
+	}
+	return k.killBelow(ctx, p.pid)
+}
+
+// killBelow is killTree for the descendants alone.
+func (k *Kernel) killBelow(ctx context.Context, pid agentkernel.PID) error {
+	for {
+		below := k.descendants(pid)
+		if len(below) == 0 {
+			return k.settled(ctx)
+		}
+		for _, q := range below {
+			k.kill(q)
+		}
+		for _, q := range below {
+			if err := k.awaitEnd(ctx, q); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// awaitEnd returns when a process has ended.
+func (k *Kernel) awaitEnd(ctx context.Context, p *process) error {
+	p.mu.Lock()
+	if p.state.Terminal() {
+		p.mu.Unlock()
+		return nil
+	}
+	w := p.watch(false)
+	p.mu.Unlock()
+	defer k.unwatch(p, w)
+	return k.pump(ctx, p, w, 0, false, func(agentkernel.Event) error { return nil })
+}
+
+func (k *Kernel) kill(p *process) {
+	k.killFor(p, agentkernel.Errorf(agentkernel.CodeKilled, "kill", "killed by a signal"))
+}
+
+// killFor ends a process at once, whatever it does.
+func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
+	p.mu.Lock()
+	switch {
+	case p.state.Terminal():
+		p.mu.Unlock()
+		return
+	case p.owned:
+		// The goroutine that drives it owns the sandbox; it ends the process when Next fails.
+		if p.state == agentkernel.StateRunning {
+			k.stopSandbox(p, cause)
+			p.mu.Unlock()
+			return
+		}
+	case p.state == stateCreated:
+		p.to(agentkernel.StateReady)
+	}
+	p.mu.Unlock()
+	k.finish(p, endingFor(cause))
+}
+
+// pause lets no reply through any more; p.mu is held. note says why if the kernel paused it by itself.
+func (k *Kernel) pause(p *process, note string) {
+	if p.paused {
+		return
+	}
+	p.paused, p.pauseNote = true, note
+	k.journalState(p, agentkernel.EntryPaused, note)
+}
+
+func (k *Kernel) resume(p *process) {
+	if !p.paused {
+		return
+	}
+	k.leaveUnknown(p)
+	p.paused, p.pauseNote = false, ""
+	k.journalState(p, agentkernel.EntryResumed, "")
+	k.wake(p)
+}
+
+func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, note string) {
+	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: kind, Note: note}}, Process: p.record()})
+	if !p.computing() { // else nextReply reports the pause, when the program has come to it
+		k.announce(p)
+	}
+}
+
+// computing says that the program runs at this moment: a pause takes effect at its next call.
+func (p *process) computing() bool { return p.state == agentkernel.StateRunning }
+
+func (k *Kernel) announce(p *process) {
+	snapshot := p.snapshot()
+	k.publish(p, agentkernel.Event{Kind: agentkernel.EventState, Process: &snapshot})
+}
+
+// interrupt makes the call that the program waits for, or else its next one, raise KernelInterrupt; p.mu
+// is held.
+func (k *Kernel) interrupt(p *process) {
+	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Note: string(agentkernel.SignalInterrupt)})
+	f := p.interruptible()
+	if f == nil {
+		p.interrupt = true
+		return
+	}
+	f.stop()
+	p.inflight.remove(f)
+	p.doubts.drop(f.id)
+	p.past.drop(f.id)
+	failure := errInterrupted(f)
+	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure})
+	k.deliver(p, f, agentkernel.Reply{ID: f.id, Err: failure})
+}
+
+// interruptible is the journalled call that the program is waiting for at this moment.
+func (p *process) interruptible() *inflight {
+	if p.state != agentkernel.StateWaiting && p.backend != nil {
+		return nil
+	}
+	var first *inflight
+	for _, f := range p.inflight {
+		if f.intent && (p.need == needAny || f.id == p.current) && (first == nil || f.id < first.id) {
+			first = f
+		}
+	}
+	return first
+}
+
+// stop ends what goes on for a call whose result nobody waits for any more.
+func (f *inflight) stop() {
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	if f.cancel != nil {
+		f.cancel()
+	}
+}
+
+// startWallClock arms the wall limit, counted from the creation of the process; p.mu is held.
+func (k *Kernel) startWallClock(p *process) {
+	if p.spec.limits.Wall == 0 {
+		return
+	}
+	left := time.Duration(p.spec.limits.Wall) - k.cfg.Now().Sub(p.created)
+	p.wall = time.AfterFunc(max(left, 0), func() {
+		k.killFor(p, limitError("wall", p.spec.limits.Wall.String(), k.cfg.Now().Sub(p.created).Round(time.Millisecond).String()))
+	})
+}

@@ -1,0 +1,345 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel"
+)
+
+// childKey begins the idempotency keys that the kernel makes for children; users may not use it.
+const childKey = "\x00spawn/"
+
+// Spawn creates a process and returns once it is durable.
+func (k *Kernel) Spawn(ctx context.Context, s agentkernel.Spec) (agentkernel.Process, error) {
+	if err := k.fromOutside(ctx, &s); err != nil {
+		return agentkernel.Process{}, err
+	}
+	p, existing, err := k.create(ctx, s, nil)
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
+	if existing != 0 {
+		return k.Process(ctx, existing)
+	}
+	p.mu.Lock()
+	snapshot := p.snapshot()
+	p.mu.Unlock()
+	k.launch(p)
+	return snapshot, k.flush(ctx, p)
+}
+
+// Run creates a process and reports its events until it ends, is paused, or fn fails.
+func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+	if err := k.fromOutside(ctx, &s); err != nil {
+		return agentkernel.Process{}, err
+	}
+	w := newWatcher(s.Interactive)
+	p, existing, err := k.create(ctx, s, w)
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
+	if existing != 0 {
+		return k.follow(ctx, existing, fn)
+	}
+	defer k.unwatch(p, w)
+	k.launch(p)
+	var last agentkernel.Process
+	err = k.pump(ctx, p, w, 0, true, func(ev agentkernel.Event) error {
+		if ev.Process != nil {
+			last = *ev.Process
+		}
+		return fn(ev)
+	})
+	return last, err
+}
+
+// fromOutside settles what a caller may not choose.
+func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) error {
+	if strings.HasPrefix(s.IdempotencyKey, childKey) {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "an idempotency key may not begin with %q", childKey)
+	}
+	s.Ancestors = nil
+	if s.Parent == 0 {
+		return nil
+	}
+	if parent := k.lookup(s.Parent); parent != nil {
+		s.Ancestors = below(&parent.spec.Spec, s.Parent)
+		return nil
+	}
+	parent, err := k.store.Process(ctx, s.Parent)
+	if err != nil {
+		return err
+	}
+	s.Ancestors = below(&parent.Spec, s.Parent)
+	return nil
+}
+
+// below gives the ancestors of a child.
+func below(parent *agentkernel.Spec, pid agentkernel.PID) []agentkernel.PID {
+	return append(slices.Clone(parent.Ancestors), pid)
+}
+
+// follow reports the events of a process that exists already.
+func (k *Kernel) follow(ctx context.Context, pid agentkernel.PID, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+	if err := k.Events(ctx, pid, 1, true, fn); err != nil {
+		return agentkernel.Process{}, err
+	}
+	return k.Process(ctx, pid)
+}
+
+// create validates a Spec and puts a process into the table, not running yet. existing: the process that
+// an idempotency key names already.
+func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, w *watcher) (p *process, existing agentkernel.PID, err error) {
+	chosen, err := k.prepare(&s)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := k.accepting(); err != nil {
+		return nil, 0, err
+	}
+	if s.IdempotencyKey != "" && !k.surelyNewChild(&s) {
+		k.keys.Lock()
+		defer k.keys.Unlock()
+		pid, err := k.store.ByKey(ctx, s.Namespace, s.IdempotencyKey)
+		if err == nil {
+			return nil, pid, nil
+		}
+		if agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+			return nil, 0, err
+		}
+	}
+	past, err := k.loadPast(ctx, &s)
+	if err != nil {
+		return nil, 0, err
+	}
+	data := specData(&s)
+	p = k.newProcess(k.store.NewPID(), k.specs.take(&s, data), chosen)
+	p.past = past
+	p.created = k.cfg.Now()
+	if chosen != nil {
+		p.fingerprint = chosen.Fingerprint
+	}
+	if w != nil {
+		p.watchers = append(p.watchers, w)
+	}
+	k.mu.Lock()
+	k.procs[p.pid] = p
+	k.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryCreated, At: p.created, Data: data}}, Process: p.record()})
+	p.to(agentkernel.StateReady)
+	if len(p.watchers) > 0 {
+		snapshot := p.snapshot()
+		k.publish(p, agentkernel.Event{Kind: agentkernel.EventCreated, At: p.created, Process: &snapshot})
+	}
+	return p, 0, nil
+}
+
+// specData is the Spec as the first entry shows it: without the texts of the program.
+func specData(s *agentkernel.Spec) json.RawMessage {
+	shown := *s
+	shown.Program.Source, shown.Program.Modules = "", nil
+	data, err := json.Marshal(shown)
+	if err != nil {
+		return nil // a budget that JSON has no number for; the row has the rest
+	}
+	return data
+}
+
+// surelyNewChild says that the spec is of a child whose parent lives its first life, so that no child of
+// that call can exist.
+func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
+	if !strings.HasPrefix(s.IdempotencyKey, childKey) {
+		return false
+	}
+	parent := k.lookup(s.Parent)
+	if parent == nil {
+		return false
+	}
+	parent.mu.Lock()
+	defer parent.mu.Unlock()
+	return parent.recoveries == 0
+}
+
+func (k *Kernel) newProcess(pid agentkernel.PID, s *sharedSpec, b *backend) *process {
+	return &process{pid: pid, spec: s, backend: b, state: stateCreated}
+}
+
+// launch lets a created or recovered process go.
+func (k *Kernel) launch(p *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k.startWallClock(p)
+	if p.state != agentkernel.StateReady {
+		return
+	}
+	if p.backend == nil || p.paused {
+		// A hosted program is always somewhere else; a paused one is driven when it is resumed.
+		p.to(agentkernel.StateRunning)
+		p.to(agentkernel.StateWaiting)
+		return
+	}
+	k.queue.push(p)
+}
+
+// prepare fills in defaults, refuses what cannot run, and chooses the backend (nil: hosted).
+func (k *Kernel) prepare(s *agentkernel.Spec) (*backend, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if s.Namespace == "" {
+		s.Namespace = "default"
+	}
+	if s.Priority == 0 {
+		s.Priority = agentkernel.DefaultPriority
+	}
+	if s.Program.Language == "" {
+		s.Program.Language = agentkernel.Python
+	}
+	if err := k.pinTools(s); err != nil {
+		return nil, err
+	}
+	if s.Backend == hostedBackend {
+		return nil, nil
+	}
+	if err := k.addSkills(k.ctx, s); err != nil {
+		return nil, err
+	}
+	return k.choose(s)
+}
+
+// choose finds the backend: the one that is named, or the first that accepts the program and runs it as its
+// language's own runtime does, or the first that accepts it.
+func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
+	var names []string
+	var refused error
+	var differing *backend
+	for _, b := range k.backends {
+		names = append(names, b.Name)
+		if s.Backend != "" && s.Backend != "auto" {
+			if s.Backend != b.Name {
+				continue
+			}
+			_, err := b.check(s)
+			return b, err
+		}
+		switch needs, err := b.check(s); {
+		case err != nil && refused == nil:
+			refused = err
+			if !elsewhere(err) {
+				return nil, err
+			}
+		case err != nil:
+			refused = bothRefused(refused, b.Name, err)
+		case len(needs.Differs) == 0:
+			s.Backend = b.Name
+			return b, nil
+		case differing == nil:
+			differing = b
+		}
+	}
+	switch {
+	case differing != nil:
+		s.Backend = differing.Name
+		return differing, nil
+	case refused != nil:
+		return nil, refused
+	}
+	return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", s.Backend, names)
+}
+
+// elsewhere says whether another backend may run a program that one refused.
+func elsewhere(err error) bool {
+	code := agentkernel.CodeOf(err)
+	return code == agentkernel.CodeUnsupported || code == agentkernel.CodeUnavailable
+}
+
+// bothRefused adds to the first refusal, which is what the author can mend, why the next backend is no way out.
+func bothRefused(first error, name string, next error) error {
+	e := agentkernel.AsError(first, agentkernel.CodeUnsupported, "spec")
+	why := agentkernel.AsError(next, agentkernel.CodeUnsupported, "spec")
+	if e.Hint != "" || why.Code == agentkernel.CodeSyntax {
+		return e
+	}
+	hint := fmt.Sprintf("the %s backend refuses it too: %s", name, why.Message())
+	if why.Hint != "" {
+		hint += "; " + why.Hint
+	}
+	return e.WithHint("%s", hint)
+}
+
+func (k *Kernel) accepting() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.broken != nil {
+		return k.broken
+	}
+	if k.closed {
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel is stopping")
+	}
+	return nil
+}
+
+// childSpec makes the Spec of a child: never more than its parent has.
+func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
+	parent := &p.spec.Spec
+	p.mu.Lock()
+	allow := slices.Concat(parent.Allow, p.approved)
+	p.mu.Unlock()
+	s := agentkernel.Spec{
+		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules},
+		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
+		Limits: parent.Limits, Budget: parent.Budget, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow,
+		Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
+		// Replay of the parent finds the child that it has already, also if the crash came between the two.
+		IdempotencyKey: fmt.Sprintf("%s%d/%d", childKey, p.pid, f.id),
+	}
+	if s.Program.Name == "" {
+		s.Program.Name = "<spawned>"
+	}
+	if len(a.Limits) > 0 {
+		var l agentkernel.Limits
+		if err := strictJSON(a.Limits, &l); err != nil {
+			return s, agentkernel.Errorf(agentkernel.CodeInvalid, f.op, "limits: %v", err)
+		}
+		s.Limits = smaller(l, p.spec.limits)
+	}
+	if wall := p.spec.limits.Wall; wall > 0 {
+		// The parent's time from start to end holds for all that it starts.
+		left := time.Duration(wall) - k.cfg.Now().Sub(p.created)
+		s.Limits.Wall = lower(s.Limits.Wall, agentkernel.Duration(max(left, time.Millisecond)))
+	}
+	return s, nil
+}
+
+// smaller gives l, capped by what the parent has.
+func smaller(l, parent agentkernel.Limits) agentkernel.Limits {
+	return agentkernel.Limits{
+		Time: lower(l.Time, parent.Time), Wall: lower(l.Wall, parent.Wall), Memory: lower(l.Memory, parent.Memory),
+		Recursion: lower(l.Recursion, parent.Recursion), Output: lower(l.Output, parent.Output),
+		Calls: lower(l.Calls, parent.Calls), CallWait: lower(l.CallWait, parent.CallWait),
+		InFlight: lower(l.InFlight, parent.InFlight), Processes: lower(l.Processes, parent.Processes),
+		Journal: lower(l.Journal, parent.Journal),
+	}
+}
+
+// lower is the smaller of two limits, of which 0 is none.
+func lower[T int | int64 | agentkernel.Duration](a, b T) T {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func strictJSON(raw json.RawMessage, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	return dec.Decode(v)
+}

@@ -1,0 +1,313 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"agentkernel"
+)
+
+// opNext is the call with which a session waits for its next piece.
+const opNext = "proc.next"
+
+// sessionIdle is how long a session waits for a piece before it ends by itself: whoever fed it may be gone
+// for good. Counted from the moment at which it began to wait, also over a crash.
+const sessionIdle = 6 * time.Hour
+
+// sessionCalls is the family of sessions.
+var sessionCalls = map[string]handler{opNext: {begin: procNext}}
+
+// sessions is what the kernel knows of sessions beside their processes: the sources of their pieces, as far
+// as somebody has fed one in this kernel, and who is feeding at the moment.
+type sessions struct {
+	mu      sync.Mutex
+	feeding map[agentkernel.PID]bool
+	sources map[agentkernel.PID][]string
+}
+
+func newSessions() *sessions {
+	return &sessions{feeding: map[agentkernel.PID]bool{}, sources: map[agentkernel.PID][]string{}}
+}
+
+// take makes the caller the one who feeds a session.
+func (s *sessions) take(pid agentkernel.PID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.feeding[pid] {
+		return false
+	}
+	s.feeding[pid] = true
+	return true
+}
+
+func (s *sessions) release(pid agentkernel.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.feeding, pid)
+}
+
+func (s *sessions) forget(pid agentkernel.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sources, pid)
+}
+
+// procNext reports how the last piece ended and waits: Feed or EndSession completes the call.
+func procNext(k *Kernel, p *process, f *inflight) error {
+	if !p.spec.Program.Session {
+		return agentkernel.Errorf(agentkernel.CodeUnsupported, f.op, "this process is no session")
+	}
+	var idle agentkernel.Idle
+	if err := decodeArgs(f, &idle); err != nil {
+		return err
+	}
+	left := max(f.since.Add(sessionIdle).Sub(k.cfg.Now()), 0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k.publish(p, agentkernel.Event{Kind: agentkernel.EventIdle, Idle: &idle})
+	f.timer = time.AfterFunc(left, func() { k.complete(p, f, json.RawMessage(`{"end":true}`), "", nil) })
+	return nil
+}
+
+// idleEvent is the event of a journalled proc.next.
+func idleEvent(ev agentkernel.Event, args json.RawMessage) agentkernel.Event {
+	ev.Kind, ev.Idle = agentkernel.EventIdle, new(agentkernel.Idle)
+	_ = json.Unmarshal(args, ev.Idle) // it was read when the call was made
+	return ev
+}
+
+// waitingAt finds the session pid with the call at which it waits. CodeConflict if it does not.
+func (k *Kernel) waitingAt(ctx context.Context, pid agentkernel.PID) (*process, *inflight, error) {
+	conflict := func(format string, args ...any) *agentkernel.Error {
+		return agentkernel.Errorf(agentkernel.CodeConflict, "session", format, args...).WithPID(pid)
+	}
+	p := k.lookup(pid)
+	if p == nil {
+		rec, err := k.store.Process(ctx, pid)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case rec.State.Terminal():
+			return nil, nil, conflict("session %d has ended: %s", pid, rec.State)
+		}
+		return nil, nil, conflict("session %d is unfinished: no kernel runs it", pid).WithHint("agentkernel recover %d", pid)
+	}
+	if !p.spec.Program.Session {
+		return nil, nil, agentkernel.Errorf(agentkernel.CodeInvalid, "session", "process %d is no session", pid).WithPID(pid)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch f := p.current; {
+	case p.state.Terminal():
+		return nil, nil, conflict("session %d has ended: %s", pid, p.state)
+	case p.paused:
+		return nil, nil, conflict("session %d is paused", pid).WithHint("agentkernel resume %d", pid)
+	default:
+		if call := p.inflight.find(f); call != nil && call.op == opNext && call.intent {
+			return p, call, nil
+		}
+	}
+	return nil, nil, conflict("session %d is still busy with the last piece", pid).WithHint("wait for it, or use another session")
+}
+
+var errPieceDone = errors.New("the piece has run")
+
+// Feed hands a session its next piece.
+func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+	var end agentkernel.PieceEnd
+	if !k.sessions.take(pid) {
+		return end, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is being fed by somebody else", pid).WithPID(pid)
+	}
+	feeding := true
+	defer func() {
+		if feeding {
+			k.sessions.release(pid)
+		}
+	}()
+	p, f, err := k.waitingAt(ctx, pid)
+	if err != nil {
+		return end, err
+	}
+	next, err := k.preparePiece(ctx, p, piece)
+	if err != nil {
+		return end, err
+	}
+	answer, err := json.Marshal(next)
+	if err != nil {
+		return end, agentkernel.AsError(err, agentkernel.CodeInvalid, "session")
+	}
+	p.mu.Lock()
+	f.stop()
+	w := p.watch(false)
+	seen := p.seq
+	p.mu.Unlock()
+	defer k.unwatch(p, w)
+	k.complete(p, f, answer, "", nil)
+	k.sessions.release(pid)
+	feeding = false
+	err = k.pump(ctx, p, w, seen, true, func(ev agentkernel.Event) error {
+		if err := fn(ev); err != nil {
+			return err
+		}
+		switch ev.Kind {
+		case agentkernel.EventIdle:
+			end.Result, end.Error = ev.Idle.Result, ev.Idle.Error
+			return errPieceDone
+		case agentkernel.EventEnd:
+			end.Ended, end.Result, end.Error = true, ev.Process.Result, ev.Process.Error
+			k.sessions.forget(pid)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errPieceDone) {
+		return end, err
+	}
+	p.mu.Lock()
+	end.Process = p.snapshot()
+	p.mu.Unlock()
+	return end, nil
+}
+
+// preparePiece checks a piece as a program is checked, and finds the tools and skills that it imports.
+func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel.Piece) (*agentkernel.NextPiece, error) {
+	earlier, err := k.earlierSources(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if piece.Name == "" {
+		piece.Name = "<piece>"
+	}
+	spec := agentkernel.Spec{Namespace: p.spec.Namespace, Program: agentkernel.Program{Name: piece.Name, Language: p.spec.Program.Language,
+		Source: piece.Source, Args: p.spec.Program.Args, Modules: maps.Clone(p.spec.Program.Modules), Earlier: earlier}}
+	if spec.Program.Modules == nil {
+		spec.Program.Modules = map[string]string{}
+	}
+	maps.Copy(spec.Program.Modules, piece.Modules)
+	if err := spec.Program.Validate(); err != nil {
+		return nil, err
+	}
+	if err := k.addSkills(ctx, &spec); err != nil {
+		return nil, err
+	}
+	needs, err := p.backend.Check(spec.Program)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := k.pieceTools(ctx, p, piece.Name, needs.Tools)
+	if err != nil {
+		return nil, err
+	}
+	k.sessions.mu.Lock()
+	k.sessions.sources[p.pid] = append(earlier, piece.Source)
+	k.sessions.mu.Unlock()
+	piece.Modules = spec.Program.Modules
+	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, nil
+}
+
+// pieceTools binds the tools that a piece imports. What is handed over is journalled, so that a replay needs
+// no server: the schemas stay out.
+func (k *Kernel) pieceTools(ctx context.Context, p *process, name string, refs []agentkernel.ToolRef) ([]agentkernel.Tool, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	src, err := k.toolSource(&p.spec.Spec)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
+	defer cancel()
+	b := &binding{source: src}
+	for _, ref := range refs {
+		tools, err := src.Tools(ctx, ref.Server)
+		if err == nil {
+			err = b.add(ref, tools)
+		}
+		if err != nil {
+			e := *agentkernel.AsError(err, agentkernel.CodeUnavailable, "import")
+			if ref.Line > 0 {
+				e.Err = errors.New(name + ", line " + agentkernel.PID(ref.Line).String() + ": " + e.Message())
+			}
+			return nil, &e
+		}
+	}
+	out := make([]agentkernel.Tool, len(b.tools))
+	for i, t := range b.tools {
+		t.InputSchema, t.OutputSchema, t.Observed, t.Changed = nil, nil, nil, nil
+		out[i] = t
+	}
+	return out, nil
+}
+
+// earlierSources are the sources that a session was fed: remembered, or read from its journal.
+func (k *Kernel) earlierSources(ctx context.Context, p *process) ([]string, error) {
+	k.sessions.mu.Lock()
+	known, ok := k.sessions.sources[p.pid]
+	k.sessions.mu.Unlock()
+	if ok {
+		return known[:len(known):len(known)], nil
+	}
+	out := []string{p.spec.Program.Source}
+	asked := map[int64]bool{}
+	for from := int64(1); ; {
+		entries, err := k.store.Entries(ctx, p.pid, from, entriesAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		if len(entries) == 0 {
+			return out, nil
+		}
+		for _, e := range entries {
+			from = e.Seq + 1
+			switch {
+			case e.Kind == agentkernel.EntryCall && e.Op == opNext:
+				asked[e.Call] = true
+			case e.Kind == agentkernel.EntryResult && asked[e.Call] && e.Err == nil:
+				var next agentkernel.NextPiece
+				if json.Unmarshal(e.Data, &next) == nil && !next.End {
+					out = append(out, next.Piece.Source)
+				}
+			}
+		}
+	}
+}
+
+// EndSession lets a session exit.
+func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
+	if !k.sessions.take(pid) {
+		return agentkernel.Process{}, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is being fed by somebody else", pid).WithPID(pid)
+	}
+	defer k.sessions.release(pid)
+	p, f, err := k.waitingAt(ctx, pid)
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
+	p.mu.Lock()
+	f.stop()
+	p.mu.Unlock()
+	k.complete(p, f, json.RawMessage(`{"end":true}`), "", nil)
+	k.sessions.forget(pid)
+	return k.Wait(ctx, pid)
+}
+
+// check is Check, and refuses a session where the backend keeps none.
+func (b *backend) check(s *agentkernel.Spec) (agentkernel.Needs, error) {
+	if s.Program.Session && !b.Sessions {
+		return agentkernel.Needs{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend keeps no sessions", b.Name).
+			WithHint("run each piece as a program of its own")
+	}
+	return b.Check(s.Program)
+}
+
+// Feed needs a kernel.
+func (r *Reader) Feed(context.Context, agentkernel.PID, agentkernel.Piece, func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+	return agentkernel.PieceEnd{}, errNoKernel("session")
+}
+
+// EndSession needs a kernel.
+func (r *Reader) EndSession(context.Context, agentkernel.PID) (agentkernel.Process, error) {
+	return agentkernel.Process{}, errNoKernel("session")
+}

@@ -1,0 +1,246 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+)
+
+// procCalls is the family of processes: who am I, end, start a child, wait for it.
+var procCalls = map[string]handler{
+	"proc.self":  {now: procSelf},
+	"proc.exit":  {now: procExit},
+	"proc.spawn": {now: procSpawn},
+	"proc.wait":  {begin: procWait},
+}
+
+// decodeArgs reads a call's arguments strictly; the error says the expected signature.
+func decodeArgs(f *inflight, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(f.args))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		desc, _ := agentkernel.FindSyscall(f.op)
+		return agentkernel.Errorf(agentkernel.CodeInvalid, f.op, "wrong arguments for %s: %v", desc.Signature(), plainDecodeError(err))
+	}
+	return nil
+}
+
+// plainDecodeError takes Go's words out of a decoding error.
+func plainDecodeError(err error) string {
+	s := strings.TrimPrefix(err.Error(), "json: ")
+	s = strings.ReplaceAll(s, "Go value of type ", "")
+	return strings.ReplaceAll(s, "Go struct field ", "argument ")
+}
+
+func procSelf(_ *Kernel, p *process, _ *inflight) (json.RawMessage, error) {
+	args := p.spec.Program.Args
+	if args == nil {
+		args = []string{}
+	}
+	return json.Marshal(map[string]any{"pid": p.pid, "parent": p.spec.Parent, "namespace": p.spec.Namespace,
+		"name": p.spec.Program.Name, "priority": p.spec.Priority, "args": args})
+}
+
+// procExit is never reached: dispatch ends the process itself, since no reply is due.
+func procExit(*Kernel, *process, *inflight) (json.RawMessage, error) {
+	return nil, agentkernel.Errorf(agentkernel.CodeInternal, "proc.exit", "an exit has no reply")
+}
+
+// exit journals proc.exit and ends the process. False: it has ended.
+func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage) bool {
+	code, text := exitCode(f.args)
+	if text != "" {
+		k.output(p, "stderr", text+"\n")
+	}
+	p.mu.Lock()
+	if !p.state.Terminal() {
+		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect,
+			Args: canonical, Done: true})
+	}
+	p.mu.Unlock()
+	k.finish(p, ending{state: agentkernel.StateExited, exitCode: code})
+	return false
+}
+
+// exitAgain repeats an exit that the journal has, of a process whose end was lost.
+func (k *Kernel) exitAgain(p *process, f *inflight) bool {
+	code, text := exitCode(f.args)
+	if text != "" {
+		k.output(p, "stderr", text+"\n")
+	}
+	k.finish(p, ending{state: agentkernel.StateExited, exitCode: code})
+	return false
+}
+
+// exitCode follows sys.exit: None is 0, a number is itself, anything else is printed and means 1.
+func exitCode(args json.RawMessage) (code int, text string) {
+	var a struct {
+		Code json.RawMessage `json:"code"`
+	}
+	if err := json.Unmarshal(args, &a); err != nil || len(a.Code) == 0 || string(a.Code) == "null" {
+		return 0, ""
+	}
+	var n int64
+	if json.Unmarshal(a.Code, &n) == nil {
+		return int(n & 0xff), ""
+	}
+	var yes bool
+	if json.Unmarshal(a.Code, &yes) == nil {
+		if yes {
+			return 1, ""
+		}
+		return 0, ""
+	}
+	return 1, journal.Text(a.Code)
+}
+
+type spawnArgs struct {
+	Source   string          `json:"source"`
+	Args     []string        `json:"args"`
+	Name     string          `json:"name"`
+	Priority int             `json:"priority"`
+	Limits   json.RawMessage `json:"limits"`
+}
+
+func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
+	var a spawnArgs
+	if err := decodeArgs(f, &a); err != nil {
+		return nil, err
+	}
+	if string(a.Limits) == "null" {
+		a.Limits = nil
+	}
+	spec, err := k.childSpec(p, f, a)
+	if err != nil {
+		return nil, err
+	}
+	if pid, err := k.inheritChild(p, f, &spec); pid != 0 || err != nil {
+		return json.RawMessage(pid.String()), err
+	}
+	room, err := k.roomForChild(p, f.op)
+	if err != nil {
+		return nil, err
+	}
+	child, existing, err := k.create(p.context(), spec, nil)
+	if err != nil || existing != 0 {
+		room.settle(0)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(existing)
+	}
+	room.settle(child.pid)
+	k.launch(child)
+	return json.Marshal(child.pid)
+}
+
+type waitArgs struct {
+	PID     agentkernel.PID `json:"pid"`
+	Timeout *float64        `json:"timeout"`
+}
+
+func waitTarget(args json.RawMessage) agentkernel.PID {
+	var a waitArgs
+	if json.Unmarshal(args, &a) != nil {
+		return 0
+	}
+	return a.PID
+}
+
+func procWait(k *Kernel, p *process, f *inflight) error {
+	var a waitArgs
+	if err := decodeArgs(f, &a); err != nil {
+		return err
+	}
+	p.describe(f, nil, fmt.Sprintf("proc.wait %d", a.PID))
+	rec, err := k.store.Process(p.context(), a.PID)
+	if err != nil || rec.Parent != p.pid && !p.past.isOf(rec.Parent) {
+		return agentkernel.Errorf(agentkernel.CodeNotFound, f.op, "process %d is not a child of process %d", a.PID, p.pid)
+	}
+	if k.lookup(a.PID) == nil && rec.State.Terminal() {
+		k.completeWait(p, f, a.PID)
+		return nil
+	}
+	if rec.Parent != p.pid {
+		k.watchForeign(p, f, a.PID)
+	}
+	if a.Timeout == nil {
+		k.recheckChild(p, f, a.PID)
+		return nil
+	}
+	left := f.since.Add(seconds(*a.Timeout)).Sub(k.cfg.Now())
+	p.mu.Lock()
+	f.timer = time.AfterFunc(max(left, 0), func() {
+		k.complete(p, f, nil, "", agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "process %d has not ended within %v s", a.PID, *a.Timeout))
+	})
+	p.mu.Unlock()
+	k.recheckChild(p, f, a.PID)
+	return nil
+}
+
+// recheckChild catches a child that ended while its parent began to wait.
+func (k *Kernel) recheckChild(p *process, f *inflight, child agentkernel.PID) {
+	if k.lookup(child) != nil {
+		return
+	}
+	rec, err := k.store.Process(p.context(), child)
+	if err == nil && rec.State.Terminal() {
+		k.completeWait(p, f, child)
+	}
+}
+
+// completeWait answers a wait for a child that has ended.
+func (k *Kernel) completeWait(p *process, f *inflight, child agentkernel.PID) {
+	ctx := context.WithoutCancel(p.context())
+	rec, err := k.store.Process(ctx, child)
+	if err != nil {
+		k.complete(p, f, nil, "", err)
+		return
+	}
+	out, err := k.printed(ctx, child)
+	if err != nil {
+		k.complete(p, f, nil, "", err)
+		return
+	}
+	result, err := json.Marshal(map[string]any{"pid": child, "state": rec.State, "exit_code": rec.ExitCode,
+		"result": rec.Result, "error": childError(rec.Error), "stdout": out})
+	k.complete(p, f, result, "", err)
+}
+
+// entriesAtOnce is how many entries are in memory at a time where a journal is only looked through: each
+// may hold a large result.
+const entriesAtOnce = 32
+
+// printed is what a process has printed to its standard output.
+func (k *Kernel) printed(ctx context.Context, pid agentkernel.PID) (string, error) {
+	var out strings.Builder
+	for from := int64(1); ; {
+		entries, err := k.store.Entries(ctx, pid, from, entriesAtOnce)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range entries {
+			if e.Kind == agentkernel.EntryOutput && e.Stream == "stdout" {
+				out.WriteString(outputText(e))
+			}
+			from = e.Seq + 1
+		}
+		if len(entries) < entriesAtOnce {
+			return out.String(), nil
+		}
+	}
+}
+
+// childError is what a parent sees of its child's error: "code: message", or nothing.
+func childError(err *agentkernel.Error) any {
+	if err == nil {
+		return nil
+	}
+	return err.GuestText()
+}

@@ -1,0 +1,48 @@
+package kernel
+
+import (
+	"context"
+
+	"agentkernel"
+)
+
+// SearchTools finds tools by what somebody wants to do.
+func (k *Kernel) SearchTools(ctx context.Context, files []string, q agentkernel.ToolQuery) (agentkernel.ToolMatches, error) {
+	if err := q.Validate(); err != nil {
+		return agentkernel.ToolMatches{}, err
+	}
+	src, err := k.toolSource(&agentkernel.Spec{Tools: files})
+	if err != nil {
+		return agentkernel.ToolMatches{}, err
+	}
+	if s, ok := src.(agentkernel.ToolSearcher); ok {
+		return s.SearchTools(ctx, q)
+	}
+	if _, none := src.(noTools); none {
+		return agentkernel.ToolMatches{Tools: []agentkernel.Tool{}}, nil
+	}
+	return agentkernel.ToolMatches{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "tools", "the tools of this kernel cannot be searched").
+		WithHint("agentkernel tools list")
+}
+
+// AcceptTools accepts tools as they are now.
+func (k *Kernel) AcceptTools(ctx context.Context, files []string, server string, names []string) (int, error) {
+	src, err := k.toolSource(&agentkernel.Spec{Tools: files})
+	if err != nil {
+		return 0, err
+	}
+	if p, ok := src.(agentkernel.ToolPinner); ok {
+		return p.AcceptTools(ctx, server, names...)
+	}
+	return 0, agentkernel.Errorf(agentkernel.CodeUnsupported, "tools", "this kernel does not remember what tools looked like")
+}
+
+// SearchTools needs a kernel.
+func (r *Reader) SearchTools(context.Context, []string, agentkernel.ToolQuery) (agentkernel.ToolMatches, error) {
+	return agentkernel.ToolMatches{}, errNoKernel("tools")
+}
+
+// AcceptTools needs a kernel.
+func (r *Reader) AcceptTools(context.Context, []string, string, []string) (int, error) {
+	return 0, errNoKernel("tools")
+}

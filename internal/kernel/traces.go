@@ -1,0 +1,146 @@
+package kernel
+
+import (
+	"context"
+
+	"agentkernel"
+)
+
+// Process is one process: from the table, or, if it has ended or is unfinished, from the store.
+func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
+	if p := k.lookup(pid); p != nil {
+		p.mu.Lock()
+		snapshot := p.snapshot()
+		p.mu.Unlock()
+		return snapshot, k.settled(ctx)
+	}
+	rec, err := k.store.Process(ctx, pid)
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
+	return rec.Process, k.settled(ctx)
+}
+
+// settled waits until everything that an answer may speak of is durable.
+func (k *Kernel) settled(ctx context.Context) error {
+	return k.store.Flush(ctx, agentkernel.Position(k.last.Load()))
+}
+
+// List lists processes, newest first, as they stand at this moment.
+func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
+	records, err := k.store.Processes(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]agentkernel.Process, 0, len(records))
+	for _, rec := range records {
+		proc := rec.Process
+		if p := k.lookup(proc.PID); p != nil {
+			p.mu.Lock()
+			proc = p.snapshot()
+			p.mu.Unlock()
+		}
+		out = append(out, proc)
+	}
+	return out, k.settled(ctx)
+}
+
+// Wait returns when the process has ended or is paused; a process that no kernel carries is an error.
+func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
+	p := k.lookup(pid)
+	if p == nil {
+		rec, err := k.store.Process(ctx, pid)
+		if err != nil {
+			return agentkernel.Process{}, err
+		}
+		if !rec.State.Terminal() {
+			return rec.Process, agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process %d is unfinished: no kernel runs it", pid).
+				WithPID(pid).WithHint("agentkernel recover %d", pid)
+		}
+		return rec.Process, k.settled(ctx)
+	}
+	p.mu.Lock()
+	snapshot := p.snapshot()
+	held := p.paused && !p.computing()
+	w := p.watch(false)
+	p.mu.Unlock()
+	defer k.unwatch(p, w)
+	if snapshot.State.Terminal() || held {
+		return snapshot, k.flush(ctx, p)
+	}
+	err := k.pump(ctx, p, w, 0, true, func(ev agentkernel.Event) error {
+		if ev.Process != nil {
+			snapshot = *ev.Process
+		}
+		return nil
+	})
+	return snapshot, err
+}
+
+// Events reports the events of a process from a journal position on; with follow until it ends.
+func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, follow bool, fn func(agentkernel.Event) error) error {
+	p := k.lookup(pid)
+	var w *watcher
+	if p != nil && follow {
+		p.mu.Lock()
+		w = p.watch(p.spec.Interactive)
+		if p.state.Terminal() { // it ended meanwhile: the journal has everything
+			w = nil
+		}
+		p.mu.Unlock()
+		if w != nil {
+			defer k.unwatch(p, w)
+		}
+	}
+	if p == nil {
+		if _, err := k.store.Process(ctx, pid); err != nil {
+			return err
+		}
+	}
+	if err := k.settled(ctx); err != nil {
+		return err
+	}
+	last, done, err := k.replayEvents(ctx, pid, max(from, 1), fn)
+	if err != nil || done || w == nil {
+		return err
+	}
+	return k.pump(ctx, p, w, last, false, fn)
+}
+
+// Spec is what a process was created with.
+func (k *Kernel) Spec(ctx context.Context, pid agentkernel.PID) (agentkernel.Spec, error) {
+	rec, err := k.store.Process(ctx, pid)
+	if err != nil {
+		return agentkernel.Spec{}, err
+	}
+	return rec.Spec, k.settled(ctx)
+}
+
+// Journal reads the entries of a process from a position on.
+func (k *Kernel) Journal(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	if _, err := k.store.Process(ctx, pid); err != nil {
+		return nil, err
+	}
+	if err := k.settled(ctx); err != nil {
+		return nil, err
+	}
+	return k.store.Entries(ctx, pid, max(from, 1), limit)
+}
+
+// ToolServers lists the servers of configuration files.
+func (k *Kernel) ToolServers(ctx context.Context, files []string) ([]agentkernel.ToolServer, error) {
+	src, err := k.toolSource(&agentkernel.Spec{Tools: files})
+	if err != nil {
+		return nil, err
+	}
+	return src.Servers(ctx)
+}
+
+// ListTools lists the tools of a server, or of all.
+func (k *Kernel) ListTools(ctx context.Context, files []string, server string) ([]agentkernel.Tool, error) {
+	src, err := k.toolSource(&agentkernel.Spec{Tools: files})
+	if err != nil {
+		return nil, err
+	}
+	return listTools(ctx, src, server)
+}

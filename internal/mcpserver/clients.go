@@ -1,0 +1,233 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel"
+)
+
+// client is one connected MCP client: one MCP session of the SDK.
+type client struct {
+	user string // "" where nobody is told apart (stdio)
+	// here ends when the client goes: calls under way end with it.
+	here   context.Context
+	goAway context.CancelFunc
+
+	mu      sync.Mutex // one piece at a time is fed by one client
+	session *session   // its own, that calls without a session use; nil: not begun
+}
+
+// session is a process that keeps a user's variables between calls.
+type session struct {
+	pid    agentkernel.PID
+	user   string
+	pieces atomic.Int64 // how many it was fed
+}
+
+// clients knows who is connected and which sessions are open.
+type clients struct {
+	cfg Config
+
+	mu       sync.Mutex
+	byServer map[*mcp.ServerSession]*client
+	sessions map[agentkernel.PID]*session
+	closed   bool
+	ending   sync.WaitGroup
+}
+
+// maxSessions bounds the sessions that are open at once: each may hold a sandbox, or an image on the disk.
+const maxSessions = 1000
+
+// endPatience is how long the end of a session may take.
+const endPatience = 5 * time.Second
+
+func newClients(cfg Config) *clients {
+	return &clients{cfg: cfg, byServer: map[*mcp.ServerSession]*client{}, sessions: map[agentkernel.PID]*session{}}
+}
+
+// of is the client of a request. When it goes, its own session ends.
+func (cs *clients) of(req *mcp.CallToolRequest) (*client, error) {
+	user := ""
+	if req.Extra != nil && req.Extra.TokenInfo != nil {
+		user = req.Extra.TokenInfo.UserID
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c := cs.byServer[req.Session]; c != nil {
+		if c.user != user {
+			return nil, agentkernel.Errorf(agentkernel.CodeDenied, "mcp", "this MCP session belongs to another user")
+		}
+		return c, nil
+	}
+	if cs.closed {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "the server is stopping")
+	}
+	c := &client{user: user}
+	c.here, c.goAway = context.WithCancel(context.Background())
+	cs.byServer[req.Session] = c
+	cs.ending.Go(func() {
+		_ = req.Session.Wait() // it ends when the client goes, or Close of the SDK's server
+		cs.leave(req.Session, c)
+	})
+	return c, nil
+}
+
+// leave ends what a client that has gone leaves behind.
+func (cs *clients) leave(ss *mcp.ServerSession, c *client) {
+	c.goAway()
+	cs.mu.Lock()
+	delete(cs.byServer, ss)
+	cs.mu.Unlock()
+	c.mu.Lock()
+	s := c.session
+	c.session = nil
+	c.mu.Unlock()
+	if s != nil {
+		cs.end(s)
+	}
+}
+
+// hangUp ends the calls of a client that says goodbye while they run: the SDK would wait for them.
+func (cs *clients) hangUp(id, user string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for ss, c := range cs.byServer {
+		if id != "" && ss.ID() == id && c.user == user {
+			c.goAway()
+		}
+	}
+}
+
+// hangUpAll is hangUp of the one client of standard input.
+func (cs *clients) hangUpAll() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.byServer {
+		c.goAway()
+	}
+}
+
+// end lets a session exit, or kills it if it is busy.
+func (cs *clients) end(s *session) {
+	cs.mu.Lock()
+	delete(cs.sessions, s.pid)
+	cs.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
+	defer cancel()
+	if _, err := cs.cfg.Kernel.EndSession(ctx, s.pid); err != nil {
+		if err := cs.cfg.Kernel.Signal(ctx, s.pid, agentkernel.SignalKill); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+			cs.cfg.Logger.Warn("a session could not be ended", "pid", s.pid, "err", err)
+		}
+	}
+}
+
+// close ends all sessions; no client is served any more.
+func (cs *clients) close() {
+	cs.mu.Lock()
+	cs.closed = true
+	open := make([]*mcp.ServerSession, 0, len(cs.byServer))
+	callers := make([]*client, 0, len(cs.byServer))
+	for ss, c := range cs.byServer {
+		open, callers = append(open, ss), append(callers, c)
+	}
+	cs.mu.Unlock()
+	for _, c := range callers {
+		c.goAway()
+	}
+	for _, ss := range open {
+		_ = ss.Close()
+	}
+	cs.ending.Wait()
+	cs.mu.Lock()
+	left := make([]*session, 0, len(cs.sessions))
+	for _, s := range cs.sessions {
+		left = append(left, s)
+	}
+	cs.mu.Unlock()
+	for _, s := range left {
+		cs.end(s)
+	}
+}
+
+// begin makes a session for a user.
+func (cs *clients) begin(ctx context.Context, user string) (*session, error) {
+	cs.mu.Lock()
+	full := len(cs.sessions) >= maxSessions
+	cs.mu.Unlock()
+	if full {
+		return nil, agentkernel.Errorf(agentkernel.CodeLimit, "session", "%d sessions are open; the limit is reached", maxSessions).
+			WithHint("use session \"none\"")
+	}
+	spec := cs.cfg.Spec
+	spec.Program = agentkernel.Program{Name: "<session>", Language: agentkernel.Python, Session: true, Modules: spec.Program.Modules}
+	spec.Limits = sessionLimits(spec.Limits)
+	pid, err := cs.spawn(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{pid: pid, user: user}
+	cs.mu.Lock()
+	cs.sessions[s.pid] = s
+	cs.mu.Unlock()
+	return s, nil
+}
+
+var errBegun = errors.New("the session waits for its first piece")
+
+// spawn starts a session and returns when it waits for its first piece.
+func (cs *clients) spawn(ctx context.Context, spec agentkernel.Spec) (pid agentkernel.PID, err error) {
+	p, err := cs.cfg.Kernel.Run(ctx, spec, func(ev agentkernel.Event) error {
+		pid = ev.PID
+		if ev.Kind == agentkernel.EventIdle {
+			return errBegun
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errBegun):
+		return pid, nil
+	case err != nil:
+		return 0, err
+	case p.Error != nil:
+		return 0, p.Error
+	}
+	return 0, agentkernel.Errorf(agentkernel.CodeConflict, "session", "the session ended before it began").WithPID(pid)
+}
+
+// sessionLimits are those of a session, which runs many pieces: what the template says, or ten times what
+// one program may have. A wall limit holds for each piece instead.
+func sessionLimits(l agentkernel.Limits) agentkernel.Limits {
+	const pieces = 10
+	d := agentkernel.DefaultLimits()
+	d.Time *= pieces
+	d.Output *= pieces
+	d.Calls *= pieces
+	l.Wall = 0
+	return l.WithDefaults(d)
+}
+
+// find gives a user's session by its id.
+func (cs *clients) find(user string, pid agentkernel.PID) *session {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if s := cs.sessions[pid]; s != nil && s.user == user {
+		return s
+	}
+	return nil
+}
+
+// forget drops a session whose process has ended by itself.
+func (cs *clients) forget(c *client, s *session) {
+	cs.mu.Lock()
+	delete(cs.sessions, s.pid)
+	cs.mu.Unlock()
+	if c.session == s { // c.mu is held by the caller
+		c.session = nil
+	}
+}

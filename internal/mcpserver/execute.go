@@ -1,0 +1,302 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentkernel"
+)
+
+// Bounds of a call where its arguments say nothing, and of what they may say.
+const (
+	defaultTimeout = 120 * time.Second
+	maxTimeout     = 24 * time.Hour
+	maxResult      = 32 << 10 // bytes of a result that go back to the model
+)
+
+func (h *server) executeTools() []*definition {
+	return []*definition{
+		handle(&definition{name: "execute_code", minimal: true, shown: true, destroys: true,
+			say: "Run Python in a sandbox; returns what it prints and the value of its last expression. Tools are importable functions " +
+				"(from tools.github import search_issues); results stay inside the program. Variables last."}, executeCode),
+		handle(&definition{name: "execute_task", destroys: true, needsPlan: true,
+			say: "Do a task in plain language by a fixed recipe (arithmetic, CSV and JSON summaries, files, one tool call)."}, executeTask),
+	}
+}
+
+type executeInput struct {
+	Code     string  `json:"code"`
+	Session  string  `json:"session,omitempty" say:"\"new\", \"none\" or an id"`
+	Timeout  float64 `json:"timeout,omitempty" say:"seconds, default 120"`
+	Language string  `json:"language,omitempty"`
+	Backend  string  `json:"backend,omitempty"`
+}
+
+type executeOutput struct {
+	Result   json.RawMessage `json:"result,omitempty"`
+	Stdout   string          `json:"stdout"`
+	Stderr   string          `json:"stderr,omitempty"`
+	Error    *programError   `json:"error,omitempty"`
+	State    string          `json:"state"`
+	PID      int64           `json:"pid"`
+	Session  string          `json:"session,omitempty"`
+	ExitCode int             `json:"exit_code,omitempty"`
+	Note     string          `json:"note,omitempty"`
+}
+
+// programError is an error that a model can act on.
+type programError struct {
+	Code      string `json:"code"`
+	Message   string `json:"message"`
+	Traceback string `json:"traceback,omitempty"`
+	Try       string `json:"try,omitempty"`
+}
+
+// executeCode runs a piece of the client's session, or a program of its own.
+func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput, error) {
+	if strings.TrimSpace(in.Code) == "" {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "execute_code", "code is empty")
+	}
+	timeout, err := seconds(in.Timeout, defaultTimeout)
+	if err != nil {
+		return nil, err
+	}
+	alone := in.Session == "none" || in.Backend != "" && in.Backend != "auto" && in.Backend != "monty" || in.Language != "" && in.Language != string(agentkernel.Python)
+	if alone {
+		if in.Session != "" && in.Session != "none" {
+			return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "execute_code", "sessions are Python on the monty backend").WithHint(`use session "none"`)
+		}
+		return c.runAlone(ctx, in, timeout)
+	}
+	out, err := c.runInSession(ctx, in, timeout)
+	if agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && in.Session == "" && in.Backend == "" {
+		// Nothing ran. Another backend may be able to, without the session's variables.
+		if other, otherErr := c.runAlone(ctx, in, timeout); otherErr == nil {
+			other.Note = "ran outside the session, whose variables it did not see: " + agentkernel.AsError(err, "", "").Message()
+			return other, nil
+		}
+	}
+	return out, err
+}
+
+// seconds reads a timeout.
+func seconds(s float64, otherwise time.Duration) (time.Duration, error) {
+	switch {
+	case s == 0:
+		return otherwise, nil
+	case s < 0 || s > maxTimeout.Seconds() || s != s:
+		return 0, agentkernel.Errorf(agentkernel.CodeInvalid, "timeout", "a timeout of %v s is out of range: more than 0, at most %v", s, maxTimeout.Seconds())
+	}
+	return time.Duration(s * float64(time.Second)), nil
+}
+
+// spec is the template with a program in it.
+func (c *call) spec(code string, in *executeInput, timeout time.Duration) agentkernel.Spec {
+	spec := c.h.cfg.Spec
+	spec.Program = agentkernel.Program{Name: "program.py", Language: agentkernel.Python, Source: code, Modules: spec.Program.Modules}
+	if in.Language != "" {
+		spec.Program.Language = agentkernel.Language(in.Language)
+	}
+	if in.Backend != "" {
+		spec.Backend = in.Backend
+	}
+	spec.Limits.Wall = agentkernel.Duration(timeout)
+	return spec
+}
+
+// runAlone runs a program of its own. If the client goes or gives up, the program is ended.
+func (c *call) runAlone(ctx context.Context, in executeInput, timeout time.Duration) (*executeOutput, error) {
+	watch := c.watch(ctx)
+	defer watch.stop()
+	p, err := c.kernel().Run(ctx, c.spec(in.Code, &in, timeout), watch.event)
+	if err != nil {
+		c.kill(ctx, watch.pid)
+		return nil, err
+	}
+	return watch.output(p, p.Result, p.Error), nil
+}
+
+// kill ends the work of a client that has gone or cancelled.
+func (c *call) kill(ctx context.Context, pid agentkernel.PID) {
+	if ctx.Err() == nil || pid == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	if err := c.kernel().Signal(ctx, pid, agentkernel.SignalKill); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+		c.h.cfg.Logger.Warn("a cancelled program could not be ended", "pid", pid, "err", err)
+	}
+}
+
+var errTimeout = errors.New("timeout")
+
+// runInSession feeds the code to a session.
+func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.Duration) (*executeOutput, error) {
+	c.client.mu.Lock()
+	defer c.client.mu.Unlock()
+	s, err := c.session(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	watch := c.watch(ctx)
+	defer watch.stop()
+	bounded, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
+	defer cancel()
+	end, err := c.kernel().Feed(bounded, s.pid, agentkernel.Piece{Name: fmt.Sprintf("piece %d", s.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules}, watch.event)
+	switch {
+	case bounded.Err() != nil && err != nil:
+		kept := c.stopPiece(ctx, s)
+		if ctx.Err() != nil {
+			return nil, agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "execute_code")
+		}
+		return watch.timedOut(s, timeout, kept), nil
+	case agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.gone(ctx, s):
+		c.h.clients.forget(c.client, s)
+		return nil, agentkernel.AsError(err, agentkernel.CodeConflict, "execute_code").WithHint("call again: a new session begins, without the old variables")
+	case err != nil:
+		s.pieces.Add(-1)
+		return nil, err
+	}
+	out := watch.output(end.Process, end.Result, end.Error)
+	if end.Ended {
+		c.h.clients.forget(c.client, s)
+		out.Note = "the session ended with this; the next call begins a new one"
+		return out, nil
+	}
+	out.State = "idle"
+	if end.Error != nil {
+		out.State = "failed"
+	}
+	out.Session = s.pid.String()
+	return out, nil
+}
+
+// gone says whether a session's process has ended behind our back: killed, or the kernel was stopped.
+func (c *call) gone(ctx context.Context, s *session) bool {
+	p, err := c.kernel().Process(ctx, s.pid)
+	return err == nil && (p.State.Terminal() || p.State == agentkernel.StateUnfinished)
+}
+
+// session finds the session that is meant, or begins one; the client's lock is held.
+func (c *call) session(ctx context.Context, id string) (*session, error) {
+	own := c.client.session
+	switch id {
+	case "":
+		if own != nil {
+			return own, nil
+		}
+	case "new":
+		if own != nil {
+			c.client.session = nil
+			c.h.clients.end(own)
+		}
+	default:
+		pid, err := agentkernel.ParsePID(id)
+		if err == nil {
+			if s := c.h.clients.find(c.client.user, pid); s != nil {
+				return s, nil
+			}
+		}
+		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "execute_code", "there is no session %.80q", id).
+			WithHint(`leave session out for your own, or "new" for a fresh one`)
+	}
+	s, err := c.h.clients.begin(ctx, c.client.user)
+	if err != nil {
+		return nil, err
+	}
+	c.client.session = s
+	return s, nil
+}
+
+// stopGrace is how long an interrupted piece has to come to its end before its session is killed.
+const stopGrace = 100 * time.Millisecond
+
+// stopPiece stops what a session runs: by interrupting the call that it waits for, or else by killing it. It
+// says whether the session is still there.
+func (c *call) stopPiece(ctx context.Context, s *session) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	if c.kernel().Signal(ctx, s.pid, agentkernel.SignalInterrupt) == nil && c.awaitIdle(ctx, s.pid) {
+		return true
+	}
+	if err := c.kernel().Signal(ctx, s.pid, agentkernel.SignalKill); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+		c.h.cfg.Logger.Warn("a piece could not be stopped", "pid", s.pid, "err", err)
+	}
+	c.h.clients.forget(c.client, s)
+	return false
+}
+
+// awaitIdle waits for a session to ask for its next piece.
+func (c *call) awaitIdle(ctx context.Context, pid agentkernel.PID) bool {
+	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		p, err := c.kernel().Process(ctx, pid)
+		if err != nil || p.State.Terminal() {
+			return false
+		}
+		if p.State == agentkernel.StateWaiting && len(p.WaitsFor) == 1 && p.WaitsFor[0] == "proc.next" {
+			return true
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+type taskInput struct {
+	Task string `json:"task_description"`
+}
+
+type taskOutput struct {
+	Mode    string `json:"mode"`
+	Program string `json:"program"`
+	executeOutput
+}
+
+// executeTask runs the program that a recipe wrote for a task.
+func executeTask(ctx context.Context, c *call, in taskInput) (*taskOutput, error) {
+	plan, err := c.plan(ctx, in.Task)
+	if err != nil {
+		return nil, err
+	}
+	watch := c.watch(ctx)
+	defer watch.stop()
+	spec := c.spec("", &executeInput{}, defaultTimeout)
+	modules := spec.Program.Modules
+	spec.Program = plan.Program
+	if spec.Program.Modules == nil {
+		spec.Program.Modules = modules
+	}
+	p, err := c.kernel().Run(ctx, spec, watch.event)
+	if err != nil {
+		c.kill(ctx, watch.pid)
+		return nil, err
+	}
+	return &taskOutput{Mode: plan.Mode, Program: plan.Program.Source, executeOutput: *watch.output(p, p.Result, p.Error)}, nil
+}
+
+// plan writes the program of a task, without tools first: servers are started only for one that needs them.
+func (c *call) plan(ctx context.Context, task string) (TaskPlan, error) {
+	plan, err := c.h.cfg.Plan(task, nil)
+	if agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
+		return plan, err
+	}
+	found, searchErr := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Limit: agentkernel.MaxToolMatches})
+	if searchErr != nil || len(found.Tools) == 0 {
+		return plan, err
+	}
+	return c.h.cfg.Plan(task, found.Tools)
+}
+
+func (o *taskOutput) text() string {
+	return o.Mode + " mode (no model), program:\n" + strings.TrimRight(o.Program, "\n") + "\n---\n" + o.executeOutput.text()
+}

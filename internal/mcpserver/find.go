@@ -1,0 +1,248 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"agentkernel"
+)
+
+func (h *server) findTools() []*definition {
+	return []*definition{
+		handle(&definition{name: "search_tools", minimal: true, shown: true, reads: true,
+			say: "Find importable functions by what you want to do. \"full\" gives import, signature, docs, return shape."}, searchTools),
+		handle(&definition{name: "list_servers", reads: true, say: "Tool servers."}, listServers),
+		handle(&definition{name: "list_available_tools", reads: true, say: "Names of all tools by server."}, listTools),
+		handle(&definition{name: "get_server_tools", reads: true, say: "Signatures of a server's tools."}, serverTools),
+	}
+}
+
+type searchInput struct {
+	Query       string `json:"query"`
+	DetailLevel string `json:"detail_level,omitempty" choices:"name,description,full"`
+	MaxResults  int    `json:"max_results,omitempty" say:"default 10"`
+}
+
+type searchOutput struct {
+	Tools    []foundTool `json:"tools"`
+	Total    int         `json:"total"`
+	Problems []string    `json:"problems,omitempty"`
+	query    string
+}
+
+// foundTool is one tool; what is there depends on the level of detail.
+type foundTool struct {
+	Import      string                  `json:"import"`
+	Description string                  `json:"description,omitempty"`
+	Signature   string                  `json:"signature,omitempty"`
+	Doc         string                  `json:"doc,omitempty"`
+	Effect      string                  `json:"effect,omitempty"`
+	Observed    *agentkernel.ToolShape  `json:"observed,omitempty"`
+	Changed     *agentkernel.ToolChange `json:"changed,omitempty"`
+}
+
+func searchTools(ctx context.Context, c *call, in searchInput) (*searchOutput, error) {
+	switch in.DetailLevel {
+	case "":
+		in.DetailLevel = "description"
+	case "name", "description", "full":
+	default:
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "search_tools", "detail_level %.40q is not known: name, description or full", in.DetailLevel)
+	}
+	found, err := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Text: in.Query, Limit: in.MaxResults})
+	if err != nil {
+		return nil, err
+	}
+	out := &searchOutput{Tools: []foundTool{}, Total: found.Total, Problems: found.Problems, query: in.Query}
+	for i := range found.Tools {
+		out.Tools = append(out.Tools, describe(&found.Tools[i], in.DetailLevel))
+	}
+	return out, nil
+}
+
+func (o *searchOutput) text() string {
+	var b strings.Builder
+	for _, t := range o.Tools {
+		b.WriteString(t.text())
+	}
+	if len(o.Tools) == 0 {
+		fmt.Fprintf(&b, "nothing found for %.200q among %d tools; try other words or an empty query\n", o.query, o.Total)
+	}
+	for _, p := range o.Problems {
+		fmt.Fprintf(&b, "not searched: %s\n", p)
+	}
+	return b.String()
+}
+
+func describe(t *agentkernel.Tool, detail string) foundTool {
+	f := foundTool{Import: importLine(t), Changed: t.Changed}
+	switch detail {
+	case "description":
+		f.Description = firstSentence(t.Description)
+	case "full":
+		f.Signature, f.Doc, f.Effect, f.Observed = t.Signature, t.Doc, string(t.Effect), t.Observed
+	}
+	return f
+}
+
+func importLine(t *agentkernel.Tool) string {
+	return fmt.Sprintf("from tools.%s import %s", t.PythonServer, t.PythonName)
+}
+
+func (f foundTool) text() string {
+	s := f.Import
+	if f.Description != "" {
+		s += "  # " + f.Description
+	}
+	if f.Signature != "" {
+		s += "\n  " + f.Signature + "  # " + f.Effect
+	}
+	if f.Doc != "" {
+		s += "\n    " + indent(f.Doc)
+	}
+	if f.Observed != nil {
+		s += "\n    " + indent(observed(f.Observed))
+	}
+	if f.Changed != nil {
+		s += fmt.Sprintf("\n    WARNING: %s changed since this tool was accepted on %s", strings.Join(f.Changed.What, ", "), f.Changed.Accepted.Format("2006-01-02"))
+	}
+	return s + "\n"
+}
+
+func indent(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n    ") }
+
+// observed says what results looked like where no schema does.
+func observed(o *agentkernel.ToolShape) string {
+	s := "Returns (observed in " + plural(o.Results, "result") + "): " + o.Type
+	if o.Text != "" {
+		s += ", the JSON text of " + o.Text + ": use json.loads"
+	}
+	if o.Members != "" {
+		s += "\n    " + strings.ReplaceAll(o.Members, "\n", "\n    ")
+	}
+	return s
+}
+
+func plural(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// firstSentence keeps a description short.
+func firstSentence(s string) string {
+	const most = 160
+	s = strings.Join(strings.Fields(s), " ")
+	if i := strings.Index(s, ". "); i > 0 {
+		s = s[:i+1]
+	}
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most-1]) + "…"
+	}
+	return s
+}
+
+type serverInfo struct {
+	Name       string `json:"name"`
+	PythonName string `json:"python_name"`
+	Transport  string `json:"transport"`
+	Running    bool   `json:"running"`
+	Problem    string `json:"problem,omitempty"`
+}
+
+type serverList struct {
+	Servers []serverInfo `json:"servers"`
+}
+
+func listServers(ctx context.Context, c *call, _ nothing) (*serverList, error) {
+	all, err := c.kernel().ToolServers(ctx, c.h.cfg.Spec.Tools)
+	if err != nil {
+		return nil, err
+	}
+	out := &serverList{Servers: []serverInfo{}}
+	for _, s := range all {
+		out.Servers = append(out.Servers, serverInfo{s.Name, s.PythonName, s.Transport, s.Running, s.Problem})
+	}
+	return out, nil
+}
+
+func (l *serverList) text() string {
+	if len(l.Servers) == 0 {
+		return "no tool servers are configured"
+	}
+	var b strings.Builder
+	for _, s := range l.Servers {
+		b.WriteString("tools." + s.PythonName)
+		if s.Name != s.PythonName {
+			b.WriteString(" (" + s.Name + ")")
+		}
+		if s.Problem != "" {
+			b.WriteString("  problem: " + s.Problem)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+type toolNames struct {
+	Tools    map[string][]string `json:"tools"` // by server, both as programs import them
+	Total    int                 `json:"total"`
+	Problems []string            `json:"problems,omitempty"`
+	order    []string
+}
+
+func listTools(ctx context.Context, c *call, _ nothing) (*toolNames, error) {
+	found, err := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Limit: agentkernel.MaxToolMatches})
+	if err != nil {
+		return nil, err
+	}
+	out := &toolNames{Tools: map[string][]string{}, Total: found.Total, Problems: found.Problems}
+	for _, t := range found.Tools {
+		if out.Tools[t.PythonServer] == nil {
+			out.order = append(out.order, t.PythonServer)
+		}
+		out.Tools[t.PythonServer] = append(out.Tools[t.PythonServer], t.PythonName)
+	}
+	if n := len(found.Tools); n < found.Total {
+		out.Problems = append(out.Problems, fmt.Sprintf("%d more tools are left out: search_tools finds them", found.Total-n))
+	}
+	return out, nil
+}
+
+func (l *toolNames) text() string {
+	var b strings.Builder
+	for _, server := range l.order {
+		fmt.Fprintf(&b, "tools.%s: %s\n", server, strings.Join(l.Tools[server], ", "))
+	}
+	for _, p := range l.Problems {
+		b.WriteString(p + "\n")
+	}
+	if b.Len() == 0 {
+		return "no tools are configured"
+	}
+	return b.String()
+}
+
+type serverInput struct {
+	ServerName string `json:"server_name"`
+}
+
+func serverTools(ctx context.Context, c *call, in serverInput) (*searchOutput, error) {
+	if in.ServerName == "" {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "get_server_tools", "server_name is empty").WithHint("list_servers")
+	}
+	tools, err := c.kernel().ListTools(ctx, c.h.cfg.Spec.ToolFiles(), in.ServerName)
+	if err != nil {
+		return nil, err
+	}
+	out := &searchOutput{Tools: []foundTool{}, Total: len(tools)}
+	for i := range tools {
+		f := describe(&tools[i], "description")
+		f.Signature, f.Effect = tools[i].Signature, string(tools[i].Effect)
+		out.Tools = append(out.Tools, f)
+	}
+	return out, nil
+}

@@ -1,0 +1,191 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel"
+)
+
+// definition is one tool of the server.
+type definition struct {
+	name, say string
+	reads     bool // changes nothing
+	destroys  bool // may change or delete what was there
+	again     bool // twice is as once
+	shown     bool // its output schema names what is in it
+	minimal   bool // offered with Config.Minimal too
+	needsPlan bool
+	in, out   reflect.Type
+	call      func(ctx context.Context, c *call, raw json.RawMessage) (any, error)
+}
+
+func (d *definition) offered(cfg *Config) bool {
+	return (d.minimal || !cfg.Minimal) && (!d.needsPlan || cfg.Plan != nil)
+}
+
+// Surface describes the tools for docs: the same tables that clients are served from.
+func Surface() []ToolInfo {
+	h := &server{} // nothing is called
+	var out []ToolInfo
+	for _, d := range h.tools() {
+		out = append(out, ToolInfo{Name: d.name, Description: d.say, Input: schemaOf(d.in), Output: outputOf(d.out), ReadOnly: d.reads, Minimal: d.minimal})
+	}
+	return out
+}
+
+// ToolInfo is one tool of the surface.
+type ToolInfo struct {
+	Name, Description string
+	Input, Output     json.RawMessage
+	ReadOnly, Minimal bool
+}
+
+// tools is the one table, in the order in which clients see it.
+func (h *server) tools() []*definition {
+	var all []*definition
+	for _, family := range [][]*definition{h.executeTools(), h.findTools(), h.taskTools(), h.stateTools(), h.skillTools(), h.versionTools()} {
+		all = append(all, family...)
+	}
+	return all
+}
+
+// handle makes a definition's function of one with types; Out is a pointer to a struct.
+func handle[In, Out any](d *definition, fn func(ctx context.Context, c *call, in In) (Out, error)) *definition {
+	d.in, d.out = reflect.TypeFor[In](), reflect.TypeFor[Out]().Elem()
+	d.call = func(ctx context.Context, c *call, raw json.RawMessage) (any, error) {
+		var in In
+		if err := decodeArguments(d, raw, &in); err != nil {
+			return nil, err
+		}
+		out, err := fn(ctx, c, in)
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
+	}
+	return d
+}
+
+// decodeArguments reads arguments strictly. Text that is not UTF-8 is refused: JSON would mend it silently,
+// and another program would run than the one that was meant.
+func decodeArguments(d *definition, raw json.RawMessage, into any) error {
+	bad := func(format string, args ...any) error {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, d.name, format, args...).
+			WithHint("arguments of %s: %s", d.name, strings.Join(argumentNames(d.in), ", "))
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		raw = json.RawMessage("{}")
+	}
+	if !utf8.Valid(raw) {
+		return bad("the arguments are not valid UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return bad("%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	var given map[string]json.RawMessage
+	if json.Unmarshal(raw, &given) != nil {
+		return bad("the arguments are not an object")
+	}
+	for i := range d.in.NumField() {
+		name, options, _ := strings.Cut(d.in.Field(i).Tag.Get("json"), ",")
+		if _, ok := given[name]; !ok && options != "omitempty" {
+			return bad("%s is missing", name)
+		}
+	}
+	return nil
+}
+
+// texter is a result with words of its own; others are shown as JSON.
+type texter interface{ text() string }
+
+// failer is a result that is an error for the model, with everything that there is to know.
+type failer interface{ failed() bool }
+
+// add registers the tool with the SDK.
+func (d *definition) add(s *mcp.Server, h *server) {
+	s.AddTool(&mcp.Tool{Name: d.name, Description: d.say, InputSchema: schemaOf(d.in), OutputSchema: d.output(), Annotations: d.annotations()},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return d.serve(ctx, h, req), nil
+		})
+}
+
+// serve answers one call. What goes wrong is an answer too: the model can act on it.
+func (d *definition) serve(ctx context.Context, h *server, req *mcp.CallToolRequest) *mcp.CallToolResult {
+	client, err := h.clients.of(req)
+	if err != nil {
+		return failed(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(client.here, cancel)()
+	out, err := d.call(ctx, &call{h: h, req: req, tool: d.name, client: client}, req.Params.Arguments)
+	if err != nil {
+		return failed(err)
+	}
+	return answer(out)
+}
+
+// output is the output schema. All answers are objects; what is in the frequent ones is named, the others
+// speak for themselves, and a client pays for every word.
+func (d *definition) output() json.RawMessage {
+	if d.shown {
+		return outputOf(d.out)
+	}
+	return json.RawMessage(`{"type":"object"}`)
+}
+
+// annotations says what is not the default of MCP, which is a tool that may destroy.
+func (d *definition) annotations() *mcp.ToolAnnotations {
+	no := false
+	switch {
+	case d.reads:
+		return &mcp.ToolAnnotations{ReadOnlyHint: true}
+	case d.destroys && d.again:
+		return &mcp.ToolAnnotations{IdempotentHint: true}
+	case !d.destroys:
+		return &mcp.ToolAnnotations{DestructiveHint: &no}
+	}
+	return nil
+}
+
+// call is one call of a tool.
+type call struct {
+	h      *server
+	req    *mcp.CallToolRequest
+	client *client
+	tool   string
+}
+
+func (c *call) kernel() agentkernel.Kernel { return c.h.cfg.Kernel }
+
+// answer makes the SDK's result of a handler's.
+func answer(out any) *mcp.CallToolResult {
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return failed(agentkernel.AsError(err, agentkernel.CodeInternal, "mcp"))
+	}
+	text := string(raw)
+	if t, ok := out.(texter); ok {
+		text = t.text()
+	}
+	res := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.ToValidUTF8(text, "\ufffd")}}, StructuredContent: json.RawMessage(raw)}
+	if f, ok := out.(failer); ok {
+		res.IsError = f.failed()
+	}
+	return res
+}
+
+// failed is a tool error that the model can act on: the code, the message, and what to do.
+func failed(err error) *mcp.CallToolResult {
+	e := agentkernel.AsError(err, agentkernel.CodeInternal, "")
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.ToValidUTF8(e.GuestText(), "\ufffd")}}}
+}

@@ -1,0 +1,124 @@
+// Package mcpserver offers a kernel to MCP clients: a coding assistant loads a handful of small tools instead
+// of the schemas of all, finds the functions that it needs by searching, and writes programs that call them.
+//
+//	server.go   Config, New, stdio           http.go      streamable HTTP: bearer token, Origin
+//	register.go tables of tools, arguments   schema.go    their schemas, short
+//	execute.go  execute_code, execute_task   clients.go   who is connected, and their sessions
+//	tasks.go    background tasks = processes progress.go  what a client hears while a program runs
+//	find.go     servers and tools            library.go   state files and skills
+//	resources.go output, code and state by address;   prompts.go  a prompt with the tools for a task
+//
+// It is a caller of the Kernel interface and knows nothing else of the kernel, so that it serves one in its own
+// process and one behind a socket alike. Nothing that a program reads or computes reaches the client's model
+// unless the program prints or returns it. A client sees only its own user's sessions, tasks and state files.
+package mcpserver
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel"
+)
+
+// Config says what is offered.
+type Config struct {
+	Kernel  agentkernel.Kernel
+	Version string
+	// Spec is the template of each program: tools, permissions, limits, namespace. Its Program is replaced.
+	Spec agentkernel.Spec
+	// Minimal offers execute_code and search_tools alone.
+	Minimal bool
+	// Plan writes the program of a task in plain language; nil: execute_task is not offered.
+	Plan   func(task string, tools []agentkernel.Tool) (TaskPlan, error)
+	Logger *slog.Logger
+	Now    func() time.Time // for progress; nil: time.Now
+}
+
+// TaskPlan is the program of a task.
+type TaskPlan struct {
+	Program agentkernel.Program
+	Mode    string // "template": no model wrote it
+	Recipe  string
+}
+
+// instructions is what the client's model is told once.
+const instructions = `Runs Python in a sandbox where tools are importable functions. Prefer one program over many tool calls: ` +
+	`loop, filter and aggregate inside it, print only what you need. Find functions with search_tools (detail_level "full" ` +
+	`gives import line and signature), then: from tools.<server> import <function>. print() or the last expression is what you ` +
+	`get back. Variables last between calls. No network or files except through tools.`
+
+// server is what the handlers share.
+type server struct {
+	cfg     Config
+	clients *clients
+}
+
+// New makes the server; run it on any transport of the SDK. Close ends the sessions that are left.
+func New(cfg Config) (*Server, error) {
+	if cfg.Kernel == nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "Config.Kernel is missing")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "agentkernel", Title: "AgentKernel", Version: cfg.Version},
+		&mcp.ServerOptions{Instructions: instructions, Logger: cfg.Logger, PageSize: 1000})
+	h := &server{cfg: cfg, clients: newClients(cfg)}
+	for _, d := range h.tools() {
+		if d.offered(&cfg) {
+			d.add(s, h)
+		}
+	}
+	if !cfg.Minimal {
+		h.addResources(s)
+		h.addPrompts(s)
+	}
+	return &Server{Server: s, h: h}, nil
+}
+
+// Server is an MCP server in front of a kernel.
+type Server struct {
+	*mcp.Server
+	h *server
+}
+
+// Close ends the sessions of all clients. Background tasks go on.
+func (s *Server) Close() { s.h.clients.close() }
+
+// ServeStdio serves one client on standard input and output until it goes away or ctx ends.
+func ServeStdio(ctx context.Context, cfg Config) error {
+	s, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	in := &untilEnd{ReadCloser: os.Stdin, ended: s.h.clients.hangUpAll}
+	return s.Run(ctx, &mcp.IOTransport{Reader: in, Writer: stdout{os.Stdout}, MaxLineLength: maxRequest})
+}
+
+// untilEnd tells when a stream ends: the SDK would wait for the calls under way, whose client has gone.
+type untilEnd struct {
+	io.ReadCloser
+	ended func()
+}
+
+func (u *untilEnd) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if err != nil {
+		u.ended()
+	}
+	return n, err
+}
+
+// stdout is standard output, which is not ours to close.
+type stdout struct{ io.Writer }
+
+func (stdout) Close() error { return nil }

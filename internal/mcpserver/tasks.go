@@ -1,0 +1,247 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentkernel"
+)
+
+// Background tasks are processes with a name by which their user finds them again: they show in ps, survive
+// restarts, have limits and are really ended.
+
+// maxTasks is how many tasks a listing looks at, the newest first.
+const maxTasks = 1000
+
+func (h *server) taskTools() []*definition {
+	return []*definition{
+		handle(&definition{name: "dispatch_background_task", destroys: true,
+			say: "Start a Python program and return its task_id at once. It survives restarts."}, dispatchTask),
+		handle(&definition{name: "get_background_task_status", reads: true, say: "State, output and result of a task."}, taskStatus),
+		handle(&definition{name: "wait_for_background_task", reads: true,
+			say: "Wait until a task has ended; after timeout it runs on."}, waitForTask),
+		handle(&definition{name: "list_background_tasks", reads: true, say: "Your tasks, newest first."}, listTasks),
+		handle(&definition{name: "cancel_background_task", destroys: true, say: "End a task at once."}, cancelTask),
+	}
+}
+
+type dispatchInput struct {
+	Code    string  `json:"code"`
+	Timeout float64 `json:"timeout,omitempty" say:"seconds, default none"`
+	Backend string  `json:"backend,omitempty"`
+}
+
+type taskState struct {
+	TaskID  string          `json:"task_id"`
+	Status  string          `json:"status"` // running, paused, unfinished, completed, failed, cancelled
+	Created string          `json:"created"`
+	Seconds float64         `json:"seconds"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Stdout  string          `json:"stdout,omitempty"`
+	Stderr  string          `json:"stderr,omitempty"`
+	Error   *programError   `json:"error,omitempty"`
+	Note    string          `json:"note,omitempty"`
+}
+
+// taskName marks the processes that are tasks of a user.
+func (c *call) taskName() string {
+	if c.client.user == "" {
+		return "<task>"
+	}
+	return "<task of " + c.client.user + ">"
+}
+
+func dispatchTask(ctx context.Context, c *call, in dispatchInput) (*taskState, error) {
+	if strings.TrimSpace(in.Code) == "" {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "dispatch_background_task", "code is empty")
+	}
+	timeout, err := seconds(in.Timeout, 0)
+	if err != nil {
+		return nil, err
+	}
+	spec := c.spec(in.Code, &executeInput{Backend: in.Backend}, timeout)
+	spec.Program.Name = c.taskName()
+	p, err := c.kernel().Spawn(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return c.state(p), nil
+}
+
+// task finds a task of the client's user.
+func (c *call) task(ctx context.Context, id string) (agentkernel.Process, error) {
+	none := agentkernel.Errorf(agentkernel.CodeNotFound, c.tool, "there is no background task %.80q", id).WithHint("list_background_tasks")
+	pid, err := agentkernel.ParsePID(id)
+	if err != nil {
+		return agentkernel.Process{}, none
+	}
+	p, err := c.kernel().Process(ctx, pid)
+	switch {
+	case agentkernel.CodeOf(err) == agentkernel.CodeNotFound:
+		return p, none
+	case err != nil:
+		return p, err
+	case p.Name != c.taskName() || p.Namespace != c.namespace():
+		return p, none
+	}
+	return p, nil
+}
+
+func (c *call) namespace() string {
+	if c.h.cfg.Spec.Namespace == "" {
+		return "default"
+	}
+	return c.h.cfg.Spec.Namespace
+}
+
+func (c *call) state(p agentkernel.Process) *taskState {
+	end := p.Ended
+	if end.IsZero() {
+		end = c.h.cfg.Now()
+	}
+	s := &taskState{TaskID: p.PID.String(), Created: p.Created.UTC().Format(time.RFC3339), Seconds: max(end.Sub(p.Created), 0).Round(time.Millisecond).Seconds()}
+	switch {
+	case p.Paused:
+		s.Status, s.Note = "paused", p.PauseNote
+	case p.State == agentkernel.StateUnfinished:
+		s.Status, s.Note = "unfinished", fmt.Sprintf("no kernel runs it: agentkernel recover %d", p.PID)
+	case p.State == agentkernel.StateExited && p.ExitCode == 0:
+		s.Status = "completed"
+	case p.State == agentkernel.StateKilled && p.Error != nil && p.Error.Code == agentkernel.CodeKilled:
+		s.Status = "cancelled"
+	case p.State.Terminal():
+		s.Status = "failed"
+	default:
+		s.Status = "running"
+	}
+	return s
+}
+
+// outcome is a task with what it printed and how it ended.
+func (c *call) outcome(ctx context.Context, p agentkernel.Process) (*taskState, error) {
+	s := c.state(p)
+	w := &watch{c: c, ctx: ctx}
+	err := c.kernel().Events(ctx, p.PID, 1, false, func(ev agentkernel.Event) error {
+		if ev.Kind == agentkernel.EventOutput {
+			return w.event(ev)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := w.output(p, p.Result, p.Error)
+	s.Result, s.Stdout, s.Stderr, s.Error = out.Result, out.Stdout, out.Stderr, out.Error
+	if out.Note != "" {
+		s.Note = out.Note
+	}
+	return s, nil
+}
+
+type taskID struct {
+	TaskID string `json:"task_id"`
+}
+
+func taskStatus(ctx context.Context, c *call, in taskID) (*taskState, error) {
+	p, err := c.task(ctx, in.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	return c.outcome(ctx, p)
+}
+
+type waitInput struct {
+	TaskID  string  `json:"task_id"`
+	Timeout float64 `json:"timeout,omitempty" say:"seconds, default 60"`
+}
+
+func waitForTask(ctx context.Context, c *call, in waitInput) (*taskState, error) {
+	timeout, err := seconds(in.Timeout, time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.task(ctx, in.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	if !p.State.Terminal() && p.State != agentkernel.StateUnfinished {
+		watch := c.watch(ctx)
+		bounded, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
+		_, err = c.kernel().Wait(bounded, p.PID)
+		late := errors.Is(context.Cause(bounded), errTimeout)
+		cancel()
+		watch.stop()
+		if err != nil && !late {
+			return nil, err
+		}
+		if p, err = c.kernel().Process(ctx, p.PID); err != nil {
+			return nil, err
+		}
+	}
+	return c.outcome(ctx, p)
+}
+
+type nothing struct{}
+
+type taskList struct {
+	Tasks []*taskState `json:"tasks"`
+}
+
+func listTasks(ctx context.Context, c *call, _ nothing) (*taskList, error) {
+	all, err := c.kernel().List(ctx, agentkernel.Filter{Namespace: c.namespace(), Limit: maxTasks})
+	if err != nil {
+		return nil, err
+	}
+	out := &taskList{Tasks: []*taskState{}}
+	for _, p := range all {
+		if p.Name == c.taskName() {
+			out.Tasks = append(out.Tasks, c.state(p))
+		}
+	}
+	return out, nil
+}
+
+func (l *taskList) text() string {
+	if len(l.Tasks) == 0 {
+		return "no background tasks"
+	}
+	var b strings.Builder
+	for _, t := range l.Tasks {
+		fmt.Fprintf(&b, "%s  %s  %.1f s  %s\n", t.TaskID, t.Status, t.Seconds, t.Created)
+	}
+	return b.String()
+}
+
+func (s *taskState) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "task %s: %s after %.1f s", s.TaskID, s.Status, s.Seconds)
+	if s.Note != "" {
+		b.WriteString(" (" + s.Note + ")")
+	}
+	b.WriteByte('\n')
+	if o := (&executeOutput{Stdout: s.Stdout, Stderr: s.Stderr, Result: s.Result, Error: s.Error}); s.Stdout+s.Stderr+string(s.Result) != "" || s.Error != nil {
+		b.WriteString(o.text())
+	}
+	return b.String()
+}
+
+func cancelTask(ctx context.Context, c *call, in taskID) (*taskState, error) {
+	p, err := c.task(ctx, in.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	if p.State.Terminal() {
+		return nil, agentkernel.Errorf(agentkernel.CodeConflict, c.tool, "task %s has ended already: %s", in.TaskID, c.state(p).Status)
+	}
+	if err := c.kernel().Signal(ctx, p.PID, agentkernel.SignalKill); err != nil {
+		return nil, err
+	}
+	if p, err = c.kernel().Process(ctx, p.PID); err != nil {
+		return nil, err
+	}
+	return c.state(p), nil
+}

@@ -1,0 +1,97 @@
+package recording
+
+import (
+	"slices"
+	"time"
+
+	"agentkernel"
+)
+
+// The entry kinds that this version knows.
+var kinds = []agentkernel.EntryKind{
+	agentkernel.EntryCreated, agentkernel.EntryCall, agentkernel.EntryResult, agentkernel.EntryOutput, agentkernel.EntryPaused,
+	agentkernel.EntryResumed, agentkernel.EntryRecover, agentkernel.EntrySignal, agentkernel.EntryResolve, agentkernel.EntryRetry,
+	agentkernel.EntryPast, agentkernel.EntryTools, agentkernel.EntryTerminal,
+}
+
+var effects = []agentkernel.Effect{agentkernel.EffectPure, agentkernel.EffectRead, agentkernel.EffectIdempotent,
+	agentkernel.EffectPaid, agentkernel.EffectWrite, agentkernel.EffectByTool, ""}
+
+// The bounds of texts that are shown on one line.
+const (
+	maxName = 4 << 10
+	maxNote = 1 << 20
+)
+
+// check says what makes no sense in a recording, so that whoever uses it need not.
+func check(r *Recording) error {
+	p := &r.Process
+	switch {
+	case p.PID < 1 || p.PID != r.Manifest.PID:
+		return corrupt("the process has the pid %d, the manifest says %d", p.PID, r.Manifest.PID)
+	case len(p.Name) > maxName || len(r.Spec.Program.Name) > maxName || len(p.PauseNote) > maxNote:
+		return corrupt("a name is too long")
+	case !p.State.Terminal() && p.State != agentkernel.StateUnfinished:
+		return corrupt("the process is in the state %.40q", string(p.State))
+	case p.ExitCode < 0 || p.ExitCode > 255:
+		return corrupt("the exit code is %d", p.ExitCode)
+	case !sane(p.Created) || !p.Ended.IsZero() && !sane(p.Ended):
+		return corrupt("the process is of another age")
+	case p.Usage.Syscalls < 0 || p.Usage.ToolCalls < 0 || p.Usage.Waits < 0 || p.Usage.Running < 0 || p.Usage.Output < 0 || p.Usage.BytesIn < 0 ||
+		p.Recoveries < 0:
+		return corrupt("the process has used less than nothing")
+	}
+	if err := r.Spec.Validate(); err != nil {
+		return corrupt("the spec makes no sense: %w", err)
+	}
+	if usd := r.Spec.Budget.USD; usd != usd || usd < 0 {
+		return corrupt("the budget makes no sense")
+	}
+	return checkJournal(r)
+}
+
+func checkJournal(r *Recording) error {
+	if len(r.Entries) == 0 || r.Entries[0].Kind != agentkernel.EntryCreated {
+		return corrupt("the journal does not begin with the creation of the process")
+	}
+	last := len(r.Entries) - 1
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		switch {
+		case e.PID != r.Process.PID || e.Seq != int64(i)+1:
+			return corrupt("entry %d of the journal says that it is entry %d of process %d", i+1, e.Seq, e.PID)
+		case !slices.Contains(kinds, e.Kind):
+			return newer("entry %d of the journal is of the kind %.40q, which this agentkernel does not know", e.Seq, string(e.Kind))
+		case (e.Kind == agentkernel.EntryTerminal) != (i == last && r.Process.State.Terminal()):
+			return corrupt("the journal and the process do not agree on where it ends")
+		}
+		if err := checkEntry(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkEntry(e *agentkernel.Entry) error {
+	var bad string
+	switch {
+	case e.Call < 0 || (e.Kind == agentkernel.EntryCall || e.Kind == agentkernel.EntryResult) && e.Call == 0:
+		bad = "number of the call"
+	case len(e.Op) > maxName || e.Kind == agentkernel.EntryCall && e.Op == "":
+		bad = "operation"
+	case !slices.Contains(effects, e.Effect):
+		bad = "effect"
+	case e.Stream != "" && e.Stream != "stdout" && e.Stream != "stderr":
+		bad = "stream"
+	case len(e.Note) > maxNote:
+		bad = "note"
+	case !sane(e.At):
+		bad = "time"
+	default:
+		return nil
+	}
+	return corrupt("entry %d of the journal has an impossible %s", e.Seq, bad)
+}
+
+// sane says whether a store can keep a time: as microseconds since 1970.
+func sane(t time.Time) bool { return t.Year() >= 1970 && t.Year() < 10_000 }

@@ -1,0 +1,371 @@
+package recording
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"agentkernel"
+)
+
+// sample has one entry of every kind.
+func sample() *Recording {
+	at := time.Date(2026, 11, 21, 10, 0, 0, 1000, time.UTC)
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	r := &Recording{
+		Manifest: Manifest{Version: "1.0", Store: "u", PID: 12, Backend: "monty", Fingerprint: "monty 1", Redacted: true},
+		Spec: agentkernel.Spec{Program: agentkernel.Program{Name: "x.py", Language: agentkernel.Python, Source: "print('ü <&>')\n",
+			Args: []string{"a"}, Modules: map[string]string{"tools.a": "x = 1\n"}}, Namespace: "n", Deny: []string{"state"}},
+		Process: agentkernel.Process{PID: 12, Namespace: "n", Name: "x.py", State: agentkernel.StateFailed, ExitCode: 1, Created: at, Ended: at,
+			Error: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no"), Traceback: "T"}, Usage: agentkernel.Usage{Syscalls: 2}},
+		State: map[string]json.RawMessage{"k": raw(`{"$tuple":[1.0]}`)},
+		Entries: []agentkernel.Entry{
+			{Kind: agentkernel.EntryCreated, Data: raw(`{"program":{}}`)},
+			{Kind: agentkernel.EntryTools, Data: raw(`[]`)},
+			{Kind: agentkernel.EntryCall, Call: 1, Op: "time.now", Effect: agentkernel.EffectPure, Args: raw(`{}`), Done: true, Data: raw(`1.0`)},
+			{Kind: agentkernel.EntryCall, Call: 2, Op: "tool.call", Effect: agentkernel.EffectWrite, Async: true, Args: raw(`{"a":"<"}`), Note: "from pid 1 call 2"},
+			{Kind: agentkernel.EntryOutput, Stream: "stdout", Data: raw(`"ü\n"`)},
+			{Kind: agentkernel.EntryPaused, Call: 2, Err: &agentkernel.Error{Code: agentkernel.CodeOutcomeUnknown, Err: errors.New("?")}, Note: "why"},
+			{Kind: agentkernel.EntryResolve, Call: 2, Note: "retry"},
+			{Kind: agentkernel.EntryResumed},
+			{Kind: agentkernel.EntryRetry, Call: 2},
+			{Kind: agentkernel.EntryResult, Call: 2, Data: raw(`[1]`), Note: "incarnation"},
+			{Kind: agentkernel.EntrySignal, Note: "interrupt"},
+			{Kind: agentkernel.EntryRecover, Data: raw(`{"kernel":1}`)},
+			{Kind: agentkernel.EntryPast, Call: 3, Note: "live"},
+			{Kind: agentkernel.EntryTerminal, Data: raw(`{"state":"failed","exit_code":1}`), Err: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no")}},
+		},
+	}
+	for i := range r.Entries {
+		r.Entries[i].PID, r.Entries[i].Seq, r.Entries[i].At = 12, int64(i)+1, at
+	}
+	return r
+}
+
+func encode(t testing.TB, r *Recording) []byte {
+	t.Helper()
+	b, err := Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var sameErrors = cmp.Comparer(func(a, b *agentkernel.Error) bool { return fmt.Sprintf("%#v", flat(a)) == fmt.Sprintf("%#v", flat(b)) })
+
+func flat(e *agentkernel.Error) string {
+	if e == nil {
+		return ""
+	}
+	b, _ := json.Marshal(e)
+	return string(b)
+}
+
+func TestRoundTrip(t *testing.T) {
+	r := sample()
+	file := encode(t, r)
+	got, err := Decode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, got, sameErrors, cmpopts.IgnoreFields(Manifest{}, "Format", "Parts")); diff != "" {
+		t.Error(diff)
+	}
+	if again := encode(t, got); !bytes.Equal(file, again) {
+		t.Error("the same recording gives other bytes the second time")
+	}
+	for _, kind := range kinds {
+		found := false
+		for _, e := range r.Entries {
+			found = found || e.Kind == kind
+		}
+		if !found {
+			t.Errorf("the sample has no entry of the kind %s", kind)
+		}
+	}
+}
+
+// TestEveryByteCounts: a recording with any byte changed, cut off anywhere or with anything behind it is refused.
+func TestEveryByteCounts(t *testing.T) {
+	file := encode(t, sample())
+	refused := func(what string, b []byte) {
+		if _, err := Decode(b); err == nil {
+			t.Errorf("%s: accepted", what)
+		} else if e, ok := err.(*agentkernel.Error); !ok || e.Code != agentkernel.CodeCorrupt && e.Code != agentkernel.CodeVersion {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for i := range file {
+		for _, bit := range []byte{1, 0x20, 0x80} {
+			b := bytes.Clone(file)
+			b[i] ^= bit
+			refused(fmt.Sprintf("byte %d ^ %#x", i, bit), b)
+		}
+		refused(fmt.Sprintf("cut off at %d", i), file[:i])
+	}
+	refused("a newline behind it", append(bytes.Clone(file), '\n'))
+}
+
+func TestVersions(t *testing.T) {
+	file := encode(t, sample())
+	future := bytes.Replace(file, []byte(magic+"1\n"), []byte(magic+"2\n"), 1)
+	for name, c := range map[string]struct {
+		file []byte
+		code agentkernel.Code
+		says string
+	}{
+		"a future format": {future, agentkernel.CodeVersion, "format 2; this agentkernel reads formats up to 1"},
+		"format 0":        {bytes.Replace(file, []byte(magic+"1\n"), []byte(magic+"0\n"), 1), agentkernel.CodeCorrupt, "first line"},
+		"format 01":       {bytes.Replace(file, []byte(magic+"1\n"), []byte(magic+"01\n"), 1), agentkernel.CodeCorrupt, "first line"},
+		"another file":    {[]byte("PK\x03\x04 a zip"), agentkernel.CodeCorrupt, "no recording"},
+		"an empty file":   {nil, agentkernel.CodeCorrupt, "no recording"},
+		"a future field":  {forge(t, func(p map[string]string) { p[partSpec] = `{"program":{},"walls":"high"}` }), agentkernel.CodeVersion, `spec.json has the field "walls"`},
+		"a future entry": {forge(t, func(p map[string]string) {
+			p[partJournal] = strings.Replace(p[partJournal], `"resumed"`, `"forked"`, 1)
+		}), agentkernel.CodeVersion, `kind "forked"`},
+		"a future process": {forge(t, func(p map[string]string) { p[partProcess] = strings.Replace(p[partProcess], `"name"`, `"nom"`, 1) }), agentkernel.CodeVersion, `"nom"`},
+	} {
+		_, err := Decode(c.file)
+		if agentkernel.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %s that says %q", name, err, c.code, c.says)
+		}
+	}
+}
+
+// forge makes a recording with right checksums from parts that were changed.
+func forge(t testing.TB, change func(map[string]string)) []byte {
+	t.Helper()
+	r := sample()
+	parts, err := encodeParts(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, p := range parts {
+		texts[p.name] = string(p.data)
+	}
+	change(texts)
+	for i := range parts {
+		parts[i].data = []byte(texts[parts[i].name])
+	}
+	r.Manifest.Format = Format
+	manifest, ok := texts[partManifest]
+	if !ok {
+		for _, p := range parts {
+			r.Manifest.Parts = append(r.Manifest.Parts, Part{p.name, int64(len(p.data)), sum(p.data)})
+		}
+		b, err := encodeJSON(r.Manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest = string(b)
+	}
+	packed, err := pack(append([]part{{partManifest, []byte(manifest)}}, parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seal(packed)
+}
+
+// TestForgedRecordings: whoever computes the checksums himself gets no further.
+func TestForgedRecordings(t *testing.T) {
+	in := func(name, old, with string) func(map[string]string) {
+		return func(p map[string]string) {
+			if !strings.Contains(p[name], old) {
+				t.Errorf("%s does not have %q", name, old)
+			}
+			p[name] = strings.Replace(p[name], old, with, 1)
+		}
+	}
+	for name, change := range map[string]func(map[string]string){
+		"a gap in the journal":             in(partJournal, `"seq":3`, `"seq":4`),
+		"entries of another process":       in(partJournal, `"pid":12`, `"pid":13`),
+		"another process":                  in(partProcess, `"pid":12`, `"pid":13`),
+		"no creation":                      func(p map[string]string) { _, p[partJournal], _ = strings.Cut(p[partJournal], "\n") },
+		"no journal":                       func(p map[string]string) { p[partJournal] = "" },
+		"no end":                           in(partJournal, `"terminal"`, `"resumed"`),
+		"an end in the middle":             in(partJournal, `"resumed"`, `"terminal"`),
+		"a result of no call":              in(partJournal, `"kind":"result","at":"2026-11-21T10:00:00.000001Z","call":2`, `"kind":"result","at":"2026-11-21T10:00:00.000001Z","call":0`),
+		"a negative call":                  in(partJournal, `"call":1`, `"call":-1`),
+		"an unknown effect":                in(partJournal, `"effect":"pure"`, `"effect":"evil"`),
+		"an unknown stream":                in(partJournal, `"stdout"`, `"tty"`),
+		"another age":                      in(partJournal, `"2026-`, `"1926-`),
+		"a running process":                in(partProcess, `"failed"`, `"running"`),
+		"an exit code beyond all":          in(partProcess, `"exit_code":1`, `"exit_code":4096`),
+		"negative usage":                   in(partProcess, `"syscalls":2`, `"syscalls":-2`),
+		"a program in another tongue":      in(partSpec, `"python"`, `"cobol"`),
+		"a negative limit":                 in(partSpec, `"deny"`, `"limits":{"calls":-1},"deny"`),
+		"text behind the spec":             func(p map[string]string) { p[partSpec] += "{}" },
+		"a line that is cut off":           func(p map[string]string) { p[partJournal] = strings.TrimSuffix(p[partJournal], "\n") },
+		"no JSON":                          func(p map[string]string) { p[partState] = "k = 1" },
+		"a manifest of other parts":        func(p map[string]string) { p[partManifest] = `{"format":1,"pid":12,"parts":[]}` },
+		"a manifest of another format":     func(p map[string]string) { p[partManifest] = `{"format":7}` },
+		"a manifest that is much too long": func(p map[string]string) { p[partManifest] = `{"version":"` + strings.Repeat("x", maxManifest) + `"}` },
+	} {
+		if r, err := Decode(forge(t, change)); err == nil {
+			t.Errorf("%s: accepted: %+v", name, r)
+		}
+	}
+	if _, err := Decode(forge(t, func(map[string]string) {})); err != nil {
+		t.Errorf("unchanged: %v", err)
+	}
+}
+
+// TestForeignArchives: only the parts that belong there are read, whatever they are called; nothing is unpacked to
+// a path.
+func TestForeignArchives(t *testing.T) {
+	good, err := encodeParts(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, headers := range map[string][]tar.Header{
+		"a path":         {{Name: "../../etc/passwd"}},
+		"an absolute":    {{Name: "/manifest.json"}},
+		"a link":         {{Name: partManifest, Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
+		"a device":       {{Name: partManifest, Typeflag: tar.TypeChar}},
+		"nothing":        nil,
+		"the wrong part": {{Name: partSpec}},
+	} {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		w := tar.NewWriter(z)
+		for _, h := range headers {
+			if h.Typeflag == 0 {
+				h.Typeflag, h.Size = tar.TypeReg, int64(len(good[0].data))
+			}
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+			if h.Size > 0 {
+				_, _ = w.Write(good[0].data)
+			}
+		}
+		_, _ = w.Close(), z.Close()
+		if _, err := Decode(seal(b.Bytes())); agentkernel.CodeOf(err) != agentkernel.CodeCorrupt {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestBombs: what unpacks to very much is given up on early.
+func TestBombs(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(z)
+	if err := w.WriteHeader(&tar.Header{Name: partManifest, Typeflag: tar.TypeReg, Size: 2 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	zeros := make([]byte, 1<<20)
+	for range 260 {
+		_, _ = w.Write(zeros)
+	}
+	_ = z.Close()
+	if _, err := Decode(seal(b.Bytes())); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+		t.Errorf("a part of 2 GiB: %v", err)
+	}
+	b.Reset()
+	z.Reset(&b)
+	for range 260 {
+		_, _ = z.Write(zeros)
+	}
+	_ = z.Close()
+	if _, err := Decode(seal(b.Bytes())); err == nil {
+		t.Error("260 MiB of zeros: accepted")
+	}
+	if _, err := Decode(make([]byte, agentkernel.MaxRecording+1)); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+		t.Errorf("a file that is too long: %v", err)
+	}
+	lines := strings.Repeat("{}\n", maxEntries+1)
+	if _, err := Decode(forge(t, func(p map[string]string) { p[partJournal] = lines })); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+		t.Errorf("too many entries: %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 400<<20 {
+		t.Errorf("refusing them took %d MiB", used>>20)
+	}
+}
+
+func TestTooLargeToExport(t *testing.T) {
+	r := sample()
+	big := json.RawMessage(`"` + strings.Repeat("x", 100<<20) + `"`)
+	r.Entries[2].Data, r.Entries[9].Data, r.Entries[3].Args = big, big, big
+	if _, err := Encode(r); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+		t.Errorf("300 MiB: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(encode(f, sample()))
+	f.Add([]byte(magic + "2\n"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		r, err := Decode(file)
+		if err == nil {
+			again(t, r)
+		}
+	})
+}
+
+// FuzzDecodePacked lets the fuzzer past the checksum.
+func FuzzDecodePacked(f *testing.F) {
+	packed, err := unseal(encode(f, sample()))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(packed)
+	f.Fuzz(func(t *testing.T, packed []byte) {
+		r, err := decodePacked(packed)
+		if err == nil {
+			again(t, r)
+		}
+	})
+}
+
+// FuzzDecodeParts lets it past the packing, too.
+func FuzzDecodeParts(f *testing.F) {
+	parts, err := encodeParts(sample())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(parts[0].data, parts[1].data, parts[2].data, parts[3].data)
+	f.Fuzz(func(t *testing.T, spec, process, state, journal []byte) {
+		r, err := Decode(forge(t, func(p map[string]string) {
+			p[partSpec], p[partProcess], p[partState], p[partJournal] = string(spec), string(process), string(state), string(journal)
+		}))
+		if err == nil {
+			again(t, r)
+		}
+	})
+}
+
+// again checks that what was accepted can be written and read again.
+func again(t *testing.T, r *Recording) {
+	b, err := Encode(r)
+	if err != nil {
+		t.Fatalf("accepted, but cannot be written: %v", err)
+	}
+	if _, err := Decode(b); err != nil {
+		t.Fatalf("accepted, written, and refused: %v", err)
+	}
+}
+
+func sum(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}

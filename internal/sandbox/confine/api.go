@@ -1,0 +1,68 @@
+package confine
+
+import (
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Argument is the hidden first argument that makes the executable a spawner.
+const Argument = "__confine"
+
+// Launcher starts and kills child processes so that none outlives the kernel; reaper.Reaper is one.
+type Launcher interface {
+	// Start starts cmd in a process group of its own.
+	Start(cmd *exec.Cmd) error
+	// Kill kills its whole group, and does nothing if the command has ended.
+	Kill(cmd *exec.Cmd)
+}
+
+// SpawnerConfig says how to build sandboxes.
+type SpawnerConfig struct {
+	Launcher Launcher
+	// Name is the data directory's, the same at each start, letters, digits and dashes: what an earlier
+	// kernel of that name has left in cgroups is killed and removed.
+	Name string
+	// Executable is the program that becomes the spawner, one whose main calls Main; "" means this process's own,
+	// if it has called Main, else agentkernel on PATH.
+	Executable string
+	// NoCgroups leaves cgroups alone, as on a machine where none can be made.
+	NoCgroups bool
+}
+
+// Identity is who a sandbox is outside, as the machine counts: the caller for an ordinary user, a high number
+// that nobody else has where the kernel runs as root.
+type Identity struct {
+	UID, GID uint32
+}
+
+// Exit is how a program ended.
+type Exit struct {
+	// Known says that Status is the program's own; false if the whole sandbox was killed, or adopted.
+	Known  bool
+	Status syscall.WaitStatus
+	// Limit is the limit of the sandbox that ended it: "memory", "cpu time", or "".
+	Limit string
+	Usage Usage
+}
+
+// Usage is what a sandbox has used.
+type Usage struct {
+	CPU         time.Duration // user and system, of processes that ended in good order
+	Memory      int64         // the most at a time, bytes; by cgroup, else as the watchdog saw it
+	RefusedPids int64         // how often a process or thread was refused by the process limit; 0 without cgroup
+}
+
+// String is for messages: "exit 1", "killed by segmentation fault", "memory limit".
+func (e Exit) String() string {
+	switch {
+	case e.Limit != "":
+		return e.Limit + " limit"
+	case !e.Known:
+		return "killed"
+	case e.Status.Signaled():
+		return "killed by " + e.Status.Signal().String()
+	}
+	return "exit " + strconv.Itoa(e.Status.ExitStatus())
+}

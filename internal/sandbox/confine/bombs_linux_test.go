@@ -1,0 +1,237 @@
+package confine
+
+import "golang.org/x/sys/unix"
+
+// bombs try to take more than was given. All run with the limits of tight.
+var bombs = []attack{
+	{name: "fork bomb", wall: "process limit", want: "EAGAIN at most 40",
+		program: `
+import signal
+n = 0
+while True:
+    try: pid = os.fork()
+    except OSError as e:
+        say(errno.errorcode[e.errno]); break
+    if pid == 0:
+        signal.pause(); os._exit(0)
+    n += 1
+say("at most 40" if n <= 40 else "BREACH %d" % n)
+os._exit(0)`},
+	{name: "fork bomb that forks from every branch", wall: "process limit, pid namespace", want: "(done)?",
+		ends: func(e Exit) bool { return e.Limit == "memory" || exited(0)(e) },
+		program: `
+import signal
+end = time.monotonic() + 1
+first = os.getpid()
+while time.monotonic() < end:
+    try: os.fork()
+    except OSError: pass
+if os.getpid() == first: say("done")
+else: signal.pause()
+os._exit(0)`},
+	{name: "thread bomb", wall: "process limit", want: "RuntimeError at most 40",
+		program: `
+import threading
+stop, n = threading.Event(), 0
+try:
+    while True:
+        threading.Thread(target=stop.wait, daemon=True).start(); n += 1
+except RuntimeError as e: say(type(e).__name__)
+say("at most 40" if n <= 40 else "BREACH %d" % n)
+os._exit(0)`},
+	{name: "memory bomb", wall: "memory limit", want: "", ends: limited("memory"),
+		program: `
+a = []
+while True: a.append(bytearray(1 << 20))`},
+	{name: "memory bomb over many processes", wall: "memory limit", want: "", ends: limited("memory"),
+		program: `
+import signal
+for i in range(30):
+    if os.fork() == 0:
+        a = bytearray(b"x" * (8 << 20)); signal.pause()
+signal.pause()`},
+	{name: "shared memory bomb", wall: "memory limit", want: "", ends: limited("memory"),
+		program: `
+import mmap
+a = []
+while True:
+    m = mmap.mmap(-1, 4 << 20); m.write(b"x" * (4 << 20)); a.append(m)`},
+	{name: "memory that no process has", wall: "memory limit, else seccomp", want: "(EPERM|refused)?", ends: func(e Exit) bool { return e.Limit == "memory" || exited(0)(e) },
+		program: `
+import fcntl
+fds = []
+try:
+    while True:
+        fd = os.memfd_create("x"); fds.append(fd)
+        os.write(fd, b"x" * (1 << 20))
+except OSError as e: say(errno.errorcode[e.errno] if not fds else "BREACH")`},
+	{name: "fill /tmp", wall: "/tmp's size", want: "ENOSPC at most 4", change: func(c *Config) { c.Limits.FileSize = 1 << 30 },
+		program: `
+n = 0
+with open("/tmp/big", "wb", buffering=0) as f:
+    try:
+        while True: f.write(b"x" * (1 << 20)); n += 1
+    except OSError as e: say(errno.errorcode[e.errno])
+say("at most 4" if n <= 4 else "BREACH %d" % n)`},
+	{name: "fill /tmp with files", wall: "/tmp's inodes", want: "ENOSPC at most 100",
+		program: `
+n = 0
+try:
+    while True: open("/tmp/f%d" % n, "w").close(); n += 1
+except OSError as e: say(errno.errorcode[e.errno])
+say("at most 100" if n <= 100 else "BREACH %d" % n)`},
+	{name: "write into the root and /dev", wall: "own root (read-only)", want: "EROFS EROFS EROFS EROFS",
+		program: `
+for p in ("/x", "/etc/x", "/dev/x", "/usr/x"): attempt(write, p, flags=os.O_CREAT | os.O_WRONLY)`},
+	{name: "descriptor bomb", wall: "RLIMIT_NOFILE", want: "EMFILE at most 64",
+		program: `
+n = 0
+try:
+    while True: os.dup(0); n += 1
+except OSError as e: say(errno.errorcode[e.errno])
+say("at most 64" if n <= 64 else "BREACH %d" % n)`},
+	{name: "raise one's own limits", wall: "hard limits, no capabilities", want: "(ValueError|EPERM)( (ValueError|EPERM)){3}",
+		program: `
+import resource
+for r in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+    try: resource.setrlimit(r, (1 << 30, 1 << 30)); say("BREACH", r)
+    except ValueError: say("ValueError")
+    except OSError as e: say(errno.errorcode[e.errno])`},
+	{name: "sparse file", wall: "RLIMIT_FSIZE", want: "EFBIG EFBIG EFBIG small",
+		program: `
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+fd = os.open("/workspace/sparse", os.O_CREAT | os.O_RDWR)
+attempt(os.ftruncate, fd, 1 << 50); attempt(os.pwrite, fd, b"x", 1 << 40); attempt(os.posix_fallocate, fd, 0, 1 << 40)
+say("small" if os.fstat(fd).st_size <= 1 << 20 else "BREACH")`},
+	{name: "big file on the host", wall: "RLIMIT_FSIZE", want: "", ends: signalled(unix.SIGXFSZ), wholeOnly: true,
+		program: `
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+with open("/workspace/big", "wb", buffering=0) as f:
+    while True: f.write(b"x" * 65536)`},
+	{name: "lock memory", wall: "RLIMIT_MEMLOCK", want: "(ENOMEM|EPERM)",
+		program: `
+m = ctypes.create_string_buffer(8 << 20)
+raw("mlock", m, 8 << 20)`},
+	{name: "real-time priority", wall: "RLIMIT_RTPRIO, RLIMIT_NICE", want: "EPERM (EPERM|EACCES)",
+		program: `
+attempt(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(50)); attempt(os.setpriority, os.PRIO_PROCESS, 0, -10)`},
+	{name: "timers and queued signals without end", wall: "RLIMIT_SIGPENDING", want: "EAGAIN at most 1024",
+		program: `
+n, timer = 0, (ctypes.c_int * 1)()
+try:
+    while n < 100000: sys_("timer_create", 1, 0, timer); n += 1
+except OSError as e: say(errno.errorcode[e.errno])
+say("at most 1024" if n <= 1024 else "BREACH %d" % n)`},
+	{name: "endless loop", wall: "CPU time limit", want: "", ends: limited("cpu time"), change: shortCPU, program: `
+while True: pass`},
+	{name: "endless loop in many processes", wall: "CPU time limit, by watchdog", want: "", ends: limited("cpu time"), change: shortCPU, program: `
+for i in range(3): os.fork()
+while True: pass`},
+	{name: "core dump", wall: "RLIMIT_CORE", want: "", ends: signalled(unix.SIGSEGV, unix.SIGABRT), wholeOnly: true,
+		program: `
+os.chdir("/workspace")
+ctypes.string_at(8)`},
+}
+
+// lives are about outliving, hiding, and reaching others.
+var lives = []attack{
+	{name: "daemonise and outlive", wall: "pid namespace", want: "done",
+		program: `
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.chdir("/"); time.sleep(0.05)
+        while True:
+            try:
+                with open("/workspace/alive", "a") as f: f.write("x")
+            except OSError: pass
+            time.sleep(0.01)
+    os._exit(0)
+os.wait()
+say("done")
+os._exit(0)`},
+	{name: "see other processes", wall: "pid namespace", want: "only mine",
+		program: `
+others = [d for d in os.listdir("/proc") if d.isdigit() and int(d) not in (1, os.getpid(), os.getppid())]
+say("only mine" if not others else "BREACH %s" % others)`},
+	{name: "kill siblings and the kernel", wall: "pid namespace", want: "ESRCH ESRCH ESRCH",
+		program: `
+for pid in (P["sibling"], P["kernel"], P["sibling"] + 1): attempt(os.kill, pid, 9)`},
+	{name: "kill the init", wall: "pid namespace, Landlock", wholeOnly: true, want: "tried alive",
+		program: `
+for sig in range(1, 65):
+    try: os.kill(1, sig)
+    except OSError: pass
+say("tried", "alive")`},
+	{name: "signal storm", wall: "pid namespace, RLIMIT_SIGPENDING", want: "done",
+		program: `
+import signal
+for s in range(1, 65):
+    try: signal.signal(s, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+for i in range(20000):
+    try: os.kill(-1 if i % 2 else 0, (i % 31) + 1 if (i % 31) + 1 not in (9, 19) else 40)
+    except OSError: pass
+say("done")`},
+	{name: "talk to siblings by System V and POSIX memory", wall: "ipc namespace, own /tmp", want: "(EPERM|ENOENT|ENOSYS) ENOENT EPERM",
+		program: `
+raw("shmget", 0x5ec4e7, 4096, 0o600); attempt(read, "/dev/shm/sibling"); raw("mq_open", b"q", 66, 0o600, 0)`},
+	{name: "ignore SIGTERM", wall: "SIGKILL to pid 1", want: "done", program: `
+import signal
+for s in range(1, 65):
+    try: signal.signal(s, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+say("done")`},
+	{name: "drop the parent-death signal", wall: "pid namespace", want: "done", program: `
+raw_ok = sys_("prctl", 1, 0, 0, 0, 0)
+say("done")`},
+}
+
+// files are about the workspace.
+var files = []attack{
+	{name: "symbolic links out of the workspace", wall: "own root", want: "ENOENT ENOENT ENOENT",
+		program: `
+os.chdir(here())
+os.symlink("/etc/shadow", "l1"); os.symlink(P["secret"], "l2"); os.symlink("../../../../../" + P["secret"], "l3")
+for l in ("l1", "l2", "l3"): attempt(read, l)`},
+	{name: "links planted by the host", wall: "own root", want: "ENOENT ENOENT",
+		program: `
+attempt(read, "/workspace/planted-link"); attempt(write, "/workspace/planted-link")`},
+	{name: "hard links to files outside", wall: "own root", want: "(EXDEV|EPERM|EACCES) ENOENT (EXDEV|EPERM|EACCES)",
+		program: `
+attempt(os.link, "/etc/passwd", "/workspace/h1"); attempt(os.link, P["secret"], "/workspace/h2"); attempt(os.link, "/usr/bin/env", "/workspace/h3")`},
+	{name: "dots out of the workspace", wall: "own root", want: "ENOENT same",
+		program: `
+attempt(read, "/workspace/../../../../../../" + P["secret"])
+fd = os.open("/workspace", os.O_RDONLY)
+for i in range(50): fd = os.open("..", os.O_RDONLY, dir_fd=fd)
+say("same" if os.fstat(fd)[:2] == os.stat("/")[:2] else "BREACH")`},
+	{name: "move the workspace's mount away", wall: "seccomp, own root", want: "(EBUSY|EROFS|EACCES|EXDEV) (EBUSY|EROFS|EACCES|EXDEV)",
+		program: `
+attempt(os.rename, "/workspace", "/tmp/w"); attempt(os.rmdir, "/workspace")`},
+	{name: "devices planted by the host", wall: "nodev", want: "(EACCES|ENOENT|EPERM)", program: `attempt(read, "/workspace/planted-device")`},
+	{name: "write a read-only workspace", wall: "read-only mount", want: "EROFS( EROFS){4} hello", change: func(c *Config) { c.Workspace.Access = ReadOnly },
+		program: `
+attempt(write, "/workspace/hello"); attempt(write, "/workspace/new", flags=os.O_CREAT | os.O_WRONLY); attempt(os.unlink, "/workspace/hello")
+attempt(os.chmod, "/workspace/hello", 0o600); attempt(os.setxattr, "/workspace/hello", "user.x", b"y")
+say(read("/workspace/hello").decode())`},
+	{name: "write through an overlay", wall: "overlay", want: "hello changed", change: overlayWorkspace,
+		program: `
+say(read("/workspace/hello").decode())
+with open("/workspace/hello", "w") as f: f.write("changed")
+os.mkdir("/workspace/made"); os.unlink("/workspace/victim"); os.rename("/workspace/other", "/workspace/other2")
+say(read("/workspace/hello").decode())`},
+	{name: "work in a workspace as anybody would", wall: "idmapped mount", want: "hello 1000 1000 done",
+		program: `
+say(read("/workspace/hello").decode())
+os.chdir(here())
+with open("made", "w") as f: f.write("by the program")
+st = os.stat("made")
+say(st.st_uid, st.st_gid)
+os.rename("made", "made2"); os.mkdir("dir"); os.chmod("made2", 0o640)
+say("done")`},
+}
+
+func overlayWorkspace(c *Config) { c.Workspace.Access = Overlay }

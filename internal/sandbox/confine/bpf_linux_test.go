@@ -1,0 +1,152 @@
+package confine
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// judge runs a filter as the kernel would, over the few instructions that are used.
+func judge(t *testing.T, filter []byte, arch, nr uint32, args ...uint64) uint32 {
+	t.Helper()
+	data := make([]byte, 64)
+	binary.LittleEndian.PutUint32(data[0:], nr)
+	binary.LittleEndian.PutUint32(data[4:], arch)
+	for i, a := range args {
+		binary.LittleEndian.PutUint64(data[16+8*i:], a)
+	}
+	var acc uint32
+	for pc := 0; pc < len(filter)/bpfSize; pc++ {
+		in := filter[pc*bpfSize:]
+		code, k := binary.NativeEndian.Uint16(in), binary.NativeEndian.Uint32(in[4:])
+		jump := func(yes bool) {
+			if yes {
+				pc += int(in[2])
+			} else {
+				pc += int(in[3])
+			}
+		}
+		switch code {
+		case unix.BPF_LD | unix.BPF_W | unix.BPF_ABS:
+			acc = binary.LittleEndian.Uint32(data[k:])
+		case unix.BPF_ALU | unix.BPF_AND | unix.BPF_K:
+			acc &= k
+		case unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K:
+			jump(acc == k)
+		case unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K:
+			jump(acc >= k)
+		case unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K:
+			jump(acc&k != 0)
+		case unix.BPF_JMP | unix.BPF_JA:
+			pc += int(k)
+		case unix.BPF_RET | unix.BPF_K:
+			return k
+		default:
+			t.Fatalf("instruction %d has code %#x", pc, code)
+		}
+	}
+	t.Fatal("the filter has no end")
+	return 0
+}
+
+func TestFilterDecidesEveryCall(t *testing.T) {
+	argued := checks()
+	for _, profile := range []Profile{ProfilePython, ProfileNode, ProfileGeneric} {
+		for _, counted := range []bool{true, false} {
+			filter := filterFor(Whole, profile, counted)
+			allowed := slices.Concat(everyday, legacyCalls)
+			if counted {
+				allowed = append(allowed, unaccounted...)
+			}
+			if profile == ProfileGeneric {
+				allowed = append(allowed, generic...)
+			}
+			for nr := range uint32(newestCall + 200) {
+				if _, depends := argued[nr]; depends {
+					continue
+				}
+				want := refuse(unix.EPERM)
+				switch {
+				case slices.Contains(allowed, nr):
+					want = allow
+				case nr > newestCall, nr == unix.SYS_CLONE3, nr == unix.SYS_OPENAT2:
+					want = refuse(unix.ENOSYS)
+				}
+				if got := judge(t, filter, auditArch, nr); got != want {
+					t.Fatalf("%s: call %d: %#x, want %#x", profile, nr, got, want)
+				}
+			}
+			if got := judge(t, filter, auditArch^1, unix.SYS_READ); got != kill {
+				t.Errorf("another architecture: %#x", got)
+			}
+			if len(filter)/bpfSize > 4096 {
+				t.Errorf("%d instructions", len(filter)/bpfSize)
+			}
+		}
+	}
+}
+
+func TestFilterLooksAtArguments(t *testing.T) {
+	filter := filterFor(Whole, ProfilePython, true)
+	child := filterFor(Child, ProfilePython, true)
+	const no = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	for _, tc := range []struct {
+		name string
+		nr   uint32
+		args []uint64
+		want uint32
+	}{
+		{"fork", unix.SYS_CLONE, []uint64{uint64(unix.SIGCHLD)}, allow},
+		{"thread", unix.SYS_CLONE, []uint64{0x3d0f00}, allow},
+		{"clone NEWUSER", unix.SYS_CLONE, []uint64{unix.CLONE_NEWUSER}, no},
+		{"clone NEWCGROUP among others", unix.SYS_CLONE, []uint64{unix.CLONE_NEWCGROUP | 0x3d0f00}, no},
+		{"stream pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC}, allow},
+		{"packet pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET}, allow},
+		{"datagram pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK}, no},
+		{"pair of another family", unix.SYS_SOCKETPAIR, []uint64{unix.AF_TIPC, unix.SOCK_STREAM}, no},
+		{"TIOCSTI", unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}, no},
+		{"TIOCSTI with high bits, which the kernel ignores", unix.SYS_IOCTL, []uint64{0, 1<<32 | unix.TIOCSTI}, no},
+		{"TIOCLINUX", unix.SYS_IOCTL, []uint64{0, unix.TIOCLINUX}, no},
+		{"TIOCSCTTY", unix.SYS_IOCTL, []uint64{0, unix.TIOCSCTTY}, no},
+		{"FIONREAD", unix.SYS_IOCTL, []uint64{0, unix.TIOCINQ}, allow},
+		{"PR_SET_NAME", unix.SYS_PRCTL, []uint64{unix.PR_SET_NAME}, allow},
+		{"PR_GET_AUXV", unix.SYS_PRCTL, []uint64{unix.PR_GET_AUXV}, allow},
+		{"PR_SET_MM", unix.SYS_PRCTL, []uint64{unix.PR_SET_MM}, no},
+		{"PR_SET_SECCOMP", unix.SYS_PRCTL, []uint64{unix.PR_SET_SECCOMP}, no},
+		{"query personality", unix.SYS_PERSONALITY, []uint64{0xffffffff}, allow},
+		{"READ_IMPLIES_EXEC", unix.SYS_PERSONALITY, []uint64{0x400000}, no},
+		{"open to read", unix.SYS_OPENAT, []uint64{0, 0, unix.O_RDONLY, 0o4755}, allow},
+		{"create", unix.SYS_OPENAT, []uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o755}, allow},
+		{"create setuid", unix.SYS_OPENAT, []uint64{0, 0, unix.O_CREAT, 0o4755}, no},
+		{"create setgid without a name", unix.SYS_OPENAT, []uint64{0, 0, unix.O_TMPFILE | unix.O_RDWR, 0o2755}, no},
+		{"open a directory", unix.SYS_OPENAT, []uint64{0, 0, unix.O_DIRECTORY, 0o4755}, allow},
+		{"chmod", unix.SYS_FCHMODAT, []uint64{0, 0, 0o1777}, allow},
+		{"chmod setuid", unix.SYS_FCHMODAT, []uint64{0, 0, 0o4755}, no},
+		{"fchmod setgid", unix.SYS_FCHMOD, []uint64{0, 0o2755}, no},
+		{"fchmodat2 setuid", unix.SYS_FCHMODAT2, []uint64{0, 0, 0o4755}, no},
+		{"mkdir setgid", unix.SYS_MKDIRAT, []uint64{0, 0, 0o2755}, no},
+		{"mkfifo", unix.SYS_MKNODAT, []uint64{0, 0, unix.S_IFIFO | 0o644}, allow},
+		{"regular file by mknod", unix.SYS_MKNODAT, []uint64{0, 0, 0o644}, allow},
+		{"character device", unix.SYS_MKNODAT, []uint64{0, 0, unix.S_IFCHR | 0o644}, no},
+		{"block device", unix.SYS_MKNODAT, []uint64{0, 0, unix.S_IFBLK | 0o644}, no},
+		{"socket file", unix.SYS_MKNODAT, []uint64{0, 0, unix.S_IFSOCK | 0o644}, no},
+		{"setuid by mknod", unix.SYS_MKNODAT, []uint64{0, 0, unix.S_IFREG | 0o4755}, no},
+	} {
+		if got := judge(t, filter, auditArch, tc.nr, tc.args...); got != tc.want {
+			t.Errorf("%s: %#x, want %#x", tc.name, got, tc.want)
+		}
+	}
+	// A child has its zygote's filter too: the stricter verdict of the two counts.
+	zygote := filterFor(Zygote, ProfilePython, true)
+	for nr := range uint32(newestCall + 10) {
+		for _, args := range [][]uint64{nil, {unix.CLONE_NEWUSER, 0, 0o4755, 0o4755}, {unix.PR_SET_NAME, unix.TIOCSTI, unix.S_IFCHR}} {
+			want := judge(t, filter, auditArch, nr, args...)
+			both := min(judge(t, zygote, auditArch, nr, args...), judge(t, child, auditArch, nr, args...))
+			if both != want {
+				t.Fatalf("call %d %v: a child gets %#x, a whole sandbox %#x", nr, args, both, want)
+			}
+		}
+	}
+}

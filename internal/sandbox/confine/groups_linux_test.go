@@ -1,0 +1,187 @@
+package confine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCgroupsAreFound(t *testing.T) {
+	const (
+		systemd = `30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate`
+		hybrid  = `31 23 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+32 23 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+33 23 0:29 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd
+34 23 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw`
+		container = `40 39 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw`
+	)
+	for _, tc := range []struct {
+		name, mounts, own string
+		want              []string // path within the mount, by mount point
+	}{
+		{"systemd", systemd, "0::/user.slice/user-1000.slice/session-1.scope\n", []string{"/sys/fs/cgroup: user.slice/user-1000.slice/session-1.scope"}},
+		{"hybrid", hybrid, "3:memory:/a/b\n2:cpu,cpuacct:/\n1:name=systemd:/x\n0::/y\n",
+			[]string{"/sys/fs/cgroup/unified: y", "/sys/fs/cgroup/memory: a/b", "/sys/fs/cgroup/cpu,cpuacct: .", "/sys/fs/cgroup/systemd: x"}},
+		{"container", container, "0::/docker/abc/app\n", []string{"/sys/fs/cgroup: app"}},
+		{"container that sees another part", container, "0::/elsewhere\n", nil},
+		{"nothing", "", "", nil},
+		{"nonsense", "x y - cgroup2\n - \n", "::\n0\n", nil},
+	} {
+		var got []string
+		for _, m := range cgroupMounts(tc.mounts) {
+			if path, ok := m.ownPath(tc.own); ok {
+				got = append(got, m.point+": "+path)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: %s", tc.name, diff)
+		}
+	}
+}
+
+// TestVersion2IsDivided has directories with the files of cgroup v2 that say who may divide what.
+func TestVersion2IsDivided(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		tree map[string]string // directory: controllers / handed down / processes
+		own  string
+		base string
+		why  string
+		ctls string
+	}{
+		{name: "a service with Delegate=yes whose parent hands down", own: "a/b", base: "a", ctls: "memory pids cpu",
+			tree: map[string]string{".": "-", "a": "memory pids cpu/memory pids cpu/", "a/b": "+memory pids cpu//1 2"}},
+		{name: "two controllers only", own: "a", base: ".", ctls: "memory pids",
+			tree: map[string]string{".": "memory pids/memory pids io/", "a": "+memory pids//7"}},
+		{name: "nobody hands down", own: "a", why: "Delegate=yes",
+			tree: map[string]string{".": "-memory pids cpu/memory pids cpu/", "a": "-memory pids cpu//7"}},
+		{name: "no controllers at all", own: "a", tree: map[string]string{".": "hugetlb//", "a": "hugetlb//7"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := t.TempDir()
+			for dir, text := range tc.tree {
+				dir = filepath.Join(root, dir)
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				text, locked := strings.CutPrefix(text, "-")
+				text, busy := strings.CutPrefix(text, "+") // has processes of its own: it cannot hand down
+				f := append(strings.Split(text, "/"), "", "")
+				for i, name := range []string{"cgroup.controllers", "cgroup.subtree_control", "cgroup.procs"} {
+					if busy && name == "cgroup.subtree_control" {
+						continue
+					}
+					if locked && name == "cgroup.procs" {
+						continue // even root cannot write what is not there
+					}
+					if err := os.WriteFile(filepath.Join(dir, name), []byte(f[i]), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			m := cgroupMount{point: root, v2: true}
+			h, why := m.usable2(tc.own)
+			if (h == nil) != (tc.base == "") || !strings.Contains(why, tc.why) || (tc.why == "" && why != "") {
+				t.Fatalf("%+v, %q", h, why)
+			}
+			if h != nil && (h.base != filepath.Join(root, tc.base) || strings.Join(h.controllers, " ") != tc.ctls) {
+				t.Errorf("%+v", h)
+			}
+		})
+	}
+}
+
+func TestGroupsEnforce(t *testing.T) {
+	m := Look()
+	if len(m.groups.hierarchies) == 0 {
+		t.Skipf("no cgroups can be made here: %s", m.groups.why)
+	}
+	s := newSpawner(t)
+	gr, err := s.machine.groups.make(Limits{Memory: 32 << 20, Pids: 9, CPUs: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for controller, want := range map[string][2]string{
+		ctlMemory: {"memory.limit_in_bytes 33554432", "memory.max 33554432"},
+		ctlPids:   {"pids.max 10", "pids.max 10"},
+		ctlCPU:    {"cpu.cfs_quota_us 50000", "cpu.max 50000 100000"},
+	} {
+		dir, ok := gr.dirs[controller]
+		if !ok {
+			continue
+		}
+		file, value, _ := strings.Cut(want[map[bool]int{false: 0, true: 1}[gr.v2[controller]]], " ")
+		if got := strings.Join(readWords(filepath.Join(dir, file)), " "); got != value {
+			t.Errorf("%s is %q, want %q", file, got, value)
+		}
+	}
+	if err := gr.remove(); err != nil {
+		t.Error(err)
+	}
+	// Another kernel sweeps what looks abandoned; the next sandbox is made all the same.
+	for _, h := range s.machine.groups.hierarchies {
+		if err := os.Remove(filepath.Join(h.base, s.machine.groups.name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if gr, err = s.machine.groups.make(Limits{Memory: 32 << 20, Pids: 9, CPUs: 0.5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := gr.remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyAbandonedGroupsAreSwept(t *testing.T) {
+	h := hierarchy{base: t.TempDir()}
+	old := time.Now().Add(-2 * abandoned)
+	for _, dir := range []string{"agentkernel.dead/1", "agentkernel.young", "agentkernel.busy/7/process", "other"} {
+		if err := os.MkdirAll(filepath.Join(h.base, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"agentkernel.dead/1", "agentkernel.dead", "agentkernel.busy/7/process", "agentkernel.busy/7", "agentkernel.busy", "other"} {
+		if err := os.Chtimes(filepath.Join(h.base, dir), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.sweep()
+	left, _ := filepath.Glob(h.base + "/*")
+	for i := range left {
+		left[i] = filepath.Base(left[i])
+	}
+	// agentkernel.dead lost a directory just now, and so looks young; it goes the next time.
+	if diff := cmp.Diff([]string{"agentkernel.busy", "agentkernel.dead", "agentkernel.young", "other"}, left); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := os.Stat(h.base + "/agentkernel.dead/1"); !os.IsNotExist(err) {
+		t.Error("an abandoned group is still there")
+	}
+}
+
+// TestCPUIsShared gives a program a fifth of a processor and sees what it gets.
+func TestCPUIsShared(t *testing.T) {
+	s := newSpawner(t)
+	cfg := pythonConfig(t, `
+import time
+end = time.monotonic() + 2
+while time.monotonic() < end: pass`)
+	cfg.Limits.CPUs = 0.2
+	c, err := s.Prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := c.group.counted.CPU
+	_ = c.Close()
+	if !counted {
+		t.Skip("no CPU cgroup can be made here")
+	}
+	e := launchWhole(t, s, cfg).finish(t)
+	if e.Usage.CPU > 700*time.Millisecond {
+		t.Errorf("it got %v of 2 s", e.Usage.CPU)
+	}
+}

@@ -1,0 +1,470 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"agentkernel"
+)
+
+// counting is a program of three processes that count on, each in a file of its own.
+const counting = `
+import os, sys, time
+for i in range(3):
+    if i == 2 or os.fork() == 0:
+        with open("/workspace/count%d" % i, "w", buffering=1) as f:
+            f.write("1"); print("up", i, flush=True)
+            while True:
+                f.seek(0); n = int(time.monotonic_ns()); f.write(str(n)); time.sleep(0.002)
+`
+
+func countingConfig(t *testing.T) (Config, string) {
+	dir := publicDir(t)
+	cfg := pythonConfig(t, counting)
+	cfg.Workspace = &Workspace{Source: dir, Access: ReadWrite}
+	return cfg, dir
+}
+
+func counts(t *testing.T, dir string) string {
+	var all []string
+	for i := range 3 {
+		all = append(all, readFile(t, filepath.Join(dir, "count"+strconv.Itoa(i))))
+	}
+	return strings.Join(all, " ")
+}
+
+// until polls a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(20 * time.Second); !ok(); {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func TestPauseResumeKill(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		for _, how := range []struct {
+			name      string
+			noCgroups bool
+			child     bool
+			v2        string // a mounted hierarchy of version 2, whatever controllers it has
+		}{
+			{"freezer if there is one", false, false, ""}, {"signals by the init", true, false, ""}, {"signals to a zygote's child", true, true, ""},
+			{"freezer of version 2", false, false, "/sys/fs/cgroup/unified"}, {"freezer of version 2 and a zygote's child", false, true, "/sys/fs/cgroup/unified"},
+		} {
+			t.Run(how.name, func(t *testing.T) {
+				if how.v2 != "" && unix.Access(how.v2+"/cgroup.procs", unix.W_OK) != nil {
+					t.Skipf("cannot make groups in %s", how.v2)
+				}
+				s := newSpawner(t, func(c *SpawnerConfig) { c.NoCgroups = how.noCgroups })
+				if how.v2 != "" {
+					_ = s.machine.groups.close()
+					s.machine.groups = &groups{hierarchies: []hierarchy{{v2: true, base: how.v2}}}
+					if err := s.machine.groups.open("v2-test"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				cfg, dir := countingConfig(t)
+				var r *running
+				if how.child {
+					r = launchChild(t, s, cfg, counting)
+				} else {
+					r = launchWhole(t, s, cfg)
+				}
+				for i := range 3 {
+					r.out.await(t, "up "+strconv.Itoa(i))
+				}
+				quickest := time.Hour // of three: the machine may be busy
+				for range 3 {
+					if err := r.Resume(); err != nil {
+						t.Fatal(err)
+					}
+					begin := time.Now()
+					if err := r.Pause(); err != nil {
+						t.Fatal(err)
+					}
+					quickest = min(quickest, time.Since(begin))
+				}
+				t.Logf("a pause takes %v", quickest) // milliseconds; a busy machine is no reason to fail
+				if quickest > 5*time.Second {
+					t.Errorf("a pause takes %v", quickest)
+				}
+				first := counts(t, dir)
+				quiet := time.NewTimer(100 * time.Millisecond)
+				<-quiet.C
+				if again := counts(t, dir); again != first {
+					t.Errorf("it went on while paused: %s, %s", first, again)
+				}
+				if err := r.Resume(); err != nil {
+					t.Fatal(err)
+				}
+				until(t, "all three count again", func() bool {
+					now := strings.Fields(counts(t, dir))
+					for i, n := range strings.Fields(first) {
+						if len(now) <= i || now[i] == n {
+							return false
+						}
+					}
+					return true
+				})
+				if err := r.Pause(); err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				r.Kill()
+				if e := r.finish(t); e.Limit != "" {
+					t.Errorf("it ended by %s", e)
+				}
+				if d := time.Since(begin); d > time.Minute {
+					t.Errorf("a kill while paused takes %v", d)
+				}
+				for _, err := range []error{r.Pause(), r.Resume(), r.Signal(unix.SIGTERM)} {
+					if agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+						t.Errorf("after the end: %v", err)
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestKillEndsTheWholeTreeAtOnce(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		s := newSpawner(t)
+		cfg, dir := countingConfig(t)
+		r := launchWhole(t, s, cfg)
+		for i := range 3 {
+			r.out.await(t, "up "+strconv.Itoa(i))
+		}
+		begin := time.Now()
+		r.Kill()
+		<-r.Done()
+		if d := time.Since(begin); d > 100*time.Millisecond {
+			t.Logf("the tree took %v to end", d)
+			if d > time.Minute {
+				t.Error("that is too long")
+			}
+		}
+		last := counts(t, dir)
+		for range 20 {
+			runtime.Gosched()
+			if now := counts(t, dir); now != last {
+				t.Fatalf("something writes on: %s, %s", last, now)
+			}
+		}
+		r.Kill() // nothing happens
+	})
+}
+
+func TestSignalReachesTheProgram(t *testing.T) {
+	s := newSpawner(t)
+	r := launchWhole(t, s, pythonConfig(t, `
+import os, signal
+def on(sig, frame): os.write(1, b"got %d" % sig); os._exit(7)
+signal.signal(signal.SIGINT, on)
+os.write(1, b"up")
+while True: signal.pause()`))
+	r.out.await(t, "up")
+	if err := r.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.finish(t); !e.Known || e.Status.ExitStatus() != 7 || !strings.Contains(r.out.String(), "got 2") {
+		t.Errorf("%s: %s%s", e, r.out, r.err)
+	}
+}
+
+func TestExitsAreToldApart(t *testing.T) {
+	s := newSpawner(t)
+	for _, tc := range []struct {
+		script, want string
+	}{
+		{"", "exit 0"},
+		{"import sys; sys.exit(3)", "exit 3"},
+		{"import os; os.kill(os.getpid(), 15)", "killed by terminated"},
+		{"import os; os.abort()", "killed by aborted"},
+		{"import os\nif os.fork(): os._exit(4)\nimport time; time.sleep(100)", "exit 4"},
+	} {
+		r := launchWhole(t, s, pythonConfig(t, tc.script))
+		if e := r.finish(t); e.String() != tc.want || !e.Known {
+			t.Errorf("%q: %s, want %s\n%s", tc.script, e, tc.want, r.err)
+		}
+	}
+}
+
+func TestUsageIsTold(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		s := newSpawner(t)
+		r := launchWhole(t, s, pythonConfig(t, `
+import time
+a = bytearray(b"x" * (100 << 20))
+end = time.process_time() + 0.3
+while time.process_time() < end: pass`))
+		e := r.finish(t)
+		if e.Usage.CPU < 300*time.Millisecond || e.Usage.CPU > 20*time.Second {
+			t.Errorf("CPU %v", e.Usage.CPU)
+		}
+		if e.Usage.Memory < 100<<20 || e.Usage.Memory > 300<<20 {
+			t.Errorf("memory %d", e.Usage.Memory)
+		}
+	})
+}
+
+// TestNothingOutlivesTheKernel kills a kernel with SIGKILL while programs of its run that hold a pipe.
+func TestNothingOutlivesTheKernel(t *testing.T) {
+	const role = "CONFINE_TEST_KERNEL"
+	if os.Getenv(role) != "" {
+		kernelToBeKilled(t)
+		return
+	}
+	bothUsers(t, func(t *testing.T) {
+		for _, victim := range []string{"kernel", "spawner"} {
+			t.Run(victim, func(t *testing.T) {
+				r, w, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				cmd := exec.Command("/proc/self/exe", "-test.run=^TestNothingOutlivesTheKernel$")
+				cmd.Env = append(os.Environ(), role+"=1")
+				cmd.ExtraFiles = []*os.File{w}
+				out, err := cmd.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				_ = w.Close()
+				defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+				var pid int
+				if _, err := fmt.Fscanf(out, "spawner %d\n", &pid); err != nil {
+					t.Fatal(err)
+				}
+				if victim == "kernel" {
+					pid = cmd.Process.Pid
+				}
+				if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				_ = r.SetReadDeadline(time.Now().Add(10 * time.Second))
+				if _, err := io.ReadAll(r); err != nil {
+					t.Errorf("something outlives the %s: %v", victim, err)
+				}
+			})
+		}
+	})
+}
+
+func kernelToBeKilled(t *testing.T) {
+	witness := os.NewFile(3, "witness")
+	s := newSpawner(t)
+	for range 2 {
+		cfg := pythonConfig(t, "import os, time\nos.fork()\nif os.fork() == 0: os.setsid()\nos.write(1, b'.')\ntime.sleep(1000)")
+		c, err := s.Prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, w := collect(t)
+		p, err := s.Start(t.Context(), c, []*os.File{witness, w, w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close()
+		out.await(t, "....")
+		defer p.Kill()
+	}
+	_ = witness.Close()
+	fmt.Printf("spawner %d\n", s.helper.cmd.Process.Pid)
+	<-t.Context().Done()
+	select {} // until it is killed
+}
+
+func TestTheSpawnerIsReplaced(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		s := newSpawner(t)
+		r := launchWhole(t, s, pythonConfig(t, "import time\nprint('up', flush=True)\ntime.sleep(1000)"))
+		r.out.await(t, "up")
+		_ = s.helper.cmd.Process.Kill()
+		if e := r.finish(t); e.Known {
+			t.Errorf("the program survived its spawner: %s", e)
+		}
+		<-s.helper.gone
+		r = launchWhole(t, s, pythonConfig(t, "print('again')"))
+		if e := r.finish(t); e.String() != "exit 0" || r.out.String() != "again\n" {
+			t.Errorf("%s: %s%s", e, r.out, r.err)
+		}
+	})
+}
+
+// TestNothingIsLeft runs many sandboxes side by side, kills some at random moments, and counts afterwards.
+func TestNothingIsLeft(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		s := newSpawner(t)
+		tiny := tinyProgram(t, publicDir(t))
+		cfg := Config{Runtime: []Mount{{Source: tiny, Target: "/tiny"}}, Program: Program{Path: "/tiny", Args: []string{"tiny"}}}
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		once := func(kill time.Duration) error {
+			c, err := s.Prepare(cfg)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if kill > 0 { // a caller that gives up
+				ctx, cancel = context.WithTimeout(ctx, kill)
+				defer cancel()
+			}
+			p, err := s.Start(ctx, c, []*os.File{null, null, null})
+			if err != nil {
+				if kill > 0 && errors.Is(err, context.DeadlineExceeded) {
+					return nil
+				}
+				return err
+			}
+			<-p.Done()
+			return nil
+		}
+		if err := once(0); err != nil { // the spawner is there now
+			t.Fatal(err)
+		}
+		until(t, "the spawner has no children", func() bool { return strings.Contains(census(t, s), "children 0") })
+		before := census(t, s)
+		errs := make(chan error)
+		const workers, each = 8, 25
+		for i := range workers {
+			go func() {
+				var failed error
+				for j := range each {
+					failed = errors.Join(failed, once(time.Duration((i+j)%4)*time.Millisecond))
+				}
+				errs <- failed
+			}()
+		}
+		for range workers {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		until(t, "everything is as it was: "+before, func() bool { return census(t, s) == before })
+	})
+}
+
+// census counts descriptors of kernel and spawner, the spawner's children, and cgroups.
+func census(t *testing.T, s *Spawner) string {
+	t.Helper()
+	spawner := s.helper.cmd.Process.Pid
+	if os.Geteuid() != 0 { // the process in the user namespace
+		if c := childrenOf(spawner); len(c) == 1 {
+			spawner = c[0]
+		}
+	}
+	fds := func(pid string) int {
+		names, err := os.ReadDir("/proc/" + pid + "/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	groups := 0
+	for _, h := range s.machine.groups.hierarchies {
+		entries, _ := os.ReadDir(filepath.Join(h.base, s.machine.groups.name))
+		for _, e := range entries {
+			if e.IsDir() {
+				groups++
+			}
+		}
+	}
+	return fmt.Sprint("kernel ", fds("self"), " spawner ", fds(strconv.Itoa(spawner)), " children ", len(childrenOf(spawner)), " groups ", groups)
+}
+
+// TestLeftoversAreRemoved makes cgroups with a process in them as a dead kernel leaves them.
+func TestLeftoversAreRemoved(t *testing.T) {
+	m := Look()
+	if len(m.groups.hierarchies) == 0 {
+		t.Skipf("no cgroups can be made here: %s", m.groups.why)
+	}
+	const name = "leftovers-test"
+	if err := m.groups.open(name); err != nil {
+		t.Fatal(err)
+	}
+	gr, err := m.groups.make(Config{}.withDefaults().Limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := join(gr.counted.Dirs, cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if gr.counted.Freezer {
+		if err := gr.freeze(true, time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	newSpawner(t, func(c *SpawnerConfig) { c.Name = name })
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("the survivor ended by %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		_ = cmd.Process.Kill()
+		t.Error("the survivor survives")
+	}
+	for _, dir := range gr.counted.Dirs {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s is still there", dir)
+		}
+	}
+}
+
+func TestOtherProgramsAreNoSpawner(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	mainCalled.Store(false)
+	defer mainCalled.Store(true)
+	if _, err := (SpawnerConfig{}).executable(); agentkernel.CodeOf(err) != agentkernel.CodeUnavailable {
+		t.Errorf("%v", err)
+	}
+	if exe, err := (SpawnerConfig{Executable: "/x"}).executable(); exe != "/x" || err != nil {
+		t.Errorf("%s, %v", exe, err)
+	}
+}
+
+func TestTheTreeIsFoundBothWays(t *testing.T) {
+	s := newSpawner(t)
+	r := launchWhole(t, s, pythonConfig(t, "import os, time\nfor i in range(3):\n  if os.fork() == 0: os.fork()\n  else: continue\n  os.write(1, b'.'); time.sleep(1000)\nos.write(1, b'.'); time.sleep(1000)"))
+	r.out.await(t, ".......")
+	direct, scanned := treeOf(r.PID()), descend(r.PID(), childrenByParent())
+	slices.Sort(direct)
+	slices.Sort(scanned)
+	if len(direct) != 8 || !slices.Equal(direct, scanned) { // the init and seven of the program
+		t.Errorf("%v, %v", direct, scanned)
+	}
+}

@@ -1,0 +1,148 @@
+package confine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// mask covers what of the masked directories lies in source, which is seen at target.
+func (b *builder) mask(source, target string) error {
+	for _, m := range b.cfg.Masked {
+		if m == source {
+			return invalid("%s is the kernel's own; no sandbox may see it", source)
+		}
+		if inside(m, source) {
+			b.mount(Str("tmpfs"), b.at(target+strings.TrimPrefix(m, source)), "tmpfs",
+				unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, "size=4k,nr_inodes=2,mode=555")
+		}
+	}
+	return nil
+}
+
+// files mounts workspace and volumes.
+func (b *builder) files(id Identity, root bool, writable *[]string) error {
+	b.wall = wallFiles
+	if b.cfg.Workspace != nil {
+		if err := b.workspace(id, root, writable); err != nil {
+			return err
+		}
+	}
+	if len(b.cfg.Volumes) == 0 {
+		return nil
+	}
+	if b.cfg.Kind == Child { // the zygote's root is read-only
+		b.mount(Str("tmpfs"), b.at(VolumesDir), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k,nr_inodes=256")
+	} else {
+		b.mkdir(VolumesDir)
+	}
+	for _, v := range b.cfg.Volumes {
+		source, owner, err := directory("volume "+v.Name, v.Source)
+		if err != nil {
+			return err
+		}
+		target := VolumesDir + "/" + v.Name
+		b.mkdir(target)
+		t := Tree{Name: b.treeName("volume"), Source: source, ReadOnly: v.ReadOnly}
+		if root {
+			t.Owner = owner.shownAs(id)
+		}
+		b.tree(t, target)
+		if err := b.mask(source, target); err != nil {
+			return err
+		}
+		if !v.ReadOnly {
+			*writable = append(*writable, target)
+		}
+	}
+	if b.cfg.Kind == Child {
+		b.mount(Str(""), b.at(VolumesDir), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
+	}
+	return nil
+}
+
+func (b *builder) workspace(id Identity, root bool, writable *[]string) error {
+	w := b.cfg.Workspace
+	source, owner, err := directory("workspace", w.Source)
+	if err != nil {
+		return err
+	}
+	for _, m := range b.cfg.Masked {
+		switch {
+		case source == m || inside(source, m):
+			return invalid("the workspace %s is inside the kernel's data directory", source).WithHint("choose another directory")
+		case w.Access == ReadWrite && inside(m, source):
+			return invalid("the workspace %s holds the kernel's data directory, and would be written directly", source).
+				WithHint("choose a smaller directory, or use it as an overlay or read-only")
+		}
+	}
+	show := func(t Tree, of ownerOf) Tree {
+		if root {
+			t.Owner = of.shownAs(id)
+		}
+		return t
+	}
+	b.mkdir(WorkspaceDir)
+	if w.Access != ReadOnly {
+		*writable = append(*writable, WorkspaceDir)
+	}
+	if w.Access != Overlay {
+		b.tree(show(Tree{Name: "workspace", Source: source, ReadOnly: w.Access == ReadOnly}, owner), WorkspaceDir)
+		return b.mask(source, WorkspaceDir)
+	}
+	scratch, scratchOwner, err := directory("the workspace's scratch directory", w.Scratch)
+	if err != nil {
+		return err
+	}
+	if inside(scratch, source) || inside(source, scratch) || scratch == source {
+		return invalid("the workspace %s and the directory that takes its changes, %s, hold one another", source, scratch).
+			WithHint("choose another workspace, or keep the kernel's data directory elsewhere")
+	}
+	b.mkdir(lowerDir)
+	b.mkdir(upperDir)
+	b.tree(show(Tree{Name: "lower", Source: source, ReadOnly: true}, owner), lowerDir)
+	b.tree(show(Tree{Name: "upper", Source: scratch}, scratchOwner), upperDir)
+	b.mount(Str("overlay"), b.at(WorkspaceDir), "overlay", unix.MS_NOSUID|unix.MS_NODEV,
+		fmt.Sprintf("lowerdir=%[1]s,upperdir=%[2]s/upper,workdir=%[2]s/work,userxattr", *b.at(lowerDir).Str, *b.at(upperDir).Str))
+	for _, dir := range []string{lowerDir, upperDir} {
+		b.do("umount2", unix.SYS_UMOUNT2, b.at(dir), Num(unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW))
+	}
+	return b.mask(source, WorkspaceDir)
+}
+
+// ownerOf is who owns a directory on disk.
+type ownerOf struct{ uid, gid uint32 }
+
+func (o ownerOf) shownAs(id Identity) *Owner {
+	return &Owner{HostUID: o.uid, HostGID: o.gid, ShownUID: id.UID, ShownGID: id.GID}
+}
+
+// directory looks at a directory that a sandbox is to see, and gives its path without symbolic links above
+// it. The directory itself must not be one.
+func directory(what, path string) (string, ownerOf, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return "", ownerOf{}, missing(what, path, err)
+	case info.Mode()&os.ModeSymlink != 0:
+		return "", ownerOf{}, invalid("%s: %s is a symbolic link", what, path).WithHint("name the directory itself")
+	case !info.IsDir():
+		return "", ownerOf{}, invalid("%s: %s is not a directory", what, path)
+	}
+	source, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", ownerOf{}, missing(what, path, err)
+	}
+	if source == "/" {
+		return "", ownerOf{}, invalid("%s: the whole machine cannot be handed to a sandbox", what)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", ownerOf{}, invalid("%s: nobody can say who owns %s", what, path)
+	}
+	return source, ownerOf{st.Uid, st.Gid}, nil
+}

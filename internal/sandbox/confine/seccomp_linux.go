@@ -1,0 +1,207 @@
+package confine
+
+import (
+	"maps"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// newestCall is the highest call number that the tables here know (both architectures count alike up there).
+const newestCall = unix.SYS_RSEQ_SLICE_YIELD
+
+// everyday are the calls that any program may make, whatever the arguments.
+var everyday = []uint32{
+	// files by descriptor and by path
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_FSTAT, unix.SYS_LSEEK, unix.SYS_PREAD64, unix.SYS_PWRITE64,
+	unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2,
+	unix.SYS_SENDFILE, unix.SYS_SPLICE, unix.SYS_TEE, unix.SYS_COPY_FILE_RANGE, unix.SYS_DUP, unix.SYS_DUP3,
+	unix.SYS_FCNTL, unix.SYS_FLOCK, unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNC, unix.SYS_SYNCFS,
+	unix.SYS_SYNC_FILE_RANGE, unix.SYS_TRUNCATE, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FADVISE64,
+	unix.SYS_READAHEAD, unix.SYS_GETDENTS64, unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_FCHDIR, unix.SYS_UMASK,
+	unix.SYS_NEWFSTATAT, unix.SYS_STATX, unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2,
+	unix.SYS_READLINKAT, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_SYMLINKAT,
+	unix.SYS_UTIMENSAT, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_PIPE2, unix.SYS_CLOSE_RANGE, unix.SYS_CACHESTAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_FGETXATTR,
+	unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_FLISTXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
+	unix.SYS_FREMOVEXATTR, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_INOTIFY_RM_WATCH,
+	// waiting
+	unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT,
+	unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_SIGNALFD4, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_SETTIME,
+	unix.SYS_TIMERFD_GETTIME,
+	// memory
+	unix.SYS_BRK, unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_MSYNC, unix.SYS_MINCORE,
+	unix.SYS_MADVISE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MUNLOCK, unix.SYS_MLOCKALL, unix.SYS_MUNLOCKALL,
+	unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_GET_MEMPOLICY, unix.SYS_MEMBARRIER,
+	unix.SYS_MSEAL, unix.SYS_MAP_SHADOW_STACK,
+	// processes and threads of its own
+	unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID,
+	unix.SYS_SET_TID_ADDRESS, unix.SYS_SET_ROBUST_LIST, unix.SYS_GET_ROBUST_LIST, unix.SYS_RSEQ, unix.SYS_RSEQ_SLICE_YIELD,
+	unix.SYS_FUTEX, unix.SYS_FUTEX_WAITV, unix.SYS_FUTEX_WAKE, unix.SYS_FUTEX_WAIT, unix.SYS_FUTEX_REQUEUE,
+	unix.SYS_GETPID, unix.SYS_GETPPID, unix.SYS_GETTID, unix.SYS_GETPGID, unix.SYS_SETPGID, unix.SYS_GETSID, unix.SYS_SETSID,
+	unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY,
+	unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_GETSCHEDULER,
+	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_GETATTR, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_GET_PRIORITY_MAX,
+	unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_GETPRIORITY, unix.SYS_SETPRIORITY,
+	unix.SYS_IOPRIO_GET, unix.SYS_GETRLIMIT, unix.SYS_SETRLIMIT, unix.SYS_PRLIMIT64, unix.SYS_GETRUSAGE,
+	unix.SYS_TIMES, unix.SYS_GETCPU, unix.SYS_SYSINFO, unix.SYS_UNAME, unix.SYS_GETRANDOM, unix.SYS_RESTART_SYSCALL,
+	// who it is; with no capabilities none of these can change more than it already has
+	unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID,
+	unix.SYS_GETGROUPS, unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID,
+	unix.SYS_SETRESGID, unix.SYS_SETFSUID, unix.SYS_SETFSGID, unix.SYS_SETGROUPS, unix.SYS_CAPGET, unix.SYS_CAPSET,
+	// signals, which end at the walls of the pid namespace
+	unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN,
+	unix.SYS_RT_SIGPENDING, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
+	unix.SYS_RT_SIGSUSPEND, unix.SYS_SIGALTSTACK,
+	// clocks, read only
+	unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_NANOSLEEP, unix.SYS_GETTIMEOFDAY,
+	unix.SYS_GETITIMER, unix.SYS_SETITIMER, unix.SYS_TIMER_CREATE, unix.SYS_TIMER_SETTIME, unix.SYS_TIMER_GETTIME,
+	unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_DELETE,
+	// sockets that were inherited or come from socketpair; there is no socket, bind, listen, accept or connect
+	unix.SYS_SENDTO, unix.SYS_RECVFROM, unix.SYS_SENDMSG, unix.SYS_RECVMSG, unix.SYS_SENDMMSG, unix.SYS_RECVMMSG,
+	unix.SYS_SHUTDOWN, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT,
+}
+
+// unaccounted are calls that take memory which no process is seen to have. They are allowed where a memory
+// cgroup counts it.
+var unaccounted = []uint32{unix.SYS_MEMFD_CREATE, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMDT, unix.SYS_SHMCTL}
+
+// generic has what a few programs want beside that.
+var generic = []uint32{
+	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL, unix.SYS_SEMTIMEDOP,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+}
+
+// building are the calls that the steps of a Child's plan make, before its own filter takes them away again:
+// only a zygote has them.
+var building = []uint32{
+	unix.SYS_UNSHARE, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_SETHOSTNAME, unix.SYS_SECCOMP, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE,
+	unix.SYS_LANDLOCK_RESTRICT_SELF, unix.SYS_PRCTL, unix.SYS_CLONE,
+}
+
+const (
+	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	setID        = unix.S_ISUID | unix.S_ISGID
+	prSetVMA     = unix.PR_SET_VMA
+	queryPersona = 0xffffffff
+)
+
+// checks are the calls whose arguments decide.
+func checks() map[uint32]check {
+	m := map[uint32]check{
+		unix.SYS_CLONE: without(0, newNamespaces, unix.EPERM),
+		// A pair of streams only: datagram sockets can send to any address, also to sockets outside that
+		// are in the file system.
+		unix.SYS_SOCKETPAIR: both(oneOf(0, anyBit, unix.EPERM, unix.AF_UNIX),
+			oneOf(1, 0xf, unix.EPERM, unix.SOCK_STREAM, unix.SOCK_SEQPACKET)),
+		// Typing into a terminal that the program might have been handed.
+		unix.SYS_IOCTL: noneOf(1, anyBit, unix.EPERM, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSCTTY),
+		unix.SYS_PRCTL: oneOf(0, anyBit, unix.EPERM, unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG,
+			unix.PR_GET_DUMPABLE, unix.PR_SET_DUMPABLE, unix.PR_GET_KEEPCAPS, unix.PR_CAPBSET_READ, unix.PR_GET_NO_NEW_PRIVS,
+			unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_SECCOMP, unix.PR_GET_SECUREBITS, unix.PR_SET_TIMERSLACK,
+			unix.PR_GET_TIMERSLACK, unix.PR_SET_CHILD_SUBREAPER, unix.PR_GET_CHILD_SUBREAPER, unix.PR_SET_THP_DISABLE,
+			unix.PR_GET_THP_DISABLE, unix.PR_GET_TID_ADDRESS, unix.PR_CAP_AMBIENT, prSetVMA, unix.PR_GET_AUXV),
+		unix.SYS_PERSONALITY: oneOf(0, anyBit, unix.EPERM, 0, queryPersona),
+		unix.SYS_OPENAT:      openCheck(2, 3),
+		unix.SYS_MKDIRAT:     modeCheck(2),
+		unix.SYS_FCHMOD:      modeCheck(1),
+		unix.SYS_FCHMODAT:    modeCheck(2),
+		unix.SYS_FCHMODAT2:   modeCheck(2),
+		unix.SYS_MKNODAT:     nodeCheck(2),
+	}
+	maps.Copy(m, legacyChecks())
+	return m
+}
+
+// modeCheck refuses setuid and setgid bits: a workspace is the host's, where they would count.
+func modeCheck(arg uint32) check { return without(arg, setID, unix.EPERM) }
+
+// openCheck is modeCheck for a call whose mode counts only when its flags say that it creates a file.
+func openCheck(flags, mode uint32) check {
+	var p program
+	p = append(p, low(flags))
+	p.unless(unix.BPF_JSET, unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY, 3)
+	p = append(p, low(mode))
+	p.unless(unix.BPF_JSET, setID, 1)
+	p.ret(refuse(unix.EPERM))
+	return check(p)
+}
+
+// nodeCheck allows files and pipes: no devices, and no sockets or whiteouts of an overlay.
+func nodeCheck(mode uint32) check {
+	return both(modeCheck(mode), noneOf(mode, unix.S_IFMT, unix.EPERM, unix.S_IFCHR, unix.S_IFBLK, unix.S_IFSOCK))
+}
+
+// impossible are calls that answer ENOSYS, since libraries then use the older call, which can be checked: the
+// flags of clone3 and openat2 lie in memory, where a filter cannot look. (glibc takes EPERM from clone3 as final.)
+var impossible = map[uint32]uint32{unix.SYS_CLONE3: refuse(unix.ENOSYS), unix.SYS_OPENAT2: refuse(unix.ENOSYS)}
+
+// filters keeps what was compiled: there are few, and each takes 0.1 ms.
+type filters struct {
+	mu   sync.Mutex
+	done map[filterKey][]byte
+}
+
+type filterKey struct {
+	kind    Kind
+	profile Profile
+	counted bool
+}
+
+func (f *filters) get(kind Kind, profile Profile, memoryCounted bool) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := filterKey{kind, profile, memoryCounted}
+	if f.done[key] == nil {
+		if f.done == nil {
+			f.done = map[filterKey][]byte{}
+		}
+		f.done[key] = filterFor(kind, profile, memoryCounted)
+	}
+	return f.done[key]
+}
+
+// filterFor compiles the filter of a plan.
+func filterFor(kind Kind, profile Profile, memoryCounted bool) []byte {
+	if kind == Child {
+		return childFilter()
+	}
+	rules := map[uint32]check{}
+	add := func(lists ...[]uint32) {
+		for _, list := range lists {
+			for _, nr := range list {
+				rules[nr] = nil
+			}
+		}
+	}
+	add(everyday, legacyCalls)
+	if memoryCounted {
+		add(unaccounted)
+	}
+	if profile == ProfileGeneric {
+		add(generic)
+	}
+	maps.Copy(rules, checks())
+	if kind == Zygote {
+		add(building)
+	}
+	return compileFilter(rules, impossible, refuse(unix.EPERM))
+}
+
+// childFilter takes away what the zygote's own filter, which a child inherits, leaves open. It is short, so
+// that installing it is cheap.
+func childFilter() []byte {
+	refused := map[uint32]uint32{}
+	for _, nr := range building {
+		refused[nr] = refuse(unix.EPERM)
+	}
+	argued := checks()
+	rules := map[uint32]check{}
+	for _, nr := range []uint32{unix.SYS_CLONE, unix.SYS_PRCTL} {
+		delete(refused, nr)
+		rules[nr] = argued[nr]
+	}
+	return compileFilter(rules, refused, allow)
+}

@@ -1,0 +1,263 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"agentkernel"
+)
+
+// Spawner builds sandboxes and starts programs in them, by way of a small helper process that is started at
+// the first use. Safe for concurrent use.
+type Spawner struct {
+	cfg     SpawnerConfig
+	machine *Machine
+	people  identities
+
+	mu     sync.Mutex
+	closed bool
+	helper *helper        // nil before the first use and after it died
+	alive  sync.WaitGroup // sandboxes with a process
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+// NewSpawner looks at the machine and removes what a dead kernel of the same name has left. A machine that
+// allows no sandbox is no error here: each use says why.
+func NewSpawner(cfg SpawnerConfig) (*Spawner, error) {
+	if cfg.Launcher == nil || !nameForm.MatchString(cfg.Name) {
+		return nil, agentkernel.Errorf(agentkernel.CodeInternal, op, "a spawner needs a launcher and a name, not %q", cfg.Name)
+	}
+	s := &Spawner{cfg: cfg, machine: Look()}
+	if cfg.NoCgroups {
+		s.machine.groups = &groups{why: "cgroups are switched off"}
+	}
+	if err := s.machine.groups.open(cfg.Name); err != nil {
+		s.machine.groups = &groups{why: err.Error()}
+	}
+	s.people = newIdentities(s.machine, cfg.Name)
+	return s, nil
+}
+
+// Machine is what the spawner's machine allows.
+func (s *Spawner) Machine() *Machine { return s.machine }
+
+// Close ends the helper, and with it every sandbox, and removes their cgroups.
+func (s *Spawner) Close() error {
+	s.mu.Lock()
+	h := s.helper
+	s.closed = true
+	s.mu.Unlock()
+	if h != nil {
+		h.end()
+	}
+	s.alive.Wait()
+	if err := s.machine.groups.close(); err != nil {
+		return agentkernel.AsError(err, agentkernel.CodeInternal, op)
+	}
+	return nil
+}
+
+// Cell is a sandbox that was decided but has no process yet: its plan, its cgroups, its identity.
+type Cell struct {
+	Plan     *Plan
+	Identity Identity
+	Config   Config
+
+	spawner *Spawner
+	group   *group
+	own     bool // the identity goes back at the end
+	once    sync.Once
+}
+
+// Prepare decides a sandbox and makes what must be there before its process: cgroups and scratch directories.
+// Errors are those of Machine.Decide.
+func (s *Spawner) Prepare(cfg Config) (*Cell, error) {
+	if cfg.Kind == Child {
+		return nil, agentkernel.Errorf(agentkernel.CodeInternal, op, "a child is prepared by its zygote's cell")
+	}
+	id, err := s.people.take()
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.prepare(cfg, id)
+	if err != nil {
+		s.people.give(id)
+		return nil, err
+	}
+	c.own = true
+	return c, nil
+}
+
+// Child prepares a sandbox for a fork of the zygote that runs in c.
+func (c *Cell) Child(cfg Config) (*Cell, error) {
+	if c.Config.Kind != Zygote || cfg.Kind != Child {
+		return nil, agentkernel.Errorf(agentkernel.CodeInternal, op, "only a zygote has children")
+	}
+	for _, m := range c.Config.Runtime {
+		if inside(m.target(), TmpDir) { // the child's own /tmp would cover it
+			cfg.kept = append(cfg.kept, m.target())
+		}
+	}
+	return c.spawner.prepare(cfg, c.Identity)
+}
+
+func (s *Spawner) prepare(cfg Config, id Identity) (*Cell, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if w := cfg.Workspace; w != nil && w.Access == Overlay {
+		if err := makeScratch(w.Scratch); err != nil {
+			return nil, err
+		}
+	}
+	c := &Cell{Identity: id, Config: cfg.withDefaults(), spawner: s, group: &group{counted: Counted{Why: s.machine.groups.why}}}
+	var err error
+	if cfg.Kind != Zygote { // its children have limits, each its own
+		if c.group, err = s.machine.groups.make(c.Config.Limits); err != nil {
+			return nil, err
+		}
+	}
+	if c.Plan, err = s.machine.Decide(cfg, id, c.group.counted); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// begin counts a process that is about to be; Process.reap counts it off.
+func (s *Spawner) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the kernel is ending; no sandbox is started")
+	}
+	s.alive.Add(1)
+	return nil
+}
+
+// Close gives back what Prepare took. Process.Wait does it for a cell whose process was started or adopted;
+// only a cell without one is closed by hand.
+func (c *Cell) Close() (err error) {
+	c.once.Do(func() {
+		err = c.group.remove()
+		if c.own {
+			c.spawner.people.give(c.Identity)
+		}
+	})
+	return err
+}
+
+// Trees opens the trees of a plan, in their order, for an executor that is not the spawner's own.
+func (s *Spawner) Trees(ctx context.Context, p *Plan) ([]*os.File, error) {
+	if len(p.Trees) == 0 {
+		return nil, nil
+	}
+	h, err := s.help()
+	if err != nil {
+		return nil, err
+	}
+	r, err := h.ask(ctx, request{Trees: p.Trees}, nil)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]*os.File, len(r.fds))
+	for i, fd := range r.fds {
+		files[i] = os.NewFile(uintptr(fd), "tree") //nolint:gosec // a descriptor
+	}
+	return files, nil
+}
+
+// Start starts the cell's program with the given descriptors as 0, 1, 2 and so on; the caller closes its own.
+// The cell belongs to the process from then on; after an error it is closed. Errors: CodeNotFound, CodeDenied
+// or CodeUnsupported when the program cannot be executed, CodeUnavailable when a wall cannot be built.
+func (s *Spawner) Start(ctx context.Context, c *Cell, files []*os.File) (*Process, error) {
+	p, err := s.start(ctx, c, files)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return p, nil
+}
+
+func (s *Spawner) start(ctx context.Context, c *Cell, files []*os.File) (*Process, error) {
+	if len(files) < 3 || len(files) > maxFiles {
+		return nil, agentkernel.Errorf(agentkernel.CodeInternal, op, "a program needs from 3 to %d descriptors, not %d", maxFiles, len(files))
+	}
+	fds := make([]int, len(files))
+	for i, f := range files {
+		// Not File.Fd: that would make a socket or pipe blocking for the caller.
+		raw, err := f.SyscallConn()
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { fds[i] = int(fd) })
+		}
+		if err != nil {
+			return nil, agentkernel.Errorf(agentkernel.CodeInternal, op, "descriptor %d: %w", i, err)
+		}
+	}
+	h, err := s.help()
+	if err != nil {
+		return nil, err
+	}
+	r, err := h.ask(ctx, request{Plan: c.Plan}, fds)
+	if err == nil && len(r.fds) != 3 {
+		err = agentkernel.Errorf(agentkernel.CodeInternal, op, "the spawner sent %d descriptors", len(r.fds))
+	}
+	if err == nil {
+		err = s.begin()
+	}
+	if err != nil {
+		closeAll(r.fds) // the init reads the end of file and ends
+		return nil, err
+	}
+	return newProcess(c, r.answer.PID, r.fds[0], r.fds[1], r.fds[2]), nil
+}
+
+// Adopt takes over the process that an executor made for the cell, by a pidfd; the caller closes its own. It
+// must still be waiting for its start, since Adopt puts it into its cgroups. The process is pid 1 of its
+// namespace: with it everything in there ends.
+func (c *Cell) Adopt(pidfd *os.File) (*Process, error) {
+	dup, err := unix.FcntlInt(pidfd.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeInternal, op)
+	}
+	pid, err := pidOf(dup)
+	if err == nil {
+		err = join(c.Plan.Cgroups, pid)
+	}
+	if err == nil {
+		err = unix.SetNonblock(dup, true)
+	}
+	if err == nil {
+		err = c.spawner.begin()
+	}
+	if err != nil {
+		_ = unix.Close(dup)
+		return nil, agentkernel.AsError(err, agentkernel.CodeCrashed, op)
+	}
+	return newProcess(c, pid, dup, -1, -1), nil
+}
+
+// pidOf is the number of a pidfd's process, as this process counts.
+func pidOf(pidfd int) (int, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
+	if err != nil {
+		return 0, err
+	}
+	pid := -1
+	if _, after, ok := cutLine(string(b), "Pid:"); ok {
+		_, _ = fmt.Sscan(after, &pid)
+	}
+	if pid <= 0 {
+		return 0, agentkernel.Errorf(agentkernel.CodeCrashed, op, "the sandbox's process has ended")
+	}
+	return pid, nil
+}
+
+// watchEvery is how often the watchdog looks.
+const watchEvery = 50 * time.Millisecond

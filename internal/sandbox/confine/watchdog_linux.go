@@ -1,0 +1,239 @@
+package confine
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchdog looks at a sandbox's processes now and then, and kills the sandbox for a limit that nothing else
+// enforces: memory where no cgroup counts it, CPU time over the whole tree, and any process that the system
+// had to kill for memory.
+type watchdog struct {
+	process *Process
+	ended   chan struct{}
+	once    sync.Once
+	done    sync.WaitGroup
+	most    atomic.Int64
+	cause   atomic.Value // string
+}
+
+// watch starts a watchdog, if there is something to watch.
+func watch(p *Process) *watchdog {
+	w := &watchdog{process: p, ended: make(chan struct{})}
+	if p.cell.Config.Kind == Zygote {
+		return w
+	}
+	w.done.Go(w.run)
+	return w
+}
+
+func (w *watchdog) run() {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.ended:
+			return
+		case <-tick.C:
+			if limit := w.look(); limit != "" {
+				w.cause.Store(limit)
+				w.process.Kill()
+				return
+			}
+		}
+	}
+}
+
+// look names the limit that is exceeded, or "".
+func (w *watchdog) look() string {
+	limits, gr := w.process.cell.Config.Limits, w.process.cell.group
+	if gr.counted.Memory {
+		if gr.outOfMemory() > 0 {
+			return "memory"
+		}
+		if limits.CPUTime == 0 {
+			return ""
+		}
+	}
+	var memory int64
+	var cpu time.Duration
+	tree := treeOf(w.process.pid)
+	for _, pid := range tree {
+		if !gr.counted.Memory {
+			memory += resident(pid)
+		}
+		if limits.CPUTime > 0 {
+			cpu += cpuTime(pid)
+		}
+	}
+	if memory > limits.Memory { // what forks share was counted for each: look closer
+		memory = 0
+		for _, pid := range tree {
+			memory += proportional(pid)
+		}
+	}
+	w.most.Store(max(w.most.Load(), memory))
+	switch {
+	case memory > limits.Memory:
+		return "memory"
+	case limits.CPUTime > 0 && cpu > limits.CPUTime:
+		return "cpu time"
+	}
+	return ""
+}
+
+// stop ends the watching. A limit that the system itself enforced is found here at the latest.
+func (w *watchdog) stop() {
+	w.once.Do(func() { close(w.ended) })
+	w.done.Wait()
+	gr := w.process.cell.group
+	if gr.counted.Memory {
+		if w.limit() == "" && gr.outOfMemory() > 0 {
+			w.cause.Store("memory")
+		}
+		w.most.Store(max(w.most.Load(), gr.peak()))
+	}
+	if s := w.process.exit; w.limit() == "" && s.Known && s.Status.Signaled() && s.Status.Signal() == unix.SIGXCPU {
+		w.cause.Store("cpu time")
+	}
+}
+
+func (w *watchdog) limit() string {
+	s, _ := w.cause.Load().(string)
+	return s
+}
+
+func (w *watchdog) peak() int64 { return w.most.Load() }
+
+// treeOf lists a process and its descendants. In a sandbox that is all there is: orphans become children of
+// its pid 1.
+func treeOf(pid int) []int {
+	children := childrenOf
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil { // a Linux without CONFIG_PROC_CHILDREN
+		children = childrenByParent()
+	}
+	return descend(pid, children)
+}
+
+func descend(pid int, children func(int) []int) []int {
+	tree := []int{pid}
+	for i := 0; i < len(tree); i++ {
+		tree = append(tree, children(tree[i])...)
+	}
+	return tree
+}
+
+// childrenByParent asks every process of the machine for its parent.
+func childrenByParent() func(pid int) []int {
+	byParent := map[int][]int{}
+	entries, _ := os.ReadDir("/proc") // without it there is no tree
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if f := statFields(pid); len(f) > 1 {
+			parent, _ := strconv.Atoi(f[1])
+			byParent[parent] = append(byParent[parent], pid)
+		}
+	}
+	return func(pid int) []int { return byParent[pid] }
+}
+
+// statFields are the fields of /proc/PID/stat after the name, which may hold anything (proc_pid_stat(5)); nil if
+// the process is gone. The first is the state, field 3.
+func statFields(pid int) []string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+}
+
+func childrenOf(pid int) (list []int) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, t := range threads {
+		for _, word := range readWords(dir + "/" + t.Name() + "/children") {
+			if n, err := strconv.Atoi(word); err == nil {
+				list = append(list, n)
+			}
+		}
+	}
+	return list
+}
+
+// resident is the memory of a process that is not a file's, in bytes; 0 if it is gone.
+func resident(pid int) int64 {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	return kibibytes(string(b), "RssAnon:", "RssShmem:", "VmSwap:")
+}
+
+// proportional is the same with what is shared divided among those who share it.
+func proportional(pid int) int64 {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		return resident(pid)
+	}
+	return kibibytes(string(b), "Pss_Anon:", "Pss_Shmem:", "SwapPss:")
+}
+
+func kibibytes(text string, keys ...string) (sum int64) {
+	for _, k := range keys {
+		if _, after, ok := cutLine(text, k); ok {
+			n, _ := strconv.ParseInt(strings.TrimSuffix(after, " kB"), 10, 64)
+			sum += n << 10
+		}
+	}
+	return sum
+}
+
+// ticks is how many clock ticks a second has in /proc/PID/stat (USER_HZ).
+const ticks = 100
+
+// cpuTime is what a process and the children it has waited for have used: fields 14 to 17.
+func cpuTime(pid int) (sum time.Duration) {
+	f := statFields(pid)
+	if len(f) < 15 {
+		return 0
+	}
+	for _, field := range f[11:15] {
+		n, _ := strconv.ParseInt(field, 10, 64)
+		sum += time.Duration(n) * (time.Second / ticks)
+	}
+	return sum
+}
+
+// signalTree signals all processes of a tree, again until no new one has appeared.
+func signalTree(pid int, sig unix.Signal) error {
+	seen := map[int]bool{}
+	for range 100 {
+		fresh := false
+		for _, n := range treeOf(pid) {
+			if seen[n] {
+				continue
+			}
+			seen[n], fresh = true, true
+			if err := unix.Kill(n, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+		}
+		if !fresh {
+			return nil
+		}
+	}
+	return errors.New("it makes processes faster than they can be stopped")
+}
+
+// cpuSeconds is a CPU time limit as RLIMIT_CPU takes it: whole seconds, rounded up; 0 is none.
+func cpuSeconds(d time.Duration) uint64 {
+	return uint64((d + time.Second - 1) / time.Second) //nolint:gosec // not negative
+}

@@ -1,0 +1,124 @@
+package monty
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"agentkernel"
+)
+
+// EngineVersion is the version of Monty that this backend speaks with. The worker protocol and the form of
+// images belong to it: another version is refused.
+const EngineVersion = "0.0.23"
+
+// EnginePackage is the npm package that holds the engine for the platform it was tested on.
+const EnginePackage = "@pydantic/monty-linux-x64-gnu"
+
+// versionWait bounds `monty --version`, which takes milliseconds.
+const versionWait = 10 * time.Second
+
+// engine finds the executable and checks its version once for each file it finds.
+type engine struct {
+	path       string   // configured; "" means PATH, then candidates
+	candidates []string // where setup puts it
+	launch     Launcher
+	clock      Clock
+
+	tidied  sync.WaitGroup // what became of `monty --version`
+	mu      sync.Mutex
+	checked string // identity of the file that was checked: path, size, time of change
+	verdict error
+}
+
+// find gives the path of the executable. CodeUnavailable, with the command that installs it.
+func (e *engine) find() (string, error) {
+	if e.path != "" {
+		if usable(e.path) {
+			return e.path, nil
+		}
+		return "", e.missing("the configured engine %s is not an executable file", e.path)
+	}
+	if p, err := exec.LookPath("monty"); err == nil {
+		return p, nil
+	}
+	for _, p := range e.candidates {
+		if usable(p) {
+			return p, nil
+		}
+	}
+	return "", e.missing("the Monty engine is not installed")
+}
+
+func usable(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0
+}
+
+func (e *engine) missing(format string, args ...any) error {
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, "monty", format, args...).WithHint(
+		"run: agentkernel setup. Without Node: download the npm package %s %s as a tarball, and put its file `monty` on PATH or name it as the engine in the configuration",
+		EnginePackage, EngineVersion)
+}
+
+// check asks the executable for its version. The answer is kept until the file changes.
+func (e *engine) check(ctx context.Context, path string) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return e.missing("the engine %s is gone: %w", path, err)
+	}
+	id := fmt.Sprint(path, st.Size(), st.ModTime().UnixNano())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.checked == id {
+		return e.verdict
+	}
+	out, err := e.ask(ctx, path)
+	if ctx.Err() != nil {
+		return ctx.Err() // says nothing about the engine
+	}
+	e.checked, e.verdict = id, nil
+	found := regexp.MustCompile(`\d+\.\d+\.\d+\S*`).FindString(out)
+	switch {
+	case err != nil:
+		e.verdict = agentkernel.Errorf(agentkernel.CodeUnavailable, "monty",
+			"the engine %s does not run: %w: %s", path, err, strings.TrimSpace(out)).WithHint("agentkernel setup")
+	case found != EngineVersion || !strings.Contains(out, "monty"):
+		e.verdict = agentkernel.Errorf(agentkernel.CodeVersion, "monty",
+			"the engine %s says it is %q; this AgentKernel works with Monty %s only", path, strings.TrimSpace(out), EngineVersion).
+			WithHint("agentkernel setup installs %s; or point the engine setting at it", EngineVersion)
+	}
+	return e.verdict
+}
+
+func (e *engine) ask(ctx context.Context, path string) (string, error) {
+	var out bytes.Buffer
+	cmd := exec.Command(path, "--version")
+	cmd.Env, cmd.Dir = []string{}, "/"
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = exitWait
+	if err := e.launch.Start(cmd); err != nil {
+		return "", err
+	}
+	defer e.tidied.Go(func() { e.launch.Kill(cmd) }) // its record; nobody waits for it
+	defer context.AfterFunc(ctx, func() { e.launch.Kill(cmd) })()
+	defer e.clock.AfterFunc(versionWait, func() { e.launch.Kill(cmd) }).Stop()
+	err := cmd.Wait()
+	return out.String(), err
+}
+
+// problem is what Info reports: the last verdict, without running anything.
+func (e *engine) problem() error {
+	if _, err := e.find(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.verdict
+}

@@ -1,0 +1,194 @@
+package monty
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/monty/montypb"
+)
+
+// An image is: imageVersion, the length of a JSON header (uint32, little-endian), the header, and the
+// engine's dump. The bytes are hostile until shown otherwise: the store that keeps them checks their MAC,
+// and here a wrong image costs a worker at most.
+const (
+	imageVersion  = 1
+	imageHead     = 1 + 4
+	maxHeaderSize = 16 << 20
+	// dumpShare: the engine ends itself when heap, dump and message are over the memory limit together, which
+	// was measured to happen from 28 % of it on. A program that holds more than a quarter is not dumped.
+	dumpShare = 4
+)
+
+// imageHeader is what the engine does not know of a program.
+type imageHeader struct {
+	Fingerprint string           `json:"fp"`
+	Program     []byte           `json:"prog"` // digest of source and bound tools
+	Fed         int              `json:"fed"`  // feeds sent; 0: nothing has run, and there is no dump
+	Micros      uint64           `json:"us"`
+	Host        time.Duration    `json:"host,omitempty"`
+	Output      int64            `json:"out,omitempty"`
+	Flights     map[int64]uint32 `json:"fly,omitempty"`
+	Landed      []landedHeader   `json:"land,omitempty"`
+	Base        int              `json:"base,omitempty"` // a session: feeds of its first source that were sent, if not all
+	Pieces      []pieceHeader    `json:"pieces,omitempty"`
+	Asked       json.RawMessage  `json:"asked,omitempty"` // stands at proc.next with these arguments
+	Last        json.RawMessage  `json:"last,omitempty"`
+}
+
+type landedHeader struct {
+	CallID uint32            `json:"id"`
+	Reply  agentkernel.Reply `json:"reply"`
+}
+
+// Image gives the bytes from which Start continues at the present turn. CodeLimit, and the sandbox goes on,
+// if the program holds too much memory to be dumped within its limit.
+func (s *sandbox) Image(ctx context.Context) ([]byte, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	h := imageHeader{Fingerprint: fingerprint(), Program: s.prog.key[:16], Fed: s.fed, Micros: s.micros,
+		Host: s.host, Output: s.output, Flights: s.flights, Base: s.session.base, Pieces: s.session.pieces, Asked: s.session.asked,
+		Last: s.session.last}
+	for _, l := range s.landed {
+		h.Landed = append(h.Landed, landedHeader{l.callID, l.reply})
+	}
+	var dump []byte
+	if s.fed > 0 {
+		if heap := s.w.heap(); heap > s.req.Limits.Memory/dumpShare {
+			return nil, agentkernel.Errorf(agentkernel.CodeLimit, "image",
+				"the program holds %s; dumping it would go over its memory limit of %s and end it", byteText(heap), byteText(s.req.Limits.Memory))
+		}
+		disarm := s.w.watch(ctx, housekeeping)
+		var err error
+		dump, err = s.takeDump()
+		disarm()
+		if err != nil {
+			s.stage = stageDead
+			return nil, s.w.failed(err)
+		}
+	}
+	head, err := json.Marshal(h)
+	if err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeInternal, "image")
+	}
+	out := make([]byte, imageHead, imageHead+len(head)+len(dump))
+	out[0] = imageVersion
+	binary.LittleEndian.PutUint32(out[1:], uint32(len(head)))
+	return append(append(out, head...), dump...), nil
+}
+
+// dumpRequest is made when it is first needed, so that commands which start no worker do not pay for it.
+var dumpRequest = sync.OnceValue(func() []byte {
+	return frame(&montypb.Request{Kind: &montypb.Request_Dump{Dump: &montypb.Unit{}}})
+})
+
+func (s *sandbox) takeDump() ([]byte, error) {
+	if err := s.w.send(dumpRequest()); err != nil {
+		return nil, err
+	}
+	var ev montypb.Event
+	if err := s.w.recv(&ev); err != nil {
+		return nil, err
+	}
+	d, ok := ev.Kind.(*montypb.Event_DumpResult)
+	if !ok {
+		return nil, fmt.Errorf("%w: %T instead of a dump", errProtocol, ev.Kind)
+	}
+	return d.DumpResult.GetState(), nil
+}
+
+// openImage reads everything but the dump, which load hands to a worker.
+func (s *sandbox) openImage(image []byte) error {
+	corrupt := func(format string, args ...any) error {
+		return agentkernel.Errorf(agentkernel.CodeCorrupt, "image", format, args...)
+	}
+	if len(image) < imageHead || len(image) > s.b.cfg.MaxFrame {
+		return corrupt("an image of %d bytes cannot be: at most %d", len(image), s.b.cfg.MaxFrame)
+	}
+	if image[0] != imageVersion {
+		return agentkernel.Errorf(agentkernel.CodeVersion, "image", "the image has form %d, this AgentKernel reads form %d", image[0], imageVersion)
+	}
+	size := binary.LittleEndian.Uint32(image[1:])
+	if size > maxHeaderSize || int(size) > len(image)-imageHead {
+		return corrupt("the image's header does not fit into it")
+	}
+	var h imageHeader
+	if err := json.Unmarshal(image[imageHead:imageHead+size], &h); err != nil {
+		return corrupt("the image's header is not readable: %w", err)
+	}
+	if h.Fingerprint != fingerprint() {
+		return agentkernel.Errorf(agentkernel.CodeVersion, "image", "the image was made by %q, this is %q", h.Fingerprint, fingerprint()).
+			WithHint("the process can be continued by replaying its journal")
+	}
+	if !bytes.Equal(h.Program, s.prog.key[:16]) {
+		return agentkernel.Errorf(agentkernel.CodeVersion, "image", "the image belongs to another program or to tools that have changed").
+			WithHint("the process can be continued by replaying its journal")
+	}
+	if h.Base < 0 || h.Base > len(s.prog.feeds) {
+		return corrupt("the image's header says what cannot be")
+	}
+	if h.Base > 0 {
+		s.keepFeeds(h.Base)
+		s.session.base = h.Base
+	}
+	for _, p := range h.Pieces {
+		if err := s.addPiece(p); err != nil {
+			return corrupt("a piece of the image's session cannot be read: %w", err)
+		}
+	}
+	s.session.asked, s.session.last = h.Asked, h.Last
+	if h.Fed < 0 || h.Fed > len(s.prog.feeds) || h.Output < 0 || h.Host < 0 {
+		return corrupt("the image's header says what cannot be")
+	}
+	s.fed, s.micros, s.host, s.output, s.flights = h.Fed, h.Micros, h.Host, h.Output, h.Flights
+	for _, l := range h.Landed {
+		s.landed = append(s.landed, landing{l.CallID, l.Reply})
+	}
+	if h.Fed > 0 {
+		s.dump = image[imageHead+size:]
+	}
+	return nil
+}
+
+// load hands the dump to the worker, which emits the turn of the program again; Next takes it from there.
+func (s *sandbox) load(ctx context.Context) error {
+	defer s.w.watch(ctx, housekeeping)()
+	ev, err := s.loadDump()
+	if err == nil {
+		if s.session.asked != nil && waitsForPiece(ev) {
+			s.stage, s.dump = stageLoaded, nil
+			return nil
+		}
+		switch k := ev.Kind.(type) {
+		case *montypb.Event_Call, *montypb.Event_OsCall, *montypb.Event_ResolveFutures, *montypb.Event_NameLookup:
+			s.first, s.stage, s.dump = ev, stageLoaded, nil
+			return nil
+		case *montypb.Event_Failed:
+			err = fmt.Errorf("%w: %s", errProtocol, k.Failed.GetException().GetMessage())
+		default:
+			err = fmt.Errorf("%w: %T after loading", errProtocol, ev.Kind)
+		}
+	}
+	s.stage = stageDead
+	cause := s.w.failed(err)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return agentkernel.Errorf(agentkernel.CodeCorrupt, "image", "the engine does not take the image: %w", cause)
+}
+
+func (s *sandbox) loadDump() (*montypb.Event, error) {
+	err := s.w.send(frame(&montypb.Request{Kind: &montypb.Request_Load{Load: &montypb.Load{State: s.dump}}}))
+	if err != nil {
+		return nil, err
+	}
+	ev := new(montypb.Event)
+	return ev, s.w.recv(ev)
+}

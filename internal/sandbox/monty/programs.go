@@ -1,0 +1,218 @@
+package monty
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/monty/frontend"
+	"agentkernel/internal/sandbox/monty/montypb"
+)
+
+// keptPrograms is how many programs are kept checked and bound: the same few are started again and again.
+const keptPrograms = 256
+
+// program is a program made ready for the engine, shared by all its sandboxes and never changed.
+type program struct {
+	key   programKey
+	feeds []feed
+	tools map[string]*agentkernel.Tool // by "server.name", both as Python writes them
+}
+
+// feed is one request that feeds source, and what tracebacks need to know of it.
+type feed struct {
+	frame  []byte
+	file   string
+	offset int
+	hidden bool
+	source string // the user's own text; "" if only the engine knows it
+}
+
+// programKey is a digest of everything that decides what the engine is fed.
+type programKey [sha256.Size]byte
+
+// programs remembers what the front end made of programs.
+type programs struct {
+	checked *lru[programKey, checkResult]
+	bound   *lru[programKey, *program]
+}
+
+type checkResult struct {
+	needs agentkernel.Needs
+	err   error
+}
+
+func newPrograms() *programs {
+	return &programs{newLRU[programKey, checkResult](keptPrograms), newLRU[programKey, *program](keptPrograms)}
+}
+
+func (p *programs) check(prog agentkernel.Program) (agentkernel.Needs, error) {
+	key := keyOf(prog, nil)
+	if r, ok := p.checked.get(key); ok {
+		return r.needs, r.err
+	}
+	needs, err := frontend.Check(prog)
+	p.checked.put(key, checkResult{needs, err})
+	return needs, err
+}
+
+func (p *programs) bind(prog agentkernel.Program, tools []agentkernel.Tool) (*program, error) {
+	key := keyOf(prog, tools)
+	if out, ok := p.bound.get(key); ok {
+		return out, nil
+	}
+	bundle, err := frontend.Bind(prog, tools)
+	if err != nil {
+		return nil, err
+	}
+	out := assemble(key, prog, bundle, tools)
+	p.bound.put(key, out)
+	return out, nil
+}
+
+// assemble encodes what the front end made.
+func assemble(key programKey, prog agentkernel.Program, bundle *frontend.Bundle, tools []agentkernel.Tool) *program {
+	out := &program{key: key, tools: make(map[string]*agentkernel.Tool, len(tools))}
+	for i := range tools {
+		t := tools[i]
+		out.tools[t.PythonServer+"."+t.PythonName] = &t
+	}
+	for i, f := range bundle.Feeds {
+		req := &montypb.Feed{Code: f.Code, SkipTypeCheck: true}
+		if i == 0 {
+			req.Inputs = inputs(bundle.Functions)
+		}
+		out.feeds = append(out.feeds, feed{
+			frame:  frame(&montypb.Request{Kind: &montypb.Request_Feed{Feed: req}}),
+			file:   f.File,
+			offset: f.LineOffset,
+			hidden: f.Hidden,
+			source: sourceOf(prog, f.File),
+		})
+	}
+	return out
+}
+
+// inputs are the host functions as variables of the first feed.
+func inputs(fns []frontend.Function) []*montypb.Input {
+	in := make([]*montypb.Input, len(fns))
+	for i, f := range fns {
+		fn := appendStr(nil, 1, f.Name)
+		if f.Doc != "" {
+			fn = appendStr(fn, 2, f.Doc)
+		}
+		val := protowire.AppendTag(nil, fieldFunction, protowire.BytesType)
+		in[i] = &montypb.Input{Name: f.Input, Value: protowire.AppendBytes(val, fn)}
+	}
+	return in
+}
+
+// sourceOf finds the text that the user wrote for a file of a traceback.
+func sourceOf(p agentkernel.Program, file string) string {
+	if file == p.Name {
+		return p.Source
+	}
+	return p.Modules[strings.ReplaceAll(strings.TrimSuffix(file, ".py"), "/", ".")]
+}
+
+func keyOf(p agentkernel.Program, tools []agentkernel.Tool) (key programKey) {
+	d := digest{h: sha256.New()}
+	d.text(p.Name, string(p.Language), p.Source)
+	d.list(p.Args)
+	if p.Session {
+		d.text("session")
+	}
+	if len(p.Earlier) > 0 {
+		d.list(p.Earlier)
+	}
+	d.number(len(p.Modules))
+	// Sorted, not added up: any sum of digests can be reached with a few hundred modules of one's own, and a
+	// program of one tenant would run with the modules of another.
+	for _, name := range slices.Sorted(maps.Keys(p.Modules)) {
+		d.text(name, p.Modules[name])
+	}
+	d.number(len(tools))
+	for i := range tools {
+		t := &tools[i]
+		d.text(t.Server, t.Name, t.PythonServer, t.PythonName, t.Signature, t.Doc)
+		d.number(len(t.Params))
+		for _, par := range t.Params {
+			required := ""
+			if par.Required {
+				required = "required"
+			}
+			d.text(par.Name, par.Python, par.Type, par.Default, required)
+		}
+	}
+	d.h.Sum(key[:0])
+	return key
+}
+
+// digest hashes values so that no two lists of values run together.
+type digest struct{ h hash.Hash }
+
+func (d digest) number(n int) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(n))
+	d.h.Write(b[:])
+}
+
+func (d digest) text(ss ...string) {
+	for _, s := range ss {
+		d.number(len(s))
+		d.h.Write([]byte(s))
+	}
+}
+
+func (d digest) list(ss []string) {
+	d.number(len(ss))
+	d.text(ss...)
+}
+
+// lru keeps the values that were asked for last. Safe for concurrent use.
+type lru[K comparable, V any] struct {
+	mu    sync.Mutex
+	limit int
+	order *list.List // of pair[K, V], the newest in front
+	byKey map[K]*list.Element
+}
+
+type lruPair[K comparable, V any] struct {
+	key K
+	val V
+}
+
+func newLRU[K comparable, V any](limit int) *lru[K, V] {
+	return &lru[K, V]{limit: limit, order: list.New(), byKey: map[K]*list.Element{}}
+}
+
+func (l *lru[K, V]) get(key K) (val V, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, ok := l.byKey[key]
+	if !ok {
+		return val, false
+	}
+	l.order.MoveToFront(at)
+	return at.Value.(lruPair[K, V]).val, true
+}
+
+func (l *lru[K, V]) put(key K, val V) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, ok := l.byKey[key]; ok {
+		l.order.Remove(at)
+	}
+	l.byKey[key] = l.order.PushFront(lruPair[K, V]{key, val})
+	if l.order.Len() > l.limit {
+		delete(l.byKey, l.order.Remove(l.order.Back()).(lruPair[K, V]).key)
+	}
+}

@@ -1,0 +1,309 @@
+package monty
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/monty/montypb"
+)
+
+// stage is where a sandbox stands between two calls of its methods.
+type stage int
+
+const (
+	stageFresh  stage = iota // nothing was fed
+	stageLoaded              // an image was loaded; first holds the turn that the worker emitted again
+	stageCall                // the program waits for the reply to call
+	stageWait                // every task of the program waits for an async result
+	stageEnded               // TurnExit or TurnFail was given
+	stageDead                // the worker is gone
+)
+
+// sandbox is one program in a worker.
+type sandbox struct {
+	b    *Backend
+	w    *worker
+	req  agentkernel.StartRequest
+	prog *program
+
+	stage   stage
+	fed     int              // feeds sent
+	call    pendingCall      // stageCall
+	first   *montypb.Event   // stageLoaded
+	dump    []byte           // of an image, until it is loaded
+	micros  uint64           // time spent executing, as the worker counts it
+	host    time.Duration    // time that the host computed for the program
+	output  int64            // bytes printed
+	flights map[int64]uint32 // async calls under way: the kernel's number -> the worker's
+	session sessionState     // of a Program.Session
+	landed  []landing        // async calls that were answered at once: the program gets them when it waits
+
+	mu     sync.Mutex
+	inNext bool
+	closed bool
+}
+
+// landing is the result of an async call that the program has not been given yet.
+type landing struct {
+	callID uint32
+	reply  agentkernel.Reply
+}
+
+var errClosed = agentkernel.Errorf(agentkernel.CodeCanceled, "sandbox", "the sandbox was closed")
+
+// Next runs the program to its next turn; see agentkernel.Sandbox.
+func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkernel.Turn, error) {
+	if err := ctx.Err(); err != nil {
+		return agentkernel.Turn{}, err
+	}
+	if err := s.enter(); err != nil {
+		return agentkernel.Turn{}, err
+	}
+	left := time.Duration(s.req.Limits.Time) - s.Running()
+	begun := s.b.cfg.Clock.Now()
+	disarm := s.w.watch(ctx, max(left, 0)+s.b.cfg.Grace)
+	turn, err := s.run(reply)
+	disarm()
+	if err != nil {
+		turn, err = s.broken(err, s.b.cfg.Clock.Now().Sub(begun))
+	}
+	s.leave()
+	return turn, err
+}
+
+func (s *sandbox) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errClosed
+	case s.inNext:
+		return agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "two goroutines use one sandbox")
+	case s.stage == stageDead:
+		return agentkernel.Errorf(agentkernel.CodeCrashed, "sandbox", "the sandbox is dead")
+	case s.stage == stageEnded:
+		return agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "the program has ended")
+	}
+	s.inNext = true
+	return nil
+}
+
+// leave ends Next; a Close that came meanwhile left the worker to us.
+func (s *sandbox) leave() {
+	s.mu.Lock()
+	s.inNext = false
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		s.b.pool.release(s.w, false)
+	}
+}
+
+// run sends what the reply asks for and handles events until one is a turn for the kernel.
+func (s *sandbox) run(reply *agentkernel.Reply) (agentkernel.Turn, error) {
+	if s.session.asked != nil {
+		if s.stage == stageLoaded { // an image of a session between two pieces says its turn again
+			turn, _, err := s.ask(s.session.asked)
+			return turn, err
+		}
+		if turn, done, err := s.nextPiece(reply); done || err != nil {
+			return turn, err
+		}
+	} else if s.stage == stageLoaded {
+		ev := s.first
+		s.first = nil
+		if turn, done, err := s.handle(ev); done || err != nil {
+			return turn, err
+		}
+	} else if err := s.resume(reply); err != nil {
+		return agentkernel.Turn{}, err
+	}
+	var ev montypb.Event
+	for {
+		if err := s.w.recv(&ev); err != nil {
+			return agentkernel.Turn{}, err
+		}
+		if turn, done, err := s.handle(&ev); done || err != nil {
+			return turn, err
+		}
+	}
+}
+
+// resume sends the request that lets the program go on.
+func (s *sandbox) resume(reply *agentkernel.Reply) error {
+	switch {
+	case s.stage == stageFresh:
+		return s.feedNext()
+	case reply == nil:
+		return agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "a reply is missing")
+	case s.stage == stageWait:
+		id, ok := s.flights[reply.ID]
+		if !ok || reply.Pending {
+			return agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "call %d is not an async call under way", reply.ID)
+		}
+		delete(s.flights, reply.ID)
+		return s.answer(id, reply, true)
+	case s.call.async:
+		if reply.Pending {
+			if s.flights == nil {
+				s.flights = map[int64]uint32{}
+			}
+			s.flights[reply.ID] = s.call.id
+		} else {
+			s.landed = append(s.landed, landing{s.call.id, *reply})
+		}
+		return s.w.send(futureReply(s.call.id))
+	case reply.Pending:
+		return agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "only an async call can be pending")
+	}
+	return s.answer(s.call.id, reply, false)
+}
+
+func (s *sandbox) feedNext() error {
+	frame := s.prog.feeds[s.fed].frame
+	s.fed++
+	return s.w.send(frame)
+}
+
+// handle deals with one event. done: turn is the kernel's. Otherwise the program goes on.
+func (s *sandbox) handle(ev *montypb.Event) (turn agentkernel.Turn, done bool, err error) {
+	if m := ev.GetTotalExecutionMicros(); m > s.micros {
+		s.micros = m
+	}
+	switch k := ev.Kind.(type) {
+	case *montypb.Event_Print:
+		return s.print(k.Print)
+	case *montypb.Event_Call:
+		return s.functionCall(k.Call)
+	case *montypb.Event_OsCall:
+		return s.osCall(k.OsCall)
+	case *montypb.Event_NameLookup:
+		return turn, false, s.w.send(undefinedReply())
+	case *montypb.Event_ResolveFutures:
+		if len(s.landed) > 0 {
+			l := s.landed[0]
+			s.landed = s.landed[1:]
+			return turn, false, s.answer(l.callID, &l.reply, true)
+		}
+		if len(s.flights) == 0 {
+			return turn, false, fmt.Errorf("%w: it waits for results, but no async call is under way", errProtocol)
+		}
+		s.stage = stageWait
+		return agentkernel.Turn{Kind: agentkernel.TurnWait}, true, nil
+	case *montypb.Event_Complete:
+		if s.fed < len(s.prog.feeds) {
+			return turn, false, s.feedNext()
+		}
+		if s.req.Program.Session {
+			return s.pieceDone(resultJSON(k.Complete.GetValue(), s.req.Limits.Output))
+		}
+		s.stage = stageEnded
+		return agentkernel.Turn{Kind: agentkernel.TurnExit, Result: resultJSON(k.Complete.GetValue(), s.req.Limits.Output)}, true, nil
+	case *montypb.Event_Failed:
+		turn, err = s.programFailed(k.Failed.GetException())
+		if err == nil && s.req.Program.Session {
+			turn, _ = s.pieceFailed(turn)
+		}
+		return turn, true, err
+	case *montypb.Event_FatalError:
+		return turn, false, fmt.Errorf("%w: %s", errProtocol, clip(k.FatalError.GetMessage(), maxMessage))
+	}
+	return turn, false, fmt.Errorf("%w: %T at this point", errProtocol, ev.Kind)
+}
+
+// resultJSON is the value of the last expression; one that cannot cross the border, or is larger than what
+// the program may print, is told as text, since nothing of what the program did is undone by it.
+func resultJSON(val []byte, limit int64) json.RawMessage {
+	out, err := []byte(nil), fmt.Errorf("it is larger than the output limit of %s", byteText(limit))
+	if int64(len(val)) <= limit {
+		out, err = appendJSON(nil, val)
+	}
+	if err != nil {
+		out, _ = appendTagged(nil, "$repr", func(dst []byte) ([]byte, error) {
+			return appendStringJSON(dst, []byte("<no result: "+err.Error()+">"))
+		})
+	}
+	return out
+}
+
+// print hands on what the program printed, up to its limit of output.
+func (s *sandbox) print(p *montypb.Print) (agentkernel.Turn, bool, error) {
+	stream := "stdout"
+	if p.GetStream() == 2 {
+		stream = "stderr"
+	}
+	text, room := p.GetText(), s.req.Limits.Output-s.output
+	over := int64(len(text)) > room
+	if over {
+		cut := int(max(room, 0))
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut]
+	}
+	s.output += int64(len(text))
+	if text != "" && s.req.Output != nil {
+		s.req.Output(stream, text)
+	}
+	if !over {
+		return agentkernel.Turn{}, false, nil
+	}
+	s.stage = stageDead
+	s.w.kill(errRetired)
+	return failTurn(limitError("output", "the program printed more than its limit of %s", byteText(s.req.Limits.Output))), true, nil
+}
+
+// Running is the time that the program has spent executing, as the worker counts it, and that the host
+// computed for it: waiting is left out.
+func (s *sandbox) Running() time.Duration {
+	return time.Duration(min(s.micros, uint64(1)<<52))*time.Microsecond + s.host
+}
+
+// Close gives the worker back: healthy ones are wiped and made ready without anybody waiting for it.
+func (s *sandbox) Close() error {
+	s.mu.Lock()
+	already, running := s.closed, s.inNext
+	s.closed = true
+	s.mu.Unlock()
+	if already || s.w == nil {
+		return nil
+	}
+	if running {
+		s.w.kill(errClosed)
+		return nil // Next gives the worker back
+	}
+	healthy := s.stage != stageDead && s.w.killedFor() == nil &&
+		(s.Running() < growTime || s.w.heap() <= maxIdleHeap)
+	if healthy && s.stage != stageFresh {
+		healthy = s.w.reconfigure(s.w.conf) == nil
+	}
+	s.stage = stageDead
+	s.b.pool.release(s.w, healthy)
+	return nil
+}
+
+// broken ends the sandbox after an error and says what it was in the kernel's words.
+func (s *sandbox) broken(err error, ran time.Duration) (agentkernel.Turn, error) {
+	s.stage = stageDead
+	if e, ok := errors.AsType[*agentkernel.Error](err); ok && e.Code == agentkernel.CodeInternal {
+		s.w.kill(err)
+		return agentkernel.Turn{}, err
+	}
+	err = s.w.failed(err)
+	switch {
+	case errors.Is(err, errLate):
+		s.micros += uint64(max(ran, 0).Microseconds())
+		return agentkernel.Turn{}, limitError("time", "the program ran longer than its limit of %s and did not stop when told", s.req.Limits.Time)
+	case errors.Is(err, errOutOfMemory):
+		return agentkernel.Turn{}, limitError("memory", "the program needed more memory than its limit of %s", byteText(s.req.Limits.Memory))
+	case errors.Is(err, errPoolClosed), errors.Is(err, errClosed):
+		return agentkernel.Turn{}, errClosed
+	}
+	return agentkernel.Turn{}, err
+}

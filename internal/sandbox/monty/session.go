@@ -1,0 +1,161 @@
+package monty
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/monty/frontend"
+	"agentkernel/internal/sandbox/monty/montypb"
+)
+
+// A session is a program that does not end: when its source has run, its variables stay in the engine, and
+// it asks the kernel for more with a call like any other (proc.next). What the kernel answers is fed to the
+// engine. So a session is journalled, parked and replayed as programs are.
+
+const opNext = "proc.next"
+
+// sessionState is what a session has that other programs have not.
+type sessionState struct {
+	asked  json.RawMessage // arguments of the proc.next that it stands at; nil while a piece runs
+	last   json.RawMessage // value of the last expression of the last piece
+	base   int             // feeds of the first source that were sent, if not all
+	pieces []pieceHeader   // in the order in which they ran
+}
+
+// pieceHeader is one piece as images keep it.
+type pieceHeader struct {
+	Piece agentkernel.Piece  `json:"piece"`
+	Tools []agentkernel.Tool `json:"tools,omitempty"`
+	Feeds int                `json:"feeds"` // how many of its feeds were sent, if it failed before the last
+}
+
+// ask hands the kernel the call for the next piece.
+func (s *sandbox) ask(args json.RawMessage) (agentkernel.Turn, bool, error) {
+	s.session.asked = args
+	s.stage, s.call = stageCall, pendingCall{}
+	return agentkernel.Turn{Kind: agentkernel.TurnCall, Call: agentkernel.Call{Op: opNext, Args: args}}, true, nil
+}
+
+// pieceDone reports a piece that has run to its end.
+func (s *sandbox) pieceDone(result json.RawMessage) (agentkernel.Turn, bool, error) {
+	s.session.last = result
+	return s.ask(slices.Concat([]byte(`{"result":`), orNull(result), []byte(`}`)))
+}
+
+// pieceFailed reports a piece that raised; false if the session cannot go on after this.
+func (s *sandbox) pieceFailed(turn agentkernel.Turn) (agentkernel.Turn, bool) {
+	if turn.Kind != agentkernel.TurnFail || s.w.killedFor() != nil {
+		return turn, false
+	}
+	switch turn.Err.Code {
+	case agentkernel.CodeProgram, agentkernel.CodeSyntax, agentkernel.CodeUnsupported:
+	default:
+		return turn, false
+	}
+	if len(s.flights) > 0 || len(s.landed) > 0 {
+		return turn, false // results of calls would arrive that no task waits for
+	}
+	s.settleFeeds()
+	turn, _, _ = s.askWithError(turn.Err)
+	return turn, true
+}
+
+func (s *sandbox) askWithError(e *agentkernel.Error) (agentkernel.Turn, bool, error) {
+	text, err := json.Marshal(map[string]*agentkernel.Error{"error": e})
+	if err != nil {
+		return agentkernel.Turn{}, false, err
+	}
+	return s.ask(text)
+}
+
+// settleFeeds forgets feeds that a failed piece did not come to: the engine numbers what it was fed.
+func (s *sandbox) settleFeeds() {
+	if s.fed == len(s.prog.feeds) {
+		return
+	}
+	unsent := len(s.prog.feeds) - s.fed
+	s.keepFeeds(s.fed)
+	if n := len(s.session.pieces); n > 0 {
+		s.session.pieces[n-1].Feeds -= unsent
+	} else {
+		s.session.base = s.fed
+	}
+}
+
+// keepFeeds keeps the first n feeds. The program is shared with other sandboxes: it is copied.
+func (s *sandbox) keepFeeds(n int) {
+	prog := *s.prog
+	prog.feeds = slices.Clip(prog.feeds[:n])
+	s.prog = &prog
+}
+
+// nextPiece takes the kernel's answer to proc.next. done: turn is the kernel's; else the engine was fed.
+func (s *sandbox) nextPiece(reply *agentkernel.Reply) (turn agentkernel.Turn, done bool, err error) {
+	switch {
+	case reply == nil || reply.Pending:
+		return turn, false, agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "the answer to %s is missing", opNext)
+	case reply.Err == nil:
+	case reply.Err.Code == agentkernel.CodeInterrupted:
+		return s.ask(s.session.asked)
+	case reply.Err.Code == agentkernel.CodeLimit && !bytes.HasPrefix(s.session.asked, []byte(`{"error":`)):
+		return s.askWithError(reply.Err) // the result is too large to be handed over
+	default:
+		s.stage = stageEnded
+		return failTurn(reply.Err), true, nil
+	}
+	var next agentkernel.NextPiece
+	if err := json.Unmarshal(reply.Result, &next); err != nil {
+		return turn, false, agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "the answer to %s cannot be read: %w", opNext, err)
+	}
+	if next.End {
+		s.stage = stageEnded
+		return agentkernel.Turn{Kind: agentkernel.TurnExit, Result: s.session.last}, true, nil
+	}
+	if err := s.addPiece(pieceHeader{Piece: next.Piece, Tools: next.Tools, Feeds: -1}); err != nil {
+		return s.askWithError(agentkernel.AsError(err, agentkernel.CodeInternal, "run"))
+	}
+	s.session.asked, s.session.last = nil, nil
+	return turn, false, s.feedNext()
+}
+
+// addPiece makes a piece ready for the engine. The program is shared with other sandboxes: it is copied.
+func (s *sandbox) addPiece(h pieceHeader) error {
+	piece := agentkernel.Program{Name: h.Piece.Name, Language: agentkernel.Python, Source: h.Piece.Source, Args: s.req.Program.Args,
+		Modules: h.Piece.Modules, Earlier: s.earlierSources()}
+	bundle, err := frontend.Bind(piece, h.Tools)
+	if err != nil {
+		return err
+	}
+	added := assemble(programKey{}, piece, bundle, h.Tools)
+	prog := program{key: s.prog.key, feeds: slices.Clone(s.prog.feeds), tools: make(map[string]*agentkernel.Tool, len(s.prog.tools)+len(added.tools))}
+	for name, t := range s.prog.tools {
+		prog.tools[name] = t
+	}
+	for name, t := range added.tools {
+		prog.tools[name] = t
+	}
+	if h.Feeds < 0 || h.Feeds > len(added.feeds) {
+		h.Feeds = len(added.feeds)
+	}
+	prog.feeds = append(prog.feeds, added.feeds[:h.Feeds]...)
+	s.prog = &prog
+	s.session.pieces = append(s.session.pieces, h)
+	return nil
+}
+
+// earlierSources are the texts of all that ran so far.
+func (s *sandbox) earlierSources() []string {
+	out := []string{s.req.Program.Source}
+	for _, p := range s.session.pieces {
+		out = append(out, p.Piece.Source)
+	}
+	return out
+}
+
+// waitsForPiece says that a loaded image stands between two pieces: the engine has nothing to say then.
+func waitsForPiece(ev *montypb.Event) bool {
+	_, ok := ev.Kind.(*montypb.Event_Ok)
+	return ok
+}

@@ -1,0 +1,196 @@
+package monty
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"agentkernel"
+)
+
+// sessionRun is a session driven by hand: what the kernel answers to proc.next is the test's.
+type sessionRun struct {
+	t    *testing.T
+	b    *Backend
+	req  agentkernel.StartRequest
+	box  agentkernel.Sandbox
+	out  *strings.Builder
+	turn agentkernel.Turn
+}
+
+func newSession(t *testing.T, source string) *sessionRun {
+	t.Helper()
+	r := &sessionRun{t: t, b: newBackend(t), out: &strings.Builder{}}
+	r.req = agentkernel.StartRequest{PID: 1, Namespace: "n", Program: agentkernel.Program{Name: "<session>", Source: source, Session: true},
+		Output: func(_, text string) { r.out.WriteString(text) }}
+	r.start(nil)
+	r.next(nil)
+	return r
+}
+
+func (r *sessionRun) start(image []byte) {
+	r.t.Helper()
+	r.req.Image = image
+	box, err := r.b.Start(r.t.Context(), r.req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.box = box
+	r.t.Cleanup(func() { _ = box.Close() })
+}
+
+func (r *sessionRun) next(reply *agentkernel.Reply) {
+	r.t.Helper()
+	turn, err := r.box.Next(r.t.Context(), reply)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.turn = turn
+}
+
+// feed hands over a piece and gives how it ended: "result", or "!Type: message".
+func (r *sessionRun) feed(source string, tools ...agentkernel.Tool) string {
+	r.t.Helper()
+	answer, err := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: source}, Tools: tools})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.next(&agentkernel.Reply{ID: 1, Result: answer})
+	return r.ended()
+}
+
+func (r *sessionRun) ended() string {
+	r.t.Helper()
+	for r.turn.Kind == agentkernel.TurnCall && r.turn.Call.Op != opNext { // a tool: it answers with its arguments
+		r.next(&agentkernel.Reply{ID: 1, Result: r.turn.Call.Args})
+	}
+	if r.turn.Kind != agentkernel.TurnCall {
+		r.t.Fatalf("not waiting: %+v", r.turn)
+	}
+	var idle agentkernel.Idle
+	if err := json.Unmarshal(r.turn.Call.Args, &idle); err != nil {
+		r.t.Fatal(err)
+	}
+	if idle.Error != nil {
+		return "!" + idle.Error.Message() + " " + idle.Error.Traceback
+	}
+	return string(idle.Result)
+}
+
+func (r *sessionRun) repark() {
+	r.t.Helper()
+	image, err := r.box.Image(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_ = r.box.Close()
+	r.start(image)
+	r.next(nil)
+	if r.turn.Kind != agentkernel.TurnCall || r.turn.Call.Op != opNext {
+		r.t.Fatalf("after loading: %+v", r.turn)
+	}
+}
+
+// Variables, functions and imports last, also those that the engine lacks and the front end makes up; an
+// error ends its piece only. With parks between any two pieces the answers are the same.
+func TestSessionKeepsItsVariables(t *testing.T) {
+	for _, park := range []bool{false, true} {
+		t.Run(fmt.Sprintf("parked %v", park), func(t *testing.T) {
+			r := newSession(t, "")
+			if r.ended() != "null" {
+				t.Fatalf("%+v", r.turn)
+			}
+			echo := agentkernel.Tool{Server: "demo", Name: "echo", PythonServer: "demo", PythonName: "echo", Signature: "echo(value: str) -> str",
+				Params: []agentkernel.ToolParam{{Name: "value", Python: "value", Type: "str", Required: true}}}
+			for i, c := range []struct{ source, want string }{
+				{"x = 1\ndef f(): return x + 1", "null"},
+				{"x = 41\nf()", "42"},
+				{"import textwrap\nimport json, time\ndef g(s): return textwrap.indent(s, '> ')\ntype(time.time()).__name__ if False else 1", "1"},
+				{"y = 5\n1 / 0\nz = 1", "!ZeroDivisionError: division by zero"},
+				{"(y, x)", `{"$tuple":[5,41]}`},
+				{"z", "!NameError"},
+				{"textwrap.dedent('  a') + g('b')", `"a\u003e b"`},
+				{"json.dumps([x])", `"[41]"`},
+				{"x = (", "!line 1"},
+				{"from enum import Enum", "null"},
+				{"class Color(Enum):\n    RED = 1\nColor.RED.name", `"RED"`},
+				{"def deep():\n    return deep_inner()\ndef deep_inner():\n    raise ValueError('no')", "null"},
+				{"# a comment\n\ndeep()", "!ValueError: no"},
+				{"from tools.demo import echo", "null"},
+				{"echo('hi')['arguments']['value']", `"hi"`},
+				{"import tools.demo as d", "null"},
+				{"d.echo(value='ho')['arguments']['value']", `"ho"`},
+				{"'done'", `"done"`},
+			} {
+				var tools []agentkernel.Tool
+				if strings.Contains(c.source, "demo") || strings.HasPrefix(c.source, "d.") {
+					tools = append(tools, echo)
+				}
+				got := r.feed(c.source, tools...)
+				want, _ := strings.CutSuffix(c.want, "\x00")
+				if got != want && !(strings.HasPrefix(want, "!") && strings.HasPrefix(got, want)) && !sameJSON(got, want) {
+					t.Errorf("piece %d %q: %s, not %s", i, c.source, got, want)
+				}
+				if c.source == "# a comment\n\ndeep()" && (!strings.Contains(got, `File "piece", line 3`) || !strings.Contains(got, "in deep_inner")) {
+					t.Errorf("traceback: %s", got)
+				}
+				if park {
+					r.repark()
+				}
+			}
+			r.next(&agentkernel.Reply{ID: 9, Result: json.RawMessage(`{"end":true}`)})
+			if r.turn.Kind != agentkernel.TurnExit || string(r.turn.Result) != `"done"` {
+				t.Errorf("the end: %+v", r.turn)
+			}
+		})
+	}
+}
+
+func sameJSON(a, b string) bool {
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && fmt.Sprint(x) == fmt.Sprint(y)
+}
+
+func TestSessionThatIsInterruptedOrRefused(t *testing.T) {
+	r := newSession(t, "x = 1")
+	r.next(&agentkernel.Reply{ID: 1, Err: agentkernel.Errorf(agentkernel.CodeInterrupted, opNext, "interrupted")})
+	if r.ended() != "null" {
+		t.Errorf("%+v", r.turn)
+	}
+	if got := r.feed("'x' * 10"); got != `"xxxxxxxxxx"` {
+		t.Error(got)
+	}
+	r.next(&agentkernel.Reply{ID: 1, Err: agentkernel.Errorf(agentkernel.CodeLimit, opNext, "no room")})
+	if got := r.ended(); !strings.HasPrefix(got, "!no room") {
+		t.Error(got)
+	}
+	if got := r.feed("x"); got != "1" {
+		t.Error(got)
+	}
+	r.next(&agentkernel.Reply{ID: 1, Err: agentkernel.Errorf(agentkernel.CodeDenied, opNext, "denied")})
+	if r.turn.Kind != agentkernel.TurnFail {
+		t.Errorf("%+v", r.turn)
+	}
+}
+
+// A first source that raises half-way leaves a session that works.
+func TestSessionWhoseSourceFails(t *testing.T) {
+	r := newSession(t, "x = 1\nx / 0\ny = 2")
+	if got := r.ended(); !strings.HasPrefix(got, "!ZeroDivisionError") {
+		t.Error(got)
+	}
+	r.repark()
+	if got := r.feed("x + 1"); got != "2" {
+		t.Error(got)
+	}
+}
+
+func TestSessionEndsWithItsLimits(t *testing.T) {
+	r := newSession(t, "")
+	answer, _ := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: "def f(): return f()\nf()"}})
+	r.next(&agentkernel.Reply{ID: 1, Result: answer})
+	if r.turn.Kind != agentkernel.TurnFail || r.turn.Err.Code != agentkernel.CodeLimit {
+		t.Errorf("%+v", r.turn)
+	}
+}

@@ -1,0 +1,335 @@
+package monty
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/monty/montypb"
+)
+
+const (
+	protocolVersion = 2
+	// flushMillis is how long the worker may hold back what a program prints: short enough to watch, long
+	// enough that a loop of prints makes few frames. What is held back is sent before each suspension.
+	flushMillis = 10
+	stderrKept  = 4 << 10
+	// exitWait is how long the end of a worker whose pipe closed is waited for, to learn why.
+	exitWait = 2 * time.Second
+	// housekeeping bounds what takes a healthy worker microseconds: greeting, reset, configure.
+	housekeeping = 10 * time.Second
+	// maxIdleHeap is how much memory a worker may hold on to for the next program: the engine gives back
+	// little of what small objects took. A program of less than growTime cannot have taken so much.
+	maxIdleHeap = 32 << 20
+	growTime    = 2 * time.Millisecond
+)
+
+// settings are what Configure sets. Workers are configured ahead of need, so it is a key to compare.
+type settings struct {
+	time      time.Duration
+	memory    int64
+	recursion int
+}
+
+func settingsOf(l agentkernel.Limits) settings {
+	return settings{time.Duration(l.Time), l.Memory, l.Recursion}
+}
+
+// wall is the address space that a worker with these settings needs: the engine stops its own allocator at
+// little more than the heap, so this holds only if the engine does not. It never is below that of the
+// default limits, so that workers can be used again by programs with smaller ones.
+func (s settings) wall() uint64 {
+	memory := uint64(max(s.memory, agentkernel.DefaultLimits().Memory))
+	return memory + memory/4 + 128<<20
+}
+
+func (s settings) frame() []byte {
+	return frame(&montypb.Request{Kind: &montypb.Request_Configure{Configure: &montypb.Configure{
+		ScriptName: "main.py",
+		Limits: &montypb.Limits{
+			MaxDurationMicros: proto.Uint64(uint64(s.time.Microseconds())),
+			MaxMemoryBytes:    proto.Uint64(uint64(s.memory)),
+			MaxRecursionDepth: proto.Uint64(uint64(s.recursion)),
+		},
+		ProtocolVersion:      protocolVersion,
+		PrintFlushIntervalMs: proto.Uint32(flushMillis),
+	}}})
+}
+
+// worker is one child process. One goroutine at a time talks to it; kill may come from any.
+type worker struct {
+	cmd    *exec.Cmd
+	launch Launcher
+	clock  Clock
+	in     *os.File // its stdin
+	out    *os.File // its stdout
+	frames *frameReader
+	stderr tail
+	gone   chan struct{} // closed when the process has ended and was waited for
+	buried chan struct{} // closed when nothing of it is left to do
+
+	namespace string // "" until the first program
+	conf      settings
+	again     []byte // the requests Reset and Configure for conf
+	meter     heapMeter
+	wall      uint64    // its address space, set once: only privilege could raise it
+	owed      int       // Ok answers not read yet: housekeeping is sent without waiting for them
+	idleSince time.Time // while in the pool
+
+	mu    sync.Mutex
+	armed bool  // the watchdog may kill
+	cause error // why we killed it
+	dog   Timer
+}
+
+// startWorker starts a process and sends it its settings; settle waits for its answer.
+func startWorker(cfg *Config, engine string, conf settings, ended func(*worker)) (*worker, error) {
+	w := &worker{launch: cfg.Launcher, clock: cfg.Clock, conf: conf, wall: conf.wall(), gone: make(chan struct{}), buried: make(chan struct{})}
+	childIn, in, err := blockingPipe()
+	if err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker")
+	}
+	out, childOut, err := blockingPipe()
+	if err != nil {
+		return nil, errors.Join(agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker"), childIn.Close(), in.Close())
+	}
+	w.in, w.out, w.frames = in, out, newFrameReader(out, cfg.MaxFrame)
+	w.cmd = exec.Command(engine, "subprocess")
+	w.cmd.Env = []string{} // deny by default: not even PATH
+	w.cmd.Dir = "/"
+	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = childIn, childOut, &w.stderr
+	w.cmd.WaitDelay = exitWait
+	err = w.launch.Start(w.cmd)
+	_, _ = childIn.Close(), childOut.Close() // the child has its own
+	if err != nil {
+		_, _ = in.Close(), out.Close()
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "monty worker", "cannot start %s: %w", engine, err).
+			WithHint("agentkernel setup")
+	}
+	// Before it is waited for: until then its PID cannot mean another process.
+	err = limitMemory(w.cmd.Process.Pid, w.wall)
+	go w.reap(ended)
+	if err != nil && !errors.Is(err, syscall.ESRCH) { // if it ended already, settle learns why
+		w.kill(err)
+		<-w.buried
+		w.closePipes()
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "monty worker", "cannot cap its memory: %w", err)
+	}
+	_ = w.send(conf.frame()) // as above
+	w.owed = 1
+	return w, nil
+}
+
+// reap waits for the process, so that none is left as a zombie, and then tells ended. The pipes stay open:
+// what the worker said last may not have been read yet.
+func (w *worker) reap(ended func(*worker)) {
+	_ = w.cmd.Wait() // how it ended is in ProcessState
+	close(w.gone)
+	ended(w)
+	w.launch.Kill(w.cmd) // whatever it left behind, and its record
+	close(w.buried)
+}
+
+// heap is how many bytes of data the worker has mapped; 0 if that cannot be told.
+func (w *worker) heap() int64 { return w.meter.size(w.cmd.Process.Pid) }
+
+// ended says whether the process is gone.
+func (w *worker) ended() bool {
+	select {
+	case <-w.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// closePipes gives the descriptors back. Nobody may be reading or writing.
+func (w *worker) closePipes() {
+	_, _ = w.in.Close(), w.out.Close() // a second Close fails and does nothing
+	w.meter.close()
+}
+
+// kill ends the process; the first cause given is kept. It does not wait.
+func (w *worker) kill(cause error) {
+	w.mu.Lock()
+	if w.cause == nil {
+		w.cause = cause
+	}
+	w.mu.Unlock()
+	w.launch.Kill(w.cmd)
+}
+
+func (w *worker) killedFor() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cause
+}
+
+// watch arms the watchdog: when d is over or ctx ends the worker is killed with a cause. The function it
+// returns disarms it and must be called.
+func (w *worker) watch(ctx context.Context, d time.Duration) (disarm func()) {
+	w.mu.Lock()
+	w.armed = true
+	if w.dog == nil {
+		w.dog = w.clock.AfterFunc(d, func() { w.bite(errLate) })
+	} else {
+		w.dog.Reset(d)
+	}
+	w.mu.Unlock()
+	stop := func() bool { return true }
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, func() { w.bite(ctx.Err()) })
+	}
+	return func() {
+		stop()
+		w.mu.Lock()
+		w.armed = false
+		w.dog.Stop()
+		w.mu.Unlock()
+	}
+}
+
+var errLate = errors.New("no answer in time")
+
+// bite kills a worker that is still watched. The cause is set together with the check, so that whoever
+// disarmed too late sees it and does not use the worker again.
+func (w *worker) bite(cause error) {
+	w.mu.Lock()
+	armed := w.armed
+	if armed && w.cause == nil {
+		w.cause = cause
+	}
+	w.mu.Unlock()
+	if armed {
+		w.launch.Kill(w.cmd)
+	}
+}
+
+// send writes requests in one system call.
+func (w *worker) send(frames []byte) error {
+	_, err := w.in.Write(frames)
+	return err
+}
+
+// recv reads one event into ev, replacing what was there.
+func (w *worker) recv(ev *montypb.Event) error {
+	b, err := w.frames.next()
+	if err != nil {
+		return err
+	}
+	if err := proto.Unmarshal(b, ev); err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	return nil
+}
+
+var errProtocol = errors.New("the worker broke the protocol")
+
+// settle reads the answers to housekeeping that was sent ahead. After an error the worker is dead.
+func (w *worker) settle(ctx context.Context) error {
+	if w.owed == 0 {
+		return nil
+	}
+	defer w.watch(ctx, housekeeping)()
+	for ; w.owed > 0; w.owed-- {
+		var ev montypb.Event
+		if err := w.recv(&ev); err != nil {
+			return w.failed(err)
+		}
+		switch k := ev.Kind.(type) {
+		case *montypb.Event_Ok:
+		case *montypb.Event_FatalError:
+			return w.refused(k.FatalError.GetMessage())
+		case *montypb.Event_Failed:
+			return w.refused(k.Failed.GetException().GetMessage())
+		default:
+			return w.failed(fmt.Errorf("%w: %T instead of Ok", errProtocol, ev.Kind))
+		}
+	}
+	return nil
+}
+
+// refused says that the engine does not take our greeting.
+func (w *worker) refused(message string) error {
+	w.kill(errProtocol)
+	return agentkernel.Errorf(agentkernel.CodeVersion, "monty worker",
+		"the engine %s does not speak version %d of the worker protocol, which engine %s does; it says: %s",
+		w.cmd.Path, protocolVersion, EngineVersion, message).WithHint("agentkernel setup")
+}
+
+// reconfigure sends Reset and Configure without waiting for the answers.
+func (w *worker) reconfigure(conf settings) error {
+	if w.again == nil || w.conf != conf {
+		w.conf = conf
+		w.again = append(frame(&montypb.Request{Kind: &montypb.Request_Reset_{Reset_: &montypb.Unit{}}}), conf.frame()...)
+	}
+	if err := w.send(w.again); err != nil {
+		return err
+	}
+	w.owed += 2
+	return nil
+}
+
+// failed turns an I/O or protocol error into what really happened, and makes sure that the worker is dead.
+func (w *worker) failed(err error) error {
+	if errors.Is(err, errProtocol) || !errors.Is(err, io.EOF) {
+		w.kill(err) // if it ended by itself or was killed before, this changes nothing but the cause
+	}
+	wait := w.clock.AfterFunc(exitWait, func() { w.launch.Kill(w.cmd) })
+	<-w.gone
+	wait.Stop()
+	w.closePipes()
+	if cause := w.killedFor(); cause != nil && !errors.Is(cause, errProtocol) && cause != err { //nolint:errorlint // identity is meant
+		return cause
+	}
+	said := strings.TrimSpace(w.stderr.String())
+	if ranOutOfMemory(said) {
+		return errOutOfMemory
+	}
+	e := agentkernel.Errorf(agentkernel.CodeCrashed, "monty worker", "the worker ended: %s (%w)", w.cmd.ProcessState, err)
+	if said != "" {
+		e = agentkernel.Errorf(agentkernel.CodeCrashed, "monty worker", "the worker ended: %s: %s", w.cmd.ProcessState, said)
+	}
+	return e
+}
+
+var errOutOfMemory = errors.New("the worker ran out of memory")
+
+// ranOutOfMemory recognises the last words of an engine whose allocator refused.
+func ranOutOfMemory(stderr string) bool {
+	return strings.Contains(stderr, "exceeds the memory limit") ||
+		strings.Contains(stderr, "allocation of ") && strings.Contains(stderr, " bytes failed")
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Write never fails.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - stderrKept; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(string(t.buf), "�")
+}

@@ -1,0 +1,147 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"agentkernel"
+)
+
+// Backend runs Python programs in CPython processes. It is safe for concurrent use.
+type Backend struct {
+	cfg     Config
+	python  *interpreter
+	tenants *tenants
+	checked *checked
+	used    sync.Once
+}
+
+var _ agentkernel.Backend = (*Backend)(nil)
+
+// New prepares the backend and returns at once; the interpreter is asked for its version beside it. A missing one is
+// not an error here: Info says so, and so do Check and Start.
+func New(cfg Config) (*Backend, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{cfg: cfg, checked: newChecked()}
+	b.python = &interpreter{launch: cfg.Launcher, path: cfg.Python, cache: cfg.Cache}
+	b.tenants = newTenants(&b.cfg)
+	if b.cfg.Problem == nil {
+		b.tenants.tasks.Go(func() { _, _ = b.python.get() }) // whoever needs it hears of the error
+	}
+	return b, nil
+}
+
+// Info describes the backend. It waits for the interpreter's version if that is not known from an earlier kernel.
+func (b *Backend) Info() agentkernel.BackendInfo {
+	info := agentkernel.BackendInfo{
+		Name:       "process",
+		Languages:  []agentkernel.Language{agentkernel.Python},
+		Replayable: true,
+	}
+	python, err := b.ready()
+	if err != nil {
+		info.Problem, info.Fix = err.Message(), err.Hint
+		return info
+	}
+	info.Available, info.Fingerprint = true, fingerprint(python)
+	return info
+}
+
+// ready gives the interpreter if programs can run here, as far as is known.
+func (b *Backend) ready() (Interpreter, *agentkernel.Error) {
+	if p := b.problem(); p != nil {
+		return Interpreter{}, p
+	}
+	python, err := b.python.get()
+	return python, agentkernel.AsError(err, agentkernel.CodeUnavailable, "process")
+}
+
+// problem is why no walls can stand on this machine; nil if none is known.
+func (b *Backend) problem() *agentkernel.Error {
+	if b.cfg.Problem != nil {
+		return b.cfg.Problem
+	}
+	if b.cfg.Spawner == nil {
+		return nil
+	}
+	return b.cfg.Spawner.Machine().Problem
+}
+
+// fingerprint names what a replay needs to be the same. Hashes of strings are not randomised, which is why no seed
+// is part of it.
+func fingerprint(python Interpreter) string {
+	_, version := guestSources()
+	return "cpython-" + python.Version + "+" + version
+}
+
+// Start makes a sandbox out of a child that waits, or of a new one.
+func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if req.Image != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeVersion, "process", "the process backend has no images; a process is recovered by replay")
+	}
+	req.Limits = req.Limits.WithDefaults(agentkernel.DefaultLimits())
+	python, problem := b.ready()
+	if problem != nil {
+		return nil, problem
+	}
+	v, err := b.verdict(ctx, req.Program)
+	if err != nil {
+		return nil, err
+	}
+	b.used.Do(func() { b.tenants.background(b.python.refresh) })
+	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v)}, req.Limits)
+	if err != nil {
+		return nil, b.unavailable(err)
+	}
+	return newSandbox(&b.cfg, c, req, v), nil
+}
+
+func (b *Backend) unavailable(err error) error {
+	if errors.Is(err, errClosed) {
+		return agentkernel.Errorf(agentkernel.CodeCanceled, "process", "%w", err)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return agentkernel.AsError(err, agentkernel.CodeUnavailable, "process")
+}
+
+// Stats counts the processes.
+func (b *Backend) Stats() Stats { return b.tenants.stats() }
+
+// Close kills every zygote and program and waits until they are gone.
+func (b *Backend) Close() error {
+	b.tenants.close()
+	return nil
+}
+
+// refusal is the error for a program that the guest did not accept; nil if it did.
+func (v *verdict) refusal(p agentkernel.Program, python Interpreter) error {
+	if e := v.Error; e != nil {
+		err := agentkernel.Errorf(agentkernel.CodeSyntax, "check", "%s", e.Message)
+		err.Traceback, err.Exception = e.Traceback, e.Exception
+		return err
+	}
+	if len(v.Missing) == 0 {
+		return nil
+	}
+	var where []string
+	for _, m := range v.Missing {
+		at := fmt.Sprintf("line %d", m.Line)
+		if m.File != p.Name {
+			at = m.File + ", " + at
+		}
+		where = append(where, fmt.Sprintf("%s: module '%s' is not installed for Python %s (%s)", at, m.Module, python.Version, python.Executable))
+	}
+	return agentkernel.Errorf(agentkernel.CodeUnsupported, "check", "%s", strings.Join(where, "; ")).
+		WithHint("install it there, or set `python` to an interpreter that has it, such as that of a virtual environment")
+}

@@ -1,0 +1,15 @@
+package process
+
+import (
+	"testing"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/sandboxtest"
+)
+
+func TestConformance(t *testing.T) {
+	sandboxtest.Suite{
+		New:   func(t testing.TB) agentkernel.Backend { return newBackend(t) },
+		Lacks: []sandboxtest.Feature{sandboxtest.Images},
+	}.Exercise(t)
+}

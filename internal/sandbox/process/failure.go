@@ -1,0 +1,75 @@
+package process
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"agentkernel"
+)
+
+func failTurn(e *agentkernel.Error) agentkernel.Turn {
+	return agentkernel.Turn{Kind: agentkernel.TurnFail, Err: e}
+}
+
+func limitError(limit, format string, args ...any) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeLimit, "limit."+limit, limit+" limit reached: "+format, args...).
+		WithHint("raise the %s limit if the program is right", limit)
+}
+
+func byteText(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// maxTraceback bounds what a guest may put into an error.
+const maxTraceback = 256 << 10
+
+// programFailed is the turn for an error that nobody in the program caught.
+func programFailed(m *message, limits agentkernel.Limits, ran time.Duration) agentkernel.Turn {
+	e := &agentkernel.Error{Code: agentkernel.CodeProgram, Op: "run", Exception: clip(m.Exception, 256),
+		Traceback: clip(m.Traceback, maxTraceback), Err: fmt.Errorf("%s", clip(m.Message, maxTraceback))}
+	var limit *agentkernel.Error
+	switch m.Limit {
+	case "time":
+		limit = timeLimit(limits, ran)
+	case "memory":
+		limit = memoryLimit(limits)
+	case "recursion":
+		limit = limitError("recursion", "calls were nested deeper than the limit of %d", limits.Recursion)
+	}
+	if limit != nil {
+		limit.Traceback, limit.Exception = e.Traceback, e.Exception
+		return failTurn(limit)
+	}
+	if m.Syntax {
+		e.Code = agentkernel.CodeSyntax
+	}
+	return failTurn(e)
+}
+
+func timeLimit(l agentkernel.Limits, ran time.Duration) *agentkernel.Error {
+	return limitError("time", "the program ran for %s, its limit is %s", ran.Round(time.Millisecond), l.Time)
+}
+
+func memoryLimit(l agentkernel.Limits) *agentkernel.Error {
+	return limitError("memory", "the program needed more memory than its limit of %s", byteText(l.Memory))
+}
+
+func outputLimit(l agentkernel.Limits) *agentkernel.Error {
+	return limitError("output", "the program printed more than its limit of %s", byteText(l.Output))
+}
+
+func clip(s string, most int) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + " [...]"
+	}
+	return s
+}

@@ -1,0 +1,247 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"agentkernel"
+	"agentkernel/guest"
+)
+
+// Interpreter is what is known of a Python that programs may run in.
+type Interpreter struct {
+	Asked      string   `json:"asked"`      // as it was configured or found
+	Identity   string   `json:"identity"`   // of the file: path, size, time of change
+	Executable string   `json:"executable"` // sys.executable
+	Version    string   `json:"version"`    // "3.11.7"
+	Prefixes   []string `json:"prefixes"`   // directories that it needs to see: sys.prefix, sys.base_prefix, sys.path
+	Data       bool     `json:"data"`       // numpy and pandas are installed
+}
+
+// probeScript prints the Interpreter. It imports nothing that is slow.
+const probeScript = `
+import sys, json, importlib.util as u
+def has(m):
+    try: return u.find_spec(m) is not None
+    except Exception: return False
+print(json.dumps(dict(executable=sys.executable, version="%d.%d.%d" % sys.version_info[:3], implementation=sys.implementation.name,
+  prefixes=sorted({p for p in [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix] + sys.path if p}),
+  data=has("numpy") and has("pandas"))))
+`
+
+// probeWait bounds the start of the interpreter, which takes a tenth of a second.
+const probeWait = 20 * time.Second
+
+const oldestPython = "3.9"
+
+// interpreter finds the executable and asks it once what it is. The answer is kept in a file, so that another kernel
+// need not ask.
+type interpreter struct {
+	launch Launcher
+	path   string // configured; "" means python3 on PATH
+	cache  string // file that keeps the answer; "" keeps none
+
+	once  sync.Once
+	found Interpreter
+	err   error
+}
+
+// get gives the interpreter, or CodeUnavailable with what mends it.
+func (in *interpreter) get() (Interpreter, error) {
+	in.once.Do(func() { in.found, in.err = in.look() })
+	return in.found, in.err
+}
+
+// refresh asks again what a script of a version manager stands for now; if that has changed, the next kernel knows. This
+// one keeps what it began with: its processes are to be replayed by it.
+func (in *interpreter) refresh() {
+	found, err := in.get()
+	if err != nil || !isScript(found.Asked) {
+		return
+	}
+	if now, err := in.ask(found.Asked); err == nil && now.Executable != found.Executable {
+		now.Asked, now.Identity = found.Asked, found.Identity
+		in.keep(now)
+	}
+}
+
+func isScript(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	var head [2]byte
+	_, err = io.ReadFull(f, head[:])
+	return err == nil && string(head[:]) == "#!"
+}
+
+func (in *interpreter) look() (Interpreter, error) {
+	path, err := in.locate()
+	if err != nil {
+		return Interpreter{}, err
+	}
+	identity, err := identityOf(path)
+	if err != nil {
+		return Interpreter{}, missing("%s: %w", path, err)
+	}
+	if kept, ok := in.kept(); ok && kept.Asked == path && kept.Identity == identity {
+		if _, err := os.Stat(kept.Executable); err == nil {
+			return kept, nil
+		}
+	}
+	found, err := in.ask(path)
+	if err != nil {
+		return Interpreter{}, err
+	}
+	found.Asked, found.Identity = path, identity
+	in.keep(found)
+	return found, nil
+}
+
+func (in *interpreter) locate() (string, error) {
+	if in.path == "" {
+		path, err := exec.LookPath("python3")
+		if err != nil {
+			return "", missing("there is no python3 on PATH")
+		}
+		return filepath.Abs(path)
+	}
+	path, err := exec.LookPath(in.path)
+	if err != nil {
+		return "", missing("the configured interpreter %s is not an executable file", in.path)
+	}
+	return filepath.Abs(path)
+}
+
+func missing(format string, args ...any) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, "python", format, args...).
+		WithHint("install Python %s or later (apt install python3), or name one with the setting `python`", oldestPython)
+}
+
+// identityOf changes when another file is at the path, or at the end of its links.
+func identityOf(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	st, err := os.Stat(real)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(real, st.Size(), st.ModTime().UnixNano(), " ", version(probeScript)), nil
+}
+
+// ask runs the interpreter.
+func (in *interpreter) ask(path string) (Interpreter, error) {
+	var out, said bytes.Buffer
+	cmd := exec.Command(path, "-s", "-B", "-c", probeScript)
+	cmd.Env, cmd.Dir = probeEnv(), "/"
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &said, exitWait
+	if err := in.launch.Start(cmd); err != nil {
+		return Interpreter{}, missing("%s does not start: %w", path, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeWait)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { in.launch.Kill(cmd) })()
+	err := cmd.Wait()
+	in.launch.Kill(cmd) // its record
+	if err != nil {
+		return Interpreter{}, missing("%s does not run: %w: %s", path, err, lastLine(said.String()))
+	}
+	var found struct {
+		Interpreter
+		Implementation string `json:"implementation"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
+		return Interpreter{}, missing("%s does not answer as Python does: %.80q", path, out.String())
+	}
+	if found.Implementation != "cpython" {
+		return Interpreter{}, missing("%s is %s; CPython is needed", path, found.Implementation)
+	}
+	if olderThan(found.Version, oldestPython) {
+		return Interpreter{}, missing("%s is Python %s", path, found.Version)
+	}
+	return found.Interpreter, nil
+}
+
+// probeEnv is the host's environment: the name python3 may be a script of a version manager, which needs it. What it
+// starts is asked for its version and nothing else.
+func probeEnv() []string { return os.Environ() }
+
+func olderThan(version, oldest string) bool {
+	var a, b [2]int
+	_, _ = fmt.Sscanf(version, "%d.%d", &a[0], &a[1])
+	_, _ = fmt.Sscanf(oldest, "%d.%d", &b[0], &b[1])
+	return a[0] < b[0] || a[0] == b[0] && a[1] < b[1]
+}
+
+func (in *interpreter) kept() (k Interpreter, ok bool) {
+	if in.cache == "" {
+		return k, false
+	}
+	b, err := os.ReadFile(in.cache)
+	return k, err == nil && json.Unmarshal(b, &k) == nil
+}
+
+// keep may fail: the next kernel asks again.
+func (in *interpreter) keep(k Interpreter) {
+	if in.cache == "" {
+		return
+	}
+	if b, err := json.Marshal(k); err == nil {
+		_ = os.WriteFile(in.cache, b, 0o600)
+	}
+}
+
+// bundle is the guest library, as the zygote's loader reads it on its standard input.
+type bundle struct {
+	Sources map[string]string `json:"sources"`
+	Config  bundleConfig      `json:"config"`
+}
+
+type bundleConfig struct {
+	Imports []string `json:"imports"` // modules to import ahead
+	Needed  []string `json:"needed"`  // those without which it makes no sense
+}
+
+// guestSources are the modules of the guest library, and the version that they make together.
+var guestSources = sync.OnceValues(func() (map[string]string, string) {
+	all := map[string]string{}
+	h := sha256.New()
+	entries, err := fs.ReadDir(guest.Python, "python")
+	if err != nil {
+		panic(err) // the files are part of the binary
+	}
+	for _, e := range entries {
+		text, err := fs.ReadFile(guest.Python, "python/"+e.Name())
+		if err != nil {
+			panic(err)
+		}
+		all[strings.TrimSuffix(e.Name(), ".py")] = string(text)
+		fmt.Fprintf(h, "%s %d\n%s", e.Name(), len(text), text)
+	}
+	return all, hex.EncodeToString(h.Sum(nil)[:6])
+})
+
+func version(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:4])
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}

@@ -1,0 +1,195 @@
+package process
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// line is the kernel's end of what connects it with one child: the channel and the two pipes. It uses bare
+// descriptors in blocking calls: a thread that waits in poll hears of a message sooner than the runtime's poller does.
+// hangUp ends every wait, from any goroutine.
+type line struct {
+	sock     int
+	pipes    [2]int // stdout, stderr; -1 when it has ended
+	frames   frames
+	foreign  func(stream int, data []byte) error // takes what came through a pipe
+	scratch  []byte
+	mu       sync.Mutex
+	closed   bool
+	polled   [3]unix.PollFd
+	received bool // the guest has said something
+}
+
+// farEnds are the child's ends of a line.
+type farEnds struct{ sock, out, err int }
+
+func (f farEnds) close() {
+	for _, fd := range []int{f.sock, f.out, f.err} {
+		_ = unix.Close(fd)
+	}
+}
+
+// newLine makes a line of which a frame may have at most max bytes.
+func newLine(maxFrame int) (l *line, far farEnds, err error) {
+	var fds []int
+	defer func() {
+		if err != nil {
+			for _, fd := range fds {
+				_ = unix.Close(fd)
+			}
+		}
+	}()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, far, os.NewSyscallError("socketpair", err)
+	}
+	fds = append(fds, pair[:]...)
+	for range 2 {
+		var p [2]int
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			return nil, far, os.NewSyscallError("pipe2", err)
+		}
+		fds = append(fds, p[:]...)
+		if err := unix.SetNonblock(p[0], true); err != nil {
+			return nil, far, os.NewSyscallError("fcntl", err)
+		}
+	}
+	l = &line{sock: fds[0], pipes: [2]int{fds[2], fds[4]}}
+	l.frames = frames{max: maxFrame, fill: l.fill}
+	return l, farEnds{sock: fds[1], out: fds[3], err: fds[5]}, nil
+}
+
+// next gives the next frame of the guest. What comes through the pipes meanwhile goes to foreign.
+func (l *line) next() (kind byte, payload []byte, err error) {
+	kind, payload, err = l.frames.next()
+	l.received = l.received || err == nil
+	return kind, payload, err
+}
+
+// fill reads from the socket, which goes before the pipes when both have something.
+func (l *line) fill(into []byte) (int, error) {
+	for {
+		p := &l.polled
+		p[0] = unix.PollFd{Fd: int32(l.sock), Events: unix.POLLIN}
+		for i, fd := range l.pipes {
+			p[i+1] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+		}
+		if _, err := unix.Poll(p[:], -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return 0, os.NewSyscallError("poll", err)
+		} else if err != nil {
+			continue
+		}
+		if p[0].Revents != 0 {
+			n, err := unix.Read(l.sock, into)
+			switch {
+			case errors.Is(err, unix.EINTR):
+				continue
+			case errors.Is(err, unix.ECONNRESET):
+				return 0, io.EOF
+			case err != nil:
+				return 0, os.NewSyscallError("read", err)
+			case n == 0:
+				return 0, io.EOF
+			}
+			return n, nil
+		}
+		for i := range l.pipes {
+			if p[i+1].Revents != 0 {
+				if _, err := l.readPipe(i); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+}
+
+// readPipe reads once from a pipe; it says whether there was something. The error is that of foreign.
+func (l *line) readPipe(i int) (bool, error) {
+	if l.pipes[i] < 0 {
+		return false, nil
+	}
+	if l.scratch == nil {
+		l.scratch = make([]byte, 64<<10)
+	}
+	for {
+		n, err := unix.Read(l.pipes[i], l.scratch)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			return false, nil
+		case err != nil || n == 0: // nobody can write to it any more
+			l.dropPipe(i)
+			return false, nil //nolint:nilerr // a pipe that broke is one that ended
+		}
+		return true, l.foreign(i, l.scratch[:n])
+	}
+}
+
+func (l *line) dropPipe(i int) {
+	_ = unix.Close(l.pipes[i])
+	l.pipes[i] = -1
+}
+
+// drainMost bounds what one drain takes: a writer that is faster than we are must not keep us here.
+const drainMost = 4 << 20
+
+// drain takes what lies in the pipes now.
+func (l *line) drain() error {
+	for i := range l.pipes {
+		for taken := 0; taken < drainMost; taken += len(l.scratch) {
+			more, err := l.readPipe(i)
+			if err != nil {
+				return err
+			}
+			if !more {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// send writes a whole frame.
+func (l *line) send(frame []byte) error {
+	for len(frame) > 0 {
+		n, err := unix.SendmsgN(l.sock, frame, nil, nil, unix.MSG_NOSIGNAL)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return os.NewSyscallError("send", err)
+		}
+		frame = frame[n:]
+	}
+	return nil
+}
+
+// hangUp ends the conversation: whoever waits in next or send fails. The descriptors stay.
+func (l *line) hangUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		_ = unix.Shutdown(l.sock, unix.SHUT_RDWR)
+	}
+}
+
+// close gives the descriptors back. Nobody may be in next or send.
+func (l *line) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.closed = true
+	_ = unix.Close(l.sock)
+	for _, fd := range l.pipes {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}

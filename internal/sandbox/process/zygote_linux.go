@@ -1,0 +1,275 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/confine"
+)
+
+const (
+	// exitWait bounds how long output of a process that has ended is waited for.
+	exitWait = time.Second
+	// readyWait bounds the start of a zygote: an interpreter and its imports, on a busy machine.
+	readyWait = 60 * time.Second
+	// forkWait bounds one fork.
+	forkWait = 20 * time.Second
+)
+
+// loader is the first code of a zygote: it makes the package _agentkernel of the sources on its standard input.
+const loader = `
+import sys
+sys.path[:] = [p for p in sys.path if p]
+import importlib.machinery, json
+_bundle = json.loads(sys.stdin.buffer.read())
+class _Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "_agentkernel" or name[:13] == "_agentkernel." and name[13:] in _bundle["sources"]:
+            return importlib.machinery.ModuleSpec(name, self, is_package=name == "_agentkernel")
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        source = _bundle["sources"].get(module.__name__[13:], "")
+        exec(compile(source, "<agentkernel>/%s.py" % module.__name__[13:], "exec", dont_inherit=True), module.__dict__)
+sys.meta_path.append(_Finder())
+from _agentkernel import zygote
+zygote.main(_bundle["config"])
+`
+
+// zygote is one interpreter that forks children.
+type zygote struct {
+	cfg     *Config
+	body    body
+	control *net.UnixConn
+	said    *tail
+	gone    chan struct{} // closed when the process has ended and all is cleared away
+
+	mu       sync.Mutex
+	lastID   int64
+	forks    map[int64]*fork
+	children map[int64]*child
+	ready    chan struct{}
+	cause    error // why we killed it
+	how      string
+
+	teaching sync.Mutex
+	plans    map[agentkernel.Limits]string // those that the zygote knows, by what decides them
+	taught   int                           // plans that it was told
+}
+
+// body is the process of a zygote.
+type body interface {
+	kill()        // it and all its children; does not wait
+	wait() string // how it ended
+	// cell prepares the walls of one child; nil: it has none.
+	cell(l agentkernel.Limits) (*confine.Cell, error)
+}
+
+// startZygote starts an interpreter; awaitReady waits for it.
+func startZygote(ctx context.Context, cfg *Config, python Interpreter, set importSet) (*zygote, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeUnavailable, "zygote")
+	}
+	near, far := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
+	defer func() { _ = far.Close() }() // the zygote has its own
+	conn, err := net.FileConn(near)
+	_ = near.Close() // conn has a copy
+	if err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeUnavailable, "zygote")
+	}
+	control, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, agentkernel.Errorf(agentkernel.CodeInternal, "zygote", "a socket of kind %T", conn)
+	}
+	sources, _ := guestSources()
+	imports, needed := set.imports()
+	input, err := json.Marshal(bundle{Sources: sources, Config: bundleConfig{Imports: imports, Needed: needed}})
+	if err != nil {
+		return nil, agentkernel.AsError(errors.Join(err, conn.Close()), agentkernel.CodeInternal, "zygote")
+	}
+	z := &zygote{cfg: cfg, control: control, said: &tail{}, gone: make(chan struct{}), ready: make(chan struct{}),
+		forks: map[int64]*fork{}, children: map[int64]*child{}, plans: map[agentkernel.Limits]string{}}
+	start := startWalled
+	if cfg.Isolation == IsolationNone {
+		start = startBare
+	}
+	if z.body, err = start(ctx, cfg, python, files{input: input, said: z.said, control: far}); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	go z.listen()
+	go z.reap()
+	return z, nil
+}
+
+// awaitReady returns when the zygote can fork, or with the reason why it never will.
+func (z *zygote) awaitReady(ctx context.Context) error {
+	late := time.NewTimer(readyWait)
+	defer late.Stop()
+	select {
+	case <-z.ready:
+		return nil
+	case <-z.gone:
+		return z.failed()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-late.C:
+		z.kill(errors.New("it was not ready in time"))
+		<-z.gone
+		return z.failed()
+	}
+}
+
+// failed says why a zygote that is gone has gone.
+func (z *zygote) failed() error {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	why := z.how
+	if z.cause != nil {
+		why = z.cause.Error()
+	}
+	if said := z.said.String(); said != "" {
+		why += ": " + said
+	}
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, "zygote", "the interpreter ended before it could run a program: %s", why).
+		WithHint("agentkernel doctor")
+}
+
+// kill ends the zygote and all its children. It does not wait.
+func (z *zygote) kill(cause error) {
+	z.mu.Lock()
+	if z.cause == nil {
+		z.cause = cause
+	}
+	z.mu.Unlock()
+	_ = z.control.Close()
+	z.body.kill()
+}
+
+// reap waits for the process, then sees to it that nobody waits for its children.
+func (z *zygote) reap() {
+	how := z.body.wait()
+	_ = z.control.Close()
+	z.mu.Lock()
+	z.how = how
+	forks, children := z.forks, z.children
+	z.forks, z.children = nil, nil
+	z.mu.Unlock()
+	for _, f := range forks {
+		f.done <- errZygoteGone
+	}
+	for _, c := range children {
+		c.buried(ending{lost: true})
+		c.hangUp()
+	}
+	close(z.gone)
+}
+
+var errZygoteGone = errors.New("the zygote ended")
+
+func (z *zygote) dead() bool {
+	select {
+	case <-z.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// controlMessage is what a zygote says.
+type controlMessage struct {
+	Ready  string  `json:"ready"` // version of the interpreter
+	Forked int64   `json:"forked"`
+	Failed int64   `json:"failed"`
+	Error  string  `json:"error"`
+	Exited int64   `json:"exited"`
+	Status int     `json:"status"`
+	CPU    float64 `json:"cpu"`
+	Memory int64   `json:"memory"`
+}
+
+// listen reads what the zygote says until it ends.
+func (z *zygote) listen() {
+	buf, oob := make([]byte, 64<<10), make([]byte, 256)
+	for {
+		n, oobn, _, _, err := z.control.ReadMsgUnix(buf, oob)
+		if err != nil || n == 0 {
+			return
+		}
+		fd := receivedFD(oob[:oobn])
+		var m controlMessage
+		if err := json.Unmarshal(buf[:n], &m); err != nil {
+			z.cfg.Logger.Error("a zygote is not understood", "err", err)
+			go z.kill(err)
+			return
+		}
+		z.heard(m, fd)
+	}
+}
+
+func receivedFD(oob []byte) int {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(msgs) == 0 {
+		return -1
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) == 0 {
+		return -1
+	}
+	return fds[0]
+}
+
+func (z *zygote) heard(m controlMessage, fd int) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	switch {
+	case m.Ready != "":
+		close(z.ready)
+	case m.Forked != 0 && z.forks[m.Forked] != nil:
+		f := z.forks[m.Forked]
+		delete(z.forks, m.Forked)
+		f.c.born(fd)
+		z.children[m.Forked] = f.c
+		f.done <- nil
+	case m.Failed != 0 && z.forks[m.Failed] != nil:
+		f := z.forks[m.Failed]
+		delete(z.forks, m.Failed)
+		f.done <- errors.New(m.Error)
+	case m.Exited != 0 && z.children[m.Exited] != nil:
+		c := z.children[m.Exited]
+		delete(z.children, m.Exited)
+		c.buried(ending{status: syscall.WaitStatus(m.Status), cpu: time.Duration(m.CPU * float64(time.Second)), memory: m.Memory})
+	}
+}
+
+// controlRequest is what a zygote is asked.
+type controlRequest struct {
+	Op    string          `json:"op"` // "plan": remember Steps as Plan; "fork": make a child behind the walls of Plan
+	ID    int64           `json:"id,omitempty"`
+	Plan  string          `json:"plan,omitempty"`
+	Steps json.RawMessage `json:"steps,omitempty"`
+	Waits bool            `json:"waits,omitempty"` // the child is made ahead of need
+}
+
+func (z *zygote) ask(r controlRequest, fds ...int) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	_, _, err = z.control.WriteMsgUnix(b, oob, nil)
+	return err
+}

@@ -1,0 +1,85 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/datadir"
+)
+
+// checkKernel looks at the lock, the socket, and the version of the kernel behind it.
+func checkKernel(ctx context.Context, o DoctorOptions) []Finding {
+	holder, held := datadir.At(o.Home).Holder()
+	if !held {
+		return ok("none is running; commands start one when they need it")
+	}
+	if holder.Mode == "embedded" {
+		return ok("pid %d holds the directory for itself (--embedded) since %s", holder.OSPID, holder.Started.Format(time.RFC3339))
+	}
+	if o.Dial == nil {
+		return ok("pid %d, %s, version %s", holder.OSPID, holder.Mode, holder.Version)
+	}
+	dir, err := datadir.Open(o.Home) // it is there: a kernel holds it
+	if err != nil {
+		return failed(Fail, err)
+	}
+	k, err := o.Dial(ctx, dir.Socket())
+	if err != nil {
+		return kernelError(err, holder)
+	}
+	defer k.Close()
+	info, err := k.Info(ctx)
+	if err != nil {
+		return kernelError(err, holder)
+	}
+	if info.Version != o.Version {
+		return warn("agentkernel shutdown; the next command starts one of this version",
+			"pid %d runs version %s, and this is %s", info.OSPID, info.Version, o.Version)
+	}
+	return ok("pid %d, %s, version %s, since %s, %d processes", info.OSPID, info.Mode, info.Version,
+		info.Started.Format(time.RFC3339), info.Processes)
+}
+
+func kernelError(err error, h datadir.Holder) []Finding {
+	f := failed(Fail, err)
+	if f[0].Fix == "" {
+		f[0].Fix = "look at the kernel log; agentkernel shutdown ends the kernel"
+	}
+	if agentkernel.CodeOf(err) == agentkernel.CodeUnavailable {
+		f[0].Found = "pid " + agentkernel.PID(h.OSPID).String() + " holds the directory, but does not answer: " + f[0].Found
+	}
+	return f
+}
+
+func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
+	path := datadir.At(o.Home).Database()
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ok("none yet; the first program makes it")
+	}
+	if err != nil {
+		return failed(Fail, err)
+	}
+	if o.Reader == nil {
+		return ok("%s (%s)", path, humanSize(st.Size()))
+	}
+	k, err := o.Reader(ctx, o.Home)
+	if err != nil {
+		return failed(Fail, err)
+	}
+	defer k.Close()
+	info, err := k.Info(ctx)
+	if err != nil {
+		return failed(Fail, err)
+	}
+	if info.Unfinished > 0 {
+		if _, held := datadir.At(o.Home).Holder(); !held {
+			return warn("agentkernel recover", "%s, schema %d, %d unfinished processes", humanSize(st.Size()), info.Store.Schema, info.Unfinished)
+		}
+	}
+	return ok("%s, schema %d", humanSize(st.Size()), info.Store.Schema)
+}

@@ -1,0 +1,154 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"agentkernel"
+)
+
+// Status is the outcome of one check.
+type Status string
+
+// The outcomes. A warning leaves programs able to run; a failure does not.
+const (
+	OK   Status = "ok"
+	Warn Status = "warn"
+	Fail Status = "fail"
+)
+
+// Finding is what a check found.
+type Finding struct {
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	Found  string `json:"found"`         // the value found, or what is wrong
+	Fix    string `json:"fix,omitempty"` // the command, or the sentence, that mends it
+}
+
+// Report is the outcome of all checks, in the order of the table.
+type Report struct {
+	OK       bool      `json:"ok"` // nothing failed: programs can run
+	Version  string    `json:"version"`
+	Home     string    `json:"home"`
+	Findings []Finding `json:"findings"`
+}
+
+// DoctorOptions say what to examine. The functions reach parts of the module that this package may not
+// import; a nil one leaves its checks out.
+type DoctorOptions struct {
+	Home    string   // data directory; it is never created nor changed
+	Version string   // of the calling binary
+	Engine  string   // the setting `engine`
+	Python  string   // the setting `python`
+	Tools   []string // MCP configuration files, absolute
+
+	// Reader opens the database for reading, without a kernel.
+	Reader func(ctx context.Context, home string) (agentkernel.Kernel, error)
+	// Dial reaches a running kernel at its socket.
+	Dial func(ctx context.Context, socket string) (agentkernel.Kernel, error)
+	// ToolSource gives the tools of configuration files; the servers that it starts end with close.
+	ToolSource func(files []string) (source agentkernel.ToolSource, close func() error, err error)
+
+	// TryProcess runs a small program on the process backend.
+	TryProcess func(ctx context.Context, python string) (Trial, error)
+
+	LookPath func(name string) (string, error) // nil: exec.LookPath
+	Timeout  time.Duration                     // for one check; 0: 30 s
+}
+
+// Check examines one thing. It must end when ctx does, and change nothing.
+type Check struct {
+	Name string
+	Run  func(ctx context.Context, o DoctorOptions) []Finding
+}
+
+// Checks is the table: a new check is one entry.
+func Checks() []Check {
+	return []Check{
+		{"data directory", checkHome},
+		{"disk space", checkSpace},
+		{"kernel", checkKernel},
+		{"database", checkDatabase},
+		{"leftovers", checkLeftovers},
+		{"kernel log", checkLog},
+		{"engine", checkEngine},
+		{"process backend", checkProcess},
+		{"node", checkNode},
+		{"tool servers", checkTools},
+	}
+}
+
+// Doctor runs all checks, one after the other, each within its own time.
+func Doctor(ctx context.Context, o DoctorOptions) Report {
+	return examine(ctx, o, Checks())
+}
+
+func examine(ctx context.Context, o DoctorOptions, checks []Check) Report {
+	if o.LookPath == nil {
+		o.LookPath = exec.LookPath
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	r := Report{OK: true, Version: o.Version, Home: o.Home, Findings: []Finding{}}
+	for _, c := range checks {
+		for _, f := range runCheck(ctx, o, c) {
+			if f.Check == "" {
+				f.Check = c.Name
+			}
+			r.OK = r.OK && f.Status != Fail
+			r.Findings = append(r.Findings, f)
+		}
+	}
+	return r
+}
+
+func runCheck(ctx context.Context, o DoctorOptions, c Check) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	return c.Run(ctx, o)
+}
+
+// Text writes the report for people: one line a check, the fix below it.
+func (r Report) Text(w io.Writer) error {
+	var b strings.Builder
+	width := 0
+	for _, f := range r.Findings {
+		width = max(width, len(f.Check))
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%-4s  %-*s  %s\n", f.Status, width, f.Check, f.Found)
+		if f.Fix != "" && f.Status != OK {
+			fmt.Fprintf(&b, "      %-*s  -> %s\n", width, "", f.Fix)
+		}
+	}
+	if r.OK {
+		b.WriteString("programs can run here\n")
+	} else {
+		b.WriteString("programs cannot run here yet\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func ok(format string, args ...any) []Finding {
+	return []Finding{{Status: OK, Found: fmt.Sprintf(format, args...)}}
+}
+
+func warn(fix, format string, args ...any) []Finding {
+	return []Finding{{Status: Warn, Found: fmt.Sprintf(format, args...), Fix: fix}}
+}
+
+func fail(fix, format string, args ...any) []Finding {
+	return []Finding{{Status: Fail, Found: fmt.Sprintf(format, args...), Fix: fix}}
+}
+
+// failed is the finding for an error, with its own hint as the fix.
+func failed(status Status, err error) []Finding {
+	e := agentkernel.AsError(err, agentkernel.CodeInternal, "doctor")
+	return []Finding{{Status: status, Found: e.Message(), Fix: e.Hint}}
+}

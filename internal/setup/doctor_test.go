@@ -1,0 +1,206 @@
+package setup
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/datadir"
+)
+
+// info is a kernel, or a database reader, of which only Info is asked.
+type info struct {
+	agentkernel.Kernel
+	info agentkernel.KernelInfo
+	err  error
+}
+
+func (k info) Info(context.Context) (agentkernel.KernelInfo, error) { return k.info, k.err }
+func (k info) Close() error                                         { return nil }
+
+// source is two tool servers, one of which does not start.
+type source struct{ agentkernel.ToolSource }
+
+func (source) Servers(context.Context) ([]agentkernel.ToolServer, error) {
+	return []agentkernel.ToolServer{{Name: "files", PythonName: "files", Transport: "stdio"}, {Name: "broken"}}, nil
+}
+
+func (source) Tools(_ context.Context, server string) ([]agentkernel.Tool, error) {
+	if server == "broken" {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "tools", "broken does not start: no such file").WithHint("correct its command")
+	}
+	return make([]agentkernel.Tool, 3), nil
+}
+
+func find(t *testing.T, r Report, check string) Finding {
+	t.Helper()
+	for _, f := range r.Findings {
+		if f.Check == check {
+			return f
+		}
+	}
+	t.Fatalf("no finding %q in %+v", check, r.Findings)
+	return Finding{}
+}
+
+func expect(t *testing.T, r Report, check string, status Status, found, fix string) {
+	t.Helper()
+	f := find(t, r, check)
+	if f.Status != status || !strings.Contains(f.Found, found) || !strings.Contains(f.Fix, fix) {
+		t.Errorf("%+v; want %s, %q, fix %q", f, status, found, fix)
+	}
+}
+
+func TestDoctorOnANewMachine(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "not", "yet")
+	r := Doctor(t.Context(), DoctorOptions{Home: home, Version: "1", LookPath: nothing})
+	if r.OK {
+		t.Error("without an engine nothing can run")
+	}
+	expect(t, r, "data directory", OK, "the first command makes it", "")
+	expect(t, r, "kernel", OK, "none is running", "")
+	expect(t, r, "database", OK, "none yet", "")
+	expect(t, r, "leftovers", OK, "none", "")
+	expect(t, r, "engine", Fail, "not installed", "run: agentkernel setup")
+	expect(t, r, "node", Warn, "node, npm", "apt install")
+	expect(t, r, "tool servers", OK, "no MCP configuration", "")
+	if _, err := os.Stat(home); err == nil {
+		t.Error("the doctor made the data directory")
+	}
+}
+
+func TestDoctorOnAWorkingOne(t *testing.T) {
+	home := t.TempDir()
+	if err := os.Chmod(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := datadir.Open(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := dir.Lock(datadir.Holder{OSPID: os.Getpid(), Version: "1", Mode: "background", Started: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	write(t, dir.Database(), 3000)
+	write(t, dir.Log(), 10)
+	running := agentkernel.KernelInfo{Version: "1", OSPID: 4711, Mode: "background", Store: agentkernel.StoreInfo{Schema: 7}}
+	o := DoctorOptions{Home: home, Version: "1", Engine: engine(t), Tools: []string{"/mcp.json"},
+		Dial: func(_ context.Context, socket string) (agentkernel.Kernel, error) {
+			if socket != dir.Socket() {
+				t.Errorf("dialled %s", socket)
+			}
+			return info{info: running}, nil
+		},
+		Reader: func(context.Context, string) (agentkernel.Kernel, error) { return info{info: running}, nil },
+		ToolSource: func(files []string) (agentkernel.ToolSource, func() error, error) {
+			return source{}, func() error { return nil }, nil
+		},
+	}
+	r := Doctor(t.Context(), o)
+	if !r.OK {
+		t.Errorf("%+v", r.Findings)
+	}
+	expect(t, r, "data directory", OK, "0700", "")
+	expect(t, r, "kernel", OK, "pid 4711, background, version 1", "")
+	expect(t, r, "database", OK, "schema 7", "")
+	expect(t, r, "kernel log", OK, dir.Log(), "")
+	expect(t, r, "engine", OK, EngineVersion()+", from the setting", "")
+	expect(t, r, "tool server files", OK, "3 tools", "")
+	expect(t, r, "tool server broken", Warn, "does not start", "correct its command")
+
+	running.Version = "2"
+	expect(t, Doctor(t.Context(), o), "kernel", Warn, "version 2, and this is 1", "agentkernel shutdown")
+	o.Dial = func(context.Context, string) (agentkernel.Kernel, error) {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "dial", "connection refused")
+	}
+	r = Doctor(t.Context(), o)
+	expect(t, r, "kernel", Fail, "does not answer: connection refused", "kernel log")
+	if r.OK {
+		t.Error("a mute kernel is a failure")
+	}
+}
+
+func write(t *testing.T, path string, size int) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDoctorOnABrokenOne(t *testing.T) {
+	home := t.TempDir()
+	if err := os.Chmod(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := datadir.At(home)
+	write(t, dir.Database(), 10)
+	write(t, filepath.Join(dir.Run(), "x", "kernel.json"), 10)
+	write(t, filepath.Join(dir.Run(), "x", "1.json"), 10)
+	o := DoctorOptions{Home: home, LookPath: nothing, Engine: "/nonexistent",
+		Reader: func(context.Context, string) (agentkernel.Kernel, error) {
+			return nil, agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "not a database").WithHint("restore it")
+		}}
+	r := Doctor(t.Context(), o)
+	expect(t, r, "data directory", Warn, "open to other users", "chmod 700")
+	expect(t, r, "database", Fail, "not a database", "restore it")
+	expect(t, r, "leftovers", Warn, "1 child process", "agentkernel recover")
+	expect(t, r, "engine", Fail, "/nonexistent", "correct the setting")
+	if st, _ := os.Stat(home); st.Mode().Perm() != 0o755 {
+		t.Error("the doctor changed the directory")
+	}
+	o.Reader = func(context.Context, string) (agentkernel.Kernel, error) {
+		return info{info: agentkernel.KernelInfo{Unfinished: 3}}, nil
+	}
+	expect(t, Doctor(t.Context(), o), "database", Warn, "3 unfinished", "agentkernel recover")
+	o.Reader = func(context.Context, string) (agentkernel.Kernel, error) { return info{err: errors.New("io")}, nil }
+	expect(t, Doctor(t.Context(), o), "database", Fail, "io", "")
+
+	file := filepath.Join(home, "file")
+	write(t, file, 1)
+	expect(t, Doctor(t.Context(), DoctorOptions{Home: file}), "data directory", Fail, "not a directory", "--home")
+	o.Tools, o.ToolSource = []string{"/x"}, func([]string) (agentkernel.ToolSource, func() error, error) {
+		return nil, nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "line 3: not JSON")
+	}
+	expect(t, Doctor(t.Context(), o), "tool servers", Fail, "line 3", "")
+}
+
+// A check that hangs costs its own time, not the report.
+func TestOneCheckCannotHoldTheOthers(t *testing.T) {
+	r := examine(t.Context(), DoctorOptions{Timeout: 10 * time.Millisecond}, []Check{
+		{"slow", func(ctx context.Context, _ DoctorOptions) []Finding { <-ctx.Done(); return failed(Fail, ctx.Err()) }},
+		{"fast", func(context.Context, DoctorOptions) []Finding { return ok("fine") }},
+	})
+	expect(t, r, "slow", Fail, "deadline", "")
+	expect(t, r, "fast", OK, "fine", "")
+}
+
+func TestReportForPeopleAndPrograms(t *testing.T) {
+	r := Report{Version: "1", Home: "/h", Findings: []Finding{
+		{"engine", Fail, "not installed", "agentkernel setup"},
+		{"node", OK, "node 20", ""},
+	}}
+	var b bytes.Buffer
+	if err := r.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = "fail  engine  not installed\n              -> agentkernel setup\nok    node    node 20\nprograms cannot run here yet\n"
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+	j, err := json.Marshal(r)
+	if err != nil || !strings.Contains(string(j), `{"check":"engine","status":"fail","found":"not installed","fix":"agentkernel setup"}`) {
+		t.Errorf("%s, %v", j, err)
+	}
+}

@@ -1,0 +1,155 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/datadir"
+)
+
+// Options say what to install and where.
+type Options struct {
+	Home    string        // data directory; made if it is not there
+	Force   bool          // install again, even if the engine is there and right
+	Out     io.Writer     // progress, a line a step; nil: none
+	Timeout time.Duration // for npm; 0: five minutes
+	// Env is npm's environment; nil: this process's. Proxies and registries are npm's own settings.
+	Env []string
+	// LookPath finds npm; nil: exec.LookPath.
+	LookPath func(name string) (string, error)
+}
+
+// Result is what Install did.
+type Result struct {
+	Version  string `json:"version"`
+	Path     string `json:"path"` // the executable
+	Package  string `json:"package"`
+	Engine   string `json:"engine"`             // what the engine calls itself
+	Already  bool   `json:"already"`            // it was there and right; nothing was changed
+	Tested   bool   `json:"tested"`             // this platform is one that the project is tested on
+	Shadowed string `json:"shadowed,omitempty"` // another engine that goes before this one: on PATH
+}
+
+// Install puts the pinned engine into <home>/engines/<version>. It prepares everything in a directory beside
+// it and renames once, so that a broken or interrupted installation leaves what was there. Errors:
+// CodeUnavailable (no npm, no network), CodeUnsupported (no engine for this platform), CodeCorrupt (what
+// arrived is not what was pinned), CodeStorage, CodeTimeout, and those of datadir.Open.
+func Install(ctx context.Context, o Options) (Result, error) {
+	p, err := here()
+	if err != nil {
+		return Result{}, err
+	}
+	dir, err := datadir.Open(o.Home)
+	if err != nil {
+		return Result{}, err
+	}
+	in := installer{Options: o.withDefaults(), platform: p, engines: dir.Engines(),
+		target: filepath.Join(dir.Engines(), EngineVersion())}
+	r := Result{Version: EngineVersion(), Path: p.executable(in.target), Package: p.Package, Tested: p.Tested}
+	if other, err := in.LookPath("monty"); err == nil {
+		r.Shadowed = other
+	}
+	if !o.Force {
+		if says, err := Verify(ctx, r.Path, p); err == nil {
+			r.Engine, r.Already = says, true
+			return r, nil
+		}
+	}
+	if r.Engine, err = in.install(ctx); err != nil {
+		return Result{}, err
+	}
+	return r, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Minute
+	}
+	if o.LookPath == nil {
+		o.LookPath = exec.LookPath
+	}
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	return o
+}
+
+type installer struct {
+	Options
+	platform Platform
+	engines  string // <home>/engines
+	target   string // <home>/engines/<version>
+}
+
+func (in *installer) say(format string, args ...any) { fmt.Fprintf(in.Out, format+"\n", args...) }
+
+func (in *installer) install(ctx context.Context) (says string, err error) {
+	npm, err := in.LookPath("npm")
+	if err != nil {
+		return "", agentkernel.Errorf(agentkernel.CodeUnavailable, "setup", "npm is not installed, and the engine arrives by npm").
+			WithHint("install Node with npm (Debian, Ubuntu: apt install nodejs npm) and run agentkernel setup again. %s", withoutNode(in.engines))
+	}
+	if err := os.MkdirAll(in.engines, 0o700); err != nil {
+		return "", storage(err)
+	}
+	tmp, err := os.MkdirTemp(in.engines, ".setup-")
+	if err != nil {
+		return "", storage(err)
+	}
+	defer os.RemoveAll(tmp)
+	in.say("installing Monty %s for %s/%s with %s (about 35 MB)", EngineVersion(), in.platform.GOOS, in.platform.GOARCH, npm)
+	if !in.platform.Tested {
+		in.say("note: this platform is untested; please report how it goes")
+	}
+	if err := in.fetch(ctx, npm, tmp); err != nil {
+		return "", err
+	}
+	exe := in.platform.executable(tmp)
+	if !executable(exe) {
+		return "", agentkernel.Errorf(agentkernel.CodeCorrupt, "setup", "npm installed %s without an executable `monty`", in.platform.Package).
+			WithHint("npm cache clean --force, then agentkernel setup")
+	}
+	if says, err = Verify(ctx, exe, in.platform); err != nil {
+		return "", err
+	}
+	in.say("checked: it is what was pinned, and it starts (%s)", says)
+	return says, in.publish(ctx, tmp)
+}
+
+// publish moves the finished directory to its place. Workers that run from the old one keep their files.
+func (in *installer) publish(ctx context.Context, tmp string) error {
+	err := os.Rename(tmp, in.target)
+	if err == nil {
+		return nil
+	}
+	old, mkErr := os.MkdirTemp(in.engines, ".old-")
+	if mkErr != nil {
+		return storage(errors.Join(err, mkErr))
+	}
+	defer os.RemoveAll(old)
+	if err := os.Rename(in.target, filepath.Join(old, "engine")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return storage(err)
+	}
+	if err := os.Rename(tmp, in.target); err != nil {
+		// Another setup may have been faster, with the same bytes.
+		if _, verr := Verify(ctx, in.platform.executable(in.target), in.platform); verr != nil {
+			return storage(err)
+		}
+	}
+	return nil
+}
+
+func storage(err error) error {
+	return agentkernel.Errorf(agentkernel.CodeStorage, "setup", "cannot write the engine: %w", err).
+		WithHint("make room, or choose another data directory with --home or %s", datadir.EnvHome)
+}

@@ -1,0 +1,185 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"agentkernel"
+)
+
+// DefaultMaxSize bounds one blob in bytes: above any payload that the kernel's limits let through.
+const DefaultMaxSize = 1 << 30
+
+// Dir keeps blobs as files below one directory: ab/cd/abcd.... The directory is made by the first Put.
+// Safe for concurrent use, also by several processes.
+type Dir struct {
+	root string
+	max  int64
+
+	mu   sync.Mutex
+	made map[string]bool // fan-out directories known to exist durably
+}
+
+// NewDir keeps blobs of at most maxSize bytes (0: DefaultMaxSize) below root.
+func NewDir(root string, maxSize int64) *Dir {
+	if maxSize <= 0 {
+		maxSize = DefaultMaxSize
+	}
+	return &Dir{root: root, max: maxSize, made: map[string]bool{}}
+}
+
+// Path is the file that holds, or would hold, a blob.
+func (d *Dir) Path(sum Sum) string {
+	name := sum.String()
+	return filepath.Join(d.root, name[:2], name[2:4], name)
+}
+
+// Put writes a temporary file, syncs it, renames it to its name and syncs the directory.
+func (d *Dir) Put(ctx context.Context, data []byte) (Sum, error) {
+	sum := SumOf(data)
+	if err := ctx.Err(); err != nil {
+		return sum, agentkernel.AsError(err, agentkernel.CodeCanceled, "blob")
+	}
+	if int64(len(data)) > d.max {
+		return sum, agentkernel.Errorf(agentkernel.CodeLimit, "blob",
+			"a payload of %d bytes is larger than the largest blob, %d bytes", len(data), d.max)
+	}
+	path := d.Path(sum)
+	dir := filepath.Dir(path)
+	if err := d.makeFanOut(dir); err != nil {
+		return sum, d.explain("write", err)
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
+		// An earlier writer may have died between the rename and the sync of the directory.
+		return sum, d.explain("write", syncDir(dir))
+	}
+	return sum, d.explain("write", writeDurably(dir, path, data))
+}
+
+func writeDurably(dir, path string, data []byte) (err error) {
+	tmp, err := os.CreateTemp(dir, "tmp-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(tmp.Name())
+		}
+	}()
+	if _, err = tmp.Write(data); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err = tmp.Sync(); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err = tmp.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// makeFanOut makes dir, root/ab/cd, and syncs each directory that got a new name.
+func (d *Dir) makeFanOut(dir string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.made[dir] {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	middle := filepath.Dir(dir)
+	for _, parent := range []string{filepath.Dir(d.root), d.root, middle} {
+		if err := syncDir(parent); err != nil {
+			return err
+		}
+	}
+	d.made[dir] = true
+	return nil
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) { // file systems without directory sync keep names themselves
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Get reads the file and compares its hash with its name.
+func (d *Dir) Get(ctx context.Context, sum Sum) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeCanceled, "blob")
+	}
+	f, err := os.Open(d.Path(sum))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "blob", "blob %s is not in %s", sum, d.root).
+			WithHint("restore the directory from the same backup as the database")
+	}
+	if err != nil {
+		return nil, d.explain("read", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, d.explain("read", err)
+	}
+	if info.Size() > d.max {
+		return nil, agentkernel.Errorf(agentkernel.CodeLimit, "blob",
+			"blob %s has %d bytes; at most %d are read", sum, info.Size(), d.max)
+	}
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, data); err != nil {
+		return nil, d.explain("read", fmt.Errorf("%s: %w", d.Path(sum), err))
+	}
+	if SumOf(data) != sum {
+		return nil, agentkernel.Errorf(agentkernel.CodeCorrupt, "blob",
+			"blob %s in %s is damaged: its content has another hash", sum, d.root).
+			WithHint("restore %s from a backup", d.Path(sum))
+	}
+	return data, nil
+}
+
+// Delete removes the file.
+func (d *Dir) Delete(_ context.Context, sum Sum) error {
+	err := os.Remove(d.Path(sum))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return d.explain("delete", err)
+}
+
+// explain turns an error of the operating system into one that says what to do.
+func (d *Dir) explain(verb string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return agentkernel.Errorf(agentkernel.CodeStorage, "blob", "the disk that holds %s is full: %w", d.root, err).
+			WithHint("free space, then: agentkernel recover")
+	case errors.Is(err, fs.ErrPermission):
+		return agentkernel.Errorf(agentkernel.CodeDenied, "blob", "no permission to %s below %s: %w", verb, d.root, err).
+			WithHint("give this user the directory: chown -R \"$USER\" %s", d.root)
+	case errors.Is(err, syscall.EROFS):
+		return agentkernel.Errorf(agentkernel.CodeStorage, "blob", "%s is on a read-only file system: %w", d.root, err).
+			WithHint("remount it writable, or choose another data directory with AGENTKERNEL_HOME")
+	default:
+		return agentkernel.Errorf(agentkernel.CodeStorage, "blob", "cannot %s below %s: %w", verb, d.root, err)
+	}
+}

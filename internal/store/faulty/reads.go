@@ -1,0 +1,171 @@
+package faulty
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"agentkernel"
+)
+
+// Process reads a process's row, a held one first.
+func (s *Store) Process(ctx context.Context, pid agentkernel.PID) (p agentkernel.ProcessRecord, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() (err error) {
+		for _, b := range slices.Backward(s.heldOf(pid)) {
+			if b.Process != nil {
+				p = *b.Process
+				return nil
+			}
+		}
+		p, err = s.inner.Process(ctx, pid)
+		return err
+	})
+	return p, err
+}
+
+func (s *Store) heldOf(pid agentkernel.PID) []agentkernel.Batch {
+	var found []agentkernel.Batch
+	for _, h := range s.held {
+		if h.pid == pid {
+			found = append(found, h.batch)
+		}
+	}
+	return found
+}
+
+// Processes lists rows without program text, newest first.
+func (s *Store) Processes(ctx context.Context, f agentkernel.Filter) (list []agentkernel.ProcessRecord, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() (err error) {
+		list, err = s.rows(ctx, f)
+		return err
+	})
+	return list, err
+}
+
+// Count says how many rows Processes would list without a limit.
+func (s *Store) Count(ctx context.Context, f agentkernel.Filter) (n int, err error) {
+	f.Limit = 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() error {
+		list, err := s.rows(ctx, f)
+		n = len(list)
+		return err
+	})
+	return n, err
+}
+
+// rows puts the held rows over those of the inner store; s.mu is held.
+func (s *Store) rows(ctx context.Context, f agentkernel.Filter) (list []agentkernel.ProcessRecord, err error) {
+	durable, err := s.inner.Processes(ctx, agentkernel.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	rows := map[agentkernel.PID]agentkernel.ProcessRecord{}
+	for _, p := range durable {
+		rows[p.PID] = p
+	}
+	for _, h := range s.held {
+		if h.batch.Process != nil {
+			p := *h.batch.Process
+			p.Spec.Program.Source, p.Spec.Program.Modules = "", nil
+			rows[p.PID] = p
+		}
+	}
+	for _, pid := range slices.Backward(slices.Sorted(maps.Keys(rows))) {
+		if p := rows[pid]; selects(f, p) && (f.Limit <= 0 || len(list) < f.Limit) {
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+func selects(f agentkernel.Filter, p agentkernel.ProcessRecord) bool {
+	return (f.Namespace == "" || p.Namespace == f.Namespace) && (f.Parent == 0 || p.Parent == f.Parent) &&
+		(!f.Unfinished || !p.State.Terminal())
+}
+
+// ByKey finds the process that was created with an idempotency key.
+func (s *Store) ByKey(ctx context.Context, namespace, key string) (pid agentkernel.PID, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() (err error) {
+		for _, h := range s.held {
+			if p := h.batch.Process; p != nil && p.Namespace == namespace && p.Spec.IdempotencyKey == key {
+				pid = p.PID
+				return nil
+			}
+		}
+		pid, err = s.inner.ByKey(ctx, namespace, key)
+		return err
+	})
+	return pid, err
+}
+
+// Entries reads a journal from seq on.
+func (s *Store) Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) (list []agentkernel.Entry, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() (err error) {
+		if list, err = s.inner.Entries(ctx, pid, from, limit); err != nil {
+			return err
+		}
+		for _, b := range s.heldOf(pid) {
+			for _, e := range b.Entries {
+				if e.Seq >= from && (limit <= 0 || len(list) < limit) {
+					list = append(list, e)
+				}
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Image gives the newest image of a process.
+func (s *Store) Image(ctx context.Context, pid agentkernel.PID) (im agentkernel.Image, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() (err error) {
+		for _, b := range slices.Backward(s.heldOf(pid)) {
+			switch {
+			case b.Image == nil:
+			case len(b.Image.Bytes) == 0:
+				return agentkernel.Errorf(agentkernel.CodeNotFound, "store", "there is no image of process %d", pid)
+			default:
+				im = *b.Image
+				return nil
+			}
+		}
+		im, err = s.inner.Image(ctx, pid)
+		return err
+	})
+	return im, err
+}
+
+// State reads the whole working set of a process.
+func (s *Store) State(ctx context.Context, pid agentkernel.PID) (state map[string]json.RawMessage, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() (err error) {
+		if state, err = s.inner.State(ctx, pid); err != nil {
+			return err
+		}
+		for _, b := range s.heldOf(pid) {
+			for k, v := range b.State {
+				if len(v) == 0 {
+					delete(state, k)
+				} else {
+					state[k] = v
+				}
+			}
+		}
+		return nil
+	})
+	return state, err
+}

@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"log/slog"
+	"time"
+
+	"agentkernel"
+)
+
+// Bounds that a Config may change.
+const (
+	// DefaultImageCache bounds the raw images kept in memory, in bytes: some 600 of a usual size. 20,000
+	// parked processes are to cost at most 2 kB of memory each, this cache included.
+	DefaultImageCache = 8 << 20
+	// DefaultMaxImage bounds one raw image, in bytes.
+	DefaultMaxImage = 256 << 20
+	// DefaultMaxQueue bounds the payload that waits for the disk, in bytes; beyond it Append waits.
+	DefaultMaxQueue = 64 << 20
+)
+
+// maxBatch bounds one batch in bytes: SQLite refuses values of a gigabyte, and a refusal in the middle of a
+// commit would fail the store for everyone.
+const maxBatch = 512 << 20
+
+// BlobThreshold is the size in bytes from which a payload becomes a file below Config.Blobs.
+const BlobThreshold = 32 << 10
+
+// Config says where a database is and how to open it.
+type Config struct {
+	Path  string // the database file; its directory exists
+	Blobs string // directory for payloads of BlobThreshold bytes and more; made when first needed
+	// Key authenticates images: 32 secret bytes of the data directory. A reader may go without; it
+	// then refuses to read images.
+	Key    []byte
+	Clock  func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: discard
+
+	ImageCache int64 // 0: DefaultImageCache; negative: no cache
+	MaxImage   int64 // 0: DefaultMaxImage
+	MaxQueue   int64 // 0: DefaultMaxQueue
+}
+
+const keySize = 32
+
+// withDefaults checks a Config and fills what it leaves out.
+func (c Config) withDefaults(needKey bool) (Config, error) {
+	switch {
+	case c.Path == "":
+		return c, agentkernel.Errorf(agentkernel.CodeInvalid, "store", "the configuration names no database file")
+	case c.Blobs == "":
+		return c, agentkernel.Errorf(agentkernel.CodeInvalid, "store", "the configuration names no directory for blobs")
+	case len(c.Key) != keySize && (needKey || len(c.Key) != 0):
+		return c, agentkernel.Errorf(agentkernel.CodeInvalid, "store",
+			"the key that authenticates images must have %d bytes; this one has %d", keySize, len(c.Key))
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.ImageCache = orDefault(c.ImageCache, DefaultImageCache)
+	c.MaxImage = orDefault(c.MaxImage, DefaultMaxImage)
+	c.MaxQueue = orDefault(c.MaxQueue, DefaultMaxQueue)
+	return c, nil
+}
+
+func orDefault(v, d int64) int64 {
+	if v == 0 {
+		return d
+	}
+	return v
+}

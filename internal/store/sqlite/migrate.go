@@ -1,0 +1,127 @@
+package sqlite
+
+import (
+	"crypto/rand"
+	_ "embed" // the schema's text
+	"fmt"
+	"time"
+
+	"agentkernel"
+)
+
+// applicationID marks the file as AgentKernel's in SQLite's header ("AGK1"; see file(1)).
+const applicationID = 0x41474b31
+
+//go:embed schema/0001_journal.sql
+var schema1 string
+
+// step is one numbered change of the schema. Steps are never edited once released; version n is reached
+// by the first n steps.
+type step struct {
+	name string
+	sql  string
+}
+
+// steps is the whole history of the schema.
+func steps() []step {
+	return []step{
+		{"journal", schema1},
+	}
+}
+
+// migrate brings the database to the newest version that history knows, one transaction a step. A
+// database that is newer is refused with CodeVersion.
+func migrate(c *conn, path string, history []step, now func() time.Time) (version int, err error) {
+	version, err = inspect(c, path, len(history))
+	if err != nil {
+		return 0, err
+	}
+	for version < len(history) {
+		if err := applyStep(c, version+1, history[version], now()); err != nil {
+			return version, explain(path, fmt.Errorf("schema step %d (%s): %w", version+1, history[version].name, err))
+		}
+		version++
+	}
+	return version, nil
+}
+
+// inspect gives the schema version of a database and refuses one that is not ours or too new.
+func inspect(c *conn, path string, known int) (int, error) {
+	app, err := c.int("PRAGMA application_id")
+	if err != nil {
+		return 0, explain(path, err)
+	}
+	version, err := c.int("PRAGMA user_version")
+	if err != nil {
+		return 0, explain(path, err)
+	}
+	tables, err := c.int("SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return 0, explain(path, err)
+	}
+	switch {
+	case app == applicationID && version > int64(known):
+		return 0, agentkernel.Errorf(agentkernel.CodeVersion, "store",
+			"the database %s has schema version %d; this agentkernel knows versions up to %d", path, version, known).
+			WithHint("use the newer agentkernel that wrote it, or another data directory with AGENTKERNEL_HOME")
+	case app != applicationID && (app != 0 || version != 0 || tables != 0):
+		return 0, notOurs(path, "another program made it")
+	}
+	return int(version), nil
+}
+
+func applyStep(c *conn, version int, s step, at time.Time) error {
+	if err := c.script("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if err := runStep(c, version, s, at); err != nil {
+		_ = c.script("ROLLBACK") // the first error says what happened
+		return err
+	}
+	return c.script("COMMIT")
+}
+
+func runStep(c *conn, version int, s step, at time.Time) error {
+	first := ""
+	if version == 1 {
+		first = "CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, at INTEGER NOT NULL) STRICT;\n"
+	}
+	if err := c.script(first + s.sql); err != nil {
+		return err
+	}
+	err := c.script(fmt.Sprintf("INSERT INTO migrations VALUES (%d, '%s', %d);\nPRAGMA user_version = %d;\nPRAGMA application_id = %d",
+		version, s.name, at.UnixMicro(), version, applicationID))
+	return err
+}
+
+// identify gives the store's UUID and makes it when the database is new.
+func identify(c *conn, path string) (string, error) {
+	n, err := c.int("SELECT count(*) FROM meta WHERE key = 'store_uuid'")
+	if err == nil && n == 0 {
+		err = c.exec("INSERT INTO meta(key, value) VALUES ('store_uuid', ?)", newUUID())
+	}
+	if err != nil {
+		return "", explain(path, err)
+	}
+	return readUUID(c, path)
+}
+
+func readUUID(c *conn, path string) (string, error) {
+	r, found, err := c.one("SELECT value FROM meta WHERE key = 'store_uuid'")
+	switch {
+	case err != nil:
+		return "", explain(path, err)
+	case !found || r.text(0) == "":
+		return "", notOurs(path, "it has no store_uuid")
+	}
+	return r.text(0), nil
+}
+
+// newUUID is a random UUID (version 4 of RFC 9562).
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}

@@ -1,0 +1,206 @@
+package sqlite
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/binary"
+	"encoding/json"
+	"hash"
+	"maps"
+	"slices"
+
+	"agentkernel"
+)
+
+// programSum names a program's content: its language, source and modules, not its name or arguments.
+type programSum [sha256.Size]byte
+
+func sumProgram(p *agentkernel.Program) programSum {
+	h := sha256.New()
+	part(h, "agentkernel program 1")
+	part(h, string(p.Language))
+	part(h, p.Source)
+	for _, name := range slices.Sorted(maps.Keys(p.Modules)) {
+		part(h, name)
+		part(h, p.Modules[name])
+	}
+	return programSum(h.Sum(nil))
+}
+
+// part hashes one field behind its length, so that no two lists of fields look alike.
+func part[T string | []byte](h hash.Hash, field T) {
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(field)))
+	h.Write(n[:])
+	h.Write([]byte(field))
+}
+
+// programIndex remembers which programs have rows. An entry counts once the commit that made the row
+// succeeded; after a failed commit nothing is written any more, so it need not be taken back.
+type programIndex struct {
+	ids map[programSum]int64
+	// last is the program that was found last, if it has no modules: the same one often comes again, and
+	// comparing it costs nothing while hashing it costs time in proportion to its length.
+	last struct {
+		language agentkernel.Language
+		source   string
+		sum      programSum
+		id       int64
+	}
+}
+
+// maxProgramIndex bounds the index; a program that fell out is found in the database again.
+const maxProgramIndex = 4096
+
+// maxLastProgram bounds the text that programIndex.last keeps in memory, in bytes.
+const maxLastProgram = 1 << 20
+
+// findProgram names the program of a change and looks for its row.
+func (w *writer) findProgram(ch *processChange) (err error) {
+	if ch.process == nil {
+		return nil
+	}
+	p, last := &ch.process.Spec.Program, &w.programs.last
+	if last.id != 0 && len(p.Modules) == 0 && p.Language == last.language && p.Source == last.source {
+		ch.sum, ch.program = last.sum, last.id
+		return nil
+	}
+	ch.sum = sumProgram(p)
+	if ch.program = w.programs.ids[ch.sum]; ch.program != 0 {
+		if len(p.Modules) == 0 && len(p.Source) <= maxLastProgram {
+			last.language, last.source, last.sum, last.id = p.Language, p.Source, ch.sum, ch.program
+		}
+		return nil
+	}
+	if ch.program, err = w.c.int("SELECT id FROM programs WHERE sha256 = ?", ch.sum[:]); ch.program != 0 {
+		w.programs.remember(ch.sum, ch.program)
+	}
+	return err
+}
+
+func (x *programIndex) remember(sum programSum, id int64) {
+	if x.ids == nil || len(x.ids) >= maxProgramIndex {
+		x.ids = map[programSum]int64{}
+	}
+	x.ids[sum] = id
+}
+
+// programID gives the id of the program's row and makes the row if this content is new.
+func (w *writer) programID(ch *processChange) (int64, error) {
+	if ch.program == 0 { // an earlier process of this group may have made it
+		ch.program = w.programs.ids[ch.sum]
+	}
+	if ch.program != 0 {
+		return ch.program, nil
+	}
+	p := &ch.process.Spec.Program
+	source, err := w.payload([]byte(p.Source))
+	if err != nil {
+		return 0, err
+	}
+	if source == nil {
+		source = ""
+	}
+	modules, err := w.payload(modulesText(p.Modules))
+	if err != nil {
+		return 0, err
+	}
+	if ch.program, err = w.insertProgram(ch.sum, p.Language, source, modules); err == nil {
+		w.programs.remember(ch.sum, ch.program)
+	}
+	return ch.program, err
+}
+
+func (w *writer) insertProgram(sum programSum, language agentkernel.Language, source, modules driver.Value) (int64, error) {
+	r, _, err := w.c.one("INSERT INTO programs(sha256, language, source, modules) VALUES (?,?,?,?) RETURNING id",
+		sum[:], string(language), source, modules)
+	if err != nil {
+		return 0, err
+	}
+	return r.int(0), nil
+}
+
+// modulesText is the modules column: a JSON object from dotted name to source, nil if there are none.
+func modulesText(modules map[string]string) []byte {
+	if len(modules) == 0 {
+		return nil
+	}
+	text, _ := plainJSON(modules) // a map of strings always encodes
+	return text
+}
+
+// plainJSON is json.Marshal without the escapes that HTML would need, for people who read the column.
+func plainJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// storedSpec is the spec column: what a Spec says beyond its program and the row's own columns. A
+// pointer field is there only where the Spec differs from the column of that name.
+type storedSpec struct {
+	Name        *string                `json:"name,omitempty"`
+	Args        []string               `json:"args,omitempty"`
+	Session     bool                   `json:"session,omitempty"`
+	Backend     *string                `json:"backend,omitempty"`
+	Namespace   *string                `json:"namespace,omitempty"`
+	Parent      *agentkernel.PID       `json:"parent,omitempty"`
+	Ancestors   []agentkernel.PID      `json:"ancestors,omitempty"`
+	Priority    *int                   `json:"priority,omitempty"`
+	Limits      agentkernel.Limits     `json:"limits,omitzero"`
+	Budget      agentkernel.Budget     `json:"budget,omitzero"`
+	Tools       []string               `json:"tools,omitempty"`
+	ToolDigests map[string]string      `json:"tool_digests,omitempty"`
+	Allow       []string               `json:"allow,omitempty"`
+	Deny        []string               `json:"deny,omitempty"`
+	OnUnknown   agentkernel.OnUnknown  `json:"on_unknown,omitempty"`
+	Durability  agentkernel.Durability `json:"durability,omitempty"`
+	Past        *agentkernel.Past      `json:"past,omitempty"`
+	Interactive bool                   `json:"interactive,omitempty"`
+}
+
+func unless[T comparable](same T, v *T) *T {
+	if *v == same {
+		return nil
+	}
+	return v
+}
+
+func or[T any](v *T, same T) T {
+	if v == nil {
+		return same
+	}
+	return *v
+}
+
+func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
+	s := &p.Spec
+	text, err := plainJSON(storedSpec{
+		Name: unless(p.Name, &s.Program.Name), Args: s.Program.Args, Session: s.Program.Session, Backend: unless(p.Backend, &s.Backend),
+		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
+		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
+		Allow: s.Allow, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
+	})
+	return string(text), err
+}
+
+// decodeSpec is the reverse of encodeSpec; p's columns, its idempotency key in p.Spec included, and the
+// program's language are filled already.
+func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
+	var s storedSpec
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the spec of this process cannot be read: %w", err).WithPID(p.PID)
+	}
+	program := p.Spec.Program
+	program.Name, program.Args, program.Session = or(s.Name, p.Name), s.Args, s.Session
+	p.Spec = agentkernel.Spec{
+		Program: program, Backend: or(s.Backend, p.Backend), Namespace: or(s.Namespace, p.Namespace),
+		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget,
+		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
+		Past: s.Past, Interactive: s.Interactive, IdempotencyKey: p.Spec.IdempotencyKey,
+	}
+	return nil
+}

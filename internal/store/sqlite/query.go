@@ -1,0 +1,199 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	driversqlite "modernc.org/sqlite"
+
+	"agentkernel"
+)
+
+// Query answers SQL of a user from a database that it never changes, also while a kernel writes it. Besides
+// the tables of docs/schema.md there are the views of Views.
+type Query struct {
+	reads   *reads
+	closing sync.Once
+	closed  error
+}
+
+// Table is the answer to a statement. Values are int64, float64, string or nil; bytes are written "blob:<hex>".
+type Table struct {
+	Columns []string
+	Rows    [][]any
+	More    bool // the limit cut it off
+}
+
+// OpenQuery opens a database for questions. It makes no file and changes none. Errors: as OpenReader.
+func OpenQuery(ctx context.Context, cfg Config) (*Query, error) {
+	cfg, err := cfg.withDefaults(false)
+	if err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(cfg.Path)
+	if err != nil {
+		return nil, explain(cfg.Path, err)
+	}
+	// Only a database of a version that is known has the tables that the views are made of.
+	version := &Reader{reads: newReads(cfg, func() (*readConn, error) { return dialReader(cfg) })}
+	version.reads.info.Path = abs
+	if err := errors.Join(version.reads.do(ctx, version.identify), version.Close()); err != nil {
+		return nil, err
+	}
+	q := &Query{reads: newReads(cfg, func() (*readConn, error) { return dialQuery(cfg) })}
+	q.reads.info = version.reads.info
+	return q, nil
+}
+
+// Close releases the files.
+func (q *Query) Close() error {
+	q.closing.Do(func() { q.closed = q.reads.close() })
+	return q.closed
+}
+
+// dialQuery opens a connection with the views, on which nothing but reading is allowed from then on.
+func dialQuery(cfg Config) (*readConn, error) {
+	c, err := dialReader(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareQueries(c.conn); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+func prepareQueries(c *conn) error {
+	// The views stand in the connection's own temporary schema, in memory.
+	script := "PRAGMA temp_store = MEMORY; PRAGMA query_only = 0;\n"
+	for _, v := range views {
+		script += "CREATE TEMP VIEW " + v.name + " AS " + v.sql + ";\n"
+	}
+	if err := c.script(script + "PRAGMA query_only = 1"); err != nil {
+		return err
+	}
+	reg, ok := c.raw.(driversqlite.AuthorizerRegisterer)
+	if !ok {
+		return agentkernel.Errorf(agentkernel.CodeInternal, "sql", "the database driver cannot restrict what a statement does")
+	}
+	return reg.RegisterAuthorizer(authorize)
+}
+
+// readingPragmas are those that tell something and change nothing; pragma_table_info('calls') uses them.
+var readingPragmas = map[string]bool{"table_info": true, "table_xinfo": true, "table_list": true, "index_list": true, "index_info": true,
+	"index_xinfo": true, "function_list": true, "compile_options": true, "database_list": true}
+
+// authorize is asked by SQLite for everything that a statement would do. Only reading is allowed: no ATTACH, which
+// would open other files, no VACUUM INTO, which would write one, no PRAGMA that sets something.
+func authorize(action driversqlite.AuthorizerActionCode, arg1, arg2, _, _ string) driversqlite.AuthorizerReturnCode {
+	switch action {
+	case driversqlite.AuthSelect, driversqlite.AuthRead, driversqlite.AuthRecursive:
+		return driversqlite.AuthorizerOK
+	case driversqlite.AuthFunction:
+		if arg2 != "load_extension" {
+			return driversqlite.AuthorizerOK
+		}
+	case driversqlite.AuthPragma:
+		if readingPragmas[strings.ToLower(arg1)] {
+			return driversqlite.AuthorizerOK
+		}
+	}
+	return driversqlite.AuthorizerDeny
+}
+
+// Run runs one statement that only reads and gives at most limit rows (0: all). ctx ends it in whatever it does.
+// Errors: CodeInvalid with the place in the statement, CodeDenied for what does not only read, CodeTimeout.
+func (q *Query) Run(ctx context.Context, text string, limit int) (*Table, error) {
+	statement, err := single(text)
+	if err != nil {
+		return nil, err
+	}
+	var t *Table
+	err = q.reads.do(ctx, func(c *conn) error {
+		t = &Table{Rows: [][]any{}}
+		if err := check(c, statement); err != nil {
+			return err
+		}
+		return t.fill(ctx, c, bounded(statement, limit), limit)
+	})
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, agentkernel.Errorf(agentkernel.CodeTimeout, "sql", "the statement took too long and was ended").
+			WithHint("give it more time with --timeout, or ask for less: WHERE pid = 12")
+	case err != nil:
+		return nil, err
+	}
+	return t, nil
+}
+
+// check compiles a statement without running it, so that errors speak of the text that the user wrote.
+func check(c *conn, statement string) error {
+	err := c.compile(statement)
+	if err == nil {
+		return nil
+	}
+	message := sqliteMessage(err)
+	if strings.Contains(message, "not authorized") || strings.Contains(message, "prohibited") {
+		return agentkernel.Errorf(agentkernel.CodeDenied, "sql", "sql only reads: %s", message).
+			WithHint("SELECT, WITH, VALUES and EXPLAIN are allowed, on one database")
+	}
+	return c.pointAt(statement, message)
+}
+
+// compile makes SQLite read a statement.
+func (c *conn) compile(statement string) error {
+	if firstWord(statement) != "explain" {
+		statement = "EXPLAIN " + statement
+	}
+	rows, err := c.raw.(driver.QueryerContext).QueryContext(context.Background(), statement, nil)
+	if err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// bounded puts a statement into one that gives no more than a row above the limit, and that does all its work in
+// the first step: the driver can end a first step, and none after it.
+func bounded(statement string, limit int) string {
+	if firstWord(statement) == "explain" {
+		return statement
+	}
+	n := -1
+	if limit > 0 {
+		n = limit + 1
+	}
+	return fmt.Sprintf("WITH answer_ AS MATERIALIZED (SELECT * FROM (%s\n) LIMIT %d) SELECT * FROM answer_", statement, n)
+}
+
+func (t *Table) fill(ctx context.Context, c *conn, statement string, limit int) (err error) {
+	rows, err := c.raw.(driver.QueryerContext).QueryContext(ctx, statement, nil)
+	if err != nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "sql", "%s", sqliteMessage(err))
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	t.Columns = rows.Columns()
+	dest := make([]driver.Value, len(t.Columns))
+	for rows.Next(dest) == nil {
+		if t.More = limit > 0 && len(t.Rows) == limit; t.More {
+			return nil
+		}
+		row := make([]any, len(dest))
+		for i, v := range dest {
+			if b, ok := v.([]byte); ok {
+				v = "blob:" + hex.EncodeToString(b)
+			}
+			row[i] = v
+		}
+		t.Rows = append(t.Rows, row)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"sync"
+
+	"agentkernel"
+)
+
+// Reader reads a database without ever changing it, also while a kernel writes it.
+type Reader struct {
+	reads   *reads
+	closing sync.Once
+	closed  error
+}
+
+// OpenReader opens a database for reading only. It makes no file and changes none. It sees what is durable.
+// Errors: as Open, and CodeNotFound when there is no database.
+func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {
+	cfg, err := cfg.withDefaults(false)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{reads: newReads(cfg, func() (*readConn, error) { return dialReader(cfg) })}
+	abs, err := filepath.Abs(cfg.Path)
+	if err != nil {
+		return nil, explain(cfg.Path, err)
+	}
+	r.reads.info.Path = abs
+	if err := r.reads.do(ctx, r.identify); err != nil {
+		_ = r.reads.close() // it was only read from
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Reader) identify(c *conn) error {
+	info := &r.reads.info
+	version, err := inspect(c, info.Path, len(steps()))
+	if err != nil {
+		return err
+	}
+	if version < len(steps()) {
+		return agentkernel.Errorf(agentkernel.CodeVersion, "store",
+			"the database %s has schema version %d; this agentkernel reads version %d", info.Path, version, len(steps())).
+			WithHint("any command that starts a kernel brings it up to date: agentkernel recover")
+	}
+	info.Schema = version
+	info.UUID, err = readUUID(c, info.Path)
+	return err
+}
+
+// Info describes the store.
+func (r *Reader) Info() agentkernel.StoreInfo { return r.reads.info }
+
+// Process reads a process's row.
+func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.ProcessRecord, error) {
+	return r.reads.process(ctx, pid)
+}
+
+// Processes lists rows without program text, newest first.
+func (r *Reader) Processes(ctx context.Context, f agentkernel.Filter) ([]agentkernel.ProcessRecord, error) {
+	return r.reads.processes(ctx, f)
+}
+
+// Count says how many rows Processes would list without a limit.
+func (r *Reader) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	return r.reads.count(ctx, f)
+}
+
+// ByKey finds the process that was created with an idempotency key.
+func (r *Reader) ByKey(ctx context.Context, namespace, key string) (agentkernel.PID, error) {
+	return r.reads.byKey(ctx, namespace, key)
+}
+
+// Entries reads a journal from seq on.
+func (r *Reader) Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	return r.reads.entries(ctx, pid, from, limit)
+}
+
+// Image gives the newest image of a process. Without Config.Key: CodeUnavailable.
+func (r *Reader) Image(ctx context.Context, pid agentkernel.PID) (agentkernel.Image, error) {
+	return r.reads.image(ctx, pid)
+}
+
+// State reads the whole working set of a process.
+func (r *Reader) State(ctx context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error) {
+	return r.reads.state(ctx, pid)
+}
+
+// Close releases the files.
+func (r *Reader) Close() error {
+	r.closing.Do(func() { r.closed = r.reads.close() })
+	return r.closed
+}

@@ -1,0 +1,159 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/store/blob"
+)
+
+// readConns is how many reads run at once; further ones wait.
+const readConns = 4
+
+// reads answers from the database what is durable. It is the part that the store and a reader of
+// another kernel's database share. Safe for concurrent use.
+type reads struct {
+	cfg   Config
+	info  agentkernel.StoreInfo
+	blobs blob.Store
+	open  func() (*readConn, error)
+	slots chan *readConn // readConns slots; nil: not opened yet
+
+	mu    sync.Mutex
+	bases *lru[int64, []byte]
+}
+
+// readConn is a connection for reading. An immutable one reads the file as it is, without -wal and -shm
+// beside it, and is right only as long as nobody opens the database for writing.
+type readConn struct {
+	*conn
+	immutable bool
+	seen      fileState
+}
+
+// fileState tells whether a database file changed.
+type fileState struct {
+	size int64
+	mod  time.Time
+	wal  bool
+}
+
+func stateOf(path string) (fileState, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileState{}, err
+	}
+	wal, err := os.Stat(path + "-wal")
+	return fileState{info.Size(), info.ModTime(), err == nil && wal.Size() > 0}, nil
+}
+
+func newReads(cfg Config, open func() (*readConn, error)) *reads {
+	r := &reads{cfg: cfg, blobs: blob.NewDir(cfg.Blobs, 0), open: open,
+		slots: make(chan *readConn, readConns), bases: newLRU[int64, []byte](baseCache)}
+	for range readConns {
+		r.slots <- nil
+	}
+	return r
+}
+
+// do lends a connection to fn. fn may run again from its beginning if the database changed under an
+// immutable connection, so it starts its results afresh.
+func (r *reads) do(ctx context.Context, fn func(*conn) error) error {
+	select {
+	case c, ok := <-r.slots:
+		if !ok {
+			return errClosed()
+		}
+		c, err := r.run(ctx, c, fn)
+		r.slots <- c
+		return err
+	case <-ctx.Done():
+		return agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "store")
+	}
+}
+
+// maxReopen bounds how often a read starts over because kernels come and go under it.
+const maxReopen = 5
+
+func (r *reads) run(ctx context.Context, c *readConn, fn func(*conn) error) (*readConn, error) {
+	for range maxReopen {
+		if err := ctx.Err(); err != nil {
+			return c, agentkernel.AsError(err, agentkernel.CodeCanceled, "store")
+		}
+		if c != nil && r.changed(c) {
+			_ = c.close() // it was only read from
+			c = nil
+		}
+		if c == nil {
+			var err error
+			if c, err = r.open(); err != nil {
+				return nil, explain(r.cfg.Path, err)
+			}
+		}
+		if err := fn(c.conn); !r.changed(c) {
+			return c, explain(r.cfg.Path, err)
+		}
+	}
+	return c, agentkernel.Errorf(agentkernel.CodeUnavailable, "store", "the database %s is opened and closed all the time", r.cfg.Path).
+		WithHint("try again")
+}
+
+func (r *reads) changed(c *readConn) bool {
+	if !c.immutable {
+		return false
+	}
+	now, err := stateOf(r.cfg.Path)
+	return err != nil || now != c.seen
+}
+
+// close waits for reads that run and closes every connection.
+func (r *reads) close() error {
+	var err error
+	for range readConns {
+		if c := <-r.slots; c != nil {
+			err = errors.Join(err, c.close())
+		}
+	}
+	close(r.slots)
+	return err
+}
+
+// readPragmas are in force on every connection that reads.
+var readPragmas = []string{"busy_timeout = 5000", "query_only = 1", "cache_size = -1024"}
+
+// dialReader opens a database that another kernel may be writing. Without a writer, and without what a
+// crashed one left behind, there is no -wal file: then the database is read as an immutable file,
+// because SQLite would otherwise make -wal and -shm. See reads.changed.
+func dialReader(cfg Config) (*readConn, error) {
+	if err := probe(cfg.Path, false); err != nil {
+		return nil, err
+	}
+	seen, err := stateOf(cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	if seen.wal {
+		c, err := dial(cfg.Path, url.Values{"mode": {"ro"}}, readPragmas...)
+		if err == nil {
+			if _, err = c.int("SELECT count(*) FROM sqlite_schema"); err == nil {
+				return &readConn{conn: c}, nil
+			}
+			err = errors.Join(err, c.close())
+		}
+		if _, missing := os.Stat(cfg.Path + "-shm"); !errors.Is(missing, fs.ErrNotExist) && !errors.Is(missing, fs.ErrPermission) {
+			return nil, err
+		}
+		cfg.Logger.Warn("the database has a log that this user cannot read; the newest entries may be missing", "path", cfg.Path)
+	}
+	c, err := dial(cfg.Path, url.Values{"mode": {"ro"}, "immutable": {"1"}}, readPragmas...)
+	if err != nil {
+		return nil, err
+	}
+	return &readConn{conn: c, immutable: true, seen: seen}, nil
+}

@@ -1,0 +1,341 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"agentkernel"
+	"agentkernel/internal/store/blob"
+)
+
+// Store is the embedded [agentkernel.Store]. Two kernels must not open one database at once: the lock
+// of the data directory sees to that. Images that it hands out share memory with its cache and must not
+// be changed.
+type Store struct {
+	reads  *reads
+	queue  *queue
+	writer *writer
+	images *imageCache
+	info   agentkernel.StoreInfo
+	max    int64 // bytes of one image
+
+	lastPID atomic.Int64
+	stopped chan struct{} // closed when the writer's goroutine has ended
+	closing sync.Once
+	closed  error
+}
+
+var (
+	_ agentkernel.Store       = (*Store)(nil)
+	_ agentkernel.StoreReader = (*Reader)(nil)
+)
+
+// writePragmas are in force on the connection that writes. synchronous=FULL syncs the log in every commit, on
+// macOS down to the platter; the page cache (kB) holds the journals' ends of some thousand processes.
+var writePragmas = []string{"busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "cache_size = -8192",
+	"temp_store = MEMORY", "journal_size_limit = 16777216"}
+
+// Open opens the database, makes it if there is none, and brings it to the newest schema.
+// Errors: CodeInvalid (configuration; the path is a directory), CodeDenied, CodeStorage (disk full, read-only
+// file system, I/O), CodeCorrupt (damaged, or not AgentKernel's), CodeVersion (written by a newer one).
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults(true)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeCanceled, "store")
+	}
+	if err := probe(cfg.Path, true); err != nil {
+		return nil, err
+	}
+	c, err := dial(cfg.Path, url.Values{}, writePragmas...)
+	if err != nil {
+		return nil, explain(cfg.Path, err)
+	}
+	s, err := open(c, cfg)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return s, nil
+}
+
+func open(c *conn, cfg Config) (*Store, error) {
+	version, err := migrate(c, cfg.Path, steps(), cfg.Clock)
+	if err != nil {
+		return nil, err
+	}
+	uuid, err := identify(c, cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	last, err := c.int("SELECT max(coalesce((SELECT max(pid) FROM processes), 0), coalesce((SELECT max(pid) FROM entries), 0))")
+	if err != nil {
+		return nil, explain(cfg.Path, err)
+	}
+	seal, err := newSealer(cfg.Key, uuid)
+	if err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(cfg.Path)
+	if err != nil {
+		return nil, explain(cfg.Path, err)
+	}
+	s := &Store{
+		info:   agentkernel.StoreInfo{UUID: uuid, Schema: version, Path: abs},
+		images: newImageCache(cfg.ImageCache),
+		max:    cfg.MaxImage,
+		writer: &writer{path: cfg.Path, c: c, blobs: blob.NewDir(cfg.Blobs, 0), seal: seal, log: cfg.Logger, filed: true, sweep: true},
+		reads: newReads(cfg, func() (*readConn, error) {
+			c, err := dial(cfg.Path, url.Values{"mode": {"ro"}}, readPragmas...) // WAL: it never waits for the writer
+			return &readConn{conn: c}, err
+		}),
+		stopped: make(chan struct{}),
+	}
+	s.queue = newQueue(cfg.MaxQueue, s.images)
+	s.reads.info = s.info
+	s.lastPID.Store(last)
+	go func() {
+		defer close(s.stopped)
+		s.writer.run(s.queue)
+	}()
+	return s, nil
+}
+
+// Info describes the store.
+func (s *Store) Info() agentkernel.StoreInfo { return s.info }
+
+// Commits counts the transactions that Append and Flush have led to since Open.
+func (s *Store) Commits() int64 { return s.writer.commits.Load() }
+
+// NewPID reserves the next PID. It is never given out again while this store is open.
+func (s *Store) NewPID() agentkernel.PID {
+	pid := agentkernel.PID(s.lastPID.Add(1))
+	s.queue.know(pid)
+	return pid
+}
+
+// Append queues a batch. Errors, all before anything was queued: CodeInvalid (no PID, several PIDs, a gap
+// or repetition in the journal), CodeConflict (idempotency key taken), CodeLimit (image or batch too large), CodeStorage,
+// CodeUnavailable (closed). It waits only while more than Config.MaxQueue bytes wait for the disk.
+func (s *Store) Append(b agentkernel.Batch) (agentkernel.Position, error) {
+	pid, size, err := measure(&b)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case b.Image != nil && int64(len(b.Image.Bytes)) > s.max:
+		return 0, agentkernel.Errorf(agentkernel.CodeLimit, "store", "an image of %d bytes is larger than the largest, %d bytes",
+			len(b.Image.Bytes), s.max).WithPID(pid)
+	case size > maxBatch:
+		return 0, agentkernel.Errorf(agentkernel.CodeLimit, "store", "a batch of %d bytes is larger than the largest, %d bytes", size, maxBatch).WithPID(pid)
+	}
+	p := pending{batch: b, pid: pid, size: size}
+	pos, err := s.queue.append(p)
+	for errors.Is(err, errLookUp) {
+		if err = s.lookUp(&p); err != nil {
+			return 0, err
+		}
+		pos, err = s.queue.append(p)
+	}
+	if err != nil {
+		return 0, err
+	}
+	s.reserve(pid)
+	return pos, nil
+}
+
+// lookUp tells the queue what the database knows of a process that this store has not seen yet.
+func (s *Store) lookUp(p *pending) error {
+	ctx := context.Background()
+	forgotten := s.queue.forgotten()
+	next, err := s.reads.journalEnd(ctx, p.pid)
+	if err != nil {
+		return err
+	}
+	k, ok := keyOf(p.batch.Process)
+	var owner agentkernel.PID
+	if ok {
+		owner, err = s.reads.byKey(ctx, k.namespace, k.key)
+		if err != nil && agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+			return err
+		}
+	}
+	s.queue.learn(p.pid, next, k, owner, forgotten)
+	return nil
+}
+
+// reserve keeps NewPID ahead of PIDs that came in otherwise.
+func (s *Store) reserve(pid agentkernel.PID) {
+	for {
+		last := s.lastPID.Load()
+		if int64(pid) <= last || s.lastPID.CompareAndSwap(last, int64(pid)) {
+			return
+		}
+	}
+}
+
+// measure checks that a batch is of one process and has dense entries, and gives its payload in bytes.
+func measure(b *agentkernel.Batch) (pid agentkernel.PID, size int64, err error) {
+	take := func(other agentkernel.PID) {
+		if pid == 0 {
+			pid = other
+		}
+		if other != pid || other < 1 {
+			err = agentkernel.Errorf(agentkernel.CodeInvalid, "store", "a batch is of one process; this one names %d and %d", pid, other)
+		}
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		take(e.PID)
+		size += int64(len(e.Args) + len(e.Data) + len(e.Note))
+		if i > 0 && e.Seq != b.Entries[i-1].Seq+1 {
+			err = agentkernel.Errorf(agentkernel.CodeInvalid, "store", "entry %d follows entry %d", e.Seq, b.Entries[i-1].Seq).WithPID(pid)
+		}
+	}
+	if b.Process != nil {
+		take(b.Process.PID)
+		size += int64(len(b.Process.Result) + len(b.Process.Spec.Program.Source))
+		for _, source := range b.Process.Spec.Program.Modules {
+			size += int64(len(source))
+		}
+		if usd := b.Process.Spec.Budget.USD; usd-usd != 0 { // JSON has no NaN and no infinity
+			err = agentkernel.Errorf(agentkernel.CodeInvalid, "store", "a budget of %v USD cannot be stored", usd).WithPID(pid)
+		}
+	}
+	if b.Image != nil {
+		take(b.Image.PID)
+		size += imageSize(b.Image)
+	}
+	for k, v := range b.State {
+		size += int64(len(k) + len(v))
+	}
+	if pid == 0 && err == nil {
+		err = agentkernel.Errorf(agentkernel.CodeInvalid, "store", "a batch without entries, row or image names no process")
+	}
+	return pid, size, err
+}
+
+// flushAll makes everything appended so far durable, for reads that look at many processes. A failed
+// store has nothing to flush: it shows what the disk holds.
+func (s *Store) flushAll(ctx context.Context) error {
+	err := s.queue.flush(ctx, s.queue.newest())
+	if agentkernel.CodeOf(err) == agentkernel.CodeStorage {
+		return nil
+	}
+	return err
+}
+
+// Process reads a process's row.
+func (s *Store) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.ProcessRecord, error) {
+	for _, b := range slices.Backward(s.queue.pendingOf(pid)) {
+		if b.Process != nil {
+			return asStored(*b.Process), nil
+		}
+	}
+	return s.reads.process(ctx, pid)
+}
+
+// asStored gives a row as reading it from the database would.
+func asStored(p agentkernel.ProcessRecord) agentkernel.ProcessRecord {
+	p.Resident, p.WaitsFor = false, nil
+	p.Created = microTime(p.Created.UnixMicro())
+	if !p.Ended.IsZero() {
+		p.Ended = microTime(p.Ended.UnixMicro())
+	}
+	return p
+}
+
+// Processes lists rows without program text, newest first.
+func (s *Store) Processes(ctx context.Context, f agentkernel.Filter) ([]agentkernel.ProcessRecord, error) {
+	if err := s.flushAll(ctx); err != nil {
+		return nil, err
+	}
+	return s.reads.processes(ctx, f)
+}
+
+// Count says how many rows Processes would list without a limit.
+func (s *Store) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	if err := s.flushAll(ctx); err != nil {
+		return 0, err
+	}
+	return s.reads.count(ctx, f)
+}
+
+// ByKey finds the process that was created with an idempotency key.
+func (s *Store) ByKey(ctx context.Context, namespace, key string) (agentkernel.PID, error) {
+	if pid := s.queue.owner(idempotencyKey{namespace, key}); pid != 0 {
+		return pid, nil
+	}
+	return s.reads.byKey(ctx, namespace, key)
+}
+
+// Entries reads a journal from seq on.
+func (s *Store) Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	from = max(from, 1)
+	var queued []agentkernel.Entry // read before the database, so that nothing falls between the two
+	for _, b := range s.queue.pendingOf(pid) {
+		queued = append(queued, b.Entries...)
+	}
+	var found []agentkernel.Entry
+	if len(queued) == 0 || from < queued[0].Seq {
+		var err error
+		if found, err = s.reads.entries(ctx, pid, from, limit); err != nil {
+			return nil, err
+		}
+	}
+	next := from + int64(len(found))
+	for _, e := range queued {
+		if e.Seq >= next && (limit <= 0 || len(found) < limit) {
+			e.At = microTime(e.At.UnixMicro())
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+// Image gives the newest image of a process.
+func (s *Store) Image(ctx context.Context, pid agentkernel.PID) (agentkernel.Image, error) {
+	if im, ok := s.images.get(pid); ok {
+		return *im, nil
+	}
+	for _, b := range slices.Backward(s.queue.pendingOf(pid)) {
+		switch {
+		case b.Image == nil:
+		case len(b.Image.Bytes) == 0:
+			return agentkernel.Image{}, noImage(pid)
+		default:
+			return *b.Image, nil
+		}
+	}
+	return s.reads.image(ctx, pid)
+}
+
+// State reads the whole working set of a process.
+func (s *Store) State(ctx context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error) {
+	for _, b := range s.queue.pendingOf(pid) {
+		if len(b.State) > 0 {
+			if err := s.flushAll(ctx); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	return s.reads.state(ctx, pid)
+}
+
+// Close makes everything appended durable and releases the files. Further calls give the same answer.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.queue.close()
+		<-s.stopped
+		s.closed = errors.Join(s.queue.failure(), s.reads.close(), s.writer.c.close())
+	})
+	return s.closed
+}

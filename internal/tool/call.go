@@ -1,0 +1,192 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel"
+)
+
+// IdempotencyMeta is the member of a call's _meta that carries agentkernel.ToolCall.Key. A server that
+// remembers the keys it has seen can make its writes happen once whatever crashes.
+const IdempotencyMeta = "agentkernel/idempotency_key"
+
+const opCall = "tool.call"
+
+// Call implements agentkernel.ToolSource.
+func (s *set) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+	unsent := agentkernel.ToolResult{NotSent: true}
+	srv, python, err := s.find(c.Server)
+	if err != nil {
+		return unsent, err
+	}
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = limited(ctx, c.Timeout)
+		defer cancel()
+	}
+	for {
+		inst, err := srv.running(ctx)
+		if err != nil {
+			return unsent, err
+		}
+		result, again, err := srv.callOn(ctx, inst, python, c)
+		if !again || ctx.Err() != nil || s.hub.ctx.Err() != nil {
+			return result, err
+		}
+		// The server had died unnoticed before anything was sent: the call belongs to its successor. The
+		// breaker ends this if the successors die, too.
+	}
+}
+
+func limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, &timeUp{d})
+}
+
+// timeout is how long a call that says nothing may take once the server runs.
+func (s *server) timeout() time.Duration {
+	return positive(s.entry.timeout, s.hub.cfg.CallTimeout)
+}
+
+// timeUp is the cause of a context that ended because the call's time was over.
+type timeUp struct{ after time.Duration }
+
+func (t *timeUp) Error() string { return "the time limit of " + t.after.String() + " is over" }
+
+// callOn runs a call on one instance. again says that the instance was dead before anything was sent.
+func (s *server) callOn(ctx context.Context, inst *instance, python string, c agentkernel.ToolCall) (r agentkernel.ToolResult, again bool, err error) {
+	unsent := agentkernel.ToolResult{Incarnation: inst.id, NotSent: true}
+	if s.entry.kept && c.Expect != "" && c.Expect != inst.id {
+		return unsent, false, agentkernel.Errorf(agentkernel.CodeSessionLost, opCall,
+			"server %q was restarted: what it remembered of this process's session is gone", s.entry.name).
+			WithHint("set the session up again, then call again")
+	}
+	if c.Timeout <= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = limited(ctx, s.timeout())
+		defer cancel()
+	}
+	ts, err := inst.toolset(ctx, python)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = s.gaveUp(ctx, "listing the tools of")
+		}
+		return unsent, !inst.alive(), agentkernel.AsError(err, agentkernel.CodeUnavailable, opCall)
+	}
+	t := ts.find(c.Tool)
+	if t == nil {
+		return unsent, false, agentkernel.Errorf(agentkernel.CodeNotFound, opCall, "server %q has no tool %q", s.entry.name, c.Tool).
+			WithHint("%s", didYouMean(c.Tool, ts.names(), "its tools"))
+	}
+	args, err := t.arguments(c.Arguments)
+	if err != nil {
+		return unsent, false, err
+	}
+	if err := s.slots.take(ctx); err != nil {
+		return unsent, false, s.gaveUp(ctx, "waiting for one of the slots of")
+	}
+	defer s.slots.give()
+	return s.send(ctx, inst, t, args, c.Key)
+}
+
+// send puts the call on the wire and reads the answer.
+func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args json.RawMessage, key string) (r agentkernel.ToolResult, again bool, err error) {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(inst.halt, cancel)()
+	params := &mcp.CallToolParams{Name: t.Name, Arguments: args}
+	if key != "" {
+		params.Meta = mcp.Meta{IdempotencyMeta: key}
+	}
+	tracked, track := withTrack(running)
+	_, err = inst.session.CallTool(tracked, params)
+	o := track.outcome()
+	if o.result == nil && o.failed == nil && inst.conn != nil {
+		inst.conn.forget(track)
+	}
+	r.Incarnation = inst.id
+	if o.result != nil {
+		s.answeredBy(inst)
+		r.Value, err = t.result(o.result, &s.entry.secrets)
+		return r, false, err
+	}
+	if o.failed != nil {
+		s.answeredBy(inst)
+	}
+	r.NotSent = !o.sent || o.refused()
+	// HTTP: 404 is how a server says that it forgot the session, and the SDK uses a session no more after an error.
+	forgotten := o.status == http.StatusNotFound && o.failed == nil
+	if forgotten || inst.conn == nil && errors.Is(err, mcp.ErrConnectionClosed) {
+		inst.drop()
+	}
+	again = !inst.alive() && (!o.sent || forgotten)
+	return r, again, inst.callError(ctx, t.Name, o, err)
+}
+
+// refused says that an HTTP server turned the request away before it looked at the call.
+func (o *outcome) refused() bool {
+	switch o.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusTooManyRequests:
+		return o.failed == nil
+	}
+	return false
+}
+
+// callError says why a request to an instance has no result.
+func (inst *instance) callError(ctx context.Context, what string, o outcome, err error) error {
+	e := inst.entry
+	say := func(code agentkernel.Code, format string, args ...any) *agentkernel.Error {
+		return agentkernel.Errorf(code, opCall, "%s", failureText(fmt.Sprintf(format, args...), maxServerError, &e.secrets))
+	}
+	switch {
+	case o.failed != nil:
+		return say(agentkernel.CodeTool, "%s", orText(o.failed.Message, fmt.Sprintf("error %d", o.failed.Code)))
+	case o.tooBig:
+		return say(agentkernel.CodeTool, "server %q answered %s with more than %s; the tool ran, its answer is lost", e.name, what,
+			megabytes(inst.maxMessage)).WithHint("ask the tool for less at a time")
+	case inst.closing.Load():
+		return say(agentkernel.CodeUnavailable, "server %q was stopped while it worked on %s", e.name, what)
+	case ctx.Err() != nil:
+		return inst.gaveUp(ctx, what)
+	case o.status == http.StatusUnauthorized || o.status == http.StatusForbidden:
+		return say(agentkernel.CodeUnavailable, "server %q refused access (HTTP %d)", e.name, o.status).
+			WithHint("check \"headers\" in %s, %s", e.file, e.where)
+	case e.transport == "http":
+		return say(agentkernel.CodeUnavailable, "server %q did not answer %s: %v", e.name, what, err)
+	}
+	return say(agentkernel.CodeUnavailable, "server %q failed at %s: %s%s", e.name, what, inst.death(), inst.lastWords())
+}
+
+// gaveUp says that the time was over, or that the caller left.
+func (inst *instance) gaveUp(ctx context.Context, what string) error {
+	if up, ok := errors.AsType[*timeUp](context.Cause(ctx)); ok {
+		msg := fmt.Sprintf("server %q did not answer %s within %s%s", inst.entry.name, what, up.after, inst.lastWords())
+		return agentkernel.Errorf(agentkernel.CodeTimeout, opCall, "%s", failureText(msg, maxServerError, &inst.entry.secrets)).
+			WithHint("a longer limit: \"timeout\" in %s, or --call-timeout", inst.entry.file)
+	}
+	code := codeOfContext(ctx)
+	if code == agentkernel.CodeTimeout {
+		return agentkernel.Errorf(code, opCall, "server %q did not answer %s in time", inst.entry.name, what)
+	}
+	return agentkernel.Errorf(code, opCall, "the caller did not wait for server %q to answer %s", inst.entry.name, what)
+}
+
+// gaveUp is the same before anything was sent.
+func (s *server) gaveUp(ctx context.Context, doing string) error {
+	return &agentkernel.Error{Code: codeOfContext(ctx), Op: opCall,
+		Err: fmt.Errorf("%s server %q: %w; the call was not sent", doing, s.entry.name, context.Cause(ctx))}
+}
+
+func codeOfContext(ctx context.Context) agentkernel.Code {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return agentkernel.CodeTimeout
+	}
+	return agentkernel.CodeCanceled
+}

@@ -1,0 +1,245 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel"
+	"agentkernel/internal/tool"
+	"agentkernel/internal/tool/tooltest"
+)
+
+// httpServer is an MCP server over streamable HTTP in the test's own process.
+type httpServer struct {
+	*httptest.Server
+	handler atomic.Value // http.Handler of the MCP server; replaced to make it forget its sessions
+	calls   atomic.Int64
+	refuse  atomic.Int64 // answer every POST with this status
+	headers atomic.Value // http.Header of the last request
+	over    chan struct{}
+	t       *testing.T
+}
+
+type num struct {
+	N float64 `json:"n"`
+}
+
+func newHTTPServer(t *testing.T, opts *mcp.StreamableHTTPOptions) *httpServer {
+	s := &httpServer{t: t, over: make(chan struct{})}
+	s.forget(opts)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.headers.Store(r.Header.Clone())
+		if code := s.refuse.Load(); code != 0 {
+			w.WriteHeader(int(code))
+			return
+		}
+		s.handler.Load().(http.Handler).ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(s.over) })
+	return s
+}
+
+// forget puts a new MCP server in place, which knows no session.
+func (s *httpServer) forget(opts *mcp.StreamableHTTPOptions) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "h", Version: "1"}, nil)
+	count := 0
+	mcp.AddTool(server, &mcp.Tool{Name: "count", Description: "Counts."},
+		func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			count++
+			s.calls.Add(1)
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Repeat("i", count)}}}, nil, nil
+		})
+	server.AddTool(&mcp.Tool{Name: "exact", InputSchema: json.RawMessage(`{"type":"object"}`),
+		OutputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{}, StructuredContent: json.RawMessage(`{"z":1.0,"a":12345678901234567890}`)}, nil
+		})
+	mcp.AddTool(server, &mcp.Tool{Name: "big"},
+		func(_ context.Context, _ *mcp.CallToolRequest, in num) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Repeat("x", int(in.N))}}}, nil, nil
+		})
+	mcp.AddTool(server, &mcp.Tool{Name: "hang"},
+		func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+			select {
+			case <-ctx.Done():
+			case <-s.over: // a stateless server does not hear of cancellations
+			}
+			return nil, nil, errors.New("hung")
+		})
+	mcp.AddTool(server, &mcp.Tool{Name: "fail"},
+		func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "no stock"}}}, nil, nil
+		})
+	s.t.Cleanup(func() { // sessions that no DELETE reached
+		for session := range server.Sessions() {
+			_ = session.Close()
+		}
+	})
+	s.handler.Store(http.Handler(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, opts)))
+}
+
+func (s *httpServer) entry() tooltest.Server {
+	return tooltest.Server{"url": s.URL + "/mcp", "headers": map[string]string{"Authorization": "Bearer ${env:MCP_TOKEN}"}}
+}
+
+func httpConfig() tool.Config {
+	return tool.Config{MaxMessage: 1 << 20, StartTimeout: 5 * time.Second, LookupEnv: func(k string) (string, bool) {
+		return map[string]string{"MCP_TOKEN": "token-that-nobody-may-see"}[k], k == "MCP_TOKEN"
+	}}
+}
+
+func TestHTTP(t *testing.T) {
+	for name, opts := range map[string]*mcp.StreamableHTTPOptions{
+		"sse": nil, "json": {JSONResponse: true}, "stateless": {Stateless: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHTTPServer(t, opts)
+			src := open(t, httpConfig(), map[string]tooltest.Server{"web": s.entry()})
+			if got, err := call(t, src, "web", "exact", obj{}); err != nil || got != `{"z":1.0,"a":12345678901234567890}` {
+				t.Fatalf("exact = %s, %v", got, err)
+			}
+			if got := s.headers.Load().(http.Header).Get("Authorization"); got != "Bearer token-that-nobody-may-see" {
+				t.Errorf("Authorization = %q", got)
+			}
+			_, err := call(t, src, "web", "fail", obj{})
+			wantCode(t, err, agentkernel.CodeTool, "no stock")
+			_, err = call(t, src, "web", "big", obj{"n": 2 << 20})
+			wantCode(t, err, agentkernel.CodeTool, "answered big with more than 1 MB")
+			if got, err := call(t, src, "web", "count", obj{}); err != nil || got != `"i"` {
+				t.Fatalf("afterwards: %s, %v", got, err)
+			}
+			r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "web", Tool: "hang", Timeout: 100 * time.Millisecond})
+			wantCode(t, err, agentkernel.CodeTimeout, "within 100ms")
+			if r.NotSent {
+				t.Error("the call was sent")
+			}
+		})
+	}
+}
+
+func TestHTTPSessionForgotten(t *testing.T) {
+	s := newHTTPServer(t, nil)
+	src := open(t, httpConfig(), map[string]tooltest.Server{"free": s.entry(), "kept": s.entry().With("session", "kept")})
+	incarnation := map[string]string{}
+	for _, server := range []string{"free", "kept"} {
+		r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: server, Tool: "count"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		incarnation[server] = r.Incarnation
+	}
+	s.forget(nil)
+	before := s.calls.Load()
+	r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "free", Tool: "count", Expect: incarnation["free"]})
+	if err != nil || string(r.Value) != `"i"` || s.calls.Load() != before+1 || r.Incarnation == incarnation["free"] {
+		t.Fatalf("a session that the server forgot is not made anew: %+v, %v, %d calls", r, err, s.calls.Load()-before)
+	}
+	r, err = src.Call(context.Background(), agentkernel.ToolCall{Server: "kept", Tool: "count", Expect: incarnation["kept"]})
+	wantCode(t, err, agentkernel.CodeSessionLost)
+	if !r.NotSent {
+		t.Error("nothing was sent")
+	}
+}
+
+func TestHTTPTrouble(t *testing.T) {
+	s := newHTTPServer(t, nil)
+	src := open(t, httpConfig(), map[string]tooltest.Server{"web": s.entry()})
+	if _, err := call(t, src, "web", "count", obj{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		status  int64
+		notSent bool
+		says    string
+	}{{401, true, "refused access (HTTP 401)"}, {403, true, "refused access (HTTP 403)"}, {429, true, "did not answer count"}, {500, false, "did not answer count"}, {400, false, "did not answer count"}} {
+		t.Run(http.StatusText(int(c.status)), func(t *testing.T) {
+			s.refuse.Store(0)
+			if _, err := call(t, src, "web", "exact", obj{}); err != nil {
+				t.Fatal(err)
+			}
+			s.refuse.Store(c.status)
+			r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "web", Tool: "count"})
+			e := wantCode(t, err, agentkernel.CodeUnavailable, c.says)
+			if r.NotSent != c.notSent {
+				t.Errorf("NotSent = %v", r.NotSent)
+			}
+			if strings.Contains(e.GuestText(), "nobody-may-see") {
+				t.Errorf("the token is in the error: %s", e.GuestText())
+			}
+		})
+	}
+	s.refuse.Store(0)
+	eventually(t, "the server answers again", func() bool {
+		_, err := call(t, src, "web", "count", obj{})
+		return err == nil
+	})
+}
+
+func TestHTTPCannotBeReached(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<html>hello</html>"))
+	}))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("a request with headers %v followed a redirect to another host", r.Header)
+	}))
+	redirect := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client left
+		<-r.Context().Done()
+	}))
+	for _, s := range []*httptest.Server{page, elsewhere, redirect, silent} {
+		t.Cleanup(s.Close)
+	}
+	gone.Close()
+	cfg := httpConfig()
+	cfg.StartTimeout = 300 * time.Millisecond
+	for _, c := range []struct {
+		name, url string
+		code      agentkernel.Code
+		says      string
+	}{
+		{"nobody listens", gone.URL, agentkernel.CodeUnavailable, "connection refused"},
+		{"a web page", page.URL, agentkernel.CodeUnavailable, "text/html"},
+		{"another host", redirect.URL, agentkernel.CodeUnavailable, "redirects to another host"},
+		{"silence", silent.URL, agentkernel.CodeTimeout, "did not answer the handshake within 300ms"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			src := open(t, cfg, map[string]tooltest.Server{"web": {"url": c.url, "headers": map[string]string{"X-Api-Key": "k-0123456789"}}})
+			r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "web", Tool: "x"})
+			e := wantCode(t, err, c.code, `server "web"`, c.says)
+			if !r.NotSent || strings.Contains(e.GuestText(), "k-0123456789") {
+				t.Errorf("NotSent %v, %s", r.NotSent, e.GuestText())
+			}
+		})
+	}
+}
+
+// A server that opens the stream of notifications only when there is something to say must not delay calls.
+func TestHTTPStreamNeverOpens(t *testing.T) {
+	s := newHTTPServer(t, nil)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		s.handler.Load().(http.Handler).ServeHTTP(w, r)
+	}))
+	t.Cleanup(slow.Close)
+	src := open(t, httpConfig(), map[string]tooltest.Server{"web": {"url": slow.URL}})
+	if got, err := call(t, src, "web", "count", obj{}); err != nil || got != `"i"` {
+		t.Fatalf("%s, %v", got, err)
+	}
+}

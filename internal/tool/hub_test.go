@@ -1,0 +1,361 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"agentkernel"
+	"agentkernel/internal/tool"
+	"agentkernel/internal/tool/tooltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newHub(t testing.TB, cfg tool.Config) *tool.Hub {
+	t.Helper()
+	h, err := tool.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+func open(t testing.TB, cfg tool.Config, servers map[string]tooltest.Server) agentkernel.ToolSource {
+	t.Helper()
+	src, err := newHub(t, cfg).Set([]string{tooltest.Config(t, servers)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+func call(t testing.TB, src agentkernel.ToolSource, server, name string, args any) (string, error) {
+	t.Helper()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: server, Tool: name, Arguments: raw})
+	return string(r.Value), err
+}
+
+type obj = map[string]any
+
+func wantCode(t testing.TB, err error, code agentkernel.Code, parts ...string) *agentkernel.Error {
+	t.Helper()
+	if agentkernel.CodeOf(err) != code {
+		t.Fatalf("error %v has code %q, want %q", err, agentkernel.CodeOf(err), code)
+	}
+	e, _ := errors.AsType[*agentkernel.Error](err)
+	for _, p := range parts {
+		if !strings.Contains(e.GuestText(), p) {
+			t.Fatalf("error %q does not say %q", e.GuestText(), p)
+		}
+	}
+	return e
+}
+
+func TestResults(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
+	for _, c := range []struct {
+		tool string
+		args obj
+		want string
+	}{
+		{"echo", obj{"value": obj{"a": 1}}, `"{\"a\":1}"`},
+		{"add", obj{"a": 2, "b": 3}, `{"sum":5}`},
+		{"numbers", obj{}, `[1,2,3]`},
+		{"text_json", obj{}, `{"n":7}`},
+		{"exact", obj{}, `{"$dict":[["z",1.0],["a",123456789012345678901234567890],["$ref","#/x"],["list",[{"$dict":[["$bytes","no"]]}]]]}`},
+		{"image", obj{}, `[{"type":"text","text":"a dot"},{"type":"image","mimeType":"image/png","data":{"$bytes":"iVBORw0KGgo="}}]`},
+		{"class", obj{"user-id": 1}, `"class {\"user-id\":1}"`},
+		{"class_", obj{"user_id": 1, "from_": "x"}, `"class {\"from\":\"x\",\"user-id\":1}"`},
+		{"_2fast", obj{"user_id": 1, "from": nil}, `"2fast {\"user-id\":1}"`},
+		{"get_user_profile_v2", obj{"user-id": 1}, `"get_user_profile_v2 {\"user-id\":1}"`},
+		{"get_user_profile_v2_2", obj{"user-id": 1}, `"get-user.profile/v2 {\"user-id\":1}"`},
+	} {
+		got, err := call(t, src, "test", c.tool, c.args)
+		if err != nil || got != c.want {
+			t.Errorf("%s%v = %s, %v; want %s", c.tool, c.args, got, err, c.want)
+		}
+	}
+}
+
+func TestArgumentsAreValues(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
+	r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "test", Tool: "echo",
+		Arguments: json.RawMessage(`{"value":{"$tuple":[{"$bytes":"aGk="},{"$date":"2026-11-21"}]}}`)})
+	if err != nil || string(r.Value) != `"[\"aGk=\",\"2026-11-21\"]"` {
+		t.Fatalf("got %s, %v", r.Value, err)
+	}
+	if r.Incarnation == "" || r.NotSent {
+		t.Errorf("result %+v: an incarnation is expected, and NotSent only with an error", r)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"my-server": tooltest.Stdio(t)})
+	for _, c := range []struct {
+		name         string
+		server, tool string
+		args         string
+		code         agentkernel.Code
+		says         []string
+	}{
+		{"unknown server", "my_servr", "add", `{}`, agentkernel.CodeNotFound, []string{`no tool server "my_servr"`, "did you mean my-server?"}},
+		{"unknown tool", "my_server", "append_lines", `{}`, agentkernel.CodeNotFound, []string{`no tool "append_lines"`, "did you mean append_line"}},
+		{"missing", "my_server", "add", `{"a":1}`, agentkernel.CodeInvalid, []string{`argument "b" is missing`, "expected add(a: int, b: int) -> dict[str, Any]"}},
+		{"unknown argument", "my-server", "add", `{"a":1,"b":2,"bb":3}`, agentkernel.CodeInvalid, []string{`no argument "bb"`, "did you mean b?"}},
+		{"wrong type", "my-server", "add", `{"a":"one","b":2}`, agentkernel.CodeInvalid, []string{`argument "a" must be int, not str`, "expected add(a: int"}},
+		{"wrong type of a renamed one", "my-server", "class_", `{"user_id":"x"}`, agentkernel.CodeInvalid, []string{`argument "user_id" must be int, not str`}},
+		{"no object", "my-server", "add", `[1]`, agentkernel.CodeInvalid, []string{"must be an object"}},
+		{"tool error", "my-server", "fail", `{"message":"no such order"}`, agentkernel.CodeTool, []string{"tool_error: no such order"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: c.server, Tool: c.tool, Arguments: json.RawMessage(c.args)})
+			wantCode(t, err, c.code, c.says...)
+			if want := c.code != agentkernel.CodeTool; r.NotSent != want {
+				t.Errorf("NotSent = %v, want %v", r.NotSent, want)
+			}
+		})
+	}
+}
+
+func TestServerTrouble(t *testing.T) {
+	cfg := tool.Config{MaxMessage: 1 << 20, StopGrace: 50 * time.Millisecond}
+	for _, c := range []struct {
+		tool string
+		args obj
+		code agentkernel.Code
+		says []string
+	}{
+		{"crash", nil, agentkernel.CodeUnavailable, []string{`server "test" failed at crash`, "exited with status 3", "the disk caught fire"}},
+		{"garbage", nil, agentkernel.CodeUnavailable, []string{"not JSON", "Traceback (most recent call last)"}},
+		{"notjson_rpc", nil, agentkernel.CodeUnavailable, []string{"no JSON-RPC message", `hello`}},
+		{"close_stdout", nil, agentkernel.CodeUnavailable, []string{"closed its output"}},
+		{"leave_child", nil, agentkernel.CodeUnavailable, []string{"exited with status 4"}},
+		{"big", obj{"mb": 2}, agentkernel.CodeTool, []string{`answered big with more than 1 MB`, "the tool ran"}},
+		{"big", obj{"mb": 10}, agentkernel.CodeTool, []string{`answered big with more than 1 MB`}},
+	} {
+		t.Run(c.tool, func(t *testing.T) {
+			t.Parallel()
+			src := open(t, cfg, map[string]tooltest.Server{"test": tooltest.Stdio(t), "other": tooltest.Stdio(t)})
+			if _, err := call(t, src, "other", "echo", obj{"value": 1}); err != nil {
+				t.Fatal(err)
+			}
+			if c.args == nil {
+				c.args = obj{}
+			}
+			raw, _ := json.Marshal(c.args)
+			r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "test", Tool: c.tool, Arguments: raw})
+			wantCode(t, err, c.code, c.says...)
+			if r.NotSent {
+				t.Error("NotSent is reported for a call that the server got")
+			}
+			for _, server := range []string{"test", "other"} { // restarted, undisturbed
+				if got, err := call(t, src, server, "echo", obj{"value": 1}); err != nil || got != `"1"` {
+					t.Errorf("%s afterwards: %s, %v", server, got, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAnswerTooBigKeepsTheSession(t *testing.T) {
+	src := open(t, tool.Config{MaxMessage: 1 << 20}, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
+	for _, want := range []string{`"1"`, `"2"`} {
+		if got, err := call(t, src, "test", "counter", obj{}); err != nil || got != want {
+			t.Fatalf("counter = %s, %v; want %s", got, err, want)
+		}
+		_, err := call(t, src, "test", "big", obj{"mb": 2})
+		wantCode(t, err, agentkernel.CodeTool)
+	}
+}
+
+func TestServersThatDoNotStart(t *testing.T) {
+	cfg := tool.Config{StartTimeout: 300 * time.Millisecond, StopGrace: 50 * time.Millisecond}
+	for _, c := range []struct {
+		name  string
+		entry tooltest.Server
+		code  agentkernel.Code
+		says  []string
+	}{
+		{"exits", tooltest.Stdio(t, "-no-start", "Error: DATABASE_URL is required"), agentkernel.CodeUnavailable,
+			[]string{`server "test" did not start: it exited with status 1`, "DATABASE_URL is required", "mcp.json"}},
+		{"hangs", tooltest.Stdio(t, "-hang-start", "-stderr", "connecting..."), agentkernel.CodeTimeout,
+			[]string{"did not answer the handshake within 300ms", "connecting..."}},
+		{"speaks nonsense", tooltest.Stdio(t, "-bad-init"), agentkernel.CodeUnavailable, []string{"1999-01-01"}},
+		{"no such command", tooltest.Server{"command": "no-such-command-xyz"}, agentkernel.CodeUnavailable,
+			[]string{`command "no-such-command-xyz" is not found in PATH`}},
+		{"no such path", tooltest.Server{"command": "./nope"}, agentkernel.CodeUnavailable, []string{"does not exist"}},
+		{"no directory", tooltest.Server{"command": "sh", "cwd": "nope"}, agentkernel.CodeUnavailable, []string{"its directory (cwd) does not exist"}},
+		{"disabled", tooltest.Stdio(t).With("disabled", true), agentkernel.CodeUnavailable, []string{"is disabled"}},
+		{"no MCP server", tooltest.Server{"command": "echo", "args": []string{"hello"}}, agentkernel.CodeUnavailable,
+			[]string{"exited with status 0", "printed to stdout:\nhello"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			src := open(t, cfg, map[string]tooltest.Server{"test": c.entry})
+			r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "test", Tool: "x"})
+			wantCode(t, err, c.code, c.says...)
+			if !r.NotSent {
+				t.Error("nothing was sent, and NotSent is not reported")
+			}
+		})
+	}
+}
+
+func TestBannerBeforeTheFirstMessage(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t, "-banner", "Server listening on stdio")})
+	if got, err := call(t, src, "test", "echo", obj{"value": 1}); err != nil || got != `"1"` {
+		t.Fatalf("got %s, %v", got, err)
+	}
+}
+
+func TestCircuitOpensAfterFailuresInARow(t *testing.T) {
+	now := time.Now()
+	src := open(t, tool.Config{Clock: func() time.Time { return now }},
+		map[string]tooltest.Server{"test": tooltest.Stdio(t, "-no-start", "out of order")})
+	var err error
+	for range 5 {
+		_, err = call(t, src, "test", "echo", obj{"value": 1})
+		wantCode(t, err, agentkernel.CodeUnavailable, "did not start")
+		now = now.Add(10 * time.Second) // past every pause
+	}
+	now = now.Add(-10 * time.Second)
+	_, err = call(t, src, "test", "echo", obj{"value": 1})
+	wantCode(t, err, agentkernel.CodeUnavailable, "failed 5 times in a row", "left alone for 30s", "out of order")
+	servers, err := src.Servers(context.Background())
+	if err != nil || !strings.Contains(servers[0].Problem, "failed 5 times in a row") {
+		t.Fatalf("servers %+v, %v", servers, err)
+	}
+	now = now.Add(31 * time.Second) // one more try
+	_, err = call(t, src, "test", "echo", obj{"value": 1})
+	wantCode(t, err, agentkernel.CodeUnavailable, "did not start")
+}
+
+func TestTimeoutAndCancellation(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{
+		"test": tooltest.Stdio(t), "quick": tooltest.Stdio(t).With("timeout", "150ms")})
+	if _, err := call(t, src, "test", "echo", obj{"value": 1}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "test", Tool: "hang", Timeout: 100 * time.Millisecond})
+	wantCode(t, err, agentkernel.CodeTimeout, `server "test" did not answer hang within 100ms`)
+	if r.NotSent {
+		t.Error("the call was sent")
+	}
+	if _, err := call(t, src, "quick", "echo", obj{"value": 1}); err != nil {
+		t.Fatal(err) // slow machines: the start counts, too
+	}
+	_, err = call(t, src, "quick", "hang", obj{})
+	wantCode(t, err, agentkernel.CodeTimeout, "within 150ms")
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err = src.Call(ctx, agentkernel.ToolCall{Server: "test", Tool: "sleep", Arguments: json.RawMessage(`{"seconds":60}`)})
+	wantCode(t, err, agentkernel.CodeCanceled)
+	eventually(t, "the server hears of both cancellations", func() bool {
+		got, err := call(t, src, "test", "cancelled", obj{})
+		return err == nil && got == `"2"`
+	})
+}
+
+// eventually waits for a condition that real processes bring about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+func TestConcurrencyCap(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t).With("concurrency", 1)})
+	if _, err := call(t, src, "test", "echo", obj{"value": 1}); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, err := src.Call(ctx, agentkernel.ToolCall{Server: "test", Tool: "hang"})
+		done <- err
+	}()
+	var r agentkernel.ToolResult
+	var err error
+	eventually(t, "the hanging call holds the slot", func() bool {
+		r, err = src.Call(context.Background(), agentkernel.ToolCall{Server: "test", Tool: "echo",
+			Arguments: json.RawMessage(`{"value":1}`), Timeout: 50 * time.Millisecond})
+		return err != nil
+	})
+	wantCode(t, err, agentkernel.CodeTimeout, "waiting for one of the slots", "was not sent")
+	if !r.NotSent {
+		t.Error("NotSent is not reported for a call that never left the queue")
+	}
+	cancel()
+	wantCode(t, <-done, agentkernel.CodeCanceled)
+	if _, err := call(t, src, "test", "echo", obj{"value": 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestIncarnationsAndKeptSessions(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{
+		"kept": tooltest.Stdio(t).With("session", "kept"), "free": tooltest.Stdio(t)})
+	count := func(server, expect string) (agentkernel.ToolResult, error) {
+		return src.Call(context.Background(), agentkernel.ToolCall{Server: server, Tool: "counter", Expect: expect})
+	}
+	first := map[string]string{}
+	for _, server := range []string{"kept", "free"} {
+		r, err := count(server, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first[server] = r.Incarnation
+		if r, err = count(server, r.Incarnation); err != nil || string(r.Value) != `"2"` {
+			t.Fatalf("%s: %s, %v", server, r.Value, err)
+		}
+		_, err = call(t, src, server, "crash", obj{})
+		wantCode(t, err, agentkernel.CodeUnavailable)
+	}
+	r, err := count("free", first["free"])
+	if err != nil || string(r.Value) != `"1"` || r.Incarnation == first["free"] {
+		t.Fatalf("free: %+v, %v", r, err)
+	}
+	r, err = count("kept", first["kept"])
+	wantCode(t, err, agentkernel.CodeSessionLost, `server "kept" was restarted`)
+	if !r.NotSent || r.Incarnation == "" || r.Incarnation == first["kept"] {
+		t.Fatalf("kept: %+v", r)
+	}
+	if r, err = count("kept", r.Incarnation); err != nil || string(r.Value) != `"1"` {
+		t.Fatalf("kept, afterwards: %+v, %v", r, err)
+	}
+}
+
+func TestIdempotencyKeyReachesTheServer(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
+	path := t.TempDir() + "/lines"
+	args, _ := json.Marshal(obj{"path": path, "text": "once"})
+	for range 3 {
+		if _, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "test", Tool: "append_idempotent",
+			Arguments: args, Key: "store/1/7"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "once\n" {
+		t.Fatalf("%q, %v", b, err)
+	}
+}

@@ -1,0 +1,104 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestBreaker(t *testing.T) {
+	var b breaker
+	now := time.Unix(0, 0)
+	for i, want := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond} {
+		b.fail(now, errors.New("x"))
+		if pause, open := b.wait(now); pause != want || open {
+			t.Errorf("after %d failures: %v %v", i+1, pause, open)
+		}
+		if pause, open := b.wait(now.Add(time.Second)); pause != 0 || open {
+			t.Errorf("a second later: %v %v", pause, open)
+		}
+	}
+	b.fail(now, errors.New("x"))
+	if pause, open := b.wait(now.Add(time.Second)); pause != 29*time.Second || !open {
+		t.Errorf("fifth failure: %v %v", pause, open)
+	}
+	now = now.Add(coolDown)
+	if _, open := b.wait(now); open {
+		t.Error("still open after the cool-down")
+	}
+	b.fail(now, errors.New("x"))
+	if _, open := b.wait(now); !open {
+		t.Error("not open after the trial failed")
+	}
+	b.ok()
+	if pause, open := b.wait(now); pause != 0 || open {
+		t.Error("not closed after an answer")
+	}
+}
+
+func TestSlotsAreFIFO(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1)
+		if err := s.take(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		order := make(chan int, 10)
+		for i := range 5 {
+			go func() {
+				ctx := context.Background()
+				if i == 2 { // gives up while it waits
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, time.Second)
+					defer cancel()
+				}
+				if err := s.take(ctx); err != nil {
+					order <- -i
+					return
+				}
+				order <- i
+				s.give()
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second) // of the bubble
+		s.give()
+		synctest.Wait()
+		var got []int
+		for range 5 {
+			got = append(got, <-order)
+		}
+		if fmt.Sprint(got) != "[-2 0 1 3 4]" {
+			t.Errorf("order %v", got)
+		}
+		if err := s.take(context.Background()); err != nil || s.free != 0 {
+			t.Error("a slot was lost")
+		}
+	})
+}
+
+func TestRingKeepsTheEnd(t *testing.T) {
+	var r ring
+	for range 1000 {
+		_, _ = r.Write([]byte("0123456789é\n"))
+	}
+	_, _ = r.Write([]byte("\x1b[31mthe end\xff\n"))
+	s := r.String()
+	if len(s) > stderrKept || !strings.HasSuffix(s, "0123456789é\n[31mthe end?") || strings.ContainsRune(s, 0x1b) {
+		t.Errorf("%q", s[max(0, len(s)-60):])
+	}
+}
+
+func TestHeadAndTail(t *testing.T) {
+	var buf []byte
+	whole := strings.Repeat("h", 600) + strings.Repeat("m", 9000) + `,"id":17}` + "\n"
+	for i := 0; i < len(whole); i += 700 {
+		buf = headAndTail(buf, []byte(whole[i:min(i+700, len(whole))]))
+	}
+	if len(buf) > 2*edge || !strings.HasPrefix(string(buf), "hhh") || idAtEnd.FindSubmatch(buf) == nil {
+		t.Errorf("%d bytes: %q", len(buf), buf[len(buf)-20:])
+	}
+}

@@ -1,0 +1,64 @@
+package tool
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agentkernel"
+)
+
+func redactionOf(t *testing.T, config string, env map[string]string) (agentkernel.Redaction, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hub, err := New(Config{LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hub.Close() })
+	src, err := hub.Set([]string{file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src.(agentkernel.SecretKeeper).Redaction(t.Context())
+}
+
+func TestRedaction(t *testing.T) {
+	red, err := redactionOf(t, `{"mcpServers": {
+		"a": {"command": "x", "env": {"API_KEY": "${MY_KEY}", "PLACE": "a certain place", "PORT": "8080"}},
+		"b": {"url": "https://b.example/?token=url-token-1234", "headers": {"Authorization": "Bearer head-4711-er"}}}}`,
+		map[string]string{"MY_KEY": `key"with"quotes`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := `key"with"quotes / a certain place / 8080 / url-token-1234 / head-4711-er`
+	clean := `[API_KEY] / [PLACE] / 8080 / [url token] / [Authorization]`
+	if got := red.Text(text); got != clean {
+		t.Errorf("text: %s", got)
+	}
+	raw, err := json.Marshal(map[string]any{text: []string{text}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back map[string][]string
+	if got := red.JSON(raw); json.Unmarshal(got, &back) != nil || len(back[clean]) != 1 || back[clean][0] != clean {
+		t.Errorf("JSON: %s", got)
+	}
+	source := "place = 'a certain place'  # not a certain place\nkey = 'head-4711-er'"
+	if got := red.Source(source); got != "place = '[PLACE]'  # not a certain place\nkey = '[Authorization]'" {
+		t.Errorf("source: %s", got)
+	}
+}
+
+// TestRedactionThatCannotBeKnown: a secret that this kernel does not see cannot be found either.
+func TestRedactionThatCannotBeKnown(t *testing.T) {
+	_, err := redactionOf(t, `{"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "${MY_KEY}"}}}}`, nil)
+	if err == nil || !strings.Contains(err.Error(), "MY_KEY is not set") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,221 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+)
+
+// wireResult is a tools/call result as it came.
+type wireResult struct {
+	Content    []json.RawMessage `json:"content"`
+	Structured json.RawMessage   `json:"structuredContent"`
+	IsError    bool              `json:"isError"`
+	ResultType string            `json:"resultType"`
+}
+
+// part is one piece of content.
+type part struct {
+	Type string  `json:"type"`
+	Text *string `json:"text"`
+}
+
+// result makes the value that the program gets: structured content if there is any, else the text, else
+// the list of parts; written as docs/values.md says. CodeTool with the server's words if the tool failed.
+func (b *boundTool) result(raw json.RawMessage, secrets *redactor) (json.RawMessage, error) {
+	var w wireResult
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeTool, opCall, "%s: the answer is no tool result", b)
+	}
+	text, allText := joinText(w.Content)
+	switch {
+	case w.IsError:
+		return nil, agentkernel.Errorf(agentkernel.CodeTool, opCall, "%s",
+			failureText(orText(errorText(w.Content), b.String()+" failed and says no more"), maxToolError, secrets))
+	case w.ResultType == "input_required":
+		return nil, agentkernel.Errorf(agentkernel.CodeTool, opCall, "%s asks for input that nobody here can give", b)
+	}
+	var out json.RawMessage
+	var err error
+	switch {
+	case len(w.Structured) > 0 && string(w.Structured) != "null":
+		out, err = values(b.member(w.Structured))
+	case allText && b.schema && json.Valid([]byte(text)):
+		out, err = values(b.member(json.RawMessage(text)))
+	case allText:
+		out = appendJSONString(nil, text)
+	default:
+		out, err = partValues(w.Content)
+	}
+	if err != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeTool, opCall, "%s: the answer cannot be read: %v", b, err)
+	}
+	return secrets.result(out), nil
+}
+
+// member takes the wrapper off that the output schema declares.
+func (b *boundTool) member(raw json.RawMessage) json.RawMessage {
+	if b.unwrap == "" {
+		return raw
+	}
+	var m map[string]json.RawMessage
+	if json.Unmarshal(raw, &m) != nil || len(m) != 1 || m[b.unwrap] == nil {
+		return raw
+	}
+	return m[b.unwrap]
+}
+
+// joinText joins the texts with newlines; false if there is anything but text.
+func joinText(content []json.RawMessage) (string, bool) {
+	var texts []string
+	for _, c := range content {
+		var p part
+		if json.Unmarshal(c, &p) != nil || p.Type != "text" || p.Text == nil {
+			return "", false
+		}
+		texts = append(texts, *p.Text)
+	}
+	return strings.Join(texts, "\n"), true
+}
+
+// errorText is the text of an error result, whatever else is in it.
+func errorText(content []json.RawMessage) string {
+	var texts []string
+	for _, c := range content {
+		var p part
+		if json.Unmarshal(c, &p) == nil && p.Type == "text" && p.Text != nil {
+			texts = append(texts, *p.Text)
+		}
+	}
+	return strings.TrimSpace(strings.Join(texts, "\n"))
+}
+
+// partValues is the list of parts, with binary data as bytes.
+func partValues(content []json.RawMessage) (json.RawMessage, error) {
+	out := []byte{'['}
+	for i, c := range content {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		var kind part
+		if err := json.Unmarshal(c, &kind); err != nil {
+			return nil, fmt.Errorf("a part of the content is no object")
+		}
+		v, err := values(c)
+		if err != nil {
+			return nil, err
+		}
+		switch kind.Type {
+		case "image", "audio":
+			v, err = mapMember(v, "data", bytesValue)
+		case "resource":
+			v, err = mapMember(v, "resource", func(r json.RawMessage) (json.RawMessage, error) {
+				return mapMember(r, "blob", bytesValue)
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v...)
+	}
+	return append(out, ']'), nil
+}
+
+// bytesValue turns a base64 text into bytes.
+func bytesValue(raw json.RawMessage) (json.RawMessage, error) {
+	var text string
+	if isText := json.Unmarshal(raw, &text) == nil; !isText {
+		return raw, nil
+	}
+	data, err := decodeBase64(text)
+	if err != nil {
+		return nil, errors.New("its data is not base64")
+	}
+	return fmt.Appendf(nil, `{"$bytes":"%s"}`, base64.StdEncoding.EncodeToString(data)), nil
+}
+
+func decodeBase64(s string) ([]byte, error) {
+	s = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' || r == ' ' || r == '=' {
+			return -1
+		}
+		return r
+	}, s)
+	if strings.ContainsAny(s, "-_") {
+		return base64.RawURLEncoding.DecodeString(s)
+	}
+	return base64.RawStdEncoding.DecodeString(s)
+}
+
+// values writes plain JSON as docs/values.md does; bytes that are no UTF-8 are replaced. Nothing is copied
+// that needs no change.
+func values(raw json.RawMessage) (json.RawMessage, error) {
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
+	}
+	return journal.FromPlain(raw)
+}
+
+// objectMember is one member of an object whose order is kept.
+type objectMember struct {
+	key   string
+	value json.RawMessage
+}
+
+func readObject(raw json.RawMessage) ([]objectMember, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	var members []objectMember
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		m := objectMember{key: tok.(string)}
+		if err := dec.Decode(&m.value); err != nil {
+			return nil, err
+		}
+		members = append(members, m)
+	}
+	return members, nil
+}
+
+func appendObject(out []byte, members []objectMember) []byte {
+	out = append(out, '{')
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendJSONString(out, m.key), ':')
+		out = append(out, m.value...)
+	}
+	return append(out, '}')
+}
+
+// mapMember replaces one member of an object, if it has it.
+func mapMember(raw json.RawMessage, name string, f func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return raw, nil
+	}
+	members, err := readObject(raw)
+	if err != nil {
+		return nil, err
+	}
+	for i := range members {
+		if members[i].key == name {
+			if members[i].value, err = f(members[i].value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return appendObject(nil, members), nil
+}

@@ -1,0 +1,186 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"agentkernel"
+)
+
+// What a query may cost: words beyond the first are not read.
+const (
+	maxQuery = 4 << 10 // bytes
+	maxWords = 64
+	maxHits  = 1000
+)
+
+// Hit is one tool that was found.
+type Hit struct {
+	Tool  agentkernel.Tool
+	Score float64 // comparable within one answer only
+}
+
+// Search gives the best tools for a query, best first, at most limit; none that has no word of it. A query
+// without words finds nothing.
+func (ix *Index) Search(query string, limit int) []Hit {
+	return ix.search(query, limit, nil)
+}
+
+// SearchServer is Search among the tools of one server.
+func (ix *Index) SearchServer(query, server string, limit int) []Hit {
+	return ix.search(query, limit, func(t *agentkernel.Tool) bool { return t.Server == server || t.PythonServer == server })
+}
+
+func (ix *Index) search(query string, limit int, keep func(*agentkernel.Tool) bool) []Hit {
+	f := ix.snapshot()
+	words := ix.weights.read(f, query)
+	if len(words) == 0 || limit <= 0 {
+		return nil
+	}
+	limit = min(limit, maxHits)
+	scores := scorePool.Get().(*scores)
+	defer scorePool.Put(scores)
+	scores.reset(len(f.docs))
+	for i := range words {
+		scores.add(f, &words[i])
+	}
+	return f.best(scores.total, limit, keep)
+}
+
+// word is one word of a query with those that may stand for it.
+type word struct {
+	weight float32
+	any    []alternative
+}
+
+type alternative struct {
+	term   uint32
+	weight float32 // with idf
+}
+
+// read cuts a query into words and looks them up. Words that stand twice count once.
+func (w *Weights) read(f *frozen, query string) []word {
+	if len(query) > maxQuery {
+		query = strings.ToValidUTF8(query[:maxQuery], "")
+	}
+	plain, joins := terms(withoutArguments(query), true)
+	var out []word
+	for _, text := range distinct(plain) {
+		weight := 1.0
+		if vagueWords()[text] {
+			weight = w.Vague
+		}
+		if alternatives := w.alternatives(f, text); len(alternatives) > 0 {
+			out = append(out, word{float32(weight), alternatives})
+		}
+	}
+	for _, text := range distinct(joins) {
+		if term, ok := f.vocab[text]; ok {
+			out = append(out, word{float32(w.Join), []alternative{{term, f.idf[term]}}})
+		}
+	}
+	return out[:min(len(out), maxWords)]
+}
+
+// alternatives are a word and its synonyms, as far as tools have them. A synonym says at most as much as the
+// word itself: a rare word for a common thing is no find.
+func (w *Weights) alternatives(f *frozen, text string) []alternative {
+	var out []alternative
+	own, known := f.vocab[text]
+	if known {
+		out = append(out, alternative{own, f.idf[own]})
+	}
+	for _, s := range synonyms()[text] {
+		if term, ok := f.vocab[s]; ok {
+			says := f.idf[term]
+			if known {
+				says = min(says, f.idf[own])
+			}
+			out = append(out, alternative{term, float32(w.Synonym) * says})
+		}
+	}
+	return out
+}
+
+// scores are the sums of a query, reused between queries.
+type scores struct {
+	total []float32
+	// best is the best alternative of one word by slot, valid where seen is the word's round.
+	best    []float32
+	seen    []uint32
+	round   uint32
+	touched []int32
+}
+
+var scorePool = sync.Pool{New: func() any { return new(scores) }}
+
+func (s *scores) reset(n int) {
+	if cap(s.total) < n {
+		*s = scores{total: make([]float32, n), best: make([]float32, n), seen: make([]uint32, n)}
+		return
+	}
+	s.total = s.total[:n]
+	clear(s.total)
+}
+
+// add counts one word: for each tool the best of its alternatives.
+func (s *scores) add(f *frozen, w *word) {
+	if len(w.any) == 1 {
+		weight := w.weight * w.any[0].weight
+		for _, p := range f.of(w.any[0].term) {
+			s.total[p.slot] += weight * p.impact
+		}
+		return
+	}
+	if s.round++; s.round == 0 { // wrapped around
+		clear(s.seen)
+		s.round = 1
+	}
+	s.touched = s.touched[:0]
+	for _, a := range w.any {
+		for _, p := range f.of(a.term) {
+			v := a.weight * p.impact
+			if s.seen[p.slot] != s.round {
+				s.seen[p.slot] = s.round
+				s.best[p.slot] = v
+				s.touched = append(s.touched, p.slot)
+			} else if v > s.best[p.slot] {
+				s.best[p.slot] = v
+			}
+		}
+	}
+	for _, slot := range s.touched {
+		s.total[slot] += w.weight * s.best[slot]
+	}
+}
+
+// best picks the highest scores: a short sorted list, as limit is small.
+func (f *frozen) best(total []float32, limit int, keep func(*agentkernel.Tool) bool) []Hit {
+	top := make([]int32, 0, min(limit, f.tools)+1)
+	before := func(a, b int32) int {
+		if c := cmp.Compare(total[b], total[a]); c != 0 {
+			return c
+		}
+		return compareTools(f.tool(a), f.tool(b))
+	}
+	for slot, v := range total {
+		if v <= 0 || len(top) == limit && v < total[top[limit-1]] || keep != nil && !keep(f.tool(int32(slot))) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(top, int32(slot), before)
+		top = slices.Insert(top, at, int32(slot))
+		top = top[:min(len(top), limit)]
+	}
+	hits := make([]Hit, len(top))
+	for i, slot := range top {
+		hits[i] = Hit{*f.tool(slot), float64(total[slot])}
+	}
+	return hits
+}
+
+// compareTools is the order of tools that are equally good.
+func compareTools(a, b *agentkernel.Tool) int {
+	return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,190 @@
+package tool
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"agentkernel"
+)
+
+// set is the agentkernel.ToolSource of one list of files.
+type set struct {
+	hub   *Hub
+	files []string
+
+	view       atomic.Pointer[view]
+	refreshing sync.Mutex
+	digests    map[string]string // of the files, by path; guarded by refreshing
+}
+
+// Digests implements agentkernel.ToolDigester.
+func (s *set) Digests() map[string]string {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	return maps.Clone(s.digests)
+}
+
+// view is what the files said at one moment; it never changes.
+type view struct {
+	entries []*entry
+	servers []*server // in the order of the files
+	python  map[*server]string
+	byName  map[string]*server
+	byPy    map[string]*server
+}
+
+func (v *view) find(name string) *server {
+	if s := v.byName[name]; s != nil {
+		return s
+	}
+	return v.byPy[name]
+}
+
+// refresh reads the files again if they have changed. Servers that this set has used stay as they are;
+// the others follow the files.
+func (s *set) refresh() (*view, error) {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	var entries []*entry
+	digests := make(map[string]string, len(s.files))
+	for _, f := range s.files {
+		list, path, digest, err := s.hub.entries(f)
+		if err != nil {
+			return nil, err
+		}
+		digests[path] = digest
+		for _, e := range list {
+			if !slices.ContainsFunc(entries, func(have *entry) bool { return have.name == e.name }) {
+				entries = append(entries, e)
+			}
+		}
+	}
+	s.digests = digests
+	old := s.view.Load()
+	if old != nil && slices.Equal(old.entries, entries) {
+		return old, nil
+	}
+	var next *view
+	if old == nil {
+		next = s.hub.view(s.files, entries)
+	} else {
+		next = s.hub.newView(entries, old.used())
+	}
+	s.view.Store(next)
+	return next, nil
+}
+
+// used are the servers of a view that were started.
+func (v *view) used() []*server {
+	var out []*server
+	for _, srv := range v.servers {
+		if srv.used.Load() {
+			out = append(out, srv)
+		}
+	}
+	return out
+}
+
+// view gives a new set the view that other sets of the same files have, if it still holds.
+func (h *Hub) view(files []string, entries []*entry) *view {
+	key := strings.Join(files, "\x00")
+	h.mu.Lock()
+	known := h.views[key]
+	h.mu.Unlock()
+	if known != nil && slices.Equal(known.entries, entries) {
+		return known
+	}
+	v := h.newView(entries, nil)
+	h.mu.Lock()
+	h.views[key] = v
+	h.mu.Unlock()
+	return v
+}
+
+// newView maps entries to servers; those in keep take the place of entries with their name.
+func (h *Hub) newView(entries []*entry, keep []*server) *view {
+	v := &view{entries: entries, python: map[*server]string{}, byName: map[string]*server{}, byPy: map[string]*server{}}
+	for _, e := range entries {
+		at := slices.IndexFunc(keep, func(s *server) bool { return s.entry.name == e.name })
+		if at >= 0 {
+			v.servers = append(v.servers, keep[at])
+			keep = slices.Delete(slices.Clone(keep), at, at+1)
+			continue
+		}
+		v.servers = append(v.servers, h.server(e))
+	}
+	v.servers = append(v.servers, keep...) // no longer in a file, and still in use
+	names := make([]string, len(v.servers))
+	for i, srv := range v.servers {
+		names[i] = srv.entry.name
+	}
+	python := PythonNames(names)
+	for _, srv := range v.servers {
+		v.python[srv] = python[srv.entry.name]
+		v.byName[srv.entry.name] = srv
+		v.byPy[v.python[srv]] = srv
+	}
+	return v
+}
+
+// find looks a server up; a name that is not known makes the files be read again.
+func (s *set) find(name string) (*server, string, error) {
+	v := s.view.Load()
+	srv := v.find(name)
+	if srv == nil || srv.entry.refuses() != nil {
+		fresh, err := s.refresh()
+		if err != nil {
+			return nil, "", err
+		}
+		v, srv = fresh, fresh.find(name)
+	}
+	if srv == nil {
+		var names []string
+		for _, have := range v.servers {
+			names = append(names, have.entry.name)
+		}
+		return nil, "", agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "there is no tool server %q", name).
+			WithHint("%s", didYouMean(name, names, "configured servers"))
+	}
+	return srv, v.python[srv], nil
+}
+
+// Servers implements agentkernel.ToolSource.
+func (s *set) Servers(ctx context.Context) ([]agentkernel.ToolServer, error) {
+	v, err := s.refresh()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]agentkernel.ToolServer, 0, len(v.servers))
+	for _, srv := range v.servers {
+		out = append(out, srv.describe(v.python[srv]))
+	}
+	return out, nil
+}
+
+// Tools implements agentkernel.ToolSource.
+func (s *set) Tools(ctx context.Context, name string) ([]agentkernel.Tool, error) {
+	srv, python, err := s.find(name)
+	if err != nil {
+		return nil, err
+	}
+	inst, err := srv.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.hub.cfg.StartTimeout)
+	defer cancel()
+	ts, err := inst.toolset(ctx, python)
+	if err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeUnavailable, "tool.list")
+	}
+	tools := slices.Clone(ts.tools)
+	for i := range tools {
+		tools[i].PythonServer = python // another set may know the server under another name
+	}
+	return tools, nil
+}

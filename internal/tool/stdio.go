@@ -1,0 +1,357 @@
+package tool
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// lineConn speaks newline-delimited JSON-RPC with a process. It is used instead of the SDK's transport
+// because it limits the size of a message without dropping the session, names the line that is no JSON, and
+// knows which requests left.
+type lineConn struct {
+	proc  *process
+	in    *bufio.Reader
+	limit int64
+
+	queue  []jsonrpc.Message // of a batch; used by Read only
+	spoken bool              // a message has been read; used by Read only
+	banner ring              // lines before it
+
+	readAll  chan struct{} // closed when there is nothing more to read
+	readOnce sync.Once
+
+	writing chan struct{} // holds one token: a lock that gives up with its context
+
+	mu      sync.Mutex
+	pending map[jsonrpc.ID]*track
+	fatal   error // why the connection ended
+	closed  bool
+	broken  bool // a write failed because nobody reads any more
+}
+
+func newLineConn(p *process, limit int64) *lineConn {
+	c := &lineConn{proc: p, in: bufio.NewReaderSize(p.stdout, 64<<10), limit: limit,
+		readAll: make(chan struct{}), writing: make(chan struct{}, 1), pending: map[jsonrpc.ID]*track{}}
+	c.writing <- struct{}{}
+	return c
+}
+
+// Connect implements mcp.Transport.
+func (c *lineConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }
+
+// SessionID implements mcp.Connection; stdio has none.
+func (c *lineConn) SessionID() string { return "" }
+
+// Close ends the connection; Read returns.
+func (c *lineConn) Close() error {
+	c.mu.Lock()
+	done := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if !done {
+		_ = c.proc.stdin.Close()
+		_ = c.proc.stdout.Close()
+	}
+	return nil
+}
+
+// fail notes why the connection is unusable, the first reason only.
+func (c *lineConn) fail(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fatal == nil && !c.closed {
+		c.fatal = err
+	}
+	return err
+}
+
+// usable says whether a message can be sent.
+func (c *lineConn) usable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fatal == nil && !c.closed && !c.broken
+}
+
+// failure is why the connection ended, nil if it did not or was closed from here.
+func (c *lineConn) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fatal
+}
+
+// Write sends one message. An error before the first byte leaves the connection usable.
+func (c *lineConn) Write(ctx context.Context, msg jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	select {
+	case <-c.writing:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { c.writing <- struct{}{} }()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var t *track
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		if t = trackOf(ctx); t != nil {
+			c.mu.Lock()
+			c.pending[req.ID] = t
+			c.mu.Unlock()
+		}
+	}
+	sent, err := c.proc.write(ctx, data)
+	if sent && t != nil {
+		t.markSent()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case !sent && errors.Is(err, os.ErrDeadlineExceeded):
+		return ctx.Err()
+	case sent && errors.Is(err, os.ErrDeadlineExceeded):
+		_ = c.fail(errors.New("it stopped reading in the middle of a message"))
+	}
+	c.mu.Lock()
+	c.broken = true
+	c.mu.Unlock()
+	c.lastWords()
+	_ = c.Close()
+	return err
+}
+
+// lastWords lets the reader come to the end of what a dead server wrote.
+func (c *lineConn) lastWords() {
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	select {
+	case <-c.readAll:
+	case <-timer.C:
+	}
+}
+
+// Read gives the next message. Its errors are final.
+func (c *lineConn) Read(context.Context) (jsonrpc.Message, error) {
+	for {
+		if len(c.queue) > 0 {
+			msg := c.queue[0]
+			c.queue = c.queue[1:]
+			return c.deliver(msg), nil
+		}
+		line, size, err := c.line()
+		switch {
+		case err != nil:
+			c.readOnce.Do(func() { close(c.readAll) })
+			c.ended(err)
+			return nil, io.EOF
+		case size > c.limit:
+			if msg := c.oversized(line); msg != nil {
+				return msg, nil
+			}
+			return nil, c.fail(fmt.Errorf("it sent a message of more than %s", megabytes(c.limit)))
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if err := c.decode(line); err != nil {
+			return nil, c.fail(err)
+		}
+	}
+}
+
+// ended finds out why there is nothing to read any more. A server that lives on with its output closed
+// is told apart from one that died by waiting a moment for its death; after this the SDK closes its stdin,
+// and most would then leave with status 0.
+func (c *lineConn) ended(err error) {
+	if !errors.Is(err, io.EOF) {
+		if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, os.ErrClosed) {
+			_ = c.fail(err)
+		}
+		return
+	}
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	select {
+	case <-c.proc.dead:
+	case <-timer.C:
+		_ = c.fail(errors.New("it closed its output"))
+	}
+}
+
+// decode queues the messages of one line.
+func (c *lineConn) decode(line []byte) error {
+	if !json.Valid(line) || line[0] != '{' && line[0] != '[' {
+		if !c.spoken && line[0] != '{' && len(line)+len(c.banner.String()) < stderrKept {
+			_, _ = c.banner.Write(line)
+			_, _ = c.banner.Write([]byte{'\n'})
+			return nil
+		}
+		return fmt.Errorf("it wrote a line to stdout that is not JSON: %s", excerpt(line))
+	}
+	parts := []json.RawMessage{line}
+	if line[0] == '[' { // a batch, as protocol versions before 2025-06-18 have them
+		if err := json.Unmarshal(line, &parts); err != nil {
+			return err
+		}
+	}
+	for _, part := range parts {
+		msg, err := jsonrpc.DecodeMessage(part)
+		if err != nil {
+			return fmt.Errorf("it wrote a line to stdout that is no JSON-RPC message: %s", excerpt(line))
+		}
+		c.queue = append(c.queue, msg)
+	}
+	c.spoken = true
+	return nil
+}
+
+// emptyAnswer is an empty list of tools and an empty result of a call.
+var emptyAnswer = json.RawMessage(`{"tools":[],"content":[]}`)
+
+// deliver hands the answer to the track of its request before the SDK wakes the caller, and gives what the
+// SDK is to see of it: that there is an answer. To decode it a second time would cost many times its size.
+func (c *lineConn) deliver(msg jsonrpc.Message) jsonrpc.Message {
+	resp, ok := msg.(*jsonrpc.Response)
+	if !ok {
+		return msg
+	}
+	c.mu.Lock()
+	t := c.pending[resp.ID]
+	delete(c.pending, resp.ID)
+	c.mu.Unlock()
+	if t == nil {
+		return msg
+	}
+	t.answer(resp.Result, resp.Error)
+	if resp.Error != nil || resp.Result == nil {
+		return msg
+	}
+	return &jsonrpc.Response{ID: resp.ID, Result: emptyAnswer}
+}
+
+// forget drops the track of a request whose answer nobody waits for any more.
+func (c *lineConn) forget(t *track) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, p := range c.pending {
+		if p == t {
+			delete(c.pending, id)
+		}
+	}
+}
+
+// line reads up to the next newline. Beyond the limit it keeps the beginning and the end only, enough to
+// see whose answer it is, and gives up at four times the limit.
+func (c *lineConn) line() ([]byte, int64, error) {
+	var buf []byte
+	var size int64
+	for {
+		part, err := c.in.ReadSlice('\n')
+		size += int64(len(part))
+		if size <= c.limit {
+			if buf == nil && err == nil {
+				return part, size, nil // whole in the reader's buffer, valid until the next read
+			}
+			buf = append(buf, part...)
+		} else {
+			buf = headAndTail(buf, part)
+		}
+		switch {
+		case err == nil:
+			return buf, size, nil
+		case errors.Is(err, bufio.ErrBufferFull) && size <= 4*c.limit:
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, size, nil
+		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(buf)) > 0 && size <= c.limit:
+			return buf, size, nil
+		default:
+			return nil, size, err
+		}
+	}
+}
+
+const edge = 512
+
+func headAndTail(buf, part []byte) []byte {
+	return cutMiddle(append(cutMiddle(buf), part...))
+}
+
+func cutMiddle(b []byte) []byte {
+	if len(b) <= 2*edge {
+		return b
+	}
+	out := make([]byte, 0, 2*edge)
+	return append(append(out, b[:edge]...), b[len(b)-edge:]...)
+}
+
+var (
+	idAtStart = regexp.MustCompile(`^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,`)
+	idAtEnd   = regexp.MustCompile(`,\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+)
+
+// oversized answers, in the server's place, the request whose answer was too big; nil if it cannot tell
+// which one that was.
+func (c *lineConn) oversized(edges []byte) jsonrpc.Message {
+	m := idAtStart.FindSubmatch(edges)
+	if m == nil {
+		m = idAtEnd.FindSubmatch(edges)
+	}
+	if m == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.pending) == 1 {
+			for _, t := range c.pending {
+				t.markTooBig()
+			}
+		}
+		return nil
+	}
+	n, err := strconv.ParseInt(string(m[1]), 10, 53)
+	if err != nil {
+		return nil
+	}
+	id, err := jsonrpc.MakeID(float64(n))
+	if err != nil {
+		return nil
+	}
+	c.mu.Lock()
+	t := c.pending[id]
+	delete(c.pending, id)
+	c.mu.Unlock()
+	if t != nil {
+		t.markTooBig()
+	}
+	return &jsonrpc.Response{ID: id, Error: errors.New("message too big")}
+}
+
+// excerpt is the beginning of a line, quoted.
+func excerpt(line []byte) string {
+	if len(line) > 120 {
+		return strconv.Quote(string(line[:120])) + "..."
+	}
+	return strconv.Quote(string(line))
+}
+
+func megabytes(n int64) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%d MB", n>>20)
+	}
+	return fmt.Sprintf("%d kB", n>>10)
+}

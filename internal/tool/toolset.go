@@ -1,0 +1,208 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel"
+)
+
+// A server that never stops listing its tools is cut off here.
+const (
+	maxTools = 10_000
+	maxPages = 1_000
+)
+
+// toolset is the list of a server's tools at one moment.
+type toolset struct {
+	tools  []agentkernel.Tool
+	bound  []*boundTool
+	byName map[string]*boundTool // by the server's own name
+	byPy   map[string]*boundTool
+}
+
+// boundTool is a tool with what is needed to check its arguments and read its answer.
+type boundTool struct {
+	agentkernel.Tool
+	shape    shape
+	params   map[string]*agentkernel.ToolParam // by schema name
+	byPy     map[string]string                 // Python parameter name -> schema name, where they differ
+	checker  *jsonschema.Resolved              // nil if the schema cannot be used for checking
+	nullable map[string]bool                   // arguments for which null is a value
+	unwrap   string                            // member of structured content that is the result, or ""
+	schema   bool                              // it declares an output schema
+}
+
+func (ts *toolset) find(name string) *boundTool {
+	if t := ts.byName[name]; t != nil {
+		return t
+	}
+	return ts.byPy[name]
+}
+
+func (ts *toolset) names() []string {
+	out := make([]string, len(ts.tools))
+	for i := range ts.tools {
+		out[i] = ts.tools[i].PythonName
+	}
+	return out
+}
+
+// wireTool is a tool as tools/list gives it.
+type wireTool struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title"`
+	Description  string          `json:"description"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+	Annotations  *struct {
+		Title          string `json:"title"`
+		ReadOnlyHint   bool   `json:"readOnlyHint"`
+		IdempotentHint bool   `json:"idempotentHint"`
+	} `json:"annotations"`
+}
+
+// toolset gives the tools of the server, asking it if they are not known or have changed.
+func (inst *instance) toolset(ctx context.Context, python string) (*toolset, error) {
+	if ts := inst.tools.Load(); ts != nil && !inst.stale.Load() {
+		return ts, nil
+	}
+	select {
+	case <-inst.listing:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { inst.listing <- struct{}{} }()
+	if ts := inst.tools.Load(); ts != nil && !inst.stale.Load() {
+		return ts, nil
+	}
+	inst.stale.Store(false) // a change from here on is seen again
+	list, err := inst.listTools(ctx)
+	if err != nil {
+		inst.stale.Store(inst.tools.Load() != nil)
+		return nil, err
+	}
+	ts := newToolset(inst.entry, python, list)
+	inst.tools.Store(ts)
+	return ts, nil
+}
+
+// listTools asks for all pages.
+func (inst *instance) listTools(ctx context.Context) ([]wireTool, error) {
+	var all []wireTool
+	cursor, size := "", int64(0)
+	seen := map[string]bool{}
+	for range maxPages {
+		ctx, t := withTrack(ctx)
+		_, err := inst.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		o := t.outcome()
+		if o.result == nil {
+			return nil, inst.callError(ctx, "tools/list", o, err)
+		}
+		var page struct {
+			Tools      []wireTool `json:"tools"`
+			NextCursor string     `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(o.result, &page); err != nil {
+			return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.list",
+				"server %q answered tools/list with something that is no list of tools", inst.entry.name)
+		}
+		all = append(all, page.Tools...)
+		cursor = page.NextCursor
+		if size += int64(len(o.result)); size > inst.maxMessage || len(all) > maxTools {
+			break
+		}
+		if cursor == "" {
+			return all, nil
+		}
+		if seen[cursor] {
+			break
+		}
+		seen[cursor] = true
+	}
+	return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.list",
+		"server %q does not come to an end of its list of tools (%d so far)", inst.entry.name, len(all))
+}
+
+func newToolset(e *entry, pythonServer string, list []wireTool) *toolset {
+	ts := &toolset{byName: map[string]*boundTool{}, byPy: map[string]*boundTool{}}
+	var names []string
+	for _, w := range list {
+		if len(w.Name) <= maxName {
+			names = append(names, w.Name)
+		}
+	}
+	python := PythonNames(names)
+	for _, w := range list {
+		if w.Name == "" || len(w.Name) > maxName || ts.byName[w.Name] != nil {
+			continue // nameless, or nothing that anybody would write, or listed twice
+		}
+		b := bindTool(e, pythonServer, python[w.Name], w)
+		ts.bound = append(ts.bound, b)
+		ts.tools = append(ts.tools, b.Tool)
+		ts.byName[w.Name] = b
+		ts.byPy[b.PythonName] = b
+	}
+	return ts
+}
+
+// bindTool makes the Python face of one tool.
+func bindTool(e *entry, pythonServer, python string, w wireTool) *boundTool {
+	in := parseSchema(w.InputSchema)
+	b := &boundTool{params: map[string]*agentkernel.ToolParam{}, byPy: map[string]string{}}
+	b.shape = in.shape()
+	b.nullable = nullables(in, b.shape)
+	params := in.params(b.shape)
+	result, out := "str", (*schemaDoc)(nil)
+	var inner *schema
+	if !emptySchema(w.OutputSchema) {
+		out = parseSchema(w.OutputSchema)
+		b.schema = true
+		b.unwrap, inner = out.unwrapped()
+		result = out.pythonType(inner)
+	}
+	title := w.Title
+	if title == "" && w.Annotations != nil {
+		title = w.Annotations.Title
+	}
+	title, description := printable(clip(title, maxName)), printable(clip(w.Description, maxText))
+	b.Tool = agentkernel.Tool{
+		Server: e.name, Name: w.Name, PythonServer: pythonServer, PythonName: python, Title: title,
+		Description: description, Effect: effect(e, w), Signature: signature(python, params, result),
+		Doc: printable(docstring(orText(description, title), in, out, params, inner)), Params: params,
+	}
+	if readable(w.InputSchema) {
+		b.Tool.InputSchema = w.InputSchema
+	}
+	if b.schema && readable(w.OutputSchema) {
+		b.Tool.OutputSchema = w.OutputSchema
+	}
+	for i := range params {
+		params[i].Doc = printable(params[i].Doc)
+		b.params[params[i].Name] = &params[i]
+		if params[i].Python != params[i].Name {
+			b.byPy[params[i].Python] = params[i].Name
+		}
+	}
+	b.checker = compile(w.InputSchema)
+	return b
+}
+
+// effect reads the annotations, which count only if the server is trusted.
+func effect(e *entry, w wireTool) agentkernel.Effect {
+	switch {
+	case !e.trusted || w.Annotations == nil:
+		return agentkernel.EffectWrite
+	case w.Annotations.ReadOnlyHint:
+		return agentkernel.EffectRead
+	case w.Annotations.IdempotentHint:
+		return agentkernel.EffectIdempotent
+	}
+	return agentkernel.EffectWrite
+}
+
+func (b *boundTool) String() string { return fmt.Sprintf("%s.%s", b.Server, b.Name) }

@@ -1,0 +1,162 @@
+package tool
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// pipeProcess is a process that never was: only its stdout exists.
+func pipeProcess(t testing.TB) (*process, *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := make(chan struct{})
+	close(dead)
+	p := &process{cmd: &exec.Cmd{}, stdin: in, stdout: r, stderr: &ring{}, dead: dead, ended: dead}
+	t.Cleanup(func() { _, _, _ = r.Close(), w.Close(), in.Close() })
+	return p, w
+}
+
+func TestReadMessages(t *testing.T) {
+	big := strings.Repeat("x", 3000)
+	for _, c := range []struct {
+		name, input string
+		pending     int64  // a request with this id waits
+		messages    int    // that arrive
+		fatal       string // reason for the end; "": the input ended
+		tooBig      bool   // for the request that waits
+	}{
+		{"one a line", "{\"jsonrpc\":\"2.0\",\"method\":\"a\"}\r\n\n  {\"jsonrpc\":\"2.0\",\"method\":\"b\"}\n", 0, 2, "", false},
+		{"the last without a newline", `{"jsonrpc":"2.0","method":"a"}`, 0, 1, "", false},
+		{"a batch", `[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","id":1,"result":{}}]` + "\n", 0, 2, "", false},
+		{"a banner first", "Listening\n3.14\n{\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n", 0, 1, "", false},
+		{"words first", "Listening on stdio\n{\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n", 0, 1, "", false},
+		{"words later", "{\"jsonrpc\":\"2.0\",\"method\":\"a\"}\nTraceback\n", 0, 1, `not JSON: "Traceback"`, false},
+		{"half an object first", "{\"jsonrpc\":\n", 0, 0, "not JSON", false},
+		{"too big, id first", `{"jsonrpc":"2.0","id":7,"result":"` + big + "\"}\n" + `{"jsonrpc":"2.0","method":"a"}` + "\n", 7, 2, "", true},
+		{"too big, id last", `{"result":"` + big + `","jsonrpc":"2.0","id":7}` + "\n" + `{"jsonrpc":"2.0","method":"a"}` + "\n", 7, 2, "", true},
+		{"too big, whose is unknown", `{"x":"` + big + "\"}\n", 7, 0, "more than 1 kB", true},
+		{"far too big", strings.Repeat("y", 200_000), 7, 0, "more than 1 kB", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, w := pipeProcess(t)
+			conn := newLineConn(p, 1024)
+			tr := new(track)
+			if c.pending != 0 {
+				id, _ := jsonrpc.MakeID(float64(c.pending))
+				conn.pending[id] = tr
+			}
+			go func() {
+				_, _ = io.WriteString(w, c.input)
+				_ = w.Close()
+			}()
+			n := 0
+			for {
+				if _, err := conn.Read(context.Background()); err != nil {
+					break
+				}
+				n++
+			}
+			_ = conn.Close()
+			fatal := ""
+			if err := conn.failure(); err != nil {
+				fatal = err.Error()
+			}
+			if n != c.messages || !strings.Contains(fatal, c.fatal) || (c.fatal == "") != (fatal == "") || tr.outcome().tooBig != c.tooBig {
+				t.Errorf("%d messages, %q, too big %v", n, fatal, tr.outcome().tooBig)
+			}
+		})
+	}
+}
+
+func FuzzDecodeLine(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+	f.Add([]byte(`[{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}]`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			return
+		}
+		c := &lineConn{pending: map[jsonrpc.ID]*track{}}
+		_ = c.decode(line)
+		for _, m := range c.queue {
+			c.deliver(m)
+		}
+		_ = c.oversized(line)
+	})
+}
+
+func TestHTTPAnswers(t *testing.T) {
+	const shown = `"result":{"tools":[],"content":[]}}`
+	for _, c := range []struct {
+		name, body string
+		stream     bool
+		want       string
+		sdk        string // what the SDK reads, if not the same
+	}{
+		{"json", `{"jsonrpc":"2.0","id":1,"result":{"a":1.0}}`, false, `{"a":1.0}`, `{"jsonrpc":"2.0","id":1,` + shown},
+		{"an event", "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":1.0}}\n\n", true, `{"a":1.0}`,
+			"event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1," + shown + "\n\n"},
+		{"after notifications", "data: {\"method\":\"progress\"}\n\n: hello\n\nid: 4\r\ndata: {\"id\":\"x\",\r\ndata: \"result\":7}\r\n\r\n", true, `7`,
+			"data: {\"method\":\"progress\"}\n\n: hello\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"x\"," + shown + "\n\n"},
+		{"without an end", "data: {\"id\":1,\"result\":7}", true, `7`, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1," + shown + "\n\n"},
+		{"not complete", "data: {\"id\":1,\"resu", true, ``, ``},
+		{"no json", `<html>`, false, ``, ``},
+		{"nothing", "", true, ``, ``},
+	} {
+		_, track := withTrack(t.Context())
+		r := &answerBody{body: io.NopCloser(iotest.OneByteReader(strings.NewReader(c.body))), limit: 1 << 20, stream: c.stream, track: track}
+		sdk, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := track.outcome(); string(got.result) != c.want {
+			t.Errorf("%s: %s", c.name, got.result)
+		}
+		if want := cmp.Or(c.sdk, c.body); string(sdk) != want {
+			t.Errorf("%s: the SDK reads %q, want %q", c.name, sdk, want)
+		}
+	}
+	_, track := withTrack(t.Context())
+	failed := &answerBody{body: io.NopCloser(strings.NewReader(`{"id":1,"error":{"code":-32602,"message":"no"}}`)), limit: 1 << 20, track: track}
+	if _, err := io.ReadAll(failed); err != nil || track.outcome().failed == nil || track.outcome().failed.Message != "no" {
+		t.Errorf("%v %+v", err, track.outcome())
+	}
+	for _, stream := range []bool{true, false} {
+		_, track := withTrack(t.Context())
+		r := &answerBody{body: io.NopCloser(strings.NewReader("data: " + strings.Repeat("x", 100))), limit: 50, stream: stream, track: track}
+		if _, err := io.ReadAll(r); !errors.Is(err, errTooBig) || !track.outcome().tooBig {
+			t.Errorf("stream %v: %v %+v", stream, err, track.outcome())
+		}
+	}
+}
+
+func FuzzResult(f *testing.F) {
+	f.Add([]byte(`{"content":[{"type":"text","text":"x"}],"structuredContent":{"$a":1e999}}`))
+	f.Add([]byte(`{"content":[{"type":"image","data":"eA","mimeType":"a"},{"type":"resource","resource":{"blob":"eA=="}}]}`))
+	b := bindTool(&entry{name: "s"}, "s", "f", wireTool{Name: "f", OutputSchema: json.RawMessage(`{"properties":{"result":{}}}`)})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		v, err := b.result(raw, &redactor{})
+		if err == nil && !json.Valid(v) {
+			t.Errorf("%q became %q", raw, v)
+		}
+	})
+}

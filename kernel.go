@@ -1,0 +1,95 @@
+package agentkernel
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Kernel runs processes. Two implementations pass one end-to-end table: the kernel itself
+// (package embedded) and a client over a socket (package client).
+type Kernel interface {
+	Processes
+	Traces
+	Repairs
+	Recordings
+	Tools
+	Library
+	Sessions
+	// Info says which kernel this is.
+	Info(ctx context.Context) (KernelInfo, error)
+	// Close ends a kernel that runs here (processes stay as their journals say), or the connection.
+	Close() error
+}
+
+// Processes is the process table.
+type Processes interface {
+	// Spawn creates a process and returns once it is durable. A Spec with a known idempotency key
+	// returns the process of the first call. Errors: CodeInvalid, CodeSyntax, CodeUnsupported,
+	// CodeNotFound (unknown tool or module), CodeUnavailable (engine missing, with the command).
+	Spawn(ctx context.Context, s Spec) (Process, error)
+	// Run creates a process and reports its events until it ends or fn returns an error, which is
+	// returned; the process goes on then. The last event is EventEnd (or EventState with Paused).
+	Run(ctx context.Context, s Spec, fn func(Event) error) (Process, error)
+	// Process is one process; CodeNotFound.
+	Process(ctx context.Context, pid PID) (Process, error)
+	// List lists processes, newest first.
+	List(ctx context.Context, f Filter) ([]Process, error)
+	// Wait returns when the process has ended or is paused.
+	Wait(ctx context.Context, pid PID) (Process, error)
+	// Signal sends a signal; CodeConflict if the process has ended.
+	Signal(ctx context.Context, pid PID, sig Signal) error
+	// Answer answers an EventAsk; CodeNotFound if nothing was asked.
+	Answer(ctx context.Context, pid PID, ask int64, a Answer) error
+	// Recover continues unfinished processes: the one named, or all (0). It returns those that it took up.
+	Recover(ctx context.Context, pid PID) ([]Process, error)
+}
+
+// Traces reads what processes did.
+type Traces interface {
+	// Events reports the events of a process from a journal position on; with follow until it ends.
+	Events(ctx context.Context, pid PID, from int64, follow bool, fn func(Event) error) error
+	// Journal reads the entries of a process from a position on; limit 0 means all.
+	Journal(ctx context.Context, pid PID, from int64, limit int) ([]Entry, error)
+	// Spec is what a process was created with, program text included.
+	Spec(ctx context.Context, pid PID) (Spec, error)
+	// State is the working set of a process.
+	State(ctx context.Context, pid PID) (map[string]json.RawMessage, error)
+}
+
+// Tools reaches tools outside any process. files are MCP configuration files, absolute.
+type Tools interface {
+	ToolServers(ctx context.Context, files []string) ([]ToolServer, error)
+	// ListTools lists the tools of a server, or of all ("").
+	ListTools(ctx context.Context, files []string, server string) ([]Tool, error)
+	// SearchTools finds tools by what somebody wants to do, best first.
+	SearchTools(ctx context.Context, files []string, q ToolQuery) (ToolMatches, error)
+	// AcceptTools accepts a server's tools as they are now: the named ones, or all. It gives how many had
+	// changed since they were accepted last.
+	AcceptTools(ctx context.Context, files []string, server string, names []string) (int, error)
+}
+
+// Hosted is the ability to run processes whose program lives elsewhere (backend "hosted"): a framework, an
+// SDK coroutine, a gateway. The process is created with Spawn; whoever holds its Syscaller issues its calls.
+type Hosted interface {
+	// Attach takes up the hosted process pid from its first call on: calls that the journal holds are
+	// answered from it, in order, the first new one goes live. Only one holder at a time (CodeConflict).
+	Attach(ctx context.Context, pid PID) (Syscaller, error)
+}
+
+// KernelInfo describes a running kernel.
+type KernelInfo struct {
+	Version    string        `json:"version"`
+	API        int           `json:"api"` // version of the HTTP API: equal on both sides or refused
+	OSPID      int           `json:"os_pid"`
+	Home       string        `json:"home"` // data directory
+	Store      StoreInfo     `json:"store"`
+	Started    time.Time     `json:"started"`
+	Processes  int           `json:"processes"`  // carried on by this kernel
+	Unfinished int           `json:"unfinished"` // waiting for `recover`
+	Backends   []BackendInfo `json:"backends"`
+	Mode       string        `json:"mode"` // "serve", "background" or "embedded"
+}
+
+// APIVersion is the version of the HTTP API that this module speaks.
+const APIVersion = 1

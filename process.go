@@ -1,0 +1,439 @@
+package agentkernel
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// PID names a process for as long as its store exists; PIDs are never used twice. The first is 1.
+type PID int64
+
+// ParsePID reads a PID as users write it.
+func ParsePID(s string) (PID, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		return 0, Errorf(CodeInvalid, "pid", "%q is not a pid: pids are whole numbers from 1", s)
+	}
+	return PID(n), nil
+}
+
+func (p PID) String() string { return strconv.FormatInt(int64(p), 10) }
+
+// State is where a process stands. Created and the terminal states are journalled; ready, running and
+// waiting are derived from what is in flight.
+type State string
+
+// The states. StateUnfinished is a process whose journal has no terminal entry and that no kernel
+// carries on at the moment: its kernel died or was stopped. `recover` makes it ready.
+const (
+	StateReady      State = "ready"
+	StateRunning    State = "running"
+	StateWaiting    State = "waiting"
+	StateUnfinished State = "unfinished"
+	StateExited     State = "exited"
+	StateFailed     State = "failed"
+	StateKilled     State = "killed"
+)
+
+// Terminal says whether a process in this state has ended.
+func (s State) Terminal() bool {
+	return s == StateExited || s == StateFailed || s == StateKilled
+}
+
+// Language is the language of a program.
+type Language string
+
+// Python is the language of the spine; further backends add theirs.
+const Python Language = "python"
+
+// Program is what a process runs. It is pinned: editing the file afterwards changes nothing for a
+// process that has been created.
+type Program struct {
+	Name     string   `json:"name"`           // file name for tracebacks: "report.py", "<string>", "<stdin>"
+	Language Language `json:"language"`       // how to read Source
+	Source   string   `json:"source"`         // UTF-8 text
+	Args     []string `json:"args,omitempty"` // sys.argv[1:]
+	// Modules are importable sources that travel with the program, by dotted name:
+	// "tools.report.monthly" for the local tool tools/report/monthly.py, "skills.x" for a skill.
+	Modules map[string]string `json:"modules,omitempty"`
+	// Session says that the program does not end after its last statement: it keeps its variables and waits
+	// for more code (syscall proc.next, [Sessions]).
+	Session bool `json:"session,omitempty"`
+	// Earlier are the sources of the pieces that ran before this one in the same session. A backend needs
+	// them to understand what this one imports.
+	Earlier []string `json:"earlier,omitempty"`
+}
+
+// MaxSource bounds the text of a program and of each of its modules, in bytes.
+const MaxSource = 16 << 20
+
+// MaxName bounds the name of a program, in bytes: it stands in tables, tracebacks and every event.
+const MaxName = 1 << 10
+
+// Validate refuses text that is too long or not UTF-8 (CodeSyntax with line and byte): JSON would mend it
+// silently, and another program would run than the caller gave.
+func (p *Program) Validate() error {
+	if err := validText(p.Name, p.Source); err != nil {
+		return err
+	}
+	for name, source := range p.Modules {
+		if err := validText(name, source); err != nil {
+			return err
+		}
+	}
+	for i, arg := range p.Args {
+		if err := validText(fmt.Sprintf("argument %d", i+1), arg); err != nil {
+			return err
+		}
+	}
+	if len(p.Name) > MaxName {
+		return Errorf(CodeInvalid, "program", "the program's name is %d bytes long; the limit is %d", len(p.Name), MaxName)
+	}
+	return validText("the program's name", p.Name)
+}
+
+func validText(what, text string) error {
+	if len(text) > MaxSource {
+		return Errorf(CodeInvalid, "program", "%s is %d bytes long; the limit is %d", what, len(text), MaxSource).
+			WithHint("a program reads its data through a tool")
+	}
+	if utf8.ValidString(text) {
+		return nil
+	}
+	line, col := 1, 1
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		if col += n; r == '\n' {
+			line, col = line+1, 1
+		}
+		i += n
+	}
+	return Errorf(CodeSyntax, "program", "%s is not valid UTF-8: line %d, byte %d", what, line, col).WithHint("save it as UTF-8")
+}
+
+// Limits end a process that goes beyond them. Zero means the default of the kernel; the defaults are in
+// [DefaultLimits]. A limit hit is an answer (CodeLimit, or CodeTimeout's exit code for Time and Wall).
+type Limits struct {
+	Time      Duration `json:"time,omitempty"`      // running time inside the sandbox, waiting not counted
+	Wall      Duration `json:"wall,omitempty"`      // from creation to end; no default
+	Memory    int64    `json:"memory,omitempty"`    // bytes of the program's heap
+	Recursion int      `json:"recursion,omitempty"` // depth of calls
+	Output    int64    `json:"output,omitempty"`    // bytes of stdout and stderr together
+	Calls     int64    `json:"calls,omitempty"`     // syscalls over the whole life
+	CallWait  Duration `json:"call_wait,omitempty"` // the longest one external call may take
+	// InFlight is how many calls may be under way at one moment. The call beyond it is answered with
+	// CodeLimit, and the program goes on.
+	InFlight int `json:"in_flight,omitempty"`
+	// Processes is how many processes the tree to which the process belongs may have at one moment, itself
+	// included; the spawn beyond it is answered with CodeLimit.
+	Processes int `json:"processes,omitempty"`
+	// Journal is how many bytes the process and its tree may write to their journals and working sets.
+	Journal int64 `json:"journal,omitempty"`
+}
+
+// DefaultLimits are in force where a Spec says nothing.
+func DefaultLimits() Limits {
+	return Limits{
+		Time:      Duration(60 * time.Second),
+		Memory:    256 << 20,
+		Recursion: 1000,
+		Output:    16 << 20,
+		Calls:     100_000,
+		CallWait:  Duration(2 * time.Minute),
+		InFlight:  1000,
+		Processes: 1000,
+		Journal:   4 << 30,
+	}
+}
+
+// WithDefaults fills the zero fields of l from d.
+func (l Limits) WithDefaults(d Limits) Limits {
+	l.Time = orDefault(l.Time, d.Time)
+	l.Wall = orDefault(l.Wall, d.Wall)
+	l.Memory = orDefault(l.Memory, d.Memory)
+	l.Recursion = orDefault(l.Recursion, d.Recursion)
+	l.Output = orDefault(l.Output, d.Output)
+	l.Calls = orDefault(l.Calls, d.Calls)
+	l.CallWait = orDefault(l.CallWait, d.CallWait)
+	l.InFlight = orDefault(l.InFlight, d.InFlight)
+	l.Processes = orDefault(l.Processes, d.Processes)
+	l.Journal = orDefault(l.Journal, d.Journal)
+	return l
+}
+
+func orDefault[T comparable](v, d T) T {
+	var zero T
+	if v == zero {
+		return d
+	}
+	return v
+}
+
+// Duration is a time.Duration that JSON writes and reads as text ("1m30s").
+type Duration time.Duration
+
+// MarshalText writes "1m30s".
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads "1m30s".
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return Errorf(CodeInvalid, "duration", "%q is not a duration: write 500ms, 30s or 5m", b)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// Budget caps what a process and all its descendants may spend. Zero means no cap. The syscalls that
+// spend (llm) arrive with their family; the tree is part of the Spec from the start.
+type Budget struct {
+	Tokens int64   `json:"tokens,omitempty"`
+	USD    float64 `json:"usd,omitempty"`
+	Calls  int64   `json:"calls,omitempty"`
+}
+
+// OnUnknown says what happens to a write whose outcome a crash left unknown.
+type OnUnknown string
+
+const (
+	UnknownRaise OnUnknown = "raise" // the program is handed OutcomeUnknown (default)
+	UnknownPause OnUnknown = "pause" // the process is paused and says so
+)
+
+// Durability says when what a process did is on the disk.
+type Durability string
+
+const (
+	// DurabilityFull is the default: what leaves the kernel is durable first.
+	DurabilityFull Durability = "full"
+	// DurabilityRelaxed lets replies and output leave before the journal is durable. External calls still
+	// wait for their intent. A power cut may lose the last few milliseconds of a run that was answered.
+	DurabilityRelaxed Durability = "relaxed"
+)
+
+// Spec is everything that is needed to create a process.
+type Spec struct {
+	Program   Program `json:"program"`
+	Backend   string  `json:"backend,omitempty"`   // "" or "auto": the kernel chooses
+	Namespace string  `json:"namespace,omitempty"` // tenant; "" is "default"
+	Parent    PID     `json:"parent,omitempty"`    // 0: no parent
+	Priority  int     `json:"priority,omitempty"`  // lower is more urgent; 0 means the default, 10
+	Limits    Limits  `json:"limits,omitzero"`
+	Budget    Budget  `json:"budget,omitzero"`
+	// Ancestors are the processes above, the root of the tree first, the parent last. The kernel fills it in.
+	Ancestors []PID `json:"ancestors,omitempty"`
+	// Tools are the MCP configuration files ({"mcpServers": ...}) whose servers the program may import,
+	// as absolute paths. The files are read when a server is needed, so that no secret enters the store.
+	Tools []string `json:"tools,omitempty"`
+	// ToolDigests are the SHA-256 of the contents of Tools that count, in hex, by path. What is not there the
+	// kernel fills in when the process is created: what is written to a file later does not count for it.
+	ToolDigests map[string]string `json:"tool_digests,omitempty"`
+	// Allow are patterns of calls that may run although they are not read-only: "filesystem.write_*",
+	// "github.*", "*". A pattern without a dot is a server.
+	Allow []string `json:"allow,omitempty"`
+	// Deny are capabilities taken from the default set: "proc.spawn", "state".
+	Deny       []string   `json:"deny,omitempty"`
+	OnUnknown  OnUnknown  `json:"on_unknown,omitempty"`
+	Durability Durability `json:"durability,omitempty"`
+	// IdempotencyKey makes creation repeatable: a second Spec with the same key in the same namespace
+	// returns the first process.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Past makes the process a rerun: calls that it makes as the process named there did are answered from
+	// that one's journal.
+	Past *Past `json:"past,omitempty"`
+	// Interactive says that the creator listens to the process's events and answers EventAsk.
+	Interactive bool `json:"interactive,omitempty"`
+}
+
+// DefaultPriority is the priority of a process whose Spec says none.
+const DefaultPriority = 10
+
+// Validate says what is wrong with a Spec before anything is created.
+func (s *Spec) Validate() error {
+	switch {
+	case s.Program.Language != Python && s.Program.Language != "" && s.Backend != "hosted":
+		return Errorf(CodeUnsupported, "spec", "language %q is not supported; supported: python", s.Program.Language)
+	case s.Priority < 0 || s.Priority > 1000:
+		return Errorf(CodeInvalid, "spec", "priority %d is out of range: 1 (urgent) to 1000, 10 is the default", s.Priority)
+	case s.OnUnknown != "" && s.OnUnknown != UnknownRaise && s.OnUnknown != UnknownPause:
+		return Errorf(CodeInvalid, "spec", "on-unknown %q is not known: raise or pause", s.OnUnknown)
+	case s.Durability != "" && s.Durability != DurabilityFull && s.Durability != DurabilityRelaxed:
+		return Errorf(CodeInvalid, "spec", "durability %q is not known: full or relaxed", s.Durability)
+	case s.Limits.Time < 0 || s.Limits.Wall < 0 || s.Limits.Memory < 0 || s.Limits.Recursion < 0 ||
+		s.Limits.Output < 0 || s.Limits.Calls < 0 || s.Limits.CallWait < 0 || s.Limits.InFlight < 0 ||
+		s.Limits.Processes < 0 || s.Limits.Journal < 0:
+		return Errorf(CodeInvalid, "spec", "a limit is negative; leave it out for the default")
+	case s.Past != nil && (s.Past.PID < 1 || s.Past.From < 0):
+		return Errorf(CodeInvalid, "spec", "the past is call %d of process %d, which cannot be", s.Past.From, s.Past.PID)
+	}
+	return s.Program.Validate()
+}
+
+// Process is what is known of a process at one moment.
+type Process struct {
+	PID       PID      `json:"pid"`
+	Parent    PID      `json:"parent,omitempty"`
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"` // the program's name
+	Backend   string   `json:"backend,omitempty"`
+	Priority  int      `json:"priority"`
+	State     State    `json:"state"`
+	Paused    bool     `json:"paused,omitempty"`
+	PauseNote string   `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it
+	Resident  bool     `json:"resident,omitempty"`   // has a sandbox in memory
+	WaitsFor  []string `json:"waits_for,omitempty"`  // operations in flight: "tool.call filesystem.write_file"
+
+	ExitCode int             `json:"exit_code"`
+	Result   json.RawMessage `json:"result,omitempty"` // the value of the program's last expression
+	Error    *Error          `json:"error,omitempty"`  // why it failed or was killed
+
+	Created time.Time `json:"created"`
+	Ended   time.Time `json:"ended,omitzero"`
+
+	Usage       Usage  `json:"usage"`
+	Fingerprint string `json:"fingerprint,omitempty"` // engine and guest library versions
+	Recoveries  int    `json:"recoveries,omitempty"`  // times it was continued after its kernel died
+}
+
+// Usage is what a process has used.
+type Usage struct {
+	Syscalls  int64         `json:"syscalls"`
+	ToolCalls int64         `json:"tool_calls"`
+	Waits     int64         `json:"waits"`      // times the program had to wait for something
+	Running   time.Duration `json:"running_ns"` // inside the sandbox
+	Output    int64         `json:"output"`     // bytes printed
+	BytesIn   int64         `json:"bytes_in"`   // bytes of tool results that stayed inside
+}
+
+// TokensPerByte: tokens are estimated at four bytes each; exact counts come with the llm family.
+const bytesPerToken = 4
+
+// TokensInside estimates how many tokens of tool results never went to a model.
+func (u Usage) TokensInside() int64 { return (u.BytesIn + bytesPerToken - 1) / bytesPerToken }
+
+// TokensOut estimates how many tokens the program printed.
+func (u Usage) TokensOut() int64 { return (u.Output + bytesPerToken - 1) / bytesPerToken }
+
+// Signal is out-of-band and goes ahead of every message.
+type Signal string
+
+const (
+	SignalInterrupt Signal = "interrupt" // the next or current syscall raises KernelInterrupt
+	SignalPause     Signal = "pause"     // stop at the next syscall; resume undoes it
+	SignalResume    Signal = "resume"
+	SignalKill      Signal = "kill" // end at once
+)
+
+// Validate says which signals there are.
+func (s Signal) Validate() error {
+	switch s {
+	case SignalInterrupt, SignalPause, SignalResume, SignalKill:
+		return nil
+	}
+	return Errorf(CodeInvalid, "signal", "signal %q is not known: interrupt, pause, resume or kill", string(s))
+}
+
+// EventKind is what an Event reports.
+type EventKind string
+
+const (
+	EventCreated EventKind = "created" // Process is set
+	EventOutput  EventKind = "output"  // Stream and Text are set
+	EventState   EventKind = "state"   // Process is set: paused, resumed, recovered
+	EventAsk     EventKind = "ask"     // Ask is set: the process waits for an answer
+	EventLog     EventKind = "log"     // Text is set: a line of kernel.log
+	EventPast    EventKind = "past"    // Text is set: how far a rerun went along its past
+	EventIdle    EventKind = "idle"    // Idle is set: a session has run a piece and waits for the next
+	EventEnd     EventKind = "end"     // Process is set; the last event of a process
+)
+
+// Event is one thing that happened to a process, for those who watch it. Events up to and including
+// Seq are in the journal when they are seen (EventAsk excepted).
+type Event struct {
+	Kind    EventKind `json:"kind"`
+	PID     PID       `json:"pid"`
+	Seq     int64     `json:"seq"` // journal position; ask again from here after a broken connection
+	At      time.Time `json:"at"`
+	Stream  string    `json:"stream,omitempty"` // "stdout" or "stderr"
+	Text    string    `json:"text,omitempty"`
+	Ask     *Ask      `json:"ask,omitempty"`
+	Idle    *Idle     `json:"idle,omitempty"`
+	Process *Process  `json:"process,omitempty"`
+}
+
+// Ask is a question to the human behind an interactive process: may this call run?
+type Ask struct {
+	ID     int64           `json:"id"`   // the call's number
+	Call   string          `json:"call"` // "filesystem.write_file"
+	Effect Effect          `json:"effect"`
+	Args   json.RawMessage `json:"args"`
+}
+
+// Answer answers an Ask.
+type Answer string
+
+const (
+	AnswerYes    Answer = "yes"    // this call
+	AnswerAlways Answer = "always" // this call and further ones of the same tool, for this process
+	AnswerNo     Answer = "no"
+)
+
+// Receipt is the line with which a run ends, for humans.
+func (p *Process) Receipt() string {
+	end := p.Ended
+	if end.IsZero() {
+		end = time.Now()
+	}
+	s := fmt.Sprintf("%s · %s · %s", p.describeState(), humanDuration(end.Sub(p.Created)), plural(p.Usage.ToolCalls, "tool call"))
+	s += fmt.Sprintf(" · %s · %s tokens stayed inside, %s came out · pid %d", plural(p.Usage.Waits, "wait"),
+		humanCount(p.Usage.TokensInside()), humanCount(p.Usage.TokensOut()), p.PID)
+	return s
+}
+
+func (p *Process) describeState() string {
+	switch {
+	case p.State == StateExited && p.ExitCode != 0:
+		return fmt.Sprintf("exited %d", p.ExitCode)
+	case p.Paused:
+		return "paused"
+	}
+	return string(p.State)
+}
+
+func humanDuration(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+func humanCount(n int64) string {
+	switch {
+	case n < 10_000:
+		return strconv.FormatInt(n, 10)
+	case n < 1_000_000:
+		return fmt.Sprintf("%dk", n/1000)
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/1e6)
+}
+
+func plural(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}

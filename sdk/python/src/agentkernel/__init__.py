@@ -1,0 +1,50 @@
+"""AgentKernel for Python: run agent programs in sandboxes, with tools, journalled.
+
+    from agentkernel import create_agent
+
+    agent = create_agent()
+    ok, output, error = agent.execute_task("Calculate fibonacci(30)")
+
+Processes directly: :class:`Client`. Background tasks: :class:`TaskManager`. The same for asyncio:
+:mod:`agentkernel.aio`. In notebooks: ``%load_ext agentkernel``. The guide is docs/sdk-python.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import errors
+from ._agent import Planned, TaskStatus
+from .agent import AgentHelper, create_agent, execute_code, execute_task
+from .client import Client
+from .errors import KernelError, KernelGone
+from .model import Ask, Entry, Event, Inspection, KernelInfo, Limits, Process, Spec, Tool, ToolServer, Usage
+from .result import Result
+from .tasks import TaskManager
+
+if TYPE_CHECKING:
+    from .server import run_server as run_server
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AgentHelper", "Ask", "Client", "Entry", "Event", "Inspection", "KernelError", "KernelGone", "KernelInfo", "Limits", "Planned",
+    "Process", "Result", "Spec", "TaskManager", "TaskStatus", "Tool", "ToolServer", "Usage", "create_agent", "errors", "execute_code",
+    "execute_task", "run_server",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    # Only when it is asked for, so that `python -m agentkernel.server` does not find its module imported already.
+    if name == "run_server":
+        from .server import run_server
+
+        return run_server
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """``%load_ext agentkernel``: registers the cell magic ``%%agentkernel``."""
+    from .notebook import register
+
+    register(ipython)

@@ -1,0 +1,151 @@
+"""Agents: an object that runs code and tasks with one set of tools, permissions, limits and state."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+
+from . import _sync
+from ._agent import Agent, Planned, Planner, Settings
+from .client import Client
+from .model import Ask, Event, Limits, PathLike, Tool, ToolServer
+from .result import Result
+
+
+class AgentHelper:
+    """Runs code and tasks. Made by :func:`create_agent`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.agent = Agent(settings)
+
+    def __enter__(self) -> "AgentHelper":
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"AgentHelper(home={self.agent.kernel.home!r})"
+
+    def close(self) -> None:
+        """Nothing is held open between calls, and background tasks go on; it is there for ``with``."""
+
+    @property
+    def client(self) -> Client:
+        """The client of the agent's kernel: ps, wait, kill, logs, trace and the rest."""
+        s = self.agent.settings
+        return Client(s.home, binary=s.binary, start=s.start)
+
+    def execute_task(
+        self,
+        task: str,
+        *,
+        on_output: Optional[Callable[[Event], Any]] = None,
+        on_event: Optional[Callable[[Event], Any]] = None,
+        on_ask: Optional[Callable[[Ask], Any]] = None,
+        **options: Any,
+    ) -> Result:
+        """Does a task. Code is recognised, dedented and run as it is; plain language goes to the planner, or to template
+        mode. ``timeout=`` and the fields of :class:`Spec` are options. A task that fails or cannot be done is a Result with
+        an error; raised is what is wrong with the call or the kernel."""
+        return _sync.run(self.agent.execute(task, False, on_output, on_event, on_ask, options))
+
+    def execute_code(
+        self,
+        code: str,
+        *,
+        on_output: Optional[Callable[[Event], Any]] = None,
+        on_event: Optional[Callable[[Event], Any]] = None,
+        on_ask: Optional[Callable[[Ask], Any]] = None,
+        **options: Any,
+    ) -> Result:
+        """Runs a program, whatever it looks like; it is dedented."""
+        return _sync.run(self.agent.execute(code, True, on_output, on_event, on_ask, options))
+
+    def stream(self, task: str, **options: Any) -> Iterator[Event]:
+        """Does a task and gives its events as they come. What cannot run is raised; how it ended is in the last event."""
+        return _sync.iterate(self.agent.stream(task, options))
+
+    def plan(self, task: str) -> Planned:
+        """The program that would run for a task, without running it: ``source``, ``mode``, ``title``."""
+        return _sync.run(self.agent.plan(task))
+
+    def list_servers(self) -> list[ToolServer]:
+        """The tool servers that programs of this agent can import from."""
+        return _sync.run(self.agent.list_servers())
+
+    def list_available_tools(self) -> list[Tool]:
+        """All tools that programs of this agent can import; servers are started if needed."""
+        return _sync.run(self.agent.list_tools(""))
+
+    def get_server_tools(self, server_name: str) -> list[Tool]:
+        """The tools of one server."""
+        return _sync.run(self.agent.list_tools(server_name))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What programs of this agent have kept with ``kernel.state``; changes are seen by the next program. Empty without
+        ``state_enabled``."""
+        return self.agent.state.values if self.agent.state is not None else {}
+
+    def get_state(self) -> dict[str, Any]:
+        """A copy of the state."""
+        return dict(self.state)
+
+    def save_state(self, data: Optional[Mapping[str, Any]] = None) -> None:
+        """Writes the state to its file, or first replaces it by ``data``."""
+        return _sync.run(self.agent.save_state(data))
+
+
+def create_agent(
+    *,
+    tools: Union[PathLike, Sequence[PathLike]] = (),
+    allow: Union[str, Sequence[str]] = (),
+    deny: Union[str, Sequence[str]] = (),
+    workspace_dir: Optional[PathLike] = None,
+    state_enabled: bool = False,
+    state_file: Optional[PathLike] = None,
+    state_auto_save: bool = True,
+    timeout: Union[float, str, None] = None,
+    limits: Optional[Limits] = None,
+    namespace: str = "",
+    backend: str = "",
+    priority: int = 0,
+    planner: Optional[Planner] = None,
+    home: Optional[PathLike] = None,
+    binary: Optional[PathLike] = None,
+    start: bool = True,
+    llm_enabled: bool = False,
+    llm_provider: Optional[str] = None,
+    llm_api_key: Optional[str] = None,
+    llm_azure_endpoint: Optional[str] = None,
+) -> AgentHelper:
+    """Makes an agent. Nothing is started until it is used.
+
+    ``tools`` are MCP configuration files whose servers programs may import, ``allow`` patterns of calls that may change
+    things ("filesystem.write_*"), ``deny`` capabilities that are taken away. ``workspace_dir`` is a folder whose files
+    programs reach through ``tools.workspace``, and where local tools (``tools/``) and a relative ``state_file`` are
+    sought. With ``state_enabled`` each program begins with the ``kernel.state`` that the one before left; ``state_file``
+    keeps it beyond this object, written after each program unless ``state_auto_save`` is off. ``timeout`` ends a program
+    after so many seconds, ``backend`` says where programs run (default: the kernel chooses). ``planner`` writes programs for tasks in plain language instead of template mode. ``home``,
+    ``binary`` and ``start`` are those of :class:`Client`. The ``llm_*`` arguments are checked; ``llm_enabled=True``
+    raises Unsupported as long as the kernel makes no model calls.
+    """
+    return AgentHelper(
+        Settings(
+            home=home, binary=binary, start=start, tools=tools, allow=allow, deny=deny, namespace=namespace, backend=backend, priority=priority,
+            limits=limits or Limits(), timeout=timeout, workspace_dir=workspace_dir, state_enabled=state_enabled,
+            state_file=state_file, state_auto_save=state_auto_save, planner=planner, llm_enabled=llm_enabled,
+            llm_provider=llm_provider, llm_api_key=llm_api_key, llm_azure_endpoint=llm_azure_endpoint,
+        )
+    )  # fmt: skip
+
+
+def execute_task(task: str, **agent: Any) -> Result:
+    """Does one task with an agent of its own; the keyword arguments are those of :func:`create_agent`."""
+    return create_agent(**agent).execute_task(task)
+
+
+def execute_code(code: str, **agent: Any) -> Result:
+    """Runs one program with an agent of its own; the keyword arguments are those of :func:`create_agent`."""
+    return create_agent(**agent).execute_code(code)

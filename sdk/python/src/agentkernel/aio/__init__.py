@@ -1,0 +1,17 @@
+"""The SDK for asyncio: the same names as in :mod:`agentkernel`, with ``await``.
+
+    from agentkernel.aio import create_agent
+
+    agent = create_agent()
+    result = await agent.execute_task("Calculate fibonacci(30)")
+    async for event in agent.stream("print(1)"):
+        print(event.text, end="")
+"""
+
+from __future__ import annotations
+
+from .agent import AgentHelper, create_agent, execute_code, execute_task
+from .client import Client
+from .tasks import TaskManager
+
+__all__ = ["AgentHelper", "Client", "TaskManager", "create_agent", "execute_code", "execute_task"]

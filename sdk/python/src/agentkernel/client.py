@@ -1,0 +1,138 @@
+"""The client: processes of a kernel from Python. :mod:`agentkernel.aio` has the same with ``await``."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Callable, Iterable, Iterator, Optional, Union
+
+from . import _sync
+from ._kernel import Kernel, Program
+from .model import Ask, Entry, Event, Inspection, KernelInfo, PathLike, Process, Tool, ToolServer
+from .result import Result
+
+
+class Client:
+    """The kernel of a data directory. Safe for use by several threads.
+
+    ``home`` is the data directory (default: $AGENTKERNEL_HOME, else the one that the command line uses), ``binary``
+    the ``agentkernel`` executable (default: $AGENTKERNEL_BIN, PATH, the checkout). With ``start`` a kernel is started
+    in the background when none runs; it ends by itself when it has been idle.
+
+    Options of a program (``tools=``, ``allow=``, ``limits=`` ...) are the fields of :class:`Spec`.
+    """
+
+    def __init__(self, home: Optional[PathLike] = None, *, binary: Optional[PathLike] = None, start: bool = True) -> None:
+        self.kernel = Kernel(home, binary, start)
+
+    @property
+    def home(self) -> str:
+        """The data directory."""
+        return self.kernel.home
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client(home={self.home!r})"
+
+    def close(self) -> None:
+        """Nothing is held open between calls, and processes go on; it is there for ``with``."""
+
+    def info(self) -> KernelInfo:
+        """Which kernel this is, how many processes run and how many wait for recover."""
+        return _sync.run(self.kernel.info())
+
+    def shutdown(self) -> bool:
+        """Ends the kernel; processes stay where their journals say. False if none runs."""
+        return _sync.run(self.kernel.shutdown())
+
+    def run(
+        self,
+        program: Program,
+        *,
+        on_output: Optional[Callable[[Event], Any]] = None,
+        on_event: Optional[Callable[[Event], Any]] = None,
+        on_ask: Optional[Callable[[Ask], Any]] = None,
+        **options: Any,
+    ) -> Result:
+        """Runs a program and waits for its end. ``on_output`` sees what it prints as it comes, ``on_event`` every event;
+        ``on_ask`` answers whether a call that changes things may run: True, False or "always". A program that fails,
+        or is refused before it runs, is a Result with an error; raised is what is wrong with the call or the kernel."""
+        return _sync.run(self.kernel.run(program, options, on_output, on_event, on_ask))
+
+    def stream(self, program: Program, **options: Any) -> Iterator[Event]:
+        """Starts a program and gives its events as they come; the last one is "end", or "state" with a paused process.
+        If you stop reading, the process goes on."""
+        return _sync.iterate(self.kernel.stream(program, options))
+
+    def spawn(self, program: Program, **options: Any) -> Process:
+        """Starts a program in the background; it is durable when this returns."""
+        return _sync.run(self.kernel.spawn(program, options))
+
+    def ps(self, *, all: bool = False, namespace: str = "", parent: int = 0, limit: int = 0) -> list[Process]:
+        """Processes, newest first; with ``all`` those that have ended, too."""
+        return _sync.run(self.kernel.ps(all, namespace, parent, limit))
+
+    def process(self, pid: int) -> Process:
+        """One process as it stands."""
+        return _sync.run(self.kernel.process(pid))
+
+    def wait(self, pid: int, timeout: Optional[float] = None) -> Process:
+        """Waits until a process has ended or is paused. Raises Timeout after so many seconds, and KernelGone if the kernel
+        ends meanwhile: its hint says how to go on."""
+        return _sync.run(self.kernel.wait(pid, timeout))
+
+    def result(self, pid: int, timeout: Optional[float] = None) -> Result:
+        """Waits for a process and gives its result, with everything that it printed."""
+        return _sync.run(self.kernel.result(pid, timeout))
+
+    def kill(self, pid: int, signal: str = "kill") -> None:
+        """Ends a process and its children, or sends another signal: "interrupt", "pause", "resume"."""
+        _sync.run(self.kernel.signal(pid, signal))
+
+    def pause(self, pid: int) -> None:
+        """Stops a process at its next call."""
+        _sync.run(self.kernel.signal(pid, "pause"))
+
+    def resume(self, pid: int) -> None:
+        """Lets a paused process go on."""
+        _sync.run(self.kernel.signal(pid, "resume"))
+
+    def answer(self, pid: int, ask: int, answer: str) -> None:
+        """Answers an event of kind "ask" by its id: "yes", "always" or "no"."""
+        _sync.run(self.kernel.answer(pid, ask, answer))
+
+    def recover(self, pid: Optional[int] = None) -> list[Process]:
+        """Continues unfinished processes, one or all. What they did is read from the journal, not repeated."""
+        return _sync.run(self.kernel.recover(pid))
+
+    def logs(self, pid: int, *, follow: bool = False) -> Iterator[Event]:
+        """What a process printed, as events of kind "output"; with ``follow`` until it ends."""
+        return _sync.iterate(self.kernel.events(pid, 1, follow, ("output",)))
+
+    def events(self, pid: int, *, first: int = 1, follow: bool = False) -> Iterator[Event]:
+        """All events of a process from a journal position on; with ``follow`` until it ends."""
+        return _sync.iterate(self.kernel.events(pid, first, follow))
+
+    def trace(self, pid: int, *, first: int = 1, limit: int = 0) -> list[Entry]:
+        """The journal of a process: each call with its arguments and its result."""
+        return _sync.run(self.kernel.trace(pid, first, limit))
+
+    def state(self, pid: int) -> dict[str, Any]:
+        """The working set of a process, also after its end."""
+        return _sync.run(self.kernel.state(pid))
+
+    def inspect(self, pid: int) -> Inspection:
+        """Everything that is known of a process."""
+        return _sync.run(self.kernel.inspect(pid))
+
+    def servers(self, tools: Union[PathLike, Iterable[PathLike]]) -> list[ToolServer]:
+        """The tool servers of MCP configuration files."""
+        return _sync.run(self.kernel.servers(tools))
+
+    def tools(self, tools: Union[PathLike, Iterable[PathLike]], server: str = "") -> list[Tool]:
+        """The tools of one server of MCP configuration files, or of all; servers are started if needed."""
+        return _sync.run(self.kernel.tools(tools, server))

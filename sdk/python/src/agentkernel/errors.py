@@ -1,0 +1,226 @@
+"""Errors: one class for each code of the kernel, all of them :class:`KernelError`.
+
+A program that fails is no exception: it comes back in a result. Raised is what is wrong with a call, with
+the installation or with the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+
+class KernelError(Exception):
+    """An error of the kernel, of a program or of the SDK.
+
+    ``code`` is one of the kernel's codes ("not_found"), ``message`` says what was wrong and ``hint`` what to
+    do. ``traceback`` and ``exception`` are the program's own, if it raised.
+    """
+
+    code = "internal"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: Optional[str] = None,
+        hint: str = "",
+        op: str = "",
+        pid: int = 0,
+        traceback: str = "",
+        exception: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.code = code or type(self).code
+        self.message = message
+        self.hint = hint
+        self.op = op
+        self.pid = pid
+        self.traceback = traceback
+        self.exception = exception
+
+    def __str__(self) -> str:
+        text = self.traceback.rstrip() or f"{self.code}: {self.message}"
+        return f"{text}\nhint: {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), self.message, self.details())
+
+    def details(self) -> dict[str, Any]:
+        """Everything but the message, as keyword arguments."""
+        return {
+            "code": self.code,
+            "hint": self.hint,
+            "op": self.op,
+            "pid": self.pid,
+            "traceback": self.traceback,
+            "exception": self.exception,
+        }
+
+    @staticmethod
+    def from_wire(data: Mapping[str, Any]) -> "KernelError":
+        """The error that the kernel wrote as JSON; an unknown code gives a plain KernelError."""
+        code = str(data.get("code", "internal"))
+        return CLASSES.get(code, KernelError)(
+            str(data.get("message", code)),
+            code=code,
+            hint=str(data.get("hint", "")),
+            op=str(data.get("op", "")),
+            pid=int(data.get("pid", 0)),
+            traceback=str(data.get("traceback", "")),
+            exception=str(data.get("exception", "")),
+        )
+
+
+def _rebuild(cls: type[KernelError], message: str, details: dict[str, Any]) -> KernelError:
+    return cls(message, **details)
+
+
+class InvalidArgument(KernelError, ValueError):
+    """The arguments are wrong."""
+
+    code = "invalid_argument"
+
+
+class ProgramSyntaxError(KernelError):
+    """The program does not parse."""
+
+    code = "syntax_error"
+
+
+class Unsupported(KernelError, NotImplementedError):
+    """The backend cannot run this program, template mode cannot do this task, or the kernel lacks a feature."""
+
+    code = "unsupported"
+
+
+class NotFound(KernelError, LookupError):
+    """There is no such process, tool, server or file."""
+
+    code = "not_found"
+
+
+class Conflict(KernelError):
+    """The thing exists already, or is in another state."""
+
+    code = "conflict"
+
+
+class PermissionDenied(KernelError, PermissionError):
+    """A capability or an approval is missing."""
+
+    code = "permission_denied"
+
+
+class LimitExceeded(KernelError):
+    """A limit of the process was hit."""
+
+    code = "limit_exceeded"
+
+
+class Timeout(KernelError, TimeoutError):
+    """Something did not happen in time."""
+
+    code = "timeout"
+
+
+class Unavailable(KernelError, ConnectionError):
+    """An engine, a server, the binary or the kernel cannot be reached."""
+
+    code = "unavailable"
+
+
+class KernelGone(Unavailable):
+    """The kernel ended while a call was under way. Processes stand where their journals say."""
+
+
+class BinaryNotFound(Unavailable):
+    """The ``agentkernel`` binary is missing or does not work."""
+
+
+class ToolFailed(KernelError):
+    """A tool answered with an error."""
+
+    code = "tool_error"
+
+
+class OutcomeUnknown(KernelError):
+    """A write was begun and nobody knows whether it happened."""
+
+    code = "outcome_unknown"
+
+
+class SessionLost(KernelError):
+    """A server that keeps a session was restarted."""
+
+    code = "session_lost"
+
+
+class Interrupted(KernelError):
+    """A signal asked the program to stop."""
+
+    code = "interrupted"
+
+
+class Killed(KernelError):
+    """The process was ended from outside."""
+
+    code = "killed"
+
+
+class ProgramError(KernelError):
+    """An exception that the program did not catch; ``traceback`` has it."""
+
+    code = "program_error"
+
+
+class Diverged(KernelError):
+    """Replay did not repeat what the journal says."""
+
+    code = "diverged"
+
+
+class Crashed(KernelError):
+    """The sandbox died under the program."""
+
+    code = "crashed"
+
+
+class Corrupt(KernelError):
+    """Stored bytes are not what was written."""
+
+    code = "corrupt"
+
+
+class VersionMismatch(KernelError):
+    """Two versions met that cannot work together."""
+
+    code = "version_mismatch"
+
+
+class StorageFailed(KernelError):
+    """The store could not write or read."""
+
+    code = "storage_failed"
+
+
+class Canceled(KernelError):
+    """The caller gave up."""
+
+    code = "canceled"
+
+
+class InternalError(KernelError):
+    """A defect of AgentKernel itself."""
+
+    code = "internal"
+
+
+#: The class of each code.
+CLASSES: dict[str, type[KernelError]] = {
+    c.code: c
+    for c in (
+        InvalidArgument, ProgramSyntaxError, Unsupported, NotFound, Conflict, PermissionDenied, LimitExceeded, Timeout,
+        Unavailable, ToolFailed, OutcomeUnknown, SessionLost, Interrupted, Killed, ProgramError, Diverged, Crashed, Corrupt,
+        VersionMismatch, StorageFailed, Canceled, InternalError,
+    )
+}  # fmt: skip

@@ -1,0 +1,330 @@
+"""The verbs, against the real kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import socketserver
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+from typing import Any, Iterator
+from unittest import mock
+
+import support
+from agentkernel import Client, Event, Limits, Spec, _kernel, errors
+
+SLEEPER = "from kernel import sleep\nprint('up', flush=True)\nsleep(60)\nprint('never')"
+
+
+class Verbs(support.KernelTest):
+    def test_run(self) -> None:
+        seen: list[Event] = []
+        r = self.client.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\n(1, {2}, b'x')", on_output=seen.append, name="three.py")
+        self.assertEqual((r.output, r.stderr, r.result, r.state, r.exit_code, r.error), ("out\n", "err\n", (1, {2}, b"x"), "exited", 0, None))
+        self.assertEqual([(e.stream, e.text) for e in seen], [("stdout", "out\n"), ("stderr", "err\n")])
+        ok, output, error = r
+        self.assertEqual((ok, output, error, bool(r)), (True, "out\n", None, True))
+        self.assertIs(r.check(), r)
+        p = self.client.process(r.pid or 0)
+        self.assertEqual((p.name, p.done, p.success, p.usage.output), ("three.py", True, True, 8))
+        self.assertGreater(r.duration, 0)
+
+    def test_error_table(self) -> None:
+        """What a program can do wrong is in the result, with the kernel's code."""
+        for source, options, state, code, exit_code, says in [
+            ("def f():\n    return 1 / 0\nf()", {}, "failed", "program_error", 1, "line 2, in f"),
+            ("import sys\nsys.exit(3)", {}, "exited", "program_error", 3, "exit code 3"),
+            ("x = = 1", {}, "failed", "syntax_error", 2, "SyntaxError"),
+            ("import no_such_module", {}, "refused", "unsupported", 2, "no_such_module"),
+            ("from tools.none import x", {}, "failed", "not_found", 1, "none"),
+            ("x = '\ud800'", {}, "refused", "syntax_error", 2, "UTF-8"),
+            ("while True: pass", {"limits": Limits(time=0.2)}, "killed", "limit_exceeded", 0, "time limit"),
+            ("from kernel import sleep\nsleep(60)", {"timeout": 0.2}, "killed", "limit_exceeded", 0, "wall limit"),
+            ("x = []\nwhile True: x.append('y' * 100000)", {"limits": Limits(memory="16m")}, "killed", "limit_exceeded", 0, "memory limit"),
+            ("while True: print('x' * 1000)", {"limits": Limits(output="64k")}, "killed", "limit_exceeded", 0, "output limit"),
+            ("def f(n): return f(n + 1)\nf(0)", {}, "killed", "limit_exceeded", 0, "recursion limit"),
+            ("from kernel import state\nstate.set('a', 1)", {"deny": ["state"]}, "failed", "program_error", 1, "permission_denied"),
+            ("raise ValueError('no good')", {}, "failed", "program_error", 1, "no good"),
+        ]:
+            with self.subTest(source=source):
+                r = self.client.run(source, **options)  # type: ignore[arg-type]
+                assert r.error is not None
+                self.assertEqual((r.state, r.error.code, r.success), (state, code, False))
+                self.assertIn(says, str(r.error))
+                self.assertEqual(r.pid is None, state == "refused")
+                if state != "killed":
+                    self.assertEqual(r.exit_code, exit_code)
+                self.assertIs(type(r.error), errors.CLASSES[code] if state != "exited" else errors.KernelError)
+                with self.assertRaises(errors.KernelError):
+                    r.check()
+
+    def test_wrong_calls_raise(self) -> None:
+        for call, kind in [
+            (lambda: self.client.run("1", priority=5000), errors.InvalidArgument),
+            (lambda: self.client.run("1", on_unknown="maybe"), errors.InvalidArgument),
+            (lambda: self.client.run("1", no_such_option=1), TypeError),
+            (lambda: self.client.spawn("import no_such_module"), errors.Unsupported),
+            (lambda: self.client.spawn("\ud800"), errors.ProgramSyntaxError),
+            (lambda: list(self.client.stream("import no_such_module")), errors.Unsupported),
+            (lambda: self.client.wait(999_999), errors.NotFound),
+            (lambda: self.client.process(0), errors.InvalidArgument),
+            (lambda: self.client.wait("twelve"), errors.InvalidArgument),  # type: ignore[arg-type]
+            (lambda: self.client.wait(True), errors.InvalidArgument),
+            (lambda: self.client.kill(999_999), errors.NotFound),
+            (lambda: self.client.kill(1, "stop"), errors.InvalidArgument),
+            (lambda: list(self.client.logs(999_999)), errors.NotFound),
+            (lambda: self.client.trace(999_999), errors.NotFound),
+            (lambda: self.client.answer(999_999, 1, "yes"), errors.NotFound),
+            (lambda: self.client.recover(999_999), errors.NotFound),
+        ]:
+            with self.assertRaises(kind):
+                call()
+
+    def test_streaming(self) -> None:
+        events = self.client.stream(SLEEPER)
+        first = list(itertools.islice(events, 2))  # it prints while it runs
+        self.assertEqual([e.kind for e in first], ["created", "output"])
+        self.client.kill(first[0].pid)
+        rest = list(events)
+        self.assertEqual(rest[-1].kind, "end")
+        assert rest[-1].process is not None
+        self.assertEqual(rest[-1].process.state, "killed")
+
+    def test_a_reader_that_leaves_does_not_stop_the_process(self) -> None:
+        events = self.client.stream("from kernel import sleep\nprint('a')\nsleep(0.1)\nprint('b')")
+        pid = next(events).pid
+        events.close()  # type: ignore[attr-defined]
+        self.assertEqual(self.client.result(pid).output, "a\nb\n")
+
+    def test_an_error_in_a_callback_is_the_callers(self) -> None:
+        def broken(event: Event) -> None:
+            raise ZeroDivisionError("mine")
+
+        with self.assertRaisesRegex(ZeroDivisionError, "mine"):
+            self.client.run("print(1)", on_output=broken)
+
+    def test_spawn_wait_logs(self) -> None:
+        p = self.client.spawn("print('x')\n6 * 7", args=["a"])
+        end = self.client.wait(p.pid, timeout=20)
+        self.assertEqual((end.state, end.result), ("exited", 42))
+        self.assertEqual([e.text for e in self.client.logs(p.pid)], ["x\n"])
+        self.assertEqual([e.kind for e in self.client.events(p.pid)], ["created", "output", "end"])
+        self.assertEqual(self.client.result(p.pid).output, "x\n")
+
+    def test_idempotency(self) -> None:
+        a = self.client.spawn("print(1)", idempotency_key="k")
+        b = self.client.spawn("print(1)", idempotency_key="k")
+        c = self.client.spawn("print(1)")
+        self.assertEqual(a.pid, b.pid)
+        self.assertNotEqual(a.pid, c.pid)
+
+    def test_signals(self) -> None:
+        p = self.client.spawn("from kernel import sleep\nfor i in range(1000):\n    sleep(0.01)")
+        self.client.pause(p.pid)
+        paused = self.client.wait(p.pid, timeout=20)
+        self.assertTrue(paused.paused)
+        self.assertFalse(self.client.result(p.pid).success)
+        self.client.resume(p.pid)
+        support.eventually("it goes on", lambda: not self.client.process(p.pid).paused)
+        with self.assertRaises(errors.Timeout) as caught:
+            self.client.wait(p.pid, timeout=0.05)
+        self.assertEqual(caught.exception.pid, p.pid)
+        with self.assertRaises(TimeoutError):
+            self.client.wait(p.pid, timeout=0)
+        self.client.kill(p.pid, "interrupt")
+        end = self.client.wait(p.pid)
+        assert end.error is not None
+        self.assertEqual((end.error.code, end.error.exception), ("program_error", "KeyboardInterrupt"))
+        with self.assertRaises(errors.Conflict):
+            self.client.kill(p.pid)
+
+    def test_ps_and_inspect(self) -> None:
+        p = self.client.spawn("from kernel import state, spawn, sleep\nstate.set('k', (1, 2))\nspawn('1')\nsleep(60)", name="parent.py")
+        support.eventually("it has a child", lambda: self.client.inspect(p.pid).children)
+        found = self.client.inspect(p.pid)
+        self.assertEqual((found.process.name, found.state, found.spec["program"]["name"]), ("parent.py", {"k": (1, 2)}, "parent.py"))
+        self.assertEqual(self.client.state(p.pid), {"k": (1, 2)})
+        self.assertIn(p.pid, [q.pid for q in self.client.ps()])
+        self.assertEqual([q.parent for q in self.client.ps(all=True, parent=p.pid)], [p.pid])
+        self.client.kill(p.pid)
+        self.assertNotIn(p.pid, [q.pid for q in self.client.ps()])
+        self.assertIn(p.pid, [q.pid for q in self.client.ps(all=True)])
+        self.assertEqual(len(self.client.ps(all=True, limit=1)), 1)
+
+    def test_trace(self) -> None:
+        r = self.client.run("from kernel import state\nstate.set('a', {'b': (1,)})\nstate.get('none')")
+        entries = self.client.trace(r.pid or 0)
+        calls = [e for e in entries if e.kind == "call"]
+        self.assertEqual([(e.op, e.call, e.done) for e in calls], [("state.set", 1, True), ("state.get", 2, True)])
+        self.assertEqual(calls[0].args, {"key": "a", "value": {"b": (1,)}})
+        self.assertEqual([e.seq for e in entries], list(range(1, len(entries) + 1)))
+        self.assertEqual([e.seq for e in self.client.trace(r.pid or 0, first=2, limit=2)], [2, 3])
+
+    def test_a_long_journal_comes_in_pages(self) -> None:
+        r = self.client.run("from kernel import state\nfor i in range(6000):\n    state.set('n', i)")
+        self.assertEqual(len([e for e in self.client.trace(r.pid or 0) if e.kind == "call"]), 6000)
+
+    def test_large_output_arrives_whole(self) -> None:
+        r = self.client.run("for i in range(20000):\n    print(str(i) * 20)")
+        self.assertEqual(r.output, "".join(str(i) * 20 + "\n" for i in range(20000)))
+        self.assertEqual(self.client.result(r.pid or 0).output, r.output)
+
+    def test_threads(self) -> None:
+        results: list[Any] = []
+        threads = [threading.Thread(target=lambda n=n: results.append(self.client.run(f"print({n} ** 2)").output)) for n in range(20)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(sorted(int(r) for r in results), [n**2 for n in range(20)])
+
+    def test_a_program_from_a_file(self) -> None:
+        path = self.write("prog/main.py", "from tools.maths import double\nimport sys\nprint(double(int(sys.argv[1])))")
+        self.write("prog/tools/maths/double.py", "def double(x):\n    return 2 * x\n")
+        self.assertEqual(self.client.run(Spec.file(path), args=["21"]).check().output, "42\n")
+
+    def test_info(self) -> None:
+        info = self.client.info()
+        self.assertEqual((info.api, info.home, info.mode), (1, self.home, "background"))
+        self.assertIn("monty", [b["name"] for b in info.raw["backends"]])
+
+
+class Tools(support.KernelTest):
+    """With a real MCP server."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        server = os.environ.get("AGENTKERNEL_TEST_SERVER")
+        if not server:
+            support.missing("the MCP test server: AGENTKERNEL_TEST_SERVER (the Go test builds it)")
+        self.config = self.write("mcp.json", '{"mcpServers": {"test": {"command": "%s"}}}' % server)
+        self.file = self.path("lines.txt")
+
+    def test_list(self) -> None:
+        servers = self.client.servers(self.config)
+        self.assertEqual([(s.name, s.transport) for s in servers], [("test", "stdio")])
+        tools = {t.name: t for t in self.client.tools([self.config], "test")}
+        self.assertEqual(tools["add"].signature, "add(a: int, b: int) -> dict[str, Any]")
+        self.assertEqual(tools["add"].import_line, "from tools.test import add")
+        self.assertEqual((tools["add"].effect, tools["append_line"].effect), ("read", "write"))
+        with self.assertRaises(errors.NotFound):
+            self.client.tools(self.path("none.json"))
+
+    def test_call(self) -> None:
+        self.assertEqual(self.client.run("from tools.test import add\nadd(a=2, b=3)", tools=self.config).result, {"sum": 5})
+
+    def test_permission(self) -> None:
+        source = f"from tools.test import append_line\nappend_line(path={self.file!r}, text='x')"
+        r = self.client.run(source, tools=self.config)
+        assert r.error is not None
+        self.assertIn("permission_denied", str(r.error))
+        self.assertIn("in Python: allow='test.append_line'", r.error.hint)
+        self.assertFalse(os.path.exists(self.file))
+        self.client.run(source, tools=self.config, allow="test.append_line").check()
+        self.assertEqual(Path(self.file).read_text(), "x\n")
+
+    def test_ask(self) -> None:
+        source = f"from tools.test import append_line\nfor i in range(3):\n    try:\n        append_line(path={self.file!r}, text=str(i))\n    except PermissionError:\n        print('no', i)"
+        answers = iter([True, False, "always"])
+        asked: list[Any] = []
+        r = self.client.run(source, tools=self.config, on_ask=lambda ask: asked.append(ask) or next(answers))
+        self.assertEqual(r.check().output, "no 1\n")
+        self.assertEqual([(a.call, a.effect) for a in asked], [("test.append_line", "write")] * 3)
+        self.assertEqual(asked[0].args, {"path": self.file, "text": "0"})
+        os.unlink(self.file)
+
+
+class Strangers(support.KernelTest):
+    """What listens, or does not, and is no kernel of ours."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.other = tempfile.mkdtemp(dir=self.folder)
+
+    @contextlib.contextmanager
+    def listen(self, reply: bytes) -> Iterator[None]:
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                self.request.recv(65536)
+                if reply:
+                    self.request.sendall(reply)
+                else:
+                    self.request.recv(65536)  # until the caller has gone
+
+        path = os.path.join(self.other, "kernel.sock")
+        server = socketserver.ThreadingUnixStreamServer(path, Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            os.unlink(path)
+
+    def http(self, body: str, headers: str = "Agentkernel-Api: 1\r\n", status: str = "200 OK") -> bytes:
+        return f"HTTP/1.1 {status}\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+    def test_nobody(self) -> None:
+        client = Client(self.path("empty"), start=False)
+        for call in (client.info, lambda: client.run("1"), lambda: client.wait(1), lambda: list(client.stream("1"))):
+            with self.assertRaises(errors.Unavailable) as caught:
+                call()  # type: ignore[operator]
+            self.assertIn("agentkernel start", caught.exception.hint)
+        self.assertFalse(client.shutdown())
+        self.assertFalse(os.path.exists(self.path("empty")))
+
+    def test_a_socket_that_nobody_serves(self) -> None:
+        s = socket.socket(socket.AF_UNIX)
+        s.bind(os.path.join(self.other, "kernel.sock"))
+        s.close()
+        client = Client(self.other)
+        self.addCleanup(client.shutdown)
+        self.assertEqual(client.run("print(1)").output, "1\n")  # a kernel takes its place
+
+    def test_another_api_version(self) -> None:
+        with self.listen(self.http('{"version": "9.9.9", "api": 2}', "Agentkernel-Api: 2\r\n")):
+            with self.assertRaises(errors.VersionMismatch) as caught:
+                Client(self.other).run("1")
+            self.assertIn("9.9.9", caught.exception.message)
+            self.assertIn("agentkernel shutdown", caught.exception.hint)
+
+    def test_a_refusal_of_our_version(self) -> None:
+        body = '{"code": "version_mismatch", "message": "this is API 1", "hint": "shutdown"}'
+        with self.listen(self.http(body, status="426 Upgrade Required")):
+            with self.assertRaises(errors.VersionMismatch):
+                Client(self.other).info()
+
+    def test_no_kernel_at_all(self) -> None:
+        for reply in (b"SSH-2.0\r\n\r\n", self.http("{}", ""), self.http("<html>", status="500 Oops")):
+            with self.subTest(reply=reply), self.listen(reply), self.assertRaises(errors.Unavailable):
+                Client(self.other).info()
+
+    def test_a_kernel_that_hangs(self) -> None:
+        with self.listen(b""):
+            with mock.patch.object(_kernel, "_PATIENCE", 0.2), self.assertRaises(errors.Unavailable) as caught:
+                Client(self.other).info()
+            self.assertIn("does not answer", caught.exception.message)
+
+    def test_a_missing_engine_says_how_to_install_it(self) -> None:
+        with mock.patch.dict(os.environ, {"AGENTKERNEL_ENGINE": "/none/monty"}):
+            client = Client(self.path("noengine"))
+            self.addCleanup(client.shutdown)
+            with self.assertRaises(errors.Unavailable) as caught:
+                client.run("1", backend="monty")
+        self.assertIn("agentkernel setup", caught.exception.hint)
+
+    def test_a_long_data_directory(self) -> None:
+        home = self.path("x" * 60, "y" * 60)
+        client = Client(home)
+        self.addCleanup(client.shutdown)
+        self.assertEqual(client.run("print(1)").output, "1\n")
+        self.assertEqual(Client(home, start=False).run("print(2)").output, "2\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,71 @@
+"""Each example for Python users is run as its first lines say, and prints what it promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import unittest
+
+import support
+
+EXPECTED = {
+    "hello.py": """template -> 832040
+code -> 5 words -> sandbox
+False 'before\\n' ZeroDivisionError
+""",
+    "sales_report.py": """50,000 orders, revenue 29,180,363.22
+best month 2025-12: 3,104,152.54
+quarters 6,117,222, 6,570,352, 7,657,486, 8,835,304
+sum of quantity by region
+  south            37,670
+  west             37,630
+  east             37,318
+  north            37,020
+497,625 tokens stayed inside, 17 came out
+""",
+    "parallel_files.py": "".join(f"orders-{m:02d}.csv {28 if m == 7 else 112}\n" for m in range(1, 13)) + "in all 1260\n",
+    "background_tasks.py": """dispatched 4
+  step 1
+  step 2
+  step 3
+cancelled True - again: False
+completed 10
+completed 20
+completed 30
+['completed', 'completed', 'completed', 'cancelled']
+""",
+    "state.py": """visit 1, 1 visitors
+visit 2, 2 visitors
+visit 3, 2 visitors
+{
+  "seen": {
+    "$set": [
+      "ada",
+      "bob"
+    ]
+  },
+  "visits": 3
+}
+['ada', 'bob']
+in memory 4 - in the file 3
+saved 4
+""",
+}
+
+
+class Examples(support.KernelTest):
+    def test_all(self) -> None:
+        if not (support.ROOT / "examples" / "data" / "sales.csv").is_file():
+            support.missing("examples/data/sales.csv; run: make data")
+        folder = support.ROOT / "examples" / "python"
+        self.assertEqual(sorted(EXPECTED), sorted(p.name for p in folder.glob("*.py")), "an example without a test")
+        env = {**os.environ, "PYTHONPATH": str(support.SDK / "src")}
+        for name, want in EXPECTED.items():
+            with self.subTest(example=name):
+                done = subprocess.run([sys.executable, str(folder / name)], env=env, capture_output=True, text=True, timeout=120, cwd=support.ROOT)
+                self.assertEqual((done.stdout, done.stderr, done.returncode), (want, "", 0))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,207 @@
+"""What needs no kernel: errors, where things are, specs, arguments of agents."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pickle
+import re
+import stat
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import support
+from agentkernel import KernelError, Limits, Spec, _home, create_agent, errors
+from agentkernel.model import Process, local_tools, parse_time, size
+
+
+class Errors(unittest.TestCase):
+    def test_one_class_for_each_code(self) -> None:
+        page = (support.ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+        table = page[page.index("## Codes") : page.index("## Exceptions")]
+        codes = set(re.findall(r"(?m)^\| `(\w+)` \|", table))
+        self.assertGreater(len(codes), 20)
+        self.assertEqual(codes, set(errors.CLASSES), "docs/errors.md and the SDK do not have the same codes")
+        for code, cls in errors.CLASSES.items():
+            self.assertEqual(cls.code, code)
+
+    def test_from_wire(self) -> None:
+        e = KernelError.from_wire({"code": "not_found", "message": "no process 9", "hint": "ps", "pid": 9, "op": "wait"})
+        self.assertIsInstance(e, errors.NotFound)
+        self.assertIsInstance(e, LookupError)
+        self.assertEqual((str(e), e.pid, e.op), ("not_found: no process 9\nhint: ps", 9, "wait"))
+        new = KernelError.from_wire({"code": "brand_new", "message": "m"})
+        self.assertEqual((type(new), new.code), (KernelError, "brand_new"))
+        failed = KernelError.from_wire({"code": "program_error", "message": "ValueError: x", "traceback": "Traceback ...\nValueError: x\n"})
+        self.assertEqual(str(failed), "Traceback ...\nValueError: x")
+
+    def test_builtin_bases(self) -> None:
+        for cls, base in [(errors.PermissionDenied, PermissionError), (errors.Timeout, TimeoutError), (errors.Unavailable, ConnectionError),
+                          (errors.InvalidArgument, ValueError), (errors.Unsupported, NotImplementedError)]:  # fmt: skip
+            with self.assertRaises(base):
+                raise cls("m", hint="h")
+
+    def test_pickle(self) -> None:
+        e = errors.KernelGone("m", hint="h", pid=3)
+        again = pickle.loads(pickle.dumps(e))
+        self.assertEqual((type(again), str(again), again.pid), (errors.KernelGone, str(e), 3))
+
+
+class Places(unittest.TestCase):
+    def test_data_directory(self) -> None:
+        with tempfile.TemporaryDirectory() as d:
+            env = {"XDG_CONFIG_HOME": d}
+            default = os.path.expanduser("~/.local/state/agentkernel")
+            self.assertEqual(_home.data_directory(None, env), default)
+            self.assertEqual(_home.data_directory(None, {**env, "XDG_STATE_HOME": "relative"}), default)
+            self.assertEqual(_home.data_directory(None, {**env, "XDG_STATE_HOME": "/s"}), "/s/agentkernel")
+            Path(d, "agentkernel").mkdir()
+            Path(d, "agentkernel", "config.toml").write_text('tools = ["x"]\nhome = "kept" # mine\n[limits]\nhome = "/wrong"\n')
+            self.assertEqual(_home.data_directory(None, env), f"{d}/agentkernel/kept")
+            self.assertEqual(_home.data_directory(None, {**env, "AGENTKERNEL_HOME": "/h"}), "/h")
+            self.assertEqual(_home.data_directory("~/x", {**env, "AGENTKERNEL_HOME": "/h"}), os.path.expanduser("~/x"))
+        with self.assertRaises(errors.InvalidArgument):
+            _home.data_directory("")
+
+    def test_socket_path(self) -> None:
+        self.assertEqual(_home.socket_path("/short"), "/short/kernel.sock")
+        long = "/" + "x" * 120
+        self.assertRegex(_home.socket_path(long), rf"^/tmp/agentkernel-{os.geteuid()}/[0-9a-f]{{24}}\.sock$")
+
+    def script(self, folder: str, text: str) -> str:
+        path = os.path.join(folder, "agentkernel")
+        Path(path).write_text("#!/bin/sh\n" + text)
+        os.chmod(path, 0o755)
+        return path
+
+    def test_find_binary(self) -> None:
+        with tempfile.TemporaryDirectory() as d:
+            path = self.script(d, "")
+            self.assertEqual(_home.find_binary(path, {}), path)
+            self.assertEqual(_home.find_binary(None, {"AGENTKERNEL_BIN": path}), path)
+            self.assertEqual(_home.find_binary(None, {"PATH": d}), path)
+            for explicit, env in [(d, {}), (d + "/none", {}), (None, {"AGENTKERNEL_BIN": d + "/none"})]:
+                with self.assertRaises(errors.BinaryNotFound) as caught:
+                    _home.find_binary(explicit, env)
+                self.assertIn("make build", caught.exception.hint)
+        built = support.ROOT / "agentkernel"
+        if built.is_file():
+            self.assertEqual(_home.find_binary(None, {"PATH": "/none"}), str(built))
+        else:
+            with self.assertRaises(errors.BinaryNotFound):
+                _home.find_binary(None, {"PATH": "/none"})
+
+    def test_wrong_binaries_say_what_to_do(self) -> None:
+        for text, kind, says in [
+            ("exit 3", errors.BinaryNotFound, "ended with 3"),
+            ("echo hello", errors.BinaryNotFound, "probably not AgentKernel"),
+            ("""echo '{"error": {"code": "invalid_argument", "message": "agentkernel has no command \\"start\\""}}'; exit 2""", errors.VersionMismatch, "another version"),
+            ("""echo '{"api": 7, "version": "9.9", "socket": "/s"}'""", errors.VersionMismatch, "version 7 of the API"),
+            ("""echo '{"error": {"code": "unavailable", "message": "no room", "hint": "make some"}}'; exit 69""", errors.Unavailable, "no room"),
+        ]:
+            with tempfile.TemporaryDirectory() as d, self.assertRaises(kind) as caught:
+                _home.start_kernel(self.script(d, text), d)
+            self.assertIn(says, caught.exception.message)
+            self.assertTrue(caught.exception.hint)
+
+
+class Models(unittest.TestCase):
+    def test_times(self) -> None:
+        t = parse_time("2026-11-21T06:47:09.588315248Z")
+        self.assertEqual(t, datetime.datetime(2026, 11, 21, 6, 47, 9, 588315, datetime.timezone.utc))
+        self.assertEqual(parse_time("2026-11-21T06:47:09+02:00").utcoffset(), datetime.timedelta(hours=2))  # type: ignore[union-attr]
+        self.assertIsNone(parse_time(None))
+
+    def test_unknown_members_are_kept(self) -> None:
+        p = Process.from_wire({"pid": 1, "state": "ready", "name": "x", "brand_new": [1]})
+        self.assertEqual((p.raw["brand_new"], p.done, p.success), ([1], False, False))
+
+    def test_limits(self) -> None:
+        self.assertEqual(Limits(time=1.5, wall="5m", memory="64m", output=10, calls=3).to_wire(),
+                         {"time": "1.500000s", "wall": "5m", "memory": 64 << 20, "output": 10, "calls": 3})  # fmt: skip
+        for bad in [Limits(time=0), Limits(time=-1), Limits(wall=float("nan")), Limits(memory="lots"), Limits(memory=0), Limits(calls=0), Limits(calls=True)]:
+            with self.assertRaises(errors.InvalidArgument):
+                bad.to_wire()
+        self.assertEqual([size(s, "s") for s in ("1k", "2 MB", "1GiB", 7)], [1024, 2 << 20, 1 << 30, 7])
+
+    def test_spec(self) -> None:
+        wire = Spec("1", args=["a"], tools="x.json", allow="fs", priority=5).with_options(timeout=3).to_wire()
+        self.assertEqual(wire, {"program": {"name": "program.py", "language": "python", "source": "1", "args": ["a"]}, "tools": [os.path.abspath("x.json")],
+                                "allow": ["fs"], "priority": 5, "limits": {"wall": "3.000000s"}})  # fmt: skip
+        with self.assertRaisesRegex(TypeError, "no option 'tool'"):
+            Spec("1").with_options(tool=1)
+        with self.assertRaises(errors.ProgramSyntaxError):
+            Spec("x = '\ud800'").to_wire()
+        with self.assertRaises(errors.InvalidArgument):
+            Spec(b"1").to_wire()  # type: ignore[arg-type]
+
+    def test_spec_from_a_file(self) -> None:
+        with tempfile.TemporaryDirectory() as d:
+            Path(d, "tools", "report").mkdir(parents=True)
+            Path(d, "tools", "report", "monthly.py").write_text("x = 1")
+            Path(d, "tools", "report", "_hidden.py").write_text("x = 2")
+            Path(d, "main.py").write_bytes(b"\xef\xbb\xbffrom tools.report import monthly")
+            spec = Spec.file(os.path.join(d, "main.py"), priority=3)
+            self.assertEqual((spec.name, spec.source, dict(spec.modules), spec.priority),
+                             ("main.py", "from tools.report import monthly", {"tools.report.monthly": "x = 1"}, 3))  # fmt: skip
+            self.assertEqual(local_tools(d, "print(1)"), {})
+            os.symlink("/etc/hostname", os.path.join(d, "tools", "report", "out.py"))
+            with self.assertRaises(errors.InvalidArgument):
+                local_tools(d)
+            Path(d, "bad.py").write_bytes(b"\xff")
+            with self.assertRaises(errors.ProgramSyntaxError):
+                Spec.file(os.path.join(d, "bad.py"))
+            with self.assertRaises(errors.NotFound):
+                Spec.file(os.path.join(d, "none.py"))
+
+
+class Agents(unittest.TestCase):
+    def test_models_are_not_there_yet(self) -> None:
+        with self.assertRaises(errors.Unsupported) as caught:
+            create_agent(llm_enabled=True, llm_provider="azure_openai", llm_azure_endpoint="https://x.example", llm_api_key="sk-secret")
+        self.assertIn("no model calls yet", caught.exception.message)
+        self.assertIn("planner=", caught.exception.hint)
+        self.assertNotIn("sk-secret", repr(caught.exception) + str(caught.exception))
+
+    def test_wrong_arguments(self) -> None:
+        with self.assertRaisesRegex(errors.InvalidArgument, "openai, azure_openai"):
+            create_agent(llm_provider="opnai")
+        with self.assertRaises(errors.InvalidArgument):
+            create_agent(llm_provider="openai", llm_azure_endpoint="https://x.example")
+        with self.assertRaises(errors.InvalidArgument):
+            create_agent(state_enabled=True, deny="state")
+        with self.assertRaises(TypeError):
+            create_agent(workspace="x")  # type: ignore[call-arg]
+
+    def test_arguments_without_effect_are_not_ignored_in_silence(self) -> None:
+        for arguments, says in [({"llm_api_key": "k"}, "llm_api_key"), ({"state_file": "x.json"}, "state_enabled=True")]:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                create_agent(**arguments)  # type: ignore[arg-type]
+            self.assertEqual([w.category for w in caught], [UserWarning])
+            self.assertIn(says, str(caught[0].message))
+            self.assertEqual(caught[0].filename, __file__)
+
+    def test_workspace_is_not_the_data_directory(self) -> None:
+        with tempfile.TemporaryDirectory() as d:
+            with self.assertRaises(errors.InvalidArgument):
+                create_agent(home=d, workspace_dir=os.path.join(d, "ws"))
+            Path(d, "file").write_text("")
+            with self.assertRaises(errors.InvalidArgument):
+                create_agent(home=d + "/home", workspace_dir=os.path.join(d, "file"))
+            create_agent(home=d + "/home", workspace_dir=os.path.join(d, "new", "ws"))
+            self.assertTrue(stat.S_ISDIR(os.stat(os.path.join(d, "new", "ws")).st_mode))
+
+    def test_wrong_types(self) -> None:
+        agent = create_agent()
+        for task in (None, b"x", 3):
+            with self.assertRaises(errors.InvalidArgument):
+                agent.execute_task(task)  # type: ignore[arg-type]
+            with self.assertRaises(errors.InvalidArgument):
+                agent.execute_code(task)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    unittest.main()

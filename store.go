@@ -1,0 +1,124 @@
+package agentkernel
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// EntryKind is what a journal entry records.
+type EntryKind string
+
+const (
+	EntryCreated  EntryKind = "created"  // the first entry; Data is the Spec without its program text
+	EntryCall     EntryKind = "call"     // a syscall was issued; with Done its result is in the same entry
+	EntryResult   EntryKind = "result"   // the result of an earlier EntryCall
+	EntryOutput   EntryKind = "output"   // Stream and Data (a JSON string)
+	EntryPaused   EntryKind = "paused"   // Note says why; Call and Err: the outcome of that call is unknown, a human decides
+	EntryResumed  EntryKind = "resumed"  //
+	EntryRecover  EntryKind = "recover"  // a kernel took the process up again; Data: {"from": seq, "by": ...}
+	EntrySignal   EntryKind = "signal"   // Data: {"signal": ...}
+	EntryResolve  EntryKind = "resolve"  // a human decided about Call; Note is the Decision. Done and fail: its EntryResult follows
+	EntryRetry    EntryKind = "retry"    // Call, whose outcome was unknown, is about to be made again, as EntryResolve allowed
+	EntryPast     EntryKind = "past"     // how far a rerun went along its past, in words (Note); Call: the first that was live
+	EntryTools    EntryKind = "tools"    // what the program imports: Data is the list of Tools, without their schemas
+	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
+)
+
+// Entry is one record of a process's journal. Seq numbers are dense from 1 within a process.
+type Entry struct {
+	PID    PID             `json:"pid"`
+	Seq    int64           `json:"seq"`
+	Kind   EntryKind       `json:"kind"`
+	At     time.Time       `json:"at"`               // microseconds
+	Call   int64           `json:"call,omitempty"`   // EntryCall, EntryResult: the call's number
+	Op     string          `json:"op,omitempty"`     // EntryCall: operation
+	Effect Effect          `json:"effect,omitempty"` // EntryCall: class in force for this call
+	Async  bool            `json:"async,omitempty"`  // EntryCall
+	Args   json.RawMessage `json:"args,omitempty"`   // EntryCall: canonical arguments
+	Done   bool            `json:"done,omitempty"`   // EntryCall: Data or Err is the result
+	Data   json.RawMessage `json:"data,omitempty"`   // result, output text or details, by Kind
+	Err    *Error          `json:"error,omitempty"`  // EntryCall with Done, EntryResult: the error reply
+	Stream string          `json:"stream,omitempty"` // EntryOutput
+	Note   string          `json:"note,omitempty"`   // what else is worth knowing: server incarnation; of a rerun's EntryCall: "from pid 12 call 7"
+}
+
+// Position is a place in the store's one total order of appended batches.
+type Position int64
+
+// Batch is a set of changes of one process that become durable together.
+type Batch struct {
+	Entries []Entry
+	Process *ProcessRecord             // insert or replace the process's row
+	State   map[string]json.RawMessage // working set: key to value, nil deletes; the PID is that of Entries[0]
+	Image   *Image                     // replaces the process's image; an Image with no Bytes deletes it
+}
+
+// ProcessRecord is the process's row: what is known without reading its journal.
+type ProcessRecord struct {
+	Process       // State is StateUnfinished, exited, failed or killed
+	Spec    Spec  // with the program; stored once per content
+	Calls   int64 // calls issued so far; exact at terminal, informative before
+}
+
+// Image is a parked process: what its sandbox gave, and where in the journal it stands.
+type Image struct {
+	PID         PID
+	Seq         int64  // journal entries up to and including Seq are in the image
+	Fingerprint string // only the same engine may load it
+	Kernel      []byte // the kernel's own part: call counter, outstanding calls, output offset (JSON)
+	Bytes       []byte // the sandbox's part
+}
+
+// StoreInfo describes a store.
+type StoreInfo struct {
+	UUID   string `json:"uuid"`   // names this store for ever
+	Schema int    `json:"schema"` // version of the schema
+	Path   string `json:"path"`
+}
+
+// Filter selects processes.
+type Filter struct {
+	Namespace  string // "" all
+	Unfinished bool   // only those without a terminal entry
+	Parent     PID    // 0 all
+	Limit      int    // newest first; 0 means all
+}
+
+// Store keeps journals, images and working sets. It promises that the batches of one process become
+// durable in the order in which they were appended, together with everything appended before them
+// anywhere (one total order); code relies on no more than per-process order plus causality.
+//
+// After a failed commit the store is failed: Append and Flush answer CodeStorage for ever, and what is on
+// the disk is a prefix of what was appended.
+type Store interface {
+	Info() StoreInfo
+	// NewPID reserves a PID. It need not be durable: an unused one is lost.
+	NewPID() PID
+	// Append takes a batch into memory and gives its position. It does not wait for the disk; a batch is
+	// durable within 5 ms even if nobody asks. The caller must not change what it handed over.
+	Append(b Batch) (Position, error)
+	// Flush waits until everything up to pos is durable. Concurrent calls share one commit.
+	Flush(ctx context.Context, pos Position) error
+	StoreReader
+	// Close makes everything appended durable and releases the files.
+	Close() error
+}
+
+// StoreReader reads what a store holds, appended batches that are not durable yet included. A reader of
+// the database of another, running kernel sees what is durable.
+type StoreReader interface {
+	Process(ctx context.Context, pid PID) (ProcessRecord, error) // CodeNotFound
+	// Processes lists rows without program text, newest first.
+	Processes(ctx context.Context, f Filter) ([]ProcessRecord, error)
+	// Count says how many rows Processes would list; f.Limit does not count.
+	Count(ctx context.Context, f Filter) (int, error)
+	// ByKey finds the process that was created with an idempotency key; CodeNotFound.
+	ByKey(ctx context.Context, namespace, key string) (PID, error)
+	// Entries reads a journal from seq on, in order; limit 0 means all.
+	Entries(ctx context.Context, pid PID, from int64, limit int) ([]Entry, error)
+	// Image gives the newest image; CodeNotFound; CodeCorrupt if its MAC is wrong.
+	Image(ctx context.Context, pid PID) (Image, error)
+	// State reads the whole working set of a process.
+	State(ctx context.Context, pid PID) (map[string]json.RawMessage, error)
+}

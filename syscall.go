@@ -1,0 +1,205 @@
+package agentkernel
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Effect is the class of a syscall's effect. It decides what recovery may do with a call whose intent is
+// in the journal and whose result is not.
+type Effect string
+
+const (
+	EffectPure       Effect = "pure"       // inside the kernel: time, random, state. Never waits for the disk
+	EffectRead       Effect = "read"       // looks at the world: run again
+	EffectIdempotent Effect = "idempotent" // changes the world, twice is as once: run again
+	EffectPaid       Effect = "paid"       // costs money: run again once, both charged
+	EffectWrite      Effect = "write"      // changes the world: never run again; the program gets OutcomeUnknown
+	// EffectByTool stands in the table only: the tool's own annotations decide, per call.
+	EffectByTool Effect = "tool"
+)
+
+// External says whether the call leaves the kernel, so that its intent must be durable before it runs.
+func (e Effect) External() bool { return e != EffectPure }
+
+// Repeatable says whether recovery may run the call again without asking.
+func (e Effect) Repeatable() bool {
+	return e == EffectPure || e == EffectRead || e == EffectIdempotent
+}
+
+// Param is one argument of a syscall.
+type Param struct {
+	Name     string
+	Type     string // JSON Schema type: string integer number boolean object array any
+	Optional bool
+	Default  string // as the guest writes it ("None", "0.0"); only for optional ones
+	Doc      string
+}
+
+// Syscall describes one operation. The table is [Syscalls]; the reference page, the guest stubs and the
+// dispatcher are all made from it.
+type Syscall struct {
+	Name       string // "family.verb"
+	Doc        string // one sentence
+	Args       []Param
+	Result     string // JSON Schema type of the result
+	ResultDoc  string
+	Effect     Effect
+	Capability string // what a Spec's Deny takes away; "" cannot be taken away
+	// Guest is the name under which a program finds it in the module `kernel` ("state.get", "sleep");
+	// empty if programs reach it in another way.
+	Guest string
+}
+
+// Family is the part of the name before the dot.
+func (s Syscall) Family() string { f, _, _ := strings.Cut(s.Name, "."); return f }
+
+// Signature is the Python signature of the guest function: "get(key, default=None)".
+func (s Syscall) Signature() string {
+	var args []string
+	for _, p := range s.Args {
+		if p.Optional {
+			args = append(args, p.Name+"="+p.Default)
+			continue
+		}
+		args = append(args, p.Name)
+	}
+	_, verb, ok := strings.Cut(s.Guest, ".")
+	if !ok {
+		verb = s.Guest
+	}
+	return verb + "(" + strings.Join(args, ", ") + ")"
+}
+
+// Syscalls is the one table of operations, in the order of the reference page.
+func Syscalls() []Syscall { return slices.Clone(syscalls) }
+
+// FindSyscall looks an operation up by name.
+func FindSyscall(name string) (Syscall, bool) {
+	for i := range syscalls {
+		if syscalls[i].Name == name {
+			return syscalls[i], true
+		}
+	}
+	return Syscall{}, false
+}
+
+var syscalls = []Syscall{
+	{Name: "proc.self", Guest: "self", Effect: EffectPure,
+		Doc:    "What the kernel knows of the calling process.",
+		Result: "object", ResultDoc: "pid, parent, namespace, name, priority, args"},
+	{Name: "proc.exit", Guest: "exit", Effect: EffectPure,
+		Doc:    "Ends the process at once; nothing after it runs. sys.exit is the same call.",
+		Args:   []Param{{Name: "code", Type: "any", Optional: true, Default: "0", Doc: "exit code 0 to 255; a text is printed to stderr and means 1"}},
+		Result: "null"},
+	{Name: "proc.spawn", Guest: "spawn", Effect: EffectPure, Capability: "proc.spawn",
+		Doc: "Starts a child process. It has at most the permissions of its parent and outlives a parent that ends first.",
+		Args: []Param{
+			{Name: "source", Type: "string", Doc: "the child's program"},
+			{Name: "args", Type: "array", Optional: true, Default: "None", Doc: "its sys.argv[1:], a list of str"},
+			{Name: "name", Type: "string", Optional: true, Default: "None", Doc: "name for ps and tracebacks"},
+			{Name: "priority", Type: "integer", Optional: true, Default: "None", Doc: "lower is more urgent; not below the parent's"},
+			{Name: "limits", Type: "object", Optional: true, Default: "None", Doc: "smaller limits than the parent's: time, wall, memory, output, calls, in_flight, processes, journal"},
+		},
+		Result: "integer", ResultDoc: "the child's pid"},
+	{Name: "proc.wait", Guest: "wait", Effect: EffectPure, Capability: "proc.wait",
+		Doc: "Waits until a child has ended.",
+		Args: []Param{
+			{Name: "pid", Type: "integer", Doc: "a child of the caller"},
+			{Name: "timeout", Type: "number", Optional: true, Default: "None", Doc: "seconds; then TimeoutError"},
+		},
+		Result: "object", ResultDoc: "pid, state, exit_code, result, error, stdout"},
+	{Name: "proc.next", Effect: EffectPure,
+		Doc: "Hands over how a piece of a session ended and waits for the next one. Sandboxes of sessions make it between two pieces; programs cannot.",
+		Args: []Param{
+			{Name: "result", Type: "any", Optional: true, Default: "None", Doc: "value of the piece's last expression"},
+			{Name: "error", Type: "object", Optional: true, Default: "None", Doc: "what the piece raised"},
+		},
+		Result: "object", ResultDoc: "the next piece with the tools that it imports, or the end"},
+	{Name: "tool.call", Guest: "tool.call", Effect: EffectByTool, Capability: "tool",
+		Doc: "Calls a tool by name; the imported function of the tool is the usual way.",
+		Args: []Param{
+			{Name: "server", Type: "string", Doc: "server name as in the configuration"},
+			{Name: "tool", Type: "string", Doc: "tool name as the server declares it"},
+			{Name: "arguments", Type: "object", Optional: true, Default: "None", Doc: "the tool's arguments"},
+		},
+		Result: "any", ResultDoc: "structured content if the tool has it, else text"},
+	{Name: "tool.list", Guest: "tool.list", Effect: EffectRead, Capability: "tool",
+		Doc:    "Names the tools that the process can import.",
+		Args:   []Param{{Name: "server", Type: "string", Optional: true, Default: "None", Doc: "only those of this server"}},
+		Result: "array", ResultDoc: "objects with server, name, python_name, description, effect"},
+	{Name: "tool.describe", Guest: "tool.describe", Effect: EffectRead, Capability: "tool",
+		Doc: "Describes one tool in full.",
+		Args: []Param{
+			{Name: "server", Type: "string"},
+			{Name: "tool", Type: "string"},
+		},
+		Result: "object", ResultDoc: "import line, signature, docstring, input and output schema, effect"},
+	{Name: "state.get", Guest: "state.get", Effect: EffectPure, Capability: "state",
+		Doc: "Reads a key of the process's working set.",
+		Args: []Param{
+			{Name: "key", Type: "string"},
+			{Name: "default", Type: "any", Optional: true, Default: "None", Doc: "returned if the key is not set"},
+		},
+		Result: "any"},
+	{Name: "state.set", Guest: "state.set", Effect: EffectPure, Capability: "state",
+		Doc: "Writes a key of the process's working set; it survives crashes and is deleted with the process.",
+		Args: []Param{
+			{Name: "key", Type: "string"},
+			{Name: "value", Type: "any", Doc: "any value of docs/values.md"},
+		},
+		Result: "null"},
+	{Name: "state.delete", Guest: "state.delete", Effect: EffectPure, Capability: "state",
+		Doc:    "Deletes a key; says whether it was there.",
+		Args:   []Param{{Name: "key", Type: "string"}},
+		Result: "boolean"},
+	{Name: "state.keys", Guest: "state.keys", Effect: EffectPure, Capability: "state",
+		Doc:    "Lists the keys, sorted.",
+		Result: "array"},
+	{Name: "time.now", Guest: "now", Effect: EffectPure, Capability: "time",
+		Doc:    "Seconds since 1970, UTC. time.time and datetime.now are the same call.",
+		Result: "number"},
+	{Name: "time.sleep", Guest: "sleep", Effect: EffectPure, Capability: "time",
+		Doc:    "Waits without using a sandbox slot; the process may be parked and survives a crash.",
+		Args:   []Param{{Name: "seconds", Type: "number", Doc: "0 or more"}},
+		Result: "null"},
+	{Name: "rand.bytes", Guest: "random_bytes", Effect: EffectPure, Capability: "rand",
+		Doc:    "Random bytes from the operating system. random, uuid4 and secrets draw from it.",
+		Args:   []Param{{Name: "n", Type: "integer", Doc: "how many, 0 to 65536"}},
+		Result: "bytes"},
+	{Name: "log.write", Guest: "log", Effect: EffectPure, Capability: "log",
+		Doc: "Writes a line to the process's log; it shows in logs and trace, not in the output.",
+		Args: []Param{
+			{Name: "message", Type: "any", Doc: "text, or a value that is written as JSON"},
+			{Name: "level", Type: "string", Optional: true, Default: "'info'", Doc: "debug, info, warning or error"},
+		},
+		Result: "null"},
+}
+
+// Call is one syscall as a sandbox issues it. Calls are numbered in the order in which they are issued.
+type Call struct {
+	ID int64  `json:"id"` // 1, 2, ...; assigned by the kernel
+	Op string `json:"op"`
+	// Args is a JSON object in the guest's key order (docs/values.md says how values are written). The
+	// journal keeps its canonical form, which is what replay compares.
+	Args json.RawMessage `json:"args"`
+	// Async says that the program goes on without the result and takes it at a later TurnWait.
+	Async bool `json:"async,omitempty"`
+}
+
+// Reply answers a call.
+type Reply struct {
+	ID     int64           `json:"id"`
+	Result json.RawMessage `json:"result,omitempty"` // canonical JSON; nil with Err or Pending
+	Err    *Error          `json:"error,omitempty"`
+	// Pending tells the sandbox that an async call is under way; its result comes with a later Reply.
+	Pending bool `json:"pending,omitempty"`
+}
+
+// Syscaller issues syscalls in the name of one process. A hosted process, whose program runs elsewhere,
+// holds one over a connection. Args is a JSON object; the result is JSON; errors are *Error.
+type Syscaller interface {
+	Syscall(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
+}

@@ -1,0 +1,83 @@
+package agentkernel
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// ToolSource gives access to the tools of one set of configuration files. Servers start when they are
+// first needed. It is safe for concurrent use.
+type ToolSource interface {
+	// Servers lists the configured servers without starting them.
+	Servers(ctx context.Context) ([]ToolServer, error)
+	// Tools lists a server's tools, starting it if needed; server is the configured or the Python name.
+	// Errors: CodeNotFound with the nearest names; CodeUnavailable with the server's last stderr lines.
+	Tools(ctx context.Context, server string) ([]Tool, error)
+	// Call runs one tool. Errors: CodeTool with the server's own message when the tool says it failed;
+	// CodeTimeout, CodeUnavailable or CodeSessionLost when the server did; CodeInvalid with the expected
+	// signature when the arguments do not fit. An error other than CodeTool, CodeInvalid and CodeNotFound
+	// leaves the outcome unknown unless NotSent is reported in the result.
+	Call(ctx context.Context, c ToolCall) (ToolResult, error)
+}
+
+// ToolServer is one configured server.
+type ToolServer struct {
+	Name       string `json:"name"`        // as in the configuration
+	PythonName string `json:"python_name"` // as programs import it: tools.<python_name>
+	Transport  string `json:"transport"`   // "stdio", "http" or "local"
+	Trusted    bool   `json:"trusted"`     // its annotations count
+	Running    bool   `json:"running"`
+	Source     string `json:"source,omitempty"` // the file that configures it
+	Problem    string `json:"problem,omitempty"`
+}
+
+// Tool is one tool with what a program, and a model that writes one, needs to know.
+type Tool struct {
+	Server       string          `json:"server"` // configured name
+	Name         string          `json:"name"`   // the server's own name for it
+	PythonServer string          `json:"python_server"`
+	PythonName   string          `json:"python_name"` // identifier; unique within its server
+	Title        string          `json:"title,omitempty"`
+	Description  string          `json:"description,omitempty"`
+	Effect       Effect          `json:"effect"`    // from annotations: read, idempotent or write
+	Signature    string          `json:"signature"` // "read_text_file(path: str, head: int | None = None) -> str"
+	Doc          string          `json:"doc"`       // docstring for help()
+	Params       []ToolParam     `json:"params"`    // in the order of the signature
+	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	// Observed is what results looked like, where no output schema says it; nil: nothing was seen yet.
+	Observed *ToolShape `json:"observed,omitempty"`
+	// Changed says that the tool is not the one that was accepted; nil: it is.
+	Changed *ToolChange `json:"changed,omitempty"`
+}
+
+// ToolParam is one parameter of a tool's Python function.
+type ToolParam struct {
+	Name     string `json:"name"`   // as the tool's schema names it
+	Python   string `json:"python"` // identifier for keyword arguments
+	Type     string `json:"type"`   // Python annotation
+	Required bool   `json:"required,omitempty"`
+	Default  string `json:"default,omitempty"` // as Python source
+	Doc      string `json:"doc,omitempty"`
+}
+
+// ToolCall is one call of a tool.
+type ToolCall struct {
+	Server    string          // configured or Python name
+	Tool      string          // the server's name or the Python name
+	Arguments json.RawMessage // plain JSON object
+	// Key is the idempotency key "<store uuid>/<pid>/<call>"; MCP servers find it in _meta.
+	Key string
+	// Expect is the incarnation of the server that this process talked to before; a server that keeps a
+	// session and has another incarnation now answers CodeSessionLost. Empty: any.
+	Expect  string
+	Timeout time.Duration // 0: the server's own
+}
+
+// ToolResult is what a tool answered.
+type ToolResult struct {
+	Value       json.RawMessage // JSON: structured content, else text, else a list of content parts
+	Incarnation string          // the incarnation of the server that answered
+	NotSent     bool            // with an error: the call certainly did not reach the server
+}

@@ -1,0 +1,3 @@
+answer = sum(range({{py .Low}}, {{py .High}} + 1))
+print(answer)
+answer

@@ -1,0 +1,49 @@
+package template
+
+import (
+	"regexp"
+	"strings"
+)
+
+// task is the text of a task, trimmed of what carries no meaning.
+type task struct {
+	text string // one line, without courtesies and final punctuation
+}
+
+var (
+	courtesy = regexp.MustCompile(`(?i)^(?:please|kindly|can you|could you|would you|i want you to|i want to|i'd like to|i would like to|i need to|let's|help me)[ ,]+`)
+	thanks   = regexp.MustCompile(`(?i)[ ,]+(?:please|for me|thanks|thank you)$`)
+	// remark is a note in brackets that follows a word: "sales.csv (10M rows)". Brackets of an expression follow
+	// no space or hold no letter.
+	remark = regexp.MustCompile(` \([^()"']*[A-Za-z][^()"']* [^()"']*\)`)
+)
+
+func newTask(text string) task {
+	text = strings.Join(strings.Fields(text), " ")
+	for {
+		short := strings.TrimRight(text, " .!?;")
+		short = courtesy.ReplaceAllString(short, "")
+		short = thanks.ReplaceAllString(short, "")
+		if short == text {
+			return task{text}
+		}
+		text = short
+	}
+}
+
+// match is a case-insensitive match of the whole task; nil if there is none. The first element is the task.
+func (t task) match(re *regexp.Regexp) []string { return re.FindStringSubmatch(t.text) }
+
+// whole compiles a pattern that must match all of a task, whatever its case.
+func whole(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)^(?:` + pattern + `)$`) }
+
+// Parts of patterns that many recipes share.
+const (
+	// ask is what stands before the thing that is asked for.
+	ask = `(?:(?:calculate|compute|evaluate|work out|determine|find|get|give me|show me|show|print|tell me|what is|what are|what's|how much is|solve)(?: the value of| the result of)? )?`
+	num = `(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)`
+	whl = `(\d{1,3}(?:,\d{3})+|\d+)`
+)
+
+// plainNumber takes the thousands' commas off.
+func plainNumber(s string) string { return strings.ReplaceAll(s, ",", "") }
