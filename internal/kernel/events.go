@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/journal"
 )
 
 // settleTime is how long output may wait for more before a commit is asked for on its behalf. A program
@@ -287,12 +289,9 @@ func eventFor(e agentkernel.Entry) (agentkernel.Event, bool) {
 	return ev, true
 }
 
+// jsonString writes text that may come from a sandbox: what is not UTF-8 in it is replaced.
 func jsonString(s string) json.RawMessage {
-	b, err := json.Marshal(s)
-	if err != nil { // a string always marshals
-		return json.RawMessage(`""`)
-	}
-	return b
+	return journal.AppendString(nil, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
 // validPrefix cuts s to at most n bytes without cutting a character.

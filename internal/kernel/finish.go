@@ -93,10 +93,7 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 		p.wall.Stop()
 	}
 	// The order matters: what the handlers that are still outside append must come before, or not at all.
-	data, err := json.Marshal(map[string]any{"state": e.state, "exit_code": e.exitCode})
-	if err != nil {
-		data = nil
-	}
+	data := fmt.Appendf(nil, `{"exit_code":%d,"state":%q}`, e.exitCode, e.state)
 	words := p.lastWords()
 	last := agentkernel.Batch{
 		Entries: append(words, agentkernel.Entry{Kind: agentkernel.EntryTerminal, At: e.at, Data: data, Err: e.err}),

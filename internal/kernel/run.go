@@ -90,11 +90,11 @@ func (p *process) stopped() error {
 func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, error) {
 	before := p.box.Running()
 	left := time.Duration(p.spec.limits.Time) - before + watchdogGrace
-	ctx, cancel := context.WithTimeoutCause(p.context(), max(left, watchdogGrace), limitError("time", p.spec.limits.Time.String(), before.String()))
+	ctx, cancel := context.WithTimeout(p.context(), max(left, watchdogGrace))
 	defer cancel()
 	turn, err := p.box.Next(ctx, reply)
-	if cause := context.Cause(ctx); err != nil && cause != nil && ctx.Err() == context.DeadlineExceeded {
-		err = cause
+	if err != nil && ctx.Err() == context.DeadlineExceeded {
+		err = limitError("time", p.spec.limits.Time.String(), before.String())
 	}
 	return turn, err
 }
