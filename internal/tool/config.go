@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/jsonc"
 )
 
 const opConfig = "tools config"
@@ -88,9 +89,9 @@ func (s *span) UnmarshalJSON(b []byte) error {
 // that is wrong is returned with its problem, so that it does not cost the user the other servers.
 func parseConfig(file string, src []byte, lookup func(string) (string, bool)) ([]*entry, error) {
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
-	clean := plainJSON(src)
+	clean := jsonc.Plain(src)
 	bad := func(offset int64, format string, args ...any) error {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, opConfig, "%s, %s: %s", file, position(src, offset),
+		return agentkernel.Errorf(agentkernel.CodeInvalid, opConfig, "%s, %s: %s", file, jsonc.Position(src, offset),
 			fmt.Sprintf(format, args...)).WithHint("%s", configExample)
 	}
 	if len(bytes.TrimSpace(clean)) == 0 {
@@ -178,10 +179,10 @@ func (p *configParser) servers(key string) ([]*entry, error) {
 
 // entry checks one server. at is the offset of its name, body that of its object.
 func (p *configParser) entry(name string, raw json.RawMessage, at, body int64) *entry {
-	e := &entry{name: name, file: p.file, where: position(p.src, at), trusted: true, transport: "stdio"}
+	e := &entry{name: name, file: p.file, where: jsonc.Position(p.src, at), trusted: true, transport: "stdio"}
 	fail := func(offset int64, err error) *entry {
 		e.problem = agentkernel.Errorf(agentkernel.CodeInvalid, opConfig, "server %q (%s, %s): %w", name, p.file,
-			position(p.src, offset), err)
+			jsonc.Position(p.src, offset), err)
 		return e
 	}
 	var r rawEntry

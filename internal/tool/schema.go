@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"agentkernel/internal/jsonc"
 )
 
 // schema is the part of a JSON Schema that a Python signature shows. Unlike a map it keeps the order of
@@ -170,7 +172,7 @@ func readable(raw json.RawMessage) bool {
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '"':
-			if i = stringEnd(raw, i); i >= len(raw) {
+			if i = jsonc.StringEnd(raw, i); i >= len(raw) {
 				return false
 			}
 		case '[', '{':

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"agentkernel/internal/jsonc"
 )
 
 // secretName matches names of variables and headers whose values are secrets whatever they look like.
@@ -93,7 +95,7 @@ func replaceJSON(raw json.RawMessage, value, mask string) json.RawMessage {
 			out = append(out, raw[i])
 			continue
 		}
-		end := stringEnd(raw, i)
+		end := jsonc.StringEnd(raw, i)
 		out = append(out, bytes.ReplaceAll(raw[i:end+1], inner, with)...)
 		i = end
 	}

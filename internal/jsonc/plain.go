@@ -1,13 +1,15 @@
-package tool
+// Package jsonc reads the JSON that people write, with comments and trailing commas, and edits it without touching a
+// byte that the edit is not about. It must never reformat, reorder or drop what it does not understand.
+package jsonc
 
 import (
 	"bytes"
 	"fmt"
 )
 
-// plainJSON blanks out the comments and trailing commas of JSONC, so that offsets stay what they were
-// and errors can point into the user's own text.
-func plainJSON(src []byte) []byte {
+// Plain blanks out comments and trailing commas, so that offsets stay what they were and errors can point into
+// the user's own text.
+func Plain(src []byte) []byte {
 	out := bytes.Clone(src)
 	blankComments(out)
 	blankTrailingCommas(out)
@@ -18,7 +20,7 @@ func blankComments(b []byte) {
 	for i := 0; i < len(b); i++ {
 		switch {
 		case b[i] == '"':
-			i = stringEnd(b, i)
+			i = StringEnd(b, i)
 		case bytes.HasPrefix(b[i:], []byte("//")):
 			for i < len(b) && b[i] != '\n' {
 				b[i] = ' '
@@ -46,7 +48,7 @@ func blankTrailingCommas(b []byte) {
 		case ' ', '\t', '\r', '\n':
 			continue
 		case '"':
-			i = stringEnd(b, i)
+			i = StringEnd(b, i)
 			comma = -1
 		case ',':
 			comma = i
@@ -61,8 +63,8 @@ func blankTrailingCommas(b []byte) {
 	}
 }
 
-// stringEnd is the index of the quote that closes the string beginning at i, or the last index of b.
-func stringEnd(b []byte, i int) int {
+// StringEnd is the index of the quote that closes the string beginning at i, or the last index of b.
+func StringEnd(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
 		case '\\':
@@ -74,8 +76,8 @@ func stringEnd(b []byte, i int) int {
 	return len(b) - 1
 }
 
-// position is "line 3, column 7" of an offset, both from 1, columns in bytes.
-func position(src []byte, offset int64) string {
+// Position is "line 3, column 7" of an offset, both from 1, columns in bytes.
+func Position(src []byte, offset int64) string {
 	offset = min(max(offset, 0), int64(len(src)))
 	before := src[:offset]
 	line := bytes.Count(before, []byte("\n")) + 1
