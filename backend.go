@@ -32,6 +32,7 @@ type BackendInfo struct {
 	Images      bool       `json:"images"`             // Sandbox.Image works: processes can be parked
 	Sessions    bool       `json:"sessions,omitempty"` // Program.Session works
 	Replayable  bool       `json:"replayable"`         // the same replies make the same program
+	Files       bool       `json:"files,omitempty"`    // StartRequest.Mounts works
 	Available   bool       `json:"available"`
 	Problem     string     `json:"problem,omitempty"` // why it is not available
 	Fix         string     `json:"fix,omitempty"`     // the command that mends it
@@ -64,8 +65,20 @@ type StartRequest struct {
 	Limits    Limits // no zero fields but Wall and Calls
 	Tools     []Tool // the tools that the program imports, found by the kernel from Needs
 	Image     []byte // nil: start from the beginning
+	// Mounts are the folders that the program sees; none for a backend without BackendInfo.Files.
+	Mounts []Mount
 	// Output takes what the program prints, in order, while Next runs. stream is "stdout" or "stderr".
 	Output func(stream string, text string)
+}
+
+// Mount is one folder of the host as a sandbox sees it. What the program writes goes to Scratch and nowhere else.
+type Mount struct {
+	Volume string // "": the workspace, the program's working directory
+	Source string // absolute path on the host, without symbolic links
+	// Scratch is a directory for the changes, where overlayfs makes `upper` and `work`; "": ReadOnly or Own says how.
+	Scratch  string
+	ReadOnly bool
+	Own      bool // Source is a copy that belongs to this process alone
 }
 
 // Sandbox is one program in motion. It is used by one goroutine at a time. The kernel pulls: each Next

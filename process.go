@@ -135,6 +135,9 @@ type Limits struct {
 	Processes int `json:"processes,omitempty"`
 	// Journal is how many bytes the process and its tree may write to their journals and working sets.
 	Journal int64 `json:"journal,omitempty"`
+	// Disk is how many bytes the changes to workspace and volumes may hold, each name counted as 4 KiB beside the
+	// size of its file. It is also the most that one file may have.
+	Disk int64 `json:"disk,omitempty"`
 }
 
 // DefaultLimits are in force where a Spec says nothing.
@@ -149,6 +152,7 @@ func DefaultLimits() Limits {
 		InFlight:  1000,
 		Processes: 1000,
 		Journal:   4 << 30,
+		Disk:      2 << 30,
 	}
 }
 
@@ -164,6 +168,7 @@ func (l Limits) WithDefaults(d Limits) Limits {
 	l.InFlight = orDefault(l.InFlight, d.InFlight)
 	l.Processes = orDefault(l.Processes, d.Processes)
 	l.Journal = orDefault(l.Journal, d.Journal)
+	l.Disk = orDefault(l.Disk, d.Disk)
 	return l
 }
 
@@ -250,6 +255,9 @@ type Spec struct {
 	// Past makes the process a rerun: calls that it makes as the process named there did are answered from
 	// that one's journal.
 	Past *Past `json:"past,omitempty"`
+	// Workspace is the folder that the program works in; Volumes are further ones.
+	Workspace *Workspace `json:"workspace,omitempty"`
+	Volumes   []Volume   `json:"volumes,omitempty"`
 	// Interactive says that the creator listens to the process's events and answers EventAsk.
 	Interactive bool `json:"interactive,omitempty"`
 }
@@ -270,10 +278,13 @@ func (s *Spec) Validate() error {
 		return Errorf(CodeInvalid, "spec", "durability %q is not known: full or relaxed", s.Durability)
 	case s.Limits.Time < 0 || s.Limits.Wall < 0 || s.Limits.Memory < 0 || s.Limits.Recursion < 0 ||
 		s.Limits.Output < 0 || s.Limits.Calls < 0 || s.Limits.CallWait < 0 || s.Limits.InFlight < 0 ||
-		s.Limits.Processes < 0 || s.Limits.Journal < 0:
+		s.Limits.Processes < 0 || s.Limits.Journal < 0 || s.Limits.Disk < 0:
 		return Errorf(CodeInvalid, "spec", "a limit is negative; leave it out for the default")
 	case s.Past != nil && (s.Past.PID < 1 || s.Past.From < 0):
 		return Errorf(CodeInvalid, "spec", "the past is call %d of process %d, which cannot be", s.Past.From, s.Past.PID)
+	}
+	if err := s.validateFiles(); err != nil {
+		return err
 	}
 	return s.Program.Validate()
 }

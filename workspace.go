@@ -1,0 +1,220 @@
+package agentkernel
+
+import (
+	"context"
+	"io"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Workspaces is what processes did to files. A process sees the folder of its Spec through a private layer: what it
+// writes stays in the layer until somebody applies it.
+type Workspaces interface {
+	// Changes says what a process has done to its workspace and volumes, also while it runs. Errors: CodeNotFound
+	// (no such process), CodeInvalid (it has no workspace).
+	Changes(ctx context.Context, pid PID) (Changes, error)
+	// Apply writes the changes to the folders they belong to, each file in one step. It never follows a link out
+	// of a folder. Errors: CodeInvalid as above; CodeConflict when the process has not ended, when its changes were
+	// applied or discarded already, and, unless o.Force, when something that it would replace has changed since
+	// the process was created: nothing is written then, and the message lists what; CodeDenied, CodeStorage.
+	Apply(ctx context.Context, pid PID, o ApplyOptions) (Applied, error)
+	// Discard throws the changes away for good. CodeConflict when the process has not ended, or when there is
+	// nothing left to throw away.
+	Discard(ctx context.Context, pid PID) error
+	// OpenFile opens one file of a process, as the process left it or as it was before. The caller closes Content.
+	// Errors: CodeNotFound, CodeInvalid (a directory, a link, a path that leaves the folder), CodeConflict (it was
+	// applied and has changed in the folder since).
+	OpenFile(ctx context.Context, pid PID, name FileName) (File, error)
+}
+
+// Workspace is a folder of the host that a program has as its working directory, /workspace.
+type Workspace struct {
+	Path string `json:"path"` // absolute; a directory, not a symbolic link
+	// Publish applies the changes when the program exits with 0, before the process counts as ended.
+	Publish bool `json:"publish,omitempty"`
+}
+
+// Volume is a further folder of the host, which a program sees as /volumes/NAME. Changes to one that is not read-only
+// are applied when the program exits with 0.
+type Volume struct {
+	Name     string `json:"name"` // letters, digits, dot, dash and underscore, at most 64
+	Path     string `json:"path"` // as of Workspace
+	ReadOnly bool   `json:"read_only,omitempty"`
+	// Size is how many bytes the folder may hold when the changes are applied; 0: no limit but Limits.Disk.
+	Size int64 `json:"size,omitempty"`
+}
+
+// MaxVolumes bounds the volumes of one process.
+const MaxVolumes = 16
+
+var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// HasFiles says whether a process sees folders of the host, so that only a backend with BackendInfo.Files can run it.
+func (s *Spec) HasFiles() bool { return s.Workspace != nil || len(s.Volumes) > 0 }
+
+// validateFiles says what is wrong with workspace and volumes as far as their names tell.
+func (s *Spec) validateFiles() error {
+	if s.Workspace != nil {
+		if err := validFolder("workspace", s.Workspace.Path); err != nil {
+			return err
+		}
+	}
+	if len(s.Volumes) > MaxVolumes {
+		return Errorf(CodeInvalid, "spec", "there are %d volumes; at most %d are possible", len(s.Volumes), MaxVolumes)
+	}
+	seen := map[string]bool{}
+	for _, v := range s.Volumes {
+		switch {
+		case !volumeName.MatchString(v.Name):
+			return Errorf(CodeInvalid, "spec", "%q is no name for a volume", v.Name).
+				WithHint("letters, digits, dot, dash and underscore, at most 64: --volume data:/srv/data:ro")
+		case seen[v.Name]:
+			return Errorf(CodeInvalid, "spec", "the volume %q is there twice", v.Name)
+		case v.Size < 0:
+			return Errorf(CodeInvalid, "spec", "the size of volume %q is negative; leave it out for none", v.Name)
+		}
+		seen[v.Name] = true
+		if err := validFolder("volume "+v.Name, v.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validFolder(what, p string) error {
+	if err := validText(what, p); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0) {
+		return Errorf(CodeInvalid, "spec", "the %s %q is not an absolute path without dots and double slashes", what, p)
+	}
+	return nil
+}
+
+// ChangeKind is what became of a file.
+type ChangeKind string
+
+const (
+	FileAdded   ChangeKind = "added"
+	FileChanged ChangeKind = "changed"
+	FileDeleted ChangeKind = "deleted"
+)
+
+// FileType is what a file is. Only the first three are ever applied.
+type FileType string
+
+const (
+	TypeFile    FileType = "file"
+	TypeDir     FileType = "dir"
+	TypeSymlink FileType = "symlink"
+	TypeOther   FileType = "other" // a pipe, a socket, a device
+)
+
+// Change is one file that a process has added, changed or deleted. Path has slashes and is relative to the folder;
+// bytes that are not UTF-8 are shown as the replacement character.
+type Change struct {
+	Volume string     `json:"volume,omitempty"` // "": the workspace
+	Path   string     `json:"path"`
+	Kind   ChangeKind `json:"kind"`
+	Type   FileType   `json:"type"`             // of a deleted one: what it was
+	Size   int64      `json:"size"`             // bytes now; 0 for everything but files
+	Before int64      `json:"before,omitempty"` // bytes before
+	Mode   string     `json:"mode,omitempty"`   // permission bits, octal: "644"
+	Media  string     `json:"media,omitempty"`  // of an added or changed file: its media type
+	Target string     `json:"target,omitempty"` // of a symbolic link
+	// Conflict says how the folder has changed at this place since the process was created; "": it has not.
+	Conflict string `json:"conflict,omitempty"`
+	// LeftOut says why this is never applied; "": it is.
+	LeftOut string `json:"left_out,omitempty"`
+}
+
+// Name is how users write the path: files of a volume begin with /volumes/NAME.
+func (c *Change) Name() string { return FileName{Volume: c.Volume, Path: c.Path}.String() }
+
+// LayerState is what became of a process's changes.
+type LayerState string
+
+const (
+	LayerOpen      LayerState = "open"      // the process has not ended
+	LayerKept      LayerState = "kept"      // they wait for apply or discard
+	LayerApplied   LayerState = "applied"   // they are in the folder
+	LayerDiscarded LayerState = "discarded" // they are gone
+)
+
+// Changes is what a process has done to its workspace and volumes.
+type Changes struct {
+	PID     PID        `json:"pid"`
+	Folder  string     `json:"folder,omitempty"` // of the workspace, on the host
+	Volumes []Volume   `json:"volumes,omitempty"`
+	State   LayerState `json:"state"`
+	Applied time.Time  `json:"applied,omitzero"` // LayerApplied
+	Changes []Change   `json:"changes"`          // in the order of paths; of LayerApplied: what was applied
+	// Drift lists paths at which the folder has changed since the process was created, at most a few. The process
+	// may or may not have read them.
+	Drift []string `json:"drift,omitempty"`
+	Bytes int64    `json:"bytes"` // what the layer holds, as Limits.Disk counts
+}
+
+// Count counts the changes of a kind.
+func (c *Changes) Count(kind ChangeKind) (n int) {
+	for i := range c.Changes {
+		if c.Changes[i].Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// ApplyOptions say how to apply.
+type ApplyOptions struct {
+	Force bool `json:"force,omitempty"` // replace also what has changed meanwhile
+}
+
+// Applied is what Apply did.
+type Applied struct {
+	PID     PID      `json:"pid"`
+	Folder  string   `json:"folder,omitempty"`
+	Added   int      `json:"added"`
+	Changed int      `json:"changed"`
+	Deleted int      `json:"deleted"`
+	Bytes   int64    `json:"bytes"`              // written
+	LeftOut []Change `json:"left_out,omitempty"` // what is never applied, with the reason
+}
+
+// FileName names one file of a process.
+type FileName struct {
+	Volume string `json:"volume,omitempty"` // "": the workspace
+	Path   string `json:"path"`             // with slashes, relative to the folder
+	Before bool   `json:"before,omitempty"` // as it was before the process
+}
+
+// ParseFileName reads "out/report.csv", "/workspace/out/report.csv" and "/volumes/NAME/report.csv".
+func ParseFileName(s string) (FileName, error) {
+	bad := Errorf(CodeInvalid, "file", "%q is not a file of a workspace: write it as the program sees it, out/report.csv", s)
+	p := path.Clean(s)
+	n := FileName{Path: strings.TrimPrefix(p, "/workspace/")}
+	if rest, ok := strings.CutPrefix(p, "/volumes/"); ok {
+		n.Volume, n.Path, _ = strings.Cut(rest, "/")
+	}
+	if s == "" || n.Path == "" || !filepath.IsLocal(n.Path) || n.Path == "." || strings.ContainsRune(s, 0) {
+		return FileName{}, bad
+	}
+	return n, nil
+}
+
+func (n FileName) String() string {
+	if n.Volume == "" {
+		return n.Path
+	}
+	return "/volumes/" + n.Volume + "/" + n.Path
+}
+
+// File is an open file of a process.
+type File struct {
+	Size    int64
+	Media   string // media type
+	Content io.ReadCloser
+}
