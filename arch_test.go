@@ -35,6 +35,7 @@ var rules = []struct {
 	{"internal/store/...", []string{"", "internal/journal"}},
 	{"internal/tool/...", []string{"", "internal/journal", "internal/jsonc", "internal/nearest", "internal/reaper", "internal/tool/..."}},
 	{"internal/recording", []string{""}},
+	{"internal/backup", []string{""}},
 	{"internal/kernel", []string{"", "internal/journal", "internal/recording", "internal/nearest", "internal/sched"}},
 	{"internal/api", []string{"", "internal/nearest"}},
 	{"internal/mcpserver", []string{""}},
