@@ -124,7 +124,7 @@ func (k *hoard) Journal(_ context.Context, _ agentkernel.PID, from int64, limit 
 	for seq := max(from, 1); seq <= k.entries && (limit == 0 || len(out) < limit); seq++ {
 		raw := json.RawMessage(`"` + strings.Repeat("x", k.size(seq)) + `"`)
 		total += len(raw)
-		out = append(out, agentkernel.Entry{Seq: seq, PID: 1, Kind: agentkernel.EntryResult, Value: raw})
+		out = append(out, agentkernel.Entry{Seq: seq, PID: 1, Kind: agentkernel.EntryResult, Data: raw})
 	}
 	k.most.Store(max(k.most.Load(), int64(total)))
 	return out, nil
@@ -139,7 +139,7 @@ func TestJournalPagesAreBounded(t *testing.T) {
 		"first small": func(seq int64) int { return 100 + int(seq/20)<<18 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := &hoard{double: newDouble(), entries: 600, size: size}
+			k := &hoard{double: newDouble(), entries: 120, size: size}
 			s := serve(t, api.Config{Kernel: k})
 			if name == "large" {
 				k.entries = 40
