@@ -245,6 +245,9 @@ type Spec struct {
 	// Allow are patterns of calls that may run although they are not read-only: "filesystem.write_*",
 	// "github.*", "*". A pattern without a dot is a server.
 	Allow []string `json:"allow,omitempty"`
+	// AllowHosts are the hosts that http.fetch reaches: "api.github.com", "*.example.com", "example.com:8080". None:
+	// no network. docs/http.md has the rules.
+	AllowHosts []string `json:"allow_hosts,omitempty"`
 	// Deny are capabilities taken from the default set: "proc.spawn", "state".
 	Deny       []string   `json:"deny,omitempty"`
 	OnUnknown  OnUnknown  `json:"on_unknown,omitempty"`

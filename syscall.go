@@ -19,6 +19,8 @@ const (
 	EffectWrite      Effect = "write"      // changes the world: never run again; the program gets OutcomeUnknown
 	// EffectByTool stands in the table only: the tool's own annotations decide, per call.
 	EffectByTool Effect = "tool"
+	// EffectByMethod stands in the table only: the method of the request decides ([FetchEffect]).
+	EffectByMethod Effect = "method"
 )
 
 // External says whether the call leaves the kernel, so that its intent must be durable before it runs.

@@ -162,6 +162,7 @@ func (i *inspection) granted(s *sheet) {
 	s.add("arguments", "%s", strings.Join(spec.Program.Args, " "))
 	s.add("tools", "%s", strings.Join(spec.Tools, ", "))
 	s.add("may change", "%s", strings.Join(spec.Allow, ", "))
+	s.add("may fetch from", "%s", strings.Join(spec.AllowHosts, ", "))
 	s.add("may not", "%s", strings.Join(spec.Deny, ", "))
 	s.add("idempotency key", "%s", spec.IdempotencyKey)
 	if l := spec.Limits; l != (agentkernel.Limits{}) {

@@ -34,7 +34,7 @@ func (k *Kernel) Export(ctx context.Context, pid agentkernel.PID, o agentkernel.
 func exportedSpec(s *agentkernel.Spec) agentkernel.Spec {
 	out := agentkernel.Spec{
 		Program: s.Program, Backend: s.Backend, Namespace: s.Namespace, Parent: s.Parent, Priority: s.Priority, Limits: s.Limits,
-		Budget: s.Budget, Allow: s.Allow, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past,
+		Budget: s.Budget, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past,
 	}
 	for _, f := range s.Tools {
 		out.Tools = append(out.Tools, filepath.Base(f)) // where they lie on this machine is nobody's business
@@ -107,7 +107,7 @@ func redactRecording(r *recording.Recording, red agentkernel.Redaction) {
 		s.Program.Modules = modules
 	}
 	s.Program.Args = redactTexts(s.Program.Args, red)
-	s.Allow, s.Deny = redactTexts(s.Allow, red), redactTexts(s.Deny, red)
+	s.Allow, s.AllowHosts, s.Deny = redactTexts(s.Allow, red), redactTexts(s.AllowHosts, red), redactTexts(s.Deny, red)
 	p := &r.Process
 	p.Name, p.PauseNote, p.Result, p.Error = red.Text(p.Name), red.Text(p.PauseNote), red.JSON(p.Result), redactError(p.Error, red)
 	state := map[string]json.RawMessage{}

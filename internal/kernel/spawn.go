@@ -296,7 +296,7 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules},
 		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
-		Limits: parent.Limits, Budget: parent.Budget, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow,
+		Limits: parent.Limits, Budget: parent.Budget, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow, AllowHosts: parent.AllowHosts,
 		Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		// Replay of the parent finds the child that it has already, also if the crash came between the two.
 		IdempotencyKey: fmt.Sprintf("%s%d/%d", childKey, p.pid, f.id),

@@ -15,7 +15,7 @@ var kinds = []agentkernel.EntryKind{
 }
 
 var effects = []agentkernel.Effect{agentkernel.EffectPure, agentkernel.EffectRead, agentkernel.EffectIdempotent,
-	agentkernel.EffectPaid, agentkernel.EffectWrite, agentkernel.EffectByTool, ""}
+	agentkernel.EffectPaid, agentkernel.EffectWrite, agentkernel.EffectByTool, agentkernel.EffectByMethod, ""}
 
 // The bounds of texts that are shown on one line.
 const (

@@ -155,6 +155,7 @@ type storedSpec struct {
 	Tools       []string               `json:"tools,omitempty"`
 	ToolDigests map[string]string      `json:"tool_digests,omitempty"`
 	Allow       []string               `json:"allow,omitempty"`
+	AllowHosts  []string               `json:"allow_hosts,omitempty"`
 	Deny        []string               `json:"deny,omitempty"`
 	OnUnknown   agentkernel.OnUnknown  `json:"on_unknown,omitempty"`
 	Durability  agentkernel.Durability `json:"durability,omitempty"`
@@ -182,7 +183,7 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 		Name: unless(p.Name, &s.Program.Name), Args: s.Program.Args, Session: s.Program.Session, Backend: unless(p.Backend, &s.Backend),
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
 		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
-		Allow: s.Allow, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
+		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
 	})
 	return string(text), err
 }
@@ -199,7 +200,7 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 	p.Spec = agentkernel.Spec{
 		Program: program, Backend: or(s.Backend, p.Backend), Namespace: or(s.Namespace, p.Namespace),
 		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget,
-		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
+		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
 		Past: s.Past, Interactive: s.Interactive, IdempotencyKey: p.Spec.IdempotencyKey,
 	}
 	return nil

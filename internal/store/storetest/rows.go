@@ -78,7 +78,7 @@ func fullRecord(pid, parent agentkernel.PID) *agentkernel.ProcessRecord {
 				Recursion: 50, Output: 1 << 10, Calls: 77, CallWait: agentkernel.Duration(90 * time.Second),
 				InFlight: 8, Processes: 9, Journal: 1 << 40},
 			Budget: agentkernel.Budget{Tokens: 5, USD: 0.25, Calls: 6},
-			Tools:  []string{"/home/u/mcp.json"}, ToolDigests: map[string]string{"/home/u/mcp.json": "ab12"}, Allow: []string{"filesystem.write_*", "*"}, Deny: []string{"proc.spawn"},
+			Tools:  []string{"/home/u/mcp.json"}, ToolDigests: map[string]string{"/home/u/mcp.json": "ab12"}, Allow: []string{"filesystem.write_*", "*"}, AllowHosts: []string{"*.example.com"}, Deny: []string{"proc.spawn"},
 			OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, IdempotencyKey: "key 1", Interactive: true,
 			Past: &agentkernel.Past{PID: 3, From: 7, Again: []string{"a.*"}},
 		},

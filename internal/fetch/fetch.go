@@ -1,0 +1,317 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"agentkernel"
+)
+
+// Bounds of a request.
+const (
+	MaxBody        = 64 << 20 // largest max_bytes, and largest body that is sent
+	defaultBody    = 10 << 20
+	maxURL         = 8 << 10
+	defaultTimeout = 30 * time.Second
+	mostRedirects  = 20
+	atOnce         = 64        // requests of one namespace under way; more wait
+	allBodies      = 512 << 20 // bytes of all bodies that are being received
+)
+
+// Config says how to fetch. The zero value works, without secrets.
+type Config struct {
+	// Secrets are entries of the setting secrets: "NAME env:VARIABLE HOST..." or "NAME file:PATH HOST...".
+	Secrets []string
+	// Env looks a variable of a secret up; nil: there are none.
+	Env func(string) (string, bool)
+	// Roots are the certificate authorities that count; nil: those of the system.
+	Roots *x509.CertPool
+	// Resolver finds addresses; nil: the system's.
+	Resolver resolver
+	// Own says whether an address is this machine's own; nil: its network interfaces are asked.
+	Own func(netip.Addr) bool
+	// Version stands in the User-Agent of requests that set none.
+	Version string
+}
+
+func (c *Config) tls() *tls.Config {
+	return &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12}
+}
+
+// Fetcher implements agentkernel.Fetcher.
+type Fetcher struct {
+	cfg     Config
+	secrets map[string]*secret
+	own     func(netip.Addr) bool
+	public  *http.Transport
+	named   *http.Transport // for private addresses that a user has named
+	room    room
+
+	mu    sync.Mutex
+	slots map[string]chan struct{} // by namespace
+}
+
+var _ agentkernel.Fetcher = (*Fetcher)(nil)
+
+// New makes a Fetcher. CodeInvalid: an entry of Secrets is none.
+func New(cfg Config) (*Fetcher, error) {
+	secrets, err := parseSecrets(cfg.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Env == nil {
+		cfg.Env = func(string) (string, bool) { return "", false }
+	}
+	if cfg.Resolver == nil {
+		cfg.Resolver = net.DefaultResolver
+	}
+	if cfg.Own == nil {
+		cfg.Own = ownAddress
+	}
+	f := &Fetcher{cfg: cfg, secrets: secrets, own: cfg.Own, slots: map[string]chan struct{}{}, room: room{limit: allBodies}}
+	f.public, f.named = transport(&f.cfg, f.dialPublic), transport(&f.cfg, f.dialNamed)
+	return f, nil
+}
+
+// Close ends the connections that are kept for the next request.
+func (f *Fetcher) Close() error {
+	f.public.CloseIdleConnections()
+	f.named.CloseIdleConnections()
+	return nil
+}
+
+// CheckHosts implements agentkernel.Fetcher.
+func (f *Fetcher) CheckHosts(patterns []string) error {
+	for _, p := range patterns {
+		if _, err := parsePattern(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Admit implements agentkernel.Fetcher.
+func (f *Fetcher) Admit(r agentkernel.FetchRequest) error {
+	_, err := f.admit(&r)
+	return err
+}
+
+// admit checks all that can be checked without a network.
+func (f *Fetcher) admit(r *agentkernel.FetchRequest) (*hop, error) {
+	switch {
+	case agentkernel.FetchEffect(r.Method) == "":
+		return nil, invalid("the method %q is not one of GET, HEAD, OPTIONS, PUT, DELETE, POST, PATCH", clip(r.Method))
+	case len(r.URL) > maxURL:
+		return nil, invalid("the url is %d bytes long; the limit is %d", len(r.URL), maxURL)
+	case len(r.Body) > MaxBody:
+		return nil, invalid("the body is %d bytes long; the limit is %d", len(r.Body), MaxBody)
+	case r.MaxBytes < 0 || r.MaxBytes > MaxBody:
+		return nil, invalid("max_bytes is %d; it may be up to %d", r.MaxBytes, int64(MaxBody))
+	case r.Redirects < 0 || r.Redirects > mostRedirects:
+		return nil, invalid("redirects is %d; it may be 0 to %d", r.Redirects, mostRedirects)
+	case r.Timeout < 0:
+		return nil, invalid("the timeout is negative")
+	}
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return nil, invalid("%q is no url: %s", clip(r.URL), urlProblem(err))
+	}
+	if err := checkHeaders(r.Headers); err != nil {
+		return nil, err
+	}
+	h := &hop{method: r.Method, url: u, headers: maps.Clone(r.Headers), body: r.Body}
+	return h, f.direct(h, r.Hosts)
+}
+
+// direct finds where a hop leads, and whether it and its secrets may go there.
+func (f *Fetcher) direct(h *hop, hosts []string) error {
+	var err error
+	if h.to, err = targetOf(h.url); err != nil {
+		return err
+	}
+	if err := allow(hosts, h.to); err != nil {
+		return err
+	}
+	if h.secrets, err = f.references(h.headers); err != nil {
+		return err
+	}
+	for _, s := range h.secrets {
+		if err := s.mayGo(h.to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// urlProblem is what url.Parse found, without the URL.
+func urlProblem(err error) string {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return clip(e.Err.Error())
+	}
+	return "it cannot be parsed"
+}
+
+// Fetch implements agentkernel.Fetcher.
+func (f *Fetcher) Fetch(ctx context.Context, r agentkernel.FetchRequest) (agentkernel.FetchResponse, error) {
+	settled := agentkernel.FetchResponse{Settled: true}
+	h, err := f.admit(&r)
+	if err != nil {
+		return settled, err
+	}
+	vals, err := f.values(h.secrets)
+	if err != nil {
+		return settled, err
+	}
+	if r.Timeout == 0 {
+		r.Timeout = defaultTimeout
+	}
+	if r.MaxBytes == 0 {
+		r.MaxBytes = defaultBody
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	free, err := f.turn(ctx, r.Namespace)
+	if err != nil {
+		return settled, timedOut(ctx, h, &r, err)
+	}
+	defer free()
+	// What comes back is cleaned of all values that were ever sent, also behind a redirect that dropped them.
+	red := vals.redactor()
+	res, err := f.follow(ctx, h, &r, vals, red)
+	return res, red.failure(err)
+}
+
+// turn waits for one of the namespace's places.
+func (f *Fetcher) turn(ctx context.Context, namespace string) (free func(), err error) {
+	f.mu.Lock()
+	places := f.slots[namespace]
+	if places == nil {
+		places = make(chan struct{}, atOnce)
+		f.slots[namespace] = places
+	}
+	f.mu.Unlock()
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// hop is one request of a chain of redirects.
+type hop struct {
+	method  string
+	url     *url.URL
+	to      target
+	headers map[string]string
+	secrets []*secret
+	body    []byte
+}
+
+// follow makes the request and those that redirects ask for.
+func (f *Fetcher) follow(ctx context.Context, h *hop, r *agentkernel.FetchRequest, vals values, red *redactor) (agentkernel.FetchResponse, error) {
+	for left := r.Redirects; ; left-- {
+		res, location, err := f.one(ctx, h, r, vals, red)
+		if err != nil || location == "" || r.Redirects == 0 {
+			return res, err
+		}
+		settled := agentkernel.FetchResponse{Settled: true} // the server has answered; what follows is another request
+		if left == 0 {
+			return settled, agentkernel.Errorf(agentkernel.CodeLimit, op, "%s redirects more than %d times", h.to.host, r.Redirects)
+		}
+		next, err := f.redirected(h, res.Status, location, r.Hosts)
+		if err != nil {
+			return settled, err
+		}
+		if next.to != h.to && red.text(location) != location {
+			return settled, denied("%s redirects to another host with a secret in the url", h.to.host)
+		}
+		h = next
+	}
+}
+
+// one makes one request. location is where it redirects to, if it does.
+func (f *Fetcher) one(ctx context.Context, h *hop, r *agentkernel.FetchRequest, vals values, red *redactor) (res agentkernel.FetchResponse, location string, err error) {
+	// From the moment there is a connection the request may be on its way.
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	harmless := agentkernel.FetchEffect(h.method) != agentkernel.EffectWrite // as a GET behind a POST that was answered
+	resp, err := f.transportFor(h.to).RoundTrip(h.request(traced, f.agent(), r.Key, vals))
+	if err != nil {
+		return agentkernel.FetchResponse{Settled: harmless || !sent.Load()}, "", timedOut(ctx, h, r, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	res = agentkernel.FetchResponse{Status: resp.StatusCode, URL: red.text(h.url.Redacted()), Headers: red.header(resp.Header), Settled: true}
+	if location = redirection(resp); location != "" && r.Redirects > 0 {
+		return res, location, nil // its body is nobody's
+	}
+	expect := resp.ContentLength
+	if h.method == http.MethodHead {
+		expect = 0
+	}
+	body, release, err := f.room.read(resp.Body, r.MaxBytes, expect)
+	defer release()
+	switch {
+	case errors.Is(err, errTooLarge):
+		return res, "", tooLarge(resp.StatusCode, r.MaxBytes)
+	case errors.Is(err, errNoRoom):
+		return res, "", noRoom()
+	case err != nil:
+		res.Settled = harmless
+		return res, "", timedOut(ctx, h, r, err)
+	}
+	res.Body = red.bytes(body)
+	return res, location, nil
+}
+
+func (f *Fetcher) transportFor(t target) *http.Transport {
+	if t.addr.IsValid() && classify(t.addr) == private {
+		return f.named // admit has seen that it was named
+	}
+	return f.public
+}
+
+func (f *Fetcher) agent() string { return "AgentKernel/" + f.cfg.Version }
+
+// request makes the request of a hop, with its secrets filled in.
+func (h *hop) request(ctx context.Context, agent, key string, vals values) *http.Request {
+	u := *h.url
+	u.Fragment, u.RawFragment = "", ""
+	u.Host = h.to.hostPort() // what was checked is what is asked for
+	req := &http.Request{Method: h.method, URL: &u, Host: h.to.hostPort(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}}
+	req.Header.Set("User-Agent", agent)
+	for name, value := range h.headers {
+		req.Header.Set(name, vals.fill(value))
+	}
+	if len(h.body) > 0 {
+		// Without GetBody the transport sends it once only, whatever happens to the connection.
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(h.body)), int64(len(h.body))
+	}
+	if agentkernel.FetchEffect(h.method) == agentkernel.EffectWrite {
+		given := req.Header.Get(idempotencyKey)
+		if given == "" {
+			given = key
+		}
+		req.Header.Del(idempotencyKey)
+		if given != "" {
+			// Spelt so that net/http does not know it: a request with the header that it knows it would send again by itself.
+			req.Header["idempotency-key"] = []string{given}
+		}
+	}
+	return req.WithContext(ctx)
+}
+
+const idempotencyKey = "Idempotency-Key"

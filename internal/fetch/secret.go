@@ -1,0 +1,236 @@
+package fetch
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"agentkernel"
+)
+
+// secret is an entry of the setting `secrets`: where a value is, and where it may go.
+type secret struct {
+	name  string
+	env   string // variable of the kernel, or
+	file  string // path
+	hosts []pattern
+	texts []string // of hosts
+}
+
+var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+
+const secretForm = `write "NAME env:VARIABLE HOST..." or "NAME file:PATH HOST...", such as "github env:GITHUB_TOKEN api.github.com"`
+
+// parseSecrets reads entries: a name, a source, and the hosts to which the value may go.
+func parseSecrets(entries []string) (map[string]*secret, error) {
+	out := map[string]*secret{}
+	for _, entry := range entries {
+		s, err := parseSecret(entry)
+		if err != nil {
+			return nil, err
+		}
+		if out[s.name] != nil {
+			return nil, badSecret("secret %q is there twice", s.name)
+		}
+		out[s.name] = s
+	}
+	return out, nil
+}
+
+// badSecret never shows an entry: somebody may have written a value into it.
+func badSecret(format string, args ...any) error {
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "secrets", "settings: "+format, args...).WithHint("%s", secretForm)
+}
+
+func parseSecret(entry string) (*secret, error) {
+	fields := strings.Fields(entry)
+	if len(fields) == 0 || !secretName.MatchString(fields[0]) {
+		return nil, badSecret("an entry of secrets does not begin with a name of letters, digits, _, - and .")
+	}
+	s := &secret{name: fields[0]}
+	if len(fields) < 3 {
+		return nil, badSecret("secret %q names no source, or no host to which it may go", s.name)
+	}
+	kind, where, _ := strings.Cut(fields[1], ":")
+	switch {
+	case kind == "env" && where != "":
+		s.env = where
+	case kind == "file" && filepath.IsAbs(where):
+		s.file = where
+	case kind == "file":
+		return nil, badSecret("secret %q: the path of its file is not absolute", s.name)
+	default:
+		return nil, badSecret("secret %q: its source is neither env:VARIABLE nor file:PATH", s.name)
+	}
+	for _, text := range fields[2:] {
+		p, err := parsePattern(text)
+		if err != nil {
+			return nil, badSecret("secret %q: %s", s.name, agentkernel.AsError(err, agentkernel.CodeInvalid, "").Message())
+		}
+		if p.any {
+			return nil, badSecret("secret %q would go to every host", s.name)
+		}
+		s.hosts, s.texts = append(s.hosts, p), append(s.texts, text)
+	}
+	return s, nil
+}
+
+// shortestSecret is the length below which a value cannot be taken out of an answer without taking out what is none.
+const shortestSecret = 8
+
+// value reads the secret, each time anew: files of secrets are replaced while a kernel runs.
+func (s *secret) value(lookup func(string) (string, bool)) (string, error) {
+	var v string
+	if s.env != "" {
+		v, _ = lookup(s.env)
+	} else {
+		b, err := os.ReadFile(s.file)
+		if err != nil {
+			return "", agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the file of secret %q cannot be read", s.name).
+				WithHint("the kernel reads the file that the setting secrets names, as its own user")
+		}
+		v = string(b)
+	}
+	v = strings.TrimSpace(v)
+	switch {
+	case v == "":
+		return "", agentkernel.Errorf(agentkernel.CodeUnavailable, op, "secret %q has no value", s.name).
+			WithHint("a variable is read from the kernel's own environment: set it, then agentkernel shutdown")
+	case len(v) < shortestSecret:
+		return "", agentkernel.Errorf(agentkernel.CodeUnavailable, op, "secret %q is shorter than %d characters and could not be kept out of answers", s.name, shortestSecret)
+	case strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return "", agentkernel.Errorf(agentkernel.CodeUnavailable, op, "secret %q holds characters that no header can carry", s.name)
+	}
+	return v, nil
+}
+
+// mayGo says whether the secret may be sent to a target: one that its entry names, and encrypted unless the entry
+// names the address and port of a private service.
+func (s *secret) mayGo(t target) error {
+	for _, p := range s.hosts {
+		if p.matches(t) && (t.scheme == "https" || t.addr.IsValid() && p.host == t.host && classify(t.addr) == private) {
+			return nil
+		}
+	}
+	if t.scheme != "https" {
+		return denied("secret %q does not go to %s, which is not encrypted", s.name, t).WithHint("use https")
+	}
+	return denied("secret %q may not go to %s, only to %s", s.name, t, strings.Join(s.texts, ", ")).
+		WithHint("add the host to its entry in the setting secrets, if that is meant")
+}
+
+// reference is a secret in a header value.
+var reference = regexp.MustCompile(`\{\{\s*secret:([^{}]*?)\s*\}\}`)
+
+// references lists the secrets that headers name. CodeInvalid: there is no such secret.
+func (f *Fetcher) references(headers map[string]string) ([]*secret, error) {
+	var out []*secret
+	for _, v := range headers {
+		for _, m := range reference.FindAllStringSubmatch(v, -1) {
+			s := f.secrets[m[1]]
+			if s == nil {
+				return nil, invalid("there is no secret %q", clip(m[1])).
+					WithHint("secrets are named in the setting secrets: agentkernel config show")
+			}
+			if !slices.Contains(out, s) {
+				out = append(out, s)
+			}
+		}
+	}
+	return out, nil
+}
+
+// values are the secrets of one request, by name.
+type values map[string]string
+
+func (f *Fetcher) values(secrets []*secret) (values, error) {
+	out := values{}
+	for _, s := range secrets {
+		v, err := s.value(f.cfg.Env)
+		if err != nil {
+			return nil, err
+		}
+		out[s.name] = v
+	}
+	return out, nil
+}
+
+// fill puts the values in the places of their names.
+func (v values) fill(text string) string {
+	return reference.ReplaceAllStringFunc(text, func(m string) string { return v[reference.FindStringSubmatch(m)[1]] })
+}
+
+// redactor takes secrets out of what comes back.
+type redactor struct{ from, to [][]byte }
+
+// redactor knows a value and the forms in which servers give it back: escaped, and as a part of Basic credentials.
+func (v values) redactor() *redactor {
+	type form struct{ text, mask string }
+	var forms []form
+	for name, value := range v {
+		mask := "[secret:" + name + "]"
+		quoted, err := json.Marshal(value)
+		if err == nil {
+			forms = append(forms, form{string(quoted[1 : len(quoted)-1]), mask})
+		}
+		forms = append(forms, form{value, mask}, form{url.QueryEscape(value), mask}, form{url.PathEscape(value), mask},
+			form{base64.StdEncoding.EncodeToString([]byte(value)), mask}, form{base64.RawURLEncoding.EncodeToString([]byte(value)), mask})
+	}
+	// One that contains another is replaced whole.
+	slices.SortFunc(forms, func(a, b form) int {
+		if d := len(b.text) - len(a.text); d != 0 {
+			return d
+		}
+		return strings.Compare(a.text+a.mask, b.text+b.mask)
+	})
+	r := &redactor{}
+	for _, f := range forms {
+		r.from, r.to = append(r.from, []byte(f.text)), append(r.to, []byte(f.mask))
+	}
+	return r
+}
+
+func (r *redactor) bytes(b []byte) []byte {
+	for i := range r.from {
+		if bytes.Contains(b, r.from[i]) {
+			b = bytes.ReplaceAll(b, r.from[i], r.to[i])
+		}
+	}
+	return b
+}
+
+func (r *redactor) text(s string) string {
+	if len(r.from) == 0 {
+		return s
+	}
+	return string(r.bytes([]byte(s)))
+}
+
+func (r *redactor) header(h http.Header) http.Header {
+	out := make(http.Header, len(h))
+	for name, list := range h {
+		clean := make([]string, len(list))
+		for i, v := range list {
+			clean[i] = r.text(v)
+		}
+		out[r.text(name)] = clean
+	}
+	return out
+}
+
+func (r *redactor) failure(err error) error {
+	e, ok := err.(*agentkernel.Error)
+	if !ok || len(r.from) == 0 {
+		return err
+	}
+	c := agentkernel.Errorf(e.Code, e.Op, "%s", r.text(e.Message()))
+	c.Hint = r.text(e.Hint)
+	return c
+}
