@@ -172,6 +172,17 @@ func TestMCPClientsAndUsers(t *testing.T) {
 	tool(t, bo, "list_background_tasks", nil, "no background tasks")
 	tool(t, ann, "save_state", args{"state_data": "ann's"}, "version")
 	tool(t, bo, "get_state", nil, `"exists":false`)
+	tool(t, ann, "save_skill", args{"name": "mine", "code": "def f():\n    return 'of ann'\n"}, "skills.mine")
+	tool(t, bo, "list_skills", nil, "no skills")
+	tool(t, bo, "search_skills", args{"query": "mine"}, "no skills")
+	tool(t, bo, "get_skill", args{"name": "mine"}, "!not_found")
+	tool(t, bo, "delete_skill", args{"name": "mine"}, "!not_found")
+	tool(t, bo, "execute_code", args{"code": "from skills.mine import f"}, "!mine")
+	tool(t, bo, "save_skill", args{"name": "mine", "code": "def f():\n    return 'of bo'\n"}, `version 1`)
+	tool(t, ann, "execute_code", args{"code": "from skills.mine import f\nf()"}, "of ann")
+	if _, err := bo.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: fmt.Sprintf("agentkernel://output/%v", task["task_id"])}); err == nil {
+		t.Error("another user reads the output of a task")
+	}
 	if _, err := bo.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: fmt.Sprintf("agentkernel://output/%v", own["pid"])}); err == nil {
 		t.Error("another user reads the output")
 	}
@@ -338,7 +349,7 @@ func TestMCPResourcesAndPrompts(t *testing.T) {
 	if err != nil || !strings.Contains(prompt.Messages[0].Content.(*mcp.TextContent).Text, "append_line(path: str, text: str)") {
 		t.Errorf("%+v %v", prompt, err)
 	}
-	if templates, err := cs.ListResourceTemplates(t.Context(), nil); err != nil || len(templates.ResourceTemplates) != 3 {
+	if templates, err := cs.ListResourceTemplates(t.Context(), nil); err != nil || len(templates.ResourceTemplates) != 4 {
 		t.Errorf("%v", err)
 	}
 }

@@ -120,7 +120,7 @@ func driveTypeScript(t *testing.T, given map[string]any, steps []step) {
 			t.Errorf("%s was not called", name)
 		}
 	}
-	if got.Resources != 3 || got.Prompts != 1 {
+	if got.Resources != 4 || got.Prompts != 1 {
 		t.Errorf("%d resources, %d prompts", got.Resources, got.Prompts)
 	}
 }

@@ -23,6 +23,17 @@ type client struct {
 	session *session   // its own, that calls without a session use; nil: not begun
 }
 
+// namespace is where the processes and skills of a user are: each has a namespace, so that nobody sees or imports
+// anything of another, and no sandbox serves two. A user's name has no slash, so no two can be taken for one.
+func (cfg *Config) namespace(user string) string {
+	if user == "" {
+		return cfg.Spec.Namespace
+	}
+	return cfg.Spec.Namespace + "/" + user
+}
+
+func (c *call) namespace() string { return c.h.cfg.namespace(c.client.user) }
+
 // session is a process that keeps a user's variables between calls.
 type session struct {
 	pid    agentkernel.PID
@@ -165,6 +176,7 @@ func (cs *clients) begin(ctx context.Context, user string) (*session, error) {
 			WithHint("use session \"none\"")
 	}
 	spec := cs.cfg.Spec
+	spec.Namespace = cs.cfg.namespace(user)
 	spec.Program = agentkernel.Program{Name: "<session>", Language: agentkernel.Python, Session: true, Modules: spec.Program.Modules}
 	spec.Limits = sessionLimits(spec.Limits)
 	pid, err := cs.spawn(ctx, spec)

@@ -15,7 +15,6 @@ import (
 const (
 	defaultTimeout = 120 * time.Second
 	maxTimeout     = 24 * time.Hour
-	maxResult      = 32 << 10 // bytes of a result that go back to the model
 )
 
 func (h *server) executeTools() []*definition {
@@ -46,6 +45,9 @@ type executeOutput struct {
 	Session  string          `json:"session,omitempty"`
 	ExitCode int             `json:"exit_code,omitempty"`
 	Note     string          `json:"note,omitempty"`
+	images   []image
+	links    []link
+	preview  string
 }
 
 // programError is an error that a model can act on.
@@ -97,6 +99,7 @@ func seconds(s float64, otherwise time.Duration) (time.Duration, error) {
 // spec is the template with a program in it.
 func (c *call) spec(code string, in *executeInput, timeout time.Duration) agentkernel.Spec {
 	spec := c.h.cfg.Spec
+	spec.Namespace = c.namespace()
 	spec.Program = agentkernel.Program{Name: "program.py", Language: agentkernel.Python, Source: code, Modules: spec.Program.Modules}
 	if in.Language != "" {
 		spec.Program.Language = agentkernel.Language(in.Language)
@@ -153,7 +156,7 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 		if ctx.Err() != nil {
 			return nil, agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "execute_code")
 		}
-		return watch.timedOut(s, timeout, kept), nil
+		return watch.timedOut(c.stopped(ctx, s.pid), timeout, kept), nil
 	case agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.gone(ctx, s):
 		c.h.clients.forget(c.client, s)
 		return nil, agentkernel.AsError(err, agentkernel.CodeConflict, "execute_code").WithHint("call again: a new session begins, without the old variables")
@@ -173,6 +176,15 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 	}
 	out.Session = s.pid.String()
 	return out, nil
+}
+
+// stopped is a session that was stopped, as it stands.
+func (c *call) stopped(ctx context.Context, pid agentkernel.PID) agentkernel.Process {
+	p, err := c.kernel().Process(ctx, pid)
+	if err != nil {
+		return agentkernel.Process{PID: pid}
+	}
+	return p
 }
 
 // gone says whether a session's process has ended behind our back: killed, or the kernel was stopped.

@@ -7,23 +7,38 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"agentkernel"
 )
 
-// maxOutput is how much of a stream goes back to the model; the process keeps all of it.
-const maxOutput = 32 << 10
+// What goes back to the model of one program. The process keeps all of it, and the answer says where.
+const (
+	maxOutput  = 32 << 10 // bytes of a stream
+	maxResult  = 32 << 10 // bytes of a result
+	maxPreview = 2 << 10  // bytes of a result that is larger
+)
 
 // output is what a call answers about a program that has run.
 func (w *watch) output(p agentkernel.Process, result json.RawMessage, failure *agentkernel.Error) *executeOutput {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := &executeOutput{PID: int64(p.PID), State: string(p.State), Stdout: w.stdout.text(p.PID), Stderr: w.stderr.text(p.PID), ExitCode: p.ExitCode}
-	switch {
-	case len(result) == 0 || string(result) == "null":
-	case len(result) > maxResult:
-		out.Note = fmt.Sprintf("the result has %d bytes and is left out; print what you need of it", len(result))
-	default:
-		out.Result = result
+	began := max(p.Usage.Output-w.printed, 0)
+	out := &executeOutput{PID: int64(p.PID), State: string(p.State), ExitCode: p.ExitCode}
+	for _, s := range []struct {
+		from *capped
+		to   *string
+	}{{&w.stdout, &out.Stdout}, {&w.stderr, &out.Stderr}} {
+		text, cut := s.from.text(p.PID, began)
+		if *s.to = text; cut {
+			out.links = append(out.links, link{outputURI(p.PID, began), "output", "Everything that the program printed.", "text/plain", w.printed})
+		}
+	}
+	if len(out.links) > 1 { // one address for both streams
+		out.links = out.links[:1]
+	}
+	if string(result) != "null" {
+		out.take(result, resultURI(p.PID, w.idle))
 	}
 	if failure != nil {
 		out.Error = explain(failure)
@@ -32,13 +47,51 @@ func (w *watch) output(p agentkernel.Process, result json.RawMessage, failure *a
 	return out
 }
 
-// timedOut is the answer of a piece that was stopped.
-func (w *watch) timedOut(s *session, timeout time.Duration, kept bool) *executeOutput {
+// take puts a result into the answer: its images as images, and what is too large as its beginning and its address.
+func (o *executeOutput) take(result json.RawMessage, uri string) {
+	if len(result) == 0 {
+		return
+	}
+	full := len(result)
+	result, o.images = extractImages(result, uri)
+	if len(result) <= maxResult {
+		o.Result = result
+		return
+	}
+	o.preview = string(result[:maxPreview])
+	o.Note = fmt.Sprintf("the result has %d bytes and is left out here. The whole: %s; in a session: keep it in a variable and print the part that you need", full, uri)
+	o.links = append(o.links, link{uri, "result", "The whole result.", "application/json", int64(full)})
+}
+
+// link is the address of what an answer leaves out.
+type link struct {
+	uri, name, say, mime string
+	size                 int64
+}
+
+// attached are the images of an answer and the addresses of what it leaves out.
+func (o *executeOutput) attached(links bool) []mcp.Content {
+	var out []mcp.Content
+	for _, i := range o.images {
+		out = append(out, &mcp.ImageContent{Data: i.data, MIMEType: i.mime})
+	}
+	for _, l := range o.links {
+		if links {
+			out = append(out, &mcp.ResourceLink{URI: l.uri, Name: l.name, Description: l.say, MIMEType: l.mime, Size: &l.size})
+		}
+	}
+	return out
+}
+
+// timedOut is the answer of a piece that was stopped; p is its session as it stands.
+func (w *watch) timedOut(p agentkernel.Process, timeout time.Duration, kept bool) *executeOutput {
 	e := agentkernel.Errorf(agentkernel.CodeTimeout, "execute_code", "the code ran longer than %s and was stopped", timeout).
 		WithHint("give a longer timeout, or dispatch_background_task")
-	out := w.output(agentkernel.Process{PID: s.pid, State: agentkernel.StateKilled}, nil, e)
+	pid := p.PID
+	p.State, p.ExitCode = agentkernel.StateKilled, 0
+	out := w.output(p, nil, e)
 	if kept {
-		out.Session, out.State = s.pid.String(), "failed"
+		out.Session, out.State = pid.String(), "failed"
 	} else {
 		out.Note = "its session ended with it; the next call begins a new one"
 	}
@@ -62,6 +115,7 @@ func (o *executeOutput) text() string {
 	}
 	section("stderr:\n", o.Stderr)
 	section("result: ", string(o.Result))
+	section("result, the beginning: ", o.preview)
 	if e := o.Error; e != nil {
 		section("", e.text())
 	}
@@ -113,28 +167,38 @@ type capped struct {
 	head  strings.Builder
 	tail  string
 	total int
+	full  int64 // where in all that the program printed the head was full; -1: it is not
 }
 
-func (c *capped) add(s string) {
+// add takes text that begins at a position in all that the program printed.
+func (c *capped) add(s string, at int64) {
+	if c.total == 0 {
+		c.full = -1
+	}
 	c.total += len(s)
-	if room := maxOutput*3/4 - c.head.Len(); room > 0 {
+	if room := maxOutput*3/4 - c.head.Len(); room > 0 && c.full < 0 {
 		cut := min(room, len(s))
 		for cut < len(s) && cut > 0 && !utf8.RuneStart(s[cut]) {
 			cut--
 		}
 		c.head.WriteString(s[:cut])
-		s = s[cut:]
+		s, at = s[cut:], at+int64(cut)
+	}
+	if s != "" && c.full < 0 {
+		c.full = at
 	}
 	c.tail += s
 	if over := len(c.tail) - maxOutput/4; over > maxOutput {
-		c.tail = c.tail[over:]
+		c.tail = strings.Clone(c.tail[over:])
 	}
 }
 
-func (c *capped) text(pid agentkernel.PID) string {
+// text is the stream as far as the model gets it; cut says that something is left out. began is where the
+// program's output begins in that of its process.
+func (c *capped) text(pid agentkernel.PID, began int64) (text string, cut bool) {
 	over := len(c.tail) - maxOutput/4
 	if over <= 0 && c.head.Len()+len(c.tail) == c.total {
-		return c.head.String() + c.tail
+		return c.head.String() + c.tail, false
 	}
 	tail := c.tail
 	if over > 0 {
@@ -143,5 +207,6 @@ func (c *capped) text(pid agentkernel.PID) string {
 	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
 		tail = tail[1:]
 	}
-	return fmt.Sprintf("%s\n[%d bytes left out; the whole output: %s]\n%s", c.head.String(), c.total-c.head.Len()-len(tail), outputURI(pid), tail)
+	return fmt.Sprintf("%s\n[%d bytes left out; they begin at %s; the whole output: %s]\n%s", c.head.String(), c.total-c.head.Len()-len(tail),
+		outputURI(pid, began+c.full), outputURI(pid, began), tail), true
 }

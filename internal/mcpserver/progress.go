@@ -26,6 +26,8 @@ type watch struct {
 
 	mu             sync.Mutex
 	stdout, stderr capped
+	printed        int64  // bytes of both
+	idle           int64  // journal position at which a session reported how the piece ended
 	last           string // the newest line
 	steps          float64
 }
@@ -51,15 +53,18 @@ func (w *watch) event(ev agentkernel.Event) error {
 	w.pid = ev.PID
 	switch ev.Kind {
 	case agentkernel.EventOutput:
+		stream := &w.stdout
 		if ev.Stream == "stderr" {
-			w.stderr.add(ev.Text)
-		} else {
-			w.stdout.add(ev.Text)
+			stream = &w.stderr
 		}
+		stream.add(ev.Text, w.printed)
+		w.printed += int64(len(ev.Text))
 		if line := strings.TrimSpace(ev.Text); line != "" {
 			w.last = line[strings.LastIndexByte(line, '\n')+1:]
 			w.last = strings.ToValidUTF8(w.last[:min(len(w.last), 200)], "")
 		}
+	case agentkernel.EventIdle:
+		w.idle = ev.Seq
 	case agentkernel.EventLog:
 		w.log(ev)
 	}

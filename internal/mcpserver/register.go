@@ -110,6 +110,14 @@ type texter interface{ text() string }
 // failer is a result that is an error for the model, with everything that there is to know.
 type failer interface{ failed() bool }
 
+// attacher is a result with more than text: images, and (to clients that know them) links.
+type attacher interface {
+	attached(links bool) []mcp.Content
+}
+
+// linksSince is the first version of the protocol in which an answer may hold links to resources.
+const linksSince = "2025-06-18"
+
 // add registers the tool with the SDK.
 func (d *definition) add(s *mcp.Server, h *server) {
 	s.AddTool(&mcp.Tool{Name: d.name, Description: d.say, InputSchema: schemaOf(d.in), OutputSchema: d.output(), Annotations: d.annotations()},
@@ -131,7 +139,12 @@ func (d *definition) serve(ctx context.Context, h *server, req *mcp.CallToolRequ
 	if err != nil {
 		return failed(err)
 	}
-	return answer(out)
+	res := answer(out)
+	if a, ok := out.(attacher); ok {
+		init := req.Session.InitializeParams()
+		res.Content = append(res.Content, a.attached(!h.cfg.Minimal && (init == nil || init.ProtocolVersion >= linksSince))...)
+	}
+	return res
 }
 
 // output is the output schema. All answers are objects; what is in the frequent ones is named, the others

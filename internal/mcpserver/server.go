@@ -69,6 +69,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Spec.Namespace == "" {
+		cfg.Spec.Namespace = "default"
+	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "agentkernel", Title: "AgentKernel", Version: cfg.Version},
 		&mcp.ServerOptions{Instructions: instructions, Logger: cfg.Logger, PageSize: 1000})
 	h := &server{cfg: cfg, clients: newClients(cfg)}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"agentkernel"
 )
 
@@ -45,6 +47,15 @@ type taskState struct {
 	Stderr  string          `json:"stderr,omitempty"`
 	Error   *programError   `json:"error,omitempty"`
 	Note    string          `json:"note,omitempty"`
+	outcome *executeOutput
+}
+
+// attached are the images of a task's result and the addresses of what is left out.
+func (s *taskState) attached(links bool) []mcp.Content {
+	if s.outcome == nil {
+		return nil
+	}
+	return s.outcome.attached(links)
 }
 
 // taskName marks the processes that are tasks of a user.
@@ -91,13 +102,6 @@ func (c *call) task(ctx context.Context, id string) (agentkernel.Process, error)
 	return p, nil
 }
 
-func (c *call) namespace() string {
-	if c.h.cfg.Spec.Namespace == "" {
-		return "default"
-	}
-	return c.h.cfg.Spec.Namespace
-}
-
 func (c *call) state(p agentkernel.Process) *taskState {
 	end := p.Ended
 	if end.IsZero() {
@@ -135,7 +139,7 @@ func (c *call) outcome(ctx context.Context, p agentkernel.Process) (*taskState, 
 		return nil, err
 	}
 	out := w.output(p, p.Result, p.Error)
-	s.Result, s.Stdout, s.Stderr, s.Error = out.Result, out.Stdout, out.Stderr, out.Error
+	s.Result, s.Stdout, s.Stderr, s.Error, s.outcome = out.Result, out.Stdout, out.Stderr, out.Error, out
 	if out.Note != "" {
 		s.Note = out.Note
 	}
@@ -223,8 +227,10 @@ func (s *taskState) text() string {
 		b.WriteString(" (" + s.Note + ")")
 	}
 	b.WriteByte('\n')
-	if o := (&executeOutput{Stdout: s.Stdout, Stderr: s.Stderr, Result: s.Result, Error: s.Error}); s.Stdout+s.Stderr+string(s.Result) != "" || s.Error != nil {
-		b.WriteString(o.text())
+	if o := s.outcome; o != nil && (o.Stdout+o.Stderr+string(o.Result)+o.preview != "" || o.Error != nil) {
+		said := *o
+		said.Note = "" // it stands above
+		b.WriteString(said.text())
 	}
 	return b.String()
 }
