@@ -194,7 +194,7 @@ func (c *capture) String() string {
 // await waits until the output holds text.
 func (c *capture) await(t *testing.T, text string) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(patience)
 	for !strings.Contains(c.String(), text) {
 		select {
 		case <-c.more:
@@ -203,7 +203,7 @@ func (c *capture) await(t *testing.T, text string) {
 				t.Fatalf("the program ended without %q:\n%s", text, c)
 			}
 		case <-late:
-			t.Fatalf("no %q within 20 s:\n%s", text, c)
+			t.Fatalf("no %q within %s:\n%s", text, patience, c)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func launchWhole(t *testing.T, s *Spawner, cfg Config) *running {
 // finish waits for the end, of output too.
 func (r *running) finish(t *testing.T) Exit {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	e, err := r.Wait(ctx)
 	if err != nil {
