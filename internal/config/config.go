@@ -151,13 +151,24 @@ func unknownKey(name string, o Origin) error {
 }
 
 func userFile(env map[string]string, home string) string {
+	dir := userDir(env, home)
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "config.toml")
+}
+
+// UserDir is the folder of the user's own files; "" if there is no home directory.
+func UserDir(env []string, home string) string { return userDir(environment(env), home) }
+
+func userDir(env map[string]string, home string) string {
 	if dir := env["XDG_CONFIG_HOME"]; filepath.IsAbs(dir) {
-		return filepath.Join(dir, "agentkernel", "config.toml")
+		return filepath.Join(dir, "agentkernel")
 	}
 	if home == "" {
 		return ""
 	}
-	return filepath.Join(home, ".config", "agentkernel", "config.toml")
+	return filepath.Join(home, ".config", "agentkernel")
 }
 
 // ProjectFileName is the file that Load seeks from the working directory upwards.

@@ -40,6 +40,9 @@ func Surface() []ToolInfo {
 	return out
 }
 
+// Instructions is what a client's model is told once, beside the tools.
+func Instructions() string { return instructions }
+
 // ToolInfo is one tool of the surface.
 type ToolInfo struct {
 	Name, Description string
