@@ -14,7 +14,7 @@ type PID int64
 // ParsePID reads a PID as users write it.
 func ParsePID(s string) (PID, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 {
+	if err != nil || n < 1 || s[0] == '+' {
 		return 0, Errorf(CodeInvalid, "pid", "%q is not a pid: pids are whole numbers from 1", s)
 	}
 	return PID(n), nil

@@ -95,7 +95,7 @@ func TestOddRequests(t *testing.T) {
 // TestTextIsNoFrame: what a program prints cannot end its stream or pretend to be an event of the kernel.
 func TestTextIsNoFrame(t *testing.T) {
 	s := serve(t, api.Config{})
-	const text = "a\r\revent: done\rdata: {}\r\r\u2028\u2029\x00\x85 id: 9 \\n\\n"
+	const text = "a\r\revent: done\rdata: {}\r\r\u2028\u2029\x00\u0085 id: 9 \\n\\n"
 	k := s.dial(t)
 	var got []string
 	p, err := k.Run(t.Context(), spec("print "+text), func(ev agentkernel.Event) error {
@@ -104,7 +104,7 @@ func TestTextIsNoFrame(t *testing.T) {
 		}
 		return nil
 	})
-	want := strings.ToValidUTF8(text, "\ufffd") + "\n"
+	want := text + "\n"
 	if err != nil || p.State != agentkernel.StateExited || len(got) != 1 || got[0] != want {
 		t.Errorf("%q, not %q; %v %v", got, want, p.State, err)
 	}

@@ -27,26 +27,41 @@ type Lock struct {
 	file *os.File
 }
 
+const (
+	// lockPoll is how often somebody who waits looks: often enough that a command does not feel it.
+	lockPoll = 5 * time.Millisecond
+	// lingering is how long a lock without a living holder is waited for. A kernel that was killed while it
+	// started a program leaves a child that shares its descriptors until that program begins, and so its lock:
+	// microseconds, but on a busy machine as long as the child is not scheduled.
+	lingering = 10 * time.Second
+)
+
 // Lock takes the directory for this process and writes info for others to read. CodeConflict names the
 // holder if there is one.
-func (d *Dir) Lock(info Holder) (*Lock, error) {
-	for {
+func (d *Dir) Lock(info Holder) (*Lock, error) { return d.lock(info, lingering) }
+
+func (d *Dir) lock(info Holder, patience time.Duration) (*Lock, error) {
+	for begin := time.Now(); ; {
 		lock, err := d.tryLock(info)
-		if !errors.Is(err, errReplaced) {
+		switch {
+		case errors.Is(err, errReplaced):
+			continue
+		case agentkernel.CodeOf(err) != agentkernel.CodeConflict:
 			return lock, err
 		}
+		if _, alive := d.Holder(); alive || time.Since(begin) >= patience {
+			return nil, err
+		}
+		time.Sleep(lockPoll)
 	}
 }
-
-// lockPoll is how often LockWait looks: often enough that a command does not feel it.
-const lockPoll = 5 * time.Millisecond
 
 // LockWait is Lock, but waits for a kernel that is about to end, until ctx does; then CodeConflict.
 func (d *Dir) LockWait(ctx context.Context, info Holder) (*Lock, error) {
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
 	for {
-		lock, err := d.Lock(info)
+		lock, err := d.lock(info, 0)
 		if err == nil || agentkernel.CodeOf(err) != agentkernel.CodeConflict {
 			return lock, err
 		}

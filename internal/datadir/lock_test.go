@@ -3,8 +3,11 @@ package datadir
 import (
 	"bufio"
 	"context"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,14 +34,48 @@ func holdForEver(path string) {
 		os.Exit(1)
 	}
 	_, _ = os.Stdout.WriteString("held\n")
+	if os.Getenv("DATADIR_TEST_HEIR") != "" {
+		bequeath(path)
+	}
 	_, _ = os.Stdin.Read(make([]byte, 1)) // until the test ends or kills us
+}
+
+// bequeath ends this process and leaves the lock to a child, as a kernel does that is killed while it starts
+// a program. The child ends with the test's pipe.
+func bequeath(path string) {
+	null, err := os.Open(os.DevNull)
+	if err == nil {
+		// The descriptor of the lock is the one whose file that is; everything else is closed on exec.
+		names, _ := os.ReadDir("/proc/self/fd")
+		for _, n := range names {
+			if to, _ := os.Readlink("/proc/self/fd/" + n.Name()); to == filepath.Join(path, lockFile) {
+				fd, _ := strconv.Atoi(n.Name())
+				cmd := exec.Command("cat")
+				cmd.Stdin, cmd.Stdout = os.Stdin, null
+				cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(fd), "lock")}
+				err = cmd.Start()
+			}
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(0)
 }
 
 func hold(t *testing.T, path string) *exec.Cmd {
 	t.Helper()
+	cmd, _ := holder(t, path)
+	return cmd
+}
+
+// holder starts a process that holds the directory until the pipe is closed or it is killed.
+func holder(t *testing.T, path string, env ...string) (*exec.Cmd, io.Closer) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "DATADIR_TEST_HOLD="+path)
-	if _, err := cmd.StdinPipe(); err != nil {
+	cmd.Env = append(append(os.Environ(), "DATADIR_TEST_HOLD="+path), env...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
 	out, err := cmd.StdoutPipe()
@@ -52,7 +89,39 @@ func hold(t *testing.T, path string) *exec.Cmd {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
 		t.Fatalf("holder said %q, %v", line, err)
 	}
-	return cmd
+	return cmd, in
+}
+
+// TestLockOfTheDead: a kernel was killed, and a child that it had just forked still has its descriptors.
+func TestLockOfTheDead(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the test finds the descriptor in /proc")
+	}
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, child := holder(t, d.Path(), "DATADIR_TEST_HEIR=1")
+	if state, err := dead.Process.Wait(); err != nil || !state.Success() {
+		t.Fatal(state, err)
+	}
+	if _, err := d.lock(Holder{}, 0); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+		t.Fatalf("the child does not hold the lock: %v", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		lock, err := d.lock(Holder{OSPID: os.Getpid()}, time.Hour)
+		if err == nil {
+			err = lock.Unlock()
+		}
+		got <- err
+	}()
+	if err := child.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestLockNamesTheHolderAndOutlivesNobody(t *testing.T) {
