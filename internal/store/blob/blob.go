@@ -41,4 +41,16 @@ type Store interface {
 	Get(ctx context.Context, sum Sum) ([]byte, error)
 	// Delete forgets a blob; one that is not there is no error.
 	Delete(ctx context.Context, sum Sum) error
+	// List reports what is kept, in no order; what is put or deleted meanwhile may be missing or not. An error
+	// of fn ends it.
+	List(ctx context.Context, fn func(Item) error) error
+	// Discard removes what List reported. Nobody may be in Put: a partial file could be theirs.
+	Discard(ctx context.Context, i Item) error
+}
+
+// Item is a blob as List finds it or, with Partial, what a Put that was cut off has left.
+type Item struct {
+	Sum     Sum
+	Size    int64
+	Partial string // path below the root
 }

@@ -64,7 +64,7 @@ func (d *Dir) Put(ctx context.Context, data []byte) (Sum, error) {
 }
 
 func writeDurably(dir, path string, data []byte) (err error) {
-	tmp, err := os.CreateTemp(dir, "tmp-*") // mode 0600
+	tmp, err := os.CreateTemp(dir, partialPrefix+"*") // mode 0600
 	if err != nil {
 		return err
 	}

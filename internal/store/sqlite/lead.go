@@ -10,7 +10,7 @@ import (
 // Who commits. The connection that writes belongs to whoever has claimed it: the caller of Flush if nobody
 // has, so that a lone caller neither waits for another goroutine to be woken nor to be woken by it, which
 // costs more than writing the rows; otherwise the writer's goroutine, which goes on for as long as others
-// wait, and does what nobody asks for (timer, close, unused blobs).
+// wait, and does what is no commit (timer, close, unused blobs, jobs).
 
 // claim makes the caller the one who commits everything up to pos. It says no when somebody does already,
 // and when there is nothing to commit or no way to.
@@ -42,17 +42,10 @@ func (q *queue) release(pos agentkernel.Position, chores bool) (durable bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.claimed = false
-	if chores || q.closed || len(q.waiting) > 0 && q.wanted > q.durable {
+	if chores || q.closed || len(q.jobs) > 0 || len(q.waiting) > 0 && q.wanted > q.durable {
 		q.signal()
 	}
 	return q.failed == nil && pos <= q.durable
-}
-
-// isClosed says whether close was called.
-func (q *queue) isClosed() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.closed
 }
 
 // Flush waits until everything up to pos is durable. When ctx ends it returns CodeCanceled, and the
@@ -81,12 +74,13 @@ func (w *writer) run(q *queue) {
 		for w.turn(q) {
 		}
 		if w.sweep && q.failure() == nil {
-			w.removeUnusedBlobs()
+			w.removeUnusedBlobs(q)
 		}
-		if q.isClosed() {
+		w.doJob(q)
+		if q.finished() {
 			return
 		}
-		q.release(0, false)
+		q.release(0, w.sweep && q.failure() == nil)
 	}
 }
 

@@ -15,6 +15,9 @@ const applicationID = 0x41474b31
 //go:embed schema/0001_journal.sql
 var schema1 string
 
+//go:embed schema/0002_prune.sql
+var schema2 string
+
 // step is one numbered change of the schema. Steps are never edited once released; version n is reached
 // by the first n steps.
 type step struct {
@@ -26,6 +29,7 @@ type step struct {
 func steps() []step {
 	return []step{
 		{"journal", schema1},
+		{"prune", schema2},
 	}
 }
 

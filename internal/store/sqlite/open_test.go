@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,7 +93,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"text", file("text.db", bytes.Repeat([]byte("not a database\n"), 100)), agentkernel.CodeCorrupt, []string{"not an SQLite database", "AGENTKERNEL_HOME"}},
 		{"another program's", database("other.db", "CREATE TABLE users(id)"), agentkernel.CodeCorrupt, []string{"another program"}},
 		{"another application's", database("app.db", "PRAGMA application_id = 7"), agentkernel.CodeCorrupt, []string{"another program"}},
-		{"newer", file("newer.db", newer), agentkernel.CodeVersion, []string{"version 99", "up to 1", "newer agentkernel"}},
+		{"newer", file("newer.db", newer), agentkernel.CodeVersion, []string{"version 99", fmt.Sprintf("up to %d", len(steps())), "newer agentkernel"}},
 		{"damaged", file("damaged.db", holed), agentkernel.CodeCorrupt, []string{"damaged", "backup"}},
 		{"cut off", file("cut.db", whole[:len(whole)/2]), agentkernel.CodeCorrupt, []string{"damaged", "backup"}},
 	} {

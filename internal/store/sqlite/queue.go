@@ -53,6 +53,7 @@ type queue struct {
 	waiting  []pending // appended, not yet taken
 	group    []pending // taken, not yet durable
 	spare    []pending // backing array of the last group, for reuse
+	jobs     []*job    // see jobs.go
 	bytes    int64     // of waiting and group
 	appended agentkernel.Position
 	durable  agentkernel.Position

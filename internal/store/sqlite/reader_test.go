@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -79,7 +80,7 @@ func TestReadingChangesNothing(t *testing.T) {
 			if rows, err := r.Processes(t.Context(), agentkernel.Filter{}); err != nil || len(rows) != 1 {
 				t.Fatalf("%d rows, error %v", len(rows), err)
 			}
-			if r.Info() != (agentkernel.StoreInfo{UUID: s.Info().UUID, Schema: 1, Path: cfg.Path}) {
+			if r.Info() != (agentkernel.StoreInfo{UUID: s.Info().UUID, Schema: len(steps()), Path: cfg.Path}) {
 				t.Fatalf("the reader says %+v, the store said %+v", r.Info(), s.Info())
 			}
 			if err := r.Close(); err != nil {
@@ -159,7 +160,7 @@ func TestAReaderNeedsTheKeyForImagesOnly(t *testing.T) {
 }
 
 func TestAReaderWantsTheSchemaItKnows(t *testing.T) {
-	for version, words := range map[string][]string{"0": {"version 0", "agentkernel recover"}, "7": {"version 7", "up to 1"}} {
+	for version, words := range map[string][]string{"0": {"version 0", "agentkernel recover"}, "99": {"version 99", fmt.Sprintf("up to %d", len(steps()))}} {
 		cfg := testConfig(t.TempDir())
 		if err := mustOpen(t, cfg).Close(); err != nil {
 			t.Fatal(err)

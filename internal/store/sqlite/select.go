@@ -19,11 +19,13 @@ const selectProcess = "SELECT " + processColumns + ", g.source, g.modules FROM p
 
 func (r *reads) process(ctx context.Context, pid agentkernel.PID) (agentkernel.ProcessRecord, error) {
 	var p agentkernel.ProcessRecord
-	found := false
 	err := r.do(ctx, func(c *conn) error {
-		v, ok, err := c.one(selectProcess, int64(pid))
-		if found = ok; err != nil || !ok {
+		v, found, err := c.one(selectProcess, int64(pid))
+		switch {
+		case err != nil:
 			return err
+		case !found:
+			return c.absent(pid)
 		}
 		source, err := r.payload(ctx, v[26])
 		if err != nil {
@@ -42,9 +44,6 @@ func (r *reads) process(ctx context.Context, pid agentkernel.PID) (agentkernel.P
 		}
 		return err
 	})
-	if err == nil && !found {
-		err = notFound(pid)
-	}
 	return p, err
 }
 

@@ -37,8 +37,9 @@ var (
 )
 
 // writePragmas are in force on the connection that writes. synchronous=FULL syncs the log in every commit, on
-// macOS down to the platter; the page cache (kB) holds the journals' ends of some thousand processes.
-var writePragmas = []string{"busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "cache_size = -8192",
+// macOS down to the platter; auto_vacuum, which only a new database takes, lets Shrink make the file smaller; the
+// page cache (kB) holds the journals' ends of some thousand processes.
+var writePragmas = []string{"busy_timeout = 10000", "auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "cache_size = -8192",
 	"temp_store = MEMORY", "journal_size_limit = 16777216"}
 
 // Open opens the database, makes it if there is none, and brings it to the newest schema.
@@ -66,6 +67,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
+// lastPID is the newest PID that was ever stored: a PID is never used twice, also if its process was pruned.
+const lastPID = `SELECT max(coalesce((SELECT max(pid) FROM processes), 0), coalesce((SELECT max(pid) FROM entries), 0),
+  coalesce((SELECT last FROM pruned ORDER BY first DESC LIMIT 1), 0))`
+
 func open(c *conn, cfg Config) (*Store, error) {
 	version, err := migrate(c, cfg.Path, steps(), cfg.Clock)
 	if err != nil {
@@ -75,7 +80,7 @@ func open(c *conn, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := c.int("SELECT max(coalesce((SELECT max(pid) FROM processes), 0), coalesce((SELECT max(pid) FROM entries), 0))")
+	last, err := c.int(lastPID)
 	if err != nil {
 		return nil, explain(cfg.Path, err)
 	}

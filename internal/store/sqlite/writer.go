@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"sync/atomic"
@@ -20,8 +19,9 @@ type writer struct {
 
 	programs programIndex
 	changes  changes
-	filed    bool // the table blobs may have rows
-	sweep    bool // some blob may have lost its last reference
+	filed    bool         // the table blobs may have rows
+	sweep    bool         // some blob may have lost its last reference
+	holds    atomic.Int32 // backups that read blobs: see backup.go
 
 	commits atomic.Int64
 }
@@ -77,33 +77,6 @@ func (w *writer) write(group []pending) error {
 		}
 	}
 	return nil
-}
-
-// removeUnusedBlobs deletes files that no column names any more: first the file, then the row, so that
-// a crash between the two leaves a row that leads here again.
-func (w *writer) removeUnusedBlobs() {
-	w.sweep = false
-	var unused []blob.Sum
-	err := w.c.query(func(r row) error {
-		sum, err := blob.ParseSum(r.blob(0))
-		unused = append(unused, sum)
-		return err
-	}, "SELECT sha256 FROM blobs WHERE refs = 0")
-	for _, sum := range unused {
-		if err == nil {
-			err = w.blobs.Delete(context.Background(), sum)
-		}
-		if err == nil {
-			err = w.c.exec("DELETE FROM blobs WHERE sha256 = ? AND refs = 0", sum[:])
-		}
-	}
-	if err == nil {
-		_, w.filed, err = w.c.one("SELECT 1 FROM blobs LIMIT 1")
-	}
-	if err != nil { // the files stay until the next time: a waste of space, not a loss
-		w.filed = true
-		w.log.Warn("unused blobs could not be removed", "error", err)
-	}
 }
 
 // processChange is what one group changes of one process: only the newest of each thing, because the

@@ -1,0 +1,112 @@
+package agentkernel
+
+import (
+	"context"
+	"time"
+)
+
+// Housekeeping keeps a store from growing for ever.
+type Housekeeping interface {
+	// Prune forgets processes that have ended, and removes what nobody names any more. It never touches an
+	// unfinished process, nor one that another which stays may need: its child, its past, and what those name
+	// in turn. It works in small steps between which running processes get their turn; if ctx ends, what was removed stays
+	// removed and the error is CodeCanceled. CodeConflict if somebody prunes already; CodeUnsupported if the
+	// store keeps everything.
+	Prune(ctx context.Context, o PruneOptions) (Pruned, error)
+	// Storage says how much room the store takes, and how much it may take.
+	Storage(ctx context.Context) (Storage, error)
+}
+
+// PruneOptions say what Prune removes.
+type PruneOptions struct {
+	Before     time.Time `json:"before"`                // processes that ended earlier
+	Namespace  string    `json:"namespace,omitempty"`   // "" all
+	KeepFailed bool      `json:"keep_failed,omitempty"` // keep what did not end with exit code 0
+	DryRun     bool      `json:"dry_run,omitempty"`     // only count
+}
+
+// Pruned says what Prune removed, or would remove.
+type Pruned struct {
+	Removed
+	Kept   int64 `json:"kept"`  // processes that ended early enough, and stay because another needs them
+	Freed  int64 `json:"freed"` // bytes by which the files have become smaller; of a dry run: about
+	DryRun bool  `json:"dry_run,omitempty"`
+}
+
+// Removed counts what was taken out of a store.
+type Removed struct {
+	Processes int64 `json:"processes"`
+	Entries   int64 `json:"entries"`    // of journals
+	Blobs     int64 `json:"blobs"`      // files of large payloads
+	BlobBytes int64 `json:"blob_bytes"` // their size
+}
+
+// Add adds another count.
+func (r *Removed) Add(o Removed) {
+	r.Processes += o.Processes
+	r.Entries += o.Entries
+	r.Blobs += o.Blobs
+	r.BlobBytes += o.BlobBytes
+}
+
+// Storage is the room that a store takes, in bytes.
+type Storage struct {
+	Database  int64 `json:"database"`        // the file of the database
+	Unused    int64 `json:"unused"`          // of it: room for new rows
+	Log       int64 `json:"log"`             // the database's write-ahead log
+	Blobs     int64 `json:"blobs"`           // files of large payloads
+	BlobFiles int64 `json:"blob_files"`      // how many
+	Quota     int64 `json:"quota,omitempty"` // what Used may come to; 0: anything
+}
+
+// Used is what counts against the quota: rows and blobs, without the log and without room that is free.
+func (s Storage) Used() int64 { return s.Database - s.Unused + s.Blobs }
+
+// storageWarning is the part of the quota, in percent, from which people are warned.
+const storageWarning = 80
+
+// Warning says in words that the quota is nearly, or quite, used up; "" if there is nothing to say.
+func (s Storage) Warning() string {
+	switch used := s.Used(); {
+	case s.Quota <= 0 || used < s.Quota/100*storageWarning:
+		return ""
+	case used >= s.Quota:
+		return "the storage quota is used up: no new process can start"
+	default:
+		return "the storage quota is used to " + PID(used/max(s.Quota/100, 1)).String() + " %: at 100 % no new process can start"
+	}
+}
+
+// Pruner is the ability of a [Store] to forget. Its methods work in steps of a few milliseconds each, between
+// which batches are committed.
+type Pruner interface {
+	// Kin reports all processes, those appended a moment ago included, in the order of their PIDs.
+	Kin(ctx context.Context, fn func(Kin) error) error
+	// Measure counts what forgetting processes would remove, and about how many bytes of rows.
+	Measure(ctx context.Context, pids []PID) (r Removed, rows int64, err error)
+	// Forget removes processes that have ended, durably and each as a whole, in one step; at is when. From then on
+	// the store answers CodeNotFound for them, with Op [OpPruned]. What is not there, or has not ended, is left
+	// alone. Their journals are left to Sweep.
+	Forget(ctx context.Context, pids []PID, at time.Time) (Removed, error)
+	// Sweep removes in one step some of what nobody names any more: journals of forgotten processes, blobs.
+	// more: there is more. A crash anywhere leaves nothing but work for the next Sweep.
+	Sweep(ctx context.Context) (r Removed, more bool, err error)
+	// SweepStrays removes blobs that were written for rows which a crash has prevented.
+	SweepStrays(ctx context.Context) (Removed, error)
+	// Shrink gives room that is free back to the file system, some of it in one step.
+	Shrink(ctx context.Context) (more bool, err error)
+	// Storage measures the store; Quota is not its business.
+	Storage(ctx context.Context) (Storage, error)
+}
+
+// OpPruned is the Op of the error, CodeNotFound, that answers for a process which was pruned.
+const OpPruned = "pruned"
+
+// Kin is what decides whether a process may be forgotten.
+type Kin struct {
+	PID, Parent, Past PID
+	Namespace         string
+	State             State
+	ExitCode          int
+	Ended             time.Time // zero while unfinished
+}

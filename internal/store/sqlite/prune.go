@@ -1,0 +1,172 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"agentkernel"
+)
+
+// How processes are forgotten. Forget takes away rows, images and programs and notes the PIDs; from then on the
+// process is not there. Its journal and working set, which may be long, are left in the table leftovers, and
+// Sweep removes them bit by bit. Blobs lose their references by triggers, whoever deletes a row; Sweep removes those that
+// have none. Each step is one transaction, so that a crash leaves nothing half done.
+
+// Kin reports all processes in the order of their PIDs.
+func (s *Store) Kin(ctx context.Context, fn func(agentkernel.Kin) error) error {
+	if err := s.flushAll(ctx); err != nil {
+		return err
+	}
+	return s.reads.do(ctx, func(c *conn) error {
+		return c.query(func(r row) error {
+			if err := ctx.Err(); err != nil {
+				return agentkernel.AsError(err, agentkernel.CodeCanceled, "store")
+			}
+			k := agentkernel.Kin{PID: agentkernel.PID(r.int(0)), Parent: agentkernel.PID(r.int(1)), Past: agentkernel.PID(r.int(2)),
+				Namespace: r.text(3), State: agentkernel.State(r.text(4)), ExitCode: int(r.int(5))}
+			if !r.isNull(6) {
+				k.Ended = microTime(r.int(6))
+			}
+			return fn(k)
+		}, `SELECT pid, parent, CASE WHEN instr(spec, '"past":') THEN spec ->> '$.past.pid' END, namespace, state, exit_code, ended
+FROM processes ORDER BY pid`)
+	})
+}
+
+// Forget removes processes that have ended, in one step.
+func (s *Store) Forget(ctx context.Context, pids []agentkernel.PID, at time.Time) (r agentkernel.Removed, err error) {
+	if err := ctx.Err(); err != nil {
+		return r, agentkernel.AsError(err, agentkernel.CodeCanceled, "store")
+	}
+	pids = slices.Clone(pids)
+	slices.Sort(pids)
+	err = s.work(func(w *writer) error {
+		f := forgetting{w: w, q: s.queue}
+		if err := w.transaction(s.queue, func() error { return f.all(pids, at) }); err != nil {
+			return err
+		}
+		s.queue.dropped(f.gone, f.keys)
+		r.Processes = int64(len(f.gone))
+		return nil
+	})
+	return r, err
+}
+
+// forgetting is one call of Forget.
+type forgetting struct {
+	w        *writer
+	q        *queue
+	gone     []agentkernel.PID
+	keys     []idempotencyKey
+	programs []int64
+}
+
+func (f *forgetting) all(pids []agentkernel.PID, at time.Time) error {
+	for _, pid := range pids {
+		if err := f.one(pid); err != nil {
+			return err
+		}
+	}
+	slices.Sort(f.programs)
+	for _, id := range slices.Compact(f.programs) {
+		if err := f.w.dropProgram(id); err != nil {
+			return err
+		}
+	}
+	return f.w.notePruned(f.gone, at)
+}
+
+// The conditions repeat what the caller has found out: no caller can take a living process away.
+const deleteProcess = `DELETE FROM processes WHERE pid = ?1 AND state <> 'unfinished'
+  AND NOT EXISTS (SELECT 1 FROM processes c WHERE c.parent = ?1 AND c.state = 'unfinished')
+RETURNING namespace, idempotency_key, program`
+
+func (f *forgetting) one(pid agentkernel.PID) error {
+	if !f.q.settled(pid) {
+		return nil
+	}
+	r, found, err := f.w.c.one(deleteProcess, int64(pid))
+	if err != nil || !found {
+		return err
+	}
+	f.gone = append(f.gone, pid)
+	f.programs = append(f.programs, r.int(2))
+	if !r.isNull(1) {
+		f.keys = append(f.keys, idempotencyKey{r.text(0), r.text(1)})
+	}
+	if err := f.w.deleteImage(pid); err != nil {
+		return err
+	}
+	return f.w.c.exec("INSERT OR IGNORE INTO leftovers(pid) VALUES (?)", int64(pid))
+}
+
+// dropProgram removes a program that no process runs any more, with the bases of images that it left behind.
+func (w *writer) dropProgram(id int64) error {
+	_, used, err := w.c.one("SELECT 1 FROM processes WHERE program = ? LIMIT 1", id)
+	if err != nil || used {
+		return err
+	}
+	err = w.c.query(func(r row) error {
+		w.seal.bases.remove(baseKey{id, r.text(0)})
+		return nil
+	}, "DELETE FROM image_bases WHERE program = ? AND NOT EXISTS (SELECT 1 FROM images WHERE base = image_bases.id) RETURNING fingerprint", id)
+	if err != nil {
+		return err
+	}
+	r, found, err := w.c.one(`DELETE FROM programs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM image_bases WHERE program = ?1)
+RETURNING sha256`, id)
+	if err == nil && found {
+		w.programs.forget(programSum(r.blob(0)), id)
+	}
+	return err
+}
+
+// forget makes a program unknown. If the transaction fails it is found in the database again.
+func (x *programIndex) forget(sum programSum, id int64) {
+	delete(x.ids, sum)
+	if x.last.id == id {
+		x.last.source, x.last.id = "", 0
+	}
+}
+
+// notePruned remembers, in as few ranges as possible, which PIDs were forgotten, and when. pids are sorted.
+func (w *writer) notePruned(pids []agentkernel.PID, at time.Time) error {
+	if len(pids) == 0 {
+		return nil
+	}
+	first, last := int64(pids[0]), int64(pids[0])
+	r, found, err := w.c.one("SELECT first, last, at FROM pruned WHERE first < ? ORDER BY first DESC LIMIT 1", first)
+	if err != nil {
+		return err
+	}
+	if found && r.int(1) == first-1 && r.int(2) == at.UnixMicro() {
+		first = r.int(0)
+	}
+	put := func() error {
+		return w.c.exec("INSERT INTO pruned(first, last, at) VALUES (?,?,?) ON CONFLICT(first) DO UPDATE SET last = excluded.last", first, last, at.UnixMicro())
+	}
+	for _, pid := range pids[1:] {
+		if int64(pid) != last+1 {
+			if err := put(); err != nil {
+				return err
+			}
+			first = int64(pid)
+		}
+		last = int64(pid)
+	}
+	return put()
+}
+
+// absent is the error for a process that is not in the database.
+func (c *conn) absent(pid agentkernel.PID) error {
+	r, found, err := c.one("SELECT last, at FROM pruned WHERE first <= ? ORDER BY first DESC LIMIT 1", int64(pid))
+	switch {
+	case err != nil:
+		return err
+	case found && r.int(0) >= int64(pid):
+		return agentkernel.Errorf(agentkernel.CodeNotFound, agentkernel.OpPruned, "process %d was pruned on %s; it had ended, and its journal went with it",
+			pid, microTime(r.int(1)).Format("2006-01-02 at 15:04:05 UTC")).WithPID(pid).WithHint("agentkernel ps --all lists those that are there")
+	}
+	return notFound(pid)
+}
