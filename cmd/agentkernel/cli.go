@@ -55,6 +55,8 @@ func (c *cli) commands() []command {
 
 		{"tools", "tools", "List, show, call and trust tools.", c.tools},
 		{"mcp", "tools", "Serve this kernel to an AI assistant over MCP (stdio).", &mcpCmd{}},
+		{"install", "tools", "Put this server into an assistant's configuration, in the place of those that are there.", &installCmd{}},
+		{"uninstall", "tools", "Put an assistant's configuration back to what it was.", &uninstallCmd{}},
 
 		{"serve", "kernel", "Run a kernel in the foreground and continue unfinished processes.", &serveCmd{}},
 		{"start", "kernel", "Start a kernel in the background if none runs, and say where it listens.", &startCmd{}},

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/assistant"
+	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/config"
+)
+
+// clientFlags name the configuration file of an assistant.
+type clientFlags struct {
+	Client string `arg:"" help:"claude (Claude Code), claude-desktop, cursor or vscode."`
+	Scope  string `enum:"user,project" default:"user" help:"user: for all your projects. project: the file in this folder, which a team shares."`
+	File   string `placeholder:"FILE" help:"Another configuration file than the client's usual one: a profile's."`
+	DryRun bool   `help:"Say what would be done, and write nothing."`
+}
+
+type installCmd struct {
+	clientFlags
+	Keep    []string `sep:"none" placeholder:"SERVER" help:"A server that stays with the client; repeatable."`
+	Allow   []string `sep:"none" placeholder:"PATTERN" help:"Calls that may change things, as for mcp: 'filesystem.write_*'; repeatable."`
+	Full    bool     `help:"Offer all tools of agentkernel mcp: background tasks, state, skills. Without it: execute_code and search_tools."`
+	NoCount bool     `help:"Do not start the servers to count what their schemas cost."`
+}
+
+func (installCmd) Help() string {
+	return `Moves the MCP servers that are configured for an assistant into a tools file of AgentKernel's, and puts one entry,
+agentkernel, in their place: the assistant's model then reads two small tools instead of the schemas of all, and writes programs
+that call the others. The client's file is backed up first; uninstall puts it back. Servers that only the client can
+start (it logs in, or asks for a value) stay where they are. The servers are started once, to count their schemas.
+
+` + examples("agentkernel install claude", "agentkernel install cursor --dry-run", "agentkernel install vscode --scope project --keep github",
+		"agentkernel install claude --allow 'filesystem.write_*'")
+}
+
+type uninstallCmd struct{ clientFlags }
+
+func (uninstallCmd) Help() string {
+	return `Puts an assistant's configuration back to what it was before install. If the file has been written since, the servers are
+put back into what it is now; what contradicts itself is refused, and nothing is lost.
+
+` + examples("agentkernel uninstall claude", "agentkernel uninstall vscode --scope project --dry-run")
+}
+
+func (c *clientFlags) place(a *app) (*assistant.Place, error) {
+	dir, err := a.workingDir()
+	if err != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "install", "the working directory is gone: %w", err)
+	}
+	command, err := os.Executable()
+	if err != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeInternal, "install", "this program does not find itself: %w", err)
+	}
+	file := c.File
+	if file != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	return assistant.Find(assistant.Host{GOOS: runtime.GOOS, Home: a.userHome, Dir: dir, Getenv: a.getenv, Command: command,
+		Config: config.UserDir(a.env, a.userHome)}, c.Client, assistant.Scope(c.Scope), file)
+}
+
+// installResult is what install --json prints.
+type installResult struct {
+	Client  string          `json:"client"`
+	Scope   string          `json:"scope"`
+	File    string          `json:"file"`
+	Tools   string          `json:"tools"`
+	Backup  string          `json:"backup"` // "": nothing was there to be backed up
+	Changed bool            `json:"changed"`
+	DryRun  bool            `json:"dry_run"`
+	Servers []serverOutcome `json:"servers"`
+	// Tokens of the schemas that a model reads; null if they were not counted.
+	Tokens *schemaTokens `json:"tokens"`
+	Notes  []string      `json:"notes"`
+}
+
+type schemaTokens struct {
+	Before  int  `json:"before"`
+	After   int  `json:"after"`
+	Unknown bool `json:"unknown"` // servers could not be asked: before is too small
+}
+
+func (c *installCmd) Run(a *app) error {
+	p, err := c.place(a)
+	if err != nil {
+		return err
+	}
+	in, err := p.Plan(assistant.Options{Keep: c.Keep, Allow: c.Allow, Full: c.Full, Home: a.cli.Home})
+	if err != nil {
+		return err
+	}
+	r := installResult{Client: c.Client, Scope: c.Scope, File: p.File, Tools: p.Tools, DryRun: c.DryRun, Notes: []string{}}
+	asked := map[string]serverCost{}
+	if !c.NoCount {
+		if asked, err = a.askServers(in); err != nil {
+			return err
+		}
+	}
+	r.note(in, asked, c)
+	if !c.DryRun {
+		done, err := in.Apply(time.Now())
+		if err != nil {
+			return err
+		}
+		r.Backup, r.Changed = done.Backup, done.Changed
+	}
+	if a.cli.JSON {
+		return a.printJSON(r)
+	}
+	a.con.Out(r.text(p))
+	return a.outputError()
+}
+
+// note gathers what is told: the servers that move or stay, and those that the tools file had already.
+func (r *installResult) note(in *assistant.Install, asked map[string]serverCost, c *installCmd) {
+	r.Servers, r.Notes = outcomes(in, asked), append(r.Notes, in.Notes...)
+	if c.NoCount {
+		return
+	}
+	r.Tokens = &schemaTokens{After: ownTokens(c.Full)}
+	changing := 0
+	for _, s := range r.Servers {
+		if s.Action != "kept" {
+			changing += asked[s.Name].changing
+		}
+		switch {
+		case s.Action == "kept": // the model reads it before and after
+		case s.Tokens == nil:
+			r.Tokens.Unknown = true
+		default:
+			r.Tokens.Before += *s.Tokens
+		}
+	}
+	if changing > 0 && len(c.Allow) == 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("tools that may change things: %d. Programs call them only where --allow names them: install again with --allow 'SERVER.TOOL' or 'SERVER.*'", changing))
+	}
+}
+
+func (r *installResult) text(p *assistant.Place) string {
+	var b strings.Builder
+	rows := [][]string{{"SERVER", "", "TOOLS", "TOKENS", ""}}
+	for _, s := range r.Servers {
+		tools, tokens := "?", "?"
+		if s.Tokens != nil {
+			tools, tokens = fmt.Sprint(*s.Tools), grouped(*s.Tokens)
+		} else if r.Tokens == nil || s.Action == "kept" {
+			tools, tokens = "-", "-"
+		}
+		rows = append(rows, []string{s.Name, s.Action, tools, tokens, s.Reason})
+	}
+	if len(r.Servers) > 0 {
+		b.WriteString(console.Table(rows, 2, 3))
+	}
+	if t := r.Tokens; t != nil {
+		least := ""
+		if t.Unknown {
+			least = "at least "
+		}
+		fmt.Fprintf(&b, "%s%s -> %s schema tokens, at four bytes a token\n", least, grouped(t.Before), grouped(t.After))
+	}
+	for _, n := range r.Notes {
+		b.WriteString("note: " + console.Line(n) + "\n")
+	}
+	switch {
+	case r.DryRun:
+		fmt.Fprintf(&b, "nothing was written. Without --dry-run the servers move from %s to %s\n", p.File, p.Tools)
+	case !r.Changed:
+		fmt.Fprintf(&b, "%s is as it should be; nothing was changed\n", p.File)
+	default:
+		fmt.Fprintf(&b, "changed  %s\nservers  %s\n", p.File, p.Tools)
+		if r.Backup != "" {
+			fmt.Fprintf(&b, "backup   %s\n", r.Backup)
+		}
+		fmt.Fprintf(&b, "next: %s\nundo: %s\n", p.Restart(), r.undo())
+	}
+	return b.String()
+}
+
+func (r *installResult) undo() string {
+	if r.Scope == string(assistant.Project) {
+		return "agentkernel uninstall " + r.Client + " --scope project"
+	}
+	return "agentkernel uninstall " + r.Client
+}
+
+// grouped writes a number with a comma at each thousand.
+func grouped(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// uninstallResult is what uninstall --json prints.
+type uninstallResult struct {
+	Client   string   `json:"client"`
+	Scope    string   `json:"scope"`
+	File     string   `json:"file"`
+	Backup   string   `json:"backup"` // of what the file was until now
+	Changed  bool     `json:"changed"`
+	Exact    bool     `json:"exact"` // byte for byte what it was before install
+	DryRun   bool     `json:"dry_run"`
+	Restored []string `json:"restored"`
+	Notes    []string `json:"notes"`
+}
+
+func (c *uninstallCmd) Run(a *app) error {
+	p, err := c.place(a)
+	if err != nil {
+		return err
+	}
+	u, err := p.PlanUninstall()
+	if err != nil {
+		return err
+	}
+	r := uninstallResult{Client: c.Client, Scope: c.Scope, File: p.File, DryRun: c.DryRun, Exact: u.Exact,
+		Restored: append([]string{}, u.Restored...), Notes: append([]string{}, u.Notes...)}
+	if !c.DryRun {
+		done, err := u.Apply(time.Now())
+		if err != nil {
+			return err
+		}
+		r.Backup, r.Changed = done.Backup, done.Changed
+	}
+	if a.cli.JSON {
+		return a.printJSON(r)
+	}
+	a.con.Out(r.text(p, u.Nothing))
+	return a.outputError()
+}
+
+func (r *uninstallResult) text(p *assistant.Place, nothing bool) string {
+	if nothing {
+		return fmt.Sprintf("nothing is installed in %s\n", r.File)
+	}
+	var b strings.Builder
+	how := "as it was, byte for byte"
+	if !r.Exact {
+		how = "it has been written since: the servers were put back into what it is now"
+	}
+	if r.DryRun {
+		fmt.Fprintf(&b, "nothing was written. Without --dry-run %s would be put back (%s)\n", r.File, how)
+	} else {
+		fmt.Fprintf(&b, "restored  %s (%s)\n", r.File, how)
+	}
+	if len(r.Restored) > 0 {
+		fmt.Fprintf(&b, "servers   %s\n", console.Line(strings.Join(r.Restored, ", ")))
+	}
+	for _, n := range r.Notes {
+		b.WriteString("note: " + console.Line(n) + "\n")
+	}
+	if r.Changed {
+		fmt.Fprintf(&b, "next: %s\n", p.Restart())
+	}
+	return b.String()
+}
+
+// schemaCost is what a model pays for tools in every conversation: their names, descriptions and input schemas, at four bytes
+// a token (as everywhere in AgentKernel). What clients add, such as prefixes of names, is not counted.
+func schemaCost(tools []schemaTool) int {
+	bytesAll := 0
+	for _, t := range tools {
+		var schema bytes.Buffer
+		if json.Compact(&schema, t.InputSchema) != nil {
+			schema.Write(t.InputSchema)
+		}
+		raw, err := json.Marshal(schemaTool{t.Name, t.Description, schema.Bytes()})
+		if err != nil { // a schema that is no JSON: its bytes, then
+			bytesAll += len(t.Name) + len(t.Description) + len(t.InputSchema)
+		}
+		bytesAll += len(raw)
+	}
+	return (bytesAll + 3) / 4
+}
+
+// schemaTool is a tool as model APIs take it.
+type schemaTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema,omitempty"`
+}

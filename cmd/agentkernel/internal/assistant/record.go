@@ -1,0 +1,79 @@
+package assistant
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"agentkernel"
+)
+
+// record is what install leaves for uninstall. It holds what the client's file held, secrets included: only the user
+// can read it.
+type record struct {
+	Version   int       `json:"version"`
+	Client    string    `json:"client"`
+	Scope     Scope     `json:"scope"`
+	File      string    `json:"file"`
+	Tools     string    `json:"tools"`
+	Installed time.Time `json:"installed"`
+	There     bool      `json:"there"`              // the file was there before
+	Original  string    `json:"original,omitempty"` // the backup that is the exact original; "": only merging restores
+	Before    string    `json:"before"`             // digest of the original
+	After     string    `json:"after"`              // digest of what install wrote
+	ToolsSum  string    `json:"tools_digest"`       // of the tools file that install wrote
+	ToolsWas  bool      `json:"tools_was"`          // there was a tools file before: it is not ours to remove
+	// Entry is AgentKernel's entry as text; Moved are the servers, as text, in their order.
+	Entry string  `json:"entry"`
+	Moved []moved `json:"moved"`
+}
+
+type moved struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+const recordVersion = 1
+
+// recorded gives the record of an installation; nil if there is none.
+func (p *Place) recorded() (*record, error) {
+	raw, err := os.ReadFile(p.record)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, storage("reading "+p.record, err)
+	}
+	var r record
+	if err := json.Unmarshal(raw, &r); err != nil || r.Version != recordVersion {
+		return nil, agentkernel.Errorf(agentkernel.CodeCorrupt, op, "%s, which says what was installed, is not understood", p.record).
+			WithHint("the originals are in %s", filepath.Join(p.host.Config, "mcp", "backups"))
+	}
+	return &r, nil
+}
+
+func (r *record) save(path string) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("the record of the installation: %w", err)
+	}
+	return write(path, append(raw, '\n'), private)
+}
+
+// add notes servers that have moved; a name that is there gets its newer text.
+func (r *record) add(list []moved) {
+next:
+	for _, m := range list {
+		for i := range r.Moved {
+			if r.Moved[i].Name == m.Name {
+				r.Moved[i] = m
+				continue next
+			}
+		}
+		r.Moved = append(r.Moved, m)
+	}
+}

@@ -1,0 +1,165 @@
+package assistant
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/jsonc"
+)
+
+// Uninstall is what putting everything back would change.
+type Uninstall struct {
+	Place    *Place
+	Nothing  bool     // nothing is installed there
+	Exact    bool     // the file becomes byte for byte what it was
+	Restored []string // servers that the client gets back
+	Notes    []string
+
+	old    *record
+	now    content
+	tools  content
+	after  []byte
+	remove bool // the file was not there before, and holds nothing else now
+}
+
+// PlanUninstall says what would be put back. A client's file that nobody has written since becomes exactly what it
+// was; else the servers are put back into what it is now. Errors: CodeConflict if a server is there again, and
+// another one; CodeInvalid for a file that is not understood.
+func (p *Place) PlanUninstall() (*Uninstall, error) {
+	u := &Uninstall{Place: p}
+	var err error
+	if u.old, err = p.recorded(); err != nil {
+		return nil, err
+	}
+	if u.Nothing = u.old == nil; u.Nothing {
+		return u, nil
+	}
+	if u.now, err = read(p.File); err != nil {
+		return nil, err
+	}
+	if u.tools, err = read(p.Tools); err != nil {
+		return nil, err
+	}
+	for _, m := range u.old.Moved {
+		u.Restored = append(u.Restored, m.Name)
+	}
+	switch {
+	case u.now.digest == u.old.Before && u.now.there == u.old.There: // it was put back by hand, or never written
+		u.Exact, u.after, u.remove = true, u.now.bytes, !u.old.There
+	case u.now.digest == u.old.After && !u.old.There && u.old.Original == "" && len(u.old.Moved) == 0:
+		u.Exact, u.remove = true, true
+	case u.original():
+	default:
+		err = u.merge()
+	}
+	if err == nil && u.tools.there && !u.ownTools() {
+		u.Notes = append(u.Notes, p.Tools+" holds more than install wrote, and stays; no client uses it any more")
+	}
+	return u, err
+}
+
+// ownTools says that the tools file is as install made it.
+func (u *Uninstall) ownTools() bool {
+	return u.tools.there && u.tools.digest == u.old.ToolsSum && !u.old.ToolsWas
+}
+
+// original takes the backup, if the file is what install wrote, or is gone.
+func (u *Uninstall) original() bool {
+	if u.old.Original == "" || u.now.there && u.now.digest != u.old.After {
+		return false
+	}
+	b, err := os.ReadFile(u.old.Original)
+	if err != nil || digest(b) != u.old.Before {
+		u.Notes = append(u.Notes, "the backup "+u.old.Original+" is not what it was: the servers are put back one by one")
+		return false
+	}
+	if info, err := os.Stat(u.old.Original); err == nil && !u.now.there {
+		u.now.mode = info.Mode().Perm()
+	}
+	u.Exact, u.after = true, b
+	return true
+}
+
+// merge puts the servers back into what the client's file is now.
+func (u *Uninstall) merge() error {
+	p := u.Place
+	d, err := p.parse(u.now, p.File)
+	if err != nil {
+		return err
+	}
+	path := []string{p.Client.Key}
+	members, _, err := d.Members(path...)
+	if err != nil {
+		return p.broken(err)
+	}
+	find := func(name string) int {
+		return slices.IndexFunc(members, func(m jsonc.Member) bool { return m.Key == name })
+	}
+	var twice []string
+	for _, m := range u.old.Moved {
+		if i := find(m.Name); i >= 0 && !same(members[i].Value, []byte(m.Text)) {
+			twice = append(twice, m.Name)
+		} else if i < 0 {
+			if err := d.Set(path, m.Name, json.RawMessage(m.Text)); err != nil {
+				return p.broken(err)
+			}
+		}
+	}
+	if len(twice) > 0 {
+		return agentkernel.Errorf(agentkernel.CodeConflict, op, "%s has servers again that were moved, and they are not what they were: %s; nothing was changed",
+			p.File, strings.Join(twice, ", ")).WithHint("rename or remove them there; what was moved is in %s", p.Tools)
+	}
+	if i := find(Entry); i >= 0 && !p.leadsToTools(members[i].Value) {
+		u.Notes = append(u.Notes, "the entry \"agentkernel\" is not the one that install wrote, and stays")
+	} else if err := d.Remove(path, Entry); err != nil {
+		return p.broken(err)
+	}
+	u.after = d.Bytes()
+	return nil
+}
+
+// Apply writes what was planned; the file as it is now is backed up first.
+func (u *Uninstall) Apply(now time.Time) (Applied, error) {
+	if u.Nothing {
+		return Applied{}, nil
+	}
+	p := u.Place
+	backup, err := p.backup(u.now, now)
+	if err != nil {
+		return Applied{}, err
+	}
+	if err := u.writeClient(); err != nil {
+		return Applied{}, err
+	}
+	if u.ownTools() {
+		if err := os.Remove(u.tools.path); err != nil {
+			return Applied{}, storage("removing "+p.Tools, err)
+		}
+	}
+	if err := os.Remove(p.record); err != nil {
+		return Applied{}, storage("removing "+p.record, err)
+	}
+	return Applied{Changed: true, Backup: backup}, nil
+}
+
+func (u *Uninstall) writeClient() error {
+	switch {
+	case u.remove && !u.now.there:
+		return nil
+	case u.remove:
+		if err := os.Remove(u.now.path); err != nil {
+			return storage("removing "+u.Place.File, err)
+		}
+		return nil
+	case u.now.there && digest(u.after) == u.now.digest:
+		return nil
+	}
+	if err := u.Place.makeFolder(); err != nil {
+		return err
+	}
+	return u.now.replace(u.after)
+}
