@@ -40,7 +40,7 @@ func (r *Reader) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 // Process reads one process.
 func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
 	rec, err := r.store.Process(ctx, pid)
-	return shown(rec), err
+	return rec.Process, err
 }
 
 // List reads processes, newest first.
@@ -48,7 +48,7 @@ func (r *Reader) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	records, err := r.store.Processes(ctx, f)
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
-		out = append(out, shown(rec))
+		out = append(out, rec.Process)
 	}
 	return out, err
 }
@@ -59,7 +59,7 @@ func (r *Reader) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 	if err == nil && !rec.State.Terminal() {
 		err = errNoKernel("wait")
 	}
-	return shown(rec), err
+	return rec.Process, err
 }
 
 // Events reports what the journal has; there is nobody to follow.

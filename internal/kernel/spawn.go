@@ -122,7 +122,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, w *watcher) (p 
 	p = k.newProcess(k.store.NewPID(), k.specs.take(&s, data), chosen)
 	p.past = past
 	p.created = k.cfg.Now()
-	if chosen != nil && p.replayable() {
+	if chosen != nil {
 		p.fingerprint = chosen.Fingerprint
 	}
 	if w != nil {
@@ -227,14 +227,8 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 			if s.Backend != b.Name {
 				continue
 			}
-			if !b.speaks(s.Program.Language) {
-				return nil, doesNotSpeak(b.Name, s.Program.Language)
-			}
 			_, err := b.check(s)
 			return b, err
-		}
-		if !b.speaks(s.Program.Language) {
-			continue
 		}
 		switch needs, err := b.check(s); {
 		case err != nil && refused == nil:
@@ -257,9 +251,6 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 		return differing, nil
 	case refused != nil:
 		return nil, refused
-	}
-	if s.Backend == "" || s.Backend == "auto" {
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %v", s.Program.Language, names)
 	}
 	return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", s.Backend, names)
 }

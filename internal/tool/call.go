@@ -38,7 +38,7 @@ func (s *set) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.Too
 		}
 		result, again, err := srv.callOn(ctx, inst, python, c)
 		if !again || ctx.Err() != nil || s.hub.ctx.Err() != nil {
-			return result, err
+			return s.hub.redact(result, err)
 		}
 		// The server had died unnoticed before anything was sent: the call belongs to its successor. The
 		// breaker ends this if the successors die, too.

@@ -292,6 +292,7 @@ func (e *entry) noteSecrets(x *expander) {
 	for k, v := range x.used {
 		e.secrets.add(k, v, false)
 	}
+	e.secrets.addArguments(e.args)
 	if u, err := url.Parse(e.url); err == nil && e.url != "" {
 		if pw, ok := u.User.Password(); ok {
 			e.secrets.add("url password", pw, true)

@@ -132,6 +132,7 @@ func (h *Hub) parse(path string, f *configFile) ([]*entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.noteSecrets(entries)
 	unresolved := false
 	if h.cfg.Accepted != nil {
 		if err := h.cfg.Accepted(path, f.src); err != nil {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentkernel"
@@ -70,6 +71,7 @@ type Hub struct {
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	work      sync.WaitGroup
+	secrets   atomic.Pointer[redactor] // the certain ones of all servers; nil: none yet
 
 	mu      sync.Mutex
 	closed  bool

@@ -28,7 +28,8 @@ type part struct {
 }
 
 // result makes the value that the program gets: structured content if there is any, else the text, else
-// the list of parts; written as docs/values.md says. CodeTool with the server's words if the tool failed.
+// the list of parts; written as docs/values.md says, secrets included (see Hub.redact). CodeTool with the server's
+// words, without secrets, if the tool failed.
 func (b *boundTool) result(raw json.RawMessage, secrets *redactor) (json.RawMessage, error) {
 	var w wireResult
 	if err := json.Unmarshal(raw, &w); err != nil {
@@ -57,7 +58,7 @@ func (b *boundTool) result(raw json.RawMessage, secrets *redactor) (json.RawMess
 	if err != nil {
 		return nil, agentkernel.Errorf(agentkernel.CodeTool, opCall, "%s: the answer cannot be read: %v", b, err)
 	}
-	return secrets.result(out), nil
+	return out, nil
 }
 
 // member takes the wrapper off that the output schema declares.

@@ -205,6 +205,11 @@ func (c *lineConn) decode(line []byte) error {
 		}
 		return fmt.Errorf("it wrote a line to stdout that is not JSON: %s", excerpt(line))
 	}
+	if resp := response(line); resp != nil {
+		c.queue = append(c.queue, resp)
+		c.spoken = true
+		return nil
+	}
 	parts := []json.RawMessage{line}
 	if line[0] == '[' { // a batch, as protocol versions before 2025-06-18 have them
 		if err := json.Unmarshal(line, &parts); err != nil {
@@ -220,6 +225,26 @@ func (c *lineConn) decode(line []byte) error {
 	}
 	c.spoken = true
 	return nil
+}
+
+// response reads a result without the detours of the SDK's decoder, each of which would copy it; nil: it is
+// something else.
+func response(line []byte) jsonrpc.Message {
+	var m struct {
+		Version string          `json:"jsonrpc"`
+		ID      any             `json:"id"`
+		Method  json.RawMessage `json:"method"`
+		Result  json.RawMessage `json:"result"`
+		Error   json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(line, &m) != nil || m.Version != "2.0" || m.Method != nil || m.Error != nil || m.Result == nil {
+		return nil
+	}
+	id, err := jsonrpc.MakeID(m.ID)
+	if err != nil || !id.IsValid() {
+		return nil
+	}
+	return &jsonrpc.Response{ID: id, Result: m.Result}
 }
 
 // emptyAnswer is an empty list of tools and an empty result of a call.
@@ -260,31 +285,62 @@ func (c *lineConn) forget(t *track) {
 // line reads up to the next newline. Beyond the limit it keeps the beginning and the end only, enough to
 // see whose answer it is, and gives up at four times the limit.
 func (c *lineConn) line() ([]byte, int64, error) {
-	var buf []byte
+	var all pieces
+	var edges []byte
 	var size int64
 	for {
 		part, err := c.in.ReadSlice('\n')
 		size += int64(len(part))
-		if size <= c.limit {
-			if buf == nil && err == nil {
-				return part, size, nil // whole in the reader's buffer, valid until the next read
+		switch {
+		case size > c.limit:
+			if edges == nil {
+				edges = cutMiddle(all.whole())
+				all = nil
 			}
-			buf = append(buf, part...)
-		} else {
-			buf = headAndTail(buf, part)
+			edges = headAndTail(edges, part)
+		case len(all) == 0 && err == nil:
+			return part, size, nil // whole in the reader's buffer, valid until the next read
+		default:
+			all.add(part)
 		}
 		switch {
+		case err == nil && edges != nil:
+			return edges, size, nil
 		case err == nil:
-			return buf, size, nil
+			return all.whole(), size, nil
 		case errors.Is(err, bufio.ErrBufferFull) && size <= 4*c.limit:
 		case errors.Is(err, bufio.ErrBufferFull):
 			return nil, size, nil
-		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(buf)) > 0 && size <= c.limit:
-			return buf, size, nil
+		case errors.Is(err, io.EOF) && size <= c.limit:
+			if rest := all.whole(); len(bytes.TrimSpace(rest)) > 0 {
+				return rest, size, nil
+			}
+			return nil, size, err
 		default:
 			return nil, size, err
 		}
 	}
+}
+
+// pieces are a long line as it comes: a slice that grows by appending would be copied many times over.
+type pieces [][]byte
+
+const pieceSize = 1 << 20
+
+func (p *pieces) add(part []byte) {
+	if n := len(*p); n == 0 || len((*p)[n-1])+len(part) > cap((*p)[n-1]) {
+		*p = append(*p, make([]byte, 0, max(len(part), min(pieceSize, 64<<10<<min(n, 4)))))
+	}
+	last := &(*p)[len(*p)-1]
+	*last = append(*last, part...)
+}
+
+// whole is the line in one.
+func (p pieces) whole() []byte {
+	if len(p) == 1 {
+		return p[0]
+	}
+	return bytes.Join(p, nil)
 }
 
 const edge = 512

@@ -107,7 +107,7 @@ func (inst *instance) listTools(ctx context.Context) ([]wireTool, error) {
 			Tools      []wireTool `json:"tools"`
 			NextCursor string     `json:"nextCursor"`
 		}
-		if err := json.Unmarshal(o.result, &page); err != nil {
+		if err := json.Unmarshal(inst.entry.secrets.result(o.result), &page); err != nil {
 			return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.list",
 				"server %q answered tools/list with something that is no list of tools", inst.entry.name)
 		}

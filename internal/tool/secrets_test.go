@@ -1,0 +1,69 @@
+package tool_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"agentkernel/internal/tool"
+	"agentkernel/internal/tool/tooltest"
+)
+
+// A file server can read the configuration of its neighbours: what is surely a secret of one server is taken out of
+// the results and errors of all, whichever way it was configured and however JSON spells it.
+func TestSecretsOfOtherServers(t *testing.T) {
+	secrets := map[string]string{
+		"in env":           "env-secret-0001",
+		"in a header":      "head/secret&0002",
+		"behind a flag":    "flag-secret-0003",
+		"in a flag":        "flag=secret+0004",
+		"for a container":  "ctr-secret-0005",
+		"header in a flag": "relay-secret-0006",
+		"with umlauts":     "gehéim-0000007",
+	}
+	src := open(t, tool.Config{}, map[string]tooltest.Server{
+		"test": tooltest.Stdio(t),
+		"env":  {"command": "x", "env": map[string]string{"API_KEY": secrets["in env"], "PASSWORD": secrets["with umlauts"]}},
+		"head": {"url": "https://h.example/mcp", "headers": map[string]string{"Authorization": "Bearer " + secrets["in a header"]}},
+		"args": {"command": "docker", "args": []string{"run", "--access-token", secrets["behind a flag"], "--api-key=" + secrets["in a flag"],
+			"-e", "GITHUB_TOKEN=" + secrets["for a container"], "--header", "Authorization: Bearer " + secrets["header in a flag"],
+			"--token-file", "/etc/passwords/some", "--author", "production"}},
+	})
+	for name, secret := range secrets {
+		got, err := call(t, src, "test", "echo", obj{"value": "it is " + secret + "/\u00fc."})
+		if err != nil || strings.Contains(got, secret) || !strings.Contains(got, "it is [") || !strings.Contains(got, "/ü.") {
+			t.Errorf("%s: %s %v", name, got, err)
+		}
+		_, err = call(t, src, "test", "fail", obj{"message": "no " + secret})
+		if err == nil || strings.Contains(fmt.Sprint(err), secret) || !strings.Contains(fmt.Sprint(err), "no [") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, plain := range []string{"/etc/passwords/some", "production", "docker", "run"} {
+		if got, err := call(t, src, "test", "echo", obj{"value": plain}); err != nil || !strings.Contains(got, plain) {
+			t.Errorf("%s is taken for a secret: %s %v", plain, got, err)
+		}
+	}
+}
+
+// A large result passes through the kernel in a few copies: what it costs is a small multiple of its size.
+func TestLargeResultsCostFewCopies(t *testing.T) {
+	const mb, most = 32, 8
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
+	if _, err := call(t, src, "test", "big", obj{"mb": 1}); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got, err := call(t, src, "test", "big", obj{"mb": mb})
+	runtime.ReadMemStats(&after)
+	if err != nil || len(got) != mb<<20+2 {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	times := float64(after.TotalAlloc-before.TotalAlloc) / (mb << 20)
+	t.Logf("%.1f times its size", times)
+	if times > most {
+		t.Errorf("a result of %d MB costs %.1f times its size", mb, times)
+	}
+}
