@@ -13,6 +13,7 @@ import os
 import struct
 import termios
 import threading
+import time
 
 from _agentkernel import values
 
@@ -24,6 +25,9 @@ MAX_FRAME = 64 << 20  # the kernel takes no longer one
 _getpid = os.getpid
 _write = os.write
 _read = os.read
+_fstat = os.fstat
+_sleep = time.sleep  # the real one: later it is a system call
+PAUSE, PAUSES = 0.0005, 10000  # how often, and how many times, the kernel is waited for to take what children wrote
 
 
 class Channel:
@@ -40,10 +44,12 @@ class Channel:
         self.early = []  # results that came while another answer was expected
         self._buffer = b""
         self._unread = array.array("i", [0])
+        self._pipes = ()  # descriptors 1 and 2 with the inodes of the pipes that the kernel reads
 
     def open(self, fd):
         self.fd = fd
         self.owner = _getpid()
+        self._pipes = [(n, _fstat(n).st_ino) for n in (1, 2)]
 
     def usable(self):
         """Says whether this very process may talk to the kernel: a forked child may not."""
@@ -70,7 +76,24 @@ class Channel:
     def _put(self, kind, payload):
         if self._foreign(1) or self._foreign(2):
             self._all(HEAD.pack(0, DRAIN))
+            self._await_taken()
         self._all(HEAD.pack(len(payload), kind) + payload)
+
+    def _await_taken(self):
+        """Waits until the kernel has taken what lies in the pipes. If it read them later, what a child writes after
+        our next frame would come before it. Not for ever: a child may write faster than the kernel reads."""
+        for _ in range(PAUSES):
+            if not any(self._foreign(fd) and self._is_pipe(fd, inode) for fd, inode in self._pipes):
+                return
+            _sleep(PAUSE)
+
+    @staticmethod
+    def _is_pipe(fd, inode):
+        """Says whether the program has left the kernel's pipe where it was."""
+        try:
+            return _fstat(fd).st_ino == inode
+        except OSError:
+            return False
 
     def _foreign(self, fd):
         """Says whether something lies unread in the pipe behind a descriptor."""
