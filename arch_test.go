@@ -29,6 +29,7 @@ var rules = []struct {
 	{"internal/fetch", []string{""}},
 	{"internal/sandbox/monty/...", []string{"", "guest/...", "internal/journal", "internal/nearest", "internal/reaper", "internal/sandbox/monty/..."}},
 	{"internal/sandbox/confine", []string{""}},
+	{"internal/sandbox/workspace", []string{""}},
 	{"internal/sandbox/process", []string{"", "guest/...", "internal/sandbox/confine"}},
 	{"internal/sandbox/sandboxtest/...", []string{"", "internal/journal"}},
 	{"internal/store/blob", []string{""}},

@@ -1,0 +1,403 @@
+package workspace
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"agentkernel"
+)
+
+// Overlayfs marks with these what a layer says besides its files (Linux, Documentation/filesystems/overlayfs.rst, with
+// the option userxattr).
+const opaqueAttr = "user.overlay.opaque"
+
+// item is one change of a layer, with raw path.
+type item struct {
+	path   string
+	kind   agentkernel.ChangeKind
+	typ    agentkernel.FileType
+	mode   uint32
+	size   int64
+	before *mark // nil: there was nothing
+	target string
+}
+
+// layer is what a process has made of one folder.
+type layer struct {
+	top  dir // overlayfs' upper directory, or the copy
+	copy bool
+	base base
+	root dir // the folder
+}
+
+func (l *layer) close() {
+	_ = l.top.Close()
+	_ = l.root.Close()
+}
+
+// open opens the layer of a folder; nil: the process has not begun.
+func (f *folder) open(h *home) (*layer, error) {
+	if f.Layer == "" {
+		return nil, nil
+	}
+	top, err := openRoot(h.path(f.Layer+"/"+f.top()), true)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, storage(err)
+	}
+	b, err := readBase(h.dir, f.Base)
+	if err != nil {
+		_ = top.Close()
+		return nil, err
+	}
+	root, err := f.root()
+	if err != nil {
+		_ = top.Close()
+		return nil, err
+	}
+	return &layer{top: top, copy: f.Copy, base: b, root: root}, nil
+}
+
+// top is the directory in a layer that holds the files.
+func (f *folder) top() string {
+	if f.Copy {
+		return "copy"
+	}
+	return "upper"
+}
+
+// items lists what a layer changes, in the order of paths.
+func (l *layer) items() ([]item, error) {
+	var list []item
+	seen := map[string]bool{}
+	gone := func(p string) {
+		m, ok := l.base[p]
+		if !ok || seen[p] {
+			return
+		}
+		seen[p] = true
+		list = append(list, item{path: p, kind: agentkernel.FileDeleted, typ: typeOf(m.mode), before: &m})
+	}
+	goneBelow := func(p string, keep func(string) bool) {
+		for _, q := range l.base.under(p) {
+			if keep == nil || !keep(q) {
+				gone(q)
+			}
+		}
+	}
+	err := l.top.walk(func(in dir, p string, st *unix.Stat_t) (bool, error) {
+		if !l.copy && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 { // a whiteout
+			gone(p)
+			goneBelow(p, nil)
+			return false, nil
+		}
+		it, changed, err := l.item(in, p, st)
+		if err != nil {
+			return false, err
+		}
+		seen[p] = true
+		if changed {
+			list = append(list, it)
+		}
+		switch old, ok := l.base[p]; {
+		case !ok || typeOf(old.mode) != agentkernel.TypeDir:
+		case typeOf(st.Mode) != agentkernel.TypeDir:
+			goneBelow(p, nil)
+		case !l.copy && in.opaque(path.Base(p)):
+			goneBelow(p, func(q string) bool { st, err := l.top.look(q); return err == nil && st != nil && !whiteout(st) })
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if l.copy {
+		for p, m := range l.base {
+			if !seen[p] && typeOf(m.mode) != agentkernel.TypeOther { // these were not copied
+				gone(p)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b item) int { return cmp.Compare(a.path, b.path) })
+	return list, nil
+}
+
+func whiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 }
+
+// item looks at one name of a layer. changed: it is not what the base has.
+func (l *layer) item(in dir, p string, st *unix.Stat_t) (it item, changed bool, err error) {
+	it = item{path: p, kind: agentkernel.FileAdded, typ: typeOf(st.Mode), mode: st.Mode}
+	if it.typ == agentkernel.TypeFile {
+		it.size = st.Size
+	}
+	if it.typ == agentkernel.TypeSymlink {
+		if it.target, err = in.link(path.Base(p)); errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
+			return it, false, nil // it has just gone
+		} else if err != nil {
+			return it, false, err
+		}
+	}
+	old, ok := l.base[p]
+	if !ok {
+		return it, true, nil
+	}
+	it.kind, it.before = agentkernel.FileChanged, &old
+	if typeOf(old.mode) != it.typ {
+		return it, true, nil
+	}
+	switch it.typ {
+	case agentkernel.TypeDir:
+		return it, false, nil
+	case agentkernel.TypeSymlink:
+		parent, name, err := l.root.parent(p)
+		if err != nil {
+			return it, true, nil //nolint:nilerr // the folder has changed: apply says so
+		}
+		defer parent.Close()
+		target, err := parent.link(name)
+		return it, err != nil || target != it.target, nil
+	case agentkernel.TypeFile:
+		if old.size != st.Size || old.mtime != st.Mtim.Nano() {
+			return it, true, nil
+		}
+		if old.mode&0o111 != st.Mode&0o111 {
+			return it, true, nil
+		}
+		// Whoever opens a file for writing has it copied to the layer, though he may write nothing.
+		return it, !l.copy && !l.sameContent(p), nil
+	}
+	return it, true, nil
+}
+
+// opaque says whether a directory of the layer hides what lies under it.
+func (d dir) opaque(name string) bool {
+	sub, err := d.subdir(name)
+	if err != nil {
+		return false
+	}
+	defer sub.Close()
+	value := make([]byte, 8)
+	n, err := unix.Fgetxattr(sub.fd(), opaqueAttr, value)
+	return err == nil && n == 1 && value[0] == 'y'
+}
+
+// sameContent says whether the file p of the layer has the bytes that it has in the folder.
+func (l *layer) sameContent(p string) bool {
+	a, _, err := l.top.file(p)
+	if err != nil {
+		return false
+	}
+	defer a.Close()
+	b, _, err := l.root.file(p)
+	if err != nil {
+		return false
+	}
+	defer b.Close()
+	return sameBytes(a, b)
+}
+
+const compareAtOnce = 128 << 10
+
+func sameBytes(a, b io.Reader) bool {
+	x, y := make([]byte, compareAtOnce), make([]byte, compareAtOnce)
+	for {
+		n, errA := io.ReadFull(a, x)
+		m, errB := io.ReadFull(b, y)
+		if !bytes.Equal(x[:n], y[:m]) {
+			return false
+		}
+		if errA != nil || errB != nil {
+			return ended(errA) && ended(errB)
+		}
+	}
+}
+
+func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+// Used is what the layers of a process hold, in bytes as Limits.Disk counts: the sizes of files, and 4 KiB for each
+// name. Directories that are nested too deep are more than any limit.
+func (s *Store) Used(pid agentkernel.PID) (int64, error) {
+	h, err := s.open(pid)
+	if err != nil {
+		return 0, err
+	}
+	defer h.Close()
+	return h.used()
+}
+
+// tooDeep is what a layer counts whose directories nobody can look through.
+const tooDeep = int64(1) << 62
+
+func (h *home) used() (sum int64, err error) {
+	for i := range h.rec.Folders {
+		f := &h.rec.Folders[i]
+		if f.Layer == "" {
+			continue
+		}
+		top, err := openRoot(h.path(f.Layer+"/"+f.top()), true)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return 0, storage(err)
+		}
+		n, err := top.used()
+		_ = top.Close()
+		if errors.Is(err, errTooDeep) {
+			return tooDeep, nil
+		}
+		if err != nil {
+			return 0, storage(err)
+		}
+		if f.Copy {
+			n -= f.Held
+		}
+		sum += max(n, 0)
+	}
+	return sum, nil
+}
+
+func (d dir) used() (sum int64, err error) {
+	linked := map[uint64]bool{}
+	err = d.walk(func(_ dir, _ string, st *unix.Stat_t) (bool, error) {
+		sum += entryBytes
+		if typeOf(st.Mode) != agentkernel.TypeFile {
+			return true, nil
+		}
+		if st.Nlink > 1 { // a further name of a file costs nothing but the name
+			if linked[st.Ino] {
+				return true, nil
+			}
+			linked[st.Ino] = true
+		}
+		sum += st.Size
+		return true, nil
+	})
+	return sum, err
+}
+
+// Changes says what a process has done. Conflict and Drift are as of now. The caller knows whether the process has ended.
+func (s *Store) Changes(pid agentkernel.PID) (agentkernel.Changes, error) {
+	c := agentkernel.Changes{PID: pid, Changes: []agentkernel.Change{}}
+	h, err := s.open(pid)
+	if err != nil {
+		return c, err
+	}
+	defer h.Close()
+	c.State, c.Applied = h.rec.State, h.rec.Applied
+	for i := range h.rec.Folders {
+		f := &h.rec.Folders[i]
+		if f.Volume == "" {
+			c.Folder = f.Path
+		} else {
+			c.Volumes = append(c.Volumes, agentkernel.Volume{Name: f.Volume, Path: f.Path, ReadOnly: f.ReadOnly, Size: f.Size})
+		}
+		if h.rec.State == agentkernel.LayerKept {
+			if err := f.changes(h, &c); err != nil {
+				return c, err
+			}
+		}
+	}
+	for _, d := range h.rec.Changes {
+		c.Changes = append(c.Changes, d.Change)
+	}
+	if h.rec.State != agentkernel.LayerKept {
+		return c, nil
+	}
+	if c.Bytes, err = h.used(); err == nil {
+		c.Drift, err = h.drift()
+	}
+	return c, err
+}
+
+func (f *folder) changes(h *home, c *agentkernel.Changes) error {
+	l, err := f.open(h)
+	if err != nil || l == nil {
+		return err
+	}
+	defer l.close()
+	items, err := l.items()
+	if err != nil {
+		return storage(err)
+	}
+	for _, it := range items {
+		ch := l.change(f, &it)
+		if ch.LeftOut == "" {
+			if ch.Conflict, err = l.conflict(&it); err != nil {
+				return err
+			}
+		}
+		c.Changes = append(c.Changes, ch)
+	}
+	return nil
+}
+
+// change is an item as users see it.
+func (l *layer) change(f *folder, it *item) agentkernel.Change {
+	ch := agentkernel.Change{Volume: f.Volume, Path: shown(it.path), Kind: it.kind, Type: it.typ, Size: it.size, Target: shown(it.target)}
+	if it.before != nil {
+		ch.Before = it.before.size
+		if typeOf(it.before.mode) != agentkernel.TypeFile {
+			ch.Before = 0
+		}
+	}
+	if it.kind == agentkernel.FileDeleted {
+		return ch
+	}
+	if it.typ != agentkernel.TypeSymlink {
+		ch.Mode = fmt.Sprintf("%o", permissions(it.mode, it.before, it.typ))
+	}
+	if it.typ == agentkernel.TypeFile {
+		ch.Media = l.media(it.path)
+	}
+	ch.LeftOut = leftOut(it)
+	return ch
+}
+
+func (l *layer) media(p string) string {
+	return mediaType(p, func() []byte {
+		f, _, err := l.top.file(p)
+		if err != nil {
+			return nil
+		}
+		defer f.Close()
+		return head(f)
+	})
+}
+
+// head reads what is needed to guess what a file is.
+func head(f *os.File) []byte {
+	b := make([]byte, sniffBytes)
+	n, _ := f.ReadAt(b, 0) // less is fine
+	return b[:n]
+}
+
+// leftOut says why an item is never applied; "": it may be.
+func leftOut(it *item) string {
+	switch {
+	case it.typ == agentkernel.TypeOther:
+		return "a pipe, socket or device"
+	case it.typ == agentkernel.TypeSymlink && !linkStays(it.path, it.target):
+		return "a symbolic link that leaves the folder"
+	}
+	return ""
+}
+
+// linkStays says whether the text of a symbolic link at p leads to a place in the folder.
+func linkStays(p, target string) bool {
+	if target == "" || path.IsAbs(target) {
+		return false
+	}
+	joined := path.Join(path.Dir(p), target)
+	return joined != ".." && !bytes.HasPrefix([]byte(joined), []byte("../"))
+}

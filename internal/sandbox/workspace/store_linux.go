@@ -1,0 +1,365 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"agentkernel"
+)
+
+// Store keeps the layers of all processes. It is safe for concurrent use.
+type Store struct {
+	cfg Config
+
+	mu   sync.Mutex
+	busy map[agentkernel.PID]bool // is being applied or discarded
+}
+
+// New makes nothing: directories come with the first process that has a folder.
+func New(cfg Config) *Store {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Store{cfg: cfg, busy: map[agentkernel.PID]bool{}}
+}
+
+// take makes the caller the only one who changes what is kept of a process.
+func (s *Store) take(pid agentkernel.PID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[pid] {
+		return conflict("the changes of process %d are being applied or discarded at this moment", pid).WithPID(pid)
+	}
+	s.busy[pid] = true
+	return nil
+}
+
+func (s *Store) release(pid agentkernel.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, pid)
+}
+
+// Create notes the folders of a process that is about to be created and what they hold, durably. Errors: CodeNotFound,
+// CodeInvalid and CodeDenied for a folder that cannot be one, CodeStorage.
+func (s *Store) Create(pid agentkernel.PID, spec *agentkernel.Spec) (err error) {
+	at := s.path(pid)
+	if err := removeAll(at); err != nil { // of a PID that was given out once and never became durable
+		return storage(err)
+	}
+	folders, err := s.folders(spec)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(at, 0o700); err != nil {
+		return storage(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = removeAll(at)
+		}
+	}()
+	d, err := openRoot(at, true)
+	if err != nil {
+		return storage(err)
+	}
+	defer d.Close()
+	h := &home{dir: d, rec: record{Version: recordVersion, Token: newToken(), State: agentkernel.LayerKept, Folders: folders}}
+	for i := range h.rec.Folders {
+		if err := s.begun(h, i); err != nil {
+			return err
+		}
+	}
+	return h.save()
+}
+
+// folders looks at what a Spec names.
+func (s *Store) folders(spec *agentkernel.Spec) (list []folder, err error) {
+	add := func(what string, f folder) error {
+		source, info, err := folderPath(what, f.Path)
+		if err != nil {
+			return err
+		}
+		if err := s.apart(what, source); err != nil {
+			return err
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return invalid("the %s %s: nobody can say what it is", what, f.Path)
+		}
+		f.Source, f.Dev, f.Ino = source, st.Dev, st.Ino
+		list = append(list, f)
+		return nil
+	}
+	if w := spec.Workspace; w != nil {
+		if err := add("workspace", folder{Path: w.Path}); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range spec.Volumes {
+		if err := add("volume "+v.Name, folder{Volume: v.Name, Path: v.Path, ReadOnly: v.ReadOnly, Size: v.Size}); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// apart refuses a folder that has to do with the kernel's own directory, and the whole machine.
+func (s *Store) apart(what, source string) error {
+	if source == "/" {
+		return invalid("the %s is the whole machine", what).WithHint("name a folder")
+	}
+	own, err := filepath.EvalSymlinks(s.cfg.Apart)
+	if err != nil {
+		return storage(err)
+	}
+	switch {
+	case own == source || strings.HasPrefix(source, own+"/"):
+		return invalid("the %s %s lies in the kernel's data directory %s", what, source, own).WithHint("choose another folder")
+	case strings.HasPrefix(own, source+"/"):
+		return invalid("the %s %s holds the kernel's data directory %s", what, source, own).
+			WithHint("choose a smaller folder, or keep the data directory elsewhere with --home")
+	}
+	return nil
+}
+
+// begun surveys folder i.
+func (s *Store) begun(h *home, i int) error {
+	f := &h.rec.Folders[i]
+	root, err := f.root()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if f.ReadOnly {
+		return nil
+	}
+	b, err := survey(root)
+	switch {
+	case errors.Is(err, errTooMany):
+		return invalid("%s holds more than %d files", f.Path, MaxFiles).WithHint("choose a smaller folder")
+	case errors.Is(err, errTooDeep):
+		return invalid("%s: %w", f.Path, err).WithHint("choose a smaller folder")
+	case err != nil:
+		return unreadable("folder", f.Path, err)
+	}
+	if f.Copy, err = s.mustCopy(); err != nil {
+		return err
+	}
+	f.Base = fmt.Sprintf("base.%d", i)
+	return b.write(h.dir, f.Base)
+}
+
+// root opens the folder, if it is still the one that was noted.
+func (f *folder) root() (dir, error) {
+	d, err := openRoot(f.Source, false)
+	if err != nil {
+		return d, unreadable("folder", f.Path, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(d.fd(), &st); err != nil || st.Dev != f.Dev || st.Ino != f.Ino {
+		_ = d.Close()
+		return d, conflict("%s is not the folder any more that it was when the process was created", f.Path)
+	}
+	return d, nil
+}
+
+// Begin throws away what the layers of a process hold and gives what its sandbox is to see.
+func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
+	h, err := s.open(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	if h.rec.State != agentkernel.LayerKept {
+		return nil, conflict("the changes of process %d were %s already", pid, h.rec.State).WithPID(pid)
+	}
+	var mounts []agentkernel.Mount
+	for i := range h.rec.Folders {
+		f := &h.rec.Folders[i]
+		root, err := f.root()
+		if err != nil {
+			return nil, err
+		}
+		m, err := s.fresh(h, f, root)
+		_ = root.Close()
+		if err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, m)
+	}
+	return mounts, h.save()
+}
+
+// fresh makes an empty layer. It is a new directory each time: whatever of the old sandbox might still live writes to
+// the old one.
+func (s *Store) fresh(h *home, f *folder, root dir) (agentkernel.Mount, error) {
+	m := agentkernel.Mount{Volume: f.Volume, Source: f.Source, ReadOnly: f.ReadOnly}
+	if f.ReadOnly {
+		return m, nil
+	}
+	if f.Layer != "" {
+		if err := removeAll(h.path(f.Layer)); err != nil {
+			return m, storage(err)
+		}
+	}
+	layer, err := os.MkdirTemp(h.Name(), "layer.")
+	if err != nil {
+		return m, storage(err)
+	}
+	f.Layer = filepath.Base(layer)
+	if !f.Copy {
+		m.Scratch = layer
+		return m, nil
+	}
+	m.Source, m.Own = filepath.Join(layer, f.top()), true
+	if err := copyFolder(root, m.Source); err != nil {
+		return m, err
+	}
+	top, err := openRoot(m.Source, true)
+	if err != nil {
+		return m, storage(err)
+	}
+	defer top.Close()
+	f.Held, err = top.used()
+	return m, storage(err)
+}
+
+// Drift lists paths, a few, at which the folders of a process are not what they were when it was created.
+func (s *Store) Drift(pid agentkernel.PID) ([]string, error) {
+	h, err := s.open(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	return h.drift()
+}
+
+const shownDrift = 20
+
+func (h *home) drift() (list []string, err error) {
+	for i := range h.rec.Folders {
+		f := &h.rec.Folders[i]
+		if f.ReadOnly {
+			continue
+		}
+		b, err := readBase(h.dir, f.Base)
+		if err != nil {
+			return nil, err
+		}
+		root, err := f.root()
+		if err != nil {
+			return nil, err
+		}
+		paths, err := b.drift(root, shownDrift-len(list))
+		_ = root.Close()
+		if err != nil {
+			return nil, unreadable("folder", f.Path, err)
+		}
+		for _, p := range paths {
+			list = append(list, agentkernel.FileName{Volume: f.Volume, Path: p}.String())
+		}
+	}
+	return list, nil
+}
+
+// Discard throws the changes of a process away. CodeConflict: there is nothing left to throw away.
+func (s *Store) Discard(pid agentkernel.PID) error {
+	if err := s.take(pid); err != nil {
+		return err
+	}
+	defer s.release(pid)
+	h, err := s.open(pid)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if err := h.kept(pid); err != nil {
+		return err
+	}
+	return h.close(agentkernel.LayerDiscarded)
+}
+
+// kept says whether there is something to apply or discard.
+func (h *home) kept(pid agentkernel.PID) error {
+	switch h.rec.State {
+	case agentkernel.LayerApplied:
+		return conflict("the changes of process %d were applied to %s already, at %s", pid, h.where(), h.rec.Applied.Local().Format("2006-01-02 15:04:05")).WithPID(pid)
+	case agentkernel.LayerDiscarded:
+		return conflict("the changes of process %d were discarded", pid).WithPID(pid).WithHint("agentkernel rerun %d makes them again", pid)
+	}
+	return nil
+}
+
+// where names the folders for messages.
+func (h *home) where() string {
+	var list []string
+	for i := range h.rec.Folders {
+		if !h.rec.Folders[i].ReadOnly {
+			list = append(list, h.rec.Folders[i].Path)
+		}
+	}
+	return strings.Join(list, " and ")
+}
+
+// close notes how it ended, then frees the disk.
+func (h *home) close(state agentkernel.LayerState) error {
+	h.rec.State = state
+	var gone []string
+	for i := range h.rec.Folders {
+		f := &h.rec.Folders[i]
+		gone = append(gone, f.Layer, f.Base)
+	}
+	if err := h.save(); err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range gone {
+		if name != "" {
+			errs = append(errs, removeAll(h.path(name)))
+		}
+	}
+	return storage(errors.Join(errs...))
+}
+
+// Remove forgets a process altogether. It does nothing if there is nothing.
+func (s *Store) Remove(pid agentkernel.PID) error {
+	if err := s.take(pid); err != nil {
+		return err
+	}
+	defer s.release(pid)
+	return storage(removeAll(s.path(pid)))
+}
+
+// removeAll is os.RemoveAll for what programs may have shut: directories that not even their owner may change.
+func removeAll(p string) error {
+	for {
+		err := os.RemoveAll(p)
+		if !errors.Is(err, fs.ErrPermission) || !openUp(p) {
+			return err
+		}
+	}
+}
+
+// openUp lets the owner into the directories below p that it can find, and says whether there were any.
+func openUp(p string) (any bool) {
+	_ = filepath.WalkDir(p, func(path string, d fs.DirEntry, _ error) error {
+		if d == nil || !d.IsDir() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.Mode().Perm()&0o700 != 0o700 {
+			any = os.Chmod(path, 0o700) == nil || any //nolint:gosec // a directory that is about to go
+		}
+		return nil
+	})
+	return any
+}
