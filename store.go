@@ -75,6 +75,8 @@ type StoreInfo struct {
 	UUID   string `json:"uuid"`   // names this store for ever
 	Schema int    `json:"schema"` // version of the schema
 	Path   string `json:"path"`
+	// Earlier are the stores that it was restored from, oldest first.
+	Earlier []Origin `json:"earlier,omitempty"`
 }
 
 // Filter selects processes.

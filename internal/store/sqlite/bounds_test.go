@@ -50,7 +50,7 @@ func TestWhatCannotBeWrittenIsNotQueued(t *testing.T) {
 
 // FuzzDecompress feeds changed frames: the answer is an error or size bytes, never a panic or a gigabyte.
 func FuzzDecompress(f *testing.F) {
-	seal, err := newSealer(bytes.Repeat([]byte("k"), keySize), "uuid")
+	seal, err := newSealer(bytes.Repeat([]byte("k"), keySize), agentkernel.StoreInfo{UUID: "uuid"})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -29,7 +29,7 @@ const (
 // belongs to the writer's goroutine.
 type sealer struct {
 	mac   hash.Hash
-	uuid  string
+	store agentkernel.StoreInfo
 	enc   *zstd.Encoder
 	dict  int64 // id of the base that enc has as dictionary
 	buf   []byte
@@ -46,13 +46,13 @@ type imageBase struct {
 	raw []byte
 }
 
-func newSealer(key []byte, uuid string) (*sealer, error) {
+func newSealer(key []byte, store agentkernel.StoreInfo) (*sealer, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(false))
 	if err != nil {
 		return nil, err
 	}
-	return &sealer{mac: hmac.New(sha256.New, key), uuid: uuid, enc: enc, bases: newLRU[baseKey, *imageBase](baseCache)}, nil
+	return &sealer{mac: hmac.New(sha256.New, key), store: store, enc: enc, bases: newLRU[baseKey, *imageBase](baseCache)}, nil
 }
 
 // compress gives raw as a zstd frame, valid until the next call. base may be nil.
@@ -146,7 +146,7 @@ func (w *writer) writeImage(im *agentkernel.Image) error {
 		outside = sum[:]
 	}
 	return w.c.exec(upsertImage, int64(im.PID), im.Seq, fingerprint, nullText(string(im.Kernel)), baseID,
-		int64(len(im.Bytes)), inline, outside, authenticate(w.seal.mac, w.seal.uuid, im))
+		int64(len(im.Bytes)), inline, outside, authenticate(w.seal.mac, w.seal.store.UUIDOf(im.PID), im))
 }
 
 // baseFor gives the base of an image: the first image of the same program under the same engine, which is
@@ -281,7 +281,7 @@ func (r *reads) openImage(ctx context.Context, pid agentkernel.PID, v row) (agen
 	if !v.isNull(2) {
 		im.Kernel = []byte(v.text(2))
 	}
-	if !hmac.Equal(authenticate(hmac.New(sha256.New, r.cfg.Key), r.info.UUID, &im), v.blob(7)) {
+	if !hmac.Equal(authenticate(hmac.New(sha256.New, r.cfg.Key), r.info.UUIDOf(pid), &im), v.blob(7)) {
 		return corrupt("the image was changed, or written with the key of another data directory")
 	}
 	return im, nil

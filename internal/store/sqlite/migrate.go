@@ -3,7 +3,10 @@ package sqlite
 import (
 	"crypto/rand"
 	_ "embed" // the schema's text
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"agentkernel"
@@ -98,27 +101,54 @@ func runStep(c *conn, version int, s step, at time.Time) error {
 	return err
 }
 
-// identify gives the store's UUID and makes it when the database is new.
-func identify(c *conn, path string) (string, error) {
+// identify gives the store's UUID and origins, and makes a UUID when the database is new.
+func identify(c *conn, path string) (agentkernel.StoreInfo, error) {
 	n, err := c.int("SELECT count(*) FROM meta WHERE key = 'store_uuid'")
 	if err == nil && n == 0 {
 		err = c.exec("INSERT INTO meta(key, value) VALUES ('store_uuid', ?)", newUUID())
 	}
 	if err != nil {
-		return "", explain(path, err)
+		return agentkernel.StoreInfo{}, explain(path, err)
 	}
-	return readUUID(c, path)
+	return readIdentity(c, path)
 }
 
-func readUUID(c *conn, path string) (string, error) {
-	r, found, err := c.one("SELECT value FROM meta WHERE key = 'store_uuid'")
+func readIdentity(c *conn, path string) (info agentkernel.StoreInfo, err error) {
+	r, found, err := c.one("SELECT value, (SELECT value FROM meta WHERE key = 'origins') FROM meta WHERE key = 'store_uuid'")
 	switch {
 	case err != nil:
-		return "", explain(path, err)
+		return info, explain(path, err)
 	case !found || r.text(0) == "":
-		return "", notOurs(path, "it has no store_uuid")
+		return info, notOurs(path, "it has no store_uuid")
 	}
-	return r.text(0), nil
+	info.UUID = r.text(0)
+	if r.isNull(1) {
+		return info, nil
+	}
+	if err := json.Unmarshal([]byte(r.text(1)), &info.Earlier); err != nil {
+		return info, agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "what %s was restored from cannot be read: %w", path, err)
+	}
+	return info, nil
+}
+
+// Renew gives a database that was restored from a backup an identity of its own, in one step; its processes, up to
+// last, keep theirs ([agentkernel.StoreInfo.UUIDOf]). Nobody else may have it open.
+func Renew(path string, last agentkernel.PID) (err error) {
+	c, err := dial(path, url.Values{"mode": {"rw"}}, writePragmas...)
+	if err != nil {
+		return explain(path, err)
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	info, err := readIdentity(c, path)
+	if err != nil {
+		return err
+	}
+	origins, err := json.Marshal(append(info.Earlier, agentkernel.Origin{UUID: info.UUID, Last: last}))
+	if err != nil {
+		return explain(path, err)
+	}
+	return explain(path, c.exec(`INSERT INTO meta(key, value) VALUES ('store_uuid', ?), ('origins', ?)
+ON CONFLICT(key) DO UPDATE SET value = excluded.value`, newUUID(), string(origins)))
 }
 
 // newUUID is a random UUID (version 4 of RFC 9562).

@@ -47,8 +47,9 @@ func (r *Reader) identify(c *conn) error {
 			"the database %s has schema version %d; this agentkernel reads version %d", info.Path, version, len(steps())).
 			WithHint("any command that starts a kernel brings it up to date: agentkernel recover")
 	}
-	info.Schema = version
-	info.UUID, err = readUUID(c, info.Path)
+	path := info.Path
+	*info, err = readIdentity(c, path)
+	info.Schema, info.Path = version, path
 	return err
 }
 

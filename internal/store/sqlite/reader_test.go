@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -80,7 +81,7 @@ func TestReadingChangesNothing(t *testing.T) {
 			if rows, err := r.Processes(t.Context(), agentkernel.Filter{}); err != nil || len(rows) != 1 {
 				t.Fatalf("%d rows, error %v", len(rows), err)
 			}
-			if r.Info() != (agentkernel.StoreInfo{UUID: s.Info().UUID, Schema: len(steps()), Path: cfg.Path}) {
+			if !reflect.DeepEqual(r.Info(), agentkernel.StoreInfo{UUID: s.Info().UUID, Schema: len(steps()), Path: cfg.Path}) {
 				t.Fatalf("the reader says %+v, the store said %+v", r.Info(), s.Info())
 			}
 			if err := r.Close(); err != nil {

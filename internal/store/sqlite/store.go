@@ -76,7 +76,7 @@ func open(c *conn, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	uuid, err := identify(c, cfg.Path)
+	info, err := identify(c, cfg.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func open(c *conn, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, explain(cfg.Path, err)
 	}
-	seal, err := newSealer(cfg.Key, uuid)
+	seal, err := newSealer(cfg.Key, info)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +92,9 @@ func open(c *conn, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, explain(cfg.Path, err)
 	}
+	info.Schema, info.Path = version, abs
 	s := &Store{
-		info:   agentkernel.StoreInfo{UUID: uuid, Schema: version, Path: abs},
+		info:   info,
 		images: newImageCache(cfg.ImageCache),
 		max:    cfg.MaxImage,
 		writer: &writer{path: cfg.Path, c: c, blobs: blob.NewDir(cfg.Blobs, 0), seal: seal, log: cfg.Logger, filed: true, sweep: true},

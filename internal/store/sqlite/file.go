@@ -1,0 +1,61 @@
+package sqlite
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"time"
+
+	driversqlite "modernc.org/sqlite"
+	"modernc.org/sqlite/vfs"
+)
+
+// dialFile opens a database that is an open file, which need not have a name: whatever dies meanwhile leaves
+// nothing behind. It is only read from.
+func dialFile(f io.ReaderAt, size int64) (c *conn, closeAll func() error, err error) {
+	name, files, err := vfs.New(oneFile{f, size})
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := new(driversqlite.Driver).Open("file:" + oneName + "?immutable=1&mode=ro&_error_rc=1&vfs=" + name)
+	if err != nil {
+		return nil, nil, errors.Join(err, files.Close())
+	}
+	c = &conn{raw: raw, stmts: map[string]*stmt{}}
+	closeAll = func() error { return errors.Join(c.close(), files.Close()) }
+	for _, p := range []string{"query_only = 1", "trusted_schema = 0", "cell_size_check = 1", "temp_store = MEMORY"} {
+		if err := c.script("PRAGMA " + p); err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+	}
+	return c, closeAll, nil
+}
+
+const oneName = "kernel.db"
+
+// oneFile is a file system with one file.
+type oneFile struct {
+	r    io.ReaderAt
+	size int64
+}
+
+func (o oneFile) Open(name string) (fs.File, error) {
+	if name != oneName {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &openFile{SectionReader: io.NewSectionReader(o.r, 0, o.size), size: o.size}, nil
+}
+
+type openFile struct {
+	*io.SectionReader
+	size int64
+}
+
+func (f *openFile) Close() error               { return nil }
+func (f *openFile) Stat() (fs.FileInfo, error) { return f, nil }
+func (f *openFile) Name() string               { return oneName }
+func (f *openFile) Size() int64                { return f.size }
+func (f *openFile) Mode() fs.FileMode          { return 0o400 }
+func (f *openFile) ModTime() time.Time         { return time.Time{} }
+func (f *openFile) IsDir() bool                { return false }
+func (f *openFile) Sys() any                   { return nil }
