@@ -7,6 +7,8 @@ import itertools
 import os
 import socket
 import socketserver
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -18,6 +20,29 @@ import support
 from agentkernel import Client, Event, Limits, Spec, _kernel, errors
 
 SLEEPER = "from kernel import sleep\nprint('up', flush=True)\nsleep(60)\nprint('never')"
+
+
+LISTENER = """
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+if os.fork() == 0:
+    sys.stdin.read()
+"""
+
+
+class Heirs(support.KernelTest):
+    def test_socket_of_a_dead_kernel(self) -> None:
+        """A kernel is killed while it starts a program: the child still has the socket."""
+        client = Client(self.home, start=False)
+        os.makedirs(os.path.dirname(client.kernel.socket), mode=0o700, exist_ok=True)
+        with subprocess.Popen([sys.executable, "-c", LISTENER, client.kernel.socket], stdin=subprocess.PIPE) as dead:
+            support.eventually("it has ended", lambda: support.gone(dead.pid))
+            with self.assertRaises(errors.Unavailable) as caught:
+                client.info()
+            self.assertIn("no kernel runs", caught.exception.message)
+            os.unlink(client.kernel.socket)
 
 
 class Verbs(support.KernelTest):

@@ -17,13 +17,28 @@ T = TypeVar("T")
 
 
 def check_peer(sock: Any, path: str) -> None:
-    """Refuses a socket that belongs to somebody else: in a shared directory it might be a trap."""
+    """Refuses a socket that belongs to somebody else: in a shared directory it might be a trap. A kernel that was killed
+    while it started a program leaves a child that holds its socket open for a moment: nobody listens there any more.
+    """
     if not hasattr(socket, "SO_PEERCRED"):
         return  # macOS: the directory's owner was checked
-    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     me = os.geteuid()
     if uid not in (me, 0) and me != 0:
         raise PermissionDenied(f"the kernel on {path} belongs to user {uid}", hint="choose a data directory of your own: home=")
+    if pid > 0 and _dead(pid):  # 0: it is outside of our PID namespace
+        raise _steps.NobodyListens(f"the kernel that listened there, os process {pid}, is dead")
+
+
+def _dead(pid: int) -> bool:
+    """Whether a process has ended; one that its parent has not asked for yet has."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[0] in ("Z", "X")
+    except FileNotFoundError:
+        return os.path.exists("/proc/self/stat")
+    except (OSError, IndexError):
+        return False  # nobody says so
 
 
 def refused(error: OSError, path: str) -> Exception:
@@ -72,10 +87,11 @@ class Run:
         try:
             sock.connect(path)
             check_peer(sock, path)
+        except (KernelError, _steps.NobodyListens):
+            sock.close()
+            raise
         except OSError as e:
             sock.close()
-            if isinstance(e, PermissionDenied):
-                raise
             raise refused(e, path) from None
         self._open.append(sock)
         return sock
