@@ -13,15 +13,18 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/client"
 	"agentkernel/embedded"
+	"agentkernel/internal/datadir"
 	"agentkernel/internal/mcpserver"
 	"agentkernel/userland/template"
 )
 
 // roleMCP makes this test binary an MCP server on standard input and output.
 const (
-	roleMCP  = "mcp"
-	envTools = "AGENTKERNEL_E2E_TOOLS"
+	roleMCP   = "mcp"
+	envTools  = "AGENTKERNEL_E2E_TOOLS"
+	envAttach = "AGENTKERNEL_E2E_ATTACH" // to the kernel that serves the data directory's socket
 )
 
 func mcpConfig(k agentkernel.Kernel, tools string) mcpserver.Config {
@@ -37,12 +40,23 @@ func mcpConfig(k agentkernel.Kernel, tools string) mcpserver.Config {
 }
 
 func childMCP() error {
-	k, err := embedded.Open(context.Background(), embedded.Config{Home: os.Getenv(envHome), Engine: os.Getenv("AGENTKERNEL_MONTY"), Version: testVersion})
+	k, err := childMCPKernel(os.Getenv(envHome))
 	if err != nil {
 		return err
 	}
 	defer k.Close()
 	return mcpserver.ServeStdio(context.Background(), mcpConfig(k, os.Getenv(envTools)))
+}
+
+func childMCPKernel(home string) (agentkernel.Kernel, error) {
+	if os.Getenv(envAttach) == "" {
+		return embedded.Open(context.Background(), embedded.Config{Home: home, Engine: os.Getenv("AGENTKERNEL_MONTY"), Version: testVersion})
+	}
+	dir, err := datadir.Open(home)
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(context.Background(), client.Options{Socket: dir.Socket(), Version: testVersion})
 }
 
 // bearer adds a token to every request.
