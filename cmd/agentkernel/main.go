@@ -8,10 +8,10 @@ import (
 	"context"
 	"os"
 
-	"agentkernel/internal/sandbox/process"
+	"agentkernel/internal/sandbox/confine"
 )
 
 func main() {
-	process.Main() // does not return if this process is a part of the sandboxes
+	confine.Main() // does not return if this process is to be the sandboxes' spawner
 	os.Exit(run(context.Background(), systemHost(os.Args[1:]), systemParts()))
 }

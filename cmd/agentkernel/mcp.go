@@ -10,13 +10,17 @@ import (
 	"path/filepath"
 
 	"agentkernel"
+	"agentkernel/internal/mcpserver"
 )
 
 type mcpCmd struct {
-	HTTP      string   `name:"http" placeholder:"ADDRESS" help:"Serve many clients over streamable HTTP at this address (127.0.0.1:7778), instead of one on standard input."`
-	TokenFile string   `placeholder:"FILE" help:"With --http: the bearer tokens that are let in, one a line as TOKEN or USER TOKEN (default: one that is made, in the data directory)."`
-	Origin    []string `sep:"none" placeholder:"URL" help:"With --http: a web origin whose pages may call; repeatable. Those of this machine may."`
-	Minimal   bool     `help:"Offer execute_code and search_tools alone: under 500 tokens of schemas."`
+	HTTP        string   `name:"http" placeholder:"ADDRESS" help:"Serve many clients over streamable HTTP at this address (127.0.0.1:7778), instead of one on standard input."`
+	TokenFile   string   `placeholder:"FILE" help:"With --http: the bearer tokens that are let in, one a line as TOKEN or USER TOKEN (default: one that is made, in the data directory)."`
+	Origin      []string `sep:"none" placeholder:"URL" help:"With --http: a web origin whose pages may call; repeatable. Those of this machine may."`
+	JWTKeys     string   `name:"jwt-keys" placeholder:"FILE" help:"With --http: let signed tokens (JWT) in, too, whose subject is the user: a JWKS file, PEM public keys or a shared secret."`
+	JWTAudience string   `name:"jwt-audience" placeholder:"NAME" help:"With --jwt-keys: what tokens for this server have as aud."`
+	JWTIssuer   string   `name:"jwt-issuer" placeholder:"NAME" help:"With --jwt-keys: what they have as iss (default: any)."`
+	Minimal     bool     `help:"Offer execute_code and search_tools alone: under 500 tokens of schemas."`
 	specFlags
 }
 
@@ -28,6 +32,7 @@ programs that call them. There is nobody to ask, so whatever may change things i
 		"agentkernel mcp --tools mcp.json --allow 'filesystem.write_*'",
 		`{"mcpServers": {"agentkernel": {"command": "agentkernel", "args": ["mcp", "--tools", "/home/me/mcp.json"]}}}`,
 		"agentkernel mcp --http 127.0.0.1:7778 --token-file tokens.txt --tools mcp.json",
+		"agentkernel mcp --http 127.0.0.1:7778 --jwt-keys jwks.json --jwt-audience agentkernel --tools mcp.json",
 	)
 }
 
@@ -37,6 +42,7 @@ type mcpConfig struct {
 	minimal  bool
 	listener net.Listener // nil: standard input and output
 	tokens   string       // content of the token file
+	jwt      *mcpserver.JWTConfig
 	origins  []string
 }
 
@@ -44,8 +50,11 @@ func (c *mcpCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "mcp speaks its own JSON; leave --json out")
 	}
-	if c.HTTP == "" && (c.TokenFile != "" || len(c.Origin) > 0) {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--token-file and --origin go with --http")
+	if c.HTTP == "" && (c.TokenFile+c.JWTKeys != "" || len(c.Origin) > 0) {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--token-file, --jwt-keys and --origin go with --http")
+	}
+	if c.JWTKeys == "" && c.JWTAudience+c.JWTIssuer != "" {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--jwt-audience and --jwt-issuer go with --jwt-keys")
 	}
 	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
 	if err != nil {
@@ -71,32 +80,52 @@ func (c *mcpCmd) Run(a *app) error {
 	return a.mcp(a.ctx, k, cfg)
 }
 
-// listen opens the address and finds the tokens.
+// listen opens the address and finds the tokens and keys.
 func (c *mcpCmd) listen(a *app, cfg *mcpConfig) error {
-	file := c.TokenFile
-	if file == "" {
-		dir, err := a.dataDir()
+	says := "tokens are checked with the keys in " + c.JWTKeys
+	if c.JWTKeys != "" {
+		keys, _, err := a.credentials(c.JWTKeys)
 		if err != nil {
 			return err
 		}
-		file = filepath.Join(dir.Path(), "mcp-token")
-		if err := ensureToken(file); err != nil {
+		cfg.jwt = &mcpserver.JWTConfig{Keys: keys, Audience: c.JWTAudience, Issuer: c.JWTIssuer}
+	}
+	if c.JWTKeys == "" || c.TokenFile != "" {
+		file := c.TokenFile
+		if file == "" {
+			dir, err := a.dataDir()
+			if err != nil {
+				return err
+			}
+			file = filepath.Join(dir.Path(), "mcp-token")
+			if err := ensureToken(file); err != nil {
+				return err
+			}
+		}
+		text, path, err := a.credentials(file)
+		if err != nil {
 			return err
 		}
-	} else if wd, err := a.workingDir(); err == nil && !filepath.IsAbs(file) {
-		file = filepath.Join(wd, file)
+		cfg.tokens, says = string(text), "the bearer token is in "+path
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fileError(file, err)
-	}
-	cfg.tokens = string(text)
+	var err error
 	if cfg.listener, err = net.Listen("tcp", c.HTTP); err != nil {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "%s cannot be listened on: %w", c.HTTP, err).
 			WithHint("choose another address, such as 127.0.0.1:0")
 	}
-	a.con.Note("serving MCP at http://%s; the bearer token is in %s", cfg.listener.Addr(), file)
+	a.con.Note("serving MCP at http://%s; %s", cfg.listener.Addr(), says)
 	return nil
+}
+
+// credentials reads a file of tokens or keys; a relative path begins at the working directory.
+func (a *app) credentials(file string) (content []byte, path string, err error) {
+	if wd, err := a.workingDir(); err == nil && !filepath.IsAbs(file) {
+		file = filepath.Join(wd, file)
+	}
+	if content, err = os.ReadFile(file); err != nil {
+		return nil, file, fileError(file, err)
+	}
+	return content, file, nil
 }
 
 // ensureToken makes a token once; only the user can read it.

@@ -248,7 +248,7 @@ func reportEntries(ctx context.Context, store agentkernel.StoreReader, pid agent
 				if err != nil {
 					return last, false, err
 				}
-				proc := shown(rec)
+				proc := rec.Process
 				ev.Process = &proc
 			}
 			if err := fn(ev); err != nil {

@@ -100,12 +100,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	p := k.restored(rec, entries)
 	lost := k.restorePast(ctx, p, entries)
 	image, part := k.usableImage(ctx, p)
-	var open []agentkernel.Entry
-	if p.replayable() {
-		open = k.restorePosition(p, entries, image, part)
-	} else if crashed := k.restoreOnce(p, entries); lost == nil && crashed != nil {
-		lost = crashed
-	}
+	open := k.restorePosition(p, entries, image, part)
 
 	k.mu.Lock()
 	if k.procs[p.pid] != nil {
@@ -128,9 +123,6 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", p.spec.Backend)))
 		return nil, nil
 	}
-	if k.publishAgain(p, entries) {
-		return nil, nil
-	}
 	if lost != nil {
 		p.dropReplay()
 		k.finish(p, endingFor(lost))
@@ -139,7 +131,6 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	if image != nil {
 		k.reopen(p, open)
 	}
-	k.pauseOnDrift(p)
 	return p, nil
 }
 

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -135,10 +134,6 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 	case needStart:
 		return nil, false, true
 	case needAny:
-		p.stirs = false // whatever it has to say, it says now
-		if !p.hasResult() {
-			return nil, false, true
-		}
 		if r := k.nextPast(p); r != nil {
 			return r, false, true
 		}
@@ -188,11 +183,9 @@ func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
 		p.mu.Unlock()
 		return true
 	case agentkernel.TurnExit:
-		k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result}))
+		k.finish(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result})
 	case agentkernel.TurnFail:
-		e := endingFor(turn.Err)
-		e.exitCode = cmp.Or(turn.ExitCode, e.exitCode)
-		k.finish(p, e)
+		k.finish(p, endingFor(turn.Err))
 	default:
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "unknown turn %d", turn.Kind)))
 	}
@@ -243,16 +236,11 @@ func (k *Kernel) ensureBox(p *process) error {
 	req := agentkernel.StartRequest{
 		PID: p.pid, Namespace: p.spec.Namespace, Program: p.spec.Program, Limits: p.spec.limits, Tools: bound.tools,
 		Output: func(stream, text string) { k.output(p, stream, text) },
-		Wake:   func() { k.stirred(p) },
 	}
 	p.mu.Lock()
 	fresh := p.need == needStart
 	p.mu.Unlock()
-	if fresh && !p.replayable() {
-		if err := k.noteStart(p, bound); err != nil {
-			return err
-		}
-	} else if fresh {
+	if fresh {
 		k.noteTools(p, bound)
 	} else {
 		image, err := k.store.Image(p.context(), p.pid)
@@ -261,15 +249,11 @@ func (k *Kernel) ensureBox(p *process) error {
 		}
 		req.Image = image.Bytes
 	}
-	if req.Mounts, err = k.mounts(p); err != nil {
-		return err
-	}
 	box, err := p.backend.Start(p.context(), req)
 	if err != nil {
 		return err
 	}
 	k.settle(p, box, bound, !fresh)
-	k.watchDisk(p)
 	return nil
 }
 

@@ -118,15 +118,11 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, w *watcher) (p 
 	if err != nil {
 		return nil, 0, err
 	}
-	pid := k.store.NewPID()
-	if err := k.createFiles(pid, &s); err != nil {
-		return nil, 0, err
-	}
 	data := specData(&s)
-	p = k.newProcess(pid, k.specs.take(&s, data), chosen)
+	p = k.newProcess(k.store.NewPID(), k.specs.take(&s, data), chosen)
 	p.past = past
 	p.created = k.cfg.Now()
-	if chosen != nil && p.replayable() {
+	if chosen != nil {
 		p.fingerprint = chosen.Fingerprint
 	}
 	if w != nil {
@@ -173,11 +169,7 @@ func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
 }
 
 func (k *Kernel) newProcess(pid agentkernel.PID, s *sharedSpec, b *backend) *process {
-	p := &process{pid: pid, spec: s, backend: b, state: stateCreated}
-	if s.HasFiles() {
-		p.filesFree = make(chan struct{})
-	}
-	return p
+	return &process{pid: pid, spec: s, backend: b, state: stateCreated}
 }
 
 // launch lets a created or recovered process go.
@@ -231,25 +223,12 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 	var differing *backend
 	for _, b := range k.backends {
 		names = append(names, b.Name)
-		without := withoutFiles(b, s)
 		if s.Backend != "" && s.Backend != "auto" {
 			if s.Backend != b.Name {
 				continue
 			}
-			if without != nil {
-				return nil, without
-			}
-			if !b.speaks(s.Program.Language) {
-				return nil, doesNotSpeak(b.Name, s.Program.Language)
-			}
 			_, err := b.check(s)
 			return b, err
-		}
-		if !b.speaks(s.Program.Language) {
-			continue
-		}
-		if without != nil {
-			continue
 		}
 		switch needs, err := b.check(s); {
 		case err != nil && refused == nil:
@@ -267,17 +246,11 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 		}
 	}
 	switch {
-	case differing == nil && refused == nil && s.HasFiles() && (s.Backend == "" || s.Backend == "auto"):
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here shows programs folders; there are: %v", names).
-			WithHint("agentkernel doctor")
 	case differing != nil:
 		s.Backend = differing.Name
 		return differing, nil
 	case refused != nil:
 		return nil, refused
-	}
-	if s.Backend == "" || s.Backend == "auto" {
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %v", s.Program.Language, names)
 	}
 	return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", s.Backend, names)
 }
@@ -353,7 +326,7 @@ func smaller(l, parent agentkernel.Limits) agentkernel.Limits {
 		Recursion: lower(l.Recursion, parent.Recursion), Output: lower(l.Output, parent.Output),
 		Calls: lower(l.Calls, parent.Calls), CallWait: lower(l.CallWait, parent.CallWait),
 		InFlight: lower(l.InFlight, parent.InFlight), Processes: lower(l.Processes, parent.Processes),
-		Journal: lower(l.Journal, parent.Journal), Disk: lower(l.Disk, parent.Disk),
+		Journal: lower(l.Journal, parent.Journal),
 	}
 }
 

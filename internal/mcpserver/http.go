@@ -20,8 +20,10 @@ import (
 
 // HTTPConfig says who may call over HTTP.
 type HTTPConfig struct {
-	// Tokens are the bearer tokens that are let in, with the user that each is. At least one is needed.
+	// Tokens are the bearer tokens that are let in, with the user that each is. One is needed, or JWT.
 	Tokens map[string]string
+	// JWT lets signed tokens in; their subject is the user. Nil: none.
+	JWT *JWTConfig
 	// Origins are web origins ("https://app.example.org") that browsers may call from, beside those of this
 	// machine.
 	Origins []string
@@ -39,7 +41,7 @@ const (
 // Handler serves clients over streamable HTTP at any path. It lets nobody in without a token, nor a web page
 // of another origin: a browser on this machine must not become anybody's way to the kernel.
 func (s *Server) Handler(cfg HTTPConfig) (http.Handler, error) {
-	if len(cfg.Tokens) == 0 {
+	if len(cfg.Tokens) == 0 && cfg.JWT == nil {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "no bearer token: anybody could call").WithHint("name a file of tokens with --token-file")
 	}
 	known := make(map[[sha256.Size]byte]string, len(cfg.Tokens))
@@ -48,6 +50,13 @@ func (s *Server) Handler(cfg HTTPConfig) (http.Handler, error) {
 			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "the token of user %q is shorter than %d characters", user, minToken)
 		}
 		known[sha256.Sum256([]byte(token))] = user
+	}
+	var signed *jwtVerifier
+	if cfg.JWT != nil {
+		var err error
+		if signed, err = newJWTVerifier(cfg.JWT, s.h.cfg.Now); err != nil {
+			return nil, err
+		}
 	}
 	streams := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.Server },
 		&mcp.StreamableHTTPOptions{Logger: s.h.cfg.Logger, SessionTimeout: sessionPause, MaxRequestBodyBytes: maxRequest})
@@ -59,6 +68,9 @@ func (s *Server) Handler(cfg HTTPConfig) (http.Handler, error) {
 			if subtle.ConstantTimeCompare(sum[:], have[:]) == 1 {
 				return &auth.TokenInfo{UserID: user, Expiration: never}, nil
 			}
+		}
+		if signed != nil {
+			return signed.verify(token)
 		}
 		return nil, auth.ErrInvalidToken
 	}, nil)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
