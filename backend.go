@@ -98,6 +98,12 @@ type Sandbox interface {
 	Close() error
 }
 
+// Ender is a sandbox that can say when nothing of it runs any more: the channel is closed then. It is for sandboxes
+// with Mounts, whose files are not touched before.
+type Ender interface {
+	Gone() <-chan struct{}
+}
+
 // TurnKind is why a program stopped running.
 type TurnKind int
 

@@ -16,6 +16,7 @@ type Kernel interface {
 	Tools
 	Library
 	Sessions
+	Workspaces
 	// Info says which kernel this is.
 	Info(ctx context.Context) (KernelInfo, error)
 	// Close ends a kernel that runs here (processes stay as their journals say), or the connection.

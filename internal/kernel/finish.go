@@ -50,6 +50,7 @@ func (k *Kernel) finish(p *process, e ending) {
 	box := p.end(k, e)
 	p.mu.Unlock()
 	k.discard(p, box)
+	k.freeFiles(p, box)
 	if p.sealed != nil {
 		p.sealed.ended(e)
 		return

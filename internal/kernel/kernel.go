@@ -23,10 +23,12 @@ type Config struct {
 	Tools func(files []string) (agentkernel.ToolSource, error)
 	// Library keeps skills and documents; nil: there are none.
 	Library agentkernel.Library
-	Limits  agentkernel.Limits // defaults for processes; zero fields are DefaultLimits
-	Logger  *slog.Logger
-	Now     func() time.Time
-	Rand    io.Reader // what rand.bytes draws from
+	// Layers keeps what programs do to folders; nil: programs get none.
+	Layers Layers
+	Limits agentkernel.Limits // defaults for processes; zero fields are DefaultLimits
+	Logger *slog.Logger
+	Now    func() time.Time
+	Rand   io.Reader // what rand.bytes draws from
 
 	// Slots is how many programs may run at one moment; 0: twice the CPUs, at least 4.
 	Slots int

@@ -66,7 +66,8 @@ type process struct {
 	ending     *ending // nil until it ends
 	watchers   []*watcher
 	wall       *time.Timer
-	attached   bool // a hosted program's Syscaller is held
+	filesFree  chan struct{} // closed when the process has ended and nothing writes to its files; nil: it has none
+	attached   bool          // a hosted program's Syscaller is held
 }
 
 // inflight is a call that has no result yet.

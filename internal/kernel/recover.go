@@ -123,6 +123,9 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", p.spec.Backend)))
 		return nil, nil
 	}
+	if k.publishAgain(p, entries) {
+		return nil, nil
+	}
 	if lost != nil {
 		p.dropReplay()
 		k.finish(p, endingFor(lost))
@@ -131,6 +134,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	if image != nil {
 		k.reopen(p, open)
 	}
+	k.pauseOnDrift(p)
 	return p, nil
 }
 

@@ -183,7 +183,7 @@ func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
 		p.mu.Unlock()
 		return true
 	case agentkernel.TurnExit:
-		k.finish(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result})
+		k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result}))
 	case agentkernel.TurnFail:
 		k.finish(p, endingFor(turn.Err))
 	default:
@@ -249,11 +249,15 @@ func (k *Kernel) ensureBox(p *process) error {
 		}
 		req.Image = image.Bytes
 	}
+	if req.Mounts, err = k.mounts(p); err != nil {
+		return err
+	}
 	box, err := p.backend.Start(p.context(), req)
 	if err != nil {
 		return err
 	}
 	k.settle(p, box, bound, !fresh)
+	k.watchDisk(p)
 	return nil
 }
 

@@ -118,8 +118,12 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, w *watcher) (p 
 	if err != nil {
 		return nil, 0, err
 	}
+	pid := k.store.NewPID()
+	if err := k.createFiles(pid, &s); err != nil {
+		return nil, 0, err
+	}
 	data := specData(&s)
-	p = k.newProcess(k.store.NewPID(), k.specs.take(&s, data), chosen)
+	p = k.newProcess(pid, k.specs.take(&s, data), chosen)
 	p.past = past
 	p.created = k.cfg.Now()
 	if chosen != nil {
@@ -169,7 +173,11 @@ func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
 }
 
 func (k *Kernel) newProcess(pid agentkernel.PID, s *sharedSpec, b *backend) *process {
-	return &process{pid: pid, spec: s, backend: b, state: stateCreated}
+	p := &process{pid: pid, spec: s, backend: b, state: stateCreated}
+	if s.HasFiles() {
+		p.filesFree = make(chan struct{})
+	}
+	return p
 }
 
 // launch lets a created or recovered process go.
@@ -223,12 +231,19 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 	var differing *backend
 	for _, b := range k.backends {
 		names = append(names, b.Name)
+		without := withoutFiles(b, s)
 		if s.Backend != "" && s.Backend != "auto" {
 			if s.Backend != b.Name {
 				continue
 			}
+			if without != nil {
+				return nil, without
+			}
 			_, err := b.check(s)
 			return b, err
+		}
+		if without != nil {
+			continue
 		}
 		switch needs, err := b.check(s); {
 		case err != nil && refused == nil:
@@ -246,6 +261,9 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 		}
 	}
 	switch {
+	case differing == nil && refused == nil && s.HasFiles() && (s.Backend == "" || s.Backend == "auto"):
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here shows programs folders; there are: %v", names).
+			WithHint("agentkernel doctor")
 	case differing != nil:
 		s.Backend = differing.Name
 		return differing, nil
@@ -326,7 +344,7 @@ func smaller(l, parent agentkernel.Limits) agentkernel.Limits {
 		Recursion: lower(l.Recursion, parent.Recursion), Output: lower(l.Output, parent.Output),
 		Calls: lower(l.Calls, parent.Calls), CallWait: lower(l.CallWait, parent.CallWait),
 		InFlight: lower(l.InFlight, parent.InFlight), Processes: lower(l.Processes, parent.Processes),
-		Journal: lower(l.Journal, parent.Journal),
+		Journal: lower(l.Journal, parent.Journal), Disk: lower(l.Disk, parent.Disk),
 	}
 }
 
