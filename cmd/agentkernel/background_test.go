@@ -32,7 +32,7 @@ func TestAwaitBirth(t *testing.T) {
 			}
 			defer r.Close()
 			defer w.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if tc.hangs {
 				cancel()

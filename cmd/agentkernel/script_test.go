@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
 
 // scriptPatience bounds every wait of a script.
-const scriptPatience = 20 * time.Second
+const scriptPatience = time.Minute
 
 func TestScripts(t *testing.T) {
 	engine, python := engineForTests(t), pythonForTests(t)

@@ -34,7 +34,7 @@ func TestDecisions(t *testing.T) {
 				t.Parallel()
 				s := program(source)
 				s.Tools, s.Allow, s.OnUnknown = []string{cfg}, []string{"test"}, agentkernel.UnknownPause
-				s.Limits.CallWait = agentkernel.Duration(300 * time.Millisecond)
+				s.Limits.CallWait = agentkernel.Duration(time.Second)
 				o := run(t, k, s)
 				if !o.Paused || !strings.Contains(o.PauseNote, fmt.Sprintf("agentkernel resolve %d 1", o.PID)) {
 					t.Fatalf("%+v", o.Process)

@@ -104,10 +104,12 @@ func fill(t *testing.T, dir, file string, left int64) {
 // TestWorkerIsKilled costs one process: the error says that the sandbox died, others go on.
 func TestWorkerIsKilled(t *testing.T) {
 	k := openEmbedded(t, home(t))
-	p, err := k.Spawn(t.Context(), program("while True:\n    pass"))
+	p, err := k.Spawn(t.Context(), program("print('on')\nwhile True:\n    pass"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Not before it runs: what is killed while it starts is started again, or is only asked for its version.
+	eventually(t, "the program runs", func() bool { return stdoutOf(t, k, p.PID) == "on\n" })
 	killed := 0
 	eventually(t, "a worker was found and killed", func() bool {
 		for _, pid := range childrenOf(t, os.Getpid()) {

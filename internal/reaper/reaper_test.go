@@ -62,7 +62,7 @@ func newWitness(t *testing.T) *witness {
 	}
 	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
 	// A test that waits for ever says nothing; one that misses its deadline does.
-	if err := r.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return &witness{w: w, lines: bufio.NewReader(r)}

@@ -176,7 +176,7 @@ func TestStartsAreCheap(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("a start %v, a kill %v", started/n, killed/(n/2))
-	if started/n > 20*time.Millisecond {
+	if started/n > time.Second { // it takes less than 2 ms; a busy machine is no reason to fail
 		t.Errorf("a start takes %v", started/n)
 	}
 }

@@ -27,6 +27,7 @@ type Process struct {
 	exit    Exit          // valid after done
 	mu      sync.Mutex    // of control, pauses, and the order of kill and cleaning
 	over    bool
+	owed    int // answers of the init that were not read
 }
 
 // newProcess takes the descriptors over; control and status are -1 if the process was adopted.
@@ -131,8 +132,9 @@ func (p *Process) Kill() {
 	}
 }
 
-// controlPatience bounds how long a pause may take.
-const controlPatience = time.Second
+// controlPatience bounds how long a pause may take. It takes less than a millisecond; but a machine may be busy, and
+// what is stopped late is better than what is said not to stop.
+const controlPatience = 10 * time.Second
 
 // Pause stops every process of the sandbox, and returns when they have stopped: by its cgroup, without the
 // program noticing, or else by SIGSTOP.
@@ -187,9 +189,11 @@ func (p *Process) order(what, arg byte) error {
 	if _, err := p.control.Write([]byte{what, arg}); err != nil {
 		return err
 	}
-	var b [2]byte
-	if n, err := p.control.Read(b[:]); err != nil || n == 0 {
-		return errors.Join(err, errors.New("its init does not answer"))
+	for p.owed++; p.owed > 0; p.owed-- { // answers to orders that were given up come first
+		var b [2]byte
+		if n, err := p.control.Read(b[:]); err != nil || n == 0 {
+			return errors.Join(err, errors.New("its init does not answer"))
+		}
 	}
 	return nil
 }

@@ -87,6 +87,7 @@ func (e *engine) check(ctx context.Context, path string) error {
 	found := regexp.MustCompile(`\d+\.\d+\.\d+\S*`).FindString(out)
 	switch {
 	case err != nil:
+		e.checked = "" // it may have been killed, or there was no memory: the next start asks again
 		e.verdict = agentkernel.Errorf(agentkernel.CodeUnavailable, "monty",
 			"the engine %s does not run: %w: %s", path, err, strings.TrimSpace(out)).WithHint("agentkernel setup")
 	case found != EngineVersion || !strings.Contains(out, "monty"):

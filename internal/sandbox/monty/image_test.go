@@ -159,7 +159,7 @@ func TestImageKeepsLandedResults(t *testing.T) {
 func TestLimitsOverImages(t *testing.T) {
 	b := newBackend(t)
 	r := boundRun(t, b, "while True:\n    for i in range(200000): pass\n    print('x' * 10)\n    f()", "f=kernel.self")
-	r.req.Limits.Time = agentkernel.Duration(100 * time.Millisecond)
+	r.req.Limits.Time = agentkernel.Duration(time.Second)
 	r.every = func(r *run) {
 		if len(r.calls)%5 == 0 {
 			image, err := r.box.Image(t.Context())
@@ -238,7 +238,6 @@ func TestImageRefusals(t *testing.T) {
 func TestHostileImages(t *testing.T) {
 	b := newBackend(t, func(c *Config) { c.Grace = 100 * time.Millisecond; c.Workers = 2 })
 	r := tourRun(t, b)
-	r.req.Limits.Time = agentkernel.Duration(100 * time.Millisecond)
 	r.start()
 	if _, err := r.box.Next(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -258,6 +257,7 @@ func TestHostileImages(t *testing.T) {
 		}
 		m := tourRun(t, b)
 		m.req.Image, m.req.Limits = img, r.req.Limits
+		m.req.Limits.Time = agentkernel.Duration(100 * time.Millisecond)
 		box, err := b.Start(t.Context(), m.req)
 		if err != nil {
 			ends["refused: "+string(agentkernel.CodeOf(err))]++
