@@ -31,7 +31,7 @@ type BackendInfo struct {
 	Fingerprint string     `json:"fingerprint"`        // engine and guest library versions; part of every image
 	Images      bool       `json:"images"`             // Sandbox.Image works: processes can be parked
 	Sessions    bool       `json:"sessions,omitempty"` // Program.Session works
-	Replayable  bool       `json:"replayable"`         // the same replies make the same program
+	Replayable  bool       `json:"replayable"`         // the same replies make the same program, if its language is replayable
 	Files       bool       `json:"files,omitempty"`    // StartRequest.Mounts works
 	Available   bool       `json:"available"`
 	Problem     string     `json:"problem,omitempty"` // why it is not available
@@ -69,6 +69,9 @@ type StartRequest struct {
 	Mounts []Mount
 	// Output takes what the program prints, in order, while Next runs. stream is "stdout" or "stderr".
 	Output func(stream string, text string)
+	// Wake is called, from any goroutine, when a program that went on by itself after TurnWait has something to
+	// say: Next is then called without a reply. Nil: results alone make the program go on.
+	Wake func()
 }
 
 // Mount is one folder of the host as a sandbox sees it. What the program writes goes to Scratch and nowhere else.
@@ -98,6 +101,12 @@ type Sandbox interface {
 	Close() error
 }
 
+// Suspender is a sandbox whose program can be stopped at any moment, not only where it waits for the kernel. While
+// it is stopped Next, if it runs, returns TurnWait.
+type Suspender interface {
+	Suspend(stop bool) error
+}
+
 // Ender is a sandbox that can say when nothing of it runs any more: the channel is closed then. It is for sandboxes
 // with Mounts, whose files are not touched before.
 type Ender interface {
@@ -109,7 +118,7 @@ type TurnKind int
 
 const (
 	TurnCall TurnKind = iota + 1 // Call is set: reply with the result, or Pending if Call.Async
-	TurnWait                     // everything waits for async calls: reply with one result
+	TurnWait                     // everything waits for async calls: reply with one result; or see StartRequest.Wake
 	TurnExit                     // the program ended; ExitCode and Result are set
 	TurnFail                     // an uncaught error; Err is set
 )
@@ -118,7 +127,7 @@ const (
 type Turn struct {
 	Kind     TurnKind
 	Call     Call            // TurnCall; ID is 0, the kernel numbers it
-	ExitCode int             // TurnExit
+	ExitCode int             // TurnExit; TurnFail, if it is not 0
 	Result   json.RawMessage // TurnExit: value of the last expression, nil if none
 	Err      *Error          // TurnFail: CodeProgram, CodeSyntax or CodeLimit, with Traceback
 }

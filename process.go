@@ -3,6 +3,8 @@ package agentkernel
 import (
 	"encoding/json"
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -46,8 +48,29 @@ func (s State) Terminal() bool {
 // Language is the language of a program.
 type Language string
 
-// Python is the language of the spine; further backends add theirs.
-const Python Language = "python"
+// The languages. Of all but Python each run is its own: the kernel cannot repeat one from its journal (see
+// [Restart]).
+const (
+	Python  Language = "python"
+	Node    Language = "node"    // JavaScript for Node.js; Name says which kind: .mjs, .cjs or .js
+	Go      Language = "go"      // a package main
+	Script  Language = "script"  // text whose first line names its interpreter: #!/bin/sh
+	Command Language = "command" // an executable: Source is its name, Args follow
+)
+
+// Languages are all of them.
+func Languages() []Language { return []Language{Python, Node, Go, Script, Command} }
+
+// Replayable says whether a program of the language does the same again when it is answered the same.
+func (l Language) Replayable() bool { return l == Python || l == "" }
+
+// Restart says what becomes of a process that cannot be replayed when its kernel has died while it ran.
+type Restart string
+
+const (
+	RestartNever   Restart = "never"    // it ends as failed, with CodeCrashed (default)
+	RestartOnCrash Restart = "on-crash" // it begins anew; what it did stays done, its state is kept
+)
 
 // Program is what a process runs. It is pinned: editing the file afterwards changes nothing for a
 // process that has been created.
@@ -57,8 +80,12 @@ type Program struct {
 	Source   string   `json:"source"`         // UTF-8 text
 	Args     []string `json:"args,omitempty"` // sys.argv[1:]
 	// Modules are importable sources that travel with the program, by dotted name:
-	// "tools.report.monthly" for the local tool tools/report/monthly.py, "skills.x" for a skill.
+	// "tools.report.monthly" for the local tool tools/report/monthly.py, "skills.x" for a skill. Of a program in
+	// Node or Go they are its other files, by path relative to the program's own.
 	Modules map[string]string `json:"modules,omitempty"`
+	// Host is an absolute path on the kernel's machine that the sandbox is shown, read-only: a Command's
+	// executable where it is none of the system's, the node_modules of a program in Node. It is not copied.
+	Host string `json:"host,omitempty"`
 	// Session says that the program does not end after its last statement: it keeps its variables and waits
 	// for more code (syscall proc.next, [Sessions]).
 	Session bool `json:"session,omitempty"`
@@ -252,6 +279,8 @@ type Spec struct {
 	Deny       []string   `json:"deny,omitempty"`
 	OnUnknown  OnUnknown  `json:"on_unknown,omitempty"`
 	Durability Durability `json:"durability,omitempty"`
+	// Restart is for programs that cannot be replayed.
+	Restart Restart `json:"restart,omitempty"`
 	// IdempotencyKey makes creation repeatable: a second Spec with the same key in the same namespace
 	// returns the first process.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
@@ -271,8 +300,12 @@ const DefaultPriority = 10
 // Validate says what is wrong with a Spec before anything is created.
 func (s *Spec) Validate() error {
 	switch {
-	case s.Program.Language != Python && s.Program.Language != "" && s.Backend != "hosted":
-		return Errorf(CodeUnsupported, "spec", "language %q is not supported; supported: python", s.Program.Language)
+	case s.Program.Language != "" && s.Backend != "hosted" && !slices.Contains(Languages(), s.Program.Language):
+		return Errorf(CodeUnsupported, "spec", "language %q is not supported; supported: python, node, go, script, command", s.Program.Language)
+	case s.Restart != "" && s.Restart != RestartNever && s.Restart != RestartOnCrash:
+		return Errorf(CodeInvalid, "spec", "restart %q is not known: never or on-crash", s.Restart)
+	case s.Program.Host != "" && !path.IsAbs(s.Program.Host):
+		return Errorf(CodeInvalid, "spec", "%q is not an absolute path", s.Program.Host)
 	case s.Priority < 0 || s.Priority > 1000:
 		return Errorf(CodeInvalid, "spec", "priority %d is out of range: 1 (urgent) to 1000, 10 is the default", s.Priority)
 	case s.OnUnknown != "" && s.OnUnknown != UnknownRaise && s.OnUnknown != UnknownPause:
@@ -299,12 +332,15 @@ type Process struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"` // the program's name
 	Backend   string   `json:"backend,omitempty"`
-	Priority  int      `json:"priority"`
-	State     State    `json:"state"`
-	Paused    bool     `json:"paused,omitempty"`
-	PauseNote string   `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it
-	Resident  bool     `json:"resident,omitempty"`   // has a sandbox in memory
-	WaitsFor  []string `json:"waits_for,omitempty"`  // operations in flight: "tool.call filesystem.write_file"
+	Language  Language `json:"language,omitempty"`
+	// Replayable says that after a crash the process stands where its journal says. False: see Restart.
+	Replayable bool     `json:"replayable"`
+	Priority   int      `json:"priority"`
+	State      State    `json:"state"`
+	Paused     bool     `json:"paused,omitempty"`
+	PauseNote  string   `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it
+	Resident   bool     `json:"resident,omitempty"`   // has a sandbox in memory
+	WaitsFor   []string `json:"waits_for,omitempty"`  // operations in flight: "tool.call filesystem.write_file"
 
 	ExitCode int             `json:"exit_code"`
 	Result   json.RawMessage `json:"result,omitempty"` // the value of the program's last expression

@@ -17,7 +17,7 @@ import (
 
 // Main belongs at the very beginning of main in a program that sets [Config.Sandboxes]: the kernel starts the
 // program's own executable once more as the helper that builds walls, and in that process Main does not return.
-func Main() { confine.Main() }
+func Main() { process.Main() }
 
 // process makes the backend of CPython. Where it cannot run, it says so when it is used.
 func (k *Kernel) process(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) (agentkernel.Backend, error) {
@@ -35,7 +35,7 @@ func (k *Kernel) process(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) (age
 		return nil, err
 	}
 	k.onClose(spawner.Close)
-	c.Spawner = spawner
+	c.Spawner, c.Command = spawner, process.OwnCommand()
 	return process.New(c)
 }
 

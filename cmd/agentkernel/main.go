@@ -8,10 +8,10 @@ import (
 	"context"
 	"os"
 
-	"agentkernel/internal/sandbox/confine"
+	"agentkernel/internal/sandbox/process"
 )
 
 func main() {
-	confine.Main() // does not return if this process is to be the sandboxes' spawner
+	process.Main() // does not return if this process is a part of the sandboxes
 	os.Exit(run(context.Background(), systemHost(os.Args[1:]), systemParts()))
 }

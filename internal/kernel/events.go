@@ -248,7 +248,7 @@ func reportEntries(ctx context.Context, store agentkernel.StoreReader, pid agent
 				if err != nil {
 					return last, false, err
 				}
-				proc := rec.Process
+				proc := shown(rec)
 				ev.Process = &proc
 			}
 			if err := fn(ev); err != nil {

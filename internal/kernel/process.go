@@ -17,7 +17,7 @@ const (
 	needStart need = iota // nothing: it has not run yet
 	needAck               // to be told that its async call is under way
 	needReply             // the result of the sync call process.current
-	needAny               // any result of its async calls
+	needAny               // any result of its async calls, or that it stirs
 )
 
 // process is one row of the process table while this kernel carries it. Parked ones number in the tens of
@@ -41,6 +41,7 @@ type process struct {
 	reemit     bool // the sandbox was loaded from an image and will say its turn again
 	imaged     bool // the store may have an image of it
 	need       need
+	stirs      bool                       // needAny: its sandbox has something to say without a result
 	current    int64                      // needAck, needReply: the call
 	reply      *agentkernel.Reply         // the reply that needAck or needReply asks for, once known
 	arrived    []agentkernel.Reply        // results of async calls not yet delivered, in journal order
@@ -108,7 +109,7 @@ func (p *process) describe(f *inflight, t *agentkernel.Tool, label string) {
 func (p *process) snapshot() agentkernel.Process {
 	s := agentkernel.Process{
 		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
-		Backend: p.spec.Backend, Priority: p.spec.Priority, State: p.state, Paused: p.paused && !p.state.Terminal(),
+		Backend: p.spec.Backend, Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused && !p.state.Terminal(),
 		PauseNote: p.pauseNote, Resident: p.box != nil,
 		Created: p.created, Usage: p.usage, Fingerprint: p.fingerprint, Recoveries: p.recoveries,
 	}
@@ -146,7 +147,7 @@ func (p *process) deliverable() bool {
 	case needStart:
 		return true
 	case needAny:
-		return p.hasResult()
+		return p.stirs || p.hasResult()
 	}
 	return p.reply != nil
 }

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 
 	"agentkernel"
@@ -40,7 +41,7 @@ func (r *Reader) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 // Process reads one process.
 func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
 	rec, err := r.store.Process(ctx, pid)
-	return rec.Process, err
+	return shown(rec), err
 }
 
 // List reads processes, newest first.
@@ -48,7 +49,7 @@ func (r *Reader) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	records, err := r.store.Processes(ctx, f)
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
-		out = append(out, rec.Process)
+		out = append(out, shown(rec))
 	}
 	return out, err
 }
@@ -59,7 +60,7 @@ func (r *Reader) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 	if err == nil && !rec.State.Terminal() {
 		err = errNoKernel("wait")
 	}
-	return rec.Process, err
+	return shown(rec), err
 }
 
 // Events reports what the journal has; there is nobody to follow.
@@ -124,6 +125,9 @@ func (r *Reader) Resolve(context.Context, agentkernel.PID, int64, agentkernel.Re
 func (r *Reader) Export(context.Context, agentkernel.PID, agentkernel.ExportOptions) ([]byte, error) {
 	return nil, errNoKernel("export")
 }
+
+// Backup needs a kernel: it decides when a blob may go.
+func (r *Reader) Backup(context.Context, io.Writer) error { return errNoKernel("backup") }
 
 // Import needs a kernel.
 func (r *Reader) Import(context.Context, []byte, agentkernel.ImportOptions) (agentkernel.Process, error) {

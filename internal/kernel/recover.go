@@ -100,7 +100,12 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	p := k.restored(rec, entries)
 	lost := k.restorePast(ctx, p, entries)
 	image, part := k.usableImage(ctx, p)
-	open := k.restorePosition(p, entries, image, part)
+	var open []agentkernel.Entry
+	if p.replayable() {
+		open = k.restorePosition(p, entries, image, part)
+	} else if crashed := k.restoreOnce(p, entries); lost == nil && crashed != nil {
+		lost = crashed
+	}
 
 	k.mu.Lock()
 	if k.procs[p.pid] != nil {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -134,6 +135,10 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 	case needStart:
 		return nil, false, true
 	case needAny:
+		p.stirs = false // whatever it has to say, it says now
+		if !p.hasResult() {
+			return nil, false, true
+		}
 		if r := k.nextPast(p); r != nil {
 			return r, false, true
 		}
@@ -185,7 +190,9 @@ func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
 	case agentkernel.TurnExit:
 		k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result}))
 	case agentkernel.TurnFail:
-		k.finish(p, endingFor(turn.Err))
+		e := endingFor(turn.Err)
+		e.exitCode = cmp.Or(turn.ExitCode, e.exitCode)
+		k.finish(p, e)
 	default:
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "unknown turn %d", turn.Kind)))
 	}
@@ -236,11 +243,16 @@ func (k *Kernel) ensureBox(p *process) error {
 	req := agentkernel.StartRequest{
 		PID: p.pid, Namespace: p.spec.Namespace, Program: p.spec.Program, Limits: p.spec.limits, Tools: bound.tools,
 		Output: func(stream, text string) { k.output(p, stream, text) },
+		Wake:   func() { k.stirred(p) },
 	}
 	p.mu.Lock()
 	fresh := p.need == needStart
 	p.mu.Unlock()
-	if fresh {
+	if fresh && !p.replayable() {
+		if err := k.noteStart(p, bound); err != nil {
+			return err
+		}
+	} else if fresh {
 		k.noteTools(p, bound)
 	} else {
 		image, err := k.store.Image(p.context(), p.pid)

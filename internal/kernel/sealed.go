@@ -97,8 +97,8 @@ func (k *Kernel) sealedProcess(r *recording.Recording, o agentkernel.ReplayOptio
 		return nil, unsupported("the program ran outside the kernel and is not in the recording")
 	case found == nil:
 		return nil, unsupported("the program ran on the backend %.40q, which is not here", r.Process.Backend)
-	case !found.Replayable:
-		return nil, unsupported("programs of the backend %s do not repeat themselves", found.Name)
+	case !found.Replayable || !r.Spec.Program.Language.Replayable():
+		return nil, unsupported("programs in %s on the backend %s do not repeat themselves", r.Spec.Program.Language, found.Name)
 	}
 	spec := agentkernel.Spec{Program: r.Spec.Program, Namespace: sealedNamespace, Backend: found.Name, Deny: r.Spec.Deny,
 		Limits: sealedLimits(r.Spec.Limits, o, k.cfg.Limits)}

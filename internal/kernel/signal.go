@@ -168,6 +168,7 @@ func (k *Kernel) pause(p *process, note string) {
 		return
 	}
 	p.paused, p.pauseNote = true, note
+	k.suspend(p, true)
 	k.journalState(p, agentkernel.EntryPaused, note)
 }
 
@@ -177,6 +178,7 @@ func (k *Kernel) resume(p *process) {
 	}
 	k.leaveUnknown(p)
 	p.paused, p.pauseNote = false, ""
+	k.suspend(p, false)
 	k.journalState(p, agentkernel.EntryResumed, "")
 	k.wake(p)
 }

@@ -126,7 +126,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, w *watcher) (p 
 	p = k.newProcess(pid, k.specs.take(&s, data), chosen)
 	p.past = past
 	p.created = k.cfg.Now()
-	if chosen != nil {
+	if chosen != nil && p.replayable() {
 		p.fingerprint = chosen.Fingerprint
 	}
 	if w != nil {
@@ -239,8 +239,14 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 			if without != nil {
 				return nil, without
 			}
+			if !b.speaks(s.Program.Language) {
+				return nil, doesNotSpeak(b.Name, s.Program.Language)
+			}
 			_, err := b.check(s)
 			return b, err
+		}
+		if !b.speaks(s.Program.Language) {
+			continue
 		}
 		if without != nil {
 			continue
@@ -269,6 +275,9 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 		return differing, nil
 	case refused != nil:
 		return nil, refused
+	}
+	if s.Backend == "" || s.Backend == "auto" {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %v", s.Program.Language, names)
 	}
 	return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", s.Backend, names)
 }

@@ -18,7 +18,7 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	return rec.Process, k.settled(ctx)
+	return shown(rec), k.settled(ctx)
 }
 
 // settled waits until everything that an answer may speak of is durable.
@@ -34,7 +34,7 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	}
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
-		proc := rec.Process
+		proc := shown(rec)
 		if p := k.lookup(proc.PID); p != nil {
 			p.mu.Lock()
 			proc = p.snapshot()
@@ -54,10 +54,10 @@ func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 			return agentkernel.Process{}, err
 		}
 		if !rec.State.Terminal() {
-			return rec.Process, agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process %d is unfinished: no kernel runs it", pid).
+			return shown(rec), agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process %d is unfinished: no kernel runs it", pid).
 				WithPID(pid).WithHint("agentkernel recover %d", pid)
 		}
-		return rec.Process, k.settled(ctx)
+		return shown(rec), k.settled(ctx)
 	}
 	p.mu.Lock()
 	snapshot := p.snapshot()

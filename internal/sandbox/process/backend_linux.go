@@ -41,7 +41,7 @@ func New(cfg Config) (*Backend, error) {
 func (b *Backend) Info() agentkernel.BackendInfo {
 	info := agentkernel.BackendInfo{
 		Name:       "process",
-		Languages:  []agentkernel.Language{agentkernel.Python},
+		Languages:  languages,
 		Replayable: true,
 	}
 	python, err := b.ready()
@@ -89,6 +89,9 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 		return nil, agentkernel.Errorf(agentkernel.CodeVersion, "process", "the process backend has no images; a process is recovered by replay")
 	}
 	req.Limits = req.Limits.WithDefaults(agentkernel.DefaultLimits())
+	if !req.Program.Language.Replayable() {
+		return b.startWhole(ctx, req)
+	}
 	python, problem := b.ready()
 	if problem != nil {
 		return nil, problem

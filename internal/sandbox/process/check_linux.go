@@ -24,6 +24,10 @@ const checkNamespace = "default"
 func (b *Backend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkWait)
 	defer cancel()
+	if !p.Language.Replayable() {
+		_, err := b.recipeFor(ctx, p)
+		return agentkernel.Needs{}, err
+	}
 	v, err := b.verdict(ctx, p)
 	if err != nil {
 		return agentkernel.Needs{}, err

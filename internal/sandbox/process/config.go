@@ -17,6 +17,9 @@ type Launcher interface {
 	Kill(cmd *exec.Cmd)
 }
 
+// languages are those of the backend.
+var languages = []agentkernel.Language{agentkernel.Python, agentkernel.Script, agentkernel.Command}
+
 // IsolationNone runs programs without walls: they can do all that the kernel's own user can.
 const IsolationNone = "none"
 
@@ -32,6 +35,9 @@ type Config struct {
 	Masked []string
 	// Python is the interpreter: a path, or a name on PATH. "" means python3 on PATH.
 	Python string
+	// Command is the executable that programs find as `kernel` on their PATH, one whose main calls command.Main; ""
+	// means that there is none. Python programs have modules instead.
+	Command string
 	// Cache is a file that keeps what the interpreter said of itself. "" keeps nothing.
 	Cache string
 	// Warm is how many children of a zygote wait for a program; 0 means two, negative none.

@@ -16,9 +16,9 @@ import (
 	"agentkernel/internal/sandbox/confine"
 )
 
-// This binary is also the spawner that builds the walls.
+// This binary is also the spawner that builds the walls, and the command `kernel` behind them.
 func TestMain(m *testing.M) {
-	confine.Main()
+	Main()
 	code := m.Run()
 	if shared.b != nil {
 		if err := errors.Join(shared.b.Close(), shared.s.Close()); err != nil {
@@ -41,7 +41,7 @@ func sharedBackend(t testing.TB) *Backend {
 	python := pythonPath(t)
 	shared.once.Do(func() {
 		shared.s = newSpawner(t)
-		b, err := New(Config{Launcher: plainLauncher{}, Spawner: shared.s, Python: python})
+		b, err := New(Config{Launcher: plainLauncher{}, Spawner: shared.s, Python: python, Command: OwnCommand()})
 		if err != nil {
 			t.Fatal(err)
 		}

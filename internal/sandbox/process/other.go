@@ -24,7 +24,7 @@ func New(cfg Config) (*Backend, error) {
 
 // Info says why nothing can run.
 func (b *Backend) Info() agentkernel.BackendInfo {
-	return agentkernel.BackendInfo{Name: "process", Languages: []agentkernel.Language{agentkernel.Python}, Replayable: true,
+	return agentkernel.BackendInfo{Name: "process", Languages: languages, Replayable: true,
 		Problem: b.problem.Message(), Fix: b.problem.Hint}
 }
 
@@ -37,6 +37,12 @@ func (b *Backend) Check(agentkernel.Program) (agentkernel.Needs, error) {
 func (b *Backend) Start(context.Context, agentkernel.StartRequest) (agentkernel.Sandbox, error) {
 	return nil, b.problem
 }
+
+// Main does nothing on this system.
+func Main() {}
+
+// OwnCommand is for systems with sandboxes.
+func OwnCommand() string { return "" }
 
 // Interpreter is what is known of a Python that programs may run in.
 type Interpreter struct{ Executable, Version string }

@@ -145,6 +145,8 @@ type storedSpec struct {
 	Name        *string                `json:"name,omitempty"`
 	Args        []string               `json:"args,omitempty"`
 	Session     bool                   `json:"session,omitempty"`
+	Host        string                 `json:"host,omitempty"`
+	Restart     agentkernel.Restart    `json:"restart,omitempty"`
 	Backend     *string                `json:"backend,omitempty"`
 	Namespace   *string                `json:"namespace,omitempty"`
 	Parent      *agentkernel.PID       `json:"parent,omitempty"`
@@ -180,7 +182,8 @@ func or[T any](v *T, same T) T {
 func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 	s := &p.Spec
 	text, err := plainJSON(storedSpec{
-		Name: unless(p.Name, &s.Program.Name), Args: s.Program.Args, Session: s.Program.Session, Backend: unless(p.Backend, &s.Backend),
+		Name: unless(p.Name, &s.Program.Name), Args: s.Program.Args, Session: s.Program.Session,
+		Host: s.Program.Host, Restart: s.Restart, Backend: unless(p.Backend, &s.Backend),
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
 		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
 		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
@@ -196,12 +199,12 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 		return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the spec of this process cannot be read: %w", err).WithPID(p.PID)
 	}
 	program := p.Spec.Program
-	program.Name, program.Args, program.Session = or(s.Name, p.Name), s.Args, s.Session
+	program.Name, program.Args, program.Session, program.Host = or(s.Name, p.Name), s.Args, s.Session, s.Host
 	p.Spec = agentkernel.Spec{
 		Program: program, Backend: or(s.Backend, p.Backend), Namespace: or(s.Namespace, p.Namespace),
 		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget,
 		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
-		Past: s.Past, Interactive: s.Interactive, IdempotencyKey: p.Spec.IdempotencyKey,
+		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
 	}
 	return nil
 }

@@ -1,0 +1,102 @@
+package kernel
+
+import (
+	"cmp"
+
+	"agentkernel"
+)
+
+// Programs of most languages cannot be repeated from their journal. What is different about them is here: that they
+// have begun is durable before they do, and after the death of their kernel they fail or begin anew (Spec.Restart).
+// They also go on by themselves while results are under way, and say so (StartRequest.Wake).
+
+// speaks says whether the backend runs programs of a language.
+func (b *backend) speaks(l agentkernel.Language) bool {
+	if len(b.Languages) == 0 {
+		return l.Replayable()
+	}
+	for _, known := range b.Languages {
+		if known == l {
+			return true
+		}
+	}
+	return false
+}
+
+func doesNotSpeak(name string, l agentkernel.Language) error {
+	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend runs no programs in the language %s", name, l)
+}
+
+// replayable says whether the process can be repeated from its journal.
+func (p *process) replayable() bool {
+	return p.backend == nil || p.backend.Replayable && p.spec.Program.Language.Replayable()
+}
+
+// shown is a process as a row of the store shows it.
+func shown(rec agentkernel.ProcessRecord) agentkernel.Process {
+	p := rec.Process
+	p.Language = rec.Spec.Program.Language
+	p.Replayable = p.Language.Replayable()
+	return p
+}
+
+// noteStart makes it durable that a program which cannot be replayed is about to run.
+func (k *Kernel) noteStart(p *process, b *binding) error {
+	p.mu.Lock()
+	if p.noted || p.state.Terminal() {
+		p.mu.Unlock()
+		return nil
+	}
+	p.noted = true
+	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryTools, Data: b.noted()})
+	pos := p.pos
+	p.mu.Unlock()
+	return k.store.Flush(p.context(), pos)
+}
+
+// restoreOnce makes ready a process that cannot be replayed: to begin, if it had not, or to begin anew. What it did
+// stays in the journal, and its next call has the next number. The error is why it cannot go on.
+func (k *Kernel) restoreOnce(p *process, entries []agentkernel.Entry) *agentkernel.Error {
+	begun := p.noted
+	p.noted, p.fingerprint = false, ""
+	for _, e := range entries {
+		switch e.Kind {
+		case agentkernel.EntryCall:
+			p.calls = max(p.calls, e.Call)
+			if e.Op == "tool.call" {
+				p.usage.ToolCalls++
+			}
+		case agentkernel.EntryOutput:
+			p.usage.Output += int64(len(outputText(e)))
+		}
+	}
+	p.usage.Syscalls = p.calls
+	if !begun || p.spec.Restart == agentkernel.RestartOnCrash {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeCrashed, "recover", "the kernel died while the program ran, and a program in %s cannot be replayed",
+		cmp.Or(p.spec.Program.Language, agentkernel.Python)).
+		WithHint("run it again; with --restart on-crash it begins anew by itself")
+}
+
+// stirred is told by a sandbox whose program, which waits, has something to say.
+func (k *Kernel) stirred(p *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stirs = true
+	k.wake(p)
+}
+
+// suspend stops or continues the program itself where its sandbox can; p.mu is held.
+func (k *Kernel) suspend(p *process, stop bool) {
+	s, ok := p.box.(agentkernel.Suspender)
+	if !ok || p.state.Terminal() {
+		return
+	}
+	if err := s.Suspend(stop); err != nil {
+		k.cfg.Logger.Warn("a program cannot be stopped or continued", "pid", p.pid, "err", err)
+	}
+	if !stop {
+		p.stirs = true
+	}
+}

@@ -1,0 +1,111 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/confine"
+)
+
+// Exit codes of programs that could not be started, as shells have them.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitSignal        = 128 // and the signal's number
+)
+
+// notStarted is the turn for a program that the system did not take.
+func (w *whole) notStarted(err error) (agentkernel.Turn, error) {
+	_ = w.cell.Close() // again, at most
+	w.mu.Lock()
+	cause := w.cause
+	w.mu.Unlock()
+	if cause != nil {
+		return w.ended(confine.Exit{}, cause)
+	}
+	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, "process")
+	turn := failTurn(e)
+	switch e.Code {
+	case agentkernel.CodeNotFound:
+		turn.ExitCode = exitNotFound
+	case agentkernel.CodeDenied, agentkernel.CodeUnsupported, agentkernel.CodeInvalid:
+		turn.ExitCode = exitNotExecutable
+	default:
+		return agentkernel.Turn{}, err
+	}
+	return turn, nil
+}
+
+// ended is the turn for a program that has ended; cause is why it was killed, if it was.
+func (w *whole) ended(exit confine.Exit, cause error) (agentkernel.Turn, error) {
+	ran := w.ran + time.Since(w.begun)
+	if err := w.out.end(); err != nil {
+		return agentkernel.Turn{}, w.tooMuch(err)
+	}
+	var told *message
+	if w.door != nil {
+		told = w.door.result
+	}
+	switch {
+	case exit.Limit != "":
+		return agentkernel.Turn{}, w.wallLimit(exit)
+	case cause != nil:
+		return agentkernel.Turn{}, w.whyKilled(cause, ran)
+	case !exit.Known:
+		return agentkernel.Turn{}, agentkernel.Errorf(agentkernel.CodeCrashed, "process", "the sandbox was ended from outside")
+	case told != nil && told.Type == "fail":
+		turn := programFailed(told, w.req.Limits, ran)
+		turn.ExitCode = cmp.Or(exit.Status.ExitStatus(), 1)
+		return turn, nil
+	case exit.Status.Signaled():
+		return w.signalled(exit)
+	case exit.Status.ExitStatus() != 0 && exit.Usage.RefusedPids > 0:
+		return agentkernel.Turn{}, limitError("pids", "the program wanted more processes and threads than its limit of %d at a time (refused %d times)",
+			w.cell.Config.Limits.Pids, exit.Usage.RefusedPids)
+	}
+	turn := agentkernel.Turn{Kind: agentkernel.TurnExit, ExitCode: exit.Status.ExitStatus()}
+	if told != nil {
+		turn.Result = told.Result
+	}
+	return turn, nil
+}
+
+// whyKilled is the error for a program that was killed on our side.
+func (w *whole) whyKilled(cause error, ran time.Duration) error {
+	switch {
+	case errors.Is(cause, errLate):
+		return timeLimit(w.req.Limits, ran)
+	case errors.Is(cause, errSandboxClosed), errors.Is(cause, errClosed):
+		return errSandboxClosed
+	case errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
+		return cause
+	}
+	return agentkernel.AsError(cause, agentkernel.CodeCrashed, "process")
+}
+
+// wallLimit is the error for a limit of the sandbox that ended it.
+func (w *whole) wallLimit(exit confine.Exit) error {
+	if exit.Limit == "memory" {
+		return limitError("memory", "the program and what it started needed more than %s (seen: %s)",
+			byteText(w.req.Limits.Memory), byteText(exit.Usage.Memory))
+	}
+	return limitError("cpu_time", "the program and what it started used their CPU time of %s", w.cell.Config.Limits.CPUTime)
+}
+
+// signalled is the turn for a program that a signal has ended.
+func (w *whole) signalled(exit confine.Exit) (agentkernel.Turn, error) {
+	sig := exit.Status.Signal()
+	if sig == unix.SIGXFSZ {
+		return agentkernel.Turn{}, limitError("file_size", "the program wrote a file that is larger than %s", byteText(w.cell.Config.Limits.FileSize))
+	}
+	if err := w.out.write(1, fmt.Appendf(nil, "%s: killed by signal %d (%s)\n", w.req.Program.Name, int(sig), sig)); err != nil {
+		return agentkernel.Turn{}, w.tooMuch(err)
+	}
+	return agentkernel.Turn{Kind: agentkernel.TurnExit, ExitCode: exitSignal + int(sig)}, nil
+}

@@ -1,0 +1,274 @@
+package process
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/confine"
+)
+
+// Places in the sandbox of a program that is not forked from a zygote.
+const (
+	programDir = "/program"         // the program and what travels with it
+	commandDir = "/agentkernel/bin" // the command `kernel`
+	systemPath = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+)
+
+// recipe is how a program of some language is run: what of it goes where, and what is executed.
+type recipe struct {
+	profile confine.Profile
+	program confine.Program
+	files   []confine.File
+	mounts  []confine.Mount
+	stream  bool // a guest library speaks on streamFD
+}
+
+// recipeFor looks at a program and says how it is run. Errors: CodeNotFound, what it needs is not there; CodeSyntax,
+// it does not compile; CodeUnsupported, not for this machine; CodeUnavailable, its language is not installed.
+func (b *Backend) recipeFor(_ context.Context, p agentkernel.Program) (*recipe, error) {
+	switch p.Language {
+	case agentkernel.Script:
+		return scriptRecipe(p)
+	case agentkernel.Command:
+		return commandRecipe(p)
+	}
+	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "check", "the process backend runs no programs in the language %s", p.Language)
+}
+
+// startWhole makes a sandbox for a program that is not forked from a zygote.
+func (b *Backend) startWhole(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
+	if p := b.problem(); p != nil {
+		return nil, p
+	}
+	if b.cfg.Spawner == nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "process", "without walls only Python programs run")
+	}
+	r, err := b.recipeFor(ctx, req.Program)
+	if err != nil {
+		return nil, err
+	}
+	cell, err := b.cfg.Spawner.Prepare(b.walls(req, r))
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWhole(&b.cfg, req, r, cell)
+	if err != nil {
+		return nil, errors.Join(err, cell.Close())
+	}
+	return w, nil
+}
+
+// walls are what stands around a program.
+func (b *Backend) walls(req agentkernel.StartRequest, r *recipe) confine.Config {
+	mounts := slices.Concat(confine.SystemRuntime(), r.mounts)
+	if b.cfg.Command != "" {
+		mounts = append(mounts, confine.Mount{Source: b.cfg.Command, Target: commandDir + "/kernel"})
+	}
+	return confine.Config{
+		Kind: confine.Whole, Profile: r.profile, Runtime: mounts, Files: r.files, Masked: b.cfg.Masked, FullProc: true,
+		Limits: limitsOf(req.Limits), Program: r.program,
+	}
+}
+
+// limitsOf gives the limits that the walls keep. CPU time beyond the running time is possible: several processes may
+// run at a time, and some run on while the program as a whole waits.
+func limitsOf(l agentkernel.Limits) confine.Limits {
+	return confine.Limits{Memory: l.Memory, CPUTime: time.Duration(l.Time) + cpuSlack}
+}
+
+// environment is the whole environment of a program, besides what its language adds.
+func environment(more ...string) []string {
+	return append([]string{"PATH=" + commandDir + ":" + systemPath, "HOME=" + confine.TmpDir, "TMPDIR=" + confine.TmpDir,
+		"LANG=C.UTF-8", "TZ=UTC", "USER=agent", "LOGNAME=agent", "TERM=dumb", fmt.Sprint("AGENTKERNEL_DOOR=", doorFD)}, more...)
+}
+
+func notFound(format string, args ...any) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeNotFound, "exec", format, args...)
+}
+
+// baseName is a file name for a program in its directory.
+func baseName(p agentkernel.Program, otherwise string) string {
+	name := path.Base(filepath.ToSlash(p.Name))
+	if name == "." || name == ".." || name == "/" || strings.ContainsAny(name, "<>\x00") {
+		return otherwise
+	}
+	return name
+}
+
+// scriptRecipe runs a text by the interpreter that its first line names.
+func scriptRecipe(p agentkernel.Program) (*recipe, error) {
+	line, _, _ := strings.Cut(p.Source, "\n")
+	rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r"), "#!")
+	if !ok {
+		return nil, agentkernel.Errorf(agentkernel.CodeSyntax, "exec", "line 1 of %s does not say what runs it", nameOf(p)).
+			WithHint("begin it with #!/bin/sh, #!/usr/bin/env bash or another interpreter")
+	}
+	if strings.HasSuffix(line, "\r") {
+		return nil, agentkernel.Errorf(agentkernel.CodeSyntax, "exec", "%s has line ends of Windows, which its interpreter would not understand", nameOf(p)).
+			WithHint("sed -i 's/\\r$//' %s", nameOf(p))
+	}
+	interpreter, arg, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	arg = strings.TrimSpace(arg)
+	if err := interpreterThere(nameOf(p), interpreter, arg); err != nil {
+		return nil, err
+	}
+	file := programDir + "/" + baseName(p, "script")
+	args := []string{interpreter}
+	if arg != "" {
+		args = append(args, arg)
+	}
+	return &recipe{
+		profile: confine.ProfileGeneric,
+		files:   []confine.File{{Path: file, Data: []byte(p.Source)}},
+		program: confine.Program{Path: interpreter, Args: append(append(args, file), p.Args...), Env: environment()},
+	}, nil
+}
+
+// interpreterThere says what is wrong with the first line of a script.
+func interpreterThere(name, interpreter, arg string) error {
+	if !filepath.IsAbs(interpreter) {
+		return agentkernel.Errorf(agentkernel.CodeSyntax, "exec", "line 1 of %s: %q is not an absolute path", name, interpreter).
+			WithHint("#!/usr/bin/env NAME finds NAME on the PATH")
+	}
+	if _, err := executable(interpreter); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeOf(err), "exec", "line 1 of %s: the interpreter %w", name, agentkernel.AsError(err, "", "").Err).
+			WithHint("%s", agentkernel.AsError(err, "", "").Hint)
+	}
+	word, _, _ := strings.Cut(arg, " ")
+	if filepath.Base(interpreter) != "env" || word == "" || strings.HasPrefix(word, "-") || strings.Contains(word, "=") {
+		return nil
+	}
+	if _, err := onPath(word); err != nil {
+		return notFound("line 1 of %s: there is no %s on the PATH of a sandbox, %s", name, word, systemPath).WithHint("install it for all users of this machine")
+	}
+	return nil
+}
+
+// commandRecipe runs an executable: one of the system's, or the one that Host names.
+func commandRecipe(p agentkernel.Program) (*recipe, error) {
+	name := p.Source
+	if name == "" || strings.ContainsRune(name, 0) {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "exec", "no command was named")
+	}
+	r := &recipe{profile: confine.ProfileGeneric, program: confine.Program{Args: append([]string{name}, p.Args...), Env: environment()}}
+	if p.Host != "" {
+		if err := runnable(p.Host); err != nil {
+			return nil, err
+		}
+		r.program.Path = programDir + "/" + filepath.Base(p.Host)
+		r.mounts = []confine.Mount{{Source: p.Host, Target: r.program.Path}}
+		return r, nil
+	}
+	var err error
+	if strings.Contains(name, "/") {
+		r.program.Path, err = executable(path.Clean(name))
+	} else {
+		r.program.Path, err = onPath(name)
+	}
+	return r, err
+}
+
+// onPath finds a command where a sandbox would.
+func onPath(name string) (string, error) {
+	var refused error
+	for _, dir := range filepath.SplitList(systemPath) {
+		found, err := executable(dir + "/" + name)
+		if err == nil {
+			return found, nil
+		}
+		if agentkernel.CodeOf(err) != agentkernel.CodeNotFound && refused == nil {
+			refused = err
+		}
+	}
+	if refused != nil {
+		return "", refused
+	}
+	return "", notFound("there is no %s on the PATH of a sandbox, %s", name, systemPath).
+		WithHint("name the file with its path, or install it for all users of this machine")
+}
+
+// executable says whether a path of the machine is a program that sandboxes see too.
+func executable(file string) (string, error) {
+	real, err := filepath.EvalSymlinks(file)
+	if errors.Is(err, os.ErrNotExist) || err == nil && !inRuntime(file) {
+		return "", notFound("%s is not in the sandbox", file).WithHint("a sandbox sees /usr, /bin and /lib of this machine; name another file with its path on the command line, and it is shown too")
+	}
+	if err == nil && !inRuntime(real) {
+		return "", notFound("%s is a link to %s, which is not in the sandbox", file, real).WithHint("name %s itself", real)
+	}
+	if err != nil {
+		return "", agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%w", err)
+	}
+	return file, runnable(real)
+}
+
+func inRuntime(file string) bool {
+	return slices.ContainsFunc(confine.SystemRuntime(), func(m confine.Mount) bool {
+		return file == m.Source || strings.HasPrefix(file, m.Source+"/")
+	})
+}
+
+// runnable says what keeps a file of the machine from being executed.
+func runnable(file string) error {
+	st, err := os.Stat(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return notFound("there is no file %s", file)
+	case err != nil:
+		return agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%w", err)
+	case st.IsDir():
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "exec", "%s is a directory", file)
+	case st.Mode().Perm()&0o111 == 0:
+		return agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%s is not executable", file).WithHint("chmod +x %s", file)
+	}
+	f, err := os.Open(file)
+	if err != nil { // who may execute a file need not be able to read it
+		return nil //nolint:nilerr // the system will say
+	}
+	defer func() { _ = f.Close() }()
+	var magic [4]byte
+	if _, err := io.ReadFull(f, magic[:]); err != nil || string(magic[:2]) != "#!" && string(magic[:]) != elf.ELFMAG {
+		return agentkernel.Errorf(agentkernel.CodeUnsupported, "exec", "%s is no program for this machine: neither ELF nor a script that begins with #!", file)
+	}
+	if string(magic[:]) != elf.ELFMAG {
+		return nil
+	}
+	return rightMachine(file, f)
+}
+
+// rightMachine looks at an ELF file: is it for this processor, and is its loader here?
+func rightMachine(file string, f *os.File) error {
+	bin, err := elf.NewFile(f)
+	if err != nil {
+		return agentkernel.Errorf(agentkernel.CodeUnsupported, "exec", "%s is damaged: %w", file, err)
+	}
+	if !slices.Contains(machines, bin.Machine) {
+		return agentkernel.Errorf(agentkernel.CodeUnsupported, "exec", "%s is for another architecture, %s; this machine is %s",
+			file, architecture(bin.Machine), architecture(machines[0])).WithHint("build or install it for this machine")
+	}
+	for _, p := range bin.Progs {
+		if p.Type != elf.PT_INTERP {
+			continue
+		}
+		loader, err := io.ReadAll(io.LimitReader(p.Open(), 4096))
+		name := strings.TrimRight(string(loader), "\x00")
+		if _, statErr := os.Stat(name); err == nil && statErr != nil {
+			return notFound("%s needs the loader %s, which is not on this machine", file, name).WithHint("it was built for another C library; build it static, or install that library")
+		}
+	}
+	return nil
+}
+
+func architecture(m elf.Machine) string {
+	return strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
+}
