@@ -17,6 +17,7 @@ type Kernel interface {
 	Library
 	Sessions
 	Workspaces
+	Backups
 	// Info says which kernel this is.
 	Info(ctx context.Context) (KernelInfo, error)
 	// Close ends a kernel that runs here (processes stay as their journals say), or the connection.

@@ -139,8 +139,8 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
 	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Tools: tools, Limits: cfg.Limits,
-		Library: library.New(dir.Path(), nil),
-		Logger:  cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter,
+		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
+		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter,
 		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path()})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())

@@ -53,6 +53,7 @@ func routes() []route {
 		{"POST", "/skills/delete", nil, (*Server).deleteSkill},
 		{"POST", "/states", nil, (*Server).postDocument},
 		{"GET", "/state", []string{"namespace", "owner", "name"}, (*Server).getDocument},
+		{"GET", "/backup", nil, (*Server).getBackup},
 		{"POST", "/shutdown", nil, (*Server).postShutdown},
 	}
 }

@@ -17,9 +17,12 @@ import (
 type Holder struct {
 	OSPID   int       `json:"os_pid"`
 	Version string    `json:"version"`
-	Mode    string    `json:"mode"` // "serve", "background" or "embedded"
+	Mode    string    `json:"mode"` // "serve", "background" or "embedded"; ModeRestore and others are no kernels
 	Started time.Time `json:"started"`
 }
+
+// ModeRestore is the mode of a Holder that puts a backup in place.
+const ModeRestore = "restore"
 
 // Lock is the right to run a kernel on a data directory. It ends with Unlock or with the process, however
 // that dies: the operating system holds it (flock).
@@ -94,6 +97,12 @@ func (d *Dir) tryLock(info Holder) (*Lock, error) {
 	if err1 != nil || err2 != nil || !os.SameFile(mine, there) {
 		_ = f.Close()
 		return nil, errReplaced
+	}
+	if info.Mode != ModeRestore {
+		if err := d.brokenOff(); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
 	}
 	if err := writeHolder(f, info); err != nil {
 		_ = f.Close()

@@ -62,7 +62,7 @@ func (k *Kernel) record(ctx context.Context, pid agentkernel.PID) (*recording.Re
 		return nil, err
 	}
 	return &recording.Recording{
-		Manifest: recording.Manifest{Version: k.cfg.Version, Store: k.storeID, PID: pid, Backend: rec.Backend, Fingerprint: rec.Fingerprint},
+		Manifest: recording.Manifest{Version: k.cfg.Version, Store: k.origin.UUIDOf(pid), PID: pid, Backend: rec.Backend, Fingerprint: rec.Fingerprint},
 		Spec:     rec.Spec, Process: rec.Process, Entries: entries, State: state,
 	}, k.settled(ctx)
 }

@@ -25,6 +25,8 @@ type Config struct {
 	Library agentkernel.Library
 	// Layers keeps what programs do to folders; nil: programs get none.
 	Layers Layers
+	// Backup writes a backup of everything that the kernel keeps; nil: there is no way to.
+	Backup func(ctx context.Context, w io.Writer) error
 	Limits agentkernel.Limits // defaults for processes; zero fields are DefaultLimits
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -83,7 +85,7 @@ type backend struct {
 type Kernel struct {
 	cfg      Config
 	store    agentkernel.Store
-	storeID  string
+	origin   agentkernel.StoreInfo
 	handlers map[string]handler
 	started  time.Time
 	backends []*backend
@@ -127,7 +129,7 @@ func New(cfg Config) (*Kernel, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Kernel{
-		cfg: cfg, store: cfg.Store, storeID: cfg.Store.Info().UUID, handlers: handlers, started: cfg.Now(),
+		cfg: cfg, store: cfg.Store, origin: cfg.Store.Info(), handlers: handlers, started: cfg.Now(),
 		procs: map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{},
 		specs: newInterner(cfg.Limits), bindings: newBindings(cfg), sessions: newSessions(), external: newGate(), brokenCh: make(chan struct{}), ctx: ctx, stop: stop,
 	}

@@ -255,7 +255,7 @@ func toolCall(ctx context.Context, k *Kernel, p *process, f *inflight) (json.Raw
 	}
 	p.mu.Unlock()
 	r, err := src.Call(ctx, agentkernel.ToolCall{Server: f.tool.Server, Tool: f.tool.Name, Arguments: a.Arguments,
-		Key: fmt.Sprintf("%s/%d/%d", k.storeID, p.pid, f.id), Expect: expect})
+		Key: fmt.Sprintf("%s/%d/%d", k.origin.UUIDOf(p.pid), p.pid, f.id), Expect: expect})
 	if err != nil {
 		return nil, r.Incarnation, toolFailure(ctx, f, r, err)
 	}
