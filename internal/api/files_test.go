@@ -46,7 +46,7 @@ func (k *double) OpenFile(_ context.Context, pid agentkernel.PID, name agentkern
 	case name.Path == "short.bin":
 		content = io.LimitReader(content, size/2)
 	case name.Path != "wide.bin":
-		text := fmt.Sprintf("%+v", name)
+		text := fmt.Sprintf("%s %t", name, name.Before)
 		return agentkernel.File{Size: int64(len(text)), Media: "text/plain", Content: io.NopCloser(strings.NewReader(text))}, nil
 	}
 	return agentkernel.File{Size: size, Media: "application/zip", Content: io.NopCloser(content)}, nil
@@ -91,7 +91,7 @@ func testFiles(t *testing.T, k agentkernel.Kernel) {
 		fails bool
 	}{
 		{agentkernel.FileName{Path: "wide.bin"}, 4 << 20, "application/zip", false},
-		{agentkernel.FileName{Volume: "v", Path: "a b", Before: true}, 31, "text/plain", false},
+		{agentkernel.FileName{Volume: "v", Path: "a b", Before: true}, 19, "text/plain", false},
 	} {
 		f, err := k.OpenFile(t.Context(), p.PID, c.name)
 		if err != nil {
