@@ -61,6 +61,8 @@ func (c *cli) commands() []command {
 		{"serve", "kernel", "Run a kernel in the foreground and continue unfinished processes.", &serveCmd{}},
 		{"start", "kernel", "Start a kernel in the background if none runs, and say where it listens.", &startCmd{}},
 		{"shutdown", "kernel", "Stop the running kernel.", &shutdownCmd{}},
+		{"backup", "kernel", "Copy everything into one file, also while processes run.", &backupCmd{}},
+		{"restore", "kernel", "Put a backup into an empty data directory.", &restoreCmd{}},
 		{"setup", "kernel", "Install the engine that runs programs.", &setupCmd{}},
 		{"doctor", "kernel", "Check what works here, and say what mends the rest.", &doctorCmd{}},
 		{"config", "kernel", "Show the settings and where they come from.", &configCmd{}},

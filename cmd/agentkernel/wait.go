@@ -90,11 +90,16 @@ func (a *app) await(ctx context.Context, k *session, pid agentkernel.PID) (agent
 
 // withProgress runs something that may take long under a progress line.
 func (a *app) withProgress(ctx context.Context, what string, do func(context.Context) error) error {
+	return a.withStatus(ctx, func() string { return what }, do)
+}
+
+// withStatus is withProgress where what is shown changes.
+func (a *app) withStatus(ctx context.Context, status func() string, do func(context.Context) error) error {
 	spin, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		a.con.Spin(spin, func(context.Context) string { return what })
+		a.con.Spin(spin, func(context.Context) string { return status() })
 	}()
 	err := do(ctx)
 	stop()
