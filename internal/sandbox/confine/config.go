@@ -104,6 +104,8 @@ type Workspace struct {
 	// upper directory is in overlayfs' format with userxattr (kernel documentation, filesystems/overlayfs):
 	// a whiteout is a character device 0:0, an opaque directory has the attribute user.overlay.opaque=y.
 	Scratch string
+	// Own says that Source is a copy made for this sandbox alone, which lies in the data directory.
+	Own bool
 }
 
 // Volume is a named directory of the host.
@@ -111,6 +113,8 @@ type Volume struct {
 	Name     string // one path element
 	Source   string
 	ReadOnly bool
+	Scratch  string // as of Workspace: changes go there; "": Source itself is written
+	Own      bool   // as of Workspace
 }
 
 // Limits of the whole process tree of a sandbox, if not said otherwise.

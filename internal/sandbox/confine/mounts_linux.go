@@ -47,11 +47,14 @@ func (b *builder) files(id Identity, root bool, writable *[]string) error {
 		}
 		target := VolumesDir + "/" + v.Name
 		b.mkdir(target)
-		t := Tree{Name: b.treeName("volume"), Source: source, ReadOnly: v.ReadOnly}
-		if root {
-			t.Owner = owner.shownAs(id)
+		if v.Scratch != "" {
+			err = b.overlay("volume "+v.Name, source, v.Scratch, target, func(t Tree, of ownerOf) Tree { return t.shown(root, of, id) }, owner)
+		} else {
+			b.tree(Tree{Name: b.treeName("volume"), Source: source, ReadOnly: v.ReadOnly}.shown(root, owner, id), target)
 		}
-		b.tree(t, target)
+		if err != nil {
+			return err
+		}
 		if err := b.mask(source, target); err != nil {
 			return err
 		}
@@ -73,6 +76,7 @@ func (b *builder) workspace(id Identity, root bool, writable *[]string) error {
 	}
 	for _, m := range b.cfg.Masked {
 		switch {
+		case w.Own:
 		case source == m || inside(source, m):
 			return invalid("the workspace %s is inside the kernel's data directory", source).WithHint("choose another directory")
 		case w.Access == ReadWrite && inside(m, source):
@@ -80,12 +84,7 @@ func (b *builder) workspace(id Identity, root bool, writable *[]string) error {
 				WithHint("choose a smaller directory, or use it as an overlay or read-only")
 		}
 	}
-	show := func(t Tree, of ownerOf) Tree {
-		if root {
-			t.Owner = of.shownAs(id)
-		}
-		return t
-	}
+	show := func(t Tree, of ownerOf) Tree { return t.shown(root, of, id) }
 	b.mkdir(WorkspaceDir)
 	if w.Access != ReadOnly {
 		*writable = append(*writable, WorkspaceDir)
@@ -94,24 +93,40 @@ func (b *builder) workspace(id Identity, root bool, writable *[]string) error {
 		b.tree(show(Tree{Name: "workspace", Source: source, ReadOnly: w.Access == ReadOnly}, owner), WorkspaceDir)
 		return b.mask(source, WorkspaceDir)
 	}
-	scratch, scratchOwner, err := directory("the workspace's scratch directory", w.Scratch)
+	if err := b.overlay("workspace", source, w.Scratch, WorkspaceDir, show, owner); err != nil {
+		return err
+	}
+	return b.mask(source, WorkspaceDir)
+}
+
+// overlay shows source at target with scratch above it, which takes the changes.
+func (b *builder) overlay(what, source, scratch, target string, show func(Tree, ownerOf) Tree, owner ownerOf) error {
+	scratch, scratchOwner, err := directory("the scratch directory of the "+what, scratch)
 	if err != nil {
 		return err
 	}
 	if inside(scratch, source) || inside(source, scratch) || scratch == source {
-		return invalid("the workspace %s and the directory that takes its changes, %s, hold one another", source, scratch).
-			WithHint("choose another workspace, or keep the kernel's data directory elsewhere")
+		return invalid("the %s %s and the directory that takes its changes, %s, hold one another", what, source, scratch).
+			WithHint("choose another folder, or keep the kernel's data directory elsewhere")
 	}
 	b.mkdir(lowerDir)
 	b.mkdir(upperDir)
-	b.tree(show(Tree{Name: "lower", Source: source, ReadOnly: true}, owner), lowerDir)
-	b.tree(show(Tree{Name: "upper", Source: scratch}, scratchOwner), upperDir)
-	b.mount(Str("overlay"), b.at(WorkspaceDir), "overlay", unix.MS_NOSUID|unix.MS_NODEV,
+	b.tree(show(Tree{Name: b.treeName("lower"), Source: source, ReadOnly: true}, owner), lowerDir)
+	b.tree(show(Tree{Name: b.treeName("upper"), Source: scratch}, scratchOwner), upperDir)
+	b.mount(Str("overlay"), b.at(target), "overlay", unix.MS_NOSUID|unix.MS_NODEV,
 		fmt.Sprintf("lowerdir=%[1]s,upperdir=%[2]s/upper,workdir=%[2]s/work,userxattr", *b.at(lowerDir).Str, *b.at(upperDir).Str))
 	for _, dir := range []string{lowerDir, upperDir} {
 		b.do("umount2", unix.SYS_UMOUNT2, b.at(dir), Num(unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW))
 	}
-	return b.mask(source, WorkspaceDir)
+	return nil
+}
+
+// shown is the tree as a sandbox with this identity is to see it: what is its owner's is the sandbox's.
+func (t Tree) shown(root bool, of ownerOf, id Identity) Tree {
+	if root {
+		t.Owner = of.shownAs(id)
+	}
+	return t
 }
 
 // ownerOf is who owns a directory on disk.

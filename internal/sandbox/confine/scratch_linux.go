@@ -7,6 +7,19 @@ import (
 	"path/filepath"
 )
 
+// scratch are the directories that take changes.
+func (c Config) scratch() (dirs []string) {
+	if w := c.Workspace; w != nil && w.Access == Overlay {
+		dirs = append(dirs, w.Scratch)
+	}
+	for _, v := range c.Volumes {
+		if v.Scratch != "" {
+			dirs = append(dirs, v.Scratch)
+		}
+	}
+	return dirs
+}
+
 // makeScratch makes the two directories that an overlay needs.
 func makeScratch(dir string) error {
 	for _, name := range []string{"upper", "work"} {

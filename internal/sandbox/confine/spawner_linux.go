@@ -113,8 +113,8 @@ func (s *Spawner) prepare(cfg Config, id Identity) (*Cell, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if w := cfg.Workspace; w != nil && w.Access == Overlay {
-		if err := makeScratch(w.Scratch); err != nil {
+	for _, dir := range cfg.scratch() {
+		if err := makeScratch(dir); err != nil {
 			return nil, err
 		}
 	}

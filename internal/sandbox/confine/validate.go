@@ -80,6 +80,12 @@ func (c Config) validatePaths() error {
 		if err := cleanPath("volume "+v.Name, v.Source); err != nil {
 			return err
 		}
+		if v.Scratch == "" {
+			continue
+		}
+		if err := cleanPath("the scratch directory of volume "+v.Name, v.Scratch); err != nil {
+			return err
+		}
 	}
 	if c.Kind == Whole || c.Kind == Zygote {
 		if err := cleanPath("program", c.Program.Path); err != nil {

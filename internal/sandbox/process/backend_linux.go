@@ -43,6 +43,7 @@ func (b *Backend) Info() agentkernel.BackendInfo {
 		Name:       "process",
 		Languages:  languages,
 		Replayable: true,
+		Files:      b.cfg.Isolation != IsolationNone,
 	}
 	python, err := b.ready()
 	if err != nil {
@@ -89,6 +90,9 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 		return nil, agentkernel.Errorf(agentkernel.CodeVersion, "process", "the process backend has no images; a process is recovered by replay")
 	}
 	req.Limits = req.Limits.WithDefaults(agentkernel.DefaultLimits())
+	if len(req.Mounts) > 0 && b.cfg.Isolation == IsolationNone {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "process", "without walls there are no workspaces: the program sees every file as it is")
+	}
 	if !req.Program.Language.Replayable() {
 		return b.startWhole(ctx, req)
 	}
@@ -101,7 +105,7 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 		return nil, err
 	}
 	b.used.Do(func() { b.tenants.background(b.python.refresh) })
-	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v)}, req.Limits)
+	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v)}, req.Limits, req.Mounts)
 	if err != nil {
 		return nil, b.unavailable(err)
 	}

@@ -145,12 +145,14 @@ func (w *walled) wait() string {
 // the limit first, and can say where.
 const headroom = 48 << 20
 
-func (w *walled) cell(l agentkernel.Limits) (*confine.Cell, error) {
-	return w.z.Child(confine.Config{
+func (w *walled) cell(l agentkernel.Limits, mounts []agentkernel.Mount) (*confine.Cell, error) {
+	cfg := confine.Config{
 		Kind: confine.Child, Profile: confine.ProfilePython, ShareNet: true,
 		Limits:  confine.Limits{Memory: l.Memory + headroom, CPUTime: time.Duration(l.Time) + cpuSlack},
 		Program: confine.Program{Env: childEnv},
-	})
+	}
+	addFolders(&cfg, mounts, l.Disk)
+	return w.z.Child(cfg)
 }
 
 // cpuSlack is CPU time that a program may use beyond its running time: the kernel's clock is the first to end it.
@@ -182,4 +184,4 @@ func (b *bare) wait() string {
 	return b.cmd.ProcessState.String()
 }
 
-func (b *bare) cell(agentkernel.Limits) (*confine.Cell, error) { return nil, nil }
+func (b *bare) cell(agentkernel.Limits, []agentkernel.Mount) (*confine.Cell, error) { return nil, nil }

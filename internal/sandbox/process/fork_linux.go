@@ -19,12 +19,12 @@ type fork struct {
 
 // fork has a child made that waits, behind its walls, for what it shall do.
 // waits says that nobody needs it yet.
-func (z *zygote) fork(ctx context.Context, limits agentkernel.Limits, waits bool) (*child, error) {
-	cell, err := z.body.cell(limits)
+func (z *zygote) fork(ctx context.Context, limits agentkernel.Limits, mounts []agentkernel.Mount, waits bool) (*child, error) {
+	cell, err := z.body.cell(limits, mounts)
 	if err != nil {
 		return nil, err
 	}
-	c, err := z.forkInto(ctx, cell, wallLimits(limits), waits)
+	c, err := z.forkInto(ctx, cell, planKeyOf(limits, mounts), waits)
 	if err == nil {
 		return c, nil
 	}
@@ -40,7 +40,7 @@ func (z *zygote) fork(ctx context.Context, limits agentkernel.Limits, waits bool
 	return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "process", "no child for the program: %w", err)
 }
 
-func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, limits agentkernel.Limits, waits bool) (*child, error) {
+func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, key planKey, waits bool) (*child, error) {
 	l, far, err := newLine(z.cfg.MaxFrame)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, limits agentk
 	f := &fork{c: c, done: make(chan error, 1)}
 	id, err := z.expect(f)
 	if err == nil {
-		err = z.request(ctx, controlRequest{Op: "fork", ID: id, Waits: waits}, cell, limits, far)
+		err = z.request(ctx, controlRequest{Op: "fork", ID: id, Waits: waits}, cell, key, far)
 	}
 	far.close()
 	if err == nil {
@@ -79,10 +79,10 @@ func (z *zygote) expect(f *fork) (int64, error) {
 }
 
 // request asks for a child with the walls of a cell. A plan goes to the zygote once.
-func (z *zygote) request(ctx context.Context, r controlRequest, cell *confine.Cell, limits agentkernel.Limits, far farEnds) error {
+func (z *zygote) request(ctx context.Context, r controlRequest, cell *confine.Cell, key planKey, far farEnds) error {
 	fds := []int{far.sock, far.out, far.err}
 	if cell != nil {
-		plan, err := z.teach(cell.Plan, limits)
+		plan, err := z.teach(cell.Plan, key)
 		if err != nil {
 			return err
 		}
@@ -104,13 +104,13 @@ const keptPlans = 200
 
 // teach makes sure that the zygote knows a plan, and gives the plan's name there. Children of one zygote whose walls
 // have the same limits have the same steps; cgroups differ, but they are the kernel's to join.
-func (z *zygote) teach(p *confine.Plan, limits agentkernel.Limits) (string, error) {
+func (z *zygote) teach(p *confine.Plan, key planKey) (string, error) {
 	z.teaching.Lock() // nobody may ask for a plan before it was sent
 	defer z.teaching.Unlock()
-	if name, known := z.plans[limits]; known {
+	if name, known := z.plans[key]; known {
 		return name, nil
 	}
-	steps, err := json.Marshal(p)
+	steps, err := json.Marshal(nameless(p))
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +122,7 @@ func (z *zygote) teach(p *confine.Plan, limits agentkernel.Limits) (string, erro
 	if err := z.ask(controlRequest{Op: "plan", Plan: name, Steps: steps}); err != nil {
 		return "", err
 	}
-	z.plans[limits] = name
+	z.plans[key] = name
 	return name, nil
 }
 

@@ -74,10 +74,12 @@ func (b *Backend) walls(req agentkernel.StartRequest, r *recipe) confine.Config 
 	if b.cfg.Command != "" {
 		mounts = append(mounts, confine.Mount{Source: b.cfg.Command, Target: commandDir + "/kernel"})
 	}
-	return confine.Config{
+	cfg := confine.Config{
 		Kind: confine.Whole, Profile: r.profile, Runtime: mounts, Files: r.files, Masked: b.cfg.Masked, FullProc: true,
 		Limits: limitsOf(req.Limits), Program: r.program,
 	}
+	addFolders(&cfg, req.Mounts, req.Limits.Disk)
+	return cfg
 }
 
 // limitsOf gives the limits that the walls keep. CPU time beyond the running time is possible: several processes may

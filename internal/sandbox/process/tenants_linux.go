@@ -61,16 +61,18 @@ func newTenants(cfg *Config) *tenants {
 }
 
 // take gives a child that waits for a program: one that stands ready, or a new one.
-func (t *tenants) take(ctx context.Context, python Interpreter, who tenant, limits agentkernel.Limits) (*child, error) {
+func (t *tenants) take(ctx context.Context, python Interpreter, who tenant, limits agentkernel.Limits, mounts []agentkernel.Mount) (*child, error) {
 	for again := false; ; again = true {
 		h, err := t.house(ctx, python, who)
 		if err != nil {
 			return nil, err
 		}
-		if c := t.ready(h, limits); c != nil {
-			return c, nil
+		if len(mounts) == 0 { // those that wait see no folders
+			if c := t.ready(h, limits); c != nil {
+				return c, nil
+			}
 		}
-		c, err := h.z.fork(ctx, limits, false)
+		c, err := h.z.fork(ctx, limits, mounts, false)
 		if err == nil {
 			t.mu.Lock()
 			t.forked++
@@ -126,7 +128,7 @@ func (t *tenants) replenish(h *house) {
 		h.making++
 		limits := h.limits
 		t.tasks.Go(func() {
-			c, err := h.z.fork(t.quit, limits, true)
+			c, err := h.z.fork(t.quit, limits, nil, true)
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			h.making--

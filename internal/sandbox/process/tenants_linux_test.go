@@ -320,13 +320,13 @@ func TestManyPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell, err := h.z.body.cell(agentkernel.DefaultLimits())
+	cell, err := h.z.body.cell(agentkernel.DefaultLimits(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cell.Close()
 	for i := range 2*keptPlans + 50 {
-		if _, err := h.z.teach(cell.Plan, agentkernel.Limits{Memory: int64(i)}); err != nil {
+		if _, err := h.z.teach(cell.Plan, planKey{limits: agentkernel.Limits{Memory: int64(i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

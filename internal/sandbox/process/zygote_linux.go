@@ -62,8 +62,8 @@ type zygote struct {
 	how      string
 
 	teaching sync.Mutex
-	plans    map[agentkernel.Limits]string // those that the zygote knows, by what decides them
-	taught   int                           // plans that it was told
+	plans    map[planKey]string // those that the zygote knows, by what decides them
+	taught   int                // plans that it was told
 }
 
 // body is the process of a zygote.
@@ -71,7 +71,7 @@ type body interface {
 	kill()        // it and all its children; does not wait
 	wait() string // how it ended
 	// cell prepares the walls of one child; nil: it has none.
-	cell(l agentkernel.Limits) (*confine.Cell, error)
+	cell(l agentkernel.Limits, mounts []agentkernel.Mount) (*confine.Cell, error)
 }
 
 // startZygote starts an interpreter; awaitReady waits for it.
@@ -98,7 +98,7 @@ func startZygote(ctx context.Context, cfg *Config, python Interpreter, set impor
 		return nil, agentkernel.AsError(errors.Join(err, conn.Close()), agentkernel.CodeInternal, "zygote")
 	}
 	z := &zygote{cfg: cfg, control: control, said: &tail{}, gone: make(chan struct{}), ready: make(chan struct{}),
-		forks: map[int64]*fork{}, children: map[int64]*child{}, plans: map[agentkernel.Limits]string{}}
+		forks: map[int64]*fork{}, children: map[int64]*child{}, plans: map[planKey]string{}}
 	start := startWalled
 	if cfg.Isolation == IsolationNone {
 		start = startBare

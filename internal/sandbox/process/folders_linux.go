@@ -1,0 +1,81 @@
+package process
+
+import (
+	"fmt"
+	"strings"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/confine"
+)
+
+// addFolders puts the folders of the host that a program sees into the configuration of its walls. disk is the most that
+// one file may have.
+func addFolders(c *confine.Config, mounts []agentkernel.Mount, disk int64) {
+	for _, m := range mounts {
+		access := confine.Overlay
+		switch {
+		case m.ReadOnly:
+			access = confine.ReadOnly
+		case m.Own:
+			access = confine.ReadWrite
+		}
+		if m.Volume != "" {
+			c.Volumes = append(c.Volumes, confine.Volume{Name: m.Volume, Source: m.Source, ReadOnly: m.ReadOnly, Scratch: m.Scratch, Own: m.Own})
+			continue
+		}
+		c.Workspace = &confine.Workspace{Source: m.Source, Access: access, Scratch: m.Scratch, Own: m.Own}
+		c.Program.Dir = confine.WorkspaceDir
+	}
+	if len(mounts) > 0 {
+		c.Limits.FileSize = min(disk, maxFile)
+	}
+}
+
+// maxFile is the largest limit for one file that walls take.
+const maxFile = 1 << 44
+
+// planKey is what decides the steps of a child's plan. Where the folders lie is no part of it: the steps name them, and
+// their descriptors come with each fork.
+type planKey struct {
+	limits  agentkernel.Limits
+	folders string
+}
+
+func planKeyOf(limits agentkernel.Limits, mounts []agentkernel.Mount) planKey {
+	k := planKey{limits: wallLimits(limits)}
+	if len(mounts) == 0 {
+		return k
+	}
+	var b strings.Builder
+	for _, m := range mounts {
+		fmt.Fprintf(&b, "%s %t %t %t;", m.Volume, m.ReadOnly, m.Own, m.Scratch != "")
+	}
+	k.limits.Disk, k.folders = limits.Disk, b.String()
+	return k
+}
+
+// nameless is a plan as a zygote needs it: its children, who can read what the zygote has in memory, have no business
+// with where things lie on the host.
+func nameless(p *confine.Plan) *confine.Plan {
+	out := *p
+	out.Cgroups, out.Trees = nil, make([]confine.Tree, len(p.Trees))
+	for i, t := range p.Trees {
+		out.Trees[i] = confine.Tree{Name: t.Name}
+	}
+	return &out
+}
+
+// Gone is closed when nothing of the program runs any more; see agentkernel.Ender.
+func (s *sandbox) Gone() <-chan struct{} { return s.c.ended }
+
+// Gone is closed when nothing of the program runs any more; see agentkernel.Ender.
+func (w *whole) Gone() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.process != nil {
+		return w.process.Done()
+	}
+	never := make(chan struct{}) // it was not started
+	close(never)
+	return never
+}
