@@ -296,7 +296,7 @@ func settle(ctx context.Context, at string, m *backup.Manifest) (paused int, err
 	if err != nil {
 		return 0, err
 	}
-	store, err := sqlite.Open(ctx, sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs(), Key: key})
+	store, err := sqlite.Open(ctx, sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs(), Key: key, NoCopy: true})
 	if err != nil {
 		return 0, err
 	}

@@ -38,6 +38,9 @@ type Config struct {
 	ImageCache int64 // 0: DefaultImageCache; negative: no cache
 	MaxImage   int64 // 0: DefaultMaxImage
 	MaxQueue   int64 // 0: DefaultMaxQueue
+
+	// NoCopy leaves out the copy of a database that is brought to a newer schema: the caller has another one.
+	NoCopy bool
 }
 
 const keySize = 32

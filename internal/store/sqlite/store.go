@@ -72,6 +72,9 @@ const lastPID = `SELECT max(coalesce((SELECT max(pid) FROM processes), 0), coale
   coalesce((SELECT last FROM pruned ORDER BY first DESC LIMIT 1), 0))`
 
 func open(c *conn, cfg Config) (*Store, error) {
+	if err := copyBeforeMigration(c, cfg, steps()); err != nil {
+		return nil, err
+	}
 	version, err := migrate(c, cfg.Path, steps(), cfg.Clock)
 	if err != nil {
 		return nil, err
