@@ -1,13 +1,20 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"agentkernel/embedded"
 )
+
+// TestMain lets the test binary be the helper that builds walls.
+func TestMain(m *testing.M) {
+	embedded.Main()
+	os.Exit(m.Run())
+}
 
 // newTinyBench measures next to nothing: it proves that the sections work.
 func newTinyBench(t *testing.T) *bench {
@@ -41,9 +48,7 @@ func TestSections(t *testing.T) {
 	host, _ := os.Hostname()
 	for _, s := range sections() {
 		t.Run(s.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			o := b.measureSection(ctx, s)
+			o := b.measureSection(t.Context(), s)
 			if o.Error != "" {
 				t.Fatal(o.Error)
 			}
@@ -60,6 +65,9 @@ func TestSections(t *testing.T) {
 						ours++
 					}
 				}
+			}
+			if measured == 0 && os.Getenv("CI") != "true" {
+				t.Skip("NOT TRIED: this machine has nothing to measure it with")
 			}
 			if measured == 0 || ours == 0 {
 				t.Errorf("%d rows measured, %d of them ours", measured, ours)

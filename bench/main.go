@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/embedded"
 )
 
 type options struct {
@@ -30,6 +31,7 @@ type options struct {
 }
 
 func main() {
+	embedded.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var o options
