@@ -18,6 +18,7 @@ import (
 	"agentkernel/internal/library"
 	"agentkernel/internal/reaper"
 	"agentkernel/internal/sandbox/monty"
+	"agentkernel/internal/sandbox/workspace"
 	"agentkernel/internal/setup"
 	"agentkernel/internal/store/sqlite"
 	"agentkernel/internal/tool"
@@ -139,6 +140,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
 	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Tools: tools, Limits: cfg.Limits,
+		Layers:  workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger}),
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
 		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter,
 		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path()})

@@ -24,16 +24,17 @@ const op = "data directory"
 
 // The files of a data directory, all below its path.
 const (
-	databaseFile = "kernel.db"
-	blobsDir     = "blobs"
-	socketFile   = "kernel.sock"
-	logFile      = "kernel.log"
-	enginesDir   = "engines"
-	runDir       = "run"
-	toolsDir     = "tools"
-	keyFile      = "key"
-	lockFile     = "kernel.lock"
-	trustFile    = "trust.json"
+	databaseFile  = "kernel.db"
+	blobsDir      = "blobs"
+	socketFile    = "kernel.sock"
+	logFile       = "kernel.log"
+	enginesDir    = "engines"
+	runDir        = "run"
+	toolsDir      = "tools"
+	workspacesDir = "workspaces"
+	keyFile       = "key"
+	lockFile      = "kernel.lock"
+	trustFile     = "trust.json"
 )
 
 // Resolve finds the data directory's path without touching it: explicit if it is not empty, else
@@ -176,6 +177,9 @@ func (d *Dir) Trust() string { return d.file(trustFile) }
 
 // Run is where the reaper records child processes; it may not exist yet.
 func (d *Dir) Run() string { return d.file(runDir) }
+
+// Workspaces is where what processes have changed in folders waits to be applied. A backup leaves it out.
+func (d *Dir) Workspaces() string { return d.file(workspacesDir) }
 
 // Tools is where what was learned of tool servers is kept.
 func (d *Dir) Tools() string { return d.file(toolsDir) }
