@@ -2,6 +2,7 @@ package agentkernel
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -62,19 +63,35 @@ type Storage struct {
 // Used is what counts against the quota: rows and blobs, without the log and without room that is free.
 func (s Storage) Used() int64 { return s.Database - s.Unused + s.Blobs }
 
-// storageWarning is the part of the quota, in percent, from which people are warned.
-const storageWarning = 80
+// Pressure is how near the quota is.
+type Pressure string
+
+const (
+	PressureNone Pressure = ""
+	PressureHigh Pressure = "high" // from 80 % on people are warned
+	PressureFull Pressure = "full" // no new process can start
+)
+
+// Pressure says how near the quota is.
+func (s Storage) Pressure() Pressure {
+	switch used := s.Used(); {
+	case s.Quota <= 0 || used < s.Quota-s.Quota/5:
+		return PressureNone
+	case used < s.Quota:
+		return PressureHigh
+	}
+	return PressureFull
+}
 
 // Warning says in words that the quota is nearly, or quite, used up; "" if there is nothing to say.
 func (s Storage) Warning() string {
-	switch used := s.Used(); {
-	case s.Quota <= 0 || used < s.Quota/100*storageWarning:
-		return ""
-	case used >= s.Quota:
+	switch s.Pressure() {
+	case PressureHigh:
+		return fmt.Sprintf("%.0f %% of the storage quota is used; at 100 %% no new process can start", 100*float64(s.Used())/float64(s.Quota))
+	case PressureFull:
 		return "the storage quota is used up: no new process can start"
-	default:
-		return "the storage quota is used to " + PID(used/max(s.Quota/100, 1)).String() + " %: at 100 % no new process can start"
 	}
+	return ""
 }
 
 // Pruner is the ability of a [Store] to forget. Its methods work in steps of a few milliseconds each, between

@@ -18,6 +18,7 @@ type Kernel interface {
 	Sessions
 	Workspaces
 	Backups
+	Housekeeping
 	// Info says which kernel this is.
 	Info(ctx context.Context) (KernelInfo, error)
 	// Close ends a kernel that runs here (processes stay as their journals say), or the connection.
@@ -91,6 +92,8 @@ type KernelInfo struct {
 	Unfinished int           `json:"unfinished"` // waiting for `recover`
 	Backends   []BackendInfo `json:"backends"`
 	Mode       string        `json:"mode"` // "serve", "background" or "embedded"
+	// Storage is the room that the store took a moment ago, if it has a quota.
+	Storage Storage `json:"storage,omitzero"`
 }
 
 // APIVersion is the version of the HTTP API that this module speaks.

@@ -42,6 +42,11 @@ type Config struct {
 	Limits agentkernel.Limits
 	// ParkAfter is how long a waiting program stays in memory although nobody needs its place; 0: 1 s.
 	ParkAfter time.Duration
+	// Quota is how many bytes journals and blobs may take before new processes are refused; 0: any.
+	Quota int64
+	// Keep is how long processes are kept after their end, with KeepFailed only those that ended well; 0: for ever.
+	Keep       time.Duration
+	KeepFailed bool
 	// Tools replaces the MCP client: it gives the tools of a list of configuration files. Nil: MCP servers.
 	Tools func(files []string) (agentkernel.ToolSource, error)
 	// Embeddings is where tool search finds vectors; without a URL it goes by words alone.
@@ -143,6 +148,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		Layers:  workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger}),
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
 		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter,
+		Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed,
 		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path()})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())

@@ -63,6 +63,7 @@ func (c *cli) commands() []command {
 		{"shutdown", "kernel", "Stop the running kernel.", &shutdownCmd{}},
 		{"backup", "kernel", "Copy everything into one file, also while processes run.", &backupCmd{}},
 		{"restore", "kernel", "Put a backup into an empty data directory.", &restoreCmd{}},
+		{"prune", "kernel", "Remove processes that ended long ago, and what only they needed.", &pruneCmd{}},
 		{"setup", "kernel", "Install the engine that runs programs.", &setupCmd{}},
 		{"doctor", "kernel", "Check what works here, and say what mends the rest.", &doctorCmd{}},
 		{"config", "kernel", "Show the settings and where they come from.", &configCmd{}},

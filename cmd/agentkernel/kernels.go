@@ -179,7 +179,7 @@ func (a *app) openKernel(dir *datadir.Dir, mode string, log *slog.Logger) (agent
 		return nil, err
 	}
 	k, err := a.open(a.ctx, embedded.Config{Home: dir.Path(), Mode: mode, Version: version, Workers: c.Workers, Engine: a.engine(),
-		Python: c.Python, Sandboxes: true, Logger: log})
+		Python: c.Python, Sandboxes: true, Quota: c.Quota, Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Logger: log})
 	if agentkernel.CodeOf(err) == agentkernel.CodeConflict && mode != background {
 		// For a command that must have the directory to itself, a kernel that holds it is an absence. One in
 		// the background has lost a race: the command that started it attaches to the winner.
@@ -229,16 +229,22 @@ func isNothingYet(err error) bool {
 	return ok && e.Op == nothingYet
 }
 
-// mentionUnfinished says that processes wait for recovery; nobody pays for old work unasked.
+// mentionUnfinished says that processes wait for recovery, since nobody pays for old work unasked, and that the quota
+// is about to bite.
 func (a *app) mentionUnfinished(k agentkernel.Kernel) {
 	if a.cli.JSON || a.cli.quiet() {
 		return
 	}
 	info, err := k.Info(a.ctx)
-	if err != nil || info.Unfinished == 0 {
+	if err != nil {
 		return
 	}
-	a.con.Note("%d unfinished: agentkernel recover", info.Unfinished)
+	if info.Unfinished > 0 {
+		a.con.Note("%d unfinished: agentkernel recover", info.Unfinished)
+	}
+	if text := info.Storage.Warning(); text != "" {
+		a.con.Say("%s · make room: agentkernel prune --older 30d", text)
+	}
 }
 
 // fileLogger appends to a file that it opens with the first record, so that a quiet run writes none.

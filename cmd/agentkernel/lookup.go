@@ -22,10 +22,10 @@ func (a *app) question(text string) (*session, agentkernel.Process, error) {
 	return k, p, nil
 }
 
-// find is Process with an answer for PIDs that are not there: one that was given out and is gone was pruned.
+// find is Process with an answer for PIDs that are not there. A process that was pruned the kernel knows.
 func (a *app) find(k agentkernel.Kernel, pid agentkernel.PID) (agentkernel.Process, error) {
 	p, err := k.Process(a.ctx, pid)
-	if agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+	if agentkernel.CodeOf(err) != agentkernel.CodeNotFound || asError(err).Op == agentkernel.OpPruned {
 		return p, err
 	}
 	newest, lerr := k.List(a.ctx, agentkernel.Filter{Limit: 1})
@@ -37,7 +37,7 @@ func (a *app) find(k agentkernel.Kernel, pid agentkernel.PID) (agentkernel.Proce
 			WithHint("agentkernel run -c 'print(6*7)' runs the first one")
 	case pid < newest[0].PID:
 		return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process",
-			"process %d is not in the store any more: it was pruned, or its kernel ended before it was created", pid).
+			"process %d never was: its kernel ended before it was created", pid).
 			WithHint("agentkernel ps --all lists those that are there")
 	}
 	return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "there is no process %d: the newest is %d", pid, newest[0].PID).

@@ -21,12 +21,12 @@ func (f *fakeKernel) Spec(context.Context, agentkernel.PID) (agentkernel.Spec, e
 	return agentkernel.Spec{}, nil
 }
 
-// A PID that was given out and is gone was pruned; one beyond the newest never was.
+// A PID whose process is not there never was one; the message says why.
 func TestPIDsThatAreNotThere(t *testing.T) {
 	for args, want := range map[string]string{
-		"why 7":      "process 7 is not in the store any more: it was pruned",
-		"diff 12 7":  "process 7 is not in the store any more",
-		"trace 7":    "process 7 is not in the store any more",
+		"why 7":      "process 7 never was: its kernel ended before it was created",
+		"diff 12 7":  "process 7 never was",
+		"trace 7":    "process 7 never was",
 		"why 13":     "there is no process 13: the newest is 12",
 		"diff 13 12": "there is no process 13",
 	} {

@@ -126,6 +126,13 @@ var calls = []struct {
 		list, err := k.List(ctx, agentkernel.Filter{Namespace: "nobody's"})
 		return len(list), err
 	}},
+	{"prune", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.Prune(ctx, agentkernel.PruneOptions{Before: time.Unix(1_700_000_000, 0).UTC(), Namespace: "team", KeepFailed: true, DryRun: true})
+	}},
+	{"prune without a time", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.Prune(ctx, agentkernel.PruneOptions{})
+	}},
+	{"storage", func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Storage(ctx) }},
 	{"wait for one that ended", func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Wait(ctx, 1) }},
 	{"wait for one that is paused", func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Wait(ctx, 3) }},
 	{"wait for nobody", func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Wait(ctx, 99) }},

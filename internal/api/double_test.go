@@ -318,6 +318,19 @@ func (k *double) Resolve(_ context.Context, pid agentkernel.PID, call int64, r a
 	return nil
 }
 
+// Prune repeats what it was asked, in the fields that there are.
+func (k *double) Prune(_ context.Context, o agentkernel.PruneOptions) (agentkernel.Pruned, error) {
+	if o.Before.IsZero() {
+		return agentkernel.Pruned{}, agentkernel.Errorf(agentkernel.CodeInvalid, "prune", "before is missing").WithHint("say when")
+	}
+	return agentkernel.Pruned{Removed: agentkernel.Removed{Processes: o.Before.Unix(), Entries: 2, Blobs: 3, BlobBytes: 4},
+		Kept: int64(len(o.Namespace)), Freed: 5, DryRun: o.DryRun && o.KeepFailed}, nil
+}
+
+func (k *double) Storage(context.Context) (agentkernel.Storage, error) {
+	return agentkernel.Storage{Database: 1, Unused: 2, Log: 3, Blobs: 4, BlobFiles: 5, Quota: 6}, nil
+}
+
 // A recording of the double is the process's name.
 func (k *double) Export(_ context.Context, pid agentkernel.PID, o agentkernel.ExportOptions) ([]byte, error) {
 	t, err := k.find(pid)

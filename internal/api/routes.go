@@ -43,6 +43,8 @@ func routes() []route {
 		{"POST", "/processes/{pid}/discard", nil, (*Server).postDiscard},
 		{"GET", "/processes/{pid}/file", []string{"path", "volume", "before"}, (*Server).getFile},
 		{"POST", "/recover", nil, (*Server).postRecover},
+		{"POST", "/prune", nil, (*Server).postPrune},
+		{"GET", "/storage", nil, (*Server).getStorage},
 		{"GET", "/tools/servers", []string{"files"}, (*Server).getServers},
 		{"GET", "/tools", []string{"files", "server"}, (*Server).getTools},
 		{"GET", "/tools/search", []string{"files", "text", "server", "limit"}, (*Server).searchTools},

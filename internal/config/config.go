@@ -25,6 +25,10 @@ type Values struct {
 	Workers   int           // Monty workers at most
 	IdleAfter time.Duration // a background kernel without work ends after this time
 
+	Quota      int64         // bytes of journals and blobs beyond which no process starts
+	Keep       time.Duration // processes are pruned so long after their end
+	KeepFailed string        // "yes": but only those that ended well
+
 	Tools      []string // MCP configuration files, absolute
 	Allow      []string // patterns of calls that may change things
 	Deny       []string // capabilities taken away

@@ -103,6 +103,10 @@ call_wait = "5s"
 in_flight = 20
 processes = 30
 journal = "1g"
+[storage]
+quota = "20g"
+keep = "30d"
+keep_failed = "yes"
 `, "")
 	c, err := p.load()
 	if err != nil {
@@ -111,6 +115,7 @@ journal = "1g"
 	conf := filepath.Join(p.home, ".config", "agentkernel")
 	want := Values{
 		Home: filepath.Join(p.home, "ak"), Engine: filepath.Join(conf, "bin/monty"), Python: "python3.12", Workers: 3, IdleAfter: 90 * time.Second,
+		Quota: 20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
 		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
 		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Priority: 7,
 		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed,
@@ -247,6 +252,19 @@ func TestParseSize(t *testing.T) {
 	for _, in := range []string{"", "m", "0", "-1", "1x", "nan", "inf", "1e400", "0.1", "9e18t", "12 apples", "1kk", "1ib"} {
 		if got, err := ParseSize(in); err == nil {
 			t.Errorf("ParseSize(%q) = %d, want an error", in, got)
+		}
+	}
+}
+
+func TestSpans(t *testing.T) {
+	for text, want := range map[string]time.Duration{"30d": 720 * time.Hour, "2w": 336 * time.Hour, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute, "0s": 0, "0d": 0} {
+		if got, err := ParseSpan(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "d", "-3d", "1.5d", "30", "d30", "1d2h", "99999999999w", "+3d", "3 d"} {
+		if got, err := ParseSpan(text); err == nil {
+			t.Errorf("%q is %v", text, got)
 		}
 	}
 }

@@ -60,6 +60,12 @@ func kernelKeys() []key {
 			value: intInto(func(c *Config) *int { return &c.Workers }, 1, 4096)},
 		{name: "idle_after", userOnly: true, doc: "a background kernel without work ends after this time",
 			value: durationInto(func(c *Config) *time.Duration { return &c.IdleAfter })},
+		{name: "storage.quota", userOnly: true, doc: "what journals and blobs may take before new processes are refused; by default anything",
+			value: sizeInto(func(c *Config) *int64 { return &c.Quota })},
+		{name: "storage.keep", userOnly: true, doc: "processes are pruned so long after their end: 30d; by default never",
+			value: durationInto(func(c *Config) *time.Duration { return &c.Keep })},
+		{name: "storage.keep_failed", userOnly: true, doc: "storage.keep spares what did not end with exit code 0: yes or no",
+			value: choiceInto(func(c *Config) *string { return &c.KeepFailed }, "yes", "no")},
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Patterns that durations and sizes follow, for editors; the reader of the files is exact.
 const (
-	durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	durationPattern = `^(([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|[0-9]+[dw])$`
 	sizePattern     = `^[0-9]+(\.[0-9]+)? *([kKmMgGtT]([iI]?[bB])?|[bB])?$`
 )
 

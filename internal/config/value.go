@@ -167,12 +167,24 @@ func sizeInto(field func(*Config) *int64) value {
 }
 
 func parseDuration(s string) (time.Duration, error) {
+	d, err := ParseSpan(s)
+	if err == nil && d <= 0 {
+		return 0, fmt.Errorf("%q is not a duration above zero", s)
+	}
+	return d, err
+}
+
+// ParseSpan reads a duration as people write it: 500ms, 30s, 1h30m, and in whole days and weeks 30d, 2w.
+func ParseSpan(s string) (time.Duration, error) {
+	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		digits, ok := strings.CutSuffix(s, unit)
+		if n, err := strconv.ParseUint(digits, 10, 63); ok && err == nil && n <= uint64(math.MaxInt64/length) {
+			return time.Duration(n) * length, nil
+		}
+	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration: write 500ms, 30s, 5m or 1h30m", s)
-	}
-	if d <= 0 {
-		return 0, fmt.Errorf("%q is not a duration above zero", s)
+		return 0, fmt.Errorf("%q is not a duration: write 500ms, 30s, 5m, 1h30m, 30d or 2w", s)
 	}
 	return d, nil
 }

@@ -58,7 +58,7 @@ func (k *Kernel) record(ctx context.Context, pid agentkernel.PID) (*recording.Re
 		}
 	}
 	state, err := k.store.State(ctx, pid)
-	if err != nil {
+	if err := k.stillThere(ctx, pid, err); err != nil {
 		return nil, err
 	}
 	return &recording.Recording{

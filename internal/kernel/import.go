@@ -17,6 +17,9 @@ func (k *Kernel) Import(ctx context.Context, file []byte, o agentkernel.ImportOp
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
+	if err := k.roomForProcess(ctx); err != nil {
+		return agentkernel.Process{}, err
+	}
 	rec, entries := imported(r, k.store.NewPID(), o)
 	pos, err := k.store.Append(agentkernel.Batch{Entries: entries, Process: &rec, State: r.State})
 	if err != nil {

@@ -39,6 +39,12 @@ type Config struct {
 	Residents int
 	// ParkAfter is how long a waiting sandbox stays in memory although nobody needs its place. 0: 1 s.
 	ParkAfter time.Duration
+	// Quota is how many bytes journals and blobs may take before new processes are refused; 0: any.
+	Quota int64
+	// Keep is how long processes are kept after their end; older ones are pruned in the background, with KeepFailed
+	// only those that ended well. 0: for ever.
+	Keep       time.Duration
+	KeepFailed bool
 	// Grace is how long Close waits for external calls under way, so that their results are journalled.
 	Grace time.Duration
 
@@ -94,6 +100,8 @@ type Kernel struct {
 	bindings *bindings
 	sessions *sessions
 	forest   forest
+	house    housekeeping
+	quota    quota
 
 	replays atomic.Int64 // counts down: see sealedProcess
 
@@ -108,7 +116,8 @@ type Kernel struct {
 	broken     *agentkernel.Error // why the store failed
 	brokenCh   chan struct{}
 	parker     *time.Timer
-	external   *gate // handlers outside the kernel
+	keeper     *time.Timer // nil: nothing to look after
+	external   *gate       // handlers outside the kernel
 	stop       context.CancelFunc
 	ctx        context.Context
 }
@@ -143,14 +152,20 @@ func New(cfg Config) (*Kernel, error) {
 		return nil, err
 	}
 	k.unfinished = left
+	k.startKeeping()
 	return k, nil
 }
 
 // Info says which kernel this is.
-func (k *Kernel) Info(context.Context) (agentkernel.KernelInfo, error) {
+func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
+	storage, err := k.recentStorage(ctx)
+	if err != nil {
+		return agentkernel.KernelInfo{}, err
+	}
 	info := agentkernel.KernelInfo{
 		Version: k.cfg.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.Home,
 		Store: k.store.Info(), Started: k.started, Mode: k.cfg.Mode,
+		Storage: storage,
 	}
 	for _, b := range k.cfg.Backends {
 		info.Backends = append(info.Backends, b.Info())
@@ -173,6 +188,9 @@ func (k *Kernel) Close() error {
 	if k.parker != nil {
 		k.parker.Stop()
 	}
+	if k.keeper != nil {
+		k.keeper.Stop()
+	}
 	procs := make([]*process, 0, len(k.procs))
 	for _, p := range k.procs {
 		procs = append(procs, p)
@@ -187,6 +205,7 @@ func (k *Kernel) Close() error {
 	k.stop()
 	k.queue.drain()
 	k.external.close()
+	k.house.running.Wait()
 	var errs []error
 	for _, b := range k.cfg.Backends {
 		errs = append(errs, b.Close())

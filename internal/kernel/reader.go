@@ -139,6 +139,22 @@ func (r *Reader) Replay(context.Context, []byte, agentkernel.ReplayOptions) (age
 	return agentkernel.Verdict{}, errNoKernel("replay")
 }
 
+// Prune needs a kernel.
+func (r *Reader) Prune(context.Context, agentkernel.PruneOptions) (agentkernel.Pruned, error) {
+	return agentkernel.Pruned{}, errNoKernel("prune")
+}
+
+// Storage says how much room the store takes.
+func (r *Reader) Storage(ctx context.Context) (agentkernel.Storage, error) {
+	store, ok := r.store.(interface {
+		Storage(ctx context.Context) (agentkernel.Storage, error)
+	})
+	if !ok {
+		return agentkernel.Storage{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "storage", "this store does not measure itself")
+	}
+	return store.Storage(ctx)
+}
+
 // ToolServers needs a kernel.
 func (r *Reader) ToolServers(context.Context, []string) ([]agentkernel.ToolServer, error) {
 	return nil, errNoKernel("tools")

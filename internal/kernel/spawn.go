@@ -114,6 +114,14 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, w *watcher) (p 
 			return nil, 0, err
 		}
 	}
+	if err := k.roomForProcess(ctx); err != nil {
+		return nil, 0, err
+	}
+	release, err := k.refer(ctx, &s)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer release()
 	past, err := k.loadPast(ctx, &s)
 	if err != nil {
 		return nil, 0, err

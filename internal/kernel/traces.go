@@ -101,6 +101,9 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 		return err
 	}
 	last, done, err := k.replayEvents(ctx, pid, max(from, 1), fn)
+	if p == nil {
+		return k.stillThere(ctx, pid, err)
+	}
 	if err != nil || done || w == nil {
 		return err
 	}
@@ -124,7 +127,8 @@ func (k *Kernel) Journal(ctx context.Context, pid agentkernel.PID, from int64, l
 	if err := k.settled(ctx); err != nil {
 		return nil, err
 	}
-	return k.store.Entries(ctx, pid, max(from, 1), limit)
+	entries, err := k.store.Entries(ctx, pid, max(from, 1), limit)
+	return entries, k.stillThere(ctx, pid, err)
 }
 
 // ToolServers lists the servers of configuration files.

@@ -196,7 +196,7 @@ func (h *house) end(*rapid.T) {
 // forget names whom it likes: those that live and those that never were, too.
 func (h *house) forget(*rapid.T) {
 	var pids []agentkernel.PID
-	for pid := range int64(h.s.lastPID.Load() + 2) {
+	for pid := range h.s.lastPID.Load() + 2 {
 		if rapid.IntRange(0, 2).Draw(h.T, "forget") == 0 {
 			pids = append(pids, agentkernel.PID(pid))
 		}

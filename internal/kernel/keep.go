@@ -1,0 +1,50 @@
+package kernel
+
+import (
+	"context"
+	"time"
+
+	"agentkernel"
+)
+
+// When the kernel looks after the store by itself. A command that runs one program is over before the first time, and a
+// kernel in the background, which ends when it is idle, is not.
+const (
+	houseFirst = 15 * time.Second
+	houseEvery = time.Minute // looks at the quota
+	keepEvery  = time.Hour   // prunes
+)
+
+// startKeeping lets the kernel look after the store, if it was told what to do.
+func (k *Kernel) startKeeping() {
+	if k.cfg.Keep > 0 || k.cfg.Quota > 0 {
+		k.keeper = time.AfterFunc(houseFirst, func() { k.keepHouse(k.cfg.Now()) })
+	}
+}
+
+// keepHouse looks at the quota, prunes when it is time to, and comes again. due is when the next prune is.
+func (k *Kernel) keepHouse(due time.Time) {
+	if _, err := k.recentStorage(k.ctx); err != nil && k.ctx.Err() == nil {
+		k.cfg.Logger.Warn("the store cannot be measured", "error", err)
+	}
+	if now := k.cfg.Now(); k.cfg.Keep > 0 && !now.Before(due) {
+		k.pruneExpired(k.ctx, now)
+		due = now.Add(keepEvery)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.closed {
+		k.keeper = time.AfterFunc(houseEvery, func() { k.keepHouse(due) })
+	}
+}
+
+// pruneExpired is the setting storage.keep.
+func (k *Kernel) pruneExpired(ctx context.Context, now time.Time) {
+	out, err := k.prune(ctx, agentkernel.PruneOptions{Before: now.Add(-k.cfg.Keep), KeepFailed: k.cfg.KeepFailed}, brief)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		k.cfg.Logger.Warn("pruning went wrong", "error", err)
+	case out.Processes > 0:
+		k.cfg.Logger.Info("pruned", "processes", out.Processes, "entries", out.Entries, "blobs", out.Blobs, "freed", out.Freed, "keep", k.cfg.Keep)
+	}
+}
