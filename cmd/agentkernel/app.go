@@ -150,11 +150,11 @@ func (a *app) fail(err error) int {
 		if perr := a.printJSON(struct {
 			Error *agentkernel.Error `json:"error"`
 		}{e}); perr == nil {
-			return e.Code.ExitCode()
+			return exitFor(e)
 		}
 	}
 	a.reportError(e)
-	return e.Code.ExitCode()
+	return exitFor(e)
 }
 
 // asError gives what is inside err: code, hint and message. What a wrapper says besides is kept.

@@ -129,6 +129,10 @@ func (i *inspection) text(now time.Time) string {
 	s.add("namespace", "%s", p.Namespace)
 	s.add("priority", "%d", p.Priority)
 	s.add("backend", "%s", p.Backend)
+	s.add("language", "%s", p.Language)
+	if !p.Replayable {
+		s.add("replayable", "no: after the death of its kernel it fails or begins anew (--restart)")
+	}
 	s.add("engine", "%s", p.Fingerprint)
 	if p.Recoveries > 0 {
 		s.add("recovered", "%d times", p.Recoveries)

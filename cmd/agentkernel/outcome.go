@@ -99,7 +99,7 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 		r.State, r.ExitCode = "detached", agentkernel.ExitInterrupted
 	case err != nil:
 		r.Error = asError(err)
-		r.ExitCode = r.Error.Code.ExitCode()
+		r.ExitCode = exitFor(r.Error)
 		if r.PID == nil {
 			r.State = "refused"
 		}

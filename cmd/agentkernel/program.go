@@ -24,15 +24,28 @@ type programArgs struct {
 	Code string   `short:"c" placeholder:"CODE" help:"Program text, instead of a file."`
 	File string   `arg:"" optional:"" help:"Program file; - reads standard input."`
 	Args []string `arg:"" optional:"" help:"The program's arguments (sys.argv[1:]); put -- before those that look like flags."`
+	Lang string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command (default: by its name and first line)."`
 }
 
 // program reads the program that the arguments name, and the local tools beside it.
 func (a *app) program(p *programArgs) (agentkernel.Program, error) {
+	var lang agentkernel.Language
+	var err error
+	if p.Lang != "" {
+		if lang, err = knownLanguage(p.Lang); err != nil {
+			return agentkernel.Program{}, err
+		}
+	}
 	if p.File == "" && p.Code == "" && len(a.rest) > 0 {
 		p.File, a.rest = a.rest[0], a.rest[1:]
+		if lang == "" && isCommand(p.File) {
+			lang = agentkernel.Command
+		}
 	}
-	prog := agentkernel.Program{Language: agentkernel.Python, Args: append(p.Args, a.rest...)}
-	var err error
+	if p.File != "" && p.Code == "" && (lang == agentkernel.Command || lang == "" && isBinary(p.File)) {
+		return executable(p.File, append(p.Args, a.rest...))
+	}
+	prog := agentkernel.Program{Language: lang, Args: append(p.Args, a.rest...)}
 	parents := []string{"."}
 	switch {
 	case p.Code != "":
@@ -54,10 +67,13 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	if err != nil {
 		return prog, err
 	}
-	if prog.Modules, err = a.modules(prog.Source, parents); err != nil {
-		return prog, err
+	if prog.Language == "" {
+		prog.Language = languageOf(p.File, prog.Source)
 	}
-	return prog, nil
+	if prog.Language == agentkernel.Python {
+		prog.Modules, err = a.modules(prog.Source, parents)
+	}
+	return prog, err
 }
 
 // modules finds local tools in the first of the directories that has a folder tools. Programs that do not speak of

@@ -22,13 +22,13 @@ import (
 
 	"agentkernel/client"
 	"agentkernel/internal/datadir"
-	"agentkernel/internal/sandbox/confine"
+	"agentkernel/internal/sandbox/process"
 	"agentkernel/internal/tool/tooltest"
 )
 
 // The scripts run this test binary as `agentkernel`: the real command, kernel, store and engine.
 func TestMain(m *testing.M) {
-	confine.Main() // this binary is the sandboxes' spawner too
+	process.Main() // this binary is part of the sandboxes too
 	testscript.Main(m, map[string]func(){"agentkernel": main})
 }
 

@@ -29,6 +29,7 @@ type specFlags struct {
 	Name       string   `placeholder:"NAME" group:"durable" help:"Name for ps and tracebacks (default: the file's)."`
 	OnUnknown  string   `placeholder:"WHAT" group:"durable" help:"A write that a crash cut off: raise OutcomeUnknown in the program, or pause it."`
 	Durability string   `placeholder:"HOW" group:"durable" help:"full: on the disk before it is seen; relaxed: milliseconds later."`
+	Restart    string   `placeholder:"WHAT" group:"durable" help:"A program that cannot be replayed (any but Python), after the death of its kernel: never begins anew (default), on-crash does."`
 	Key        string   `name:"idempotency-key" placeholder:"KEY" group:"durable" help:"The same key gives the same process again instead of a second one."`
 }
 
@@ -44,7 +45,7 @@ func (f *specFlags) overlay(c *config.Config) error {
 		{"limits.memory", "--memory", single(f.Memory)}, {"limits.output", "--output-limit", single(f.Output)},
 		{"limits.calls", "--max-calls", single(f.Calls)}, {"limits.call_wait", "--call-timeout", single(f.CallWait)},
 		{"limits.recursion", "--recursion", single(f.Recursion)}, {"priority", "--priority", single(f.Priority)},
-		{"on_unknown", "--on-unknown", single(f.OnUnknown)}, {"durability", "--durability", single(f.Durability)},
+		{"on_unknown", "--on-unknown", single(f.OnUnknown)}, {"durability", "--durability", single(f.Durability)}, {"restart", "--restart", single(f.Restart)},
 	}
 	for _, l := range lists {
 		if len(l.values) == 0 {
@@ -82,7 +83,7 @@ func (a *app) spec(f *specFlags, p agentkernel.Program) (agentkernel.Spec, error
 	}
 	return agentkernel.Spec{
 		Program: p, Backend: c.Backend, Namespace: c.Namespace, Priority: c.Priority, Limits: c.Limits,
-		Tools: c.Tools, ToolDigests: digests, Allow: c.Allow, Deny: c.Deny, OnUnknown: c.OnUnknown, Durability: c.Durability,
+		Tools: c.Tools, ToolDigests: digests, Allow: c.Allow, Deny: c.Deny, OnUnknown: c.OnUnknown, Durability: c.Durability, Restart: c.Restart,
 		IdempotencyKey: f.Key,
 	}, nil
 }

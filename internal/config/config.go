@@ -24,6 +24,7 @@ type Values struct {
 	Python    string        // the interpreter of the process backend: absolute path, or a name to be found in PATH
 	Workers   int           // Monty workers at most
 	IdleAfter time.Duration // a background kernel without work ends after this time
+	Log       Log
 
 	Quota      int64         // bytes of journals and blobs beyond which no process starts
 	Keep       time.Duration // processes are pruned so long after their end
@@ -37,7 +38,17 @@ type Values struct {
 	Priority   int
 	OnUnknown  agentkernel.OnUnknown
 	Durability agentkernel.Durability
+	Restart    agentkernel.Restart
 	Limits     agentkernel.Limits
+}
+
+// Log says where a kernel writes its log and how.
+type Log struct {
+	Path   string // absolute
+	Level  string // debug, info, warn or error: what is less is left out
+	Format string // text or json
+	Size   int64  // bytes at which a new file is begun
+	Keep   int    // older files
 }
 
 // Kind is the place that a value came from. A greater Kind wins.

@@ -92,6 +92,7 @@ backend = "auto"
 priority = 7
 on_unknown = "pause"
 durability = "relaxed"
+restart = "on-crash"
 [limits]
 time = "30s"
 wall = "1h"
@@ -118,7 +119,7 @@ keep_failed = "yes"
 		Quota: 20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
 		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
 		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Priority: 7,
-		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed,
+		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, Restart: agentkernel.RestartOnCrash,
 		Limits: agentkernel.Limits{Time: agentkernel.Duration(30 * time.Second), Wall: agentkernel.Duration(time.Hour),
 			Memory: 512 << 20, Recursion: 500, Output: 1024, Calls: 10, CallWait: agentkernel.Duration(5 * time.Second),
 			InFlight: 20, Processes: 30, Journal: 1 << 30},

@@ -45,7 +45,7 @@ func (k key) public() Key {
 }
 
 func keyTable() []key {
-	return slices.Concat(kernelKeys(), programKeys(), limitKeys())
+	return slices.Concat(kernelKeys(), logKeys(), programKeys(), limitKeys())
 }
 
 func kernelKeys() []key {
@@ -69,6 +69,21 @@ func kernelKeys() []key {
 	}
 }
 
+func logKeys() []key {
+	return []key{
+		{name: "log.path", userOnly: true, doc: "the kernel's log; by default kernel.log in the data directory, and for serve standard error",
+			value: pathInto(func(c *Config) *string { return &c.Log.Path })},
+		{name: "log.level", userOnly: true, doc: "what is less than this is left out of the log: debug, info, warn or error",
+			value: choiceInto(func(c *Config) *string { return &c.Log.Level }, "debug", "info", "warn", "error")},
+		{name: "log.format", userOnly: true, doc: "lines of the log: text (key=value) or json",
+			value: choiceInto(func(c *Config) *string { return &c.Log.Format }, "text", "json")},
+		{name: "log.size", userOnly: true, doc: "a log that has this size becomes kernel.log.1 (default 10m)",
+			value: sizeInto(func(c *Config) *int64 { return &c.Log.Size })},
+		{name: "log.keep", userOnly: true, doc: "how many older logs are kept (default 3)",
+			value: intInto(func(c *Config) *int { return &c.Log.Keep }, 1, 1000)},
+	}
+}
+
 func programKeys() []key {
 	return []key{
 		{name: "tools", list: true, doc: "MCP configuration files whose servers programs may import",
@@ -89,6 +104,8 @@ func programKeys() []key {
 		{name: "durability", doc: "full: what leaves the kernel is on the disk first; relaxed: within milliseconds",
 			value: choiceInto(func(c *Config) *agentkernel.Durability { return &c.Durability },
 				agentkernel.DurabilityFull, agentkernel.DurabilityRelaxed)},
+		{name: "restart", doc: "a program that cannot be replayed (any but Python), after the death of its kernel: never begins anew, or on-crash",
+			value: choiceInto(func(c *Config) *agentkernel.Restart { return &c.Restart }, agentkernel.RestartNever, agentkernel.RestartOnCrash)},
 	}
 }
 

@@ -23,5 +23,7 @@ func (c *Config) Settings() []Setting {
 func Defaults(v Values) []Setting {
 	v.Namespace, v.Backend, v.Priority = "default", "auto", agentkernel.DefaultPriority
 	v.OnUnknown, v.Durability, v.Limits = agentkernel.UnknownRaise, agentkernel.DurabilityFull, agentkernel.DefaultLimits()
+	v.Restart = agentkernel.RestartNever
+	v.Log.Level, v.Log.Format = "info", "text"
 	return (&Config{Values: v}).Settings()
 }

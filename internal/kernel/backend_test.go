@@ -46,7 +46,7 @@ func (b *goBackend) sandboxes() int {
 }
 
 func (b *goBackend) Info() agentkernel.BackendInfo {
-	return agentkernel.BackendInfo{Name: b.name, Fingerprint: b.fingerprint, Images: !b.noImages, Replayable: true, Available: true}
+	return agentkernel.BackendInfo{Name: b.name, Languages: []agentkernel.Language{agentkernel.Python, agentkernel.Script}, Fingerprint: b.fingerprint, Images: !b.noImages, Replayable: true, Available: true}
 }
 
 func (b *goBackend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
