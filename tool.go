@@ -3,6 +3,7 @@ package agentkernel
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -80,4 +81,9 @@ type ToolResult struct {
 	Value       json.RawMessage // JSON: structured content, else text, else a list of content parts
 	Incarnation string          // the incarnation of the server that answered
 	NotSent     bool            // with an error: the call certainly did not reach the server
+}
+
+// ExactPattern is the pattern of Spec.Allow that means one call and no other: a server may name a tool "*".
+func ExactPattern(call string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(call)
 }

@@ -142,7 +142,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	}
 	p.mu.Lock()
 	f.stop()
-	w := p.watch(false)
+	w := p.watch(true) // whoever feeds an interactive session answers its questions
 	seen := p.seq
 	p.mu.Unlock()
 	defer k.unwatch(p, w)

@@ -194,7 +194,7 @@ func (k *Kernel) Answer(_ context.Context, pid agentkernel.PID, ask int64, a age
 	}
 	f.asking = false
 	if a == agentkernel.AnswerAlways {
-		p.approved = append(p.approved, f.tool.Server+"."+f.tool.Name)
+		p.approved = append(p.approved, agentkernel.ExactPattern(f.tool.Server+"."+f.tool.Name))
 	}
 	p.mu.Unlock()
 	canonical, err := journal.Canonical(f.args)

@@ -21,6 +21,11 @@ type client struct {
 
 	mu      sync.Mutex // one piece at a time is fed by one client
 	session *session   // its own, that calls without a session use; nil: not begun
+
+	turn     chan struct{} // holds one: the human is asked one question at a time
+	askingMu sync.Mutex
+	approved []string            // patterns of calls that the human has allowed for as long as the client is here
+	parked   map[string]*running // calls whose question the client was handed, by requestState
 }
 
 // namespace is where the processes and skills of a user are: each has a namespace, so that nobody sees or imports
@@ -79,7 +84,7 @@ func (cs *clients) of(req *mcp.CallToolRequest) (*client, error) {
 	if cs.closed {
 		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "the server is stopping")
 	}
-	c := &client{user: user}
+	c := &client{user: user, turn: make(chan struct{}, 1)}
 	c.here, c.goAway = context.WithCancel(context.Background())
 	cs.byServer[req.Session] = c
 	cs.ending.Go(func() {
@@ -166,8 +171,9 @@ func (cs *clients) close() {
 	}
 }
 
-// begin makes a session for a user.
-func (cs *clients) begin(ctx context.Context, user string) (*session, error) {
+// begin makes a session for the user of a call.
+func (cs *clients) begin(ctx context.Context, c *call) (*session, error) {
+	user := c.client.user
 	cs.mu.Lock()
 	full := len(cs.sessions) >= maxSessions
 	cs.mu.Unlock()
@@ -179,6 +185,7 @@ func (cs *clients) begin(ctx context.Context, user string) (*session, error) {
 	spec.Namespace = cs.cfg.namespace(user)
 	spec.Program = agentkernel.Program{Name: "<session>", Language: agentkernel.Python, Session: true, Modules: spec.Program.Modules}
 	spec.Limits = sessionLimits(spec.Limits)
+	spec = c.interactive(spec)
 	pid, err := cs.spawn(ctx, spec)
 	if err != nil {
 		return nil, err

@@ -19,10 +19,10 @@ const (
 
 func (h *server) executeTools() []*definition {
 	return []*definition{
-		handle(&definition{name: "execute_code", minimal: true, shown: true, destroys: true,
+		handle(&definition{name: "execute_code", minimal: true, shown: true, destroys: true, runs: true,
 			say: "Run Python in a sandbox; returns what it prints and the value of its last expression. Tools are importable functions " +
 				"(from tools.github import search_issues); results stay inside the program. Variables last."}, executeCode),
-		handle(&definition{name: "execute_task", destroys: true, needsPlan: true,
+		handle(&definition{name: "execute_task", destroys: true, needsPlan: true, runs: true,
 			say: "Do a task in plain language by a fixed recipe (arithmetic, CSV and JSON summaries, files, one tool call)."}, executeTask),
 	}
 }
@@ -111,16 +111,30 @@ func (c *call) spec(code string, in *executeInput, timeout time.Duration) agentk
 	return spec
 }
 
-// runAlone runs a program of its own. If the client goes or gives up, the program is ended.
+// runAlone runs a program of its own.
 func (c *call) runAlone(ctx context.Context, in executeInput, timeout time.Duration) (*executeOutput, error) {
-	watch := c.watch(ctx)
-	defer watch.stop()
-	p, err := c.kernel().Run(ctx, c.spec(in.Code, &in, timeout), watch.event)
-	if err != nil {
-		c.kill(ctx, watch.pid)
-		return nil, err
+	return c.run(ctx, c.spec(in.Code, &in, timeout), timeout)
+}
+
+// run runs a program to its end. If the client goes or gives up, the program is ended.
+func (c *call) run(ctx context.Context, spec agentkernel.Spec, timeout time.Duration) (*executeOutput, error) {
+	limit := 2 * maxTimeout // the kernel ends it in time
+	if c.asks != asksNot {  // but its clock does not stand still while somebody is asked
+		limit, spec.Limits.Wall = timeout, agentkernel.Duration(maxTimeout)
 	}
-	return watch.output(p, p.Result, p.Error), nil
+	running, clock, stop := bounded(ctx, limit)
+	defer stop()
+	watch := c.watch(ctx, clock)
+	defer watch.stop()
+	p, err := c.kernel().Run(running, c.interactive(spec), watch.event)
+	if err == nil {
+		return watch.output(p, p.Result, p.Error), nil
+	}
+	c.kill(running, watch.pid)
+	if ctx.Err() == nil && running.Err() != nil {
+		return watch.timedOut(c.stopped(ctx, watch.pid), timeout, false), nil
+	}
+	return nil, err
 }
 
 // kill ends the work of a client that has gone or cancelled.
@@ -145,13 +159,14 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 	if err != nil {
 		return nil, err
 	}
-	watch := c.watch(ctx)
+	running, clock, stop := bounded(ctx, timeout)
+	defer stop()
+	watch := c.watch(ctx, clock)
 	defer watch.stop()
-	bounded, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
-	defer cancel()
-	end, err := c.kernel().Feed(bounded, s.pid, agentkernel.Piece{Name: fmt.Sprintf("piece %d", s.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules}, watch.event)
+	watch.session = true
+	end, err := c.kernel().Feed(running, s.pid, agentkernel.Piece{Name: fmt.Sprintf("piece %d", s.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules}, watch.event)
 	switch {
-	case bounded.Err() != nil && err != nil:
+	case running.Err() != nil && err != nil:
 		kept := c.stopPiece(ctx, s)
 		if ctx.Err() != nil {
 			return nil, agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "execute_code")
@@ -216,7 +231,7 @@ func (c *call) session(ctx context.Context, id string) (*session, error) {
 		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "execute_code", "there is no session %.80q", id).
 			WithHint(`leave session out for your own, or "new" for a fresh one`)
 	}
-	s, err := c.h.clients.begin(ctx, c.client.user)
+	s, err := c.h.clients.begin(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -280,20 +295,17 @@ func executeTask(ctx context.Context, c *call, in taskInput) (*taskOutput, error
 	if err != nil {
 		return nil, err
 	}
-	watch := c.watch(ctx)
-	defer watch.stop()
 	spec := c.spec("", &executeInput{}, defaultTimeout)
 	modules := spec.Program.Modules
 	spec.Program = plan.Program
 	if spec.Program.Modules == nil {
 		spec.Program.Modules = modules
 	}
-	p, err := c.kernel().Run(ctx, spec, watch.event)
+	out, err := c.run(ctx, spec, defaultTimeout)
 	if err != nil {
-		c.kill(ctx, watch.pid)
 		return nil, err
 	}
-	return &taskOutput{Mode: plan.Mode, Program: plan.Program.Source, executeOutput: *watch.output(p, p.Result, p.Error)}, nil
+	return &taskOutput{Mode: plan.Mode, Program: plan.Program.Source, executeOutput: *out}, nil
 }
 
 // plan writes the program of a task, without tools first: servers are started only for one that needs them.

@@ -155,6 +155,7 @@ type serverInfo struct {
 
 type serverList struct {
 	Servers []serverInfo `json:"servers"`
+	Folders []string     `json:"folders,omitempty"` // that the client names as the user's
 }
 
 func listServers(ctx context.Context, c *call, _ nothing) (*serverList, error) {
@@ -162,7 +163,7 @@ func listServers(ctx context.Context, c *call, _ nothing) (*serverList, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &serverList{Servers: []serverInfo{}}
+	out := &serverList{Servers: []serverInfo{}, Folders: rootsOf(ctx, c.req.Session)}
 	for _, s := range all {
 		out.Servers = append(out.Servers, serverInfo{s.Name, s.PythonName, s.Transport, s.Running, s.Problem})
 	}
@@ -170,10 +171,13 @@ func listServers(ctx context.Context, c *call, _ nothing) (*serverList, error) {
 }
 
 func (l *serverList) text() string {
-	if len(l.Servers) == 0 {
-		return "no tool servers are configured"
-	}
 	var b strings.Builder
+	for _, folder := range l.Folders {
+		b.WriteString("the user works in " + folder + "\n")
+	}
+	if len(l.Servers) == 0 {
+		return b.String() + "no tool servers are configured"
+	}
 	for _, s := range l.Servers {
 		b.WriteString("tools." + s.PythonName)
 		if s.Name != s.PythonName {

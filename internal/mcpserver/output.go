@@ -90,9 +90,10 @@ func (w *watch) timedOut(p agentkernel.Process, timeout time.Duration, kept bool
 	pid := p.PID
 	p.State, p.ExitCode = agentkernel.StateKilled, 0
 	out := w.output(p, nil, e)
-	if kept {
+	switch {
+	case kept:
 		out.Session, out.State = pid.String(), "failed"
-	} else {
+	case w.session:
 		out.Note = "its session ended with it; the next call begins a new one"
 	}
 	return out

@@ -17,12 +17,17 @@ const heartbeat = time.Second
 // watch listens to a program for one call: it collects what is printed, sends progress to a client that asked
 // for it, and passes on what the program logs.
 type watch struct {
-	c     *call
-	ctx   context.Context
-	begun time.Time
-	pid   agentkernel.PID
-	done  chan struct{}
-	beats sync.WaitGroup
+	c      *call
+	ctx    context.Context
+	cancel context.CancelFunc
+	clock  *clock // nil: none
+	begun  time.Time
+	pid    agentkernel.PID
+	done   chan struct{}
+	beats  sync.WaitGroup
+	asking sync.WaitGroup
+
+	session bool // it watches a piece of a session
 
 	mu             sync.Mutex
 	stdout, stderr capped
@@ -32,18 +37,21 @@ type watch struct {
 	steps          float64
 }
 
-func (c *call) watch(ctx context.Context) *watch {
-	w := &watch{c: c, ctx: ctx, begun: c.h.cfg.Now(), done: make(chan struct{})}
+func (c *call) watch(ctx context.Context, clock *clock) *watch {
+	w := &watch{c: c, clock: clock, begun: c.h.cfg.Now(), done: make(chan struct{})}
+	w.ctx, w.cancel = context.WithCancel(ctx)
 	if token := c.req.Params.GetProgressToken(); token != nil {
 		w.beats.Go(func() { w.beat(token) })
 	}
 	return w
 }
 
-// stop ends the notifications; none is sent after it returns.
+// stop ends notifications and questions; none is sent after it returns.
 func (w *watch) stop() {
 	close(w.done)
+	w.cancel()
 	w.beats.Wait()
+	w.asking.Wait()
 }
 
 // event takes one event of the program.
@@ -65,6 +73,8 @@ func (w *watch) event(ev agentkernel.Event) error {
 		}
 	case agentkernel.EventIdle:
 		w.idle = ev.Seq
+	case agentkernel.EventAsk:
+		w.asked(ev.PID, ev.Ask)
 	case agentkernel.EventLog:
 		w.log(ev)
 	}

@@ -2,7 +2,9 @@ package mcpserver
 
 import (
 	"context"
+	"net/url"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -34,6 +36,40 @@ func (h *server) addPrompts(s *mcp.Server) {
 			for i := range found.Tools {
 				b.WriteString(describe(&found.Tools[i], "full").text() + "\n")
 			}
+			if folders := rootsOf(ctx, req.Session); len(folders) > 0 {
+				b.WriteString("\nThe user works in " + strings.Join(folders, ", ") + ". Only tools can read there.\n")
+			}
 			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: b.String()}}}}, nil
 		})
+}
+
+// rootsPatience is how long a client may take to name its folders.
+const rootsPatience = 5 * time.Second
+
+// rootsOf are the folders that a client names as the user's. They are context for whoever writes a program, and
+// nothing more: what may be touched is decided by the configuration of the tools.
+func rootsOf(ctx context.Context, ss *mcp.ServerSession) []string {
+	init := ss.InitializeParams()
+	if init == nil || init.Capabilities == nil || init.Capabilities.RootsV2 == nil || init.ProtocolVersion >= returnsSince {
+		return nil // the newest protocol plans to drop them
+	}
+	ctx, cancel := context.WithTimeout(ctx, rootsPatience)
+	defer cancel()
+	//nolint:staticcheck // deprecated in 2026-07-28, and in use until then and a year beyond
+	res, err := ss.ListRoots(ctx, nil)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, r := range res.Roots {
+		folder := r.URI
+		if u, err := url.Parse(r.URI); err == nil && u.Scheme == "file" && u.Host == "" {
+			folder = u.Path
+		}
+		if r.Name != "" {
+			folder = quoted(r.Name) + " (" + folder + ")"
+		}
+		out = append(out, strings.ToValidUTF8(folder, "\ufffd"))
+	}
+	return out
 }

@@ -22,6 +22,7 @@ type definition struct {
 	shown     bool // its output schema names what is in it
 	minimal   bool // offered with Config.Minimal too
 	needsPlan bool
+	runs      bool // programs, which may have to ask
 	in, out   reflect.Type
 	call      func(ctx context.Context, c *call, raw json.RawMessage) (any, error)
 }
@@ -138,14 +139,33 @@ func (d *definition) serve(ctx context.Context, h *server, req *mcp.CallToolRequ
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(client.here, cancel)()
-	out, err := d.call(ctx, &call{h: h, req: req, tool: d.name, client: client}, req.Params.Arguments)
+	c := &call{h: h, req: req, tool: d.name, client: client, asks: asksNot}
+	if d.runs {
+		c.asks = howToAsk(req.Session)
+	}
+	if c.asks != asksReturns {
+		return d.answer(ctx, c)
+	}
+	r := (*running)(nil)
+	if state := req.Params.RequestState; state == "" {
+		r = c.start(ctx, d)
+	} else if r = client.resume(state, req.Params.InputResponses); r == nil {
+		return failed(agentkernel.Errorf(agentkernel.CodeNotFound, d.name, "the question was not answered in time, and the program was stopped").
+			WithHint("call again without requestState"))
+	}
+	return client.next(ctx, r)
+}
+
+// answer is what a call gives in the end.
+func (d *definition) answer(ctx context.Context, c *call) *mcp.CallToolResult {
+	out, err := d.call(ctx, c, c.req.Params.Arguments)
 	if err != nil {
 		return failed(err)
 	}
 	res := answer(out)
 	if a, ok := out.(attacher); ok {
-		init := req.Session.InitializeParams()
-		res.Content = append(res.Content, a.attached(!h.cfg.Minimal && (init == nil || init.ProtocolVersion >= linksSince))...)
+		init := c.req.Session.InitializeParams()
+		res.Content = append(res.Content, a.attached(!c.h.cfg.Minimal && (init == nil || init.ProtocolVersion >= linksSince))...)
 	}
 	return res
 }
@@ -179,6 +199,9 @@ type call struct {
 	req    *mcp.CallToolRequest
 	client *client
 	tool   string
+
+	asks    asking
+	running *running // asksReturns only
 }
 
 func (c *call) kernel() agentkernel.Kernel { return c.h.cfg.Kernel }

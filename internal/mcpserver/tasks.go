@@ -173,7 +173,7 @@ func waitForTask(ctx context.Context, c *call, in waitInput) (*taskState, error)
 		return nil, err
 	}
 	if !p.State.Terminal() && p.State != agentkernel.StateUnfinished {
-		watch := c.watch(ctx)
+		watch := c.watch(ctx, nil)
 		bounded, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 		_, err = c.kernel().Wait(bounded, p.PID)
 		late := errors.Is(context.Cause(bounded), errTimeout)
