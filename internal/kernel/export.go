@@ -36,6 +36,9 @@ func exportedSpec(s *agentkernel.Spec) agentkernel.Spec {
 		Program: s.Program, Backend: s.Backend, Namespace: s.Namespace, Parent: s.Parent, Priority: s.Priority, Limits: s.Limits,
 		Budget: s.Budget, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past,
 	}
+	if s.HasFiles() { // the files stay here; that there were some is told, since a replay needs them
+		out.Workspace = &agentkernel.Workspace{Path: "/workspace"}
+	}
 	for _, f := range s.Tools {
 		out.Tools = append(out.Tools, filepath.Base(f)) // where they lie on this machine is nobody's business
 	}

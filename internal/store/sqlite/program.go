@@ -162,6 +162,8 @@ type storedSpec struct {
 	OnUnknown   agentkernel.OnUnknown  `json:"on_unknown,omitempty"`
 	Durability  agentkernel.Durability `json:"durability,omitempty"`
 	Past        *agentkernel.Past      `json:"past,omitempty"`
+	Workspace   *agentkernel.Workspace `json:"workspace,omitempty"`
+	Volumes     []agentkernel.Volume   `json:"volumes,omitempty"`
 	Interactive bool                   `json:"interactive,omitempty"`
 }
 
@@ -187,6 +189,7 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
 		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
 		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
+		Workspace: s.Workspace, Volumes: s.Volumes,
 	})
 	return string(text), err
 }
@@ -205,6 +208,7 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget,
 		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
 		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
+		Workspace: s.Workspace, Volumes: s.Volumes,
 	}
 	return nil
 }
