@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check lint generate unit cross bench soak deps engine mcp data clean rename install uninstall
+.PHONY: help build demo test check lint generate unit cross bench bench-tokens soak deps engine mcp data clean rename install uninstall
 
 # A tagged commit has its tag's version; any other says which commit it is.
 VERSION ?= $(shell git describe --tags --exact-match 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0-dev+$$(git describe --always --dirty 2>/dev/null || echo unknown))
@@ -21,7 +21,7 @@ LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
 TESTFLAGS ?= -race -timeout 10m
 
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build ./agentkernel (static, no cgo)
 	@scripts/deps.sh go
@@ -88,6 +88,10 @@ bench: engine mcp ## measure; writes a Markdown table to stdout
 	@scripts/deps.sh go node
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o agentkernel ./cmd/agentkernel
 	go run ./bench $(BENCHFLAGS)
+
+bench-tokens: engine mcp ## count the tokens that programs save; writes a Markdown table to stdout (TOKENSFLAGS=-full)
+	@scripts/deps.sh go node
+	@go run ./bench/tokens $(TOKENSFLAGS)
 
 soak: engine mcp data ## the crash tests, long: SOAK=100 kills
 	@scripts/deps.sh go node cc python
