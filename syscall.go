@@ -171,6 +171,18 @@ var syscalls = []Syscall{
 		Doc:    "Random bytes from the operating system. random, uuid4 and secrets draw from it.",
 		Args:   []Param{{Name: "n", Type: "integer", Doc: "how many, 0 to 65536"}},
 		Result: "bytes"},
+	{Name: "http.fetch", Guest: "http.fetch", Effect: EffectByMethod, Capability: "http",
+		Doc: "Makes an HTTP request to a host that --allow-host allows. An answer with any status is an answer, not an error.",
+		Args: []Param{
+			{Name: "url", Type: "string", Doc: "https://host/path; http only where the port is allowed by name"},
+			{Name: "method", Type: "string", Optional: true, Default: "'GET'", Doc: "GET, HEAD, OPTIONS (read), PUT, DELETE (idempotent), POST, PATCH (write)"},
+			{Name: "headers", Type: "object", Optional: true, Default: "None", Doc: "dict of str; a value may name a secret: 'Bearer {{secret:NAME}}'"},
+			{Name: "body", Type: "any", Optional: true, Default: "None", Doc: "str or bytes; anything else is sent as JSON"},
+			{Name: "timeout", Type: "number", Optional: true, Default: "30.0", Doc: "seconds for everything; then TimeoutError"},
+			{Name: "max_bytes", Type: "integer", Optional: true, Default: "10485760", Doc: "largest body, decompressed; LimitError beyond it"},
+			{Name: "redirects", Type: "integer", Optional: true, Default: "10", Doc: "how many are followed, each checked as the first request; 0: none is"},
+		},
+		Result: "Response", ResultDoc: "status, url, headers (names in lower case), text (None if the body is not text), json(), bytes()"},
 	{Name: "log.write", Guest: "log", Effect: EffectPure, Capability: "log",
 		Doc: "Writes a line to the process's log; it shows in logs and trace, not in the output.",
 		Args: []Param{

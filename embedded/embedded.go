@@ -14,6 +14,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/fetch"
 	"agentkernel/internal/kernel"
 	"agentkernel/internal/library"
 	"agentkernel/internal/reaper"
@@ -49,6 +50,8 @@ type Config struct {
 	KeepFailed bool
 	// Tools replaces the MCP client: it gives the tools of a list of configuration files. Nil: MCP servers.
 	Tools func(files []string) (agentkernel.ToolSource, error)
+	// Secrets are what http.fetch may fill into headers: "NAME env:VARIABLE HOST..." or "NAME file:PATH HOST...".
+	Secrets []string
 	// Embeddings is where tool search finds vectors; without a URL it goes by words alone.
 	Embeddings Embeddings
 	// WrapStore puts something around the store: a fault to be injected, a counter. Nil: nothing.
@@ -144,7 +147,12 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
-	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Tools: tools, Limits: cfg.Limits,
+	fetcher, err := fetch.New(fetch.Config{Secrets: cfg.Secrets, Env: os.LookupEnv, Version: cfg.Version})
+	if err != nil {
+		return errors.Join(err, closeBackends(), store.Close())
+	}
+	k.onClose(fetcher.Close)
+	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Tools: tools, Fetcher: fetcher, Limits: cfg.Limits,
 		Layers:  workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger}),
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
 		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter,

@@ -125,8 +125,12 @@ func (c *rerunCmd) inherit(a *app, pid agentkernel.PID, old agentkernel.Spec) er
 	cfg := *set
 	cfg.Tools, cfg.Deny, cfg.Namespace, cfg.Backend, cfg.Priority = nil, old.Deny, old.Namespace, old.Backend, old.Priority
 	cfg.OnUnknown, cfg.Durability, cfg.Limits, cfg.Allow = old.OnUnknown, old.Durability, old.Limits, old.Allow
+	cfg.AllowHosts = old.AllowHosts
 	if len(c.Allow) > 0 {
 		c.Allow = slices.Concat(old.Allow, c.Allow)
+	}
+	if len(c.AllowHost) > 0 {
+		c.AllowHost = slices.Concat(old.AllowHosts, c.AllowHost)
 	}
 	a.cfg = &cfg
 	if len(old.Tools) == 0 {

@@ -15,6 +15,7 @@ import (
 type specFlags struct {
 	Tools      []string `sep:"none" placeholder:"FILE" group:"access" help:"MCP configuration file whose servers the program may import; repeatable."`
 	Allow      []string `sep:"none" placeholder:"PATTERN" group:"access" help:"Calls that may change things: 'filesystem.write_*', 'github.*'; repeatable."`
+	AllowHost  []string `sep:"none" placeholder:"HOST" group:"access" help:"Hosts that http.fetch reaches: api.github.com, '*.example.com', 127.0.0.1:8080; repeatable."`
 	Deny       []string `sep:"none" placeholder:"NAME" group:"access" help:"Take a capability away: proc.spawn, state, time, rand, log; repeatable."`
 	Namespace  string   `placeholder:"NAME" group:"access" help:"Tenant that the process belongs to."`
 	Backend    string   `placeholder:"NAME" group:"access" help:"Where the program runs: auto, monty, process."`
@@ -39,7 +40,7 @@ func (f *specFlags) overlay(c *config.Config) error {
 		key, flag string
 		values    []string
 	}{
-		{"tools", "--tools", f.Tools}, {"allow", "--allow", f.Allow}, {"deny", "--deny", f.Deny},
+		{"tools", "--tools", f.Tools}, {"allow", "--allow", f.Allow}, {"allow_hosts", "--allow-host", f.AllowHost}, {"deny", "--deny", f.Deny},
 		{"namespace", "--namespace", single(f.Namespace)}, {"backend", "--backend", single(f.Backend)},
 		{"limits.time", "--time", single(f.Time)}, {"limits.wall", "--timeout", single(f.Timeout)},
 		{"limits.memory", "--memory", single(f.Memory)}, {"limits.output", "--output-limit", single(f.Output)},
@@ -83,7 +84,7 @@ func (a *app) spec(f *specFlags, p agentkernel.Program) (agentkernel.Spec, error
 	}
 	return agentkernel.Spec{
 		Program: p, Backend: c.Backend, Namespace: c.Namespace, Priority: c.Priority, Limits: c.Limits,
-		Tools: c.Tools, ToolDigests: digests, Allow: c.Allow, Deny: c.Deny, OnUnknown: c.OnUnknown, Durability: c.Durability, Restart: c.Restart,
+		Tools: c.Tools, ToolDigests: digests, Allow: c.Allow, AllowHosts: c.AllowHosts, Deny: c.Deny, OnUnknown: c.OnUnknown, Durability: c.Durability, Restart: c.Restart,
 		IdempotencyKey: f.Key,
 	}, nil
 }

@@ -1,6 +1,9 @@
 """Builtins that the engine lacks, or has only in part. The front end names them where a program uses
 them in a way that the engine does not know."""
 from engine import bytes as _bytes, print as _print, round as _round, sum as _sum
+from json import loads as _json_loads
+from kernel.http import fetch as _http_fetch
+from kernel.aio.http import fetch as _http_fetch_later
 from program import functions as _functions
 
 
@@ -106,6 +109,43 @@ def _later(function):
             raise answer
         return result()
     return call
+
+
+def _response_class():
+    class Response:
+        def __init__(self, answer):
+            self.status = answer['status']
+            self.url = answer['url']
+            self.headers = answer['headers']
+            self.text = answer.get('text')
+            self._body = answer.get('body')
+
+        def bytes(self):
+            return self._body if self._body is not None else self.text.encode()
+
+        def json(self):
+            if self.text is None:
+                raise ValueError('the body is not text')
+            return _json_loads(self.text)
+
+        def __repr__(self):
+            return '<Response ' + str(self.status) + '>'
+    return Response
+
+
+_response = _response_class()
+
+
+def _fetch(*args, **kwargs):
+    return _response(_http_fetch(*args, **kwargs))
+
+
+def _fetch_later(*args, **kwargs):
+    future = _http_fetch_later(*args, **kwargs)
+
+    async def result():
+        return _response(await future)
+    return result()
 
 
 def _setslice(target, start, stop, items):

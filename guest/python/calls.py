@@ -8,20 +8,23 @@ import inspect
 import types
 from asyncio import events
 
-from _agentkernel import errors, syscalls, values, wire
+from _agentkernel import errors, fetched, syscalls, values, wire
 
 
 class Call(collections.abc.Coroutine):
     """An async call under way."""
 
-    __slots__ = ("_done", "_value", "_error", "_waiting", "_steps", "__weakref__")
+    __slots__ = ("_done", "_value", "_error", "_waiting", "_steps", "_shape", "__weakref__")
 
-    def __init__(self, op, args):
+    def __init__(self, op, args, shape=None):
+        self._shape = shape
         self._done, self._value, self._error = False, None, None
         self._waiting, self._steps = [], None
         _channel(op).issue(op, args, self)
 
     def settle(self, value, error):
+        if self._shape is not None and error is None:
+            value = self._shape(value)
         self._done, self._value, self._error = True, value, error
         for future in self._waiting:
             if not future.done():
@@ -108,15 +111,23 @@ def _object(params, given):
     return values.encode(dict(pairs))
 
 
+# What programs get in place of a result's dict.
+_shapes = {"http.fetch": fetched.Response}
+
+
 def function(name, op, prefix, params, signature, doc, aio):
     """Makes one function. prefix is what stands in the call's arguments before those of the program, as the
     beginning of a JSON object that _object's text closes; empty for system calls."""
     suffix = "}" if prefix else ""
     short = op.rsplit(".", 1)[-1] if not prefix else name
+    shape = _shapes.get(op)
 
     if aio:
         def call(*args, **kwargs):
-            return Call(op, prefix + _object(params, _bind(params, short, signature, args, kwargs)) + suffix)
+            return Call(op, prefix + _object(params, _bind(params, short, signature, args, kwargs)) + suffix, shape)
+    elif shape is not None:
+        def call(*args, **kwargs):
+            return shape(_channel(op).ask(op, prefix + _object(params, _bind(params, short, signature, args, kwargs)) + suffix))
     else:
         def call(*args, **kwargs):
             return _channel(op).ask(op, prefix + _object(params, _bind(params, short, signature, args, kwargs)) + suffix)

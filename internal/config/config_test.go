@@ -86,6 +86,8 @@ workers = 3
 idle_after = "90s"
 tools = ["mcp.json", "/etc/mcp.json"]
 allow = ["filesystem.write_*", "github.*"]
+allow_hosts = ["api.example.com", "127.0.0.1:8080"]
+secrets = ["github env:GITHUB_TOKEN api.github.com"]
 deny = "state"
 namespace = "n"
 backend = "auto"
@@ -118,6 +120,7 @@ keep_failed = "yes"
 		Home: filepath.Join(p.home, "ak"), Engine: filepath.Join(conf, "bin/monty"), Python: "python3.12", Workers: 3, IdleAfter: 90 * time.Second,
 		Quota: 20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
 		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
+		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: []string{"github env:GITHUB_TOKEN api.github.com"},
 		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Priority: 7,
 		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, Restart: agentkernel.RestartOnCrash,
 		Limits: agentkernel.Limits{Time: agentkernel.Duration(30 * time.Second), Wall: agentkernel.Duration(time.Hour),

@@ -13,6 +13,7 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -301,14 +302,16 @@ func (h *hop) request(ctx context.Context, agent, key string, vals values) *http
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(h.body)), int64(len(h.body))
 	}
 	if agentkernel.FetchEffect(h.method) == agentkernel.EffectWrite {
-		given := req.Header.Get(idempotencyKey)
-		if given == "" {
-			given = key
+		if req.Header.Get(idempotencyKey) == "" && key != "" {
+			req.Header.Set(idempotencyKey, key)
 		}
-		req.Header.Del(idempotencyKey)
-		if given != "" {
-			// Spelt so that net/http does not know it: a request with the header that it knows it would send again by itself.
-			req.Header["idempotency-key"] = []string{given}
+		// A request with these net/http would send again by itself, should its connection break. It does not know them
+		// by this spelling, which is the same to servers.
+		for _, name := range []string{idempotencyKey, "X-" + idempotencyKey} {
+			if v := req.Header[name]; v != nil {
+				delete(req.Header, name)
+				req.Header[strings.ToLower(name)] = v
+			}
 		}
 	}
 	return req.WithContext(ctx)

@@ -17,9 +17,9 @@ func stub(table []agentkernel.Syscall, aio bool) string {
 		b.WriteString("\"\"\"The kernel, as a program inside AgentKernel sees it.\"\"\"\n\n")
 	}
 	if aio {
-		b.WriteString("from typing import Any, Awaitable, Dict, List\n")
+		b.WriteString("from typing import Any, Awaitable, Dict, List\n\nfrom . import Response\n")
 	} else {
-		b.WriteString("from typing import Any, Dict, List\n\nfrom . import aio as aio\n")
+		b.WriteString("from typing import Any, Dict, List\n\nfrom . import aio as aio\n\n" + response)
 	}
 	for _, f := range familyObjects(table) {
 		fmt.Fprintf(&b, "\nclass _%s:\n", title(f))
@@ -42,6 +42,19 @@ func stub(table []agentkernel.Syscall, aio bool) string {
 	}
 	return b.String()
 }
+
+// response is what programs get of the result type Response: guest/python/fetched.py and guest/monty/builtins.py define it.
+const response = `class Response:
+    """An answer to an HTTP request."""
+    status: int
+    url: str  # where it came from, behind all redirects
+    headers: Dict[str, str]  # names in lower case
+    text: str | None  # None: the body is not text
+    def bytes(self) -> bytes:
+        """The body as bytes."""
+    def json(self) -> Any:
+        """The body as the value that its JSON stands for."""
+`
 
 // familyObjects are the names in `kernel` that hold functions, in the order of the table.
 func familyObjects(table []agentkernel.Syscall) []string {

@@ -24,7 +24,7 @@ type handler struct {
 }
 
 // families is where a new family of syscalls is added: one file, one line.
-var families = []map[string]handler{procCalls, sessionCalls, toolCalls, stateCalls, timeCalls, randCalls, logCalls}
+var families = []map[string]handler{procCalls, sessionCalls, toolCalls, stateCalls, timeCalls, randCalls, logCalls, httpCalls}
 
 // handlerTable joins the families and checks them against the table of the contract.
 func handlerTable() (map[string]handler, error) {
@@ -113,6 +113,10 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 	}
 	if desc.Effect == agentkernel.EffectByTool {
 		k.admitTool(p, f, canonical)
+		return true
+	}
+	if desc.Effect == agentkernel.EffectByMethod {
+		k.admitFetch(p, f, canonical)
 		return true
 	}
 	k.begin(p, f, canonical)

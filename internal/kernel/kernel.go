@@ -21,6 +21,8 @@ type Config struct {
 	Backends []agentkernel.Backend // in the order in which "auto" tries them
 	// Tools gives the tools of a list of MCP configuration files. Nil: there are none.
 	Tools func(files []string) (agentkernel.ToolSource, error)
+	// Fetcher makes HTTP requests; nil: programs cannot make any.
+	Fetcher agentkernel.Fetcher
 	// Library keeps skills and documents; nil: there are none.
 	Library agentkernel.Library
 	// Layers keeps what programs do to folders; nil: programs get none.
@@ -56,6 +58,9 @@ func (c *Config) setDefaults() error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Store is missing")
 	}
 	c.Limits = c.Limits.WithDefaults(agentkernel.DefaultLimits())
+	if c.Fetcher == nil {
+		c.Fetcher = noFetcher{}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -246,7 +246,11 @@ func (k *Kernel) reopen(p *process, open []agentkernel.Entry) {
 }
 
 func label(e agentkernel.Entry) string {
-	if e.Op != "tool.call" {
+	switch e.Op {
+	case "tool.call":
+	case fetchOp:
+		return labelOfFetch(e.Args)
+	default:
 		return e.Op
 	}
 	a := toolTarget(e)

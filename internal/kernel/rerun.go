@@ -79,7 +79,7 @@ func (k *Kernel) doneByPast(p *process, f *inflight, canonical json.RawMessage) 
 		return false
 	}
 	for _, pattern := range p.spec.Past.Again {
-		if allows(pattern, f.tool) {
+		if f.tool != nil && allows(pattern, f.tool) || f.op == fetchOp && fetchAgain(pattern) {
 			return false
 		}
 	}
@@ -87,6 +87,9 @@ func (k *Kernel) doneByPast(p *process, f *inflight, canonical json.RawMessage) 
 	c := p.past.takeDone(f.op, f.effect, canonical)
 	if c != nil {
 		name := strings.TrimPrefix(f.label, "tool.call ")
+		if f.op == fetchOp {
+			name = fetchOp
+		}
 		k.tellPast(p, 0, fmt.Sprintf("call %d (%s) was made by pid %d as call %d: answered from its journal (--again '%s' makes it again)",
 			f.id, name, c.pid, c.call, name))
 	}

@@ -222,6 +222,11 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backend, error) {
 	if err := k.pinTools(s); err != nil {
 		return nil, err
 	}
+	if len(s.AllowHosts) > 0 {
+		if err := k.cfg.Fetcher.CheckHosts(s.AllowHosts); err != nil {
+			return nil, err
+		}
+	}
 	if s.Backend == hostedBackend {
 		return nil, nil
 	}

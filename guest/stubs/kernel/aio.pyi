@@ -3,6 +3,8 @@
 
 from typing import Any, Awaitable, Dict, List
 
+from . import Response
+
 class _Tool:
     def call(self, server: str, tool: str, arguments: Dict[str, Any] | None = None) -> Awaitable[Any]:
         """Calls a tool by name; the imported function of the tool is the usual way. Returns structured content if the tool has it, else text."""
@@ -24,6 +26,12 @@ class _State:
         """Lists the keys, sorted."""
 
 state: _State
+
+class _Http:
+    def fetch(self, url: str, method: str = 'GET', headers: Dict[str, Any] | None = None, body: Any = None, timeout: float = 30.0, max_bytes: int = 10485760, redirects: int = 10) -> Awaitable[Response]:
+        """Makes an HTTP request to a host that --allow-host allows. An answer with any status is an answer, not an error. Returns status, url, headers (names in lower case), text (None if the body is not text), json(), bytes()."""
+
+http: _Http
 
 def self() -> Awaitable[Dict[str, Any]]:
     """What the kernel knows of the calling process. Returns pid, parent, namespace, name, priority, args."""

@@ -82,6 +82,12 @@ func (b *binder) kernelValue(f *file, module, name string) string {
 	if full := module + "." + name; b.a.isModule(full) {
 		return b.module(f, full)
 	}
+	switch module + "." + name { // whose results have methods
+	case "kernel.http.fetch":
+		return b.builtin("_fetch")
+	case "kernel.aio.http.fetch":
+		return b.builtin("_fetch_later")
+	}
 	return b.function(module + "." + name)
 }
 

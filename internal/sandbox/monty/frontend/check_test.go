@@ -24,7 +24,7 @@ func TestCheckRefuses(t *testing.T) {
 			"line 3: module 'numpy' is not available" + elsewhere, ""},
 		{"misspelt module", "import jsno\n", agentkernel.CodeUnsupported, "line 1: module 'jsno' is not available" + elsewhere, "json"},
 		{"module with advice", "def f():\n    import requests\n", agentkernel.CodeUnsupported,
-			"line 2: module 'requests' is not available" + elsewhere, "import one (from tools.<server> import <tool>"},
+			"line 2: module 'requests' is not available" + elsewhere, "use http.fetch (from kernel import http)"},
 		{"several", "import numpy\nimport json, pandas\nx = yield_\nimport numpy\n", agentkernel.CodeUnsupported,
 			"line 1: module 'numpy' is not available" + elsewhere + "; line 2: module 'pandas' is not available" + elsewhere, ""},
 		{"missing name", "from functools import reduce, total_ordering\n", agentkernel.CodeUnsupported,

@@ -52,8 +52,8 @@ const stdlib = "abc argparse array ast asyncio atexit audioop base64 bdb binasci
 
 // advice says what to use in place of a module that a sandbox cannot have; {m} is the module.
 var advice = map[string]string{
-	"requests": adviceTool, "httpx": adviceTool, "aiohttp": adviceTool, "urllib3": adviceTool, "socket": adviceTool,
-	"ssl": adviceTool, "http": adviceTool, "smtplib": adviceTool, "ftplib": adviceTool, "imaplib": adviceTool,
+	"requests": adviceHTTP, "httpx": adviceHTTP, "aiohttp": adviceHTTP, "urllib3": adviceHTTP, "socket": adviceTool,
+	"ssl": adviceTool, "http": adviceHTTP, "smtplib": adviceTool, "ftplib": adviceTool, "imaplib": adviceTool,
 	"websockets": adviceTool, "subprocess": adviceTool, "sqlite3": adviceTool, "boto3": adviceTool,
 	"threading":       "use asyncio.gather over the awaitable forms (from tools.<server>.aio import <tool>), or kernel.spawn",
 	"multiprocessing": "use kernel.spawn for another process, or asyncio.gather over the awaitable forms of tools",
@@ -65,6 +65,8 @@ var advice = map[string]string{
 	"argparse":        "read sys.argv yourself",
 	"inspect":         "help(f) prints the signature and documentation of a tool",
 }
+
+const adviceHTTP = "use http.fetch (from kernel import http), which reaches the hosts that --allow-host names; or a tool"
 
 const adviceTool = "programs reach the outside through tools only: import one (from tools.<server> import <tool>; agentkernel tools list shows them)"
 
