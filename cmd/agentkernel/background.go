@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -27,9 +26,6 @@ type birth struct {
 // notifyFD is where a background kernel finds the pipe to the command that started it.
 const notifyFD = 3
 
-// maxLog is the size at which kernel.log becomes kernel.log.1.
-const maxLog = 10 << 20
-
 // startBackground starts `agentkernel serve --background` in a session of its own and waits until it
 // listens. CodeConflict: another kernel holds the directory.
 func startBackground(ctx context.Context, a *app, dir *datadir.Dir) error {
@@ -38,11 +34,12 @@ func startBackground(ctx context.Context, a *app, dir *datadir.Dir) error {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, "start", "the path of this program is not known: %w", err).
 			WithHint("agentkernel serve, in another terminal, runs a kernel too")
 	}
-	log, err := openLog(dir.Log())
+	lines := datadir.NewLog(a.logConfig(dir))
+	log, err := lines.Open()
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer lines.Close()
 	from, _ := log.Seek(0, io.SeekEnd)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -60,7 +57,7 @@ func startBackground(ctx context.Context, a *app, dir *datadir.Dir) error {
 			WithHint("agentkernel serve, in another terminal, runs a kernel too")
 	}
 	go func() { _ = cmd.Wait() }() // it outlives most commands; for the others no zombie stays
-	return awaitBirth(ctx, r, func() string { return logTail(dir.Log(), from) })
+	return awaitBirth(ctx, r, func() string { return logTail(lines.Path(), from) })
 }
 
 // backgroundEnv is the environment with the settings that depend on the working directory made absolute.
@@ -71,6 +68,9 @@ func (a *app) backgroundEnv() []string {
 	}
 	if c := a.cfg; c != nil && c.Python != "" {
 		env = append(env, "AGENTKERNEL_PYTHON="+c.Python)
+	}
+	if c := a.cfg; c != nil && c.Log.Path != "" {
+		env = append(env, "AGENTKERNEL_LOG_PATH="+c.Log.Path)
 	}
 	return env
 }
@@ -116,19 +116,6 @@ func announce(b birth) {
 	}
 }
 
-// openLog opens kernel.log for appending; one that has grown large makes room first.
-func openLog(path string) (*os.File, error) {
-	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
-		_ = os.Rename(path, path+".1")
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeStorage, "start", "the kernel's log cannot be written: %w", err).
-			WithHint("agentkernel doctor checks the data directory; --home names another")
-	}
-	return f, nil
-}
-
 // logTail is what was written to the log after from: its last ten lines.
 func logTail(path string, from int64) string {
 	f, err := os.Open(path)
@@ -145,33 +132,4 @@ func logTail(path string, from int64) string {
 		lines = lines[len(lines)-10:]
 	}
 	return strings.Join(lines, "\n")
-}
-
-// lateFile is a file that exists once something is written to it. Safe for concurrent use.
-type lateFile struct {
-	path string
-	mu   sync.Mutex
-	f    *os.File
-}
-
-func (l *lateFile) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.f == nil {
-		f, err := openLog(l.path)
-		if err != nil {
-			return 0, err
-		}
-		l.f = f
-	}
-	return l.f.Write(p)
-}
-
-func (l *lateFile) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.f == nil {
-		return nil
-	}
-	return l.f.Close()
 }

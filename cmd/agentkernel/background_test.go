@@ -70,25 +70,3 @@ func TestLogTailIsWhatWasWrittenSince(t *testing.T) {
 		t.Errorf("no log: %q", got)
 	}
 }
-
-func TestLogMakesRoomWhenItIsLarge(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kernel.log")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, maxLog+1); err != nil {
-		t.Fatal(err)
-	}
-	f, err := openLog(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path + ".1"); err != nil || info.Size() != 0 {
-		t.Errorf("the old log: %v; the new one has %d bytes", err, info.Size())
-	}
-}

@@ -136,7 +136,7 @@ func (a *app) silentKernel(dir *datadir.Dir) error {
 		return e.WithHint("its lock is held by os process %d (%s, since %s); if that hangs, end it with: kill %d",
 			h.OSPID, h.Mode, h.Started.Local().Format(time.DateTime), h.OSPID)
 	}
-	return e.WithHint("its log is %s", dir.Log())
+	return e.WithHint("its log is %s", a.logConfig(dir).Path)
 }
 
 // notThere says that nobody listens, as against a kernel that answers with an error.
@@ -144,7 +144,7 @@ func notThere(err error) bool { return agentkernel.CodeOf(err) == agentkernel.Co
 
 // embed runs a kernel in this command. It serves the socket too, so that other terminals can look.
 func (a *app) embed(dir *datadir.Dir) (*session, error) {
-	log, closeLog := fileLogger(dir.Log())
+	log, closeLog := a.fileLog(dir)
 	k, err := a.openKernel(dir, "embedded", log)
 	if err != nil {
 		return nil, err
@@ -245,10 +245,4 @@ func (a *app) mentionUnfinished(k agentkernel.Kernel) {
 	if text := info.Storage.Warning(); text != "" {
 		a.con.Say("%s · make room: agentkernel prune --older 30d", text)
 	}
-}
-
-// fileLogger appends to a file that it opens with the first record, so that a quiet run writes none.
-func fileLogger(path string) (*slog.Logger, func() error) {
-	w := &lateFile{path: path}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo})), w.Close
 }

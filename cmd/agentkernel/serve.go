@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,6 +15,10 @@ import (
 type serveCmd struct {
 	Background bool `hidden:"" help:"Started by another command: recover nothing, end when idle."`
 	NoRecover  bool `help:"Leave unfinished processes as they are."`
+
+	Log       string `placeholder:"FILE" help:"Write the log to this file instead of standard error (setting log.path)."`
+	LogLevel  string `placeholder:"LEVEL" help:"debug, info, warn or error (setting log.level)."`
+	LogFormat string `placeholder:"FORM" help:"text or json (setting log.format)."`
 }
 
 func (serveCmd) Help() string {
@@ -50,7 +53,11 @@ func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	log, closeLog, err := c.logger(a, dir)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
 	for _, w := range dir.Warnings() {
 		log.Warn(w)
 	}

@@ -77,7 +77,7 @@ func (c *doctorCmd) Run(a *app) error {
 	}
 	var r setup.Report
 	err = a.withProgress(a.ctx, "examining", func(ctx context.Context) error {
-		r = setup.Doctor(ctx, setup.DoctorOptions{Home: home, Version: version, Engine: a.engine(), Tools: files,
+		r = setup.Doctor(ctx, setup.DoctorOptions{Home: home, Version: version, Engine: a.engine(), Tools: files, Log: a.cfg.Log.Path,
 			Python: a.cfg.Python, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess})
 		return nil
 	})

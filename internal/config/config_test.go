@@ -110,6 +110,12 @@ journal = "1g"
 quota = "20g"
 keep = "30d"
 keep_failed = "yes"
+[log]
+path = "k.log"
+level = "debug"
+format = "json"
+size = "1m"
+keep = 9
 `, "")
 	c, err := p.load()
 	if err != nil {
@@ -118,6 +124,7 @@ keep_failed = "yes"
 	conf := filepath.Join(p.home, ".config", "agentkernel")
 	want := Values{
 		Home: filepath.Join(p.home, "ak"), Engine: filepath.Join(conf, "bin/monty"), Python: "python3.12", Workers: 3, IdleAfter: 90 * time.Second,
+		Log:   Log{Path: filepath.Join(conf, "k.log"), Level: "debug", Format: "json", Size: 1 << 20, Keep: 9},
 		Quota: 20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
 		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
 		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: []string{"github env:GITHUB_TOKEN api.github.com"},

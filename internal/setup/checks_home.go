@@ -95,7 +95,10 @@ func checkLeftovers(_ context.Context, o DoctorOptions) []Finding {
 }
 
 func checkLog(_ context.Context, o DoctorOptions) []Finding {
-	path := datadir.At(o.Home).Log()
+	path := o.Log
+	if path == "" {
+		path = datadir.At(o.Home).Log()
+	}
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -45,6 +45,7 @@ type DoctorOptions struct {
 	Engine  string   // the setting `engine`
 	Python  string   // the setting `python`
 	Tools   []string // MCP configuration files, absolute
+	Log     string   // the kernel's log; "": that of the data directory
 
 	// Reader opens the database for reading, without a kernel.
 	Reader func(ctx context.Context, home string) (agentkernel.Kernel, error)
