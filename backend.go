@@ -33,9 +33,12 @@ type BackendInfo struct {
 	Sessions    bool       `json:"sessions,omitempty"` // Program.Session works
 	Replayable  bool       `json:"replayable"`         // the same replies make the same program, if its language is replayable
 	Files       bool       `json:"files,omitempty"`    // StartRequest.Mounts works
-	Available   bool       `json:"available"`
-	Problem     string     `json:"problem,omitempty"` // why it is not available
-	Fix         string     `json:"fix,omitempty"`     // the command that mends it
+	// Walls say what stands between the backend's programs and the machine, as far as it is known before one runs; what
+	// is not On is lacking. A sandbox that is Walled says it of itself.
+	Walls     []Wall `json:"walls,omitempty"`
+	Available bool   `json:"available"`
+	Problem   string `json:"problem,omitempty"` // why it is not available
+	Fix       string `json:"fix,omitempty"`     // the command that mends it
 }
 
 // Needs is what the static pass found that a program imports.

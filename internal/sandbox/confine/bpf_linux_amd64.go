@@ -14,6 +14,9 @@ var legacyCalls = []uint32{
 	unix.SYS_STAT, unix.SYS_SYMLINK, unix.SYS_TIME, unix.SYS_UNLINK, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_VFORK,
 }
 
+// bareLegacy are those that the loader and the library of a bare program make.
+var bareLegacy = []uint32{unix.SYS_ACCESS, unix.SYS_ARCH_PRCTL, unix.SYS_POLL, unix.SYS_READLINK, unix.SYS_STAT, unix.SYS_TIME}
+
 // legacyChecks are those of them whose arguments matter.
 func legacyChecks() map[uint32]check {
 	return map[uint32]check{

@@ -235,7 +235,7 @@ func (b *builder) rlimits() {
 	same(unix.RLIMIT_CORE, 1)
 	if b.cfg.Kind != Zygote { // its children count as its own user's; each has its own limit
 		processes := uint64(l.Pids)
-		if b.cfg.Kind == Whole {
+		if b.cfg.Kind != Child {
 			processes++ // the init
 		}
 		same(unix.RLIMIT_NPROC, processes)
@@ -243,6 +243,9 @@ func (b *builder) rlimits() {
 		if s := cpuSeconds(l.CPUTime); s > 0 {
 			b.rlimit(unix.RLIMIT_CPU, s, s+1)
 		}
+	}
+	if b.cfg.Kind == Bare {
+		same(unix.RLIMIT_AS, uint64(l.Memory))
 	}
 	same(unix.RLIMIT_NOFILE, uint64(l.OpenFiles))
 	same(unix.RLIMIT_MEMLOCK, 1<<20)

@@ -31,10 +31,14 @@ const (
 	Zygote
 	// Child is a fork of a Zygote: what is missing to Whole.
 	Child
+	// Bare is for a program of one thread that computes, and speaks over the descriptors that it was given: its
+	// root holds the runtime and nothing else, no /proc, no devices, no TmpDir, nothing that can be written; it can
+	// make no process, thread or socket. One process needs no cgroup: Limits.Memory bounds its address space.
+	Bare
 )
 
 func (k Kind) String() string {
-	return [...]string{"whole", "zygote", "child"}[k]
+	return [...]string{"whole", "zygote", "child", "bare"}[k]
 }
 
 // Profile names a seccomp allow-list.
@@ -50,7 +54,7 @@ const (
 // Config is what a caller wants of a sandbox. The zero value of a field is its default.
 type Config struct {
 	Kind    Kind
-	Profile Profile // "" is ProfileGeneric
+	Profile Profile // "" is ProfileGeneric; Bare has its own
 	// Runtime is what the program needs of the host, read-only: see SystemRuntime. A Child has its zygote's.
 	Runtime []Mount
 	// Files are written into the read-only root, beside the built-in /etc/passwd, group, hosts and nsswitch.conf.
@@ -121,7 +125,7 @@ type Volume struct {
 type Limits struct {
 	Memory    int64         // bytes; 0: 512 MiB
 	CPUs      float64       // how many at a time; 0: 1
-	Pids      int           // processes and threads; 0: 256
+	Pids      int           // processes and threads; 0: 256; Bare has 1
 	CPUTime   time.Duration // 0: none
 	OpenFiles int           // each process; 0: 1,024
 	FileSize  int64         // each file, bytes; 0: 1 GiB
@@ -133,6 +137,11 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.TmpInodes, 16<<10)
 	setDefault(&c.Limits.Memory, 512<<20)
 	setDefault(&c.Limits.CPUs, 1)
+	if c.Kind == Bare {
+		c.Limits.Pids = 1
+		setDefault(&c.Limits.OpenFiles, 64)
+		setDefault(&c.Program.Dir, "/")
+	}
 	setDefault(&c.Limits.Pids, 256)
 	setDefault(&c.Limits.OpenFiles, 1024)
 	setDefault(&c.Limits.FileSize, 1<<30)

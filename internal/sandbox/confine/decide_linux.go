@@ -38,9 +38,13 @@ func (m *Machine) Decide(cfg Config, id Identity, counted Counted) (*Plan, error
 	b := newBuilder(cfg)
 	b.plan.Cgroups = counted.Dirs
 	writable := []string{TmpDir}
-	if cfg.Kind == Child {
+	switch cfg.Kind {
+	case Child:
 		err = b.child(m, id, &writable)
-	} else {
+	case Bare:
+		writable = nil
+		err = b.bare(m, id)
+	default:
 		err = b.root(m, id, &writable)
 	}
 	if err != nil {
@@ -52,8 +56,20 @@ func (m *Machine) Decide(cfg Config, id Identity, counted Counted) (*Plan, error
 	return b.plan, nil
 }
 
-// root plans a sandbox from nothing.
-func (b *builder) root(m *Machine, id Identity, writable *[]string) error {
+// bare plans a root that holds the runtime alone.
+func (b *builder) bare(m *Machine, id Identity) error {
+	b.namespaces(m, id)
+	b.staging(m.staging)
+	if err := b.runtime(); err != nil {
+		return err
+	}
+	b.enter()
+	b.hostName()
+	return nil
+}
+
+// namespaces begins a sandbox from nothing.
+func (b *builder) namespaces(m *Machine, id Identity) {
 	b.plan.Clone = newNamespaces
 	b.plan.Maps = &Maps{
 		UID:           []IDMap{{InsideUID, id.UID, 1}},
@@ -64,6 +80,16 @@ func (b *builder) root(m *Machine, id Identity, writable *[]string) error {
 		b.identity()
 	}
 	b.dieWithParent()
+}
+
+func (b *builder) hostName() {
+	b.wall = wallHost
+	b.do("sethostname", unix.SYS_SETHOSTNAME, Str(hostName), Num(len(hostName)))
+}
+
+// root plans a sandbox from nothing.
+func (b *builder) root(m *Machine, id Identity, writable *[]string) error {
+	b.namespaces(m, id)
 	b.staging(m.staging)
 	for _, dir := range []string{"/proc", TmpDir, "/dev", "/etc"} {
 		b.mkdir(dir)
@@ -87,8 +113,7 @@ func (b *builder) root(m *Machine, id Identity, writable *[]string) error {
 		return err
 	}
 	b.enter()
-	b.wall = wallHost
-	b.do("sethostname", unix.SYS_SETHOSTNAME, Str(hostName), Num(len(hostName)))
+	b.hostName()
 	return nil
 }
 

@@ -27,9 +27,9 @@ func (c Counted) walls(l Limits) []Wall {
 	how := "cgroup version " + c.Version + ", "
 	wall := func(name string, on bool, by, instead string) Wall {
 		if on {
-			return Wall{name, true, how + by}
+			return Wall{Name: name, On: true, How: how + by}
 		}
-		return Wall{name, true, instead + " (" + c.Why + ")"}
+		return Wall{Name: name, On: true, How: instead + " (" + c.Why + ")"}
 	}
 	cpus := strconv.FormatFloat(l.CPUs, 'g', -1, 64)
 	walls := []Wall{
@@ -37,14 +37,14 @@ func (c Counted) walls(l Limits) []Wall {
 		wall("process limit", c.Pids, strconv.Itoa(l.Pids), strconv.Itoa(l.Pids)+", by RLIMIT_NPROC of the user namespace"),
 	}
 	if c.CPU {
-		walls = append(walls, Wall{"CPU limit", true, how + cpus})
+		walls = append(walls, Wall{Name: "CPU limit", On: true, How: how + cpus})
 	} else {
-		walls = append(walls, Wall{"CPU limit", false, "only a cgroup can slow a program down (" + c.Why + ")"})
+		walls = append(walls, Wall{Name: "CPU limit", On: false, How: "only a cgroup can slow a program down (" + c.Why + ")"})
 	}
 	if l.CPUTime > 0 {
-		walls = append(walls, Wall{"CPU time limit", true, l.CPUTime.String() + ", RLIMIT_CPU and a watchdog"})
+		walls = append(walls, Wall{Name: "CPU time limit", On: true, How: l.CPUTime.String() + ", RLIMIT_CPU and a watchdog"})
 	}
-	files := Wall{"file limits", true, fmt.Sprintf("%d open, %s each", l.OpenFiles, size(l.FileSize))}
+	files := Wall{Name: "file limits", On: true, How: fmt.Sprintf("%d open, %s each", l.OpenFiles, size(l.FileSize))}
 	return append(walls, files)
 }
 

@@ -49,7 +49,9 @@ func (b *builder) landlock(abi int, writable []string) {
 	}
 	b.do("landlock_create_ruleset", unix.SYS_LANDLOCK_CREATE_RULESET, Bytes(attr), Num(len(attr)), Num(0)).Save = "ruleset"
 	b.landlockRule("/", landlockRead)
-	b.landlockRule("/dev", rights&(landlockRead|unix.LANDLOCK_ACCESS_FS_WRITE_FILE|unix.LANDLOCK_ACCESS_FS_TRUNCATE|unix.LANDLOCK_ACCESS_FS_IOCTL_DEV))
+	if b.cfg.Kind != Bare {
+		b.landlockRule("/dev", rights&(landlockRead|unix.LANDLOCK_ACCESS_FS_WRITE_FILE|unix.LANDLOCK_ACCESS_FS_TRUNCATE|unix.LANDLOCK_ACCESS_FS_IOCTL_DEV))
+	}
 	for _, dir := range writable {
 		b.landlockRule(dir, rights&^(landlockDevices|unix.LANDLOCK_ACCESS_FS_IOCTL_DEV))
 	}

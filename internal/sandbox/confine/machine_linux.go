@@ -104,25 +104,35 @@ func landlockABI() int {
 
 // walls is what will be in force, for people.
 func (m *Machine) walls(c Config, id Identity, counted Counted) []Wall {
-	on := func(name, format string, args ...any) Wall { return Wall{name, true, fmt.Sprintf(format, args...)} }
+	on := func(name, format string, args ...any) Wall {
+		return Wall{Name: name, On: true, How: fmt.Sprintf(format, args...)}
+	}
 	walls := []Wall{
 		on(wallUser, "user %d outside, %d inside", id.UID, InsideUID),
 		on("namespaces", "pid, mount, ipc, uts, cgroup"),
 		on("no network", "an empty network namespace; socket and connect refused"),
 		on(wallRoot, "read-only, with the runtime's files alone"),
-		on(wallProc, "%s, read-only", map[bool]string{true: "own processes, host's secrets covered", false: "own processes only"}[c.FullProc]),
-		on(wallTmp, "%s, %d files", size(c.TmpBytes), c.TmpInodes),
 		on(wallCaps, "all sets empty"),
 		on(wallNoNew, "setuid files do nothing"),
-		on(wallSeccomp, "allow-list %s", c.Profile),
+	}
+	if c.Kind == Bare {
+		walls = append(walls, on(wallProc, "none is there"), on(wallTmp, "none is there: nothing can be written"),
+			on(wallSeccomp, "allow-list of %d calls, no process, thread or socket among them", bareCount))
+	} else {
+		walls = append(walls, on(wallProc, "%s, read-only", map[bool]string{true: "own processes, host's secrets covered", false: "own processes only"}[c.FullProc]),
+			on(wallTmp, "%s, %d files", size(c.TmpBytes), c.TmpInodes), on(wallSeccomp, "allow-list %s", c.Profile))
 	}
 	switch {
 	case c.Kind == Zygote:
-		walls = append(walls, Wall{wallLandlock, false, "its children have it"})
+		walls = append(walls, Wall{Name: wallLandlock, On: false, How: "its children have it"})
 	case m.landlock == 0:
-		walls = append(walls, Wall{wallLandlock, false, "this Linux has none: the mounts alone guard the files"})
+		walls = append(walls, Wall{Name: wallLandlock, On: false, How: "this Linux has none: the mounts alone guard the files"})
 	default:
 		walls = append(walls, on(wallLandlock, "ABI %d", m.landlock))
+	}
+	if c.Kind == Bare {
+		return append(walls, on("memory limit", "%s of address space", size(c.Limits.Memory)), on("process limit", "1"),
+			on("CPU limit", "1: it has one thread"))
 	}
 	return append(walls, counted.walls(c.Limits)...)
 }

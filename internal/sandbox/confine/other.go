@@ -23,6 +23,9 @@ func Main() {}
 // SystemRuntime is empty here.
 func SystemRuntime() []Mount { return nil }
 
+// RuntimeOf always fails here.
+func RuntimeOf(string) ([]Mount, error) { return nil, notHere() }
+
 // RemoveScratch removes a directory.
 func RemoveScratch(dir string) error { return os.RemoveAll(dir) }
 
@@ -79,6 +82,9 @@ type Process struct{ done chan struct{} }
 
 // PID is 0 here.
 func (*Process) PID() int { return 0 }
+
+// ProgramPID is 0 here.
+func (*Process) ProgramPID() int { return 0 }
 
 // Walls is empty here.
 func (*Process) Walls() []Wall { return nil }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"agentkernel"
 )
 
 // PlanVersion is the format of Plan; an executor refuses any other.
@@ -202,8 +204,4 @@ func (a *Arg) UnmarshalJSON(b []byte) error {
 }
 
 // Wall is one wall, as `inspect` shows it.
-type Wall struct {
-	Name string `json:"name"` // "user namespace", "seccomp", "memory", ...
-	On   bool   `json:"on"`
-	How  string `json:"how"` // what stands, with its numbers; or why it does not
-}
+type Wall = agentkernel.Wall

@@ -99,6 +99,17 @@ func awaitEnd(pidfd *os.File) {
 // PID is the number of the sandbox's first process on this machine.
 func (p *Process) PID() int { return p.pid }
 
+// ProgramPID is the number of the program itself on this machine; 0 if it has ended.
+func (p *Process) ProgramPID() int {
+	if p.control == nil {
+		return p.pid // adopted: there is no init before it
+	}
+	if children := treeOf(p.pid); len(children) > 1 {
+		return children[1]
+	}
+	return 0
+}
+
 // Walls says what is in force.
 func (p *Process) Walls() []Wall { return p.cell.Plan.Walls }
 

@@ -72,6 +72,23 @@ var generic = []uint32{
 	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
 }
 
+// bareCalls are those of a program of one thread that was given its descriptors: its loader's, those of memory, of
+// clocks, and of signals to itself. Files can be opened, but there are none beside the runtime's.
+var bareCalls = []uint32{
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_LSEEK, unix.SYS_CLOSE,
+	unix.SYS_FSTAT, unix.SYS_NEWFSTATAT, unix.SYS_STATX, unix.SYS_FCNTL, unix.SYS_PPOLL, unix.SYS_READLINKAT, unix.SYS_FACCESSAT, unix.SYS_GETCWD,
+	unix.SYS_BRK, unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_MADVISE,
+	unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_SET_TID_ADDRESS, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
+	unix.SYS_FUTEX, unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID,
+	unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_PRLIMIT64, unix.SYS_GETRUSAGE, unix.SYS_SYSINFO, unix.SYS_UNAME,
+	unix.SYS_GETRANDOM, unix.SYS_RESTART_SYSCALL, unix.SYS_TGKILL, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK,
+	unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_NANOSLEEP,
+	unix.SYS_NANOSLEEP, unix.SYS_GETTIMEOFDAY,
+}
+
+// bareCount is how many calls a bare program may make, openat among them.
+var bareCount = len(bareCalls) + len(bareLegacy) + 1
+
 // building are the calls that the steps of a Child's plan make, before its own filter takes them away again:
 // only a zygote has them.
 var building = []uint32{
@@ -165,8 +182,11 @@ func (f *filters) get(kind Kind, profile Profile, memoryCounted bool) []byte {
 
 // filterFor compiles the filter of a plan.
 func filterFor(kind Kind, profile Profile, memoryCounted bool) []byte {
-	if kind == Child {
+	switch kind {
+	case Child:
 		return childFilter()
+	case Bare:
+		return bareFilter()
 	}
 	rules := map[uint32]check{}
 	add := func(lists ...[]uint32) {
@@ -186,6 +206,17 @@ func filterFor(kind Kind, profile Profile, memoryCounted bool) []byte {
 	maps.Copy(rules, checks())
 	if kind == Zygote {
 		add(building)
+	}
+	return compileFilter(rules, impossible, refuse(unix.EPERM))
+}
+
+// bareFilter is the filter of a program that computes and speaks.
+func bareFilter() []byte {
+	rules := map[uint32]check{unix.SYS_OPENAT: openCheck(2, 3)}
+	for _, list := range [][]uint32{bareCalls, bareLegacy} {
+		for _, nr := range list {
+			rules[nr] = nil
+		}
 	}
 	return compileFilter(rules, impossible, refuse(unix.EPERM))
 }

@@ -120,7 +120,9 @@ func (s *Spawner) prepare(cfg Config, id Identity) (*Cell, error) {
 	}
 	c := &Cell{Identity: id, Config: cfg.withDefaults(), spawner: s, group: &group{counted: Counted{Why: s.machine.groups.why}}}
 	var err error
-	if cfg.Kind != Zygote { // its children have limits, each its own
+	if cfg.Kind == Bare {
+		c.group.counted.Why = "one process needs none"
+	} else if cfg.Kind != Zygote { // its children have limits, each its own
 		if c.group, err = s.machine.groups.make(c.Config.Limits); err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // at the rest. Errors: CodeInvalid.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	if c.Kind < Whole || c.Kind > Child {
+	if c.Kind < Whole || c.Kind > Bare {
 		return invalid("there is no kind %d", int(c.Kind))
 	}
 	switch c.Profile {
@@ -34,6 +34,9 @@ func (c Config) Validate() error {
 	}
 	if c.Kind == Zygote && (c.Workspace != nil || len(c.Volumes) > 0) {
 		return invalid("a zygote has no workspace and no volumes: its children have them")
+	}
+	if c.Kind == Bare && (c.Workspace != nil || len(c.Volumes) > 0 || len(c.Files) > 0) {
+		return invalid("a bare sandbox has no workspace, no volumes and no files beside its runtime")
 	}
 	if c.Kind == Child && (len(c.Runtime) > 0 || len(c.Files) > 0) {
 		return invalid("a child has its zygote's runtime and files")
@@ -87,7 +90,7 @@ func (c Config) validatePaths() error {
 			return err
 		}
 	}
-	if c.Kind == Whole || c.Kind == Zygote {
+	if c.Kind != Child {
 		if err := cleanPath("program", c.Program.Path); err != nil {
 			return err
 		}

@@ -28,7 +28,8 @@ type watchdog struct {
 // watch starts a watchdog, if there is something to watch.
 func watch(p *Process) *watchdog {
 	w := &watchdog{process: p, ended: make(chan struct{})}
-	if p.cell.Config.Kind == Zygote {
+	switch p.cell.Config.Kind {
+	case Zygote, Bare: // the one has no limits, the other's are its one process's own
 		return w
 	}
 	w.done.Go(w.run)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/sandbox/monty/frontend"
 )
 
@@ -41,6 +42,12 @@ func (systemClock) AfterFunc(d time.Duration, f func()) Timer { return time.Afte
 // Config says how to run Monty. Launcher is needed; everything else has a useful zero value.
 type Config struct {
 	Launcher Launcher
+	// Walls puts each worker behind the operating system's walls, where they can stand; else workers run without, and
+	// say so. NoWalls is why there is no spawner; nil beside no Walls: nobody said.
+	Walls   *confine.Spawner
+	NoWalls *agentkernel.Error
+	// Masked are directories of the host that no worker sees: the data directory.
+	Masked []string
 	// Engine is the path of the executable; "" means `monty` on PATH, then Candidates in order.
 	Engine     string
 	Candidates []string
@@ -135,6 +142,9 @@ func (b *Backend) Info() agentkernel.BackendInfo {
 		Sessions:    true,
 		Replayable:  true,
 		Available:   true,
+	}
+	if d := b.pool.walls.decision.Load(); d != nil && d.problem != nil {
+		info.Walls = plainWalls(d.problem.Message())
 	}
 	if err := b.engine.problem(); err != nil {
 		info.Available, info.Problem = false, err.Error()

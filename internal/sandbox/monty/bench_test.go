@@ -18,7 +18,7 @@ func bareWorker(b *testing.B) *worker {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := startWorker(&cfg, enginePath(b), settingsOf(agentkernel.DefaultLimits()), func(*worker) {})
+	w, err := newWalls(&cfg).start(b.Context(), enginePath(b), settingsOf(agentkernel.DefaultLimits()), func(*worker) {})
 	if err == nil {
 		err = w.settle(context.Background())
 	}

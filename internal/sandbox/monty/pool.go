@@ -27,6 +27,7 @@ type Stats struct {
 type pool struct {
 	cfg    *Config
 	engine *engine
+	walls  *walls
 
 	mu       sync.Mutex
 	closed   bool
@@ -52,7 +53,7 @@ type waiter struct {
 }
 
 func newPool(cfg *Config, e *engine) *pool {
-	p := &pool{cfg: cfg, engine: e, all: map[*worker]bool{}, idle: map[string][]*worker{}, waiters: list.New()}
+	p := &pool{cfg: cfg, engine: e, walls: newWalls(cfg), all: map[*worker]bool{}, idle: map[string][]*worker{}, waiters: list.New()}
 	p.quit, p.stop = context.WithCancel(context.Background())
 	p.rest = sync.NewCond(&p.mu)
 	p.mu.Lock()
@@ -284,7 +285,7 @@ func (p *pool) launch(ctx context.Context, conf settings) (*worker, error) {
 	}
 	verdict := make(chan error, 1)
 	go func() { verdict <- p.engine.check(ctx, path) }()
-	w, err := startWorker(p.cfg, path, conf, p.ended)
+	w, err := p.walls.start(ctx, path, conf, p.ended)
 	if bad := <-verdict; bad != nil {
 		if w != nil {
 			p.mu.Lock()

@@ -15,9 +15,13 @@ import (
 	"go.uber.org/goleak"
 
 	"agentkernel"
+	"agentkernel/internal/sandbox/confine"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	confine.Main()
+	goleak.VerifyTestMain(m)
+}
 
 func workerOf(r *run) *worker { return r.box.(*sandbox).w }
 
@@ -40,7 +44,7 @@ func TestWorkersAreReused(t *testing.T) {
 		r := newRun(t, b, src)
 		r.req.Namespace = namespace
 		r.start()
-		id := workerOf(r).cmd.Process.Pid
+		id := workerOf(r).body.pid()
 		if turn, err := r.finish(); err != nil || turn.Kind != agentkernel.TurnExit || r.out.String() != want {
 			t.Fatalf("%+v %v %q", turn, err, r.out.String())
 		}
@@ -86,7 +90,7 @@ func TestWorkersAreReconfigured(t *testing.T) {
 	if _, err := r.finish(); err != nil {
 		t.Fatal(err)
 	}
-	first := workerOf(r).cmd.Process.Pid
+	first := workerOf(r).body.pid()
 	_ = r.box.Close()
 	r = newRun(t, b, "def f(n):\n    return n and 1 + f(n - 1)\nprint(f(90))")
 	r.req.Limits.Recursion, r.req.Limits.Memory = 50, 32<<20
@@ -94,7 +98,7 @@ func TestWorkersAreReconfigured(t *testing.T) {
 	if err != nil || turn.Kind != agentkernel.TurnFail || turn.Err.Op != "limit.recursion" {
 		t.Fatalf("%+v %v", turn, err)
 	}
-	if workerOf(r).cmd.Process.Pid != first {
+	if workerOf(r).body.pid() != first {
 		t.Error("another worker was taken")
 	}
 	_ = r.box.Close()
@@ -115,7 +119,7 @@ func TestWorkersAreReconfigured(t *testing.T) {
 func TestWorkersDie(t *testing.T) {
 	b := newBackend(t, func(c *Config) { c.Grace = 100 * time.Millisecond; c.Workers = 3 })
 	signal := func(sig syscall.Signal) func(*run, context.CancelFunc) {
-		return func(r *run, _ context.CancelFunc) { _ = syscall.Kill(workerOf(r).cmd.Process.Pid, sig) }
+		return func(r *run, _ context.CancelFunc) { _ = syscall.Kill(workerOf(r).body.pid(), sig) }
 	}
 	for _, c := range []struct {
 		name  string
@@ -181,7 +185,7 @@ func TestIdleWorkerDies(t *testing.T) {
 		}
 		w := workerOf(r)
 		_ = r.box.Close()
-		_ = w.cmd.Process.Kill()
+		w.body.kill()
 		<-w.gone
 	}
 	if got := mustExit(t, b, "print(2)"); got != "2\n" {
@@ -393,7 +397,7 @@ func TestWorkerIsBare(t *testing.T) {
 	t.Setenv("AGENTKERNEL_TEST_SECRET", "hunter2")
 	b := newBackend(t)
 	r := newRun(t, b, "1").start()
-	dir := "/proc/" + agentkernel.PID(workerOf(r).cmd.Process.Pid).String()
+	dir := "/proc/" + agentkernel.PID(workerOf(r).body.pid()).String()
 	if _, err := os.Stat(dir); err != nil {
 		t.Skip("no /proc here")
 	}

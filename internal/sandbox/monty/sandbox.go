@@ -265,6 +265,9 @@ func (s *sandbox) Running() time.Duration {
 	return time.Duration(min(s.micros, uint64(1)<<52))*time.Microsecond + s.host
 }
 
+// Walls says what stands between the program and the machine.
+func (s *sandbox) Walls() []agentkernel.Wall { return s.w.body.walls() }
+
 // Close gives the worker back: healthy ones are wiped and made ready without anybody waiting for it.
 func (s *sandbox) Close() error {
 	s.mu.Lock()

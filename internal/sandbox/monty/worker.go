@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -68,13 +66,14 @@ func (s settings) frame() []byte {
 
 // worker is one child process. One goroutine at a time talks to it; kill may come from any.
 type worker struct {
-	cmd    *exec.Cmd
-	launch Launcher
+	body   body
+	engine string // path, for messages
 	clock  Clock
 	in     *os.File // its stdin
 	out    *os.File // its stdout
 	frames *frameReader
 	stderr tail
+	how    string        // it ended; valid after gone
 	gone   chan struct{} // closed when the process has ended and was waited for
 	buried chan struct{} // closed when nothing of it is left to do
 
@@ -93,8 +92,8 @@ type worker struct {
 }
 
 // startWorker starts a process and sends it its settings; settle waits for its answer.
-func startWorker(cfg *Config, engine string, conf settings, ended func(*worker)) (*worker, error) {
-	w := &worker{launch: cfg.Launcher, clock: cfg.Clock, conf: conf, wall: conf.wall(), gone: make(chan struct{}), buried: make(chan struct{})}
+func startWorker(ctx context.Context, cfg *Config, engine string, conf settings, start start, ended func(*worker)) (*worker, error) {
+	w := &worker{engine: engine, clock: cfg.Clock, conf: conf, wall: conf.wall(), gone: make(chan struct{}), buried: make(chan struct{})}
 	childIn, in, err := blockingPipe()
 	if err != nil {
 		return nil, agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker")
@@ -104,28 +103,14 @@ func startWorker(cfg *Config, engine string, conf settings, ended func(*worker))
 		return nil, errors.Join(agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker"), childIn.Close(), in.Close())
 	}
 	w.in, w.out, w.frames = in, out, newFrameReader(out, cfg.MaxFrame)
-	w.cmd = exec.Command(engine, "subprocess")
-	w.cmd.Env = []string{} // deny by default: not even PATH
-	w.cmd.Dir = "/"
-	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = childIn, childOut, &w.stderr
-	w.cmd.WaitDelay = exitWait
-	err = w.launch.Start(w.cmd)
+	w.body, err = start(ctx, engine, childIn, childOut, &w.stderr, w.wall)
 	_, _ = childIn.Close(), childOut.Close() // the child has its own
 	if err != nil {
 		_, _ = in.Close(), out.Close()
-		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "monty worker", "cannot start %s: %w", engine, err).
-			WithHint("agentkernel setup")
+		return nil, err
 	}
-	// Before it is waited for: until then its PID cannot mean another process.
-	err = limitMemory(w.cmd.Process.Pid, w.wall)
 	go w.reap(ended)
-	if err != nil && !errors.Is(err, syscall.ESRCH) { // if it ended already, settle learns why
-		w.kill(err)
-		<-w.buried
-		w.closePipes()
-		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "monty worker", "cannot cap its memory: %w", err)
-	}
-	_ = w.send(conf.frame()) // as above
+	_ = w.send(conf.frame()) // if it has ended, settle learns why
 	w.owed = 1
 	return w, nil
 }
@@ -133,15 +118,15 @@ func startWorker(cfg *Config, engine string, conf settings, ended func(*worker))
 // reap waits for the process, so that none is left as a zombie, and then tells ended. The pipes stay open:
 // what the worker said last may not have been read yet.
 func (w *worker) reap(ended func(*worker)) {
-	_ = w.cmd.Wait() // how it ended is in ProcessState
+	w.how = w.body.wait()
 	close(w.gone)
 	ended(w)
-	w.launch.Kill(w.cmd) // whatever it left behind, and its record
+	w.body.bury()
 	close(w.buried)
 }
 
 // heap is how many bytes of data the worker has mapped; 0 if that cannot be told.
-func (w *worker) heap() int64 { return w.meter.size(w.cmd.Process.Pid) }
+func (w *worker) heap() int64 { return w.meter.size(w.body.pid()) }
 
 // ended says whether the process is gone.
 func (w *worker) ended() bool {
@@ -166,7 +151,7 @@ func (w *worker) kill(cause error) {
 		w.cause = cause
 	}
 	w.mu.Unlock()
-	w.launch.Kill(w.cmd)
+	w.body.kill()
 }
 
 func (w *worker) killedFor() error {
@@ -211,7 +196,7 @@ func (w *worker) bite(cause error) {
 	}
 	w.mu.Unlock()
 	if armed {
-		w.launch.Kill(w.cmd)
+		w.body.kill()
 	}
 }
 
@@ -264,7 +249,7 @@ func (w *worker) refused(message string) error {
 	w.kill(errProtocol)
 	return agentkernel.Errorf(agentkernel.CodeVersion, "monty worker",
 		"the engine %s does not speak version %d of the worker protocol, which engine %s does; it says: %s",
-		w.cmd.Path, protocolVersion, EngineVersion, message).WithHint("agentkernel setup")
+		w.engine, protocolVersion, EngineVersion, message).WithHint("agentkernel setup")
 }
 
 // reconfigure sends Reset and Configure without waiting for the answers.
@@ -285,7 +270,7 @@ func (w *worker) failed(err error) error {
 	if errors.Is(err, errProtocol) || !errors.Is(err, io.EOF) {
 		w.kill(err) // if it ended by itself or was killed before, this changes nothing but the cause
 	}
-	wait := w.clock.AfterFunc(exitWait, func() { w.launch.Kill(w.cmd) })
+	wait := w.clock.AfterFunc(exitWait, func() { w.body.kill() })
 	<-w.gone
 	wait.Stop()
 	w.closePipes()
@@ -296,9 +281,9 @@ func (w *worker) failed(err error) error {
 	if ranOutOfMemory(said) {
 		return errOutOfMemory
 	}
-	e := agentkernel.Errorf(agentkernel.CodeCrashed, "monty worker", "the worker ended: %s (%w)", w.cmd.ProcessState, err)
+	e := agentkernel.Errorf(agentkernel.CodeCrashed, "monty worker", "the worker ended: %s (%w)", w.how, err)
 	if said != "" {
-		e = agentkernel.Errorf(agentkernel.CodeCrashed, "monty worker", "the worker ended: %s: %s", w.cmd.ProcessState, said)
+		e = agentkernel.Errorf(agentkernel.CodeCrashed, "monty worker", "the worker ended: %s: %s", w.how, said)
 	}
 	return e
 }

@@ -1,0 +1,107 @@
+package monty
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/confine"
+)
+
+// engineInside is where a worker behind walls sees its engine.
+const engineInside = "/monty"
+
+// walls starts workers, behind the operating system's walls where they can stand. The first worker decides that
+// for all: if walls fail it, and it runs without, all run without, and that is said wherever anybody asks. Once
+// walls have stood they are no longer given up: whoever could make them fail could choose to be without.
+type walls struct {
+	cfg *Config
+
+	mu       sync.Mutex // held while the first worker starts
+	decision atomic.Pointer[decision]
+
+	finding sync.Mutex
+	engine  string // that runtime is of: path, size and time
+	runtime []confine.Mount
+}
+
+// decision is why there are no walls; nil: there are.
+type decision struct{ problem *agentkernel.Error }
+
+func newWalls(cfg *Config) *walls {
+	w := &walls{cfg: cfg}
+	switch {
+	case cfg.NoWalls != nil:
+		w.decision.Store(&decision{cfg.NoWalls})
+	case cfg.Walls == nil:
+		w.decision.Store(&decision{agentkernel.Errorf(agentkernel.CodeUnavailable, "monty", "this kernel was made without a spawner")})
+	}
+	return w
+}
+
+// start starts a worker and sends it its settings; worker.settle waits for its answer.
+func (w *walls) start(ctx context.Context, engine string, conf settings, ended func(*worker)) (*worker, error) {
+	d := w.decision.Load()
+	if d == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if d = w.decision.Load(); d == nil {
+			return w.first(ctx, engine, conf, ended)
+		}
+	}
+	if d.problem != nil {
+		return startWorker(ctx, w.cfg, engine, conf, w.plainFor(d.problem), ended)
+	}
+	return startWorker(ctx, w.cfg, engine, conf, w.startWalled, ended)
+}
+
+// first starts the worker that decides, and waits until it has answered. mu is held.
+func (w *walls) first(ctx context.Context, engine string, conf settings, ended func(*worker)) (*worker, error) {
+	try := func(start start) (*worker, error) {
+		wk, err := startWorker(ctx, w.cfg, engine, conf, start, ended)
+		if err == nil {
+			err = wk.settle(ctx)
+		}
+		return wk, err // after an error it is dead and put away
+	}
+	worker, failed := try(w.startWalled)
+	if failed == nil {
+		w.decision.Store(&decision{})
+		return worker, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	problem := agentkernel.AsError(failed, agentkernel.CodeUnavailable, "monty")
+	worker, err := try(w.plainFor(problem))
+	if err != nil { // then it is not for the walls
+		return nil, err
+	}
+	w.decision.Store(&decision{problem})
+	w.cfg.Logger.Warn("Monty's workers run without the operating system's walls", "why", problem.Message(), "fix", problem.Hint)
+	return worker, nil
+}
+
+// runtimeOf is what an engine needs to see: itself and its libraries.
+func (w *walls) runtimeOf(engine string) ([]confine.Mount, error) {
+	w.finding.Lock()
+	defer w.finding.Unlock()
+	st, err := os.Stat(engine)
+	if err != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "monty worker", "the engine is gone: %w", err).WithHint("agentkernel setup")
+	}
+	id := fmt.Sprint(engine, st.Size(), st.ModTime().UnixNano())
+	if w.engine == id {
+		return w.runtime, nil
+	}
+	mounts, err := confine.RuntimeOf(engine)
+	if err != nil {
+		return nil, err
+	}
+	mounts[0].Target = engineInside
+	w.engine, w.runtime = id, mounts
+	return mounts, nil
+}
