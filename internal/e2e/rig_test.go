@@ -77,9 +77,9 @@ func openEmbedded(t testing.TB, home string, change ...func(*embedded.Config)) *
 }
 
 // openClient gives a client of a kernel that is served on a socket.
-func openClient(t testing.TB, home string) agentkernel.Kernel {
+func openClient(t testing.TB, home string, change ...func(*embedded.Config)) agentkernel.Kernel {
 	t.Helper()
-	k := openEmbedded(t, home)
+	k := openEmbedded(t, home, change...)
 	socket := serveKernel(t, k, home)
 	c, err := client.Dial(t.Context(), client.Options{Socket: socket, Version: testVersion})
 	if err != nil {
@@ -172,6 +172,8 @@ func eventually(t testing.TB, what string, cond func() bool) {
 const (
 	envChild = "AGENTKERNEL_E2E_CHILD"
 	envHome  = "AGENTKERNEL_E2E_HOME"
+	// envSandboxes is the Python of a child that has the process backend; none without it.
+	envSandboxes = "AGENTKERNEL_E2E_SANDBOXES"
 )
 
 func TestMain(m *testing.M) {
@@ -194,7 +196,7 @@ func TestMain(m *testing.M) {
 func childKernel() error {
 	ctx := context.Background()
 	k, err := embedded.Open(ctx, embedded.Config{Home: os.Getenv(envHome), Engine: os.Getenv("AGENTKERNEL_MONTY"), Version: testVersion,
-		ParkAfter: 20 * time.Millisecond})
+		ParkAfter: 20 * time.Millisecond, Sandboxes: os.Getenv(envSandboxes) != "", Python: os.Getenv(envSandboxes)})
 	if err != nil {
 		return err
 	}

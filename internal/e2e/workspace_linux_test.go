@@ -1,0 +1,644 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentkernel"
+	"agentkernel/embedded"
+	"agentkernel/internal/store/faulty"
+	"agentkernel/internal/tool/tooltest"
+)
+
+// anyUser is an ordinary user that need not exist.
+const anyUser = 54321
+
+// asBoth runs a test as root and as an ordinary user: the latter by running this executable again. Whoever starts the
+// tests without being root has the second half alone.
+func asBoth(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		test(t)
+		return
+	}
+	t.Run("root", test)
+	t.Run("user", func(t *testing.T) {
+		dir := public(t)
+		exe := filepath.Join(dir, "e2e.test")
+		raw, err := os.ReadFile("/proc/self/exe")
+		if err == nil {
+			err = os.WriteFile(exe, raw, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(exe, "-test.run=^"+strings.Split(t.Name(), "/")[0]+"$", "-test.v", "-test.timeout=5m")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: anyUser, Gid: anyUser}}
+		cmd.Env, cmd.Dir = append(os.Environ(), "HOME=/tmp", "TMPDIR=/tmp", "AGENTKERNEL_MONTY="+engine(t), envPython+"="+systemPython(t)), dir
+		if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS")) {
+			t.Errorf("as user %d: %v\n%s", anyUser, err, out)
+		}
+	})
+}
+
+// envLines is the test's tool server, for the half of a test that cannot build it.
+const envLines = "AGENTKERNEL_E2E_LINES"
+
+func linesServer(t testing.TB) tooltest.Server {
+	t.Helper()
+	if path := os.Getenv(envLines); path != "" {
+		return tooltest.Server{"command": path, "args": []string{}}
+	}
+	return tooltest.Stdio(t)
+}
+
+// publicLines puts the tool server where every user can run it.
+func publicLines(t *testing.T) {
+	t.Helper()
+	if os.Getenv(envLines) != "" {
+		return
+	}
+	path := filepath.Join(public(t), "lines")
+	raw, err := os.ReadFile(tooltest.Build(t))
+	if err == nil {
+		err = os.WriteFile(path, raw, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(envLines, path)
+}
+
+const envPython = "AGENTKERNEL_PYTHON"
+
+// systemPython is an interpreter that every user can run.
+func systemPython(t testing.TB) string {
+	t.Helper()
+	if p := os.Getenv(envPython); p != "" {
+		return p
+	}
+	for _, p := range []string{"/usr/bin/python3", "/usr/local/bin/python3"} {
+		if _, err := os.Stat(p); err == nil {
+			return p
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("there is no python3 that every user can run")
+	}
+	t.Skip("SKIPPED, NOTHING PROVED: there is no /usr/bin/python3")
+	return ""
+}
+
+// public is a directory that whoever is asked can reach.
+func public(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "ws")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// folder makes a folder with files.
+func folder(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(public(t), "data")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		writeText(t, filepath.Join(dir, name), text)
+	}
+	return dir
+}
+
+func writeText(t testing.TB, path, text string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holds checks what a folder has, directories aside.
+func holds(t testing.TB, dir string, want map[string]string) {
+	t.Helper()
+	got := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, p)
+		b, err := os.ReadFile(p)
+		got[rel] = string(b)
+		return err
+	})
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s has %v, want %v; %v", dir, got, want, err)
+	}
+}
+
+func withSandboxes(t testing.TB) func(*embedded.Config) {
+	python := systemPython(t)
+	return func(c *embedded.Config) { c.Sandboxes, c.Python = true, python }
+}
+
+// inFolder is a program that works in a folder.
+func inFolder(dir, source string) agentkernel.Spec {
+	s := program(source)
+	s.Workspace = &agentkernel.Workspace{Path: dir}
+	return s
+}
+
+const editor = `
+import os, pathlib
+print(sorted(os.listdir()), os.getcwd())
+pathlib.Path("in.txt").write_text("edited")
+os.remove("old.txt")
+os.makedirs("out/deep")
+open("out/deep/report.csv", "w").write("a,b\n1,2\n")
+os.symlink("in.txt", "link")
+`
+
+func TestWorkspace(t *testing.T) {
+	asBoth(t, func(t *testing.T) {
+		k := openEmbedded(t, home(t), withSandboxes(t))
+		before := map[string]string{"in.txt": "in", "old.txt": "old"}
+		dir := folder(t, before)
+		for _, force := range []bool{false, true} {
+			p := run(t, k, inFolder(dir, editor))
+			if p.State != agentkernel.StateExited || p.Backend != "process" || p.stdout != "['in.txt', 'old.txt'] /workspace\n" {
+				t.Fatalf("%+v %q %q", p.Process, p.stdout, p.stderr)
+			}
+			holds(t, dir, before)
+			c, err := k.Changes(t.Context(), p.PID)
+			if err != nil || c.Folder != dir || c.State != agentkernel.LayerKept ||
+				c.Count(agentkernel.FileAdded) != 4 || c.Count(agentkernel.FileChanged) != 1 || c.Count(agentkernel.FileDeleted) != 1 {
+				t.Fatalf("changes %+v %v", c, err)
+			}
+			if !force {
+				if err := k.Discard(t.Context(), p.PID); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if text := readAll(t, k, p.PID, "out/deep/report.csv"); text != "a,b\n1,2\n" {
+				t.Errorf("report.csv is %q", text)
+			}
+			a, err := k.Apply(t.Context(), p.PID, agentkernel.ApplyOptions{})
+			if err != nil || a.Added != 4 || a.Changed != 1 || a.Deleted != 1 {
+				t.Errorf("applied %+v %v", a, err)
+			}
+			holds(t, dir, map[string]string{"in.txt": "edited", "link": "edited", "out/deep/report.csv": "a,b\n1,2\n"})
+			ownedLike(t, dir, filepath.Join(dir, "out/deep/report.csv"))
+			if _, err := k.Apply(t.Context(), p.PID, agentkernel.ApplyOptions{}); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+				t.Errorf("applied twice: %v", err)
+			}
+		}
+	})
+}
+
+func ownedLike(t testing.TB, a, b string) {
+	t.Helper()
+	var x, y syscall.Stat_t
+	if err := errors.Join(syscall.Stat(a, &x), syscall.Stat(b, &y)); err != nil || x.Uid != y.Uid || x.Gid != y.Gid {
+		t.Errorf("%s belongs to %d:%d, %s to %d:%d; %v", a, x.Uid, x.Gid, b, y.Uid, y.Gid, err)
+	}
+}
+
+func readAll(t testing.TB, k agentkernel.Kernel, pid agentkernel.PID, path string) string {
+	t.Helper()
+	f, err := k.OpenFile(t.Context(), pid, agentkernel.FileName{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Content.Close()
+	b, err := io.ReadAll(f.Content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestPublish(t *testing.T) {
+	k := openEmbedded(t, home(t), withSandboxes(t))
+	dir, shared := folder(t, map[string]string{"in.txt": "in"}), folder(t, map[string]string{"count": "1"})
+	publish := func(source string) outcome {
+		s := inFolder(dir, source)
+		s.Workspace.Publish = true
+		s.Volumes = []agentkernel.Volume{{Name: "shared", Path: shared}, {Name: "same", Path: shared, ReadOnly: true}}
+		return run(t, k, s)
+	}
+	p := publish("open('out.txt', 'w').write('1')\nimport sys\nsys.exit(3)")
+	if p.ExitCode != 3 {
+		t.Fatalf("%+v", p.Process)
+	}
+	holds(t, dir, map[string]string{"in.txt": "in"})
+	p = publish("open('out.txt', 'w').write('2')\nopen('/volumes/shared/count', 'w').write('2')\nprint(open('/volumes/same/count').read())\n6*7")
+	if p.State != agentkernel.StateExited || p.stdout != "1\n" || string(p.Result) != "42" {
+		t.Fatalf("%+v %s", p.Process, p.stdout)
+	}
+	holds(t, dir, map[string]string{"in.txt": "in", "out.txt": "2"}) // when the end is told, the files are there
+	holds(t, shared, map[string]string{"count": "2"})
+	c, err := k.Changes(t.Context(), p.PID)
+	if err != nil || c.State != agentkernel.LayerApplied || len(c.Changes) != 2 {
+		t.Errorf("changes %+v %v", c, err)
+	}
+}
+
+// meddler is a tool by which the program's world changes the folder while the program runs.
+type meddler struct {
+	book
+	once sync.Once
+	do   func()
+}
+
+func (m *meddler) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+	m.once.Do(m.do)
+	return m.book.Call(ctx, c)
+}
+
+func TestPublishingThatMeetsAConflict(t *testing.T) {
+	dir := folder(t, map[string]string{"in.txt": "in"})
+	far := &meddler{book: book{lines: map[string]int{}}, do: func() { writeText(t, filepath.Join(dir, "in.txt"), "his") }}
+	k := openEmbedded(t, home(t), withSandboxes(t), func(c *embedded.Config) {
+		c.Tools = func([]string) (agentkernel.ToolSource, error) { return far, nil }
+	})
+	s := inFolder(dir, "from tools.book import write\nopen('in.txt', 'w').write('mine')\nwrite(line='x')")
+	s.Workspace.Publish, s.Tools, s.Allow = true, []string{"/book.json"}, []string{"book"}
+	p := run(t, k, s)
+	if p.State != agentkernel.StateFailed || p.Error.Code != agentkernel.CodeConflict || !strings.Contains(p.Error.Message(), "in.txt was changed meanwhile") {
+		t.Errorf("%+v", p.Process)
+	}
+	holds(t, dir, map[string]string{"in.txt": "his"})
+	if _, err := k.Apply(t.Context(), p.PID, agentkernel.ApplyOptions{Force: true}); err != nil {
+		t.Error(err)
+	}
+	holds(t, dir, map[string]string{"in.txt": "mine"})
+}
+
+func TestDiskLimit(t *testing.T) {
+	k := openEmbedded(t, home(t), withSandboxes(t))
+	for name, source := range map[string]string{
+		"many files":      "i = 0\nwhile True:\n    open(str(i), 'w').close()\n    i += 1",
+		"many large ones": "i = 0\nwhile True:\n    open(str(i), 'wb').truncate(1 << 20)\n    i += 1",
+		"quick":           "for i in range(20): open(str(i), 'wb').truncate(1 << 20)", // it ends before anybody has looked
+		"while it waits":  "import threading, kernel\nfor i in range(20): open(str(i), 'wb').truncate(1 << 20)\nkernel.sleep(600)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inFolder(folder(t, nil), source)
+			s.Limits.Disk = 8 << 20
+			p := run(t, k, s)
+			if p.State != agentkernel.StateKilled || p.Error.Op != "limit.disk" || p.ExitCode != agentkernel.ExitKilled {
+				t.Errorf("%+v", p.Process)
+			}
+			if err := k.Discard(t.Context(), p.PID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWorkspaceRefusals(t *testing.T) {
+	data := home(t)
+	k := openEmbedded(t, data, withSandboxes(t))
+	dir := folder(t, map[string]string{"f": ""})
+	if err := os.Symlink(dir, dir+".link"); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]agentkernel.Code{
+		dir + "/none": agentkernel.CodeNotFound, dir + "/f": agentkernel.CodeInvalid, dir + ".link": agentkernel.CodeInvalid,
+		data: agentkernel.CodeInvalid, filepath.Dir(data): agentkernel.CodeInvalid, "/": agentkernel.CodeInvalid, "relative": agentkernel.CodeInvalid,
+	} {
+		if _, err := k.Spawn(t.Context(), inFolder(path, "print(1)")); agentkernel.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+	s := inFolder(dir, "print(1)")
+	s.Backend = "monty"
+	if _, err := k.Spawn(t.Context(), s); agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
+		t.Errorf("monty: %v", err)
+	}
+	p := run(t, k, program("print(1)"))
+	for _, err := range []error{k.Discard(t.Context(), p.PID), k.Discard(t.Context(), 999)} {
+		if c := agentkernel.CodeOf(err); c != agentkernel.CodeInvalid && c != agentkernel.CodeNotFound {
+			t.Errorf("discard: %v", err)
+		}
+	}
+	// One that runs is left alone.
+	q, err := k.Spawn(t.Context(), inFolder(dir, "import kernel\nopen('x', 'w').close()\nkernel.sleep(600)"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Apply(t.Context(), q.PID, agentkernel.ApplyOptions{Force: true}); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+		t.Errorf("apply while it runs: %v", err)
+	}
+	if err := k.Signal(t.Context(), q.PID, agentkernel.SignalKill); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Apply(t.Context(), q.PID, agentkernel.ApplyOptions{}); err != nil {
+		t.Errorf("apply right after the end: %v", err)
+	}
+}
+
+const appendsToFile = `
+from tools.lines import append_line
+from kernel import sleep, state
+
+for i in range(%d):
+    with open("log.txt", "a") as f:
+        f.write("line %%d\n" %% i)
+    try:
+        append_line(path=%q, text="line %%d" %% i)
+    except OSError as e:
+        assert str(e).startswith("outcome_unknown: "), e
+        print("unknown", i)
+    state.set("at", i)
+    sleep(0.01)
+print(open("log.txt").read().count("\n"))
+`
+
+// TestKernelDiesWhileAFileIsWritten kills the kernel again and again while a program appends to a file of its workspace
+// and calls a tool that must not be called twice. Afterwards it is as if nothing had happened.
+func TestKernelDiesWhileAFileIsWritten(t *testing.T) {
+	publicLines(t)
+	asBoth(t, func(t *testing.T) {
+		t.Setenv(envSandboxes, systemPython(t))
+		data, dir := home(t), folder(t, map[string]string{"log.txt": "begin\n", "other": "o"})
+		lines := filepath.Join(public(t), "lines.txt")
+		cfg := tooltest.Config(t, map[string]tooltest.Server{"lines": linesServer(t)})
+		const n = 40
+		s := inFolder(dir, fmt.Sprintf(appendsToFile, n, lines))
+		s.Tools, s.Allow = []string{cfg}, []string{"lines.*"}
+		s.Workspace.Publish = true
+		v := startVictim(t, data)
+		p, err := v.client(t, data).Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []int{3, 11, 25} {
+			eventually(t, fmt.Sprintf("%d lines are written", at), func() bool { return countLines(lines) >= at })
+			v.kill()
+			holds(t, dir, map[string]string{"log.txt": "begin\n", "other": "o"})
+			v = startVictim(t, data)
+		}
+		k := v.client(t, data)
+		end, err := k.Wait(t.Context(), p.PID)
+		if err != nil || end.State != agentkernel.StateExited {
+			t.Fatalf("%+v %v", end, err)
+		}
+		if end.Recoveries != 3 {
+			t.Errorf("recovered %d times", end.Recoveries)
+		}
+		want := "begin\n"
+		for i := range n {
+			want += fmt.Sprintf("line %d\n", i)
+		}
+		holds(t, dir, map[string]string{"log.txt": want, "other": "o"})
+		onceOrUnknown(t, k, p.PID, lines, n)
+	})
+}
+
+func countLines(path string) int {
+	b, _ := os.ReadFile(path)
+	return bytes.Count(b, []byte("\n"))
+}
+
+// onceOrUnknown checks that each line was written by the tool once, or, if the kernel died in the middle of the call,
+// that the program was told so.
+func onceOrUnknown(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID, path string, n int) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	err = k.Events(t.Context(), pid, 1, false, func(ev agentkernel.Event) error {
+		if ev.Kind == agentkernel.EventOutput {
+			out.WriteString(ev.Text)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		got := strings.Count("\n"+string(b), fmt.Sprintf("\nline %d\n", i))
+		told := strings.Contains("\n"+out.String(), fmt.Sprintf("\nunknown %d\n", i))
+		if got > 1 || got == 0 && !told {
+			t.Errorf("line %d was written %d times; the program was told: %t", i, got, told)
+		}
+	}
+	if !strings.HasSuffix(out.String(), fmt.Sprintf("%d\n", n+1)) {
+		t.Errorf("printed %q", out.String())
+	}
+}
+
+// TestRecoveryOverAnotherFolder: what the program read may be gone, so nobody goes on unasked.
+func TestRecoveryOverAnotherFolder(t *testing.T) {
+	t.Setenv(envSandboxes, systemPython(t))
+	data, dir := home(t), folder(t, map[string]string{"in.txt": "in"})
+	v := startVictim(t, data)
+	k := v.client(t, data)
+	p, err := k.Spawn(t.Context(), inFolder(dir, "import kernel\nprint(open('in.txt').read(), flush=True)\nkernel.sleep(0.2)\nopen('out', 'w').write('o')\nprint('end')"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has read", func() bool {
+		entries, err := k.Journal(t.Context(), p.PID, 1, 0)
+		return err == nil && len(entries) >= 3
+	})
+	v.kill()
+	writeText(t, filepath.Join(dir, "new.txt"), "new")
+	v = startVictim(t, data)
+	k = v.client(t, data)
+	got, err := k.Wait(t.Context(), p.PID)
+	if err != nil || !got.Paused || !strings.Contains(got.PauseNote, "new.txt") {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if err := k.Signal(t.Context(), p.PID, agentkernel.SignalResume); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has ended", func() bool { got, err = k.Process(t.Context(), p.PID); return err == nil && got.State.Terminal() })
+	if got.State != agentkernel.StateExited {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestCrashAtEveryMomentOfPublishing cuts the power at each operation of the store of a program that publishes, and
+// recovers: at the end the files are there once, whatever was cut off.
+func TestCrashAtEveryMomentOfPublishing(t *testing.T) {
+	total := crashPublishing(t, 0, faulty.CrashBefore)
+	modes := []faulty.Mode{faulty.Fail, faulty.CrashBefore, faulty.CrashAfter}
+	for at := int64(1); at <= total; at++ {
+		crashPublishing(t, at, modes[at%int64(len(modes))])
+	}
+}
+
+func crashPublishing(t *testing.T, at int64, mode faulty.Mode) int64 {
+	t.Helper()
+	data, dir := home(t), folder(t, map[string]string{"log.txt": "1\n", "old.txt": "old"})
+	var store *faulty.Store
+	cfg := embedded.Config{Home: data, Engine: engine(t), Sandboxes: true, Python: systemPython(t)}
+	cfg.WrapStore = func(inner agentkernel.Store) agentkernel.Store {
+		store = faulty.Wrap(inner, faulty.Plan{At: at, Mode: mode})
+		return store
+	}
+	k, err := embedded.Open(t.Context(), cfg)
+	if err != nil {
+		if at == 0 {
+			t.Fatal(err)
+		}
+		return 0 // the fault came before the kernel was up
+	}
+	s := inFolder(dir, "import os\nopen('log.txt', 'a').write('2\\n')\nos.remove('old.txt')\nos.mkdir('new')\nopen('new/f', 'w').write('n')\nprint('x')")
+	s.Workspace.Publish = true
+	p, err := tryRun(t.Context(), k, s)
+	total := store.Operations()
+	_ = k.Close() // the store may have failed: that is the test
+	if at == 0 && (err != nil || p.State != agentkernel.StateExited) {
+		t.Fatalf("%+v %v", p.Process, err)
+	}
+	l := openEmbedded(t, data, withSandboxes(t))
+	if _, err := l.Recover(t.Context(), 0); err != nil {
+		t.Fatalf("crash at %d: recover: %v", at, err)
+	}
+	rows, err := l.List(t.Context(), agentkernel.Filter{})
+	if err != nil || len(rows) > 1 {
+		t.Fatalf("crash at %d: %d processes, %v", at, len(rows), err)
+	}
+	if len(rows) == 0 { // it was never created
+		holds(t, dir, map[string]string{"log.txt": "1\n", "old.txt": "old"})
+		return total
+	}
+	if end, err := l.Wait(t.Context(), rows[0].PID); err != nil || end.State != agentkernel.StateExited {
+		t.Errorf("crash at %d (%v): %+v %v\n%s", at, mode, end, err, dump(t, l, rows[0].PID))
+	}
+	holds(t, dir, map[string]string{"log.txt": "1\n2\n", "new/f": "n"})
+	return total
+}
+
+// TestRerunBeginsAnew: a rerun has a layer of its own.
+func TestRerunBeginsAnew(t *testing.T) {
+	k := openEmbedded(t, home(t), withSandboxes(t))
+	dir := folder(t, map[string]string{"n": "1"})
+	s := inFolder(dir, "n = int(open('n').read())\nopen('n', 'w').write(str(n + 1))\nprint(n)")
+	p := run(t, k, s)
+	s.Past = &agentkernel.Past{PID: p.PID}
+	q := run(t, k, s)
+	if p.stdout != "1\n" || q.stdout != "1\n" {
+		t.Errorf("printed %q, then %q", p.stdout, q.stdout)
+	}
+	if _, err := k.Apply(t.Context(), q.PID, agentkernel.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, dir, map[string]string{"n": "2"})
+	if _, err := k.Apply(t.Context(), p.PID, agentkernel.ApplyOptions{}); err != nil { // it makes the same change
+		t.Errorf("the first one: %v", err)
+	}
+}
+
+const gigabyte = `
+import hashlib
+h = hashlib.sha256()
+with open("big.in", "rb") as f, open("big.out", "wb") as g:
+    while b := f.read(1 << 20):
+        h.update(b)
+        g.write(b)
+print(h.hexdigest())
+`
+
+// TestAGigabytePasses: into the sandbox, out of it, into the folder and out by OpenFile, and the kernel's memory does
+// not notice.
+func TestAGigabytePasses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes three gigabytes")
+	}
+	const size = 1 << 30
+	dir := folder(t, nil)
+	big, err := os.Create(filepath.Join(dir, "big.in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := big.WriteAt([]byte("somewhere"), size/2); err == nil {
+		err = big.Truncate(size)
+	}
+	if err := errors.Join(err, big.Close()); err != nil {
+		t.Fatal(err)
+	}
+	k := openClient(t, home(t), withSandboxes(t))
+	s := inFolder(dir, gigabyte)
+	s.Limits.Time, s.Limits.Disk = agentkernel.Duration(10*time.Minute), 2<<30
+	peak := watchHeap(t)
+	p := run(t, k, s)
+	if p.State != agentkernel.StateExited {
+		t.Fatalf("%+v", p.Process)
+	}
+	if a, err := k.Apply(t.Context(), p.PID, agentkernel.ApplyOptions{}); err != nil || a.Bytes != size {
+		t.Fatalf("applied %+v %v", a, err)
+	}
+	f, err := k.OpenFile(t.Context(), p.PID, agentkernel.FileName{Path: "big.out"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, f.Content)
+	if err := errors.Join(err, f.Content.Close()); err != nil || n != size || fmt.Sprintf("%x\n", h.Sum(nil)) != p.stdout {
+		t.Errorf("%d bytes, %x, the program says %s; %v", n, h.Sum(nil), p.stdout, err)
+	}
+	if grown := peak(); grown > 64<<20 {
+		t.Errorf("the kernel's heap grew by %d MiB", grown>>20)
+	}
+}
+
+// watchHeap measures by how much this process's heap grows until the function that it gives is called.
+func watchHeap(t *testing.T) func() uint64 {
+	t.Helper()
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	runtime.GC()
+	base, most := heap(), uint64(0)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				most = max(most, heap())
+			}
+		}
+	}()
+	return func() uint64 {
+		stop()
+		<-done
+		return most - min(base, most)
+	}
+}
