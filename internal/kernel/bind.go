@@ -137,18 +137,8 @@ func (k *Kernel) bind(p *process) (*binding, error) {
 	ctx, cancel := context.WithTimeout(p.context(), bindTimeout)
 	defer cancel()
 	b = &binding{source: src}
-	listed := map[string][]agentkernel.Tool{}
-	for _, ref := range needs.Tools {
-		tools, ok := listed[ref.Server]
-		if !ok {
-			if tools, err = src.Tools(ctx, ref.Server); err != nil {
-				return nil, atLine(p, ref, err)
-			}
-			listed[ref.Server] = tools
-		}
-		if err := b.add(ref, tools); err != nil {
-			return nil, atLine(p, ref, err)
-		}
+	if ref, err := b.addAll(ctx, needs.Tools); err != nil {
+		return nil, atLine(p, ref, err)
 	}
 	k.bindings.put(key, b)
 	return b, nil
@@ -167,6 +157,37 @@ func bindingKey(files []string, refs []agentkernel.ToolRef) string {
 	sort.Strings(names)
 	s.WriteString(strings.Join(names, "\x01"))
 	return s.String()
+}
+
+// addAll binds imports. Their servers are asked all at once, since each may have to start; of several errors the first
+// in the program counts, with the import that it is about.
+func (b *binding) addAll(ctx context.Context, refs []agentkernel.ToolRef) (agentkernel.ToolRef, error) {
+	type answer struct {
+		tools []agentkernel.Tool
+		err   error
+	}
+	asked := map[string]func() answer{}
+	for _, ref := range refs {
+		if asked[ref.Server] != nil {
+			continue
+		}
+		ch := make(chan answer, 1)
+		go func() {
+			tools, err := b.source.Tools(ctx, ref.Server)
+			ch <- answer{tools, err}
+		}()
+		asked[ref.Server] = sync.OnceValue(func() answer { return <-ch })
+	}
+	for _, ref := range refs {
+		got := asked[ref.Server]()
+		if got.err != nil {
+			return ref, got.err
+		}
+		if err := b.add(ref, got.tools); err != nil {
+			return ref, err
+		}
+	}
+	return agentkernel.ToolRef{}, nil
 }
 
 // add binds one import: a tool, or all of a server.

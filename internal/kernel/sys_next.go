@@ -221,18 +221,12 @@ func (k *Kernel) pieceTools(ctx context.Context, p *process, name string, refs [
 	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
 	defer cancel()
 	b := &binding{source: src}
-	for _, ref := range refs {
-		tools, err := src.Tools(ctx, ref.Server)
-		if err == nil {
-			err = b.add(ref, tools)
+	if ref, err := b.addAll(ctx, refs); err != nil {
+		e := *agentkernel.AsError(err, agentkernel.CodeUnavailable, "import")
+		if ref.Line > 0 {
+			e.Err = errors.New(name + ", line " + agentkernel.PID(ref.Line).String() + ": " + e.Message())
 		}
-		if err != nil {
-			e := *agentkernel.AsError(err, agentkernel.CodeUnavailable, "import")
-			if ref.Line > 0 {
-				e.Err = errors.New(name + ", line " + agentkernel.PID(ref.Line).String() + ": " + e.Message())
-			}
-			return nil, &e
-		}
+		return nil, &e
 	}
 	out := make([]agentkernel.Tool, len(b.tools))
 	for i, t := range b.tools {

@@ -188,3 +188,12 @@ func (s *set) Tools(ctx context.Context, name string) ([]agentkernel.Tool, error
 	}
 	return tools, nil
 }
+
+// Fingerprint is a hash of what configures a server, for lists of tools that are kept; "" if it may not be started.
+func (s *set) Fingerprint(name string) string {
+	srv := s.view.Load().find(name)
+	if srv == nil || srv.entry.refuses() != nil {
+		return ""
+	}
+	return srv.entry.hash
+}

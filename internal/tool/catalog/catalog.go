@@ -2,8 +2,8 @@
 // what their results look like (package shape), and whether they are still what they were when they were
 // accepted. It stands around a tool source and passes calls through.
 //
-// What it remembers lies in one file a server, below the directory that it is given: hashes, types and names
-// of members. It must never keep a value of a result or an argument, and a file that cannot be read or
+// What it remembers lies in two files a server, below the directory that it is given: hashes, types and names of
+// members in one, the list of its tools in the other. It must never keep a value of a result or an argument, and a file that cannot be read or
 // written must never stop a call.
 package catalog
 
@@ -113,9 +113,10 @@ type shelf struct {
 
 // listing is a server's tools as they were listed last.
 type listing struct {
-	tools  []agentkernel.Tool // as the server says
-	index  map[string]int     // by either name
-	record *record
+	tools      []agentkernel.Tool // as the server says
+	index      map[string]int     // by either name
+	record     *record
+	provenance // guarded by the shelf
 }
 
 // source is an agentkernel.ToolSource with search and memory.
@@ -136,7 +137,7 @@ func (s *source) Tools(ctx context.Context, server string) ([]agentkernel.Tool, 
 	if err != nil || len(tools) == 0 {
 		return tools, err
 	}
-	l := s.note(ctx, tools)
+	l := s.note(ctx, tools, s.justNow(tools))
 	out := slices.Clone(tools)
 	l.record.describe(out)
 	return out, nil
@@ -158,18 +159,31 @@ func (s *source) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.
 	return r, err
 }
 
+// justNow is the provenance of a list that a server has just given.
+func (s *source) justNow(tools []agentkernel.Tool) provenance {
+	return provenance{print: s.fingerprint(tools[0].Server), at: s.catalog.cfg.Now().UTC().Truncate(time.Second), live: true}
+}
+
 // note takes the tools of a server in, if they are not the ones that are known.
-func (s *source) note(ctx context.Context, tools []agentkernel.Tool) *listing {
+func (s *source) note(ctx context.Context, tools []agentkernel.Tool, from provenance) *listing {
 	server := tools[0].Server
 	s.shelf.mu.Lock()
 	l := s.shelf.servers[server]
+	same := l != nil && slices.EqualFunc(l.tools, tools, sameTool)
+	keep := from.live && !(same && l.live && l.print == from.print)
+	if same {
+		l.provenance = from
+	}
 	s.shelf.mu.Unlock()
-	if l != nil && slices.EqualFunc(l.tools, tools, sameTool) {
+	if keep {
+		s.keepList(server, s.configuredIn(ctx, server), tools, from)
+	}
+	if same {
 		return l
 	}
 	rec := s.catalog.record(server, s.configuredIn(ctx, server))
 	rec.see(s.catalog, tools)
-	l = &listing{tools: slices.Clone(tools), index: make(map[string]int, len(tools)), record: rec}
+	l = &listing{tools: slices.Clone(tools), index: make(map[string]int, len(tools)), record: rec, provenance: from}
 	for i := range tools {
 		l.index[tools[i].PythonName] = i
 	}

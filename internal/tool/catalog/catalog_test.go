@@ -23,6 +23,17 @@ type servers struct {
 	order   []string
 	results map[string]string // by tool
 	hang    string            // a server that answers only when its caller gives up
+	running string            // a server that runs
+	problem string            // a server that has failed
+	prints  map[string]string // fingerprints by server
+	asked   map[string]int    // how often a server was asked for its tools
+	later   int64             // seconds by which it is later
+}
+
+func (s *servers) Fingerprint(server string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.prints[server]
 }
 
 func (s *servers) put(server string, tools ...agentkernel.Tool) {
@@ -42,7 +53,8 @@ func (s *servers) Servers(context.Context) ([]agentkernel.ToolServer, error) {
 	defer s.mu.Unlock()
 	var out []agentkernel.ToolServer
 	for _, name := range s.order {
-		out = append(out, agentkernel.ToolServer{Name: name, PythonName: name, Source: "/mcp.json"})
+		out = append(out, agentkernel.ToolServer{Name: name, PythonName: name, Source: "/mcp.json", Running: name == s.running,
+			Problem: map[bool]string{true: "failed once"}[name == s.problem]})
 	}
 	return out, nil
 }
@@ -50,6 +62,7 @@ func (s *servers) Servers(context.Context) ([]agentkernel.ToolServer, error) {
 func (s *servers) Tools(ctx context.Context, server string) ([]agentkernel.Tool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked[server]++
 	if server == s.hang {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -71,7 +84,7 @@ func (s *servers) Call(_ context.Context, c agentkernel.ToolCall) (agentkernel.T
 }
 
 func newServers() *servers {
-	s := &servers{tools: map[string][]agentkernel.Tool{}, results: map[string]string{}}
+	s := &servers{tools: map[string][]agentkernel.Tool{}, results: map[string]string{}, asked: map[string]int{}}
 	s.put("fs", agentkernel.Tool{Name: "read-file", Description: "Read a file."}, agentkernel.Tool{Name: "stat", Description: "Size and times."})
 	s.put("mail", agentkernel.Tool{Name: "send", Description: "Send an email.", OutputSchema: json.RawMessage(`{"type":"object"}`)})
 	return s
@@ -86,7 +99,7 @@ type rig struct {
 func open(t *testing.T, s *servers, dir string) rig {
 	t.Helper()
 	cat, err := catalog.New(catalog.Config{Source: func([]string) (agentkernel.ToolSource, error) { return s, nil }, Dir: dir, Patience: 50 * time.Millisecond,
-		Now: func() time.Time { return time.Unix(1_700_000_000, 0) }})
+		Now: func() time.Time { return time.Unix(1_700_000_000+s.later, 0) }})
 	if err != nil {
 		t.Fatal(err)
 	}

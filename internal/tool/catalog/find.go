@@ -53,7 +53,7 @@ func (s *source) SearchTools(ctx context.Context, q agentkernel.ToolQuery) (agen
 	return out, nil
 }
 
-// listAll asks all servers at once; out gets the count and what went wrong.
+// listAll asks all servers at once, those that run or whose list is not known; out gets the count and what went wrong.
 func (s *source) listAll(ctx context.Context, servers []agentkernel.ToolServer, out *agentkernel.ToolMatches) [][]agentkernel.Tool {
 	patient, cancel := context.WithTimeout(ctx, s.catalog.cfg.Patience)
 	defer cancel()
@@ -62,9 +62,12 @@ func (s *source) listAll(ctx context.Context, servers []agentkernel.ToolServer, 
 	var asking sync.WaitGroup
 	for i, srv := range servers {
 		asking.Go(func() {
-			tools, err := s.Tools(patient, srv.Name)
+			tools, err := s.listed(patient, &srv)
 			if err != nil && errors.Is(patient.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 				problems[i] = srv.Name + ": has not answered yet; search again in a moment"
+				if len(tools) > 0 {
+					problems[i] = srv.Name + ": has not answered yet; what it had when it was asked last is shown"
+				}
 			} else if err != nil {
 				problems[i] = srv.Name + ": " + agentkernel.AsError(err, agentkernel.CodeUnavailable, "").Message()
 			}
@@ -120,5 +123,5 @@ func (s *source) AcceptTools(ctx context.Context, server string, names ...string
 	accepted := slices.DeleteFunc(tools, func(t agentkernel.Tool) bool {
 		return len(names) > 0 && !slices.Contains(names, t.Name) && !slices.Contains(names, t.PythonName)
 	})
-	return s.note(ctx, tools).record.accept(s.catalog, accepted), nil
+	return s.note(ctx, tools, s.justNow(tools)).record.accept(s.catalog, accepted), nil
 }
