@@ -105,16 +105,19 @@ mcp: ## install the MCP servers of examples and tests into .cache/mcp
 	@scripts/deps.sh node
 	@scripts/npm-ci.sh scripts/mcp .cache/mcp "the example MCP servers"
 
-data: examples/data/sales.csv ## make the examples' data (50,000 sales)
+data: examples/data/sales.csv examples/data/stocks/history.csv ## make the examples' data (50,000 sales, 10,000 stock prices)
 examples/data/sales.csv: examples/gen/main.go
 	@scripts/deps.sh go
 	@go run ./examples/gen -o $@
+examples/data/stocks/history.csv: examples/gen/stocks.go
+	@scripts/deps.sh go
+	@go run ./examples/gen -stocks -rows 10000 -o $@
 
 deps: ## install what is missing of Node, npm and a C compiler
 	@scripts/deps.sh go node cc
 
 clean: ## remove what was built; CACHE=1 also removes .cache
-	rm -rf agentkernel dist examples/data/*.csv
+	rm -rf agentkernel dist examples/data/*.csv examples/data/stocks
 	@if [ -n "$(CACHE)" ]; then rm -rf .cache; fi
 
 rename: ## give the module another import path: make rename MODULE=example.org/agentkernel

@@ -13,8 +13,8 @@ import (
 	"agentkernel/internal/tool"
 )
 
-// kernel opens a kernel on an empty data directory, with the engine of `make engine`.
-func kernel(t *testing.T) agentkernel.Kernel {
+// engine is the executable of `make engine`.
+func engine(t *testing.T) string {
 	t.Helper()
 	engine := os.Getenv("AGENTKERNEL_MONTY")
 	if engine == "" {
@@ -27,7 +27,13 @@ func kernel(t *testing.T) agentkernel.Kernel {
 	if _, err := os.Stat(engine); err != nil {
 		t.Fatalf("%v; run: make engine mcp data", err)
 	}
-	k, err := embedded.Open(t.Context(), embedded.Config{Home: filepath.Join(t.TempDir(), "home"), Engine: engine})
+	return engine
+}
+
+// kernel opens a kernel on an empty data directory.
+func kernel(t *testing.T) agentkernel.Kernel {
+	t.Helper()
+	k, err := embedded.Open(t.Context(), embedded.Config{Home: filepath.Join(t.TempDir(), "home"), Engine: engine(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +91,31 @@ quarter 3       7,657,485.97
 quarter 4       8,835,303.72
 `
 
+const stockHistory = `10,000 rows, 5 symbols, 2018-01-01 to 2025-08-29
+symbol   first    last  change  worst fall  best day
+ALFA    122.46   61.51  -49.8%       73.9%  2021-09-29 +3.0%
+BETA     35.26   16.86  -52.2%       71.7%  2021-08-24 +3.0%
+DELT      8.52   34.31  302.7%       36.1%  2022-07-12 +3.0%
+GAMA    303.99  683.54  124.9%       40.0%  2020-04-30 +3.0%
+OMEG     61.24   22.00  -64.1%       80.5%  2022-07-29 +3.0%
+`
+
+const multiServer = `The sum of 4 and 4 is 8.
+# Best sellers
+
+- east buys most: laptop, 4,605,070.32
+- north buys most: laptop, 4,599,246.15
+- south buys most: laptop, 4,757,357.88
+- west buys most: laptop, 4,750,324.92
+`
+
+const errorsAndRetry = `the tool says no: tool_error
+not allowed: permission_denied
+gave up after 2 attempts
+after some attempts: here at last
+the writer exited
+`
+
 func TestExamples(t *testing.T) {
 	k := kernel(t)
 	for _, c := range []struct {
@@ -92,7 +123,13 @@ func TestExamples(t *testing.T) {
 		allow []string
 		want  string // all of it, or with ... in front its end
 	}{
+		{file: "hello_tools.py", want: "Echo: hello\nThe sum of 40 and 2 is 42.\n1 folder may be read\n" +
+			"invalid_argument: get_sum: argument \"a\" must be float\n"},
 		{file: "sales_report.py", want: salesReport},
+		{file: "stock_history.py", want: stockHistory},
+		{file: "multi_server_report.py", allow: []string{"memory", "filesystem"}, want: multiServer},
+		{file: "errors_and_retry.py", allow: []string{"filesystem.write_file"}, want: errorsAndRetry},
+		{file: "chart.py", allow: []string{"filesystem.write_file"}, want: "revenue.svg: 12 bars, the highest 3,104,153\n"},
 		{file: "local_tools/main.py", want: "...2025-12 ##############################  5463 orders of 568.21\n"},
 		{file: "parallel.py", want: "...\n  The sum of 9 and 81 is 90.\n"},
 		{file: "children.py", want: "...\n 2262 in all\n"},

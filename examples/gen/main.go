@@ -1,4 +1,4 @@
-// Command gen writes the sales file that the examples read: one sale a line, the same bytes on every machine.
+// Command gen writes the files that the examples read: sales and stock prices, the same bytes on every machine.
 // It must never depend on the clock or on the platform, because tests compare what is computed from it.
 package main
 
@@ -28,20 +28,25 @@ var products = []struct {
 
 func main() {
 	out := flag.String("o", "examples/data/sales.csv", "file to write")
-	rows := flag.Int("rows", 50_000, "number of sales")
+	rows := flag.Int("rows", 50_000, "number of rows")
+	stocks := flag.Bool("stocks", false, "write stock prices instead of sales")
 	flag.Parse()
-	if err := writeFile(*out, *rows); err != nil {
+	kind := write
+	if *stocks {
+		kind = writeStocks
+	}
+	if err := writeFile(*out, *rows, kind); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
 // writeFile writes beside the target and renames, so that a broken run leaves no half file for make to trust.
-func writeFile(path string, rows int) error {
+func writeFile(path string, rows int, write func(io.Writer, int) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".sales-*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".gen-*")
 	if err != nil {
 		return err
 	}
