@@ -66,6 +66,7 @@ func (c *cli) commands() []command {
 		{"prune", "kernel", "Remove processes that ended long ago, and what only they needed.", &pruneCmd{}},
 		{"setup", "kernel", "Install the engine that runs programs.", &setupCmd{}},
 		{"doctor", "kernel", "Check what works here, and say what mends the rest.", &doctorCmd{}},
+		{"bug-report", "kernel", "Gather what somebody needs to mend a defect, without secrets.", &bugReportCmd{}},
 		{"config", "kernel", "Show the settings and where they come from.", &configCmd{}},
 		{"completion", "kernel", "Print a script that completes commands in a shell.", &completionCmd{}},
 		{"man", "kernel", "Write the manual pages.", &manCmd{}},

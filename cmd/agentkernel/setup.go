@@ -77,8 +77,7 @@ func (c *doctorCmd) Run(a *app) error {
 	}
 	var r setup.Report
 	err = a.withProgress(a.ctx, "examining", func(ctx context.Context) error {
-		r = setup.Doctor(ctx, setup.DoctorOptions{Home: home, Version: version, Engine: a.engine(), Tools: files, Log: a.cfg.Log.Path,
-			Python: a.cfg.Python, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess})
+		r = a.examine(ctx, home, files)
 		return nil
 	})
 	if err != nil {
@@ -94,6 +93,12 @@ func (c *doctorCmd) Run(a *app) error {
 		return exitCode(agentkernel.ExitUnavailable)
 	}
 	return err
+}
+
+// examine runs all checks. files are tools files whose servers are started once.
+func (a *app) examine(ctx context.Context, home string, files []string) setup.Report {
+	return setup.Doctor(ctx, setup.DoctorOptions{Home: home, Version: version, Engine: a.engine(), Tools: files, Log: a.cfg.Log.Path,
+		Python: a.cfg.Python, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess})
 }
 
 func tryProcess(ctx context.Context, python string) (setup.Trial, error) {

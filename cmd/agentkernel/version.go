@@ -18,7 +18,7 @@ func (versionCmd) Help() string {
 }
 
 func (versionCmd) Run(a *app) error {
-	v := versionInfo{Version: version, API: agentkernel.APIVersion, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Commit: commit()}
+	v := versions()
 	if a.cli.JSON {
 		return a.printJSON(v)
 	}
@@ -28,6 +28,10 @@ func (versionCmd) Run(a *app) error {
 	}
 	a.con.Out(text + ")\n")
 	return nil
+}
+
+func versions() versionInfo {
+	return versionInfo{Version: version, API: agentkernel.APIVersion, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Commit: commit()}
 }
 
 type versionInfo struct {

@@ -1,0 +1,161 @@
+// Package scrub takes secrets out of texts that people send to others: values that are known to be secret, and
+// whatever looks like one. It errs on the side of taking out too much. It must never keep, log or return what it found.
+package scrub
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// minSecret is the length in bytes below which a value is no secret by itself: "1", "true" and "dev" stand everywhere.
+const minSecret = 5
+
+// Scrubber knows secrets. The zero value knows what secrets look like.
+type Scrubber struct {
+	// Also are others who know secrets and take them out of a text, each after the one before.
+	Also  []func(string) string
+	known []known
+}
+
+type known struct{ value, mask string }
+
+// secretName are names of variables, settings and fields whose values are secret.
+var secretName = regexp.MustCompile(`(?i)secret|token|passw|passphrase|pwd|credential|api_?-?key|access_?-?key|private_?-?key|_key$|^key$|auth|cookie|session|dsn|bearer|signature|(database|redis|mongo|postgres|amqp|broker).*(url|uri)`)
+
+// SecretName says whether what has this name is not for others.
+func SecretName(name string) bool { return secretName.MatchString(name) }
+
+// Add makes a value known under a name, in the forms in which it may turn up.
+func (s *Scrubber) Add(name, value string) {
+	value = strings.TrimSpace(value)
+	if len(value) < minSecret {
+		return
+	}
+	mask := "[" + name + "]"
+	quoted := strconv.Quote(value)
+	inJSON, _ := json.Marshal(value) // a string always encodes
+	for _, form := range []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]),
+		base64.StdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
+		hex.EncodeToString([]byte(value)), url.QueryEscape(value), url.PathEscape(value)} {
+		s.known = append(s.known, known{form, mask})
+	}
+	// The longest first: a secret may be part of another.
+	slices.SortStableFunc(s.known, func(a, b known) int { return len(b.value) - len(a.value) })
+}
+
+// AddEnvironment makes the values of variables known whose names or values are those of secrets.
+func (s *Scrubber) AddEnvironment(env []string) {
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if SecretName(name) || looks(value) {
+			s.Add(name, value)
+		}
+	}
+}
+
+// shapes are texts that are secrets whoever wrote them; what stands in the first group stays.
+var shapes = []*regexp.Regexp{
+	regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`),
+	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`),
+	regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}`),
+	regexp.MustCompile(`\b(?:gh[pousr]|github_pat|glpat|xox[abeoprs]|npm|pypi|hf|dop_v1|shpat|AIza|ya29)[-_.]?[A-Za-z0-9_-]{16,}`),
+	regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{12,}`),
+	regexp.MustCompile(`(?i)\b((?:bearer|basic|digest)\s+)[A-Za-z0-9._~+/=-]{6,}`),
+	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+@`),
+	regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:secret|token|passw(?:or)?d|passphrase|credential|api[_-]?key|access[_-]?key|authorization)[a-z0-9_-]*\\?["']?\s*[=:]\s*\\?["']?)[^\s"',;&)}\]\\]{3,}`),
+}
+
+func looks(value string) bool {
+	return slices.ContainsFunc(shapes, func(re *regexp.Regexp) bool { return re.MatchString(value) })
+}
+
+const removed = "[removed]"
+
+// Text gives a text without secrets.
+func (s *Scrubber) Text(text string) string {
+	for _, also := range s.Also {
+		text = also(text)
+	}
+	for _, k := range s.known {
+		text = strings.ReplaceAll(text, k.value, k.mask)
+	}
+	for _, re := range shapes {
+		text = re.ReplaceAllStringFunc(text, func(found string) string {
+			kept := ""
+			if m := re.FindStringSubmatch(found); len(m) > 1 {
+				kept = m[1]
+			}
+			if strings.HasPrefix(found[len(kept):], "[") { // taken out already, by its name
+				return found
+			}
+			if strings.HasSuffix(found, "@") && strings.HasSuffix(kept, "://") {
+				return kept + removed + "@"
+			}
+			return kept + removed
+		})
+	}
+	return text
+}
+
+// JSON gives a value as indented JSON without secrets: in every string, in every name, and whole where a name says so.
+func (s *Scrubber) JSON(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var plain any
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(s.clean(plain), "", "  ")
+}
+
+func (s *Scrubber) clean(v any) any {
+	switch v := v.(type) {
+	case string:
+		return s.Text(v)
+	case []any:
+		for i := range v {
+			v[i] = s.clean(v[i])
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, value := range v {
+			if text, ok := value.(string); ok && text != "" && SecretName(name) {
+				value = removed
+			}
+			out[s.Text(name)] = s.clean(value)
+		}
+		return out
+	}
+	return v
+}
+
+var (
+	// secretBlock are the parts of a tools file in which every value may be a secret.
+	secretBlock = regexp.MustCompile(`"(?:env|headers)"\s*:\s*\{([^}]*)\}`)
+	pair        = regexp.MustCompile(`("(?:[^"\\]|\\.)*")\s*:\s*("(?:[^"\\]|\\.)*")`)
+)
+
+// AddConfig makes known what a tools file keeps secret. The file need not be well-formed: one that is not, is a reason
+// for a report.
+func (s *Scrubber) AddConfig(text []byte) {
+	add := func(part []byte, all bool) {
+		for _, m := range pair.FindAllSubmatch(part, -1) {
+			var name, value string
+			if json.Unmarshal(m[1], &name) == nil && json.Unmarshal(m[2], &value) == nil && (all || SecretName(name)) {
+				s.Add(name, value)
+			}
+		}
+	}
+	for _, m := range secretBlock.FindAllSubmatch(text, -1) {
+		add(m[1], true)
+	}
+	add(text, false)
+}

@@ -1,0 +1,104 @@
+package scrub
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestKnownValuesGoInEveryForm(t *testing.T) {
+	var s Scrubber
+	secret := "hunter2 \"quoted\"\n/and + more ✓"
+	s.AddEnvironment([]string{"MY_API_KEY=" + secret, "PATH=/usr/bin", "GREETING=hello world", "DB=postgres://u:pa55word@h/db", "DEBUG_TOKEN=1"})
+	inJSON, _ := json.Marshal(secret)
+	for name, form := range map[string]string{
+		"plain": secret, "quoted": strconv.Quote(secret), "json": string(inJSON), "base64": base64.StdEncoding.EncodeToString([]byte(secret)),
+		"url": url.QueryEscape(secret), "hex": hex.EncodeToString([]byte(secret)), "path": url.PathEscape(secret),
+	} {
+		got := s.Text("before " + form + " after")
+		if !strings.Contains(got, "[MY_API_KEY]") || strings.Contains(got, "hunter2") || !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for _, text := range []string{"/usr/bin", "hello world", "pid 1 has 11 calls", "true"} {
+		if got := s.Text(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	if got := s.Text("pa55word is in postgres://u:pa55word@h/db"); strings.Contains(got, "postgres://u") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestWhatLooksLikeASecret(t *testing.T) {
+	var s Scrubber
+	for text, want := range map[string]string{
+		"key sk-abcdefghijklmnop0123 used":                                       "key [removed] used",
+		"ghp_0123456789abcdefghij":                                               "[removed]",
+		"github_pat_0123456789abcdefghij":                                        "[removed]",
+		"Authorization: Bearer abc.def-ghi":                                      "Authorization: [removed] abc.def-ghi|Authorization: Bearer [removed]|Authorization: [removed] [removed]",
+		"curl https://user:pass@host/x":                                          "curl https://[removed]@host/x",
+		"AKIAIOSFODNN7EXAMPLE":                                                   "[removed]",
+		`msg="login" password=hunter2 user=me`:                                   `msg="login" password=[removed] user=me`,
+		`{"client_secret": "abc123", "n": 1}`:                                    `{"client_secret": "[removed]", "n": 1}`,
+		`err="{\"api_key\":\"abc123\"}"`:                                         `err="{\"api_key\":\"[removed]\"}"`,
+		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_123":                          "[removed]",
+		"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nx": "[removed]\nx",
+		"-----BEGIN PRIVATE KEY-----\ncut off":                                   "[removed]",
+		"480k tokens stayed inside, 310 came out":                                "480k tokens stayed inside, 310 came out",
+		"https://host/path and a@b.c":                                            "https://host/path and a@b.c",
+		"tokens: 12":                                                             "tokens: 12",
+	} {
+		got := s.Text(text)
+		ok := false
+		for w := range strings.SplitSeq(want, "|") {
+			ok = ok || got == w
+		}
+		if !ok {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+func TestValuesAreCleanedWhole(t *testing.T) {
+	var s Scrubber
+	s.Add("X", "topsecret")
+	got, err := s.JSON(map[string]any{"password": "short", "auth_token": "a", "list": []any{"a topsecret b", 1, nil, true}, "topsecret": "x", "n": 1.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back map[string]any
+	if err := json.Unmarshal(got, &back); err != nil || back["password"] != removed || back["auth_token"] != removed || back["[X]"] != removed || back["n"] != 1.5 ||
+		back["list"].([]any)[0] != "a [X] b" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestToolsFilesAreKnown(t *testing.T) {
+	var s Scrubber
+	s.AddConfig([]byte(`{ // a comment
+ "mcpServers": {"a": {"command": "npx", "env": {"HARMLESS_NAME": "value-4711", "QUOTED": "a\"b-4712"}},
+ "b": {"url": "https://example.org/mcp", "headers": {"X-Custom": "value-4713"}, "oauth": {"clientSecret": "value-4714"}}`)) // not closed
+	got := s.Text(`npx value-4711 a"b-4712 value-4713 value-4714 https://example.org/mcp`)
+	if got != "npx [HARMLESS_NAME] [QUOTED] [X-Custom] [clientSecret] https://example.org/mcp" {
+		t.Error(got)
+	}
+}
+
+// FuzzText: whatever surrounds a secret, it goes, and what was scrubbed stays so.
+func FuzzText(f *testing.F) {
+	f.Add("before ", " after")
+	f.Add(`{"token":"`, `"}`)
+	f.Fuzz(func(t *testing.T, before, after string) {
+		var s Scrubber
+		s.Add("NAME", "s3cr3t-value-4711")
+		got := s.Text(before + "s3cr3t-value-4711" + after)
+		if strings.Contains(got, "s3cr3t-value-4711") {
+			t.Fatalf("%q", got)
+		}
+	})
+}
