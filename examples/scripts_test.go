@@ -6,22 +6,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agentkernel/embedded"
 	"agentkernel/internal/tool/tooltest"
 )
 
+func TestMain(m *testing.M) {
+	embedded.Main() // does not return if this process is to be the sandboxes' spawner
+	code := m.Run()
+	_ = os.RemoveAll(built)
+	os.Exit(code)
+}
+
+// built is the folder of the command, once it is built.
+var built = filepath.Join(os.TempDir(), "akx-command-"+strconv.Itoa(os.Getpid()))
+
 // command builds ./agentkernel as users have it, once.
 var command = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "akx")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "agentkernel")
+	path := filepath.Join(built, "agentkernel")
 	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-X main.version=0.0.0-examples", "-o", path, "agentkernel/cmd/agentkernel").CombinedOutput()
 	if err != nil {
 		return "", &exec.Error{Name: string(out), Err: err}
