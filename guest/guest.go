@@ -15,3 +15,8 @@ var Monty embed.FS
 //
 //go:embed python/*.py
 var Python embed.FS
+
+// Node holds node/<module>.cjs: the guest library of programs in Node.js, 18 and later, without packages.
+//
+//go:embed node/*.cjs
+var Node embed.FS

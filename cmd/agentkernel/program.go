@@ -70,8 +70,11 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	if prog.Language == "" {
 		prog.Language = languageOf(p.File, prog.Source)
 	}
-	if prog.Language == agentkernel.Python {
+	switch {
+	case prog.Language == agentkernel.Python:
 		prog.Modules, err = a.modules(prog.Source, parents)
+	case prog.Language == agentkernel.Node && p.Code == "" && p.File != "-":
+		err = withNodeFiles(&prog, p.File)
 	}
 	return prog, err
 }

@@ -18,6 +18,8 @@ A tool that changes things needs --allow, or a yes at the terminal.
 		"agentkernel run -c 'print(6*7)'",
 		"generate | agentkernel run -                      a program that something else wrote",
 		"agentkernel run report.py --timeout 5m --memory 512m",
+		"agentkernel run app.mjs                           Node.js, with the node_modules beside it",
+		"agentkernel run analysis.py --workspace ./data    the folder is safe: changes wait for apply",
 		"agentkernel run ./script.sh                       by the interpreter in its first line",
 		"agentkernel run -- git --version                  any executable, behind the same walls",
 		"agentkernel run report.py --json | jq .result",

@@ -14,6 +14,7 @@ import (
 type Backend struct {
 	cfg     Config
 	python  *interpreter
+	node    *nodejs
 	tenants *tenants
 	checked *checked
 	used    sync.Once
@@ -30,6 +31,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	b := &Backend{cfg: cfg, checked: newChecked()}
 	b.python = &interpreter{launch: cfg.Launcher, path: cfg.Python, cache: cfg.Cache}
+	b.node = &nodejs{launch: cfg.Launcher, path: cfg.Node}
 	b.tenants = newTenants(&b.cfg)
 	if b.cfg.Problem == nil {
 		b.tenants.tasks.Go(func() { _, _ = b.python.get() }) // whoever needs it hears of the error

@@ -25,8 +25,8 @@ func (b *Backend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkWait)
 	defer cancel()
 	if !p.Language.Replayable() {
-		_, err := b.recipeFor(ctx, p)
-		return agentkernel.Needs{}, err
+		_, err := b.recipeFor(ctx, p, nil, agentkernel.DefaultLimits())
+		return agentkernel.Needs{Tools: nodeTools(p)}, err
 	}
 	v, err := b.verdict(ctx, p)
 	if err != nil {

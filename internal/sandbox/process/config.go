@@ -18,7 +18,7 @@ type Launcher interface {
 }
 
 // languages are those of the backend.
-var languages = []agentkernel.Language{agentkernel.Python, agentkernel.Script, agentkernel.Command}
+var languages = []agentkernel.Language{agentkernel.Python, agentkernel.Node, agentkernel.Script, agentkernel.Command}
 
 // IsolationNone runs programs without walls: they can do all that the kernel's own user can.
 const IsolationNone = "none"
@@ -35,6 +35,8 @@ type Config struct {
 	Masked []string
 	// Python is the interpreter: a path, or a name on PATH. "" means python3 on PATH.
 	Python string
+	// Node is the Node.js of programs in JavaScript: a path, or a name on PATH. "" means node on PATH.
+	Node string
 	// Command is the executable that programs find as `kernel` on their PATH, one whose main calls command.Main; ""
 	// means that there is none. Python programs have modules instead.
 	Command string

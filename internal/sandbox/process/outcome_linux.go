@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,12 @@ const (
 	exitNotFound      = 127
 	exitSignal        = 128 // and the signal's number
 )
+
+// heapIsFull says whether Node has ended itself for --max-old-space-size.
+func (w *whole) heapIsFull(exit confine.Exit) bool {
+	aborted := exit.Status.Signaled() && exit.Status.Signal() == unix.SIGABRT || exit.Status.ExitStatus() == exitSignal+int(unix.SIGABRT)
+	return aborted && w.req.Program.Language == agentkernel.Node && strings.Contains(w.said.String(), "JavaScript heap out of memory")
+}
 
 // notStarted is the turn for a program that the system did not take.
 func (w *whole) notStarted(err error) (agentkernel.Turn, error) {
@@ -63,6 +70,9 @@ func (w *whole) ended(exit confine.Exit, cause error) (agentkernel.Turn, error) 
 		turn := programFailed(told, w.req.Limits, ran)
 		turn.ExitCode = cmp.Or(exit.Status.ExitStatus(), 1)
 		return turn, nil
+	case w.heapIsFull(exit):
+		exit.Limit = "memory" // V8 met the limit before the walls did
+		return agentkernel.Turn{}, w.wallLimit(exit)
 	case exit.Status.Signaled():
 		return w.signalled(exit)
 	case exit.Status.ExitStatus() != 0 && exit.Usage.RefusedPids > 0:

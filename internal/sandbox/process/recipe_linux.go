@@ -35,8 +35,10 @@ type recipe struct {
 
 // recipeFor looks at a program and says how it is run. Errors: CodeNotFound, what it needs is not there; CodeSyntax,
 // it does not compile; CodeUnsupported, not for this machine; CodeUnavailable, its language is not installed.
-func (b *Backend) recipeFor(_ context.Context, p agentkernel.Program) (*recipe, error) {
+func (b *Backend) recipeFor(_ context.Context, p agentkernel.Program, tools []agentkernel.Tool, l agentkernel.Limits) (*recipe, error) {
 	switch p.Language {
+	case agentkernel.Node:
+		return b.nodeRecipe(p, tools, l)
 	case agentkernel.Script:
 		return scriptRecipe(p)
 	case agentkernel.Command:
@@ -53,7 +55,7 @@ func (b *Backend) startWhole(ctx context.Context, req agentkernel.StartRequest) 
 	if b.cfg.Spawner == nil {
 		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "process", "without walls only Python programs run")
 	}
-	r, err := b.recipeFor(ctx, req.Program)
+	r, err := b.recipeFor(ctx, req.Program, req.Tools, req.Limits)
 	if err != nil {
 		return nil, err
 	}

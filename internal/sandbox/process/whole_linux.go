@@ -22,6 +22,7 @@ type whole struct {
 	recipe *recipe
 	cell   *confine.Cell
 	out    output
+	said   tail // the end of stderr
 	door   *door
 	pipes  [2]int // stdout and stderr; -1 when they have ended
 	bell   *bell  // rung by whoever wants Next to look at the fields under mu
@@ -270,6 +271,9 @@ func (w *whole) drain() error {
 				continue
 			}
 			taken += n
+			if i == 1 {
+				_, _ = w.said.Write(scratch[:n])
+			}
 			if err := w.out.write(i, scratch[:n]); err != nil {
 				return w.tooMuch(err)
 			}
