@@ -2,24 +2,57 @@ package api
 
 import (
 	"context"
+	"net"
+	"net/http"
 	"sync"
 	"time"
 )
+
+// callerPatience is how long a caller who stays connected may think between two requests, at least: whoever
+// has just said hello is about to ask for something.
+const callerPatience = 10 * time.Second
 
 // idle finds out when nobody needs the kernel any more.
 type idle struct {
 	after time.Duration // negative: never
 	busy  func(context.Context) bool
 
-	mu     sync.Mutex
-	active int // requests under way
-	last   time.Time
-	over   bool
-	ended  chan struct{}
+	mu        sync.Mutex
+	active    int // requests under way
+	connected int // callers, thinking or not
+	last      time.Time
+	over      bool
+	ended     chan struct{}
+	left      chan struct{} // capacity 1: a caller has gone
 }
 
 func newIdle(after time.Duration, busy func(context.Context) bool) *idle {
-	return &idle{after: after, busy: busy, last: time.Now(), ended: make(chan struct{})}
+	return &idle{after: after, busy: busy, last: time.Now(), ended: make(chan struct{}), left: make(chan struct{}, 1)}
+}
+
+// connection is told what becomes of connections (http.Server.ConnState).
+func (i *idle) connection(_ net.Conn, state http.ConnState) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		i.connected++
+		i.last = time.Now()
+	case http.StateHijacked, http.StateClosed:
+		i.connected--
+		select {
+		case i.left <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// patience is how long nobody must have asked for anything; i.mu is held.
+func (i *idle) patience() time.Duration {
+	if i.connected > 0 {
+		return max(i.after, callerPatience)
+	}
+	return i.after
 }
 
 // begin counts a request; false if the kernel has just decided to end.
@@ -52,35 +85,36 @@ func (i *idle) watch(ctx context.Context) {
 		case <-i.ended:
 			return
 		case <-timer.C:
+		case <-i.left:
 		}
-		left := i.left()
+		left := i.remaining()
 		if left <= 0 && i.busy(ctx) {
 			i.mu.Lock()
 			i.last = time.Now()
 			i.mu.Unlock()
 		}
-		if left = i.left(); left <= 0 && i.finish() {
+		if left = i.remaining(); left <= 0 && i.finish() {
 			return
 		}
 		timer.Reset(max(left, time.Millisecond))
 	}
 }
 
-// left is how long it takes until the time is over, if nothing happens.
-func (i *idle) left() time.Duration {
+// remaining is how long it takes until the time is over, if nothing happens.
+func (i *idle) remaining() time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.active > 0 {
 		return i.after
 	}
-	return i.after - time.Since(i.last)
+	return i.patience() - time.Since(i.last)
 }
 
 // finish decides: from now on every request is refused. A request that came in meanwhile wins.
 func (i *idle) finish() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.active > 0 || time.Since(i.last) < i.after {
+	if i.active > 0 || time.Since(i.last) < i.patience() {
 		return false
 	}
 	if !i.over {

@@ -192,6 +192,39 @@ func TestIdleNever(t *testing.T) {
 	}
 }
 
+// TestIdleCallerThinks: between a caller's hello and its first request the kernel does not end, however short its
+// patience; when the caller has gone it does at once, and one who says nothing keeps it for a while only.
+func TestIdleCallerThinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIdle(30*time.Millisecond, func(context.Context) bool { return false })
+		go i.watch(t.Context())
+		begin := time.Now()
+		i.connection(nil, http.StateNew)
+		i.begin()
+		i.end()
+		<-time.After(callerPatience - time.Second)
+		if !i.begin() {
+			t.Fatal("ended while a caller thought")
+		}
+		i.end()
+		<-time.After(time.Second)
+		i.connection(nil, http.StateClosed)
+		<-i.ended
+		if took := time.Since(begin); took != callerPatience {
+			t.Errorf("ended after %s", took)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		i := newIdle(30*time.Millisecond, func(context.Context) bool { return false })
+		begin := time.Now()
+		i.connection(nil, http.StateNew)
+		i.watch(t.Context())
+		if took := time.Since(begin); took != callerPatience {
+			t.Errorf("ended after %s", took)
+		}
+	})
+}
+
 func TestIdleRequestWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIdle(time.Minute, func(context.Context) bool { return false })
