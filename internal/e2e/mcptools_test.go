@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -435,23 +434,4 @@ func TestMCPTokenFiles(t *testing.T) {
 			t.Errorf("%v: %v", tokens, err)
 		}
 	}
-}
-
-// 100 tasks of 1 s, of which the waiting takes no slot, end together; a cancelled one stops at once.
-func TestMCPManyTasks(t *testing.T) {
-	cs := connectMCP(t, mcpConfig(openEmbedded(t, home(t)), ""))
-	begun := time.Now()
-	var ids []any
-	for range 100 {
-		ids = append(ids, tool(t, cs, "dispatch_background_task", args{"code": "from kernel import sleep\nsleep(1)"}, "running")["task_id"])
-	}
-	busy := tool(t, cs, "dispatch_background_task", args{"code": "while True:\n    pass"}, "running")["task_id"]
-	stop := time.Now()
-	tool(t, cs, "cancel_background_task", args{"task_id": busy}, "cancelled")
-	t.Logf("cancelled within %s", time.Since(stop))
-	slices.Reverse(ids)
-	for _, id := range ids {
-		tool(t, cs, "wait_for_background_task", args{"task_id": id, "timeout": 60}, "completed")
-	}
-	t.Logf("100 tasks of 1 s took %s", time.Since(begun))
 }
