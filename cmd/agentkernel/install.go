@@ -18,7 +18,7 @@ import (
 
 // clientFlags name the configuration file of an assistant.
 type clientFlags struct {
-	Client string `arg:"" help:"claude (Claude Code), claude-desktop, cursor or vscode."`
+	Client string `arg:"" enum:"claude,claude-desktop,cursor,vscode" help:"claude (Claude Code), claude-desktop, cursor or vscode."`
 	Scope  string `enum:"user,project" default:"user" help:"user: for all your projects. project: the file in this folder, which a team shares."`
 	File   string `placeholder:"FILE" help:"Another configuration file than the client's usual one: a profile's."`
 	DryRun bool   `help:"Say what would be done, and write nothing."`
