@@ -123,13 +123,17 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		return err
 	}
 	k.onClose(reap.Close)
+	spawner, problem, err := k.spawner(cfg, dir, reap)
+	if err != nil {
+		return err
+	}
 	// The engine's first worker starts while the database opens.
-	engine, err := monty.New(monty.Config{Launcher: reap, Engine: cfg.Engine, Candidates: setup.Candidates(dir.Path()),
+	engine, err := monty.New(monty.Config{Launcher: reap, Walls: spawner, NoWalls: problem, Masked: []string{dir.Path()}, Engine: cfg.Engine, Candidates: setup.Candidates(dir.Path()),
 		Workers: cfg.Workers * spareWorkers, Logger: cfg.Logger})
 	if err != nil {
 		return err
 	}
-	cpython, err := k.process(cfg, dir, reap)
+	cpython, err := k.process(cfg, dir, reap, spawner, problem)
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}

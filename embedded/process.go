@@ -19,23 +19,29 @@ import (
 // program's own executable once more as the helper that builds walls, and in that process Main does not return.
 func Main() { process.Main() }
 
-// process makes the backend of CPython. Where it cannot run, it says so when it is used.
-func (k *Kernel) process(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) (agentkernel.Backend, error) {
-	c := process.Config{Launcher: reap, Python: cfg.Python, Cache: filepath.Join(dir.Path(), "python.json"),
-		Masked: []string{dir.Path()}, Logger: cfg.Logger}
+// spawner makes what builds the walls of all backends, or says why there is none.
+func (k *Kernel) spawner(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) (*confine.Spawner, *agentkernel.Error, error) {
 	if !cfg.Sandboxes {
-		c.Problem = agentkernel.Errorf(agentkernel.CodeUnavailable, "process", "this program did not prepare for the process backend").
-			WithHint("it calls embedded.Main first of all in main, and sets embedded.Config.Sandboxes")
-		return process.New(c)
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "sandbox", "this program did not prepare for sandboxes").
+			WithHint("it calls embedded.Main first of all in main, and sets embedded.Config.Sandboxes"), nil
 	}
 	// The name is the directory's, so that the next kernel on it finds what this one may leave.
 	name := sha256.Sum256([]byte(dir.Path()))
 	spawner, err := confine.NewSpawner(confine.SpawnerConfig{Launcher: reap, Name: hex.EncodeToString(name[:8])})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	k.onClose(spawner.Close)
-	c.Spawner, c.Command = spawner, process.OwnCommand()
+	return spawner, nil, nil
+}
+
+// process makes the backend of CPython. Where it cannot run, it says so when it is used.
+func (k *Kernel) process(cfg Config, dir *datadir.Dir, reap *reaper.Reaper, spawner *confine.Spawner, problem *agentkernel.Error) (agentkernel.Backend, error) {
+	c := process.Config{Launcher: reap, Python: cfg.Python, Cache: filepath.Join(dir.Path(), "python.json"),
+		Masked: []string{dir.Path()}, Spawner: spawner, Problem: problem, Logger: cfg.Logger}
+	if spawner != nil {
+		c.Command = process.OwnCommand()
+	}
 	return process.New(c)
 }
 

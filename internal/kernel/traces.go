@@ -11,6 +11,9 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	if p := k.lookup(pid); p != nil {
 		p.mu.Lock()
 		snapshot := p.snapshot()
+		if box, ok := p.box.(agentkernel.Walled); ok {
+			snapshot.Walls = box.Walls()
+		}
 		p.mu.Unlock()
 		return snapshot, k.settled(ctx)
 	}
