@@ -7,7 +7,8 @@ import (
 
 type diffCmd struct {
 	A     string `arg:"" help:"A process."`
-	B     string `arg:"" help:"The process to compare it with."`
+	B     string `arg:"" optional:"" help:"The process to compare it with; without it, what A did to files."`
+	Patch bool   `short:"p" help:"Files: the changed lines of small texts, as diff -u shows them."`
 	All   bool   `help:"Show each of the calls that are the same, too."`
 	Full  bool   `help:"Whole arguments and results."`
 	Exact bool   `help:"Compare what differs each time, too: the clock, random bytes, PIDs of children."`
@@ -20,10 +21,16 @@ func (diffCmd) Help() string {
 Below them where the output begins to differ, and how the ends differ. The exit code is 0 if calls, output and end
 are equal, 1 if they are not. What the two were created with is shown and does not count.
 
-` + examples("agentkernel diff 12 15", "agentkernel diff 12 15 --all --full | less -R", "agentkernel diff 12 15 --json | jq '.calls[] | select(.kind != \"same\")'")
+With one process: the files that it added (+), changed (~) and deleted (-) in its workspace and volumes. The exit code
+is 0 if there are none.
+
+` + examples("agentkernel diff 12 15", "agentkernel diff 12", "agentkernel diff 12 --patch", "agentkernel diff 12 15 --all --full | less -R", "agentkernel diff 12 15 --json | jq '.calls[] | select(.kind != \"same\")'")
 }
 
 func (c *diffCmd) Run(a *app) error {
+	if c.B == "" {
+		return c.fileDiff(a)
+	}
 	pidB, err := agentkernel.ParsePID(c.B)
 	if err != nil {
 		return err

@@ -165,6 +165,12 @@ func (i *inspection) granted(s *sheet) {
 	}
 	s.add("arguments", "%s", strings.Join(spec.Program.Args, " "))
 	s.add("tools", "%s", strings.Join(spec.Tools, ", "))
+	if spec.Workspace != nil {
+		s.add("workspace", "%s: agentkernel diff %d", spec.Workspace.Path, i.Process.PID)
+	}
+	for _, v := range spec.Volumes {
+		s.add("volume "+v.Name, "%s", v.Path)
+	}
 	s.add("may change", "%s", strings.Join(spec.Allow, ", "))
 	s.add("may fetch from", "%s", strings.Join(spec.AllowHosts, ", "))
 	s.add("may not", "%s", strings.Join(spec.Deny, ", "))

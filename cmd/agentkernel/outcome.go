@@ -25,6 +25,7 @@ type runResult struct {
 	Backend    string             `json:"backend"`
 	ExitCode   int                `json:"exit_code"`
 	Usage      *agentkernel.Usage `json:"usage,omitempty"`
+	Files      *fileCounts        `json:"files,omitempty"`
 	Past       []string           `json:"past,omitempty"` // of a rerun: where it went live, and what was not made again
 }
 
@@ -63,6 +64,11 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 		w.a.reportError(p.Error)
 	}
 	w.a.con.Note("%s", p.Receipt())
+	if w.files != nil {
+		if line := w.a.filesLine(w.files); line != "" {
+			w.a.con.Note("%s", line)
+		}
+	}
 	w.a.mentionUnfinished(w.k)
 	if err := w.a.outputError(); err != nil {
 		return err
@@ -88,7 +94,7 @@ func pausedLine(p agentkernel.Process) string {
 }
 
 func (w *watch) reportJSON(p agentkernel.Process, err error) error {
-	r := runResult{State: string(p.State), Stdout: w.stdout.String(), Stderr: w.stderr.String(), Past: w.past}
+	r := runResult{State: string(p.State), Stdout: w.stdout.String(), Stderr: w.stderr.String(), Past: w.past, Files: w.fileCounts()}
 	if pid := w.process(); pid != 0 {
 		r.PID = &pid
 	}
@@ -153,6 +159,7 @@ func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) 
 		w.mu.Lock()
 		w.pid = p.PID
 		w.mu.Unlock()
+		w.noteFiles(&spec, p)
 		if show != nil && !a.cli.JSON {
 			show(p)
 		}

@@ -67,9 +67,15 @@ func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 	if err := c.inherit(a, p.PID, old); err != nil {
 		return none, err
 	}
+	if w := old.Workspace; w != nil && c.Workspace == "" {
+		c.Workspace, c.Publish = w.Path, c.Publish || w.Publish
+	}
 	spec, err := a.spec(&c.specFlags, program)
 	if err != nil {
 		return none, err
+	}
+	if len(c.Volume) == 0 {
+		spec.Volumes = old.Volumes
 	}
 	if err := c.sameTools(p.PID, old, spec); err != nil {
 		return none, err

@@ -19,10 +19,14 @@ type specFlags struct {
 	Deny       []string `sep:"none" placeholder:"NAME" group:"access" help:"Take a capability away: proc.spawn, state, time, rand, log; repeatable."`
 	Namespace  string   `placeholder:"NAME" group:"access" help:"Tenant that the process belongs to."`
 	Backend    string   `placeholder:"NAME" group:"access" help:"Where the program runs: auto, monty, process."`
+	Workspace  string   `placeholder:"DIR" group:"access" help:"Folder that the program works in. It stays as it is: changes wait for apply."`
+	Publish    bool     `group:"access" help:"Write the changes to the folder when the program exits with 0."`
+	Volume     []string `sep:"none" placeholder:"NAME:DIR" group:"access" help:"Further folder, seen as /volumes/NAME; NAME:DIR:ro, NAME:DIR:size=1g; repeatable."`
 	Time       string   `placeholder:"SPAN" group:"limits" help:"Running time, waiting not counted (default 60s)."`
 	Timeout    string   `placeholder:"SPAN" group:"limits" help:"Time from start to end, waiting counted (default none)."`
 	Memory     string   `placeholder:"SIZE" group:"limits" help:"Heap of the program: 64m, 1g (default 256m)."`
 	Output     string   `name:"output-limit" placeholder:"SIZE" group:"limits" help:"What it may print (default 16m)."`
+	Disk       string   `placeholder:"SIZE" group:"limits" help:"What its changes to files may hold, and the largest file (default 2g)."`
 	Calls      string   `name:"max-calls" placeholder:"N" group:"limits" help:"System calls over its life (default 100000)."`
 	CallWait   string   `name:"call-timeout" placeholder:"SPAN" group:"limits" help:"The longest one external call may take (default 2m)."`
 	Recursion  string   `placeholder:"N" group:"limits" help:"Depth of calls (default 1000)."`
@@ -43,7 +47,7 @@ func (f *specFlags) overlay(c *config.Config) error {
 		{"tools", "--tools", f.Tools}, {"allow", "--allow", f.Allow}, {"allow_hosts", "--allow-host", f.AllowHost}, {"deny", "--deny", f.Deny},
 		{"namespace", "--namespace", single(f.Namespace)}, {"backend", "--backend", single(f.Backend)},
 		{"limits.time", "--time", single(f.Time)}, {"limits.wall", "--timeout", single(f.Timeout)},
-		{"limits.memory", "--memory", single(f.Memory)}, {"limits.output", "--output-limit", single(f.Output)},
+		{"limits.memory", "--memory", single(f.Memory)}, {"limits.disk", "--disk", single(f.Disk)}, {"limits.output", "--output-limit", single(f.Output)},
 		{"limits.calls", "--max-calls", single(f.Calls)}, {"limits.call_wait", "--call-timeout", single(f.CallWait)},
 		{"limits.recursion", "--recursion", single(f.Recursion)}, {"priority", "--priority", single(f.Priority)},
 		{"on_unknown", "--on-unknown", single(f.OnUnknown)}, {"durability", "--durability", single(f.Durability)}, {"restart", "--restart", single(f.Restart)},
@@ -82,11 +86,12 @@ func (a *app) spec(f *specFlags, p agentkernel.Program) (agentkernel.Spec, error
 	if f.Name != "" {
 		p.Name = f.Name
 	}
-	return agentkernel.Spec{
+	spec := agentkernel.Spec{
 		Program: p, Backend: c.Backend, Namespace: c.Namespace, Priority: c.Priority, Limits: c.Limits,
 		Tools: c.Tools, ToolDigests: digests, Allow: c.Allow, AllowHosts: c.AllowHosts, Deny: c.Deny, OnUnknown: c.OnUnknown, Durability: c.Durability, Restart: c.Restart,
 		IdempotencyKey: f.Key,
-	}, nil
+	}
+	return spec, a.addFiles(f, &spec)
 }
 
 // readTools reads a tools file, or says where one that cannot be read was named.

@@ -27,6 +27,7 @@ type watch struct {
 	interrupts int
 	stdout     strings.Builder
 	stderr     strings.Builder
+	files      *agentkernel.Changes
 	past       []string // what was told about the past of a rerun
 	asks       chan agentkernel.Ask
 }

@@ -133,6 +133,8 @@ func limitKeys() []key {
 			value: intInto(func(c *Config) *int { return &c.Limits.InFlight }, 1, 1_000_000)},
 		{name: "limits.processes", doc: "processes of one tree at one moment (default 1000)",
 			value: intInto(func(c *Config) *int { return &c.Limits.Processes }, 1, 1_000_000)},
+		{name: "limits.disk", doc: "what changes to files may hold, and the largest file (default 2g)",
+			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Disk })},
 		{name: "limits.journal", doc: "what one tree of processes may write to its journals (default 4g)",
 			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Journal })},
 	}

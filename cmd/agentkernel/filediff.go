@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/cmd/agentkernel/internal/diff"
+)
+
+// fileDiff shows what a process did to files. The exit code is that of diff for two processes.
+func (c *diffCmd) fileDiff(a *app) error {
+	k, changes, err := a.changes(c.A)
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	if a.cli.JSON {
+		err = a.printJSON(changes)
+	} else {
+		err = c.showFiles(a, k, &changes)
+	}
+	if err == nil && len(changes.Changes) > 0 {
+		err = exitCode(agentkernel.ExitFailed)
+	}
+	return err
+}
+
+func (c *diffCmd) showFiles(a *app, k agentkernel.Kernel, changes *agentkernel.Changes) error {
+	if c.Patch {
+		for i := range changes.Changes {
+			text, err := a.patch(k, changes, &changes.Changes[i])
+			if err != nil {
+				return err
+			}
+			a.con.Out(text)
+		}
+		return a.outputError()
+	}
+	rows := make([][]string, 0, len(changes.Changes))
+	for i := range changes.Changes {
+		rows = append(rows, changeRow(&changes.Changes[i]))
+	}
+	a.con.Out(console.Table(rows))
+	a.con.Note("%s", a.fileDiffNote(changes))
+	if len(changes.Drift) > 0 && changes.State != agentkernel.LayerApplied {
+		var names []string
+		for _, name := range changes.Drift {
+			names = append(names, fileText(name))
+		}
+		a.con.Note("the folder itself has changed since the process was created: %s", strings.Join(names, ", "))
+	}
+	return a.outputError()
+}
+
+func (a *app) fileDiffNote(c *agentkernel.Changes) string {
+	where := a.folderText(c.Folder, c.Volumes)
+	note := countChanges(c) + " in " + where
+	switch {
+	case c.State == agentkernel.LayerDiscarded:
+		return "the changes in " + where + " were discarded"
+	case c.State == agentkernel.LayerApplied:
+		return note + ", applied " + c.Applied.Local().Format("2006-01-02 15:04:05")
+	case c.State == agentkernel.LayerOpen:
+		return note + " so far: the process has not ended"
+	case len(c.Changes) == 0:
+		return note
+	}
+	return note + ", kept apart · keep: agentkernel apply " + c.PID.String() + " · throw away: agentkernel discard " + c.PID.String()
+}
+
+// maxPatch is the largest file of which lines are compared, in bytes.
+const maxPatch = 1 << 20
+
+// patch is one change as a unified diff; of what has no lines, a sentence.
+func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agentkernel.Change) (string, error) {
+	name := fileText(c.Name())
+	switch {
+	case c.Type == agentkernel.TypeDir && c.Kind == agentkernel.FileAdded:
+		return "", nil
+	case c.Type != agentkernel.TypeFile || changes.State == agentkernel.LayerApplied || changes.State == agentkernel.LayerDiscarded:
+		return strings.Join(changeRow(c), " ") + "\n", nil
+	case c.Size > maxPatch || c.Before > maxPatch:
+		return strings.Join(changeRow(c), " ") + ": too large to compare\n", nil
+	}
+	before, after := "", ""
+	var err error
+	if c.Kind != agentkernel.FileAdded && c.Conflict == "" {
+		before, err = a.fileContent(k, changes.PID, agentkernel.FileName{Volume: c.Volume, Path: c.Path, Before: true})
+	}
+	if err == nil && c.Kind != agentkernel.FileDeleted {
+		after, err = a.fileContent(k, changes.PID, agentkernel.FileName{Volume: c.Volume, Path: c.Path})
+	}
+	if err != nil {
+		return strings.Join(changeRow(c), " ") + ": " + asError(err).Message() + "\n", nil //nolint:nilerr // one file that cannot be shown hides no other
+	}
+	if !showable(before) || !showable(after) {
+		return strings.Join(changeRow(c), " ") + ": not text\n", nil
+	}
+	oldName, newName := "a/"+name, "b/"+name
+	if c.Kind == agentkernel.FileAdded {
+		oldName = "/dev/null"
+	}
+	if c.Kind == agentkernel.FileDeleted {
+		newName = "/dev/null"
+	}
+	return diff.Unified(oldName, newName, before, after), nil
+}
+
+func (a *app) fileContent(k agentkernel.Kernel, pid agentkernel.PID, name agentkernel.FileName) (string, error) {
+	f, err := k.OpenFile(a.ctx, pid, name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Content.Close()
+	b, err := io.ReadAll(io.LimitReader(f.Content, maxPatch+1))
+	return string(b), err
+}
+
+// showable says whether a text can be put on a terminal as it is.
+func showable(s string) bool {
+	return utf8.ValidString(s) && !bytes.ContainsFunc([]byte(s), func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == 0x7f })
+}

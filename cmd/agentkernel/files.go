@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/config"
+)
+
+// addFiles puts the folders that the flags name into a Spec.
+func (a *app) addFiles(f *specFlags, s *agentkernel.Spec) error {
+	if f.Workspace != "" {
+		path, err := a.absolute(f.Workspace)
+		if err != nil {
+			return err
+		}
+		s.Workspace = &agentkernel.Workspace{Path: path, Publish: f.Publish}
+	} else if f.Publish && s.Workspace == nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--publish writes to the folder of --workspace, and none is named").
+			WithHint("agentkernel run --workspace DIR --publish PROGRAM")
+	} else if f.Publish {
+		w := *s.Workspace
+		w.Publish = true
+		s.Workspace = &w
+	}
+	if len(f.Volume) > 0 {
+		s.Volumes = nil
+	}
+	for _, text := range f.Volume {
+		v, err := a.volume(text)
+		if err != nil {
+			return err
+		}
+		s.Volumes = append(s.Volumes, v)
+	}
+	return nil
+}
+
+func (a *app) absolute(path string) (string, error) {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	dir, err := a.workingDir()
+	if err != nil {
+		return "", agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "%s: %w", path, err)
+	}
+	return filepath.Join(dir, path), nil
+}
+
+// volume reads NAME:DIR[:ro|rw][:size=SIZE].
+func (a *app) volume(text string) (v agentkernel.Volume, err error) {
+	bad := func(format string, args ...any) error {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--volume %s: "+format, append([]any{text}, args...)...).
+			WithHint("NAME:DIR, and behind it :ro or :size=1g; the program sees it as /volumes/NAME")
+	}
+	name, rest, ok := strings.Cut(text, ":")
+	if !ok || rest == "" {
+		return v, bad("it names no folder")
+	}
+	v.Name = name
+	for {
+		i := strings.LastIndexByte(rest, ':')
+		if i < 0 {
+			break
+		}
+		option := rest[i+1:]
+		size, sized := strings.CutPrefix(option, "size=")
+		switch {
+		case option == "ro":
+			v.ReadOnly = true
+		case option == "rw":
+		case sized:
+			if v.Size, err = config.ParseSize(size); err != nil {
+				return v, bad("%w", err)
+			}
+		case i == 0:
+			return v, bad("it names no folder")
+		default:
+			i = -1 // a colon of the folder's own name
+		}
+		if i < 0 {
+			break
+		}
+		rest = rest[:i]
+	}
+	v.Path, err = a.absolute(rest)
+	return v, err
+}
+
+// fileText is a name that a program chose, as it may stand on a terminal.
+func fileText(name string) string {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) && r != ' ' }) || name != strings.TrimSpace(name) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// countText is "2 added, 1 changed".
+func countText(added, changed, deleted int) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		word string
+	}{{added, "added"}, {changed, "changed"}, {deleted, "deleted"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing changed"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func countChanges(c *agentkernel.Changes) string {
+	return countText(c.Count(agentkernel.FileAdded), c.Count(agentkernel.FileChanged), c.Count(agentkernel.FileDeleted))
+}
+
+// folderText names the folders of a process, as the user would.
+func (a *app) folderText(folder string, volumes []agentkernel.Volume) string {
+	var list []string
+	if folder != "" {
+		list = append(list, a.relative(folder))
+	}
+	for _, v := range volumes {
+		if !v.ReadOnly {
+			list = append(list, a.relative(v.Path))
+		}
+	}
+	return strings.Join(list, " and ")
+}
+
+// filesLine says what became of the files of a run, and what to do with them; "": there is nothing to say.
+func (a *app) filesLine(c *agentkernel.Changes) string {
+	where := a.folderText(c.Folder, c.Volumes)
+	switch {
+	case len(c.Changes) == 0:
+		return ""
+	case c.State == agentkernel.LayerApplied:
+		return fmt.Sprintf("published to %s: %s", where, countChanges(c))
+	case c.State == agentkernel.LayerKept:
+		return fmt.Sprintf("%s in %s, kept apart · look: agentkernel diff %d · keep: agentkernel apply %d · throw away: agentkernel discard %d",
+			countChanges(c), where, c.PID, c.PID, c.PID)
+	}
+	return ""
+}
+
+// fileCounts is what run --json says of files; diff --json has them all.
+type fileCounts struct {
+	State   agentkernel.LayerState `json:"state"`
+	Added   int                    `json:"added"`
+	Changed int                    `json:"changed"`
+	Deleted int                    `json:"deleted"`
+}
+
+// noteFiles finds out what a run that has ended did to files. Not to know is no failure of the run.
+func (w *watch) noteFiles(s *agentkernel.Spec, p agentkernel.Process) {
+	if !s.HasFiles() || !p.State.Terminal() {
+		return
+	}
+	if c, err := w.k.Changes(w.a.ctx, p.PID); err == nil {
+		w.files = &c
+	}
+}
+
+func (w *watch) fileCounts() *fileCounts {
+	if w.files == nil {
+		return nil
+	}
+	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted)}
+}
+
+// changeRow is a change as a row of a table: what, name, size, what it is.
+func changeRow(c *agentkernel.Change) []string {
+	sign := map[agentkernel.ChangeKind]string{agentkernel.FileAdded: "+", agentkernel.FileChanged: "~", agentkernel.FileDeleted: "-"}[c.Kind]
+	name, size, what := fileText(c.Name()), "", c.Media
+	switch {
+	case c.Type == agentkernel.TypeDir:
+		name += "/"
+	case c.Type == agentkernel.TypeSymlink:
+		what = "link to " + fileText(c.Target)
+		if c.Kind == agentkernel.FileDeleted {
+			what = "link"
+		}
+	case c.Type != agentkernel.TypeFile:
+	case c.Kind == agentkernel.FileAdded:
+		size = console.Bytes(c.Size)
+	case c.Kind == agentkernel.FileDeleted:
+		size = console.Bytes(c.Before)
+	case c.Kind == agentkernel.FileChanged:
+		size = console.Bytes(c.Before) + " → " + console.Bytes(c.Size)
+	}
+	if c.Conflict != "" {
+		what = "conflict: it " + c.Conflict
+	}
+	if c.LeftOut != "" {
+		what = "never applied: " + c.LeftOut
+	}
+	return []string{sign, name, size, what}
+}

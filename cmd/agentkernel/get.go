@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
+)
+
+type getCmd struct {
+	PID    string `arg:"" help:"A process that works or worked in a folder."`
+	File   string `arg:"" help:"A file as the program names it: out/report.csv, /volumes/NAME/x."`
+	Output string `short:"o" placeholder:"PATH" help:"Write to this file instead of standard output."`
+	Before bool   `help:"As the file was before the process."`
+}
+
+func (getCmd) Help() string {
+	return `Copies one file out, byte for byte and however large, as the process left it. The folder need not have it: changes that
+were not applied are there, too.
+
+` + examples("agentkernel get 12 out/report.csv", "agentkernel get 12 chart.png -o chart.png", "diff <(agentkernel get 12 --before a.txt) <(agentkernel get 12 a.txt)")
+}
+
+// got is what get --json prints.
+type got struct {
+	PID    agentkernel.PID `json:"pid"`
+	File   string          `json:"file"`
+	Output string          `json:"output"`
+	Size   int64           `json:"size"`
+	Media  string          `json:"media"`
+}
+
+func (c *getCmd) Run(a *app) error {
+	pid, err := agentkernel.ParsePID(c.PID)
+	if err != nil {
+		return err
+	}
+	name, err := agentkernel.ParseFileName(c.File)
+	if err != nil {
+		return err
+	}
+	name.Before = c.Before
+	if a.cli.JSON && c.Output == "" {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "get", "--json describes the file on standard output, where its contents would be").WithHint("add -o PATH")
+	}
+	k, err := a.kernel()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	if _, err := a.find(k, pid); err != nil {
+		return err
+	}
+	f, err := k.OpenFile(a.ctx, pid, name)
+	if err != nil {
+		return err
+	}
+	defer f.Content.Close()
+	if c.Output == "" && a.outTTY && !isText(f.Media) {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "get", "%s is %s, which no terminal can show", fileText(c.File), f.Media).
+			WithHint("agentkernel get %d %s -o %s", pid, c.File, filepath.Base(c.File))
+	}
+	if err := c.write(a, f); err != nil {
+		return err
+	}
+	if a.cli.JSON {
+		return a.printJSON(got{pid, c.File, c.Output, f.Size, f.Media})
+	}
+	if c.Output != "" {
+		a.con.Note("%s · %s", c.Output, console.Bytes(f.Size))
+	}
+	return nil
+}
+
+func isText(media string) bool {
+	return strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "json") || strings.HasSuffix(media, "xml") || strings.HasSuffix(media, "yaml") ||
+		strings.HasSuffix(media, "toml") || strings.HasSuffix(media, "sql") || strings.HasSuffix(media, "-sh")
+}
+
+// write copies the file out; one with a name is there whole or not at all.
+func (c *getCmd) write(a *app, f agentkernel.File) error {
+	if c.Output == "" {
+		_, err := io.Copy(a.out, f.Content)
+		return copyError("standard output", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(c.Output), ".get-*")
+	if err != nil {
+		return copyError(c.Output, err)
+	}
+	defer os.Remove(tmp.Name())
+	_, err = io.Copy(tmp, f.Content)
+	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), c.Output)
+	}
+	return copyError(c.Output, err)
+}
+
+func copyError(where string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, "get", "the kernel broke off in the middle of the file").WithHint("get it again")
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return agentkernel.Errorf(agentkernel.CodeStorage, "get", "%s cannot be written: %w", where, unwrapPath(err))
+}
