@@ -97,7 +97,8 @@ func (d *Dir) Occupied() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !passing(e.Name()) {
+		// Changes that wait to be applied are those of the processes of this database, not of another.
+		if !passing(e.Name()) || e.Name() == workspacesDir && !isEmpty(filepath.Join(d.path, workspacesDir)) {
 			names = append(names, e.Name())
 		}
 	}
@@ -169,12 +170,20 @@ func syncDirs(paths ...string) error {
 
 // brokenOff refuses a directory in which a restore was broken off between two files.
 func (d *Dir) brokenOff() error {
-	if _, err := os.Stat(filepath.Join(d.Restoring(), databaseFile)); err != nil {
-		return nil // nothing was unpacked, or everything is in its place
-	}
-	if _, err := os.Stat(d.Database()); err == nil {
-		return nil // it had not begun to move anything
+	// Without a database there, everything is in its place; with one here, nothing had begun to move.
+	if !exists(filepath.Join(d.Restoring(), databaseFile)) || exists(d.Database()) {
+		return nil
 	}
 	return agentkernel.Errorf(agentkernel.CodeCorrupt, op, "%s is incomplete: a restore into it was broken off", d.path).
 		WithHint("restore again: agentkernel restore FILE --force")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func isEmpty(dir string) bool {
+	list, err := os.ReadDir(dir)
+	return err == nil && len(list) == 0
 }
