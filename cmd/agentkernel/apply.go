@@ -17,7 +17,7 @@ has changed in the folder since the process was created, nothing is written and 
 Symbolic links that lead out of the folder, pipes and sockets are left out and told. Files never get setuid bits, and
 nobody else may write them who could not before.
 
-` + examples("agentkernel diff 12", "agentkernel apply 12", "agentkernel apply 12 --force")
+` + examples("agentkernel apply 12", "agentkernel apply 12 --force", "agentkernel diff 12 --patch                       look first")
 }
 
 func (c *applyCmd) Run(a *app) error {
