@@ -137,6 +137,7 @@ func (i *inspection) text(now time.Time) string {
 	if p.Recoveries > 0 {
 		s.add("recovered", "%d times", p.Recoveries)
 	}
+	i.walls(s)
 	i.usage(s)
 	i.granted(s)
 	text := console.Table(s.rows)
