@@ -141,7 +141,7 @@ func (r *installResult) note(in *assistant.Install, asked map[string]serverCost,
 		}
 	}
 	if changing > 0 && len(c.Allow) == 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("tools that may change things: %d. Programs call them only where --allow names them: install again with --allow 'SERVER.TOOL' or 'SERVER.*'", changing))
+		r.Notes = append(r.Notes, fmt.Sprintf("tools that may change things: %d. Unless --allow names them ('SERVER.TOOL', 'SERVER.*'), the client asks before a program calls one; a client that cannot ask refuses", changing))
 	}
 }
 

@@ -305,7 +305,7 @@ func (in *Install) Already() []string {
 		return nil
 	}
 	var names []string
-	members, _, err := d.Members("mcpServers")
+	members, _, _ := d.Members("mcpServers") // Plan has seen that it can be read
 	for _, m := range members {
 		names = append(names, m.Key)
 	}
