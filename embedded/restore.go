@@ -73,7 +73,7 @@ func (c *contents) note(name string, size int64) error {
 		c.blobs[sum] = size
 		return err
 	}
-	if !datadir.MayRestore(name) {
+	if !datadir.MayRestore(name, size) {
 		return agentkernel.Errorf(agentkernel.CodeCorrupt, "restore", "the backup has a file that belongs in no data directory: %.100s", name)
 	}
 	return nil

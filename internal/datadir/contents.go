@@ -40,8 +40,11 @@ const (
 // Restoring is where a restore unpacks. What is found in it was broken off, and is nobody's.
 func (d *Dir) Restoring() string { return d.file(restoringDir) }
 
-// MayRestore says whether a file of a backup, named with slashes, may be put into a data directory.
-func MayRestore(name string) bool {
+// MayRestore says whether a file of a backup, named with slashes, of so many bytes may be put into a data directory.
+func MayRestore(name string, size int64) bool {
+	if name == keyFile && size != KeySize {
+		return false
+	}
 	top, _, _ := strings.Cut(name, "/")
 	return name == databaseFile || slices.Contains(kept(), top)
 }
