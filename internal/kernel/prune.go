@@ -76,6 +76,9 @@ func (k *Kernel) prune(ctx context.Context, o agentkernel.PruneOptions, c care) 
 		strays, err = store.SweepStrays(ctx)
 		out.Add(strays)
 	}
+	if err == nil {
+		err = k.removeLayers(ctx)
+	}
 	for more := true; more && err == nil; {
 		more, err = store.Shrink(ctx)
 	}
@@ -221,4 +224,33 @@ func (k *Kernel) stillThere(ctx context.Context, pid agentkernel.PID, err error)
 		return perr
 	}
 	return err
+}
+
+// layerRemover is a [Layers] that can forget.
+type layerRemover interface {
+	// PIDs lists the processes of which there is something.
+	PIDs() ([]agentkernel.PID, error)
+	Remove(pid agentkernel.PID) error
+}
+
+// removeLayers removes what pruned processes did to folders and nobody has applied, also after a crash between the two.
+func (k *Kernel) removeLayers(ctx context.Context) error {
+	layers, ok := k.cfg.Layers.(layerRemover)
+	if !ok {
+		return nil
+	}
+	pids, err := layers.PIDs()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		_, err := k.store.Process(ctx, pid)
+		if err == nil || agentkernel.AsError(err, agentkernel.CodeInternal, "prune").Op != agentkernel.OpPruned {
+			continue // it is there, or about to be created
+		}
+		if err := layers.Remove(pid); err != nil {
+			return err
+		}
+	}
+	return nil
 }

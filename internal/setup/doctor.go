@@ -46,6 +46,7 @@ type DoctorOptions struct {
 	Python  string   // the setting `python`
 	Tools   []string // MCP configuration files, absolute
 	Log     string   // the kernel's log; "": that of the data directory
+	Quota   int64    // the setting `storage.quota`, bytes; 0: none
 
 	// Reader opens the database for reading, without a kernel.
 	Reader func(ctx context.Context, home string) (agentkernel.Kernel, error)
@@ -74,6 +75,7 @@ func Checks() []Check {
 		{"disk space", checkSpace},
 		{"kernel", checkKernel},
 		{"database", checkDatabase},
+		{"storage", checkStorage},
 		{"leftovers", checkLeftovers},
 		{"kernel log", checkLog},
 		{"engine", checkEngine},

@@ -20,10 +20,13 @@ type info struct {
 	agentkernel.Kernel
 	info agentkernel.KernelInfo
 	err  error
+
+	storage agentkernel.Storage
 }
 
 func (k info) Info(context.Context) (agentkernel.KernelInfo, error) { return k.info, k.err }
 func (k info) Close() error                                         { return nil }
+func (k info) Storage(context.Context) (agentkernel.Storage, error) { return k.storage, k.err }
 
 // source is two tool servers, one of which does not start.
 type source struct{ agentkernel.ToolSource }
@@ -100,7 +103,9 @@ func TestDoctorOnAWorkingOne(t *testing.T) {
 			}
 			return info{info: running}, nil
 		},
-		Reader: func(context.Context, string) (agentkernel.Kernel, error) { return info{info: running}, nil },
+		Reader: func(context.Context, string) (agentkernel.Kernel, error) {
+			return info{info: running, storage: agentkernel.Storage{Database: 9 << 20, Unused: 1 << 20, Log: 4 << 20, Blobs: 2 << 20, BlobFiles: 3}}, nil
+		},
 		ToolSource: func(files []string) (agentkernel.ToolSource, func() error, error) {
 			return source{}, func() error { return nil }, nil
 		},
@@ -113,6 +118,11 @@ func TestDoctorOnAWorkingOne(t *testing.T) {
 	expect(t, r, "kernel", OK, "pid 4711, background, version 1", "")
 	expect(t, r, "database", OK, "schema 7", "")
 	expect(t, r, "kernel log", OK, dir.Log(), "")
+	expect(t, r, "storage", OK, "database 9 MiB (1 MiB of it free), its log 4 MiB, 3 blobs 2 MiB, kernel logs 1 KiB", "")
+	o.Quota = 12 << 20
+	expect(t, Doctor(t.Context(), o), "storage", Warn, "83 % of the storage quota is used; at 100 % no new process can start; 10 MiB used of the quota of 12 MiB", "prune --older 30d")
+	o.Quota = 10 << 20
+	expect(t, Doctor(t.Context(), o), "storage", Warn, "the storage quota is used up: no new process can start", "raise storage.quota")
 	expect(t, r, "engine", OK, EngineVersion()+", from the setting", "")
 	expect(t, r, "tool server files", OK, "3 tools", "")
 	expect(t, r, "tool server broken", Warn, "does not start", "correct its command")

@@ -43,6 +43,8 @@ func (*Store) Apply(context.Context, agentkernel.PID, agentkernel.ApplyOptions) 
 // Discard refuses.
 func (*Store) Discard(agentkernel.PID) error { return refused() }
 
+func (*Store) names() ([]string, error) { return nil, nil }
+
 // Remove has nothing to remove.
 func (*Store) Remove(agentkernel.PID) error { return nil }
 
