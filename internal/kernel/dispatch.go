@@ -222,6 +222,9 @@ func (k *Kernel) beginLater(p *process, f *inflight) {
 
 // answer journals a call together with its result and hands the result over.
 func (k *Kernel) answer(p *process, f *inflight, canonical, result json.RawMessage, err error) {
+	if err != nil && k.isClosed() {
+		return // it may be about the end of the kernel, which is nothing that the program should learn: it is asked again
+	}
 	entry := agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async,
 		Args: canonical, Done: true, Data: result, Err: agentkernel.AsError(err, agentkernel.CodeInternal, f.op), Note: f.note}
 	p.mu.Lock()

@@ -10,24 +10,34 @@ import (
 // kin decides which processes may be forgotten. It is pure; prune.go does what follows.
 //
 // A process that stays keeps its children and its past, and those theirs: a rerun of it answers from them, and would
-// make their writes again if they were gone. One that is unfinished keeps its parent and all above, too. So a
-// process goes only with everything that it started, and after everything that repeated it.
+// make their writes again if they were gone. One that is unfinished keeps its parent and all above, too.
+//
+// Those that go are taken in an order in which nobody is taken before those who need it: a process after its parent and
+// after its reruns. So whatever somebody names in the middle of it still has all that belongs to it.
 type kin struct {
 	// The candidates, by PID: those that ended early enough.
 	pids, parents, pasts []agentkernel.PID
-	stays                []bool
-	byParent             []int32 // indexes of candidates, by parent
+	others               []bystander // all that are no candidates, by PID
+	fate                 []fate
+	byParent, byPast     []int32 // indexes of candidates, by parent and by past
+	order                []int32 // in which those that go are taken
 	kept                 int64   // how many stay
-	next                 int     // those before it have been taken
+	next                 int     // of order
 }
 
-// staying is a process that is no candidate, as far as it decides about others.
-type staying struct{ pid, parent, past agentkernel.PID }
+// fate is what becomes of a candidate.
+type fate uint8
 
-// relatives collects what the store reports, in the order of PIDs.
-type relatives struct {
-	kin
-	stay []staying
+const (
+	goes fate = iota
+	stays
+	taken
+)
+
+// bystander is a process that is no candidate.
+type bystander struct {
+	pid, parent, past agentkernel.PID
+	unfinished        bool
 }
 
 // expired says whether a process is one that the options mean.
@@ -36,33 +46,64 @@ func expired(k *agentkernel.Kin, o *agentkernel.PruneOptions) bool {
 		!(o.KeepFailed && (k.State != agentkernel.StateExited || k.ExitCode != 0))
 }
 
-func (r *relatives) add(k agentkernel.Kin, o *agentkernel.PruneOptions) {
-	if expired(&k, o) {
-		r.pids, r.parents, r.pasts = append(r.pids, k.PID), append(r.parents, k.Parent), append(r.pasts, k.Past)
+// add takes the next process, in the order of PIDs.
+func (k *kin) add(r agentkernel.Kin, o *agentkernel.PruneOptions) {
+	if expired(&r, o) {
+		k.pids, k.parents, k.pasts = append(k.pids, r.PID), append(k.parents, r.Parent), append(k.pasts, r.Past)
 		return
 	}
-	s := staying{pid: k.PID, past: k.Past}
-	if !k.State.Terminal() {
-		s.parent = k.Parent
-	}
-	r.stay = append(r.stay, s)
+	k.others = append(k.others, bystander{r.PID, r.Parent, r.Past, !r.State.Terminal()})
 }
 
-// decide gives the candidates with those marked that stay.
-func (r *relatives) decide() *kin {
-	k := &r.kin
-	k.stays = make([]bool, len(k.pids))
-	k.byParent = make([]int32, len(k.pids))
-	for i := range k.byParent {
-		k.byParent[i] = int32(i)
+// decide marks the candidates that stay, once all are there.
+func (k *kin) decide() {
+	k.fate = make([]fate, len(k.pids))
+	k.byParent, k.byPast = sorted(k.parents), sorted(k.pasts)
+	for _, b := range k.others {
+		for _, child := range k.named(k.byParent, k.parents, b.pid) {
+			k.keep(child)
+		}
+		k.keep(b.past)
+		if b.unfinished {
+			k.keepAbove(b.parent)
+		}
 	}
-	slices.SortStableFunc(k.byParent, func(a, b int32) int { return cmp.Compare(k.parents[a], k.parents[b]) })
-	for _, s := range r.stay {
-		k.keepBelow(s.pid)
-		k.keep(s.past)
-		k.keepAbove(s.parent)
+	k.arrange()
+}
+
+// sorted gives the indexes of a column in the order of its values.
+func sorted(column []agentkernel.PID) []int32 {
+	out := make([]int32, len(column))
+	for i := range out {
+		out[i] = int32(i)
 	}
-	return k
+	slices.SortFunc(out, func(a, b int32) int { return cmp.Or(cmp.Compare(column[a], column[b]), cmp.Compare(a, b)) })
+	return out
+}
+
+// arrange decides about the order. Who names whom has no rings, unless somebody made a child whose past is above it;
+// then the ring is opened somewhere.
+func (k *kin) arrange() {
+	seen := make([]bool, len(k.pids))
+	var visit func(i int)
+	visit = func(i int) {
+		if seen[i] || k.fate[i] != goes {
+			return
+		}
+		seen[i] = true
+		if parent, ok := k.find(k.parents[i]); ok {
+			visit(parent)
+		}
+		for _, rerun := range k.named(k.byPast, k.pasts, k.pids[i]) {
+			if j, ok := k.find(rerun); ok {
+				visit(j)
+			}
+		}
+		k.order = append(k.order, int32(i))
+	}
+	for i := range k.pids {
+		visit(i)
+	}
 }
 
 // find is the index of a candidate.
@@ -74,47 +115,50 @@ func (k *kin) keep(pid agentkernel.PID) {
 	for len(todo) > 0 {
 		pid, todo = todo[len(todo)-1], todo[:len(todo)-1]
 		i, ok := k.find(pid)
-		if !ok || k.stays[i] {
+		if !ok || k.fate[i] != goes {
 			continue
 		}
-		k.stays[i] = true
+		k.fate[i] = stays
 		k.kept++
 		todo = append(todo, k.pasts[i])
-		todo = append(todo, k.children(pid)...)
-	}
-}
-
-func (k *kin) keepBelow(pid agentkernel.PID) {
-	for _, child := range k.children(pid) {
-		k.keep(child)
+		todo = append(todo, k.named(k.byParent, k.parents, pid)...)
 	}
 }
 
 // keepAbove lets a process and all above it stay.
 func (k *kin) keepAbove(pid agentkernel.PID) {
-	for pid != 0 {
-		i, ok := k.find(pid)
-		if !ok {
-			return
-		}
+	for last := pid + 1; pid != 0 && pid < last; { // a parent is older than its child
 		k.keep(pid)
-		pid = k.parents[i]
+		last, pid = pid, k.parentOf(pid)
 	}
 }
 
-func (k *kin) children(pid agentkernel.PID) (out []agentkernel.PID) {
-	i, _ := slices.BinarySearchFunc(k.byParent, pid, func(j int32, pid agentkernel.PID) int { return cmp.Compare(k.parents[j], pid) })
-	for ; i < len(k.byParent) && k.parents[k.byParent[i]] == pid; i++ {
-		out = append(out, k.pids[k.byParent[i]])
+func (k *kin) parentOf(pid agentkernel.PID) agentkernel.PID {
+	if i, ok := k.find(pid); ok {
+		return k.parents[i]
+	}
+	i, ok := slices.BinarySearchFunc(k.others, pid, func(b bystander, pid agentkernel.PID) int { return cmp.Compare(b.pid, pid) })
+	if !ok {
+		return 0
+	}
+	return k.others[i].parent
+}
+
+// named gives the candidates that have pid in a column.
+func (k *kin) named(index []int32, column []agentkernel.PID, pid agentkernel.PID) (out []agentkernel.PID) {
+	i, _ := slices.BinarySearchFunc(index, pid, func(j int32, pid agentkernel.PID) int { return cmp.Compare(column[j], pid) })
+	for ; i < len(index) && column[index[i]] == pid; i++ {
+		out = append(out, k.pids[index[i]])
 	}
 	return out
 }
 
 // take gives up to n of those that go. They cannot be kept any more.
 func (k *kin) take(n int) (out []agentkernel.PID) {
-	for ; k.next < len(k.pids) && len(out) < n; k.next++ {
-		if !k.stays[k.next] {
-			out = append(out, k.pids[k.next])
+	for ; k.next < len(k.order) && len(out) < n; k.next++ {
+		if i := k.order[k.next]; k.fate[i] == goes {
+			k.fate[i] = taken
+			out = append(out, k.pids[i])
 		}
 	}
 	return out

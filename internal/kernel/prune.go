@@ -127,11 +127,11 @@ func (k *Kernel) planPrune(ctx context.Context, store agentkernel.Pruner, o *age
 	h.on = true
 	h.mu.Unlock()
 	h.refs.Unlock()
-	var all relatives
-	if err := store.Kin(ctx, func(r agentkernel.Kin) error { all.add(r, o); return nil }); err != nil {
+	plan := new(kin)
+	if err := store.Kin(ctx, func(r agentkernel.Kin) error { plan.add(r, o); return nil }); err != nil {
 		return nil, err
 	}
-	plan := all.decide()
+	plan.decide()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.names {
