@@ -2,6 +2,7 @@ package confine
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -180,20 +181,45 @@ func TestInitIsClosedByItself(t *testing.T) {
 	})
 }
 
-// TestAttackTable prints the rows for docs/security.md with -v.
+// attackGroups are all attacks, as docs/security.md lists them.
+var attackGroups = []struct {
+	name    string
+	attacks []attack
+}{{"Reading", reading}, {"Network", network}, {"System calls", system}, {"Bombs", bombs}, {"Outliving, hiding, reaching others", lives}, {"Files", files}}
+
+var update = flag.Bool("update", false, "write the table of attacks into docs/security.md")
+
+// TestAttackTable compares the table in docs/security.md with the attacks that are tried.
 func TestAttackTable(t *testing.T) {
+	const page, begin, end = "../../../docs/security.md", "TestAttackTable -update -->\n", "<!-- end of attacks -->"
 	names := map[string]bool{}
-	for _, list := range [][]attack{reading, network, system, bombs, lives, files} {
-		for _, a := range list {
+	var table strings.Builder
+	for _, group := range attackGroups {
+		fmt.Fprintf(&table, "\n| %s | stopped by |\n|---|---|\n", group.name)
+		for _, a := range group.attacks {
 			if names[a.name] || a.wall == "" || a.program == "" {
 				t.Errorf("%q is there twice, or says too little", a.name)
 			}
 			names[a.name] = true
-			t.Logf("| %s | %s |", a.name, a.wall)
+			fmt.Fprintf(&table, "| %s | %s |\n", a.name, a.wall)
 		}
 	}
+	table.WriteString("\n")
 	if len(names) < 60 {
 		t.Errorf("only %d attacks", len(names))
+	}
+	text := readFile(t, page)
+	before, rest, ok := strings.Cut(text, begin)
+	listed, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has lost the marks around its table", page)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(before+begin+table.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if listed != table.String() {
+		t.Errorf("%s lists other attacks than are tried; run: go test ./internal/sandbox/confine -run TestAttackTable -update", page)
 	}
 }
 
