@@ -149,7 +149,7 @@ func validText(what, text string) error {
 type Limits struct {
 	Time      Duration `json:"time,omitempty"`      // running time inside the sandbox, waiting not counted
 	Wall      Duration `json:"wall,omitempty"`      // from creation to end; no default
-	Memory    int64    `json:"memory,omitempty"`    // bytes of the program's heap
+	Memory    int64    `json:"memory,omitempty"`    // bytes of the program's heap; of all its processes where they have one limit
 	Recursion int      `json:"recursion,omitempty"` // depth of calls
 	Output    int64    `json:"output,omitempty"`    // bytes of stdout and stderr together
 	Calls     int64    `json:"calls,omitempty"`     // syscalls over the whole life
@@ -165,13 +165,22 @@ type Limits struct {
 	// Disk is how many bytes the changes to workspace and volumes may hold, each name counted as 4 KiB beside the
 	// size of its file. It is also the most that one file may have.
 	Disk int64 `json:"disk,omitempty"`
+
+	// The following are kept by the walls of the operating system, over all processes of a program, and mean nothing
+	// where it runs in an interpreter of ours.
+
+	CPUs      float64  `json:"cpus,omitempty"`       // processors at a time: 0.5 is half of one
+	CPUTime   Duration `json:"cpu_time,omitempty"`   // of all processors together; no default
+	Pids      int      `json:"pids,omitempty"`       // processes and threads at a time; more are refused
+	OpenFiles int      `json:"open_files,omitempty"` // of each process; more are refused
+	FileSize  int64    `json:"file_size,omitempty"`  // bytes of one file; no default besides Disk
 }
 
 // DefaultLimits are in force where a Spec says nothing.
 func DefaultLimits() Limits {
 	return Limits{
 		Time:      Duration(60 * time.Second),
-		Memory:    256 << 20,
+		Memory:    512 << 20,
 		Recursion: 1000,
 		Output:    16 << 20,
 		Calls:     100_000,
@@ -180,6 +189,9 @@ func DefaultLimits() Limits {
 		Processes: 1000,
 		Journal:   4 << 30,
 		Disk:      2 << 30,
+		CPUs:      1,
+		Pids:      256,
+		OpenFiles: 1024,
 	}
 }
 
@@ -196,6 +208,11 @@ func (l Limits) WithDefaults(d Limits) Limits {
 	l.Processes = orDefault(l.Processes, d.Processes)
 	l.Journal = orDefault(l.Journal, d.Journal)
 	l.Disk = orDefault(l.Disk, d.Disk)
+	l.CPUs = orDefault(l.CPUs, d.CPUs)
+	l.CPUTime = orDefault(l.CPUTime, d.CPUTime)
+	l.Pids = orDefault(l.Pids, d.Pids)
+	l.OpenFiles = orDefault(l.OpenFiles, d.OpenFiles)
+	l.FileSize = orDefault(l.FileSize, d.FileSize)
 	return l
 }
 
@@ -314,7 +331,8 @@ func (s *Spec) Validate() error {
 		return Errorf(CodeInvalid, "spec", "durability %q is not known: full or relaxed", s.Durability)
 	case s.Limits.Time < 0 || s.Limits.Wall < 0 || s.Limits.Memory < 0 || s.Limits.Recursion < 0 ||
 		s.Limits.Output < 0 || s.Limits.Calls < 0 || s.Limits.CallWait < 0 || s.Limits.InFlight < 0 ||
-		s.Limits.Processes < 0 || s.Limits.Journal < 0 || s.Limits.Disk < 0:
+		s.Limits.Processes < 0 || s.Limits.Journal < 0 || s.Limits.Disk < 0 || s.Limits.CPUTime < 0 || s.Limits.Pids < 0 ||
+		s.Limits.OpenFiles < 0 || s.Limits.FileSize < 0 || !(s.Limits.CPUs >= 0):
 		return Errorf(CodeInvalid, "spec", "a limit is negative; leave it out for the default")
 	case s.Past != nil && (s.Past.PID < 1 || s.Past.From < 0):
 		return Errorf(CodeInvalid, "spec", "the past is call %d of process %d, which cannot be", s.Past.From, s.Past.PID)

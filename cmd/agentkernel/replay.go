@@ -12,7 +12,7 @@ import (
 type replayCmd struct {
 	File   string `arg:"" help:"A recording; - reads standard input."`
 	Time   string `placeholder:"SPAN" help:"Running time that the program may use at most (default 60s)."`
-	Memory string `placeholder:"SIZE" help:"Heap that it may use at most (default 256m)."`
+	Memory string `placeholder:"SIZE" help:"Heap that it may use at most (default 512m)."`
 }
 
 func (replayCmd) Help() string {

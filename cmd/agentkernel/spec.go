@@ -24,7 +24,12 @@ type specFlags struct {
 	Volume     []string `sep:"none" placeholder:"NAME:DIR" group:"access" help:"Further folder, seen as /volumes/NAME; NAME:DIR:ro, NAME:DIR:size=1g; repeatable."`
 	Time       string   `placeholder:"SPAN" group:"limits" help:"Running time, waiting not counted (default 60s)."`
 	Timeout    string   `placeholder:"SPAN" group:"limits" help:"Time from start to end, waiting counted (default none)."`
-	Memory     string   `placeholder:"SIZE" group:"limits" help:"Heap of the program: 64m, 1g (default 256m)."`
+	Memory     string   `placeholder:"SIZE" group:"limits" help:"Heap of the program: 64m, 1g (default 512m)."`
+	CPUs       string   `name:"cpus" placeholder:"N" group:"limits" help:"Processors at a time: 0.5, 2 (default 1). This and the next four: on the process backend."`
+	CPUTime    string   `name:"cpu-time" placeholder:"SPAN" group:"limits" help:"Processor time of all its processes together (default none)."`
+	Pids       string   `placeholder:"N" group:"limits" help:"Processes and threads at a time (default 256)."`
+	OpenFiles  string   `name:"files" placeholder:"N" group:"limits" help:"Files that each of its processes may have open (default 1024)."`
+	FileSize   string   `name:"file-size" placeholder:"SIZE" group:"limits" help:"The largest file that it may write (default 1g; with a folder what --disk says)."`
 	Output     string   `name:"output-limit" placeholder:"SIZE" group:"limits" help:"What it may print (default 16m)."`
 	Disk       string   `placeholder:"SIZE" group:"limits" help:"What its changes to files may hold, and the largest file (default 2g)."`
 	Calls      string   `name:"max-calls" placeholder:"N" group:"limits" help:"System calls over its life (default 100000)."`
@@ -49,6 +54,8 @@ func (f *specFlags) overlay(c *config.Config) error {
 		{"limits.time", "--time", single(f.Time)}, {"limits.wall", "--timeout", single(f.Timeout)},
 		{"limits.memory", "--memory", single(f.Memory)}, {"limits.disk", "--disk", single(f.Disk)}, {"limits.output", "--output-limit", single(f.Output)},
 		{"limits.calls", "--max-calls", single(f.Calls)}, {"limits.call_wait", "--call-timeout", single(f.CallWait)},
+		{"limits.cpus", "--cpus", single(f.CPUs)}, {"limits.cpu_time", "--cpu-time", single(f.CPUTime)},
+		{"limits.pids", "--pids", single(f.Pids)}, {"limits.open_files", "--files", single(f.OpenFiles)}, {"limits.file_size", "--file-size", single(f.FileSize)},
 		{"limits.recursion", "--recursion", single(f.Recursion)}, {"priority", "--priority", single(f.Priority)},
 		{"on_unknown", "--on-unknown", single(f.OnUnknown)}, {"durability", "--durability", single(f.Durability)}, {"restart", "--restart", single(f.Restart)},
 	}

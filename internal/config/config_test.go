@@ -107,6 +107,11 @@ in_flight = 20
 processes = 30
 journal = "1g"
 disk = "3g"
+cpus = 2.5
+cpu_time = "1m"
+pids = 40
+open_files = 64
+file_size = "10m"
 [storage]
 quota = "20g"
 keep = "30d"
@@ -133,7 +138,8 @@ keep = 9
 		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, Restart: agentkernel.RestartOnCrash,
 		Limits: agentkernel.Limits{Time: agentkernel.Duration(30 * time.Second), Wall: agentkernel.Duration(time.Hour),
 			Memory: 512 << 20, Recursion: 500, Output: 1024, Calls: 10, CallWait: agentkernel.Duration(5 * time.Second),
-			InFlight: 20, Processes: 30, Journal: 1 << 30, Disk: 3 << 30},
+			InFlight: 20, Processes: 30, Journal: 1 << 30, Disk: 3 << 30,
+			CPUs: 2.5, CPUTime: agentkernel.Duration(time.Minute), Pids: 40, OpenFiles: 64, FileSize: 10 << 20},
 	}
 	if diff := cmp.Diff(want, c.Values); diff != "" {
 		t.Errorf("from the file (-want +got):\n%s", diff)

@@ -119,7 +119,7 @@ func limitKeys() []key {
 			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.Time })},
 		{name: "limits.wall", doc: "time from creation to end, waiting counted",
 			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.Wall })},
-		{name: "limits.memory", doc: "heap of the program",
+		{name: "limits.memory", doc: "heap of the program (default 512m); of all its processes where they have one limit",
 			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Memory })},
 		{name: "limits.recursion", doc: "depth of calls",
 			value: intInto(func(c *Config) *int { return &c.Limits.Recursion }, 1, 1_000_000)},
@@ -137,6 +137,16 @@ func limitKeys() []key {
 			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Disk })},
 		{name: "limits.journal", doc: "what one tree of processes may write to its journals (default 4g)",
 			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Journal })},
+		{name: "limits.cpus", doc: "processors that a program may use at a time (default 1)",
+			value: floatInto(func(c *Config) *float64 { return &c.Limits.CPUs }, 0.01, 4096)},
+		{name: "limits.cpu_time", doc: "processor time of a program and all that it started",
+			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.CPUTime })},
+		{name: "limits.pids", doc: "processes and threads of a program at a time (default 256)",
+			value: intInto(func(c *Config) *int { return &c.Limits.Pids }, 1, 1<<22)},
+		{name: "limits.open_files", doc: "files that each process of a program may have open (default 1024)",
+			value: intInto(func(c *Config) *int { return &c.Limits.OpenFiles }, 16, 1<<20)},
+		{name: "limits.file_size", doc: "the largest file that a program may write",
+			value: sizeInto(func(c *Config) *int64 { return &c.Limits.FileSize })},
 	}
 }
 

@@ -86,6 +86,8 @@ func (f Form) schema() *schema {
 			s.Maximum = &f.Max
 		}
 		return s
+	case KindNumber:
+		return &schema{Type: "number", Minimum: &f.Min, Maximum: &f.Max}
 	case KindDuration:
 		return &schema{Type: "string", Pattern: durationPattern}
 	case KindSize:

@@ -16,7 +16,9 @@ func example(f Form) string {
 	case KindChoice:
 		return f.Choices[len(f.Choices)-1]
 	case KindInteger:
-		return "7"
+		return "20"
+	case KindNumber:
+		return "1.5"
 	case KindDuration:
 		return "1m30s"
 	case KindSize:

@@ -22,6 +22,7 @@ const (
 	KindPath     = "path"
 	KindChoice   = "choice"
 	KindInteger  = "integer"
+	KindNumber   = "number"
 	KindDuration = "duration"
 	KindSize     = "size"
 )
@@ -29,7 +30,7 @@ const (
 // Form says what a value may be, for the JSON Schema of the files.
 type Form struct {
 	Kind    string
-	Min     int64 // integers
+	Min     int64 // integers and numbers
 	Max     int64
 	Choices []string
 }
@@ -125,6 +126,18 @@ func intInto[T int | int64](field func(*Config) *T, lo, hi int64) value {
 				return fmt.Errorf("%q is not a whole number from %d to %d", v[0], lo, hi)
 			}
 			*field(c) = T(n)
+			return nil
+		}}
+}
+
+func floatInto(field func(*Config) *float64, lo, hi float64) value {
+	return value{form: Form{Kind: KindNumber, Min: 0, Max: int64(hi)}, get: get(field, func(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }),
+		set: func(c *Config, _ Origin, v []string) error {
+			n, err := strconv.ParseFloat(v[0], 64)
+			if err != nil || !(n >= lo && n <= hi) {
+				return fmt.Errorf("%q is not a number from %v to %v", v[0], lo, hi)
+			}
+			*field(c) = n
 			return nil
 		}}
 }

@@ -367,11 +367,13 @@ func smaller(l, parent agentkernel.Limits) agentkernel.Limits {
 		Calls: lower(l.Calls, parent.Calls), CallWait: lower(l.CallWait, parent.CallWait),
 		InFlight: lower(l.InFlight, parent.InFlight), Processes: lower(l.Processes, parent.Processes),
 		Journal: lower(l.Journal, parent.Journal), Disk: lower(l.Disk, parent.Disk),
+		CPUs: lower(l.CPUs, parent.CPUs), CPUTime: lower(l.CPUTime, parent.CPUTime), Pids: lower(l.Pids, parent.Pids),
+		OpenFiles: lower(l.OpenFiles, parent.OpenFiles), FileSize: lower(l.FileSize, parent.FileSize),
 	}
 }
 
 // lower is the smaller of two limits, of which 0 is none.
-func lower[T int | int64 | agentkernel.Duration](a, b T) T {
+func lower[T int | int64 | float64 | agentkernel.Duration](a, b T) T {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

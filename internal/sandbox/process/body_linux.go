@@ -146,9 +146,11 @@ func (w *walled) wait() string {
 const headroom = 48 << 20
 
 func (w *walled) cell(l agentkernel.Limits, mounts []agentkernel.Mount) (*confine.Cell, error) {
+	limits := limitsOf(l)
+	limits.Memory += headroom
 	cfg := confine.Config{
 		Kind: confine.Child, Profile: confine.ProfilePython, ShareNet: true,
-		Limits:  confine.Limits{Memory: l.Memory + headroom, CPUTime: time.Duration(l.Time) + cpuSlack},
+		Limits:  limits,
 		Program: confine.Program{Env: childEnv},
 	}
 	addFolders(&cfg, mounts, l.Disk)

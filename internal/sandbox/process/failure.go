@@ -40,6 +40,9 @@ func programFailed(m *message, limits agentkernel.Limits, ran time.Duration) age
 	switch m.Limit {
 	case "time":
 		limit = timeLimit(limits, ran)
+		if limits.CPUTime > 0 && ran < time.Duration(limits.Time) { // the system told it, and not the kernel
+			limit = cpuLimit(limits)
+		}
 	case "memory":
 		limit = memoryLimit(limits)
 	case "recursion":
@@ -57,6 +60,10 @@ func programFailed(m *message, limits agentkernel.Limits, ran time.Duration) age
 
 func timeLimit(l agentkernel.Limits, ran time.Duration) *agentkernel.Error {
 	return limitError("time", "the program ran for %s, its limit is %s", ran.Round(time.Millisecond), l.Time)
+}
+
+func cpuLimit(l agentkernel.Limits) *agentkernel.Error {
+	return limitError("cpu_time", "the program and what it started used their CPU time of %s", l.CPUTime)
 }
 
 func memoryLimit(l agentkernel.Limits) *agentkernel.Error {

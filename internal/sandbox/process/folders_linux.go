@@ -26,7 +26,7 @@ func addFolders(c *confine.Config, mounts []agentkernel.Mount, disk int64) {
 		c.Workspace = &confine.Workspace{Source: m.Source, Access: access, Scratch: m.Scratch, Own: m.Own}
 		c.Program.Dir = confine.WorkspaceDir
 	}
-	if len(mounts) > 0 {
+	if len(mounts) > 0 && c.Limits.FileSize == 0 {
 		c.Limits.FileSize = min(disk, maxFile)
 	}
 }

@@ -25,6 +25,7 @@ func TestLimits(t *testing.T) {
 		{"memory", "x = bytearray(1 << 40)", func(*agentkernel.Limits) {}, "line 1, in <module>"},
 		{"memory", "import os\nfor _ in range(4):\n    if os.fork() == 0:\n        y = [b'x' * (10 << 20) for _ in range(4)]\n        import time; time.sleep(60)\n        os._exit(0)\nfor _ in range(4): os.wait()",
 			func(l *agentkernel.Limits) { l.Memory = 64 << 20 }, ""},
+		{"cpu_time", "while True: pass", func(l *agentkernel.Limits) { l.CPUTime = agentkernel.Duration(time.Second) }, ""},
 		{"output", "while True: print('flood')", func(l *agentkernel.Limits) { l.Output = 1000 }, ""},
 		{"output", "import os\nos.system('yes')", func(l *agentkernel.Limits) { l.Output = 100_000 }, ""},
 		{"recursion", "def f(n): return f(n + 1)\nf(0)", func(l *agentkernel.Limits) { l.Recursion = 200 }, "line 1, in f"},

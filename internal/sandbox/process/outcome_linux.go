@@ -105,7 +105,10 @@ func (w *whole) wallLimit(exit confine.Exit) error {
 		return limitError("memory", "the program and what it started needed more than %s (seen: %s)",
 			byteText(w.req.Limits.Memory), byteText(exit.Usage.Memory))
 	}
-	return limitError("cpu_time", "the program and what it started used their CPU time of %s", w.cell.Config.Limits.CPUTime)
+	if w.req.Limits.CPUTime > 0 {
+		return cpuLimit(w.req.Limits)
+	}
+	return timeLimit(w.req.Limits, w.cell.Config.Limits.CPUTime)
 }
 
 // signalled is the turn for a program that a signal has ended.

@@ -294,6 +294,8 @@ func (s *sandbox) broken(err error) (agentkernel.Turn, error) {
 	}
 	if limit, ok := errors.AsType[errLimit](err); ok && limit == "memory" {
 		return agentkernel.Turn{}, memoryLimit(s.req.Limits)
+	} else if ok && s.req.Limits.CPUTime > 0 {
+		return agentkernel.Turn{}, cpuLimit(s.req.Limits)
 	} else if ok {
 		return agentkernel.Turn{}, timeLimit(s.req.Limits, s.ran)
 	}

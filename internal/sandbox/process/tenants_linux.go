@@ -117,7 +117,7 @@ func (t *tenants) ready(h *house, limits agentkernel.Limits) *child {
 
 // wallLimits are the limits that are built into walls; the others are the sandbox's own to keep.
 func wallLimits(l agentkernel.Limits) agentkernel.Limits {
-	return agentkernel.Limits{Memory: l.Memory, Time: l.Time}
+	return agentkernel.Limits{Memory: l.Memory, Time: l.Time, CPUs: l.CPUs, CPUTime: l.CPUTime, Pids: l.Pids, OpenFiles: l.OpenFiles, FileSize: l.FileSize}
 }
 
 func sameWalls(a, b agentkernel.Limits) bool { return wallLimits(a) == wallLimits(b) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
 )
@@ -111,4 +112,72 @@ func TestWholeCancelled(t *testing.T) {
 	default:
 		t.Error("Close returned before all was dead")
 	}
+}
+
+// What goes beyond a limit ends the program with the limit's name, or is refused by the system where that can do so.
+func TestWholeLimits(t *testing.T) {
+	for _, c := range []struct {
+		op     string // "": it goes on, and prints out
+		source string
+		out    string
+		change func(*agentkernel.Limits)
+	}{
+		{"limit.time", "trap '' TERM; while :; do :; done", "", func(l *agentkernel.Limits) { l.Time = agentkernel.Duration(300 * time.Millisecond) }},
+		{"limit.time", "sleep 1000", "", func(l *agentkernel.Limits) { l.Time = agentkernel.Duration(300 * time.Millisecond) }},
+		{"limit.cpu_time", "while :; do :; done & while :; do :; done", "", func(l *agentkernel.Limits) { l.CPUTime = agentkernel.Duration(300 * time.Millisecond) }},
+		{"limit.memory", "head -c 200m /dev/zero | tail", "", func(l *agentkernel.Limits) { l.Memory = 32 << 20 }},
+		{"limit.output", "yes", "", func(l *agentkernel.Limits) { l.Output = 1000 }},
+		{"limit.file_size", "exec dd if=/dev/zero of=/tmp/x bs=1M count=2 2>/dev/null", "", func(l *agentkernel.Limits) { l.FileSize = 1 << 20 }},
+		{"", "ulimit -n", "17\n", func(l *agentkernel.Limits) { l.OpenFiles = 17 }},
+		{"", "n=0; for i in $(seq 30); do sleep 1000 & done 2>/dev/null; echo never", "", func(l *agentkernel.Limits) { l.Pids = 10 }},
+	} {
+		r, turn, err := wholeRun(t, shell(c.source), func(r *run) { c.change(&r.req.Limits) })
+		if err == nil && turn.Err != nil {
+			err = turn.Err
+		}
+		switch e := agentkernel.AsError(err, agentkernel.CodeInternal, ""); {
+		case c.op == "" && c.out == "": // the shell gives up when it cannot fork
+			if e == nil && turn.ExitCode == 0 || e != nil && e.Op != "limit.pids" || strings.Contains(r.out.String(), "never") {
+				t.Errorf("%s: %+v %v %q", c.source, turn, err, r.out.String())
+			}
+		case c.op == "":
+			if e != nil || r.out.String() != c.out {
+				t.Errorf("%s: %+v %v %q", c.source, turn, err, r.out.String())
+			}
+		case e == nil || e.Code != agentkernel.CodeLimit || e.Op != c.op:
+			t.Errorf("%s: %+v %v, want %s", c.source, turn, err, c.op)
+		}
+		if int64(r.out.Len()) > r.req.Limits.Output {
+			t.Errorf("%s printed %d bytes", c.source, r.out.Len())
+		}
+	}
+}
+
+// Limits that cannot be meant are refused with what they may be.
+func TestAbsurdLimits(t *testing.T) {
+	for want, change := range map[string]func(*agentkernel.Limits){
+		"the memory limit is 1 bytes; it must be from": func(l *agentkernel.Limits) { l.Memory = 1 },
+		"the CPU limit is 1e+09; it must be from":      func(l *agentkernel.Limits) { l.CPUs = 1e9 },
+		"the process limit is 2147483647":              func(l *agentkernel.Limits) { l.Pids = 1<<31 - 1 },
+		"the open file limit is 3; it must be from":    func(l *agentkernel.Limits) { l.OpenFiles = 3 },
+		"the file size limit is 9223372036854775807":   func(l *agentkernel.Limits) { l.FileSize = 1<<63 - 1 },
+	} {
+		_, _, err := startOnly(t, shell("echo never"), change)
+		if agentkernel.CodeOf(err) != agentkernel.CodeInvalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// startOnly starts a program that is not expected to start.
+func startOnly(t testing.TB, p agentkernel.Program, change func(*agentkernel.Limits)) (*run, agentkernel.Sandbox, error) {
+	t.Helper()
+	r := newRun(t, sharedBackend(t), "")
+	r.req.Program = p
+	change(&r.req.Limits)
+	box, err := r.b.Start(t.Context(), r.req)
+	if err == nil {
+		t.Cleanup(func() { _ = box.Close() })
+	}
+	return r, box, err
 }
