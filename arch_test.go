@@ -27,6 +27,7 @@ var rules = []struct {
 	{"internal/reaper", []string{""}},
 	{"internal/library", []string{""}},
 	{"internal/fetch", []string{""}},
+	{"internal/packages", []string{""}},
 	{"internal/sandbox/monty/...", []string{"", "guest/...", "internal/journal", "internal/nearest", "internal/reaper", "internal/sandbox/confine", "internal/sandbox/monty/..."}},
 	{"internal/sandbox/confine", []string{""}},
 	{"internal/sandbox/workspace", []string{""}},

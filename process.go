@@ -84,7 +84,8 @@ type Program struct {
 	// Node or Go they are its other files, by path relative to the program's own.
 	Modules map[string]string `json:"modules,omitempty"`
 	// Host is an absolute path on the kernel's machine that the sandbox is shown, read-only: a Command's
-	// executable where it is none of the system's, the node_modules of a program in Node. It is not copied.
+	// executable where it is none of the system's, the node_modules of a program in Node, the virtual environment of
+	// one in Python. It is not copied.
 	Host string `json:"host,omitempty"`
 	// Session says that the program does not end after its last statement: it keeps its variables and waits
 	// for more code (syscall proc.next, [Sessions]).

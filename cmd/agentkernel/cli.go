@@ -58,6 +58,7 @@ func (c *cli) commands() []command {
 		{"recover", "processes", "Continue processes that a stopped kernel left unfinished.", &recoverCmd{}},
 
 		{"tools", "tools", "List, show, call and trust tools.", c.tools},
+		{"env", "tools", "List and delete environments of packages.", &envCmd{}},
 		{"mcp", "tools", "Serve this kernel to an AI assistant over MCP (stdio).", &mcpCmd{}},
 		{"install", "tools", "Put this server into an assistant's configuration, in the place of those that are there.", &installCmd{}},
 		{"uninstall", "tools", "Put an assistant's configuration back to what it was.", &uninstallCmd{}},
@@ -99,6 +100,7 @@ func newParser(a *app) (*kong.Kong, error) {
 			{Key: "tools", Title: "Tools"},
 			{Key: "kernel", Title: "Kernel"},
 			{Key: "access", Title: "What it may use"},
+			{Key: "packages", Title: "Packages"},
 			{Key: "limits", Title: "Limits"},
 			{Key: "durable", Title: "Identity and durability"},
 			{Key: "show", Title: "What is shown"},

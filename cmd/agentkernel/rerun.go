@@ -119,6 +119,9 @@ func (c *rerunCmd) program(a *app, old agentkernel.Program) (agentkernel.Program
 	if p.Modules == nil { // there is no folder tools beside it
 		p.Modules = old.Modules
 	}
+	if p.Host == "" && p.Language == old.Language {
+		p.Host = old.Host
+	}
 	return p, nil
 }
 

@@ -3,6 +3,7 @@ package main
 type runCmd struct {
 	programArgs
 	specFlags
+	packageFlags
 	Quiet bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints."`
 }
 
@@ -22,6 +23,7 @@ A tool that changes things needs --allow, or a yes at the terminal.
 		"agentkernel run analysis.py --workspace ./data    the folder is safe: changes wait for apply",
 		"agentkernel run ./script.sh                       by the interpreter in its first line",
 		"agentkernel run -- git --version                  any executable, behind the same walls",
+		"agentkernel run --with 'polars>=1' report.py      with packages; a program may name them itself (PEP 723)",
 		"agentkernel run report.py --json | jq .result",
 	)
 }
@@ -29,6 +31,9 @@ A tool that changes things needs --allow, or a yes at the terminal.
 func (c *runCmd) Run(a *app) error {
 	spec, err := a.prepare(&c.programArgs, &c.specFlags)
 	if err != nil {
+		return a.refuse(err)
+	}
+	if err := a.addPackages(&c.packageFlags, &spec.Program); err != nil {
 		return a.refuse(err)
 	}
 	return a.runProgram(spec, nil)

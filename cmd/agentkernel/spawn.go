@@ -9,6 +9,7 @@ import (
 type spawnCmd struct {
 	programArgs
 	specFlags
+	packageFlags
 }
 
 func (spawnCmd) Help() string {
@@ -29,6 +30,9 @@ func (c *spawnCmd) Run(a *app) error {
 	}
 	spec, err := a.prepare(&c.programArgs, &c.specFlags)
 	if err != nil {
+		return err
+	}
+	if err := a.addPackages(&c.packageFlags, &spec.Program); err != nil {
 		return err
 	}
 	k, err := a.kernel()

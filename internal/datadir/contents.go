@@ -21,6 +21,8 @@ func kept() []string {
 // restored directory may have them already.
 func passing(name string) bool {
 	switch name {
+	case environmentsDir: // built again when they are asked for
+		return true
 	case workspacesDir: // what waits there is applied or discarded first
 		return true
 	case socketFile, lockFile, runDir, enginesDir, "python.json", "lost+found", restoringDir:

@@ -24,17 +24,19 @@ const op = "data directory"
 
 // The files of a data directory, all below its path.
 const (
-	databaseFile  = "kernel.db"
-	blobsDir      = "blobs"
-	socketFile    = "kernel.sock"
-	logFile       = "kernel.log"
-	enginesDir    = "engines"
-	runDir        = "run"
-	toolsDir      = "tools"
-	workspacesDir = "workspaces"
-	keyFile       = "key"
-	lockFile      = "kernel.lock"
-	trustFile     = "trust.json"
+	databaseFile = "kernel.db"
+	blobsDir     = "blobs"
+	socketFile   = "kernel.sock"
+	logFile      = "kernel.log"
+	enginesDir   = "engines"
+	// environmentsDir holds environments of packages.
+	environmentsDir = "environments"
+	runDir          = "run"
+	toolsDir        = "tools"
+	workspacesDir   = "workspaces"
+	keyFile         = "key"
+	lockFile        = "kernel.lock"
+	trustFile       = "trust.json"
 )
 
 // Resolve finds the data directory's path without touching it: explicit if it is not empty, else
@@ -171,6 +173,9 @@ func (d *Dir) Log() string { return d.file(logFile) }
 
 // Engines is where `setup` installs engines; it may not exist yet.
 func (d *Dir) Engines() string { return d.file(enginesDir) }
+
+// Environments is where environments of packages are kept (package packages).
+func (d *Dir) Environments() string { return d.file(environmentsDir) }
 
 // Trust is where the user's acceptance of tools files is kept; it may not exist yet.
 func (d *Dir) Trust() string { return d.file(trustFile) }

@@ -334,7 +334,8 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 	allow := slices.Concat(parent.Allow, p.approved)
 	p.mu.Unlock()
 	s := agentkernel.Spec{
-		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules},
+		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
+			Host: environmentOf(&parent.Program)},
 		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Budget: parent.Budget, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow, AllowHosts: parent.AllowHosts,
 		Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
@@ -357,6 +358,14 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 		s.Limits.Wall = lower(s.Limits.Wall, agentkernel.Duration(max(left, time.Millisecond)))
 	}
 	return s, nil
+}
+
+// environmentOf is the virtual environment that a program's children in Python have, too.
+func environmentOf(p *agentkernel.Program) string {
+	if p.Language != agentkernel.Python {
+		return ""
+	}
+	return p.Host
 }
 
 // smaller gives l, capped by what the parent has.

@@ -159,6 +159,9 @@ func fingerprint() string { return "monty-" + EngineVersion + "+" + frontend.Ver
 
 // Check refuses a program that Monty cannot run, before anything ran.
 func (b *Backend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
+	if p.Host != "" {
+		return agentkernel.Needs{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "check", "the monty backend has no packages; the process backend (CPython) has them")
+	}
 	needs, err := b.programs.check(p)
 	if err == nil && !b.installed.Load() {
 		if _, err = b.engine.find(); err == nil {

@@ -98,7 +98,7 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 	if !req.Program.Language.Replayable() {
 		return b.startWhole(ctx, req)
 	}
-	python, problem := b.ready()
+	python, problem := b.pythonFor(req.Program)
 	if problem != nil {
 		return nil, problem
 	}
@@ -107,7 +107,7 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 		return nil, err
 	}
 	b.used.Do(func() { b.tenants.background(b.python.refresh) })
-	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v)}, req.Limits, req.Mounts)
+	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v), req.Program.Host}, req.Limits, req.Mounts)
 	if err != nil {
 		return nil, b.unavailable(err)
 	}
@@ -152,5 +152,5 @@ func (v *verdict) refusal(p agentkernel.Program, python Interpreter) error {
 		where = append(where, fmt.Sprintf("%s: module '%s' is not installed for Python %s (%s)", at, m.Module, python.Version, python.Executable))
 	}
 	return agentkernel.Errorf(agentkernel.CodeUnsupported, "check", "%s", strings.Join(where, "; ")).
-		WithHint("install it there, or set `python` to an interpreter that has it, such as that of a virtual environment")
+		WithHint("run it with --with PACKAGE, install it there, or set `python` to an interpreter that has it, such as that of a virtual environment")
 }

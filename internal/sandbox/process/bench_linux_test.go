@@ -156,7 +156,7 @@ func BenchmarkIdle(b *testing.B) {
 		for warm > 0 && backend.Stats().Waiting < warm {
 			runtime.Gosched()
 		}
-		h, err := backend.tenants.house(b.Context(), Interpreter{}, tenant{"default", stdlibSet})
+		h, err := backend.tenants.house(b.Context(), Interpreter{}, tenant{"default", stdlibSet, ""})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func (b *Backend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
 
 // verdict is what a child found in a program; programs that were looked at before are known.
 func (b *Backend) verdict(ctx context.Context, p agentkernel.Program) (*verdict, error) {
-	python, problem := b.ready()
+	python, problem := b.pythonFor(p)
 	if problem != nil {
 		return nil, problem
 	}
@@ -55,7 +55,7 @@ func (b *Backend) verdict(ctx context.Context, p agentkernel.Program) (*verdict,
 
 // look has a child of its own compile the program, without running any of it.
 func (b *Backend) look(ctx context.Context, python Interpreter, p agentkernel.Program) (*verdict, error) {
-	c, err := b.tenants.take(ctx, python, tenant{checkNamespace, stdlibSet}, agentkernel.DefaultLimits(), nil)
+	c, err := b.tenants.take(ctx, python, tenant{checkNamespace, stdlibSet, p.Host}, agentkernel.DefaultLimits(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +158,7 @@ func keyOf(p agentkernel.Program) (key programKey) {
 	}
 	text(p.Name)
 	text(p.Source)
+	text(p.Host)
 	for _, name := range slices.Sorted(maps.Keys(p.Modules)) {
 		text(name)
 		text(p.Modules[name])

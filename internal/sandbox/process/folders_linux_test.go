@@ -141,7 +141,7 @@ func TestAZygoteDoesNotLearnWhereFoldersLie(t *testing.T) {
 	mounts, host := folders(t)
 	b := newBackend(t)
 	mustExit(t, b, "1")
-	h, err := b.tenants.house(t.Context(), Interpreter{}, tenant{"default", stdlibSet})
+	h, err := b.tenants.house(t.Context(), Interpreter{}, tenant{"default", stdlibSet, ""})
 	if err != nil {
 		t.Fatal(err)
 	}

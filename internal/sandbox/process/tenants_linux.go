@@ -17,10 +17,11 @@ type Stats struct {
 	Forked   int64 `json:"forked"`   // since the beginning
 }
 
-// tenant is a namespace of users with one set of imports. Its zygote belongs to nobody else.
+// tenant is a namespace of users with one set of imports out of one environment. Its zygote belongs to nobody else.
 type tenant struct {
 	namespace string
 	set       importSet
+	env       string // Program.Host
 }
 
 // tenants keeps a zygote for each tenant that ran something lately, and children of it that wait for a program.

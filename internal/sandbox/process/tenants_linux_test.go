@@ -316,7 +316,7 @@ func TestInterpreterIsAskedOnce(t *testing.T) {
 func TestManyPlans(t *testing.T) {
 	b := newBackend(t, func(c *Config) { c.Warm = -1 })
 	mustExit(t, b, "1")
-	h, err := b.tenants.house(t.Context(), Interpreter{}, tenant{"default", stdlibSet})
+	h, err := b.tenants.house(t.Context(), Interpreter{}, tenant{"default", stdlibSet, ""})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,44 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"agentkernel"
+)
+
+// pythonFor gives the interpreter of a program: the backend's own, or that of its virtual environment (Program.Host).
+//
+// The interpreter of an environment is not asked anything: it runs what is installed there (.pth files) when it starts,
+// which is for a sandbox to do. What has to be known follows from the interpreter that the environment was made with,
+// and that must be the backend's.
+func (b *Backend) pythonFor(p agentkernel.Program) (Interpreter, *agentkernel.Error) {
+	base, problem := b.ready()
+	if problem != nil || p.Host == "" {
+		return base, problem
+	}
+	if st, err := os.Stat(filepath.Join(p.Host, "pyvenv.cfg")); err != nil || !st.Mode().IsRegular() {
+		return base, agentkernel.Errorf(agentkernel.CodeUnavailable, "python", "there is no virtual environment at %s (any more)", p.Host).
+			WithHint("agentkernel env ls shows those that were built; --with builds one again")
+	}
+	env := base
+	env.Executable = filepath.Join(p.Host, "bin", "python")
+	mine, err := filepath.EvalSymlinks(base.Executable)
+	if err != nil {
+		return base, missing("%s: %w", base.Executable, err)
+	}
+	if its, err := filepath.EvalSymlinks(env.Executable); err != nil || its != mine {
+		return base, agentkernel.Errorf(agentkernel.CodeUnavailable, "python", "the virtual environment %s was made with another Python than %s, which runs programs here", p.Host, mine).
+			WithHint("set `python` to the one that it was made with, then agentkernel shutdown; or make it anew")
+	}
+	env.Prefixes = append(slices.Clone(base.Prefixes), p.Host)
+	env.Data = holds(p.Host, "numpy") && holds(p.Host, "pandas")
+	return env, nil
+}
+
+// holds says whether a package is installed in a virtual environment.
+func holds(env, name string) bool {
+	found, err := filepath.Glob(filepath.Join(env, "lib", "python*", "site-packages", name, "__init__.py"))
+	return err == nil && len(found) > 0
+}
