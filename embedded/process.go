@@ -12,6 +12,7 @@ import (
 	"agentkernel/internal/datadir"
 	"agentkernel/internal/reaper"
 	"agentkernel/internal/sandbox/confine"
+	"agentkernel/internal/sandbox/monty"
 	"agentkernel/internal/sandbox/process"
 )
 
@@ -78,6 +79,34 @@ func TryProcess(ctx context.Context, python string) (t ProcessTrial, err error) 
 		}
 	}
 	return t, nil
+}
+
+// TryWalls starts a worker of the Monty engine, without a kernel, and says which walls it lacks, with the reasons. The
+// calling program calls [Main] first of all.
+func TryWalls(ctx context.Context, engine string) (lacking []string, err error) {
+	spawner, err := confine.NewSpawner(confine.SpawnerConfig{Launcher: launcher{}, Name: "trial-" + ownerID()})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, spawner.Close()) }()
+	b, err := monty.New(monty.Config{Launcher: launcher{}, Walls: spawner, Engine: engine, Spare: -1})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	box, err := b.Start(ctx, agentkernel.StartRequest{Namespace: "default", Program: agentkernel.Program{Language: agentkernel.Python, Source: "1"}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, box.Close()) }()
+	if walled, ok := box.(agentkernel.Walled); ok {
+		for _, w := range walled.Walls() {
+			if !w.On {
+				lacking = append(lacking, w.Name+": "+w.How)
+			}
+		}
+	}
+	return lacking, nil
 }
 
 // launcher starts processes that the caller waits for.

@@ -26,6 +26,22 @@ func checkEngine(ctx context.Context, o DoctorOptions) []Finding {
 	return ok("%s, %s: %s", says, where, path)
 }
 
+// checkWalls starts a worker of Monty, and says what does not stand between it and the machine.
+func checkWalls(ctx context.Context, o DoctorOptions) []Finding {
+	path, _, err := Find(FindOptions{Explicit: o.Engine, Home: o.Home, LookPath: o.LookPath})
+	if err != nil || o.TryWalls == nil {
+		return nil // the check of the engine has said it
+	}
+	lacking, err := o.TryWalls(ctx, path)
+	if err != nil {
+		return failed(Warn, err)
+	}
+	if len(lacking) > 0 {
+		return warn("docs/security.md says what that means", "Monty's workers run without: %s", strings.Join(lacking, "; "))
+	}
+	return ok("Monty's workers run behind all of them")
+}
+
 // checkNode looks for what MCP servers from npm, and `agentkernel setup`, need. Programs run without it.
 func checkNode(ctx context.Context, o DoctorOptions) []Finding {
 	var versions, missing []string

@@ -55,6 +55,8 @@ type DoctorOptions struct {
 	// ToolSource gives the tools of configuration files; the servers that it starts end with close.
 	ToolSource func(files []string) (source agentkernel.ToolSource, close func() error, err error)
 
+	// TryWalls starts a worker of the engine and says which walls it lacks, with the reason.
+	TryWalls func(ctx context.Context, engine string) (lacking []string, err error)
 	// TryProcess runs a small program on the process backend.
 	TryProcess func(ctx context.Context, python string) (Trial, error)
 
@@ -79,6 +81,7 @@ func Checks() []Check {
 		{"leftovers", checkLeftovers},
 		{"kernel log", checkLog},
 		{"engine", checkEngine},
+		{"walls of Monty", checkWalls},
 		{"process backend", checkProcess},
 		{"node", checkNode},
 		{"tool servers", checkTools},
