@@ -73,7 +73,7 @@ def reference() -> str:
     for cls in (agentkernel.AgentHelper, agentkernel.TaskManager, agentkernel.Client):
         lines += [f"### {cls.__name__}", "", text(cls.__doc__), *members(cls), ""]
     for cls in (agentkernel.Result, agentkernel.TaskStatus, agentkernel.Spec, agentkernel.Limits, agentkernel.Process, agentkernel.Event, agentkernel.Entry,
-                agentkernel.Inspection, agentkernel.Tool, agentkernel.ToolServer, agentkernel.Usage):  # fmt: skip
+                agentkernel.Inspection, agentkernel.Skill, agentkernel.Tool, agentkernel.ToolServer, agentkernel.Usage):  # fmt: skip
         lines += [f"### {cls.__name__}", "", text(cls.__doc__), "", fields(cls), *members(cls), ""]
     lines += ["### Errors", "", text(agentkernel.errors.KernelError.__doc__), "", "| class | code | |", "|---|---|---|"]
     kinds: list[type[agentkernel.KernelError]] = [*agentkernel.errors.CLASSES.values(), agentkernel.errors.KernelGone, agentkernel.errors.BinaryNotFound]

@@ -18,7 +18,7 @@ from ._agent import Planned, TaskStatus
 from .agent import AgentHelper, create_agent, execute_code, execute_task
 from .client import Client
 from .errors import KernelError, KernelGone
-from .model import Ask, Entry, Event, Inspection, KernelInfo, Limits, Process, Spec, Tool, ToolServer, Usage
+from .model import Ask, Entry, Event, Inspection, KernelInfo, Limits, Process, Skill, Spec, Tool, ToolServer, Usage
 from .result import Result
 from .tasks import TaskManager
 
@@ -29,7 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AgentHelper", "Ask", "Client", "Entry", "Event", "Inspection", "KernelError", "KernelGone", "KernelInfo", "Limits", "Planned",
-    "Process", "Result", "Spec", "TaskManager", "TaskStatus", "Tool", "ToolServer", "Usage", "create_agent", "errors", "execute_code",
+    "Process", "Result", "Skill", "Spec", "TaskManager", "TaskStatus", "Tool", "ToolServer", "Usage", "create_agent", "errors", "execute_code",
     "execute_task", "run_server",
 ]  # fmt: skip
 

@@ -144,6 +144,13 @@ class Agent:
         tools = yield from self.known_tools(fresh=True)
         return [t for t in tools if not server or server in (t.server, t.python_server)]
 
+    def search_tools(self, query: str, server: str, limit: int) -> Steps[list[Tool]]:
+        paths = yield from self.tool_files()
+        if not paths:
+            return []
+        found = yield from self.kernel.search(paths, query, server, limit)
+        return found
+
     def list_servers(self) -> Steps[list[ToolServer]]:
         paths = yield from self.tool_files()
         if not paths:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from functools import partial
 from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
 from . import _home
+from ._code import dedent
 from ._http import API_VERSION, Frames, Response, compose
 from ._steps import Call, Close, Connect, ConnectionCut, Emit, NobodyListens, Notify, Pause, Receive, Send, Steps, redirect
 from .errors import Conflict, InvalidArgument, KernelError, KernelGone, ProgramSyntaxError, Timeout, Unavailable, VersionMismatch
-from .model import Entry, Event, Inspection, KernelInfo, PathLike, Process, Spec, Tool, ToolServer, files
+from .model import Entry, Event, Inspection, KernelInfo, PathLike, Process, Skill, Spec, Tool, ToolServer, files
 from .result import Result
 from .values import from_wire, parse
+
+log = logging.getLogger("agentkernel")
 
 Program = Union[str, Spec]
 Callback = Optional[Callable[[Any], Any]]
@@ -334,6 +338,33 @@ class Kernel:
     def tools(self, tools: Union[PathLike, Iterable[PathLike]], server: str) -> Steps[list[Tool]]:
         data = yield from self.ask("tools", "GET", "/tools", {"files": files(_listed(tools)), "server": server})
         return [Tool.from_wire(t) for t in data["tools"]]
+
+    def search(self, tools: Union[PathLike, Iterable[PathLike]], query: str, server: str, limit: int) -> Steps[list[Tool]]:
+        if not isinstance(query, str):
+            raise InvalidArgument(f"a query is a text, not {type(query).__name__}")
+        data = yield from self.ask("search", "GET", "/tools/search", {"files": files(_listed(tools)), "text": query, "server": server, "limit": limit})
+        for problem in data.get("problems") or ():
+            log.warning("not searched: %s", problem)
+        return [Tool.from_wire(t) for t in data["tools"]]
+
+    # Skills
+
+    def save_skill(self, namespace: str, name: str, code: str, description: str, tags: Iterable[str]) -> Steps[Skill]:
+        given = [tags] if isinstance(tags, str) else list(tags)
+        body = {"namespace": namespace, "name": name, "code": dedent(code), "description": description, "tags": given}
+        data = yield from self.ask("save_skill", "POST", "/skills", body=body)
+        return Skill.from_wire(data)
+
+    def skill(self, namespace: str, name: str, version: int) -> Steps[Skill]:
+        data = yield from self.ask("skill", "GET", "/skill", {"namespace": namespace, "name": name, "version": version})
+        return Skill.from_wire(data)
+
+    def skills(self, namespace: str, query: str, limit: int) -> Steps[list[Skill]]:
+        data = yield from self.ask("skills", "GET", "/skills", {"namespace": namespace, "text": query, "limit": limit})
+        return [Skill.from_wire(s) for s in data["skills"]]
+
+    def delete_skill(self, namespace: str, name: str) -> Steps[None]:
+        yield from self.ask("delete_skill", "POST", "/skills/delete", body={"namespace": namespace, "name": name})
 
     def plan(self, task: str, tools: list[Tool]) -> Steps[Any]:
         plan = yield Call(partial(_plan, self, task, tools))

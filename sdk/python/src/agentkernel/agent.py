@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 from . import _sync
 from ._agent import Agent, Planned, Planner, Settings
 from .client import Client
-from .model import Ask, Event, Limits, PathLike, Tool, ToolServer
+from .model import Ask, Event, Limits, PathLike, Skill, Tool, ToolServer
 from .result import Result
 
 
@@ -81,6 +81,30 @@ class AgentHelper:
     def get_server_tools(self, server_name: str) -> list[Tool]:
         """The tools of one server."""
         return _sync.run(self.agent.list_tools(server_name))
+
+    def search_tools(self, query: str, max_results: int = 10, *, server: str = "") -> list[Tool]:
+        """The tools that fit what one wants to do, best first. Servers whose tools are known are not started for it."""
+        return _sync.run(self.agent.search_tools(query, server, max_results))
+
+    def save_skill(self, name: str, code: str, description: str = "", tags: Sequence[str] = ()) -> Skill:
+        """Saves functions that programs of this agent import from ``skills.<name>``, as a new version. The code is checked first."""
+        return _sync.run(self.agent.kernel.save_skill(self.agent.settings.namespace, name, code, description, tags))
+
+    def get_skill(self, name: str, version: int = 0) -> Skill:
+        """A skill with its code; without ``version`` the newest."""
+        return _sync.run(self.agent.kernel.skill(self.agent.settings.namespace, name, version))
+
+    def list_skills(self) -> list[Skill]:
+        """All skills that programs of this agent can import, without their code."""
+        return _sync.run(self.agent.kernel.skills(self.agent.settings.namespace, "", 0))
+
+    def search_skills(self, query: str, max_results: int = 20) -> list[Skill]:
+        """The skills whose names, descriptions and tags fit, best first."""
+        return _sync.run(self.agent.kernel.skills(self.agent.settings.namespace, query, max_results))
+
+    def delete_skill(self, name: str) -> None:
+        """Deletes a skill and its versions; programs that have begun keep their copy."""
+        return _sync.run(self.agent.kernel.delete_skill(self.agent.settings.namespace, name))
 
     @property
     def state(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Union
 
 from . import _sync
 from ._kernel import Kernel, Program
-from .model import Ask, Entry, Event, Inspection, KernelInfo, PathLike, Process, Tool, ToolServer
+from .model import Ask, Entry, Event, Inspection, KernelInfo, PathLike, Process, Skill, Tool, ToolServer
 from .result import Result
 
 
@@ -136,3 +136,28 @@ class Client:
     def tools(self, tools: Union[PathLike, Iterable[PathLike]], server: str = "") -> list[Tool]:
         """The tools of one server of MCP configuration files, or of all; servers are started if needed."""
         return _sync.run(self.kernel.tools(tools, server))
+
+    def search_tools(self, tools: Union[PathLike, Iterable[PathLike]], query: str, *, server: str = "", limit: int = 10) -> list[Tool]:
+        """The tools that fit what one wants to do, best first; with an empty query the first ones. A server whose tools are
+        known is not started for it; one that cannot be asked is a warning in the log ``agentkernel``."""
+        return _sync.run(self.kernel.search(tools, query, server, limit))
+
+    def save_skill(self, name: str, code: str, *, description: str = "", tags: Iterable[str] = (), namespace: str = "") -> Skill:
+        """Saves functions that programs import from ``skills.<name>``, as a new version. The code is checked first, and dedented."""
+        return _sync.run(self.kernel.save_skill(namespace, name, code, description, tags))
+
+    def get_skill(self, name: str, *, version: int = 0, namespace: str = "") -> Skill:
+        """A skill with its code; without ``version`` the newest."""
+        return _sync.run(self.kernel.skill(namespace, name, version))
+
+    def list_skills(self, *, namespace: str = "") -> list[Skill]:
+        """All skills, without their code."""
+        return _sync.run(self.kernel.skills(namespace, "", 0))
+
+    def search_skills(self, query: str, *, limit: int = 20, namespace: str = "") -> list[Skill]:
+        """The skills whose names, descriptions and tags fit, best first."""
+        return _sync.run(self.kernel.skills(namespace, query, limit))
+
+    def delete_skill(self, name: str, *, namespace: str = "") -> None:
+        """Deletes a skill and its versions; programs that have begun keep their copy."""
+        return _sync.run(self.kernel.delete_skill(namespace, name))

@@ -252,6 +252,8 @@ class Tool:
     doc: str = ""
     input_schema: Any = None
     output_schema: Any = None
+    observed: Optional[Mapping[str, Any]] = None  #: what results looked like, where no output schema says it
+    changed: Optional[Mapping[str, Any]] = None  #: what is not as it was accepted; None: nothing
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -263,6 +265,29 @@ class Tool:
     def from_wire(cls, data: Mapping[str, Any]) -> "Tool":
         known = {f.name: data[f.name] for f in dataclasses.fields(cls) if f.name in data}
         return cls(**known, raw=data)
+
+
+@dataclass(frozen=True)
+class Skill:
+    """Saved functions, a module ``skills.<name>`` for programs of its namespace."""
+
+    name: str
+    version: int = 0  #: counted up by each save
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()  #: signatures
+    code: str = ""  #: empty in lists
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def import_line(self) -> str:
+        """The line with which a program imports all of it."""
+        return f"from skills.{self.name} import {', '.join(f.partition('(')[0] for f in self.functions)}"
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "Skill":
+        lists = {n: tuple(data.get(n) or ()) for n in ("tags", "functions")}
+        return cls(data["name"], data.get("version", 0), data.get("description", ""), code=data.get("code", ""), raw=data, **lists)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, AsyncIterator, Callable, Iterable, Optional, Union
 
 from .. import _async
 from .._kernel import Kernel, Program
-from ..model import Ask, Entry, Event, Inspection, KernelInfo, PathLike, Process, Tool, ToolServer
+from ..model import Ask, Entry, Event, Inspection, KernelInfo, PathLike, Process, Skill, Tool, ToolServer
 from ..result import Result
 
 
@@ -137,3 +137,28 @@ class Client:
     async def tools(self, tools: Union[PathLike, Iterable[PathLike]], server: str = "") -> list[Tool]:
         """The tools of one server of MCP configuration files, or of all; servers are started if needed."""
         return await _async.run(self.kernel.tools(tools, server))
+
+    async def search_tools(self, tools: Union[PathLike, Iterable[PathLike]], query: str, *, server: str = "", limit: int = 10) -> list[Tool]:
+        """The tools that fit what one wants to do, best first; with an empty query the first ones. A server whose tools are
+        known is not started for it; one that cannot be asked is a warning in the log ``agentkernel``."""
+        return await _async.run(self.kernel.search(tools, query, server, limit))
+
+    async def save_skill(self, name: str, code: str, *, description: str = "", tags: Iterable[str] = (), namespace: str = "") -> Skill:
+        """Saves functions that programs import from ``skills.<name>``, as a new version. The code is checked first, and dedented."""
+        return await _async.run(self.kernel.save_skill(namespace, name, code, description, tags))
+
+    async def get_skill(self, name: str, *, version: int = 0, namespace: str = "") -> Skill:
+        """A skill with its code; without ``version`` the newest."""
+        return await _async.run(self.kernel.skill(namespace, name, version))
+
+    async def list_skills(self, *, namespace: str = "") -> list[Skill]:
+        """All skills, without their code."""
+        return await _async.run(self.kernel.skills(namespace, "", 0))
+
+    async def search_skills(self, query: str, *, limit: int = 20, namespace: str = "") -> list[Skill]:
+        """The skills whose names, descriptions and tags fit, best first."""
+        return await _async.run(self.kernel.skills(namespace, query, limit))
+
+    async def delete_skill(self, name: str, *, namespace: str = "") -> None:
+        """Deletes a skill and its versions; programs that have begun keep their copy."""
+        return await _async.run(self.kernel.delete_skill(namespace, name))
