@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"agentkernel"
 )
@@ -29,13 +29,9 @@ func copyBeforeMigration(c *conn, cfg Config, history []step) error {
 			version, len(history), to, err).WithHint("nothing was changed; make room for a second database in %s, then run the command again", filepath.Dir(cfg.Path))
 	}
 	cfg.Logger.Info("the database was copied before it is migrated", "copy", to, "from", version, "to", len(history))
-	older, err := filepath.Glob(cfg.Path + ".v*.bak")
-	if err != nil {
-		return nil // the path is no pattern: old copies stay
-	}
-	for _, path := range slices.DeleteFunc(older, func(p string) bool { return p == to }) {
-		if err := os.Remove(path); err != nil {
-			cfg.Logger.Warn("an old copy of the database could not be removed", "copy", path, "error", err)
+	for v := range version {
+		if err := os.Remove(CopyPath(cfg.Path, v)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			cfg.Logger.Warn("an old copy of the database could not be removed", "version", v, "error", err)
 		}
 	}
 	return nil
