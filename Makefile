@@ -17,8 +17,8 @@ export GOFLAGS ?= -buildvcs=false
 LINT_VERSION := v2.15.0
 LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
 
-# Tests get ten minutes a package at most; none should need one.
-TESTFLAGS ?= -race -timeout 10m
+# Tests get twenty minutes a package at most: few need one, but machines may be busy.
+TESTFLAGS ?= -race -timeout 20m
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
