@@ -62,19 +62,17 @@ func partOf(name string) string {
 // sizeOf adds up the regular files at and below a path.
 func sizeOf(ctx context.Context, path string) (sum int64, err error) {
 	err = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case err != nil && e != nil && e.IsDir():
-			return fs.SkipDir
-		case err != nil || !e.Type().IsRegular():
-			return nil
 		}
-		info, err := e.Info()
+		var info fs.FileInfo
+		if err == nil && e.Type().IsRegular() {
+			info, err = e.Info()
+		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return nil
+			return nil // it is left out; what is in a directory that cannot be read, too
 		}
-		if err == nil {
+		if info != nil {
 			sum += info.Size()
 		}
 		return err
