@@ -72,7 +72,11 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 		if in.Session != "" && in.Session != "none" {
 			return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "execute_code", "sessions are Python on the monty backend").WithHint(`use session "none"`)
 		}
-		return c.runAlone(ctx, in, timeout)
+		out, err := c.runAlone(ctx, in, timeout)
+		if err == nil && in.Session == "" && out.Note == "" {
+			out.Note = "ran outside the session, whose variables it did not see: only Python on the monty backend keeps them"
+		}
+		return out, err
 	}
 	out, err := c.runInSession(ctx, in, timeout)
 	if agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && in.Session == "" && in.Backend == "" {
