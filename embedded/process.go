@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 
@@ -42,6 +43,9 @@ func (k *Kernel) process(cfg Config, dir *datadir.Dir, reap *reaper.Reaper, spaw
 		Masked: []string{dir.Path()}, Spawner: spawner, Problem: problem, Logger: cfg.Logger}
 	if spawner != nil {
 		c.Command = process.OwnCommand()
+	}
+	if user, err := os.UserCacheDir(); err == nil {
+		c.GoCache = filepath.Join(user, "agentkernel", "go")
 	}
 	return process.New(c)
 }

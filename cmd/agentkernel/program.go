@@ -59,6 +59,8 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	case p.File == "-":
 		prog.Name = "<stdin>"
 		prog.Source, err = readSource(a.in, "standard input")
+	case isGoPackage(p.File) && (lang == "" || lang == agentkernel.Go):
+		return goPackage(p.File, prog.Args)
 	default:
 		prog.Name = filepath.Base(p.File)
 		prog.Source, err = readFile(p.File)
@@ -75,6 +77,8 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 		prog.Modules, err = a.modules(prog.Source, parents)
 	case prog.Language == agentkernel.Node && p.Code == "" && p.File != "-":
 		err = withNodeFiles(&prog, p.File)
+	case prog.Language == agentkernel.Go && p.Code == "" && p.File != "-":
+		err = withGoFiles(&prog, p.File)
 	}
 	return prog, err
 }

@@ -21,6 +21,7 @@ A tool that changes things needs --allow, or a yes at the terminal.
 		"agentkernel run report.py --timeout 5m --memory 512m",
 		"agentkernel run app.mjs                           Node.js, with the node_modules beside it",
 		"agentkernel run analysis.py --workspace ./data    the folder is safe: changes wait for apply",
+		"agentkernel run main.go                           built by your Go, in a sandbox of its own; a directory works too",
 		"agentkernel run ./script.sh                       by the interpreter in its first line",
 		"agentkernel run -- git --version                  any executable, behind the same walls",
 		"agentkernel run --with 'polars>=1' report.py      with packages; a program may name them itself (PEP 723)",

@@ -15,6 +15,7 @@ type Backend struct {
 	cfg     Config
 	python  *interpreter
 	node    *nodejs
+	golang  *golang
 	tenants *tenants
 	checked *checked
 	used    sync.Once
@@ -31,6 +32,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	b := &Backend{cfg: cfg, checked: newChecked()}
 	b.python = &interpreter{launch: cfg.Launcher, path: cfg.Python, cache: cfg.Cache}
+	b.golang = &golang{launch: cfg.Launcher, cache: cfg.GoCache}
 	b.node = &nodejs{launch: cfg.Launcher, path: cfg.Node}
 	b.tenants = newTenants(&b.cfg)
 	if b.cfg.Problem == nil {

@@ -18,7 +18,7 @@ type Launcher interface {
 }
 
 // languages are those of the backend.
-var languages = []agentkernel.Language{agentkernel.Python, agentkernel.Node, agentkernel.Script, agentkernel.Command}
+var languages = []agentkernel.Language{agentkernel.Python, agentkernel.Node, agentkernel.Go, agentkernel.Script, agentkernel.Command}
 
 // IsolationNone runs programs without walls: they can do all that the kernel's own user can.
 const IsolationNone = "none"
@@ -37,6 +37,8 @@ type Config struct {
 	Python string
 	// Node is the Node.js of programs in JavaScript: a path, or a name on PATH. "" means node on PATH.
 	Node string
+	// GoCache is a directory of the user's for what programs in Go are built to; "": none can be built.
+	GoCache string
 	// Command is the executable that programs find as `kernel` on their PATH, one whose main calls command.Main; ""
 	// means that there is none. Python programs have modules instead.
 	Command string

@@ -37,6 +37,8 @@ type recipe struct {
 // it does not compile; CodeUnsupported, not for this machine; CodeUnavailable, its language is not installed.
 func (b *Backend) recipeFor(_ context.Context, p agentkernel.Program, tools []agentkernel.Tool, l agentkernel.Limits) (*recipe, error) {
 	switch p.Language {
+	case agentkernel.Go:
+		return b.goRecipe(p)
 	case agentkernel.Node:
 		return b.nodeRecipe(p, tools, l)
 	case agentkernel.Script:

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"agentkernel"
+)
+
+// goMain is the file of a package that counts as the program.
+const goMain = "main.go"
+
+// isGoPackage says whether a directory holds Go source.
+func isGoPackage(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	return err == nil && len(files) > 0
+}
+
+// goPackage is the program of a directory: its package, and the module below it if it has a go.mod.
+func goPackage(dir string, args []string) (agentkernel.Program, error) {
+	p := agentkernel.Program{Name: goMain, Language: agentkernel.Go, Args: args, Modules: map[string]string{}}
+	err := gatherGo(dir, p.Modules)
+	if err == nil {
+		source, ok := p.Modules[goMain]
+		if !ok {
+			return p, agentkernel.Errorf(agentkernel.CodeInvalid, "run", "%s has no %s", dir, goMain).WithHint("put func main into a file of that name")
+		}
+		p.Source = source
+		delete(p.Modules, goMain)
+	}
+	return p, err
+}
+
+// withGoFiles adds the module of a file, if it lies beside a go.mod; the file alone is the program otherwise.
+func withGoFiles(p *agentkernel.Program, file string) error {
+	dir := filepath.Dir(file)
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		return nil //nolint:nilerr // a file by itself
+	}
+	p.Modules = map[string]string{}
+	err := gatherGo(dir, p.Modules)
+	delete(p.Modules, filepath.Base(file))
+	return err
+}
+
+// gatherGo reads the source files of a package, and with a go.mod those of the packages below it.
+func gatherGo(dir string, files map[string]string) error {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	module := err == nil
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return fileError(path, err)
+		}
+		name := d.Name()
+		hidden := strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" || name == "node_modules"
+		switch {
+		case d.IsDir() && path != dir && (!module || hidden):
+			return fs.SkipDir
+		case !d.Type().IsRegular() || strings.HasSuffix(name, "_test.go"):
+			return nil
+		case filepath.Ext(name) != ".go" && (!module || name != "go.mod" && name != "go.sum" && name != "modules.txt"):
+			return nil
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return fileError(path, err)
+		}
+		files[filepath.ToSlash(rel)], err = readFile(path)
+		return err
+	})
+}
