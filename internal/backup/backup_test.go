@@ -110,7 +110,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 func TestEveryByteCounts(t *testing.T) {
 	file := written(t, small())
 	for i := range file {
-		for _, bit := range []byte{0x01, 0x80} {
+		for _, bit := range []byte{1 << (i % 8)} {
 			changed := bytes.Clone(file)
 			changed[i] ^= bit
 			if _, _, err := readBack(changed); err == nil {
@@ -281,7 +281,7 @@ func TestNamesThatNoDataDirectoryHas(t *testing.T) {
 	}
 }
 
-// TestBombsAreBounded: a file that unpacks to a gigabyte of zeros hands over no more than its manifest has said.
+// TestBombsAreBounded: a file that unpacks to far more than it says hands over no more than its manifest has said.
 func TestBombsAreBounded(t *testing.T) {
 	zeros := func(w *tar.Writer, name string, n int64) {
 		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: n}); err != nil {
@@ -294,7 +294,7 @@ func TestBombsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	big := int64(1 << 30)
+	big := int64(128 << 20)
 	manifest := func(w *tar.Writer, size int64) {
 		put(t, w, tar.Header{Name: manifestName}, manifestOf(Manifest{Files: []File{{DatabaseName, size, strings.Repeat("0", 64)}}}))
 	}
