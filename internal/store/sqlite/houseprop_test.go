@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -316,6 +317,12 @@ func (h *house) settle() {
 // and after a last sweep nothing is left that nobody names.
 func TestHousekeepingTakesNothingFromTheLiving(t *testing.T) {
 	root := fastDir(t)
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // each opens some databases
+		if err := f.Value.Set("30"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
+	}
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
