@@ -243,7 +243,9 @@ func (b *builder) mountpoint(source, target string) error {
 func (b *builder) seal(m *Machine, counted Counted, writable []string) {
 	b.steps = &b.plan.Seal
 	b.wall = wallFiles
-	b.do("setsid", unix.SYS_SETSID).OK = []int{int(unix.EPERM)} // it leads a session already
+	if b.cfg.Kind != Bare { // which can do nothing with a terminal, and shares the scheduler's group with its kernel (sched(7))
+		b.do("setsid", unix.SYS_SETSID).OK = []int{int(unix.EPERM)} // it leads a session already
+	}
 	b.do("umask", unix.SYS_UMASK, Num(0o22))
 	b.do("chdir", unix.SYS_CHDIR, Str(b.cfg.Program.Dir))
 	if b.cfg.Kind != Zygote {

@@ -409,9 +409,16 @@ func TestWorkerIsBare(t *testing.T) {
 		t.Errorf("it stands in %q, %v", cwd, err)
 	}
 	limits, err := os.ReadFile(dir + "/limits")
-	if err != nil || !strings.Contains(string(limits), "Max address space         469762048            469762048") {
+	if err != nil || addressSpace(string(limits)) != settingsOf(agentkernel.DefaultLimits()).wall() {
 		t.Errorf("limits %s, %v", limits, err)
 	}
+}
+
+// addressSpace is the limit of a process in the text of /proc/PID/limits.
+func addressSpace(limits string) (n uint64) {
+	_, after, _ := strings.Cut(limits, "Max address space")
+	_, _ = fmt.Sscan(after, &n) // 0 is no such limit
+	return n
 }
 
 // A program that holds too much to be dumped is told from one that can be parked, and goes on either way.

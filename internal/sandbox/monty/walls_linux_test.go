@@ -127,7 +127,7 @@ func TestWorkBehindWalls(t *testing.T) {
 			t.Errorf("%+v", walls)
 		}
 		limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", workerOf(r).body.pid()))
-		if err != nil || !strings.Contains(string(limits), "Max address space         469762048            469762048") {
+		if err != nil || addressSpace(string(limits)) != settingsOf(agentkernel.DefaultLimits()).wall() {
 			t.Errorf("limits %s, %v", limits, err)
 		}
 		if n := workerOf(r).heap(); n <= 0 {
