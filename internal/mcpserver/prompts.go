@@ -50,6 +50,7 @@ const rootsPatience = 5 * time.Second
 // nothing more: what may be touched is decided by the configuration of the tools.
 func rootsOf(ctx context.Context, ss *mcp.ServerSession) []string {
 	init := ss.InitializeParams()
+	//nolint:staticcheck // deprecated in 2026-07-28, and in use until then and a year beyond
 	if init == nil || init.Capabilities == nil || init.Capabilities.RootsV2 == nil || init.ProtocolVersion >= returnsSince {
 		return nil // the newest protocol plans to drop them
 	}

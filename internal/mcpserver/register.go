@@ -146,7 +146,7 @@ func (d *definition) serve(ctx context.Context, h *server, req *mcp.CallToolRequ
 	if c.asks != asksReturns {
 		return d.answer(ctx, c)
 	}
-	r := (*running)(nil)
+	var r *running
 	if state := req.Params.RequestState; state == "" {
 		r = c.start(ctx, d)
 	} else if r = client.resume(state, req.Params.InputResponses); r == nil {
