@@ -160,6 +160,9 @@ func (d *door) serve(ready []unix.PollFd) error {
 func (d *door) admit() {
 	buf, oob := make([]byte, 16), make([]byte, unix.CmsgSpace(64*4))
 	for range maxLines {
+		if len(d.lines) >= maxLines && d.dropHungUp() {
+			return // there is room when their calls were taken
+		}
 		n, oobn, _, _, err := unix.Recvmsg(d.sock, buf, oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 		if errors.Is(err, unix.EINTR) {
 			continue
@@ -172,9 +175,6 @@ func (d *door) admit() {
 			d.sock = -1
 			return
 		}
-		if len(d.lines) >= maxLines {
-			d.dropHungUp()
-		}
 		for i, fd := range allFDs(oob[:oobn]) {
 			if i > 0 || len(d.lines) >= maxLines || !isStream(fd) {
 				_ = unix.Close(fd)
@@ -185,13 +185,17 @@ func (d *door) admit() {
 	}
 }
 
-// dropHungUp drops the lines at whose other end nobody is.
-func (d *door) dropHungUp() {
+// dropHungUp drops the lines at whose other end nobody is. It says whether it found calls on lines, and no room: with
+// them a line may come to its end.
+func (d *door) dropHungUp() (calls bool) {
 	for _, fd := range append([]int(nil), d.order...) {
-		if t := d.lines[fd]; t.reads() {
+		t := d.lines[fd]
+		if t.reads() {
 			d.read(t)
 		}
+		calls = calls || t.whole()
 	}
+	return calls && len(d.lines) >= maxLines
 }
 
 func allFDs(oob []byte) (fds []int) {
