@@ -39,6 +39,10 @@
 //     Without a memory cgroup the calls that take memory which no process is seen to have are not allowed.
 //     [Plan.Walls] says which.
 //
+// A program that only computes and speaks over what it was given (Kind Bare) has fewer things and so more walls: a root
+// with its runtime alone, no /proc and no devices, some sixty calls, one thread; no cgroup, since one address space
+// has a limit of its own.
+//
 // # Who a sandbox is
 //
 // Inside, every program is user 1000, whoever it is outside. An ordinary user's sandbox is that user outside,

@@ -11,6 +11,7 @@
 //	pool.go      who may use which worker                 calls:  call.go bind.go oscall.go
 //	worker.go    one child process: frames, limits, death errors: failure.go traceback.go
 //	sandbox.go   one program in motion: Next              image.go  the bytes of a parked program
+//	walls.go     whether workers have the operating system's walls;   body.go  their processes, with and without
 //
 // Lock order: pool.mu before worker.mu; neither is held while talking to a worker.
 //
