@@ -315,6 +315,13 @@ type Spec struct {
 // DefaultPriority is the priority of a process whose Spec says none.
 const DefaultPriority = 10
 
+// negative says whether some limit is, or is no number.
+func (l Limits) negative() bool {
+	least := min(int64(l.Time), int64(l.Wall), l.Memory, int64(l.Recursion), l.Output, l.Calls, int64(l.CallWait), int64(l.InFlight),
+		int64(l.Processes), l.Journal, l.Disk, int64(l.CPUTime), int64(l.Pids), int64(l.OpenFiles), l.FileSize)
+	return least < 0 || !(l.CPUs >= 0)
+}
+
 // Validate says what is wrong with a Spec before anything is created.
 func (s *Spec) Validate() error {
 	switch {
@@ -330,10 +337,7 @@ func (s *Spec) Validate() error {
 		return Errorf(CodeInvalid, "spec", "on-unknown %q is not known: raise or pause", s.OnUnknown)
 	case s.Durability != "" && s.Durability != DurabilityFull && s.Durability != DurabilityRelaxed:
 		return Errorf(CodeInvalid, "spec", "durability %q is not known: full or relaxed", s.Durability)
-	case s.Limits.Time < 0 || s.Limits.Wall < 0 || s.Limits.Memory < 0 || s.Limits.Recursion < 0 ||
-		s.Limits.Output < 0 || s.Limits.Calls < 0 || s.Limits.CallWait < 0 || s.Limits.InFlight < 0 ||
-		s.Limits.Processes < 0 || s.Limits.Journal < 0 || s.Limits.Disk < 0 || s.Limits.CPUTime < 0 || s.Limits.Pids < 0 ||
-		s.Limits.OpenFiles < 0 || s.Limits.FileSize < 0 || !(s.Limits.CPUs >= 0):
+	case s.Limits.negative():
 		return Errorf(CodeInvalid, "spec", "a limit is negative; leave it out for the default")
 	case s.Past != nil && (s.Past.PID < 1 || s.Past.From < 0):
 		return Errorf(CodeInvalid, "spec", "the past is call %d of process %d, which cannot be", s.Past.From, s.Past.PID)

@@ -72,15 +72,22 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	if prog.Language == "" {
 		prog.Language = languageOf(p.File, prog.Source)
 	}
+	err = a.addImports(&prog, p, parents)
+	return prog, err
+}
+
+// addImports puts what a program imports from beside it into the program.
+func (a *app) addImports(prog *agentkernel.Program, p *programArgs, parents []string) (err error) {
+	isFile := p.Code == "" && p.File != "-"
 	switch {
 	case prog.Language == agentkernel.Python:
 		prog.Modules, err = a.modules(prog.Source, parents)
-	case prog.Language == agentkernel.Node && p.Code == "" && p.File != "-":
-		err = withNodeFiles(&prog, p.File)
-	case prog.Language == agentkernel.Go && p.Code == "" && p.File != "-":
-		err = withGoFiles(&prog, p.File)
+	case prog.Language == agentkernel.Node && isFile:
+		err = withNodeFiles(prog, p.File)
+	case prog.Language == agentkernel.Go && isFile:
+		err = withGoFiles(prog, p.File)
 	}
-	return prog, err
+	return err
 }
 
 // modules finds local tools in the first of the directories that has a folder tools. Programs that do not speak of

@@ -41,7 +41,7 @@ func (k *double) OpenFile(_ context.Context, pid agentkernel.PID, name agentkern
 		return agentkernel.File{}, err
 	}
 	const size = 4 << 20
-	content := io.Reader(io.LimitReader(zeros{}, size))
+	content := io.LimitReader(zeros{}, size)
 	switch {
 	case name.Path == "short.bin":
 		content = io.LimitReader(content, size/2)

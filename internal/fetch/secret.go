@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
@@ -26,7 +27,7 @@ type secret struct {
 
 var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
-const secretForm = `write "NAME env:VARIABLE HOST..." or "NAME file:PATH HOST...", such as "github env:GITHUB_TOKEN api.github.com"`
+const secretForm = `write "NAME env:VARIABLE HOST..." or "NAME file:PATH HOST...", such as "github env:GITHUB_TOKEN api.github.com"` //nolint:gosec // names a variable, no secret
 
 // parseSecrets reads entries: a name, a source, and the hosts to which the value may go.
 func parseSecrets(entries []string) (map[string]*secret, error) {
@@ -226,8 +227,8 @@ func (r *redactor) header(h http.Header) http.Header {
 }
 
 func (r *redactor) failure(err error) error {
-	e, ok := err.(*agentkernel.Error)
-	if !ok || len(r.from) == 0 {
+	var e *agentkernel.Error
+	if !errors.As(err, &e) || len(r.from) == 0 {
 		return err
 	}
 	c := agentkernel.Errorf(e.Code, e.Op, "%s", r.text(e.Message()))

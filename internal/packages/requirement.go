@@ -104,7 +104,7 @@ func (s Script) Accepts(version string) (bool, error) {
 		}
 		within := slices.Equal(have[:min(len(have), len(want))], want)
 		order := slices.Compare(have, append(slices.Clone(want), make([]int, max(0, len(have)-len(want)))...))
-		ok := false
+		var ok bool
 		switch operator {
 		case ">=":
 			ok = order >= 0

@@ -236,7 +236,7 @@ func (w *writer) create(parent dir) (*os.File, error) {
 // as we may choose.
 func dress(f *os.File, parent dir, was *unix.Stat_t, perm uint32) error {
 	if os.Geteuid() == 0 {
-		uid, gid := uint32(0), uint32(0)
+		var uid, gid uint32
 		if was != nil {
 			uid, gid = was.Uid, was.Gid
 		} else {
