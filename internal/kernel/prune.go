@@ -60,10 +60,13 @@ func (k *Kernel) prune(ctx context.Context, o agentkernel.PruneOptions, c care) 
 	if err != nil {
 		return out, err
 	}
-	out.Kept = plan.kept
 	if o.DryRun {
+		k.house.mu.Lock()
+		all := plan.take(len(plan.pids))
+		out.Kept = plan.kept
+		k.house.mu.Unlock()
 		var rows int64
-		out.Removed, rows, err = store.Measure(ctx, plan.take(len(plan.pids)))
+		out.Removed, rows, err = store.Measure(ctx, all)
 		out.Freed = rows + out.BlobBytes
 		return out, err
 	}

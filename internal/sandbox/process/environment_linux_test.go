@@ -34,7 +34,7 @@ func makeVenv(t *testing.T, b *Backend, value string) (dir, ran string) {
 			t.Fatal(err)
 		}
 	}
-	for p := dir; p != filepath.Dir(os.TempDir()) && len(p) > 1; p = filepath.Dir(p) {
+	for p := dir; len(p) > len(os.TempDir()); p = filepath.Dir(p) {
 		_ = os.Chmod(p, 0o755) // sandboxes run as another user; those above belong to the system
 	}
 	return dir, ran
