@@ -132,7 +132,7 @@ var errTooLong = fmt.Errorf("the section did not end within %s", sectionPatience
 
 // sections in the order of the document.
 func sections() []section {
-	return []section{warmSection, coldSection, syscallSection, parkSection, throughputSection, parkedSection, processSection, tasksSection, promisedSection, mcpSection}
+	return []section{warmSection, coldSection, syscallSection, parkSection, throughputSection, growthSection, parkedSection, processSection, tasksSection, promisedSection, mcpSection}
 }
 
 // measureSection runs one section; its failure is part of the document.
