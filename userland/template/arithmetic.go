@@ -2,13 +2,12 @@ package template
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"agentkernel"
 )
 
-type regex = *regexp.Regexp
+type regex = *pattern
 
 // The words for what is made of several numbers, and the name of each in programs.
 var reductions = map[string]string{
@@ -32,9 +31,9 @@ var (
 	aggregateOf = whole(ask + `(?:the )?(` + reductionWords + `)(?: of)?(?: the)?(?: numbers)?(?: of)?:? ?[\[(]?` + numberList + `[\])]?`)
 	addUp       = whole(`(add up|add|multiply)(?: the)?(?: numbers)?:? ?[\[(]?` + numberList + `[\])]?`)
 	sumOfRange  = whole(ask + `(?:add up |add |sum up |the |sum )?(?:sum )?(?:of )?(?:all )?(?:the )?(?:integers |numbers |whole numbers )?(?:from |between )?` + whl + ` (?:to|and|through) ` + whl)
-	saysSum     = regexp.MustCompile(`(?i)\b(?:sum|add)\b`)
-	saysRange   = regexp.MustCompile(`(?i)\b(?:from|between|to|through)\b`)
-	oneNumber   = regexp.MustCompile(`-?\d[\d.,]*`)
+	saysSum     = compile(`(?i)\b(?:sum|add)\b`)
+	saysRange   = compile(`(?i)\b(?:from|between|to|through)\b`)
+	oneNumber   = compile(`-?\d[\d.,]*`)
 )
 
 // aggregate makes one number of several: "average of 3, 5 and 9", "sum of the numbers from 1 to 100".
@@ -100,8 +99,8 @@ func kindTitle(kind string) string {
 }
 
 var (
-	numberText = regexp.MustCompile(`^-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?$`)
-	asked      = regexp.MustCompile(`(?i)^` + ask + `(?:the )?`)
+	numberText = compile(`^-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?$`)
+	asked      = compile(`(?i)^` + ask + `(?:the )?`)
 )
 
 // number reads a number as people write it; leading zeros, which Python refuses, are taken off.

@@ -2,7 +2,6 @@ package template
 
 import (
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // dataFile finds the path of a CSV or JSON file in a task, bare or in quotes.
-var dataFile = regexp.MustCompile(`(?i)"[^"]+\.(?:csv|tsv|jsonl?|ndjson)"|'[^']+\.(?:csv|tsv|jsonl?|ndjson)'|[^\s"'` + "`" + `,;()]+\.(?:csv|tsv|jsonl?|ndjson)\b`)
+var dataFile = compile(`(?i)"[^"]+\.(?:csv|tsv|jsonl?|ndjson)"|'[^']+\.(?:csv|tsv|jsonl?|ndjson)'|[^\s"'` + "`" + `,;()]+\.(?:csv|tsv|jsonl?|ndjson)\b`)
 
 // here stands for the file in the patterns below.
 const here = "@"

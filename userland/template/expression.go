@@ -2,7 +2,6 @@ package template
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -18,26 +17,26 @@ func (e *expression) imports() []string { return slices.Sorted(maps.Keys(e.math)
 
 // spoken are operators in words, and forms that read backwards, as what they mean.
 var spoken = []struct {
-	re   *regexp.Regexp
+	re   *pattern
 	with string
 }{
-	{regexp.MustCompile(`(?i)` + num + ` ?(?:%|percent) of `), "$1 / 100 * "},
-	{regexp.MustCompile(`(?i)\b(?:the )?square root of (\d[\d.,]*)`), "sqrt($1)"},
-	{regexp.MustCompile(`(?i)\b(?:the )?square root of \(`), "sqrt("},
-	{regexp.MustCompile(`(?i)\b(?:the )?factorial of (\d+)`), "factorial($1)"},
-	{regexp.MustCompile(`(\d+)!`), "factorial($1)"},
-	{regexp.MustCompile(`(?i) (?:raised )?to the power(?: of)? `), " ** "},
-	{regexp.MustCompile(`(?i) squared\b`), " ** 2"},
-	{regexp.MustCompile(`(?i) cubed\b`), " ** 3"},
-	{regexp.MustCompile(`(?i) (?:multiplied by|times) `), " * "},
-	{regexp.MustCompile(`(?i) (?:divided by|over) `), " / "},
-	{regexp.MustCompile(`(?i) (?:modulo|mod) `), " % "},
-	{regexp.MustCompile(`(?i) plus `), " + "},
-	{regexp.MustCompile(`(?i) minus `), " - "},
-	{regexp.MustCompile(`(\d) ?[x×] ?(\d)`), "$1 * $2"},
-	{regexp.MustCompile(`÷`), "/"},
-	{regexp.MustCompile(`−`), "-"},
-	{regexp.MustCompile(`\^`), "**"},
+	{compile(`(?i)` + num + ` ?(?:%|percent) of `), "$1 / 100 * "},
+	{compile(`(?i)\b(?:the )?square root of (\d[\d.,]*)`), "sqrt($1)"},
+	{compile(`(?i)\b(?:the )?square root of \(`), "sqrt("},
+	{compile(`(?i)\b(?:the )?factorial of (\d+)`), "factorial($1)"},
+	{compile(`(\d+)!`), "factorial($1)"},
+	{compile(`(?i) (?:raised )?to the power(?: of)? `), " ** "},
+	{compile(`(?i) squared\b`), " ** 2"},
+	{compile(`(?i) cubed\b`), " ** 3"},
+	{compile(`(?i) (?:multiplied by|times) `), " * "},
+	{compile(`(?i) (?:divided by|over) `), " / "},
+	{compile(`(?i) (?:modulo|mod) `), " % "},
+	{compile(`(?i) plus `), " + "},
+	{compile(`(?i) minus `), " - "},
+	{compile(`(\d) ?[x×] ?(\d)`), "$1 * $2"},
+	{compile(`÷`), "/"},
+	{compile(`−`), "-"},
+	{compile(`\^`), "**"},
 }
 
 // functions that an expression may use: as they are written, as Python has them, and whether in module math.
@@ -54,7 +53,7 @@ var functions = map[string]struct {
 
 var constants = map[string]string{"pi": "pi", "tau": "tau", "e": "e"}
 
-var lexeme = regexp.MustCompile(`^(?:((?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)|([A-Za-z][A-Za-z0-9]*)|(\*\*|//|[-+*/%(),]))`)
+var lexeme = compile(`^(?:((?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)|([A-Za-z][A-Za-z0-9]*)|(\*\*|//|[-+*/%(),]))`)
 
 // maxFactorial keeps an answer readable.
 const maxFactorial = 1500
@@ -157,7 +156,7 @@ func (p *parser) name(word string) bool {
 	return true
 }
 
-var factorialArgument = regexp.MustCompile(`^\( ?(\d{1,4}) ?\)`)
+var factorialArgument = compile(`^\( ?(\d{1,4}) ?\)`)
 
 // smallFactorial looks ahead: the argument must be a whole number that is not too large.
 func (p *parser) smallFactorial() bool {

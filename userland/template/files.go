@@ -1,7 +1,6 @@
 package template
 
 import (
-	"regexp"
 	"strings"
 
 	"agentkernel"
@@ -25,7 +24,7 @@ var (
 	whichHave = whole(`(?:which|what|find|list|show)(?: all)?(?: the)?` + kindOf + ` files?(?: that)? (?:contain|contains|containing|mention|mentions|mentioning|with)(?: the)?(?: text| string| word)? ` + quoted + within)
 	showing   = whole(`(?:read|show|print|cat|open|display|get)(?: me)?(?: the)?(?: contents?(?: of)?)?(?: the)?(?: file)? ` + pathText)
 	// hasSuffix tells a file from a directory: its last part has an extension.
-	hasSuffix = regexp.MustCompile(`[^/]\.\w+["']?$`)
+	hasSuffix = compile(`[^/]\.\w+["']?$`)
 )
 
 func unquote(s string) string { return strings.Trim(s, `"'“”‘’`) }

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -11,11 +10,11 @@ type task struct {
 }
 
 var (
-	courtesy = regexp.MustCompile(`(?i)^(?:please|kindly|can you|could you|would you|i want you to|i want to|i'd like to|i would like to|i need to|let's|help me)[ ,]+`)
-	thanks   = regexp.MustCompile(`(?i)[ ,]+(?:please|for me|thanks|thank you)$`)
+	courtesy = compile(`(?i)^(?:please|kindly|can you|could you|would you|i want you to|i want to|i'd like to|i would like to|i need to|let's|help me)[ ,]+`)
+	thanks   = compile(`(?i)[ ,]+(?:please|for me|thanks|thank you)$`)
 	// remark is a note in brackets that follows a word: "sales.csv (10M rows)". Brackets of an expression follow
 	// no space or hold no letter.
-	remark = regexp.MustCompile(` \([^()"']*[A-Za-z][^()"']* [^()"']*\)`)
+	remark = compile(` \([^()"']*[A-Za-z][^()"']* [^()"']*\)`)
 )
 
 func newTask(text string) task {
@@ -32,10 +31,10 @@ func newTask(text string) task {
 }
 
 // match is a case-insensitive match of the whole task; nil if there is none. The first element is the task.
-func (t task) match(re *regexp.Regexp) []string { return re.FindStringSubmatch(t.text) }
+func (t task) match(re *pattern) []string { return re.FindStringSubmatch(t.text) }
 
 // whole compiles a pattern that must match all of a task, whatever its case.
-func whole(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)^(?:` + pattern + `)$`) }
+func whole(pattern string) *pattern { return compile(`(?i)^(?:` + pattern + `)$`) }
 
 // Parts of patterns that many recipes share.
 const (

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -32,20 +31,20 @@ func (t *token) lower() string { return strings.ToLower(t.text) }
 
 var lexemes = []struct {
 	kind tokenKind
-	re   *regexp.Regexp
+	re   *pattern
 }{
-	{text, regexp.MustCompile(`^(?:"([^"]*)"|'([^']*)'(?:[\s,.;)]|$)|“([^”]*)”|‘([^’]*)’|` + "`([^`]*)`" + `)`)},
-	{url, regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^\s,;"']+`)},
-	{email, regexp.MustCompile(`^[\w.+-]+@[\w-]+\.[\w.-]*\w`)},
-	{date, regexp.MustCompile(`^\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:?\d{2})?)?`)},
-	{filePath, regexp.MustCompile(`^(?:~|\.{1,2})?/[^\s,;"']*|^[\w.-]+(?:/[\w.-]+)+|^[\w-]+\.[A-Za-z]\w{0,4}(?:[\s,;)]|$)`)},
-	{numeral, regexp.MustCompile(`^-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[\s,;:)%]|$)`)},
-	{comma, regexp.MustCompile(`^[,;]`)},
-	{word, regexp.MustCompile(`^[^\s,;"]+`)},
+	{text, compile(`^(?:"([^"]*)"|'([^']*)'(?:[\s,.;)]|$)|“([^”]*)”|‘([^’]*)’|` + "`([^`]*)`" + `)`)},
+	{url, compile(`^[a-z][a-z0-9+.-]*://[^\s,;"']+`)},
+	{email, compile(`^[\w.+-]+@[\w-]+\.[\w.-]*\w`)},
+	{date, compile(`^\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:?\d{2})?)?`)},
+	{filePath, compile(`^(?:~|\.{1,2})?/[^\s,;"']*|^[\w.-]+(?:/[\w.-]+)+|^[\w-]+\.[A-Za-z]\w{0,4}(?:[\s,;)]|$)`)},
+	{numeral, compile(`^-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[\s,;:)%]|$)`)},
+	{comma, compile(`^[,;]`)},
+	{word, compile(`^[^\s,;"]+`)},
 }
 
 // assignment is "name=" or "name:" before a value.
-var assignment = regexp.MustCompile(`^([A-Za-z_][\w-]*)\s?[=:]\s?`)
+var assignment = compile(`^([A-Za-z_][\w-]*)\s?[=:]\s?`)
 
 // tokenize splits a task into pieces. "name=value" gives the name as a word and the value behind it, assigned.
 func tokenize(s string) []token {

@@ -2,14 +2,13 @@ package template
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"agentkernel"
 )
 
-var identifier = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+var identifier = compile(`^[A-Za-z_]\w*$`)
 
 // importable leaves out tools whose names are no Python identifiers: names go into programs as they are.
 func importable(tools []agentkernel.Tool) []agentkernel.Tool {
