@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -176,7 +175,8 @@ func measureProcessRates(ctx context.Context, b *bench, k *embedded.Kernel, py i
 	rows[1].Ratio = 1 / results[1].ratio(results[0])
 	rows[1].judge("at least 0.7 x the rate of the plain fork", rows[1].Ratio >= 0.7)
 
-	calls, err := walledMarks(ctx, k, b.pick(200, 50, 3))
+	n := b.pick(200, 50, 3)
+	calls, err := runMarks(ctx, k, walled(fmt.Sprintf(marksProgram, "from kernel import now", n, callsPerSample-1)), n)
 	if err != nil {
 		return nil, err
 	}
@@ -213,29 +213,6 @@ func sideBySide(n int, run func() error) (time.Duration, error) {
 	default:
 		return time.Since(begin), nil
 	}
-}
-
-// walledMarks is runMarks on the process backend.
-func walledMarks(ctx context.Context, k *embedded.Kernel, n int) ([]time.Duration, error) {
-	p, err := k.Spawn(ctx, walled(fmt.Sprintf(marksProgram, "from kernel import now", n, callsPerSample-1)))
-	if err != nil {
-		return nil, err
-	}
-	if p, err = k.Wait(ctx, p.PID); err != nil {
-		return nil, err
-	}
-	if err := finished(p); err != nil {
-		return nil, err
-	}
-	var marks []float64
-	if err := json.Unmarshal(p.Result, &marks); err != nil || len(marks) != n+1 {
-		return nil, fmt.Errorf("the program's value is %s", p.Result)
-	}
-	samples := make([]time.Duration, n)
-	for i := range samples {
-		samples[i] = time.Duration((marks[i+1] - marks[i]) / callsPerSample * float64(time.Second))
-	}
-	return samples, nil
 }
 
 func measurePandas(ctx context.Context, b *bench, k *embedded.Kernel, py interpreter) ([]table, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"agentkernel"
 	"agentkernel/embedded"
 )
 
@@ -31,7 +32,7 @@ func measureSyscall(ctx context.Context, b *bench) ([]table, error) {
 	}
 	defer k.Close()
 	ours := func(ctx context.Context, n int) ([]time.Duration, error) {
-		return runMarks(ctx, k, fmt.Sprintf(marksProgram, "from kernel import now", n, callsPerSample-1), n)
+		return runMarks(ctx, k, python("marks.py", fmt.Sprintf(marksProgram, "from kernel import now", n, callsPerSample-1)), n)
 	}
 	n := b.pick(20, 20, 3)
 	contenders := []contender{
@@ -61,8 +62,8 @@ marks
 `
 
 // runMarks runs marksProgram and gives the time of one call for each of its n samples.
-func runMarks(ctx context.Context, k *embedded.Kernel, program string, n int) ([]time.Duration, error) {
-	p, err := k.Spawn(ctx, python("marks.py", program))
+func runMarks(ctx context.Context, k *embedded.Kernel, program agentkernel.Spec, n int) ([]time.Duration, error) {
+	p, err := k.Spawn(ctx, program)
 	if err != nil {
 		return nil, err
 	}
