@@ -70,15 +70,21 @@ func (l *line) next() (kind byte, payload []byte, err error) {
 	return kind, payload, err
 }
 
-// fill reads from the socket, which goes before the pipes when both have something.
+// fill reads from the socket, which goes before the pipes when both have something. Of a pipe it reads no more than
+// was there before it saw that the socket was empty: the rest may have been written after a frame that comes now.
 func (l *line) fill(into []byte) (int, error) {
+	var unread [2]int
 	for {
 		p := &l.polled
 		p[0] = unix.PollFd{Fd: int32(l.sock), Events: unix.POLLIN}
 		for i, fd := range l.pipes {
 			p[i+1] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 		}
-		if _, err := unix.Poll(p[:], -1); err != nil && !errors.Is(err, unix.EINTR) {
+		wait := -1
+		if unread != [2]int{} {
+			wait = 0
+		}
+		if _, err := unix.Poll(p[:], wait); err != nil && !errors.Is(err, unix.EINTR) {
 			return 0, os.NewSyscallError("poll", err)
 		} else if err != nil {
 			continue
@@ -98,25 +104,38 @@ func (l *line) fill(into []byte) (int, error) {
 			return n, nil
 		}
 		for i := range l.pipes {
-			if p[i+1].Revents != 0 {
-				if _, err := l.readPipe(i); err != nil {
-					return 0, err
-				}
+			if p[i+1].Revents == 0 {
+				continue
 			}
+			if unread[i] == 0 { // seen for the first time: count, and look at the socket once more
+				unread[i] = max(1, l.unread(i)) // 1: it has ended
+				continue
+			}
+			if _, err := l.readPipe(i, unread[i]); err != nil {
+				return 0, err
+			}
+			unread[i] = 0
 		}
 	}
 }
 
-// readPipe reads once from a pipe; it says whether there was something. The error is that of foreign.
-func (l *line) readPipe(i int) (bool, error) {
+// unread is how many bytes lie in a pipe.
+func (l *line) unread(i int) int {
+	n, _ := unix.IoctlGetUint32(l.pipes[i], unix.TIOCINQ) // as FIONREAD; a pipe knows it
+	return int(n)
+}
+
+// readPipe reads at most so many bytes once from a pipe; it says whether there was something. The error is that of
+// foreign.
+func (l *line) readPipe(i, most int) (bool, error) {
 	if l.pipes[i] < 0 {
 		return false, nil
 	}
 	if l.scratch == nil {
-		l.scratch = make([]byte, 64<<10)
+		l.scratch = make([]byte, pieceSize)
 	}
 	for {
-		n, err := unix.Read(l.pipes[i], l.scratch)
+		n, err := unix.Read(l.pipes[i], l.scratch[:min(most, pieceSize)])
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -135,14 +154,17 @@ func (l *line) dropPipe(i int) {
 	l.pipes[i] = -1
 }
 
+// pieceSize is the most that is read from a pipe at a time, as much as it holds by default.
+const pieceSize = 64 << 10
+
 // drainMost bounds what one drain takes: a writer that is faster than we are must not keep us here.
 const drainMost = 4 << 20
 
 // drain takes what lies in the pipes now.
 func (l *line) drain() error {
 	for i := range l.pipes {
-		for taken := 0; taken < drainMost; taken += len(l.scratch) {
-			more, err := l.readPipe(i)
+		for taken := 0; taken < drainMost; taken += pieceSize {
+			more, err := l.readPipe(i, pieceSize)
 			if err != nil {
 				return err
 			}
