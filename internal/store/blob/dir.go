@@ -25,14 +25,18 @@ type Dir struct {
 
 	mu   sync.Mutex
 	made map[string]bool // fan-out directories known to exist durably
+	kept map[Sum]bool    // blobs whose names are known to be durable, at most maxKept
 }
+
+// maxKept bounds Dir.kept: it is for the few that are put again and again.
+const maxKept = 1024
 
 // NewDir keeps blobs of at most maxSize bytes (0: DefaultMaxSize) below root.
 func NewDir(root string, maxSize int64) *Dir {
 	if maxSize <= 0 {
 		maxSize = DefaultMaxSize
 	}
-	return &Dir{root: root, max: maxSize, made: map[string]bool{}}
+	return &Dir{root: root, max: maxSize, made: map[string]bool{}, kept: map[Sum]bool{}}
 }
 
 // Path is the file that holds, or would hold, a blob.
@@ -41,7 +45,8 @@ func (d *Dir) Path(sum Sum) string {
 	return filepath.Join(d.root, name[:2], name[2:4], name)
 }
 
-// Put writes a temporary file, syncs it, renames it to its name and syncs the directory.
+// Put writes a temporary file, syncs it, renames it to its name and syncs the directory. Of a file that is there
+// only the directory is synced, and that once: an earlier writer may have died between the rename and its sync.
 func (d *Dir) Put(ctx context.Context, data []byte) (Sum, error) {
 	sum := SumOf(data)
 	if err := ctx.Err(); err != nil {
@@ -56,11 +61,41 @@ func (d *Dir) Put(ctx context.Context, data []byte) (Sum, error) {
 	if err := d.makeFanOut(dir); err != nil {
 		return sum, d.explain("write", err)
 	}
-	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
-		// An earlier writer may have died between the rename and the sync of the directory.
-		return sum, d.explain("write", syncDir(dir))
+	info, err := os.Lstat(path)
+	switch there := err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)); {
+	case there && d.isKept(sum):
+		return sum, nil
+	case there:
+		err = syncDir(dir)
+	default:
+		err = writeDurably(dir, path, data)
 	}
-	return sum, d.explain("write", writeDurably(dir, path, data))
+	if err != nil {
+		return sum, d.explain("write", err)
+	}
+	d.keep(sum)
+	return sum, nil
+}
+
+func (d *Dir) isKept(sum Sum) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.kept[sum]
+}
+
+func (d *Dir) keep(sum Sum) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.kept) >= maxKept {
+		clear(d.kept)
+	}
+	d.kept[sum] = true
+}
+
+func (d *Dir) lose(sum Sum) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.kept, sum)
 }
 
 func writeDurably(dir, path string, data []byte) (err error) {
@@ -158,6 +193,7 @@ func (d *Dir) Get(ctx context.Context, sum Sum) ([]byte, error) {
 
 // Delete removes the file.
 func (d *Dir) Delete(_ context.Context, sum Sum) error {
+	d.lose(sum)
 	err := os.Remove(d.Path(sum))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

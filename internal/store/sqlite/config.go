@@ -25,10 +25,13 @@ const maxBatch = 512 << 20
 // BlobThreshold is the size in bytes from which a payload becomes a file below Config.Blobs.
 const BlobThreshold = 32 << 10
 
+// sharedThreshold is BlobThreshold for what many processes have in common.
+const sharedThreshold = 2 << 10
+
 // Config says where a database is and how to open it.
 type Config struct {
 	Path  string // the database file; its directory exists
-	Blobs string // directory for payloads of BlobThreshold bytes and more; made when first needed
+	Blobs string // directory for the large payloads; made when first needed
 	// Key authenticates images: 32 secret bytes of the data directory. A reader may go without; it
 	// then refuses to read images.
 	Key    []byte

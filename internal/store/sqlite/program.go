@@ -95,14 +95,14 @@ func (w *writer) programID(ch *processChange) (int64, error) {
 		return ch.program, nil
 	}
 	p := &ch.process.Spec.Program
-	source, err := w.payload([]byte(p.Source))
+	source, err := w.payload([]byte(p.Source), BlobThreshold)
 	if err != nil {
 		return 0, err
 	}
 	if source == nil {
 		source = ""
 	}
-	modules, err := w.payload(modulesText(p.Modules))
+	modules, err := w.payload(modulesText(p.Modules), BlobThreshold)
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,6 +52,42 @@ func sweepAll(t *testing.T, s *Store) (all agentkernel.Removed) {
 		all.Add(r)
 	}
 	return all
+}
+
+// TestSharedToolLists holds what a process of a program with many tools weighs: the list that all of them note
+// is kept once, and goes with the last of them.
+func TestSharedToolLists(t *testing.T) {
+	s := mustOpen(t, testConfig(t.TempDir()))
+	list := json.RawMessage(`["` + strings.Repeat("t", sharedThreshold) + `"]`)
+	var pids []agentkernel.PID
+	for range 3 {
+		pid := s.NewPID()
+		p := exampleRow(pid)
+		b := agentkernel.Batch{Process: p, Entries: []agentkernel.Entry{{PID: pid, Seq: 1, Kind: agentkernel.EntryTools, Data: list}}}
+		if err := appendFlush(s, b); err != nil {
+			t.Fatal(err)
+		}
+		if err := appendFlush(s, endedBatch(*p, 2)); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	for i, pid := range pids {
+		if u, err := s.Storage(t.Context()); err != nil || u.BlobFiles != 1 || u.Blobs != int64(len(list)) {
+			t.Fatalf("%d processes note one list of %d bytes: %d files with %d bytes, %v", len(pids)-i, len(list), u.BlobFiles, u.Blobs, err)
+		}
+		entries, err := s.Entries(t.Context(), pid, 1, 1)
+		if err != nil || len(entries) != 1 || !bytes.Equal(entries[0].Data, list) {
+			t.Fatalf("%d entries, not the list that was noted; %v", len(entries), err)
+		}
+		if _, err := s.Forget(t.Context(), []agentkernel.PID{pid}, prunedAt); err != nil {
+			t.Fatal(err)
+		}
+		sweepAll(t, s)
+	}
+	if u, err := s.Storage(t.Context()); err != nil || u.BlobFiles != 0 {
+		t.Errorf("nobody notes the list, but there are %d files; %v", u.BlobFiles, err)
+	}
 }
 
 func TestForgettingAProcess(t *testing.T) {

@@ -14,11 +14,11 @@ const insertEntry = `INSERT INTO entries(pid, seq, kind, at, call, op, effect, a
 VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 func (w *writer) writeEntry(e *agentkernel.Entry) error {
-	args, err := w.payload(e.Args)
+	args, err := w.payload(e.Args, BlobThreshold)
 	if err != nil {
 		return err
 	}
-	data, err := w.payload(e.Data)
+	data, err := w.payload(e.Data, threshold(e.Kind))
 	if err != nil {
 		return err
 	}
@@ -39,12 +39,22 @@ func errorText(e *agentkernel.Error) (driver.Value, error) {
 	return string(text), err
 }
 
-// payload is the column value for a JSON payload: text, or the name of the blob that putBlobs has written.
-func (w *writer) payload(data []byte) (driver.Value, error) {
+// threshold is the size in bytes from which the data of an entry becomes a blob. Every process that imports
+// the same tools notes the same list of them, which is most of what it would weigh: as a blob it is there once.
+func threshold(kind agentkernel.EntryKind) int {
+	if kind == agentkernel.EntryTools {
+		return sharedThreshold
+	}
+	return BlobThreshold
+}
+
+// payload is the column value for a JSON payload: text, or, from so many bytes, the name of the blob that
+// putBlobs has written.
+func (w *writer) payload(data []byte, threshold int) (driver.Value, error) {
 	switch {
 	case len(data) == 0:
 		return nil, nil
-	case len(data) < BlobThreshold:
+	case len(data) < threshold:
 		return string(data), nil
 	}
 	sum := blob.SumOf(data)
@@ -64,25 +74,26 @@ const blobWriters = 8
 // putBlobs makes the large payloads of a group durable.
 func (w *writer) putBlobs(group []pending) error {
 	var large [][]byte
-	add := func(data []byte) {
-		if len(data) >= BlobThreshold {
+	add := func(data []byte, threshold int) {
+		if len(data) >= threshold {
 			large = append(large, data)
 		}
 	}
 	for i := range group {
 		for j := range group[i].batch.Entries {
-			add(group[i].batch.Entries[j].Args)
-			add(group[i].batch.Entries[j].Data)
+			e := &group[i].batch.Entries[j]
+			add(e.Args, BlobThreshold)
+			add(e.Data, threshold(e.Kind))
 		}
 	}
 	for _, ch := range w.changes.list {
 		if ch.process == nil {
 			continue
 		}
-		add(ch.process.Result)
+		add(ch.process.Result, BlobThreshold)
 		if ch.program == 0 {
-			add([]byte(ch.process.Spec.Program.Source))
-			add(modulesText(ch.process.Spec.Program.Modules))
+			add([]byte(ch.process.Spec.Program.Source), BlobThreshold)
+			add(modulesText(ch.process.Spec.Program.Modules), BlobThreshold)
 		}
 	}
 	return w.putAll(large)
@@ -138,7 +149,7 @@ func (w *writer) writeProcess(ch *processChange) error {
 	if err != nil {
 		return err
 	}
-	result, err := w.payload(p.Result)
+	result, err := w.payload(p.Result, BlobThreshold)
 	if err != nil {
 		return err
 	}
