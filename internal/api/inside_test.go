@@ -327,3 +327,24 @@ func FuzzQuery(f *testing.F) {
 		}
 	})
 }
+
+// TestTheLastEventLeavesWithTheEnd: a short piece costs its caller one write, not two.
+func TestTheLastEventLeavesWithTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		close(g.tokens)
+		st := newStream(g)
+		st.lastKind = agentkernel.EventIdle
+		if err := st.event(t.Context(), &agentkernel.Event{Kind: agentkernel.EventIdle}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !st.stop() {
+			t.Error("the event is lost")
+		}
+		st.last(FrameDone, Done{})
+		if got := g.got.String(); g.writes != 1 || !strings.Contains(got, "event: idle\n") || !strings.HasSuffix(got, "event: done\ndata: {}\n\n") {
+			t.Errorf("%d writes: %q", g.writes, got)
+		}
+	})
+}

@@ -32,7 +32,7 @@ func (s *Server) postProcess(w http.ResponseWriter, r *http.Request, q query) er
 		return err
 	}
 	if follow {
-		return s.stream(w, r, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
+		return s.stream(w, r, agentkernel.EventEnd, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
 			p, err := s.kernel.Run(ctx, spec, fn)
 			return Done{Process: &p}, err
 		})

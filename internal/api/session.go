@@ -18,7 +18,7 @@ func (s *Server) postPiece(w http.ResponseWriter, r *http.Request, _ query) erro
 	if err := readBody(w, r, &piece); err != nil {
 		return err
 	}
-	return s.stream(w, r, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
+	return s.stream(w, r, agentkernel.EventIdle, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
 		end, err := s.kernel.Feed(ctx, pid, piece, fn)
 		return Done{Piece: &end}, err
 	})

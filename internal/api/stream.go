@@ -21,9 +21,11 @@ const (
 	firstSilence = 20 * time.Millisecond
 )
 
-// stream answers with the events that source reports, then its result.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, source func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error)) error {
+// stream answers with the events that source reports, then its result. After an event of the kind last, source
+// returns at once.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, last agentkernel.EventKind, source func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error)) error {
 	out := newStream(w)
+	out.lastKind = last
 	// A client that reads nothing must not hold up the end of the kernel.
 	release := context.AfterFunc(r.Context(), out.hurry)
 	defer release()
@@ -49,6 +51,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, source func(ctx 
 type eventStream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
+	// lastKind is the kind of the event after which the stream ends.
+	lastKind agentkernel.EventKind
 
 	mu      sync.Mutex
 	pending bytes.Buffer
@@ -85,7 +89,9 @@ func (st *eventStream) event(ctx context.Context, ev *agentkernel.Event) error {
 			if err := st.append(string(ev.Kind), ev.Seq, ev); err != nil {
 				return err
 			}
-			poke(st.wake)
+			if ev.Kind != st.lastKind { // else it leaves with the last frame, in one write
+				poke(st.wake)
+			}
 			return nil
 		}
 		st.mu.Unlock()

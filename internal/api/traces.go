@@ -28,7 +28,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, q query) erro
 		return err
 	}
 	from = max(from, last)
-	return s.stream(w, r, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
+	return s.stream(w, r, agentkernel.EventEnd, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
 		return Done{}, s.kernel.Events(ctx, pid, from, follow, fn)
 	})
 }

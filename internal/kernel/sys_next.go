@@ -242,7 +242,7 @@ func (k *Kernel) earlierSources(ctx context.Context, p *process) ([]string, erro
 	known, ok := k.sessions.sources[p.pid]
 	k.sessions.mu.Unlock()
 	if ok {
-		return known[:len(known):len(known)], nil
+		return known, nil
 	}
 	out := []string{p.spec.Program.Source}
 	asked := map[int64]bool{}

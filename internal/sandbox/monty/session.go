@@ -3,6 +3,7 @@ package monty
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"agentkernel"
@@ -22,6 +23,8 @@ type sessionState struct {
 	last   json.RawMessage // value of the last expression of the last piece
 	base   int             // feeds of the first source that were sent, if not all
 	pieces []pieceHeader   // in the order in which they ran
+	texts  []string        // the first source, and those of pieces
+	owned  bool            // the program is this sandbox's alone: a piece may be added in place
 }
 
 // pieceHeader is one piece as images keep it.
@@ -84,11 +87,19 @@ func (s *sandbox) settleFeeds() {
 	}
 }
 
-// keepFeeds keeps the first n feeds. The program is shared with other sandboxes: it is copied.
+// keepFeeds keeps the first n feeds.
 func (s *sandbox) keepFeeds(n int) {
-	prog := *s.prog
-	prog.feeds = slices.Clip(prog.feeds[:n])
-	s.prog = &prog
+	s.ownProgram()
+	s.prog.feeds = s.prog.feeds[:n]
+}
+
+// ownProgram copies the program, which is shared with other sandboxes, when the session changes it first: what
+// a piece costs must not grow with those that ran before it.
+func (s *sandbox) ownProgram() {
+	if !s.session.owned {
+		s.prog = &program{key: s.prog.key, feeds: slices.Clone(s.prog.feeds), tools: maps.Clone(s.prog.tools)}
+		s.session.owned, s.session.texts = true, []string{s.req.Program.Source}
+	}
 }
 
 // nextPiece takes the kernel's answer to proc.next. done: turn is the kernel's; else the engine was fed.
@@ -120,38 +131,23 @@ func (s *sandbox) nextPiece(reply *agentkernel.Reply) (turn agentkernel.Turn, do
 	return turn, false, s.feedNext()
 }
 
-// addPiece makes a piece ready for the engine. The program is shared with other sandboxes: it is copied.
+// addPiece makes a piece ready for the engine.
 func (s *sandbox) addPiece(h pieceHeader) error {
+	s.ownProgram()
 	piece := agentkernel.Program{Name: h.Piece.Name, Language: agentkernel.Python, Source: h.Piece.Source, Args: s.req.Program.Args,
-		Modules: h.Piece.Modules, Earlier: s.earlierSources()}
+		Modules: h.Piece.Modules, Earlier: s.session.texts}
 	bundle, err := frontend.Bind(piece, h.Tools)
 	if err != nil {
 		return err
 	}
 	added := assemble(programKey{}, piece, bundle, h.Tools)
-	prog := program{key: s.prog.key, feeds: slices.Clone(s.prog.feeds), tools: make(map[string]*agentkernel.Tool, len(s.prog.tools)+len(added.tools))}
-	for name, t := range s.prog.tools {
-		prog.tools[name] = t
-	}
-	for name, t := range added.tools {
-		prog.tools[name] = t
-	}
+	maps.Copy(s.prog.tools, added.tools)
 	if h.Feeds < 0 || h.Feeds > len(added.feeds) {
 		h.Feeds = len(added.feeds)
 	}
-	prog.feeds = append(prog.feeds, added.feeds[:h.Feeds]...)
-	s.prog = &prog
-	s.session.pieces = append(s.session.pieces, h)
+	s.prog.feeds = append(s.prog.feeds, added.feeds[:h.Feeds]...)
+	s.session.pieces, s.session.texts = append(s.session.pieces, h), append(s.session.texts, h.Piece.Source)
 	return nil
-}
-
-// earlierSources are the texts of all that ran so far.
-func (s *sandbox) earlierSources() []string {
-	out := []string{s.req.Program.Source}
-	for _, p := range s.session.pieces {
-		out = append(out, p.Piece.Source)
-	}
-	return out
 }
 
 // waitsForPiece says that a loaded image stands between two pieces: the engine has nothing to say then.

@@ -3,6 +3,7 @@ package monty
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -192,5 +193,28 @@ func TestSessionEndsWithItsLimits(t *testing.T) {
 	r.next(&agentkernel.Reply{ID: 1, Result: answer})
 	if r.turn.Kind != agentkernel.TurnFail || r.turn.Err.Code != agentkernel.CodeLimit {
 		t.Errorf("%+v", r.turn)
+	}
+}
+
+// TestAPieceCostsNoMoreForThoseBefore: what is allocated for a piece does not grow with the session.
+func TestAPieceCostsNoMoreForThoseBefore(t *testing.T) {
+	s := &sandbox{prog: &program{tools: map[string]*agentkernel.Tool{}}, req: agentkernel.StartRequest{Program: agentkernel.Program{Session: true}}}
+	cost := func(pieces int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for i := range pieces {
+			h := pieceHeader{Piece: agentkernel.Piece{Name: "piece", Source: fmt.Sprintf("x%d = %d", i, i)}, Feeds: -1}
+			if err := s.addPiece(h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / uint64(pieces)
+	}
+	cost(20) // what is made once
+	first := cost(100)
+	cost(3000)
+	if late := cost(100); late > 3*first {
+		t.Errorf("a piece after 3,000 takes %d bytes, an early one %d", late, first)
 	}
 }

@@ -44,12 +44,7 @@ const maxEarlier = 256 << 10
 func matters(text string, before []*file) bool {
 	found := false
 	eachWord(text, func(w string) {
-		if found || w == "import" {
-			found = true
-			return
-		}
-		_, missing := missingBuiltins[w]
-		if sh := shims()[builtinsShim]; missing || missingException(w) || sh != nil && sh.exports(w) {
+		if found || w == "import" || ofPython(w) {
 			found = true
 			return
 		}
@@ -61,6 +56,16 @@ func matters(text string, before []*file) bool {
 		}
 	})
 	return found
+}
+
+// ofPython says whether a word is a builtin of Python's that the engine lacks.
+func ofPython(w string) bool {
+	if w[0] >= '0' && w[0] <= '9' {
+		return false
+	}
+	_, missing := missingBuiltins[w]
+	sh := shims()[builtinsShim]
+	return missing || missingException(w) || sh != nil && sh.exports(w)
 }
 
 // eachWord calls fn for each run of letters, digits and underscores.
