@@ -93,7 +93,7 @@ bench-tokens: engine mcp ## count the tokens that programs save; writes a Markdo
 	@scripts/deps.sh go node
 	@go run ./bench/tokens $(TOKENSFLAGS)
 
-soak: engine mcp data ## the crash tests, long: SOAK=100 kills
+soak: engine mcp data ## the crash tests, long: SOAK=100 kills, and 200 programs behind walls for each
 	@scripts/deps.sh go node cc python
 	AGENTKERNEL_SOAK=$(or $(SOAK),100) go test -race -timeout 60m -run 'Soak|Crash|Kill|ExactlyOnce' -v ./...
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
 	"sync"
 	"time"
@@ -75,6 +76,52 @@ type Cell struct {
 	group   *group
 	own     bool // the identity goes back at the end
 	once    sync.Once
+	decided decided // for children
+}
+
+// decided keeps what was decided for the last children of a zygote: most programs have the same limits, and to decide
+// them again costs more than to start one.
+type decided struct {
+	mu   sync.Mutex
+	last []decision // the newest last
+}
+
+type decision struct {
+	cfg     Config
+	counted Counted // without its directories
+	plan    *Plan
+}
+
+// keptDecisions bounds decided.last.
+const keptDecisions = 4
+
+// plan gives the plan that Decide would. What looks at directories is decided each time.
+func (d *decided) plan(m *Machine, cfg Config, id Identity, counted Counted) (*Plan, error) {
+	if d == nil || cfg.Kind != Child || cfg.Workspace != nil || len(cfg.Volumes) > 0 || len(cfg.Masked) > 0 {
+		return m.Decide(cfg, id, counted)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dirs := counted.Dirs
+	counted.Dirs = nil
+	for _, l := range d.last {
+		if reflect.DeepEqual(l.counted, counted) && reflect.DeepEqual(l.cfg, cfg) {
+			p := *l.plan
+			p.Cgroups = dirs
+			return &p, nil
+		}
+	}
+	p, err := m.Decide(cfg, id, counted)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.last) == keptDecisions {
+		d.last = d.last[1:]
+	}
+	d.last = append(d.last, decision{cfg, counted, p})
+	own := *p
+	own.Cgroups = dirs
+	return &own, nil
 }
 
 // Prepare decides a sandbox and makes what must be there before its process: cgroups and scratch directories.
@@ -87,7 +134,7 @@ func (s *Spawner) Prepare(cfg Config) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.prepare(cfg, id)
+	c, err := s.prepare(cfg, id, nil)
 	if err != nil {
 		s.people.give(id)
 		return nil, err
@@ -106,10 +153,10 @@ func (c *Cell) Child(cfg Config) (*Cell, error) {
 			cfg.kept = append(cfg.kept, m.target())
 		}
 	}
-	return c.spawner.prepare(cfg, c.Identity)
+	return c.spawner.prepare(cfg, c.Identity, &c.decided)
 }
 
-func (s *Spawner) prepare(cfg Config, id Identity) (*Cell, error) {
+func (s *Spawner) prepare(cfg Config, id Identity, known *decided) (*Cell, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -127,7 +174,7 @@ func (s *Spawner) prepare(cfg Config, id Identity) (*Cell, error) {
 			return nil, err
 		}
 	}
-	if c.Plan, err = s.machine.Decide(cfg, id, c.group.counted); err != nil {
+	if c.Plan, err = known.plan(s.machine, cfg, id, c.group.counted); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

@@ -81,7 +81,7 @@ func (t *tenants) take(ctx context.Context, python Interpreter, who tenant, limi
 			t.mu.Unlock()
 			return c, nil
 		}
-		if ctx.Err() != nil || !h.z.dead() || again {
+		if ctx.Err() != nil || again || !h.z.endedBy(ctx, err) {
 			return nil, err
 		}
 	}

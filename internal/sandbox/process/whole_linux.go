@@ -117,6 +117,9 @@ func (w *whole) leave(turn agentkernel.Turn, err error) (agentkernel.Turn, error
 	if w.closed || over {
 		w.release()
 	}
+	if w.closed {
+		w.bell.close()
+	}
 	return turn, err
 }
 
@@ -423,6 +426,7 @@ func (w *whole) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.release()
+	w.bell.close()
 	return nil
 }
 

@@ -186,6 +186,17 @@ func (z *zygote) dead() bool {
 	}
 }
 
+// endedBy says whether the zygote has ended, and waits for that if err says that it is about to.
+func (z *zygote) endedBy(ctx context.Context, err error) bool {
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		select {
+		case <-z.gone:
+		case <-ctx.Done():
+		}
+	}
+	return z.dead()
+}
+
 // controlMessage is what a zygote says.
 type controlMessage struct {
 	Ready  string  `json:"ready"` // version of the interpreter
