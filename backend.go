@@ -33,6 +33,8 @@ type BackendInfo struct {
 	Sessions    bool       `json:"sessions,omitempty"` // Program.Session works
 	Replayable  bool       `json:"replayable"`         // the same replies make the same program, if its language is replayable
 	Files       bool       `json:"files,omitempty"`    // StartRequest.Mounts works
+	// Isolation is what kind of boundary its programs run behind; "": none.
+	Isolation Isolation `json:"isolation,omitempty"`
 	// Walls say what stands between the backend's programs and the machine, as far as it is known before one runs; what
 	// is not On is lacking. A sandbox that is Walled says it of itself.
 	Walls     []Wall `json:"walls,omitempty"`

@@ -272,13 +272,16 @@ const (
 
 // Spec is everything that is needed to create a process.
 type Spec struct {
-	Program   Program `json:"program"`
-	Backend   string  `json:"backend,omitempty"`   // "" or "auto": the kernel chooses
-	Namespace string  `json:"namespace,omitempty"` // tenant; "" is "default"
-	Parent    PID     `json:"parent,omitempty"`    // 0: no parent
-	Priority  int     `json:"priority,omitempty"`  // lower is more urgent; 0 means the default, 10
-	Limits    Limits  `json:"limits,omitzero"`
-	Budget    Budget  `json:"budget,omitzero"`
+	Program Program `json:"program"`
+	Backend string  `json:"backend,omitempty"` // "" or "auto": the kernel chooses
+	// Isolation is the weakest boundary behind which the program may run; "": that of the backend. A child's is never
+	// weaker than its parent's.
+	Isolation Isolation `json:"isolation,omitempty"`
+	Namespace string    `json:"namespace,omitempty"` // tenant; "" is "default"
+	Parent    PID       `json:"parent,omitempty"`    // 0: no parent
+	Priority  int       `json:"priority,omitempty"`  // lower is more urgent; 0 means the default, 10
+	Limits    Limits    `json:"limits,omitzero"`
+	Budget    Budget    `json:"budget,omitzero"`
 	// Ancestors are the processes above, the root of the tree first, the parent last. The kernel fills it in.
 	Ancestors []PID `json:"ancestors,omitempty"`
 	// Tools are the MCP configuration files ({"mcpServers": ...}) whose servers the program may import,
@@ -341,6 +344,9 @@ func (s *Spec) Validate() error {
 		return Errorf(CodeInvalid, "spec", "a limit is negative; leave it out for the default")
 	case s.Past != nil && (s.Past.PID < 1 || s.Past.From < 0):
 		return Errorf(CodeInvalid, "spec", "the past is call %d of process %d, which cannot be", s.Past.From, s.Past.PID)
+	}
+	if err := s.Isolation.Validate(); err != nil {
+		return err
 	}
 	if err := s.validateFiles(); err != nil {
 		return err

@@ -134,7 +134,7 @@ func (c *rerunCmd) inherit(a *app, pid agentkernel.PID, old agentkernel.Spec) er
 	cfg := *set
 	cfg.Tools, cfg.Deny, cfg.Namespace, cfg.Backend, cfg.Priority = nil, old.Deny, old.Namespace, old.Backend, old.Priority
 	cfg.OnUnknown, cfg.Durability, cfg.Limits, cfg.Allow = old.OnUnknown, old.Durability, old.Limits, old.Allow
-	cfg.AllowHosts = old.AllowHosts
+	cfg.AllowHosts, cfg.Isolation = old.AllowHosts, old.Isolation
 	if len(c.Allow) > 0 {
 		c.Allow = slices.Concat(old.Allow, c.Allow)
 	}

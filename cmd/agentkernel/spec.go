@@ -19,6 +19,7 @@ type specFlags struct {
 	Deny       []string `sep:"none" placeholder:"NAME" group:"access" help:"Take a capability away: proc.spawn, state, time, rand, log; repeatable."`
 	Namespace  string   `placeholder:"NAME" group:"access" help:"Tenant that the process belongs to."`
 	Backend    string   `placeholder:"NAME" group:"access" help:"Where the program runs: auto, monty, process."`
+	Isolation  string   `placeholder:"FLOOR" group:"access" help:"The weakest boundary to run behind: interpreter, process, kernel, vm (default: the backend's)."`
 	Workspace  string   `placeholder:"DIR" group:"access" help:"Folder that the program works in. It stays as it is: changes wait for apply."`
 	Publish    bool     `group:"access" help:"Write the changes to the folder when the program exits with 0."`
 	Volume     []string `sep:"none" placeholder:"NAME:DIR" group:"access" help:"Further folder, seen as /volumes/NAME; NAME:DIR:ro, NAME:DIR:size=1g; repeatable."`
@@ -51,6 +52,7 @@ func (f *specFlags) overlay(c *config.Config) error {
 	}{
 		{"tools", "--tools", f.Tools}, {"allow", "--allow", f.Allow}, {"allow_hosts", "--allow-host", f.AllowHost}, {"deny", "--deny", f.Deny},
 		{"namespace", "--namespace", single(f.Namespace)}, {"backend", "--backend", single(f.Backend)},
+		{"isolation", "--isolation", single(f.Isolation)},
 		{"limits.time", "--time", single(f.Time)}, {"limits.wall", "--timeout", single(f.Timeout)},
 		{"limits.memory", "--memory", single(f.Memory)}, {"limits.disk", "--disk", single(f.Disk)}, {"limits.output", "--output-limit", single(f.Output)},
 		{"limits.calls", "--max-calls", single(f.Calls)}, {"limits.call_wait", "--call-timeout", single(f.CallWait)},
@@ -94,7 +96,7 @@ func (a *app) spec(f *specFlags, p agentkernel.Program) (agentkernel.Spec, error
 		p.Name = f.Name
 	}
 	spec := agentkernel.Spec{
-		Program: p, Backend: c.Backend, Namespace: c.Namespace, Priority: c.Priority, Limits: c.Limits,
+		Program: p, Backend: c.Backend, Isolation: c.Isolation, Namespace: c.Namespace, Priority: c.Priority, Limits: c.Limits,
 		Tools: c.Tools, ToolDigests: digests, Allow: c.Allow, AllowHosts: c.AllowHosts, Deny: c.Deny, OnUnknown: c.OnUnknown, Durability: c.Durability, Restart: c.Restart,
 		IdempotencyKey: f.Key,
 	}

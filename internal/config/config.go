@@ -37,6 +37,7 @@ type Values struct {
 	Deny       []string // capabilities taken away
 	Namespace  string
 	Backend    string
+	Isolation  agentkernel.Isolation
 	Priority   int
 	OnUnknown  agentkernel.OnUnknown
 	Durability agentkernel.Durability

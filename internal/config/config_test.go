@@ -91,6 +91,7 @@ secrets = ["github env:GITHUB_TOKEN api.github.com"]
 deny = "state"
 namespace = "n"
 backend = "auto"
+isolation = "process"
 priority = 7
 on_unknown = "pause"
 durability = "relaxed"
@@ -134,7 +135,7 @@ keep = 9
 		Quota: 20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
 		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
 		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: []string{"github env:GITHUB_TOKEN api.github.com"},
-		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Priority: 7,
+		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Isolation: agentkernel.IsolationProcess, Priority: 7,
 		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, Restart: agentkernel.RestartOnCrash,
 		Limits: agentkernel.Limits{Time: agentkernel.Duration(30 * time.Second), Wall: agentkernel.Duration(time.Hour),
 			Memory: 512 << 20, Recursion: 500, Output: 1024, Calls: 10, CallWait: agentkernel.Duration(5 * time.Second),

@@ -100,6 +100,8 @@ func programKeys() []key {
 			value: textInto(func(c *Config) *string { return &c.Namespace })},
 		{name: "backend", doc: "where programs run: auto, monty, process",
 			value: textInto(func(c *Config) *string { return &c.Backend })},
+		{name: "isolation", userOnly: true, doc: "the weakest boundary that programs run behind; by default that of their backend",
+			value: choiceInto(func(c *Config) *agentkernel.Isolation { return &c.Isolation }, agentkernel.Isolations()...)},
 		{name: "priority", doc: "1 (urgent) to 1000, 10 is the default",
 			value: intInto(func(c *Config) *int { return &c.Priority }, 1, 1000)},
 		{name: "on_unknown", doc: "a write whose outcome a crash left unknown: raise or pause",

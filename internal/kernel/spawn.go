@@ -65,19 +65,28 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "an idempotency key may not begin with %q", childKey)
 	}
 	s.Ancestors = nil
+	if err := s.Isolation.Validate(); err != nil {
+		return err
+	}
 	if s.Parent == 0 {
 		return nil
 	}
 	if parent := k.lookup(s.Parent); parent != nil {
-		s.Ancestors = below(&parent.spec.Spec, s.Parent)
+		putBelow(s, &parent.spec.Spec)
 		return nil
 	}
 	parent, err := k.store.Process(ctx, s.Parent)
 	if err != nil {
 		return err
 	}
-	s.Ancestors = below(&parent.Spec, s.Parent)
+	putBelow(s, &parent.Spec)
 	return nil
+}
+
+// putBelow gives a Spec what it has from the parent that its creator named.
+func putBelow(s, parent *agentkernel.Spec) {
+	s.Ancestors = below(parent, s.Parent)
+	s.Isolation = s.Isolation.Stronger(parent.Isolation)
 }
 
 // below gives the ancestors of a child.
@@ -228,7 +237,7 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backend, error) {
 		}
 	}
 	if s.Backend == hostedBackend {
-		return nil, nil
+		return nil, hostedBelow(s)
 	}
 	if err := k.addSkills(k.ctx, s); err != nil {
 		return nil, err
@@ -242,9 +251,15 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 	var names []string
 	var refused error
 	var differing *backend
+	if err := k.unreached(s); err != nil {
+		return nil, err
+	}
 	for _, b := range k.backends {
 		names = append(names, b.Name)
 		without := withoutFiles(b, s)
+		if !b.Isolation.Reaches(s.Isolation) {
+			without = tooWeak(b, s.Isolation)
+		}
 		if s.Backend != "" && s.Backend != "auto" {
 			if s.Backend != b.Name {
 				continue
@@ -338,7 +353,7 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 			Host: environmentOf(&parent.Program)},
 		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Budget: parent.Budget, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow, AllowHosts: parent.AllowHosts,
-		Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
+		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		// Replay of the parent finds the child that it has already, also if the crash came between the two.
 		IdempotencyKey: fmt.Sprintf("%s%d/%d", childKey, p.pid, f.id),
 	}

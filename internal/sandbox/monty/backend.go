@@ -141,6 +141,7 @@ func (b *Backend) Info() agentkernel.BackendInfo {
 		Images:      true,
 		Sessions:    true,
 		Replayable:  true,
+		Isolation:   agentkernel.IsolationInterpreter,
 		Available:   true,
 	}
 	if d := b.pool.walls.decision.Load(); d != nil && d.problem != nil {

@@ -49,6 +49,9 @@ func (b *Backend) Info() agentkernel.BackendInfo {
 		Replayable: true,
 		Files:      b.cfg.Isolation != IsolationNone,
 	}
+	if b.cfg.Isolation != IsolationNone {
+		info.Isolation = agentkernel.IsolationProcess
+	}
 	python, err := b.ready()
 	if err != nil {
 		info.Problem, info.Fix = err.Message(), err.Hint

@@ -24,7 +24,7 @@ func New(cfg Config) (*Backend, error) {
 
 // Info says why nothing can run.
 func (b *Backend) Info() agentkernel.BackendInfo {
-	return agentkernel.BackendInfo{Name: "process", Languages: languages, Replayable: true,
+	return agentkernel.BackendInfo{Name: "process", Languages: languages, Replayable: true, Isolation: agentkernel.IsolationProcess,
 		Problem: b.problem.Message(), Fix: b.problem.Hint}
 }
 

@@ -148,6 +148,7 @@ type storedSpec struct {
 	Host        string                 `json:"host,omitempty"`
 	Restart     agentkernel.Restart    `json:"restart,omitempty"`
 	Backend     *string                `json:"backend,omitempty"`
+	Isolation   agentkernel.Isolation  `json:"isolation,omitempty"`
 	Namespace   *string                `json:"namespace,omitempty"`
 	Parent      *agentkernel.PID       `json:"parent,omitempty"`
 	Ancestors   []agentkernel.PID      `json:"ancestors,omitempty"`
@@ -185,7 +186,7 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 	s := &p.Spec
 	text, err := plainJSON(storedSpec{
 		Name: unless(p.Name, &s.Program.Name), Args: s.Program.Args, Session: s.Program.Session,
-		Host: s.Program.Host, Restart: s.Restart, Backend: unless(p.Backend, &s.Backend),
+		Host: s.Program.Host, Restart: s.Restart, Backend: unless(p.Backend, &s.Backend), Isolation: s.Isolation,
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
 		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
 		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
@@ -204,7 +205,7 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 	program := p.Spec.Program
 	program.Name, program.Args, program.Session, program.Host = or(s.Name, p.Name), s.Args, s.Session, s.Host
 	p.Spec = agentkernel.Spec{
-		Program: program, Backend: or(s.Backend, p.Backend), Namespace: or(s.Namespace, p.Namespace),
+		Program: program, Backend: or(s.Backend, p.Backend), Isolation: s.Isolation, Namespace: or(s.Namespace, p.Namespace),
 		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget,
 		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
 		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,

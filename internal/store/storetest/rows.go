@@ -73,7 +73,7 @@ func fullRecord(pid, parent agentkernel.PID) *agentkernel.ProcessRecord {
 		Spec: agentkernel.Spec{
 			Program: agentkernel.Program{Name: "other.py", Language: agentkernel.Python, Source: "import tools.x\nprint('ü <&>')\n",
 				Session: true, Args: []string{"--flag", "", "ü"}, Modules: map[string]string{"tools.report.monthly": "def f(): pass\n", "skills.x": ""}},
-			Backend: "auto", Namespace: "team a", Parent: parent, Ancestors: []agentkernel.PID{1, 2, parent}, Priority: 4,
+			Backend: "auto", Isolation: agentkernel.IsolationProcess, Namespace: "team a", Parent: parent, Ancestors: []agentkernel.PID{1, 2, parent}, Priority: 4,
 			Limits: agentkernel.Limits{Time: agentkernel.Duration(time.Second), Wall: agentkernel.Duration(time.Hour), Memory: 1 << 20,
 				Recursion: 50, Output: 1 << 10, Calls: 77, CallWait: agentkernel.Duration(90 * time.Second),
 				InFlight: 8, Processes: 9, Journal: 1 << 40},

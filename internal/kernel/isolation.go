@@ -1,0 +1,61 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+
+	"agentkernel"
+)
+
+// The isolation that a Spec asks for is a floor: a backend below it is passed over, and refused where it is named.
+
+// tooWeak says that a backend does not reach a floor.
+func tooWeak(b *backend, floor agentkernel.Isolation) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend is below the isolation that is asked for: it has %s, wanted is %s",
+		b.Name, boundary(b), floor).WithHint("leave the backend out: the kernel chooses one that reaches it, if there is one")
+}
+
+// unreached says that no backend reaches the floor of a Spec.
+func (k *Kernel) unreached(s *agentkernel.Spec) error {
+	if s.Isolation == "" {
+		return nil
+	}
+	var have []string
+	for _, b := range k.backends {
+		if b.Isolation.Reaches(s.Isolation) {
+			return nil
+		}
+		have = append(have, fmt.Sprintf("%s (%s)", b.Name, boundary(b)))
+	}
+	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here reaches the isolation %s; there are: %s",
+		s.Isolation, strings.Join(have, ", ")).WithHint("%s", reachedBy(s.Isolation))
+}
+
+// reachedBy says what a floor takes.
+func reachedBy(floor agentkernel.Isolation) string {
+	switch floor {
+	case agentkernel.IsolationVM:
+		return "it takes a backend that runs programs in virtual machines, which this version does not have; process is the strongest that it has"
+	case agentkernel.IsolationKernel:
+		return "it takes a backend that gives programs a kernel of their own (gVisor), which this version does not have; process is the strongest that it has"
+	case agentkernel.IsolationProcess:
+		return "it takes the process backend: agentkernel doctor"
+	}
+	return "agentkernel doctor"
+}
+
+func boundary(b *backend) string {
+	if b.Isolation == "" {
+		return "none"
+	}
+	return string(b.Isolation)
+}
+
+// hostedBelow refuses a floor for a program that runs where the kernel sets no boundary.
+func hostedBelow(s *agentkernel.Spec) error {
+	if s.Isolation == "" {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "a hosted program runs outside the kernel, which cannot promise the isolation %s", s.Isolation).
+		WithHint("leave the isolation out, or let a backend run the program")
+}

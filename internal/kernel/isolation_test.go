@@ -1,0 +1,109 @@
+package kernel_test
+
+import (
+	"strings"
+	"testing"
+
+	"agentkernel"
+	"agentkernel/internal/kernel"
+)
+
+// fort is a backend of which the boundary matters.
+type fort struct {
+	*judge
+	isolation agentkernel.Isolation
+}
+
+func (f *fort) Info() agentkernel.BackendInfo {
+	info := f.judge.Info()
+	info.Isolation = f.isolation
+	return info
+}
+
+// newForts gives a kernel with a weak backend that auto takes first, and a strong one.
+func newForts(t *testing.T, programs map[string]func(*prog) error) *rig {
+	t.Helper()
+	weak := &fort{&judge{newGoBackend(), "weak", nil}, agentkernel.IsolationInterpreter}
+	strong := &fort{&judge{newGoBackend(), "strong", nil}, agentkernel.IsolationProcess}
+	for _, f := range []*fort{weak, strong} {
+		for name, run := range programs {
+			f.add(name, run)
+		}
+	}
+	return newRig(t, newRAMStore(), func(c *kernel.Config) { c.Backends = []agentkernel.Backend{weak, strong} })
+}
+
+// The isolation of a Spec is a floor: what is below it is passed over, and refused where it is named.
+func TestIsolationFloor(t *testing.T) {
+	r := newForts(t, map[string]func(*prog) error{"plain": func(*prog) error { return nil }})
+	for _, c := range []struct {
+		floor   agentkernel.Isolation
+		backend string
+		want    string // the backend, or the error
+		hint    string
+	}{
+		{"", "", "weak", ""},
+		{"interpreter", "auto", "weak", ""},
+		{"process", "", "strong", ""},
+		{"process", "auto", "strong", ""},
+		{"interpreter", "strong", "strong", ""},
+		{"process", "weak", "the weak backend is below the isolation that is asked for: it has interpreter, wanted is process", "leave the backend out"},
+		{"kernel", "", "no backend here reaches the isolation kernel; there are: weak (interpreter), strong (process)", "gVisor"},
+		{"vm", "strong", "no backend here reaches the isolation vm", "virtual machines"},
+		{"process", "hosted", "a hosted program runs outside the kernel", "leave the isolation out"},
+		{"none", "", "no program runs without a boundary", "leave the isolation out"},
+		{"thick", "", `isolation "thick" is not known: interpreter, process, kernel or vm`, ""},
+	} {
+		s := agentkernel.Spec{Backend: c.backend, Isolation: c.floor, Program: agentkernel.Program{Name: "plain", Source: "plain"}}
+		p, err := r.Spawn(t.Context(), s)
+		got, hint := p.Backend, ""
+		if err != nil {
+			e := agentkernel.AsError(err, "", "")
+			got, hint = e.Message(), e.Hint
+		}
+		if !strings.Contains(got, c.want) || !strings.Contains(hint, c.hint) {
+			t.Errorf("isolation %q, backend %q: %q (%q), want %q (%q)", c.floor, c.backend, got, hint, c.want, c.hint)
+		}
+	}
+}
+
+// A child has the floor of its parent, whoever starts it, and may have a higher one.
+func TestIsolationOfChildren(t *testing.T) {
+	var child string
+	r := newForts(t, map[string]func(*prog) error{
+		"child": func(*prog) error { return nil },
+		"parent": func(p *prog) error {
+			out, err := p.call("proc.spawn", `{"source":"child"}`)
+			child = string(out)
+			return err
+		},
+	})
+	start := func(s agentkernel.Spec) (agentkernel.Process, error) {
+		s.Program = agentkernel.Program{Name: "child", Source: "child"}
+		return r.Spawn(t.Context(), s)
+	}
+	parent, _ := r.run(t, agentkernel.Spec{Isolation: agentkernel.IsolationProcess, Program: agentkernel.Program{Name: "parent", Source: "parent"}})
+	spawned, err := agentkernel.ParsePID(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.Spec(t.Context(), spawned); err != nil || s.Isolation != agentkernel.IsolationProcess || s.Backend != "strong" {
+		t.Errorf("the child that the program started: isolation %q on %q, %v", s.Isolation, s.Backend, err)
+	}
+	for _, asked := range []agentkernel.Isolation{"", agentkernel.IsolationInterpreter} {
+		p, err := start(agentkernel.Spec{Parent: parent.PID, Isolation: asked})
+		if err != nil || p.Backend != "strong" {
+			t.Errorf("a child that asks for %q runs on %q, %v", asked, p.Backend, err)
+		}
+	}
+	if _, err := start(agentkernel.Spec{Parent: parent.PID, Backend: "weak"}); err == nil {
+		t.Error("a child that names a backend below its parent's floor was started")
+	}
+	if _, err := start(agentkernel.Spec{Parent: parent.PID, Isolation: "thick"}); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
+		t.Errorf("an isolation that is not known: %v", err)
+	}
+	free, _ := r.run(t, agentkernel.Spec{Program: agentkernel.Program{Name: "child", Source: "child"}})
+	if p, err := start(agentkernel.Spec{Parent: free.PID, Isolation: agentkernel.IsolationProcess}); err != nil || p.Backend != "strong" {
+		t.Errorf("a child with a higher floor than its parent's runs on %q, %v", p.Backend, err)
+	}
+}
