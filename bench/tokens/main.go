@@ -141,60 +141,62 @@ func (w *workshop) measure(ctx context.Context, t task) (row, error) {
 	return r, nil
 }
 
-// fresh is a folder for one way of one task. Both have paths of the same length.
-func (w *workshop) fresh(t task, way string) (string, error) {
+// place is where one way of one task is done, and what counts its tokens.
+type place struct {
+	dir, data string
+	meter     meter
+}
+
+// fresh is a new place. The folders of both ways have paths of the same length.
+func (w *workshop) fresh(t task, way string) (place, error) {
 	dir := filepath.Join(w.tmp, way+"-"+t.name)
-	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o755); err != nil {
-		return "", err
+	p := place{dir: dir, data: filepath.Join(dir, "data")}
+	if err := os.MkdirAll(p.data, 0o755); err != nil {
+		return p, err
 	}
-	return dir, t.prepare(w.size(t.n), filepath.Join(dir, "data"))
+	codec, err := newCodec()
+	if err != nil {
+		return p, err
+	}
+	p.meter.codec = codec
+	return p, t.prepare(w.size(t.n), p.data)
 }
 
 func (w *workshop) byCalls(ctx context.Context, t task, s *side) (result string, err error) {
-	dir, err := w.fresh(t, "a")
+	at, err := w.fresh(t, "a")
 	if err != nil {
 		return "", err
 	}
-	data := filepath.Join(dir, "data")
-	codec, err := newCodec()
-	if err != nil {
-		return "", err
-	}
-	d := &direct{meter: meter{codec: codec}}
+	d := &direct{meter: at.meter}
 	defer func() { err = errors.Join(err, d.close()) }()
-	if err := d.open(ctx, t.servers(w, w.size(t.n), data)); err != nil {
+	if err := d.open(ctx, t.servers(w, w.size(t.n), at.data)); err != nil {
 		return "", err
 	}
 	if t.name == searchThenAct.name && d.tools != w.size(t.n) {
 		return "", fmt.Errorf("%d tools are connected, not %d", d.tools, w.size(t.n))
 	}
 	began := time.Now()
-	if err := t.direct(ctx, d, data); err != nil {
+	if err := t.direct(ctx, d, at.data); err != nil {
 		return "", err
 	}
 	s.take(&d.meter, time.Since(began))
-	return t.result(data)
+	return t.result(at.data)
 }
 
 func (w *workshop) byPrograms(ctx context.Context, t task, s *side) (result string, err error) {
-	dir, err := w.fresh(t, "b")
+	at, err := w.fresh(t, "b")
 	if err != nil {
 		return "", err
 	}
-	data := filepath.Join(dir, "data")
-	codec, err := newCodec()
-	if err != nil {
-		return "", err
-	}
-	p := &programs{meter: meter{codec: codec}}
+	p := &programs{meter: at.meter}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if err := p.open(ctx, w.engine, dir, t.servers(w, w.size(t.n), data), w.full); err != nil {
+	if err := p.open(ctx, w.engine, at.dir, t.servers(w, w.size(t.n), at.data), w.full); err != nil {
 		return "", err
 	}
 	began := time.Now()
-	if err := t.programs(ctx, p, data); err != nil {
+	if err := t.programs(ctx, p, at.data); err != nil {
 		return "", err
 	}
 	s.take(&p.meter, time.Since(began))
-	return t.result(data)
+	return t.result(at.data)
 }

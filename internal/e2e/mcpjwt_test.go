@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"math/big"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -52,21 +51,8 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, c jwt.Claims, kid str
 // serveJWT serves a kernel over HTTP to the bearers of signed tokens.
 func serveJWT(t *testing.T, k agentkernel.Kernel, keys []byte) string {
 	t.Helper()
-	s, err := mcpserver.New(mcpConfig(k, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := s.Handler(mcpserver.HTTPConfig{Tokens: map[string]string{annToken: "ann"}, JWT: &mcpserver.JWTConfig{Keys: keys, Audience: audience, Issuer: "https://id.example"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(h)
-	t.Cleanup(func() {
-		s.Close()
-		srv.CloseClientConnections()
-		srv.Close()
-	})
-	return srv.URL
+	return serveHandler(t, mcpConfig(k, ""), mcpserver.HTTPConfig{Tokens: map[string]string{annToken: "ann"},
+		JWT: &mcpserver.JWTConfig{Keys: keys, Audience: audience, Issuer: "https://id.example"}})
 }
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

@@ -73,14 +73,19 @@ const (
 	boToken  = "token-of-bo-0123456789"
 )
 
-// serveHTTP serves a kernel over HTTP and gives the address.
+// serveHTTP serves a kernel over HTTP to the bearers of the two tokens and gives the address.
 func serveHTTP(t *testing.T, cfg mcpserver.Config) string {
+	t.Helper()
+	return serveHandler(t, cfg, mcpserver.HTTPConfig{Tokens: map[string]string{annToken: "ann", boToken: "bo"}, Origins: []string{"https://app.example.org"}})
+}
+
+func serveHandler(t *testing.T, cfg mcpserver.Config, over mcpserver.HTTPConfig) string {
 	t.Helper()
 	s, err := mcpserver.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := s.Handler(mcpserver.HTTPConfig{Tokens: map[string]string{annToken: "ann", boToken: "bo"}, Origins: []string{"https://app.example.org"}})
+	h, err := s.Handler(over)
 	if err != nil {
 		t.Fatal(err)
 	}
