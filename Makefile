@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check lint generate unit cross bench bench-tokens soak deps engine mcp data clean rename install uninstall
+.PHONY: help build demo test check lint generate unit cross bench bench-tokens soak test-cpython cpython deps engine mcp data clean rename install uninstall
 
 # A tagged commit has its tag's version; any other says which commit it is.
 VERSION ?= $(shell git describe --tags --exact-match 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0-dev+$$(git describe --always --dirty 2>/dev/null || echo unknown))
@@ -57,7 +57,7 @@ test: ## everything that CI checks: generated files, format, vet, lint, tests wi
 	@scripts/stage.sh cross scripts/cross.sh
 	@echo "all of it passed"
 
-unit: engine mcp data ## only the tests (TESTFLAGS, PKG=./internal/...)
+unit: engine mcp data cpython ## only the tests (TESTFLAGS, PKG=./internal/...)
 	@scripts/deps.sh go cc python
 	go test $(TESTFLAGS) $(or $(PKG),./...)
 
@@ -96,6 +96,13 @@ bench-tokens: engine mcp ## count the tokens that programs save; writes a Markdo
 soak: engine mcp data ## the crash tests, long: SOAK=100 kills, and 200 programs behind walls for each
 	@scripts/deps.sh go node cc python
 	AGENTKERNEL_SOAK=$(or $(SOAK),100) go test -race -timeout 60m -run 'Soak|Crash|Kill|ExactlyOnce' -v ./...
+
+test-cpython: cpython ## CPython's own tests outside and inside, the long list
+	@scripts/deps.sh go python
+	AGENTKERNEL_CPYTHON=all go test -timeout 60m -v ./internal/sandbox/sandboxtest/cpython
+
+cpython: ## get CPython's own tests into .cache/cpython
+	@scripts/cpython.sh
 
 engine: ## install the Monty engine for development into .cache/monty
 	@scripts/deps.sh node

@@ -5,6 +5,7 @@ Where there is no kernel (in the zygote, in a process that a program forked) the
 """
 import datetime
 import gc
+import operator
 import os
 import random
 import sys
@@ -25,6 +26,7 @@ def now():
 
 
 def random_bytes(n):
+    n = operator.index(n)
     c = wire.here()
     if c is None or n <= 0:
         return _real_urandom(n)
@@ -95,7 +97,11 @@ def _dates():
 
     def utcnow(cls):
         """Return a new datetime representing UTC day and time."""
-        return cls.fromtimestamp(now(), datetime.timezone.utc).replace(tzinfo=None)
+        m = datetime.datetime.fromtimestamp(now(), datetime.timezone.utc).replace(tzinfo=None)
+        if cls is datetime.datetime:
+            return m
+        # A subclass is made by its own constructor.
+        return cls(m.year, m.month, m.day, m.hour, m.minute, m.second, m.microsecond)
 
     moment.__name__, moment.__qualname__ = "now", "datetime.now"
     _put(datetime.date, "today", classmethod(today))

@@ -58,12 +58,17 @@ class Channel:
     # sending
 
     def send_json(self, text):
+        payload = self._payload(text)
+        with self.sending:
+            self._put(JSON, payload)
+
+    @staticmethod
+    def _payload(text):
         payload = text.encode("utf-8")
         if len(payload) > MAX_FRAME:
             raise ValueError("invalid_argument: %d bytes are more than one message to the kernel may have (%d)"
                              % (len(payload), MAX_FRAME))
-        with self.sending:
-            self._put(JSON, payload)
+        return payload
 
     def send_output(self, kind, payload):
         """Sends what was printed. Text of child processes that is in the pipes already goes first."""
@@ -144,15 +149,18 @@ class Channel:
             raise RuntimeError("unavailable: %s: only the program's own process can call the kernel, not one that it forked" % op)
         if self.before is not None:
             self.before()
-        self.last += 1
-        number = self.last
+        number = self.last + 1
+        payload = self._payload('{"type":"call","id":%d,"op":"%s","args":%s%s}'
+                                % (number, op, args, "" if flying is None else ',"async":true'))
         if flying is not None:
             self.flying[number] = flying
+        # A handler of a signal may raise from here on. Whether the frame has left is not known then, so that the
+        # number is never used again; an answer that nobody waits for is dropped.
+        self.last = number
         try:
-            self.send_json('{"type":"call","id":%d,"op":"%s","args":%s%s}'
-                           % (number, op, args, "" if flying is None else ',"async":true'))
+            with self.sending:
+                self._put(JSON, payload)
         except BaseException:
-            self.last -= 1
             self.flying.pop(number, None)
             raise
         return number

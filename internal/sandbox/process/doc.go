@@ -27,9 +27,9 @@
 //	fail     exception, message, traceback, limit, syntax
 //	refused  list, step, errno (a wall could not be built)
 //
-// Calls are numbered by the guest from 1 in the order of issue. After a call that is not async the guest reads until
-// the reply with its number comes; after wait it reads one reply, of any async call. An async call is not
-// acknowledged. Values are written as docs/values.md says.
+// Calls are numbered by the guest upwards from 1 in the order of issue; a number may be left out. After a call that is
+// not async the guest reads until the reply with its number comes; after wait it reads one reply, of any async call. An
+// async call is not acknowledged. Values are written as docs/values.md says.
 //
 // Descriptors 1 and 2 of a program are pipes, for what its own child processes write. Before the guest sends anything
 // it looks whether these pipes hold something unread, and if so sends "d". The host reads the socket before the pipes

@@ -166,3 +166,54 @@ func TestAwaitables(t *testing.T) {
 		_ = r.box.Close()
 	}
 }
+
+// A handler that raises may come at any moment of a call. The calls after it are not mixed up with that one.
+func TestHandlersRaiseInCalls(t *testing.T) {
+	r := newRun(t, sharedBackend(t), `
+import signal, time
+class Stop(Exception): pass
+def over(*a): raise Stop
+signal.signal(signal.SIGALRM, over)
+stopped = 0
+for i in range(300):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0002 + i % 7 * 0.0001)
+        while True:
+            time.time()
+    except Stop:
+        stopped += 1
+print(stopped, time.time() > 1e9)
+`)
+	r.answer = func(c agentkernel.Call) agentkernel.Reply {
+		return agentkernel.Reply{Result: json.RawMessage("1795226400.5")}
+	}
+	turn, err := r.finish()
+	if err != nil || turn.Kind != agentkernel.TurnExit || r.out.String() != "300 True\n" {
+		t.Errorf("%+v %v %q", turn, err, r.out.String())
+	}
+}
+
+// A class that inherits from datetime is made by its own constructor, and bytes are counted by whole numbers alone.
+func TestAsTheRealOnes(t *testing.T) {
+	r := newRun(t, sharedBackend(t), `
+import datetime, os
+class Mine(datetime.datetime):
+    def __new__(cls, *args, **kwargs):
+        made = super().__new__(cls, *args, **kwargs)
+        made.extra = 7
+        return made
+print(Mine.utcnow().extra, Mine.utcnow(), type(datetime.datetime.utcnow()) is datetime.datetime)
+try:
+    os.urandom(1.0)
+except TypeError:
+    print('TypeError')
+`)
+	r.answer = func(agentkernel.Call) agentkernel.Reply {
+		return agentkernel.Reply{Result: json.RawMessage("1795226400.5")}
+	}
+	turn, err := r.finish()
+	want := "7 2026-11-21 02:00:00.500000 True\nTypeError\n"
+	if err != nil || turn.Kind != agentkernel.TurnExit || r.out.String() != want {
+		t.Errorf("%+v %v %q %s", turn, err, r.out.String(), tracebackOf(turn))
+	}
+}
