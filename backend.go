@@ -32,7 +32,7 @@ type BackendInfo struct {
 	Images      bool       `json:"images"`             // Sandbox.Image works: processes can be parked
 	Sessions    bool       `json:"sessions,omitempty"` // Program.Session works
 	Replayable  bool       `json:"replayable"`         // the same replies make the same program, if its language is replayable
-	Files       bool       `json:"files,omitempty"`    // StartRequest.Mounts works
+	Files       bool       `json:"files,omitempty"`    // StartRequest.Mounts and Stdin work
 	// Isolation is what kind of boundary its programs run behind; "": none.
 	Isolation Isolation `json:"isolation,omitempty"`
 	// Walls say what stands between the backend's programs and the machine, as far as it is known before one runs; what
@@ -72,6 +72,9 @@ type StartRequest struct {
 	Image     []byte // nil: start from the beginning
 	// Mounts are the folders that the program sees; none for a backend without BackendInfo.Files.
 	Mounts []Mount
+	// Stdin is the host's path of the file that the program has as its standard input, open for reading; "": it has an
+	// empty one. As with Mounts.
+	Stdin string
 	// Output takes what the program prints, in order, while Next runs. stream is "stdout" or "stderr".
 	Output func(stream string, text string)
 	// Wake is called, from any goroutine, when a program that went on by itself after TurnWait has something to

@@ -311,6 +311,9 @@ type Spec struct {
 	// Workspace is the folder that the program works in; Volumes are further ones.
 	Workspace *Workspace `json:"workspace,omitempty"`
 	Volumes   []Volume   `json:"volumes,omitempty"`
+	// Stdin is the absolute path of a file on the kernel's machine whose bytes are the program's standard input. The
+	// kernel copies it when the process is created, at most Limits.Disk. A rerun reads the copy of its past.
+	Stdin string `json:"stdin,omitempty"`
 	// Interactive says that the creator listens to the process's events and answers EventAsk.
 	Interactive bool `json:"interactive,omitempty"`
 }

@@ -55,11 +55,22 @@ var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // HasFiles says whether a process sees folders of the host, so that only a backend with BackendInfo.Files can run it.
 func (s *Spec) HasFiles() bool { return s.Workspace != nil || len(s.Volumes) > 0 }
 
+// NeedsFiles says whether only a backend with BackendInfo.Files can run the process: it sees folders, or reads input.
+func (s *Spec) NeedsFiles() bool { return s.HasFiles() || s.Stdin != "" }
+
 // validateFiles says what is wrong with workspace and volumes as far as their names tell.
 func (s *Spec) validateFiles() error {
 	if s.Workspace != nil {
 		if err := validFolder("workspace", s.Workspace.Path); err != nil {
 			return err
+		}
+	}
+	if s.Stdin != "" {
+		if err := validFolder("standard input", s.Stdin); err != nil {
+			return err
+		}
+		if s.Backend == "hosted" {
+			return Errorf(CodeUnsupported, "spec", "a hosted program has a standard input of its own")
 		}
 	}
 	if len(s.Volumes) > MaxVolumes {

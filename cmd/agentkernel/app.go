@@ -29,6 +29,8 @@ type app struct {
 	rest []string
 	con  *console.Console
 	cfg  *config.Config // use settings()
+	// gathered is what came through a pipe for the program; it is there as long as this command.
+	gathered *os.File
 }
 
 // exitCode is an outcome that was reported already: only the number is left.

@@ -21,10 +21,11 @@ const maxSource = 16 << 20
 
 // programArgs are the ways to name a program on the command line.
 type programArgs struct {
-	Code string   `short:"c" placeholder:"CODE" help:"Program text, instead of a file."`
-	File string   `arg:"" optional:"" help:"Program file; - reads standard input."`
-	Args []string `arg:"" optional:"" help:"The program's arguments (sys.argv[1:]); put -- before those that look like flags."`
-	Lang string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command (default: by its name and first line)."`
+	Code  string   `short:"c" placeholder:"CODE" help:"Program text, instead of a file."`
+	File  string   `arg:"" optional:"" help:"Program file; - reads standard input."`
+	Args  []string `arg:"" optional:"" help:"The program's arguments (sys.argv[1:]); put -- before those that look like flags."`
+	Lang  string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command (default: by its name and first line)."`
+	Stdin string   `placeholder:"FILE" help:"The program's standard input: a file, or - for that of this command, to its end (default: see below)."`
 }
 
 // program reads the program that the arguments name, and the local tools beside it.

@@ -80,7 +80,7 @@ func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 	if err := c.sameTools(p.PID, old, spec); err != nil {
 		return none, err
 	}
-	spec.Budget = old.Budget
+	spec.Budget, spec.Stdin = old.Budget, old.Stdin
 	spec.Past = &agentkernel.Past{PID: p.PID, From: c.From, Again: c.Again}
 	return spec, spec.Validate()
 }

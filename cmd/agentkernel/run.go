@@ -12,12 +12,17 @@ func (runCmd) Help() string {
 the program (or here) holds local tools: tools/report/monthly.py is "from tools.report import monthly".
 A tool that changes things needs --allow, or a yes at the terminal.
 
+A program that reads its standard input gets that of this command, all of it and before it starts, if that is a file or
+a pipe. Python and Node programs are looked at for it; all others get a file, and a pipe with --stdin - alone.
+
 ` + examples(
 		"agentkernel run report.py",
 		"agentkernel run report.py --tools mcp.json --allow 'filesystem.write_*'",
 		"agentkernel run report.py -- --month 2026-11      arguments of the program stand behind --",
 		"agentkernel run -c 'print(6*7)'",
 		"generate | agentkernel run -                      a program that something else wrote",
+		"agentkernel run analysis.py < data.csv            what the program reads on its standard input",
+		"generate | agentkernel run --stdin - -- sort      a pipe, for a program that is not looked at",
 		"agentkernel run report.py --timeout 5m --memory 512m",
 		"agentkernel run app.mjs                           Node.js, with the node_modules beside it",
 		"agentkernel run analysis.py --workspace ./data    the folder is safe: changes wait for apply",

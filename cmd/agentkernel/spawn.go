@@ -65,6 +65,9 @@ func (a *app) prepare(p *programArgs, f *specFlags) (agentkernel.Spec, error) {
 	if err != nil {
 		return agentkernel.Spec{}, err
 	}
+	if err := a.addStdin(p, &spec); err != nil {
+		return spec, err
+	}
 	return spec, spec.Validate()
 }
 

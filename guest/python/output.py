@@ -47,6 +47,11 @@ def prepare():
     _out, _err = out.flush, err.flush
 
 
+def read():
+    """Makes sys.stdin anew, for a program that was given something to read."""
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
+
+
 _out = _err = None
 
 

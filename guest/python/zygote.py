@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 
-from _agentkernel import clone, loop, program, walls, wire
+from _agentkernel import clone, loop, output, program, walls, wire
 
 CONTROL = 3  # descriptor of the socket to the kernel
 CHANNEL = 3  # and, in a child, of its channel
@@ -72,7 +72,7 @@ class Zygote:
         pid = self.cloner.clone(plan.clone if plan is not None else 0)
         if pid == 0:
             try:
-                self.child(plan, fds, gate, request.get("waits", False))
+                self.child(plan, fds, gate, request.get("waits", False), request.get("stdin", False))
             finally:
                 os._exit(70)
         try:
@@ -107,7 +107,7 @@ class Zygote:
         _, status, usage = os.wait4(pid, 0)
         self.tell({"exited": number, "status": status, "cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss << 10})
 
-    def child(self, plan, fds, gate, waits):
+    def child(self, plan, fds, gate, waits, reads):
         """Becomes a child: behind its walls, with its own descriptors and nothing else."""
         clone.die_with_parent()
         os.setsid()
@@ -118,8 +118,8 @@ class Zygote:
                 os._exit(70)
         try:
             if plan is not None:
-                walls.carry_out("setup", plan.setup, dict(zip(plan.trees, fds[3:])))
-            os.dup2(self.null, 0)
+                walls.carry_out("setup", plan.setup, dict(zip(plan.trees, fds[3 + reads:])))
+            os.dup2(fds[3] if reads else self.null, 0)
             os.dup2(out, 1)
             os.dup2(err, 2)
             self.control.detach()
@@ -134,6 +134,8 @@ class Zygote:
             text = json.dumps({"type": "refused", "list": steps, "step": index, "errno": errno}).encode()
             os.write(CHANNEL if steps == "seal" else sock, wire.HEAD.pack(len(text), wire.JSON) + text)
             return
+        if reads:
+            output.read()
         self.channel.send_json('{"type":"hello","wire":1}')
         program.serve(self.channel, waits)
 

@@ -39,6 +39,9 @@ func exportedSpec(s *agentkernel.Spec) agentkernel.Spec {
 	if s.HasFiles() { // the files stay here; that there were some is told, since a replay needs them
 		out.Workspace = &agentkernel.Workspace{Path: "/workspace"}
 	}
+	if s.Stdin != "" {
+		out.Stdin = "/dev/stdin"
+	}
 	for _, f := range s.Tools {
 		out.Tools = append(out.Tools, filepath.Base(f)) // where they lie on this machine is nobody's business
 	}

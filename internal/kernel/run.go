@@ -264,6 +264,9 @@ func (k *Kernel) ensureBox(p *process) error {
 	if req.Mounts, err = k.mounts(p); err != nil {
 		return err
 	}
+	if req.Stdin, err = k.stdin(p); err != nil {
+		return err
+	}
 	box, err := p.backend.Start(p.context(), req)
 	if err != nil {
 		return err

@@ -38,6 +38,9 @@ func (k *Kernel) Replay(ctx context.Context, file []byte, o agentkernel.ReplayOp
 	if r.Spec.HasFiles() {
 		return agentkernel.Verdict{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "replay", "the program worked in a folder, and a recording holds no files: it cannot be repeated here")
 	}
+	if r.Spec.Stdin != "" {
+		return agentkernel.Verdict{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "replay", "the program read standard input, and a recording holds no files: it cannot be repeated here")
+	}
 	p, err := k.sealedProcess(r, o)
 	if err != nil {
 		return agentkernel.Verdict{}, err

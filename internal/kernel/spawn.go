@@ -295,8 +295,8 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 		}
 	}
 	switch {
-	case differing == nil && refused == nil && s.HasFiles() && (s.Backend == "" || s.Backend == "auto"):
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here shows programs folders; there are: %v", names).
+	case differing == nil && refused == nil && s.NeedsFiles() && (s.Backend == "" || s.Backend == "auto"):
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here gives programs folders or a standard input; there are: %v", names).
 			WithHint("agentkernel doctor")
 	case differing != nil:
 		s.Backend = differing.Name

@@ -13,6 +13,8 @@ import (
 type Layers interface {
 	// Create notes the folders of a process that is about to be created.
 	Create(pid agentkernel.PID, s *agentkernel.Spec) error
+	// Stdin is the path of what a process reads as its standard input, as it was when the process was created.
+	Stdin(pid agentkernel.PID) (string, error)
 	// Begin throws away what the process wrote in an earlier life and gives what its sandbox is to see.
 	Begin(pid agentkernel.PID) ([]agentkernel.Mount, error)
 	// Drift lists paths, a few, at which the folders are not what they were when the process was created.
@@ -27,19 +29,23 @@ type Layers interface {
 
 // createFiles prepares the folders of a process that gets this PID.
 func (k *Kernel) createFiles(pid agentkernel.PID, s *agentkernel.Spec) error {
-	if !s.HasFiles() {
+	if !s.NeedsFiles() {
 		return nil
 	}
 	if k.cfg.Layers == nil {
-		return agentkernel.Errorf(agentkernel.CodeUnsupported, "workspace", "this kernel gives programs no folders")
+		return agentkernel.Errorf(agentkernel.CodeUnsupported, "workspace", "this kernel gives programs no folders and no standard input")
 	}
 	return k.cfg.Layers.Create(pid, s)
 }
 
 // withoutFiles says that a backend cannot show a program the folders of its Spec.
 func withoutFiles(b *backend, s *agentkernel.Spec) *agentkernel.Error {
-	if b.Files || !s.HasFiles() {
+	switch {
+	case b.Files || !s.NeedsFiles():
 		return nil
+	case !s.HasFiles():
+		return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend gives programs no standard input", b.Name).
+			WithHint("leave --backend out, or name one that does: --backend process")
 	}
 	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend shows programs no folders", b.Name).
 		WithHint("leave --backend out, or name one that does: --backend process")
@@ -54,6 +60,14 @@ func (k *Kernel) mounts(p *process) ([]agentkernel.Mount, error) {
 		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "workspace", "this kernel gives programs no folders")
 	}
 	return k.cfg.Layers.Begin(p.pid)
+}
+
+// stdin gives the path of a process's standard input; "": it has none.
+func (k *Kernel) stdin(p *process) (string, error) {
+	if p.spec.Stdin == "" || k.cfg.Layers == nil {
+		return "", nil
+	}
+	return k.cfg.Layers.Stdin(p.pid)
 }
 
 // How often a layer is measured: the first time soon, then so that measuring takes no more than a tenth of the time.
@@ -308,7 +322,7 @@ func (k *Kernel) hasFiles(ctx context.Context, pid agentkernel.PID) (live bool, 
 		return false, err
 	case !rec.Spec.HasFiles() || k.cfg.Layers == nil:
 		return false, agentkernel.Errorf(agentkernel.CodeInvalid, "workspace", "process %d has no workspace", pid).WithPID(pid).
-			WithHint("agentkernel run --workspace DIR gives a program a folder to work in")
+			WithHint("agentkernel run --workspace DIR gives a program a folder to work in; two runs are compared with: agentkernel diff %d PID", pid)
 	}
 	return !rec.State.Terminal() || k.lookup(pid) != nil, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 
@@ -100,7 +101,7 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 	if len(req.Mounts) > 0 && b.cfg.Isolation == IsolationNone {
 		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "process", "without walls there are no workspaces: the program sees every file as it is")
 	}
-	if !req.Program.Language.Replayable() {
+	if !req.Program.Language.Replayable() { // it opens its standard input itself
 		return b.startWhole(ctx, req)
 	}
 	python, problem := b.pythonFor(req.Program)
@@ -112,7 +113,14 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 		return nil, err
 	}
 	b.used.Do(func() { b.tenants.background(b.python.refresh) })
-	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v), req.Program.Host}, req.Limits, req.Mounts)
+	var stdin *os.File
+	if req.Stdin != "" {
+		if stdin, err = os.Open(req.Stdin); err != nil {
+			return nil, agentkernel.AsError(err, agentkernel.CodeStorage, "process")
+		}
+		defer func() { _ = stdin.Close() }() // the program has its own
+	}
+	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v), req.Program.Host}, req.Limits, req.Mounts, stdin)
 	if err != nil {
 		return nil, b.unavailable(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"agentkernel"
@@ -19,12 +20,12 @@ type fork struct {
 
 // fork has a child made that waits, behind its walls, for what it shall do.
 // waits says that nobody needs it yet.
-func (z *zygote) fork(ctx context.Context, limits agentkernel.Limits, mounts []agentkernel.Mount, waits bool) (*child, error) {
+func (z *zygote) fork(ctx context.Context, limits agentkernel.Limits, mounts []agentkernel.Mount, stdin *os.File, waits bool) (*child, error) {
 	cell, err := z.body.cell(limits, mounts)
 	if err != nil {
 		return nil, err
 	}
-	c, err := z.forkInto(ctx, cell, planKeyOf(limits, mounts), waits)
+	c, err := z.forkInto(ctx, cell, planKeyOf(limits, mounts), stdin, waits)
 	if err == nil {
 		return c, nil
 	}
@@ -40,7 +41,7 @@ func (z *zygote) fork(ctx context.Context, limits agentkernel.Limits, mounts []a
 	return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "process", "no child for the program: %w", err)
 }
 
-func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, key planKey, waits bool) (*child, error) {
+func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, key planKey, stdin *os.File, waits bool) (*child, error) {
 	l, far, err := newLine(z.cfg.MaxFrame)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, key planKey, 
 	f := &fork{c: c, done: make(chan error, 1)}
 	id, err := z.expect(f)
 	if err == nil {
-		err = z.request(ctx, controlRequest{Op: "fork", ID: id, Waits: waits}, cell, key, far)
+		err = z.request(ctx, controlRequest{Op: "fork", ID: id, Waits: waits, Stdin: stdin != nil}, cell, key, far, stdin)
 	}
 	far.close()
 	if err == nil {
@@ -79,8 +80,11 @@ func (z *zygote) expect(f *fork) (int64, error) {
 }
 
 // request asks for a child with the walls of a cell. A plan goes to the zygote once.
-func (z *zygote) request(ctx context.Context, r controlRequest, cell *confine.Cell, key planKey, far farEnds) error {
+func (z *zygote) request(ctx context.Context, r controlRequest, cell *confine.Cell, key planKey, far farEnds, stdin *os.File) error {
 	fds := []int{far.sock, far.out, far.err}
+	if stdin != nil {
+		fds = append(fds, int(stdin.Fd()))
+	}
 	if cell != nil {
 		plan, err := z.teach(cell.Plan, key)
 		if err != nil {

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -62,18 +63,18 @@ func newTenants(cfg *Config) *tenants {
 }
 
 // take gives a child that waits for a program: one that stands ready, or a new one.
-func (t *tenants) take(ctx context.Context, python Interpreter, who tenant, limits agentkernel.Limits, mounts []agentkernel.Mount) (*child, error) {
+func (t *tenants) take(ctx context.Context, python Interpreter, who tenant, limits agentkernel.Limits, mounts []agentkernel.Mount, stdin *os.File) (*child, error) {
 	for again := false; ; again = true {
 		h, err := t.house(ctx, python, who)
 		if err != nil {
 			return nil, err
 		}
-		if len(mounts) == 0 { // those that wait see no folders
+		if len(mounts) == 0 && stdin == nil { // those that wait see no folders, and read nothing
 			if c := t.ready(h, limits); c != nil {
 				return c, nil
 			}
 		}
-		c, err := h.z.fork(ctx, limits, mounts, false)
+		c, err := h.z.fork(ctx, limits, mounts, stdin, false)
 		if err == nil {
 			t.mu.Lock()
 			t.forked++
@@ -129,7 +130,7 @@ func (t *tenants) replenish(h *house) {
 		h.making++
 		limits := h.limits
 		t.tasks.Go(func() {
-			c, err := h.z.fork(t.quit, limits, nil, true)
+			c, err := h.z.fork(t.quit, limits, nil, nil, true)
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			h.making--

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -315,11 +316,11 @@ func (w *whole) start(ctx context.Context) error {
 
 // openStreams makes the program's descriptors 0, 1 and 2.
 func (w *whole) openStreams() (files []*os.File, err error) {
-	null, err := os.Open(os.DevNull)
+	input, err := os.Open(cmp.Or(w.req.Stdin, os.DevNull))
 	if err != nil {
 		return nil, err
 	}
-	files = append(files, null)
+	files = append(files, input)
 	for i := range w.pipes {
 		var p [2]int
 		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {

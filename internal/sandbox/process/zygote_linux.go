@@ -270,6 +270,7 @@ type controlRequest struct {
 	Plan  string          `json:"plan,omitempty"`
 	Steps json.RawMessage `json:"steps,omitempty"`
 	Waits bool            `json:"waits,omitempty"` // the child is made ahead of need
+	Stdin bool            `json:"stdin,omitempty"` // a descriptor for its standard input comes along, behind the first three
 }
 
 func (z *zygote) ask(r controlRequest, fds ...int) error {

@@ -21,6 +21,9 @@ func refused() error {
 // Create refuses.
 func (*Store) Create(agentkernel.PID, *agentkernel.Spec) error { return refused() }
 
+// Stdin refuses.
+func (*Store) Stdin(agentkernel.PID) (string, error) { return "", refused() }
+
 // Begin refuses.
 func (*Store) Begin(agentkernel.PID) ([]agentkernel.Mount, error) { return nil, refused() }
 

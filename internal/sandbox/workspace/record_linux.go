@@ -26,6 +26,7 @@ type record struct {
 	Folders []folder               `json:"folders"`
 	Applied time.Time              `json:"applied,omitzero"`
 	Changes []done                 `json:"changes,omitempty"` // what was applied
+	Stdin   *input                 `json:"stdin,omitempty"`
 }
 
 // folder is one folder of a process.

@@ -79,6 +79,9 @@ func (s *Store) Create(pid agentkernel.PID, spec *agentkernel.Spec) (err error) 
 			return err
 		}
 	}
+	if err := s.keepStdin(h, spec); err != nil {
+		return err
+	}
 	return h.save()
 }
 

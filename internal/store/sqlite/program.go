@@ -164,6 +164,7 @@ type storedSpec struct {
 	Durability  agentkernel.Durability `json:"durability,omitempty"`
 	Past        *agentkernel.Past      `json:"past,omitempty"`
 	Workspace   *agentkernel.Workspace `json:"workspace,omitempty"`
+	Stdin       string                 `json:"stdin,omitempty"`
 	Volumes     []agentkernel.Volume   `json:"volumes,omitempty"`
 	Interactive bool                   `json:"interactive,omitempty"`
 }
@@ -190,7 +191,7 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
 		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
 		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
-		Workspace: s.Workspace, Volumes: s.Volumes,
+		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes,
 	})
 	return string(text), err
 }
@@ -209,7 +210,7 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget,
 		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
 		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
-		Workspace: s.Workspace, Volumes: s.Volumes,
+		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes,
 	}
 	return nil
 }

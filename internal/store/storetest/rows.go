@@ -79,7 +79,7 @@ func fullRecord(pid, parent agentkernel.PID) *agentkernel.ProcessRecord {
 				InFlight: 8, Processes: 9, Journal: 1 << 40},
 			Budget: agentkernel.Budget{Tokens: 5, USD: 0.25, Calls: 6},
 			Tools:  []string{"/home/u/mcp.json"}, ToolDigests: map[string]string{"/home/u/mcp.json": "ab12"}, Allow: []string{"filesystem.write_*", "*"}, AllowHosts: []string{"*.example.com"},
-			Workspace: &agentkernel.Workspace{Path: "/home/u/data", Publish: true}, Volumes: []agentkernel.Volume{{Name: "v", Path: "/v", ReadOnly: true, Size: 7}},
+			Workspace: &agentkernel.Workspace{Path: "/home/u/data", Publish: true}, Stdin: "/home/u/data.csv", Volumes: []agentkernel.Volume{{Name: "v", Path: "/v", ReadOnly: true, Size: 7}},
 			Deny:      []string{"proc.spawn"},
 			OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, IdempotencyKey: "key 1", Interactive: true,
 			Past: &agentkernel.Past{PID: 3, From: 7, Again: []string{"a.*"}},
