@@ -13,6 +13,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/tool"
+	"agentkernel/internal/tool/catalog"
 	"agentkernel/internal/tool/tooltest"
 )
 
@@ -86,6 +87,31 @@ func TestResults(t *testing.T) {
 		if err != nil || got != c.want {
 			t.Errorf("%s%v = %s, %v; want %s", c.tool, c.args, got, err, c.want)
 		}
+	}
+}
+
+// The release of a server is what it said when it was started, and asking for it starts nothing.
+func TestRelease(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
+	r, ok := src.(catalog.Releaser)
+	if !ok {
+		t.Fatal("the catalog cannot ask a set of servers for a release")
+	}
+	if got := r.Release("test") + r.Release("nobody"); got != "" {
+		t.Errorf("before any start: %q", got)
+	}
+	if servers, err := src.Servers(t.Context()); err != nil || servers[0].Running {
+		t.Errorf("asking has started it: %+v %v", servers, err)
+	}
+	if _, err := call(t, src, "test", "add", obj{"a": 1, "b": 2}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Release("test"); got != "tooltest 1" {
+		t.Errorf("%q", got)
+	}
+	_, _ = call(t, src, "test", "crash", obj{})
+	if got := r.Release("test"); got != "tooltest 1" {
+		t.Errorf("after its end: %q", got)
 	}
 }
 

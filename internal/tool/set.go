@@ -197,3 +197,21 @@ func (s *set) Fingerprint(name string) string {
 	}
 	return srv.entry.hash
 }
+
+// Release is name and version that a server gave of itself when it was started last; "": it was not since this kernel
+// began.
+func (s *set) Release(name string) string {
+	srv := s.view.Load().find(name)
+	if srv == nil {
+		return ""
+	}
+	inst := srv.current.Load()
+	if inst == nil {
+		return ""
+	}
+	said := inst.session.InitializeResult()
+	if said == nil || said.ServerInfo == nil {
+		return ""
+	}
+	return said.ServerInfo.Name + " " + said.ServerInfo.Version
+}

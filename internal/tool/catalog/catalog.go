@@ -161,7 +161,8 @@ func (s *source) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.
 
 // justNow is the provenance of a list that a server has just given.
 func (s *source) justNow(tools []agentkernel.Tool) provenance {
-	return provenance{print: s.fingerprint(tools[0].Server), at: s.catalog.cfg.Now().UTC().Truncate(time.Second), live: true}
+	server := tools[0].Server
+	return provenance{print: s.fingerprint(server), release: s.release(server), at: s.catalog.cfg.Now().UTC().Truncate(time.Second), live: true}
 }
 
 // note takes the tools of a server in, if they are not the ones that are known.
@@ -170,7 +171,7 @@ func (s *source) note(ctx context.Context, tools []agentkernel.Tool, from proven
 	s.shelf.mu.Lock()
 	l := s.shelf.servers[server]
 	same := l != nil && slices.EqualFunc(l.tools, tools, sameTool)
-	keep := from.live && !(same && l.live && l.print == from.print)
+	keep := from.live && !(same && l.live && l.print == from.print && l.release == from.release)
 	if same {
 		l.provenance = from
 	}

@@ -26,6 +26,7 @@ type servers struct {
 	running string            // a server that runs
 	problem string            // a server that has failed
 	prints  map[string]string // fingerprints by server
+	release map[string]string // what servers called themselves when they were started
 	asked   map[string]int    // how often a server was asked for its tools
 	later   int64             // seconds by which it is later
 }
@@ -34,6 +35,12 @@ func (s *servers) Fingerprint(server string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.prints[server]
+}
+
+func (s *servers) Release(server string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.release[server]
 }
 
 func (s *servers) put(server string, tools ...agentkernel.Tool) {

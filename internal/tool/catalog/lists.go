@@ -25,6 +25,12 @@ type Fingerprinter interface {
 	Fingerprint(server string) string
 }
 
+// Releaser is the ability of a tool source to say which release of a server was started last.
+type Releaser interface {
+	// Release is what the server called itself; "" if it was not started yet, or does not say.
+	Release(server string) string
+}
+
 // freshFor is how long a list is taken for the server's own without asking it: a server may have been replaced by
 // its next version where nothing in its configuration says so ("npx -y").
 const freshFor = 24 * time.Hour
@@ -34,9 +40,10 @@ const listForm = 1
 
 // provenance says where a list is from.
 type provenance struct {
-	print string    // fingerprint of the server that gave it
-	at    time.Time // when
-	live  bool      // just now
+	print   string    // fingerprint of the server that gave it
+	release string    // hash of what that server called itself; "": not known
+	at      time.Time // when
+	live    bool      // just now
 }
 
 // keptList is the file.
@@ -45,6 +52,7 @@ type keptList struct {
 	Server      string             `json:"server"`
 	Source      string             `json:"source"` // the file that configures it
 	Fingerprint string             `json:"fingerprint"`
+	Release     string             `json:"release,omitempty"`
 	Listed      time.Time          `json:"listed"`
 	Tools       []agentkernel.Tool `json:"tools"`
 }
@@ -59,6 +67,16 @@ func (c *Catalog) listPath(server, file string) string {
 func (s *source) fingerprint(server string) string {
 	if f, ok := s.ToolSource.(Fingerprinter); ok {
 		return f.Fingerprint(server)
+	}
+	return ""
+}
+
+// release is a hash, since the text is the server's and may have any length.
+func (s *source) release(server string) string {
+	if r, ok := s.ToolSource.(Releaser); ok {
+		if said := r.Release(server); said != "" {
+			return hash([]byte(said))
+		}
 	}
 	return ""
 }
@@ -104,7 +122,7 @@ func (s *source) keepList(server, file string, tools []agentkernel.Tool, from pr
 	if path == "" || from.print == "" {
 		return
 	}
-	kept := keptList{Form: listForm, Server: server, Source: file, Fingerprint: from.print, Listed: from.at,
+	kept := keptList{Form: listForm, Server: server, Source: file, Fingerprint: from.print, Release: from.release, Listed: from.at,
 		Tools: slices.Clone(tools)}
 	for i := range kept.Tools {
 		kept.Tools[i].Observed, kept.Tools[i].Changed = nil, nil // they are in the record
@@ -121,40 +139,48 @@ func (s *source) keepList(server, file string, tools []agentkernel.Tool, from pr
 	}
 }
 
-// known is a server's list as it was last, and when that was: in memory, else in its file; nil: there is none for the
-// server as it is configured.
-func (s *source) known(ctx context.Context, srv *agentkernel.ToolServer) (*listing, time.Time) {
+// known is a server's list as it was last, and where that is from: in memory, else in its file; nil: there is none for
+// the server as it is configured.
+func (s *source) known(ctx context.Context, srv *agentkernel.ToolServer) (*listing, provenance) {
 	print := s.fingerprint(srv.Name)
 	if print == "" {
-		return nil, time.Time{}
+		return nil, provenance{}
 	}
 	s.shelf.mu.Lock()
 	l := s.shelf.servers[srv.Name]
 	if l != nil && l.print == print {
 		defer s.shelf.mu.Unlock()
-		return l, l.at
+		return l, l.provenance
 	}
 	s.shelf.mu.Unlock()
 	kept := s.readList(srv, print)
 	if kept == nil {
-		return nil, time.Time{}
+		return nil, provenance{}
 	}
-	return s.note(ctx, kept.Tools, provenance{print: print, at: kept.Listed}), kept.Listed
+	from := provenance{print: print, release: kept.Release, at: kept.Listed}
+	return s.note(ctx, kept.Tools, from), from
+}
+
+// fresh says whether a list is taken for the server's own: it is not old, and the server that was started last, if one
+// was, is still the release that gave it.
+func (s *source) fresh(server string, from provenance) bool {
+	now := s.release(server)
+	return s.catalog.cfg.Now().Sub(from.at) < freshFor && (now == "" || now == from.release)
 }
 
 // listed gives the tools of one server for a search: its own list if it runs, what is known if that is fresh, else what
 // the server says once it has been started. Of one that cannot be asked it is what is known, whatever its age;
 // the error is what was wrong with the server.
 func (s *source) listed(ctx context.Context, srv *agentkernel.ToolServer) ([]agentkernel.Tool, error) {
-	known, at := s.known(ctx, srv)
-	if !srv.Running && srv.Problem == "" && known != nil && s.catalog.cfg.Now().Sub(at) < freshFor {
+	known, from := s.known(ctx, srv)
+	if !srv.Running && srv.Problem == "" && known != nil && s.fresh(srv.Name, from) {
 		return known.described(), nil
 	}
 	tools, err := s.Tools(ctx, srv.Name)
 	if err == nil || known == nil || errors.Is(ctx.Err(), context.Canceled) {
 		return tools, err
 	}
-	return known.described(), fmt.Errorf("%w (what it had on %s is shown)", err, at.Format(time.DateOnly))
+	return known.described(), fmt.Errorf("%w (what it had on %s is shown)", err, from.at.Format(time.DateOnly))
 }
 
 // described are the tools of a list with what is known of them.

@@ -54,6 +54,42 @@ func TestSearchBeforeServersStart(t *testing.T) {
 	}
 }
 
+// A server that was started for something else, and says that it is another release, is asked for its list.
+func TestListOfAnotherRelease(t *testing.T) {
+	s, dir := newServers(), t.TempDir()
+	s.prints, s.release = map[string]string{"fs": "1", "mail": "1"}, map[string]string{"fs": "files 1.0", "mail": "mail 1.0"}
+	open(t, s, dir).search(agentkernel.ToolQuery{})
+	s.put("fs", agentkernel.Tool{Name: "write-file", Description: "Write a file."})
+	for _, c := range []struct {
+		release, found string
+		asked          int
+	}{
+		{"", "fs.read-file fs.stat", 1}, // not started yet: nobody can know
+		{"files 1.0", "fs.read-file fs.stat", 1},
+		{"files 1.1", "fs.write-file", 2},
+		{"files 1.1", "fs.write-file", 2},
+		{"other 1.1", "fs.write-file", 3}, // the same tools, which are kept as its own
+		{"other 1.1", "fs.write-file", 3},
+	} {
+		s.release["fs"] = c.release
+		r := open(t, s, dir) // the next kernel, which has the file alone
+		for range 2 {
+			if got, _ := r.search(agentkernel.ToolQuery{Server: "fs"}); got != c.found || s.asked["fs"] != c.asked {
+				t.Errorf("%q: found %q, asked %d times", c.release, got, s.asked["fs"])
+			}
+		}
+	}
+	// The same within one kernel.
+	r := open(t, s, dir)
+	r.search(agentkernel.ToolQuery{})
+	s.release["fs"] = "other 1.2"
+	r.search(agentkernel.ToolQuery{})
+	r.search(agentkernel.ToolQuery{})
+	if s.asked["fs"] != 4 || s.asked["mail"] != 1 {
+		t.Errorf("asked %v", s.asked)
+	}
+}
+
 // What is kept counts for the server as it is configured, for a day, and where the server itself cannot be asked.
 func TestListsThatDoNotCount(t *testing.T) {
 	keep := func(t *testing.T) (*servers, string) {
