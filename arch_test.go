@@ -23,6 +23,7 @@ var rules = []struct {
 	{"internal/sched", nil},
 	{"internal/nearest", nil},
 	{"internal/jsonc", nil},
+	{"internal/usertest", nil},
 	{"internal/datadir", []string{""}},
 	{"internal/reaper", []string{""}},
 	{"internal/library", []string{""}},

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -21,36 +20,14 @@ import (
 	"agentkernel/embedded"
 	"agentkernel/internal/store/faulty"
 	"agentkernel/internal/tool/tooltest"
+	"agentkernel/internal/usertest"
 )
 
-// anyUser is an ordinary user that need not exist.
-const anyUser = 54321
-
-// asBoth runs a test as root and as an ordinary user: the latter by running this executable again. Whoever starts the
-// tests without being root has the second half alone.
+// asBoth is usertest.Both with what is found by the environment.
 func asBoth(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		test(t)
-		return
-	}
-	t.Run("root", test)
-	t.Run("user", func(t *testing.T) {
-		dir := public(t)
-		exe := filepath.Join(dir, "e2e.test")
-		raw, err := os.ReadFile("/proc/self/exe")
-		if err == nil {
-			err = os.WriteFile(exe, raw, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(exe, "-test.run=^"+strings.Split(t.Name(), "/")[0]+"$", "-test.v", "-test.timeout=5m")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: anyUser, Gid: anyUser}}
-		cmd.Env, cmd.Dir = append(os.Environ(), "HOME=/tmp", "TMPDIR=/tmp", "AGENTKERNEL_MONTY="+engine(t), envPython+"="+systemPython(t)), dir
-		if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS")) {
-			t.Errorf("as user %d: %v\n%s", anyUser, err, out)
-		}
+	usertest.BothWith(t, test, func(string) []string {
+		return []string{"AGENTKERNEL_MONTY=" + engine(t), envPython + "=" + systemPython(t)}
 	})
 }
 
@@ -71,7 +48,7 @@ func publicLines(t *testing.T) {
 	if os.Getenv(envLines) != "" {
 		return
 	}
-	path := filepath.Join(public(t), "lines")
+	path := filepath.Join(usertest.Dir(t), "lines")
 	raw, err := os.ReadFile(tooltest.Build(t))
 	if err == nil {
 		err = os.WriteFile(path, raw, 0o755)
@@ -102,24 +79,10 @@ func systemPython(t testing.TB) string {
 	return ""
 }
 
-// public is a directory that whoever is asked can reach.
-func public(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "ws")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 // folder makes a folder with files.
 func folder(t testing.TB, files map[string]string) string {
 	t.Helper()
-	dir := filepath.Join(public(t), "data")
+	dir := filepath.Join(usertest.Dir(t), "data")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +348,7 @@ func TestKernelDiesWhileAFileIsWritten(t *testing.T) {
 	asBoth(t, func(t *testing.T) {
 		t.Setenv(envSandboxes, systemPython(t))
 		data, dir := home(t), folder(t, map[string]string{"log.txt": "begin\n", "other": "o"})
-		lines := filepath.Join(public(t), "lines.txt")
+		lines := filepath.Join(usertest.Dir(t), "lines.txt")
 		cfg := tooltest.Config(t, map[string]tooltest.Server{"lines": linesServer(t)})
 		const n = 40
 		s := inFolder(dir, fmt.Sprintf(appendsToFile, n, lines))

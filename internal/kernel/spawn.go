@@ -248,35 +248,16 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backend, error) {
 // choose finds the backend: the one that is named, or the first that accepts the program and runs it as its
 // language's own runtime does, or the first that accepts it.
 func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
-	var names []string
-	var refused error
-	var differing *backend
 	if err := k.unreached(s); err != nil {
 		return nil, err
 	}
+	if s.Backend != "" && s.Backend != "auto" {
+		return k.named(s)
+	}
+	var refused error
+	var differing *backend
 	for _, b := range k.backends {
-		names = append(names, b.Name)
-		without := withoutFiles(b, s)
-		if !b.Isolation.Reaches(s.Isolation) {
-			without = tooWeak(b, s.Isolation)
-		}
-		if s.Backend != "" && s.Backend != "auto" {
-			if s.Backend != b.Name {
-				continue
-			}
-			if without != nil {
-				return nil, without
-			}
-			if !b.speaks(s.Program.Language) {
-				return nil, doesNotSpeak(b.Name, s.Program.Language)
-			}
-			_, err := b.check(s)
-			return b, err
-		}
-		if !b.speaks(s.Program.Language) {
-			continue
-		}
-		if without != nil {
+		if !b.speaks(s.Program.Language) || b.lacks(s) != nil {
 			continue
 		}
 		switch needs, err := b.check(s); {
@@ -295,19 +276,50 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 		}
 	}
 	switch {
-	case differing == nil && refused == nil && s.NeedsFiles() && (s.Backend == "" || s.Backend == "auto"):
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here gives programs folders or a standard input; there are: %v", names).
-			WithHint("agentkernel doctor")
 	case differing != nil:
 		s.Backend = differing.Name
 		return differing, nil
 	case refused != nil:
 		return nil, refused
+	case s.NeedsFiles():
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here gives programs folders or a standard input; there are: %v", k.backendNames()).
+			WithHint("agentkernel doctor")
 	}
-	if s.Backend == "" || s.Backend == "auto" {
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %v", s.Program.Language, names)
+	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %v", s.Program.Language, k.backendNames())
+}
+
+// named finds the backend that the Spec names, if it can run the program.
+func (k *Kernel) named(s *agentkernel.Spec) (*backend, error) {
+	for _, b := range k.backends {
+		if b.Name != s.Backend {
+			continue
+		}
+		if err := b.lacks(s); err != nil {
+			return nil, err
+		}
+		if !b.speaks(s.Program.Language) {
+			return nil, doesNotSpeak(b.Name, s.Program.Language)
+		}
+		_, err := b.check(s)
+		return b, err
 	}
-	return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", s.Backend, names)
+	return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", s.Backend, k.backendNames())
+}
+
+// lacks says what a Spec asks for that the backend does not have.
+func (b *backend) lacks(s *agentkernel.Spec) *agentkernel.Error {
+	if !b.Isolation.Reaches(s.Isolation) {
+		return tooWeak(b, s.Isolation)
+	}
+	return withoutFiles(b, s)
+}
+
+func (k *Kernel) backendNames() []string {
+	names := make([]string, 0, len(k.backends))
+	for _, b := range k.backends {
+		names = append(names, b.Name)
+	}
+	return names
 }
 
 // elsewhere says whether another backend may run a program that one refused.

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"agentkernel/internal/usertest"
 )
 
 // world is what is there to be attacked.
@@ -75,9 +77,7 @@ func newWorld(t *testing.T, s *Spawner) *world {
 
 // plantSetuid puts a program there that says who it is, owned by root and setuid.
 func plantSetuid(t *testing.T, path string) {
-	if err := copyFile("/usr/bin/id", path); err != nil {
-		t.Fatal(err)
-	}
+	usertest.Copy(t, "/usr/bin/id", path)
 	if err := unix.Chmod(path, 0o4755); err != nil {
 		t.Fatal(err)
 	}

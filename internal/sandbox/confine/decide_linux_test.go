@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/usertest"
 )
 
 // aConfig is a Config that is right.
@@ -384,10 +385,10 @@ func TestNoUserNamespaces(t *testing.T) {
 	}
 	outside := os.Geteuid()
 	if outside == 0 {
-		outside = someUser
+		outside = usertest.Someone
 	}
 	for _, how := range []string{"setting", "limit"} {
-		cmd := exec.Command(publicTestBinary(t), "-test.run=^TestNoUserNamespaces$")
+		cmd := exec.Command(usertest.Executable(t, usertest.Dir(t)), "-test.run=^TestNoUserNamespaces$")
 		cmd.Env = append(os.Environ(), role+"="+how)
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Credential:  &syscall.Credential{NoSetGroups: true},

@@ -7,18 +7,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"agentkernel/internal/usertest"
 )
 
 func TestMain(m *testing.M) {
@@ -32,111 +32,21 @@ type plain struct{}
 func (plain) Start(cmd *exec.Cmd) error { return cmd.Start() }
 func (plain) Kill(cmd *exec.Cmd)        { _ = cmd.Process.Kill() }
 
-// someUser is an ordinary user that need not exist.
-const someUser = 54321
-
-// bothUsers runs a test as root and as an ordinary user: the latter by running this executable again with the
-// one test. Whoever starts the tests without being root has the second half alone, and is told.
+// bothUsers is usertest.Both with the package's testdata.
 func bothUsers(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		test(t)
-		return
-	}
-	t.Run("root", test)
-	t.Run("user", func(t *testing.T) {
-		cmd := exec.Command(publicTestBinary(t), "-test.run=^"+strings.Split(t.Name(), "/")[0]+"$", "-test.v", "-test.timeout=5m")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser}, Setpgid: true}
-		cmd.Env = append(os.Environ(), "HOME=/tmp", "TMPDIR=/tmp")
-		cmd.Dir = testdataFor(t)
-		out, err := cmd.CombinedOutput()
-		if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
-			t.Errorf("as user %d: %v\n%s", someUser, err, interesting(string(out)))
+	usertest.BothWith(t, test, func(dir string) []string {
+		if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS("testdata")); err != nil {
+			t.Fatal(err)
 		}
-		if bytes.Contains(out, []byte("--- SKIP")) {
-			t.Logf("%s", out)
-		}
+		return nil
 	})
-}
-
-// interesting leaves out what has passed.
-func interesting(out string) string {
-	var b strings.Builder
-	for line := range strings.SplitAfterSeq(out, "\n") {
-		if f := strings.TrimSpace(line); !strings.HasPrefix(f, "=== ") && !strings.HasPrefix(f, "--- PASS") {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
-}
-
-var public struct {
-	once      sync.Once
-	dir, exe  string
-	err       error
-	inherited bool
-}
-
-// publicTestBinary is a copy of this executable that every user can run; the original is in a private
-// directory.
-func publicTestBinary(t *testing.T) string {
-	t.Helper()
-	public.once.Do(func() {
-		public.dir, public.err = os.MkdirTemp("/tmp", "confine-test")
-		if public.err == nil {
-			public.err = os.Chmod(public.dir, 0o755)
-		}
-		public.exe = filepath.Join(public.dir, "confine.test")
-		if public.err == nil {
-			public.err = copyFile("/proc/self/exe", public.exe)
-		}
-		if public.err == nil {
-			public.err = os.CopyFS(filepath.Join(public.dir, "testdata"), os.DirFS("testdata"))
-		}
-	})
-	if public.err != nil {
-		t.Fatal(public.err)
-	}
-	t.Cleanup(func() {
-		public.once = sync.Once{}
-		_ = os.RemoveAll(public.dir)
-	})
-	return public.exe
-}
-
-func testdataFor(t *testing.T) string {
-	publicTestBinary(t)
-	return public.dir
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Chmod(0o755), out.Close())
 }
 
 // publicDir is a directory that whoever is asked can reach.
 func publicDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "confine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	dir, err = filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := usertest.Dir(t)
 	t.Cleanup(func() { _ = RemoveScratch(dir) }) // may hold an overlay's
 	return dir
 }

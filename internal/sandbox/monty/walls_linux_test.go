@@ -1,83 +1,30 @@
 package monty
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/sandbox/sandboxtest"
+	"agentkernel/internal/usertest"
 )
 
-// someUser is an ordinary user that need not exist.
-const someUser = 54321
-
-// bothUsers runs a test as root and as an ordinary user: the latter by running this executable again with the one
-// test. Whoever starts the tests without being root has the second half alone.
+// bothUsers is usertest.Both with the engine where everybody can run it.
 func bothUsers(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		test(t)
-		return
-	}
-	t.Run("root", test)
-	t.Run("user", func(t *testing.T) {
-		dir := publicDir(t)
-		exe, engine := filepath.Join(dir, "monty.test"), filepath.Join(dir, "monty")
-		copyFile(t, "/proc/self/exe", exe)
-		copyFile(t, enginePath(t), engine)
-		cmd := exec.Command(exe, "-test.run=^"+strings.Split(t.Name(), "/")[0]+"$", "-test.v", "-test.timeout=5m")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser}, Setpgid: true}
-		cmd.Env = append(os.Environ(), "HOME=/tmp", "TMPDIR=/tmp", "AGENTKERNEL_MONTY="+engine)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
-			t.Errorf("as user %d: %v\n%s", someUser, err, out)
-		}
+	usertest.BothWith(t, test, func(dir string) []string {
+		engine := filepath.Join(dir, "monty")
+		usertest.Copy(t, enginePath(t), engine)
+		return []string{"AGENTKERNEL_MONTY=" + engine}
 	})
-}
-
-// publicDir is a directory that everybody can reach.
-func publicDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "monty-test")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // walledBackend has walls around its workers.
@@ -249,7 +196,7 @@ func TestHostileEngine(t *testing.T) {
 		t.Skip("SKIPPED, NOTHING PROVED: a C compiler is needed")
 	}
 	bothUsers(t, func(t *testing.T) {
-		dir := publicDir(t)
+		dir := usertest.Dir(t)
 		secret, engine := filepath.Join(dir, "data", "secret"), filepath.Join(dir, "monty")
 		if err := os.Mkdir(filepath.Dir(secret), 0o755); err != nil {
 			t.Fatal(err)
@@ -262,7 +209,7 @@ func TestHostileEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer far.Close()
-		copyFile(t, enginePath(t), engine)
+		usertest.Copy(t, enginePath(t), engine)
 		b := walledBackend(t, func(c *Config) { c.Engine, c.Spare, c.Masked = engine, -1, []string{filepath.Dir(secret)} })
 		mustExit(t, b, "print(1)")
 		mustBeWalled(t, b)

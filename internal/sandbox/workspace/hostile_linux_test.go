@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/usertest"
 )
 
 func TestNoBitThatMakesAProgramSomebodyElse(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, files{"old": "o", "wide": "w"})
 		must(t, os.Chmod(filepath.Join(r.folder, "wide"), 0o666))
 		r = newRigOn(t, r.folder)
@@ -42,7 +43,7 @@ func newRigOn(t *testing.T, folder string) *rig {
 }
 
 func TestLinksThatLeaveAreNotApplied(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, files{"own-way-out": "@/etc", "sub/f": "f"})
 		bad := files{"absolute": "@/etc/passwd", "up": "@../victim", "sub/up": "@../../victim", "through": "@own-way-out/passwd",
 			"through-new": "@own-way-out/not-there-yet", "sneaky": "@sub/../../victim"}
@@ -79,7 +80,7 @@ func TestPipesAndSocketsAreNotApplied(t *testing.T) {
 }
 
 func TestAFileWithASecondNameOutside(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, files{"inside": "shared"})
 		outside := filepath.Join(filepath.Dir(r.folder), "outside")
 		must(t, os.Link(filepath.Join(r.folder, "inside"), outside))
@@ -97,7 +98,7 @@ func TestAFileWithASecondNameOutside(t *testing.T) {
 // TestRacingLinks swaps a directory of the folder for a link to somewhere else, over and over, while changes are
 // applied to it, discarded, read.
 func TestRacingLinks(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, files{"d/f": "f", "d/sub/g": "g"})
 		outside := filepath.Join(filepath.Dir(r.folder), "outside")
 		r.write(outside, files{"f": "victim", "sub/g": "victim", "gone": "victim"})
@@ -142,7 +143,7 @@ func TestRacingLinks(t *testing.T) {
 }
 
 func TestNamesOfAnyBytes(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, files{})
 		want := files{"new\nline": "1", "\xff\xfe": "2", strings.Repeat("n", 255): "3", "-rf": "4", " ": "5", "\x1b[31m": "6"}
 		r.write(r.upper(""), want)
@@ -158,7 +159,7 @@ func TestNamesOfAnyBytes(t *testing.T) {
 }
 
 func TestShutAgainstTheirOwner(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, files{})
 		r.write(r.upper(""), files{"d/e/f": "hidden"})
 		must(t, os.Chmod(r.upper("d/e/f"), 0))
@@ -202,7 +203,7 @@ func TestVolumeThatIsFull(t *testing.T) {
 }
 
 func TestCopyWhereThereIsNoOverlay(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, start, func(c *Config, _ *agentkernel.Spec) { c.Copy = true })
 		if !r.mount.Own || r.mount.Scratch != "" {
 			t.Fatalf("mount %+v", r.mount)

@@ -6,52 +6,22 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/usertest"
 )
-
-// someUser is an ordinary user that need not exist.
-const someUser = 54321
-
-// bothUsers runs a test as root and as an ordinary user: the latter by running this executable again. Whoever starts
-// the tests without being root has the second half alone.
-func bothUsers(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		test(t)
-		return
-	}
-	t.Run("root", test)
-	t.Run("user", func(t *testing.T) {
-		dir := publicDir(t)
-		exe := filepath.Join(dir, "workspace.test")
-		raw, err := os.ReadFile("/proc/self/exe")
-		must(t, err)
-		must(t, os.WriteFile(exe, raw, 0o755))
-		cmd := exec.Command(exe, "-test.run=^"+strings.Split(t.Name(), "/")[0]+"$", "-test.v", "-test.timeout=5m")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
-		cmd.Env, cmd.Dir = append(os.Environ(), "HOME=/tmp", "TMPDIR=/tmp"), dir
-		if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS")) {
-			t.Errorf("as user %d: %v\n%s", someUser, err, out)
-		}
-	})
-}
 
 // publicDir is a directory that whoever is asked can reach.
 func publicDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "workspace")
-	must(t, err)
-	must(t, os.Chmod(dir, 0o755))
-	t.Cleanup(func() { _ = removeAll(dir) })
+	dir := usertest.Dir(t)
+	t.Cleanup(func() { _ = removeAll(dir) }) // may hold what only its owner may open
 	return dir
 }
 
@@ -233,7 +203,7 @@ func (r *rig) work() {
 }
 
 func TestChanges(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, start)
 		if got := r.changes(); got != "" {
 			t.Errorf("changes before anything was written: %s", got)
@@ -264,7 +234,7 @@ func TestChanges(t *testing.T) {
 }
 
 func TestApply(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, start)
 		r.work()
 		got, err := r.apply(false)
@@ -303,7 +273,7 @@ func TestApplyAgainAfterItWasCutOff(t *testing.T) {
 }
 
 func TestConflicts(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		in := func(r *rig, p string) string { return filepath.Join(r.folder, p) }
 		for _, c := range []struct {
 			name    string
@@ -419,7 +389,7 @@ func TestUsed(t *testing.T) {
 }
 
 func TestOpenFile(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, start)
 		r.work()
 		read := func(p string, before bool) string {
@@ -505,7 +475,7 @@ func TestUnreadableFolder(t *testing.T) {
 
 // bothUsersSecond is the ordinary user's half alone: root may read everything.
 func bothUsersSecond(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
 		if os.Geteuid() == 0 {
 			return
 		}
