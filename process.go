@@ -90,9 +90,11 @@ type Program struct {
 	// Session says that the program does not end after its last statement: it keeps its variables and waits
 	// for more code (syscall proc.next, [Sessions]).
 	Session bool `json:"session,omitempty"`
-	// Earlier are the sources of the pieces that ran before this one in the same session. A backend needs
-	// them to understand what this one imports.
+	// Earlier are the sources of the pieces that ran before this one in the same session, but for those that were
+	// Plain. A backend needs them to understand what this one imports.
 	Earlier []string `json:"earlier,omitempty"`
+	// Pieces is how many ran before this one.
+	Pieces int `json:"pieces,omitempty"`
 }
 
 // MaxSource bounds the text of a program and of each of its modules, in bytes.

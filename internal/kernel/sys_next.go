@@ -26,11 +26,26 @@ var sessionCalls = map[string]handler{opNext: {begin: procNext}}
 type sessions struct {
 	mu      sync.Mutex
 	feeding map[agentkernel.PID]bool
-	sources map[agentkernel.PID][]string
+	sources map[agentkernel.PID]sources
+}
+
+// sources are those of the pieces that ran, and of the program before them.
+type sources struct {
+	texts  []string // but for the plain ones
+	pieces int
+}
+
+// and adds a piece.
+func (s sources) and(text string, plain bool) sources {
+	s.pieces++
+	if !plain {
+		s.texts = append(s.texts, text)
+	}
+	return s
 }
 
 func newSessions() *sessions {
-	return &sessions{feeding: map[agentkernel.PID]bool{}, sources: map[agentkernel.PID][]string{}}
+	return &sessions{feeding: map[agentkernel.PID]bool{}, sources: map[agentkernel.PID]sources{}}
 }
 
 // take makes the caller the one who feeds a session.
@@ -182,7 +197,7 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 		piece.Name = "<piece>"
 	}
 	spec := agentkernel.Spec{Namespace: p.spec.Namespace, Program: agentkernel.Program{Name: piece.Name, Language: p.spec.Program.Language,
-		Source: piece.Source, Args: p.spec.Program.Args, Modules: maps.Clone(p.spec.Program.Modules), Earlier: earlier}}
+		Source: piece.Source, Args: p.spec.Program.Args, Modules: maps.Clone(p.spec.Program.Modules), Earlier: earlier.texts, Pieces: earlier.pieces}}
 	if spec.Program.Modules == nil {
 		spec.Program.Modules = map[string]string{}
 	}
@@ -202,7 +217,7 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 		return nil, err
 	}
 	k.sessions.mu.Lock()
-	k.sessions.sources[p.pid] = append(earlier, piece.Source)
+	k.sessions.sources[p.pid] = earlier.and(piece.Source, needs.Plain)
 	k.sessions.mu.Unlock()
 	piece.Modules = spec.Program.Modules
 	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, nil
@@ -237,19 +252,19 @@ func (k *Kernel) pieceTools(ctx context.Context, p *process, name string, refs [
 }
 
 // earlierSources are the sources that a session was fed: remembered, or read from its journal.
-func (k *Kernel) earlierSources(ctx context.Context, p *process) ([]string, error) {
+func (k *Kernel) earlierSources(ctx context.Context, p *process) (sources, error) {
 	k.sessions.mu.Lock()
 	known, ok := k.sessions.sources[p.pid]
 	k.sessions.mu.Unlock()
 	if ok {
 		return known, nil
 	}
-	out := []string{p.spec.Program.Source}
+	out := sources{}.and(p.spec.Program.Source, false)
 	asked := map[int64]bool{}
 	for from := int64(1); ; {
 		entries, err := k.store.Entries(ctx, p.pid, from, entriesAtOnce)
 		if err != nil {
-			return nil, err
+			return sources{}, err
 		}
 		if len(entries) == 0 {
 			return out, nil
@@ -262,7 +277,7 @@ func (k *Kernel) earlierSources(ctx context.Context, p *process) ([]string, erro
 			case e.Kind == agentkernel.EntryResult && asked[e.Call] && e.Err == nil:
 				var next agentkernel.NextPiece
 				if json.Unmarshal(e.Data, &next) == nil && !next.End {
-					out = append(out, next.Piece.Source)
+					out = out.and(next.Piece.Source, false)
 				}
 			}
 		}

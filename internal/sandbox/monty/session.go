@@ -23,7 +23,7 @@ type sessionState struct {
 	last   json.RawMessage // value of the last expression of the last piece
 	base   int             // feeds of the first source that were sent, if not all
 	pieces []pieceHeader   // in the order in which they ran
-	texts  []string        // the first source, and those of pieces
+	texts  []string        // the first source, and those of pieces that are not plain
 	owned  bool            // the program is this sandbox's alone: a piece may be added in place
 }
 
@@ -135,7 +135,7 @@ func (s *sandbox) nextPiece(reply *agentkernel.Reply) (turn agentkernel.Turn, do
 func (s *sandbox) addPiece(h pieceHeader) error {
 	s.ownProgram()
 	piece := agentkernel.Program{Name: h.Piece.Name, Language: agentkernel.Python, Source: h.Piece.Source, Args: s.req.Program.Args,
-		Modules: h.Piece.Modules, Earlier: s.session.texts}
+		Modules: h.Piece.Modules, Earlier: s.session.texts, Pieces: 1 + len(s.session.pieces)}
 	bundle, err := frontend.Bind(piece, h.Tools)
 	if err != nil {
 		return err
@@ -146,7 +146,10 @@ func (s *sandbox) addPiece(h pieceHeader) error {
 		h.Feeds = len(added.feeds)
 	}
 	s.prog.feeds = append(s.prog.feeds, added.feeds[:h.Feeds]...)
-	s.session.pieces, s.session.texts = append(s.session.pieces, h), append(s.session.texts, h.Piece.Source)
+	s.session.pieces = append(s.session.pieces, h)
+	if !bundle.Plain {
+		s.session.texts = append(s.session.texts, h.Piece.Source)
+	}
 	return nil
 }
 

@@ -217,4 +217,16 @@ func TestAPieceCostsNoMoreForThoseBefore(t *testing.T) {
 	if late := cost(100); late > 3*first {
 		t.Errorf("a piece after 3,000 takes %d bytes, an early one %d", late, first)
 	}
+	if n := len(s.session.texts); n != 1 {
+		t.Errorf("%d texts are read again for each piece, but only the first source may matter", n)
+	}
+	// What may change how a later piece is read stays: an import, and another meaning for what was imported or is Python's.
+	for i, source := range []string{"import json", "json = 5", "y = 6", "sum = 7"} {
+		if err := s.addPiece(pieceHeader{Piece: agentkernel.Piece{Name: "piece", Source: source}, Feeds: -1}); err != nil {
+			t.Fatal(err)
+		}
+		if n, want := len(s.session.texts), []int{2, 3, 3, 4}[i]; n != want {
+			t.Errorf("after %q %d texts are kept, not %d", source, n, want)
+		}
+	}
 }

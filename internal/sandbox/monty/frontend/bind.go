@@ -34,7 +34,7 @@ func Bind(p agentkernel.Program, tools []agentkernel.Tool) (*Bundle, error) {
 	if err := a.err(); err != nil {
 		return nil, err
 	}
-	return &Bundle{Functions: b.list, Feeds: b.feeds}, nil
+	return &Bundle{Functions: b.list, Feeds: b.feeds, Plain: a.plain()}, nil
 }
 
 // binder turns the files of a program into feeds.
@@ -63,7 +63,7 @@ const prefixesEach = 1000
 
 // choosePrefix finds a beginning for hidden names that no file uses.
 func (b *binder) choosePrefix() {
-	for n := len(b.a.program.Earlier) * prefixesEach; ; n++ {
+	for n := b.a.program.Pieces * prefixesEach; ; n++ {
 		b.prefix = "_k_"
 		if n > 0 {
 			b.prefix = "_k" + strconv.Itoa(n) + "_"

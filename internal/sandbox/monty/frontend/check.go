@@ -22,7 +22,7 @@ func Check(p agentkernel.Program) (agentkernel.Needs, error) {
 }
 
 func (a *analysis) check() (agentkernel.Needs, error) {
-	var needs agentkernel.Needs
+	needs := agentkernel.Needs{Plain: a.plain()}
 	// The program's own problems come first: its author reads them.
 	for i := len(a.files) - 1; i >= 0; i-- {
 		f := a.files[i]

@@ -35,6 +35,11 @@ func readEarlier(p agentkernel.Program) *earlier {
 	return out
 }
 
+// plain says that later pieces of the session are understood without this one.
+func (a *analysis) plain() bool {
+	return len(a.program.Source) > maxEarlier || !matters(a.program.Source, a.earlier.files)
+}
+
 // maxEarlier is the length of a piece beyond which it is not read again for each piece that follows: what it
 // imported has to be imported again.
 const maxEarlier = 256 << 10

@@ -17,6 +17,7 @@ package frontend
 type Bundle struct {
 	Functions []Function // host functions, inputs of the first feed
 	Feeds     []Feed     // fed in order; the last one is the program
+	Plain     bool       // as agentkernel.Needs.Plain
 }
 
 // Function is one host function that the program may call.
