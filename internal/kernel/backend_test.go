@@ -118,18 +118,60 @@ type goSandbox struct {
 	dead    chan struct{}
 	once    sync.Once
 	output  func(string, string)
+	begun   bool
+	turned  *agentkernel.Turn
 }
 
-func (s *goSandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkernel.Turn, error) {
+// StartNow starts a program without an image, if there is a place.
+func (b *goBackend) StartNow(req agentkernel.StartRequest) agentkernel.PromptSandbox {
+	if req.Image != nil || b.places != nil && len(b.places) == cap(b.places) {
+		return nil
+	}
+	box, err := b.Start(context.Background(), req)
+	if err != nil {
+		return nil
+	}
+	return box.(*goSandbox)
+}
+
+func (s *goSandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, error) {
 	if reply != nil {
 		s.history = append(s.history, *reply)
 	}
 	select {
 	case s.replies <- reply:
+		s.begun = true
+		return true, nil
 	case <-ctx.Done():
-		return agentkernel.Turn{}, context.Cause(ctx)
+		return false, context.Cause(ctx)
 	case <-s.dead:
-		return agentkernel.Turn{}, errors.New("closed")
+		return false, errors.New("closed")
+	}
+}
+
+func (s *goSandbox) Ready(atMost time.Duration) bool {
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case t := <-s.turns:
+		s.turned = &t
+	case <-s.dead:
+	case <-timer.C:
+		return false
+	}
+	return true
+}
+
+func (s *goSandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkernel.Turn, error) {
+	if !s.begun {
+		if _, err := s.Begin(ctx, reply); err != nil {
+			return agentkernel.Turn{}, err
+		}
+	}
+	t := s.turned
+	s.begun, s.turned = false, nil
+	if t != nil {
+		return *t, nil
 	}
 	select {
 	case t := <-s.turns:

@@ -113,22 +113,9 @@ func (k *Kernel) pinTools(s *agentkernel.Spec) error {
 
 // bind finds the tools that a program imports. It may start servers.
 func (k *Kernel) bind(p *process) (*binding, error) {
-	p.mu.Lock()
-	b := p.bound
-	p.mu.Unlock()
-	if b != nil {
-		return b, nil
-	}
-	needs, err := p.backend.Check(p.spec.Program)
-	if err != nil {
-		return nil, err
-	}
-	if len(needs.Tools) == 0 {
-		return &unbound, nil
-	}
-	key := bindingKey(p.spec.ToolFiles(), needs.Tools)
-	if b := k.bindings.get(key); b != nil {
-		return b, nil
+	needs, b, err := k.boundBefore(p)
+	if b != nil || err != nil {
+		return b, err
 	}
 	src, err := k.toolSource(&p.spec.Spec)
 	if err != nil {
@@ -140,8 +127,26 @@ func (k *Kernel) bind(p *process) (*binding, error) {
 	if ref, err := b.addAll(ctx, needs.Tools); err != nil {
 		return nil, atLine(p, ref, err)
 	}
-	k.bindings.put(key, b)
+	k.bindings.put(bindingKey(p.spec.ToolFiles(), needs.Tools), b)
 	return b, nil
+}
+
+// boundBefore is bind without asking a server; nil: one has to be asked.
+func (k *Kernel) boundBefore(p *process) (agentkernel.Needs, *binding, error) {
+	p.mu.Lock()
+	b := p.bound
+	p.mu.Unlock()
+	if b != nil {
+		return agentkernel.Needs{}, b, nil
+	}
+	needs, err := p.backend.Check(p.spec.Program)
+	switch {
+	case err != nil:
+		return needs, nil, err
+	case len(needs.Tools) == 0:
+		return needs, &unbound, nil
+	}
+	return needs, k.bindings.get(bindingKey(p.spec.ToolFiles(), needs.Tools)), nil
 }
 
 func bindingKey(files []string, refs []agentkernel.ToolRef) string {

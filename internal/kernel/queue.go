@@ -55,6 +55,38 @@ func (q *readyQueue) slot() {
 	}
 }
 
+// borrow gives the caller a slot in which it drives a process itself, if one is free and nobody waits for it. It
+// ends with giveBack or passOn.
+func (q *readyQueue) borrow() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.running == q.slots || q.waiting.Len() > 0 {
+		return false
+	}
+	q.running++
+	return true
+}
+
+// giveBack ends a loan. What came up meanwhile gets the slot.
+func (q *readyQueue) giveBack() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting.Len() > 0 && !q.closed {
+		go q.slot()
+		return
+	}
+	q.running--
+	q.idle.Broadcast()
+}
+
+// passOn ends a loan: a goroutine of the queue's own goes on in the slot.
+func (q *readyQueue) passOn(drive func()) {
+	go func() {
+		drive()
+		q.slot()
+	}()
+}
+
 // close lets no further process begin to run.
 func (q *readyQueue) close() {
 	q.mu.Lock()

@@ -24,21 +24,35 @@ func (k *Kernel) wake(p *process) {
 
 // drive runs a ready process until it waits or ends. It is called in a slot.
 func (k *Kernel) drive(p *process) {
+	if p.own() {
+		k.driveOwned(p)
+	}
+}
+
+// own makes the caller the one who drives a ready process.
+func (p *process) own() bool {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.owned || p.state != agentkernel.StateReady {
-		p.mu.Unlock()
-		return
+		return false
 	}
 	p.to(agentkernel.StateRunning)
 	p.owned = true
-	p.mu.Unlock()
+	return true
+}
 
+func (k *Kernel) driveOwned(p *process) {
 	if err := k.ensureBox(p); err != nil {
 		if !k.setAside(p, err) {
 			k.sandboxFailed(p, err)
 		}
 		return
 	}
+	k.driveOn(p)
+}
+
+// driveOn drives a process that has its sandbox.
+func (k *Kernel) driveOn(p *process) {
 	for {
 		reply, fresh, ok := k.nextReply(p)
 		if !ok {
@@ -46,20 +60,25 @@ func (k *Kernel) drive(p *process) {
 			return
 		}
 		turn, err := k.next(p, reply)
-		if err == nil {
-			err = p.stopped()
-		}
-		if err != nil {
-			k.sandboxFailed(p, err)
-			return
-		}
-		if fresh && k.repeatedTurn(p, turn) {
+		if fresh && err == nil && p.stopped() == nil && k.repeatedTurn(p, turn) {
 			continue
 		}
-		if !k.takeTurn(p, turn) {
+		if !k.took(p, turn, err) {
 			return
 		}
 	}
+}
+
+// took deals with what Next gave. False: the process has ended, or is no longer the caller's.
+func (k *Kernel) took(p *process, turn agentkernel.Turn, err error) bool {
+	if err == nil {
+		err = p.stopped()
+	}
+	if err != nil {
+		k.sandboxFailed(p, err)
+		return false
+	}
+	return k.takeTurn(p, turn)
 }
 
 // setAside pauses a process that has done something already and gets no sandbox now because the backend's
@@ -240,11 +259,7 @@ func (k *Kernel) ensureBox(p *process) error {
 	if err != nil {
 		return err
 	}
-	req := agentkernel.StartRequest{
-		PID: p.pid, Namespace: p.spec.Namespace, Program: p.spec.Program, Limits: p.spec.limits, Tools: bound.tools,
-		Output: func(stream, text string) { k.output(p, stream, text) },
-		Wake:   func() { k.stirred(p) },
-	}
+	req := k.startRequest(p, bound)
 	p.mu.Lock()
 	fresh := p.need == needStart
 	p.mu.Unlock()
@@ -274,6 +289,14 @@ func (k *Kernel) ensureBox(p *process) error {
 	k.settle(p, box, bound, !fresh)
 	k.watchDisk(p)
 	return nil
+}
+
+func (k *Kernel) startRequest(p *process, bound *binding) agentkernel.StartRequest {
+	return agentkernel.StartRequest{
+		PID: p.pid, Namespace: p.spec.Namespace, Program: p.spec.Program, Limits: p.spec.limits, Tools: bound.tools,
+		Output: func(stream, text string) { k.output(p, stream, text) },
+		Wake:   func() { k.stirred(p) },
+	}
 }
 
 // settle puts a new sandbox in its place.

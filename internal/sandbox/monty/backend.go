@@ -205,6 +205,23 @@ func (b *Backend) start(ctx context.Context, req agentkernel.StartRequest, prog 
 	return s, nil
 }
 
+// StartNow gives a sandbox for a fresh program if a worker is at hand; see agentkernel.PromptBackend.
+func (b *Backend) StartNow(req agentkernel.StartRequest) agentkernel.PromptSandbox {
+	if req.Image != nil || req.Program.Session {
+		return nil
+	}
+	req.Limits = req.Limits.WithDefaults(agentkernel.DefaultLimits())
+	prog, err := b.programs.bind(req.Program, req.Tools)
+	if err != nil {
+		return nil // Start says so
+	}
+	w := b.pool.acquireNow(req.Namespace, settingsOf(req.Limits))
+	if w == nil {
+		return nil
+	}
+	return &sandbox{b: b, req: req, prog: prog, w: w}
+}
+
 // Stats counts the workers.
 func (b *Backend) Stats() Stats { return b.pool.stats() }
 

@@ -3,6 +3,9 @@ package monty
 import (
 	"os"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // blockingPipe is os.Pipe without the runtime's poller: a turn is answered in microseconds, and a thread
@@ -18,4 +21,15 @@ func blockingPipe() (r, w *os.File, err error) {
 	syscall.CloseOnExec(fds[0])
 	syscall.CloseOnExec(fds[1])
 	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
+}
+
+// readable waits until a read from a descriptor would not wait, at most so long, in steps of a millisecond.
+func readable(fd int, atMost time.Duration) bool {
+	millis := max(0, (atMost + time.Millisecond - 1).Milliseconds())
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(millis)) //nolint:gosec // a descriptor
+		if err != unix.EINTR {                                                                // a signal of the runtime: the time is not worth counting
+			return n > 0
+		}
+	}
 }

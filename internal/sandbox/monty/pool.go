@@ -92,6 +92,30 @@ func (p *pool) acquire(ctx context.Context, namespace string, conf settings) (*w
 	}
 }
 
+// acquireNow gives a worker if one is idle and configured like this; nil: acquire has to wait for one.
+func (p *pool) acquireNow(namespace string, conf settings) *worker {
+	p.mu.Lock()
+	var w *worker
+	if !p.closed {
+		w = p.pick(namespace, conf.wall())
+	}
+	if w != nil {
+		p.replenish()
+	}
+	p.mu.Unlock()
+	switch {
+	case w == nil:
+		return nil
+	case w.ended():
+		p.release(w, false)
+		return nil
+	case w.conf != conf || !w.settled():
+		p.release(w, true)
+		return nil
+	}
+	return w
+}
+
 // take gives a worker and says whether it stood in the pool.
 func (p *pool) take(ctx context.Context, namespace string, conf settings) (w *worker, fromPool bool, err error) {
 	p.mu.Lock()

@@ -44,9 +44,20 @@ type sandbox struct {
 	session sessionState     // of a Program.Session
 	landed  []landing        // async calls that were answered at once: the program gets them when it waits
 
+	since  time.Time // the present turn began
+	disarm func()    // the watchdog of the present turn
+	begun  bool      // Begin was called, and Next not yet
+	turned *outcome  // what Ready has found; nil: nothing yet
+
 	mu     sync.Mutex
-	inNext bool
+	inNext bool // also from Begin on
 	closed bool
+}
+
+// outcome is what Next returns.
+type outcome struct {
+	turn agentkernel.Turn
+	err  error
 }
 
 // landing is the result of an async call that the program has not been given yet.
@@ -59,22 +70,76 @@ var errClosed = agentkernel.Errorf(agentkernel.CodeCanceled, "sandbox", "the san
 
 // Next runs the program to its next turn; see agentkernel.Sandbox.
 func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkernel.Turn, error) {
-	if err := ctx.Err(); err != nil {
-		return agentkernel.Turn{}, err
+	out := s.turned
+	switch {
+	case !s.begun:
+		if err := ctx.Err(); err != nil {
+			return agentkernel.Turn{}, err
+		}
+		if err := s.enter(); err != nil {
+			return agentkernel.Turn{}, err
+		}
+		s.watch(ctx)
+	case out == nil:
+		s.disarm()
+		s.watch(ctx)
+	}
+	if out == nil {
+		turn, err := s.run(reply)
+		out = &outcome{turn, err}
+	}
+	s.begun, s.turned = false, nil
+	return s.end(*out)
+}
+
+// Begin lets the program go on; see agentkernel.PromptSandbox.
+func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, error) {
+	if s.req.Program.Session || s.stage == stageLoaded {
+		return false, nil
 	}
 	if err := s.enter(); err != nil {
-		return agentkernel.Turn{}, err
+		return false, err
 	}
+	s.watch(ctx)
+	if err := s.resume(reply); err != nil {
+		_, err = s.end(outcome{err: err})
+		return false, err
+	}
+	s.begun = true
+	return true, nil
+}
+
+// watch arms the watchdog for a turn; end disarms it.
+func (s *sandbox) watch(ctx context.Context) {
 	left := time.Duration(s.req.Limits.Time) - s.Running()
-	begun := s.b.cfg.Clock.Now()
-	disarm := s.w.watch(ctx, max(left, 0)+s.b.cfg.Grace)
-	turn, err := s.run(reply)
-	disarm()
-	if err != nil {
-		turn, err = s.broken(err, s.b.cfg.Clock.Now().Sub(begun))
+	s.since = s.b.cfg.Clock.Now()
+	s.disarm = s.w.watch(ctx, max(left, 0)+s.b.cfg.Grace)
+}
+
+// end ends what enter began.
+func (s *sandbox) end(out outcome) (agentkernel.Turn, error) {
+	s.disarm()
+	if out.err != nil {
+		out.turn, out.err = s.broken(out.err, s.b.cfg.Clock.Now().Sub(s.since))
 	}
 	s.leave()
-	return turn, err
+	return out.turn, out.err
+}
+
+// Ready takes what the program does until its turn, at most for so long.
+func (s *sandbox) Ready(atMost time.Duration) bool {
+	for until := time.Now().Add(atMost); s.turned == nil; {
+		if !s.w.arrives(time.Until(until)) {
+			return false
+		}
+		var ev montypb.Event
+		if err := s.w.recv(&ev); err != nil {
+			s.turned = &outcome{err: err}
+		} else if turn, done, err := s.handle(&ev); done || err != nil {
+			s.turned = &outcome{turn, err}
+		}
+	}
+	return true
 }
 
 func (s *sandbox) enter() error {
@@ -107,7 +172,8 @@ func (s *sandbox) leave() {
 
 // run sends what the reply asks for and handles events until one is a turn for the kernel.
 func (s *sandbox) run(reply *agentkernel.Reply) (agentkernel.Turn, error) {
-	if s.session.asked != nil {
+	if s.begun { // the request was sent
+	} else if s.session.asked != nil {
 		if s.stage == stageLoaded { // an image of a session between two pieces says its turn again
 			turn, _, err := s.ask(s.session.asked)
 			return turn, err

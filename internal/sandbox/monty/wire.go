@@ -29,6 +29,23 @@ func newFrameReader(r io.Reader, limit int) *frameReader {
 	return &frameReader{r: bufio.NewReaderSize(r, 32<<10), max: limit}
 }
 
+// whole says whether next would give a message without reading; large: it never will, as the buffer is too small.
+func (f *frameReader) whole() (whole, large bool) {
+	have := f.r.Buffered()
+	if have < frameHead {
+		return false, false
+	}
+	head, _ := f.r.Peek(frameHead) // it is buffered
+	size := uint64(binary.LittleEndian.Uint32(head)) + frameHead
+	return uint64(have) >= size, size > uint64(f.r.Size()) //nolint:gosec // not negative
+}
+
+// more reads once. False: there is no more.
+func (f *frameReader) more() bool {
+	_, err := f.r.Peek(f.r.Buffered() + 1)
+	return err == nil
+}
+
 // next gives one message, valid until the following call. io.EOF: the other side closed between messages.
 func (f *frameReader) next() ([]byte, error) {
 	head, err := f.r.Peek(frameHead)

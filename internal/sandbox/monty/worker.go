@@ -71,6 +71,7 @@ type worker struct {
 	clock  Clock
 	in     *os.File // its stdin
 	out    *os.File // its stdout
+	outFD  int      // of out
 	frames *frameReader
 	stderr tail
 	how    string        // it ended; valid after gone
@@ -102,7 +103,7 @@ func startWorker(ctx context.Context, cfg *Config, engine string, conf settings,
 	if err != nil {
 		return nil, errors.Join(agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker"), childIn.Close(), in.Close())
 	}
-	w.in, w.out, w.frames = in, out, newFrameReader(out, cfg.MaxFrame)
+	w.in, w.out, w.outFD, w.frames = in, out, int(out.Fd()), newFrameReader(out, cfg.MaxFrame) //nolint:gosec // a descriptor
 	w.body, err = start(ctx, engine, childIn, childOut, &w.stderr, w.wall)
 	_, _ = childIn.Close(), childOut.Close() // the child has its own
 	if err != nil {
@@ -226,22 +227,57 @@ func (w *worker) settle(ctx context.Context) error {
 		return nil
 	}
 	defer w.watch(ctx, housekeeping)()
-	for ; w.owed > 0; w.owed-- {
-		var ev montypb.Event
-		if err := w.recv(&ev); err != nil {
-			return w.failed(err)
-		}
-		switch k := ev.Kind.(type) {
-		case *montypb.Event_Ok:
-		case *montypb.Event_FatalError:
-			return w.refused(k.FatalError.GetMessage())
-		case *montypb.Event_Failed:
-			return w.refused(k.Failed.GetException().GetMessage())
-		default:
-			return w.failed(fmt.Errorf("%w: %T instead of Ok", errProtocol, ev.Kind))
+	for w.owed > 0 {
+		if err := w.receipt(); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// settled is settle for somebody who does not wait long. No: settle has to.
+func (w *worker) settled() bool {
+	for w.owed > 0 {
+		if !w.arrives(time.Millisecond) || w.receipt() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// receipt reads one answer to housekeeping. After an error the worker is dead.
+func (w *worker) receipt() error {
+	var ev montypb.Event
+	if err := w.recv(&ev); err != nil {
+		return w.failed(err)
+	}
+	switch k := ev.Kind.(type) {
+	case *montypb.Event_Ok:
+		w.owed--
+		return nil
+	case *montypb.Event_FatalError:
+		return w.refused(k.FatalError.GetMessage())
+	case *montypb.Event_Failed:
+		return w.refused(k.Failed.GetException().GetMessage())
+	default:
+		return w.failed(fmt.Errorf("%w: %T instead of Ok", errProtocol, ev.Kind))
+	}
+}
+
+// arrives waits for an event, at most so long. True: recv will not wait; it may find that the worker has ended.
+func (w *worker) arrives(atMost time.Duration) bool {
+	for until := time.Now().Add(atMost); ; {
+		whole, large := w.frames.whole()
+		if whole || large {
+			return whole
+		}
+		if !readable(w.outFD, time.Until(until)) {
+			return false
+		}
+		if !w.frames.more() {
+			return true
+		}
+	}
 }
 
 // refused says that the engine does not take our greeting.

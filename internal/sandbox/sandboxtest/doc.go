@@ -54,6 +54,17 @@ func (s Suite) Exercise(t *testing.T) {
 	})
 	t.Run("Info", func(t *testing.T) { s.info(t, b) })
 	t.Run("Check", func(t *testing.T) { s.check(t, b) })
+	s.programs(t, b)
+	t.Run("Values", func(t *testing.T) { values(t, b) })
+	t.Run("Replay", func(t *testing.T) { s.replay(t, b) })
+	t.Run("Images", func(t *testing.T) { s.images(t, b) })
+	t.Run("Cancel", func(t *testing.T) { cancelled(t, b) })
+	t.Run("Order", func(t *testing.T) { order(t, b) })
+	t.Run("Prompt", func(t *testing.T) { s.prompt(t, b) })
+}
+
+// programs runs the cases.
+func (s Suite) programs(t *testing.T, b agentkernel.Backend) {
 	for _, group := range []struct {
 		name  string
 		cases []Case
@@ -65,9 +76,4 @@ func (s Suite) Exercise(t *testing.T) {
 			}
 		})
 	}
-	t.Run("Values", func(t *testing.T) { values(t, b) })
-	t.Run("Replay", func(t *testing.T) { s.replay(t, b) })
-	t.Run("Images", func(t *testing.T) { s.images(t, b) })
-	t.Run("Cancel", func(t *testing.T) { cancelled(t, b) })
-	t.Run("Order", func(t *testing.T) { order(t, b) })
 }

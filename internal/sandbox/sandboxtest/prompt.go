@@ -1,0 +1,59 @@
+package sandboxtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"agentkernel"
+)
+
+// promptly is a backend whose sandboxes are had at once where they can be, and whose turns are begun before they are
+// waited for.
+type promptly struct {
+	agentkernel.PromptBackend
+	had, begun, ready int
+}
+
+func (b *promptly) Start(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
+	if box := b.StartNow(req); box != nil && ctx.Err() == nil {
+		b.had++
+		return &promptBox{box, b}, nil
+	}
+	return b.PromptBackend.Start(ctx, req)
+}
+
+type promptBox struct {
+	agentkernel.PromptSandbox
+	b *promptly
+}
+
+func (s *promptBox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkernel.Turn, error) {
+	begun, err := s.Begin(ctx, reply)
+	if err != nil {
+		return agentkernel.Turn{}, err
+	}
+	if begun {
+		s.b.begun++
+		reply = nil
+		if s.Ready(time.Duration(s.b.begun%3) * time.Millisecond) {
+			s.b.ready++
+		}
+	}
+	return s.PromptSandbox.Next(ctx, reply)
+}
+
+// prompt runs the suite's programs once more, as a caller does who drives them itself.
+func (s Suite) prompt(t *testing.T, b agentkernel.Backend) {
+	inner, ok := b.(agentkernel.PromptBackend)
+	if !ok {
+		t.Skip("the backend has no sandboxes at hand")
+	}
+	p := &promptly{PromptBackend: inner}
+	s.programs(t, p)
+	t.Run("Cancel", func(t *testing.T) { cancelled(t, p) })
+	t.Run("Order", func(t *testing.T) { order(t, p) })
+	if p.had == 0 || p.begun == 0 || p.ready == 0 || p.ready == p.begun {
+		t.Errorf("%d sandboxes were at hand; %d turns were begun, %d came in time: not all ways were gone", p.had, p.begun, p.ready)
+	}
+}
