@@ -108,6 +108,8 @@ type Pruner interface {
 	// Sweep removes in one step some of what nobody names any more: journals of forgotten processes, blobs.
 	// more: there is more. A crash anywhere leaves nothing but work for the next Sweep.
 	Sweep(ctx context.Context) (r Removed, more bool, err error)
+	// SweepPrograms removes programs that only forgotten processes ran, and what Sweep then finds.
+	SweepPrograms(ctx context.Context) (Removed, error)
 	// SweepStrays removes blobs that were written for rows which a crash has prevented.
 	SweepStrays(ctx context.Context) (Removed, error)
 	// Shrink gives room that is free back to the file system, some of it in one step.

@@ -108,6 +108,13 @@ type Store interface {
 	Close() error
 }
 
+// Stager is a Store that can do part of a commit before anybody waits for it.
+type Stager interface {
+	// Stage begins to write what was appended, if nobody is writing anything now, and returns: what takes the disk's
+	// time is left to the next Flush. It changes nothing of what is durable, or seen.
+	Stage()
+}
+
 // StoreReader reads what a store holds, appended batches that are not durable yet included. A reader of
 // the database of another, running kernel sees what is durable.
 type StoreReader interface {

@@ -33,6 +33,7 @@ type watcher struct {
 	poke     chan struct{} // something is there that should not wait for more
 	timer    *time.Timer   // pokes when output has settled
 	settling bool          // the timer runs
+	held     bool          // it need not: whoever reads drives the process itself
 }
 
 func newWatcher(asks bool) *watcher {
@@ -73,7 +74,7 @@ func (w *watcher) lag() {
 // settle wakes the reader in a while, so that what comes soon shares its commit; w.mu is held.
 func (w *watcher) settle() {
 	switch {
-	case w.settling:
+	case w.settling || w.held:
 		return
 	case w.timer == nil:
 		w.timer = time.AfterFunc(settleTime, func() { signal(w.poke) })
@@ -81,6 +82,22 @@ func (w *watcher) settle() {
 		w.timer.Reset(settleTime)
 	}
 	w.settling = true
+}
+
+// hold lets output wait for a reader that will look by itself, until letGo. A timer costs as much as a small program.
+func (w *watcher) hold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = true
+}
+
+func (w *watcher) letGo() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = false
+	if len(w.events) > 0 && len(w.poke) == 0 {
+		w.settle()
+	}
 }
 
 // hurry wakes the reader now if there is something to read.

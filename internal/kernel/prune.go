@@ -74,7 +74,13 @@ func (k *Kernel) prune(ctx context.Context, o agentkernel.PruneOptions, c care) 
 	if err != nil {
 		return out, err
 	}
-	if out.Removed, err = k.forgetAll(ctx, store, plan); err == nil && c == thorough {
+	out.Removed, err = k.forgetAll(ctx, store, plan)
+	if err == nil && (out.Processes > 0 || c == thorough) {
+		var programs agentkernel.Removed
+		programs, err = store.SweepPrograms(ctx)
+		out.Add(programs)
+	}
+	if err == nil && c == thorough {
 		var strays agentkernel.Removed
 		strays, err = store.SweepStrays(ctx)
 		out.Add(strays)

@@ -68,8 +68,9 @@ func (f *forgetful) Sweep(context.Context) (r agentkernel.Removed, more bool, er
 	}
 	return r, false, nil
 }
-func (f *forgetful) SweepStrays(context.Context) (r agentkernel.Removed, err error) { return r, nil }
-func (f *forgetful) Shrink(context.Context) (bool, error)                           { return false, nil }
+func (f *forgetful) SweepStrays(context.Context) (r agentkernel.Removed, err error)   { return r, nil }
+func (f *forgetful) SweepPrograms(context.Context) (r agentkernel.Removed, err error) { return r, nil }
+func (f *forgetful) Shrink(context.Context) (bool, error)                             { return false, nil }
 
 func (f *forgetful) Storage(context.Context) (agentkernel.Storage, error) {
 	f.mu.Lock()

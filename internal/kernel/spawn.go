@@ -40,6 +40,7 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 		return agentkernel.Process{}, err
 	}
 	w := newWatcher(s.Interactive)
+	w.hold()
 	p, existing, err := k.create(ctx, s, w)
 	if err != nil {
 		return agentkernel.Process{}, err
@@ -48,7 +49,7 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 		return k.follow(ctx, existing, fn)
 	}
 	defer k.unwatch(p, w)
-	k.launchHere(p)
+	k.launchHere(p, w)
 	var last agentkernel.Process
 	err = k.pump(ctx, p, w, 0, true, func(ev agentkernel.Event) error {
 		if ev.Process != nil {
@@ -212,22 +213,6 @@ func (k *Kernel) launch(p *process) {
 		return
 	}
 	k.queue.push(p)
-}
-
-// launchHere is launch for a caller who waits for the process anyway.
-func (k *Kernel) launchHere(p *process) {
-	if !k.canDriveHere(p) || !k.queue.borrow() {
-		k.launch(p)
-		return
-	}
-	p.mu.Lock()
-	k.startWallClock(p)
-	p.mu.Unlock()
-	if rest := k.driveHere(p); rest != nil {
-		k.queue.passOn(rest)
-		return
-	}
-	k.queue.giveBack()
 }
 
 // prepare fills in defaults, refuses what cannot run, and chooses the backend (nil: hosted).

@@ -54,6 +54,12 @@ func (s *Store) Sweep(ctx context.Context) (r agentkernel.Removed, more bool, er
 	return r, more, err
 }
 
+// SweepPrograms removes programs that nobody runs.
+func (s *Store) SweepPrograms(ctx context.Context) (r agentkernel.Removed, err error) {
+	err = s.prune(ctx, Prune, func(p agentkernel.Pruner) error { r, err = p.SweepPrograms(ctx); return err })
+	return r, err
+}
+
 // SweepStrays removes files that no row knows.
 func (s *Store) SweepStrays(ctx context.Context) (r agentkernel.Removed, err error) {
 	err = s.prune(ctx, Prune, func(p agentkernel.Pruner) error { r, err = p.SweepStrays(ctx); return err })

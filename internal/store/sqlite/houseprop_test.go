@@ -136,7 +136,15 @@ func (h *house) pick(ended bool) *known {
 
 // put stores a batch durably. Its blobs are written before its commit, and others deleted after it.
 func (h *house) put(b agentkernel.Batch, then func()) {
-	h.must(appendFlush(h.s, b))
+	pos, err := h.s.Append(b)
+	h.must(err)
+	if rapid.Bool().Draw(h.T, "stage") {
+		h.s.Stage()
+	}
+	if rapid.Bool().Draw(h.T, "other work") {
+		h.quiet()
+	}
+	h.must(h.s.Flush(context.Background(), pos))
 	h.quiet()
 	if h.crashed == "" || !h.before {
 		then()
@@ -219,6 +227,11 @@ func (h *house) forget(*rapid.T) {
 
 func (h *house) sweep(*rapid.T) {
 	_, _, err := h.s.Sweep(context.Background())
+	h.must(err)
+}
+
+func (h *house) programs(*rapid.T) {
+	_, err := h.s.SweepPrograms(context.Background())
 	h.must(err)
 }
 
@@ -305,7 +318,9 @@ func (h *house) settle() {
 		_, more, err = h.s.Sweep(context.Background())
 		h.must(err)
 	}
-	_, err := h.s.SweepStrays(context.Background())
+	_, err := h.s.SweepPrograms(context.Background())
+	h.must(err)
+	_, err = h.s.SweepStrays(context.Background())
 	h.must(err)
 	h.check(h.T)
 	checkHouse(h.T, h.s)
@@ -332,7 +347,7 @@ func TestHousekeepingTakesNothingFromTheLiving(t *testing.T) {
 		h.cfg = testConfig(dir)
 		h.open()
 		rt.Repeat(map[string]func(*rapid.T){"create": h.create, "write": h.write, "end": h.end, "forget": h.forget, "sweep": h.sweep,
-			"strays": h.strays, "shrink": h.shrink, "arm": h.arm, "crash": h.crashNow, "": h.check})
+			"programs": h.programs, "strays": h.strays, "shrink": h.shrink, "arm": h.arm, "crash": h.crashNow, "": h.check})
 		h.settle()
 		h.must(os.RemoveAll(h.root))
 	})
@@ -397,6 +412,9 @@ func TestPruningUnderLoad(t *testing.T) {
 		}
 		pruned[pid] = true
 		if _, _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.SweepPrograms(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.SweepStrays(t.Context()); err != nil {

@@ -30,6 +30,12 @@ func (q *queue) give(j *job) error {
 	return nil
 }
 
+func (q *queue) hasJobs() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.jobs) > 0
+}
+
 // nextJob takes the oldest job; nil: there is none. A failed store does none any more.
 func (q *queue) nextJob() *job {
 	q.mu.Lock()
@@ -57,7 +63,7 @@ func (q *queue) refuseJobs(err error) {
 func (q *queue) finished() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.closed || len(q.waiting) > 0 && q.failed == nil {
+	if !q.closed || q.uncommitted() && q.failed == nil {
 		return false
 	}
 	q.refuseJobs(errClosed())

@@ -36,13 +36,28 @@ func (q *queue) claimAny() bool {
 	return true
 }
 
+// maxStaged bounds what a caller of Stage writes: it does so while something of its own runs.
+const maxStaged = 8
+
+// claimToStage makes the caller the one who writes, and gives it what waits, if it is little and nobody waits for it.
+func (q *queue) claimToStage() (fresh []pending) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.claimed || q.wanted > q.durable || len(q.waiting) == 0 || len(q.waiting) > maxStaged || len(q.group) >= maxGroupBatches/2 ||
+		len(q.jobs) > 0 || q.unusable() != nil || large(q.waiting) {
+		return nil
+	}
+	q.claimed = true
+	return q.advance(len(q.waiting))
+}
+
 // release ends a claim and says whether everything up to pos is durable. What came up meanwhile is left to
 // the writer's goroutine; chores says that there is work for it besides.
 func (q *queue) release(pos agentkernel.Position, chores bool) (durable bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.claimed = false
-	if chores || q.closed || len(q.jobs) > 0 || len(q.waiting) > 0 && q.wanted > q.durable {
+	if chores || q.closed || len(q.jobs) > 0 || q.uncommitted() && q.wanted > q.durable {
 		q.signal()
 	}
 	return q.failed == nil && pos <= q.durable
@@ -64,6 +79,16 @@ func (s *Store) lead(pos agentkernel.Position) (durable bool) {
 	return false
 }
 
+// Stage begins the next commit; see agentkernel.Stager.
+func (s *Store) Stage() {
+	fresh := s.queue.claimToStage()
+	if fresh == nil {
+		return
+	}
+	defer s.queue.release(0, s.writer.sweep)
+	s.writer.answering(s.queue, func() error { return s.writer.stage(fresh) }, func() {})
+}
+
 // run serves the queue until it is closed and empty. It never returns while somebody could still be given
 // a position, and keeps its last claim for ever: the connection is closed after it.
 func (w *writer) run(q *queue) {
@@ -72,6 +97,9 @@ func (w *writer) run(q *queue) {
 			continue
 		}
 		for w.turn(q) {
+		}
+		if w.sweep || q.hasJobs() {
+			w.unstage(q)
 		}
 		if w.sweep && q.failure() == nil {
 			w.removeUnusedBlobs(q)
@@ -93,16 +121,29 @@ func (w *writer) turn(q *queue) (more bool) {
 	if group == nil {
 		return false
 	}
-	err := errBrokenOff // if commit panics, nobody may take the connection for sound
+	return w.answering(q, func() error { return w.commit(group) }, func() { q.done(nil) })
+}
+
+// unstage commits what Stage has begun to write: other work needs the connection.
+func (w *writer) unstage(q *queue) {
+	for w.open && q.failure() == nil {
+		q.wantAll()
+		w.turn(q)
+	}
+}
+
+// answering does work on the connection and says whether it succeeded. If it did not, the store has failed.
+func (w *writer) answering(q *queue, work func() error, done func()) bool {
+	err := errBrokenOff // if work panics, nobody may take the connection for sound
 	defer func() {
 		if err == nil {
-			q.done(nil)
+			done()
 			return
 		}
 		e := failed(w.path, err)
 		w.log.Error("the store failed; nothing more is written", "error", e.Error(), "hint", e.Hint)
 		q.done(e)
 	}()
-	err = w.commit(group)
+	err = work()
 	return err == nil
 }

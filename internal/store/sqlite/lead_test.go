@@ -2,8 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/store/blob"
@@ -124,4 +126,68 @@ func TestAPanicFailsTheStore(t *testing.T) {
 	checkError(t, err, agentkernel.CodeStorage, "broken off")
 	checkError(t, s.Flush(t.Context(), pos), agentkernel.CodeStorage, "broken off")
 	checkError(t, s.Close(), agentkernel.CodeStorage, "broken off")
+}
+
+// What is staged is neither durable nor seen by others before it is committed; it is committed when somebody waits for
+// it, when its time has come, or when other work needs the connection, and only once.
+func TestStaging(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	s := mustOpen(t, cfg)
+	pid := s.NewPID()
+	if err := appendFlush(s, note(pid, 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	awaitSweep(t, s)
+	seq := int64(1)
+	staged := func() agentkernel.Position {
+		t.Helper()
+		for { // the timer may commit before
+			seq++
+			pos, err := s.Append(note(pid, seq, 10))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Stage()
+			if s.queue.claimAny() {
+				open := s.writer.open
+				s.queue.release(0, false)
+				if open {
+					return pos
+				}
+			}
+			if err := s.Flush(t.Context(), pos); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rows := func() int64 {
+		return count(t, cfg.Path, fmt.Sprintf("SELECT count(*) FROM entries WHERE pid = %d", pid))
+	}
+
+	pos := staged()
+	if n := rows(); n >= seq && s.Commits() < 2 {
+		t.Errorf("%d rows are there and nothing was committed", n)
+	}
+	s.Stage() // nothing new
+	if err := s.Flush(t.Context(), pos); err != nil || rows() != seq {
+		t.Errorf("flushed: %d rows of %d, %v", rows(), seq, err)
+	}
+
+	staged()
+	for !s.queue.settled(pid) { // by the timer alone
+		time.Sleep(time.Millisecond)
+	}
+	if rows() != seq {
+		t.Errorf("after its time: %d rows of %d", rows(), seq)
+	}
+
+	staged()
+	if _, err := s.Forget(t.Context(), []agentkernel.PID{pid + 1}, prunedAt); err != nil {
+		t.Error(err)
+	}
+	staged()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	checkLength(t, mustOpen(t, cfg), pid, int(seq))
 }

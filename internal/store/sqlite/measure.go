@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"agentkernel"
 )
@@ -29,8 +30,21 @@ func (s *Store) Measure(ctx context.Context, pids []agentkernel.PID) (r agentker
 			return nil
 		})
 	}
+	left := m.programs
+	if err == nil && len(left) > 0 {
+		err = s.eachProcess(ctx, func(program int64) {
+			if n, goes := left[program]; goes {
+				left[program] = n - 1
+			}
+		})
+	}
 	if err == nil {
-		err = s.reads.do(ctx, m.shared)
+		before := m
+		err = s.reads.do(ctx, func(c *conn) error {
+			m = before
+			m.refs = maps.Clone(before.refs)
+			return m.shared(c)
+		})
 	}
 	return m.Removed, m.bytes, err
 }
@@ -40,7 +54,7 @@ type measuring struct {
 	agentkernel.Removed
 	bytes    int64
 	refs     map[string]int64 // by SHA-256: columns that name the blob
-	programs map[int64]int64  // processes that run it
+	programs map[int64]int64  // processes that run it and go, less those that run it
 }
 
 func (m *measuring) process(c *conn, pid int64) error {
@@ -85,11 +99,7 @@ func (m *measuring) payload(v any) {
 // shared counts programs and blobs of which nobody else is left.
 func (m *measuring) shared(c *conn) error {
 	for id, n := range m.programs {
-		all, err := c.int("SELECT count(*) FROM processes WHERE program = ?", id)
-		if err != nil {
-			return err
-		}
-		if all > n {
+		if n < 0 {
 			continue
 		}
 		v, found, err := c.one("SELECT source, modules FROM programs WHERE id = ?", id)

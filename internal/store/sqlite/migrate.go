@@ -21,6 +21,9 @@ var schema1 string
 //go:embed schema/0002_prune.sql
 var schema2 string
 
+//go:embed schema/0003_programs.sql
+var schema3 string
+
 // step is one numbered change of the schema. Steps are never edited once released; version n is reached
 // by the first n steps.
 type step struct {
@@ -33,6 +36,7 @@ func steps() []step {
 	return []step{
 		{"journal", schema1},
 		{"prune", schema2},
+		{"programs", schema3},
 	}
 }
 

@@ -87,7 +87,10 @@ func (x *programIndex) remember(sum programSum, id int64) {
 }
 
 // programID gives the id of the program's row and makes the row if this content is new.
-func (w *writer) programID(ch *processChange) (int64, error) {
+func (w *writer) programID(ch *processChange) (id int64, err error) {
+	if w.taken != nil {
+		defer func() { w.taken[id] = true }()
+	}
 	if ch.program == 0 { // an earlier process of this group may have made it
 		ch.program = w.programs.ids[ch.sum]
 	}

@@ -8,10 +8,11 @@ import (
 	"agentkernel"
 )
 
-// How processes are forgotten. Forget takes away rows, images and programs and notes the PIDs; from then on the
-// process is not there. Its journal and working set, which may be long, are left in the table leftovers, and
-// Sweep removes them bit by bit. Blobs lose their references by triggers, whoever deletes a row; Sweep removes those that
-// have none. Each step is one transaction, so that a crash leaves nothing half done.
+// How processes are forgotten. Forget takes away rows and images and notes the PIDs; from then on the process is not
+// there. Its journal and working set, which may be long, are left in the table leftovers, and Sweep removes them bit by
+// bit. Programs that nobody runs any more SweepPrograms removes. Blobs lose their references by
+// triggers, whoever deletes a row; Sweep removes those that have none. Each step is one transaction, so that a crash
+// leaves nothing half done.
 
 // Kin reports all processes in the order of their PIDs.
 func (s *Store) Kin(ctx context.Context, fn func(agentkernel.Kin) error) error {
@@ -55,22 +56,15 @@ func (s *Store) Forget(ctx context.Context, pids []agentkernel.PID, at time.Time
 
 // forgetting is one call of Forget.
 type forgetting struct {
-	w        *writer
-	q        *queue
-	gone     []agentkernel.PID
-	keys     []idempotencyKey
-	programs []int64
+	w    *writer
+	q    *queue
+	gone []agentkernel.PID
+	keys []idempotencyKey
 }
 
 func (f *forgetting) all(pids []agentkernel.PID, at time.Time) error {
 	for _, pid := range pids {
 		if err := f.one(pid); err != nil {
-			return err
-		}
-	}
-	slices.Sort(f.programs)
-	for _, id := range slices.Compact(f.programs) {
-		if err := f.w.dropProgram(id); err != nil {
 			return err
 		}
 	}
@@ -80,7 +74,7 @@ func (f *forgetting) all(pids []agentkernel.PID, at time.Time) error {
 // The conditions repeat what the caller has found out: no caller can take a living process away.
 const deleteProcess = `DELETE FROM processes WHERE pid = ?1 AND state <> 'unfinished'
   AND NOT EXISTS (SELECT 1 FROM processes c WHERE c.parent = ?1 AND c.state = 'unfinished')
-RETURNING namespace, idempotency_key, program`
+RETURNING namespace, idempotency_key`
 
 func (f *forgetting) one(pid agentkernel.PID) error {
 	if !f.q.settled(pid) {
@@ -91,7 +85,6 @@ func (f *forgetting) one(pid agentkernel.PID) error {
 		return err
 	}
 	f.gone = append(f.gone, pid)
-	f.programs = append(f.programs, r.int(2))
 	if !r.isNull(1) {
 		f.keys = append(f.keys, idempotencyKey{r.text(0), r.text(1)})
 	}
@@ -99,35 +92,6 @@ func (f *forgetting) one(pid agentkernel.PID) error {
 		return err
 	}
 	return f.w.c.exec("INSERT OR IGNORE INTO leftovers(pid) VALUES (?)", int64(pid))
-}
-
-// dropProgram removes a program that no process runs any more, with the bases of images that it left behind.
-func (w *writer) dropProgram(id int64) error {
-	_, used, err := w.c.one("SELECT 1 FROM processes WHERE program = ? LIMIT 1", id)
-	if err != nil || used {
-		return err
-	}
-	err = w.c.query(func(r row) error {
-		w.seal.bases.remove(baseKey{id, r.text(0)})
-		return nil
-	}, "DELETE FROM image_bases WHERE program = ? AND NOT EXISTS (SELECT 1 FROM images WHERE base = image_bases.id) RETURNING fingerprint", id)
-	if err != nil {
-		return err
-	}
-	r, found, err := w.c.one(`DELETE FROM programs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM image_bases WHERE program = ?1)
-RETURNING sha256`, id)
-	if err == nil && found {
-		w.programs.forget(programSum(r.blob(0)), id)
-	}
-	return err
-}
-
-// forget makes a program unknown. If the transaction fails it is found in the database again.
-func (x *programIndex) forget(sum programSum, id int64) {
-	delete(x.ids, sum)
-	if x.last.id == id {
-		x.last.source, x.last.id = "", 0
-	}
 }
 
 // notePruned remembers, in as few ranges as possible, which PIDs were forgotten, and when. pids are sorted.

@@ -15,7 +15,7 @@ func BenchmarkPruneSteps(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	steps := map[string]*timed{"forget": {}, "sweep": {}, "shrink": {}}
+	steps := map[string]*timed{"forget": {}, "sweep": {}, "programs": {}, "shrink": {}}
 	for b.Loop() {
 		b.StopTimer()
 		var pids []agentkernel.PID
@@ -42,6 +42,7 @@ func BenchmarkPruneSteps(b *testing.B) {
 		b.StartTimer()
 		steps["forget"].run(b, func() (bool, error) { _, err := s.Forget(b.Context(), pids, prunedAt); return false, err })
 		steps["sweep"].run(b, func() (bool, error) { _, more, err := s.Sweep(b.Context()); return more, err })
+		steps["programs"].run(b, func() (bool, error) { _, err := s.SweepPrograms(b.Context()); return false, err })
 		steps["shrink"].run(b, func() (bool, error) { return s.Shrink(b.Context()) })
 	}
 	for name, st := range steps {

@@ -51,6 +51,11 @@ func sweepAll(t *testing.T, s *Store) (all agentkernel.Removed) {
 		}
 		all.Add(r)
 	}
+	r, err := s.SweepPrograms(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Add(r)
 	return all
 }
 
@@ -395,7 +400,7 @@ func TestADatabaseOfVersionOneIsBroughtForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What version 2 added is taken away again, so that the rows are those of the first version.
-	rawSQL(t, cfg.Path, `DROP INDEX processes_by_program; DROP TABLE pruned; DROP TABLE leftovers;
+	rawSQL(t, cfg.Path, `DROP TABLE pruned; DROP TABLE leftovers;
 DROP TRIGGER blobs_added; DROP TRIGGER blobs_removed; DROP TABLE totals; DROP TRIGGER entries_args_deleted; DROP TRIGGER entries_data_deleted;
 DROP TRIGGER processes_result_deleted; DROP TRIGGER programs_source_deleted; DROP TRIGGER programs_modules_deleted;
 DELETE FROM migrations WHERE version > 1; PRAGMA user_version = 1`)

@@ -51,7 +51,7 @@ type queue struct {
 	mu       sync.Mutex
 	space    sync.Cond // bytes went down, or the queue failed or was closed
 	waiting  []pending // appended, not yet taken
-	group    []pending // taken, not yet durable
+	group    []pending // taken or staged, not yet durable
 	spare    []pending // backing array of the last group, for reuse
 	jobs     []*job    // see jobs.go
 	bytes    int64     // of waiting and group
@@ -153,10 +153,15 @@ func (q *queue) overdue() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.armed = false
-	if len(q.waiting) == 0 || q.failed != nil {
+	if !q.uncommitted() || q.failed != nil {
 		return
 	}
-	if left := flushAfter - time.Since(q.waiting[0].at); left > 0 {
+	oldest, found := q.oldest()
+	if !found { // it may be that it is only being staged
+		q.arm(flushAfter)
+		return
+	}
+	if left := flushAfter - time.Since(oldest); left > 0 {
 		q.arm(left)
 		return
 	}
@@ -193,11 +198,11 @@ func (q *queue) flush(ctx context.Context, pos agentkernel.Position) error {
 }
 
 // take gives the next group, nil if nobody asks for any. Everything that waits goes along, up to the
-// bounds: a transaction costs the same for one batch as for many.
+// bounds: a transaction costs the same for one batch as for many. What was staged is in it already.
 func (q *queue) take() []pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 || q.wanted <= q.durable || q.failed != nil {
+	if !q.uncommitted() || q.wanted <= q.durable || q.failed != nil {
 		return nil
 	}
 	n, bytes := 0, int64(0)
@@ -205,11 +210,42 @@ func (q *queue) take() []pending {
 		bytes += q.waiting[n].size
 		n++
 	}
-	q.group, q.spare = append(q.spare[:0], q.waiting[:n]...), nil
+	q.advance(n)
+	return q.group
+}
+
+// advance moves the first n of those who wait to the group, and gives them; q.mu is held.
+func (q *queue) advance(n int) []pending {
+	if q.group == nil {
+		q.group, q.spare = q.spare[:0], nil
+	}
+	had := len(q.group)
+	q.group = append(q.group, q.waiting[:n]...)
 	rest := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[rest:])
 	q.waiting = q.waiting[:rest]
-	return q.group
+	return q.group[had:]
+}
+
+// uncommitted says whether there is anything that is not durable; q.mu is held.
+func (q *queue) uncommitted() bool { return len(q.group)+len(q.waiting) > 0 }
+
+// oldest is when the oldest batch came that is neither durable nor being written; q.mu is held.
+func (q *queue) oldest() (at time.Time, found bool) {
+	switch {
+	case !q.claimed && len(q.group) > 0:
+		return q.group[0].at, true
+	case len(q.waiting) > 0:
+		return q.waiting[0].at, true
+	}
+	return at, false
+}
+
+// wantAll asks for a commit of everything.
+func (q *queue) wantAll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wanted = q.appended
 }
 
 // done reports the group that take gave as durable, or the store as failed.

@@ -71,6 +71,18 @@ ON CONFLICT(sha256) DO UPDATE SET refs = refs + 1`, sum[:], int64(size))
 // blobWriters is how many files are synced at once: a disk takes several about as fast as one.
 const blobWriters = 8
 
+// large says whether some payload of the batches' entries becomes a blob.
+func large(batches []pending) bool {
+	for i := range batches {
+		for j := range batches[i].batch.Entries {
+			if e := &batches[i].batch.Entries[j]; len(e.Args) >= BlobThreshold || len(e.Data) >= threshold(e.Kind) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // putBlobs makes the large payloads of a group durable.
 func (w *writer) putBlobs(group []pending) error {
 	var large [][]byte

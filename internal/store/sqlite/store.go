@@ -25,6 +25,8 @@ type Store struct {
 	info   agentkernel.StoreInfo
 	max    int64 // bytes of one image
 
+	sweeping sync.Mutex // strays are looked for
+
 	lastPID atomic.Int64
 	stopped chan struct{} // closed when the writer's goroutine has ended
 	closing sync.Once

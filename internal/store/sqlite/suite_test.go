@@ -15,6 +15,22 @@ func TestMain(m *testing.M) { storetest.Main(m, openIn) }
 
 func TestSuite(t *testing.T) { storetest.Exercise(t, openIn) }
 
+// A store that begins to write whatever is appended is the same store.
+func TestSuiteStaged(t *testing.T) {
+	storetest.Exercise(t, func(dir string) (agentkernel.Store, error) {
+		s, err := sqlite.Open(context.Background(), config(dir))
+		return eager{s}, err
+	})
+}
+
+type eager struct{ *sqlite.Store }
+
+func (s eager) Append(b agentkernel.Batch) (agentkernel.Position, error) {
+	pos, err := s.Store.Append(b)
+	s.Stage()
+	return pos, err
+}
+
 func openIn(dir string) (agentkernel.Store, error) {
 	return sqlite.Open(context.Background(), config(dir))
 }

@@ -17,7 +17,11 @@ type writer struct {
 	seal  *sealer
 	log   *slog.Logger
 
+	open   bool // a transaction was begun: see stage
+	staged int  // batches of the queue's group whose entries are in it
+
 	programs programIndex
+	taken    map[int64]bool // programs that processes were written with while strays are looked for; nil: nobody looks
 	changes  changes
 	filed    bool         // the table blobs may have rows
 	sweep    bool         // some blob may have lost its last reference
@@ -26,40 +30,79 @@ type writer struct {
 	commits atomic.Int64
 }
 
-// commit writes a group as one transaction. Large payloads are durable before it begins. After an error
-// the writer must not be used again.
+// commit writes a group as one transaction, or what is left to do of one that stage has begun. Large payloads
+// are durable before it ends. After an error the writer must not be used again.
 func (w *writer) commit(group []pending) error {
 	w.changes.collect(group)
 	for _, ch := range w.changes.list {
 		if err := w.findProgram(ch); err != nil {
-			return err
+			return w.rollback(err)
 		}
 	}
 	if err := w.putBlobs(group); err != nil {
-		return err
+		return w.rollback(err)
 	}
-	if err := w.c.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := w.begin(); err != nil {
 		return err
 	}
 	if err := w.write(group); err != nil {
-		_ = w.c.script("ROLLBACK") // the first error says what happened
-		return err
+		return w.rollback(err)
 	}
 	if err := w.c.exec("COMMIT"); err != nil {
-		_ = w.c.script("ROLLBACK")
-		return err
+		return w.rollback(err)
 	}
+	w.open, w.staged = false, 0
 	w.commits.Add(1)
 	return nil
 }
 
-func (w *writer) write(group []pending) error {
-	for i := range group {
-		for j := range group[i].batch.Entries {
-			if err := w.writeEntry(&group[i].batch.Entries[j]); err != nil {
+// stage writes the entries of batches, which nothing that comes later can change, and leaves the transaction open.
+// They have no large payloads, whose files would take the disk's time.
+func (w *writer) stage(fresh []pending) error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	if err := w.writeEntries(fresh); err != nil {
+		return w.rollback(err)
+	}
+	return nil
+}
+
+func (w *writer) begin() error {
+	if w.open {
+		return nil
+	}
+	if err := w.c.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	w.open = true
+	return nil
+}
+
+// rollback gives up what was begun, because of err, which says what happened.
+func (w *writer) rollback(err error) error {
+	if w.open {
+		_ = w.c.script("ROLLBACK") // the first error says what happened
+		w.open, w.staged = false, 0
+	}
+	return err
+}
+
+func (w *writer) writeEntries(batches []pending) error {
+	for i := range batches {
+		for j := range batches[i].batch.Entries {
+			if err := w.writeEntry(&batches[i].batch.Entries[j]); err != nil {
 				return err
 			}
 		}
+	}
+	w.staged += len(batches)
+	return nil
+}
+
+func (w *writer) write(group []pending) error {
+	if err := w.writeEntries(group[w.staged:]); err != nil {
+		return err
 	}
 	for _, ch := range w.changes.list {
 		if ch.process != nil {
