@@ -129,7 +129,6 @@ func TestExamples(t *testing.T) {
 		{file: "stock_history.py", want: stockHistory},
 		{file: "multi_server_report.py", allow: []string{"memory", "filesystem"}, want: multiServer},
 		{file: "errors_and_retry.py", allow: []string{"filesystem.write_file"}, want: errorsAndRetry},
-		{file: "chart.py", allow: []string{"filesystem.write_file"}, want: "revenue.svg: 12 bars, the highest 3,104,153\n"},
 		{file: "local_tools/main.py", want: "...2025-12 ##############################  5463 orders of 568.21\n"},
 		{file: "parallel.py", want: "...\n  The sum of 9 and 81 is 90.\n"},
 		{file: "children.py", want: "...\n 2262 in all\n"},

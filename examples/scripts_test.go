@@ -3,6 +3,7 @@ package examples
 import (
 	"bytes"
 	"encoding/json"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel/embedded"
+	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/tool/tooltest"
+	"agentkernel/internal/usertest"
 )
 
 func TestMain(m *testing.M) {
@@ -123,6 +126,57 @@ sales.csv: 50,000 rows
 	files, err := filepath.Glob("mcp/*.py")
 	if err != nil || len(files) != 4 { // client.py is what they share
 		t.Errorf("an example without a test: %q, %v", files, err)
+	}
+}
+
+// A chart as an artifact, as the first lines of chart.py say: the picture is listed with its type, is got whole, and the folder is as it was.
+func TestChart(t *testing.T) {
+	if p := confine.Look().Problem; p != nil {
+		t.Skipf("SKIPPED, NOTHING PROVED: no walls can stand here, so no program has a folder: %v", p)
+	}
+	python(t)
+	env := environment(t)
+	sales, err := os.ReadFile("data/sales.csv")
+	if err != nil {
+		t.Fatalf("%v; run: make data", err)
+	}
+	folder := usertest.Dir(t)
+	if err := os.WriteFile(filepath.Join(folder, "sales.csv"), sales, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := runScript(t, env, exe, "run", "examples/chart.py", "--workspace", folder); got != "chart.png: 12 bars, the highest 3,104,153\n" {
+		t.Errorf("printed %s", got)
+	}
+	var listed []struct {
+		Path, Media, Kind string
+		Size              int
+	}
+	if err := json.Unmarshal([]byte(runScript(t, env, exe, "artifacts", "1", "--json")), &listed); err != nil || len(listed) != 1 {
+		t.Fatalf("%v %+v", err, listed)
+	}
+	picture := runScript(t, env, exe, "get", "1", "chart.png")
+	if a := listed[0]; a.Path != "chart.png" || a.Media != "image/png" || a.Kind != "added" || a.Size != len(picture) {
+		t.Errorf("%+v of a picture of %d bytes", a, len(picture))
+	}
+	decoded, err := png.Decode(strings.NewReader(picture))
+	if err != nil || decoded.Bounds().Dx() != 640 || decoded.Bounds().Dy() != 280 {
+		t.Fatalf("%v %v", err, decoded)
+	}
+	colors := map[any]int{} // paper, bars, ink
+	for y := range 280 {
+		for x := range 640 {
+			colors[decoded.At(x, y)]++
+		}
+	}
+	if len(colors) < 3 {
+		t.Errorf("the picture has %d colors", len(colors))
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
+		t.Errorf("%v %v", left, err)
 	}
 }
 

@@ -349,7 +349,7 @@ func TestMCPResourcesAndPrompts(t *testing.T) {
 	if err != nil || !strings.Contains(prompt.Messages[0].Content.(*mcp.TextContent).Text, "append_line(path: str, text: str)") {
 		t.Errorf("%+v %v", prompt, err)
 	}
-	if templates, err := cs.ListResourceTemplates(t.Context(), nil); err != nil || len(templates.ResourceTemplates) != 4 {
+	if templates, err := cs.ListResourceTemplates(t.Context(), nil); err != nil || len(templates.ResourceTemplates) != 5 {
 		t.Errorf("%v", err)
 	}
 }

@@ -144,7 +144,7 @@ func driveTypeScript(t *testing.T, given map[string]any, steps []step) {
 		t.Error("no progress was heard of a call of more than a second")
 	}
 	allCalled(t, got.Tools, steps)
-	if got.Resources != 4 || got.Prompts != 1 {
+	if got.Resources != 5 || got.Prompts != 1 {
 		t.Errorf("%d resources, %d prompts", got.Resources, got.Prompts)
 	}
 }

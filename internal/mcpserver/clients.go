@@ -22,6 +22,8 @@ type client struct {
 	mu      sync.Mutex // one piece at a time is fed by one client
 	session *session   // its own, that calls without a session use; nil: not begun
 
+	said sync.Map // notes that it has heard
+
 	turn     chan struct{} // holds one: the human is asked one question at a time
 	askingMu sync.Mutex
 	approved []string            // patterns of calls that the human has allowed for as long as the client is here

@@ -45,9 +45,12 @@ type executeOutput struct {
 	Session  string          `json:"session,omitempty"`
 	ExitCode int             `json:"exit_code,omitempty"`
 	Note     string          `json:"note,omitempty"`
-	images   []image
-	links    []link
-	preview  string
+	// Artifacts are the files that the program made or changed, where it has a folder.
+	Artifacts []artifact `json:"artifacts,omitempty"`
+	images    []image
+	links     []link
+	preview   string
+	kept      bool // the folder does not have the artifacts yet
 }
 
 // programError is an error that a model can act on.
@@ -67,14 +70,14 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 	if err != nil {
 		return nil, err
 	}
-	alone := in.Session == "none" || in.Backend != "" && in.Backend != "auto" && in.Backend != "monty" || in.Language != "" && in.Language != string(agentkernel.Python)
-	if alone {
+	if why := c.alone(&in); why != "" || in.Session == "none" {
 		if in.Session != "" && in.Session != "none" {
-			return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "execute_code", "sessions are Python on the monty backend").WithHint(`use session "none"`)
+			return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "execute_code", "no session keeps the variables of this: %s", why).
+				WithHint(`leave session out, or use "none"`)
 		}
 		out, err := c.runAlone(ctx, in, timeout)
-		if err == nil && in.Session == "" && out.Note == "" {
-			out.Note = "ran outside the session, whose variables it did not see: only Python on the monty backend keeps them"
+		if err == nil && in.Session == "" {
+			c.noteOnce(out, "ran by itself; variables do not last: "+why)
 		}
 		return out, err
 	}
@@ -82,11 +85,35 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 	if agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && in.Session == "" && in.Backend == "" {
 		// Nothing ran. Another backend may be able to, without the session's variables.
 		if other, otherErr := c.runAlone(ctx, in, timeout); otherErr == nil {
-			other.Note = "ran outside the session, whose variables it did not see: " + agentkernel.AsError(err, "", "").Message()
+			other.addNote("ran outside the session, whose variables it did not see: " + agentkernel.AsError(err, "", "").Message())
 			return other, nil
 		}
 	}
 	return out, err
+}
+
+// alone says why a program cannot be a piece of a session; "": it can, as far as one can tell before it is read.
+func (c *call) alone(in *executeInput) string {
+	backend, language := in.Backend, in.Language
+	if backend == "" {
+		backend = c.h.cfg.Spec.Backend
+	}
+	switch {
+	case language != "" && language != string(agentkernel.Python):
+		return "sessions are Python"
+	case backend != "" && backend != "auto" && backend != "monty":
+		return "sessions are of the monty backend"
+	case c.h.cfg.Spec.NeedsFiles():
+		return "a program with a folder runs in CPython, and keeps what it writes into files"
+	}
+	return ""
+}
+
+// noteOnce adds what a client need not hear with each answer.
+func (c *call) noteOnce(out *executeOutput, text string) {
+	if _, said := c.client.said.LoadOrStore(text, true); !said {
+		out.addNote(text)
+	}
 }
 
 // seconds reads a timeout.
@@ -132,11 +159,15 @@ func (c *call) run(ctx context.Context, spec agentkernel.Spec, timeout time.Dura
 	defer watch.stop()
 	p, err := c.kernel().Run(running, c.interactive(spec), watch.event)
 	if err == nil {
-		return watch.output(p, p.Result, p.Error), nil
+		out := watch.output(p, p.Result, p.Error)
+		c.addArtifacts(ctx, out)
+		return out, nil
 	}
 	c.kill(running, watch.pid)
 	if ctx.Err() == nil && running.Err() != nil {
-		return watch.timedOut(c.stopped(ctx, watch.pid), timeout, false), nil
+		out := watch.timedOut(c.stopped(ctx, watch.pid), timeout, false)
+		c.addArtifacts(ctx, out)
+		return out, nil
 	}
 	return nil, err
 }

@@ -99,6 +99,14 @@ func (w *watch) timedOut(p agentkernel.Process, timeout time.Duration, kept bool
 	return out
 }
 
+// addNote says one thing more about an answer.
+func (o *executeOutput) addNote(text string) {
+	if o.Note != "" {
+		o.Note += "; "
+	}
+	o.Note += text
+}
+
 func (o *executeOutput) failed() bool { return o.Error != nil || o.ExitCode != 0 }
 
 // text is what a model reads: output first, then result or error.
@@ -120,6 +128,7 @@ func (o *executeOutput) text() string {
 	if e := o.Error; e != nil {
 		section("", e.text())
 	}
+	section("artifacts:", o.artifactText())
 	section("note: ", o.Note)
 	if b.Len() == 0 {
 		return "(no output; print what you need)"

@@ -54,6 +54,7 @@ type wanted struct {
 // content is a resource as far as it was read: text begins at byte `from` of it.
 type content struct {
 	text  string
+	blob  []byte // not text: all of it
 	mime  string // "": as the template says
 	total int64  // bytes of the whole
 }
@@ -64,6 +65,7 @@ func (h *server) addResources(s *mcp.Server) {
 		read                               func(ctx context.Context, c *call, w wanted) (content, error)
 	}{
 		{outputPrefix, "{pid}{?from}", "output", "Everything that a program or task printed.", "text/plain", readOutput},
+		{artifactPrefix, "{pid}/{+path}{?from}", "artifact", "A file that a program or task made or changed.", "application/octet-stream", readArtifact},
 		{resultPrefix, "{pid}{?at,from}", "result", "The whole result of a program or task.", "application/json", readResult},
 		{skillPrefix, "{name}", "skill", "The code of a skill.", "text/x-python", readSkill},
 		{statePrefix, "{name}", "state", "A saved state file.", "application/json", readState},
@@ -84,7 +86,7 @@ func (h *server) addResources(s *mcp.Server) {
 				case agentkernel.CodeNotFound, agentkernel.CodeInvalid:
 					return nil, mcp.ResourceNotFoundError(req.Params.URI)
 				default:
-					return nil, err
+					return nil, errors.New(agentkernel.AsError(err, "", "").GuestText()) // with what to do
 				}
 				if got.mime == "" {
 					got.mime = r.mime
@@ -118,6 +120,9 @@ func parseWanted(rest string) (wanted, bool) {
 
 // pages is the page that was read and, if it is not the last, where the next one is.
 func (c *content) pages(uri string, from int64) []*mcp.ResourceContents {
+	if c.blob != nil {
+		return []*mcp.ResourceContents{{URI: uri, MIMEType: c.mime, Blob: c.blob}}
+	}
 	text := c.text
 	if len(text) > maxPage {
 		cut := maxPage

@@ -47,7 +47,9 @@ type taskState struct {
 	Stderr  string          `json:"stderr,omitempty"`
 	Error   *programError   `json:"error,omitempty"`
 	Note    string          `json:"note,omitempty"`
-	outcome *executeOutput
+	// Artifacts are as of execute_code, once the task has ended.
+	Artifacts []artifact `json:"artifacts,omitempty"`
+	outcome   *executeOutput
 }
 
 // attached are the images of a task's result and the addresses of what is left out.
@@ -139,6 +141,10 @@ func (c *call) outcome(ctx context.Context, p agentkernel.Process) (*taskState, 
 		return nil, err
 	}
 	out := w.output(p, p.Result, p.Error)
+	if p.State.Terminal() {
+		c.addArtifacts(ctx, out)
+	}
+	s.Artifacts = out.Artifacts
 	s.Result, s.Stdout, s.Stderr, s.Error, s.outcome = out.Result, out.Stdout, out.Stderr, out.Error, out
 	if out.Note != "" {
 		s.Note = out.Note
@@ -227,7 +233,7 @@ func (s *taskState) text() string {
 		b.WriteString(" (" + s.Note + ")")
 	}
 	b.WriteByte('\n')
-	if o := s.outcome; o != nil && (o.Stdout+o.Stderr+string(o.Result)+o.preview != "" || o.Error != nil) {
+	if o := s.outcome; o != nil && (o.Stdout+o.Stderr+string(o.Result)+o.preview != "" || len(o.Artifacts) > 0 || o.Error != nil) {
 		said := *o
 		said.Note = "" // it stands above
 		b.WriteString(said.text())

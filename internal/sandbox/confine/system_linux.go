@@ -9,7 +9,7 @@ func SystemRuntime() []Mount {
 	for _, path := range []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 		"/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/ssl/openssl.cnf",
-		"/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/fonts", "/etc/services", "/etc/protocols",
+		"/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/fonts", "/etc/matplotlibrc", "/etc/services", "/etc/protocols",
 		"/nix/store", "/gnu/store",
 	} {
 		if _, err := os.Stat(path); err == nil {
