@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"agentkernel"
 	"agentkernel/internal/mcpserver"
@@ -77,7 +79,31 @@ func (c *mcpCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
-	return a.mcp(a.ctx, k, cfg)
+	return a.untilSignal(func(ctx context.Context) error { return a.mcp(ctx, k, cfg) })
+}
+
+// untilSignal ends what is served in good order when the command is told to stop: sessions end, their programs with them.
+// A second signal has its usual effect.
+func (a *app) untilSignal(serve func(ctx context.Context) error) error {
+	signals, ignore := a.signals()
+	defer ignore()
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	var told atomic.Bool
+	go func() {
+		select {
+		case <-signals:
+			told.Store(true)
+			ignore()
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := serve(ctx)
+	if told.Load() && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // listen opens the address and finds the tokens and keys.

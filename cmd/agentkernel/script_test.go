@@ -171,8 +171,8 @@ func scriptCommand(ts *testscript.TestScript, args []string) *exec.Cmd {
 }
 
 // converse FILE ARGS...: sends the lines of the file to agentkernel, waits for the answer to each that has an
-// id, and puts the answers into out.txt.
-func converse(ts *testscript.TestScript, _ bool, args []string) {
+// id, and puts the answers into out.txt. Then its input ends; with ! it is told to stop by SIGTERM instead.
+func converse(ts *testscript.TestScript, told bool, args []string) {
 	cmd := scriptCommand(ts, args[1:])
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
@@ -197,7 +197,11 @@ func converse(ts *testscript.TestScript, _ bool, args []string) {
 			want = !bytes.Contains(answer, []byte(`"id":`)) // a notification
 		}
 	}
-	ts.Check(in.Close())
+	if told {
+		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+	} else {
+		ts.Check(in.Close())
+	}
 	if err := cmd.Wait(); err != nil {
 		ts.Fatalf("%v\n%s", err, errOut.String())
 	}

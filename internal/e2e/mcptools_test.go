@@ -105,12 +105,16 @@ func TestMCPBadInput(t *testing.T) {
 		tool(t, cs, "execute_code", args{"code": "x", "timeout": -1}, "!out of range")
 		tool(t, cs, "execute_code", args{"code": "x", "language": "cobol"}, "!cobol")
 		tool(t, cs, "execute_code", args{"code": "1", "backend": "nowhere"}, "!no backend")
-		tool(t, cs, "execute_code", args{"code": "1", "backend": "process", "session": "new"}, "!sessions are Python on the monty backend")
+		tool(t, cs, "execute_code", args{"code": "1", "backend": "process", "session": "new"}, "!sessions are of the monty backend")
 		tool(t, cs, "execute_code", args{"cod": "1"}, "!arguments of execute_code: code")
 		tool(t, cs, "execute_code", args{}, "!code is missing")
-		tool(t, cs, "execute_code", args{"code": 5}, "!cannot unmarshal")
+		tool(t, cs, "execute_code", args{"code": 5}, "!code is a number, and must be a string (arguments of execute_code: code,")
+		tool(t, cs, "save_skill", args{"name": "x", "code": "x", "tags": "y"}, "!tags is a string, and must be a list")
 		if strings.HasSuffix(t.Name(), "http") { // 100 MB take a while
 			tool(t, cs, "execute_code", args{"code": "from tools.test import big\nlen(big(mb=100))"}, "!64 MB")
+			tool(t, cs, "execute_code", args{"code": strings.Repeat("x = 1\n", 10<<20/6)}, "!the code has 10485756 bytes: let it read data")
+			tool(t, cs, "execute_code", args{"code": "keep"}, "!NameError") // the answer said that the session ended
+			tool(t, cs, "execute_code", args{"code": "keep = 1"}, "")
 		}
 		tool(t, cs, "execute_code", args{"code": "'x' * 1000000"}, "is left out")
 		tool(t, cs, "execute_code", args{"code": "keep"}, "result: 1")
@@ -126,6 +130,12 @@ func TestMCPBadInput(t *testing.T) {
 		res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_code", Arguments: json.RawMessage("{\"code\": \"print('\xff')\"}")})
 		if err == nil && (!res.IsError || !strings.Contains(res.Content[0].(*mcp.TextContent).Text, "UTF-8")) {
 			t.Errorf("invalid UTF-8: %+v", res.Content[0])
+		}
+		for code, want := range map[string]string{
+			`print('\ud83d')`: `!\ud83d is half of a character`, `'\\\ude00'`: `!\ude00 is half`, `'\ude00\ud83d'`: `!\ude00 is half`, `'\ud83d\n'`: `!half`,
+			`'\ud83d\ude00'`: "😀", `len('\\\\ud83d')`: "result: 6", `len('\u00e4')`: "result: 1",
+		} {
+			tool(t, cs, "execute_code", json.RawMessage(`{"code": "`+code+`"}`), want)
 		}
 		tool(t, cs, "execute_code", args{"code": "keep"}, "result: 1")
 	})

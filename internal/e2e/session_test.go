@@ -209,3 +209,30 @@ func TestSessionsThatAreBusy(t *testing.T) {
 		}
 	})
 }
+
+// Whatever was fed before, an error shows the piece and the line in which it is; a function of an earlier piece too. Empty
+// pieces are among them, since the engine does not count those.
+func TestSessionTracebacks(t *testing.T) {
+	for _, source := range []string{"", "0\n"} {
+		k := openEmbedded(t, home(t))
+		pid := startSession(t, k, func(s *agentkernel.Spec) { s.Program.Source = source })
+		for i, c := range []struct{ source, want string }{
+			{"a = 1\nb = 2", ""},
+			{"x = 10\ny = x / 0", "File \"piece 1\", line 2, in <module>\n    y = x / 0\n"},
+			{"", ""}, {" \n\t\n", ""}, {"# nothing", ""}, {"import json\nfrom statistics import mean", ""},
+			{"def f():\n    return 1 / 0", ""},
+			{"# that was piece 6\nf()", "File \"piece 7\", line 2, in <module>\n    f()\n  File \"piece 6\", line 2, in f\n    return 1 / 0\n"},
+			{"z = 1\nfor i in range(3)\n    print(i)", "File \"piece 8\", line 2\n    for i in range(3)\n"},
+			{"json.dumps(x.nothing)", "File \"piece 9\", line 1, in <module>\n    json.dumps(x.nothing)\n"},
+		} {
+			end, err := k.Feed(t.Context(), pid, agentkernel.Piece{Name: fmt.Sprintf("piece %d", i), Source: c.source}, func(agentkernel.Event) error { return nil })
+			got := ""
+			if end.Error != nil {
+				got = end.Error.Traceback
+			}
+			if err != nil || !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+				t.Errorf("after %q, %q: %v\n%s", source, c.source, err, got)
+			}
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 const (
 	defaultTimeout = 120 * time.Second
 	maxTimeout     = 24 * time.Hour
+	largeCode      = 1 << 20 // bytes from which on a limit may be the code's own doing
 )
 
 func (h *server) executeTools() []*definition {
@@ -82,6 +83,9 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 		return out, err
 	}
 	out, err := c.runInSession(ctx, in, timeout)
+	if err == nil && out.Error != nil && out.Error.Code == string(agentkernel.CodeLimit) && len(in.Code) > largeCode {
+		out.Error.Try = fmt.Sprintf("the code has %d bytes: let it read data from a tool or a state file instead of holding it", len(in.Code))
+	}
 	if agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && in.Session == "" && in.Backend == "" {
 		// Nothing ran. Another backend may be able to, without the session's variables.
 		if other, otherErr := c.runAlone(ctx, in, timeout); otherErr == nil {

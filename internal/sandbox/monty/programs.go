@@ -87,6 +87,9 @@ func assemble(key programKey, prog agentkernel.Program, bundle *frontend.Bundle,
 	}
 	for i, f := range bundle.Feeds {
 		req := &montypb.Feed{Code: f.Code, SkipTypeCheck: true}
+		if strings.TrimSpace(f.Code) == "" {
+			req.Code = "pass" // the engine numbers no feed that is empty, and tracebacks go by the numbers
+		}
 		if i == 0 {
 			req.Inputs = inputs(bundle.Functions)
 		}
