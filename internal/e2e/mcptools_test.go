@@ -112,9 +112,6 @@ func TestMCPBadInput(t *testing.T) {
 		tool(t, cs, "save_skill", args{"name": "x", "code": "x", "tags": "y"}, "!tags is a string, and must be a list")
 		if strings.HasSuffix(t.Name(), "http") { // 100 MB take a while
 			tool(t, cs, "execute_code", args{"code": "from tools.test import big\nlen(big(mb=100))"}, "!64 MB")
-			tool(t, cs, "execute_code", args{"code": strings.Repeat("x = 1\n", 10<<20/6)}, "!the code has 10485756 bytes: let it read data")
-			tool(t, cs, "execute_code", args{"code": "keep"}, "!NameError") // the answer said that the session ended
-			tool(t, cs, "execute_code", args{"code": "keep = 1"}, "")
 		}
 		tool(t, cs, "execute_code", args{"code": "'x' * 1000000"}, "is left out")
 		tool(t, cs, "execute_code", args{"code": "keep"}, "result: 1")
@@ -139,6 +136,19 @@ func TestMCPBadInput(t *testing.T) {
 		}
 		tool(t, cs, "execute_code", args{"code": "keep"}, "result: 1")
 	})
+}
+
+// Code that is too much for the memory limit ends its session, and says why.
+func TestMCPCodeBeyondItsMemory(t *testing.T) {
+	cfg := mcpConfig(openEmbedded(t, home(t)), "")
+	cfg.Spec.Limits.Memory = 64 << 20
+	cs := connectMCP(t, cfg)
+	tool(t, cs, "execute_code", args{"code": "keep = 1"}, "")
+	got := tool(t, cs, "execute_code", args{"code": strings.Repeat("x = 1\n", 300_000)}, "!the code has 1800000 bytes: let it read data")
+	if got["session"] != nil || !strings.Contains(fmt.Sprint(got["note"]), "the session ended") {
+		t.Errorf("%v", got)
+	}
+	tool(t, cs, "execute_code", args{"code": "keep"}, "!NameError")
 }
 
 // A piece that is stopped in a call leaves its session; one that computes takes it along.
