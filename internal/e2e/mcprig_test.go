@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -56,7 +57,7 @@ func childMCPKernel(home string) (agentkernel.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Dial(context.Background(), client.Options{Socket: dir.Socket(), Version: testVersion})
+	return client.Dial(context.Background(), client.Options{Socket: dir.Socket(), Version: testVersion, Patience: time.Minute})
 }
 
 // bearer adds a token to every request.

@@ -24,7 +24,7 @@ func (h *server) executeTools() []*definition {
 			say: "Run Python in a sandbox; returns what it prints and the value of its last expression. Tools are importable functions " +
 				"(from tools.github import search_issues); results stay inside the program. Variables last."}, executeCode),
 		handle(&definition{name: "execute_task", destroys: true, needsPlan: true, runs: true,
-			say: "Do a task in plain language by a fixed recipe (arithmetic, CSV and JSON summaries, files, one tool call)."}, executeTask),
+			say: "Do a task in plain language by a fixed recipe (arithmetic, CSV and JSON summaries, files, one tool call), else by MCP sampling."}, executeTask),
 	}
 }
 
@@ -51,6 +51,7 @@ type executeOutput struct {
 	images    []image
 	links     []link
 	preview   string
+	ran       bool // something of it was seen: a call, output
 	kept      bool // the folder does not have the artifacts yet
 }
 
@@ -88,7 +89,11 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 	}
 	if agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && in.Session == "" && in.Backend == "" {
 		// Nothing ran. Another backend may be able to, without the session's variables.
-		if other, otherErr := c.runAlone(ctx, in, timeout); otherErr == nil {
+		other, otherErr := c.runAlone(ctx, in, timeout)
+		if agentkernel.CodeOf(otherErr) == agentkernel.CodeUnsupported {
+			return nil, otherErr // why neither can
+		}
+		if otherErr == nil {
 			other.addNote("ran outside the session, whose variables it did not see: " + agentkernel.AsError(err, "", "").Message())
 			return other, nil
 		}
@@ -316,50 +321,4 @@ func (c *call) awaitIdle(ctx context.Context, pid agentkernel.PID) bool {
 			return false
 		}
 	}
-}
-
-type taskInput struct {
-	Task string `json:"task_description"`
-}
-
-type taskOutput struct {
-	Mode    string `json:"mode"`
-	Program string `json:"program"`
-	executeOutput
-}
-
-// executeTask runs the program that a recipe wrote for a task.
-func executeTask(ctx context.Context, c *call, in taskInput) (*taskOutput, error) {
-	plan, err := c.plan(ctx, in.Task)
-	if err != nil {
-		return nil, err
-	}
-	spec := c.spec("", &executeInput{}, defaultTimeout)
-	modules := spec.Program.Modules
-	spec.Program = plan.Program
-	if spec.Program.Modules == nil {
-		spec.Program.Modules = modules
-	}
-	out, err := c.run(ctx, spec, defaultTimeout)
-	if err != nil {
-		return nil, err
-	}
-	return &taskOutput{Mode: plan.Mode, Program: plan.Program.Source, executeOutput: *out}, nil
-}
-
-// plan writes the program of a task, without tools first: servers are started only for one that needs them.
-func (c *call) plan(ctx context.Context, task string) (TaskPlan, error) {
-	plan, err := c.h.cfg.Plan(task, nil)
-	if agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
-		return plan, err
-	}
-	found, searchErr := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Limit: agentkernel.MaxToolMatches})
-	if searchErr != nil || len(found.Tools) == 0 {
-		return plan, err
-	}
-	return c.h.cfg.Plan(task, found.Tools)
-}
-
-func (o *taskOutput) text() string {
-	return o.Mode + " mode (no model), program:\n" + strings.TrimRight(o.Program, "\n") + "\n---\n" + o.executeOutput.text()
 }

@@ -24,7 +24,7 @@ func (w *watch) output(p agentkernel.Process, result json.RawMessage, failure *a
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	began := max(p.Usage.Output-w.printed, 0)
-	out := &executeOutput{PID: int64(p.PID), State: string(p.State), ExitCode: p.ExitCode}
+	out := &executeOutput{PID: int64(p.PID), State: string(p.State), ExitCode: p.ExitCode, ran: p.Usage.Syscalls > 0 || p.Usage.Output > 0}
 	for _, s := range []struct {
 		from *capped
 		to   *string

@@ -24,23 +24,32 @@ func (h *server) addPrompts(s *mcp.Server) {
 			if task == "" {
 				return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "prompt", "the argument task is missing")
 			}
-			found, err := h.cfg.Kernel.SearchTools(ctx, h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Text: task, Limit: toolsInPrompt})
+			text, err := h.taskPrompt(ctx, req.Session, task)
 			if err != nil {
 				return nil, err
 			}
-			var b strings.Builder
-			b.WriteString(task + "\n\nWrite one Python program for execute_code that does this and prints only the answer.")
-			if len(found.Tools) > 0 {
-				b.WriteString(" These functions may help; search_tools finds others.\n\n")
-			}
-			for i := range found.Tools {
-				b.WriteString(describe(&found.Tools[i], "full").text() + "\n")
-			}
-			if folders := rootsOf(ctx, req.Session); len(folders) > 0 {
-				b.WriteString("\nThe user works in " + strings.Join(folders, ", ") + ". Only tools can read there.\n")
-			}
-			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: b.String()}}}}, nil
+			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}, nil
 		})
+}
+
+// taskPrompt is a task with what is needed to write its program.
+func (h *server) taskPrompt(ctx context.Context, session *mcp.ServerSession, task string) (string, error) {
+	found, err := h.cfg.Kernel.SearchTools(ctx, h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Text: task, Limit: toolsInPrompt})
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString(task + "\n\nWrite one Python program for execute_code that does this and prints only the answer.")
+	if len(found.Tools) > 0 {
+		b.WriteString(" These functions may help; search_tools finds others.\n\n")
+	}
+	for i := range found.Tools {
+		b.WriteString(describe(&found.Tools[i], "full").text() + "\n")
+	}
+	if folders := rootsOf(ctx, session); len(folders) > 0 {
+		b.WriteString("\nThe user works in " + strings.Join(folders, ", ") + ". Only tools can read there.\n")
+	}
+	return b.String(), nil
 }
 
 // rootsPatience is how long a client may take to name its folders.

@@ -3,7 +3,8 @@
 //
 //	server.go   Config, New, stdio           http.go      streamable HTTP: bearer token, Origin
 //	register.go tables of tools, arguments   schema.go    their schemas, short
-//	execute.go  execute_code, execute_task   clients.go   who is connected, and their sessions
+//	execute.go  execute_code                 clients.go   who is connected, and their sessions
+//	task.go     execute_task, sampling.go    artifacts.go files that programs leave
 //	tasks.go    background tasks = processes progress.go  what a client hears while a program runs
 //	find.go     servers and tools            library.go   state files and skills
 //	resources.go output, code and state by address;   prompts.go  a prompt with the tools for a task

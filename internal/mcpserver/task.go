@@ -1,0 +1,128 @@
+package mcpserver
+
+import (
+	"context"
+	"strings"
+
+	"agentkernel"
+)
+
+// A task in plain language becomes a program by a recipe, if one covers every word of it: that costs nothing and is
+// tested. Anything else is written by the client's own model, where the client lets servers ask it (MCP sampling).
+
+// modeSampling is the mode of a program that the client's model wrote.
+const modeSampling = "sampling"
+
+type taskInput struct {
+	Task string `json:"task_description"`
+}
+
+type taskOutput struct {
+	Mode    string `json:"mode"`
+	Program string `json:"program"`
+	executeOutput
+}
+
+// executeTask writes the program of a task and runs it.
+func executeTask(ctx context.Context, c *call, in taskInput) (*taskOutput, error) {
+	if strings.TrimSpace(in.Task) == "" {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "execute_task", "task_description is empty")
+	}
+	plan, err := c.plan(ctx, in.Task)
+	switch {
+	case agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && c.samples():
+		return c.sampledTask(ctx, in.Task)
+	case err != nil:
+		return nil, err
+	}
+	return c.runPlan(ctx, plan)
+}
+
+// runPlan runs the program of a task.
+func (c *call) runPlan(ctx context.Context, plan TaskPlan) (*taskOutput, error) {
+	spec := c.spec("", &executeInput{}, defaultTimeout)
+	modules := spec.Program.Modules
+	spec.Program = plan.Program
+	if spec.Program.Modules == nil {
+		spec.Program.Modules = modules
+	}
+	out, err := c.run(ctx, spec, defaultTimeout)
+	if err != nil {
+		return nil, err
+	}
+	return &taskOutput{Mode: plan.Mode, Program: plan.Program.Source, executeOutput: *out}, nil
+}
+
+// plan writes the program of a task by a recipe, without tools first: servers are started only for one that needs them.
+func (c *call) plan(ctx context.Context, task string) (TaskPlan, error) {
+	plan, err := c.h.cfg.Plan(task, nil)
+	if agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
+		return plan, err
+	}
+	found, searchErr := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Limit: agentkernel.MaxToolMatches})
+	if searchErr != nil || len(found.Tools) == 0 {
+		return plan, err
+	}
+	return c.h.cfg.Plan(task, found.Tools)
+}
+
+// sampledTask lets the client's model write the program. One that is refused before anything of it has run is handed back
+// once, with the reason; one that has run is not: what it did would be done twice.
+func (c *call) sampledTask(ctx context.Context, task string) (*taskOutput, error) {
+	prompt, err := c.h.taskPrompt(ctx, c.req.Session, task)
+	if err != nil {
+		return nil, err
+	}
+	said := []string{prompt + "\nAnswer with the program alone.\n"}
+	for again := true; ; again = false {
+		answer, err := c.sample(ctx, said)
+		if err != nil {
+			return nil, err
+		}
+		program := agentkernel.Program{Name: "task.py", Language: agentkernel.Python, Source: fenced(answer)}
+		out, err := c.runPlan(ctx, TaskPlan{Program: program, Mode: modeSampling})
+		refused := notRun(out, err)
+		if refused == "" || !again {
+			return out, err
+		}
+		said = append(said, answer, "It was not run: "+refused+"\nAnswer with the whole mended program alone.\n")
+	}
+}
+
+// notRun says why a program was refused before anything of it has run; "": it was not.
+func notRun(out *taskOutput, err error) string {
+	code, says := agentkernel.CodeOf(err), ""
+	if err != nil {
+		says = agentkernel.AsError(err, "", "").GuestText()
+	} else if out.Error != nil && !out.ran {
+		code, says = agentkernel.Code(out.Error.Code), out.Error.text()
+	}
+	switch code {
+	case agentkernel.CodeSyntax, agentkernel.CodeUnsupported, agentkernel.CodeNotFound:
+		return says
+	}
+	return ""
+}
+
+// fenced is the first block of code in an answer, or all of it.
+func fenced(answer string) string {
+	const fence = "```"
+	_, rest, found := strings.Cut("\n"+answer, "\n"+fence)
+	if !found {
+		return answer
+	}
+	_, code, found := strings.Cut(rest, "\n") // the language stands behind the fence
+	if !found {
+		return answer
+	}
+	code, _, _ = strings.Cut("\n"+code, "\n"+fence)
+	return strings.TrimPrefix(code, "\n") + "\n"
+}
+
+func (o *taskOutput) text() string {
+	by := o.Mode + " mode (no model)"
+	if o.Mode == modeSampling {
+		by = "written by your client's model"
+	}
+	return by + ", program:\n" + strings.TrimRight(o.Program, "\n") + "\n---\n" + o.executeOutput.text()
+}
