@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -219,11 +220,25 @@ func childKernel() error {
 
 // victim is a kernel that can be killed.
 type victim struct {
-	cmd   *exec.Cmd
-	stdin interface{ Close() error }
+	cmd    *exec.Cmd
+	stdin  interface{ Close() error }
+	stdout io.Reader
 }
 
+// startVictim starts one and waits until it has recovered everything and serves.
 func startVictim(t testing.TB, home string) *victim {
+	t.Helper()
+	v := launchVictim(t, home)
+	line, err := bufio.NewReader(v.stdout).ReadString('\n')
+	if err != nil || line != "ready\n" {
+		_ = v.cmd.Wait()
+		t.Fatalf("the kernel did not come up: %q %v", line, err)
+	}
+	return v
+}
+
+// launchVictim starts one and waits for nothing.
+func launchVictim(t testing.TB, home string) *victim {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), envChild+"=1", envHome+"="+home, "AGENTKERNEL_MONTY="+engine(t))
@@ -239,12 +254,7 @@ func startVictim(t testing.TB, home string) *victim {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil || line != "ready\n" {
-		_ = cmd.Wait()
-		t.Fatalf("the kernel did not come up: %q %v", line, err)
-	}
-	v := &victim{cmd: cmd, stdin: stdin}
+	v := &victim{cmd: cmd, stdin: stdin, stdout: stdout}
 	t.Cleanup(v.kill)
 	return v
 }

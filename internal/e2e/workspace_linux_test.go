@@ -1,12 +1,12 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -324,67 +324,96 @@ func TestWorkspaceRefusals(t *testing.T) {
 	}
 }
 
+// appendsToFile appends to one file by itself, a half of each line before and one after a call of a tool that must not be
+// made twice, and to another by a process that it starts.
 const appendsToFile = `
+import subprocess
 from tools.lines import append_line
 from kernel import sleep, state
 
 for i in range(%d):
     with open("log.txt", "a") as f:
-        f.write("line %%d\n" %% i)
-    try:
-        append_line(path=%q, text="line %%d" %% i)
-    except OSError as e:
-        assert str(e).startswith("outcome_unknown: "), e
-        print("unknown", i)
+        f.write("line ")
+        f.flush()
+        try:
+            append_line(path=%q, text="line %%d" %% i)
+        except OSError as e:
+            assert str(e).startswith("outcome_unknown: "), e
+            print("unknown", i)
+        f.write("%%d\n" %% i)
+    if i %% 10 == 5:
+        subprocess.run(["sh", "-c", "echo %%d >> children.txt" %% i], check=True)
     state.set("at", i)
-    sleep(0.01)
+    sleep(%v)
 print(open("log.txt").read().count("\n"))
 `
 
-// TestKernelDiesWhileAFileIsWritten kills the kernel again and again while a program appends to a file of its workspace
-// and calls a tool that must not be called twice. Afterwards it is as if nothing had happened.
-func TestKernelDiesWhileAFileIsWritten(t *testing.T) {
+// TestKillWhileAFileIsWritten kills the kernel at random moments, its own start and recovery included, while a program
+// in CPython appends to files of its workspace and calls a tool. Afterwards it is as if nothing had happened: the folder
+// is as it was until the changes are applied or published, and then it has each line once.
+func TestKillWhileAFileIsWritten(t *testing.T) {
 	publicLines(t)
 	asBoth(t, func(t *testing.T) {
 		t.Setenv(envSandboxes, systemPython(t))
-		data, dir := home(t), folder(t, map[string]string{"log.txt": "begin\n", "other": "o"})
-		lines := filepath.Join(usertest.Dir(t), "lines.txt")
-		cfg := tooltest.Config(t, map[string]tooltest.Server{"lines": linesServer(t)})
-		const n = 40
-		s := inFolder(dir, fmt.Sprintf(appendsToFile, n, lines))
-		s.Tools, s.Allow = []string{cfg}, []string{"lines.*"}
-		s.Workspace.Publish = true
-		v := startVictim(t, data)
-		p, err := v.client(t, data).Spawn(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
+		for name, publish := range map[string]bool{"applied": false, "published": true} {
+			t.Run(name, func(t *testing.T) { killAppending(t, publish) })
 		}
-		for _, at := range []int{3, 11, 25} {
-			eventually(t, fmt.Sprintf("%d lines are written", at), func() bool { return countLines(lines) >= at })
-			v.kill()
-			holds(t, dir, map[string]string{"log.txt": "begin\n", "other": "o"})
-			v = startVictim(t, data)
-		}
-		k := v.client(t, data)
-		end, err := k.Wait(t.Context(), p.PID)
-		if err != nil || end.State != agentkernel.StateExited {
-			t.Fatalf("%+v %v", end, err)
-		}
-		if end.Recoveries != 3 {
-			t.Errorf("recovered %d times", end.Recoveries)
-		}
-		want := "begin\n"
-		for i := range n {
-			want += fmt.Sprintf("line %d\n", i)
-		}
-		holds(t, dir, map[string]string{"log.txt": want, "other": "o"})
-		onceOrUnknown(t, k, p.PID, lines, n)
 	})
 }
 
-func countLines(path string) int {
-	b, _ := os.ReadFile(path)
-	return bytes.Count(b, []byte("\n"))
+func killAppending(t *testing.T, publish bool) {
+	const n, window = 60, 500 * time.Millisecond
+	before := map[string]string{"log.txt": "begin\n", "other": "o"}
+	data, dir, kills := home(t), folder(t, before), kills(t, 7)
+	lines := filepath.Join(usertest.Dir(t), "lines.txt")
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	// The pauses make the program last for about as long as the kills do.
+	s := inFolder(dir, fmt.Sprintf(appendsToFile, n, lines, float64(kills)*window.Seconds()/2/n))
+	s.Tools, s.Allow = []string{tooltest.Config(t, map[string]tooltest.Server{"lines": linesServer(t)})}, []string{"lines.*"}
+	s.Workspace.Publish = publish
+	v := startVictim(t, data)
+	p, err := v.client(t, data).Spawn(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range kills {
+		if i > 0 && i%3 == 0 { // this one may die before it is up
+			v = launchVictim(t, data)
+		} else if i > 0 {
+			v = startVictim(t, data)
+		}
+		time.Sleep(time.Duration(rng.Int64N(int64(window)))) //nolint:forbidigo // the random moment is what is tested
+		v.kill()
+		if !publish {
+			holds(t, dir, before)
+		}
+	}
+	k := startVictim(t, data).client(t, data)
+	end, err := k.Wait(t.Context(), p.PID)
+	if err != nil || end.State != agentkernel.StateExited {
+		t.Fatalf("%+v %v %s\n%s", end, err, tracebackOf(end.Error), dump(t, k, p.PID))
+	}
+	if end.Recoveries < kills/3 {
+		t.Errorf("only %d of %d kills met the program alive: the test proves little", end.Recoveries, kills)
+	}
+	if !publish {
+		holds(t, dir, before)
+		if _, err := k.Apply(t.Context(), p.PID, agentkernel.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, children := "begin\n", ""
+	for i := range n {
+		log += fmt.Sprintf("line %d\n", i)
+		if i%10 == 5 {
+			children += fmt.Sprintf("%d\n", i)
+		}
+	}
+	holds(t, dir, map[string]string{"log.txt": log, "children.txt": children, "other": "o"})
+	onceOrUnknown(t, k, p.PID, lines, n)
+	t.Logf("%d kills, %d recoveries", kills, end.Recoveries)
 }
 
 // onceOrUnknown checks that each line was written by the tool once, or, if the kernel died in the middle of the call,
