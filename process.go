@@ -323,11 +323,48 @@ type Spec struct {
 // DefaultPriority is the priority of a process whose Spec says none.
 const DefaultPriority = 10
 
-// negative says whether some limit is, or is no number.
-func (l Limits) negative() bool {
+// What no program can live with, and what no machine has: such a limit is a slip of the pen.
+const (
+	leastMemory = 1 << 20
+	mostBytes   = 1 << 44 // 16 TiB
+	leastSpan   = Duration(time.Millisecond)
+)
+
+// validate refuses limits that are negative or absurd.
+func (l Limits) validate() error {
 	least := min(int64(l.Time), int64(l.Wall), l.Memory, int64(l.Recursion), l.Output, l.Calls, int64(l.CallWait), int64(l.InFlight),
 		int64(l.Processes), l.Journal, l.Disk, int64(l.CPUTime), int64(l.Pids), int64(l.OpenFiles), l.FileSize)
-	return least < 0 || !(l.CPUs >= 0)
+	if least < 0 || !(l.CPUs >= 0) {
+		return Errorf(CodeInvalid, "spec", "a limit is negative; leave it out for the default")
+	}
+	if l.Memory != 0 && (l.Memory < leastMemory || l.Memory > mostBytes) {
+		return Errorf(CodeInvalid, "spec", "the memory limit is %d bytes; it must be from 1 MiB to 16 TiB", l.Memory)
+	}
+	for _, span := range []struct {
+		name string
+		d    Duration
+	}{{"time", l.Time}, {"wall", l.Wall}, {"cpu_time", l.CPUTime}, {"call_wait", l.CallWait}} {
+		if span.d != 0 && span.d < leastSpan {
+			return Errorf(CodeInvalid, "spec", "the %s limit is %s; it must be 1ms or more", span.name, span.d)
+		}
+	}
+	for _, size := range []struct {
+		name string
+		n    int64
+	}{{"disk", l.Disk}, {"file_size", l.FileSize}} {
+		if size.n > mostBytes {
+			return Errorf(CodeInvalid, "spec", "the %s limit is %d bytes; it must be 16 TiB or less", size.name, size.n)
+		}
+	}
+	switch {
+	case l.CPUs != 0 && (l.CPUs < 0.01 || l.CPUs > 4096):
+		return Errorf(CodeInvalid, "spec", "the cpus limit is %v; it must be from 0.01 to 4096", l.CPUs)
+	case l.Pids > 1<<22:
+		return Errorf(CodeInvalid, "spec", "the pids limit is %d; it must be from 1 to %d", l.Pids, 1<<22)
+	case l.OpenFiles != 0 && (l.OpenFiles < 16 || l.OpenFiles > 1<<20):
+		return Errorf(CodeInvalid, "spec", "the open_files limit is %d; it must be from 16 to %d", l.OpenFiles, 1<<20)
+	}
+	return nil
 }
 
 // Validate says what is wrong with a Spec before anything is created.
@@ -345,10 +382,11 @@ func (s *Spec) Validate() error {
 		return Errorf(CodeInvalid, "spec", "on-unknown %q is not known: raise or pause", s.OnUnknown)
 	case s.Durability != "" && s.Durability != DurabilityFull && s.Durability != DurabilityRelaxed:
 		return Errorf(CodeInvalid, "spec", "durability %q is not known: full or relaxed", s.Durability)
-	case s.Limits.negative():
-		return Errorf(CodeInvalid, "spec", "a limit is negative; leave it out for the default")
 	case s.Past != nil && (s.Past.PID < 1 || s.Past.From < 0):
 		return Errorf(CodeInvalid, "spec", "the past is call %d of process %d, which cannot be", s.Past.From, s.Past.PID)
+	}
+	if err := s.Limits.validate(); err != nil {
+		return err
 	}
 	if err := s.Isolation.Validate(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -68,7 +69,21 @@ func run(ctx context.Context, h host, p parts) int {
 		a.cli.JSON = a.cli.JSON || wantsJSON(h.args)
 		return a.fail(usageError(err))
 	}
+	if err := emptyFlag(kctx); err != nil {
+		return a.fail(err)
+	}
 	return a.fail(kctx.Run(a))
+}
+
+// emptyFlag refuses a flag that was given without anything in it, as by --workspace "$UNSET". To leave it out in silence
+// would be to do something else than was asked for.
+func emptyFlag(k *kong.Context) error {
+	for _, p := range k.Path {
+		if f := p.Flag; f != nil && f.Target.Kind() == reflect.String && f.Target.String() == "" {
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--%s is empty", f.Name).WithHint("leave it out for the default")
+		}
+	}
+	return nil
 }
 
 // wantsJSON finds --json on a command line that could not be parsed.

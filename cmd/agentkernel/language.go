@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -38,6 +39,12 @@ func languageOf(name, source string) agentkernel.Language {
 	return agentkernel.Script
 }
 
+// hasLanguage says whether a file's name says how the program in it is written.
+func hasLanguage(name string) bool {
+	_, ok := languageByName[strings.ToLower(filepath.Ext(name))]
+	return ok
+}
+
 // knownLanguage reads --lang.
 func knownLanguage(name string) (agentkernel.Language, error) {
 	all := agentkernel.Languages()
@@ -53,7 +60,7 @@ func knownLanguage(name string) (agentkernel.Language, error) {
 
 // isCommand says whether what stands behind -- is a command of the system and not a program in a language.
 func isCommand(word string) bool {
-	if _, ok := languageByName[strings.ToLower(filepath.Ext(word))]; ok || word == "-" {
+	if hasLanguage(word) || word == "-" {
 		return false
 	}
 	info, err := os.Stat(word)
@@ -63,27 +70,31 @@ func isCommand(word string) bool {
 	return err != nil || !info.Mode().IsRegular()
 }
 
-// isBinary says whether a file is an executable that is no text.
+// isBinary says whether a file is an executable that is no text. UTF-16 is text, though none that is run.
 func isBinary(path string) bool {
-	magic := beginning(path)
-	return string(magic) == elf.ELFMAG || bytes.IndexByte(magic, 0) >= 0
+	head := beginning(path)
+	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
+		return false
+	}
+	return bytes.HasPrefix(head, []byte(elf.ELFMAG)) || bytes.IndexByte(head, 0) >= 0
 }
 
 // isScript says whether a file names its interpreter.
 func isScript(path string) bool { return bytes.HasPrefix(beginning(path), []byte("#!")) }
 
-// beginning gives the first four bytes of a file; nil if it has fewer.
+// beginning gives the first bytes of a file, enough to tell what it is; nil if it cannot be read.
 func beginning(path string) []byte {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	magic := make([]byte, 4)
-	if _, err := io.ReadFull(f, magic); err != nil {
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
 	}
-	return magic
+	return head[:n]
 }
 
 // executable is the program that runs an executable: one that the sandbox has too, or else a file that it is shown.

@@ -69,6 +69,9 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 			w.a.con.Note("%s", line)
 		}
 	}
+	if w.blind && p.State == agentkernel.StateExited && p.ExitCode != 0 {
+		w.a.con.Note("it saw none of your files · --workspace . shows it this folder, and leaves it as it is")
+	}
 	w.a.mentionUnfinished(w.k)
 	if err := w.a.outputError(); err != nil {
 		return err
@@ -152,6 +155,7 @@ func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) 
 	defer k.Close()
 	w.k = k
 	spec.Interactive = a.askTTY != nil
+	w.blind = spec.Program.Language == agentkernel.Command && !spec.HasFiles()
 	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 		return k.Run(ctx, spec, fn)
 	})

@@ -43,7 +43,7 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 			lang = agentkernel.Command
 		}
 	}
-	if p.File != "" && p.Code == "" && (lang == agentkernel.Command || lang == "" && isBinary(p.File)) {
+	if p.File != "" && p.Code == "" && (lang == agentkernel.Command || lang == "" && !hasLanguage(p.File) && isBinary(p.File)) {
 		return executable(p.File, append(p.Args, a.rest...))
 	}
 	prog := agentkernel.Program{Language: lang, Args: append(p.Args, a.rest...)}

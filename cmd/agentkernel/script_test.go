@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,6 +41,8 @@ const scriptPatience = time.Minute
 func TestScripts(t *testing.T) {
 	engine, python := engineForTests(t), pythonForTests(t)
 	server := tooltest.Build(t)
+	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	foreign, darwin := buildFor(t, "linux", other), buildFor(t, "darwin", "arm64")
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
 		UpdateScripts: *update,
@@ -48,6 +51,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("AGENTKERNEL_HOME", home)
 			e.Setenv("AGENTKERNEL_ENGINE", engine)
 			e.Setenv("AGENTKERNEL_PYTHON", python)
+			e.Setenv("FOREIGN", foreign)
+			e.Setenv("DARWIN", darwin)
 			e.Setenv("AGENTKERNEL_IDLE_AFTER", "1m")
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command under -race takes a second to end
@@ -68,6 +73,22 @@ func TestScripts(t *testing.T) {
 			"terminate": terminate,
 		},
 	})
+}
+
+// buildFor builds the smallest program there is for another machine.
+func buildFor(t *testing.T, system, arch string) string {
+	t.Helper()
+	dir := t.TempDir()
+	source, exe := filepath.Join(dir, "main.go"), filepath.Join(dir, system+"-"+arch)
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "build", "-o", exe, source)
+	cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return exe
 }
 
 // engineForTests finds the Monty executable. Without it nothing of this is proved, which CI does not accept.

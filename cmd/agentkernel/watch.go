@@ -21,6 +21,8 @@ type watch struct {
 	a    *app
 	k    *session
 	hold bool // keep the output for --json instead of writing it
+	// blind says that the program is a command of the system without a folder, which people expect to see where they are.
+	blind bool
 
 	mu         sync.Mutex
 	pid        agentkernel.PID

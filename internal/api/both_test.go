@@ -107,7 +107,7 @@ var calls = []struct {
 	{"spawn", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		s := spec("block")
 		s.Namespace, s.Parent, s.IdempotencyKey = "n", 1, "key"
-		s.Limits.Time, s.Program.Args = agentkernel.Duration(5), []string{"<x>"}
+		s.Limits.Time, s.Program.Args = agentkernel.Duration(5*time.Second), []string{"<x>"}
 		p, err := k.Spawn(ctx, s)
 		return p.PID, err
 	}},

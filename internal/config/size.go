@@ -21,8 +21,11 @@ func ParseSize(s string) (int64, error) {
 		return 0, bad
 	}
 	f, err := strconv.ParseFloat(digits, 64)
-	if err != nil || math.IsNaN(f) || f <= 0 {
+	if err != nil || math.IsNaN(f) {
 		return 0, bad
+	}
+	if f <= 0 {
+		return 0, fmt.Errorf("%q is not a size above zero; leave it out for the default", s)
 	}
 	f *= float64(int64(1) << shift)
 	if f >= math.MaxInt64 {

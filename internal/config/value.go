@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,10 +183,13 @@ func sizeInto(field func(*Config) *int64) value {
 func parseDuration(s string) (time.Duration, error) {
 	d, err := ParseSpan(s)
 	if err == nil && d <= 0 {
-		return 0, fmt.Errorf("%q is not a duration above zero", s)
+		return 0, fmt.Errorf("%q is not a duration above zero; leave it out for the default", s)
 	}
 	return d, err
 }
+
+// spans is how a duration is written, however long it is.
+var spans = regexp.MustCompile(`^([0-9]+(ns|us|µs|ms|[smhdw]))+$`)
 
 // ParseSpan reads a duration as people write it: 500ms, 30s, 1h30m, and in whole days and weeks 30d, 2w.
 func ParseSpan(s string) (time.Duration, error) {
@@ -196,6 +200,9 @@ func ParseSpan(s string) (time.Duration, error) {
 		}
 	}
 	d, err := time.ParseDuration(s)
+	if err != nil && spans.MatchString(s) {
+		return 0, fmt.Errorf("%q is too long: the longest duration is 292 years", s)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a duration: write 500ms, 30s, 5m, 1h30m, 30d or 2w", s)
 	}

@@ -60,8 +60,9 @@ func TestChoice(t *testing.T) {
 			t.Errorf("%s: %q, want %q", program, got, want)
 		}
 		if program == "nobody" {
-			if e := agentkernel.AsError(err, "", ""); !strings.Contains(e.Hint, "no python3; apt install python3") {
-				t.Errorf("the hint %q does not say why the second backend is no way out", e.Hint)
+			e := agentkernel.AsError(err, "", "")
+			if e.Code != agentkernel.CodeUnavailable || !strings.Contains(e.Message(), "no python3") || e.Hint != "apt install python3" {
+				t.Errorf("%+v does not say why the second backend is no way out", e)
 			}
 		}
 	}

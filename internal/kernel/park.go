@@ -42,11 +42,17 @@ func (p *process) kernelPart() ([]byte, error) {
 
 // park takes the sandbox of a waiting process away and keeps its image. The caller has set p.owned.
 func (k *Kernel) park(p *process) {
+	p.mu.Lock()
+	box := p.box
+	p.mu.Unlock()
+	if box == nil { // it was killed since: by a limit of its time, say
+		return
+	}
 	ctx, cancel := context.WithTimeout(k.ctx, parkTimeout)
 	defer cancel()
-	image, err := p.box.Image(ctx)
+	image, err := box.Image(ctx)
 	p.mu.Lock()
-	box := k.keepImage(p, image, err)
+	box = k.keepImage(p, image, err)
 	p.owned = false
 	if p.state == agentkernel.StateReady { // drive met it owned and left it to us
 		k.queue.push(p)

@@ -287,7 +287,7 @@ func TestReplayGrantsNoMore(t *testing.T) {
 	r, _ := recorder(t, func(*prog) error { return nil })
 	r.backend.add("q", everything.run)
 	s := spec("q")
-	s.Limits = agentkernel.Limits{Time: agentkernel.Duration(100 * time.Hour), Memory: 1 << 50, Wall: agentkernel.Duration(1000 * time.Hour), Recursion: 50}
+	s.Limits = agentkernel.Limits{Time: agentkernel.Duration(100 * time.Hour), Memory: 1 << 40, Wall: agentkernel.Duration(1000 * time.Hour), Recursion: 50}
 	p, _ := r.run(t, s)
 	file := export(t, r, p.PID)
 	r.backend.onStart = func(req agentkernel.StartRequest) { got = req.Limits }

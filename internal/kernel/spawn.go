@@ -333,6 +333,11 @@ func elsewhere(err error) bool {
 func bothRefused(first error, name string, next error) error {
 	e := agentkernel.AsError(first, agentkernel.CodeUnsupported, "spec")
 	why := agentkernel.AsError(next, agentkernel.CodeUnsupported, "spec")
+	if why.Code == agentkernel.CodeUnavailable { // it would run there: what is missing is what to mend
+		both := agentkernel.Errorf(why.Code, why.Op, "%s, and that is not to be had: %s", e.Message(), why.Message())
+		both.Hint = why.Hint
+		return both
+	}
 	if e.Hint != "" || why.Code == agentkernel.CodeSyntax {
 		return e
 	}

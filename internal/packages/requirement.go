@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -59,8 +60,9 @@ type Script struct {
 func ReadScript(source string) (Script, error) {
 	var s Script
 	var text strings.Builder
-	inside, found := false, false
+	inside, found, number := false, false, 0
 	for line := range strings.Lines(source) {
+		number++
 		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case !inside && line == "# /// script":
@@ -74,17 +76,37 @@ func ReadScript(source string) (Script, error) {
 			text.WriteByte('\n')
 		case inside && strings.HasPrefix(line, "# "):
 			text.WriteString(line[2:] + "\n")
+		case inside && strings.HasPrefix(line, "#"):
+			return s, invalid("line %d: %q is in the block \"# /// script\", and there a space stands behind #", number, clip(line))
 		case inside:
-			return s, invalid("the block \"# /// script\" of the program does not end with \"# ///\"")
+			return s, notEnded()
 		}
 	}
 	if inside {
-		return s, invalid("the block \"# /// script\" of the program does not end with \"# ///\"")
+		return s, notEnded()
 	}
 	if err := toml.Unmarshal([]byte(text.String()), &s); err != nil {
-		return s, invalid("the block \"# /// script\" of the program is not TOML: %v", err)
+		return s, notToml(err)
 	}
 	return s, nil
+}
+
+func notEnded() error {
+	return invalid("the block \"# /// script\" of the program does not end with \"# ///\"").
+		WithHint("each line of it is a comment, the last one is: # ///")
+}
+
+// notToml says what of a block is wrong, in words of TOML and not of this program.
+func notToml(err error) error {
+	const hint = `it holds lines such as: # dependencies = ["polars>=1"]`
+	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
+		if key := d.Key(); len(key) == 1 && key[0] == "dependencies" {
+			return invalid("dependencies in the block \"# /// script\" of the program is no list of texts").WithHint(hint)
+		} else if len(key) == 1 && key[0] == "requires-python" {
+			return invalid("requires-python in the block \"# /// script\" of the program is no text").WithHint(`such as: # requires-python = ">=3.10"`)
+		}
+	}
+	return invalid("the block \"# /// script\" of the program is not TOML: %s", strings.TrimPrefix(err.Error(), "toml: ")).WithHint(hint)
 }
 
 // Accepts says whether a version, "3.11.7", is one that requires-python means (PEP 440, without the parts that no

@@ -89,6 +89,10 @@ func fingerprint(python Interpreter) string {
 	return "cpython-" + python.Version + "+" + version
 }
 
+// leastPython is the smallest memory limit of a program in CPython. Below it the interpreter fails somewhere in its own
+// imports, in words that help nobody.
+const leastPython = 16 << 20
+
 // Start makes a sandbox out of a child that waits, or of a new one.
 func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
@@ -103,6 +107,9 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 	}
 	if !req.Program.Language.Replayable() { // it opens its standard input itself
 		return b.startWhole(ctx, req)
+	}
+	if req.Limits.Memory < leastPython {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "process", "the memory limit is %s; CPython needs %s at least", byteText(req.Limits.Memory), byteText(leastPython))
 	}
 	python, problem := b.pythonFor(req.Program)
 	if problem != nil {
