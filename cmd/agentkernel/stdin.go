@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -77,6 +78,25 @@ func (a *app) stdinFile(name string, s *agentkernel.Spec) error {
 	return nil
 }
 
+// spool begins the names of such files; the kernel knows them by it.
+const spool = ".stdin-"
+
+// spoolAge is how old the name of a spool is that nobody is about to remove any more: it has one for an instant.
+const spoolAge = time.Minute
+
+// sweepSpools removes the names that commands left behind which were killed in that instant. There is nothing in them.
+func sweepSpools(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // the directory's own errors are told where it is used
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), spool) && time.Since(info.ModTime()) > spoolAge {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
 // gather copies what a stream has into a file without a name, which is gone when this command is, and which the kernel
 // reaches through the list of our descriptors.
 func (a *app) gather(in io.Reader, s *agentkernel.Spec) error {
@@ -84,11 +104,12 @@ func (a *app) gather(in io.Reader, s *agentkernel.Spec) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir.Path(), ".stdin-")
+	sweepSpools(dir.Path())
+	f, err := os.CreateTemp(dir.Path(), spool)
 	if err != nil {
 		return agentkernel.AsError(err, agentkernel.CodeStorage, "stdin")
 	}
-	if err := os.Remove(f.Name()); err != nil {
+	if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return agentkernel.AsError(errors.Join(err, f.Close()), agentkernel.CodeStorage, "stdin")
 	}
 	limit := s.Limits.WithDefaults(agentkernel.DefaultLimits()).Disk

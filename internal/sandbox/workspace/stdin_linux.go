@@ -2,8 +2,13 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -49,6 +54,11 @@ func (s *Store) keepStdin(h *home, spec *agentkernel.Spec) (err error) {
 		return agentkernel.Errorf(agentkernel.CodeLimit, "limit.disk", "the standard input has %d bytes; the limit is %d", info.Size(), limit).
 			WithHint("--disk SIZE allows more")
 	}
+	if spec.Past == nil {
+		if err := s.foreign(src, info, spec.Stdin); err != nil {
+			return err
+		}
+	}
 	dst, err := os.OpenFile(h.path(stdinFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
 	if err != nil {
 		return storage(err)
@@ -65,6 +75,40 @@ func (s *Store) keepStdin(h *home, spec *agentkernel.Spec) (err error) {
 		return storage(errors.Join(err, unix.ENOENT))
 	}
 	h.rec.Stdin = &input{Size: st.Size, Ino: st.Ino, Ctime: st.Ctim.Nano()}
+	return nil
+}
+
+// Spool begins the names of files without a place in which a command gathers what comes through a pipe. They are made in
+// the data directory, where there is room and nobody else looks, and unlinked before anything is written.
+const Spool = ".stdin-"
+
+// foreign refuses a file of the data directory, by whatever name it was opened: a program is shown its input, and no
+// program is shown database, key or the input of another.
+func (s *Store) foreign(f *os.File, info fs.FileInfo, name string) error {
+	own, err := filepath.EvalSymlinks(s.cfg.Apart)
+	if err != nil {
+		return storage(err)
+	}
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil {
+		return storage(err)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink == 0 && filepath.Dir(path) == own && strings.HasPrefix(filepath.Base(path), Spool) {
+		return nil
+	}
+	inside := strings.HasPrefix(path, own+"/")
+	entries, err := os.ReadDir(own)
+	if err != nil {
+		return storage(err)
+	}
+	for _, e := range entries { // a hard link has another path
+		if other, err := e.Info(); err == nil && os.SameFile(info, other) {
+			inside = true
+		}
+	}
+	if inside {
+		return invalid("the standard input %s lies in the kernel's data directory %s", name, own).WithHint("choose another file")
+	}
 	return nil
 }
 
