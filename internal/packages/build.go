@@ -294,6 +294,8 @@ func pipFailed(ctx context.Context, what, said string, err error, sources bool) 
 	said = withoutCredentials.ReplaceAllString(said, "://")
 	e := agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%s: %s", what, last(said, err))
 	switch {
+	case strings.Contains(said, "No module named pip") && hasUV():
+		return e.WithHint("pip 22.3 or later is needed (python3 -m ensurepip --upgrade); or make an environment with your uv and name it: uv venv mine && uv pip install --python mine PACKAGE, then --python mine")
 	case strings.Contains(said, "No module named pip"), strings.Contains(said, "no such option: --python"):
 		return e.WithHint("pip 22.3 or later is needed: apt install python3-pip, or python3 -m ensurepip --upgrade")
 	case strings.Contains(said, "No module named venv"), strings.Contains(said, "ensurepip is not available"):
@@ -308,6 +310,12 @@ func pipFailed(ctx context.Context, what, said string, err error, sources bool) 
 		return e.WithHint("pip index versions NAME lists what there is")
 	}
 	return e
+}
+
+// hasUV says whether the user has uv, for a hint.
+func hasUV() bool {
+	_, err := exec.LookPath("uv")
+	return err == nil
 }
 
 // last is what pip said last, its errors before all else.

@@ -305,3 +305,20 @@ func TestErrorsHoldNoCredentials(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Without pip, whoever has uv is told how to go on with that.
+func TestNoPip(t *testing.T) {
+	dir := t.TempDir()
+	for _, uv := range []bool{false, true} {
+		if uv {
+			if err := os.WriteFile(filepath.Join(dir, "uv"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", dir)
+		e := agentkernel.AsError(pipFailed(t.Context(), "polars", "/usr/bin/python3: No module named pip\n", errors.New("exit status 1"), false), "", "")
+		if e.Code != agentkernel.CodeUnavailable || !strings.Contains(e.Hint, "ensurepip") || strings.Contains(e.Hint, "uv pip install") != uv {
+			t.Errorf("uv %v: %+v", uv, e)
+		}
+	}
+}

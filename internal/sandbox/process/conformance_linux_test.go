@@ -9,7 +9,9 @@ import (
 
 func TestConformance(t *testing.T) {
 	sandboxtest.Suite{
-		New:   func(t testing.TB) agentkernel.Backend { return newBackend(t) },
+		New: func(t testing.TB) agentkernel.Backend {
+			return newBackend(t, func(c *Config) { c.GoCache, c.Command = goCache(t), OwnCommand() })
+		},
 		Lacks: []sandboxtest.Feature{sandboxtest.Images},
 	}.Exercise(t)
 }

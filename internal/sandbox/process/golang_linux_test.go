@@ -1,6 +1,7 @@
 package process
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -8,13 +9,26 @@ import (
 	"agentkernel"
 )
 
+// goCache is where the tests build: the first build of all compiles the standard library.
+func goCache(t testing.TB) string {
+	t.Helper()
+	shared.cacheOnce.Do(func() {
+		dir, err := os.MkdirTemp("", "gocache")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.goCache = dir
+	})
+	return shared.goCache
+}
+
 // Programs in Go are built without network, once, and what does not compile says where.
 func TestGoPrograms(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("SKIPPED, NOTHING PROVED: there is no go")
 	}
-	b := newBackend(t, func(c *Config) { c.GoCache = t.TempDir(); c.Command = OwnCommand() })
+	b := newBackend(t, func(c *Config) { c.GoCache = goCache(t); c.Command = OwnCommand() })
 	program := func(source string, modules map[string]string, args ...string) agentkernel.Program {
 		return agentkernel.Program{Name: "main.go", Language: agentkernel.Go, Source: source, Modules: modules, Args: args}
 	}

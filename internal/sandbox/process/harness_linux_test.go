@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
+	if shared.goCache != "" {
+		_ = os.RemoveAll(shared.goCache)
+	}
 	os.Exit(code)
 }
 
@@ -34,6 +37,9 @@ var shared struct {
 	once sync.Once
 	b    *Backend
 	s    *confine.Spawner
+
+	cacheOnce sync.Once
+	goCache   string
 }
 
 func sharedBackend(t testing.TB) *Backend {

@@ -1,6 +1,8 @@
-// Package sandboxtest is the one suite that every backend of Python programs passes, through the Backend interface and
-// with the real engine behind it: output, errors, limits, cancelling, system calls, parallel calls, values, replay,
-// images. A backend that cannot do a thing states so, and the suite checks that it says so to those who ask for it.
+// Package sandboxtest is the one suite that every backend passes, through the Backend interface and with the real engine
+// behind it: output, errors, limits, cancelling, pausing, files, system calls, parallel calls, values, replay, images, and
+// that nothing is left. Python has cases of its own; what holds for programs of any language is one table (rows), which
+// each backend passes in every language that it says it speaks. A backend that cannot do a thing states so, and the suite
+// checks that it says so to those who ask for it.
 // It must know no backend.
 package sandboxtest
 
@@ -24,6 +26,7 @@ const (
 	Threads    Feature = "threads"
 	Files      Feature = "files"      // a file system of the program's own
 	Programs   Feature = "programs"   // child processes
+	Folders    Feature = "folders"    // of the host, and a standard input: BackendInfo.Files
 	OwnErrors  Feature = "own errors" // ToolError and the others are classes, not other names of their bases
 )
 
@@ -55,6 +58,7 @@ func (s Suite) Exercise(t *testing.T) {
 	t.Run("Info", func(t *testing.T) { s.info(t, b) })
 	t.Run("Check", func(t *testing.T) { s.check(t, b) })
 	s.programs(t, b)
+	t.Run("Languages", func(t *testing.T) { s.languages(t, b) })
 	t.Run("Values", func(t *testing.T) { values(t, b) })
 	t.Run("Replay", func(t *testing.T) { s.replay(t, b) })
 	t.Run("Images", func(t *testing.T) { s.images(t, b) })

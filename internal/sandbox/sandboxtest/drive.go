@@ -1,18 +1,25 @@
 package sandboxtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
 )
 
+// holdWait bounds how long a program may take to issue the calls that it is to have under way.
+const holdWait = 30 * time.Second
+
 // Case is one program and what must come of it.
 type Case struct {
 	Name     string
+	Language agentkernel.Language // "": Python
+	File     string               // its name; "": report.py
 	Source   string
 	Needs    []Feature // a backend without them refuses the program,
 	Without  string    // or, if this is not empty, runs it and fails with this in its message
@@ -21,11 +28,16 @@ type Case struct {
 	Limits   func(*agentkernel.Limits)
 	Answer   func(c agentkernel.Call) agentkernel.Reply // nil: Echo
 	Output   string                                     // "[stderr]" stands before each piece for that stream
+	Prints   []string                                   // in place of Output: what it has somewhere, on either stream
 	Calls    []string                                   // "async " before those that are
 	Result   string                                     // "" is not looked at
 	Code     agentkernel.Code                           // how it fails; "": it ends well
 	Message  string                                     // part of the error's message
+	Op       string                                     // of the error; "" is not looked at
 	ExitCode int
+	Folder   bool   // it has one of its own, with the files f ("old") and new ("new"), and makes g
+	Stdin    string // what it reads
+	Hold     int    // how many calls have to be under way before the first is answered
 	// Traceback are parts of the traceback, which must name the user's files alone.
 	Traceback []string
 }
@@ -69,6 +81,9 @@ type Run struct {
 	// Pick chooses which of the async calls under way is answered at a wait; nil: the newest, since the order is the
 	// kernel's to choose.
 	Pick func(flying []agentkernel.Reply) int
+	// Hold is how many calls have to be under way before the first is answered.
+	Hold  int
+	woken chan struct{}
 	// Each is called at every turn that is not the last, before it is answered.
 	Each   func()
 	Calls  []string
@@ -79,12 +94,20 @@ type Run struct {
 
 // NewRun prepares a program; Start starts it.
 func NewRun(t testing.TB, b agentkernel.Backend, c Case) *Run {
-	r := &Run{t: t, backend: b, Answer: c.Answer}
+	r := &Run{t: t, backend: b, Answer: c.Answer, Hold: c.Hold, woken: make(chan struct{}, 1)}
 	if r.Answer == nil {
 		r.Answer = Echo
 	}
 	r.Req = agentkernel.StartRequest{PID: 7, Namespace: "default", Limits: agentkernel.DefaultLimits(), Tools: tools,
-		Program: agentkernel.Program{Name: "report.py", Language: agentkernel.Python, Source: c.Source, Args: c.Args, Modules: c.Modules}}
+		Program: c.program()}
+	if c.Hold > 0 {
+		r.Req.Wake = func() {
+			select {
+			case r.woken <- struct{}{}:
+			default:
+			}
+		}
+	}
 	if c.Limits != nil {
 		c.Limits(&r.Req.Limits)
 	}
@@ -95,6 +118,10 @@ func NewRun(t testing.TB, b agentkernel.Backend, c Case) *Run {
 		r.out.WriteString(text)
 	}
 	return r
+}
+
+func (c Case) program() agentkernel.Program {
+	return agentkernel.Program{Name: cmp.Or(c.File, "report.py"), Language: cmp.Or(c.Language, agentkernel.Python), Source: c.Source, Args: c.Args, Modules: c.Modules}
 }
 
 // Output is what the program has printed.
@@ -157,6 +184,15 @@ func (r *Run) Reply(turn agentkernel.Turn) *agentkernel.Reply {
 		if len(r.flying) == 0 {
 			r.t.Fatalf("%s\nwaits for nothing", r.Req.Program.Source)
 		}
+		if len(r.flying) < r.Hold {
+			select {
+			case <-r.woken:
+				return nil
+			case <-time.After(holdWait):
+				r.t.Fatalf("%s\nhas %d calls under way, and never %d", r.Req.Program.Source, len(r.flying), r.Hold)
+			}
+		}
+		r.Hold = 0
 		at := len(r.flying) - 1
 		if r.Pick != nil {
 			at = r.Pick(r.flying)
@@ -215,7 +251,15 @@ func (c Case) judge(t *testing.T, r *Run, turn agentkernel.Turn, err error) {
 	if code := codeOf(failure); code != c.Code || failure != nil && !strings.Contains(failure.Message(), c.Message) {
 		t.Fatalf("%s\nended with %v, want %q %q\n%s", c.Source, failure, c.Code, c.Message, tracebackOf(failure))
 	}
-	if c.Output != "*" && r.Output() != c.Output {
+	if c.Op != "" && failure.Op != c.Op {
+		t.Errorf("%s\nended by %s, want %s", c.Source, failure.Op, c.Op)
+	}
+	for _, part := range c.Prints {
+		if !strings.Contains(strings.ReplaceAll(r.Output(), "[stderr]", ""), part) {
+			t.Errorf("%s\nprints\n%s\nwhich lacks %q", c.Source, r.Output(), part)
+		}
+	}
+	if c.Output != "*" && c.Prints == nil && r.Output() != c.Output {
 		t.Errorf("%s\nprints\n%s\nwant\n%s", c.Source, r.Output(), c.Output)
 	}
 	if got, want := strings.Join(r.Calls, "\n"), strings.Join(c.Calls, "\n"); got != want && c.Calls != nil {
