@@ -6,8 +6,11 @@ import "slices"
 // boundary or a stronger one, or not at all.
 type Isolation string
 
-// The kinds of boundary, the weakest first. None is no boundary, and no Spec can ask for it.
+// The kinds of boundary, the weakest first.
 const (
+	// IsolationNone is no boundary at all: a program may do what the kernel's user may. It is never a default. A Spec that
+	// asks for it gets a boundary all the same wherever one can stand.
+	IsolationNone        Isolation = "none"
 	IsolationInterpreter Isolation = "interpreter" // an interpreter that has no way out but system calls of ours
 	IsolationProcess     Isolation = "process"     // namespaces, seccomp and more around processes of the host's kernel
 	IsolationKernel      Isolation = "kernel"      // a kernel of its own in user space (gVisor)
@@ -16,21 +19,29 @@ const (
 
 // Isolations are all of them, the weakest first.
 func Isolations() []Isolation {
-	return []Isolation{IsolationInterpreter, IsolationProcess, IsolationKernel, IsolationVM}
+	return []Isolation{IsolationNone, IsolationInterpreter, IsolationProcess, IsolationKernel, IsolationVM}
 }
 
-// Reaches says whether i is at least as strong as floor. Every boundary reaches "", and "" reaches nothing else.
+// Reaches says whether i is at least as strong as floor. Every boundary reaches "", which none does not; "" itself reaches
+// that and none, and nothing else.
 func (i Isolation) Reaches(floor Isolation) bool {
+	switch floor {
+	case "":
+		return i != IsolationNone
+	case IsolationNone:
+		return true
+	}
 	all := Isolations()
 	return slices.Index(all, i) >= slices.Index(all, floor)
 }
 
-// Stronger is the stronger of two floors.
-func (i Isolation) Stronger(other Isolation) Isolation {
-	if i.Reaches(other) {
+// Below is the floor of a process that asks for i below one whose floor is parent: the parent's where nothing is asked for,
+// and never a weaker one.
+func (i Isolation) Below(parent Isolation) Isolation {
+	if i != "" && i.Reaches(parent) {
 		return i
 	}
-	return other
+	return parent
 }
 
 // Validate says which boundaries there are.
@@ -38,9 +49,6 @@ func (i Isolation) Validate() error {
 	switch {
 	case i == "" || slices.Contains(Isolations(), i):
 		return nil
-	case i == "none":
-		return Errorf(CodeUnsupported, "spec", "no program runs without a boundary").
-			WithHint("leave the isolation out for that of the backend: interpreter in monty, process in process")
 	}
-	return Errorf(CodeInvalid, "spec", "isolation %q is not known: interpreter, process, kernel or vm", string(i))
+	return Errorf(CodeInvalid, "spec", "isolation %q is not known: none, interpreter, process, kernel or vm", string(i))
 }

@@ -39,6 +39,9 @@ type Config struct {
 	// Sandboxes says that the calling program calls [Main] first of all: without that the process backend cannot
 	// build its walls, and runs nothing.
 	Sandboxes bool
+	// NeverUnconfined refuses programs without a boundary (agentkernel.IsolationNone). Else they run where that is asked for
+	// and no walls can stand.
+	NeverUnconfined bool
 	// Limits are the defaults for processes whose Spec says nothing; zero fields are agentkernel.DefaultLimits.
 	Limits agentkernel.Limits
 	// ParkAfter is how long a waiting program stays in memory although nobody needs its place; 0: 1 s.
@@ -138,7 +141,17 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		return errors.Join(err, engine.Close())
 	}
 	backends := []agentkernel.Backend{engine, cpython}
-	closeBackends := func() error { return errors.Join(engine.Close(), cpython.Close()) }
+	if bare, err := k.unconfined(cfg, dir, reap, spawner); err != nil {
+		return errors.Join(err, engine.Close(), cpython.Close())
+	} else if bare != nil {
+		backends = append(backends, bare)
+	}
+	closeBackends := func() (err error) {
+		for _, b := range backends {
+			err = errors.Join(err, b.Close())
+		}
+		return err
+	}
 	key, err := dir.Key()
 	if err != nil {
 		return errors.Join(err, closeBackends())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 
 	"agentkernel"
 	"agentkernel/internal/datadir"
@@ -48,6 +49,15 @@ func (k *Kernel) process(cfg Config, dir *datadir.Dir, reap *reaper.Reaper, spaw
 		c.GoCache = filepath.Join(user, "agentkernel", "go")
 	}
 	return process.New(c)
+}
+
+// unconfined makes the backend of CPython without walls, for those who ask for it where none can stand; nil: there is none.
+func (k *Kernel) unconfined(cfg Config, dir *datadir.Dir, reap *reaper.Reaper, spawner *confine.Spawner) (agentkernel.Backend, error) {
+	if cfg.NeverUnconfined || runtime.GOOS != "linux" {
+		return nil, nil
+	}
+	return process.New(process.Config{Launcher: reap, Python: cfg.Python, Cache: filepath.Join(dir.Path(), "python.json"), Logger: cfg.Logger,
+		Isolation: process.IsolationNone, Stand: func() bool { return spawner != nil && spawner.Machine().Problem == nil }})
 }
 
 // ProcessTrial is what a trial of the process backend found.

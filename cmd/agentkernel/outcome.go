@@ -145,6 +145,13 @@ func plain(v json.RawMessage) json.RawMessage {
 	return v
 }
 
+// warnUnconfined says what was asked for, also to those who want no receipt.
+func (a *app) warnUnconfined(s *agentkernel.Spec) {
+	if s.Isolation == agentkernel.IsolationNone {
+		a.con.Say("warning: --isolation none: where no walls can stand, this program may do all that you may, with your files, your processes and your network")
+	}
+}
+
 // runProgram runs a program to its end and reports it: what run and tools call do.
 func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) error {
 	w := &watch{a: a, hold: a.cli.JSON}
@@ -154,6 +161,7 @@ func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) 
 	}
 	defer k.Close()
 	w.k = k
+	a.warnUnconfined(&spec)
 	spec.Interactive = a.askTTY != nil
 	w.blind = spec.Program.Language == agentkernel.Command && !spec.HasFiles()
 	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {

@@ -40,6 +40,7 @@ func (c *spawnCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
+	a.warnUnconfined(&spec)
 	p, err := k.Spawn(a.ctx, spec)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ type specFlags struct {
 	Deny       []string `sep:"none" placeholder:"NAME" group:"access" help:"Take a capability away: proc.spawn, state, time, rand, log; repeatable."`
 	Namespace  string   `placeholder:"NAME" group:"access" help:"Tenant that the process belongs to."`
 	Backend    string   `placeholder:"NAME" group:"access" help:"Where the program runs: auto, monty, process."`
-	Isolation  string   `placeholder:"FLOOR" group:"access" help:"The weakest boundary to run behind: interpreter, process, kernel, vm (default: the backend's)."`
+	Isolation  string   `placeholder:"FLOOR" group:"access" help:"The weakest boundary to run behind: interpreter, process, kernel, vm (default: the backend's); none allows none where none can stand."`
 	Workspace  string   `placeholder:"DIR" group:"access" help:"Folder that the program works in. It stays as it is: changes wait for apply."`
 	Publish    bool     `group:"access" help:"Write the changes to the folder when the program exits with 0."`
 	Volume     []string `sep:"none" placeholder:"NAME:DIR" group:"access" help:"Further folder, seen as /volumes/NAME; NAME:DIR:ro, NAME:DIR:size=1g; repeatable."`

@@ -38,11 +38,13 @@ type Values struct {
 	Namespace  string
 	Backend    string
 	Isolation  agentkernel.Isolation
-	Priority   int
-	OnUnknown  agentkernel.OnUnknown
-	Durability agentkernel.Durability
-	Restart    agentkernel.Restart
-	Limits     agentkernel.Limits
+	// IsolationNone is "never" where the kernel is to run nothing without a boundary, even if that is asked for.
+	IsolationNone string
+	Priority      int
+	OnUnknown     agentkernel.OnUnknown
+	Durability    agentkernel.Durability
+	Restart       agentkernel.Restart
+	Limits        agentkernel.Limits
 }
 
 // Log says where a kernel writes its log and how.

@@ -91,6 +91,7 @@ secrets = ["github env:GITHUB_TOKEN api.github.com"]
 deny = "state"
 namespace = "n"
 backend = "auto"
+isolation_none = "never"
 isolation = "process"
 priority = 7
 on_unknown = "pause"
@@ -135,7 +136,7 @@ keep = 9
 		Quota: 20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
 		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
 		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: []string{"github env:GITHUB_TOKEN api.github.com"},
-		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Isolation: agentkernel.IsolationProcess, Priority: 7,
+		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Isolation: agentkernel.IsolationProcess, IsolationNone: "never", Priority: 7,
 		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, Restart: agentkernel.RestartOnCrash,
 		Limits: agentkernel.Limits{Time: agentkernel.Duration(30 * time.Second), Wall: agentkernel.Duration(time.Hour),
 			Memory: 512 << 20, Recursion: 500, Output: 1024, Calls: 10, CallWait: agentkernel.Duration(5 * time.Second),
@@ -200,6 +201,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{name: "not TOML", user: "priority = \n", want: []string{"config.toml:1"}, hint: "TOML"},
 		{name: "twice", user: "priority = 1\npriority = 2\n", want: []string{"config.toml:2"}},
 		{name: "wrong choice", project: "on_unknown = 'ignore'\n", want: []string{"agentkernel.toml:1", `"ignore" is not one of raise, pause`}},
+		{name: "no boundary as a setting", user: "isolation = 'none'\n", want: []string{"config.toml:1", "asked for with --isolation none, each time"}},
 		{name: "out of range", user: "priority = 0\n", want: []string{"config.toml:1", "from 1 to 1000"}},
 		{name: "a number as duration", user: "[limits]\ntime = 30\n", want: []string{"config.toml:2", "30s"}},
 		{name: "negative duration", user: "idle_after = '-1s'\n", want: []string{"above zero"}},

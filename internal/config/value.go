@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agentkernel"
 )
 
 // A value is what a key holds: how its text is read, how it is written again, and what it may be.
@@ -156,6 +158,23 @@ func choiceInto[T ~string](field func(*Config) *T, choices ...T) value {
 			*field(c) = T(v[0])
 			return nil
 		}}
+}
+
+// floorInto takes a boundary. None is a flag's to say: it is asked for each time, and never found in a file.
+func floorInto(field func(*Config) *agentkernel.Isolation) value {
+	v := choiceInto(field, agentkernel.Isolations()[1:]...)
+	known := v.set
+	v.set = func(c *Config, o Origin, values []string) error {
+		if values[0] != string(agentkernel.IsolationNone) {
+			return known(c, o, values)
+		}
+		if o.Kind != Flag {
+			return fmt.Errorf("none is not set, but asked for with --isolation none, each time")
+		}
+		*field(c) = agentkernel.IsolationNone
+		return nil
+	}
+	return v
 }
 
 func durationInto[T ~int64](field func(*Config) *T) value {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentkernel"
@@ -11,6 +12,10 @@ import (
 
 // tooWeak says that a backend does not reach a floor.
 func tooWeak(b *backend, floor agentkernel.Isolation) *agentkernel.Error {
+	if floor == "" {
+		return agentkernel.Errorf(agentkernel.CodeDenied, "spec", "the %s backend has no boundary, and that must be asked for", b.Name).
+			WithHint("leave the backend out; or --isolation none, and the program may do all that you may")
+	}
 	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend is below the isolation that is asked for: it has %s, wanted is %s",
 		b.Name, boundary(b), floor).WithHint("leave the backend out: the kernel chooses one that reaches it, if there is one")
 }
@@ -19,6 +24,10 @@ func tooWeak(b *backend, floor agentkernel.Isolation) *agentkernel.Error {
 func (k *Kernel) unreached(s *agentkernel.Spec) error {
 	if s.Isolation == "" {
 		return nil
+	}
+	if s.Isolation == agentkernel.IsolationNone && !slices.ContainsFunc(k.backends, func(b *backend) bool { return b.Isolation == agentkernel.IsolationNone }) {
+		return agentkernel.Errorf(agentkernel.CodeDenied, "spec", "this kernel runs no program without a boundary").
+			WithHint("leave the isolation out; the setting isolation_none, of whoever starts the kernel, may forbid it, and other systems than Linux have it not")
 	}
 	var have []string
 	for _, b := range k.backends {
@@ -53,7 +62,7 @@ func boundary(b *backend) string {
 
 // hostedBelow refuses a floor for a program that runs where the kernel sets no boundary.
 func hostedBelow(s *agentkernel.Spec) error {
-	if s.Isolation == "" {
+	if s.Isolation == "" || s.Isolation == agentkernel.IsolationNone {
 		return nil
 	}
 	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "a hosted program runs outside the kernel, which cannot promise the isolation %s", s.Isolation).

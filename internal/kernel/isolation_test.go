@@ -51,8 +51,8 @@ func TestIsolationFloor(t *testing.T) {
 		{"kernel", "", "no backend here reaches the isolation kernel; there are: weak (interpreter), strong (process)", "gVisor"},
 		{"vm", "strong", "no backend here reaches the isolation vm", "virtual machines"},
 		{"process", "hosted", "a hosted program runs outside the kernel", "leave the isolation out"},
-		{"none", "", "no program runs without a boundary", "leave the isolation out"},
-		{"thick", "", `isolation "thick" is not known: interpreter, process, kernel or vm`, ""},
+		{"none", "", "this kernel runs no program without a boundary", "isolation_none"},
+		{"thick", "", `isolation "thick" is not known: none, interpreter, process, kernel or vm`, ""},
 	} {
 		s := agentkernel.Spec{Backend: c.backend, Isolation: c.floor, Program: agentkernel.Program{Name: "plain", Source: "plain"}}
 		p, err := r.Spawn(t.Context(), s)
@@ -63,6 +63,67 @@ func TestIsolationFloor(t *testing.T) {
 		}
 		if !strings.Contains(got, c.want) || !strings.Contains(hint, c.hint) {
 			t.Errorf("isolation %q, backend %q: %q (%q), want %q (%q)", c.floor, c.backend, got, hint, c.want, c.hint)
+		}
+	}
+}
+
+// None must be asked for, and is what is left where nothing stronger can run the program. Nobody gets it by being somebody's
+// child.
+func TestIsolationNone(t *testing.T) {
+	nothing := func(*prog) error { return nil }
+	for _, walls := range []bool{true, false} {
+		missing := agentkernel.Errorf(agentkernel.CodeUnavailable, "strong", "no walls can stand here").WithHint("sysctl")
+		unsupported := agentkernel.Errorf(agentkernel.CodeUnsupported, "weak", "no pandas here")
+		weak := &fort{&judge{newGoBackend(), "weak", map[string]verdict{"pandas": {err: unsupported}, "parent": {err: unsupported}}}, agentkernel.IsolationInterpreter}
+		strong := &fort{&judge{newGoBackend(), "strong", nil}, agentkernel.IsolationProcess}
+		bare := &fort{&judge{newGoBackend(), "bare", nil}, agentkernel.IsolationNone}
+		if !walls {
+			strong.verdicts = map[string]verdict{"pandas": {err: missing}, "parent": {err: missing}}
+		}
+		var child string
+		for _, f := range []*fort{weak, strong, bare} {
+			f.add("plain", nothing)
+			f.add("pandas", nothing)
+			f.add("parent", func(p *prog) error {
+				out, err := p.call("proc.spawn", `{"source":"pandas"}`)
+				child = string(out)
+				return err
+			})
+		}
+		r := newRig(t, newRAMStore(), func(c *kernel.Config) { c.Backends = []agentkernel.Backend{weak, strong, bare} })
+		start := func(s agentkernel.Spec, program string) string {
+			s.Program = agentkernel.Program{Name: program, Source: program}
+			p, err := r.Spawn(t.Context(), s)
+			if err != nil {
+				return string(agentkernel.CodeOf(err))
+			}
+			return p.Backend
+		}
+		otherwise := map[bool]string{true: "strong", false: "bare"}[walls]
+		refused := map[bool]string{true: "strong", false: string(agentkernel.CodeUnavailable)}[walls]
+		for _, c := range []struct {
+			floor         agentkernel.Isolation
+			backend, want string
+			program       string
+		}{
+			{"none", "", "weak", "plain"}, {"none", "", otherwise, "pandas"}, {"", "", refused, "pandas"}, {"process", "", refused, "pandas"},
+			{"", "bare", string(agentkernel.CodeDenied), "plain"}, {"none", "bare", "bare", "plain"}, {"process", "bare", string(agentkernel.CodeUnsupported), "plain"},
+		} {
+			if got := start(agentkernel.Spec{Isolation: c.floor, Backend: c.backend}, c.program); got != c.want {
+				t.Errorf("walls %v: isolation %q, backend %q, %s: %s, want %s", walls, c.floor, c.backend, c.program, got, c.want)
+			}
+		}
+		free, _ := r.run(t, agentkernel.Spec{Program: agentkernel.Program{Name: "plain", Source: "plain"}})
+		if got := start(agentkernel.Spec{Parent: free.PID, Isolation: "none"}, "pandas"); got != refused {
+			t.Errorf("walls %v: a child asks for less than its parent has, and gets %s", walls, got)
+		}
+		r.run(t, agentkernel.Spec{Isolation: "none", Program: agentkernel.Program{Name: "parent", Source: "parent"}})
+		spawned, err := agentkernel.ParsePID(child)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := r.Spec(t.Context(), spawned); err != nil || s.Isolation != "none" || s.Backend != otherwise {
+			t.Errorf("walls %v: a child of one that asked for none: isolation %q on %q, %v", walls, s.Isolation, s.Backend, err)
 		}
 	}
 }

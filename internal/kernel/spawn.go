@@ -87,7 +87,7 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) error {
 // putBelow gives a Spec what it has from the parent that its creator named.
 func putBelow(s, parent *agentkernel.Spec) {
 	s.Ancestors = below(parent, s.Parent)
-	s.Isolation = s.Isolation.Stronger(parent.Isolation)
+	s.Isolation = s.Isolation.Below(parent.Isolation)
 }
 
 // below gives the ancestors of a child.
@@ -258,7 +258,7 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 	var refused error
 	var differing *backend
 	for _, b := range k.backends {
-		if !b.speaks(s.Program.Language) || b.lacks(s) != nil {
+		if !b.speaks(s.Program.Language) || b.lacks(s) != nil || b.Isolation == agentkernel.IsolationNone && !b.Available {
 			continue
 		}
 		switch needs, err := b.check(s); {

@@ -36,7 +36,7 @@ func New(cfg Config) (*Backend, error) {
 	b.golang = &golang{launch: cfg.Launcher, cache: cfg.GoCache}
 	b.node = &nodejs{launch: cfg.Launcher, path: cfg.Node}
 	b.tenants = newTenants(&b.cfg)
-	if b.cfg.Problem == nil {
+	if b.cfg.Problem == nil && b.cfg.Stand == nil {
 		b.tenants.tasks.Go(func() { _, _ = b.python.get() }) // whoever needs it hears of the error
 	}
 	return b, nil
@@ -49,9 +49,10 @@ func (b *Backend) Info() agentkernel.BackendInfo {
 		Languages:  languages,
 		Replayable: true,
 		Files:      b.cfg.Isolation != IsolationNone,
+		Isolation:  agentkernel.IsolationProcess,
 	}
-	if b.cfg.Isolation != IsolationNone {
-		info.Isolation = agentkernel.IsolationProcess
+	if b.cfg.Isolation == IsolationNone {
+		info.Name, info.Isolation, info.Languages = "unconfined", agentkernel.IsolationNone, languages[:1]
 	}
 	python, err := b.ready()
 	if err != nil {
@@ -75,6 +76,10 @@ func (b *Backend) ready() (Interpreter, *agentkernel.Error) {
 func (b *Backend) problem() *agentkernel.Error {
 	if b.cfg.Problem != nil {
 		return b.cfg.Problem
+	}
+	if b.cfg.Stand != nil && b.cfg.Stand() {
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, "process", "walls can stand on this machine, and nothing runs without them here").
+			WithHint("leave the backend out, or name process")
 	}
 	if b.cfg.Spawner == nil {
 		return nil

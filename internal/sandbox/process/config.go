@@ -29,6 +29,9 @@ type Config struct {
 	// Spawner builds the walls. Nothing runs without it, but with Isolation "none", which must be asked for.
 	Spawner   *confine.Spawner
 	Isolation string
+	// Stand says whether walls can stand here. Without walls (Isolation "none") nothing runs where they can; nil: they
+	// are not asked for.
+	Stand func() bool
 	// Problem says why this kernel cannot use its spawner; nothing runs then.
 	Problem *agentkernel.Error
 	// Masked are directories of the host that no program sees: the data directory.
