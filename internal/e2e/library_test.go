@@ -57,7 +57,7 @@ func TestSkillsAreImported(t *testing.T) {
 		says        string
 	}{
 		"syntax":      {"x", "def f(:\n    pass\n", agentkernel.CodeSyntax, "skills/x.py, line 1"},
-		"unsupported": {"x", "import numpy\ndef f():\n    pass\n", agentkernel.CodeUnsupported, "numpy"},
+		"unsupported": {"x", "import numpy\ndef f():\n    pass\n", agentkernel.CodeUnavailable, "numpy"},
 		"itself":      {"x", "from skills.x import f\ndef f():\n    pass\n", agentkernel.CodeInvalid, "circle"},
 		"name":        {"class", "def f():\n    pass\n", agentkernel.CodeInvalid, "name of a skill"},
 		"utf-8":       {"x", "def f():\n    return '\xff'\n", agentkernel.CodeSyntax, "UTF-8"},

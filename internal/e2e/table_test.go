@@ -123,8 +123,8 @@ func TestRefusedPrograms(t *testing.T) {
 			code agentkernel.Code
 			says string
 		}{
-			"unknown module":   {program("import json\nimport numpy"), agentkernel.CodeUnsupported, "line 2"},
-			"yield":            {program("def f():\n    yield 1"), agentkernel.CodeUnsupported, "line 2"},
+			"unknown module":   {program("import json\nimport numpy"), agentkernel.CodeUnavailable, "line 2"},
+			"yield":            {program("def f():\n    yield 1"), agentkernel.CodeUnavailable, "line 2"},
 			"unknown kernel":   {program("from kernel import sleeep"), agentkernel.CodeNotFound, "sleep"},
 			"invalid utf-8":    {program("x = 1\ny = '\xff'"), agentkernel.CodeSyntax, "line 2"},
 			"unknown backend":  {agentkernel.Spec{Backend: "docker", Program: agentkernel.Program{Source: "1"}}, agentkernel.CodeInvalid, "monty"},
