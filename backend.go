@@ -130,8 +130,9 @@ type PromptSandbox interface {
 	Ready(atMost time.Duration) bool
 }
 
-// Suspender is a sandbox whose program can be stopped at any moment, not only where it waits for the kernel. While
-// it is stopped Next, if it runs, returns TurnWait.
+// Suspender is a sandbox whose program can be stopped at any moment, not only where it waits for the kernel, with
+// everything that it has started. Next, if it runs then, returns at once: with TurnHeld if the program is kept as it
+// stands, with TurnLost if it has to begin again, or with TurnWait. Time in which it is stopped is not counted.
 type Suspender interface {
 	Suspend(stop bool) error
 }
@@ -150,6 +151,8 @@ const (
 	TurnWait                     // everything waits for async calls: reply with one result; or see StartRequest.Wake
 	TurnExit                     // the program ended; ExitCode and Result are set
 	TurnFail                     // an uncaught error; Err is set
+	TurnHeld                     // a Suspender stopped it while it computed: when it is let go, Next(nil) goes on
+	TurnLost                     // a Suspender has given the program up: it begins again, from its image or its start, and this sandbox is dead
 )
 
 // Turn is where a program stopped.
@@ -159,4 +162,16 @@ type Turn struct {
 	ExitCode int             // TurnExit; TurnFail, if it is not 0
 	Result   json.RawMessage // TurnExit: value of the last expression, nil if none
 	Err      *Error          // TurnFail: CodeProgram, CodeSyntax or CodeLimit, with Traceback
+	Fault    Fault           // TurnFail: whose doing it is
 }
+
+// Fault says whose doing the uncaught error of a program is, as far as its backend can tell. Where the kernel chose the
+// backend, it lets another one go on with a program whose error may be the backend's.
+type Fault int
+
+// The faults. An error that answers a call, and a limit, are never the backend's.
+const (
+	FaultProgram Fault = iota // the program's own, or the answer to one of its calls
+	FaultPerhaps              // the language's own runtime might not have raised it
+	FaultBackend              // the backend lacks something that the language has
+)

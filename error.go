@@ -39,6 +39,17 @@ const (
 	CodeInternal       Code = "internal"          // a defect of AgentKernel itself
 )
 
+// Known says whether c is one of the codes above.
+func (c Code) Known() bool {
+	switch c {
+	case CodeInvalid, CodeSyntax, CodeUnsupported, CodeNotFound, CodeConflict, CodeDenied, CodeLimit, CodeTimeout, CodeUnavailable, CodeTool,
+		CodeOutcomeUnknown, CodeSessionLost, CodeInterrupted, CodeKilled, CodeProgram, CodeDiverged, CodeCrashed, CodeCorrupt, CodeVersion,
+		CodeStorage, CodeCanceled, CodeInternal:
+		return true
+	}
+	return false
+}
+
 // Error is the one error type that crosses package, process and network borders.
 type Error struct {
 	Code Code   // what kind of error

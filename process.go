@@ -151,7 +151,7 @@ func validText(what, text string) error {
 // [DefaultLimits]. A limit hit is an answer (CodeLimit, or CodeTimeout's exit code for Time and Wall).
 type Limits struct {
 	Time      Duration `json:"time,omitempty"`      // running time inside the sandbox, waiting not counted
-	Wall      Duration `json:"wall,omitempty"`      // from creation to end; no default
+	Wall      Duration `json:"wall,omitempty"`      // from creation to end, pauses left out; no default
 	Memory    int64    `json:"memory,omitempty"`    // bytes of the program's heap; of all its processes where they have one limit
 	Recursion int      `json:"recursion,omitempty"` // depth of calls
 	Output    int64    `json:"output,omitempty"`    // bytes of stdout and stderr together
@@ -275,7 +275,8 @@ const (
 // Spec is everything that is needed to create a process.
 type Spec struct {
 	Program Program `json:"program"`
-	Backend string  `json:"backend,omitempty"` // "" or "auto": the kernel chooses
+	// Backend is the one that the creator asked for; "" or "auto": the kernel chooses. Which it is, Process.Backend says.
+	Backend string `json:"backend,omitempty"`
 	// Isolation is the weakest boundary behind which the program may run; "": that of the backend. A child's is never
 	// weaker than its parent's.
 	Isolation Isolation `json:"isolation,omitempty"`
@@ -425,6 +426,15 @@ type Process struct {
 	Usage       Usage  `json:"usage"`
 	Fingerprint string `json:"fingerprint,omitempty"` // engine and guest library versions
 	Recoveries  int    `json:"recoveries,omitempty"`  // times it was continued after its kernel died
+	Moved       *Move  `json:"moved,omitempty"`       // the kernel chose the backend, and chose again
+}
+
+// Move is a change of backend in the middle of a process: the program began anew on Process.Backend, its calls and output
+// up to there answered and compared by the journal.
+type Move struct {
+	From string    `json:"from"` // the backend before
+	At   time.Time `json:"at"`
+	Why  string    `json:"why"` // the error that ended the program there, one line
 }
 
 // Usage is what a process has used.
@@ -451,7 +461,7 @@ type Signal string
 
 const (
 	SignalInterrupt Signal = "interrupt" // the next or current syscall raises KernelInterrupt
-	SignalPause     Signal = "pause"     // stop at the next syscall; resume undoes it
+	SignalPause     Signal = "pause"     // stop at once, or, in a sandbox that is no Suspender, at the next syscall; resume undoes it
 	SignalResume    Signal = "resume"
 	SignalKill      Signal = "kill" // end at once
 )
@@ -471,7 +481,7 @@ type EventKind string
 const (
 	EventCreated EventKind = "created" // Process is set
 	EventOutput  EventKind = "output"  // Stream and Text are set
-	EventState   EventKind = "state"   // Process is set: paused, resumed, recovered
+	EventState   EventKind = "state"   // Process is set: paused, resumed, recovered, moved
 	EventAsk     EventKind = "ask"     // Ask is set: the process waits for an answer
 	EventLog     EventKind = "log"     // Text is set: a line of kernel.log
 	EventPast    EventKind = "past"    // Text is set: how far a rerun went along its past
@@ -519,6 +529,9 @@ func (p *Process) Receipt() string {
 	s := fmt.Sprintf("%s · %s · %s", p.describeState(), humanDuration(end.Sub(p.Created)), plural(p.Usage.ToolCalls, "tool call"))
 	s += fmt.Sprintf(" · %s · %s tokens stayed inside, %s came out · pid %d", plural(p.Usage.Waits, "wait"),
 		humanCount(p.Usage.TokensInside()), humanCount(p.Usage.TokensOut()), p.PID)
+	if p.Moved != nil {
+		s += fmt.Sprintf(" · moved from %s to %s: %s", p.Moved.From, p.Backend, p.Moved.Why)
+	}
 	return s
 }
 

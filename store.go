@@ -22,6 +22,7 @@ const (
 	EntryRetry    EntryKind = "retry"    // Call, whose outcome was unknown, is about to be made again, as EntryResolve allowed
 	EntryPast     EntryKind = "past"     // how far a rerun went along its past, in words (Note); Call: the first that was live
 	EntryTools    EntryKind = "tools"    // what the program imports: Data is the list of Tools, without their schemas
+	EntryMoved    EntryKind = "moved"    // another backend goes on with the program; Data: {"from", "to"}; Err: what ended it on the first
 	EntryPublish  EntryKind = "publish"  // the program has exited with 0, and its files are about to be applied; Data is how it ends
 	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
 )

@@ -41,6 +41,9 @@ func TestErrorsAreDocumented(t *testing.T) {
 		agentkernel.CodeTool, agentkernel.CodeOutcomeUnknown, agentkernel.CodeSessionLost, agentkernel.CodeInterrupted, agentkernel.CodeKilled,
 		agentkernel.CodeProgram, agentkernel.CodeDiverged, agentkernel.CodeCrashed, agentkernel.CodeCorrupt, agentkernel.CodeVersion,
 		agentkernel.CodeStorage, agentkernel.CodeCanceled, agentkernel.CodeInternal} {
+		if !c.Known() {
+			t.Errorf("%s is not known to be a code", c)
+		}
 		line, ok := lines[string(c)]
 		if !ok {
 			t.Errorf("docs/errors.md does not explain the code %s", c)

@@ -129,6 +129,9 @@ func (i *inspection) text(now time.Time) string {
 	s.add("namespace", "%s", p.Namespace)
 	s.add("priority", "%d", p.Priority)
 	s.add("backend", "%s", p.Backend)
+	if m := p.Moved; m != nil {
+		s.add("moved", "from %s: %s", m.From, m.Why)
+	}
 	s.add("language", "%s", p.Language)
 	if !p.Replayable {
 		s.add("replayable", "no: after the death of its kernel it fails or begins anew (--restart)")

@@ -23,6 +23,7 @@ type runResult struct {
 	DurationMS float64            `json:"duration_ms"`
 	Syscalls   int64              `json:"syscalls"`
 	Backend    string             `json:"backend"`
+	Moved      *agentkernel.Move  `json:"moved,omitempty"` // from which backend it came there, and why
 	ExitCode   int                `json:"exit_code"`
 	Usage      *agentkernel.Usage `json:"usage,omitempty"`
 	Files      *fileCounts        `json:"files,omitempty"`
@@ -126,7 +127,7 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 
 func (r *runResult) fill(p agentkernel.Process) {
 	r.Result, r.Error, r.Backend, r.ExitCode = plain(p.Result), p.Error, p.Backend, exitOf(p)
-	r.Syscalls, r.Usage = p.Usage.Syscalls, &p.Usage
+	r.Syscalls, r.Usage, r.Moved = p.Usage.Syscalls, &p.Usage, p.Moved
 	end := p.Ended
 	if end.IsZero() {
 		end = time.Now()

@@ -26,6 +26,8 @@ type goBackend struct {
 	onImage     func() // runs while an image is being made
 	missing     error  // why the engine cannot start a sandbox
 	noImages    bool   // a process is recovered by replay alone
+	isolation   agentkernel.Isolation
+	refuse      map[string]error // what Check says of programs
 }
 
 func newGoBackend() *goBackend {
@@ -46,12 +48,16 @@ func (b *goBackend) sandboxes() int {
 }
 
 func (b *goBackend) Info() agentkernel.BackendInfo {
-	return agentkernel.BackendInfo{Name: b.name, Languages: []agentkernel.Language{agentkernel.Python, agentkernel.Script}, Fingerprint: b.fingerprint, Images: !b.noImages, Replayable: true, Available: true}
+	return agentkernel.BackendInfo{Name: b.name, Languages: []agentkernel.Language{agentkernel.Python, agentkernel.Script}, Fingerprint: b.fingerprint, Images: !b.noImages,
+		Replayable: true, Available: true, Isolation: b.isolation}
 }
 
 func (b *goBackend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := b.refuse[p.Source]; err != nil {
+		return agentkernel.Needs{}, err
+	}
 	if _, ok := b.programs[p.Source]; !ok {
 		return agentkernel.Needs{}, agentkernel.Errorf(agentkernel.CodeSyntax, "check", "no such program %q", p.Source)
 	}
@@ -101,6 +107,9 @@ func (b *goBackend) Start(ctx context.Context, req agentkernel.StartRequest) (ag
 		turn := agentkernel.Turn{Kind: agentkernel.TurnExit, Result: pr.result}
 		if err != nil {
 			turn = agentkernel.Turn{Kind: agentkernel.TurnFail, Err: agentkernel.AsError(err, agentkernel.CodeProgram, "program")}
+			if f, ok := errors.AsType[*shortfall](err); ok {
+				turn.Fault = f.fault
+			}
 		}
 		select {
 		case s.turns <- turn:
@@ -108,6 +117,12 @@ func (b *goBackend) Start(ctx context.Context, req agentkernel.StartRequest) (ag
 		}
 	}()
 	return s, nil
+}
+
+// shortfall is an error of a program that may be its backend's doing.
+type shortfall struct {
+	error
+	fault agentkernel.Fault
 }
 
 type goSandbox struct {

@@ -156,7 +156,7 @@ func (k *Kernel) refusal(p *process, desc agentkernel.Syscall, known bool, f *in
 	if k.handlers[f.op].now != nil && !f.async {
 		return nil // never under way
 	}
-	if limit := p.spec.limits.InFlight; len(p.inflight)+len(p.arrived) >= limit {
+	if limit := p.spec.limits.InFlight; len(p.inflight)+p.untaken() >= limit {
 		return tooManyCalls(f, limit)
 	}
 	return p.tooMuchHeld(f, len(f.args), "there is no room for arguments of %s")
@@ -206,11 +206,13 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 		result, err := h.now(k, p, f)
 		k.answer(p, f, canonical, result, err)
 	case h.begin != nil:
-		k.intend(p, f, canonical)
-		k.beginLater(p, f)
+		if k.intend(p, f, canonical) {
+			k.beginLater(p, f)
+		}
 	default:
-		k.intend(p, f, canonical)
-		k.goOutside(p, f)
+		if k.intend(p, f, canonical) {
+			k.goOutside(p, f)
+		}
 	}
 }
 
@@ -229,7 +231,7 @@ func (k *Kernel) answer(p *process, f *inflight, canonical, result json.RawMessa
 		Args: canonical, Done: true, Data: result, Err: agentkernel.AsError(err, agentkernel.CodeInternal, f.op), Note: f.note}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.Terminal() {
+	if p.state.Terminal() || f.dropped {
 		return
 	}
 	p.inflight.remove(f)
@@ -237,17 +239,18 @@ func (k *Kernel) answer(p *process, f *inflight, canonical, result json.RawMessa
 	k.deliver(p, f, agentkernel.Reply{ID: f.id, Result: result, Err: entry.Err})
 }
 
-// intend journals the intent of a call whose result comes later.
-func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) {
+// intend journals the intent of a call whose result comes later. False: nobody waits for it any more.
+func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.Terminal() {
-		return
+	if p.state.Terminal() || f.dropped {
+		return false
 	}
 	f.intent = true
 	p.inflight.add(f)
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect,
 		Async: f.async, Args: canonical})
+	return true
 }
 
 // goOutside runs an external handler once its intent is durable.
@@ -311,6 +314,8 @@ func (k *Kernel) deliver(p *process, f *inflight, r agentkernel.Reply) {
 	switch {
 	case f.done != nil:
 		f.done <- r
+	case f.async && p.replay != nil && p.sealed == nil:
+		p.replay.arrived(r)
 	case f.async:
 		p.arrived = append(p.arrived, r)
 	case p.current == f.id:

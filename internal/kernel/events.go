@@ -286,7 +286,7 @@ func eventFor(e agentkernel.Entry) (agentkernel.Event, bool) {
 		ev.Kind = agentkernel.EventCreated
 	case agentkernel.EntryOutput:
 		ev.Kind, ev.Stream, ev.Text = agentkernel.EventOutput, e.Stream, outputText(e)
-	case agentkernel.EntryPaused, agentkernel.EntryResumed, agentkernel.EntryRecover:
+	case agentkernel.EntryPaused, agentkernel.EntryResumed, agentkernel.EntryRecover, agentkernel.EntryMoved:
 		ev.Kind = agentkernel.EventState
 	case agentkernel.EntryTerminal:
 		ev.Kind = agentkernel.EventEnd

@@ -116,6 +116,11 @@ func redactRecording(r *recording.Recording, red agentkernel.Redaction) {
 	s.Allow, s.AllowHosts, s.Deny = redactTexts(s.Allow, red), redactTexts(s.AllowHosts, red), redactTexts(s.Deny, red)
 	p := &r.Process
 	p.Name, p.PauseNote, p.Result, p.Error = red.Text(p.Name), red.Text(p.PauseNote), red.JSON(p.Result), redactError(p.Error, red)
+	if p.Moved != nil {
+		moved := *p.Moved
+		moved.Why = red.Text(moved.Why)
+		p.Moved = &moved
+	}
 	state := map[string]json.RawMessage{}
 	for key, v := range r.State {
 		state[red.Text(key)] = red.JSON(v)

@@ -46,7 +46,7 @@ func (k *Kernel) finish(p *process, e ending) {
 		p.mu.Unlock()
 		return
 	}
-	e = p.checkedEnding(e)
+	e = p.movedEnding(p.checkedEnding(e))
 	box := p.end(k, e)
 	p.mu.Unlock()
 	k.discard(p, box)

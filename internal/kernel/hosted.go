@@ -23,7 +23,7 @@ func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID) (agentkernel.S
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.backend != nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", pid, p.spec.Backend).WithPID(pid)
+		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", pid, p.backendName()).WithPID(pid)
 	}
 	if p.attached {
 		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is held by another connection", pid).WithPID(pid)

@@ -148,8 +148,9 @@ func TestIsolationOfChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := r.Spec(t.Context(), spawned); err != nil || s.Isolation != agentkernel.IsolationProcess || s.Backend != "strong" {
-		t.Errorf("the child that the program started: isolation %q on %q, %v", s.Isolation, s.Backend, err)
+	s, err := r.Spec(t.Context(), spawned)
+	if p, perr := r.Process(t.Context(), spawned); err != nil || perr != nil || s.Isolation != agentkernel.IsolationProcess || p.Backend != "strong" {
+		t.Errorf("the child that the program started: isolation %q on %q, %v %v", s.Isolation, p.Backend, err, perr)
 	}
 	for _, asked := range []agentkernel.Isolation{"", agentkernel.IsolationInterpreter} {
 		p, err := start(agentkernel.Spec{Parent: parent.PID, Isolation: asked})

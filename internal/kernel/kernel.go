@@ -209,6 +209,9 @@ func (k *Kernel) Close() error {
 	}
 	k.stop()
 	k.queue.drain()
+	for _, p := range procs {
+		k.closeLate(p)
+	}
 	k.external.close()
 	k.house.running.Wait()
 	var errs []error
@@ -222,7 +225,7 @@ func (k *Kernel) Close() error {
 // abandon lets go of a process without ending it: the journal has all that it did.
 func (k *Kernel) abandon(p *process) {
 	p.mu.Lock()
-	if !p.owned && p.box != nil && p.state == agentkernel.StateWaiting && p.backend.Images {
+	if !p.owned && p.box != nil && p.state == agentkernel.StateWaiting && p.need != needGo && p.backend.Images {
 		p.owned = true
 		p.mu.Unlock()
 		k.park(p)
@@ -248,6 +251,14 @@ func (k *Kernel) abandon(p *process) {
 			k.cfg.Logger.Warn("sandbox did not close", "pid", p.pid, "err", err)
 		}
 	}
+}
+
+// closeLate closes the sandbox of a process that was let go while it was being started. No slot is in use any more.
+func (k *Kernel) closeLate(p *process) {
+	p.mu.Lock()
+	box := p.box
+	p.mu.Unlock()
+	k.discard(p, box) // again, at most
 }
 
 func (k *Kernel) lookup(pid agentkernel.PID) *process {

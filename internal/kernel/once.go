@@ -96,7 +96,7 @@ func (k *Kernel) suspend(p *process, stop bool) {
 	if err := s.Suspend(stop); err != nil {
 		k.cfg.Logger.Warn("a program cannot be stopped or continued", "pid", p.pid, "err", err)
 	}
-	if !stop {
+	if !stop && !p.replayable() { // it may have something to say
 		p.stirs = true
 	}
 }

@@ -169,7 +169,7 @@ func (p *process) givesWayBefore(otherReady bool, otherRan int64) bool {
 // evictable says whether the sandbox may be parked now; p.mu is held.
 func (p *process) evictable() bool {
 	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady
-	return idle && !p.owned && p.box != nil && !p.reemit && p.replay == nil && p.need != needStart && p.backend.Images
+	return idle && !p.owned && p.box != nil && !p.reemit && p.replay == nil && p.need != needStart && p.need != needGo && p.backend.Images
 }
 
 // schedulePark arranges that sandboxes which wait for long are parked.

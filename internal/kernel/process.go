@@ -18,6 +18,7 @@ const (
 	needAck               // to be told that its async call is under way
 	needReply             // the result of the sync call process.current
 	needAny               // any result of its async calls, or that it stirs
+	needGo                // nothing: it was stopped while it computed
 )
 
 // process is one row of the process table while this kernel carries it. Parked ones number in the tens of
@@ -26,9 +27,10 @@ type process struct {
 	pid     agentkernel.PID
 	spec    *sharedSpec // see Kernel.specs
 	created time.Time
-	backend *backend // nil: hosted
+	backend *backend // nil: hosted. Whoever drives the process may change it, under mu
 	// fingerprint is the engine with which the program began or its image was made.
 	fingerprint string
+	moved       *moved // nil: it is where it began
 
 	mu         sync.Mutex
 	life       *life // see context; nil: nothing runs for it
@@ -36,7 +38,9 @@ type process struct {
 	state      agentkernel.State
 	paused     bool
 	pauseNote  string
-	owned      bool // a goroutine drives the sandbox (runs or parks it)
+	pausedAt   time.Time     // of the pause it is in, or of the last
+	pausedFor  time.Duration // in pauses that are over
+	owned      bool          // a goroutine drives the sandbox (runs or parks it)
 	box        agentkernel.Sandbox
 	reemit     bool // the sandbox was loaded from an image and will say its turn again
 	imaged     bool // the store may have an image of it
@@ -84,11 +88,13 @@ type inflight struct {
 	again  bool            // made once more by a human's decision: what the first time did is not known
 	tool   *agentkernel.Tool
 	asking bool
-	note   string                     // for the journal, beside the call
-	change map[string]json.RawMessage // keys of the working set that the call changed
-	timer  *time.Timer
-	cancel context.CancelFunc     // of the handler outside the kernel
-	done   chan agentkernel.Reply // hosted: whoever waits for the result
+	// dropped says that its program has moved to another backend, and will issue it again: it was not in the journal yet.
+	dropped bool
+	note    string                     // for the journal, beside the call
+	change  map[string]json.RawMessage // keys of the working set that the call changed
+	timer   *time.Timer
+	cancel  context.CancelFunc     // of the handler outside the kernel
+	done    chan agentkernel.Reply // hosted: whoever waits for the result
 }
 
 // describe notes what a call turned out to be; others may be looking at it already.
@@ -109,9 +115,12 @@ func (p *process) describe(f *inflight, t *agentkernel.Tool, label string) {
 func (p *process) snapshot() agentkernel.Process {
 	s := agentkernel.Process{
 		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
-		Backend: p.spec.Backend, Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused && !p.state.Terminal(),
+		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused && !p.state.Terminal(),
 		PauseNote: p.pauseNote, Resident: p.box != nil,
 		Created: p.created, Usage: p.usage, Fingerprint: p.fingerprint, Recoveries: p.recoveries,
+	}
+	if p.moved != nil {
+		s.Moved = &p.moved.Move
 	}
 	if e := p.ending; e != nil {
 		s.ExitCode, s.Result, s.Error, s.Ended = e.exitCode, e.result, e.err, e.at
@@ -121,6 +130,14 @@ func (p *process) snapshot() agentkernel.Process {
 	}
 	sort.Strings(s.WaitsFor)
 	return s
+}
+
+// backendName is the backend that has the program now; p.mu is held.
+func (p *process) backendName() string {
+	if p.backend == nil {
+		return p.spec.Backend // hosted, or one that is not there any more
+	}
+	return p.backend.Name
 }
 
 // record is the row that the store keeps; p.mu is held.
@@ -144,12 +161,25 @@ func (p *process) deliverable() bool {
 		return false
 	}
 	switch p.need {
-	case needStart:
+	case needStart, needGo:
 		return true
 	case needAny:
 		return p.stirs || p.hasResult()
 	}
 	return p.reply != nil
+}
+
+// untaken is how many results of async calls wait for the program to take them; p.mu is held.
+func (p *process) untaken() int {
+	n := len(p.arrived)
+	if p.replay != nil {
+		for _, call := range p.replay.order {
+			if call <= p.calls { // others are of calls to which it has not come again
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (p *process) hasResult() bool {

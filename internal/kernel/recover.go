@@ -125,7 +125,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	p.to(agentkernel.StateReady)
 	p.mu.Unlock()
 	if p.backend == nil && p.spec.Backend != hostedBackend {
-		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", p.spec.Backend)))
+		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", rec.Backend)))
 		return nil, nil
 	}
 	if k.publishAgain(p, entries) {
@@ -148,16 +148,18 @@ func (k *Kernel) restored(rec agentkernel.ProcessRecord, entries []agentkernel.E
 	spec := rec.Spec
 	var found *backend
 	for _, b := range k.backends {
-		if b.Name == spec.Backend {
+		if b.Name == rec.Backend {
 			found = b
 		}
 	}
 	spec.Interactive = false // whoever could answer has gone with the old kernel
 	p := k.newProcess(rec.PID, k.specs.take(&spec, specData(&spec)), found)
 	p.created, p.paused, p.pauseNote = rec.Created, rec.Paused, rec.PauseNote
+	p.restorePauses(entries)
 	p.recoveries = rec.Recoveries + 1
 	p.imaged = true
 	p.fingerprint = rec.Fingerprint
+	p.moved = restoredMove(entries)
 	p.doubts = doubtsIn(entries)
 	_, p.noted = notedTools(entries)
 	if len(entries) > 0 {

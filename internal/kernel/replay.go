@@ -73,6 +73,8 @@ func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 		delete(p.replay.results, f.id)
 		p.countResult(f.id, result)
 		p.reply = &agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}
+	case p.inflight.find(f.id) != nil: // it was under way when the program moved, and still is
+		known = true
 	default:
 		p.inflight.add(f)
 	}
@@ -132,6 +134,13 @@ func (r *replay) nextAsync(issued int64) (agentkernel.Reply, *agentkernel.Error)
 	e := r.results[id]
 	delete(r.results, id)
 	return agentkernel.Reply{ID: id, Result: e.Data, Err: e.Err}, nil
+}
+
+// arrived takes the result of an async call that came while the program repeats its journal. It stands behind all that
+// the journal had, and is delivered behind it, whether the program has come to the call again or not.
+func (r *replay) arrived(reply agentkernel.Reply) {
+	r.results[reply.ID] = agentkernel.Entry{Kind: agentkernel.EntryResult, Call: reply.ID, Data: reply.Result, Err: reply.Err}
+	r.order = append(r.order, reply.ID)
 }
 
 // printed compares output with the journal's and gives what goes beyond it.

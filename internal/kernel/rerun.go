@@ -84,7 +84,10 @@ func (k *Kernel) doneByPast(p *process, f *inflight, canonical json.RawMessage) 
 		}
 	}
 	p.mu.Lock()
-	c := p.past.takeDone(f.op, f.effect, canonical)
+	var c *pastCall
+	if !f.dropped {
+		c = p.past.takeDone(f.op, f.effect, canonical)
+	}
 	if c != nil {
 		name := strings.TrimPrefix(f.label, "tool.call ")
 		if f.op == fetchOp {
@@ -105,7 +108,7 @@ func (k *Kernel) doneByPast(p *process, f *inflight, canonical json.RawMessage) 
 // wait, in the order in which the past received them.
 func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c *pastCall) {
 	p.mu.Lock()
-	if p.state.Terminal() {
+	if p.state.Terminal() || f.dropped {
 		p.mu.Unlock()
 		return
 	}

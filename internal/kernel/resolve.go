@@ -77,7 +77,10 @@ func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
 	}
 	p.doubts.asked[f.id] = why
 	f.cancel = nil
-	p.paused = true
+	if !p.paused {
+		p.paused = true
+		k.stopWallClock(p)
+	}
 	p.pauseNote = doubtNote(p.pid, f.id, f.label)
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote}}})
@@ -236,6 +239,7 @@ func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 		return false
 	}
 	p.paused, p.pauseNote = false, ""
+	k.goOnWallClock(p)
 	*batch = append(*batch, agentkernel.Entry{Kind: agentkernel.EntryResumed})
 	return true
 }

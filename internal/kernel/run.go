@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -151,7 +150,7 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 		return nil, false, false
 	}
 	switch p.need {
-	case needStart:
+	case needStart, needGo:
 		return nil, false, true
 	case needAny:
 		p.stirs = false // whatever it has to say, it says now
@@ -206,12 +205,17 @@ func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
 		p.setNeed(needAny, 0, nil)
 		p.mu.Unlock()
 		return true
+	case agentkernel.TurnHeld:
+		p.mu.Lock()
+		p.setNeed(needGo, 0, nil)
+		p.mu.Unlock()
+		return true
+	case agentkernel.TurnLost:
+		k.beginAgain(p)
 	case agentkernel.TurnExit:
 		k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result}))
 	case agentkernel.TurnFail:
-		e := endingFor(turn.Err)
-		e.exitCode = cmp.Or(turn.ExitCode, e.exitCode)
-		k.finish(p, e)
+		return k.failed(p, turn)
 	default:
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "unknown turn %d", turn.Kind)))
 	}

@@ -168,6 +168,7 @@ func (k *Kernel) pause(p *process, note string) {
 		return
 	}
 	p.paused, p.pauseNote = true, note
+	k.stopWallClock(p)
 	k.suspend(p, true)
 	k.journalState(p, agentkernel.EntryPaused, note)
 }
@@ -178,6 +179,7 @@ func (k *Kernel) resume(p *process) {
 	}
 	k.leaveUnknown(p)
 	p.paused, p.pauseNote = false, ""
+	k.goOnWallClock(p)
 	k.suspend(p, false)
 	k.journalState(p, agentkernel.EntryResumed, "")
 	k.wake(p)
@@ -240,13 +242,52 @@ func (f *inflight) stop() {
 	}
 }
 
-// startWallClock arms the wall limit, counted from the creation of the process; p.mu is held.
+// startWallClock arms the wall limit, counted from the creation of the process without its pauses; p.mu is held.
 func (k *Kernel) startWallClock(p *process) {
-	if p.spec.limits.Wall == 0 {
+	if p.spec.limits.Wall == 0 || p.paused {
 		return
 	}
-	left := time.Duration(p.spec.limits.Wall) - k.cfg.Now().Sub(p.created)
+	left := time.Duration(p.spec.limits.Wall) - p.lived(k.cfg.Now())
 	p.wall = time.AfterFunc(max(left, 0), func() {
-		k.killFor(p, limitError("wall", p.spec.limits.Wall.String(), k.cfg.Now().Sub(p.created).Round(time.Millisecond).String()))
+		p.mu.Lock()
+		lived := p.lived(k.cfg.Now())
+		p.mu.Unlock()
+		k.killFor(p, limitError("wall", p.spec.limits.Wall.String(), lived.Round(time.Millisecond).String()))
 	})
+}
+
+// stopWallClock notes that a pause begins; p.mu is held.
+func (k *Kernel) stopWallClock(p *process) {
+	p.pausedAt = k.cfg.Now()
+	if p.wall != nil {
+		p.wall.Stop()
+	}
+}
+
+// goOnWallClock notes that a pause is over; p.mu is held.
+func (k *Kernel) goOnWallClock(p *process) {
+	p.pausedFor += k.cfg.Now().Sub(p.pausedAt)
+	k.startWallClock(p)
+}
+
+// lived is the time since the creation of a process, pauses left out; p.mu is held.
+func (p *process) lived(now time.Time) time.Duration {
+	if p.paused {
+		now = p.pausedAt
+	}
+	return now.Sub(p.created) - p.pausedFor
+}
+
+// restorePauses reads from the journal how long the process was paused.
+func (p *process) restorePauses(entries []agentkernel.Entry) {
+	paused := false
+	for _, e := range entries {
+		switch {
+		case e.Kind == agentkernel.EntryPaused && !paused:
+			paused, p.pausedAt = true, e.At
+		case e.Kind == agentkernel.EntryResumed && paused:
+			paused = false
+			p.pausedFor += e.At.Sub(p.pausedAt)
+		}
+	}
 }

@@ -246,15 +246,19 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backend, error) {
 	return k.choose(s)
 }
 
+// autoBackend is the name in a Spec by which the choice is left to the kernel.
+const autoBackend = "auto"
+
 // choose finds the backend: the one that is named, or the first that accepts the program and runs it as its
 // language's own runtime does, or the first that accepts it.
 func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 	if err := k.unreached(s); err != nil {
 		return nil, err
 	}
-	if s.Backend != "" && s.Backend != "auto" {
+	if s.Backend != "" && s.Backend != autoBackend {
 		return k.named(s)
 	}
+	s.Backend = autoBackend // what was asked for stays in the Spec: children ask for the same, and the program may move
 	var refused error
 	var differing *backend
 	for _, b := range k.backends {
@@ -270,7 +274,6 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 		case err != nil:
 			refused = bothRefused(refused, b.Name, err)
 		case len(needs.Differs) == 0:
-			s.Backend = b.Name
 			return b, nil
 		case differing == nil:
 			differing = b
@@ -278,7 +281,6 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 	}
 	switch {
 	case differing != nil:
-		s.Backend = differing.Name
 		return differing, nil
 	case refused != nil:
 		return nil, refused
@@ -387,7 +389,9 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 	}
 	if wall := p.spec.limits.Wall; wall > 0 {
 		// The parent's time from start to end holds for all that it starts.
-		left := time.Duration(wall) - k.cfg.Now().Sub(p.created)
+		p.mu.Lock()
+		left := time.Duration(wall) - p.lived(k.cfg.Now())
+		p.mu.Unlock()
 		s.Limits.Wall = lower(s.Limits.Wall, agentkernel.Duration(max(left, time.Millisecond)))
 	}
 	return s, nil

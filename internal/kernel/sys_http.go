@@ -63,8 +63,9 @@ func (k *Kernel) admitFetch(p *process, f *inflight, canonical json.RawMessage) 
 	if k.doneByPast(p, f, canonical) {
 		return
 	}
-	k.intend(p, f, canonical)
-	k.goOutside(p, f)
+	if k.intend(p, f, canonical) {
+		k.goOutside(p, f)
+	}
 }
 
 // fetchLabel names a request in few words: what a URL has behind its host may be long, or private.

@@ -114,6 +114,10 @@ func (k *Kernel) permit(p *process, f *inflight, canonical json.RawMessage, t *a
 	}
 	p.mu.Lock()
 	asker := p.spec.Interactive && hasAsker(p.watchers)
+	if f.dropped {
+		p.mu.Unlock()
+		return
+	}
 	if asker {
 		f.asking = true
 		p.inflight.add(f)
@@ -213,10 +217,12 @@ func (k *Kernel) callTool(p *process, f *inflight, canonical json.RawMessage) {
 	if k.doneByPast(p, f, canonical) {
 		return
 	}
+	if !k.intend(p, f, canonical) {
+		return
+	}
 	p.mu.Lock()
 	p.usage.ToolCalls++
 	p.mu.Unlock()
-	k.intend(p, f, canonical)
 	k.goOutside(p, f)
 }
 

@@ -45,6 +45,7 @@ func sample() *Recording {
 			{Kind: agentkernel.EntrySignal, Note: "interrupt"},
 			{Kind: agentkernel.EntryRecover, Data: raw(`{"kernel":1}`)},
 			{Kind: agentkernel.EntryPast, Call: 3, Note: "live"},
+			{Kind: agentkernel.EntryMoved, Data: raw(`{"from":"a","to":"b"}`), Err: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no")}},
 			{Kind: agentkernel.EntryPublish, Data: raw(`{"exit_code":0}`)},
 			{Kind: agentkernel.EntryTerminal, Data: raw(`{"state":"failed","exit_code":1}`), Err: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no")}},
 		},

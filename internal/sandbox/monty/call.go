@@ -178,7 +178,7 @@ func (s *sandbox) answer(id uint32, reply *agentkernel.Reply, future bool) error
 		err = errTooLarge
 	}
 	if err != nil {
-		e := agentkernel.Errorf(agentkernel.CodeUnsupported, "monty", "the result cannot be handed to the program: %w", err)
+		e := agentkernel.Errorf(agentkernel.CodeUnsupported, "monty", unpassableText+": %w", err)
 		if future {
 			return s.answer(id, &agentkernel.Reply{ID: reply.ID, Err: e}, true)
 		}
@@ -209,5 +209,11 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	}
 	return raw
 }
+
+// The beginning of what a program is told where a result has no form in the engine.
+const (
+	unpassableText = "the result cannot be handed to the program"
+	unpassable     = string(agentkernel.CodeUnsupported) + ": " + unpassableText
+)
 
 var errTooLarge = errors.New("it is larger than one message to the engine may be")

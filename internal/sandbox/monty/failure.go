@@ -70,6 +70,42 @@ func clip(text string, n int) string {
 	return fmt.Sprintf("%s... (%s)", text[:cut], byteText(int64(len(text))))
 }
 
+// lacksBuiltins are the builtins of CPython that the engine does not know, and that the front end lets through where a program may
+// have defined them. Anything else that is not defined is the program's own mistake, as far as can be told.
+const lacksBuiltins = " aiter anext bytearray classmethod compile complex delattr dir eval exec globals input issubclass locals memoryview" +
+	" object property staticmethod super vars __build_class__ __import__ "
+
+// faultOf says whose doing an uncaught exception may be. An answer to a call is "code: message", as kernels give it.
+func faultOf(x *montypb.Raised, typ, msg string) agentkernel.Fault {
+	code, _, isAnswer := strings.Cut(msg, ": ")
+	switch {
+	case msg == noFiles || strings.HasPrefix(msg, unpassable):
+		return agentkernel.FaultBackend // the answer is ours, not the kernel's
+	case isAnswer && agentkernel.Code(code).Known():
+		return agentkernel.FaultProgram
+	case parserError(x) || strings.HasPrefix(msg, "Internal error in monty"):
+		return agentkernel.FaultBackend
+	case typ == "NotImplementedError" || typ == "ImportError" || typ == "ModuleNotFoundError":
+		return agentkernel.FaultBackend
+	case typ == "NameError":
+		if name := quoted(msg); name != "" && strings.Contains(lacksBuiltins, " "+name+" ") {
+			return agentkernel.FaultBackend
+		}
+	}
+	return agentkernel.FaultPerhaps
+}
+
+// quoted is the first word in quotes of a message.
+func quoted(msg string) string {
+	_, after, _ := strings.Cut(msg, "'")
+	word, _, ok := strings.Cut(after, "'")
+	if !ok {
+		return ""
+	}
+	return word
+}
+
+// failTurn is the end of a program by its own doing, or by a limit.
 func failTurn(e *agentkernel.Error) agentkernel.Turn {
 	return agentkernel.Turn{Kind: agentkernel.TurnFail, Err: e}
 }
@@ -122,9 +158,11 @@ func (s *sandbox) programFailed(x *montypb.Raised) (agentkernel.Turn, error) {
 	case typ == "NotImplementedError" && parserError(x):
 		e.Code = agentkernel.CodeUnsupported
 	case strings.HasPrefix(msg, "Internal error in monty: exceptions can only be called"):
-		return failTurn(e.WithHint("exceptions in Monty take no argument or one text: write KeyError(str(key))")), nil
+		e.Hint = "exceptions in Monty take no argument or one text: write KeyError(str(key))"
 	}
-	return failTurn(e), nil
+	turn := failTurn(e)
+	turn.Fault = faultOf(x, typ, msg)
+	return turn, nil
 }
 
 // limitHit makes e the answer to a limit and keeps its traceback.

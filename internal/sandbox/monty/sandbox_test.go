@@ -417,3 +417,36 @@ func TestPrintStreams(t *testing.T) {
 		t.Errorf("Next of a closed sandbox: %v", err)
 	}
 }
+
+// Whose doing an uncaught error may be: the engine's, the program's, or nobody can tell.
+func TestFaults(t *testing.T) {
+	b := newBackend(t)
+	for src, want := range map[string]agentkernel.Fault{
+		"1 / 0": agentkernel.FaultPerhaps, "raise ValueError('x')": agentkernel.FaultPerhaps, "raise ValueError('note: x')": agentkernel.FaultPerhaps,
+		"print(frobnicate)": agentkernel.FaultPerhaps, "{} | {}": agentkernel.FaultPerhaps,
+		"f = vars": agentkernel.FaultBackend, "import wave": agentkernel.FaultBackend, "raise NotImplementedError('x')": agentkernel.FaultBackend,
+		"open('/tmp/x')": agentkernel.FaultBackend, "raise KeyError([1])": agentkernel.FaultBackend, "x = = 2": agentkernel.FaultBackend,
+		"raise RuntimeError('tool_error: no')":                       agentkernel.FaultProgram,
+		"from kernel import state\nstate.get()":                      agentkernel.FaultProgram,
+		"import kernel\nkernel.self()":                               agentkernel.FaultProgram,
+		"import kernel\ntry:\n  kernel.self()\nfinally:\n  print(1)": agentkernel.FaultProgram,
+		"def f():\n    f()\nf()":                                     agentkernel.FaultProgram,
+		"[0] * 10**9":                                                agentkernel.FaultProgram,
+	} {
+		r := newRun(t, b, src)
+		if strings.Contains(src, "kernel") {
+			r.answer = func(agentkernel.Call) agentkernel.Reply {
+				return agentkernel.Reply{Err: agentkernel.Errorf(agentkernel.CodeTool, "x", "no")}
+			}
+		} else {
+			r.prog = bound(src) // what the front end would refuse, the engine sees
+		}
+		turn, err := r.finish()
+		if err != nil || turn.Kind != agentkernel.TurnFail || turn.Fault != want {
+			t.Errorf("%q: fault %d, want %d: %+v %v", src, turn.Fault, want, turn.Err, err)
+		}
+		if err := r.box.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -170,6 +170,9 @@ type storedSpec struct {
 	Stdin       string                 `json:"stdin,omitempty"`
 	Volumes     []agentkernel.Volume   `json:"volumes,omitempty"`
 	Interactive bool                   `json:"interactive,omitempty"`
+	// Moved is the process's and not the Spec's. It stands here because it says how the backend that was asked for
+	// became the one of the column.
+	Moved *agentkernel.Move `json:"moved,omitempty"`
 }
 
 func unless[T comparable](same T, v *T) *T {
@@ -194,7 +197,7 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
 		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
 		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
-		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes,
+		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes, Moved: p.Moved,
 	})
 	return string(text), err
 }
@@ -215,5 +218,6 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
 		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes,
 	}
+	p.Moved = s.Moved
 	return nil
 }

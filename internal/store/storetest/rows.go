@@ -68,7 +68,7 @@ func fullRecord(pid, parent agentkernel.PID) *agentkernel.ProcessRecord {
 			Priority: 3, State: agentkernel.StateFailed, Paused: true, PauseNote: "outcome unknown", ExitCode: 7,
 			Result: json.RawMessage(`{"$tuple":[1,"<&>"]}`), Error: anError(pid), Created: at(1), Ended: at(2),
 			Usage:       agentkernel.Usage{Syscalls: 1, ToolCalls: 2, Waits: 3, Running: 4*time.Millisecond + 5, Output: 6, BytesIn: 7},
-			Fingerprint: "monty 0.0.23 guest 1", Recoveries: 8},
+			Fingerprint: "monty 0.0.23 guest 1", Recoveries: 8, Moved: &agentkernel.Move{From: "other", At: at(2), Why: "no <&> 'y'"}},
 		Calls: 9,
 		Spec: agentkernel.Spec{
 			Program: agentkernel.Program{Name: "other.py", Language: agentkernel.Python, Source: "import tools.x\nprint('ü <&>')\n",

@@ -181,6 +181,8 @@ func (c *chrome) life(t *Tree, end time.Time) {
 			c.instant(p, decided(*e), e.At, nil)
 		case agentkernel.EntryPast:
 			c.instant(p, e.Note, e.At, nil)
+		case agentkernel.EntryMoved:
+			c.instant(p, movedMark(*e), e.At, nil)
 		case agentkernel.EntryOutput:
 			c.instant(p, "output", e.At, map[string]any{"stream": oneLine(e.Stream), "text": cut(outputOf(*e), 200)})
 		case agentkernel.EntryTerminal:

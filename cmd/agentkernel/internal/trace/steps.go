@@ -97,6 +97,8 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "call " + strconv.FormatInt(e.Call, 10) + " is made once more"})
 	case agentkernel.EntryPast:
 		b.add(&step{kind: stepMark, at: e.At, mark: e.Note})
+	case agentkernel.EntryMoved:
+		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: movedMark(e)})
 	case agentkernel.EntryTerminal:
 		b.closeGroup()
 		b.terminal(e)

@@ -287,6 +287,15 @@ func recoverDetail(e agentkernel.Entry) string {
 	return "replayed from the journal"
 }
 
+// movedMark says between which backends a process has moved, and why.
+func movedMark(e agentkernel.Entry) string {
+	mark := "moved from " + textField(e.Data, "from") + " to " + textField(e.Data, "to")
+	if e.Err == nil {
+		return mark
+	}
+	return mark + ": " + firstLine(e.Err.Message())
+}
+
 func textField(data json.RawMessage, name string) string {
 	var m map[string]any
 	if json.Unmarshal(data, &m) != nil {

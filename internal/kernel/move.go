@@ -1,0 +1,233 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel"
+)
+
+// Where the choice of the backend was left to the kernel, it can turn out to have been wrong while the program runs: an
+// uncaught error that the language's own runtime might not have raised. Then the process moves: the next backend that takes
+// the program runs it from its start, as a recovery by replay would. What the journal has is answered by it and compared
+// with it, so nothing is done or shown twice, and a program that does not come to the same place ends as diverged.
+
+// moved is the last move of a process.
+type moved struct {
+	agentkernel.Move
+	err *agentkernel.Error // what ended the program there
+}
+
+// failed ends a process whose program has raised what nobody caught, unless another backend goes on with it: true.
+func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
+	failure := turn.Err
+	to, why := k.destination(p, turn)
+	if to != nil && k.move(p, to, failure) {
+		return k.begunAnew(p)
+	}
+	if err := p.stopped(); err != nil { // killed while a place was looked for
+		k.sandboxFailed(p, err)
+		return false
+	}
+	if why != "" && failure.Hint == "" {
+		failure = failure.WithHint("%s", why)
+	}
+	e := endingFor(failure)
+	if turn.ExitCode != 0 {
+		e.exitCode = turn.ExitCode
+	}
+	k.finish(p, e)
+	return false
+}
+
+// destination finds the backend that may go on with a program, always one behind the present one in the order of choice.
+// Nil: there is none; why is what the user can do about it, if the backend is surely what the program failed for.
+func (k *Kernel) destination(p *process, turn agentkernel.Turn) (to *backend, why string) {
+	s := &p.spec.Spec
+	if turn.Err == nil || turn.Fault == agentkernel.FaultProgram || p.sealed != nil || s.Program.Session || s.NeedsFiles() || !p.replayable() {
+		return nil, ""
+	}
+	chosen, certain := s.Backend == autoBackend, turn.Fault == agentkernel.FaultBackend
+	if !chosen && !certain {
+		return nil, ""
+	}
+	for _, b := range k.backends[slices.Index(k.backends, p.backend)+1:] {
+		if !b.speaks(s.Program.Language) || !b.Replayable {
+			continue
+		}
+		err := errOrNil(b.lacks(s))
+		if err == nil {
+			_, err = b.check(s)
+		}
+		switch {
+		case err == nil && chosen:
+			return b, ""
+		case err == nil:
+			return nil, fmt.Sprintf("leave --backend %s out: the kernel then lets %s go on where %s fails", p.backend.Name, b.Name, p.backend.Name)
+		case certain && agentkernel.CodeOf(err) != agentkernel.CodeSyntax && why == "":
+			e := agentkernel.AsError(err, agentkernel.CodeUnsupported, "move")
+			why = fmt.Sprintf("the %s backend cannot go on with it: %s", b.Name, e.Message())
+			if e.Hint != "" {
+				why += "; " + e.Hint
+			}
+		}
+	}
+	return nil, why
+}
+
+// move takes a process to another backend, where it has not begun yet. False: it stays where it is.
+func (k *Kernel) move(p *process, to *backend, failure *agentkernel.Error) bool {
+	ctx := p.context()
+	past, err := k.loadPast(ctx, &p.spec.Spec)
+	if err != nil {
+		k.cfg.Logger.Warn("a process cannot move: the journal that answers its calls cannot be read", "pid", p.pid, "err", err)
+		return false
+	}
+	entries, err := k.lockWithJournal(ctx, p)
+	if err != nil {
+		k.cfg.Logger.Warn("a process cannot move: its journal cannot be read", "pid", p.pid, "err", err)
+		return false
+	}
+	// A program that fails before it has repeated its own journal has diverged, wherever it runs.
+	if p.state != agentkernel.StateRunning || p.cause != nil || p.over || p.replay != nil && p.replay.left() != "" {
+		p.mu.Unlock()
+		return false
+	}
+	box := k.takeMove(p, to, failure, past, entries)
+	p.mu.Unlock()
+	k.discard(p, box)
+	return true
+}
+
+// lockWithJournal reads the whole journal of a process and locks p.mu: nothing has been added since.
+func (k *Kernel) lockWithJournal(ctx context.Context, p *process) (entries []agentkernel.Entry, err error) {
+	for {
+		more, err := k.store.Entries(ctx, p.pid, int64(len(entries))+1, 0)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, more...)
+		p.mu.Lock()
+		if int64(len(entries)) == p.seq {
+			return entries, nil
+		}
+		p.mu.Unlock()
+		if len(more) == 0 {
+			return nil, agentkernel.Errorf(agentkernel.CodeStorage, "move", "the store has %d entries of a journal that has more", len(entries))
+		}
+	}
+}
+
+// takeMove changes the backend in one batch with all that depends on it, and sets the process to its beginning; p.mu is
+// held. It gives the sandbox to discard.
+func (k *Kernel) takeMove(p *process, to *backend, failure *agentkernel.Error, past *past, entries []agentkernel.Entry) agentkernel.Sandbox {
+	box, from, at := p.box, p.backend.Name, k.cfg.Now().UTC().Truncate(time.Microsecond)
+	p.box, p.bound, p.noted = nil, nil, false
+	p.backend, p.fingerprint = to, to.Fingerprint
+	p.moved = newMove(from, agentkernel.Entry{At: at, Err: failure})
+	k.unwind(p, past, entries, nil, kernelPart{})
+	data, err := json.Marshal(map[string]string{"from": from, "to": to.Name})
+	if err != nil {
+		data = nil // two names always encode
+	}
+	batch := agentkernel.Batch{Process: p.record(), Entries: []agentkernel.Entry{{Kind: agentkernel.EntryMoved, At: at, Data: data, Err: failure}}}
+	if p.imaged { // no other backend can load it
+		batch.Image, p.imaged = &agentkernel.Image{PID: p.pid}, false
+	}
+	k.appendBatch(p, batch)
+	k.announce(p)
+	return box
+}
+
+// unwind sets a process that has no sandbox to where its image stands, or to its beginning, as recovery does, with the
+// difference that its calls under way stay so; p.mu is held.
+func (k *Kernel) unwind(p *process, past *past, entries []agentkernel.Entry, image *agentkernel.Image, part kernelPart) {
+	p.dropUnissued(part.Calls)
+	past.restore(entries)
+	p.past = past
+	p.calls, p.arrived, p.reemit, p.stirs = 0, nil, false, false
+	p.usage.Syscalls, p.usage.ToolCalls, p.usage.BytesIn, p.usage.Output = 0, 0, 0, 0 // counted again as they come again
+	p.setNeed(needStart, 0, nil)
+	approved := p.approved
+	k.restorePosition(p, entries, image, part)
+	p.approved = approved
+}
+
+// dropUnissued forgets the calls behind number `after` that the program will issue again: those of which the journal has
+// nothing, since a server or a human is asked about them first, and those that only wait to be taken from the past. What
+// is under way stays so, and the program meets it when it comes to the call; p.mu is held.
+func (p *process) dropUnissued(after int64) {
+	for _, f := range slices.Clone(p.inflight) {
+		if f.id <= after || f.intent && !p.past.holds(f) {
+			continue
+		}
+		f.dropped = true
+		f.stop()
+		p.inflight.remove(f)
+	}
+}
+
+// holds says whether the past has the result of a call that the program has not taken yet.
+func (h *past) holds(f *inflight) bool {
+	return h != nil && slices.ContainsFunc(h.ready, func(r readyCall) bool { return r.f == f })
+}
+
+// begunAnew gives a process that has moved its sandbox. False: it has none, and has ended with the error that it moved for.
+func (k *Kernel) begunAnew(p *process) bool {
+	err := k.ensureBox(p)
+	if err == nil {
+		return true
+	}
+	if p.stopped() != nil || k.ctx.Err() != nil || k.isClosed() && p.lifeOver() {
+		k.sandboxFailed(p, err)
+		return false
+	}
+	why := agentkernel.AsError(err, agentkernel.CodeUnavailable, "move")
+	p.dropReplay()
+	k.finish(p, endingFor(p.moved.err.WithHint("the %s backend was to go on with it and did not start: %s", p.backend.Name, why.Message())))
+	return false
+}
+
+// newMove is the move that an entry of the journal tells of.
+func newMove(from string, e agentkernel.Entry) *moved {
+	line, _, _ := strings.Cut(e.Err.Message(), "\n")
+	return &moved{Move: agentkernel.Move{From: from, At: e.At, Why: clip(line)}, err: e.Err}
+}
+
+// restoredMove finds the last move in a journal; nil: there was none.
+func restoredMove(entries []agentkernel.Entry) *moved {
+	for _, e := range slices.Backward(entries) {
+		if e.Kind != agentkernel.EntryMoved || e.Err == nil {
+			continue
+		}
+		var names struct{ From string }
+		if json.Unmarshal(e.Data, &names) != nil {
+			names.From = "?"
+		}
+		return newMove(names.From, e)
+	}
+	return nil
+}
+
+// movedEnding adds to an error that ends a process what it had moved for, if that is something else; p.mu is held.
+func (p *process) movedEnding(e ending) ending {
+	if p.moved == nil || e.err == nil || e.state != agentkernel.StateFailed {
+		return e
+	}
+	first := p.moved.err
+	switch {
+	case e.err.Code == agentkernel.CodeDiverged:
+		c := *e.err
+		c.Err = fmt.Errorf("%w\nit had moved from %s to %s, for: %s", e.err.Err, p.moved.From, p.backend.Name, first.Message())
+		c.Hint = fmt.Sprintf("run it in %s from the start: --backend %s; what it did so far: agentkernel trace %d", p.backend.Name, p.backend.Name, p.pid)
+		c.Traceback, c.Exception = first.Traceback, first.Exception
+		e.err = &c
+	case e.err.Hint == "" && e.err.Message() != first.Message():
+		e.err = e.err.WithHint("it had moved from %s, for: %s", p.moved.From, p.moved.Why)
+	}
+	return e
+}

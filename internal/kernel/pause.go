@@ -1,0 +1,42 @@
+package kernel
+
+import "agentkernel"
+
+// beginAgain lets a process whose sandbox was given up for a pause stand where its image does, or at its beginning, until
+// it is resumed: its journal brings it back to where it was.
+func (k *Kernel) beginAgain(p *process) {
+	ctx := p.context()
+	past, err := k.loadPast(ctx, &p.spec.Spec)
+	if err != nil {
+		k.sandboxFailed(p, err)
+		return
+	}
+	var image *agentkernel.Image
+	var part kernelPart
+	if p.imaged && past == nil { // what a past was taken for since the image cannot be told apart
+		image, part = k.usableImage(ctx, p)
+	}
+	entries, err := k.lockWithJournal(ctx, p)
+	if err != nil {
+		k.sandboxFailed(p, err)
+		return
+	}
+	if p.state != agentkernel.StateRunning || p.cause != nil || p.over {
+		p.mu.Unlock()
+		k.sandboxFailed(p, agentkernel.Errorf(agentkernel.CodeCanceled, "sandbox", "the sandbox was closed"))
+		return
+	}
+	box := p.box
+	p.box = nil
+	k.unwind(p, past, entries, image, part)
+	p.to(agentkernel.StateWaiting)
+	p.mu.Unlock()
+	k.discard(p, box)
+	p.mu.Lock()
+	p.owned = false
+	if p.paused {
+		k.announce(p)
+	}
+	k.wake(p) // it may have been resumed meanwhile
+	p.mu.Unlock()
+}
