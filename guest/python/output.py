@@ -23,9 +23,9 @@ class _Frames(io.RawIOBase):
         return False
 
     def write(self, data):
-        c = wire.here()
+        c = wire.channel
         data = bytes(data)
-        if c is None:
+        if c is None or not c.usable():
             return wire._write(self._fd, data)
         c.send_output(self._kind, data)
         return len(data)

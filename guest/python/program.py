@@ -1,11 +1,14 @@
 """One program: from the kernel's `start` to its end."""
-import ast
+import _thread
 import asyncio
 import atexit
+import binascii
 import gc
 import inspect
+import json
 import linecache
 import logging
+import marshal
 import os
 import resource
 import signal
@@ -22,11 +25,23 @@ OWNER = "AGENTKERNEL_OWNER"  # by which the kernel finds what a program without 
 
 _quiet = (0, 0)  # callbacks of atexit and handlers of logging that the zygote has
 _own = 0  # bytes of data that the zygote has
+_random = None  # numpy.random, if the zygote has it
+
+# What every program needs, without a search through modules: each object that is touched is a page that is copied.
+_scan = json.JSONDecoder().scan_once
+_loads = marshal.loads
+_unbase = binascii.a2b_base64
+_read = os.read
+_threads = _thread._count
+_callbacks = atexit._ncallbacks
+_handlers = logging._handlerList
+_lines = linecache.cache
+_main = types.ModuleType("__main__")
 
 
 def prepare():
     """Makes in the zygote what every program needs, so that none has to."""
-    global _quiet, _own
+    global _quiet, _own, _random
     exact.prepare()
     trace.install()
     modules.prepare()
@@ -37,64 +52,110 @@ def prepare():
     time.tzset()
     sys.path[:] = [p for p in sys.path if p]
     os.register_at_fork(after_in_child=_forked)
-    rehearse()
-    _quiet = (atexit._ncallbacks(), len(logging._handlerList))
+    _main.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = _main
+    signal.signal(signal.SIGXCPU, _over)
+    _quiet = (_callbacks(), len(_handlers))
+    _random = sys.modules.get("numpy.random")
     with open("/proc/self/statm") as f:
         _own = int(f.read().split()[5]) * resource.getpagesize()
 
 
-def rehearse():
-    """Does once what running a program needs. What that leaves in caches and in memory helps those that follow."""
-    request = values.decode('{"type":"start","name":"rehearsal","source":"x = [1]\\nlen(x)","args":[],"imports":["x"],"recursion":1000}')
-    tree, last = _split(scan.parse(request["name"], request["source"], True))
-    names = {"__name__": "rehearsal", "__builtins__": __builtins__}
-    exec(_code(tree, "rehearsal", "exec"), names)
-    result_text(eval(_code(last, "rehearsal", "eval"), names))
-    types.ModuleType("__main__").__dict__.update(names)
-    trace.register("rehearsal", request["source"])
-    del linecache.cache["rehearsal"]
-    signal.signal(signal.SIGXCPU, signal.getsignal(signal.SIGXCPU))
-    print("", end="")
-    output.flush()
+REHEARSALS = 50  # after which the interpreter has done to its code what it does to code that is often used
+_REHEARSAL = '{"type":"start","name":"rehearsal","source":"x = [1]\\nprint(len(x))","args":[],"imports":["x"],"recursion":1000,"compiled":"%s"}'
 
 
-def serve(channel, waits):
-    """Waits for what the kernel wants of this child: a program to check, or one to run. waits: that may take a
-    while, which is used to have memory at hand."""
-    if waits:
-        rehearse()
+def rehearse(times):
+    """Does what running a program needs. What that leaves in caches and in memory helps those that follow."""
+    null = os.open("/dev/null", os.O_RDWR)
+    channel = wire.Channel()
+    text = _REHEARSAL % scan.coded("rehearsal", "x = [1]\nprint(len(x))")
+    frame = wire.HEAD.pack(len(text), wire.JSON) + text.encode()
+    for _ in range(times):
+        channel.open(null, frame)
+        perform(channel, first(channel))
+    wire.channel = None
+    gc.disable()
+    del _lines["rehearsal"]
+    for name in set(_main.__dict__) - _FRESH:
+        del _main.__dict__[name]
+    os.close(null)
+
+
+_FRESH = frozenset(_main.__dict__) | {"__builtins__"}
+
+
+def serve(channel):
+    """Waits for what the kernel wants of this child: a program to check, or one to run."""
+    request = first(channel)
     while True:
-        request = channel.receive()
-        if request["type"] == "start":
-            run(channel, request)
-        elif request["type"] == "check":
+        kind = request["type"]
+        if kind == "start":
+            perform(channel, request)
+            while _read(channel.fd, 65536):  # everything has been said: the kernel ends this process
+                pass
+            os._exit(0)
+        elif kind == "check":
             channel.send_json(values.encode(dict(scan.check(request), type="checked")))
+        elif kind == "rehearse":
+            rehearse(1)
+        request = channel.receive()
 
 
-def run(channel, request):
-    """Runs a program and ends this process."""
+def first(channel):
+    """The first message, which has been read already as a rule."""
+    have = channel._buffer
+    if len(have) < 5 or len(have) != wire.HEAD.unpack_from(have)[0] + 5:
+        return channel.receive()
+    channel._buffer = b""
+    return _scan(have[5:].decode(), 0)[0]
+
+
+def perform(channel, request):
+    """Runs a program and tells its end."""
     wire.channel = channel
     channel.before = output.flush
-    _surroundings(request)
-    _watch(channel)
-    gc.enable()
+    name, source = request["name"], request["source"]
+    sys.argv = [name, *request.get("args", ())]
+    sys.orig_argv = [sys.executable, *sys.argv]
+    sys.setrecursionlimit(request.get("recursion") or 1000)
+    if "memory" in request:
+        resource.setrlimit(resource.RLIMIT_DATA, data_limit(request["memory"]))
+    if "tools" in request or "modules" in request:
+        modules.install(request.get("tools") or (), request.get("modules") or {})
+    _lines[name] = (len(source), None, source.splitlines(True), name)  # trace.register
+    names = _main.__dict__
+    names["__file__"] = name
     try:
         try:
-            end = {"type": "exit", "result": _execute(request)}
+            gc.enable()
+            if "compiled" in request:
+                code, last = _loads(_unbase(request["compiled"]))
+            else:
+                code, last = scan.compiled(name, source)
+            if _random is not None:
+                exact.begin(request.get("imports") or ())
+            if code.co_flags & inspect.CO_COROUTINE or last is not None and last.co_flags & inspect.CO_COROUTINE:
+                result = asyncio.run(_together(code, last, names))
+            else:
+                exec(code, names)
+                result = eval(last, names) if last is not None else None
         finally:
             _finish()
     except SystemExit as e:
         output.flush()
         channel.call("proc.exit", "{}" if e.code is None else '{"code":%s}' % values.encode(e.code))
-        _rest(channel)
+        return
     except BaseException as e:
         end = failure(e)
-    output.flush()
-    if end["type"] == "fail":
+        output.flush()
         channel.send_json(values.encode(end))
+        return
+    output.flush()
+    if result is None:
+        channel.send_json('{"type":"exit","code":0,"result":null}')
     else:
-        _exit(channel, end["result"])
-    _rest(channel)
+        _exit(channel, result)
 
 
 def _exit(channel, result):
@@ -102,12 +163,6 @@ def _exit(channel, result):
         channel.send_json('{"type":"exit","code":0,"result":%s}' % result_text(result))
     except ValueError as e:  # it is too big
         channel.send_json('{"type":"exit","code":0,"result":%s}' % result_text(values.Text("<no result: %s>" % e)))
-
-
-def _rest(channel):
-    """Everything has been said: the kernel ends this process."""
-    while True:
-        channel.receive()
 
 
 def result_text(value):
@@ -126,89 +181,46 @@ def _forked():
         c.fd = -1
 
 
-def _surroundings(request):
-    name = request["name"]
-    sys.argv = [name] + (request.get("args") or [])
-    sys.orig_argv = [sys.executable] + sys.argv
-    sys.setrecursionlimit(request.get("recursion") or 1000)
-    if request.get("memory"):
-        _cap(request["memory"])
-    modules.install(request.get("tools") or (), request.get("modules") or {})
-    trace.register(name, request["source"])
-
-
 SPARE = 16 << 20  # memory in which to tell that there is none
 
 
-def _cap(limit):
-    """Has the system refuse memory beyond the limit, so that the program gets a MemoryError. What the zygote had
-    already is not the program's. Walls around the whole tree are the kernel's."""
-    resource.setrlimit(resource.RLIMIT_DATA, (_own + limit, _own + limit + SPARE))
+def data_limit(memory):
+    """The limits with which the system refuses memory beyond the program's, so that it gets a MemoryError. What the
+    zygote had already is not the program's. Walls around the whole tree are the kernel's."""
+    return _own + memory, _own + memory + SPARE
 
 
 def _uncap():
     resource.setrlimit(resource.RLIMIT_DATA, (resource.getrlimit(resource.RLIMIT_DATA)[1],) * 2)
 
 
-def _watch(channel):
+def _over(signum, frame):
     """The kernel's word that the time is over: says where the program was, and ends it. Nothing can catch this."""
-    def over(signum, frame):
-        if not channel.sending.acquire(blocking=False):
-            return  # a frame is half written; the kernel asks again
-        channel.sending.release()
-        channel.send_json(values.encode({"type": "fail", "limit": "time", "exception": "TimeoutError",
-                                         "message": "TimeoutError: the time limit is over", "traceback": trace.stack(frame)}))
-        os._exit(0)
-    signal.signal(signal.SIGXCPU, over)
-
-
-def _execute(request):
-    """Runs the source as __main__ and gives the value of its last expression."""
-    name, source = request["name"], request["source"]
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=name, __builtins__=__builtins__)
-    sys.modules["__main__"] = main
-    tree, last = _split(scan.parse(name, source, True))
-    first = _code(tree, name, "exec")
-    second = _code(last, name, "eval") if last is not None else None
-    exact.begin(set(request.get("imports") or ()))
-    if _awaits(first) or second is not None and _awaits(second):
-        return asyncio.run(_together(first, second, main.__dict__))
-    exec(first, main.__dict__)
-    return eval(second, main.__dict__) if second is not None else None
-
-
-def _split(tree):
-    """Takes the last statement off if it is an expression: its value is the program's result."""
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        return tree, ast.Expression(tree.body.pop().value)
-    return tree, None
-
-
-def _code(tree, name, mode):
-    return compile(tree, name, mode, scan.FLAGS, dont_inherit=True)
-
-
-def _awaits(code):
-    return bool(code.co_flags & inspect.CO_COROUTINE)
+    channel = wire.channel
+    if channel is None or not channel.sending.acquire(blocking=False):
+        return  # a frame is half written; the kernel asks again
+    channel.sending.release()
+    channel.send_json(values.encode({"type": "fail", "limit": "time", "exception": "TimeoutError",
+                                     "message": "TimeoutError: the time limit is over", "traceback": trace.stack(frame)}))
+    os._exit(0)
 
 
 async def _together(first, second, names):
     """Runs a program that awaits outside of functions."""
     value = eval(first, names)
-    if _awaits(first):
+    if first.co_flags & inspect.CO_COROUTINE:
         await value
     if second is None:
         return None
     value = eval(second, names)
-    return await value if _awaits(second) else value
+    return await value if second.co_flags & inspect.CO_COROUTINE else value
 
 
 def _finish():
     """What an interpreter does before it ends: waits for threads, runs what was registered."""
-    if threading.active_count() > 1:
+    if _threads() and threading.active_count() > 1:
         threading._shutdown()
-    if (atexit._ncallbacks(), len(logging._handlerList)) != _quiet:
+    if (_callbacks(), len(_handlers)) != _quiet:
         atexit._run_exitfuncs()
 
 

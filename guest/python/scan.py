@@ -1,7 +1,10 @@
 """The static pass over a program: does it compile, and what does it import."""
 import ast
+import binascii
 import importlib.util
+import marshal
 import sys
+import warnings
 
 from _agentkernel import trace
 
@@ -18,19 +21,44 @@ def parse(name, source, top):
     return compile(source, name, "exec", ast.PyCF_ONLY_AST | (FLAGS if top else 0), dont_inherit=True)
 
 
+def compiled(name, source):
+    """The code of a program, and that of its last statement if it is an expression: its value is the result."""
+    tree = parse(name, source, True)
+    last = None
+    if tree.body and isinstance(tree.body[-1], ast.Expr):
+        last = compile(ast.Expression(tree.body.pop().value), name, "eval", FLAGS, dont_inherit=True)
+    return compile(tree, name, "exec", FLAGS, dont_inherit=True), last
+
+
+MOST_CODE = 256 << 10  # of what is kept for a program's next run
+
+
+def coded(name, source):
+    """What `compiled` gives as text, for the same interpreter; "" if it is not to be kept."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        code = compiled(name, source)
+    if said:
+        return ""  # each run of the program says it again
+    text = marshal.dumps(code)
+    return binascii.b2a_base64(text, newline=False).decode() if len(text) <= MOST_CODE else ""
+
+
 def check(program):
-    """What the program needs: {"tools": [...], "skills": [...], "imports": [...], "data": bool}; or, if it does not
+    """What the program needs: {"tools": [...], "skills": [...], "imports": [...], "compiled": ...}; or, if it does not
     compile, {"error": ...} with the traceback; or, if a module is not installed, {"missing": ...}."""
     pass_ = _Pass(program.get("modules") or {})
     try:
         pass_.file(program["name"], program["source"], True)
+        code = coded(program["name"], program["source"])
         while pass_.queue:
             module = pass_.queue.pop(0)
             pass_.file(file_of(module), pass_.modules[module], False)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         return {"error": {"exception": type(e).__name__, "message": trace.last_line(e),
                           "traceback": trace.text(e) if isinstance(e, SyntaxError) else ""}}
-    return {"tools": pass_.tools, "skills": pass_.skills, "imports": sorted(pass_.imports), "missing": pass_.missing}
+    return {"tools": pass_.tools, "skills": pass_.skills, "imports": sorted(pass_.imports), "missing": pass_.missing,
+            "compiled": code}
 
 
 class _Pass:
@@ -42,7 +70,8 @@ class _Pass:
 
     def file(self, name, source, top):
         tree = parse(name, source, top)
-        compile(tree, name, "exec", FLAGS if top else 0, dont_inherit=True)
+        if not top:  # the program itself is compiled by `coded`
+            compile(tree, name, "exec", 0, dont_inherit=True)
         self.own_path = "sys.path" in source
         self.name = name
         self.body(tree.body, True)

@@ -26,6 +26,8 @@ _getpid = os.getpid
 _write = os.write
 _read = os.read
 _fstat = os.fstat
+_ioctl = fcntl.ioctl
+_FIONREAD = termios.FIONREAD
 _sleep = time.sleep  # the real one: later it is a system call
 PAUSE, PAUSES = 0.0005, 10000  # how often, and how many times, the kernel is waited for to take what children wrote
 
@@ -46,10 +48,16 @@ class Channel:
         self._unread = array.array("i", [0])
         self._pipes = ()  # descriptors 1 and 2 with the inodes of the pipes that the kernel reads
 
-    def open(self, fd):
+    def open(self, fd, received=b""):
+        """received: what was read from fd already; b"" at its end means that nothing was."""
         self.fd = fd
+        self._buffer = received
         self.owner = _getpid()
         self._pipes = [(n, _fstat(n).st_ino) for n in (1, 2)]
+
+    def has_more(self):
+        """Says whether something of the kernel's has been read that nobody has asked for yet."""
+        return len(self._buffer) > 0
 
     def usable(self):
         """Says whether this very process may talk to the kernel: a forked child may not."""
@@ -58,7 +66,7 @@ class Channel:
     # sending
 
     def send_json(self, text):
-        payload = self._payload(text)
+        payload = text.encode("utf-8") if len(text) < CHUNK else self._payload(text)
         with self.sending:
             self._put(JSON, payload)
 
@@ -73,16 +81,33 @@ class Channel:
     def send_output(self, kind, payload):
         """Sends what was printed. Text of child processes that is in the pipes already goes first."""
         with self.sending:
+            if len(payload) <= CHUNK:
+                self._put(kind, payload)
+                return
             at = 0
             while at < len(payload):
                 self._put(kind, payload[at:at + CHUNK])
                 at += CHUNK
 
     def _put(self, kind, payload):
-        if self._foreign(1) or self._foreign(2):
+        unread = self._unread
+        try:
+            _ioctl(1, _FIONREAD, unread)
+            if unread[0] == 0:
+                _ioctl(2, _FIONREAD, unread)
+            foreign = unread[0] > 0
+        except OSError:  # the program closed one, or put something else there
+            foreign = self._foreign(1) or self._foreign(2)
+        if foreign:
             self._all(HEAD.pack(0, DRAIN))
             self._await_taken()
-        self._all(HEAD.pack(len(payload), kind) + payload)
+        data = HEAD.pack(len(payload), kind) + payload
+        try:
+            n = _write(self.fd, data)
+        except BrokenPipeError:
+            os._exit(0)  # the kernel has let go of this program
+        if n < len(data):
+            self._all(data[n:])
 
     def _await_taken(self):
         """Waits until the kernel has taken what lies in the pipes. If it read them later, what a child writes after

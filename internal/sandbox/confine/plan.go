@@ -19,9 +19,10 @@ const PlanVersion = 1
 //
 //  1. The holder of the host's file system (the spawner; a zygote asks it with Spawner.Trees) opens Trees
 //     and gives the executor one descriptor for each. The steps name them.
-//  2. clone(Clone|SIGCHLD). The child blocks on a pipe before anything else.
+//  2. clone(Clone|SIGCHLD). The spawner's child blocks on a pipe before anything else; a zygote's, which writes its
+//     own id maps, goes on.
 //  3. For the child's pid, the parent writes Maps (if not nil) and joins Cgroups (whoever may write there: the
-//     spawner for its own children, the kernel for those of a zygote). Then it lets the child go.
+//     spawner for its own children, the kernel for those of a zygote). Then the child may run its program.
 //  4. The child runs Setup, in order. The spawner's child is pid 1 of its namespace, an init: it forks here,
 //     and its child continues. A zygote's child may continue as pid 1.
 //  5. The child puts its descriptors in place and closes every other one.

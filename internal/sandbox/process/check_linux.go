@@ -86,6 +86,9 @@ func (b *Backend) look(ctx context.Context, python Interpreter, p agentkernel.Pr
 		case err != nil:
 			return nil, c.failed(err)
 		case m.Type == "checked":
+			if len(m.Compiled) > maxCompiled {
+				m.Compiled = ""
+			}
 			return &m.verdict, nil
 		case m.Type == "hello":
 		default:
@@ -105,6 +108,9 @@ func nameOf(p agentkernel.Program) string {
 
 // keptPrograms is how many verdicts are kept: the same few programs are started again and again.
 const keptPrograms = 256
+
+// maxCompiled is the longest code that is kept with a verdict; the guest sends none that is longer.
+const maxCompiled = 512 << 10
 
 type programKey [sha256.Size]byte
 

@@ -19,13 +19,12 @@ type fork struct {
 }
 
 // fork has a child made that waits, behind its walls, for what it shall do.
-// waits says that nobody needs it yet.
-func (z *zygote) fork(ctx context.Context, limits agentkernel.Limits, mounts []agentkernel.Mount, stdin *os.File, waits bool) (*child, error) {
+func (z *zygote) fork(ctx context.Context, limits agentkernel.Limits, mounts []agentkernel.Mount, stdin *os.File) (*child, error) {
 	cell, err := z.body.cell(limits, mounts)
 	if err != nil {
 		return nil, err
 	}
-	c, err := z.forkInto(ctx, cell, planKeyOf(limits, mounts), stdin, waits)
+	c, err := z.forkInto(ctx, cell, planKeyOf(limits, mounts), stdin)
 	if err == nil {
 		return c, nil
 	}
@@ -41,7 +40,7 @@ func (z *zygote) fork(ctx context.Context, limits agentkernel.Limits, mounts []a
 	return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "process", "no child for the program: %w", err)
 }
 
-func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, key planKey, stdin *os.File, waits bool) (*child, error) {
+func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, key planKey, stdin *os.File) (*child, error) {
 	l, far, err := newLine(z.cfg.MaxFrame)
 	if err != nil {
 		return nil, err
@@ -50,7 +49,7 @@ func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, key planKey, 
 	f := &fork{c: c, done: make(chan error, 1)}
 	id, err := z.expect(f)
 	if err == nil {
-		err = z.request(ctx, controlRequest{Op: "fork", ID: id, Waits: waits, Stdin: stdin != nil}, cell, key, far, stdin)
+		err = z.request(ctx, id, cell, key, far, stdin)
 	}
 	far.close()
 	if err == nil {
@@ -80,14 +79,16 @@ func (z *zygote) expect(f *fork) (int64, error) {
 }
 
 // request asks for a child with the walls of a cell. A plan goes to the zygote once.
-func (z *zygote) request(ctx context.Context, r controlRequest, cell *confine.Cell, key planKey, far farEnds, stdin *os.File) error {
+func (z *zygote) request(ctx context.Context, id int64, cell *confine.Cell, key planKey, far farEnds, stdin *os.File) error {
 	fds := []int{far.sock, far.out, far.err}
+	plan, flags := "-", flagNone
 	if stdin != nil {
 		fds = append(fds, int(stdin.Fd()))
+		flags += flagReads
 	}
 	if cell != nil {
-		plan, err := z.teach(cell.Plan, key)
-		if err != nil {
+		var err error
+		if plan, err = z.teach(cell.Plan, key); err != nil {
 			return err
 		}
 		trees, err := z.cfg.Spawner.Trees(ctx, cell.Plan)
@@ -98,9 +99,8 @@ func (z *zygote) request(ctx context.Context, r controlRequest, cell *confine.Ce
 			defer func() { _ = t.Close() }() // the zygote has its own
 			fds = append(fds, int(t.Fd()))
 		}
-		r.Plan = plan
 	}
-	return z.ask(r, fds...)
+	return z.ask(fmt.Appendf(nil, "%d %s %s", id, plan, flags), fds...)
 }
 
 // keptPlans bounds how many plans we believe a zygote to know; it keeps some more.
@@ -122,8 +122,12 @@ func (z *zygote) teach(p *confine.Plan, key planKey) (string, error) {
 		clear(z.plans)
 	}
 	z.taught++
-	name := fmt.Sprint("plan ", z.taught)
-	if err := z.ask(controlRequest{Op: "plan", Plan: name, Steps: steps}); err != nil {
+	name := fmt.Sprint("plan", z.taught)
+	request, err := json.Marshal(planRequest{Plan: name, Steps: steps, Memory: key.limits.Memory})
+	if err != nil {
+		return "", err
+	}
+	if err := z.ask(request); err != nil {
 		return "", err
 	}
 	z.plans[key] = name

@@ -12,9 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"agentkernel"
 	"agentkernel/guest"
@@ -215,6 +218,29 @@ type bundle struct {
 type bundleConfig struct {
 	Imports []string `json:"imports"` // modules to import ahead
 	Needed  []string `json:"needed"`  // those without which it makes no sense
+	// Runner makes a list of system calls: confine.StepRunner.
+	Runner []byte       `json:"runner"`
+	Calls  machineCalls `json:"calls"`
+}
+
+// machineCalls are the numbers of the system calls that a zygote makes around those of a plan.
+type machineCalls struct {
+	Clone      int `json:"clone"`
+	Prctl      int `json:"prctl"`
+	Setsid     int `json:"setsid"`
+	Dup3       int `json:"dup3"`
+	CloseRange int `json:"close_range"`
+	Write      int `json:"write"`
+	Read       int `json:"read"`
+	Prlimit64  int `json:"prlimit64"`
+	// ChildTIDLast says that the last argument of clone is where the child's number goes; elsewhere it is the last but one.
+	ChildTIDLast bool `json:"child_tid_last"`
+}
+
+// theseCalls are those of this machine.
+func theseCalls() machineCalls {
+	return machineCalls{Clone: unix.SYS_CLONE, Prctl: unix.SYS_PRCTL, Setsid: unix.SYS_SETSID, Dup3: unix.SYS_DUP3, CloseRange: unix.SYS_CLOSE_RANGE,
+		Write: unix.SYS_WRITE, Read: unix.SYS_READ, Prlimit64: unix.SYS_PRLIMIT64, ChildTIDLast: runtime.GOARCH == "arm64"}
 }
 
 // guestSources are the modules of the guest library, and the version that they make together.

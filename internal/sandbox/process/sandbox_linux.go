@@ -193,8 +193,12 @@ func internal(format string, args ...any) error {
 // begin hands the program over.
 func (s *sandbox) begin() error {
 	p := s.req.Program
-	frame, err := encode(startMessage{Type: "start", Name: nameOf(p), Source: p.Source, Args: p.Args, Modules: p.Modules,
-		Tools: s.req.Tools, Imports: s.v.Imports, Recursion: s.req.Limits.Recursion, Memory: s.req.Limits.Memory})
+	start := startMessage{Type: "start", Name: nameOf(p), Source: p.Source, Args: p.Args, Modules: p.Modules,
+		Tools: s.req.Tools, Imports: s.v.Imports, Compiled: s.v.Compiled, Recursion: s.req.Limits.Recursion}
+	if s.c.cell == nil {
+		start.Memory = s.req.Limits.Memory
+	}
+	frame, err := encode(start)
 	if err != nil {
 		return internal("the program cannot be written: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ func (t *tenants) take(ctx context.Context, python Interpreter, who tenant, limi
 				return c, nil
 			}
 		}
-		c, err := h.z.fork(ctx, limits, mounts, stdin, false)
+		c, err := h.z.fork(ctx, limits, mounts, stdin)
 		if err == nil {
 			t.mu.Lock()
 			t.forked++
@@ -130,7 +131,7 @@ func (t *tenants) replenish(h *house) {
 		h.making++
 		limits := h.limits
 		t.tasks.Go(func() {
-			c, err := h.z.fork(t.quit, limits, nil, nil, true)
+			c, err := h.z.fork(t.quit, limits, nil, nil)
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			h.making--
@@ -143,8 +144,39 @@ func (t *tenants) replenish(h *house) {
 			default:
 				t.forked++
 				h.waiting = append(h.waiting, c)
+				t.tasks.Go(func() { t.rehearse(h, c) })
 			}
 		})
+	}
+}
+
+// quiet is how long a child has waited when it is told to rehearse, if nothing else runs then.
+const quiet = 4 * time.Millisecond
+
+var rehearsal = sealed([]byte("\x00\x00\x00\x00\x00" + `{"type":"rehearse"}`))
+
+// rehearse has a waiting child use idle time: it does what running a program needs, which gets it the memory for it.
+// While programs run that would take time away from them.
+func (t *tenants) rehearse(h *house, c *child) {
+	tick := time.NewTicker(quiet)
+	defer tick.Stop()
+	for {
+		select {
+		case <-t.quit.Done():
+			return
+		case <-c.ended:
+			return
+		case <-tick.C:
+		}
+		t.mu.Lock()
+		waits, busy := slices.Contains(h.waiting, c), h.making > 0 || h.busy()
+		if waits && !busy {
+			_ = c.send(rehearsal) // under the lock: nobody else speaks to it. It has ended: whoever takes it sees that
+		}
+		t.mu.Unlock()
+		if !waits || !busy {
+			return
+		}
 	}
 }
 

@@ -38,11 +38,12 @@ type message struct {
 
 // verdict is what the guest found in a program.
 type verdict struct {
-	Tools   []agentkernel.ToolRef `json:"tools"`
-	Skills  []string              `json:"skills"`
-	Imports []string              `json:"imports"` // roots of what it imports
-	Missing []missingModule       `json:"missing"`
-	Error   *checkError           `json:"error"`
+	Tools    []agentkernel.ToolRef `json:"tools"`
+	Skills   []string              `json:"skills"`
+	Imports  []string              `json:"imports"`  // roots of what it imports
+	Compiled string                `json:"compiled"` // the program compiled, for children of the same interpreter; "": it is not kept
+	Missing  []missingModule       `json:"missing"`
+	Error    *checkError           `json:"error"`
 }
 
 type missingModule struct {
@@ -102,8 +103,9 @@ type startMessage struct {
 	Modules   map[string]string  `json:"modules,omitempty"`
 	Tools     []agentkernel.Tool `json:"tools,omitempty"`
 	Imports   []string           `json:"imports,omitempty"`
+	Compiled  string             `json:"compiled,omitempty"` // verdict.Compiled
 	Recursion int                `json:"recursion,omitempty"`
-	Memory    int64              `json:"memory,omitempty"` // bytes beyond what the zygote has
+	Memory    int64              `json:"memory,omitempty"` // bytes beyond what the zygote has, for a child without walls
 }
 
 // replyMessage answers a call.

@@ -93,7 +93,7 @@ func startZygote(ctx context.Context, cfg *Config, python Interpreter, set impor
 	}
 	sources, _ := guestSources()
 	imports, needed := set.imports()
-	input, err := json.Marshal(bundle{Sources: sources, Config: bundleConfig{Imports: imports, Needed: needed}})
+	input, err := json.Marshal(bundle{Sources: sources, Config: bundleConfig{Imports: imports, Needed: needed, Runner: confine.StepRunner(), Calls: theseCalls()}})
 	if err != nil {
 		return nil, agentkernel.AsError(errors.Join(err, conn.Close()), agentkernel.CodeInternal, "zygote")
 	}
@@ -263,25 +263,26 @@ func (z *zygote) heard(m controlMessage, fd int) {
 	}
 }
 
-// controlRequest is what a zygote is asked.
-type controlRequest struct {
-	Op    string          `json:"op"` // "plan": remember Steps as Plan; "fork": make a child behind the walls of Plan
-	ID    int64           `json:"id,omitempty"`
-	Plan  string          `json:"plan,omitempty"`
-	Steps json.RawMessage `json:"steps,omitempty"`
-	Waits bool            `json:"waits,omitempty"` // the child is made ahead of need
-	Stdin bool            `json:"stdin,omitempty"` // a descriptor for its standard input comes along, behind the first three
+// planRequest has a zygote remember a plan. What else it is asked is words: the number of a fork, the name of its plan
+// ("-": no walls) and flags. A zygote that takes a request apart writes to pages which all its children share.
+type planRequest struct {
+	Plan  string          `json:"plan"`
+	Steps json.RawMessage `json:"steps"`
+	// Memory is what a child may have beyond what the zygote has, in bytes.
+	Memory int64 `json:"memory"`
 }
 
-func (z *zygote) ask(r controlRequest, fds ...int) error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
+// Flags of a fork; there is always one.
+const (
+	flagReads = "r" // a descriptor for its standard input comes along, behind the first three
+	flagNone  = "-"
+)
+
+func (z *zygote) ask(request []byte, fds ...int) error {
 	var oob []byte
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
-	_, _, err = z.control.WriteMsgUnix(b, oob, nil)
+	_, _, err := z.control.WriteMsgUnix(request, oob, nil)
 	return err
 }

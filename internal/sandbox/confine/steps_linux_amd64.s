@@ -1,0 +1,81 @@
+#include "textflag.h"
+
+// runSteps is the function that StepRunner hands out. It follows the C calling convention and uses neither the stack,
+// but for the registers it must keep, nor anything else of this program: it is copied into another process.
+//
+// BX is the present call, R12 the results, R13 its index, R14 the number of calls.
+
+#define LOAD(offset, late, register, has) \
+	MOVQ	offset(BX), register \
+	MOVBLZX	late(BX), AX \
+	TESTL	AX, AX \
+	JEQ	has \
+	MOVQ	(R12)(AX*8), register \
+has:
+
+TEXT ·runSteps(SB),NOSPLIT|NOFRAME,$0-0
+	PUSHQ	BX
+	PUSHQ	R12
+	PUSHQ	R13
+	PUSHQ	R14
+	MOVQ	DI, BX
+	MOVQ	DX, R12
+	XORL	R13, R13
+	MOVQ	SI, R14
+next:
+	CMPQ	R13, R14
+	JGE	done
+	LOAD(8, 56, DI, has0)
+	LOAD(16, 57, SI, has1)
+	LOAD(24, 58, DX, has2)
+	LOAD(32, 59, R10, has3)
+	LOAD(40, 60, R8, has4)
+	LOAD(48, 61, R9, has5)
+	MOVQ	0(BX), AX
+	SYSCALL
+	MOVQ	AX, 0(R12)
+	CMPQ	AX, $0xfffffffffffff001
+	JCC	failed
+	MOVQ	64(BX), CX
+	TESTQ	CX, CX
+	JEQ	kept
+	MOVQ	AX, (R12)(CX*8)
+kept:
+	MOVQ	72(BX), CX
+	TESTQ	CX, CX
+	JEQ	on
+	CMPQ	CX, $1
+	JNE	unlessZero
+	TESTQ	AX, AX
+	JNE	done
+	JMP	on
+unlessZero:
+	TESTQ	AX, AX
+	JEQ	done
+on:
+	ADDQ	$104, BX
+	INCQ	R13
+	JMP	next
+failed:
+	NEGQ	AX
+	CMPQ	AX, 80(BX)
+	JEQ	on
+	CMPQ	AX, 88(BX)
+	JEQ	on
+	CMPQ	AX, 96(BX)
+	JEQ	on
+done:
+	MOVQ	R13, AX
+	POPQ	R14
+	POPQ	R13
+	POPQ	R12
+	POPQ	BX
+	RET
+	// Where the function ends; see stepsEnd.
+	BYTE	$'s'; BYTE $'t'; BYTE $'e'; BYTE $'p'; BYTE $'s'; BYTE $'E'; BYTE $'n'; BYTE $'d'
+
+// func runStepsAddress() unsafe.Pointer
+TEXT ·runStepsAddress(SB),NOSPLIT,$0-8
+	LEAQ	·runSteps(SB), AX
+	MOVQ	AX, ret+0(FP)
+	RET
