@@ -79,6 +79,9 @@ func (k *Kernel) driveHere(p *process) (rest func()) {
 			return func() { k.driveFrom(p, nil) }
 		}
 		turn, err := box.Next(p.context(), nil)
+		if turn.Kind == agentkernel.TurnFail { // it may have to move, and another backend takes its time
+			return func() { k.driveAfter(p, turn, err) }
+		}
 		if !k.took(p, turn, err) {
 			return nil
 		}
@@ -88,6 +91,11 @@ func (k *Kernel) driveHere(p *process) (rest func()) {
 // driveFrom is driveOn in the middle of a turn: with what the sandbox is handed next.
 func (k *Kernel) driveFrom(p *process, reply *agentkernel.Reply) {
 	turn, err := k.next(p, reply)
+	k.driveAfter(p, turn, err)
+}
+
+// driveAfter is driveOn after a turn.
+func (k *Kernel) driveAfter(p *process, turn agentkernel.Turn, err error) {
 	if k.took(p, turn, err) {
 		k.driveOn(p)
 	}

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -122,8 +123,10 @@ func TestIsolationNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err := r.Spec(t.Context(), spawned); err != nil || s.Isolation != "none" || s.Backend != otherwise {
-			t.Errorf("walls %v: a child of one that asked for none: isolation %q on %q, %v", walls, s.Isolation, s.Backend, err)
+		s, err := r.Spec(t.Context(), spawned)
+		p, perr := r.Process(t.Context(), spawned)
+		if err := errors.Join(err, perr); err != nil || s.Isolation != "none" || p.Backend != otherwise {
+			t.Errorf("walls %v: a child of one that asked for none: isolation %q on %q, %v", walls, s.Isolation, p.Backend, err)
 		}
 	}
 }
