@@ -42,15 +42,16 @@ func (p *process) kernelPart() ([]byte, error) {
 
 // park takes the sandbox of a waiting process away and keeps its image. The caller has set p.owned.
 func (k *Kernel) park(p *process) {
+	ctx, cancel := context.WithTimeout(k.ctx, parkTimeout)
+	defer cancel()
 	p.mu.Lock()
 	box := p.box
 	p.mu.Unlock()
-	if box == nil { // it was killed since: by a limit of its time, say
-		return
+	var image []byte
+	var err error
+	if box != nil { // else it was killed before we came to it
+		image, err = box.Image(ctx)
 	}
-	ctx, cancel := context.WithTimeout(k.ctx, parkTimeout)
-	defer cancel()
-	image, err := box.Image(ctx)
 	p.mu.Lock()
 	box = k.keepImage(p, image, err)
 	p.owned = false
