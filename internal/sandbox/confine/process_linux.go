@@ -138,17 +138,17 @@ func (p *Process) Kill() {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
-	if p.cell.group.counted.Freezer && !p.cell.group.v2[ctlFreezer] {
-		_ = p.cell.group.freeze(false, 0) // version 1 keeps even the killed frozen
-	}
 }
 
 // controlPatience bounds how long a pause may take. It takes less than a millisecond; but a machine may be busy, and
 // what is stopped late is better than what is said not to stop.
 const controlPatience = 10 * time.Second
 
-// Pause stops every process of the sandbox, and returns when they have stopped: by its cgroup, without the
-// program noticing, or else by SIGSTOP.
+// treePatience bounds how long processes that wake one another are run after. Whoever pauses waits for it.
+const treePatience = time.Second
+
+// Pause stops every process of the sandbox, and returns when they have stopped: by its cgroup of version 2, without
+// the program noticing, or else by SIGSTOP.
 func (p *Process) Pause() error { return p.suspend(true) }
 
 // Resume undoes Pause.
@@ -162,12 +162,15 @@ func (p *Process) suspend(stop bool) error {
 	}
 	var err error
 	switch {
-	case p.cell.group.counted.Freezer:
+	case p.cell.group.counted.Freezer && p.cell.group.v2[ctlFreezer]:
+		// Not that of version 1: what it holds cannot even be killed, and would outlive a kernel that dies meanwhile.
 		err = p.cell.group.freeze(stop, controlPatience)
 	case p.control != nil:
 		err = p.order(map[bool]byte{true: orderStop, false: orderContinue}[stop], 0)
+	case stop:
+		err = stopTree(p.pid, treePatience)
 	default:
-		err = signalTree(p.pid, map[bool]unix.Signal{true: unix.SIGSTOP, false: unix.SIGCONT}[stop])
+		err = signalTree(p.pid, unix.SIGCONT)
 	}
 	if err != nil {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the sandbox cannot be stopped or continued: %w", err)

@@ -151,8 +151,10 @@ func childrenByParent() func(pid int) []int {
 
 // statFields are the fields of /proc/PID/stat after the name, which may hold anything (proc_pid_stat(5)); nil if
 // the process is gone. The first is the state, field 3.
-func statFields(pid int) []string {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func statFields(pid int) []string { return fieldsOf("/proc/" + strconv.Itoa(pid) + "/stat") }
+
+func fieldsOf(stat string) []string {
+	b, _ := os.ReadFile(stat)
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 }
 
@@ -232,6 +234,42 @@ func signalTree(pid int, sig unix.Signal) error {
 		}
 	}
 	return errors.New("it makes processes faster than they can be stopped")
+}
+
+// quietPasses is how often a tree must be seen standing still before it counts as stopped.
+const quietPasses = 3
+
+// stopTree stops all processes of a tree, and returns when they have stopped. A process that still runs may wake those
+// that were stopped before it, and make new ones; so it looks again until nothing has moved for some passes.
+func stopTree(pid int, patience time.Duration) error {
+	for quiet, deadline := 0, time.Now().Add(patience); quiet < quietPasses; quiet++ {
+		for _, n := range treeOf(pid) {
+			if standsStill(n) {
+				continue
+			}
+			quiet = -1
+			if err := unix.Kill(n, unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+		}
+		if quiet < 0 && time.Now().After(deadline) {
+			return errors.New("its processes wake one another faster than they can be stopped")
+		}
+	}
+	return nil
+}
+
+// standsStill says whether every thread of a process is stopped or has ended. The first of them says nothing about the
+// others: it may have ended alone.
+func standsStill(pid int) bool {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
+	threads, _ := os.ReadDir(dir) // it is gone: none
+	for _, t := range threads {
+		if f := fieldsOf(dir + t.Name() + "/stat"); len(f) > 0 && !strings.Contains("TtZX", f[0]) {
+			return false
+		}
+	}
+	return true
 }
 
 // cpuSeconds is a CPU time limit as RLIMIT_CPU takes it: whole seconds, rounded up; 0 is none.

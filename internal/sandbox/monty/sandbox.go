@@ -49,9 +49,10 @@ type sandbox struct {
 	begun  bool      // Begin was called, and Next not yet
 	turned *outcome  // what Ready has found; nil: nothing yet
 
-	mu     sync.Mutex
-	inNext bool // also from Begin on
-	closed bool
+	mu        sync.Mutex
+	inNext    bool // also from Begin on
+	closed    bool
+	suspended bool
 }
 
 // outcome is what Next returns.
@@ -101,16 +102,18 @@ func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, er
 		return false, err
 	}
 	s.watch(ctx)
-	if err := s.resume(reply); err != nil {
-		_, err = s.end(outcome{err: err})
-		return false, err
-	}
 	s.begun = true
+	if err := s.resume(reply); err != nil {
+		s.turned = &outcome{err: err}
+	}
 	return true, nil
 }
 
 // watch arms the watchdog for a turn; end disarms it.
 func (s *sandbox) watch(ctx context.Context) {
+	if s.isSuspended() {
+		s.w.kill(errSuspended) // the engine would run on with the reply
+	}
 	left := time.Duration(s.req.Limits.Time) - s.Running()
 	s.since = s.b.cfg.Clock.Now()
 	s.disarm = s.w.watch(ctx, max(left, 0)+s.b.cfg.Grace)
@@ -325,6 +328,28 @@ func (s *sandbox) print(p *montypb.Print) (agentkernel.Turn, bool, error) {
 	return failTurn(limitError("output", "the program printed more than its limit of %s", byteText(s.req.Limits.Output))), true, nil
 }
 
+var errSuspended = errors.New("the program was paused while it computed")
+
+// Suspend ends the worker of a program that computes; see agentkernel.Suspender. The engine cannot be kept as it
+// stands: its clock, by which it ends a program whose time is over, goes on while its process is stopped, and a worker
+// belongs to whoever needs one next. A program that waits has no need to be stopped: nothing of it runs.
+func (s *sandbox) Suspend(stop bool) error {
+	s.mu.Lock()
+	s.suspended = stop
+	computes := s.inNext
+	s.mu.Unlock()
+	if stop && computes {
+		s.w.kill(errSuspended)
+	}
+	return nil
+}
+
+func (s *sandbox) isSuspended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.suspended
+}
+
 // Running is the time that the program has spent executing, as the worker counts it, and that the host
 // computed for it: waiting is left out.
 func (s *sandbox) Running() time.Duration {
@@ -371,6 +396,8 @@ func (s *sandbox) broken(err error, ran time.Duration) (agentkernel.Turn, error)
 		return agentkernel.Turn{}, limitError("time", "the program ran longer than its limit of %s and did not stop when told", s.req.Limits.Time)
 	case errors.Is(err, errOutOfMemory):
 		return agentkernel.Turn{}, limitError("memory", "the program needed more memory than its limit of %s", byteText(s.req.Limits.Memory))
+	case errors.Is(err, errSuspended):
+		return agentkernel.Turn{Kind: agentkernel.TurnLost}, nil
 	case errors.Is(err, errPoolClosed), errors.Is(err, errClosed):
 		return agentkernel.Turn{}, errClosed
 	}

@@ -101,6 +101,28 @@ func (c *child) kill(cause error) {
 	c.hangUp()
 }
 
+// suspend stops or continues every process of the program.
+func (c *child) suspend(stop bool) error {
+	if c.dead() {
+		return nil
+	}
+	var err error
+	switch {
+	case c.process == nil && stop: // no walls: whoever wants that has one program
+		c.signal(unix.SIGSTOP)
+	case c.process == nil:
+		c.signal(unix.SIGCONT)
+	case stop:
+		err = c.process.Pause()
+	default:
+		err = c.process.Resume()
+	}
+	if c.dead() {
+		return nil // it had ended already
+	}
+	return err
+}
+
 func (c *child) killedFor() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,8 +28,20 @@ type frames struct {
 	max  int
 
 	buf        []byte
-	start, end int // unread bytes in buf
+	start, end int        // unread bytes in buf
+	begun      *longFrame // that was being read when fill was interrupted
 }
+
+// longFrame is the part of a long frame that has come.
+type longFrame struct {
+	kind    byte
+	size    int
+	payload []byte
+	have    int
+}
+
+// errHeld interrupts the reading: the program was stopped. Whoever calls next again goes on where it was.
+var errHeld = errors.New("the program is stopped")
 
 // errProtocol is what hostile or broken guests are killed for.
 type errProtocol string
@@ -44,6 +56,11 @@ func (f *frames) next() (kind byte, payload []byte, err error) {
 	if f.buf == nil {
 		f.buf = make([]byte, 64<<10)
 	}
+	if l := f.begun; l != nil {
+		f.begun = nil
+		payload, err = f.long(l)
+		return l.kind, payload, err
+	}
 	for f.end-f.start < frameHead {
 		if err := f.more(); err != nil {
 			if errors.Is(err, io.EOF) && f.end > f.start {
@@ -57,18 +74,23 @@ func (f *frames) next() (kind byte, payload []byte, err error) {
 	if err := f.judge(kind, size); err != nil {
 		return 0, nil, err
 	}
-	f.start += frameHead
-	if size <= f.end-f.start || size <= len(f.buf)/2 {
-		for f.end-f.start < size {
+	if size <= f.end-f.start-frameHead || size <= len(f.buf)/2 {
+		for f.end-f.start-frameHead < size {
 			if err := f.more(); err != nil {
 				return 0, nil, unexpected(err)
 			}
 		}
+		f.start += frameHead
 		payload = f.buf[f.start : f.start+size]
 		f.start += size
 		return kind, payload, nil
 	}
-	payload, err = f.long(size)
+	f.start += frameHead
+	l := &longFrame{kind: kind, size: size, have: f.end - f.start}
+	l.payload = make([]byte, min(size, l.have+growFrame))
+	copy(l.payload, f.buf[f.start:f.end])
+	f.start, f.end = 0, 0
+	payload, err = f.long(l)
 	return kind, payload, err
 }
 
@@ -89,23 +111,22 @@ func (f *frames) judge(kind byte, size int) error {
 }
 
 // long reads a payload that the buffer does not hold.
-func (f *frames) long(size int) ([]byte, error) {
-	have := f.end - f.start
-	payload := make([]byte, min(size, have+growFrame))
-	copy(payload, f.buf[f.start:f.end])
-	f.start, f.end = 0, 0
-	for have < size {
-		if have == len(payload) {
-			payload = slices.Grow(payload, min(size-have, max(growFrame, have)))
-			payload = payload[:min(cap(payload), size)]
+func (f *frames) long(l *longFrame) ([]byte, error) {
+	for l.have < l.size {
+		if l.have == len(l.payload) {
+			l.payload = slices.Grow(l.payload, min(l.size-l.have, max(growFrame, l.have)))
+			l.payload = l.payload[:min(cap(l.payload), l.size)]
 		}
-		n, err := f.fill(payload[have:])
+		n, err := f.fill(l.payload[l.have:])
+		if errors.Is(err, errHeld) {
+			f.begun = l
+		}
 		if err != nil {
 			return nil, unexpected(err)
 		}
-		have += n
+		l.have += n
 	}
-	return payload, nil
+	return l.payload, nil
 }
 
 // more reads what has come behind the unread bytes.

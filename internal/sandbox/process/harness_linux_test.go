@@ -56,9 +56,13 @@ func sharedBackend(t testing.TB) *Backend {
 	return shared.b
 }
 
-func newSpawner(t testing.TB) *confine.Spawner {
+func newSpawner(t testing.TB, change ...func(*confine.SpawnerConfig)) *confine.Spawner {
 	t.Helper()
-	s, err := confine.NewSpawner(confine.SpawnerConfig{Launcher: plainLauncher{}, Name: "processtest-" + strings.ToLower(rand.Text())})
+	cfg := confine.SpawnerConfig{Launcher: plainLauncher{}, Name: "processtest-" + strings.ToLower(rand.Text())}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s, err := confine.NewSpawner(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

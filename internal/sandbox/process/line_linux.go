@@ -20,8 +20,10 @@ type line struct {
 	scratch  []byte
 	mu       sync.Mutex
 	closed   bool
-	polled   [3]unix.PollFd
-	received bool // the guest has said something
+	polled   [4]unix.PollFd
+	bell     *bell  // rung when the program has been stopped: next and send break off
+	rest     []byte // of a frame that send broke off
+	received bool   // the guest has said something
 }
 
 // farEnds are the child's ends of a line.
@@ -58,12 +60,17 @@ func newLine(maxFrame int) (l *line, far farEnds, err error) {
 			return nil, far, os.NewSyscallError("fcntl", err)
 		}
 	}
-	l = &line{sock: fds[0], pipes: [2]int{fds[2], fds[4]}}
+	b, err := newBell()
+	if err != nil {
+		return nil, far, err
+	}
+	l = &line{sock: fds[0], pipes: [2]int{fds[2], fds[4]}, bell: b}
 	l.frames = frames{max: maxFrame, fill: l.fill}
 	return l, farEnds{sock: fds[1], out: fds[3], err: fds[5]}, nil
 }
 
-// next gives the next frame of the guest. What comes through the pipes meanwhile goes to foreign.
+// next gives the next frame of the guest. What comes through the pipes meanwhile goes to foreign. errHeld: the bell rang
+// first; what has come is kept.
 func (l *line) next() (kind byte, payload []byte, err error) {
 	kind, payload, err = l.frames.next()
 	l.received = l.received || err == nil
@@ -80,6 +87,7 @@ func (l *line) fill(into []byte) (int, error) {
 		for i, fd := range l.pipes {
 			p[i+1] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 		}
+		p[3] = unix.PollFd{Fd: int32(l.bell.fd), Events: unix.POLLIN} //nolint:gosec // a descriptor
 		wait := -1
 		if unread != [2]int{} {
 			wait = 0
@@ -88,6 +96,9 @@ func (l *line) fill(into []byte) (int, error) {
 			return 0, os.NewSyscallError("poll", err)
 		} else if err != nil {
 			continue
+		}
+		if p[3].Revents != 0 {
+			return 0, errHeld
 		}
 		if p[0].Revents != 0 {
 			n, err := unix.Read(l.sock, into)
@@ -176,12 +187,20 @@ func (l *line) drain() error {
 	return nil
 }
 
-// send writes a whole frame.
+// send writes a whole frame. errHeld: the bell rang while the guest did not read; flush sends the rest.
 func (l *line) send(frame []byte) error {
 	for len(frame) > 0 {
-		n, err := unix.SendmsgN(l.sock, frame, nil, nil, unix.MSG_NOSIGNAL)
+		n, err := unix.SendmsgN(l.sock, frame, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
 		switch {
 		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			if held, err := l.awaitRoom(); err != nil {
+				return err
+			} else if held {
+				l.rest = frame
+				return errHeld
+			}
 			continue
 		case err != nil:
 			return os.NewSyscallError("send", err)
@@ -189,6 +208,19 @@ func (l *line) send(frame []byte) error {
 		frame = frame[n:]
 	}
 	return nil
+}
+
+// awaitRoom waits until the guest has read something, or the bell rings: held.
+func (l *line) awaitRoom() (held bool, err error) {
+	ready, err := poll([]unix.PollFd{{Fd: int32(l.sock), Events: unix.POLLOUT}, {Fd: int32(l.bell.fd), Events: unix.POLLIN}}, -1) //nolint:gosec // descriptors
+	return err == nil && ready[len(ready)-1].Fd == int32(l.bell.fd), err                                                          //nolint:gosec // a descriptor
+}
+
+// flush sends what send left.
+func (l *line) flush() error {
+	frame := l.rest
+	l.rest = nil
+	return l.send(frame)
 }
 
 // hangUp ends the conversation: whoever waits in next or send fails. The descriptors stay.
@@ -209,6 +241,7 @@ func (l *line) close() {
 	}
 	l.closed = true
 	_ = unix.Close(l.sock)
+	l.bell.close()
 	for _, fd := range l.pipes {
 		if fd >= 0 {
 			_ = unix.Close(fd)

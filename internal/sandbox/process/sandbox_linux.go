@@ -40,6 +40,8 @@ type sandbox struct {
 	ran     time.Duration   // in earlier calls of Next
 	begun   time.Time       // of this one
 
+	held bool // Next broke off because the program was stopped
+
 	mu     sync.Mutex
 	inNext bool
 	closed bool
@@ -73,6 +75,10 @@ func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkern
 	turn, err := s.run(reply)
 	disarm()
 	s.ran += time.Since(s.begun)
+	if errors.Is(err, errHeld) {
+		s.held = true
+		turn, err = agentkernel.Turn{Kind: agentkernel.TurnHeld}, nil
+	}
 	if err != nil {
 		turn, err = s.broken(err)
 	}
@@ -146,7 +152,12 @@ func (s *sandbox) watch(ctx context.Context) (disarm func()) {
 
 // run says what the reply asks for and hears the program until it needs the kernel.
 func (s *sandbox) run(reply *agentkernel.Reply) (agentkernel.Turn, error) {
-	if err := s.resume(reply); err != nil {
+	if s.held { // the reply before was taken
+		s.held = false
+		if err := s.c.flush(); err != nil {
+			return agentkernel.Turn{}, err
+		}
+	} else if err := s.resume(reply); err != nil {
 		return agentkernel.Turn{}, err
 	}
 	for {
@@ -312,6 +323,23 @@ func (s *sandbox) broken(err error) (agentkernel.Turn, error) {
 		return agentkernel.Turn{}, errSandboxClosed
 	}
 	return agentkernel.Turn{}, err
+}
+
+// Suspend stops or continues every process and thread of the program; see agentkernel.Suspender. While it is stopped
+// no time of it passes.
+func (s *sandbox) Suspend(stop bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	err := s.c.suspend(stop)
+	if stop {
+		s.c.bell.ring()
+	} else {
+		s.c.bell.still()
+	}
+	return err
 }
 
 // Image says that there are none.

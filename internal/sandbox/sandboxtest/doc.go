@@ -27,6 +27,7 @@ const (
 	Files      Feature = "files"      // a file system of the program's own
 	Programs   Feature = "programs"   // child processes
 	Folders    Feature = "folders"    // of the host, and a standard input: BackendInfo.Files
+	Frozen     Feature = "frozen"     // a program that is paused while it computes is kept as it stands; else it begins again
 	OwnErrors  Feature = "own errors" // ToolError and the others are classes, not other names of their bases
 )
 
@@ -63,6 +64,7 @@ func (s Suite) Exercise(t *testing.T) {
 	t.Run("Replay", func(t *testing.T) { s.replay(t, b) })
 	t.Run("Images", func(t *testing.T) { s.images(t, b) })
 	t.Run("Cancel", func(t *testing.T) { cancelled(t, b) })
+	t.Run("Pause", func(t *testing.T) { s.paused(t, b) })
 	t.Run("Order", func(t *testing.T) { order(t, b) })
 	t.Run("Prompt", func(t *testing.T) { s.prompt(t, b) })
 }
