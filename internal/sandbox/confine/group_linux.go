@@ -3,7 +3,6 @@ package confine
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -169,7 +168,7 @@ func (gr *group) isFrozen(dir string) bool {
 
 // counter reads one line "name number" of a file; 0 if it is not there.
 func counter(path, name string) int64 {
-	b, _ := os.ReadFile(path)
+	b, _ := readSmall(path) // no file, no count
 	for line := range strings.SplitSeq(string(b), "\n") {
 		if v, ok := strings.CutPrefix(line, name+" "); ok {
 			n, _ := strconv.ParseInt(v, 10, 64)

@@ -181,7 +181,7 @@ func intersect(offered []string) (have []string) {
 }
 
 func readWords(path string) []string {
-	b, _ := os.ReadFile(path) // no file, no words
+	b, _ := readSmall(path) // no file, no words
 	return strings.Fields(string(b))
 }
 
@@ -212,6 +212,30 @@ func stepAside(dir string, controllers []string) bool {
 	}
 	return writeFile(filepath.Join(leaf, "cgroup.procs"), procs[0]) == nil &&
 		writeFile(filepath.Join(dir, "cgroup.subtree_control"), control) == nil
+}
+
+// readSmall reads a file of the system's that is made as it is read. os.ReadFile would ask for its size first, and the
+// runtime's poller whether it can wait for it.
+func readSmall(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	b := make([]byte, 4096)
+	for n := 0; ; {
+		switch m, err := unix.Read(fd, b[n:]); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, err
+		case m == 0:
+			return b[:n], nil
+		default:
+			if n += m; n == len(b) {
+				b = slices.Grow(b, n)[:2*n]
+			}
+		}
+	}
 }
 
 // writeFile writes to a file that is there: none is made.

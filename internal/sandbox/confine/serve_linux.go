@@ -264,7 +264,7 @@ func release(plan *Plan, pid, sync int) error {
 // join puts a process into cgroups. It must wait before it does anything, or what it starts is not counted.
 func join(dirs []string, pid int) error {
 	for _, dir := range dirs {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+		if err := writeFile(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
 			return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the sandbox cannot be put into its cgroup: %w", err)
 		}
 	}

@@ -294,7 +294,7 @@ func (c *Cell) Adopt(pidfd *os.File) (*Process, error) {
 
 // pidOf is the number of a pidfd's process, as this process counts.
 func pidOf(pidfd int) (int, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
+	b, err := readSmall(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
 	if err != nil {
 		return 0, err
 	}

@@ -20,12 +20,16 @@
 //
 //	from the guest                                       to the guest
 //	hello    wire                                        check    name, source, modules
-//	checked  tools, skills, imports, missing | error     start    name, source, args, modules, tools, recursion, ...
+//	checked  tools, skills, imports, missing,            start    name, source, compiled, args, modules, tools, ...
+//	         compiled | error                            rehearse -
 //	call     id, op, args, async                         reply    id, result | error {exception, code, text}
 //	wait     -
 //	exit     code, result
 //	fail     exception, message, traceback, limit, syntax
 //	refused  list, step, errno (a wall could not be built)
+//
+// rehearse has a child that waits use the time: it does what running a program needs. compiled is the program's code as
+// its static pass made it; a child of the same interpreter need not compile it again.
 //
 // Calls are numbered by the guest upwards from 1 in the order of issue; a number may be left out. After a call that is
 // not async the guest reads until the reply with its number comes; after wait it reads one reply, of any async call. An

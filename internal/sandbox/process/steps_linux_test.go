@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentkernel"
 	"agentkernel/guest"
 	"agentkernel/internal/sandbox/confine"
 )
@@ -48,6 +49,18 @@ goes = made(row(CLOSE, w, stop=steps.ON_RESULT), row(READ, r, taken, 8, stop=ste
 assert goes.run({}) == 1
 print("ok")
 `
+
+// TestChildrenShareNoMemory: what one child reads or writes none of the others sees. A mapping that is shared and can be
+// written would be the zygote's and all its children's.
+func TestChildrenShareNoMemory(t *testing.T) {
+	r := newRun(t, sharedBackend(t), "for line in open('/proc/self/maps'):\n    if line.split()[1][1::2] == 'ws': print(line)\nprint('looked')")
+	if turn, err := r.finish(); err != nil || turn.Kind != agentkernel.TurnExit {
+		t.Fatalf("%+v %v", turn, err)
+	}
+	if out := r.out.String(); out != "looked\n" {
+		t.Errorf("shared: %s", out)
+	}
+}
 
 // TestSteps runs lists of calls by confine.StepRunner, in a process that is not ours.
 func TestSteps(t *testing.T) {
