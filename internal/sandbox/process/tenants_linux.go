@@ -175,15 +175,18 @@ var rehearsal = sealed([]byte("\x00\x00\x00\x00\x00" + `{"type":"rehearse"}`))
 // rehearse has a waiting child use idle time: it does what running a program needs, which gets it the memory for it.
 // While programs run that would take time away from them.
 func (t *tenants) rehearse(h *house, c *child) {
-	tick := time.NewTicker(quiet)
-	defer tick.Stop()
+	wait := quiet
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
 	for {
 		select {
 		case <-t.quit.Done():
 			return
 		case <-c.ended:
 			return
-		case <-tick.C:
+		case <-timer.C:
+			wait = min(2*wait, time.Second) // a program may run for hours
+			timer.Reset(wait)
 		}
 		t.mu.Lock()
 		waits, busy := slices.Contains(h.waiting, c), h.making > 0 || h.busy()
