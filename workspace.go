@@ -140,6 +140,8 @@ type Change struct {
 	Conflict string `json:"conflict,omitempty"`
 	// LeftOut says why this is never applied; "": it is.
 	LeftOut string `json:"left_out,omitempty"`
+	// Applied says, while other changes of the process wait, that this one does not: it is of a volume.
+	Applied bool `json:"applied,omitempty"`
 }
 
 // Name is how users write the path: files of a volume begin with /volumes/NAME.
@@ -169,10 +171,10 @@ type Changes struct {
 	Bytes int64    `json:"bytes"` // what the layer holds, as Limits.Disk counts
 }
 
-// Count counts the changes of a kind.
+// Count counts the changes of a kind, without those that were applied before the others.
 func (c *Changes) Count(kind ChangeKind) (n int) {
 	for i := range c.Changes {
-		if c.Changes[i].Kind == kind {
+		if c.Changes[i].Kind == kind && !c.Changes[i].Applied {
 			n++
 		}
 	}
@@ -182,6 +184,8 @@ func (c *Changes) Count(kind ChangeKind) (n int) {
 // ApplyOptions say how to apply.
 type ApplyOptions struct {
 	Force bool `json:"force,omitempty"` // replace also what has changed meanwhile
+	// Volumes leaves the workspace as it is: its changes wait on. It is how a program ends that was to publish nothing.
+	Volumes bool `json:"volumes,omitempty"`
 }
 
 // Applied is what Apply did.

@@ -13,7 +13,7 @@ import (
 
 type exportCmd struct {
 	PID        string `arg:"" help:"The process."`
-	Output     string `short:"o" placeholder:"FILE" help:"Write to this file instead of standard output."`
+	Output     string `short:"o" placeholder:"FILE" help:"Write to this file instead of standard output (-)."`
 	Unredacted bool   `help:"Leave the values of the tool servers' env and headers in, where they occur."`
 }
 
@@ -38,6 +38,9 @@ func (c *exportCmd) Run(a *app) error {
 	pid, err := agentkernel.ParsePID(c.PID)
 	if err != nil {
 		return err
+	}
+	if c.Output == "-" {
+		c.Output = ""
 	}
 	switch {
 	case c.Output == "" && a.outTTY:

@@ -57,7 +57,7 @@ func (c *diffCmd) showFiles(a *app, k agentkernel.Kernel, changes *agentkernel.C
 }
 
 func (a *app) fileDiffNote(c *agentkernel.Changes) string {
-	where := a.folderText(c.Folder, c.Volumes)
+	where := a.folderText(c.Folder, waiting(c))
 	note := countChanges(c) + " in " + where
 	switch {
 	case c.State == agentkernel.LayerDiscarded:
@@ -81,7 +81,7 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	switch {
 	case c.Type == agentkernel.TypeDir && c.Kind == agentkernel.FileAdded:
 		return "", nil
-	case c.Type != agentkernel.TypeFile || changes.State == agentkernel.LayerApplied || changes.State == agentkernel.LayerDiscarded:
+	case c.Type != agentkernel.TypeFile || c.Applied || changes.State == agentkernel.LayerApplied || changes.State == agentkernel.LayerDiscarded:
 		return strings.Join(changeRow(c), " ") + "\n", nil
 	case c.Size > maxPatch || c.Before > maxPatch:
 		return strings.Join(changeRow(c), " ") + ": too large to compare\n", nil

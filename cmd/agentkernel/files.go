@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -135,19 +136,30 @@ func (a *app) folderText(folder string, volumes []agentkernel.Volume) string {
 	return strings.Join(list, " and ")
 }
 
+// waiting are the volumes whose changes wait with those of the workspace.
+func waiting(c *agentkernel.Changes) []agentkernel.Volume {
+	if slices.ContainsFunc(c.Changes, func(ch agentkernel.Change) bool { return ch.Applied }) {
+		return nil
+	}
+	return c.Volumes
+}
+
 // filesLine says what became of the files of a run, and what to do with them; "": there is nothing to say.
 func (a *app) filesLine(c *agentkernel.Changes) string {
-	where := a.folderText(c.Folder, c.Volumes)
-	switch {
-	case len(c.Changes) == 0:
-		return ""
-	case c.State == agentkernel.LayerApplied:
-		return fmt.Sprintf("published to %s: %s", where, countChanges(c))
-	case c.State == agentkernel.LayerKept:
-		return fmt.Sprintf("%s in %s, kept apart · look: agentkernel diff %d · keep: agentkernel apply %d · throw away: agentkernel discard %d",
-			countChanges(c), where, c.PID, c.PID, c.PID)
+	where, n := a.folderText(c.Folder, waiting(c)), c.Count(agentkernel.FileAdded)+c.Count(agentkernel.FileChanged)+c.Count(agentkernel.FileDeleted)
+	var lines []string
+	if n < len(c.Changes) {
+		lines = append(lines, "published to "+a.folderText("", c.Volumes))
 	}
-	return ""
+	switch {
+	case n == 0:
+	case c.State == agentkernel.LayerApplied:
+		lines = append(lines, fmt.Sprintf("published to %s: %s", where, countChanges(c)))
+	case c.State == agentkernel.LayerKept:
+		lines = append(lines, fmt.Sprintf("%s in %s, kept apart · look: agentkernel diff %d · keep: agentkernel apply %d · throw away: agentkernel discard %d",
+			countChanges(c), where, c.PID, c.PID, c.PID))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // fileCounts is what run --json says of files; diff --json has them all.
@@ -200,6 +212,9 @@ func changeRow(c *agentkernel.Change) []string {
 	}
 	if c.LeftOut != "" {
 		what = "never applied: " + c.LeftOut
+	}
+	if c.Applied {
+		what = "applied"
 	}
 	return []string{sign, name, size, what}
 }

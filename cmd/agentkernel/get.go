@@ -15,7 +15,7 @@ import (
 type getCmd struct {
 	PID    string `arg:"" help:"A process that works or worked in a folder."`
 	File   string `arg:"" help:"A file as the program names it: out/report.csv, /volumes/NAME/x."`
-	Output string `short:"o" placeholder:"PATH" help:"Write to this file instead of standard output."`
+	Output string `short:"o" placeholder:"PATH" help:"Write to this file instead of standard output (-)."`
 	Before bool   `help:"As the file was before the process."`
 }
 
@@ -45,6 +45,9 @@ func (c *getCmd) Run(a *app) error {
 		return err
 	}
 	name.Before = c.Before
+	if c.Output == "-" {
+		c.Output = ""
+	}
 	if a.cli.JSON && c.Output == "" {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "get", "--json describes the file on standard output, where its contents would be").WithHint("add -o PATH")
 	}

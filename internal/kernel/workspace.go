@@ -115,7 +115,7 @@ func (k *Kernel) diskFull(p *process) *agentkernel.Error {
 		WithHint("agentkernel diff %d shows what it wrote; --disk SIZE allows more", p.pid)
 }
 
-// publishes says whether the process's changes are applied when it exits with 0.
+// publishes says whether the process's changes, or some of them, are applied when it exits with 0.
 func publishes(s *agentkernel.Spec) bool {
 	if s.Workspace != nil && s.Workspace.Publish {
 		return true
@@ -168,7 +168,8 @@ func (k *Kernel) settleFiles(p *process, e ending) ending {
 
 // publishFiles applies the changes of a process whose intent to do so is in the journal.
 func (k *Kernel) publishFiles(p *process, e ending) ending {
-	_, err := k.cfg.Layers.Apply(k.ctx, p.pid, agentkernel.ApplyOptions{})
+	w := p.spec.Workspace
+	_, err := k.cfg.Layers.Apply(k.ctx, p.pid, agentkernel.ApplyOptions{Volumes: w == nil || !w.Publish})
 	if err == nil {
 		return e
 	}

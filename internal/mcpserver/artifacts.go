@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -73,7 +74,7 @@ func (c *call) addArtifacts(ctx context.Context, out *executeOutput) {
 	if left > 0 {
 		out.addNote(fmt.Sprintf("%d more files: agentkernel artifacts %d", left, pid))
 	}
-	out.kept = len(changes.Changes) > 0 && changes.State == agentkernel.LayerKept
+	out.kept = changes.State == agentkernel.LayerKept && slices.ContainsFunc(changes.Changes, func(ch agentkernel.Change) bool { return !ch.Applied })
 }
 
 // showPicture adds a file to the images of an answer if it is one, by its bytes, and if there is room.

@@ -29,7 +29,7 @@ func (s *Store) Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.Ap
 	if err := h.kept(pid); err != nil {
 		return out, err
 	}
-	plans, err := h.plans()
+	plans, err := h.plans(o)
 	defer func() {
 		for _, p := range plans {
 			p.close()
@@ -49,6 +49,9 @@ func (s *Store) Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.Ap
 	if f := h.find(""); f != nil {
 		out.Folder = f.Path
 	}
+	if h.waits(o) {
+		return out, h.closeVolumes()
+	}
 	h.rec.Applied = time.Now().UTC().Truncate(time.Microsecond)
 	return out, h.close(agentkernel.LayerApplied)
 }
@@ -61,10 +64,18 @@ type plan struct {
 	force bool
 }
 
-func (h *home) plans() (list []*plan, err error) {
+// waits says whether something is still to be applied after this.
+func (h *home) waits(o agentkernel.ApplyOptions) bool { return o.Volumes && h.find("") != nil }
+
+// concerns says whether Apply deals with a folder.
+func (f *folder) concerns(o agentkernel.ApplyOptions) bool {
+	return !f.ReadOnly && !f.Applied && (f.Volume != "" || !o.Volumes)
+}
+
+func (h *home) plans(o agentkernel.ApplyOptions) (list []*plan, err error) {
 	for i := range h.rec.Folders {
 		f := &h.rec.Folders[i]
-		if f.ReadOnly {
+		if !f.concerns(o) {
 			continue
 		}
 		l, err := f.open(h)

@@ -302,13 +302,14 @@ func (s *Store) Changes(pid agentkernel.PID) (agentkernel.Changes, error) {
 		} else {
 			c.Volumes = append(c.Volumes, agentkernel.Volume{Name: f.Volume, Path: f.Path, ReadOnly: f.ReadOnly, Size: f.Size})
 		}
-		if h.rec.State == agentkernel.LayerKept {
+		if h.rec.State == agentkernel.LayerKept && !f.Applied {
 			if err := f.changes(h, &c); err != nil {
 				return c, err
 			}
 		}
 	}
 	for _, d := range h.rec.Changes {
+		d.Applied = h.rec.State == agentkernel.LayerKept
 		c.Changes = append(c.Changes, d.Change)
 	}
 	if h.rec.State != agentkernel.LayerKept {

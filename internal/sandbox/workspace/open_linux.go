@@ -58,7 +58,7 @@ func (h *home) openFile(pid agentkernel.PID, f *folder, name agentkernel.FileNam
 	switch {
 	case f.ReadOnly:
 		return f.openNow(p)
-	case h.rec.State == agentkernel.LayerApplied:
+	case h.rec.State == agentkernel.LayerApplied || f.Applied:
 		return h.openApplied(pid, f, name)
 	case h.rec.State == agentkernel.LayerDiscarded:
 		return nil, h.kept(pid)

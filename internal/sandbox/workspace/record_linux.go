@@ -42,6 +42,7 @@ type folder struct {
 	Copy     bool   `json:"copy,omitempty"` // the layer is a copy
 	Held     int64  `json:"held,omitempty"` // bytes that the copy had at the beginning, as Used counts
 	Layer    string `json:"layer,omitempty"`
+	Applied  bool   `json:"applied,omitempty"` // before the others, which wait
 }
 
 // done is a change that was applied, with what tells whether the file is still that.

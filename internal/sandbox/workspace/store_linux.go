@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -186,6 +187,9 @@ func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
 	if h.rec.State != agentkernel.LayerKept {
 		return nil, conflict("the changes of process %d were %s already", pid, h.rec.State).WithPID(pid)
 	}
+	if slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return f.Applied }) {
+		return nil, conflict("the changes of process %d to its volumes were applied already", pid).WithPID(pid)
+	}
 	var mounts []agentkernel.Mount
 	for i := range h.rec.Folders {
 		f := &h.rec.Folders[i]
@@ -252,7 +256,7 @@ const shownDrift = 20
 func (h *home) drift() (list []string, err error) {
 	for i := range h.rec.Folders {
 		f := &h.rec.Folders[i]
-		if f.ReadOnly {
+		if f.ReadOnly || f.Applied {
 			continue
 		}
 		b, err := readBase(h.dir, f.Base)
@@ -322,6 +326,23 @@ func (h *home) close(state agentkernel.LayerState) error {
 		f := &h.rec.Folders[i]
 		gone = append(gone, f.Layer, f.Base)
 	}
+	return h.saveWithout(gone)
+}
+
+// closeVolumes notes that all volumes were applied, and frees what they took.
+func (h *home) closeVolumes() error {
+	var gone []string
+	for i := range h.rec.Folders {
+		if f := &h.rec.Folders[i]; f.Volume != "" && !f.ReadOnly {
+			gone = append(gone, f.Layer, f.Base)
+			f.Layer, f.Base, f.Applied = "", "", true
+		}
+	}
+	return h.saveWithout(gone)
+}
+
+// saveWithout saves the record, which does not name these files any more, and removes them.
+func (h *home) saveWithout(gone []string) error {
 	if err := h.save(); err != nil {
 		return err
 	}

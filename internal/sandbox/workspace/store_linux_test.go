@@ -255,6 +255,59 @@ func TestApply(t *testing.T) {
 	})
 }
 
+func TestApplyVolumesAlone(t *testing.T) {
+	var volume string
+	r := newRig(t, start, func(c *Config, s *agentkernel.Spec) {
+		volume = filepath.Join(filepath.Dir(c.Apart), "volume")
+		must(t, os.Mkdir(volume, 0o755))
+		s.Volumes = []agentkernel.Volume{{Name: "v", Path: volume}}
+	})
+	r.work()
+	before := r.changes()
+	mounts, err := r.s.Begin(pid)
+	must(t, err)
+	r.mount = mounts[0]
+	for _, m := range mounts {
+		if !m.Own {
+			must(t, os.Mkdir(filepath.Join(m.Scratch, "upper"), 0o755))
+		}
+	}
+	r.work()
+	r.mount = mounts[1]
+	r.write(r.upper(""), files{"out": "put"})
+	for range 2 { // the second time as after a crash
+		_, err := r.s.Apply(t.Context(), pid, agentkernel.ApplyOptions{Volumes: true})
+		must(t, err)
+	}
+	if got := look(t, volume); fmt.Sprint(got) != fmt.Sprint(files{"out": "put"}) {
+		t.Errorf("the volume has %v", got)
+	}
+	r.expect(start)
+	if got := r.changes(); got != before+"\n+ file out 3" {
+		t.Errorf("changes:\n%s", got)
+	}
+	c, err := r.s.Changes(pid)
+	must(t, err)
+	if n := len(c.Changes); c.State != agentkernel.LayerKept || !c.Changes[n-1].Applied || c.Changes[0].Applied || c.Count(agentkernel.FileAdded) != 7 {
+		t.Errorf("%+v", c)
+	}
+	if d, err := r.s.Drift(pid); err != nil || len(d) != 0 {
+		t.Errorf("drift %v, %v", d, err)
+	}
+	_, err = r.s.Begin(pid)
+	wantCode(t, err, agentkernel.CodeConflict, "volumes were applied already")
+	_, err = r.apply(false)
+	must(t, err)
+	if got := look(t, r.folder)["new"]; got != "n" {
+		t.Errorf("the workspace was not applied: %q", got)
+	}
+	c, err = r.s.Changes(pid)
+	must(t, err)
+	if c.State != agentkernel.LayerApplied || c.Changes[0].Applied || len(c.Changes) != strings.Count(before, "\n")+2 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestApplyAgainAfterItWasCutOff(t *testing.T) {
 	r := newRig(t, start)
 	r.work()
