@@ -48,7 +48,7 @@ func (c *cli) commands() []command {
 		{"get", "processes", "Copy a file of a process out.", &getCmd{}},
 		{"sql", "processes", "Ask the database: one SELECT, read-only.", &sqlCmd{}},
 		{"kill", "processes", "End a process, or send it another signal.", &killCmd{}},
-		{"pause", "processes", "Stop a process at its next call; resume undoes it.", &pauseCmd{}},
+		{"pause", "processes", "Stop a process, also where it computes; resume undoes it.", &pauseCmd{}},
 		{"resume", "processes", "Let a paused process go on.", &resumeCmd{}},
 		{"resolve", "processes", "Decide about a write whose outcome nobody knows.", &resolveCmd{}},
 		{"rerun", "processes", "Run again, taking over what an earlier process did.", c.rerun},

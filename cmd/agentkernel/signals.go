@@ -130,7 +130,7 @@ func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
 	case agentkernel.SignalKill:
 		return "killed pid " + pid.String()
 	case agentkernel.SignalPause:
-		return "pid " + pid.String() + " pauses at its next call · continue: agentkernel resume " + pid.String()
+		return "pid " + pid.String() + " pauses · continue: agentkernel resume " + pid.String()
 	case agentkernel.SignalResume:
 		return "pid " + pid.String() + " goes on · follow: agentkernel logs -f " + pid.String()
 	}

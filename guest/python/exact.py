@@ -183,5 +183,5 @@ def _settle(seeded):
 
 def begin(modules):
     """Called in a program before its first line. modules are the names that it imports."""
-    if "numpy.random" in sys.modules and modules & {"numpy", "pandas", "scipy", "sklearn"}:
+    if "numpy.random" in sys.modules and not {"numpy", "pandas", "scipy", "sklearn"}.isdisjoint(modules):
         sys.modules["numpy.random"].seed(list(random_bytes(32)))

@@ -187,12 +187,12 @@ func (k *Kernel) resume(p *process) {
 
 func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, note string) {
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: kind, Note: note}}, Process: p.record()})
-	if !p.computing() { // else nextReply reports the pause, when the program has come to it
+	if !p.computing() { // else nextReply reports the pause, when the sandbox has stopped
 		k.announce(p)
 	}
 }
 
-// computing says that the program runs at this moment: a pause takes effect at its next call.
+// computing says that the program runs at this moment: a pause takes effect when its sandbox has stopped.
 func (p *process) computing() bool { return p.state == agentkernel.StateRunning }
 
 func (k *Kernel) announce(p *process) {

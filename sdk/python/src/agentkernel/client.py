@@ -94,7 +94,7 @@ class Client:
         _sync.run(self.kernel.signal(pid, signal))
 
     def pause(self, pid: int) -> None:
-        """Stops a process at its next call."""
+        """Stops a process, at once also where it computes."""
         _sync.run(self.kernel.signal(pid, "pause"))
 
     def resume(self, pid: int) -> None:

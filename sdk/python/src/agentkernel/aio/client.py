@@ -95,7 +95,7 @@ class Client:
         await _async.run(self.kernel.signal(pid, signal))
 
     async def pause(self, pid: int) -> None:
-        """Stops a process at its next call."""
+        """Stops a process, at once also where it computes."""
         await _async.run(self.kernel.signal(pid, "pause"))
 
     async def resume(self, pid: int) -> None:
