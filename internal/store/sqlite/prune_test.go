@@ -362,7 +362,9 @@ func TestStepsEndWithTheStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.queue.mu.Lock() // the timer may look at this moment
 	s.queue.fail(failed(s.writer.path, errBrokenOff))
+	s.queue.mu.Unlock()
 	close(goOn)
 	group.Wait()
 	checkError(t, <-waiting, agentkernel.CodeStorage, "broken off")
