@@ -30,12 +30,6 @@ func (q *queue) give(j *job) error {
 	return nil
 }
 
-func (q *queue) hasJobs() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.jobs) > 0
-}
-
 // nextJob takes the oldest job; nil: there is none. A failed store does none any more.
 func (q *queue) nextJob() *job {
 	q.mu.Lock()
@@ -72,9 +66,15 @@ func (q *queue) finished() bool {
 
 // doJob does the oldest job. Only whoever has the claim may call it.
 func (w *writer) doJob(q *queue) {
-	if j := q.nextJob(); j != nil {
-		j.done <- explain(w.path, j.do(w))
+	j := q.nextJob()
+	if j == nil {
+		return
 	}
+	if err := w.unstage(q); err != nil {
+		j.done <- err
+		return
+	}
+	j.done <- explain(w.path, j.do(w))
 }
 
 // transaction runs do as one transaction. If do fails, nothing has happened. If the commit does, nobody knows, and

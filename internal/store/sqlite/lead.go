@@ -98,10 +98,7 @@ func (w *writer) run(q *queue) {
 		}
 		for w.turn(q) {
 		}
-		if w.sweep || q.hasJobs() {
-			w.unstage(q)
-		}
-		if w.sweep && q.failure() == nil {
+		if w.sweep && w.unstage(q) == nil {
 			w.removeUnusedBlobs(q)
 		}
 		w.doJob(q)
@@ -124,12 +121,13 @@ func (w *writer) turn(q *queue) (more bool) {
 	return w.answering(q, func() error { return w.commit(group) }, func() { q.done(nil) })
 }
 
-// unstage commits what Stage has begun to write: other work needs the connection.
-func (w *writer) unstage(q *queue) {
+// unstage commits what Stage has begun to write: other work needs the connection. It gives the store's failure.
+func (w *writer) unstage(q *queue) error {
 	for w.open && q.failure() == nil {
 		q.wantAll()
 		w.turn(q)
 	}
+	return q.failure()
 }
 
 // answering does work on the connection and says whether it succeeded. If it did not, the store has failed.
