@@ -139,14 +139,19 @@ func (k *Kernel) boundBefore(p *process) (agentkernel.Needs, *binding, error) {
 	if b != nil {
 		return agentkernel.Needs{}, b, nil
 	}
-	needs, err := p.backend.Check(p.spec.Program)
+	return k.boundFor(p.backend, &p.spec.Spec)
+}
+
+// boundFor is boundBefore for a process that need not be there yet.
+func (k *Kernel) boundFor(b *backend, s *agentkernel.Spec) (agentkernel.Needs, *binding, error) {
+	needs, err := b.Check(s.Program)
 	switch {
 	case err != nil:
 		return needs, nil, err
 	case len(needs.Tools) == 0:
 		return needs, &unbound, nil
 	}
-	return needs, k.bindings.get(bindingKey(p.spec.ToolFiles(), needs.Tools)), nil
+	return needs, k.bindings.get(bindingKey(s.ToolFiles(), needs.Tools)), nil
 }
 
 func bindingKey(files []string, refs []agentkernel.ToolRef) string {

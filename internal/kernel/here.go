@@ -1,85 +1,180 @@
 package kernel
 
 import (
+	"sync"
 	"time"
 
 	"agentkernel"
 )
 
 // A caller who waits for a process drives it himself for as long as nothing has to be waited for: the first
-// microseconds, in which small programs end. What takes longer goes to a goroutine of the queue, so that the caller
-// can show what the program prints meanwhile, and can go when its own context ends.
+// microseconds, in which small programs end. Its program runs while the caller still makes the process and its entries.
+// What takes longer goes to a goroutine of the queue, so that the caller can show what the program prints meanwhile, and
+// can go when its own context ends.
 
 // hereTime bounds how long a caller drives.
 const hereTime = time.Millisecond
 
-// launchHere is launch for a caller who waits for the process anyway, and then reads what w has.
-func (k *Kernel) launchHere(p *process, w *watcher) {
-	if !k.canDriveHere(p) || !k.queue.borrow() {
-		w.letGo()
+// here is a caller of Run: what it waits with, and its program, which runs already while its process is made.
+type here struct {
+	w     *watcher
+	since time.Time                 // it drives
+	box   agentkernel.PromptSandbox // its program has begun, in a slot that the caller has; nil: not
+	bound *binding
+	life  *life
+
+	mu      sync.Mutex
+	p       *process    // whose program it is; nil until the process has moved in
+	printed [][2]string // before that: stream and text
+}
+
+func (h *here) process() *process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.p
+}
+
+// output takes what the program prints.
+func (h *here) output(k *Kernel, stream, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.p == nil {
+		h.printed = append(h.printed, [2]string{stream, text})
+		return
+	}
+	k.output(h.p, stream, text)
+}
+
+// isOf says whose program it is.
+func (h *here) isOf(k *Kernel, p *process) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.p = p
+	for _, out := range h.printed {
+		k.output(p, out[0], out[1])
+	}
+	h.printed = nil
+}
+
+// headStart begins a program if it may end within hereTime and a sandbox is at hand.
+func (k *Kernel) headStart(h *here, pid agentkernel.PID, s *agentkernel.Spec, b *backend) {
+	prompt, ok := b.Backend.(agentkernel.PromptBackend)
+	if !ok || s.HasFiles() || !b.runsAgain(s.Program.Language) || !k.roomHere() || !k.queue.borrow() {
+		return
+	}
+	if k.beginHere(h, pid, s, b, prompt); h.box == nil {
+		k.queue.giveBack()
+	}
+}
+
+func (k *Kernel) beginHere(h *here, pid agentkernel.PID, s *agentkernel.Spec, b *backend, prompt agentkernel.PromptBackend) {
+	h.since = time.Now()
+	_, bound, err := k.boundFor(b, s)
+	if bound == nil || err != nil {
+		return
+	}
+	box := prompt.StartNow(agentkernel.StartRequest{
+		PID: pid, Namespace: s.Namespace, Program: s.Program, Limits: s.Limits.WithDefaults(k.specs.defaults), Tools: bound.tools,
+		Output: func(stream, text string) { h.output(k, stream, text) },
+		Wake: func() {
+			if p := h.process(); p != nil { // else it is asked anyway
+				k.stirred(p)
+			}
+		},
+	})
+	if box == nil {
+		return
+	}
+	h.box, h.bound, h.life = box, bound, newLife()
+	if begun, err := box.Begin(h.life.ctx, nil); !begun || err != nil {
+		_ = box.Close() // whoever drives it next is told what is wrong
+		h.box, h.bound, h.life = nil, nil, nil
+	}
+}
+
+// roomHere says whether one more sandbox may be in memory.
+func (k *Kernel) roomHere() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.resident) < k.cfg.Residents
+}
+
+// launchHere is launch for a caller who waits for the process anyway, and then reads what h.w has.
+func (k *Kernel) launchHere(p *process, h *here) {
+	defer h.w.letGo()
+	if h.box == nil {
 		k.launch(p)
 		return
 	}
 	p.mu.Lock()
 	k.startWallClock(p)
 	p.mu.Unlock()
-	rest := k.driveHere(p)
-	if rest == nil {
+	if !k.moveIn(p, h) { // it was paused or killed
+		_ = h.box.Close()
+		_, _ = h.box.Next(h.life.ctx, nil) // it says that it was closed
+		k.queue.giveBack()
+		k.launch(p)
+		return
+	}
+	if rest := k.driveHere(p, h); rest == nil {
 		k.queue.giveBack()
 	} else {
 		k.queue.passOn(rest)
 	}
-	w.letGo()
 }
 
-// canDriveHere says whether a new process may end within hereTime.
-func (k *Kernel) canDriveHere(p *process) bool {
-	if p.backend == nil || p.past != nil || p.spec.HasFiles() || !p.replayable() {
-		return false
-	}
-	if _, ok := p.backend.Backend.(agentkernel.PromptBackend); !ok {
-		return false
-	}
+// moveIn makes the caller the one who drives the process, in the sandbox in which it has begun.
+func (k *Kernel) moveIn(p *process, h *here) bool {
+	k.mu.Lock()
+	k.resident[p.pid] = p
+	k.mu.Unlock()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state == agentkernel.StateReady && !p.paused
+	ok := !p.paused && p.state == agentkernel.StateReady && !p.owned
+	if ok {
+		p.to(agentkernel.StateRunning)
+		p.owned, p.box, p.bound = true, h.box, h.bound
+	}
+	p.mu.Unlock()
+	if ok {
+		k.noteTools(p, h.bound)
+		h.isOf(k, p)
+	} else {
+		k.forgetResident(p)
+	}
+	return ok
 }
 
 // driveHere drives a process until it waits or ends, in a slot that the caller has. What is left of that to be done,
 // because it may take longer, it gives as a function.
-func (k *Kernel) driveHere(p *process) (rest func()) {
-	if !p.own() {
-		return nil
-	}
-	begun := time.Now()
-	box := k.promptBox(p)
-	if box == nil {
-		return func() { k.driveOwned(p) }
-	}
-	for staged := p.spec.Durability == agentkernel.DurabilityRelaxed; ; staged = true {
-		left := hereTime - time.Since(begun)
-		if left <= 0 {
+func (k *Kernel) driveHere(p *process, h *here) (rest func()) {
+	begun, staged := true, p.spec.Durability == agentkernel.DurabilityRelaxed
+	for ; ; begun = false {
+		left := hereTime - time.Since(h.since)
+		if left <= 0 && !begun {
 			return func() { k.driveOn(p) }
 		}
-		reply, _, ok := k.nextReply(p)
-		if !ok {
-			k.afterRun(p)
-			return nil
-		}
-		if ok, err := box.Begin(p.context(), reply); err != nil {
-			k.sandboxFailed(p, err)
-			return nil
-		} else if !ok {
-			return func() { k.driveFrom(p, reply) }
+		if !begun {
+			reply, _, ok := k.nextReply(p)
+			if !ok {
+				k.afterRun(p)
+				return nil
+			}
+			if ok, err := h.box.Begin(p.context(), reply); err != nil {
+				k.sandboxFailed(p, err)
+				return nil
+			} else if !ok {
+				return func() { k.driveFrom(p, reply) }
+			}
 		}
 		if !staged { // while the program runs
 			k.stage()
+			staged = true
 		}
-		if !box.Ready(left) {
+		if !h.box.Ready(max(left, 0)) {
 			return func() { k.driveFrom(p, nil) }
 		}
-		turn, err := box.Next(p.context(), nil)
-		if turn.Kind == agentkernel.TurnFail { // it may have to move, and another backend takes its time
+		turn, err := h.box.Next(p.context(), nil)
+		if turn.Kind == agentkernel.TurnFail || turn.Kind == agentkernel.TurnLost { // it has to go elsewhere, and that takes time
 			return func() { k.driveAfter(p, turn, err) }
 		}
 		if !k.took(p, turn, err) {
@@ -99,26 +194,6 @@ func (k *Kernel) driveAfter(p *process, turn agentkernel.Turn, err error) {
 	if k.took(p, turn, err) {
 		k.driveOn(p)
 	}
-}
-
-// promptBox gives a new process a sandbox, if one is at hand.
-func (k *Kernel) promptBox(p *process) agentkernel.PromptSandbox {
-	k.mu.Lock()
-	full := len(k.resident) >= k.cfg.Residents
-	k.mu.Unlock()
-	if full {
-		return nil
-	}
-	_, bound, err := k.boundBefore(p)
-	if bound == nil || err != nil {
-		return nil
-	}
-	k.noteTools(p, bound)
-	box := p.backend.Backend.(agentkernel.PromptBackend).StartNow(k.startRequest(p, bound))
-	if box != nil {
-		k.settle(p, box, bound, false)
-	}
-	return box
 }
 
 // stage lets the store begin with what the caller will wait for.

@@ -14,15 +14,19 @@ func (p *process) context() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.life == nil {
-		// Not a child of the kernel's context, whose list of children would grow with the process table:
-		// Close ends each process itself.
-		ctx, end := context.WithCancel(context.Background())
+		p.life = newLife()
 		if p.over {
-			end()
+			p.life.end()
 		}
-		p.life = &life{ctx, end}
 	}
 	return p.life.ctx
+}
+
+// newLife gives a context that is no child of the kernel's, whose list of children would grow with the process table:
+// Close ends each process itself.
+func newLife() *life {
+	ctx, end := context.WithCancel(context.Background())
+	return &life{ctx, end}
 }
 
 // endLife ends all that runs for the process; p.mu is held.

@@ -29,8 +29,11 @@ func doesNotSpeak(name string, l agentkernel.Language) error {
 
 // replayable says whether the process can be repeated from its journal.
 func (p *process) replayable() bool {
-	return p.backend == nil || p.backend.Replayable && p.spec.Program.Language.Replayable()
+	return p.backend == nil || p.backend.runsAgain(p.spec.Program.Language)
 }
+
+// runsAgain says whether a program in this language does the same here when it runs again.
+func (b *backend) runsAgain(l agentkernel.Language) bool { return b.Replayable && l.Replayable() }
 
 // shown is a process as a row of the store shows it.
 func shown(rec agentkernel.ProcessRecord) agentkernel.Process {

@@ -39,19 +39,19 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 	if err := k.fromOutside(ctx, &s); err != nil {
 		return agentkernel.Process{}, err
 	}
-	w := newWatcher(s.Interactive)
-	w.hold()
-	p, existing, err := k.create(ctx, s, w)
+	h := &here{w: newWatcher(s.Interactive)}
+	h.w.hold()
+	p, existing, err := k.create(ctx, s, h)
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
 	if existing != 0 {
 		return k.follow(ctx, existing, fn)
 	}
-	defer k.unwatch(p, w)
-	k.launchHere(p, w)
+	defer k.unwatch(p, h.w)
+	k.launchHere(p, h)
 	var last agentkernel.Process
-	err = k.pump(ctx, p, w, 0, true, func(ev agentkernel.Event) error {
+	err = k.pump(ctx, p, h.w, 0, true, func(ev agentkernel.Event) error {
 		if ev.Process != nil {
 			last = *ev.Process
 		}
@@ -104,8 +104,8 @@ func (k *Kernel) follow(ctx context.Context, pid agentkernel.PID, fn func(agentk
 }
 
 // create validates a Spec and puts a process into the table, not running yet. existing: the process that
-// an idempotency key names already.
-func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, w *watcher) (p *process, existing agentkernel.PID, err error) {
+// an idempotency key names already. h: the caller will wait for it; nil: not.
+func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *process, existing agentkernel.PID, err error) {
 	chosen, err := k.prepare(&s)
 	if err != nil {
 		return nil, 0, err
@@ -140,6 +140,9 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, w *watcher) (p 
 	if err := k.createFiles(pid, &s); err != nil {
 		return nil, 0, err
 	}
+	if h != nil && chosen != nil && past == nil { // what may fail has not
+		k.headStart(h, pid, &s, chosen)
+	}
 	data := specData(&s)
 	p = k.newProcess(pid, k.specs.take(&s, data), chosen)
 	p.past = past
@@ -147,8 +150,9 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, w *watcher) (p 
 	if chosen != nil && p.replayable() {
 		p.fingerprint = chosen.Fingerprint
 	}
-	if w != nil {
-		p.watchers = append(p.watchers, w)
+	if h != nil {
+		p.watchers = append(p.watchers, h.w)
+		p.life = h.life
 	}
 	k.mu.Lock()
 	k.procs[p.pid] = p

@@ -196,11 +196,16 @@ func (b *Backend) start(ctx context.Context, req agentkernel.StartRequest, prog 
 	if s.w, err = b.pool.acquire(ctx, req.Namespace, settingsOf(req.Limits)); err != nil {
 		return nil, err
 	}
-	if req.Image != nil && s.dump != nil {
-		if err := s.load(ctx); err != nil {
-			_ = s.Close()
-			return nil, err
-		}
+	if req.Image == nil || s.dump == nil {
+		return s, nil
+	}
+	switch err := s.load(ctx); {
+	case errors.Is(err, errUnready):
+		_ = s.Close()
+		return b.start(ctx, req, prog)
+	case err != nil:
+		_ = s.Close()
+		return nil, err
 	}
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -177,12 +178,19 @@ func (s *sandbox) load(ctx context.Context) error {
 		}
 	}
 	s.stage = stageDead
+	unready := s.w.owed > 0
 	cause := s.w.failed(err)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if unready {
+		return errUnready
+	}
 	return agentkernel.Errorf(agentkernel.CodeCorrupt, "image", "the engine does not take the image: %w", cause)
 }
+
+// errUnready says that a worker ended before it came to what it was to do.
+var errUnready = errors.New("the worker ended while it was made ready")
 
 func (s *sandbox) loadDump() (*montypb.Event, error) {
 	err := s.w.send(frame(&montypb.Request{Kind: &montypb.Request_Load{Load: &montypb.Load{State: s.dump}}}))

@@ -38,6 +38,8 @@ type pool struct {
 	idle     map[string][]*worker // by namespace, the one used last at the end
 	waiters  *list.List           // of *waiter
 	retire   Timer
+	cleaner  Timer
+	cleaning bool // cleaner runs
 	counts   struct{ started, killed int64 }
 	quit     context.Context
 	stop     context.CancelFunc
@@ -64,8 +66,8 @@ func newPool(cfg *Config, e *engine) *pool {
 
 var errPoolClosed = agentkernel.Errorf(agentkernel.CodeCanceled, "monty", "the backend is closed")
 
-// acquire gives a worker that is configured and idle. It retries with another one when the first turns out
-// to have died in the meantime.
+// acquire gives a worker that is configured and idle; it may be soiled. It retries with another one when the first turns
+// out to have died in the meantime.
 func (p *pool) acquire(ctx context.Context, namespace string, conf settings) (*worker, error) {
 	for {
 		w, fromPool, err := p.take(ctx, namespace, conf)
@@ -76,10 +78,10 @@ func (p *pool) acquire(ctx context.Context, namespace string, conf settings) (*w
 			p.release(w, false)
 			continue
 		}
-		if fromPool && w.conf != conf {
-			err = w.reconfigure(conf)
+		if w.conf == conf && fromPool {
+			return w, nil
 		}
-		if err == nil {
+		if err = w.configure(conf); err == nil {
 			err = w.settle(ctx)
 		}
 		if err == nil {
@@ -109,7 +111,7 @@ func (p *pool) acquireNow(namespace string, conf settings) *worker {
 	case w.ended():
 		p.release(w, false)
 		return nil
-	case w.conf != conf || !w.settled():
+	case w.conf != conf:
 		p.release(w, true)
 		return nil
 	}
@@ -357,6 +359,7 @@ func (p *pool) release(w *worker, healthy bool) {
 	w.idleSince = p.cfg.Clock.Now()
 	p.idle[w.namespace] = append(p.idle[w.namespace], w)
 	p.armRetire()
+	p.armClean()
 }
 
 // serve gives free slots and fresh workers to those who wait.
@@ -435,6 +438,48 @@ func (p *pool) armRetire() {
 	}
 }
 
+// cleanAfter is how long an idle worker keeps what the last program left in it. A program that comes sooner has it wiped
+// in the same message that brings it: to wake the worker takes longer than to wipe it.
+const cleanAfter = 10 * time.Millisecond
+
+// armClean sees to it that workers are wiped also if no other program comes.
+func (p *pool) armClean() {
+	if p.cleaning {
+		return
+	}
+	p.cleaning = true
+	if p.cleaner == nil {
+		p.cleaner = p.cfg.Clock.AfterFunc(cleanAfter, p.cleanIdle)
+	} else {
+		p.cleaner.Reset(cleanAfter)
+	}
+}
+
+// cleanIdle wipes the workers that have been idle for long enough.
+func (p *pool) cleanIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cleaning = false
+	if p.closed {
+		return
+	}
+	now := p.cfg.Clock.Now()
+	left := false
+	for _, ws := range p.idle {
+		for _, w := range slices.Clone(ws) {
+			switch {
+			case w.soiled && now.Sub(w.idleSince) < cleanAfter:
+				left = true
+			case w.clean() != nil:
+				p.drop(w)
+			}
+		}
+	}
+	if left {
+		p.armClean()
+	}
+}
+
 // retireIdle kills the workers that nobody used for a while. The spares stay.
 func (p *pool) retireIdle() {
 	p.mu.Lock()
@@ -480,6 +525,9 @@ func (p *pool) close() {
 	p.stop()
 	if p.retire != nil {
 		p.retire.Stop()
+	}
+	if p.cleaner != nil {
+		p.cleaner.Stop()
 	}
 	for at := p.waiters.Front(); at != nil; at = at.Next() {
 		close(at.Value.(*waiter).grant)

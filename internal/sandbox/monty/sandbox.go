@@ -136,7 +136,11 @@ func (s *sandbox) Ready(atMost time.Duration) bool {
 			return false
 		}
 		var ev montypb.Event
-		if err := s.w.recv(&ev); err != nil {
+		if s.w.owed > 0 {
+			if err := s.w.receipt(&ev); err != nil {
+				s.turned = &outcome{err: err}
+			}
+		} else if err := s.w.recv(&ev); err != nil {
 			s.turned = &outcome{err: err}
 		} else if turn, done, err := s.handle(&ev); done || err != nil {
 			s.turned = &outcome{turn, err}
@@ -359,7 +363,7 @@ func (s *sandbox) Running() time.Duration {
 // Walls says what stands between the program and the machine.
 func (s *sandbox) Walls() []agentkernel.Wall { return s.w.body.walls() }
 
-// Close gives the worker back: healthy ones are wiped and made ready without anybody waiting for it.
+// Close gives the worker back. A healthy one is wiped before it has another program.
 func (s *sandbox) Close() error {
 	s.mu.Lock()
 	already, running := s.closed, s.inNext
@@ -374,8 +378,8 @@ func (s *sandbox) Close() error {
 	}
 	healthy := s.stage != stageDead && s.w.killedFor() == nil &&
 		(s.Running() < growTime || s.w.heap() <= maxIdleHeap)
-	if healthy && s.stage != stageFresh {
-		healthy = s.w.reconfigure(s.w.conf) == nil
+	if s.stage != stageFresh {
+		s.w.soiled = true
 	}
 	s.stage = stageDead
 	s.b.pool.release(s.w, healthy)
@@ -385,21 +389,22 @@ func (s *sandbox) Close() error {
 // broken ends the sandbox after an error and says what it was in the kernel's words.
 func (s *sandbox) broken(err error, ran time.Duration) (agentkernel.Turn, error) {
 	s.stage = stageDead
+	unready := s.w.owed > 0 // what happened was not the program's doing, which never began
 	if e, ok := errors.AsType[*agentkernel.Error](err); ok && e.Code == agentkernel.CodeInternal {
 		s.w.kill(err)
 		return agentkernel.Turn{}, err
 	}
 	err = s.w.failed(err)
 	switch {
+	case errors.Is(err, errPoolClosed), errors.Is(err, errClosed):
+		return agentkernel.Turn{}, errClosed
+	case errors.Is(err, errSuspended), unready && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
+		return agentkernel.Turn{Kind: agentkernel.TurnLost}, nil
 	case errors.Is(err, errLate):
 		s.micros += uint64(max(ran, 0).Microseconds())
 		return agentkernel.Turn{}, limitError("time", "the program ran longer than its limit of %s and did not stop when told", s.req.Limits.Time)
 	case errors.Is(err, errOutOfMemory):
 		return agentkernel.Turn{}, limitError("memory", "the program needed more memory than its limit of %s", byteText(s.req.Limits.Memory))
-	case errors.Is(err, errSuspended):
-		return agentkernel.Turn{Kind: agentkernel.TurnLost}, nil
-	case errors.Is(err, errPoolClosed), errors.Is(err, errClosed):
-		return agentkernel.Turn{}, errClosed
 	}
 	return agentkernel.Turn{}, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -80,6 +81,7 @@ type worker struct {
 
 	namespace string // "" until the first program
 	conf      settings
+	soiled    bool   // it has to be wiped before another program has it: send sees to that
 	again     []byte // the requests Reset and Configure for conf
 	meter     heapMeter
 	wall      uint64    // its address space, set once: only privilege could raise it
@@ -201,14 +203,36 @@ func (w *worker) bite(cause error) {
 	}
 }
 
-// send writes requests in one system call.
+// send writes requests in one system call. A soiled worker is wiped in the same: it is woken once.
 func (w *worker) send(frames []byte) error {
+	if w.soiled {
+		frames = slices.Concat(w.wiping(), frames)
+		w.soiled, w.owed = false, w.owed+2
+	}
 	_, err := w.in.Write(frames)
 	return err
 }
 
-// recv reads one event into ev, replacing what was there.
+// clean wipes a soiled worker now. It does not wait for the answers.
+func (w *worker) clean() error {
+	if !w.soiled {
+		return nil
+	}
+	return w.send(nil)
+}
+
+// recv reads one event of the program into ev, replacing what was there.
 func (w *worker) recv(ev *montypb.Event) error {
+	for w.owed > 0 {
+		if err := w.receipt(ev); err != nil {
+			return err
+		}
+	}
+	return w.read(ev)
+}
+
+// read reads one event into ev, whatever it is about.
+func (w *worker) read(ev *montypb.Event) error {
 	b, err := w.frames.next()
 	if err != nil {
 		return err
@@ -223,46 +247,42 @@ var errProtocol = errors.New("the worker broke the protocol")
 
 // settle reads the answers to housekeeping that was sent ahead. After an error the worker is dead.
 func (w *worker) settle(ctx context.Context) error {
-	if w.owed == 0 {
-		return nil
-	}
 	defer w.watch(ctx, housekeeping)()
+	var ev montypb.Event
 	for w.owed > 0 {
-		if err := w.receipt(); err != nil {
-			return err
+		err := w.receipt(&ev)
+		if no, ok := errors.AsType[*refusal](err); ok {
+			return w.refused(no.message)
+		}
+		if err != nil {
+			return w.failed(err)
 		}
 	}
 	return nil
 }
 
-// settled is settle for somebody who does not wait long. No: settle has to.
-func (w *worker) settled() bool {
-	for w.owed > 0 {
-		if !w.arrives(time.Millisecond) || w.receipt() != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// receipt reads one answer to housekeeping. After an error the worker is dead.
-func (w *worker) receipt() error {
-	var ev montypb.Event
-	if err := w.recv(&ev); err != nil {
-		return w.failed(err)
+// receipt reads one answer to housekeeping. ev is what it is read into.
+func (w *worker) receipt(ev *montypb.Event) error {
+	if err := w.read(ev); err != nil {
+		return err
 	}
 	switch k := ev.Kind.(type) {
 	case *montypb.Event_Ok:
 		w.owed--
 		return nil
 	case *montypb.Event_FatalError:
-		return w.refused(k.FatalError.GetMessage())
+		return &refusal{k.FatalError.GetMessage()}
 	case *montypb.Event_Failed:
-		return w.refused(k.Failed.GetException().GetMessage())
+		return &refusal{k.Failed.GetException().GetMessage()}
 	default:
-		return w.failed(fmt.Errorf("%w: %T instead of Ok", errProtocol, ev.Kind))
+		return fmt.Errorf("%w: %T instead of Ok", errProtocol, ev.Kind)
 	}
 }
+
+// refusal is a worker that does not do what it was told by housekeeping.
+type refusal struct{ message string }
+
+func (r *refusal) Error() string { return "the worker refuses: " + r.message }
 
 // arrives waits for an event, at most so long. True: recv will not wait; it may find that the worker has ended.
 func (w *worker) arrives(atMost time.Duration) bool {
@@ -288,17 +308,20 @@ func (w *worker) refused(message string) error {
 		w.engine, protocolVersion, EngineVersion, message).WithHint("agentkernel setup")
 }
 
-// reconfigure sends Reset and Configure without waiting for the answers.
-func (w *worker) reconfigure(conf settings) error {
-	if w.again == nil || w.conf != conf {
-		w.conf = conf
-		w.again = append(frame(&montypb.Request{Kind: &montypb.Request_Reset_{Reset_: &montypb.Unit{}}}), conf.frame()...)
+// configure gives an idle worker other settings. It does not wait for the answers.
+func (w *worker) configure(conf settings) error {
+	if w.conf != conf {
+		w.conf, w.again, w.soiled = conf, nil, true
 	}
-	if err := w.send(w.again); err != nil {
-		return err
+	return w.clean()
+}
+
+// wiping are the requests that make the worker ready for another program.
+func (w *worker) wiping() []byte {
+	if w.again == nil {
+		w.again = append(frame(&montypb.Request{Kind: &montypb.Request_Reset_{Reset_: &montypb.Unit{}}}), w.conf.frame()...)
 	}
-	w.owed += 2
-	return nil
+	return w.again
 }
 
 // failed turns an I/O or protocol error into what really happened, and makes sure that the worker is dead.
