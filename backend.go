@@ -112,7 +112,8 @@ type Sandbox interface {
 }
 
 // PromptBackend has sandboxes at hand whose programs mostly answer within microseconds. Whoever waits for such a
-// program drives it himself at first: to wake another goroutine, and to be woken by it, takes longer than the program.
+// program drives it himself at first: to wake another goroutine, and to be woken by it, takes longer than the program. He
+// has it begin while its process is still made.
 type PromptBackend interface {
 	Backend
 	// StartNow is Start if that need not wait for anything. Nil: it would have to, or the program cannot be had so;

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -48,4 +49,24 @@ func DocumentedTransitions(t *testing.T, file string) string {
 func (k *Kernel) Trees() (n int) {
 	k.forest.trees.Range(func(any, any) bool { n++; return true })
 	return n
+}
+
+// TextsOfSpecs gives what a kernel remembers of Specs, beside what it would write.
+func TextsOfSpecs() func(*agentkernel.Spec) (remembered, written string) {
+	in := newInterner(agentkernel.DefaultLimits())
+	return func(s *agentkernel.Spec) (string, string) { return string(in.data(s)), string(specData(s)) }
+}
+
+// RunAfter is the beginning of Run with something in between: the program has begun, and its process is there.
+func (k *Kernel) RunAfter(ctx context.Context, s agentkernel.Spec, between func(agentkernel.PID)) (agentkernel.PID, error) {
+	h := &here{w: newWatcher(false)}
+	h.w.hold()
+	p, _, err := k.create(ctx, s, h)
+	if err != nil {
+		return 0, err
+	}
+	defer k.unwatch(p, h.w)
+	between(p.pid)
+	k.launchHere(p, h)
+	return p.pid, nil
 }

@@ -77,3 +77,83 @@ func TestCallersKeepToTheSlots(t *testing.T) {
 		}
 	})
 }
+
+// A program begins while its process is still made. What is said of the process before the two come together counts:
+// the beginning was for nothing then, and nobody sees anything of it.
+func TestABeginningForNothing(t *testing.T) {
+	const nothing = agentkernel.Signal("")
+	for name, c := range map[string]struct {
+		between, after agentkernel.Signal
+		state          agentkernel.State
+		runs           int32
+		printed        string
+	}{
+		"nothing": {nothing, nothing, agentkernel.StateExited, 1, `"once\n"`},
+		"paused":  {agentkernel.SignalPause, agentkernel.SignalResume, agentkernel.StateExited, 2, `"once\n"`},
+		"killed":  {agentkernel.SignalKill, nothing, agentkernel.StateKilled, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newRAMStore(), func(c *kernel.Config) { c.Slots = 1 })
+				var runs atomic.Int32
+				r.backend.add("once", func(p *prog) error {
+					runs.Add(1)
+					p.print("once\n")
+					_, err := p.call("log.write", `{"message":"x"}`)
+					return err
+				})
+				signal := func(pid agentkernel.PID, sig agentkernel.Signal) {
+					if sig == nothing {
+						return
+					}
+					if err := r.Signal(t.Context(), pid, sig); err != nil {
+						t.Error(sig, err)
+					}
+					synctest.Wait()
+				}
+				pid, err := r.RunAfter(t.Context(), spec("once"), func(pid agentkernel.PID) {
+					synctest.Wait() // the program has printed
+					if runs.Load() != 1 {
+						t.Error("the program had no head start")
+					}
+					signal(pid, c.between)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if p, err := r.Process(t.Context(), pid); err != nil || p.Paused != (c.between == agentkernel.SignalPause) {
+					t.Errorf("%+v %v", p, err)
+				}
+				signal(pid, c.after)
+				p, err := r.Wait(t.Context(), pid)
+				if err != nil || p.State != c.state || runs.Load() != c.runs {
+					t.Errorf("%+v %v after %d runs", p, err, runs.Load())
+				}
+				entries, err := r.store.Entries(t.Context(), pid, 1, 100)
+				if err != nil {
+					t.Fatal(err)
+				}
+				printed, calls := "", 0
+				for _, e := range entries {
+					switch e.Kind {
+					case agentkernel.EntryOutput:
+						printed += string(e.Data)
+					case agentkernel.EntryCall:
+						calls++
+					}
+				}
+				if printed != c.printed || (calls == 1) != (printed != "") {
+					t.Errorf("the journal has %q and %d calls", printed, calls)
+				}
+				if p, _ := r.run(t, spec("once")); p.State != agentkernel.StateExited { // the slot was given back
+					t.Errorf("%+v", p)
+				}
+				synctest.Wait()
+				if n := r.backend.sandboxes(); n != 0 {
+					t.Errorf("%d sandboxes are left", n)
+				}
+			})
+		})
+	}
+}

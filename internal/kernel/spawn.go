@@ -143,7 +143,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *pr
 	if h != nil && chosen != nil && past == nil { // what may fail has not
 		k.headStart(h, pid, &s, chosen)
 	}
-	data := specData(&s)
+	data := k.specs.data(&s)
 	p = k.newProcess(pid, k.specs.take(&s, data), chosen)
 	p.past = past
 	p.created = k.cfg.Now()

@@ -16,6 +16,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/sandbox/confine"
+	"agentkernel/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -190,6 +191,114 @@ func TestIdleWorkerDies(t *testing.T) {
 	}
 	if got := mustExit(t, b, "print(2)"); got != "2\n" {
 		t.Error(got)
+	}
+}
+
+// An idle worker does not keep for long what the last program left in it.
+func TestIdleWorkersAreWiped(t *testing.T) {
+	b := newBackend(t)
+	r := newRun(t, b, "secret = 1")
+	if _, err := r.finish(); err != nil {
+		t.Fatal(err)
+	}
+	w := workerOf(r)
+	if err := r.box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wiped := func() bool {
+		b.pool.mu.Lock()
+		defer b.pool.mu.Unlock()
+		return !w.soiled && w.owed == 2
+	}
+	until(t, "it is wiped", wiped)
+	again := newRun(t, b, "try:\n    secret\nexcept NameError:\n    print('clean')").start()
+	if turn, err := again.finish(); err != nil || turn.Kind != agentkernel.TurnExit || again.out.String() != "clean\n" || workerOf(again) != w {
+		t.Errorf("%+v %v %q", turn, err, again.out.String())
+	}
+}
+
+// A program whose worker ends before it is ready for it begins again in another one: it did nothing that would count.
+func TestUnreadyWorkers(t *testing.T) {
+	b := newBackend(t)
+	used := func() *worker {
+		t.Helper()
+		r := newRun(t, b, "print(1)")
+		if _, err := r.finish(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.box.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return workerOf(r)
+	}
+	for range 5 {
+		w := used()
+		r := newRun(t, b, "print(2)").start()
+		if workerOf(r) != w {
+			t.Fatal("another worker was idle")
+		}
+		w.body.kill()
+		<-w.gone
+		if turn, err := r.box.Next(t.Context(), nil); err != nil || turn.Kind != agentkernel.TurnLost {
+			t.Errorf("%+v %v", turn, err)
+		}
+		_ = r.box.Close()
+	}
+	parked := newRun(t, b, "from kernel import now\nnow()\nprint(3)").start()
+	if turn, err := parked.box.Next(t.Context(), nil); err != nil || turn.Kind != agentkernel.TurnCall {
+		t.Fatalf("%+v %v", turn, err)
+	}
+	image, err := parked.box.Image(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = parked.box.Close()
+	for range 10 {
+		used().body.kill() // it may be seen to have ended, or not yet
+		r := newRun(t, b, "from kernel import now\nnow()\nprint(3)")
+		r.req.Image = image
+		if turn, err := r.start().finish(); err != nil || turn.Kind != agentkernel.TurnExit || r.out.String() != "3\n" {
+			t.Errorf("%+v %v %q", turn, err, r.out.String())
+		}
+		_ = r.box.Close()
+	}
+}
+
+// The program that was asked for last is known again by all that makes it what it is.
+func TestLastProgram(t *testing.T) {
+	p := newPrograms()
+	base := agentkernel.Program{Name: "a.py", Language: agentkernel.Python, Source: "print(1)"}
+	bind := func(prog agentkernel.Program) *program {
+		t.Helper()
+		if _, err := p.check(prog); err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.bind(prog, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	first := bind(base)
+	if bind(base) != first || p.last.Load().bound != first {
+		t.Error("it is not known again")
+	}
+	seen := map[*program]string{first: "the first"}
+	storetest.EachField(&base, func(name string) {
+		if name == "Language" || name == "Host" || name == "Pieces" { // the front end does not look at these
+			return
+		}
+		if name == "Modules" {
+			base.Modules = map[string]string{"skills.x": "y = 1"}
+		}
+		got := bind(base)
+		if other, ok := seen[got]; ok {
+			t.Errorf("with another %s it is the one of %s", name, other)
+		}
+		seen[got] = name
+	})
+	if bind(base) != first {
+		t.Error("it is not known any more")
 	}
 }
 

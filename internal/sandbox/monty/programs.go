@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -43,6 +44,36 @@ type programKey [sha256.Size]byte
 type programs struct {
 	checked *lru[programKey, checkResult]
 	bound   *lru[programKey, *program]
+	last    atomic.Pointer[lastProgram]
+}
+
+// lastProgram is the plain program that was asked for last: the same one often comes again, and to compare it takes less
+// than to digest it. Plain is what has nothing but its text: no arguments, no modules, no tools.
+type lastProgram struct {
+	name, source string
+	language     agentkernel.Language
+	needs        agentkernel.Needs
+	bound        *program // nil: not yet
+}
+
+// again gives what is known of a program if it is the last one; nil: it is not.
+func (p *programs) again(prog *agentkernel.Program, tools []agentkernel.Tool) *lastProgram {
+	l := p.last.Load()
+	if l == nil || !textOnly(prog) || len(tools) > 0 || prog.Name != l.name || prog.Language != l.language || prog.Source != l.source {
+		return nil
+	}
+	return l
+}
+
+func textOnly(prog *agentkernel.Program) bool {
+	return len(prog.Args) == 0 && len(prog.Modules) == 0 && len(prog.Earlier) == 0 && !prog.Session
+}
+
+// note makes a program the last one, if it is plain.
+func (p *programs) note(prog *agentkernel.Program, needs agentkernel.Needs) {
+	if textOnly(prog) {
+		p.last.Store(&lastProgram{name: prog.Name, source: prog.Source, language: prog.Language, needs: needs})
+	}
 }
 
 type checkResult struct {
@@ -51,30 +82,45 @@ type checkResult struct {
 }
 
 func newPrograms() *programs {
-	return &programs{newLRU[programKey, checkResult](keptPrograms), newLRU[programKey, *program](keptPrograms)}
+	return &programs{checked: newLRU[programKey, checkResult](keptPrograms), bound: newLRU[programKey, *program](keptPrograms)}
 }
 
 func (p *programs) check(prog agentkernel.Program) (agentkernel.Needs, error) {
-	key := keyOf(prog, nil)
-	if r, ok := p.checked.get(key); ok {
-		return r.needs, r.err
+	if l := p.again(&prog, nil); l != nil {
+		return l.needs, nil
 	}
-	needs, err := frontend.Check(prog)
-	p.checked.put(key, checkResult{needs, err})
-	return needs, err
+	key := keyOf(prog, nil)
+	r, ok := p.checked.get(key)
+	if !ok {
+		r.needs, r.err = frontend.Check(prog)
+		p.checked.put(key, r)
+	}
+	if r.err == nil {
+		p.note(&prog, r.needs)
+	}
+	return r.needs, r.err
 }
 
 func (p *programs) bind(prog agentkernel.Program, tools []agentkernel.Tool) (*program, error) {
+	l := p.again(&prog, tools)
+	if l != nil && l.bound != nil {
+		return l.bound, nil
+	}
 	key := keyOf(prog, tools)
-	if out, ok := p.bound.get(key); ok {
-		return out, nil
+	out, ok := p.bound.get(key)
+	if !ok {
+		bundle, err := frontend.Bind(prog, tools)
+		if err != nil {
+			return nil, err
+		}
+		out = assemble(key, prog, bundle, tools)
+		p.bound.put(key, out)
 	}
-	bundle, err := frontend.Bind(prog, tools)
-	if err != nil {
-		return nil, err
+	if l != nil {
+		known := *l
+		known.bound = out
+		p.last.Store(&known)
 	}
-	out := assemble(key, prog, bundle, tools)
-	p.bound.put(key, out)
 	return out, nil
 }
 

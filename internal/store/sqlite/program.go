@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"hash"
 	"maps"
+	"reflect"
 	"slices"
 
 	"agentkernel"
@@ -187,6 +188,50 @@ func or[T any](v *T, same T) T {
 		return same
 	}
 	return *v
+}
+
+// specTexts remembers the spec columns of Specs that ask for nothing special: they mostly say the same.
+type specTexts struct{ texts map[simpleSpec]string }
+
+// simpleSpec is what the spec column of such a process follows from.
+type simpleSpec struct {
+	name, programName, backend, specBackend, namespace, specNamespace string
+	priority, specPriority                                            int
+	durability                                                        agentkernel.Durability
+	interactive                                                       bool
+}
+
+// simplify says whether the spec column follows from the simpleSpec alone.
+func simplify(p *agentkernel.ProcessRecord) (simpleSpec, bool) {
+	s := &p.Spec
+	simple := simpleSpec{p.Name, s.Program.Name, p.Backend, s.Backend, p.Namespace, s.Namespace, p.Priority, s.Priority, s.Durability, s.Interactive}
+	rest := *s
+	rest.Program.Name, rest.Program.Language, rest.Program.Source, rest.Program.Modules = "", "", "", nil
+	rest.Backend, rest.Namespace, rest.Priority, rest.Durability, rest.Interactive = "", "", 0, "", false
+	rest.IdempotencyKey = "" // has a column of its own
+	return simple, p.Parent == 0 && p.Moved == nil && reflect.ValueOf(&rest).Elem().IsZero()
+}
+
+// maxSpecTexts bounds specTexts.
+const maxSpecTexts = 256
+
+// encode is encodeSpec.
+func (t *specTexts) encode(p *agentkernel.ProcessRecord) (string, error) {
+	simple, ok := simplify(p)
+	if !ok {
+		return encodeSpec(p)
+	}
+	if text, ok := t.texts[simple]; ok {
+		return text, nil
+	}
+	text, err := encodeSpec(p)
+	if err == nil {
+		if t.texts == nil || len(t.texts) >= maxSpecTexts {
+			t.texts = map[simpleSpec]string{}
+		}
+		t.texts[simple] = text
+	}
+	return text, err
 }
 
 func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {

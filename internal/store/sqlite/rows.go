@@ -157,7 +157,7 @@ func (w *writer) writeProcess(ch *processChange) error {
 	if err != nil {
 		return err
 	}
-	spec, err := encodeSpec(p)
+	spec, err := w.specs.encode(p)
 	if err != nil {
 		return err
 	}

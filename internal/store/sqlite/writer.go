@@ -21,6 +21,7 @@ type writer struct {
 	staged int  // batches of the queue's group whose entries are in it
 
 	programs programIndex
+	specs    specTexts
 	taken    map[int64]bool // programs that processes were written with while strays are looked for; nil: nobody looks
 	changes  changes
 	filed    bool         // the table blobs may have rows

@@ -1,0 +1,35 @@
+package kernel_test
+
+import (
+	"testing"
+
+	"agentkernel"
+	"agentkernel/internal/kernel"
+	"agentkernel/internal/store/storetest"
+)
+
+// The text of a Spec that is remembered is the one that would be made, whatever the Spec is and whatever came before it.
+func TestTextsOfSpecs(t *testing.T) {
+	for _, s := range []agentkernel.Spec{
+		{},
+		{Program: agentkernel.Program{Name: "a.py", Language: agentkernel.Python, Source: "1"}, Namespace: "default", Backend: "auto", Priority: 10},
+	} {
+		text := kernel.TextsOfSpecs()
+		fields, different := 0, map[string]bool{}
+		compare := func(name string) {
+			fields++
+			for range 2 {
+				got, want := text(&s)
+				if got != want {
+					t.Errorf("%s: %s\nwant %s", name, got, want)
+				}
+				different[want] = true
+			}
+		}
+		compare("")
+		storetest.EachField(&s, compare)
+		if fields < 45 || len(different) < 40 {
+			t.Errorf("%d fields were changed, with %d texts", fields, len(different))
+		}
+	}
+}
