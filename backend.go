@@ -92,6 +92,7 @@ type Mount struct {
 	Scratch  string
 	ReadOnly bool
 	Own      bool // Source is a copy that belongs to this process alone
+	Optional bool // the program starts without it where it cannot be shown, and its standard error says so
 }
 
 // Sandbox is one program in motion. It is used by one goroutine at a time. The kernel pulls: each Next

@@ -35,7 +35,15 @@ type Workspace struct {
 	Path string `json:"path"` // absolute; a directory, not a symbolic link
 	// Publish applies the changes when the program exits with 0, before the process counts as ended.
 	Publish bool `json:"publish,omitempty"`
+	// ReadOnly refuses the program every change: there is nothing to apply then.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// Optional, with ReadOnly, lets a program start without the folder where the system cannot show it. The program's
+	// standard error says why.
+	Optional bool `json:"optional,omitempty"`
 }
+
+// NotShown begins the line on the standard error of a program that an optional workspace could not be shown to.
+const NotShown = "agentkernel: no folder is shown: "
 
 // Volume is a further folder of the host, which a program sees as /volumes/NAME. Changes to one that is not read-only
 // are applied when the program exits with 0.
@@ -61,6 +69,12 @@ func (s *Spec) NeedsFiles() bool { return s.HasFiles() || s.Stdin != "" }
 // validateFiles says what is wrong with workspace and volumes as far as their names tell.
 func (s *Spec) validateFiles() error {
 	if s.Workspace != nil {
+		switch w := s.Workspace; {
+		case w.ReadOnly && w.Publish:
+			return Errorf(CodeInvalid, "spec", "the workspace is read-only: there is nothing to publish").WithHint("--workspace DIR names one that the program may change")
+		case w.Optional && !w.ReadOnly:
+			return Errorf(CodeInvalid, "spec", "a workspace that the program may change cannot be optional")
+		}
 		if err := validFolder("workspace", s.Workspace.Path); err != nil {
 			return err
 		}

@@ -32,6 +32,8 @@ type app struct {
 	cfg  *config.Config // use settings()
 	// gathered is what came through a pipe for the program; it is there as long as this command.
 	gathered *os.File
+	// here says why the folder that this command was called in is not shown to a program to which it would be.
+	here string
 }
 
 // exitCode is an outcome that was reported already: only the number is left.

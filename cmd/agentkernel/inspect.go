@@ -170,7 +170,11 @@ func (i *inspection) granted(s *sheet) {
 	s.add("arguments", "%s", strings.Join(spec.Program.Args, " "))
 	s.add("tools", "%s", strings.Join(spec.Tools, ", "))
 	if spec.Workspace != nil {
-		s.add("workspace", "%s: agentkernel diff %d", spec.Workspace.Path, i.Process.PID)
+		if spec.Workspace.ReadOnly {
+			s.add("workspace", "%s, read-only", spec.Workspace.Path)
+		} else {
+			s.add("workspace", "%s: agentkernel diff %d", spec.Workspace.Path, i.Process.PID)
+		}
 	}
 	for _, v := range spec.Volumes {
 		s.add("volume "+v.Name, "%s", v.Path)

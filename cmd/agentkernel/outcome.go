@@ -70,8 +70,8 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 			w.a.con.Note("%s", line)
 		}
 	}
-	if w.blind && p.State == agentkernel.StateExited && p.ExitCode != 0 {
-		w.a.con.Note("it saw none of your files · --workspace . shows it this folder, and leaves it as it is")
+	if line := w.folderLine(p); line != "" {
+		w.a.con.Note("%s", line)
 	}
 	w.a.mentionUnfinished(w.k)
 	if err := w.a.outputError(); err != nil {
@@ -164,7 +164,7 @@ func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) 
 	w.k = k
 	a.warnUnconfined(&spec)
 	spec.Interactive = a.askTTY != nil
-	w.blind = spec.Program.Language == agentkernel.Command && !spec.HasFiles()
+	w.seen = seenFolder(&spec)
 	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 		return k.Run(ctx, spec, fn)
 	})

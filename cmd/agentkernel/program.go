@@ -21,11 +21,12 @@ const maxSource = 16 << 20
 
 // programArgs are the ways to name a program on the command line.
 type programArgs struct {
-	Code  string   `short:"c" placeholder:"CODE" help:"Program text, instead of a file."`
-	File  string   `arg:"" optional:"" help:"Program file; - reads standard input."`
-	Args  []string `arg:"" optional:"" help:"The program's arguments (sys.argv[1:]); put -- before those that look like flags."`
-	Lang  string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command (default: by its name and first line)."`
-	Stdin string   `placeholder:"FILE" help:"The program's standard input: a file, or - for that of this command, to its end (default: see below)."`
+	Code    string   `short:"c" placeholder:"CODE" help:"Program text, instead of a file."`
+	File    string   `arg:"" optional:"" help:"Program file; - reads standard input."`
+	Args    []string `arg:"" optional:"" help:"The program's arguments (sys.argv[1:]); put -- before those that look like flags."`
+	Lang    string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command (default: by its name and first line)."`
+	command bool     // a command behind --
+	Stdin   string   `placeholder:"FILE" help:"The program's standard input: a file, or - for that of this command, to its end (default: see below)."`
 }
 
 // program reads the program that the arguments name, and the local tools beside it.
@@ -40,7 +41,7 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	if p.File == "" && p.Code == "" && len(a.rest) > 0 {
 		p.File, a.rest = a.rest[0], a.rest[1:]
 		if lang == "" && isCommand(p.File) {
-			lang = agentkernel.Command
+			lang, p.command = agentkernel.Command, true
 		}
 	}
 	if p.File != "" && p.Code == "" && (lang == agentkernel.Command || lang == "" && !hasLanguage(p.File) && isBinary(p.File)) {

@@ -1,10 +1,13 @@
 package main
 
+import "agentkernel"
+
 type runCmd struct {
 	programArgs
 	specFlags
 	packageFlags
-	Quiet bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints."`
+	NoWorkspace bool `group:"access" help:"Show a command behind -- nothing of the folder that you are in."`
+	Quiet       bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints."`
 }
 
 func (runCmd) Help() string {
@@ -28,14 +31,22 @@ a pipe. Python and Node programs are looked at for it; all others get a file, an
 		"agentkernel run analysis.py --workspace ./data    the folder is safe: changes wait for apply",
 		"agentkernel run main.go                           built by your Go, in a sandbox of its own; a directory works too",
 		"agentkernel run ./script.sh                       by the interpreter in its first line",
-		"agentkernel run -- git --version                  any executable, behind the same walls",
+		"agentkernel run -- git log --oneline              any executable, behind the same walls; it may read the folder that you are in",
+		"agentkernel run --workspace . -- make             the same, and what it changes waits for apply",
+		"agentkernel run --no-workspace -- git --version   the same, and it sees no folder",
 		"agentkernel run --with 'polars>=1' report.py      with packages; a program may name them itself (PEP 723)",
 		"agentkernel run report.py --json | jq .result",
 	)
 }
 
 func (c *runCmd) Run(a *app) error {
+	if c.NoWorkspace && c.Workspace != "" {
+		return a.refuse(agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--workspace names a folder, and --no-workspace wants none").WithHint("leave one of them out"))
+	}
 	spec, err := a.prepare(&c.programArgs, &c.specFlags)
+	if err == nil && !c.NoWorkspace {
+		err = a.showHere(&c.programArgs, &spec)
+	}
 	if err != nil {
 		return a.refuse(err)
 	}

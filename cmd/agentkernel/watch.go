@@ -21,8 +21,8 @@ type watch struct {
 	a    *app
 	k    *session
 	hold bool // keep the output for --json instead of writing it
-	// blind says that the program is a command of the system without a folder, which people expect to see where they are.
-	blind bool
+	// seen is what a command of the system sees of the folder in which people are, and expect it to be.
+	seen seen
 
 	mu         sync.Mutex
 	pid        agentkernel.PID
@@ -80,6 +80,9 @@ func (w *watch) event(e agentkernel.Event) error {
 	w.mu.Unlock()
 	switch e.Kind {
 	case agentkernel.EventOutput:
+		if w.seen == seenHere && e.Stream == "stderr" && strings.HasPrefix(e.Text, agentkernel.NotShown) {
+			w.seen = seenNamed // that line has said it
+		}
 		w.output(e)
 	case agentkernel.EventPast: // also when it is to be quiet: what is made again is never kept to itself
 		w.past = append(w.past, e.Text)

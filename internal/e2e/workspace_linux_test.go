@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -630,5 +631,64 @@ func watchHeap(t *testing.T) func() uint64 {
 		stop()
 		<-done
 		return most - min(base, most)
+	}
+}
+
+// Git reads a repository in a read-only workspace, whoever it belongs to, and changes nothing.
+func TestGitReadsARepositoryOfAnybody(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		const msg = "SKIPPED, NOTHING PROVED: there is no git"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(msg)
+		}
+		t.Skip(msg)
+	}
+	const envRepo = "AGENTKERNEL_E2E_REPO"
+	repository := func() string {
+		dir := filepath.Join(usertest.Dir(t), "repo")
+		for _, args := range [][]string{{"init", "-q", dir}, {"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "the first"}} {
+			if out, err := exec.Command(git, args...).CombinedOutput(); err != nil {
+				t.Fatalf("git %v: %v\n%s", args, err, out)
+			}
+		}
+		return dir
+	}
+	usertest.BothWith(t, func(t *testing.T) {
+		dir := os.Getenv(envRepo) // of root, for the ordinary user
+		if dir == "" {
+			dir = repository()
+		}
+		k := openEmbedded(t, home(t), withSandboxes(t))
+		for _, c := range []struct {
+			args []string
+			want string
+		}{{[]string{"log", "--format=%s"}, "the first\n"}, {[]string{"status", "--short"}, ""}} {
+			p := run(t, k, agentkernel.Spec{
+				Program:   agentkernel.Program{Name: "git", Language: agentkernel.Command, Source: "git", Args: c.args},
+				Workspace: &agentkernel.Workspace{Path: dir, ReadOnly: true, Optional: true},
+			})
+			if p.ExitCode != 0 || p.stdout != c.want || p.stderr != "" {
+				t.Errorf("git %v: %d %q %q", c.args, p.ExitCode, p.stdout, p.stderr)
+			}
+			if c, err := k.Changes(t.Context(), p.PID); err != nil || len(c.Changes) != 0 || c.Folder != dir {
+				t.Errorf("changes %+v %v", c, err)
+			}
+		}
+	}, func(string) []string {
+		return []string{"AGENTKERNEL_MONTY=" + engine(t), envPython + "=" + systemPython(t), envRepo + "=" + repository()}
+	})
+}
+
+// What a read-only workspace cannot be is refused before anything runs.
+func TestReadOnlyWorkspaceIsNotPublished(t *testing.T) {
+	k := openEmbedded(t, home(t), withSandboxes(t))
+	for _, w := range []agentkernel.Workspace{{ReadOnly: true, Publish: true}, {Optional: true}} {
+		w.Path = folder(t, map[string]string{"in.txt": "in"})
+		s := program("print(1)")
+		s.Workspace = &w
+		if _, err := k.Spawn(t.Context(), s); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
+			t.Errorf("%+v: %v", w, err)
+		}
 	}
 }

@@ -223,6 +223,25 @@ func (s *Spawner) Trees(ctx context.Context, p *Plan) ([]*os.File, error) {
 	return files, nil
 }
 
+// CanShow says what keeps a folder from being shown to a sandbox, read-only; nil: nothing.
+func (s *Spawner) CanShow(ctx context.Context, folder string) error {
+	source, owner, err := directory("folder", folder)
+	if err != nil {
+		return err
+	}
+	id, err := s.people.take()
+	if err != nil {
+		return err
+	}
+	defer s.people.give(id)
+	t := Tree{Name: "workspace", Source: source, ReadOnly: true}.shown(s.machine.root, owner, id)
+	files, err := s.Trees(ctx, &Plan{Trees: []Tree{t}})
+	for _, f := range files {
+		_ = f.Close()
+	}
+	return err
+}
+
 // Start starts the cell's program with the given descriptors as 0, 1, 2 and so on; the caller closes its own.
 // The cell belongs to the process from then on; after an error it is closed. Errors: CodeNotFound, CodeDenied
 // or CodeUnsupported when the program cannot be executed, CodeUnavailable when a wall cannot be built.

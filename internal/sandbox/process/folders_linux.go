@@ -1,7 +1,9 @@
 package process
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentkernel"
@@ -29,6 +31,35 @@ func addFolders(c *confine.Config, mounts []agentkernel.Mount, disk int64) {
 	if len(mounts) > 0 && c.Limits.FileSize == 0 {
 		c.Limits.FileSize = min(disk, maxFile)
 	}
+}
+
+// shownFolders leaves out an optional folder that this machine cannot show, and says why not: root's sandboxes need a file
+// system that shows files under another owner.
+func (b *Backend) shownFolders(ctx context.Context, mounts []agentkernel.Mount) ([]agentkernel.Mount, error) {
+	i := slices.IndexFunc(mounts, func(m agentkernel.Mount) bool { return m.Optional })
+	if i < 0 {
+		return mounts, nil
+	}
+	err := b.cfg.Spawner.CanShow(ctx, mounts[i].Source)
+	if err != nil {
+		return slices.Delete(slices.Clone(mounts), i, i+1), err
+	}
+	return mounts, nil
+}
+
+// folderEnvironment is what programs need to know of the workspace. Git refuses a repository that belongs to somebody
+// else, since its settings may name commands: here they run behind the walls, as the program does. It is told by
+// variables, which hold for this program alone.
+func folderEnvironment(mounts []agentkernel.Mount) []string {
+	i := slices.IndexFunc(mounts, func(m agentkernel.Mount) bool { return m.Volume == "" })
+	if i < 0 {
+		return nil
+	}
+	env := []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=" + confine.WorkspaceDir, "GIT_PAGER=cat"}
+	if mounts[i].ReadOnly {
+		env = append(env, "GIT_OPTIONAL_LOCKS=0") // it would like to note what it has looked at
+	}
+	return env
 }
 
 // maxFile is the largest limit for one file that walls take.

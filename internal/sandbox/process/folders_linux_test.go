@@ -162,3 +162,23 @@ func TestAZygoteDoesNotLearnWhereFoldersLie(t *testing.T) {
 		t.Errorf("the zygote is told %s", told)
 	}
 }
+
+// A folder that a program may do without is there, read-only; and where it cannot be shown the program runs and is told.
+func TestOptionalFolder(t *testing.T) {
+	_, host := folders(t)
+	program := shell("pwd; cat f 2>/dev/null; (echo x > new) 2>/dev/null || echo refused; echo $GIT_CONFIG_VALUE_0")
+	for _, c := range []struct{ source, out string }{
+		{host["w"], "/workspace\nwrefused\n/workspace\n"},
+		{filepath.Join(host["w"], "f"), "[stderr]" + agentkernel.NotShown + "folder: " + filepath.Join(host["w"], "f") + " is not a directory\n/tmp\n\n"},
+	} {
+		r, turn, err := wholeRun(t, program, func(r *run) {
+			r.req.Mounts = []agentkernel.Mount{{Source: c.source, ReadOnly: true, Optional: true}}
+		})
+		if err != nil || turn.Kind != agentkernel.TurnExit || turn.ExitCode != 0 || r.out.String() != c.out {
+			t.Errorf("ended with %+v %v and printed %q, want %q", turn, err, r.out.String(), c.out)
+		}
+	}
+	if entries, err := os.ReadDir(host["w"]); err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+}

@@ -61,6 +61,8 @@ func (b *Backend) startWhole(ctx context.Context, req agentkernel.StartRequest) 
 	if err != nil {
 		return nil, err
 	}
+	var unseen error
+	req.Mounts, unseen = b.shownFolders(ctx, req.Mounts)
 	cell, err := b.cfg.Spawner.Prepare(b.walls(req, r))
 	if err != nil {
 		return nil, err
@@ -69,6 +71,7 @@ func (b *Backend) startWhole(ctx context.Context, req agentkernel.StartRequest) 
 	if err != nil {
 		return nil, errors.Join(err, cell.Close())
 	}
+	w.unseen = unseen
 	return w, nil
 }
 
@@ -83,6 +86,7 @@ func (b *Backend) walls(req agentkernel.StartRequest, r *recipe) confine.Config 
 		Limits: limitsOf(req.Limits), Program: r.program,
 	}
 	addFolders(&cfg, req.Mounts, req.Limits.Disk)
+	cfg.Program.Env = append(cfg.Program.Env, folderEnvironment(req.Mounts)...)
 	return cfg
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type whole struct {
 	out    output
 	said   tail // the end of stderr
 	door   *door
+	unseen error  // why the program does not see a folder that it may do without
 	pipes  [2]int // stdout and stderr; -1 when they have ended
 	bell   *bell  // rung by whoever wants Next to look at the fields under mu
 
@@ -300,6 +302,11 @@ func (w *whole) start(ctx context.Context) error {
 		return err
 	}
 	w.door = d
+	if w.unseen != nil {
+		if err := w.out.write(1, fmt.Appendf(nil, "%s%s\n", agentkernel.NotShown, agentkernel.AsError(w.unseen, "", "").Message())); err != nil {
+			return w.tooMuch(err)
+		}
+	}
 	files, err := w.openStreams()
 	if err == nil {
 		files = append(files, far...)

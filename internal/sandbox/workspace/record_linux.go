@@ -37,6 +37,7 @@ type folder struct {
 	Dev      uint64 `json:"dev"`
 	Ino      uint64 `json:"ino"`
 	ReadOnly bool   `json:"read_only,omitempty"`
+	Optional bool   `json:"optional,omitempty"`
 	Size     int64  `json:"size,omitempty"` // of a volume, at most
 	Base     string `json:"base,omitempty"` // file with the base; none of a read-only one
 	Copy     bool   `json:"copy,omitempty"` // the layer is a copy

@@ -105,7 +105,7 @@ func (s *Store) folders(spec *agentkernel.Spec) (list []folder, err error) {
 		return nil
 	}
 	if w := spec.Workspace; w != nil {
-		if err := add("workspace", folder{Path: w.Path}); err != nil {
+		if err := add("workspace", folder{Path: w.Path, ReadOnly: w.ReadOnly, Optional: w.Optional}); err != nil {
 			return nil, err
 		}
 	}
@@ -204,13 +204,16 @@ func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
 		}
 		mounts = append(mounts, m)
 	}
+	if !slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return !f.ReadOnly }) {
+		return mounts, nil // there are no layers, of which the record would have to tell
+	}
 	return mounts, h.save()
 }
 
 // fresh makes an empty layer. It is a new directory each time: whatever of the old sandbox might still live writes to
 // the old one.
 func (s *Store) fresh(h *home, f *folder, root dir) (agentkernel.Mount, error) {
-	m := agentkernel.Mount{Volume: f.Volume, Source: f.Source, ReadOnly: f.ReadOnly}
+	m := agentkernel.Mount{Volume: f.Volume, Source: f.Source, ReadOnly: f.ReadOnly, Optional: f.Optional}
 	if f.ReadOnly {
 		return m, nil
 	}

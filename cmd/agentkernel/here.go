@@ -1,0 +1,119 @@
+package main
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"agentkernel"
+)
+
+// A command behind -- may read the folder that it is called in. That gives it no way to carry anything out but what it
+// prints: it has no network, and nothing that it may change. docs/rationale.md says why commands alone.
+
+// showHere adds the folder that this command was called in to the Spec of a command behind --, if no folder is named.
+func (a *app) showHere(p *programArgs, s *agentkernel.Spec) error {
+	if !p.command || s.HasFiles() {
+		return nil
+	}
+	dir, err := a.workingDir()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		a.here = "this folder cannot be found"
+		return nil //nolint:nilerr // the command need not have to do with it
+	}
+	data, err := a.dataDir()
+	if err != nil {
+		return err
+	}
+	if a.here = private(dir, data.Path(), a.homes()); a.here == "" {
+		s.Workspace = &agentkernel.Workspace{Path: dir, ReadOnly: true, Optional: true}
+	}
+	return nil
+}
+
+// homes are the home directories of whoever calls: the one that is set, and the one that the system knows.
+func (a *app) homes() []string {
+	homes := []string{a.userHome}
+	if u, err := user.Current(); err == nil {
+		homes = append(homes, u.HomeDir)
+	}
+	for i, h := range homes {
+		if real, err := filepath.EvalSymlinks(h); err == nil {
+			homes[i] = real
+		}
+	}
+	return slices.DeleteFunc(homes, func(h string) bool { return !filepath.IsAbs(h) || h == "/" })
+}
+
+// Folders of the system in which secrets lie, or everybody's files.
+var (
+	systemTrees = []string{"/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run", "/var/lib", "/var/log", "/var/spool"}
+	systemTops  = []string{"/", "/home", "/root", "/var", "/usr", "/Users"}
+)
+
+// private says why a folder is not shown unless it is named: a program that came from elsewhere could print keys that
+// lie in it. All paths are without symbolic links. "": it may be shown.
+func private(dir, data string, homes []string) string {
+	if real, err := filepath.EvalSymlinks(data); err == nil {
+		data = real
+	}
+	for _, home := range homes {
+		switch first, _, _ := strings.Cut(strings.TrimPrefix(dir, home+"/"), "/"); {
+		case within(home, dir):
+			return "this is your home, where keys lie"
+		case within(dir, home) && strings.HasPrefix(first, "."):
+			return "keys may lie in " + first + " of your home"
+		}
+	}
+	if within(data, dir) || within(dir, data) {
+		return "the kernel's own files lie here"
+	}
+	inSystem := func(top string) bool { return within(dir, top) }
+	if slices.Contains(systemTops, dir) || slices.Contains([]string{"/home", "/Users"}, filepath.Dir(dir)) || slices.ContainsFunc(systemTrees, inSystem) {
+		return "the system's or somebody's keys may lie here"
+	}
+	return ""
+}
+
+// within says whether path is dir, or lies in it.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+string(os.PathSeparator))
+}
+
+// seen says what of the user's folders a program sees.
+type seen int
+
+const (
+	seenNamed   seen = iota // what was named, or the program is no command
+	seenNothing             // a command, and no folder was named
+	seenHere                // the folder that the command was called in
+)
+
+func seenFolder(s *agentkernel.Spec) seen {
+	switch {
+	case s.Program.Language == agentkernel.Command && !s.HasFiles():
+		return seenNothing
+	case s.Workspace != nil && s.Workspace.Optional:
+		return seenHere
+	}
+	return seenNamed
+}
+
+// folderLine says what a command saw of the user's files, where that was not said on the command line.
+func (w *watch) folderLine(p agentkernel.Process) string {
+	failed := p.State == agentkernel.StateExited && p.ExitCode != 0
+	switch {
+	case w.seen == seenHere:
+		return "it could read this folder and change nothing · to let it: --workspace . (changes wait for apply) · to hide the folder: --no-workspace"
+	case w.seen == seenNothing && failed && w.a.here != "":
+		return "it saw none of your files: " + w.a.here + " · cd to the folder that it is to see, or --workspace DIR"
+	case w.seen == seenNothing && failed:
+		return "it saw none of your files · --workspace . shows it this folder, and leaves it as it is"
+	}
+	return ""
+}

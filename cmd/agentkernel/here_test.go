@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The folder in which a command is called is shown, unless secrets may lie there.
+func TestPrivateFolders(t *testing.T) {
+	data := "/srv/state/agentkernel"
+	homes := []string{"/home/ann", "/data/ann"}
+	for dir, shown := range map[string]bool{
+		"/": false, "/home": false, "/home/ann": false, "/home/ben": false, "/data": false, "/data/ann": false, "/root": false, "/usr": false, "/var": false,
+		"/home/ann/.ssh": false, "/home/ann/.config/gh": false, "/data/ann/.aws": false,
+		"/etc": false, "/etc/ssh": false, "/proc/1": false, "/run/secrets": false, "/var/lib/x": false,
+		"/srv": false, "/srv/state": false, data: false, data + "/workspaces": false,
+		"/home/ann/project": true, "/home/ann/project/.git": true, "/home/ben/project": true, "/data/annual": true, "/srv/stateful": true,
+		"/etcetera": true, "/app": true, "/tmp": true, "/usr/src/app": true, "/var/www": true,
+	} {
+		if why := private(dir, data, homes); (why == "") != shown {
+			t.Errorf("%s is shown: %t, want %t; %q", dir, why == "", shown, why)
+		}
+	}
+}
+
+// A data directory that is reached by a link is found behind it.
+func TestPrivateFolderBehindALink(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "real", "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "real", "data"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if private(filepath.Join(dir, "real"), filepath.Join(dir, "link"), nil) == "" {
+		t.Error("the folder with the data directory is shown")
+	}
+}
