@@ -413,7 +413,7 @@ type Process struct {
 	Paused     bool     `json:"paused,omitempty"`
 	PauseNote  string   `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it
 	Resident   bool     `json:"resident,omitempty"`   // has a sandbox in memory
-	Walls      []Wall   `json:"walls,omitempty"`      // of that sandbox; Processes.Process alone tells them
+	Walls      []Wall   `json:"walls,omitempty"`      // of that sandbox, or of the last that it had; Processes.Process alone tells them
 	WaitsFor   []string `json:"waits_for,omitempty"`  // operations in flight: "tool.call filesystem.write_file"
 
 	ExitCode int             `json:"exit_code"`

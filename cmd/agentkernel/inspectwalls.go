@@ -2,7 +2,8 @@ package main
 
 import "strings"
 
-// walls shows what stands between a process that has a sandbox and the machine; --json says what each wall is made of.
+// walls shows what stands between a process and the machine, or stood around the last sandbox that it had; --json says
+// what each wall is made of.
 func (i *inspection) walls(s *sheet) {
 	var standing []string
 	for _, w := range i.Process.Walls {
@@ -16,7 +17,10 @@ func (i *inspection) walls(s *sheet) {
 			s.add("no wall", "%s: %s", w.Name, firstLine(w.How))
 		}
 	}
-	if i.Process.Resident && len(i.Process.Walls) == 0 {
+	switch none := len(i.Process.Walls) == 0; {
+	case none && i.Process.Resident:
 		s.add("no wall", "its sandbox has none: it can do all that the kernel's user can")
+	case none && i.Process.Backend == "unconfined":
+		s.add("no wall", "its backend builds none: it could do all that the kernel's user can")
 	}
 }

@@ -18,6 +18,8 @@ func TestInspectShowsWalls(t *testing.T) {
 		{"walls", agentkernel.Process{Resident: true, Walls: []agentkernel.Wall{{Name: "no network", On: true, How: "x"}, {Name: "seccomp", On: true},
 			{Name: "landlock", How: "this Linux has none"}}}, []string{"no network, seccomp", "landlock: this Linux has none"}, "it can do all"},
 		{"no walls", agentkernel.Process{Resident: true}, []string{"it can do all"}, "walls  "},
+		{"ended", agentkernel.Process{State: agentkernel.StateExited, Walls: []agentkernel.Wall{{Name: "no network", On: true}}}, []string{"no network"}, "no wall"},
+		{"ended without", agentkernel.Process{State: agentkernel.StateExited, Backend: "unconfined"}, []string{"it could do all"}, "walls  "},
 		{"no sandbox", agentkernel.Process{}, nil, "wall"},
 	} {
 		text := (&inspection{Process: tc.p}).text(time.Now())

@@ -87,8 +87,7 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	e.at = k.cfg.Now()
 	p.ending = &e
 	p.paused = false
-	box := p.box
-	p.box = nil
+	box := p.takeBox()
 	p.dropInflight()
 	if p.wall != nil {
 		p.wall.Stop()

@@ -125,8 +125,8 @@ func (k *Kernel) lockWithJournal(ctx context.Context, p *process) (entries []age
 // takeMove changes the backend in one batch with all that depends on it, and sets the process to its beginning; p.mu is
 // held. It gives the sandbox to discard.
 func (k *Kernel) takeMove(p *process, to *backend, failure *agentkernel.Error, past *past, entries []agentkernel.Entry) agentkernel.Sandbox {
-	box, from, at := p.box, p.backend.Name, k.cfg.Now().UTC().Truncate(time.Microsecond)
-	p.box, p.bound, p.noted = nil, nil, false
+	box, from, at := p.takeBox(), p.backend.Name, k.cfg.Now().UTC().Truncate(time.Microsecond)
+	p.bound, p.noted = nil, false
 	p.backend, p.fingerprint = to, to.Fingerprint
 	p.moved = newMove(from, agentkernel.Entry{At: at, Err: failure})
 	k.unwind(p, past, entries, nil, kernelPart{})

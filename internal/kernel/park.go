@@ -66,10 +66,8 @@ func (k *Kernel) park(p *process) {
 // keepImage stores the image of a process and takes its sandbox off it; p.mu is held. It gives nil if the
 // sandbox has to stay.
 func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sandbox {
-	box := p.box
 	if p.state.Terminal() {
-		p.box = nil
-		return box
+		return p.takeBox()
 	}
 	part, partErr := p.kernelPart()
 	if err != nil || partErr != nil {
@@ -80,7 +78,8 @@ func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sand
 	k.appendBatch(p, agentkernel.Batch{Image: &agentkernel.Image{
 		PID: p.pid, Seq: p.seq, Fingerprint: p.fingerprint, Kernel: part, Bytes: image,
 	}})
-	p.box, p.imaged = nil, true
+	box := p.takeBox()
+	p.imaged = true
 	// The working set is read again from the store; what is journalled needs no second copy in memory.
 	p.work = nil
 	p.rest()

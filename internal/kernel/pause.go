@@ -26,8 +26,7 @@ func (k *Kernel) beginAgain(p *process) {
 		k.sandboxFailed(p, agentkernel.Errorf(agentkernel.CodeCanceled, "sandbox", "the sandbox was closed"))
 		return
 	}
-	box := p.box
-	p.box = nil
+	box := p.takeBox()
 	k.unwind(p, past, entries, image, part)
 	p.to(agentkernel.StateWaiting)
 	p.mu.Unlock()

@@ -42,8 +42,9 @@ type process struct {
 	pausedFor  time.Duration // in pauses that are over
 	owned      bool          // a goroutine drives the sandbox (runs or parks it)
 	box        agentkernel.Sandbox
-	reemit     bool // the sandbox was loaded from an image and will say its turn again
-	imaged     bool // the store may have an image of it
+	stood      []agentkernel.Wall // around the sandbox that it had last; see walls
+	reemit     bool               // the sandbox was loaded from an image and will say its turn again
+	imaged     bool               // the store may have an image of it
 	need       need
 	stirs      bool                       // needAny: its sandbox has something to say without a result
 	current    int64                      // needAck, needReply: the call
@@ -143,11 +144,26 @@ func (p *process) backendName() string {
 // record is the row that the store keeps; p.mu is held.
 func (p *process) record() *agentkernel.ProcessRecord {
 	r := &agentkernel.ProcessRecord{Process: p.snapshot(), Spec: p.spec.Spec, Calls: p.calls}
-	r.Resident, r.WaitsFor = false, nil
+	r.Resident, r.WaitsFor, r.Walls = false, nil, p.walls()
 	if !r.State.Terminal() {
 		r.State = agentkernel.StateUnfinished
 	}
 	return r
+}
+
+// walls are those around the sandbox of a process, or around the last one that it had; p.mu is held.
+func (p *process) walls() []agentkernel.Wall {
+	if box, ok := p.box.(agentkernel.Walled); ok {
+		return box.Walls()
+	}
+	return p.stood
+}
+
+// takeBox takes the sandbox off a process and keeps in mind what stood around it; p.mu is held.
+func (p *process) takeBox() agentkernel.Sandbox {
+	box := p.box
+	p.stood, p.box = p.walls(), nil
+	return box
 }
 
 // setNeed says what the sandbox needs next; p.mu is held.

@@ -156,7 +156,7 @@ func (k *Kernel) restored(rec agentkernel.ProcessRecord, entries []agentkernel.E
 	p := k.newProcess(rec.PID, k.specs.take(&spec, specData(&spec)), found)
 	p.created, p.paused, p.pauseNote = rec.Created, rec.Paused, rec.PauseNote
 	p.restorePauses(entries)
-	p.recoveries = rec.Recoveries + 1
+	p.recoveries, p.stood = rec.Recoveries+1, rec.Walls
 	p.imaged = true
 	p.fingerprint = rec.Fingerprint
 	p.moved = restoredMove(entries)

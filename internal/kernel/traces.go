@@ -11,9 +11,7 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	if p := k.lookup(pid); p != nil {
 		p.mu.Lock()
 		snapshot := p.snapshot()
-		if box, ok := p.box.(agentkernel.Walled); ok {
-			snapshot.Walls = box.Walls()
-		}
+		snapshot.Walls = p.walls()
 		p.mu.Unlock()
 		return snapshot, k.settled(ctx)
 	}

@@ -24,6 +24,9 @@ var schema2 string
 //go:embed schema/0003_programs.sql
 var schema3 string
 
+//go:embed schema/0004_walls.sql
+var schema4 string
+
 // step is one numbered change of the schema. Steps are never edited once released; version n is reached
 // by the first n steps.
 type step struct {
@@ -37,6 +40,7 @@ func steps() []step {
 		{"journal", schema1},
 		{"prune", schema2},
 		{"programs", schema3},
+		{"walls", schema4},
 	}
 }
 

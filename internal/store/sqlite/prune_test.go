@@ -405,7 +405,7 @@ func TestADatabaseOfVersionOneIsBroughtForward(t *testing.T) {
 	rawSQL(t, cfg.Path, `DROP TABLE pruned; DROP TABLE leftovers;
 DROP TRIGGER blobs_added; DROP TRIGGER blobs_removed; DROP TABLE totals; DROP TRIGGER entries_args_deleted; DROP TRIGGER entries_data_deleted;
 DROP TRIGGER processes_result_deleted; DROP TRIGGER programs_source_deleted; DROP TRIGGER programs_modules_deleted;
-DELETE FROM migrations WHERE version > 1; PRAGMA user_version = 1`)
+DELETE FROM migrations WHERE version > 1; ALTER TABLE processes DROP COLUMN walls; DROP TABLE walls; PRAGMA user_version = 1`)
 	fresh := filepath.Join(t.TempDir(), "one.db")
 	c, err := dial(fresh, map[string][]string{})
 	if err != nil {

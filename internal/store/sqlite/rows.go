@@ -141,15 +141,15 @@ func (w *writer) putAll(large [][]byte) error {
 
 const upsertProcess = `INSERT INTO processes(pid, parent, namespace, name, backend, program, spec, idempotency_key, priority,
   state, paused, pause_note, exit_code, result, error, created, ended,
-  calls, syscalls, tool_calls, waits, running_ns, output, bytes_in, fingerprint, recoveries)
-VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+  calls, syscalls, tool_calls, waits, running_ns, output, bytes_in, fingerprint, recoveries, walls)
+VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT(pid) DO UPDATE SET parent=excluded.parent, namespace=excluded.namespace, name=excluded.name,
   backend=excluded.backend, program=excluded.program, spec=excluded.spec, idempotency_key=excluded.idempotency_key,
   priority=excluded.priority, state=excluded.state, paused=excluded.paused, pause_note=excluded.pause_note,
   exit_code=excluded.exit_code, result=excluded.result, error=excluded.error, created=excluded.created,
   ended=excluded.ended, calls=excluded.calls, syscalls=excluded.syscalls, tool_calls=excluded.tool_calls,
   waits=excluded.waits, running_ns=excluded.running_ns, output=excluded.output, bytes_in=excluded.bytes_in,
-  fingerprint=excluded.fingerprint, recoveries=excluded.recoveries`
+  fingerprint=excluded.fingerprint, recoveries=excluded.recoveries, walls=excluded.walls`
 
 func (w *writer) writeProcess(ch *processChange) error {
 	p := ch.process
@@ -169,6 +169,10 @@ func (w *writer) writeProcess(ch *processChange) error {
 	if err != nil {
 		return err
 	}
+	walls, err := w.wallsID(p.Walls)
+	if err != nil {
+		return err
+	}
 	var ended driver.Value
 	if !p.Ended.IsZero() {
 		ended = p.Ended.UnixMicro()
@@ -177,7 +181,7 @@ func (w *writer) writeProcess(ch *processChange) error {
 	return w.c.exec(upsertProcess, int64(p.PID), nullInt(int64(p.Parent)), p.Namespace, p.Name, nullText(p.Backend),
 		program, spec, nullText(p.Spec.IdempotencyKey), int64(p.Priority), string(p.State), boolInt(p.Paused),
 		nullText(p.PauseNote), int64(p.ExitCode), result, failure, p.Created.UnixMicro(), ended, p.Calls,
-		u.Syscalls, u.ToolCalls, u.Waits, int64(u.Running), u.Output, u.BytesIn, nullText(p.Fingerprint), int64(p.Recoveries))
+		u.Syscalls, u.ToolCalls, u.Waits, int64(u.Running), u.Output, u.BytesIn, nullText(p.Fingerprint), int64(p.Recoveries), walls)
 }
 
 func (w *writer) writeState(pid agentkernel.PID, state map[string]json.RawMessage) error {

@@ -15,7 +15,8 @@ const processColumns = `p.pid, p.parent, p.namespace, p.name, p.backend, p.prior
   p.exit_code, p.result, p.error, p.created, p.ended, p.calls, p.syscalls, p.tool_calls, p.waits, p.running_ns, p.output,
   p.bytes_in, p.fingerprint, p.recoveries, p.idempotency_key, p.spec, g.language`
 
-const selectProcess = "SELECT " + processColumns + ", g.source, g.modules FROM processes p JOIN programs g ON g.id = p.program WHERE p.pid = ?"
+const selectProcess = "SELECT " + processColumns + ", g.source, g.modules, w.walls" +
+	" FROM processes p JOIN programs g ON g.id = p.program LEFT JOIN walls w ON w.id = p.walls WHERE p.pid = ?"
 
 func (r *reads) process(ctx context.Context, pid agentkernel.PID) (agentkernel.ProcessRecord, error) {
 	var p agentkernel.ProcessRecord
@@ -36,6 +37,9 @@ func (r *reads) process(ctx context.Context, pid agentkernel.PID) (agentkernel.P
 			return err
 		}
 		if p, err = r.scanProcess(ctx, v); err != nil {
+			return err
+		}
+		if p.Walls, err = readWalls(v.text(28)); err != nil {
 			return err
 		}
 		p.Spec.Program.Source = string(source)

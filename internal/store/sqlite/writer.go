@@ -22,6 +22,7 @@ type writer struct {
 
 	programs programIndex
 	specs    specTexts
+	walls    wallsIndex
 	taken    map[int64]bool // programs that processes were written with while strays are looked for; nil: nobody looks
 	changes  changes
 	filed    bool         // the table blobs may have rows

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,7 @@ func fullRecord(pid, parent agentkernel.PID) *agentkernel.ProcessRecord {
 			Priority: 3, State: agentkernel.StateFailed, Paused: true, PauseNote: "outcome unknown", ExitCode: 7,
 			Result: json.RawMessage(`{"$tuple":[1,"<&>"]}`), Error: anError(pid), Created: at(1), Ended: at(2),
 			Usage:       agentkernel.Usage{Syscalls: 1, ToolCalls: 2, Waits: 3, Running: 4*time.Millisecond + 5, Output: 6, BytesIn: 7},
+			Walls:       []agentkernel.Wall{{Name: "no network", On: true, How: "<&> 'ü'"}, {Name: "landlock", How: "this Linux has none"}},
 			Fingerprint: "monty 0.0.23 guest 1", Recoveries: 8, Moved: &agentkernel.Move{From: "other", At: at(2), Why: "no <&> 'y'"}},
 		Calls: 9,
 		Spec: agentkernel.Spec{
@@ -189,6 +191,28 @@ func replace(t *testing.T, open Opener) {
 			t.Fatal(err)
 		}
 		f.same(back, got)
+	})
+}
+
+// wallsRoundTrip: many processes stand behind the same walls, and a list that was changed is another one.
+func wallsRoundTrip(t *testing.T, open Opener) {
+	f := start(t, open)
+	same := []agentkernel.Wall{{Name: "seccomp", On: true, How: "x"}}
+	more := append(slices.Clone(same), agentkernel.Wall{Name: "landlock", On: true, How: "ABI 7"})
+	want := map[agentkernel.PID][]agentkernel.Wall{}
+	for _, list := range [][]agentkernel.Wall{same, more, nil, slices.Clone(same), more[:1], same} {
+		p := record(f.NewPID())
+		p.Walls, want[p.PID] = list, slices.Clone(list)
+		f.append(agentkernel.Batch{Process: p})
+	}
+	f.twice(func() {
+		for pid, list := range want {
+			got, err := f.Process(t.Context(), pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.same(list, got.Walls)
+		}
 	})
 }
 

@@ -27,6 +27,7 @@ func Exercise(t *testing.T, open Opener) {
 	}{
 		{"round trip of entries", entriesRoundTrip},
 		{"round trip of processes", processesRoundTrip},
+		{"round trip of walls", wallsRoundTrip},
 		{"programs that come again", programsAgain},
 		{"large payloads", largePayloads},
 		{"pages of entries", pages},
