@@ -461,9 +461,9 @@ type Signal string
 
 const (
 	SignalInterrupt Signal = "interrupt" // the next or current syscall raises KernelInterrupt
-	SignalPause     Signal = "pause"     // stop at once, or, in a sandbox that is no Suspender, at the next syscall; resume undoes it
-	SignalResume    Signal = "resume"
-	SignalKill      Signal = "kill" // end at once
+	SignalPause     Signal = "pause"     // stop at once, or, in a sandbox that is no Suspender, at the next syscall, with all descendants; resume undoes it
+	SignalResume    Signal = "resume"    // also of the descendants that were paused with it; those paused by themselves stay so
+	SignalKill      Signal = "kill"      // end at once, with all descendants
 )
 
 // Validate says which signals there are.

@@ -14,7 +14,7 @@ const (
 	EntryCall     EntryKind = "call"     // a syscall was issued; with Done its result is in the same entry
 	EntryResult   EntryKind = "result"   // the result of an earlier EntryCall
 	EntryOutput   EntryKind = "output"   // Stream and Data (a JSON string)
-	EntryPaused   EntryKind = "paused"   // Note says why; Call and Err: the outcome of that call is unknown, a human decides
+	EntryPaused   EntryKind = "paused"   // Note says why; Call and Err: the outcome of that call is unknown, a human decides; Data: {"with": PID} if it is paused because of another process
 	EntryResumed  EntryKind = "resumed"  //
 	EntryRecover  EntryKind = "recover"  // a kernel took the process up again; Data: {"from": seq, "by": ...}
 	EntrySignal   EntryKind = "signal"   // Data: {"signal": ...}

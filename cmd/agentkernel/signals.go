@@ -25,7 +25,12 @@ type pauseCmd struct {
 	PIDs []string `arg:"" name:"pid" help:"Processes."`
 }
 
-func (pauseCmd) Help() string { return examples("agentkernel pause 12", "agentkernel resume 12") }
+func (pauseCmd) Help() string {
+	return `A process stops with everything below it: the programs that it has spawned, and theirs. resume lets go what was
+stopped with it; a child that was paused by its own PID stays so until it is resumed by that.
+
+` + examples("agentkernel pause 12", "agentkernel resume 12")
+}
 
 func (c *pauseCmd) Run(a *app) error { return a.signalAll(c.PIDs, agentkernel.SignalPause) }
 
@@ -35,7 +40,8 @@ type resumeCmd struct {
 }
 
 func (resumeCmd) Help() string {
-	return `A paused process whose kernel has stopped since is continued first. With --embedded the command waits for the
+	return `A process goes on with the children that were paused with it. One whose kernel has stopped since is continued
+first, and so is what is unfinished below it. With --embedded the command waits for the
 end, since the process has no other kernel.
 
 ` + examples("agentkernel resume 12", "agentkernel resume -f 12")

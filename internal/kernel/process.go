@@ -38,9 +38,10 @@ type process struct {
 	state      agentkernel.State
 	paused     bool
 	pauseNote  string
-	pausedAt   time.Time     // of the pause it is in, or of the last
-	pausedFor  time.Duration // in pauses that are over
-	owned      bool          // a goroutine drives the sandbox (runs or parks it)
+	pausedWith agentkernel.PID // because of which other process it is paused; 0: of none
+	pausedAt   time.Time       // of the pause it is in, or of the last
+	pausedFor  time.Duration   // in pauses that are over
+	owned      bool            // a goroutine drives the sandbox (runs or parks it)
 	box        agentkernel.Sandbox
 	stood      []agentkernel.Wall // around the sandbox that it had last; see walls
 	reemit     bool               // the sandbox was loaded from an image and will say its turn again

@@ -81,7 +81,7 @@ func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
 		p.paused = true
 		k.stopWallClock(p)
 	}
-	p.pauseNote = doubtNote(p.pid, f.id, f.label)
+	p.pauseNote, p.pausedWith = doubtNote(p.pid, f.id, f.label), 0
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote}}})
 	if !p.computing() {

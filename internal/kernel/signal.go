@@ -16,7 +16,7 @@ func errInterrupted(f *inflight) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeInterrupted, f.op, "%s", text)
 }
 
-// Signal sends a signal to a process; kill reaches its descendants too.
+// Signal sends a signal to a process; all but interrupt reach its descendants too.
 func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
 	if err := sig.Validate(); err != nil {
 		return err
@@ -25,24 +25,32 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 	if p == nil {
 		return k.signalAbsent(ctx, pid, sig)
 	}
-	if sig == agentkernel.SignalKill {
+	switch sig {
+	case agentkernel.SignalKill:
 		return k.killTree(ctx, p)
+	case agentkernel.SignalPause, agentkernel.SignalResume:
+		any, err := k.holdTree(ctx, pid, p.spec.Ancestors, sig)
+		if any || err != nil {
+			return err
+		}
+		return k.signalAbsent(ctx, pid, sig)
 	}
 	p.mu.Lock()
 	if p.state.Terminal() {
 		p.mu.Unlock()
 		return k.signalAbsent(ctx, pid, sig)
 	}
-	switch sig {
-	case agentkernel.SignalPause:
-		k.pause(p, "")
-	case agentkernel.SignalResume:
-		k.resume(p)
-	case agentkernel.SignalInterrupt:
-		k.interrupt(p)
-	}
+	k.interrupt(p)
 	p.mu.Unlock()
 	return k.flush(ctx, p)
+}
+
+// holdTree pauses or resumes a process with what is below it. False: there is nothing that has not ended.
+func (k *Kernel) holdTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, sig agentkernel.Signal) (any bool, err error) {
+	if sig == agentkernel.SignalPause {
+		return k.pauseTree(ctx, pid, above)
+	}
+	return k.resumeTree(ctx, pid, above)
 }
 
 func (k *Kernel) flush(ctx context.Context, p *process) error {
@@ -62,6 +70,11 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	if rec.State.Terminal() && sig == agentkernel.SignalKill && len(k.descendants(pid)) > 0 {
 		return k.killBelow(ctx, pid)
 	}
+	if rec.State.Terminal() && (sig == agentkernel.SignalPause || sig == agentkernel.SignalResume) {
+		if any, err := k.holdTree(ctx, pid, rec.Spec.Ancestors, sig); any || err != nil {
+			return err
+		}
+	}
 	if rec.State.Terminal() {
 		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d has ended already: %s", pid, rec.State).WithPID(pid)
 	}
@@ -69,18 +82,18 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d is unfinished: no kernel runs it", pid).
 			WithPID(pid).WithHint("agentkernel recover %d", pid)
 	}
+	if sig == agentkernel.SignalResume { // what was paused because of it is continued with it
+		if _, err := k.Recover(ctx, pid); err != nil {
+			return err
+		}
+		_, err := k.resumeTree(ctx, pid, rec.Spec.Ancestors)
+		return err
+	}
 	p, err := k.adopt(ctx, rec)
 	if err != nil || p == nil {
 		return err
 	}
-	if sig == agentkernel.SignalKill {
-		return k.killTree(ctx, p)
-	}
-	k.launch(p)
-	p.mu.Lock()
-	k.resume(p)
-	p.mu.Unlock()
-	return k.flush(ctx, p)
+	return k.killTree(ctx, p)
 }
 
 // descendants gives those that are in the table, also where a process between has ended.
@@ -178,7 +191,7 @@ func (k *Kernel) resume(p *process) {
 		return
 	}
 	k.leaveUnknown(p)
-	p.paused, p.pauseNote = false, ""
+	p.paused, p.pauseNote, p.pausedWith = false, "", 0
 	k.goOnWallClock(p)
 	k.suspend(p, false)
 	k.journalState(p, agentkernel.EntryResumed, "")
@@ -186,7 +199,8 @@ func (k *Kernel) resume(p *process) {
 }
 
 func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, note string) {
-	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: kind, Note: note}}, Process: p.record()})
+	entry := agentkernel.Entry{Kind: kind, Note: note, Data: pauseData{p.pausedWith}.encode()}
+	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, Process: p.record()})
 	if !p.computing() { // else nextReply reports the pause, when the sandbox has stopped
 		k.announce(p)
 	}
@@ -278,7 +292,7 @@ func (p *process) lived(now time.Time) time.Duration {
 	return now.Sub(p.created) - p.pausedFor
 }
 
-// restorePauses reads from the journal how long the process was paused.
+// restorePauses reads from the journal how long the process was paused, and because of whom it is.
 func (p *process) restorePauses(entries []agentkernel.Entry) {
 	paused := false
 	for _, e := range entries {
@@ -288,6 +302,9 @@ func (p *process) restorePauses(entries []agentkernel.Entry) {
 		case e.Kind == agentkernel.EntryResumed && paused:
 			paused = false
 			p.pausedFor += e.At.Sub(p.pausedAt)
+		}
+		if e.Kind == agentkernel.EntryPaused || e.Kind == agentkernel.EntryResumed {
+			p.pausedWith = pausedWithIn(e)
 		}
 	}
 }

@@ -156,14 +156,19 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *pr
 	}
 	k.mu.Lock()
 	k.procs[p.pid] = p
+	p.mu.Lock() // whoever finds it in the table finds it created
 	k.mu.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryCreated, At: p.created, Data: data}}, Process: p.record()})
 	p.to(agentkernel.StateReady)
 	if len(p.watchers) > 0 {
 		snapshot := p.snapshot()
 		k.publish(p, agentkernel.Event{Kind: agentkernel.EventCreated, At: p.created, Process: &snapshot})
+	}
+	p.mu.Unlock()
+	if s.Parent != 0 {
+		if with := k.heldWith(s.Parent); with != 0 {
+			k.pauseWith(p, with, nil)
+		}
 	}
 	return p, 0, nil
 }

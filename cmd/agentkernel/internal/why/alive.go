@@ -1,7 +1,9 @@
 package why
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +56,13 @@ func (c *inquiry) paused(open []*calls.Call) {
 		c.step(resume, "the program is handed OutcomeUnknown")
 		return
 	}
+	if with := c.pausedWith(); with != 0 {
+		c.cause.Message = c.p.PauseNote
+		c.say(Paused, "with process %d%s, below which it stands", with, ago)
+		c.step(fmt.Sprintf("agentkernel resume %d", with), "that goes on, and this with it")
+		c.step(resume, "this alone goes on")
+		return
+	}
 	if note := c.p.PauseNote; note != "" {
 		c.cause.Message = note
 		c.say(Paused, "by the kernel%s: %s", ago, note)
@@ -68,6 +77,21 @@ func (c *inquiry) paused(open []*calls.Call) {
 	c.say(Paused, "%s", text)
 	c.step(resume, "")
 	c.step(c.cmd("kill %d"), "")
+}
+
+// pausedWith is the process because of which this one is paused; 0: none.
+func (c *inquiry) pausedWith() agentkernel.PID {
+	for _, e := range slices.Backward(c.in.Entries) {
+		if e.Kind != agentkernel.EntryPaused {
+			continue
+		}
+		var d struct{ With agentkernel.PID }
+		if json.Unmarshal(e.Data, &d) != nil {
+			return 0
+		}
+		return d.With
+	}
+	return 0
 }
 
 // doubt is the first write without a known outcome about which a human is asked, and why it is unknown.

@@ -94,11 +94,11 @@ class Client:
         _sync.run(self.kernel.signal(pid, signal))
 
     def pause(self, pid: int) -> None:
-        """Stops a process, at once also where it computes."""
+        """Stops a process with its children, at once also where they compute."""
         _sync.run(self.kernel.signal(pid, "pause"))
 
     def resume(self, pid: int) -> None:
-        """Lets a paused process go on."""
+        """Lets a paused process go on, with the children that were paused with it."""
         _sync.run(self.kernel.signal(pid, "resume"))
 
     def answer(self, pid: int, ask: int, answer: str) -> None:

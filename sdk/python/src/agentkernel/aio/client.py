@@ -95,11 +95,11 @@ class Client:
         await _async.run(self.kernel.signal(pid, signal))
 
     async def pause(self, pid: int) -> None:
-        """Stops a process, at once also where it computes."""
+        """Stops a process with its children, at once also where they compute."""
         await _async.run(self.kernel.signal(pid, "pause"))
 
     async def resume(self, pid: int) -> None:
-        """Lets a paused process go on."""
+        """Lets a paused process go on, with the children that were paused with it."""
         await _async.run(self.kernel.signal(pid, "resume"))
 
     async def answer(self, pid: int, ask: int, answer: str) -> None:

@@ -1,0 +1,152 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"agentkernel"
+)
+
+// A pause by a signal holds the process and all below it. What was held only because of it goes on when it is resumed;
+// what was paused by itself, or by the kernel, stays so. Of each process its journal knows with whom it was paused.
+
+// pausersAtOnce is how many processes of a tree are stopped at the same time: to stop real processes takes a while each.
+const pausersAtOnce = 16
+
+// pauseTree pauses a process and its descendants, durably. False: it has ended, and there is nothing below.
+func (k *Kernel) pauseTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID) (any bool, err error) {
+	if p := k.lookup(pid); p != nil {
+		any = k.pauseWith(p, 0, nil)
+		if k.forest.of(p) == nil {
+			return any, k.settled(ctx)
+		}
+	}
+	// One that still runs may start another while the tree is being stopped: it is seen the next time, or it sees the
+	// pause of its parent when it is born.
+	for again := true; again; {
+		again = k.overTree(pid, func(q *process) bool { return k.pauseWith(q, pid, above) })
+		any = any || again
+	}
+	return any, k.settled(ctx)
+}
+
+// pauseWith pauses a process because of another one; 0: by itself. above are the ancestors of that one: what was paused
+// because of them is from now on paused because of it. False: there was nothing to do.
+func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel.PID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.state.Terminal():
+		return false
+	case !p.paused:
+		p.pausedWith = with
+		k.pause(p, withNote(with))
+	case p.pausedWith != 0 && (with == 0 || slices.Contains(above, p.pausedWith)):
+		p.pausedWith, p.pauseNote = with, withNote(with)
+		k.journalState(p, agentkernel.EntryPaused, p.pauseNote)
+	case with == 0:
+		return true // it is paused, as was asked for
+	default:
+		return false
+	}
+	return true
+}
+
+// withNote says for whom a process is paused.
+func withNote(with agentkernel.PID) string {
+	if with == 0 {
+		return ""
+	}
+	return "with process " + with.String()
+}
+
+// resumeTree lets a process go on, and those below it that were paused because of it or of one above it, durably.
+// False: it has ended, and there is nothing below.
+func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID) (any bool, err error) {
+	if p := k.lookup(pid); p != nil {
+		p.mu.Lock()
+		if any = !p.state.Terminal(); any {
+			k.resume(p)
+		}
+		p.mu.Unlock()
+		if k.forest.of(p) == nil {
+			return any, k.settled(ctx)
+		}
+	}
+	below := k.overTree(pid, func(q *process) bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.state.Terminal() {
+			return false
+		}
+		if q.pausedWith == pid || slices.Contains(above, q.pausedWith) {
+			k.resume(q)
+		}
+		return true
+	})
+	return any || below, k.settled(ctx)
+}
+
+// overTree does something to all below a process, to some at the same time, and says whether it did it to any.
+func (k *Kernel) overTree(pid agentkernel.PID, do func(*process) bool) (any bool) {
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	slots := make(chan struct{}, pausersAtOnce)
+	for _, q := range k.descendants(pid) {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			if do(q) {
+				mu.Lock()
+				any = true
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return any
+}
+
+// heldWith says because of whom a process that is born now has to be paused; 0: it need not be. The process is in the
+// table already, so that whoever pauses its parent after this sees it.
+func (k *Kernel) heldWith(parent agentkernel.PID) agentkernel.PID {
+	p := k.lookup(parent)
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.paused || p.pausedWith == 0 && p.pauseNote != "" { // the kernel holds that one alone
+		return 0
+	}
+	return cmp.Or(p.pausedWith, p.pid)
+}
+
+// pauseData is the Data of an EntryPaused.
+type pauseData struct {
+	With agentkernel.PID `json:"with,omitempty"`
+}
+
+// encode gives the Data; nil: nobody but the process itself is paused.
+func (d pauseData) encode() json.RawMessage {
+	if d.With == 0 {
+		return nil
+	}
+	data, err := json.Marshal(d)
+	if err != nil {
+		return nil // a number always encodes
+	}
+	return data
+}
+
+// pausedWithIn says because of whom an entry pauses its process; 0: because of nobody else.
+func pausedWithIn(e agentkernel.Entry) agentkernel.PID {
+	var d pauseData
+	if json.Unmarshal(e.Data, &d) != nil {
+		return 0
+	}
+	return d.With
+}
