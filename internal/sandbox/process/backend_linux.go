@@ -132,7 +132,7 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 		}
 		defer func() { _ = stdin.Close() }() // the program has its own
 	}
-	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v), req.Program.Host}, req.Limits, req.Mounts, stdin)
+	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v), identity(req.Program.Host)}, req.Limits, req.Mounts, stdin)
 	if err != nil {
 		return nil, b.unavailable(err)
 	}

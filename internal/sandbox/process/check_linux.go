@@ -55,7 +55,7 @@ func (b *Backend) verdict(ctx context.Context, p agentkernel.Program) (*verdict,
 
 // look has a child of its own compile the program, without running any of it.
 func (b *Backend) look(ctx context.Context, python Interpreter, p agentkernel.Program) (*verdict, error) {
-	c, err := b.tenants.take(ctx, python, tenant{checkNamespace, stdlibSet, p.Host}, agentkernel.DefaultLimits(), nil, nil)
+	c, err := b.tenants.take(ctx, python, tenant{checkNamespace, stdlibSet, identity(p.Host)}, agentkernel.DefaultLimits(), nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func keyOf(p agentkernel.Program) (key programKey) {
 	}
 	text(p.Name)
 	text(p.Source)
-	text(p.Host)
+	text(identity(p.Host))
 	for _, name := range slices.Sorted(maps.Keys(p.Modules)) {
 		text(name)
 		text(p.Modules[name])

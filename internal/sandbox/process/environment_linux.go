@@ -1,9 +1,12 @@
 package process
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"agentkernel"
 )
@@ -35,6 +38,19 @@ func (b *Backend) pythonFor(p agentkernel.Program) (Interpreter, *agentkernel.Er
 	env.Prefixes = append(slices.Clone(base.Prefixes), p.Host)
 	env.Data = holds(p.Host, "numpy") && holds(p.Host, "pandas")
 	return env, nil
+}
+
+// identity tells a virtual environment from another that was there before under the same path: a zygote would go on
+// seeing the one that was deleted.
+func identity(host string) string {
+	if host == "" {
+		return ""
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(host, "pyvenv.cfg"), &st); err != nil {
+		return host // whoever starts it says so
+	}
+	return fmt.Sprintf("%s\x00%d %d %d", host, st.Dev, st.Ino, st.Ctim.Nano())
 }
 
 // holds says whether a package is installed in a virtual environment.

@@ -23,7 +23,7 @@ type Stats struct {
 type tenant struct {
 	namespace string
 	set       importSet
-	env       string // Program.Host
+	env       string // identity of Program.Host
 }
 
 // tenants keeps a zygote for each tenant that ran something lately, and children of it that wait for a program.
