@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,31 +34,42 @@ func (a *app) addPackages(f *packageFlags, p *agentkernel.Program) error {
 	if f.Python != "" {
 		return a.useVenv(f, p)
 	}
-	script, err := packages.ReadScript(p.Source)
-	if err != nil {
-		return err
+	host, err := a.environmentFor(a.ctx, p.Source, f.With, f.AllowBuild)
+	if err == nil && host != "" {
+		p.Host = host
 	}
-	if len(f.With) == 0 && len(script.With) == 0 && script.Python == "" {
-		return nil
+	return err
+}
+
+// packagesFor is environmentFor for whoever may not have packages built from their sources.
+func (a *app) packagesFor(ctx context.Context, source string, with []string) (host string, err error) {
+	return a.environmentFor(ctx, source, with, false)
+}
+
+// environmentFor gives the environment with the packages that are named, and those that a program names itself, building
+// it if need be; "": none is needed.
+func (a *app) environmentFor(ctx context.Context, source string, with []string, build bool) (host string, err error) {
+	script, err := packages.ReadScript(source)
+	if err != nil {
+		return "", err
+	}
+	if len(with) == 0 && len(script.With) == 0 && script.Python == "" {
+		return "", nil
 	}
 	dir, err := a.dataDir()
 	if err != nil {
-		return err
+		return "", err
 	}
 	store, err := a.environments(dir.Environments())
 	if err != nil {
-		return err
+		return "", err
 	}
-	request := packages.Request{With: f.With, Build: f.AllowBuild, Script: script}
-	if len(f.With) == 0 && len(script.With) == 0 {
-		return store.Check(a.ctx, request) // the version alone: no packages, no environment
+	request := packages.Request{With: with, Build: build, Script: script}
+	if len(with) == 0 && len(script.With) == 0 {
+		return "", store.Check(ctx, request) // the version alone: no packages, no environment
 	}
-	env, err := store.Get(a.ctx, request)
-	if err != nil {
-		return err
-	}
-	p.Host = env.Path
-	return nil
+	env, err := store.Get(ctx, request)
+	return env.Path, err
 }
 
 // useVenv takes a virtual environment of the user's.
@@ -109,8 +121,9 @@ func (a *app) building(step string) {
 }
 
 type envCmd struct {
-	Ls envLsCmd `cmd:"" help:"List the environments of packages that were built."`
-	Rm envRmCmd `cmd:"" help:"Delete environments; they are built again when they are asked for."`
+	Ls    envLsCmd    `cmd:"" help:"List the environments of packages that were built."`
+	Build envBuildCmd `cmd:"" help:"Build an environment before a program asks for it, and print where it is."`
+	Rm    envRmCmd    `cmd:"" help:"Delete environments; they are built again when they are asked for."`
 }
 
 func (envCmd) Help() string {
@@ -122,6 +135,29 @@ data directory, and programs see it read-only.
 		"agentkernel env rm 3f2a",
 		"agentkernel env rm --all",
 	)
+}
+
+type envBuildCmd struct {
+	Packages   []string `arg:"" name:"package" help:"Packages, as pip writes them: 'polars>=1'."`
+	AllowBuild bool     `help:"Build packages from source where there is no wheel: that runs their code as you, outside the sandbox."`
+}
+
+func (envBuildCmd) Help() string {
+	return `The same packages have one environment, whoever asks for it. SDKs use this for programs with packages.
+
+` + examples("agentkernel env build 'polars>=1' rich", "agentkernel run --python $(agentkernel env build rich) report.py")
+}
+
+func (c *envBuildCmd) Run(a *app) error {
+	path, err := a.environmentFor(a.ctx, "", c.Packages, c.AllowBuild)
+	if err != nil {
+		return err
+	}
+	if a.cli.JSON {
+		return a.printJSON(map[string]string{"path": path})
+	}
+	a.con.Out(path + "\n")
+	return a.outputError()
 }
 
 type envLsCmd struct{}

@@ -24,6 +24,7 @@ type mcpCmd struct {
 	JWTIssuer   string   `name:"jwt-issuer" placeholder:"NAME" help:"With --jwt-keys: what they have as iss (default: any)."`
 	Minimal     bool     `help:"Offer execute_code and search_tools alone: under 500 tokens of schemas."`
 	specFlags
+	AllowPackages bool `group:"packages" help:"Let programs of execute_code have packages from your pip, wheels only. They are fetched outside the sandbox, with your network."`
 }
 
 func (mcpCmd) Help() string {
@@ -33,6 +34,7 @@ programs that call them. There is nobody to ask, so whatever may change things i
 ` + examples(
 		"agentkernel mcp --tools mcp.json --allow 'filesystem.write_*'",
 		`{"mcpServers": {"agentkernel": {"command": "agentkernel", "args": ["mcp", "--tools", "/home/me/mcp.json"]}}}`,
+		"agentkernel mcp --allow-packages                  execute_code takes packages: [\"polars>=1\"]",
 		"agentkernel mcp --http 127.0.0.1:7778 --token-file tokens.txt --tools mcp.json",
 		"agentkernel mcp --http 127.0.0.1:7778 --jwt-keys jwks.json --jwt-audience agentkernel --tools mcp.json",
 	)
@@ -42,8 +44,9 @@ programs that call them. There is nobody to ask, so whatever may change things i
 type mcpConfig struct {
 	spec     agentkernel.Spec
 	minimal  bool
-	listener net.Listener // nil: standard input and output
-	tokens   string       // content of the token file
+	packages func(ctx context.Context, source string, with []string) (host string, err error) // nil: not allowed
+	listener net.Listener                                                                     // nil: standard input and output
+	tokens   string                                                                           // content of the token file
 	jwt      *mcpserver.JWTConfig
 	origins  []string
 }
@@ -66,6 +69,9 @@ func (c *mcpCmd) Run(a *app) error {
 		return err
 	}
 	cfg := mcpConfig{spec: spec, minimal: c.Minimal, origins: c.Origin}
+	if c.AllowPackages {
+		cfg.packages = a.packagesFor
+	}
 	if c.HTTP != "" {
 		if err := c.listen(a, &cfg); err != nil {
 			return err

@@ -188,6 +188,11 @@ func scriptCommand(ts *testscript.TestScript, args []string) *exec.Cmd {
 	for _, name := range []string{"HOME", "PATH", "AGENTKERNEL_HOME", "AGENTKERNEL_ENGINE", "AGENTKERNEL_PYTHON", "GORACE"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
+	for _, name := range []string{"PIP_NO_INDEX", "PIP_FIND_LINKS"} {
+		if value := ts.Getenv(name); value != "" {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
 	return cmd
 }
 

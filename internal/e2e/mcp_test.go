@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -129,6 +130,8 @@ func TestMCPSearchTools(t *testing.T) {
 	}
 }
 
+func noPackages(context.Context, string, []string) (string, error) { return "", nil }
+
 // What a client is told of the tools, to the last byte (output schemas and annotations included), at four
 // bytes a token.
 func TestMCPSurfaceIsSmall(t *testing.T) {
@@ -136,8 +139,10 @@ func TestMCPSurfaceIsSmall(t *testing.T) {
 		cfg         mcpserver.Config
 		tools, most int
 	}{
-		"all":     {mcpserver.Config{Plan: func(string, []agentkernel.Tool) (mcpserver.TaskPlan, error) { return mcpserver.TaskPlan{}, nil }}, 19, 1500},
-		"minimal": {mcpserver.Config{Minimal: true}, 2, 500},
+		"all":                    {mcpserver.Config{Plan: func(string, []agentkernel.Tool) (mcpserver.TaskPlan, error) { return mcpserver.TaskPlan{}, nil }}, 19, 1500},
+		"minimal":                {mcpserver.Config{Minimal: true}, 2, 500},
+		"all, with packages":     {mcpserver.Config{Packages: noPackages, Plan: func(string, []agentkernel.Tool) (mcpserver.TaskPlan, error) { return mcpserver.TaskPlan{}, nil }}, 19, 1500},
+		"minimal, with packages": {mcpserver.Config{Packages: noPackages, Minimal: true}, 2, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.cfg.Kernel = openEmbedded(t, home(t))

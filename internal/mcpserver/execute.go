@@ -24,7 +24,7 @@ func (h *server) executeTools() []*definition {
 			say: "Run Python in a sandbox; returns what it prints and the value of its last expression. Tools are importable functions " +
 				"(from tools.github import search_issues); results stay inside the program. Variables last."}, executeCode),
 		handle(&definition{name: "execute_task", destroys: true, needsPlan: true, runs: true,
-			say: "Do a task in plain language by a fixed recipe (arithmetic, CSV and JSON summaries, files, one tool call), else by MCP sampling."}, executeTask),
+			say: "Do a task in plain language by a recipe (arithmetic, CSV, JSON, files, one tool call), else by MCP sampling."}, executeTask),
 	}
 }
 
@@ -34,6 +34,8 @@ type executeInput struct {
 	Timeout  float64 `json:"timeout,omitempty" say:"seconds, default 120"`
 	Language string  `json:"language,omitempty"`
 	Backend  string  `json:"backend,omitempty"`
+	// Packages are requirements as pip writes them. An error says how they are written.
+	Packages []string `json:"packages,omitempty" where:"packages"`
 }
 
 type executeOutput struct {
@@ -72,12 +74,16 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 	if err != nil {
 		return nil, err
 	}
-	if why := c.alone(&in); why != "" || in.Session == "none" {
+	host, err := c.packages(ctx, &in)
+	if err != nil {
+		return nil, err
+	}
+	if why := c.alone(&in, host); why != "" || in.Session == "none" {
 		if in.Session != "" && in.Session != "none" {
 			return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "execute_code", "no session keeps the variables of this: %s", why).
 				WithHint(`leave session out, or use "none"`)
 		}
-		out, err := c.runAlone(ctx, in, timeout)
+		out, err := c.runAlone(ctx, in, host, timeout)
 		if err == nil && in.Session == "" {
 			c.noteOnce(out, "ran by itself; variables do not last: "+why)
 		}
@@ -89,7 +95,7 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 	}
 	if agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && in.Session == "" && in.Backend == "" {
 		// Nothing ran. Another backend may be able to, without the session's variables.
-		other, otherErr := c.runAlone(ctx, in, timeout)
+		other, otherErr := c.runAlone(ctx, in, "", timeout)
 		if agentkernel.CodeOf(otherErr) == agentkernel.CodeUnsupported {
 			return nil, otherErr // why neither can
 		}
@@ -101,8 +107,23 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 	return out, err
 }
 
+// packages gives the environment that a program needs, if this server was allowed to build one; "": none.
+func (c *call) packages(ctx context.Context, in *executeInput) (host string, err error) {
+	python := in.Language == "" || in.Language == string(agentkernel.Python)
+	switch {
+	case len(in.Packages) > 0 && c.h.cfg.Packages == nil:
+		return "", agentkernel.Errorf(agentkernel.CodeDenied, "execute_code", "this server installs no packages").
+			WithHint("use what is there; whoever starts the server may allow it: agentkernel mcp --allow-packages")
+	case len(in.Packages) > 0 && !python:
+		return "", agentkernel.Errorf(agentkernel.CodeInvalid, "execute_code", "packages are for programs in Python")
+	case c.h.cfg.Packages == nil || !python:
+		return "", nil
+	}
+	return c.h.cfg.Packages(ctx, in.Code, in.Packages)
+}
+
 // alone says why a program cannot be a piece of a session; "": it can, as far as one can tell before it is read.
-func (c *call) alone(in *executeInput) string {
+func (c *call) alone(in *executeInput, host string) string {
 	backend, language := in.Backend, in.Language
 	if backend == "" {
 		backend = c.h.cfg.Spec.Backend
@@ -112,6 +133,8 @@ func (c *call) alone(in *executeInput) string {
 		return "sessions are Python"
 	case backend != "" && backend != "auto" && backend != "monty":
 		return "sessions are of the monty backend"
+	case host != "":
+		return "a program with packages runs in CPython"
 	case c.h.cfg.Spec.NeedsFiles():
 		return "a program with a folder runs in CPython, and keeps what it writes into files"
 	}
@@ -152,8 +175,10 @@ func (c *call) spec(code string, in *executeInput, timeout time.Duration) agentk
 }
 
 // runAlone runs a program of its own.
-func (c *call) runAlone(ctx context.Context, in executeInput, timeout time.Duration) (*executeOutput, error) {
-	return c.run(ctx, c.spec(in.Code, &in, timeout), timeout)
+func (c *call) runAlone(ctx context.Context, in executeInput, host string, timeout time.Duration) (*executeOutput, error) {
+	spec := c.spec(in.Code, &in, timeout)
+	spec.Program.Host = host
+	return c.run(ctx, spec, timeout)
 }
 
 // run runs a program to its end. If the client goes or gives up, the program is ended.

@@ -76,7 +76,7 @@ func (h *server) skillTools() []*definition {
 		handle(&definition{name: "get_skill", reads: true, say: "Code of a skill."}, getSkill),
 		handle(&definition{name: "list_skills", reads: true, say: "All skills."}, listSkills),
 		handle(&definition{name: "search_skills", reads: true, say: "Find skills by words."}, searchSkills),
-		handle(&definition{name: "delete_skill", destroys: true, say: "Delete a skill and its versions."}, deleteSkill),
+		handle(&definition{name: "delete_skill", destroys: true, say: "Delete a skill."}, deleteSkill),
 	}
 }
 

@@ -39,7 +39,7 @@ func Surface() []ToolInfo {
 	h := &server{} // nothing is called
 	var out []ToolInfo
 	for _, d := range h.tools() {
-		out = append(out, ToolInfo{Name: d.name, Description: d.say, Input: schemaOf(d.in), Output: outputOf(d.out), ReadOnly: d.reads, Minimal: d.minimal})
+		out = append(out, ToolInfo{Name: d.name, Description: d.say, Input: schemaOf(d.in, true), Output: outputOf(d.out), ReadOnly: d.reads, Minimal: d.minimal})
 	}
 	return out
 }
@@ -181,7 +181,7 @@ const linksSince = "2025-06-18"
 
 // add registers the tool with the SDK.
 func (d *definition) add(s *mcp.Server, h *server) {
-	s.AddTool(&mcp.Tool{Name: d.name, Description: d.say, InputSchema: schemaOf(d.in), OutputSchema: d.output(), Annotations: d.annotations()},
+	s.AddTool(&mcp.Tool{Name: d.name, Description: d.say, InputSchema: schemaOf(d.in, h.cfg.Packages != nil), OutputSchema: d.output(), Annotations: d.annotations()},
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return d.serve(ctx, h, req), nil
 		})

@@ -8,15 +8,30 @@ import (
 )
 
 // The schemas are made from structs, without anything that a model does not need: every client pays for them
-// in every conversation. A field's tag `say` is its description; without omitempty it is required.
+// in every conversation. A field's tag `say` is its description; without omitempty it is required. With the tag `where`
+// it is told only to the clients of a server that was started so: any other refuses it, with the reason.
+
+// wherePackages marks what a server takes that may install packages.
+const wherePackages = "packages"
+
+// told are the fields of a struct of arguments that clients hear of.
+func told(t reflect.Type, packages bool) []reflect.StructField {
+	var out []reflect.StructField
+	for i := range t.NumField() {
+		if f := t.Field(i); packages || f.Tag.Get("where") != wherePackages {
+			out = append(out, f)
+		}
+	}
+	return out
+}
 
 // schemaOf is the JSON Schema of a struct of arguments.
-func schemaOf(t reflect.Type) json.RawMessage {
+func schemaOf(t reflect.Type, packages bool) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(`{"type":"object"`)
 	var required []string
-	for i := range t.NumField() {
-		f := t.Field(i)
+	fields := told(t, packages)
+	for i, f := range fields {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if i == 0 {
 			b.WriteString(`,"properties":{`)
@@ -38,7 +53,7 @@ func schemaOf(t reflect.Type) json.RawMessage {
 			required = append(required, name)
 		}
 	}
-	if t.NumField() > 0 {
+	if len(fields) > 0 {
 		b.WriteByte('}')
 	}
 	if len(required) > 0 {

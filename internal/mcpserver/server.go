@@ -35,9 +35,12 @@ type Config struct {
 	// Minimal offers execute_code and search_tools alone.
 	Minimal bool
 	// Plan writes the program of a task in plain language; nil: execute_task is not offered.
-	Plan   func(task string, tools []agentkernel.Tool) (TaskPlan, error)
-	Logger *slog.Logger
-	Now    func() time.Time // for progress; nil: time.Now
+	Plan func(task string, tools []agentkernel.Tool) (TaskPlan, error)
+	// Packages gives the environment (Program.Host) with these packages and those that the program itself names, building
+	// it if need be; "": none is needed. Nil: execute_code installs no packages.
+	Packages func(ctx context.Context, source string, with []string) (host string, err error)
+	Logger   *slog.Logger
+	Now      func() time.Time // for progress; nil: time.Now
 }
 
 // TaskPlan is the program of a task.

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
-from . import fileserver
+from . import _home, fileserver
 from ._code import dedent, program_in, shift_traceback, with_prelude
 from ._kernel import Callback, Kernel, check_pid
 from ._steps import Call, Notify, Steps
@@ -51,6 +51,7 @@ class Settings:
     state_file: Optional[PathLike] = None
     state_auto_save: bool = True
     planner: Optional[Planner] = None
+    packages: Union[str, Sequence[str]] = ()
     llm_enabled: bool = False
     llm_provider: Optional[str] = None
     llm_api_key: Optional[str] = field(default=None, repr=False)
@@ -99,6 +100,7 @@ class Agent:
             self.state = StateFile(self._state_path())
         self._tools: Optional[list[Tool]] = None
         self._workspace_file = ""
+        self._environment = ""
 
     def _workspace(self) -> Optional[Path]:
         if self.settings.workspace_dir is None:
@@ -112,6 +114,13 @@ class Agent:
         except OSError as e:
             raise InvalidArgument(f"workspace_dir {path} cannot be used: {e.strerror}") from None
         return path
+
+    def environment(self) -> Steps[str]:
+        """The environment of the agent's programs, which is built before the first of them; "": they need none."""
+        packages = [self.settings.packages] if isinstance(self.settings.packages, str) else list(self.settings.packages)
+        if packages and not os.path.isdir(self._environment):
+            self._environment = yield Call(lambda: _home.build_environment(self.kernel.binary(), self.kernel.home, packages))
+        return self._environment
 
     def _state_path(self) -> Optional[Path]:
         if self.settings.state_file is None:
@@ -210,9 +219,10 @@ class Agent:
             source, moved = with_prelude(source, f"import {MODULE}")
             modules[MODULE] = self.state.module(snapshot)
         paths = yield from self.tool_files()
+        environment = yield from self.environment()
         spec = Spec(
             source, name=planned.name, tools=paths, allow=s.allow, deny=s.deny, modules=modules, limits=s.limits,
-            namespace=s.namespace, backend=s.backend, priority=s.priority,
+            namespace=s.namespace, backend=s.backend, priority=s.priority, environment=environment,
         )  # fmt: skip
         return spec.with_options(**given), snapshot, moved
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._http import API_VERSION
 from .errors import BinaryNotFound, InvalidArgument, KernelError, Unavailable, VersionMismatch
@@ -21,6 +21,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 _MAX_SOCKET_PATH = 103
 _START_PATIENCE = 30.0
 _PLAN_PATIENCE = 30.0
+_BUILD_PATIENCE = 900.0  # a slow network, large wheels
 
 
 def data_directory(explicit: Optional[PathLike] = None, env: Mapping[str, str] = os.environ) -> str:
@@ -127,6 +128,11 @@ def start_kernel(binary: str, home: str) -> str:
             hint="install SDK and binary of the same release; `agentkernel shutdown` ends a kernel that runs",
         )
     return str(answer["socket"])
+
+
+def build_environment(binary: str, home: str, packages: Sequence[str]) -> str:
+    """The environment with these packages, built by the binary with the user's pip if it is not there yet."""
+    return str(run_binary(binary, ["env", "build", "--json", "--home", home, "--", *packages], None, _BUILD_PATIENCE)["path"])
 
 
 def make_plan(binary: str, task: str, tools: list[Mapping[str, Any]]) -> Any:

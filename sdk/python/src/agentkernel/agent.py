@@ -136,6 +136,7 @@ def create_agent(
     backend: str = "",
     priority: int = 0,
     planner: Optional[Planner] = None,
+    packages: Union[str, Sequence[str]] = (),
     home: Optional[PathLike] = None,
     binary: Optional[PathLike] = None,
     start: bool = True,
@@ -151,7 +152,8 @@ def create_agent(
     programs reach through ``tools.workspace``, and where local tools (``tools/``) and a relative ``state_file`` are
     sought. With ``state_enabled`` each program begins with the ``kernel.state`` that the one before left; ``state_file``
     keeps it beyond this object, written after each program unless ``state_auto_save`` is off. ``timeout`` ends a program
-    after so many seconds, ``backend`` says where programs run (default: the kernel chooses). ``planner`` writes programs for tasks in plain language instead of template mode. ``home``,
+    after so many seconds, ``backend`` says where programs run (default: the kernel chooses). ``planner`` writes programs for tasks in plain language instead of template mode.
+    ``packages`` are those that programs may import ("polars>=1"): with your pip, wheels only, built once and kept. ``home``,
     ``binary`` and ``start`` are those of :class:`Client`. The ``llm_*`` arguments are checked; ``llm_enabled=True``
     raises Unsupported as long as the kernel makes no model calls.
     """
@@ -159,7 +161,7 @@ def create_agent(
         Settings(
             home=home, binary=binary, start=start, tools=tools, allow=allow, deny=deny, namespace=namespace, backend=backend, priority=priority,
             limits=limits or Limits(), timeout=timeout, workspace_dir=workspace_dir, state_enabled=state_enabled,
-            state_file=state_file, state_auto_save=state_auto_save, planner=planner, llm_enabled=llm_enabled,
+            state_file=state_file, state_auto_save=state_auto_save, planner=planner, packages=packages, llm_enabled=llm_enabled,
             llm_provider=llm_provider, llm_api_key=llm_api_key, llm_azure_endpoint=llm_azure_endpoint,
         )
     )  # fmt: skip

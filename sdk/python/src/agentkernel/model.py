@@ -344,7 +344,8 @@ class Spec:
 
     ``tools`` are MCP configuration files whose servers the program may import; ``allow`` are patterns of calls
     that may change things ("filesystem.write_*"); ``modules`` are sources that travel with the program, by
-    dotted name; ``interactive`` says that you read the events and answer those of kind "ask".
+    dotted name; ``interactive`` says that you read the events and answer those of kind "ask". ``environment`` is the
+    path of a virtual environment whose packages the program has, as ``agentkernel env build`` prints it.
     """
 
     source: str
@@ -363,6 +364,7 @@ class Spec:
     idempotency_key: str = ""
     interactive: bool = False
     language: str = "python"
+    environment: str = ""
 
     @classmethod
     def file(cls, path: PathLike, **options: Any) -> "Spec":
@@ -398,6 +400,8 @@ class Spec:
             program["args"] = [str(a) for a in self.args]
         if self.modules:
             program["modules"] = dict(self.modules)
+        if self.environment:
+            program["host"] = os.fspath(self.environment)
         out: dict[str, Any] = {"program": program}
         limits = self.limits.to_wire()
         if limits:
