@@ -26,6 +26,7 @@ type goBackend struct {
 	onImage     func() // runs while an image is being made
 	missing     error  // why the engine cannot start a sandbox
 	noImages    bool   // a process is recovered by replay alone
+	sessions    bool   // it keeps sessions: see prog.session
 	isolation   agentkernel.Isolation
 	refuse      map[string]error // what Check says of programs
 }
@@ -49,7 +50,7 @@ func (b *goBackend) sandboxes() int {
 
 func (b *goBackend) Info() agentkernel.BackendInfo {
 	return agentkernel.BackendInfo{Name: b.name, Languages: []agentkernel.Language{agentkernel.Python, agentkernel.Script}, Fingerprint: b.fingerprint, Images: !b.noImages,
-		Replayable: true, Available: true, Isolation: b.isolation}
+		Sessions: b.sessions, Replayable: true, Available: true, Isolation: b.isolation}
 }
 
 func (b *goBackend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
@@ -269,6 +270,27 @@ func (p *prog) call(op, args string) (json.RawMessage, error) {
 		return nil, r.Err
 	}
 	return r.Result, nil
+}
+
+// session runs the pieces that it is handed; each gives its result as JSON.
+func (p *prog) session(pieces map[string]func(*prog) (string, error)) error {
+	for idle := `{"result":null}`; ; {
+		answer, err := p.call("proc.next", idle)
+		if agentkernel.CodeOf(err) == agentkernel.CodeInterrupted {
+			continue
+		} else if err != nil {
+			return err
+		}
+		var next agentkernel.NextPiece
+		if err := json.Unmarshal(answer, &next); err != nil || next.End {
+			return err
+		}
+		result, err := pieces[next.Piece.Source](p)
+		if idle = `{"result":` + result + `}`; err != nil {
+			text, _ := json.Marshal(agentkernel.AsError(err, agentkernel.CodeProgram, "piece"))
+			idle = `{"error":` + string(text) + `}`
+		}
+	}
 }
 
 // async issues a call whose result wait delivers.

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -8,9 +9,9 @@ import (
 )
 
 // A caller who waits for a process drives it himself for as long as nothing has to be waited for: the first
-// microseconds, in which small programs end. Its program runs while the caller still makes the process and its entries.
-// What takes longer goes to a goroutine of the queue, so that the caller can show what the program prints meanwhile, and
-// can go when its own context ends.
+// microseconds, in which small programs and the small pieces of sessions end. A program runs while the caller still
+// makes the process and its entries. What takes longer goes to a goroutine of the queue, so that the caller can show what
+// the program prints meanwhile, and can go when its own context ends.
 
 // hereTime bounds how long a caller drives.
 const hereTime = time.Millisecond
@@ -63,7 +64,7 @@ func (k *Kernel) headStart(h *here, pid agentkernel.PID, s *agentkernel.Spec, b 
 		return
 	}
 	if k.beginHere(h, pid, s, b, prompt); h.box == nil {
-		k.queue.giveBack()
+		k.queue.repay(nil)
 	}
 }
 
@@ -112,15 +113,11 @@ func (k *Kernel) launchHere(p *process, h *here) {
 	if !k.moveIn(p, h) { // it was paused or killed
 		_ = h.box.Close()
 		_, _ = h.box.Next(h.life.ctx, nil) // it says that it was closed
-		k.queue.giveBack()
+		k.queue.repay(nil)
 		k.launch(p)
 		return
 	}
-	if rest := k.driveHere(p, h); rest == nil {
-		k.queue.giveBack()
-	} else {
-		k.queue.passOn(rest)
-	}
+	k.queue.repay(k.driveHere(p, h.box, h.since, true))
 }
 
 // moveIn makes the caller the one who drives the process, in the sandbox in which it has begun.
@@ -144,12 +141,58 @@ func (k *Kernel) moveIn(p *process, h *here) bool {
 	return ok
 }
 
-// driveHere drives a process until it waits or ends, in a slot that the caller has. What is left of that to be done,
-// because it may take longer, it gives as a function.
-func (k *Kernel) driveHere(p *process, h *here) (rest func()) {
-	begun, staged := true, p.spec.Durability == agentkernel.DurabilityRelaxed
-	for ; ; begun = false {
-		left := hereTime - time.Since(h.since)
+// completeHere is complete without an error, for a caller who waits for what the process does with the result, and
+// then reads what w has.
+func (k *Kernel) completeHere(p *process, f *inflight, result json.RawMessage, w *watcher) {
+	defer w.letGo()
+	if !k.queue.borrow() {
+		k.complete(p, f, result, "", nil)
+		return
+	}
+	var rest func()
+	begun := time.Now()
+	reserved := p.reserve()
+	k.complete(p, f, result, "", nil)
+	if reserved && k.goOn(p) {
+		rest = k.driveHere(p, p.box.(agentkernel.PromptSandbox), begun, false)
+	}
+	k.queue.repay(rest)
+}
+
+// reserve makes the caller the one who drives a waiting process, whatever wakes it, if it can be driven here at all. It ends
+// with goOn.
+func (p *process) reserve() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.owned || p.state != agentkernel.StateWaiting || p.need != needReply || p.reemit || p.past != nil || p.replay != nil || p.sealed != nil {
+		return false
+	}
+	if _, ok := p.box.(agentkernel.PromptSandbox); !ok {
+		return false
+	}
+	p.owned = true
+	return true
+}
+
+// goOn lets a process that was reserved run, if there is something for it; else it waits on, and nobody owns it.
+func (k *Kernel) goOn(p *process) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != agentkernel.StateWaiting || !p.deliverable() {
+		p.owned = false // killed, paused, or the kernel is closing
+		return false
+	}
+	p.to(agentkernel.StateReady)
+	p.to(agentkernel.StateRunning)
+	return true
+}
+
+// driveHere drives a process that the caller owns until it waits or ends, in a slot that the caller has. What is left of
+// that to be done, because it may take longer, it gives as a function. since is when the caller began; begun: the program
+// goes on already.
+func (k *Kernel) driveHere(p *process, box agentkernel.PromptSandbox, since time.Time, begun bool) (rest func()) {
+	for staged := p.spec.Durability == agentkernel.DurabilityRelaxed; ; begun = false {
+		left := hereTime - time.Since(since)
 		if left <= 0 && !begun {
 			return func() { k.driveOn(p) }
 		}
@@ -159,7 +202,7 @@ func (k *Kernel) driveHere(p *process, h *here) (rest func()) {
 				k.afterRun(p)
 				return nil
 			}
-			if ok, err := h.box.Begin(p.context(), reply); err != nil {
+			if ok, err := box.Begin(p.context(), reply); err != nil {
 				k.sandboxFailed(p, err)
 				return nil
 			} else if !ok {
@@ -170,10 +213,10 @@ func (k *Kernel) driveHere(p *process, h *here) (rest func()) {
 			k.stage()
 			staged = true
 		}
-		if !h.box.Ready(max(left, 0)) {
+		if !box.Ready(max(left, 0)) {
 			return func() { k.driveFrom(p, nil) }
 		}
-		turn, err := h.box.Next(p.context(), nil)
+		turn, err := box.Next(p.context(), nil)
 		if turn.Kind == agentkernel.TurnFail || turn.Kind == agentkernel.TurnLost { // it has to go elsewhere, and that takes time
 			return func() { k.driveAfter(p, turn, err) }
 		}

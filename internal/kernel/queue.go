@@ -56,7 +56,7 @@ func (q *readyQueue) slot() {
 }
 
 // borrow gives the caller a slot in which it drives a process itself, if one is free and nobody waits for it. It
-// ends with giveBack or passOn.
+// ends with repay.
 func (q *readyQueue) borrow() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,8 +67,16 @@ func (q *readyQueue) borrow() bool {
 	return true
 }
 
-// giveBack ends a loan. What came up meanwhile gets the slot.
-func (q *readyQueue) giveBack() {
+// repay ends a loan. If there is something left to do, a goroutine of the queue's own goes on in the slot; else what
+// came up meanwhile gets it.
+func (q *readyQueue) repay(rest func()) {
+	if rest != nil {
+		go func() {
+			rest()
+			q.slot()
+		}()
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting.Len() > 0 && !q.closed {
@@ -77,14 +85,6 @@ func (q *readyQueue) giveBack() {
 	}
 	q.running--
 	q.idle.Broadcast()
-}
-
-// passOn ends a loan: a goroutine of the queue's own goes on in the slot.
-func (q *readyQueue) passOn(drive func()) {
-	go func() {
-		drive()
-		q.slot()
-	}()
 }
 
 // close lets no further process begin to run.

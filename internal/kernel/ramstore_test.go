@@ -87,6 +87,13 @@ func (s *ramStore) Flush(context.Context, agentkernel.Position) error {
 	return err
 }
 
+// flushCount is how many commits were waited for.
+func (s *ramStore) flushCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flushes
+}
+
 func (s *ramStore) all() []agentkernel.Batch { return append(slices.Clone(s.durable), s.pending...) }
 
 func (s *ramStore) Process(_ context.Context, pid agentkernel.PID) (agentkernel.ProcessRecord, error) {

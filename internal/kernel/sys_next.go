@@ -158,10 +158,11 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	p.mu.Lock()
 	f.stop()
 	w := p.watch(true) // whoever feeds an interactive session answers its questions
+	w.hold()
 	seen := p.seq
 	p.mu.Unlock()
 	defer k.unwatch(p, w)
-	k.complete(p, f, answer, "", nil)
+	k.completeHere(p, f, answer, w)
 	k.sessions.release(pid)
 	feeding = false
 	err = k.pump(ctx, p, w, seen, true, func(ev agentkernel.Event) error {

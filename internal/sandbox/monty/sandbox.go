@@ -95,7 +95,7 @@ func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkern
 
 // Begin lets the program go on; see agentkernel.PromptSandbox.
 func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, error) {
-	if s.req.Program.Session || s.stage == stageLoaded {
+	if s.stage == stageLoaded {
 		return false, nil
 	}
 	if err := s.enter(); err != nil {
@@ -103,10 +103,18 @@ func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, er
 	}
 	s.watch(ctx)
 	s.begun = true
-	if err := s.resume(reply); err != nil {
-		s.turned = &outcome{err: err}
+	if turn, done, err := s.goOn(reply); done || err != nil {
+		s.turned = &outcome{turn, err}
 	}
 	return true, nil
+}
+
+// goOn hands over the reply. done: turn is the kernel's; else the program runs.
+func (s *sandbox) goOn(reply *agentkernel.Reply) (turn agentkernel.Turn, done bool, err error) {
+	if s.session.asked != nil {
+		return s.nextPiece(reply)
+	}
+	return turn, false, s.resume(reply)
 }
 
 // watch arms the watchdog for a turn; end disarms it.
@@ -179,23 +187,16 @@ func (s *sandbox) leave() {
 
 // run sends what the reply asks for and handles events until one is a turn for the kernel.
 func (s *sandbox) run(reply *agentkernel.Reply) (agentkernel.Turn, error) {
-	if s.begun { // the request was sent
-	} else if s.session.asked != nil {
-		if s.stage == stageLoaded { // an image of a session between two pieces says its turn again
-			turn, _, err := s.ask(s.session.asked)
+	switch {
+	case s.begun: // the request was sent
+	case s.stage == stageLoaded:
+		if turn, done, err := s.sayAgain(); done || err != nil {
 			return turn, err
 		}
-		if turn, done, err := s.nextPiece(reply); done || err != nil {
+	default:
+		if turn, done, err := s.goOn(reply); done || err != nil {
 			return turn, err
 		}
-	} else if s.stage == stageLoaded {
-		ev := s.first
-		s.first = nil
-		if turn, done, err := s.handle(ev); done || err != nil {
-			return turn, err
-		}
-	} else if err := s.resume(reply); err != nil {
-		return agentkernel.Turn{}, err
 	}
 	var ev montypb.Event
 	for {
@@ -206,6 +207,16 @@ func (s *sandbox) run(reply *agentkernel.Reply) (agentkernel.Turn, error) {
 			return turn, err
 		}
 	}
+}
+
+// sayAgain repeats the turn at which an image was made.
+func (s *sandbox) sayAgain() (agentkernel.Turn, bool, error) {
+	if s.session.asked != nil { // between two pieces the engine has nothing to say
+		return s.ask(s.session.asked)
+	}
+	ev := s.first
+	s.first = nil
+	return s.handle(ev)
 }
 
 // resume sends the request that lets the program go on.

@@ -1,11 +1,13 @@
 package monty
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
 )
@@ -18,6 +20,8 @@ type sessionRun struct {
 	box  agentkernel.Sandbox
 	out  *strings.Builder
 	turn agentkernel.Turn
+	// prompt has pieces run as for a caller who drives them: Begin, Ready, and Next does not wait.
+	prompt bool
 }
 
 func newSession(t *testing.T, source string) *sessionRun {
@@ -43,6 +47,18 @@ func (r *sessionRun) start(image []byte) {
 
 func (r *sessionRun) next(reply *agentkernel.Reply) {
 	r.t.Helper()
+	if r.prompt {
+		box := r.box.(agentkernel.PromptSandbox)
+		begun, err := box.Begin(r.t.Context(), reply)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if begun {
+			for !box.Ready(time.Second) {
+			}
+			reply = nil
+		}
+	}
 	turn, err := r.box.Next(r.t.Context(), reply)
 	if err != nil {
 		r.t.Fatal(err)
@@ -96,9 +112,11 @@ func (r *sessionRun) repark() {
 // Variables, functions and imports last, also those that the engine lacks and the front end makes up; an
 // error ends its piece only. With parks between any two pieces the answers are the same.
 func TestSessionKeepsItsVariables(t *testing.T) {
-	for _, park := range []bool{false, true} {
-		t.Run(fmt.Sprintf("parked %v", park), func(t *testing.T) {
+	for mode := range 4 {
+		park, prompt := mode&1 != 0, mode&2 != 0
+		t.Run(fmt.Sprintf("parked %v prompt %v", park, prompt), func(t *testing.T) {
 			r := newSession(t, "")
+			r.prompt = prompt
 			if r.ended() != "null" {
 				t.Fatalf("%+v", r.turn)
 			}
@@ -154,7 +172,14 @@ func sameJSON(a, b string) bool {
 }
 
 func TestSessionThatIsInterruptedOrRefused(t *testing.T) {
+	for _, prompt := range []bool{false, true} {
+		t.Run(fmt.Sprintf("prompt %v", prompt), func(t *testing.T) { testInterruptedOrRefused(t, prompt) })
+	}
+}
+
+func testInterruptedOrRefused(t *testing.T, prompt bool) {
 	r := newSession(t, "x = 1")
+	r.prompt = prompt
 	r.next(&agentkernel.Reply{ID: 1, Err: agentkernel.Errorf(agentkernel.CodeInterrupted, opNext, "interrupted")})
 	if r.ended() != "null" {
 		t.Errorf("%+v", r.turn)
@@ -172,6 +197,38 @@ func TestSessionThatIsInterruptedOrRefused(t *testing.T) {
 	r.next(&agentkernel.Reply{ID: 1, Err: agentkernel.Errorf(agentkernel.CodeDenied, opNext, "denied")})
 	if r.turn.Kind != agentkernel.TurnFail {
 		t.Errorf("%+v", r.turn)
+	}
+}
+
+// A piece that computes for longer than its caller drives it is waited for as any other, and one whose caller has begun it
+// dies with its limits and its context as any other.
+func TestAPieceThatWasBegun(t *testing.T) {
+	r := newSession(t, "")
+	box := r.box.(agentkernel.PromptSandbox)
+	begin := func(ctx context.Context, source string) {
+		t.Helper()
+		answer, err := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: source}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if begun, err := box.Begin(ctx, &agentkernel.Reply{ID: 1, Result: answer}); err != nil || !begun {
+			t.Fatalf("%v %v", begun, err)
+		}
+	}
+	const long = "n = 0\nfor i in range(3_000_000):\n    n += i\nprint('done')\nn"
+	begin(t.Context(), long)
+	if box.Ready(time.Microsecond) {
+		t.Fatal("it was too quick for this test")
+	}
+	r.next(nil)
+	if got := r.ended(); got != "4499998500000" || r.out.String() != "done\n" {
+		t.Errorf("%s, printed %q", got, r.out)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	begin(ctx, "while True: pass")
+	cancel()
+	if turn, err := r.box.Next(ctx, nil); err == nil {
+		t.Errorf("it goes on without its context: %+v", turn)
 	}
 }
 

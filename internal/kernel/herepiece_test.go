@@ -1,0 +1,294 @@
+package kernel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/kernel"
+)
+
+// pieces are those that sessions of these tests know.
+var pieces = map[string]func(*prog) (string, error){
+	"quick": func(*prog) (string, error) { return "42", nil },
+	"print": func(p *prog) (string, error) { p.print("hello\n"); return "null", nil },
+	"fail": func(*prog) (string, error) {
+		return "", agentkernel.Errorf(agentkernel.CodeProgram, "piece", "no")
+	},
+	"tool": func(p *prog) (string, error) {
+		out, err := p.call("tool.call", callTool("echo", `{"n":1}`))
+		return string(out), err
+	},
+	"state": func(p *prog) (string, error) {
+		_, err := p.call("state.set", `{"key":"k","value":7}`)
+		return "1", err
+	},
+	"sleep": func(p *prog) (string, error) {
+		_, err := p.call("time.sleep", `{"seconds":0.002}`)
+		return "2", err
+	},
+	"slow": func(p *prog) (string, error) {
+		p.print("at once\n")
+		time.Sleep(2 * time.Second)
+		p.print("much later\n")
+		return "3", nil
+	},
+}
+
+// sessionRig is a rig whose backend keeps sessions of these pieces.
+func sessionRig(t *testing.T, store *ramStore, change ...func(*kernel.Config)) *rig {
+	t.Helper()
+	return newRig(t, store, append(change, func(c *kernel.Config) {
+		for _, b := range c.Backends {
+			if plain, ok := b.(plainBackend); ok {
+				b = plain.Backend
+			}
+			b := b.(*goBackend)
+			b.sessions = true
+			b.add("session", func(p *prog) error { return p.session(pieces) })
+			for name := range pieces {
+				b.add(name, nil)
+			}
+		}
+	})...)
+}
+
+// begin starts a session and returns when it waits for its first piece.
+func (r *rig) begin(t *testing.T) (pid agentkernel.PID) {
+	t.Helper()
+	s := spec("session")
+	s.Program.Session = true
+	waits := errors.New("it waits")
+	if _, err := r.Run(t.Context(), s, func(ev agentkernel.Event) error {
+		pid = ev.PID
+		if ev.Kind == agentkernel.EventIdle {
+			return waits
+		}
+		return nil
+	}); !errors.Is(err, waits) {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// feed gives what a piece printed, and its result or error.
+func (r *rig) feed(ctx context.Context, pid agentkernel.PID, source string) (string, error) {
+	var out strings.Builder
+	end, err := r.Feed(ctx, pid, agentkernel.Piece{Name: "piece", Source: source}, func(ev agentkernel.Event) error {
+		out.WriteString(ev.Text)
+		return nil
+	})
+	if end.Error != nil {
+		return out.String() + "!" + end.Error.Message(), err
+	}
+	return out.String() + string(end.Result), err
+}
+
+// plainBackend is a backend whose programs nobody can drive himself.
+type plainBackend struct{ agentkernel.Backend }
+
+type plainSandbox struct{ agentkernel.Sandbox }
+
+func (b plainBackend) Start(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
+	box, err := b.Backend.Start(ctx, req)
+	return plainSandbox{box}, err
+}
+
+// A piece says and journals the same, whoever drives it; and what a caller waits for is one commit.
+func TestAPieceIsTheSameWhoeverDrivesIt(t *testing.T) {
+	journals := map[bool]string{}
+	for _, plain := range []bool{false, true} {
+		r := sessionRig(t, newRAMStore(), func(c *kernel.Config) {
+			if plain {
+				c.Backends[0] = plainBackend{c.Backends[0]}
+			}
+		})
+		pid := r.begin(t)
+		for _, c := range []struct {
+			source, want string
+			commits      int // the intent of a call that leaves the kernel is one more
+		}{
+			{"quick", "42", 1}, {"print", "hello\nnull", 1}, {"fail", "!no", 1}, {"tool", `{"n":1}`, 2}, {"state", "1", 1}, {"sleep", "2", 1}, {"quick", "42", 1},
+		} {
+			before := r.store.flushCount()
+			if got, err := r.feed(t.Context(), pid, c.source); got != c.want || err != nil {
+				t.Errorf("plain %v, %s: %q %v", plain, c.source, got, err)
+			}
+			if n := r.store.flushCount() - before; n != c.commits {
+				t.Errorf("plain %v, %s: %d commits, not %d", plain, c.source, n, c.commits)
+			}
+		}
+		if p, err := r.EndSession(t.Context(), pid); err != nil || p.State != agentkernel.StateExited {
+			t.Errorf("the end: %+v %v", p, err)
+		}
+		entries, err := r.Journal(t.Context(), pid, 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			journals[plain] += fmt.Sprintf("%d %s call %d %s %s %s %s %v\n", e.Seq, e.Kind, e.Call, e.Op, e.Stream, e.Args, e.Data, e.Err)
+		}
+	}
+	if journals[false] != journals[true] {
+		t.Errorf("driven by its caller:\n%s\nby the queue:\n%s", journals[false], journals[true])
+	}
+}
+
+func TestAPieceThatTakesLongLeavesItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sessionRig(t, newRAMStore())
+		pid := r.begin(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		_, err := r.Feed(ctx, pid, agentkernel.Piece{Source: "slow"}, func(ev agentkernel.Event) error {
+			if ev.Kind == agentkernel.EventOutput {
+				if took := time.Since(begun); ev.Text != "at once\n" || took > 10*time.Millisecond {
+					t.Errorf("%q was shown after %v", ev.Text, took)
+				}
+				time.AfterFunc(time.Second, cancel)
+			}
+			return nil
+		})
+		if took := time.Since(begun); !errors.Is(err, context.Canceled) || took < time.Second || took > time.Second+10*time.Millisecond {
+			t.Errorf("the caller gave up after a second: %v after %v", err, took)
+		}
+		if _, err := r.feed(t.Context(), pid, "quick"); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+			t.Errorf("another piece beside it: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		if got, err := r.feed(t.Context(), pid, "quick"); got != "42" || err != nil {
+			t.Errorf("the session does not go on: %q %v", got, err)
+		}
+	})
+}
+
+// What comes while a piece runs meets it wherever it is driven.
+func TestAPieceIsStopped(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		stop func(r *rig, pid agentkernel.PID) error
+		want func(p agentkernel.Process, end agentkernel.PieceEnd, err error) bool
+	}{
+		{"kill", func(r *rig, pid agentkernel.PID) error {
+			return r.Signal(context.Background(), pid, agentkernel.SignalKill)
+		},
+			func(p agentkernel.Process, end agentkernel.PieceEnd, err error) bool {
+				return err == nil && end.Ended && end.Error.Code == agentkernel.CodeKilled && p.State == agentkernel.StateKilled
+			}},
+		{"pause", func(r *rig, pid agentkernel.PID) error {
+			return r.Signal(context.Background(), pid, agentkernel.SignalPause)
+		},
+			func(p agentkernel.Process, end agentkernel.PieceEnd, err error) bool {
+				return err == nil && !end.Ended && p.Paused
+			}},
+		{"close", func(r *rig, pid agentkernel.PID) error { return r.Close() },
+			func(p agentkernel.Process, end agentkernel.PieceEnd, err error) bool {
+				return agentkernel.CodeOf(err) == agentkernel.CodeUnavailable
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for _, after := range []time.Duration{500 * time.Microsecond, time.Second} { // while the caller drives it, and then
+					r := sessionRig(t, newRAMStore())
+					pid := r.begin(t)
+					stopped := make(chan error, 1)
+					time.AfterFunc(after, func() { stopped <- c.stop(r, pid) })
+					end, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "slow"}, func(agentkernel.Event) error { return nil })
+					if err := <-stopped; err != nil {
+						t.Error(err)
+					}
+					p, _ := r.Process(t.Context(), pid)
+					if !c.want(p, end, err) {
+						t.Errorf("after %v: %+v %+v %v", after, p, end, err)
+					}
+					time.Sleep(3 * time.Second) // a program of this backend dies when it looks up
+				}
+			})
+		})
+	}
+}
+
+// Callers who drive pieces take no more slots than there are, and a session that lost its sandbox gets it back.
+func TestManySessionsInFewSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sessionRig(t, newRAMStore(), func(c *kernel.Config) { c.Slots, c.Residents, c.ParkAfter = 2, 3, time.Millisecond })
+		var group sync.WaitGroup
+		for range 10 {
+			pid := r.begin(t)
+			group.Go(func() {
+				for i := range 20 {
+					source, want := "quick", "42"
+					if i%3 == 0 {
+						source, want = "sleep", "2"
+					}
+					if got, err := r.feed(t.Context(), pid, source); got != want || err != nil {
+						t.Errorf("%s: %q %v", source, got, err)
+					}
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+// Signals and parking at any moment: no piece is answered wrongly, none hangs, and the session goes on.
+func TestPiecesUnderFire(t *testing.T) {
+	r := sessionRig(t, newRAMStore(), func(c *kernel.Config) { c.Slots, c.ParkAfter = 2, time.Millisecond })
+	pid := r.begin(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	under, cease := context.WithCancel(ctx)
+	var fire sync.WaitGroup
+	for _, salvo := range [][]agentkernel.Signal{{agentkernel.SignalPause, agentkernel.SignalResume}, {agentkernel.SignalInterrupt}} {
+		fire.Go(func() {
+			for under.Err() == nil {
+				for _, sig := range salvo {
+					if err := r.Signal(ctx, pid, sig); err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
+			}
+		})
+	}
+	want := map[string]string{"quick": "42", "print": "hello\nnull", "sleep": "2", "state": "1"}
+	names := []string{"quick", "print", "sleep", "state"}
+	answered := 0
+	for range 400 {
+		name := names[rand.IntN(len(names))]
+		got, err := r.feed(ctx, pid, name)
+		switch {
+		case agentkernel.CodeOf(err) == agentkernel.CodeConflict: // paused, or busy
+		case err != nil:
+			t.Fatal(err)
+		case got == want[name]:
+			answered++
+		case got == "null", got == "", got == "!interrupted", got == "hello\n": // interrupted or paused
+		default:
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	cease()
+	fire.Wait()
+	if answered == 0 {
+		t.Error("nothing came through")
+	}
+	// The last piece may still run, and an interrupt that nothing was there for meets the next call.
+	for try := 0; ; try++ {
+		got, err := r.feed(ctx, pid, "quick")
+		if got == "42" && err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the session does not go on: %q %v", got, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
