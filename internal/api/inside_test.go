@@ -328,7 +328,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// TestTheLastEventLeavesWithTheEnd: a short piece costs its caller one write, not two.
+// TestTheLastEventLeavesWithTheEnd: a short piece costs its caller one write, not two, and no other goroutine.
 func TestTheLastEventLeavesWithTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -339,8 +339,8 @@ func TestTheLastEventLeavesWithTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if !st.stop() {
-			t.Error("the event is lost")
+		if !st.stop() || st.running {
+			t.Errorf("the event is lost, or a goroutine was to write it: %v", st.running)
 		}
 		st.last(FrameDone, Done{})
 		if got := g.got.String(); g.writes != 1 || !strings.Contains(got, "event: idle\n") || !strings.HasSuffix(got, "event: done\ndata: {}\n\n") {

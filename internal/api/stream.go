@@ -19,6 +19,8 @@ const (
 	// firstSilence is how long the answer's status waits for the first event: an error before it is an
 	// ordinary error answer.
 	firstSilence = 20 * time.Millisecond
+	// aliveFrame is a comment, which readers pass over.
+	aliveFrame = ":\n\n"
 )
 
 // stream answers with the events that source reports, then its result. After an event of the kind last, source
@@ -47,7 +49,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, last agentkernel
 }
 
 // eventStream writes frames from a goroutine of its own: while one write is under way the next frames
-// gather, so that a burst costs few writes and a single event no delay.
+// gather, so that a burst costs few writes and a single event no delay. What is all said at once needs no such goroutine:
+// it begins with the first event that must not wait for the last, or when there is none for too long.
 type eventStream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
@@ -58,6 +61,9 @@ type eventStream struct {
 	pending bytes.Buffer
 	scratch bytes.Buffer
 	failed  error
+	running bool // the goroutine was started
+	stopped bool // none may start any more
+	quiet   *time.Timer
 
 	started bool // the status is sent or about to be; written by run, read after stop
 	wake    chan struct{}
@@ -72,8 +78,28 @@ func newStream(w http.ResponseWriter) *eventStream {
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		quit: make(chan struct{}), gone: make(chan struct{}),
 	}
-	go st.run()
+	st.quiet = time.AfterFunc(firstSilence, st.breakSilence)
 	return st
+}
+
+// breakSilence begins a stream that has nothing to say yet.
+func (st *eventStream) breakSilence() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.running || st.stopped {
+		return
+	}
+	st.pending.WriteString(aliveFrame)
+	st.send()
+}
+
+// send has what is pending written; mu is held.
+func (st *eventStream) send() {
+	if !st.running {
+		st.running = true
+		go st.run()
+	}
+	poke(st.wake)
 }
 
 // event queues an event; it waits while the client is far behind.
@@ -90,7 +116,7 @@ func (st *eventStream) event(ctx context.Context, ev *agentkernel.Event) error {
 				return err
 			}
 			if ev.Kind != st.lastKind { // else it leaves with the last frame, in one write
-				poke(st.wake)
+				st.send()
 			}
 			return nil
 		}
@@ -124,7 +150,7 @@ func (st *eventStream) append(name string, seq int64, v any) error {
 
 func (st *eventStream) run() {
 	defer close(st.gone)
-	quiet := time.NewTimer(firstSilence)
+	quiet := time.NewTimer(silence)
 	defer quiet.Stop()
 	var sending bytes.Buffer
 	for {
@@ -132,9 +158,14 @@ func (st *eventStream) run() {
 		case <-st.quit:
 			return
 		case <-st.wake:
+			select {
+			case <-st.quit: // what is pending leaves with the last frame
+				return
+			default:
+			}
 		case <-quiet.C:
 			st.mu.Lock()
-			st.pending.WriteString(":\n\n")
+			st.pending.WriteString(aliveFrame)
 			st.mu.Unlock()
 		}
 		st.mu.Lock()
@@ -142,7 +173,7 @@ func (st *eventStream) run() {
 		st.mu.Unlock()
 		poke(st.room)
 		if sending.Len() > 0 {
-			if err := st.send(sending.Bytes()); err != nil {
+			if err := st.write(sending.Bytes()); err != nil {
 				st.mu.Lock()
 				st.failed = agentkernel.Errorf(agentkernel.CodeCanceled, "stream", "the client is gone: %w", err)
 				st.mu.Unlock()
@@ -155,7 +186,7 @@ func (st *eventStream) run() {
 	}
 }
 
-func (st *eventStream) send(b []byte) error {
+func (st *eventStream) write(b []byte) error {
 	st.start()
 	if _, err := st.w.Write(b); err != nil {
 		return err
@@ -176,8 +207,15 @@ func (st *eventStream) start() {
 
 // stop ends the writing goroutine. It says whether the stream has begun, sent or pending.
 func (st *eventStream) stop() (started bool) {
-	close(st.quit)
-	<-st.gone
+	st.quiet.Stop()
+	st.mu.Lock()
+	st.stopped = true
+	running := st.running
+	st.mu.Unlock()
+	if running {
+		close(st.quit)
+		<-st.gone
+	}
 	return st.started || st.pending.Len() > 0
 }
 
