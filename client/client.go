@@ -41,7 +41,7 @@ type Client struct {
 	caller    api.Version
 	headers   http.Header
 	base      *url.URL
-	transport *http.Transport
+	transport *transport
 
 	mu    sync.Mutex
 	first net.Conn // made by Dial, for the first request
@@ -98,17 +98,12 @@ func newClient(opts Options) *Client {
 	if !opts.AnyVersion {
 		c.headers[api.HeaderVersion] = []string{opts.Version}
 	}
-	c.transport = &http.Transport{
-		DialContext:         c.dial,
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: 64,
-		ReadBufferSize:      4 * readBuffer,
-	}
+	c.transport = &transport{dial: c.dial}
 	return c
 }
 
 // dial hands the connection that Dial made to the first request.
-func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	c.mu.Lock()
 	conn := c.first
 	c.first = nil
