@@ -24,6 +24,8 @@ type Piece struct {
 	Name    string            `json:"name"` // for tracebacks: "piece 3"
 	Source  string            `json:"source"`
 	Modules map[string]string `json:"modules,omitempty"` // as in Program
+	// Backend is that which is to run the piece; "" or "auto": the session's own.
+	Backend string `json:"backend,omitempty"`
 }
 
 // PieceEnd is how a piece ended. A piece that raised does not end its session.
@@ -40,6 +42,10 @@ type NextPiece struct {
 	Tools []Tool `json:"tools,omitempty"`
 	End   bool   `json:"end,omitempty"`
 }
+
+// OpPiece is the Op of an error that answers proc.next in place of a piece: the piece that was handed over there was given up,
+// and has left nothing in the session. The sandbox reports it as that piece's end.
+const OpPiece = "piece"
 
 // Idle is what EventIdle reports: the piece that has just run.
 type Idle struct {

@@ -66,6 +66,19 @@ func (s *Spec) HasFiles() bool { return s.Workspace != nil || len(s.Volumes) > 0
 // NeedsFiles says whether only a backend with BackendInfo.Files can run the process: it sees folders, or reads input.
 func (s *Spec) NeedsFiles() bool { return s.HasFiles() || s.Stdin != "" }
 
+// Publishes says whether the process's changes, or some of them, are applied when it exits with 0.
+func (s *Spec) Publishes() bool {
+	if s.Workspace != nil && s.Workspace.Publish {
+		return true
+	}
+	for i := range s.Volumes {
+		if !s.Volumes[i].ReadOnly {
+			return true
+		}
+	}
+	return false
+}
+
 // validateFiles says what is wrong with workspace and volumes as far as their names tell.
 func (s *Spec) validateFiles() error {
 	if s.Workspace != nil {

@@ -182,6 +182,8 @@ def _settle(seeded):
 
 
 def begin(modules):
-    """Called in a program before its first line. modules are the names that it imports."""
-    if "numpy.random" in sys.modules and not {"numpy", "pandas", "scipy", "sklearn"}.isdisjoint(modules):
-        sys.modules["numpy.random"].seed(list(random_bytes(32)))
+    """Called in a program before its first line. modules are the names that it imports. Says whether it has seeded."""
+    if "numpy.random" not in sys.modules or {"numpy", "pandas", "scipy", "sklearn"}.isdisjoint(modules):
+        return False
+    sys.modules["numpy.random"].seed(list(random_bytes(32)))
+    return True

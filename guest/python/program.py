@@ -126,6 +126,11 @@ def perform(channel, request):
     _lines[name] = (len(source), None, source.splitlines(True), name)  # trace.register
     names = _main.__dict__
     names["__file__"] = name
+    if "session" in request:
+        from _agentkernel import session  # the zygote has it; it stands on this module
+        gc.enable()
+        session.run(channel, request, names)
+        return
     try:
         try:
             gc.enable()
@@ -135,16 +140,11 @@ def perform(channel, request):
                 code, last = scan.compiled(name, source)
             if _random is not None:
                 exact.begin(request.get("imports") or ())
-            if code.co_flags & inspect.CO_COROUTINE or last is not None and last.co_flags & inspect.CO_COROUTINE:
-                result = asyncio.run(_together(code, last, names))
-            else:
-                exec(code, names)
-                result = eval(last, names) if last is not None else None
+            result = execute(code, last, names)
         finally:
-            _finish()
+            finish()
     except SystemExit as e:
-        output.flush()
-        channel.call("proc.exit", "{}" if e.code is None else '{"code":%s}' % values.encode(e.code))
+        leave(channel, e)
         return
     except BaseException as e:
         end = failure(e)
@@ -156,6 +156,20 @@ def perform(channel, request):
         channel.send_json('{"type":"exit","code":0,"result":null}')
     else:
         _exit(channel, result)
+
+
+def execute(code, last, names):
+    """Runs what `scan.compiled` gave, and gives the value of its last expression."""
+    if code.co_flags & inspect.CO_COROUTINE or last is not None and last.co_flags & inspect.CO_COROUTINE:
+        return asyncio.run(_together(code, last, names))
+    exec(code, names)
+    return eval(last, names) if last is not None else None
+
+
+def leave(channel, end):
+    """Ends a program that has raised SystemExit."""
+    output.flush()
+    channel.call("proc.exit", "{}" if end.code is None else '{"code":%s}' % values.encode(end.code))
 
 
 def _exit(channel, result):
@@ -216,7 +230,7 @@ async def _together(first, second, names):
     return await value if second.co_flags & inspect.CO_COROUTINE else value
 
 
-def _finish():
+def finish():
     """What an interpreter does before it ends: waits for threads, runs what was registered."""
     if _threads() and threading.active_count() > 1:
         threading._shutdown()

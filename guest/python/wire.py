@@ -200,6 +200,17 @@ class Channel:
                     return self.outcome(reply)
                 self.early.append(reply)
 
+    def next_piece(self, said):
+        """Tells how a piece of a session ended and waits for the next one."""
+        with self.asking:
+            self.last = number = self.last + 1
+            self.send_json('{"type":"next","id":%d,%s}' % (number, said))
+            while True:
+                reply = self.receive()
+                if reply["id"] == number:
+                    return reply["result"]
+                self.early.append(reply)
+
     def issue(self, op, args, flying):
         """Makes a call whose result `flying` is given later, by `settle_one`."""
         with self.asking:

@@ -71,17 +71,22 @@ func TestMCPArtifacts(t *testing.T) {
 			t.Errorf("%s: %d pictures, %d links", what, pictures, links)
 		}
 	}
-	res := execute(t, cs, args{"code": leaveFiles})
+	res := execute(t, cs, args{"code": leaveFiles, "session": "none"})
 	check("a program", res)
-	if text := res.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, "agentkernel apply 1") || !strings.Contains(text, "do not last") {
+	if text := res.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, "after `agentkernel apply 1`") {
 		t.Errorf("%s", text)
 	}
-	if res = execute(t, cs, args{"code": leaveFiles + "1/0"}); !res.IsError {
+	if res = execute(t, cs, args{"code": leaveFiles + "1/0", "session": "none"}); !res.IsError {
 		t.Error("no error")
 	}
 	check("a program that fails", res)
-	if text := res.Content[0].(*mcp.TextContent).Text; strings.Contains(text, "do not last") {
-		t.Errorf("the same note twice: %s", text)
+	res = execute(t, cs, args{"code": leaveFiles})
+	check("a piece of a session", res)
+	if text := res.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, `after session "new"`) {
+		t.Errorf("%s", text)
+	}
+	if res = execute(t, cs, args{"code": "os.listdir('out')"}); len(res.StructuredContent.(map[string]any)["artifacts"].([]any)) != 4 || len(res.Content) != 5 {
+		t.Errorf("the next piece, which is not shown the picture again: %+v", res)
 	}
 	id := tool(t, cs, "dispatch_background_task", args{"code": leaveFiles}, "running")["task_id"]
 	res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "wait_for_background_task", Arguments: args{"task_id": id}})
@@ -89,7 +94,6 @@ func TestMCPArtifacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a task", res)
-	tool(t, cs, "execute_code", args{"code": "1", "session": "new"}, `!leave session out, or use "none"`)
 	holds(t, dir, files)
 
 	foreign := dialHTTP(t, url, boToken, nil)

@@ -105,7 +105,7 @@ func TestMCPBadInput(t *testing.T) {
 		tool(t, cs, "execute_code", args{"code": "x", "timeout": -1}, "!out of range")
 		tool(t, cs, "execute_code", args{"code": "x", "language": "cobol"}, "!cobol")
 		tool(t, cs, "execute_code", args{"code": "1", "backend": "nowhere"}, "!no backend")
-		tool(t, cs, "execute_code", args{"code": "1", "backend": "process", "session": "new"}, "!sessions are of the monty backend")
+		tool(t, cs, "execute_code", args{"code": "1", "backend": "process", "session": "new"}, "!did not prepare for sandboxes") // the old session stays
 		tool(t, cs, "execute_code", args{"cod": "1"}, "!arguments of execute_code: code")
 		tool(t, cs, "execute_code", args{}, "!code is missing")
 		tool(t, cs, "execute_code", args{"code": 5}, "!code is a number, and must be a string (arguments of execute_code: code,")

@@ -315,7 +315,11 @@ func (k *Kernel) named(s *agentkernel.Spec) (*backend, error) {
 		_, err := b.check(s)
 		return b, err
 	}
-	return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", s.Backend, k.backendNames())
+	return nil, k.noBackend(s.Backend)
+}
+
+func (k *Kernel) noBackend(name string) error {
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", name, k.backendNames())
 }
 
 // lacks says what a Spec asks for that the backend does not have.

@@ -190,6 +190,9 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 
 // preparePiece checks a piece as a program is checked, and finds the tools and skills that it imports.
 func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel.Piece) (*agentkernel.NextPiece, error) {
+	if err := k.elsewherePiece(p, &piece); err != nil {
+		return nil, err
+	}
 	earlier, err := k.earlierSources(ctx, p)
 	if err != nil {
 		return nil, err
@@ -198,7 +201,7 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 		piece.Name = "<piece>"
 	}
 	spec := agentkernel.Spec{Namespace: p.spec.Namespace, Program: agentkernel.Program{Name: piece.Name, Language: p.spec.Program.Language,
-		Source: piece.Source, Args: p.spec.Program.Args, Modules: maps.Clone(p.spec.Program.Modules), Earlier: earlier.texts, Pieces: earlier.pieces}}
+		Source: piece.Source, Args: p.spec.Program.Args, Host: p.spec.Program.Host, Modules: maps.Clone(p.spec.Program.Modules), Earlier: earlier.texts, Pieces: earlier.pieces}}
 	if spec.Program.Modules == nil {
 		spec.Program.Modules = map[string]string{}
 	}

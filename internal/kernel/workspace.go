@@ -115,19 +115,6 @@ func (k *Kernel) diskFull(p *process) *agentkernel.Error {
 		WithHint("agentkernel diff %d shows what it wrote; --disk SIZE allows more", p.pid)
 }
 
-// publishes says whether the process's changes, or some of them, are applied when it exits with 0.
-func publishes(s *agentkernel.Spec) bool {
-	if s.Workspace != nil && s.Workspace.Publish {
-		return true
-	}
-	for i := range s.Volumes {
-		if !s.Volumes[i].ReadOnly {
-			return true
-		}
-	}
-	return false
-}
-
 // publication is the Data of an EntryPublish: how the process ends once its files are in place.
 type publication struct {
 	ExitCode int             `json:"exit_code"`
@@ -149,7 +136,7 @@ func (k *Kernel) settleFiles(p *process, e ending) ending {
 	if full := k.diskFull(p); full != nil {
 		return endingFor(full)
 	}
-	if e.state != agentkernel.StateExited || e.exitCode != 0 || !publishes(&p.spec.Spec) {
+	if e.state != agentkernel.StateExited || e.exitCode != 0 || !p.spec.Publishes() {
 		return e
 	}
 	data, err := json.Marshal(publication{e.exitCode, e.result})

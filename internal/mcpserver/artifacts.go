@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"agentkernel"
@@ -42,8 +43,9 @@ func artifactURI(pid agentkernel.PID, name string) string {
 	return artifactPrefix + pid.String() + "/" + strings.Join(parts, "/")
 }
 
-// addArtifacts puts the files that a program has left into its answer.
-func (c *call) addArtifacts(ctx context.Context, out *executeOutput) {
+// addArtifacts puts the files that a program has left into its answer. A session's are all that its pieces have left so
+// far; shown are those of which its client has seen the pictures.
+func (c *call) addArtifacts(ctx context.Context, out *executeOutput, shown *sync.Map) {
 	if !c.h.cfg.Spec.HasFiles() || out.PID == 0 {
 		return
 	}
@@ -69,12 +71,15 @@ func (c *call) addArtifacts(ctx context.Context, out *executeOutput) {
 		a := artifact{Path: ch.Name(), Type: ch.Media, Size: ch.Size, Change: string(ch.Kind)}
 		out.Artifacts = append(out.Artifacts, a)
 		out.links = append(out.links, link{artifactURI(pid, a.Path), a.Path, "A file that the program left.", a.Type, a.Size})
-		c.showPicture(ctx, out, &a)
+		if _, seen := shown.LoadOrStore(a, true); !seen {
+			c.showPicture(ctx, out, &a)
+		}
 	}
 	if left > 0 {
 		out.addNote(fmt.Sprintf("%d more files: agentkernel artifacts %d", left, pid))
 	}
-	out.kept = changes.State == agentkernel.LayerKept && slices.ContainsFunc(changes.Changes, func(ch agentkernel.Change) bool { return !ch.Applied })
+	out.open = changes.State == agentkernel.LayerOpen
+	out.kept = (out.open || changes.State == agentkernel.LayerKept) && slices.ContainsFunc(changes.Changes, func(ch agentkernel.Change) bool { return !ch.Applied })
 }
 
 // showPicture adds a file to the images of an answer if it is one, by its bytes, and if there is room.
@@ -176,7 +181,9 @@ func (o *executeOutput) artifactText() string {
 	for _, a := range o.Artifacts {
 		fmt.Fprintf(&b, "\n  %s  %d bytes  %s", a.Path, a.Size, a.Type)
 	}
-	if o.kept {
+	if o.kept && o.open {
+		fmt.Fprintf(&b, "\n  (kept apart, for this session: the folder has them after session \"new\", which ends it, and `agentkernel apply %d`)", o.PID)
+	} else if o.kept {
 		fmt.Fprintf(&b, "\n  (kept apart: the folder has them after `agentkernel apply %d`; other programs do not see them before)", o.PID)
 	}
 	return b.String()

@@ -46,6 +46,7 @@ type session struct {
 	pid    agentkernel.PID
 	user   string
 	pieces atomic.Int64 // how many it was fed
+	shown  sync.Map     // artifacts of which a client has seen the picture
 }
 
 // clients knows who is connected and which sessions are open.
@@ -173,8 +174,8 @@ func (cs *clients) close() {
 	}
 }
 
-// begin makes a session for the user of a call.
-func (cs *clients) begin(ctx context.Context, c *call) (*session, error) {
+// begin makes a session for the user of a call, on the backend if one is named.
+func (cs *clients) begin(ctx context.Context, c *call, backend string) (*session, error) {
 	user := c.client.user
 	cs.mu.Lock()
 	full := len(cs.sessions) >= maxSessions
@@ -186,6 +187,9 @@ func (cs *clients) begin(ctx context.Context, c *call) (*session, error) {
 	spec := cs.cfg.Spec
 	spec.Namespace = cs.cfg.namespace(user)
 	spec.Program = agentkernel.Program{Name: "<session>", Language: agentkernel.Python, Session: true, Modules: spec.Program.Modules}
+	if backend != "" {
+		spec.Backend = backend
+	}
 	spec.Limits = sessionLimits(spec.Limits)
 	spec = c.interactive(spec)
 	pid, err := cs.spawn(ctx, spec)

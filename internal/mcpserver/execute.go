@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"agentkernel"
@@ -55,6 +56,7 @@ type executeOutput struct {
 	preview   string
 	ran       bool // something of it was seen: a call, output
 	kept      bool // the folder does not have the artifacts yet
+	open      bool // they are a session's, that may change them still
 }
 
 // programError is an error that a model can act on.
@@ -124,19 +126,14 @@ func (c *call) packages(ctx context.Context, in *executeInput) (host string, err
 
 // alone says why a program cannot be a piece of a session; "": it can, as far as one can tell before it is read.
 func (c *call) alone(in *executeInput, host string) string {
-	backend, language := in.Backend, in.Language
-	if backend == "" {
-		backend = c.h.cfg.Spec.Backend
-	}
+	language := in.Language
 	switch {
 	case language != "" && language != string(agentkernel.Python):
 		return "sessions are Python"
-	case backend != "" && backend != "auto" && backend != "monty":
-		return "sessions are of the monty backend"
 	case host != "":
-		return "a program with packages runs in CPython"
-	case c.h.cfg.Spec.NeedsFiles():
-		return "a program with a folder runs in CPython, and keeps what it writes into files"
+		return "a program with packages has an environment of its own"
+	case c.h.cfg.Spec.Publishes():
+		return "what a program writes is published when it ends, so each has its end"
 	}
 	return ""
 }
@@ -194,13 +191,13 @@ func (c *call) run(ctx context.Context, spec agentkernel.Spec, timeout time.Dura
 	p, err := c.kernel().Run(running, c.interactive(spec), watch.event)
 	if err == nil {
 		out := watch.output(p, p.Result, p.Error)
-		c.addArtifacts(ctx, out)
+		c.addArtifacts(ctx, out, new(sync.Map))
 		return out, nil
 	}
 	c.kill(running, watch.pid)
 	if ctx.Err() == nil && running.Err() != nil {
 		out := watch.timedOut(c.stopped(ctx, watch.pid), timeout, false)
-		c.addArtifacts(ctx, out)
+		c.addArtifacts(ctx, out, new(sync.Map))
 		return out, nil
 	}
 	return nil, err
@@ -224,7 +221,7 @@ var errTimeout = errors.New("timeout")
 func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.Duration) (*executeOutput, error) {
 	c.client.mu.Lock()
 	defer c.client.mu.Unlock()
-	s, err := c.session(ctx, in.Session)
+	s, err := c.session(ctx, in.Session, in.Backend)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +230,7 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 	watch := c.watch(ctx, clock)
 	defer watch.stop()
 	watch.session = true
-	end, err := c.kernel().Feed(running, s.pid, agentkernel.Piece{Name: fmt.Sprintf("piece %d", s.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules}, watch.event)
+	end, err := c.kernel().Feed(running, s.pid, agentkernel.Piece{Name: fmt.Sprintf("piece %d", s.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules, Backend: in.Backend}, watch.event)
 	switch {
 	case running.Err() != nil && err != nil:
 		kept := c.stopPiece(ctx, s)
@@ -249,6 +246,7 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 		return nil, err
 	}
 	out := watch.output(end.Process, end.Result, end.Error)
+	c.addArtifacts(ctx, out, &s.shown)
 	if end.Ended {
 		c.h.clients.forget(c.client, s)
 		out.Note = "the session ended with this; the next call begins a new one"
@@ -278,7 +276,7 @@ func (c *call) gone(ctx context.Context, s *session) bool {
 }
 
 // session finds the session that is meant, or begins one; the client's lock is held.
-func (c *call) session(ctx context.Context, id string) (*session, error) {
+func (c *call) session(ctx context.Context, id, backend string) (*session, error) {
 	own := c.client.session
 	switch id {
 	case "":
@@ -286,10 +284,6 @@ func (c *call) session(ctx context.Context, id string) (*session, error) {
 			return own, nil
 		}
 	case "new":
-		if own != nil {
-			c.client.session = nil
-			c.h.clients.end(own)
-		}
 	default:
 		pid, err := agentkernel.ParsePID(id)
 		if err == nil {
@@ -300,9 +294,12 @@ func (c *call) session(ctx context.Context, id string) (*session, error) {
 		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "execute_code", "there is no session %.80q", id).
 			WithHint(`leave session out for your own, or "new" for a fresh one`)
 	}
-	s, err := c.h.clients.begin(ctx, c)
+	s, err := c.h.clients.begin(ctx, c, backend)
 	if err != nil {
 		return nil, err
+	}
+	if own != nil { // only now: where none can be begun, the old one stays
+		c.h.clients.end(own)
 	}
 	c.client.session = s
 	return s, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -142,7 +143,7 @@ func (c *call) outcome(ctx context.Context, p agentkernel.Process) (*taskState, 
 	}
 	out := w.output(p, p.Result, p.Error)
 	if p.State.Terminal() {
-		c.addArtifacts(ctx, out)
+		c.addArtifacts(ctx, out, new(sync.Map))
 	}
 	s.Artifacts = out.Artifacts
 	s.Result, s.Stdout, s.Stderr, s.Error, s.outcome = out.Result, out.Stdout, out.Stderr, out.Error, out

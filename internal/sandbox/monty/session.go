@@ -108,6 +108,8 @@ func (s *sandbox) nextPiece(reply *agentkernel.Reply) (turn agentkernel.Turn, do
 	case reply == nil || reply.Pending:
 		return turn, false, agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "the answer to %s is missing", opNext)
 	case reply.Err == nil:
+	case reply.Err.Op == agentkernel.OpPiece:
+		return s.askWithError(reply.Err) // the piece did not come to its end
 	case reply.Err.Code == agentkernel.CodeInterrupted:
 		return s.ask(s.session.asked)
 	case reply.Err.Code == agentkernel.CodeLimit && !bytes.HasPrefix(s.session.asked, []byte(`{"error":`)):

@@ -47,6 +47,7 @@ func (b *Backend) Info() agentkernel.BackendInfo {
 	info := agentkernel.BackendInfo{
 		Name:       "process",
 		Languages:  languages,
+		Sessions:   true,
 		Replayable: true,
 		Files:      b.cfg.Isolation != IsolationNone,
 		Isolation:  agentkernel.IsolationProcess,
@@ -132,7 +133,7 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 		}
 		defer func() { _ = stdin.Close() }() // the program has its own
 	}
-	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v), identity(req.Program.Host)}, req.Limits, req.Mounts, stdin)
+	c, err := b.tenants.take(ctx, python, tenant{req.Namespace, setFor(python, v, req.Program.Session), identity(req.Program.Host)}, req.Limits, req.Mounts, stdin)
 	if err != nil {
 		return nil, b.unavailable(err)
 	}

@@ -43,7 +43,7 @@ state.set("x", {"a": np.int64(3), "b": np.arange(3), "c": np.float32(0.5), "d": 
 		if turn, err := r.finish(); err != nil || turn.Kind != agentkernel.TurnExit {
 			t.Fatalf("%+v %v %s", turn, err, tracebackOf(turn))
 		}
-		if box, ok := r.box.(*sandbox); !ok || setFor(mustPython(t, b), box.v) != dataSet {
+		if box, ok := r.box.(*sandbox); !ok || setFor(mustPython(t, b), box.v, false) != dataSet {
 			t.Error("it was forked from the wrong zygote")
 		}
 		_ = r.box.Close()

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"sync"
@@ -40,7 +41,8 @@ type sandbox struct {
 	ran     time.Duration   // in earlier calls of Next
 	begun   time.Time       // of this one
 
-	held bool // Next broke off because the program was stopped
+	held  bool            // Next broke off because the program was stopped
+	asked json.RawMessage // a session's: arguments of the proc.next that it stands at; nil while a piece runs
 
 	mu     sync.Mutex
 	inNext bool
@@ -157,6 +159,8 @@ func (s *sandbox) run(reply *agentkernel.Reply) (agentkernel.Turn, error) {
 		if err := s.c.flush(); err != nil {
 			return agentkernel.Turn{}, err
 		}
+	} else if turn, done, err := s.noPiece(reply); done || err != nil {
+		return turn, err
 	} else if err := s.resume(reply); err != nil {
 		return agentkernel.Turn{}, err
 	}
@@ -194,6 +198,7 @@ func (s *sandbox) resume(reply *agentkernel.Reply) error {
 	case reply.Pending:
 		return internal("only an async call can be pending")
 	}
+	s.asked = nil
 	return s.answer(s.last, reply)
 }
 
@@ -205,7 +210,7 @@ func internal(format string, args ...any) error {
 func (s *sandbox) begin() error {
 	p := s.req.Program
 	start := startMessage{Type: "start", Name: nameOf(p), Source: p.Source, Args: p.Args, Modules: p.Modules,
-		Tools: s.req.Tools, Imports: s.v.Imports, Compiled: s.v.Compiled, Recursion: s.req.Limits.Recursion}
+		Session: p.Session, Tools: s.req.Tools, Imports: s.v.Imports, Compiled: s.v.Compiled, Recursion: s.req.Limits.Recursion}
 	if s.c.cell == nil {
 		start.Memory = s.req.Limits.Memory
 	}
@@ -246,6 +251,8 @@ func (s *sandbox) hear(kind byte, payload []byte) (turn agentkernel.Turn, done b
 	switch m.Type {
 	case "call":
 		return s.call(&m)
+	case "next":
+		return s.pieceDone(&m)
 	case "wait":
 		return s.wait()
 	case "exit":
@@ -278,6 +285,9 @@ func (s *sandbox) greeted(m *message) error {
 func (s *sandbox) call(m *message) (agentkernel.Turn, bool, error) {
 	if m.ID <= s.last { // a number may be left out: an exception that came between is no call
 		return agentkernel.Turn{}, false, broke("call %d after call %d", m.ID, s.last)
+	}
+	if m.Op == opNext { // a piece cannot end itself
+		return agentkernel.Turn{}, false, broke("a call of %s", opNext)
 	}
 	s.stage, s.last, s.async = stageCall, m.ID, m.Async
 	return agentkernel.Turn{Kind: agentkernel.TurnCall,

@@ -15,7 +15,7 @@ type message struct {
 
 	Wire int `json:"wire"` // hello
 
-	ID    int64           `json:"id"` // call
+	ID    int64           `json:"id"` // call, next
 	Op    string          `json:"op"`
 	Args  json.RawMessage `json:"args"`
 	Async bool            `json:"async"`
@@ -28,6 +28,8 @@ type message struct {
 	Traceback string `json:"traceback"`
 	Limit     string `json:"limit"`
 	Syntax    bool   `json:"syntax"`
+
+	Failure *message `json:"failure"` // next: a fail, if the piece raised; else Result
 
 	List  string `json:"list"` // refused
 	Step  int    `json:"step"`
@@ -85,7 +87,7 @@ func decodeMessage(payload []byte) (m message, err error) {
 		if m.Code < 0 || m.Code > 255 {
 			return m, broke("an exit code of %d", m.Code)
 		}
-	case "hello", "wait", "fail", "refused", "checked":
+	case "hello", "wait", "fail", "next", "refused", "checked":
 	default:
 		return m, broke("a message of unknown type %.40q", m.Type)
 	}
@@ -99,6 +101,7 @@ type startMessage struct {
 	Type      string             `json:"type"`
 	Name      string             `json:"name"`
 	Source    string             `json:"source"`
+	Session   bool               `json:"session,omitempty"` // it waits for pieces when it has run
 	Args      []string           `json:"args,omitempty"`
 	Modules   map[string]string  `json:"modules,omitempty"`
 	Tools     []agentkernel.Tool `json:"tools,omitempty"`

@@ -1,0 +1,80 @@
+package process
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"agentkernel"
+)
+
+// A session is a program that does not end: the guest keeps its variables, says how each piece ended, and waits for the
+// next one (message next). The kernel hears of that as a call like any other, proc.next. What is wrong with the answer is
+// dealt with here; the guest gets pieces and the end.
+
+const opNext = "proc.next"
+
+// pieceDone takes the guest's word that a piece has ended.
+func (s *sandbox) pieceDone(m *message) (turn agentkernel.Turn, done bool, err error) {
+	switch {
+	case !s.req.Program.Session:
+		return turn, false, broke("next, from a program that is no session")
+	case m.ID <= s.last:
+		return turn, false, broke("next %d after call %d", m.ID, s.last)
+	}
+	s.last, s.async = m.ID, false
+	if m.Failure != nil {
+		return s.askWithError(pieceError(m.Failure, s.req.Limits))
+	}
+	result := m.Result
+	if len(result) == 0 {
+		result = json.RawMessage("null")
+	}
+	if most := s.req.Limits.Output; int64(len(result)) > most {
+		text, err := json.Marshal(map[string]string{"$repr": fmt.Sprintf("<no result: it is larger than the output limit of %s>", byteText(most))})
+		if err != nil {
+			return turn, false, err
+		}
+		result = text
+	}
+	return s.ask(slices.Concat([]byte(`{"result":`), result, []byte(`}`)))
+}
+
+// pieceError is what a piece failed with. A replay compares it, so nothing in it is measured.
+func pieceError(m *message, limits agentkernel.Limits) *agentkernel.Error {
+	return programFailed(m, limits, time.Duration(limits.Time)).Err
+}
+
+// ask hands the kernel the call for the next piece.
+func (s *sandbox) ask(args json.RawMessage) (agentkernel.Turn, bool, error) {
+	s.stage, s.asked = stageCall, args
+	return agentkernel.Turn{Kind: agentkernel.TurnCall, Call: agentkernel.Call{Op: opNext, Args: args}}, true, nil
+}
+
+func (s *sandbox) askWithError(e *agentkernel.Error) (agentkernel.Turn, bool, error) {
+	text, err := json.Marshal(map[string]*agentkernel.Error{"error": e})
+	if err != nil {
+		return agentkernel.Turn{}, false, err
+	}
+	return s.ask(text)
+}
+
+// noPiece deals with an answer to proc.next that is neither a piece nor the end: turn is the kernel's then. Not done: it is
+// one of them, or the answer to something else.
+func (s *sandbox) noPiece(reply *agentkernel.Reply) (turn agentkernel.Turn, done bool, err error) {
+	if s.asked == nil || reply == nil || reply.Err == nil {
+		return turn, false, nil
+	}
+	switch e := reply.Err; {
+	case e.Op == agentkernel.OpPiece:
+		return s.askWithError(e) // the piece did not come to its end
+	case e.Code == agentkernel.CodeInterrupted:
+		return s.ask(s.asked)
+	case e.Code == agentkernel.CodeLimit && !bytes.HasPrefix(s.asked, []byte(`{"error":`)):
+		return s.askWithError(e) // the result is too large to be handed over
+	}
+	s.stage = stageEnded
+	return failTurn(reply.Err), true, nil
+}
