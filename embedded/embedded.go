@@ -46,6 +46,9 @@ type Config struct {
 	Limits agentkernel.Limits
 	// ParkAfter is how long a waiting program stays in memory although nobody needs its place; 0: 1 s.
 	ParkAfter time.Duration
+	// SessionStay is how long a session in CPython keeps its process between two pieces although nobody needs its place;
+	// then its pieces run again when the next one comes. 0: 15 min.
+	SessionStay time.Duration
 	// Quota is how many bytes journals and blobs may take before new processes are refused; 0: any.
 	Quota int64
 	// Keep is how long processes are kept after their end, with KeepFailed only those that ended well; 0: for ever.
@@ -172,7 +175,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Tools: tools, Fetcher: fetcher, Limits: cfg.Limits,
 		Layers:  workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger}),
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
-		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter,
+		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
 		Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed,
 		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path()})
 	if err != nil {

@@ -3,8 +3,10 @@ package e2e_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
+	"agentkernel/embedded"
 )
 
 // inCPython makes a session one of the process backend.
@@ -51,5 +53,118 @@ func TestMCPSessionInCPython(t *testing.T) {
 		if !strings.Contains(text, c.want) || structured["session"] == nil || structured["pid"] != float64(1) {
 			t.Errorf("piece %d: %s %v", i+1, text, structured)
 		}
+	}
+}
+
+// eventuallyGone waits until a session has no sandbox.
+func eventuallyGone(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID) {
+	t.Helper()
+	eventually(t, "the session has no sandbox", func() bool {
+		p, err := k.Process(t.Context(), pid)
+		return err == nil && !p.Resident
+	})
+}
+
+// A piece that is stopped while it computes, or that dies, leaves the session as it was before it, on either backend and
+// whether the kernel lives on or not; what it did in calls stays done, and nothing is done twice.
+func TestSessionPieceGivenUp(t *testing.T) {
+	for _, backend := range []string{"process", "monty"} {
+		t.Run(backend, func(t *testing.T) {
+			far := &book{lines: map[string]int{}}
+			dir := home(t)
+			open := func() *embedded.Kernel {
+				return openEmbedded(t, dir, withSandboxes(t), func(c *embedded.Config) {
+					c.Tools = func([]string) (agentkernel.ToolSource, error) { return far, nil }
+				})
+			}
+			k := open()
+			pid := startSession(t, k, func(s *agentkernel.Spec) {
+				s.Backend, s.Tools, s.Allow = backend, []string{"/book.json"}, []string{"book"}
+			})
+			want := func(source, want string) {
+				t.Helper()
+				if got := feed(t, k, pid, source); !strings.Contains(got, want) {
+					t.Errorf("%q: %s, not %s", source, got, want)
+				}
+			}
+			want("import random\nfrom tools.book import write\nx = [random.random()]\nwrite(line='one')\nprint('first')\nx[0]", "first")
+			x := feed(t, k, pid, "x[0]")
+			for range 2 {
+				interruptWhile(t, k, pid, "write(line='two')\nx.append(1)\nprint('in it')\nwhile True: pass", "in it")
+			}
+			want("len(x)", "1")
+			want("x[0]", x)
+			want("write(line='three')\nx.append(2)\nlen(x)", "2")
+			if err := k.Close(); err != nil {
+				t.Fatal(err)
+			}
+			k = open()
+			if _, err := k.Recover(t.Context(), pid); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the session waits", func() bool { return waitsForPiece(t, k, pid) })
+			want("x[0]", x)
+			want("len(x)", "2")
+			if backend == "process" {
+				want("import ctypes\nx.append(3)\nctypes.string_at(0)", "the session has the variables from before it")
+				want("len(x)", "2")
+				want("write(line='four')\nx[0]", x)
+			}
+			for line, n := range far.lines {
+				if wanted := map[string]int{`{"line":"two"}`: 2}[line]; n != max(wanted, 1) {
+					t.Errorf("%s was written %d times", line, n)
+				}
+			}
+		})
+	}
+}
+
+// interruptWhile feeds a piece and interrupts it when it has printed something.
+func interruptWhile(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID, source, printed string) {
+	t.Helper()
+	end, err := k.Feed(t.Context(), pid, agentkernel.Piece{Name: "piece", Source: source}, func(ev agentkernel.Event) error {
+		if strings.Contains(ev.Text, printed) {
+			return k.Signal(t.Context(), pid, agentkernel.SignalInterrupt)
+		}
+		return nil
+	})
+	if err != nil || end.Error == nil || end.Error.Op != agentkernel.OpPiece || end.Ended {
+		t.Errorf("the interrupted piece: %+v %v", end, err)
+	}
+}
+
+// A session in CPython that nobody feeds for a while ends its process. Its next piece finds everything as it was: the
+// pieces run again, and nothing is asked, written or printed twice.
+func TestSessionInCPythonComesBack(t *testing.T) {
+	far := &book{lines: map[string]int{}}
+	k := openEmbedded(t, home(t), withSandboxes(t), func(c *embedded.Config) {
+		c.Tools = func([]string) (agentkernel.ToolSource, error) { return far, nil }
+		c.ParkAfter, c.SessionStay = time.Millisecond, time.Millisecond
+	})
+	pid := startSession(t, k, inCPython, func(s *agentkernel.Spec) { s.Tools, s.Allow = []string{"/book.json"}, []string{"book"} })
+	first := feed(t, k, pid, "import random, time, uuid\nfrom tools.book import write\nwrite(line='one')\nprint('said')\n"+
+		"kept = [random.random(), time.time(), str(uuid.uuid4()), {'b', 'a'}, random]\ndef gen():\n    while True: yield random.random()\ng = gen()\nkept[:3]")
+	failed := feed(t, k, pid, "kept.append('x')\nkept / 0")
+	for i := range 3 {
+		eventuallyGone(t, k, pid)
+		if got := feed(t, k, pid, "kept[:3]"); "said\n"+got != first || !strings.HasPrefix(failed, "error: TypeError") {
+			t.Errorf("round %d: %s, not %s", i, got, first)
+		}
+		eventuallyGone(t, k, pid)
+		if got := feed(t, k, pid, "from tools.book import write as again\nagain(line='"+string(rune('a'+i))+"')\nx = next(g)\nlen(kept)"); got != "6" {
+			t.Errorf("round %d: %s", i, got)
+		}
+	}
+	eventuallyGone(t, k, pid)
+	if p, err := k.EndSession(t.Context(), pid); err != nil || p.State != agentkernel.StateExited {
+		t.Errorf("%+v %v", p, err)
+	}
+	for line, n := range far.lines {
+		if n != 1 {
+			t.Errorf("%s was written %d times", line, n)
+		}
+	}
+	if out := stdoutOf(t, k, pid); out != "said\n" {
+		t.Errorf("it printed %q", out)
 	}
 }

@@ -138,20 +138,21 @@ func TestMCPBadInput(t *testing.T) {
 	})
 }
 
-// Code that is too much for the memory limit ends its session, and says why.
+// Code that is too much for the memory limit leaves its session as it was before, and says why.
 func TestMCPCodeBeyondItsMemory(t *testing.T) {
 	cfg := mcpConfig(openEmbedded(t, home(t)), "")
 	cfg.Spec.Limits.Memory = 64 << 20
 	cs := connectMCP(t, cfg)
 	tool(t, cs, "execute_code", args{"code": "keep = 1"}, "")
 	got := tool(t, cs, "execute_code", args{"code": strings.Repeat("x = 1\n", 300_000)}, "!the code has 1800000 bytes: let it read data")
-	if got["session"] != nil || !strings.Contains(fmt.Sprint(got["note"]), "the session ended") {
+	if got["session"] == nil || !strings.Contains(fmt.Sprint(got["error"]), "the session has the variables from before it") {
 		t.Errorf("%v", got)
 	}
-	tool(t, cs, "execute_code", args{"code": "keep"}, "!NameError")
+	tool(t, cs, "execute_code", args{"code": "def f():\n    return f()\nf()"}, "!recursion limit reached")
+	tool(t, cs, "execute_code", args{"code": "keep"}, "result: 1")
 }
 
-// A piece that is stopped in a call leaves its session; one that computes takes it along.
+// A piece that is stopped leaves its session; what one that computed had done to the variables is taken back.
 func TestMCPTimeoutAndCancel(t *testing.T) {
 	overBothTransports(t, "", func(t *testing.T, cs *mcp.ClientSession) {
 		tool(t, cs, "execute_code", args{"code": "keep = 7\nfrom kernel import sleep"}, "")
@@ -170,11 +171,11 @@ func TestMCPTimeoutAndCancel(t *testing.T) {
 		}
 		// Whether the cancelled piece began or not, it runs no more.
 		tool(t, cs, "execute_code", args{"code": "1"}, "result: 1")
-		lost := tool(t, cs, "execute_code", args{"code": "while True:\n    pass", "timeout": 0.1}, "!ran longer than 100ms")
-		if got["session"] == nil || lost["session"] != nil {
-			t.Errorf("sessions after a stop: %v and %v", got, lost)
+		back := tool(t, cs, "execute_code", args{"code": "keep = 9\nwhile True:\n    pass", "timeout": 0.1}, "!ran longer than 100ms")
+		if got["session"] == nil || got["session"] != back["session"] || got["note"] != nil || !strings.Contains(fmt.Sprint(back["note"]), "the variables from before it") {
+			t.Errorf("sessions after a stop: %v and %v", got, back)
 		}
-		tool(t, cs, "execute_code", args{"code": "keep"}, "!NameError")
+		tool(t, cs, "execute_code", args{"code": "keep"}, "result: 7")
 	})
 }
 

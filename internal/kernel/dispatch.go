@@ -299,6 +299,7 @@ func (k *Kernel) complete(p *process, f *inflight, result json.RawMessage, note 
 		}
 	}
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Note: note})
+	p.began(f, failure)
 	k.deliver(p, f, agentkernel.Reply{ID: f.id, Result: result, Err: failure})
 }
 

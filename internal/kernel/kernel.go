@@ -41,6 +41,9 @@ type Config struct {
 	Residents int
 	// ParkAfter is how long a waiting sandbox stays in memory although nobody needs its place. 0: 1 s.
 	ParkAfter time.Duration
+	// SessionStay is how long a session whose backend makes no images keeps its sandbox between two pieces although nobody
+	// needs its place: to have it again costs the time of all its pieces. 0: 15 min.
+	SessionStay time.Duration
 	// Quota is how many bytes journals and blobs may take before new processes are refused; 0: any.
 	Quota int64
 	// Keep is how long processes are kept after their end; older ones are pruned in the background, with KeepFailed
@@ -77,6 +80,9 @@ func (c *Config) setDefaults() error {
 		c.Residents = max(16, 8*runtime.NumCPU())
 	}
 	c.Residents = max(c.Residents, c.Slots)
+	if c.SessionStay == 0 {
+		c.SessionStay = 15 * time.Minute
+	}
 	if c.ParkAfter == 0 {
 		c.ParkAfter = time.Second
 	}

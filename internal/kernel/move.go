@@ -25,6 +25,9 @@ type moved struct {
 // failed ends a process whose program has raised what nobody caught, unless another backend goes on with it: true.
 func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
 	failure := turn.Err
+	if failure != nil && k.gaveUp(p, failure) {
+		return false
+	}
 	to, why := k.destination(p, turn)
 	if to != nil && k.move(p, to, failure) {
 		return k.begunAnew(p)
@@ -149,7 +152,7 @@ func (k *Kernel) unwind(p *process, past *past, entries []agentkernel.Entry, ima
 	p.dropUnissued(part.Calls)
 	past.restore(entries)
 	p.past = past
-	p.calls, p.arrived, p.reemit, p.stirs = 0, nil, false, false
+	p.calls, p.piece, p.arrived, p.reemit, p.stirs = 0, 0, nil, false, false
 	p.usage.Syscalls, p.usage.ToolCalls, p.usage.BytesIn, p.usage.Output = 0, 0, 0, 0 // counted again as they come again
 	p.setNeed(needStart, 0, nil)
 	approved := p.approved

@@ -49,7 +49,7 @@ func (k *Kernel) park(p *process) {
 	p.mu.Unlock()
 	var image []byte
 	var err error
-	if box != nil { // else it was killed before we came to it
+	if box != nil && p.backend.Images { // else it was killed before we came to it, or is repeated when it is needed
 		image, err = box.Image(ctx)
 	}
 	p.mu.Lock()
@@ -68,6 +68,9 @@ func (k *Kernel) park(p *process) {
 func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sandbox {
 	if p.state.Terminal() {
 		return p.takeBox()
+	}
+	if !p.backend.Images {
+		return p.letGo()
 	}
 	part, partErr := p.kernelPart()
 	if err != nil || partErr != nil {
@@ -117,7 +120,7 @@ func (k *Kernel) makeRoom() {
 		if !full {
 			return
 		}
-		p := k.ownIdlest(0)
+		p := k.ownIdlest(true)
 		if p == nil {
 			return
 		}
@@ -125,20 +128,21 @@ func (k *Kernel) makeRoom() {
 	}
 }
 
-// ownIdlest finds the sandbox that has not run for longest, if that was before `before` unless it is 0,
-// and owns it for its caller. A process that is ready again but has no slot may give way too: whoever has
+// ownIdlest finds the sandbox that has not run for longest, anyone or one that has waited long enough to be parked for
+// that alone, and owns it for its caller. A process that is ready again but has no slot may give way too: whoever has
 // the slot may be waiting for its place.
-func (k *Kernel) ownIdlest(before int64) *process {
+func (k *Kernel) ownIdlest(anyone bool) *process {
+	now := k.cfg.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var best *process
 	var idleSince int64 // of best, whose lock is not held
-	var ready bool
+	var ready, images bool
 	for _, p := range k.resident {
 		p.mu.Lock()
-		if p.evictable() && (before == 0 || p.state == agentkernel.StateWaiting && p.lastRun < before) &&
-			(best == nil || p.givesWayBefore(ready, idleSince)) {
-			best, idleSince, ready = p, p.lastRun, p.state == agentkernel.StateReady
+		if p.evictable() && (anyone || k.idleLong(p, now)) &&
+			(best == nil || p.givesWayBefore(ready, images, idleSince)) {
+			best, idleSince, ready, images = p, p.lastRun, p.state == agentkernel.StateReady, p.backend.Images
 		}
 		p.mu.Unlock()
 	}
@@ -154,10 +158,13 @@ func (k *Kernel) ownIdlest(before int64) *process {
 	return best
 }
 
-// givesWayBefore compares p with another that may be parked: those that wait go before those that are
-// ready, of the waiting the one that has waited longest, of the ready the one that runs last; p.mu is held.
-func (p *process) givesWayBefore(otherReady bool, otherRan int64) bool {
+// givesWayBefore compares p with another that may be parked: those of which there are images go before those that
+// have to be repeated, those that wait before those that are ready, of the waiting the one that has waited longest, of
+// the ready the one that runs last; p.mu is held.
+func (p *process) givesWayBefore(otherReady, otherImages bool, otherRan int64) bool {
 	switch mine := p.state == agentkernel.StateReady; {
+	case p.backend.Images != otherImages:
+		return p.backend.Images
 	case mine != otherReady:
 		return otherReady
 	case mine:
@@ -169,7 +176,7 @@ func (p *process) givesWayBefore(otherReady bool, otherRan int64) bool {
 // evictable says whether the sandbox may be parked now; p.mu is held.
 func (p *process) evictable() bool {
 	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady
-	return idle && !p.owned && p.box != nil && !p.reemit && p.replay == nil && p.need != needStart && p.need != needGo && p.backend.Images
+	return idle && !p.owned && p.box != nil && !p.reemit && p.replay == nil && p.need != needStart && p.need != needGo && (p.backend.Images || p.betweenPieces())
 }
 
 // schedulePark arranges that sandboxes which wait for long are parked.
@@ -187,9 +194,8 @@ func (k *Kernel) parkIdle() {
 		return
 	}
 	defer k.external.leave()
-	before := k.cfg.Now().Add(-k.cfg.ParkAfter).UnixNano()
 	for {
-		p := k.ownIdlest(before)
+		p := k.ownIdlest(false)
 		if p == nil {
 			break
 		}

@@ -67,6 +67,8 @@ type process struct {
 	written    int64                      // bytes that this kernel has put into its journal, see Kernel.account
 	interrupt  bool                       // the next syscall raises KernelInterrupt
 	cause      *agentkernel.Error         // why the kernel is ending the sandbox: a limit, a signal
+	piece      int64                      // a session's: the proc.next whose piece it runs, or ran last; 0: none
+	giveUp     *agentkernel.Error         // why the kernel is ending the sandbox of a piece, and not the session
 	lastRun    int64                      // when it last left its slot, for eviction: nanoseconds of the kernel's clock
 	usage      agentkernel.Usage
 	recoveries int

@@ -18,6 +18,7 @@ type replay struct {
 	servers map[int64]string            // of tool calls
 	order   []int64                     // async results in journal order, not yet delivered
 	output  []agentkernel.Entry         // not yet repeated
+	skips   map[int64]int64             // proc.next whose piece was given up: the last call that is not repeated
 	skip    int                         // bytes of output[0] that were repeated
 }
 
@@ -73,6 +74,8 @@ func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 		delete(p.replay.results, f.id)
 		p.countResult(f.id, result)
 		p.reply = &agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}
+		p.began(f, result.Err)
+		p.calls = max(p.calls, p.replay.skips[f.id])
 	case p.inflight.find(f.id) != nil: // it was under way when the program moved, and still is
 		known = true
 	default:
@@ -202,6 +205,7 @@ func newReplay(entries []agentkernel.Entry, after int64, part kernelPart) (r *re
 		undelivered[id] = true
 	}
 	pending := map[int64]agentkernel.Entry{}
+	entries, r.skips = withoutGivenUp(entries)
 	for _, e := range entries {
 		inImage := e.Seq <= after
 		switch e.Kind {

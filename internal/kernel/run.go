@@ -85,7 +85,7 @@ func (k *Kernel) took(p *process, turn agentkernel.Turn, err error) bool {
 func (k *Kernel) setAside(p *process, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	begun := p.imaged || p.recoveries > 0
+	begun := p.imaged || p.recoveries > 0 || p.canGiveUp() && p.replay != nil
 	code := agentkernel.CodeOf(err)
 	mendable := code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied
 	if !begun || !mendable || p.cause != nil || p.over || k.ctx.Err() != nil {
@@ -102,7 +102,10 @@ func (k *Kernel) setAside(p *process, err error) bool {
 func (p *process) stopped() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return errOrNil(p.cause)
+	if p.cause == nil {
+		return errOrNil(p.giveUp)
+	}
+	return p.cause
 }
 
 // next runs the program for one turn under the kernel's own watchdog.
@@ -130,6 +133,9 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 	if p.state != agentkernel.StateRunning {
 		p.owned = false
 		return nil, false, false
+	}
+	if p.giveUp != nil {
+		return nil, false, true // its sandbox is closed, and says so
 	}
 	if p.reemit {
 		p.reemit = false
@@ -235,6 +241,7 @@ func (k *Kernel) sandboxFailed(p *process, err error) {
 		p.mu.Lock()
 		p.owned = false
 		p.mu.Unlock()
+	case k.gaveUp(p, agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")):
 	default:
 		k.finish(p, endingFor(agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")))
 	}
@@ -257,6 +264,9 @@ func (k *Kernel) afterRun(p *process) {
 func (k *Kernel) ensureBox(p *process) error {
 	if p.box != nil {
 		return nil
+	}
+	if err := k.repeatIfGone(p); err != nil {
+		return err
 	}
 	k.makeRoom()
 	bound, err := k.bind(p)

@@ -1,10 +1,232 @@
 package kernel
 
 import (
+	"encoding/json"
 	"slices"
+	"time"
 
 	"agentkernel"
 )
+
+// What a session has beyond proc.next (sys_next.go): its sandbox can go, and its pieces can be given up. Both rest on its
+// journal. A session that has no sandbox and no image begins again when it has to go on: its pieces run once more, with
+// their calls answered from the journal and their output compared with it, as in a recovery.
+
+// betweenPieces says whether the process is a session that could be repeated, and waits for its next piece. One with a
+// folder keeps its sandbox: the folder may not be what it was when that is needed again. p.mu is held.
+func (p *process) betweenPieces() bool {
+	return p.asksForPiece() && p.replayable() && p.sealed == nil && !p.spec.HasFiles()
+}
+
+// asksForPiece says whether the process is a session that waits for its next piece; p.mu is held.
+func (p *process) asksForPiece() bool {
+	f := p.inflight.find(p.current)
+	return p.spec.Program.Session && p.need == needReply && f != nil && f.op == opNext && f.intent
+}
+
+// idleLong says whether a waiting process has been so long enough to lose its sandbox; p.mu is held.
+func (k *Kernel) idleLong(p *process, now time.Time) bool {
+	stay := k.cfg.ParkAfter
+	if !p.backend.Images {
+		stay = k.cfg.SessionStay
+	}
+	return p.state == agentkernel.StateWaiting && p.lastRun < now.Add(-stay).UnixNano()
+}
+
+// letGo takes the sandbox off a session that can be repeated; p.mu is held.
+func (p *process) letGo() agentkernel.Sandbox {
+	box := p.box
+	p.box, p.work = nil, nil
+	p.rest()
+	return box
+}
+
+// repeatIfGone sets a process whose sandbox is gone for good to its beginning: there is no image of it.
+func (k *Kernel) repeatIfGone(p *process) error {
+	p.mu.Lock()
+	gone := p.spec.Program.Session && p.need != needStart && p.replayable() && !(p.backend.Images && p.imaged)
+	p.mu.Unlock()
+	if !gone {
+		return nil
+	}
+	if p.spec.HasFiles() {
+		if note := k.driftNote(p); note != "" {
+			return agentkernel.Errorf(agentkernel.CodeDiverged, "session", "the session's variables cannot be brought back: %s", note)
+		}
+	}
+	past, err := k.loadPast(p.context(), &p.spec.Spec)
+	if err != nil {
+		return err
+	}
+	entries, err := k.lockWithJournal(p.context(), p)
+	if err != nil {
+		return err
+	}
+	defer p.mu.Unlock()
+	k.unwind(p, past, entries, nil, kernelPart{})
+	p.bound = nil
+	return nil
+}
+
+// began notes that a session has got a piece; p.mu is held.
+func (p *process) began(f *inflight, failure *agentkernel.Error) {
+	if f.op == opNext && failure == nil {
+		p.piece = f.id
+	}
+}
+
+// stopPiece gives up the piece that a session computes at the moment, if it can: the session then has the variables that
+// it had before. What the piece did in calls stays done; p.mu is held. False: there is none.
+func (k *Kernel) stopPiece(p *process) bool {
+	if p.state != agentkernel.StateRunning || !p.canGiveUp() || p.cause != nil || p.piece == 0 && p.replay == nil {
+		return false
+	}
+	if p.giveUp == nil {
+		p.giveUp = agentkernel.Errorf(agentkernel.CodeInterrupted, agentkernel.OpPiece,
+			"it was stopped while it computed; the session has the variables from before it, and the calls that it made stay made")
+		if p.box != nil {
+			_ = p.box.Close() // whoever drives the process deals with what Next says then
+		}
+	}
+	return true
+}
+
+// canGiveUp says whether a piece of the process can be given up; p.mu is held.
+func (p *process) canGiveUp() bool {
+	return p.spec.Program.Session && p.replayable() && p.sealed == nil && p.past == nil
+}
+
+// gaveUp deals with a sandbox that is dead because of the piece that it ran: the session asks for the next piece, as its
+// sandbox will when its journal is repeated. False: the piece is not the reason, or there is no way back to before it.
+func (k *Kernel) gaveUp(p *process, err *agentkernel.Error) bool {
+	p.mu.Lock()
+	why := p.giveUp
+	can := p.canGiveUp() && (why != nil || pieceOnly(err))
+	p.mu.Unlock()
+	if !can {
+		return false
+	}
+	if why == nil {
+		why = agentkernel.Errorf(err.Code, agentkernel.OpPiece, "%s; the session has the variables from before it, and the calls that it made stay made", err.Message())
+		why.Hint = err.Hint
+	}
+	entries, jerr := k.lockWithJournal(p.context(), p)
+	if jerr != nil {
+		k.cfg.Logger.Warn("a piece cannot be given up: the journal cannot be read", "pid", p.pid, "err", jerr)
+		return false
+	}
+	piece, calls := lastPiece(entries)
+	if piece == 0 || p.state != agentkernel.StateRunning || p.cause != nil || p.giveUp == nil && p.piece != piece {
+		p.mu.Unlock() // the last: one that had run to its end before does not do so again
+		return false
+	}
+	box, f := k.takeBack(p, piece, calls, why)
+	p.mu.Unlock()
+	k.sessions.forget(p.pid)
+	k.closeBox(p, box)
+	k.discard(p, box)
+	k.beginLater(p, f)
+	p.mu.Lock()
+	p.owned = false
+	k.wake(p)
+	p.mu.Unlock()
+	return true
+}
+
+// pieceOnly says whether an error that ended a sandbox need not end its session.
+func pieceOnly(e *agentkernel.Error) bool {
+	return e.Code == agentkernel.CodeCrashed || e.Code == agentkernel.CodeLimit && (e.Op == "limit.memory" || e.Op == "limit.recursion")
+}
+
+// takeBack journals that a piece was given up, and the call for the next one; p.mu is held. It gives the sandbox to discard.
+func (k *Kernel) takeBack(p *process, piece, calls int64, why *agentkernel.Error) (agentkernel.Sandbox, *inflight) {
+	box := p.box
+	p.box, p.bound, p.replay, p.giveUp, p.interrupt, p.reemit = nil, nil, nil, nil, false, false
+	var batch agentkernel.Batch
+	for _, f := range slices.Clone(p.inflight) {
+		f.dropped = true
+		f.stop()
+		p.doubts.drop(f.id)
+		if f.intent {
+			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: errInterrupted(f)})
+		}
+	}
+	p.inflight, p.arrived = nil, nil
+	p.calls = max(p.calls, calls) + 1
+	args, err := json.Marshal(agentkernel.Idle{Error: why})
+	if err != nil {
+		args = json.RawMessage("{}") // an error always encodes
+	}
+	canonical, bad := arguments(&agentkernel.Call{Op: opNext, Args: args})
+	if bad != nil {
+		canonical = args
+	}
+	f := &inflight{id: p.calls, op: opNext, effect: agentkernel.EffectPure, args: args, label: opNext, since: k.cfg.Now(), intent: true}
+	batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryGivenUp, Call: piece, Err: why},
+		agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: opNext, Effect: f.effect, Args: canonical})
+	if p.imaged {
+		batch.Image, p.imaged = &agentkernel.Image{PID: p.pid}, false
+	}
+	k.appendBatch(p, batch)
+	p.inflight.add(f)
+	p.setNeed(needReply, f.id, nil)
+	p.usage.Syscalls++
+	p.to(agentkernel.StateWaiting)
+	return box, f
+}
+
+// lastPiece finds the proc.next that was answered last with a piece, 0 if that was given up or there is none, and the
+// number of the last call.
+func lastPiece(entries []agentkernel.Entry) (piece, calls int64) {
+	asks := map[int64]bool{}
+	for _, e := range entries {
+		switch e.Kind {
+		case agentkernel.EntryCall:
+			calls = max(calls, e.Call)
+			if e.Op == opNext {
+				asks[e.Call] = true
+			}
+		case agentkernel.EntryResult:
+			if asks[e.Call] && e.Err == nil {
+				piece = e.Call
+			}
+		case agentkernel.EntryGivenUp:
+			piece = 0
+		}
+	}
+	return piece, calls
+}
+
+// withoutGivenUp is a journal as a replay repeats it: the proc.next whose piece was given up is answered with the reason,
+// and all that the piece did is left out. skips are the numbers of the last calls that are, by proc.next.
+func withoutGivenUp(entries []agentkernel.Entry) (kept []agentkernel.Entry, skips map[int64]int64) {
+	if !slices.ContainsFunc(entries, func(e agentkernel.Entry) bool { return e.Kind == agentkernel.EntryGivenUp }) {
+		return entries, nil
+	}
+	skips = map[int64]int64{}
+	last := int64(0)
+	for _, e := range entries {
+		last = max(last, e.Call)
+		if e.Kind != agentkernel.EntryGivenUp {
+			kept = append(kept, e)
+			continue
+		}
+		at := slices.IndexFunc(kept, func(r agentkernel.Entry) bool { return r.Kind == agentkernel.EntryResult && r.Call == e.Call })
+		if at < 0 {
+			continue // it was never handed over
+		}
+		answer, gone := kept[at], kept[at+1:]
+		answer.Data, answer.Err = nil, e.Err
+		kept = append(kept[:at:at], answer)
+		for _, g := range gone { // results of calls that an earlier piece left under way
+			if g.Kind == agentkernel.EntryResult && g.Call < e.Call {
+				kept = append(kept, g)
+			}
+		}
+		skips[e.Call] = last
+	}
+	return kept, skips
+}
 
 // elsewherePiece refuses a piece for another backend than its session is on.
 func (k *Kernel) elsewherePiece(p *process, piece *agentkernel.Piece) error {

@@ -218,7 +218,13 @@ func (k *Kernel) announce(p *process) {
 // is held.
 func (k *Kernel) interrupt(p *process) {
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Note: string(agentkernel.SignalInterrupt)})
+	if p.asksForPiece() {
+		return // nothing of it runs
+	}
 	f := p.interruptible()
+	if f == nil && k.stopPiece(p) {
+		return
+	}
 	if f == nil {
 		p.interrupt = true
 		return

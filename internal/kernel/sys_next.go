@@ -264,7 +264,7 @@ func (k *Kernel) earlierSources(ctx context.Context, p *process) (sources, error
 		return known, nil
 	}
 	out := sources{}.and(p.spec.Program.Source, false)
-	asked := map[int64]bool{}
+	before, asked := out, map[int64]bool{}
 	for from := int64(1); ; {
 		entries, err := k.store.Entries(ctx, p.pid, from, entriesAtOnce)
 		if err != nil {
@@ -276,11 +276,14 @@ func (k *Kernel) earlierSources(ctx context.Context, p *process) (sources, error
 		for _, e := range entries {
 			from = e.Seq + 1
 			switch {
+			case e.Kind == agentkernel.EntryGivenUp:
+				out = before
 			case e.Kind == agentkernel.EntryCall && e.Op == opNext:
 				asked[e.Call] = true
 			case e.Kind == agentkernel.EntryResult && asked[e.Call] && e.Err == nil:
 				var next agentkernel.NextPiece
 				if json.Unmarshal(e.Data, &next) == nil && !next.End {
+					before = out
 					out = out.and(next.Piece.Source, false)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -237,7 +238,11 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 		if ctx.Err() != nil {
 			return nil, agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "execute_code")
 		}
-		return watch.timedOut(c.stopped(ctx, s.pid), timeout, kept), nil
+		out := watch.timedOut(c.stopped(ctx, s.pid), timeout, kept)
+		if kept {
+			c.noteGivenUp(ctx, out, s.pid, watch.seen())
+		}
+		return out, nil
 	case agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.gone(ctx, s):
 		c.h.clients.forget(c.client, s)
 		return nil, agentkernel.AsError(err, agentkernel.CodeConflict, "execute_code").WithHint("call again: a new session begins, without the old variables")
@@ -305,16 +310,19 @@ func (c *call) session(ctx context.Context, id, backend string) (*session, error
 	return s, nil
 }
 
-// stopGrace is how long an interrupted piece has to come to its end before its session is killed.
-const stopGrace = 100 * time.Millisecond
+// stopGraces are how long an interrupted piece has to come to its end, before it is interrupted once more, since it may
+// compute again, and then before its session is killed.
+var stopGraces = []time.Duration{100 * time.Millisecond, 3 * time.Second}
 
-// stopPiece stops what a session runs: by interrupting the call that it waits for, or else by killing it. It
-// says whether the session is still there.
+// stopPiece stops what a session runs: by interrupting the call that it waits for or what it computes, or else by killing
+// it. It says whether the session is still there.
 func (c *call) stopPiece(ctx context.Context, s *session) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
-	if c.kernel().Signal(ctx, s.pid, agentkernel.SignalInterrupt) == nil && c.awaitIdle(ctx, s.pid) {
-		return true
+	for _, grace := range stopGraces {
+		if c.kernel().Signal(ctx, s.pid, agentkernel.SignalInterrupt) == nil && c.awaitIdle(ctx, s.pid, grace) {
+			return true
+		}
 	}
 	if err := c.kernel().Signal(ctx, s.pid, agentkernel.SignalKill); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
 		c.h.cfg.Logger.Warn("a piece could not be stopped", "pid", s.pid, "err", err)
@@ -323,9 +331,23 @@ func (c *call) stopPiece(ctx context.Context, s *session) bool {
 	return false
 }
 
+// noteGivenUp says what became of the variables of a session whose piece was stopped: seen is the last that its client saw.
+func (c *call) noteGivenUp(ctx context.Context, out *executeOutput, pid agentkernel.PID, seen int64) {
+	var last *agentkernel.Error
+	err := c.kernel().Events(ctx, pid, seen+1, false, func(ev agentkernel.Event) error {
+		if ev.Kind == agentkernel.EventIdle {
+			last = ev.Idle.Error
+		}
+		return nil
+	})
+	if err == nil && last != nil && last.Op == agentkernel.OpPiece {
+		out.addNote(last.Message())
+	}
+}
+
 // awaitIdle waits for a session to ask for its next piece.
-func (c *call) awaitIdle(ctx context.Context, pid agentkernel.PID) bool {
-	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+func (c *call) awaitIdle(ctx context.Context, pid agentkernel.PID, grace time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -334,7 +356,7 @@ func (c *call) awaitIdle(ctx context.Context, pid agentkernel.PID) bool {
 		if err != nil || p.State.Terminal() {
 			return false
 		}
-		if p.State == agentkernel.StateWaiting && len(p.WaitsFor) == 1 && p.WaitsFor[0] == "proc.next" {
+		if p.State == agentkernel.StateWaiting && slices.Contains(p.WaitsFor, "proc.next") {
 			return true
 		}
 		select {

@@ -32,6 +32,7 @@ type watch struct {
 	mu             sync.Mutex
 	stdout, stderr capped
 	printed        int64  // bytes of both
+	seq            int64  // journal position of the last event
 	idle           int64  // journal position at which a session reported how the piece ended
 	last           string // the newest line
 	steps          float64
@@ -58,7 +59,7 @@ func (w *watch) stop() {
 func (w *watch) event(ev agentkernel.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pid = ev.PID
+	w.pid, w.seq = ev.PID, max(w.seq, ev.Seq)
 	switch ev.Kind {
 	case agentkernel.EventOutput:
 		stream := &w.stdout
@@ -79,6 +80,13 @@ func (w *watch) event(ev agentkernel.Event) error {
 		w.log(ev)
 	}
 	return nil
+}
+
+// seen is the journal position of the last event.
+func (w *watch) seen() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seq
 }
 
 // log passes a line of kernel.log on; what the client does not want, the SDK keeps back.

@@ -183,6 +183,8 @@ func (c *chrome) life(t *Tree, end time.Time) {
 			c.instant(p, e.Note, e.At, nil)
 		case agentkernel.EntryMoved:
 			c.instant(p, movedMark(*e), e.At, nil)
+		case agentkernel.EntryGivenUp:
+			c.instant(p, "the piece was given up", e.At, nil)
 		case agentkernel.EntryOutput:
 			c.instant(p, "output", e.At, map[string]any{"stream": oneLine(e.Stream), "text": cut(outputOf(*e), 200)})
 		case agentkernel.EntryTerminal:

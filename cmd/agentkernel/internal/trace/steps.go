@@ -99,6 +99,9 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.add(&step{kind: stepMark, at: e.At, mark: e.Note})
 	case agentkernel.EntryMoved:
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: movedMark(e)})
+	case agentkernel.EntryGivenUp:
+		b.closeGroup()
+		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "the piece was given up"})
 	case agentkernel.EntryTerminal:
 		b.closeGroup()
 		b.terminal(e)
