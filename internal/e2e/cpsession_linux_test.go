@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -167,4 +168,102 @@ func TestSessionInCPythonComesBack(t *testing.T) {
 	if out := stdoutOf(t, k, pid); out != "said\n" {
 		t.Errorf("it printed %q", out)
 	}
+}
+
+// A session that began in Monty moves to CPython when a piece needs that: with its variables, and with nothing done or
+// printed twice. Where its code does something else there it stays where it is, with all that it has.
+func TestSessionMoves(t *testing.T) {
+	far := &book{lines: map[string]int{}}
+	dir := home(t)
+	open := func() *embedded.Kernel {
+		return openEmbedded(t, dir, withSandboxes(t), func(c *embedded.Config) {
+			c.Tools = func([]string) (agentkernel.ToolSource, error) { return far, nil }
+		})
+	}
+	k := open()
+	withBook := func(s *agentkernel.Spec) { s.Tools, s.Allow = []string{"/book.json"}, []string{"book"} }
+	backendOf := func(pid agentkernel.PID) string {
+		p, err := k.Process(t.Context(), pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Backend
+	}
+	pid := startSession(t, k, withBook)
+	feed(t, k, pid, "import random\nfrom tools.book import write\nfrom kernel import state\nkept = [random.random()]\nwrite(line='one')\nprint('said')\nstate.set('n', 1)")
+	feed(t, k, pid, "kept.append(1)\nkept / 0")
+	feed(t, k, pid, "def f(): return len(kept)\nf")
+	x := feed(t, k, pid, "kept[0]")
+	if got := backendOf(pid); got != "monty" {
+		t.Fatalf("it began on %s", got)
+	}
+	if got := feed(t, k, pid, "import no_such_module_anywhere"); !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "no_such_module_anywhere") || backendOf(pid) != "monty" {
+		t.Errorf("what nobody runs: %s, on %s", got, backendOf(pid))
+	}
+	if got := feed(t, k, pid, "import zlib\nzlib.crc32(b'x') + f()"); got != "2363233925" || backendOf(pid) != "process" {
+		t.Errorf("the piece that moves it: %s, on %s", got, backendOf(pid))
+	}
+	for _, source := range []string{"kept[0]", "__import__('zlib') and kept[0]"} {
+		if got := feed(t, k, pid, source); got != x {
+			t.Errorf("%s: %s, not %s", source, got, x)
+		}
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	k = open()
+	if _, err := k.Recover(t.Context(), pid); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the session waits", func() bool { return waitsForPiece(t, k, pid) })
+	if got := feed(t, k, pid, "zlib.crc32(b'x')\nkept[0]"); got != x {
+		t.Errorf("after a restart: %s, not %s", got, x)
+	}
+	if out := stdoutOf(t, k, pid); out != "said\n" || far.lines[`{"line":"one"}`] != 1 {
+		t.Errorf("it printed %q and wrote %v", out, far.lines)
+	}
+
+	for what, differs := range map[string]string{"output": "print(sys.version)", "a call": "write(line=sys.version)", "a value": "sys.version"} {
+		pid := startSession(t, k, withBook)
+		feed(t, k, pid, "import sys\nfrom tools.book import write\nkept = 7")
+		feed(t, k, pid, differs)
+		if got := backendOf(pid); got != "monty" {
+			t.Fatalf("%s: %s", what, got)
+		}
+		if got := feed(t, k, pid, "import zlib\nkept"); !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "cannot move to the process backend with its variables") {
+			t.Errorf("%s: %s", what, got)
+		}
+		if got := feed(t, k, pid, "kept"); got != "7" || backendOf(pid) != "monty" {
+			t.Errorf("%s: after it did not move: %s, on %s", what, got, backendOf(pid))
+		}
+	}
+}
+
+// An assistant need not say where its code runs: the first piece that needs CPython takes the session there, and another
+// client's session is its own.
+func TestMCPSessionMoves(t *testing.T) {
+	cfg := mcpConfig(openEmbedded(t, home(t), withSandboxes(t)), "")
+	url := serveHTTP(t, cfg)
+	ann, bo := dialHTTP(t, url, annToken, nil), dialHTTP(t, url, boToken, nil)
+	tool(t, ann, "execute_code", args{"code": "x = 41"}, "")
+	tool(t, bo, "execute_code", args{"code": "x = 'of bo'", "backend": "process"}, "")
+	moved := tool(t, ann, "execute_code", args{"code": "import zlib\nx += zlib.crc32(b'') + 1\nx"}, "result: 42")
+	if !strings.Contains(fmt.Sprint(moved["note"]), "CPython") {
+		t.Errorf("the move is not told: %v", moved)
+	}
+	if got := tool(t, ann, "execute_code", args{"code": "zlib.crc32(b'')\nx"}, "result: 42"); got["note"] != nil || got["session"] != moved["session"] {
+		t.Errorf("the piece after it: %v", got)
+	}
+	tool(t, ann, "execute_code", args{"code": "x = 43\nwhile True: pass", "timeout": 0.5}, "!the variables from before it")
+	tool(t, ann, "execute_code", args{"code": "x"}, "result: 42")
+	tool(t, bo, "execute_code", args{"code": "x"}, "of bo")
+	tool(t, bo, "execute_code", args{"code": "x", "backend": "monty"}, `!session "new" with backend "monty"`)
+	tool(t, bo, "execute_code", args{"code": "x", "backend": "monty", "session": "none"}, "!NameError")
+	tool(t, bo, "execute_code", args{"code": "import sys\nsys.version", "session": "new"}, "Monty")
+	tool(t, bo, "execute_code", args{"code": "import zlib"}, `!session "new" with backend "process"`)
+	if got := tool(t, bo, "execute_code", args{"code": "sys.platform"}, "linux"); got["note"] != nil {
+		t.Errorf("a session that stays where it was: %v", got)
+	}
+	tool(t, bo, "execute_code", args{"code": "import zlib", "session": "new"}, "")
+	tool(t, bo, "execute_code", args{"code": "zlib.crc32(b'')"}, "result: 0")
 }

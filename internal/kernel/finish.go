@@ -40,6 +40,9 @@ func endingFor(err *agentkernel.Error) ending {
 
 // finish ends a process: one terminal entry, its row, its last event. It is idempotent.
 func (k *Kernel) finish(p *process, e ending) {
+	if k.movedBack(p, e) {
+		return
+	}
 	p.mu.Lock()
 	if p.state.Terminal() {
 		p.owned = false

@@ -38,7 +38,8 @@ func (k *Kernel) recorded(p *process, f *inflight, canonical json.RawMessage) (*
 	if !ok {
 		return nil, nil
 	}
-	if entry.Op != f.op || entry.Async != f.async || string(entry.Args) != string(canonical) {
+	same := string(entry.Args) == string(canonical) || f.op == opNext && p.moved != nil && sameEnd(entry.Args, canonical)
+	if entry.Op != f.op || entry.Async != f.async || !same {
 		return nil, diverged("call %d is not the one in the journal\n%s", f.id,
 			journal.Diff(describeCall(entry.Op, entry.Async, entry.Args), describeCall(f.op, f.async, canonical)))
 	}
@@ -78,6 +79,11 @@ func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 		p.calls = max(p.calls, p.replay.skips[f.id])
 	case p.inflight.find(f.id) != nil: // it was under way when the program moved, and still is
 		known = true
+		if err := p.arrivedAt(f); err != nil {
+			p.mu.Unlock()
+			k.finish(p, endingFor(err))
+			return false
+		}
 	default:
 		p.inflight.add(f)
 	}

@@ -88,7 +88,7 @@ func (k *Kernel) setAside(p *process, err error) bool {
 	begun := p.imaged || p.recoveries > 0 || p.canGiveUp() && p.replay != nil
 	code := agentkernel.CodeOf(err)
 	mendable := code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied
-	if !begun || !mendable || p.cause != nil || p.over || k.ctx.Err() != nil {
+	if !begun || !mendable || p.coming != nil || p.cause != nil || p.over || k.ctx.Err() != nil {
 		return false
 	}
 	p.owned = false

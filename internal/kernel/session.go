@@ -81,6 +81,9 @@ func (k *Kernel) stopPiece(p *process) bool {
 	if p.state != agentkernel.StateRunning || !p.canGiveUp() || p.cause != nil || p.piece == 0 && p.replay == nil {
 		return false
 	}
+	if p.replay != nil && p.replay.asks() {
+		return true // it comes back to where it waits for one
+	}
 	if p.giveUp == nil {
 		p.giveUp = agentkernel.Errorf(agentkernel.CodeInterrupted, agentkernel.OpPiece,
 			"it was stopped while it computed; the session has the variables from before it, and the calls that it made stay made")
@@ -89,6 +92,16 @@ func (k *Kernel) stopPiece(p *process) bool {
 		}
 	}
 	return true
+}
+
+// asks says whether the journal stops where a session waits for its next piece.
+func (r *replay) asks() bool {
+	for id, e := range r.calls {
+		if _, answered := r.results[id]; e.Op == opNext && !e.Done && !answered {
+			return true
+		}
+	}
+	return false
 }
 
 // canGiveUp says whether a piece of the process can be given up; p.mu is held.
@@ -175,8 +188,8 @@ func (k *Kernel) takeBack(p *process, piece, calls int64, why *agentkernel.Error
 	return box, f
 }
 
-// lastPiece finds the proc.next that was answered last with a piece, 0 if that was given up or there is none, and the
-// number of the last call.
+// lastPiece finds the proc.next that was answered with the piece that runs, 0 if there is none, and the number of the last
+// call.
 func lastPiece(entries []agentkernel.Entry) (piece, calls int64) {
 	asks := map[int64]bool{}
 	for _, e := range entries {
@@ -184,7 +197,7 @@ func lastPiece(entries []agentkernel.Entry) (piece, calls int64) {
 		case agentkernel.EntryCall:
 			calls = max(calls, e.Call)
 			if e.Op == opNext {
-				asks[e.Call] = true
+				piece, asks[e.Call] = 0, true
 			}
 		case agentkernel.EntryResult:
 			if asks[e.Call] && e.Err == nil {
@@ -226,19 +239,4 @@ func withoutGivenUp(entries []agentkernel.Entry) (kept []agentkernel.Entry, skip
 		skips[e.Call] = last
 	}
 	return kept, skips
-}
-
-// elsewherePiece refuses a piece for another backend than its session is on.
-func (k *Kernel) elsewherePiece(p *process, piece *agentkernel.Piece) error {
-	p.mu.Lock()
-	have := p.backendName()
-	p.mu.Unlock()
-	if piece.Backend == "" || piece.Backend == autoBackend || piece.Backend == have {
-		return nil
-	}
-	if !slices.Contains(k.backendNames(), piece.Backend) {
-		return k.noBackend(piece.Backend)
-	}
-	return agentkernel.Errorf(agentkernel.CodeUnsupported, "session", "session %d is one of the %s backend", p.pid, have).WithPID(p.pid).
-		WithHint(`session "new" with backend %q begins one there, session "none" runs this by itself`, piece.Backend)
 }

@@ -190,9 +190,6 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 
 // preparePiece checks a piece as a program is checked, and finds the tools and skills that it imports.
 func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel.Piece) (*agentkernel.NextPiece, error) {
-	if err := k.elsewherePiece(p, &piece); err != nil {
-		return nil, err
-	}
 	earlier, err := k.earlierSources(ctx, p)
 	if err != nil {
 		return nil, err
@@ -212,7 +209,7 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 	if err := k.addSkills(ctx, &spec); err != nil {
 		return nil, err
 	}
-	needs, err := p.backend.Check(spec.Program)
+	needs, err := k.checkPiece(ctx, p, &piece, &spec.Program)
 	if err != nil {
 		return nil, err
 	}

@@ -46,6 +46,7 @@ type session struct {
 	pid    agentkernel.PID
 	user   string
 	pieces atomic.Int64 // how many it was fed
+	ran    sync.Map     // backends on which a piece of it has run
 	shown  sync.Map     // artifacts of which a client has seen the picture
 }
 

@@ -257,12 +257,23 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 		out.Note = "the session ended with this; the next call begins a new one"
 		return out, nil
 	}
+	if _, known := s.ran.LoadOrStore(end.Process.Backend, true); !known && end.Process.Moved != nil {
+		out.addNote("the session runs in " + runtimeOf(end.Process.Backend) + " from here on, with its variables: " + end.Process.Moved.Why)
+	}
 	out.State = "idle"
 	if end.Error != nil {
 		out.State = "failed"
 	}
 	out.Session = s.pid.String()
 	return out, nil
+}
+
+// runtimeOf is what users call what a backend runs Python with.
+func runtimeOf(backend string) string {
+	if backend == "process" {
+		return "CPython"
+	}
+	return "the " + backend + " backend"
 }
 
 // stopped is a session that was stopped, as it stands.

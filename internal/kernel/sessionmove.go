@@ -1,0 +1,211 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"agentkernel"
+)
+
+// A session moves, as a program does (move.go), when a piece comes that its backend cannot run, or runs in another way than
+// the language's own runtime, and the choice was the kernel's. It does so before the piece is handed over: the pieces so far
+// run again on the next backend, up to where the session waits. If they do not come to the same place the session goes back
+// to where it was, with all that it had, and the piece is refused.
+
+// coming is a session on its way to another backend.
+type coming struct {
+	from   *backend
+	failed *agentkernel.Error // why it goes back to from; nil: it does not
+	ended  *agentkernel.Error // the session's own end came first
+	done   chan struct{}      // closed when it waits for its piece again, or has ended
+}
+
+// checkPiece is Check for a piece of a session. Where its backend is not the one for it, the session moves.
+func (k *Kernel) checkPiece(ctx context.Context, p *process, piece *agentkernel.Piece, program *agentkernel.Program) (agentkernel.Needs, error) {
+	p.mu.Lock()
+	here := p.backend
+	p.mu.Unlock()
+	named := piece.Backend != "" && piece.Backend != autoBackend && piece.Backend != here.Name
+	needs, err := here.Check(*program)
+	if !named && (err == nil && len(needs.Differs) == 0 || p.spec.Backend != autoBackend || err != nil && !elsewhere(err)) {
+		return needs, err
+	}
+	to, err := k.pieceDestination(p, here, piece, program, needs, err)
+	if to == nil {
+		return needs, err
+	}
+	why := agentkernel.AsError(err, agentkernel.CodeUnsupported, "session")
+	switch {
+	case named:
+		why = agentkernel.Errorf(agentkernel.CodeUnsupported, "session", "its client asked for the %s backend", to.Name)
+	case why == nil:
+		why = agentkernel.Errorf(agentkernel.CodeUnsupported, "session", "%s", strings.Join(needs.Differs, "; "))
+	}
+	failure := k.moveSession(ctx, p, to, why)
+	switch {
+	case failure == nil:
+		return to.Check(*program)
+	case err == nil && !named && agentkernel.CodeOf(failure) == agentkernel.CodeDiverged:
+		return needs, nil // it can run here, as code did before it
+	}
+	return needs, failure
+}
+
+// pieceDestination finds the backend that can run a piece, and the session's earlier ones perhaps, behind the present one in
+// the order of choice. Nil: there is none; the error is then why the piece cannot run, or nil if it can where it is.
+func (k *Kernel) pieceDestination(p *process, here *backend, piece *agentkernel.Piece, program *agentkernel.Program, needs agentkernel.Needs, refused error) (*backend, error) {
+	named := piece.Backend != "" && piece.Backend != autoBackend && piece.Backend != here.Name
+	if named && !slices.Contains(k.backendNames(), piece.Backend) {
+		return nil, k.noBackend(piece.Backend)
+	}
+	result := refused
+	for _, b := range k.backends[slices.Index(k.backends, here)+1:] {
+		if named && b.Name != piece.Backend || !p.couldMoveTo(b, named) {
+			continue
+		}
+		there, err := b.Check(*program)
+		switch {
+		case err != nil && named:
+			return nil, err
+		case err != nil && refused != nil:
+			result = bothRefused(result, b.Name, err)
+		case err == nil && (refused != nil || named || len(there.Differs) == 0):
+			return b, refused
+		}
+	}
+	if named {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "session", "session %d is on the %s backend and cannot move to %s", p.pid, here.Name, piece.Backend).WithPID(p.pid).
+			WithHint(`session "new" with backend %q begins one there, session "none" runs this by itself`, piece.Backend)
+	}
+	return nil, result
+}
+
+// couldMoveTo says whether a backend could have a session, whatever its pieces are.
+func (p *process) couldMoveTo(b *backend, named bool) bool {
+	if !named && b.Isolation == agentkernel.IsolationNone && !b.Available {
+		return false
+	}
+	return b.Sessions && b.Replayable && b.speaks(p.spec.Program.Language) && b.lacks(&p.spec.Spec) == nil && p.past == nil && p.replayable()
+}
+
+// moveSession takes a session that waits for a piece to another backend, and returns when it waits there, or why it does
+// not: then it is where it was.
+func (k *Kernel) moveSession(ctx context.Context, p *process, to *backend, why *agentkernel.Error) error {
+	busy := agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is busy", p.pid).WithPID(p.pid).WithHint("try again")
+	p.mu.Lock()
+	if p.owned || p.state != agentkernel.StateWaiting || !p.asksForPiece() || p.paused || p.cause != nil {
+		p.mu.Unlock()
+		return busy
+	}
+	p.owned = true // whoever else would drive it waits
+	c := &coming{from: p.backend, done: make(chan struct{})}
+	p.coming = c
+	p.mu.Unlock()
+	entries, err := k.lockWithJournal(ctx, p)
+	if err != nil {
+		p.mu.Lock()
+		p.owned, p.coming = false, nil
+		k.wake(p)
+		p.mu.Unlock()
+		return err
+	}
+	if p.state.Terminal() {
+		p.mu.Unlock()
+		return busy
+	}
+	box := k.takeMove(p, to, why, nil, entries)
+	p.owned = false
+	k.wake(p)
+	p.mu.Unlock()
+	k.discard(p, box)
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	switch {
+	case c.ended != nil:
+		return agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d has ended: %s", p.pid, c.ended.Message()).WithPID(p.pid)
+	case c.failed != nil:
+		return agentkernel.Errorf(agentkernel.CodeDiverged, "session", "%s; and the session cannot move to the %s backend with its variables, because its code so far does something else there: %s",
+			why.Message(), to.Name, c.failed.Message()).WithPID(p.pid).
+			WithHint(`the session is as it was; session "new" with backend %q begins one there, session "none" runs this by itself`, to.Name)
+	}
+	return nil
+}
+
+// arrivedAt tells whoever moved a session that it waits for its piece again; p.mu is held. The error says that it does not
+// stand where it stood.
+func (p *process) arrivedAt(f *inflight) *agentkernel.Error {
+	c := p.coming
+	if c == nil || f.op != opNext {
+		return nil
+	}
+	if p.replay != nil {
+		if left := p.replay.left(); left != "" {
+			return diverged("the session waits for its next piece, but %s", left)
+		}
+	}
+	p.coming = nil
+	close(c.done)
+	return nil
+}
+
+// movedBack takes a session that did not come to the same place on another backend back to the one that it had, in place
+// of its end. False: that is its end.
+func (k *Kernel) movedBack(p *process, e ending) bool {
+	p.mu.Lock()
+	c := p.coming
+	if c == nil || p.state.Terminal() {
+		p.mu.Unlock()
+		return false
+	}
+	if c.failed != nil || e.state == agentkernel.StateKilled && e.err.Code == agentkernel.CodeKilled || e.err == nil && e.state != agentkernel.StateExited || p.state != agentkernel.StateRunning {
+		c.ended, p.coming = e.err, nil
+		if c.ended == nil {
+			c.ended = agentkernel.Errorf(agentkernel.CodeConflict, "session", "it exited")
+		}
+		close(c.done)
+		p.mu.Unlock()
+		return false
+	}
+	c.failed = e.err
+	if c.failed == nil {
+		c.failed = diverged("it exits")
+	}
+	p.mu.Unlock()
+	entries, err := k.lockWithJournal(k.ctx, p)
+	if err != nil {
+		k.cfg.Logger.Warn("a session cannot go back: its journal cannot be read", "pid", p.pid, "err", err)
+		return k.movedBack(p, e) // now it ends
+	}
+	p.cause = nil // of the sandbox that diverged
+	p.life, p.over = nil, false
+	box := k.takeMove(p, c.from, c.failed, nil, entries)
+	p.to(agentkernel.StateWaiting)
+	p.mu.Unlock()
+	k.discard(p, box)
+	p.mu.Lock()
+	p.owned = false
+	k.wake(p)
+	p.mu.Unlock()
+	return true
+}
+
+// sameEnd says whether two reports of how a piece ended mean the same where a session has moved: an error is told in other
+// words by another backend, and so is a value that stands for itself.
+func sameEnd(a, b json.RawMessage) bool {
+	var x, y struct {
+		Result map[string]json.RawMessage
+		Error  *agentkernel.Error
+	}
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	if x.Error != nil && y.Error != nil {
+		return x.Error.Code == y.Error.Code && x.Error.Exception == y.Error.Exception
+	}
+	return x.Error == nil && y.Error == nil && x.Result["$repr"] != nil && y.Result["$repr"] != nil
+}
