@@ -26,6 +26,7 @@ OWNER = "AGENTKERNEL_OWNER"  # by which the kernel finds what a program without 
 _quiet = (0, 0)  # callbacks of atexit and handlers of logging that the zygote has
 _own = 0  # bytes of data that the zygote has
 _random = None  # numpy.random, if the zygote has it
+_session = None  # the module
 
 # What every program needs, without a search through modules: each object that is touched is a page that is copied.
 _scan = json.JSONDecoder().scan_once
@@ -41,7 +42,8 @@ _main = types.ModuleType("__main__")
 
 def prepare():
     """Makes in the zygote what every program needs, so that none has to."""
-    global _quiet, _own, _random
+    global _quiet, _own, _random, _session
+    from _agentkernel import session as _session  # it stands on this module
     exact.prepare()
     trace.install()
     modules.prepare()
@@ -127,9 +129,8 @@ def perform(channel, request):
     names = _main.__dict__
     names["__file__"] = name
     if "session" in request:
-        from _agentkernel import session  # the zygote has it; it stands on this module
         gc.enable()
-        session.run(channel, request, names)
+        _session.run(channel, request, names)
         return
     try:
         try:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-from _agentkernel import loop, output, pages, program, session, steps, walls, wire
+from _agentkernel import loop, output, pages, program, steps, walls, wire
 
 CONTROL = 3  # descriptor of the socket to the kernel
 MESSAGE = 256 << 10

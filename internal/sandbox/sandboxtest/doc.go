@@ -67,6 +67,7 @@ func (s Suite) Exercise(t *testing.T) {
 	t.Run("Pause", func(t *testing.T) { s.paused(t, b) })
 	t.Run("Order", func(t *testing.T) { order(t, b) })
 	t.Run("Prompt", func(t *testing.T) { s.prompt(t, b) })
+	t.Run("Sessions", func(t *testing.T) { sessions(t, b) })
 }
 
 // programs runs the cases.
