@@ -3,18 +3,19 @@
 Nothing of the interpreter runs between the clone of a child and its first message. It would write to two hundred
 pages that parent and child share, and each would have to be copied.
 """
-import array
 import ctypes
 import mmap
 import os
 import struct
 import tempfile
 
-_CALL = struct.Struct("<7q8B5q")
+_CALL = struct.Struct("<7q8B6q")
 _WORD = struct.Struct("<q")
 _MASK = (1 << 64) - 1
 SLOTS = 64  # results that are kept; 0 is that of the last call
-ON_RESULT, ON_ZERO = 1, 2  # a call that ends the list
+SPARE = 1 << 10  # bytes behind them that are the user's
+KEPT = 48  # results that can be kept by name; what lies behind them is the user's, too
+ON_RESULT, ON_ZERO = 1, 2  # a call at which the list takes a turn; any other number: unless it returns just that
 
 
 def load(code):
@@ -30,7 +31,7 @@ def load(code):
         _kept.append(mmap.mmap(fd, len(code), mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
     finally:
         os.close(fd)
-    return ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p, ctypes.c_long, ctypes.c_void_p)(_address_of_code(_kept[-1]))
+    return ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p, ctypes.c_long, ctypes.c_void_p, ctypes.c_long)(_address_of_code(_kept[-1]))
 
 
 _kept = []
@@ -77,6 +78,13 @@ class Saved:
         self.name = name
 
 
+class Slot:
+    """An argument that is a number of 4 bytes in results, this many bytes behind their beginning."""
+
+    def __init__(self, offset):
+        self.offset = offset
+
+
 def filter_of(data):
     """A struct sock_fprog over these instructions."""
     code = Buffer(data)
@@ -91,17 +99,21 @@ class List:
     def __init__(self, runner):
         self._runner = runner
         self._rows = []
-        self._late = []  # (name, offset)
+        self._late = {}  # name -> offset
         self._slots = {}
         self._kept = []
-        self.results = array.array("q", bytes(8 * SLOTS))
-        self.results_at = self.results.buffer_info()[0]
-        self._memory = self._at = None
+        # What is written while the list runs lies by itself: each child would copy what it shares a page with.
+        self.memory = mmap.mmap(-1, 8 * SLOTS + SPARE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.results = memoryview(self.memory)[:8 * SLOTS].cast("q")
+        self.results_at = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.spare_at = self.results_at + 8 * SLOTS
+        self._table = self._at = None
 
     def __len__(self):
         return len(self._rows)
 
-    def add(self, number, *args, save=None, ok=(), stop=0):
+    def add(self, number, *args, save=None, ok=(), stop=0, turn=0):
+        """turn: the index of the call to go on with when the list takes a turn at this one; 0: it ends."""
         words, late = [], []
         for i, a in enumerate(args):
             word, slot = 0, 0
@@ -113,19 +125,25 @@ class List:
             elif isinstance(a, Buffer):
                 word = self._keep(a)
             elif isinstance(a, Late):
-                self._late.append((a.name, len(self._rows) * _CALL.size + 8 + 8 * i))
+                self._late[a.name] = len(self._rows) * _CALL.size + 8 + 8 * i
             elif isinstance(a, Saved):
-                slot = self._slots[a.name]
+                slot = 2 * self._slots[a.name]
+            elif isinstance(a, Slot):
+                slot = a.offset // 4
             words.append(word)
             late.append(slot)
         rest = 6 - len(words)
         kept = 0
         if save is not None:
             kept = self._slots.setdefault(save, len(self._slots) + 1)
-            if kept >= SLOTS - 1:
+            if kept > KEPT:
                 raise ValueError("too many results are kept")
         ok = (tuple(ok) + (0, 0, 0))[:3]
-        self._rows.append(_CALL.pack(number, *words, *[0] * rest, *late, *[0] * (rest + 2), kept, stop, *ok))
+        self._rows.append([number, *words, *[0] * rest, *late, *[0] * (rest + 2), kept, stop, *ok, turn])
+
+    def turn(self, index, to):
+        """Has the call with this index turn to another."""
+        self._rows[index][-1] = to
 
     def _keep(self, buffer):
         self._kept.append(buffer)
@@ -133,11 +151,14 @@ class List:
 
     def close(self):
         """Lays the list out; nothing can be added any more."""
-        self._memory = ctypes.create_string_buffer(b"".join(self._rows), len(self._rows) * _CALL.size)
-        self._at = ctypes.addressof(self._memory)
+        text = b"".join(_CALL.pack(*row) for row in self._rows)
+        self._table = ctypes.create_string_buffer(text, len(text))
+        self._at = ctypes.addressof(self._table)
 
-    def run(self, late):
-        """Makes the calls; gives the index of the one at which it ended. late: name -> number."""
-        for name, offset in self._late:
-            _WORD.pack_into(self._memory, offset, late[name])
-        return self._runner(self._at, len(self._rows), self.results_at)
+    def set(self, name, value):
+        """Says what the argument Late(name) is from now on."""
+        _WORD.pack_into(self._table, self._late[name], value)
+
+    def run(self, first=0):
+        """Makes the calls from the first on; gives the index of the one at which it ended."""
+        return self._runner(self._at, len(self._rows), self.results_at, first)

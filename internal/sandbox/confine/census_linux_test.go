@@ -12,7 +12,7 @@ import (
 )
 
 // census is what sandboxes take while they run: descriptors of the kernel and of the spawner, by what they
-// are, the spawner's children, and cgroups.
+// are, the spawner's children, and cgroups but those that are kept for the next.
 type census struct {
 	kernel, spawner  map[string]int
 	children, groups int
@@ -30,15 +30,27 @@ func count(t *testing.T, s *Spawner) census {
 		spawner = inner[0]
 	}
 	c := census{kernel: descriptorsOf(t, os.Getpid()), spawner: descriptorsOf(t, spawner), children: len(childrenOf(spawner))}
+	kept := s.machine.groups.keptDirs()
 	for _, h := range s.machine.groups.hierarchies {
-		entries, _ := os.ReadDir(filepath.Join(h.base, s.machine.groups.name)) // gone is empty
+		dir := filepath.Join(h.base, s.machine.groups.name)
+		entries, _ := os.ReadDir(dir) // gone is empty
 		for _, e := range entries {
-			if e.IsDir() {
+			if e.IsDir() && !slices.Contains(kept, filepath.Join(dir, e.Name())) {
 				c.groups++
 			}
 		}
 	}
 	return c
+}
+
+// keptDirs are the cgroups that wait to be used again.
+func (g *groups) keptDirs() (dirs []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, gr := range g.kept {
+		dirs = append(dirs, gr.counted.Dirs...)
+	}
+	return dirs
 }
 
 // descriptorsOf counts what a process has open: "pipe:[123]", "anon_inode:[pidfd]", a path. What is closed

@@ -52,15 +52,23 @@ type group struct {
 	counted Counted
 	dirs    map[string]string // by controller
 	v2      map[string]bool
+	limits  Limits
+	made    time.Time
 }
 
 // cpuPeriod is the period of CPU quotas, in microseconds.
 const cpuPeriod = 100_000
 
-// make makes the cgroups of a sandbox and sets its limits.
+// quota is the time on processors in a period, in microseconds.
+func (l Limits) quota() int { return max(1000, int(l.CPUs*cpuPeriod)) }
+
+// make gives the cgroups of a sandbox, with its limits set: some that were used before, or new ones.
 func (g *groups) make(l Limits) (*group, error) {
+	if gr := g.again(l); gr != nil {
+		return gr, nil
+	}
 	n := g.count.Add(1)
-	gr := &group{dirs: map[string]string{}, v2: map[string]bool{}, counted: Counted{Why: g.why}}
+	gr := &group{dirs: map[string]string{}, v2: map[string]bool{}, counted: Counted{Why: g.why}, limits: l, made: time.Now()}
 	for _, h := range g.hierarchies {
 		dir := filepath.Join(h.base, g.name, strconv.FormatInt(n, 10))
 		err := unix.Mkdir(dir, 0o755)
@@ -101,7 +109,7 @@ type setting struct {
 
 func (gr *group) limit(l Limits) error {
 	memory := strconv.FormatInt(l.Memory, 10)
-	quota := strconv.Itoa(max(1000, int(l.CPUs*cpuPeriod)))
+	quota := strconv.Itoa(l.quota())
 	for _, s := range []setting{
 		{ctlMemory, "memory.limit_in_bytes", "memory.max", memory, memory, false},
 		{ctlMemory, "memory.memsw.limit_in_bytes", "memory.swap.max", memory, "0", true},
@@ -136,19 +144,15 @@ func (gr *group) remove() error {
 
 // freeze stops or continues the whole tree, and returns when it is so.
 func (gr *group) freeze(stop bool, patience time.Duration) error {
-	file, frozen, thawed := "freezer.state", "FROZEN", "THAWED"
-	if gr.v2[ctlFreezer] {
-		file, frozen, thawed = "cgroup.freeze", "1", "0"
-	}
-	dir, want := gr.dirs[ctlFreezer], thawed
+	dir, want := gr.dirs[ctlFreezer], "0"
 	if stop {
-		want = frozen
+		want = "1"
 	}
-	if err := writeFile(filepath.Join(dir, file), want); err != nil {
+	if err := writeFile(filepath.Join(dir, "cgroup.freeze"), want); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(patience); ; {
-		if gr.isFrozen(dir) == stop {
+		if (counter(filepath.Join(dir, "cgroup.events"), "frozen") == 1) == stop {
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -156,14 +160,6 @@ func (gr *group) freeze(stop bool, patience time.Duration) error {
 		}
 		<-time.After(time.Millisecond)
 	}
-}
-
-func (gr *group) isFrozen(dir string) bool {
-	if gr.v2[ctlFreezer] {
-		return counter(filepath.Join(dir, "cgroup.events"), "frozen") == 1
-	}
-	state := readWords(filepath.Join(dir, "freezer.state"))
-	return len(state) == 1 && state[0] != "THAWED" && state[0] != "FREEZING"
 }
 
 // counter reads one line "name number" of a file; 0 if it is not there.

@@ -15,7 +15,6 @@ import (
 // open removes what an earlier kernel with this name has left and makes the directory for this one.
 func (g *groups) open(name string) error {
 	g.name = "agentkernel." + name
-	g.thaw()
 	for _, h := range g.hierarchies {
 		if err := clearGroup(filepath.Join(h.base, g.name)); err != nil {
 			return err
@@ -58,19 +57,11 @@ func (h *hierarchy) sweep() {
 	}
 }
 
-// thaw lets what is frozen in version 1 go on: it could not die.
-func (g *groups) thaw() {
-	for _, h := range g.hierarchies {
-		found, _ := filepath.Glob(filepath.Join(h.base, g.name, "*", "freezer.state")) // the pattern is a good one
-		for _, file := range found {
-			_ = writeFile(file, "THAWED") // gone already, or removeGroup will say so
-		}
-	}
-}
-
 func (g *groups) close() error {
+	g.mu.Lock()
+	g.closed, g.kept = true, nil
+	g.mu.Unlock()
 	var errs []error
-	g.thaw()
 	for _, h := range g.hierarchies {
 		if g.name != "" {
 			errs = append(errs, clearGroup(filepath.Join(h.base, g.name)))

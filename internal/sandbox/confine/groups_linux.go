@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ const (
 	ctlMemory  = "memory"
 	ctlPids    = "pids"
 	ctlCPU     = "cpu"
-	ctlFreezer = "freezer" // version 1 only; version 2 has it built in
+	ctlFreezer = "freezer" // which version 2 has built in; that of version 1 is not used: what it holds cannot be killed
 )
 
 // hierarchy is one mounted cgroup tree, as far as it can be used.
@@ -33,6 +34,10 @@ type groups struct {
 	why         string // why a controller is missing, for people; "" if none is
 	name        string // of the directory of this kernel
 	count       atomic.Int64
+
+	mu     sync.Mutex
+	kept   []*group // without processes, to be used again; the one that was used last at the end
+	closed bool
 }
 
 // findGroups looks for the cgroups that this process may divide further.
@@ -112,7 +117,7 @@ func (m cgroupMount) usable(own string) (*hierarchy, string) {
 		return m.usable2(path)
 	}
 	h := &hierarchy{base: filepath.Join(m.point, path)}
-	for _, c := range []string{ctlMemory, ctlPids, ctlCPU, ctlFreezer} {
+	for _, c := range []string{ctlMemory, ctlPids, ctlCPU} {
 		if slices.Contains(m.controllers, c) {
 			h.controllers = append(h.controllers, c)
 		}

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -134,6 +135,91 @@ func TestGroupsEnforce(t *testing.T) {
 	}
 	if err := gr.remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestGroupsAreUsedAgain: as if they were new, or not at all.
+func TestGroupsAreUsedAgain(t *testing.T) {
+	s := newSpawner(t)
+	g := s.machine.groups
+	limits := Limits{Memory: 64 << 20, Pids: 9, CPUs: 0.5}
+	made := func(l Limits) *group {
+		t.Helper()
+		gr, err := g.make(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gr
+	}
+	first := made(limits)
+	if !g.keep(first) {
+		t.Skip("these cgroups are not kept: they are not all of version 1")
+	}
+	if gr := made(limits); gr != first {
+		t.Fatal("cgroups that were kept are not used again")
+	}
+	ate := exec.Command("python3", "-c", "import sys\nsys.stdin.read(1)\nx = b'x' * (32 << 20)\nprint(1)")
+	in, err := ate.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ate.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := join(first.counted.Dirs, ate.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close()
+	if err := ate.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if peak := first.peak(); peak < 32<<20 {
+		t.Fatalf("the peak is %d", peak)
+	}
+	g.keep(first)
+	if gr := made(limits); gr.peak() > keptMemory {
+		t.Errorf("the peak of those before is told: %d", gr.peak())
+	} else if gr != first {
+		t.Log("too much memory was left")
+	}
+
+	busy := made(limits)
+	sleeps := exec.Command("sleep", "1000")
+	if err := sleeps.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := join(busy.counted.Dirs, sleeps.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	g.keep(busy)
+	if gr := made(limits); gr == busy {
+		t.Error("cgroups with somebody in them are used again")
+	}
+	if err := sleeps.Wait(); err == nil {
+		t.Error("who was in them is still there")
+	}
+
+	other := made(limits)
+	g.keep(other)
+	limits.Pids++
+	if gr := made(limits); gr == other {
+		t.Error("cgroups with other limits are used")
+	}
+	old := made(limits)
+	old.made = old.made.Add(-2 * keptFor)
+	if g.keep(old) {
+		t.Error("cgroups are kept that another kernel may sweep away")
+	}
+	for n := range KeptGroups + 1 {
+		if kept := g.keep(&group{dirs: old.dirs, counted: Counted{}, made: time.Now()}); kept != (n < KeptGroups) {
+			t.Errorf("%d are kept: %v", n+1, kept)
+		}
+	}
+	if err := g.close(); err != nil {
+		t.Error(err)
+	}
+	if g.keep(other) {
+		t.Error("cgroups are kept that nobody will remove")
 	}
 }
 

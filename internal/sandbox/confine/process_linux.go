@@ -63,7 +63,7 @@ func (p *Process) reap(status *os.File) {
 		_ = p.control.Close()
 	}
 	p.mu.Unlock()
-	_ = p.cell.Close() // what cannot be removed is removed by the next kernel
+	_ = p.cell.ended(p.exit) // what cannot be removed is removed by the next kernel
 	close(p.done)
 	p.cell.spawner.alive.Done()
 }
@@ -113,7 +113,7 @@ func (p *Process) ProgramPID() int {
 // Walls says what is in force.
 func (p *Process) Walls() []Wall { return p.cell.Plan.Walls }
 
-// Done is closed when every process of the sandbox has ended and its cgroups are gone.
+// Done is closed when every process of the sandbox has ended and its cgroups are given back.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait waits for that and says how the program ended. The error is ctx's.

@@ -193,9 +193,17 @@ func (s *Spawner) begin() error {
 
 // Close gives back what Prepare took. Process.Wait does it for a cell whose process was started or adopted;
 // only a cell without one is closed by hand.
-func (c *Cell) Close() (err error) {
+func (c *Cell) Close() error { return c.giveBack(false) }
+
+// ended is Close for a cell in which everything has died.
+func (c *Cell) ended(exit Exit) error { return c.giveBack(exit.Limit == "" && exit.Usage.RefusedPids == 0) }
+
+// giveBack gives everything back, once. clean: the cgroups have nobody in them, and have counted nothing that matters.
+func (c *Cell) giveBack(clean bool) (err error) {
 	c.once.Do(func() {
-		err = c.group.remove()
+		if !clean || !c.spawner.machine.groups.keep(c.group) {
+			err = c.group.remove()
+		}
 		if c.own {
 			c.spawner.people.give(c.Identity)
 		}

@@ -10,7 +10,7 @@
 	MOVBLZX	late(BX), AX \
 	TESTL	AX, AX \
 	JEQ	has \
-	MOVQ	(R12)(AX*8), register \
+	MOVQ	(R12)(AX*4), register \
 has:
 
 TEXT ·runSteps(SB),NOSPLIT|NOFRAME,$0-0
@@ -18,9 +18,10 @@ TEXT ·runSteps(SB),NOSPLIT|NOFRAME,$0-0
 	PUSHQ	R12
 	PUSHQ	R13
 	PUSHQ	R14
-	MOVQ	DI, BX
+	MOVQ	CX, R13
+	IMUL3Q	$112, CX, BX
+	ADDQ	DI, BX
 	MOVQ	DX, R12
-	XORL	R13, R13
 	MOVQ	SI, R14
 next:
 	CMPQ	R13, R14
@@ -44,17 +45,32 @@ kept:
 	MOVQ	72(BX), CX
 	TESTQ	CX, CX
 	JEQ	on
-	CMPQ	CX, $1
-	JNE	unlessZero
-	TESTQ	AX, AX
-	JNE	done
+	CMPQ	CX, $2
+	JEQ	atZero
+	JCS	atResult
+	CMPQ	AX, CX
+	JNE	turn
 	JMP	on
-unlessZero:
+atResult:
 	TESTQ	AX, AX
-	JEQ	done
+	JNE	turn
+	JMP	on
+atZero:
+	TESTQ	AX, AX
+	JEQ	turn
 on:
-	ADDQ	$104, BX
+	ADDQ	$112, BX
 	INCQ	R13
+	JMP	next
+turn:
+	MOVQ	104(BX), CX
+	TESTQ	CX, CX
+	JEQ	done
+	MOVQ	CX, AX
+	SUBQ	R13, AX
+	IMUL3Q	$112, AX, AX
+	ADDQ	AX, BX
+	MOVQ	CX, R13
 	JMP	next
 failed:
 	NEGQ	AX

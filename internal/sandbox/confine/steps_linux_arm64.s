@@ -9,14 +9,17 @@
 	MOVD	offset(R9), register \
 	MOVBU	late(R9), R13 \
 	CBZ	R13, has \
-	MOVD	(R11)(R13<<3), register \
+	ADD	R13<<2, R11, R13 \
+	MOVD	(R13), register \
 has:
 
 TEXT ·runSteps(SB),NOSPLIT|NOFRAME,$0-0
-	MOVD	R0, R9
 	MOVD	R1, R10
 	MOVD	R2, R11
-	MOVD	$0, R12
+	MOVD	R3, R12
+	MOVD	$112, R13
+	MUL	R3, R13, R9
+	ADD	R0, R9
 next:
 	CMP	R10, R12
 	BGE	done
@@ -37,15 +40,29 @@ next:
 kept:
 	MOVD	72(R9), R13
 	CBZ	R13, on
-	CMP	$1, R13
-	BNE	unlessZero
-	CBNZ	R0, done
+	CMP	$2, R13
+	BEQ	atZero
+	BLT	atResult
+	CMP	R13, R0
+	BNE	turn
 	B	on
-unlessZero:
-	CBZ	R0, done
+atResult:
+	CBNZ	R0, turn
+	B	on
+atZero:
+	CBZ	R0, turn
 on:
-	ADD	$104, R9
+	ADD	$112, R9
 	ADD	$1, R12
+	B	next
+turn:
+	MOVD	104(R9), R13
+	CBZ	R13, done
+	SUB	R12, R13, R14
+	MOVD	R13, R12
+	MOVD	$112, R13
+	MUL	R13, R14, R14
+	ADD	R14, R9
 	B	next
 failed:
 	NEG	R0, R0

@@ -78,19 +78,14 @@ func (z *zygote) expect(f *fork) (int64, error) {
 	return z.lastID, nil
 }
 
-// request asks for a child with the walls of a cell. A plan goes to the zygote once.
+// request asks for a child with the walls of a cell. Behind the child's own descriptors stand that of its standard
+// input, if it has one, and its trees.
 func (z *zygote) request(ctx context.Context, id int64, cell *confine.Cell, key planKey, far farEnds, stdin *os.File) error {
 	fds := []int{far.sock, far.out, far.err}
-	plan, flags := "-", flagNone
 	if stdin != nil {
 		fds = append(fds, int(stdin.Fd()))
-		flags += flagReads
 	}
 	if cell != nil {
-		var err error
-		if plan, err = z.teach(cell.Plan, key); err != nil {
-			return err
-		}
 		trees, err := z.cfg.Spawner.Trees(ctx, cell.Plan)
 		if err != nil {
 			return err
@@ -100,17 +95,35 @@ func (z *zygote) request(ctx context.Context, id int64, cell *confine.Cell, key 
 			fds = append(fds, int(t.Fd()))
 		}
 	}
-	return z.ask(fmt.Appendf(nil, "%d %s %s", id, plan, flags), fds...)
+	z.asking.Lock() // nobody may ask for a plan before it was sent, nor for one more when it was not the last
+	defer z.asking.Unlock()
+	plan := "-"
+	if cell != nil {
+		var err error
+		if plan, err = z.teach(cell.Plan, key); err != nil {
+			return err
+		}
+	}
+	ordinary := len(fds) == 3
+	if ordinary && plan == z.again {
+		return z.ask(fmt.Appendf(nil, "%*d", forkedDigits, id), fds...)
+	}
+	z.again = ""
+	if err := z.ask(fmt.Appendf(nil, "%-*d %s", forkedDigits, id, plan), fds...); err != nil {
+		return err
+	}
+	if ordinary {
+		z.again = plan
+	}
+	return nil
 }
 
 // keptPlans bounds how many plans we believe a zygote to know; it keeps some more.
 const keptPlans = 200
 
-// teach makes sure that the zygote knows a plan, and gives the plan's name there. Children of one zygote whose walls
-// have the same limits have the same steps; cgroups differ, but they are the kernel's to join.
+// teach makes sure that the zygote knows a plan, and gives the plan's name there; z.asking is held. Children of one
+// zygote whose walls have the same limits have the same steps; cgroups differ, but they are the kernel's to join.
 func (z *zygote) teach(p *confine.Plan, key planKey) (string, error) {
-	z.teaching.Lock() // nobody may ask for a plan before it was sent
-	defer z.teaching.Unlock()
 	if name, known := z.plans[key]; known {
 		return name, nil
 	}

@@ -233,6 +233,9 @@ type machineCalls struct {
 	Write      int `json:"write"`
 	Read       int `json:"read"`
 	Prlimit64  int `json:"prlimit64"`
+	Recvfrom   int `json:"recvfrom"`
+	Recvmsg    int `json:"recvmsg"`
+	Sendmsg    int `json:"sendmsg"`
 	// ChildTIDLast says that the last argument of clone is where the child's number goes; elsewhere it is the last but one.
 	ChildTIDLast bool `json:"child_tid_last"`
 }
@@ -240,7 +243,8 @@ type machineCalls struct {
 // theseCalls are those of this machine.
 func theseCalls() machineCalls {
 	return machineCalls{Clone: unix.SYS_CLONE, Prctl: unix.SYS_PRCTL, Setsid: unix.SYS_SETSID, Dup3: unix.SYS_DUP3, CloseRange: unix.SYS_CLOSE_RANGE,
-		Write: unix.SYS_WRITE, Read: unix.SYS_READ, Prlimit64: unix.SYS_PRLIMIT64, ChildTIDLast: runtime.GOARCH == "arm64"}
+		Write: unix.SYS_WRITE, Read: unix.SYS_READ, Prlimit64: unix.SYS_PRLIMIT64, Recvfrom: unix.SYS_RECVFROM, Recvmsg: unix.SYS_RECVMSG,
+		Sendmsg: unix.SYS_SENDMSG, ChildTIDLast: runtime.GOARCH == "arm64"}
 }
 
 // guestSources are the modules of the guest library, and the version that they make together.

@@ -244,7 +244,7 @@ func (s *soaking) rest() leftovers {
 		st := s.b.Stats()
 		return st.Children == 2 && st.Waiting == 2 && st.Zygotes == 1
 	})
-	eventually(s.t, "the cgroups of the others are gone", func() bool { return s.groups() <= 2*5 })
+	eventually(s.t, "the cgroups of the others are gone", func() bool { return s.groups() <= mostGroups })
 	runtime.GC() // what pools keep is let go by the second
 	debug.FreeOSMemory()
 	var l leftovers
@@ -271,6 +271,9 @@ func (s *soaking) rest() leftovers {
 	return l
 }
 
+// mostGroups are the cgroups of two that wait, and those that are kept to be used again.
+const mostGroups = (2 + confine.KeptGroups) * 3
+
 // slack is memory that may be more after many runs: a heap has no exact size, and pages shared with a process that has
 // ended are no longer shared.
 const slack = 24 << 20
@@ -283,7 +286,7 @@ func (l leftovers) beyond(before leftovers) string {
 		now, before int64
 	}{
 		{"processes", int64(l.processes), int64(before.processes)}, {"processes of programs", int64(l.marked), 0},
-		{"mounts", int64(l.mounts), int64(before.mounts)}, {"cgroups", int64(l.groups), int64(before.groups)},
+		{"mounts", int64(l.mounts), int64(before.mounts)}, {"cgroups", int64(l.groups), mostGroups},
 		{"descriptors", int64(l.descriptors), int64(before.descriptors) + 6}, // of calls that are just under way
 		{"files", int64(l.files), 0}, {"goroutines", int64(l.goroutines), int64(before.goroutines) + 6},
 		{"bytes of heap", l.heap, before.heap + slack}, {"bytes of the kernel", l.resident, before.resident + slack},

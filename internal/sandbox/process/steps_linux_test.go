@@ -36,17 +36,25 @@ text, taken = steps.Buffer(b"hello"), steps.Buffer(bytes(8))
 whole = made(row(DUP, steps.Late("end"), save="copy"), row(CLOSE, -1, ok=(9,)), row(WRITE, steps.Saved("copy"), text, 5, save="n"),
              row(CLOSE, steps.Saved("copy")), row(READ, r, taken, steps.Saved("n")))
 for again in range(3):
-    assert whole.run({"end": w}) == len(whole), whole.results
+    whole.set("end", w)
+    assert whole.run() == len(whole), whole.results
     assert whole.results[0] == 5 and taken.memory.raw == b"hello\0\0\0", (whole.results[0], taken.memory.raw)
 failing = made(row(DUP, 1, save="copy"), row(CLOSE, steps.Saved("copy")), row(CLOSE, -1), row(WRITE, 1, text, 5))
-assert failing.run({}) == 2 and failing.results[0] == -9, failing.results[0]
+assert failing.run() == 2 and failing.results[0] == -9, failing.results[0]
 stops = made(row(DUP, 1, stop=steps.ON_RESULT, save="copy"), row(WRITE, 1, text, 5))
-assert stops.run({}) == 0 and stops.results[0] > 2
+assert stops.run() == 0 and stops.results[0] > 2
 os.close(stops.results[0])
 quiet = made(row(WRITE, w, text, 0, stop=steps.ON_ZERO), row(WRITE, 1, text, 5))
-assert quiet.run({}) == 0 and quiet.results[0] == 0
+assert quiet.run() == 0 and quiet.results[0] == 0
 goes = made(row(CLOSE, w, stop=steps.ON_RESULT), row(READ, r, taken, 8, stop=steps.ON_ZERO), row(WRITE, 1, text, 5))
-assert goes.run({}) == 1
+assert goes.run() == 1
+r, w = os.pipe()
+rounds = made(row(CLOSE, -1, ok=(9,)), row(WRITE, w, text, 3, stop=3, turn=3), row(READ, r, taken, 8, stop=8, turn=5), row(WRITE, 1, text, 5),
+              row(WRITE, 1, text, 5), row(WRITE, w, text, 5, stop=4, turn=7), row(WRITE, 1, text, 5), row(READ, r, taken, 0, stop=steps.ON_ZERO))
+assert rounds.run() == 7 and taken.memory.raw[:3] == b"hel", rounds.results[0]
+late = made(row(CLOSE, -1), row(READ, steps.Slot(8 * 50 + 4), taken, 8))
+struct.pack_into("=2i", late.memory, 8 * 50, -1, r)
+assert late.run(1) == 2 and late.results[0] == 5, late.results[0]
 print("ok")
 `
 

@@ -2,10 +2,13 @@ package process
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -41,8 +44,8 @@ class _Finder:
         source = _bundle["sources"].get(module.__name__[13:], "")
         exec(compile(source, "<agentkernel>/%s.py" % module.__name__[13:], "exec", dont_inherit=True), module.__dict__)
 sys.meta_path.append(_Finder())
-from _agentkernel import zygote
-zygote.main(_bundle["config"])
+from _agentkernel import undertaker
+undertaker.main(_bundle["config"])
 `
 
 // zygote is one interpreter that forks children.
@@ -56,14 +59,16 @@ type zygote struct {
 	mu       sync.Mutex
 	lastID   int64
 	forks    map[int64]*fork
-	children map[int64]*child
+	children map[int64]*child // by their number in the zygote's pid namespace
+	early    map[int64]ending // of children that ended before we heard that they began
 	ready    chan struct{}
 	cause    error // why we killed it
 	how      string
 
-	teaching sync.Mutex
-	plans    map[planKey]string // those that the zygote knows, by what decides them
-	taught   int                // plans that it was told
+	asking sync.Mutex
+	plans  map[planKey]string // those that the zygote knows, by what decides them
+	taught int                // plans that it was told
+	again  string             // the plan of which it makes one more child when it is given a number alone
 }
 
 // body is the process of a zygote.
@@ -98,7 +103,7 @@ func startZygote(ctx context.Context, cfg *Config, python Interpreter, set impor
 		return nil, agentkernel.AsError(errors.Join(err, conn.Close()), agentkernel.CodeInternal, "zygote")
 	}
 	z := &zygote{cfg: cfg, control: control, said: &tail{}, gone: make(chan struct{}), ready: make(chan struct{}),
-		forks: map[int64]*fork{}, children: map[int64]*child{}, plans: map[planKey]string{}}
+		forks: map[int64]*fork{}, children: map[int64]*child{}, early: map[int64]ending{}, plans: map[planKey]string{}}
 	start := startWalled
 	if cfg.Isolation == IsolationNone {
 		start = startBare
@@ -197,13 +202,13 @@ func (z *zygote) endedBy(ctx context.Context, err error) bool {
 	return z.dead()
 }
 
-// controlMessage is what a zygote says.
+// controlMessage is what a zygote says, but for a child that it has made: that is forkedMark, the number of the request
+// in forkedDigits digits, and in eight bytes the number of the process.
 type controlMessage struct {
-	Ready  string  `json:"ready"` // version of the interpreter
-	Forked int64   `json:"forked"`
-	Failed int64   `json:"failed"`
+	Ready  string  `json:"ready"`  // version of the interpreter
+	Failed int64   `json:"failed"` // the request
 	Error  string  `json:"error"`
-	Exited int64   `json:"exited"`
+	Exited int64   `json:"exited"` // the process
 	Status int     `json:"status"`
 	CPU    float64 `json:"cpu"`
 	Memory int64   `json:"memory"`
@@ -218,14 +223,32 @@ func (z *zygote) listen() {
 			return
 		}
 		fd := receivedFD(oob[:oobn])
+		if id, pid, ok := forked(buf[:n]); ok {
+			z.begun(id, pid, fd)
+			continue
+		}
 		var m controlMessage
 		if err := json.Unmarshal(buf[:n], &m); err != nil {
 			z.cfg.Logger.Error("a zygote is not understood", "err", err)
 			go z.kill(err)
 			return
 		}
-		z.heard(m, fd)
+		z.heard(m)
 	}
+}
+
+const (
+	forkedMark   = 'f'
+	forkedDigits = 16 // a request of just so many bytes is for one more child of the plan before
+)
+
+// forked takes apart what a zygote says of a child that it has made.
+func forked(b []byte) (id, pid int64, ok bool) {
+	if len(b) != 1+forkedDigits+8 || b[0] != forkedMark {
+		return 0, 0, false
+	}
+	id, err := strconv.ParseInt(strings.TrimLeft(string(b[1:1+forkedDigits]), " "), 10, 64)
+	return id, int64(binary.NativeEndian.Uint64(b[1+forkedDigits:])), err == nil //nolint:gosec // a pid
 }
 
 func receivedFD(oob []byte) int {
@@ -240,43 +263,56 @@ func receivedFD(oob []byte) int {
 	return fds[0]
 }
 
-func (z *zygote) heard(m controlMessage, fd int) {
+// begun notes a child that was made. The descriptor is ours.
+func (z *zygote) begun(id, pid int64, fd int) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	f := z.forks[id]
+	if f == nil || fd < 0 {
+		_ = unix.Close(fd)
+		return
+	}
+	delete(z.forks, id)
+	f.c.born(fd)
+	if end, ended := z.early[pid]; ended {
+		delete(z.early, pid)
+		f.c.buried(end)
+	} else {
+		z.children[pid] = f.c
+	}
+	f.done <- nil
+}
+
+func (z *zygote) heard(m controlMessage) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	switch {
 	case m.Ready != "":
 		close(z.ready)
-	case m.Forked != 0 && z.forks[m.Forked] != nil:
-		f := z.forks[m.Forked]
-		delete(z.forks, m.Forked)
-		f.c.born(fd)
-		z.children[m.Forked] = f.c
-		f.done <- nil
 	case m.Failed != 0 && z.forks[m.Failed] != nil:
 		f := z.forks[m.Failed]
 		delete(z.forks, m.Failed)
 		f.done <- errors.New(m.Error)
-	case m.Exited != 0 && z.children[m.Exited] != nil:
-		c := z.children[m.Exited]
-		delete(z.children, m.Exited)
-		c.buried(ending{status: syscall.WaitStatus(m.Status), cpu: time.Duration(m.CPU * float64(time.Second)), memory: m.Memory})
+	case m.Exited != 0 && z.children != nil:
+		end := ending{status: syscall.WaitStatus(m.Status), cpu: time.Duration(m.CPU * float64(time.Second)), memory: m.Memory}
+		if c := z.children[m.Exited]; c != nil {
+			delete(z.children, m.Exited)
+			c.buried(end)
+		} else {
+			z.early[m.Exited] = end
+		}
 	}
 }
 
-// planRequest has a zygote remember a plan. What else it is asked is words: the number of a fork, the name of its plan
-// ("-": no walls) and flags. A zygote that takes a request apart writes to pages which all its children share.
+// planRequest has a zygote remember a plan. What else it is asked is words: the number of a fork and the name of its plan
+// ("-": no walls), or, in forkedDigits bytes, the number alone. A zygote that takes a request apart writes to pages which
+// all its children share: so it is given as little to take apart as can be.
 type planRequest struct {
 	Plan  string          `json:"plan"`
 	Steps json.RawMessage `json:"steps"`
 	// Memory is what a child may have beyond what the zygote has, in bytes.
 	Memory int64 `json:"memory"`
 }
-
-// Flags of a fork; there is always one.
-const (
-	flagReads = "r" // a descriptor for its standard input comes along, behind the first three
-	flagNone  = "-"
-)
 
 func (z *zygote) ask(request []byte, fds ...int) error {
 	var oob []byte
