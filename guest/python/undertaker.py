@@ -5,15 +5,16 @@ one writes to any while programs come and go.
 """
 import os
 import signal
+import sys
 
 CONTROL = 3  # descriptor of the socket to the kernel
+SPARED = ("_ssl", "_uuid")  # which asyncio and uuid take if they can: libraries that would be in every child, and that none can use
 
 
 def main(config):
     forker = os.fork()
     if forker == 0:
-        from _agentkernel import zygote
-        zygote.main(config)
+        _zygote(config)
         return
     while True:
         # A child stays a zombie while its group is killed, so that its number is nobody else's. Behind walls everything
@@ -30,3 +31,13 @@ def main(config):
         # The system gives a number again only after all the others.
         os.write(CONTROL, b'{"exited":%d,"status":%d,"cpu":%f,"memory":%d}'
                  % (pid, status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10))
+
+
+def _zygote(config):
+    from _agentkernel import pages
+    apart = pages.together()
+    sys.modules.update(dict.fromkeys(SPARED))
+    from _agentkernel import zygote
+    for name in SPARED:
+        del sys.modules[name]  # a program that imports it gets it
+    zygote.main(config, apart)

@@ -94,7 +94,8 @@ class Zygote:
         program.serve(self.channel)
 
 
-def main(config):
+def main(config, apart):
+    """apart: undoes pages.together."""
     begun = time.monotonic()
     for name in config["imports"]:
         try:
@@ -109,6 +110,7 @@ def main(config):
     program.rehearse(program.REHEARSALS)
     gc.freeze()
     gc.disable()
+    apart()
     pages.gather()
     zygote.control.send(json.dumps({"ready": "%d.%d.%d" % sys.version_info[:3], "took": time.monotonic() - begun}).encode())
     zygote.serve()
