@@ -7,40 +7,56 @@ import (
 	"agentkernel"
 )
 
-// wallsIndex remembers which lists of walls have rows, by where their first wall lies in memory: a sandbox gives the
-// same list each time, and to compare or encode one takes longer than to write the row that names it. The index keeps
-// the lists, so nothing else comes to lie there. It need not be taken back after a failed commit, after which nothing
+// wallsIndex remembers which lists of walls have rows. It need not be taken back after a failed commit, after which nothing
 // is written any more.
-type wallsIndex map[*agentkernel.Wall]knownWalls
-
-type knownWalls struct {
-	list []agentkernel.Wall // as long as it was then
-	id   int64
+type wallsIndex struct {
+	ids map[string]int64 // by the list's text
+	// last is the list that was written last. A worker gives the same one each time, and to encode it takes longer than to
+	// write the row that names it; as long as it is kept here, nothing else comes to lie where it lies.
+	last   []agentkernel.Wall
+	lastID int64
 }
 
 // maxWallsIndex bounds the index; what fell out is found in the database again.
-const maxWallsIndex = 1024
+const maxWallsIndex = 256
 
 // wallsID names a list of walls, and makes its row if there is none; NULL: there are no walls.
 func (w *writer) wallsID(list []agentkernel.Wall) (driver.Value, error) {
-	if len(list) == 0 {
+	x := &w.walls
+	switch {
+	case len(list) == 0:
 		return nil, nil
-	}
-	if known, ok := w.walls[&list[0]]; ok && len(known.list) == len(list) {
-		return known.id, nil
+	case len(list) == len(x.last) && &list[0] == &x.last[0]:
+		return x.lastID, nil
 	}
 	text, err := plainJSON(list)
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := w.c.one("INSERT INTO walls(walls) VALUES (?) ON CONFLICT(walls) DO UPDATE SET walls = walls RETURNING id", string(text))
+	id, ok := x.ids[string(text)]
+	if !ok {
+		if id, err = w.wallsRow(string(text)); err != nil {
+			return nil, err
+		}
+		if x.ids == nil || len(x.ids) >= maxWallsIndex {
+			x.ids = map[string]int64{}
+		}
+		x.ids[string(text)] = id
+	}
+	x.last, x.lastID = list, id
+	return id, nil
+}
+
+// wallsRow finds the row of a list, or makes it. Most often it is there, and to find it writes nothing.
+func (w *writer) wallsRow(text string) (int64, error) {
+	id, err := w.c.int("SELECT id FROM walls WHERE walls = ?", text)
+	if err != nil || id != 0 {
+		return id, err
+	}
+	r, _, err := w.c.one("INSERT INTO walls(walls) VALUES (?) RETURNING id", text)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	if w.walls == nil || len(w.walls) >= maxWallsIndex {
-		w.walls = wallsIndex{}
-	}
-	w.walls[&list[0]] = knownWalls{list, r.int(0)}
 	return r.int(0), nil
 }
 
