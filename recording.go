@@ -6,8 +6,8 @@ import (
 )
 
 // A recording is one process in one file: what it was created with, its journal and its working set
-// (docs/export.md says what the file looks like). It holds everything that a replay needs, and nothing of the
-// machine: no image, no path that is opened, no secret of a tool server.
+// (docs/export.md says what the file looks like), and if that was asked for the files that it made. It holds everything
+// that a replay needs, and nothing of the machine: no image, no path that is opened, no secret of a tool server.
 
 // MaxRecording bounds a recording in bytes.
 const MaxRecording = 64 << 20
@@ -32,6 +32,15 @@ type Recordings interface {
 type ExportOptions struct {
 	// Unredacted leaves the values of the tool servers' env and headers in, where they occur.
 	Unredacted bool `json:"unredacted,omitempty"`
+	// Files takes what the process changed in its workspace and volumes along. Export then has the further errors
+	// CodeInvalid (it has none) and CodeConflict (its changes were discarded, or have changed since they were applied).
+	Files bool `json:"files,omitempty"`
+}
+
+// RecordedFile is one change that a process made to its files, as a recording has it.
+type RecordedFile struct {
+	Change
+	Content []byte `json:"-"` // of a file that was added or changed; nil where Change.LeftOut says why it is not there
 }
 
 // ImportOptions say where a recording goes.

@@ -182,6 +182,7 @@ const (
 	LayerKept      LayerState = "kept"      // they wait for apply or discard
 	LayerApplied   LayerState = "applied"   // they are in the folder
 	LayerDiscarded LayerState = "discarded" // they are gone
+	LayerImported  LayerState = "imported"  // they came with a recording, and belong to no folder here
 )
 
 // Changes is what a process has done to its workspace and volumes.

@@ -17,6 +17,9 @@ func (c *Client) Export(ctx context.Context, pid agentkernel.PID, o agentkernel.
 	if o.Unredacted {
 		q.Set("unredacted", "true")
 	}
+	if o.Files {
+		q.Set("files", "true")
+	}
 	req := request{op: "export", method: http.MethodGet, path: api.ProcessPath(pid, "export"), query: q}
 	resp, err := c.send(ctx, req)
 	if isBroken(err) { // asking changes nothing

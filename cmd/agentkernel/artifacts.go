@@ -36,7 +36,11 @@ func (c *artifactsCmd) Run(a *app) error {
 	}
 	rows := make([][]string, 0, len(list))
 	for i := range list {
-		rows = append(rows, []string{fileText(list[i].Name()), console.Bytes(list[i].Size), list[i].Media, string(list[i].Kind)})
+		row := []string{fileText(list[i].Name()), console.Bytes(list[i].Size), list[i].Media, string(list[i].Kind)}
+		if list[i].LeftOut != "" {
+			row[3] += ", " + notTaken(&list[i])
+		}
+		rows = append(rows, row)
 	}
 	a.con.Out(console.Table(rows, 1))
 	a.con.Note("%s", artifactsNote(changes, len(list), bytes))

@@ -14,6 +14,7 @@ import (
 type exportCmd struct {
 	PID        string `arg:"" help:"The process."`
 	Output     string `short:"o" placeholder:"FILE" help:"Write to this file instead of standard output (-)."`
+	Files      bool   `help:"Take along what the process changed in its workspace and volumes, with the contents."`
 	Unredacted bool   `help:"Leave the values of the tool servers' env and headers in, where they occur."`
 }
 
@@ -21,9 +22,10 @@ func (exportCmd) Help() string {
 	return `Writes one file with the program, its journal with all results, and its working set. The values of env and headers
 of its tool servers are taken out wherever they occur; their encodings (base64, URLs) are not found, so look
 before you publish. docs/export.md describes the file. Anybody can then run "agentkernel replay FILE", without the
-tool servers, or "agentkernel import FILE" to trace, compare and rerun it.
+tool servers, or "agentkernel import FILE" to trace, compare and rerun it. With --files that gives artifacts and get
+what the process made, too.
 
-` + examples("agentkernel export 12 > bug.akr", "agentkernel export 12 -o bug.akr --json | jq .bytes")
+` + examples("agentkernel export 12 > bug.akr", "agentkernel export 12 --files -o run.akr", "agentkernel export 12 -o bug.akr --json | jq .bytes")
 }
 
 // exported is what export -o FILE --json prints.
@@ -60,7 +62,7 @@ func (c *exportCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
-	file, err := k.Export(a.ctx, pid, agentkernel.ExportOptions{Unredacted: c.Unredacted})
+	file, err := k.Export(a.ctx, pid, agentkernel.ExportOptions{Unredacted: c.Unredacted, Files: c.Files})
 	if err != nil {
 		return err
 	}
@@ -73,8 +75,11 @@ func (c *exportCmd) Run(a *app) error {
 		return a.printJSON(exported{pid, c.Output, len(file), !c.Unredacted})
 	}
 	state := ""
+	if c.Files {
+		state = " with its files"
+	}
 	if !p.State.Terminal() {
-		state = ", which has not ended: what it did so far"
+		state += ", which has not ended: what it did so far"
 	}
 	a.con.Note("exported pid %d%s · %s", pid, state, console.Bytes(int64(len(file))))
 	return a.outputError()
@@ -131,6 +136,9 @@ func (c *importCmd) Run(a *app) error {
 		return a.printJSON(public(p))
 	}
 	a.con.Out(fmt.Sprintf("%d\n", p.PID))
+	if c, err := k.Changes(a.ctx, p.PID); err == nil && len(c.Changes) > 0 { // else no files came with it
+		a.con.Note("%s: agentkernel artifacts %d", countChanges(&c), p.PID)
+	}
 	if a.con.Interactive() {
 		a.con.Note("look: agentkernel why %d · agentkernel trace %d", p.PID, p.PID)
 	}

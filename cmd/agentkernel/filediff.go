@@ -61,9 +61,11 @@ func (a *app) fileDiffNote(c *agentkernel.Changes) string {
 	note := countChanges(c) + " in " + where
 	switch {
 	case c.State == agentkernel.LayerDiscarded:
-		return "the changes in " + where + " were discarded"
+		return strings.TrimSuffix("the changes in "+where, " in ") + " were discarded"
 	case c.State == agentkernel.LayerApplied:
 		return note + ", applied " + c.Applied.Local().Format("2006-01-02 15:04:05")
+	case c.State == agentkernel.LayerImported:
+		return countChanges(c) + ", as the recording has it · one of them: agentkernel get " + c.PID.String() + " FILE"
 	case c.State == agentkernel.LayerOpen:
 		return note + " so far: the process has not ended"
 	case len(c.Changes) == 0:
@@ -81,7 +83,8 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	switch {
 	case c.Type == agentkernel.TypeDir && c.Kind == agentkernel.FileAdded:
 		return "", nil
-	case c.Type != agentkernel.TypeFile || c.Applied || changes.State == agentkernel.LayerApplied || changes.State == agentkernel.LayerDiscarded:
+	case c.Type != agentkernel.TypeFile || c.Applied || changes.State == agentkernel.LayerApplied || changes.State == agentkernel.LayerDiscarded,
+		changes.State == agentkernel.LayerImported && c.Kind != agentkernel.FileAdded:
 		return strings.Join(changeRow(c), " ") + "\n", nil
 	case c.Size > maxPatch || c.Before > maxPatch:
 		return strings.Join(changeRow(c), " ") + ": too large to compare\n", nil

@@ -187,6 +187,9 @@ func (w *watch) fileCounts() *fileCounts {
 	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted)}
 }
 
+// notTaken says why a recording does not have the content of a file.
+func notTaken(c *agentkernel.Change) string { return "not in the recording: " + c.LeftOut }
+
 // changeRow is a change as a row of a table: what, name, size, what it is.
 func changeRow(c *agentkernel.Change) []string {
 	sign := map[agentkernel.ChangeKind]string{agentkernel.FileAdded: "+", agentkernel.FileChanged: "~", agentkernel.FileDeleted: "-"}[c.Kind]
@@ -210,7 +213,10 @@ func changeRow(c *agentkernel.Change) []string {
 	if c.Conflict != "" {
 		what = "conflict: it " + c.Conflict
 	}
-	if c.LeftOut != "" {
+	switch {
+	case c.LeftOut != "" && c.Type == agentkernel.TypeFile: // a recording has not all
+		what = notTaken(c)
+	case c.LeftOut != "":
 		what = "never applied: " + c.LeftOut
 	}
 	if c.Applied {

@@ -188,7 +188,7 @@ var calls = []struct {
 		return nil, k.Resolve(ctx, 1, 7, agentkernel.Resolution{Decision: "maybe"})
 	}},
 	{"export", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
-		return k.Export(ctx, 1, agentkernel.ExportOptions{Unredacted: true})
+		return k.Export(ctx, 1, agentkernel.ExportOptions{Unredacted: true, Files: true})
 	}},
 	{"export nobody", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return k.Export(ctx, 99, agentkernel.ExportOptions{})

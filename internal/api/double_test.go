@@ -337,7 +337,7 @@ func (k *double) Export(_ context.Context, pid agentkernel.PID, o agentkernel.Ex
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "\xff\x00%s %v", t.spec.Program.Name, o.Unredacted), nil
+	return fmt.Appendf(nil, "\xff\x00%s %v %v", t.spec.Program.Name, o.Unredacted, o.Files), nil
 }
 
 func (k *double) Import(_ context.Context, file []byte, o agentkernel.ImportOptions) (agentkernel.Process, error) {

@@ -31,10 +31,11 @@ const recordingType = "application/octet-stream"
 func (s *Server) getExport(w http.ResponseWriter, r *http.Request, q query) error {
 	pid, err1 := pathPID(r)
 	unredacted, err2 := q.flag("unredacted")
-	if err := errors.Join(err1, err2); err != nil {
+	files, err3 := q.flag("files")
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	file, err := s.kernel.Export(r.Context(), pid, agentkernel.ExportOptions{Unredacted: unredacted})
+	file, err := s.kernel.Export(r.Context(), pid, agentkernel.ExportOptions{Unredacted: unredacted, Files: files})
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func routes() []route {
 		{"GET", "/processes/{pid}/state", nil, (*Server).getState},
 		{"POST", "/processes/{pid}/signal", nil, (*Server).postSignal},
 		{"POST", "/processes/{pid}/answers", nil, (*Server).postAnswer},
-		{"GET", "/processes/{pid}/export", []string{"unredacted"}, (*Server).getExport},
+		{"GET", "/processes/{pid}/export", []string{"unredacted", "files"}, (*Server).getExport},
 		{"POST", "/import", []string{"namespace"}, (*Server).postImport},
 		{"POST", "/replay", []string{"time", "memory"}, (*Server).postReplay},
 		{"POST", "/processes/{pid}/resolutions", nil, (*Server).postResolution},

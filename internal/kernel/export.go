@@ -16,6 +16,11 @@ func (k *Kernel) Export(ctx context.Context, pid agentkernel.PID, o agentkernel.
 	if err != nil {
 		return nil, err
 	}
+	if o.Files {
+		if r.Files, err = k.recordFiles(ctx, pid); err != nil {
+			return nil, err
+		}
+	}
 	files := r.Spec.Tools
 	r.Spec = exportedSpec(&r.Spec)
 	if !o.Unredacted && len(files) > 0 {
@@ -26,6 +31,7 @@ func (k *Kernel) Export(ctx context.Context, pid agentkernel.PID, o agentkernel.
 	if len(r.Entries) > 0 && r.Entries[0].Kind == agentkernel.EntryCreated {
 		r.Entries[0].Data = specData(&r.Spec)
 	}
+	r.Files = withoutTwins(r.Files)
 	return recording.Encode(r)
 }
 
@@ -131,6 +137,7 @@ func redactRecording(r *recording.Recording, red agentkernel.Redaction) {
 		e.Args, e.Data, e.Note, e.Err = redactArgs(e.Args, red), red.JSON(e.Data), red.Text(e.Note), redactError(e.Err, red)
 	}
 	redactOutput(r.Entries, red)
+	redactFiles(r.Files, red)
 }
 
 // redactArgs keeps the canonical form: a replaced key may belong elsewhere.

@@ -21,6 +21,14 @@ func (k *Kernel) Import(ctx context.Context, file []byte, o agentkernel.ImportOp
 		return agentkernel.Process{}, err
 	}
 	rec, entries := imported(r, k.store.NewPID(), o)
+	if r.Files != nil {
+		if k.cfg.Layers == nil {
+			return agentkernel.Process{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "import", "the recording has files, and this kernel keeps none")
+		}
+		if err := k.cfg.Layers.Import(rec.PID, r.Files); err != nil {
+			return agentkernel.Process{}, err
+		}
+	}
 	pos, err := k.store.Append(agentkernel.Batch{Entries: entries, Process: &rec, State: r.State})
 	if err != nil {
 		return agentkernel.Process{}, err

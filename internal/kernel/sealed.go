@@ -36,7 +36,11 @@ func (k *Kernel) Replay(ctx context.Context, file []byte, o agentkernel.ReplayOp
 		return agentkernel.Verdict{}, err
 	}
 	if r.Spec.HasFiles() {
-		return agentkernel.Verdict{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "replay", "the program worked in a folder, and a recording holds no files: it cannot be repeated here")
+		e := agentkernel.Errorf(agentkernel.CodeUnsupported, "replay", "the program worked in a folder, and a recording does not hold what it found there: it cannot be repeated here")
+		if r.Files != nil {
+			e = e.WithHint("agentkernel import shows what it did, and the files that it made")
+		}
+		return agentkernel.Verdict{}, e
 	}
 	if r.Spec.Stdin != "" {
 		return agentkernel.Verdict{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "replay", "the program read standard input, and a recording holds no files: it cannot be repeated here")

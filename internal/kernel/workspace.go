@@ -25,6 +25,10 @@ type Layers interface {
 	Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.ApplyOptions) (agentkernel.Applied, error)
 	Discard(pid agentkernel.PID) error
 	Open(pid agentkernel.PID, name agentkernel.FileName) (agentkernel.File, error)
+	// Import keeps, durably, what came with a recording for a process that is about to be.
+	Import(pid agentkernel.PID, files []agentkernel.RecordedFile) error
+	// Imported says whether what is kept of a process came with a recording.
+	Imported(pid agentkernel.PID) bool
 }
 
 // createFiles prepares the folders of a process that gets this PID.
@@ -308,7 +312,7 @@ func (k *Kernel) hasFiles(ctx context.Context, pid agentkernel.PID) (live bool, 
 	switch {
 	case err != nil:
 		return false, err
-	case !rec.Spec.HasFiles() || k.cfg.Layers == nil:
+	case k.cfg.Layers == nil || !rec.Spec.HasFiles() && !k.cfg.Layers.Imported(pid):
 		return false, agentkernel.Errorf(agentkernel.CodeInvalid, "workspace", "process %d has no workspace", pid).WithPID(pid).
 			WithHint("agentkernel run --workspace DIR gives a program a folder to work in; two runs are compared with: agentkernel diff %d PID", pid)
 	}

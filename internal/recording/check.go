@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
@@ -48,7 +49,48 @@ func check(r *Recording) error {
 	if usd := r.Spec.Budget.USD; usd != usd || usd < 0 {
 		return corrupt("the budget makes no sense")
 	}
+	if err := checkFiles(r.Files); err != nil {
+		return err
+	}
 	return checkJournal(r)
+}
+
+var (
+	changeKinds = []agentkernel.ChangeKind{agentkernel.FileAdded, agentkernel.FileChanged, agentkernel.FileDeleted}
+	fileTypes   = []agentkernel.FileType{agentkernel.TypeFile, agentkernel.TypeDir, agentkernel.TypeSymlink, agentkernel.TypeOther}
+	fileMode    = regexp.MustCompile(`^[0-7]{0,4}$`)
+)
+
+// checkFiles says what makes no sense in what was done to files. Their names are shown and compared; nothing is opened
+// by them.
+func checkFiles(files []agentkernel.RecordedFile) error {
+	seen := map[string]bool{}
+	for i := range files {
+		c := &files[i].Change
+		bad := ""
+		name, err := agentkernel.ParseFileName(c.Name())
+		switch {
+		case err != nil || name.Path != c.Path || name.Volume != c.Volume || len(c.Path) > maxName || len(c.Volume) > maxName:
+			bad = "name"
+		case seen[c.Name()]:
+			bad = "twin"
+		case !slices.Contains(changeKinds, c.Kind):
+			bad = "kind of change"
+		case !slices.Contains(fileTypes, c.Type):
+			bad = "type"
+		case c.Size < 0 || c.Before < 0 || c.Type != agentkernel.TypeFile && c.Size+c.Before != 0:
+			bad = "size"
+		case !fileMode.MatchString(c.Mode):
+			bad = "mode"
+		case len(c.Media) > maxName || len(c.Target) > maxName || len(c.LeftOut) > maxName || c.Conflict != "" || c.Applied:
+			bad = "description"
+		}
+		if bad != "" {
+			return corrupt("file %d, %.80q, has an impossible %s", i+1, c.Path, bad)
+		}
+		seen[c.Name()] = true
+	}
+	return nil
 }
 
 func checkJournal(r *Recording) error {

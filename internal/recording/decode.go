@@ -17,21 +17,22 @@ import (
 // Decode reads a recording. Errors: CodeCorrupt (any byte is not what was written, or what was written makes
 // no sense), CodeVersion (written by a newer version), CodeLimit (too large).
 func Decode(file []byte) (*Recording, error) {
-	packed, err := unseal(file)
+	format, packed, err := unseal(file)
 	if err != nil {
 		return nil, err
 	}
-	return decodePacked(packed)
+	r, err := decodePacked(packed)
+	if err == nil && r.Manifest.Format != format {
+		return nil, corrupt("the manifest says format %d, the file says %d", r.Manifest.Format, format)
+	}
+	return r, err
 }
 
 // decodePacked reads the parts. It trusts nothing: whoever wrote the file may have computed the checksum, too.
 func decodePacked(packed []byte) (*Recording, error) {
-	parts, err := unpack(packed)
-	if err != nil {
-		return nil, err
-	}
 	r := &Recording{}
-	if err := decodeJSON(partManifest, parts[0].data, &r.Manifest); err != nil {
+	parts, err := unpack(packed, &r.Manifest)
+	if err != nil {
 		return nil, err
 	}
 	if err := checkParts(r.Manifest, parts[1:]); err != nil {
@@ -45,11 +46,50 @@ func decodePacked(packed []byte) (*Recording, error) {
 	if r.Entries, err = decodeJournal(parts[4].data); err != nil {
 		return nil, err
 	}
+	if r.Manifest.Format > formatPlain {
+		if r.Files, err = decodeFiles(parts[5].data, parts[6].data); err != nil {
+			return nil, err
+		}
+	}
 	return r, check(r)
 }
 
-// unpack reads the parts, which must be exactly those that pack is given, in this order.
-func unpack(packed []byte) ([]part, error) {
+// decodeFiles puts what was done to files together with their contents.
+func decodeFiles(names, contents []byte) ([]agentkernel.RecordedFile, error) {
+	var list []agentkernel.Change
+	if err := decodeJSON(partFiles, names, &list); err != nil {
+		return nil, err
+	}
+	if len(list) > maxFiles {
+		return nil, agentkernel.Errorf(agentkernel.CodeLimit, "recording", "the recording has %d files; it may have %d", len(list), maxFiles)
+	}
+	files := make([]agentkernel.RecordedFile, len(list))
+	for i, c := range list {
+		files[i].Change = c
+		if !hasContent(&c) {
+			continue
+		}
+		if c.Size < 0 || c.Size > int64(len(contents)) {
+			return nil, corrupt("%s has no %d bytes for %.80q", partContents, c.Size, c.Path)
+		}
+		files[i].Content, contents = contents[:c.Size:c.Size], contents[c.Size:]
+		if c.Size == 0 {
+			files[i].Content = []byte{} // it is there, and empty
+		}
+	}
+	if len(contents) > 0 {
+		return nil, corrupt("%s has %d bytes that belong to no file", partContents, len(contents))
+	}
+	return files, nil
+}
+
+// hasContent says whether a recording has the bytes of what a change speaks of.
+func hasContent(c *agentkernel.Change) bool {
+	return c.Type == agentkernel.TypeFile && c.Kind != agentkernel.FileDeleted && c.LeftOut == ""
+}
+
+// unpack reads the parts, which must be exactly those that pack is given, in this order. The first says which they are.
+func unpack(packed []byte, m *Manifest) ([]part, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, corrupt("the recording cannot be unpacked: %w", err)
@@ -59,7 +99,8 @@ func unpack(packed []byte) ([]part, error) {
 	t := tar.NewReader(bounded)
 	var parts []part
 	left := int64(maxExpanded)
-	for _, name := range []string{partManifest, partSpec, partProcess, partState, partJournal} {
+	for names := partNames(formatPlain); len(parts) < len(names); {
+		name := names[len(parts)]
 		h, err := t.Next()
 		if err != nil {
 			return nil, unpackError(bounded, err)
@@ -80,6 +121,12 @@ func unpack(packed []byte) ([]part, error) {
 			return nil, unpackError(bounded, errors.Join(err, io.ErrUnexpectedEOF))
 		}
 		parts = append(parts, part{name, data})
+		if name == partManifest {
+			if err := decodeJSON(partManifest, data, m); err != nil {
+				return nil, err
+			}
+			names = partNames(m.Format)
+		}
 	}
 	if _, err := t.Next(); !errors.Is(err, io.EOF) {
 		return nil, corrupt("something follows the last part of the recording")
@@ -99,8 +146,8 @@ func unpackError(bounded *io.LimitedReader, err error) error {
 
 // checkParts compares the parts with the manifest.
 func checkParts(m Manifest, parts []part) error {
-	if m.Format != Format {
-		return corrupt("the manifest says format %d, the file says %d", m.Format, Format)
+	if m.Format < formatPlain || m.Format > Format {
+		return corrupt("the manifest says format %d, which there is not", m.Format)
 	}
 	var want []Part
 	for _, p := range parts {

@@ -18,7 +18,20 @@ const (
 	partProcess  = "process.json"
 	partState    = "state.json"
 	partJournal  = "journal.jsonl"
+	// Of format 2: what was done to files, and their contents one after the other. A name that a program chose is
+	// nowhere that of a part.
+	partFiles    = "files.json"
+	partContents = "files.bin"
 )
+
+// partNames are the parts of a format.
+func partNames(format int) []string {
+	names := []string{partManifest, partSpec, partProcess, partState, partJournal}
+	if format > formatPlain {
+		names = append(names, partFiles, partContents)
+	}
+	return names
+}
 
 // Encode writes a recording. Equal recordings give equal bytes. Errors: CodeLimit.
 func Encode(r *Recording) ([]byte, error) {
@@ -27,7 +40,7 @@ func Encode(r *Recording) ([]byte, error) {
 		return nil, err
 	}
 	m := r.Manifest
-	m.Format, m.Parts = Format, nil
+	m.Format, m.Parts = r.format(), nil
 	for _, p := range parts {
 		sum := sha256.Sum256(p.data)
 		m.Parts = append(m.Parts, Part{Name: p.name, Size: int64(len(p.data)), SHA256: hex.EncodeToString(sum[:])})
@@ -43,7 +56,7 @@ func Encode(r *Recording) ([]byte, error) {
 	if len(packed) > agentkernel.MaxRecording-1024 {
 		return nil, tooLarge("the recording would be larger than a recording may be, although it is compressed", agentkernel.MaxRecording)
 	}
-	return seal(packed), nil
+	return seal(m.Format, packed), nil
 }
 
 type part struct {
@@ -90,7 +103,36 @@ func encodeParts(r *Recording) ([]part, error) {
 	if size > maxExpanded {
 		return nil, tooLarge("the process has too much data for a recording", maxExpanded)
 	}
-	return parts, nil
+	if r.Files == nil {
+		return parts, nil
+	}
+	files, err := encodeFiles(r.Files, maxExpanded-size)
+	return append(parts, files...), err
+}
+
+// encodeFiles writes what was done to files; room is what is left for it.
+func encodeFiles(files []agentkernel.RecordedFile, room int) ([]part, error) {
+	if len(files) > maxFiles {
+		return nil, agentkernel.Errorf(agentkernel.CodeLimit, "recording", "the process changed %d files; a recording has at most %d", len(files), maxFiles)
+	}
+	list, size := make([]agentkernel.Change, len(files)), 0
+	for i := range files {
+		list[i] = files[i].Change
+		size += len(files[i].Content)
+	}
+	names, err := encodeJSON(list)
+	if err != nil {
+		return nil, err
+	}
+	if size+len(names) > room {
+		return nil, tooLarge("the files of the process are too large for a recording", maxExpanded).
+			WithHint("agentkernel get copies them out one by one")
+	}
+	contents := make([]byte, 0, size)
+	for i := range files {
+		contents = append(contents, files[i].Content...)
+	}
+	return []part{{partFiles, names}, {partContents, contents}}, nil
 }
 
 // encodeJSON writes one line of JSON; journalled values pass through byte for byte.

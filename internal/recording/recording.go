@@ -16,14 +16,19 @@ import (
 	"agentkernel"
 )
 
-// Format is the version of the file format that this package writes, and the highest that it reads.
-const Format = 1
+// Format is the highest version of the file format that this package reads. What has no files is written as version 1,
+// which older readers know.
+const (
+	Format      = 2
+	formatPlain = 1
+)
 
 // The bounds of a recording.
 const (
 	maxExpanded = 256 << 20 // bytes of all parts together
 	maxEntries  = 1_000_000
 	maxManifest = 64 << 10
+	maxFiles    = 100_000
 )
 
 // magic begins the first line; the format and a newline follow.
@@ -39,6 +44,15 @@ type Recording struct {
 	Process  agentkernel.Process
 	Entries  []agentkernel.Entry
 	State    map[string]json.RawMessage // the working set
+	Files    []agentkernel.RecordedFile // what the process did to its files; nil: they were not taken along
+}
+
+// format is the version in which a recording is written.
+func (r *Recording) format() int {
+	if r.Files != nil {
+		return Format
+	}
+	return formatPlain
 }
 
 // Manifest describes a recording. Encode fills in Format and Parts.
@@ -73,46 +87,46 @@ func tooLarge(what string, limit int64) *agentkernel.Error {
 }
 
 // seal puts the first two lines before the packed parts.
-func seal(packed []byte) []byte {
+func seal(format int, packed []byte) []byte {
 	sum := sha256.Sum256(packed)
 	var b bytes.Buffer
-	b.WriteString(magic + strconv.Itoa(Format) + "\n" + hex.EncodeToString(sum[:]) + "\n")
+	b.WriteString(magic + strconv.Itoa(format) + "\n" + hex.EncodeToString(sum[:]) + "\n")
 	b.Write(packed)
 	return b.Bytes()
 }
 
-// unseal checks the first two lines and gives the packed parts.
-func unseal(file []byte) ([]byte, error) {
+// unseal checks the first two lines and gives the format and the packed parts.
+func unseal(file []byte) (format int, packed []byte, err error) {
 	if len(file) > agentkernel.MaxRecording {
-		return nil, tooLarge("the recording is "+strconv.Itoa(len(file)>>20)+" MiB long", agentkernel.MaxRecording)
+		return 0, nil, tooLarge("the recording is "+strconv.Itoa(len(file)>>20)+" MiB long", agentkernel.MaxRecording)
 	}
 	rest, ok := bytes.CutPrefix(file, []byte(magic))
 	if !ok {
-		return nil, corrupt("this is no recording: it does not begin with %q", magic).
+		return 0, nil, corrupt("this is no recording: it does not begin with %q", magic).
 			WithHint("agentkernel export PID > FILE writes one")
 	}
 	line, _, ok := bytes.Cut(rest[:min(len(rest), 16)], []byte("\n"))
 	if !ok {
-		return nil, corrupt("the first line of the recording is damaged")
+		return 0, nil, corrupt("the first line of the recording is damaged")
 	}
-	format, err := strconv.Atoi(string(line))
+	format, err = strconv.Atoi(string(line))
 	if err != nil || format < 1 || strconv.Itoa(format) != string(line) {
-		return nil, corrupt("the first line of the recording is damaged")
+		return 0, nil, corrupt("the first line of the recording is damaged")
 	}
 	if format > Format {
-		return nil, newer("the recording is of format %d; this agentkernel reads formats up to %d", format, Format)
+		return 0, nil, newer("the recording is of format %d; this agentkernel reads formats up to %d", format, Format)
 	}
 	body := file[len(magic)+len(line)+1:]
 	if len(body) < sumLength || body[sumLength-1] != '\n' {
-		return nil, corrupt("the recording ends too early")
+		return 0, nil, corrupt("the recording ends too early")
 	}
-	packed := body[sumLength:]
+	packed = body[sumLength:]
 	sum := sha256.Sum256(packed)
 	if hex.EncodeToString(sum[:]) != string(body[:sumLength-1]) {
-		return nil, corrupt("the recording is not what was written: its checksum is wrong").
+		return 0, nil, corrupt("the recording is not what was written: its checksum is wrong").
 			WithHint("it was changed, or cut off on its way: transfer it again, as a binary file")
 	}
-	return packed, nil
+	return format, packed, nil
 }
 
 // unknownField recognises a field of a newer version in an error of encoding/json, which has no type for it.

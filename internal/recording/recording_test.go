@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -123,13 +124,13 @@ func TestEveryByteCounts(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	file := encode(t, sample())
-	future := bytes.Replace(file, []byte(magic+"1\n"), []byte(magic+"2\n"), 1)
+	future := bytes.Replace(file, []byte(magic+"1\n"), []byte(magic+"3\n"), 1)
 	for name, c := range map[string]struct {
 		file []byte
 		code agentkernel.Code
 		says string
 	}{
-		"a future format": {future, agentkernel.CodeVersion, "format 2; this agentkernel reads formats up to 1"},
+		"a future format": {future, agentkernel.CodeVersion, "format 3; this agentkernel reads formats up to 2"},
 		"format 0":        {bytes.Replace(file, []byte(magic+"1\n"), []byte(magic+"0\n"), 1), agentkernel.CodeCorrupt, "first line"},
 		"format 01":       {bytes.Replace(file, []byte(magic+"1\n"), []byte(magic+"01\n"), 1), agentkernel.CodeCorrupt, "first line"},
 		"another file":    {[]byte("PK\x03\x04 a zip"), agentkernel.CodeCorrupt, "no recording"},
@@ -150,7 +151,26 @@ func TestVersions(t *testing.T) {
 // forge makes a recording with right checksums from parts that were changed.
 func forge(t testing.TB, change func(map[string]string)) []byte {
 	t.Helper()
+	return forgeOf(t, sample(), change)
+}
+
+// withFiles is a sample whose process has changed files of every kind.
+func withFiles() *Recording {
 	r := sample()
+	r.Files = []agentkernel.RecordedFile{
+		{Change: agentkernel.Change{Path: "empty", Kind: agentkernel.FileAdded, Type: agentkernel.TypeFile, Mode: "644", Media: "text/plain"}, Content: []byte{}},
+		{Change: agentkernel.Change{Path: "gone", Kind: agentkernel.FileDeleted, Type: agentkernel.TypeFile, Before: 7}},
+		{Change: agentkernel.Change{Path: "link", Kind: agentkernel.FileAdded, Type: agentkernel.TypeSymlink, Target: "../.."}},
+		{Change: agentkernel.Change{Path: "out", Kind: agentkernel.FileAdded, Type: agentkernel.TypeDir, Mode: "755"}},
+		{Change: agentkernel.Change{Path: "out/ü b", Kind: agentkernel.FileChanged, Type: agentkernel.TypeFile, Size: 3, Before: 1}, Content: []byte("\x00\xffx")},
+		{Change: agentkernel.Change{Path: "out/c", Kind: agentkernel.FileAdded, Type: agentkernel.TypeFile, LeftOut: "secret"}},
+		{Change: agentkernel.Change{Volume: "v", Path: "out/c", Kind: agentkernel.FileAdded, Type: agentkernel.TypeFile, Size: 1}, Content: []byte("1")},
+	}
+	return r
+}
+
+func forgeOf(t testing.TB, r *Recording, change func(map[string]string)) []byte {
+	t.Helper()
 	parts, err := encodeParts(r)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +183,7 @@ func forge(t testing.TB, change func(map[string]string)) []byte {
 	for i := range parts {
 		parts[i].data = []byte(texts[parts[i].name])
 	}
-	r.Manifest.Format = Format
+	r.Manifest.Format = r.format()
 	manifest, ok := texts[partManifest]
 	if !ok {
 		for _, p := range parts {
@@ -179,7 +199,7 @@ func forge(t testing.TB, change func(map[string]string)) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seal(packed)
+	return seal(r.Manifest.Format, packed)
 }
 
 // TestForgedRecordings: whoever computes the checksums himself gets no further.
@@ -256,7 +276,7 @@ func TestForeignArchives(t *testing.T) {
 			}
 		}
 		_, _ = w.Close(), z.Close()
-		if _, err := Decode(seal(b.Bytes())); agentkernel.CodeOf(err) != agentkernel.CodeCorrupt {
+		if _, err := Decode(seal(formatPlain, b.Bytes())); agentkernel.CodeOf(err) != agentkernel.CodeCorrupt {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -280,7 +300,7 @@ func TestBombs(t *testing.T) {
 		_, _ = w.Write(zeros)
 	}
 	_ = z.Close()
-	if _, err := Decode(seal(b.Bytes())); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+	if _, err := Decode(seal(formatPlain, b.Bytes())); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
 		t.Errorf("a part of 2 GiB: %v", err)
 	}
 	b.Reset()
@@ -289,7 +309,7 @@ func TestBombs(t *testing.T) {
 		_, _ = z.Write(zeros)
 	}
 	_ = z.Close()
-	if _, err := Decode(seal(b.Bytes())); err == nil {
+	if _, err := Decode(seal(formatPlain, b.Bytes())); err == nil {
 		t.Error("260 MiB of zeros: accepted")
 	}
 	if _, err := Decode(make([]byte, agentkernel.MaxRecording+1)); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
@@ -316,7 +336,8 @@ func TestTooLargeToExport(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(f, sample()))
-	f.Add([]byte(magic + "2\n"))
+	f.Add(encode(f, withFiles()))
+	f.Add([]byte(magic + "3\n"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		r, err := Decode(file)
 		if err == nil {
@@ -327,11 +348,13 @@ func FuzzDecode(f *testing.F) {
 
 // FuzzDecodePacked lets the fuzzer past the checksum.
 func FuzzDecodePacked(f *testing.F) {
-	packed, err := unseal(encode(f, sample()))
-	if err != nil {
-		f.Fatal(err)
+	for _, r := range []*Recording{sample(), withFiles()} {
+		_, packed, err := unseal(encode(f, r))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(packed)
 	}
-	f.Add(packed)
 	f.Fuzz(func(t *testing.T, packed []byte) {
 		r, err := decodePacked(packed)
 		if err == nil {
@@ -355,6 +378,52 @@ func FuzzDecodeParts(f *testing.F) {
 			again(t, r)
 		}
 	})
+}
+
+// TestFiles: what a process did to its files comes back to the byte, in a format that is the older one without them; and
+// what makes no sense is refused.
+func TestFiles(t *testing.T) {
+	r := withFiles()
+	file := encode(t, r)
+	got, err := Decode(file)
+	if err != nil || !bytes.HasPrefix(file, []byte(magic+"2\n")) || !bytes.HasPrefix(encode(t, sample()), []byte(magic+"1\n")) {
+		t.Fatalf("%v, %.30q", err, file)
+	}
+	if d := cmp.Diff(r.Files, got.Files); d != "" {
+		t.Error(d)
+	}
+	none := sample()
+	none.Files = []agentkernel.RecordedFile{}
+	if got, err := Decode(encode(t, none)); err != nil || got.Files == nil || len(got.Files) != 0 {
+		t.Errorf("of a process that changed nothing: %v, %v", got.Files, err)
+	}
+	for name, c := range map[string]struct{ part, old, new, says string }{
+		"out of the folder":      {partFiles, `"out/c"`, `"../c"`, "impossible name"},
+		"an absolute path":       {partFiles, `"path":"out/c"`, `"path":"/out/c"`, "impossible name"},
+		"a path with dots":       {partFiles, `"out/c"`, `"out/./c"`, "impossible name"},
+		"a volume that is none":  {partFiles, `"volume":"v"`, `"volume":"../v"`, "impossible name"},
+		"twice":                  {partFiles, `"link"`, `"gone"`, "impossible twin"},
+		"a kind":                 {partFiles, `"added"`, `"invented"`, "impossible kind"},
+		"a type":                 {partFiles, `"symlink"`, `"device"`, "impossible type"},
+		"a size below nothing":   {partFiles, `"size":3`, `"size":-3`, "no -3 bytes"},
+		"a size that is not had": {partFiles, `"size":3`, `"size":5`, "no 5 bytes|no 1 bytes"},
+		"bytes of nobody":        {partFiles, `"size":3`, `"size":2`, "belong to no file"},
+		"a mode":                 {partFiles, `"644"`, `"rwx"`, "impossible mode"},
+		"a conflict":             {partFiles, `"media":"text/plain"`, `"conflict":"x"`, "impossible description"},
+		"a field":                {partFiles, `"media":"text/plain"`, `"owner":"x"`, `files.json has the field "owner"`},
+		"a directory with bytes": {partFiles, `"type":"dir","size":0`, `"type":"dir","size":1`, "impossible size"},
+		"no list":                {partFiles, `[`, `{[`, "cannot be read"},
+	} {
+		_, err := Decode(forgeOf(t, withFiles(), func(p map[string]string) {
+			if !strings.Contains(p[c.part], c.old) {
+				t.Fatalf("%s: %q is not in %s", name, c.old, p[c.part])
+			}
+			p[c.part] = strings.Replace(p[c.part], c.old, c.new, 1)
+		}))
+		if code := agentkernel.CodeOf(err); code != agentkernel.CodeCorrupt && code != agentkernel.CodeVersion || !regexp.MustCompile(c.says).MatchString(err.Error()) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
 }
 
 // again checks that what was accepted can be written and read again.

@@ -8,6 +8,7 @@
 //	layer_linux.go    what a layer says: overlayfs' upper directory, or a copy
 //	apply_linux.go place_linux.go   writing changes into the folder, file by file
 //	open_linux.go     one file, as it is or as it was
+//	import_linux.go   what came with a recording
 //
 // A folder is shown to the sandbox (package confine) as an overlay: the folder itself below, read-only, the layer above. Where the data
 // directory lies on a file system that cannot be the upper part of an overlay, the layer is a copy of the folder.

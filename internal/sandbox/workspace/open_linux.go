@@ -19,7 +19,7 @@ func (s *Store) Open(pid agentkernel.PID, name agentkernel.FileName) (agentkerne
 	}
 	defer h.Close()
 	f := h.find(name.Volume)
-	if f == nil {
+	if f == nil && !h.imported() {
 		what := "workspace"
 		if name.Volume != "" {
 			what = "volume " + name.Volume
@@ -56,6 +56,8 @@ func noFile(pid agentkernel.PID, name agentkernel.FileName, err error) error {
 func (h *home) openFile(pid agentkernel.PID, f *folder, name agentkernel.FileName) (*os.File, error) {
 	p := path.Clean(name.Path)
 	switch {
+	case f == nil:
+		return h.openImported(pid, name)
 	case f.ReadOnly:
 		return f.openNow(p)
 	case h.rec.State == agentkernel.LayerApplied || f.Applied:

@@ -46,6 +46,12 @@ func (*Store) Apply(context.Context, agentkernel.PID, agentkernel.ApplyOptions) 
 // Discard refuses.
 func (*Store) Discard(agentkernel.PID) error { return refused() }
 
+// Import refuses.
+func (*Store) Import(agentkernel.PID, []agentkernel.RecordedFile) error { return refused() }
+
+// Imported says that nothing was.
+func (*Store) Imported(agentkernel.PID) bool { return false }
+
 func (*Store) names() ([]string, error) { return nil, nil }
 
 // Remove has nothing to remove.

@@ -293,6 +293,10 @@ func (s *Store) Discard(pid agentkernel.PID) error {
 		return err
 	}
 	defer h.Close()
+	if h.rec.State == agentkernel.LayerImported {
+		h.rec.State = agentkernel.LayerDiscarded
+		return h.saveWithout([]string{importedDir})
+	}
 	if err := h.kept(pid); err != nil {
 		return err
 	}
@@ -306,6 +310,9 @@ func (h *home) kept(pid agentkernel.PID) error {
 		return conflict("the changes of process %d were applied to %s already, at %s", pid, h.where(), h.rec.Applied.Local().Format("2006-01-02 15:04:05")).WithPID(pid)
 	case agentkernel.LayerDiscarded:
 		return conflict("the changes of process %d were discarded", pid).WithPID(pid).WithHint("agentkernel rerun %d makes them again", pid)
+	case agentkernel.LayerImported:
+		return conflict("the files of process %d came with a recording, and belong to no folder here", pid).WithPID(pid).
+			WithHint("agentkernel get %d FILE -o PATH copies one out", pid)
 	}
 	return nil
 }

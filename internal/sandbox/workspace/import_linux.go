@@ -1,0 +1,106 @@
+package workspace
+
+import (
+	"errors"
+	"os"
+	"path"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"agentkernel"
+)
+
+// importedDir is where the contents of files are that came with a recording, by their place in record.Changes: no name
+// that a stranger chose is one here.
+const importedDir = "files"
+
+// Import keeps, durably, what came with a recording for a process that is about to be. The changes were checked.
+func (s *Store) Import(pid agentkernel.PID, files []agentkernel.RecordedFile) (err error) {
+	at := s.path(pid)
+	if err := removeAll(at); err != nil { // of a PID that was given out once and never became durable
+		return storage(err)
+	}
+	if err := os.MkdirAll(path.Join(at, importedDir), 0o700); err != nil {
+		return storage(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = removeAll(at)
+		}
+	}()
+	d, err := openRoot(at, true)
+	if err != nil {
+		return storage(err)
+	}
+	defer d.Close()
+	h := &home{dir: d, rec: record{Version: recordVersion, Token: newToken(), State: agentkernel.LayerImported, Folders: []folder{}}}
+	for i := range files {
+		h.rec.Changes = append(h.rec.Changes, done{Change: files[i].Change})
+		if files[i].Content == nil {
+			continue
+		}
+		if err := h.keepImported(i, files[i].Content); err != nil {
+			return storage(err)
+		}
+	}
+	dir, err := os.Open(h.path(importedDir))
+	if err != nil {
+		return storage(err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return storage(err)
+	}
+	return h.save()
+}
+
+// importedPath is where the content of change i is.
+func (h *home) importedPath(i int) string { return h.path(path.Join(importedDir, strconv.Itoa(i))) }
+
+func (h *home) keepImported(i int, content []byte) error {
+	f, err := os.OpenFile(h.importedPath(i), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// Imported says whether what is kept of a process came with a recording, or did before it was discarded.
+func (s *Store) Imported(pid agentkernel.PID) bool {
+	h, err := s.open(pid)
+	if err != nil {
+		return false
+	}
+	defer h.Close()
+	return h.imported()
+}
+
+// imported: a process that worked here has a folder, or a standard input.
+func (h *home) imported() bool {
+	return h.rec.State == agentkernel.LayerImported || len(h.rec.Folders) == 0 && h.rec.Stdin == nil
+}
+
+// openImported opens a file that came with a recording.
+func (h *home) openImported(pid agentkernel.PID, name agentkernel.FileName) (*os.File, error) {
+	for i := range h.rec.Changes {
+		d := &h.rec.Changes[i]
+		if d.Volume != name.Volume || d.Path != path.Clean(name.Path) {
+			continue
+		}
+		switch {
+		case h.rec.State == agentkernel.LayerDiscarded:
+			return nil, h.kept(pid)
+		case name.Before && d.Kind != agentkernel.FileAdded:
+			return nil, conflict("the recording has %s as the process left it, not as it was before", name).WithPID(pid)
+		case name.Before || d.Kind == agentkernel.FileDeleted:
+			return nil, unix.ENOENT
+		case d.Type != agentkernel.TypeFile:
+			return nil, invalid("%s is not a file", name)
+		case d.LeftOut != "":
+			return nil, conflict("the recording does not have %s: %s", name, d.LeftOut).WithPID(pid)
+		}
+		return os.Open(h.importedPath(i))
+	}
+	return nil, unix.ENOENT
+}
