@@ -8,6 +8,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/embedded"
+	"agentkernel/internal/tool/tooltest"
 )
 
 // inCPython makes a session one of the process backend.
@@ -37,8 +38,34 @@ func TestSessionInCPython(t *testing.T) {
 			t.Errorf("%q: %s, not %s", c.source, got, c.want)
 		}
 	}
-	if p, err := k.EndSession(t.Context(), pid); err != nil || p.State != agentkernel.StateExited || p.Backend != "process" {
+	if err := k.Signal(t.Context(), pid, agentkernel.SignalPause); err != nil {
+		t.Fatal(err)
+	}
+	if got := feed(t, k, pid, "b.x"); !strings.Contains(got, "is paused") {
+		t.Errorf("paused: %s", got)
+	}
+	if err := k.Signal(t.Context(), pid, agentkernel.SignalResume); err != nil {
+		t.Fatal(err)
+	}
+	if got := feed(t, k, pid, "b.x"); got != "21" {
+		t.Errorf("resumed: %s", got)
+	}
+	if p, err := k.EndSession(t.Context(), pid); err != nil || p.State != agentkernel.StateExited || p.Backend != "process" || string(p.Result) != "21" {
 		t.Errorf("the end: %+v %v", p, err)
+	}
+	for source, want := range map[string]string{"raise SystemExit(3)": "exited 3 ", "import atexit\natexit.register(print, 'bye')\nexit()": "exited 0 bye\n"} {
+		pid := startSession(t, k, inCPython)
+		feed(t, k, pid, source)
+		if p, err := k.Wait(t.Context(), pid); err != nil || fmt.Sprintf("%s %d %s", p.State, p.ExitCode, stdoutOf(t, k, pid)) != want {
+			t.Errorf("%s: %+v %v", source, p, err)
+		}
+	}
+	killed := startSession(t, k, inCPython)
+	if err := k.Signal(t.Context(), killed, agentkernel.SignalKill); err != nil {
+		t.Fatal(err)
+	}
+	if got := feed(t, k, killed, "1"); !strings.Contains(got, "has ended: killed") {
+		t.Errorf("killed: %s", got)
 	}
 }
 
@@ -256,6 +283,10 @@ func TestMCPSessionMoves(t *testing.T) {
 	}
 	tool(t, ann, "execute_code", args{"code": "x = 43\nwhile True: pass", "timeout": 0.5}, "!the variables from before it")
 	tool(t, ann, "execute_code", args{"code": "x"}, "result: 42")
+	if got := tool(t, ann, "execute_code", args{"code": "x = 44\nfrom kernel import sleep\nsleep(60)", "timeout": 0.3}, "!ran longer than 300ms"); got["note"] != nil {
+		t.Errorf("stopped in a call: %v", got)
+	}
+	tool(t, ann, "execute_code", args{"code": "x"}, "result: 44")
 	tool(t, bo, "execute_code", args{"code": "x"}, "of bo")
 	tool(t, bo, "execute_code", args{"code": "x", "backend": "monty"}, `!session "new" with backend "monty"`)
 	tool(t, bo, "execute_code", args{"code": "x", "backend": "monty", "session": "none"}, "!NameError")
@@ -266,4 +297,30 @@ func TestMCPSessionMoves(t *testing.T) {
 	}
 	tool(t, bo, "execute_code", args{"code": "import zlib", "session": "new"}, "")
 	tool(t, bo, "execute_code", args{"code": "zlib.crc32(b'')"}, "result: 0")
+}
+
+// The recording of a session is repeated elsewhere, also where one of its pieces was given up, and where it has moved.
+func TestSessionRecordings(t *testing.T) {
+	k := openEmbedded(t, home(t), withSandboxes(t))
+	cfg := tooltest.Config(t, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
+	for name, c := range map[string]struct{ backend, last string }{"process": {"process", "x"}, "monty": {"monty", "x"}, "moved": {"", "import zlib\nx"}} {
+		t.Run(name, func(t *testing.T) {
+			pid := startSession(t, k, func(s *agentkernel.Spec) { s.Tools, s.Backend = []string{cfg}, c.backend })
+			feed(t, k, pid, "from tools.test import add\nx = 1\nprint(add(a=x, b=1))")
+			interruptWhile(t, k, pid, "x = 2\nprint(add(a=x, b=1))\nprint('in it')\nwhile True: pass", "in it")
+			if got := feed(t, k, pid, c.last); got != "1" {
+				t.Errorf("after it: %s", got)
+			}
+			if _, err := k.EndSession(t.Context(), pid); err != nil {
+				t.Fatal(err)
+			}
+			file, err := k.Export(t.Context(), pid, agentkernel.ExportOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v, err := openEmbedded(t, home(t), withSandboxes(t)).Replay(t.Context(), file, agentkernel.ReplayOptions{}); err != nil || !v.Equal {
+				t.Errorf("%+v %v", v, err)
+			}
+		})
+	}
 }

@@ -367,7 +367,7 @@ func (c *call) awaitIdle(ctx context.Context, pid agentkernel.PID, grace time.Du
 		if err != nil || p.State.Terminal() {
 			return false
 		}
-		if p.State == agentkernel.StateWaiting && slices.Contains(p.WaitsFor, "proc.next") {
+		if slices.Contains(p.WaitsFor, "proc.next") { // also while it is on its way back there
 			return true
 		}
 		select {
