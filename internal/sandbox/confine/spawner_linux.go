@@ -196,7 +196,9 @@ func (s *Spawner) begin() error {
 func (c *Cell) Close() error { return c.giveBack(false) }
 
 // ended is Close for a cell in which everything has died.
-func (c *Cell) ended(exit Exit) error { return c.giveBack(exit.Limit == "" && exit.Usage.RefusedPids == 0) }
+func (c *Cell) ended(exit Exit) error {
+	return c.giveBack(exit.Limit == "" && exit.Usage.RefusedPids == 0)
+}
 
 // giveBack gives everything back, once. clean: the cgroups have nobody in them, and have counted nothing that matters.
 func (c *Cell) giveBack(clean bool) (err error) {
