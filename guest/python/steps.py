@@ -7,7 +7,6 @@ import ctypes
 import mmap
 import os
 import struct
-import tempfile
 
 _CALL = struct.Struct("<7q8B6q")
 _WORD = struct.Struct("<q")
@@ -24,6 +23,7 @@ def load(code):
     try:
         fd = os.memfd_create("steps")
     except (AttributeError, OSError):  # a zygote may not: no process is seen to have that memory
+        import tempfile
         fd, path = tempfile.mkstemp(dir="/tmp")
         os.unlink(path)
     try:
@@ -152,12 +152,17 @@ class List:
     def close(self):
         """Lays the list out; nothing can be added any more."""
         text = b"".join(_CALL.pack(*row) for row in self._rows)
-        self._table = ctypes.create_string_buffer(text, len(text))
-        self._at = ctypes.addressof(self._table)
+        self._table = mmap.mmap(-1, len(text), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._table[:] = text
+        self._at = ctypes.addressof(ctypes.c_char.from_buffer(self._table))
 
     def set(self, name, value):
         """Says what the argument Late(name) is from now on."""
         _WORD.pack_into(self._table, self._late[name], value)
+
+    def spans(self):
+        """Where it lies, as [(begin, end)] in order: nothing else is needed to run it, if no call has arguments elsewhere."""
+        return sorted((at, at + -(-n // mmap.PAGESIZE) * mmap.PAGESIZE) for at, n in ((self.results_at, len(self.memory)), (self._at, len(self._table))))
 
     def run(self, first=0):
         """Makes the calls from the first on; gives the index of the one at which it ended."""

@@ -112,5 +112,5 @@ def main(config, apart):
     gc.disable()
     apart()
     pages.gather()
-    zygote.control.send(json.dumps({"ready": "%d.%d.%d" % sys.version_info[:3], "took": time.monotonic() - begun}).encode())
+    zygote.control.send(json.dumps({"ready": "%d.%d.%d" % sys.version_info[:3], "process": os.getpid(), "took": time.monotonic() - begun}).encode())
     zygote.serve()

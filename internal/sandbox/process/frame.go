@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 )
 
 // Kinds of frames.
@@ -32,6 +33,17 @@ type frames struct {
 	begun      *longFrame // that was being read when fill was interrupted
 }
 
+// buffers are those of frames that nobody reads any more: most programs say little, and each had one.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
+// release gives the buffer back. No payload may be used any more.
+func (f *frames) release() {
+	if b := f.buf; b != nil {
+		f.buf, f.start, f.end = nil, 0, 0
+		buffers.Put(&b)
+	}
+}
+
 // longFrame is the part of a long frame that has come.
 type longFrame struct {
 	kind    byte
@@ -54,7 +66,7 @@ func broke(format string, args ...any) error { return errProtocol(fmt.Sprintf(fo
 // frames.
 func (f *frames) next() (kind byte, payload []byte, err error) {
 	if f.buf == nil {
-		f.buf = make([]byte, 64<<10)
+		f.buf = *buffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in there
 	}
 	if l := f.begun; l != nil {
 		f.begun = nil

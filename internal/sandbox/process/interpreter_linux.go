@@ -236,6 +236,10 @@ type machineCalls struct {
 	Recvfrom   int `json:"recvfrom"`
 	Recvmsg    int `json:"recvmsg"`
 	Sendmsg    int `json:"sendmsg"`
+	Wait4      int `json:"wait4"`
+	Writev     int `json:"writev"`
+	Madvise    int `json:"madvise"`
+	ExitGroup  int `json:"exit_group"`
 	// ChildTIDLast says that the last argument of clone is where the child's number goes; elsewhere it is the last but one.
 	ChildTIDLast bool `json:"child_tid_last"`
 }
@@ -244,7 +248,8 @@ type machineCalls struct {
 func theseCalls() machineCalls {
 	return machineCalls{Clone: unix.SYS_CLONE, Prctl: unix.SYS_PRCTL, Setsid: unix.SYS_SETSID, Dup3: unix.SYS_DUP3, CloseRange: unix.SYS_CLOSE_RANGE,
 		Write: unix.SYS_WRITE, Read: unix.SYS_READ, Prlimit64: unix.SYS_PRLIMIT64, Recvfrom: unix.SYS_RECVFROM, Recvmsg: unix.SYS_RECVMSG,
-		Sendmsg: unix.SYS_SENDMSG, ChildTIDLast: runtime.GOARCH == "arm64"}
+		Sendmsg: unix.SYS_SENDMSG, Wait4: unix.SYS_WAIT4, Writev: unix.SYS_WRITEV, Madvise: unix.SYS_MADVISE,
+		ExitGroup: unix.SYS_EXIT_GROUP, ChildTIDLast: runtime.GOARCH == "arm64"}
 }
 
 // guestSources are the modules of the guest library, and the version that they make together.

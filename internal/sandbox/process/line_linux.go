@@ -240,6 +240,7 @@ func (l *line) close() {
 		return
 	}
 	l.closed = true
+	l.frames.release()
 	_ = unix.Close(l.sock)
 	l.bell.close()
 	for _, fd := range l.pipes {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -62,6 +63,7 @@ type zygote struct {
 	children map[int64]*child // by their number in the zygote's pid namespace
 	early    map[int64]ending // of children that ended before we heard that they began
 	ready    chan struct{}
+	forker   int64 // number of the process that forks, there
 	cause    error // why we killed it
 	how      string
 
@@ -202,16 +204,14 @@ func (z *zygote) endedBy(ctx context.Context, err error) bool {
 	return z.dead()
 }
 
-// controlMessage is what a zygote says, but for a child that it has made: that is forkedMark, the number of the request
-// in forkedDigits digits, and in eight bytes the number of the process.
+// controlMessage is what a zygote says in words. Of a child that it has made it says forkedMark, the number of the request
+// in forkedDigits digits, and in eight bytes the number of the process; of one that has ended exitedMark, in eight bytes
+// each the number of the process and how it ended, and a struct rusage.
 type controlMessage struct {
-	Ready  string  `json:"ready"`  // version of the interpreter
-	Failed int64   `json:"failed"` // the request
-	Error  string  `json:"error"`
-	Exited int64   `json:"exited"` // the process
-	Status int     `json:"status"`
-	CPU    float64 `json:"cpu"`
-	Memory int64   `json:"memory"`
+	Ready   string `json:"ready"`   // version of the interpreter
+	Process int64  `json:"process"` // number of the one that forks
+	Failed  int64  `json:"failed"`  // the request
+	Error   string `json:"error"`
 }
 
 // listen reads what the zygote says until it ends.
@@ -227,6 +227,10 @@ func (z *zygote) listen() {
 			z.begun(id, pid, fd)
 			continue
 		}
+		if pid, end, ok := exited(buf[:n]); ok {
+			z.ended(pid, end)
+			continue
+		}
 		var m controlMessage
 		if err := json.Unmarshal(buf[:n], &m); err != nil {
 			z.cfg.Logger.Error("a zygote is not understood", "err", err)
@@ -238,6 +242,7 @@ func (z *zygote) listen() {
 }
 
 const (
+	exitedMark   = 'x'
 	forkedMark   = 'f'
 	forkedDigits = 16 // a request of just so many bytes is for one more child of the plan before
 )
@@ -263,16 +268,31 @@ func receivedFD(oob []byte) int {
 	return fds[0]
 }
 
+// exited takes apart what a zygote says of a child that has ended.
+func exited(b []byte) (pid int64, end ending, ok bool) {
+	if len(b) != 17+int(unsafe.Sizeof(unix.Rusage{})) || b[0] != exitedMark {
+		return 0, ending{}, false
+	}
+	at := func(i int) int64 { return int64(binary.NativeEndian.Uint64(b[1+8*i:])) } //nolint:gosec // the system's numbers
+	end.status = syscall.WaitStatus(binary.NativeEndian.Uint32(b[9:]))
+	end.cpu = time.Duration(at(2)+at(4))*time.Second + time.Duration(at(3)+at(5))*time.Microsecond
+	end.memory = at(6) << 10
+	return at(0), end, true
+}
+
 // begun notes a child that was made. The descriptor is ours.
 func (z *zygote) begun(id, pid int64, fd int) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	f := z.forks[id]
-	if f == nil || fd < 0 {
+	switch delete(z.forks, id); {
+	case f == nil:
 		_ = unix.Close(fd)
 		return
+	case fd < 0: // it ends when its channel is closed
+		f.done <- errors.New("no descriptor is left for it")
+		return
 	}
-	delete(z.forks, id)
 	f.c.born(fd)
 	if end, ended := z.early[pid]; ended {
 		delete(z.early, pid)
@@ -288,19 +308,33 @@ func (z *zygote) heard(m controlMessage) {
 	defer z.mu.Unlock()
 	switch {
 	case m.Ready != "":
+		z.forker = m.Process
 		close(z.ready)
 	case m.Failed != 0 && z.forks[m.Failed] != nil:
 		f := z.forks[m.Failed]
 		delete(z.forks, m.Failed)
 		f.done <- errors.New(m.Error)
-	case m.Exited != 0 && z.children != nil:
-		end := ending{status: syscall.WaitStatus(m.Status), cpu: time.Duration(m.CPU * float64(time.Second)), memory: m.Memory}
-		if c := z.children[m.Exited]; c != nil {
-			delete(z.children, m.Exited)
-			c.buried(end)
-		} else {
-			z.early[m.Exited] = end
-		}
+	}
+}
+
+// ended notes that a process of the zygote's has ended. What a program without walls has left of its group is killed;
+// behind walls there is nothing left.
+func (z *zygote) ended(pid int64, end ending) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	c := z.children[pid]
+	switch {
+	case z.children == nil:
+	case pid == z.forker:
+		go z.kill(errors.New("the process that forks has ended"))
+	case c == nil:
+		z.early[pid] = end
+	default:
+		delete(z.children, pid)
+		c.buried(end)
+	}
+	if z.cfg.Isolation == IsolationNone && pid > 1 && pid != z.forker {
+		_ = unix.Kill(-int(pid), unix.SIGKILL) // nothing is left. The system gives a number again only after all the others
 	}
 }
 
