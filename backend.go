@@ -164,7 +164,7 @@ type Turn struct {
 	ExitCode int             // TurnExit; TurnFail, if it is not 0
 	Result   json.RawMessage // TurnExit: value of the last expression, nil if none
 	Err      *Error          // TurnFail: CodeProgram, CodeSyntax or CodeLimit, with Traceback
-	Fault    Fault           // TurnFail: whose doing it is
+	Fault    Fault           // TurnFail, and a session's proc.next with an error: whose doing it is
 }
 
 // Fault says whose doing the uncaught error of a program is, as far as its backend can tell. Where the kernel chose the

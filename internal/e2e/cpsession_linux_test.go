@@ -324,3 +324,59 @@ func TestSessionRecordings(t *testing.T) {
 		})
 	}
 }
+
+// What a session has shown of addresses does not keep it from coming back in another process, where they are others.
+func TestSessionComesBackWithOtherAddresses(t *testing.T) {
+	dir := home(t)
+	k := openEmbedded(t, dir, withSandboxes(t))
+	pid := startSession(t, k, inCPython)
+	pieces := []string{"def f(): pass\nx = 7\nstr(f)", "print('before', f, object(), 'after', end='')", "raise ValueError(f)", "{'of': [repr(f)]}"}
+	for _, source := range pieces {
+		if got := feed(t, k, pid, source); !strings.Contains(got, " at 0x") {
+			t.Fatalf("it shows no address: %s", got)
+		}
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	k = openEmbedded(t, dir, withSandboxes(t))
+	if _, err := k.Recover(t.Context(), pid); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the session waits", func() bool { return waitsForPiece(t, k, pid) })
+	if got := feed(t, k, pid, "x"); got != "7" {
+		t.Errorf("%s", got)
+	}
+}
+
+// A piece that Monty accepts and whose engine then lacks something goes on in CPython from there; where the session cannot,
+// the piece has failed, and nothing else.
+func TestSessionMovesInTheMiddle(t *testing.T) {
+	far := &book{lines: map[string]int{}}
+	k := openEmbedded(t, home(t), withSandboxes(t), func(c *embedded.Config) {
+		c.Tools = func([]string) (agentkernel.ToolSource, error) { return far, nil }
+	})
+	for _, c := range []struct{ first, want, backend string }{
+		{"pass", "two\ntext", "process"},
+		{"import sys\nprint(sys.version)", "two\nerror: PermissionError", "monty"},
+	} {
+		clear(far.lines)
+		pid := startSession(t, k, func(s *agentkernel.Spec) { s.Tools, s.Allow = []string{"/book.json"}, []string{"book"} })
+		feed(t, k, pid, c.first)
+		feed(t, k, pid, "from tools.book import write\nx = 1")
+		got := strings.ReplaceAll(feed(t, k, pid, "x = 2\nwrite(line='two')\nprint('two')\nwith open('/tmp/x', 'w') as f:\n    f.write('text')\nopen('/tmp/x').read()"), `"`, "")
+		p, err := k.Process(t.Context(), pid)
+		if err != nil || p.Backend != c.backend || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, on %s: %v", c.first, got, p.Backend, err)
+		}
+		if got := feed(t, k, pid, "x"); got != "2" || far.lines[`{"line":"two"}`] != 1 {
+			t.Errorf("%s: after it: %s, written %v", c.first, got, far.lines)
+		}
+		if got := feed(t, k, pid, "1 / 0"); !strings.HasPrefix(got, "error: ZeroDivisionError") {
+			t.Errorf("%s: an error of its own: %s", c.first, got)
+		}
+		if p, err := k.Process(t.Context(), pid); err != nil || p.Backend != c.backend {
+			t.Errorf("an error of its own takes the session to %s", p.Backend)
+		}
+	}
+}

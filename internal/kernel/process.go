@@ -69,6 +69,7 @@ type process struct {
 	cause      *agentkernel.Error         // why the kernel is ending the sandbox: a limit, a signal
 	piece      int64                      // a session's: the proc.next whose piece it runs, or ran last; 0: none
 	coming     *coming                    // a session that moves; nil: it does not
+	stays      int64                      // a session's: the proc.next for whose piece it could not move
 	giveUp     *agentkernel.Error         // why the kernel is ending the sandbox of a piece, and not the session
 	lastRun    int64                      // when it last left its slot, for eviction: nanoseconds of the kernel's clock
 	usage      agentkernel.Usage

@@ -204,6 +204,7 @@ func (k *Kernel) restorePosition(p *process, entries []agentkernel.Entry, image 
 	}
 	var open []agentkernel.Entry
 	p.replay, open = newReplay(entries, after, part)
+	p.replay.session = p.spec.Program.Session
 	for _, e := range entries {
 		if e.Kind == agentkernel.EntryOutput && e.Seq > after {
 			p.usage.Output += int64(len(outputText(e)))

@@ -205,6 +205,9 @@ func (k *Kernel) repeatedTurn(p *process, turn agentkernel.Turn) bool {
 func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
 	switch turn.Kind {
 	case agentkernel.TurnCall:
+		if turn.Fault == agentkernel.FaultBackend && turn.Call.Op == opNext && k.pieceMoves(p, turn.Call) {
+			return k.begunAnew(p)
+		}
 		return k.issue(p, turn.Call)
 	case agentkernel.TurnWait:
 		p.mu.Lock()

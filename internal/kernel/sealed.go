@@ -126,6 +126,7 @@ func (k *Kernel) sealedProcess(r *recording.Recording, o agentkernel.ReplayOptio
 	p.fingerprint, p.noted = found.Fingerprint, true
 	p.bound = &binding{source: noTools{}, tools: tools}
 	p.replay, _ = newReplay(r.Entries, 0, kernelPart{})
+	p.replay.session = spec.Program.Session
 	p.sealed = &sealed{cut: cutBy(r), done: make(chan struct{}),
 		stop: agentkernel.Errorf(agentkernel.CodeCanceled, "replay", "the recording ends here")}
 	for _, e := range r.Entries {

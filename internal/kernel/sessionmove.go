@@ -14,11 +14,16 @@ import (
 // run again on the next backend, up to where the session waits. If they do not come to the same place the session goes back
 // to where it was, with all that it had, and the piece is refused.
 
+//
+// It also moves when a piece fails in the middle for what surely only its backend lacks (open, where there are no files).
+// The piece goes on there from where it failed, or, if the session has to go back, has failed.
+
 // coming is a session on its way to another backend.
 type coming struct {
 	from   *backend
 	failed *agentkernel.Error // why it goes back to from; nil: it does not
 	ended  *agentkernel.Error // the session's own end came first
+	piece  int64              // it moves in the middle of the piece that answered this proc.next; 0: between two
 	done   chan struct{}      // closed when it waits for its piece again, or has ended
 }
 
@@ -151,6 +156,70 @@ func (p *process) arrivedAt(f *inflight) *agentkernel.Error {
 	p.coming = nil
 	close(c.done)
 	return nil
+}
+
+// pieceMoves takes a session to another backend in the middle of a piece, that has failed with call. False: it has failed.
+func (k *Kernel) pieceMoves(p *process, call agentkernel.Call) bool {
+	var idle agentkernel.Idle
+	if json.Unmarshal(call.Args, &idle) != nil || idle.Error == nil {
+		return false
+	}
+	p.mu.Lock()
+	at := p.piece
+	can := p.spec.Program.Session && p.spec.Backend == autoBackend && at > 0 && p.stays != at && p.replay == nil && p.past == nil &&
+		p.sealed == nil && p.coming == nil && len(p.inflight) == 0
+	p.mu.Unlock()
+	if !can {
+		return false
+	}
+	entries, err := k.lockWithJournal(p.context(), p)
+	if err != nil {
+		k.cfg.Logger.Warn("a session cannot move: its journal cannot be read", "pid", p.pid, "err", err)
+		return false
+	}
+	p.mu.Unlock()
+	program, ok := pieceOf(p, entries, at)
+	if !ok {
+		return false
+	}
+	to, _ := k.pieceDestination(p, p.backend, &agentkernel.Piece{}, program, agentkernel.Needs{}, idle.Error)
+	if to == nil {
+		return false
+	}
+	if entries, err = k.lockWithJournal(p.context(), p); err != nil {
+		return false
+	}
+	if p.state != agentkernel.StateRunning || p.cause != nil || p.giveUp != nil || p.over || p.paused {
+		p.mu.Unlock()
+		return false
+	}
+	p.stays = at
+	p.coming = &coming{from: p.backend, piece: at, done: make(chan struct{})}
+	box := k.takeMove(p, to, idle.Error, nil, entries)
+	p.mu.Unlock()
+	k.discard(p, box)
+	return true
+}
+
+// pieceOf is the piece that answered a proc.next, as a program.
+func pieceOf(p *process, entries []agentkernel.Entry, at int64) (*agentkernel.Program, bool) {
+	for _, e := range slices.Backward(entries) {
+		var next agentkernel.NextPiece
+		if e.Kind == agentkernel.EntryResult && e.Call == at && e.Err == nil && json.Unmarshal(e.Data, &next) == nil {
+			return &agentkernel.Program{Name: next.Piece.Name, Language: p.spec.Program.Language, Source: next.Piece.Source,
+				Host: p.spec.Program.Host, Modules: next.Piece.Modules}, true
+		}
+	}
+	return nil, false
+}
+
+// inPlace notes that a session which moved in the middle of a piece, or had to go back, has repeated all that it had done:
+// it stays. p.mu is held.
+func (p *process) inPlace() {
+	if c := p.coming; c != nil && c.piece > 0 {
+		p.coming = nil
+		close(c.done)
+	}
 }
 
 // movedBack takes a session that did not come to the same place on another backend back to the one that it had, in place

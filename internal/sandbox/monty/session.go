@@ -61,7 +61,9 @@ func (s *sandbox) pieceFailed(turn agentkernel.Turn) (agentkernel.Turn, bool) {
 		return turn, false // results of calls would arrive that no task waits for
 	}
 	s.settleFeeds()
+	fault := turn.Fault
 	turn, _, _ = s.askWithError(turn.Err)
+	turn.Fault = fault
 	return turn, true
 }
 
