@@ -144,16 +144,16 @@ while True:
 			}
 			stands := func() {
 				t.Helper()
-				time.Sleep(100 * time.Millisecond) // the bound that is promised
+				<-time.After(100 * time.Millisecond) // the bound that is promised
 				from := printed()
-				time.Sleep(200 * time.Millisecond)
+				<-time.After(200 * time.Millisecond)
 				if now := printed(); now != from {
 					t.Errorf("after the pause they went on from %v to %v", from, now)
 				}
 			}
 			going(true, true, true)
 			signal(children[1], agentkernel.SignalPause)
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 			going(true, false, true)
 			signal(root.PID, agentkernel.SignalPause)
 			stands()
