@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -54,8 +55,10 @@ func TestProcessesSayTheirWalls(t *testing.T) {
 			if err := k.Signal(t.Context(), p.PID, agentkernel.SignalKill); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := k.Wait(t.Context(), p.PID); err != nil || len(got.Walls) > 0 {
-				t.Errorf("%+v %v", got, err)
+			stood := got.Walls
+			eventually(t, "it has ended", func() bool { got, err = k.Process(t.Context(), p.PID); return err == nil && got.State.Terminal() })
+			if !reflect.DeepEqual(got.Walls, stood) {
+				t.Errorf("after its end: %+v, want %+v", got.Walls, stood)
 			}
 		})
 	}

@@ -33,14 +33,14 @@ type start func(ctx context.Context, engine string, in, out *os.File, said io.Wr
 type plain struct {
 	cmd    *exec.Cmd
 	launch Launcher
-	stood  []agentkernel.Wall
+	stand  []agentkernel.Wall // what there is instead
 }
 
 // plainFor starts engines without walls, for this reason.
 func (w *walls) plainFor(why *agentkernel.Error) start {
-	stood := plainWalls(why.Message())
+	stand := plainWalls(why.Message())
 	return func(_ context.Context, engine string, in, out *os.File, said io.Writer, wall uint64) (body, error) {
-		return startPlain(&plain{cmd: exec.Command(engine, "subprocess"), launch: w.cfg.Launcher, stood: stood}, in, out, said, wall)
+		return startPlain(&plain{cmd: exec.Command(engine, "subprocess"), launch: w.cfg.Launcher, stand: stand}, in, out, said, wall)
 	}
 }
 
@@ -73,7 +73,7 @@ func (p *plain) wait() string {
 	return p.cmd.ProcessState.String()
 }
 
-func (p *plain) walls() []agentkernel.Wall { return p.stood }
+func (p *plain) walls() []agentkernel.Wall { return p.stand }
 
 func plainWalls(why string) []agentkernel.Wall {
 	return []agentkernel.Wall{{Name: "the operating system's walls", How: "none: " + why},
