@@ -22,8 +22,11 @@ func (a *app) showHere(p *programArgs, s *agentkernel.Spec) error {
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
+	if err == nil {
+		_, err = os.ReadDir(dir)
+	}
 	if err != nil {
-		a.here = "this folder cannot be found"
+		a.here = "this folder cannot be read"
 		return nil //nolint:nilerr // the command need not have to do with it
 	}
 	data, err := a.dataDir()

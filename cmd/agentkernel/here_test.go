@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"agentkernel"
 )
 
 // The folder in which a command is called is shown, unless secrets may lie there.
@@ -21,6 +23,16 @@ func TestPrivateFolders(t *testing.T) {
 		if why := private(dir, data, homes); (why == "") != shown {
 			t.Errorf("%s is shown: %t, want %t; %q", dir, why == "", shown, why)
 		}
+	}
+}
+
+// A command that is called where nothing can be read runs all the same, and sees nothing: the folder was not asked for.
+func TestAFolderThatIsGone(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	a := &app{host: host{workingDir: func() (string, error) { return gone, nil }}}
+	var s agentkernel.Spec
+	if err := a.showHere(&programArgs{command: true}, &s); err != nil || s.Workspace != nil || a.here != "this folder cannot be read" {
+		t.Errorf("%v, %+v, %q", err, s.Workspace, a.here)
 	}
 }
 
