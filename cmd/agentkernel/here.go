@@ -23,7 +23,10 @@ func (a *app) showHere(p *programArgs, s *agentkernel.Spec) error {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err == nil {
-		_, err = os.ReadDir(dir)
+		var f *os.File
+		if f, err = os.Open(dir); err == nil {
+			err = f.Close()
+		}
 	}
 	if err != nil {
 		a.here = "this folder cannot be read"
