@@ -26,7 +26,7 @@ def together():
     sbrk.argtypes, sbrk.restype = [ctypes.c_ssize_t], ctypes.c_void_p
     get.argtypes = put.argtypes = [ctypes.POINTER(_Allocator)]
     get.restype = put.restype = None
-    if sbrk(-sbrk(0) % _HUGE) == ctypes.c_void_p(-1).value:
+    if sbrk(-sbrk(0) % _HUGE or _HUGE) == ctypes.c_void_p(-1).value:
         return undone
     usual = _Allocator()
     get(usual)
