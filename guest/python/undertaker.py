@@ -6,6 +6,7 @@ while programs come and go.
 import base64
 import errno
 import os
+import signal
 import struct
 import sys
 
@@ -36,6 +37,7 @@ def _bury(runner, calls):
     """Waits for children, and writes of each "x", its number, its status (8 bytes each) and its struct rusage. That is
     done by a list of calls, which needs no interpreter: so the memory of this one is given up. It ends with the zygote."""
     from _agentkernel import steps
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # there is no interpreter to handle it
     s = steps.List(steps.load(runner))
     mark, status, usage, vectors = (s.spare_at + 8 * n for n in (0, 1, 2, 32))
     written = struct.pack("@8P", mark, 1, s.results_at, 8, status, 8, usage, _USAGE)  # where the number of the child is
@@ -48,7 +50,8 @@ def _bury(runner, calls):
         s.add(calls["madvise"], steps.Late("begin %d" % n), steps.Late("length %d" % n), _DONTNEED, ok=(errno.EINVAL, errno.ENOMEM))
     s.add(calls["wait4"], -1, status, 0, usage, ok=(errno.ECHILD,), stop=steps.ON_RESULT, turn=begins + 2)
     s.add(calls["exit_group"], 1)
-    s.add(calls["writev"], CONTROL, vectors, 4, stop=steps.ON_RESULT, turn=begins)
+    s.add(calls["writev"], CONTROL, vectors, 4, ok=(errno.EPIPE, errno.ECONNRESET), stop=steps.ON_RESULT, turn=begins)
+    s.add(calls["exit_group"], 1)
     s.close()
     pieces = _without(_private(), s.spans())[:begins]
     for n, (begin, end) in enumerate(pieces + [(0, 0)] * (begins - len(pieces))):

@@ -195,7 +195,7 @@ func (z *zygote) dead() bool {
 
 // endedBy says whether the zygote has ended, and waits for that if err says that it is about to.
 func (z *zygote) endedBy(ctx context.Context, err error) bool {
-	if errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+	if errors.Is(err, errZygoteGone) || errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		select {
 		case <-z.gone:
 		case <-ctx.Done():
