@@ -253,6 +253,24 @@ func TestSessionEndsWithItsLimits(t *testing.T) {
 	}
 }
 
+// Pieces run once; what was kept of programs stays kept beside any number of them.
+func TestPiecesPushNoProgramOut(t *testing.T) {
+	b := newBackend(t)
+	program := agentkernel.Program{Name: "p.py", Language: agentkernel.Python, Source: "1"}
+	if _, err := b.Check(program); err != nil {
+		t.Fatal(err)
+	}
+	for i := range keptPrograms + 1 {
+		piece := agentkernel.Program{Name: fmt.Sprintf("piece %d", i), Language: agentkernel.Python, Source: "x = 1", Pieces: i + 1}
+		if _, err := b.Check(piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, ok := b.programs.checked.get(keyOf(program, nil)); !ok {
+		t.Error("it is not known any more")
+	}
+}
+
 // TestAPieceCostsNoMoreForThoseBefore: what is allocated for a piece does not grow with the session.
 func TestAPieceCostsNoMoreForThoseBefore(t *testing.T) {
 	s := &sandbox{prog: &program{tools: map[string]*agentkernel.Tool{}}, req: agentkernel.StartRequest{Program: agentkernel.Program{Session: true}}}
