@@ -24,6 +24,7 @@ type goBackend struct {
 	places      chan struct{} // bounds the sandboxes, as a pool of workers does; nil: no bound
 	onStart     func(agentkernel.StartRequest)
 	onImage     func() // runs while an image is being made
+	onCheck     func() // runs while a program is looked at
 	missing     error  // why the engine cannot start a sandbox
 	noImages    bool   // a process is recovered by replay alone
 	sessions    bool   // it keeps sessions: see prog.session
@@ -54,6 +55,9 @@ func (b *goBackend) Info() agentkernel.BackendInfo {
 }
 
 func (b *goBackend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
+	if b.onCheck != nil {
+		b.onCheck()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refuse[p.Source]; err != nil {

@@ -280,6 +280,11 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 func (k *Kernel) complete(p *process, f *inflight, result json.RawMessage, note string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	k.completeNow(p, f, result, note, err)
+}
+
+// completeNow is complete; p.mu is held.
+func (k *Kernel) completeNow(p *process, f *inflight, result json.RawMessage, note string, err error) {
 	if p.state.Terminal() || p.inflight.find(f.id) != f || k.ctx.Err() != nil || err != nil && p.over {
 		return
 	}

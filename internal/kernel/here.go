@@ -141,29 +141,32 @@ func (k *Kernel) moveIn(p *process, h *here) bool {
 	return ok
 }
 
-// completeHere is complete without an error, for a caller who waits for what the process does with the result, and
-// then reads what w has.
-func (k *Kernel) completeHere(p *process, f *inflight, result json.RawMessage, w *watcher) {
+// feedHere answers the call at which a session waits, for a caller who waits for what comes of it, and then reads what w
+// has. seen is the last journal position before the answer.
+func (k *Kernel) feedHere(p *process, answer json.RawMessage, w *watcher) (seen int64, err error) {
 	defer w.letGo()
-	if !k.queue.borrow() {
-		k.complete(p, f, result, "", nil)
-		return
+	begun, borrowed := time.Now(), k.queue.borrow()
+	p.mu.Lock()
+	seen = p.seq
+	reserved := borrowed && p.reserve()
+	if err = k.answerNext(p, answer); err == nil {
+		p.watchers = append(p.watchers, w)
+	}
+	p.mu.Unlock()
+	if !borrowed {
+		return seen, err
 	}
 	var rest func()
-	begun := time.Now()
-	reserved := p.reserve()
-	k.complete(p, f, result, "", nil)
 	if reserved && k.goOn(p) {
 		rest = k.driveHere(p, p.box.(agentkernel.PromptSandbox), begun, false)
 	}
 	k.queue.repay(rest)
+	return seen, err
 }
 
-// reserve makes the caller the one who drives a waiting process, whatever wakes it, if it can be driven here at all. It ends
-// with goOn.
+// reserve makes the caller the one who drives a waiting process, whatever wakes it, if it can be driven here at all; p.mu
+// is held. It ends with goOn.
 func (p *process) reserve() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.owned || p.state != agentkernel.StateWaiting || p.need != needReply || p.reemit || p.past != nil || p.replay != nil || p.sealed != nil {
 		return false
 	}

@@ -65,6 +65,12 @@ func (s *sessions) release(pid agentkernel.PID) {
 	delete(s.feeding, pid)
 }
 
+func (s *sessions) remember(pid agentkernel.PID, fed sources) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sources[pid] = fed
+}
+
 func (s *sessions) forget(pid agentkernel.PID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,38 +101,61 @@ func idleEvent(ev agentkernel.Event, args json.RawMessage) agentkernel.Event {
 	return ev
 }
 
-// waitingAt finds the session pid with the call at which it waits. CodeConflict if it does not.
-func (k *Kernel) waitingAt(ctx context.Context, pid agentkernel.PID) (*process, *inflight, error) {
-	conflict := func(format string, args ...any) *agentkernel.Error {
-		return agentkernel.Errorf(agentkernel.CodeConflict, "session", format, args...).WithPID(pid)
-	}
+func sessionConflict(pid agentkernel.PID, format string, args ...any) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeConflict, "session", format, args...).WithPID(pid)
+}
+
+// waitingSession finds the session pid, which waits for its next piece. CodeConflict if it does not.
+func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*process, error) {
 	p := k.lookup(pid)
 	if p == nil {
 		rec, err := k.store.Process(ctx, pid)
 		switch {
 		case err != nil:
-			return nil, nil, err
+			return nil, err
 		case rec.State.Terminal():
-			return nil, nil, conflict("session %d has ended: %s", pid, rec.State)
+			return nil, sessionConflict(pid, "session %d has ended: %s", pid, rec.State)
 		}
-		return nil, nil, conflict("session %d is unfinished: no kernel runs it", pid).WithHint("agentkernel recover %d", pid)
+		return nil, sessionConflict(pid, "session %d is unfinished: no kernel runs it", pid).WithHint("agentkernel recover %d", pid)
 	}
 	if !p.spec.Program.Session {
-		return nil, nil, agentkernel.Errorf(agentkernel.CodeInvalid, "session", "process %d is no session", pid).WithPID(pid)
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "session", "process %d is no session", pid).WithPID(pid)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	_, err := p.atNext()
+	return p, err
+}
+
+// atNext is the call at which a session waits for its next piece; p.mu is held. CodeConflict if it does not.
+func (p *process) atNext() (*inflight, error) {
 	switch f := p.current; {
 	case p.state.Terminal():
-		return nil, nil, conflict("session %d has ended: %s", pid, p.state)
+		return nil, sessionConflict(p.pid, "session %d has ended: %s", p.pid, p.state)
 	case p.paused:
-		return nil, nil, conflict("session %d is paused", pid).WithHint("agentkernel resume %d", pid)
+		return nil, sessionConflict(p.pid, "session %d is paused", p.pid).WithHint("agentkernel resume %d", p.pid)
 	default:
-		if call := p.inflight.find(f); call != nil && call.op == opNext && call.intent {
-			return p, call, nil
+		// Before its timer runs it has not said how the last piece ended: whoever feeds the next would take that for his.
+		if call := p.inflight.find(f); call != nil && call.op == opNext && call.timer != nil {
+			return call, nil
 		}
 	}
-	return nil, nil, conflict("session %d is still busy with the last piece", pid).WithHint("wait for it, or use another session")
+	return nil, sessionConflict(p.pid, "session %d is still busy with the last piece", p.pid).WithHint("wait for it, or use another session")
+}
+
+// answerNext answers the call at which a session waits now; p.mu is held. It may be another one than a moment before: a
+// signal may have come between.
+func (k *Kernel) answerNext(p *process, answer json.RawMessage) error {
+	f, err := p.atNext()
+	switch {
+	case err != nil:
+		return err
+	case k.ctx.Err() != nil:
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, "session", "the kernel is stopping").WithPID(p.pid)
+	}
+	f.stop()
+	k.completeNow(p, f, answer, "", nil)
+	return nil
 }
 
 var errPieceDone = errors.New("the piece has run")
@@ -143,11 +172,11 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 			k.sessions.release(pid)
 		}
 	}()
-	p, f, err := k.waitingAt(ctx, pid)
+	p, err := k.waitingSession(ctx, pid)
 	if err != nil {
 		return end, err
 	}
-	next, err := k.preparePiece(ctx, p, piece)
+	next, fed, err := k.preparePiece(ctx, p, piece)
 	if err != nil {
 		return end, err
 	}
@@ -155,14 +184,14 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	if err != nil {
 		return end, agentkernel.AsError(err, agentkernel.CodeInvalid, "session")
 	}
-	p.mu.Lock()
-	f.stop()
-	w := p.watch(true) // whoever feeds an interactive session answers its questions
+	w := newWatcher(true) // whoever feeds an interactive session answers its questions
 	w.hold()
-	seen := p.seq
-	p.mu.Unlock()
+	seen, err := k.feedHere(p, answer, w)
+	if err != nil {
+		return end, err
+	}
 	defer k.unwatch(p, w)
-	k.completeHere(p, f, answer, w)
+	k.sessions.remember(pid, fed)
 	k.sessions.release(pid)
 	feeding = false
 	err = k.pump(ctx, p, w, seen, true, func(ev agentkernel.Event) error {
@@ -188,11 +217,12 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	return end, nil
 }
 
-// preparePiece checks a piece as a program is checked, and finds the tools and skills that it imports.
-func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel.Piece) (*agentkernel.NextPiece, error) {
+// preparePiece checks a piece as a program is checked, and finds the tools and skills that it imports. fed is what the
+// session has been fed when it has this piece.
+func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel.Piece) (next *agentkernel.NextPiece, fed sources, err error) {
 	earlier, err := k.earlierSources(ctx, p)
 	if err != nil {
-		return nil, err
+		return nil, fed, err
 	}
 	if piece.Name == "" {
 		piece.Name = "<piece>"
@@ -204,24 +234,21 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 	}
 	maps.Copy(spec.Program.Modules, piece.Modules)
 	if err := spec.Program.Validate(); err != nil {
-		return nil, err
+		return nil, fed, err
 	}
 	if err := k.addSkills(ctx, &spec); err != nil {
-		return nil, err
+		return nil, fed, err
 	}
 	needs, err := k.checkPiece(ctx, p, &piece, &spec.Program)
 	if err != nil {
-		return nil, err
+		return nil, fed, err
 	}
 	tools, err := k.pieceTools(ctx, p, piece.Name, needs.Tools)
 	if err != nil {
-		return nil, err
+		return nil, fed, err
 	}
-	k.sessions.mu.Lock()
-	k.sessions.sources[p.pid] = earlier.and(piece.Source, needs.Plain)
-	k.sessions.mu.Unlock()
 	piece.Modules = spec.Program.Modules
-	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, nil
+	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, earlier.and(piece.Source, needs.Plain), nil
 }
 
 // pieceTools binds the tools that a piece imports. What is handed over is journalled, so that a replay needs
@@ -294,14 +321,16 @@ func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkern
 		return agentkernel.Process{}, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is being fed by somebody else", pid).WithPID(pid)
 	}
 	defer k.sessions.release(pid)
-	p, f, err := k.waitingAt(ctx, pid)
+	p, err := k.waitingSession(ctx, pid)
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
 	p.mu.Lock()
-	f.stop()
+	err = k.answerNext(p, json.RawMessage(`{"end":true}`))
 	p.mu.Unlock()
-	k.complete(p, f, json.RawMessage(`{"end":true}`), "", nil)
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
 	k.sessions.forget(pid)
 	return k.Wait(ctx, pid)
 }
