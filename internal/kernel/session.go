@@ -136,7 +136,9 @@ func (k *Kernel) gaveUp(p *process, err *agentkernel.Error) bool {
 	box, f := k.takeBack(p, piece, calls, why)
 	p.mu.Unlock()
 	k.sessions.forget(p.pid)
-	k.closeBox(p, box)
+	if p.spec.HasFiles() { // nothing may write to them when it begins again
+		k.closeBox(p, box)
+	}
 	k.discard(p, box)
 	k.beginLater(p, f)
 	p.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"agentkernel"
 )
@@ -98,16 +99,10 @@ func (p *process) couldMoveTo(b *backend, named bool) bool {
 // moveSession takes a session that waits for a piece to another backend, and returns when it waits there, or why it does
 // not: then it is where it was.
 func (k *Kernel) moveSession(ctx context.Context, p *process, to *backend, why *agentkernel.Error) error {
-	busy := agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is busy", p.pid).WithPID(p.pid).WithHint("try again")
-	p.mu.Lock()
-	if p.owned || p.state != agentkernel.StateWaiting || !p.asksForPiece() || p.paused || p.cause != nil {
-		p.mu.Unlock()
-		return busy
+	c := &coming{done: make(chan struct{})}
+	if err := p.leave(ctx, c); err != nil {
+		return err
 	}
-	p.owned = true // whoever else would drive it waits
-	c := &coming{from: p.backend, done: make(chan struct{})}
-	p.coming = c
-	p.mu.Unlock()
 	entries, err := k.lockWithJournal(ctx, p)
 	if err != nil {
 		p.mu.Lock()
@@ -118,7 +113,7 @@ func (k *Kernel) moveSession(ctx context.Context, p *process, to *backend, why *
 	}
 	if p.state.Terminal() {
 		p.mu.Unlock()
-		return busy
+		return agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d has ended: %s", p.pid, p.state).WithPID(p.pid)
 	}
 	box := k.takeMove(p, to, why, nil, entries)
 	p.owned = false
@@ -129,6 +124,8 @@ func (k *Kernel) moveSession(ctx context.Context, p *process, to *backend, why *
 	case <-c.done:
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-k.ctx.Done():
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, "session", "the kernel is stopping")
 	}
 	switch {
 	case c.ended != nil:
@@ -139,6 +136,31 @@ func (k *Kernel) moveSession(ctx context.Context, p *process, to *backend, why *
 			WithHint(`the session is as it was; session "new" with backend %q begins one there, session "none" runs this by itself`, to.Name)
 	}
 	return nil
+}
+
+// settleLook is how often a session is looked at that has just said how its piece ended, and is still put to rest.
+const settleLook = 500 * time.Microsecond
+
+// leave makes the caller the one who moves a session that waits for its next piece.
+func (p *process) leave(ctx context.Context, c *coming) error {
+	for {
+		p.mu.Lock()
+		switch {
+		case !p.asksForPiece() || p.paused || p.cause != nil || p.coming != nil:
+			p.mu.Unlock()
+			return agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is busy", p.pid).WithPID(p.pid).WithHint("try again")
+		case !p.owned && p.state == agentkernel.StateWaiting:
+			p.owned, p.coming, c.from = true, c, p.backend // whoever else would drive it waits
+			p.mu.Unlock()
+			return nil
+		}
+		p.mu.Unlock()
+		select { // whoever drove it, or parks it, is about to let go
+		case <-time.After(settleLook):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // arrivedAt tells whoever moved a session that it waits for its piece again; p.mu is held. The error says that it does not
