@@ -16,10 +16,11 @@ import (
 // Feature is something that not every backend has.
 type Feature string
 
-// The features. A backend without images says so in its BackendInfo; for the others a program that needs one is refused
+// The features. A backend without images or sessions says so in its BackendInfo; for the others a program that needs one is refused
 // by Check, with CodeUnsupported, or fails where its case says so.
 const (
 	Images     Feature = "images"
+	Sessions   Feature = "sessions" // programs that are handed their source piece by piece
 	Generators Feature = "generators"
 	Subclasses Feature = "subclasses" // classes that inherit, exceptions of the program's own among them
 	Match      Feature = "match"      // the statement
@@ -67,7 +68,7 @@ func (s Suite) Exercise(t *testing.T) {
 	t.Run("Pause", func(t *testing.T) { s.paused(t, b) })
 	t.Run("Order", func(t *testing.T) { order(t, b) })
 	t.Run("Prompt", func(t *testing.T) { s.prompt(t, b) })
-	t.Run("Sessions", func(t *testing.T) { sessions(t, b) })
+	t.Run("Sessions", func(t *testing.T) { s.sessions(t, b) })
 }
 
 // programs runs the cases.

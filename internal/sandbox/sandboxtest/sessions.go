@@ -74,10 +74,17 @@ func (s *session) ended() string {
 
 // sessions: variables, functions and imports last from piece to piece, an error ends its piece alone, and what is answered
 // in place of a piece is told as its end. A backend without them says so.
-func sessions(t *testing.T, b agentkernel.Backend) {
-	if !b.Info().Sessions {
-		t.Skipf("the %s backend keeps no sessions, and says so", b.Info().Name)
+func (s Suite) sessions(t *testing.T, b agentkernel.Backend) {
+	_, keeps := s.has([]Feature{Sessions})
+	if b.Info().Sessions != keeps {
+		t.Errorf("it says sessions: %v, and its suite the contrary", b.Info().Sessions)
 	}
+	if keeps {
+		keepsVariables(t, b)
+	}
+}
+
+func keepsVariables(t *testing.T, b agentkernel.Backend) {
 	s := newSession(t, b, "first = 1")
 	if got := s.ended(); got != "null" {
 		t.Errorf("the first source: %s", got)
