@@ -220,7 +220,8 @@ func (k *Kernel) driveHere(p *process, box agentkernel.PromptSandbox, since time
 			return func() { k.driveFrom(p, nil) }
 		}
 		turn, err := box.Next(p.context(), nil)
-		if turn.Kind == agentkernel.TurnFail || turn.Kind == agentkernel.TurnLost { // it has to go elsewhere, and that takes time
+		if turn.Kind == agentkernel.TurnFail || turn.Kind == agentkernel.TurnLost || turn.Fault == agentkernel.FaultBackend {
+			// It may have to begin again or to go elsewhere, and that takes its time.
 			return func() { k.driveAfter(p, turn, err) }
 		}
 		if !k.took(p, turn, err) {
