@@ -460,7 +460,7 @@ func (u Usage) TokensOut() int64 { return (u.Output + bytesPerToken - 1) / bytes
 type Signal string
 
 const (
-	SignalInterrupt Signal = "interrupt" // the next or current syscall raises KernelInterrupt; a session gives up the piece that it computes
+	SignalInterrupt Signal = "interrupt" // the next or current syscall raises KernelInterrupt
 	SignalPause     Signal = "pause"     // stop at once, or, in a sandbox that is no Suspender, at the next syscall, with all descendants; resume undoes it
 	SignalResume    Signal = "resume"    // also of the descendants that were paused with it; those paused by themselves stay so
 	SignalKill      Signal = "kill"      // end at once, with all descendants

@@ -6,7 +6,8 @@ import (
 )
 
 // Sessions is for programs that are handed their source piece by piece and keep their variables in between
-// (Program.Session): notebooks, assistants.
+// (Program.Session): notebooks, assistants. SignalInterrupt to one that computes gives up its piece: the session then has
+// the variables from before it.
 type Sessions interface {
 	// Feed hands the session pid its next piece and reports its events until the piece has run; the last
 	// event is EventIdle, EventEnd or (paused) EventState. If fn returns an error or ctx ends, Feed returns
