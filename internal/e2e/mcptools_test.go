@@ -332,20 +332,28 @@ func TestMCPProgressAndLogging(t *testing.T) {
 	if err := cs.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
 		t.Fatal(err)
 	}
-	params := &mcp.CallToolParams{Name: "execute_code", Arguments: args{"code": "from kernel import sleep, log\nprint('step one')\nlog('half way', level='warning')\nsleep(2.3)"}}
+	params := &mcp.CallToolParams{Name: "execute_code", Arguments: args{"code": "from kernel import sleep, log\nprint('step one')\nlog('half way', level='warning')\nwhile True: sleep(0.1)"}}
 	params.SetProgressToken("p1")
-	if _, err := cs.CallTool(t.Context(), params); err != nil {
-		t.Fatal(err)
-	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var call sync.WaitGroup
+	call.Go(func() { _, _ = cs.CallTool(ctx, params) }) // it is cancelled
 	eventually(t, "the notifications are here", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(progress) >= 2 && len(logged) >= 1
+		n := len(progress)
+		return n >= 2 && strings.HasSuffix(progress[n-2], " step one") && len(logged) >= 1
 	})
+	cancel()
+	call.Wait()
 	mu.Lock()
 	defer mu.Unlock()
-	if progress[0] != "p1 1 step one" || progress[1] != "p1 2 step one" || !strings.Contains(logged[0], "half way") || !strings.HasPrefix(logged[0], "warning") {
-		t.Errorf("progress %q, log %q", progress, logged)
+	for i, p := range progress {
+		if !strings.HasPrefix(p, fmt.Sprintf("p1 %d ", i+1)) {
+			t.Errorf("progress %q", progress)
+		}
+	}
+	if !strings.Contains(logged[0], "half way") || !strings.HasPrefix(logged[0], "warning") {
+		t.Errorf("log %q", logged)
 	}
 }
 
