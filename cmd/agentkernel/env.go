@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
@@ -41,9 +42,28 @@ func (a *app) addPackages(f *packageFlags, p *agentkernel.Program) error {
 	return err
 }
 
-// packagesFor is environmentFor for whoever may not have packages built from their sources.
-func (a *app) packagesFor(ctx context.Context, source string, with []string) (host string, err error) {
-	return a.environmentFor(ctx, source, with, false)
+// buildTime bounds how long an environment may take that a model asked for.
+const buildTime = 10 * time.Minute
+
+// packagesFor gives environmentFor for whoever may not have packages built from their sources, nor more than one
+// environment at a time.
+func (a *app) packagesFor() func(ctx context.Context, source string, with []string) (host string, err error) {
+	slot := make(chan struct{}, 1)
+	return func(ctx context.Context, source string, with []string) (string, error) {
+		script, err := packages.ReadScript(source)
+		if err == nil && len(with)+len(script.With) == 0 {
+			return a.environmentFor(ctx, source, with, false) // nothing is installed
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, buildTime, agentkernel.Errorf(agentkernel.CodeTimeout, "packages", "the packages were not installed within %s", buildTime))
+		defer cancel()
+		select {
+		case slot <- struct{}{}:
+			defer func() { <-slot }()
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		return a.environmentFor(ctx, source, with, false)
+	}
 }
 
 // environmentFor gives the environment with the packages that are named, and those that a program names itself, building

@@ -36,7 +36,11 @@ func (a *app) showHere(p *programArgs, s *agentkernel.Spec) error {
 	if err != nil {
 		return err
 	}
-	if a.here = private(dir, data.Path(), a.homes()); a.here == "" {
+	a.here = private(dir, data.Path(), a.homes())
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); a.here == "" && err == nil && mountedBelow(dir, string(mounts)) {
+		a.here = "other file systems are mounted in this folder"
+	}
+	if a.here == "" {
 		s.Workspace = &agentkernel.Workspace{Path: dir, ReadOnly: true, Optional: true}
 	}
 	return nil
@@ -59,7 +63,9 @@ func (a *app) homes() []string {
 // Folders of the system in which secrets lie, or everybody's files.
 var (
 	systemTrees = []string{"/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run", "/var/lib", "/var/log", "/var/spool"}
-	systemTops  = []string{"/", "/home", "/root", "/var", "/usr", "/Users"}
+	systemTops  = []string{"/", "/home", "/root", "/var", "/usr", "/Users", "/tmp", "/var/tmp"}
+	// homeParents are where homes of others lie: root may have come from one of them.
+	homeParents = []string{"/home", "/Users"}
 )
 
 // private says why a folder is not shown unless it is named: a program that came from elsewhere could print keys that
@@ -80,10 +86,35 @@ func private(dir, data string, homes []string) string {
 		return "the kernel's own files lie here"
 	}
 	inSystem := func(top string) bool { return within(dir, top) }
-	if slices.Contains(systemTops, dir) || slices.Contains([]string{"/home", "/Users"}, filepath.Dir(dir)) || slices.ContainsFunc(systemTrees, inSystem) {
+	if slices.Contains(systemTops, dir) || slices.ContainsFunc(systemTrees, inSystem) {
 		return "the system's or somebody's keys may lie here"
 	}
+	for _, parent := range homeParents {
+		if !within(dir, parent) {
+			continue
+		}
+		// parent/NAME is somebody's home, and parent/NAME/.FOLDER is where keys lie.
+		if parts := strings.Split(strings.TrimPrefix(dir, parent+"/"), "/"); len(parts) == 1 || strings.HasPrefix(parts[1], ".") {
+			return "the system's or somebody's keys may lie here"
+		}
+	}
 	return ""
+}
+
+// mountedBelow says whether other file systems are mounted in a folder, as mounts (/proc/self/mountinfo) lists them: they
+// would be shown with it, and what they are nobody has looked at.
+func mountedBelow(dir, mounts string) bool {
+	for line := range strings.Lines(mounts) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
+		if at != dir && within(at, dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // within says whether path is dir, or lies in it.

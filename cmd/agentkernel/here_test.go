@@ -18,7 +18,8 @@ func TestPrivateFolders(t *testing.T) {
 		"/etc": false, "/etc/ssh": false, "/proc/1": false, "/run/secrets": false, "/var/lib/x": false,
 		"/srv": false, "/srv/state": false, data: false, data + "/workspaces": false,
 		"/home/ann/project": true, "/home/ann/project/.git": true, "/home/ben/project": true, "/data/annual": true, "/srv/stateful": true,
-		"/etcetera": true, "/app": true, "/tmp": true, "/usr/src/app": true, "/var/www": true,
+		"/home/ben/.ssh": false, "/home/ben/.config/gh": false, "/Users/ben/.aws": false, "/tmp": false, "/var/tmp": false,
+		"/etcetera": true, "/app": true, "/tmp/project": true, "/usr/src/app": true, "/var/www": true,
 	} {
 		if why := private(dir, data, homes); (why == "") != shown {
 			t.Errorf("%s is shown: %t, want %t; %q", dir, why == "", shown, why)
@@ -50,5 +51,15 @@ func TestPrivateFolderBehindALink(t *testing.T) {
 	}
 	if private(filepath.Join(dir, "real"), filepath.Join(dir, "link"), nil) == "" {
 		t.Error("the folder with the data directory is shown")
+	}
+}
+
+// A folder in which something else is mounted is not shown: what that is nobody has looked at.
+func TestMountedBelow(t *testing.T) {
+	const mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 8:2 / /srv/chroot/home rw shared:1 - ext4 /dev/sda2 rw\n31 22 0:5 / /srv/a\\040b/x rw - proc proc rw\nodd\n"
+	for dir, want := range map[string]bool{"/srv": true, "/srv/chroot": true, "/srv/a b": true, "/srv/chroot/home": false, "/srv/chroot/ho": false, "/opt": false} {
+		if got := mountedBelow(dir, mounts); got != want {
+			t.Errorf("%s: %t", dir, got)
+		}
 	}
 }

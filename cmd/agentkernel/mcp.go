@@ -71,7 +71,7 @@ func (c *mcpCmd) Run(a *app) error {
 	}
 	cfg := mcpConfig{spec: spec, minimal: c.Minimal, origins: c.Origin}
 	if c.AllowPackages {
-		cfg.packages = a.packagesFor
+		cfg.packages = a.packagesFor()
 	}
 	if c.HTTP != "" {
 		if err := c.listen(a, &cfg); err != nil {

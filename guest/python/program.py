@@ -12,6 +12,7 @@ import marshal
 import os
 import resource
 import signal
+import site
 import sys
 import threading
 import time
@@ -89,6 +90,8 @@ _FRESH = frozenset(_main.__dict__) | {"__builtins__"}
 
 def serve(channel):
     """Waits for what the kernel wants of this child: a program to check, or one to run."""
+    if sys.flags.no_site:  # what installed packages have run at the start of an interpreter, they run in here
+        site.main()
     request = first(channel)
     while True:
         kind = request["type"]

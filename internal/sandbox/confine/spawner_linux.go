@@ -7,6 +7,9 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -304,7 +307,7 @@ func (c *Cell) Adopt(pidfd *os.File) (*Process, error) {
 	if err != nil {
 		return nil, agentkernel.AsError(err, agentkernel.CodeInternal, op)
 	}
-	pid, err := pidOf(dup)
+	pid, err := ownFirst(dup)
 	if err == nil {
 		err = join(c.Plan.Cgroups, pid)
 	}
@@ -321,18 +324,21 @@ func (c *Cell) Adopt(pidfd *os.File) (*Process, error) {
 	return newProcess(c, pid, dup, -1, -1), nil
 }
 
-// pidOf is the number of a pidfd's process, as this process counts.
-func pidOf(pidfd int) (int, error) {
+// ownFirst is the number of a pidfd's process, as this process counts. It has to be the first of a pid namespace below the
+// executor's: an executor that is in a stranger's hands could hand us ourselves.
+func ownFirst(pidfd int) (int, error) {
 	b, err := readSmall(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
 	if err != nil {
 		return 0, err
 	}
-	pid := -1
-	if _, after, ok := cutLine(string(b), "Pid:"); ok {
-		_, _ = fmt.Sscan(after, &pid)
-	}
-	if pid <= 0 {
+	_, line, _ := cutLine(string(b), "NSpid:")
+	numbers := strings.Fields(line) // from our namespace downwards
+	pid, _ := strconv.Atoi(slices.Concat(numbers, []string{"0"})[0])
+	switch {
+	case pid <= 0:
 		return 0, agentkernel.Errorf(agentkernel.CodeCrashed, op, "the sandbox's process has ended")
+	case len(numbers) < 3 || numbers[len(numbers)-1] != "1":
+		return 0, agentkernel.Errorf(agentkernel.CodeDenied, op, "process %d is no sandbox's", pid)
 	}
 	return pid, nil
 }

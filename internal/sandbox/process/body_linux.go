@@ -28,9 +28,14 @@ type files struct {
 }
 
 // zygoteArgs start an interpreter that has no user's site-packages, writes no files and reads the guest library from
-// its standard input.
+// its standard input. What installed packages have run at its start (.pth files, sitecustomize) would run beside the zygote's
+// control socket and before any program's walls stand: with -S it runs in each child instead.
 func zygoteArgs(python Interpreter) []string {
-	return []string{python.Executable, "-s", "-B", "-X", "utf8", "-c", loader}
+	args := []string{python.Executable, "-s", "-B", "-X", "utf8", "-c", loader}
+	if python.Strange {
+		args = slices.Insert(args, 1, "-S")
+	}
+	return args
 }
 
 // zygoteEnv fixes what a replay needs to be the same. Libraries of arithmetic start no threads: a fork has only one.

@@ -36,7 +36,7 @@ func (b *Backend) pythonFor(p agentkernel.Program) (Interpreter, *agentkernel.Er
 			WithHint("set `python` to the one that it was made with, then agentkernel shutdown; or make it anew")
 	}
 	env.Prefixes = append(slices.Clone(base.Prefixes), p.Host)
-	env.Data = holds(p.Host, "numpy") && holds(p.Host, "pandas")
+	env.Strange, env.Data = true, false // nothing of it is imported before a program's walls stand
 	return env, nil
 }
 
@@ -51,10 +51,4 @@ func identity(host string) string {
 		return host // whoever starts it says so
 	}
 	return fmt.Sprintf("%s\x00%d %d %d", host, st.Dev, st.Ino, st.Ctim.Nano())
-}
-
-// holds says whether a package is installed in a virtual environment.
-func holds(env, name string) bool {
-	found, err := filepath.Glob(filepath.Join(env, "lib", "python*", "site-packages", name, "__init__.py"))
-	return err == nil && len(found) > 0
 }

@@ -30,7 +30,8 @@ type Interpreter struct {
 	Executable string   `json:"executable"` // sys.executable
 	Version    string   `json:"version"`    // "3.11.7"
 	Prefixes   []string `json:"prefixes"`   // directories that it needs to see: sys.prefix, sys.base_prefix, sys.path
-	Data       bool     `json:"data"`       // numpy and pandas are installed
+	Data       bool     `json:"data"`       // numpy and pandas are installed, for everybody
+	Strange    bool     `json:"strange"`    // code of strangers runs when it starts as usual: a virtual environment's packages
 }
 
 // probeScript prints the Interpreter. It imports nothing that is slow.

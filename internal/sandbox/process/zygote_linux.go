@@ -227,6 +227,9 @@ func (z *zygote) listen() {
 			z.begun(id, pid, fd)
 			continue
 		}
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
 		if pid, end, ok := exited(buf[:n]); ok {
 			z.ended(pid, end)
 			continue
@@ -240,6 +243,9 @@ func (z *zygote) listen() {
 		z.heard(m)
 	}
 }
+
+// maxEarly bounds the children that ended before we heard that they began.
+const maxEarly = 1000
 
 const (
 	exitedMark   = 'x'
@@ -256,16 +262,21 @@ func forked(b []byte) (id, pid int64, ok bool) {
 	return id, int64(binary.NativeEndian.Uint64(b[1+forkedDigits:])), err == nil //nolint:gosec // a pid
 }
 
+// receivedFD is the descriptor that came with a message; -1: none did. More than one nobody asked for.
 func receivedFD(oob []byte) int {
-	msgs, err := unix.ParseSocketControlMessage(oob)
-	if err != nil || len(msgs) == 0 {
-		return -1
+	fd := -1
+	msgs, _ := unix.ParseSocketControlMessage(oob)
+	for i := range msgs {
+		fds, _ := unix.ParseUnixRights(&msgs[i])
+		for _, got := range fds {
+			if fd < 0 {
+				fd = got
+			} else {
+				_ = unix.Close(got)
+			}
+		}
 	}
-	fds, err := unix.ParseUnixRights(&msgs[0])
-	if err != nil || len(fds) == 0 {
-		return -1
-	}
-	return fds[0]
+	return fd
 }
 
 // exited takes apart what a zygote says of a child that has ended.
@@ -307,8 +318,10 @@ func (z *zygote) heard(m controlMessage) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	switch {
+	case m.Ready != "" && z.forker != 0:
+		go z.kill(errors.New("it says twice that it is ready"))
 	case m.Ready != "":
-		z.forker = m.Process
+		z.forker = max(m.Process, 1)
 		close(z.ready)
 	case m.Failed != 0 && z.forks[m.Failed] != nil:
 		f := z.forks[m.Failed]
@@ -327,6 +340,8 @@ func (z *zygote) ended(pid int64, end ending) {
 	case z.children == nil:
 	case pid == z.forker:
 		go z.kill(errors.New("the process that forks has ended"))
+	case c == nil && len(z.early) >= maxEarly:
+		go z.kill(errors.New("it tells of the ends of children that it never had"))
 	case c == nil:
 		z.early[pid] = end
 	default:
