@@ -26,6 +26,7 @@ type watch struct {
 
 	mu         sync.Mutex
 	pid        agentkernel.PID
+	known      func() // what to do when the process is known; nil: nothing
 	interrupts int
 	stdout     strings.Builder
 	stderr     strings.Builder
@@ -74,10 +75,15 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 
 func (w *watch) event(e agentkernel.Event) error {
 	w.mu.Lock()
+	known := w.known
 	if w.pid == 0 {
 		w.pid = e.PID
 	}
+	w.known = nil
 	w.mu.Unlock()
+	if known != nil {
+		known()
+	}
 	switch e.Kind {
 	case agentkernel.EventOutput:
 		if w.seen == seenHere && e.Stream == "stderr" && strings.HasPrefix(e.Text, agentkernel.NotShown) {
@@ -151,23 +157,38 @@ func (w *watch) signalLoop(ctx context.Context, cancel context.CancelCauseFunc, 
 
 // interrupt is Ctrl-C: the first pauses the process, the second kills it, the third leaves at once.
 func (w *watch) interrupt(ctx context.Context, cancel context.CancelCauseFunc) {
-	pid := w.process()
+	pauses := func() {
+		pid := w.process()
+		w.a.con.Say("interrupting pid %d … (Ctrl-C again kills it)", pid)
+		w.signal(ctx, pid, agentkernel.SignalPause)
+	}
 	w.mu.Lock()
 	w.interrupts++
-	n := w.interrupts
+	pid, n := w.pid, w.interrupts
+	if pid == 0 && n == 1 { // it may be on its way, and would go on without being known
+		w.known = pauses
+	}
 	w.mu.Unlock()
 	w.a.con.Echoed()
 	switch {
+	case pid == 0 && n == 1:
+		time.AfterFunc(knownPatience, func() {
+			if w.process() == 0 {
+				cancel(errInterrupted)
+			}
+		})
 	case pid == 0 || n > 2:
 		cancel(errInterrupted)
 	case n == 1:
-		w.a.con.Say("interrupting pid %d … (Ctrl-C again kills it)", pid)
-		w.signal(ctx, pid, agentkernel.SignalPause)
+		pauses()
 	default:
 		w.a.con.Say("killing pid %d …", pid)
 		w.signal(ctx, pid, agentkernel.SignalKill)
 	}
 }
+
+// knownPatience is how long the first Ctrl-C waits for the process that it is to pause.
+const knownPatience = time.Second
 
 // signal sends a signal without waiting, so that the next Ctrl-C is heard.
 func (w *watch) signal(ctx context.Context, pid agentkernel.PID, s agentkernel.Signal) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,6 +74,24 @@ func TestCtrlCBeforeTheProcessIsKnown(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	contains(t, "stderr", r.err.String(), "interrupted before the process was known")
+}
+
+func TestCtrlCJustBeforeTheProcessIsKnown(t *testing.T) {
+	r := newRig(t)
+	p := agentkernel.Process{PID: 12, State: agentkernel.StateExited}
+	r.program([]agentkernel.Event{created(12)}, map[agentkernel.Signal]agentkernel.Process{agentkernel.SignalPause: p})
+	run := r.kernel.run
+	r.kernel.run = func(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+		for len(r.signals) > 0 {
+			runtime.Gosched()
+		}
+		return run(ctx, s, fn)
+	}
+	r.signals <- os.Interrupt
+	if code := r.run("run", "-c", "x"); code != agentkernel.ExitOK {
+		t.Errorf("exit code %d", code)
+	}
+	contains(t, "stderr", r.err.String(), "interrupting pid 12")
 }
 
 func TestSIGTERMLeavesTheProcessRunning(t *testing.T) {
