@@ -167,6 +167,6 @@ func (c *Client) Close() error {
 	if conn != nil {
 		_ = conn.Close()
 	}
-	c.transport.CloseIdleConnections()
+	c.transport.close()
 	return nil
 }

@@ -21,6 +21,7 @@ type transport struct {
 
 	mu   sync.Mutex
 	idle []*connection // the one used last at the end
+	over bool          // close was called: nobody will use another
 }
 
 const (
@@ -91,11 +92,19 @@ func (t *transport) take(ctx context.Context) (*connection, error) {
 func (t *transport) give(c *connection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.idle) == maxIdle {
+	if t.over || len(t.idle) == maxIdle {
 		_ = c.Close()
 		return
 	}
 	t.idle = append(t.idle, c)
+}
+
+// close is CloseIdleConnections, also for those that are used now: each when its exchange is over.
+func (t *transport) close() {
+	t.mu.Lock()
+	t.over = true
+	t.mu.Unlock()
+	t.CloseIdleConnections()
 }
 
 // CloseIdleConnections closes those that nobody uses.

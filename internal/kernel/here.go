@@ -93,6 +93,17 @@ func (k *Kernel) beginHere(h *here, pid agentkernel.PID, s *agentkernel.Spec, b 
 	}
 }
 
+// giveUp ends a beginning that was for nothing. h may be nil, or have begun nothing.
+func (h *here) giveUp(k *Kernel) {
+	if h == nil || h.box == nil {
+		return
+	}
+	_ = h.box.Close()
+	_, _ = h.box.Next(h.life.ctx, nil) // it says that it was closed
+	h.box = nil
+	k.queue.repay(nil)
+}
+
 // roomHere says whether one more sandbox may be in memory.
 func (k *Kernel) roomHere() bool {
 	k.mu.Lock()
@@ -111,9 +122,7 @@ func (k *Kernel) launchHere(p *process, h *here) {
 	k.startWallClock(p)
 	p.mu.Unlock()
 	if !k.moveIn(p, h) { // it was paused or killed
-		_ = h.box.Close()
-		_, _ = h.box.Next(h.life.ctx, nil) // it says that it was closed
-		k.queue.repay(nil)
+		h.giveUp(k)
 		k.launch(p)
 		return
 	}

@@ -157,3 +157,28 @@ func TestABeginningForNothing(t *testing.T) {
 		})
 	}
 }
+
+// A kernel that is told to end while a program has begun and its process is not there yet ends, and so does the program.
+func TestABeginningMeetsTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("waits", func(p *prog) error {
+			_, err := p.call("time.sleep", `{"seconds":3600}`)
+			return err
+		})
+		var closing sync.WaitGroup
+		r.backend.onStart = func(agentkernel.StartRequest) {
+			closing.Go(func() { _ = r.Close() })
+			time.Sleep(time.Millisecond) // it has begun to close
+		}
+		begun := time.Now()
+		_, err := r.Run(t.Context(), spec("waits"), func(agentkernel.Event) error { return nil })
+		closing.Wait()
+		if agentkernel.CodeOf(err) != agentkernel.CodeUnavailable || time.Since(begun) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		if n := r.backend.sandboxes(); n != 0 {
+			t.Errorf("%d sandboxes are left", n)
+		}
+	})
+}

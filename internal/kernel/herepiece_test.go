@@ -326,6 +326,8 @@ func TestPiecesUnderFire(t *testing.T) {
 		name := names[rand.IntN(len(names))]
 		got, err := r.feed(ctx, pid, name)
 		switch {
+		case ctx.Err() != nil:
+			t.Fatalf("after a minute %d were answered: %v", answered, err)
 		case agentkernel.CodeOf(err) == agentkernel.CodeConflict: // paused, or busy
 			time.Sleep(10 * time.Microsecond)
 		case err != nil:

@@ -220,6 +220,10 @@ func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
 		p.mu.Unlock()
 		return true
 	case agentkernel.TurnLost:
+		if p.sealed != nil { // it has no journal of its own to begin again with
+			k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "sandbox", "the worker was lost before the program ran; try again")))
+			return false
+		}
 		k.beginAgain(p)
 	case agentkernel.TurnExit:
 		k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result}))

@@ -154,10 +154,11 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *pr
 		p.watchers = append(p.watchers, h.w)
 		p.life = h.life
 	}
-	k.mu.Lock()
-	k.procs[p.pid] = p
-	p.mu.Lock() // whoever finds it in the table finds it created
-	k.mu.Unlock()
+	if err := k.enter(p); err != nil {
+		h.giveUp(k)
+		k.specs.drop(p.spec)
+		return nil, 0, err
+	}
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryCreated, At: p.created, Data: data}}, Process: p.record()})
 	p.to(agentkernel.StateReady)
 	if len(p.watchers) > 0 {
@@ -166,9 +167,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *pr
 	}
 	p.mu.Unlock()
 	if s.Parent != 0 {
-		if with := k.heldWith(s.Parent); with != 0 {
-			k.pauseWith(p, with, nil)
-		}
+		k.holdNewborn(p)
 	}
 	return p, 0, nil
 }
@@ -366,12 +365,30 @@ func bothRefused(first error, name string, next error) error {
 func (k *Kernel) accepting() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.refusing()
+}
+
+// refusing says why no process may be created; k.mu is held.
+func (k *Kernel) refusing() error {
 	if k.broken != nil {
 		return k.broken
 	}
 	if k.closed {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel is stopping")
 	}
+	return nil
+}
+
+// enter puts a process into the table, and locks it: whoever finds it there finds it created. A kernel that is stopping has
+// seen to all that are in the table, so it takes no more.
+func (k *Kernel) enter(p *process) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.refusing(); err != nil {
+		return err
+	}
+	k.procs[p.pid] = p
+	p.mu.Lock()
 	return nil
 }
 

@@ -125,6 +125,24 @@ func (k *Kernel) heldWith(parent agentkernel.PID) agentkernel.PID {
 	return cmp.Or(p.pausedWith, p.pid)
 }
 
+// holdNewborn pauses a process whose parent is held, unless whoever held the parent lets it go meanwhile: he may have looked
+// at what is below it before the child was paused.
+func (k *Kernel) holdNewborn(p *process) {
+	with := k.heldWith(p.spec.Parent)
+	if with == 0 {
+		return
+	}
+	k.pauseWith(p, with, nil)
+	if k.heldWith(p.spec.Parent) != 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pausedWith == with && !p.state.Terminal() {
+		k.resume(p)
+	}
+}
+
 // pauseData is the Data of an EntryPaused.
 type pauseData struct {
 	With agentkernel.PID `json:"with,omitempty"`
