@@ -28,7 +28,7 @@ func makeVenv(t *testing.T, b *Backend, value string) (dir, ran string) {
 	ran = filepath.Join(filepath.Dir(dir), "ran")
 	for name, text := range map[string]string{
 		"mine.py":  "X = " + value + "\n",
-		"mine.pth": "import os, sys; sys.mine_pth = True; os.path.isdir('" + filepath.Dir(ran) + "') and open('" + ran + "', 'w')\n",
+		"mine.pth": "import os, sys; sys.mine_pth = True; sys.mine_ns = os.stat('/proc/self/ns/pid').st_ino; os.path.isdir('" + filepath.Dir(ran) + "') and open('" + ran + "', 'w')\n",
 	} {
 		if err := os.WriteFile(filepath.Join(site[0], name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -57,6 +57,9 @@ func runIn(t *testing.T, b *Backend, env, src string) (out string, turn agentker
 func TestEnvironments(t *testing.T) {
 	b := newBackend(t)
 	one, ranOne := makeVenv(t, b, "1")
+	if out, _ := runIn(t, b, one, "import os, sys\nprint(sys.mine_ns == os.stat('/proc/self/ns/pid').st_ino)"); out != "True\n" {
+		t.Errorf("what is installed ran before the program's walls stood: %q", out)
+	}
 	two, _ := makeVenv(t, b, "2")
 	const src = "import sys, mine\nprint(mine.X, sys.prefix, getattr(sys, 'mine_pth', False))"
 	for env, x := range map[string]string{one: "1", two: "2"} {
