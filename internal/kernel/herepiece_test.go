@@ -62,9 +62,14 @@ func sessionRig(t *testing.T, store *ramStore, change ...func(*kernel.Config)) *
 }
 
 // begin starts a session and returns when it waits for its first piece.
-func (r *rig) begin(t *testing.T) (pid agentkernel.PID) {
+func (r *rig) begin(t *testing.T) agentkernel.PID {
 	t.Helper()
-	s := spec("session")
+	return r.beginAs(t, spec("session"))
+}
+
+// beginAs is begin for a Spec.
+func (r *rig) beginAs(t *testing.T, s agentkernel.Spec) (pid agentkernel.PID) {
+	t.Helper()
 	s.Program.Session = true
 	waits := errors.New("it waits")
 	if _, err := r.Run(t.Context(), s, func(ev agentkernel.Event) error {

@@ -24,7 +24,8 @@ type ramStore struct {
 	// the operation still happens.
 	crashAt, ops int
 	after        bool
-	mostRead     int // entries that one read gave
+	mostRead     int    // entries that one read gave
+	onEntries    func() // runs before entries are read
 }
 
 var errPowerCut = agentkernel.Errorf(agentkernel.CodeStorage, "store", "the power failed")
@@ -85,6 +86,18 @@ func (s *ramStore) Flush(context.Context, agentkernel.Position) error {
 	s.durable = append(s.durable, s.pending...)
 	s.pending = nil
 	return err
+}
+
+// beforeNextRead runs a function once, before entries are read the next time.
+func (s *ramStore) beforeNextRead(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onEntries = func() {
+		s.mu.Lock()
+		s.onEntries = nil
+		s.mu.Unlock()
+		fn()
+	}
 }
 
 // flushCount is how many commits were waited for.
@@ -148,6 +161,12 @@ func (s *ramStore) ByKey(_ context.Context, namespace, key string) (agentkernel.
 }
 
 func (s *ramStore) Entries(_ context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	s.mu.Lock()
+	first := s.onEntries
+	s.mu.Unlock()
+	if first != nil {
+		first()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []agentkernel.Entry

@@ -244,6 +244,11 @@ func (p *process) inPlace() {
 	}
 }
 
+// endsAnywhere says whether an error ends a session wherever it is. Any other may be what its backend does to it.
+func endsAnywhere(err *agentkernel.Error) bool {
+	return err != nil && (err.Code == agentkernel.CodeKilled || err.Code == agentkernel.CodeLimit && err.Op == "limit.wall")
+}
+
 // movedBack takes a session that did not come to the same place on another backend back to the one that it had, in place
 // of its end. False: that is its end.
 func (k *Kernel) movedBack(p *process, e ending) bool {
@@ -253,7 +258,7 @@ func (k *Kernel) movedBack(p *process, e ending) bool {
 		p.mu.Unlock()
 		return false
 	}
-	if c.failed != nil || e.state == agentkernel.StateKilled && e.err.Code == agentkernel.CodeKilled || e.err == nil && e.state != agentkernel.StateExited || p.state != agentkernel.StateRunning {
+	if c.failed != nil || endsAnywhere(e.err) || e.err == nil && e.state != agentkernel.StateExited || p.state != agentkernel.StateRunning {
 		c.ended, p.coming = e.err, nil
 		if c.ended == nil {
 			c.ended = agentkernel.Errorf(agentkernel.CodeConflict, "session", "it exited")
@@ -271,6 +276,11 @@ func (k *Kernel) movedBack(p *process, e ending) bool {
 	if err != nil {
 		k.cfg.Logger.Warn("a session cannot go back: its journal cannot be read", "pid", p.pid, "err", err)
 		return k.movedBack(p, e) // now it ends
+	}
+	if cause := p.cause; endsAnywhere(cause) { // it came after the divergence
+		p.mu.Unlock()
+		k.finish(p, endingFor(cause))
+		return true
 	}
 	p.cause = nil // of the sandbox that diverged
 	p.life, p.over = nil, false

@@ -164,6 +164,9 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 	case p.owned:
 		// The goroutine that drives it owns the sandbox; it ends the process when Next fails.
 		if p.state == agentkernel.StateRunning {
+			if p.coming != nil && !endsAnywhere(p.cause) {
+				p.cause = nil // a session that goes back because of it would outlive this one
+			}
 			k.stopSandbox(p, cause)
 			p.mu.Unlock()
 			return
