@@ -233,6 +233,7 @@ type prog struct {
 	args    []string
 	tools   []agentkernel.Tool
 	past    []agentkernel.Reply
+	ran     int // pieces of a session
 	quiet   bool // it runs through its past: nothing that it does has an effect
 	result  json.RawMessage
 	results map[int64]agentkernel.Reply
@@ -262,6 +263,11 @@ func (p *prog) turn(t agentkernel.Turn) agentkernel.Reply {
 }
 
 func (p *prog) print(format string, args ...any) {
+	select {
+	case <-p.s.dead: // what a closed sandbox printed would be taken for the next one's
+		panic(errStopped)
+	default:
+	}
 	if !p.quiet {
 		p.s.output("stdout", fmt.Sprintf(format, args...))
 	}
@@ -278,21 +284,31 @@ func (p *prog) call(op, args string) (json.RawMessage, error) {
 
 // session runs the pieces that it is handed; each gives its result as JSON.
 func (p *prog) session(pieces map[string]func(*prog) (string, error)) error {
+	var fault agentkernel.Fault
 	for idle := `{"result":null}`; ; {
-		answer, err := p.call("proc.next", idle)
-		if agentkernel.CodeOf(err) == agentkernel.CodeInterrupted {
+		r := p.turn(agentkernel.Turn{Kind: agentkernel.TurnCall, Call: agentkernel.Call{Op: "proc.next", Args: json.RawMessage(idle)}, Fault: fault})
+		if r.Err != nil && r.Err.Op == agentkernel.OpPiece { // the piece was given up: that is how it ended
+			text, _ := json.Marshal(agentkernel.Idle{Error: r.Err})
+			idle, fault = string(text), agentkernel.FaultProgram
 			continue
-		} else if err != nil {
-			return err
+		} else if r.Err != nil && r.Err.Code == agentkernel.CodeInterrupted {
+			continue
+		} else if r.Err != nil {
+			return r.Err
 		}
 		var next agentkernel.NextPiece
-		if err := json.Unmarshal(answer, &next); err != nil || next.End {
+		if err := json.Unmarshal(r.Result, &next); err != nil || next.End {
 			return err
 		}
+		p.ran++
 		result, err := pieces[next.Piece.Source](p)
 		if idle = `{"result":` + result + `}`; err != nil {
 			text, _ := json.Marshal(agentkernel.AsError(err, agentkernel.CodeProgram, "piece"))
 			idle = `{"error":` + string(text) + `}`
+		}
+		fault = agentkernel.FaultProgram
+		if f, ok := errors.AsType[*shortfall](err); ok {
+			fault = f.fault
 		}
 	}
 }

@@ -331,15 +331,14 @@ func TestPiecesUnderFire(t *testing.T) {
 		name := names[rand.IntN(len(names))]
 		got, err := r.feed(ctx, pid, name)
 		switch {
-		case ctx.Err() != nil:
-			t.Fatalf("after a minute %d were answered: %v", answered, err)
-		case agentkernel.CodeOf(err) == agentkernel.CodeConflict: // paused, or busy
+		case agentkernel.CodeOf(err) == agentkernel.CodeConflict && ctx.Err() == nil: // paused, or busy
 			time.Sleep(10 * time.Microsecond)
 		case err != nil:
 			t.Fatalf("after %d: %v", answered, err)
 		case got == want[name]:
 			answered++
 		case got == "null", got == "", got == "!interrupted", got == "hello\n": // interrupted or paused
+		case strings.Contains(got, "!it was stopped while it computed"): // and was given up
 		default:
 			t.Errorf("%s: %q", name, got)
 		}

@@ -213,15 +213,14 @@ func lastPiece(entries []agentkernel.Entry) (piece, calls int64) {
 }
 
 // withoutGivenUp is a journal as a replay repeats it: the proc.next whose piece was given up is answered with the reason,
-// and all that the piece did is left out. skips are the numbers of the last calls that are, by proc.next.
+// and all that the piece did is left out. skips are the numbers of the last calls that are, by proc.next: those before the
+// call for the next piece, also where the journal has none of them, since a human or a server was still asked about them.
 func withoutGivenUp(entries []agentkernel.Entry) (kept []agentkernel.Entry, skips map[int64]int64) {
 	if !slices.ContainsFunc(entries, func(e agentkernel.Entry) bool { return e.Kind == agentkernel.EntryGivenUp }) {
 		return entries, nil
 	}
 	skips = map[int64]int64{}
-	last := int64(0)
-	for _, e := range entries {
-		last = max(last, e.Call)
+	for i, e := range entries {
 		if e.Kind != agentkernel.EntryGivenUp {
 			kept = append(kept, e)
 			continue
@@ -238,7 +237,9 @@ func withoutGivenUp(entries []agentkernel.Entry) (kept []agentkernel.Entry, skip
 				kept = append(kept, g)
 			}
 		}
-		skips[e.Call] = last
+		if next := slices.IndexFunc(entries[i:], func(c agentkernel.Entry) bool { return c.Kind == agentkernel.EntryCall }); next >= 0 {
+			skips[e.Call] = entries[i+next].Call - 1
+		}
 	}
 	return kept, skips
 }

@@ -1,0 +1,64 @@
+package kernel_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+
+	"agentkernel"
+	"agentkernel/internal/kernel"
+)
+
+// sessionWith is a sessionRig whose sessions know these pieces, too, and "ran": how many they have run.
+func sessionWith(t *testing.T, more map[string]func(*prog) (string, error), change ...func(*kernel.Config)) *rig {
+	t.Helper()
+	r := sessionRig(t, newRAMStore(), change...)
+	all := maps.Clone(pieces)
+	maps.Copy(all, more)
+	all["ran"] = func(p *prog) (string, error) { return fmt.Sprint(p.ran), nil }
+	for name := range all {
+		r.backend.add(name, nil)
+	}
+	r.backend.add("session", func(p *prog) error { return p.session(all) })
+	return r
+}
+
+// A piece can be given up while a call of it is not in the journal yet, since a human is asked. The session goes on, and
+// repeats its journal as often as it has to.
+func TestAPieceIsGivenUpWhileAHumanIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sessionWith(t, map[string]func(*prog) (string, error){"ask": func(p *prog) (string, error) {
+			p.async("tool.call", callTool("append", `{}`))
+			<-p.s.dead
+			return "", errStopped
+		}})
+		s := spec("session")
+		s.Allow, s.Interactive = nil, true
+		pid := r.beginAs(t, s)
+		asked := false
+		end, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "ask"}, func(ev agentkernel.Event) error {
+			if ev.Kind == agentkernel.EventAsk {
+				asked = true
+				return r.Signal(t.Context(), pid, agentkernel.SignalInterrupt)
+			}
+			return nil
+		})
+		if err != nil || !asked || end.Ended || agentkernel.CodeOf(end.Error) != agentkernel.CodeInterrupted {
+			t.Fatalf("asked %v: %+v %v", asked, end, err)
+		}
+		for _, c := range [][2]string{{"quick", "42"}, {"state", "1"}, {"ran", "3"}} {
+			if got, err := r.feed(t.Context(), pid, c[0]); got != c[1] || err != nil {
+				t.Errorf("%s: %q %v", c[0], got, err)
+			}
+		}
+		again := r.boot(t, r.store.crash())
+		if _, err := again.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got, err := again.feed(t.Context(), pid, "ran"); got != "4" || err != nil {
+			t.Errorf("after a crash: %q %v", got, err)
+		}
+	})
+}
