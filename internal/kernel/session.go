@@ -129,23 +129,48 @@ func (k *Kernel) gaveUp(p *process, err *agentkernel.Error) bool {
 		return false
 	}
 	piece, calls := lastPiece(entries)
+	if piece == 0 && p.state == agentkernel.StateRunning && p.cause == nil && p.giveUp != nil && p.asksForPiece() {
+		box := k.loseBox(p) // it has said how its piece ended: there is none to give up
+		k.letWait(p, box, nil)
+		return true
+	}
 	if piece == 0 || p.state != agentkernel.StateRunning || p.cause != nil || p.giveUp == nil && p.piece != piece {
 		p.mu.Unlock() // the last: one that had run to its end before does not do so again
 		return false
 	}
 	box, f := k.takeBack(p, piece, calls, why)
-	p.mu.Unlock()
 	k.sessions.forget(p.pid)
+	k.letWait(p, box, f)
+	return true
+}
+
+// loseBox makes a session wait for its next piece whose sandbox an interrupt has closed; p.mu is held. It gives that to
+// discard. What the sandbox was is repeated from the journal.
+func (k *Kernel) loseBox(p *process) agentkernel.Sandbox {
+	p.giveUp, p.bound, p.reemit = nil, nil, false
+	if p.imaged { // older than its last piece
+		k.appendBatch(p, agentkernel.Batch{Image: &agentkernel.Image{PID: p.pid}})
+		p.imaged = false
+	}
+	p.to(agentkernel.StateWaiting)
+	return p.takeBox()
+}
+
+// letWait closes the sandbox of a session that waits now, at the call f if that has not begun, and lets go of it; it unlocks
+// p.mu.
+func (k *Kernel) letWait(p *process, box agentkernel.Sandbox, f *inflight) {
+	p.mu.Unlock()
 	if p.spec.HasFiles() { // nothing may write to them when it begins again
 		k.closeBox(p, box)
 	}
 	k.discard(p, box)
-	k.beginLater(p, f)
+	if f != nil {
+		k.beginLater(p, f)
+	}
 	p.mu.Lock()
 	p.owned = false
 	k.wake(p)
 	p.mu.Unlock()
-	return true
 }
 
 // pieceOnly says whether an error that ended a sandbox need not end its session.

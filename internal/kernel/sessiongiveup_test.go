@@ -1,10 +1,12 @@
 package kernel_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
@@ -61,4 +63,50 @@ func TestAPieceIsGivenUpWhileAHumanIsAsked(t *testing.T) {
 			t.Errorf("after a crash: %q %v", got, err)
 		}
 	})
+}
+
+// A signal that comes when a piece has ended, and before the session has said so, ends the session or leaves it.
+func TestASignalAtTheEndOfAPiece(t *testing.T) {
+	for _, parked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("interrupt, once parked: %v", parked), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, pid := signalledAtTheEnd(t, agentkernel.SignalInterrupt, parked)
+				for ran := range 3 {
+					if got, err := r.feed(t.Context(), pid, "ran"); got != fmt.Sprint(ran+3) || err != nil {
+						t.Errorf("the session has run %q pieces: %v", got, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// signalledAtTheEnd gives a session that has run two pieces, and was sent a signal at the end of the second.
+func signalledAtTheEnd(t *testing.T, sig agentkernel.Signal, parked bool) (*rig, agentkernel.PID) {
+	t.Helper()
+	var r *rig
+	var pid agentkernel.PID
+	r = sessionWith(t, map[string]func(*prog) (string, error){"lacks": func(*prog) (string, error) {
+		// Whether the session could move is looked at between the end of the piece and the call that tells it.
+		r.store.beforeNextRead(func() {
+			go func() { _ = r.Signal(context.Background(), pid, sig) }()
+			synctest.Wait()
+		})
+		return "", &shortfall{errUnknownName, agentkernel.FaultBackend}
+	}}, func(c *kernel.Config) { c.ParkAfter = time.Second })
+	pid = r.beginAs(t, auto("session"))
+	if got, err := r.feed(t.Context(), pid, "quick"); got != "42" || err != nil {
+		t.Fatal(got, err)
+	}
+	if parked {
+		pass(time.Minute)
+		if r.backend.sandboxes() != 0 {
+			t.Fatal("it is not parked")
+		}
+	}
+	if got, err := r.feed(t.Context(), pid, "lacks"); got != "!"+errUnknownName.Error() || err != nil {
+		t.Errorf("the piece: %q %v", got, err)
+	}
+	synctest.Wait()
+	return r, pid
 }
