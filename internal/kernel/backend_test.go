@@ -25,6 +25,7 @@ type goBackend struct {
 	onStart     func(agentkernel.StartRequest)
 	onImage     func() // runs while an image is being made
 	onCheck     func() // runs while a program is looked at
+	onClose     func() // runs when a sandbox has been closed
 	missing     error  // why the engine cannot start a sandbox
 	noImages    bool   // a process is recovered by replay alone
 	sessions    bool   // it keeps sessions: see prog.session
@@ -222,6 +223,9 @@ func (s *goSandbox) Close() error {
 		s.b.mu.Unlock()
 		if s.b.places != nil {
 			<-s.b.places
+		}
+		if s.b.onClose != nil {
+			s.b.onClose()
 		}
 	})
 	return nil

@@ -70,3 +70,20 @@ func (k *Kernel) RunAfter(ctx context.Context, s agentkernel.Spec, between func(
 	k.launchHere(p, h)
 	return p.pid, nil
 }
+
+// IdleEvents counts the events that say that a session waits, also those behind its end, until stop is called.
+func IdleEvents(k *Kernel, pid agentkernel.PID) (count func() int, stop func()) {
+	p := k.lookup(pid)
+	p.mu.Lock()
+	w := p.watch(false)
+	p.mu.Unlock()
+	return func() (n int) {
+		events, _, _, _ := w.take()
+		for _, ev := range events {
+			if ev.Kind == agentkernel.EventIdle {
+				n++
+			}
+		}
+		return n
+	}, func() { k.unwatch(p, w) }
+}

@@ -110,3 +110,32 @@ func signalledAtTheEnd(t *testing.T, sig agentkernel.Signal, parked bool) (*rig,
 	synctest.Wait()
 	return r, pid
 }
+
+// A session that is killed while the sandbox of a piece that was given up closes says nothing more, and waits for nothing.
+func TestAKillWhileAPieceIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r *rig
+		var pid agentkernel.PID
+		r = sessionWith(t, map[string]func(*prog) (string, error){"huge": func(p *prog) (string, error) {
+			r.backend.onClose = func() {
+				r.backend.onClose = nil
+				if err := r.Signal(t.Context(), pid, agentkernel.SignalKill); err != nil {
+					t.Error(err)
+				}
+			}
+			p.turn(agentkernel.Turn{Kind: agentkernel.TurnFail, Err: agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "too much")})
+			return "", errStopped
+		}})
+		pid = r.begin(t)
+		idle, end := kernel.IdleEvents(r.Kernel, pid)
+		got, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "huge"}, func(agentkernel.Event) error { return nil })
+		if err != nil || !got.Ended || got.Error.Code != agentkernel.CodeKilled {
+			t.Errorf("%+v %v", got, err)
+		}
+		synctest.Wait()
+		if n := idle(); n != 0 {
+			t.Errorf("it said %d times that it waits", n)
+		}
+		end()
+	})
+}
