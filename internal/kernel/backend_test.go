@@ -237,7 +237,7 @@ type prog struct {
 	args    []string
 	tools   []agentkernel.Tool
 	past    []agentkernel.Reply
-	ran     int // pieces of a session
+	ran     int  // pieces of a session
 	quiet   bool // it runs through its past: nothing that it does has an effect
 	result  json.RawMessage
 	results map[int64]agentkernel.Reply

@@ -87,3 +87,10 @@ func IdleEvents(k *Kernel, pid agentkernel.PID) (count func() int, stop func()) 
 		return n
 	}, func() { k.unwatch(p, w) }
 }
+
+// Fed is how many sessions there are whose sources are in memory.
+func (k *Kernel) Fed() int {
+	k.sessions.mu.Lock()
+	defer k.sessions.mu.Unlock()
+	return len(k.sessions.sources)
+}

@@ -151,8 +151,8 @@ func (k *Kernel) moveIn(p *process, h *here) bool {
 }
 
 // feedHere answers the call at which a session waits, for a caller who waits for what comes of it, and then reads what w
-// has. seen is the last journal position before the answer.
-func (k *Kernel) feedHere(p *process, answer json.RawMessage, w *watcher) (seen int64, err error) {
+// has. fed is what the session has been fed with the answer, seen the last journal position before it.
+func (k *Kernel) feedHere(p *process, answer json.RawMessage, fed sources, w *watcher) (seen int64, err error) {
 	defer w.letGo()
 	begun, borrowed := time.Now(), k.queue.borrow()
 	p.mu.Lock()
@@ -160,6 +160,7 @@ func (k *Kernel) feedHere(p *process, answer json.RawMessage, w *watcher) (seen 
 	reserved := borrowed && p.reserve()
 	if err = k.answerNext(p, answer); err == nil {
 		p.watchers = append(p.watchers, w)
+		k.sessions.remember(p.pid, fed) // before the piece can be given up, or end the session: then they are forgotten
 	}
 	p.mu.Unlock()
 	if !borrowed {

@@ -139,3 +139,34 @@ func TestAKillWhileAPieceIsGivenUp(t *testing.T) {
 		end()
 	})
 }
+
+// What sessions were fed is kept while they live, however they end.
+func TestSourcesOfEndedSessionsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sessionWith(t, map[string]func(*prog) (string, error){"exit": func(p *prog) (string, error) {
+			_, err := p.call("proc.exit", `{"code":0}`)
+			return "", err
+		}})
+		for name, end := range map[string]func(agentkernel.PID) error{
+			"killed": func(pid agentkernel.PID) error { return r.Signal(t.Context(), pid, agentkernel.SignalKill) },
+			"left":   func(agentkernel.PID) error { pass(7 * time.Hour); return nil },
+			"ended":  func(pid agentkernel.PID) error { _, err := r.EndSession(t.Context(), pid); return err },
+			"exited": func(pid agentkernel.PID) error { _, err := r.feed(t.Context(), pid, "exit"); return err },
+		} {
+			pid := r.begin(t)
+			if got, err := r.feed(t.Context(), pid, "quick"); got != "42" || err != nil {
+				t.Fatal(name, got, err)
+			}
+			if n := r.Fed(); n != 1 {
+				t.Errorf("%s: the sources of %d sessions are kept while one lives", name, n)
+			}
+			if err := end(pid); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			synctest.Wait()
+			if p, err := r.Process(t.Context(), pid); err != nil || !p.State.Terminal() || r.Fed() != 0 {
+				t.Errorf("%s: %+v, %v; the sources of %d sessions are kept", name, p, err, r.Fed())
+			}
+		}
+	})
+}

@@ -189,12 +189,11 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	}
 	w := newWatcher(true) // whoever feeds an interactive session answers its questions
 	w.hold()
-	seen, err := k.feedHere(p, answer, w)
+	seen, err := k.feedHere(p, answer, fed, w)
 	if err != nil {
 		return end, err
 	}
 	defer k.unwatch(p, w)
-	k.sessions.remember(pid, fed)
 	k.sessions.release(pid)
 	feeding = false
 	err = k.pump(ctx, p, w, seen, true, func(ev agentkernel.Event) error {
@@ -207,7 +206,6 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 			return errPieceDone
 		case agentkernel.EventEnd:
 			end.Ended, end.Result, end.Error = true, ev.Process.Result, ev.Process.Error
-			k.sessions.forget(pid)
 		}
 		return nil
 	})
@@ -334,7 +332,6 @@ func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkern
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	k.sessions.forget(pid)
 	return k.Wait(ctx, pid)
 }
 
