@@ -313,7 +313,9 @@ func TestPiecesUnderFire(t *testing.T) {
 	defer cancel()
 	under, cease := context.WithCancel(ctx)
 	var fire sync.WaitGroup
-	for _, salvo := range [][]agentkernel.Signal{{agentkernel.SignalPause, agentkernel.SignalResume}, {agentkernel.SignalInterrupt}} {
+	for every, salvo := range map[time.Duration][]agentkernel.Signal{
+		500 * time.Microsecond: {agentkernel.SignalPause, agentkernel.SignalResume}, 4 * time.Millisecond: {agentkernel.SignalInterrupt},
+	} {
 		fire.Go(func() {
 			for under.Err() == nil {
 				for _, sig := range salvo {
@@ -321,7 +323,8 @@ func TestPiecesUnderFire(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
+				// An interrupt that gives a piece up has the session repeat all its pieces, which takes longer with each.
+				time.Sleep(rand.N(every))
 			}
 		})
 	}
