@@ -262,6 +262,12 @@ func (k *Kernel) afterRun(p *process) {
 		return
 	}
 	p.mu.Lock()
+	cause := p.cause // it came after the program's last turn
+	if cause != nil && p.state == agentkernel.StateWaiting && !p.owned {
+		p.mu.Unlock()
+		k.finish(p, endingFor(cause))
+		return
+	}
 	k.wake(p)
 	p.mu.Unlock()
 	k.schedulePark()

@@ -79,6 +79,12 @@ func TestASignalAtTheEndOfAPiece(t *testing.T) {
 			})
 		})
 	}
+	synctest.Test(t, func(t *testing.T) {
+		r, pid := signalledAtTheEnd(t, agentkernel.SignalKill, false)
+		if p, err := r.Process(t.Context(), pid); err != nil || p.State != agentkernel.StateKilled {
+			t.Errorf("a kill: %+v %v", p, err)
+		}
+	})
 }
 
 // signalledAtTheEnd gives a session that has run two pieces, and was sent a signal at the end of the second.
