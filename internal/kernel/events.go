@@ -202,6 +202,7 @@ func (k *Kernel) unwatch(p *process, w *watcher) {
 // pump delivers a process's events, each only when what it reports is durable, until the process ends,
 // or pauses if untilPause is set. seen is the last journal position that the reader has.
 func (k *Kernel) pump(ctx context.Context, p *process, w *watcher, seen int64, untilPause bool, fn func(agentkernel.Event) error) error {
+	read := seen // in the journal
 	for {
 		if err := w.wait(ctx); err != nil {
 			return err
@@ -221,10 +222,17 @@ func (k *Kernel) pump(ctx context.Context, p *process, w *watcher, seen int64, u
 			if err != nil || done || untilPause && paused {
 				return err
 			}
-			seen = max(seen, last)
+			seen, read = max(seen, last), max(read, last)
 		}
 		for _, ev := range events {
-			if ev.Seq <= seen && ev.Kind != agentkernel.EventAsk && ev.Kind != agentkernel.EventState {
+			known := ev.Seq <= seen
+			switch ev.Kind {
+			case agentkernel.EventAsk, agentkernel.EventState:
+				known = false
+			case agentkernel.EventIdle: // it may come after what was journalled behind it: a session that is resumed while its piece is given up
+				known = ev.Seq <= read
+			}
+			if known {
 				continue
 			}
 			seen = max(seen, ev.Seq)

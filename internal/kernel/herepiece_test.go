@@ -313,33 +313,36 @@ func TestPiecesUnderFire(t *testing.T) {
 	defer cancel()
 	under, cease := context.WithCancel(ctx)
 	var fire sync.WaitGroup
-	for every, salvo := range map[time.Duration][]agentkernel.Signal{
-		500 * time.Microsecond: {agentkernel.SignalPause, agentkernel.SignalResume}, 4 * time.Millisecond: {agentkernel.SignalInterrupt},
-	} {
+	var answered atomic.Int64
+	for _, salvo := range [][]agentkernel.Signal{{agentkernel.SignalPause, agentkernel.SignalResume}, {agentkernel.SignalInterrupt}} {
 		fire.Go(func() {
-			for under.Err() == nil {
+			for last := int64(-1); under.Err() == nil; {
 				for _, sig := range salvo {
 					if err := r.Signal(ctx, pid, sig); err != nil {
 						t.Error(err)
 					}
 				}
-				// An interrupt that gives a piece up has the session repeat all its pieces, which takes longer with each.
-				time.Sleep(rand.N(every))
+				time.Sleep(rand.N(500 * time.Microsecond))
+				// An interrupt that gives a piece up, and a pause that meets one, has the session repeat all its pieces: it
+				// has to come to something in between.
+				for last = max(last, answered.Load()); answered.Load() == last && under.Err() == nil; {
+					time.Sleep(20 * time.Microsecond)
+				}
 			}
 		})
 	}
 	want := map[string]string{"quick": "42", "print": "hello\nnull", "sleep": "2", "state": "1"}
 	names := []string{"quick", "print", "sleep", "state"}
-	for answered := 0; answered < 100; {
+	for answered.Load() < 100 {
 		name := names[rand.IntN(len(names))]
 		got, err := r.feed(ctx, pid, name)
 		switch {
 		case agentkernel.CodeOf(err) == agentkernel.CodeConflict && ctx.Err() == nil: // paused, or busy
 			time.Sleep(10 * time.Microsecond)
 		case err != nil:
-			t.Fatalf("after %d: %v", answered, err)
+			t.Fatalf("after %d: %v", answered.Load(), err)
 		case got == want[name]:
-			answered++
+			answered.Add(1)
 		case got == "null", got == "", got == "!interrupted", got == "hello\n": // interrupted or paused
 		case strings.Contains(got, "!it was stopped while it computed"): // and was given up
 		default:
