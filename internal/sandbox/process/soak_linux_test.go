@@ -44,6 +44,7 @@ type soaking struct {
 	b        *Backend
 	mark     string // in the names of files and the arguments of processes that programs make
 	temp     string // what the kernel makes temporary files in
+	folders  string // the folders of programs are in here
 	upset    atomic.Int64
 	well     atomic.Int64
 	outcomes sync.Map // agentkernel.Code -> *atomic.Int64
@@ -53,7 +54,7 @@ type soaking struct {
 // Programs that end well, fail, crash, are killed from outside, run into limits, are given up at any moment, and whose
 // zygote is killed: none leaves a process, a mount, a cgroup, a descriptor, a file or memory behind.
 func TestSoak(t *testing.T) {
-	s := &soaking{t: t, mark: "soak" + strings.ToLower(rand.Text()), temp: t.TempDir()}
+	s := &soaking{t: t, mark: "soak" + strings.ToLower(rand.Text()), temp: t.TempDir(), folders: t.TempDir()}
 	t.Setenv("TMPDIR", s.temp)
 	s.name = "processtest-" + s.mark
 	spawner, err := confine.NewSpawner(confine.SpawnerConfig{Launcher: plainLauncher{}, Name: s.name})
@@ -147,7 +148,6 @@ func (s *soaking) one(i int) {
 	}
 	if mrand.IntN(20) == 0 {
 		dir := s.folder()
-		defer func() { _ = os.RemoveAll(dir) }()
 		r.req.Mounts = []agentkernel.Mount{{Source: dir + "/w", Scratch: dir + "/s"}}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -216,9 +216,10 @@ func (s *soaking) trouble(i int, box agentkernel.Sandbox) (end func()) {
 	}
 }
 
-// folder makes a workspace and the directory for its changes.
+// folder makes a workspace and the directory for its changes. They stay until the end: a start that is given up returns
+// before its child is dead, which may still be mounting them.
 func (s *soaking) folder() string {
-	dir, err := os.MkdirTemp("/tmp", s.mark)
+	dir, err := os.MkdirTemp(s.folders, "")
 	for _, name := range []string{"/w", "/s"} {
 		err = errors.Join(err, os.Mkdir(dir+name, 0o755))
 	}
