@@ -11,14 +11,26 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --exact-match 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0-dev+$$(git describe --always --dirty 2>/dev/null || echo unknown))
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-# A checkout without git, or owned by another user, must build too.
-export GOFLAGS ?= -buildvcs=false
+# A checkout without git, or owned by another user, must build too. Without the directory in what is compiled, all that
+# builds (vet, tests, binaries, other platforms) shares it, also from one checkout to the next.
+export GOFLAGS ?= -buildvcs=false -trimpath
 
 LINT_VERSION := v2.15.0
 LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
 
+# SQLite is C that was translated. It works on memory outside Go's heap, at which the race detector does not look, and
+# asking it at each access makes the store many times slower. The driver and database/sql are watched like all else.
+RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
+
 # Tests get twenty minutes a package at most: few need one, but machines may be busy.
-TESTFLAGS ?= -race -timeout 20m
+TESTFLAGS ?= $(RACE) -timeout 20m
+# Many packages wait as much as they compute: one more than there are processors runs at a time, those that take longest
+# first, so that none of them is left alone at the end. What they print comes in this order.
+JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+LONGEST := $(addprefix ./,internal/e2e internal/tool internal/sandbox/process internal/store/sqlite cmd/agentkernel \
+	internal/sandbox/confine internal/sandbox/monty examples internal/sandbox/sandboxtest/cpython internal/kernel)
+# What go test itself vets is a part of what lint does: `make test` turns it off.
+VET ?=
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,22 +64,20 @@ demo: ## install what is missing, build, set up the engine, run the sales report
 test: ## everything that CI checks: generated files, format, vet, lint, tests with -race, other platforms
 	@scripts/deps.sh go node cc python
 	@scripts/stage.sh generated scripts/generated.sh
-	@scripts/stage.sh lint $(MAKE) --no-print-directory lint
-	@scripts/stage.sh unit $(MAKE) --no-print-directory unit
-	@scripts/stage.sh cross scripts/cross.sh
+	@scripts/together.sh unit $(MAKE) --no-print-directory unit VET=-vet=off -- lint $(MAKE) --no-print-directory lint -- cross scripts/cross.sh
 	@echo "all of it passed"
 
 unit: engine mcp data cpython ## only the tests (TESTFLAGS, PKG=./internal/...)
 	@scripts/deps.sh go cc python
-	go test $(TESTFLAGS) $(or $(PKG),./...)
+	go test -p $(JOBS) $(VET) $(TESTFLAGS) $(or $(PKG),$(LONGEST) ./...)
 
 lint: $(LINT) ## gofmt, go vet, golangci-lint
 	@unformatted=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted; run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@scripts/nosleep.sh
 	@scripts/links.sh
-	go vet ./...
-	$(LINT) run --allow-parallel-runners ./...
+	CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 $(LINT) run --allow-parallel-runners ./...
 
 # The linter is a program of its own module: its licence (GPL) and its dependencies stay out of ours.
 $(LINT): tools/go.mod tools/go.sum
@@ -95,7 +105,7 @@ bench-tokens: engine mcp ## count the tokens that programs save; writes a Markdo
 
 soak: engine mcp data ## the crash tests, long: SOAK=100 kills, and 200 programs behind walls for each
 	@scripts/deps.sh go node cc python
-	AGENTKERNEL_SOAK=$(or $(SOAK),100) go test -race -timeout 60m -run 'Soak|Crash|Kill|ExactlyOnce' -skip '^TestSoak$$' -v ./...
+	AGENTKERNEL_SOAK=$(or $(SOAK),100) go test $(RACE) -timeout 60m -run 'Soak|Crash|Kill|ExactlyOnce' -skip '^TestSoak$$' -v ./...
 	@# It counts memory, of which the race detector takes more the longer it runs.
 	AGENTKERNEL_SOAK=$(or $(SOAK),100) go test -timeout 60m -run '^TestSoak$$' -v ./internal/sandbox/process
 

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"agentkernel/embedded"
+	"agentkernel/internal/quickexit"
 )
 
 // TestMain lets the test binary be the helper that builds walls.
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	embedded.Main()
 	os.Exit(m.Run())
 }

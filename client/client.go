@@ -45,6 +45,7 @@ type Client struct {
 
 	mu    sync.Mutex
 	first net.Conn // made by Dial, for the first request
+	start func(ctx context.Context) error
 }
 
 var _ agentkernel.Kernel = (*Client)(nil)
@@ -105,13 +106,28 @@ func newClient(opts Options) *Client {
 // dial hands the connection that Dial made to the first request.
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	c.mu.Lock()
-	conn := c.first
+	conn, start := c.first, c.start
 	c.first = nil
 	c.mu.Unlock()
 	if conn != nil {
 		return conn, nil
 	}
+	conn, err := c.connect(ctx)
+	if start == nil || agentkernel.CodeOf(err) != agentkernel.CodeUnavailable {
+		return conn, err
+	}
+	if err := start(ctx); err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeUnavailable, "attach")
+	}
 	return c.connect(ctx)
+}
+
+// Revive has a kernel started whenever a request finds none. What was under way when a kernel went away is not repeated.
+// It is for callers that outlive kernels.
+func (c *Client) Revive(start func(ctx context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.start = start
 }
 
 func (c *Client) connect(ctx context.Context) (net.Conn, error) {

@@ -78,6 +78,11 @@ func (k *counter) Events(ctx context.Context, _ agentkernel.PID, from int64, fol
 func serve(t *testing.T, k agentkernel.Kernel) (socket string, stop func()) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "k.sock")
+	return socket, serveAt(t, k, socket)
+}
+
+func serveAt(t *testing.T, k agentkernel.Kernel, socket string) (stop func()) {
+	t.Helper()
 	ln, err := api.ListenUnix(socket)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +102,7 @@ func serve(t *testing.T, k agentkernel.Kernel) (socket string, stop func()) {
 		}
 	})
 	t.Cleanup(stop)
-	return socket, stop
+	return stop
 }
 
 // cutter passes bytes between clients and a kernel, and cuts its n-th connection after so many bytes of
@@ -233,6 +238,42 @@ func TestTheKernelEndsUnderAWatcher(t *testing.T) {
 	e, ok := errors.AsType[*agentkernel.Error](err)
 	if !ok || e.Code != agentkernel.CodeUnavailable || e.PID != 3 || !strings.Contains(e.Hint, "recover 3") {
 		t.Errorf("%#v", err)
+	}
+}
+
+// A caller that outlives kernels finds another one, and nothing of what it asked the first is repeated.
+func TestRevive(t *testing.T) {
+	first, second := &counter{last: 5, state: agentkernel.StateUnfinished}, &counter{last: 5, state: agentkernel.StateExited}
+	socket, stop := serve(t, first)
+	c := dial(t, socket)
+	started := 0
+	broken := errors.New("the disk is full")
+	c.Revive(func(context.Context) error {
+		started++
+		if broken != nil {
+			return broken
+		}
+		serveAt(t, second, socket)
+		return nil
+	})
+	stopped := false
+	_, err := c.Run(t.Context(), agentkernel.Spec{}, func(agentkernel.Event) error {
+		if !stopped {
+			stopped = true
+			stop()
+		}
+		return nil
+	})
+	if _, cerr := c.Process(t.Context(), 3); agentkernel.CodeOf(cerr) != agentkernel.CodeUnavailable || !strings.Contains(cerr.Error(), broken.Error()) {
+		t.Errorf("no kernel can be started: %v", cerr)
+	}
+	broken = nil
+	p, perr := c.Process(t.Context(), 3)
+	if perr != nil || p.State != agentkernel.StateExited || started < 2 {
+		t.Errorf("another kernel: %+v %v, started %d times", p, perr, started)
+	}
+	if first.created.Load() != 1 || second.created.Load() != 0 {
+		t.Errorf("created %d and %d times (%v)", first.created.Load(), second.created.Load(), err)
 	}
 }
 

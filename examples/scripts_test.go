@@ -15,12 +15,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel/embedded"
+	"agentkernel/internal/quickexit"
 	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/tool/tooltest"
 	"agentkernel/internal/usertest"
 )
 
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	embedded.Main() // does not return if this process is to be the sandboxes' spawner
 	code := m.Run()
 	_ = os.RemoveAll(built)
@@ -33,7 +35,9 @@ var built = filepath.Join(os.TempDir(), "akx-command-"+strconv.Itoa(os.Getpid())
 // command builds ./agentkernel as users have it, once.
 var command = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(built, "agentkernel")
-	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-X main.version=0.0.0-examples", "-o", path, "agentkernel/cmd/agentkernel").CombinedOutput()
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-X main.version=0.0.0-examples", "-o", path, "agentkernel/cmd/agentkernel")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", &exec.Error{Name: string(out), Err: err}
 	}

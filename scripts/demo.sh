@@ -24,7 +24,7 @@ show ./agentkernel run examples/sales_report.py --tools examples/mcp.json
 step "what it did, call by call"
 pid=$(./agentkernel ps --all --limit 1 --json | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' | head -n 1)
 show ./agentkernel trace "$pid"
-step "a line of Python; the value of the last expression is the result"
+step "a line of Python"
 printf '\n$ ./agentkernel run -c "print(6*7)"\n' >&2
 ./agentkernel run -c 'print(6*7)'
 step "the processes so far"

@@ -85,9 +85,17 @@ func (d *direct) open(ctx context.Context, servers map[string]serverSpec) error 
 func (d *direct) close() error {
 	var errs []error
 	for _, s := range d.sessions {
-		errs = append(errs, s.Close())
+		// A server that does not go when its input ends is sent a signal, as MCP wants it. What it was asked is done by then.
+		if err := s.Close(); !isExit(err) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
+}
+
+func isExit(err error) bool {
+	_, ok := errors.AsType[*exec.ExitError](err)
+	return ok
 }
 
 // call is one turn with one call.

@@ -8,9 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"agentkernel/internal/quickexit"
 )
 
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	if n, err := strconv.Atoi(os.Getenv(envCatalogue)); err == nil {
 		if err := serveCatalogue(context.Background(), n); err != nil {
 			fmt.Fprintln(os.Stderr, err)

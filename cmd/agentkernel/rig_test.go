@@ -110,6 +110,7 @@ type rig struct {
 	outTo    io.Writer // instead of out
 	outTTY   bool
 	any      agentkernel.Kernel // instead of kernel
+	door     listener           // what serve listens with; nil: it cannot
 	env      []string
 	dir      string
 }
@@ -145,6 +146,9 @@ func (r *rig) run(args ...string) int {
 		dial: func(context.Context, string) (agentkernel.Kernel, error) { return r.instance(), nil },
 		open: func(context.Context, embedded.Config) (agentkernel.Kernel, error) { return r.instance(), nil },
 		listen: func(context.Context, listenConfig) (listener, error) {
+			if r.door != nil {
+				return r.door, nil
+			}
 			return nil, errors.New("no socket in this test")
 		},
 		start:        func(context.Context, *app, *datadir.Dir) error { panic("nothing is started in this test") },

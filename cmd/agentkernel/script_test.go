@@ -23,12 +23,14 @@ import (
 
 	"agentkernel/client"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/quickexit"
 	"agentkernel/internal/sandbox/process"
 	"agentkernel/internal/tool/tooltest"
 )
 
 // The scripts run this test binary as `agentkernel`: the real command, kernel, store and engine.
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	process.Main() // this binary is part of the sandboxes too
 	testscript.Main(m, map[string]func(){"agentkernel": main})
 }
@@ -55,7 +57,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("DARWIN", darwin)
 			e.Setenv("AGENTKERNEL_IDLE_AFTER", "1m")
 			e.Setenv("HOME", e.WorkDir)
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command under -race takes a second to end
+			e.Setenv("GORACE", os.Getenv("GORACE")) // see quickexit
 			e.Defer(func() { stopKernelOf(home) })
 			tooltest.WriteConfig(t, filepath.Join(e.WorkDir, "mcp.json"), map[string]tooltest.Server{"demo": {"command": server}})
 			tooltest.WriteConfig(t, filepath.Join(e.WorkDir, "secret.json"), map[string]tooltest.Server{

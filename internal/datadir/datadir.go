@@ -145,7 +145,10 @@ func (d *Dir) recognisable() bool {
 		return false
 	}
 	for _, e := range entries {
-		if name := e.Name(); strings.HasPrefix(name, "kernel.") || name == keyFile || strings.HasPrefix(name, keyFile+".") {
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, "kernel."), name == keyFile, strings.HasPrefix(name, keyFile+"."):
+			return true
+		case name == enginesDir && len(entries) == 1: // whoever has no Node makes it, before any kernel has run
 			return true
 		}
 	}

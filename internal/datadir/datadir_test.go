@@ -103,7 +103,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestOpenTightensOurOwn(t *testing.T) {
-	for name, file := range map[string]string{"empty": "", "used": databaseFile} {
+	for name, file := range map[string]string{"empty": "", "used": databaseFile, "an engine by hand": enginesDir} {
 		path := filepath.Join(t.TempDir(), name)
 		mkdir(t, path, 0o755)
 		if file != "" {

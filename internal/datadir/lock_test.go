@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/quickexit"
 )
 
 // TestMain lets the test binary play the kernel that is killed: it takes the lock, says so and waits.
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	if path := os.Getenv("DATADIR_TEST_HOLD"); path != "" {
 		holdForEver(path)
 	}

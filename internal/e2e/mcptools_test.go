@@ -179,6 +179,15 @@ func TestMCPTimeoutAndCancel(t *testing.T) {
 	})
 }
 
+// Time that is up in the middle of a write is told together with the write: with more time alone a model would make it twice.
+func TestMCPTellsOfAWriteInDoubt(t *testing.T) {
+	cfg := tooltest.Config(t, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
+	cs := connectMCP(t, mcpConfig(openEmbedded(t, home(t)), cfg))
+	code := "from tools.test import hang\nhang()"
+	tool(t, cs, "execute_code", args{"code": code, "timeout": 1}, "!interrupted while tool.call test.hang was under way; whether it happened is unknown\ntimeout: ")
+	tool(t, cs, "execute_code", args{"code": code, "timeout": 1, "session": "none"}, "!tool.call test.hang was under way: look whether it happened")
+}
+
 // What a client started for itself ends with it; what it dispatched goes on, and another client of the same
 // user finds it. Other users find nothing.
 func TestMCPClientsAndUsers(t *testing.T) {
@@ -368,6 +377,11 @@ func TestMCPResourcesAndPrompts(t *testing.T) {
 		if err != nil || len(res.Contents) != 1 || !strings.Contains(res.Contents[0].Text, want) {
 			t.Errorf("%s: %v", uri, err)
 		}
+	}
+	tool(t, cs, "save_state", args{"state_data": strings.Repeat("x", 300_000), "state_file": "large"}, "version")
+	tool(t, cs, "get_state", args{"state_file": "large"}, "300002 bytes and is left out here. The whole, page by page: agentkernel://state/large")
+	if res, err := cs.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "agentkernel://state/large?from=262144"}); err != nil || len(res.Contents[0].Text) != 300_002-262_144 {
+		t.Errorf("the second page of a state: %v", err)
 	}
 	for _, uri := range []string{"agentkernel://output/999", "agentkernel://output/x", "agentkernel://skill/none", "agentkernel://state/..%2Fx"} {
 		if _, err := cs.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {

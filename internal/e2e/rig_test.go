@@ -19,6 +19,7 @@ import (
 	"agentkernel/embedded"
 	"agentkernel/internal/api"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/quickexit"
 	"agentkernel/internal/tool/tooltest"
 )
 
@@ -178,6 +179,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	embedded.Main() // does not return if this process is to be the sandboxes' spawner
 	if role := os.Getenv(envChild); role != "" {
 		start := childKernel

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/quickexit"
 )
 
 // The test binary plays a kernel when this variable names a records directory: it starts the script of the
@@ -24,6 +25,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	if dir := os.Getenv(envKernel); dir != "" {
 		playKernel(dir, os.Getenv(envScript))
 	}

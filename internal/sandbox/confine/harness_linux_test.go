@@ -18,10 +18,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"agentkernel/internal/quickexit"
 	"agentkernel/internal/usertest"
 )
 
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	Main()
 	os.Exit(m.Run())
 }

@@ -15,11 +15,13 @@ import (
 	"go.uber.org/goleak"
 
 	"agentkernel"
+	"agentkernel/internal/quickexit"
 	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	confine.Main()
 	goleak.VerifyTestMain(m)
 }

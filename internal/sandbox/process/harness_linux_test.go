@@ -13,11 +13,13 @@ import (
 	"testing"
 
 	"agentkernel"
+	"agentkernel/internal/quickexit"
 	"agentkernel/internal/sandbox/confine"
 )
 
 // This binary is also the spawner that builds the walls, and the command `kernel` behind them.
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	Main()
 	code := m.Run()
 	if shared.b != nil {

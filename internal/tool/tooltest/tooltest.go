@@ -47,7 +47,7 @@ var build = sync.OnceValues(func() (string, error) {
 	defer os.RemoveAll(tmp)
 	exe := filepath.Join(tmp, "server")
 	cmd := exec.Command("go", "build", "-o", exe, "./internal/tool/tooltest/server")
-	cmd.Dir = root
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as the other binaries: they share what is compiled
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/quickexit"
 	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/sandbox/monty"
 	"agentkernel/internal/sandbox/process"
@@ -20,6 +21,7 @@ import (
 
 // This binary is also the spawner that builds the walls.
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	confine.Main()
 	os.Exit(m.Run())
 }

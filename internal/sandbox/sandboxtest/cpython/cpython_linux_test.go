@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/quickexit"
 	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/sandbox/process"
 )
@@ -27,6 +28,7 @@ var driver string
 
 // This binary is also the spawner that builds the walls.
 func TestMain(m *testing.M) {
+	quickexit.Main()
 	confine.Main()
 	os.Exit(m.Run())
 }
