@@ -112,7 +112,7 @@ type Store interface {
 
 // Stager is a Store that can do part of a commit before anybody waits for it.
 type Stager interface {
-	// Stage begins to write what was appended, if nobody is writing anything now, and returns: what takes the disk's
+	// Stage begins a commit of what was appended, if nobody is writing anything now, and returns: what takes the disk's
 	// time is left to the next Flush. It changes nothing of what is durable, or seen.
 	Stage()
 }

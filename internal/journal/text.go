@@ -2,6 +2,8 @@ package journal
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -43,43 +45,55 @@ func AppendString[S string | []byte](b []byte, s S) []byte {
 // unescaped gives the text of a surveyed string from what stands between its quotes; without an escape it
 // is the same bytes.
 func unescaped(inner []byte) []byte {
-	first := bytes.IndexByte(inner, '\\')
-	if first < 0 {
+	if bytes.IndexByte(inner, '\\') < 0 {
 		return inner
 	}
-	out := append(make([]byte, 0, len(inner)), inner[:first]...)
-	for i := first; i < len(inner); i++ {
-		c := inner[i]
-		if c != '\\' {
-			out = append(out, c)
-			continue
+	out, _ := AppendUnescaped(make([]byte, 0, len(inner)), inner) // the survey has looked at each escape
+	return out
+}
+
+// AppendUnescaped appends the text of a JSON string from what stands between its quotes, which must be UTF-8. Half of a
+// surrogate pair becomes U+FFFD. An error says what is wrong with an escape.
+func AppendUnescaped(dst, inner []byte) ([]byte, error) {
+	for i := 0; i < len(inner); i++ {
+		plain := bytes.IndexByte(inner[i:], '\\')
+		if plain < 0 {
+			return append(dst, inner[i:]...), nil
 		}
-		i++
+		dst = append(dst, inner[i:i+plain]...)
+		if i += plain + 1; i >= len(inner) {
+			return nil, errors.New("an escape does not end")
+		}
 		switch inner[i] {
+		case '"', '\\', '/':
+			dst = append(dst, inner[i])
 		case 'b':
-			out = append(out, '\b')
+			dst = append(dst, '\b')
 		case 'f':
-			out = append(out, '\f')
+			dst = append(dst, '\f')
 		case 'n':
-			out = append(out, '\n')
+			dst = append(dst, '\n')
 		case 'r':
-			out = append(out, '\r')
+			dst = append(dst, '\r')
 		case 't':
-			out = append(out, '\t')
+			dst = append(dst, '\t')
 		case 'u':
-			r, _ := hex4(inner[i+1:])
+			r, ok := hex4(inner[i+1:])
+			if !ok {
+				return nil, errors.New("a \\u escape is malformed")
+			}
 			i += 4
-			if utf16.IsSurrogate(r) { // a lone half becomes U+FFFD
+			if utf16.IsSurrogate(r) {
 				if low, ok := lowHalf(inner[i+1:]); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
 					r, i = utf16.DecodeRune(r, low), i+6
 				}
 			}
-			out = utf8.AppendRune(out, r)
+			dst = utf8.AppendRune(dst, r)
 		default:
-			out = append(out, inner[i])
+			return nil, fmt.Errorf("\\%c is not an escape", inner[i])
 		}
 	}
-	return out
+	return dst, nil
 }
 
 func hex4(b []byte) (r rune, ok bool) {

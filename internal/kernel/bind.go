@@ -231,6 +231,9 @@ func atLine(p *process, ref agentkernel.ToolRef, err error) error {
 	return &c
 }
 
+// maxNamed is how many tools of a server an error names.
+const maxNamed = 30
+
 func noSuchTool(server, name string, tools []agentkernel.Tool) *agentkernel.Error {
 	names := make([]string, len(tools))
 	for i, t := range tools {
@@ -239,6 +242,9 @@ func noSuchTool(server, name string, tools []agentkernel.Tool) *agentkernel.Erro
 	e := agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "server %q has no tool %q", server, name)
 	if q := nearest.Question(name, names); q != "" {
 		return e.WithHint("%s", q)
+	}
+	if len(names) > 0 && len(names) <= maxNamed {
+		return e.WithHint("it has: %s", strings.Join(names, ", "))
 	}
 	return e.WithHint("agentkernel tools list")
 }

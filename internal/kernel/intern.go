@@ -2,10 +2,10 @@ package kernel
 
 import (
 	"encoding/json"
-	"reflect"
 	"sync"
 
 	"agentkernel"
+	"agentkernel/internal/simplespec"
 )
 
 // interner shares equal Specs, program text included, between processes: a thousand processes of one
@@ -14,7 +14,7 @@ type interner struct {
 	defaults agentkernel.Limits
 	mu       sync.Mutex
 	refs     map[internKey]*sharedSpec
-	texts    map[simpleSpec]json.RawMessage // see data
+	texts    simplespec.Texts[simplespec.Key, json.RawMessage] // see data
 }
 
 // internKey is a Spec as text: what specData shows, and what it leaves out.
@@ -30,46 +30,18 @@ type sharedSpec struct {
 }
 
 func newInterner(defaults agentkernel.Limits) *interner {
-	return &interner{defaults: defaults, refs: map[internKey]*sharedSpec{}, texts: map[simpleSpec]json.RawMessage{}}
+	return &interner{defaults: defaults, refs: map[internKey]*sharedSpec{}}
 }
-
-// simpleSpec is all of a Spec that asks for nothing special, but for the program's texts.
-type simpleSpec struct {
-	name, backend, namespace string
-	language                 agentkernel.Language
-	priority                 int
-	durability               agentkernel.Durability
-	interactive              bool
-}
-
-// simplify says whether s is no more than its simpleSpec.
-func simplify(s *agentkernel.Spec) (simpleSpec, bool) {
-	simple := simpleSpec{s.Program.Name, s.Backend, s.Namespace, s.Program.Language, s.Priority, s.Durability, s.Interactive}
-	rest := *s
-	rest.Program.Name, rest.Program.Language, rest.Program.Source, rest.Program.Modules = "", "", "", nil
-	rest.Backend, rest.Namespace, rest.Priority, rest.Durability, rest.Interactive = "", "", 0, "", false
-	return simple, reflect.ValueOf(&rest).Elem().IsZero()
-}
-
-// maxTexts bounds interner.texts.
-const maxTexts = 256
 
 // data is specData, which takes longer than a small program, and mostly says what it said before.
 func (in *interner) data(s *agentkernel.Spec) json.RawMessage {
-	simple, ok := simplify(s)
+	simple, ok := simplespec.Of(s)
 	if !ok {
 		return specData(s)
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	text, ok := in.texts[simple]
-	if !ok {
-		if len(in.texts) >= maxTexts {
-			clear(in.texts)
-		}
-		text = specData(s)
-		in.texts[simple] = text
-	}
+	text, _ := in.texts.Get(simple, func() (json.RawMessage, error) { return specData(s), nil })
 	return text
 }
 

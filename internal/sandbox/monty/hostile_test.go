@@ -196,7 +196,9 @@ func TestHostileValues(t *testing.T) {
 			if took > 2*time.Minute {
 				t.Errorf("took %s for %d bytes", took, len(val))
 			}
-			if used := after.TotalAlloc - before.TotalAlloc; used > uint64(24*len(val)+1<<20) {
+			// Numbers of this length are printed in up to 25 times their size of memory, out of a pool that under the
+			// race detector forgets a quarter of what it is given.
+			if used := after.TotalAlloc - before.TotalAlloc; used > uint64(64*len(val)+1<<20) {
 				t.Errorf("%d bytes of memory for %d; %d came out, %v", used, len(val), len(out), err)
 			}
 		})

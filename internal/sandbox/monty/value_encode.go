@@ -8,10 +8,11 @@ import (
 	"math"
 	"math/big"
 	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"agentkernel/internal/journal"
 )
 
 const (
@@ -341,73 +342,11 @@ func (e *encoder) rawString() (raw []byte, escaped bool, err error) {
 }
 
 func appendUnescaped(dst, raw []byte) ([]byte, error) {
-	for i := 0; i < len(raw); i++ {
-		c := raw[i]
-		if c != '\\' {
-			dst = append(dst, c)
-			continue
-		}
-		i++
-		if i >= len(raw) {
-			return nil, errNotJSON
-		}
-		switch raw[i] {
-		case '"', '\\', '/':
-			dst = append(dst, raw[i])
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
-		case 'u':
-			r, ok := hexRune(raw[i+1:])
-			if !ok {
-				return nil, fmt.Errorf("%w: a \\u escape is malformed", errNotJSON)
-			}
-			i += 4
-			if utf16.IsSurrogate(r) { // a lone half becomes U+FFFD, as the engine itself does
-				if low, ok := lowHalf(raw[i+1:]); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
-					r, i = utf16.DecodeRune(r, low), i+6
-				}
-			}
-			dst = utf8.AppendRune(dst, r)
-		default:
-			return nil, fmt.Errorf("%w: \\%c is not an escape", errNotJSON, raw[i])
-		}
+	dst, err := journal.AppendUnescaped(dst, raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotJSON, err)
 	}
 	return dst, nil
-}
-
-func hexRune(b []byte) (r rune, ok bool) {
-	if len(b) < 4 {
-		return 0, false
-	}
-	for _, c := range b[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
-}
-
-func lowHalf(b []byte) (rune, bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	return hexRune(b[2:])
 }
 
 func appendBase64(dst []byte, text []byte) ([]byte, error) {

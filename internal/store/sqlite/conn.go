@@ -79,12 +79,25 @@ func (s *stmt) bind(values []driver.Value) []driver.NamedValue {
 
 // exec runs a statement that gives no rows.
 func (c *conn) exec(query string, values ...driver.Value) error {
+	_, err := c.result(query, values)
+	return err
+}
+
+// change is exec; it says how many rows were changed.
+func (c *conn) change(query string, values ...driver.Value) (int64, error) {
+	r, err := c.result(query, values)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+func (c *conn) result(query string, values []driver.Value) (driver.Result, error) {
 	s, err := c.prepare(query)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = s.raw.(driver.StmtExecContext).ExecContext(context.Background(), s.bind(values))
-	return err
+	return s.raw.(driver.StmtExecContext).ExecContext(context.Background(), s.bind(values))
 }
 
 // query runs a statement and hands each row to fn until fn returns an error.

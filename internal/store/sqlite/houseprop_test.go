@@ -162,15 +162,30 @@ func (h *house) create(*rapid.T) {
 	})
 }
 
+// live is a process that begins and ends in one commit.
+func (h *house) live(*rapid.T) {
+	pid := h.s.NewPID()
+	k := &known{row: *exampleRow(pid), ended: true, entries: []string{"", ""}}
+	k.row.Spec.Program.Source = h.content("source")
+	k.row.Result, _ = json.Marshal(h.content("result"))
+	b := endedBatch(k.row, 2)
+	b.Entries = append([]agentkernel.Entry{{PID: pid, Seq: 1, Kind: agentkernel.EntryCreated}}, b.Entries...)
+	h.put(b, func() {
+		k.row = *b.Process
+		h.alive[pid] = k
+	})
+}
+
+// write appends to a process, which may have ended.
 func (h *house) write(*rapid.T) {
-	k := h.pick(false)
+	k := h.pick(rapid.Bool().Draw(h.T, "ended"))
 	if k == nil {
 		return
 	}
 	text, _ := json.Marshal(h.content("entry"))
 	pid := k.row.PID
 	b := agentkernel.Batch{Entries: []agentkernel.Entry{{PID: pid, Seq: int64(len(k.entries) + 1), Kind: agentkernel.EntryOutput, Args: text, Data: text}}}
-	if rapid.Bool().Draw(h.T, "image") {
+	if !k.ended && rapid.Bool().Draw(h.T, "image") {
 		random := make([]byte, 3*BlobThreshold) // it cannot be compressed below the threshold
 		src := rand.New(rand.NewPCG(uint64(pid), uint64(len(k.entries))))
 		for i := range random {
@@ -346,7 +361,7 @@ func TestHousekeepingTakesNothingFromTheLiving(t *testing.T) {
 		h.must(os.MkdirAll(dir, 0o700))
 		h.cfg = testConfig(dir)
 		h.open()
-		rt.Repeat(map[string]func(*rapid.T){"create": h.create, "write": h.write, "end": h.end, "forget": h.forget, "sweep": h.sweep,
+		rt.Repeat(map[string]func(*rapid.T){"create": h.create, "live": h.live, "write": h.write, "end": h.end, "forget": h.forget, "sweep": h.sweep,
 			"programs": h.programs, "strays": h.strays, "shrink": h.shrink, "arm": h.arm, "crash": h.crashNow, "": h.check})
 		h.settle()
 		h.must(os.RemoveAll(h.root))

@@ -36,19 +36,15 @@ func (q *queue) claimAny() bool {
 	return true
 }
 
-// maxStaged bounds what a caller of Stage writes: it does so while something of its own runs.
-const maxStaged = 8
-
-// claimToStage makes the caller the one who writes, and gives it what waits, if it is little and nobody waits for it.
-func (q *queue) claimToStage() (fresh []pending) {
+// claimToStage makes the caller the one who writes, if there is something to commit and nobody waits for it.
+func (q *queue) claimToStage() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.claimed || q.wanted > q.durable || len(q.waiting) == 0 || len(q.waiting) > maxStaged || len(q.group) >= maxGroupBatches/2 ||
-		len(q.jobs) > 0 || q.unusable() != nil || large(q.waiting) {
-		return nil
+	if q.claimed || q.wanted > q.durable || !q.uncommitted() || len(q.jobs) > 0 || q.unusable() != nil {
+		return false
 	}
 	q.claimed = true
-	return q.advance(len(q.waiting))
+	return true
 }
 
 // release ends a claim and says whether everything up to pos is durable. What came up meanwhile is left to
@@ -81,12 +77,11 @@ func (s *Store) lead(pos agentkernel.Position) (durable bool) {
 
 // Stage begins the next commit; see agentkernel.Stager.
 func (s *Store) Stage() {
-	fresh := s.queue.claimToStage()
-	if fresh == nil {
+	if !s.queue.claimToStage() {
 		return
 	}
 	defer s.queue.release(0, s.writer.sweep)
-	s.writer.answering(s.queue, func() error { return s.writer.stage(fresh) }, func() {})
+	s.writer.answering(s.queue, s.writer.begin, func() {})
 }
 
 // run serves the queue until it is closed and empty. It never returns while somebody could still be given
@@ -121,7 +116,7 @@ func (w *writer) turn(q *queue) (more bool) {
 	return w.answering(q, func() error { return w.commit(group) }, func() { q.done(nil) })
 }
 
-// unstage commits what Stage has begun to write: other work needs the connection. It gives the store's failure.
+// unstage ends the commit that Stage has begun: other work needs the connection. It gives the store's failure.
 func (w *writer) unstage(q *queue) error {
 	for w.open && q.failure() == nil {
 		q.wantAll()

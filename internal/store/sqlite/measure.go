@@ -58,7 +58,7 @@ type measuring struct {
 }
 
 func (m *measuring) process(c *conn, pid int64) error {
-	v, found, err := c.one("SELECT program, result, octet_length(spec) FROM processes WHERE pid = ?", pid)
+	v, found, err := c.one("SELECT program, result, octet_length(spec) + coalesce(octet_length(journal), 0), "+shortLength+" FROM processes WHERE pid = ?", pid)
 	if err != nil || !found {
 		return err
 	}
@@ -66,6 +66,7 @@ func (m *measuring) process(c *conn, pid int64) error {
 	m.programs[v.int(0)]++
 	m.bytes += v.int(2) + 4*rowCost
 	m.payload(v[1])
+	m.Entries += v.int(3)
 	v, _, err = c.one(`SELECT count(*), coalesce(sum(coalesce(octet_length(args), 0) + coalesce(octet_length(data), 0) + coalesce(octet_length(error), 0)), 0)
 FROM entries WHERE pid = ?`, pid)
 	if err != nil {

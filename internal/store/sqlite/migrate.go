@@ -27,6 +27,9 @@ var schema3 string
 //go:embed schema/0004_walls.sql
 var schema4 string
 
+//go:embed schema/0005_short.sql
+var schema5 string
+
 // step is one numbered change of the schema. Steps are never edited once released; version n is reached
 // by the first n steps.
 type step struct {
@@ -41,6 +44,7 @@ func steps() []step {
 		{"prune", schema2},
 		{"programs", schema3},
 		{"walls", schema4},
+		{"short", schema5},
 	}
 }
 

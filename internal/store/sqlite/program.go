@@ -8,10 +8,10 @@ import (
 	"encoding/json"
 	"hash"
 	"maps"
-	"reflect"
 	"slices"
 
 	"agentkernel"
+	"agentkernel/internal/simplespec"
 )
 
 // programSum names a program's content: its language, source and modules, not its name or arguments.
@@ -191,47 +191,26 @@ func or[T any](v *T, same T) T {
 }
 
 // specTexts remembers the spec columns of Specs that ask for nothing special: they mostly say the same.
-type specTexts struct{ texts map[simpleSpec]string }
-
-// simpleSpec is what the spec column of such a process follows from.
-type simpleSpec struct {
-	name, programName, backend, specBackend, namespace, specNamespace string
-	priority, specPriority                                            int
-	durability                                                        agentkernel.Durability
-	interactive                                                       bool
+type specTexts struct {
+	texts simplespec.Texts[specColumn, string]
 }
 
-// simplify says whether the spec column follows from the simpleSpec alone.
-func simplify(p *agentkernel.ProcessRecord) (simpleSpec, bool) {
-	s := &p.Spec
-	simple := simpleSpec{p.Name, s.Program.Name, p.Backend, s.Backend, p.Namespace, s.Namespace, p.Priority, s.Priority, s.Durability, s.Interactive}
-	rest := *s
-	rest.Program.Name, rest.Program.Language, rest.Program.Source, rest.Program.Modules = "", "", "", nil
-	rest.Backend, rest.Namespace, rest.Priority, rest.Durability, rest.Interactive = "", "", 0, "", false
-	rest.IdempotencyKey = "" // has a column of its own
-	return simple, p.Parent == 0 && p.Moved == nil && reflect.ValueOf(&rest).Elem().IsZero()
+// specColumn is what the spec column of such a process follows from.
+type specColumn struct {
+	spec                     simplespec.Key
+	name, backend, namespace string
+	priority                 int
 }
-
-// maxSpecTexts bounds specTexts.
-const maxSpecTexts = 256
 
 // encode is encodeSpec.
 func (t *specTexts) encode(p *agentkernel.ProcessRecord) (string, error) {
-	simple, ok := simplify(p)
-	if !ok {
+	s := p.Spec
+	s.IdempotencyKey = "" // has a column of its own
+	simple, ok := simplespec.Of(&s)
+	if !ok || p.Parent != 0 || p.Moved != nil {
 		return encodeSpec(p)
 	}
-	if text, ok := t.texts[simple]; ok {
-		return text, nil
-	}
-	text, err := encodeSpec(p)
-	if err == nil {
-		if t.texts == nil || len(t.texts) >= maxSpecTexts {
-			t.texts = map[simpleSpec]string{}
-		}
-		t.texts[simple] = text
-	}
-	return text, err
+	return t.texts.Get(specColumn{simple, p.Name, p.Backend, p.Namespace, p.Priority}, func() (string, error) { return encodeSpec(p) })
 }
 
 func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // How processes are forgotten. Forget takes away rows and images and notes the PIDs; from then on the process is not
-// there. Its journal and working set, which may be long, are left in the table leftovers, and Sweep removes them bit by
+// there. Its journal, unless it is short, and its working set are left in the table leftovers, and Sweep removes them bit by
 // bit. Programs that nobody runs any more SweepPrograms removes. Blobs lose their references by
 // triggers, whoever deletes a row; Sweep removes those that have none. Each step is one transaction, so that a crash
 // leaves nothing half done.
@@ -48,7 +48,7 @@ func (s *Store) Forget(ctx context.Context, pids []agentkernel.PID, at time.Time
 			return err
 		}
 		s.queue.dropped(f.gone, f.keys)
-		r.Processes = int64(len(f.gone))
+		r.Processes, r.Entries = int64(len(f.gone)), f.entries
 		return nil
 	})
 	return r, err
@@ -60,6 +60,8 @@ type forgetting struct {
 	q    *queue
 	gone []agentkernel.PID
 	keys []idempotencyKey
+
+	entries int64 // in the rows of the processes
 }
 
 func (f *forgetting) all(pids []agentkernel.PID, at time.Time) error {
@@ -74,7 +76,7 @@ func (f *forgetting) all(pids []agentkernel.PID, at time.Time) error {
 // The conditions repeat what the caller has found out: no caller can take a living process away.
 const deleteProcess = `DELETE FROM processes WHERE pid = ?1 AND state <> 'unfinished'
   AND NOT EXISTS (SELECT 1 FROM processes c WHERE c.parent = ?1 AND c.state = 'unfinished')
-RETURNING namespace, idempotency_key`
+RETURNING namespace, idempotency_key, ` + shortLength
 
 func (f *forgetting) one(pid agentkernel.PID) error {
 	if !f.q.settled(pid) {
@@ -85,6 +87,7 @@ func (f *forgetting) one(pid agentkernel.PID) error {
 		return err
 	}
 	f.gone = append(f.gone, pid)
+	f.entries += r.int(2)
 	if !r.isNull(1) {
 		f.keys = append(f.keys, idempotencyKey{r.text(0), r.text(1)})
 	}

@@ -51,7 +51,7 @@ type queue struct {
 	mu       sync.Mutex
 	space    sync.Cond // bytes went down, or the queue failed or was closed
 	waiting  []pending // appended, not yet taken
-	group    []pending // taken or staged, not yet durable
+	group    []pending // taken, not yet durable
 	spare    []pending // backing array of the last group, for reuse
 	jobs     []*job    // see jobs.go
 	bytes    int64     // of waiting and group
@@ -153,15 +153,10 @@ func (q *queue) overdue() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.armed = false
-	if !q.uncommitted() || q.failed != nil {
+	if len(q.waiting) == 0 || q.failed != nil {
 		return
 	}
-	oldest, found := q.oldest()
-	if !found { // it may be that it is only being staged
-		q.arm(flushAfter)
-		return
-	}
-	if left := flushAfter - time.Since(oldest); left > 0 {
+	if left := flushAfter - time.Since(q.waiting[0].at); left > 0 {
 		q.arm(left)
 		return
 	}
@@ -198,11 +193,11 @@ func (q *queue) flush(ctx context.Context, pos agentkernel.Position) error {
 }
 
 // take gives the next group, nil if nobody asks for any. Everything that waits goes along, up to the
-// bounds: a transaction costs the same for one batch as for many. What was staged is in it already.
+// bounds: a transaction costs the same for one batch as for many.
 func (q *queue) take() []pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.uncommitted() || q.wanted <= q.durable || q.failed != nil {
+	if len(q.waiting) == 0 || q.wanted <= q.durable || q.failed != nil {
 		return nil
 	}
 	n, bytes := 0, int64(0)
@@ -210,36 +205,15 @@ func (q *queue) take() []pending {
 		bytes += q.waiting[n].size
 		n++
 	}
-	q.advance(n)
-	return q.group
-}
-
-// advance moves the first n of those who wait to the group, and gives them; q.mu is held.
-func (q *queue) advance(n int) []pending {
-	if q.group == nil {
-		q.group, q.spare = q.spare[:0], nil
-	}
-	had := len(q.group)
-	q.group = append(q.group, q.waiting[:n]...)
+	q.group, q.spare = append(q.spare[:0], q.waiting[:n]...), nil
 	rest := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[rest:])
 	q.waiting = q.waiting[:rest]
-	return q.group[had:]
+	return q.group
 }
 
 // uncommitted says whether there is anything that is not durable; q.mu is held.
 func (q *queue) uncommitted() bool { return len(q.group)+len(q.waiting) > 0 }
-
-// oldest is when the oldest batch came that is neither durable nor being written; q.mu is held.
-func (q *queue) oldest() (at time.Time, found bool) {
-	switch {
-	case !q.claimed && len(q.group) > 0:
-		return q.group[0].at, true
-	case len(q.waiting) > 0:
-		return q.waiting[0].at, true
-	}
-	return at, false
-}
 
 // wantAll asks for a commit of everything.
 func (q *queue) wantAll() {

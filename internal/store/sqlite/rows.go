@@ -71,18 +71,6 @@ ON CONFLICT(sha256) DO UPDATE SET refs = refs + 1`, sum[:], int64(size))
 // blobWriters is how many files are synced at once: a disk takes several about as fast as one.
 const blobWriters = 8
 
-// large says whether some payload of the batches' entries becomes a blob.
-func large(batches []pending) bool {
-	for i := range batches {
-		for j := range batches[i].batch.Entries {
-			if e := &batches[i].batch.Entries[j]; len(e.Args) >= BlobThreshold || len(e.Data) >= threshold(e.Kind) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // putBlobs makes the large payloads of a group durable.
 func (w *writer) putBlobs(group []pending) error {
 	var large [][]byte
@@ -139,17 +127,23 @@ func (w *writer) putAll(large [][]byte) error {
 	return first
 }
 
-const upsertProcess = `INSERT INTO processes(pid, parent, namespace, name, backend, program, spec, idempotency_key, priority,
+const processRow = `INTO processes(pid, parent, namespace, name, backend, program, spec, idempotency_key, priority,
   state, paused, pause_note, exit_code, result, error, created, ended,
-  calls, syscalls, tool_calls, waits, running_ns, output, bytes_in, fingerprint, recoveries, walls)
-VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+  calls, syscalls, tool_calls, waits, running_ns, output, bytes_in, fingerprint, recoveries, walls, journal)
+VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+
+// A statement that may change a row prepares for having to take the change back, which one that only adds a row need not.
+const addProcess = "INSERT OR IGNORE " + processRow
+
+const upsertProcess = "INSERT " + processRow + `
 ON CONFLICT(pid) DO UPDATE SET parent=excluded.parent, namespace=excluded.namespace, name=excluded.name,
   backend=excluded.backend, program=excluded.program, spec=excluded.spec, idempotency_key=excluded.idempotency_key,
   priority=excluded.priority, state=excluded.state, paused=excluded.paused, pause_note=excluded.pause_note,
   exit_code=excluded.exit_code, result=excluded.result, error=excluded.error, created=excluded.created,
   ended=excluded.ended, calls=excluded.calls, syscalls=excluded.syscalls, tool_calls=excluded.tool_calls,
   waits=excluded.waits, running_ns=excluded.running_ns, output=excluded.output, bytes_in=excluded.bytes_in,
-  fingerprint=excluded.fingerprint, recoveries=excluded.recoveries, walls=excluded.walls`
+  fingerprint=excluded.fingerprint, recoveries=excluded.recoveries, walls=excluded.walls,
+  journal=coalesce(excluded.journal, journal)`
 
 func (w *writer) writeProcess(ch *processChange) error {
 	p := ch.process
@@ -178,10 +172,16 @@ func (w *writer) writeProcess(ch *processChange) error {
 		ended = p.Ended.UnixMicro()
 	}
 	u := &p.Usage
-	return w.c.exec(upsertProcess, int64(p.PID), nullInt(int64(p.Parent)), p.Namespace, p.Name, nullText(p.Backend),
+	row := [...]driver.Value{int64(p.PID), nullInt(int64(p.Parent)), p.Namespace, p.Name, nullText(p.Backend),
 		program, spec, nullText(p.Spec.IdempotencyKey), int64(p.Priority), string(p.State), boolInt(p.Paused),
 		nullText(p.PauseNote), int64(p.ExitCode), result, failure, p.Created.UnixMicro(), ended, p.Calls,
-		u.Syscalls, u.ToolCalls, u.Waits, int64(u.Running), u.Output, u.BytesIn, nullText(p.Fingerprint), int64(p.Recoveries), walls)
+		u.Syscalls, u.ToolCalls, u.Waits, int64(u.Running), u.Output, u.BytesIn, nullText(p.Fingerprint), int64(p.Recoveries), walls, nullText(ch.journal)}
+	if len(ch.whole) > 0 { // its journal begins here, so most likely there is no row yet
+		if added, err := w.c.change(addProcess, row[:]...); err != nil || added > 0 {
+			return err
+		}
+	}
+	return w.c.exec(upsertProcess, row[:]...)
 }
 
 func (w *writer) writeState(pid agentkernel.PID, state map[string]json.RawMessage) error {

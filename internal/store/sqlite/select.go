@@ -178,11 +178,25 @@ func (r *reads) entries(ctx context.Context, pid agentkernel.PID, from int64, li
 	var found []agentkernel.Entry
 	err := r.do(ctx, func(c *conn) error {
 		found = nil
-		return c.query(func(v row) error {
+		err := c.query(func(v row) error {
 			e, err := r.scanEntry(ctx, pid, v)
 			found = append(found, e)
 			return errors.Join(err, ctx.Err())
 		}, selectEntries, int64(pid), from, n)
+		if err != nil || from > maxShortEntries || len(found) > 0 && found[0].Seq <= from {
+			return err
+		}
+		// A short journal is looked for after its process's rows: what has such rows has had its short journal before.
+		text, err := c.short(pid)
+		if err != nil {
+			return err
+		}
+		first, err := readShort(text, pid, from)
+		found = append(first, found...)
+		if n > 0 {
+			found = found[:min(n, int64(len(found)))]
+		}
+		return err
 	})
 	return found, err
 }
@@ -247,7 +261,7 @@ func (r *reads) state(ctx context.Context, pid agentkernel.PID) (map[string]json
 func (r *reads) journalEnd(ctx context.Context, pid agentkernel.PID) (int64, error) {
 	var last int64
 	err := r.do(ctx, func(c *conn) (err error) {
-		last, err = c.int("SELECT max(seq) FROM entries WHERE pid = ?", int64(pid))
+		last, err = c.int("SELECT max(coalesce((SELECT max(seq) FROM entries WHERE pid = ?1), 0), coalesce((SELECT json_array_length(journal) FROM processes WHERE pid = ?1), 0))", int64(pid))
 		return err
 	})
 	return last + 1, err

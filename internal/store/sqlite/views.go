@@ -47,7 +47,10 @@ FROM main.entries c LEFT JOIN main.entries r ON r.pid = c.pid AND r.seq = ` + re
 WHERE c.kind = 'call'`},
 	{"output", "what was printed, in pieces", `
 SELECT pid, seq, ` + timeText("at") + ` AS at, stream, CASE typeof(data) WHEN 'text' THEN data ->> '$' ELSE ` + payloadText("data") + ` END AS text
-FROM main.entries WHERE kind = 'output'`},
+FROM main.entries WHERE kind = 'output'
+UNION ALL
+SELECT p.pid, e.key + 1, ` + timeText("(e.value ->> 1)") + `, e.value ->> 3, e.value ->> 2
+FROM main.processes p, json_each(CASE WHEN json_valid(p.journal) THEN p.journal END) e WHERE e.value ->> 0 = 'output'`},
 }
 
 // View describes a view to those who ask.

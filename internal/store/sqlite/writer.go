@@ -17,8 +17,7 @@ type writer struct {
 	seal  *sealer
 	log   *slog.Logger
 
-	open   bool // a transaction was begun: see stage
-	staged int  // batches of the queue's group whose entries are in it
+	open bool // a transaction was begun: see Stage
 
 	programs programIndex
 	specs    specTexts
@@ -32,10 +31,12 @@ type writer struct {
 	commits atomic.Int64
 }
 
-// commit writes a group as one transaction, or what is left to do of one that stage has begun. Large payloads
-// are durable before it ends. After an error the writer must not be used again.
+// commit writes a group as one transaction, which may have begun. Large payloads are durable before it ends. After an
+// error the writer must not be used again.
 func (w *writer) commit(group []pending) error {
-	w.changes.collect(group)
+	if err := w.changes.collect(group); err != nil {
+		return w.rollback(err)
+	}
 	for _, ch := range w.changes.list {
 		if err := w.findProgram(ch); err != nil {
 			return w.rollback(err)
@@ -53,20 +54,8 @@ func (w *writer) commit(group []pending) error {
 	if err := w.c.exec("COMMIT"); err != nil {
 		return w.rollback(err)
 	}
-	w.open, w.staged = false, 0
+	w.open = false
 	w.commits.Add(1)
-	return nil
-}
-
-// stage writes the entries of batches, which nothing that comes later can change, and leaves the transaction open.
-// They have no large payloads, whose files would take the disk's time.
-func (w *writer) stage(fresh []pending) error {
-	if err := w.begin(); err != nil {
-		return err
-	}
-	if err := w.writeEntries(fresh); err != nil {
-		return w.rollback(err)
-	}
 	return nil
 }
 
@@ -85,26 +74,21 @@ func (w *writer) begin() error {
 func (w *writer) rollback(err error) error {
 	if w.open {
 		_ = w.c.script("ROLLBACK") // the first error says what happened
-		w.open, w.staged = false, 0
+		w.open = false
 	}
 	return err
 }
 
-func (w *writer) writeEntries(batches []pending) error {
-	for i := range batches {
-		for j := range batches[i].batch.Entries {
-			if err := w.writeEntry(&batches[i].batch.Entries[j]); err != nil {
+func (w *writer) write(group []pending) error {
+	for i := range group {
+		if w.changes.short(i) {
+			continue
+		}
+		for j := range group[i].batch.Entries {
+			if err := w.writeEntry(&group[i].batch.Entries[j]); err != nil {
 				return err
 			}
 		}
-	}
-	w.staged += len(batches)
-	return nil
-}
-
-func (w *writer) write(group []pending) error {
-	if err := w.writeEntries(group[w.staged:]); err != nil {
-		return err
 	}
 	for _, ch := range w.changes.list {
 		if ch.process != nil {
@@ -133,31 +117,43 @@ type processChange struct {
 	program int64      // id of its row, 0 if there is none yet
 	image   *agentkernel.Image
 	state   map[string]json.RawMessage // empty value: delete
+	whole   []*agentkernel.Batch       // all there is of its journal, if that begins here
+	journal string                     // what of it goes into the row: see shortJournal
 }
 
 // changes collects the processChanges of a group in order of first appearance.
 type changes struct {
 	list  []*processChange
 	index map[agentkernel.PID]*processChange
+	of    []*processChange // by place in the group; nil: the batch has nothing but entries
 }
 
-func (c *changes) collect(group []pending) {
+// short says whether the entries of the group's i-th batch are in the row of their process.
+func (c *changes) short(i int) bool { return c.of[i] != nil && c.of[i].journal != "" }
+
+func (c *changes) collect(group []pending) error {
 	if c.index == nil {
 		c.index = map[agentkernel.PID]*processChange{}
 	}
 	clear(c.list)
 	clear(c.index)
-	c.list = c.list[:0]
+	clear(c.of)
+	c.list, c.of = c.list[:0], c.of[:0]
 	for i := range group {
 		b := &group[i].batch
-		if b.Process == nil && b.Image == nil && len(b.State) == 0 {
-			continue
-		}
+		begins := len(b.Entries) > 0 && b.Entries[0].Seq == 1
 		ch, ok := c.index[group[i].pid]
-		if !ok {
+		if !ok && (begins || b.Process != nil || b.Image != nil || len(b.State) > 0) {
 			ch = &processChange{pid: group[i].pid}
 			c.index[ch.pid] = ch
 			c.list = append(c.list, ch)
+		}
+		c.of = append(c.of, ch)
+		if ch == nil {
+			continue
+		}
+		if begins || len(ch.whole) > 0 {
+			ch.whole = append(ch.whole, b)
 		}
 		if b.Process != nil {
 			ch.process = b.Process
@@ -172,4 +168,14 @@ func (c *changes) collect(group []pending) {
 			ch.state[k] = v
 		}
 	}
+	for _, ch := range c.list {
+		if ch.process == nil || !ch.process.State.Terminal() {
+			continue
+		}
+		var err error
+		if ch.journal, err = shortJournal(ch.whole); err != nil {
+			return err
+		}
+	}
+	return nil
 }

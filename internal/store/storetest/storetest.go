@@ -32,6 +32,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"large payloads", largePayloads},
 		{"pages of entries", pages},
 		{"journals stay dense", dense},
+		{"short lives", shortLives},
 		{"pids are never reused", pids},
 		{"batches without a process are refused", nameless},
 		{"a row is replaced", replace},

@@ -108,6 +108,9 @@ func brief(text string) string {
 // elsewhere ends every refusal: it says which backend runs the thing.
 const elsewhere = "the process backend (CPython) has it"
 
+// perhapsElsewhere ends those of modules that are not CPython's own: there may be no such module at all.
+const perhapsElsewhere = "the process backend (CPython) may have it"
+
 // err turns the problems into one error: the first in full, the others by place and text.
 func (a *analysis) err() error {
 	if len(a.found) == 0 {

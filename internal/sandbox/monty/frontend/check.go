@@ -209,17 +209,15 @@ func (a *analysis) checkModuleImport(f *file, imp importStmt) {
 
 func (a *analysis) unknownModule(f *file, imp importStmt) {
 	root := firstPart(imp.module)
-	if text, ok := advice[root]; ok {
-		a.report(f.source, imp.tok, agentkernel.CodeUnsupported, text,
-			"module '%s' is not available on the monty backend; %s", imp.module, elsewhere)
-		return
-	}
-	hint := ""
+	where := elsewhere
+	hint, advised := advice[root]
 	if !isStdlib(root) {
-		hint = a.suggest(imp.module, func() []string { return importable() })
+		where = perhapsElsewhere
+		if !advised {
+			hint = a.suggest(imp.module, func() []string { return importable() })
+		}
 	}
-	a.report(f.source, imp.tok, agentkernel.CodeUnsupported, hint,
-		"module '%s' is not available on the monty backend; %s", imp.module, elsewhere)
+	a.report(f.source, imp.tok, agentkernel.CodeUnsupported, hint, "module '%s' is not available on the monty backend; %s", imp.module, where)
 }
 
 func (a *analysis) unknownMember(f *file, module, name string, tok int32) {

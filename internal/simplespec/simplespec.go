@@ -1,0 +1,54 @@
+// Package simplespec tells Specs that ask for nothing special. What follows from such a Spec can be remembered, because most of
+// them say what one before said, and to say it again takes longer than a small program.
+package simplespec
+
+import "agentkernel"
+
+// Key is all of a Spec that asks for nothing special, but for the program's text and modules.
+type Key struct {
+	Name, Backend, Namespace string
+	Language                 agentkernel.Language
+	Priority                 int
+	Durability               agentkernel.Durability
+	Interactive              bool
+}
+
+// Of gives the Key of a Spec, and whether the Spec is no more than that.
+func Of(s *agentkernel.Spec) (Key, bool) {
+	p := &s.Program
+	return Key{p.Name, s.Backend, s.Namespace, p.Language, s.Priority, s.Durability, s.Interactive},
+		p.Args == nil && p.Host == "" && !p.Session && p.Earlier == nil && p.Pieces == 0 &&
+			s.Isolation == "" && s.Parent == 0 && s.Limits == agentkernel.Limits{} && s.Budget == agentkernel.Budget{} && s.Ancestors == nil &&
+			s.Tools == nil && s.ToolDigests == nil && s.Allow == nil && s.AllowHosts == nil && s.Deny == nil && s.OnUnknown == "" &&
+			s.Restart == "" && s.IdempotencyKey == "" && s.Past == nil && s.Workspace == nil && s.Volumes == nil && s.Stdin == ""
+}
+
+// maxTexts bounds Texts.
+const maxTexts = 256
+
+// Texts remembers texts by what they follow from. It is not safe for concurrent use.
+type Texts[K comparable, T ~string | ~[]byte] struct {
+	texts    map[K]T
+	last     K // the one that was asked for last is found without looking it up
+	lastText T
+}
+
+// Get gives the text of a key, made by its maker if it is not remembered.
+func (t *Texts[K, T]) Get(key K, make func() (T, error)) (T, error) {
+	if len(t.lastText) > 0 && key == t.last {
+		return t.lastText, nil
+	}
+	text, ok := t.texts[key]
+	if !ok {
+		var err error
+		if text, err = make(); err != nil {
+			return text, err
+		}
+		if t.texts == nil || len(t.texts) >= maxTexts {
+			t.texts = map[K]T{}
+		}
+		t.texts[key] = text
+	}
+	t.last, t.lastText = key, text
+	return text, nil
+}
