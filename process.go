@@ -527,8 +527,12 @@ func (p *Process) Receipt() string {
 		end = time.Now()
 	}
 	s := fmt.Sprintf("%s · %s · %s", p.describeState(), humanDuration(end.Sub(p.Created)), plural(p.Usage.ToolCalls, "tool call"))
-	s += fmt.Sprintf(" · %s · %s tokens stayed inside, %s came out · pid %d", plural(p.Usage.Waits, "wait"),
-		humanCount(p.Usage.TokensInside()), humanCount(p.Usage.TokensOut()), p.PID)
+	tokens := "tokens"
+	if p.Usage.TokensInside() == 1 {
+		tokens = "token"
+	}
+	s += fmt.Sprintf(" · %s · %s %s stayed inside, %s came out · pid %d", plural(p.Usage.Waits, "wait"),
+		humanCount(p.Usage.TokensInside()), tokens, humanCount(p.Usage.TokensOut()), p.PID)
 	if p.Moved != nil {
 		s += fmt.Sprintf(" · moved from %s to %s: %s", p.Moved.From, p.Backend, p.Moved.Why)
 	}

@@ -30,7 +30,8 @@ type goBackend struct {
 	noImages    bool   // a process is recovered by replay alone
 	sessions    bool   // it keeps sessions: see prog.session
 	isolation   agentkernel.Isolation
-	refuse      map[string]error // what Check says of programs
+	walls       []agentkernel.Wall // around each sandbox
+	refuse      map[string]error   // what Check says of programs
 }
 
 func newGoBackend() *goBackend {
@@ -215,6 +216,9 @@ func (s *goSandbox) Image(context.Context) ([]byte, error) {
 	return image, err
 }
 func (s *goSandbox) Running() time.Duration { return 0 }
+
+func (s *goSandbox) Walls() []agentkernel.Wall { return s.b.walls }
+
 func (s *goSandbox) Close() error {
 	s.once.Do(func() {
 		close(s.dead)

@@ -126,7 +126,8 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 // spent says which limit on a whole life the call would go beyond; that ends the process.
 func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
 	if f.id > p.spec.limits.Calls {
-		return limitError("calls", fmt.Sprint(p.spec.limits.Calls), fmt.Sprint(f.id))
+		return limitError("calls", fmt.Sprint(p.spec.limits.Calls), fmt.Sprint(f.id)).
+			WithHint("--max-calls allows more, if the program is right")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -258,7 +259,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 	if !k.external.enter() {
 		return // the kernel is stopping; recovery finds the intent
 	}
-	ctx, cancel := context.WithTimeout(p.context(), time.Duration(p.spec.limits.CallWait))
+	ctx, cancel := context.WithCancel(p.context())
 	p.mu.Lock()
 	pos := p.pos
 	f.cancel = cancel
@@ -270,6 +271,8 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 			k.storageFailed(err)
 			return
 		}
+		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.limits.CallWait)) // the disk's time is not the call's
+		defer late()
 		result, note, err := k.handlers[f.op].outside(ctx, k, p, f)
 		k.complete(p, f, result, note, err)
 	}()

@@ -81,11 +81,12 @@ func (p *process) checkedEnding(e ending) ending {
 // end makes the process terminal; p.mu is held. It gives the sandbox to discard.
 func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	if p.box != nil {
-		p.usage.Running = p.box.Running()
+		p.usage.Running = max(p.usage.Running, p.box.Running())
 	}
 	if e.err != nil && e.err.PID == 0 {
 		e.err = e.err.WithPID(p.pid)
 	}
+	e.err = p.withDoubts(e.err)
 	p.to(e.state)
 	e.at = k.cfg.Now()
 	p.ending = &e
@@ -114,6 +115,26 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	p.owned, p.replay = false, nil
 	p.endLife()
 	return box
+}
+
+// withDoubts adds to the error that ends a process the writes that are under way: whoever reads it would make them again; p.mu is held.
+func (p *process) withDoubts(err *agentkernel.Error) *agentkernel.Error {
+	if err == nil {
+		return nil
+	}
+	var hints []string
+	for _, f := range p.inflight {
+		if f.intent && f.effect == agentkernel.EffectWrite {
+			hints = append(hints, f.label+" was under way: look whether it happened before it is done again")
+		}
+	}
+	if len(hints) == 0 {
+		return err
+	}
+	if err.Hint != "" {
+		hints = append(hints, err.Hint)
+	}
+	return err.WithHint("%s", strings.Join(hints, "; "))
 }
 
 func (p *process) dropInflight() {
@@ -190,6 +211,16 @@ func (k *Kernel) storageFailed(err error) {
 
 // Broken is closed when the store has failed: the kernel can do nothing more and should be closed.
 func (k *Kernel) Broken() <-chan struct{} { return k.brokenCh }
+
+// Failure is why the store failed; nil as long as Broken is open.
+func (k *Kernel) Failure() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.broken == nil {
+		return nil // not a nil *Error in an interface
+	}
+	return k.broken
+}
 
 func byteCount(n int64) string {
 	for _, u := range []struct {

@@ -64,7 +64,7 @@ func (k *Kernel) headStart(h *here, pid agentkernel.PID, s *agentkernel.Spec, b 
 		return
 	}
 	if k.beginHere(h, pid, s, b, prompt); h.box == nil {
-		k.queue.repay(nil)
+		k.queue.repay(nil, nil)
 	}
 }
 
@@ -101,7 +101,7 @@ func (h *here) giveUp(k *Kernel) {
 	_ = h.box.Close()
 	_, _ = h.box.Next(h.life.ctx, nil) // it says that it was closed
 	h.box = nil
-	k.queue.repay(nil)
+	k.queue.repay(nil, nil)
 }
 
 // roomHere says whether one more sandbox may be in memory.
@@ -126,7 +126,7 @@ func (k *Kernel) launchHere(p *process, h *here) {
 		k.launch(p)
 		return
 	}
-	k.queue.repay(k.driveHere(p, h.box, h.since, true))
+	k.queue.repay(p, k.driveHere(p, h.box, h.since, true))
 }
 
 // moveIn makes the caller the one who drives the process, in the sandbox in which it has begun.
@@ -170,7 +170,7 @@ func (k *Kernel) feedHere(p *process, answer json.RawMessage, fed sources, w *wa
 	if reserved && k.goOn(p) {
 		rest = k.driveHere(p, p.box.(agentkernel.PromptSandbox), begun, false)
 	}
-	k.queue.repay(rest)
+	k.queue.repay(p, rest)
 	return seen, err
 }
 

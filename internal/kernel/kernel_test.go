@@ -153,6 +153,38 @@ func TestExternalCallWaitsForItsIntent(t *testing.T) {
 	})
 }
 
+// slowDisk takes its time to make anything durable.
+type slowDisk struct {
+	*ramStore
+	takes time.Duration
+}
+
+func (s slowDisk) Flush(ctx context.Context, pos agentkernel.Position) error {
+	select {
+	case <-time.After(s.takes):
+		return s.ramStore.Flush(ctx, pos)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A disk that takes longer than a call may last delays the call: nothing has gone out yet, and its program gets an answer.
+func TestTheDiskIsSlowerThanACallMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newRAMStore()
+		r := newRig(t, store, func(cfg *kernel.Config) { cfg.Store = slowDisk{store, time.Second} })
+		r.backend.add("write", func(p *prog) error {
+			_, err := p.call("tool.call", callTool("append", `{"n":1}`))
+			return err
+		})
+		s := spec("write")
+		s.Limits.CallWait = agentkernel.Duration(200 * time.Millisecond)
+		if p, _ := r.run(t, s); p.State != agentkernel.StateExited || len(r.tools.lines) != 1 {
+			t.Errorf("%s, %v, the tool was called %d times", p.State, p.Error, len(r.tools.lines))
+		}
+	})
+}
+
 func TestPermission(t *testing.T) {
 	for _, c := range []struct {
 		allow []string

@@ -72,6 +72,7 @@ type process struct {
 	stays      int64                      // a session's: the proc.next for whose piece it could not move
 	giveUp     *agentkernel.Error         // why the kernel is ending the sandbox of a piece, and not the session
 	lastRun    int64                      // when it last left its slot, for eviction: nanoseconds of the kernel's clock
+	turning    time.Time                  // since when it has been in a turn; zero: it is not, or in one that the kernel does not time
 	usage      agentkernel.Usage
 	recoveries int
 	ending     *ending // nil until it ends
@@ -135,6 +136,15 @@ func (p *process) snapshot() agentkernel.Process {
 		s.WaitsFor = append(s.WaitsFor, f.label)
 	}
 	sort.Strings(s.WaitsFor)
+	return s
+}
+
+// now is snapshot for who asks at this moment: the turn that is under way counts; p.mu is held.
+func (p *process) now(at time.Time) agentkernel.Process {
+	s := p.snapshot()
+	if !p.turning.IsZero() && !p.paused {
+		s.Usage.Running += at.Sub(p.turning)
+	}
 	return s
 }
 

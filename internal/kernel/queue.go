@@ -7,7 +7,11 @@ import (
 	"agentkernel/internal/sched"
 )
 
-// readyQueue hands ready processes to at most `slots` goroutines.
+// lendAfter is how long a program may compute before its slot is lent to a more urgent process.
+const lendAfter = time.Second
+
+// readyQueue hands ready processes to at most `slots` goroutines, and to as many more for which programs that compute for
+// long had to lend their slots.
 type readyQueue struct {
 	slots int
 	now   func() time.Time
@@ -15,13 +19,23 @@ type readyQueue struct {
 
 	mu      sync.Mutex
 	waiting sched.Queue[*process]
-	running int
+	running int                // slots in use
+	turns   map[*turn]struct{} // who uses them, but for loans
+	lent    int                // turns that go on without a slot
+	timer   *time.Timer        // looks for a slot to lend; nil: nobody needs one
 	closed  bool
 	idle    *sync.Cond
 }
 
+// turn is the time that a process has a slot.
+type turn struct {
+	priority int
+	since    time.Time
+	lent     bool
+}
+
 func newReadyQueue(slots int, now func() time.Time, drive func(*process)) *readyQueue {
-	q := &readyQueue{slots: slots, now: now, drive: drive}
+	q := &readyQueue{slots: slots, now: now, drive: drive, turns: map[*turn]struct{}{}}
 	q.idle = sync.NewCond(&q.mu)
 	return q
 }
@@ -36,23 +50,117 @@ func (q *readyQueue) push(p *process) {
 	q.waiting.Push(p, p.spec.Priority, q.now())
 	if q.running < q.slots {
 		q.running++
-		go q.slot()
+		go q.slot(nil)
+		return
+	}
+	q.lend()
+}
+
+// lend gives the slots of programs that have computed for long to processes that are more urgent, and sees to it that it is
+// called again if that is for later; q.mu is held. Between equals nobody lends: who computes longer would reach its limit of
+// time by the computing of others.
+func (q *readyQueue) lend() {
+	for !q.closed && q.lent < q.slots {
+		priority, ok := q.waiting.Highest()
+		t := q.lender(priority)
+		if !ok || t == nil {
+			return
+		}
+		if wait := lendAfter - q.now().Sub(t.since); wait > 0 {
+			if q.timer == nil {
+				q.timer = time.AfterFunc(wait, q.lendLater)
+			}
+			return
+		}
+		p, _ := q.waiting.PopHighest()
+		t.lent = true
+		q.lent++
+		go q.slot(p)
 	}
 }
 
-func (q *readyQueue) slot() {
+func (q *readyQueue) lendLater() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.timer = nil
+	q.lend()
+}
+
+// lender gives, of the turns that are less urgent than a priority, the one that has lasted longest; q.mu is held.
+func (q *readyQueue) lender(priority int) (longest *turn) {
+	for t := range q.turns {
+		if !t.lent && t.priority > priority && (longest == nil || t.since.Before(longest.since)) {
+			longest = t
+		}
+	}
+	return longest
+}
+
+// slot drives processes, p first if it is not nil, until none waits that the slot is for.
+func (q *readyQueue) slot(p *process) {
 	for {
 		q.mu.Lock()
-		p, ok := q.waiting.Pop()
+		ok := p != nil
+		if !ok {
+			if q.giveBack() {
+				q.mu.Unlock()
+				return
+			}
+			p, ok = q.waiting.Pop()
+		}
 		if !ok || q.closed {
 			q.running--
 			q.idle.Broadcast()
 			q.mu.Unlock()
 			return
 		}
+		t := q.begin(p)
 		q.mu.Unlock()
 		q.drive(p)
+		if p = nil; !q.end(t) {
+			return
+		}
 	}
+}
+
+// giveBack gives the caller's slot to the most urgent program that has lent one, unless somebody more urgent waits; q.mu is held.
+func (q *readyQueue) giveBack() bool {
+	var first *turn
+	for t := range q.turns {
+		if t.lent && (first == nil || t.priority < first.priority) {
+			first = t
+		}
+	}
+	if first == nil {
+		return false
+	}
+	if priority, ok := q.waiting.Highest(); ok && priority < first.priority && !q.closed {
+		return false
+	}
+	first.lent = false
+	q.lent--
+	return true
+}
+
+// begin notes who has a slot from now on; q.mu is held. It ends with end.
+func (q *readyQueue) begin(p *process) *turn {
+	t := &turn{priority: p.spec.Priority, since: q.now()}
+	q.turns[t] = struct{}{}
+	q.lend()
+	return t
+}
+
+// end says whether the slot is still there.
+func (q *readyQueue) end(t *turn) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.turns, t)
+	if t.lent {
+		q.lent--
+		q.lend()
+		q.idle.Broadcast()
+	}
+	return !t.lent
 }
 
 // borrow gives the caller a slot in which it drives a process itself, if one is free and nobody waits for it. It
@@ -67,20 +175,23 @@ func (q *readyQueue) borrow() bool {
 	return true
 }
 
-// repay ends a loan. If there is something left to do, a goroutine of the queue's own goes on in the slot; else what
-// came up meanwhile gets it.
-func (q *readyQueue) repay(rest func()) {
+// repay ends a loan. If there is something left to do about p, a goroutine of the queue's own goes on in the slot; else
+// what came up meanwhile gets it.
+func (q *readyQueue) repay(p *process, rest func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if rest != nil {
+		t := q.begin(p)
 		go func() {
 			rest()
-			q.slot()
+			if q.end(t) {
+				q.slot(nil)
+			}
 		}()
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.waiting.Len() > 0 && !q.closed {
-		go q.slot()
+		go q.slot(nil)
 		return
 	}
 	q.running--
@@ -94,11 +205,11 @@ func (q *readyQueue) close() {
 	q.closed = true
 }
 
-// drain waits until no slot is in use.
+// drain waits until no program runs.
 func (q *readyQueue) drain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.running > 0 {
+	for q.running+q.lent > 0 {
 		q.idle.Wait()
 	}
 }

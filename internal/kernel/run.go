@@ -114,7 +114,17 @@ func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, e
 	left := time.Duration(p.spec.limits.Time) - before + watchdogGrace
 	ctx, cancel := context.WithTimeout(p.context(), max(left, watchdogGrace))
 	defer cancel()
+	begun := k.cfg.Now()
+	p.mu.Lock()
+	p.turning, p.usage.Running = begun, before
+	p.mu.Unlock()
 	turn, err := p.box.Next(ctx, reply)
+	p.mu.Lock()
+	p.turning = time.Time{}
+	if err != nil && !p.paused { // what is lost with its sandbox was running until now
+		p.usage.Running = before + k.cfg.Now().Sub(begun)
+	}
+	p.mu.Unlock()
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
 		err = limitError("time", p.spec.limits.Time.String(), before.String())
 	}

@@ -35,8 +35,8 @@ func (k *Kernel) idleLong(p *process, now time.Time) bool {
 
 // letGo takes the sandbox off a session that can be repeated; p.mu is held.
 func (p *process) letGo() agentkernel.Sandbox {
-	box := p.box
-	p.box, p.work = nil, nil
+	box := p.takeBox()
+	p.work = nil
 	p.rest()
 	return box
 }
@@ -180,8 +180,8 @@ func pieceOnly(e *agentkernel.Error) bool {
 
 // takeBack journals that a piece was given up, and the call for the next one; p.mu is held. It gives the sandbox to discard.
 func (k *Kernel) takeBack(p *process, piece, calls int64, why *agentkernel.Error) (agentkernel.Sandbox, *inflight) {
-	box := p.box
-	p.box, p.bound, p.replay, p.giveUp, p.interrupt, p.reemit = nil, nil, nil, nil, false, false
+	box := p.takeBox()
+	p.bound, p.replay, p.giveUp, p.interrupt, p.reemit = nil, nil, nil, false, false
 	var batch agentkernel.Batch
 	for _, f := range slices.Clone(p.inflight) {
 		f.dropped = true

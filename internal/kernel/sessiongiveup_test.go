@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,42 @@ func TestASignalAtTheEndOfAPiece(t *testing.T) {
 			t.Errorf("a kill: %+v %v", p, err)
 		}
 	})
+}
+
+// What stood around a session is known also when its sandbox is gone: because a piece was given up, or it was idle.
+func TestWallsOfASessionWithoutSandbox(t *testing.T) {
+	for name, lose := range map[string]func(*testing.T, *rig, agentkernel.PID){
+		"a piece was given up": func(t *testing.T, r *rig, pid agentkernel.PID) {
+			time.AfterFunc(time.Second, func() {
+				if err := r.Signal(t.Context(), pid, agentkernel.SignalInterrupt); err != nil {
+					t.Error(err)
+				}
+			})
+			if _, err := r.feed(t.Context(), pid, "computes"); err != nil {
+				t.Error(err)
+			}
+		},
+		"idle": func(*testing.T, *rig, agentkernel.PID) { time.Sleep(time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := sessionWith(t, map[string]func(*prog) (string, error){"computes": func(p *prog) (string, error) {
+					<-p.s.dead
+					return "", errStopped
+				}}, func(c *kernel.Config) {
+					c.SessionStay = time.Second
+					c.Backends[0].(*goBackend).noImages = true
+				})
+				r.backend.walls = []agentkernel.Wall{{Name: "no network", On: true}}
+				pid := r.begin(t)
+				lose(t, r, pid)
+				synctest.Wait()
+				if p, err := r.Process(t.Context(), pid); err != nil || p.Resident || !reflect.DeepEqual(p.Walls, r.backend.walls) {
+					t.Errorf("%+v %v", p, err)
+				}
+			})
+		})
+	}
 }
 
 // signalledAtTheEnd gives a session that has run two pieces, and was sent a signal at the end of the second.

@@ -14,7 +14,6 @@ import (
 // the language's own runtime, and the choice was the kernel's. It does so before the piece is handed over: the pieces so far
 // run again on the next backend, up to where the session waits. If they do not come to the same place the session goes back
 // to where it was, with all that it had, and the piece is refused.
-
 //
 // It also moves when a piece fails in the middle for what surely only its backend lacks (open, where there are no files).
 // The piece goes on there from where it failed, or, if the session has to go back, has failed.

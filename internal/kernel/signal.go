@@ -275,7 +275,8 @@ func (k *Kernel) startWallClock(p *process) {
 		p.mu.Lock()
 		lived := p.lived(k.cfg.Now())
 		p.mu.Unlock()
-		k.killFor(p, limitError("wall", p.spec.limits.Wall.String(), lived.Round(time.Millisecond).String()))
+		k.killFor(p, limitError("wall", p.spec.limits.Wall.String(), lived.Round(time.Millisecond).String()).
+			WithHint("this limit (--timeout) counts waiting, too; agentkernel why %d says where the time went", p.pid))
 	})
 }
 

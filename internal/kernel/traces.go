@@ -10,7 +10,7 @@ import (
 func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
 	if p := k.lookup(pid); p != nil {
 		p.mu.Lock()
-		snapshot := p.snapshot()
+		snapshot := p.now(k.cfg.Now())
 		snapshot.Walls = p.walls()
 		p.mu.Unlock()
 		return snapshot, k.settled(ctx)
@@ -38,7 +38,7 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 		proc := shown(rec)
 		if p := k.lookup(proc.PID); p != nil {
 			p.mu.Lock()
-			proc = p.snapshot()
+			proc = p.now(k.cfg.Now())
 			p.mu.Unlock()
 		}
 		out = append(out, proc)

@@ -1,7 +1,6 @@
 package kernel_test
 
 import (
-	"context"
 	"encoding/json"
 	"reflect"
 	"testing"
@@ -11,27 +10,6 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel"
 )
-
-// behindWalls is a backend whose sandboxes say what stands around them.
-type behindWalls struct {
-	*goBackend
-	walls []agentkernel.Wall
-}
-
-type walledBox struct {
-	*goSandbox
-	walls []agentkernel.Wall
-}
-
-func (b *behindWalls) Start(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
-	box, err := b.goBackend.Start(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return &walledBox{box.(*goSandbox), b.walls}, nil
-}
-
-func (s *walledBox) Walls() []agentkernel.Wall { return s.walls }
 
 // TestWallsOfEndedProcesses: what stood around a process is known when it has ended, however it came to its end.
 func TestWallsOfEndedProcesses(t *testing.T) {
@@ -51,8 +29,9 @@ func TestWallsOfEndedProcesses(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &rig{store: newRAMStore(), backend: newGoBackend(), tools: &fakeTools{}}
 				walls := []agentkernel.Wall{{Name: "no network", On: true, How: "tested"}, {Name: "landlock", How: "this Linux has none"}}
+				r.backend.walls = walls
 				own := func(cfg *kernel.Config) {
-					cfg.Backends, cfg.ParkAfter = []agentkernel.Backend{&behindWalls{r.backend, walls}}, time.Hour
+					cfg.ParkAfter = time.Hour
 					if c.park {
 						cfg.ParkAfter = time.Second
 					}

@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +55,48 @@ func TestNoStarvation(t *testing.T) {
 				if got.at.Sub(w.at) > sched.Bound(w.priority, got.priority) {
 					t.Fatalf("%+v overtook %+v, which was beyond its bound", got, w)
 				}
+			}
+		}
+	})
+}
+
+// PopHighest goes by priority alone, and takes nothing else along.
+func TestPopHighest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var q sched.Queue[job]
+		var waiting []job
+		now := time.Unix(0, 0)
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			var got job
+			var ok bool
+			best := -1
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0, 1:
+				now = now.Add(time.Millisecond)
+				j := job{rapid.IntRange(1, 5).Draw(t, "priority"), now}
+				q.Push(j, j.priority, now)
+				waiting = append(waiting, j)
+				continue
+			case 2:
+				got, ok = q.PopHighest()
+				for i, w := range waiting {
+					if best < 0 || w.priority < waiting[best].priority {
+						best = i
+					}
+				}
+			case 3:
+				got, ok = q.Pop()
+				best = slices.Index(waiting, got)
+			}
+			if ok != (best >= 0) || ok && got != waiting[best] {
+				t.Fatalf("got %+v %v of %+v", got, ok, waiting)
+			}
+			if ok {
+				waiting = slices.Delete(waiting, best, best+1)
+			}
+			priority, ok := q.Highest()
+			if q.Len() != len(waiting) || ok != (len(waiting) > 0) || ok && !slices.ContainsFunc(waiting, func(j job) bool { return j.priority == priority }) {
+				t.Fatalf("%d left, the highest is %d; want %+v", q.Len(), priority, waiting)
 			}
 		}
 	})

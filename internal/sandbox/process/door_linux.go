@@ -283,6 +283,28 @@ func (d *door) next() (*agentkernel.Call, caller, error) {
 	return nil, caller{}, nil
 }
 
+// settle takes, when the program has ended, what its guest library has said of the end: it may lie in the socket yet, or in
+// what was read of it. Calls that nobody waits for any more are left out.
+func (d *door) settle() {
+	for _, fd := range append([]int(nil), d.order...) {
+		t := d.lines[fd]
+		for t.library && d.result == nil && d.lines[fd] == t {
+			if t.whole() {
+				if _, _, err := d.hear(t); err != nil {
+					return
+				}
+				continue
+			}
+			if had := len(t.in); !t.ended {
+				if d.read(t); len(t.in) > had {
+					continue
+				}
+			}
+			break
+		}
+	}
+}
+
 // last puts a line behind the others.
 func (d *door) last(fd int) {
 	for i, other := range d.order {

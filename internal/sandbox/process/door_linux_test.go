@@ -139,3 +139,49 @@ def dead(s):
 		})
 	}
 }
+
+// What a program says of its end counts also if the kernel hears of the end first: whether it lies in the socket, or was
+// read with calls before it that nobody answers any more.
+func TestTheLastWordIsHeard(t *testing.T) {
+	call := string(rawFrame(kindJSON, `{"type":"call","id":1,"op":"state.get","args":{}}`))
+	fail := string(rawFrame(kindJSON, `{"type":"fail","exception":"SyntaxError","message":"no","syntax":true}`))
+	for name, c := range map[string]struct {
+		said string
+		read int // how often the kernel has read before
+		want string
+	}{
+		"unread":          {fail, 0, "fail"},
+		"read, not heard": {fail, 1, "fail"},
+		"behind calls":    {call + call + fail, 0, "fail"},
+		"with its end":    {call + fail, 2, "fail"},
+		"half of it":      {call + fail[:len(fail)-1], 0, ""},
+		"nothing":         {"", 0, ""},
+		"no message":      {"\xff\xff\xff\xff\xff" + fail, 0, ""},
+	} {
+		d, far, err := openDoor(true, maxDoorFrame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := far[1]
+		if _, err := line.WriteString(c.said); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range far {
+			_ = f.Close()
+		}
+		for _, l := range d.lines {
+			for range c.read {
+				d.read(l)
+			}
+		}
+		d.settle()
+		got := ""
+		if d.result != nil {
+			got = d.result.Type
+		}
+		if got != c.want {
+			t.Errorf("%s: heard %q", name, got)
+		}
+		d.close()
+	}
+}

@@ -57,6 +57,7 @@ func (w *whole) ended(exit confine.Exit, cause error) (agentkernel.Turn, error) 
 	}
 	var told *message
 	if w.door != nil {
+		w.door.settle()
 		told = w.door.result
 	}
 	switch {

@@ -16,42 +16,33 @@ import (
 const importedDir = "files"
 
 // Import keeps, durably, what came with a recording for a process that is about to be. The changes were checked.
-func (s *Store) Import(pid agentkernel.PID, files []agentkernel.RecordedFile) (err error) {
-	at := s.path(pid)
-	if err := removeAll(at); err != nil { // of a PID that was given out once and never became durable
-		return storage(err)
-	}
-	if err := os.MkdirAll(path.Join(at, importedDir), 0o700); err != nil {
-		return storage(err)
-	}
-	defer func() {
-		if err != nil {
-			_ = removeAll(at)
+func (s *Store) Import(pid agentkernel.PID, files []agentkernel.RecordedFile) error {
+	return s.make(pid, agentkernel.LayerImported, func(h *home) error {
+		h.rec.Folders = []folder{}
+		for i := range files {
+			h.rec.Changes = append(h.rec.Changes, done{Change: files[i].Change})
 		}
-	}()
-	d, err := openRoot(at, true)
-	if err != nil {
-		return storage(err)
+		return storage(h.keepFiles(files))
+	})
+}
+
+func (h *home) keepFiles(files []agentkernel.RecordedFile) error {
+	if err := os.Mkdir(h.path(importedDir), 0o700); err != nil {
+		return err
 	}
-	defer d.Close()
-	h := &home{dir: d, rec: record{Version: recordVersion, Token: newToken(), State: agentkernel.LayerImported, Folders: []folder{}}}
 	for i := range files {
-		h.rec.Changes = append(h.rec.Changes, done{Change: files[i].Change})
 		if files[i].Content == nil {
 			continue
 		}
 		if err := h.keepImported(i, files[i].Content); err != nil {
-			return storage(err)
+			return err
 		}
 	}
 	dir, err := os.Open(h.path(importedDir))
 	if err != nil {
-		return storage(err)
+		return err
 	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return storage(err)
-	}
-	return h.save()
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // importedPath is where the content of change i is.

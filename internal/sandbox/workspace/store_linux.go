@@ -52,14 +52,25 @@ func (s *Store) release(pid agentkernel.PID) {
 
 // Create notes the folders of a process that is about to be created and what they hold, durably. Errors: CodeNotFound,
 // CodeInvalid and CodeDenied for a folder that cannot be one, CodeStorage.
-func (s *Store) Create(pid agentkernel.PID, spec *agentkernel.Spec) (err error) {
+func (s *Store) Create(pid agentkernel.PID, spec *agentkernel.Spec) error {
+	return s.make(pid, agentkernel.LayerKept, func(h *home) (err error) {
+		if h.rec.Folders, err = s.folders(spec); err != nil {
+			return err
+		}
+		for i := range h.rec.Folders {
+			if err := s.begun(h, i); err != nil {
+				return err
+			}
+		}
+		return s.keepStdin(h, spec)
+	})
+}
+
+// make makes the home of a process, durably, with what fill puts there; nothing is left of it if that fails.
+func (s *Store) make(pid agentkernel.PID, state agentkernel.LayerState, fill func(*home) error) (err error) {
 	at := s.path(pid)
 	if err := removeAll(at); err != nil { // of a PID that was given out once and never became durable
 		return storage(err)
-	}
-	folders, err := s.folders(spec)
-	if err != nil {
-		return err
 	}
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		return storage(err)
@@ -74,13 +85,8 @@ func (s *Store) Create(pid agentkernel.PID, spec *agentkernel.Spec) (err error) 
 		return storage(err)
 	}
 	defer d.Close()
-	h := &home{dir: d, rec: record{Version: recordVersion, Token: newToken(), State: agentkernel.LayerKept, Folders: folders}}
-	for i := range h.rec.Folders {
-		if err := s.begun(h, i); err != nil {
-			return err
-		}
-	}
-	if err := s.keepStdin(h, spec); err != nil {
+	h := &home{dir: d, rec: record{Version: recordVersion, Token: newToken(), State: state}}
+	if err := fill(h); err != nil {
 		return err
 	}
 	return h.save()
