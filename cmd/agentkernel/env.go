@@ -51,8 +51,12 @@ func (a *app) packagesFor() func(ctx context.Context, source string, with []stri
 	slot := make(chan struct{}, 1)
 	return func(ctx context.Context, source string, with []string) (string, error) {
 		script, err := packages.ReadScript(source)
-		if err == nil && len(with)+len(script.With) == 0 {
-			return a.environmentFor(ctx, source, with, false) // nothing is installed
+		if err != nil {
+			return "", err
+		}
+		request := packages.Request{With: with, Script: script}
+		if len(with)+len(script.With) == 0 {
+			return a.environment(ctx, request) // nothing is installed
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, buildTime, agentkernel.Errorf(agentkernel.CodeTimeout, "packages", "the packages were not installed within %s", buildTime))
 		defer cancel()
@@ -62,7 +66,7 @@ func (a *app) packagesFor() func(ctx context.Context, source string, with []stri
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}
-		return a.environmentFor(ctx, source, with, false)
+		return a.environment(ctx, request)
 	}
 }
 
@@ -73,7 +77,13 @@ func (a *app) environmentFor(ctx context.Context, source string, with []string, 
 	if err != nil {
 		return "", err
 	}
-	if len(with) == 0 && len(script.With) == 0 && script.Python == "" {
+	return a.environment(ctx, packages.Request{With: with, Build: build, Script: script})
+}
+
+// environment is environmentFor, of a script that has been read.
+func (a *app) environment(ctx context.Context, request packages.Request) (host string, err error) {
+	install := len(request.With)+len(request.Script.With) > 0
+	if !install && request.Script.Python == "" {
 		return "", nil
 	}
 	dir, err := a.dataDir()
@@ -84,8 +94,7 @@ func (a *app) environmentFor(ctx context.Context, source string, with []string, 
 	if err != nil {
 		return "", err
 	}
-	request := packages.Request{With: with, Build: build, Script: script}
-	if len(with) == 0 && len(script.With) == 0 {
+	if !install {
 		return "", store.Check(ctx, request) // the version alone: no packages, no environment
 	}
 	env, err := store.Get(ctx, request)

@@ -29,7 +29,8 @@ func goPackage(dir string, args []string) (agentkernel.Program, error) {
 	if err == nil {
 		source, ok := p.Modules[goMain]
 		if !ok {
-			return p, agentkernel.Errorf(agentkernel.CodeInvalid, "run", "%s has no %s", dir, goMain).WithHint("put func main into a file of that name")
+			return p, agentkernel.Errorf(agentkernel.CodeInvalid, "run", "%s is a directory without a %s: only a program in Go may be a directory", dir, goMain).
+				WithHint("name a file in it, or put func main into %s", goMain)
 		}
 		p.Source = source
 		delete(p.Modules, goMain)

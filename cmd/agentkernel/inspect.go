@@ -138,7 +138,7 @@ func (i *inspection) text(now time.Time) string {
 	}
 	s.add("engine", "%s", p.Fingerprint)
 	if p.Recoveries > 0 {
-		s.add("recovered", "%d times", p.Recoveries)
+		s.add("recovered", "%s", counted(int64(p.Recoveries), "time", "times"))
 	}
 	i.walls(s)
 	i.usage(s)

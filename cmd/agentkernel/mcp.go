@@ -86,8 +86,29 @@ func (c *mcpCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
+	if c, ok := k.Kernel.(revivable); ok {
+		c.Revive(a.revive)
+	}
 	defer runtime.KeepAlive(newBallast())
 	return a.untilSignal(func(ctx context.Context) error { return a.mcp(ctx, k, cfg) })
+}
+
+// revivable is a connection that can have a kernel started.
+type revivable interface {
+	Revive(start func(ctx context.Context) error)
+}
+
+// revive starts a kernel if none runs. An assistant lives for days, and its model cannot.
+func (a *app) revive(context.Context) error {
+	dir, err := a.dataDir()
+	if err != nil {
+		return err
+	}
+	k, err := a.attach(dir)
+	if err != nil {
+		return err
+	}
+	return k.Close()
 }
 
 // newBallast is memory that nobody touches, so that the machine never gives it. The garbage collector lets a heap grow to twice

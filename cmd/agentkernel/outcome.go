@@ -83,7 +83,7 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 // lostKernel adds to an error that cut a watch short how the process can be found again.
 func lostKernel(err error, pid agentkernel.PID) error {
 	e := *asError(err)
-	if e.Hint == "" {
+	if e.Hint == "" && e.Code != agentkernel.CodeConflict { // that is an answer of the kernel, which is not lost
 		e.Hint = fmt.Sprintf("pid %d stands where its journal says: agentkernel inspect %d, agentkernel recover %d", pid, pid, pid)
 	}
 	return &e

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"time"
 
 	"agentkernel"
@@ -9,18 +11,26 @@ import (
 )
 
 type psCmd struct {
-	All       bool   `short:"a" help:"Also those that have ended."`
-	Limit     int    `short:"n" placeholder:"N" help:"At most so many, newest first (0: all)." default:"0"`
-	Namespace string `placeholder:"NAME" help:"Only this tenant's."`
-	Parent    string `placeholder:"PID" help:"Only the children of this process."`
+	All       bool     `short:"a" help:"Also those that have ended."`
+	Limit     int      `short:"n" placeholder:"N" help:"At most so many, newest first (0: all)." default:"0"`
+	Namespace string   `placeholder:"NAME" help:"Only this tenant's."`
+	Parent    string   `placeholder:"PID" help:"Only the children of this process."`
+	State     []string `enum:"ready,running,waiting,paused,unfinished,exited,failed,killed" placeholder:"STATE" help:"Only those in one of these states: ready, running, waiting, paused, unfinished; exited, failed or killed (implies --all)."`
+	Name      string   `placeholder:"PATTERN" help:"Only those whose name matches: 'report*'."`
 }
 
 func (psCmd) Help() string {
-	return examples("agentkernel ps", "agentkernel ps -a -n 20", "agentkernel ps -a --json | jq '.[] | select(.state==\"failed\")'")
+	return examples("agentkernel ps", "agentkernel ps -a -n 20", "agentkernel ps --state failed,killed -n 5", "agentkernel ps --name 'report*' --json")
 }
 
 func (c *psCmd) Run(a *app) error {
-	filter := agentkernel.Filter{Namespace: c.Namespace, Unfinished: !c.All, Limit: c.Limit}
+	if _, err := path.Match(c.Name, ""); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "ps", "--name %q is no pattern: %w", c.Name, err).WithHint("* stands for any text, ? for one character, [ab] for a or b")
+	}
+	filter := agentkernel.Filter{Namespace: c.Namespace, Unfinished: !c.All && !c.ended(), Limit: c.Limit}
+	if c.picks() {
+		filter.Limit = 0 // of those that are picked
+	}
 	if c.Parent != "" {
 		pid, err := agentkernel.ParsePID(c.Parent)
 		if err != nil {
@@ -40,14 +50,40 @@ func (c *psCmd) Run(a *app) error {
 			return err
 		}
 	}
+	if c.picks() {
+		list = c.pick(list)
+	}
 	if a.cli.JSON {
 		return a.printProcesses(list)
 	}
 	a.con.Out(processTable(list, time.Now()))
-	if len(list) == 0 && !c.All && a.con.Interactive() {
+	if len(list) == 0 && !c.All && !c.picks() && a.con.Interactive() {
 		a.con.Note("nothing runs; agentkernel ps -a shows what has ended")
 	}
 	return a.outputError()
+}
+
+// picks says whether the states and names of processes matter.
+func (c *psCmd) picks() bool { return len(c.State) > 0 || c.Name != "" }
+
+// ended says whether processes that have ended are asked for by their state.
+func (c *psCmd) ended() bool {
+	return slices.ContainsFunc(c.State, func(s string) bool { return agentkernel.State(s).Terminal() })
+}
+
+func (c *psCmd) pick(list []agentkernel.Process) []agentkernel.Process {
+	list = slices.DeleteFunc(list, func(p agentkernel.Process) bool {
+		state := string(p.State)
+		if p.Paused && !p.State.Terminal() {
+			state = "paused"
+		}
+		matches, _ := path.Match(c.Name, p.Name) // the pattern is known to be one
+		return len(c.State) > 0 && !slices.Contains(c.State, state) || c.Name != "" && !matches
+	})
+	if c.Limit > 0 && len(list) > c.Limit {
+		list = list[:c.Limit]
+	}
+	return list
 }
 
 // public is a process as commands print it: values in plain form.

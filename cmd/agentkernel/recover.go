@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -43,7 +44,7 @@ func (c *recoverCmd) Run(a *app) error {
 		return err
 	}
 	if !a.cli.JSON {
-		a.con.Say("%s", recoveredText(len(list)))
+		a.con.Say("%s", recoveredText(list))
 	}
 	if !c.Wait && !k.inProcess {
 		return a.listRecovered(list)
@@ -51,14 +52,30 @@ func (c *recoverCmd) Run(a *app) error {
 	return a.awaitAll(k, list)
 }
 
-func recoveredText(n int) string {
-	switch n {
-	case 0:
-		return "nothing is unfinished"
-	case 1:
-		return "1 process goes on"
+// recoveredText says what goes on, and what is taken up again but stays paused until somebody resumes it.
+func recoveredText(list []agentkernel.Process) string {
+	paused := 0
+	for _, p := range list {
+		if p.Paused {
+			paused++
+		}
 	}
-	return fmt.Sprintf("%d processes go on", n)
+	var parts []string
+	switch n := len(list) - paused; {
+	case len(list) == 0:
+		return "nothing is left to recover"
+	case n == 1:
+		parts = append(parts, "1 process goes on")
+	case n > 1:
+		parts = append(parts, fmt.Sprintf("%d processes go on", n))
+	}
+	switch {
+	case paused == 1:
+		parts = append(parts, "1 stays paused: agentkernel resume PID")
+	case paused > 1:
+		parts = append(parts, fmt.Sprintf("%d stay paused: agentkernel resume PID", paused))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (a *app) listRecovered(list []agentkernel.Process) error {

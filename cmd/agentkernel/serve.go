@@ -19,6 +19,8 @@ type serveCmd struct {
 	Log       string `placeholder:"FILE" help:"Write the log to this file instead of standard error (setting log.path)."`
 	LogLevel  string `placeholder:"LEVEL" help:"debug, info, warn or error (setting log.level)."`
 	LogFormat string `placeholder:"FORM" help:"text or json (setting log.format)."`
+
+	born bool // who started it in the background knows that it serves
 }
 
 func (serveCmd) Help() string {
@@ -42,7 +44,7 @@ func (c *serveCmd) Run(a *app) error {
 	}
 	defer signal.Stop(stop)
 	err := c.serve(a, stop)
-	if err != nil && c.Background {
+	if err != nil && c.Background && !c.born { // afterwards nobody listens, and the descriptor is another file's
 		announce(birth{Error: asError(err)})
 	}
 	return err
@@ -76,18 +78,33 @@ func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 	}
 	if c.Background {
 		announce(birth{Ready: true})
+		c.born = true
 	} else if err := c.greet(a, k, dir, stop); err != nil {
 		_ = door.Close()
 		_ = k.Close()
 		return err
+	}
+	var broken <-chan struct{}
+	failing, ok := k.(breakable)
+	if ok {
+		broken = failing.Broken()
 	}
 	select {
 	case s := <-stop:
 		log.Info("stopping", "signal", s.String())
 	case <-door.Done():
 		log.Info("stopping", "reason", "idle, or asked to")
+	case <-broken: // to stay would keep the data directory from a kernel that can write again
+		_ = c.stop(a, k, door, stop) // fails in the same way
+		return failing.Failure()
 	}
 	return c.stop(a, k, door, stop)
+}
+
+// breakable is a kernel whose store may fail, after which it can do nothing more.
+type breakable interface {
+	Broken() <-chan struct{}
+	Failure() error
 }
 
 // greet says where the kernel is and continues what an earlier one left.

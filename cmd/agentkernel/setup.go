@@ -59,7 +59,7 @@ func (w noteWriter) Write(p []byte) (int, error) {
 type doctorCmd struct{ toolFiles }
 
 func (doctorCmd) Help() string {
-	return "Changes nothing and starts no kernel. The exit code is 0 if programs can run, else 69.\n\n" +
+	return "Changes nothing and starts no kernel. The exit code is 0 if nothing is marked FAIL, else 69.\n\n" +
 		examples("agentkernel doctor", "agentkernel doctor --tools mcp.json      also starts each tool server once", "agentkernel doctor --json | jq '.findings[] | select(.status != \"ok\")'")
 }
 
@@ -134,7 +134,7 @@ func (a *app) printReport(r setup.Report) {
 	if r.OK {
 		a.con.Out("\nprograms can run\n")
 	} else {
-		a.con.Out("\nprograms cannot run yet\n")
+		a.con.Out("\nnot all programs can run yet: mend what is marked FAIL\n")
 	}
 }
 

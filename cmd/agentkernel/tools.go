@@ -172,7 +172,11 @@ func (l *toolList) problems(a *app) error {
 	for _, s := range l.Servers {
 		if s.Problem != "" {
 			failed = true
-			a.con.Error(fmt.Sprintf("server %s: %s", s.Name, s.Problem), "")
+			text := s.Problem
+			if !strings.HasPrefix(text, "server ") {
+				text = fmt.Sprintf("server %q: %s", s.Name, text)
+			}
+			a.con.Error(text, "")
 		}
 	}
 	if failed {

@@ -20,8 +20,11 @@ func ListenUnix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	var made fs.FileInfo
 	if err == nil {
-		err = os.Chmod(path, 0o600)
+		if err = os.Chmod(path, 0o600); err == nil {
+			made, err = os.Lstat(path)
+		}
 	}
 	if err != nil {
 		if ln != nil {
@@ -30,7 +33,8 @@ func ListenUnix(path string) (net.Listener, error) {
 		e := agentkernel.Errorf(agentkernel.CodeStorage, "listen", "the kernel's socket %s cannot be made: %w", path, err)
 		return nil, e.WithHint("choose a data directory on a local file system with --home, or use --embedded")
 	}
-	return &peerListener{UnixListener: ln, euid: os.Geteuid()}, nil
+	ln.SetUnlinkOnClose(false) // Close does it, with a look at whose the socket is
+	return &peerListener{UnixListener: ln, path: path, made: made, euid: os.Geteuid()}, nil
 }
 
 func removeStale(path string) error {
@@ -64,7 +68,17 @@ func removeStale(path string) error {
 // peerListener hands out connections of this user and of root only.
 type peerListener struct {
 	*net.UnixListener
+	path string
+	made fs.FileInfo // as long as the listener is open, no other file has its inode
 	euid int
+}
+
+// Close removes the socket, unless it is another kernel's: somebody deleted the data directory under this one and began anew.
+func (l *peerListener) Close() error {
+	if now, err := os.Lstat(l.path); err == nil && os.SameFile(l.made, now) {
+		_ = os.Remove(l.path)
+	}
+	return l.UnixListener.Close()
 }
 
 // refusal is what a stranger reads; it is a complete answer so that no client hangs.

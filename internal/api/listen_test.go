@@ -106,3 +106,30 @@ func expectRefusal(t *testing.T, conn net.Conn) {
 		t.Errorf("a stranger was told %s %q, %v", resp.Status, b, err)
 	}
 }
+
+func TestClosingLeavesTheSocketOfAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kernel.sock")
+	first, err := ListenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	second, err := ListenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the socket of the second is gone with the first: %v", err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("its own socket is left behind")
+	}
+}

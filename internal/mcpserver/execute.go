@@ -70,6 +70,7 @@ type programError struct {
 
 // executeCode runs a piece of the client's session, or a program of its own.
 func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput, error) {
+	in.Code = unwrapped(in.Code)
 	if strings.TrimSpace(in.Code) == "" {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "execute_code", "code is empty")
 	}
@@ -240,7 +241,7 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 		}
 		out := watch.timedOut(c.stopped(ctx, s.pid), timeout, kept)
 		if kept {
-			c.noteGivenUp(ctx, out, s.pid, watch.seen())
+			c.tellStop(ctx, out, s.pid, watch.seen())
 		}
 		return out, nil
 	case agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.gone(ctx, s):
@@ -342,8 +343,9 @@ func (c *call) stopPiece(ctx context.Context, s *session) bool {
 	return false
 }
 
-// noteGivenUp says what became of the variables of a session whose piece was stopped: seen is the last that its client saw.
-func (c *call) noteGivenUp(ctx context.Context, out *executeOutput, pid agentkernel.PID, seen int64) {
+// tellStop says what the client of a session has to know about its piece that was stopped: where it was in what call, so that a
+// write that may have happened is not made again; or that the variables are those from before it. seen is the last that the client saw.
+func (c *call) tellStop(ctx context.Context, out *executeOutput, pid agentkernel.PID, seen int64) {
 	var last *agentkernel.Error
 	err := c.kernel().Events(ctx, pid, seen+1, false, func(ev agentkernel.Event) error {
 		if ev.Kind == agentkernel.EventIdle {
@@ -351,8 +353,12 @@ func (c *call) noteGivenUp(ctx context.Context, out *executeOutput, pid agentker
 		}
 		return nil
 	})
-	if err == nil && last != nil && last.Op == agentkernel.OpPiece {
+	switch {
+	case err != nil || last == nil:
+	case last.Op == agentkernel.OpPiece:
 		out.addNote(last.Message())
+	default:
+		out.Error.Traceback = last.Traceback
 	}
 }
 

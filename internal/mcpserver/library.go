@@ -28,6 +28,7 @@ type stateOutput struct {
 	StateFile string          `json:"state_file"`
 	Version   int64           `json:"version"`
 	Exists    bool            `json:"exists"`
+	Note      string          `json:"note,omitempty"`
 }
 
 func getState(ctx context.Context, c *call, in getStateInput) (*stateOutput, error) {
@@ -39,7 +40,12 @@ func getState(ctx context.Context, c *call, in getStateInput) (*stateOutput, err
 	case err != nil:
 		return nil, err
 	}
-	return &stateOutput{State: d.Data, StateFile: name, Version: d.Version, Exists: true}, nil
+	out := &stateOutput{State: d.Data, StateFile: name, Version: d.Version, Exists: true}
+	if len(d.Data) > maxPage {
+		out.State = json.RawMessage("null")
+		out.Note = fmt.Sprintf("the state has %d bytes and is left out here. The whole, page by page: %s%s; keep large data in several state files", len(d.Data), statePrefix, name)
+	}
+	return out, nil
 }
 
 type saveStateInput struct {
@@ -122,7 +128,7 @@ func (s *skillOutput) text() string {
 }
 
 func saveSkill(ctx context.Context, c *call, in saveSkillInput) (*skillOutput, error) {
-	s, err := c.kernel().SaveSkill(ctx, agentkernel.Skill{Namespace: c.namespace(), Name: in.Name, Code: in.Code, Description: in.Description, Tags: in.Tags})
+	s, err := c.kernel().SaveSkill(ctx, agentkernel.Skill{Namespace: c.namespace(), Name: in.Name, Code: unwrapped(in.Code), Description: in.Description, Tags: in.Tags})
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func (o *executeOutput) attached(links bool) []mcp.Content {
 // timedOut is the answer of a piece that was stopped; p is its session as it stands.
 func (w *watch) timedOut(p agentkernel.Process, timeout time.Duration, kept bool) *executeOutput {
 	e := agentkernel.Errorf(agentkernel.CodeTimeout, "execute_code", "the code ran longer than %s and was stopped", timeout).
-		WithHint("give a longer timeout, or dispatch_background_task")
+		WithHint("give a longer timeout, or dispatch_background_task; calls that it made stay made")
 	pid := p.PID
 	p.State, p.ExitCode = agentkernel.StateKilled, 0
 	out := w.output(p, nil, e)
@@ -163,6 +163,7 @@ func explain(e *agentkernel.Error) *programError {
 		{"list index out of range", "look at what is there first: print(repr(value)[:500])"},
 		{"NameError", "define or import it; session \"new\" and a stopped session lose variables"},
 		{"'NoneType' object", "a call before returned None: print what each step returns"},
+		{"wall limit", "give a longer timeout; calls that it made stay made"},
 	} {
 		if strings.Contains(p.Message, known.says) {
 			p.Try = known.try

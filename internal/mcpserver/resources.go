@@ -67,8 +67,8 @@ func (h *server) addResources(s *mcp.Server) {
 		{outputPrefix, "{pid}{?from}", "output", "Everything that a program or task printed.", "text/plain", readOutput},
 		{artifactPrefix, "{pid}/{+path}{?from}", "artifact", "A file that a program or task made or changed.", "application/octet-stream", readArtifact},
 		{resultPrefix, "{pid}{?at,from}", "result", "The whole result of a program or task.", "application/json", readResult},
-		{skillPrefix, "{name}", "skill", "The code of a skill.", "text/x-python", readSkill},
-		{statePrefix, "{name}", "state", "A saved state file.", "application/json", readState},
+		{skillPrefix, "{name}{?from}", "skill", "The code of a skill.", "text/x-python", readSkill},
+		{statePrefix, "{name}{?from}", "state", "A saved state file.", "application/json", readState},
 	} {
 		s.AddResourceTemplate(&mcp.ResourceTemplate{Name: r.name, URITemplate: r.prefix + r.variables, Description: r.say, MIMEType: r.mime},
 			func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {

@@ -16,6 +16,8 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -108,7 +110,13 @@ func ServeStdio(ctx context.Context, cfg Config) error {
 	}
 	defer s.Close()
 	in := &untilEnd{ReadCloser: os.Stdin, ended: s.h.clients.hangUpAll}
-	return s.Run(ctx, &mcp.IOTransport{Reader: in, Writer: stdout{os.Stdout}, MaxLineLength: maxRequest})
+	defer context.AfterFunc(ctx, s.h.clients.hangUpAll)() // the SDK would wait for the calls under way here, too
+	err = s.Run(ctx, &mcp.IOTransport{Reader: in, Writer: stdout{os.Stdout}, MaxLineLength: maxRequest})
+	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "the client wrote what is not JSON: %w", wrong).
+			WithHint("standard input is for the messages of MCP, one JSON object a line: an assistant starts this command and writes them")
+	}
+	return err
 }
 
 // untilEnd tells when a stream ends: the SDK would wait for the calls under way, whose client has gone.

@@ -104,9 +104,18 @@ func notRun(out *taskOutput, err error) string {
 	return ""
 }
 
+const fence = "```"
+
+// unwrapped is the code of a model that has put all of it between fences, as it would in an answer.
+func unwrapped(code string) string {
+	if trimmed := strings.TrimSpace(code); strings.HasPrefix(trimmed, fence) {
+		return fenced(trimmed)
+	}
+	return code
+}
+
 // fenced is the first block of code in an answer, or all of it.
 func fenced(answer string) string {
-	const fence = "```"
 	_, rest, found := strings.Cut("\n"+answer, "\n"+fence)
 	if !found {
 		return answer

@@ -70,6 +70,7 @@ func (c *call) taskName() string {
 }
 
 func dispatchTask(ctx context.Context, c *call, in dispatchInput) (*taskState, error) {
+	in.Code = unwrapped(in.Code)
 	if strings.TrimSpace(in.Code) == "" {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "dispatch_background_task", "code is empty")
 	}

@@ -40,8 +40,8 @@ func checkKernel(ctx context.Context, o DoctorOptions) []Finding {
 		return warn("agentkernel shutdown; the next command starts one of this version",
 			"pid %d runs version %s, and this is %s", info.OSPID, info.Version, o.Version)
 	}
-	return ok("pid %d, %s, version %s, since %s, %d processes", info.OSPID, info.Mode, info.Version,
-		info.Started.Format(time.RFC3339), info.Processes)
+	return ok("pid %d, %s, version %s, since %s, %s", info.OSPID, info.Mode, info.Version,
+		info.Started.Format(time.RFC3339), count(info.Processes, "process", "processes"))
 }
 
 func kernelError(err error, h datadir.Holder) []Finding {
@@ -78,7 +78,7 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 	}
 	if info.Unfinished > 0 {
 		if _, held := datadir.At(o.Home).Holder(); !held {
-			return warn("agentkernel recover", "%s, schema %d, %d unfinished processes", humanSize(st.Size()), info.Store.Schema, info.Unfinished)
+			return warn("agentkernel recover", "%s, schema %d, %d unfinished", humanSize(st.Size()), info.Store.Schema, info.Unfinished)
 		}
 	}
 	return ok("%s, schema %d", humanSize(st.Size()), info.Store.Schema)

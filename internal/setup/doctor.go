@@ -31,7 +31,7 @@ type Finding struct {
 
 // Report is the outcome of all checks, in the order of the table.
 type Report struct {
-	OK       bool      `json:"ok"` // nothing failed: programs can run
+	OK       bool      `json:"ok"` // nothing failed: all programs can run
 	Version  string    `json:"version"`
 	Home     string    `json:"home"`
 	Findings []Finding `json:"findings"`
@@ -135,7 +135,7 @@ func (r Report) Text(w io.Writer) error {
 	if r.OK {
 		b.WriteString("programs can run here\n")
 	} else {
-		b.WriteString("programs cannot run here yet\n")
+		b.WriteString("not all programs can run here yet: mend what has failed\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

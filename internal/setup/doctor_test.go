@@ -205,7 +205,7 @@ func TestReportForPeopleAndPrograms(t *testing.T) {
 	if err := r.Text(&b); err != nil {
 		t.Fatal(err)
 	}
-	const want = "fail  engine  not installed\n              -> agentkernel setup\nok    node    node 20\nprograms cannot run here yet\n"
+	const want = "fail  engine  not installed\n              -> agentkernel setup\nok    node    node 20\nnot all programs can run here yet: mend what has failed\n"
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
