@@ -173,7 +173,8 @@ func (inst *instance) gaveUp(ctx context.Context, what string) error {
 	}
 	code := codeOfContext(ctx)
 	if code == agentkernel.CodeTimeout {
-		return agentkernel.Errorf(code, opCall, "server %q did not answer %s in time", inst.entry.name, what)
+		return agentkernel.Errorf(code, opCall, "server %q did not answer %s in time", inst.entry.name, what).
+			WithHint("a longer limit: --call-timeout")
 	}
 	return agentkernel.Errorf(code, opCall, "the caller did not wait for server %q to answer %s", inst.entry.name, what)
 }
