@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -58,7 +59,7 @@ type Volume struct {
 // MaxVolumes bounds the volumes of one process.
 const MaxVolumes = 16
 
-var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var volumeName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
 
 // HasFiles says whether a process sees folders of the host, so that only a backend with BackendInfo.Files can run it.
 func (s *Spec) HasFiles() bool { return s.Workspace != nil || len(s.Volumes) > 0 }
@@ -106,7 +107,7 @@ func (s *Spec) validateFiles() error {
 	seen := map[string]bool{}
 	for _, v := range s.Volumes {
 		switch {
-		case !volumeName.MatchString(v.Name):
+		case !volumeName().MatchString(v.Name):
 			return Errorf(CodeInvalid, "spec", "%q is no name for a volume", v.Name).
 				WithHint("letters, digits, dot, dash and underscore, at most 64: --volume data:/srv/data:ro")
 		case seen[v.Name]:

@@ -5,14 +5,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // localImport finds './x' and '../x' in import, export ... from, import() and require().
-var localImport = regexp.MustCompile(`(?:\bfrom|\bimport|\brequire)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']`)
+var localImport = lazy.Regexp(`(?:\bfrom|\bimport|\brequire)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']`)
 
 // withNodeFiles adds what a program in Node has beside it: the files that it imports by a relative path, with theirs,
 // package.json, and the directory node_modules, here or above.
@@ -49,7 +49,7 @@ func gatherNode(dir, name, source string, files map[string]string) error {
 	if ext := filepath.Ext(name); ext == ".json" {
 		return nil
 	}
-	for _, m := range localImport.FindAllStringSubmatch(source, -1) {
+	for _, m := range localImport().FindAllStringSubmatch(source, -1) {
 		found, err := resolveNode(dir, filepath.Join(filepath.Dir(name), m[1]))
 		switch {
 		case err != nil:

@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // firstByte bounds how long a pipe is waited for that nobody asked to be read.
 const firstByte = 10 * time.Second
 
 // reads are the ways in which the text of a program reaches its standard input.
-var reads = map[agentkernel.Language]*regexp.Regexp{
-	agentkernel.Python: regexp.MustCompile(`\bstdin\b|\binput\s*\(|\bfileinput\b|\bopen\(0\b`),
-	agentkernel.Node:   regexp.MustCompile(`\bstdin\b|\b(readFileSync|createReadStream|openSync)\(0\b`),
+var reads = map[agentkernel.Language]func() *regexp.Regexp{
+	agentkernel.Python: lazy.Regexp(`\bstdin\b|\binput\s*\(|\bfileinput\b|\bopen\(0\b`),
+	agentkernel.Node:   lazy.Regexp(`\bstdin\b|\b(readFileSync|createReadStream|openSync)\(0\b`),
 }
 
 // addStdin decides what the program has as its standard input. The kernel copies a file by its path. What comes through
@@ -45,7 +46,7 @@ func (a *app) addStdin(p *programArgs, s *agentkernel.Spec) error {
 	}
 	pattern, known := reads[s.Program.Language]
 	switch mode := info.Mode(); {
-	case known && !pattern.MatchString(s.Program.Source), s.Backend == "monty":
+	case known && !pattern().MatchString(s.Program.Source), s.Backend == "monty":
 		return nil
 	case mode.IsRegular():
 		return a.gather(in, s)

@@ -3,13 +3,13 @@ package config
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // A value is what a key holds: how its text is read, how it is written again, and what it may be.
@@ -208,7 +208,7 @@ func parseDuration(s string) (time.Duration, error) {
 }
 
 // spans is how a duration is written, however long it is.
-var spans = regexp.MustCompile(`^([0-9]+(ns|us|µs|ms|[smhdw]))+$`)
+var spans = lazy.Regexp(`^([0-9]+(ns|us|µs|ms|[smhdw]))+$`)
 
 // ParseSpan reads a duration as people write it: 500ms, 30s, 1h30m, and in whole days and weeks 30d, 2w.
 func ParseSpan(s string) (time.Duration, error) {
@@ -219,7 +219,7 @@ func ParseSpan(s string) (time.Duration, error) {
 		}
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil && spans.MatchString(s) {
+	if err != nil && spans().MatchString(s) {
 		return 0, fmt.Errorf("%q is too long: the longest duration is 292 years", s)
 	}
 	if err != nil {

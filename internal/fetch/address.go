@@ -3,6 +3,7 @@ package fetch
 import (
 	"net"
 	"net/netip"
+	"sync"
 )
 
 // never are addresses that nobody can allow: they belong to the machine's own network segment or to the services
@@ -36,12 +37,14 @@ var (
 	nat64   = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-func prefixes(texts ...string) []netip.Prefix {
-	out := make([]netip.Prefix, len(texts))
-	for i, t := range texts {
-		out[i] = netip.MustParsePrefix(t)
-	}
-	return out
+func prefixes(texts ...string) func() []netip.Prefix {
+	return sync.OnceValue(func() []netip.Prefix {
+		out := make([]netip.Prefix, len(texts))
+		for i, t := range texts {
+			out[i] = netip.MustParsePrefix(t)
+		}
+		return out
+	})
 }
 
 // kind says who can be at an address.
@@ -64,9 +67,9 @@ func classify(a netip.Addr) kind {
 		return classify(netip.AddrFrom4([4]byte(b[12:])))
 	}
 	switch {
-	case in(never, a):
+	case in(never(), a):
 		return barred
-	case !a.IsValid() || !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || in(special, a):
+	case !a.IsValid() || !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || in(special(), a):
 		return private
 	case a.Is6() && (!global6.Contains(a) || isatap(a) != public):
 		return private

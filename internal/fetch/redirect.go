@@ -42,7 +42,7 @@ func (f *Fetcher) redirected(h *hop, status int, location string, hosts []string
 	}
 	if to != h.to {
 		maps.DeleteFunc(next.headers, func(name, value string) bool {
-			return !elsewhere[http.CanonicalHeaderKey(name)] || reference.MatchString(value)
+			return !elsewhere[http.CanonicalHeaderKey(name)] || reference().MatchString(value)
 		})
 	}
 	if err := f.direct(next, hosts); err != nil {

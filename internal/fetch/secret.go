@@ -9,11 +9,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // secret is an entry of the setting `secrets`: where a value is, and where it may go.
@@ -25,7 +25,7 @@ type secret struct {
 	texts []string // of hosts
 }
 
-var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+var secretName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
 const secretForm = `write "NAME env:VARIABLE HOST..." or "NAME file:PATH HOST...", such as "github env:GITHUB_TOKEN api.github.com"` //nolint:gosec // names a variable, no secret
 
@@ -52,7 +52,7 @@ func badSecret(format string, args ...any) error {
 
 func parseSecret(entry string) (*secret, error) {
 	fields := strings.Fields(entry)
-	if len(fields) == 0 || !secretName.MatchString(fields[0]) {
+	if len(fields) == 0 || !secretName().MatchString(fields[0]) {
 		return nil, badSecret("an entry of secrets does not begin with a name of letters, digits, _, - and .")
 	}
 	s := &secret{name: fields[0]}
@@ -128,13 +128,13 @@ func (s *secret) mayGo(t target) error {
 }
 
 // reference is a secret in a header value.
-var reference = regexp.MustCompile(`\{\{\s*secret:([^{}]*?)\s*\}\}`)
+var reference = lazy.Regexp(`\{\{\s*secret:([^{}]*?)\s*\}\}`)
 
 // references lists the secrets that headers name. CodeInvalid: there is no such secret.
 func (f *Fetcher) references(headers map[string]string) ([]*secret, error) {
 	var out []*secret
 	for _, v := range headers {
-		for _, m := range reference.FindAllStringSubmatch(v, -1) {
+		for _, m := range reference().FindAllStringSubmatch(v, -1) {
 			s := f.secrets[m[1]]
 			if s == nil {
 				return nil, invalid("there is no secret %q", clip(m[1])).
@@ -165,7 +165,7 @@ func (f *Fetcher) values(secrets []*secret) (values, error) {
 
 // fill puts the values in the places of their names.
 func (v values) fill(text string) string {
-	return reference.ReplaceAllStringFunc(text, func(m string) string { return v[reference.FindStringSubmatch(m)[1]] })
+	return reference().ReplaceAllStringFunc(text, func(m string) string { return v[reference().FindStringSubmatch(m)[1]] })
 }
 
 // redactor takes secrets out of what comes back.

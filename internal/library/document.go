@@ -14,7 +14,7 @@ const opState = "state"
 
 // documentFile is the path of a document; CodeInvalid for a name that no file should have.
 func (l *Library) documentFile(namespace, owner, name string) (string, error) {
-	if !plainName.MatchString(name) {
+	if !plainName().MatchString(name) {
 		return "", agentkernel.Errorf(agentkernel.CodeInvalid, opState, "%.100q is not a name of a state file", name).
 			WithHint("write lower-case letters, digits, dots, - and _, at most 80, such as state.json")
 	}

@@ -18,11 +18,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sync"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // Library keeps skills and documents. It is safe for concurrent use.
@@ -41,7 +41,7 @@ func New(dir string, now func() time.Time) *Library {
 }
 
 // plainName are names that are safe as a file's on every system, and cannot be "." or "..".
-var plainName = regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]{0,79}$`)
+var plainName = lazy.Regexp(`^[a-z0-9_][a-z0-9_.-]{0,79}$`)
 
 // fileName gives any name a file name of its own: itself if it is plain, else a hash that no plain name can
 // be taken for.
@@ -49,7 +49,7 @@ func fileName(name, empty string) string {
 	switch {
 	case name == "":
 		return empty
-	case plainName.MatchString(name):
+	case plainName().MatchString(name):
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 const opSkill = "skill"
@@ -28,14 +28,14 @@ const (
 )
 
 // identifier are the names that skills can have: lower case, so that two are never one file.
-var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,63}$`)
+var identifier = lazy.Regexp(`^[a-z_][a-z0-9_]{0,63}$`)
 
 // keywords of Python that look like identifiers; a module cannot have their names.
 const keywords = " and as assert async await break class continue def del elif else except finally for from global if import in is " +
 	"lambda nonlocal not or pass raise return try while with yield aio "
 
 // definition finds the functions at the top of a module, up to the end of their parameters.
-var definition = regexp.MustCompile(`(?m)^(?:async )?def ([A-Za-z_][A-Za-z0-9_]*)\(`)
+var definition = lazy.Regexp(`(?m)^(?:async )?def ([A-Za-z_][A-Za-z0-9_]*)\(`)
 
 func (l *Library) skillDir(namespace, name string) string {
 	return filepath.Join(l.dir, "skills", fileName(namespace, "default"), name)
@@ -93,7 +93,7 @@ func validSkill(s *agentkernel.Skill) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, opSkill, format, args...)
 	}
 	switch {
-	case !identifier.MatchString(s.Name) || strings.Contains(keywords, " "+s.Name+" "):
+	case !identifier().MatchString(s.Name) || strings.Contains(keywords, " "+s.Name+" "):
 		return bad("%.80q cannot be the name of a skill", s.Name).WithHint("programs import it: write lower-case letters, digits and _, such as monthly_report")
 	case strings.TrimSpace(s.Code) == "":
 		return bad("the code of skill %s is empty", s.Name)
@@ -123,7 +123,7 @@ func validSkill(s *agentkernel.Skill) error {
 func Functions(code string) []string {
 	const most = 100
 	var out []string
-	for _, m := range definition.FindAllStringSubmatchIndex(code, most) {
+	for _, m := range definition().FindAllStringSubmatchIndex(code, most) {
 		name := code[m[2]:m[3]]
 		if strings.HasPrefix(name, "_") {
 			continue
@@ -150,7 +150,7 @@ func Functions(code string) []string {
 func (l *Library) Skill(_ context.Context, namespace, name string, version int) (agentkernel.Skill, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if !identifier.MatchString(name) {
+	if !identifier().MatchString(name) {
 		return agentkernel.Skill{}, l.noSkill(namespace, name)
 	}
 	dir := l.skillDir(namespace, name)
@@ -224,7 +224,7 @@ func (l *Library) all(namespace string) []agentkernel.Skill {
 	}
 	var out []agentkernel.Skill
 	for _, e := range entries {
-		if !identifier.MatchString(e.Name()) {
+		if !identifier().MatchString(e.Name()) {
 			continue
 		}
 		if s, err := readSkill(l.skillDir(namespace, e.Name())); err == nil {
@@ -285,7 +285,7 @@ func (l *Library) DeleteSkill(_ context.Context, namespace, name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	dir := l.skillDir(namespace, name)
-	if !identifier.MatchString(name) {
+	if !identifier().MatchString(name) {
 		return l.noSkill(namespace, name)
 	}
 	if _, err := os.Lstat(dir); err != nil {

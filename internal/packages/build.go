@@ -291,7 +291,7 @@ func pipFailed(ctx context.Context, what, said string, err error, sources bool) 
 	if ctx.Err() != nil {
 		return agentkernel.Errorf(agentkernel.CodeCanceled, op, "interrupted while building the environment; nothing of it is left")
 	}
-	said = withoutCredentials.ReplaceAllString(said, "://")
+	said = withoutCredentials().ReplaceAllString(said, "://")
 	e := agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%s: %s", what, last(said, err))
 	switch {
 	case strings.Contains(said, "No module named pip") && hasUV():

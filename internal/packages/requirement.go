@@ -2,7 +2,6 @@ package packages
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 const op = "packages"
@@ -20,17 +20,17 @@ func invalid(format string, args ...any) *agentkernel.Error {
 
 // requirement is a name with extras, versions and a marker, as PEP 508 writes them. Links, paths and options of pip are
 // none: what a program asks for comes from where the user's pip looks.
-var requirement = regexp.MustCompile(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(\[[A-Za-z0-9._,\s-]*\])?\s*(\(?[<>=!~][<>=!~A-Za-z0-9.*+,\s_-]*\)?)?\s*(;[^@/\\]*)?$`)
+var requirement = lazy.Regexp(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(\[[A-Za-z0-9._,\s-]*\])?\s*(\(?[<>=!~][<>=!~A-Za-z0-9.*+,\s_-]*\)?)?\s*(;[^@/\\]*)?$`)
 
 // withoutCredentials finds user and password in the address of an index.
-var withoutCredentials = regexp.MustCompile(`://[^/@\s]*@`)
+var withoutCredentials = lazy.Regexp(`://[^/@\s]*@`)
 
 // Requirements checks what was asked for, and gives it in one order and spelling.
 func Requirements(texts []string) ([]string, error) {
 	var out []string
 	for _, text := range texts {
 		text = strings.Join(strings.Fields(text), " ")
-		m := requirement.FindStringSubmatch(text)
+		m := requirement().FindStringSubmatch(text)
 		if m == nil || len(text) > 500 {
 			return nil, invalid("%q is not a package with its versions", clip(text)).
 				WithHint("write a name, such as polars, 'polars>=1' or 'httpx[http2]==0.27.0'; links and paths are not installed")

@@ -20,7 +20,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -29,6 +28,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // EnvOwner is the environment variable that marks children and their descendants. A kernel that runs
@@ -69,13 +69,13 @@ type start struct {
 	done chan error
 }
 
-var ownerForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var ownerForm = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // New prepares a reaper that records its children in dir. owner names this kernel incarnation, never used
 // before (letters, digits, dot, dash, underscore); it is handed to each child as the environment variable
 // AGENTKERNEL_OWNER so that descendants can be found. Call KillSurvivors(dir) first.
 func New(dir, owner string) (*Reaper, error) {
-	if !ownerForm.MatchString(owner) {
+	if !ownerForm().MatchString(owner) {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, op, "owner %q is not a name of letters, digits, dots and dashes", owner)
 	}
 	r := &Reaper{

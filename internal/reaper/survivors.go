@@ -26,7 +26,7 @@ func KillSurvivors(dir string) (int, error) {
 	}
 	killed := 0
 	for _, e := range entries {
-		if !e.IsDir() || !ownerForm.MatchString(e.Name()) {
+		if !e.IsDir() || !ownerForm().MatchString(e.Name()) {
 			continue
 		}
 		n, err := killIncarnation(ctx, filepath.Join(dir, e.Name()), e.Name())

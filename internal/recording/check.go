@@ -1,11 +1,11 @@
 package recording
 
 import (
-	"regexp"
 	"slices"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // The entry kinds that this version knows.
@@ -58,7 +58,7 @@ func check(r *Recording) error {
 var (
 	changeKinds = []agentkernel.ChangeKind{agentkernel.FileAdded, agentkernel.FileChanged, agentkernel.FileDeleted}
 	fileTypes   = []agentkernel.FileType{agentkernel.TypeFile, agentkernel.TypeDir, agentkernel.TypeSymlink, agentkernel.TypeOther}
-	fileMode    = regexp.MustCompile(`^[0-7]{0,4}$`)
+	fileMode    = lazy.Regexp(`^[0-7]{0,4}$`)
 )
 
 // checkFiles says what makes no sense in what was done to files. Their names are shown and compared; nothing is opened
@@ -80,7 +80,7 @@ func checkFiles(files []agentkernel.RecordedFile) error {
 			bad = "type"
 		case c.Size < 0 || c.Before < 0 || c.Type != agentkernel.TypeFile && c.Size+c.Before != 0:
 			bad = "size"
-		case !fileMode.MatchString(c.Mode):
+		case !fileMode().MatchString(c.Mode):
 			bad = "mode"
 		case len(c.Media) > maxName || len(c.Target) > maxName || len(c.LeftOut) > maxName || c.Conflict != "" || c.Applied:
 			bad = "description"

@@ -11,17 +11,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // startWait bounds each start of the engine; it takes milliseconds.
 const startWait = 20 * time.Second
 
-var versionText = regexp.MustCompile(`\d+\.\d+\.\d+\S*`)
+var versionText = lazy.Regexp(`\d+\.\d+\.\d+\S*`)
 
 // Verify checks that a file is the engine of the right version, byte for byte where its hash is known, and
 // that it starts and speaks the protocol. It returns what the engine calls itself. Errors: CodeCorrupt
@@ -55,7 +55,7 @@ func Start(ctx context.Context, path string) (string, error) {
 		return "", agentkernel.Errorf(agentkernel.CodeUnavailable, "engine", "%s does not start: %w: %s", path, err, firstLine(says)).
 			WithHint("run: agentkernel setup --force; if it still does not start, the engine does not fit this system (it needs glibc)")
 	}
-	if versionText.FindString(says) != EngineVersion() || !strings.Contains(says, "monty") {
+	if versionText().FindString(says) != EngineVersion() || !strings.Contains(says, "monty") {
 		return "", agentkernel.Errorf(agentkernel.CodeVersion, "engine", "%s says that it is %q; Monty %s is needed", path, firstLine(says), EngineVersion()).
 			WithHint("run: agentkernel setup; an engine on PATH or in the setting `engine` goes before the installed one, so take that away")
 	}

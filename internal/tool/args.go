@@ -3,12 +3,12 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/lazy"
 	"agentkernel/internal/nearest"
 )
 
@@ -108,9 +108,9 @@ func (b *boundTool) check(plain json.RawMessage) error {
 }
 
 var (
-	validating   = regexp.MustCompile(`validating (\S+): `)
-	atProperty   = regexp.MustCompile(`/properties/([^/:]+)`)
-	typeMismatch = regexp.MustCompile(`^type: (?s:.*) has type "(\w+)", want`)
+	validating   = lazy.Regexp(`validating (\S+): `)
+	atProperty   = lazy.Regexp(`/properties/([^/:]+)`)
+	typeMismatch = lazy.Regexp(`^type: (?s:.*) has type "(\w+)", want`)
 )
 
 // mismatch puts the validator's words ("validating root: validating /properties/a: type: x has type
@@ -118,20 +118,20 @@ var (
 func (b *boundTool) mismatch(text string) error {
 	name, inside := "", false
 	for {
-		m := validating.FindStringSubmatchIndex(text)
+		m := validating().FindStringSubmatchIndex(text)
 		if m == nil || m[0] != 0 {
 			break
 		}
 		where := text[m[2]:m[3]]
 		text = text[m[1]:]
-		if p := atProperty.FindStringSubmatch(where); p != nil && name == "" {
+		if p := atProperty().FindStringSubmatch(where); p != nil && name == "" {
 			name = strings.NewReplacer("~1", "/", "~0", "~").Replace(p[1])
 		} else if name != "" {
 			inside = true
 		}
 	}
 	p := b.params[name]
-	if m := typeMismatch.FindStringSubmatch(text); m != nil && p != nil && !inside {
+	if m := typeMismatch().FindStringSubmatch(text); m != nil && p != nil && !inside {
 		return b.wrong("argument %q must be %s, not %s", p.Python, p.Type, jsonTypeInPython(m[1]))
 	}
 	if len(text) > 300 {

@@ -2,13 +2,14 @@ package tool
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"agentkernel/internal/lazy"
 )
 
-var variable = regexp.MustCompile(`\$\{([^{}]*)\}`)
+var variable = lazy.Regexp(`\$\{([^{}]*)\}`)
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // expander replaces ${NAME}, ${env:NAME}, ${NAME:-default}, ${workspaceFolder} and ${userHome}, and
 // remembers which values of the environment it brought in, because they may be secrets.
@@ -23,7 +24,7 @@ func (x *expander) expand(s string) (string, error) {
 		return s, nil
 	}
 	var failed error
-	out := variable.ReplaceAllStringFunc(s, func(m string) string {
+	out := variable().ReplaceAllStringFunc(s, func(m string) string {
 		v, err := x.value(m[2 : len(m)-1])
 		if err != nil && failed == nil {
 			failed = err
@@ -45,7 +46,7 @@ func (x *expander) value(name string) (string, error) {
 	}
 	name = strings.TrimPrefix(name, "env:")
 	name, fallback, hasFallback := strings.Cut(name, ":-")
-	if !envName.MatchString(name) {
+	if !envName().MatchString(name) {
 		return "", fmt.Errorf("${%s} is not a variable: write ${NAME}, ${env:NAME}, ${NAME:-default} or ${workspaceFolder}", name)
 	}
 	v, ok := x.lookup(name)

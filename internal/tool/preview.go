@@ -54,7 +54,7 @@ func (e *entry) preview() string {
 	fmt.Fprintf(&b, " in %q", e.cwd)
 	for _, name := range slices.Sorted(maps.Keys(e.env)) {
 		value := fmt.Sprintf("%q", e.env[name])
-		if secretName.MatchString(name) {
+		if secretName().MatchString(name) {
 			value = "(hidden)"
 		}
 		fmt.Fprintf(&b, " %q=%s", name, value)

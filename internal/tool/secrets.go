@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,10 +12,11 @@ import (
 	"agentkernel"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/jsonc"
+	"agentkernel/internal/lazy"
 )
 
 // secretName matches names of variables and headers whose values are secrets whatever they look like.
-var secretName = regexp.MustCompile(`(?i)key|token|secret|passw|passphrase|auth|cred|cookie|bearer|private|session|signature|dsn`)
+var secretName = lazy.Regexp(`(?i)key|token|secret|passw|passphrase|auth|cred|cookie|bearer|private|session|signature|dsn`)
 
 // secret is a value of the configuration that must not come out again.
 type secret struct {
@@ -30,7 +30,7 @@ type secret struct {
 type redactor struct{ secrets []secret }
 
 func (r *redactor) add(name, value string, isHeader bool) {
-	strong := isHeader || secretName.MatchString(name)
+	strong := isHeader || secretName().MatchString(name)
 	switch {
 	case strong && len(value) < 4, !strong && (len(value) < 6 || harmless(value)):
 		return
@@ -97,19 +97,19 @@ func (r *redactor) certain() []secret {
 }
 
 // argument matches what carries a secret in one argument: --api-key=VALUE, API_KEY=VALUE, "Authorization: VALUE".
-var argument = regexp.MustCompile(`^-{0,2}([A-Za-z][A-Za-z0-9_.-]*)\s*([:=])\s*(\S.*)$`)
+var argument = lazy.Regexp(`^-{0,2}([A-Za-z][A-Za-z0-9_.-]*)\s*([:=])\s*(\S.*)$`)
 
 // argumentName is the end of a name whose value on a command line is a secret: an --author is none.
-var argumentName = regexp.MustCompile(`(?i)(key|token|secret|password|passwd|passphrase|auth|authorization|credentials?|cookie|bearer|dsn)$`)
+var argumentName = lazy.Regexp(`(?i)(key|token|secret|password|passwd|passphrase|auth|authorization|credentials?|cookie|bearer|dsn)$`)
 
 // addArguments notes the secrets on a command line.
 func (r *redactor) addArguments(args []string) {
 	for i, arg := range args {
-		if m := argument.FindStringSubmatch(arg); m != nil && argumentName.MatchString(m[1]) && !harmless(m[3]) {
+		if m := argument().FindStringSubmatch(arg); m != nil && argumentName().MatchString(m[1]) && !harmless(m[3]) {
 			r.add(m[1], m[3], m[2] == ":")
 		}
 		flag := strings.TrimLeft(arg, "-")
-		if flag != arg && argumentName.MatchString(flag) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && !harmless(args[i+1]) {
+		if flag != arg && argumentName().MatchString(flag) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && !harmless(args[i+1]) {
 			r.add(flag, args[i+1], false)
 		}
 	}
@@ -186,12 +186,12 @@ func replaceJSON(raw json.RawMessage, value, mask string) json.RawMessage {
 	return out
 }
 
-var plainRun = regexp.MustCompile(`[A-Za-z0-9._~-]+`)
+var plainRun = lazy.Regexp(`[A-Za-z0-9._~-]+`)
 
 // longestPlain is the longest part of a text that every writer of JSON writes as it is.
 func longestPlain(s string) string {
 	longest := ""
-	for _, run := range plainRun.FindAllString(s, -1) {
+	for _, run := range plainRun().FindAllString(s, -1) {
 		if len(run) > len(longest) {
 			longest = run
 		}

@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel/internal/lazy"
 )
 
 // lineConn speaks newline-delimited JSON-RPC with a process. It is used instead of the SDK's transport
@@ -358,16 +359,16 @@ func cutMiddle(b []byte) []byte {
 }
 
 var (
-	idAtStart = regexp.MustCompile(`^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,`)
-	idAtEnd   = regexp.MustCompile(`,\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+	idAtStart = lazy.Regexp(`^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,`)
+	idAtEnd   = lazy.Regexp(`,\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 )
 
 // oversized answers, in the server's place, the request whose answer was too big; nil if it cannot tell
 // which one that was.
 func (c *lineConn) oversized(edges []byte) jsonrpc.Message {
-	m := idAtStart.FindSubmatch(edges)
+	m := idAtStart().FindSubmatch(edges)
 	if m == nil {
-		m = idAtEnd.FindSubmatch(edges)
+		m = idAtEnd().FindSubmatch(edges)
 	}
 	if m == nil {
 		c.mu.Lock()

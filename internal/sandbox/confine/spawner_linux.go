@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // Spawner builds sandboxes and starts programs in them, by way of a small helper process that is started at
@@ -31,12 +31,12 @@ type Spawner struct {
 	alive  sync.WaitGroup // sandboxes with a process
 }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+var nameForm = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 
 // NewSpawner looks at the machine and removes what a dead kernel of the same name has left. A machine that
 // allows no sandbox is no error here: each use says why.
 func NewSpawner(cfg SpawnerConfig) (*Spawner, error) {
-	if cfg.Launcher == nil || !nameForm.MatchString(cfg.Name) {
+	if cfg.Launcher == nil || !nameForm().MatchString(cfg.Name) {
 		return nil, agentkernel.Errorf(agentkernel.CodeInternal, op, "a spawner needs a launcher and a name, not %q", cfg.Name)
 	}
 	s := &Spawner{cfg: cfg, machine: Look()}

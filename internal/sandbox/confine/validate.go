@@ -2,14 +2,14 @@ package confine
 
 import (
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
-var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var volumeName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Validate says what of a Config can be seen to be wrong without looking at the machine; Machine.Plan looks
 // at the rest. Errors: CodeInvalid.
@@ -73,7 +73,7 @@ func (c Config) validatePaths() error {
 	}
 	names := map[string]bool{}
 	for _, v := range c.Volumes {
-		if !volumeName.MatchString(v.Name) {
+		if !volumeName().MatchString(v.Name) {
 			return invalid("%q is no name for a volume", v.Name).WithHint("letters, digits, dot, dash and underscore, at most 64")
 		}
 		if names[v.Name] {

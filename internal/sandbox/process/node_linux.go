@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/guest"
+	"agentkernel/internal/lazy"
 	"agentkernel/internal/sandbox/confine"
 )
 
@@ -290,7 +290,7 @@ func camelCase(name string) string {
 	return strings.Join(parts, "")
 }
 
-var nodeImport = regexp.MustCompile(`["']tools/([A-Za-z_][A-Za-z0-9_]*)["']`)
+var nodeImport = lazy.Regexp(`["']tools/([A-Za-z_][A-Za-z0-9_]*)["']`)
 
 // nodeTools finds the servers whose tools a program may import. What only looks like an import costs a look at the
 // server's list.
@@ -304,7 +304,7 @@ func nodeTools(p agentkernel.Program) (refs []agentkernel.ToolRef) {
 			if !strings.Contains(line, "tools/") || !strings.Contains(line, "import") && !strings.Contains(line, "require") && !strings.Contains(line, "from") {
 				continue
 			}
-			for _, m := range nodeImport.FindAllStringSubmatch(line, -1) {
+			for _, m := range nodeImport().FindAllStringSubmatch(line, -1) {
 				if seen[m[1]] {
 					continue
 				}

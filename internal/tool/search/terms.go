@@ -1,11 +1,12 @@
 package search
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"agentkernel/internal/lazy"
 )
 
 // maxText bounds how much of one text is read, in bytes: a description may be a book.
@@ -144,19 +145,19 @@ func singular(w string) string {
 }
 
 var (
-	urlPattern  = regexp.MustCompile(`https?://([a-zA-Z0-9.-]+)[^\s"']*`)
-	pathPattern = regexp.MustCompile(`(?:^|[\s"'(])~?/[\w.-]+(?:/[\w.-]+)*/?`)
+	urlPattern  = lazy.Regexp(`https?://([a-zA-Z0-9.-]+)[^\s"']*`)
+	pathPattern = lazy.Regexp(`(?:^|[\s"'(])~?/[\w.-]+(?:/[\w.-]+)*/?`)
 )
 
 // withoutArguments replaces what is an argument of the tool that is looked for, and says nothing about the
 // tool, by what it is: the path "/home/me/a.xlsx" is a "file path xlsx".
 func withoutArguments(query string) string {
-	query = urlPattern.ReplaceAllStringFunc(query, func(url string) string {
-		host := urlPattern.FindStringSubmatch(url)[1]
+	query = urlPattern().ReplaceAllStringFunc(query, func(url string) string {
+		host := urlPattern().FindStringSubmatch(url)[1]
 		site, _, _ := strings.Cut(strings.TrimPrefix(host, "www."), ".")
 		return " url " + site + " "
 	})
-	return pathPattern.ReplaceAllStringFunc(query, func(path string) string {
+	return pathPattern().ReplaceAllStringFunc(query, func(path string) string {
 		base := path[strings.LastIndexByte(path, '/')+1:]
 		if dot := strings.LastIndexByte(base, '.'); dot > 0 {
 			return " file path " + base[dot+1:] + " "

@@ -77,7 +77,7 @@ func (s *Shape) sound(depth int) bool {
 		return false
 	}
 	for name, m := range s.Members {
-		if m == nil || !plainName.MatchString(name) || !m.sound(depth+1) {
+		if m == nil || !plainName().MatchString(name) || !m.sound(depth+1) {
 			return false
 		}
 	}
@@ -212,7 +212,7 @@ func (r *reader) object(s *Shape, depth int) error {
 		if err != nil {
 			return err
 		}
-		if !plainName.MatchString(key) || len(s.Members) >= maxKeys {
+		if !plainName().MatchString(key) || len(s.Members) >= maxKeys {
 			s.toMapping()
 		}
 		if s.Mapping {

@@ -5,9 +5,10 @@
 package shape
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"agentkernel/internal/lazy"
 )
 
 // What is kept at most.
@@ -21,7 +22,7 @@ const (
 )
 
 // plainName is what a key looks like that a program's author chose. Anything else may be data.
-var plainName = regexp.MustCompile(`^[A-Za-z_@$][A-Za-z0-9_.:-]{0,47}$`)
+var plainName = lazy.Regexp(`^[A-Za-z_@$][A-Za-z0-9_.:-]{0,47}$`)
 
 // Kind is a type of Python.
 type Kind string

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/jsonc"
+	"agentkernel/internal/lazy"
 	"agentkernel/internal/nearest"
 )
 
@@ -31,7 +31,7 @@ var needsClient = map[string]string{
 }
 
 // asks are variables that an editor fills in by asking, or from what is open in it.
-var asks = regexp.MustCompile(`\$\{(input|command|config|workspaceFolder|workspaceRoot|workspaceFolderBasename|file|relativeFile|lineNumber|selectedText)\b[^}]*\}`)
+var asks = lazy.Regexp(`\$\{(input|command|config|workspaceFolder|workspaceRoot|workspaceFolderBasename|file|relativeFile|lineNumber|selectedText)\b[^}]*\}`)
 
 // survey decides about each server of the client's file.
 func (p *Place) survey(d *jsonc.Doc, keep []string) ([]Server, error) {
@@ -90,7 +90,7 @@ func (p *Place) importable(plain json.RawMessage) (config json.RawMessage, kept 
 	case known.Command == "" && known.URL == "":
 		return nil, `it has neither "command" nor "url"`
 	}
-	for _, v := range asks.FindAllString(string(plain), -1) {
+	for _, v := range asks().FindAllString(string(plain), -1) {
 		if name, _, _ := strings.Cut(strings.Trim(v, "${}"), ":"); p.Scope == Project && strings.HasPrefix(name, "workspaceFolder") && name != "workspaceFolderBasename" {
 			continue // the folder of the tools file is the project's
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"agentkernel/internal/lazy"
 )
 
 // minSecret is the length in bytes below which a value is no secret by itself: "1", "true" and "dev" stand everywhere.
@@ -26,10 +28,10 @@ type Scrubber struct {
 type known struct{ value, mask string }
 
 // secretName are names of variables, settings and fields whose values are secret.
-var secretName = regexp.MustCompile(`(?i)secret|token|passw|passphrase|pwd|credential|api_?-?key|access_?-?key|private_?-?key|_key$|^key$|auth|cookie|session|dsn|bearer|signature|(database|redis|mongo|postgres|amqp|broker).*(url|uri)`)
+var secretName = lazy.Regexp(`(?i)secret|token|passw|passphrase|pwd|credential|api_?-?key|access_?-?key|private_?-?key|_key$|^key$|auth|cookie|session|dsn|bearer|signature|(database|redis|mongo|postgres|amqp|broker).*(url|uri)`)
 
 // SecretName says whether what has this name is not for others.
-func SecretName(name string) bool { return secretName.MatchString(name) }
+func SecretName(name string) bool { return secretName().MatchString(name) }
 
 // Add makes a value known under a name, in the forms in which it may turn up.
 func (s *Scrubber) Add(name, value string) {
@@ -60,19 +62,19 @@ func (s *Scrubber) AddEnvironment(env []string) {
 }
 
 // shapes are texts that are secrets whoever wrote them; what stands in the first group stays.
-var shapes = []*regexp.Regexp{
-	regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`),
-	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`),
-	regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}`),
-	regexp.MustCompile(`\b(?:gh[pousr]|github_pat|glpat|xox[abeoprs]|npm|pypi|hf|dop_v1|shpat|AIza|ya29)[-_.]?[A-Za-z0-9_-]{16,}`),
-	regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{12,}`),
-	regexp.MustCompile(`(?i)\b((?:bearer|basic|digest)\s+)[A-Za-z0-9._~+/=-]{6,}`),
-	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+@`),
-	regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:secret|token|passw(?:or)?d|passphrase|credential|api[_-]?key|access[_-]?key|authorization)[a-z0-9_-]*\\?["']?\s*[=:]\s*\\?["']?)[^\s"',;&)}\]\\]{3,}`),
+var shapes = []func() *regexp.Regexp{
+	lazy.Regexp(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`),
+	lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`),
+	lazy.Regexp(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}`),
+	lazy.Regexp(`\b(?:gh[pousr]|github_pat|glpat|xox[abeoprs]|npm|pypi|hf|dop_v1|shpat|AIza|ya29)[-_.]?[A-Za-z0-9_-]{16,}`),
+	lazy.Regexp(`\b(?:AKIA|ASIA)[0-9A-Z]{12,}`),
+	lazy.Regexp(`(?i)\b((?:bearer|basic|digest)\s+)[A-Za-z0-9._~+/=-]{6,}`),
+	lazy.Regexp(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+@`),
+	lazy.Regexp(`(?i)([a-z0-9_.-]*(?:secret|token|passw(?:or)?d|passphrase|credential|api[_-]?key|access[_-]?key|authorization)[a-z0-9_-]*\\?["']?\s*[=:]\s*\\?["']?)[^\s"',;&)}\]\\]{3,}`),
 }
 
 func looks(value string) bool {
-	return slices.ContainsFunc(shapes, func(re *regexp.Regexp) bool { return re.MatchString(value) })
+	return slices.ContainsFunc(shapes, func(shape func() *regexp.Regexp) bool { return shape().MatchString(value) })
 }
 
 const removed = "[removed]"
@@ -85,7 +87,8 @@ func (s *Scrubber) Text(text string) string {
 	for _, k := range s.known {
 		text = strings.ReplaceAll(text, k.value, k.mask)
 	}
-	for _, re := range shapes {
+	for _, shape := range shapes {
+		re := shape()
 		text = re.ReplaceAllStringFunc(text, func(found string) string {
 			kept := ""
 			if m := re.FindStringSubmatch(found); len(m) > 1 {
@@ -139,22 +142,22 @@ func (s *Scrubber) clean(v any) any {
 
 var (
 	// secretBlock are the parts of a tools file in which every value may be a secret.
-	secretBlock = regexp.MustCompile(`"(?:env|headers)"\s*:\s*\{([^}]*)\}`)
-	pair        = regexp.MustCompile(`("(?:[^"\\]|\\.)*")\s*:\s*("(?:[^"\\]|\\.)*")`)
+	secretBlock = lazy.Regexp(`"(?:env|headers)"\s*:\s*\{([^}]*)\}`)
+	pair        = lazy.Regexp(`("(?:[^"\\]|\\.)*")\s*:\s*("(?:[^"\\]|\\.)*")`)
 )
 
 // AddConfig makes known what a tools file keeps secret. The file need not be well-formed: one that is not, is a reason
 // for a report.
 func (s *Scrubber) AddConfig(text []byte) {
 	add := func(part []byte, all bool) {
-		for _, m := range pair.FindAllSubmatch(part, -1) {
+		for _, m := range pair().FindAllSubmatch(part, -1) {
 			var name, value string
 			if json.Unmarshal(m[1], &name) == nil && json.Unmarshal(m[2], &value) == nil && (all || SecretName(name)) {
 				s.Add(name, value)
 			}
 		}
 	}
-	for _, m := range secretBlock.FindAllSubmatch(text, -1) {
+	for _, m := range secretBlock().FindAllSubmatch(text, -1) {
 		add(m[1], true)
 	}
 	add(text, false)
