@@ -57,7 +57,7 @@ func fill(tokens []token, t agentkernel.Tool) (args []argument, missing []string
 func (f *filling) unused() []token {
 	var left []token
 	for _, t := range f.tokens {
-		if !t.used && t.kind != comma && !(t.kind == word && (fillers[t.lower()] || connectives[t.lower()])) {
+		if !t.used && t.kind != comma && !(t.kind == word && (fillers()[t.lower()] || connectives()[t.lower()])) {
 			left = append(left, t)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"agentkernel"
 )
@@ -116,7 +117,7 @@ func read(text string) (question, bool) {
 		}
 	}
 	for _, w := range strings.Fields(text) {
-		if w != here && !summaryWords[strings.ToLower(strings.Trim(w, ",:"))] {
+		if w != here && !summaryWords()[strings.ToLower(strings.Trim(w, ",:"))] {
 			return question{}, false
 		}
 	}
@@ -160,10 +161,12 @@ func format(file string) string {
 	return "csv"
 }
 
-func wordSet(words string) map[string]bool {
-	set := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		set[w] = true
-	}
-	return set
+func wordSet(words string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		set := map[string]bool{}
+		for _, w := range strings.Fields(words) {
+			set[w] = true
+		}
+		return set
+	})
 }

@@ -18,7 +18,7 @@ func (f *filling) text(p agentkernel.ToolParam) (any, bool) {
 		return v, true
 	}
 	for i := range f.tokens {
-		if t := &f.tokens[i]; t.kind == word && !t.used && connectives[t.lower()] && t.lower() != "and" && i+1 < len(f.tokens) {
+		if t := &f.tokens[i]; t.kind == word && !t.used && connectives()[t.lower()] && t.lower() != "and" && i+1 < len(f.tokens) {
 			if v, ok := f.phrase(i + 1); ok {
 				return v, true
 			}
@@ -74,11 +74,11 @@ func (f *filling) phrase(at int) (any, bool) {
 	}
 	end := at
 	for end < len(f.tokens) && !f.tokens[end].used && !f.tokens[end].assigned && (f.tokens[end].kind == word || f.tokens[end].kind == numeral) &&
-		!connectives[f.tokens[end].lower()] {
+		!connectives()[f.tokens[end].lower()] {
 		end++
 	}
 	start := at
-	for start < end && fillers[f.tokens[start].lower()] {
+	for start < end && fillers()[f.tokens[start].lower()] {
 		start++
 	}
 	if start == end || end-start > maxPhrase {
@@ -103,7 +103,7 @@ func (f *filling) list(s schema) (any, bool) {
 		}
 	}
 	for i := range f.tokens {
-		if t := &f.tokens[i]; t.kind == word && !t.used && connectives[t.lower()] && t.lower() != "and" && i+1 < len(f.tokens) {
+		if t := &f.tokens[i]; t.kind == word && !t.used && connectives()[t.lower()] && t.lower() != "and" && i+1 < len(f.tokens) {
 			if v, ok := f.listFrom(i+1, s); ok {
 				return v, true
 			}

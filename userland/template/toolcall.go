@@ -125,7 +125,7 @@ func toolCall(t task, tools []agentkernel.Tool) (*Plan, error) {
 func recognise(all []token, x agentkernel.Tool) (tokens []token, score int) {
 	tokens = slices.Clone(all)
 	name := terms(x.Name)
-	meaning := slices.DeleteFunc(slices.Clone(name), func(w string) bool { return verbs[w] || fillers[w] })
+	meaning := slices.DeleteFunc(slices.Clone(name), func(w string) bool { return verbs()[w] || fillers()[w] })
 	if len(meaning) == 0 || x.Effect != agentkernel.EffectRead {
 		meaning = name // what changes things has to be asked for in so many words
 	}
@@ -143,7 +143,7 @@ func recognise(all []token, x agentkernel.Tool) (tokens []token, score int) {
 			if slices.Contains(name, w) {
 				tokens[i].used = true
 				score += 4
-			} else if server := terms(x.Server); slices.Contains(server, w) && !connectives[w] {
+			} else if server := terms(x.Server); slices.Contains(server, w) && !connectives()[w] {
 				tokens[i].used = true
 				score++
 			}
