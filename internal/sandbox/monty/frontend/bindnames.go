@@ -34,7 +34,7 @@ func (b *binder) value(f *file, module, name string, tok int32) (expr string, st
 // override gives the shim's definition of a name if the engine lacks the name or cannot do what this
 // file wants of it.
 func (b *binder) override(f *file, module, name string) *unit {
-	sh := shims()[module]
+	sh := shimOf(module)
 	if sh == nil || !sh.exports(name) {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (b *binder) toolValue(f *file, module, rest, name string, tok int32) string
 	if key := "tools." + server + "." + name; b.a.byKey[key] != nil {
 		expr := b.object(key).variable + "." + name
 		if aio {
-			return b.define(shims()[builtinsShim].units["_awaitable"]) + "(" + expr + ")"
+			return b.define(shimOf(builtinsShim).units["_awaitable"]) + "(" + expr + ")"
 		}
 		return expr
 	}
@@ -148,7 +148,7 @@ func (b *binder) define(u *unit) string {
 	b.shimmed[u] = v
 	names := map[string]string{u.name: v}
 	for _, need := range u.needs() {
-		names[need] = b.define(shims()[u.module].units[need])
+		names[need] = b.define(shimOf(u.module).units[need])
 	}
 	var text strings.Builder
 	for _, p := range u.pieces {
@@ -179,7 +179,7 @@ func (b *binder) imported(u *unit) string {
 	case u.attr == "":
 		return b.native(u.from)
 	}
-	if sh := shims()[u.from]; sh != nil && sh.units[u.attr] != nil && u.from != u.module {
+	if sh := shimOf(u.from); sh != nil && sh.units[u.attr] != nil && u.from != u.module {
 		return b.define(sh.units[u.attr])
 	}
 	return b.native(u.from) + "." + u.attr

@@ -69,7 +69,7 @@ func ofPython(w string) bool {
 		return false
 	}
 	_, missing := missingBuiltins[w]
-	sh := shims()[builtinsShim]
+	sh := shimOf(builtinsShim)
 	return missing || missingException(w) || sh != nil && sh.exports(w)
 }
 

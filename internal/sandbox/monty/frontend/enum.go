@@ -110,13 +110,13 @@ func (ed *editor) rewriteMadeUse(st *stmt, t int32, m *madeClass) {
 	}
 	name := ed.str(t)
 	if m.kind == "namedtuple" {
-		ed.swap(t, ed.b.define(shims()["typing"].units["_named"])+"("+name+")")
+		ed.swap(t, ed.b.define(shimOf("typing").units["_named"])+"("+name+")")
 		return
 	}
-	made := ed.b.define(shims()["enum"].units["_made"]) + "(" + name + ")"
+	made := ed.b.define(shimOf("enum").units["_made"]) + "(" + name + ")"
 	switch {
 	case ed.is(t+1, "("):
-		ed.replace(ed.tok[t].start, ed.tok[t+1].end, ed.b.define(shims()["enum"].units["_find"])+"("+made+",")
+		ed.replace(ed.tok[t].start, ed.tok[t+1].end, ed.b.define(shimOf("enum").units["_find"])+"("+made+",")
 	case ed.is(t+1, "["):
 		ed.swap(t, made+".__members__")
 	case ed.is(t+1, "."):
@@ -153,8 +153,8 @@ func (ed *editor) madeExpr(name string) string {
 	case m == nil:
 		return name
 	case m.kind == "enum":
-		return ed.b.define(shims()["enum"].units["_made"]) + "(" + name + ")"
+		return ed.b.define(shimOf("enum").units["_made"]) + "(" + name + ")"
 	default:
-		return ed.b.define(shims()["typing"].units["_named"]) + "(" + name + ")"
+		return ed.b.define(shimOf("typing").units["_named"]) + "(" + name + ")"
 	}
 }

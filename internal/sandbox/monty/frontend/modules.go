@@ -103,7 +103,7 @@ func hasName(module, name string) bool {
 	if natives()[module][name] {
 		return true
 	}
-	if sh := shims()[module]; sh != nil && sh.exports(name) {
+	if sh := shimOf(module); sh != nil && sh.exports(name) {
 		return true
 	}
 	return knownModule(module + "." + name)
@@ -115,7 +115,7 @@ func moduleNames(module string) []string {
 	for n := range natives()[module] {
 		out = append(out, n)
 	}
-	if sh := shims()[module]; sh != nil {
+	if sh := shimOf(module); sh != nil {
 		out = append(out, sh.exported()...)
 	}
 	slices.Sort(out)

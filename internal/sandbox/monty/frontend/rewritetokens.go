@@ -4,7 +4,7 @@ import "strings"
 
 // builtin gives the hidden variable of a name in the shim of builtins.
 func (b *binder) builtin(name string) string {
-	return b.define(shims()[builtinsShim].units[name])
+	return b.define(shimOf(builtinsShim).units[name])
 }
 
 // rewriteToken makes the edits that begin at one token of a statement.

@@ -145,7 +145,7 @@ func (f *file) wants(module string) (words map[string]bool, all bool) {
 // memberUnit finds the shim's stand-in for "module.name.member" ("datetime.datetime.utcnow"), nil if the
 // engine needs none.
 func memberUnit(module, name, member string) *unit {
-	if sh := shims()[module]; sh != nil {
+	if sh := shimOf(module); sh != nil {
 		return sh.units[name+"__"+member]
 	}
 	return nil

@@ -51,28 +51,39 @@ func (sh *shim) exported() []string {
 	return out
 }
 
-// shims are the modules of guest/monty, parsed once and then only read. A defect in one is a defect of
-// the build, which TestShims finds; so it panics here.
-var shims = sync.OnceValue(func() map[string]*shim {
-	all := map[string]*shim{}
+// shims are the modules of guest/monty, each parsed when it is first asked for and then only read: most programs use
+// one or two, and all of them take longer than starting an engine. A defect in one is a defect of the build, which
+// TestShims finds; so it panics here.
+var shims = sync.OnceValue(func() map[string]func() *shim {
+	all := map[string]func() *shim{}
 	entries, err := fs.ReadDir(guest.Monty, "monty")
 	if err != nil {
 		panic(err)
 	}
 	for _, e := range entries {
-		text, err := fs.ReadFile(guest.Monty, "monty/"+e.Name())
-		if err != nil {
-			panic(err)
-		}
 		module := strings.TrimSuffix(e.Name(), ".py")
-		src, perr := parse("guest/monty/"+e.Name(), string(text), false)
-		if perr != nil {
-			panic(perr)
-		}
-		all[module] = src.shim(module)
+		all[module] = sync.OnceValue(func() *shim {
+			text, err := fs.ReadFile(guest.Monty, "monty/"+e.Name())
+			if err != nil {
+				panic(err)
+			}
+			src, perr := parse("guest/monty/"+e.Name(), string(text), false)
+			if perr != nil {
+				panic(perr)
+			}
+			return src.shim(module)
+		})
 	}
 	return all
 })
+
+// shimOf is the shim of a module, nil if it has none.
+func shimOf(module string) *shim {
+	if read := shims()[module]; read != nil {
+		return read()
+	}
+	return nil
+}
 
 // shim cuts a parsed file into its units.
 func (s *source) shim(module string) *shim {

@@ -20,7 +20,7 @@ func TestShims(t *testing.T) {
 		intrinsics[n] = true
 	}
 	for module, sh := range shims() {
-		for name, u := range sh.units {
+		for name, u := range sh().units {
 			switch root := firstPart(u.from); {
 			case u.from == "":
 			case root == "kernel":
@@ -33,12 +33,12 @@ func TestShims(t *testing.T) {
 				}
 			case root == "engine" || root == "program" || root == "output":
 			default:
-				if !knownModule(u.from) || u.attr != "" && !hasName(u.from, u.attr) && shims()[u.from].units[u.attr] == nil {
+				if !knownModule(u.from) || u.attr != "" && !hasName(u.from, u.attr) && shimOf(u.from).units[u.attr] == nil {
 					t.Errorf("%s imports %s of %s, which is not there", module, u.attr, u.from)
 				}
 			}
 			for _, p := range u.pieces {
-				if p.ref != "" && sh.units[p.ref] == nil {
+				if p.ref != "" && sh().units[p.ref] == nil {
 					t.Errorf("%s: %s uses %s, which is not there", module, name, p.ref)
 				}
 			}
@@ -49,7 +49,7 @@ func TestShims(t *testing.T) {
 // TestShimNames: a parameter or local variable with the name of a top-level definition would be renamed.
 func TestShimNames(t *testing.T) {
 	for module, src := range shimSources(t) {
-		sh := shims()[module]
+		sh := shimOf(module)
 		for i := range src.stmts {
 			st := &src.stmts[i]
 			bound := map[string]bool{}
