@@ -31,7 +31,7 @@ var rules = []struct {
 	{"internal/library", []string{"", "internal/lazy"}},
 	{"internal/fetch", []string{"", "internal/lazy"}},
 	{"internal/packages", []string{"", "internal/lazy"}},
-	{"internal/sandbox/monty/...", []string{"", "guest/...", "internal/journal", "internal/nearest", "internal/reaper", "internal/sandbox/confine", "internal/sandbox/monty/..."}},
+	{"internal/sandbox/monty/...", []string{"", "guest/...", "internal/journal", "internal/lazy", "internal/nearest", "internal/reaper", "internal/sandbox/confine", "internal/sandbox/monty/..."}},
 	{"internal/sandbox/confine", []string{"", "internal/lazy"}},
 	{"internal/sandbox/workspace", []string{""}},
 	{"internal/sandbox/process", []string{"", "guest/...", "internal/lazy", "internal/sandbox/confine"}},

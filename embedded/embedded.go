@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -135,7 +136,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 	}
 	// The engine's first worker starts while the database opens.
 	engine, err := monty.New(monty.Config{Launcher: reap, Walls: spawner, NoWalls: problem, Masked: []string{dir.Path()}, Engine: cfg.Engine, Candidates: setup.Candidates(dir.Path()),
-		Workers: cfg.Workers * spareWorkers, Logger: cfg.Logger})
+		Cache: filepath.Join(dir.Path(), "engine.json"), Workers: cfg.Workers * spareWorkers, Logger: cfg.Logger})
 	if err != nil {
 		return err
 	}

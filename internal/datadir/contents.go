@@ -25,7 +25,7 @@ func passing(name string) bool {
 		return true
 	case workspacesDir: // what waits there is applied or discarded first
 		return true
-	case socketFile, lockFile, runDir, enginesDir, "python.json", "lost+found", restoringDir:
+	case socketFile, lockFile, runDir, enginesDir, "engine.json", "python.json", "lost+found", restoringDir:
 		return true
 	}
 	return name == logFile || strings.HasPrefix(name, logFile+".") || strings.HasPrefix(name, replacedPrefix) ||

@@ -51,6 +51,8 @@ type Config struct {
 	// Engine is the path of the executable; "" means `monty` on PATH, then Candidates in order.
 	Engine     string
 	Candidates []string
+	// Cache is a file that keeps what the engine said of itself, for the next kernel; "" keeps nothing.
+	Cache string
 	// Workers bounds how many worker processes there are; 0 means four for each CPU, at least eight.
 	Workers int
 	// Spare is how many unused workers stand ready; 0 means one, negative none.
@@ -127,7 +129,7 @@ func New(cfg Config) (*Backend, error) {
 			b.syscalls[s.Guest] = s
 		}
 	}
-	b.engine = &engine{path: cfg.Engine, candidates: cfg.Candidates, launch: cfg.Launcher, clock: cfg.Clock}
+	b.engine = &engine{path: cfg.Engine, candidates: cfg.Candidates, cache: cfg.Cache, launch: cfg.Launcher, clock: cfg.Clock}
 	b.pool = newPool(&b.cfg, b.engine)
 	return b, nil
 }

@@ -3,15 +3,17 @@ package monty
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // EngineVersion is the version of Monty that this backend speaks with. The worker protocol and the form of
@@ -28,13 +30,21 @@ const versionWait = 10 * time.Second
 type engine struct {
 	path       string   // configured; "" means PATH, then candidates
 	candidates []string // where setup puts it
+	cache      string   // file that keeps what was checked, for the next kernel; "" keeps nothing
 	launch     Launcher
 	clock      Clock
 
 	tidied  sync.WaitGroup // what became of `monty --version`
 	mu      sync.Mutex
-	checked string // identity of the file that was checked: path, size, time of change
+	checked string // identity of the file that was checked
+	heard   bool   // from the cache
 	verdict error
+}
+
+// sound is what the cache holds: an executable that said it is the version that this program works with.
+type sound struct {
+	Engine  string `json:"engine"` // its identity
+	Version string `json:"version"`
 }
 
 // find gives the path of the executable. CodeUnavailable, with the command that installs it.
@@ -67,24 +77,55 @@ func (e *engine) missing(format string, args ...any) error {
 		EnginePackage, EngineVersion)
 }
 
-// check asks the executable for its version. The answer is kept until the file changes.
+// check asks the executable for its version. The answer is kept until the file changes, also by kernels to come if it
+// is the right one: asking takes as long as starting a worker.
 func (e *engine) check(ctx context.Context, path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
 		return e.missing("the engine %s is gone: %w", path, err)
 	}
-	id := fmt.Sprint(path, st.Size(), st.ModTime().UnixNano())
+	id := fmt.Sprint(path, " ", st.Size(), " ", st.ModTime().UnixNano())
+	if s, ok := st.Sys().(*syscall.Stat_t); ok { // packages give all their files the same time
+		id = fmt.Sprint(id, " ", s.Ino)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.checked == id {
 		return e.verdict
 	}
+	if e.kept() == (sound{id, EngineVersion}) {
+		e.checked, e.heard, e.verdict = id, true, nil
+		return nil
+	}
+	return e.examine(ctx, path, id)
+}
+
+// doubt asks again if a verdict was only heard of: a worker has failed that its engine should have carried. What the
+// engine says is the better explanation.
+func (e *engine) doubt(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	path, err := e.find()
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.heard {
+		return nil
+	}
+	return e.examine(ctx, path, e.checked)
+}
+
+// examine runs the executable. e.mu is held.
+func (e *engine) examine(ctx context.Context, path, id string) error {
 	out, err := e.ask(ctx, path)
 	if ctx.Err() != nil {
 		return ctx.Err() // says nothing about the engine
 	}
-	e.checked, e.verdict = id, nil
-	found := regexp.MustCompile(`\d+\.\d+\.\d+\S*`).FindString(out)
+	e.checked, e.heard, e.verdict = id, false, nil
+	found := engineVersion().FindString(out)
 	switch {
 	case err != nil:
 		e.checked = "" // it may have been killed, or there was no memory: the next start asks again
@@ -94,9 +135,33 @@ func (e *engine) check(ctx context.Context, path string) error {
 		e.verdict = agentkernel.Errorf(agentkernel.CodeVersion, "monty",
 			"the engine %s says it is %q; this AgentKernel works with Monty %s only", path, strings.TrimSpace(out), EngineVersion).
 			WithHint("agentkernel setup installs %s; or point the engine setting at it", EngineVersion)
+	default:
+		e.keep(sound{id, EngineVersion})
 	}
 	return e.verdict
 }
+
+func (e *engine) kept() (s sound) {
+	if e.cache == "" {
+		return s
+	}
+	if b, err := os.ReadFile(e.cache); err != nil || json.Unmarshal(b, &s) != nil {
+		return sound{}
+	}
+	return s
+}
+
+// keep may fail: the next kernel asks again.
+func (e *engine) keep(s sound) {
+	if e.cache == "" {
+		return
+	}
+	if b, err := json.Marshal(s); err == nil {
+		_ = os.WriteFile(e.cache, b, 0o600)
+	}
+}
+
+var engineVersion = lazy.Regexp(`\d+\.\d+\.\d+\S*`)
 
 func (e *engine) ask(ctx context.Context, path string) (string, error) {
 	var out bytes.Buffer

@@ -39,7 +39,8 @@ type pool struct {
 	waiters  *list.List           // of *waiter
 	retire   Timer
 	cleaner  Timer
-	cleaning bool // cleaner runs
+	cleaning bool  // cleaner runs
+	later    Timer // will start a spare
 	counts   struct{ started, killed int64 }
 	quit     context.Context
 	stop     context.CancelFunc
@@ -88,6 +89,9 @@ func (p *pool) acquire(ctx context.Context, namespace string, conf settings) (*w
 			return w, nil
 		}
 		p.release(w, false)
+		if bad := p.engine.doubt(ctx); bad != nil {
+			return nil, bad
+		}
 		if ctx.Err() != nil || !fromPool || agentkernel.CodeOf(err) == agentkernel.CodeVersion {
 			return nil, err
 		}
@@ -130,7 +134,9 @@ func (p *pool) take(ctx context.Context, namespace string, conf settings) (w *wo
 		p.mu.Unlock()
 		return w, true, nil
 	}
-	if p.waiters.Len() == 0 && (p.size() < p.cfg.Workers || p.evict()) && p.size() < p.cfg.Workers {
+	// A spare that is being started is there sooner than a worker that begins now.
+	spare := p.waiters.Len() < p.spares && conf.wall() <= spareSettings().wall()
+	if !spare && (p.size() < p.cfg.Workers || p.waiters.Len() == 0 && p.evict()) && p.size() < p.cfg.Workers {
 		p.reserve()
 		p.mu.Unlock()
 		w, err = p.spawn(ctx, namespace, conf)
@@ -303,7 +309,7 @@ func (p *pool) spawn(ctx context.Context, namespace string, conf settings) (*wor
 	return w, nil
 }
 
-// launch starts a worker process. The version of the engine is asked for beside it, once.
+// launch starts a worker process. The version of the engine is asked for beside it, once, unless another kernel has.
 func (p *pool) launch(ctx context.Context, conf settings) (*worker, error) {
 	path, err := p.engine.find()
 	if err != nil {
@@ -312,7 +318,11 @@ func (p *pool) launch(ctx context.Context, conf settings) (*worker, error) {
 	verdict := make(chan error, 1)
 	go func() { verdict <- p.engine.check(ctx, path) }()
 	w, err := p.walls.start(ctx, path, conf, p.ended)
-	if bad := <-verdict; bad != nil {
+	bad := <-verdict
+	if bad == nil && err != nil {
+		bad = p.engine.doubt(ctx)
+	}
+	if bad != nil {
 		if w != nil {
 			p.mu.Lock()
 			p.drop(w)
@@ -341,7 +351,7 @@ func (p *pool) release(w *worker, healthy bool) {
 		p.counts.killed++
 		p.drop(w)
 		p.serve()
-		p.replenish()
+
 		return
 	}
 	if front := p.waiters.Front(); front != nil {
@@ -351,9 +361,11 @@ func (p *pool) release(w *worker, healthy bool) {
 			wt.grant <- w
 			return
 		}
-		p.drop(w) // the first in the queue may not have it, but may have its slot
-		p.serve()
-		return
+		if p.waiters.Len() > p.spares { // else those who wait are about to get what is being started
+			p.drop(w) // the first in the queue may not have it, but may have its slot
+			p.serve()
+			return
+		}
 	}
 	p.all[w] = false
 	w.idleSince = p.cfg.Clock.Now()
@@ -387,10 +399,15 @@ func (p *pool) replenish() {
 	}
 }
 
+func spareSettings() settings { return settingsOf(agentkernel.DefaultLimits()) }
+
 func (p *pool) startSpare() {
-	w, err := p.launch(p.quit, settingsOf(agentkernel.DefaultLimits()))
+	w, err := p.launch(p.quit, spareSettings())
 	if err == nil {
 		err = w.settle(p.quit)
+	}
+	if err != nil {
+		_ = p.engine.doubt(p.quit) // the next Start is told
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -411,7 +428,21 @@ func (p *pool) startSpare() {
 		p.all[w] = false
 		p.fresh = append(p.fresh, w)
 		p.serve()
+		if len(p.fresh) == 0 && p.later == nil {
+			p.later = p.cfg.Clock.AfterFunc(spareAfter, p.replenishLater)
+		}
 	}
+}
+
+// spareAfter is how long after a spare that was waited for the next is started: beside the program that has waited, it
+// would take the processor from it.
+const spareAfter = 10 * time.Millisecond
+
+func (p *pool) replenishLater() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.later = nil
+	p.replenish()
 }
 
 // ended is told of every worker process that is gone.
@@ -528,6 +559,9 @@ func (p *pool) close() {
 	}
 	if p.cleaner != nil {
 		p.cleaner.Stop()
+	}
+	if p.later != nil {
+		p.later.Stop()
 	}
 	for at := p.waiters.Front(); at != nil; at = at.Next() {
 		close(at.Value.(*waiter).grant)
