@@ -1,12 +1,14 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,7 +43,8 @@ func serve(t testing.TB, cfg api.Config) *served {
 	if cfg.IdleAfter == 0 {
 		cfg.IdleAfter = -1
 	}
-	cfg.Logger = slog.New(slog.DiscardHandler)
+	var log bytes.Buffer // read when nobody serves any more
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	ln, err := api.ListenUnix(s.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +61,9 @@ func serve(t testing.TB, cfg api.Config) *served {
 			t.Error(err)
 		}
 		_ = s.kernel.Close()
+		if strings.Contains(log.String(), "ended badly") {
+			t.Error(log.String())
+		}
 	})
 	return s
 }

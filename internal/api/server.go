@@ -130,7 +130,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := srv.Shutdown(bounded); err != nil {
 		_ = srv.Close()
 	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) { // closed above
 		s.log.Warn("the socket ended badly", "err", err)
 	}
 	return nil
