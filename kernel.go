@@ -28,8 +28,8 @@ type Kernel interface {
 // Processes is the process table.
 type Processes interface {
 	// Spawn creates a process and returns once it is durable. A Spec with a known idempotency key
-	// returns the process of the first call. Errors: CodeInvalid, CodeSyntax, CodeUnsupported,
-	// CodeNotFound (unknown tool or module), CodeUnavailable (engine missing, with the command).
+	// returns the process of the first call. Errors: CodeInvalid, CodeSyntax, CodeUnsupported, CodeNotFound (unknown tool or
+	// module), CodeConflict (the key is that of another program), CodeUnavailable (engine missing, with the command).
 	Spawn(ctx context.Context, s Spec) (Process, error)
 	// Run creates a process and reports its events until it ends or fn returns an error, which is
 	// returned; the process goes on then. The last event is EventEnd (or EventState with Paused).

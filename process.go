@@ -306,7 +306,7 @@ type Spec struct {
 	// Restart is for programs that cannot be replayed.
 	Restart Restart `json:"restart,omitempty"`
 	// IdempotencyKey makes creation repeatable: a second Spec with the same key in the same namespace
-	// returns the first process.
+	// returns the first process, and is refused if its program or arguments are others.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// Past makes the process a rerun: calls that it makes as the process named there did are answered from
 	// that one's journal.

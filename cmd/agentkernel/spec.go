@@ -41,7 +41,7 @@ type specFlags struct {
 	OnUnknown  string   `placeholder:"WHAT" group:"durable" help:"A write that a crash cut off: raise OutcomeUnknown in the program, or pause it."`
 	Durability string   `placeholder:"HOW" group:"durable" help:"full: on the disk before it is seen; relaxed: milliseconds later."`
 	Restart    string   `placeholder:"WHAT" group:"durable" help:"A program that cannot be replayed (any but Python), after the death of its kernel: never begins anew (default), on-crash does."`
-	Key        string   `name:"idempotency-key" placeholder:"KEY" group:"durable" help:"The same key gives the same process again instead of a second one."`
+	Key        string   `name:"idempotency-key" placeholder:"KEY" group:"durable" help:"The same key gives the same process again instead of a second one; with another program it is refused."`
 }
 
 // overlay lays the flags that were given over the configuration.

@@ -467,6 +467,7 @@ func TestLimits(t *testing.T) {
 func TestIdempotencyKeyGivesTheSameProcess(t *testing.T) {
 	r := newRig(t, newRAMStore())
 	r.backend.add("p", func(*prog) error { return nil })
+	r.backend.add("q", func(*prog) error { return nil })
 	s := spec("p")
 	s.IdempotencyKey = "once"
 	a, err := r.Spawn(t.Context(), s)
@@ -479,6 +480,16 @@ func TestIdempotencyKeyGivesTheSameProcess(t *testing.T) {
 	}
 	if p, _ := r.run(t, s); p.PID != a.PID || p.State != agentkernel.StateExited {
 		t.Errorf("run with the same key: %+v", p)
+	}
+	for what, change := range map[string]func(*agentkernel.Spec){
+		"another program": func(s *agentkernel.Spec) { s.Program.Source = "q" },
+		"other arguments": func(s *agentkernel.Spec) { s.Program.Args = []string{"2026"} },
+	} {
+		other := s
+		change(&other)
+		if p, err := r.Spawn(t.Context(), other); agentkernel.CodeOf(err) != agentkernel.CodeConflict || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: pid %d, %v", what, p.PID, err)
+		}
 	}
 }
 

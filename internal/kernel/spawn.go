@@ -118,7 +118,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *pr
 		defer k.keys.Unlock()
 		pid, err := k.store.ByKey(ctx, s.Namespace, s.IdempotencyKey)
 		if err == nil {
-			return nil, pid, nil
+			return nil, pid, k.sameProgram(ctx, pid, &s)
 		}
 		if agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
 			return nil, 0, err
@@ -170,6 +170,28 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *pr
 		k.holdNewborn(p)
 	}
 	return p, 0, nil
+}
+
+// sameProgram refuses an idempotency key that belongs to a process with another program: its caller would take that
+// one's result for an answer to his own question. What else differs (limits, permissions) is the first caller's.
+func (k *Kernel) sameProgram(ctx context.Context, pid agentkernel.PID, s *agentkernel.Spec) error {
+	if strings.HasPrefix(s.IdempotencyKey, childKey) {
+		return nil // the parent's journal says what it asked for
+	}
+	rec, err := k.store.Process(ctx, pid)
+	if err != nil {
+		return err
+	}
+	a, b := &rec.Spec.Program, &s.Program
+	if a.Source == b.Source && a.Language == b.Language && slices.Equal(a.Args, b.Args) {
+		return nil
+	}
+	what := "another program"
+	if a.Source == b.Source {
+		what = "the same program with other arguments"
+	}
+	return agentkernel.Errorf(agentkernel.CodeConflict, "spawn", "the idempotency key %q belongs to pid %d, which is %s", s.IdempotencyKey, pid, what).
+		WithPID(pid).WithHint("take another key for a process of its own; `agentkernel inspect %d` shows what has this one", pid)
 }
 
 // specData is the Spec as the first entry shows it: without the texts of the program.
