@@ -131,6 +131,8 @@ func remark(p agentkernel.Process) string {
 		if n := len(p.WaitsFor) - 1; n > 0 {
 			text += fmt.Sprintf(" +%d", n)
 		}
+	case p.State == agentkernel.StateReady:
+		text = "its turn" // why says who has it
 	}
 	if r := []rune(text); len(r) > width {
 		text = string(r[:width-1]) + "…"

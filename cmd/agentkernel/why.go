@@ -1,8 +1,10 @@
 package main
 
 import (
+	"slices"
 	"time"
 
+	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/why"
 )
 
@@ -29,7 +31,15 @@ func (c *whyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	r := why.Of(why.Input{Process: p, Entries: entries, Now: time.Now()})
+	in := why.Input{Process: p, Entries: entries, Now: time.Now()}
+	if p.State == agentkernel.StateReady && !p.Paused {
+		others, err := k.List(a.ctx, agentkernel.Filter{Unfinished: true})
+		if err != nil {
+			return err
+		}
+		in.Running = slices.DeleteFunc(others, func(o agentkernel.Process) bool { return o.State != agentkernel.StateRunning })
+	}
+	r := why.Of(in)
 	if a.cli.JSON {
 		return a.printJSON(r)
 	}

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -26,8 +27,7 @@ func (c *inquiry) alive() {
 	case c.p.State == agentkernel.StateRunning:
 		c.running()
 	case c.p.State == agentkernel.StateReady:
-		c.say(Ready, "it could run and waits for its turn%s", c.sinceLast())
-		c.step("agentkernel ps", "who runs")
+		c.ready()
 	case len(open) == 0 && len(c.p.WaitsFor) > 0:
 		c.asking()
 	case len(open) == 0:
@@ -152,6 +152,31 @@ func (c *inquiry) running() {
 	c.say(Running, "%s%s; limits.time is %s, of which %s was used before", text, c.sinceLast(), limit, console.Span(c.p.Usage.Running))
 	c.step(c.cmd("wait %d"), "")
 	c.step(c.cmd("kill %d"), "")
+}
+
+// ready: it could run, and others do.
+func (c *inquiry) ready() {
+	// Who has computed for longest first: it is the one to look at.
+	slots := slices.SortedStableFunc(slices.Values(c.in.Running), func(a, b agentkernel.Process) int { return cmp.Compare(b.Usage.Running, a.Usage.Running) })
+	if len(slots) == 0 {
+		c.say(Ready, "it could run and waits for its turn%s", c.sinceLast())
+		c.step("agentkernel ps", "who runs")
+		return
+	}
+	const shown = 3
+	var names []string
+	for _, p := range slots[:min(shown, len(slots))] {
+		names = append(names, fmt.Sprintf("%d (%s, %s)", p.PID, p.Name, console.Span(p.Usage.Running)))
+	}
+	if n := len(slots) - shown; n > 0 {
+		names = append(names, fmt.Sprintf("%d more", n))
+	}
+	for i := range slots {
+		c.cause.Behind = append(c.cause.Behind, slots[i].PID)
+	}
+	c.say(Ready, "it waits for a slot; those who have one: %s%s", strings.Join(names, ", "), c.sinceLast())
+	c.step(fmt.Sprintf("agentkernel why %d", slots[0].PID), "what the one that has computed for longest does")
+	c.step("agentkernel ps --state running", "all that run; a slot is free when one ends, or waits for a call")
 }
 
 // asking: the kernel knows of calls that are not in the journal, because they have not been let through.

@@ -16,8 +16,9 @@ import (
 // Input is what is known of a process.
 type Input struct {
 	Process agentkernel.Process
-	Entries []agentkernel.Entry // its whole journal
-	Now     time.Time           // for what has not ended
+	Entries []agentkernel.Entry   // its whole journal
+	Running []agentkernel.Process // who has a slot, if it has none; nil: nobody knows
+	Now     time.Time             // for what has not ended
 }
 
 // Report is the answer.
@@ -70,6 +71,8 @@ type Cause struct {
 	Allow    string           `json:"allow,omitempty"`      // what --allow would have let through
 	LastWord string           `json:"last_words,omitempty"` // of a server or a sandbox that died
 	WaitsFor []Call           `json:"waits_for,omitempty"`  // calls under way
+	// Behind are those who have the slots for which it waits, the one that has computed for longest first.
+	Behind []agentkernel.PID `json:"behind,omitempty"`
 }
 
 // Call is a call as a report names it.

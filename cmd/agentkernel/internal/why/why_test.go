@@ -24,6 +24,7 @@ type run struct {
 	p       agentkernel.Process
 	now     time.Time
 	entries []agentkernel.Entry
+	slots   []agentkernel.Process // who runs
 }
 
 // created begins a process whose spec has these members.
@@ -156,7 +157,10 @@ func cases() map[string]*run {
 		"child":   two().call(3, "proc.wait", agentkernel.EffectPure, `{"pid":13}`).state(agentkernel.StateWaiting, "proc.wait").after(4 * time.Second),
 		"running": two().state(agentkernel.StateRunning).after(2 * time.Second),
 		"ready":   two().state(agentkernel.StateReady).after(50 * ms),
-		"empty":   (&run{now: start, p: agentkernel.Process{PID: 3, Name: "x.py", State: agentkernel.StateReady, Created: start}}),
+		"ready_behind": two().state(agentkernel.StateReady).after(50*ms).behind(agentkernel.Process{PID: 3, Name: "c.py"},
+			agentkernel.Process{PID: 4, Name: "hog.py", Usage: agentkernel.Usage{Running: 61 * time.Second}},
+			agentkernel.Process{PID: 5, Name: "e.py", Usage: agentkernel.Usage{Running: 2 * time.Second}}, agentkernel.Process{PID: 6, Name: "f.py"}),
+		"empty": (&run{now: start, p: agentkernel.Process{PID: 3, Name: "x.py", State: agentkernel.StateReady, Created: start}}),
 	}
 }
 
@@ -193,8 +197,10 @@ func (r *run) recovered(d time.Duration) *run {
 	return r.after(d).put(agentkernel.Entry{Kind: agentkernel.EntryRecover, Data: json.RawMessage(`{"from_image":true}`)})
 }
 
+func (r *run) behind(slots ...agentkernel.Process) *run { r.slots = slots; return r }
+
 func (r *run) report() Report {
-	return Of(Input{Process: r.p, Entries: r.entries, Now: r.now})
+	return Of(Input{Process: r.p, Entries: r.entries, Running: r.slots, Now: r.now})
 }
 
 func TestReports(t *testing.T) {
