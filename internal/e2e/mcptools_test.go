@@ -300,6 +300,29 @@ func TestMCPStdioClientGoneInMidCall(t *testing.T) {
 	}
 }
 
+// A client that goes at any moment leaves no program behind, and no session: nobody would ever feed or end it.
+func TestMCPClientsThatGoLeaveNothing(t *testing.T) {
+	bothKernels(t, func(t *testing.T, k agentkernel.Kernel) {
+		for i := range 60 {
+			cs := connectMCP(t, mcpConfig(k, ""))
+			in := args{"code": "while True:\n    pass"}
+			if i%2 == 1 {
+				in["session"] = "none"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+			_, _ = cs.CallTool(ctx, &mcp.CallToolParams{Name: "execute_code", Arguments: in})
+			cancel()
+			if err := cs.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		eventually(t, "nothing is left", func() bool {
+			left, err := k.List(t.Context(), agentkernel.Filter{Unfinished: true})
+			return err == nil && len(left) == 0
+		})
+	})
+}
+
 // Background tasks are processes: they survive the kernel and the server.
 func TestMCPTasksSurviveARestart(t *testing.T) {
 	dir := home(t)

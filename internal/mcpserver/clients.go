@@ -206,24 +206,51 @@ func (cs *clients) begin(ctx context.Context, c *call, backend string) (*session
 
 var errBegun = errors.New("the session waits for its first piece")
 
-// spawn starts a session and returns when it waits for its first piece.
+// spawn starts a session and returns when it waits for its first piece. If the client goes before that, it ends.
 func (cs *clients) spawn(ctx context.Context, spec agentkernel.Spec) (pid agentkernel.PID, err error) {
-	p, err := cs.cfg.Kernel.Run(ctx, spec, func(ev agentkernel.Event) error {
+	running, known, stop := untilKnown(ctx)
+	defer stop()
+	p, err := cs.cfg.Kernel.Run(running, spec, func(ev agentkernel.Event) error {
 		pid = ev.PID
+		known()
 		if ev.Kind == agentkernel.EventIdle {
 			return errBegun
 		}
 		return nil
 	})
 	switch {
-	case errors.Is(err, errBegun):
+	case errors.Is(err, errBegun) && ctx.Err() == nil:
 		return pid, nil
 	case err != nil:
+		if pid != 0 {
+			cs.end(&session{pid: pid})
+		}
+		if ctx.Err() != nil {
+			err = agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "session")
+		}
 		return 0, err
 	case p.Error != nil:
 		return 0, p.Error
 	}
 	return 0, agentkernel.Errorf(agentkernel.CodeConflict, "session", "the session ended before it began").WithPID(pid)
+}
+
+// untilKnown is a context for Kernel.Run that ends with another one, but not before it is known what Run has made: else
+// nobody could end it. A kernel that does not say so is not waited for long.
+func untilKnown(ctx context.Context) (running context.Context, known func(), stop func()) {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	born := make(chan struct{})
+	undo := context.AfterFunc(ctx, func() {
+		patience := time.NewTimer(endPatience)
+		defer patience.Stop()
+		select {
+		case <-born:
+		case <-patience.C:
+		case <-running.Done():
+		}
+		cancel()
+	})
+	return running, sync.OnceFunc(func() { close(born) }), func() { undo(); cancel() }
 }
 
 // sessionLimits are those of a session, which runs many pieces: what the template says, or ten times what

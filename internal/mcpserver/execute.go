@@ -190,7 +190,13 @@ func (c *call) run(ctx context.Context, spec agentkernel.Spec, timeout time.Dura
 	defer stop()
 	watch := c.watch(ctx, clock)
 	defer watch.stop()
-	p, err := c.kernel().Run(running, c.interactive(spec), watch.event)
+	traced, known, untrace := untilKnown(running)
+	defer untrace()
+	p, err := c.kernel().Run(traced, c.interactive(spec), func(ev agentkernel.Event) error {
+		err := watch.event(ev)
+		known()
+		return err
+	})
 	if err == nil {
 		out := watch.output(p, p.Result, p.Error)
 		c.addArtifacts(ctx, out, new(sync.Map))
