@@ -42,6 +42,7 @@ type Client struct {
 	headers   http.Header
 	base      *url.URL
 	transport *transport
+	starting  chan struct{} // held by whoever starts a kernel
 
 	mu    sync.Mutex
 	first net.Conn // made by Dial, for the first request
@@ -91,9 +92,10 @@ func Stop(ctx context.Context, socket string) error {
 
 func newClient(opts Options) *Client {
 	c := &Client{
-		opts:   opts,
-		caller: api.Version{Version: opts.Version, API: agentkernel.APIVersion},
-		base:   &url.URL{Scheme: "http", Host: "agentkernel"},
+		opts:     opts,
+		caller:   api.Version{Version: opts.Version, API: agentkernel.APIVersion},
+		base:     &url.URL{Scheme: "http", Host: "agentkernel"},
+		starting: make(chan struct{}, 1),
 	}
 	c.headers = http.Header{api.HeaderAPI: {strconv.Itoa(c.caller.API)}}
 	if !opts.AnyVersion {
@@ -116,6 +118,15 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	if start == nil || agentkernel.CodeOf(err) != agentkernel.CodeUnavailable {
 		return conn, err
 	}
+	select { // one starts it, the others find it
+	case c.starting <- struct{}{}:
+		defer func() { <-c.starting }()
+	case <-ctx.Done():
+		return nil, canceled(ctx, "attach")
+	}
+	if conn, err = c.connect(ctx); agentkernel.CodeOf(err) != agentkernel.CodeUnavailable {
+		return conn, err
+	}
 	if err := start(ctx); err != nil {
 		return nil, agentkernel.AsError(err, agentkernel.CodeUnavailable, "attach")
 	}
@@ -123,7 +134,7 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // Revive has a kernel started whenever a request finds none. What was under way when a kernel went away is not repeated.
-// It is for callers that outlive kernels.
+// It is for callers that outlive kernels. With nil no more is started.
 func (c *Client) Revive(start func(ctx context.Context) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -277,6 +277,46 @@ func TestRevive(t *testing.T) {
 	}
 }
 
+// Many requests that find no kernel have one started between them. A client that no longer wants one gets none.
+func TestReviveStartsOne(t *testing.T) {
+	socket, stop := serve(t, &counter{})
+	c := dial(t, socket)
+	stop()
+	_, _ = c.Process(t.Context(), 3) // the connection that is left
+	var started atomic.Int64
+	c.Revive(func(context.Context) error {
+		if started.Add(1) == 1 {
+			serveAt(t, &counter{state: agentkernel.StateExited}, socket)
+		}
+		return nil
+	})
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := c.Process(t.Context(), 3); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := started.Load(); n != 1 {
+		t.Errorf("started %d times", n)
+	}
+}
+
+func TestReviveEnds(t *testing.T) {
+	socket, stop := serve(t, &counter{})
+	c := dial(t, socket)
+	c.Revive(func(context.Context) error { t.Error("started"); return nil })
+	stop()
+	c.Revive(nil)
+	for range 2 {
+		if _, err := c.Process(t.Context(), 3); agentkernel.CodeOf(err) != agentkernel.CodeUnavailable {
+			t.Error(err)
+		}
+	}
+}
+
 func TestDialRefuses(t *testing.T) {
 	dir := t.TempDir()
 	dead := filepath.Join(dir, "dead.sock")

@@ -50,6 +50,7 @@ type mcpConfig struct {
 	tokens   string                                                                           // content of the token file
 	jwt      *mcpserver.JWTConfig
 	origins  []string
+	leaving  func() // nil: there is nothing to do
 }
 
 func (c *mcpCmd) Run(a *app) error {
@@ -88,6 +89,7 @@ func (c *mcpCmd) Run(a *app) error {
 	defer k.Close()
 	if c, ok := k.Kernel.(revivable); ok {
 		c.Revive(a.revive)
+		cfg.leaving = func() { c.Revive(nil) } // whoever has shut the kernel down need not find another
 	}
 	defer runtime.KeepAlive(newBallast())
 	return a.untilSignal(func(ctx context.Context) error { return a.mcp(ctx, k, cfg) })

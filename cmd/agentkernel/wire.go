@@ -48,7 +48,7 @@ func systemParts() parts {
 
 // serveMCP offers a kernel to MCP clients until ctx ends, or the one client of standard input goes.
 func serveMCP(ctx context.Context, k agentkernel.Kernel, cfg mcpConfig) error {
-	offered := mcpserver.Config{Kernel: k, Version: version, Spec: cfg.spec, Minimal: cfg.minimal, Packages: cfg.packages,
+	offered := mcpserver.Config{Kernel: k, Version: version, Spec: cfg.spec, Minimal: cfg.minimal, Packages: cfg.packages, Leaving: cfg.leaving,
 		Plan: func(task string, tools []agentkernel.Tool) (mcpserver.TaskPlan, error) {
 			plan, err := template.Make(task, tools)
 			return mcpserver.TaskPlan{Program: plan.Program, Mode: "template", Recipe: plan.Recipe}, err

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -71,13 +72,16 @@ type peerListener struct {
 	path string
 	made fs.FileInfo // as long as the listener is open, no other file has its inode
 	euid int
+	once sync.Once
 }
 
 // Close removes the socket, unless it is another kernel's: somebody deleted the data directory under this one and began anew.
 func (l *peerListener) Close() error {
-	if now, err := os.Lstat(l.path); err == nil && os.SameFile(l.made, now) {
-		_ = os.Remove(l.path)
-	}
+	l.once.Do(func() {
+		if now, err := os.Lstat(l.path); err == nil && os.SameFile(l.made, now) {
+			_ = os.Remove(l.path)
+		}
+	})
 	return l.UnixListener.Close()
 }
 

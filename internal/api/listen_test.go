@@ -133,3 +133,24 @@ func TestClosingLeavesTheSocketOfAnother(t *testing.T) {
 		t.Error("its own socket is left behind")
 	}
 }
+
+// A listener that is closed twice leaves the socket of its successor alone, which may have its number.
+func TestClosedTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "k.sock")
+	first, err := ListenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Close()
+	second, err := ListenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Close()
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the successor's socket: %v", err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -69,6 +69,8 @@ func (q *readyQueue) lend() {
 		if wait := lendAfter - q.now().Sub(t.since); wait > 0 {
 			if q.timer == nil {
 				q.timer = time.AfterFunc(wait, q.lendLater)
+			} else { // the most urgent finds its lender first
+				q.timer.Reset(wait)
 			}
 			return
 		}
@@ -102,11 +104,11 @@ func (q *readyQueue) slot(p *process) {
 		q.mu.Lock()
 		ok := p != nil
 		if !ok {
-			if q.giveBack() {
+			var back bool
+			if p, ok, back = q.next(); back {
 				q.mu.Unlock()
 				return
 			}
-			p, ok = q.waiting.Pop()
 		}
 		if !ok || q.closed {
 			q.running--
@@ -123,8 +125,9 @@ func (q *readyQueue) slot(p *process) {
 	}
 }
 
-// giveBack gives the caller's slot to the most urgent program that has lent one, unless somebody more urgent waits; q.mu is held.
-func (q *readyQueue) giveBack() bool {
+// next says for whom the caller's slot is: the most urgent program that has lent one gets it back, unless somebody more urgent
+// waits; if nobody has lent one, it is for who waits. q.mu is held.
+func (q *readyQueue) next() (p *process, ok, back bool) {
 	var first *turn
 	for t := range q.turns {
 		if t.lent && (first == nil || t.priority < first.priority) {
@@ -132,14 +135,17 @@ func (q *readyQueue) giveBack() bool {
 		}
 	}
 	if first == nil {
-		return false
+		p, ok = q.waiting.Pop()
+		return p, ok, false
 	}
-	if priority, ok := q.waiting.Highest(); ok && priority < first.priority && !q.closed {
-		return false
+	if priority, some := q.waiting.Highest(); some && priority < first.priority && !q.closed {
+		p, ok = q.waiting.PopHighest() // not who has waited longest: it may be less urgent than the lender
+		return p, ok, false
 	}
 	first.lent = false
 	q.lent--
-	return true
+	q.lend() // there may be another to borrow from
+	return nil, false, true
 }
 
 // begin notes who has a slot from now on; q.mu is held. It ends with end.

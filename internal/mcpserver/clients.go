@@ -141,7 +141,10 @@ func (cs *clients) end(s *session) {
 	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
 	defer cancel()
 	if _, err := cs.cfg.Kernel.EndSession(ctx, s.pid); err != nil {
-		if err := cs.cfg.Kernel.Signal(ctx, s.pid, agentkernel.SignalKill); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+		switch err := cs.cfg.Kernel.Signal(ctx, s.pid, agentkernel.SignalKill); agentkernel.CodeOf(err) {
+		case "", agentkernel.CodeConflict:
+		case agentkernel.CodeUnavailable: // the kernel has gone, and the session with it
+		default:
 			cs.cfg.Logger.Warn("a session could not be ended", "pid", s.pid, "err", err)
 		}
 	}

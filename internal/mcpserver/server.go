@@ -21,6 +21,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -41,8 +42,10 @@ type Config struct {
 	// Packages gives the environment (Program.Host) with these packages and those that the program itself names, building
 	// it if need be; "": none is needed. Nil: execute_code installs no packages.
 	Packages func(ctx context.Context, source string, with []string) (host string, err error)
-	Logger   *slog.Logger
-	Now      func() time.Time // for progress; nil: time.Now
+	// Leaving is called when the client of standard input goes, before its sessions are ended; nil: nobody needs to know.
+	Leaving func()
+	Logger  *slog.Logger
+	Now     func() time.Time // for progress; nil: time.Now
 }
 
 // TaskPlan is the program of a task.
@@ -109,8 +112,14 @@ func ServeStdio(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer s.Close()
-	in := &untilEnd{ReadCloser: os.Stdin, ended: s.h.clients.hangUpAll}
-	defer context.AfterFunc(ctx, s.h.clients.hangUpAll)() // the SDK would wait for the calls under way here, too
+	leave := sync.OnceFunc(func() {
+		if cfg.Leaving != nil {
+			cfg.Leaving()
+		}
+		s.h.clients.hangUpAll()
+	})
+	in := &untilEnd{ReadCloser: os.Stdin, ended: leave}
+	defer context.AfterFunc(ctx, leave)() // the SDK would wait for the calls under way here, too
 	err = s.Run(ctx, &mcp.IOTransport{Reader: in, Writer: stdout{os.Stdout}, MaxLineLength: maxRequest})
 	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "the client wrote what is not JSON: %w", wrong).

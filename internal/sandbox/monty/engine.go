@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -86,7 +87,7 @@ func (e *engine) check(ctx context.Context, path string) error {
 	}
 	id := fmt.Sprint(path, " ", st.Size(), " ", st.ModTime().UnixNano())
 	if s, ok := st.Sys().(*syscall.Stat_t); ok { // packages give all their files the same time
-		id = fmt.Sprint(id, " ", s.Ino)
+		id = fmt.Sprint(id, " ", s.Dev, " ", s.Ino, " ", changed(s))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,10 +136,21 @@ func (e *engine) examine(ctx context.Context, path, id string) error {
 		e.verdict = agentkernel.Errorf(agentkernel.CodeVersion, "monty",
 			"the engine %s says it is %q; this AgentKernel works with Monty %s only", path, strings.TrimSpace(out), EngineVersion).
 			WithHint("agentkernel setup installs %s; or point the engine setting at it", EngineVersion)
-	default:
+	case !isScript(path): // what a script starts may change without it
 		e.keep(sound{id, EngineVersion})
 	}
 	return e.verdict
+}
+
+func isScript(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = f.Close() }()
+	var head [2]byte
+	_, err = io.ReadFull(f, head[:])
+	return err != nil || string(head[:]) == "#!"
 }
 
 func (e *engine) kept() (s sound) {

@@ -2,9 +2,10 @@ package monty
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
 )
@@ -27,60 +28,82 @@ func TestTheVersionIsAskedAgain(t *testing.T) {
 	}
 }
 
+// counting counts what it starts.
+type counting struct {
+	plainLauncher
+	started int
+}
+
+func (c *counting) Start(cmd *exec.Cmd) error {
+	c.started++
+	return c.plainLauncher.Start(cmd)
+}
+
 // TestTheVersionIsKept for the next kernel, which asks again only if something is odd.
 func TestTheVersionIsKept(t *testing.T) {
 	dir := t.TempDir()
-	path, cache, log := filepath.Join(dir, "monty"), filepath.Join(dir, "engine.json"), filepath.Join(dir, "asked")
-	install := func(version string) {
+	path, cache := filepath.Join(dir, "monty"), filepath.Join(dir, "engine.json")
+	// Packages give all their files one time, and file systems give a number again at once.
+	epoch := time.Date(1985, 10, 26, 8, 15, 0, 0, time.UTC)
+	install := func(content []byte) {
 		t.Helper()
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
+		err := os.RemoveAll(path)
+		if err == nil {
+			err = os.WriteFile(path, content, 0o700) //nolint:gosec // it is run
 		}
-		script := "#!/bin/sh\necho x >>" + log + "\necho monty-runtime " + version + "\n"
-		if err := os.WriteFile(path, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
-			t.Fatal(err)
+		if err == nil {
+			err = os.Chtimes(path, epoch, epoch)
 		}
-	}
-	asked := 0
-	// next is what the next kernel finds, and whether it asked.
-	next := func(what string, asks bool) *engine {
-		t.Helper()
-		e := &engine{path: path, cache: cache, launch: plainLauncher{}, clock: systemClock{}}
-		t.Cleanup(e.tidied.Wait)
-		if err := e.check(t.Context(), path); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		b, err := os.ReadFile(log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := len(b) / 2; (n > asked) != asks {
-			t.Errorf("%s: asked %d times in all, %d before", what, n, asked)
+	}
+	// next is what the next kernel finds, and whether it asked.
+	next := func(what string, asks bool, code agentkernel.Code) *engine {
+		t.Helper()
+		launch := &counting{}
+		e := &engine{path: path, cache: cache, launch: launch, clock: systemClock{}}
+		t.Cleanup(e.tidied.Wait)
+		if err := e.check(t.Context(), path); agentkernel.CodeOf(err) != code {
+			t.Errorf("%s: %v", what, err)
 		}
-		asked = len(b) / 2
+		if launch.started > 0 != asks {
+			t.Errorf("%s: asked %d times", what, launch.started)
+		}
 		return e
 	}
-	install(EngineVersion)
-	if e := next("first", true); e.doubt(t.Context()) != nil {
+	right, err := os.ReadFile(enginePath(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := func(version string) []byte { return []byte("#!/bin/sh\necho monty-runtime " + version + "\n") }
+	install(right)
+	if e := next("first", true, ""); e.doubt(t.Context()) != nil {
 		t.Error("what was asked just now was doubted")
 	}
-	next("second", false)
-	install(EngineVersion)
-	next("another file", true)
+	next("second", false, "")
+	install(right)
+	next("another file of the same size, time and perhaps number", true, "")
 	if err := os.WriteFile(cache, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	next("a damaged cache", true)
+	next("a damaged cache", true, "")
 
 	// Whatever the reason, a worker failed: now the engine is asked, and does not answer as it should.
-	e := next("again", false)
-	if err := os.WriteFile(path, []byte("#!/bin/sh\necho monty-runtime 9.9.9 "+strings.Repeat("#", len(EngineVersion))+"\n"), 0o700); err != nil { //nolint:gosec // it is run
-		t.Fatal(err)
-	}
+	e := next("again", false, "")
+	install(script("9.9.9"))
 	if err := e.doubt(t.Context()); agentkernel.CodeOf(err) != agentkernel.CodeVersion || e.problem() == nil {
 		t.Errorf("doubted: %v, %v", err, e.problem())
 	}
 	if err := e.doubt(t.Context()); err != nil {
 		t.Errorf("doubted twice: %v", err)
 	}
+
+	// What a script starts is another engine tomorrow.
+	install(script(EngineVersion))
+	next("a script", true, "")
+	next("a script again", true, "")
+	install(script("9.9.9"))
+	next("a wrong one", true, agentkernel.CodeVersion)
+	next("a wrong one again", true, agentkernel.CodeVersion)
 }

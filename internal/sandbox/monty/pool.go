@@ -351,7 +351,7 @@ func (p *pool) release(w *worker, healthy bool) {
 		p.counts.killed++
 		p.drop(w)
 		p.serve()
-
+		p.replenish()
 		return
 	}
 	if front := p.waiters.Front(); front != nil {

@@ -598,3 +598,19 @@ func TestCloseEndsAll(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// After a worker was thrown away there is room for a spare, and one is started.
+func TestASpareFollowsAWorkerThatWasThrownAway(t *testing.T) {
+	b := newBackend(t, func(c *Config) { c.Workers, c.Spare = 2, 1 })
+	first, second := newRun(t, b, "1").start(), newRun(t, b, "1").start()
+	until(t, "full", func() bool { return b.Stats().Busy == 2 })
+	// What was to be started later has found no room.
+	until(t, "no timer", func() bool {
+		b.pool.mu.Lock()
+		defer b.pool.mu.Unlock()
+		return b.pool.later == nil && b.pool.starting == 0
+	})
+	b.pool.release(workerOf(first), false)
+	until(t, "a spare", func() bool { return b.Stats().Spare == 1 })
+	_ = second.box.Close()
+}
