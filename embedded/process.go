@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"agentkernel"
 	"agentkernel/internal/datadir"
@@ -126,5 +127,16 @@ func TryWalls(ctx context.Context, engine string) (lacking []string, err error) 
 // launcher starts processes that the caller waits for.
 type launcher struct{}
 
-func (launcher) Start(cmd *exec.Cmd) error { return cmd.Start() }
-func (launcher) Kill(cmd *exec.Cmd)        { _ = cmd.Process.Kill() } // gone already: nothing to do
+func (launcher) Start(cmd *exec.Cmd) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = !cmd.SysProcAttr.Setsid
+	return cmd.Start()
+}
+
+// Kill ends it with what it has started: a script that stands for the engine would leave that, and its pipes open.
+func (launcher) Kill(cmd *exec.Cmd) {
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // gone already: nothing to do
+	_ = cmd.Process.Kill()
+}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"agentkernel"
@@ -49,8 +50,13 @@ func Start(ctx context.Context, path string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env = []string{}
 	cmd.WaitDelay = time.Second
+	endsWithAll(cmd)
 	out, err := cmd.CombinedOutput()
 	says := strings.TrimSpace(string(out))
+	if ctx.Err() != nil {
+		return "", agentkernel.Errorf(agentkernel.CodeUnavailable, "engine", "%s does not answer --version within %s", path, startWait).
+			WithHint("run: agentkernel setup --force; an engine on PATH or in the setting `engine` goes before the installed one, so take that away")
+	}
 	if err != nil {
 		return "", agentkernel.Errorf(agentkernel.CodeUnavailable, "engine", "%s does not start: %w: %s", path, err, firstLine(says)).
 			WithHint("run: agentkernel setup --force; if it still does not start, the engine does not fit this system (it needs glibc)")
@@ -65,6 +71,12 @@ func Start(ctx context.Context, path string) (string, error) {
 	return says, nil
 }
 
+// endsWithAll has a command end with what it has started: a script that stands for the engine would leave that.
+func endsWithAll(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
 // The first exchange with a worker: Configure with protocol version 2, which it answers with Ok (field 10) or
 // FatalError (field 11). The wire is internal/sandbox/monty's; one fixed message needs no more of it.
 var configure = []byte{0x0a, 0x09, 0x0a, 0x05, 'c', 'h', 'e', 'c', 'k', 0x48, 0x02}
@@ -75,6 +87,7 @@ func handshake(ctx context.Context, path string) error {
 	cmd := exec.CommandContext(ctx, path, "subprocess")
 	cmd.Env, cmd.Dir = []string{}, "/"
 	cmd.WaitDelay = time.Second
+	endsWithAll(cmd)
 	frame := append(binary.LittleEndian.AppendUint32(nil, uint32(len(configure))), configure...)
 	var out, stderr bytes.Buffer
 	// After the message its input ends, and so does the worker.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -131,7 +132,8 @@ func (e *engine) examine(ctx context.Context, path, id string) error {
 	case err != nil:
 		e.checked = "" // it may have been killed, or there was no memory: the next start asks again
 		e.verdict = agentkernel.Errorf(agentkernel.CodeUnavailable, "monty",
-			"the engine %s does not run: %w: %s", path, err, strings.TrimSpace(out)).WithHint("agentkernel setup")
+			"the engine %s does not run: %s", path, strings.TrimSuffix(fmt.Sprintf("%v: %s", err, strings.TrimSpace(out)), ": ")).
+			WithHint("agentkernel setup --force installs it again; one on PATH or in the setting `engine` goes before that, so take it away")
 	case found != EngineVersion || !strings.Contains(out, "monty"):
 		e.verdict = agentkernel.Errorf(agentkernel.CodeVersion, "monty",
 			"the engine %s says it is %q; this AgentKernel works with Monty %s only", path, strings.TrimSpace(out), EngineVersion).
@@ -177,6 +179,7 @@ var engineVersion = lazy.Regexp(`\d+\.\d+\.\d+\S*`)
 
 func (e *engine) ask(ctx context.Context, path string) (string, error) {
 	var out bytes.Buffer
+	var late atomic.Bool
 	cmd := exec.Command(path, "--version")
 	cmd.Env, cmd.Dir = []string{}, "/"
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -186,8 +189,11 @@ func (e *engine) ask(ctx context.Context, path string) (string, error) {
 	}
 	defer e.tidied.Go(func() { e.launch.Kill(cmd) }) // its record; nobody waits for it
 	defer context.AfterFunc(ctx, func() { e.launch.Kill(cmd) })()
-	defer e.clock.AfterFunc(versionWait, func() { e.launch.Kill(cmd) }).Stop()
+	defer e.clock.AfterFunc(versionWait, func() { late.Store(true); e.launch.Kill(cmd) }).Stop()
 	err := cmd.Wait()
+	if err != nil && late.Load() {
+		err = fmt.Errorf("no answer to --version within %s", versionWait)
+	}
 	return out.String(), err
 }
 

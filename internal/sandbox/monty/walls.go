@@ -2,6 +2,7 @@ package monty
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -18,7 +19,8 @@ const engineInside = "/monty"
 // for all: if walls fail it, and it runs without, all run without, and that is said wherever anybody asks. Once
 // walls have stood they are no longer given up: whoever could make them fail could choose to be without.
 type walls struct {
-	cfg *Config
+	cfg    *Config
+	behind start // startWalled
 
 	mu       sync.Mutex // held while the first worker starts
 	decision atomic.Pointer[decision]
@@ -33,6 +35,7 @@ type decision struct{ problem *agentkernel.Error }
 
 func newWalls(cfg *Config) *walls {
 	w := &walls{cfg: cfg}
+	w.behind = w.startWalled
 	switch {
 	case cfg.NoWalls != nil:
 		w.decision.Store(&decision{cfg.NoWalls})
@@ -55,7 +58,7 @@ func (w *walls) start(ctx context.Context, engine string, conf settings, ended f
 	if d.problem != nil {
 		return startWorker(ctx, w.cfg, engine, conf, w.plainFor(d.problem), ended)
 	}
-	return startWorker(ctx, w.cfg, engine, conf, w.startWalled, ended)
+	return startWorker(ctx, w.cfg, engine, conf, w.behind, ended)
 }
 
 // first starts the worker that decides, and waits until it has answered. mu is held.
@@ -67,22 +70,57 @@ func (w *walls) first(ctx context.Context, engine string, conf settings, ended f
 		}
 		return wk, err // after an error it is dead and put away
 	}
-	worker, failed := try(w.startWalled)
-	if failed == nil {
-		w.decision.Store(&decision{})
-		return worker, nil
+	var problem *agentkernel.Error
+	for range wallTries {
+		worker, err := try(w.behind)
+		if err == nil {
+			w.decision.Store(&decision{})
+			return worker, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		problem = agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty")
+		if worker == nil { // none was begun: the machine says no
+			break
+		}
+		late, killed := worker.stopped()
+		if late || killed {
+			problem = notNow(problem)
+		}
+		if late { // it took ten seconds
+			break
+		}
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	if errors.Is(problem, errNotNow) {
+		return nil, problem
 	}
-	problem := agentkernel.AsError(failed, agentkernel.CodeUnavailable, "monty")
 	worker, err := try(w.plainFor(problem))
 	if err != nil { // then it is not for the walls
-		return nil, err
+		return nil, broken(engine, err)
 	}
 	w.decision.Store(&decision{problem})
 	w.cfg.Logger.Warn("Monty's workers run without the operating system's walls", "why", problem.Message(), "fix", problem.Hint)
 	return worker, nil
+}
+
+// wallTries is how often the first worker is tried behind walls. One that is killed or does not answer says nothing about
+// them: memory may be short, or the machine busy.
+const wallTries = 3
+
+var errNotNow = errors.New("try again")
+
+// notNow is the error of a worker that was stopped from outside before it could show whether walls stand.
+func notNow(e *agentkernel.Error) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, "monty", "the first worker of the engine was stopped before it could work: %s (%w)", e.Message(), errNotNow).
+		WithHint("try again; if it stays so, look for what kills it (memory, a watchdog: dmesg says), or whether the engine hangs: agentkernel doctor")
+}
+
+// broken is the error of an engine of which no worker starts.
+func broken(engine string, err error) error {
+	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty")
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, "monty", "the engine %s does not work: %s", engine, e.Message()).
+		WithHint("agentkernel doctor; `agentkernel setup --force` installs the engine again, where no setting names another")
 }
 
 // runtimeOf is what an engine needs to see: itself and its libraries.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -126,6 +127,13 @@ func (w *worker) reap(ended func(*worker)) {
 	ended(w)
 	w.body.bury()
 	close(w.buried)
+}
+
+// stopped says whether it ended because it did not answer, or because somebody else killed it.
+func (w *worker) stopped() (late, killed bool) {
+	<-w.gone
+	cause := w.killedFor()
+	return errors.Is(cause, errLate), w.how == "signal: "+syscall.SIGKILL.String() && (cause == nil || errors.Is(cause, io.EOF))
 }
 
 // heap is how many bytes of data the worker has mapped; 0 if that cannot be told.
