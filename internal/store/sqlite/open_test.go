@@ -108,6 +108,29 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	checkError(t, err, agentkernel.CodeNotFound, "no database", "AGENTKERNEL_HOME")
 }
 
+// A database that was emptied is no new one: SQLite would throw away the log beside it, and all would begin anew.
+func TestAnEmptiedDatabase(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	if err := mustOpen(t, cfg).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(cfg.Path, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err := OpenReader(t.Context(), cfg)
+	checkError(t, err, agentkernel.CodeVersion, "is empty", "restore")
+	if err := os.WriteFile(cfg.Path+"-wal", []byte("what was committed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = OpenReader(t.Context(), cfg)
+	checkError(t, err, agentkernel.CodeCorrupt, "was emptied", "restore")
+	_, err = Open(t.Context(), cfg)
+	checkError(t, err, agentkernel.CodeCorrupt, "was emptied", "restore")
+	if log, err := os.ReadFile(cfg.Path + "-wal"); err != nil || string(log) != "what was committed" {
+		t.Errorf("the log: %q, %v", log, err)
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	good := testConfig(t.TempDir())
 	for name, change := range map[string]func(*Config){

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -41,6 +42,10 @@ func (r *Reader) identify(c *conn) error {
 	version, err := inspect(c, info.Path, len(steps()))
 	if err != nil {
 		return err
+	}
+	if file, err := os.Stat(info.Path); version == 0 && err == nil && file.Size() == 0 {
+		return agentkernel.Errorf(agentkernel.CodeVersion, "store", "the database %s is empty: nothing ever ran, or somebody emptied it", info.Path).
+			WithHint("if processes should be in it, restore a backup: agentkernel restore; else any command that starts a kernel begins a new one")
 	}
 	if version < len(steps()) {
 		return agentkernel.Errorf(agentkernel.CodeVersion, "store",
