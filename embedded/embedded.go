@@ -182,6 +182,9 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
+	if cfg.Mode != "embedded" { // a command of its own: what it does is in its terminal
+		cfg.Logger.Info("the kernel is open", "version", cfg.Version, "os_pid", os.Getpid(), "mode", cfg.Mode)
+	}
 	return nil
 }
 

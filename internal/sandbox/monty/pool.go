@@ -455,6 +455,9 @@ func (p *pool) ended(w *worker) {
 	}
 	p.forget(w)
 	p.counts.killed++
+	if w.killedFor() == nil {
+		p.cfg.Logger.Warn("a worker of Monty ended that nobody had told to", "how", w.how, "busy", busy)
+	}
 	if !busy {
 		p.bury(w)
 	}
