@@ -32,7 +32,11 @@ func (c *inquiry) ended() {
 		first, rest := cutWords(e.Message())
 		c.cause.LastWord = rest
 		c.say(Crashed, "its sandbox died: %s%s", first, lastWords(rest))
-		c.step(c.cmd("rerun %d"), "finished calls are not made again")
+		hint := "finished calls are not made again"
+		if strings.Contains(first, "signal: killed") {
+			hint += "; if nobody killed it, dmesg says whether the machine was out of memory"
+		}
+		c.step(c.cmd("rerun %d"), hint)
 	case agentkernel.CodeProgram:
 		c.raised(e)
 	default:

@@ -144,6 +144,7 @@ func cases() map[string]*run {
 		"killed":       two().tool(3, "github.create", agentkernel.EffectWrite).after(2*time.Second).ends(agentkernel.StateKilled, 137, failure(agentkernel.CodeKilled, "kill", "killed by a signal")),
 		"diverged":     two().ends(agentkernel.StateFailed, 1, diverged),
 		"crashed":      two().ends(agentkernel.StateFailed, 137, failure(agentkernel.CodeCrashed, "monty worker", "the worker ended: signal: segmentation fault")),
+		"crashed_oom":  two().ends(agentkernel.StateFailed, 137, failure(agentkernel.CodeCrashed, "monty worker", "the worker ended: signal: killed (EOF)")),
 		"engine":       created(`{}`).ends(agentkernel.StateFailed, 69, failure(agentkernel.CodeUnavailable, "recover", "backend \"monty\" is not there any more")),
 		"syntax":       created(`{}`).ends(agentkernel.StateFailed, 2, failure(agentkernel.CodeSyntax, "run", "line 3: invalid syntax")),
 
