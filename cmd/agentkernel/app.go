@@ -16,6 +16,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/cmd/agentkernel/internal/why"
 	"agentkernel/internal/config"
 	"agentkernel/internal/nearest"
 )
@@ -197,7 +198,11 @@ func (a *app) reportError(e *agentkernel.Error) {
 			return
 		}
 	}
-	a.con.Error(message, e.Hint)
+	hint := e.Hint
+	if flag := why.Flag(e); flag != "" && hint != "" && !strings.Contains(hint, flag) {
+		hint += ": " + flag
+	}
+	a.con.Error(message, hint)
 }
 
 // saidAlready says whether the traceback ends with the message: "ValueError: no" or, for a syntax error

@@ -20,6 +20,14 @@ var limits = map[string]struct{ flag, said string }{
 	"journal":   {"", "the journals of its tree grew beyond what they may"}, // no flag: a setting
 }
 
+// Flag is the flag that raises the limit which an error is about; "": there is none.
+func Flag(e *agentkernel.Error) string {
+	if name, ok := strings.CutPrefix(e.Op, "limit."); ok {
+		return limits[name].flag
+	}
+	return ""
+}
+
 func (c *inquiry) limitHit(e *agentkernel.Error) {
 	name := strings.TrimPrefix(e.Op, "limit.")
 	known, ok := limits[name]
