@@ -52,11 +52,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // explain gives an error as the caller should read it: a call that was cut off because the kernel ends
-// says so.
+// says so, and why if its store failed.
 func (s *Server) explain(r *http.Request, err error) *agentkernel.Error {
 	if errors.Is(err, context.Canceled) {
 		if s.stopping() {
-			return errStopping
+			return s.ending()
 		}
 		return agentkernel.AsError(err, agentkernel.CodeCanceled, r.URL.Path)
 	}

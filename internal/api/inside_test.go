@@ -258,6 +258,44 @@ func TestStoppingIsAnAnswer(t *testing.T) {
 	}
 }
 
+// brokenKernel is one whose disk is full.
+type brokenKernel struct {
+	agentkernel.Kernel
+	failed bool
+}
+
+func (k brokenKernel) Failure() error {
+	if !k.failed {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeStorage, "store", "the disk is full").WithHint("make room")
+}
+
+// TestABrokenKernelSaysWhyItEnds: a new kernel would fail in the same way, so nobody is told to start one.
+func TestABrokenKernelSaysWhyItEnds(t *testing.T) {
+	for _, tc := range []struct {
+		failed bool
+		says   string
+	}{{true, "the disk is full"}, {false, "the kernel is ending"}} {
+		s, err := New(Config{Kernel: brokenKernel{failed: tc.failed}, Version: "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("GET", Prefix+"/info", nil)
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r) // who comes late
+		if !strings.Contains(w.Body.String(), tc.says) {
+			t.Errorf("failed %t: a caller is told %s", tc.failed, w.Body)
+		}
+		if err := s.explain(r, context.Canceled); err.Message() != tc.says { // who is cut off
+			t.Errorf("failed %t: a call under way is told %v", tc.failed, err)
+		}
+	}
+}
+
 // TestRoutesAreDocumented keeps docs/api.md and the table together.
 func TestRoutesAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../docs/api.md")

@@ -186,7 +186,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		open := s.idle.begin()
 		defer s.idle.end()
 		if !open || s.stopping() {
-			s.fail(w, r, errStopping)
+			s.fail(w, r, s.ending())
 			return
 		}
 		if err := s.checkVersion(r); err != nil {
@@ -199,6 +199,17 @@ func (s *Server) guard(next http.Handler) http.Handler {
 
 var errStopping = agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending").
 	WithHint("run the command again: it starts a new kernel; `agentkernel recover` continues unfinished processes")
+
+// ending is what callers are told when the kernel ends. Of one whose store has failed they learn that: a new kernel would
+// fail as well.
+func (s *Server) ending() *agentkernel.Error {
+	if k, ok := s.kernel.(interface{ Failure() error }); ok {
+		if err := k.Failure(); err != nil {
+			return agentkernel.AsError(err, agentkernel.CodeStorage, "store")
+		}
+	}
+	return errStopping
+}
 
 // checkVersion refuses callers of another version, except from asking for the version and from ending
 // this kernel, which is how the mismatch is solved.
