@@ -23,6 +23,10 @@ import (
 // DefaultPatience is how long Dial waits for a kernel that accepts connections but does not answer.
 const DefaultPatience = 5 * time.Second
 
+// ErrSilent is in the error of a Dial that found a kernel which accepts connections but does not answer: it hangs, or is
+// stopped. Another one cannot take its place.
+var ErrSilent = errors.New("does not answer")
+
 // Options say where the kernel is and who calls.
 type Options struct {
 	// Socket is the path of the kernel's unix socket; required.
@@ -69,9 +73,8 @@ func Dial(ctx context.Context, opts Options) (*Client, error) {
 	var kernel api.Version
 	if err := c.get(hello, "attach", api.Prefix+"/version", nil, &kernel); err != nil {
 		_ = c.Close()
-		if hello.Err() != nil && ctx.Err() == nil {
-			return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "a kernel listens on %s but does not answer", opts.Socket).
-				WithHint("look at kernel.log in the data directory; if the kernel hangs, end its process")
+		if hello.Err() != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			err = c.silentError(ctx)
 		}
 		return nil, err
 	}
@@ -80,6 +83,15 @@ func Dial(ctx context.Context, opts Options) (*Client, error) {
 		return nil, api.VersionError(kernel, c.caller)
 	}
 	return c, nil
+}
+
+// silentError is that of Dial's patience, or of the caller's own, which errors.Is finds.
+func (c *Client) silentError(ctx context.Context) error {
+	e := agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "a kernel listens on %s but %w", c.opts.Socket, ErrSilent)
+	if err := ctx.Err(); err != nil {
+		e = agentkernel.Errorf(agentkernel.CodeTimeout, "attach", "a kernel listens on %s but %w: %w", c.opts.Socket, ErrSilent, err)
+	}
+	return e.WithHint("look at kernel.log in the data directory; if the kernel hangs, end its process")
 }
 
 // Stop ends the kernel behind a socket, of whatever version it is. It returns when the kernel has agreed;

@@ -360,12 +360,19 @@ func TestDialRefuses(t *testing.T) {
 func TestDialDoesNotWaitForADeafKernel(t *testing.T) {
 	socket := fake(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c); _ = c.Close() })
 	_, err := Dial(t.Context(), Options{Socket: socket, Version: version, Patience: 20 * time.Millisecond})
-	if agentkernel.CodeOf(err) != agentkernel.CodeUnavailable || !strings.Contains(err.Error(), "does not answer") {
+	if agentkernel.CodeOf(err) != agentkernel.CodeUnavailable || !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), "but does not answer") {
 		t.Errorf("Dial: %v", err)
+	}
+	// The caller has less patience: it learns the same.
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = Dial(short, Options{Socket: socket, Version: version})
+	if agentkernel.CodeOf(err) != agentkernel.CodeTimeout || !errors.Is(err, ErrSilent) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Dial with a deadline: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Dial(ctx, Options{Socket: socket, Version: version}); !errors.Is(err, context.Canceled) {
+	if _, err := Dial(ctx, Options{Socket: socket, Version: version}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrSilent) {
 		t.Errorf("Dial with an ended context: %v", err)
 	}
 }

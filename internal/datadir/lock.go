@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 	"agentkernel"
 )
 
-// Holder says who holds a data directory. It is information for messages, never a reason to act.
+// Holder says who holds a data directory. It is information for messages; who acts on it asks HeldBy.
 type Holder struct {
 	OSPID   int       `json:"os_pid"`
 	Version string    `json:"version"`
@@ -153,6 +155,48 @@ func (d *Dir) Holder() (h Holder, ok bool) {
 		return Holder{}, false
 	}
 	return h, true
+}
+
+// Held is Holder with a look at the lock itself: the number that a killed kernel has left may be another process's by now.
+func (d *Dir) Held() (h Holder, ok bool) {
+	if _, ok := d.Holder(); !ok {
+		return Holder{}, false
+	}
+	f, err := os.Open(d.file(lockFile))
+	if err != nil {
+		return Holder{}, false
+	}
+	defer f.Close()
+	// Shared and for a moment, so that two who look do not see one another.
+	if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		return Holder{}, false
+	}
+	return d.Holder()
+}
+
+// HeldBy says whether this very process holds the directory, for those who are about to signal it: the number may be that of
+// a process in another container. False where there is no /proc to see it in.
+func (d *Dir) HeldBy(pid int) bool {
+	lock, err := os.Stat(d.file(lockFile))
+	if err != nil {
+		return false
+	}
+	fds := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+	list, err := os.ReadDir(fds)
+	if err != nil {
+		return false
+	}
+	for _, fd := range list {
+		name := filepath.Join(fds, fd.Name())
+		if to, err := os.Readlink(name); err != nil || filepath.Base(to) != lockFile {
+			continue
+		}
+		if open, err := os.Stat(name); err == nil && os.SameFile(lock, open) {
+			h, held := d.Held() // others have the file open, too, while they wait for the lock
+			return held && h.OSPID == pid
+		}
+	}
+	return false
 }
 
 // Unlock gives the directory free. The file stays: deleting it would let two kernels lock two files.

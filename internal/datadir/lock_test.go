@@ -195,3 +195,51 @@ func TestLockWait(t *testing.T) {
 		t.Errorf("LockWait after Unlock: %v", err)
 	}
 }
+
+// A killed holder leaves its line behind, and its number may be another process's. To signal that one would be a mistake.
+func TestHeldLooksAtTheLock(t *testing.T) {
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, ok := d.Held(); ok {
+		t.Errorf("nobody was ever there, and %+v holds it", h)
+	}
+	holder := hold(t, d.Path())
+	pid := holder.Process.Pid
+	if h, ok := d.Held(); !ok || h.OSPID != pid {
+		t.Errorf("Held = %+v, %v; want %d", h, ok, pid)
+	}
+	if got, want := d.HeldBy(pid), runtime.GOOS == "linux"; got != want {
+		t.Errorf("HeldBy(%d) = %v", pid, got)
+	}
+	line, err := os.ReadFile(d.file(lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := []byte(strings.Replace(string(line), strconv.Itoa(pid), strconv.Itoa(os.Getpid()), 1))
+	if err := os.WriteFile(d.file(lockFile), mine, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d.HeldBy(os.Getpid()) {
+		t.Error("a process that the line names, and that does not have the file, holds the lock")
+	}
+	if err := holder.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = holder.Wait()
+	if _, ok := d.Holder(); !ok {
+		t.Fatal("the line names nobody")
+	}
+	if h, ok := d.Held(); ok {
+		t.Errorf("a dead holder's number holds the lock: %+v", h)
+	}
+	waiting, err := os.Open(d.file(lockFile)) // as one who waits for the lock has
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	if d.HeldBy(os.Getpid()) {
+		t.Error("a process that has the file open holds the lock")
+	}
+}
