@@ -13,12 +13,15 @@ import (
 
 // checkKernel looks at the lock, the socket, and the version of the kernel behind it.
 func checkKernel(ctx context.Context, o DoctorOptions) []Finding {
-	holder, held := datadir.At(o.Home).Holder()
+	holder, held := datadir.At(o.Home).Held()
 	if !held {
 		return ok("none is running; commands start one when they need it")
 	}
 	if holder.Mode == "embedded" {
 		return ok("pid %d holds the directory for itself (--embedded) since %s", holder.OSPID, holder.Started.Format(time.RFC3339))
+	}
+	if holder.Mode != "serve" && holder.Mode != "background" {
+		return ok("pid %d holds the directory for itself (%s) since %s", holder.OSPID, holder.Mode, holder.Started.Format(time.RFC3339))
 	}
 	if o.Dial == nil {
 		return ok("pid %d, %s, version %s", holder.OSPID, holder.Mode, holder.Version)
@@ -50,7 +53,10 @@ func kernelError(err error, h datadir.Holder) []Finding {
 		f[0].Fix = "look at the kernel log; agentkernel shutdown ends the kernel"
 	}
 	if agentkernel.CodeOf(err) == agentkernel.CodeUnavailable {
-		f[0].Found = "pid " + agentkernel.PID(h.OSPID).String() + " holds the directory, but does not answer: " + f[0].Found
+		pid := agentkernel.PID(h.OSPID).String()
+		f[0].Found = "pid " + pid + " holds the directory, but does not answer: " + f[0].Found
+		// The error's own hint is for those who have no kernel, and another one cannot be started.
+		f[0].Fix = "look at the kernel log; agentkernel shutdown ends the kernel, or kill -9 " + pid + " if it hangs or is stopped; then: agentkernel recover"
 	}
 	return f
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,6 +138,28 @@ func TestDoctorOnAWorkingOne(t *testing.T) {
 	if r.OK {
 		t.Error("a mute kernel is a failure")
 	}
+	// A command that starts a kernel cannot mend it.
+	o.Dial = func(context.Context, string) (agentkernel.Kernel, error) {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "no kernel listens").WithHint("`agentkernel run` starts one")
+	}
+	expect(t, Doctor(t.Context(), o), "kernel", Fail, "does not answer: no kernel listens", fmt.Sprintf("kill -9 %d", os.Getpid()))
+	line, err := os.ReadFile(filepath.Join(home, "kernel.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, "kernel.lock"), line, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, Doctor(t.Context(), o), "kernel", OK, "none is running", "") // the number is ours, the lock nobody's
+	backup, err := dir.Lock(datadir.Holder{OSPID: os.Getpid(), Mode: "backup"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backup.Unlock()
+	expect(t, Doctor(t.Context(), o), "kernel", OK, "(backup)", "")
 }
 
 func write(t *testing.T, path string, size int) {
