@@ -186,7 +186,7 @@ func (a *app) values(node *kong.Node, v *kong.Value) []candidate {
 func (a *app) pidCandidates(command string) []candidate {
 	const most = 50
 	living := slices.Contains([]string{"kill", "pause", "resume", "recover", "wait"}, command)
-	k, err := a.reading()
+	k, _, err := a.readable() // nothing may be said here
 	if err != nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/client"
 	"agentkernel/embedded"
 	"agentkernel/internal/datadir"
 )
@@ -100,6 +102,8 @@ const (
 	startPatience = 15 * time.Second
 	dialPause     = 5 * time.Millisecond
 	startPause    = 200 * time.Millisecond
+	// readPatience is how long those who can do without wait for a kernel that is about to listen, or to end.
+	readPatience = 500 * time.Millisecond
 )
 
 // attach connects to the kernel of the directory, starting one if there is none. Of two commands that start
@@ -107,40 +111,80 @@ const (
 func (a *app) attach(dir *datadir.Dir) (agentkernel.Kernel, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, startPatience)
 	defer cancel()
-	k, err := a.dial(ctx, dir.Socket())
-	for notThere(err) {
-		if serr := a.start(ctx, a, dir); serr != nil && agentkernel.CodeOf(serr) != agentkernel.CodeConflict {
-			return nil, serr
+	var again time.Time // before that none is started
+	var lost error      // what the last one said that was started and did not stay
+	for {
+		k, err := a.dial(ctx, dir.Socket())
+		if err != nil && errors.Is(err, ctx.Err()) {
+			return nil, a.noKernel(dir, silent(err), lost)
 		}
-		// Another kernel may hold the lock: it is about to listen, or about to end.
-		for again := time.Now().Add(startPause); ; {
-			if k, err = a.dial(ctx, dir.Socket()); !notThere(err) || time.Now().After(again) {
-				break
+		if !notThere(err) {
+			return k, err
+		}
+		// One that is started where another holds the lock ends at once. That one is about to listen, or about to end.
+		if !silent(err) && !time.Now().Before(again) && !isHeld(dir) {
+			if lost = a.start(ctx, a, dir); lost != nil && agentkernel.CodeOf(lost) != agentkernel.CodeConflict {
+				return nil, lost
 			}
-			select {
-			case <-ctx.Done():
-				return nil, a.silentKernel(dir)
-			case <-time.After(dialPause):
-			}
+			again = time.Now().Add(startPause)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil, a.noKernel(dir, silent(err), lost)
+		case <-time.After(dialPause):
 		}
 	}
-	return k, err
 }
 
-func (a *app) silentKernel(dir *datadir.Dir) error {
-	if a.ctx.Err() != nil {
+func isHeld(dir *datadir.Dir) bool {
+	_, held := dir.Held()
+	return held
+}
+
+// noKernel is the error of attach when its patience has ended.
+func (a *app) noKernel(dir *datadir.Dir, silent bool, lost error) error {
+	switch {
+	case a.ctx.Err() != nil:
 		return a.ctx.Err()
+	case lost != nil && !isHeld(dir): // it was not the lock that ended the kernels that were started
+		return lost
 	}
-	e := agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel of %s does not answer on %s", dir.Path(), dir.Socket())
-	if h, ok := dir.Holder(); ok {
-		return e.WithHint("its lock is held by os process %d (%s, since %s); if that hangs, end it with: kill %d",
-			h.OSPID, h.Mode, h.Started.Local().Format(time.DateTime), h.OSPID)
-	}
-	return e.WithHint("its log is %s", a.logConfig(dir).Path)
+	return a.unanswered(dir, silent)
 }
 
-// notThere says that nobody listens, as against a kernel that answers with an error.
+// unanswered says who holds the directory and does not answer (silent), or does not even listen.
+func (a *app) unanswered(dir *datadir.Dir, silent bool) *agentkernel.Error {
+	e := agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel of %s does not answer on %s", dir.Path(), dir.Socket())
+	h, held := dir.Held()
+	if !held {
+		return e.WithHint("its log is %s", a.logConfig(dir).Path)
+	}
+	who := fmt.Sprintf("os process %d (%s, since %s) holds the directory", h.OSPID, h.Mode, h.Started.Local().Format(time.DateTime))
+	switch {
+	case !serves(h):
+		return e.WithHint("%s: wait until it has ended; if it hangs: kill -9 %d, then: agentkernel recover", who, h.OSPID)
+	case silent: // it may be stopped, and then no other signal reaches it
+		return e.WithHint("%s; if it hangs or is stopped, end it: kill -9 %d, then: agentkernel recover", who, h.OSPID)
+	}
+	e = agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel of %s does not listen on %s", dir.Path(), dir.Socket())
+	return e.WithHint("%s; if its socket was deleted, end it: agentkernel shutdown (or kill -9 %d), then: agentkernel recover", who, h.OSPID)
+}
+
+// serves says whether the holder is a kernel for others and nothing else: SIGTERM ends it in good order.
+func serves(h datadir.Holder) bool { return h.Mode == background || h.Mode == "serve" }
+
+// kernelHolds says whether a kernel holds the directory, not a backup or a restore.
+func kernelHolds(dir *datadir.Dir) bool {
+	h, held := dir.Held()
+	return held && (serves(h) || h.Mode == "embedded")
+}
+
+// notThere says that nobody listens, or answers, as against a kernel that answers with an error.
 func notThere(err error) bool { return agentkernel.CodeOf(err) == agentkernel.CodeUnavailable }
+
+// silent says that somebody listens and does not answer.
+func silent(err error) bool { return errors.Is(err, client.ErrSilent) }
 
 // embed runs a kernel in this command. It serves the socket too, so that other terminals can look.
 func (a *app) embed(dir *datadir.Dir) (*session, error) {
@@ -192,28 +236,58 @@ func (a *app) openKernel(dir *datadir.Dir, mode string, log *slog.Logger) (agent
 
 // reading is a kernel to read from: the one that runs, else the database. It never starts anything.
 func (a *app) reading() (*session, error) {
+	k, hidden, err := a.readable()
+	if err == nil && hidden != nil {
+		a.con.Say("%s: what it runs is shown as unfinished", hidden.Message())
+		a.con.Say("%s", hidden.Hint)
+	}
+	return k, err
+}
+
+// readable is reading, without a word. hidden says that a kernel holds the directory and does not answer, so that the database
+// does not say what it is doing.
+func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	home, err := a.home()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, err := os.Stat(home); errors.Is(err, fs.ErrNotExist) {
-		return nil, errNothingYet(home)
+		return nil, nil, errNothingYet(home)
 	}
 	dir, err := datadir.Open(home)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if k, err := a.dial(a.ctx, dir.Socket()); err == nil {
-		return &session{Kernel: k, closers: []func() error{k.Close}}, nil
+	k, derr := a.dialToRead(dir)
+	if derr == nil {
+		return &session{Kernel: k, closers: []func() error{k.Close}}, nil, nil
+	}
+	if silent(derr) || notThere(derr) && kernelHolds(dir) {
+		hidden = a.unanswered(dir, silent(derr))
 	}
 	if _, err := os.Stat(dir.Database()); errors.Is(err, fs.ErrNotExist) {
-		return nil, errNothingYet(home)
+		return nil, nil, errNothingYet(home)
 	}
-	k, err := a.openReader(a.ctx, home)
-	if err != nil {
-		return nil, err
+	if k, err = a.openReader(a.ctx, home); err != nil {
+		return nil, nil, err
 	}
-	return &session{Kernel: k, inProcess: true, closers: []func() error{k.Close}}, nil
+	return &session{Kernel: k, inProcess: true, closers: []func() error{k.Close}}, hidden, nil
+}
+
+// dialToRead connects to the kernel that runs. One that holds the directory and does not listen yet is given a moment.
+func (a *app) dialToRead(dir *datadir.Dir) (agentkernel.Kernel, error) {
+	end := time.Now().Add(readPatience)
+	for {
+		k, err := a.dial(a.ctx, dir.Socket())
+		if !notThere(err) || silent(err) || !kernelHolds(dir) || time.Now().After(end) {
+			return k, err
+		}
+		select {
+		case <-a.ctx.Done():
+			return nil, a.ctx.Err()
+		case <-time.After(dialPause):
+		}
+	}
 }
 
 // errNothingYet is the answer to questions about a directory in which nothing ever ran.

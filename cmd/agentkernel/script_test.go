@@ -71,6 +71,7 @@ func TestScripts(t *testing.T) {
 			"until":     until,
 			"jsonfield": jsonField,
 			"killhard":  killHard,
+			"freeze":    freeze,
 			"future":    future,
 			"terminate": terminate,
 		},
@@ -306,6 +307,18 @@ func killHard(ts *testscript.TestScript, _ bool, _ []string) {
 	lock, err := dir.LockWait(ctx, datadir.Holder{OSPID: os.Getpid(), Mode: "test"})
 	ts.Check(err)
 	ts.Check(lock.Unlock())
+}
+
+// freeze: SIGSTOP for the kernel of the data directory. It ends with killhard.
+func freeze(ts *testscript.TestScript, _ bool, _ []string) {
+	h, ok := datadir.At(ts.Getenv("AGENTKERNEL_HOME")).Held()
+	if !ok {
+		ts.Fatalf("no kernel runs")
+	}
+	p, err := os.FindProcess(h.OSPID)
+	ts.Check(err)
+	ts.Defer(func() { _ = p.Kill() }) // a script that fails must not leave it, or wait for it
+	ts.Check(p.Signal(syscall.SIGSTOP))
 }
 
 // future: the database of the data directory says that a later version of agentkernel wrote it. No kernel runs.

@@ -177,6 +177,10 @@ func (shutdownCmd) Run(a *app) error {
 	running := 0
 	k, err := a.dial(a.ctx, dir.Socket())
 	switch {
+	case silent(err):
+		return a.unanswered(dir, true)
+	case notThere(err) && kernelHolds(dir):
+		return a.shutdownUnheard(dir)
 	case notThere(err):
 		if a.cli.JSON {
 			return a.printJSON(stopped{})
@@ -194,14 +198,76 @@ func (shutdownCmd) Run(a *app) error {
 	if err := a.stopKernel(dir); err != nil {
 		return err
 	}
+	return a.sayStopped(running)
+}
+
+func (a *app) sayStopped(unfinished int) error {
 	if a.cli.JSON {
-		return a.printJSON(stopped{true, running})
+		return a.printJSON(stopped{true, unfinished})
 	}
 	a.con.Note("the kernel has stopped")
-	if running > 0 {
-		a.con.Note("%d unfinished: agentkernel recover", running)
+	if unfinished > 0 {
+		a.con.Note("%d unfinished: agentkernel recover", unfinished)
 	}
 	return nil
+}
+
+// shutdownUnheard ends a kernel that holds the directory and does not listen: it is coming or going, or its socket was deleted.
+func (a *app) shutdownUnheard(dir *datadir.Dir) error {
+	err := a.withProgress(a.ctx, "waiting for the kernel to end", func(ctx context.Context) error {
+		// A second signal would cut off one that is ending already.
+		if free, err := a.awaitEnd(ctx, dir, goingPatience); free || err != nil {
+			return err
+		}
+		if tellToEnd(dir) {
+			if free, err := a.awaitEnd(ctx, dir, stopPatience); free || err != nil {
+				return err
+			}
+		}
+		return a.unanswered(dir, true) // what is left is to kill it
+	})
+	if err != nil {
+		return err
+	}
+	return a.sayStopped(a.countUnfinished(dir))
+}
+
+// tellToEnd tells the kernel that holds the directory to end, if it is one that understands that and is certainly the one.
+func tellToEnd(dir *datadir.Dir) bool {
+	h, held := dir.Held()
+	if !held || !serves(h) {
+		return false
+	}
+	p, err := os.FindProcess(h.OSPID) // before it is looked at: the number may not become another's in between
+	return err == nil && dir.HeldBy(h.OSPID) && p.Signal(syscall.SIGTERM) == nil
+}
+
+// awaitEnd waits until the directory is free, but not for longer than the patience.
+func (a *app) awaitEnd(ctx context.Context, dir *datadir.Dir, patience time.Duration) (free bool, err error) {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	lock, err := dir.LockWait(bounded, datadir.Holder{OSPID: os.Getpid(), Version: version, Mode: "shutdown", Started: time.Now()})
+	if agentkernel.CodeOf(err) == agentkernel.CodeConflict {
+		return false, ctx.Err()
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, lock.Unlock()
+}
+
+// countUnfinished reads from the database what a kernel that could not be asked has left; 0 if that cannot be told.
+func (a *app) countUnfinished(dir *datadir.Dir) int {
+	k, err := a.openReader(a.ctx, dir.Path())
+	if err != nil {
+		return 0
+	}
+	defer k.Close()
+	info, err := k.Info(a.ctx)
+	if err != nil {
+		return 0
+	}
+	return info.Unfinished
 }
 
 // stopped is what shutdown --json prints.
@@ -210,8 +276,12 @@ type stopped struct {
 	Unfinished int  `json:"unfinished"` // processes that were running
 }
 
-// stopPatience is how long shutdown waits for calls under way to end.
-const stopPatience = 15 * time.Second
+const (
+	// stopPatience is how long shutdown waits for calls under way to end.
+	stopPatience = 15 * time.Second
+	// goingPatience is how long shutdown takes a kernel that does not listen for one that is ending.
+	goingPatience = 3 * time.Second
+)
 
 // stopKernel asks the kernel to end and waits until it has let the directory go.
 func (a *app) stopKernel(dir *datadir.Dir) error {

@@ -145,7 +145,7 @@ func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
 
 // notEnded refuses processes that are not there or have ended, before a kernel is started for them.
 func (a *app) notEnded(pids []agentkernel.PID, s agentkernel.Signal) error {
-	k, err := a.reading()
+	k, _, err := a.readable() // who needs the kernel says that it does not answer
 	if err != nil {
 		return err
 	}
