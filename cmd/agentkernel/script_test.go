@@ -146,6 +146,10 @@ func stopKernelOf(home string) {
 		if lock, err := dir.LockWait(ctx, datadir.Holder{OSPID: os.Getpid(), Mode: "test"}); err == nil {
 			_ = lock.Unlock()
 		}
+	} else if h, _ := dir.Held(); dir.HeldBy(h.OSPID) { // a script took its socket away, and failed
+		if p, err := os.FindProcess(h.OSPID); err == nil {
+			_ = p.Kill()
+		}
 	}
 }
 
