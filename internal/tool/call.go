@@ -72,12 +72,18 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 		ctx, cancel = limited(ctx, s.timeout())
 		defer cancel()
 	}
+	began := time.Now()
 	ts, err := inst.toolset(ctx, python)
 	if err != nil {
+		if overdue(ctx) {
+			s.late(inst, listMethod, began)
+		}
 		if ctx.Err() != nil {
 			err = s.gaveUp(ctx, "listing the tools of")
 		}
-		return unsent, !inst.alive(), agentkernel.AsError(err, agentkernel.CodeUnavailable, opCall)
+		// One that was given up because it did not list its tools did not die unnoticed: the next would keep the caller as long.
+		again = !inst.alive() && agentkernel.CodeOf(err) != agentkernel.CodeTimeout
+		return unsent, again, agentkernel.AsError(err, agentkernel.CodeUnavailable, opCall)
 	}
 	t := ts.find(c.Tool)
 	if t == nil {
@@ -105,6 +111,7 @@ func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args js
 		params.Meta = mcp.Meta{IdempotencyMeta: key}
 	}
 	tracked, track := withTrack(running)
+	began := time.Now()
 	_, err = inst.session.CallTool(tracked, params)
 	o := track.outcome()
 	if o.result == nil && o.failed == nil && inst.conn != nil {
@@ -120,6 +127,9 @@ func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args js
 		s.answeredBy(inst)
 	}
 	r.NotSent = !o.sent || o.refused()
+	if o.failed == nil && !o.tooBig && overdue(ctx) {
+		s.late(inst, t.Name, began)
+	}
 	// HTTP: 404 is how a server says that it forgot the session, and the SDK uses a session no more after an error.
 	forgotten := o.status == http.StatusNotFound && o.failed == nil
 	if forgotten || inst.conn == nil && errors.Is(err, mcp.ErrConnectionClosed) {

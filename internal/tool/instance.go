@@ -42,13 +42,17 @@ type instance struct {
 	lost       atomic.Bool   // the HTTP server does not know the session any more
 	dropped    chan struct{} // closed when lost becomes true
 	answered   atomic.Bool   // it has answered a call
+	asked      bool          // a ping is under way, see late; guarded by server.mu
+	unanswered time.Time     // when the newest call was sent that timed out; guarded by server.mu
 	stopOnce   sync.Once
 	grace      time.Duration
 	maxMessage int64
+	startLimit time.Duration // for the handshake, and for the first list of tools
 
-	stale   atomic.Bool // its tools have changed
-	tools   atomic.Pointer[toolset]
-	listing chan struct{} // holds one token: the right to ask for the list
+	stale    atomic.Bool // its tools have changed
+	tools    atomic.Pointer[toolset]
+	listing  chan struct{} // holds one token: the right to ask for the list
+	unlisted error         // why there will be none; guarded by the token
 }
 
 type instanceConfig struct {
@@ -77,17 +81,14 @@ func startInstance(ctx context.Context, e *entry, c *instanceConfig) (*instance,
 }
 
 func startWith(ctx context.Context, e *entry, c *instanceConfig, version string) (*instance, error) {
-	inst := &instance{id: newIncarnation(), entry: e, log: c.log.With("server", e.name), grace: c.grace, maxMessage: c.maxMessage,
+	limit := positive(e.startTimeout, c.startTimeout)
+	inst := &instance{id: newIncarnation(), entry: e, log: c.log.With("server", e.name), grace: c.grace, maxMessage: c.maxMessage, startLimit: limit,
 		gone: make(chan struct{}), dropped: make(chan struct{}), listing: make(chan struct{}, 1)}
 	inst.listing <- struct{}{}
 	inst.halt, inst.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	transport, err := inst.open(c)
 	if err != nil {
 		return nil, inst.startError(err, "")
-	}
-	limit := e.startTimeout
-	if limit == 0 {
-		limit = c.startTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -102,7 +103,7 @@ func startWith(ctx context.Context, e *entry, c *instanceConfig, version string)
 	if err != nil {
 		timedOut := ""
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			timedOut = limit.String()
+			timedOut = "the handshake within " + limit.String()
 		}
 		inst.stop()
 		return nil, inst.startError(err, timedOut)
@@ -191,8 +192,9 @@ func (inst *instance) stop() {
 	})
 }
 
-// startError says why a server did not start, with its last words.
-func (inst *instance) startError(err error, timedOut string) error {
+// startError says why a server did not start, with its last words. timedOut is what it did not answer, and within
+// what time; "": there was another reason.
+func (inst *instance) startError(err error, timedOut string) *agentkernel.Error {
 	e := inst.entry
 	code := agentkernel.CodeUnavailable
 	var what string
@@ -200,7 +202,7 @@ func (inst *instance) startError(err error, timedOut string) error {
 	switch {
 	case timedOut != "":
 		code = agentkernel.CodeTimeout
-		what = "did not answer the handshake within " + timedOut
+		what = "did not answer " + timedOut
 	case wireErr != nil:
 		what = fmt.Sprintf("refused the handshake: %s", wireErr.Message)
 	case inst.proc == nil:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"agentkernel"
 )
@@ -176,10 +177,17 @@ func (s *set) Tools(ctx context.Context, name string) ([]agentkernel.Tool, error
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.hub.cfg.StartTimeout)
-	defer cancel()
+	if inst.tools.Load() != nil { // else toolset itself limits it
+		var cancel context.CancelFunc
+		ctx, cancel = limited(ctx, inst.startLimit)
+		defer cancel()
+	}
+	began := time.Now()
 	ts, err := inst.toolset(ctx, python)
 	if err != nil {
+		if overdue(ctx) {
+			srv.late(inst, listMethod, began)
+		}
 		return nil, agentkernel.AsError(err, agentkernel.CodeUnavailable, "tool.list")
 	}
 	tools := slices.Clone(ts.tools)

@@ -38,7 +38,8 @@ type lineConn struct {
 
 	mu      sync.Mutex
 	pending map[jsonrpc.ID]*track
-	fatal   error // why the connection ended
+	heard   time.Time // when the last answer came
+	fatal   error     // why the connection ended
 	closed  bool
 	broken  bool // a write failed because nobody reads any more
 }
@@ -261,6 +262,7 @@ func (c *lineConn) deliver(msg jsonrpc.Message) jsonrpc.Message {
 	c.mu.Lock()
 	t := c.pending[resp.ID]
 	delete(c.pending, resp.ID)
+	c.heard = time.Now()
 	c.mu.Unlock()
 	if t == nil {
 		return msg
@@ -270,6 +272,13 @@ func (c *lineConn) deliver(msg jsonrpc.Message) jsonrpc.Message {
 		return msg
 	}
 	return &jsonrpc.Response{ID: resp.ID, Result: emptyAnswer}
+}
+
+// answeredSince says whether the server has answered anything after t.
+func (c *lineConn) answeredSince(t time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heard.After(t)
 }
 
 // forget drops the track of a request whose answer nobody waits for any more.
@@ -391,6 +400,7 @@ func (c *lineConn) oversized(edges []byte) jsonrpc.Message {
 	c.mu.Lock()
 	t := c.pending[id]
 	delete(c.pending, id)
+	c.heard = time.Now()
 	c.mu.Unlock()
 	if t != nil {
 		t.markTooBig()

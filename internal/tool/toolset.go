@@ -3,7 +3,9 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -66,29 +68,68 @@ type wireTool struct {
 	} `json:"annotations"`
 }
 
-// toolset gives the tools of the server, asking it if they are not known or have changed.
+// listMethod is the request for the list of tools.
+const listMethod = "tools/list"
+
+// toolset gives the tools of the server, asking it if they are not known or have changed. The first list belongs to
+// the start: a stdio server that does not give it in the time for a start is taken for dead.
 func (inst *instance) toolset(ctx context.Context, python string) (*toolset, error) {
 	if ts := inst.tools.Load(); ts != nil && !inst.stale.Load() {
 		return ts, nil
 	}
+	began := time.Now()
 	select {
 	case <-inst.listing:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, inst.noList(ctx, began)
 	}
 	defer func() { inst.listing <- struct{}{} }()
 	if ts := inst.tools.Load(); ts != nil && !inst.stale.Load() {
 		return ts, nil
 	}
+	if inst.unlisted != nil {
+		return nil, inst.unlisted
+	}
+	first := inst.tools.Load() == nil
+	limit := &timeUp{inst.startLimit}
+	if first {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit.after, limit)
+		defer cancel()
+	}
 	inst.stale.Store(false) // a change from here on is seen again
 	list, err := inst.listTools(ctx)
 	if err != nil {
-		inst.stale.Store(inst.tools.Load() != nil)
+		inst.stale.Store(!first)
+		if overdue(ctx) && !inst.closing.Load() {
+			err = inst.noList(ctx, began)
+		}
+		if context.Cause(ctx) == error(limit) && inst.conn != nil {
+			inst.unlisted = err
+			inst.condemn("it did not answer " + listMethod + " within " + limit.after.String())
+		}
 		return nil, err
 	}
 	ts := newToolset(inst.entry, python, list)
 	inst.tools.Store(ts)
 	return ts, nil
+}
+
+// noList says why there is no list of tools when ctx has ended.
+func (inst *instance) noList(ctx context.Context, began time.Time) error {
+	if !overdue(ctx) {
+		return inst.gaveUp(ctx, listMethod)
+	}
+	waited := time.Since(began).Round(time.Millisecond)
+	up, ok := errors.AsType[*timeUp](context.Cause(ctx))
+	if ok {
+		waited = up.after
+	}
+	err := inst.startError(ctx.Err(), listMethod+" within "+waited.String())
+	if ok && up.after == inst.startLimit {
+		return err.WithHint("see %s, %s; a longer limit: \"startTimeout\" there", inst.entry.file, inst.entry.where)
+	}
+	return err
 }
 
 // listTools asks for all pages.
@@ -101,7 +142,7 @@ func (inst *instance) listTools(ctx context.Context) ([]wireTool, error) {
 		_, err := inst.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
 		o := t.outcome()
 		if o.result == nil {
-			return nil, inst.callError(ctx, "tools/list", o, err)
+			return nil, inst.callError(ctx, listMethod, o, err)
 		}
 		var page struct {
 			Tools      []wireTool `json:"tools"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 )
 
 // lies is a server that says what a file tells it to, in the plain protocol without the SDK, which would
@@ -15,6 +16,7 @@ type lies struct {
 	Pages   body            `json:"pages"`   // result of every tools/list, which never comes to an end
 	Results map[string]body `json:"results"` // results of tools/call by tool
 	Errors  map[string]body `json:"errors"`  // errors of tools/call by tool
+	Slow    string          `json:"slow"`    // how long each tools/call takes; one after the other
 	Flood   string          `json:"flood"`   // lines that follow the first answer to tools/call, for ever
 	Deaf    bool            `json:"deaf"`    // reads nothing once it floods
 	Stderr  string          `json:"stderr"`  // written to stderr at each call
@@ -75,6 +77,8 @@ func lie(file string) error {
 				member, says = "error", l.Errors[req.Params.Name]
 			}
 			fmt.Fprint(os.Stderr, expand(l.Stderr))
+			slow, _ := time.ParseDuration(l.Slow)
+			time.Sleep(slow)
 		}
 		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"%s":%s}`+"\n", req.ID, member, expand(string(says)))
 		if err := out.Flush(); err != nil {

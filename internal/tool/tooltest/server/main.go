@@ -19,6 +19,7 @@ type options struct {
 	outlive  bool
 	pageSize int
 	http     string
+	hangList bool
 }
 
 func main() {
@@ -34,6 +35,7 @@ func main() {
 	flag.BoolVar(&o.outlive, "outlive", false, "append_line leaves the act to a process in a session of its own")
 	flag.IntVar(&o.pageSize, "page-size", 0, "tools per page of tools/list")
 	flag.StringVar(&o.http, "http", "", "serve streamable HTTP at this address instead of stdio; the address is printed to stdout")
+	flag.BoolVar(&o.hangList, "hang-list", false, "never answer tools/list")
 	script := flag.String("lies", "", "say what this file says, whatever is asked")
 	flag.Parse()
 

@@ -25,6 +25,7 @@ type testServer struct {
 	acting    sync.WaitGroup // appends under way
 	counter   atomic.Int64
 	cancelled atomic.Int64
+	pings     atomic.Int64
 	files     sync.Mutex
 }
 
@@ -110,9 +111,27 @@ func (s *testServer) build() *mcp.Server {
 		func(_ context.Context, _ *mcp.CallToolRequest, in nameArgs) (*mcp.CallToolResult, any, error) {
 			return text(os.Getenv(in.Name)), nil, nil
 		})
+	mcp.AddTool(s.server, tool("pings", "How many pings have come.", readOnly),
+		func(context.Context, *mcp.CallToolRequest, none) (*mcp.CallToolResult, any, error) {
+			return text(fmt.Sprint(s.pings.Load())), nil, nil
+		})
 	s.addTrouble()
 	s.addOddities()
+	s.server.AddReceivingMiddleware(s.watch)
 	return s.server
+}
+
+// watch counts pings, and swallows tools/list if it shall hang.
+func (s *testServer) watch(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch {
+		case method == "ping":
+			s.pings.Add(1)
+		case method == "tools/list" && s.hangList:
+			<-context.Background().Done()
+		}
+		return next(ctx, method, req)
+	}
 }
 
 // addTrouble adds the tools that misbehave.
@@ -132,6 +151,10 @@ func (s *testServer) addTrouble() {
 		<-ctx.Done()
 		s.cancelled.Add(1)
 		<-context.Background().Done()
+	})
+	add("freeze", "Stops the whole process, as one that is deadlocked.", func(context.Context) {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-context.Background().Done() // the signal may take a moment
 	})
 	add("garbage", "Writes a line that is not JSON to stdout.", func(ctx context.Context) {
 		_, _ = os.Stdout.WriteString("Traceback (most recent call last): oops\n")
