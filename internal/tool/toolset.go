@@ -104,7 +104,7 @@ func (inst *instance) toolset(ctx context.Context, python string) (*toolset, err
 		if overdue(ctx) && !inst.closing.Load() {
 			err = inst.noList(ctx, began)
 		}
-		if context.Cause(ctx) == error(limit) && inst.conn != nil {
+		if errors.Is(context.Cause(ctx), limit) && inst.conn != nil {
 			inst.unlisted = err
 			inst.condemn("it did not answer " + listMethod + " within " + limit.after.String())
 		}
