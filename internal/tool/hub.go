@@ -28,7 +28,7 @@ type Config struct {
 
 	StartTimeout time.Duration // for start and handshake; 0: 20 s
 	CallTimeout  time.Duration // where neither call nor server says one; 0: 120 s
-	PingTimeout  time.Duration // for the answer to a ping, after a call that timed out; 0: 5 s
+	PingTimeout  time.Duration // for the answer to a ping, after a call that timed out; 0: 30 s
 	StopGrace    time.Duration // from closing a server's stdin to SIGKILL; 0: 500 ms
 	Concurrency  int           // calls at once per server that says nothing; 0: 16
 	MaxMessage   int64         // bytes of one message of a server; 0: 64 MiB
@@ -52,7 +52,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.StartTimeout = positive(c.StartTimeout, 20*time.Second)
 	c.CallTimeout = positive(c.CallTimeout, 120*time.Second)
-	c.PingTimeout = positive(c.PingTimeout, 5*time.Second)
+	c.PingTimeout = positive(c.PingTimeout, 30*time.Second)
 	c.StopGrace = positive(c.StopGrace, 500*time.Millisecond)
 	c.Concurrency = positive(c.Concurrency, 16)
 	c.MaxMessage = positive(c.MaxMessage, 64<<20)
