@@ -126,9 +126,8 @@ func TestWorkerIsKilled(t *testing.T) {
 	if err != nil || got.State != agentkernel.StateFailed || got.Error.Code != agentkernel.CodeCrashed {
 		t.Errorf("got %s %v %v", got.State, got.Error, err)
 	}
-	if o := run(t, k, program("print('fine')")); o.stdout != "fine\n" {
-		t.Errorf("afterwards: %+v %v", o, o.Error)
-	}
+	// The spare was killed, too, and may be lent in the moment before its end is seen.
+	eventually(t, "afterwards another runs", func() bool { return run(t, k, program("print('fine')")).stdout == "fine\n" })
 }
 
 func childrenOf(t *testing.T, parent int) []int {
