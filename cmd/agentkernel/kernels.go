@@ -97,6 +97,16 @@ func (a *app) kernel() (*session, error) {
 	return &session{Kernel: k, closers: []func() error{k.Close}}, nil
 }
 
+// attached is attach to the kernel of the command's data directory.
+func (a *app) attached() (*datadir.Dir, agentkernel.Kernel, error) {
+	dir, err := a.dataDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	k, err := a.attach(dir)
+	return dir, k, err
+}
+
 // How long a command waits for a kernel to come up, or for the one that is going down to make room.
 const (
 	startPatience = 15 * time.Second

@@ -102,11 +102,7 @@ type revivable interface {
 
 // revive starts a kernel if none runs. An assistant lives for days, and its model cannot.
 func (a *app) revive(context.Context) error {
-	dir, err := a.dataDir()
-	if err != nil {
-		return err
-	}
-	k, err := a.attach(dir)
+	_, k, err := a.attached()
 	if err != nil {
 		return err
 	}

@@ -28,11 +28,7 @@ func (startCmd) Run(a *app) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "start", "a kernel inside this command would end with it").
 			WithHint("leave --embedded out, or use serve")
 	}
-	dir, err := a.dataDir()
-	if err != nil {
-		return err
-	}
-	k, err := a.attach(dir)
+	dir, k, err := a.attached()
 	if err != nil {
 		return err
 	}
