@@ -245,8 +245,8 @@ func (d *Duration) UnmarshalText(b []byte) error {
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// Budget caps what a process and all its descendants may spend. Zero means no cap. The syscalls that
-// spend (llm) arrive with their family; the tree is part of the Spec from the start.
+// Budget caps what a process and all its descendants may spend. No system call spends anything yet, so a Spec with one
+// is refused: a cap that does nothing would be relied on.
 type Budget struct {
 	Tokens int64   `json:"tokens,omitempty"`
 	USD    float64 `json:"usd,omitempty"`
@@ -377,6 +377,9 @@ func (s *Spec) Validate() error {
 		return Errorf(CodeInvalid, "spec", "restart %q is not known: never or on-crash", s.Restart)
 	case s.Program.Host != "" && !path.IsAbs(s.Program.Host):
 		return Errorf(CodeInvalid, "spec", "%q is not an absolute path", s.Program.Host)
+	case s.Budget != Budget{}:
+		return Errorf(CodeInvalid, "spec", "a budget is not supported: no system call spends tokens or money, so nothing would keep it").
+			WithHint("limits.calls bounds the system calls of a process, limits.time and limits.wall its time")
 	case s.Priority < 0 || s.Priority > 1000:
 		return Errorf(CodeInvalid, "spec", "priority %d is out of range: 1 (urgent) to 1000, 10 is the default", s.Priority)
 	case s.OnUnknown != "" && s.OnUnknown != UnknownRaise && s.OnUnknown != UnknownPause:

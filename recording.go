@@ -53,6 +53,9 @@ type ImportOptions struct {
 type ReplayOptions struct {
 	Time   Duration `json:"time,omitempty"`
 	Memory int64    `json:"memory,omitempty"`
+	// Environment is the absolute path of a virtual environment with the packages of a program that had some: a
+	// recording holds none, and what it says of paths is never looked at. Ignored for a program that had none.
+	Environment string `json:"environment,omitempty"`
 }
 
 // Verdict says whether a program did again what its recording says.

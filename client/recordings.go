@@ -53,6 +53,9 @@ func (c *Client) Replay(ctx context.Context, file []byte, o agentkernel.ReplayOp
 		q.Set("time", o.Time.String())
 	}
 	setNumber(q, "memory", o.Memory)
+	if o.Environment != "" {
+		q.Set("environment", o.Environment)
+	}
 	err = c.postFile(ctx, "replay", "/replay", q, file, &v)
 	return v, err
 }

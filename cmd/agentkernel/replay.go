@@ -13,13 +13,14 @@ type replayCmd struct {
 	File   string `arg:"" help:"A recording; - reads standard input."`
 	Time   string `placeholder:"SPAN" help:"Running time that the program may use at most (default 60s)."`
 	Memory string `placeholder:"SIZE" help:"Heap that it may use at most (default 512m)."`
+	packageFlags
 }
 
 func (replayCmd) Help() string {
 	return `Runs the program of a recording in the sandbox, every call being answered from the file: no tool server is started,
 no key is needed, nothing leaves this machine, and nothing is stored. Says whether it did the same again: calls,
 arguments, output, end. What ended the process from outside (kill, a time limit) is not repeated; then all is compared
-up to there.
+up to there. A recording holds no packages: name them with --with or --python.
 
 Exit code: 0 equal, 1 it differs, 2 the recording cannot be used, 69 no engine.
 
@@ -29,6 +30,9 @@ Exit code: 0 equal, 1 it differs, 2 the recording cannot be used, 69 no engine.
 func (c *replayCmd) Run(a *app) error {
 	o, err := c.options(a)
 	if err != nil {
+		return err
+	}
+	if o.Environment, err = c.environment(a); err != nil {
 		return err
 	}
 	file, err := a.recording(c.File)
@@ -55,6 +59,14 @@ func (c *replayCmd) Run(a *app) error {
 		err = exitCode(agentkernel.ExitFailed)
 	}
 	return err
+}
+
+// environment is the one that the flags name; "": none. What the recorded program asks for itself is not installed: a
+// stranger may have written it.
+func (c *replayCmd) environment(a *app) (string, error) {
+	var p agentkernel.Program
+	err := a.addPackages(&c.packageFlags, &p)
+	return p.Host, err
 }
 
 // options reads the two limits as run does.

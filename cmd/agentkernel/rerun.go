@@ -80,7 +80,7 @@ func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 	if err := c.sameTools(p.PID, old, spec); err != nil {
 		return none, err
 	}
-	spec.Budget, spec.Stdin = old.Budget, old.Stdin
+	spec.Stdin = old.Stdin
 	spec.Past = &agentkernel.Past{PID: p.PID, From: c.From, Again: c.Again}
 	return spec, spec.Validate()
 }
@@ -108,7 +108,7 @@ func (c *rerunCmd) program(a *app, old agentkernel.Program) (agentkernel.Program
 	}
 	if c.With == "" {
 		old.Args = args
-		return old, nil
+		return withPackages(a, old)
 	}
 	a.rest = nil
 	p, err := a.program(&programArgs{File: c.With})
@@ -122,7 +122,17 @@ func (c *rerunCmd) program(a *app, old agentkernel.Program) (agentkernel.Program
 	if p.Host == "" && p.Language == old.Language {
 		p.Host = old.Host
 	}
-	return p, nil
+	return withPackages(a, p)
+}
+
+// withPackages adds the packages that a program names in its first comments, where no environment is known: one that was
+// imported has lost its own.
+func withPackages(a *app, p agentkernel.Program) (agentkernel.Program, error) {
+	if p.Host != "" {
+		return p, nil
+	}
+	err := a.addPackages(&packageFlags{}, &p)
+	return p, err
 }
 
 // inherit puts the old process in the place of the configuration: flags are laid over it as ever.

@@ -217,7 +217,7 @@ var calls = []struct {
 		return k.Replay(ctx, []byte("\x00\xff<"), agentkernel.ReplayOptions{})
 	}},
 	{"replay with less", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
-		return k.Replay(ctx, []byte("x"), agentkernel.ReplayOptions{Time: agentkernel.Duration(1500 * time.Millisecond), Memory: 7})
+		return k.Replay(ctx, []byte("x"), agentkernel.ReplayOptions{Time: agentkernel.Duration(1500 * time.Millisecond), Memory: 7, Environment: "/v/e n&v"})
 	}},
 	{"replay nothing", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return k.Replay(ctx, nil, agentkernel.ReplayOptions{})

@@ -351,7 +351,7 @@ func (k *double) Replay(_ context.Context, file []byte, o agentkernel.ReplayOpti
 	if len(file) == 0 {
 		return agentkernel.Verdict{}, agentkernel.Errorf(agentkernel.CodeCorrupt, "recording", "nothing")
 	}
-	return agentkernel.Verdict{Equal: o.Memory == 0, Difference: fmt.Sprintf("%x %v %d", file, o.Time, o.Memory)}, nil
+	return agentkernel.Verdict{Equal: o.Memory == 0, Difference: fmt.Sprintf("%x %v %d %s", file, o.Time, o.Memory, o.Environment)}, nil
 }
 
 func (k *double) Answer(_ context.Context, pid agentkernel.PID, ask int64, a agentkernel.Answer) error {

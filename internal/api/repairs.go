@@ -70,7 +70,8 @@ func (s *Server) postReplay(w http.ResponseWriter, r *http.Request, q query) err
 	if err != nil {
 		return err
 	}
-	v, err := s.kernel.Replay(r.Context(), file, agentkernel.ReplayOptions{Time: agentkernel.Duration(span), Memory: memory})
+	v, err := s.kernel.Replay(r.Context(), file, agentkernel.ReplayOptions{Time: agentkernel.Duration(span), Memory: memory,
+		Environment: q.text("environment")})
 	if err != nil {
 		return err
 	}

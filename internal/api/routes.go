@@ -34,7 +34,7 @@ func routes() []route {
 		{"POST", "/processes/{pid}/answers", nil, (*Server).postAnswer},
 		{"GET", "/processes/{pid}/export", []string{"unredacted", "files"}, (*Server).getExport},
 		{"POST", "/import", []string{"namespace"}, (*Server).postImport},
-		{"POST", "/replay", []string{"time", "memory"}, (*Server).postReplay},
+		{"POST", "/replay", []string{"time", "memory", "environment"}, (*Server).postReplay},
 		{"POST", "/processes/{pid}/resolutions", nil, (*Server).postResolution},
 		{"POST", "/processes/{pid}/pieces", nil, (*Server).postPiece},
 		{"POST", "/processes/{pid}/end", nil, (*Server).postEnd},

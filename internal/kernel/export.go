@@ -35,12 +35,19 @@ func (k *Kernel) Export(ctx context.Context, pid agentkernel.PID, o agentkernel.
 	return recording.Encode(r)
 }
 
+// recordedEnvironment stands in a recording for the place of the program's packages.
+const recordedEnvironment = "/environment"
+
 // exportedSpec names what of a Spec leaves the machine: a field that is added to Spec stays at home until somebody
 // has thought about it here.
 func exportedSpec(s *agentkernel.Spec) agentkernel.Spec {
+	bare := s.WithoutHost()
 	out := agentkernel.Spec{
-		Program: s.Program, Backend: s.Backend, Namespace: s.Namespace, Parent: s.Parent, Priority: s.Priority, Limits: s.Limits,
-		Budget: s.Budget, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past,
+		Program: bare.Program, Backend: s.Backend, Namespace: s.Namespace, Parent: s.Parent, Priority: s.Priority, Limits: s.Limits,
+		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past,
+	}
+	if s.Program.Host != "" {
+		out.Program.Host = recordedEnvironment
 	}
 	if s.HasFiles() { // the files stay here; that there were some is told, since a replay needs them
 		out.Workspace = &agentkernel.Workspace{Path: "/workspace"}

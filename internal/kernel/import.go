@@ -37,10 +37,12 @@ func (k *Kernel) Import(ctx context.Context, file []byte, o agentkernel.ImportOp
 }
 
 // imported gives the row and the journal of a recording under a new PID. What the recording's process was
-// permitted is not permitted here, and what refers to other processes refers to nobody.
+// permitted is not permitted here, what refers to other processes refers to nobody, and no path of it is kept.
 func imported(r *recording.Recording, pid agentkernel.PID, o agentkernel.ImportOptions) (agentkernel.ProcessRecord, []agentkernel.Entry) {
 	p := r.Process
-	s := agentkernel.Spec{Program: r.Spec.Program, Namespace: o.Namespace, Deny: r.Spec.Deny, OnUnknown: r.Spec.OnUnknown, Durability: r.Spec.Durability}
+	bare := r.Spec.WithoutHost()
+	bare.Program.Earlier, bare.Program.Pieces = nil, 0
+	s := agentkernel.Spec{Program: bare.Program, Namespace: o.Namespace, Deny: r.Spec.Deny, OnUnknown: r.Spec.OnUnknown, Durability: r.Spec.Durability}
 	if s.Namespace == "" {
 		s.Namespace = "default"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"sync"
 
 	"agentkernel"
@@ -45,6 +46,9 @@ func (k *Kernel) Replay(ctx context.Context, file []byte, o agentkernel.ReplayOp
 	if r.Spec.Stdin != "" {
 		return agentkernel.Verdict{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "replay", "the program read standard input, and a recording holds no files: it cannot be repeated here")
 	}
+	if err := replayEnvironment(r, o); err != nil {
+		return agentkernel.Verdict{}, err
+	}
 	p, err := k.sealedProcess(r, o)
 	if err != nil {
 		return agentkernel.Verdict{}, err
@@ -64,6 +68,23 @@ func (k *Kernel) Replay(ctx context.Context, file []byte, o agentkernel.ReplayOp
 	v.Difference, err = p.sealed.compare(r, p.spec.limits)
 	v.Equal = v.Difference == ""
 	return v, err
+}
+
+// replayEnvironment puts the environment that the caller names in the place of the one that the recording names, which
+// may have been written by anybody.
+func replayEnvironment(r *recording.Recording, o agentkernel.ReplayOptions) error {
+	had := r.Spec.Program.Host != ""
+	r.Spec = r.Spec.WithoutHost()
+	switch {
+	case o.Environment != "" && !filepath.IsAbs(o.Environment):
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "replay", "the environment %.100q is not an absolute path", o.Environment)
+	case had && o.Environment == "":
+		return agentkernel.Errorf(agentkernel.CodeUnsupported, "replay", "the program had packages, and a recording holds none").
+			WithHint("name them: agentkernel replay FILE --with PACKAGE, or --python VENV")
+	case had:
+		r.Spec.Program.Host = o.Environment
+	}
+	return nil
 }
 
 // runSealed runs a sealed process to its end.

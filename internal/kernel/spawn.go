@@ -66,6 +66,10 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "an idempotency key may not begin with %q", childKey)
 	}
 	s.Ancestors = nil
+	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
+			WithHint("leave them out; a session is fed its pieces one by one")
+	}
 	if err := s.Isolation.Validate(); err != nil {
 		return err
 	}
@@ -424,7 +428,7 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: environmentOf(&parent.Program)},
 		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
-		Limits: parent.Limits, Budget: parent.Budget, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow, AllowHosts: parent.AllowHosts,
+		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow, AllowHosts: parent.AllowHosts,
 		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		// Replay of the parent finds the child that it has already, also if the crash came between the two.
 		IdempotencyKey: fmt.Sprintf("%s%d/%d", childKey, p.pid, f.id),

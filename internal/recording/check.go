@@ -43,11 +43,9 @@ func check(r *Recording) error {
 		p.Recoveries < 0:
 		return corrupt("the process has used less than nothing")
 	}
+	r.Spec.Budget = agentkernel.Budget{} // what is refused now was recorded once, and never meant anything
 	if err := r.Spec.Validate(); err != nil {
 		return corrupt("the spec makes no sense: %w", err)
-	}
-	if usd := r.Spec.Budget.USD; usd != usd || usd < 0 {
-		return corrupt("the budget makes no sense")
 	}
 	if err := checkFiles(r.Files); err != nil {
 		return err
