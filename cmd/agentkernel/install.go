@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -27,7 +28,7 @@ type clientFlags struct {
 type installCmd struct {
 	clientFlags
 	Keep    []string `sep:"none" placeholder:"SERVER" help:"A server that stays with the client; repeatable."`
-	Allow   []string `sep:"none" placeholder:"PATTERN" help:"Calls that may change things, as for mcp: 'filesystem.write_*'; repeatable."`
+	Allow   []string `sep:"none" placeholder:"PATTERN" help:"Calls that may change things, as for mcp: 'filesystem.write_*'; repeatable. Without it: those of the installation before."`
 	Full    bool     `help:"Offer all tools of agentkernel mcp: background tasks, state, skills. Without it: execute_code and search_tools."`
 	NoCount bool     `help:"Do not start the servers to count what their schemas cost."`
 }
@@ -106,6 +107,9 @@ func (c *installCmd) Run(a *app) error {
 		}
 	}
 	r.note(in, asked, c)
+	if note := c.notOnPath(p); note != "" {
+		r.Notes = append(r.Notes, note)
+	}
 	if !c.DryRun {
 		done, err := in.Apply(time.Now())
 		if err != nil {
@@ -118,6 +122,27 @@ func (c *installCmd) Run(a *app) error {
 	}
 	a.con.Out(r.text(p))
 	return a.outputError()
+}
+
+// notOnPath says that the entry of a project, which names no path since others share it, does not start this program here.
+func (c *installCmd) notOnPath(p *assistant.Place) string {
+	if p.Scope != assistant.Project {
+		return ""
+	}
+	here, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	found, err := exec.LookPath(assistant.Entry)
+	if err != nil {
+		return fmt.Sprintf("the entry starts `%s`, which is not on PATH here: `make install` in the repository puts it into /usr/local/bin, or copy %s to a directory on PATH. Everybody who shares the file needs that", assistant.Entry, here)
+	}
+	if a, errA := filepath.EvalSymlinks(found); errA == nil {
+		if b, errB := filepath.EvalSymlinks(here); errB == nil && a != b {
+			return fmt.Sprintf("the entry starts `%s`, and that is %s here, not %s", assistant.Entry, found, here)
+		}
+	}
+	return ""
 }
 
 // note gathers what is told: the servers that move or stay, and those that the tools file had already.

@@ -299,8 +299,27 @@ func TestEntryChangedByHand(t *testing.T) {
 		t.Errorf("the user's change is gone:\n%s", d.read(p.File))
 	}
 	d.install(p, assistant.Options{Full: true})
-	if got := d.servers(p.File, "mcpServers")["agentkernel"]; strings.Contains(got, "--allow") || strings.Contains(got, "--minimal") {
+	if got := d.servers(p.File, "mcpServers")["agentkernel"]; !strings.Contains(got, `"--allow","a.*"`) || strings.Contains(got, "--minimal") {
 		t.Errorf("%s", got)
+	}
+}
+
+// A second installation says less than the first: what it does not speak of stays, above all what was allowed.
+func TestInstallAgainKeepsWhatWasSaid(t *testing.T) {
+	for _, scope := range []assistant.Scope{assistant.User, assistant.Project} {
+		d := newDesk(t)
+		p := d.place("claude", scope)
+		d.write(p.File, `{"mcpServers": {"a": {"command": "a"}}}`, 0o600)
+		d.install(p, assistant.Options{Allow: []string{"a.write_*", "b"}, Full: true, Home: "/data"})
+		first := d.read(p.File)
+		if done := d.install(p, assistant.Options{}); done.Changed || d.read(p.File) != first {
+			t.Errorf("%s: the second time made of it\n%s", scope, d.read(p.File))
+		}
+		d.install(p, assistant.Options{Allow: []string{"c"}})
+		got := d.servers(p.File, "mcpServers")["agentkernel"]
+		if !strings.Contains(got, `"--allow","c"`) || strings.Contains(got, "a.write_*") || strings.Contains(got, "--minimal") {
+			t.Errorf("%s: what is named now counts alone: %s", scope, got)
+		}
 	}
 }
 

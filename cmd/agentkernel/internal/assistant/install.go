@@ -143,24 +143,28 @@ func (in *Install) ToolsFile() ([]byte, error) {
 	return d.Bytes(), nil
 }
 
-// entry is AgentKernel's entry for the client's file. One that the user has changed by hand stays, as long as it still
-// leads to the tools file and no option says otherwise.
+// entry is AgentKernel's entry for the client's file. What an earlier installation was told, and this one is not, stays. So does an
+// entry that the user has changed by hand, as long as it still leads to the tools file and no option says otherwise.
 func (in *Install) entry(d *jsonc.Doc) (json.RawMessage, error) {
-	made, err := d.Format(in.Place.entry(in.options), 2)
-	if err != nil {
-		return nil, err
-	}
 	members, _, err := d.Members(in.Place.Client.Key)
 	if err != nil {
 		return nil, in.Place.broken(err)
 	}
 	i := slices.IndexFunc(members, func(m jsonc.Member) bool { return m.Key == Entry })
-	if i < 0 || same(members[i].Value, made) {
-		return made, nil
+	if i < 0 {
+		return d.Format(in.Place.entry(in.options), 2)
 	}
 	theirs := members[i].Value
-	switch ours := in.old != nil && in.Place.leadsToTools(theirs); {
-	case ours && (in.options.Full || len(in.options.Allow) > 0 || same(theirs, []byte(in.old.Entry))):
+	ours := in.old != nil && in.Place.leadsToTools(theirs)
+	options := in.options
+	if ours {
+		options = options.after(argsOf(theirs))
+	}
+	made, err := d.Format(in.Place.entry(options), 2)
+	switch {
+	case err != nil:
+		return nil, err
+	case same(theirs, made) || ours && (in.options.Full || len(in.options.Allow) > 0 || same(theirs, []byte(in.old.Entry))):
 		return made, nil
 	case ours:
 		return theirs, nil
@@ -169,13 +173,36 @@ func (in *Install) entry(d *jsonc.Doc) (json.RawMessage, error) {
 		WithHint("remove it there, or rename it, then: agentkernel install %s", in.Place.Client.Name)
 }
 
-// leadsToTools says whether an entry of the client's file starts AgentKernel with the tools file of this place.
-func (p *Place) leadsToTools(entry []byte) bool {
+// after adds to the options of an installation those of the one before it, as the entry that it wrote has them.
+func (o Options) after(args []string) Options {
+	var allow []string
+	for i, arg := range args {
+		switch {
+		case i+1 < len(args) && arg == "--allow":
+			allow = append(allow, args[i+1])
+		case i+1 < len(args) && arg == "--home" && o.Home == "":
+			o.Home = args[i+1]
+		}
+	}
+	if len(o.Allow) == 0 {
+		o.Allow = allow
+	}
+	o.Full = o.Full || !slices.Contains(args, "--minimal")
+	return o
+}
+
+// argsOf are the arguments of an entry of the client's file.
+func argsOf(entry []byte) []string {
 	var e struct{ Args []string }
 	if json.Unmarshal(jsonc.Plain(entry), &e) != nil {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(e.Args, func(a string) bool {
+	return e.Args
+}
+
+// leadsToTools says whether an entry of the client's file starts AgentKernel with the tools file of this place.
+func (p *Place) leadsToTools(entry []byte) bool {
+	return slices.ContainsFunc(argsOf(entry), func(a string) bool {
 		return a == p.Tools || p.Scope == Project && strings.HasSuffix(a, filepath.Base(p.Tools))
 	})
 }
