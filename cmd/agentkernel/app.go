@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -50,6 +51,7 @@ func run(ctx context.Context, h host, p parts) int {
 	// A closed pipe is an error of the write, not a sudden death: the process goes on and its end is told.
 	// (Not signal.Ignore: that would be inherited by every program that is started.)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	h.args = asCommand(h.args)
 	a := &app{host: h, parts: p, ctx: ctx}
 	a.con = a.console()
 	parser, err := newParser(a)
@@ -76,6 +78,18 @@ func run(ctx context.Context, h host, p parts) int {
 		return a.fail(err)
 	}
 	return a.fail(kctx.Run(a))
+}
+
+// asCommand turns what people try first into what it is here: "help run" into "run --help", "--version" into "version".
+func asCommand(args []string) []string {
+	switch {
+	case len(args) == 0:
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case args[0] == "--version" || args[0] == "-V":
+		return append([]string{"version"}, args[1:]...)
+	}
+	return args
 }
 
 // emptyFlag refuses a flag that was given without anything in it, as by --workspace "$UNSET". To leave it out in silence
