@@ -35,7 +35,7 @@ type Config struct {
 	Version string // of the calling program
 	Workers int    // sandboxes in memory at most; 0: chosen from the number of CPUs
 	Slots   int    // programs that run at one moment; 0: chosen from the number of CPUs
-	Engine  string // path of the Monty executable; "": found on PATH or in the data directory
+	Engine  string // path of the Monty executable; "": found on PATH, in the data directory or where `agentkernel setup` puts it
 	Python  string // interpreter of the process backend, path or name; "": python3 on PATH
 	// Sandboxes says that the calling program calls [Main] first of all: without that the process backend cannot
 	// build its walls, and runs nothing.
@@ -135,7 +135,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		return err
 	}
 	// The engine's first worker starts while the database opens.
-	engine, err := monty.New(monty.Config{Launcher: reap, Walls: spawner, NoWalls: problem, Masked: []string{dir.Path()}, Engine: cfg.Engine, Candidates: setup.Candidates(dir.Path()),
+	engine, err := monty.New(monty.Config{Launcher: reap, Walls: spawner, NoWalls: problem, Masked: []string{dir.Path()}, Engine: cfg.Engine, Candidates: setup.Candidates(dir.Path(), setup.UserEngines()),
 		Cache: filepath.Join(dir.Path(), "engine.json"), Workers: cfg.Workers * spareWorkers, Logger: cfg.Logger})
 	if err != nil {
 		return err

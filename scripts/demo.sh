@@ -11,7 +11,7 @@ step "what is needed: Go, and Node with npm for the engine and the example MCP s
 scripts/deps.sh go node
 step "building ./agentkernel"
 make --no-print-directory build
-step "installing the engine into the data directory"
+step "installing the engine, once for all data directories"
 show ./agentkernel setup
 step "the example MCP servers and 50,000 sales"
 make --no-print-directory mcp data
@@ -29,6 +29,8 @@ printf '\n$ ./agentkernel run -c "print(6*7)"\n' >&2
 ./agentkernel run -c 'print(6*7)'
 step "the processes so far"
 show ./agentkernel ps --all --limit 5
+step "ending the kernel that ran in the background; the next command starts one"
+show ./agentkernel shutdown
 cat >&2 <<'END'
 
 More to try:
@@ -36,6 +38,5 @@ More to try:
   ./agentkernel run examples/parallel.py --tools examples/mcp.json
   ./agentkernel run examples/children.py
   ./agentkernel doctor
-A kernel now runs in the background and ends by itself when it has been idle; `./agentkernel shutdown` ends it now.
 docs/getting-started.md goes on from here.
 END

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -73,11 +74,33 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 	if line := w.folderLine(p); line != "" {
 		w.a.con.Note("%s", line)
 	}
+	w.mentionEngine(p)
 	w.a.mentionUnfinished(w.k)
 	if err := w.a.outputError(); err != nil {
 		return err
 	}
 	return exitCode(exitOf(p))
+}
+
+// mentionEngine says that a program ran in CPython only because the engine that is meant for it does not work.
+func (w *watch) mentionEngine(p agentkernel.Process) {
+	if !w.auto || p.Backend != "process" || p.Moved != nil || w.a.cli.quiet() {
+		return
+	}
+	info, err := w.k.Info(w.a.ctx)
+	if err != nil {
+		return
+	}
+	for _, b := range info.Backends {
+		if b.Name != "monty" || b.Available {
+			continue
+		}
+		mends := "agentkernel doctor"
+		if strings.Contains(b.Problem, "not installed") {
+			mends = "agentkernel setup"
+		}
+		w.a.con.Note("ran in CPython, where small programs start ten times slower: %s · %s", console.Line(b.Problem), mends)
+	}
 }
 
 // lostKernel adds to an error that cut a watch short how the process can be found again.
@@ -155,7 +178,7 @@ func (a *app) warnUnconfined(s *agentkernel.Spec) {
 
 // runProgram runs a program to its end and reports it: what run and tools call do.
 func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) error {
-	w := &watch{a: a, hold: a.cli.JSON}
+	w := &watch{a: a, hold: a.cli.JSON, auto: spec.Program.Language == agentkernel.Python && (spec.Backend == "" || spec.Backend == "auto") && !spec.NeedsFiles()}
 	k, err := a.kernel()
 	if err != nil {
 		return w.report(agentkernel.Process{}, err)

@@ -52,6 +52,7 @@ func TestScripts(t *testing.T) {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("AGENTKERNEL_HOME", home)
 			e.Setenv("AGENTKERNEL_ENGINE", engine)
+			e.Setenv("ENGINE", engine)
 			e.Setenv("AGENTKERNEL_PYTHON", python)
 			e.Setenv("FOREIGN", foreign)
 			e.Setenv("DARWIN", darwin)

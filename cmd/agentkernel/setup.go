@@ -15,10 +15,10 @@ type setupCmd struct {
 }
 
 func (setupCmd) Help() string {
-	return `Installs the Monty engine into the data directory, by npm, checked against recorded hashes. Without Node:
-docs/getting-started.md says how.
+	return `Installs the Monty engine once for all data directories of yours, in ~/.local/share/agentkernel/engine ($XDG_DATA_HOME), by npm,
+checked against recorded hashes. Without Node: docs/getting-started.md says how.
 
-` + examples("agentkernel setup", "agentkernel setup --home /var/lib/agentkernel")
+` + examples("agentkernel setup", "XDG_DATA_HOME=/var/lib agentkernel setup")
 }
 
 func (c setupCmd) Run(a *app) error {
@@ -28,7 +28,7 @@ func (c setupCmd) Run(a *app) error {
 	}
 	var r setup.Result
 	err = a.withProgress(a.ctx, "installing", func(ctx context.Context) error {
-		r, err = setup.Install(ctx, setup.Options{Home: home, Force: c.Force, Out: noteWriter{a}})
+		r, err = setup.Install(ctx, setup.Options{Home: home, Shared: setup.UserEngines(), Force: c.Force, Out: noteWriter{a}})
 		return err
 	})
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *doctorCmd) Run(a *app) error {
 
 // examine runs all checks. files are tools files whose servers are started once.
 func (a *app) examine(ctx context.Context, home string, files []string) setup.Report {
-	return setup.Doctor(ctx, setup.DoctorOptions{Home: home, Version: version, Engine: a.engine(), Tools: files, Log: a.cfg.Log.Path,
+	return setup.Doctor(ctx, setup.DoctorOptions{Home: home, Shared: setup.UserEngines(), Version: version, Engine: a.engine(), Tools: files, Log: a.cfg.Log.Path,
 		Python: a.cfg.Python, Quota: a.cfg.Quota, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess, TryWalls: embedded.TryWalls})
 }
 

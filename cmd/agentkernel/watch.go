@@ -21,6 +21,7 @@ type watch struct {
 	a    *app
 	k    *session
 	hold bool // keep the output for --json instead of writing it
+	auto bool // the kernel chooses where the program runs, and nothing in its Spec speaks against Monty
 	// seen is what a command of the system sees of the folder in which people are, and expect it to be.
 	seen seen
 

@@ -11,7 +11,7 @@ import (
 
 // checkEngine finds the engine as a kernel does, and starts it.
 func checkEngine(ctx context.Context, o DoctorOptions) []Finding {
-	path, origin, err := Find(FindOptions{Explicit: o.Engine, Home: o.Home, LookPath: o.LookPath})
+	path, origin, err := Find(FindOptions{Explicit: o.Engine, Home: o.Home, Shared: o.Shared, LookPath: o.LookPath})
 	if err != nil {
 		return failed(Fail, err)
 	}
@@ -19,7 +19,8 @@ func checkEngine(ctx context.Context, o DoctorOptions) []Finding {
 	if err != nil {
 		return failed(Fail, err)
 	}
-	where := map[string]string{OriginSetting: "from the setting `engine`", OriginPath: "on PATH", OriginHome: "in the data directory"}[origin]
+	where := map[string]string{OriginSetting: "from the setting `engine`", OriginPath: "on PATH", OriginHome: "in the data directory",
+		OriginShared: "for all data directories"}[origin]
 	if p, err := here(); err == nil && !p.Tested {
 		return warn("", "%s, %s: %s (this platform is untested)", says, where, path)
 	}
@@ -28,7 +29,7 @@ func checkEngine(ctx context.Context, o DoctorOptions) []Finding {
 
 // checkWalls starts a worker of Monty, and says what does not stand between it and the machine.
 func checkWalls(ctx context.Context, o DoctorOptions) []Finding {
-	path, _, err := Find(FindOptions{Explicit: o.Engine, Home: o.Home, LookPath: o.LookPath})
+	path, _, err := Find(FindOptions{Explicit: o.Engine, Home: o.Home, Shared: o.Shared, LookPath: o.LookPath})
 	if err != nil || o.TryWalls == nil {
 		return nil // the check of the engine has said it
 	}

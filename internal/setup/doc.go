@@ -7,7 +7,7 @@
 //	verify.go    is this file the engine, and does it start
 //	doctor.go    the report; checks_*.go hold its checks, one entry of the table each
 //
-// The package must never run a program, change the system outside the data directory, or open a network
+// The package must never run a program, change the system outside the data directory and the directory of engines, or open a network
 // connection of its own: what is downloaded, npm downloads, from where the user's npm is told to.
 package setup
 

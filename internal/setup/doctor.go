@@ -41,6 +41,7 @@ type Report struct {
 // import; a nil one leaves its checks out.
 type DoctorOptions struct {
 	Home    string   // data directory; it is never created nor changed
+	Shared  string   // UserEngines
 	Version string   // of the calling binary
 	Engine  string   // the setting `engine`
 	Python  string   // the setting `python`

@@ -13,6 +13,7 @@ import (
 type FindOptions struct {
 	Explicit string // the setting `engine` (flag, AGENTKERNEL_ENGINE or file): a path, or a name on PATH
 	Home     string // data directory
+	Shared   string // UserEngines: the engine of all data directories; "": there is none
 	// LookPath finds a name on PATH; nil: exec.LookPath.
 	LookPath func(name string) (string, error)
 }
@@ -21,10 +22,25 @@ type FindOptions struct {
 const (
 	OriginSetting = "setting" // the setting `engine`
 	OriginPath    = "path"    // `monty` on PATH
-	OriginHome    = "home"    // the data directory: `agentkernel setup`, or a file engines/monty put there by hand
+	OriginHome    = "home"    // the data directory's own: an earlier `agentkernel setup`, or a file engines/monty put there by hand
+	OriginShared  = "shared"  // the user's, for all data directories: `agentkernel setup`
 )
 
-// Find looks for the engine in the order of the documentation: the setting, PATH, the data directory. An
+// UserEngines is where the engine lies that serves all data directories of this user: $XDG_DATA_HOME/agentkernel/engine, else
+// ~/.local/share/agentkernel/engine. It is "" for a user without a home directory, each of whose data directories has its own.
+func UserEngines() string {
+	// A relative XDG_DATA_HOME is to be ignored (XDG Base Directory Specification 0.8).
+	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
+		return filepath.Join(data, "agentkernel", "engine")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return ""
+	}
+	return filepath.Join(home, ".local", "share", "agentkernel", "engine")
+}
+
+// Find looks for the engine in the order of the documentation: the setting, PATH, the data directory, the user's. An
 // explicit path that is wrong is an error, never a reason to look elsewhere. It does not run what it finds.
 // CodeUnavailable if there is none, with the command that installs it and how to do without Node.
 func Find(o FindOptions) (path, origin string, err error) {
@@ -43,27 +59,38 @@ func Find(o FindOptions) (path, origin string, err error) {
 	if p, err := look("monty"); err == nil {
 		return p, OriginPath, nil
 	}
-	for _, exe := range Candidates(o.Home) {
+	for i, exe := range Candidates(o.Home, o.Shared) {
 		if executable(exe) {
-			return exe, OriginHome, nil
+			if i < len(Candidates(o.Home, "")) {
+				return exe, OriginHome, nil
+			}
+			return exe, OriginShared, nil
 		}
 	}
-	engines := datadir.At(o.Home).Engines()
+	where := datadir.At(o.Home).Engines()
+	if o.Shared != "" {
+		where = o.Shared
+	}
 	return "", "", agentkernel.Errorf(agentkernel.CodeUnavailable, "engine",
-		"the Monty engine %s is not installed: it is neither set, nor on PATH, nor in %s", EngineVersion(), engines).
-		WithHint("run: agentkernel setup. %s", withoutNode(engines))
+		"the Monty engine %s is not installed: it is neither set, nor on PATH, nor in %s", EngineVersion(), where).
+		WithHint("run: agentkernel setup. %s", withoutNode(where))
 }
 
-// Candidates are the places in a data directory where the engine may lie, in the order in which they count:
-// where Install puts it, where a user puts it by hand.
-func Candidates(home string) []string {
-	engines := datadir.At(home).Engines()
-	byHand := filepath.Join(engines, "monty")
+// Candidates are the places where the engine of a data directory may lie, in the order in which they count: its own directory, then
+// the one for all (UserEngines; "": none); in each where Install puts it, then where a user puts it by hand.
+func Candidates(home, shared string) []string {
+	var all []string
 	p, err := here()
-	if err != nil {
-		return []string{byHand}
+	for _, dir := range []string{datadir.At(home).Engines(), shared} {
+		if dir == "" {
+			continue
+		}
+		if err == nil {
+			all = append(all, p.executable(filepath.Join(dir, EngineVersion())))
+		}
+		all = append(all, filepath.Join(dir, "monty"))
 	}
-	return []string{p.executable(filepath.Join(engines, EngineVersion())), byHand}
+	return all
 }
 
 func executable(path string) bool {

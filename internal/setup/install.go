@@ -16,7 +16,8 @@ import (
 
 // Options say what to install and where.
 type Options struct {
-	Home    string        // data directory; made if it is not there
+	Home    string        // data directory; made if it is not there and the engine goes into it
+	Shared  string        // UserEngines: the engine goes there, for all data directories; "": into Home
 	Force   bool          // install again, even if the engine is there and right
 	Out     io.Writer     // progress, a line a step; nil: none
 	Timeout time.Duration // for npm; 0: five minutes
@@ -37,8 +38,9 @@ type Result struct {
 	Shadowed string `json:"shadowed,omitempty"` // another engine that goes before this one: on PATH
 }
 
-// Install puts the pinned engine into <home>/engines/<version>. It prepares everything in a directory beside
-// it and renames once, so that a broken or interrupted installation leaves what was there. Errors:
+// Install puts the pinned engine into <shared>/<version>, or <home>/engines/<version> where there is no shared directory or the data
+// directory has an engine of its own, which goes first. It prepares everything in a directory next to it and renames once, so that a broken
+// or interrupted installation leaves what was there. Errors:
 // CodeUnavailable (no npm, no network), CodeUnsupported (no engine for this platform), CodeCorrupt (what
 // arrived is not what was pinned), CodeStorage, CodeTimeout, and those of datadir.Open.
 func Install(ctx context.Context, o Options) (Result, error) {
@@ -46,12 +48,11 @@ func Install(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	dir, err := datadir.Open(o.Home)
+	engines, err := o.into(p)
 	if err != nil {
 		return Result{}, err
 	}
-	in := installer{Options: o.withDefaults(), platform: p, engines: dir.Engines(),
-		target: filepath.Join(dir.Engines(), EngineVersion())}
+	in := installer{Options: o.withDefaults(), platform: p, engines: engines, target: filepath.Join(engines, EngineVersion())}
 	r := Result{Version: EngineVersion(), Path: p.executable(in.target), Package: p.Package, Tested: p.Tested}
 	if other, err := in.LookPath("monty"); err == nil {
 		r.Shadowed = other
@@ -66,6 +67,18 @@ func Install(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	return r, nil
+}
+
+// into is the directory of engines that is to hold this one.
+func (o Options) into(p Platform) (string, error) {
+	if own := datadir.At(o.Home).Engines(); o.Shared != "" && !executable(p.executable(filepath.Join(own, EngineVersion()))) {
+		return o.Shared, nil
+	}
+	dir, err := datadir.Open(o.Home)
+	if err != nil {
+		return "", err
+	}
+	return dir.Engines(), nil
 }
 
 func (o Options) withDefaults() Options {
@@ -87,8 +100,8 @@ func (o Options) withDefaults() Options {
 type installer struct {
 	Options
 	platform Platform
-	engines  string // <home>/engines
-	target   string // <home>/engines/<version>
+	engines  string // <shared>, or <home>/engines
+	target   string // <engines>/<version>
 }
 
 func (in *installer) say(format string, args ...any) { fmt.Fprintf(in.Out, format+"\n", args...) }
@@ -151,5 +164,5 @@ func (in *installer) publish(ctx context.Context, tmp string) error {
 
 func storage(err error) error {
 	return agentkernel.Errorf(agentkernel.CodeStorage, "setup", "cannot write the engine: %w", err).
-		WithHint("make room, or choose another data directory with --home or %s", datadir.EnvHome)
+		WithHint("make room, or name another place with XDG_DATA_HOME")
 }

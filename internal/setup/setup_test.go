@@ -149,6 +149,52 @@ func TestFindInTheDocumentedOrder(t *testing.T) {
 	}
 }
 
+// One engine serves all data directories of a user; one that a directory has of its own goes first.
+func TestOneEngineForAllDataDirectories(t *testing.T) {
+	p, err := here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", data)
+	shared := UserEngines()
+	if shared != filepath.Join(data, "agentkernel", "engine") {
+		t.Errorf("%s", shared)
+	}
+	t.Setenv("XDG_DATA_HOME", "not/absolute")
+	t.Setenv("HOME", data)
+	if got := UserEngines(); got != filepath.Join(data, ".local", "share", "agentkernel", "engine") {
+		t.Errorf("%s", got)
+	}
+	t.Setenv("HOME", "")
+	if got := UserEngines(); got != "" {
+		t.Errorf("without a home: %s", got)
+	}
+
+	one, other := t.TempDir(), t.TempDir()
+	if dir, err := (Options{Home: one, Shared: shared}).into(p); err != nil || dir != shared {
+		t.Errorf("setup installs into %s, %v", dir, err)
+	}
+	if left, err := os.ReadDir(one); err != nil || len(left) != 0 {
+		t.Errorf("the data directory was touched: %v %v", left, err)
+	}
+	installed := p.executable(filepath.Join(shared, EngineVersion()))
+	script(t, filepath.Dir(installed), "monty", "")
+	for _, home := range []string{one, other} {
+		if path, origin, err := Find(FindOptions{Home: home, Shared: shared, LookPath: nothing}); err != nil || path != installed || origin != OriginShared {
+			t.Errorf("%s, %s, %v", path, origin, err)
+		}
+	}
+	own := p.executable(filepath.Join(one, "engines", EngineVersion()))
+	script(t, filepath.Dir(own), "monty", "")
+	if path, origin, err := Find(FindOptions{Home: one, Shared: shared, LookPath: nothing}); err != nil || path != own || origin != OriginHome {
+		t.Errorf("its own: %s, %s, %v", path, origin, err)
+	}
+	if dir, err := (Options{Home: one, Shared: shared}).into(p); err != nil || dir != filepath.Join(one, "engines") {
+		t.Errorf("setup for one that has its own installs into %s, %v", dir, err)
+	}
+}
+
 func TestFindNothing(t *testing.T) {
 	_, _, err := Find(FindOptions{Home: t.TempDir(), LookPath: nothing})
 	e := agentkernel.AsError(err, "", "")
