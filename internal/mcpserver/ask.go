@@ -21,9 +21,6 @@ import (
 // what is to be asked, and the client makes it once more with the answer. The program runs on meanwhile, so
 // both are one mechanism here: what runs, and questions that come out of it.
 
-// returnsSince is the first version of the protocol in which questions are returned.
-const returnsSince = "2026-07-28"
-
 // Bounds of a question.
 const (
 	askPatience  = 10 * time.Minute // for a client that was handed a question and does not come back
@@ -47,7 +44,9 @@ func howToAsk(ss *mcp.ServerSession) asking {
 		return asksNot
 	case init.Capabilities.Elicitation.Form == nil && init.Capabilities.Elicitation.URL != nil:
 		return asksNot // it opens pages, and asks nothing
-	case init.ProtocolVersion >= returnsSince:
+	case !speaks(ss, richerSince):
+		return asksNot // its protocol has no questions, whatever it offers
+	case speaks(ss, returnsSince):
 		return asksReturns
 	}
 	return asksDirect

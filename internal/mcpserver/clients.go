@@ -15,6 +15,8 @@ import (
 // client is one connected MCP client: one MCP session of the SDK.
 type client struct {
 	user string // "" where nobody is told apart (stdio)
+	// principal is who began the MCP session, and the only one who may use it; "" on stdio. Two principals may be one user.
+	principal string
 	// here ends when the client goes: calls under way end with it.
 	here   context.Context
 	goAway context.CancelFunc
@@ -56,6 +58,7 @@ type clients struct {
 
 	mu       sync.Mutex
 	byServer map[*mcp.ServerSession]*client
+	owners   map[string]string // MCP session -> principal
 	sessions map[agentkernel.PID]*session
 	closed   bool
 	ending   sync.WaitGroup
@@ -68,19 +71,19 @@ const maxSessions = 1000
 const endPatience = 5 * time.Second
 
 func newClients(cfg Config) *clients {
-	return &clients{cfg: cfg, byServer: map[*mcp.ServerSession]*client{}, sessions: map[agentkernel.PID]*session{}}
+	return &clients{cfg: cfg, byServer: map[*mcp.ServerSession]*client{}, owners: map[string]string{}, sessions: map[agentkernel.PID]*session{}}
 }
 
 // of is the client of a request. When it goes, its own session ends.
-func (cs *clients) of(req *mcp.CallToolRequest) (*client, error) {
-	user := ""
-	if req.Extra != nil && req.Extra.TokenInfo != nil {
-		user = req.Extra.TokenInfo.UserID
+func (cs *clients) of(ss *mcp.ServerSession, extra *mcp.RequestExtra) (*client, error) {
+	user, principal := "", ""
+	if extra != nil && extra.TokenInfo != nil {
+		user, principal = extra.TokenInfo.UserID, principalOf(extra.TokenInfo)
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if c := cs.byServer[req.Session]; c != nil {
-		if c.user != user {
+	if c := cs.byServer[ss]; c != nil {
+		if c.principal != principal { // Handler lets no such request through
 			return nil, agentkernel.Errorf(agentkernel.CodeDenied, "mcp", "this MCP session belongs to another user")
 		}
 		return c, nil
@@ -88,14 +91,25 @@ func (cs *clients) of(req *mcp.CallToolRequest) (*client, error) {
 	if cs.closed {
 		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "the server is stopping")
 	}
-	c := &client{user: user, turn: make(chan struct{}, 1)}
+	c := &client{user: user, principal: principal, turn: make(chan struct{}, 1)}
 	c.here, c.goAway = context.WithCancel(context.Background())
-	cs.byServer[req.Session] = c
+	cs.byServer[ss] = c
+	if id := ss.ID(); id != "" {
+		cs.owners[id] = principal
+	}
 	cs.ending.Go(func() {
-		_ = req.Session.Wait() // it ends when the client goes, or Close of the SDK's server
-		cs.leave(req.Session, c)
+		_ = ss.Wait() // it ends when the client goes, or Close of the SDK's server
+		cs.leave(ss, c)
 	})
 	return c, nil
+}
+
+// owns says whether an MCP session exists and was begun by the principal.
+func (cs *clients) owns(principal, id string) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	owner, known := cs.owners[id]
+	return known && owner == principal
 }
 
 // leave ends what a client that has gone leaves behind.
@@ -103,6 +117,7 @@ func (cs *clients) leave(ss *mcp.ServerSession, c *client) {
 	c.goAway()
 	cs.mu.Lock()
 	delete(cs.byServer, ss)
+	delete(cs.owners, ss.ID())
 	cs.mu.Unlock()
 	c.mu.Lock()
 	s := c.session
@@ -114,11 +129,11 @@ func (cs *clients) leave(ss *mcp.ServerSession, c *client) {
 }
 
 // hangUp ends the calls of a client that says goodbye while they run: the SDK would wait for them.
-func (cs *clients) hangUp(id, user string) {
+func (cs *clients) hangUp(id string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for ss, c := range cs.byServer {
-		if id != "" && ss.ID() == id && c.user == user {
+		if id != "" && ss.ID() == id {
 			c.goAway()
 		}
 	}

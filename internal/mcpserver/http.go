@@ -1,18 +1,15 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
@@ -44,55 +41,41 @@ func (s *Server) Handler(cfg HTTPConfig) (http.Handler, error) {
 	if len(cfg.Tokens) == 0 && cfg.JWT == nil {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "no bearer token: anybody could call").WithHint("name a file of tokens with --token-file")
 	}
-	known := make(map[[sha256.Size]byte]string, len(cfg.Tokens))
-	for token, user := range cfg.Tokens {
-		if len(token) < minToken {
-			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "the token of user %q is shorter than %d characters", user, minToken)
-		}
-		known[sha256.Sum256([]byte(token))] = user
-	}
-	var signed *jwtVerifier
-	if cfg.JWT != nil {
-		var err error
-		if signed, err = newJWTVerifier(cfg.JWT, s.h.cfg.Now); err != nil {
-			return nil, err
-		}
+	verify, err := cfg.verifier(s.h.cfg.Now)
+	if err != nil {
+		return nil, err
 	}
 	streams := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.Server },
-		&mcp.StreamableHTTPOptions{Logger: s.h.cfg.Logger, SessionTimeout: sessionPause, MaxRequestBodyBytes: maxRequest})
-	// The far end of the token's validity is required by the SDK, not by us.
-	never := s.h.cfg.Now().AddDate(tokenYears, 0, 0)
-	authorized := auth.RequireBearerToken(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
-		sum := sha256.Sum256([]byte(token))
-		for have, user := range known {
-			if subtle.ConstantTimeCompare(sum[:], have[:]) == 1 {
-				return &auth.TokenInfo{UserID: user, Expiration: never}, nil
-			}
-		}
-		if signed != nil {
-			return signed.verify(token)
-		}
-		return nil, auth.ErrInvalidToken
-	}, nil)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodDelete {
-			s.h.clients.hangUp(r.Header.Get("Mcp-Session-Id"), auth.TokenInfoFromContext(r.Context()).UserID)
-		}
-		streams.ServeHTTP(w, r)
-	}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if origin := r.Header.Get("Origin"); origin != "" && !cfg.allows(origin) {
-			http.Error(w, "this origin may not call", http.StatusForbidden)
-			return
-		}
-		authorized.ServeHTTP(w, r)
-	}), nil
+		&mcp.StreamableHTTPOptions{Logger: s.h.cfg.Logger, SessionTimeout: sessionPause, MaxRequestBodyBytes: maxRequest, EventStore: mcp.NewMemoryEventStore(nil)})
+	return cfg.fromOrigins(s.h.authorized(verify, resumable(streams))), nil
 }
 
-// allows says whether pages of an origin may call.
-func (c *HTTPConfig) allows(origin string) bool {
-	if slices.Contains(c.Origins, origin) {
-		return true
+// resumable tells clients how long to wait before they take up a stream that broke, with the event that makes them able to
+// (SEP-1699). The SDK says it only where the server ends a stream.
+func resumable(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(retrying{w}, r) })
+}
+
+type retrying struct{ http.ResponseWriter }
+
+// retryAfter is how many milliseconds a client waits.
+const retryAfter = "1000"
+
+func (w retrying) Write(b []byte) (int, error) {
+	if !bytes.HasPrefix(b, []byte("event: prime\n")) {
+		return w.ResponseWriter.Write(b)
 	}
+	if _, err := w.ResponseWriter.Write([]byte("retry: " + retryAfter + "\n")); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w retrying) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// localOrigin says whether an origin is a page of this machine.
+func localOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return false

@@ -92,7 +92,8 @@ func (v *jwtVerifier) verify(token string) (*auth.TokenInfo, error) {
 	case claims.Subject == "" || len(claims.Subject) > maxClaim:
 		return nil, fmt.Errorf("%w: its subject (sub) is missing or too long", auth.ErrInvalidToken)
 	}
-	return &auth.TokenInfo{UserID: userOf(claims.Subject), Expiration: claims.ExpiresAt.Add(clockSkew)}, nil
+	return &auth.TokenInfo{UserID: userOf(claims.Subject), Expiration: claims.ExpiresAt.Add(clockSkew),
+		Extra: principal("jwt", claims.Issuer, claims.Subject)}, nil
 }
 
 // keysFor gives the keys that may have signed a token: those of its algorithm and, if it names one, of its key id.

@@ -125,6 +125,9 @@ func (w *watch) beat(token any) {
 		if message == "" {
 			message = "running"
 		}
+		if !speaks(w.c.req.Session, annotationsSince) {
+			message = ""
+		}
 		_ = w.c.req.Session.NotifyProgress(w.ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: steps, Message: message})
 	}
 }

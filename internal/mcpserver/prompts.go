@@ -60,7 +60,7 @@ const rootsPatience = 5 * time.Second
 func rootsOf(ctx context.Context, ss *mcp.ServerSession) []string {
 	init := ss.InitializeParams()
 	//nolint:staticcheck // deprecated in 2026-07-28, and in use until then and a year beyond
-	if init == nil || init.Capabilities == nil || init.Capabilities.RootsV2 == nil || init.ProtocolVersion >= returnsSince {
+	if init == nil || init.Capabilities == nil || init.Capabilities.RootsV2 == nil || speaks(ss, returnsSince) {
 		return nil // the newest protocol plans to drop them
 	}
 	ctx, cancel := context.WithTimeout(ctx, rootsPatience)

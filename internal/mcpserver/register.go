@@ -176,9 +176,6 @@ type attacher interface {
 	attached(links bool) []mcp.Content
 }
 
-// linksSince is the first version of the protocol in which an answer may hold links to resources.
-const linksSince = "2025-06-18"
-
 // add registers the tool with the SDK.
 func (d *definition) add(s *mcp.Server, h *server) {
 	s.AddTool(&mcp.Tool{Name: d.name, Description: d.say, InputSchema: schemaOf(d.in, h.cfg.Packages != nil), OutputSchema: d.output(), Annotations: d.annotations()},
@@ -189,7 +186,7 @@ func (d *definition) add(s *mcp.Server, h *server) {
 
 // serve answers one call. What goes wrong is an answer too: the model can act on it.
 func (d *definition) serve(ctx context.Context, h *server, req *mcp.CallToolRequest) *mcp.CallToolResult {
-	client, err := h.clients.of(req)
+	client, err := h.clients.of(req.Session, req.Extra)
 	if err != nil {
 		return failed(err)
 	}
@@ -221,8 +218,7 @@ func (d *definition) answer(ctx context.Context, c *call) *mcp.CallToolResult {
 	}
 	res := answer(out)
 	if a, ok := out.(attacher); ok {
-		init := c.req.Session.InitializeParams()
-		res.Content = append(res.Content, a.attached(!c.h.cfg.Minimal && (init == nil || init.ProtocolVersion >= linksSince))...)
+		res.Content = append(res.Content, a.attached(!c.h.cfg.Minimal && speaks(c.req.Session, richerSince))...)
 	}
 	return res
 }

@@ -157,7 +157,7 @@ func whole(text, mime string, from int64) content {
 // reader is the caller of a resource; the request has the same session and token as a call of a tool.
 func (h *server) reader(req *mcp.ReadResourceRequest) (*call, error) {
 	like := &mcp.CallToolRequest{Session: req.Session, Extra: req.Extra, Params: &mcp.CallToolParamsRaw{}}
-	client, err := h.clients.of(like)
+	client, err := h.clients.of(req.Session, req.Extra)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ const (
 // requests of their own.
 func (c *call) samples() bool {
 	init := c.req.Session.InitializeParams()
-	return init != nil && init.Capabilities != nil && init.Capabilities.Sampling != nil && init.ProtocolVersion < returnsSince
+	return init != nil && init.Capabilities != nil && init.Capabilities.Sampling != nil && !speaks(c.req.Session, returnsSince)
 }
 
 // sample asks the client's model; said are its user's turns and its own, one after the other.

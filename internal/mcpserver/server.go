@@ -2,11 +2,13 @@
 // of the schemas of all, finds the functions that it needs by searching, and writes programs that call them.
 //
 //	server.go   Config, New, stdio           http.go      streamable HTTP: bearer token, Origin
+//	access.go   who may call over HTTP, and whose a session is
 //	register.go tables of tools, arguments   schema.go    their schemas, short
 //	execute.go  execute_code                 clients.go   who is connected, and their sessions
 //	task.go     execute_task, sampling.go    artifacts.go files that programs leave
 //	tasks.go    background tasks = processes progress.go  what a client hears while a program runs
 //	find.go     servers and tools            library.go   state files and skills
+//	protocol.go what each version of MCP has
 //	resources.go output, code and state by address;   prompts.go  a prompt with the tools for a task
 //
 // It is a caller of the Kernel interface and knows nothing else of the kernel, so that it serves one in its own
@@ -84,6 +86,7 @@ func New(cfg Config) (*Server, error) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "agentkernel", Title: "AgentKernel", Version: cfg.Version},
 		&mcp.ServerOptions{Instructions: instructions, Logger: cfg.Logger, PageSize: 1000})
 	h := &server{cfg: cfg, clients: newClients(cfg)}
+	s.AddReceivingMiddleware(h.byProtocol)
 	for _, d := range h.tools() {
 		if d.offered(&cfg) {
 			d.add(s, h)
