@@ -80,6 +80,8 @@ type StoreInfo struct {
 	Path   string `json:"path"`
 	// Earlier are the stores that it was restored from, oldest first.
 	Earlier []Origin `json:"earlier,omitempty"`
+	// Damage says that durable transactions are lost, so that no kernel opens the store: of one that is read without a kernel.
+	Damage *Error `json:"damage,omitempty"`
 }
 
 // Filter selects processes.

@@ -42,6 +42,9 @@ func Backup(ctx context.Context, home, version string, w io.Writer) (err error) 
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	cfg := sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs()}
+	if err := sqlite.CheckLog(ctx, cfg); err != nil { // what is lost would be lost without a word
+		return err
+	}
 	return writeBackup(ctx, backupJob{dir: dir, version: version, log: slog.New(slog.DiscardHandler), to: w,
 		snapshot: func(ctx context.Context, w io.Writer) (*sqlite.Snapshot, error) {
 			return sqlite.OpenSnapshot(ctx, cfg, w)

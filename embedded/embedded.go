@@ -250,11 +250,16 @@ func OpenReader(ctx context.Context, home string) (agentkernel.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := sqlite.OpenReader(ctx, sqlite.Config{Path: datadir.At(home).Database(), Blobs: datadir.At(home).Blobs()})
+	dir := datadir.At(home)
+	cfg := sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs()}
+	damage := damageOf(ctx, dir)
+	store, err := sqlite.OpenReader(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return kernel.NewReader(store, store.Info(), store.Close), nil
+	info := store.Info()
+	info.Damage = damage
+	return kernel.NewReader(store, info, store.Close), nil
 }
 
 // ownerID names this incarnation of a kernel for the reaper.

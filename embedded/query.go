@@ -3,16 +3,19 @@ package embedded
 import (
 	"context"
 
+	"agentkernel"
 	"agentkernel/internal/datadir"
 	"agentkernel/internal/store/sqlite"
 )
 
 // OpenQuery opens the database of a data directory for SQL that only reads, without a kernel, also while one
-// runs. Nothing is created.
-func OpenQuery(ctx context.Context, home string) (*sqlite.Query, error) {
-	home, err := datadir.Resolve(home)
-	if err != nil {
-		return nil, err
+// runs. Nothing is created. damage says that the newest entries are lost; nil: as far as can be told they are not.
+func OpenQuery(ctx context.Context, home string) (q *sqlite.Query, damage *agentkernel.Error, err error) {
+	if home, err = datadir.Resolve(home); err != nil {
+		return nil, nil, err
 	}
-	return sqlite.OpenQuery(ctx, sqlite.Config{Path: datadir.At(home).Database(), Blobs: datadir.At(home).Blobs()})
+	dir := datadir.At(home)
+	damage = damageOf(ctx, dir)
+	q, err = sqlite.OpenQuery(ctx, sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs()})
+	return q, damage, err
 }

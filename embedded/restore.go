@@ -306,5 +306,5 @@ func settle(ctx context.Context, at string, m *backup.Manifest) (paused int, err
 	if err = errors.Join(err, store.Close()); err != nil {
 		return 0, err
 	}
-	return paused, sqlite.Renew(dir.Database(), last)
+	return paused, sqlite.Renew(dir.Database(), last, 0)
 }

@@ -25,6 +25,7 @@ type parts struct {
 	stop       func(ctx context.Context, socket string) error // of whatever version
 	open       func(ctx context.Context, cfg embedded.Config) (agentkernel.Kernel, error)
 	openReader func(ctx context.Context, home string) (agentkernel.Kernel, error)
+	acceptLoss func(ctx context.Context, home string) (*embedded.AcceptedLoss, error)
 	// listen serves a kernel on a socket until ctx ends, someone asks it to stop, or it is idle.
 	listen       func(ctx context.Context, cfg listenConfig) (listener, error)
 	start        func(ctx context.Context, a *app, dir *datadir.Dir) error
@@ -281,7 +282,16 @@ func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	if k, err = a.openReader(a.ctx, home); err != nil {
 		return nil, nil, err
 	}
+	if info, err := k.Info(a.ctx); err == nil && info.Store.Damage != nil {
+		a.sayDamaged(info.Store.Damage)
+	}
 	return &session{Kernel: k, inProcess: true, closers: []func() error{k.Close}}, hidden, nil
+}
+
+// sayDamaged says that what is about to be shown may not be all.
+func (a *app) sayDamaged(damage *agentkernel.Error) {
+	a.con.Say("%s; what is shown is what is left", damage.Message())
+	a.con.Say("%s", damage.Hint)
 }
 
 // dialToRead connects to the kernel that runs. One that holds the directory and does not listen yet is given a moment.

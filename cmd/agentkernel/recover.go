@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/datadir"
 )
 
 type recoverCmd struct {
 	PID  string `arg:"" optional:"" help:"Only this process; without it all that are unfinished."`
 	Wait bool   `short:"w" help:"Wait until they have ended (always with --embedded)."`
+
+	AcceptLoss bool `help:"Continue without what is lost, if the log of the database was damaged; processes that may have lost the end of their journals are paused."`
 }
 
 func (recoverCmd) Help() string {
@@ -19,7 +22,10 @@ func (recoverCmd) Help() string {
 ends: what it did is read, not repeated. A write that was cut off is never repeated; the program gets
 OutcomeUnknown, or is paused (--on-unknown).
 
-` + examples("agentkernel recover", "agentkernel recover 12 --wait")
+If the log of the database was damaged, no kernel starts: what is lost would be done again. --accept-loss keeps a
+copy of the log, pauses the processes that may have lost the end of their journals, and continues.
+
+` + examples("agentkernel recover", "agentkernel recover 12 --wait", "agentkernel recover --accept-loss")
 }
 
 func (c *recoverCmd) Run(a *app) error {
@@ -27,6 +33,11 @@ func (c *recoverCmd) Run(a *app) error {
 	var err error
 	if c.PID != "" {
 		if pid, err = agentkernel.ParsePID(c.PID); err != nil {
+			return err
+		}
+	}
+	if c.AcceptLoss {
+		if err := a.acceptLoss(); err != nil {
 			return err
 		}
 	}
@@ -50,6 +61,44 @@ func (c *recoverCmd) Run(a *app) error {
 		return a.listRecovered(list)
 	}
 	return a.awaitAll(k, list)
+}
+
+// acceptLoss makes a data directory usable whose log was damaged, and says what it did.
+func (a *app) acceptLoss() error {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	loss, err := a.parts.acceptLoss(a.ctx, home)
+	switch {
+	case agentkernel.CodeOf(err) == agentkernel.CodeConflict && kernelHolds(datadir.At(home)):
+		loss = nil // it would not run on a damaged one
+	case err != nil:
+		return err
+	}
+	if loss == nil {
+		a.con.Say("the log is not damaged: there is no loss to accept")
+		return nil
+	}
+	a.con.Say("%s", loss.What)
+	for _, path := range loss.Copies {
+		a.con.Say("what it was is kept: %s", path)
+	}
+	a.con.Say("paused: %s; which other processes are lost, or have ended, is not known", processCount(loss.Paused))
+	if loss.Paused > 0 {
+		a.con.Say("agentkernel trace PID shows how far a journal goes · agentkernel resume PID does again what is lost · agentkernel kill PID does not")
+	}
+	return nil
+}
+
+func processCount(n int) string {
+	switch n {
+	case 0:
+		return "nothing, since no process is unfinished"
+	case 1:
+		return "1 process that may have lost the end of its journal"
+	}
+	return fmt.Sprintf("%d processes that may have lost the ends of their journals", n)
 }
 
 // recoveredText says what goes on, and what is taken up again but stays paused until somebody resumes it.

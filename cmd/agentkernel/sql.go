@@ -94,7 +94,11 @@ func (a *app) query() (*sqlite.Query, error) {
 	if _, err := os.Stat(datadir.At(home).Database()); errors.Is(err, fs.ErrNotExist) {
 		return nil, errNothingYet(home)
 	}
-	return embedded.OpenQuery(a.ctx, home)
+	q, damage, err := embedded.OpenQuery(a.ctx, home)
+	if err == nil && damage != nil {
+		a.sayDamaged(damage)
+	}
+	return q, err
 }
 
 // sqlResult is what sql --json prints.

@@ -32,7 +32,10 @@ func systemParts() parts {
 			}
 			return k, nil
 		},
-		openReader:   embedded.OpenReader,
+		openReader: embedded.OpenReader,
+		acceptLoss: func(ctx context.Context, home string) (*embedded.AcceptedLoss, error) {
+			return embedded.AcceptLoss(ctx, home, version)
+		},
 		listen:       listen,
 		start:        startBackground,
 		localModules: tool.LocalModules,

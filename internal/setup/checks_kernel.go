@@ -82,6 +82,9 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 	if err != nil {
 		return failed(Fail, err)
 	}
+	if info.Store.Damage != nil {
+		return failed(Fail, info.Store.Damage)
+	}
 	if info.Unfinished > 0 {
 		if _, held := datadir.At(o.Home).Holder(); !held {
 			return warn("agentkernel recover", "%s, schema %d, %d unfinished", humanSize(st.Size()), info.Store.Schema, info.Unfinished)

@@ -288,7 +288,7 @@ func TestRenewedStores(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := Renew(cfg.Path, pid); err != nil {
+		if err := Renew(cfg.Path, pid, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -44,6 +44,9 @@ type Config struct {
 
 	// NoCopy leaves out the copy of a database that is brought to a newer schema: the caller has another one.
 	NoCopy bool
+	// Lossy takes the database as it is, without a look for what is lost of it: for whoever deals with the loss before Close.
+	// See AcceptLoss.
+	Lossy bool
 }
 
 const keySize = 32

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"time"
 
 	"agentkernel"
@@ -143,9 +144,10 @@ func readIdentity(c *conn, path string) (info agentkernel.StoreInfo, err error) 
 	return info, nil
 }
 
-// Renew gives a database that was restored from a backup an identity of its own, in one step; its processes, up to
-// last, keep theirs ([agentkernel.StoreInfo.UUIDOf]). Nobody else may have it open.
-func Renew(path string, last agentkernel.PID) (err error) {
+// Renew gives a database that was restored from a backup, or has lost what was in its log, an identity of its own, in one step; its
+// processes, up to last, keep theirs ([agentkernel.StoreInfo.UUIDOf]). The next process has a PID that is greater by gap than
+// it would have been. Nobody else may write to it.
+func Renew(path string, last, gap agentkernel.PID) (err error) {
 	c, err := dial(path, url.Values{"mode": {"rw"}}, writePragmas...)
 	if err != nil {
 		return explain(path, err)
@@ -159,8 +161,8 @@ func Renew(path string, last agentkernel.PID) (err error) {
 	if err != nil {
 		return explain(path, err)
 	}
-	return explain(path, c.exec(`INSERT INTO meta(key, value) VALUES ('store_uuid', ?), ('origins', ?)
-ON CONFLICT(key) DO UPDATE SET value = excluded.value`, newUUID(), string(origins)))
+	return explain(path, c.exec(`INSERT INTO meta(key, value) VALUES ('store_uuid', ?), ('origins', ?), ('last_pid', ?)
+ON CONFLICT(key) DO UPDATE SET value = excluded.value`, newUUID(), string(origins), strconv.FormatInt(int64(last+gap), 10)))
 }
 
 // newUUID is a random UUID (version 4 of RFC 9562).

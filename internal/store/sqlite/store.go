@@ -55,25 +55,34 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, agentkernel.AsError(err, agentkernel.CodeCanceled, "store")
 	}
+	if !cfg.Lossy {
+		if err := CheckLog(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
 	if err := probe(cfg.Path, true); err != nil {
 		return nil, err
 	}
-	c, err := dial(cfg.Path, url.Values{}, writePragmas...)
+	m, err := openMark(cfg)
 	if err != nil {
 		return nil, explain(cfg.Path, err)
 	}
-	s, err := open(c, cfg)
+	c, err := dial(cfg.Path, url.Values{}, writePragmas...)
 	if err != nil {
-		return nil, errors.Join(err, c.close())
+		return nil, errors.Join(explain(cfg.Path, err), m.close())
+	}
+	s, err := open(c, cfg, m)
+	if err != nil {
+		return nil, errors.Join(err, c.close(), m.close())
 	}
 	return s, nil
 }
 
 // lastPID is the newest PID that was ever stored: a PID is never used twice, also if its process was pruned.
 const lastPID = `SELECT max(coalesce((SELECT max(pid) FROM processes), 0), coalesce((SELECT max(pid) FROM entries), 0),
-  coalesce((SELECT last FROM pruned ORDER BY first DESC LIMIT 1), 0))`
+  coalesce((SELECT last FROM pruned ORDER BY first DESC LIMIT 1), 0), coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'last_pid'), 0))`
 
-func open(c *conn, cfg Config) (*Store, error) {
+func open(c *conn, cfg Config, m *logMark) (*Store, error) {
 	if err := copyBeforeMigration(c, cfg, steps()); err != nil {
 		return nil, err
 	}
@@ -102,7 +111,7 @@ func open(c *conn, cfg Config) (*Store, error) {
 		info:   info,
 		images: newImageCache(cfg.ImageCache),
 		max:    cfg.MaxImage,
-		writer: &writer{path: cfg.Path, c: c, blobs: blob.NewDir(cfg.Blobs, 0), seal: seal, log: cfg.Logger, filed: true, sweep: true},
+		writer: &writer{path: cfg.Path, c: c, blobs: blob.NewDir(cfg.Blobs, 0), seal: seal, log: cfg.Logger, mark: m, filed: true, sweep: true},
 		reads: newReads(cfg, func() (*readConn, error) {
 			c, err := dial(cfg.Path, url.Values{"mode": {"ro"}}, readPragmas...) // WAL: it never waits for the writer
 			return &readConn{conn: c}, err
@@ -346,7 +355,9 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.queue.close()
 		<-s.stopped
-		s.closed = errors.Join(s.queue.failure(), s.reads.close(), s.writer.c.close())
+		failure := s.queue.failure()
+		s.closed = errors.Join(failure, s.reads.close())
+		s.closed = errors.Join(s.closed, s.writer.mark.end(failure == nil && s.writer.moved()), s.writer.c.close())
 	})
 	return s.closed
 }

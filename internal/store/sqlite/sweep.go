@@ -257,6 +257,12 @@ func (w *writer) checkpoint() error {
 	return w.c.query(func(row) error { return nil }, "PRAGMA wal_checkpoint(PASSIVE)")
 }
 
+// moved brings the log into the database file, and says whether nothing is left that is not in it.
+func (w *writer) moved() bool {
+	r, found, err := w.c.one("PRAGMA wal_checkpoint(PASSIVE)")
+	return err == nil && found && r.int(0) == 0 && r.int(1) == r.int(2)
+}
+
 // Storage measures the store.
 func (s *Store) Storage(ctx context.Context) (agentkernel.Storage, error) {
 	return s.reads.storage(ctx)

@@ -16,6 +16,7 @@ type writer struct {
 	blobs blob.Store
 	seal  *sealer
 	log   *slog.Logger
+	mark  *logMark
 
 	open bool // a transaction was begun: see Stage
 
@@ -55,6 +56,7 @@ func (w *writer) commit(group []pending) error {
 		return w.rollback(err)
 	}
 	w.open = false
+	w.mark.committed(group)
 	w.commits.Add(1)
 	return nil
 }
