@@ -59,9 +59,13 @@ func queries() []string {
 		"get data", "search text in all pages of the project and save it to /tmp/out.md", "convert an image"}
 }
 
-func BenchmarkSearch50000(b *testing.B) {
+func BenchmarkSearch2000(b *testing.B)  { benchmarkSearch(b, 2000) }
+func BenchmarkSearch50000(b *testing.B) { benchmarkSearch(b, many) }
+
+func benchmarkSearch(b *testing.B, tools int) {
+	b.Helper()
 	ix := search.New(search.Default())
-	ix.Add(generated(many)...)
+	ix.Add(generated(tools)...)
 	ix.Search("x", 1)
 	var took []time.Duration
 	qs := queries()

@@ -2,6 +2,7 @@
 // description and parameters (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework").
 //
 //	terms.go      text -> terms: identifiers are split, plurals taken off, Chinese cut into pairs
+//	stem.go       what words of one family share
 //	words.go      a thesaurus of the verbs and nouns that tools are named with
 //	glossary.go   common Chinese words in English: many servers describe their tools in Chinese
 //	index.go      tools come and go;   frozen.go: what a query reads;   query.go: one query

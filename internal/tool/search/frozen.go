@@ -14,6 +14,9 @@ type frozen struct {
 	start    []uint32 // postings of term t: postings[start[t]:start[t+1]]
 	postings []posting
 	idf      []float32 // by term
+	server   []int32   // by slot: the number of the tool's server
+	servers  int
+	stems    map[string][]uint32 // the terms that share a stem
 }
 
 // posting is one tool of a term.
@@ -85,11 +88,14 @@ func (ix *Index) freeze() *frozen {
 		}
 		d.eachTerm(func(term uint32, _ []entry) { counts[term+1]++ })
 	}
+	f.numberServers()
+	spread := f.serversOf()
 	f.idf = make([]float32, len(f.vocab))
 	for t := range f.idf {
-		f.idf[t] = idf(f.tools, int(counts[t+1]))
+		f.idf[t] = mix(idf(f.tools, int(counts[t+1])), idf(f.servers, int(spread[t])), ix.weights.Spread)
 		counts[t+1] += counts[t]
 	}
+	f.stems = stemsOf(f.vocab)
 	f.start = counts
 	f.postings = make([]posting, counts[len(counts)-1])
 	next := append([]uint32(nil), counts...)
@@ -109,6 +115,49 @@ func (ix *Index) freeze() *frozen {
 	}
 	return f
 }
+
+// numberServers gives each server a number.
+func (f *frozen) numberServers() {
+	numbers := map[string]int32{}
+	f.server = make([]int32, len(f.docs))
+	for slot, d := range f.docs {
+		if d == nil {
+			continue
+		}
+		n, ok := numbers[d.tool.Server]
+		if !ok {
+			n = int32(len(numbers))
+			numbers[d.tool.Server] = n
+		}
+		f.server[slot] = n
+	}
+	f.servers = len(numbers)
+}
+
+// serversOf counts for each term the servers that have a tool with it.
+func (f *frozen) serversOf() []int32 {
+	slots := make([][]int32, f.servers)
+	for slot, d := range f.docs {
+		if d != nil {
+			slots[f.server[slot]] = append(slots[f.server[slot]], int32(slot))
+		}
+	}
+	count, last := make([]int32, len(f.vocab)), make([]int32, len(f.vocab))
+	for server, list := range slots {
+		for _, slot := range list {
+			f.docs[slot].eachTerm(func(term uint32, _ []entry) {
+				if last[term] != int32(server)+1 {
+					last[term] = int32(server) + 1
+					count[term]++
+				}
+			})
+		}
+	}
+	return count
+}
+
+// mix is a, with the given share of b.
+func mix(a, b float32, share float64) float32 { return a + float32(share)*(b-a) }
 
 // fieldWeights is what one occurrence counts in each field of a document: less in a field that is long.
 func (w *Weights) fieldWeights(d *document, average [fields]float64) (out [fields]float64) {

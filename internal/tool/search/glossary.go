@@ -36,20 +36,18 @@ const glossary = `
 技术=technology+tech 科学=science 人工智能=ai+artificial+intelligence 机器学习=machine+learning 软件=software
 硬件=hardware 数码=digital+gadget 手机=phone 电脑=computer 互联网=internet 开发=development+developer
 编程=programming 代码=code 前端=frontend 后端=backend 数据库=database 数据=data 云计算=cloud 架构=architecture
-移动=mobile 苹果=apple 游戏=game+gaming 玩家=player+gamer 角色=character 武器=weapon 技能=skill 卡片=card
+移动=mobile 游戏=game+gaming 玩家=player+gamer 角色=character 武器=weapon 技能=skill 卡片=card
 动画=animation+anime 动漫=anime 漫画=comic 电影=movie+film 电视剧=tv+series 综艺=variety+show 娱乐=entertainment
 明星=celebrity 体育=sports 赛事=match+sports 足球=football 篮球=basketball 图书=book 书籍=book 小说=novel 阅读=reading
 文学=literature 作者=author 出版=publish 教育=education 学校=school 课程=course 考试=exam 学习=learning 教程=tutorial
 知识=knowledge 问答=question+answer 话题=topic 讨论=discussion 健康=health 医疗=medical 疾病=disease
 药品=drug+medicine 医院=hospital 医生=doctor 政治=politics 社会=society+social 国际=international+world
 全球=global+world 国内=domestic 中国=china+chinese 中文=chinese 英国=uk+british 英文=english 美国=us+american
-日本=japan 历史=history 文化=culture 艺术=art 博物馆=museum 设计=design 八字=bazi 命理=fortune 运势=fortune
+日本=japan 历史=history 文化=culture 艺术=art 博物馆=museum 设计=design 运势=fortune
 星座=horoscope+zodiac 性别=gender 姓名=name 年龄=age 出生=birth 法律=law+legal 招聘=job+recruitment 职位=job
 简历=resume 房产=house+property 租房=rent 汽车=car 列表=list 详情=detail 详细=detail 信息=information 分类=category
 类型=type 数量=count+number 结果=result 分页=page 评分=rating+score 评测=review 攻略=guide+strategy 指南=guide
-随机=random 数字=number 图表=chart 报告=report 任务=task 计划=plan 项目=project 笔记=note 记忆=memory 推特=twitter
-微博=weibo 微信=wechat+weixin 抖音=douyin+tiktok 哔哩哔哩=bilibili 知乎=zhihu 豆瓣=douban 百度=baidu 淘宝=taobao 京东=jd
-小红书=xiaohongshu 必应=bing 谷歌=google 网易=netease 腾讯=tencent 掘金=juejin`
+随机=random 数字=number 图表=chart 报告=report 任务=task 计划=plan 项目=project 笔记=note 记忆=memory`
 
 type dictionary struct {
 	words   map[string][]string

@@ -20,23 +20,28 @@ const (
 	fields
 )
 
-// Weights are the constants of the ranking. They were chosen by cross-validation (tune_test.go says how);
-// Default is the rounded mean of the best.
+// Weights are the constants of the ranking. They were chosen by cross-validation over servers (tune_test.go says
+// how); Default is the rounded mean of the best.
 type Weights struct {
 	Field [fields]float64 // what one occurrence counts
 	Norm  [fields]float64 // BM25's b: how much a long field is held against a tool
 	K1    float64         // how soon further occurrences stop counting
 	// Synonym is what a word of the thesaurus counts beside the query's own; Join what two neighbours
-	// written as one count; Vague what words like "get" count.
-	Synonym, Join, Vague float64
+	// written as one count; Vague what words like "get" count; Stem what a word counts that differs in its
+	// ending alone.
+	Synonym, Join, Vague, Stem float64
+	// Server is what the best tools of a server lend to its others: who draws charts best also saves them.
+	Server float64
+	// Spread is how far idf counts servers instead of tools: a word of all tools of one server says a lot.
+	Spread float64
 }
 
 // Default are the weights in use.
 func Default() Weights {
 	return Weights{
-		Field: [fields]float64{1.6, 1.8, 1, .33, .37, .38},
-		Norm:  [fields]float64{.5, .5, .06, .4, .5, .75},
-		K1:    1.5, Synonym: .58, Join: .13, Vague: .6,
+		Field: [fields]float64{1.5, 1.9, 1, .37, .33, .4},
+		Norm:  [fields]float64{.4, .5, .2, .43, .5, .6},
+		K1:    1.1, Synonym: .6, Join: .2, Vague: .78, Stem: .53, Server: .25, Spread: .25,
 	}
 }
 

@@ -46,6 +46,7 @@ func (ix *Index) search(query string, limit int, keep func(*agentkernel.Tool) bo
 	for i := range words {
 		scores.add(f, &words[i])
 	}
+	scores.lend(f, ix.weights.Server)
 	return f.best(scores.total, limit, keep)
 }
 
@@ -84,21 +85,29 @@ func (w *Weights) read(f *frozen, query string) []word {
 	return out[:min(len(out), maxWords)]
 }
 
-// alternatives are a word and its synonyms, as far as tools have them. A synonym says at most as much as the
-// word itself: a rare word for a common thing is no find.
+// alternatives are a word, those with other endings, and its synonyms, as far as tools have them. Each says at
+// most as much as the word itself: a rare word for a common thing is no find.
 func (w *Weights) alternatives(f *frozen, text string) []alternative {
 	var out []alternative
 	own, known := f.vocab[text]
 	if known {
 		out = append(out, alternative{own, f.idf[own]})
 	}
+	add := func(term uint32, weight float64) {
+		says := f.idf[term]
+		if known {
+			says = min(says, f.idf[own])
+		}
+		out = append(out, alternative{term, float32(weight) * says})
+	}
+	for _, term := range f.stems[stem(text)] {
+		if !known || term != own {
+			add(term, w.Stem)
+		}
+	}
 	for _, s := range synonyms()[text] {
 		if term, ok := f.vocab[s]; ok {
-			says := f.idf[term]
-			if known {
-				says = min(says, f.idf[own])
-			}
-			out = append(out, alternative{term, float32(w.Synonym) * says})
+			add(term, w.Synonym)
 		}
 	}
 	return out
@@ -112,7 +121,11 @@ type scores struct {
 	seen    []uint32
 	round   uint32
 	touched []int32
+	servers [][lenders]float32 // the best scores of each server
 }
+
+// lenders is how many tools of a server stand for it.
+const lenders = 3
 
 var scorePool = sync.Pool{New: func() any { return new(scores) }}
 
@@ -153,6 +166,36 @@ func (s *scores) add(f *frozen, w *word) {
 	}
 	for _, slot := range s.touched {
 		s.total[slot] += w.weight * s.best[slot]
+	}
+}
+
+// lend adds to each tool that was found a share of the mean of its server's best: a step names what it works on
+// more often than each tool's description does.
+func (s *scores) lend(f *frozen, share float64) {
+	if share == 0 {
+		return
+	}
+	s.servers = append(s.servers[:0], make([][lenders]float32, f.servers)...)
+	for slot, v := range s.total {
+		if v <= 0 {
+			continue
+		}
+		best := &s.servers[f.server[slot]]
+		for i := range best {
+			if v > best[i] {
+				v, best[i] = best[i], v
+			}
+		}
+	}
+	for slot, v := range s.total {
+		if v <= 0 {
+			continue
+		}
+		var sum float32
+		for _, b := range s.servers[f.server[slot]] {
+			sum += b
+		}
+		s.total[slot] = v + float32(share)*sum/lenders
 	}
 }
 

@@ -87,7 +87,7 @@ csv table
 markdown md
 pdf document
 picture image photo png jpg jpeg figure
-video movie clip film youtube
+video movie clip film
 music song audio track sound
 url link web website webpage page site http https html
 browser web page
@@ -117,11 +117,11 @@ stock share equity ticker
 price cost quote value
 finance financial economic market business
 company corporation business firm
-crypto cryptocurrency bitcoin coin token
+crypto cryptocurrency coin token
 currency exchange money rate
 invoice bill receipt payment
 customer client contact
-paper publication article research study literature arxiv
+paper publication article research study literature
 book novel reading
 game gaming play player
 technology tech
@@ -131,13 +131,13 @@ comment reply discussion
 user profile account member
 team group organization
 database db sql
-repository repo git github
+repository repo
 commit log history
 branch merge
 code source program script
-package library dependency module npm
+package library dependency module
 vulnerability security cve
-container docker image
+container image
 server host instance machine
 issue bug ticket
 api endpoint
@@ -150,9 +150,8 @@ random dice
 color colour
 size dimension
 screenshot capture
-mindmap diagram
-flowchart mermaid diagram
-domain whois dns
+flowchart diagram
+domain dns
 disease illness medical clinical health
 drug medicine medication
 gene genetic variant mutation
