@@ -75,6 +75,15 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return &c
 }
 
+// WithRecover returns a copy of e that names the process and says how to continue it: for whoever loses the kernel while a
+// process is under way. Running the program again would make its calls again. pid 0: it is not known whether there is a process.
+func (e *Error) WithRecover(pid PID) *Error {
+	if pid == 0 {
+		return e.WithHint("the program may have begun: `agentkernel ps` shows it then, and `agentkernel recover` continues it; to run it again would do again what it did")
+	}
+	return e.WithPID(pid).WithHint("if it is unfinished, `agentkernel recover %d` continues it; to run the program again would do again what it did", pid)
+}
+
 // WithPID returns a copy of e that names the process.
 func (e *Error) WithPID(pid PID) *Error {
 	c := *e

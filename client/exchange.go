@@ -61,8 +61,11 @@ func (c *Client) broken(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil {
 		return canceled(ctx, op)
 	}
-	return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the kernel went away before it answered: %w", brokenCause{err}).
-		WithHint("`agentkernel ps` shows what became of your processes, `agentkernel recover` continues unfinished ones")
+	e := agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the kernel went away before it answered: %w", brokenCause{err})
+	if op == "run" || op == "spawn" {
+		return e.WithRecover(0)
+	}
+	return e.WithHint("`agentkernel ps` shows what became of your processes, `agentkernel recover` continues unfinished ones")
 }
 
 // send makes the exchange up to the answer's status. An answer that is an error comes back as one.

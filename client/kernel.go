@@ -53,7 +53,7 @@ func (c *Client) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 // Wait returns when the process has ended or is paused.
 func (c *Client) Wait(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
 	err = c.get(ctx, "wait", api.ProcessPath(pid, "wait"), nil, &p)
-	return p, err
+	return p, lost("wait", pid, err)
 }
 
 // Signal sends a signal.

@@ -103,19 +103,25 @@ func (f *follower) resume(ctx context.Context, broken error) error {
 	if errors.Is(err, errEnough) {
 		return nil
 	}
-	if agentkernel.CodeOf(err) == agentkernel.CodeUnavailable {
-		return agentkernel.Errorf(agentkernel.CodeUnavailable, "events", "the kernel ended while process %d was watched: %w", f.pid, err).
-			WithPID(f.pid).WithHint("if it is unfinished, `agentkernel recover %d` continues it", f.pid)
+	return lost("events", f.pid, err)
+}
+
+// lost is the error of whoever followed a process of a kernel that is not there any more, or whose place another has taken.
+func lost(op string, pid agentkernel.PID, err error) error {
+	if code := agentkernel.CodeOf(err); code != agentkernel.CodeUnavailable && code != agentkernel.CodeVersion {
+		return err
 	}
-	return err
+	if own, ok := errors.AsType[*agentkernel.Error](err); ok && own.PID == pid { // the kernel had the time to say so
+		return err
+	}
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the kernel ended while process %d was watched: %w", pid, err).WithRecover(pid)
 }
 
 // outcome is the process after its events were followed on a stream of their own.
 func (f *follower) outcome(ctx context.Context) (agentkernel.Process, error) {
 	p, err := f.c.Process(ctx, f.pid)
 	if err == nil && !p.State.Terminal() && !p.Paused {
-		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "run", "the kernel ended and process %d is %s", p.PID, p.State).
-			WithPID(p.PID).WithHint("agentkernel recover %d", p.PID)
+		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "run", "the kernel ended and process %d is %s", p.PID, p.State).WithRecover(p.PID)
 	}
 	return p, err
 }

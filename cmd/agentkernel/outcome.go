@@ -16,7 +16,7 @@ import (
 // runResult is the one object that run --json and tools call --json print.
 type runResult struct {
 	PID        *agentkernel.PID   `json:"pid"`   // null: nothing was started
-	State      string             `json:"state"` // exited, failed, killed, paused, detached or refused
+	State      string             `json:"state"` // exited, failed, killed, paused, detached, refused, or unfinished: the kernel was lost
 	Result     json.RawMessage    `json:"result"`
 	Stdout     string             `json:"stdout"`
 	Stderr     string             `json:"stderr"`
@@ -105,11 +105,17 @@ func (w *watch) mentionEngine(p agentkernel.Process) {
 
 // lostKernel adds to an error that cut a watch short how the process can be found again.
 func lostKernel(err error, pid agentkernel.PID) error {
-	e := *asError(err)
-	if e.Hint == "" && e.Code != agentkernel.CodeConflict { // that is an answer of the kernel, which is not lost
-		e.Hint = fmt.Sprintf("pid %d stands where its journal says: agentkernel inspect %d, agentkernel recover %d", pid, pid, pid)
+	e := asError(err)
+	recovers := e.WithRecover(pid)
+	switch {
+	case e.Code == agentkernel.CodeConflict: // that is an answer of the kernel, which is not lost
+		return e
+	case e.Hint == "":
+		return recovers
+	case e.PID == 0: // what it says to do is for any process
+		return recovers.WithHint("%s · %s", e.Hint, recovers.Hint)
 	}
-	return &e
+	return e
 }
 
 func pausedLine(p agentkernel.Process) string {
@@ -132,6 +138,9 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 		r.State, r.ExitCode = "detached", agentkernel.ExitInterrupted
 	case err != nil:
 		r.Error = asError(err)
+		if r.PID != nil {
+			r.Error, r.State = asError(lostKernel(err, *r.PID)), string(agentkernel.StateUnfinished)
+		}
 		r.ExitCode = exitFor(r.Error)
 		if r.PID == nil {
 			r.State = "refused"

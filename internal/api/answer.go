@@ -54,9 +54,15 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // explain gives an error as the caller should read it: a call that was cut off because the kernel ends
 // says so, and why if its store failed.
 func (s *Server) explain(r *http.Request, err error) *agentkernel.Error {
+	pid, _ := pathPID(r) // 0: the path names none
+	return s.explainOf(r, pid, err)
+}
+
+// explainOf is explain for a request about a process.
+func (s *Server) explainOf(r *http.Request, pid agentkernel.PID, err error) *agentkernel.Error {
 	if errors.Is(err, context.Canceled) {
 		if s.stopping() {
-			return s.ending()
+			return s.cutOff(r, pid)
 		}
 		return agentkernel.AsError(err, agentkernel.CodeCanceled, r.URL.Path)
 	}

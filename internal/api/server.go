@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -186,7 +187,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		open := s.idle.begin()
 		defer s.idle.end()
 		if !open || s.stopping() {
-			s.fail(w, r, s.ending())
+			s.fail(w, r, s.refused(r))
 			return
 		}
 		if err := s.checkVersion(r); err != nil {
@@ -197,18 +198,49 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-var errStopping = agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending").
-	WithHint("run the command again: it starts a new kernel; `agentkernel recover` continues unfinished processes")
-
-// ending is what callers are told when the kernel ends. Of one whose store has failed they learn that: a new kernel would
-// fail as well.
-func (s *Server) ending() *agentkernel.Error {
+// failure is why the kernel's store has failed; nil: it has not. A new kernel would fail as well.
+func (s *Server) failure() *agentkernel.Error {
 	if k, ok := s.kernel.(interface{ Failure() error }); ok {
 		if err := k.Failure(); err != nil {
 			return agentkernel.AsError(err, agentkernel.CodeStorage, "store")
 		}
 	}
-	return errStopping
+	return nil
+}
+
+// refused is the error of a request that comes when the kernel ends: nothing of it was done.
+func (s *Server) refused(r *http.Request) *agentkernel.Error {
+	if e := s.failure(); e != nil {
+		return e
+	}
+	e := agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending")
+	if pid, ok := strings.CutPrefix(r.URL.Path, Prefix+"/processes/"); ok { // the mux has not looked at it yet
+		pid, _, _ = strings.Cut(pid, "/")
+		if n, err := agentkernel.ParsePID(pid); err == nil {
+			return e.WithRecover(n)
+		}
+	}
+	return e.WithHint("nothing of this request was done: run the command again, which starts a new kernel; `agentkernel recover` continues unfinished processes")
+}
+
+// cutOff is the error of a request that was under way when the kernel ended. pid is the process that it follows or asks about;
+// 0: it names none, or has not come to know it.
+func (s *Server) cutOff(r *http.Request, pid agentkernel.PID) *agentkernel.Error {
+	e := s.failure()
+	switch {
+	case e != nil && pid != 0:
+		return e.WithPID(pid)
+	case e != nil:
+		return e
+	}
+	e = agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending")
+	if pid != 0 {
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending; process %d stands where its journal says", pid).WithRecover(pid)
+	}
+	if r.Method != http.MethodGet {
+		return e.WithRecover(0)
+	}
+	return e.WithHint("run the command again: it starts a new kernel; `agentkernel recover` continues unfinished processes")
 }
 
 // checkVersion refuses callers of another version, except from asking for the version and from ending

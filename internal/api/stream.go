@@ -41,7 +41,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, last agentkernel
 	case err != nil && !started:
 		return err
 	case err != nil:
-		out.last(FrameFailure, s.explain(r, err))
+		out.last(FrameFailure, s.explainOf(r, out.process(), err))
 	default:
 		out.last(FrameDone, done)
 	}
@@ -58,6 +58,7 @@ type eventStream struct {
 	lastKind agentkernel.EventKind
 
 	mu      sync.Mutex
+	pid     agentkernel.PID // that events were of; 0: there was none
 	pending bytes.Buffer
 	scratch bytes.Buffer
 	failed  error
@@ -112,6 +113,7 @@ func (st *eventStream) event(ctx context.Context, ev *agentkernel.Event) error {
 			return st.failed
 		case st.pending.Len() < streamBuffer:
 			defer st.mu.Unlock()
+			st.pid = ev.PID
 			if err := st.append(string(ev.Kind), ev.Seq, ev); err != nil {
 				return err
 			}
@@ -127,6 +129,13 @@ func (st *eventStream) event(ctx context.Context, ev *agentkernel.Event) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// process is whose events are streamed; 0: not known.
+func (st *eventStream) process() agentkernel.PID {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.pid
 }
 
 // append adds a frame to what is pending; mu is held. seq below 0: no id.

@@ -396,7 +396,7 @@ def keyed(spec: Spec) -> Spec:
 
 
 def _is_ending(error: Unavailable) -> bool:
-    return error.message == "the kernel is ending"
+    return error.message.startswith("the kernel is ending")
 
 
 def _unfinished(error: Optional[KernelError], pid: int) -> Conflict:

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"agentkernel"
+)
+
+// Whatever cuts a watch short, the error names the process and how it goes on.
+func TestLostKernelNamesTheProcess(t *testing.T) {
+	for _, e := range []*agentkernel.Error{
+		agentkernel.Errorf(agentkernel.CodeInternal, "events", "the answer ends in the middle"),
+		agentkernel.Errorf(agentkernel.CodeStorage, "store", "the disk is full").WithHint("free space, then: agentkernel recover"),
+		agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending").WithRecover(7),
+	} {
+		got := asError(lostKernel(e, 7))
+		if got.PID != 7 || !strings.Contains(got.Hint, "agentkernel recover") || e.PID == 0 && !strings.Contains(got.Hint, "agentkernel recover 7") ||
+			!strings.HasPrefix(got.Hint, e.Hint) || got.Code != e.Code {
+			t.Errorf("%v: %v, pid %d, hint %q", e, got, got.PID, got.Hint)
+		}
+	}
+	answer := agentkernel.Errorf(agentkernel.CodeConflict, "run", "the key is another's").WithHint("choose another")
+	if got := asError(lostKernel(answer, 7)); got.Hint != answer.Hint {
+		t.Errorf("an answer of the kernel became %q", got.Hint)
+	}
+}
