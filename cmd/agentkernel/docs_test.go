@@ -111,3 +111,10 @@ func TestCommandsAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// What AgentKernel's own tools cost a model is counted in one way, by install; pages have its numbers.
+func TestTokensAreThoseThatInstallCounts(t *testing.T) {
+	contains(t, "docs/mcp.md", strings.Join(strings.Fields(readDoc(t, "mcp.md")), " "),
+		fmt.Sprintf("The whole surface costs %s tokens, with `--minimal`, which is `execute_code` and `search_tools` alone, %s", grouped(ownTokens(true)), grouped(ownTokens(false))))
+	contains(t, "docs/integration.md", readDoc(t, "integration.md"), fmt.Sprintf("3,232 -> %s schema tokens", grouped(ownTokens(false))))
+}

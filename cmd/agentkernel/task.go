@@ -18,14 +18,13 @@ type taskCmd struct {
 }
 
 func (taskCmd) Help() string {
-	return `There is no model: a recipe writes the program (arithmetic, primes, CSV and JSON, files, one call of a tool), and what
-no recipe covers in full is refused. The program is shown on standard error before it runs.
+	return `There is no model yet: a recipe writes the program (arithmetic, fibonacci(N), summaries and totals of a CSV or JSON file), and
+what no recipe covers in full is refused. The program is shown on standard error before it runs. One tool: agentkernel tools call.
 
 ` + examples(
 		"agentkernel task 'Calculate fibonacci(30)'",
 		"agentkernel task 'total quantity by region in sales.csv' --tools mcp.json",
 		"agentkernel task --plan 'average of 3, 5 and 10' > average.py",
-		"agentkernel task 'call github.create_issue title=\"it breaks\"' --tools mcp.json --allow github.create_issue",
 	)
 }
 

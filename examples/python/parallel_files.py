@@ -24,7 +24,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         make_files(Path(folder))
         agent = create_agent(workspace_dir=folder)
-        names = (await agent.execute_task("list csv files")).check().result
+        names = sorted(path.name for path in Path(folder).iterdir())
         results = await asyncio.gather(*[agent.execute_task(f"total orders in {name}") for name in names])
         for name, result in zip(names, results):
             print(name, result.check().result)

@@ -2,55 +2,63 @@ package template
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"agentkernel"
 )
 
-type regex = *pattern
+// maxFibonacci is the largest number of which an answer can still be read.
+const maxFibonacci = 20_000
+
+var (
+	fibonacciOf  = whole(ask + `(?:the )?fib(?:onacci)?(?: number)?(?: of)? ?\(? ?` + whl + ` ?\)?`)
+	fibonacciNth = whole(ask + `(?:the )?` + whl + `(?:st|nd|rd|th) fibonacci(?: number)?`)
+)
+
+func fibonacci(t task, _ []agentkernel.Tool) (*Plan, error) {
+	m := t.match(fibonacciOf)
+	if m == nil {
+		m = t.match(fibonacciNth)
+	}
+	if m == nil {
+		return nil, nil
+	}
+	n, err := strconv.Atoi(plainNumber(m[1]))
+	if err != nil || n > maxFibonacci {
+		return nil, refuse("%s is too large a number for it; the limit is %d", note(m[1]), maxFibonacci)
+	}
+	return program("fibonacci", "fibonacci.py", "Fibonacci number "+strconv.Itoa(n)+", where fibonacci(0) = 0 and fibonacci(1) = 1", map[string]any{"N": n})
+}
 
 // The words for what is made of several numbers, and the name of each in programs.
 var reductions = map[string]string{
 	"sum": "sum", "total": "sum", "add up": "sum", "add": "sum",
-	"average": "mean", "mean": "mean", "avg": "mean", "median": "median",
-	"minimum": "min", "min": "min", "smallest": "min", "lowest": "min", "least": "min",
-	"maximum": "max", "max": "max", "largest": "max", "highest": "max", "biggest": "max", "greatest": "max",
-	"product": "product", "multiply": "product",
-	"standard deviation": "stdev", "stdev": "stdev",
-	"count": "count", "number": "count",
-	"greatest common divisor": "gcd", "gcd": "gcd", "least common multiple": "lcm", "lcm": "lcm",
+	"average": "mean", "mean": "mean", "median": "median",
+	"minimum": "min", "min": "min", "smallest": "min", "lowest": "min",
+	"maximum": "max", "max": "max", "largest": "max", "highest": "max",
 }
 
-// reductionWords is the alternation of the words that stand before "of" and a list of numbers.
-const reductionWords = `sum|total|average|mean|avg|median|minimum|min|smallest|lowest|maximum|max|largest|highest|biggest|product|` +
-	`standard deviation|stdev|greatest common divisor|gcd|least common multiple|lcm`
+// measure is the alternation of the words for what is made of several numbers.
+const measure = `(sum|total|average|mean|median|minimum|min|smallest|lowest|maximum|max|largest|highest)`
 
-const numberList = `((?:-?\d[\d.,]*)(?:(?: ?,? and | ?, ?| )-?\d[\d.,]*)+)`
+const numberList = `(-?\d[\d.,]*(?:(?:,? and |, ?| )-?\d[\d.,]*)+)`
 
 var (
-	aggregateOf = whole(ask + `(?:the )?(` + reductionWords + `)(?: of)?(?: the)?(?: numbers)?(?: of)?:? ?[\[(]?` + numberList + `[\])]?`)
-	addUp       = whole(`(add up|add|multiply)(?: the)?(?: numbers)?:? ?[\[(]?` + numberList + `[\])]?`)
-	sumOfRange  = whole(ask + `(?:add up |add |sum up |the |sum )?(?:sum )?(?:of )?(?:all )?(?:the )?(?:integers |numbers |whole numbers )?(?:from |between )?` + whl + ` (?:to|and|through) ` + whl)
-	saysSum     = compile(`(?i)\b(?:sum|add)\b`)
-	saysRange   = compile(`(?i)\b(?:from|between|to|through)\b`)
+	aggregateOf = whole(ask + `(?:the )?` + measure + ` of(?: the)?(?: numbers)?:? ` + numberList)
+	addUp       = whole(`(add up|add)(?: the)?(?: numbers)?:? ` + numberList)
+	sumOfRange  = whole(ask + `(?:the )?sum of(?: all)?(?: the)? (?:integers|numbers|whole numbers) from ` + whl + ` to ` + whl)
 	oneNumber   = compile(`-?\d[\d.,]*`)
 )
 
-// aggregate makes one number of several: "average of 3, 5 and 9", "sum of the numbers from 1 to 100".
+// aggregate makes one number of several: "average of 3, 5 and 9". In such a list a comma between digits may be of a number or between two.
 func aggregate(t task, _ []agentkernel.Tool) (*Plan, error) {
-	if m := t.match(sumOfRange); m != nil && saysSum.MatchString(t.text) && saysRange.MatchString(t.text) {
-		low, err1 := atMost(m[1], maxRange)
-		high, err2 := atMost(m[2], maxRange)
-		if err1 != nil {
-			return nil, err1
+	if m := t.match(sumOfRange); m != nil {
+		first, last, err := ends(m[1], m[2])
+		if err != nil {
+			return nil, err
 		}
-		if err2 != nil {
-			return nil, err2
-		}
-		if low > high {
-			low, high = high, low
-		}
-		return program("arithmetic", "range.py", "The sum of the whole numbers from "+m[1]+" to "+m[2], map[string]any{"Low": low, "High": high})
+		return program("arithmetic", "range.py", "The sum of the whole numbers from "+m[1]+" to "+m[2], map[string]any{"First": first, "Last": last})
 	}
 	m := t.match(aggregateOf)
 	if m == nil {
@@ -59,27 +67,30 @@ func aggregate(t task, _ []agentkernel.Tool) (*Plan, error) {
 	if m == nil {
 		return nil, nil
 	}
-	word := strings.ToLower(m[1])
-	if _, ok := functions[word]; ok && strings.Contains(strings.ToLower(t.text), word+"(") {
-		return nil, nil // a function of an expression, in which a comma only separates
-	}
-	kind := reductions[word]
 	var numbers []json.Number
 	for _, text := range oneNumber.FindAllString(m[2], -1) {
-		n, ok := number(strings.TrimRight(text, ".,"))
-		if !ok {
-			return nil, refuse("%q is not a number", note(text))
+		text = strings.TrimRight(text, ".,")
+		n, ok := number(text)
+		if !ok || strings.Contains(text, ",") {
+			return nil, refuse("is %q one number or several? Write a space behind each comma between two, and none within one", note(text))
 		}
 		numbers = append(numbers, n)
 	}
-	if kind == "gcd" || kind == "lcm" {
-		for _, n := range numbers {
-			if strings.ContainsAny(n.String(), ".eE") {
-				return nil, refuse("the %s is of whole numbers", word)
-			}
-		}
-	}
+	kind := reductions[strings.ToLower(m[1])]
 	return program("arithmetic", "aggregate.py", "The "+kindTitle(kind)+" of "+m[2], map[string]any{"Numbers": numbers, "Kind": kind})
+}
+
+// maxRange is how far a program counts within its time.
+const maxRange = 10_000_000
+
+// ends reads the ends of a range of whole numbers.
+func ends(from, to string) (first, last int, err error) {
+	first, err1 := strconv.Atoi(plainNumber(from))
+	last, err2 := strconv.Atoi(plainNumber(to))
+	if err1 != nil || err2 != nil || first > last || last > maxRange {
+		return 0, 0, refuse("%s to %s is no range up to %d", note(from), note(to), maxRange)
+	}
+	return first, last, nil
 }
 
 func kindTitle(kind string) string {
@@ -88,12 +99,6 @@ func kindTitle(kind string) string {
 		return "smallest"
 	case "max":
 		return "largest"
-	case "stdev":
-		return "standard deviation"
-	case "gcd":
-		return "greatest common divisor"
-	case "lcm":
-		return "least common multiple"
 	}
 	return kind
 }

@@ -15,22 +15,15 @@ type expression struct {
 
 func (e *expression) imports() []string { return slices.Sorted(maps.Keys(e.math)) }
 
-// spoken are operators in words, and forms that read backwards, as what they mean.
+// spoken are operators in words, as what they mean. What may reach further than one number ("square root of 16 + 9") counts only alone.
 var spoken = []struct {
 	re   *pattern
 	with string
 }{
-	{compile(`(?i)` + num + ` ?(?:%|percent) of `), "$1 / 100 * "},
-	{compile(`(?i)\b(?:the )?square root of (\d[\d.,]*)`), "sqrt($1)"},
-	{compile(`(?i)\b(?:the )?square root of \(`), "sqrt("},
-	{compile(`(?i)\b(?:the )?factorial of (\d+)`), "factorial($1)"},
-	{compile(`(\d+)!`), "factorial($1)"},
-	{compile(`(?i) (?:raised )?to the power(?: of)? `), " ** "},
-	{compile(`(?i) squared\b`), " ** 2"},
-	{compile(`(?i) cubed\b`), " ** 3"},
+	{whole(num + ` ?(?:%|percent) of ` + num), "$1 / 100 * $2"},
+	{whole(`(?:the )?square root of ` + num), "sqrt($1)"},
 	{compile(`(?i) (?:multiplied by|times) `), " * "},
-	{compile(`(?i) (?:divided by|over) `), " / "},
-	{compile(`(?i) (?:modulo|mod) `), " % "},
+	{compile(`(?i) divided by `), " / "},
 	{compile(`(?i) plus `), " + "},
 	{compile(`(?i) minus `), " - "},
 	{compile(`(\d) ?[x×] ?(\d)`), "$1 * $2"},
@@ -39,24 +32,11 @@ var spoken = []struct {
 	{compile(`\^`), "**"},
 }
 
-// functions that an expression may use: as they are written, as Python has them, and whether in module math.
-var functions = map[string]struct {
-	python string
-	math   bool
-}{
-	"sqrt": {"sqrt", true}, "factorial": {"factorial", true}, "gcd": {"gcd", true}, "lcm": {"lcm", true},
-	"sin": {"sin", true}, "cos": {"cos", true}, "tan": {"tan", true}, "exp": {"exp", true},
-	"log": {"log", true}, "ln": {"log", true}, "log10": {"log10", true}, "log2": {"log2", true},
-	"floor": {"floor", true}, "ceil": {"ceil", true}, "hypot": {"hypot", true},
-	"abs": {"abs", false}, "round": {"round", false}, "min": {"min", false}, "max": {"max", false}, "pow": {"pow", false},
-}
-
-var constants = map[string]string{"pi": "pi", "tau": "tau", "e": "e"}
+// functions that an expression may use, and whether Python has them in module math. No log, which has two bases, no sin, which has
+// degrees and radians, and no round, of which Python has another idea than schools.
+var functions = map[string]bool{"sqrt": true, "log10": true, "log2": true, "floor": true, "ceil": true, "abs": false, "min": false, "max": false}
 
 var lexeme = compile(`^(?:((?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)|([A-Za-z][A-Za-z0-9]*)|(\*\*|//|[-+*/%(),]))`)
-
-// maxFactorial keeps an answer readable.
-const maxFactorial = 1500
 
 // parseExpression reads arithmetic in Python's notation, the words of spoken included. The grammar is
 // checked by alternation: a value, an operator, a value ...; brackets must close.
@@ -114,9 +94,7 @@ func (p *parser) value(source string) bool {
 
 func (p *parser) number(text string) bool {
 	if len(p.open) > 0 && p.open[len(p.open)-1] != "" && strings.Contains(text, ",") {
-		// In the arguments of a function a comma separates them.
-		first, others, _ := strings.Cut(text, ",")
-		p.rest, text = ","+others+p.rest, first
+		return false // 1,234 may be one argument or two
 	}
 	if strings.HasPrefix(text, ".") {
 		text = "0" + text
@@ -134,38 +112,19 @@ func (p *parser) number(text string) bool {
 }
 
 func (p *parser) name(word string) bool {
-	if c, ok := constants[word]; ok {
-		p.e.math[c], p.e.calculates = true, true
-		return p.value(c)
-	}
-	f, ok := functions[word]
+	inMath, ok := functions[word]
 	p.skip()
 	if !ok || p.hasValue || !strings.HasPrefix(p.rest, "(") {
 		return false
 	}
-	if f.python == "factorial" && !p.smallFactorial() {
-		return false
-	}
-	if f.math {
-		p.e.math[f.python] = true
+	if inMath {
+		p.e.math[word] = true
 	}
 	p.rest = p.rest[1:]
-	p.open = append(p.open, f.python)
+	p.open = append(p.open, word)
 	p.wantValue, p.e.calculates = true, true
-	p.out.WriteString(f.python + "(")
+	p.out.WriteString(word + "(")
 	return true
-}
-
-var factorialArgument = compile(`^\( ?(\d{1,4}) ?\)`)
-
-// smallFactorial looks ahead: the argument must be a whole number that is not too large.
-func (p *parser) smallFactorial() bool {
-	m := factorialArgument.FindStringSubmatch(p.rest)
-	if m == nil {
-		return false
-	}
-	n, err := atMost(m[1], maxFactorial)
-	return err == nil && n >= 0
 }
 
 func (p *parser) operator(sign string) bool {

@@ -16,7 +16,7 @@ const MaxTask = 4 << 10
 // Plan is what a task became.
 type Plan struct {
 	Mode    string              `json:"mode"`   // Mode
-	Recipe  string              `json:"recipe"` // "fibonacci", "grouping", "tool call" ...
+	Recipe  string              `json:"recipe"` // "fibonacci", "arithmetic", "grouping" or "summary"
 	Title   string              `json:"title"`  // what the program does, one line
 	Program agentkernel.Program `json:"program"`
 	// Tools are the tools that the program imports, as "server.tool".
@@ -30,12 +30,11 @@ type Plan struct {
 type recipe func(t task, tools []agentkernel.Tool) (*Plan, error)
 
 // recipes in order: those that need no tool stand first.
-var recipes = []recipe{fibonacci, primes, aggregate, arithmetic, namedCall, dataset, searchText, searchNames, showFile, listFiles, toolCall}
+var recipes = []recipe{fibonacci, aggregate, arithmetic, dataset}
 
 // abilities is the list of examples in a refusal, one for each kind of recipe.
-const abilities = `arithmetic ("what is 15% of 240?"), "fibonacci(30)", "primes below 100"; with a file tool ` +
-	`"summarize sales.csv", "total amount by region in sales.csv", "list csv files in data", "search for 'TODO' in src"; ` +
-	`one call of any tool ("get weather for Paris", "call server.tool name=value")`
+const abilities = `"what is 15% of 240?", "average of 3, 5 and 10", "fibonacci(30)"; with a tool that reads files ` +
+	`"summarize sales.csv", "total amount by region in sales.csv"`
 
 const op = "task"
 
@@ -52,7 +51,6 @@ func Make(text string, tools []agentkernel.Tool) (Plan, error) {
 			WithHint("large data belongs into a file that the program reads through a tool")
 	}
 	t := newTask(text)
-	tools = importable(tools)
 	for _, r := range recipes {
 		plan, err := r(t, tools)
 		if err != nil {
@@ -62,7 +60,7 @@ func Make(text string, tools []agentkernel.Tool) (Plan, error) {
 			return *plan, nil
 		}
 	}
-	return Plan{}, refuse("no recipe covers it")
+	return Plan{}, refuse("it is none of those that need no model")
 }
 
 // Refused says whether err means that template mode cannot do the task, as against a task that is no task.
@@ -70,5 +68,5 @@ func Refused(err error) bool { return agentkernel.CodeOf(err) == agentkernel.Cod
 
 func refuse(format string, args ...any) error {
 	return agentkernel.Errorf(agentkernel.CodeUnsupported, op, "template mode (no model is configured) cannot do this task: "+format, args...).
-		WithHint("it can do %s. Anything else: write the program yourself, or let a model write it", abilities)
+		WithHint("it can do %s. Models for all else are coming; until then write the program yourself", abilities)
 }

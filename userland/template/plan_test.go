@@ -67,65 +67,26 @@ func TestMake(t *testing.T) {
 		{"Calculate fibonacci(30)", "fibonacci", []string{"answer = fibonacci(30)"}},
 		{"what is the 10th Fibonacci number?", "fibonacci", []string{"answer = fibonacci(10)"}},
 		{"fibonacci of 1,000", "fibonacci", []string{"answer = fibonacci(1000)"}},
-		{"Please list the first 12 fibonacci numbers.", "fibonacci", []string{"fibonacci_numbers(12)"}},
-		{"is 97 prime?", "primes", []string{"is_prime(97)"}},
-		{"primes up to 30", "primes", []string{"limit = 31"}},
-		{"primes below 30", "primes", []string{"limit = 30"}},
-		{"how many primes are there below 1000", "primes", []string{"limit = 1000", "len(answer)"}},
-		{"what are the first 5 primes", "primes", []string{"len(answer) < 5"}},
 
 		{"What is 15% of 240?", "arithmetic", []string{"answer = 15 / 100 * 240"}},
 		{"compute (3 + 4) * 5 - 2^10", "arithmetic", []string{"(3 + 4) * 5 - 2 ** 10"}},
 		{"7 times 6", "arithmetic", []string{"7 * 6"}},
 		{"calculate 1,234.50 + 007", "arithmetic", []string{"1234.50 + 7"}},
 		{"calculate the square root of 2", "arithmetic", []string{"from math import sqrt", "sqrt(2)"}},
-		{"sqrt(16) + factorial of 5", "arithmetic", []string{"sqrt(16) + factorial(5)"}},
-		{"gcd(12, 18)", "arithmetic", []string{"answer = gcd(12, 18)"}},
-		{"max(1,234, 5)", "arithmetic", []string{"max(1, 234, 5)"}},
-		{"2 * pi * 6.5e3", "arithmetic", []string{"2 * pi * 6.5e3"}},
+		{"max(1, 234, 5)", "arithmetic", []string{"max(1, 234, 5)"}},
 		{"-3 - -4", "arithmetic", []string{"-3 - -4"}},
-		{"average of 3, 5 and 10", "arithmetic", []string{"[3, 5, 10]", "statistics.mean"}},
-		{"add up 1.5, 2.5 and 1,000", "arithmetic", []string{"[1.5, 2.5, 1000]", "sum(numbers)"}},
 		{"sum of the numbers from 1 to 100", "arithmetic", []string{"range(1, 100 + 1)"}},
-		{"greatest common divisor of 12 and 18", "arithmetic", []string{"math.gcd(*numbers)"}},
+		{"average of 3, 5 and 10", "arithmetic", []string{"[3, 5, 10]", "statistics.mean"}},
+		{"add up 1.5, 2.5 and 1000", "arithmetic", []string{"[1.5, 2.5, 1000]", "sum(numbers)"}},
 
 		{"Process file_7.csv", "summary", []string{`PATH = "file_7.csv"`, "from tools.filesystem import read_text_file", "csv.DictReader"}},
 		{"Analyze 'my data/sales 2026.csv'", "summary", []string{`PATH = "my data/sales 2026.csv"`}},
 		{"summarize the json file data.json", "summary", []string{"json.loads"}},
-		{"columns of a.tsv", "summary", []string{`mark = "\t"`}},
 		{"total amount by region in sales.csv", "grouping", []string{`column("amount", columns)`, `column("region", columns)`, "sum(values)"}},
 		{"What is the average unit price per product in data/sales.csv?", "grouping", []string{`column("unit price", columns)`, `column("product", columns)`}},
-		{"count orders by region in sales.csv", "grouping", []string{`column("region", columns)`, "len(values)"}},
-		{"how many rows are in sales.csv", "grouping", []string{"len(values)"}},
-		{"top 5 products by revenue in sales.csv", "grouping", []string{`column("products", columns)`, "[:5]"}},
-		{"group sales.csv by region and sum quantity", "grouping", []string{`column("quantity", columns)`}},
 		{"Analyze sales_data.csv (10M rows) and generate monthly revenue report", "grouping", []string{`column("revenue", columns)`, "LENGTH"}},
-		{"quantity by month in sales.csv", "grouping", []string{"period(columns, rows[0])"}},
+		{"total quantity by month in sales.csv", "grouping", []string{"period(columns, rows[0])"}},
 		{"maximum of price in x.jsonl", "grouping", []string{"max(values)", "splitlines() if line.strip()"}},
-
-		{"list files", "file list", []string{`entries(".")`}},
-		{"list all csv files in data", "file list", []string{`entries("data")`, `endswith(".csv")`}},
-		{"How many files are in data?", "file list", []string{"len(names)"}},
-		{"find files named report*.txt in docs", "file search", []string{`PATTERN = "report*.txt"`, `files_below("docs")`}},
-		{"find *.csv", "file search", []string{`PATTERN = "*.csv"`}},
-		{"search for 'TODO' in src", "text search", []string{`TEXT = "TODO"`, `files_below("src")`}},
-		{`which csv files contain "north" in data`, "text search", []string{`TEXT = "north"`, `endswith(".csv")`}},
-		{"show the contents of notes/today.txt", "file contents", []string{`"notes/today.txt"`}},
-
-		{"Get weather for Paris", "tool call", []string{"from tools.weather import get_weather", `get_weather(city="Paris")`, "json.dumps"}},
-		{"what's the weather in New York in celsius?", "tool call", []string{`get_weather(city="New York", unit="celsius")`}},
-		{"get forecast for San Francisco for 5 days", "tool call", []string{`get_forecast(city="San Francisco", days=5)`}},
-		{"call everything.get-sum a=2 b=3.5", "tool call", []string{"get_sum(a=2, b=3.5)", "print(answer)"}},
-		{"everything.get_sum(a=2, b=3)", "tool call", []string{"get_sum(a=2, b=3)"}},
-		{`run jobs.run_job {"name": "nightly", "options": {"b": 1.0, "a": [true, null]}}`, "tool call",
-			[]string{`run_job(name="nightly", options={"b": 1.0, "a": [True, None]})`}},
-		{"echo 'hello, \"world\"'", "tool call", []string{`echo(message="hello, \"world\"")`}},
-		{"echo hello world", "tool call", []string{`echo(message="hello world")`}},
-		{"search issues about memory leaks in repo: owner/name limit 5", "tool call", []string{`search_issues(query="memory leaks", repo="owner/name", limit=5)`}},
-		{`create issue in repo=me/x with title "it breaks" labels bug, urgent`, "tool call", []string{`create_issue(repo="me/x", title="it breaks", labels=["bug", "urgent"])`}},
-		{`send message to ann@example.org subject "lunch" urgent`, "tool call", []string{`send_message(to="ann@example.org", subject="lunch", urgent=True)`}},
-		{"describe numbers 1, 2.5 and -3", "tool call", []string{"describe_numbers(numbers=[1, 2.5, -3])"}},
-		{"call shop.get_customer id=0012", "tool call", []string{`get_customer(id="0012")`}},
 	} {
 		p, err := template.Make(c.task, allTools)
 		if err != nil {
@@ -162,31 +123,25 @@ func TestMakeRefuses(t *testing.T) {
 		tools []agentkernel.Tool
 		says  string // in message or hint
 	}{
-		{"Analyze 1M row CSV", allTools, "no recipe"},
-		{"Scrape 50 websites", allTools, "no recipe"},
-		{"write me a poem about the sea", allTools, "no recipe"},
-		{"hello", allTools, "no recipe"},
-		{"42", allTools, "no recipe"},
-		{"Calculate fibonacci(30) and mail it to Bob", allTools, "no recipe"},
+		{"Analyze 1M row CSV", allTools, "none of those"},
+		{"Scrape 50 websites", allTools, "none of those"},
+		{"write me a poem about the sea", allTools, "none of those"},
+		{"hello", allTools, "none of those"},
+		{"42", allTools, "none of those"},
+		{"Calculate fibonacci(30) and mail it to Bob", allTools, "none of those"},
 		{"Calculate fibonacci(999999999999)", nil, "too large"},
-		{"2 + ", nil, "no recipe"},
-		{"2 + (3", nil, "no recipe"},
-		{"2 3", nil, "no recipe"},
-		{"__import__('os').system('id')", allTools, "no recipe"},
-		{"sqrt(open('/etc/passwd'))", nil, "no recipe"},
-		{"Get weather for top 10 US cities, compare temperatures, generate chart", allTools, "no recipe"},
-		{"Get weather for Paris", nil, "no recipe"},
-		{"get weather", allTools, "city"},
-		{"call everything.get-sum a=2", allTools, "argument b"},
-		{"call everything.get-sum a=2 b=3 and then dance", allTools, "dance"},
-		{"show issue 'x' in repo=me/x", otherTools[5:6], "no recipe"},
-		{"get customer 'c1'", allTools, "crm.get_customer and shop.get_customer"},
+		{"2 + ", nil, "none of those"},
+		{"2 + (3", nil, "none of those"},
+		{"2 3", nil, "none of those"},
+		{"__import__('os').system('id')", allTools, "none of those"},
+		{"sqrt(open('/etc/passwd'))", nil, "none of those"},
+		{"Get weather for top 10 US cities, compare temperatures, generate chart", allTools, "none of those"},
+		{"Get weather for Paris", nil, "none of those"},
 		{"Process file_1.csv", nil, "reads text files"},
-		{"Process a.csv and b.csv", allTools, "no recipe"},
-		{"Process a.csv and mail it to ann@example.org", allTools, "no recipe"},
-		{"total amount by region and product in sales.csv where year is 2025", allTools, "no recipe"},
-		{"list files in data", otherTools, "lists directories"},
-		{"delete all files in data", allTools, "no recipe"},
+		{"Process a.csv and b.csv", allTools, "none of those"},
+		{"Process a.csv and mail it to ann@example.org", allTools, "none of those"},
+		{"total amount by region and product in sales.csv where year is 2025", allTools, "none of those"},
+		{"delete all files in data", allTools, "none of those"},
 	} {
 		p, err := template.Make(c.task, c.tools)
 		if err == nil {
@@ -203,6 +158,19 @@ func TestMakeRefuses(t *testing.T) {
 	}
 }
 
+// Each of these was once understood as something else than people mean, or may mean two things.
+func TestMakeRefusesWhatItMightMisread(t *testing.T) {
+	for _, task := range []string{"list the files here", "list files", "count the lines", "count the lines of sales.csv", "how many lines are in sales.csv",
+		"show sales.csv", "what is in sales.csv", "show me the contents of sales.csv", "read sales.csv", "find TODO", "search for 'TODO' in src", "get weather for Paris",
+		"call everything.get-sum a=2 b=3", "echo hello", "top 5 products by revenue in sales.csv", "square root of 16 + 9", "10% of 50 + 50", "-2 squared",
+		"log(100)", "sin(90)", "round(2.5)", "5 - 3%", "sum of 100,200,300", "sum of 1,200 and 3", "max(1,234, 5)", "average of 1,5 and 2,5",
+		"standard deviation of 1, 2, 3", "total amount in sales.csv (only north region)", "sum between 1 and 10", "sum of the numbers from 10 to 1", "10 over 3", "amount by region in sales.csv"} {
+		if p, err := template.Make(task, allTools); !template.Refused(err) {
+			t.Errorf("%q: %v, %s:\n%s", task, err, p.Recipe, p.Program.Source)
+		}
+	}
+}
+
 func TestMakeInvalid(t *testing.T) {
 	for _, task := range []string{"", " \n\t", "echo \xff", strings.Repeat("x", template.MaxTask+1)} {
 		if _, err := template.Make(task, nil); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
@@ -213,7 +181,7 @@ func TestMakeInvalid(t *testing.T) {
 
 // A task that is planned without tools is planned the same with them: callers may ask without first.
 func TestToolsDoNotChangePureRecipes(t *testing.T) {
-	for _, task := range []string{"Calculate fibonacci(30)", "add 2 and 3", "7 times 6", "is 97 prime", "median of 1, 2, 3"} {
+	for _, task := range []string{"Calculate fibonacci(30)", "add 2 and 3", "7 times 6", "median of 1, 2, 3"} {
 		a, err1 := template.Make(task, nil)
 		b, err2 := template.Make(task, allTools)
 		if err1 != nil || err2 != nil || a.Program.Source != b.Program.Source {
@@ -223,11 +191,7 @@ func TestToolsDoNotChangePureRecipes(t *testing.T) {
 }
 
 func TestNeedsAllow(t *testing.T) {
-	p, err := template.Make(`send message to ann@example.org subject "x"`, allTools)
-	if err != nil || len(p.NeedsAllow) != 1 || p.NeedsAllow[0] != "mail.send_message" {
-		t.Errorf("%v %v", p.NeedsAllow, err)
-	}
-	p, err = template.Make("Process a.csv", allTools)
+	p, err := template.Make("Process a.csv", allTools)
 	if err != nil || len(p.NeedsAllow) != 0 || len(p.Tools) != 1 || p.Tools[0] != "filesystem.read_text_file" {
 		t.Errorf("%v %v %v", p.Tools, p.NeedsAllow, err)
 	}
@@ -235,9 +199,9 @@ func TestNeedsAllow(t *testing.T) {
 
 // Names that are no identifiers never get into a program.
 func TestHostileTool(t *testing.T) {
-	bad := makeTool("x", "get_secret", "", read, "str", "key: string")
-	bad.PythonName = "f; import os #"
-	if p, err := template.Make("get secret for 'k'", []agentkernel.Tool{bad}); err == nil {
+	bad := makeTool("x", "read_file", "", read, "str", "path: string")
+	bad.PythonServer = "f; import os #"
+	if p, err := template.Make("process a.csv", []agentkernel.Tool{bad}); err == nil {
 		t.Errorf("it became\n%s", p.Program.Source)
 	}
 }

@@ -69,31 +69,14 @@ func note(s string) string {
 // come as json.Number and stay as they were written.
 func literal(v any) string {
 	switch v := v.(type) {
-	case nil:
-		return "None"
-	case bool:
-		if v {
-			return "True"
-		}
-		return "False"
 	case int:
 		return strconv.Itoa(v)
 	case json.Number:
 		return v.String()
 	case string:
 		return quote(v)
-	case []string:
-		return list(v)
 	case []json.Number:
 		return list(v)
-	case []any:
-		return list(v)
-	case object:
-		parts := make([]string, len(v))
-		for i, m := range v {
-			parts[i] = quote(m.name) + ": " + literal(m.value)
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
 	}
 	return quote("") // no other type is ever made; a wrong one must not become source
 }
@@ -112,12 +95,4 @@ func quote(s string) string {
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s) // a string always encodes
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// object is a JSON object in the order in which it was written.
-type object []member
-
-type member struct {
-	name  string
-	value any
 }

@@ -57,6 +57,7 @@ func files(t *testing.T) string {
 	writeFile(t, dir, "sales.csv", "date,region,product,unit_price,quantity\n"+
 		"2026-01-05,north,\"desk, large\",100.50,2\n2026-01-20,south,chair,40,5\n2026-02-03,north,chair,40,\n2026-02-11,west,lamp,9.99,10\n")
 	writeFile(t, dir, "semi.csv", "\ufeffname;n\na;1\nb;2\n")
+	writeFile(t, dir, "dates.csv", "ordered,sent,n\n2026-01-05,2026-02-01,1\n")
 	writeFile(t, dir, "empty.csv", "a,b\n")
 	writeFile(t, dir, "data.json", `{"count": 2, "items": [{"kind": "x", "n": 1}, {"kind": "y", "n": 2.5}]}`)
 	writeFile(t, dir, "plain.json", `{"name": "n", "list": [1, 2], "nested": {"a": 1}}`)
@@ -86,26 +87,12 @@ func TestPlannedProgramsRun(t *testing.T) {
 	}
 	for _, c := range []struct{ task, stdout, fails string }{
 		{task: "Calculate fibonacci(30)", stdout: "832040\n"},
-		{task: "first 10 fibonacci numbers", stdout: "0, 1, 1, 2, 3, 5, 8, 13, 21, 34\n"},
-		{task: "is 91 prime", stdout: "91 is not a prime: 7 divides it\n"},
-		{task: "is 97 prime", stdout: "97 is a prime\n"},
-		{task: "primes up to 29", stdout: "2, 3, 5, 7, 11, 13, 17, 19, 23, 29\n"},
-		{task: "first 6 primes", stdout: "2, 3, 5, 7, 11, 13\n"},
-		{task: "how many primes are there below 1000", stdout: "168\n"},
 		{task: "what is 15% of 240", stdout: "36.0\n"},
+		{task: "log10(1000) + log2(8) + ceil(1.2) + min(1, 2)", stdout: "9.0\n"},
 		{task: "2 ** 100", stdout: "1267650600228229401496703205376\n"},
 		{task: "sqrt(2) * floor(3.7) + abs(-1)", stdout: "5.242640687119286\n"},
-		{task: "factorial of 20", stdout: "2432902008176640000\n"},
-		{task: "log10(1000) + log2(8) + ln(e) + hypot(3, 4)", stdout: "12.0\n"},
-		{task: "gcd(12, 18) + lcm(4, 6)", stdout: "18\n"},
-		{task: "sin(0) + cos(0) + tan(0) + exp(0) + ceil(1.2) + min(1, 2) + pow(2, 3)", stdout: "13.0\n"},
-		{task: "round(2.567, 2)", stdout: "2.57\n"},
-		{task: "lcm of 4, 6 and 10", stdout: "60\n"},
 		{task: "average of 3, 5 and 10", stdout: "6\n"},
 		{task: "median of 1, 2, 3, 10", stdout: "2.5\n"},
-		{task: "standard deviation of 2, 4, 4, 4, 5, 5, 7, 9", stdout: "2.138089935299395\n"},
-		{task: "product of 2, 3, 7", stdout: "42\n"},
-		{task: "sum of the numbers from 1 to 100", stdout: "5050\n"},
 		{task: "Process sales.csv", stdout: "sales.csv: 4 rows, 5 columns\n" +
 			"  date: text, 4 distinct, most frequent 2026-01-05 (1), 2026-01-20 (1), 2026-02-03 (1)\n" +
 			"  region: text, 3 distinct, most frequent north (2), south (1), west (1)\n" +
@@ -116,30 +103,16 @@ func TestPlannedProgramsRun(t *testing.T) {
 		{task: "Summarize semi.csv", stdout: "semi.csv: 2 rows, 2 columns\n  name: text, 2 distinct, most frequent a (1), b (1)\n  n: number, 1 to 2, mean 1.50, sum 3\n"},
 		{task: "analyze plain.json", stdout: "plain.json: an object with 3 members\n  name: n\n  list: list of 2\n  nested: object of 1\n"},
 		{task: "analyze data.json", stdout: "data.json: 2 rows, 2 columns\n  kind: text, 2 distinct, most frequent x (1), y (1)\n  n: number, 1 to 2.50, mean 1.75, sum 3.50\n"},
-		{task: "columns of sales.csv", stdout: "date\nregion\nproduct\nunit_price\nquantity\n"},
 		{task: "total quantity by region in sales.csv", stdout: "sum of quantity by region\n  west                 10\n  south                 5\n  north                 2\n1 rows without a number in quantity were left out\n"},
 		{task: "average unit price per product in sales.csv", stdout: "mean of unit_price by product\n  desk, large            100.50\n  chair                   40.00\n  lamp                     9.99\n"},
-		{task: "count rows by products in sales.csv", stdout: "rows by product\n  chair                       2\n  desk, large                 1\n  lamp                        1\n"},
-		{task: "top 1 regions by quantity in sales.csv", stdout: "sum of quantity by region\n  west                10\n1 rows without a number in quantity were left out\n"},
 		{task: "Analyze sales.csv (10M rows) and generate monthly quantity report", stdout: "sum of quantity by month\n  2026-01                 7\n  2026-02                10\n1 rows without a number in quantity were left out\n"},
 		{task: "median of ms in log.jsonl", stdout: "median of ms: 5\n"},
-		{task: "count rows by level in log.jsonl", stdout: "rows by level\n  info                  2\n  error                 1\n"},
-		{task: "how many rows are in sales.csv", stdout: "4 rows\n"},
+		{task: "total price by product in sales.csv", fails: "no column 'price'"},
+		{task: "monthly n in dates.csv", fails: "several columns with dates (ordered, sent)"},
 		{task: "total revenue by region in sales.csv", fails: "no column 'revenue'; its columns: date, region, product, unit_price, quantity"},
 		{task: "total of product in sales.csv", fails: "holds no numbers"},
 		{task: "total of n by kind in plain.json", fails: "is not a table"},
 		{task: "process missing.csv", fails: "missing.csv"},
-		{task: "list files", stdout: "data.json\ndocs/\nempty.csv\nlog.jsonl\nplain.json\nsales.csv\nsemi.csv\n"},
-		{task: "list csv files", stdout: "empty.csv\nsales.csv\nsemi.csv\n"},
-		{task: "how many files are in docs/deep", stdout: "2\n"},
-		{task: "find *.txt", stdout: "docs/a.txt\ndocs/deep/b.txt\n"},
-		{task: "find b.txt in docs", stdout: "docs/deep/b.txt\n"},
-		{task: "search for 'TODO' in docs", stdout: "docs/a.txt:2: TODO: two\ndocs/deep/c.md:1: also TODO\n"},
-		{task: "which md files contain 'TODO'", stdout: "docs/deep/c.md\n"},
-		{task: "show docs/a.txt", stdout: "one\nTODO: two\n\n"},
-		{task: "call test.add a=2 b=3", stdout: "{\n  \"sum\": 5\n}\n"},
-		{task: "call test.numbers", stdout: "[\n  1,\n  2,\n  3\n]\n"},
-		{task: "test.append_line path=/nowhere text=x", fails: "permission_denied"},
 	} {
 		t.Run(c.task, func(t *testing.T) {
 			t.Parallel()

@@ -12,9 +12,8 @@ type task struct {
 var (
 	courtesy = compile(`(?i)^(?:please|kindly|can you|could you|would you|i want you to|i want to|i'd like to|i would like to|i need to|let's|help me)[ ,]+`)
 	thanks   = compile(`(?i)[ ,]+(?:please|for me|thanks|thank you)$`)
-	// remark is a note in brackets that follows a word: "sales.csv (10M rows)". Brackets of an expression follow
-	// no space or hold no letter.
-	remark = compile(` \([^()"']*[A-Za-z][^()"']* [^()"']*\)`)
+	// remark is how large a file is said to be: "sales.csv (10M rows)".
+	remark = compile(`(?i) \(\d[\d.,]* ?[km]? (?:rows|lines|records)\)`)
 )
 
 func newTask(text string) task {

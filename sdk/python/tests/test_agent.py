@@ -66,7 +66,7 @@ class Agents(support.KernelTest):
         agent = create_agent()
         agent.execute_task("print('a')", on_output=lambda e: seen.append(e.text))
         self.assertEqual(seen, ["a\n"])
-        self.assertEqual([e.text for e in agent.stream("first 3 primes") if e.kind == "output"], ["2, 3, 5\n"])
+        self.assertEqual([e.text for e in agent.stream("7 times 6") if e.kind == "output"], ["42\n"])
         with self.assertRaises(errors.Unsupported):
             list(agent.stream("write a poem"))
 

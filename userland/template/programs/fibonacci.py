@@ -1,16 +1,3 @@
-{{if .All -}}
-def fibonacci_numbers(count):
-    numbers = []
-    a, b = 0, 1
-    for _ in range(count):
-        numbers.append(a)
-        a, b = b, a + b
-    return numbers
-
-
-answer = fibonacci_numbers({{py .N}})
-print(*answer, sep=", ")
-{{- else -}}
 def fibonacci(n):
     a, b = 0, 1
     for _ in range(n):
@@ -20,5 +7,4 @@ def fibonacci(n):
 
 answer = fibonacci({{py .N}})
 print(answer)
-{{- end}}
 answer

@@ -8,34 +8,37 @@ from tools.{{.Read.PythonServer}} import {{.Read.PythonName}}
 PATH = {{py .Path}}
 
 
-{{if ne .Kind "count"}}{{template "number" .}}
+{{template "number" .}}
 
-{{end}}{{template "show" .}}
+{{template "show" .}}
 
 {{template "rows" .}}
 
-{{if or .Value .Group}}{{template "columns" .}}
+{{template "columns" .}}
 
 {{template "column" .}}
 
-{{end -}}
 {{if .Period}}
 LENGTH = {"day": 10, "month": 7, "year": 4}[{{py .Period}}]
 
 
 def period(columns, row):
     """The column that holds dates, for {{.Period}}s that are no column of their own."""
+    dates = []
     for c in columns:
         text = str(row.get(c))
         if len(text) >= 10 and text[4] == "-" and text[7] == "-" and text[:4].isdigit():
-            return c
-    raise ValueError(f"{PATH} has neither a column {{.Period}} nor one with dates such as 2026-11-21; its columns: {', '.join(columns)}")
+            dates.append(c)
+    if len(dates) == 1:
+        return dates[0]
+    problem = "has neither a column {{.Period}} nor one with dates such as 2026-11-21"
+    if dates:
+        problem = f"has several columns with dates ({', '.join(dates)}), and the task does not say which"
+    raise ValueError(f"{PATH} {problem}; its columns: {', '.join(columns)}")
 
 {{end}}
 def combine(values):
-{{- if eq .Kind "count"}}
-    return len(values)
-{{- else if eq .Kind "mean"}}
+{{- if eq .Kind "mean"}}
     return sum(values) / len(values)
 {{- else if eq .Kind "median"}}
     return statistics.median(values)
@@ -47,14 +50,11 @@ def combine(values):
 rows = rows_of({{.Read.PythonName}}({{.Read.Path}}=PATH))
 if not isinstance(rows, list) or rows and not isinstance(rows[0], dict):
     raise ValueError(f"{PATH} is not a table: a list of objects is needed")
-{{- if or .Value .Group}}
+
 if not rows:
     raise ValueError(f"{PATH} has no rows")
 columns = columns_of(rows)
-{{- end}}
-{{- if .Value}}
 value = column({{py .Value}}, columns)
-{{- end}}
 {{- if .Period}}
 group = {{py .Group}}
 if group in [c.lower() for c in columns]:
@@ -66,23 +66,13 @@ else:
 group = column({{py .Group}}, columns)
 {{- end}}
 
-{{if .Group -}}
-groups = {}
-{{- else -}}
-values = []
-{{- end}}
-{{- if .Value}}
+{{if .Group}}groups = {}{{else}}values = []{{end}}
 skipped = 0
-{{- end}}
 for row in rows:
-{{- if .Value}}
     n = number(row.get(value))
     if n is None:
         skipped += 1
         continue
-{{- else}}
-    n = 1
-{{- end}}
 {{- if .Group}}
     name = str(row.get(group)){{if .Period}}[:LENGTH]{{end}}
     if name not in groups:
@@ -91,27 +81,22 @@ for row in rows:
 {{- else}}
     values.append(n)
 {{- end}}
-{{- if .Value}}
 if skipped == len(rows):
     raise ValueError(f"the column {value!r} of {PATH} holds no numbers")
-{{- end}}
 
 {{if .Group -}}
 answer = {name: combine(groups[name]) for name in sorted(groups)}
 {{- if not .Period}}
-ranked = sorted(answer, key=lambda name: -answer[name]){{if .Top}}[:{{.Top}}]{{end}}
-answer = {name: answer[name] for name in ranked}
+answer = {name: answer[name] for name in sorted(answer, key=lambda name: -answer[name])}
 {{- end}}
-print({{if .Value}}f"{{.Kind}} of {value} by {{if .Period}}{{.Period}}{{else}}{group}{{end}}"{{else}}f"rows by {{if .Period}}{{.Period}}{{else}}{group}{{end}}"{{end}})
+print(f"{{.Kind}} of {value} by {{if .Period}}{{.Period}}{{else}}{group}{{end}}")
 width = max([len(name) for name in answer])
 for name in answer:
     print(f"  {name.ljust(width)}  {show(answer[name]).rjust(16)}")
 {{- else -}}
 answer = combine(values)
-print({{if .Value}}f"{{.Kind}} of {value}: {show(answer)}"{{else}}f"{show(answer)} rows"{{end}})
+print(f"{{.Kind}} of {value}: {show(answer)}")
 {{- end}}
-{{- if .Value}}
 if skipped:
     print(f"{skipped:,} rows without a number in {value} were left out")
-{{- end}}
 answer

@@ -70,43 +70,5 @@ def column(wanted, columns):
         for c in columns:
             if plain(c) == same:
                 return c
-    near = [c for c in columns if w in plain(c) or plain(c) in w]
-    if len(near) == 1:
-        return near[0]
     raise ValueError(f"{PATH} has no column {wanted!r}; its columns: {', '.join(columns)}")
-{{end}}
-
-{{define "entries"}}
-def entries(folder):
-    """(name, is a directory) of everything in a folder, whatever form the tool's answer has."""
-    answer = {{.List.PythonName}}({{.List.Path}}=folder)
-    if isinstance(answer, dict):
-        answer = [v for v in answer.values() if isinstance(v, list)][0]
-    if isinstance(answer, str):
-        answer = [line.strip() for line in answer.splitlines() if line.strip()]
-    found = []
-    for item in answer:
-        if isinstance(item, dict):
-            kind = str(item.get("type", "")).lower()
-            found.append((str(item.get("name", item.get("path", ""))), kind.startswith("d") or kind == "folder"))
-        elif item.startswith("[FILE] ") or item.startswith("[DIR] "):
-            found.append((item.split(" ", 1)[1], item.startswith("[DIR]")))
-        else:
-            found.append((item.rstrip("/"), item.endswith("/")))
-    return sorted(found)
-{{end}}
-
-{{define "walk"}}
-def files_below(folder):
-    found = []
-    waiting = [folder]
-    while waiting:
-        here = waiting.pop()
-        for name, is_folder in entries(here):
-            path = name if here == "." else here.rstrip("/") + "/" + name
-            if is_folder:
-                waiting.append(path)
-            else:
-                found.append(path)
-    return sorted(found)
 {{end}}

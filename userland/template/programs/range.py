@@ -1,3 +1,3 @@
-answer = sum(range({{py .Low}}, {{py .High}} + 1))
+answer = sum(range({{py .First}}, {{py .Last}} + 1))
 print(answer)
 answer

@@ -34,12 +34,6 @@ def describe(name, values):
 
 
 rows = rows_of({{.Read.PythonName}}({{.Read.Path}}=PATH))
-{{- if eq .Kind "columns"}}
-if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict):
-    raise ValueError(f"{PATH} is not a table with columns")
-answer = columns_of(rows)
-print("\n".join(answer))
-{{- else}}
 if isinstance(rows, list) and (not rows or isinstance(rows[0], dict)):
     columns = columns_of(rows)
     print(f"{PATH}: {len(rows):,} rows, {len(columns)} columns")
@@ -58,5 +52,4 @@ elif isinstance(rows, dict):
 else:
     print(f"{PATH}: {rows}")
     answer = rows
-{{- end}}
 answer
