@@ -61,6 +61,20 @@ func TestHostileValues(t *testing.T) {
 	}
 }
 
+// TestTangledValuesAreRefused: the work of sorting is bounded by the length of the text, whatever the machine is.
+func TestTangledValuesAreRefused(t *testing.T) {
+	const weight = 1 << 20
+	tangled := func(depth int) json.RawMessage {
+		return json.RawMessage(nest(`{"b":`, `"`+strings.Repeat("x", weight)+`"`, `,"a":1}`, depth))
+	}
+	if _, err := journal.Canonical(tangled(10)); err != nil {
+		t.Errorf("ten unsorted objects in one another: %v", err)
+	}
+	if _, err := journal.Canonical(tangled(400)); err == nil || !strings.Contains(err.Error(), "nested") {
+		t.Errorf("400 unsorted objects in one another: %v", err)
+	}
+}
+
 func TestNamesAreThereOnce(t *testing.T) {
 	for _, in := range []string{`{"a":1,"a":2}`, `{"b":[{"a":1,"c":1,"\u0061":2}]}`, `{"$set":[1],"$set":[2]}`} {
 		if got, err := journal.Canonical(json.RawMessage(in)); err == nil {
