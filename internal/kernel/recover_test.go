@@ -190,6 +190,7 @@ func TestReplayDivergence(t *testing.T) {
 		}, "call 1 is not the one in the journal\n  journal: tool.call {\"arguments\":{\"n\":1}"},
 		"other call":   {func(p *prog) error { p.print("one\n"); _, err := p.call("time.now", `{}`); return err }, `program: time.now {}`},
 		"other output": {func(p *prog) error { p.print("two\n"); return nil }, `program: "two\n"`},
+		"other stream": {func(p *prog) error { p.s.output("stderr", "one\n"); return nil }, "on stderr than the journal has on stdout"},
 		"ends early":   {func(p *prog) error { p.print("one\n"); return nil }, "the journal goes on with call 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,6 +218,65 @@ func TestReplayDivergence(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReplayWaitsForWhatWasNotIssued: a program that waits where it had issued a call before is not handed the result of
+// a call that it has not made this time.
+func TestReplayWaitsForWhatWasNotIssued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("p", func(p *prog) error {
+			if _, err := p.wait(p.async("tool.call", callTool("append", `{"n":1}`))); err != nil {
+				return err
+			}
+			_, err := p.call("time.sleep", `{"seconds":100}`)
+			return err
+		})
+		p, _ := r.Spawn(t.Context(), spec("p"))
+		pass(10 * time.Millisecond)
+		_ = r.store.Flush(t.Context(), 0)
+		r2 := r.boot(t, r.store.crash())
+		r.backend.add("p", func(p *prog) error { _, err := p.wait(1); return err })
+		if _, err := r2.Recover(t.Context(), p.PID); err != nil {
+			t.Fatal(err)
+		}
+		got, err := r2.Wait(t.Context(), p.PID)
+		if err != nil || got.Error == nil || got.Error.Code != agentkernel.CodeDiverged || !strings.Contains(got.Error.Message(), "has not issued") {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+}
+
+// TestAnsweredCallsInAnImageAreDelivered: the result of an async call that was answered at once, and that the program
+// has not taken when its image is made, is there for it afterwards.
+func TestAnsweredCallsInAnImageAreDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), parkSoon)
+		r.backend.add("p", func(p *prog) error {
+			id := p.async("state.get", `{"key":"a","default":7}`)
+			if _, err := p.call("time.sleep", `{"seconds":100}`); err != nil {
+				return err
+			}
+			var err error
+			p.result, err = p.wait(id)
+			return err
+		})
+		p, _ := r.Spawn(t.Context(), spec("p"))
+		pass(2 * time.Second) // it is parked
+		_ = r.store.Flush(t.Context(), 0)
+		if n := r.backend.sandboxes(); n != 0 {
+			t.Fatalf("%d sandboxes: the process is not parked", n)
+		}
+		r2 := r.boot(t, r.store.crash(), parkSoon)
+		if _, err := r2.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if got, err := r2.Wait(ctx, p.PID); err != nil || got.State != agentkernel.StateExited || string(got.Result) != "7" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
 }
 
 func TestUnknownOutcomePausesIfAsked(t *testing.T) {
