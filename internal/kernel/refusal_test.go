@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"agentkernel"
 )
@@ -204,6 +205,41 @@ func TestALostSessionIsToldOnce(t *testing.T) {
 		r.run(t, spec("p"))
 		if fmt.Sprint(codes) != "[ session_lost ]" || fmt.Sprintf("%q", expected) != `["" "one" ""]` {
 			t.Errorf("calls ended with %q, sessions expected were %q", codes, expected)
+		}
+	})
+}
+
+// TestKeysNameTheCall: the idempotency key of a call says which call of which process it is, and a call that is made
+// again after a crash has the key that it had.
+func TestKeysNameTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.tools.delay = func() { pass(time.Hour) } // the second call is cut off
+		r.backend.add("p", func(p *prog) error {
+			if _, err := p.call("state.set", `{"key":"a","value":1}`); err != nil {
+				return err
+			}
+			_, err := p.call("tool.call", callTool("put", `{"n":1}`))
+			return err
+		})
+		p, err := r.Spawn(t.Context(), spec("p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		r.tools.mu.Lock()
+		r.tools.delay = nil
+		r.tools.mu.Unlock()
+		r2 := r.boot(t, r.store.crash())
+		if _, err := r2.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r2.Wait(t.Context(), p.PID); err != nil || got.State != agentkernel.StateExited {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		suffix := fmt.Sprintf("/%d/2", p.PID)
+		if k := r.tools.keys; len(k) != 2 || k[0] != k[1] || !strings.HasSuffix(k[0], suffix) || len(k[0]) == len(suffix) {
+			t.Errorf("the call was made with the keys %q, want the same twice, ending in %s", k, suffix)
 		}
 	})
 }

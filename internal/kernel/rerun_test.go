@@ -137,6 +137,8 @@ func TestRerun(t *testing.T) {
 			says: "calls 1-9 answered from the journal of pid 1; live from call 10"},
 		"a write beyond the difference is not made again": {first: "r1 w2 w3 r4 x", second: "r9 w2 r4 w3 w3", made: "r9 r4 w3",
 			says: "call 2 (fake.append) was made by pid 1 as call 2: answered from its journal (--again 'fake.append' makes it again)"},
+		"a write that was answered already is made when it comes again": {first: "w1 r2 x", second: "w1 r9 w1", made: "r9 w1",
+			says: "call 1 answered from the journal of pid 1; live from call 2"},
 		"unless it is asked for": {first: "r1 w2 w3 x", second: "r9 w2 w3", made: "r9 w2 w3",
 			past: func(p *agentkernel.Past) { p.Again = []string{"fake.app*"} }, says: "live from call 1"},
 		"from an earlier call": {first: "r1 r2 w3 r4 x", second: "r1 r2 w3 r4 r5", made: "r2 r4 r5",
