@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check lint generate unit cross bench bench-tokens soak test-cpython cpython deps engine mcp data clean rename install uninstall
+.PHONY: help build demo test check lint generate unit cross fuzz bench bench-tokens soak test-cpython cpython deps engine mcp data clean rename install uninstall
 
 # A tagged commit has its tag's version; any other says which commit it is.
 VERSION ?= $(shell git describe --tags --exact-match 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0-dev+$$(git describe --always --dirty 2>/dev/null || echo unknown))
@@ -61,10 +61,10 @@ uninstall: ## remove what install put below PREFIX; data directories stay
 demo: ## install what is missing, build, set up the engine, run the sales report
 	@scripts/demo.sh
 
-test: ## everything that CI checks: generated files, format, vet, lint, tests with -race, other platforms
+test: ## everything that CI checks: generated files, format, vet, lint, tests with -race, other platforms, fuzz targets
 	@scripts/deps.sh go node cc python
 	@scripts/stage.sh generated scripts/generated.sh
-	@scripts/together.sh unit $(MAKE) --no-print-directory unit VET=-vet=off -- lint $(MAKE) --no-print-directory lint -- cross scripts/cross.sh
+	@scripts/together.sh unit $(MAKE) --no-print-directory unit VET=-vet=off -- lint $(MAKE) --no-print-directory lint -- cross scripts/cross.sh -- fuzz scripts/fuzz.sh
 	@echo "all of it passed"
 
 unit: engine mcp data cpython ## only the tests (TESTFLAGS, PKG=./internal/...)
@@ -93,6 +93,10 @@ generate: ## rewrite the generated files
 
 cross: ## build and vet for darwin/arm64 and linux/arm64
 	@scripts/cross.sh
+
+fuzz: ## run each fuzz target for FUZZTIME (5m); FUZZ=FuzzDecode for some only
+	@scripts/deps.sh go
+	@FUZZTIME=$(or $(FUZZTIME),5m) scripts/fuzz.sh $(FUZZ)
 
 bench: engine mcp ## measure; writes a Markdown table to stdout
 	@scripts/deps.sh go node

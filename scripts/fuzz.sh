@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs each fuzz target for a while. Usage: scripts/fuzz.sh [regular expression of targets]
 #
-# FUZZTIME is how long each one runs (10s). An input that fails is kept below testdata/fuzz of its package, and from
+# FUZZTIME is how long each one runs (2s). An input that fails is kept below testdata/fuzz of its package, and from
 # then on is a case of the ordinary tests. New inputs of interest are kept in Go's cache and used by the next run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-time=${FUZZTIME:-10s}
+time=${FUZZTIME:-2s}
 only=${1:-.}
 cache=$(go env GOCACHE)/fuzz
 built=$(mktemp -d)

@@ -234,7 +234,7 @@ func TestKeysNameTheCall(t *testing.T) {
 		if _, err := r2.Recover(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := r2.Wait(t.Context(), p.PID); err != nil || got.State != agentkernel.StateExited {
+		if got, err := r2.Wait(t.Context(), p.PID); err != nil || got.State != agentkernel.StateExited || got.Recoveries != 1 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		suffix := fmt.Sprintf("/%d/2", p.PID)
