@@ -25,7 +25,6 @@ import (
 	"agentkernel/internal/store/sqlite"
 	"agentkernel/internal/tool"
 	"agentkernel/internal/tool/catalog"
-	"agentkernel/internal/tool/search"
 )
 
 // Config says how to build a kernel. The zero value of each field is a useful default.
@@ -64,13 +63,6 @@ type Config struct {
 	// WrapStore puts something around the store: a fault to be injected, a counter. Nil: nothing.
 	WrapStore func(agentkernel.Store) agentkernel.Store
 	Logger    *slog.Logger
-}
-
-// Embeddings names an endpoint of the form of OpenAI's: URL/embeddings.
-type Embeddings struct {
-	URL   string // "http://127.0.0.1:11434/v1"
-	Model string
-	Key   string // bearer token
 }
 
 // spareWorkers is how many times Config.Workers the engine may start: a program whose heap is too large for
@@ -212,19 +204,17 @@ func (k *Kernel) tools(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) (func(
 		k.onClose(hub.Close)
 		source = hub.Set
 	}
-	cat, err := catalog.New(catalog.Config{Source: source, Dir: dir.Tools(), Embedder: embedder(cfg.Embeddings), Logger: cfg.Logger})
+	embedder, err := embedder(cfg.Embeddings)
+	if err != nil {
+		return nil, err
+	}
+	cat, err := catalog.New(catalog.Config{Source: source, Dir: dir.Tools(), Embedder: embedder,
+		Model: cfg.Embeddings.URL + " " + cfg.Embeddings.Model, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
 	k.onClose(cat.Close)
 	return cat.Set, nil
-}
-
-func embedder(e Embeddings) search.Embedder {
-	if e.URL == "" {
-		return nil
-	}
-	return &search.Endpoint{URL: e.URL, Model: e.Model, Key: e.Key}
 }
 
 func (k *Kernel) onClose(fn func() error) { k.closers = append(k.closers, fn) }

@@ -51,6 +51,8 @@ func (c *serveCmd) logger(a *app, dir *datadir.Dir) (*slog.Logger, func(), error
 	}
 	for _, f := range []struct{ key, flag, value string }{
 		{"log.path", "--log", c.Log}, {"log.level", "--log-level", c.LogLevel}, {"log.format", "--log-format", c.LogFormat},
+		{"embeddings.url", "--embeddings", c.Embeddings}, {"embeddings.model", "--embeddings-model", c.EmbeddingsModel},
+		{"embeddings.key", "--embeddings-key", c.EmbeddingsKey},
 	} {
 		if f.value == "" {
 			continue

@@ -42,7 +42,7 @@ const scriptPatience = time.Minute
 
 func TestScripts(t *testing.T) {
 	engine, python := engineForTests(t), pythonForTests(t)
-	server := tooltest.Build(t)
+	server, embedder := tooltest.Build(t), fakeEmbedder(t)
 	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 	foreign, darwin := buildFor(t, "linux", other), buildFor(t, "darwin", "arm64")
 	testscript.Run(t, testscript.Params{
@@ -56,6 +56,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("AGENTKERNEL_PYTHON", python)
 			e.Setenv("FOREIGN", foreign)
 			e.Setenv("DARWIN", darwin)
+			e.Setenv("EMBEDDER", embedder)
 			e.Setenv("AGENTKERNEL_IDLE_AFTER", "1m")
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("GORACE", os.Getenv("GORACE")) // see quickexit

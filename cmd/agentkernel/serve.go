@@ -20,6 +20,10 @@ type serveCmd struct {
 	LogLevel  string `placeholder:"LEVEL" help:"debug, info, warn or error (setting log.level)."`
 	LogFormat string `placeholder:"FORM" help:"text or json (setting log.format)."`
 
+	Embeddings      string `placeholder:"URL" help:"Search tools by meaning, too, with vectors from this address (setting embeddings.url)."`
+	EmbeddingsModel string `placeholder:"NAME" help:"The model that makes them (setting embeddings.model)."`
+	EmbeddingsKey   string `placeholder:"WHERE" help:"Where the key is: env:VARIABLE or file:/PATH (setting embeddings.key)."`
+
 	born bool // who started it in the background knows that it serves
 }
 

@@ -98,7 +98,10 @@ func (c *doctorCmd) Run(a *app) error {
 // examine runs all checks. files are tools files whose servers are started once.
 func (a *app) examine(ctx context.Context, home string, files []string) setup.Report {
 	return setup.Doctor(ctx, setup.DoctorOptions{Home: home, Shared: setup.UserEngines(), Version: version, Engine: a.engine(), Tools: files, Log: a.cfg.Log.Path,
-		Python: a.cfg.Python, Quota: a.cfg.Quota, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess, TryWalls: embedded.TryWalls})
+		Python: a.cfg.Python, Quota: a.cfg.Quota, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess, TryWalls: embedded.TryWalls,
+		Embeddings: a.cfg.Embeddings.URL, TryEmbeddings: func(ctx context.Context) (int, error) {
+			return embedded.TryEmbeddings(ctx, embedded.Embeddings(a.cfg.Embeddings))
+		}})
 }
 
 func tryProcess(ctx context.Context, python string) (setup.Trial, error) {

@@ -25,6 +25,8 @@ type Values struct {
 	Workers   int           // Monty workers at most
 	IdleAfter time.Duration // a background kernel without work ends after this time
 	Log       Log
+	// Embeddings is where tool search finds vectors.
+	Embeddings Embeddings
 
 	Quota      int64         // bytes of journals and blobs beyond which no process starts
 	Keep       time.Duration // processes are pruned so long after their end
@@ -54,6 +56,13 @@ type Log struct {
 	Format string // text or json
 	Size   int64  // bytes at which a new file is begun
 	Keep   int    // older files
+}
+
+// Embeddings names an endpoint of the form of OpenAI's: URL/embeddings.
+type Embeddings struct {
+	URL   string
+	Model string
+	Key   string // where the key is: env:VARIABLE or file:PATH
 }
 
 // Kind is the place that a value came from. A greater Kind wins.

@@ -124,6 +124,10 @@ level = "debug"
 format = "json"
 size = "1m"
 keep = 9
+[embeddings]
+url = "http://127.0.0.1:11434/v1"
+model = "small"
+key = "env:EMBEDDINGS_KEY"
 `, "")
 	c, err := p.load()
 	if err != nil {
@@ -132,8 +136,9 @@ keep = 9
 	conf := filepath.Join(p.home, ".config", "agentkernel")
 	want := Values{
 		Home: filepath.Join(p.home, "ak"), Engine: filepath.Join(conf, "bin/monty"), Python: "python3.12", Workers: 3, IdleAfter: 90 * time.Second,
-		Log:   Log{Path: filepath.Join(conf, "k.log"), Level: "debug", Format: "json", Size: 1 << 20, Keep: 9},
-		Quota: 20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
+		Log:        Log{Path: filepath.Join(conf, "k.log"), Level: "debug", Format: "json", Size: 1 << 20, Keep: 9},
+		Embeddings: Embeddings{URL: "http://127.0.0.1:11434/v1", Model: "small", Key: "env:EMBEDDINGS_KEY"},
+		Quota:      20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
 		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
 		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: []string{"github env:GITHUB_TOKEN api.github.com"},
 		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Isolation: agentkernel.IsolationProcess, IsolationNone: "never", Priority: 7,

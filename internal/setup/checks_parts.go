@@ -100,3 +100,15 @@ func checkServer(ctx context.Context, source agentkernel.ToolSource, s agentkern
 	}
 	return Finding{Check: name, Status: OK, Found: fmt.Sprintf("%s, %d tools, tools.%s", s.Transport, len(tools), s.PythonName)}
 }
+
+// checkSearch asks the embedder for a vector. Without one, or with one that fails, tools are searched by words.
+func checkSearch(ctx context.Context, o DoctorOptions) []Finding {
+	if o.TryEmbeddings == nil || o.Embeddings == "" {
+		return ok("by words (embeddings.url is not set)")
+	}
+	n, err := o.TryEmbeddings(ctx)
+	if err != nil {
+		return failed(Warn, err)
+	}
+	return ok("by words and by vectors of %d numbers from %s", n, o.Embeddings)
+}

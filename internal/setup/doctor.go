@@ -56,6 +56,9 @@ type DoctorOptions struct {
 	// ToolSource gives the tools of configuration files; the servers that it starts end with close.
 	ToolSource func(files []string) (source agentkernel.ToolSource, close func() error, err error)
 
+	// Embeddings is the setting embeddings.url. TryEmbeddings asks it for one vector and returns its length.
+	Embeddings    string
+	TryEmbeddings func(ctx context.Context) (int, error)
 	// TryWalls starts a worker of the engine and says which walls it lacks, with the reason.
 	TryWalls func(ctx context.Context, engine string) (lacking []string, err error)
 	// TryProcess runs a small program on the process backend.
@@ -86,6 +89,7 @@ func Checks() []Check {
 		{"process backend", checkProcess},
 		{"node", checkNode},
 		{"tool servers", checkTools},
+		{"tool search", checkSearch},
 	}
 }
 

@@ -2,7 +2,7 @@
 // what their results look like (package shape), and whether they are still what they were when they were
 // accepted. It stands around a tool source and passes calls through.
 //
-// What it remembers lies in two files a server, below the directory that it is given: hashes, types and names of
+// What it remembers is in two files a server, below the directory that it is given: hashes, types and names of
 // members in one, the list of its tools in the other. It must never keep a value of a result or an argument, and a file that cannot be read or
 // written must never stop a call.
 package catalog
@@ -10,6 +10,7 @@ package catalog
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,8 +25,9 @@ type Config struct {
 	// Source gives the tools of configuration files.
 	Source func(files []string) (agentkernel.ToolSource, error)
 	Dir    string // where it remembers; "": nowhere
-	// Embedder finds tools by meaning; nil: by words alone.
+	// Embedder finds tools by meaning; nil: by words alone. Model names who makes its vectors.
 	Embedder search.Embedder
+	Model    string
 	Logger   *slog.Logger
 	Now      func() time.Time
 	// Patience is how long a search waits for servers that are still starting; 0: 5 s.
@@ -34,7 +36,8 @@ type Config struct {
 
 // Catalog stands around tool sources. It is safe for concurrent use.
 type Catalog struct {
-	cfg Config
+	cfg     Config
+	vectors *search.Vectors // nil: no embedder
 
 	mu      sync.Mutex
 	shelves map[string]*shelf  // by list of files
@@ -59,7 +62,17 @@ func New(cfg Config) (*Catalog, error) {
 	if cfg.Patience <= 0 {
 		cfg.Patience = 5 * time.Second
 	}
-	return &Catalog{cfg: cfg, shelves: map[string]*shelf{}, records: map[string]*record{}}, nil
+	c := &Catalog{cfg: cfg, shelves: map[string]*shelf{}, records: map[string]*record{}}
+	if cfg.Embedder != nil {
+		v := search.VectorConfig{Embedder: cfg.Embedder, Model: cfg.Model, Now: cfg.Now, Problem: func(path string, err error) {
+			cfg.Logger.Warn("the vectors of tools cannot be kept in their file", "file", path, "err", err)
+		}}
+		if cfg.Dir != "" {
+			v.Path = filepath.Join(cfg.Dir, "vectors")
+		}
+		c.vectors = search.NewVectors(v)
+	}
+	return c, nil
 }
 
 // Set gives the tools of configuration files, with what the catalog knows of them.
@@ -96,7 +109,7 @@ func (c *Catalog) shelf(files []string) *shelf {
 		delete(c.shelves, c.order[0])
 		c.order = c.order[1:]
 	}
-	s := &shelf{searcher: search.NewSearcher(search.Default(), c.cfg.Embedder), servers: map[string]*listing{}}
+	s := &shelf{searcher: search.NewSearcher(search.Default(), c.vectors), servers: map[string]*listing{}}
 	c.shelves[key] = s
 	c.order = append(c.order, key)
 	return s

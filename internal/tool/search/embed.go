@@ -13,8 +13,7 @@ import (
 	"agentkernel"
 )
 
-// Embedder turns texts into vectors of one length, one for each text. Without one the search is by words
-// alone.
+// Embedder turns texts into vectors of one length, one for each text. Without one the search is by words alone.
 type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
@@ -23,8 +22,10 @@ type Embedder interface {
 type Endpoint struct {
 	URL   string // up to and without "/embeddings": "http://127.0.0.1:11434/v1"
 	Model string
-	Key   string       // bearer token; "": none
-	HTTP  *http.Client // nil: one with a timeout of 30 s
+	// Key returns the bearer token, "" for none. It is asked for each request, as files of keys are replaced while
+	// a kernel runs. Nil: none.
+	Key  func() (string, error)
+	HTTP *http.Client // nil: one with a timeout of 20 s that follows no redirect
 }
 
 // Bounds of an answer that is still believed.
@@ -33,13 +34,17 @@ const (
 	maxProse  = 300
 )
 
-var embedClient = &http.Client{Timeout: 30 * time.Second}
+// embedClient follows no redirect: the texts and the key are for the address that the user named.
+var embedClient = &http.Client{
+	Timeout:       20 * time.Second,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
 
 // Embed asks the endpoint. Errors: CodeUnavailable; the key is in none of them.
 func (e *Endpoint) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	fail := func(format string, args ...any) error {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, "embed", format, args...).
-			WithHint("search goes on by words alone; check the embedder's address and model")
+			WithHint("tools are searched by words alone; check the settings embeddings.url, embeddings.model and embeddings.key")
 	}
 	body, err := json.Marshal(map[string]any{"model": e.Model, "input": texts})
 	if err != nil {
@@ -50,8 +55,12 @@ func (e *Endpoint) Embed(ctx context.Context, texts []string) ([][]float32, erro
 		return nil, fail("the embedder's address: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if e.Key != "" {
-		req.Header.Set("Authorization", "Bearer "+e.Key)
+	key, err := e.key()
+	if err != nil {
+		return nil, fail("the embedder's key: %w", err)
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
 	}
 	client := e.HTTP
 	if client == nil {
@@ -67,13 +76,30 @@ func (e *Endpoint) Embed(ctx context.Context, texts []string) ([][]float32, erro
 		return nil, fail("the embedder's answer broke off: %w", err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, fail("the embedder answers HTTP %d: %.*s", res.StatusCode, maxProse, answer)
+		return nil, fail("the embedder answers HTTP %d: %s", res.StatusCode, prose(answer, key))
 	}
 	vectors, err := readVectors(answer, len(texts))
 	if err != nil {
 		return nil, fail("the embedder's answer: %w", err)
 	}
 	return vectors, nil
+}
+
+func (e *Endpoint) key() (string, error) {
+	if e.Key == nil {
+		return "", nil
+	}
+	return e.Key()
+}
+
+// prose is the beginning of an answer on one line, without the key: some services repeat it.
+func prose(answer []byte, key string) string {
+	text := string(answer)
+	if key != "" {
+		text = strings.ReplaceAll(text, key, "[key]")
+	}
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\ufffd")), " ")
+	return text[:min(len(text), maxProse)]
 }
 
 // readVectors puts the vectors into the order of the texts.

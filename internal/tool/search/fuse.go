@@ -3,12 +3,9 @@ package search
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"math"
 	"slices"
-	"sync"
-
-	"agentkernel"
+	"strings"
 )
 
 // rrfK is the constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
@@ -17,22 +14,14 @@ const rrfK = 60
 // depth is how far down each ranking is read before they are made one.
 const depth = 100
 
-// batch is how many texts an embedder is handed at once.
-const batch = 128
-
-// Searcher is an Index, and an Embedder if there is one. It is safe for concurrent use.
+// Searcher is an Index, and vectors of its tools if there is an embedder. It is safe for concurrent use.
 type Searcher struct {
 	*Index
-	embedder Embedder
-
-	mu      sync.Mutex
-	vectors map[[sha256.Size]byte][]float32 // of unit length, by what was embedded
+	vectors *Vectors
 }
 
-// NewSearcher makes a searcher without tools; e may be nil.
-func NewSearcher(w Weights, e Embedder) *Searcher {
-	return &Searcher{Index: New(w), embedder: e, vectors: map[[sha256.Size]byte][]float32{}}
-}
+// NewSearcher makes a searcher without tools; v may be nil.
+func NewSearcher(w Weights, v *Vectors) *Searcher { return &Searcher{Index: New(w), vectors: v} }
 
 // Find gives the best tools for a query. With an embedder both rankings are fused by reciprocal rank. Where
 // the embedder fails the answer is that of the words, and the error says so.
@@ -43,7 +32,7 @@ func (s *Searcher) Find(ctx context.Context, query, server string, limit int) ([
 		}
 		return s.Search(query, n)
 	}
-	if s.embedder == nil || query == "" {
+	if s.vectors == nil || query == "" {
 		return byWords(limit), nil
 	}
 	near, err := s.nearest(ctx, query, server)
@@ -75,29 +64,31 @@ func Fuse(limit int, rankings ...[]Hit) []Hit {
 	return out[:min(limit, len(out))]
 }
 
-// nearest ranks tools by the cosine between their vectors and the query's. Tools that have no vector yet
-// are embedded first.
+// nearest ranks tools by the cosine between their vectors and the query's. Tools that have no vector yet are
+// embedded first.
 func (s *Searcher) nearest(ctx context.Context, query, server string) ([]Hit, error) {
 	f := s.snapshot()
-	if err := s.embedMissing(ctx, f); err != nil {
-		return nil, err
+	var docs []*document
+	var texts []string
+	for _, d := range f.docs {
+		if d != nil {
+			docs, texts = append(docs, d), append(texts, d.embedded())
+		}
 	}
-	vectors, err := s.embedder.Embed(ctx, []string{query})
+	vectors, err := s.vectors.Of(ctx, texts)
 	if err != nil {
 		return nil, err
 	}
-	if len(vectors) != 1 {
-		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "embed", "%d vectors for one text", len(vectors))
+	q, err := s.vectors.Query(ctx, query)
+	if err != nil {
+		return nil, err
 	}
-	q := unit(vectors[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var hits []Hit
-	for _, d := range f.docs {
-		if d == nil || server != "" && d.tool.Server != server && d.tool.PythonServer != server {
+	for i, d := range docs {
+		if server != "" && d.tool.Server != server && d.tool.PythonServer != server {
 			continue
 		}
-		if v := s.vectors[d.digest()]; len(v) == len(q) {
+		if v := vectors[i]; len(v) == len(q) {
 			hits = append(hits, Hit{d.tool, dot(q, v)})
 		}
 	}
@@ -107,55 +98,14 @@ func (s *Searcher) nearest(ctx context.Context, query, server string) ([]Hit, er
 	return hits[:min(depth, len(hits))], nil
 }
 
-// embedMissing gets the vectors of tools that have none, and forgets those of texts that are gone.
-func (s *Searcher) embedMissing(ctx context.Context, f *frozen) error {
-	s.mu.Lock()
-	present := make(map[[sha256.Size]byte]bool, f.tools)
-	var missing [][sha256.Size]byte
-	var texts []string
-	for _, d := range f.docs {
-		if d == nil {
-			continue
-		}
-		key := d.digest()
-		if !present[key] && s.vectors[key] == nil {
-			missing, texts = append(missing, key), append(texts, d.embedded())
-		}
-		present[key] = true
-	}
-	if len(s.vectors) > 2*len(present) {
-		for key := range s.vectors {
-			if !present[key] {
-				delete(s.vectors, key)
-			}
-		}
-	}
-	s.mu.Unlock()
-	for at := 0; at < len(texts); at += batch {
-		end := min(at+batch, len(texts))
-		vectors, err := s.embedder.Embed(ctx, texts[at:end])
-		if err != nil {
-			return err
-		}
-		if len(vectors) != end-at {
-			return agentkernel.Errorf(agentkernel.CodeUnavailable, "embed", "%d vectors for %d texts", len(vectors), end-at)
-		}
-		s.mu.Lock()
-		for i, v := range vectors {
-			s.vectors[missing[at+i]] = unit(v)
-		}
-		s.mu.Unlock()
-	}
-	return nil
-}
-
 // embedded is the text of a tool that an embedder reads.
 func (d *document) embedded() string {
 	text := d.tool.Server + ": " + d.tool.Name + "\n" + d.tool.Description
-	return text[:min(len(text), maxText)]
+	return strings.ToValidUTF8(text[:min(len(text), maxEmbedded)], "")
 }
 
-func (d *document) digest() [sha256.Size]byte { return sha256.Sum256([]byte(d.embedded())) }
+// maxEmbedded bounds the text of a tool that is embedded, in bytes: models read some 8,000 tokens at most.
+const maxEmbedded = 4 << 10
 
 func unit(v []float32) []float32 {
 	length := math.Sqrt(dot(v, v))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/tool/search"
@@ -180,7 +181,9 @@ func embeddings(t *testing.T, broken *bool) string {
 
 func TestEmbedderFindsWhatWordsDoNot(t *testing.T) {
 	broken := false
-	s := search.NewSearcher(search.Default(), &search.Endpoint{URL: embeddings(t, &broken), Model: "m", Key: "k"})
+	now := time.Now()
+	s := search.NewSearcher(search.Default(), search.NewVectors(search.VectorConfig{Now: func() time.Time { return now },
+		Embedder: &search.Endpoint{URL: embeddings(t, &broken), Model: "m", Key: func() (string, error) { return "k", nil }}}))
 	s.Add(tool("zoo", "feed_canine", "Feed it."), tool("zoo", "walk", "Walk a cat."), tool("zoo", "open_gate", "Open the gate."))
 	if got := names(s.Search("dog", 3)); len(got) != 0 {
 		t.Fatalf("words alone find %v", got)
@@ -204,7 +207,7 @@ type shortEmbedder struct{}
 func (shortEmbedder) Embed(context.Context, []string) ([][]float32, error) { return nil, nil }
 
 func TestAnEmbedderThatLies(t *testing.T) {
-	s := search.NewSearcher(search.Default(), shortEmbedder{})
+	s := search.NewSearcher(search.Default(), search.NewVectors(search.VectorConfig{Embedder: shortEmbedder{}}))
 	s.Add(tool("a", "b", "c"))
 	if _, err := s.Find(t.Context(), "b", "", 3); err == nil {
 		t.Error("no error")

@@ -50,6 +50,18 @@ class Errors(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
+    def test_embeddings_reach_the_kernel_that_is_started(self) -> None:
+        with tempfile.TemporaryDirectory() as d:
+            binary = Path(d, "agentkernel")
+            binary.write_text('#!/bin/sh\nprintf \'{"api": 1, "version": "x", "socket": "%s %s"}\' "$AGENTKERNEL_EMBEDDINGS_URL" "$AGENTKERNEL_EMBEDDINGS_KEY"\n')
+            binary.chmod(0o755)
+            settings = _home.embeddings_settings({"url": "http://e/v1", "model": "m", "key": "env:K"})
+            self.assertEqual(_home.start_kernel(str(binary), d, settings), "http://e/v1 env:K")
+        self.assertEqual(_home.embeddings_settings(None), {})
+        with self.assertRaises(errors.InvalidArgument) as caught:
+            _home.embeddings_settings({"token": "sk-secret"})
+        self.assertNotIn("sk-secret", str(caught.exception))
+
     def test_data_directory(self) -> None:
         with tempfile.TemporaryDirectory() as d:
             env = {"XDG_CONFIG_HOME": d}

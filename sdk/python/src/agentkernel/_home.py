@@ -90,7 +90,18 @@ def find_binary(explicit: Optional[PathLike] = None, env: Mapping[str, str] = os
     raise BinaryNotFound("the agentkernel binary was not found: not in AGENTKERNEL_BIN, on PATH or beside the checkout", hint=_INSTALL)
 
 
-def run_binary(binary: str, arguments: list[str], given: Any = None, patience: float = _START_PATIENCE) -> Any:
+def embeddings_settings(embeddings: Optional[Mapping[str, str]]) -> dict[str, str]:
+    """The environment variables of an ``embeddings=`` argument."""
+    known = ("url", "model", "key")
+    for name, value in (embeddings or {}).items():
+        if name not in known or not isinstance(value, str):
+            raise InvalidArgument(f"embeddings={{{name!r}: ...}} is not known, or no text", hint="url, model and key (env:VARIABLE or file:/PATH), all text")
+    return {"AGENTKERNEL_EMBEDDINGS_" + name.upper(): value for name, value in (embeddings or {}).items()}
+
+
+def run_binary(
+    binary: str, arguments: list[str], given: Any = None, patience: float = _START_PATIENCE, settings: Optional[Mapping[str, str]] = None
+) -> Any:
     """Runs the binary with --json and gives what it prints. Errors come as the binary reports them."""
     try:
         done = subprocess.run(
@@ -98,6 +109,7 @@ def run_binary(binary: str, arguments: list[str], given: Any = None, patience: f
             input=b"" if given is None else json.dumps(given, ensure_ascii=False).encode("utf-8", "surrogateescape"),
             capture_output=True,
             timeout=patience,
+            env={**os.environ, **settings} if settings else None,
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{binary} {arguments[0]} did not answer within {patience:.0f} s", hint="agentkernel doctor says what is wrong") from None
@@ -119,9 +131,9 @@ def run_binary(binary: str, arguments: list[str], given: Any = None, patience: f
     return answer
 
 
-def start_kernel(binary: str, home: str) -> str:
+def start_kernel(binary: str, home: str, settings: Optional[Mapping[str, str]] = None) -> str:
     """Starts a kernel for the data directory, unless one runs. Gives the path of its socket."""
-    answer = run_binary(binary, ["start", "--json", "--home", home])
+    answer = run_binary(binary, ["start", "--json", "--home", home], settings=settings)
     if answer.get("api") != API_VERSION:
         raise VersionMismatch(
             f"{binary} (version {answer.get('version')}) speaks version {answer.get('api')} of the API, and this SDK version {API_VERSION}",

@@ -46,7 +46,10 @@ def check_pid(pid: Any) -> int:
 class Kernel:
     """Knows where the kernel is and how to ask it."""
 
-    def __init__(self, home: Optional[PathLike], binary: Optional[PathLike], start: bool) -> None:
+    def __init__(
+        self, home: Optional[PathLike], binary: Optional[PathLike], start: bool, embeddings: Optional[Mapping[str, str]] = None
+    ) -> None:
+        self.settings = _home.embeddings_settings(embeddings)
         self.home = _home.data_directory(home)
         self.socket = _home.socket_path(self.home)
         self.start = start
@@ -66,7 +69,7 @@ class Kernel:
             except NobodyListens:
                 if not start or attempt > 1:
                     break
-                self.socket = yield Call(lambda: _home.start_kernel(self.binary(), self.home))
+                self.socket = yield Call(lambda: _home.start_kernel(self.binary(), self.home, self.settings))
                 continue
             if self._greeted:
                 return connection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, Optional, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
 
 from . import _sync
 from ._kernel import Kernel, Program
@@ -16,13 +16,21 @@ class Client:
 
     ``home`` is the data directory (default: $AGENTKERNEL_HOME, else the one that the command line uses), ``binary``
     the ``agentkernel`` executable (default: $AGENTKERNEL_BIN, PATH, the checkout). With ``start`` a kernel is started
-    in the background when none runs; it ends by itself when it has been idle.
+    in the background when none runs; it ends by itself when it has been idle. ``embeddings`` is where that kernel finds
+    vectors for its tool search: ``{"url": "http://127.0.0.1:11434/v1", "model": "...", "key": "env:VARIABLE"}``.
 
     Options of a program (``tools=``, ``allow=``, ``limits=`` ...) are the fields of :class:`Spec`.
     """
 
-    def __init__(self, home: Optional[PathLike] = None, *, binary: Optional[PathLike] = None, start: bool = True) -> None:
-        self.kernel = Kernel(home, binary, start)
+    def __init__(
+        self,
+        home: Optional[PathLike] = None,
+        *,
+        binary: Optional[PathLike] = None,
+        start: bool = True,
+        embeddings: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        self.kernel = Kernel(home, binary, start, embeddings)
 
     @property
     def home(self) -> str:
