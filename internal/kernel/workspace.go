@@ -275,6 +275,9 @@ func (k *Kernel) Changes(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	if err != nil {
 		return agentkernel.Changes{}, err
 	}
+	if live { // one that has just ended is waited for: its sandbox may still be closing
+		live = k.filesAtRest(ctx, "diff", pid) != nil
+	}
 	c, err := k.cfg.Layers.Changes(pid)
 	if live && c.State == agentkernel.LayerKept {
 		c.State = agentkernel.LayerOpen
