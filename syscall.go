@@ -21,6 +21,8 @@ const (
 	EffectByTool Effect = "tool"
 	// EffectByMethod stands in the table only: the method of the request decides ([FetchEffect]).
 	EffectByMethod Effect = "method"
+	// EffectLocal stands in listings only: a local tool runs inside the sandbox, and is no call.
+	EffectLocal Effect = "local"
 )
 
 // External says whether the call leaves the kernel, so that its intent must be durable before it runs.

@@ -24,6 +24,8 @@ type ToolQuery struct {
 	Text   string `json:"text"`             // words, in any language; "" lists tools in the order of their servers
 	Server string `json:"server,omitempty"` // only this server's, by either of its names
 	Limit  int    `json:"limit,omitempty"`  // 0 means 10; at most MaxToolMatches
+	// Modules are local tools of whoever asks, as in Program.Modules: they are described, and ranked with the others.
+	Modules map[string]string `json:"modules,omitempty"`
 }
 
 // MaxToolMatches bounds how many tools one search gives.

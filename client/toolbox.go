@@ -13,6 +13,10 @@ func (c *Client) SearchTools(ctx context.Context, files []string, q agentkernel.
 	if err := q.Validate(); err != nil {
 		return m, err
 	}
+	if len(q.Modules) > 0 {
+		err = c.post(ctx, "tools", api.Prefix+"/tools/search", api.SearchRequest{Files: files, ToolQuery: q}, &m)
+		return m, err
+	}
 	query := url.Values{"files": files, "text": {q.Text}}
 	if q.Server != "" {
 		query.Set("server", q.Server)

@@ -48,6 +48,7 @@ func routes() []route {
 		{"GET", "/tools/servers", []string{"files"}, (*Server).getServers},
 		{"GET", "/tools", []string{"files", "server"}, (*Server).getTools},
 		{"GET", "/tools/search", []string{"files", "text", "server", "limit"}, (*Server).searchTools},
+		{"POST", "/tools/search", nil, (*Server).searchToolsWith},
 		{"POST", "/tools/accept", nil, (*Server).acceptTools},
 		{"POST", "/skills", nil, (*Server).postSkill},
 		{"GET", "/skills", []string{"namespace", "text", "limit"}, (*Server).listSkills},

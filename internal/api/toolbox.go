@@ -32,6 +32,25 @@ func (s *Server) searchTools(w http.ResponseWriter, r *http.Request, q query) er
 	return answer(w, http.StatusOK, found)
 }
 
+// SearchRequest is the body of POST /tools/search, for those who have local tools.
+type SearchRequest struct {
+	Files []string `json:"files,omitempty"`
+	agentkernel.ToolQuery
+}
+
+func (s *Server) searchToolsWith(w http.ResponseWriter, r *http.Request, _ query) error {
+	var body SearchRequest
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	found, err := s.kernel.SearchTools(r.Context(), body.Files, body.ToolQuery)
+	if err != nil {
+		return err
+	}
+	found.Tools = notNil(found.Tools)
+	return answer(w, http.StatusOK, found)
+}
+
 func (s *Server) acceptTools(w http.ResponseWriter, r *http.Request, _ query) error {
 	var body AcceptRequest
 	if err := readBody(w, r, &body); err != nil {

@@ -15,6 +15,11 @@ func (k *Kernel) SearchTools(ctx context.Context, files []string, q agentkernel.
 	if err != nil {
 		return agentkernel.ToolMatches{}, err
 	}
+	if _, none := src.(noTools); none && len(q.Modules) > 0 && k.cfg.Tools != nil {
+		if src, err = k.cfg.Tools(nil); err != nil {
+			return agentkernel.ToolMatches{}, err
+		}
+	}
 	if s, ok := src.(agentkernel.ToolSearcher); ok {
 		return s.SearchTools(ctx, q)
 	}

@@ -15,6 +15,16 @@ func (s *source) SearchTools(ctx context.Context, q agentkernel.ToolQuery) (agen
 	if err := q.Validate(); err != nil {
 		return agentkernel.ToolMatches{}, err
 	}
+	local := localTools(&q)
+	if len(local) > 0 && q.Server != "" {
+		return mixed(agentkernel.ToolMatches{}, local, &q), nil
+	}
+	out, err := s.searchServed(ctx, &q)
+	return mixed(out, local, &q), err
+}
+
+// searchServed ranks the tools of the servers.
+func (s *source) searchServed(ctx context.Context, q *agentkernel.ToolQuery) (agentkernel.ToolMatches, error) {
 	servers, err := s.Servers(ctx)
 	if err != nil {
 		return agentkernel.ToolMatches{}, err
