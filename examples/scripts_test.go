@@ -186,7 +186,7 @@ func TestChart(t *testing.T) {
 
 // runNotebook executes the code cells of a notebook as IPython does, with no more of a shell than the magic asks for.
 const runNotebook = `
-import json, sys, agentkernel
+import json, os, sys, agentkernel
 
 class Shell:
     def __init__(self): self.magics, self.names = {}, {}
@@ -194,7 +194,9 @@ class Shell:
     def push(self, names): self.names.update(names)
 
 shell = Shell()
-for cell in json.load(open(sys.argv[1]))["cells"]:
+folder, file = os.path.split(sys.argv[1])
+os.chdir(folder)  # where Jupyter runs a notebook
+for cell in json.load(open(file))["cells"]:
     text = "".join(cell["source"])
     if cell["cell_type"] != "code":
         continue

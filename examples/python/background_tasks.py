@@ -1,7 +1,7 @@
-"""Background tasks are processes of the kernel. From the root of the repository (after make demo):
+"""Background tasks are processes of the kernel. From the root of the repository:
 
-    pip install ./sdk/python
-    python3 examples/python/background_tasks.py
+    make build && ./agentkernel setup      # once
+    PYTHONPATH=sdk/python/src python3 examples/python/background_tasks.py
 
 They go on when this script ends, show in `./agentkernel ps`, survive a crash of the kernel (`./agentkernel recover`),
 and can be cancelled: the sandbox is ended, not only forgotten.

@@ -1,10 +1,9 @@
 """Hello: a task in plain language, and code that is run as it is. From the root of the repository:
 
-    make demo                          once: builds ./agentkernel, installs the engine
-    pip install ./sdk/python
-    python3 examples/python/hello.py
+    make build && ./agentkernel setup      # once: builds ./agentkernel, installs the engine
+    PYTHONPATH=sdk/python/src python3 examples/python/hello.py
 
-Both run as processes in a sandbox; `./agentkernel ps -a` shows them. A kernel is started if none runs.
+(`pip install ./sdk/python` does what PYTHONPATH does here.) Both run as processes in a sandbox; `./agentkernel ps -a` shows them. A kernel is started if none runs.
 """
 
 from agentkernel import create_agent

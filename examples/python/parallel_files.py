@@ -1,7 +1,7 @@
-"""Twelve files at the same time, with asyncio. From the root of the repository (after make demo):
+"""Twelve files at the same time, with asyncio. From the root of the repository:
 
-    pip install ./sdk/python
-    python3 examples/python/parallel_files.py
+    make build && ./agentkernel setup      # once
+    PYTHONPATH=sdk/python/src python3 examples/python/parallel_files.py
 
 Each file is read by a program of its own, in a sandbox of its own. `agentkernel.aio` has the same names as
 `agentkernel`, to be awaited.
@@ -12,6 +12,12 @@ import tempfile
 from pathlib import Path
 
 from agentkernel.aio import create_agent
+
+
+TOTAL = """
+    import csv, sys
+    sum(int(row["orders"]) for row in csv.DictReader(open(sys.argv[1])))
+"""
 
 
 def make_files(folder: Path) -> None:
@@ -25,7 +31,7 @@ async def main() -> None:
         make_files(Path(folder))
         agent = create_agent(workspace_dir=folder)
         names = sorted(path.name for path in Path(folder).iterdir())
-        results = await asyncio.gather(*[agent.execute_task(f"total orders in {name}") for name in names])
+        results = await asyncio.gather(*[agent.execute_task(TOTAL, args=[name]) for name in names])
         for name, result in zip(names, results):
             print(name, result.check().result)
         print("in all", sum(r.result for r in results))

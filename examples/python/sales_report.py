@@ -1,11 +1,10 @@
 """Monthly revenue of 50,000 orders: the file stays in the sandbox, ten lines come out. From the root of the repository:
 
-    make demo && make data             once: builds, installs the engine, writes examples/data/sales.csv
-    pip install ./sdk/python
-    python3 examples/python/sales_report.py
+    make build data && ./agentkernel setup     # once: builds, writes examples/data/sales.csv, installs the engine
+    PYTHONPATH=sdk/python/src python3 examples/python/sales_report.py
 
-`workspace_dir` makes the files of a folder tools of the programs (`tools.workspace`): they may read, and need
-`allow="workspace"` to write.
+`workspace_dir` is the folder that programs work in. What they change there is kept apart: look at `result.changes`, then
+`result.apply()` or `result.discard()`.
 """
 
 from pathlib import Path
@@ -14,20 +13,22 @@ from agentkernel import create_agent
 
 REPORT = """
     import csv
-    from tools.workspace import read_text_file
 
     months, orders = {}, 0
-    for row in csv.DictReader(read_text_file("sales.csv").splitlines()):
+    for row in csv.DictReader(open("sales.csv")):
         month = row["date"][:7]
         months[month] = months.get(month, 0.0) + int(row["quantity"]) * float(row["unit_price"])
         orders += 1
     best = max(months, key=lambda m: months[m])
     print(f"{orders:,} orders, revenue {sum(months.values()):,.2f}")
     print(f"best month {best}: {months[best]:,.2f}")
+    with open("months.csv", "w") as f:
+        f.writelines(f"{month},{revenue:.2f}\\n" for month, revenue in sorted(months.items()))
     months
 """
 
-agent = create_agent(workspace_dir=Path(__file__).parent.parent / "data")
+DATA = Path(__file__).parent.parent / "data"
+agent = create_agent(workspace_dir=DATA)
 report = agent.execute_task(REPORT).check()
 print(report.output, end="")
 
@@ -38,5 +39,10 @@ print("quarters", ", ".join(f"{q:,.0f}" for q in quarters))
 # The same question in plain language; the recipe finds the file tool and the columns.
 print(agent.execute_task("total quantity by region in sales.csv").check().output, end="")
 
-usage = report.usage
-print(f"{usage.bytes_in // 4:,} tokens stayed inside, {usage.output // 4} came out")
+# The file that it wrote is not in the folder: it waits for apply() or discard().
+print(report.changes, "- in the folder:", (DATA / "months.csv").exists())
+print(report.get_file("months.csv").decode().splitlines()[0])
+report.discard()
+
+size = (DATA / "sales.csv").stat().st_size
+print(f"{size // 4:,} tokens stayed inside, {report.usage.output // 4} came out")

@@ -1,7 +1,7 @@
-"""State that outlives programs, agents and scripts. From the root of the repository (after make demo):
+"""State that outlives programs, agents and scripts. From the root of the repository:
 
-    pip install ./sdk/python
-    python3 examples/python/state.py
+    make build && ./agentkernel setup      # once
+    PYTHONPATH=sdk/python/src python3 examples/python/state.py
 
 Programs keep values with `kernel.state`. With `state_enabled` each program begins with what the one before left, and
 with `state_file` it is kept in a JSON file. Tuples, sets, dates and bytes survive.

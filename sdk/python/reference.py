@@ -47,8 +47,9 @@ def signature(function: Any) -> str:
 def members(cls: type) -> list[str]:
     """The public methods and properties of a class, in the order of the source."""
     out = []
-    for name, member in vars(cls).items():
-        if name.startswith("_") or dataclasses.is_dataclass(cls) and name in ("of", "refused", "from_wire", "to_wire"):
+    inherited = {name: member for base in reversed(cls.__mro__[1:-1]) for name, member in vars(base).items()}
+    for name, member in (inherited | dict(vars(cls))).items():
+        if name.startswith("_") or dataclasses.is_dataclass(cls) and name in ("of", "refused", "from_wire", "to_wire", "attach", "files_of"):
             continue
         if isinstance(member, property):
             out.append(f"| `{name}` | {text(member.__doc__)} |")
@@ -72,7 +73,8 @@ def reference() -> str:
         lines += [f"### {function.__name__}", "", f"`{function.__name__}{signature(function)}`", "", text(function.__doc__), ""]
     for cls in (agentkernel.AgentHelper, agentkernel.TaskManager, agentkernel.Client):
         lines += [f"### {cls.__name__}", "", text(cls.__doc__), *members(cls), ""]
-    for cls in (agentkernel.Result, agentkernel.TaskStatus, agentkernel.Spec, agentkernel.Limits, agentkernel.Process, agentkernel.Event, agentkernel.Entry,
+    for cls in (agentkernel.Result, agentkernel.Changes, agentkernel.Change, agentkernel.Applied, agentkernel.TaskStatus, agentkernel.Spec, agentkernel.Volume,
+                agentkernel.Limits, agentkernel.Process, agentkernel.Event, agentkernel.Entry,
                 agentkernel.Inspection, agentkernel.Skill, agentkernel.Tool, agentkernel.ToolServer, agentkernel.Usage):  # fmt: skip
         lines += [f"### {cls.__name__}", "", text(cls.__doc__), "", fields(cls), *members(cls), ""]
     lines += ["### Errors", "", text(agentkernel.errors.KernelError.__doc__), "", "| class | code | |", "|---|---|---|"]

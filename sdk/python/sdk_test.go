@@ -17,8 +17,8 @@ import (
 	"agentkernel/internal/tool/tooltest"
 )
 
-// patience bounds one file of tests; the slowest takes seconds.
-const patience = 4 * time.Minute
+// patience only guards against a test that hangs; the slowest file, with 10 million rows, takes half a minute.
+const patience = 15 * time.Minute
 
 // oldest is the oldest Python that the SDK supports.
 const oldest = "3.10"

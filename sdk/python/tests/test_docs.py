@@ -10,6 +10,8 @@ import re
 import unittest
 
 import support
+import agentkernel
+import test_notebook
 
 PAGE = support.ROOT / "docs" / "sdk-python.md"
 
@@ -39,6 +41,21 @@ class Docs(support.KernelTest):
                 exec(compile(block, f"docs/sdk-python.md, block {n}", "exec"), scope)
             want = "".join(line + "\n" for line in re.findall(r"# -> (.*)", block))
             self.assertEqual(out.getvalue(), want, block)
+
+    def test_the_cells_of_the_guide_run(self) -> None:
+        guide = PAGE.read_text(encoding="utf-8").split("<!-- reference")[0]
+        (cells,) = re.findall(r"(?ms)^```\n(%load_ext .*?)^```", guide)
+        load, cell = cells.split("\n\n", 1)
+        self.assertEqual(load, "%load_ext agentkernel")
+        self.write("data/sales.csv", "region,amount\nnorth,10\n")
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        shell = test_notebook.Shell()
+        agentkernel.load_ipython_extension(shell)
+        line, _, text = cell.removeprefix("%%").partition("\n")
+        name, _, options = line.partition(" ")
+        self.assertEqual(shell.magics["cell", name](options, text), ["region,amount", "north,10"])
+        self.assertEqual(shell.names, {"rows": ["region,amount", "north,10"]})
 
 
 if __name__ == "__main__":

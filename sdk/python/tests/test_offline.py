@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 import pickle
 import re
-import stat
+import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import support
 from agentkernel import KernelError, Limits, Spec, _home, create_agent, errors
-from agentkernel.model import Process, local_tools, parse_time, size
+from agentkernel.model import Process, parse_time
+from agentkernel.spec import local_tools, size
 
 
 class Errors(unittest.TestCase):
@@ -98,12 +103,33 @@ class Places(unittest.TestCase):
                 with self.assertRaises(errors.BinaryNotFound) as caught:
                     _home.find_binary(explicit, env)
                 self.assertIn("make build", caught.exception.hint)
-        built = support.ROOT / "agentkernel"
-        if built.is_file():
-            self.assertEqual(_home.find_binary(None, {"PATH": "/none"}), str(built))
-        else:
-            with self.assertRaises(errors.BinaryNotFound):
+            with self.assertRaises(errors.BinaryNotFound) as caught, mock.patch.object(_home, "checkouts", lambda: [d + "/clone"]):
                 _home.find_binary(None, {"PATH": "/none"})
+            for words in ("binary=", "AGENTKERNEL_BIN", "PATH", f"{d}/clone/agentkernel is not built"):
+                self.assertIn(words, caught.exception.message)
+
+    def test_a_checkout_has_the_binary(self) -> None:
+        """That of this package, of the script that runs, or of the folder in which a notebook or a prompt is."""
+        self.assertEqual(_home.checkouts()[0], str(support.ROOT))
+        with tempfile.TemporaryDirectory() as d:
+            d = os.path.realpath(d)
+            shutil.copytree(support.SDK / "src", os.path.join(d, "installed"), ignore=shutil.ignore_patterns("__pycache__"))
+            for folder in ("clone/sdk/python", "clone/cmd/agentkernel", "clone/examples/python", "elsewhere"):
+                os.makedirs(os.path.join(d, folder))
+            Path(d, "clone/sdk/python/pyproject.toml").write_text("")
+            source = "from agentkernel import _home, errors\ntry: print(_home.find_binary())\nexcept errors.BinaryNotFound as e: print(e.message)"
+            script = Path(d, "clone/examples/python/x.py")
+            script.write_text(source)
+            env = {"PATH": "/none", "PYTHONPATH": os.path.join(d, "installed")}
+
+            def run(*arguments: str, cwd: str) -> str:
+                return subprocess.run([sys.executable, *arguments], env=env, cwd=os.path.join(d, cwd), capture_output=True, text=True, timeout=60).stdout.strip()
+
+            self.assertIn("clone/agentkernel is not built", run(str(script), cwd="elsewhere"))
+            binary = self.script(os.path.join(d, "clone"), "")
+            self.assertEqual(run(str(script), cwd="elsewhere"), binary)
+            self.assertEqual(run("-c", source, cwd="clone/examples"), binary)
+            self.assertIn("neither this package nor the running script", run("-c", source, cwd="elsewhere"))
 
     def test_wrong_binaries_say_what_to_do(self) -> None:
         for text, kind, says in [
@@ -132,7 +158,7 @@ class Models(unittest.TestCase):
 
     def test_limits(self) -> None:
         self.assertEqual(Limits(time=1.5, wall="5m", memory="64m", output=10, calls=3).to_wire(),
-                         {"time": "1.500000s", "wall": "5m", "memory": 64 << 20, "output": 10, "calls": 3})  # fmt: skip
+                         {"time": "1.500000s", "wall": "300.000000s", "memory": 64 << 20, "output": 10, "calls": 3})  # fmt: skip
         for bad in [Limits(time=0), Limits(time=-1), Limits(wall=float("nan")), Limits(memory="lots"), Limits(memory=0), Limits(calls=0), Limits(calls=True)]:
             with self.assertRaises(errors.InvalidArgument):
                 bad.to_wire()
@@ -169,6 +195,44 @@ class Models(unittest.TestCase):
                 Spec.file(os.path.join(d, "none.py"))
 
 
+class Plain(unittest.TestCase):
+    """Numbers as text, one text for a list of one, None for nothing; and what has no plain meaning is refused."""
+
+    def test_spans_and_sizes(self) -> None:
+        for value, want in [(5, "5.000000s"), ("5", "5.000000s"), (" 2.5 ", "2.500000s"), ("1m30s", "90.000000s"), ("500ms", "0.500000s"), ("1h", "3600.000000s"),
+                            (datetime.timedelta(minutes=1), "60.000000s")]:  # fmt: skip
+            self.assertEqual(Limits(wall=value).to_wire(), {"wall": want})
+        for wrong in (0, -1, float("nan"), float("inf"), "", "soon", "5 parsecs", True, [], "nan", "1e99"):
+            with self.assertRaises(errors.InvalidArgument, msg=repr(wrong)):
+                Limits(wall=wrong).to_wire()  # type: ignore[arg-type]
+        self.assertEqual(Limits(memory="64m", calls="7", cpus="0.5", open_files=10).to_wire(),  # type: ignore[arg-type]
+                         {"memory": 64 << 20, "calls": 7, "cpus": 0.5, "open_files": 10})  # fmt: skip
+        for name in ("calls", "pids", "memory", "disk", "cpus"):
+            for wrong in (0, -1, 1.5j, float("nan"), "many", True):
+                with self.assertRaises(errors.InvalidArgument, msg=f"{name}={wrong!r}"):
+                    Limits(**{name: wrong}).to_wire()
+
+    def test_limits_are_those_of_the_kernel(self) -> None:
+        text = (support.ROOT / "process.go").read_text(encoding="utf-8")
+        kernel = re.findall(r'json:"(\w+),omitempty"', text[text.index("type Limits struct") : text.index("// DefaultLimits are")])
+        self.assertEqual(sorted(kernel), sorted(f.name for f in dataclasses.fields(Limits)))
+
+    def test_lists(self) -> None:
+        spec = Spec("1", args=[1, "a", 2.5], allow=None, deny="state", tools=None, modules=None, priority="3")  # type: ignore[arg-type]
+        self.assertEqual(spec.to_wire(), {"program": {"name": "program.py", "language": "python", "source": "1", "args": ["1", "a", "2.5"]}, "deny": ["state"], "priority": 3})
+        self.assertEqual(Spec("1", args="one").to_wire()["program"]["args"], ["one"])
+        self.assertEqual(Spec("x", language="javascript").to_wire()["program"]["language"], "javascript")  # the kernel knows the names
+        for options in ({"allow": [1]}, {"tools": 5}, {"modules": {"a": b"x"}}, {"limits": {"time": 5}}, {"priority": "high"}, {"backend": 3}, {"name": 3}):
+            with self.assertRaises((errors.InvalidArgument, TypeError), msg=repr(options)):
+                Spec("1", **options).to_wire()
+
+    def test_flags_in_hints_become_arguments(self) -> None:
+        for hint, want in [("run it with --with PACKAGE", "run it with packages="), ("--allow-host HOST names it", "allow_hosts= names it"),
+                           ("a larger --memory", "a larger limits=Limits(memory=...)"), ("agentkernel resume 3 --wait", "agentkernel resume 3 --wait"),
+                           ("--no-such-flag X", "--no-such-flag X"), ("", "")]:  # fmt: skip
+            self.assertEqual(KernelError.from_wire({"code": "unsupported", "message": "m", "hint": hint}).hint, want)
+
+
 class Agents(unittest.TestCase):
     def test_models_are_not_there_yet(self) -> None:
         with self.assertRaises(errors.Unsupported) as caught:
@@ -196,15 +260,19 @@ class Agents(unittest.TestCase):
             self.assertIn(says, str(caught[0].message))
             self.assertEqual(caught[0].filename, __file__)
 
-    def test_workspace_is_not_the_data_directory(self) -> None:
+    def test_which_folder_a_workspace_may_be(self) -> None:
         with tempfile.TemporaryDirectory() as d:
-            with self.assertRaises(errors.InvalidArgument):
-                create_agent(home=d, workspace_dir=os.path.join(d, "ws"))
+            os.makedirs(os.path.join(d, "home", "ws"))
             Path(d, "file").write_text("")
-            with self.assertRaises(errors.InvalidArgument):
-                create_agent(home=d + "/home", workspace_dir=os.path.join(d, "file"))
-            create_agent(home=d + "/home", workspace_dir=os.path.join(d, "new", "ws"))
-            self.assertTrue(stat.S_ISDIR(os.stat(os.path.join(d, "new", "ws")).st_mode))
+            for folder, kind, says in [("home/ws", errors.InvalidArgument, "data directory"), ("file", errors.InvalidArgument, "is not a folder"),
+                                       ("new/ws", errors.NotFound, "does not exist")]:  # fmt: skip
+                with self.assertRaisesRegex(kind, says):
+                    create_agent(home=os.path.join(d, "home"), workspace_dir=os.path.join(d, folder))
+            self.assertEqual(sorted(os.listdir(d)), ["file", "home"])  # what does not exist is not made
+            with self.assertRaisesRegex(errors.NotFound, "workspace .*new does not exist"):
+                Spec("1", workspace=os.path.join(d, "new")).to_wire()
+        with self.assertRaisesRegex(errors.InvalidArgument, "nothing to publish"):
+            create_agent(publish=True)
 
     def test_wrong_types(self) -> None:
         agent = create_agent()

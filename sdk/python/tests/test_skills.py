@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import unittest
 
 import support
@@ -21,6 +22,7 @@ REPORT = """
 
 class Search(support.KernelTest):
     def test_search_tools(self) -> None:
+        os.makedirs(self.path("files"))
         agent = create_agent(workspace_dir=self.path("files"))
         found = agent.search_tools("put text at the end of a file", 2)
         self.assertEqual((len(found), found[0].import_line), (2, "from tools.workspace import append_text_file"))
@@ -68,6 +70,7 @@ class Skills(support.KernelTest):
 
     def test_with_await(self) -> None:
         async def all_of_it() -> None:
+            os.makedirs(self.path("more"))
             agent = aio.create_agent(workspace_dir=self.path("more"))
             self.assertEqual((await agent.search_tools("read a file", 1))[0].python_server, "workspace")
             await agent.save_skill("later", "def f():\n    return 5\n", tags="one")

@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 import support
-from agentkernel import Client, KernelGone, TaskManager, _steps, _sync, create_agent, errors
+from agentkernel import Client, KernelGone, TaskManager, _kernel, _steps, _sync, create_agent, errors
 
 SLEEP = "from kernel import sleep\nprint('begin')\nsleep({})\nprint('end')\n'done'"
 
@@ -23,15 +23,13 @@ class Tasks(support.KernelTest):
             self.write(f"ws/file_{i}.csv", f"name,value\na,{i}\nb,{2 * i}\n")
         manager = TaskManager(create_agent(workspace_dir=self.path("ws")))
         begin = time.monotonic()
-        ids = [manager.dispatch_task(f"Process file_{i}.csv") for i in range(100)]
+        ids = [manager.dispatch_task(f"import csv\nsum(int(row['value']) for row in csv.DictReader(open('file_{i}.csv')))") for i in range(100)]
         dispatched = time.monotonic() - begin
         results = [manager.wait_for_task(i) for i in ids]
         print(f"\n100 tasks: dispatched in {dispatched:.2f} s, all done after {time.monotonic() - begin:.2f} s", file=sys.stderr)
         self.assertEqual(len(set(ids)), 100)
         for i, r in enumerate(results):
-            self.assertEqual((r.success, r.mode), (True, "template"), r.error)
-            self.assertEqual(r.result["columns"]["value"]["sum"], 3 * i)
-            self.assertIn(f"file_{i}.csv: 2 rows, 2 columns", r.output)
+            self.assertEqual((r.success, r.result), (True, 3 * i), r.error)
         self.assertEqual({s.status for s in manager.list_tasks()}, {"completed"})
         self.assertEqual([s.task_id for s in manager.list_tasks()], ids)
         known = {p.pid for p in self.client.ps(all=True)}
@@ -73,10 +71,29 @@ class Tasks(support.KernelTest):
 
     def test_refusals_and_unknown_ids(self) -> None:
         manager = TaskManager()
-        with self.assertRaises(errors.Unsupported):
-            manager.dispatch_task("write a poem")
-        with self.assertRaises(errors.Unsupported):
-            manager.dispatch_task("import no_such_module")
+        before = len(self.client.ps(all=True))
+        refused = [manager.dispatch_task(task) for task in ("write a poem", "import no_such_module", "print('")]
+        self.assertEqual([i < 0 for i in refused], [True] * 3)
+        results = manager.wait_for_all(refused)
+        self.assertEqual([(r.success, r.pid, r.state) for r in results], [(False, None, "refused")] * 3)
+        self.assertEqual([type(r.error) for r in results], [errors.Unsupported, errors.Unsupported, errors.ProgramSyntaxError])
+        self.assertEqual([r.mode for r in results], ["template", "code", "code"])
+        for i in refused:
+            status = manager.get_task_status(str(i))  # type: ignore[arg-type]  # as text, too
+            self.assertEqual((status.status, status.done), ("failed", True))
+            self.assertIsNotNone(status.error)
+            self.assertFalse(manager.cancel_task(i))
+            with self.assertRaises(errors.KernelError):
+                list(manager.stream_task(i))
+            with self.assertRaises(errors.InvalidArgument):  # ids below zero are this manager's own
+                TaskManager().get_task_status(i)
+        self.assertEqual([s.task_id for s in manager.list_tasks()], refused)
+        self.assertEqual(len(self.client.ps(all=True)), before)
+        with self.assertRaises(errors.InvalidArgument):  # what is wrong with the call is raised
+            manager.dispatch_task(5)  # type: ignore[arg-type]
+        with self.assertRaises(TypeError):
+            manager.dispatch_task("1 + 1", no_such_option=1)
+        manager = TaskManager()
         for verb in (manager.get_task_status, manager.wait_for_task, manager.cancel_task):
             with self.assertRaises(errors.NotFound):
                 verb(999_999)
@@ -123,6 +140,12 @@ def during_a_receive(action: Any) -> Any:
 class Crash(support.KernelTest):
     """kill -9 of the kernel: the SDK says what happened and how to go on, and recover goes on."""
 
+    def says_how_to_go_on(self, e: errors.KernelError, pid: int) -> None:
+        self.assertEqual(e.pid, pid)
+        for words in (f"client.recover({pid})", f"client.result({pid})", f"agentkernel recover {pid}"):
+            self.assertIn(words, e.hint)
+        self.assertNotRegex(str(e), "again|retry")
+
     def test_killed_while_waiting(self) -> None:
         pid = self.client.spawn(SLEEP.format(0.5)).pid
         support.eventually("it has begun", lambda: list(self.client.logs(pid)))
@@ -131,9 +154,8 @@ class Crash(support.KernelTest):
             self.client.wait(pid)
         e = caught.exception
         self.assertEqual(e.pid, pid)
-        self.assertIn(f"the kernel ended (it crashed or was stopped) while process {pid} was waited for", e.message)
-        self.assertIn(f"recover({pid})", e.hint)
-        self.assertIn(f"agentkernel recover {pid}", e.hint)
+        self.assertIn(f"while process {pid} was waited for", e.message)
+        self.says_how_to_go_on(e, pid)
         support.eventually("the killed kernel is gone", lambda: support.gone(os_pid))
         with self.assertRaises(errors.Conflict) as again:  # a new kernel carries nothing on unasked
             self.client.wait(pid)
@@ -171,6 +193,48 @@ class Crash(support.KernelTest):
         support.eventually("the kernel is gone", lambda: support.gone(os_pid))
         self.client.recover()
         self.assertEqual(self.client.wait(pid).result, "done")
+
+    def replace_kernel(self) -> None:
+        """Another kernel takes the place of this one before anybody notices."""
+        self.kill_kernel()
+        Client(self.home).info()
+
+    def test_another_kernel_took_its_place(self) -> None:
+        """The new one does not carry the process on: that is no end of it, and no result."""
+        for how in (self.kill_kernel, lambda: self.client.shutdown(), self.replace_kernel):
+            with self.assertRaises(KernelGone) as caught:
+                self.client.run(SLEEP.format(0.5), on_output=lambda event, how=how: how())  # type: ignore[misc]
+            self.says_how_to_go_on(caught.exception, caught.exception.pid)
+            pid = caught.exception.pid
+            with self.assertRaises(errors.Conflict) as unfinished:  # nor does following it end as if it had
+                list(self.client.logs(pid, follow=True))
+            self.says_how_to_go_on(unfinished.exception, pid)
+            self.client.recover(pid)
+            self.assertEqual(self.client.result(pid).output, "begin\nend\n")
+            again = self.client.spawn(SLEEP.format(0.5)).pid
+            with self.assertRaises(KernelGone) as caught:
+                for event in self.client.logs(again, follow=True):
+                    how()
+            self.says_how_to_go_on(caught.exception, again)
+            self.client.recover(again)
+            self.assertEqual(self.client.wait(again).result, "done")
+
+    def test_an_answer_that_was_lost(self) -> None:
+        """What is asked of a process is not asked twice unseen: the error names it and what is not known."""
+        pid = self.client.spawn(SLEEP.format(30)).pid
+        cut = mock.patch.object(_kernel.Kernel, "_exchange", side_effect=_steps.ConnectionCut("cut"))
+        for call, says in [
+            (lambda: self.client.apply(pid), f"client.apply({pid}) again finishes"),
+            (lambda: self.client.discard(pid), f"client.diff({pid})"),
+            (lambda: self.client.answer(pid, 1, "yes"), f"client.recover({pid})"),
+            (lambda: self.client.kill(pid), f"client.process({pid})"),
+        ]:
+            with cut, self.assertRaises(KernelGone) as caught:
+                call()  # type: ignore[no-untyped-call]
+            self.assertEqual(caught.exception.pid, pid)
+            self.assertIn("is not known", caught.exception.message)
+            self.assertIn(says, caught.exception.hint)
+        self.client.kill(pid)
 
     def test_fifty_tasks_in_flight(self) -> None:
         manager = TaskManager(create_agent(state_enabled=True))

@@ -14,12 +14,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import errors
-from ._agent import Planned, TaskStatus
+from ._agent import Planned
+from ._tasks import TaskStatus
 from .agent import AgentHelper, create_agent, execute_code, execute_task
+from .changes import Applied, Change, Changes
 from .client import Client
 from .errors import KernelError, KernelGone
-from .model import Ask, Entry, Event, Inspection, KernelInfo, Limits, Process, Skill, Spec, Tool, ToolServer, Usage
+from .model import Ask, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer, Usage
 from .result import Result
+from .spec import Limits, Spec, Volume
 from .tasks import TaskManager
 
 if TYPE_CHECKING:
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AgentHelper", "Ask", "Client", "Entry", "Event", "Inspection", "KernelError", "KernelGone", "KernelInfo", "Limits", "Planned",
-    "Process", "Result", "Skill", "Spec", "TaskManager", "TaskStatus", "Tool", "ToolServer", "Usage", "create_agent", "errors", "execute_code",
+    "AgentHelper", "Applied", "Ask", "Change", "Changes", "Client", "Entry", "Event", "Inspection", "KernelError", "KernelGone", "KernelInfo", "Limits", "Planned",
+    "Process", "Result", "Skill", "Spec", "TaskManager", "TaskStatus", "Tool", "ToolServer", "Usage", "Volume", "create_agent", "errors", "execute_code",
     "execute_task", "run_server",
 ]  # fmt: skip
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
-import sys
 import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Generic, Mapping, Optional, Sequence, Union
 
-from . import _home, fileserver
+from . import _home
+from ._filetools import file_tools
 from ._code import dedent, program_in, shift_traceback, with_prelude
-from ._kernel import Callback, Kernel, check_pid
+from ._kernel import MOST_TOOLS, Callback, Kernel
 from ._steps import Call, Notify, Steps
-from .errors import Conflict, InvalidArgument, KernelError, StorageFailed, Unsupported
-from .model import Limits, PathLike, Process, Spec, Tool, ToolServer, files, local_tools
-from .result import Result
+from .errors import InvalidArgument, KernelError, KernelGone, NotFound, Unavailable, Unsupported
+from ._result import R
+from .model import Tool, ToolServer
+from .spec import Limits, PathLike, Span, Spec, files, folder, local_tools
 from .state import MODULE, StateFile
 
 log = logging.getLogger("agentkernel")
@@ -45,8 +44,11 @@ class Settings:
     backend: str = ""
     priority: int = 0
     limits: Limits = field(default_factory=Limits)
-    timeout: Union[float, str, None] = None
+    timeout: Optional[Span] = None
     workspace_dir: Optional[PathLike] = None
+    publish: bool = False
+    volumes: Mapping[str, Any] = field(default_factory=dict)
+    allow_hosts: Union[str, Sequence[str]] = ()
     state_enabled: bool = False
     state_file: Optional[PathLike] = None
     state_auto_save: bool = True
@@ -59,6 +61,8 @@ class Settings:
 
     def check(self) -> None:
         """Says what cannot be done before anything is done with it."""
+        if self.publish and self.workspace_dir is None:
+            raise InvalidArgument("publish=True without workspace_dir: there is nothing to publish", hint="workspace_dir= names the folder")
         if self.llm_provider is not None and self.llm_provider not in PROVIDERS:
             raise InvalidArgument(f"llm_provider={self.llm_provider!r} is not known", hint=f"one of {', '.join(PROVIDERS)}")
         if self.llm_azure_endpoint is not None and self.llm_provider not in (None, "azure_openai"):
@@ -87,32 +91,27 @@ class Planned:
     title: str = ""
 
 
-class Agent:
+class Agent(Generic[R]):
     """Runs tasks with one set of tools, permissions, limits and state."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, outcome: type[R]) -> None:
         settings.check()
         self.settings = settings
-        self.kernel = Kernel(settings.home, settings.binary, settings.start)
+        self.kernel = Kernel(settings.home, settings.binary, settings.start, outcome)
         self.workspace = self._workspace()
         self.state: Optional[StateFile] = None
         if settings.state_enabled:
             self.state = StateFile(self._state_path())
         self._tools: Optional[list[Tool]] = None
-        self._workspace_file = ""
         self._environment = ""
 
     def _workspace(self) -> Optional[Path]:
         if self.settings.workspace_dir is None:
             return None
-        path = Path(self.settings.workspace_dir).expanduser().absolute()
+        path = Path(folder(self.settings.workspace_dir, "workspace_dir"))
         home = os.path.realpath(self.kernel.home)
         if os.path.realpath(path) == home or os.path.realpath(path).startswith(home + os.sep):
             raise InvalidArgument(f"workspace_dir {path} lies in the kernel's data directory", hint="choose a folder of its own")
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as e:
-            raise InvalidArgument(f"workspace_dir {path} cannot be used: {e.strerror}") from None
         return path
 
     def environment(self) -> Steps[str]:
@@ -130,42 +129,43 @@ class Agent:
 
     # Tools
 
-    def tool_files(self) -> Steps[list[str]]:
-        """The configuration files of the agent's programs, that of the workspace included."""
-        found = files(self.settings.tools)
+    def modules(self, source: str = "tools") -> dict[str, str]:
+        """The local tools of a program: those of the workspace, else of the working directory, and the functions that make
+        the workspace's files tools."""
+        found: dict[str, str] = {}
         if self.workspace is not None:
-            if not os.path.exists(self._workspace_file):
-                yield from self.kernel.info()  # a kernel that starts makes the data directory
-                self._workspace_file = yield Call(partial(_workspace_config, self.kernel.home, self.workspace))
-            found.append(self._workspace_file)
+            found.update(file_tools(source))
+        beside = self.workspace if self.workspace is not None and (self.workspace / "tools").is_dir() else Path(".")
+        found.update(local_tools(beside, source))
         return found
 
     def known_tools(self, fresh: bool = False) -> Steps[list[Tool]]:
         """The tools that programs can import; asked once."""
         if self._tools is None or fresh:
-            paths = yield from self.tool_files()
-            self._tools = []
-            if paths:
-                self._tools = yield from self.kernel.tools(paths, "")
-        return self._tools or []
+            paths, modules = files(self.settings.tools), (yield Call(self.modules))
+            local = yield from self.kernel.search([], "", "", MOST_TOOLS, modules) if modules else _none()
+            served = yield from self.kernel.tools(paths, "") if paths else _none()
+            self._tools = [*local, *served]
+        return self._tools
 
     def list_tools(self, server: str) -> Steps[list[Tool]]:
         tools = yield from self.known_tools(fresh=True)
-        return [t for t in tools if not server or server in (t.server, t.python_server)]
+        found = [t for t in tools if not server or server in (t.server, t.python_server)]
+        if server and not found:
+            names = ", ".join(sorted({t.python_server for t in tools})) or "there is none"
+            raise NotFound(f"there is no tool server {server!r}", op="tools", hint=f"the servers: {names}")
+        return found
 
     def search_tools(self, query: str, server: str, limit: int) -> Steps[list[Tool]]:
-        paths = yield from self.tool_files()
-        if not paths:
-            return []
-        found = yield from self.kernel.search(paths, query, server, limit)
+        modules = yield Call(self.modules)
+        found = yield from self.kernel.search(self.settings.tools, query, server, limit, modules)
         return found
 
     def list_servers(self) -> Steps[list[ToolServer]]:
-        paths = yield from self.tool_files()
-        if not paths:
-            return []
-        servers = yield from self.kernel.servers(paths)
-        return servers
+        paths, modules = files(self.settings.tools), (yield Call(self.modules))
+        names = sorted({m.split(".")[1] for m in modules})
+        servers = yield from self.kernel.servers(paths) if paths else _none()
+        return [*(ToolServer(n, n, "local", trusted=True, running=True) for n in names), *servers]
 
     # Tasks
 
@@ -195,11 +195,14 @@ class Agent:
         # Without tools first: servers are started only for a task that needs one.
         try:
             plan = yield from self.kernel.plan(task, self._tools or [])
-        except Unsupported:
+        except Unsupported as e:
             stale, tools = self._tools, (yield from self.known_tools(fresh=True))
             if not tools or stale == tools:
-                raise
-            plan = yield from self.kernel.plan(task, tools)
+                raise _needs_model(e) from None
+            try:
+                plan = yield from self.kernel.plan(task, tools)
+            except Unsupported as again:
+                raise _needs_model(again) from None
         program = plan["program"]
         return Planned(program["source"], "template", program["name"], plan["title"])
 
@@ -210,28 +213,28 @@ class Agent:
         if s.timeout is not None:
             given.setdefault("timeout", s.timeout)
         source, moved = planned.source, 0
-        modules = yield Call(partial(local_tools, self.workspace or ".", source))
-        modules.update(given.pop("modules", {}))
+        modules = yield Call(partial(self.modules, source))
+        modules.update(given.pop("modules", None) or {})
         snapshot: dict[str, Any] = {}
         if self.state is not None:
             snapshot = self.state.snapshot()
         if self.state is not None and snapshot:
             source, moved = with_prelude(source, f"import {MODULE}")
             modules[MODULE] = self.state.module(snapshot)
-        paths = yield from self.tool_files()
         environment = yield from self.environment()
         spec = Spec(
-            source, name=planned.name, tools=paths, allow=s.allow, deny=s.deny, modules=modules, limits=s.limits,
+            source, name=planned.name, tools=s.tools, allow=s.allow, allow_hosts=s.allow_hosts, deny=s.deny, modules=modules, limits=s.limits,
+            workspace=self.workspace, publish=s.publish, volumes=s.volumes,
             namespace=s.namespace, backend=s.backend, priority=s.priority, environment=environment,
         )  # fmt: skip
         return spec.with_options(**given), snapshot, moved
 
-    def execute(self, task: str, is_code: bool, on_output: Callback, on_event: Callback, on_ask: Callback, options: Mapping[str, Any]) -> Steps[Result]:
+    def execute(self, task: str, is_code: bool, on_output: Callback, on_event: Callback, on_ask: Callback, options: Mapping[str, Any]) -> Steps[R]:
         """Plans, runs, takes the state over. What is wrong with the task is in the result."""
         try:
             planned = Planned(_program(task), "code") if is_code else (yield from self.plan(task))
         except Unsupported as e:
-            return _refused(e)
+            return self.refused(e)
         spec, snapshot, moved = yield from self.spec(planned, options)
         result = yield from self.kernel.run(spec, {}, on_output, on_event, on_ask)
         if result.pid is not None:
@@ -249,10 +252,22 @@ class Agent:
         """Takes over what a program set, however it ended."""
         if self.state is None:
             return
-        after = yield from self.kernel.wire_state(pid)
+        try:
+            after = yield from self.kernel.wire_state(pid)
+        except Unavailable as e:
+            raise KernelGone(
+                f"process {pid} has run, and its kernel ended before the state that it left could be read: {e.message}", op="state", pid=pid,
+                hint=f"client.result({pid}) has its result, client.state({pid}) its state, once a kernel runs again",
+            ) from None
         self.state.merge(snapshot, after)
         if self.settings.state_auto_save and self.state.path is not None:
             yield Call(self.state.save)
+
+    def refused(self, error: KernelError) -> R:
+        """The result of a task for which there is no program."""
+        result = self.kernel.outcome.refused(error, "")
+        result.mode = "template"
+        return result
 
     def save_state(self, data: Optional[Mapping[str, Any]]) -> Steps[None]:
         if self.state is None:
@@ -262,6 +277,17 @@ class Agent:
             self.state.values.update(data)
         if self.state.path is not None or data is None:
             yield Call(self.state.save)
+
+
+def _none() -> Steps[list[Any]]:
+    yield from ()
+    return []
+
+
+def _needs_model(error: Unsupported) -> Unsupported:
+    """What template mode cannot do needs a model, and this kernel calls none yet."""
+    hint = "this task needs a model to write its program, and AgentKernel calls none yet: give the program itself, or planner=your_function of create_agent, which asks a model of yours"
+    return Unsupported(error.message, op=error.op, hint=f"{hint}. Without a model: {error.hint}" if error.hint else hint)
 
 
 def _call_planner(planner: Optional[Planner], tools: list[Tool], task: str) -> Any:
@@ -275,139 +301,9 @@ def _program(code: str) -> str:
     return dedent(code)
 
 
-def _refused(error: KernelError) -> Result:
-    result = Result.refused(error, "")
-    result.mode = "template"
-    return result
-
-
-def finish(result: Result, planned: Planned, name: str, moved: int) -> Result:
+def finish(result: R, planned: Planned, name: str, moved: int) -> R:
     """The result as the user knows the program: without the prelude, with its origin."""
     result.mode, result.code, result.title = planned.mode, planned.source, planned.title
     if result.error is not None and moved:
         result.error.traceback = shift_traceback(result.error.traceback, name, moved)
     return result
-
-
-def _workspace_config(home: str, workspace: Path) -> str:
-    """Writes the configuration file that serves a workspace, below the data directory: a process that is recovered
-    finds it there."""
-    root = os.path.realpath(workspace)
-    server = {"command": sys.executable or "python3", "args": ["-I", os.path.abspath(fileserver.__file__), root, home]}
-    content = json.dumps({"mcpServers": {"workspace": server}}, indent=2) + "\n"
-    folder = Path(home) / "workspaces"
-    path = folder / f"{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
-    try:
-        if not path.exists():
-            folder.mkdir(mode=0o700, exist_ok=True)
-            temporary = path.with_suffix(f".{os.getpid()}")
-            temporary.write_text(content, encoding="utf-8")
-            os.replace(temporary, path)
-    except OSError as e:
-        raise StorageFailed(f"the configuration of the workspace cannot be written: {e}") from None
-    return str(path)
-
-
-# Background tasks
-
-
-#: How a task stands, from how its process stands.
-_STATUS = {"ready": "pending", "running": "running", "waiting": "running", "unfinished": "unfinished", "failed": "failed"}
-
-
-@dataclass(frozen=True)
-class TaskStatus:
-    """How a background task stands. Its id is the PID of its process."""
-
-    task_id: int
-    status: str  #: pending, running, paused, completed, failed, cancelled or unfinished
-    description: str = ""
-    process: Optional[Process] = field(default=None, repr=False)
-
-    @property
-    def done(self) -> bool:
-        """The task has ended, well or badly."""
-        return self.status in ("completed", "failed", "cancelled")
-
-    @property
-    def error(self) -> Optional[KernelError]:
-        """Why it failed or was cancelled."""
-        return self.process.error if self.process else None
-
-    @classmethod
-    def of(cls, process: Process, description: str) -> "TaskStatus":
-        if process.state == "exited":
-            status = "completed" if process.success else "failed"
-        elif process.state == "killed":
-            limit = process.error is not None and process.error.code in ("limit_exceeded", "crashed")
-            status = "failed" if limit else "cancelled"
-        else:
-            status = "paused" if process.paused else _STATUS[process.state]
-        return cls(process.pid, status, description or process.name, process)
-
-
-@dataclass
-class _Dispatched:
-    description: str
-    planned: Planned
-    name: str
-    moved: int
-    snapshot: Mapping[str, Any]
-    collected: bool = False
-
-
-class Tasks:
-    """Background tasks of an agent: each is a process."""
-
-    def __init__(self, agent: Agent) -> None:
-        self.agent = agent
-        self.kernel = agent.kernel
-        self.known: dict[int, _Dispatched] = {}
-
-    def dispatch(self, task: str, options: Mapping[str, Any]) -> Steps[int]:
-        planned = yield from self.agent.plan(task)
-        spec, snapshot, moved = yield from self.agent.spec(planned, options)
-        process = yield from self.kernel.spawn(spec, {})
-        description = planned.title or " ".join(task.split())[:100]
-        self.known[process.pid] = _Dispatched(description, planned, spec.name, moved, snapshot)
-        return process.pid
-
-    def status(self, task_id: Any) -> Steps[TaskStatus]:
-        process = yield from self.kernel.process(task_id)
-        return TaskStatus.of(process, self._description(process.pid))
-
-    def _description(self, pid: int) -> str:
-        return self.known[pid].description if pid in self.known else ""
-
-    def wait(self, task_id: Any, timeout: Optional[float]) -> Steps[Result]:
-        process = yield from self.kernel.wait(task_id, timeout)
-        task = self.known.get(process.pid)
-        result = yield from self.kernel.collect(process)
-        if task is None:
-            return result
-        if process.done and not task.collected:
-            task.collected = True
-            yield from self.agent.take_state(process.pid, task.snapshot)
-        return finish(result, task.planned, task.name, task.moved)
-
-    def all(self, everybody: bool) -> Steps[list[TaskStatus]]:
-        if everybody:
-            processes = yield from self.kernel.ps(True, self.agent.settings.namespace, 0, 0)
-        else:
-            processes = []
-            for pid in sorted(self.known):
-                process = yield from self.kernel.process(pid)
-                processes.append(process)
-        return [TaskStatus.of(p, self._description(p.pid)) for p in processes]
-
-    def cancel(self, task_id: Any) -> Steps[bool]:
-        pid = check_pid(task_id)
-        try:
-            yield from self.kernel.signal(pid, "kill")
-        except Conflict:
-            return False
-        return True
-
-    def recover(self) -> Steps[list[TaskStatus]]:
-        processes = yield from self.kernel.recover(None)
-        return [TaskStatus.of(p, self._description(p.pid)) for p in processes]

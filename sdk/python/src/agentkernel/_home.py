@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
@@ -62,32 +63,51 @@ def socket_path(home: str) -> str:
     return f"/tmp/agentkernel-{os.geteuid()}/{digest}.sock"
 
 
-_INSTALL = (
-    "build it with `make build` in a checkout of AgentKernel, then put it on PATH, or set AGENTKERNEL_BIN "
-    "to its path (binary= of the SDK does the same)"
-)
+_INSTALL = "run `make build` in a checkout of AgentKernel; then put ./agentkernel on PATH, or name it with AGENTKERNEL_BIN or binary="
 
 
 def find_binary(explicit: Optional[PathLike] = None, env: Mapping[str, str] = os.environ) -> str:
-    """The ``agentkernel`` binary: the argument, else $AGENTKERNEL_BIN, else PATH, else the one that was built in the
-    checkout that this package is part of."""
+    """The ``agentkernel`` binary: the argument, else $AGENTKERNEL_BIN, else PATH, else the one that was built in a checkout:
+    that which this package is part of, or in which the running script lies (of a notebook or a prompt: the working
+    directory)."""
     for what, value in (("binary=", explicit), ("AGENTKERNEL_BIN", env.get("AGENTKERNEL_BIN"))):
         if not value:
             continue
         path = os.path.abspath(os.path.expanduser(os.fspath(value)))
-        if os.path.isfile(path) and os.access(path, os.X_OK):
+        if _executable(path):
             return path
         raise BinaryNotFound(f"{what} names {path}, which is not an executable file", hint=_INSTALL)
     found = shutil.which("agentkernel", path=env.get("PATH"))
     if found:
         return os.path.abspath(found)
-    for folder in Path(__file__).resolve().parents:
-        if (folder / "sdk" / "python").is_dir() and (folder / "go.mod").is_file():
-            built = folder / "agentkernel"
-            if built.is_file() and os.access(built, os.X_OK):
-                return str(built)
-            break
-    raise BinaryNotFound("the agentkernel binary was not found: not in AGENTKERNEL_BIN, on PATH or beside the checkout", hint=_INSTALL)
+    tried = ["binary= and AGENTKERNEL_BIN are not set", "there is no agentkernel on PATH"]
+    for checkout in checkouts():
+        built = os.path.join(checkout, "agentkernel")
+        if _executable(built):
+            return built
+        tried.append(f"{built} is not built")
+    if len(tried) == 2:
+        tried.append("neither this package nor the running script lies in a checkout of AgentKernel")
+    raise BinaryNotFound(f"the agentkernel binary was not found: {'; '.join(tried)}", hint=_INSTALL)
+
+
+def _executable(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def checkouts() -> list[str]:
+    """The checkouts of AgentKernel in which this package or the running program lie. A program that was not started from a
+    file trusts its working directory anyway: Python imports modules from there."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    places = [Path(__file__), Path(main) if main else Path("prompt")]
+    found: list[str] = []
+    for place in map(Path.resolve, places):
+        for folder in place.parents:
+            if (folder / "sdk" / "python" / "pyproject.toml").is_file() and (folder / "cmd" / "agentkernel").is_dir():
+                if str(folder) not in found:
+                    found.append(str(folder))
+                break
+    return found
 
 
 def embeddings_settings(embeddings: Optional[Mapping[str, str]]) -> dict[str, str]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import uuid
 from functools import partial
-from typing import Any, Callable, Iterable, Mapping, Optional, Union
+from typing import Any, Callable, Generic, Iterable, Mapping, Optional, Union
 
-from . import _home
+from . import _files, _home
 from ._code import dedent
 from ._http import API_VERSION, Frames, Response, compose
 from ._steps import Call, Close, Connect, ConnectionCut, Emit, NobodyListens, Notify, Pause, Receive, Send, Steps, redirect
 from .errors import Conflict, InvalidArgument, KernelError, KernelGone, ProgramSyntaxError, Timeout, Unavailable, VersionMismatch
-from .model import Entry, Event, Inspection, KernelInfo, PathLike, Process, Skill, Spec, Tool, ToolServer, files
-from .result import Result
+from ._result import R
+from .changes import Changes
+from .model import Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
+from .spec import PathLike, Span, Spec, files, span, texts, whole
 from .values import from_wire, parse
 
 log = logging.getLogger("agentkernel")
@@ -24,12 +26,16 @@ Callback = Optional[Callable[[Any], Any]]
 #: How long a kernel that accepts connections may take for its first answer.
 _PATIENCE = 5.0
 _RESUMES = 4
+#: What one search gives at most.
+MOST_TOOLS = 1000
 _KILL_PATIENCE = 2.0
 
 
 def spec_of(program: Program, options: Mapping[str, Any]) -> Spec:
     """A Spec from a text or a Spec, with options laid over it."""
     spec = program if isinstance(program, Spec) else Spec(program)
+    if "source" in options:
+        raise TypeError("the program is the first argument; source is no option")
     return spec.with_options(**options) if options else spec
 
 
@@ -43,12 +49,13 @@ def check_pid(pid: Any) -> int:
     return number
 
 
-class Kernel:
+class Kernel(Generic[R]):
     """Knows where the kernel is and how to ask it."""
 
     def __init__(
-        self, home: Optional[PathLike], binary: Optional[PathLike], start: bool, embeddings: Optional[Mapping[str, str]] = None
+        self, home: Optional[PathLike], binary: Optional[PathLike], start: bool, outcome: type[R], embeddings: Optional[Mapping[str, str]] = None
     ) -> None:
+        self.outcome = outcome  # what results are made of: those of the blocking or of the asyncio face
         self.settings = _home.embeddings_settings(embeddings)
         self.home = _home.data_directory(home)
         self.socket = _home.socket_path(self.home)
@@ -61,8 +68,9 @@ class Kernel:
 
     # Connections
 
-    def _connect(self, start: bool) -> Steps[Any]:
+    def connect(self, start: Optional[bool] = None) -> Steps[Any]:
         """A connection. Where nobody listens, nothing was asked yet, so starting a kernel is safe."""
+        start = self.start if start is None else start
         for attempt in range(4):
             try:
                 connection = yield Connect(self.socket)
@@ -105,9 +113,9 @@ class Kernel:
             if not data and not response.complete:
                 raise ConnectionCut("the connection ended before the answer was complete")
         yield Close(connection)
-        return self._answer(op, response, response.take())
+        return self.answer_of(op, response, response.take())
 
-    def _answer(self, op: str, response: Response, body: bytes) -> Any:
+    def answer_of(self, op: str, response: Response, body: bytes) -> Any:
         if "agentkernel-api" not in response.headers:
             raise Unavailable(f"what listens on {self.socket} is not a kernel", hint="end it, or choose another data directory: home=")
         if response.status // 100 == 2:
@@ -121,33 +129,25 @@ class Kernel:
         raise KernelError.from_wire(data)
 
     def ask(self, op: str, method: str, path: str, query: Optional[Mapping[str, Any]] = None, body: Any = None,
-            repeatable: bool = False, start: Optional[bool] = None) -> Steps[Any]:  # fmt: skip
-        """A request with an answer in JSON. One that is repeatable is made once more if the kernel went away."""
+            repeatable: bool = False, start: Optional[bool] = None, pid: int = 0) -> Steps[Any]:  # fmt: skip
+        """A request with an answer in JSON. One that is repeatable is made once more if the kernel went away. ``pid`` is
+        the process that one which is not is about."""
         request = compose(method, path, query, body)
-        start = self.start if start is None else start
         for again in (repeatable or method == "GET", False):
-            connection = yield from self._connect(start)
+            connection = yield from self.connect(start)
             try:
                 answer = yield from self._exchange(connection, op, request)
                 return answer
             except ConnectionCut as e:
                 if not again:
-                    raise self._gone(op, str(e)) from None
+                    raise unanswered(op, pid, str(e)) from None
             except Unavailable as e:
-                if not (again and _is_ending(e)):
+                if not _is_ending(e):
                     raise
+                if not again:
+                    raise unanswered(op, pid, e.message) from None
                 yield Pause(0.02)
-        raise self._gone(op, "it is ending")
-
-    def _gone(self, op: str, why: str, pid: int = 0) -> KernelGone:
-        if pid:
-            return KernelGone(
-                f"the kernel ended (it crashed or was stopped) while process {pid} was {op}; the process stands where its journal says",
-                hint=f"recover({pid}) continues it, what it did is not repeated; then wait({pid}) again. On the command line: agentkernel recover {pid} --wait",
-                op=op,
-                pid=pid,
-            )
-        return KernelGone(f"the kernel went away before it answered ({why})", op=op, hint="ps() shows what became of your processes, recover() continues unfinished ones")
+        raise unanswered(op, pid, "it is ending")
 
     # The kernel itself
 
@@ -168,8 +168,24 @@ class Kernel:
     # Processes
 
     def spawn(self, program: Program, options: Mapping[str, Any]) -> Steps[Process]:
-        spec = spec_of(program, options)
-        data = yield from self.ask("spawn", "POST", "/processes", body=keyed(spec).to_wire(), repeatable=True)
+        try:
+            process = yield from self.create(keyed(spec_of(program, options)))
+        except Refusal as e:
+            raise e.error from None
+        return process
+
+    def create(self, spec: Spec) -> Steps[Process]:
+        """The process of a Spec with a key; Refusal: there is none, for what is wrong with the program."""
+        try:
+            body = spec.to_wire()
+        except ProgramSyntaxError as e:
+            raise Refusal(e) from None
+        try:
+            data = yield from self.ask("spawn", "POST", "/processes", body=body, repeatable=True)
+        except KernelError as e:
+            if e.code in Refusal.CODES:
+                raise Refusal(e) from None
+            raise
         return Process.from_wire(data)
 
     def process(self, pid: Any) -> Steps[Process]:
@@ -177,23 +193,24 @@ class Kernel:
         return Process.from_wire(data)
 
     def ps(self, all: bool, namespace: str, parent: int, limit: int) -> Steps[list[Process]]:
-        query = {"unfinished": not all, "namespace": namespace, "parent": parent, "limit": limit}
+        query = {"unfinished": not all, "namespace": namespace, "parent": check_pid(parent) if parent else 0, "limit": whole(limit, "limit", 0)}
         data = yield from self.ask("ps", "GET", "/processes", query)
         return [Process.from_wire(p) for p in data["processes"]]
 
-    def wait(self, pid: Any, timeout: Optional[float]) -> Steps[Process]:
+    def wait(self, pid: Any, timeout: Optional[Span]) -> Steps[Process]:
         pid = check_pid(pid)
+        timeout = None if timeout is None else span(timeout, "timeout")
         if timeout is not None and timeout <= 0:
             p = yield from self.process(pid)
             return self._ended_in_time(p, timeout)
         query = {"timeout": f"{timeout:.3f}s"} if timeout is not None else None
-        connection = yield from self._connect(self.start)
+        connection = yield from self.connect(self.start)
         try:
             data = yield from self._exchange(connection, "wait", compose("GET", f"/processes/{pid}/wait", query, None))
         except ConnectionCut as e:
-            raise self._gone("waited for", str(e), pid) from None
+            raise gone(pid, "waited for") from None
         except Unavailable as e:
-            raise (self._gone("waited for", e.message, pid) if _is_ending(e) else e) from None
+            raise (gone(pid, "waited for") if _is_ending(e) else e) from None
         except Conflict as e:
             raise _unfinished(e, pid) from None
         return self._ended_in_time(Process.from_wire(data), timeout)
@@ -202,20 +219,24 @@ class Kernel:
         if p.state == "unfinished":
             raise _unfinished(None, p.pid)
         if timeout is not None and not p.done and not p.paused:
-            raise Timeout(f"process {p.pid} has not ended within {timeout:g} s; it goes on", op="wait", pid=p.pid, hint=f"wait({p.pid}) again, or kill({p.pid})")
+            raise Timeout(f"process {p.pid} has not ended within {timeout:g} s; it goes on", op="wait", pid=p.pid, hint=f"client.wait({p.pid}) waits on, client.kill({p.pid}) ends it")
         return p
 
     def signal(self, pid: Any, signal: str) -> Steps[None]:
         pid = check_pid(pid)
-        yield from self.ask(signal, "POST", f"/processes/{pid}/signal", body={"signal": signal})
+        if not isinstance(signal, str):
+            raise InvalidArgument(f"{signal!r} is not a signal", hint='one of "kill", "interrupt", "pause", "resume"')
+        yield from self.ask(signal, "POST", f"/processes/{pid}/signal", body={"signal": signal}, pid=pid)
         if signal == "kill":
             try:
                 yield from self.ask("kill", "GET", f"/processes/{pid}/wait", {"timeout": f"{_KILL_PATIENCE}s"})
             except Conflict:
                 pass  # it was unfinished, and has been ended without being continued
 
-    def answer(self, pid: Any, ask: int, answer: str) -> Steps[None]:
-        yield from self.ask("answer", "POST", f"/processes/{check_pid(pid)}/answers", body={"ask": ask, "answer": answer})
+    def answer(self, pid: Any, ask: Any, answer: Any) -> Steps[None]:
+        pid = check_pid(pid)
+        body = {"ask": whole(ask, "ask"), "answer": {True: "yes", False: "no", None: "no"}.get(answer, answer)}
+        yield from self.ask("answer", "POST", f"/processes/{pid}/answers", body=body, pid=pid)
 
     def recover(self, pid: Optional[Any]) -> Steps[list[Process]]:
         body = {} if pid is None else {"pid": check_pid(pid)}
@@ -242,7 +263,7 @@ class Kernel:
         try:
             yield from follower.once(request, self.start)
         except (ConnectionCut, Unavailable) as e:
-            if isinstance(e, Unavailable) and not _is_ending(e):
+            if isinstance(e, Unavailable) and not _is_ending(e) and not follower.pid:
                 raise
             if not follower.pid:
                 yield from follower.once(request, self.start)  # the key makes this the same process
@@ -251,18 +272,25 @@ class Kernel:
         process = follower.process
         if process is None or not (process.done or process.paused):
             process = yield from self.process(follower.pid)
+        if process.state == "unfinished":  # another kernel took the place of the one that ran it
+            raise gone(process.pid, "watched")
         return process
 
     def events(self, pid: Any, first: int, follow: bool, kinds: Optional[tuple[str, ...]] = None) -> Steps[None]:
-        follower = _Follower(self, check_pid(pid), max(first, 1) - 1, follow, kinds=kinds)
+        pid = check_pid(pid)
+        follower = _Follower(self, pid, max(whole(first, "first", 0), 1) - 1, follow, kinds=kinds)
         try:
             yield from follower.once(follower.request(), self.start)
         except (ConnectionCut, Unavailable) as e:
             if isinstance(e, Unavailable) and not _is_ending(e):
                 raise
             yield from follower.resume(e)
+        if follow and not follower.ended:
+            process = yield from self.process(pid)
+            if process.state == "unfinished":
+                raise gone(process.pid, "watched") if follower.resumed else _unfinished(None, process.pid)
 
-    def run(self, program: Program, options: Mapping[str, Any], on_output: Callback, on_event: Callback, on_ask: Callback) -> Steps[Result]:
+    def run(self, program: Program, options: Mapping[str, Any], on_output: Callback, on_event: Callback, on_ask: Callback) -> Steps[R]:
         """Runs a program to its end: what it printed, its value, its error."""
         spec = spec_of(program, options)
         if on_ask is not None:
@@ -271,8 +299,21 @@ class Kernel:
         try:
             process = yield from redirect(self._stream(spec), lambda event: self._tell(event, printed, on_output, on_event, on_ask))
         except Refusal as e:
-            return Result.refused(e.error, spec.source)
-        return Result.of(process, printed, spec.source)
+            return self.outcome.refused(e.error, spec.source)
+        result = self.outcome.of(process, printed, spec.source)
+        result.attach(self, (yield from self._changes_of(process, spec)))
+        return result
+
+    def _changes_of(self, process: Process, spec: Spec) -> Steps[Optional[Changes]]:
+        """What a process did to files, where it has a folder. A kernel that ended meanwhile does not take the result away."""
+        if spec.workspace is None and not spec.volumes:
+            return None
+        try:
+            found = yield from _files.changes_if_any(self, process.pid)
+        except Unavailable:
+            log.warning("what process %d did to files is not known yet: its kernel ended; client.diff(%d) asks again", process.pid, process.pid)
+            return None
+        return found
 
     def _tell(self, event: Event, printed: dict[str, list[str]], on_output: Callback, on_event: Callback, on_ask: Callback) -> Steps[None]:
         if on_event is not None:
@@ -283,15 +324,14 @@ class Kernel:
                 yield Notify(on_output, event)
         elif event.kind == "ask" and event.ask is not None and on_ask is not None:
             said = yield Notify(on_ask, event.ask)
-            answer = {True: "yes", False: "no", None: "no"}.get(said, said)
-            yield from self.answer(event.pid, event.ask.id, answer)
+            yield from self.answer(event.pid, event.ask.id, said)
 
-    def result(self, pid: Any, timeout: Optional[float]) -> Steps[Result]:
+    def result(self, pid: Any, timeout: Optional[Span]) -> Steps[R]:
         process = yield from self.wait(pid, timeout)
         result = yield from self.collect(process)
         return result
 
-    def collect(self, process: Process, source: str = "") -> Steps[Result]:
+    def collect(self, process: Process, source: str = "") -> Steps[R]:
         """The result of a process that has ended, with what it printed."""
         printed: dict[str, list[str]] = {"stdout": [], "stderr": []}
 
@@ -300,12 +340,14 @@ class Kernel:
             yield from ()
 
         yield from redirect(self.events(process.pid, 1, False, ("output",)), take)
-        return Result.of(process, printed, source)
+        result = self.outcome.of(process, printed, source)
+        result.attach(self, (yield from _files.changes_if_any(self, process.pid)))
+        return result
 
     # Traces
 
     def trace(self, pid: Any, first: int, limit: int) -> Steps[list[Entry]]:
-        pid, start = check_pid(pid), max(first, 1)
+        pid, start, limit = check_pid(pid), max(whole(first, "first", 0), 1), whole(limit, "limit", 0)
         entries: list[Entry] = []
         while True:
             query = {"from": start, "limit": limit - len(entries) if limit else 0}
@@ -342,10 +384,12 @@ class Kernel:
         data = yield from self.ask("tools", "GET", "/tools", {"files": files(_listed(tools)), "server": server})
         return [Tool.from_wire(t) for t in data["tools"]]
 
-    def search(self, tools: Union[PathLike, Iterable[PathLike]], query: str, server: str, limit: int) -> Steps[list[Tool]]:
+    def search(self, tools: Union[PathLike, Iterable[PathLike]], query: str, server: str, limit: int,
+               modules: Optional[Mapping[str, str]] = None) -> Steps[list[Tool]]:  # fmt: skip
         if not isinstance(query, str):
             raise InvalidArgument(f"a query is a text, not {type(query).__name__}")
-        data = yield from self.ask("search", "GET", "/tools/search", {"files": files(_listed(tools)), "text": query, "server": server, "limit": limit})
+        body = {"files": files(_listed(tools)), "text": query, "server": server, "limit": whole(limit, "limit"), "modules": dict(modules or {})}
+        data = yield from self.ask("search", "POST", "/tools/search", body=body, repeatable=True)
         for problem in data.get("problems") or ():
             log.warning("not searched: %s", problem)
         return [Tool.from_wire(t) for t in data["tools"]]
@@ -353,17 +397,18 @@ class Kernel:
     # Skills
 
     def save_skill(self, namespace: str, name: str, code: str, description: str, tags: Iterable[str]) -> Steps[Skill]:
-        given = [tags] if isinstance(tags, str) else list(tags)
-        body = {"namespace": namespace, "name": name, "code": dedent(code), "description": description, "tags": given}
+        if not isinstance(code, str):
+            raise InvalidArgument(f"the code of a skill is a text, not {type(code).__name__}")
+        body = {"namespace": namespace, "name": name, "code": dedent(code), "description": description, "tags": texts(tags, "tags")}
         data = yield from self.ask("save_skill", "POST", "/skills", body=body)
         return Skill.from_wire(data)
 
     def skill(self, namespace: str, name: str, version: int) -> Steps[Skill]:
-        data = yield from self.ask("skill", "GET", "/skill", {"namespace": namespace, "name": name, "version": version})
+        data = yield from self.ask("skill", "GET", "/skill", {"namespace": namespace, "name": name, "version": whole(version, "version", 0)})
         return Skill.from_wire(data)
 
     def skills(self, namespace: str, query: str, limit: int) -> Steps[list[Skill]]:
-        data = yield from self.ask("skills", "GET", "/skills", {"namespace": namespace, "text": query, "limit": limit})
+        data = yield from self.ask("skills", "GET", "/skills", {"namespace": namespace, "text": query, "limit": whole(limit, "limit", 0)})
         return [Skill.from_wire(s) for s in data["skills"]]
 
     def delete_skill(self, namespace: str, name: str) -> Steps[None]:
@@ -374,12 +419,42 @@ class Kernel:
         return plan
 
 
-def _plan(kernel: Kernel, task: str, tools: list[Tool]) -> Any:
-    return _home.make_plan(kernel.binary(), task, [t.raw for t in tools])
+def _plan(kernel: Kernel[Any], task: str, tools: list[Tool]) -> Any:
+    # Template mode uses what needs no permission as it uses what only reads.
+    given = [{**t.raw, "effect": "read"} if t.effect == "local" else t.raw for t in tools]
+    return _home.make_plan(kernel.binary(), task, given)
 
 
 def _listed(tools: Any) -> Any:
     return tools if isinstance(tools, (str, bytes)) or hasattr(tools, "__fspath__") else list(tools)
+
+
+def gone(pid: int, doing: str) -> KernelGone:
+    """What somebody hears whose kernel ended while he waited for a process or watched it."""
+    return KernelGone(
+        f"the kernel ended (it was stopped, replaced or killed) while process {pid} was {doing}; the process is kept, and stands where its journal says",
+        hint=f"client.recover({pid}) continues it, and repeats nothing that it did; client.result({pid}) then waits for its result. "
+        f"On the command line: agentkernel recover {pid} --wait. Do not start the program anew: what it did would be done twice",
+        op=doing,
+        pid=pid,
+    )
+
+
+#: Where the answer to a request got lost: what is not known, and how to learn it.
+_UNANSWERED = {
+    "apply": ("whether the changes of process {pid} were applied is not known", "client.apply({pid}) again finishes what was begun; client.diff({pid}) shows how it stands"),
+    "discard": ("whether the changes of process {pid} were discarded is not known", "client.diff({pid}) shows how it stands"),
+    "answer": ("whether process {pid} got the answer is not known", "client.recover({pid}) continues it; it asks again if it did not"),
+}
+
+
+def unanswered(op: str, pid: int, why: str) -> KernelGone:
+    """What somebody hears whose kernel ended before it answered."""
+    begin = f"the kernel ended before it answered {op} ({why})"
+    if not pid:
+        return KernelGone(begin, op=op, hint="client.ps() shows how your processes stand, client.recover() continues those that are unfinished")
+    unknown, hint = _UNANSWERED.get(op, ("whether process {pid} heard of it is not known", "client.process({pid}) shows how it stands, client.recover({pid}) continues it if it is unfinished"))
+    return KernelGone(f"{begin}: {unknown.format(pid=pid)}", op=op, pid=pid, hint=hint.format(pid=pid))
 
 
 class Refusal(Exception):
@@ -404,24 +479,24 @@ def _is_ending(error: Unavailable) -> bool:
 
 def _unfinished(error: Optional[KernelError], pid: int) -> Conflict:
     message = error.message if error else f"process {pid} is unfinished and no kernel carries it on"
-    return Conflict(message, op="wait", pid=pid, hint=f"recover({pid}) continues it; on the command line: agentkernel recover {pid}")
+    return Conflict(message, op="wait", pid=pid, hint=f"client.recover({pid}) continues it, client.result({pid}) then waits for its result; on the command line: agentkernel recover {pid} --wait")
 
 
 class _Follower:
     """Reads a process's events over one connection after another, each event once."""
 
-    def __init__(self, kernel: Kernel, pid: int, seen: int, follow: bool, until_pause: bool = False, kinds: Optional[tuple[str, ...]] = None) -> None:
+    def __init__(self, kernel: Kernel[Any], pid: int, seen: int, follow: bool, until_pause: bool = False, kinds: Optional[tuple[str, ...]] = None) -> None:
         self.kernel, self.pid, self.seen, self.follow = kernel, pid, seen, follow
         self.until_pause, self.kinds = until_pause, kinds
         self.process: Optional[Process] = None
-        self.resumed = self.progress = False
+        self.resumed = self.progress = self.ended = False
 
     def request(self) -> bytes:
         return compose("GET", f"/processes/{self.pid}/events", {"from": self.seen + 1, "follow": self.follow}, None)
 
     def once(self, request: bytes, start: bool) -> Steps[None]:
         """One stream to its end. ConnectionCut: it was cut off."""
-        connection = yield from self.kernel._connect(start)
+        connection = yield from self.kernel.connect(start)
         yield Send(connection, request)
         response, frames, whole = Response(), Frames(), b""
         while True:
@@ -442,7 +517,7 @@ class _Follower:
 
     def _refuse(self, response: Response, body: bytes) -> None:
         try:
-            self.kernel._answer("events", response, body)
+            self.kernel.answer_of("events", response, body)
         except KernelError as e:
             raise self._failure(e) from None
         raise Unavailable("the kernel answered without a stream of events")
@@ -470,6 +545,7 @@ class _Follower:
             return False  # told before the connection broke
         self.seen, self.progress = max(self.seen, event.seq), True
         self.process = event.process or self.process
+        self.ended = self.ended or event.kind == "end"
         if self.kinds is None or event.kind in self.kinds:
             yield Emit(event)
         return self.until_pause and self.resumed and event.kind == "state" and event.process is not None and event.process.paused
@@ -490,4 +566,4 @@ class _Follower:
                 cause = e
             if self.progress:
                 pause, tries = 0.01, 0
-        raise self.kernel._gone("watched", str(cause), self.pid)
+        raise gone(self.pid, "watched") from cause

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
-from . import _sync
-from ._kernel import Kernel, Program
-from .model import Ask, Entry, Event, Inspection, KernelInfo, PathLike, Process, Skill, Tool, ToolServer
+from . import _files, _sync
+from ._kernel import Kernel, Program, check_pid
+from .changes import Applied, Change, Changes
+from .model import Ask, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
 from .result import Result
+from .spec import PathLike, Span
 
 
 class Client:
@@ -30,7 +33,7 @@ class Client:
         start: bool = True,
         embeddings: Optional[Mapping[str, str]] = None,
     ) -> None:
-        self.kernel = Kernel(home, binary, start, embeddings)
+        self.kernel = Kernel(home, binary, start, Result, embeddings)
 
     @property
     def home(self) -> str:
@@ -88,12 +91,12 @@ class Client:
         """One process as it stands."""
         return _sync.run(self.kernel.process(pid))
 
-    def wait(self, pid: int, timeout: Optional[float] = None) -> Process:
+    def wait(self, pid: int, timeout: Optional[Span] = None) -> Process:
         """Waits until a process has ended or is paused. Raises Timeout after so many seconds, and KernelGone if the kernel
         ends meanwhile: its hint says how to go on."""
         return _sync.run(self.kernel.wait(pid, timeout))
 
-    def result(self, pid: int, timeout: Optional[float] = None) -> Result:
+    def result(self, pid: int, timeout: Optional[Span] = None) -> Result:
         """Waits for a process and gives its result, with everything that it printed."""
         return _sync.run(self.kernel.result(pid, timeout))
 
@@ -132,6 +135,35 @@ class Client:
     def state(self, pid: int) -> dict[str, Any]:
         """The working set of a process, also after its end."""
         return _sync.run(self.kernel.state(pid))
+
+    def diff(self, pid: int) -> Changes:
+        """What a process did to the files of its workspace and volumes, also while it runs."""
+        return _sync.run(_files.changes(self.kernel, check_pid(pid)))
+
+    def patch(self, pid: int) -> str:
+        """The same as a unified diff, as ``patch`` reads it."""
+        return _sync.run(_files.patch(self.kernel, check_pid(pid)))
+
+    def apply(self, pid: int, paths: Union[str, Sequence[str]] = (), *, force: bool = False) -> Applied:
+        """Writes the changes of a process that has ended to its folder: all, or those at ``paths``. Raises Conflict, and writes
+        nothing, if the folder has changed at such a place since the process began; ``force`` replaces."""
+        return _sync.run(_files.apply(self.kernel, check_pid(pid), paths, force))
+
+    def discard(self, pid: int) -> None:
+        """Throws the changes of a process away for good."""
+        return _sync.run(_files.discard(self.kernel, check_pid(pid)))
+
+    def artifacts(self, pid: int) -> list[Change]:
+        """The files that a process made or changed, with size and type; also while it runs."""
+        return _sync.run(_files.artifacts(self.kernel, check_pid(pid)))
+
+    def get_file(self, pid: int, path: PathLike, *, before: bool = False) -> bytes:
+        """One file as a process left it ("out/report.csv"), or as it was ``before``."""
+        return _sync.run(_files.read(self.kernel, check_pid(pid), path, before))
+
+    def save_file(self, pid: int, path: PathLike, to: Optional[PathLike] = None, *, before: bool = False) -> Path:
+        """Copies one file of a process out, however large, to a path or into a folder (default: here), and gives its path."""
+        return _sync.run(_files.save(self.kernel, check_pid(pid), path, to, before))
 
     def inspect(self, pid: int) -> Inspection:
         """Everything that is known of a process."""

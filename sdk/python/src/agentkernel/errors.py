@@ -6,6 +6,7 @@ the installation or with the kernel.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping, Optional
 
 
@@ -63,12 +64,31 @@ class KernelError(Exception):
         return CLASSES.get(code, KernelError)(
             str(data.get("message", code)),
             code=code,
-            hint=str(data.get("hint", "")),
+            hint=in_python(str(data.get("hint", ""))),
             op=str(data.get("op", "")),
             pid=int(data.get("pid", 0)),
             traceback=str(data.get("traceback", "")),
             exception=str(data.get("exception", "")),
         )
+
+
+#: What the flags of the command line are called here. A hint of the kernel names flags: it does not know who asked.
+_FLAGS = {
+    "allow": "allow=", "allow-host": "allow_hosts=", "deny": "deny=", "tools": "tools=", "with": "packages=", "workspace": "workspace_dir= (of a Spec: workspace=)",
+    "publish": "publish=True", "volume": "volumes=", "stdin": "stdin=", "timeout": "timeout=", "backend": "backend=", "isolation": "isolation=",
+    "namespace": "namespace=", "priority": "priority=", "restart": "restart=", "on-unknown": "on_unknown=", "durability": "durability=", "lang": "language=",
+    "idempotency-key": "idempotency_key=", "force": "force=True", "patch": "patch()", "home": "home=",
+    **{flag: f"limits=Limits({name}=...)" for flag, name in {
+        "time": "time", "memory": "memory", "recursion": "recursion", "output-limit": "output", "max-calls": "calls", "call-timeout": "call_wait",
+        "disk": "disk", "cpus": "cpus", "cpu-time": "cpu_time", "pids": "pids", "files": "open_files", "file-size": "file_size"}.items()},
+}  # fmt: skip
+
+
+def in_python(hint: str) -> str:
+    """A hint with the SDK's names for the flags in it; commands (``agentkernel run --x``) stay as they are typed."""
+    if "agentkernel " in hint:
+        return hint
+    return re.sub(r"--([a-z][a-z-]*)\b(?: (?:[A-Z]+\b|'[A-Z]+'))?", lambda m: _FLAGS.get(m[1], m[0]), hint)
 
 
 def _rebuild(cls: type[KernelError], message: str, details: dict[str, Any]) -> KernelError:

@@ -9,12 +9,10 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 from .errors import InvalidArgument, KernelError, NotFound, ProgramSyntaxError
 from .values import from_wire
-
-PathLike = Union[str, "os.PathLike[str]"]
 
 _TERMINAL = ("exited", "failed", "killed")
 
@@ -28,30 +26,6 @@ def parse_time(text: Optional[str]) -> Optional[datetime.datetime]:
         raise InvalidArgument(f"{text!r} is not a time")
     fraction = ((m[2] or ".")[1:] + "000000")[:6]
     return datetime.datetime.fromisoformat(f"{m[1]}.{fraction}{'+00:00' if m[3] == 'Z' else m[3]}")
-
-
-def seconds(span: Union[float, str, datetime.timedelta], what: str) -> str:
-    """A span of time as the kernel reads it: seconds, "1m30s" or a timedelta."""
-    if isinstance(span, str):
-        return span
-    if isinstance(span, datetime.timedelta):
-        span = span.total_seconds()
-    if isinstance(span, bool) or not isinstance(span, (int, float)) or not 0 < span < 1e9:
-        raise InvalidArgument(f"{what}={span!r} is not a span of time", hint="seconds above zero, or a text such as '1m30s'")
-    return f"{span:.6f}s"
-
-
-_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def size(value: Union[int, str], what: str) -> int:
-    """A number of bytes: 1048576, "64k", "512m", "1g"."""
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
-    m = re.fullmatch(r"(\d+)\s*([kmg]?)i?b?", str(value).strip().lower())
-    if m is None or isinstance(value, (bool, int)) or int(m[1]) == 0:
-        raise InvalidArgument(f"{what}={value!r} is not a size", hint="a number of bytes, or a text such as '64k', '512m', '2g'")
-    return int(m[1]) * _SIZES[m[2]]
 
 
 @dataclass(frozen=True)
@@ -307,154 +281,3 @@ class KernelInfo:
     def from_wire(cls, data: Mapping[str, Any]) -> "KernelInfo":
         known = {f.name: data[f.name] for f in dataclasses.fields(cls) if f.name in data}
         return cls(**known, raw=data)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a process. Spans are seconds, texts such as "1m30s" or timedeltas; sizes are bytes or "512m"."""
-
-    time: Union[float, str, None] = None  #: running time, waiting not counted (default 60 s)
-    wall: Union[float, str, None] = None  #: from start to end, waiting counted
-    memory: Union[int, str, None] = None  #: heap (default 256m)
-    recursion: Optional[int] = None
-    output: Union[int, str, None] = None  #: what it may print (default 16m)
-    calls: Optional[int] = None
-    call_wait: Union[float, str, None] = None  #: the longest external call (default 2 m)
-
-    def to_wire(self) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        for name in ("time", "wall", "call_wait"):
-            if getattr(self, name) is not None:
-                out[name] = seconds(getattr(self, name), name)
-        for name in ("memory", "output"):
-            if getattr(self, name) is not None:
-                out[name] = size(getattr(self, name), name)
-        for name in ("recursion", "calls"):
-            value = getattr(self, name)
-            if value is not None:
-                if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                    raise InvalidArgument(f"{name}={value!r} is not a whole number above zero")
-                out[name] = value
-        return out
-
-
-@dataclass(frozen=True)
-class Spec:
-    """Everything that is needed to start a program.
-
-    ``tools`` are MCP configuration files whose servers the program may import; ``allow`` are patterns of calls
-    that may change things ("filesystem.write_*"); ``modules`` are sources that travel with the program, by
-    dotted name; ``interactive`` says that you read the events and answer those of kind "ask". ``environment`` is the
-    path of a virtual environment whose packages the program has, as ``agentkernel env build`` prints it.
-    """
-
-    source: str
-    name: str = "program.py"
-    args: Sequence[str] = ()
-    tools: Union[PathLike, Sequence[PathLike]] = ()
-    allow: Union[str, Sequence[str]] = ()
-    deny: Union[str, Sequence[str]] = ()
-    modules: Mapping[str, str] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    namespace: str = ""
-    backend: str = ""
-    priority: int = 0
-    on_unknown: str = ""
-    durability: str = ""
-    idempotency_key: str = ""
-    interactive: bool = False
-    language: str = "python"
-    environment: str = ""
-
-    @classmethod
-    def file(cls, path: PathLike, **options: Any) -> "Spec":
-        """The program in a file, with the local tools in a folder ``tools`` beside it."""
-        path = Path(path)
-        try:
-            text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode()
-        except UnicodeDecodeError:
-            raise ProgramSyntaxError(f"{path} is not valid UTF-8", hint="save it as UTF-8") from None
-        except OSError as e:
-            raise NotFound(f"{path} cannot be read: {e.strerror}") from None
-        modules = {**local_tools(path.parent, text), **options.pop("modules", {})}
-        return cls(text, name=path.name, modules=modules).with_options(**options)
-
-    def with_options(self, **options: Any) -> "Spec":
-        """A copy in which these fields have other values; ``timeout`` stands for the limit ``wall``."""
-        if "timeout" in options:
-            limits = options.get("limits", self.limits)
-            options["limits"] = dataclasses.replace(limits, wall=options.pop("timeout"))
-        unknown = set(options) - {f.name for f in dataclasses.fields(self)}
-        if unknown:
-            known = ", ".join(f.name for f in dataclasses.fields(self) if f.name != "source")
-            raise TypeError(f"a program has no option {sorted(unknown)[0]!r}; the options are timeout, {known}")
-        return dataclasses.replace(self, **options)
-
-    def to_wire(self) -> dict[str, Any]:
-        if not isinstance(self.source, str):
-            raise InvalidArgument(f"a program is a text, not {type(self.source).__name__}")
-        for text in (self.source, *self.modules.values(), *self.args):
-            _utf8(text)
-        program: dict[str, Any] = {"name": self.name, "language": self.language, "source": self.source}
-        if self.args:
-            program["args"] = [str(a) for a in self.args]
-        if self.modules:
-            program["modules"] = dict(self.modules)
-        if self.environment:
-            program["host"] = os.fspath(self.environment)
-        out: dict[str, Any] = {"program": program}
-        limits = self.limits.to_wire()
-        if limits:
-            out["limits"] = limits
-        if tools := files(self.tools):
-            out["tools"] = tools
-        for name in ("allow", "deny"):
-            value = getattr(self, name)
-            if value:
-                out[name] = [value] if isinstance(value, str) else list(value)
-        for name in ("namespace", "backend", "priority", "on_unknown", "durability", "idempotency_key", "interactive"):
-            if getattr(self, name):
-                out[name] = getattr(self, name)
-        return out
-
-
-def files(tools: Union[PathLike, Sequence[PathLike]]) -> list[str]:
-    """Configuration files as the kernel wants them: absolute."""
-    if isinstance(tools, (str, os.PathLike)):
-        tools = [tools]
-    return [os.path.abspath(os.path.expanduser(os.fspath(t))) for t in tools]
-
-
-def _utf8(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as e:
-        line = text.count("\n", 0, e.start) + 1
-        raise ProgramSyntaxError(f"the program is not valid UTF-8: line {line}", hint="it holds half of a surrogate pair") from None
-
-
-_MODULE_LIMIT, _ALL_LIMIT, _COUNT_LIMIT = 1 << 20, 16 << 20, 1000
-
-
-def local_tools(folder: PathLike, source: str = "tools") -> dict[str, str]:
-    """Local tools of a folder: ``tools/<server>/<tool>.py`` becomes the module ``tools.<server>.<tool>``. A program
-    whose source does not speak of tools has none."""
-    root = Path(folder) / "tools"
-    if "tools" not in source or not root.is_dir():
-        return {}
-    found: dict[str, str] = {}
-    real, total = root.resolve(), 0
-    for path in sorted(root.glob("*/*.py")):
-        if path.name.startswith(("_", ".")) or path.parent.name.startswith(("_", ".")):
-            continue
-        if real not in path.resolve().parents:
-            raise InvalidArgument(f"the local tool {path} is a link that leads out of {root}")
-        text = path.read_bytes()
-        total += len(text)
-        if len(text) > _MODULE_LIMIT or total > _ALL_LIMIT or len(found) == _COUNT_LIMIT:
-            raise InvalidArgument(f"the local tools below {root} are too large", hint="1 MB a file, 16 MB and 1,000 files together")
-        try:
-            found[f"tools.{path.parent.name}.{path.stem}"] = text.removeprefix(b"\xef\xbb\xbf").decode()
-        except UnicodeDecodeError:
-            raise ProgramSyntaxError(f"the local tool {path} is not valid UTF-8", hint="save it as UTF-8") from None
-    return found

@@ -2,9 +2,8 @@
 
     %load_ext agentkernel
 
-    %%agentkernel --tools mcp.json --out rows
-    from tools.filesystem import read_text_file
-    read_text_file("sales.csv").splitlines()
+    %%agentkernel --workspace data --out rows
+    open("sales.csv").read().splitlines()
 
 Output appears as it comes, the value of the last expression is the cell's value, images in it are shown as images.
 IPython is imported when a cell runs, never before.
@@ -47,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--tools", action="append", default=[], metavar="FILE")
     p.add_argument("--allow", action="append", default=[], metavar="PATTERN")
     p.add_argument("--workspace", metavar="FOLDER")
+    p.add_argument("--publish", action="store_true")
     p.add_argument("--state", metavar="FILE")
     p.add_argument("--timeout", metavar="SECONDS")
     p.add_argument("--home", metavar="FOLDER")
@@ -63,10 +63,10 @@ def register(ipython: Any) -> None:
         if cell is None:
             raise InvalidArgument("%%agentkernel is a cell magic: the program stands below it")
         args = _parser().parse_args(shlex.split(line))
-        key = (tuple(args.tools), tuple(args.allow), args.workspace, args.state, args.home)
+        key = (tuple(args.tools), tuple(args.allow), args.workspace, args.publish, args.state, args.home)
         if key not in agents:  # cells with the same options share an agent, and so its state
             agents[key] = create_agent(
-                tools=args.tools, allow=args.allow, workspace_dir=args.workspace, home=args.home,
+                tools=args.tools, allow=args.allow, workspace_dir=args.workspace, publish=args.publish, home=args.home,
                 state_enabled=True, state_file=args.state,
             )  # fmt: skip
         result = _run(agents[key], cell, args)
@@ -83,21 +83,17 @@ def _run(agent: AgentHelper, cell: str, args: argparse.Namespace) -> Result:
         stream.write(event.text)
         stream.flush()
 
-    options = {"timeout": args.timeout if not _is_number(args.timeout) else float(args.timeout)} if args.timeout else {}
+    options = {"timeout": args.timeout} if args.timeout else {}
     result = agent.execute_task(cell, on_output=write, **options)
     if result.mode == "template" and not args.quiet and result.code:
         print(f"[template mode: no model is configured; the program that ran:]\n{result.code}", file=sys.stderr)
+    changes = result.changes
+    if changes is not None and changes.state == "kept" and len(changes) > 0:
+        verbs = f"agentkernel.Client().apply({result.pid}) writes them there, discard({result.pid}) throws them away"
+        print(f"[{changes.counts} in {changes.folder}, kept apart: {verbs}]", file=sys.stderr)
     if result.error is not None:
         raise CellFailed(result.error)
     return result
-
-
-def _is_number(text: Optional[str]) -> bool:
-    try:
-        float(text or "")
-    except ValueError:
-        return False
-    return True
 
 
 def images(value: Any) -> Iterator[tuple[str, bytes]]:

@@ -12,7 +12,7 @@ from typing import Optional, Sequence, Union
 
 from . import _home
 from .errors import InvalidArgument, KernelError, Unsupported
-from .model import PathLike, files
+from .spec import PathLike, files
 
 USAGE = """usage: python -m agentkernel.server [stdio | http ADDRESS] [FLAGS of `agentkernel mcp`]
 

@@ -7,10 +7,11 @@ from types import TracebackType
 from typing import Any, Iterable, Iterator, Optional
 
 from . import _sync
-from ._agent import Tasks, TaskStatus
+from ._tasks import Tasks, TaskStatus
 from .agent import AgentHelper, create_agent
 from .model import Event
 from .result import Result
+from .spec import Span
 
 
 class TaskManager:
@@ -31,22 +32,23 @@ class TaskManager:
         """Tasks go on: they belong to the kernel. It is there for ``with``."""
 
     def dispatch_task(self, task: str, **options: Any) -> int:
-        """Starts a task and gives its id; it is durable when this returns. A task that cannot be done is refused here, with
-        an exception. ``timeout=`` and the fields of :class:`Spec` are options."""
+        """Starts a task and gives its id; it is durable when this returns. A task that cannot be done (it needs a model,
+        it does not parse) gets an id below zero, and its result says why. ``timeout=`` and the fields of :class:`Spec` are
+        options."""
         return _sync.run(self._tasks.dispatch(task, options))
 
     def get_task_status(self, task_id: int) -> TaskStatus:
         """How a task stands."""
         return _sync.run(self._tasks.status(task_id))
 
-    def wait_for_task(self, task_id: int, timeout: Optional[float] = None) -> Result:
+    def wait_for_task(self, task_id: int, timeout: Optional[Span] = None) -> Result:
         """Waits for a task and gives its result. Raises Timeout after so many seconds, and KernelGone if the kernel ends
         meanwhile: then :meth:`recover` continues what was unfinished, and you wait again."""
         return _sync.run(self._tasks.wait(task_id, timeout))
 
-    def wait_for_all(self, task_ids: Optional[Iterable[int]] = None, timeout: Optional[float] = None) -> list[Result]:
+    def wait_for_all(self, task_ids: Optional[Iterable[int]] = None, timeout: Optional[Span] = None) -> list[Result]:
         """The results of these tasks, or of all of this manager, in order; the timeout is for each."""
-        return [self.wait_for_task(i, timeout) for i in (sorted(self._tasks.known) if task_ids is None else task_ids)]
+        return [self.wait_for_task(i, timeout) for i in (self._tasks.ids() if task_ids is None else task_ids)]
 
     def list_tasks(self, *, all: bool = False) -> list[TaskStatus]:
         """The tasks of this manager; with ``all`` every process of the kernel, whoever started it."""
@@ -58,7 +60,7 @@ class TaskManager:
 
     def stream_task(self, task_id: int) -> Iterator[Event]:
         """The events of a task from its beginning until it ends."""
-        return _sync.iterate(self._tasks.kernel.events(task_id, 1, True))
+        return _sync.iterate(self._tasks.events(task_id))
 
     def recover(self) -> list[TaskStatus]:
         """Continues all tasks that an ended kernel left unfinished; nothing that was done is repeated."""

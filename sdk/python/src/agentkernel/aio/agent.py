@@ -9,15 +9,16 @@ from typing import Any, AsyncIterator, Callable, Mapping, Optional, Sequence, Un
 from .. import _async
 from .._agent import Agent, Planned, Planner, Settings
 from .client import Client
-from ..model import Ask, Event, Limits, PathLike, Skill, Tool, ToolServer
-from ..result import Result
+from ..model import Ask, Event, Skill, Tool, ToolServer
+from .result import Result
+from ..spec import Limits, PathLike, Span, Volume
 
 
 class AgentHelper:
     """Runs code and tasks. Made by :func:`create_agent`."""
 
     def __init__(self, settings: Settings) -> None:
-        self.agent = Agent(settings)
+        self.agent = Agent(settings, Result)
 
     async def __aenter__(self) -> "AgentHelper":
         return self
@@ -128,10 +129,13 @@ def create_agent(
     allow: Union[str, Sequence[str]] = (),
     deny: Union[str, Sequence[str]] = (),
     workspace_dir: Optional[PathLike] = None,
+    publish: bool = False,
+    volumes: Optional[Mapping[str, Union[PathLike, Volume]]] = None,
+    allow_hosts: Union[str, Sequence[str]] = (),
     state_enabled: bool = False,
     state_file: Optional[PathLike] = None,
     state_auto_save: bool = True,
-    timeout: Union[float, str, None] = None,
+    timeout: Optional[Span] = None,
     limits: Optional[Limits] = None,
     namespace: str = "",
     backend: str = "",
@@ -149,9 +153,10 @@ def create_agent(
     """Makes an agent. Nothing is started until it is used.
 
     ``tools`` are MCP configuration files whose servers programs may import, ``allow`` patterns of calls that may change
-    things ("filesystem.write_*"), ``deny`` capabilities that are taken away. ``workspace_dir`` is a folder whose files
-    programs reach through ``tools.workspace``, and where local tools (``tools/``) and a relative ``state_file`` are
-    sought. With ``state_enabled`` each program begins with the ``kernel.state`` that the one before left; ``state_file``
+    things ("filesystem.write_*"), ``allow_hosts`` hosts that ``http.fetch`` reaches, ``deny`` capabilities that are taken
+    away. ``workspace_dir`` is the folder that programs work in, and where local tools (``tools/``) and a relative
+    ``state_file`` are sought. What a program changes there is kept apart until :meth:`Result.apply`; with ``publish`` it is
+    applied when the program exits with 0. ``volumes`` are further folders by name, seen as ``/volumes/NAME``. With ``state_enabled`` each program begins with the ``kernel.state`` that the one before left; ``state_file``
     keeps it beyond this object, written after each program unless ``state_auto_save`` is off. ``timeout`` ends a program
     after so many seconds, ``backend`` says where programs run (default: the kernel chooses). ``planner`` writes programs for tasks in plain language instead of template mode.
     ``packages`` are those that programs may import ("polars>=1"): with your pip, wheels only, built once and kept. ``home``,
@@ -161,7 +166,7 @@ def create_agent(
     return AgentHelper(
         Settings(
             home=home, binary=binary, start=start, tools=tools, allow=allow, deny=deny, namespace=namespace, backend=backend, priority=priority,
-            limits=limits or Limits(), timeout=timeout, workspace_dir=workspace_dir, state_enabled=state_enabled,
+            limits=limits or Limits(), timeout=timeout, workspace_dir=workspace_dir, publish=publish, volumes=volumes or {}, allow_hosts=allow_hosts, state_enabled=state_enabled,
             state_file=state_file, state_auto_save=state_auto_save, planner=planner, packages=packages, llm_enabled=llm_enabled,
             llm_provider=llm_provider, llm_api_key=llm_api_key, llm_azure_endpoint=llm_azure_endpoint,
         )

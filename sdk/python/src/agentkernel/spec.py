@@ -1,0 +1,318 @@
+"""What a program is started with: its text, its limits, its folders and permissions."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from .errors import InvalidArgument, NotFound, ProgramSyntaxError
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+Span = Union[float, str, datetime.timedelta]
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
+_PART = r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(h|ms|us|µs|m|s)"
+
+
+def span(value: Any, what: str) -> float:
+    """A span of time in seconds: from a number of them (also as text), "1m30s" or a timedelta."""
+    given, number = value, float("nan")
+    if isinstance(value, datetime.timedelta):
+        number = value.total_seconds()
+    elif isinstance(value, str) and re.fullmatch(f"(?:{_PART})+\\s*", value):
+        number = sum(float(n) * _UNITS[unit] for n, unit in re.findall(_PART, value))
+    elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            pass
+    if not abs(number) < 1e9:  # also what is not a number
+        raise InvalidArgument(f"{what}={given!r} is not a span of time", hint="seconds, or a text such as '1m30s'")
+    return number
+
+
+def seconds(value: Span, what: str) -> str:
+    """A span of time above zero as the kernel reads it."""
+    number = span(value, what)
+    if number <= 0:
+        raise InvalidArgument(f"{what}={value!r} is not a span of time", hint="seconds above zero, or a text such as '1m30s'")
+    return f"{number:.6f}s"
+
+
+def whole(value: Any, what: str, least: int = 1) -> int:
+    """A whole number, also as text: 5, "5"."""
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,18}\s*", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidArgument(f"{what}={value!r} is not a whole number from {least}")
+    return value
+
+
+def texts(value: Any, what: str) -> list[str]:
+    """A list of texts; None is none, one text is a list of one."""
+    found = [value] if isinstance(value, str) else list(value or ())
+    for text in found:
+        if not isinstance(text, str):
+            raise InvalidArgument(f"{what} holds {text!r}, which is not a text")
+    return found
+
+
+Size = Union[int, str]
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def size(value: Union[int, str], what: str) -> int:
+    """A number of bytes: 1048576, "64k", "512m", "1g"."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    m = re.fullmatch(r"(\d+)\s*([kmg]?)i?b?", str(value).strip().lower())
+    if m is None or isinstance(value, (bool, int)) or int(m[1]) == 0:
+        raise InvalidArgument(f"{what}={value!r} is not a size", hint="a number of bytes, or a text such as '64k', '512m', '2g'")
+    return int(m[1]) * _SIZES[m[2]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a process. Spans are seconds, texts such as "1m30s" or timedeltas; sizes are bytes or "512m"."""
+
+    time: Optional[Span] = None  #: running time, waiting not counted (default 60 s)
+    wall: Optional[Span] = None  #: from start to end, waiting counted
+    memory: Optional[Size] = None  #: heap (default 512m)
+    recursion: Optional[int] = None
+    output: Optional[Size] = None  #: what it may print (default 16m)
+    calls: Optional[int] = None
+    call_wait: Optional[Span] = None  #: the longest external call (default 2 m)
+    in_flight: Optional[int] = None  #: calls at one moment
+    processes: Optional[int] = None  #: processes of the tree at one moment
+    journal: Optional[Size] = None  #: what the tree may write to its journals
+    disk: Optional[Size] = None  #: what its changes to files may hold (default 2g)
+    cpus: Optional[float] = None  #: processors at a time (default 1)
+    cpu_time: Optional[Span] = None  #: of all processors together
+    pids: Optional[int] = None  #: processes and threads of the operating system (default 256)
+    open_files: Optional[int] = None
+    file_size: Optional[Size] = None  #: the largest file
+
+    def to_wire(self) -> dict[str, Any]:
+        readers = {"Span": seconds, "Size": size, "int": whole, "float": _processors}
+        out: dict[str, Any] = {}
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if value is not None:
+                out[f.name] = readers[str(f.type).removeprefix("Optional[").rstrip("]")](value, f.name)
+        return out
+
+
+def _processors(value: Any, what: str) -> float:
+    number = span(value, what)
+    if number <= 0:
+        raise InvalidArgument(f"{what}={value!r} is not a number above zero")
+    return number
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A further folder of this machine, which a program sees as ``/volumes/NAME``. Changes to one that is not read-only
+    are applied when the program exits with 0, unless the folder would then hold more than ``size``."""
+
+    path: PathLike
+    read_only: bool = False
+    size: Optional[Size] = None
+
+    @classmethod
+    def of(cls, value: Union[PathLike, "Volume"]) -> "Volume":
+        return value if isinstance(value, Volume) else cls(value)
+
+    def to_wire(self, name: str) -> dict[str, Any]:
+        out: dict[str, Any] = {"name": name, "path": folder(self.path, f"volume {name}")}
+        if self.read_only:
+            out["read_only"] = True
+        if self.size is not None:
+            out["size"] = size(self.size, "size")
+        return out
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything that is needed to start a program.
+
+    ``tools`` are MCP configuration files whose servers the program may import; ``allow`` are patterns of calls
+    that may change things ("filesystem.write_*"), ``allow_hosts`` hosts that it may reach with ``http.fetch``; ``modules``
+    are sources that travel with the program, by dotted name. ``workspace`` is the folder that the program works in; what
+    it changes there is kept apart until it is applied, or with ``publish`` applied when it exits with 0. ``volumes`` are
+    further folders by name (a path or a :class:`Volume`), ``stdin`` is a file that it reads as its standard input.
+    ``interactive`` says that you read the events and answer those of kind "ask". ``environment`` is the path of a virtual
+    environment whose packages the program has, as ``agentkernel env build`` prints it.
+    """
+
+    source: str
+    name: str = ""
+    args: Union[str, Sequence[Any]] = ()
+    tools: Union[PathLike, Sequence[PathLike]] = ()
+    allow: Union[str, Sequence[str]] = ()
+    allow_hosts: Union[str, Sequence[str]] = ()
+    deny: Union[str, Sequence[str]] = ()
+    modules: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    workspace: Optional[PathLike] = None
+    publish: bool = False
+    volumes: Mapping[str, Union[PathLike, Volume]] = field(default_factory=dict)
+    stdin: Optional[PathLike] = None
+    namespace: str = ""
+    backend: str = ""
+    isolation: str = ""
+    priority: int = 0
+    on_unknown: str = ""
+    durability: str = ""
+    restart: str = ""
+    idempotency_key: str = ""
+    interactive: bool = False
+    language: str = "python"
+    environment: str = ""
+
+    @classmethod
+    def file(cls, path: PathLike, **options: Any) -> "Spec":
+        """The program in a file, with the local tools in a folder ``tools`` beside it."""
+        path = Path(path)
+        try:
+            text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode()
+        except UnicodeDecodeError:
+            raise ProgramSyntaxError(f"{path} is not valid UTF-8", hint="save it as UTF-8") from None
+        except OSError as e:
+            raise NotFound(f"{path} cannot be read: {e.strerror}") from None
+        modules = {**local_tools(path.parent, text), **options.pop("modules", {})}
+        options.setdefault("name", path.name)
+        return cls(text, modules=modules).with_options(**options)
+
+    def with_options(self, **options: Any) -> "Spec":
+        """A copy in which these fields have other values; ``timeout`` stands for the limit ``wall``."""
+        if "timeout" in options:
+            limits = options.get("limits") or self.limits
+            options["limits"] = dataclasses.replace(limits, wall=options.pop("timeout"))
+        unknown = set(options) - {f.name for f in dataclasses.fields(self)}
+        if unknown:
+            known = ", ".join(f.name for f in dataclasses.fields(self) if f.name != "source")
+            raise TypeError(f"a program has no option {sorted(unknown)[0]!r}; the options are timeout, {known}")
+        return dataclasses.replace(self, **options)
+
+    def to_wire(self) -> dict[str, Any]:
+        if not isinstance(self.source, str):
+            raise InvalidArgument(f"a program is a text, not {type(self.source).__name__}")
+        out: dict[str, Any] = {"program": self._program(), **self._files()}
+        if not isinstance(self.limits, Limits):
+            raise InvalidArgument(f"limits={self.limits!r} is not a Limits", hint='Limits(time=10, memory="64m")')
+        if limits := self.limits.to_wire():
+            out["limits"] = limits
+        if tools := files(self.tools):
+            out["tools"] = tools
+        for name in ("allow", "allow_hosts", "deny"):
+            if value := texts(getattr(self, name), name):
+                out[name] = value
+        if self.priority:
+            out["priority"] = whole(self.priority, "priority")
+        for name in ("namespace", "backend", "isolation", "on_unknown", "durability", "restart", "idempotency_key"):
+            if value := getattr(self, name):
+                if not isinstance(value, str):
+                    raise InvalidArgument(f"{name}={value!r} is not a text")
+                out[name] = value
+        if self.interactive:
+            out["interactive"] = True
+        return out
+
+    def _program(self) -> dict[str, Any]:
+        language = self.language or "python"
+        if not isinstance(language, str) or not isinstance(self.name, str):
+            raise InvalidArgument("the name and the language of a program are texts")
+        name = self.name or ("program.py" if language == "python" else "program")
+        program: dict[str, Any] = {"name": name, "language": language, "source": self.source}
+        args = [self.args] if isinstance(self.args, str) else list(self.args or ())
+        if args:
+            program["args"] = [str(a) for a in args]
+        if self.modules:
+            program["modules"] = dict(self.modules)
+        if self.environment:
+            program["host"] = os.fspath(self.environment)
+        for text in (self.source, *program.get("modules", {}).values(), *program.get("args", ())):
+            if not isinstance(text, str):
+                raise InvalidArgument(f"a module of a program is a text, not {type(text).__name__}")
+            _utf8(text)
+        return program
+
+    def _files(self) -> dict[str, Any]:
+        """The folders and the standard input, as the kernel wants them."""
+        out: dict[str, Any] = {}
+        if self.workspace is not None:
+            out["workspace"] = {"path": folder(self.workspace, "workspace"), **({"publish": True} if self.publish else {})}
+        elif self.publish:
+            raise InvalidArgument("publish=True without a workspace: there is nothing to publish", hint="workspace= names the folder")
+        volumes = [Volume.of(v).to_wire(name) for name, v in dict(self.volumes or {}).items()]
+        if volumes:
+            out["volumes"] = volumes
+        if self.stdin is not None:
+            out["stdin"] = absolute(self.stdin)
+        return out
+
+
+def absolute(path: PathLike) -> str:
+    return os.path.abspath(os.path.expanduser(os.fspath(path)))
+
+
+def folder(path: PathLike, what: str) -> str:
+    """A folder that is there; the kernel checks the rest."""
+    found = absolute(path)
+    if not os.path.exists(found):
+        raise NotFound(f"{what} {found} does not exist", hint="name a folder that is there, or make it first: os.makedirs(...)")
+    if not os.path.isdir(found):
+        raise InvalidArgument(f"{what} {found} is not a folder")
+    return found
+
+
+def files(tools: Union[PathLike, Sequence[PathLike]]) -> list[str]:
+    """Configuration files as the kernel wants them: absolute."""
+    if isinstance(tools, (str, os.PathLike)):
+        tools = [tools]
+    try:
+        return [absolute(t) for t in tools or ()]
+    except TypeError:
+        raise InvalidArgument(f"tools={tools!r} are not paths of configuration files", hint='tools="mcp.json", or a list of such') from None
+
+
+def _utf8(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as e:
+        line = text.count("\n", 0, e.start) + 1
+        raise ProgramSyntaxError(f"the program is not valid UTF-8: line {line}", hint="it holds half of a surrogate pair") from None
+
+
+_MODULE_LIMIT, _ALL_LIMIT, _COUNT_LIMIT = 1 << 20, 16 << 20, 1000
+
+
+def local_tools(folder: PathLike, source: str = "tools") -> dict[str, str]:
+    """Local tools of a folder: ``tools/<server>/<tool>.py`` becomes the module ``tools.<server>.<tool>``. A program
+    whose source does not speak of tools has none."""
+    root = Path(folder) / "tools"
+    if "tools" not in source or not root.is_dir():
+        return {}
+    found: dict[str, str] = {}
+    real, total = root.resolve(), 0
+    for path in sorted(root.glob("*/*.py")):
+        if path.name.startswith(("_", ".")) or path.parent.name.startswith(("_", ".")):
+            continue
+        if real not in path.resolve().parents:
+            raise InvalidArgument(f"the local tool {path} is a link that leads out of {root}")
+        text = path.read_bytes()
+        total += len(text)
+        if len(text) > _MODULE_LIMIT or total > _ALL_LIMIT or len(found) == _COUNT_LIMIT:
+            raise InvalidArgument(f"the local tools below {root} are too large", hint="1 MB a file, 16 MB and 1,000 files together")
+        try:
+            found[f"tools.{path.parent.name}.{path.stem}"] = text.removeprefix(b"\xef\xbb\xbf").decode()
+        except UnicodeDecodeError:
+            raise ProgramSyntaxError(f"the local tool {path} is not valid UTF-8", hint="save it as UTF-8") from None
+    return found
