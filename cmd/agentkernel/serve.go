@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -29,7 +30,8 @@ type serveCmd struct {
 
 func (serveCmd) Help() string {
 	return `Commands in other terminals attach to this kernel by themselves. Without serve the first command that needs a
-kernel starts one in the background, which ends when it has been idle for a while (setting idle_after).
+kernel starts one in the background, which ends when it has been idle for a while (setting idle_after). serve takes over
+from such a kernel, and continues what it ran.
 
 ` + examples("agentkernel serve", "agentkernel serve --home /var/lib/agentkernel")
 }
@@ -67,11 +69,11 @@ func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 	for _, w := range dir.Warnings() {
 		log.Warn(w)
 	}
-	mode, idle := "serve", never
+	idle := never
 	if c.Background {
-		mode, idle = background, a.cfg.IdleAfter
+		idle = a.cfg.IdleAfter
 	}
-	k, err := a.openKernel(dir, mode, log)
+	k, err := c.open(a, dir, log)
 	if err != nil {
 		return err
 	}
@@ -103,6 +105,50 @@ func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 		return failing.Failure()
 	}
 	return c.stop(a, k, door, stop)
+}
+
+// open opens the kernel. One in the background that holds the directory is ended first: it was started for a command while nobody
+// served, recovers nothing, and would keep from being served whoever asked for that. What it runs is continued here.
+func (c *serveCmd) open(a *app, dir *datadir.Dir, log *slog.Logger) (agentkernel.Kernel, error) {
+	if c.Background {
+		return a.openKernel(dir, background, log)
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, startPatience)
+	defer cancel()
+	for {
+		if err := a.endBackground(ctx, dir); err != nil {
+			return nil, err
+		}
+		k, err := a.openKernel(dir, "serve", log)
+		if h, held := dir.Held(); err == nil || !held || h.Mode != background || ctx.Err() != nil { // else a command was quicker
+			return k, err
+		}
+	}
+}
+
+// endBackground ends a kernel in the background that holds the directory, if there is one.
+func (a *app) endBackground(ctx context.Context, dir *datadir.Dir) error {
+	h, held := dir.Held()
+	if !held || h.Mode != background {
+		return nil
+	}
+	a.con.Say("taking over from the kernel in the background (os process %d)", h.OSPID)
+	for {
+		err := a.stopKernel(dir)
+		if h, held := dir.Held(); err == nil || !held || h.Mode != background {
+			return nil
+		}
+		switch {
+		case silent(err) || ctx.Err() != nil:
+			return a.unanswered(dir, silent(err))
+		case !notThere(err):
+			return err
+		}
+		select { // it is about to listen, or to end
+		case <-ctx.Done():
+		case <-time.After(dialPause):
+		}
+	}
 }
 
 // breakable is a kernel whose store may fail, after which it can do nothing more.

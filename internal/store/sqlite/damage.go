@@ -65,12 +65,8 @@ func hasPlace(ctx context.Context, cfg Config, p place) (has bool, err error) {
 	r := newReads(cfg, func() (*readConn, error) { return dialReader(cfg) })
 	defer func() { err = errors.Join(err, r.close()) }()
 	err = r.do(ctx, func(c *conn) error {
-		version, err := c.int("PRAGMA user_version")
-		if err != nil {
+		if version, err := c.int("PRAGMA user_version"); err != nil || version == 0 { // the tables themselves were in the log
 			return err
-		}
-		if version < 5 { // the mark is younger than version 5
-			return nil
 		}
 		n, err := c.int(`SELECT EXISTS (SELECT 1 FROM entries WHERE pid = ?1 AND seq >= ?2)
 OR EXISTS (SELECT 1 FROM processes WHERE pid = ?1 AND `+shortLength+` >= ?2)

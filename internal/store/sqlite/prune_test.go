@@ -401,27 +401,7 @@ func TestADatabaseOfVersionOneIsBroughtForward(t *testing.T) {
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// What later versions added is taken away again, so that the rows are those of the first version.
-	_, view, _ := strings.Cut(schema1, "CREATE VIEW journal")
-	rawSQL(t, cfg.Path, `DROP VIEW journal; ALTER TABLE processes DROP COLUMN journal; CREATE VIEW journal`+view+`DROP TABLE pruned; DROP TABLE leftovers;
-DROP TRIGGER blobs_added; DROP TRIGGER blobs_removed; DROP TABLE totals; DROP TRIGGER entries_args_deleted; DROP TRIGGER entries_data_deleted;
-DROP TRIGGER processes_result_deleted; DROP TRIGGER programs_source_deleted; DROP TRIGGER programs_modules_deleted;
-DELETE FROM migrations WHERE version > 1; ALTER TABLE processes DROP COLUMN walls; DROP TABLE walls; PRAGMA user_version = 1`)
-	fresh := filepath.Join(t.TempDir(), "one.db")
-	c, err := dial(fresh, map[string][]string{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
-	if _, err := migrate(c, fresh, steps()[:1], time.Now); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := schemaText(t, cfg.Path), schemaText(t, fresh); got != want {
-		t.Fatalf("this is no database of version 1:\n%s\nwant\n%s", got, want)
-	}
-	_, err = OpenReader(t.Context(), cfg)
-	checkError(t, err, agentkernel.CodeVersion, "version 1", "agentkernel recover")
-
+	makeOlder(t, cfg.Path, 1)
 	s := mustOpen(t, cfg)
 	if u, err := s.Storage(t.Context()); err != nil || u.BlobFiles != blobs || u.Blobs < blobs*BlobThreshold || s.Info().Schema != len(steps()) {
 		t.Errorf("%+v, %v, schema %d", u, err, s.Info().Schema)

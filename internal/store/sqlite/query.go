@@ -63,17 +63,21 @@ func dialQuery(cfg Config) (*readConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareQueries(c.conn); err != nil {
+	if err := prepareQueries(c.conn, c.version); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
 }
 
-func prepareQueries(c *conn) error {
+func prepareQueries(c *conn, version int64) error {
 	// The views stand in the connection's own temporary schema, in memory.
-	script := "PRAGMA temp_store = MEMORY; PRAGMA query_only = 0;\n"
+	script := "PRAGMA temp_store = MEMORY; PRAGMA query_only = 0;\nDROP VIEW IF EXISTS temp.processes;\n" // see asNewest
 	for _, v := range views {
-		script += "CREATE TEMP VIEW " + v.name + " AS " + v.sql + ";\n"
+		sql := v.sql
+		if version < 5 { // no journal is in a row yet
+			sql, _, _ = strings.Cut(sql, "\nUNION ALL")
+		}
+		script += "CREATE TEMP VIEW " + v.name + " AS " + sql + ";\n"
 	}
 	if err := c.script(script + "PRAGMA query_only = 1"); err != nil {
 		return err

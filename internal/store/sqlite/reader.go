@@ -17,7 +17,7 @@ type Reader struct {
 	closed  error
 }
 
-// OpenReader opens a database for reading only. It makes no file and changes none. It sees what is durable.
+// OpenReader opens a database for reading only, also one of an older schema. It makes no file and changes none. It sees what is durable.
 // Errors: as Open, and CodeNotFound when there is no database.
 func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {
 	cfg, err := cfg.withDefaults(false)
@@ -47,9 +47,8 @@ func (r *Reader) identify(c *conn) error {
 		return agentkernel.Errorf(agentkernel.CodeVersion, "store", "the database %s is empty: nothing ever ran, or somebody emptied it", info.Path).
 			WithHint("if processes should be in it, restore a backup: agentkernel restore; else any command that starts a kernel begins a new one")
 	}
-	if version < len(steps()) {
-		return agentkernel.Errorf(agentkernel.CodeVersion, "store",
-			"the database %s has schema version %d; this agentkernel reads version %d", info.Path, version, len(steps())).
+	if version == 0 {
+		return agentkernel.Errorf(agentkernel.CodeVersion, "store", "the database %s has schema version 0: its first step was broken off", info.Path).
 			WithHint("any command that starts a kernel brings it up to date: agentkernel recover")
 	}
 	path := info.Path

@@ -35,6 +35,7 @@ type readConn struct {
 	*conn
 	immutable bool
 	seen      fileState
+	version   int64 // of the schema, if it was looked at
 }
 
 // fileState tells whether a database file changed.
@@ -131,6 +132,18 @@ var readPragmas = []string{"busy_timeout = 5000", "query_only = 1", "cache_size 
 // crashed one left behind, there is no -wal file: then the database is read as an immutable file,
 // because SQLite would otherwise make -wal and -shm. See reads.changed.
 func dialReader(cfg Config) (*readConn, error) {
+	c, err := dialAsItIs(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if c.version, err = asNewest(c.conn); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// dialAsItIs is dialReader for a database of the newest schema.
+func dialAsItIs(cfg Config) (*readConn, error) {
 	if err := probe(cfg.Path, false); err != nil {
 		return nil, err
 	}
