@@ -30,6 +30,7 @@ type parts struct {
 	listen       func(ctx context.Context, cfg listenConfig) (listener, error)
 	start        func(ctx context.Context, a *app, dir *datadir.Dir) error
 	localModules func(dir string) (map[string]string, error)
+	localTools   func(modules map[string]string) []agentkernel.Tool
 	trusted      func(home, file string, content []byte) (bool, error)
 	trust        func(home, file string, content []byte) error
 	mcp          func(ctx context.Context, k agentkernel.Kernel, cfg mcpConfig) error

@@ -41,6 +41,20 @@ programs that call them. There is nobody to ask, so whatever may change things i
 	)
 }
 
+// localToolsFor are the local tools of a server that works in a folder: those of the folder, else of the working directory. Many
+// projects have a folder of that name with other things in it, so what is wrong there is said, and keeps no server from starting.
+func (a *app) localToolsFor(workspace string) map[string]string {
+	parents := []string{"."}
+	if workspace != "" {
+		parents = []string{workspace, "."}
+	}
+	modules, err := a.modules("tools", parents)
+	if err != nil {
+		a.con.Note("no local tools: %s", asError(err).Message())
+	}
+	return modules
+}
+
 // mcpConfig is what the server is told.
 type mcpConfig struct {
 	spec     agentkernel.Spec
@@ -63,7 +77,7 @@ func (c *mcpCmd) Run(a *app) error {
 	if c.JWTKeys == "" && c.JWTAudience+c.JWTIssuer != "" {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--jwt-audience and --jwt-issuer go with --jwt-keys")
 	}
-	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
+	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python, Modules: a.localToolsFor(c.Workspace)})
 	if err != nil {
 		return err
 	}

@@ -153,6 +153,7 @@ func (r *rig) run(args ...string) int {
 		},
 		start:        func(context.Context, *app, *datadir.Dir) error { panic("nothing is started in this test") },
 		localModules: func(string) (map[string]string, error) { return nil, nil },
+		localTools:   func(map[string]string) []agentkernel.Tool { return nil },
 	}
 	return run(r.t.Context(), h, p)
 }

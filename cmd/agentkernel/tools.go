@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -68,8 +67,8 @@ func (toolsListCmd) Help() string {
 // toolList is what tools list --json prints.
 type toolList struct {
 	Servers []agentkernel.ToolServer `json:"servers"`
-	Tools   []agentkernel.Tool       `json:"tools"`
-	Local   []string                 `json:"local"` // local tools beside the working directory, "server.tool"
+	Tools   []agentkernel.Tool       `json:"tools"` // local ones first
+	Local   []string                 `json:"local"` // those of Tools that are local tools of the working directory, "server.tool"
 }
 
 func (c *toolsListCmd) Run(a *app) error {
@@ -78,17 +77,19 @@ func (c *toolsListCmd) Run(a *app) error {
 		return err
 	}
 	list := toolList{Servers: []agentkernel.ToolServer{}, Tools: []agentkernel.Tool{}, Local: []string{}}
-	if list.Local, err = a.localTools(c.Server); err != nil {
-		return err
-	}
-	if len(files) == 0 && len(list.Local) == 0 {
+	local := a.localHere(c.Server)
+	if len(files) == 0 && len(local) == 0 {
 		return errNoTools()
 	}
-	if len(files) > 0 && !(c.Server != "" && len(list.Local) > 0) {
+	if len(files) > 0 && !(c.Server != "" && len(local) > 0) {
 		if err := c.ask(a, files, &list); err != nil {
 			return err
 		}
 	}
+	for _, t := range local {
+		list.Local = append(list.Local, t.PythonServer+"."+t.PythonName)
+	}
+	list.Tools = slices.Concat(local, list.Tools)
 	if a.cli.JSON {
 		return a.printJSON(list)
 	}
@@ -140,29 +141,15 @@ func problemText(err error) string {
 	return e.Message()
 }
 
-// localTools are the importable files tools/<server>/<tool>.py of the working directory.
-func (a *app) localTools(server string) ([]string, error) {
-	modules, err := a.localModules(".")
-	if err != nil {
-		return nil, err
-	}
-	names := []string{}
-	for _, m := range slices.Sorted(maps.Keys(modules)) {
-		name := strings.TrimPrefix(m, "tools.")
-		if server == "" || strings.HasPrefix(name, server+".") {
-			names = append(names, name)
-		}
-	}
-	return names, nil
+// localHere are the local tools of the working directory, the files tools/<server>/<tool>.py; of one server or of all.
+func (a *app) localHere(server string) []agentkernel.Tool {
+	return slices.DeleteFunc(a.localTools(a.localToolsFor("")), func(t agentkernel.Tool) bool { return server != "" && t.PythonServer != server })
 }
 
 func (l *toolList) table() string {
 	rows := [][]string{{"TOOL", "EFFECT", "SIGNATURE"}}
 	for _, t := range l.Tools {
 		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), t.Signature})
-	}
-	for _, name := range l.Local {
-		rows = append(rows, []string{name, "local", "runs inside the sandbox"})
 	}
 	return console.Table(rows)
 }
@@ -222,12 +209,15 @@ func (a *app) findTool(k agentkernel.Kernel, files []string, name string) (agent
 		return agentkernel.Tool{}, agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "%q is not a tool: write SERVER.TOOL", name).
 			WithHint("agentkernel tools list")
 	}
-	if len(files) == 0 {
-		return agentkernel.Tool{}, errNoTools()
-	}
-	tools, err := k.ListTools(a.ctx, files, server)
-	if err != nil {
-		return agentkernel.Tool{}, err
+	tools := a.localHere(server)
+	if len(tools) == 0 {
+		if len(files) == 0 {
+			return agentkernel.Tool{}, errNoTools()
+		}
+		var err error
+		if tools, err = k.ListTools(a.ctx, files, server); err != nil {
+			return agentkernel.Tool{}, err
+		}
 	}
 	var names []string
 	for _, t := range tools {
@@ -262,8 +252,11 @@ func toolText(t agentkernel.Tool) string {
 }
 
 func effectText(t agentkernel.Tool) string {
-	if t.Effect == agentkernel.EffectRead {
+	switch t.Effect {
+	case agentkernel.EffectRead:
 		return "read: it may run without permission"
+	case agentkernel.EffectLocal:
+		return "local: it runs inside the sandbox, without permission"
 	}
 	return fmt.Sprintf("%s: it needs --allow '%s.%s', or a yes at the terminal", t.Effect, t.Server, t.Name)
 }

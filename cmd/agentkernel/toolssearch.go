@@ -28,7 +28,8 @@ func (c *toolsSearchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if len(files) == 0 {
+	modules := a.localToolsFor("")
+	if len(files) == 0 && len(modules) == 0 {
 		return errNoTools()
 	}
 	k, err := a.kernel()
@@ -36,7 +37,7 @@ func (c *toolsSearchCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
-	found, err := k.SearchTools(a.ctx, files, agentkernel.ToolQuery{Text: strings.Join(c.Query, " "), Server: c.Server, Limit: c.Limit})
+	found, err := k.SearchTools(a.ctx, files, agentkernel.ToolQuery{Text: strings.Join(c.Query, " "), Server: c.Server, Limit: c.Limit, Modules: modules})
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ func systemParts() parts {
 		listen:       listen,
 		start:        startBackground,
 		localModules: tool.LocalModules,
+		localTools:   tool.LocalTools,
 		trusted: func(home, file string, content []byte) (bool, error) {
 			return tool.NewTrust(datadir.At(home).Trust()).AcceptedContent(file, content)
 		},

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -51,7 +52,7 @@ func searchTools(ctx context.Context, c *call, in searchInput) (*searchOutput, e
 	default:
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "search_tools", "detail_level %.40q is not known: name, description or full", in.DetailLevel)
 	}
-	found, err := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Text: in.Query, Limit: in.MaxResults})
+	found, err := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Text: in.Query, Limit: in.MaxResults, Modules: c.h.local()})
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +168,9 @@ func listServers(ctx context.Context, c *call, _ nothing) (*serverList, error) {
 	for _, s := range all {
 		out.Servers = append(out.Servers, serverInfo{s.Name, s.PythonName, s.Transport, s.Running, s.Problem})
 	}
+	for _, name := range c.h.localServers() {
+		out.Servers = append(out.Servers, serverInfo{Name: name, PythonName: name, Transport: "local", Running: true})
+	}
 	return out, nil
 }
 
@@ -199,7 +203,7 @@ type toolNames struct {
 }
 
 func listTools(ctx context.Context, c *call, _ nothing) (*toolNames, error) {
-	found, err := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Limit: agentkernel.MaxToolMatches})
+	found, err := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Limit: agentkernel.MaxToolMatches, Modules: c.h.local()})
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +242,7 @@ func serverTools(ctx context.Context, c *call, in serverInput) (*searchOutput, e
 	if in.ServerName == "" {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "get_server_tools", "server_name is empty").WithHint("list_servers")
 	}
-	tools, err := c.kernel().ListTools(ctx, c.h.cfg.Spec.ToolFiles(), in.ServerName)
+	tools, err := c.toolsOf(ctx, in.ServerName)
 	if err != nil {
 		return nil, err
 	}
@@ -249,4 +253,28 @@ func serverTools(ctx context.Context, c *call, in serverInput) (*searchOutput, e
 		out.Tools = append(out.Tools, f)
 	}
 	return out, nil
+}
+
+// toolsOf are the tools of a server, or of a folder of local tools.
+func (c *call) toolsOf(ctx context.Context, server string) ([]agentkernel.Tool, error) {
+	if !slices.Contains(c.h.localServers(), server) {
+		return c.kernel().ListTools(ctx, c.h.cfg.Spec.ToolFiles(), server)
+	}
+	found, err := c.kernel().SearchTools(ctx, nil, agentkernel.ToolQuery{Server: server, Limit: agentkernel.MaxToolMatches, Modules: c.h.local()})
+	return found.Tools, err
+}
+
+// local are the local tools that programs can import, as modules.
+func (h *server) local() map[string]string { return h.cfg.Spec.Program.Modules }
+
+// localServers are the folders of local tools, as programs name them.
+func (h *server) localServers() []string {
+	var names []string
+	for module := range h.local() {
+		if parts := strings.Split(module, "."); len(parts) == 3 && parts[0] == "tools" {
+			names = append(names, parts[1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -34,7 +34,7 @@ func (h *server) addPrompts(s *mcp.Server) {
 
 // taskPrompt is a task with what is needed to write its program.
 func (h *server) taskPrompt(ctx context.Context, session *mcp.ServerSession, task string) (string, error) {
-	found, err := h.cfg.Kernel.SearchTools(ctx, h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Text: task, Limit: toolsInPrompt})
+	found, err := h.cfg.Kernel.SearchTools(ctx, h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Text: task, Limit: toolsInPrompt, Modules: h.local()})
 	if err != nil {
 		return "", err
 	}

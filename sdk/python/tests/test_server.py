@@ -28,10 +28,10 @@ HELLO = [
 
 
 class Server(support.KernelTest):
-    def converse(self, command: list[str]) -> dict[Any, Any]:
+    def converse(self, command: list[str], cwd: str = ".") -> dict[Any, Any]:
         """Sends each request when the one before is answered."""
         env = {**os.environ, "PYTHONPATH": str(support.SDK / "src")}
-        p = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        p = subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert p.stdin is not None and p.stdout is not None
         answers = {}
         for request in HELLO:
@@ -56,6 +56,13 @@ class Server(support.KernelTest):
     def test_run_server(self) -> None:
         answers = self.converse([sys.executable, "-c", "import sys; from agentkernel import run_server; sys.exit(run_server(transport='stdio'))"])
         self.assertIn("42", json.dumps(answers[2]["result"]))
+
+    def test_local_tools(self) -> None:
+        """Those of the folder in which the server is started."""
+        self.write("srv/tools/maths/double.py", "def double(x):\n    return 2 * x\n")
+        with mock.patch(f"{__name__}.HELLO", [*HELLO[:2], {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_available_tools", "arguments": {}}}]):
+            answers = self.converse([sys.executable, "-m", "agentkernel.server", "stdio"], cwd=self.path("srv"))
+        self.assertIn("double", json.dumps(answers[2]["result"]))
 
     def test_flags(self) -> None:
         called: list[list[str]] = []
