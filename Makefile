@@ -103,7 +103,7 @@ bench: engine mcp ## measure; writes a Markdown table to stdout
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o agentkernel ./cmd/agentkernel
 	go run ./bench $(BENCHFLAGS)
 
-bench-tokens: engine mcp ## count the tokens that programs save; writes a Markdown table to stdout (TOKENSFLAGS=-full)
+bench-tokens: engine mcp ## count the tokens that programs save; writes a Markdown table to stdout (TOKENSFLAGS='-way default')
 	@scripts/deps.sh go node
 	@go run ./bench/tokens $(TOKENSFLAGS)
 

@@ -140,9 +140,27 @@ type programs struct {
 	stop    context.CancelFunc
 	done    chan error
 	shown   string // all that searches have shown
+	way     way
 }
 
-func (p *programs) open(ctx context.Context, engine, dir string, servers map[string]serverSpec, full bool) error {
+// way is what the side of programs has and knows.
+type way struct {
+	name, say string
+	// plain says that the client has all tools of `agentkernel mcp`, and that its model leaves search_tools its
+	// defaults and looks at data before it writes a program for it. Otherwise it has execute_code and search_tools
+	// alone, asks for one result in full, and knows what data looks like.
+	plain                   bool
+	goalSaved, goalSmallest float64
+}
+
+func ways() []way {
+	return []way{
+		{name: "small", say: "`agentkernel mcp --minimal`; the model asks for one result in full, and knows what the data looks like", goalSaved: .95, goalSmallest: 1.2},
+		{name: "default", say: "`agentkernel mcp` as it comes; the model leaves `search_tools` its defaults, and prints some of the data before it writes the program", plain: true, goalSaved: .93, goalSmallest: 1.1},
+	}
+}
+
+func (p *programs) open(ctx context.Context, engine, dir string, servers map[string]serverSpec) error {
 	file := filepath.Join(dir, "mcp.json")
 	raw, err := json.Marshal(map[string]any{"mcpServers": servers})
 	if err == nil {
@@ -154,7 +172,11 @@ func (p *programs) open(ctx context.Context, engine, dir string, servers map[str
 	if p.kernel, err = embedded.Open(ctx, embedded.Config{Home: filepath.Join(dir, "k"), Engine: engine, Version: "bench"}); err != nil {
 		return err
 	}
-	p.server, err = mcpserver.New(mcpserver.Config{Kernel: p.kernel, Version: "bench", Minimal: !full,
+	// With a planner execute_task is offered, as in the product; it is not called.
+	unused := func(string, []agentkernel.Tool) (mcpserver.TaskPlan, error) {
+		return mcpserver.TaskPlan{}, errors.New("not used here")
+	}
+	p.server, err = mcpserver.New(mcpserver.Config{Kernel: p.kernel, Version: "bench", Minimal: !p.way.plain, Plan: unused,
 		Spec: agentkernel.Spec{Tools: []string{file}, Allow: []string{"*"}}})
 	if err != nil {
 		return err
@@ -196,7 +218,11 @@ func (p *programs) close() error {
 func (p *programs) find(ctx context.Context, most int, queries ...string) error {
 	p.turns++
 	for _, q := range queries {
-		text, err := p.invoke(ctx, p.session, "search_tools", map[string]any{"query": q, "detail_level": "full", "max_results": most})
+		arguments := map[string]any{"query": q}
+		if !p.way.plain {
+			arguments["detail_level"], arguments["max_results"] = "full", most
+		}
+		text, err := p.invoke(ctx, p.session, "search_tools", arguments)
 		if err != nil {
 			return err
 		}
@@ -207,15 +233,35 @@ func (p *programs) find(ctx context.Context, most int, queries ...string) error 
 
 var importLine = regexp.MustCompile(`(?m)^from (tools\.\w+) import (.+)$`)
 
+// look runs a program that shows what the data looks like, if this model looks.
+func (p *programs) look(ctx context.Context, code string) error {
+	if !p.way.plain {
+		return nil
+	}
+	_, err := p.run(ctx, code)
+	return err
+}
+
 // run runs a program, whose functions a search must have shown.
 func (p *programs) run(ctx context.Context, code string) (string, error) {
 	for _, m := range importLine.FindAllStringSubmatch(code, -1) {
 		for name := range strings.SplitSeq(m[2], ", ") {
-			if !strings.Contains(p.shown, "from "+m[1]+" import "+name+"\n") {
+			if !p.knows(m[1], name) {
 				return "", fmt.Errorf("the program imports %s from %s, which no search has shown; they showed\n%s", name, m[1], p.shown)
 			}
 		}
 	}
 	p.turns++
 	return p.invoke(ctx, p.session, "execute_code", map[string]any{"code": code})
+}
+
+// knows says whether a search has shown the import and the signature of a function.
+func (p *programs) knows(module, name string) bool {
+	for line := range strings.Lines(p.shown) {
+		shown, _, _ := strings.Cut(line, "  #")
+		if strings.TrimSpace(shown) == "from "+module+" import "+name {
+			return strings.Contains(p.shown, "\n  "+name+"(")
+		}
+	}
+	return false
 }

@@ -25,7 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	asJSON := flag.Bool("json", false, "print JSON instead of Markdown")
-	full := flag.Bool("full", false, "the side of programs offers all tools of agentkernel mcp, not execute_code and search_tools alone")
+	way := flag.String("way", "", "small, default or \"\" for both: what the side of programs has and knows")
 	only := flag.String("only", "", "names of tasks, separated by commas")
 	catalogue := flag.Int("catalogue", 0, "serve this many tools on standard input and output")
 	flag.Parse()
@@ -33,7 +33,7 @@ func main() {
 	if *catalogue > 0 {
 		err = serveCatalogue(ctx, *catalogue)
 	} else {
-		err = run(ctx, *only, *full, *asJSON, os.Stdout, os.Stderr)
+		err = run(ctx, *only, *way, *asJSON, os.Stdout, os.Stderr)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "tokens:", err)
@@ -41,48 +41,68 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, only string, full, asJSON bool, out, progress io.Writer) error {
+func run(ctx context.Context, only, way string, asJSON bool, out, progress io.Writer) error {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	w, err := newWorkshop(root, full)
+	var all []report
+	for _, v := range ways() {
+		if way != "" && way != v.name {
+			continue
+		}
+		r, err := tryWay(ctx, root, v, only, progress)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("there is no way %q", way)
+	}
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(all)
+	}
+	for _, r := range all {
+		r.markdown(out)
+	}
+	return nil
+}
+
+// tryWay does the tasks in one way.
+func tryWay(ctx context.Context, root string, v way, only string, progress io.Writer) (report, error) {
+	r := report{Way: v.name, way: v}
+	w, err := newWorkshop(root, v)
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer w.close()
-	var r report
 	for _, t := range tasks() {
 		if only != "" && !slices.Contains(strings.Split(only, ","), t.name) {
 			continue
 		}
 		began := time.Now()
-		fmt.Fprintf(progress, "%-9s", t.name)
+		fmt.Fprintf(progress, "%-8s %-9s", v.name, t.name)
 		row, err := w.measure(ctx, t)
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+			return r, fmt.Errorf("%s: %w", t.name, err)
 		}
 		fmt.Fprintf(progress, " %.1f s\n", time.Since(began).Seconds())
 		r.Rows = append(r.Rows, row)
 	}
-	r.Full = full
-	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
-	}
-	r.markdown(out)
-	return nil
+	return r, nil
 }
 
 // workshop is where tasks are done.
 type workshop struct {
 	root, tmp, engine, self string
-	full                    bool
+	way                     way
 	tiny                    bool // a twentieth of the work: proves that everything runs
 }
 
-func newWorkshop(root string, full bool) (*workshop, error) {
+func newWorkshop(root string, v way) (*workshop, error) {
 	engine := os.Getenv("AGENTKERNEL_MONTY")
 	if engine == "" {
 		found, err := filepath.Glob(filepath.Join(root, ".cache", "monty", "node_modules", "@pydantic", "monty-*", "monty"))
@@ -91,7 +111,7 @@ func newWorkshop(root string, full bool) (*workshop, error) {
 		}
 		engine = found[0]
 	}
-	w := &workshop{root: root, engine: engine, full: full}
+	w := &workshop{root: root, engine: engine, way: v}
 	if _, err := os.Stat(w.npm("memory").Args[0]); err != nil {
 		return nil, errors.New("the MCP servers are missing; run: make mcp")
 	}
@@ -188,9 +208,9 @@ func (w *workshop) byPrograms(ctx context.Context, t task, s *side) (result stri
 	if err != nil {
 		return "", err
 	}
-	p := &programs{meter: at.meter}
+	p := &programs{meter: at.meter, way: w.way}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if err := p.open(ctx, w.engine, at.dir, t.servers(w, w.size(t.n), at.data), w.full); err != nil {
+	if err := p.open(ctx, w.engine, at.dir, t.servers(w, w.size(t.n), at.data)); err != nil {
 		return "", err
 	}
 	began := time.Now()

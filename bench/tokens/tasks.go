@@ -94,6 +94,13 @@ var folderReport = task{
 		if err := p.find(ctx, 1, "list directory", "read text file", "write file"); err != nil {
 			return err
 		}
+		if err := p.look(ctx, fill(`from tools.filesystem import list_directory
+from tools.filesystem import read_text_file
+names = list_directory(FOLDER + "/logs").splitlines()
+print(len(names), names[:3])
+print(read_text_file(FOLDER + "/logs/" + names[0][7:])[:400])`, dir)); err != nil {
+			return err
+		}
 		_, err := p.run(ctx, fill(`from tools.filesystem import list_directory
 from tools.filesystem import read_text_file
 from tools.filesystem import write_file
@@ -185,6 +192,11 @@ var join = task{
 		if err := p.find(ctx, 1, "read text file", "write file"); err != nil {
 			return err
 		}
+		if err := p.look(ctx, fill(`from tools.filesystem import read_text_file
+for name in ["customers.csv", "orders.csv"]:
+    print(read_text_file(FOLDER + "/" + name)[:300])`, dir)); err != nil {
+			return err
+		}
 		_, err := p.run(ctx, fill(`import csv
 from tools.filesystem import read_text_file
 from tools.filesystem import write_file
@@ -255,6 +267,10 @@ var graph = task{
 	},
 	programs: func(ctx context.Context, p *programs, _ string) error {
 		if err := p.find(ctx, 1, "read graph", "add observations"); err != nil {
+			return err
+		}
+		if err := p.look(ctx, `from tools.memory import read_graph
+print(str(read_graph())[:600])`); err != nil {
 			return err
 		}
 		_, err := p.run(ctx, `from tools.memory import read_graph

@@ -52,6 +52,10 @@ var searchThenAct = task{
 		if err := p.find(ctx, 1, "search nodes in the knowledge graph", "write file"); err != nil {
 			return err
 		}
+		if err := p.look(ctx, `from tools.memory import search_nodes
+print(search_nodes("billing"))`); err != nil {
+			return err
+		}
 		_, err := p.run(ctx, fill(`from tools.memory import search_nodes
 from tools.filesystem import write_file
 write_file(FOLDER + "/owner.txt", search_nodes("billing")["entities"][0]["name"])`, dir))
@@ -104,6 +108,10 @@ var loop = task{
 	},
 	programs: func(ctx context.Context, p *programs, dir string) error {
 		if err := p.find(ctx, 1, "read text file", "write file"); err != nil {
+			return err
+		}
+		if err := p.look(ctx, fill(`from tools.filesystem import read_text_file
+print(read_text_file(FOLDER + "/start.txt")[:400])`, dir)); err != nil {
 			return err
 		}
 		_, err := p.run(ctx, fill(`from tools.filesystem import read_text_file

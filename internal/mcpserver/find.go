@@ -13,7 +13,7 @@ import (
 func (h *server) findTools() []*definition {
 	return []*definition{
 		handle(&definition{name: "search_tools", minimal: true, shown: true, reads: true,
-			say: "Find importable functions by what you want to do. \"full\" gives import, signature, docs, return shape."}, searchTools),
+			say: "Find importable functions by what you want to do: imports, signatures, docs of the best. One search per function."}, searchTools),
 		handle(&definition{name: "list_servers", reads: true, say: "Tool servers."}, listServers),
 		handle(&definition{name: "list_available_tools", reads: true, say: "Names of all tools by server."}, listTools),
 		handle(&definition{name: "get_server_tools", reads: true, say: "Signatures of a server's tools."}, serverTools),
@@ -23,7 +23,29 @@ func (h *server) findTools() []*definition {
 type searchInput struct {
 	Query       string `json:"query"`
 	DetailLevel string `json:"detail_level,omitempty" choices:"name,description,full"`
-	MaxResults  int    `json:"max_results,omitempty" say:"default 10"`
+	MaxResults  int    `json:"max_results,omitempty" say:"default 6; 4 in full"`
+}
+
+// Where a search says nothing else: so many results, the first of them in full and the next with their signatures.
+// One search is then enough to write a program, mostly.
+const (
+	defaultResults = 6
+	defaultInFull  = 4 // where all are asked for in full
+	bestInFull     = 1
+	withSignature  = 4
+)
+
+// detailOf is how much is said of the result at a place.
+func detailOf(asked string, at int) string {
+	switch {
+	case asked != "":
+		return asked
+	case at < bestInFull:
+		return "full"
+	case at < withSignature:
+		return "signature"
+	}
+	return "description"
 }
 
 type searchOutput struct {
@@ -46,11 +68,15 @@ type foundTool struct {
 
 func searchTools(ctx context.Context, c *call, in searchInput) (*searchOutput, error) {
 	switch in.DetailLevel {
-	case "":
-		in.DetailLevel = "description"
-	case "name", "description", "full":
+	case "", "name", "description", "full":
 	default:
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "search_tools", "detail_level %.40q is not known: name, description or full", in.DetailLevel)
+	}
+	if in.MaxResults == 0 {
+		in.MaxResults = defaultResults
+		if in.DetailLevel == "full" {
+			in.MaxResults = defaultInFull
+		}
 	}
 	found, err := c.kernel().SearchTools(ctx, c.h.cfg.Spec.ToolFiles(), agentkernel.ToolQuery{Text: in.Query, Limit: in.MaxResults, Modules: c.h.local()})
 	if err != nil {
@@ -58,7 +84,7 @@ func searchTools(ctx context.Context, c *call, in searchInput) (*searchOutput, e
 	}
 	out := &searchOutput{Tools: []foundTool{}, Total: found.Total, Problems: found.Problems, query: in.Query}
 	for i := range found.Tools {
-		out.Tools = append(out.Tools, describe(&found.Tools[i], in.DetailLevel))
+		out.Tools = append(out.Tools, describe(&found.Tools[i], detailOf(in.DetailLevel, i)))
 	}
 	return out, nil
 }
@@ -82,6 +108,8 @@ func describe(t *agentkernel.Tool, detail string) foundTool {
 	switch detail {
 	case "description":
 		f.Description = firstSentence(t.Description)
+	case "signature":
+		f.Description, f.Signature, f.Effect = firstSentence(t.Description), t.Signature, string(t.Effect)
 	case "full":
 		f.Signature, f.Doc, f.Effect, f.Observed = t.Signature, t.Doc, string(t.Effect), t.Observed
 	}
@@ -248,9 +276,7 @@ func serverTools(ctx context.Context, c *call, in serverInput) (*searchOutput, e
 	}
 	out := &searchOutput{Tools: []foundTool{}, Total: len(tools)}
 	for i := range tools {
-		f := describe(&tools[i], "description")
-		f.Signature, f.Effect = tools[i].Signature, string(tools[i].Effect)
-		out.Tools = append(out.Tools, f)
+		out.Tools = append(out.Tools, describe(&tools[i], "signature"))
 	}
 	return out, nil
 }

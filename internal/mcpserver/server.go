@@ -59,9 +59,8 @@ type TaskPlan struct {
 
 // instructions is what the client's model is told once.
 const instructions = `Runs Python in a sandbox where tools are importable functions. Prefer one program over many tool calls: ` +
-	`loop, filter and aggregate inside it, print only what you need. Find functions with search_tools (detail_level "full" ` +
-	`gives import line and signature), then: from tools.<server> import <function>. print() or the last expression is what you ` +
-	`get back. Variables last between calls. No network or files except through tools.`
+	`loop, filter and aggregate inside it, print only what you need. Find functions with search_tools, then: ` +
+	`from tools.<server> import <function>. print() or the last expression is what you get back. Variables last between calls. No network or files except through tools.`
 
 // server is what the handlers share.
 type server struct {

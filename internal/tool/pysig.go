@@ -133,27 +133,41 @@ func signature(name string, params []agentkernel.ToolParam, result string) strin
 	return s
 }
 
-// docstring is the text of help(f): what the tool does, its arguments with nested objects, its result.
+// docstring is the text of help(f): what the tool does, then of its arguments and its result what the signature does
+// not say.
 func docstring(description string, in, out *schemaDoc, params []agentkernel.ToolParam, inner *schema) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(clip(description, maxText)))
 	shape := in.shape()
-	if len(params) > 0 {
-		b.WriteString("\n\nArgs:")
-		for _, p := range params {
-			fmt.Fprintf(&b, "\n    %s: %s", p.Python, orText(p.Doc, p.Type))
-			if p.Python != p.Name {
-				fmt.Fprintf(&b, " [sent as %q]", p.Name)
-			}
-			in.nested(&b, shape.props.find(p.Name), "        ", 0)
+	title := "\n\nArgs:"
+	for _, p := range params {
+		var fields strings.Builder
+		if b.Len() <= maxDoc {
+			in.nested(&fields, shape.props.find(p.Name), "        ", 0)
 		}
+		if p.Doc == "" && p.Python == p.Name && fields.Len() == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n    %s: %s", title, p.Python, orText(p.Doc, p.Type))
+		if p.Python != p.Name {
+			fmt.Fprintf(&b, " [sent as %q]", p.Name)
+		}
+		b.WriteString(fields.String())
+		title = ""
 	}
 	if inner != nil {
-		fmt.Fprintf(&b, "\n\nReturns:\n    %s", out.pythonType(inner))
-		if doc := oneLine(inner.Description); doc != "" {
-			b.WriteString(": " + doc)
+		var fields strings.Builder
+		if b.Len() <= maxDoc {
+			out.nested(&fields, inner, "        ", 0)
 		}
-		out.nested(&b, inner, "        ", 0)
+		doc := oneLine(inner.Description)
+		if doc != "" || fields.Len() > 0 {
+			fmt.Fprintf(&b, "\n\nReturns:\n    %s", out.pythonType(inner))
+			if doc != "" {
+				b.WriteString(": " + doc)
+			}
+			b.WriteString(fields.String())
+		}
 	}
 	return clip(strings.TrimSpace(b.String()), maxDoc)
 }
