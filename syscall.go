@@ -33,6 +33,18 @@ func (e Effect) Repeatable() bool {
 	return e == EffectPure || e == EffectRead || e == EffectIdempotent
 }
 
+// Stricter is the one of two effects that asks for more care.
+func (e Effect) Stricter(other Effect) Effect {
+	order := []Effect{EffectPure, EffectRead, EffectIdempotent, EffectPaid, EffectWrite}
+	if at := slices.Index(order, e); at >= 0 && at >= slices.Index(order, other) {
+		return e
+	}
+	if slices.Contains(order, other) {
+		return other
+	}
+	return EffectWrite
+}
+
 // Param is one argument of a syscall.
 type Param struct {
 	Name     string

@@ -74,6 +74,9 @@ type ToolCall struct {
 	// session and has another incarnation now answers CodeSessionLost. Empty: any.
 	Expect  string
 	Timeout time.Duration // 0: the server's own
+	// Admit is asked right before the call is sent, with the tool as its server describes it then: it may have started
+	// again since it was asked for its tools. The error is that of the call, which is not sent. Nil: it is sent.
+	Admit func(Tool) error
 }
 
 // ToolResult is what a tool answered.

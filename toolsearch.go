@@ -61,9 +61,18 @@ type ToolShape struct {
 	Members string `json:"members,omitempty"`
 }
 
-// ToolChange says that a tool is not what was accepted.
+// ToolChange says that a tool is not what was accepted. Its Effect is the stricter one of then and now.
 type ToolChange struct {
 	Accepted time.Time `json:"accepted"` // when
 	Hash     string    `json:"hash"`     // of what was accepted, the first digits
-	What     []string  `json:"what"`     // "description", "input_schema", "output_schema", "effect"
+	What     []string  `json:"what"`     // "effect", "name", "title", "description", "input_schema", "output_schema"; or "new" alone
+	// New says that the server was known without the tool: what it says of its effect does not count yet.
+	New  bool   `json:"new,omitempty"`
+	Diff string `json:"diff,omitempty"` // what was accepted, lines with a minus, and what is there now, lines with a plus
+}
+
+// Refused says whether a tool may not be called, whoever allows it, until it is accepted: it has changed, and may change
+// things. What is new, and allowed, may be called.
+func (t *Tool) Refused() bool {
+	return t.Changed != nil && !t.Changed.New && t.Effect != EffectRead
 }

@@ -151,7 +151,7 @@ func (l *toolList) table() string {
 	for _, t := range l.Tools {
 		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), t.Signature})
 	}
-	return console.Table(rows)
+	return console.Table(rows) + changedTools(l.Tools)
 }
 
 func (l *toolList) problems(a *app) error {

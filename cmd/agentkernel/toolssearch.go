@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentkernel"
@@ -50,7 +51,7 @@ func (c *toolsSearchCmd) Run(a *app) error {
 		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), first})
 	}
 	if len(found.Tools) > 0 {
-		a.con.Out(console.Table(rows))
+		a.con.Out(console.Table(rows) + changedTools(found.Tools))
 	}
 	for _, p := range found.Problems {
 		a.con.Error(p, "")
@@ -72,8 +73,9 @@ type toolsAcceptCmd struct {
 }
 
 func (toolsAcceptCmd) Help() string {
-	return `A tool is remembered as it was when it was first seen. If its server later says something else of it, search
-and "tools show" mark it as changed, until you accept it as it is now.
+	return `A tool is remembered as it was when its server was first seen. If the server later says something else of it, the tool
+keeps the stricter of its effects, and is refused where it may change things, also if --allow names it, until you accept it as
+it is now. A tool that the server did not have then counts as a write. "tools show" shows what is different, and so does this.
 
 ` + examples("agentkernel tools accept github --tools mcp.json", "agentkernel tools accept github create_issue --tools mcp.json")
 }
@@ -91,9 +93,18 @@ func (c *toolsAcceptCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
+	before, err := k.ListTools(a.ctx, files, c.Server)
+	if err != nil {
+		return err
+	}
 	n, err := k.AcceptTools(a.ctx, files, c.Server, c.Names)
 	if err != nil {
 		return err
+	}
+	for _, t := range before {
+		if t.Changed != nil && !a.cli.JSON && (len(c.Names) == 0 || slices.Contains(c.Names, t.Name) || slices.Contains(c.Names, t.PythonName)) {
+			a.con.Out(changeText(&t) + "\n")
+		}
 	}
 	if a.cli.JSON {
 		return a.printJSON(map[string]int{"changed": n})
@@ -114,8 +125,38 @@ func writeObserved(b *strings.Builder, t agentkernel.Tool) {
 			b.WriteString(o.Members + "\n")
 		}
 	}
-	if c := t.Changed; c != nil {
-		fmt.Fprintf(b, "\nCHANGED since it was accepted on %s: %s. Look at it, then: agentkernel tools accept %s %s\n",
-			c.Accepted.Format("2006-01-02"), strings.Join(c.What, ", "), t.Server, t.Name)
+	if t.Changed != nil {
+		fmt.Fprintf(b, "\n%s\nlook at it, then: agentkernel tools accept %s %s\n", changeText(&t), t.Server, t.Name)
 	}
+}
+
+// changedTools are the lines below a table of tools that say which have changed; "" if none has.
+func changedTools(tools []agentkernel.Tool) string {
+	var b strings.Builder
+	for i := range tools {
+		if t := &tools[i]; t.Changed != nil {
+			b.WriteString(changeLine(t) + "\n")
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteString("agentkernel tools show SERVER.TOOL shows what is different, agentkernel tools accept SERVER [TOOL] accepts it\n")
+	}
+	return b.String()
+}
+
+func changeLine(t *agentkernel.Tool) string {
+	name := t.Server + "." + t.Name
+	switch c := t.Changed; {
+	case c.New:
+		return console.Clean(fmt.Sprintf("new: %s: its server was known without it, so it counts as a write", name))
+	case t.Refused():
+		return console.Clean(fmt.Sprintf("changed: %s: %s; it is refused", name, strings.Join(c.What, ", ")))
+	default:
+		return console.Clean(fmt.Sprintf("changed: %s: %s", name, strings.Join(c.What, ", ")))
+	}
+}
+
+// changeText is the line with what is different.
+func changeText(t *agentkernel.Tool) string {
+	return fmt.Sprintf("%s\n(accepted on %s)\n%s", changeLine(t), t.Changed.Accepted.Format("2006-01-02"), console.Clean(t.Changed.Diff))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -52,7 +53,7 @@ func (k *Kernel) admitTool(p *process, f *inflight, canonical json.RawMessage) {
 	bound := p.bound
 	p.mu.Unlock()
 	if bound != nil {
-		if t := bound.find(a.Server, a.Tool); t != nil {
+		if t := bound.find(a.Server, a.Tool); t != nil && t.Changed == nil { // else it may have been accepted since
 			k.permit(p, f, canonical, t)
 			return
 		}
@@ -108,6 +109,10 @@ func (k *Kernel) findTool(ctx context.Context, p *process, a toolArgs) (*agentke
 // human says yes.
 func (k *Kernel) permit(p *process, f *inflight, canonical json.RawMessage, t *agentkernel.Tool) {
 	p.describe(f, t, "tool.call "+t.Server+"."+t.Name)
+	if t.Refused() {
+		k.answer(p, f, canonical, nil, hasChanged(f, t))
+		return
+	}
 	if t.Effect == agentkernel.EffectRead || k.allowed(p, t) {
 		k.callTool(p, f, canonical)
 		return
@@ -151,6 +156,27 @@ func notAllowed(f *inflight, t *agentkernel.Tool) *agentkernel.Error {
 	name := t.Server + "." + t.Name
 	return agentkernel.Errorf(agentkernel.CodeDenied, f.op, "%s may change things (%s) and was not allowed", name, t.Effect).
 		WithHint("allow it with --allow '%s'", name)
+}
+
+// hasChanged refuses a tool that is not the one that was accepted.
+func hasChanged(f *inflight, t *agentkernel.Tool) *agentkernel.Error {
+	name, c := t.Server+"."+t.Name, t.Changed
+	return agentkernel.Errorf(agentkernel.CodeDenied, f.op, "%s may change things (%s), and is not what was accepted on %s: %s changed. It is refused until somebody accepts it\n%s",
+		name, t.Effect, c.Accepted.Format(time.DateOnly), strings.Join(c.What, ", "), c.Diff).
+		WithHint("agentkernel tools accept %s %s", t.Server, t.Name)
+}
+
+// stillAdmitted looks at a tool again right before its call is sent: its server may have started again since, and say
+// another thing of it.
+func stillAdmitted(f *inflight, now *agentkernel.Tool) error {
+	switch {
+	case now.Refused():
+		return hasChanged(f, now)
+	case f.effect.Stricter(now.Effect) != f.effect:
+		return agentkernel.Errorf(agentkernel.CodeDenied, f.op, "%s.%s was admitted as %s, and its server now says that it is %s; the call was not sent",
+			now.Server, now.Name, f.effect, now.Effect).WithHint("call it again, if it may change things")
+	}
+	return nil
 }
 
 // allowed says whether a pattern of the Spec, or an answer "always", covers the tool.
@@ -261,7 +287,8 @@ func toolCall(ctx context.Context, k *Kernel, p *process, f *inflight) (json.Raw
 	}
 	p.mu.Unlock()
 	r, err := src.Call(ctx, agentkernel.ToolCall{Server: f.tool.Server, Tool: f.tool.Name, Arguments: a.Arguments,
-		Key: fmt.Sprintf("%s/%d/%d", k.origin.UUIDOf(p.pid), p.pid, f.id), Expect: expect})
+		Key: fmt.Sprintf("%s/%d/%d", k.origin.UUIDOf(p.pid), p.pid, f.id), Expect: expect,
+		Admit: func(now agentkernel.Tool) error { return stillAdmitted(f, &now) }})
 	if err != nil {
 		return nil, r.Incarnation, toolFailure(ctx, f, r, err)
 	}

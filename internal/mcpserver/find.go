@@ -64,6 +64,7 @@ type foundTool struct {
 	Effect      string                  `json:"effect,omitempty"`
 	Observed    *agentkernel.ToolShape  `json:"observed,omitempty"`
 	Changed     *agentkernel.ToolChange `json:"changed,omitempty"`
+	refused     bool
 }
 
 func searchTools(ctx context.Context, c *call, in searchInput) (*searchOutput, error) {
@@ -104,7 +105,12 @@ func (o *searchOutput) text() string {
 }
 
 func describe(t *agentkernel.Tool, detail string) foundTool {
-	f := foundTool{Import: importLine(t), Changed: t.Changed}
+	f := foundTool{Import: importLine(t)}
+	if t.Changed != nil {
+		changed := *t.Changed
+		changed.Diff = "" // it is for people: what a server says of itself is not repeated to a model as news
+		f.Changed, f.refused = &changed, t.Refused()
+	}
 	switch detail {
 	case "description":
 		f.Description = firstSentence(t.Description)
@@ -134,8 +140,13 @@ func (f foundTool) text() string {
 	if f.Observed != nil {
 		s += "\n    " + indent(observed(f.Observed))
 	}
-	if f.Changed != nil {
-		s += fmt.Sprintf("\n    WARNING: %s changed since this tool was accepted on %s", strings.Join(f.Changed.What, ", "), f.Changed.Accepted.Format("2006-01-02"))
+	if c := f.Changed; c != nil && c.New {
+		s += "\n    new: its server was known without it, so it counts as a write until the user accepts it"
+	} else if c != nil {
+		s += fmt.Sprintf("\n    changed: %s, since this tool was accepted on %s", strings.Join(c.What, ", "), c.Accepted.Format("2006-01-02"))
+		if f.refused {
+			s += "; it is refused until the user accepts it"
+		}
 	}
 	return s + "\n"
 }

@@ -91,6 +91,9 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 			WithHint("%s", didYouMean(c.Tool, ts.names(), "its tools"))
 	}
 	args, err := t.arguments(c.Arguments)
+	if err == nil && c.Admit != nil {
+		err = c.Admit(t.Tool)
+	}
 	if err != nil {
 		return unsent, false, err
 	}

@@ -2,8 +2,9 @@
 // what their results look like (package shape), and whether they are still what they were when they were
 // accepted. It stands around a tool source and passes calls through.
 //
-// What it remembers is in two files a server, below the directory that it is given: hashes, types and names of
-// members in one, the list of its tools in the other. It must never keep a value of a result or an argument, and a file that cannot be read or
+// What it remembers is in two files a server, below the directory that it is given: in one, what each tool said of
+// itself when it was accepted, and types and names of members of its results; in the other, the list of its tools. It
+// must never keep a value of a result or an argument, and a file that cannot be read or
 // written must never stop a call.
 package catalog
 
@@ -158,6 +159,9 @@ func (s *source) Tools(ctx context.Context, server string) ([]agentkernel.Tool, 
 
 // Call implements agentkernel.ToolSource; the shape of the result is learned where nobody declares it.
 func (s *source) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+	if admit := c.Admit; admit != nil {
+		c.Admit = func(t agentkernel.Tool) error { return admit(s.asKnown(ctx, t)) }
+	}
 	r, err := s.ToolSource.Call(ctx, c)
 	if err == nil && len(r.Value) > 0 {
 		s.shelf.mu.Lock()
@@ -170,6 +174,32 @@ func (s *source) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.
 		}
 	}
 	return r, err
+}
+
+// asKnown gives a tool as its server describes it now with what is known of it: it may have changed since it was listed.
+func (s *source) asKnown(ctx context.Context, t agentkernel.Tool) agentkernel.Tool {
+	s.shelf.mu.Lock()
+	l := s.shelf.servers[t.Server]
+	s.shelf.mu.Unlock()
+	var rec *record
+	if l != nil {
+		if at, ok := l.index[t.Name]; ok && l.tools[at].Name == t.Name {
+			t.PythonServer = l.tools[at].PythonServer // another set may know the server under another name
+			if sameTool(l.tools[at], t) {
+				rec = l.record
+			}
+		}
+	}
+	one := []agentkernel.Tool{t}
+	if rec == nil {
+		rec = s.catalog.record(t.Server, s.configuredIn(ctx, t.Server))
+		if rec.empty() { // nothing was accepted; the next list of all its tools is
+			return t
+		}
+		rec.see(s.catalog, one, "")
+	}
+	rec.describe(one)
+	return one[0]
 }
 
 // justNow is the provenance of a list that a server has just given.
@@ -196,7 +226,7 @@ func (s *source) note(ctx context.Context, tools []agentkernel.Tool, from proven
 		return l
 	}
 	rec := s.catalog.record(server, s.configuredIn(ctx, server))
-	rec.see(s.catalog, tools)
+	rec.see(s.catalog, tools, from.print)
 	l = &listing{tools: slices.Clone(tools), index: make(map[string]int, len(tools)), record: rec, provenance: from}
 	for i := range tools {
 		l.index[tools[i].PythonName] = i
@@ -236,6 +266,6 @@ func (s *source) configuredIn(ctx context.Context, server string) string {
 // that this costs next to nothing.
 func sameTool(a, b agentkernel.Tool) bool {
 	return a.Name == b.Name && a.PythonName == b.PythonName && a.PythonServer == b.PythonServer && a.Effect == b.Effect &&
-		a.Signature == b.Signature && a.Description == b.Description && a.Doc == b.Doc &&
+		a.Signature == b.Signature && a.Title == b.Title && a.Description == b.Description && a.Doc == b.Doc &&
 		string(a.InputSchema) == string(b.InputSchema) && string(a.OutputSchema) == string(b.OutputSchema)
 }

@@ -120,18 +120,19 @@ func (s *shelf) describe(h search.Hit) agentkernel.Tool {
 
 // AcceptTools implements agentkernel.ToolPinner.
 func (s *source) AcceptTools(ctx context.Context, server string, names ...string) (int, error) {
-	tools, err := s.Tools(ctx, server)
+	tools, err := s.ToolSource.Tools(ctx, server) // as the server says, without what is known
 	if err != nil || len(tools) == 0 {
 		return 0, err
 	}
+	record := s.note(ctx, tools, s.justNow(tools)).record
 	for _, name := range names {
 		if !slices.ContainsFunc(tools, func(t agentkernel.Tool) bool { return t.Name == name || t.PythonName == name }) {
 			return 0, agentkernel.Errorf(agentkernel.CodeNotFound, "tools", "server %s has no tool %q", server, name).
 				WithHint("agentkernel tools list %s", server)
 		}
 	}
-	accepted := slices.DeleteFunc(tools, func(t agentkernel.Tool) bool {
+	accepted := slices.DeleteFunc(slices.Clone(tools), func(t agentkernel.Tool) bool {
 		return len(names) > 0 && !slices.Contains(names, t.Name) && !slices.Contains(names, t.PythonName)
 	})
-	return s.note(ctx, tools, s.justNow(tools)).record.accept(s.catalog, accepted), nil
+	return record.accept(s.catalog, accepted), nil
 }

@@ -30,7 +30,7 @@ func TestSearchBeforeServersStart(t *testing.T) {
 	if s.asked["fs"] != 1 || s.asked["mail"] != 1 {
 		t.Errorf("a search asked %v", s.asked)
 	}
-	s.put("fs", agentkernel.Tool{Name: "read-file", Description: "Read a file and mail it."}, agentkernel.Tool{Name: "write-file", Description: "Write a file."})
+	s.put("fs", agentkernel.Tool{Name: "read-file", Description: "Read a file and mail it."}, agentkernel.Tool{Name: "write-file", Description: "Write a file.", Effect: agentkernel.EffectWrite})
 	if got, _ := r.search(agentkernel.ToolQuery{Text: "write the file"}); strings.Contains(got, "write-file") {
 		t.Errorf("before anybody asked the server: %s", got)
 	}

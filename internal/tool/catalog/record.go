@@ -1,9 +1,6 @@
 package catalog
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -21,12 +18,14 @@ import (
 type record struct {
 	Form   int               `json:"form"` // of this file
 	Server string            `json:"server"`
-	Source string            `json:"source"` // the file that configures it
+	Source string            `json:"source"`           // the file that configures it
+	Config string            `json:"config,omitempty"` // fingerprint of its entry there when the tools were accepted
 	Tools  map[string]*known `json:"tools"`
 
 	path  string
 	mu    sync.Mutex
 	nodes int // shapes of all tools
+	words int // bytes of the words of all tools
 	dirty bool
 	saved time.Time
 }
@@ -44,15 +43,23 @@ const (
 	maxRecord = 32 << 20 // bytes of the largest file that is read
 	maxKnown  = 20_000   // tools, also those that are gone
 	maxNodes  = 100_000  // shapes in shapes
+	maxTook   = 60       // bytes of known.Took
+	maxWords  = 4 << 20  // bytes of what tools said of themselves when they were accepted, as JSON
 )
 
 // known is one tool.
 type known struct {
 	Accepted time.Time     `json:"accepted"`
 	Pin      pin           `json:"pin"`
+	Words    *wording      `json:"words,omitempty"` // behind the pin; nil: too many, or an older version wrote the record
+	New      bool          `json:"new,omitempty"`   // its server was known without it, and nobody has accepted it since
+	Took     string        `json:"took,omitempty"`  // the tool that programs imported by its name before, clipped
 	Shape    shape.Learned `json:"shape,omitzero"`
-	now      pin           // of the tool as it is
-	shown    agentkernel.ToolShape
+
+	now    pin      // of the tool as it is
+	said   *wording // as it is
+	change *agentkernel.ToolChange
+	shown  agentkernel.ToolShape
 }
 
 // observed is the shape for readers. Its texts are made once for each version; r.mu is held.
@@ -66,48 +73,6 @@ func (k *known) observed() *agentkernel.ToolShape {
 	out := k.shown
 	out.Results = k.Shape.Results
 	return &out
-}
-
-// pin are the hashes of a tool as it was accepted, part by part, so that a change can be named.
-type pin struct {
-	Description string `json:"description"`
-	Input       string `json:"input"`
-	Output      string `json:"output"`
-	Effect      string `json:"effect"`
-}
-
-func pinOf(t *agentkernel.Tool) pin {
-	return pin{Description: hash([]byte(t.Description)), Input: hash(compact(t.InputSchema)), Output: hash(compact(t.OutputSchema)),
-		Effect: string(t.Effect)}
-}
-
-func hash(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
-}
-
-// compact takes white space out of a schema, which means nothing.
-func compact(raw json.RawMessage) []byte {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return raw
-	}
-	return b.Bytes()
-}
-
-// differs names the parts that are not as accepted.
-func (p pin) differs(now pin) []string {
-	var what []string
-	for _, part := range []struct {
-		name     string
-		was, now string
-	}{{"description", p.Description, now.Description}, {"input_schema", p.Input, now.Input},
-		{"output_schema", p.Output, now.Output}, {"effect", p.Effect, now.Effect}} {
-		if part.was != part.now {
-			what = append(what, part.name)
-		}
-	}
-	return what
 }
 
 // record gives what is remembered of a server, reading it the first time.
@@ -161,6 +126,7 @@ func (r *record) read(c *Catalog) {
 		c.cfg.Logger.Warn("what was learned of a tool server cannot be read and is learned anew", "file", r.path, "err", err)
 		return
 	}
+	r.Config = stored.Config
 	for name, k := range stored.Tools {
 		if k != nil {
 			if !k.Shape.Sound() {
@@ -168,33 +134,111 @@ func (r *record) read(c *Catalog) {
 			}
 			r.Tools[name] = k
 			r.nodes += k.Shape.Size()
+			r.words += k.Words.size()
 		}
 	}
 }
 
-// see takes the tools as they are now. One that was never seen is accepted.
-func (r *record) see(c *Catalog, tools []agentkernel.Tool) {
+// see takes the tools as they are now. What a server has when it is first seen, or first seen with another entry in
+// the user's own file (config), is accepted. What comes later counts as a write, whatever it says of itself, until it is
+// accepted too: else a tool that was refused could come back under another name.
+func (r *record) see(c *Catalog, tools []agentkernel.Tool, config string) {
 	r.mu.Lock()
-	full := false
+	first := r.reconfigured(config)
+	full, pinned := false, false
+	var names map[string]string // of known tools by pin.Name, made for the first that has no pin
 	for i := range tools {
-		now := pinOf(&tools[i])
-		k := r.Tools[tools[i].Name]
+		t := &tools[i]
+		now := pinOf(t)
+		k := r.Tools[t.Name]
 		if k == nil && len(r.Tools) >= maxKnown {
 			full = true
 			continue
 		}
 		if k == nil {
-			k = &known{Accepted: c.cfg.Now().UTC().Truncate(time.Second), Pin: now}
-			r.Tools[tools[i].Name] = k
-			r.dirty = true
+			k = &known{}
+			r.Tools[t.Name] = k
 		}
-		k.now = now
+		if k.now != now {
+			k.now, k.said, k.change = now, wordingOf(t), nil
+		}
+		switch {
+		case k.Pin == (pin{}):
+			if names == nil && !first {
+				names = r.names()
+			}
+			r.meet(c, k, first, names)
+			pinned = true
+		case k.Pin.Title == "" && len(k.Pin.differs(now)) == 0: // an older version pinned it
+			at := k.Accepted
+			r.pinned(c, k)
+			k.Accepted, pinned = at, true
+		}
 	}
+	r.dirty = r.dirty || pinned
 	r.mu.Unlock()
 	if full {
-		c.cfg.Logger.Warn("a tool server has listed so many tools that no change of the newest is noticed", "server", r.Server, "remembered", maxKnown)
+		c.cfg.Logger.Warn("a tool server has listed so many tools that the newest are not remembered: they count as writes", "server", r.Server, "remembered", maxKnown)
 	}
-	r.saveSoon(c)
+	if pinned { // what was accepted must outlive a kernel that is killed
+		r.save(c)
+	}
+}
+
+func (r *record) empty() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.Tools) == 0
+}
+
+// reconfigured says whether the tools are to be accepted as they are: nothing is known of the server yet, or the user has
+// changed its entry. r.mu is held.
+func (r *record) reconfigured(config string) bool {
+	if config == "" || r.Config == config {
+		return len(r.Tools) == 0
+	}
+	before := r.Config
+	r.Config, r.dirty = config, true
+	if before == "" { // of an older version, which did not note it
+		return len(r.Tools) == 0
+	}
+	for _, k := range r.Tools {
+		k.Pin, k.change = pin{}, nil
+	}
+	return true
+}
+
+// names are the tools that have a pin, by their names in programs; r.mu is held.
+func (r *record) names() map[string]string {
+	names := make(map[string]string, len(r.Tools))
+	for name, k := range r.Tools {
+		if k.Pin.Name != "" {
+			names[k.Pin.Name] = name
+		}
+	}
+	return names
+}
+
+// meet pins a tool that has no pin; r.mu is held. names are those of the tools that had one before.
+func (r *record) meet(c *Catalog, k *known, first bool, names map[string]string) {
+	r.pinned(c, k)
+	if first {
+		return
+	}
+	k.New, k.Pin.Effect = k.now.Effect != string(agentkernel.EffectWrite), string(agentkernel.EffectWrite)
+	if before, taken := names[k.now.Name]; taken {
+		k.New, k.Took = false, strings.ToValidUTF8(before[:min(len(before), maxTook)], "")
+	}
+}
+
+// pinned makes what a tool is now what was accepted; r.mu is held.
+func (r *record) pinned(c *Catalog, k *known) {
+	r.words -= k.Words.size()
+	k.Accepted, k.Pin, k.Words, k.New, k.Took, k.change = c.cfg.Now().UTC().Truncate(time.Second), k.now, k.said, false, "", nil
+	if r.words+k.Words.size() > maxWords {
+		k.Words = nil
+	}
+	r.words += k.Words.size()
 }
 
 // accept makes the tools' present state the accepted one and gives how many had changed.
@@ -203,11 +247,11 @@ func (r *record) accept(c *Catalog, tools []agentkernel.Tool) int {
 	changed := 0
 	for i := range tools {
 		k := r.Tools[tools[i].Name]
-		if k == nil || len(k.Pin.differs(k.now)) == 0 {
+		if k == nil || k.changed() == nil {
 			continue
 		}
 		changed++
-		k.Accepted, k.Pin = c.cfg.Now().UTC().Truncate(time.Second), k.now
+		r.pinned(c, k)
 		r.dirty = true
 	}
 	r.mu.Unlock()
@@ -215,20 +259,42 @@ func (r *record) accept(c *Catalog, tools []agentkernel.Tool) int {
 	return changed
 }
 
-// describe adds to tools what is known of them.
+// changed says how a tool is not what was accepted; nil: it is. r.mu is held.
+func (k *known) changed() *agentkernel.ToolChange {
+	if k.change != nil || k.now == (pin{}) {
+		return k.change
+	}
+	what := k.Pin.differs(k.now)
+	if k.Took != "" {
+		what = append(what, "name")
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	c := &agentkernel.ToolChange{Accepted: k.Accepted, Hash: k.Pin.Input[:min(8, len(k.Pin.Input))], What: what, New: k.New, Diff: k.diff(what)}
+	if k.New {
+		c.What = []string{"new"}
+	}
+	k.change = c
+	return c
+}
+
+// describe adds to tools what is known of them. One that has changed keeps the stricter of its effects.
 func (r *record) describe(tools []agentkernel.Tool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range tools {
-		k := r.Tools[tools[i].Name]
+		t := &tools[i]
+		k := r.Tools[t.Name]
 		if k == nil {
+			t.Effect = agentkernel.EffectWrite // there was no room to remember it
 			continue
 		}
-		if what := k.Pin.differs(k.now); len(what) > 0 && k.now != (pin{}) {
-			tools[i].Changed = &agentkernel.ToolChange{Accepted: k.Accepted, Hash: k.Pin.Input[:min(8, len(k.Pin.Input))], What: what}
+		if t.Changed = k.changed(); t.Changed != nil {
+			t.Effect = t.Effect.Stricter(agentkernel.Effect(k.Pin.Effect))
 		}
-		if len(tools[i].OutputSchema) == 0 {
-			tools[i].Observed = k.observed()
+		if len(t.OutputSchema) == 0 {
+			t.Observed = k.observed()
 		}
 	}
 }
@@ -287,7 +353,7 @@ func replaceFile(path string, content []byte) error {
 		return err
 	}
 	_, err = tmp.Write(content)
-	if err = errors.Join(err, tmp.Close()); err == nil {
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {

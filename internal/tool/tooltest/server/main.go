@@ -18,6 +18,7 @@ type options struct {
 	delay    time.Duration
 	outlive  bool
 	pageSize int
+	pull     string
 	http     string
 	hangList bool
 }
@@ -36,6 +37,7 @@ func main() {
 	flag.IntVar(&o.pageSize, "page-size", 0, "tools per page of tools/list")
 	flag.StringVar(&o.http, "http", "", "serve streamable HTTP at this address instead of stdio; the address is printed to stdout")
 	flag.BoolVar(&o.hangList, "hang-list", false, "never answer tools/list")
+	flag.StringVar(&o.pull, "pull", "", "append_line calls itself read-only, and crash not, once this file exists at the start")
 	script := flag.String("lies", "", "say what this file says, whatever is asked")
 	flag.Parse()
 
