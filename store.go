@@ -44,6 +44,8 @@ type Entry struct {
 	Err    *Error          `json:"error,omitempty"`  // EntryCall with Done, EntryResult: the error reply
 	Stream string          `json:"stream,omitempty"` // EntryOutput
 	Note   string          `json:"note,omitempty"`   // what else is worth knowing: server incarnation; of a rerun's EntryCall: "from pid 12 call 7"
+	// Missing says why Args or Data cannot be read, where a journal is read that has lost payloads: see Salvager.
+	Missing *Error `json:"missing,omitempty"`
 }
 
 // Position is a place in the store's one total order of appended batches.
@@ -117,6 +119,15 @@ type Stager interface {
 	// Stage begins a commit of what was appended, if nobody is writing anything now, and returns: what takes the disk's
 	// time is left to the next Flush. It changes nothing of what is durable, or seen.
 	Stage()
+}
+
+// Salvager is a StoreReader that shows what is left where payloads are lost: a blob is missing, or changed. Elsewhere such a
+// payload is an error (CodeCorrupt), because nothing may be done again for want of it. lost is that error; nil: nothing is.
+type Salvager interface {
+	// ProcessLeft is Process; of what is lost the record has nothing.
+	ProcessLeft(ctx context.Context, pid PID) (rec ProcessRecord, lost, err error)
+	// EntriesLeft is Entries; an entry that has lost its Args or Data says so in Missing.
+	EntriesLeft(ctx context.Context, pid PID, from int64, limit int) (list []Entry, lost, err error)
 }
 
 // StoreReader reads what a store holds, appended batches that are not durable yet included. A reader of

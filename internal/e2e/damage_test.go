@@ -2,8 +2,10 @@ package e2e_test
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,4 +128,95 @@ func countLines(t *testing.T, file string) int {
 		t.Fatal(err)
 	}
 	return strings.Count(string(text), "\n")
+}
+
+// TestMissingBlob: a payload that is lost fails the process that needs it, and no other; what is left of its journal can be read.
+func TestMissingBlob(t *testing.T) {
+	dir := home(t)
+	v := startVictim(t, dir)
+	k := v.client(t, dir)
+	spawn := func(letter string, ends bool) agentkernel.PID {
+		t.Helper()
+		source := fmt.Sprintf("from kernel import exit, sleep, state\nprint('begun')\nstate.set('x', %q * 40000)\nprint('set')\n", letter)
+		if ends {
+			source += "exit(0, 'd' * 40000)\n"
+		} else {
+			source += "sleep(100000)\n"
+		}
+		p, err := k.Spawn(t.Context(), program(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it has printed", func() bool {
+			return strings.HasSuffix(stdoutOf(t, k, p.PID), "set\n")
+		})
+		return p.PID
+	}
+	lost, whole, small, ended := spawn("a", false), spawn("b", false), spawn("c", false), spawn("d", true)
+	v.kill()
+	removeBlobsWith(t, dir, "aaaa", "dddd")
+
+	again := openEmbedded(t, dir)
+	list, err := again.Recover(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []agentkernel.PID
+	for _, p := range list {
+		pids = append(pids, p.PID)
+	}
+	if !slices.Equal(pids, []agentkernel.PID{whole, small}) {
+		t.Errorf("taken up: %v, want %d and %d", pids, whole, small)
+	}
+	p, err := again.Process(t.Context(), lost)
+	if err != nil || p.State != agentkernel.StateFailed || p.Error == nil || p.Error.Code != agentkernel.CodeCorrupt || !strings.Contains(p.Error.Message(), "blob") {
+		t.Errorf("the one that lacks it: %+v, %v, error %v", p.State, err, p.Error)
+	}
+	for _, pid := range []agentkernel.PID{lost, ended} {
+		if said := stdoutOf(t, again, pid); said != "begun\nset\n" {
+			t.Errorf("process %d shows %q\n%s", pid, said, dump(t, again, pid))
+		}
+		entries, err := again.Journal(t.Context(), pid, 1, 0)
+		if err != nil || !slices.ContainsFunc(entries, func(e agentkernel.Entry) bool { return e.Missing != nil }) {
+			t.Errorf("journal of process %d: %d entries, %v", pid, len(entries), err)
+		}
+	}
+	if list, err := again.List(t.Context(), agentkernel.Filter{}); err != nil || len(list) != 4 {
+		t.Errorf("%d processes, %v", len(list), err)
+	}
+
+	// A directory that is not there at all is no loss of a process: it stays unfinished.
+	if err := os.Rename(filepath.Join(dir, "blobs"), filepath.Join(dir, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	third := openEmbedded(t, dir)
+	if _, err := third.Recover(t.Context(), 0); agentkernel.CodeOf(err) != agentkernel.CodeStorage {
+		t.Errorf("without the directory: %v", err)
+	}
+	if p, err := third.Process(t.Context(), whole); p.State.Terminal() {
+		t.Errorf("it has %s for a directory that may come back: %v %v", p.State, p.Error, err)
+	}
+}
+
+// removeBlobsWith deletes the blobs that hold one of these texts.
+func removeBlobsWith(t *testing.T, home string, texts ...string) {
+	t.Helper()
+	removed := 0
+	err := filepath.WalkDir(filepath.Join(home, "blobs"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err == nil && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(string(b), text) }) {
+			removed++
+			err = os.Remove(path)
+		}
+		return err
+	})
+	if err != nil || removed != len(texts) {
+		t.Fatalf("%d blobs removed, %v", removed, err)
+	}
 }

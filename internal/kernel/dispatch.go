@@ -357,5 +357,10 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 		return
 	}
 	p.pos = pos
-	k.last.Store(int64(pos))
+	for { // another process's batch may be later, and noted already
+		last := k.last.Load()
+		if last >= int64(pos) || k.last.CompareAndSwap(last, int64(pos)) {
+			return
+		}
+	}
 }

@@ -249,16 +249,21 @@ func (k *Kernel) pump(ctx context.Context, p *process, w *watcher, seen int64, u
 	}
 }
 
-// replayEvents reports the events that the journal has from a position on. done: the last was the end.
+// replayEvents reports the events that the journal has from a position on, each when it is durable. done: the last was the end.
 func (k *Kernel) replayEvents(ctx context.Context, pid agentkernel.PID, from int64, fn func(agentkernel.Event) error) (last int64, done bool, err error) {
-	return reportEntries(ctx, k.store, pid, from, fn)
+	return reportEntries(ctx, k.store, pid, from, func(ctx context.Context) error { return k.settledOf(ctx, pid) }, fn)
 }
 
-// reportEntries turns journal entries into events.
-func reportEntries(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, from int64, fn func(agentkernel.Event) error) (last int64, done bool, err error) {
+// reportEntries turns journal entries into events. What is read from the store need not be durable: settled waits for that before
+// anybody hears of it.
+func reportEntries(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, from int64, settled func(context.Context) error,
+	fn func(agentkernel.Event) error) (last int64, done bool, err error) {
 	last = from - 1
 	for {
-		entries, err := store.Entries(ctx, pid, last+1, entriesAtOnce)
+		entries, _, err := entriesLeft(ctx, store, pid, last+1, entriesAtOnce)
+		if err == nil {
+			err = settled(ctx)
+		}
 		if err != nil {
 			return last, false, err
 		}
@@ -269,7 +274,10 @@ func reportEntries(ctx context.Context, store agentkernel.StoreReader, pid agent
 				continue
 			}
 			if ev.Text == "" {
-				rec, err := store.Process(ctx, pid)
+				rec, _, err := processLeft(ctx, store, pid)
+				if err == nil {
+					err = settled(ctx)
+				}
 				if err != nil {
 					return last, false, err
 				}

@@ -40,8 +40,8 @@ func (r *Reader) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 
 // Process reads one process.
 func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
-	rec, err := r.store.Process(ctx, pid)
-	return shown(rec), err
+	rec, lost, err := processLeft(ctx, r.store, pid)
+	return shownLeft(rec, lost), err
 }
 
 // List reads processes, newest first.
@@ -56,19 +56,19 @@ func (r *Reader) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 
 // Wait answers for a process that has ended.
 func (r *Reader) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
-	rec, err := r.store.Process(ctx, pid)
+	rec, lost, err := processLeft(ctx, r.store, pid)
 	if err == nil && !rec.State.Terminal() {
 		err = errNoKernel("wait")
 	}
-	return shown(rec), err
+	return shownLeft(rec, lost), err
 }
 
 // Events reports what the journal has; there is nobody to follow.
 func (r *Reader) Events(ctx context.Context, pid agentkernel.PID, from int64, _ bool, fn func(agentkernel.Event) error) error {
-	if _, err := r.store.Process(ctx, pid); err != nil {
+	if _, _, err := processLeft(ctx, r.store, pid); err != nil {
 		return err
 	}
-	_, _, err := reportEntries(ctx, r.store, pid, max(from, 1), fn)
+	_, _, err := reportEntries(ctx, r.store, pid, max(from, 1), func(context.Context) error { return nil }, fn)
 	return err
 }
 
@@ -80,10 +80,11 @@ func (r *Reader) Spec(ctx context.Context, pid agentkernel.PID) (agentkernel.Spe
 
 // Journal reads the entries of a process.
 func (r *Reader) Journal(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
-	if _, err := r.store.Process(ctx, pid); err != nil {
+	if _, _, err := processLeft(ctx, r.store, pid); err != nil {
 		return nil, err
 	}
-	return r.store.Entries(ctx, pid, max(from, 1), limit)
+	list, _, err := entriesLeft(ctx, r.store, pid, max(from, 1), limit)
+	return list, err
 }
 
 // State reads the working set of a process.

@@ -22,10 +22,14 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 		return nil, err
 	}
 	var taken []*process
+	var failed error // the first
 	for _, rec := range records {
 		p, err := k.adopt(ctx, rec)
-		if err != nil {
+		if ctx.Err() != nil {
 			return nil, err
+		}
+		if err != nil && failed == nil {
+			failed = err
 		}
 		if p != nil {
 			taken = append(taken, p)
@@ -43,7 +47,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 			return out, err
 		}
 	}
-	return out, nil
+	return out, failed
 }
 
 // toRecover lists the unfinished processes that are meant, parents first: a child's PID is greater than its
@@ -65,7 +69,7 @@ func (k *Kernel) toRecover(ctx context.Context, pid agentkernel.PID) ([]agentker
 
 // unfinishedTree gives a process and its unfinished descendants. One that has ended hides what is below it.
 func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) ([]agentkernel.ProcessRecord, error) {
-	root, err := k.store.Process(ctx, pid)
+	root, _, err := processLeft(ctx, k.store, pid)
 	if err != nil {
 		return nil, err
 	}
@@ -89,17 +93,22 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	if k.lookup(row.PID) != nil {
 		return nil, nil
 	}
-	rec, err := k.store.Process(ctx, row.PID) // lists come without program text
-	if err != nil {
-		return nil, err
-	}
-	entries, err := k.store.Entries(ctx, row.PID, 1, 0)
+	rec, entries, lost, err := k.readBack(ctx, row.PID)
 	if err != nil {
 		return nil, err
 	}
 	p := k.restored(rec, entries)
-	lost := k.restorePast(ctx, p, entries)
-	image, part := k.usableImage(ctx, p)
+	var image *agentkernel.Image
+	var part kernelPart
+	if lost == nil {
+		lost = k.restorePast(ctx, p, entries)
+		image, part = k.usableImage(ctx, p)
+	}
+	if lost == nil && image != nil && image.Seq > p.seq {
+		lost = agentkernel.Errorf(agentkernel.CodeCorrupt, "recover", "the journal of process %d ends with entry %d, and its image was made after entry %d", p.pid, p.seq, image.Seq).
+			WithPID(p.pid).WithHint("restore a backup: agentkernel restore")
+		image = nil
+	}
 	var open []agentkernel.Entry
 	if p.replayable() {
 		open = k.restorePosition(p, entries, image, part)
@@ -128,7 +137,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", rec.Backend)))
 		return nil, nil
 	}
-	if k.publishAgain(p, entries) {
+	if lost == nil && k.publishAgain(p, entries) {
 		return nil, nil
 	}
 	if lost != nil {
@@ -141,6 +150,17 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	}
 	k.pauseOnDrift(p)
 	return p, nil
+}
+
+// readBack reads a process whole: its row (lists come without program text) and its journal. lost says that not all of it can be read:
+// then nothing of it can be continued.
+func (k *Kernel) readBack(ctx context.Context, pid agentkernel.PID) (rec agentkernel.ProcessRecord, entries []agentkernel.Entry, lost *agentkernel.Error, err error) {
+	rec, ofRow, err := processLeft(ctx, k.store, pid)
+	if err != nil {
+		return rec, nil, nil, err
+	}
+	entries, ofJournal, err := entriesLeft(ctx, k.store, pid, 1, 0)
+	return rec, entries, agentkernel.AsError(cmp.Or(ofRow, ofJournal), agentkernel.CodeCorrupt, "recover"), err
 }
 
 // restored builds the table's row from the store's.

@@ -15,16 +15,24 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 		p.mu.Unlock()
 		return snapshot, k.settled(ctx)
 	}
-	rec, err := k.store.Process(ctx, pid)
+	rec, lost, err := processLeft(ctx, k.store, pid)
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	return shown(rec), k.settled(ctx)
+	return shownLeft(rec, lost), k.settled(ctx)
 }
 
 // settled waits until everything that an answer may speak of is durable.
 func (k *Kernel) settled(ctx context.Context) error {
 	return k.store.Flush(ctx, agentkernel.Position(k.last.Load()))
+}
+
+// settledOf waits until everything of a process that was read from the store is durable.
+func (k *Kernel) settledOf(ctx context.Context, pid agentkernel.PID) error {
+	if p := k.lookup(pid); p != nil {
+		return k.flush(ctx, p) // what is being appended is waited for
+	}
+	return k.settled(ctx)
 }
 
 // List lists processes, newest first, as they stand at this moment.
@@ -50,7 +58,7 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
 	p := k.lookup(pid)
 	if p == nil {
-		rec, err := k.store.Process(ctx, pid)
+		rec, lost, err := processLeft(ctx, k.store, pid)
 		if err != nil {
 			return agentkernel.Process{}, err
 		}
@@ -58,7 +66,7 @@ func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 			return shown(rec), agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process %d is unfinished: no kernel runs it", pid).
 				WithPID(pid).WithHint("agentkernel recover %d", pid)
 		}
-		return shown(rec), k.settled(ctx)
+		return shownLeft(rec, lost), k.settled(ctx)
 	}
 	p.mu.Lock()
 	snapshot := p.snapshot()
@@ -94,12 +102,9 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 		}
 	}
 	if p == nil {
-		if _, err := k.store.Process(ctx, pid); err != nil {
+		if _, _, err := processLeft(ctx, k.store, pid); err != nil {
 			return err
 		}
-	}
-	if err := k.settled(ctx); err != nil {
-		return err
 	}
 	last, done, err := k.replayEvents(ctx, pid, max(from, 1), fn)
 	if p == nil {
@@ -122,13 +127,13 @@ func (k *Kernel) Spec(ctx context.Context, pid agentkernel.PID) (agentkernel.Spe
 
 // Journal reads the entries of a process from a position on.
 func (k *Kernel) Journal(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
-	if _, err := k.store.Process(ctx, pid); err != nil {
+	if _, _, err := processLeft(ctx, k.store, pid); err != nil {
 		return nil, err
 	}
-	if err := k.settled(ctx); err != nil {
-		return nil, err
+	entries, _, err := entriesLeft(ctx, k.store, pid, max(from, 1), limit)
+	if err == nil { // some of them may have just been appended
+		err = k.settledOf(ctx, pid)
 	}
-	entries, err := k.store.Entries(ctx, pid, max(from, 1), limit)
 	return entries, k.stillThere(ctx, pid, err)
 }
 

@@ -37,7 +37,7 @@ type Store interface {
 	// cheap. Errors: CodeLimit (too large), CodeStorage (disk full, I/O), CodeDenied.
 	Put(ctx context.Context, data []byte) (Sum, error)
 	// Get reads a blob and verifies it. Errors: CodeNotFound, CodeCorrupt (content does not match its
-	// name), CodeLimit, CodeStorage, CodeDenied.
+	// name), CodeLimit, CodeStorage (I/O, or there is no blob at all), CodeDenied.
 	Get(ctx context.Context, sum Sum) ([]byte, error)
 	// Delete forgets a blob; one that is not there is no error.
 	Delete(ctx context.Context, sum Sum) error

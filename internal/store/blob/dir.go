@@ -164,8 +164,7 @@ func (d *Dir) Get(ctx context.Context, sum Sum) ([]byte, error) {
 	}
 	f, err := os.Open(d.Path(sum))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "blob", "blob %s is not in %s", sum, d.root).
-			WithHint("restore the directory from the same backup as the database")
+		return nil, d.absent(sum)
 	}
 	if err != nil {
 		return nil, d.explain("read", err)
@@ -189,6 +188,19 @@ func (d *Dir) Get(ctx context.Context, sum Sum) ([]byte, error) {
 			WithHint("restore %s from a backup", d.Path(sum))
 	}
 	return data, nil
+}
+
+// absent is the error for a blob that is not there. Where no blob is, the directory is what is missing: a disk that is not mounted, say.
+func (d *Dir) absent(sum Sum) error {
+	if list, err := os.ReadDir(d.root); len(list) == 0 {
+		if err == nil {
+			err = errors.New("it is empty")
+		}
+		return agentkernel.Errorf(agentkernel.CodeStorage, "blob", "the directory %s, in which blob %s lies, is not there: %w", d.root, sum, err).
+			WithHint("mount it, or restore it from the same backup as the database")
+	}
+	return agentkernel.Errorf(agentkernel.CodeNotFound, "blob", "blob %s is not in %s", sum, d.root).
+		WithHint("restore the directory from the same backup as the database")
 }
 
 // Delete removes the file.

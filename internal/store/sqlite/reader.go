@@ -62,7 +62,7 @@ func (r *Reader) Info() agentkernel.StoreInfo { return r.reads.info }
 
 // Process reads a process's row.
 func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.ProcessRecord, error) {
-	return r.reads.process(ctx, pid)
+	return r.reads.process(ctx, pid, nil)
 }
 
 // Processes lists rows without program text, newest first.
@@ -82,7 +82,7 @@ func (r *Reader) ByKey(ctx context.Context, namespace, key string) (agentkernel.
 
 // Entries reads a journal from seq on.
 func (r *Reader) Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
-	return r.reads.entries(ctx, pid, from, limit)
+	return r.reads.entries(ctx, pid, from, limit, nil)
 }
 
 // Image gives the newest image of a process. Without Config.Key: CodeUnavailable.

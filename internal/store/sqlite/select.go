@@ -18,9 +18,11 @@ const processColumns = `p.pid, p.parent, p.namespace, p.name, p.backend, p.prior
 const selectProcess = "SELECT " + processColumns + ", g.source, g.modules, w.walls" +
 	" FROM processes p JOIN programs g ON g.id = p.program LEFT JOIN walls w ON w.id = p.walls WHERE p.pid = ?"
 
-func (r *reads) process(ctx context.Context, pid agentkernel.PID) (agentkernel.ProcessRecord, error) {
+// process reads a row. Payloads that are lost are an error, or with a salvage noted there.
+func (r *reads) process(ctx context.Context, pid agentkernel.PID, lost *salvage) (agentkernel.ProcessRecord, error) {
 	var p agentkernel.ProcessRecord
 	err := r.do(ctx, func(c *conn) error {
+		lost.reset()
 		v, found, err := c.one(selectProcess, int64(pid))
 		switch {
 		case err != nil:
@@ -28,16 +30,16 @@ func (r *reads) process(ctx context.Context, pid agentkernel.PID) (agentkernel.P
 		case !found:
 			return c.absent(pid)
 		}
-		source, err := r.payload(ctx, v[26])
+		source, err := r.payload(ctx, v[26], lost)
 		if err != nil {
-			return err
+			return ofProcess(pid, err)
 		}
-		modules, err := r.payload(ctx, v[27])
+		modules, err := r.payload(ctx, v[27], lost)
 		if err != nil {
-			return err
+			return ofProcess(pid, err)
 		}
-		if p, err = r.scanProcess(ctx, v); err != nil {
-			return err
+		if p, err = r.scanProcess(ctx, v, lost); err != nil {
+			return ofProcess(pid, err)
 		}
 		if p.Walls, err = readWalls(v.text(28)); err != nil {
 			return err
@@ -55,7 +57,7 @@ func notFound(pid agentkernel.PID) error {
 	return agentkernel.Errorf(agentkernel.CodeNotFound, "store", "there is no process %d", pid).WithHint("agentkernel ps --all lists them")
 }
 
-func (r *reads) scanProcess(ctx context.Context, v row) (agentkernel.ProcessRecord, error) {
+func (r *reads) scanProcess(ctx context.Context, v row, lost *salvage) (agentkernel.ProcessRecord, error) {
 	p := agentkernel.ProcessRecord{
 		Process: agentkernel.Process{
 			PID: agentkernel.PID(v.int(0)), Parent: agentkernel.PID(v.int(1)), Namespace: v.text(2), Name: v.text(3),
@@ -71,7 +73,7 @@ func (r *reads) scanProcess(ctx context.Context, v row) (agentkernel.ProcessReco
 		p.Ended = microTime(v.int(13))
 	}
 	var err error
-	if p.Result, err = r.payload(ctx, v[10]); err != nil {
+	if p.Result, err = r.payload(ctx, v[10], lost); err != nil {
 		return p, err
 	}
 	if p.Error, err = readError(v.text(11)); err != nil {
@@ -96,8 +98,9 @@ func readError(text string) (*agentkernel.Error, error) {
 	return e, nil
 }
 
-// payload gives the bytes of a column that holds text, or the name of a blob.
-func (r *reads) payload(ctx context.Context, v any) ([]byte, error) {
+// payload gives the bytes of a column that holds text, or the name of a blob. One that is lost is CodeCorrupt; with a salvage
+// it is nil, and noted there.
+func (r *reads) payload(ctx context.Context, v any, lost *salvage) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
 		return []byte(v), nil
@@ -106,7 +109,11 @@ func (r *reads) payload(ctx context.Context, v any) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.blobs.Get(ctx, sum)
+		b, err := r.blobs.Get(ctx, sum)
+		if code := agentkernel.CodeOf(err); code == agentkernel.CodeNotFound || code == agentkernel.CodeCorrupt {
+			return nil, lost.note(err)
+		}
+		return b, err
 	}
 	return nil, nil
 }
@@ -147,7 +154,7 @@ func (r *reads) processes(ctx context.Context, f agentkernel.Filter) ([]agentker
 	err := r.do(ctx, func(c *conn) error {
 		found = nil
 		return c.query(func(v row) error {
-			p, err := r.scanProcess(ctx, v)
+			p, err := r.scanProcess(ctx, v, &salvage{}) // one that has lost its result must not hide the others
 			found = append(found, p)
 			return errors.Join(err, ctx.Err())
 		}, query, args...)
@@ -170,7 +177,7 @@ func (r *reads) byKey(ctx context.Context, namespace, key string) (agentkernel.P
 const selectEntries = `SELECT seq, kind, at, call, op, effect, async, args, done, data, error, stream, note
 FROM entries WHERE pid = ? AND seq >= ? ORDER BY seq LIMIT ?`
 
-func (r *reads) entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+func (r *reads) entries(ctx context.Context, pid agentkernel.PID, from int64, limit int, lost *salvage) ([]agentkernel.Entry, error) {
 	n := int64(limit)
 	if n <= 0 {
 		n = -1
@@ -178,8 +185,9 @@ func (r *reads) entries(ctx context.Context, pid agentkernel.PID, from int64, li
 	var found []agentkernel.Entry
 	err := r.do(ctx, func(c *conn) error {
 		found = nil
+		lost.reset()
 		err := c.query(func(v row) error {
-			e, err := r.scanEntry(ctx, pid, v)
+			e, err := r.scanEntry(ctx, pid, v, lost)
 			found = append(found, e)
 			return errors.Join(err, ctx.Err())
 		}, selectEntries, int64(pid), from, n)
@@ -201,18 +209,26 @@ func (r *reads) entries(ctx context.Context, pid agentkernel.PID, from int64, li
 	return found, err
 }
 
-func (r *reads) scanEntry(ctx context.Context, pid agentkernel.PID, v row) (agentkernel.Entry, error) {
+func (r *reads) scanEntry(ctx context.Context, pid agentkernel.PID, v row, lost *salvage) (agentkernel.Entry, error) {
 	e := agentkernel.Entry{
 		PID: pid, Seq: v.int(0), Kind: agentkernel.EntryKind(v.text(1)), At: microTime(v.int(2)), Call: v.int(3),
 		Op: v.text(4), Effect: agentkernel.Effect(v.text(5)), Async: v.bool(6), Done: v.bool(8),
 		Stream: v.text(11), Note: v.text(12),
 	}
-	var err error
-	if e.Args, err = r.payload(ctx, v[7]); err != nil {
-		return e, err
+	var own *salvage // of this entry
+	if lost != nil {
+		own = &salvage{}
 	}
-	if e.Data, err = r.payload(ctx, v[9]); err != nil {
-		return e, err
+	var err error
+	if e.Args, err = r.payload(ctx, v[7], own); err != nil {
+		return e, ofEntry(pid, e.Seq, err)
+	}
+	if e.Data, err = r.payload(ctx, v[9], own); err != nil {
+		return e, ofEntry(pid, e.Seq, err)
+	}
+	if own != nil && own.err != nil {
+		e.Missing = agentkernel.AsError(own.err, agentkernel.CodeCorrupt, "store")
+		_ = lost.note(ofEntry(pid, e.Seq, own.err))
 	}
 	e.Err, err = readError(v.text(10))
 	return e, err

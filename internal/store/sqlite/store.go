@@ -36,6 +36,8 @@ type Store struct {
 var (
 	_ agentkernel.Store       = (*Store)(nil)
 	_ agentkernel.StoreReader = (*Reader)(nil)
+	_ agentkernel.Salvager    = (*Store)(nil)
+	_ agentkernel.Salvager    = (*Reader)(nil)
 )
 
 // writePragmas are in force on the connection that writes. synchronous=FULL syncs the log in every commit, on
@@ -259,7 +261,7 @@ func (s *Store) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.P
 			return asStored(*b.Process), nil
 		}
 	}
-	return s.reads.process(ctx, pid)
+	return s.reads.process(ctx, pid, nil)
 }
 
 // asStored gives a row as reading it from the database would.
@@ -298,6 +300,10 @@ func (s *Store) ByKey(ctx context.Context, namespace, key string) (agentkernel.P
 
 // Entries reads a journal from seq on.
 func (s *Store) Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	return s.entries(ctx, pid, from, limit, nil)
+}
+
+func (s *Store) entries(ctx context.Context, pid agentkernel.PID, from int64, limit int, lost *salvage) ([]agentkernel.Entry, error) {
 	from = max(from, 1)
 	var queued []agentkernel.Entry // read before the database, so that nothing falls between the two
 	for _, b := range s.queue.pendingOf(pid) {
@@ -306,7 +312,7 @@ func (s *Store) Entries(ctx context.Context, pid agentkernel.PID, from int64, li
 	var found []agentkernel.Entry
 	if len(queued) == 0 || from < queued[0].Seq {
 		var err error
-		if found, err = s.reads.entries(ctx, pid, from, limit); err != nil {
+		if found, err = s.reads.entries(ctx, pid, from, limit, lost); err != nil {
 			return nil, err
 		}
 	}
