@@ -68,11 +68,10 @@ def _channel(op):
 class Param:
     """One parameter: its name for the kernel, its name in Python, and what `help` shows."""
 
-    __slots__ = ("name", "python", "required", "default", "kind", "drop")
+    __slots__ = ("name", "python", "required", "default", "kind")
 
-    def __init__(self, name, python, required, default, kind, drop=False):
+    def __init__(self, name, python, required, default, kind):
         self.name, self.python, self.required, self.default, self.kind = name, python, required, default, kind
-        self.drop = drop  # None means "not given"
 
 
 class _Shown(str):
@@ -106,8 +105,9 @@ def _misfit(signature, form, *parts):
 
 
 def _object(params, given):
-    """The text of the argument object, in the order of the parameters."""
-    pairs = [(p.name, given[i]) for i, p in enumerate(params) if i in given and not (p.drop and given[i] is None)]
+    """The text of the argument object, in the order of the parameters. A None that was given is there: the kernel
+    knows the tool's schema, and whether it takes a null."""
+    pairs = [(p.name, given[i]) for i, p in enumerate(params) if i in given]
     return values.encode(dict(pairs))
 
 
@@ -197,8 +197,7 @@ def tool_function(tool, aio):
     params = []
     for p in tool.get("params") or ():
         required, default = p.get("required", False), p.get("default", "")
-        params.append(Param(p["name"], p["python"], required, default or "None", p.get("type", ""),
-                            not required and default in ("", "None")))
+        params.append(Param(p["name"], p["python"], required, default or "None", p.get("type", "")))
     prefix = '{"server":%s,"tool":%s,"arguments":' % (values.encode(tool["server"]), values.encode(tool["name"]))
     name = tool["python_name"]
     made = function(name, "tool.call", prefix, params, tool.get("signature") or name + "(...)", tool.get("doc", ""), aio)

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -44,6 +45,19 @@ func TestCanonicalRefuses(t *testing.T) {
 		"\"\xff\"", strings.Repeat("[", 600) + strings.Repeat("]", 600)} {
 		if got, err := journal.Canonical(json.RawMessage(in)); err == nil {
 			t.Errorf("Canonical(%.20q) = %s, want an error", in, got)
+		}
+	}
+}
+
+func TestPlainExactLosesNoNumber(t *testing.T) {
+	for in, lost := range map[string]bool{
+		`{"$float":"nan"}`: true, `{"a":[1,{"b":{"$float":"-inf"}}]}`: true, `{"$tuple":[{"$float":"inf"}]}`: true,
+		`{"a":"$float"}`: false, `{"a":{"$tuple":[1,2.5]}}`: false, `{"$dict":[["$float","nan"]]}`: false, `[1e3]`: false, ``: false,
+	} {
+		plain, _ := journal.Plain(json.RawMessage(in))
+		got, err := journal.PlainExact(json.RawMessage(in))
+		if errors.Is(err, journal.ErrNotFinite) != lost || !lost && string(got) != string(plain) {
+			t.Errorf("%s: %s, %v", in, got, err)
 		}
 	}
 }

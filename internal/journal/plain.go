@@ -3,26 +3,45 @@ package journal
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 )
 
 // Plain takes the $-objects off: the form that tools, command lines and --json receive.
 func Plain(raw json.RawMessage) (json.RawMessage, error) {
+	out, _, err := plainForm(raw)
+	return out, err
+}
+
+// ErrNotFinite is the error of [PlainExact] for NaN and the infinities.
+var ErrNotFinite = errors.New("NaN and infinite numbers cannot be written as JSON")
+
+// PlainExact is [Plain] for what is sent to others: a number that JSON cannot write is refused, not made null.
+func PlainExact(raw json.RawMessage) (json.RawMessage, error) {
+	out, finite, err := plainForm(raw)
+	if err == nil && !finite {
+		return nil, ErrNotFinite
+	}
+	return out, err
+}
+
+// plainForm says besides whether every number could be written.
+func plainForm(raw json.RawMessage) (out json.RawMessage, finite bool, err error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return json.RawMessage("null"), nil
+		return json.RawMessage("null"), true, nil
 	}
 	if !bytes.Contains(raw, []byte(`"$`)) && !bytes.Contains(raw, []byte(`\u0024`)) {
-		return raw, nil
+		return raw, true, nil
 	}
 	s, err := look(raw)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	w := writer{survey: s, out: make([]byte, 0, len(raw))}
 	w.space()
 	w.plain()
-	return w.out, nil
+	return w.out, !w.notFinite, nil
 }
 
 // plain writes the value that comes next in plain form.
@@ -69,6 +88,7 @@ func (w *writer) plainObject() {
 	case timedeltaTag:
 		w.plainTimedelta()
 	case floatTag:
+		w.notFinite = true
 		w.skip()
 		w.out = append(w.out, "null"...)
 	default:

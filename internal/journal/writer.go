@@ -10,6 +10,7 @@ type writer struct {
 	begun int // objects that have begun
 	out   []byte
 
+	notFinite      bool // plain has written null for a number
 	scratch        []byte
 	moved, mayMove int // bytes, see writer.sort
 }

@@ -155,7 +155,7 @@ func fetchBody(raw json.RawMessage) (body []byte, contentType string, err error)
 	case json.Unmarshal(raw, &tagged) == nil && tagged.Bytes != nil:
 		return *tagged.Bytes, "application/octet-stream", nil
 	}
-	plain, err := journal.Plain(raw)
+	plain, err := journal.PlainExact(raw)
 	return plain, "application/json", err
 }
 

@@ -3,6 +3,7 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -18,8 +19,11 @@ func (b *boundTool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
 	}
-	plain, err := journal.Plain(raw)
-	if err != nil {
+	plain, err := journal.PlainExact(raw)
+	switch {
+	case errors.Is(err, journal.ErrNotFinite):
+		return nil, b.wrong("%v, and would reach the tool as null; leave the argument out, or send None or a text", err)
+	case err != nil:
 		return nil, b.wrong("the arguments are no JSON: %v", err)
 	}
 	var args map[string]json.RawMessage
@@ -98,6 +102,9 @@ func (b *boundTool) check(plain json.RawMessage) error {
 	}
 	var v any // floats are good enough to check with: what is sent are the bytes themselves
 	if err := json.Unmarshal(plain, &v); err != nil {
+		if tooLarge, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && strings.HasPrefix(tooLarge.Value, "number ") {
+			return b.wrong("a number of %d digits is larger than tools can read; send it as a text", len(tooLarge.Value)-len("number "))
+		}
 		return b.wrong("the arguments are no JSON: %v", err)
 	}
 	err := b.checker.Validate(v)

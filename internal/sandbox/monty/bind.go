@@ -13,9 +13,6 @@ type param struct {
 	name     string // as the callee knows it
 	python   string // as a keyword
 	required bool
-	// dropNone leaves an argument None out: for optional parameters of tools, None means "not given", and
-	// servers refuse a null that their schema does not name.
-	dropNone bool
 
 	given bool
 	value json.RawMessage
@@ -37,8 +34,7 @@ func bindSyscall(call agentkernel.Syscall, c *montypb.FunctionCall) (json.RawMes
 func bindTool(t *agentkernel.Tool, c *montypb.FunctionCall) (json.RawMessage, error) {
 	params := make([]param, len(t.Params))
 	for i, p := range t.Params {
-		params[i] = param{name: p.Name, python: p.Python, required: p.Required,
-			dropNone: !p.Required && (p.Default == "" || p.Default == "None")}
+		params[i] = param{name: p.Name, python: p.Python, required: p.Required}
 	}
 	signature := t.Signature
 	if signature == "" {
@@ -125,7 +121,8 @@ func find(params []param, python string) *param {
 	return nil
 }
 
-// appendArguments writes the given arguments as an object, in the order of the parameters.
+// appendArguments writes the given arguments as an object, in the order of the parameters. A None that was given is there: the
+// kernel knows the tool's schema, and whether it takes a null.
 func appendArguments(dst []byte, params []param) ([]byte, error) {
 	open, between, shut, end := "", ":", "", "}"
 	for i := range params {
@@ -141,7 +138,7 @@ func appendArguments(dst []byte, params []param) ([]byte, error) {
 	first := true
 	for i := range params {
 		p := &params[i]
-		if !p.given || p.dropNone && string(p.value) == "null" {
+		if !p.given {
 			continue
 		}
 		if !first {

@@ -33,7 +33,7 @@ func TestCalls(t *testing.T) {
 		{"slp(0.5)", `time.sleep {"seconds":0.5}`, ""},
 		{"read('/a')", `tool.call {"server":"my-files","tool":"read-text","arguments":{"path":"/a"}}`, ""},
 		{"read('/a', 3)", `tool.call {"server":"my-files","tool":"read-text","arguments":{"path":"/a","head":3}}`, ""},
-		{"read(path='/a', head=None)", `tool.call {"server":"my-files","tool":"read-text","arguments":{"path":"/a"}}`, ""},
+		{"read(path='/a', head=None)", `tool.call {"server":"my-files","tool":"read-text","arguments":{"path":"/a","head":null}}`, ""},
 		{"read('/a', filter_='f')", `tool.call {"server":"my-files","tool":"read-text","arguments":{"$dict":[["path","/a"],["$filter","f"]]}}`, ""},
 		{"read(None)", `tool.call {"server":"my-files","tool":"read-text","arguments":{"path":null}}`, ""},
 

@@ -105,7 +105,7 @@ var syscallCases = []Case{
 var toolCases = []Case{
 	{Name: "call", Source: "from tools.my_files import read_text as read\nprint(read('/a'), read('/b', 3), read(path='/c', head=None))", Calls: []string{
 		`tool.call {"arguments":{"path":"/a"},"server":"my-files","tool":"read-text"}`, `tool.call {"arguments":{"head":3,"path":"/b"},"server":"my-files","tool":"read-text"}`,
-		`tool.call {"arguments":{"path":"/c"},"server":"my-files","tool":"read-text"}`}, Output: "{'path': '/a'} {'path': '/b', 'head': 3} {'path': '/c'}\n"},
+		`tool.call {"arguments":{"head":null,"path":"/c"},"server":"my-files","tool":"read-text"}`}, Output: "{'path': '/a'} {'path': '/b', 'head': 3} {'path': '/c', 'head': None}\n"},
 	{Name: "odd names", Source: "import tools.my_files as f\nprint(f.read_text('/a', filter_='f'))", Calls: []string{
 		`tool.call {"arguments":{"$dict":[["$filter","f"],["path","/a"]]},"server":"my-files","tool":"read-text"}`}, Output: "{'path': '/a', '$filter': 'f'}\n"},
 	{Name: "wrong arguments", Source: "from tools.my_files import read_text\ntry:\n    read_text(pth='/a')\nexcept TypeError as e:\n    print(e)", Calls: []string{},

@@ -263,6 +263,51 @@ class Tools(support.KernelTest):
         os.unlink(self.file)
 
 
+ECHO = """
+import json, sys
+
+OPTIONAL = {"text": {"type": ["string", "null"]}, "number": {"anyOf": [{"type": "number"}, {"type": "null"}]}, "plain": {"type": "string"}, "any": {}}
+TOOL = {"name": "echo", "description": "Gives its arguments.", "annotations": {"readOnlyHint": True}, "inputSchema": {"type": "object", "properties": OPTIONAL}}
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    result = {}
+    if request["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "echo", "version": "1"}}
+    elif request["method"] == "tools/list":
+        result = {"tools": [TOOL]}
+    elif request["method"] == "tools/call":
+        result = {"content": [{"type": "text", "text": json.dumps(request["params"].get("arguments"))}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+
+
+class Arguments(support.KernelTest):
+    """What of a program's arguments reaches a tool, from either backend."""
+
+    def test_what_is_sent(self) -> None:
+        server = self.write("echo.py", ECHO)
+        config = self.write("echo.json", '{"mcpServers": {"echo": {"command": "%s", "args": ["%s"]}}}' % (sys.executable, server))
+        calls = {
+            "echo()": "{}",
+            "echo(text=None)": '{"text": null}',  # null is a value of its schema
+            "echo(None, None)": '{"text": null, "number": null}',
+            "echo(plain=None)": "{}",  # it is not: None means that it is not given
+            "echo(any=None)": '{"any": null}',
+            "echo(any=[None, 1])": '{"any": [null, 1]}',
+        }
+        refused = ["echo(number=float('nan'))", "echo(any=float('inf'))", "echo(any=[1, {'x': float('-inf')}])", "echo(any=10 ** 400)"]
+        for backend in ("monty", "process"):
+            for call, want in calls.items():
+                r = self.client.run(f"from tools.echo import echo\nprint({call})", tools=config, backend=backend)
+                self.assertEqual((r.output, r.error), (want + "\n", None), f"{call} on {backend}")
+            for call in refused:
+                r = self.client.run(f"from tools.echo import echo\ntry:\n    print({call})\nexcept TypeError as e:\n    print('refused', e)", tools=config, backend=backend)
+                self.assertRegex(r.output, r"refused .*(NaN and infinite numbers cannot be written as JSON|a number of 401 digits)", f"{call} on {backend}")
+                self.assertLess(len(r.output), 500)
+
+
 class Strangers(support.KernelTest):
     """What listens, or does not, and is no kernel of ours."""
 
