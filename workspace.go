@@ -18,12 +18,14 @@ type Workspaces interface {
 	// (no such process), CodeInvalid (it has no workspace).
 	Changes(ctx context.Context, pid PID) (Changes, error)
 	// Apply writes the changes to the folders they belong to, each file in one step. It never follows a link out
-	// of a folder. Errors: CodeInvalid as above; CodeConflict when the process has not ended, when its changes were
-	// applied or discarded already, and, unless o.Force, when something that it would replace has changed since
-	// the process was created: nothing is written then, and the message lists what; CodeDenied, CodeStorage.
+	// of a folder, and withholds files that the host acts on (Change.Withheld) unless o.Paths names them. Errors:
+	// CodeInvalid as above, and for a path that names no change; CodeConflict when the process has not ended, when
+	// its changes were applied or discarded already, and, unless o.Force, when something that it would replace has
+	// changed since the process was created: nothing is written then, and the message lists what; CodeDenied,
+	// CodeStorage.
 	Apply(ctx context.Context, pid PID, o ApplyOptions) (Applied, error)
-	// Discard throws the changes away for good. CodeConflict when the process has not ended, or when there is
-	// nothing left to throw away.
+	// Discard throws away for good what was not applied. CodeConflict when the process has not ended, or when there
+	// is nothing left to throw away. An Apply that was cut off in the middle is finished first, which leaves nothing.
 	Discard(ctx context.Context, pid PID) error
 	// OpenFile opens one file of a process, as the process left it or as it was before. The caller closes Content.
 	// Errors: CodeNotFound, CodeInvalid (a directory, a link, a path that leaves the folder), CodeConflict (it was
@@ -168,7 +170,9 @@ type Change struct {
 	Conflict string `json:"conflict,omitempty"`
 	// LeftOut says why this is never applied; "": it is.
 	LeftOut string `json:"left_out,omitempty"`
-	// Applied says, while other changes of the process wait, that this one does not: it is of a volume.
+	// Withheld says why this is applied only when it is named: the host acts on the file. "": it is applied with all.
+	Withheld string `json:"withheld,omitempty"`
+	// Applied says of a process whose other changes wait, or were discarded, that this one is in the folder.
 	Applied bool `json:"applied,omitempty"`
 }
 
@@ -193,11 +197,15 @@ type Changes struct {
 	Volumes []Volume   `json:"volumes,omitempty"`
 	State   LayerState `json:"state"`
 	Applied time.Time  `json:"applied,omitzero"` // LayerApplied
-	Changes []Change   `json:"changes"`          // in the order of paths; of LayerApplied: what was applied
+	// CutOff is when an Apply began to change the folders that did not come to its end: some of the changes are there.
+	CutOff  time.Time `json:"cut_off,omitzero"`
+	Changes []Change  `json:"changes"` // in the order of paths; of LayerApplied: what was applied
 	// Drift lists paths at which the folder has changed since the process was created, at most a few. The process
 	// may or may not have read them.
 	Drift []string `json:"drift,omitempty"`
 	Bytes int64    `json:"bytes"` // what the layer holds, as Limits.Disk counts
+	// Hidden lists the files of an optional workspace that the program did not see, since keys usually lie in such.
+	Hidden []string `json:"hidden,omitempty"`
 }
 
 // Count counts the changes of a kind, without those that were applied before the others.
@@ -213,6 +221,9 @@ func (c *Changes) Count(kind ChangeKind) (n int) {
 // ApplyOptions say how to apply.
 type ApplyOptions struct {
 	Force bool `json:"force,omitempty"` // replace also what has changed meanwhile
+	// Paths are the files and directories that are applied, as FileName.String writes them; all others wait. None: all
+	// but what is withheld. A directory takes along what is withheld in it only where all in it is.
+	Paths []string `json:"paths,omitempty"`
 	// Volumes leaves the workspace as it is: its changes wait on. It is how a program ends that was to publish nothing.
 	Volumes bool `json:"volumes,omitempty"`
 }
@@ -226,6 +237,9 @@ type Applied struct {
 	Deleted int      `json:"deleted"`
 	Bytes   int64    `json:"bytes"`              // written
 	LeftOut []Change `json:"left_out,omitempty"` // what is never applied, with the reason
+	// Withheld is what waits until it is named in ApplyOptions.Paths, with the reason.
+	Withheld []Change `json:"withheld,omitempty"`
+	Waiting  int      `json:"waiting,omitempty"` // how many changes wait because others were named
 }
 
 // FileName names one file of a process.

@@ -1,29 +1,41 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 )
 
 type applyCmd struct {
-	PID   string `arg:"" help:"A process that worked in a folder and has ended."`
-	Force bool   `help:"Replace also what has changed in the folder meanwhile."`
+	PID   string   `arg:"" help:"A process that worked in a folder and has ended."`
+	Paths []string `arg:"" optional:"" name:"path" help:"Files and directories to apply; all else waits. Without any: all but what is withheld."`
+	Force bool     `help:"Replace also what has changed in the folder meanwhile."`
 }
 
 func (applyCmd) Help() string {
-	return `Writes what the process changed to the folder. Each file is replaced in one step. If anything that would be replaced
-has changed in the folder since the process was created, nothing is written and the conflicts are listed.
+	return `Writes what the process changed to the folder. First all new files are written beside their places, then all is put in
+place. If anything that would be replaced has changed in the folder since the process was created, nothing is written
+and the conflicts are listed. An apply that was cut off is finished by the next one.
 
-Symbolic links that lead out of the folder, pipes and sockets are left out and told. Files never get setuid bits, and
-nobody else may write them who could not before.
+Files that this machine acts on by itself (.git/hooks, .envrc, CI files, settings of editors and assistants) are
+withheld until you name them: read them before. Symbolic links that lead out of the folder, pipes and sockets are left
+out and told. Files never get setuid bits, and nobody else may write them who could not before.
 
-` + examples("agentkernel apply 12", "agentkernel apply 12 --force", "agentkernel diff 12 --patch                       look first")
+` + examples("agentkernel apply 12", "agentkernel apply 12 --force", "agentkernel apply 12 .envrc src/app           these alone",
+		"agentkernel diff 12 --patch                       look first")
 }
 
 func (c *applyCmd) Run(a *app) error {
 	pid, err := agentkernel.ParsePID(c.PID)
 	if err != nil {
 		return err
+	}
+	for _, p := range c.Paths {
+		if _, err := agentkernel.ParseFileName(p); err != nil {
+			return err
+		}
 	}
 	k, err := a.kernel()
 	if err != nil {
@@ -33,7 +45,7 @@ func (c *applyCmd) Run(a *app) error {
 	if _, err := a.find(k, pid); err != nil {
 		return err
 	}
-	done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force})
+	done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force, Paths: c.Paths})
 	if err != nil {
 		return err
 	}
@@ -48,5 +60,49 @@ func (c *applyCmd) Run(a *app) error {
 	for i := range done.LeftOut {
 		a.con.Say("left out: %s, %s", fileText(done.LeftOut[i].Name()), done.LeftOut[i].LeftOut)
 	}
+	if done.Waiting > 0 {
+		a.con.Note("%s: agentkernel diff %d", counted(int64(done.Waiting), "change waits", "changes wait"), pid)
+	}
+	for _, line := range withheldLines(pid, done.Withheld) {
+		a.con.Say("%s", line)
+	}
 	return a.outputError()
+}
+
+// shownWithheld is how many files are named that wait to be named.
+const shownWithheld = 10
+
+// withheldLines say what was not applied, why, and how it is.
+func withheldLines(pid agentkernel.PID, list []agentkernel.Change) (lines []string) {
+	var names []string
+	for i := range list {
+		c := &list[i]
+		if c.Type == agentkernel.TypeDir { // its files are named
+			continue
+		}
+		if len(names) == shownWithheld {
+			lines = append(lines, "withheld: "+fmt.Sprintf("%d more", len(list)-i))
+			break
+		}
+		lines = append(lines, "withheld: "+fileText(c.Name())+", "+c.Withheld)
+		names = append(names, shellText(c.Name()))
+	}
+	if len(names) > 0 {
+		lines = append(lines, fmt.Sprintf("read them first: agentkernel diff %d --patch · then: agentkernel apply %d %s", pid, pid, strings.Join(names, " ")))
+	}
+	return lines
+}
+
+// shellText is a name as it is typed in a shell.
+func shellText(name string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-/+@%=,", r)
+	}
+	if strings.TrimFunc(name, plain) == "" && !strings.HasPrefix(name, "-") {
+		return name
+	}
+	if strings.HasPrefix(name, "-") {
+		name = "./" + name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

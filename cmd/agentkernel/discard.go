@@ -1,13 +1,19 @@
 package main
 
-import "agentkernel"
+import (
+	"fmt"
+	"strings"
+
+	"agentkernel"
+)
 
 type discardCmd struct {
 	PIDs []string `arg:"" name:"pid" help:"Processes that worked in a folder and have ended."`
 }
 
 func (discardCmd) Help() string {
-	return `Throws away what the processes changed and frees the disk. The folders stay as they are.
+	return `Throws away what the processes changed and was not applied, and frees the disk. The folders stay as they are. An
+apply that was cut off in the middle is finished first: then nothing is left, and the answer says so.
 
 ` + examples("agentkernel discard 12", "agentkernel discard 12 13 14")
 }
@@ -48,7 +54,7 @@ func (c *discardCmd) Run(a *app) error {
 		case err != nil && len(pids) > 1:
 			a.reportError(d.Error)
 		case err == nil:
-			a.con.Note("the changes of pid %d are gone", pid)
+			a.con.Note("%s", a.goneText(k, pid))
 		}
 		out = append(out, d)
 	}
@@ -64,4 +70,28 @@ func (c *discardCmd) Run(a *app) error {
 		return exitCode(asError(failed).Code.ExitCode())
 	}
 	return a.outputError()
+}
+
+// goneText says what was thrown away, and what is in the folders all the same.
+func (a *app) goneText(k agentkernel.Kernel, pid agentkernel.PID) string {
+	if c, err := k.Changes(a.ctx, pid); err == nil {
+		if where := a.publishedTo(&c); where != "" {
+			var names []string
+			for i := range c.Changes {
+				if c.Changes[i].Applied && len(names) < shownWithheld {
+					names = append(names, fileText(c.Changes[i].Name()))
+				}
+			}
+			return fmt.Sprintf("the rest of the changes of pid %d is gone; %s has what was applied before: %s%s",
+				pid, where, strings.Join(names, ", "), more(len(c.Changes)-len(names)))
+		}
+	}
+	return fmt.Sprintf("the changes of pid %d are gone", pid)
+}
+
+func more(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
 }

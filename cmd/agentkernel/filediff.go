@@ -61,6 +61,9 @@ func (a *app) fileDiffNote(c *agentkernel.Changes) string {
 	note := countChanges(c) + " in " + where
 	switch {
 	case c.State == agentkernel.LayerDiscarded:
+		if published := a.publishedTo(c); published != "" {
+			return "the rest of the changes was discarded: these are in " + published
+		}
 		return strings.TrimSuffix("the changes in "+where, " in ") + " were discarded"
 	case c.State == agentkernel.LayerApplied:
 		return note + ", applied " + c.Applied.Local().Format("2006-01-02 15:04:05")
@@ -70,6 +73,8 @@ func (a *app) fileDiffNote(c *agentkernel.Changes) string {
 		return note + " so far: the process has not ended"
 	case len(c.Changes) == 0:
 		return note
+	case !c.CutOff.IsZero():
+		return note + ": an apply was cut off " + c.CutOff.Local().Format("2006-01-02 15:04:05") + ", and some of them are there · finish it: agentkernel apply " + c.PID.String()
 	}
 	return note + ", kept apart · keep: agentkernel apply " + c.PID.String() + " · throw away: agentkernel discard " + c.PID.String()
 }

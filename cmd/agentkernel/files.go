@@ -138,24 +138,60 @@ func (a *app) folderText(folder string, volumes []agentkernel.Volume) string {
 
 // waiting are the volumes whose changes wait with those of the workspace.
 func waiting(c *agentkernel.Changes) []agentkernel.Volume {
-	if slices.ContainsFunc(c.Changes, func(ch agentkernel.Change) bool { return ch.Applied }) {
-		return nil
+	if !slices.ContainsFunc(c.Changes, func(ch agentkernel.Change) bool { return ch.Applied }) {
+		return c.Volumes
 	}
-	return c.Volumes
+	return slices.DeleteFunc(slices.Clone(c.Volumes), func(v agentkernel.Volume) bool {
+		return !slices.ContainsFunc(c.Changes, func(ch agentkernel.Change) bool { return ch.Volume == v.Name && !ch.Applied })
+	})
+}
+
+// publishedTo names the folders that have some of the changes, while others wait or were thrown away; "": none has.
+func (a *app) publishedTo(c *agentkernel.Changes) string {
+	in := map[string]bool{}
+	for i := range c.Changes {
+		if c.Changes[i].Applied {
+			in[c.Changes[i].Volume] = true
+		}
+	}
+	folder := c.Folder
+	if !in[""] {
+		folder = ""
+	}
+	return a.folderText(folder, slices.DeleteFunc(slices.Clone(c.Volumes), func(v agentkernel.Volume) bool { return !in[v.Name] }))
+}
+
+// split are the changes that wait to be applied, and those that are withheld from that.
+func split(c *agentkernel.Changes) (rest int, withheld []agentkernel.Change) {
+	for _, ch := range c.Changes {
+		switch {
+		case ch.Applied || c.State != agentkernel.LayerKept:
+		case ch.Withheld != "":
+			withheld = append(withheld, ch)
+		case ch.LeftOut == "":
+			rest++
+		}
+	}
+	return rest, withheld
 }
 
 // filesLine says what became of the files of a run, and what to do with them; "": there is nothing to say.
 func (a *app) filesLine(c *agentkernel.Changes) string {
 	where, n := a.folderText(c.Folder, waiting(c)), c.Count(agentkernel.FileAdded)+c.Count(agentkernel.FileChanged)+c.Count(agentkernel.FileDeleted)
+	rest, withheld := split(c)
 	var lines []string
-	if n < len(c.Changes) {
-		lines = append(lines, "published to "+a.folderText("", c.Volumes))
+	published := a.publishedTo(c)
+	if published != "" {
+		lines = append(lines, "published to "+published)
 	}
 	switch {
 	case n == 0:
 	case c.State == agentkernel.LayerApplied:
 		lines = append(lines, fmt.Sprintf("published to %s: %s", where, countChanges(c)))
-	case c.State == agentkernel.LayerKept:
+	case c.State != agentkernel.LayerKept:
+	case rest == 0 && len(withheld) > 0:
+		lines = append(lines, withheldLines(c.PID, withheld)...)
+	default:
 		lines = append(lines, fmt.Sprintf("%s in %s, kept apart · look: agentkernel diff %d · keep: agentkernel apply %d · throw away: agentkernel discard %d",
 			countChanges(c), where, c.PID, c.PID, c.PID))
 	}
@@ -164,10 +200,11 @@ func (a *app) filesLine(c *agentkernel.Changes) string {
 
 // fileCounts is what run --json says of files; diff --json has them all.
 type fileCounts struct {
-	State   agentkernel.LayerState `json:"state"`
-	Added   int                    `json:"added"`
-	Changed int                    `json:"changed"`
-	Deleted int                    `json:"deleted"`
+	State    agentkernel.LayerState `json:"state"`
+	Added    int                    `json:"added"`
+	Changed  int                    `json:"changed"`
+	Deleted  int                    `json:"deleted"`
+	Withheld int                    `json:"withheld,omitempty"` // of these
 }
 
 // noteFiles finds out what a run that has ended did to files. Not to know is no failure of the run.
@@ -184,7 +221,8 @@ func (w *watch) fileCounts() *fileCounts {
 	if w.files == nil {
 		return nil
 	}
-	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted)}
+	_, withheld := split(w.files)
+	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld)}
 }
 
 // notTaken says why a recording does not have the content of a file.
@@ -218,6 +256,8 @@ func changeRow(c *agentkernel.Change) []string {
 		what = notTaken(c)
 	case c.LeftOut != "":
 		what = "never applied: " + c.LeftOut
+	case c.Withheld != "":
+		what = "withheld until it is named: " + c.Withheld
 	}
 	if c.Applied {
 		what = "applied"

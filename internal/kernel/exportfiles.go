@@ -24,7 +24,7 @@ func (k *Kernel) recordFiles(ctx context.Context, pid agentkernel.PID) ([]agentk
 	}
 	files, room := make([]agentkernel.RecordedFile, 0, len(c.Changes)), int64(maxRecordedFiles)
 	for _, ch := range c.Changes {
-		ch.Conflict, ch.Applied = "", false
+		ch.Conflict, ch.Withheld, ch.Applied = "", "", false
 		f := agentkernel.RecordedFile{Change: ch}
 		if ch.Type == agentkernel.TypeFile && ch.Kind != agentkernel.FileDeleted && ch.LeftOut == "" {
 			if err := k.recordFile(ctx, pid, &f, room); err != nil {

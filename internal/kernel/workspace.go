@@ -23,7 +23,7 @@ type Layers interface {
 	Used(pid agentkernel.PID) (int64, error)
 	Changes(pid agentkernel.PID) (agentkernel.Changes, error)
 	Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.ApplyOptions) (agentkernel.Applied, error)
-	Discard(pid agentkernel.PID) error
+	Discard(ctx context.Context, pid agentkernel.PID) error
 	Open(pid agentkernel.PID, name agentkernel.FileName) (agentkernel.File, error)
 	// Import keeps, durably, what came with a recording for a process that is about to be.
 	Import(pid agentkernel.PID, files []agentkernel.RecordedFile) error
@@ -157,10 +157,11 @@ func (k *Kernel) settleFiles(p *process, e ending) ending {
 	return k.publishFiles(p, e)
 }
 
-// publishFiles applies the changes of a process whose intent to do so is in the journal.
+// publishFiles applies the changes of a process whose intent to do so is in the journal. A kernel that stops meanwhile
+// does not cut it off: that would be an end of the process, where the next kernel can finish it.
 func (k *Kernel) publishFiles(p *process, e ending) ending {
 	w := p.spec.Workspace
-	_, err := k.cfg.Layers.Apply(k.ctx, p.pid, agentkernel.ApplyOptions{Volumes: w == nil || !w.Publish})
+	_, err := k.cfg.Layers.Apply(context.WithoutCancel(k.ctx), p.pid, agentkernel.ApplyOptions{Volumes: w == nil || !w.Publish})
 	if err == nil {
 		return e
 	}
@@ -298,7 +299,7 @@ func (k *Kernel) Discard(ctx context.Context, pid agentkernel.PID) error {
 	if err := k.filesAtRest(ctx, "discard", pid); err != nil {
 		return err
 	}
-	return k.cfg.Layers.Discard(pid)
+	return k.cfg.Layers.Discard(ctx, pid)
 }
 
 // OpenFile opens one file of a process.

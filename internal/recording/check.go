@@ -80,7 +80,7 @@ func checkFiles(files []agentkernel.RecordedFile) error {
 			bad = "size"
 		case !fileMode().MatchString(c.Mode):
 			bad = "mode"
-		case len(c.Media) > maxName || len(c.Target) > maxName || len(c.LeftOut) > maxName || c.Conflict != "" || c.Applied:
+		case len(c.Media) > maxName || len(c.Target) > maxName || len(c.LeftOut) > maxName || c.Conflict != "" || c.Withheld != "" || c.Applied:
 			bad = "description"
 		}
 		if bad != "" {

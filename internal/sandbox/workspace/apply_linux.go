@@ -1,9 +1,9 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,10 +13,14 @@ import (
 	"agentkernel"
 )
 
-// Apply writes the changes of a process to its folders. First all is looked at, then it is written: what was removed,
-// directories, files, links. An Apply that was cut off is done again: what is in place already is no conflict.
+// Apply writes the changes of a process to its folders, see the package's comment. One that was cut off behind its
+// decision is finished first.
 func (s *Store) Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.ApplyOptions) (agentkernel.Applied, error) {
 	out := agentkernel.Applied{PID: pid}
+	names, err := parseNames(o.Paths)
+	if err != nil {
+		return out, err
+	}
 	if err := s.take(pid); err != nil {
 		return out, err
 	}
@@ -29,276 +33,314 @@ func (s *Store) Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.Ap
 	if err := h.kept(pid); err != nil {
 		return out, err
 	}
-	plans, err := h.plans(o)
-	defer func() {
-		for _, p := range plans {
-			p.close()
-		}
-	}()
-	if err == nil {
-		err = h.refusal(pid, plans, o)
-	}
+	free, err := s.alone(ctx, h)
 	if err != nil {
 		return out, err
 	}
-	for _, p := range plans {
-		if err := p.carryOut(ctx, h, o, &out); err != nil {
-			return out, err
-		}
-	}
+	defer free()
+	a := &applying{s: s, h: h, pid: pid, out: &out}
 	if f := h.find(""); f != nil {
 		out.Folder = f.Path
 	}
-	if h.waits(o) {
-		return out, h.closeVolumes()
+	if h.rec.Decided != nil {
+		done, err := a.finish(ctx, &o)
+		if err != nil || done {
+			return out, err
+		}
 	}
-	h.rec.Applied = time.Now().UTC().Truncate(time.Microsecond)
-	return out, h.close(agentkernel.LayerApplied)
+	return out, a.run(ctx, o, names)
 }
 
-// plan is what Apply does to one folder.
-type plan struct {
-	*layer
-	f     *folder
-	items []item
-	force bool
+// parseNames reads ApplyOptions.Paths; nil: none.
+func parseNames(paths []string) (names []agentkernel.FileName, err error) {
+	for _, p := range paths {
+		name, err := agentkernel.ParseFileName(p)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
-// waits says whether something is still to be applied after this.
-func (h *home) waits(o agentkernel.ApplyOptions) bool { return o.Volumes && h.find("") != nil }
+// decision is what an Apply has noted before it changed the first thing in a folder: all new files are on the disk.
+// Until it is done it is finished before anything else.
+type decision struct {
+	At      time.Time                `json:"at"`
+	Options agentkernel.ApplyOptions `json:"options"`
+}
 
-// concerns says whether Apply deals with a folder.
+// applying is one Apply.
+type applying struct {
+	s     *Store
+	h     *home
+	pid   agentkernel.PID
+	out   *agentkernel.Applied
+	plans []*writer
+	o     agentkernel.ApplyOptions
+}
+
+// finish does what an Apply that was cut off has decided. done: that is all that is asked for now.
+func (a *applying) finish(ctx context.Context, o *agentkernel.ApplyOptions) (done bool, err error) {
+	first := a.h.rec.Decided.Options
+	same := first.Volumes == o.Volumes && slices.Equal(first.Paths, o.Paths)
+	first.Force = first.Force || o.Force
+	names, err := parseNames(first.Paths)
+	if err == nil {
+		err = a.run(ctx, first, names)
+	}
+	return same || a.h.rec.State != agentkernel.LayerKept, err
+}
+
+// run looks, stages, decides and commits.
+func (a *applying) run(ctx context.Context, o agentkernel.ApplyOptions, names []agentkernel.FileName) (err error) {
+	a.o, a.plans = o, nil
+	defer a.closePlans()
+	if err := a.plan(names); err != nil {
+		return err
+	}
+	if err := a.sweep(); err != nil {
+		return err
+	}
+	if err := a.refusal(); err != nil {
+		return err
+	}
+	n := 0
+	for _, w := range a.plans {
+		n += len(going(w.items))
+	}
+	if n > 0 {
+		if err := a.stage(ctx); err != nil {
+			if e := a.sweep(); e != nil {
+				a.s.cfg.Logger.Warn("files that were not put in place are still in the folder", "pid", a.pid, "err", e)
+			}
+			return err
+		}
+		a.s.step("decide")
+		a.h.rec.Decided = &decision{At: now(), Options: o}
+		if err := a.h.save(); err != nil {
+			return err
+		}
+		if err := a.commit(); err != nil {
+			return err
+		}
+	}
+	return a.settle()
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// concerns says whether an Apply deals with a folder.
 func (f *folder) concerns(o agentkernel.ApplyOptions) bool {
 	return !f.ReadOnly && !f.Applied && (f.Volume != "" || !o.Volumes)
 }
 
-func (h *home) plans(o agentkernel.ApplyOptions) (list []*plan, err error) {
-	for i := range h.rec.Folders {
-		f := &h.rec.Folders[i]
-		if !f.concerns(o) {
+func (a *applying) closePlans() {
+	for _, w := range a.plans {
+		w.close()
+	}
+	a.plans = nil
+}
+
+// look reads the layers.
+func (a *applying) look() error {
+	for i := range a.h.rec.Folders {
+		f := &a.h.rec.Folders[i]
+		if !f.concerns(a.o) {
 			continue
 		}
-		l, err := f.open(h)
+		l, err := f.open(a.h)
 		if err != nil {
-			return list, err
+			return err
 		}
 		if l == nil {
 			continue
 		}
-		p := &plan{layer: l, f: f}
-		list = append(list, p)
-		if p.items, err = l.items(); err != nil {
-			return list, storage(err)
+		w := newWriter(a, l, f)
+		a.plans = append(a.plans, w)
+		if w.items, err = l.items(); err != nil {
+			return storage(err)
 		}
-	}
-	return list, nil
-}
-
-// shownConflicts is how many conflicts a message lists.
-const shownConflicts = 10
-
-// refusal says why nothing is applied; nil: it may be.
-func (h *home) refusal(pid agentkernel.PID, plans []*plan, o agentkernel.ApplyOptions) error {
-	var list []string
-	n := 0
-	for _, p := range plans {
-		if err := p.fits(); err != nil {
-			return err
-		}
-		for i := range p.items {
-			it := &p.items[i]
-			if leftOut(it) != "" {
-				continue
-			}
-			why, err := p.conflict(it)
-			if err != nil {
-				return err
-			}
-			if why == "" || o.Force {
-				continue
-			}
-			if n++; n <= shownConflicts {
-				list = append(list, agentkernel.FileName{Volume: p.f.Volume, Path: shown(it.path)}.String()+" "+why)
-			}
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	if n > len(list) {
-		list = append(list, fmt.Sprintf("and %d more", n-len(list)))
-	}
-	return conflict("%s has changed since process %d was created; nothing was written: %s", h.where(), pid, strings.Join(list, "; ")).
-		WithPID(pid).WithHint("agentkernel diff %d shows both; agentkernel apply %d --force replaces them", pid, pid)
-}
-
-// fits refuses changes that make a volume larger than it may be.
-func (p *plan) fits() error {
-	if p.f.Size == 0 {
-		return nil
-	}
-	held, err := p.root.used()
-	if err != nil {
-		return unreadable("folder", p.f.Path, err)
-	}
-	for i := range p.items {
-		it := &p.items[i]
-		if it.before != nil {
-			held -= cost(typeOf(it.before.mode), it.before.size)
-		}
-		if it.kind != agentkernel.FileDeleted {
-			held += cost(it.typ, it.size)
-		}
-	}
-	if held <= p.f.Size {
-		return nil
-	}
-	return agentkernel.Errorf(agentkernel.CodeLimit, op, "the volume %s would hold %d bytes; it may hold %d; nothing was written", p.f.Volume, held, p.f.Size)
-}
-
-func cost(t agentkernel.FileType, size int64) int64 {
-	if t == agentkernel.TypeFile {
-		return entryBytes + size
-	}
-	return entryBytes
-}
-
-// conflict says how the folder differs at an item from what it was; "": it does not, or it is what the item makes it.
-func (l *layer) conflict(it *item) (string, error) {
-	parent, name, err := l.root.parent(it.path)
-	other := errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EXDEV)
-	switch missing := errors.Is(err, unix.ENOENT); {
-	case (other || missing) && !l.known(it.path): // the directory is an item itself, and is looked at as such
-		return "", nil
-	case other:
-		return "has another kind of thing above it now", nil
-	case missing && it.kind == agentkernel.FileDeleted:
-		return "", nil
-	case missing:
-		return "has lost the folder that it was in", nil
-	case err != nil:
-		return "", unreadable("folder", l.root.Name(), err)
-	}
-	defer parent.Close()
-	st, err := parent.stat(name)
-	if err != nil {
-		return "", err
-	}
-	return l.differs(it, st), nil
-}
-
-// known says whether the directory of p was there before the process.
-func (l *layer) known(p string) bool {
-	i := strings.LastIndexByte(p, '/')
-	if i < 0 {
-		return true
-	}
-	m, ok := l.base[p[:i]]
-	return ok && typeOf(m.mode) == agentkernel.TypeDir
-}
-
-// differs compares what is at an item's place now, nil: nothing, with what was there.
-func (l *layer) differs(it *item, st *unix.Stat_t) string {
-	switch {
-	case st == nil && (it.before == nil || it.kind == agentkernel.FileDeleted):
-		return ""
-	case st == nil:
-		return "was deleted meanwhile"
-	case it.before != nil && it.before.same(st):
-		if typeOf(st.Mode) == agentkernel.TypeDir && it.typ != agentkernel.TypeDir || it.kind == agentkernel.FileDeleted {
-			return l.newcomers(it, st)
-		}
-		return ""
-	case l.inPlace(it, st):
-		return ""
-	case it.before == nil:
-		return "was created meanwhile"
-	}
-	return "was changed meanwhile"
-}
-
-// newcomers says whether a directory that is to go has got something new.
-func (l *layer) newcomers(it *item, st *unix.Stat_t) string {
-	if typeOf(st.Mode) != agentkernel.TypeDir {
-		return ""
-	}
-	d, err := l.root.below(it.path, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return "cannot be read"
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return "cannot be read"
-	}
-	for _, name := range names {
-		if _, ok := l.base[it.path+"/"+name]; !ok {
-			return "has got something new: " + shown(name)
-		}
-	}
-	return ""
-}
-
-// inPlace says whether the folder has already what an item would put there.
-func (l *layer) inPlace(it *item, st *unix.Stat_t) bool {
-	if it.kind == agentkernel.FileDeleted || typeOf(st.Mode) != it.typ {
-		return false
-	}
-	switch it.typ {
-	case agentkernel.TypeDir:
-		return true
-	case agentkernel.TypeFile:
-		return st.Size == it.size && l.sameContent(it.path)
-	case agentkernel.TypeSymlink:
-		parent, name, err := l.root.parent(it.path)
-		if err != nil {
-			return false
-		}
-		defer parent.Close()
-		target, err := parent.link(name)
-		return err == nil && target == it.target
-	}
-	return false
-}
-
-// carryOut applies one folder's items.
-func (p *plan) carryOut(ctx context.Context, h *home, o agentkernel.ApplyOptions, out *agentkernel.Applied) error {
-	w := &writer{plan: p, temp: ".agentkernel-" + h.rec.Token + ".tmp"}
-	p.force = o.Force
-	order := slices.Clone(p.items)
-	slices.SortStableFunc(order, func(a, b item) int {
-		if c := rank(&a) - rank(&b); c != 0 {
-			return c
-		}
-		if rank(&a) == 0 {
-			return strings.Compare(b.path, a.path) // what is in a directory before the directory
-		}
-		return strings.Compare(a.path, b.path)
-	})
-	for i := range order {
-		it := &order[i]
-		if err := ctx.Err(); err != nil {
-			return agentkernel.Errorf(agentkernel.CodeCanceled, op, "cut off: %d of %d changes are in %s; apply again for the others: %w", i, len(order), p.f.Path, err)
-		}
-		why := leftOut(it)
-		if why == "" {
-			var err error
-			if why, err = w.apply(it); err != nil {
-				return w.failed(it, i, len(order), err)
-			}
-		}
-		ch := p.change(p.f, it)
-		if ch.LeftOut = why; why != "" {
-			out.LeftOut = append(out.LeftOut, ch)
-		} else {
-			count(out, it)
-		}
-		h.rec.Changes = append(h.rec.Changes, done{Change: ch, MTime: w.mtime})
-	}
-	if err := unix.Syncfs(p.root.fd()); err != nil {
-		return storage(err)
 	}
 	return nil
+}
+
+// plan decides what is applied.
+func (a *applying) plan(names []agentkernel.FileName) error {
+	if err := a.look(); err != nil {
+		return err
+	}
+	for _, w := range a.plans {
+		if err := w.choose(w.items, namesIn(w.f, names)); err != nil {
+			return err
+		}
+		if a.o.Force {
+			if err := w.addMissing(); err != nil {
+				return err
+			}
+		}
+	}
+	return a.allFound(names)
+}
+
+// namesIn are the paths in a folder that were named; nil: none was, anywhere.
+func namesIn(f *folder, names []agentkernel.FileName) (in []string) {
+	for _, n := range names {
+		if n.Volume == f.Volume {
+			in = append(in, n.Path)
+		}
+	}
+	if in == nil && names != nil {
+		in = []string{}
+	}
+	return in
+}
+
+// allFound refuses names of what the process has not changed.
+func (a *applying) allFound(names []agentkernel.FileName) error {
+	for _, n := range names {
+		found := slices.ContainsFunc(a.plans, func(w *writer) bool {
+			return w.f.Volume == n.Volume && slices.ContainsFunc(w.items, func(it item) bool {
+				p := shown(it.path)
+				return p == n.Path || strings.HasPrefix(p, n.Path+"/")
+			})
+		})
+		if !found {
+			return invalid("process %d has no change at %s that waits", a.pid, n).WithPID(a.pid).WithHint("agentkernel diff %d lists them", a.pid)
+		}
+	}
+	return nil
+}
+
+// stage writes all that is new beside its place. When it returns, that is on the disk, and nothing else has changed.
+func (a *applying) stage(ctx context.Context) error {
+	for _, w := range a.plans {
+		for _, it := range w.order() {
+			if err := ctx.Err(); err != nil {
+				return agentkernel.Errorf(agentkernel.CodeCanceled, op, "cut off: nothing in %s has changed: %w", w.f.Path, err)
+			}
+			a.s.step("stage")
+			if err := w.stage(it); err != nil {
+				return w.failed(it, "nothing was written", err)
+			}
+		}
+		a.s.step("sync")
+		if err := unix.Syncfs(w.root.fd()); err != nil {
+			return storage(err)
+		}
+	}
+	return a.refusal() // it may have taken a while
+}
+
+// commit puts all in place. Each step is a rename or the removal of one thing.
+func (a *applying) commit() error {
+	for _, w := range a.plans {
+		for i := range w.staged {
+			a.s.step("commit")
+			if err := w.commit(&w.staged[i]); err != nil {
+				return w.failed(w.staged[i].item, w.progress(i), err)
+			}
+		}
+		a.s.step("sync")
+		if err := unix.Syncfs(w.root.fd()); err != nil {
+			return storage(err)
+		}
+	}
+	return nil
+}
+
+// settle notes what is in the folders now, and throws away what nothing waits in any more.
+func (a *applying) settle() error {
+	var gone []string
+	h := a.h
+	for _, w := range a.plans {
+		for i := range w.staged {
+			s := &w.staged[i]
+			if s.item.implied {
+				continue
+			}
+			count(a.out, s.item)
+			h.rec.Changes = append(h.rec.Changes, done{Change: w.change(w.f, s.item), MTime: s.mtime()})
+		}
+		waits := 0
+		for i := range w.items {
+			switch it := &w.items[i]; it.fate {
+			case leftOut:
+				a.out.LeftOut = append(a.out.LeftOut, w.change(w.f, it))
+			case withheld:
+				a.out.Withheld = append(a.out.Withheld, w.change(w.f, it))
+				waits++
+			case unnamed:
+				a.out.Waiting++
+				waits++
+			}
+		}
+		old, err := a.s.rebase(w, waits)
+		if err != nil {
+			return err
+		}
+		gone = append(gone, old...)
+	}
+	for i := range h.rec.Folders { // what no layer was begun for
+		if f := &h.rec.Folders[i]; f.concerns(a.o) && f.Layer == "" {
+			f.Applied = true
+		}
+	}
+	slices.SortStableFunc(h.rec.Changes, func(x, y done) int { return cmp.Or(cmp.Compare(x.Volume, y.Volume), cmp.Compare(x.Path, y.Path)) })
+	h.rec.Decided = nil
+	if !slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return !f.ReadOnly && !f.Applied }) {
+		h.rec.State, h.rec.Applied = agentkernel.LayerApplied, now()
+	}
+	a.s.step("settle")
+	return h.saveWithout(gone)
+}
+
+// rebase makes what was applied part of what was there before, so that only the rest is a change. If nothing waits, all of
+// the layer goes.
+func (s *Store) rebase(w *writer, waits int) (gone []string, err error) {
+	f := w.f
+	if waits == 0 {
+		for _, it := range w.items {
+			if it.fate == leftOut {
+				w.h.rec.Changes = append(w.h.rec.Changes, done{Change: w.change(f, &it)})
+			}
+		}
+		gone = []string{f.Layer, f.Base}
+		f.Layer, f.Base, f.Applied = "", "", true
+		return gone, nil
+	}
+	if len(w.staged) == 0 {
+		return nil, nil
+	}
+	b := maps.Clone(w.base)
+	for i := range w.staged {
+		if err := w.staged[i].becomeBase(w, b); err != nil {
+			return nil, storage(err)
+		}
+	}
+	gone = []string{f.Base}
+	f.Base = "base." + newToken()
+	return gone, b.write(w.h.dir, f.Base)
+}
+
+// order are the changes that are applied: what is removed, the deepest first; then what is put there, by path; links last.
+func (w *writer) order() []*item {
+	var list []*item
+	for i := range w.items {
+		if w.items[i].goes() {
+			list = append(list, &w.items[i])
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *item) int {
+		if c := rank(a) - rank(b); c != 0 {
+			return c
+		}
+		if rank(a) == 0 {
+			return cmp.Compare(b.path, a.path) // what is in a directory before the directory
+		}
+		return cmp.Compare(a.path, b.path)
+	})
+	return list
 }
 
 func rank(it *item) int {

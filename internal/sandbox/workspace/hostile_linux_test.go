@@ -184,7 +184,7 @@ func TestNestedDeeperThanAnybodyGoes(t *testing.T) {
 	if n, err := r.s.Used(pid); err != nil || n < 1<<60 {
 		t.Errorf("used %d %v: that is more than any limit", n, err)
 	}
-	must(t, r.s.Discard(pid))
+	must(t, r.s.Discard(r.t.Context(), pid))
 }
 
 func TestVolumeThatIsFull(t *testing.T) {

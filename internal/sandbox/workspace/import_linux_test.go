@@ -54,7 +54,7 @@ func TestImport(t *testing.T) {
 	wantCode(t, err, agentkernel.CodeConflict, "belong to no folder here")
 	_, err = s.Begin(pid)
 	wantCode(t, err, agentkernel.CodeConflict)
-	must(t, s.Discard(pid))
+	must(t, s.Discard(t.Context(), pid))
 	_, err = s.Open(pid, agentkernel.FileName{Path: "a/b"})
 	wantCode(t, err, agentkernel.CodeConflict, "were discarded")
 	if left, err := os.ReadDir(s.path(pid)); err != nil || len(left) != 1 {

@@ -28,6 +28,10 @@ type item struct {
 	size   int64
 	before *mark // nil: there was nothing
 	target string
+
+	fate    fate
+	why     string
+	implied bool // the process did not change it: others need it
 }
 
 // layer is what a process has made of one folder.
@@ -36,6 +40,8 @@ type layer struct {
 	copy bool
 	base base
 	root dir // the folder
+	// finishing says that an Apply has begun to change the folder, and was cut off.
+	finishing bool
 }
 
 func (l *layer) close() {
@@ -65,7 +71,7 @@ func (f *folder) open(h *home) (*layer, error) {
 		_ = top.Close()
 		return nil, err
 	}
-	return &layer{top: top, copy: f.Copy, base: b, root: root}, nil
+	return &layer{top: top, copy: f.Copy, base: b, root: root, finishing: h.rec.Decided != nil}, nil
 }
 
 // top is the directory in a layer that holds the files.
@@ -308,8 +314,11 @@ func (s *Store) Changes(pid agentkernel.PID) (agentkernel.Changes, error) {
 			}
 		}
 	}
+	if h.rec.Decided != nil {
+		c.CutOff = h.rec.Decided.At
+	}
 	for _, d := range h.rec.Changes {
-		d.Applied = h.rec.State == agentkernel.LayerKept
+		d.Applied = d.LeftOut == "" && !h.imported() && h.rec.State != agentkernel.LayerApplied
 		c.Changes = append(c.Changes, d.Change)
 	}
 	if h.rec.State != agentkernel.LayerKept {
@@ -330,6 +339,9 @@ func (f *folder) changes(h *home, c *agentkernel.Changes) error {
 	items, err := l.items()
 	if err != nil {
 		return storage(err)
+	}
+	if err := l.choose(items, nil); err != nil {
+		return err
 	}
 	for _, it := range items {
 		ch := l.change(f, &it)
@@ -352,6 +364,12 @@ func (l *layer) change(f *folder, it *item) agentkernel.Change {
 			ch.Before = 0
 		}
 	}
+	switch it.fate {
+	case leftOut:
+		ch.LeftOut = it.why
+	case withheld:
+		ch.Withheld = it.why
+	}
 	if it.kind == agentkernel.FileDeleted {
 		return ch
 	}
@@ -361,7 +379,6 @@ func (l *layer) change(f *folder, it *item) agentkernel.Change {
 	if it.typ == agentkernel.TypeFile {
 		ch.Media = l.media(it.path)
 	}
-	ch.LeftOut = leftOut(it)
 	return ch
 }
 
@@ -381,24 +398,4 @@ func head(f *os.File) []byte {
 	b := make([]byte, sniffBytes)
 	n, _ := f.ReadAt(b, 0) // less is fine
 	return b[:n]
-}
-
-// leftOut says why an item is never applied; "": it may be.
-func leftOut(it *item) string {
-	switch {
-	case it.typ == agentkernel.TypeOther:
-		return "a pipe, socket or device"
-	case it.typ == agentkernel.TypeSymlink && !linkStays(it.path, it.target):
-		return "a symbolic link that leaves the folder"
-	}
-	return ""
-}
-
-// linkStays says whether the text of a symbolic link at p leads to a place in the folder.
-func linkStays(p, target string) bool {
-	if target == "" || path.IsAbs(target) {
-		return false
-	}
-	joined := path.Join(path.Dir(p), target)
-	return joined != ".." && !bytes.HasPrefix([]byte(joined), []byte("../"))
 }

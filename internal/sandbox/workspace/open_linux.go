@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -74,6 +75,9 @@ func (h *home) openFile(pid agentkernel.PID, f *folder, name agentkernel.FileNam
 	}
 	defer l.close()
 	if name.Before {
+		if h.hasApplied(name) {
+			return nil, notKept(pid, name)
+		}
 		return l.before(p)
 	}
 	switch where, err := l.where(p); {
@@ -86,6 +90,17 @@ func (h *home) openFile(pid agentkernel.PID, f *folder, name agentkernel.FileNam
 		return nil, unix.ENOENT
 	}
 	return l.before(p)
+}
+
+func notKept(pid agentkernel.PID, name agentkernel.FileName) error {
+	return conflict("the changes of process %d were applied: what %s was before is not kept", pid, name).WithPID(pid)
+}
+
+// hasApplied says whether a change was applied while others wait.
+func (h *home) hasApplied(name agentkernel.FileName) bool {
+	return slices.ContainsFunc(h.rec.Changes, func(d done) bool {
+		return d.Volume == name.Volume && d.Path == path.Clean(name.Path) && d.LeftOut == ""
+	})
 }
 
 // openNow opens a file of the folder as it is.
@@ -112,7 +127,7 @@ func (h *home) openApplied(pid agentkernel.PID, f *folder, name agentkernel.File
 		case d.Type != agentkernel.TypeFile && !name.Before:
 			return nil, invalid("%s is not a file", name)
 		case name.Before:
-			return nil, conflict("the changes of process %d were applied: what %s was before is not kept", pid, name).WithPID(pid)
+			return nil, notKept(pid, name)
 		}
 		file, err := f.openNow(name.Path)
 		if err != nil {

@@ -44,7 +44,7 @@ func (*Store) Apply(context.Context, agentkernel.PID, agentkernel.ApplyOptions) 
 }
 
 // Discard refuses.
-func (*Store) Discard(agentkernel.PID) error { return refused() }
+func (*Store) Discard(context.Context, agentkernel.PID) error { return refused() }
 
 // Import refuses.
 func (*Store) Import(agentkernel.PID, []agentkernel.RecordedFile) error { return refused() }

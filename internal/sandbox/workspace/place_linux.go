@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -11,108 +12,175 @@ import (
 	"agentkernel"
 )
 
-// writer puts items of one plan into its folder. A file is written beside its place under a name of its own, and takes
-// its place in one step. No call follows a link: directories are opened one by one, below the folder.
+// writer puts the changes of one layer into its folder. No call follows a link: directories are opened one by one, below
+// the folder.
 type writer struct {
-	*plan
-	temp  string
-	mtime int64 // of the file that was applied last
+	*layer
+	h      *home
+	f      *folder
+	items  []item
+	force  bool
+	temp   string            // how the names begin of what is not in its place yet
+	trees  map[string]string // new directories, and where they are until they are put in place
+	staged []staged
+}
+
+// staged is one change that is ready to be put in place.
+type staged struct {
+	item *item
+	temp string // its name beside its place; "": nothing is to be moved there
+	mark mark   // what stat(2) says of it
+}
+
+// mtime is that of a file; of all else 0.
+func (s *staged) mtime() int64 {
+	if typeOf(s.mark.mode) != agentkernel.TypeFile {
+		return 0
+	}
+	return s.mark.mtime
+}
+
+func newWriter(a *applying, l *layer, f *folder) *writer {
+	return &writer{layer: l, h: a.h, f: f, force: a.o.Force, temp: ".agentkernel-" + a.h.rec.Token, trees: map[string]string{}}
 }
 
 // errChanged is a place that changed between the look at everything and the writing of it.
 var errChanged = errors.New("it has changed at this moment")
 
-// failed is the error of an Apply that stopped in the middle.
-func (w *writer) failed(it *item, n, all int, err error) error {
+// failed is the error of an Apply that stopped at an item.
+func (w *writer) failed(it *item, progress string, err error) error {
 	code := agentkernel.CodeStorage
 	switch {
-	case errors.Is(err, errChanged), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EXDEV):
+	case errors.Is(err, errChanged), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST),
+		errors.Is(err, unix.EXDEV), errors.Is(err, unix.ENOENT):
 		code = agentkernel.CodeConflict
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS):
 		code = agentkernel.CodeDenied
 	}
-	return agentkernel.Errorf(code, op, "%s: %s cannot be written: %w; %d of %d changes are in the folder", w.f.Path, shown(it.path), err, n, all).
-		WithHint("mend that and apply again: what is in place already is left alone")
+	return agentkernel.Errorf(code, op, "%s: %s cannot be written: %w; %s", w.f.Path, shown(it.path), err, progress).
+		WithHint("fix that and apply again")
 }
 
-// apply puts one item in place. why: it is not applied, for this reason.
-func (w *writer) apply(it *item) (why string, err error) {
-	w.mtime = 0
-	parent, err := w.parentFor(it)
-	if err != nil || parent.File == nil {
-		return "", err
+func (w *writer) progress(n int) string {
+	return fmt.Sprintf("%d of %d changes are in the folder", n, len(w.staged))
+}
+
+// stage makes one item ready. What lies in a new directory is made in it, and comes with it.
+func (w *writer) stage(it *item) error {
+	s := staged{item: it}
+	dirPath, within := w.trees[path.Dir(it.path)]
+	if !within {
+		dirPath = path.Dir(it.path)
 	}
+	f, err := w.root.below(dirPath, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil && it.kind == agentkernel.FileDeleted && (errors.Is(err, unix.ENOENT) || w.force || w.finishing) {
+		w.staged = append(w.staged, s)
+		return nil // it has gone with its directory
+	}
+	if err != nil {
+		return err
+	}
+	parent := dir{File: f}
 	defer parent.Close()
 	name := path.Base(it.path)
-	st, err := parent.stat(name)
-	if err != nil {
-		return "", err
+	if !within {
+		st, err := parent.stat(name)
+		if err != nil {
+			return err
+		}
+		if !w.force && w.differs(it, st) != "" {
+			return errChanged
+		}
+		if it.kind == agentkernel.FileDeleted {
+			w.staged = append(w.staged, s)
+			return parent.writable()
+		}
+		if st != nil && w.inPlace(it, st) {
+			w.staged = append(w.staged, s)
+			return nil
+		}
+		s.temp = fmt.Sprintf("%s-%d.tmp", w.temp, len(w.staged))
+		name = s.temp
 	}
-	if !w.force && w.differs(it, st) != "" {
-		return "", errChanged
-	}
-	if it.kind == agentkernel.FileDeleted {
-		return "", w.remove(parent, name, st)
-	}
-	if st != nil && w.inPlace(it, st) {
-		w.mtime = st.Mtim.Nano()
-		return "", nil
-	}
-	if err := w.clear(parent, name, it, st); err != nil {
-		return "", err
-	}
-	switch it.typ {
-	case agentkernel.TypeDir:
-		return "", w.mkdir(parent, name, it)
-	case agentkernel.TypeSymlink:
-		return w.link(parent, name, it)
-	}
-	return "", w.file(parent, name, it, st)
-}
-
-// parentFor opens the directory for an item, and makes it where that was forced. No directory: there is nothing to
-// remove.
-func (w *writer) parentFor(it *item) (dir, error) {
-	parent, _, err := w.root.parent(it.path)
-	if err == nil {
-		return parent, nil
-	}
-	if it.kind == agentkernel.FileDeleted && (errors.Is(err, unix.ENOENT) || w.force) {
-		return dir{}, nil
-	}
-	if !w.force {
-		return dir{}, err
-	}
-	if err := w.mkdirs(path.Dir(it.path)); err != nil {
-		return dir{}, err
-	}
-	parent, _, err = w.root.parent(it.path)
-	return parent, err
-}
-
-// mkdirs makes p and what is missing above it; what is no directory makes room.
-func (w *writer) mkdirs(p string) error {
-	if p == "." {
-		return nil
-	}
-	if err := w.mkdirs(path.Dir(p)); err != nil {
+	if err := w.put(parent, dirPath, name, it); err != nil {
 		return err
 	}
-	parent, name, err := w.root.parent(p)
+	st, err := parent.stat(name)
+	if err != nil || st == nil {
+		return errors.Join(err, errChanged)
+	}
+	s.mark = markOf(st)
+	w.staged = append(w.staged, s)
+	return nil
+}
+
+// put makes what an item is under a name.
+func (w *writer) put(parent dir, parentPath, name string, it *item) error {
+	switch it.typ {
+	case agentkernel.TypeDir:
+		w.trees[it.path] = path.Join(parentPath, name)
+		return w.mkdir(parent, name, it)
+	case agentkernel.TypeSymlink:
+		return w.link(parent, path.Join(parentPath, name), it)
+	}
+	return w.file(parent, name, it)
+}
+
+// writable says whether names in a directory may be changed.
+func (d dir) writable() error {
+	return unix.Faccessat(d.fd(), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+}
+
+// commit puts one item in place.
+func (w *writer) commit(s *staged) error {
+	it := s.item
+	if _, within := w.trees[path.Dir(it.path)]; within {
+		return nil
+	}
+	parent, name, err := w.root.parent(it.path)
+	if err != nil && it.kind == agentkernel.FileDeleted && (errors.Is(err, unix.ENOENT) || w.force || w.finishing) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer parent.Close()
 	st, err := parent.stat(name)
-	if err != nil || st != nil && typeOf(st.Mode) == agentkernel.TypeDir {
+	if err != nil {
 		return err
 	}
-	if st != nil {
+	if !w.force && w.differs(it, st) != "" {
+		return errChanged
+	}
+	if it.kind == agentkernel.FileDeleted {
+		return w.remove(parent, name, st)
+	}
+	if s.temp != "" {
+		if err := move(parent, s.temp, name, it, st); err != nil {
+			return err
+		}
+	}
+	if st, err = parent.stat(name); err != nil || st == nil {
+		return errors.Join(err, errChanged)
+	}
+	s.mark = markOf(st)
+	return nil
+}
+
+// move renames what is ready to its name. What is there of another type makes room; a directory replaces nothing.
+func move(parent dir, temp, name string, it *item, st *unix.Stat_t) error {
+	isDir := st != nil && typeOf(st.Mode) == agentkernel.TypeDir
+	switch {
+	case isDir && it.typ != agentkernel.TypeDir:
+		if err := unix.Unlinkat(parent.fd(), name, unix.AT_REMOVEDIR); err != nil {
+			return err
+		}
+	case st != nil && !isDir && it.typ == agentkernel.TypeDir:
 		if err := unix.Unlinkat(parent.fd(), name, 0); err != nil {
 			return err
 		}
 	}
-	return w.mkdir(parent, name, &item{path: p, typ: agentkernel.TypeDir, mode: 0o755})
+	return unix.Renameat(parent.fd(), temp, parent.fd(), name)
 }
 
 // remove takes away what is there. A directory into which somebody has put something stays, where that was forced.
@@ -130,18 +198,6 @@ func (w *writer) remove(parent dir, name string, st *unix.Stat_t) error {
 	return err
 }
 
-// clear makes room for an item of another type.
-func (w *writer) clear(parent dir, name string, it *item, st *unix.Stat_t) error {
-	isDir := st != nil && typeOf(st.Mode) == agentkernel.TypeDir
-	switch {
-	case isDir && it.typ != agentkernel.TypeDir:
-		return unix.Unlinkat(parent.fd(), name, unix.AT_REMOVEDIR)
-	case st != nil && !isDir && it.typ == agentkernel.TypeDir:
-		return unix.Unlinkat(parent.fd(), name, 0)
-	}
-	return nil
-}
-
 func (w *writer) mkdir(parent dir, name string, it *item) error {
 	if err := unix.Mkdirat(parent.fd(), name, 0o700); err != nil {
 		return err
@@ -154,82 +210,44 @@ func (w *writer) mkdir(parent dir, name string, it *item) error {
 	return dress(d, parent, nil, permissions(it.mode, nil, agentkernel.TypeDir))
 }
 
-// link makes a symbolic link if, as things are now, it leads nowhere outside.
-func (w *writer) link(parent dir, name string, it *item) (why string, err error) {
-	if err := unix.Symlinkat(it.target, parent.fd(), w.temp); errors.Is(err, unix.EEXIST) {
-		if err := unix.Unlinkat(parent.fd(), w.temp, 0); err != nil { // an Apply that was cut off
-			return "", err
-		}
-		err = unix.Symlinkat(it.target, parent.fd(), w.temp)
-		if err != nil {
-			return "", err
-		}
-	} else if err != nil {
-		return "", err
+// link makes a symbolic link at p, which is as deep in the folder as its place. What choose has found is true as long as
+// the folder is what it was then: so the system is asked once more.
+func (w *writer) link(parent dir, p string, it *item) error {
+	if err := unix.Symlinkat(it.target, parent.fd(), path.Base(p)); err != nil {
+		return err
 	}
-	drop := func() { _ = unix.Unlinkat(parent.fd(), w.temp, 0) }
 	fd, err := retry(func() (int, error) {
-		return unix.Openat2(w.root.fd(), path.Join(path.Dir(it.path), w.temp), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
+		return unix.Openat2(w.root.fd(), p, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		_ = unix.Close(fd)
-	} else if !errors.Is(err, unix.ENOENT) { // a link to nothing is one
-		drop()
-		return "a symbolic link that leaves the folder", nil
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EAGAIN):
+		return errChanged
 	}
-	if err := unix.Renameat(parent.fd(), w.temp, parent.fd(), name); err != nil {
-		drop()
-		return "", err
-	}
-	return "", nil
+	return nil
 }
 
-// file copies a file beside its place and moves it there.
-func (w *writer) file(parent dir, name string, it *item, st *unix.Stat_t) (err error) {
+// file copies a file of the layer.
+func (w *writer) file(parent dir, name string, it *item) error {
 	src, _, err := w.top.file(it.path)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	f, err := w.create(parent)
+	fd, err := unix.Openat(parent.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = unix.Unlinkat(parent.fd(), w.temp, 0)
-		}
-	}()
+	f := os.NewFile(uintptr(fd), name)
 	_, err = io.Copy(f, src) // the system copies: nothing passes through our memory
 	if err == nil {
-		err = dress(f, parent, st, permissions(it.mode, it.before, agentkernel.TypeFile))
-	}
-	var now unix.Stat_t
-	if err == nil {
-		err = unix.Fstat(int(f.Fd()), &now)
-	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	w.mtime = now.Mtim.Nano()
-	return unix.Renameat(parent.fd(), w.temp, parent.fd(), name)
-}
-
-// create makes the file beside its place; one that an earlier Apply has left goes.
-func (w *writer) create(parent dir) (*os.File, error) {
-	for again := false; ; again = true {
-		fd, err := unix.Openat(parent.fd(), w.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-		if err == nil {
-			return os.NewFile(uintptr(fd), w.temp), nil
-		}
-		if again || !errors.Is(err, unix.EEXIST) {
-			return nil, err
-		}
-		if err := unix.Unlinkat(parent.fd(), w.temp, 0); err != nil {
-			return nil, err
+		var was *unix.Stat_t
+		if was, err = w.root.look(it.path); err == nil {
+			err = dress(f, parent, was, permissions(it.mode, it.before, agentkernel.TypeFile))
 		}
 	}
+	return errors.Join(err, f.Close())
 }
 
 // dress gives a new file owner and permissions: the owner of what it replaces (was), else that of its directory, as far

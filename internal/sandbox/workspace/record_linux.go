@@ -26,6 +26,7 @@ type record struct {
 	Folders []folder               `json:"folders"`
 	Applied time.Time              `json:"applied,omitzero"`
 	Changes []done                 `json:"changes,omitempty"` // what was applied
+	Decided *decision              `json:"decided,omitempty"` // an Apply is changing the folders, or was cut off when it did
 	Stdin   *input                 `json:"stdin,omitempty"`
 }
 
@@ -43,7 +44,9 @@ type folder struct {
 	Copy     bool   `json:"copy,omitempty"` // the layer is a copy
 	Held     int64  `json:"held,omitempty"` // bytes that the copy had at the beginning, as Used counts
 	Layer    string `json:"layer,omitempty"`
-	Applied  bool   `json:"applied,omitempty"` // before the others, which wait
+	Applied  bool   `json:"applied,omitempty"` // all that is ever applied of it
+
+	Hidden []string `json:"hidden,omitempty"` // what a program does not see of it
 }
 
 // done is a change that was applied, with what tells whether the file is still that.

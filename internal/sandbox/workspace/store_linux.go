@@ -1,9 +1,9 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,8 +21,11 @@ import (
 type Store struct {
 	cfg Config
 
-	mu   sync.Mutex
-	busy map[agentkernel.PID]bool // is being applied or discarded
+	mu      sync.Mutex
+	busy    map[agentkernel.PID]bool // is being applied or discarded
+	written map[string]chan struct{} // by folder: takes one, who changes it
+
+	step func(what string) // for tests: called before each step of an Apply
 }
 
 // New makes nothing: directories come with the first process that has a folder.
@@ -30,7 +33,7 @@ func New(cfg Config) *Store {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Store{cfg: cfg, busy: map[agentkernel.PID]bool{}}
+	return &Store{cfg: cfg, busy: map[agentkernel.PID]bool{}, written: map[string]chan struct{}{}, step: func(string) {}}
 }
 
 // take makes the caller the only one who changes what is kept of a process.
@@ -48,6 +51,44 @@ func (s *Store) release(pid agentkernel.PID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.busy, pid)
+}
+
+// alone waits until no other Apply changes the folders of a process: what one has looked at, another would change.
+func (s *Store) alone(ctx context.Context, h *home) (free func(), err error) {
+	var held []chan struct{}
+	free = func() {
+		for _, c := range held {
+			<-c
+		}
+	}
+	for _, source := range h.sources() {
+		s.mu.Lock()
+		c := s.written[source]
+		if c == nil {
+			c = make(chan struct{}, 1)
+			s.written[source] = c
+		}
+		s.mu.Unlock()
+		select {
+		case c <- struct{}{}:
+			held = append(held, c)
+		case <-ctx.Done():
+			free()
+			return nil, agentkernel.Errorf(agentkernel.CodeCanceled, op, "cut off while %s was written for another process: %w", source, ctx.Err())
+		}
+	}
+	return free, nil
+}
+
+// sources are the folders that may be changed, each once, in one order for all.
+func (h *home) sources() (list []string) {
+	for i := range h.rec.Folders {
+		if f := &h.rec.Folders[i]; !f.ReadOnly {
+			list = append(list, f.Source)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Create notes the folders of a process that is about to be created and what they hold, durably. Errors: CodeNotFound,
@@ -193,8 +234,8 @@ func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
 	if h.rec.State != agentkernel.LayerKept {
 		return nil, conflict("the changes of process %d were %s already", pid, h.rec.State).WithPID(pid)
 	}
-	if slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return f.Applied }) {
-		return nil, conflict("the changes of process %d to its volumes were applied already", pid).WithPID(pid)
+	if h.rec.Decided != nil || len(h.rec.Changes) > 0 || slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return f.Applied }) {
+		return nil, conflict("changes of process %d were applied already", pid).WithPID(pid)
 	}
 	var mounts []agentkernel.Mount
 	for i := range h.rec.Folders {
@@ -288,27 +329,6 @@ func (h *home) drift() (list []string, err error) {
 	return list, nil
 }
 
-// Discard throws the changes of a process away. CodeConflict: there is nothing left to throw away.
-func (s *Store) Discard(pid agentkernel.PID) error {
-	if err := s.take(pid); err != nil {
-		return err
-	}
-	defer s.release(pid)
-	h, err := s.open(pid)
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	if h.rec.State == agentkernel.LayerImported {
-		h.rec.State = agentkernel.LayerDiscarded
-		return h.saveWithout([]string{importedDir})
-	}
-	if err := h.kept(pid); err != nil {
-		return err
-	}
-	return h.close(agentkernel.LayerDiscarded)
-}
-
 // kept says whether there is something to apply or discard.
 func (h *home) kept(pid agentkernel.PID) error {
 	switch h.rec.State {
@@ -334,25 +354,13 @@ func (h *home) where() string {
 	return strings.Join(list, " and ")
 }
 
-// close notes how it ended, then frees the disk.
-func (h *home) close(state agentkernel.LayerState) error {
-	h.rec.State = state
+// drop notes that nothing waits any more, then frees the disk.
+func (h *home) drop() error {
+	h.rec.State, h.rec.Decided = agentkernel.LayerDiscarded, nil
 	var gone []string
 	for i := range h.rec.Folders {
 		f := &h.rec.Folders[i]
 		gone = append(gone, f.Layer, f.Base)
-	}
-	return h.saveWithout(gone)
-}
-
-// closeVolumes notes that all volumes were applied, and frees what they took.
-func (h *home) closeVolumes() error {
-	var gone []string
-	for i := range h.rec.Folders {
-		if f := &h.rec.Folders[i]; f.Volume != "" && !f.ReadOnly {
-			gone = append(gone, f.Layer, f.Base)
-			f.Layer, f.Base, f.Applied = "", "", true
-		}
 	}
 	return h.saveWithout(gone)
 }
@@ -378,28 +386,4 @@ func (s *Store) Remove(pid agentkernel.PID) error {
 	}
 	defer s.release(pid)
 	return storage(removeAll(s.path(pid)))
-}
-
-// removeAll is os.RemoveAll for what programs may have shut: directories that not even their owner may change.
-func removeAll(p string) error {
-	for {
-		err := os.RemoveAll(p)
-		if !errors.Is(err, fs.ErrPermission) || !openUp(p) {
-			return err
-		}
-	}
-}
-
-// openUp lets the owner into the directories below p that it can find, and says whether there were any.
-func openUp(p string) (any bool) {
-	_ = filepath.WalkDir(p, func(path string, d fs.DirEntry, _ error) error {
-		if d == nil || !d.IsDir() {
-			return nil
-		}
-		if info, err := d.Info(); err == nil && info.Mode().Perm()&0o700 != 0o700 {
-			any = os.Chmod(path, 0o700) == nil || any //nolint:gosec // a directory that is about to go
-		}
-		return nil
-	})
-	return any
 }

@@ -246,7 +246,7 @@ func TestApply(t *testing.T) {
 			"plain/in": "i", "hide/2": "two", "ln": "@keep"})
 		_, err = r.apply(false)
 		wantCode(t, err, agentkernel.CodeConflict, "were applied to "+r.folder+" already")
-		wantCode(t, r.s.Discard(pid), agentkernel.CodeConflict, "already")
+		wantCode(t, r.s.Discard(r.t.Context(), pid), agentkernel.CodeConflict, "already")
 		left, err := os.ReadDir(r.s.path(pid))
 		must(t, err)
 		if len(left) != 1 {
@@ -295,7 +295,7 @@ func TestApplyVolumesAlone(t *testing.T) {
 		t.Errorf("drift %v, %v", d, err)
 	}
 	_, err = r.s.Begin(pid)
-	wantCode(t, err, agentkernel.CodeConflict, "volumes were applied already")
+	wantCode(t, err, agentkernel.CodeConflict, "were applied already")
 	_, err = r.apply(false)
 	must(t, err)
 	if got := look(t, r.folder)["new"]; got != "n" {

@@ -1,0 +1,63 @@
+package workspace
+
+import "strings"
+
+// acting are the files by which a folder has the host do something: programs that the user runs for another reason find
+// them there and do what they say, or hand them to a program. A change to one is withheld until it is named. What is run
+// because the user runs it (a Makefile, package.json, a test) is not in the table: that is what the program was for.
+// docs/workspace.md has the same list; a test compares them.
+var acting = newTable(actingGroups)
+
+var actingGroups = []group{
+	{"git acts on it", []string{".gitconfig", ".gitmodules", ".git-credentials", ".lfsconfig"}},
+	{"hooks of git run it", []string{".husky/", ".githooks/", ".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook*.yml", ".lefthook*.yml",
+		"lefthook*.yaml", ".lefthook*.yaml", ".overcommit.yml", ".lintstagedrc*", "lint-staged.config.*"}},
+	{"other version control acts on it", []string{".hg/hgrc*", ".hg/sharedpath", ".jj/repo/config.toml", ".svn/"}},
+	{"CI runs it", []string{".github/", ".gitlab-ci*.yml", ".gitlab-ci*.yaml", ".gitlab/", ".circleci/", ".travis.yml", ".drone.yml", ".woodpecker.yml",
+		".woodpecker.yaml", ".woodpecker/", "azure-pipelines*.yml", ".azure-pipelines/", ".azuredevops/", "bitbucket-pipelines.yml", "jenkinsfile*", ".buildkite/", "appveyor.yml",
+		".appveyor.yml", ".cirrus.yml", ".cirrus.star", ".forgejo/", ".gitea/", ".teamcity/", ".semaphore/", ".tekton/", ".builds/", ".build.yml", "buildspec*.yml",
+		"cloudbuild*.yaml", "netlify.toml", "vercel.json", ".readthedocs.yaml", ".readthedocs.yml"}},
+	{"the shell runs it when you enter the folder", []string{".envrc", ".env", ".env.*", "mise*.toml", ".mise*.toml", ".mise/", ".rtx.toml", ".tool-versions", ".autoenv*"}},
+	{"the shell or the session runs it", []string{".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".zshrc", ".zshenv", ".zprofile",
+		".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login", ".kshrc", ".inputrc", ".xprofile", ".xinitrc", ".xsession", ".pam_environment", ".tmux.conf", ".screenrc",
+		".ssh/", ".gnupg/", ".config/", ".local/", "*.desktop", "autorun.inf", "desktop.ini"}},
+	{"editors act on it", []string{".vscode/", "*.code-workspace", ".idea/", ".zed/", ".fleet/", ".vs/", ".devcontainer/", ".devcontainer.json", ".vimrc", ".gvimrc", ".exrc",
+		".nvimrc", ".nvim.lua", ".lvimrc", ".vim/", ".emacs", ".emacs.d/", ".dir-locals*.el", "*.sublime-project", ".gitpod.yml", ".gitpod.dockerfile", ".replit", ".idx/",
+		".codesandbox/", ".project", ".classpath", ".settings/"}},
+	{"assistants act on it", []string{"*mcp*.json", "claude.md", "claude.local.md", "agents.md", "agent.md", "gemini.md", "claude_desktop_config.json", ".claude.json", ".claude/",
+		".cursor/", ".cursorrules", ".codex/", ".gemini/", ".continue/", ".windsurf/", ".windsurfrules", ".codeium/", ".clinerules*", ".roo/", ".roorules*", ".kiro/",
+		".amazonq/", ".aider*", ".junie/", ".goose*", ".opencode/", "opencode.json*", ".qwen/", ".agents/"}},
+	{"AgentKernel acts on it", []string{"agentkernel.toml", ".agentkernel/"}},
+	{"package managers and build tools take settings or code from it", []string{".npmrc", ".yarnrc*", ".yarn/", ".pnpmfile.*", "pnpmfile.*", "bunfig.toml", ".pypirc",
+		"pip.conf", "pip.ini", "uv.toml", ".pydistutils.cfg", "sitecustomize.py", "usercustomize.py", ".cargo/", "rust-toolchain*", ".bundle/", ".gemrc", ".irbrc", ".pryrc", ".mvn/",
+		"init.gradle*", "gradle-wrapper.*", "nuget.config", ".condarc", ".curlrc", ".wgetrc", ".netrc", ".gdbinit", ".lldbinit", ".pdbrc", ".pythonrc*", ".bazelrc", ".bazelversion",
+		".clangd", ".terraformrc", "terraform.rc", "docker-compose.override.yml", "docker-compose.override.yaml", "compose.override.yml", "compose.override.yaml"}},
+}
+
+// templates look like files that the shell reads, and are read by people.
+var templates = newTable([]group{{"template", []string{".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults"}}})
+
+const gitActs = "git acts on it"
+
+// What git keeps in .git and takes no orders from: objects, names, what is staged. All else there is withheld.
+var gitData = map[string]bool{"objects": true, "refs": true, "logs": true, "index": true, "head": true, "orig_head": true, "fetch_head": true, "packed-refs": true,
+	"commit_editmsg": true, "merge_head": true, "merge_msg": true, "merge_mode": true, "auto_merge": true, "cherry_pick_head": true, "revert_head": true, "shallow": true, "description": true}
+
+// actsPath says why a change at p is withheld; "": it is not. solid: it is no directory, or was none.
+func actsPath(p string, solid bool) string {
+	low := strings.ToLower(p)
+	for rest := low; rest != ""; {
+		name, after, more := strings.Cut(rest, "/")
+		if rest = after; name != ".git" {
+			continue
+		}
+		first, _, _ := strings.Cut(after, "/")
+		if !more && solid || more && (!gitData[first] || strings.HasPrefix(after, "objects/info/alternates") || strings.HasPrefix(after, "objects/info/http-")) {
+			return gitActs
+		}
+	}
+	if templates.find(low, solid) != "" {
+		return ""
+	}
+	return acting.find(low, solid)
+}

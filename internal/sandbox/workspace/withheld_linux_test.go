@@ -1,0 +1,217 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentkernel"
+	"agentkernel/internal/usertest"
+)
+
+func TestWhatTheHostActsOn(t *testing.T) {
+	for p, want := range map[string]bool{
+		".git/hooks/pre-commit": true, ".git/config": true, "sub/.git/config": true, ".GIT/Config": true, ".git/info/attributes": true, ".git/modules/x/config": true,
+		".git/rebase-merge/git-rebase-todo": true, ".git/objects/info/alternates": true, ".git": true, ".gitmodules": true,
+		".git/objects/ab/cdef": false, ".git/refs/heads/main": false, ".git/HEAD": false, ".git/index": false, ".git/logs/HEAD": false, ".git/COMMIT_EDITMSG": false,
+		".envrc": true, "a/b/.envrc": true, ".env": true, ".env.local": true, ".env.example": false, "env": false, ".environment": false,
+		".mcp.json": true, "mcp.json": true, "agentkernel.toml": true, "sub/agentkernel.toml": true, "my-mcp-servers.json": true,
+		".github/workflows/ci.yml": true, ".github": true, ".gitlab-ci.yml": true, ".circleci/config.yml": true, "Jenkinsfile": true, "github/workflows/ci.yml": false,
+		".vscode/tasks.json": true, ".vscode/settings.json": true, "x.code-workspace": true, ".idea/workspace.xml": true, ".devcontainer/devcontainer.json": true,
+		".husky/pre-commit": true, ".pre-commit-config.yaml": true, "lefthook.yml": true, ".config": true, ".config/fish/config.fish": true,
+		".claude/settings.json": true, "CLAUDE.md": true, "AGENTS.md": true, ".cursor/mcp.json": true, ".npmrc": true, ".yarnrc.yml": true, ".cargo/config.toml": true,
+		"sitecustomize.py": true, ".hg/hgrc": true, ".ssh/authorized_keys": true, ".bashrc": true,
+		"Makefile": false, "package.json": false, "src/main.py": false, "conftest.py": false, "README.md": false, "hooks/pre-commit": false, "config": false, "vscode/tasks.json": false,
+	} {
+		if got := actsPath(p, true); (got != "") != want {
+			t.Errorf("%s: %q, want withheld: %t", p, got, want)
+		}
+	}
+	for p, want := range map[string]bool{".git": false, ".config": true, ".vscode": true, ".git/hooks": true, ".git/objects": false, "src": false} {
+		if got := actsPath(p, false); (got != "") != want {
+			t.Errorf("the directory %s: %q, want withheld: %t", p, got, want)
+		}
+	}
+}
+
+func names(list []agentkernel.Change) string {
+	var out []string
+	for i := range list {
+		out = append(out, list[i].Name())
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func TestWithheldUntilItIsNamed(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
+		for _, copies := range []bool{false, true} {
+			r := newRig(t, files{"edit": "old", "drop": "d", ".git/config": "mine", ".git/HEAD": "h", ".vscode/settings.json": "s"}, func(c *Config, _ *agentkernel.Spec) { c.Copy = copies })
+			must(t, os.RemoveAll(r.upper("drop")))
+			if !copies {
+				r.whiteout("drop")
+			}
+			r.write(r.upper(""), files{"edit": "newer", "new/f": "n", ".git/hooks/pre-commit": "evil", ".git/config": "evil!", ".git/HEAD": "h2", "sub/.envrc": "evil", ".github/workflows/ci.yml": "evil"})
+			got, err := r.apply(false)
+			must(t, err)
+			const all = ".git/config .git/hooks .git/hooks/pre-commit .github .github/workflows .github/workflows/ci.yml sub/.envrc"
+			if names(got.Withheld) != all || got.Added != 3 || got.Changed != 2 || got.Deleted != 1 {
+				t.Errorf("withheld: %s; %+v", names(got.Withheld), got)
+			}
+			want := files{"edit": "newer", "new/f": "n", ".git/config": "mine", ".git/HEAD": "h2", ".vscode/settings.json": "s", "sub/": ""}
+			r.expect(want)
+			for range 2 { // once more: nothing but what is withheld waits
+				got, err = r.apply(false)
+				must(t, err)
+				if names(got.Withheld) != all || got.Added+got.Changed+got.Deleted != 0 {
+					t.Errorf("again: %+v", got)
+				}
+			}
+			c, err := r.s.Changes(pid)
+			must(t, err)
+			if c.State != agentkernel.LayerKept || len(c.Drift) != 0 || c.Count(agentkernel.FileAdded) != 6 || c.Count(agentkernel.FileChanged) != 1 || c.Count(agentkernel.FileDeleted) != 0 {
+				t.Errorf("changes %+v", c)
+			}
+			if _, err := r.s.Open(pid, agentkernel.FileName{Path: "edit", Before: true}); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+				t.Errorf("edit as it was before: %v", err)
+			}
+			_, err = r.named("nothing")
+			wantCode(t, err, agentkernel.CodeInvalid, "no change at nothing")
+			_, err = r.named("../x")
+			wantCode(t, err, agentkernel.CodeInvalid)
+			got, err = r.named("sub", ".git/hooks") // a directory with other things takes nothing along that is withheld
+			must(t, err)
+			if got.Added != 2 || names(got.Withheld) != "sub/.envrc" || got.Waiting != 4 {
+				t.Errorf("named: %+v", got)
+			}
+			want[".git/hooks/pre-commit"] = "evil"
+			r.expect(want)
+			_, err = r.named("sub/.envrc", ".git", ".github/workflows/ci.yml")
+			must(t, err)
+			delete(want, "sub/")
+			want["sub/.envrc"], want[".git/config"], want[".github/workflows/ci.yml"] = "evil", "evil!", "evil"
+			r.expect(want)
+			if c, err = r.s.Changes(pid); err != nil || c.State != agentkernel.LayerApplied || len(c.Changes) != 13 {
+				t.Errorf("changes %v %+v", err, c)
+			}
+			left, err := os.ReadDir(r.s.path(pid))
+			must(t, err)
+			if len(left) != 1 {
+				t.Errorf("the layer is still there: %v", left)
+			}
+		}
+	})
+}
+
+func (r *rig) named(paths ...string) (agentkernel.Applied, error) {
+	return r.s.Apply(r.t.Context(), pid, agentkernel.ApplyOptions{Paths: paths})
+}
+
+// What a link, a file in place of a directory, or a removal does to what the host acts on is withheld, too, and takes
+// nothing else along.
+func TestWithheldInOtherWays(t *testing.T) {
+	repo := files{".git/config": "c", ".git/objects/1": "1", ".git/hooks/h": "h", "bare/HEAD": "ref", "bare/objects/1": "1", "bare/refs/r": "r"}
+	for name, c := range map[string]struct {
+		do   func(r *rig)
+		left string
+		want files // of what differs from repo
+	}{
+		"a link for the repository": {func(r *rig) {
+			r.write(r.upper(""), files{".git": "@other", "other/config": "evil"})
+		}, ".git .git/config .git/hooks .git/hooks/h .git/objects .git/objects/1", files{"other/config": "evil"}},
+		"the repository is removed": {func(r *rig) { r.whiteout(".git") }, ".git .git/config .git/hooks .git/hooks/h", files{".git/objects/1": "-"}},
+		"a hook is removed":         {func(r *rig) { r.whiteout(".git/hooks/h") }, ".git/hooks/h", nil},
+		"a link for a directory": {func(r *rig) {
+			r.write(r.upper(""), files{".github": "@elsewhere", "elsewhere/workflows/x.yml": "evil"})
+		}, ".github", files{"elsewhere/workflows/x.yml": "evil"}},
+		"a repository without a name": {func(r *rig) {
+			r.write(r.upper(""), files{"bare/config": "evil", "bare/hooks/h": "evil", "bare/x": "x"})
+		},
+			"bare/config bare/hooks bare/hooks/h", files{"bare/x": "x"}},
+		"one that becomes one": {func(r *rig) {
+			r.write(r.upper(""), files{"d/HEAD": "h", "d/objects/o": "o", "d/refs/r": "r", "d/config": "evil"})
+		}, "d/HEAD d/config", files{"d/objects/o": "o", "d/refs/r": "r"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, repo)
+			c.do(r)
+			got, err := r.apply(false)
+			must(t, err)
+			if names(got.Withheld) != c.left {
+				t.Errorf("withheld: %s, want %s", names(got.Withheld), c.left)
+			}
+			want := files{}
+			for _, m := range []files{repo, c.want} {
+				for p, text := range m {
+					if want[p] = text; text == "-" {
+						delete(want, p)
+					}
+				}
+			}
+			r.expect(want)
+		})
+	}
+}
+
+func TestSomeOfTheChanges(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
+		r := newRig(t, start)
+		r.work()
+		got, err := r.named("made/deep/f", "swap", "tree/b", "plain2")
+		must(t, err)
+		if got.Added != 4 || got.Changed != 1 || got.Deleted != 3 || got.Waiting != 10 {
+			t.Errorf("%+v", got)
+		}
+		r.expect(files{"keep": "k", "edit": "old", "drop": "d", "tree/a": "a", "swap": "a file now", "plain": "p", "hide/1": "1", "hide/2": "2", "ln": "@keep",
+			"made/deep/f": "f", "plain2": "@keep"})
+		must(t, os.WriteFile(filepath.Join(r.folder, "edit"), []byte("his"), 0o644))
+		_, err = r.apply(false)
+		wantCode(t, err, agentkernel.CodeConflict, "edit was changed meanwhile")
+		_, err = r.named("tree", "plain")
+		must(t, err)
+		must(t, r.s.Discard(t.Context(), pid))
+		c, err := r.s.Changes(pid)
+		must(t, err)
+		in := 0
+		for i := range c.Changes {
+			if c.Changes[i].Applied {
+				in++
+			}
+		}
+		if c.State != agentkernel.LayerDiscarded || in != 12 || len(c.Changes) != in {
+			t.Errorf("%d of %d are in the folder: %+v", in, len(c.Changes), c)
+		}
+		r.expect(files{"keep": "k", "edit": "his", "drop": "d", "swap": "a file now", "plain/in": "i", "hide/1": "1", "hide/2": "2", "ln": "@keep", "made/deep/f": "f", "plain2": "@keep"})
+	})
+}
+
+// What a program removes is removed, whatever it was.
+func TestLinksAndPipesAreRemoved(t *testing.T) {
+	r := newRig(t, files{"out": "@/etc", "in": "@out", "f": "f"})
+	must(t, os.Remove(filepath.Join(r.folder, "f")))
+	r = newRigOn(t, r.folder)
+	r.whiteout("out")
+	r.whiteout("in")
+	got, err := r.apply(false)
+	must(t, err)
+	if got.Deleted != 2 || len(got.LeftOut) != 0 {
+		t.Errorf("%+v", got)
+	}
+	r.expect(files{})
+}
+
+// The page names what is withheld.
+func TestThePageNamesTheTables(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/workspace.md")
+	must(t, err)
+	for _, groups := range [][]group{actingGroups} {
+		for _, g := range groups {
+			row := "| " + g.why + " | `" + strings.Join(g.names, "`, `") + "` |"
+			if !strings.Contains(string(page), row) {
+				t.Errorf("docs/workspace.md has no line\n%s", row)
+			}
+		}
+	}
+}
