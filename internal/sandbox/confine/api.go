@@ -52,6 +52,8 @@ type Usage struct {
 	CPU         time.Duration // user and system, of processes that ended in good order
 	Memory      int64         // the most at a time, bytes; by cgroup, else as the watchdog saw it
 	RefusedPids int64         // how often a process or thread was refused by the process limit; 0 without cgroup
+	PidsFull    bool          // without cgroup: there were once as many processes and threads as may be
+	TmpFull     bool          // nothing more could be written to TmpDir; it is not known of a Child
 }
 
 // String is for messages: "exit 1", "killed by segmentation fault", "memory limit".

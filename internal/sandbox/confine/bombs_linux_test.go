@@ -2,6 +2,10 @@ package confine
 
 import "golang.org/x/sys/unix"
 
+func memoryOr(code int) func(Exit) bool {
+	return func(e Exit) bool { return e.Limit == "memory" || exited(code)(e) }
+}
+
 // bombs try to take more than was given. All run with the limits of tight.
 var bombs = []attack{
 	{name: "fork bomb", wall: "process limit", want: "EAGAIN at most 40",
@@ -18,7 +22,7 @@ while True:
 say("at most 40" if n <= 40 else "BREACH %d" % n)
 os._exit(0)`},
 	{name: "fork bomb that forks from every branch", wall: "process limit, pid namespace", want: "(done)?",
-		ends: func(e Exit) bool { return e.Limit == "memory" || exited(0)(e) },
+		ends: memoryOr(0),
 		program: `
 import signal
 end = time.monotonic() + 1
@@ -50,13 +54,15 @@ for i in range(30):
     if os.fork() == 0:
         a = bytearray(b"x" * (8 << 20)); signal.pause()
 signal.pause()`},
-	{name: "shared memory bomb", wall: "memory limit", want: "", ends: limited("memory"),
+	{name: "shared memory bomb", wall: "memory limit, else seccomp", want: "(EPERM)?", ends: memoryOr(0),
 		program: `
 import mmap
 a = []
-while True:
-    m = mmap.mmap(-1, 4 << 20); m.write(b"x" * (4 << 20)); a.append(m)`},
-	{name: "memory that no process has", wall: "memory limit, else seccomp", want: "(EPERM|refused)?", ends: func(e Exit) bool { return e.Limit == "memory" || exited(0)(e) },
+try:
+    while True:
+        m = mmap.mmap(-1, 4 << 20); m.write(b"x" * (4 << 20)); a.append(m)
+except OSError as e: say(errno.errorcode[e.errno] if not a else "BREACH")`},
+	{name: "memory that no process has", wall: "memory limit, else seccomp", want: "(EPERM|refused)?", ends: memoryOr(0),
 		program: `
 import fcntl
 fds = []
@@ -65,6 +71,111 @@ try:
         fd = os.memfd_create("x"); fds.append(fd)
         os.write(fd, b"x" * (1 << 20))
 except OSError as e: say(errno.errorcode[e.errno] if not fds else "BREACH")`},
+	{name: "shared memory that no process has mapped", wall: "memory limit, else seccomp", want: "(EPERM)?", ends: memoryOr(0),
+		program: `
+for i in range(64):
+    p = libc.mmap(None, 4 << 20, 3, 0x21, -1, 0)
+    if p == ctypes.c_void_p(-1).value:
+        say(errno.errorcode[ctypes.get_errno()]); os._exit(0)
+    ctypes.memset(p, 1, 4 << 20)
+    libc.munmap(p + 4096, (4 << 20) - 4096)
+say("BREACH")`},
+	{name: "shared memory by a device", wall: "memory limit, else Landlock", want: "(EACCES|ENOENT)?", ends: memoryOr(0),
+		program: `
+try: fd = os.open("/dev/zero", os.O_RDWR)
+except OSError as e: say(errno.errorcode[e.errno]); os._exit(0)
+for i in range(64):
+    p = libc.mmap(None, 4 << 20, 3, 1, fd, 0)
+    ctypes.memset(p, 1, 4 << 20)
+    libc.munmap(p + 4096, (4 << 20) - 4096)
+say("BREACH")`},
+	{name: "page tables", wall: "memory limit", want: "", ends: limited("memory"),
+		program: `
+while True:
+    p = libc.mmap(None, 1 << 30, 1, 0x4022, -1, 0)
+    if p == ctypes.c_void_p(-1).value: time.sleep(3600)
+    for o in range(0, 1 << 30, 2 << 20): ctypes.c_char.from_address(p + o).value`},
+	{name: "pieces of address spaces", wall: "memory limit", want: "", ends: limited("memory"),
+		program: `
+import signal
+n = 64000
+p = libc.mmap(None, n * 4096, 0, 0x4022, -1, 0)
+for i in range(1, n, 2): libc.mprotect(p + i * 4096, 4096, 1)
+for i in range(30):
+    if os.fork() == 0: signal.pause()
+signal.pause()`},
+	{name: "memory of a thread that outlives the first", wall: "memory limit", want: "", ends: limited("memory"),
+		program: `
+import threading
+def hoard():
+    while read("/proc/self/stat").rpartition(b")")[2].split()[0] != b"Z": pass
+    p = libc.mmap(None, 1 << 30, 3, 0x4022, -1, 0)
+    ctypes.memset(p, 1, 1 << 30)
+    libc._exit(1)
+threading.Thread(target=hoard).start()
+sys_("exit", 0)`},
+	{name: "buffers of sockets", wall: "memory limit", want: "", ends: limited("memory"),
+		program: `
+import signal
+keep = []
+def fill(*, one=b"x" * 65536):
+    for a in socket.socketpair():
+        keep.append(a)
+        a.setblocking(False)
+        try:
+            while True: a.send(one)
+        except BlockingIOError: pass
+for i in range(30):
+    if os.fork() == 0:
+        try:
+            while True: fill()
+        except OSError: signal.pause()
+signal.pause()`},
+	{name: "larger buffers of sockets and pipes", wall: "memory limit, else seccomp", want: "(ENOPROTOOPT EPERM|ok)",
+		program: `
+import fcntl
+a, b = socket.socketpair()
+r, w = os.pipe()
+try: a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20); fcntl.fcntl(w, 1031, 1 << 20); say("ok")
+except OSError as e:
+    say(errno.errorcode[e.errno]); attempt(fcntl.fcntl, w, 1031, 1 << 20)`},
+	{name: "buffers of sockets in flight", wall: "memory limit, RLIMIT_NOFILE", want: "ETOOMANYREFS|", ends: memoryOr(0),
+		program: `
+import array
+a, b = socket.socketpair()
+try:
+    for i in range(2000):
+        c, d = socket.socketpair()
+        for s in (c, d):
+            s.setblocking(False)
+            try:
+                while True: s.send(b"x" * 65536)
+            except BlockingIOError: pass
+        a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [c.fileno(), d.fileno()]))])
+        c.close(); d.close()
+    say("BREACH")
+except OSError as e: say(errno.errorcode[e.errno])`},
+	{name: "buffers of pipes", wall: "memory limit", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 32<<20, 1024 },
+		program: `
+keep = []
+try:
+    while True:
+        r, w = os.pipe(); keep.append(r)
+        os.set_blocking(w, False)
+        try:
+            while True: os.write(w, b"x" * 4096)
+        except BlockingIOError: os.close(w)
+except OSError: time.sleep(3600)`},
+	{name: "pages of a file that is gone, in a pipe or socket", wall: "memory limit, else seccomp", want: "EINVAL EINVAL EINVAL", uncounted: true,
+		program: `
+fd = os.open(here() + "/f", os.O_CREAT | os.O_RDWR)
+a, b = socket.socketpair()
+r, w = os.pipe()
+os.write(fd, b"x" * 65536)
+for call in (lambda: os.splice(fd, w, 1, offset_src=0), lambda: os.sendfile(w, fd, 0, 1), lambda: os.sendfile(a.fileno(), fd, 0, 1)): attempt(call)`},
+	{name: "messages and semaphores of System V", wall: "memory limit, else seccomp", wholeOnly: true, change: func(c *Config) { c.Profile = ProfileGeneric },
+		want: "EPERM EPERM", uncounted: true, program: `
+raw("msgget", 0, 0o1600); raw("semget", 0, 32000, 0o1600)`},
 	{name: "fill /tmp", wall: "/tmp's size", want: "ENOSPC at most 4", change: func(c *Config) { c.Limits.FileSize = 1 << 30 },
 		program: `
 n = 0
@@ -104,6 +215,13 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 fd = os.open("/workspace/sparse", os.O_CREAT | os.O_RDWR)
 attempt(os.ftruncate, fd, 1 << 50); attempt(os.pwrite, fd, b"x", 1 << 40); attempt(os.posix_fallocate, fd, 0, 1 << 40)
 say("small" if os.fstat(fd).st_size <= 1 << 20 else "BREACH")`},
+	{name: "promise room on a disk", wall: "seccomp", want: "ENOTSUP ENOTSUP EFBIG 0",
+		program: `
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+fd = os.open(here() + "/f", os.O_CREAT | os.O_RDWR)
+raw("fallocate", fd, 0, 0, 1 << 19); raw("fallocate", fd, 1, 0, 1 << 30); attempt(os.posix_fallocate, fd, 1 << 20, 1 << 20)
+say(os.fstat(fd).st_blocks)`},
 	{name: "big file on the host", wall: "RLIMIT_FSIZE", want: "", ends: signalled(unix.SIGXFSZ), wholeOnly: true,
 		program: `
 import signal
@@ -223,6 +341,21 @@ say(read("/workspace/hello").decode())
 with open("/workspace/hello", "w") as f: f.write("changed")
 os.mkdir("/workspace/made"); os.unlink("/workspace/victim"); os.rename("/workspace/other", "/workspace/other2")
 say(read("/workspace/hello").decode())`},
+	{name: "hold up the host by a lease", wall: "seccomp", want: "EPERM EPERM", change: func(c *Config) { c.Workspace.Access = ReadOnly },
+		program: `
+import fcntl
+fd = os.open("/workspace/hello", os.O_RDONLY)
+attempt(fcntl.fcntl, fd, fcntl.F_SETLEASE, fcntl.F_RDLCK); attempt(fcntl.fcntl, fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)`},
+	{name: "watch what the host does in a folder", wall: "seccomp", want: "ENOSYS ENOSYS EPERM EPERM", change: func(c *Config) { c.Workspace.Access = ReadOnly },
+		program: `
+import fcntl
+raw("inotify_init1", 0); raw("inotify_add_watch", 0, b"/workspace", 0xfff); raw("fanotify_init", 0, 0)
+attempt(fcntl.fcntl, os.open("/workspace", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_ACCESS | fcntl.DN_MULTISHOT)`},
+	{name: "leave a whiteout", wall: "seccomp", want: "EINVAL EINVAL",
+		program: `
+os.chdir(here())
+open("a", "w").close(); open("/tmp/a", "w").close()
+raw("renameat2", -100, b"a", -100, b"b", 4); raw("renameat2", -100, b"/tmp/a", -100, b"/tmp/b", 4)`},
 	{name: "work in a workspace as anybody would", wall: "idmapped mount", want: "hello 1000 1000 done",
 		program: `
 say(read("/workspace/hello").decode())

@@ -52,16 +52,16 @@ func judge(t *testing.T, filter []byte, arch, nr uint32, args ...uint64) uint32 
 }
 
 func TestFilterDecidesEveryCall(t *testing.T) {
-	argued := checks()
+	argued := checks(true)
 	for _, profile := range []Profile{ProfilePython, ProfileNode, ProfileGeneric} {
 		for _, counted := range []bool{true, false} {
 			filter := filterFor(Whole, profile, counted)
 			allowed := slices.Concat(everyday, legacyCalls)
 			if counted {
-				allowed = append(allowed, unaccounted...)
+				allowed = slices.Concat(allowed, unaccounted, pinning)
 			}
-			if profile == ProfileGeneric {
-				allowed = append(allowed, generic...)
+			if profile != ProfileGeneric {
+				allowed = slices.DeleteFunc(allowed, func(nr uint32) bool { return slices.Contains(generic, nr) })
 			}
 			for nr := range uint32(newestCall + 200) {
 				if _, depends := argued[nr]; depends {
@@ -71,8 +71,10 @@ func TestFilterDecidesEveryCall(t *testing.T) {
 				switch {
 				case slices.Contains(allowed, nr):
 					want = allow
-				case nr > newestCall, nr == unix.SYS_CLONE3, nr == unix.SYS_OPENAT2:
+				case nr > newestCall, impossible[nr] != 0:
 					want = refuse(unix.ENOSYS)
+				case slices.Contains(pinning, nr):
+					want = refuse(unix.EINVAL)
 				}
 				if got := judge(t, filter, auditArch, nr); got != want {
 					t.Fatalf("%s: call %d: %#x, want %#x", profile, nr, got, want)
@@ -90,8 +92,7 @@ func TestFilterDecidesEveryCall(t *testing.T) {
 
 func TestFilterLooksAtArguments(t *testing.T) {
 	filter := filterFor(Whole, ProfilePython, true)
-	child := filterFor(Child, ProfilePython, true)
-	const no = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	no, notty := refuse(unix.EPERM), refuse(unix.ENOTTY)
 	for _, tc := range []struct {
 		name string
 		nr   uint32
@@ -106,11 +107,36 @@ func TestFilterLooksAtArguments(t *testing.T) {
 		{"packet pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET}, allow},
 		{"datagram pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK}, no},
 		{"pair of another family", unix.SYS_SOCKETPAIR, []uint64{unix.AF_TIPC, unix.SOCK_STREAM}, no},
-		{"TIOCSTI", unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}, no},
-		{"TIOCSTI with high bits, which the kernel ignores", unix.SYS_IOCTL, []uint64{0, 1<<32 | unix.TIOCSTI}, no},
-		{"TIOCLINUX", unix.SYS_IOCTL, []uint64{0, unix.TIOCLINUX}, no},
-		{"TIOCSCTTY", unix.SYS_IOCTL, []uint64{0, unix.TIOCSCTTY}, no},
+		{"thread with descriptors of its own", unix.SYS_CLONE, []uint64{0x3d0f00 &^ unix.CLONE_FILES}, no},
+		{"process that shares memory, as posix_spawn", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_VFORK | uint64(unix.SIGCHLD)}, allow},
+		{"close all", unix.SYS_CLOSE_RANGE, []uint64{3, 0xffffffff, unix.CLOSE_RANGE_CLOEXEC}, allow},
+		{"close all in a table of one's own", unix.SYS_CLOSE_RANGE, []uint64{3, 0xffffffff, unix.CLOSE_RANGE_UNSHARE}, no},
+		{"TIOCSTI", unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}, notty},
+		{"TIOCSTI with high bits, which the kernel ignores", unix.SYS_IOCTL, []uint64{0, 1<<32 | unix.TIOCSTI}, notty},
+		{"TIOCLINUX", unix.SYS_IOCTL, []uint64{0, unix.TIOCLINUX}, notty},
+		{"TIOCSCTTY", unix.SYS_IOCTL, []uint64{0, unix.TIOCSCTTY}, notty},
+		{"FS_IOC_SETFLAGS", unix.SYS_IOCTL, []uint64{0, unix.FS_IOC_SETFLAGS}, notty},
+		{"FICLONE", unix.SYS_IOCTL, []uint64{0, unix.FICLONE}, notty},
+		{"an ioctl without a name", unix.SYS_IOCTL, []uint64{0, 0xdeadbeef}, notty},
 		{"FIONREAD", unix.SYS_IOCTL, []uint64{0, unix.TIOCINQ}, allow},
+		{"FIOCLEX with high bits", unix.SYS_IOCTL, []uint64{0, 1<<32 | fioCLEX}, allow},
+		{"lock a file", unix.SYS_FCNTL, []uint64{0, unix.F_SETLKW}, allow},
+		{"lease", unix.SYS_FCNTL, []uint64{0, unix.F_SETLEASE}, no},
+		{"lease with high bits", unix.SYS_FCNTL, []uint64{0, 1<<32 | unix.F_SETLEASE}, no},
+		{"dnotify", unix.SYS_FCNTL, []uint64{0, unix.F_NOTIFY}, no},
+		{"memory of one's own", unix.SYS_MMAP, []uint64{0, 1, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, allow},
+		{"a file's memory", unix.SYS_MMAP, []uint64{0, 1, 3, unix.MAP_SHARED}, allow},
+		{"huge pages", unix.SYS_MMAP, []uint64{0, 1, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, refuse(unix.ENOMEM)},
+		{"huge pages as a file", unix.SYS_MEMFD_CREATE, []uint64{0, unix.MFD_HUGETLB}, refuse(unix.EINVAL)},
+		{"huge pages of System V", unix.SYS_SHMGET, []uint64{0, 0, shmHugeTLB}, refuse(unix.EINVAL)},
+		{"SO_RCVTIMEO", unix.SYS_SETSOCKOPT, []uint64{0, unix.SOL_SOCKET, unix.SO_RCVTIMEO}, allow},
+		{"SO_ATTACH_FILTER", unix.SYS_SETSOCKOPT, []uint64{0, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER}, refuse(unix.ENOPROTOOPT)},
+		{"an option of another level", unix.SYS_SETSOCKOPT, []uint64{0, unix.SOL_TCP, unix.SO_RCVTIMEO}, refuse(unix.ENOPROTOOPT)},
+		{"allocate", unix.SYS_FALLOCATE, []uint64{0, 0}, refuse(unix.EOPNOTSUPP)},
+		{"allocate behind the end", unix.SYS_FALLOCATE, []uint64{0, unix.FALLOC_FL_KEEP_SIZE}, refuse(unix.EOPNOTSUPP)},
+		{"punch a hole", unix.SYS_FALLOCATE, []uint64{0, unix.FALLOC_FL_KEEP_SIZE | unix.FALLOC_FL_PUNCH_HOLE}, allow},
+		{"rename", unix.SYS_RENAMEAT2, []uint64{0, 0, 0, 0, unix.RENAME_NOREPLACE}, allow},
+		{"rename and leave a whiteout", unix.SYS_RENAMEAT2, []uint64{0, 0, 0, 0, unix.RENAME_WHITEOUT | unix.RENAME_NOREPLACE}, refuse(unix.EINVAL)},
 		{"PR_SET_NAME", unix.SYS_PRCTL, []uint64{unix.PR_SET_NAME}, allow},
 		{"PR_GET_AUXV", unix.SYS_PRCTL, []uint64{unix.PR_GET_AUXV}, allow},
 		{"PR_SET_MM", unix.SYS_PRCTL, []uint64{unix.PR_SET_MM}, no},
@@ -138,14 +164,53 @@ func TestFilterLooksAtArguments(t *testing.T) {
 			t.Errorf("%s: %#x, want %#x", tc.name, got, tc.want)
 		}
 	}
-	// A child has its zygote's filter too: the stricter verdict of the two counts.
-	zygote := filterFor(Zygote, ProfilePython, true)
-	for nr := range uint32(newestCall + 10) {
-		for _, args := range [][]uint64{nil, {unix.CLONE_NEWUSER, 0, 0o4755, 0o4755}, {unix.PR_SET_NAME, unix.TIOCSTI, unix.S_IFCHR}} {
-			want := judge(t, filter, auditArch, nr, args...)
-			both := min(judge(t, zygote, auditArch, nr, args...), judge(t, child, auditArch, nr, args...))
-			if both != want {
-				t.Fatalf("call %d %v: a child gets %#x, a whole sandbox %#x", nr, args, both, want)
+}
+
+// Where no cgroup counts memory, calls are refused by which it would be at no process.
+func TestFilterWithoutAMemoryCgroup(t *testing.T) {
+	filter := filterFor(Whole, ProfileGeneric, false)
+	for _, tc := range []struct {
+		name string
+		nr   uint32
+		args []uint64
+		want uint32
+	}{
+		{"shared memory", unix.SYS_MMAP, []uint64{0, 1, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, refuse(unix.EPERM)},
+		{"shared memory, validated", unix.SYS_MMAP, []uint64{0, 1, 3, unix.MAP_SHARED_VALIDATE | unix.MAP_ANONYMOUS}, refuse(unix.EPERM)},
+		{"a file's memory", unix.SYS_MMAP, []uint64{0, 1, 3, unix.MAP_SHARED}, allow},
+		{"memory of one's own", unix.SYS_MMAP, []uint64{0, 1, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, allow},
+		{"larger buffers", unix.SYS_SETSOCKOPT, []uint64{0, unix.SOL_SOCKET, unix.SO_SNDBUF}, refuse(unix.ENOPROTOOPT)},
+		{"a larger pipe", unix.SYS_FCNTL, []uint64{0, unix.F_SETPIPE_SZ}, refuse(unix.EPERM)},
+		{"splice", unix.SYS_SPLICE, nil, refuse(unix.EINVAL)},
+		{"sendfile", unix.SYS_SENDFILE, nil, refuse(unix.EINVAL)},
+		{"semaphores", unix.SYS_SEMGET, nil, refuse(unix.EPERM)},
+		{"message queues", unix.SYS_MSGGET, nil, refuse(unix.EPERM)},
+	} {
+		if got := judge(t, filter, auditArch, tc.nr, tc.args...); got != tc.want {
+			t.Errorf("%s: %#x, want %#x", tc.name, got, tc.want)
+		}
+	}
+}
+
+// A child has its zygote's filter too: the stricter verdict of the two counts.
+func TestChildFilterEndsAsAWholeOne(t *testing.T) {
+	zygote := filterFor(Zygote, ProfilePython, false)
+	for _, counted := range []bool{true, false} {
+		filter, child := filterFor(Whole, ProfilePython, counted), filterFor(Child, ProfilePython, counted)
+		for nr := range uint32(newestCall + 10) {
+			for _, args := range [][]uint64{
+				nil, {unix.CLONE_NEWUSER, 0, 0o4755, 0o4755}, {unix.PR_SET_NAME, unix.TIOCSTI, unix.S_IFCHR}, {0, unix.F_SETPIPE_SZ},
+				{0, unix.SOL_SOCKET, unix.SO_SNDBUF, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, {0, unix.F_SETLEASE, unix.SO_ATTACH_FILTER, unix.MAP_HUGETLB},
+			} {
+				want := judge(t, filter, auditArch, nr, args...)
+				// Of two refusals the later filter's errno counts (seccomp(2)).
+				got := judge(t, child, auditArch, nr, args...)
+				if first := judge(t, zygote, auditArch, nr, args...); first&^0xffff < got&^0xffff {
+					got = first
+				}
+				if got != want {
+					t.Fatalf("counted %t, call %d %v: a child gets %#x, a whole sandbox %#x", counted, nr, args, got, want)
+				}
 			}
 		}
 	}

@@ -226,7 +226,11 @@ func (b *builder) rlimit(resource int, soft, hard uint64) {
 	b.do("prlimit64", unix.SYS_PRLIMIT64, Num(0), Num(resource), Bytes(v), Num(0))
 }
 
-func (b *builder) rlimits() {
+// roomiest is the least address space that a process may have where page tables are not counted: WebAssembly in Node.js
+// reserves ten GiB for each memory.
+const roomiest = 64 << 30
+
+func (b *builder) rlimits(counted Counted) {
 	b.wall = wallLimits
 	l := b.cfg.Limits
 	same := func(resource int, n uint64) { b.rlimit(resource, n, n) }
@@ -244,8 +248,11 @@ func (b *builder) rlimits() {
 			b.rlimit(unix.RLIMIT_CPU, s, s+1)
 		}
 	}
-	if b.cfg.Kind == Bare {
+	switch {
+	case b.cfg.Kind == Bare:
 		same(unix.RLIMIT_AS, uint64(l.Memory))
+	case b.cfg.Kind != Zygote && !counted.Memory: // a page of a page table, 4 KiB, is for 2 MiB
+		same(unix.RLIMIT_AS, max(roomiest, uint64(l.Memory)<<9))
 	}
 	same(unix.RLIMIT_NOFILE, uint64(l.OpenFiles))
 	same(unix.RLIMIT_MEMLOCK, 1<<20)

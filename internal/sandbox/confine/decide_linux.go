@@ -98,7 +98,7 @@ func (b *builder) root(m *Machine, id Identity, writable *[]string) error {
 	if err := b.runtime(); err != nil {
 		return err
 	}
-	b.devices()
+	b.devices(m)
 	b.systemFiles()
 	if _, err := os.Stat(cpuInfo); err == nil { // how many processors there are; glibc looks here
 		b.mkdir(cpuInfo)
@@ -153,13 +153,23 @@ const (
 	hostName = "sandbox"
 	lowerDir = "/.lower"
 	upperDir = "/.upper"
+	zeroFile = "/.zero"
 )
 
 // devices are the five that are safe for anyone, and the names that programs expect beside them.
-func (b *builder) devices() {
+func (b *builder) devices(m *Machine) {
 	b.wall = wallRoot
-	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
+	for _, name := range []string{"null", "full", "random", "urandom"} {
 		b.device(name, "/dev/"+name)
+	}
+	switch {
+	case m.landlock > 0:
+		// Who may write this device can map it as shared memory, which no process is seen to have. Landlock lets nothing
+		// be written outside of /dev.
+		b.device("zero", zeroFile)
+		b.symlink(zeroFile, "/dev/zero")
+	case m.groups.has(ctlMemory):
+		b.device("zero", "/dev/zero")
 	}
 	for _, l := range [][2]string{{"/proc/self/fd", "/dev/fd"}, {"/proc/self/fd/0", "/dev/stdin"},
 		{"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"}, {TmpDir, "/dev/shm"}} {
@@ -251,7 +261,7 @@ func (b *builder) seal(m *Machine, counted Counted, writable []string) {
 	if b.cfg.Kind != Zygote {
 		b.landlock(m.landlock, writable) // it would forbid the zygote's children to mount
 	}
-	b.rlimits()
+	b.rlimits(counted)
 	b.seccomp(m.filters.get(b.cfg.Kind, b.cfg.Profile, counted.Memory))
 }
 

@@ -35,6 +35,12 @@ func (c Counted) walls(l Limits) []Wall {
 		wall("memory limit", c.Memory, size(l.Memory), size(l.Memory)+", by a watchdog that looks every "+watchEvery.String()),
 		wall("process limit", c.Pids, strconv.Itoa(l.Pids), strconv.Itoa(l.Pids)+", by RLIMIT_NPROC of the user namespace"),
 	}
+	if c.Memory {
+		walls = append(walls, Wall{Name: "kernel memory", On: true, How: how + "counted with the program's own"})
+	} else {
+		walls = append(walls, Wall{Name: "kernel memory", On: false, How: "page tables, pipes, sockets and descriptors are counted by looking; " +
+			"file locks and what is on its way between sockets are not (" + c.Why + ")"})
+	}
 	if c.CPU {
 		walls = append(walls, Wall{Name: "CPU limit", On: true, How: how + cpus})
 	} else {

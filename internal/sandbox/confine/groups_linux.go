@@ -78,6 +78,11 @@ func findGroups() *groups {
 	return g
 }
 
+// has says whether sandboxes get groups with this controller.
+func (g *groups) has(controller string) bool {
+	return slices.ContainsFunc(g.hierarchies, func(h hierarchy) bool { return slices.Contains(h.controllers, controller) })
+}
+
 // cgroupMount is a line of mountinfo.
 type cgroupMount struct {
 	root, point string // what of the hierarchy is mounted where

@@ -23,6 +23,7 @@ type Process struct {
 	pidfd   *os.File
 	control *os.File // nil if adopted
 	dog     *watchdog
+	tmp     *tmpWatch
 	done    chan struct{} // closed when everything in the sandbox is dead and cleaned away
 	exit    Exit          // valid after done
 	mu      sync.Mutex    // of control, pauses, and the order of kill and cleaning
@@ -41,6 +42,9 @@ func newProcess(c *Cell, pid, pidfd, control, status int) *Process {
 		return os.NewFile(uintptr(fd), name) //nolint:gosec // a descriptor
 	}
 	p.pidfd, p.control = file(pidfd, "pidfd"), file(control, "control")
+	if p.control != nil { // its program runs, so all its mounts are there
+		p.tmp = openTmp(pid)
+	}
 	p.dog = watch(p)
 	go p.reap(file(status, "status"))
 	return p
@@ -56,6 +60,7 @@ func (p *Process) reap(status *os.File) {
 	p.exit.Limit = p.dog.limit()
 	p.exit.Usage.Memory = max(p.dog.peak(), p.exit.Usage.Memory)
 	p.exit.Usage.RefusedPids = p.cell.group.refusedPids()
+	p.exit.Usage.PidsFull, p.exit.Usage.TmpFull = p.dog.crowded.Load(), p.tmp.close()
 	p.mu.Lock()
 	p.over = true
 	_ = p.pidfd.Close()

@@ -77,7 +77,7 @@ db = sqlite3.connect("/workspace/db"); db.execute("pragma journal_mode=wal"); db
 check("sqlite", db.execute("select x from t").fetchone() == (1,))
 with tempfile.TemporaryDirectory() as d: shutil.copytree("/etc/ssl", d + "/c", symlinks=True) if False else open(d + "/f", "w").close()
 check("callback", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda x: x + 1)(1) == 2)
-check("mmap", mmap.mmap(-1, 4096, prot=7).write(b"x") == 1)
+check("mmap", mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7).write(b"x") == 1)
 signal.setitimer(signal.ITIMER_REAL, 0.01); signal.signal(signal.SIGALRM, lambda *a: out.append("alarm")); time.sleep(0.1)
 check("cpus", os.cpu_count() >= 1 and len(os.sched_getaffinity(0)) >= 1)
 check("names", os.getuid() == 1000 and os.uname().nodename == "sandbox")

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -342,6 +341,3 @@ func ownFirst(pidfd int) (int, error) {
 	}
 	return pid, nil
 }
-
-// watchEvery is how often the watchdog looks.
-const watchEvery = 50 * time.Millisecond

@@ -18,16 +18,18 @@ import (
 // had to kill for memory.
 type watchdog struct {
 	process *Process
+	load    load
 	ended   chan struct{}
 	once    sync.Once
 	done    sync.WaitGroup
 	most    atomic.Int64
+	crowded atomic.Bool  // there were as many processes as may be, and no cgroup counted them
 	cause   atomic.Value // string
 }
 
 // watch starts a watchdog, if there is something to watch.
 func watch(p *Process) *watchdog {
-	w := &watchdog{process: p, ended: make(chan struct{})}
+	w := &watchdog{process: p, ended: make(chan struct{}), load: load{most: p.cell.Config.Limits.Memory}}
 	switch p.cell.Config.Kind {
 	case Zygote, Bare: // the one has no limits, the other's are its one process's own
 		return w
@@ -36,26 +38,41 @@ func watch(p *Process) *watchdog {
 	return w
 }
 
+const (
+	// watchEvery is how often the watchdog looks, watchCloser how often while memory grows fast.
+	watchEvery  = 50 * time.Millisecond
+	watchCloser = 5 * time.Millisecond
+	// watchShare is the part of the time that it may take for it, as a divisor.
+	watchShare = 5
+)
+
 func (w *watchdog) run() {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
+	for wait := watchEvery; ; {
+		timer := time.NewTimer(wait)
 		select {
 		case <-w.ended:
+			timer.Stop()
 			return
-		case <-tick.C:
-			if limit := w.look(); limit != "" {
-				w.cause.Store(limit)
-				w.process.Kill()
-				return
-			}
+		case <-timer.C:
 		}
+		begun, before := time.Now(), w.most.Load()
+		if limit := w.look(); limit != "" {
+			w.cause.Store(limit)
+			w.process.Kill()
+			return
+		}
+		wait = watchEvery
+		if w.most.Load()-before > w.load.most/16 {
+			wait = watchCloser
+		}
+		wait = max(wait, watchShare*time.Since(begun))
 	}
 }
 
 // look names the limit that is exceeded, or "".
 func (w *watchdog) look() string {
 	limits, gr := w.process.cell.Config.Limits, w.process.cell.group
+	w.process.tmp.look()
 	if gr.counted.Memory {
 		if gr.outOfMemory() > 0 {
 			return "memory"
@@ -64,29 +81,29 @@ func (w *watchdog) look() string {
 			return ""
 		}
 	}
-	var memory int64
-	var cpu time.Duration
 	tree := treeOf(w.process.pid)
-	for _, pid := range tree {
-		if !gr.counted.Memory {
-			memory += resident(pid)
-		}
-		if limits.CPUTime > 0 {
+	if limits.CPUTime > 0 {
+		var cpu time.Duration
+		for _, pid := range tree {
 			cpu += cpuTime(pid)
 		}
-	}
-	if memory > limits.Memory { // what forks share was counted for each: look closer
-		memory = 0
-		for _, pid := range tree {
-			memory += proportional(pid)
+		if cpu > limits.CPUTime {
+			return "cpu time"
 		}
 	}
+	if gr.counted.Memory {
+		return ""
+	}
+	memory, tasks := w.load.of(tree)
+	if w.process.control != nil {
+		tasks-- // the init
+	}
+	if !gr.counted.Pids && tasks >= limits.Pids {
+		w.crowded.Store(true)
+	}
 	w.most.Store(max(w.most.Load(), memory))
-	switch {
-	case memory > limits.Memory:
+	if memory > limits.Memory {
 		return "memory"
-	case limits.CPUTime > 0 && cpu > limits.CPUTime:
-		return "cpu time"
 	}
 	return ""
 }
@@ -172,31 +189,6 @@ func childrenOf(pid int) (list []int) {
 		}
 	}
 	return list
-}
-
-// resident is the memory of a process that is not a file's, in bytes; 0 if it is gone.
-func resident(pid int) int64 {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	return kibibytes(string(b), "RssAnon:", "RssShmem:", "VmSwap:")
-}
-
-// proportional is the same with what is shared divided among those who share it.
-func proportional(pid int) int64 {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
-	if err != nil {
-		return resident(pid)
-	}
-	return kibibytes(string(b), "Pss_Anon:", "Pss_Shmem:", "SwapPss:")
-}
-
-func kibibytes(text string, keys ...string) (sum int64) {
-	for _, k := range keys {
-		if _, after, ok := cutLine(text, k); ok {
-			n, _ := strconv.ParseInt(strings.TrimSuffix(after, " kB"), 10, 64)
-			sum += n << 10
-		}
-	}
-	return sum
 }
 
 // ticks is how many clock ticks a second has in /proc/PID/stat (USER_HZ).

@@ -1,0 +1,216 @@
+package confine
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// load is what a sandbox's processes were seen to have, where no cgroup counts it. Beside their own memory that is what
+// Linux keeps for them and does not list as theirs: page tables, buffers of pipes and sockets, open files, pieces of
+// their address spaces. docs/security.md lists what is left.
+type load struct {
+	most  int64 // the limit: what is beyond it need not be counted
+	looks int
+	maps  int64 // as of the last look that counted them
+}
+
+// What things of Linux take at most, in bytes.
+const (
+	descriptorBytes = 2 << 10   // a socket, with its file and its name
+	socketBytes     = 384 << 10 // unread in a socket whose buffer has its usual size: net.core.wmem_default and a last piece
+	watchBytes      = 256       // a descriptor that an epoll waits for
+	taskBytes       = 32 << 10  // a process or thread, with its stack in Linux
+	mapBytes        = 256       // a piece of an address space, with its place in the tree of them
+)
+
+// mapsEvery is in how many looks the pieces of address spaces are counted once: it takes as long as all else.
+const mapsEvery = 10
+
+// seen is one process.
+type seen struct {
+	pid int
+	dir string // in /proc
+}
+
+// of counts a tree of processes: its memory, and its processes and threads. What takes longest comes last, and not at all
+// if it is too much without it.
+func (l *load) of(tree []int) (memory int64, tasks int) {
+	all := make([]seen, len(tree))
+	var resident int64
+	kernel := usedTmp(tree[0])
+	for i, pid := range tree {
+		dir, status := living(pid)
+		all[i] = seen{pid, dir}
+		resident += kibibytes(status, "RssAnon", "RssShmem", "VmSwap")
+		kernel += kibibytes(status, "VmPTE", "HugetlbPages") + openFiles(dir, status)*descriptorBytes
+		tasks += int(number(status, "Threads"))
+	}
+	kernel += int64(tasks) * taskBytes
+	if l.looks++; l.looks%mapsEvery == 1 {
+		l.maps = 0
+		for _, p := range all {
+			l.maps += piecesOf(p.dir, l.most-kernel-l.maps)
+		}
+	}
+	kernel += l.maps
+	counted := map[string]bool{}
+	for _, p := range all {
+		kernel += p.buffers(counted, l.most-kernel)
+	}
+	if resident+kernel > l.most { // what forks share was counted for each: look closer
+		resident = 0
+		for _, p := range all {
+			resident += proportional(p.dir)
+		}
+	}
+	return resident + kernel, tasks
+}
+
+// living is the directory in /proc of a process, or, if its first thread has ended alone, of one that runs and so still
+// has the memory and the files, and what its status says.
+func living(pid int) (dir, status string) {
+	dir = "/proc/" + strconv.Itoa(pid)
+	first, _ := readSmall(dir + "/status") // it is gone: it has nothing
+	if bytes.Contains(first, []byte("\nRssAnon:")) {
+		return dir, string(first)
+	}
+	threads, _ := os.ReadDir(dir + "/task")
+	for _, t := range threads {
+		one := dir + "/task/" + t.Name()
+		if b, _ := readSmall(one + "/status"); bytes.Contains(b, []byte("\nRssAnon:")) {
+			return one, string(b)
+		}
+	}
+	return dir, string(first)
+}
+
+// openFiles is how many files a process has open; on an older Linux, for how many it has room.
+func openFiles(dir, status string) int64 {
+	if st, err := os.Stat(dir + "/fd"); err == nil && st.Size() > 0 {
+		return st.Size()
+	}
+	return number(status, "FDSize")
+}
+
+// proportional is a process's own memory, with what is shared divided among those who share it.
+func proportional(dir string) int64 {
+	b, err := readSmall(dir + "/smaps_rollup")
+	if err != nil || len(b) == 0 {
+		b, _ = readSmall(dir + "/status")
+		return kibibytes(string(b), "RssAnon", "RssShmem", "VmSwap")
+	}
+	return kibibytes(string(b), "Pss_Anon", "Pss_Shmem", "SwapPss")
+}
+
+// usedTmp is what lies in the sandbox's /tmp, which is memory.
+func usedTmp(pid int) int64 {
+	var st unix.Statfs_t
+	if err := unix.Statfs("/proc/"+strconv.Itoa(pid)+"/root"+TmpDir, &st); err != nil || st.Type != unix.TMPFS_MAGIC {
+		return 0
+	}
+	return int64(st.Blocks-st.Bfree) * st.Bsize //nolint:gosec // a size
+}
+
+// piecesOf is what the pieces of an address space take; beyond most it stops to count.
+func piecesOf(dir string, most int64) (sum int64) {
+	f, err := os.Open(dir + "/maps")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	b := make([]byte, 64<<10)
+	for sum <= most {
+		n, err := f.Read(b)
+		sum += int64(bytes.Count(b[:n], []byte{'\n'})) * mapBytes
+		if err != nil || n == 0 {
+			break
+		}
+	}
+	return sum
+}
+
+// buffers is what lies unread in a process's pipes and sockets, each of which counts once, and what its epolls wait for;
+// beyond most it stops to count.
+func (p seen) buffers(counted map[string]bool, most int64) (sum int64) {
+	f, err := os.Open(p.dir + "/fd")
+	if err != nil || most < 0 {
+		return 0
+	}
+	names, _ := f.Readdirnames(-1) // what is closed meanwhile is not missed
+	_ = f.Close()
+	pidfd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return 0 // it is gone
+	}
+	defer func() { _ = unix.Close(pidfd) }()
+	for _, name := range names {
+		to, _ := os.Readlink(p.dir + "/fd/" + name)
+		fd, _ := strconv.Atoi(name)
+		switch kind, _, _ := strings.Cut(to, "["); {
+		case to == "anon_inode:[eventpoll]":
+			info, _ := readSmall(p.dir + "/fdinfo/" + name)
+			sum += int64(bytes.Count(info, []byte("tfd:"))) * watchBytes
+		case counted[to]:
+		case kind == "pipe:":
+			counted[to] = true
+			sum += unread(pidfd, fd, true)
+		case kind == "socket:":
+			counted[to] = true
+			n := unread(pidfd, fd, false)
+			if n > 0 { // what is on its way in it may be sockets, and full
+				info, _ := readSmall(p.dir + "/fdinfo/" + name)
+				n += number(string(info), "scm_fds") * socketBytes
+			}
+			sum += n
+		}
+		if sum > most {
+			break
+		}
+	}
+	return sum
+}
+
+// unread is what lies in a pipe or socket of another process, at most. One that cannot be looked at counts as full.
+func unread(pidfd, fd int, pipe bool) int64 {
+	own, err := unix.PidfdGetfd(pidfd, fd, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return 0 // it is gone
+	}
+	if err != nil {
+		return socketBytes
+	}
+	defer func() { _ = unix.Close(own) }()
+	if pipe {
+		size, err := unix.FcntlInt(uintptr(own), unix.F_GETPIPE_SZ, 0) //nolint:gosec // a descriptor
+		if n, _ := unix.IoctlGetInt(own, unix.TIOCINQ); n == 0 || err != nil {
+			return 0
+		}
+		return int64(size)
+	}
+	ready := []unix.PollFd{{Fd: int32(own), Events: unix.POLLIN}} //nolint:gosec // a descriptor
+	if n, err := unix.Poll(ready, 0); n == 0 && err == nil {
+		return 0
+	}
+	return socketBytes
+}
+
+// kibibytes adds up lines of text like "VmPTE: 44 kB".
+func kibibytes(text string, keys ...string) (sum int64) {
+	for _, key := range keys {
+		sum += number(text, key) << 10
+	}
+	return sum
+}
+
+// number is that of a line like "Threads: 1"; 0 if there is none.
+func number(text, key string) int64 {
+	_, after, _ := cutLine(text, key+":")
+	word, _, _ := strings.Cut(after, " ")
+	n, _ := strconv.ParseInt(word, 10, 64)
+	return n
+}
