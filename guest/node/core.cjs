@@ -179,6 +179,16 @@ function whereSyntax() {
   return "";
 }
 
+const STRUCK = { EMFILE: "open_files", EFBIG: "file_size", ENOSPC: "tmp" };
+
+// struck is the limit of the walls that the system answered with an error; "" if it is none.
+function struck(error) {
+  const { code, syscall, message } = error ?? {};
+  if (code === "EAGAIN" && /^(spawn|fork)/.test(String(syscall))) return "pids";
+  if (code === "ERR_WORKER_INIT_FAILED" && String(message).includes("EAGAIN")) return "pids";
+  return STRUCK[code] ?? "";
+}
+
 function uncaught(error) {
   if (process.listenerCount("uncaughtException") > 1) return; // the program looks after it
   const isError = error !== null && typeof error === "object" && typeof error.stack === "string";
@@ -187,7 +197,7 @@ function uncaught(error) {
   let traceback = isError ? tidy(error.stack) : message;
   const where = error instanceof SyntaxError && !traceback.includes("\n    at ") ? whereSyntax() : "";
   if (where) traceback = where;
-  sendNow(JSON.stringify({ type: "fail", exception, message: `${exception}: ${message}`, traceback, limit: "", syntax: where !== "" }));
+  sendNow(JSON.stringify({ type: "fail", exception, message: `${exception}: ${message}`, traceback, limit: struck(error), syntax: where !== "" }));
   process.reallyExit(1);
 }
 

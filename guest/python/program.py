@@ -3,6 +3,7 @@ import _thread
 import asyncio
 import atexit
 import binascii
+import errno
 import gc
 import inspect
 import json
@@ -242,6 +243,30 @@ def finish():
         atexit._run_exitfuncs()
 
 
+_STRUCK = {errno.EMFILE: "open_files", errno.EFBIG: "file_size"}
+
+
+def _struck(error):
+    """The limit of the walls that the system answered with an error; "" if it is none."""
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return "pids"
+    if not isinstance(error, OSError) or isinstance(error, errors.OutcomeUnknown):
+        return ""
+    if error.errno == errno.EAGAIN:
+        return "pids" if trace.forking(error) else ""
+    if error.errno == errno.ENOSPC:
+        return "tmp" if _full() else ""
+    return _STRUCK.get(error.errno, "")
+
+
+def _full():
+    """Whether it is /tmp that has no room: there is nothing else to write to, or it is full now."""
+    if not os.path.ismount("/workspace") and not os.path.ismount("/volumes"):
+        return True
+    room = os.statvfs("/tmp")
+    return room.f_bfree == 0 or room.f_ffree == 0
+
+
 def failure(error):
     """An error that nobody caught, for the kernel."""
     if isinstance(error, MemoryError):
@@ -257,6 +282,8 @@ def failure(error):
         end["limit"] = "memory"
     if isinstance(error, RecursionError) and str(error).startswith("maximum recursion depth exceeded"):
         end["limit"] = "recursion"
+    elif "limit" not in end:
+        end["limit"] = _struck(error)
     end["syntax"] = isinstance(error, SyntaxError) and error.__traceback__ is None
     try:
         end["traceback"] = trace.text(error)

@@ -38,6 +38,17 @@ def install():
     traceback.TracebackException.__init__ = init
 
 
+def forking(error):
+    """Whether an error came where a process was to be made."""
+    tb = error.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    if tb is None:
+        return False
+    code = tb.tb_frame.f_code
+    return code.co_name in ("_execute_child", "_launch") or "fork" in linecache.getline(code.co_filename, tb.tb_lineno)
+
+
 MOST = 64 << 10
 
 

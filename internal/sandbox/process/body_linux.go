@@ -155,8 +155,9 @@ func (w *walled) cell(l agentkernel.Limits, mounts []agentkernel.Mount) (*confin
 	limits.Memory += headroom
 	cfg := confine.Config{
 		Kind: confine.Child, Profile: confine.ProfilePython, ShareNet: true,
-		Limits:  limits,
-		Program: confine.Program{Env: childEnv},
+		TmpBytes: tmpBytes(l),
+		Limits:   limits,
+		Program:  confine.Program{Env: childEnv},
 	}
 	addFolders(&cfg, mounts, l.Disk)
 	return w.z.Child(cfg)

@@ -47,6 +47,8 @@ func programFailed(m *message, limits agentkernel.Limits, ran time.Duration) age
 		limit = memoryLimit(limits)
 	case "recursion":
 		limit = limitError("recursion", "calls were nested deeper than the limit of %d", limits.Recursion)
+	default:
+		limit = struckLimit(m.Limit, limits)
 	}
 	if limit != nil {
 		limit.Traceback, limit.Exception = e.Traceback, e.Exception

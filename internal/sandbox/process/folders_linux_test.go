@@ -119,7 +119,7 @@ func TestAFileMayBeAsLargeAsTheLayer(t *testing.T) {
 	r := newRun(t, sharedBackend(t), "f = open('big', 'wb')\nf.truncate(1 << 20)\nprint('fits')\nf.truncate((1 << 20) + 1)\n")
 	r.req.Mounts, r.req.Limits.Disk = mounts, 1<<20
 	turn, err := r.finish()
-	if err != nil || turn.Kind != agentkernel.TurnFail || r.out.String() != "fits\n" || !strings.Contains(turn.Err.Message(), "File too large") {
+	if err != nil || turn.Kind != agentkernel.TurnFail || r.out.String() != "fits\n" || turn.Err.Op != "limit.disk" {
 		t.Errorf("ended with %+v, %v; printed %q", turn, err, r.out.String())
 	}
 }

@@ -68,7 +68,10 @@ func (w *whole) ended(exit confine.Exit, cause error) (agentkernel.Turn, error) 
 	case !exit.Known:
 		return agentkernel.Turn{}, agentkernel.Errorf(agentkernel.CodeCrashed, "process", "the sandbox was ended from outside")
 	case told != nil && told.Type == "fail":
-		turn := programFailed(told, w.req.Limits, ran)
+		if told.Limit == "tmp" && !w.tmpFull(exit) {
+			told.Limit = ""
+		}
+		turn := programFailed(told, w.limits(), ran)
 		turn.ExitCode = cmp.Or(exit.Status.ExitStatus(), 1)
 		return turn, nil
 	case w.heapIsFull(exit):
@@ -76,9 +79,9 @@ func (w *whole) ended(exit confine.Exit, cause error) (agentkernel.Turn, error) 
 		return agentkernel.Turn{}, w.wallLimit(exit)
 	case exit.Status.Signaled():
 		return w.signalled(exit)
-	case exit.Status.ExitStatus() != 0 && exit.Usage.RefusedPids > 0:
-		return agentkernel.Turn{}, limitError("pids", "the program wanted more processes and threads than its limit of %d at a time (refused %d times)",
-			w.cell.Config.Limits.Pids, exit.Usage.RefusedPids)
+	}
+	if limit := struckLimit(w.struck(exit), w.limits()); limit != nil {
+		return agentkernel.Turn{}, limit
 	}
 	turn := agentkernel.Turn{Kind: agentkernel.TurnExit, ExitCode: exit.Status.ExitStatus()}
 	if told != nil {
@@ -115,8 +118,8 @@ func (w *whole) wallLimit(exit confine.Exit) error {
 // signalled is the turn for a program that a signal has ended.
 func (w *whole) signalled(exit confine.Exit) (agentkernel.Turn, error) {
 	sig := exit.Status.Signal()
-	if sig == unix.SIGXFSZ {
-		return agentkernel.Turn{}, limitError("file_size", "the program wrote a file that is larger than %s", byteText(w.cell.Config.Limits.FileSize))
+	if limit := struckLimit(limitOfSignal[sig], w.limits()); limit != nil {
+		return agentkernel.Turn{}, limit
 	}
 	if err := w.out.write(1, fmt.Appendf(nil, "%s: killed by signal %d (%s)\n", w.req.Program.Name, int(sig), sig)); err != nil {
 		return agentkernel.Turn{}, w.tooMuch(err)

@@ -83,7 +83,7 @@ func (b *Backend) walls(req agentkernel.StartRequest, r *recipe) confine.Config 
 	}
 	cfg := confine.Config{
 		Kind: confine.Whole, Profile: r.profile, Runtime: mounts, Files: r.files, Masked: b.cfg.Masked, FullProc: true,
-		Limits: limitsOf(req.Limits), Program: r.program,
+		TmpBytes: tmpBytes(req.Limits), Limits: limitsOf(req.Limits), Program: r.program,
 	}
 	addFolders(&cfg, req.Mounts, req.Limits.Disk)
 	cfg.Program.Env = append(cfg.Program.Env, folderEnvironment(req.Mounts)...)

@@ -263,7 +263,7 @@ func (s *sandbox) hear(kind byte, payload []byte) (turn agentkernel.Turn, done b
 		if err := s.out.end(); err != nil {
 			return turn, false, err
 		}
-		return programFailed(&m, s.req.Limits, s.ran+time.Since(s.begun)), true, nil
+		return programFailed(&m, inForce(s.req.Limits, s.c.cell), s.ran+time.Since(s.begun)), true, nil
 	}
 	return turn, false, broke("%s at this point", m.Type)
 }

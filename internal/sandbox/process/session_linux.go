@@ -26,7 +26,7 @@ func (s *sandbox) pieceDone(m *message) (turn agentkernel.Turn, done bool, err e
 	}
 	s.last, s.async = m.ID, false
 	if m.Failure != nil {
-		return s.askWithError(pieceError(m.Failure, s.req.Limits))
+		return s.askWithError(pieceError(m.Failure, inForce(s.req.Limits, s.c.cell)))
 	}
 	result := m.Result
 	if len(result) == 0 {

@@ -135,9 +135,10 @@ func (t *tenants) refill(h *house) {
 	})
 }
 
-// wallLimits are the limits that are built into walls; the others are the sandbox's own to keep.
+// wallLimits are the limits that are built into walls; the others are the sandbox's own to keep. Of Disk that is what
+// bounds /tmp.
 func wallLimits(l agentkernel.Limits) agentkernel.Limits {
-	return agentkernel.Limits{Memory: l.Memory, Time: l.Time, CPUs: l.CPUs, CPUTime: l.CPUTime, Pids: l.Pids, OpenFiles: l.OpenFiles, FileSize: l.FileSize}
+	return agentkernel.Limits{Disk: tmpBytes(l), Memory: l.Memory, Time: l.Time, CPUs: l.CPUs, CPUTime: l.CPUTime, Pids: l.Pids, OpenFiles: l.OpenFiles, FileSize: l.FileSize}
 }
 
 func sameWalls(a, b agentkernel.Limits) bool { return wallLimits(a) == wallLimits(b) }

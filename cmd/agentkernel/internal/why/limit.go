@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,13 +12,18 @@ import (
 
 // limits: the name in the settings, the flag, and how the sentence goes.
 var limits = map[string]struct{ flag, said string }{
-	"time":      {"--time", "it ran for %s inside the sandbox"},
-	"wall":      {"--timeout", "it has existed for %s"},
-	"memory":    {"--memory", "it needed more memory"},
-	"recursion": {"--recursion", "its calls were nested deeper"},
-	"output":    {"--output-limit", "it printed more"},
-	"calls":     {"--max-calls", "it made call %s"},
-	"journal":   {"", "the journals of its tree grew beyond what they may"}, // no flag: a setting
+	"time":       {"--time", "it ran for %s inside the sandbox"},
+	"wall":       {"--timeout", "it has existed for %s"},
+	"memory":     {"--memory", "it needed more memory"},
+	"recursion":  {"--recursion", "its calls were nested deeper"},
+	"output":     {"--output-limit", "it printed more"},
+	"calls":      {"--max-calls", "it made call %s"},
+	"cpu_time":   {"--cpu-time", "its processes computed for longer together"},
+	"pids":       {"--pids", "it wanted more processes and threads at a time"},
+	"open_files": {"--files", "one of its processes wanted more open files"},
+	"file_size":  {"--file-size", "it wrote a larger file"},
+	"disk":       {"--disk", "it wrote more"},
+	"journal":    {"", "the journals of its tree grew beyond what they may"}, // no flag: a setting
 }
 
 // Flag is the flag that raises the limit which an error is about; "": there is none.
@@ -51,6 +57,17 @@ func (c *inquiry) limitHit(e *agentkernel.Error) {
 		l.Limit, raised = fmt.Sprint(set.Recursion), fmt.Sprint(set.Recursion*4)
 	case "output":
 		l.Limit, l.Used, raised = config.FormatSize(set.Output), config.FormatSize(c.p.Usage.Output), config.FormatSize(set.Output*4)
+	case "cpu_time":
+		l.Limit, raised = set.CPUTime.String(), (set.CPUTime * 4).String()
+	case "pids":
+		l.Limit, raised = fmt.Sprint(set.Pids), fmt.Sprint(set.Pids*4)
+	case "open_files":
+		l.Limit, raised = fmt.Sprint(set.OpenFiles), fmt.Sprint(set.OpenFiles*4)
+	case "file_size":
+		size := cmp.Or(set.FileSize, set.Disk)
+		l.Limit, raised = config.FormatSize(size), config.FormatSize(size*4)
+	case "disk":
+		l.Limit, raised = config.FormatSize(set.Disk), config.FormatSize(set.Disk*4)
 	case "journal":
 		l.Limit, raised = config.FormatSize(set.Journal), config.FormatSize(set.Journal*4)
 	case "calls":

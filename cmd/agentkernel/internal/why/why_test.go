@@ -140,7 +140,8 @@ func cases() map[string]*run {
 		"limit_wall": created(`{"limits":{"wall":"1s"}}`).tool(1, "github.search", agentkernel.EffectRead).after(time.Second).
 			ends(agentkernel.StateKilled, 124, limit("wall", "wall limit of 1s reached (used 1s)")),
 		"limit_memory": two().ends(agentkernel.StateKilled, 137, limit("memory", "memory limit reached: the program needed more memory than its limit of 64 MiB")),
-		"limit_new":    two().ends(agentkernel.StateKilled, 137, limit("pids", "pids limit of 10 reached (used 11)")),
+		"limit_new":    two().ends(agentkernel.StateKilled, 137, limit("sockets", "sockets limit of 10 reached (used 11)")),
+		"limit_pids":   two().ends(agentkernel.StateKilled, 137, limit("pids", "pids limit reached: the program wanted more processes and threads than its limit of 256 at a time")),
 		"killed":       two().tool(3, "github.create", agentkernel.EffectWrite).after(2*time.Second).ends(agentkernel.StateKilled, 137, failure(agentkernel.CodeKilled, "kill", "killed by a signal")),
 		"diverged":     two().ends(agentkernel.StateFailed, 1, diverged),
 		"crashed":      two().ends(agentkernel.StateFailed, 137, failure(agentkernel.CodeCrashed, "monty worker", "the worker ended: signal: segmentation fault")),
