@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -51,6 +52,43 @@ func TestReadersSeeWhatIsDurable(t *testing.T) {
 				}
 				close(more)
 			})
+		})
+	}
+}
+
+// Whatever a process's durability is: before a tool is called, the intent is on the disk, and everything before it.
+func TestIntentsAreDurableAlsoWhereRepliesAreNot(t *testing.T) {
+	for _, d := range []agentkernel.Durability{agentkernel.DurabilityFull, agentkernel.DurabilityRelaxed} {
+		t.Run(string(d), func(t *testing.T) {
+			r := newRig(t, newRAMStore())
+			r.backend.add("p", func(p *prog) error {
+				p.print("before\n")
+				if _, err := p.call("state.set", `{"key":"k","value":1}`); err != nil {
+					return err
+				}
+				_, err := p.call("tool.call", callTool("append", `{"line":1}`))
+				return err
+			})
+			var kinds []string
+			r.tools.delay = func() { // inside the tool
+				r.store.mu.Lock()
+				defer r.store.mu.Unlock()
+				for _, b := range r.store.durable {
+					for _, e := range b.Entries {
+						kinds = append(kinds, string(e.Kind)+e.Op)
+					}
+				}
+			}
+			s := spec("p")
+			s.Durability, s.Allow = d, []string{"*"}
+			if p, _ := r.run(t, s); p.State != agentkernel.StateExited {
+				t.Fatalf("%+v", p.Error)
+			}
+			for _, want := range []string{"created", "output", "callstate.set", "calltool.call"} {
+				if !slices.Contains(kinds, want) {
+					t.Errorf("the tool was called when %q was not durable; durable were %q", want, kinds)
+				}
+			}
 		})
 	}
 }
