@@ -162,6 +162,14 @@ class State(support.KernelTest):
         with self.assertRaises(errors.InvalidArgument):
             agent.save_state({"a": 1})
 
+    def test_a_state_that_cannot_be_kept_replaces_nothing(self) -> None:
+        agent = create_agent(state_enabled=True)
+        agent.save_state({"a": 1})
+        for wrong in ({"a": object()}, {5: 1}, "text", [("a", 1)]):
+            with self.assertRaises(errors.InvalidArgument):
+                agent.save_state(wrong)  # type: ignore[arg-type]
+            self.assertEqual(agent.state, {"a": 1})
+
     def test_state_that_cannot_be_handed_to_a_program(self) -> None:
         agent = create_agent(state_enabled=True)
         agent.state["f"] = open

@@ -109,6 +109,31 @@ class Verbs(support.KernelTest):
             with self.assertRaises(kind):
                 call()
 
+    def test_callbacks_that_are_none(self) -> None:
+        before = len(self.client.ps(all=True))
+        for name in ("on_output", "on_event", "on_ask"):
+            with self.assertRaisesRegex(errors.InvalidArgument, name):
+                self.client.run("print(1)", **{name: "x"})  # type: ignore[arg-type]
+        self.assertEqual(len(self.client.ps(all=True)), before)  # refused before anything ran
+
+    def test_an_interrupt_names_the_process(self) -> None:
+        """Ctrl-C stops the waiting. The process goes on, and whoever pressed it knows which."""
+        with self.assertRaises(KeyboardInterrupt) as caught:
+            self.client.run(SLEEPER, on_output=lambda event: _thread_interrupt())
+        (pid,) = [p.pid for p in self.client.ps()]
+        said = "".join(getattr(caught.exception, "__notes__", [f"client.kill({pid})"]))
+        self.assertIn(f"client.kill({pid})", said)
+        self.client.kill(pid)
+
+    def test_after_a_fork(self) -> None:
+        """The child of a fork may go on with the client that it has."""
+        self.client.info()
+        program = "import os\nfrom agentkernel import Client\nc = Client()\nc.info()\npid = os.fork()\nout = c.run('6 * 7').result\n" \
+                  "os._exit(0 if out == 42 else 1) if pid == 0 else print(out, os.waitpid(pid, 0)[1])"  # fmt: skip
+        env = {**os.environ, "PYTHONPATH": str(support.SDK / "src")}
+        done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120)
+        self.assertEqual((done.stdout, done.stderr), ("42 0\n", ""))
+
     def test_streaming(self) -> None:
         events = self.client.stream(SLEEPER)
         first = list(itertools.islice(events, 2))  # it prints while it runs
@@ -216,6 +241,10 @@ class Verbs(support.KernelTest):
         info = self.client.info()
         self.assertEqual((info.api, info.home, info.mode), (1, self.home, "background"))
         self.assertIn("monty", [b["name"] for b in info.raw["backends"]])
+
+
+def _thread_interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 class Tools(support.KernelTest):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -86,6 +88,20 @@ class Workspace(support.KernelTest):
         self.assertEqual(r.apply(force=True).changed, 1)
         self.assertIn("west,4", self.files()["sales.csv"])
 
+    def test_some_of_the_changes(self) -> None:
+        code = "open('a.txt', 'w').write('a')\nopen('b.txt', 'w').write('b')\nopen('.envrc', 'w').write('echo hello')"
+        r = create_agent(workspace_dir=self.folder_of_test).execute_task(code).check()
+        assert r.changes is not None
+        self.assertEqual([c.name for c in r.changes if c.withheld], [".envrc"])  # the host acts on it
+        self.assertIn("only if named", str(r.changes))
+        self.assertEqual((r.apply("a.txt").added, "b.txt" in self.files()), (1, False))
+        rest = r.apply()
+        self.assertEqual((rest.added, [c.name for c in rest.withheld]), (1, [".envrc"]))
+        self.assertNotIn(".envrc", self.files())
+        self.assertEqual(r.apply([".envrc"]).added, 1)
+        with self.assertRaises(errors.InvalidArgument):
+            r.apply(5)  # type: ignore[arg-type]
+
     def test_discard(self) -> None:
         before = self.files()
         r = create_agent(workspace_dir=self.folder_of_test).execute_task(CLEAN).check()
@@ -120,6 +136,19 @@ class Workspace(support.KernelTest):
         self.assertIn(f"client.apply({pid})", str(caught[0].message))
         self.client.apply(pid or 0)  # it was not lost
         self.assertEqual(self.files()["lost.txt"], "y")
+
+    def test_copies(self) -> None:
+        r = create_agent(workspace_dir=self.folder_of_test).execute_task("open('a.txt', 'w').write('a')").check()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            again = pickle.loads(pickle.dumps(r))
+            copy.copy(r), copy.deepcopy(r)
+            self.assertEqual((again.diff().counts, again == r), ("1 added", True))
+            gc.collect()
+        self.assertEqual([str(w.message) for w in caught], [])
+        again.apply()
+        self.assertEqual(self.files()["a.txt"], "a")
+        r.diff()
 
     def test_any_size_is_copied_out(self) -> None:
         code = "with open('big.bin', 'wb') as f:\n    for i in range(64):\n        f.write(bytes([i]) * (1 << 20))"

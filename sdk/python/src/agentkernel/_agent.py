@@ -18,8 +18,8 @@ from ._steps import Call, Notify, Steps
 from .errors import InvalidArgument, KernelError, KernelGone, NotFound, Unavailable, Unsupported
 from ._result import R
 from .model import Tool, ToolServer
-from .spec import Limits, PathLike, Span, Spec, files, folder, local_tools
-from .state import MODULE, StateFile
+from .spec import Limits, PathLike, Span, Spec, files, folder, local_tools, texts
+from .state import MODULE, StateFile, wire_of
 
 log = logging.getLogger("agentkernel")
 
@@ -61,6 +61,8 @@ class Settings:
 
     def check(self) -> None:
         """Says what cannot be done before anything is done with it."""
+        if self.planner is not None and not callable(self.planner):
+            raise InvalidArgument(f"planner={self.planner!r} is not a function", hint="planner(task, tools) returns a program")
         if self.publish and self.workspace_dir is None:
             raise InvalidArgument("publish=True without workspace_dir: there is nothing to publish", hint="workspace_dir= names the folder")
         if self.llm_provider is not None and self.llm_provider not in PROVIDERS:
@@ -116,7 +118,7 @@ class Agent(Generic[R]):
 
     def environment(self) -> Steps[str]:
         """The environment of the agent's programs, which is built before the first of them; "": they need none."""
-        packages = [self.settings.packages] if isinstance(self.settings.packages, str) else list(self.settings.packages)
+        packages = texts(self.settings.packages, "packages")
         if packages and not os.path.isdir(self._environment):
             self._environment = yield Call(lambda: _home.build_environment(self.kernel.binary(), self.kernel.home, packages))
         return self._environment
@@ -273,6 +275,9 @@ class Agent(Generic[R]):
         if self.state is None:
             raise InvalidArgument("this agent keeps no state", hint="create_agent(state_enabled=True, state_file=...)")
         if data is not None:
+            if not isinstance(data, Mapping):
+                raise InvalidArgument(f"a state is a dict, not {type(data).__name__}")
+            wire_of(data)  # what cannot be kept is refused before anything is replaced
             self.state.values.clear()
             self.state.values.update(data)
         if self.state.path is not None or data is None:

@@ -261,6 +261,14 @@ class Kernel(Generic[R]):
         request = compose("POST", "/processes", {"follow": True}, body)
         follower = _Follower(self, 0, 0, True, until_pause=True)
         try:
+            process = yield from self._followed(follower, request)
+        except KeyboardInterrupt as e:
+            _name_in(e, follower.pid)
+            raise
+        return process
+
+    def _followed(self, follower: "_Follower", request: bytes) -> Steps[Process]:
+        try:
             yield from follower.once(request, self.start)
         except (ConnectionCut, Unavailable) as e:
             if isinstance(e, Unavailable) and not _is_ending(e) and not follower.pid:
@@ -293,6 +301,9 @@ class Kernel(Generic[R]):
     def run(self, program: Program, options: Mapping[str, Any], on_output: Callback, on_event: Callback, on_ask: Callback) -> Steps[R]:
         """Runs a program to its end: what it printed, its value, its error."""
         spec = spec_of(program, options)
+        for name, callback in (("on_output", on_output), ("on_event", on_event), ("on_ask", on_ask)):
+            if callback is not None and not callable(callback):
+                raise InvalidArgument(f"{name}={callback!r} is not a function")
         if on_ask is not None:
             spec = spec.with_options(interactive=True)
         printed: dict[str, list[str]] = {"stdout": [], "stderr": []}
@@ -446,6 +457,17 @@ _UNANSWERED = {
     "discard": ("whether the changes of process {pid} were discarded is not known", "client.diff({pid}) shows how it stands"),
     "answer": ("whether process {pid} got the answer is not known", "client.recover({pid}) continues it; it asks again if it did not"),
 }
+
+
+def _name_in(error: KeyboardInterrupt, pid: int) -> None:
+    """Somebody stopped waiting; the process was not stopped by that."""
+    if not pid:
+        return
+    says = f"process {pid} was not stopped, it goes on: client.result({pid}) waits for it, client.kill({pid}) ends it"
+    if hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(says)
+    else:
+        log.warning(says)
 
 
 def unanswered(op: str, pid: int, why: str) -> KernelGone:

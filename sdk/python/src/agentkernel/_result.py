@@ -111,6 +111,9 @@ class Outcome:
         self._unheard = False
         return self._kernel, self.pid
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_unheard": False}  # a copy is not the one that somebody has to look at
+
     def __del__(self) -> None:
         if not getattr(self, "_unheard", False) or self._changes is None:
             return

@@ -96,5 +96,8 @@ def redirect(steps: Steps[T], take: Callable[[Any], Steps[None]]) -> Steps[T]:
                 yield from take(step.value)
             else:
                 answer = yield step
-        except Exception as e:
+        except GeneratorExit:
+            steps.close()
+            raise
+        except BaseException as e:
             failure = e

@@ -145,5 +145,5 @@ class _Iteration:
                     continue
                 try:
                     answer = r.perform(step)
-                except Exception as e:
+                except (Exception, KeyboardInterrupt) as e:
                     failure = e

@@ -8,7 +8,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import InvalidArgument, NotFound, ProgramSyntaxError
 
@@ -54,8 +54,16 @@ def whole(value: Any, what: str, least: int = 1) -> int:
     return value
 
 
+def _items(value: Any, what: str) -> list[Any]:
+    if value is not None and not isinstance(value, Iterable):
+        raise InvalidArgument(f"{what}={value!r} is not a list")
+    return list(value or ())
+
+
 def texts(value: Any, what: str) -> list[str]:
     """A list of texts; None is none, one text is a list of one."""
+    if value is not None and not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
+        raise InvalidArgument(f"{what}={value!r} is not a text or a list of texts")
     found = [value] if isinstance(value, str) else list(value or ())
     for text in found:
         if not isinstance(text, str):
@@ -231,9 +239,8 @@ class Spec:
             raise InvalidArgument("the name and the language of a program are texts")
         name = self.name or ("program.py" if language == "python" else "program")
         program: dict[str, Any] = {"name": name, "language": language, "source": self.source}
-        args = [self.args] if isinstance(self.args, str) else list(self.args or ())
-        if args:
-            program["args"] = [str(a) for a in args]
+        if args := texts(self.args if isinstance(self.args, str) else [str(a) for a in _items(self.args, "args")], "args"):
+            program["args"] = args
         if self.modules:
             program["modules"] = dict(self.modules)
         if self.environment:
@@ -251,7 +258,9 @@ class Spec:
             out["workspace"] = {"path": folder(self.workspace, "workspace"), **({"publish": True} if self.publish else {})}
         elif self.publish:
             raise InvalidArgument("publish=True without a workspace: there is nothing to publish", hint="workspace= names the folder")
-        volumes = [Volume.of(v).to_wire(name) for name, v in dict(self.volumes or {}).items()]
+        if not isinstance(self.volumes or {}, Mapping):
+            raise InvalidArgument(f"volumes={self.volumes!r} is not a dict of names and folders", hint='volumes={"raw": "/srv/raw"}')
+        volumes = [Volume.of(v).to_wire(str(name)) for name, v in (self.volumes or {}).items()]
         if volumes:
             out["volumes"] = volumes
         if self.stdin is not None:

@@ -17,6 +17,14 @@ from .values import canonical, from_wire, parse, source, to_wire
 MODULE = "skills.agentkernel_state"
 
 
+def wire_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a state in the kernel's form."""
+    for key in values:
+        if not isinstance(key, str):
+            raise InvalidArgument(f"the state has the key {key!r}; keys are texts")
+    return {k: to_wire(v) for k, v in values.items()}
+
+
 class StateFile:
     """A dictionary with a file behind it. Several agents, threads and interpreters may share the file: each writes
     the keys that it changed, and takes over those that others changed. Values are those of docs/values.md."""
@@ -30,10 +38,7 @@ class StateFile:
 
     def snapshot(self) -> dict[str, Any]:
         """The values in the kernel's form."""
-        for key in self.values:
-            if not isinstance(key, str):
-                raise InvalidArgument(f"the state has the key {key!r}; keys are texts")
-        return {k: to_wire(v) for k, v in self.values.items()}
+        return wire_of(self.values)
 
     def module(self, snapshot: Mapping[str, Any]) -> str:
         """The source of the module that sets these values in a program."""
