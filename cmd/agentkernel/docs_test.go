@@ -66,7 +66,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 			continue
 		}
 		line, _, _ := strings.Cut(doc[i+1:], "\n")
-		if strings.HasSuffix(line, "| no |") != k.UserOnly {
+		if !strings.HasSuffix(line, "| "+k.Project.String()+" |") {
 			t.Errorf("docs/config.md has it wrong whether a project file sets %s: %s", k.Name, line)
 		}
 		if strings.Contains(line, "list:") != k.List {

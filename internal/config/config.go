@@ -3,7 +3,7 @@
 // order of precedence. Each value remembers where it came from, so that an error can say so.
 //
 // A project file comes with somebody's repository and is therefore not trusted: it can neither grant
-// permissions nor choose the data directory or the engine. The package must never read the files that a
+// permissions, raise limits or name a namespace, nor choose the data directory or the engine. The package must never read the files that a
 // setting names, never start anything and never write.
 package config
 
@@ -108,6 +108,7 @@ type Config struct {
 	dir     string
 	home    string
 	origins map[string]Origin
+	notes   []uncounted
 }
 
 // Options say where Load looks.
@@ -156,18 +157,23 @@ func (c *Config) set(name string, o Origin, values []string) error {
 	if !ok {
 		return unknownKey(name, o)
 	}
-	if o.Kind == Project && k.userOnly {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "config",
-			"%s: a project file cannot set %q, because it comes with the project and not from you", o, name).
-			WithHint("set it in your own file (%s), as %s, or with a flag", "~/.config/agentkernel/config.toml", k.variable())
+	if o.Kind == Project {
+		return c.setByProject(&k, o, values)
 	}
-	if !k.list && len(values) != 1 {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s is one value, not a list", o, name)
-	}
-	if err := k.value.set(c, o, values); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s: %w", o, name, err)
+	if err := k.setValue(c, o, values); err != nil {
+		return err
 	}
 	c.origins[name] = o
+	return nil
+}
+
+func (k *key) setValue(c *Config, o Origin, values []string) error {
+	if !k.list && len(values) != 1 {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s is one value, not a list", o, k.name)
+	}
+	if err := k.value.set(c, o, values); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s: %w", o, k.name, err)
+	}
 	return nil
 }
 

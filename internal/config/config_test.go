@@ -43,7 +43,7 @@ func (p place) load(env ...string) (*Config, error) {
 }
 
 func TestPrecedence(t *testing.T) {
-	p := newPlace(t, "priority = 20\nnamespace = 'user'\nbackend = 'monty'\n", "priority = 30\nnamespace = 'project'\n")
+	p := newPlace(t, "priority = 20\nnamespace = 'user'\nbackend = 'monty'\n", "priority = 30\ndurability = 'full'\n")
 	steps := []struct {
 		name  string
 		env   []string
@@ -70,7 +70,7 @@ func TestPrecedence(t *testing.T) {
 			if c.Priority != s.want || c.Origin("priority").String() != s.where {
 				t.Errorf("priority %d from %s, want %d from %s", c.Priority, c.Origin("priority"), s.want, s.where)
 			}
-			if c.Namespace != "project" || c.Backend != "monty" {
+			if c.Namespace != "user" || c.Backend != "monty" {
 				t.Errorf("namespace %q, backend %q", c.Namespace, c.Backend)
 			}
 		})
@@ -217,6 +217,9 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{name: "variable", env: []string{"AGENTKERNEL_LIMITS_OUTPUT=lots"}, want: []string{"AGENTKERNEL_LIMITS_OUTPUT", `"lots" is not a size`}},
 		{name: "misspelt variable", env: []string{"AGENTKERNEL_PRIORTY=3"}, want: []string{"AGENTKERNEL_PRIORTY"}, hint: "AGENTKERNEL_PRIORITY"},
 		{name: "project grants", project: "\nallow = ['*']\n", want: []string{"agentkernel.toml:2", "project file cannot set"}, hint: "AGENTKERNEL_ALLOW"},
+		{name: "project names a tenant", project: "namespace = 'alice'\n", want: []string{"agentkernel.toml:1", "cannot set \"namespace\""}},
+		{name: "project chooses no backend of ours", project: "backend = 'hosted'\n", want: []string{"agentkernel.toml:1", "may choose auto, monty, process"}},
+		{name: "project stops every program", project: "[limits]\nopen_files = 16\n", want: []string{"agentkernel.toml:2", "limits.open_files is 16", "less than 64"}, hint: "take it out of "},
 		{name: "project moves home", project: "home = '/tmp/x'\n", want: []string{"agentkernel.toml:1", "cannot set \"home\""}},
 		{name: "project chooses engine", project: "engine = './evil'\n", want: []string{"agentkernel.toml:1", "cannot set \"engine\""}},
 		{name: "project sizes the pool", project: "workers = 900\n", want: []string{"cannot set \"workers\""}},

@@ -11,11 +11,13 @@ import (
 
 // A key is one setting: its name in the files, what it means, and how its text becomes a value.
 type key struct {
-	name     string
-	doc      string
-	list     bool
-	userOnly bool // a project file cannot set it
-	value    value
+	name    string
+	doc     string
+	list    bool
+	project InProject
+	least   string   // Lower: what a project file may not go below, since hardly a program would run
+	only    []string // the values that a project file may choose; none: any
+	value   value
 }
 
 // variable is the key as an environment variable: limits.memory is AGENTKERNEL_LIMITS_MEMORY.
@@ -27,9 +29,12 @@ func (k key) variable() string {
 type Key struct {
 	Name, Variable, Doc string
 	List                bool // several values; commas separate them in a variable
-	UserOnly            bool // not in a project file
+	Project             InProject
 	Form                Form
 }
+
+// UserOnly says that a project file cannot set the key.
+func (k *Key) UserOnly() bool { return k.Project == Never }
 
 // Keys lists all settings in the order of docs/config.md.
 func Keys() []Key {
@@ -41,7 +46,7 @@ func Keys() []Key {
 }
 
 func (k key) public() Key {
-	return Key{Name: k.name, Variable: k.variable(), Doc: k.doc, List: k.list, UserOnly: k.userOnly, Form: k.value.form}
+	return Key{Name: k.name, Variable: k.variable(), Doc: k.doc, List: k.list, Project: k.project, Form: k.value.form}
 }
 
 func keyTable() []key {
@@ -50,112 +55,112 @@ func keyTable() []key {
 
 func kernelKeys() []key {
 	return []key{
-		{name: "home", userOnly: true, doc: "data directory",
+		{name: "home", project: Never, doc: "data directory",
 			value: pathInto(func(c *Config) *string { return &c.Home })},
-		{name: "engine", userOnly: true, doc: "the Monty executable: a path, or a name that is in PATH",
+		{name: "engine", project: Never, doc: "the Monty executable: a path, or a name that is in PATH",
 			value: engineInto(func(c *Config) *string { return &c.Engine })},
-		{name: "python", userOnly: true, doc: "the Python of the process backend: a path, or a name that is in PATH; by default python3",
+		{name: "python", project: Never, doc: "the Python of the process backend: a path, or a name that is in PATH; by default python3",
 			value: engineInto(func(c *Config) *string { return &c.Python })},
-		{name: "workers", userOnly: true, doc: "Monty workers at most; by default chosen from the number of CPUs",
+		{name: "workers", project: Never, doc: "Monty workers at most; by default chosen from the number of CPUs",
 			value: intInto(func(c *Config) *int { return &c.Workers }, 1, 4096)},
-		{name: "secrets", list: true, userOnly: true, doc: "what http.fetch may fill into headers: \"github env:GITHUB_TOKEN api.github.com\"",
+		{name: "secrets", list: true, project: Never, doc: "what http.fetch may fill into headers: \"github env:GITHUB_TOKEN api.github.com\"",
 			value: listInto(func(c *Config) *[]string { return &c.Secrets })},
-		{name: "embeddings.url", userOnly: true, doc: "where tool search finds vectors: an address of the form of OpenAI's, http://127.0.0.1:11434/v1; by default nowhere",
+		{name: "embeddings.url", project: Never, doc: "where tool search finds vectors: an address of the form of OpenAI's, http://127.0.0.1:11434/v1; by default nowhere",
 			value: textInto(func(c *Config) *string { return &c.Embeddings.URL })},
-		{name: "embeddings.model", userOnly: true, doc: "the model that makes the vectors: text-embedding-3-small",
+		{name: "embeddings.model", project: Never, doc: "the model that makes the vectors: text-embedding-3-small",
 			value: textInto(func(c *Config) *string { return &c.Embeddings.Model })},
-		{name: "embeddings.key", userOnly: true, doc: "where the key of that address is: env:VARIABLE or file:/PATH; by default none is sent",
+		{name: "embeddings.key", project: Never, doc: "where the key of that address is: env:VARIABLE or file:/PATH; by default none is sent",
 			value: textInto(func(c *Config) *string { return &c.Embeddings.Key })},
-		{name: "idle_after", userOnly: true, doc: "a background kernel without work ends after this time",
+		{name: "idle_after", project: Never, doc: "a background kernel without work ends after this time",
 			value: durationInto(func(c *Config) *time.Duration { return &c.IdleAfter })},
-		{name: "isolation_none", userOnly: true, doc: "whether this kernel runs a program without a boundary where none can stand: asked (default: if it is asked for) or never",
+		{name: "isolation_none", project: Never, doc: "whether this kernel runs a program without a boundary where none can stand: asked (default: if it is asked for) or never",
 			value: choiceInto(func(c *Config) *string { return &c.IsolationNone }, "asked", "never")},
-		{name: "storage.quota", userOnly: true, doc: "what journals and blobs may take before new processes are refused; by default anything",
+		{name: "storage.quota", project: Never, doc: "what journals and blobs may take before new processes are refused; by default anything",
 			value: sizeInto(func(c *Config) *int64 { return &c.Quota })},
-		{name: "storage.keep", userOnly: true, doc: "processes are pruned so long after their end: 30d; by default never",
+		{name: "storage.keep", project: Never, doc: "processes are pruned so long after their end: 30d; by default never",
 			value: durationInto(func(c *Config) *time.Duration { return &c.Keep })},
-		{name: "storage.keep_failed", userOnly: true, doc: "storage.keep spares what did not end with exit code 0: yes or no",
+		{name: "storage.keep_failed", project: Never, doc: "storage.keep spares what did not end with exit code 0: yes or no",
 			value: choiceInto(func(c *Config) *string { return &c.KeepFailed }, "yes", "no")},
 	}
 }
 
 func logKeys() []key {
 	return []key{
-		{name: "log.path", userOnly: true, doc: "the kernel's log; by default kernel.log in the data directory, and for serve standard error",
+		{name: "log.path", project: Never, doc: "the kernel's log; by default kernel.log in the data directory, and for serve standard error",
 			value: pathInto(func(c *Config) *string { return &c.Log.Path })},
-		{name: "log.level", userOnly: true, doc: "what is less than this is left out of the log: debug, info, warn or error",
+		{name: "log.level", project: Never, doc: "what is less than this is left out of the log: debug, info, warn or error",
 			value: choiceInto(func(c *Config) *string { return &c.Log.Level }, "debug", "info", "warn", "error")},
-		{name: "log.format", userOnly: true, doc: "lines of the log: text (key=value) or json",
+		{name: "log.format", project: Never, doc: "lines of the log: text (key=value) or json",
 			value: choiceInto(func(c *Config) *string { return &c.Log.Format }, "text", "json")},
-		{name: "log.size", userOnly: true, doc: "a log that has this size becomes kernel.log.1 (default 10m)",
+		{name: "log.size", project: Never, doc: "a log that has this size becomes kernel.log.1 (default 10m)",
 			value: sizeInto(func(c *Config) *int64 { return &c.Log.Size })},
-		{name: "log.keep", userOnly: true, doc: "how many older logs are kept (default 3)",
+		{name: "log.keep", project: Never, doc: "how many older logs are kept (default 3)",
 			value: intInto(func(c *Config) *int { return &c.Log.Keep }, 1, 1000)},
 	}
 }
 
 func programKeys() []key {
 	return []key{
-		{name: "tools", list: true, doc: "MCP configuration files whose servers programs may import",
+		{name: "tools", list: true, project: Accepted, doc: "MCP configuration files whose servers programs may import",
 			value: pathsInto(func(c *Config) *[]string { return &c.Tools })},
-		{name: "allow", list: true, userOnly: true, doc: "patterns of calls that may change things: filesystem.write_*",
+		{name: "allow", list: true, project: Never, doc: "patterns of calls that may change things: filesystem.write_*",
 			value: listInto(func(c *Config) *[]string { return &c.Allow })},
-		{name: "allow_hosts", list: true, userOnly: true, doc: "hosts that http.fetch reaches: api.github.com, *.example.com, 127.0.0.1:8080",
+		{name: "allow_hosts", list: true, project: Never, doc: "hosts that http.fetch reaches: api.github.com, *.example.com, 127.0.0.1:8080",
 			value: listInto(func(c *Config) *[]string { return &c.AllowHosts })},
-		{name: "deny", list: true, doc: "capabilities taken from programs: proc.spawn, state",
+		{name: "deny", list: true, project: Lower, doc: "capabilities taken from programs: proc.spawn, state",
 			value: listInto(func(c *Config) *[]string { return &c.Deny })},
-		{name: "namespace", doc: "tenant that processes belong to",
+		{name: "namespace", project: Never, doc: "tenant that processes belong to",
 			value: textInto(func(c *Config) *string { return &c.Namespace })},
-		{name: "backend", doc: "where programs run: auto, monty, process",
+		{name: "backend", project: Harmless, only: []string{"auto", "monty", "process"}, doc: "where programs run: auto, monty, process",
 			value: textInto(func(c *Config) *string { return &c.Backend })},
-		{name: "isolation", userOnly: true, doc: "the weakest boundary that programs run behind; by default that of their backend",
+		{name: "isolation", project: Never, doc: "the weakest boundary that programs run behind; by default that of their backend",
 			value: floorInto(func(c *Config) *agentkernel.Isolation { return &c.Isolation })},
-		{name: "priority", doc: "1 (urgent) to 1000, 10 is the default",
+		{name: "priority", project: Lower, doc: "1 (urgent) to 1000, 10 is the default",
 			value: intInto(func(c *Config) *int { return &c.Priority }, 1, 1000)},
-		{name: "on_unknown", doc: "a write whose outcome a crash left unknown: raise or pause",
+		{name: "on_unknown", project: Lower, only: []string{string(agentkernel.UnknownPause)}, doc: "a write whose outcome a crash left unknown: raise or pause",
 			value: choiceInto(func(c *Config) *agentkernel.OnUnknown { return &c.OnUnknown },
 				agentkernel.UnknownRaise, agentkernel.UnknownPause)},
-		{name: "durability", doc: "full: what leaves the kernel is on the disk first; relaxed: within milliseconds",
+		{name: "durability", project: Lower, only: []string{string(agentkernel.DurabilityFull)}, doc: "full: what leaves the kernel is on the disk first; relaxed: within milliseconds",
 			value: choiceInto(func(c *Config) *agentkernel.Durability { return &c.Durability },
 				agentkernel.DurabilityFull, agentkernel.DurabilityRelaxed)},
-		{name: "restart", doc: "a program that cannot be replayed (any but Python), after the death of its kernel: never begins anew, or on-crash",
+		{name: "restart", project: Lower, only: []string{string(agentkernel.RestartNever)}, doc: "a program that cannot be replayed (any but Python), after the death of its kernel: never begins anew, or on-crash",
 			value: choiceInto(func(c *Config) *agentkernel.Restart { return &c.Restart }, agentkernel.RestartNever, agentkernel.RestartOnCrash)},
 	}
 }
 
 func limitKeys() []key {
 	return []key{
-		{name: "limits.time", doc: "running time inside the sandbox, waiting not counted",
+		{name: "limits.time", project: Lower, least: "1s", doc: "running time inside the sandbox, waiting not counted",
 			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.Time })},
-		{name: "limits.wall", doc: "time from creation to end, waiting counted",
+		{name: "limits.wall", project: Lower, least: "1s", doc: "time from creation to end, waiting counted",
 			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.Wall })},
-		{name: "limits.memory", doc: "heap of the program (default 512m); of all its processes where they have one limit",
+		{name: "limits.memory", project: Lower, least: "64m", doc: "heap of the program (default 512m); of all its processes where they have one limit",
 			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Memory })},
-		{name: "limits.recursion", doc: "depth of calls",
+		{name: "limits.recursion", project: Lower, least: "100", doc: "depth of calls",
 			value: intInto(func(c *Config) *int { return &c.Limits.Recursion }, 1, 1_000_000)},
-		{name: "limits.output", doc: "stdout and stderr together",
+		{name: "limits.output", project: Lower, least: "64k", doc: "stdout and stderr together",
 			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Output })},
-		{name: "limits.calls", doc: "syscalls over the whole life",
+		{name: "limits.calls", project: Lower, least: "100", doc: "syscalls over the whole life",
 			value: intInto(func(c *Config) *int64 { return &c.Limits.Calls }, 1, math.MaxInt64)},
-		{name: "limits.call_wait", doc: "the longest that one external call may take",
+		{name: "limits.call_wait", project: Lower, least: "1s", doc: "the longest that one external call may take",
 			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.CallWait })},
-		{name: "limits.in_flight", doc: "calls under way at one moment (default 1000)",
+		{name: "limits.in_flight", project: Lower, least: "1", doc: "calls under way at one moment (default 1000)",
 			value: intInto(func(c *Config) *int { return &c.Limits.InFlight }, 1, 1_000_000)},
-		{name: "limits.processes", doc: "processes of one tree at one moment (default 1000)",
+		{name: "limits.processes", project: Lower, least: "1", doc: "processes of one tree at one moment (default 1000)",
 			value: intInto(func(c *Config) *int { return &c.Limits.Processes }, 1, 1_000_000)},
-		{name: "limits.disk", doc: "what changes to files may hold, and the largest file (default 2g)",
+		{name: "limits.disk", project: Lower, least: "1m", doc: "what changes to files may hold, and the largest file (default 2g)",
 			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Disk })},
-		{name: "limits.journal", doc: "what one tree of processes may write to its journals (default 4g)",
+		{name: "limits.journal", project: Lower, least: "1m", doc: "what one tree of processes may write to its journals (default 4g)",
 			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Journal })},
-		{name: "limits.cpus", doc: "processors that a program may use at a time (default 1)",
+		{name: "limits.cpus", project: Lower, least: "0.1", doc: "processors that a program may use at a time (default 1)",
 			value: floatInto(func(c *Config) *float64 { return &c.Limits.CPUs }, 0.01, 4096)},
-		{name: "limits.cpu_time", doc: "processor time of a program and all that it started",
+		{name: "limits.cpu_time", project: Lower, least: "1s", doc: "processor time of a program and all that it started",
 			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.CPUTime })},
-		{name: "limits.pids", doc: "processes and threads of a program at a time (default 256)",
+		{name: "limits.pids", project: Lower, least: "32", doc: "processes and threads of a program at a time (default 256)",
 			value: intInto(func(c *Config) *int { return &c.Limits.Pids }, 1, 1<<22)},
-		{name: "limits.open_files", doc: "files that each process of a program may have open (default 1024)",
+		{name: "limits.open_files", project: Lower, least: "64", doc: "files that each process of a program may have open (default 1024)",
 			value: intInto(func(c *Config) *int { return &c.Limits.OpenFiles }, 16, 1<<20)},
-		{name: "limits.file_size", doc: "the largest file that a program may write",
+		{name: "limits.file_size", project: Lower, least: "1m", doc: "the largest file that a program may write",
 			value: sizeInto(func(c *Config) *int64 { return &c.Limits.FileSize })},
 	}
 }

@@ -65,8 +65,11 @@ func (s *schema) table(name string) *schema {
 
 func keySchema(k Key) *schema {
 	doc := strings.ToUpper(k.Doc[:1]) + k.Doc[1:] + ". Variable: " + k.Variable + "."
-	if k.UserOnly {
+	switch k.Project {
+	case Never:
 		doc += " Not in a project file."
+	case Lower:
+		doc += " A project file may only lower it."
 	}
 	s := k.Form.schema()
 	if k.List {

@@ -21,9 +21,14 @@ func (c *Config) Settings() []Setting {
 // Defaults lists all keys with the values that are in force where nothing is set. Those without a value are
 // chosen by the kernel. v has what this package does not know: the data directory and the time for idling.
 func Defaults(v Values) []Setting {
-	v.Namespace, v.Backend, v.Priority = "default", "auto", agentkernel.DefaultPriority
-	v.OnUnknown, v.Durability, v.Limits = agentkernel.UnknownRaise, agentkernel.DurabilityFull, agentkernel.DefaultLimits()
-	v.Restart = agentkernel.RestartNever
+	d := defaults()
+	v.Namespace, v.Backend, v.Priority, v.OnUnknown, v.Durability, v.Limits, v.Restart = d.Namespace, d.Backend, d.Priority, d.OnUnknown, d.Durability, d.Limits, d.Restart
 	v.Log.Level, v.Log.Format = "info", "text"
 	return (&Config{Values: v}).Settings()
+}
+
+// defaults are those of the keys that describe a process.
+func defaults() Values {
+	return Values{Namespace: "default", Backend: "auto", Priority: agentkernel.DefaultPriority, OnUnknown: agentkernel.UnknownRaise,
+		Durability: agentkernel.DurabilityFull, Restart: agentkernel.RestartNever, Limits: agentkernel.DefaultLimits()}
 }

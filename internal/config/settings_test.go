@@ -88,7 +88,7 @@ func TestSchema(t *testing.T) {
 				t.Fatalf("%s is not in the schema", k.Name)
 			}
 		}
-		if (at.Type == "array") != k.List || strings.Contains(at.Description, "Not in a project file") != k.UserOnly {
+		if (at.Type == "array") != k.List || strings.Contains(at.Description, "Not in a project file") != k.UserOnly() {
 			t.Errorf("%s: %+v", k.Name, at)
 		}
 	}

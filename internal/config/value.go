@@ -17,6 +17,8 @@ type value struct {
 	set  func(c *Config, o Origin, values []string) error
 	get  func(c *Config) []string // as set takes it; nothing if it was set nowhere
 	form Form
+	// number is the value of a number, a size or a duration, to be compared; 0: it was set nowhere.
+	number func(c *Config) float64
 }
 
 // Kinds of values.
@@ -120,6 +122,7 @@ func listInto(field func(*Config) *[]string) value {
 
 func intInto[T int | int64](field func(*Config) *T, lo, hi int64) value {
 	return value{form: Form{Kind: KindInteger, Min: lo, Max: hi}, get: get(field, func(n T) string { return strconv.FormatInt(int64(n), 10) }),
+		number: func(c *Config) float64 { return float64(*field(c)) },
 		set: func(c *Config, _ Origin, v []string) error {
 			n, err := strconv.ParseInt(v[0], 10, 64)
 			switch {
@@ -135,6 +138,7 @@ func intInto[T int | int64](field func(*Config) *T, lo, hi int64) value {
 
 func floatInto(field func(*Config) *float64, lo, hi float64) value {
 	return value{form: Form{Kind: KindNumber, Min: 0, Max: int64(hi)}, get: get(field, func(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }),
+		number: func(c *Config) float64 { return float64(*field(c)) },
 		set: func(c *Config, _ Origin, v []string) error {
 			n, err := strconv.ParseFloat(v[0], 64)
 			if err != nil || !(n >= lo && n <= hi) {
@@ -179,6 +183,7 @@ func floorInto(field func(*Config) *agentkernel.Isolation) value {
 
 func durationInto[T ~int64](field func(*Config) *T) value {
 	return value{form: Form{Kind: KindDuration}, get: get(field, func(d T) string { return time.Duration(d).String() }),
+		number: func(c *Config) float64 { return float64(*field(c)) },
 		set: func(c *Config, _ Origin, v []string) error {
 			d, err := parseDuration(v[0])
 			if err == nil {
@@ -190,6 +195,7 @@ func durationInto[T ~int64](field func(*Config) *T) value {
 
 func sizeInto(field func(*Config) *int64) value {
 	return value{form: Form{Kind: KindSize}, get: get(field, FormatSize),
+		number: func(c *Config) float64 { return float64(*field(c)) },
 		set: func(c *Config, _ Origin, v []string) error {
 			n, err := ParseSize(v[0])
 			if err == nil {
