@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -184,7 +185,11 @@ func clip(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return validPrefix(s, most) + "..."
+	s = validPrefix(s, most)
+	if i := strings.LastIndexByte(s, ' '); i > most/2 { // between words
+		s = s[:i]
+	}
+	return s + " ..."
 }
 
 func denied(deny []string, desc agentkernel.Syscall) bool {
