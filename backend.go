@@ -147,6 +147,12 @@ type Ender interface {
 	Gone() <-chan struct{}
 }
 
+// Holder is a sandbox with Mounts that can say how many bytes on disk its processes hold in files that no folder names any
+// more. known is what its folders hold. It may be called at any time, also while Next runs.
+type Holder interface {
+	Held(known int64) int64
+}
+
 // TurnKind is why a program stopped running.
 type TurnKind int
 

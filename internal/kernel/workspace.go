@@ -112,6 +112,12 @@ func (k *Kernel) diskFull(p *process) *agentkernel.Error {
 		k.cfg.Logger.Warn("the changes of a process cannot be measured", "pid", p.pid, "err", err)
 		return nil
 	}
+	p.mu.Lock()
+	box := p.box
+	p.mu.Unlock()
+	if holder, ok := box.(agentkernel.Holder); ok {
+		used += holder.Held(used)
+	}
 	if used <= p.spec.limits.Disk {
 		return nil
 	}

@@ -98,6 +98,9 @@ func (*Process) Wait(context.Context) (Exit, error) { return Exit{}, notHere() }
 // Kill does nothing.
 func (*Process) Kill() {}
 
+// Held is nothing here.
+func (*Process) Held(int64) int64 { return 0 }
+
 // Pause always fails here.
 func (*Process) Pause() error { return notHere() }
 

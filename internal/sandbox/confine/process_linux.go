@@ -24,6 +24,7 @@ type Process struct {
 	control *os.File // nil if adopted
 	dog     *watchdog
 	tmp     *tmpWatch
+	free    int64         // on the disk of its changes, in bytes, when it began
 	done    chan struct{} // closed when everything in the sandbox is dead and cleaned away
 	exit    Exit          // valid after done
 	mu      sync.Mutex    // of control, pauses, and the order of kill and cleaning
@@ -33,7 +34,7 @@ type Process struct {
 
 // newProcess takes the descriptors over; control and status are -1 if the process was adopted.
 func newProcess(c *Cell, pid, pidfd, control, status int) *Process {
-	p := &Process{cell: c, pid: pid, done: make(chan struct{})}
+	p := &Process{cell: c, pid: pid, free: freeSpace(c.Config.scratch()), done: make(chan struct{})}
 	file := func(fd int, name string) *os.File {
 		if fd < 0 {
 			return nil

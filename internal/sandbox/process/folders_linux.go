@@ -96,6 +96,25 @@ func nameless(p *confine.Plan) *confine.Plan {
 	return &out
 }
 
+// Held is what the program holds in files without a name; see agentkernel.Holder.
+func (s *sandbox) Held(known int64) int64 {
+	if s.c.process == nil {
+		return 0
+	}
+	return s.c.process.Held(known)
+}
+
+// Held is what the program holds in files without a name; see agentkernel.Holder.
+func (w *whole) Held(known int64) int64 {
+	w.mu.Lock()
+	p := w.process
+	w.mu.Unlock()
+	if p == nil {
+		return 0
+	}
+	return p.Held(known)
+}
+
 // Gone is closed when nothing of the program runs any more; see agentkernel.Ender.
 func (s *sandbox) Gone() <-chan struct{} { return s.c.ended }
 

@@ -230,6 +230,10 @@ func sameBytes(a, b io.Reader) bool {
 
 func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
+// spareRoom is what a file system may give a file, beside as much again as it holds, without being asked: beyond that it is
+// attributes, and counts.
+const spareRoom = 64 << 10
+
 // Used is what the layers of a process hold, in bytes as Limits.Disk counts: the sizes of files, and 4 KiB for each
 // name. Directories that are nested too deep are more than any limit.
 func (s *Store) Used(pid agentkernel.PID) (int64, error) {
@@ -277,7 +281,12 @@ func (d dir) used() (sum int64, err error) {
 	linked := map[uint64]bool{}
 	err = d.walk(func(_ dir, _ string, st *unix.Stat_t) (bool, error) {
 		sum += entryBytes
-		if typeOf(st.Mode) != agentkernel.TypeFile {
+		switch typeOf(st.Mode) {
+		case agentkernel.TypeFile:
+		case agentkernel.TypeDir: // keeps the room of names that are gone
+			sum += max(0, st.Blocks*512-entryBytes)
+			return true, nil
+		default:
 			return true, nil
 		}
 		if st.Nlink > 1 { // a further name of a file costs nothing but the name
@@ -286,7 +295,7 @@ func (d dir) used() (sum int64, err error) {
 			}
 			linked[st.Ino] = true
 		}
-		sum += st.Size
+		sum += max(st.Size, st.Blocks*512-st.Size-spareRoom)
 		return true, nil
 	})
 	return sum, err
