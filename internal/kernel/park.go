@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"agentkernel"
@@ -173,8 +174,12 @@ func (p *process) givesWayBefore(otherReady, otherImages bool, otherRan int64) b
 	return p.lastRun < otherRan
 }
 
-// evictable says whether the sandbox may be parked now; p.mu is held.
+// evictable says whether the sandbox may be parked now; p.mu is held. A call that the journal does not have yet (its server
+// starts, a human is asked) keeps it: an image stands behind the call, and after a crash there would be nothing to answer it.
 func (p *process) evictable() bool {
+	if slices.ContainsFunc(p.inflight, func(f *inflight) bool { return !f.intent }) {
+		return false
+	}
 	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady
 	return idle && !p.owned && p.box != nil && !p.reemit && p.replay == nil && p.need != needStart && p.need != needGo && (p.backend.Images || p.betweenPieces())
 }
