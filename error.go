@@ -163,6 +163,25 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
+// OpKernel is the Op of an error of code CodeUnavailable that says that the kernel itself went away, or is going: what was
+// asked of it may have been done.
+const OpKernel = "kernel"
+
+// KernelGone says whether err has an error of OpKernel in its chain.
+func KernelGone(err error) bool {
+	for err != nil {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			return false
+		}
+		if e.Code == CodeUnavailable && e.Op == OpKernel {
+			return true
+		}
+		err = e.Err
+	}
+	return false
+}
+
 // AsError gives err as an *Error: itself if it is one, else wrapped with the given code and operation.
 func AsError(err error, code Code, op string) *Error {
 	if err == nil {

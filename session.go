@@ -11,7 +11,8 @@ import (
 type Sessions interface {
 	// Feed hands the session pid its next piece and reports its events until the piece has run; the last
 	// event is EventIdle, EventEnd or (paused) EventState. If fn returns an error or ctx ends, Feed returns
-	// and the piece runs on. Errors: CodeConflict (it is not waiting for a piece, or has ended), CodeInvalid
+	// and the piece runs on. A piece whose key the session has had is not run again: its events are reported from its
+	// beginning, also of a session that has ended. Errors: CodeConflict (it is not waiting for a piece, or has ended; the key is that of another piece), CodeInvalid
 	// (it is no session), CodeSyntax, CodeUnsupported and CodeNotFound as in Spawn; the session goes on then
 	// as if nothing had been fed.
 	Feed(ctx context.Context, pid PID, p Piece, fn func(Event) error) (PieceEnd, error)
@@ -25,6 +26,8 @@ type Piece struct {
 	Name    string            `json:"name"` // for tracebacks: "piece 3"
 	Source  string            `json:"source"`
 	Modules map[string]string `json:"modules,omitempty"` // as in Program
+	// Key makes the piece the same one when it is fed again; "": each is another.
+	Key string `json:"key,omitempty"`
 	// Backend is that which is to run the piece; "" or "auto": the session's own.
 	Backend string `json:"backend,omitempty"`
 }

@@ -61,7 +61,7 @@ func (c *Client) broken(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil {
 		return canceled(ctx, op)
 	}
-	e := agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the kernel went away before it answered: %w", brokenCause{err})
+	e := agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel went away before it answered: %w", brokenCause{err})
 	if op == "run" || op == "spawn" {
 		return e.WithRecover(0)
 	}

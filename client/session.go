@@ -8,14 +8,20 @@ import (
 	"agentkernel/internal/api"
 )
 
-// Feed hands a session its next piece and reports its events until the piece has run. A connection that
-// breaks is an error; the piece runs on, and Events shows the rest.
+// Feed hands a session its next piece and reports its events until the piece has run. If the connection breaks, a piece
+// with a key is fed again, which follows it; without one that is an error, the piece runs on, and Events shows the rest.
 func (c *Client) Feed(ctx context.Context, pid agentkernel.PID, p agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
 	if err := (&agentkernel.Program{Name: p.Name, Source: p.Source, Modules: p.Modules}).Validate(); err != nil {
 		return agentkernel.PieceEnd{}, err
 	}
 	f := &follower{c: c, fn: fn}
-	err := f.once(ctx, request{op: "session", method: http.MethodPost, path: api.ProcessPath(pid, "pieces"), body: p})
+	req := request{op: "session", method: http.MethodPost, path: api.ProcessPath(pid, "pieces"), body: p}
+	err := f.once(ctx, req)
+	if isBroken(err) && p.Key != "" {
+		if again := f.once(ctx, req); agentkernel.CodeOf(again) != agentkernel.CodeUnavailable {
+			err = again // else nothing more is known than before
+		}
+	}
 	if f.done.Piece != nil {
 		return *f.done.Piece, err
 	}

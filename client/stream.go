@@ -121,7 +121,7 @@ func lost(op string, pid agentkernel.PID, err error) error {
 func (f *follower) outcome(ctx context.Context) (agentkernel.Process, error) {
 	p, err := f.c.Process(ctx, f.pid)
 	if err == nil && !p.State.Terminal() && !p.Paused {
-		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "run", "the kernel ended and process %d is %s", p.PID, p.State).WithRecover(p.PID)
+		err = agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel ended and process %d is %s", p.PID, p.State).WithRecover(p.PID)
 	}
 	return p, err
 }

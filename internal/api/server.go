@@ -233,9 +233,9 @@ func (s *Server) cutOff(r *http.Request, pid agentkernel.PID) *agentkernel.Error
 	case e != nil:
 		return e
 	}
-	e = agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending")
+	e = agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel is ending")
 	if pid != 0 {
-		return agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending; process %d stands where its journal says", pid).WithRecover(pid)
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel is ending; process %d stands where its journal says", pid).WithRecover(pid)
 	}
 	if r.Method != http.MethodGet {
 		return e.WithRecover(0)

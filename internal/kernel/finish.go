@@ -155,7 +155,7 @@ func (k *Kernel) forget(p *process) {
 	k.mu.Unlock()
 	k.forest.leave(p)
 	k.specs.drop(p.spec)
-	k.sessions.forget(p.pid)
+	k.sessions.ended(p.pid)
 }
 
 // tellParent completes the wait of a parent for this child.

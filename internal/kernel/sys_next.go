@@ -27,12 +27,14 @@ type sessions struct {
 	mu      sync.Mutex
 	feeding map[agentkernel.PID]bool
 	sources map[agentkernel.PID]sources
+	keys    map[agentkernel.PID]map[string]bool // of the pieces that this kernel knows of
 }
 
 // sources are those of the pieces that ran, and of the program before them.
 type sources struct {
 	texts  []string // but for the plain ones
 	pieces int
+	key    string // of the last piece
 }
 
 // and adds a piece.
@@ -45,7 +47,7 @@ func (s sources) and(text string, plain bool) sources {
 }
 
 func newSessions() *sessions {
-	return &sessions{feeding: map[agentkernel.PID]bool{}, sources: map[agentkernel.PID]sources{}}
+	return &sessions{feeding: map[agentkernel.PID]bool{}, sources: map[agentkernel.PID]sources{}, keys: map[agentkernel.PID]map[string]bool{}}
 }
 
 // take makes the caller the one who feeds a session.
@@ -69,12 +71,24 @@ func (s *sessions) remember(pid agentkernel.PID, fed sources) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sources[pid] = fed
+	if fed.key != "" {
+		s.addKey(pid, fed.key)
+	}
 }
 
+// forget drops what a piece that was given up has changed.
 func (s *sessions) forget(pid agentkernel.PID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sources, pid)
+}
+
+// ended drops everything of a session.
+func (s *sessions) ended(pid agentkernel.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sources, pid)
+	delete(s.keys, pid)
 }
 
 // procNext reports how the last piece ended and waits: Feed or EndSession completes the call.
@@ -154,7 +168,7 @@ func (k *Kernel) answerNext(p *process, answer json.RawMessage) error {
 	case err != nil:
 		return err
 	case k.ctx.Err() != nil:
-		return agentkernel.Errorf(agentkernel.CodeUnavailable, "session", "the kernel is stopping").WithPID(p.pid)
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel is stopping").WithPID(p.pid)
 	}
 	f.stop()
 	k.completeNow(p, f, answer, "", nil)
@@ -175,6 +189,13 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 			k.sessions.release(pid)
 		}
 	}()
+	if known, err := k.fedBefore(ctx, pid, &piece); err != nil {
+		return end, err
+	} else if known > 0 {
+		k.sessions.release(pid)
+		feeding = false
+		return k.fedAgain(ctx, pid, known, fn)
+	}
 	p, err := k.waitingSession(ctx, pid)
 	if err != nil {
 		return end, err
@@ -249,7 +270,9 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 		return nil, fed, err
 	}
 	piece.Modules = spec.Program.Modules
-	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, earlier.and(piece.Source, needs.Plain), nil
+	fed = earlier.and(piece.Source, needs.Plain)
+	fed.key = piece.Key
+	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, fed, nil
 }
 
 // pieceTools binds the tools that a piece imports. What is handed over is journalled, so that a replay needs

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 // client is one connected MCP client: one MCP session of the SDK.
 type client struct {
+	id   string // no other client has it
 	user string // "" where nobody is told apart (stdio)
 	// principal is who began the MCP session, and the only one who may use it; "" on stdio. Two principals may be one user.
 	principal string
@@ -24,7 +26,8 @@ type client struct {
 	mu      sync.Mutex // one piece at a time is fed by one client
 	session *session   // its own, that calls without a session use; nil: not begun
 
-	said sync.Map // notes that it has heard
+	said     sync.Map // notes that it has heard
+	attempts attempts
 
 	turn     chan struct{} // holds one: the human is asked one question at a time
 	askingMu sync.Mutex
@@ -45,11 +48,14 @@ func (c *call) namespace() string { return c.h.cfg.namespace(c.client.user) }
 
 // session is a process that keeps a user's variables between calls.
 type session struct {
-	pid    agentkernel.PID
-	user   string
-	pieces atomic.Int64 // how many it was fed
-	ran    sync.Map     // backends on which a piece of it has run
-	shown  sync.Map     // artifacts of which a client has seen the picture
+	pid agentkernel.PID
+	// principal is whose it is.
+	principal string
+	pieces    atomic.Int64 // how many it was fed
+	ran       sync.Map     // backends on which a piece of it has run
+	shown     sync.Map     // artifacts of which a client has seen the picture
+	// unsettled is the piece of which no client was told what became of it; it runs before any other. nil: none.
+	unsettled atomic.Pointer[attempt]
 }
 
 // clients knows who is connected and which sessions are open.
@@ -60,6 +66,8 @@ type clients struct {
 	byServer map[*mcp.ServerSession]*client
 	owners   map[string]string // MCP session -> principal
 	sessions map[agentkernel.PID]*session
+	keyed    map[string]*session                 // namespace and a client's own key -> where its code ran
+	keysOf   map[agentkernel.PID]map[string]bool // of sessions of other servers that have ended
 	closed   bool
 	ending   sync.WaitGroup
 }
@@ -71,7 +79,8 @@ const maxSessions = 1000
 const endPatience = 5 * time.Second
 
 func newClients(cfg Config) *clients {
-	return &clients{cfg: cfg, byServer: map[*mcp.ServerSession]*client{}, owners: map[string]string{}, sessions: map[agentkernel.PID]*session{}}
+	return &clients{cfg: cfg, byServer: map[*mcp.ServerSession]*client{}, owners: map[string]string{}, sessions: map[agentkernel.PID]*session{},
+		keyed: map[string]*session{}, keysOf: map[agentkernel.PID]map[string]bool{}}
 }
 
 // of is the client of a request. When it goes, its own session ends.
@@ -91,7 +100,7 @@ func (cs *clients) of(ss *mcp.ServerSession, extra *mcp.RequestExtra) (*client, 
 	if cs.closed {
 		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "the server is stopping")
 	}
-	c := &client{user: user, principal: principal, turn: make(chan struct{}, 1)}
+	c := &client{id: rand.Text(), user: user, principal: principal, turn: make(chan struct{}, 1)}
 	c.here, c.goAway = context.WithCancel(context.Background())
 	cs.byServer[ss] = c
 	if id := ss.ID(); id != "" {
@@ -195,7 +204,6 @@ func (cs *clients) close() {
 
 // begin makes a session for the user of a call, on the backend if one is named.
 func (cs *clients) begin(ctx context.Context, c *call, backend string) (*session, error) {
-	user := c.client.user
 	cs.mu.Lock()
 	full := len(cs.sessions) >= maxSessions
 	cs.mu.Unlock()
@@ -204,8 +212,8 @@ func (cs *clients) begin(ctx context.Context, c *call, backend string) (*session
 			WithHint("use session \"none\"")
 	}
 	spec := cs.cfg.Spec
-	spec.Namespace = cs.cfg.namespace(user)
-	spec.Program = agentkernel.Program{Name: "<session>", Language: agentkernel.Python, Session: true, Modules: spec.Program.Modules}
+	spec.Namespace = c.namespace()
+	spec.Program = agentkernel.Program{Name: sessionName, Language: agentkernel.Python, Session: true, Modules: spec.Program.Modules}
 	if backend != "" {
 		spec.Backend = backend
 	}
@@ -215,7 +223,7 @@ func (cs *clients) begin(ctx context.Context, c *call, backend string) (*session
 	if err != nil {
 		return nil, err
 	}
-	s := &session{pid: pid, user: user}
+	s := &session{pid: pid, principal: c.client.principal}
 	cs.mu.Lock()
 	cs.sessions[s.pid] = s
 	cs.mu.Unlock()
@@ -283,11 +291,11 @@ func sessionLimits(l agentkernel.Limits) agentkernel.Limits {
 	return l.WithDefaults(d)
 }
 
-// find gives a user's session by its id.
-func (cs *clients) find(user string, pid agentkernel.PID) *session {
+// find is a session by its id, if it is the principal's.
+func (cs *clients) find(principal string, pid agentkernel.PID) *session {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if s := cs.sessions[pid]; s != nil && s.user == user {
+	if s := cs.sessions[pid]; s != nil && s.principal == principal {
 		return s
 	}
 	return nil

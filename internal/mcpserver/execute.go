@@ -36,6 +36,7 @@ type executeInput struct {
 	Timeout  float64 `json:"timeout,omitempty" say:"seconds, default 120"`
 	Language string  `json:"language,omitempty"`
 	Backend  string  `json:"backend,omitempty"`
+	Key      string  `json:"idempotency_key,omitempty" where:"hosts"`
 	// Packages are requirements as pip writes them. An error says how they are written.
 	Packages []string `json:"packages,omitempty" where:"packages"`
 }
@@ -177,7 +178,33 @@ func (c *call) spec(code string, in *executeInput, timeout time.Duration) agentk
 func (c *call) runAlone(ctx context.Context, in executeInput, host string, timeout time.Duration) (*executeOutput, error) {
 	spec := c.spec(in.Code, &in, timeout)
 	spec.Program.Host = host
-	return c.run(ctx, spec, timeout)
+	a, err := c.attempt(in.Key, "alone", in.Code, in.Language, in.Backend, host)
+	if err != nil {
+		return nil, err
+	}
+	return c.runOnce(ctx, a, spec, timeout)
+}
+
+// runOnce runs a program to its end, unless the same request has: then it is answered with what came of that.
+func (c *call) runOnce(ctx context.Context, a *attempt, spec agentkernel.Spec, timeout time.Duration) (*executeOutput, error) {
+	spec.IdempotencyKey = a.key
+	out, err := c.run(ctx, spec, timeout)
+	if err == nil && out.State == string(agentkernel.StateUnfinished) { // its kernel died
+		if _, err = c.recovered(ctx, agentkernel.Process{PID: agentkernel.PID(out.PID)}); err == nil {
+			out, err = c.run(ctx, spec, timeout)
+		}
+	}
+	c.settle(a, out, err)
+	return out, lost(err, "the program may have run")
+}
+
+// recovered continues a process whose kernel died, for a client that asks for it again.
+func (c *call) recovered(ctx context.Context, p agentkernel.Process) (agentkernel.Process, error) {
+	_, err := c.kernel().Recover(ctx, p.PID)
+	if err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict { // it has ended meanwhile
+		return p, err
+	}
+	return c.kernel().Process(ctx, p.PID)
 }
 
 // run runs a program to its end. If the client goes or gives up, the program is ended.
@@ -229,16 +256,60 @@ var errTimeout = errors.New("timeout")
 func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.Duration) (*executeOutput, error) {
 	c.client.mu.Lock()
 	defer c.client.mu.Unlock()
-	s, err := c.session(ctx, in.Session, in.Backend)
+	a, err := c.attempt(in.Key, "session", in.Session, in.Code, in.Backend)
 	if err != nil {
 		return nil, err
 	}
+	note := ""
+	if a.given {
+		if a.session, err = c.keyed(ctx, a.key); err != nil {
+			return nil, err
+		}
+	}
+	if a.session == nil {
+		if a.session, note, err = c.sessionFor(ctx, in, timeout); err != nil {
+			return nil, err
+		}
+	}
+	if a.piece.Source == "" {
+		a.piece = agentkernel.Piece{Name: fmt.Sprintf("piece %d", a.session.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules, Backend: in.Backend, Key: a.key}
+	}
+	c.remember(a)
+	a.session.unsettled.Store(a)
+	out, err := c.feed(ctx, a, timeout)
+	if !untold(err) {
+		a.session.unsettled.Store(nil)
+		if err != nil {
+			a.session.pieces.Add(-1)
+		}
+	}
+	c.settle(a, out, err)
+	if err != nil {
+		return nil, lost(err, fmt.Sprintf("the code may have run in session %d", a.session.pid))
+	}
+	if note != "" {
+		out.addNote(note)
+	}
+	return out, nil
+}
+
+// feed hands a session a piece, or follows it if it was handed over before, until it has run.
+func (c *call) feed(ctx context.Context, a *attempt, timeout time.Duration) (*executeOutput, error) {
+	s := a.session
 	running, clock, stop := bounded(ctx, timeout)
 	defer stop()
 	watch := c.watch(ctx, clock)
-	defer watch.stop()
+	defer func() { watch.stop() }()
 	watch.session = true
-	end, err := c.kernel().Feed(running, s.pid, agentkernel.Piece{Name: fmt.Sprintf("piece %d", s.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules, Backend: in.Backend}, watch.event)
+	end, err := c.kernel().Feed(running, s.pid, a.piece, watch.event)
+	if agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.unfinished(ctx, s) { // its kernel died; nothing of a new piece has run
+		if err = c.takeUp(running, s); err == nil {
+			watch.stop()
+			watch = c.watch(ctx, clock)
+			watch.session = true
+			end, err = c.kernel().Feed(running, s.pid, a.piece, watch.event)
+		}
+	}
 	switch {
 	case running.Err() != nil && err != nil:
 		kept := c.stopPiece(ctx, s)
@@ -253,16 +324,22 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 	case agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.gone(ctx, s):
 		c.h.clients.forget(c.client, s)
 		return nil, agentkernel.AsError(err, agentkernel.CodeConflict, "execute_code").WithHint("call again: a new session begins, without the old variables")
+	case agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.unfinished(ctx, s):
+		return nil, diedAgain(err)
 	case err != nil:
-		s.pieces.Add(-1)
 		return nil, err
 	}
+	return c.fed(ctx, s, end, watch), nil
+}
+
+// fed is the answer about a piece that has run.
+func (c *call) fed(ctx context.Context, s *session, end agentkernel.PieceEnd, watch *watch) *executeOutput {
 	out := watch.output(end.Process, end.Result, end.Error)
 	c.addArtifacts(ctx, out, &s.shown)
 	if end.Ended {
 		c.h.clients.forget(c.client, s)
 		out.Note = "the session ended with this; the next call begins a new one"
-		return out, nil
+		return out
 	}
 	if _, known := s.ran.LoadOrStore(end.Process.Backend, true); !known && end.Process.Moved != nil {
 		out.addNote("the session runs in " + runtimeOf(end.Process.Backend) + " from here on, with its variables: " + end.Process.Moved.Why)
@@ -272,7 +349,61 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 		out.State = "failed"
 	}
 	out.Session = s.pid.String()
-	return out, nil
+	return out
+}
+
+// sessionFor is the session that new code is for. A piece of it that nobody was told the outcome of comes first: the note says
+// what became of it.
+func (c *call) sessionFor(ctx context.Context, in executeInput, timeout time.Duration) (s *session, note string, err error) {
+	if s, err = c.session(ctx, in.Session, in.Backend); err != nil || s.unsettled.Load() == nil {
+		return s, "", err
+	}
+	before := s.unsettled.Load()
+	out, err := c.feed(ctx, before, timeout)
+	if untold(err) {
+		return nil, "", lost(err, fmt.Sprintf("the code may have run in session %d", s.pid))
+	}
+	s.unsettled.Store(nil)
+	c.client.attempts.drop(before)
+	if err != nil {
+		note = agentkernel.AsError(err, "", "").GuestText()
+	} else {
+		note = strings.ToValidUTF8(out.text()[:min(len(out.text()), maxPreview)], "")
+	}
+	note = "the code before this, whose answer was lost, has run: " + note
+	if c.client.session == nil { // it ended with that
+		if s, err = c.session(ctx, "", in.Backend); err != nil {
+			return nil, "", err
+		}
+		note += "; its session ended, and this is a new one"
+	}
+	return s, note, nil
+}
+
+// unfinished says whether a session's kernel died.
+func (c *call) unfinished(ctx context.Context, s *session) bool {
+	p, err := c.kernel().Process(ctx, s.pid)
+	return err == nil && p.State == agentkernel.StateUnfinished
+}
+
+// diedAgain is the error of code whose kernel died, as did the one that continued it.
+func diedAgain(err error) error {
+	if err == nil {
+		err = errors.New("the process is unfinished")
+	}
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel that continued it went away, too: %w", err)
+}
+
+// takeUp continues a session whose kernel died, until it can have its next piece.
+func (c *call) takeUp(ctx context.Context, s *session) error {
+	if _, err := c.recovered(ctx, agentkernel.Process{PID: s.pid}); err != nil {
+		return err
+	}
+	c.awaitIdle(ctx, s.pid, maxTimeout)
+	if c.unfinished(ctx, s) {
+		return diedAgain(nil)
+	}
+	return ctx.Err()
 }
 
 // runtimeOf is what users call what a backend runs Python with.
@@ -292,10 +423,10 @@ func (c *call) stopped(ctx context.Context, pid agentkernel.PID) agentkernel.Pro
 	return p
 }
 
-// gone says whether a session's process has ended behind our back: killed, or the kernel was stopped.
+// gone says whether a session's process has ended behind our back.
 func (c *call) gone(ctx context.Context, s *session) bool {
 	p, err := c.kernel().Process(ctx, s.pid)
-	return err == nil && (p.State.Terminal() || p.State == agentkernel.StateUnfinished)
+	return err == nil && p.State.Terminal()
 }
 
 // session finds the session that is meant, or begins one; the client's lock is held.
@@ -310,7 +441,7 @@ func (c *call) session(ctx context.Context, id, backend string) (*session, error
 	default:
 		pid, err := agentkernel.ParsePID(id)
 		if err == nil {
-			if s := c.h.clients.find(c.client.user, pid); s != nil {
+			if s := c.h.clients.find(c.client.principal, pid); s != nil {
 				return s, nil
 			}
 		}
@@ -376,7 +507,7 @@ func (c *call) awaitIdle(ctx context.Context, pid agentkernel.PID, grace time.Du
 	defer look.Stop()
 	for {
 		p, err := c.kernel().Process(ctx, pid)
-		if err != nil || p.State.Terminal() {
+		if err != nil || p.State.Terminal() || p.State == agentkernel.StateUnfinished || p.Paused {
 			return false
 		}
 		if slices.Contains(p.WaitsFor, "proc.next") { // also while it is on its way back there

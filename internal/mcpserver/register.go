@@ -279,5 +279,8 @@ func answer(out any) *mcp.CallToolResult {
 // failed is a tool error that the model can act on: the code, the message, and what to do.
 func failed(err error) *mcp.CallToolResult {
 	e := agentkernel.AsError(err, agentkernel.CodeInternal, "")
+	if agentkernel.KernelGone(e) && !strings.Contains(e.Hint, sameCall) {
+		e = e.WithHint(sameCall + ": another kernel answers it")
+	}
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.ToValidUTF8(e.GuestText(), "\ufffd")}}}
 }

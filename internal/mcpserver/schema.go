@@ -11,14 +11,17 @@ import (
 // in every conversation. A field's tag `say` is its description; without omitempty it is required. With the tag `where`
 // it is told only to the clients of a server that was started so: any other refuses it, with the reason.
 
-// wherePackages marks what a server takes that may install packages.
-const wherePackages = "packages"
+// wherePackages marks what a server takes that may install packages, whereHosts what programs send and no model is told of.
+const (
+	wherePackages = "packages"
+	whereHosts    = "hosts"
+)
 
 // told are the fields of a struct of arguments that clients hear of.
 func told(t reflect.Type, packages bool) []reflect.StructField {
 	var out []reflect.StructField
 	for i := range t.NumField() {
-		if f := t.Field(i); packages || f.Tag.Get("where") != wherePackages {
+		if f := t.Field(i); f.Tag.Get("where") == "" || packages && f.Tag.Get("where") == wherePackages {
 			out = append(out, f)
 		}
 	}

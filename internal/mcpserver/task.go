@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 
 	"agentkernel"
@@ -28,25 +29,33 @@ func executeTask(ctx context.Context, c *call, in taskInput) (*taskOutput, error
 	if strings.TrimSpace(in.Task) == "" {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "execute_task", "task_description is empty")
 	}
+	a, err := c.attempt("", in.Task)
+	if err != nil {
+		return nil, err
+	}
+	if a.plan != nil { // a model would write another one
+		return c.runPlan(ctx, a, *a.plan)
+	}
 	plan, err := c.plan(ctx, in.Task)
 	switch {
 	case agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && c.samples():
-		return c.sampledTask(ctx, in.Task)
+		return c.sampledTask(ctx, a, in.Task)
 	case err != nil:
 		return nil, err
 	}
-	return c.runPlan(ctx, plan)
+	return c.runPlan(ctx, a, plan)
 }
 
 // runPlan runs the program of a task.
-func (c *call) runPlan(ctx context.Context, plan TaskPlan) (*taskOutput, error) {
+func (c *call) runPlan(ctx context.Context, a *attempt, plan TaskPlan) (*taskOutput, error) {
 	spec := c.spec("", &executeInput{}, defaultTimeout)
 	modules := spec.Program.Modules
 	spec.Program = plan.Program
 	if spec.Program.Modules == nil {
 		spec.Program.Modules = modules
 	}
-	out, err := c.run(ctx, spec, defaultTimeout)
+	a.plan = &plan
+	out, err := c.runOnce(ctx, a, spec, defaultTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +77,7 @@ func (c *call) plan(ctx context.Context, task string) (TaskPlan, error) {
 
 // sampledTask lets the client's model write the program. One that is refused before anything of it has run is handed back
 // once, with the reason; one that has run is not: what it did would be done twice.
-func (c *call) sampledTask(ctx context.Context, task string) (*taskOutput, error) {
+func (c *call) sampledTask(ctx context.Context, a *attempt, task string) (*taskOutput, error) {
 	prompt, err := c.h.taskPrompt(ctx, c.req.Session, task)
 	if err != nil {
 		return nil, err
@@ -80,11 +89,12 @@ func (c *call) sampledTask(ctx context.Context, task string) (*taskOutput, error
 			return nil, err
 		}
 		program := agentkernel.Program{Name: "task.py", Language: agentkernel.Python, Source: fenced(answer)}
-		out, err := c.runPlan(ctx, TaskPlan{Program: program, Mode: modeSampling})
+		out, err := c.runPlan(ctx, a, TaskPlan{Program: program, Mode: modeSampling})
 		refused := notRun(out, err)
 		if refused == "" || !again {
 			return out, err
 		}
+		a = &attempt{key: rand.Text(), asked: a.asked}
 		said = append(said, answer, "It was not run: "+refused+"\nAnswer with the whole mended program alone.\n")
 	}
 }

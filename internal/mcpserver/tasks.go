@@ -36,6 +36,7 @@ type dispatchInput struct {
 	Code    string  `json:"code"`
 	Timeout float64 `json:"timeout,omitempty" say:"seconds, default none"`
 	Backend string  `json:"backend,omitempty"`
+	Key     string  `json:"idempotency_key,omitempty" where:"hosts"`
 }
 
 type taskState struct {
@@ -80,9 +81,18 @@ func dispatchTask(ctx context.Context, c *call, in dispatchInput) (*taskState, e
 	}
 	spec := c.spec(in.Code, &executeInput{Backend: in.Backend}, timeout)
 	spec.Program.Name = c.taskName()
-	p, err := c.kernel().Spawn(ctx, spec)
+	a, err := c.attempt(in.Key, in.Code, in.Backend, timeout.String())
 	if err != nil {
 		return nil, err
+	}
+	spec.IdempotencyKey = a.key
+	p, err := c.kernel().Spawn(ctx, spec)
+	if err == nil && p.State == agentkernel.StateUnfinished { // of the same request, before its kernel died
+		p, err = c.recovered(ctx, p)
+	}
+	c.settle(a, nil, err)
+	if err != nil {
+		return nil, lost(err, "the task may have been started")
 	}
 	return c.state(p), nil
 }
@@ -116,7 +126,7 @@ func (c *call) state(p agentkernel.Process) *taskState {
 	case p.Paused:
 		s.Status, s.Note = "paused", p.PauseNote
 	case p.State == agentkernel.StateUnfinished:
-		s.Status, s.Note = "unfinished", fmt.Sprintf("no kernel runs it: agentkernel recover %d", p.PID)
+		s.Status, s.Note = "unfinished", "its kernel ended; wait_for_background_task continues it"
 	case p.State == agentkernel.StateExited && p.ExitCode == 0:
 		s.Status = "completed"
 	case p.State == agentkernel.StateKilled && p.Error != nil && p.Error.Code == agentkernel.CodeKilled:
@@ -180,7 +190,12 @@ func waitForTask(ctx context.Context, c *call, in waitInput) (*taskState, error)
 	if err != nil {
 		return nil, err
 	}
-	if !p.State.Terminal() && p.State != agentkernel.StateUnfinished {
+	if p.State == agentkernel.StateUnfinished { // its kernel died, and somebody waits for it
+		if p, err = c.recovered(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	if !p.State.Terminal() {
 		watch := c.watch(ctx, nil)
 		bounded, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 		_, err = c.kernel().Wait(bounded, p.PID)

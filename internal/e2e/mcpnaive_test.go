@@ -1,0 +1,372 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel"
+	"agentkernel/client"
+	"agentkernel/internal/datadir"
+	"agentkernel/internal/tool/tooltest"
+)
+
+// mortal is a kernel that is killed again and again, and the tool server that outlives it: its log is all that the world
+// knows of what programs did.
+type mortal struct {
+	home     string
+	engine   string
+	recovers bool // a kernel that starts continues everything by itself
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	cmd   *exec.Cmd
+	kills int // that are left
+	calls int
+	after bool // the kernel dies when the line is written, and never knows
+	log   map[string]int
+}
+
+// callsPerKill is how many calls of the tool a kernel sees at most.
+const callsPerKill = 4
+
+// note is the tool: it writes a line, and the kernel dies before that, after it, or when the answer is on its way.
+func (m *mortal) note(key string) {
+	m.mu.Lock()
+	when := 0
+	if m.calls++; m.kills > 0 && m.calls%callsPerKill == 0 {
+		if when = 1 + m.rng.IntN(3); m.after {
+			when = 2
+		}
+	}
+	if when == 1 {
+		m.kill()
+	}
+	m.log[key]++
+	if when == 2 {
+		m.kill()
+	}
+	m.mu.Unlock()
+	if when == 3 {
+		go func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.kill()
+		}()
+	}
+}
+
+// kill is kill -9; mu is held.
+func (m *mortal) kill() {
+	if m.cmd == nil {
+		return
+	}
+	_ = m.cmd.Process.Kill()
+	_ = m.cmd.Wait()
+	m.cmd = nil
+	m.kills--
+}
+
+// start starts a kernel, as a client does that finds none.
+func (m *mortal) start(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cmd != nil {
+		return nil
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), envChild+"=1", envHome+"="+m.home, envLeave+"="+map[bool]string{false: "1"}[m.recovers], "AGENTKERNEL_MONTY="+m.engine)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	_ = stdin // held until it is killed
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "ready\n" {
+		_ = cmd.Wait()
+		return fmt.Errorf("the kernel did not come up: %q %w", line, err)
+	}
+	m.cmd = cmd
+	return nil
+}
+
+// server is the tool server, over HTTP.
+func (m *mortal) server(t *testing.T) string {
+	t.Helper()
+	s := mcp.NewServer(&mcp.Implementation{Name: "log", Version: "1"}, nil)
+	type in struct {
+		Key string `json:"key"`
+	}
+	mcp.AddTool(s, &mcp.Tool{Name: "note", Description: "writes a line"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
+		m.note(a.Key)
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "ok"}}}, nil, nil
+	})
+	far := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	t.Cleanup(func() { far.CloseClientConnections(); far.Close() })
+	return tooltest.Config(t, map[string]tooltest.Server{"log": {"type": "http", "url": far.URL}})
+}
+
+// newMortal is a kernel that will be killed so often, and a client of it that starts another one.
+func newMortal(t *testing.T, recovers bool, kills int, seed uint64) (*mortal, agentkernel.Kernel, string) {
+	t.Helper()
+	m := &mortal{home: home(t), engine: engine(t), recovers: recovers, rng: rand.New(rand.NewPCG(seed, 1)), kills: kills, log: map[string]int{}}
+	cfg := m.server(t)
+	if err := m.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.kill()
+	})
+	dir, err := datadir.Open(m.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := client.Dial(t.Context(), client.Options{Socket: dir.Socket(), Version: testVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Revive(m.start)
+	t.Cleanup(func() { k.Revive(nil); _ = k.Close() })
+	return m, k, cfg
+}
+
+// naive makes a call again and again, word for word, until it is told that it was done, or is told the same twice.
+func naive(t *testing.T, cs *mcp.ClientSession, name string, a args) string {
+	t.Helper()
+	last := ""
+	for range 20 {
+		res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: a})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text := textOf(res)
+		if !res.IsError || text == last {
+			return text
+		}
+		runs := name == "execute_code" || name == "dispatch_background_task"
+		if strings.HasPrefix(text, "unavailable: ") && (runs && !strings.Contains(text, "may have") || !strings.Contains(text, "same call again") || strings.Contains(text, "agentkernel ")) {
+			t.Errorf("the error does not say what is unknown and what to do: %s", text)
+		}
+		last = text
+	}
+	t.Fatalf("%s: no end: %s", name, last)
+	return ""
+}
+
+func textOf(res *mcp.CallToolResult) string {
+	var b strings.Builder
+	for _, c := range res.Content {
+		if text, ok := c.(*mcp.TextContent); ok {
+			b.WriteString(text.Text)
+		}
+	}
+	return b.String()
+}
+
+// A client that simply makes the same call again after each error, whatever the error says, doubles nothing: kernels are
+// killed around each write, and the far end's own log is counted.
+func TestMCPNaiveClient(t *testing.T) {
+	deaths := kills(t, 8)
+	rounds := 2 * deaths // some end early
+	for _, recovers := range []bool{false, true} {
+		for name, way := range map[string]func(t *testing.T, cs *mcp.ClientSession, code string) string{
+			"session": func(t *testing.T, cs *mcp.ClientSession, code string) string {
+				return naive(t, cs, "execute_code", args{"code": code})
+			},
+			"by itself": func(t *testing.T, cs *mcp.ClientSession, code string) string {
+				return naive(t, cs, "execute_code", args{"code": code, "session": "none"})
+			},
+			"new session": func(t *testing.T, cs *mcp.ClientSession, code string) string {
+				return naive(t, cs, "execute_code", args{"code": code, "session": "new"})
+			},
+			"with a key": func(t *testing.T, cs *mcp.ClientSession, code string) string {
+				return naive(t, cs, "execute_code", args{"code": code, "session": "new", "idempotency_key": "key of " + code})
+			},
+			"task": func(t *testing.T, cs *mcp.ClientSession, code string) string {
+				naive(t, cs, "dispatch_background_task", args{"code": code, "timeout": 3600})
+				list := naive(t, cs, "list_background_tasks", nil)
+				id, _, _ := strings.Cut(list, " ")
+				return naive(t, cs, "wait_for_background_task", args{"task_id": id, "timeout": 600})
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, recovers %v", name, recovers), func(t *testing.T) {
+				seed := uint64(time.Now().UnixNano())
+				t.Logf("seed %d", seed)
+				m, k, cfg := newMortal(t, recovers, deaths, seed)
+				cs := connectMCP(t, mcpConfig(k, cfg))
+				var wanted []string
+				var told strings.Builder
+				for i := range rounds {
+					keys := []string{fmt.Sprintf("%d-a", i), fmt.Sprintf("%d-b", i), fmt.Sprintf("%d-c", i)}
+					wanted = append(wanted, keys...)
+					fails := "print('unknown', key)"
+					if i%3 == 2 {
+						fails = "raise" // and the rest is left to the client
+					}
+					told.WriteString(way(t, cs, fmt.Sprintf("from tools.log import note\nfor key in ['%s']:\n    try:\n        note(key=key)\n    except OSError:\n        %s\nprint('end %d')",
+						strings.Join(keys, "', '"), fails, i)))
+				}
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				if left := m.kills; left > 1 {
+					t.Errorf("%d of %d kernels were not killed: the test proves little", left, deaths)
+				}
+				raised := 0
+				for i, key := range wanted {
+					switch n := m.log[key]; {
+					case n > 1:
+						t.Errorf("%s was written %d times", key, n)
+					case n == 0 && !strings.Contains(told.String(), "unknown "+key) && i/3%3 != 2:
+						t.Errorf("%s was lost: %s", key, told.String())
+					case n == 0:
+						raised++
+					}
+				}
+				t.Logf("%d keys, %d kernels killed, %d not written and told", len(wanted), deaths-m.kills, raised)
+			})
+		}
+	}
+}
+
+// die kills the kernel now, or in the next call of the tool.
+func (m *mortal) die(inCall bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kills = 1
+	if inCall {
+		m.calls, m.after = callsPerKill-1, true
+		return
+	}
+	m.kill()
+}
+
+func (m *mortal) written(key string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.log[key]
+}
+
+// Variables outlive the kernel. Code whose answer was lost is named in the error, and code that comes after it says what
+// became of it. What ended in doubt is not run again for the asking.
+func TestMCPCodeAfterACrash(t *testing.T) {
+	m, k, cfg := newMortal(t, false, 0, 1)
+	cs := connectMCP(t, mcpConfig(k, cfg))
+	first := tool(t, cs, "execute_code", args{"code": "n = 41"}, "")
+	m.die(false)
+	tool(t, cs, "execute_code", args{"code": "n + 1"}, "result: 42")
+
+	revive := k.(*client.Client).Revive
+	revive(nil)
+	m.die(true)
+	cut := "from tools.log import note\nn += 1\ntry:\n    note(key='cut')\nexcept OSError as e:\n    print('told', e)\nn"
+	lost := textOf(call(t, cs, "execute_code", args{"code": cut}))
+	for _, want := range []string{"unavailable: ", fmt.Sprintf("session %v", first["session"]), "may have written", "make the same call again"} {
+		if !strings.Contains(lost, want) {
+			t.Errorf("the error does not say %q: %s", want, lost)
+		}
+	}
+	revive(m.start)
+	tool(t, cs, "execute_code", args{"code": "n"}, "whose answer was lost, has run: told outcome_unknown")
+	tool(t, cs, "execute_code", args{"code": "n"}, "result: 42")
+	tool(t, cs, "execute_code", args{"code": cut}, "result: 43") // it is new code now, and runs
+	if n := m.written("cut"); n != 2 {
+		t.Errorf("written %d times", n)
+	}
+
+	m.die(true)
+	doubt := args{"code": "note(key='doubt')"}
+	for range 3 {
+		if got := naive(t, cs, "execute_code", doubt); !strings.Contains(got, "outcome_unknown: ") || !strings.Contains(got, "not run again") {
+			t.Errorf("what is in doubt: %s", got)
+		}
+	}
+	tool(t, cs, "execute_code", args{"code": "note(key='doubt')  # once more"}, "ok")
+	if n := m.written("doubt"); n != 2 {
+		t.Errorf("in doubt, and written %d times", n)
+	}
+}
+
+// A client's own key makes two calls one: in its session, by itself, as a task; also when it comes back on another connection, to
+// another server.
+func TestMCPOwnKeys(t *testing.T) {
+	m, k, cfg := newMortal(t, false, 0, 1)
+	note := func(key string) string { return fmt.Sprintf("from tools.log import note\nnote(key=%q)\n%q", key, key) }
+	server := mcpConfig(k, cfg)
+	task := ""
+	for round := range 3 {
+		cs := connectMCP(t, server)
+		for range 2 {
+			tool(t, cs, "execute_code", args{"code": note("session"), "idempotency_key": "a"}, `result: "session"`)
+			tool(t, cs, "execute_code", args{"code": note("new"), "idempotency_key": "b", "session": "new"}, `result: "new"`)
+			tool(t, cs, "execute_code", args{"code": note("alone"), "idempotency_key": "c", "session": "none"}, `result: "alone"`)
+			got := tool(t, cs, "dispatch_background_task", args{"code": note("task"), "idempotency_key": "d"}, "task")
+			if id := fmt.Sprint(got["task_id"]); task == "" {
+				task = id
+			} else if id != task {
+				t.Errorf("two tasks: %s and %s", task, id)
+			}
+			res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_code", Arguments: args{"code": note("meta")}, Meta: mcp.Meta{"agentkernel/idempotency_key": "e"}})
+			if err != nil || res.IsError {
+				t.Errorf("a key in _meta: %v %v", res, err)
+			}
+		}
+		tool(t, cs, "execute_code", args{"code": "1", "idempotency_key": "a"}, "!belongs to another piece")
+		tool(t, cs, "execute_code", args{"code": "1", "idempotency_key": strings.Repeat("x", 300)}, "!invalid_argument")
+		tool(t, cs, "wait_for_background_task", args{"task_id": task}, "completed")
+		_ = cs.Close()
+		if round == 1 {
+			m.die(false)
+		}
+	}
+	for _, key := range []string{"session", "new", "alone", "task", "meta"} {
+		if n := m.written(key); n != 1 {
+			t.Errorf("%s was written %d times", key, n)
+		}
+	}
+}
+
+// A request over HTTP that arrives twice, since what lies between sends it again, is one request.
+func TestMCPRequestThatArrivesTwice(t *testing.T) {
+	m, k, cfg := newMortal(t, false, 0, 1)
+	c := rawMCP{t, serveHTTP(t, mcpConfig(k, cfg)), annToken}
+	session := c.hello()
+	for i, how := range []string{`"code":"%s"`, `"code":"%s","session":"none"`} {
+		key := fmt.Sprintf("twice %d", i)
+		code := fmt.Sprintf(how, fmt.Sprintf("from tools.log import note\\nnote(key='%s')", key))
+		for range 2 {
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"execute_code","arguments":{%s}}}`, 20+i, code)
+			eventWith(t, bufio.NewReader(c.do("POST", session, body).Body), `"ok"`)
+		}
+		if n := m.written(key); n != 1 {
+			t.Errorf("%s: written %d times", key, n)
+		}
+	}
+}
+
+func call(t *testing.T, cs *mcp.ClientSession, name string, a args) *mcp.CallToolResult {
+	t.Helper()
+	res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}

@@ -1,0 +1,140 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"agentkernel"
+)
+
+// A piece with a key runs once. Whoever does not know what became of it (his connection broke, the kernel died) feeds it
+// again: then he reads in the journal what it did, and follows it if it is still running. The key is in the journal with
+// the piece, so that it is durable before anything that the piece does outside.
+
+func (s *sessions) addKey(pid agentkernel.PID, key string) {
+	if s.keys[pid] == nil {
+		s.keys[pid] = map[string]bool{}
+	}
+	s.keys[pid][key] = true
+}
+
+// fedBefore finds where in the journal of a session a piece with this one's key was handed over; 0: nowhere. CodeConflict if
+// that was another piece.
+func (k *Kernel) fedBefore(ctx context.Context, pid agentkernel.PID, piece *agentkernel.Piece) (at int64, err error) {
+	if piece.Key == "" {
+		return 0, nil
+	}
+	if known, err := k.mayHaveFed(ctx, pid, piece.Key); !known || err != nil {
+		return 0, err
+	}
+	if err := k.settled(ctx); err != nil {
+		return 0, err
+	}
+	err = k.pieces(ctx, pid, func(seq int64, had *agentkernel.Piece) error {
+		switch {
+		case had.Key != piece.Key:
+			return nil
+		case had.Source != piece.Source:
+			return sessionConflict(pid, "the key %.80q belongs to another piece of session %d", piece.Key, pid).WithHint("take another key")
+		}
+		at = seq
+		return nil
+	})
+	return at, err
+}
+
+// mayHaveFed says whether a session has had a piece with a key, or has to be asked by its journal. The keys of one that
+// runs are kept, so that each new piece does not read all that was before it.
+func (k *Kernel) mayHaveFed(ctx context.Context, pid agentkernel.PID, key string) (bool, error) {
+	p := k.lookup(pid)
+	if p == nil {
+		return true, nil
+	}
+	p.mu.Lock()
+	born, ended := p.recoveries == 0, p.state.Terminal() // this kernel has seen all its pieces
+	p.mu.Unlock()
+	k.sessions.mu.Lock()
+	keys, loaded := k.sessions.keys[pid]
+	known := keys[key]
+	k.sessions.mu.Unlock()
+	if born || loaded || ended {
+		return known || ended, nil
+	}
+	k.sessions.mu.Lock()
+	k.sessions.keys[pid] = map[string]bool{}
+	k.sessions.mu.Unlock()
+	err := k.pieces(ctx, pid, func(_ int64, had *agentkernel.Piece) error {
+		k.sessions.mu.Lock()
+		defer k.sessions.mu.Unlock()
+		known = known || had.Key == key
+		k.sessions.addKey(pid, had.Key)
+		return nil
+	})
+	if err != nil { // it is read once more
+		k.sessions.mu.Lock()
+		delete(k.sessions.keys, pid)
+		k.sessions.mu.Unlock()
+	}
+	return known, err
+}
+
+// pieces reports the pieces that a session was handed, with their journal positions.
+func (k *Kernel) pieces(ctx context.Context, pid agentkernel.PID, fn func(seq int64, p *agentkernel.Piece) error) error {
+	asked := map[int64]bool{}
+	for from := int64(1); ; {
+		entries, err := k.store.Entries(ctx, pid, from, entriesAtOnce)
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		for _, e := range entries {
+			from = e.Seq + 1
+			if e.Kind == agentkernel.EntryCall && e.Op == opNext {
+				asked[e.Call] = true
+			}
+			var next agentkernel.NextPiece
+			if e.Kind != agentkernel.EntryResult || !asked[e.Call] || json.Unmarshal(e.Data, &next) != nil || next.End {
+				continue
+			}
+			if err := fn(e.Seq, &next.Piece); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// fedAgain reports the events of a piece that was handed over at a journal position, until it has run.
+func (k *Kernel) fedAgain(ctx context.Context, pid agentkernel.PID, at int64, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+	var end agentkernel.PieceEnd
+	done := false
+	err := k.Events(ctx, pid, at+1, true, func(ev agentkernel.Event) error {
+		if err := fn(ev); err != nil {
+			return err
+		}
+		switch ev.Kind {
+		case agentkernel.EventIdle:
+			end.Result, end.Error = ev.Idle.Result, ev.Idle.Error
+		case agentkernel.EventEnd:
+			end.Ended, end.Result, end.Error = true, ev.Process.Result, ev.Process.Error
+		case agentkernel.EventState:
+			if !ev.Process.Paused {
+				return nil
+			}
+		default:
+			return nil
+		}
+		done = true
+		return errPieceDone
+	})
+	if err != nil && !errors.Is(err, errPieceDone) {
+		return end, err
+	}
+	p, err := k.Process(ctx, pid)
+	if err != nil {
+		return end, err
+	}
+	if end.Process = p; !done {
+		return end, sessionConflict(pid, "session %d is unfinished: no kernel runs it", pid).WithHint("agentkernel recover %d", pid)
+	}
+	return end, nil
+}

@@ -1,0 +1,149 @@
+package mcpserver
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"agentkernel"
+)
+
+// A client that is not told what became of its request makes it again: the kernel died, the connection broke, the client gave
+// up too early. So that nothing is done twice, each request to run code has a key, which is in the journal with what it runs:
+// the client's own, or one that is made of its connection and the id of the request. A request whose outcome the client was
+// not told is remembered: the next that asks for the same is that one, and is answered with what became of it.
+
+// maxOpen is how many requests of a client are remembered whose outcome it was not told.
+const maxOpen = 1000
+
+// maxKey is how many bytes a client's key may have.
+const maxKey = 256
+
+// metaKey is where a call's _meta has its key; AgentKernel's own calls of tools have one there.
+const metaKey = "agentkernel/idempotency_key"
+
+// attempt is one request to run code.
+type attempt struct {
+	key   string
+	given bool // the key is the client's own
+	again bool // the client was not told what became of it the last time
+
+	asked   [sha256.Size]byte // what was asked for
+	session *session          // where it ran; nil: nowhere, or by itself
+	piece   agentkernel.Piece // of the session
+	plan    *TaskPlan         // of a task in plain language
+}
+
+// attempts are the requests of one client that it was not told the outcome of.
+type attempts struct {
+	mu   sync.Mutex
+	open map[[sha256.Size]byte][]*attempt // oldest first
+	n    int
+}
+
+// take is the oldest request for something whose outcome the client was not told; nil: it was told all.
+func (as *attempts) take(asked [sha256.Size]byte) *attempt {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	all := as.open[asked]
+	if len(all) == 0 {
+		return nil
+	}
+	a := all[0]
+	if as.n--; len(all) == 1 {
+		delete(as.open, asked)
+	} else {
+		as.open[asked] = all[1:]
+	}
+	return a
+}
+
+// keep remembers a request for when the client makes it again.
+func (as *attempts) keep(a *attempt) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if as.n >= maxOpen {
+		as.open, as.n = nil, 0
+	}
+	if as.open == nil {
+		as.open = map[[sha256.Size]byte][]*attempt{}
+	}
+	a.again = true
+	as.open[a.asked] = append(as.open[a.asked], a)
+	as.n++
+}
+
+// drop forgets a request whose outcome the client is told otherwise.
+func (as *attempts) drop(a *attempt) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	before := len(as.open[a.asked])
+	as.open[a.asked] = slices.DeleteFunc(as.open[a.asked], func(b *attempt) bool { return a == b })
+	as.n -= before - len(as.open[a.asked])
+}
+
+// attempt is a call that runs code: parts say what it asks for. key is the client's own, if it gave one as an argument.
+func (c *call) attempt(key string, parts ...string) (*attempt, error) {
+	asked := sha256.Sum256(fmt.Appendf(nil, "%q %q", c.tool, parts))
+	if own, ok := c.req.Params.Meta[metaKey].(string); ok && key == "" {
+		key = own
+	}
+	if len(key) > maxKey {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, c.tool, "idempotency_key has %d bytes; at most %d are possible", len(key), maxKey)
+	}
+	if key != "" {
+		return &attempt{key: "given/" + c.tool + "/" + key, given: true, asked: asked}, nil
+	}
+	if a := c.client.attempts.take(asked); a != nil {
+		return a, nil
+	}
+	a := &attempt{key: rand.Text(), asked: asked}
+	if id := requestID(c.req.Extra); id != "" {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %x", c.client.id, id, asked))
+		a.key = hex.EncodeToString(sum[:16])
+	}
+	return a, nil
+}
+
+// settle notes what a client is told of a request: if that is not what became of it, the request stays open.
+func (c *call) settle(a *attempt, out *executeOutput, err error) {
+	switch {
+	case a.given:
+	case err != nil && !untold(err):
+	case err != nil:
+		c.client.attempts.keep(a)
+	case out != nil && out.doubtful():
+		out.addNote("the same code is answered with this and not run again, since it may have written: look first. To run it all the same, change it")
+		c.client.attempts.keep(a)
+	}
+}
+
+// untold says whether an error leaves open what became of a request. A refusal does not.
+func untold(err error) bool {
+	switch agentkernel.CodeOf(err) {
+	case agentkernel.CodeStorage, agentkernel.CodeInternal, agentkernel.CodeCanceled:
+		return true
+	}
+	return agentkernel.KernelGone(err)
+}
+
+// doubtful says whether code ended because of a write that may or may not have happened.
+func (o *executeOutput) doubtful() bool {
+	return o.Error != nil && (o.Error.Code == string(agentkernel.CodeOutcomeUnknown) || strings.Contains(o.Error.Message, string(agentkernel.CodeOutcomeUnknown)+": "))
+}
+
+// sameCall is what a client is told whose kernel went away.
+const sameCall = "make the same call again"
+
+// lost is the error of a request whose kernel went away.
+func lost(err error, what string) error {
+	if !agentkernel.KernelGone(err) {
+		return err
+	}
+	e := agentkernel.Errorf(agentkernel.CodeUnavailable, "execute_code", "%s: its kernel went away. What it has done is kept; it may have written, and may not have ended: %w", what, err)
+	return e.WithHint(sameCall + ": it is taken up where it was, and nothing that it did is done twice")
+}
