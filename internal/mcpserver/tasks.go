@@ -23,7 +23,7 @@ const maxTasks = 1000
 func (h *server) taskTools() []*definition {
 	return []*definition{
 		handle(&definition{name: "dispatch_background_task", destroys: true,
-			say: "Start a Python program and return its task_id at once. It survives restarts."}, dispatchTask),
+			say: "Start a Python program and return its task_id. It survives restarts."}, dispatchTask),
 		handle(&definition{name: "get_background_task_status", reads: true, say: "State, output and result of a task."}, taskStatus),
 		handle(&definition{name: "wait_for_background_task", reads: true,
 			say: "Wait until a task has ended; after timeout it runs on."}, waitForTask),
