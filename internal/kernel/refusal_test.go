@@ -1,7 +1,6 @@
 package kernel_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -142,7 +141,7 @@ func TestAnswersToWhatWasNotAsked(t *testing.T) {
 		r.tools.delay = func() { close(out); <-back }
 		r.backend.add("p", func(p *prog) error {
 			v, err := p.call("tool.call", callTool("append", `{"n":1}`))
-			p.result = json.RawMessage(v)
+			p.result = v
 			return err
 		})
 		p, err := r.Spawn(t.Context(), spec("p"))
