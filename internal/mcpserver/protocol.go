@@ -57,7 +57,7 @@ func (h *server) byProtocol(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		res, err := next(ctx, method, req)
 		if unknown, ok := errors.AsType[*jsonrpc.Error](err); ok && method == "resources/read" &&
-			unknown.Code == mcp.CodeResourceNotFound && !speaks(ss, returnsSince) {
+			unknown.Code == jsonrpc.CodeInvalidParams && !speaks(ss, returnsSince) {
 			older := *unknown
 			older.Code = codeResourceUnknown
 			return nil, &older
