@@ -2,7 +2,6 @@ package agentkernel
 
 import (
 	"context"
-	"strings"
 	"time"
 )
 
@@ -76,14 +75,4 @@ type ToolChange struct {
 // things. What is new, and allowed, may be called.
 func (t *Tool) Refused() bool {
 	return t.Changed != nil && !t.Changed.New && t.Effect != EffectRead
-}
-
-// SeenSignature is the signature of a tool with the type that its results had so far, where its server declares none.
-func (t *Tool) SeenSignature() string {
-	if t.Observed != nil && len(t.OutputSchema) == 0 {
-		if s, undeclared := strings.CutSuffix(t.Signature, " -> Any"); undeclared {
-			return s + " -> " + t.Observed.Type
-		}
-	}
-	return t.Signature
 }

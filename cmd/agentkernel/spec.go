@@ -88,7 +88,7 @@ func (a *app) spec(f *specFlags, p agentkernel.Program) (agentkernel.Spec, error
 	if err := f.overlay(c); err != nil {
 		return agentkernel.Spec{}, err
 	}
-	digests, err := a.toolsFor(c, &p)
+	digests, err := a.toolDigests(c)
 	if err != nil {
 		return agentkernel.Spec{}, err
 	}

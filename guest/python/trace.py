@@ -7,8 +7,7 @@ MARK = "<agentkernel>/"
 
 def register(file, source):
     """Makes the source known under its file name, for tracebacks and inspect."""
-    text = source if source.endswith("\n") else source + "\n"  # CPython puts carets of a line without an end a column off
-    linecache.cache[file] = (len(source), None, text.splitlines(True), file)
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
 
 
 def clean(tb):

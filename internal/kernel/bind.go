@@ -108,7 +108,51 @@ func (k *Kernel) pinTools(s *agentkernel.Spec) error {
 	if d, ok := src.(agentkernel.ToolDigester); ok {
 		s.ToolDigests = d.Digests()
 	}
+	return k.shadowed(s, src)
+}
+
+// shadowed refuses local tools with the name of a server: which of the two a program means, nobody could tell. A child has
+// the local tools of its parent.
+func (k *Kernel) shadowed(s *agentkernel.Spec, src agentkernel.ToolSource) error {
+	if len(s.Tools) == 0 || len(s.Program.Modules) == 0 || s.Program.Language != agentkernel.Python || strings.HasPrefix(s.IdempotencyKey, childKey) {
+		return nil
+	}
+	local := map[string]string{}
+	for module := range s.Program.Modules {
+		if rest, ok := strings.CutPrefix(module, "tools."); ok {
+			server, _, _ := strings.Cut(rest, ".")
+			if have, ok := local[server]; !ok || module < have {
+				local[server] = module
+			}
+		}
+	}
+	if len(local) == 0 {
+		return nil
+	}
+	servers, err := src.Servers(k.ctx)
+	if err != nil {
+		return err
+	}
+	for _, srv := range servers {
+		if module, both := local[srv.PythonName]; both {
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "the local tool %s and the server %q of %s have one name: a program that imports tools.%s could mean either",
+				strings.ReplaceAll(module, ".", "/")+".py", srv.Name, srv.Source, srv.PythonName).
+				WithHint("rename the folder tools/%s, or the server", srv.PythonName)
+		}
+	}
 	return nil
+}
+
+// shadowedBy is shadowed for the local tools that a piece brings into a session.
+func (k *Kernel) shadowedBy(p *process, modules map[string]string) error {
+	if len(modules) == 0 {
+		return nil
+	}
+	src, err := k.toolSource(&p.spec.Spec)
+	if err != nil {
+		return err
+	}
+	return k.shadowed(&agentkernel.Spec{Tools: p.spec.Tools, Program: agentkernel.Program{Language: p.spec.Program.Language, Modules: modules}}, src)
 }
 
 // bind finds the tools that a program imports. It may start servers.

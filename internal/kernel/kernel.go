@@ -53,8 +53,7 @@ type Config struct {
 	// Grace is how long Close waits for external calls under way, so that their results are journalled.
 	Grace time.Duration
 
-	Version, Mode, Home string            // for Info
-	Settings            map[string]string // for Info
+	Version, Mode, Home string // for Info
 }
 
 func (c *Config) setDefaults() error {
@@ -176,7 +175,7 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	}
 	info := agentkernel.KernelInfo{
 		Version: k.cfg.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.Home,
-		Store: k.store.Info(), Started: k.started, Mode: k.cfg.Mode, Settings: k.cfg.Settings,
+		Store: k.store.Info(), Started: k.started, Mode: k.cfg.Mode,
 		Storage: storage,
 	}
 	for _, b := range k.cfg.Backends {

@@ -258,6 +258,9 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 	if err := spec.Program.Validate(); err != nil {
 		return nil, fed, err
 	}
+	if err := k.shadowedBy(p, piece.Modules); err != nil {
+		return nil, fed, err
+	}
 	if err := k.addSkills(ctx, &spec); err != nil {
 		return nil, fed, err
 	}

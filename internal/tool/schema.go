@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,36 +26,13 @@ type schema struct {
 	OneOf       []*schema         `json:"oneOf"`
 	AllOf       []*schema         `json:"allOf"`
 	Items       *schema           `json:"items"`
-	Prefix      []*schema         `json:"prefixItems"`
 	Properties  properties        `json:"properties"`
 	Required    []string          `json:"required"`
 	Additional  *schema           `json:"additionalProperties"`
 	Pattern     json.RawMessage   `json:"patternProperties"`
 	If          json.RawMessage   `json:"if"`
 
-	never bool    // the schema `false`
-	is    *schema // of a copy: the original
-}
-
-// original is the schema itself, or that of which it is a copy.
-func (s *schema) original() *schema {
-	if s.is != nil {
-		return s.is
-	}
-	return s
-}
-
-// tuples moves what older drafts call items and additionalItems to where newer ones have it.
-func (s *schema) tuples(items, rest json.RawMessage) {
-	var list []*schema
-	if len(items) == 0 || items[0] != '[' || json.Unmarshal(items, &list) != nil {
-		return
-	}
-	s.Prefix, s.Items = list, nil
-	if len(rest) > 0 {
-		s.Items = new(schema)
-		_ = json.Unmarshal(rest, s.Items) // strange: it says nothing
-	}
+	never bool // the schema `false`
 }
 
 type property struct {
@@ -132,8 +108,6 @@ func (s *schema) UnmarshalJSON(b []byte) error {
 			_ = json.Unmarshal(v, into) // strange: it says nothing
 		}
 	}
-	s.tuples(bytes.TrimSpace(members["items"]), members["additionalItems"])
-	s.Prefix = slices.DeleteFunc(s.Prefix, func(item *schema) bool { return item == nil })
 	return nil
 }
 
@@ -166,8 +140,6 @@ func (s *schema) keyword(name string) any {
 		return &s.AllOf
 	case "items":
 		return &s.Items
-	case "prefixItems":
-		return &s.Prefix
 	case "properties":
 		return &s.Properties
 	case "required":
@@ -221,8 +193,6 @@ type schemaDoc struct {
 	refs map[string]*schema
 	at   map[string]map[string]json.RawMessage // members of the objects that pointers went through
 	left int                                   // of maxWork
-
-	inside, open []*schema // whose types, and whose members, are being written; the outermost first
 }
 
 func parseSchema(raw json.RawMessage) *schemaDoc {
@@ -253,7 +223,7 @@ func (d *schemaDoc) resolve(s *schema) *schema {
 		if target == nil {
 			return nil
 		}
-		if target.Ref == "" && (s.Description != "" || s.Default != nil || s.Nullable) {
+		if target.Ref == "" && (s.Description != "" || s.Default != nil) {
 			t := *target // keywords beside $ref count (draft 2020-12)
 			if s.Description != "" {
 				t.Description = s.Description
@@ -261,8 +231,6 @@ func (d *schemaDoc) resolve(s *schema) *schema {
 			if s.Default != nil {
 				t.Default = s.Default
 			}
-			t.Nullable = t.Nullable || s.Nullable
-			t.is = target
 			return &t
 		}
 		s = target
@@ -277,12 +245,8 @@ func (d *schemaDoc) lookup(ref string) *schema {
 	}
 	d.refs[ref] = nil
 	pointer, ok := strings.CutPrefix(ref, "#")
-	switch {
-	case !ok:
+	if !ok {
 		return nil
-	case pointer == "" || pointer == "/":
-		d.refs[ref] = d.root
-		return d.root
 	}
 	if p, err := url.PathUnescape(pointer); err == nil {
 		pointer = p

@@ -102,11 +102,7 @@ func brief(text string) string {
 	if len(text) <= maxProblem {
 		return text
 	}
-	text = strings.ToValidUTF8(text[:maxProblem], "")
-	if i := strings.LastIndexByte(text, ' '); i > maxProblem/2 { // between words
-		text = text[:i]
-	}
-	return text + " ..."
+	return strings.ToValidUTF8(text[:maxProblem], "") + "..."
 }
 
 // elsewhere ends every refusal: it says which backend runs the thing.
