@@ -17,6 +17,7 @@ type shifty struct {
 	mu     sync.Mutex
 	listed map[string]agentkernel.Tool
 	atCall map[string]agentkernel.Tool
+	called int
 }
 
 func (s *shifty) Tools(ctx context.Context, server string) ([]agentkernel.Tool, error) {
@@ -41,6 +42,7 @@ func (s *shifty) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.
 			continue
 		}
 		s.mu.Lock()
+		s.called++
 		if now, ok := s.atCall[t.Name]; ok {
 			t.Effect, t.Changed = now.Effect, now.Changed
 		}
@@ -106,8 +108,8 @@ func TestAChangedToolIsRefused(t *testing.T) {
 			s := spec("p")
 			s.Allow = c.allow
 			r.run(t, s)
-			if ran := len(tools.lines) == 1; ran != c.runs {
-				t.Errorf("%s, imported %t: it ran %t", name, imported, ran)
+			if ran := len(tools.lines) == 1; ran != c.runs || (tools.called == 1) != c.runs {
+				t.Errorf("%s, imported %t: it ran %t, its server was asked %d times", name, imported, ran, tools.called)
 			}
 		}
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/nearest"
 )
 
 // handler is what the kernel does for one syscall. Exactly one of the functions is set. They run without
@@ -185,11 +186,7 @@ func clip(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	s = validPrefix(s, most)
-	if i := strings.LastIndexByte(s, ' '); i > most/2 { // between words
-		s = s[:i]
-	}
-	return s + " ..."
+	return validPrefix(s, most) + "..."
 }
 
 func denied(deny []string, desc agentkernel.Syscall) bool {
@@ -202,6 +199,38 @@ func denied(deny []string, desc agentkernel.Syscall) bool {
 		}
 	}
 	return false
+}
+
+// deniable are the words that take something away.
+func deniable() []string {
+	var words []string
+	for _, desc := range agentkernel.Syscalls() {
+		if desc.Capability != "" {
+			words = append(words, desc.Capability, desc.Family(), desc.Name)
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// meaningful refuses permissions that would never match: whoever wrote them relies on them.
+func meaningful(s *agentkernel.Spec) error {
+	for _, word := range s.Deny {
+		if known := deniable(); !slices.Contains(known, word) {
+			e := agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "deny %q takes nothing away: there is no capability of that name", word)
+			if q := nearest.Question(word, known); q != "" {
+				return e.WithHint("%s", q)
+			}
+			return e.WithHint("proc.spawn, tool, state, time, rand, http, log, or the name of a system call")
+		}
+	}
+	for _, pattern := range s.Allow {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "allow %q is no pattern, and would allow nothing: %w", pattern, err).
+				WithHint("server.tool with * and ?; a bracket or backslash that is meant as such has a backslash before it")
+		}
+	}
+	return nil
 }
 
 // begin runs the handler of a call that may run.

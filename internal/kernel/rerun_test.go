@@ -290,7 +290,7 @@ func TestRerunWithOtherArguments(t *testing.T) {
 // TestRerunOfAWriteInDoubt: a write of which the past does not know whether it happened is never made again by
 // itself: the program is told, or a human decides.
 func TestRerunOfAWriteInDoubt(t *testing.T) {
-	for _, how := range []string{"killed", "raised", "beyond the difference"} {
+	for _, how := range []string{"killed", "killed, beyond the difference", "raised", "beyond the difference", "interrupted", "interrupted, beyond the difference"} {
 		for _, pause := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, pause %v", how, pause), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -299,14 +299,14 @@ func TestRerunOfAWriteInDoubt(t *testing.T) {
 						if c.Tool != "append" {
 							return agentkernel.ToolResult{}, nil
 						}
-						if how == "killed" {
+						if strings.HasPrefix(how, "killed") || strings.HasPrefix(how, "interrupted") {
 							pass(time.Hour)
 						}
 						return agentkernel.ToolResult{}, agentkernel.Errorf(agentkernel.CodeTimeout, "tool.call", "too slow")
 					}
 					r.backend.add("first", steps("r1 w2").run)
 					second := steps("r1 w2")
-					if how == "beyond the difference" {
+					if strings.HasSuffix(how, "beyond the difference") {
 						second = "r9 w2"
 					}
 					r.backend.add("second", second.run)
@@ -315,10 +315,12 @@ func TestRerunOfAWriteInDoubt(t *testing.T) {
 						t.Fatal(err)
 					}
 					pass(time.Second)
-					if how == "killed" {
-						if err := r.Signal(t.Context(), first.PID, agentkernel.SignalKill); err != nil {
+					signal, sent := map[string]agentkernel.Signal{"killed": agentkernel.SignalKill, "interrupted": agentkernel.SignalInterrupt}[strings.TrimSuffix(how, ", beyond the difference")]
+					if sent {
+						if err := r.Signal(t.Context(), first.PID, signal); err != nil {
 							t.Fatal(err)
 						}
+						pass(time.Second)
 					}
 					r.tools.mu.Lock()
 					r.tools.fail = func(agentkernel.ToolCall) (agentkernel.ToolResult, error) { return agentkernel.ToolResult{}, nil }

@@ -73,6 +73,9 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) error {
 	if err := s.Isolation.Validate(); err != nil {
 		return err
 	}
+	if err := meaningful(s); err != nil {
+		return err
+	}
 	if s.Parent == 0 {
 		return nil
 	}
@@ -319,10 +322,10 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 	case refused != nil:
 		return nil, refused
 	case s.NeedsFiles():
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here gives programs folders or a standard input; there are: %s", strings.Join(k.backendNames(), ", ")).
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here gives programs folders or a standard input; there are: %v", k.backendNames()).
 			WithHint("agentkernel doctor")
 	}
-	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %s", s.Program.Language, strings.Join(k.backendNames(), ", "))
+	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %v", s.Program.Language, k.backendNames())
 }
 
 // named finds the backend that the Spec names, if it can run the program.
@@ -344,7 +347,7 @@ func (k *Kernel) named(s *agentkernel.Spec) (*backend, error) {
 }
 
 func (k *Kernel) noBackend(name string) error {
-	return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %s", name, strings.Join(k.backendNames(), ", "))
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", name, k.backendNames())
 }
 
 // lacks says what a Spec asks for that the backend does not have.

@@ -1,0 +1,84 @@
+package kernel
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"testing"
+
+	"agentkernel"
+)
+
+// pastCodes says of each code with which a write that was sent can be answered whether the write may have happened. A new
+// code must be put here: what may have happened is not done again by a rerun.
+var pastCodes = map[agentkernel.Code]bool{
+	agentkernel.CodeOutcomeUnknown: true,
+	agentkernel.CodeInterrupted:    true, // the program was taken away from a call that goes on
+	agentkernel.CodeLimit:          true, // it answered, with more than the journal has room for
+
+	agentkernel.CodeInvalid: false, agentkernel.CodeSyntax: false, agentkernel.CodeUnsupported: false, agentkernel.CodeNotFound: false,
+	agentkernel.CodeConflict: false, agentkernel.CodeDenied: false, agentkernel.CodeTimeout: false, agentkernel.CodeUnavailable: false,
+	agentkernel.CodeTool: false, agentkernel.CodeSessionLost: false, agentkernel.CodeKilled: false, agentkernel.CodeProgram: false,
+	agentkernel.CodeDiverged: false, agentkernel.CodeCrashed: false, agentkernel.CodeCorrupt: false, agentkernel.CodeVersion: false,
+	agentkernel.CodeStorage: false, agentkernel.CodeCanceled: false, agentkernel.CodeInternal: false,
+}
+
+// TestAWriteThatMayHaveHappenedIsNotMadeAgain: neither where the rerun does what its past did, nor beyond the first
+// difference. nil is a write without an answer, "" one that was answered well.
+func TestAWriteThatMayHaveHappenedIsNotMadeAgain(t *testing.T) {
+	source, err := os.ReadFile("../../error.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := regexp.MustCompile(`(?m)^\tCode\w+ +Code = "(\w+)"`).FindAllSubmatch(source, -1)
+	for _, m := range codes {
+		if _, ok := pastCodes[agentkernel.Code(m[1])]; !ok {
+			t.Errorf("may a write that was answered with %s have happened?", m[1])
+		}
+	}
+	if len(codes) != len(pastCodes) {
+		t.Errorf("%d codes are in error.go, %d here", len(codes), len(pastCodes))
+	}
+	args := json.RawMessage(`{"server":"x","tool":"y"}`)
+	journal := func(answered bool, code agentkernel.Code) []agentkernel.Entry {
+		e := []agentkernel.Entry{
+			{Seq: 1, Kind: agentkernel.EntryCall, Call: 1, Op: "tool.call", Effect: agentkernel.EffectRead, Args: json.RawMessage(`{}`)},
+			{Seq: 2, Kind: agentkernel.EntryResult, Call: 1, Data: json.RawMessage(`1`)},
+			{Seq: 3, Kind: agentkernel.EntryCall, Call: 2, Op: "tool.call", Effect: agentkernel.EffectWrite, Args: args},
+		}
+		if answered {
+			result := agentkernel.Entry{Seq: 4, Kind: agentkernel.EntryResult, Call: 2}
+			if code != "" {
+				result.Err = agentkernel.Errorf(code, "tool.call", "so it ended")
+			}
+			e = append(e, result)
+		}
+		return e
+	}
+	check := func(name string, entries []agentkernel.Entry, happened bool) {
+		t.Helper()
+		h := newPast(7, 0, entries)
+		if c, why := h.match("tool.call", json.RawMessage(`{}`)); c == nil {
+			t.Fatalf("%s: the first call is not answered: %s", name, why)
+		}
+		if c, why := h.match("tool.call", args); (c != nil) != happened {
+			t.Errorf("%s, the same again: answered %t, %q", name, c != nil, why)
+		}
+		h = newPast(7, 0, entries)
+		if c, _ := h.match("tool.call", json.RawMessage(`{"other":1}`)); c != nil {
+			t.Fatalf("%s: another call is answered", name)
+		}
+		h.leave()
+		if c := h.takeDone("tool.call", agentkernel.EffectWrite, args); (c != nil) != happened {
+			t.Errorf("%s, beyond the difference: answered %t", name, c != nil)
+		}
+		if c := h.takeDone("tool.call", agentkernel.EffectWrite, args); c != nil {
+			t.Errorf("%s: one write answers two", name)
+		}
+	}
+	check("without an answer", journal(false, ""), true)
+	check("answered well", journal(true, ""), true)
+	for code, happened := range pastCodes {
+		check(string(code), journal(true, code), happened)
+	}
+}
