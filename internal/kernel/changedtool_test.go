@@ -166,9 +166,9 @@ func TestACutOffReadIsNotMadeAgainAsAWrite(t *testing.T) {
 	under, free := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	tools.delay = func() { once.Do(func() { close(under) }); <-free }
-	var got error
 	r.backend.add("p", func(p *prog) error {
-		_, got = p.call("tool.call", callTool("append", `{"n":"1"}`))
+		_, err := p.call("tool.call", callTool("append", `{"n":"1"}`))
+		p.print("told: %s", agentkernel.CodeOf(err))
 		return nil
 	}, agentkernel.ToolRef{Server: "fake", Name: "append"})
 	s := spec("p")
@@ -178,23 +178,18 @@ func TestACutOffReadIsNotMadeAgainAsAWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-under
-	store := r.store.crash()
-	tools.fail = func(agentkernel.ToolCall) (agentkernel.ToolResult, error) {
-		return agentkernel.ToolResult{}, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool", "gone")
-	}
-	close(free)
-	tools.say(tools.listed, "append", agentkernel.Tool{Effect: agentkernel.EffectWrite, Changed: changed})
-	r2 := r.boot(t, store, func(c *kernel.Config) {
-		c.Tools = func([]string) (agentkernel.ToolSource, error) { return tools, nil }
+	t.Cleanup(func() { close(free) })
+	later := &shifty{fakeTools: &fakeTools{}, listed: map[string]agentkernel.Tool{"append": {Effect: agentkernel.EffectWrite, Changed: changed}}}
+	r2 := r.boot(t, r.store.crash(), func(c *kernel.Config) {
+		c.Tools = func([]string) (agentkernel.ToolSource, error) { return later, nil }
 	})
-	tools.keys = nil
 	if _, err := r2.Recover(t.Context(), p.PID); err != nil {
 		t.Fatal(err)
 	}
 	if end, err := r2.Wait(t.Context(), p.PID); err != nil || end.State != agentkernel.StateExited {
 		t.Fatalf("%+v %v", end, err)
 	}
-	if agentkernel.CodeOf(got) != agentkernel.CodeDenied || len(tools.keys) != 0 {
-		t.Errorf("%v, sent %q", got, tools.keys)
+	if got := printed(t, r2, p.PID); got != "told: permission_denied" || len(later.keys) != 0 {
+		t.Errorf("%q, sent %q", got, later.keys)
 	}
 }
