@@ -48,8 +48,9 @@ func hasLanguage(name string) bool {
 // knownLanguage reads --lang.
 func knownLanguage(name string) (agentkernel.Language, error) {
 	all := agentkernel.Languages()
-	if l := agentkernel.Language(name); slices.Contains(all, l) {
-		return l, nil
+	meant := agentkernel.Program{Language: agentkernel.Language(name)}
+	if meant.NormalizeLanguage(); slices.Contains(all, meant.Language) {
+		return meant.Language, nil
 	}
 	names := make([]string, len(all))
 	for i, l := range all {

@@ -24,7 +24,7 @@ type programArgs struct {
 	Code    string   `short:"c" placeholder:"CODE" help:"Program text, instead of a file."`
 	File    string   `arg:"" optional:"" help:"Program file; - reads standard input."`
 	Args    []string `arg:"" optional:"" help:"The program's arguments (sys.argv[1:]); put -- before those that look like flags."`
-	Lang    string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command (default: by its name and first line)."`
+	Lang    string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command, or another word for one, as bash (default: by its name and first line)."`
 	command bool     // a command behind --
 	Stdin   string   `placeholder:"FILE" help:"The program's standard input: a file, or - for that of this command, to its end (default: see below)."`
 }
@@ -73,6 +73,9 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	}
 	if prog.Language == "" {
 		prog.Language = languageOf(p.File, prog.Source)
+	} else { // a shell has more than one name
+		prog.Language = agentkernel.Language(p.Lang)
+		prog.NormalizeLanguage()
 	}
 	err = a.addImports(&prog, p, parents)
 	return prog, err

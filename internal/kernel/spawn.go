@@ -254,6 +254,9 @@ func (k *Kernel) launch(p *process) {
 
 // prepare fills in defaults, refuses what cannot run, and chooses the backend (nil: hosted).
 func (k *Kernel) prepare(s *agentkernel.Spec) (*backend, error) {
+	if s.Backend != hostedBackend {
+		s.Program.NormalizeLanguage()
+	}
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}

@@ -72,6 +72,7 @@ type programError struct {
 // executeCode runs a piece of the client's session, or a program of its own.
 func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput, error) {
 	in.Code = unwrapped(in.Code)
+	in.speakPlainly()
 	if strings.TrimSpace(in.Code) == "" {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "execute_code", "code is empty")
 	}

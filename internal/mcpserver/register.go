@@ -80,7 +80,7 @@ func handle[In, Out any](d *definition, fn func(ctx context.Context, c *call, in
 	return d
 }
 
-// decodeArguments reads arguments strictly. Text that is not UTF-8 is refused: JSON would mend it silently,
+// decodeArguments reads arguments strictly, but for types whose meaning is plain. Text that is not UTF-8 is refused: JSON would mend it silently,
 // and another program would run than the one that was meant.
 func decodeArguments(d *definition, raw json.RawMessage, into any) error {
 	bad := func(format string, args ...any) error {
@@ -96,7 +96,7 @@ func decodeArguments(d *definition, raw json.RawMessage, into any) error {
 	if at := loneSurrogate(raw); at >= 0 {
 		return bad("%s is half of a character: what is no text cannot be sent", raw[at:at+len(`\uXXXX`)])
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec := json.NewDecoder(bytes.NewReader(plainly(raw, d.in)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
