@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"agentkernel"
 )
 
@@ -225,7 +223,7 @@ func (a *applying) stage(ctx context.Context) error {
 			}
 		}
 		a.s.step("sync")
-		if err := unix.Syncfs(w.root.fd()); err != nil {
+		if err := a.s.syncfs(w.root.fd()); err != nil {
 			return storage(err)
 		}
 	}
@@ -242,7 +240,7 @@ func (a *applying) commit() error {
 			}
 		}
 		a.s.step("sync")
-		if err := unix.Syncfs(w.root.fd()); err != nil {
+		if err := a.s.syncfs(w.root.fd()); err != nil {
 			return storage(err)
 		}
 	}

@@ -230,9 +230,13 @@ func TestOrderOfSteps(t *testing.T) {
 			}
 		}
 	}
+	r.s.syncfs = func(fd int) error {
+		steps = append(steps, "synced")
+		return unix.Syncfs(fd)
+	}
 	_, err := r.apply(false)
 	must(t, err)
-	if got := strings.Join(steps, " "); got != "stage sync decide commit sync settle" {
+	if got := strings.Join(steps, " "); got != "stage sync synced decide commit sync synced settle" {
 		t.Errorf("steps: %s", got)
 	}
 }

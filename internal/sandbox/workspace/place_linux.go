@@ -23,6 +23,7 @@ type writer struct {
 	temp   string            // how the names begin of what is not in its place yet
 	trees  map[string]string // new directories, and where they are until they are put in place
 	staged []staged
+	step   func(string) // Store.step
 }
 
 // staged is one change that is ready to be put in place.
@@ -41,7 +42,7 @@ func (s *staged) mtime() int64 {
 }
 
 func newWriter(a *applying, l *layer, f *folder) *writer {
-	return &writer{layer: l, h: a.h, f: f, force: a.o.Force, temp: ".agentkernel-" + a.h.rec.Token, trees: map[string]string{}}
+	return &writer{layer: l, h: a.h, f: f, force: a.o.Force, temp: ".agentkernel-" + a.h.rec.Token, trees: map[string]string{}, step: a.s.step}
 }
 
 // errChanged is a place that changed between the look at everything and the writing of it.
@@ -156,7 +157,7 @@ func (w *writer) commit(s *staged) error {
 		return w.remove(parent, name, st)
 	}
 	if s.temp != "" {
-		if err := move(parent, s.temp, name, it, st); err != nil {
+		if err := w.move(parent, s.temp, name, it, st); err != nil {
 			return err
 		}
 	}
@@ -168,7 +169,7 @@ func (w *writer) commit(s *staged) error {
 }
 
 // move renames what is ready to its name. What is there of another type makes room; a directory replaces nothing.
-func move(parent dir, temp, name string, it *item, st *unix.Stat_t) error {
+func (w *writer) move(parent dir, temp, name string, it *item, st *unix.Stat_t) error {
 	isDir := st != nil && typeOf(st.Mode) == agentkernel.TypeDir
 	switch {
 	case isDir && it.typ != agentkernel.TypeDir:
@@ -179,6 +180,9 @@ func move(parent dir, temp, name string, it *item, st *unix.Stat_t) error {
 		if err := unix.Unlinkat(parent.fd(), name, 0); err != nil {
 			return err
 		}
+	}
+	if st != nil && typeOf(st.Mode) != it.typ {
+		w.step("commit") // there is nothing at this place now
 	}
 	return unix.Renameat(parent.fd(), temp, parent.fd(), name)
 }

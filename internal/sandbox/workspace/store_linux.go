@@ -25,7 +25,8 @@ type Store struct {
 	busy    map[agentkernel.PID]bool // is being applied or discarded
 	written map[string]chan struct{} // by folder: takes one, who changes it
 
-	step func(what string) // for tests: called before each step of an Apply
+	step   func(what string)  // for tests: called before each step of an Apply
+	syncfs func(fd int) error // syncfs(2)
 }
 
 // New makes nothing: directories come with the first process that has a folder.
@@ -33,7 +34,7 @@ func New(cfg Config) *Store {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Store{cfg: cfg, busy: map[agentkernel.PID]bool{}, written: map[string]chan struct{}{}, step: func(string) {}}
+	return &Store{cfg: cfg, busy: map[agentkernel.PID]bool{}, written: map[string]chan struct{}{}, step: func(string) {}, syncfs: unix.Syncfs}
 }
 
 // take makes the caller the only one who changes what is kept of a process.
