@@ -225,6 +225,9 @@ func (w *watch) ask(ask *agentkernel.Ask) agentkernel.Answer {
 		case <-w.ctx.Done():
 		}
 	}
+	if w.ctx.Err() != nil { // the call was given up before the answer came, even if both are here now
+		return agentkernel.AnswerNo
+	}
 	if answer == agentkernel.AnswerAlways {
 		c.client.approve(ask.Call)
 	}
