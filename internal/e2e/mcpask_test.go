@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agentkernel"
 	"agentkernel/internal/mcpserver"
 	"agentkernel/internal/tool/tooltest"
 )
@@ -26,6 +27,7 @@ type human struct {
 	asked   []string
 	hold    chan struct{} // not nil: each answer waits for it
 	waiting atomic.Int64
+	kernel  agentkernel.Kernel // what the server asks for
 }
 
 func (h *human) options() *mcp.ClientOptions {
@@ -79,16 +81,18 @@ func askingServer(t *testing.T) mcpserver.Config {
 func bothWaysOfAsking(t *testing.T, h func() *human, test func(t *testing.T, cs *mcp.ClientSession, h *human)) {
 	t.Helper()
 	t.Run("sent", func(t *testing.T) {
-		person := h()
-		cs := dialHTTP(t, serveHTTP(t, askingServer(t)), annToken, person.options())
+		person, cfg := h(), askingServer(t)
+		person.kernel = cfg.Kernel
+		cs := dialHTTP(t, serveHTTP(t, cfg), annToken, person.options())
 		if v := cs.InitializeResult().ProtocolVersion; v >= "2026" {
 			t.Fatalf("protocol %s", v)
 		}
 		test(t, cs, person)
 	})
 	t.Run("returned", func(t *testing.T) {
-		person := h()
-		cs := connectMCP(t, askingServer(t), person.options())
+		person, cfg := h(), askingServer(t)
+		person.kernel = cfg.Kernel
+		cs := connectMCP(t, cfg, person.options())
 		if v := cs.InitializeResult().ProtocolVersion; v < "2026" {
 			t.Fatalf("protocol %s", v)
 		}
@@ -175,6 +179,12 @@ func TestMCPAskedAndGivenUp(t *testing.T) {
 		eventually(t, "the human is asked", func() bool { return h.waiting.Load() > 0 })
 		cancel()
 		<-gone
+		if cs.InitializeResult().ProtocolVersion < "2026" { // the SDK's client returns before the server has heard of it
+			eventually(t, "the program has ended, and the session alone is left", func() bool {
+				left, err := h.kernel.List(t.Context(), agentkernel.Filter{Unfinished: true})
+				return err == nil && len(left) == 1
+			})
+		}
 		close(h.hold)
 		tool(t, cs, "execute_code", args{"code": "keep"}, "result: 5")
 		if got := lines(t, file); got != "" {
