@@ -31,6 +31,8 @@ type ToolServer struct {
 	Running    bool   `json:"running"`
 	Source     string `json:"source,omitempty"` // the file that configures it
 	Problem    string `json:"problem,omitempty"`
+	// Printed is the end of what a running stdio server wrote to stdout that is no message. It was passed over.
+	Printed string `json:"printed,omitempty"`
 }
 
 // Tool is one tool with what a program, and a model that writes one, needs to know.

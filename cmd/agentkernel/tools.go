@@ -126,11 +126,25 @@ func (c *toolsListCmd) ask(a *app, files []string, list *toolList) error {
 		})
 	}
 	asking.Wait()
+	if now, err := k.ToolServers(a.ctx, files); err == nil {
+		list.notePrinted(now)
+	}
 	list.Tools = slices.Concat(found...)
 	if list.Tools == nil {
 		list.Tools = []agentkernel.Tool{}
 	}
 	return nil
+}
+
+// notePrinted takes over what servers have printed since they were started for the list.
+func (l *toolList) notePrinted(now []agentkernel.ToolServer) {
+	for _, s := range now {
+		for i := range l.Servers {
+			if l.Servers[i].Name == s.Name {
+				l.Servers[i].Printed = s.Printed
+			}
+		}
+	}
 }
 
 func problemText(err error) string {
@@ -157,6 +171,9 @@ func (l *toolList) table() string {
 func (l *toolList) problems(a *app) error {
 	failed := false
 	for _, s := range l.Servers {
+		if s.Printed != "" {
+			a.con.Say("server %q prints to stdout, where only messages belong; it was passed over: %s", s.Name, console.Line(s.Printed))
+		}
 		if s.Problem != "" {
 			failed = true
 			text := s.Problem

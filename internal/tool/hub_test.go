@@ -166,6 +166,7 @@ func TestServerTrouble(t *testing.T) {
 		{"crash", nil, agentkernel.CodeUnavailable, []string{`server "test" failed at crash`, "exited with status 3", "the disk caught fire"}},
 		{"garbage", nil, agentkernel.CodeUnavailable, []string{"not JSON", "Traceback (most recent call last)"}},
 		{"notjson_rpc", nil, agentkernel.CodeUnavailable, []string{"no JSON-RPC message", `hello`}},
+		{"floods", nil, agentkernel.CodeUnavailable, []string{"more than 1 MB to stdout that is no message"}},
 		{"close_stdout", nil, agentkernel.CodeUnavailable, []string{"closed its output"}},
 		{"leave_child", nil, agentkernel.CodeUnavailable, []string{"exited with status 4"}},
 		{"big", obj{"mb": 2}, agentkernel.CodeTool, []string{`answered big with more than 1 MB`, "the tool ran"}},
@@ -243,6 +244,31 @@ func TestBannerBeforeTheFirstMessage(t *testing.T) {
 	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t, "-banner", "Server listening on stdio")})
 	if got, err := call(t, src, "test", "echo", obj{"value": 1}); err != nil || got != `"1"` {
 		t.Fatalf("got %s, %v", got, err)
+	}
+}
+
+// TestWhatAServerPrints: a line of text among the messages ends nothing, and is told to whoever lists the servers.
+func TestWhatAServerPrints(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t, "-banner", "Server listening on stdio")})
+	for range 2 {
+		if _, err := call(t, src, "test", "prints", obj{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := call(t, src, "test", "echo", obj{"value": 1}); err != nil || got != `"1"` { // the first instance lives
+		t.Fatalf("got %s, %v", got, err)
+	}
+	servers, err := src.Servers(context.Background())
+	if err != nil || len(servers) != 1 {
+		t.Fatalf("%v, %v", servers, err)
+	}
+	for _, line := range []string{"Server listening on stdio", "DEBUG looking things up", `{"level": "info"}`, "[INFO] done"} {
+		if !strings.Contains(servers[0].Printed, line) {
+			t.Errorf("%q is not told: %q", line, servers[0].Printed)
+		}
+	}
+	if servers[0].Problem != "" {
+		t.Errorf("a problem: %s", servers[0].Problem)
 	}
 }
 

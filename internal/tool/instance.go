@@ -131,6 +131,9 @@ func (inst *instance) open(c *instanceConfig) (mcp.Transport, error) {
 		return nil, err
 	}
 	inst.proc, inst.conn = p, newLineConn(p, c.maxMessage)
+	inst.conn.printed = func(line string) {
+		c.log.Warn("tool server prints to stdout, where only messages belong: passed over", "server", inst.entry.name, "line", inst.entry.secrets.text(line))
+	}
 	return inst.conn, nil
 }
 
@@ -267,7 +270,7 @@ func (inst *instance) killedByUs() bool {
 	return inst.proc.cmd.ProcessState != nil && !inst.proc.cmd.ProcessState.Exited() && inst.stopping.Load()
 }
 
-// lastWords is the end of the server's stderr, and what it printed before its first message.
+// lastWords is the end of the server's stderr, and what it printed to stdout that was no message.
 func (inst *instance) lastWords() string {
 	if inst.proc == nil {
 		return ""
@@ -276,7 +279,7 @@ func (inst *instance) lastWords() string {
 	if s := inst.proc.stderr.String(); s != "" {
 		b.WriteString("; its stderr ends with:\n" + s)
 	}
-	if s := inst.conn.banner.String(); s != "" {
+	if s := inst.conn.words.String(); s != "" {
 		b.WriteString("; it printed to stdout:\n" + s)
 	}
 	return b.String()

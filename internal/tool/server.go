@@ -205,6 +205,9 @@ func (s *server) describe(python string) agentkernel.ToolServer {
 		d.Problem = e.secrets.text(agentkernel.AsError(err, agentkernel.CodeUnavailable, "").Message())
 		return d
 	}
+	if inst := s.current.Load(); inst != nil && inst.conn != nil {
+		d.Printed = e.secrets.text(inst.conn.words.String())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.breaker.failures; n > 0 && s.breaker.cause != nil {

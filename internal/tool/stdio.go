@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -20,16 +21,18 @@ import (
 )
 
 // lineConn speaks newline-delimited JSON-RPC with a process. It is used instead of the SDK's transport
-// because it limits the size of a message without dropping the session, names the line that is no JSON, and
-// knows which requests left.
+// because it limits the size of a message without dropping the session, passes over lines that are no messages, as
+// the SDKs' clients do, and says so, and knows which requests left.
 type lineConn struct {
 	proc  *process
 	in    *bufio.Reader
 	limit int64
 
-	queue  []jsonrpc.Message // of a batch; used by Read only
-	spoken bool              // a message has been read; used by Read only
-	banner ring              // lines before it
+	queue []jsonrpc.Message // of a batch; used by Read only
+	idle  int               // bytes since the last message that were none; used by Read only
+	words ring              // the last lines that were none
+	// printed is told the first of them, once; nil: nobody is.
+	printed func(line string)
 
 	readAll  chan struct{} // closed when there is nothing more to read
 	readOnce sync.Once
@@ -197,19 +200,24 @@ func (c *lineConn) ended(err error) {
 	}
 }
 
-// decode queues the messages of one line.
+// byteOrderMark begins a text that some Windows programs write.
+const byteOrderMark = "\ufeff"
+
+// decode queues the messages of one line. A line that is none is passed over: many servers, and the programs that they
+// start, print something. One that begins as a message and is none was a message, and whoever waits for it would wait in vain.
 func (c *lineConn) decode(line []byte) error {
-	if !json.Valid(line) || line[0] != '{' && line[0] != '[' {
-		if !c.spoken && line[0] != '{' && len(line)+len(c.banner.String()) < stderrKept {
-			_, _ = c.banner.Write(line)
-			_, _ = c.banner.Write([]byte{'\n'})
-			return nil
+	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte(byteOrderMark)))
+	switch {
+	case len(line) == 0:
+		return nil
+	case !json.Valid(line):
+		if line[0] == '{' {
+			return fmt.Errorf("it wrote a line to stdout that is not JSON: %s", excerpt(line))
 		}
-		return fmt.Errorf("it wrote a line to stdout that is not JSON: %s", excerpt(line))
+		return c.passOver(line)
 	}
 	if resp := response(line); resp != nil {
-		c.queue = append(c.queue, resp)
-		c.spoken = true
+		c.queue, c.idle = append(c.queue, resp), 0
 		return nil
 	}
 	parts := []json.RawMessage{line}
@@ -218,6 +226,9 @@ func (c *lineConn) decode(line []byte) error {
 			return err
 		}
 	}
+	if len(parts) == 0 || slices.ContainsFunc(parts, func(part json.RawMessage) bool { return !isMessage(part) }) {
+		return c.passOver(line)
+	}
 	for _, part := range parts {
 		msg, err := jsonrpc.DecodeMessage(part)
 		if err != nil {
@@ -225,7 +236,32 @@ func (c *lineConn) decode(line []byte) error {
 		}
 		c.queue = append(c.queue, msg)
 	}
-	c.spoken = true
+	c.idle = 0
+	return nil
+}
+
+// isMessage says whether JSON means to be a message of JSON-RPC, and not, say, a line of a log.
+func isMessage(part json.RawMessage) bool {
+	var m struct {
+		Version json.RawMessage `json:"jsonrpc"`
+	}
+	return part[0] == '{' && json.Unmarshal(part, &m) == nil && m.Version != nil
+}
+
+// mostIdle is how many bytes a server may write between two messages that are none: a program that only prints is no server.
+const mostIdle = 1 << 20
+
+// passOver keeps a line that is no message for whoever asks.
+func (c *lineConn) passOver(line []byte) error {
+	if c.idle += len(line) + 1; c.idle > mostIdle {
+		return fmt.Errorf("it wrote more than %s to stdout that is no message: %s", megabytes(mostIdle), excerpt(line))
+	}
+	if c.printed != nil {
+		c.printed(excerpt(line))
+		c.printed = nil
+	}
+	_, _ = c.words.Write(line[:min(len(line), stderrKept)])
+	_, _ = c.words.Write([]byte{'\n'})
 	return nil
 }
 

@@ -160,13 +160,23 @@ func (s *testServer) addTrouble() {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		<-context.Background().Done() // the signal may take a moment
 	})
-	add("garbage", "Writes a line that is not JSON to stdout.", func(ctx context.Context) {
-		_, _ = os.Stdout.WriteString("Traceback (most recent call last): oops\n")
+	add("garbage", "Writes a message to stdout that breaks off.", func(ctx context.Context) {
+		_, _ = os.Stdout.WriteString("{\"jsonrpc\": \"2.0\", Traceback (most recent call last): oops\n")
 		<-ctx.Done()
 	})
-	add("notjson_rpc", "Writes JSON that is no message to stdout.", func(ctx context.Context) {
-		_, _ = os.Stdout.WriteString("{\"hello\": 1}\n")
+	add("notjson_rpc", "Writes JSON to stdout that means to be a message and is none.", func(ctx context.Context) {
+		_, _ = os.Stdout.WriteString("{\"jsonrpc\": \"2.0\", \"id\": {}, \"hello\": 1}\n")
 		<-ctx.Done()
+	})
+	add("prints", "Prints to stdout, as a careless server does.", func(context.Context) {
+		_, _ = os.Stdout.WriteString("DEBUG looking things up\n\ufeff\n{\"level\": \"info\"}\n[INFO] done\n")
+	})
+	add("floods", "Prints to stdout without an end.", func(ctx context.Context) {
+		for line := strings.Repeat("y", 1000) + "\n"; ctx.Err() == nil; {
+			if _, err := os.Stdout.WriteString(line); err != nil {
+				return
+			}
+		}
 	})
 	add("close_stdout", "Closes its output and lives on.", func(ctx context.Context) {
 		_ = os.Stdout.Close()
