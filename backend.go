@@ -93,6 +93,8 @@ type Mount struct {
 	ReadOnly bool
 	Own      bool // Source is a copy that belongs to this process alone
 	Optional bool // the program starts without it where it cannot be shown, and its standard error says so
+	// Hidden are paths in a read-only Source that the program can neither read nor list; directories end with a slash.
+	Hidden []string
 }
 
 // Sandbox is one program in motion. It is used by one goroutine at a time. The kernel pulls: each Next

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -440,6 +441,16 @@ type Move struct {
 	Why  string    `json:"why"` // the error that ended the program there, one line
 }
 
+// Same says whether the error that ended a process is the one for which it had moved: then it was the program's own, and the move is of no
+// interest. Backends word some messages differently.
+func (m *Move) Same(e *Error) bool {
+	if e == nil {
+		return false
+	}
+	message, _, _ := strings.Cut(e.Message(), "\n")
+	return m.Why == message || e.Exception != "" && (m.Why == e.Exception || strings.HasPrefix(m.Why, e.Exception+":"))
+}
+
 // Usage is what a process has used.
 type Usage struct {
 	Syscalls  int64         `json:"syscalls"`
@@ -536,7 +547,7 @@ func (p *Process) Receipt() string {
 	}
 	s += fmt.Sprintf(" · %s · %s %s stayed inside, %s came out · pid %d", plural(p.Usage.Waits, "wait"),
 		humanCount(p.Usage.TokensInside()), tokens, humanCount(p.Usage.TokensOut()), p.PID)
-	if p.Moved != nil {
+	if p.Moved != nil && !p.Moved.Same(p.Error) {
 		s += fmt.Sprintf(" · moved from %s to %s: %s", p.Moved.From, p.Backend, p.Moved.Why)
 	}
 	return s

@@ -2,6 +2,7 @@ package agentkernel
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -75,4 +76,14 @@ type ToolChange struct {
 // things. What is new, and allowed, may be called.
 func (t *Tool) Refused() bool {
 	return t.Changed != nil && !t.Changed.New && t.Effect != EffectRead
+}
+
+// SeenSignature is the signature of a tool with the type that its results had so far, where its server declares none.
+func (t *Tool) SeenSignature() string {
+	if t.Observed != nil && len(t.OutputSchema) == 0 {
+		if s, undeclared := strings.CutSuffix(t.Signature, " -> Any"); undeclared {
+			return s + " -> " + t.Observed.Type
+		}
+	}
+	return t.Signature
 }

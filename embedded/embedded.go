@@ -42,6 +42,8 @@ type Config struct {
 	// NeverUnconfined refuses programs without a boundary (agentkernel.IsolationNone). Else they run where that is asked for
 	// and no walls can stand.
 	NeverUnconfined bool
+	// Settings are what Info reports as those of the kernel; nothing else is done with them.
+	Settings map[string]string
 	// Limits are the defaults for processes whose Spec says nothing; zero fields are agentkernel.DefaultLimits.
 	Limits agentkernel.Limits
 	// ParkAfter is how long a waiting program stays in memory although nobody needs its place; 0: 1 s.
@@ -170,7 +172,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
 		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
 		Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed,
-		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path()})
+		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}

@@ -30,7 +30,8 @@ var varies = []struct {
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)? ?(µs|ms|s)\b|\b(\d+h)?\d+m\d+s\b`), "SPAN"},
 	{regexp.MustCompile(`\b0\.\d+\.\d+(-[\w.+-]+)?\b`), "VERSION"},
-	{regexp.MustCompile(`[ \t]+`), " "}, // columns are as wide as what stands in them
+	{regexp.MustCompile(`(?m)^bash: line \d+: +\d+ Killed .*$`), ""}, // bash tells of a job that was killed when it comes to it
+	{regexp.MustCompile(`[ \t]+`), " "},                              // columns are as wide as what stands in them
 }
 
 func rewritten(text string, own []*regexp.Regexp) []string {
@@ -217,7 +218,7 @@ func (r *reader) do(b block) {
 	for _, c := range b.commands {
 		line := c.text
 		if b.sleep != "" {
-			line = "sleep() { until " + b.sleep + "; do command sleep 0.02; done; }\n" + line
+			line = "sleep() { until " + b.sleep + "; do command sleep 0.02; done 2>/dev/null; }\n" + line
 		}
 		printed, exit := r.sh(line)
 		switch {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/cmd/agentkernel/internal/why"
 	"agentkernel/internal/config"
+	"agentkernel/internal/lazy"
 	"agentkernel/internal/nearest"
 )
 
@@ -159,13 +161,39 @@ func unknownCommand(node *kong.Node, word string) error {
 	return e.WithHint("%s --help", node.FullPath())
 }
 
-// readable turns kong's `expected "<pid> ..."` into words.
+// spokenByParser are the messages of the parser that say more of it than of the command line, and what they mean.
+var spokenByParser = []struct {
+	re   func() *regexp.Regexp
+	with string
+}{
+	{lazy.Regexp(`^(--\S+): (?:expected \w+ value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`), "$1: its value is missing"},
+	{lazy.Regexp(`^(--\S+): expected a valid 64 bit int but got (".*")$`), "$1: $2 is not a whole number"},
+	{lazy.Regexp(`^missing flags: (--[\w-]+)=(\S+)$`), "missing: $1 $2"},
+}
+
+var oneOf = lazy.Regexp(`^(\S+) must be one of (.*) but got (".*")$`)
+
+// readable turns what the parser says into words: `expected "<pid> ..."` is a PID that is missing.
 func readable(message string) string {
-	what, ok := strings.CutPrefix(message, `expected "`)
-	if !ok {
-		return message
+	for _, s := range spokenByParser {
+		if re := s.re(); re.MatchString(message) {
+			return re.ReplaceAllString(message, s.with)
+		}
 	}
-	return "missing: " + strings.ToUpper(strings.NewReplacer("<", "", ">", "", `"`, "").Replace(what))
+	if m := oneOf().FindStringSubmatch(message); m != nil {
+		name := m[1]
+		if strings.HasPrefix(name, "<") {
+			name = strings.ToUpper(strings.Trim(name, "<>"))
+		}
+		return name + ": " + m[3] + " is not one of " + strings.ReplaceAll(strings.ReplaceAll(m[2], `"`, ""), ",", ", ")
+	}
+	if what, ok := strings.CutPrefix(message, `expected one of "`); ok {
+		return "missing: a command, one of " + strings.ReplaceAll(what, `"`, "")
+	}
+	if what, ok := strings.CutPrefix(message, `expected "`); ok {
+		return "missing: " + strings.ToUpper(strings.NewReplacer("<", "", ">", "", `"`, "").Replace(what))
+	}
+	return message
 }
 
 // fail reports an error and gives the exit code; nil is success.
@@ -208,13 +236,14 @@ func (a *app) reportError(e *agentkernel.Error) {
 	if e.Traceback != "" {
 		trace := console.Clean(strings.TrimRight(e.Traceback, "\n"))
 		a.con.Err(trace + "\n")
-		if e.Hint == "" && saidAlready(trace, message) {
-			return
-		}
 	}
 	hint := e.Hint
 	if flag := why.Flag(e); flag != "" && hint != "" && !strings.Contains(hint, flag) {
 		hint += ": " + flag
+	}
+	if e.Traceback != "" && saidAlready(e.Traceback, message) {
+		a.con.Hint(hint)
+		return
 	}
 	a.con.Error(message, hint)
 }
@@ -222,10 +251,14 @@ func (a *app) reportError(e *agentkernel.Error) {
 // saidAlready says whether the traceback ends with the message: "ValueError: no" or, for a syntax error
 // whose message is "line 3: invalid syntax", "SyntaxError: invalid syntax".
 func saidAlready(trace, message string) bool {
+	trace = strings.TrimRight(trace, "\n")
 	last := trace[strings.LastIndexByte(trace, '\n')+1:]
 	_, text, _ := strings.Cut(last, ": ")
-	return strings.HasSuffix(message, last) || text != "" && strings.HasSuffix(firstLine(message), text)
+	message = inLine().ReplaceAllString(message, "") // as CPython says it of syntax errors
+	return message == firstLine(trace) || strings.HasSuffix(message, last) || text != "" && strings.HasSuffix(firstLine(message), text)
 }
+
+var inLine = lazy.Regexp(` \([^()]*, line \d+\)$`)
 
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")

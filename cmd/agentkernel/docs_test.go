@@ -65,6 +65,9 @@ func TestSettingsAreDocumented(t *testing.T) {
 			t.Errorf("docs/config.md does not have %s", k.Name)
 			continue
 		}
+		if n := strings.Count(doc, "\n| `"+k.Name+"` |"); n != 1 {
+			t.Errorf("docs/config.md has %s %d times", k.Name, n)
+		}
 		line, _, _ := strings.Cut(doc[i+1:], "\n")
 		if !strings.HasSuffix(line, "| "+k.Project.String()+" |") {
 			t.Errorf("docs/config.md has it wrong whether a project file sets %s: %s", k.Name, line)

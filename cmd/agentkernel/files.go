@@ -205,6 +205,7 @@ type fileCounts struct {
 	Changed  int                    `json:"changed"`
 	Deleted  int                    `json:"deleted"`
 	Withheld int                    `json:"withheld,omitempty"` // of these
+	Hidden   []string               `json:"hidden,omitempty"`   // what the program did not see
 }
 
 // noteFiles finds out what a run that has ended did to files. Not to know is no failure of the run.
@@ -222,7 +223,7 @@ func (w *watch) fileCounts() *fileCounts {
 		return nil
 	}
 	_, withheld := split(w.files)
-	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld)}
+	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden}
 }
 
 // notTaken says why a recording does not have the content of a file.

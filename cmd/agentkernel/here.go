@@ -146,11 +146,26 @@ func (w *watch) folderLine(p agentkernel.Process) string {
 	failed := p.State == agentkernel.StateExited && p.ExitCode != 0
 	switch {
 	case w.seen == seenHere:
-		return "it could read this folder and change nothing · to let it: --workspace . (changes wait for apply) · to hide the folder: --no-workspace"
+		return "it could read this folder" + w.hiddenText() + " and change nothing · to let it: --workspace . (changes wait for apply) · to hide the folder: --no-workspace"
 	case w.seen == seenNothing && failed && w.a.here != "":
 		return "it saw none of your files: " + w.a.here + " · cd to the folder that it is to see, or --workspace DIR"
 	case w.seen == seenNothing && failed:
 		return "it saw none of your files · --workspace . shows it this folder, and leaves it as it is"
 	}
 	return ""
+}
+
+// shownHidden is how many files are named that a command could not read.
+const shownHidden = 3
+
+// hiddenText names what was hidden of the folder that a command could read.
+func (w *watch) hiddenText() string {
+	if w.files == nil || len(w.files.Hidden) == 0 {
+		return ""
+	}
+	var names []string
+	for _, name := range w.files.Hidden[:min(len(w.files.Hidden), shownHidden)] {
+		names = append(names, fileText(name))
+	}
+	return ", but not " + strings.Join(names, ", ") + more(len(w.files.Hidden)-len(names)) + ", where keys may lie,"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -235,7 +237,7 @@ func (a *app) openKernel(dir *datadir.Dir, mode string, log *slog.Logger) (agent
 		return nil, err
 	}
 	k, err := a.open(a.ctx, embedded.Config{Home: dir.Path(), Mode: mode, Version: version, Workers: c.Workers, Engine: a.engine(),
-		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Logger: log})
+		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Settings: c.Kernel(), Logger: log})
 	if agentkernel.CodeOf(err) == agentkernel.CodeConflict && mode != background {
 		// For a command that must have the directory to itself, a kernel that holds it is an absence. One in
 		// the background has lost a race: the command that started it attaches to the winner.
@@ -334,10 +336,25 @@ func (a *app) mentionUnfinished(k agentkernel.Kernel) {
 	if err != nil {
 		return
 	}
+	a.mentionSettings(&info)
 	if info.Unfinished > 0 {
 		a.con.Note("%d unfinished: agentkernel recover", info.Unfinished)
 	}
 	if text := info.Storage.Warning(); text != "" {
 		a.con.Say("%s · make room: agentkernel prune --older 30d", text)
+	}
+}
+
+// mentionSettings says which settings of this command count for nothing, since the kernel that runs was started with others.
+func (a *app) mentionSettings(info *agentkernel.KernelInfo) {
+	var differ []string
+	for key, value := range a.cfg.Kernel() {
+		if has := info.Settings[key]; has != value {
+			differ = append(differ, fmt.Sprintf("%s = %s here, %s there", key, value, cmp.Or(has, "the default")))
+		}
+	}
+	if len(differ) > 0 {
+		slices.Sort(differ)
+		a.con.Note("the kernel that runs was started with other settings: %s · agentkernel shutdown; the next command starts one with these", strings.Join(differ, "; "))
 	}
 }

@@ -57,6 +57,7 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 	case err != nil && w.process() != 0:
 		return lostKernel(err, w.process())
 	case err != nil:
+		w.otherSettings()
 		return err
 	case p.Paused && !p.State.Terminal():
 		w.a.con.Say("%s", pausedLine(p))
@@ -71,9 +72,11 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 			w.a.con.Note("%s", line)
 		}
 	}
-	if line := w.folderLine(p); line != "" {
-		w.a.con.Note("%s", line)
+	folder := w.folderLine(p)
+	if folder != "" {
+		w.a.con.Note("%s", folder)
 	}
+	w.mentionBoundary(p, folder != "")
 	w.mentionEngine(p)
 	w.a.mentionUnfinished(w.k)
 	if err := w.a.outputError(); err != nil {
@@ -100,6 +103,27 @@ func (w *watch) mentionEngine(p agentkernel.Process) {
 			mends = "agentkernel setup"
 		}
 		w.a.con.Note("ran in CPython, where small programs start ten times slower: %s · %s", console.Line(b.Problem), mends)
+	}
+}
+
+// otherSettings says of a program that was refused that the kernel which refused it has other settings than this command.
+func (w *watch) otherSettings() {
+	if w.k == nil || w.a.cli.quiet() {
+		return
+	}
+	if info, err := w.k.Info(w.a.ctx); err == nil {
+		w.a.mentionSettings(&info)
+	}
+}
+
+// mentionBoundary explains the failure of a program that raises nothing, a script or a command, by what it said on stderr. told says that a
+// line has told of the folder that it saw.
+func (w *watch) mentionBoundary(p agentkernel.Process, told bool) {
+	if w.spec == nil || p.Error != nil || p.ExitCode == 0 {
+		return
+	}
+	if hint := w.spec.Boundary(w.said); hint != "" && !(told && strings.Contains(hint, "--workspace")) {
+		w.a.con.Hint(hint)
 	}
 }
 
@@ -187,7 +211,7 @@ func (a *app) warnUnconfined(s *agentkernel.Spec) {
 
 // runProgram runs a program to its end and reports it: what run and tools call do.
 func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) error {
-	w := &watch{a: a, hold: a.cli.JSON, auto: spec.Program.Language == agentkernel.Python && (spec.Backend == "" || spec.Backend == "auto") && !spec.NeedsFiles()}
+	w := &watch{a: a, hold: a.cli.JSON, spec: &spec, auto: spec.Program.Language == agentkernel.Python && (spec.Backend == "" || spec.Backend == "auto") && !spec.NeedsFiles()}
 	k, err := a.kernel()
 	if err != nil {
 		return w.report(agentkernel.Process{}, err)

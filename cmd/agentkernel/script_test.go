@@ -71,6 +71,7 @@ func TestScripts(t *testing.T) {
 			"exitsin":   exitsWithInput,
 			"converse":  converse,
 			"until":     until,
+			"reads":     readsWell,
 			"jsonfield": jsonField,
 			"killhard":  killHard,
 			"freeze":    freeze,
@@ -165,6 +166,23 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	err = ts.Exec(args[1], args[2:]...)
 	if code := exitStatus(err); code != want {
 		ts.Fatalf("%s ended with %d (%v), want %d", strings.Join(args[1:], " "), code, err, want)
+	}
+}
+
+// unreadable is what no message may hold: words of libraries and of Go, and text that is cut within a word.
+var unreadable = regexp.MustCompile(`<nil>|%!|EOL|<anonymous schema|&\{|map\[|\[\w+ \w+ \w+\]|(?m)\w(?:\.\.\.|…)$`)
+
+// reads COMMAND ARGS...: the command ends, with whatever code, and what it says can be read.
+func readsWell(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: reads COMMAND ARGS...")
+	}
+	if code := exitStatus(ts.Exec(args[0], args[1:]...)); code < 0 {
+		ts.Fatalf("%q did not end by itself", args)
+	}
+	said := ts.ReadFile("stderr")
+	if found := unreadable.FindString(said); found != "" {
+		ts.Fatalf("%q says %q:\n%s", args, found, said)
 	}
 }
 

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"path/filepath"
+	"slices"
 
 	"agentkernel"
 	"agentkernel/embedded"
+	"agentkernel/internal/config"
 	"agentkernel/internal/datadir"
 	"agentkernel/internal/setup"
 	"agentkernel/internal/tool"
@@ -64,13 +68,8 @@ func (doctorCmd) Help() string {
 }
 
 func (c *doctorCmd) Run(a *app) error {
-	files, err := a.toolFiles(&c.toolFiles)
-	if err != nil {
-		return err
-	}
-	for i := range files {
-		files[i], _ = agentkernel.SplitPin(files[i]) // the report names them
-	}
+	settings := a.settingsOrDefaults()
+	files, problems := a.usableTools(&c.toolFiles)
 	home, err := a.home()
 	if err != nil {
 		return err
@@ -83,6 +82,10 @@ func (c *doctorCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if len(files) == 0 && len(problems) > 0 { // there is a file, and nothing to try
+		r.Findings = slices.DeleteFunc(r.Findings, func(f setup.Finding) bool { return f.Check == setup.CheckTools })
+	}
+	r.Add(append(settings, problems...)...)
 	if a.cli.JSON {
 		err = a.printJSON(r)
 	} else {
@@ -93,6 +96,58 @@ func (c *doctorCmd) Run(a *app) error {
 		return exitCode(agentkernel.ExitUnavailable)
 	}
 	return err
+}
+
+// settingsOrDefaults reads the settings for a report. Where they cannot be read that is a finding, and all but the data directory is as if
+// nothing were set.
+func (a *app) settingsOrDefaults() []setup.Finding {
+	c, err := a.settings()
+	if err == nil {
+		return []setup.Finding{{Check: "settings", Status: setup.OK, Found: settingsFiles(c)}}
+	}
+	e := asError(err)
+	found := []setup.Finding{{Check: "settings", Status: setup.Fail, Found: e.Message() + "; no command but doctor runs before this is right", Fix: e.Hint}}
+	var env []string
+	if home, ok := a.lookupEnv(datadir.EnvHome); ok {
+		env = []string{datadir.EnvHome + "=" + home}
+	}
+	if c, err = config.Load(config.Options{Dir: string(filepath.Separator), Env: env}); err != nil {
+		c = &config.Config{}
+	}
+	c.Home = cmp.Or(a.cli.Home, c.Home)
+	a.cfg = c
+	return found
+}
+
+func settingsFiles(c *config.Config) string {
+	switch {
+	case c.UserFile != "" && c.ProjectFile != "":
+		return c.UserFile + ", " + c.ProjectFile
+	case c.UserFile+c.ProjectFile != "":
+		return c.UserFile + c.ProjectFile
+	}
+	return "no files, all defaults but for variables"
+}
+
+// usableTools are the tools files that may be tried; of each other one it is said why not.
+func (a *app) usableTools(f *toolFiles) (files []string, problems []setup.Finding) {
+	c := a.cfg
+	if err := (&specFlags{Tools: f.Tools}).overlay(c); err != nil {
+		e := asError(err)
+		return nil, []setup.Finding{{Check: "tools file", Status: setup.Warn, Found: e.Message(), Fix: e.Hint}}
+	}
+	all := c.Tools
+	for _, file := range all {
+		c.Tools = []string{file}
+		if _, err := a.toolDigests(c); err != nil {
+			e := asError(err)
+			problems = append(problems, setup.Finding{Check: "tools file", Status: setup.Warn, Found: e.Message(), Fix: e.Hint})
+			continue
+		}
+		files = append(files, file)
+	}
+	c.Tools = all
+	return files, problems
 }
 
 // examine runs all checks. files are tools files whose servers are started once.

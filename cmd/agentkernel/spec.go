@@ -88,7 +88,7 @@ func (a *app) spec(f *specFlags, p agentkernel.Program) (agentkernel.Spec, error
 	if err := f.overlay(c); err != nil {
 		return agentkernel.Spec{}, err
 	}
-	digests, err := a.toolDigests(c)
+	digests, err := a.toolsFor(c, &p)
 	if err != nil {
 		return agentkernel.Spec{}, err
 	}

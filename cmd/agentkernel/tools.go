@@ -163,7 +163,7 @@ func (a *app) localHere(server string) []agentkernel.Tool {
 func (l *toolList) table() string {
 	rows := [][]string{{"TOOL", "EFFECT", "SIGNATURE"}}
 	for _, t := range l.Tools {
-		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), t.Signature})
+		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), t.SeenSignature()})
 	}
 	return console.Table(rows) + changedTools(l.Tools)
 }
@@ -253,7 +253,7 @@ func (a *app) findTool(k agentkernel.Kernel, files []string, name string) (agent
 // toolText is the page of a tool.
 func toolText(t agentkernel.Tool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "from tools.%s import %s\n\n%s\n", t.PythonServer, t.PythonName, t.Signature)
+	fmt.Fprintf(&b, "from tools.%s import %s\n\n%s\n", t.PythonServer, t.PythonName, t.SeenSignature())
 	doc := t.Doc
 	if doc == "" {
 		doc = t.Description

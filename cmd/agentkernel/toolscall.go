@@ -142,7 +142,7 @@ func (c *toolsTrustCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := cfg.SetFlag("tools", "FILE", c.File); err != nil {
+	if err := cfg.SetFlag("tools", "tools trust", c.File); err != nil {
 		return err
 	}
 	file := cfg.Tools[0]

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/config"
@@ -29,6 +30,51 @@ func (a *app) toolDigests(c *config.Config) (map[string]string, error) {
 		digests[file] = tool.Digest(content)
 	}
 	return digests, nil
+}
+
+// toolsFor is toolDigests for one program. One that speaks of no tool needs no tools file: where those of the settings cannot be used, they are
+// left out, and nothing is asked.
+func (a *app) toolsFor(c *config.Config, p *agentkernel.Program) (map[string]string, error) {
+	if c.Origin("tools").Kind == config.Flag || p.Source == "" || speaksOfTools(p) {
+		return a.toolDigests(c)
+	}
+	ask := a.askTTY
+	a.askTTY = nil
+	digests, err := a.toolDigests(c)
+	a.askTTY = ask
+	for _, file := range c.Tools {
+		if err == nil {
+			err = a.understood(file)
+		}
+	}
+	if err != nil {
+		a.con.Note("without tools, which this program does not import: %s", asError(err).Message())
+		c.Tools = nil
+		return nil, nil
+	}
+	return digests, nil
+}
+
+// understood says what is wrong with the text of a tools file.
+func (a *app) understood(file string) error {
+	content, err := tool.ReadFile(file)
+	if err == nil {
+		_, err = tool.Preview(file, content, a.lookupEnv)
+	}
+	return err
+}
+
+// speaksOfTools says whether a program may import tools or call them, or start a program that does.
+func speaksOfTools(p *agentkernel.Program) bool {
+	if strings.Contains(p.Source, "tool") {
+		return true
+	}
+	for _, source := range p.Modules {
+		if strings.Contains(source, "tool") {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *app) requireTrust(c *config.Config, file string, content []byte) error {

@@ -20,8 +20,10 @@ type follower func(ctx context.Context, fn func(agentkernel.Event) error) (agent
 type watch struct {
 	a    *app
 	k    *session
-	hold bool // keep the output for --json instead of writing it
-	auto bool // the kernel chooses where the program runs, and nothing in its Spec speaks against Monty
+	hold bool              // keep the output for --json instead of writing it
+	spec *agentkernel.Spec // of the program, if this command made it
+	said string            // the end of what it wrote to stderr
+	auto bool              // the kernel chooses where the program runs, and nothing in its Spec speaks against Monty
 	// seen is what a command of the system sees of the folder in which people are, and expect it to be.
 	seen seen
 
@@ -102,7 +104,14 @@ func (w *watch) event(e agentkernel.Event) error {
 	return nil
 }
 
+// saidAtMost is how much of the end of stderr may explain a failure.
+const saidAtMost = 4 << 10
+
 func (w *watch) output(e agentkernel.Event) {
+	if e.Stream == "stderr" {
+		w.said += e.Text
+		w.said = w.said[max(0, len(w.said)-saidAtMost):]
+	}
 	switch {
 	case w.hold && e.Stream == "stderr":
 		w.stderr.WriteString(e.Text)

@@ -129,7 +129,8 @@ def perform(channel, request):
         resource.setrlimit(resource.RLIMIT_DATA, data_limit(request["memory"]))
     if "tools" in request or "modules" in request:
         modules.install(request.get("tools") or (), request.get("modules") or {})
-    _lines[name] = (len(source), None, source.splitlines(True), name)  # trace.register
+    text = source if source.endswith("\n") else source + "\n"
+    _lines[name] = (len(source), None, text.splitlines(True), name)  # trace.register
     names = _main.__dict__
     names["__file__"] = name
     if "session" in request:

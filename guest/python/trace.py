@@ -7,7 +7,8 @@ MARK = "<agentkernel>/"
 
 def register(file, source):
     """Makes the source known under its file name, for tracebacks and inspect."""
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    text = source if source.endswith("\n") else source + "\n"  # CPython puts carets of a line without an end a column off
+    linecache.cache[file] = (len(source), None, text.splitlines(True), file)
 
 
 def clean(tb):

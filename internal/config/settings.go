@@ -1,6 +1,11 @@
 package config
 
-import "agentkernel"
+import (
+	"slices"
+	"strings"
+
+	"agentkernel"
+)
 
 // Setting is one key with what is in force: the value as a flag would take it, and where it was set.
 type Setting struct {
@@ -31,4 +36,16 @@ func Defaults(v Values) []Setting {
 func defaults() Values {
 	return Values{Namespace: "default", Backend: "auto", Priority: agentkernel.DefaultPriority, OnUnknown: agentkernel.UnknownRaise,
 		Durability: agentkernel.DurabilityFull, Restart: agentkernel.RestartNever, Limits: agentkernel.DefaultLimits()}
+}
+
+// Kernel are the settings of kernels that were set, as texts: a kernel keeps those with which it was started, whatever the commands
+// that attach to it are told.
+func (c *Config) Kernel() map[string]string {
+	set := map[string]string{}
+	for _, k := range slices.Concat(kernelKeys(), logKeys()) {
+		if k.name != "home" && c.origins[k.name].Kind != Default {
+			set[k.name] = strings.Join(k.value.get(c), ", ")
+		}
+	}
+	return set
 }

@@ -38,7 +38,7 @@ func TestMoves(t *testing.T) {
 		"a limit":          {source: "def f():\n    f()\nf()", state: agentkernel.StateKilled, err: "recursion limit reached"},
 		"no program":       {source: "print(1)\nx = = 2", state: agentkernel.StateFailed, err: "SyntaxError"},
 		"asked for Monty":  {source: "print({'a': 1} | {})", backend: "monty", state: agentkernel.StateFailed, err: "TypeError"},
-		"no files in it":   {source: "open('/tmp/x')", backend: "monty", state: agentkernel.StateFailed, err: "PermissionError", hint: "leave --backend monty out"},
+		"no files in it":   {source: "open('/tmp/x')", backend: "monty", state: agentkernel.StateFailed, err: "PermissionError", hint: "--workspace DIR"},
 		"another order":    {source: "print(sorted({1, 2}))\nprint(repr(print)[:9])\nclass A: pass\nprint(A())\n{} | {}", moved: true, state: agentkernel.StateFailed, out: "*", err: "it had moved from monty to process, for: TypeError"},
 		"nothing is wrong": {source: calls + "print(len(state.get('k')))", out: "begin True True\n1\n", written: "one"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -186,7 +187,11 @@ func clip(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return validPrefix(s, most) + "..."
+	s = validPrefix(s, most)
+	if i := strings.LastIndexByte(s, ' '); i > most/2 { // between words
+		s = s[:i]
+	}
+	return s + " ..."
 }
 
 func denied(deny []string, desc agentkernel.Syscall) bool {

@@ -53,7 +53,8 @@ type Config struct {
 	// Grace is how long Close waits for external calls under way, so that their results are journalled.
 	Grace time.Duration
 
-	Version, Mode, Home string // for Info
+	Version, Mode, Home string            // for Info
+	Settings            map[string]string // for Info
 }
 
 func (c *Config) setDefaults() error {
@@ -175,7 +176,7 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	}
 	info := agentkernel.KernelInfo{
 		Version: k.cfg.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.Home,
-		Store: k.store.Info(), Started: k.started, Mode: k.cfg.Mode,
+		Store: k.store.Info(), Started: k.started, Mode: k.cfg.Mode, Settings: k.cfg.Settings,
 		Storage: storage,
 	}
 	for _, b := range k.cfg.Backends {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,8 +37,11 @@ func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
 		k.sandboxFailed(p, err)
 		return false
 	}
-	if why != "" && failure.Hint == "" {
-		failure = failure.WithHint("%s", why)
+	if failure != nil && failure.Hint == "" {
+		// What the program reached for says more than where else it could fail.
+		if hint := cmp.Or(p.spec.Boundary(failure.Message()+"\n"+failure.Traceback), why); hint != "" {
+			failure = failure.WithHint("%s", hint)
+		}
 	}
 	e := endingFor(failure)
 	if turn.ExitCode != 0 {
@@ -70,7 +74,7 @@ func (k *Kernel) destination(p *process, turn agentkernel.Turn) (to *backend, wh
 		case err == nil && chosen:
 			return b, ""
 		case err == nil:
-			return nil, fmt.Sprintf("leave --backend %s out: the kernel then lets %s go on where %s fails", p.backend.Name, b.Name, p.backend.Name)
+			return nil, fmt.Sprintf("without --backend %s the kernel runs in %s what %s lacks", p.backend.Name, b.Name, p.backend.Name)
 		case certain && agentkernel.CodeOf(err) != agentkernel.CodeSyntax && why == "":
 			e := agentkernel.AsError(err, agentkernel.CodeUnsupported, "move")
 			why = fmt.Sprintf("the %s backend cannot go on with it: %s", b.Name, e.Message())
@@ -229,7 +233,7 @@ func (p *process) movedEnding(e ending) ending {
 		c.Hint = fmt.Sprintf("run it in %s from the start: --backend %s; what it did so far: agentkernel trace %d", p.backend.Name, p.backend.Name, p.pid)
 		c.Traceback, c.Exception = first.Traceback, first.Exception
 		e.err = &c
-	case e.err.Hint == "" && e.err.Message() != first.Message():
+	case e.err.Hint == "" && !p.moved.Same(e.err):
 		e.err = e.err.WithHint("it had moved from %s, for: %s", p.moved.From, p.moved.Why)
 	}
 	return e

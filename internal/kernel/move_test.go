@@ -393,7 +393,7 @@ func TestNoMove(t *testing.T) {
 		hint   string
 	}{
 		"the program's own error": {own, nil, ""},
-		"named":                   {surely, func(_ *ladder, s *agentkernel.Spec) { s.Backend = "go" }, "leave --backend go out: the kernel then lets real go on where go fails"},
+		"named":                   {surely, func(_ *ladder, s *agentkernel.Spec) { s.Backend = "go" }, "without --backend go the kernel runs in real what go lacks"},
 		"named, and uncertain":    {perhaps, func(_ *ladder, s *agentkernel.Spec) { s.Backend = "go" }, ""},
 		"below the floor": {surely, func(_ *ladder, s *agentkernel.Spec) { s.Isolation = agentkernel.IsolationInterpreter },
 			"the real backend cannot go on with it: the real backend is below the isolation that is asked for: it has none, wanted is interpreter"},

@@ -79,7 +79,7 @@ func (k *Kernel) restoreOnce(p *process, entries []agentkernel.Entry) *agentkern
 	}
 	return agentkernel.Errorf(agentkernel.CodeCrashed, "recover", "the kernel died while the program ran, and a program in %s cannot be replayed",
 		cmp.Or(p.spec.Program.Language, agentkernel.Python)).
-		WithHint("run it again; with --restart on-crash it begins anew by itself")
+		WithHint("look at what it did before you run it again: agentkernel trace %d; with --restart on-crash it begins anew by itself, and does everything again", p.pid)
 }
 
 // stirred is told by a sandbox whose program, which waits, has something to say.

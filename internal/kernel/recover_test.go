@@ -311,6 +311,46 @@ func TestUnknownOutcomePausesIfAsked(t *testing.T) {
 }
 
 // TestImageOfAnotherEngineIsNotUsed: a new engine version replays the journal.
+// A journal that ends before the image of its process was made has lost its end: nothing of it may be done again.
+func TestAJournalThatEndsBeforeItsImage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), parkSoon)
+		r.backend.add("p", func(p *prog) error {
+			for {
+				if _, err := p.call("tool.call", callTool("append", `{}`)); err != nil {
+					return err
+				}
+				if _, err := p.call("time.sleep", `{"seconds":100}`); err != nil {
+					return err
+				}
+			}
+		})
+		p, _ := r.Spawn(t.Context(), spec("p"))
+		pass(10 * time.Second)
+		_ = r.store.Flush(t.Context(), 0)
+		after := r.store.crash()
+		cut := 0
+		for i := range after.durable {
+			if im := after.durable[i].Image; im != nil && len(im.Bytes) > 0 {
+				later := *im
+				later.Seq += 10
+				after.durable[i].Image, cut = &later, cut+1
+			}
+		}
+		if cut == 0 {
+			t.Fatal("it was not parked")
+		}
+		r2 := r.boot(t, after, parkSoon)
+		if list, err := r2.Recover(t.Context(), 0); err != nil || len(list) != 0 {
+			t.Fatalf("taken up: %d, %v", len(list), err)
+		}
+		got, err := r2.Process(t.Context(), p.PID)
+		if err != nil || got.State != agentkernel.StateFailed || got.Error == nil || got.Error.Code != agentkernel.CodeCorrupt || len(r.tools.lines) != 1 {
+			t.Errorf("%s, %v, %v; the tool ran %d times", got.State, got.Error, err, len(r.tools.lines))
+		}
+	})
+}
+
 func TestImageOfAnotherEngineIsNotUsed(t *testing.T) {
 	for _, engine := range []string{"go-1", "go-2"} {
 		synctest.Test(t, func(t *testing.T) {

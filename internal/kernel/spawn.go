@@ -325,10 +325,10 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 	case refused != nil:
 		return nil, refused
 	case s.NeedsFiles():
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here gives programs folders or a standard input; there are: %v", k.backendNames()).
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here gives programs folders or a standard input; there are: %s", strings.Join(k.backendNames(), ", ")).
 			WithHint("agentkernel doctor")
 	}
-	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %v", s.Program.Language, k.backendNames())
+	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %s", s.Program.Language, strings.Join(k.backendNames(), ", "))
 }
 
 // named finds the backend that the Spec names, if it can run the program.
@@ -350,7 +350,7 @@ func (k *Kernel) named(s *agentkernel.Spec) (*backend, error) {
 }
 
 func (k *Kernel) noBackend(name string) error {
-	return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %v", name, k.backendNames())
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %s", name, strings.Join(k.backendNames(), ", "))
 }
 
 // lacks says what a Spec asks for that the backend does not have.

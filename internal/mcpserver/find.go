@@ -115,9 +115,9 @@ func describe(t *agentkernel.Tool, detail string) foundTool {
 	case "description":
 		f.Description = firstSentence(t.Description)
 	case "signature":
-		f.Description, f.Signature, f.Effect = firstSentence(t.Description), t.Signature, string(t.Effect)
+		f.Description, f.Signature, f.Effect = firstSentence(t.Description), t.SeenSignature(), string(t.Effect)
 	case "full":
-		f.Signature, f.Doc, f.Effect, f.Observed = t.Signature, t.Doc, string(t.Effect), t.Observed
+		f.Signature, f.Doc, f.Effect, f.Observed = t.SeenSignature(), t.Doc, string(t.Effect), t.Observed
 	}
 	return f
 }

@@ -30,3 +30,25 @@ func TestSearchSaysLessOfFurtherResults(t *testing.T) {
 		}
 	}
 }
+
+// What results were seen to be stands in the signature where the server declares nothing, and nowhere else.
+func TestSignatureOfWhatWasSeen(t *testing.T) {
+	for _, c := range []struct {
+		signature, schema string
+		seen              *agentkernel.ToolShape
+		want              string
+	}{
+		{"f() -> Any", "", nil, "f() -> Any"},
+		{"f() -> Any", "", &agentkernel.ToolShape{Type: "list[dict]"}, "f() -> list[dict]"},
+		{"f() -> Any", `{}`, &agentkernel.ToolShape{Type: "int"}, "f() -> Any"},
+		{"f() -> dict[str, Any]", "", &agentkernel.ToolShape{Type: "int"}, "f() -> dict[str, Any]"},
+	} {
+		tool := agentkernel.Tool{Signature: c.signature, Observed: c.seen}
+		if c.schema != "" {
+			tool.OutputSchema = []byte(c.schema)
+		}
+		if got := describe(&tool, "signature").Signature; got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,9 @@ type Check struct {
 	Run  func(ctx context.Context, o DoctorOptions) []Finding
 }
 
+// CheckTools is the check of the servers of tools files.
+const CheckTools = "tool servers"
+
 // Checks is the table: a new check is one entry.
 func Checks() []Check {
 	return []Check{
@@ -88,7 +92,7 @@ func Checks() []Check {
 		{"walls of Monty", checkWalls},
 		{"process backend", checkProcess},
 		{"node", checkNode},
-		{"tool servers", checkTools},
+		{CheckTools, checkTools},
 		{"tool search", checkSearch},
 	}
 }
@@ -118,11 +122,33 @@ func examine(ctx context.Context, o DoctorOptions, checks []Check) Report {
 	return r
 }
 
+// Add puts findings of the caller in front of the report.
+func (r *Report) Add(found ...Finding) {
+	r.Findings = append(slices.Clone(found), r.Findings...)
+	r.OK = !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Status == Fail })
+}
+
 func runCheck(ctx context.Context, o DoctorOptions, c Check) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	return c.Run(ctx, o)
+	done := make(chan []Finding, 1)
+	go func() { done <- c.Run(ctx, o) }()
+	select {
+	case found := <-done:
+		return found
+	case <-ctx.Done():
+	}
+	// It should end by itself now. One that hangs in a system call is left behind: the report is made all the same.
+	select {
+	case found := <-done:
+		return found
+	case <-time.After(checkGrace):
+		return fail("look at what it examines; agentkernel bug-report has the rest", "the check did not end within %s", o.Timeout)
+	}
 }
+
+// checkGrace is what a check gets to end in when its time is over.
+const checkGrace = 5 * time.Second
 
 // Text writes the report for people: one line a check, the fix below it.
 func (r Report) Text(w io.Writer) error {

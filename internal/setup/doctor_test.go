@@ -14,6 +14,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/datadir"
+	"testing/synctest"
 )
 
 // info is a kernel, or a database reader, of which only Info is asked.
@@ -236,4 +237,22 @@ func TestReportForPeopleAndPrograms(t *testing.T) {
 	if err != nil || !strings.Contains(string(j), `{"check":"engine","status":"fail","found":"not installed","fix":"agentkernel setup"}`) {
 		t.Errorf("%s, %v", j, err)
 	}
+}
+
+// A check that does not end, whatever becomes of its context, is a finding, and the others are made.
+func TestDoctorEndsThoughACheckHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		checks := []Check{
+			{"stuck", func(context.Context, DoctorOptions) []Finding { <-free; return nil }},
+			{"slow", func(ctx context.Context, _ DoctorOptions) []Finding { <-ctx.Done(); return warn("", "it was cut off") }},
+			{"next", func(context.Context, DoctorOptions) []Finding { return ok("well") }},
+		}
+		r := examine(t.Context(), DoctorOptions{Timeout: time.Minute}, checks)
+		close(free)
+		if r.OK || len(r.Findings) != 3 || r.Findings[0].Status != Fail || !strings.Contains(r.Findings[0].Found, "did not end within 1m0s") ||
+			r.Findings[1].Found != "it was cut off" || r.Findings[2].Found != "well" {
+			t.Errorf("%+v", r)
+		}
+	})
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // startWait bounds each start of the engine; it takes milliseconds.
-const startWait = 20 * time.Second
+const startWait = 10 * time.Second
 
 var versionText = lazy.Regexp(`\d+\.\d+\.\d+\S*`)
 

@@ -101,6 +101,9 @@ func (d *schemaDoc) paramDoc(s *schema) string {
 		doc = clip(oneLine(s.Title), maxParamDoc)
 	}
 	var extra []string
+	if tuple := d.tupleDoc(s); tuple != "" {
+		extra = append(extra, clip(tuple, maxParamDoc))
+	}
 	if s.Format != "" {
 		extra = append(extra, clip(oneLine(s.Format), maxLiteralText))
 	}
@@ -170,40 +173,6 @@ func docstring(description string, in, out *schemaDoc, params []agentkernel.Tool
 		}
 	}
 	return clip(strings.TrimSpace(b.String()), maxDoc)
-}
-
-// nested writes the fields of an object, or of the objects in a list, indented.
-func (d *schemaDoc) nested(b *strings.Builder, s *schema, indent string, depth int) {
-	s = d.resolve(s)
-	if s == nil || depth >= maxTypeDepth || b.Len() > maxDoc {
-		return
-	}
-	switch {
-	case len(s.Properties) > 0:
-		for _, p := range s.Properties {
-			if b.Len() > maxDoc {
-				return
-			}
-			body := orAny(d.resolve(p.schema))
-			mark := ""
-			if !slices.Contains(s.Required, p.name) {
-				mark = " (optional)"
-			}
-			fmt.Fprintf(b, "\n%s%s: %s%s", indent, pythonString(clip(p.name, maxName)), d.pythonType(p.schema), mark)
-			if doc := d.paramDoc(body); doc != "" {
-				b.WriteString(" - " + doc)
-			}
-			d.nested(b, p.schema, indent+"    ", depth+1)
-		}
-	case s.Items != nil:
-		d.nested(b, s.Items, indent, depth+1)
-	case s.Additional != nil && !s.Additional.never:
-		d.nested(b, s.Additional, indent, depth+1)
-	default:
-		for _, alt := range slices.Concat(s.AnyOf, s.OneOf, s.AllOf) {
-			d.nested(b, alt, indent, depth+1)
-		}
-	}
 }
 
 // Texts of a tool go to people, to models and into programs: they are as long as somebody reads.

@@ -62,7 +62,22 @@ func TestTypes(t *testing.T) {
 		{`{"type":["integer","number"]}`, "float"},
 		{`{"type":"array","items":{"type":"string"}}`, "list[str]"},
 		{`{"type":"array"}`, "list[Any]"},
-		{`{"type":"array","items":[{"type":"string"}]}`, "list[Any]"},
+		{`{"type":"array","items":[{"type":"string"}]}`, "list[str]"},
+		{`{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}]}`, "list[float | str]"},
+		{`{"type":"array","items":[{"type":"number"},{"type":"string"}],"additionalItems":{"type":"null"}}`, "list[float | str | None]"},
+		{`{"prefixItems":[{"type":"string"},true],"items":false}`, "list[Any]"},
+		{`{"prefixItems":[{"type":"string"}],"items":{"type":"integer"}}`, "list[str | int]"},
+		{`{"enum":["a",1.5]}`, "str | float"},
+		{`{"enum":[1.5,"a",null,{}]}`, "float | str | dict[str, Any] | None"},
+		{`{"enum":["a","a",1,1]}`, "Literal['a', 1]"},
+		{`{"anyOf":[{"enum":["a","b"]},{"enum":["b","c, d"]}]}`, "Literal['a', 'b', 'c, d']"},
+		{`{"anyOf":[{"enum":["a",1]},{"type":"string"}]}`, "Literal[1] | str"},
+		{`{"anyOf":[{"const":true},{"type":"boolean"}]}`, "bool"},
+		{`{"allOf":[{"type":"string"},{"enum":["a"]}]}`, "Literal['a']"},
+		{`{"$ref":"#/$defs/A","nullable":true,"$defs":{"A":{"type":"integer"}}}`, "int | None"},
+		{`{"type":"object","additionalProperties":{"$ref":"#/$defs/A"},"$defs":{"A":{"$ref":"#/$defs/B"},"B":{"type":"array","items":{"type":"string"}}}}`, "dict[str, list[str]]"},
+		{`{"type":"object","additionalProperties":{"$ref":"#"}}`, "dict[str, Any]"},
+		{`{"oneOf":[{"type":"object"},{"type":"object","properties":{"a":{}}},{"type":"null"}]}`, "dict[str, Any] | None"},
 		{`{"type":"object","properties":{"a":{}}}`, "dict[str, Any]"},
 		{`{"type":"object","additionalProperties":{"type":"integer"}}`, "dict[str, int]"},
 		{`{"enum":["a","it's","\"q\" and '"]}`, `Literal['a', "it's", '"q" and \'']`},
@@ -75,7 +90,7 @@ func TestTypes(t *testing.T) {
 		{`{"anyOf":[{"type":"string"},true]}`, "Any"},
 		{`{"allOf":[{"$ref":"#/$defs/P"}],"$defs":{"P":{"type":"integer"}}}`, "int"},
 		{`{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}`, "dict[str, Any]"},
-		{`{"$ref":"#/$defs/N","$defs":{"N":{"type":"array","items":{"$ref":"#/$defs/N"}}}}`, "list[list[list[list[list[list[Any]]]]]]"},
+		{`{"$ref":"#/$defs/N","$defs":{"N":{"type":"array","items":{"$ref":"#/$defs/N"}}}}`, "list[Any]"},
 		{`{"$ref":"#/$defs/A","$defs":{"A":{"$ref":"#/$defs/A"}}}`, "Any"},
 		{`{"$ref":"https://example.com/schema"}`, "Any"},
 		{`{"$ref":"#/$defs/none"}`, "Any"},
@@ -92,17 +107,17 @@ func TestTypes(t *testing.T) {
 func TestSignature(t *testing.T) {
 	var all []string
 	for _, c := range []struct{ name, in, out, want string }{
-		{"nothing", ``, ``, "f() -> str"},
+		{"nothing", ``, ``, "f() -> Any"},
 		{"required first, each in the order of the schema",
 			`{"type":"object","properties":{"z":{"type":"integer","default":3},"b":{"type":"string"},"a":{"type":"string"},"y":{"type":"boolean"}},"required":["a","b"]}`,
-			``, "f(b: str, a: str, z: int = 3, y: bool | None = None) -> str"},
+			``, "f(b: str, a: str, z: int = 3, y: bool | None = None) -> Any"},
 		{"names", `{"properties":{"user-id":{"type":"integer"},"from":{"type":"string"},"2":{}},"required":["from"]}`, ``,
-			"f(from_: str, user_id: int | None = None, _2: Any = None) -> str"},
+			"f(from_: str, user_id: int | None = None, _2: Any = None) -> Any"},
 		{"defaults", `{"properties":{"a":{"type":"object","default":{"k":[1,null,"'"]}},"b":{"type":"string","default":null},"c":{"default":"x\ny"}}}`, ``,
-			`f(a: dict[str, Any] = {'k': [1, None, "'"]}, b: str | None = None, c: Any = 'x\ny') -> str`},
-		{"required without a property", `{"type":"object","required":["q"]}`, ``, "f(q: Any) -> str"},
+			`f(a: dict[str, Any] = {'k': [1, None, "'"]}, b: str | None = None, c: Any = 'x\ny') -> Any`},
+		{"required without a property", `{"type":"object","required":["q"]}`, ``, "f(q: Any) -> Any"},
 		{"merged", `{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]}],"oneOf":[{"properties":{"b":{"type":"integer"}},"required":["b"]}]}`, ``,
-			"f(a: str, b: int | None = None) -> str"},
+			"f(a: str, b: int | None = None) -> Any"},
 		{"structured", `{}`, `{"type":"object","properties":{"sum":{"type":"integer"}}}`, "f() -> dict[str, Any]"},
 		{"wrapped", `{}`, `{"type":"object","properties":{"result":{"type":"array","items":{"type":"integer"}}},"required":["result"]}`, "f() -> list[int]"},
 		{"wrapped text", `{}`, `{"type":"object","properties":{"content":{"type":"string"}},"additionalProperties":false}`, "f() -> str"},
@@ -126,7 +141,7 @@ func checkPython(t *testing.T, signatures []string) {
 		t.Log("PYTHON3 IS MISSING: SIGNATURES ARE NOT PARSED")
 		return
 	}
-	cmd := exec.Command(python, "-c", "import ast,sys\nfor l in sys.stdin.read().split('\\0'):\n ast.parse('def '+l+': ...')")
+	cmd := exec.Command(python, "-c", "import ast,sys\nfor l in sys.stdin.read().split('\\0'):\n compile('from typing import Any, Literal\\ndef '+l+': ...', 'stub', 'exec')")
 	cmd.Stdin = strings.NewReader(strings.Join(signatures, "\x00"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("no Python: %v\n%s\n%s", err, strings.Join(signatures, "\n"), out)
@@ -157,6 +172,86 @@ Returns:
 	if d := cmp.Diff(b.Doc, want); d != "" {
 		t.Error(d)
 	}
+}
+
+// A member that several alternatives have is there once, with all its types; an object in itself is written once.
+func TestDocstringOfUnions(t *testing.T) {
+	for name, c := range map[string]struct{ schema, want string }{
+		"alternatives": {`{"oneOf":[{"type":"object","properties":{"kind":{"const":"a"},"n":{"type":"integer"}},"required":["kind","n"]},
+			{"type":"object","properties":{"kind":{"const":"b"},"n":{"type":"string"},"m":{}},"required":["kind"]}]}`,
+			"'kind': Literal['a', 'b']\n'n': int | str (optional)\n'm': Any (optional)"},
+		"all of": {`{"properties":{"a":{"type":"string"}},"allOf":[{"properties":{"a":{"description":"first"},"b":{"type":"integer"}},"required":["a"]}]}`,
+			"'a': str - first\n'b': int (optional)"},
+		"recursion": {`{"$ref":"#/$defs/T","$defs":{"T":{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/T"}}}}}}`,
+			"'name': str (optional)\n'children': list[dict[str, Any]] (optional)"},
+		"a reference to what contains it": {`{"type":"object","properties":{"next":{"$ref":"#","description":"the one after"}}}`,
+			"'next': dict[str, Any] (optional) - the one after"},
+		"tuple": {`{"type":"object","properties":{"at":{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}],"items":false}}}`,
+			"'at': list[float | str] (optional) - ([float, str])"},
+		"list or object": {`{"anyOf":[{"type":"array","items":{"type":"object","properties":{"a":{"type":"integer"}}}},{"type":"null"}]}`,
+			"'a': int (optional)"},
+	} {
+		d := parseSchema(json.RawMessage(c.schema))
+		var b strings.Builder
+		d.nested(&b, d.root, "", 0)
+		if got := strings.TrimPrefix(b.String(), "\n"); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+}
+
+// Schemas as servers write them, at random: each signature is Python, and no union has a member twice.
+func TestSignaturesOfPlausibleSchemas(t *testing.T) {
+	var all []string
+	rapid.Check(t, func(t *rapid.T) {
+		defs := map[string]any{"A": plausible(2).Draw(t, "A"), "B": plausible(2).Draw(t, "B")}
+		properties := rapid.MapOfN(rapid.SampledFrom([]string{"path", "from", "user-id", "it's", "limit"}), plausible(3), 0, 4).Draw(t, "properties")
+		raw, err := json.Marshal(map[string]any{"type": "object", "properties": properties, "$defs": defs, "required": []string{"path"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := json.Marshal(map[string]any{"$defs": defs, "anyOf": []any{plausible(3).Draw(t, "out"), plausible(1).Draw(t, "or")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := bindTool(&entry{name: "s"}, "s", "f", wireTool{Name: "f", InputSchema: raw, OutputSchema: out})
+		for _, p := range b.Params {
+			members := splitUnion(p.Type)
+			for i, m := range members {
+				if slices.Contains(members[:i], m) {
+					t.Fatalf("%s: %s is there twice", p.Type, m)
+				}
+			}
+		}
+		all = append(all, b.Signature)
+	})
+	checkPython(t, all)
+}
+
+func plausible(depth int) *rapid.Generator[any] {
+	value := rapid.SampledFrom([]any{"a", "b", "it's \"q\"", 1, 2.5, true, nil, []any{1}, map[string]any{"k": 1}, -3, 1e300})
+	leaf := rapid.OneOf(
+		rapid.Map(rapid.SampledFrom([]string{"string", "integer", "number", "boolean", "null", "array", "object"}), func(s string) any { return map[string]any{"type": s} }),
+		rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]string{"string", "integer", "null"}), 1, 3), func(s []string) any { return map[string]any{"type": s} }),
+		rapid.Map(rapid.SliceOfN(value, 1, 4), func(v []any) any { return map[string]any{"enum": v} }),
+		rapid.Map(value, func(v any) any { return map[string]any{"const": v} }),
+		rapid.Map(value, func(v any) any { return map[string]any{"type": "string", "default": v, "nullable": true} }),
+		rapid.Map(rapid.SampledFrom([]string{"#/$defs/A", "#/$defs/B", "#", "#/properties/path"}), func(r string) any { return map[string]any{"$ref": r, "description": "d"} }))
+	if depth == 0 {
+		return leaf
+	}
+	inner := rapid.Deferred(func() *rapid.Generator[any] { return plausible(depth - 1) })
+	list := rapid.SliceOfN(inner, 1, 3)
+	return rapid.OneOf(leaf,
+		rapid.Map(list, func(v []any) any { return map[string]any{"anyOf": v} }),
+		rapid.Map(list, func(v []any) any { return map[string]any{"oneOf": v} }),
+		rapid.Map(list, func(v []any) any { return map[string]any{"allOf": v} }),
+		rapid.Map(list, func(v []any) any { return map[string]any{"type": "array", "prefixItems": v, "items": false} }),
+		rapid.Map(inner, func(v any) any { return map[string]any{"type": "array", "items": v} }),
+		rapid.Map(inner, func(v any) any { return map[string]any{"type": "object", "additionalProperties": v} }),
+		rapid.Map(inner, func(v any) any {
+			return map[string]any{"type": "object", "properties": map[string]any{"x": v, "y": v}, "required": []string{"x"}}
+		}))
 }
 
 // Any JSON can stand where a schema should; the result must be Python all the same.

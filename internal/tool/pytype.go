@@ -23,9 +23,11 @@ func (d *schemaDoc) pythonType(s *schema) string { return d.typeAt(s, 0) }
 
 func (d *schemaDoc) typeAt(s *schema, depth int) string {
 	s = d.resolve(s)
-	if s == nil || depth > maxTypeDepth {
-		return "Any"
+	if s == nil || depth > maxTypeDepth || slices.Contains(d.inside, s.original()) {
+		return "Any" // a schema that contains itself has no end
 	}
+	d.inside = append(d.inside, s.original())
+	defer func() { d.inside = d.inside[:len(d.inside)-1] }()
 	return union(d.alternatives(s, depth))
 }
 
@@ -55,12 +57,7 @@ func (d *schemaDoc) alternatives(s *schema, depth int) []string {
 			out = d.byType(s, depth)
 		}
 	case len(s.AllOf) > 0 && len(s.Type) == 0:
-		for _, part := range s.AllOf {
-			if t := d.typeAt(part, depth+1); t != "Any" {
-				out = append(out, t)
-				break // the parts agree, or nothing fits
-			}
-		}
+		out = d.narrowest(s.AllOf, depth)
 	default:
 		out = d.byType(s, depth)
 	}
@@ -70,9 +67,22 @@ func (d *schemaDoc) alternatives(s *schema, depth int) []string {
 	return out
 }
 
+// narrowest is the type of the part of an allOf that says most: all parts hold, so one that names the values is
+// better than one that names their type. The parts agree, or nothing fits.
+func (d *schemaDoc) narrowest(parts []*schema, depth int) []string {
+	var out []string
+	for _, part := range parts {
+		t := d.typeAt(part, depth+1)
+		if t != "Any" && (len(out) == 0 || strings.HasPrefix(t, "Literal[") && !strings.HasPrefix(out[0], "Literal[")) {
+			out = []string{t}
+		}
+	}
+	return out
+}
+
 func (s *schema) saysType() bool {
 	return len(s.Type) > 0 || s.Const != nil || len(s.Enum) > 0 || s.Ref != "" || len(s.AnyOf) > 0 || len(s.OneOf) > 0 ||
-		len(s.AllOf) > 0 || len(s.Properties) > 0 || s.Items != nil
+		len(s.AllOf) > 0 || len(s.Properties) > 0 || s.Items != nil || len(s.Prefix) > 0
 }
 
 func (d *schemaDoc) byType(s *schema, depth int) []string {
@@ -81,7 +91,7 @@ func (d *schemaDoc) byType(s *schema, depth int) []string {
 		switch {
 		case len(s.Properties) > 0 || s.Additional != nil && !s.Additional.never:
 			types = typeNames{"object"}
-		case s.Items != nil:
+		case s.Items != nil || len(s.Prefix) > 0:
 			types = typeNames{"array"}
 		}
 	}
@@ -99,7 +109,7 @@ func (d *schemaDoc) byType(s *schema, depth int) []string {
 		case "null":
 			out = append(out, "None")
 		case "array":
-			out = append(out, "list["+d.typeAt(orAny(s.Items), depth+1)+"]")
+			out = append(out, "list["+d.itemType(s, depth)+"]")
 		case "object":
 			out = append(out, d.dictType(s, depth))
 		default:
@@ -107,6 +117,36 @@ func (d *schemaDoc) byType(s *schema, depth int) []string {
 		}
 	}
 	return out
+}
+
+// itemType is the type of the items of a list. Those of a tuple have types of their own; JSON has only lists.
+func (d *schemaDoc) itemType(s *schema, depth int) string {
+	if len(s.Prefix) == 0 {
+		return d.typeAt(orAny(s.Items), depth+1)
+	}
+	var types []string
+	for _, item := range s.Prefix[:min(len(s.Prefix), maxAlternatives)] {
+		types = append(types, d.typeAt(item, depth+1))
+	}
+	if s.Items != nil && !s.Items.never {
+		types = append(types, d.typeAt(s.Items, depth+1))
+	}
+	return union(types)
+}
+
+// tupleDoc says in which order the items of a tuple come; "" for any other list.
+func (d *schemaDoc) tupleDoc(s *schema) string {
+	if len(s.Prefix) == 0 {
+		return ""
+	}
+	var types []string
+	for _, item := range s.Prefix[:min(len(s.Prefix), maxLiterals)] {
+		types = append(types, d.pythonType(item))
+	}
+	if len(types) < len(s.Prefix) || s.Items != nil && !s.Items.never {
+		types = append(types, "...")
+	}
+	return "[" + strings.Join(types, ", ") + "]"
 }
 
 func orAny(s *schema) *schema {
@@ -149,7 +189,10 @@ func union(types []string) string {
 }
 
 // splitUnion splits "a | b" at the outermost level only.
-func splitUnion(t string) []string {
+func splitUnion(t string) []string { return splitTop(t, '|') }
+
+// splitTop splits Python source where a separator stands outside of brackets and texts.
+func splitTop(t string, separator byte) []string {
 	var out []string
 	depth, start := 0, 0
 	var quote byte
@@ -167,7 +210,7 @@ func splitUnion(t string) []string {
 			depth++
 		case c == ']':
 			depth--
-		case c == '|' && depth == 0:
+		case c == separator && depth == 0:
 			out = append(out, strings.TrimSpace(t[start:i]))
 			start = i + 1
 		}
@@ -175,23 +218,45 @@ func splitUnion(t string) []string {
 	return append(out, strings.TrimSpace(t[start:]))
 }
 
-// mergeLiterals turns Literal['a'] | Literal['b'] into Literal['a', 'b'].
+// mergeLiterals turns Literal['a', 'b'] | Literal['b', 'c'] into Literal['a', 'b', 'c']. A value whose whole type is
+// among the others needs no literal.
 func mergeLiterals(types []string) []string {
-	var out []string
+	var out, values []string
 	at := -1
 	for _, t := range types {
 		inner, ok := strings.CutPrefix(t, "Literal[")
-		switch {
-		case ok && at >= 0:
-			out[at] = strings.TrimSuffix(out[at], "]") + ", " + inner
-		case ok:
-			at = len(out)
-			fallthrough
-		default:
+		if !ok {
 			out = append(out, t)
+			continue
+		}
+		if at < 0 {
+			at = len(out)
+			out = append(out, "")
+		}
+		for _, v := range splitTop(strings.TrimSuffix(inner, "]"), ',') {
+			if !slices.Contains(values, v) && !slices.Contains(types, literalType(v)) {
+				values = append(values, v)
+			}
 		}
 	}
+	switch {
+	case at >= 0 && len(values) > 0:
+		out[at] = "Literal[" + strings.Join(values, ", ") + "]"
+	case at >= 0:
+		out = slices.Delete(out, at, at+1)
+	}
 	return out
+}
+
+// literalType is the type of a value as it is written in Python.
+func literalType(v string) string {
+	switch {
+	case v == "True" || v == "False":
+		return "bool"
+	case v != "" && (v[0] == '\'' || v[0] == '"'):
+		return "str"
+	}
+	return "int"
 }
 
 // enumTypes is Literal[...] for a short list of scalars, else the types of the values.
@@ -210,18 +275,20 @@ func enumTypes(values []json.RawMessage) []string {
 	return out
 }
 
-// literals is Literal[...] of scalar values, "" if one is none. None stays outside.
+// literals is Literal[...] of scalar values, "" if one of them cannot stand in a Literal. None stays outside.
 func literals(values []json.RawMessage) string {
 	var parts []string
 	none := false
 	for _, v := range values {
 		switch t := typeOfJSON(v); t {
 		case "str", "int", "bool":
-			parts = append(parts, pythonLiteral(v))
+			if one := pythonLiteral(v); !slices.Contains(parts, one) {
+				parts = append(parts, one)
+			}
 		case "None":
 			none = true
 		default:
-			return typeOfJSON(v)
+			return ""
 		}
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,13 +27,36 @@ type schema struct {
 	OneOf       []*schema         `json:"oneOf"`
 	AllOf       []*schema         `json:"allOf"`
 	Items       *schema           `json:"items"`
+	Prefix      []*schema         `json:"prefixItems"`
 	Properties  properties        `json:"properties"`
 	Required    []string          `json:"required"`
 	Additional  *schema           `json:"additionalProperties"`
 	Pattern     json.RawMessage   `json:"patternProperties"`
 	If          json.RawMessage   `json:"if"`
 
-	never bool // the schema `false`
+	never bool    // the schema `false`
+	is    *schema // of a copy: the original
+}
+
+// original is the schema itself, or that of which it is a copy.
+func (s *schema) original() *schema {
+	if s.is != nil {
+		return s.is
+	}
+	return s
+}
+
+// tuples moves what older drafts call items and additionalItems to where newer ones have it.
+func (s *schema) tuples(items, rest json.RawMessage) {
+	var list []*schema
+	if len(items) == 0 || items[0] != '[' || json.Unmarshal(items, &list) != nil {
+		return
+	}
+	s.Prefix, s.Items = list, nil
+	if len(rest) > 0 {
+		s.Items = new(schema)
+		_ = json.Unmarshal(rest, s.Items) // strange: it says nothing
+	}
 }
 
 type property struct {
@@ -108,6 +132,8 @@ func (s *schema) UnmarshalJSON(b []byte) error {
 			_ = json.Unmarshal(v, into) // strange: it says nothing
 		}
 	}
+	s.tuples(bytes.TrimSpace(members["items"]), members["additionalItems"])
+	s.Prefix = slices.DeleteFunc(s.Prefix, func(item *schema) bool { return item == nil })
 	return nil
 }
 
@@ -140,6 +166,8 @@ func (s *schema) keyword(name string) any {
 		return &s.AllOf
 	case "items":
 		return &s.Items
+	case "prefixItems":
+		return &s.Prefix
 	case "properties":
 		return &s.Properties
 	case "required":
@@ -193,6 +221,8 @@ type schemaDoc struct {
 	refs map[string]*schema
 	at   map[string]map[string]json.RawMessage // members of the objects that pointers went through
 	left int                                   // of maxWork
+
+	inside, open []*schema // whose types, and whose members, are being written; the outermost first
 }
 
 func parseSchema(raw json.RawMessage) *schemaDoc {
@@ -223,7 +253,7 @@ func (d *schemaDoc) resolve(s *schema) *schema {
 		if target == nil {
 			return nil
 		}
-		if target.Ref == "" && (s.Description != "" || s.Default != nil) {
+		if target.Ref == "" && (s.Description != "" || s.Default != nil || s.Nullable) {
 			t := *target // keywords beside $ref count (draft 2020-12)
 			if s.Description != "" {
 				t.Description = s.Description
@@ -231,6 +261,8 @@ func (d *schemaDoc) resolve(s *schema) *schema {
 			if s.Default != nil {
 				t.Default = s.Default
 			}
+			t.Nullable = t.Nullable || s.Nullable
+			t.is = target
 			return &t
 		}
 		s = target
@@ -245,8 +277,12 @@ func (d *schemaDoc) lookup(ref string) *schema {
 	}
 	d.refs[ref] = nil
 	pointer, ok := strings.CutPrefix(ref, "#")
-	if !ok {
+	switch {
+	case !ok:
 		return nil
+	case pointer == "" || pointer == "/":
+		d.refs[ref] = d.root
+		return d.root
 	}
 	if p, err := url.PathUnescape(pointer); err == nil {
 		pointer = p

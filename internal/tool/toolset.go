@@ -191,6 +191,9 @@ func newToolset(e *entry, pythonServer string, list []wireTool) *toolset {
 	return ts
 }
 
+// anyResult is the type of results of which the server says nothing.
+const anyResult = "Any"
+
 // bindTool makes the Python face of one tool.
 func bindTool(e *entry, pythonServer, python string, w wireTool) *boundTool {
 	in := parseSchema(w.InputSchema)
@@ -198,7 +201,7 @@ func bindTool(e *entry, pythonServer, python string, w wireTool) *boundTool {
 	b.shape = in.shape()
 	b.nullable = nullables(in, b.shape)
 	params := in.params(b.shape)
-	result, out := "str", (*schemaDoc)(nil)
+	result, out := anyResult, (*schemaDoc)(nil)
 	var inner *schema
 	if !emptySchema(w.OutputSchema) {
 		out = parseSchema(w.OutputSchema)

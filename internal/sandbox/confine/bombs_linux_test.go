@@ -335,6 +335,16 @@ attempt(os.rename, "/workspace", "/tmp/w"); attempt(os.rmdir, "/workspace")`},
 attempt(write, "/workspace/hello"); attempt(write, "/workspace/new", flags=os.O_CREAT | os.O_WRONLY); attempt(os.unlink, "/workspace/hello")
 attempt(os.chmod, "/workspace/hello", 0o600); attempt(os.setxattr, "/workspace/hello", "user.x", b"y")
 say(read("/workspace/hello").decode())`},
+	{name: "read what is hidden of a folder", wall: "nodev", want: "EACCES( EACCES){5} (EROFS|EPERM) (EROFS|EPERM|EBUSY) hello",
+		change: func(c *Config) {
+			c.Workspace.Access, c.Workspace.Hidden = ReadOnly, []string{"gone", "gone-dir/", "gone-dir/x", "other", "state/", "victim"}
+		},
+		program: `
+attempt(read, "/workspace/victim"); attempt(read, "/proc/self/root/workspace/victim"); attempt(read, "/proc/self/cwd/../workspace/other")
+fd = os.open("/workspace/other", os.O_PATH); attempt(read, f"/proc/self/fd/{fd}")
+attempt(os.listdir, "/workspace/state"); attempt(read, "/workspace/state/agentkernel/token")
+attempt(os.chmod, "/workspace/victim", 0o644); attempt(os.unlink, "/workspace/victim")
+say(read("/workspace/hello").decode())`},
 	{name: "write through an overlay", wall: "overlay", want: "hello changed", change: overlayWorkspace,
 		program: `
 say(read("/workspace/hello").decode())

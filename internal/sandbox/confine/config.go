@@ -110,6 +110,9 @@ type Workspace struct {
 	Scratch string
 	// Own says that Source is a copy made for this sandbox alone, which lies in the data directory.
 	Own bool
+	// Hidden are paths in Source that the sandbox can neither read nor, if they end with a slash and so are
+	// directories, list. ReadOnly alone can have any.
+	Hidden []string
 }
 
 // Volume is a named directory of the host.

@@ -91,12 +91,33 @@ func (b *builder) workspace(id Identity, root bool, writable *[]string) error {
 	}
 	if w.Access != Overlay {
 		b.tree(show(Tree{Name: "workspace", Source: source, ReadOnly: w.Access == ReadOnly}, owner), WorkspaceDir)
-		return b.mask(source, WorkspaceDir)
+		if err := b.mask(source, WorkspaceDir); err != nil {
+			return err
+		}
+		b.hide(w.Hidden)
+		return nil
 	}
 	if err := b.overlay("workspace", source, w.Scratch, WorkspaceDir, show, owner); err != nil {
 		return err
 	}
 	return b.mask(source, WorkspaceDir)
+}
+
+// hide covers files and directories of the workspace. A file is covered by a device on a mount without devices, which
+// cannot be opened: so whoever asks for it hears that, and who looks through all files passes it over. What has gone
+// meanwhile need not be covered.
+func (b *builder) hide(paths []string) {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY
+	gone := []int{int(unix.ENOENT)}
+	for _, p := range paths {
+		at := b.at(WorkspaceDir + "/" + strings.TrimSuffix(p, "/"))
+		if strings.HasSuffix(p, "/") {
+			b.do("mount", unix.SYS_MOUNT, Str("tmpfs"), at, Str("tmpfs"), Num(flags), Str("size=4k,nr_inodes=2,mode=0")).OK = gone
+			continue
+		}
+		b.do("mount", unix.SYS_MOUNT, b.at("/dev/null"), at, Str(""), Num(unix.MS_BIND), Str("")).OK = gone
+		b.do("mount", unix.SYS_MOUNT, Str(""), at, Str(""), Num(unix.MS_REMOUNT|unix.MS_BIND|flags), Str("")).OK = gone
+	}
 }
 
 // overlay shows source at target with scratch above it, which takes the changes.

@@ -126,6 +126,11 @@ func (c Config) validateWorkspace() error {
 	if err := cleanPath("workspace", w.Source); err != nil {
 		return err
 	}
+	for _, p := range w.Hidden {
+		if w.Access != ReadOnly || !filepath.IsLocal(p) || filepath.Clean(p) != strings.TrimSuffix(p, "/") || p == "." {
+			return invalid("%q cannot be hidden in the workspace", p)
+		}
+	}
 	switch w.Access {
 	case ReadOnly, ReadWrite:
 		return nil

@@ -83,6 +83,8 @@ func faultOf(x *montypb.Raised, typ, msg string) agentkernel.Fault {
 		return agentkernel.FaultBackend // the answer is ours, not the kernel's
 	case isAnswer && agentkernel.Code(code).Known():
 		return agentkernel.FaultProgram
+	case typ == "ZeroDivisionError": // the same everywhere
+		return agentkernel.FaultProgram
 	case parserError(x) || strings.HasPrefix(msg, "Internal error in monty"):
 		return agentkernel.FaultBackend
 	case typ == "NotImplementedError" || typ == "ImportError" || typ == "ModuleNotFoundError":

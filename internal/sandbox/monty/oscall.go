@@ -10,7 +10,7 @@ import (
 	"agentkernel/internal/sandbox/monty/montypb"
 )
 
-const noFiles = "permission_denied: this sandbox has no files; use a file tool such as tools.filesystem"
+const noFiles = string(agentkernel.CodeDenied) + ": " + agentkernel.NoFiles
 
 // osCall handles what the engine's own modules ask of an operating system. The clock is the kernel's, the
 // environment is empty, the local time zone is UTC, and there are no files.

@@ -422,7 +422,7 @@ func TestPrintStreams(t *testing.T) {
 func TestFaults(t *testing.T) {
 	b := newBackend(t)
 	for src, want := range map[string]agentkernel.Fault{
-		"1 / 0": agentkernel.FaultPerhaps, "raise ValueError('x')": agentkernel.FaultPerhaps, "raise ValueError('note: x')": agentkernel.FaultPerhaps,
+		"1 / 0": agentkernel.FaultProgram, "raise ValueError('x')": agentkernel.FaultPerhaps, "raise ValueError('note: x')": agentkernel.FaultPerhaps,
 		"print(frobnicate)": agentkernel.FaultPerhaps, "{} | {}": agentkernel.FaultPerhaps,
 		"f = vars": agentkernel.FaultBackend, "import wave": agentkernel.FaultBackend, "raise NotImplementedError('x')": agentkernel.FaultBackend,
 		"open('/tmp/x')": agentkernel.FaultBackend, "raise KeyError([1])": agentkernel.FaultBackend, "x = = 2": agentkernel.FaultBackend,

@@ -25,7 +25,7 @@ func addFolders(c *confine.Config, mounts []agentkernel.Mount, disk int64) {
 			c.Volumes = append(c.Volumes, confine.Volume{Name: m.Volume, Source: m.Source, ReadOnly: m.ReadOnly, Scratch: m.Scratch, Own: m.Own})
 			continue
 		}
-		c.Workspace = &confine.Workspace{Source: m.Source, Access: access, Scratch: m.Scratch, Own: m.Own}
+		c.Workspace = &confine.Workspace{Source: m.Source, Access: access, Scratch: m.Scratch, Own: m.Own, Hidden: m.Hidden}
 		c.Program.Dir = confine.WorkspaceDir
 	}
 	if len(mounts) > 0 && c.Limits.FileSize == 0 {
@@ -79,7 +79,7 @@ func planKeyOf(limits agentkernel.Limits, mounts []agentkernel.Mount) planKey {
 	}
 	var b strings.Builder
 	for _, m := range mounts {
-		fmt.Fprintf(&b, "%s %t %t %t;", m.Volume, m.ReadOnly, m.Own, m.Scratch != "")
+		fmt.Fprintf(&b, "%s %t %t %t %q;", m.Volume, m.ReadOnly, m.Own, m.Scratch != "", m.Hidden)
 	}
 	k.limits.Disk, k.folders = limits.Disk, b.String()
 	return k

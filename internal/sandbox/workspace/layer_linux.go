@@ -313,7 +313,7 @@ func (s *Store) Changes(pid agentkernel.PID) (agentkernel.Changes, error) {
 	for i := range h.rec.Folders {
 		f := &h.rec.Folders[i]
 		if f.Volume == "" {
-			c.Folder = f.Path
+			c.Folder, c.Hidden = f.Path, f.Hidden
 		} else {
 			c.Volumes = append(c.Volumes, agentkernel.Volume{Name: f.Volume, Path: f.Path, ReadOnly: f.ReadOnly, Size: f.Size})
 		}

@@ -252,7 +252,7 @@ func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
 		}
 		mounts = append(mounts, m)
 	}
-	if !slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return !f.ReadOnly }) {
+	if !slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return !f.ReadOnly || len(f.Hidden) > 0 }) {
 		return mounts, nil // there are no layers, of which the record would have to tell
 	}
 	return mounts, h.save()
@@ -262,6 +262,12 @@ func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
 // the old one.
 func (s *Store) fresh(h *home, f *folder, root dir) (agentkernel.Mount, error) {
 	m := agentkernel.Mount{Volume: f.Volume, Source: f.Source, ReadOnly: f.ReadOnly, Optional: f.Optional}
+	if f.Optional {
+		var err error
+		f.Hidden, err = f.hidden(root)
+		m.Hidden = f.Hidden
+		return m, err
+	}
 	if f.ReadOnly {
 		return m, nil
 	}

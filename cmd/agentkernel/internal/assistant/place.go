@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"agentkernel"
 )
@@ -98,7 +99,7 @@ func Find(h Host, client string, scope Scope, file string) (*Place, error) {
 		for i, c := range all {
 			names[i] = c.Name
 		}
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, op, "%q is no client that is known: %v", client, names).
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, op, "%q is no client that is known: %s", client, strings.Join(names, ", ")).
 			WithHint("any other client: docs/integration.md says what to write into its configuration")
 	}
 	p := &Place{Client: all[i], Scope: scope, host: h}

@@ -151,6 +151,11 @@ func (c *Console) Say(format string, args ...any) { c.line("", fmt.Sprintf(forma
 // Error writes "error: ..." in red, and "hint: ..." under it if there is one.
 func (c *Console) Error(message, hint string) {
 	c.line("31;1", "error: ", message)
+	c.Hint(hint)
+}
+
+// Hint writes "hint: ...", if there is one.
+func (c *Console) Hint(hint string) {
 	if hint != "" {
 		c.line("36", "hint: ", hint)
 	}

@@ -102,7 +102,7 @@ func (c *inquiry) raised(e *agentkernel.Error) {
 	case agentkernel.CodeOutcomeUnknown:
 		c.say(Unknown, "nobody knows whether %s happened: %s%s%s", name, afterColon(first), lastWords(rest), place)
 		c.step(c.cmd("trace %d --full"), "the arguments of the call; look at its server whether it happened")
-		c.step(c.cmd("rerun %d"), "with a program that looks before it does it again: finished calls are not made again")
+		c.step(c.cmd("rerun %d --with ")+c.file(), "with a program that looks before it does it again: finished calls are not made again")
 	case agentkernel.CodeUnavailable, agentkernel.CodeTimeout, agentkernel.CodeSessionLost:
 		c.say(Server, "%s got no answer: %s%s%s", name, first, lastWords(rest), place)
 		if failed.Err.Code == agentkernel.CodeTimeout {
@@ -130,13 +130,17 @@ func (c *inquiry) refused(failed *calls.Call, place string) {
 	c.step(fmt.Sprintf("agentkernel rerun %d --allow '%s'", c.p.PID, c.cause.Allow), "finished calls are not made again")
 }
 
+// file is the name of the program's file as one types it, or an invented one.
+func (c *inquiry) file() string {
+	if name := c.p.Name; name != "" && !strings.HasPrefix(name, "<") && !strings.ContainsAny(name, " '\"\\$`*?;&|()") {
+		return name
+	}
+	return "fixed.py"
+}
+
 // mend is what to do about a program that is wrong.
 func (c *inquiry) mend() {
-	name := c.p.Name
-	if strings.HasPrefix(name, "<") || strings.ContainsAny(name, " '\"\\$`*?;&|()") || name == "" {
-		name = "fixed.py"
-	}
-	c.step(fmt.Sprintf("agentkernel rerun %d --with %s", c.p.PID, name), "with the program mended: finished calls are not made again")
+	c.step(c.cmd("rerun %d --with ")+c.file(), "with the program mended: finished calls are not made again")
 	c.step(c.cmd("trace %d"), "what it did")
 }
 

@@ -56,12 +56,16 @@ func firstLine(s string) string { line, _, _ := strings.Cut(s, "\n"); return lin
 
 func oneLine(s string) string { return cut(strings.Join(strings.Fields(s), " "), 300) }
 
-// cut shortens text to limit characters.
+// cut shortens text to limit characters, between two words where there are any.
 func cut(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}
-	return string([]rune(s)[:limit-1]) + "…"
+	s = string([]rune(s)[:limit-1])
+	if i := strings.LastIndexByte(s, ' '); i > len(s)/2 {
+		s = s[:i]
+	}
+	return s + "…"
 }
 
 func count(n int64, word string) string {

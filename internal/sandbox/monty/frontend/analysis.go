@@ -102,7 +102,11 @@ func brief(text string) string {
 	if len(text) <= maxProblem {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxProblem], "") + "..."
+	text = strings.ToValidUTF8(text[:maxProblem], "")
+	if i := strings.LastIndexByte(text, ' '); i > maxProblem/2 { // between words
+		text = text[:i]
+	}
+	return text + " ..."
 }
 
 // elsewhere ends every refusal: it says which backend runs the thing.

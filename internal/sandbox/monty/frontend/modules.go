@@ -52,9 +52,9 @@ const stdlib = "abc argparse array ast asyncio atexit audioop base64 bdb binasci
 
 // advice says what to use in place of a module that a sandbox cannot have; {m} is the module.
 var advice = map[string]string{
-	"requests": adviceHTTP, "httpx": adviceHTTP, "aiohttp": adviceHTTP, "urllib3": adviceHTTP, "socket": adviceTool,
-	"ssl": adviceTool, "http": adviceHTTP, "smtplib": adviceTool, "ftplib": adviceTool, "imaplib": adviceTool,
-	"websockets": adviceTool, "subprocess": adviceTool, "sqlite3": adviceTool, "boto3": adviceTool,
+	"requests": adviceHTTP, "httpx": adviceHTTP, "aiohttp": adviceHTTP, "urllib3": adviceHTTP, "socket": adviceHTTP,
+	"ssl": adviceHTTP, "http": adviceHTTP, "smtplib": adviceTool, "ftplib": adviceTool, "imaplib": adviceTool,
+	"websockets": adviceHTTP, "subprocess": adviceTool, "sqlite3": adviceTool, "boto3": adviceTool,
 	"threading":       "use asyncio.gather over the awaitable forms (from tools.<server>.aio import <tool>), or kernel.spawn",
 	"multiprocessing": "use kernel.spawn for another process, or asyncio.gather over the awaitable forms of tools",
 	"concurrent":      "use asyncio.gather over the awaitable forms (from tools.<server>.aio import <tool>)",

@@ -140,11 +140,20 @@ func (s *scan) read(file *os.File, at int64) error {
 // continues the checksum of a frame that ends one. Frames that an interrupted commit left behind do not: there is no
 // commit between them, and what was written over them continues another checksum.
 func (s *scan) link(n int64, b []byte, f, last frame) {
-	if s.proof != 0 || !last.commit || !f.ours {
-		return
-	}
-	// Of the first bad frame it may be the checksum itself that was damaged.
-	if f.follow || n == s.bad+1 && s.header.judge(b, last.real).follow {
+	switch {
+	case s.proof != 0 || !last.commit || !f.ours:
+	case f.follow && (last.follow || last.ours && !s.torn(n-1)):
+		s.proof = n
+	case n == s.bad+1 && s.header.judge(b, last.real).follow: // of the first bad frame it was the checksum itself, or the salt
 		s.proof = n
 	}
 }
+
+// torn says whether the end of a transaction that a frame's header shows may be older than the rest of the header: what lies in one
+// sector reaches the disk together, or not at all.
+func (s *scan) torn(n int64) bool {
+	at := headerSize + (n-1)*int64(frameHeaderSize+s.header.page)
+	return (at+8)%sector == 0
+}
+
+const sector = 512 // bytes, of the smallest disks

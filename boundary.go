@@ -1,0 +1,57 @@
+package agentkernel
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// What programs print or raise when they reach for a network or a file that a sandbox does not have: CPython, Node, git, curl and the
+// shells each have words of their own.
+var (
+	noNetwork = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`Name or service not known|Temporary failure in name resolution|nodename nor servname|Could not resolve host|Failed to resolve|unable to resolve host|` +
+			`ENOTFOUND|EAI_AGAIN|getaddrinfo|Network is unreachable|ENETUNREACH|TypeError: fetch failed|/socket\.py", line \d+, in [^\n]*\n[^\n]*\n(?:[^\n]*\n)?PermissionError`)
+	})
+	noFile = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`FileNotFoundError: |ENOENT: no such file|No such file or directory|Read-only file system|EROFS: `)
+	})
+	noCommand = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/subprocess\.py"|spawn \S+ ENOENT`) })
+	inside    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'/(?:workspace|volumes|tmp|program)(?:/|')`) })
+)
+
+// NoFiles is what a backend without files answers to a program that opens one.
+const NoFiles = "this sandbox has no files"
+
+const nameFolder = "a program sees none of your files unless you name a folder: --workspace DIR, which is then its working directory; or use a tool that reads files"
+
+// Boundary says what a program has instead of what it reached for and its sandbox does not have: a network, or files of the user. text is
+// the traceback of an uncaught error, or what the program printed to stderr before it failed. "": neither is to be seen in it.
+func (s *Spec) Boundary(text string) string {
+	switch {
+	case strings.Contains(text, string(CodeTool)+": "): // what a tool says is about the tool's own world
+		return ""
+	case noNetwork().MatchString(text):
+		return "a program has no network of its own: use http.fetch (" + s.importHTTP() + "), which reaches the hosts that --allow-host names; or a tool"
+	case strings.Contains(text, NoFiles) && s.Workspace == nil: // wherever it looked
+		return nameFolder
+	case !noFile().MatchString(text) || noCommand().MatchString(text) || inside().MatchString(text):
+		return ""
+	case s.Workspace == nil:
+		return nameFolder
+	case strings.Contains(text, "'/") || strings.Contains(text, " /"):
+		return "inside, the folder of --workspace is /workspace; a further folder is --volume NAME:DIR, seen as /volumes/NAME"
+	}
+	return ""
+}
+
+// importHTTP is how a program of this language gets http.fetch.
+func (s *Spec) importHTTP() string {
+	switch s.Program.Language {
+	case Node:
+		return `import { http } from "kernel"`
+	case Go, Script, Command:
+		return `the command kernel call http.fetch --json '{"url": "https://..."}'`
+	}
+	return "from kernel import http"
+}

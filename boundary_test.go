@@ -1,0 +1,62 @@
+package agentkernel_test
+
+import (
+	"strings"
+	"testing"
+
+	"agentkernel"
+)
+
+// Each language has words of its own for what a sandbox does not have.
+func TestBoundary(t *testing.T) {
+	python, node, shell := agentkernel.Spec{}, agentkernel.Spec{}, agentkernel.Spec{}
+	python.Program.Language, node.Program.Language, shell.Program.Language = agentkernel.Python, agentkernel.Node, agentkernel.Command
+	folder := python
+	folder.Workspace = &agentkernel.Workspace{Path: "/home/me/data"}
+	for _, c := range []struct {
+		name string
+		spec agentkernel.Spec
+		text string
+		says string // "": nothing
+	}{
+		{"resolver", python, "socket.gaierror: [Errno -2] Name or service not known", "from kernel import http"},
+		{"socket", python, "  File \"/usr/lib/python3.11/socket.py\", line 232, in __init__\n    _socket.socket.__init__(self)\nPermissionError: [Errno 1] Operation not permitted", "--allow-host"},
+		{"fetch", node, "TypeError: fetch failed\n    at async b.mjs:1:11", `import { http } from "kernel"`},
+		{"curl", shell, "curl: (6) Could not resolve host: example.org", "kernel call http.fetch"},
+		{"git", shell, "fatal: unable to access 'https://example.org/x/': Could not resolve host: example.org", "kernel call http.fetch"},
+		{"file", python, "FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'", "--workspace DIR"},
+		{"read-only", python, "OSError: [Errno 30] Read-only file system: '/etc/x'", "--workspace DIR"},
+		{"Monty", python, "PermissionError: permission_denied: this sandbox has no files\nopen('/tmp/x')", "--workspace DIR"},
+		{"Node's file", node, "Error: ENOENT: no such file or directory, open 'data.csv'", "--workspace DIR"},
+		{"cat", shell, "cat: /home/me/x: No such file or directory", "--workspace DIR"},
+		{"outside of its folder", folder, "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/data/a.csv'", "/workspace"},
+
+		{"not in its folder", folder, "FileNotFoundError: [Errno 2] No such file or directory: 'a.csv'", ""},
+		{"in its own /tmp", python, "FileNotFoundError: [Errno 2] No such file or directory: '/tmp/a.csv'", ""},
+		{"a tool's file", python, "RuntimeError: tool_error: ENOENT: no such file or directory, open '/data/x'", ""},
+		{"a command that is not there", python, "  File \"/usr/lib/python3.11/subprocess.py\", line 1950\nFileNotFoundError: [Errno 2] No such file or directory: 'ffmpeg'", ""},
+		{"Node's command", node, "Error: spawn ffmpeg ENOENT: no such file or directory", ""},
+		{"of its own", python, "ZeroDivisionError: division by zero", ""},
+	} {
+		if got := c.spec.Boundary(c.text); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+// A move is of interest only if something else came of it.
+func TestReceiptTellsOfAMoveThatMattered(t *testing.T) {
+	p := agentkernel.Process{State: agentkernel.StateFailed, Backend: "process", Moved: &agentkernel.Move{From: "monty", Why: "KeyError: x"},
+		Error: &agentkernel.Error{Code: agentkernel.CodeProgram, Exception: "KeyError"}}
+	if got := p.Receipt(); strings.Contains(got, "moved") {
+		t.Errorf("%s", got)
+	}
+	p.Error.Exception = "OSError"
+	if got := p.Receipt(); !strings.Contains(got, "moved from monty to process: KeyError: x") {
+		t.Errorf("%s", got)
+	}
+	p.State, p.Error = agentkernel.StateExited, nil
+	if got := p.Receipt(); !strings.Contains(got, "moved from monty") {
+		t.Errorf("%s", got)
+	}
+}
