@@ -108,8 +108,9 @@ func TestMCPBadInput(t *testing.T) {
 		tool(t, cs, "execute_code", args{"code": "1", "backend": "process", "session": "new"}, "!did not prepare for sandboxes") // the old session stays
 		tool(t, cs, "execute_code", args{"cod": "1"}, "!arguments of execute_code: code")
 		tool(t, cs, "execute_code", args{}, "!code is missing")
-		tool(t, cs, "execute_code", args{"code": 5}, "!code is a number, and must be a string (arguments of execute_code: code,")
-		tool(t, cs, "save_skill", args{"name": "x", "code": "x", "tags": "y"}, "!tags is a string, and must be a list")
+		tool(t, cs, "execute_code", args{"code": 5, "timeout": "100"}, "result: 5") // the meaning is plain
+		tool(t, cs, "execute_code", args{"code": []int{5}}, "!and must be a string (arguments of execute_code: code,")
+		tool(t, cs, "save_skill", args{"name": "x", "code": "x", "tags": 7}, "!tags is a number, and must be a list")
 		if strings.HasSuffix(t.Name(), "http") { // 100 MB take a while
 			tool(t, cs, "execute_code", args{"code": "from tools.test import big\nlen(big(mb=100))"}, "!64 MB")
 		}
