@@ -118,6 +118,9 @@ func (l *launch) child() {
 	}
 	l.resetSignals()
 	l.run(stageSetup, l.setup)
+	// Init and the program share their memory until exec, which begins a new one that is dumpable again. Set here, there is
+	// no moment at which the program runs and init can be looked into.
+	try(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0)
 	pid, failed := rawVfork(unix.CLONE_VM | unix.CLONE_VFORK | uintptr(syscall.SIGCHLD))
 	if failed != 0 {
 		l.die(stageFork, 0, syscall.Errno(failed))

@@ -22,7 +22,7 @@ const (
 
 // asInit is pid 1 of the sandbox. It reaps what the program leaves behind, takes orders, and ends with the
 // program or with the spawner, and everything in the namespace with it. It has no capabilities, and no
-// descriptors but its own two. The program cannot look into it: it is not dumpable and outside the program's
+// descriptors but its own two. The program cannot look into it: it is not dumpable (see child) and outside the program's
 // Landlock domain; signals from inside do not reach a pid 1.
 //
 //go:nosplit
@@ -34,7 +34,6 @@ func (l *launch) asInit(program uintptr) {
 	// control and status are above 2: launch.gaps would have closed them otherwise (see newLaunch).
 	try(unix.SYS_DUP3, l.control, control, 0, 0)
 	try(unix.SYS_DUP3, l.status, status, 0, 0)
-	try(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0)
 	children := (*uint64)(unsafe.Pointer(&l.buf))
 	*children = 1 << (uint(syscall.SIGCHLD) - 1)
 	try(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(children)), 0, 8)
