@@ -95,6 +95,23 @@ func wantCode(t *testing.T, what string, err error, codes ...agentkernel.Code) {
 	}
 }
 
+// What belongs to a running kernel, waits to be applied, or can be had again is left out of a backup.
+func TestWhatABackupLeavesOut(t *testing.T) {
+	from, to := usedHome(t), filepath.Join(t.TempDir(), "new")
+	before := tree(t, from)
+	for _, name := range []string{"workspaces/1/upper.0/f", "workspaces/1/stdin", "environments/e/lib/m.py", "engines/monty", "run/r.json", "kernel.log", "kernel.log.1",
+		"restoring/kernel.db", "replaced-1/kernel.db", ".stdin-1", "skills/default/f/.half"} {
+		path := filepath.Join(from, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte("x"), 0o600))
+	}
+	_, err := restore(t, backupOf(t, from), to, false)
+	must(t, err)
+	if got := tree(t, to); !slices.Equal(got, before) {
+		t.Errorf("restored %q, want %q", got, before)
+	}
+}
+
 func TestWhatIsRestoredIsWhatWas(t *testing.T) {
 	from, to := usedHome(t), filepath.Join(t.TempDir(), "new")
 	before := tree(t, from)

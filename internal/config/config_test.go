@@ -77,6 +77,27 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// A list replaces that of a weaker place, and the nearest project file is the only one.
+func TestListsReplaceAndTheNearestFileCounts(t *testing.T) {
+	p := newPlace(t, "allow = ['a.*', 'b.*']\ntools = ['user.json']\n", "tools = ['far.json']\npriority = 30\n")
+	if err := os.WriteFile(filepath.Join(p.project, "a", ProjectFileName), []byte("tools = ['near.json']\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.load("AGENTKERNEL_ALLOW=c.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{filepath.Join(p.project, "a", "near.json")}; !cmp.Equal(want, c.Tools) || c.Priority != 0 {
+		t.Errorf("tools %v, want %v; priority %d", c.Tools, want, c.Priority)
+	}
+	if !cmp.Equal([]string{"c.*"}, c.Allow) {
+		t.Errorf("allow %v", c.Allow)
+	}
+	if err := c.SetFlag("allow", "--allow", "d.*"); err != nil || !cmp.Equal([]string{"d.*"}, c.Allow) {
+		t.Errorf("with a flag: %v %v", c.Allow, err)
+	}
+}
+
 func TestEveryKeyFromEachPlace(t *testing.T) {
 	p := newPlace(t, `
 home = "~/ak"

@@ -319,6 +319,10 @@ func TestBombs(t *testing.T) {
 	if _, err := Decode(forge(t, func(p map[string]string) { p[partJournal] = lines })); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
 		t.Errorf("too many entries: %v", err)
 	}
+	names := "[" + strings.Repeat("{},", maxFiles) + "{}]"
+	if _, err := Decode(forgeOf(t, withFiles(), func(p map[string]string) { p[partFiles] = names })); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+		t.Errorf("too many files: %v", err)
+	}
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 400<<20 {
 		t.Errorf("refusing them took %d MiB", used>>20)
@@ -331,6 +335,16 @@ func TestTooLargeToExport(t *testing.T) {
 	r.Entries[2].Data, r.Entries[9].Data, r.Entries[3].Args = big, big, big
 	if _, err := Encode(r); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
 		t.Errorf("300 MiB: %v", err)
+	}
+	r = sample()
+	r.Entries = append(r.Entries, make([]agentkernel.Entry, maxEntries)...)
+	if _, err := Encode(r); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+		t.Errorf("%d entries: %v", len(r.Entries), err)
+	}
+	r = withFiles()
+	r.Files = append(r.Files, make([]agentkernel.RecordedFile, maxFiles)...)
+	if _, err := Encode(r); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+		t.Errorf("%d files: %v", len(r.Files), err)
 	}
 }
 

@@ -59,11 +59,12 @@ func (b base) under(p string) []string {
 
 var errTooMany = errors.New("too many files")
 
-// survey notes everything in a folder. What lies on another file system is not seen, here and by programs.
-func survey(root dir) (base, error) {
+// survey notes everything in a folder, which holds most files and directories at most. What lies on another file system
+// is not seen, here and by programs.
+func survey(root dir, most int) (base, error) {
 	b := base{}
 	err := root.walk(func(_ dir, p string, st *unix.Stat_t) (bool, error) {
-		if len(b) == MaxFiles {
+		if len(b) == most {
 			return false, errTooMany
 		}
 		b[p] = markOf(st)

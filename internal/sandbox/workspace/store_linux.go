@@ -195,7 +195,7 @@ func (s *Store) begun(h *home, i int) error {
 	if f.ReadOnly {
 		return nil
 	}
-	b, err := survey(root)
+	b, err := survey(root, MaxFiles)
 	switch {
 	case errors.Is(err, errTooMany):
 		return invalid("%s holds more than %d files", f.Path, MaxFiles).WithHint("choose a smaller folder")

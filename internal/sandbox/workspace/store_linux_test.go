@@ -513,6 +513,51 @@ func TestFoldersThatCannotBeOne(t *testing.T) {
 	must(t, s.Create(1, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: filepath.Join(dir, "good")}}))
 }
 
+// The data directory is shown to no program, by whichever links it or the folder is named.
+func TestTheDataDirectoryBehindLinks(t *testing.T) {
+	dir := publicDir(t)
+	must(t, os.MkdirAll(filepath.Join(dir, "real", "data", "in"), 0o755))
+	must(t, os.Symlink("real", filepath.Join(dir, "parent")))
+	must(t, os.Symlink("real/data", filepath.Join(dir, "direct")))
+	for _, apart := range []string{"real/data", "parent/data", "direct"} {
+		s := New(Config{Dir: filepath.Join(dir, "real", "data", "workspaces"), Apart: filepath.Join(dir, apart)})
+		for named, want := range map[string]string{
+			"parent/data": "lies in", "parent/data/in": "lies in", "direct/in": "lies in", "real/data/in": "lies in",
+			"direct/../../real/data": "lies in", "real": "holds", "parent/.": "holds",
+		} {
+			path := dir + "/" + named // not cleaned
+			for what, spec := range map[string]agentkernel.Spec{
+				"workspace":           {Workspace: &agentkernel.Workspace{Path: path}},
+				"workspace to read":   {Workspace: &agentkernel.Workspace{Path: path, ReadOnly: true}},
+				"volume":              {Volumes: []agentkernel.Volume{{Name: "v", Path: path}}},
+				"volume to read":      {Volumes: []agentkernel.Volume{{Name: "v", Path: path, ReadOnly: true}}},
+				"folder of a command": {Workspace: &agentkernel.Workspace{Path: path, ReadOnly: true, Optional: true}},
+			} {
+				err := s.Create(1, &spec)
+				if agentkernel.CodeOf(err) != agentkernel.CodeInvalid || !strings.Contains(err.Error(), want+" the kernel's data directory") {
+					t.Errorf("data directory %s, %s %s: %v", apart, what, named, err)
+				}
+			}
+		}
+	}
+}
+
+func TestFilesOfAFolderAreBounded(t *testing.T) {
+	folder := filepath.Join(publicDir(t), "folder")
+	(&rig{t: t}).write(folder, files{"a": "", "d/b": "", "link": "@a"})
+	for _, most := range []int{4, 3} {
+		root, err := openRoot(folder, false)
+		must(t, err)
+		defer root.Close()
+		if b, err := survey(root, most); len(b) != most || (err != nil) != (most < 4) || err != nil && !errors.Is(err, errTooMany) {
+			t.Errorf("four where %d may be: %d, %v", most, len(b), err)
+		}
+	}
+	if MaxFiles != 1_048_576 {
+		t.Errorf("docs/workspace.md has another limit than %d", MaxFiles)
+	}
+}
+
 func TestUnreadableFolder(t *testing.T) {
 	if os.Geteuid() == 0 {
 		bothUsersSecond(t)
