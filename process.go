@@ -399,7 +399,19 @@ func (s *Spec) Validate() error {
 	if err := s.validateFiles(); err != nil {
 		return err
 	}
+	if err := ValidateNamespace(s.Namespace); err != nil {
+		return err
+	}
 	return s.Program.Validate()
+}
+
+// ValidateNamespace refuses a name that begins with $: such a namespace is the kernel's own. Recordings of strangers are
+// replayed in one, and nothing else may share their workers.
+func ValidateNamespace(name string) error {
+	if strings.HasPrefix(name, "$") {
+		return Errorf(CodeInvalid, "spec", "the namespace %.100q begins with $, as only those of the kernel do", name).WithHint("choose another name")
+	}
+	return nil
 }
 
 // Process is what is known of a process at one moment.

@@ -78,6 +78,33 @@ func TestSettingsAreDocumented(t *testing.T) {
 	}
 }
 
+// The settings of which docs/config.md says that they belong to a kernel are those that a command compares with the kernel's.
+func TestSettingsOfAKernelAreDocumented(t *testing.T) {
+	_, line, _ := strings.Cut(readDoc(t, "config.md"), "\n`home`, ")
+	line, _, found := strings.Cut(line, " belong to a kernel")
+	if !found {
+		t.Fatal("docs/config.md does not say what belongs to a kernel")
+	}
+	for _, k := range config.Keys() {
+		c, err := config.Load(config.Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range append(k.Form.Choices, "1m", "100", "x") {
+			if err = c.SetFlag(k.Name, "--flag", text); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, _, _ := strings.Cut(k.Name, ".")
+		if says := strings.Contains(line, "`"+table+"`"); says != (len(c.Kernel()) == 1) && k.Name != "home" {
+			t.Errorf("docs/config.md says that %s belongs to a kernel: %t", k.Name, says)
+		}
+	}
+}
+
 // Every command and flag has a help text and stands in docs/cli.md; every command has examples.
 func TestCommandsAreDocumented(t *testing.T) {
 	doc := readDoc(t, "cli.md")

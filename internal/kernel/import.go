@@ -13,6 +13,9 @@ func (k *Kernel) Import(ctx context.Context, file []byte, o agentkernel.ImportOp
 	if err := k.accepting(); err != nil {
 		return agentkernel.Process{}, err
 	}
+	if err := agentkernel.ValidateNamespace(o.Namespace); err != nil {
+		return agentkernel.Process{}, err
+	}
 	r, err := recording.Decode(file)
 	if err != nil {
 		return agentkernel.Process{}, err

@@ -98,6 +98,28 @@ func TestReplayShowsNothingOfTheHost(t *testing.T) {
 	}
 }
 
+// TestReplaysShareTheirWorkersWithNobody: a worker serves one namespace, and that of replays is nobody else's.
+func TestReplaysShareTheirWorkersWithNobody(t *testing.T) {
+	r, p := recorder(t, steps("w1").run)
+	file := export(t, r, p.PID)
+	var own string
+	r.backend.onStart = func(req agentkernel.StartRequest) { own = req.Namespace }
+	if _, err := r.Replay(t.Context(), file, agentkernel.ReplayOptions{}); err != nil || own == "" || own == p.Namespace {
+		t.Fatalf("replayed in the namespace %q: %v", own, err)
+	}
+	s := spec("p")
+	s.Namespace = own
+	_, spawned := r.Spawn(t.Context(), s)
+	_, ran := r.Run(t.Context(), s, func(agentkernel.Event) error { return nil })
+	_, imported := r.Import(t.Context(), file, agentkernel.ImportOptions{Namespace: own})
+	_, hosted := r.Spawn(t.Context(), agentkernel.Spec{Program: agentkernel.Program{Name: "h"}, Backend: "hosted", Namespace: own})
+	for _, err := range []error{spawned, ran, imported, hosted} {
+		if agentkernel.CodeOf(err) != agentkernel.CodeInvalid || !strings.Contains(err.Error(), "namespace") {
+			t.Errorf("a process of the namespace %s: %v", own, err)
+		}
+	}
+}
+
 // TestExportTellsNoPathOfTheHost: that there were folders, input and packages is told, where they lie is not.
 func TestExportTellsNoPathOfTheHost(t *testing.T) {
 	r, _ := recorder(t, func(*prog) error { return nil })

@@ -55,6 +55,26 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
+// TestWhatRedactionFinds is what docs/export.md says of it.
+func TestWhatRedactionFinds(t *testing.T) {
+	red, err := redactionOf(t, `{"mcpServers": {
+		"a": {"command": "x", "args": ["--api-key", "argument-1234", "--user=somebody"],
+			"env": {"PIN_TOKEN": "12345", "TINY_TOKEN": "abc", "REGION": "north", "ZONE": "north-1", "ROOT": "/srv/data", "SITE": "https://a.example/", "DB": "postgres://u:pw@h/db"}},
+		"b": {"url": "https://me:pass%20word@b.example/?key=in/the?address", "headers": {"X-Plain": "head"}}}}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"argument-1234": "[api-key]", "somebody": "somebody", "12345": "[PIN_TOKEN]", "abc": "abc", "north": "north", "north-1": "[ZONE]", "/srv/data": "/srv/data",
+		"https://a.example/": "https://a.example/", "postgres://u:pw@h/db": "[DB]", "pass word": "[url password]", "pass%20word": "[url password]", "pass+word": "[url password]",
+		"in/the?address": "[url key]", "in%2Fthe%3Faddress": "[url key]", `in\/the?address`: "[url key]", "head": "[X-Plain]",
+	} {
+		if got := red.Text("<" + text + ">"); got != "<"+want+">" {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 // TestRedactionThatCannotBeKnown: a secret that this kernel does not see cannot be found either.
 func TestRedactionThatCannotBeKnown(t *testing.T) {
 	_, err := redactionOf(t, `{"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "${MY_KEY}"}}}}`, nil)
