@@ -213,11 +213,12 @@ func TestPublish(t *testing.T) {
 		s.Volumes = []agentkernel.Volume{{Name: "shared", Path: shared}, {Name: "same", Path: shared, ReadOnly: true}}
 		return run(t, k, s)
 	}
-	p := publish("open('out.txt', 'w').write('1')\nimport sys\nsys.exit(3)")
+	p := publish("open('out.txt', 'w').write('1')\nopen('/volumes/shared/count', 'w').write('9')\nimport sys\nsys.exit(3)")
 	if p.ExitCode != 3 {
 		t.Fatalf("%+v", p.Process)
 	}
 	holds(t, dir, map[string]string{"in.txt": "in"})
+	holds(t, shared, map[string]string{"count": "1"})
 	p = publish("open('out.txt', 'w').write('2')\nopen('/volumes/shared/count', 'w').write('2')\nprint(open('/volumes/same/count').read())\n6*7")
 	if p.State != agentkernel.StateExited || p.stdout != "1\n" || string(p.Result) != "42" {
 		t.Fatalf("%+v %s", p.Process, p.stdout)

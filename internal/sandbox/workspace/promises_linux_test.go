@@ -48,3 +48,37 @@ func TestAnotherFileSystemIsNotSeen(t *testing.T) {
 		t.Error("a file on another file system was opened")
 	}
 }
+
+// The owner of a new file is that of its directory, of a changed one who it was.
+func TestOwnersOfWhatIsApplied(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root chooses owners")
+	}
+	r := newRig(t, files{"old": "o", "theirs/f": "f"})
+	for name, id := range map[string]int{"": 1, "old": 2, "theirs": 3, "theirs/f": 4} {
+		must(t, os.Chown(filepath.Join(r.folder, name), id, id+10))
+	}
+	r = newRigOn(t, r.folder)
+	r.write(r.upper(""), files{"old": "changed", "new": "n", "theirs/f": "changed", "theirs/g": "g", "dir/h": "h"})
+	_, err := r.apply(false)
+	must(t, err)
+	for name, want := range map[string]uint32{"old": 2, "new": 1, "theirs/f": 4, "theirs/g": 3, "dir": 1, "dir/h": 1} {
+		var st unix.Stat_t
+		must(t, unix.Lstat(filepath.Join(r.folder, name), &st))
+		if st.Uid != want || st.Gid != want+10 {
+			t.Errorf("%s belongs to %d:%d, want %d:%d", name, st.Uid, st.Gid, want, want+10)
+		}
+	}
+}
+
+// A folder that holds what the process has not seen gives way to no file, not even by force.
+func TestForceThrowsNoFolderAway(t *testing.T) {
+	r := newRig(t, files{"tree/a": "a"})
+	r.write(r.upper(""), files{"tree": "a file now", "other": "o"})
+	r.write(r.folder, files{"tree/his": "h"})
+	for _, force := range []bool{false, true} {
+		_, err := r.apply(force)
+		wantCode(t, err, agentkernel.CodeConflict, "tree has got something new: his", "nothing was written")
+		r.expect(files{"tree/a": "a", "tree/his": "h"})
+	}
+}
