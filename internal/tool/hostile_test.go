@@ -330,3 +330,22 @@ func TestHTTPListsWithoutEnd(t *testing.T) {
 		server.Close()
 	}
 }
+
+// Nothing is offered to servers: no roots, no sampling, no elicitation.
+func TestServersAreOfferedNothing(t *testing.T) {
+	heard := filepath.Join(t.TempDir(), "heard")
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"ear": {"command": "sh", "args": []string{"-c", `head -n 1 >"$0"`, heard}}})
+	_, err := call(t, src, "ear", "listen", obj{})
+	wantCode(t, err, agentkernel.CodeUnavailable)
+	raw, err := os.ReadFile(heard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hello struct {
+		Method string
+		Params struct{ Capabilities map[string]json.RawMessage }
+	}
+	if err := json.Unmarshal(raw, &hello); err != nil || hello.Method != "initialize" || len(hello.Params.Capabilities) != 0 {
+		t.Errorf("a server is greeted with %s %v", raw, err)
+	}
+}

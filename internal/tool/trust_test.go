@@ -3,6 +3,7 @@ package tool_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,6 +108,29 @@ func TestLocalModulesRefuses(t *testing.T) {
 			_, err := tool.LocalModules(dir)
 			wantCode(t, err, c.code, c.says...)
 		})
+	}
+}
+
+func TestLocalModulesAreBounded(t *testing.T) {
+	large := strings.Repeat("#", 1<<20)
+	for what, c := range map[string]struct {
+		files   int
+		content string
+		says    string
+	}{
+		"1,000 files": {1000, "", ""}, "1,001 files": {1001, "", "or 1000 files"},
+		"16 MB": {16, large, ""}, "17 MB": {17, large, "more than 16 MB"},
+	} {
+		dir := t.TempDir()
+		for i := range c.files {
+			write(t, filepath.Join(dir, "tools", "s"+strconv.Itoa(i%3), "f"+strconv.Itoa(i)+".py"), c.content)
+		}
+		got, err := tool.LocalModules(dir)
+		if c.says != "" {
+			wantCode(t, err, agentkernel.CodeInvalid, c.says)
+		} else if err != nil || len(got) != c.files {
+			t.Errorf("%s: %d, %v", what, len(got), err)
+		}
 	}
 }
 
