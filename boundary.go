@@ -23,7 +23,7 @@ var (
 // NoFiles is what a backend without files answers to a program that opens one.
 const NoFiles = "this sandbox has no files"
 
-const nameFolder = "a program sees none of your files unless you name a folder: --workspace DIR, which is then its working directory; or use a tool that reads files"
+const nameFolder = "a program sees no files outside its sandbox: use a tool that reads them; or --workspace DIR names a folder, which is then its working directory"
 
 // Boundary says what a program has instead of what it reached for and its sandbox does not have: a network, or files of the user. text is
 // the traceback of an uncaught error, or what the program printed to stderr before it failed. "": neither is to be seen in it.
@@ -32,7 +32,7 @@ func (s *Spec) Boundary(text string) string {
 	case strings.Contains(text, string(CodeTool)+": "): // what a tool says is about the tool's own world
 		return ""
 	case noNetwork().MatchString(text):
-		return "a program has no network of its own: use http.fetch (" + s.importHTTP() + "), which reaches the hosts that --allow-host names; or a tool"
+		return "a program has no network of its own: use a tool, or http.fetch (" + s.importHTTP() + ") for a host that is allowed; --allow-host HOST allows one"
 	case strings.Contains(text, NoFiles) && s.Workspace == nil: // wherever it looked
 		return nameFolder
 	case !noFile().MatchString(text) || noCommand().MatchString(text) || inside().MatchString(text):
@@ -40,7 +40,7 @@ func (s *Spec) Boundary(text string) string {
 	case s.Workspace == nil:
 		return nameFolder
 	case strings.Contains(text, "'/") || strings.Contains(text, " /"):
-		return "inside, the folder of --workspace is /workspace; a further folder is --volume NAME:DIR, seen as /volumes/NAME"
+		return "inside, the workspace is the folder /workspace; --volume NAME:DIR adds one, seen as /volumes/NAME"
 	}
 	return ""
 }

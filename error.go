@@ -56,7 +56,8 @@ type Error struct {
 	Op   string // the operation that failed: a syscall ("tool.call"), a verb ("run"), a path in an API
 	PID  PID    // the process concerned; 0 if none
 	Err  error  // the cause; its text is the message
-	Hint string // what to do next, one sentence or a command; may be empty
+	// Hint is what to do next, one sentence or a command, for a person at the command line; may be empty. [Reader.Hint] says it to others.
+	Hint string
 	// Traceback is the program's own traceback, in the guest language's usual form, if it raised.
 	Traceback string
 	// Exception is the guest's exception type ("ValueError") if a program raised it; may be empty.
@@ -114,10 +115,13 @@ func (e *Error) Error() string {
 }
 
 // GuestText is str(e) in every guest language: "code: message", with the hint behind it.
-func (e *Error) GuestText() string {
+func (e *Error) GuestText() string { return e.TextFor(InProgram) }
+
+// TextFor is "code: message (hint)", the hint as r can use it.
+func (e *Error) TextFor(r Reader) string {
 	s := string(e.Code) + ": " + e.Message()
 	if e.Hint != "" {
-		s += " (" + e.Hint + ")"
+		s += " (" + r.Hint(e.Hint) + ")"
 	}
 	return s
 }

@@ -73,7 +73,7 @@ func TestMCPArtifacts(t *testing.T) {
 	}
 	res := execute(t, cs, args{"code": leaveFiles, "session": "none"})
 	check("a program", res)
-	if text := res.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, "after `agentkernel apply 1`") {
+	if text := res.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, "; for whoever runs agentkernel: agentkernel apply 1 puts") {
 		t.Errorf("%s", text)
 	}
 	if res = execute(t, cs, args{"code": leaveFiles + "1/0", "session": "none"}); !res.IsError {
@@ -82,7 +82,7 @@ func TestMCPArtifacts(t *testing.T) {
 	check("a program that fails", res)
 	res = execute(t, cs, args{"code": leaveFiles})
 	check("a piece of a session", res)
-	if text := res.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, `after session "new"`) {
+	if text := res.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, `session "new" ends; for whoever`) {
 		t.Errorf("%s", text)
 	}
 	if res = execute(t, cs, args{"code": "os.listdir('out')"}); len(res.StructuredContent.(map[string]any)["artifacts"].([]any)) != 4 || len(res.Content) != 5 {

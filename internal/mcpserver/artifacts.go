@@ -76,7 +76,7 @@ func (c *call) addArtifacts(ctx context.Context, out *executeOutput, shown *sync
 		}
 	}
 	if left > 0 {
-		out.addNote(fmt.Sprintf("%d more files: agentkernel artifacts %d", left, pid))
+		out.addNote(fmt.Sprintf("%d more files are not listed here; agentkernel artifacts %d lists them", left, pid))
 	}
 	out.open = changes.State == agentkernel.LayerOpen
 	out.kept = (out.open || changes.State == agentkernel.LayerKept) && slices.ContainsFunc(changes.Changes, func(ch agentkernel.Change) bool { return !ch.Applied })
@@ -181,10 +181,12 @@ func (o *executeOutput) artifactText() string {
 	for _, a := range o.Artifacts {
 		fmt.Fprintf(&b, "\n  %s  %d bytes  %s", a.Path, a.Size, a.Type)
 	}
-	if o.kept && o.open {
-		fmt.Fprintf(&b, "\n  (kept apart, for this session: the folder has them after session \"new\", which ends it, and `agentkernel apply %d`)", o.PID)
-	} else if o.kept {
-		fmt.Fprintf(&b, "\n  (kept apart: the folder has them after `agentkernel apply %d`; other programs do not see them before)", o.PID)
+	if o.kept {
+		says := "kept apart, other programs do not see them; agentkernel apply %d puts them into the folder"
+		if o.open {
+			says = `kept apart, for this session, which session "new" ends; agentkernel apply %d then puts them into the folder`
+		}
+		fmt.Fprintf(&b, "\n  (%s)", agentkernel.OverMCP.Hint(fmt.Sprintf(says, o.PID)))
 	}
 	return b.String()
 }

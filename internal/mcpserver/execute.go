@@ -119,7 +119,7 @@ func (c *call) packages(ctx context.Context, in *executeInput) (host string, err
 	switch {
 	case len(in.Packages) > 0 && c.h.cfg.Packages == nil:
 		return "", agentkernel.Errorf(agentkernel.CodeDenied, "execute_code", "this server installs no packages").
-			WithHint("use what is there; whoever starts the server may allow it: agentkernel mcp --allow-packages")
+			WithHint("use what is there; agentkernel mcp --allow-packages allows it")
 	case len(in.Packages) > 0 && !python:
 		return "", agentkernel.Errorf(agentkernel.CodeInvalid, "execute_code", "packages are for programs in Python")
 	case c.h.cfg.Packages == nil || !python:
@@ -367,7 +367,7 @@ func (c *call) sessionFor(ctx context.Context, in executeInput, timeout time.Dur
 	s.unsettled.Store(nil)
 	c.client.attempts.drop(before)
 	if err != nil {
-		note = agentkernel.AsError(err, "", "").GuestText()
+		note = agentkernel.AsError(err, "", "").TextFor(agentkernel.OverMCP)
 	} else {
 		note = strings.ToValidUTF8(out.text()[:min(len(out.text()), maxPreview)], "")
 	}

@@ -41,6 +41,9 @@ func (w *watch) output(p agentkernel.Process, result json.RawMessage, failure *a
 		out.take(result, resultURI(p.PID, w.idle))
 	}
 	if failure != nil {
+		if failure.Hint == "" { // a piece of a session failed, which is no end of a process: the kernel has not looked for one
+			failure = failure.WithHint("%s", w.c.h.cfg.Spec.Boundary(failure.Message()+"\n"+failure.Traceback))
+		}
 		out.Error = explain(failure)
 		out.ExitCode = max(out.ExitCode, failure.Code.ExitCode())
 	}
@@ -104,7 +107,7 @@ func (o *executeOutput) addNote(text string) {
 	if o.Note != "" {
 		o.Note += "; "
 	}
-	o.Note += text
+	o.Note += agentkernel.OverMCP.Hint(text)
 }
 
 func (o *executeOutput) failed() bool { return o.Error != nil || o.ExitCode != 0 }
@@ -152,7 +155,7 @@ func (e *programError) text() string {
 
 // explain gives traceback, message and what to try.
 func explain(e *agentkernel.Error) *programError {
-	p := &programError{Code: string(e.Code), Message: e.Message(), Traceback: e.Traceback, Try: e.Hint}
+	p := &programError{Code: string(e.Code), Message: e.Message(), Traceback: e.Traceback, Try: agentkernel.OverMCP.Hint(e.Hint)}
 	if p.Try != "" {
 		return p
 	}

@@ -282,5 +282,5 @@ func failed(err error) *mcp.CallToolResult {
 	if agentkernel.KernelGone(e) && !strings.Contains(e.Hint, sameCall) {
 		e = e.WithHint(sameCall + ": another kernel answers it")
 	}
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.ToValidUTF8(e.GuestText(), "\ufffd")}}}
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.ToValidUTF8(e.TextFor(agentkernel.OverMCP), "\ufffd")}}}
 }

@@ -86,7 +86,7 @@ func (h *server) addResources(s *mcp.Server) {
 				case agentkernel.CodeNotFound, agentkernel.CodeInvalid:
 					return nil, mcp.ResourceNotFoundError(req.Params.URI)
 				default:
-					return nil, errors.New(agentkernel.AsError(err, "", "").GuestText()) // with what to do
+					return nil, errors.New(agentkernel.AsError(err, "", "").TextFor(agentkernel.OverMCP)) // with what to do
 				}
 				if got.mime == "" {
 					got.mime = r.mime

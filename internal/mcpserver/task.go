@@ -103,7 +103,7 @@ func (c *call) sampledTask(ctx context.Context, a *attempt, task string) (*taskO
 func notRun(out *taskOutput, err error) string {
 	code, says := agentkernel.CodeOf(err), ""
 	if err != nil {
-		says = agentkernel.AsError(err, "", "").GuestText()
+		says = agentkernel.AsError(err, "", "").TextFor(agentkernel.OverMCP)
 	} else if out.Error != nil && !out.ran {
 		code, says = agentkernel.Code(out.Error.Code), out.Error.text()
 	}

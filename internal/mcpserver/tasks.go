@@ -124,7 +124,7 @@ func (c *call) state(p agentkernel.Process) *taskState {
 	s := &taskState{TaskID: p.PID.String(), Created: p.Created.UTC().Format(time.RFC3339), Seconds: max(end.Sub(p.Created), 0).Round(time.Millisecond).Seconds()}
 	switch {
 	case p.Paused:
-		s.Status, s.Note = "paused", p.PauseNote
+		s.Status, s.Note = "paused", agentkernel.OverMCP.Hint(p.PauseNote)
 	case p.State == agentkernel.StateUnfinished:
 		s.Status, s.Note = "unfinished", "its kernel ended; wait_for_background_task continues it"
 	case p.State == agentkernel.StateExited && p.ExitCode == 0:

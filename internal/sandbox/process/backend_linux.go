@@ -178,5 +178,5 @@ func (v *verdict) refusal(p agentkernel.Program, python Interpreter) error {
 		where = append(where, fmt.Sprintf("%s: module '%s' is not installed for Python %s (%s)", at, m.Module, python.Version, python.Executable))
 	}
 	return agentkernel.Errorf(agentkernel.CodeUnsupported, "check", "%s", strings.Join(where, "; ")).
-		WithHint("run it with --with PACKAGE, install it there, or set `python` to an interpreter that has it, such as that of a virtual environment")
+		WithHint("run it with --with PACKAGE; or install it there, or set `python` to an interpreter that has it, such as that of a virtual environment")
 }

@@ -17,8 +17,10 @@ func (c *inquiry) culprit(message string) (failed *calls.Call, passed bool) {
 		if call.Err == nil || failed != nil && call.ResultSeq < failed.ResultSeq {
 			continue
 		}
-		if text := call.Err.GuestText(); strings.Contains(message, text) {
-			failed, passed = call, strings.HasSuffix(message, ": "+text) && strings.Index(message, text) == strings.Index(message, ": ")+2
+		text := string(call.Err.Code) + ": " + call.Err.Message()
+		if before, hint, found := strings.Cut(message, text); found { // an older version may have said the hint in other words
+			hinted := call.Err.Hint != "" && strings.HasPrefix(hint, " (") && strings.HasSuffix(hint, ")")
+			failed, passed = call, strings.Index(message, ": ")+2 == len(before) && (hint == "" || hinted)
 		} else if m := call.Err.Message(); len(m) > 3 && strings.Contains(message, m) {
 			failed, passed = call, false
 		}

@@ -26,7 +26,7 @@ func TestCheckRefuses(t *testing.T) {
 			"line 3: module 'numpy' is not available" + perhapsElsewhere, ""},
 		{"misspelt module", "import jsno\n", agentkernel.CodeUnsupported, "line 1: module 'jsno' is not available" + perhapsElsewhere, "json"},
 		{"module with advice", "def f():\n    import requests\n", agentkernel.CodeUnsupported,
-			"line 2: module 'requests' is not available" + perhapsElsewhere, "use http.fetch (from kernel import http)"},
+			"line 2: module 'requests' is not available" + perhapsElsewhere, "use a tool, or http.fetch (from kernel import http)"},
 		{"several", "import numpy\nimport json, pandas\nx = yield_\nimport numpy\n", agentkernel.CodeUnsupported,
 			"line 1: module 'numpy' is not available" + perhapsElsewhere + "; line 2: module 'pandas' is not available" + perhapsElsewhere, ""},
 		{"missing name", "from functools import reduce, total_ordering\n", agentkernel.CodeUnsupported,

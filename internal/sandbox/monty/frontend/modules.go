@@ -66,9 +66,9 @@ var advice = map[string]string{
 	"inspect":         "help(f) prints the signature and documentation of a tool",
 }
 
-const adviceHTTP = "use http.fetch (from kernel import http), which reaches the hosts that --allow-host names; or a tool"
+const adviceHTTP = "use a tool, or http.fetch (from kernel import http) for a host that is allowed; --allow-host HOST allows one"
 
-const adviceTool = "programs reach the outside through tools only: import one (from tools.<server> import <tool>; agentkernel tools list shows them)"
+const adviceTool = "programs reach the outside through tools only: import one (from tools.<server> import <tool>); agentkernel tools list shows them"
 
 // names is a set of native names, made once per module and then only read.
 type names map[string]bool
