@@ -124,6 +124,35 @@ func TestWallsOfASessionWithoutSandbox(t *testing.T) {
 	}
 }
 
+// A session that nobody feeds for six hours ends by itself, also if its kernel dies meanwhile.
+func TestASessionThatNobodyFeedsEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sessionWith(t, nil)
+		pid := r.begin(t)
+		pass(5 * time.Hour)
+		if got, err := r.feed(t.Context(), pid, "quick"); got != "42" || err != nil {
+			t.Fatal(got, err)
+		}
+		pass(5 * time.Hour)
+		if err := r.store.Flush(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		r2 := r.boot(t, r.store.crash())
+		if _, err := r2.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			wait time.Duration
+			want bool
+		}{{59 * time.Minute, false}, {2 * time.Minute, true}} {
+			pass(c.wait)
+			if p, err := r2.Process(t.Context(), pid); err != nil || p.State.Terminal() != c.want || c.want && p.State != agentkernel.StateExited {
+				t.Errorf("%v later: %+v %v", c.wait, p, err)
+			}
+		}
+	})
+}
+
 // signalledAtTheEnd gives a session that has run two pieces, and was sent a signal at the end of the second.
 func signalledAtTheEnd(t *testing.T, sig agentkernel.Signal, parked bool) (*rig, agentkernel.PID) {
 	t.Helper()
