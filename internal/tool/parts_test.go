@@ -4,11 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// What docs/tools.md says of a server whose entry says nothing.
+func TestDefaultsAreThoseOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/tools.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{}.withDefaults()
+	for name, want := range map[string]string{"timeout": fmt.Sprintf("%.0f s", c.CallTimeout.Seconds()), "startTimeout": fmt.Sprintf("%.0f s", c.StartTimeout.Seconds()),
+		"concurrency": fmt.Sprint(c.Concurrency)} {
+		_, row, _ := strings.Cut(string(page), "\n| `"+name+"` |")
+		row, _, _ = strings.Cut(row, "\n")
+		if !strings.HasSuffix(row, "| "+want+" |") {
+			t.Errorf("%s is %s by default; docs/tools.md says%s", name, want, row)
+		}
+	}
+	for _, say := range []string{fmt.Sprintf("waits %.0f s. One that answers", c.PingTimeout.Seconds()), fmt.Sprintf("answers with more than %d MiB", c.MaxMessage>>20)} {
+		if !strings.Contains(string(page), say) {
+			t.Errorf("docs/tools.md does not say %q", say)
+		}
+	}
+}
 
 func TestBreaker(t *testing.T) {
 	var b breaker

@@ -52,7 +52,8 @@ attempt(read, P["secret"]); attempt(read, "/proc/1/root" + P["secret"]); attempt
 		program: `
 known = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "dev", "proc", "sys", "tmp", "workspace", "volumes",
          ".lower", ".upper", ".zero", "nix", "gnu"} | set(P["roots"])
-say(*(set(os.listdir("/")) - known or ["nothing"]))`},
+devices = {"null", "full", "random", "urandom", "zero", "fd", "stdin", "stdout", "stderr", "shm"}
+say(*(set(os.listdir("/")) - known or set(os.listdir("/dev")) - devices or ["nothing"]))`},
 	{name: "read the host's environment through /proc", wall: "pid namespace, own /proc", want: "found 0",
 		program: `
 found, marker = 0, "".join(P["marker"])
