@@ -37,6 +37,19 @@ func TestAFolderThatIsGone(t *testing.T) {
 	}
 }
 
+// A program that is no command sees no folder that was not named, wherever it is called.
+func TestOnlyCommandsAreShownThisFolder(t *testing.T) {
+	a := &app{host: host{workingDir: func() (string, error) { t.Error("somebody asked where this is"); return "/", nil }}}
+	var s agentkernel.Spec
+	if err := a.showHere(&programArgs{}, &s); err != nil || s.HasFiles() || a.here != "" {
+		t.Errorf("a program: %v, %+v, %q", err, s.Workspace, a.here)
+	}
+	s.Volumes = []agentkernel.Volume{{Name: "v", Path: "/srv"}}
+	if err := a.showHere(&programArgs{command: true}, &s); err != nil || s.Workspace != nil || len(s.Volumes) != 1 || a.here != "" {
+		t.Errorf("a command with a folder: %v, %+v, %q", err, s.Workspace, a.here)
+	}
+}
+
 // A data directory that is reached by a link is found behind it.
 func TestPrivateFolderBehindALink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())

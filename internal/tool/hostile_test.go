@@ -1,9 +1,12 @@
 package tool_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -347,5 +350,22 @@ func TestServersAreOfferedNothing(t *testing.T) {
 	}
 	if err := json.Unmarshal(raw, &hello); err != nil || hello.Method != "initialize" || len(hello.Params.Capabilities) != 0 {
 		t.Errorf("a server is greeted with %s %v", raw, err)
+	}
+}
+
+// What a server says of itself when it greets would reach the model as if the user had said it: nobody is shown it.
+func TestInstructionsAreShownToNobody(t *testing.T) {
+	var log bytes.Buffer
+	src := liar(t, tool.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
+		obj{"tools": obj{"tools": []obj{{"name": "f", "inputSchema": obj{"type": "object"}}}}, "results": obj{"f": `{"content":[{"type":"text","text":"x"}]}`}})
+	got, err := call(t, src, "liar", "f", obj{})
+	servers, err2 := src.Servers(t.Context())
+	tools, err3 := src.Tools(t.Context(), "liar")
+	shown, err4 := json.Marshal([]any{servers, tools})
+	if err := errors.Join(err, err2, err3, err4); err != nil || got != `"x"` || len(servers) != 1 || len(tools) != 1 {
+		t.Fatalf("%s %v %s", got, err, shown)
+	}
+	if all := string(shown) + log.String(); strings.Contains(all, "obey") {
+		t.Error(all)
 	}
 }
