@@ -20,6 +20,7 @@ import (
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/cmd/agentkernel/internal/why"
 	"agentkernel/internal/config"
+	"agentkernel/internal/datadir"
 	"agentkernel/internal/lazy"
 	"agentkernel/internal/nearest"
 )
@@ -34,6 +35,9 @@ type app struct {
 	rest []string
 	con  *console.Console
 	cfg  *config.Config // use settings()
+	// bears says what this command may do without a file of settings that cannot be used, and broken why there is one.
+	bears  tolerance
+	broken error
 	// gathered is what came through a pipe for the program; it is there as long as this command.
 	gathered *os.File
 	// here says why the folder that this command was called in is not shown to a program to which it would be.
@@ -79,8 +83,23 @@ func run(ctx context.Context, h host, p parts) int {
 	if err := emptyFlag(kctx); err != nil {
 		return a.fail(err)
 	}
+	a.bears = tolerances[strings.Fields(kctx.Command())[0]]
 	return a.fail(kctx.Run(a))
 }
+
+// tolerance is what a command may do where a file of settings cannot be used. All that starts a program must not go on: the
+// file may hold its limits.
+type tolerance int
+
+const (
+	bearsNothing tolerance = iota
+	bearsReading           // it shows what is there
+	bearsEnding            // it stops something, and must know whose
+)
+
+var tolerances = map[string]tolerance{"ps": bearsReading, "logs": bearsReading, "inspect": bearsReading, "trace": bearsReading, "why": bearsReading,
+	"wait": bearsReading, "sql": bearsReading, "diff": bearsReading, "artifacts": bearsReading, "get": bearsReading,
+	"kill": bearsEnding, "pause": bearsEnding, "shutdown": bearsEnding}
 
 // asCommand turns what people try first into what it is here: "help run" into "run --help", "--version" into "version".
 func asCommand(args []string) []string {
@@ -275,7 +294,18 @@ func (a *app) settings() (*config.Config, error) {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "the working directory is gone: %w", err).
 			WithHint("cd to a directory that exists")
 	}
-	cfg, err := config.Load(config.Options{Dir: dir, Env: a.env, UserHome: a.userHome})
+	from := config.Options{Dir: dir, Env: a.env, UserHome: a.userHome}
+	var users error // the user's own file, which alone may name the data directory
+	if a.bears != bearsNothing {
+		from.Broken = func(kind config.Kind, err error) {
+			if a.broken = err; kind == config.User {
+				users = err
+			}
+			a.con.Say("warning: %s", asError(err).Message())
+			a.con.Hint(asError(err).Hint)
+		}
+	}
+	cfg, err := config.Load(from)
 	if err != nil {
 		return nil, err
 	}
@@ -284,8 +314,30 @@ func (a *app) settings() (*config.Config, error) {
 			return nil, err
 		}
 	}
+	if a.broken != nil {
+		if err := a.bearBroken(cfg, users); err != nil {
+			return nil, err
+		}
+	}
 	a.cfg = cfg
 	return cfg, nil
+}
+
+// bearBroken says with what a command goes on where a file of settings cannot be used; users is why it is the user's own file.
+func (a *app) bearBroken(cfg *config.Config, users error) error {
+	home, err := datadir.Resolve(cfg.Home)
+	switch {
+	case err != nil:
+		return err
+	case users == nil || cfg.Origin("home").Kind != config.Default:
+		a.con.Say("this command goes on without it; no program starts before that is mended")
+	case a.bears == bearsEnding:
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "that file may name another data directory, so nothing is stopped").
+			WithHint("mend the file, or say whose: --home DIR")
+	default:
+		a.con.Say("this command goes on without it and reads %s, which may not be the data directory that the file names; no program starts before that is mended", home)
+	}
+	return nil
 }
 
 // printJSON writes v as one line of JSON to standard output.

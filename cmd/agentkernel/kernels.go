@@ -137,6 +137,9 @@ func (a *app) attach(dir *datadir.Dir) (agentkernel.Kernel, error) {
 		}
 		// One that is started where another holds the lock ends at once. That one is about to listen, or about to end.
 		if !silent(err) && !time.Now().Before(again) && !isHeld(dir) {
+			if a.broken != nil { // that kernel would run with other settings than the user's
+				return nil, a.broken
+			}
 			if lost = a.start(ctx, a, dir); lost != nil && agentkernel.CodeOf(lost) != agentkernel.CodeConflict {
 				return nil, lost
 			}
@@ -235,6 +238,9 @@ func (a *app) openKernel(dir *datadir.Dir, mode string, log *slog.Logger) (agent
 	c, err := a.settings()
 	if err != nil {
 		return nil, err
+	}
+	if a.broken != nil {
+		return nil, a.broken
 	}
 	k, err := a.open(a.ctx, embedded.Config{Home: dir.Path(), Mode: mode, Version: version, Workers: c.Workers, Engine: a.engine(),
 		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Settings: c.Kernel(), Logger: log})

@@ -106,7 +106,7 @@ func (a *app) settingsOrDefaults() []setup.Finding {
 		return []setup.Finding{{Check: "settings", Status: setup.OK, Found: settingsFiles(c)}}
 	}
 	e := asError(err)
-	found := []setup.Finding{{Check: "settings", Status: setup.Fail, Found: e.Message() + "; no command but doctor runs before this is right", Fix: e.Hint}}
+	found := []setup.Finding{{Check: "settings", Status: setup.Fail, Found: e.Message() + "; no program starts before this is right", Fix: e.Hint}}
 	var env []string
 	if home, ok := a.lookupEnv(datadir.EnvHome); ok {
 		env = []string{datadir.EnvHome + "=" + home}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -116,6 +117,9 @@ type Options struct {
 	Dir      string   // working directory, absolute; the project file is sought from here upwards
 	Env      []string // environment as in os.Environ
 	UserHome string   // the user's home directory, for ~ and the default user file; "" if unknown
+	// Broken is told of a file that cannot be used, and what it sets from the fault on is left out. It is for callers that start no program,
+	// since a limit may be among that. Nil: such a file is an error of Load.
+	Broken func(kind Kind, err error)
 }
 
 // Load reads user file, project file and environment; Set lays the flags over them. Files that do not
@@ -125,7 +129,7 @@ func Load(o Options) (*Config, error) {
 	c := &Config{dir: o.Dir, home: o.UserHome, origins: map[string]Origin{}}
 	if path := userFile(env, o.UserHome); path != "" {
 		found, err := c.loadFile(path, User)
-		if err != nil {
+		if err = o.broken(User, err); err != nil {
 			return nil, err
 		}
 		if found {
@@ -133,7 +137,8 @@ func Load(o Options) (*Config, error) {
 		}
 	}
 	if path := c.findProjectFile(); path != "" {
-		if _, err := c.loadFile(path, Project); err != nil {
+		_, err := c.loadFile(path, Project)
+		if err = o.broken(Project, err); err != nil {
 			return nil, err
 		}
 		c.ProjectFile = path
@@ -142,6 +147,15 @@ func Load(o Options) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// broken is what becomes of the error of a file.
+func (o *Options) broken(kind Kind, err error) error {
+	if err != nil && o.Broken != nil {
+		o.Broken(kind, err)
+		return nil
+	}
+	return err
 }
 
 // SetFlag lays the value of a flag over everything else. A list replaces the list below it.
@@ -172,6 +186,9 @@ func (k *key) setValue(c *Config, o Origin, values []string) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s is one value, not a list", o, k.name)
 	}
 	if err := k.value.set(c, o, values); err != nil {
+		if o.Kind == Env || strings.HasPrefix(o.Name, "--") { // which say the key themselves
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", o, err)
+		}
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s: %w", o, k.name, err)
 	}
 	return nil

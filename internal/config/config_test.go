@@ -318,3 +318,37 @@ func TestSpans(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsSayTheKeyOnce: a flag and a variable name the key themselves, a file does not.
+func TestErrorsSayTheKeyOnce(t *testing.T) {
+	c, err := newPlace(t, "", "").load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, variable := newPlace(t, "", "").load("AGENTKERNEL_ISOLATION=foo")
+	_, file := newPlace(t, "isolation = 'foo'\n", "").load()
+	const says = `"foo" is not one of `
+	for err, want := range map[error]string{
+		c.SetFlag("isolation", "--isolation", "foo"): "--isolation: " + says,
+		variable: "AGENTKERNEL_ISOLATION: " + says,
+		file:     "config.toml:1: isolation: " + says,
+	} {
+		if text := agentkernel.AsError(err, "", "").Message(); !strings.Contains(text, want) {
+			t.Errorf("%q, not %q", text, want)
+		}
+	}
+}
+
+// TestBrokenFile: who can do without a file is told of it, and gets what the rest says.
+func TestBrokenFile(t *testing.T) {
+	p := newPlace(t, "namespace = 'a'\npriority = 'x'\nbackend = 'monty'\n", "limits = {\n")
+	var kinds []Kind
+	c, err := Load(Options{Dir: p.dir, UserHome: p.home, Broken: func(k Kind, err error) {
+		if kinds = append(kinds, k); err == nil {
+			t.Error("no error")
+		}
+	}})
+	if err != nil || !cmp.Equal(kinds, []Kind{User, Project}) || c.Namespace != "a" || c.Backend != "" {
+		t.Errorf("%v, told of %v: %+v", err, kinds, c.Values)
+	}
+}
