@@ -5,16 +5,18 @@ By hand: make build engine, then: python3 -m unittest discover -s sdk/python/tes
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import shutil
+import socketserver
 import sys
 import tempfile
 import threading
 import time
 import unittest
 from pathlib import Path
-from typing import Callable, NoReturn
+from typing import Any, Callable, Iterator, NoReturn
 
 ROOT = Path(__file__).resolve().parents[3]
 SDK = ROOT / "sdk" / "python"
@@ -122,6 +124,38 @@ class KernelTest(unittest.TestCase):
         pid = self.client.info().os_pid
         os.kill(pid, 9)
         eventually("the killed kernel is gone", lambda: gone(pid))
+
+
+@contextlib.contextmanager
+def cutting(home: str, greets: bool) -> Iterator[None]:
+    """A kernel that dies before it answers, time and again: with ``greets`` it says its version first."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            body = b'{"version": "0.0.0", "api": 1}'
+            if self.request.recv(1 << 16).startswith(b"GET /version") and greets:
+                self.request.sendall(b"HTTP/1.1 200 OK\r\nAgentkernel-Api: 1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    server = socketserver.ThreadingUnixStreamServer(os.path.join(home, "kernel.sock"), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        os.unlink(os.path.join(home, "kernel.sock"))
+
+
+#: Each verb that asks a kernel for something, on process 7 where it is about one.
+VERBS: list[tuple[str, tuple[Any, ...]]] = [
+    ("info", ()), ("run", ("1",)), ("stream", ("1",)), ("spawn", ("1",)), ("ps", ()), ("process", (7,)), ("wait", (7,)), ("result", (7,)), ("kill", (7,)), ("pause", (7,)),
+    ("resume", (7,)), ("answer", (7, 1, "yes")), ("recover", ()), ("recover", (7,)), ("logs", (7,)), ("events", (7,)), ("trace", (7,)), ("state", (7,)), ("diff", (7,)),
+    ("patch", (7,)), ("apply", (7,)), ("discard", (7,)), ("artifacts", (7,)), ("get_file", (7, "a")), ("save_file", (7, "a")), ("inspect", (7,)), ("servers", ([],)),
+    ("tools", ([],)), ("search_tools", ([], "a")), ("save_skill", ("a", "def f(): pass")), ("get_skill", ("a",)), ("list_skills", ()), ("search_skills", ("a",)), ("delete_skill", ("a",)),
+]  # fmt: skip
+
+CREATES = ("run", "stream", "spawn")
 
 
 def skip(why: str) -> NoReturn:

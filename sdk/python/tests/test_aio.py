@@ -7,6 +7,7 @@ import gc
 import importlib.util
 import inspect
 import os
+import tempfile
 import time
 import unittest
 import warnings
@@ -113,6 +114,21 @@ class Async(support.KernelTest, unittest.IsolatedAsyncioTestCase):
             gc.collect()
             await asyncio.sleep(0)
         self.assertEqual([str(w.message) for w in caught], [])
+
+    async def test_every_verb_when_the_kernel_dies_early(self) -> None:
+        home = tempfile.mkdtemp(dir=self.folder)
+        for greets in (False, True):
+            with support.cutting(home, greets):
+                for name, args in support.VERBS:
+                    with self.subTest(name=name, args=args, greets=greets), self.assertRaises(KernelGone) as caught:
+                        given = getattr(Client(home), name)(*args)
+                        if inspect.isawaitable(given):
+                            await given
+                        else:
+                            async for _ in given:
+                                pass
+                    self.assertEqual(caught.exception.pid, 7 if 7 in args else 0)
+                    self.assertEqual(bool(caught.exception.idempotency_key), name in support.CREATES)
 
     async def test_kernel_killed_while_waiting(self) -> None:
         client = Client()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import pickle
 import socket
 import socketserver
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any, Iterator
 from unittest import mock
 
 import support
-from agentkernel import Client, Event, Limits, Spec, _kernel, errors
+from agentkernel import Client, Event, Limits, Spec, _kernel, _steps, _sync, errors
 
 SLEEPER = "from kernel import sleep\nprint('up', flush=True)\nsleep(60)\nprint('never')"
 
@@ -402,6 +403,54 @@ class Strangers(support.KernelTest):
         for reply in (b"SSH-2.0\r\n\r\n", self.http("{}", ""), self.http("<html>", status="500 Oops")):
             with self.subTest(reply=reply), self.listen(reply), self.assertRaises(errors.Unavailable):
                 Client(self.other).info()
+
+    def test_every_verb_names_what_it_was_about_when_the_kernel_dies_early(self) -> None:
+        public = {n for n, f in vars(Client).items() if callable(f) and not n.startswith("_")} - {"close", "shutdown"}
+        self.assertEqual({n for n, _ in support.VERBS}, public)
+        for greets in (False, True):
+            with support.cutting(self.other, greets):
+                for name, args in support.VERBS:
+                    with self.subTest(name=name, args=args, greets=greets), self.assertRaises(errors.KernelGone) as caught:
+                        given = getattr(Client(self.other), name)(*args)
+                        list(given)
+                    e = caught.exception
+                    self.assertEqual(e.pid, 7 if 7 in args else 0)
+                    self.assertTrue(e.hint)
+                    self.assertEqual(bool(e.idempotency_key), name in support.CREATES)
+                    self.assertIn(e.idempotency_key, e.hint)
+
+    def test_the_key_of_a_process_whose_pid_was_lost(self) -> None:
+        """The same call with the key gives the process that was created, and no second one."""
+        cut = mock.patch.object(_sync.Run, "_receive", side_effect=_steps.ConnectionCut("cut"))
+        client = Client()
+        client.info()
+        for name in ("spawn", "run"):
+            before = {p.pid for p in client.ps(all=True)}
+            with cut, self.assertRaises(errors.KernelGone) as caught:
+                getattr(client, name)("print(1)", name=name)
+            key = caught.exception.idempotency_key
+            self.assertIn(repr(key), caught.exception.hint)
+            self.assertEqual(pickle.loads(pickle.dumps(caught.exception)).idempotency_key, key)
+            result = client.run("print(1)", name=name, idempotency_key=key)
+            self.assertEqual({p.pid for p in client.ps(all=True)} - before, {result.pid})
+            with self.assertRaises(errors.Conflict):
+                client.run("print(2)", idempotency_key=key)
+
+    def test_the_kernel_does_not_come_back(self) -> None:
+        """Once a request may have been heard, it is no plain Unavailable that there is no other kernel to ask."""
+        for name in support.CREATES:
+            os_pid = Client().info().os_pid
+            client = Client(start=False)
+            client.info()
+
+            def die(run: Any, step: Any, os_pid: int = os_pid) -> bytes:
+                os.kill(os_pid, 9)
+                support.eventually("the killed kernel is gone", lambda: support.gone(os_pid))
+                raise _steps.ConnectionCut("cut")
+
+            with mock.patch.object(_sync.Run, "_receive", die), self.assertRaises(errors.KernelGone) as caught:
+                list(getattr(client, name)("print(1)"))
+            self.assertTrue(caught.exception.idempotency_key)
 
     def test_a_kernel_that_hangs(self) -> None:
         with self.listen(b""):

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Optional, Sequence, Union
 from ._http import Response, compose
 from ._steps import Call, Close, ConnectionCut, Receive, Send, Steps
 from .changes import Applied, Change, Changes, file_name
-from .errors import InvalidArgument, KernelError, NotFound, StorageFailed, Unavailable
+from .errors import InvalidArgument, KernelError, KernelGone, NotFound, StorageFailed
 from .spec import PathLike, absolute, texts
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _MAX_READ = 256 << 20
 
 
 def changes(kernel: "Kernel[Any]", pid: int) -> Steps[Changes]:
-    data = yield from kernel.ask("diff", "GET", f"/processes/{pid}/changes")
+    data = yield from kernel.ask("diff", "GET", f"/processes/{pid}/changes", pid=pid)
     return Changes.from_wire(data)
 
 
@@ -107,8 +107,12 @@ def _finish(file: IO[bytes], target: Path) -> None:
 def _copy(kernel: "Kernel[Any]", pid: int, name: dict[str, str], before: bool, take: Any, blocks: bool = False) -> Steps[None]:
     """Hands the bytes of a file to ``take`` as they come."""
     request = compose("GET", f"/processes/{pid}/file", {**name, "before": before}, None)
-    connection = yield from kernel.connect()
-    yield Send(connection, request)
+    broken = KernelGone(f"the kernel ended in the middle of {name['path']}", op="get", pid=pid, hint="get the file again")
+    try:
+        connection = yield from kernel.connect()
+        yield Send(connection, request)
+    except ConnectionCut:
+        raise broken from None
     response, refusal = Response(), b""
     while not response.complete:
         try:
@@ -124,7 +128,7 @@ def _copy(kernel: "Kernel[Any]", pid: int, name: dict[str, str], before: bool, t
         elif piece:
             take(piece)
         if not data and not response.complete:
-            raise Unavailable(f"the kernel broke off in the middle of {name['path']}", op="get", pid=pid, hint="get the file again")
+            raise broken
     yield Close(connection)
     if response.status // 100 != 2:
         kernel.answer_of("get", response, refusal)

@@ -69,8 +69,10 @@ class Kernel(Generic[R]):
     # Connections
 
     def connect(self, start: Optional[bool] = None) -> Steps[Any]:
-        """A connection. Where nobody listens, nothing was asked yet, so starting a kernel is safe."""
+        """A connection. Where nobody listens, nothing was asked yet, so starting a kernel is safe; so is greeting another
+        where one ends while it is greeted. ConnectionCut: the last one did, too."""
         start = self.start if start is None else start
+        cut: Optional[ConnectionCut] = None
         for attempt in range(4):
             try:
                 connection = yield Connect(self.socket)
@@ -81,7 +83,12 @@ class Kernel(Generic[R]):
                 continue
             if self._greeted:
                 return connection
-            yield from self._greet(connection)
+            try:
+                yield from self._greet(connection)
+            except ConnectionCut as e:
+                cut = e
+        if cut is not None:
+            raise cut
         raise Unavailable(
             f"no kernel runs on the data directory {self.home}",
             hint="start=True starts one when it is needed; on the command line `agentkernel start` does, and `agentkernel serve` keeps one running",
@@ -129,25 +136,22 @@ class Kernel(Generic[R]):
         raise KernelError.from_wire(data)
 
     def ask(self, op: str, method: str, path: str, query: Optional[Mapping[str, Any]] = None, body: Any = None,
-            repeatable: bool = False, start: Optional[bool] = None, pid: int = 0) -> Steps[Any]:  # fmt: skip
+            repeatable: bool = False, start: Optional[bool] = None, pid: int = 0, key: str = "") -> Steps[Any]:  # fmt: skip
         """A request with an answer in JSON. One that is repeatable is made once more if the kernel went away. ``pid`` is
-        the process that one which is not is about."""
+        the process that one which is not is about, ``key`` the idempotency key of the one that it creates."""
         request = compose(method, path, query, body)
+        why = ""
         for again in (repeatable or method == "GET", False):
-            connection = yield from self.connect(start)
             try:
+                connection = yield from self.connect(start)
                 answer = yield from self._exchange(connection, op, request)
                 return answer
-            except ConnectionCut as e:
-                if not again:
-                    raise unanswered(op, pid, str(e)) from None
-            except Unavailable as e:
-                if not _is_ending(e):
-                    raise
-                if not again:
-                    raise unanswered(op, pid, e.message) from None
-                yield Pause(0.02)
-        raise unanswered(op, pid, "it is ending")
+            except (ConnectionCut, Unavailable) as e:
+                why = _went_away(e, why)
+            if not again:
+                break
+            yield Pause(0.02)
+        raise unanswered(op, pid, why, key)
 
     # The kernel itself
 
@@ -181,7 +185,7 @@ class Kernel(Generic[R]):
         except ProgramSyntaxError as e:
             raise Refusal(e) from None
         try:
-            data = yield from self.ask("spawn", "POST", "/processes", body=body, repeatable=True)
+            data = yield from self.ask("spawn", "POST", "/processes", body=body, repeatable=True, key=spec.idempotency_key)
         except KernelError as e:
             if e.code in Refusal.CODES:
                 raise Refusal(e) from None
@@ -189,7 +193,8 @@ class Kernel(Generic[R]):
         return Process.from_wire(data)
 
     def process(self, pid: Any) -> Steps[Process]:
-        data = yield from self.ask("process", "GET", f"/processes/{check_pid(pid)}")
+        pid = check_pid(pid)
+        data = yield from self.ask("process", "GET", f"/processes/{pid}", pid=pid)
         return Process.from_wire(data)
 
     def ps(self, all: bool, namespace: str, parent: int, limit: int) -> Steps[list[Process]]:
@@ -204,8 +209,8 @@ class Kernel(Generic[R]):
             p = yield from self.process(pid)
             return self._ended_in_time(p, timeout)
         query = {"timeout": f"{timeout:.3f}s"} if timeout is not None else None
-        connection = yield from self.connect(self.start)
         try:
+            connection = yield from self.connect(self.start)
             data = yield from self._exchange(connection, "wait", compose("GET", f"/processes/{pid}/wait", query, None))
         except ConnectionCut as e:
             raise gone(pid, "waited for") from None
@@ -229,7 +234,7 @@ class Kernel(Generic[R]):
         yield from self.ask(signal, "POST", f"/processes/{pid}/signal", body={"signal": signal}, pid=pid)
         if signal == "kill":
             try:
-                yield from self.ask("kill", "GET", f"/processes/{pid}/wait", {"timeout": f"{_KILL_PATIENCE}s"})
+                yield from self.ask("kill", "GET", f"/processes/{pid}/wait", {"timeout": f"{_KILL_PATIENCE}s"}, pid=pid)
             except Conflict:
                 pass  # it was unfinished, and has been ended without being continued
 
@@ -240,7 +245,7 @@ class Kernel(Generic[R]):
 
     def recover(self, pid: Optional[Any]) -> Steps[list[Process]]:
         body = {} if pid is None else {"pid": check_pid(pid)}
-        data = yield from self.ask("recover", "POST", "/recover", body=body, repeatable=True)
+        data = yield from self.ask("recover", "POST", "/recover", body=body, repeatable=True, pid=body.get("pid", 0))
         return [Process.from_wire(p) for p in data["processes"]]
 
     # Streams
@@ -254,29 +259,37 @@ class Kernel(Generic[R]):
         return process
 
     def _stream(self, spec: Spec) -> Steps[Process]:
+        spec = keyed(spec)
         try:
-            body = keyed(spec).to_wire()
+            body = spec.to_wire()
         except ProgramSyntaxError as e:
             raise Refusal(e) from None
         request = compose("POST", "/processes", {"follow": True}, body)
         follower = _Follower(self, 0, 0, True, until_pause=True)
         try:
-            process = yield from self._followed(follower, request)
+            process = yield from self._followed(follower, request, spec.idempotency_key)
         except KeyboardInterrupt as e:
             _name_in(e, follower.pid)
             raise
         return process
 
-    def _followed(self, follower: "_Follower", request: bytes) -> Steps[Process]:
-        try:
-            yield from follower.once(request, self.start)
-        except (ConnectionCut, Unavailable) as e:
-            if isinstance(e, Unavailable) and not _is_ending(e) and not follower.pid:
-                raise
-            if not follower.pid:
-                yield from follower.once(request, self.start)  # the key makes this the same process
-            else:
-                yield from follower.resume(e)
+    def _followed(self, follower: "_Follower", request: bytes, key: str) -> Steps[Process]:
+        """The process that a request creates, followed to its end. The key makes it the same one if it is asked for again."""
+        why = ""
+        for again in (True, False):
+            try:
+                yield from follower.once(request, self.start)
+                break
+            except (ConnectionCut, Unavailable) as e:
+                if isinstance(e, Unavailable) and _is_ending(e):
+                    follower.pid = follower.pid or e.pid
+                if follower.pid:
+                    yield from follower.resume(e)
+                    break
+                why = _went_away(e, why)
+            if not again:
+                raise unanswered("spawn", 0, why, key)
+            yield Pause(0.02)
         process = follower.process
         if process is None or not (process.done or process.paused):
             process = yield from self.process(follower.pid)
@@ -362,7 +375,7 @@ class Kernel(Generic[R]):
         entries: list[Entry] = []
         while True:
             query = {"from": start, "limit": limit - len(entries) if limit else 0}
-            page = yield from self.ask("trace", "GET", f"/processes/{pid}/journal", query)
+            page = yield from self.ask("trace", "GET", f"/processes/{pid}/journal", query, pid=pid)
             entries += [Entry.from_wire(e) for e in page["entries"]]
             if not page.get("next") or limit and len(entries) >= limit:
                 return entries
@@ -373,7 +386,8 @@ class Kernel(Generic[R]):
         return {k: from_wire(v) for k, v in wire.items()}
 
     def wire_state(self, pid: Any) -> Steps[dict[str, Any]]:
-        data = yield from self.ask("state", "GET", f"/processes/{check_pid(pid)}/state")
+        pid = check_pid(pid)
+        data = yield from self.ask("state", "GET", f"/processes/{pid}/state", pid=pid)
         state: dict[str, Any] = data["state"]
         return state
 
@@ -470,9 +484,27 @@ def _name_in(error: KeyboardInterrupt, pid: int) -> None:
         log.warning(says)
 
 
-def unanswered(op: str, pid: int, why: str) -> KernelGone:
+def _went_away(error: Exception, before: str) -> str:
+    """Why there is no answer, where the kernel went away; every other error is raised. ``before`` says that one went away
+    before this, and may have done what was asked: then it matters no more why there is no other."""
+    if isinstance(error, KernelError):
+        if not before and not _is_ending(error):
+            raise error
+        return before or error.message
+    return str(error)
+
+
+def unanswered(op: str, pid: int, why: str, key: str = "") -> KernelGone:
     """What somebody hears whose kernel ended before it answered."""
     begin = f"the kernel ended before it answered {op} ({why})"
+    if key:
+        return KernelGone(
+            f"{begin}: whether the process was created is not known",
+            hint=f"make the same call with idempotency_key={key!r} (it is in error.idempotency_key): the key gives the process that was created, "
+            "or creates it. Without the key the program might run twice",
+            op=op,
+            idempotency_key=key,
+        )
     if not pid:
         return KernelGone(begin, op=op, hint="client.ps() shows how your processes stand, client.recover() continues those that are unfinished")
     unknown, hint = _UNANSWERED.get(op, ("whether process {pid} heard of it is not known", "client.process({pid}) shows how it stands, client.recover({pid}) continues it if it is unfinished"))
@@ -495,7 +527,7 @@ def keyed(spec: Spec) -> Spec:
     return spec if spec.idempotency_key else spec.with_options(idempotency_key=f"python-{uuid.uuid4().hex}")
 
 
-def _is_ending(error: Unavailable) -> bool:
+def _is_ending(error: KernelError) -> bool:
     return error.message.startswith("the kernel is ending")
 
 

@@ -150,7 +150,16 @@ class Unavailable(KernelError, ConnectionError):
 
 
 class KernelGone(Unavailable):
-    """The kernel ended while a call was under way. Processes stand where their journals say."""
+    """The kernel ended while a call was under way. Processes stand where their journals say. ``pid`` is the process that
+    the call was about; ``idempotency_key`` is set where the process was being created and its PID did not arrive: the same
+    call with this key gives that process."""
+
+    def __init__(self, message: str, *, idempotency_key: str = "", **details: Any) -> None:
+        super().__init__(message, **details)
+        self.idempotency_key = idempotency_key
+
+    def details(self) -> dict[str, Any]:
+        return {**super().details(), "idempotency_key": self.idempotency_key}
 
 
 class BinaryNotFound(Unavailable):
