@@ -62,12 +62,30 @@ func TestPlainExactLosesNoNumber(t *testing.T) {
 	}
 }
 
+// A name that comes twice in a JSON object is lost to whoever reads it.
+func TestPlainExactLosesNoKey(t *testing.T) {
+	for in, lost := range map[string]bool{
+		`{"$dict":[[1,2],["1",3]]}`: true, `[{"$dict":[["true",2],[true,3]]}]`: true, `{"$dict":[["\u0031",2],[1,3]]}`: true,
+		`{"a":{"$dict":[[0,{"$dict":[[null,1],["null",{"$dict":[[5,1]]}]]}]]}}`: true, `{"$dict":[[1.5,0],["1.5",0]]}`: true,
+		`{"$dict":[[1,2],["2",3],[3,{"$dict":[[1,2]]}]]}`: false, `{"$dict":[[1,0],[1.0,0]]}`: false, `{"$dict":[["$a",1],["a",1]]}`: false,
+		`{"$dict":[[{"$tuple":[1]},2],["[1]",3]]}`: false,
+	} {
+		plain, _ := journal.Plain(json.RawMessage(in))
+		got, err := journal.PlainExact(json.RawMessage(in))
+		if errors.Is(err, journal.ErrSameKey) != lost || !lost && string(got) != string(plain) {
+			t.Errorf("%s: %s, %v", in, got, err)
+		}
+	}
+}
+
 func TestPlain(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"a":{"$tuple":[1,{"$bytes":"AAE="}]}}`, `{"a":[1,"AAE="]}`},
 		{`{"$float":"nan"}`, `null`},
 		{`{"$dict":[[1,"x"],["k",2]]}`, `{"1":"x","k":2}`},
 		{`{"$dict":[[{"$tuple":[1]},2]]}`, `[[[1],2]]`},
+		{`{"$dict":[[1,{"$bytes":"AAE="}],["1",{"$dict":[[2,3]]}]]}`, `[[1,"AAE="],["1",{"2":3}]]`},
+		{`{"a":{"$dict":[[1,{"$dict":[[true,0],["true",1]]}],["1",2]]},"b":{"$dict":[[1,2]]}}`, `{"a":[[1,[[true,0],["true",1]]],["1",2]],"b":{"1":2}}`},
 		{`{"$timedelta":[1,2,500000]}`, `86402.5`},
 		{`{"$datetime":"2026-11-21T00:00:00"}`, `"2026-11-21T00:00:00"`},
 		{`{"$object":{"type":"P","fields":{"x":{"$set":[1]}}}}`, `{"x":[1]}`},

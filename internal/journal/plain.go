@@ -4,44 +4,52 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 )
 
 // Plain takes the $-objects off: the form that tools, command lines and --json receive.
 func Plain(raw json.RawMessage) (json.RawMessage, error) {
-	out, _, err := plainForm(raw)
-	return out, err
+	return plainForm(raw, false)
 }
 
-// ErrNotFinite is the error of [PlainExact] for NaN and the infinities.
-var ErrNotFinite = errors.New("NaN and infinite numbers cannot be written as JSON")
+// The errors of [PlainExact]: for NaN and the infinities, and for keys such as 1 and "1" in one dict.
+var (
+	ErrNotFinite = errors.New("NaN and infinite numbers cannot be written as JSON")
+	ErrSameKey   = errors.New("two keys of a dict are the same text in JSON")
+)
 
-// PlainExact is [Plain] for what is sent to others: a number that JSON cannot write is refused, not made null.
+// PlainExact is [Plain] for what is sent to others: what JSON cannot write is refused, and not made null or pairs.
 func PlainExact(raw json.RawMessage) (json.RawMessage, error) {
-	out, finite, err := plainForm(raw)
-	if err == nil && !finite {
-		return nil, ErrNotFinite
-	}
-	return out, err
+	return plainForm(raw, true)
 }
 
-// plainForm says besides whether every number could be written.
-func plainForm(raw json.RawMessage) (out json.RawMessage, finite bool, err error) {
+func plainForm(raw json.RawMessage, exact bool) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return json.RawMessage("null"), true, nil
+		return json.RawMessage("null"), nil
 	}
 	if !bytes.Contains(raw, []byte(`"$`)) && !bytes.Contains(raw, []byte(`\u0024`)) {
-		return raw, true, nil
+		return raw, nil
 	}
 	s, err := look(raw)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	w := writer{survey: s, out: make([]byte, 0, len(raw))}
 	w.space()
 	w.plain()
-	return w.out, !w.notFinite, nil
+	switch {
+	case exact && w.notFinite:
+		return nil, ErrNotFinite
+	case exact && w.sameKey != "":
+		return nil, fmt.Errorf("%w: %s", ErrSameKey, w.sameKey)
+	case w.sameKey != "": // plainDict has marked the dicts: this time they become pairs
+		w = writer{survey: s, out: w.out[:0]}
+		w.space()
+		w.plain()
+	}
+	return w.out, nil
 }
 
 // plain writes the value that comes next in plain form.
@@ -67,7 +75,7 @@ func (w *writer) plainArray() {
 }
 
 func (w *writer) plainObject() {
-	kind := w.object()
+	kind, index := w.object(), w.begun-1
 	switch kind {
 	case plainObject, dollarObject:
 		w.plainMembers()
@@ -84,7 +92,7 @@ func (w *writer) plainObject() {
 	case objectTag:
 		w.plainMember("fields", "null")
 	case namedDictTag:
-		w.plainDict()
+		w.plainDict(index)
 	case timedeltaTag:
 		w.plainTimedelta()
 	case floatTag:
@@ -124,16 +132,24 @@ func (w *writer) plainMember(name, missing string) {
 	}
 }
 
-// plainDict writes pairs as an object: the survey found that every key has an obvious text.
-func (w *writer) plainDict() {
+// plainDict writes pairs as an object: the survey found that every key has an obvious text. If two have the same one,
+// as 1 and "1" have, the object with this index is marked as a dict of other keys.
+func (w *writer) plainDict(index int) {
+	seen := map[string]bool{}
 	w.out = append(w.out, '{')
 	for w.begin(); w.more(']'); w.separate() {
 		w.begin()
+		key := len(w.out)
 		if w.raw[w.at] == '"' {
 			w.text()
 		} else {
 			w.out = AppendString(w.out, w.scalar())
 		}
+		text := string(w.out[key:])
+		if seen[text] {
+			w.objects[index], w.sameKey = dictTag, Short(json.RawMessage(text), 100)
+		}
+		seen[text] = true
 		w.comma()
 		w.out = append(w.out, ':')
 		w.plain()

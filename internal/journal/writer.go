@@ -10,7 +10,8 @@ type writer struct {
 	begun int // objects that have begun
 	out   []byte
 
-	notFinite      bool // plain has written null for a number
+	notFinite      bool   // plain has written null for a number
+	sameKey        string // a name that plain has written twice in one object
 	scratch        []byte
 	moved, mayMove int // bytes, see writer.sort
 }

@@ -93,6 +93,7 @@ func TestFetchCalls(t *testing.T) {
 		`{"url":"https://h.test/","method":"POST","body":1,"headers":{"content-type":"x"}}`: {"POST [1] text= 0s 0 10", ""},
 		`{"url":"https://h.test/","timeout":0.5,"max_bytes":7,"redirects":0}`:               {"GET [] text= 500ms 7 0", ""},
 		`{"url":"https://h.test/","method":"POST","body":{"b":{"$float":"nan"}}}`:           {"", agentkernel.CodeInvalid},
+		`{"url":"https://h.test/","method":"POST","body":{"$dict":[[1,2],["1",3]]}}`:        {"", agentkernel.CodeInvalid},
 		`{"url":"https://h.test/","timeout":0}`:                                             {"", agentkernel.CodeInvalid},
 		`{"url":"https://h.test/","timeout":-1}`:                                            {"", agentkernel.CodeInvalid},
 		`{"url":"https://h.test/","max_bytes":0}`:                                           {"", agentkernel.CodeInvalid},

@@ -21,6 +21,8 @@ func (b *boundTool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	plain, err := journal.PlainExact(raw)
 	switch {
+	case errors.Is(err, journal.ErrSameKey):
+		return nil, b.wrong("%v, and one of them would not reach the tool; make all keys texts", err)
 	case errors.Is(err, journal.ErrNotFinite):
 		return nil, b.wrong("%v, and would reach the tool as null; leave the argument out, or send None or a text", err)
 	case err != nil:
