@@ -25,6 +25,7 @@ const (
 	CodeTimeout        Code = "timeout"           // an external call did not answer in time
 	CodeUnavailable    Code = "unavailable"       // an engine, a server or the kernel cannot be reached
 	CodeTool           Code = "tool_error"        // the tool answered with an error
+	CodeAnswerLost     Code = "answer_lost"       // the call was made, and its answer cannot be given
 	CodeOutcomeUnknown Code = "outcome_unknown"   // a write was begun and nobody knows whether it happened
 	CodeSessionLost    Code = "session_lost"      // a server that keeps a session was restarted
 	CodeInterrupted    Code = "interrupted"       // a signal asked the program to stop
@@ -43,7 +44,7 @@ const (
 func (c Code) Known() bool {
 	switch c {
 	case CodeInvalid, CodeSyntax, CodeUnsupported, CodeNotFound, CodeConflict, CodeDenied, CodeLimit, CodeTimeout, CodeUnavailable, CodeTool,
-		CodeOutcomeUnknown, CodeSessionLost, CodeInterrupted, CodeKilled, CodeProgram, CodeDiverged, CodeCrashed, CodeCorrupt, CodeVersion,
+		CodeAnswerLost, CodeOutcomeUnknown, CodeSessionLost, CodeInterrupted, CodeKilled, CodeProgram, CodeDiverged, CodeCrashed, CodeCorrupt, CodeVersion,
 		CodeStorage, CodeCanceled, CodeInternal:
 		return true
 	}

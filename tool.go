@@ -16,9 +16,10 @@ type ToolSource interface {
 	// Errors: CodeNotFound with the nearest names; CodeUnavailable with the server's last stderr lines.
 	Tools(ctx context.Context, server string) ([]Tool, error)
 	// Call runs one tool. Errors: CodeTool with the server's own message when the tool says it failed;
+	// CodeAnswerLost when it ran, and what it answered is too large or cannot be read;
 	// CodeTimeout, CodeUnavailable or CodeSessionLost when the server did; CodeInvalid with the expected
-	// signature when the arguments do not fit. An error other than CodeTool, CodeInvalid and CodeNotFound
-	// leaves the outcome unknown unless NotSent is reported in the result.
+	// signature when the arguments do not fit. An error other than CodeTool, CodeAnswerLost, CodeInvalid and
+	// CodeNotFound leaves the outcome unknown unless NotSent is reported in the result.
 	Call(ctx context.Context, c ToolCall) (ToolResult, error)
 }
 

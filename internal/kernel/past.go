@@ -128,7 +128,7 @@ func (c *pastCall) made() bool {
 		return true
 	}
 	switch c.result.Err.Code {
-	case agentkernel.CodeOutcomeUnknown, agentkernel.CodeInterrupted, agentkernel.CodeLimit:
+	case agentkernel.CodeAnswerLost, agentkernel.CodeOutcomeUnknown, agentkernel.CodeInterrupted, agentkernel.CodeLimit:
 		return true
 	}
 	return false

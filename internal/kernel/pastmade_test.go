@@ -14,6 +14,7 @@ import (
 var pastCodes = map[agentkernel.Code]bool{
 	agentkernel.CodeOutcomeUnknown: true,
 	agentkernel.CodeInterrupted:    true, // the program was taken away from a call that goes on
+	agentkernel.CodeAnswerLost:     true, // it was made, and its answer cannot be given
 	agentkernel.CodeLimit:          true, // it answered, with more than the journal has room for
 
 	agentkernel.CodeInvalid: false, agentkernel.CodeSyntax: false, agentkernel.CodeUnsupported: false, agentkernel.CodeNotFound: false,

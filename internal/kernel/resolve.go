@@ -64,7 +64,7 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 		return nil, false
 	case failure.Code == agentkernel.CodeOutcomeUnknown:
 		return failure, true
-	case f.again && failure.Code != agentkernel.CodeTool:
+	case f.again && failure.Code != agentkernel.CodeTool && failure.Code != agentkernel.CodeAnswerLost:
 		return outcomeUnknown(f, failure), true
 	}
 	return failure, false

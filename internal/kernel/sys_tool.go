@@ -303,7 +303,7 @@ func toolFailure(ctx context.Context, f *inflight, r agentkernel.ToolResult, err
 		e = agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "%s did not answer in time", f.label)
 	}
 	switch e.Code {
-	case agentkernel.CodeTool, agentkernel.CodeInvalid, agentkernel.CodeNotFound, agentkernel.CodeSessionLost, agentkernel.CodeDenied:
+	case agentkernel.CodeTool, agentkernel.CodeAnswerLost, agentkernel.CodeInvalid, agentkernel.CodeNotFound, agentkernel.CodeSessionLost, agentkernel.CodeDenied:
 		return e
 	}
 	if f.effect == agentkernel.EffectWrite && !r.NotSent {

@@ -161,8 +161,8 @@ func (inst *instance) callError(ctx context.Context, what string, o outcome, err
 	switch {
 	case o.failed != nil:
 		return say(agentkernel.CodeTool, "%s", orText(o.failed.Message, fmt.Sprintf("error %d", o.failed.Code)))
-	case o.tooBig:
-		return say(agentkernel.CodeTool, "server %q answered %s with more than %s; the tool ran, its answer is lost", e.name, what,
+	case o.tooBig && o.status == 0:
+		return say(agentkernel.CodeAnswerLost, "server %q answered %s with more than %s; the tool ran, its answer is lost", e.name, what,
 			megabytes(inst.maxMessage)).WithHint("ask the tool for less at a time")
 	case inst.closing.Load():
 		return say(agentkernel.CodeUnavailable, "server %q was stopped while it worked on %s", e.name, what)

@@ -115,7 +115,7 @@ func TestHTTP(t *testing.T) {
 			_, err := call(t, src, "web", "fail", obj{})
 			wantCode(t, err, agentkernel.CodeTool, "no stock")
 			_, err = call(t, src, "web", "big", obj{"n": 2 << 20})
-			wantCode(t, err, agentkernel.CodeTool, "answered big with more than 1 MB")
+			wantCode(t, err, agentkernel.CodeAnswerLost, "answered big with more than 1 MB", "the tool ran")
 			if got, err := call(t, src, "web", "count", obj{}); err != nil || got != `"i"` {
 				t.Fatalf("afterwards: %s, %v", got, err)
 			}

@@ -142,6 +142,8 @@ func TestRefusals(t *testing.T) {
 		{"unknown argument", "my-server", "add", `{"a":1,"b":2,"bb":3}`, agentkernel.CodeInvalid, []string{`no argument "bb"`, "did you mean b?"}},
 		{"wrong type", "my-server", "add", `{"a":"one","b":2}`, agentkernel.CodeInvalid, []string{`argument "a" must be int, not str`, "expected add(a: int"}},
 		{"wrong type of a renamed one", "my-server", "class_", `{"user_id":"x"}`, agentkernel.CodeInvalid, []string{`argument "user_id" must be int, not str`}},
+		{"no number", "my-server", "echo", `{"value":{"$float":"nan"}}`, agentkernel.CodeInvalid, []string{"NaN and infinite numbers", "would reach the tool as null"}},
+		{"keys that are one", "my-server", "echo", `{"value":{"$dict":[[1,2],["1",3]]}}`, agentkernel.CodeInvalid, []string{`two keys of a dict are the same text in JSON: "1"`}},
 		{"no object", "my-server", "add", `[1]`, agentkernel.CodeInvalid, []string{"must be an object"}},
 		{"tool error", "my-server", "fail", `{"message":"no such order"}`, agentkernel.CodeTool, []string{"tool_error: no such order"}},
 	} {
@@ -169,8 +171,8 @@ func TestServerTrouble(t *testing.T) {
 		{"floods", nil, agentkernel.CodeUnavailable, []string{"more than 1 MB to stdout that is no message"}},
 		{"close_stdout", nil, agentkernel.CodeUnavailable, []string{"closed its output"}},
 		{"leave_child", nil, agentkernel.CodeUnavailable, []string{"exited with status 4"}},
-		{"big", obj{"mb": 2}, agentkernel.CodeTool, []string{`answered big with more than 1 MB`, "the tool ran"}},
-		{"big", obj{"mb": 10}, agentkernel.CodeTool, []string{`answered big with more than 1 MB`}},
+		{"big", obj{"mb": 2}, agentkernel.CodeAnswerLost, []string{`answered big with more than 1 MB`, "the tool ran"}},
+		{"big", obj{"mb": 10}, agentkernel.CodeAnswerLost, []string{`answered big with more than 1 MB`}},
 	} {
 		t.Run(c.tool, func(t *testing.T) {
 			t.Parallel()
@@ -203,7 +205,7 @@ func TestAnswerTooBigKeepsTheSession(t *testing.T) {
 			t.Fatalf("counter = %s, %v; want %s", got, err, want)
 		}
 		_, err := call(t, src, "test", "big", obj{"mb": 2})
-		wantCode(t, err, agentkernel.CodeTool)
+		wantCode(t, err, agentkernel.CodeAnswerLost)
 	}
 }
 

@@ -29,11 +29,11 @@ type part struct {
 
 // result makes the value that the program gets: structured content if there is any, else the text, else
 // the list of parts; written as docs/values.md says, secrets included (see Hub.redact). CodeTool with the server's
-// words, without secrets, if the tool failed.
+// words, without secrets, if the tool failed; CodeAnswerLost if its answer cannot be read.
 func (b *boundTool) result(raw json.RawMessage, secrets *redactor) (json.RawMessage, error) {
 	var w wireResult
 	if err := json.Unmarshal(raw, &w); err != nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeTool, opCall, "%s: the answer is no tool result", b)
+		return nil, b.lost("the answer is no tool result")
 	}
 	text, allText := joinText(w.Content)
 	switch {
@@ -56,9 +56,14 @@ func (b *boundTool) result(raw json.RawMessage, secrets *redactor) (json.RawMess
 		out, err = partValues(w.Content)
 	}
 	if err != nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeTool, opCall, "%s: the answer cannot be read: %v", b, err)
+		return nil, b.lost("the answer cannot be read: %v", err)
 	}
 	return out, nil
+}
+
+// lost says that the tool ran, and that nobody will know what it answered: a write must not be made again for that.
+func (b *boundTool) lost(format string, args ...any) error {
+	return agentkernel.Errorf(agentkernel.CodeAnswerLost, opCall, "%s: %s; the tool ran, its answer is lost", b, fmt.Sprintf(format, args...))
 }
 
 // member takes the wrapper off that the output schema declares.

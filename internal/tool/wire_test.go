@@ -14,6 +14,8 @@ import (
 	"testing/iotest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"agentkernel"
 )
 
 // pipeProcess is a process that never was: only its stdout exists.
@@ -151,6 +153,26 @@ func TestHTTPAnswers(t *testing.T) {
 		r := &answerBody{body: io.NopCloser(strings.NewReader("data: " + strings.Repeat("x", 100))), limit: 50, stream: stream, track: track}
 		if _, err := io.ReadAll(r); !errors.Is(err, errTooBig) || !track.outcome().tooBig {
 			t.Errorf("stream %v: %v %+v", stream, err, track.outcome())
+		}
+	}
+}
+
+// A tool that answered has run: only what it says itself, or what it asks for, means that nothing happened.
+func TestWhatAnAnswerSaysOfTheCall(t *testing.T) {
+	b := bindTool(&entry{name: "s"}, "s", "f", wireTool{Name: "f"})
+	for raw, code := range map[string]agentkernel.Code{
+		`{"content":[{"type":"text","text":"x"}]}`:                "",
+		`{"content":[{"type":"text","text":"x"}],"isError":true}`: agentkernel.CodeTool,
+		`{"resultType":"input_required"}`:                         agentkernel.CodeTool,
+		`{"content":"hello"}`:                                     agentkernel.CodeAnswerLost,
+		`5`:                                                       agentkernel.CodeAnswerLost,
+		`{"content":[{"type":"image","data":"!!!","mimeType":"image/png"}]}`: agentkernel.CodeAnswerLost,
+		`{"content":[7]}`: agentkernel.CodeAnswerLost,
+		`{"structuredContent":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`: agentkernel.CodeAnswerLost,
+	} {
+		_, err := b.result(json.RawMessage(raw), &redactor{})
+		if agentkernel.CodeOf(err) != code || code == agentkernel.CodeAnswerLost && !strings.Contains(err.Error(), "the tool ran, its answer is lost") {
+			t.Errorf("%.80s: %v, want code %q", raw, err, code)
 		}
 	}
 }

@@ -172,6 +172,12 @@ class ToolFailed(KernelError):
     code = "tool_error"
 
 
+class AnswerLost(ToolFailed):
+    """A call was made, and its answer cannot be given."""
+
+    code = "answer_lost"
+
+
 class OutcomeUnknown(KernelError):
     """A write was begun and nobody knows whether it happened."""
 
@@ -249,7 +255,7 @@ CLASSES: dict[str, type[KernelError]] = {
     c.code: c
     for c in (
         InvalidArgument, ProgramSyntaxError, Unsupported, NotFound, Conflict, PermissionDenied, LimitExceeded, Timeout,
-        Unavailable, ToolFailed, OutcomeUnknown, SessionLost, Interrupted, Killed, ProgramError, Diverged, Crashed, Corrupt,
-        VersionMismatch, StorageFailed, Canceled, InternalError,
+        Unavailable, ToolFailed, AnswerLost, OutcomeUnknown, SessionLost, Interrupted, Killed, ProgramError, Diverged, Crashed,
+        Corrupt, VersionMismatch, StorageFailed, Canceled, InternalError,
     )
 }  # fmt: skip
