@@ -31,19 +31,30 @@ func (s *set) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.Too
 		ctx, cancel = limited(ctx, c.Timeout)
 		defer cancel()
 	}
+	forgotten := false
 	for {
 		inst, err := srv.running(ctx)
 		if err != nil {
 			return unsent, err
 		}
 		result, again, err := srv.callOn(ctx, inst, python, c)
-		if !again || ctx.Err() != nil || s.hub.ctx.Err() != nil {
+		if again == never || again == forgot && forgotten || ctx.Err() != nil || s.hub.ctx.Err() != nil {
 			return s.hub.redact(result, err)
 		}
 		// The server had died unnoticed before anything was sent: the call belongs to its successor. The
-		// breaker ends this if the successors die, too.
+		// breaker ends this if the successors die, too. A new session that is forgotten at once was not what was missing.
+		forgotten = forgotten || again == forgot
 	}
 }
+
+// retry says whether a call that failed on one instance belongs to the next.
+type retry int
+
+const (
+	never  retry = iota
+	died         // the instance was dead before anything was sent
+	forgot       // an HTTP server answered that it does not know the session
+)
 
 func limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, &timeUp{d})
@@ -59,11 +70,11 @@ type timeUp struct{ after time.Duration }
 
 func (t *timeUp) Error() string { return "the time limit of " + t.after.String() + " is over" }
 
-// callOn runs a call on one instance. again says that the instance was dead before anything was sent.
-func (s *server) callOn(ctx context.Context, inst *instance, python string, c agentkernel.ToolCall) (r agentkernel.ToolResult, again bool, err error) {
+// callOn runs a call on one instance.
+func (s *server) callOn(ctx context.Context, inst *instance, python string, c agentkernel.ToolCall) (r agentkernel.ToolResult, again retry, err error) {
 	unsent := agentkernel.ToolResult{Incarnation: inst.id, NotSent: true}
 	if s.entry.kept && c.Expect != "" && c.Expect != inst.id {
-		return unsent, false, agentkernel.Errorf(agentkernel.CodeSessionLost, opCall,
+		return unsent, never, agentkernel.Errorf(agentkernel.CodeSessionLost, opCall,
 			"server %q was restarted: what it remembered of this process's session is gone", s.entry.name).
 			WithHint("set the session up again, then call again")
 	}
@@ -82,12 +93,14 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 			err = s.gaveUp(ctx, "listing the tools of")
 		}
 		// One that was given up because it did not list its tools did not die unnoticed: the next would keep the caller as long.
-		again = !inst.alive() && agentkernel.CodeOf(err) != agentkernel.CodeTimeout
+		if !inst.alive() && agentkernel.CodeOf(err) != agentkernel.CodeTimeout {
+			again = died
+		}
 		return unsent, again, agentkernel.AsError(err, agentkernel.CodeUnavailable, opCall)
 	}
 	t := ts.find(c.Tool)
 	if t == nil {
-		return unsent, false, agentkernel.Errorf(agentkernel.CodeNotFound, opCall, "server %q has no tool %q", s.entry.name, c.Tool).
+		return unsent, never, agentkernel.Errorf(agentkernel.CodeNotFound, opCall, "server %q has no tool %q", s.entry.name, c.Tool).
 			WithHint("%s", didYouMean(c.Tool, ts.names(), "its tools"))
 	}
 	args, err := t.arguments(c.Arguments)
@@ -95,17 +108,17 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 		err = c.Admit(t.Tool)
 	}
 	if err != nil {
-		return unsent, false, err
+		return unsent, never, err
 	}
 	if err := s.slots.take(ctx); err != nil {
-		return unsent, false, s.gaveUp(ctx, "waiting for one of the slots of")
+		return unsent, never, s.gaveUp(ctx, "waiting for one of the slots of")
 	}
 	defer s.slots.give()
 	return s.send(ctx, inst, t, args, c.Key)
 }
 
 // send puts the call on the wire and reads the answer.
-func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args json.RawMessage, key string) (r agentkernel.ToolResult, again bool, err error) {
+func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args json.RawMessage, key string) (r agentkernel.ToolResult, again retry, err error) {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(inst.halt, cancel)()
@@ -124,7 +137,7 @@ func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args js
 	if o.result != nil {
 		s.answeredBy(inst)
 		r.Value, err = t.result(o.result, &s.entry.secrets)
-		return r, false, err
+		return r, never, err
 	}
 	if o.failed != nil {
 		s.answeredBy(inst)
@@ -133,13 +146,21 @@ func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args js
 	if o.failed == nil && !o.tooBig && overdue(ctx) {
 		s.late(inst, t.Name, began)
 	}
+	failure := inst.callError(ctx, t.Name, o, err)
 	// HTTP: 404 is how a server says that it forgot the session, and the SDK uses a session no more after an error.
-	forgotten := o.status == http.StatusNotFound && o.failed == nil
-	if forgotten || inst.conn == nil && errors.Is(err, mcp.ErrConnectionClosed) {
+	switch {
+	case o.status == http.StatusNotFound && o.failed == nil:
 		inst.drop()
+		s.failedWith(inst, failure)
+		return r, forgot, failure
+	case inst.conn == nil && errors.Is(err, mcp.ErrConnectionClosed):
+		inst.drop()
+		s.failedWith(inst, failure)
 	}
-	again = !inst.alive() && (!o.sent || forgotten)
-	return r, again, inst.callError(ctx, t.Name, o, err)
+	if !inst.alive() && !o.sent {
+		again = died
+	}
+	return r, again, failure
 }
 
 // refused says that an HTTP server turned the request away before it looked at the call.
@@ -171,6 +192,9 @@ func (inst *instance) callError(ctx context.Context, what string, o outcome, err
 	case o.status == http.StatusUnauthorized || o.status == http.StatusForbidden:
 		return say(agentkernel.CodeUnavailable, "server %q refused access (HTTP %d)", e.name, o.status).
 			WithHint("check \"headers\" in %s, %s", e.file, e.where)
+	case o.status == http.StatusNotFound:
+		return say(agentkernel.CodeUnavailable, "server %q answered %s with HTTP 404, in a new session, too", e.name, what).
+			WithHint("check \"url\" in %s, %s", e.file, e.where)
 	case e.transport == "http":
 		return say(agentkernel.CodeUnavailable, "server %q did not answer %s: %v", e.name, what, err)
 	}

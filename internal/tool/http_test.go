@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,6 +150,42 @@ func TestHTTPSessionForgotten(t *testing.T) {
 	wantCode(t, err, agentkernel.CodeSessionLost)
 	if !r.NotSent {
 		t.Error("nothing was sent")
+	}
+}
+
+// A server that answers every call with 404 has not forgotten a session: the call is made once more, in a new one, and
+// servers that do nothing else are left alone for a while as those that die.
+func TestHTTPNotFoundIsNotAskedForEver(t *testing.T) {
+	s := newHTTPServer(t, nil)
+	var calls, sessions atomic.Int64
+	lost := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		switch {
+		case bytes.Contains(body, []byte(`"tools/call"`)):
+			calls.Add(1)
+			w.WriteHeader(http.StatusNotFound)
+			return
+		case bytes.Contains(body, []byte(`"initialize"`)):
+			sessions.Add(1)
+		}
+		s.handler.Load().(http.Handler).ServeHTTP(w, r)
+	}))
+	t.Cleanup(lost.Close)
+	src := open(t, httpConfig(), map[string]tooltest.Server{"web": {"url": lost.URL}})
+	for range 2 {
+		before, begun := calls.Load(), sessions.Load()
+		r, err := src.Call(context.Background(), agentkernel.ToolCall{Server: "web", Tool: "count", Timeout: 5 * time.Second})
+		e := wantCode(t, err, agentkernel.CodeUnavailable, `server "web" answered count with HTTP 404, in a new session, too`)
+		if sent, new := calls.Load()-before, sessions.Load()-begun; sent != 2 || new != 2 || !r.NotSent || e.Hint == "" {
+			t.Errorf("sent %d times in %d sessions, NotSent %t, hint %q", sent, new, r.NotSent, e.Hint)
+		}
+	}
+	before := calls.Load()
+	_, err := call(t, src, "web", "count", obj{})
+	wantCode(t, err, agentkernel.CodeUnavailable, "failed 5 times in a row", "HTTP 404")
+	if sent := calls.Load() - before; sent != 1 {
+		t.Errorf("sent %d times", sent)
 	}
 }
 

@@ -42,6 +42,7 @@ type instance struct {
 	lost       atomic.Bool   // the HTTP server does not know the session any more
 	dropped    chan struct{} // closed when lost becomes true
 	answered   atomic.Bool   // it has answered a call
+	failed     atomic.Bool   // it has not, and counts as a failure of its server
 	asked      bool          // a ping is under way, see late; guarded by server.mu
 	unanswered time.Time     // when the newest call was sent that timed out; guarded by server.mu
 	stopOnce   sync.Once

@@ -149,13 +149,19 @@ func (s *server) watch(inst *instance) {
 		why := inst.death()
 		s.hub.cfg.Logger.Warn("tool server ended", "server", s.entry.name, "incarnation", inst.id,
 			"why", s.entry.secrets.text(why))
-		if !inst.answered.Load() {
-			s.mu.Lock()
-			s.breaker.fail(s.hub.cfg.Clock(), errors.New(s.entry.secrets.text(why+inst.lastWords())))
-			s.mu.Unlock()
-		}
+		s.failedWith(inst, errors.New(s.entry.secrets.text(why+inst.lastWords())))
 	}
 	inst.stop()
+}
+
+// failedWith notes that an instance ended before it answered any call.
+func (s *server) failedWith(inst *instance, why error) {
+	if inst.answered.Load() || inst.failed.Swap(true) {
+		return
+	}
+	s.mu.Lock()
+	s.breaker.fail(s.hub.cfg.Clock(), why)
+	s.mu.Unlock()
 }
 
 // answeredBy notes that an instance works.
