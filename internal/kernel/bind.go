@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -198,18 +197,17 @@ func (k *Kernel) boundFor(b *backend, s *agentkernel.Spec) (agentkernel.Needs, *
 	return needs, k.bindings.get(bindingKey(s.ToolFiles(), needs.Tools)), nil
 }
 
+// bindingKey names what imports mean. Their order counts: a backend may put it into its images, and one of another order
+// would not be loaded.
 func bindingKey(files []string, refs []agentkernel.ToolRef) string {
 	var s strings.Builder
 	for _, f := range files {
 		s.WriteString(f)
 		s.WriteByte(0)
 	}
-	names := make([]string, len(refs))
-	for i, r := range refs {
-		names[i] = r.Server + "\x00" + r.Name
+	for _, r := range refs {
+		s.WriteString("\x01" + r.Server + "\x00" + r.Name)
 	}
-	sort.Strings(names)
-	s.WriteString(strings.Join(names, "\x01"))
 	return s.String()
 }
 

@@ -26,8 +26,7 @@ const (
 // generations are the kernels that an archive was made by, one after the other. Each is killed when all is durable.
 var generations = []func(*maker){firstKernel, secondKernel, lastKernel}
 
-// TestMake makes the archives. All programs import tools in the order of their names: the kernel shares what imports mean
-// between programs whatever their order is, and an image whose tools came in another order is not loaded.
+// TestMake makes the archives.
 func TestMake(t *testing.T) {
 	if os.Getenv(envMake) != "make" {
 		t.Skip("the archives stay as they are; " + envMake + "=make makes them anew")
