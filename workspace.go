@@ -2,13 +2,16 @@ package agentkernel
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // Workspaces is what processes did to files. A process sees the folder of its Spec through a private layer: what it
@@ -158,14 +161,14 @@ const (
 // bytes that are not UTF-8 are shown as the replacement character.
 type Change struct {
 	Volume string     `json:"volume,omitempty"` // "": the workspace
-	Path   string     `json:"path"`
+	Path   string     `json:"path"`             // see PathText
 	Kind   ChangeKind `json:"kind"`
 	Type   FileType   `json:"type"`             // of a deleted one: what it was
 	Size   int64      `json:"size"`             // bytes now; 0 for everything but files
 	Before int64      `json:"before,omitempty"` // bytes before
 	Mode   string     `json:"mode,omitempty"`   // permission bits, octal: "644"
 	Media  string     `json:"media,omitempty"`  // of an added or changed file: its media type
-	Target string     `json:"target,omitempty"` // of a symbolic link
+	Target string     `json:"target,omitempty"` // of a symbolic link, see PathText
 	// Conflict says how the folder has changed at this place since the process was created; "": it has not.
 	Conflict string `json:"conflict,omitempty"`
 	// LeftOut says why this is never applied; "": it is.
@@ -245,12 +248,63 @@ type Applied struct {
 // FileName names one file of a process.
 type FileName struct {
 	Volume string `json:"volume,omitempty"` // "": the workspace
-	Path   string `json:"path"`             // with slashes, relative to the folder
+	Path   string `json:"path"`             // with slashes, relative to the folder; see PathText
 	Before bool   `json:"before,omitempty"` // as it was before the process
 }
 
-// ParseFileName reads "out/report.csv", "/workspace/out/report.csv" and "/volumes/NAME/report.csv".
+// PathText writes a path, which may be of any bytes, as text; RawPath reads it back. A byte that is not of UTF-8 becomes
+// \xff, with its two digits, and a backslash before what would look like that becomes \x5c. So two paths are never
+// written alike, and nearly all are written as they are.
+func PathText(raw string) string {
+	if utf8.ValidString(raw) && !strings.Contains(raw, `\x`) {
+		return raw
+	}
+	var b strings.Builder
+	for i := 0; i < len(raw); {
+		r, n := utf8.DecodeRuneInString(raw[i:])
+		if _, looks := escaped(raw[i:]); looks || r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, raw[i])
+		} else {
+			b.WriteString(raw[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// RawPath is the path of which PathText has made text.
+func RawPath(text string) string {
+	if !strings.Contains(text, `\x`) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		if c, ok := escaped(text[i:]); ok {
+			b.WriteByte(c)
+			i += len(`\xff`)
+		} else {
+			b.WriteByte(text[i])
+			i++
+		}
+	}
+	return b.String()
+}
+
+// escaped is the byte that an escape at the beginning of a text stands for: no other bytes are ever escaped.
+func escaped(text string) (c byte, ok bool) {
+	if len(text) < len(`\xff`) || text[:2] != `\x` || strings.ToLower(text[2:4]) != text[2:4] {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text[2:4], 16, 8)
+	return byte(n), err == nil && (n == '\\' || n >= utf8.RuneSelf)
+}
+
+// ParseFileName reads "out/report.csv", "/workspace/out/report.csv" and "/volumes/NAME/report.csv": as PathText writes
+// them, or, where it is not UTF-8, byte for byte.
 func ParseFileName(s string) (FileName, error) {
+	if !utf8.ValidString(s) {
+		s = PathText(s)
+	}
 	bad := Errorf(CodeInvalid, "file", "%q is not a file of a workspace: write it as the program sees it, out/report.csv", s)
 	p := path.Clean(s)
 	n := FileName{Path: strings.TrimPrefix(p, "/workspace/")}
@@ -259,6 +313,10 @@ func ParseFileName(s string) (FileName, error) {
 	}
 	if s == "" || n.Path == "" || !filepath.IsLocal(n.Path) || n.Path == "." || strings.ContainsRune(s, 0) {
 		return FileName{}, bad
+	}
+	if PathText(RawPath(n.Path)) != n.Path {
+		return FileName{}, Errorf(CodeInvalid, "file", `%s is not how a file is written: \xff stands for a byte that is not of UTF-8`, s).
+			WithHint("a file of just these characters is written %s; agentkernel diff and artifacts write all as they are named", PathText(s))
 	}
 	return n, nil
 }

@@ -9,9 +9,9 @@ import (
 )
 
 type applyCmd struct {
-	PID   string   `arg:"" help:"A process that worked in a folder and has ended."`
-	Paths []string `arg:"" optional:"" name:"path" help:"Files and directories to apply; all else waits. Without any: all but what is withheld."`
-	Force bool     `help:"Replace also what has changed in the folder meanwhile."`
+	PID   string    `arg:"" help:"A process that worked in a folder and has ended."`
+	Paths []rawText `arg:"" optional:"" name:"path" help:"Files and directories to apply; all else waits. Without any: all but what is withheld."`
+	Force bool      `help:"Replace also what has changed in the folder meanwhile."`
 }
 
 func (applyCmd) Help() string {
@@ -32,10 +32,13 @@ func (c *applyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	var paths []string
 	for _, p := range c.Paths {
-		if _, err := agentkernel.ParseFileName(p); err != nil {
+		name, err := agentkernel.ParseFileName(string(p))
+		if err != nil {
 			return err
 		}
+		paths = append(paths, name.String())
 	}
 	k, err := a.kernel()
 	if err != nil {
@@ -45,7 +48,7 @@ func (c *applyCmd) Run(a *app) error {
 	if _, err := a.find(k, pid); err != nil {
 		return err
 	}
-	done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force, Paths: c.Paths})
+	done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force, Paths: paths})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -94,6 +95,7 @@ func newParser(a *app) (*kong.Kong, error) {
 		kong.Exit(func(int) {}),
 		kong.Writers(a.out, a.err),
 		kong.Bind(a),
+		kong.KindMapper(reflect.String, kong.MapperFunc(utf8Text)),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "programs", Title: "Programs"},
 			{Key: "processes", Title: "Processes"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -13,10 +14,10 @@ import (
 )
 
 type getCmd struct {
-	PID    string `arg:"" help:"A process that works or worked in a folder."`
-	File   string `arg:"" help:"A file as the program names it: out/report.csv, /volumes/NAME/x."`
-	Output string `short:"o" placeholder:"PATH" help:"Write to this file instead of standard output (-)."`
-	Before bool   `help:"As the file was before the process."`
+	PID    string  `arg:"" help:"A process that works or worked in a folder."`
+	File   rawText `arg:"" help:"A file as the program names it: out/report.csv, /volumes/NAME/x."`
+	Output rawText `short:"o" placeholder:"PATH" help:"Write to this file instead of standard output (-)."`
+	Before bool    `help:"As the file was before the process."`
 }
 
 func (getCmd) Help() string {
@@ -40,7 +41,7 @@ func (c *getCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	name, err := agentkernel.ParseFileName(c.File)
+	name, err := agentkernel.ParseFileName(string(c.File))
 	if err != nil {
 		return err
 	}
@@ -65,14 +66,14 @@ func (c *getCmd) Run(a *app) error {
 	}
 	defer f.Content.Close()
 	if c.Output == "" && a.outTTY && !isText(f.Media) {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "get", "%s is %s, which no terminal can show", fileText(c.File), f.Media).
-			WithHint("agentkernel get %d %s -o %s", pid, c.File, filepath.Base(c.File))
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "get", "%s is %s, which no terminal can show", fileText(name.String()), f.Media).
+			WithHint("agentkernel get %d %s -o %s", pid, shellText(name.String()), shellText(path.Base(name.Path)))
 	}
 	if err := c.write(a, f); err != nil {
 		return err
 	}
 	if a.cli.JSON {
-		return a.printJSON(got{pid, c.File, c.Output, f.Size, f.Media})
+		return a.printJSON(got{pid, name.String(), string(c.Output), f.Size, f.Media})
 	}
 	if c.Output != "" {
 		a.con.Note("%s · %s", c.Output, console.Bytes(f.Size))
@@ -91,16 +92,17 @@ func (c *getCmd) write(a *app, f agentkernel.File) error {
 		_, err := io.Copy(a.out, f.Content)
 		return copyError("standard output", err)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(c.Output), ".get-*")
+	output := string(c.Output)
+	tmp, err := os.CreateTemp(filepath.Dir(output), ".get-*")
 	if err != nil {
-		return copyError(c.Output, err)
+		return copyError(output, err)
 	}
 	defer os.Remove(tmp.Name())
 	_, err = io.Copy(tmp, f.Content)
 	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), c.Output)
+		err = os.Rename(tmp.Name(), output)
 	}
-	return copyError(c.Output, err)
+	return copyError(output, err)
 }
 
 func copyError(where string, err error) error {

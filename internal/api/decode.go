@@ -131,6 +131,9 @@ func parseQuery(raw string, known []string) (query, error) {
 		return query{}, invalid("the query cannot be read: %w", err)
 	}
 	for name := range values {
+		if !utf8.ValidString(name + strings.Join(values[name], "")) {
+			return query{}, invalid("the parameter %q is not valid UTF-8", clip(name)).WithHint(`the name of a file that is not is written as diff does it: a\xff`)
+		}
 		if slices.Contains(known, name) {
 			continue
 		}

@@ -85,8 +85,8 @@ func redactFiles(files []agentkernel.RecordedFile, red agentkernel.Redaction) {
 	}
 }
 
-// withoutTwins leaves out what is shown under the name of something before it: names that are not UTF-8, and those that
-// had a secret in them, can become the same. A name that is none any more goes, too.
+// withoutTwins leaves out what is shown under the name of something before it: names that had a secret in them can
+// become the same. A name that is none any more goes, too.
 func withoutTwins(files []agentkernel.RecordedFile) []agentkernel.RecordedFile {
 	if files == nil {
 		return nil

@@ -19,6 +19,7 @@ func (s *Store) Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.Ap
 	if err != nil {
 		return out, err
 	}
+	o.Paths = texts(names) // they are noted
 	if err := s.take(pid); err != nil {
 		return out, err
 	}
@@ -59,6 +60,13 @@ func parseNames(paths []string) (names []agentkernel.FileName, err error) {
 		names = append(names, name)
 	}
 	return names, nil
+}
+
+func texts(names []agentkernel.FileName) (list []string) {
+	for _, n := range names {
+		list = append(list, n.String())
+	}
+	return list
 }
 
 // decision is what an Apply has noted before it changed the first thing in a folder: all new files are on the disk.
@@ -199,7 +207,7 @@ func (a *applying) allFound(names []agentkernel.FileName) error {
 	for _, n := range names {
 		found := slices.ContainsFunc(a.plans, func(w *writer) bool {
 			return w.f.Volume == n.Volume && slices.ContainsFunc(w.items, func(it item) bool {
-				p := shown(it.path)
+				p := agentkernel.PathText(it.path)
 				return p == n.Path || strings.HasPrefix(p, n.Path+"/")
 			})
 		})

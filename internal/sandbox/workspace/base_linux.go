@@ -82,7 +82,7 @@ func (b base) drift(root dir, limit int) (list []string, err error) {
 			seen++
 		}
 		if (!known || !m.same(st)) && len(list) < limit {
-			list = append(list, shown(p))
+			list = append(list, agentkernel.PathText(p))
 		}
 		return true, nil
 	})
@@ -94,7 +94,7 @@ func (b base) drift(root dir, limit int) (list []string, err error) {
 		if st, err := root.look(p); err != nil {
 			return nil, err
 		} else if st == nil && len(list) < limit {
-			list = append(list, shown(p))
+			list = append(list, agentkernel.PathText(p))
 		}
 	}
 	slices.Sort(list)

@@ -67,7 +67,7 @@ func (it *item) refuse() {
 
 // named says whether a user who names these means the change: itself, what it lies in, or what lies in it and needs it.
 func (it *item) named(names []string) bool {
-	p := shown(it.path)
+	p := agentkernel.PathText(it.path)
 	for _, name := range names {
 		if p == name || strings.HasPrefix(p, name+"/") {
 			return true
@@ -82,7 +82,7 @@ func (it *item) named(names []string) bool {
 // released says whether a change that is withheld otherwise was named: itself, or a directory in which all is withheld.
 // Whoever names a directory that holds other things, too, need not know what else is in it.
 func (it *item) released(names []string) bool {
-	p := shown(it.path)
+	p := agentkernel.PathText(it.path)
 	for _, name := range names {
 		if p == name || strings.HasPrefix(p, name+"/") && actsPath(name, true) != "" || strings.HasPrefix(name, p+"/") {
 			return true
@@ -99,7 +99,7 @@ func spread(items []item) {
 	for i := len(items) - 1; i >= 0; i-- {
 		it := &items[i]
 		if above := byPath[path.Dir(it.path)]; !it.goes() && above != nil && above.goes() && above.goesAway() {
-			above.fate, above.why = it.fate, "it holds "+shown(it.path)
+			above.fate, above.why = it.fate, "it holds "+agentkernel.PathText(it.path)
 		}
 	}
 	stuck := map[string]bool{} // what holds the others back
@@ -107,7 +107,7 @@ func spread(items []item) {
 		it := &items[i]
 		if at := path.Dir(it.path); stuck[at] {
 			if it.goes() {
-				it.fate, it.why = byPath[at].fate, "it lies in "+shown(at)
+				it.fate, it.why = byPath[at].fate, "it lies in "+agentkernel.PathText(at)
 			}
 			stuck[it.path] = true
 		} else if !it.goes() && it.kind != agentkernel.FileDeleted {

@@ -40,7 +40,7 @@ func (a *applying) refusal() error {
 				continue
 			}
 			if n++; n <= shownConflicts {
-				list = append(list, agentkernel.FileName{Volume: w.f.Volume, Path: shown(it.path)}.String()+" "+why)
+				list = append(list, agentkernel.FileName{Volume: w.f.Volume, Path: agentkernel.PathText(it.path)}.String()+" "+why)
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func (l *layer) newcomers(it *item, st *unix.Stat_t) string {
 	}
 	for _, name := range names {
 		if _, ok := l.base[it.path+"/"+name]; !ok {
-			return "has got something new: " + shown(name)
+			return "has got something new: " + agentkernel.PathText(name)
 		}
 	}
 	return ""

@@ -1,9 +1,12 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,6 +159,61 @@ func TestNamesOfAnyBytes(t *testing.T) {
 		must(t, err)
 		r.expect(want)
 	})
+}
+
+// TestNamesThatLookAlike: a name that is not text names one file, and no other.
+func TestNamesThatLookAlike(t *testing.T) {
+	written := map[string]string{"a\xff": `a\xff`, "a\xfe": `a\xfe`, "a\ufffd": "a\ufffd", `a\xff`: `a\x5cxff`, `a\xFF`: `a\xFF`, `a\b`: `a\b`, "d\xff/x": `d\xff/x`, "d\xfe/x": `d\xfe/x`}
+	all := files{}
+	for raw, text := range written {
+		all[raw] = "is " + text
+	}
+	open := func(r *rig, raw string) {
+		t.Helper()
+		for _, name := range []string{raw, written[raw]} {
+			if name == `a\xff` && raw == name {
+				continue // this is how another one is written
+			}
+			parsed, err := agentkernel.ParseFileName(name)
+			must(t, err)
+			f, err := r.s.Open(pid, parsed)
+			must(t, err)
+			b, err := io.ReadAll(f.Content)
+			must(t, errors.Join(err, f.Content.Close()))
+			if string(b) != all[raw] {
+				t.Errorf("%q gave %q", name, b)
+			}
+		}
+	}
+	for raw, text := range written {
+		r := newRig(t, files{})
+		r.write(r.upper(""), all)
+		c, err := r.s.Changes(pid)
+		must(t, err)
+		if !slices.ContainsFunc(c.Changes, func(ch agentkernel.Change) bool { return ch.Path == text }) {
+			t.Errorf("%q is not listed as %q: %+v", raw, text, c.Changes)
+		}
+		open(r, raw)
+		name := raw
+		if raw == `a\xff` {
+			name = text
+		}
+		name, _, _ = strings.Cut(name, "/x")
+		_, err = r.s.Apply(t.Context(), pid, agentkernel.ApplyOptions{Paths: []string{name}})
+		must(t, err)
+		r.expect(files{raw: all[raw]})
+		open(r, raw) // of those that wait, and of those that were applied
+		_, err = r.s.Apply(t.Context(), pid, agentkernel.ApplyOptions{})
+		must(t, err)
+		r.expect(all)
+		for raw := range all {
+			open(r, raw)
+		}
+	}
+	r := newRig(t, files{})
+	r.write(r.upper(""), files{"é": "1"})
+	_, err := r.s.Apply(t.Context(), pid, agentkernel.ApplyOptions{Paths: []string{`\xc3\xa9`}})
+	wantCode(t, err, agentkernel.CodeInvalid, "is not how a file is written")
 }
 
 func TestShutAgainstTheirOwner(t *testing.T) {

@@ -366,7 +366,7 @@ func (f *folder) changes(h *home, c *agentkernel.Changes) error {
 
 // change is an item as users see it.
 func (l *layer) change(f *folder, it *item) agentkernel.Change {
-	ch := agentkernel.Change{Volume: f.Volume, Path: shown(it.path), Kind: it.kind, Type: it.typ, Size: it.size, Target: shown(it.target)}
+	ch := agentkernel.Change{Volume: f.Volume, Path: agentkernel.PathText(it.path), Kind: it.kind, Type: it.typ, Size: it.size, Target: agentkernel.PathText(it.target)}
 	if it.before != nil {
 		ch.Before = it.before.size
 		if typeOf(it.before.mode) != agentkernel.TypeFile {

@@ -255,7 +255,7 @@ func leaveOut(items []item, there []string, before, after *view) (done bool, err
 		}
 		for _, it := range w.passes {
 			if !was.leaves && it.turns() {
-				it.leave(turnsLink, shown(p))
+				it.leave(turnsLink, agentkernel.PathText(p))
 				done = false
 			}
 		}

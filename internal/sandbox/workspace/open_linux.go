@@ -55,7 +55,7 @@ func noFile(pid agentkernel.PID, name agentkernel.FileName, err error) error {
 }
 
 func (h *home) openFile(pid agentkernel.PID, f *folder, name agentkernel.FileName) (*os.File, error) {
-	p := path.Clean(name.Path)
+	p := agentkernel.RawPath(path.Clean(name.Path))
 	switch {
 	case f == nil:
 		return h.openImported(pid, name)
@@ -129,7 +129,7 @@ func (h *home) openApplied(pid agentkernel.PID, f *folder, name agentkernel.File
 		case name.Before:
 			return nil, notKept(pid, name)
 		}
-		file, err := f.openNow(name.Path)
+		file, err := f.openNow(agentkernel.RawPath(name.Path))
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +155,7 @@ func (l *layer) before(p string) (*os.File, error) {
 	}
 	if !m.same(st) {
 		_ = file.Close()
-		return nil, conflict("%s has changed in the folder since the process was created", shown(p))
+		return nil, conflict("%s has changed in the folder since the process was created", agentkernel.PathText(p))
 	}
 	return file, nil
 }

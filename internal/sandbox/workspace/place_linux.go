@@ -58,7 +58,7 @@ func (w *writer) failed(it *item, progress string, err error) error {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS):
 		code = agentkernel.CodeDenied
 	}
-	return agentkernel.Errorf(code, op, "%s: %s cannot be written: %w; %s", w.f.Path, shown(it.path), err, progress).
+	return agentkernel.Errorf(code, op, "%s: %s cannot be written: %w; %s", w.f.Path, agentkernel.PathText(it.path), err, progress).
 		WithHint("fix that and apply again")
 }
 

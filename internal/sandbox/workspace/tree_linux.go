@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -193,7 +192,7 @@ func (d dir) file(p string) (*os.File, *unix.Stat_t, error) {
 	}
 	if typeOf(st.Mode) != agentkernel.TypeFile {
 		_ = f.Close()
-		return nil, nil, invalid("%s is not a file", shown(p))
+		return nil, nil, invalid("%s is not a file", agentkernel.PathText(p))
 	}
 	return f, &st, nil
 }
@@ -300,6 +299,3 @@ func typeOf(mode uint32) agentkernel.FileType {
 	}
 	return agentkernel.TypeOther
 }
-
-// shown is a name of any bytes as text.
-func shown(p string) string { return strings.ToValidUTF8(p, "�") }

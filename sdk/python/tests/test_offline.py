@@ -17,7 +17,7 @@ from pathlib import Path
 from unittest import mock
 
 import support
-from agentkernel import KernelError, Limits, Spec, _home, create_agent, errors
+from agentkernel import KernelError, Limits, Spec, _home, changes, create_agent, errors
 from agentkernel.model import Process, parse_time
 from agentkernel.spec import local_tools, size
 
@@ -55,6 +55,11 @@ class Errors(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
+    def test_names_that_are_not_text(self) -> None:
+        """What os.fsdecode makes of them is written as the kernel does; a name that is text is left alone."""
+        for raw, written in {b"a\xff": r"a\xff", rb"a\xff" + b"\xfe": r"a\x5cxff\xfe", rb"C:\x" + b"\xff": r"C:\x\xff", "é\ufffd".encode(): "é\ufffd", rb"a\xff": r"a\xff"}.items():
+            self.assertEqual(changes.file_name("/volumes/v/" + os.fsdecode(raw)), {"volume": "v", "path": written})
+
     def test_embeddings_reach_the_kernel_that_is_started(self) -> None:
         with tempfile.TemporaryDirectory() as d:
             binary = Path(d, "agentkernel")

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Optional, Sequence, Union
 
 from ._http import Response, compose
 from ._steps import Call, Close, ConnectionCut, Receive, Send, Steps
-from .changes import Applied, Change, Changes, file_name
+from .changes import Applied, Change, Changes, file_name, path_text
 from .errors import InvalidArgument, KernelError, KernelGone, NotFound, StorageFailed
 from .spec import PathLike, absolute, texts
 
@@ -46,7 +46,7 @@ def changes_if_any(kernel: "Kernel[Any]", pid: int) -> Steps[Optional[Changes]]:
 def apply(kernel: "Kernel[Any]", pid: int, paths: Union[str, Sequence[str]], force: bool) -> Steps[Applied]:
     body: dict[str, Any] = {"force": True} if force else {}
     if named := texts(paths, "paths"):
-        body["paths"] = named
+        body["paths"] = [path_text(p) for p in named]
     data = yield from kernel.ask("apply", "POST", f"/processes/{pid}/apply", body=body, pid=pid)
     return Applied.from_wire(data)
 

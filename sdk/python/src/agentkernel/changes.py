@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Mapping
 
@@ -109,9 +110,21 @@ class Applied:
         return cls(**{f.name: data[f.name] for f in dataclasses.fields(cls) if f.name in data} | lists)
 
 
+def path_text(path: str) -> str:
+    """A path as the kernel writes it (docs/workspace.md, "Names"); other than it is where it came from bytes that are not
+    UTF-8, which ``os.fsdecode`` makes of them: those become ``\\xff``."""
+    try:
+        path.encode()
+        return path
+    except UnicodeEncodeError:
+        raw = re.sub(rb"\\(?=x(?:5c|[89a-f][0-9a-f]))", rb"\\x5c", os.fsencode(path))
+        return raw.decode("utf-8", "backslashreplace")
+
+
 def file_name(path: PathLike) -> dict[str, str]:
     """The file of a process as the kernel names it: "out/x", "/workspace/out/x", "/volumes/NAME/x"."""
     text = os.fspath(path)
+    text = path_text(text) if isinstance(text, str) else text
     if not isinstance(text, str) or not text or "\0" in text:
         raise InvalidArgument(f"{path!r} is not a file of a workspace", hint="write it as the program sees it: out/report.csv")
     if text.startswith("/volumes/"):

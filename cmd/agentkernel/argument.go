@@ -1,0 +1,43 @@
+package main
+
+import (
+	"reflect"
+	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
+
+	"agentkernel"
+)
+
+// rawText is an argument that is taken byte for byte: the name of a file.
+type rawText string
+
+// Decode implements kong.MapperValue.
+func (t *rawText) Decode(ctx *kong.DecodeContext) error {
+	s, err := popText(ctx)
+	*t = rawText(s)
+	return err
+}
+
+// utf8Text takes all other arguments. Those that are not UTF-8 are refused: kong and JSON replace such bytes, and what
+// is meant then is something else, another folder even.
+func utf8Text(ctx *kong.DecodeContext, target reflect.Value) error {
+	s, err := popText(ctx)
+	if err != nil {
+		return err
+	}
+	if !utf8.ValidString(s) {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "arguments", "the argument %q is not valid UTF-8", s).
+			WithHint("rename the file, or get and apply it by the name that agentkernel diff writes")
+	}
+	target.SetString(s)
+	return nil
+}
+
+func popText(ctx *kong.DecodeContext) (text string, err error) {
+	if s, ok := ctx.Scan.Peek().Value.(string); ok {
+		_, err := ctx.Scan.PopValue("string")
+		return s, err
+	}
+	return text, ctx.Scan.PopValueInto("string", &text)
+}
