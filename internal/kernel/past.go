@@ -42,7 +42,7 @@ type pastCall struct {
 	pastKey
 	entry  agentkernel.Entry
 	result *agentkernel.Entry // nil: none
-	last   bool               // its result was an error, and the past issued no strict call after that
+	last   bool               // its result was an error, and the past ended with that
 	taken  bool               // by a call of the new process
 }
 
@@ -83,11 +83,18 @@ func pastRuleOf(op string) pastRule {
 func newPast(pid agentkernel.PID, from int64, entries []agentkernel.Entry) *past {
 	h := &past{pid: pid, from: from, lineage: []agentkernel.PID{pid}, index: map[pastKey]*pastCall{}, copies: map[int64]*pastCall{}}
 	var all []*pastCall
+	var end pastEnd
 	lastIssued := int64(0)
 	for i := range entries {
 		e := &entries[i]
 		c := h.index[pastKey{pid, e.Call}]
 		switch {
+		case e.Kind == agentkernel.EntryOutput && e.Stream == "stderr":
+			end.words = e
+		case e.Kind == agentkernel.EntryOutput:
+			end.printed = e.Seq
+		case e.Kind == agentkernel.EntryTerminal:
+			end.entry = e
 		case e.Kind == agentkernel.EntryResult && c != nil:
 			c.result = e
 		case e.Kind == agentkernel.EntryCall && c == nil:
@@ -107,7 +114,7 @@ func newPast(pid agentkernel.PID, from int64, entries []agentkernel.Entry) *past
 	for _, c := range all {
 		switch pastRuleOf(c.entry.Op) {
 		case strict:
-			c.last = c.result != nil && c.result.Err != nil && c.result.Seq >= lastIssued
+			c.last = c.result != nil && c.result.Err != nil && c.result.Seq >= lastIssued && end.with(c.result)
 			h.strict = append(h.strict, c)
 			h.free = append(h.free, nil)
 		case free:
@@ -115,6 +122,41 @@ func newPast(pid agentkernel.PID, from int64, entries []agentkernel.Entry) *past
 		}
 	}
 	return h
+}
+
+// pastEnd is how a process ended.
+type pastEnd struct {
+	entry   *agentkernel.Entry // nil: it has not
+	words   *agentkernel.Entry // the last that it wrote to stderr
+	printed int64              // Seq of the last that it wrote to stdout
+}
+
+// with says whether the process ended with the error that a call had as its result: it did not catch it, or raised
+// another that quotes it. A program that has no exceptions ended with it if it failed and printed no more than what
+// the command kernel says of it. In any other case the program survived the error.
+func (end pastEnd) with(result *agentkernel.Entry) bool {
+	if end.entry == nil {
+		return false
+	}
+	failure := result.Err
+	said := string(failure.Code) + ": " + failure.Message() // no hint: another version may have said it in other words
+	if e := end.entry.Err; e != nil {
+		text := e.Message()
+		if strings.HasSuffix(e.Exception, "ExceptionGroup") {
+			text = e.Traceback // the message does not say what is in the group
+		}
+		return strings.Contains(text, said) || e.Code == failure.Code && text == failure.Message()
+	}
+	var exit struct {
+		Code int `json:"exit_code"`
+	}
+	var words string
+	if json.Unmarshal(end.entry.Data, &exit) != nil || exit.Code == 0 || end.printed > result.Seq || end.words == nil ||
+		json.Unmarshal(end.words.Data, &words) != nil {
+		return false
+	}
+	i := strings.LastIndex(words, "kernel: "+said)
+	return i >= 0 && !strings.Contains(strings.TrimSuffix(words[i+len("kernel: "+said):], "\n"), "\n")
 }
 
 // made says whether the call did, or may have done, what it was to do. An error of the tool itself says that it did

@@ -52,7 +52,7 @@ func TestAWriteThatMayHaveHappenedIsNotMadeAgain(t *testing.T) {
 			if code != "" {
 				result.Err = agentkernel.Errorf(code, "tool.call", "so it ended")
 			}
-			e = append(e, result)
+			e = append(e, result, agentkernel.Entry{Seq: 5, Kind: agentkernel.EntryTerminal, Err: result.Err})
 		}
 		return e
 	}
@@ -81,5 +81,48 @@ func TestAWriteThatMayHaveHappenedIsNotMadeAgain(t *testing.T) {
 	check("answered well", journal(true, ""), true)
 	for code, happened := range pastCodes {
 		check(string(code), journal(true, code), happened)
+	}
+}
+
+// TestWhatAProcessEndedWith: only the error that ended a process is tried again by a rerun.
+func TestWhatAProcessEndedWith(t *testing.T) {
+	failure := agentkernel.Errorf(agentkernel.CodeTool, "tool.call", "no such order").WithHint("look")
+	raised := func(exception, message, traceback string) *agentkernel.Entry {
+		e := agentkernel.Errorf(agentkernel.CodeProgram, "run", "%s: %s", exception, message)
+		e.Exception, e.Traceback = exception, traceback
+		return &agentkernel.Entry{Kind: agentkernel.EntryTerminal, Err: e}
+	}
+	exited := func(code string) *agentkernel.Entry {
+		return &agentkernel.Entry{Kind: agentkernel.EntryTerminal, Data: json.RawMessage(`{"state":"exited","exit_code":` + code + `}`)}
+	}
+	stderr := func(text string) *agentkernel.Entry {
+		return &agentkernel.Entry{Kind: agentkernel.EntryOutput, Stream: "stderr", Data: jsonString(text)}
+	}
+	const words = "kernel: tool_error: no such order (look)\n"
+	for name, c := range map[string]struct {
+		entry, words *agentkernel.Entry
+		printed      int64
+		ended        bool
+	}{
+		"not caught":                 {raised("ToolError", "tool_error: no such order (look)", ""), nil, 5, true},
+		"the hint was another":       {raised("RuntimeError", "tool_error: no such order (ask)", ""), nil, 0, true},
+		"raised anew":                {raised("ValueError", "step 3: tool_error: no such order", ""), nil, 0, true},
+		"in a group":                 {raised("ExceptionGroup", "unhandled errors in a TaskGroup (1 sub-exception)", "| ToolError: tool_error: no such order (look)"), nil, 0, true},
+		"the kernel's own":           {&agentkernel.Entry{Err: failure}, nil, 0, true},
+		"a command":                  {exited("1"), stderr("first\n" + words), 0, true},
+		"failed by itself":           {raised("ZeroDivisionError", "division by zero", ""), stderr(words), 0, false},
+		"failed while it handled it": {raised("ZeroDivisionError", "division by zero", "ToolError: tool_error: no such order"), nil, 0, false},
+		"a group of others":          {raised("ExceptionGroup", "unhandled errors", "| KeyError: 'order'"), nil, 0, false},
+		"exit in good order":         {exited("0"), stderr(words), 0, false},
+		"a command that printed":     {exited("3"), stderr(words), 5, false},
+		"printed before the call":    {exited("3"), stderr(words), 3, true},
+		"a command that went on":     {exited("1"), stderr(words + "trying another\n"), 0, false},
+		"a command that is silent":   {exited("1"), nil, 0, false},
+		"killed":                     {&agentkernel.Entry{Err: agentkernel.Errorf(agentkernel.CodeKilled, "run", "killed")}, nil, 0, false},
+		"no end":                     {nil, nil, 0, false},
+	} {
+		if got := (pastEnd{c.entry, c.words, c.printed}).with(&agentkernel.Entry{Seq: 4, Err: failure}); got != c.ended {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

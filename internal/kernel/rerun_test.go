@@ -133,6 +133,8 @@ func TestRerun(t *testing.T) {
 			says: "live from call 2: it failed in pid 1, which ended with that: tool_error: r2 was refused", out: ""},
 		"an error that the past survived is not": {first: "w1 r2? w3", second: "w1 r2? w3 w4", fails: []string{"r2?"},
 			out: "[tool_error: r2? was refused]", made: "w4", says: "calls 1-3 answered"},
+		"an error that the past survived before it failed by itself is not": {first: "w1 w2? s1 n l p5 x", second: "w1 w2? s1 n l p5 w3", fails: []string{"w2?"},
+			out: "[tool_error: w2? was refused]", made: "w3", says: "calls 1-5 answered"},
 		"state, log and clock are no difference": {first: "w1 w2 x", second: "l s1 n w1 s2 n l z w2 w3", made: "w3",
 			says: "calls 1-9 answered from the journal of pid 1; live from call 10"},
 		"a write beyond the difference is not made again": {first: "r1 w2 w3 r4 x", second: "r9 w2 r4 w3 w3", made: "r9 r4 w3",
