@@ -17,7 +17,7 @@ const (
 	EntryPaused   EntryKind = "paused"   // Note says why; Call and Err: the outcome of that call is unknown, a human decides; Data: {"with": PID} if it is paused because of another process
 	EntryResumed  EntryKind = "resumed"  //
 	EntryRecover  EntryKind = "recover"  // a kernel took the process up again; Data: {"from": seq, "by": ...}
-	EntrySignal   EntryKind = "signal"   // Data: {"signal": ...}
+	EntrySignal   EntryKind = "signal"   // Note is the Signal; Data: {"pending": true} if it waits for the program's next call
 	EntryResolve  EntryKind = "resolve"  // a human decided about Call; Note is the Decision. Done and fail: its EntryResult follows
 	EntryRetry    EntryKind = "retry"    // Call, whose outcome was unknown, is about to be made again, as EntryResolve allowed
 	EntryPast     EntryKind = "past"     // how far a rerun went along its past, in words (Note); Call: the first that was live
@@ -25,6 +25,7 @@ const (
 	EntryMoved    EntryKind = "moved"    // another backend goes on with the program; Data: {"from", "to"}; Err: what ended it on the first
 	EntryGivenUp  EntryKind = "given_up" // Call is the proc.next whose piece was given up: what is between its result and this is not repeated; Err says why
 	EntryPublish  EntryKind = "publish"  // the program has exited with 0, and its files are about to be applied; Data is how it ends
+	EntryAllowed  EntryKind = "allowed"  // a human allows tools from now on; Note is their pattern
 	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
 )
 

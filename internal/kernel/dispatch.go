@@ -11,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/nearest"
 )
 
@@ -76,7 +77,6 @@ func arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
 // number gives a call its number and notes what the sandbox needs next; p.mu is held.
 func (k *Kernel) number(p *process, call agentkernel.Call) *inflight {
 	p.calls++
-	p.usage.Syscalls++
 	f := &inflight{id: p.calls, op: call.Op, async: call.Async, args: call.Args, label: call.Op, since: k.cfg.Now()}
 	if call.Async {
 		p.setNeed(needAck, f.id, &agentkernel.Reply{ID: f.id, Pending: true})
@@ -153,8 +153,7 @@ func (k *Kernel) refusal(p *process, desc agentkernel.Syscall, known bool, f *in
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.interrupt {
-		p.interrupt = false
+	if p.account.Interrupted { // the entry of this answer takes it back
 		return errInterrupted(f)
 	}
 	if k.handlers[f.op].now != nil && !f.async {
@@ -276,7 +275,7 @@ func (k *Kernel) answer(p *process, f *inflight, canonical, result json.RawMessa
 	}
 	p.inflight.remove(f)
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, State: f.change})
-	k.deliver(p, f, agentkernel.Reply{ID: f.id, Result: result, Err: entry.Err})
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result, Err: entry.Err}, p.seq})
 }
 
 // intend journals the intent of a call whose result comes later. False: nobody waits for it any more.
@@ -286,10 +285,10 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) bool
 	if p.state.Terminal() || f.dropped {
 		return false
 	}
-	f.intent = true
 	p.inflight.add(f)
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect,
 		Async: f.async, Args: canonical})
+	f.seq = p.seq
 	return true
 }
 
@@ -340,34 +339,24 @@ func (k *Kernel) completeNow(p *process, f *inflight, result json.RawMessage, no
 		result, failure = nil, err
 	}
 	if f.tool != nil {
-		p.usage.BytesIn += int64(len(result))
-		if note != "" {
-			p.remember(f.tool.Server, note)
-		}
+		p.servers = history.Answered(p.servers, f.tool.Server, note, failure)
 	}
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Note: note})
 	p.began(f, failure)
-	k.deliver(p, f, agentkernel.Reply{ID: f.id, Result: result, Err: failure})
-}
-
-func (p *process) remember(server, incarnation string) {
-	if p.sessions == nil {
-		p.sessions = map[string]string{}
-	}
-	p.sessions[server] = incarnation
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result, Err: failure}, p.seq})
 }
 
 // deliver hands a result to whoever needs it; p.mu is held and the result is in the journal.
-func (k *Kernel) deliver(p *process, f *inflight, r agentkernel.Reply) {
+func (k *Kernel) deliver(p *process, f *inflight, r arrival) {
 	switch {
 	case f.done != nil:
-		f.done <- r
+		f.done <- r.Reply
 	case f.async && p.replay != nil && p.sealed == nil:
 		p.replay.arrived(r)
 	case f.async:
 		p.arrived = append(p.arrived, r)
 	case p.current == f.id:
-		p.reply = &r
+		p.reply, p.replySeq = &r.Reply, r.seq
 	}
 	k.wake(p)
 }
@@ -382,7 +371,6 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 	if p.sealed != nil {
 		return // it is in no store
 	}
-	k.account(p, &b)
 	for i := range b.Entries {
 		p.seq++
 		b.Entries[i].PID, b.Entries[i].Seq = p.pid, p.seq
@@ -390,6 +378,7 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 			b.Entries[i].At = k.cfg.Now()
 		}
 	}
+	k.account(p, &b)
 	pos, err := k.store.Append(b)
 	if err != nil {
 		go k.storageFailed(err)

@@ -11,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
 )
 
 // settleTime is how long output may wait for more before a commit is asked for on its behalf. A program
@@ -301,7 +302,7 @@ func eventFor(e agentkernel.Entry) (agentkernel.Event, bool) {
 	case agentkernel.EntryCreated:
 		ev.Kind = agentkernel.EventCreated
 	case agentkernel.EntryOutput:
-		ev.Kind, ev.Stream, ev.Text = agentkernel.EventOutput, e.Stream, outputText(e)
+		ev.Kind, ev.Stream, ev.Text = agentkernel.EventOutput, e.Stream, history.Text(&e)
 	case agentkernel.EntryPaused, agentkernel.EntryResumed, agentkernel.EntryRecover, agentkernel.EntryMoved:
 		ev.Kind = agentkernel.EventState
 	case agentkernel.EntryTerminal:

@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/recording"
 )
 
@@ -187,7 +188,7 @@ func redactOutput(entries []agentkernel.Entry, red agentkernel.Redaction) {
 				if first < 0 {
 					first = i
 				}
-				whole = append(whole, outputText(entries[i])...)
+				whole = append(whole, history.Text(&entries[i])...)
 			}
 		}
 		if first < 0 || red.Text(string(whole)) == string(whole) {

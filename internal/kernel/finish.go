@@ -81,12 +81,12 @@ func (p *process) checkedEnding(e ending) ending {
 // end makes the process terminal; p.mu is held. It gives the sandbox to discard.
 func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	if p.box != nil {
-		p.usage.Running = max(p.usage.Running, p.box.Running())
+		p.running = max(p.running, p.box.Running())
 	}
 	if e.err != nil && e.err.PID == 0 {
 		e.err = e.err.WithPID(p.pid)
 	}
-	e.err = p.withDoubts(e.err)
+	e.err = p.withUnresolved(e.err)
 	p.to(e.state)
 	e.at = k.cfg.Now()
 	p.ending = &e
@@ -117,14 +117,14 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	return box
 }
 
-// withDoubts adds to the error that ends a process the writes that are under way: whoever reads it would make them again; p.mu is held.
-func (p *process) withDoubts(err *agentkernel.Error) *agentkernel.Error {
+// withUnresolved adds to the error that ends a process the writes that are under way: whoever reads it would make them again; p.mu is held.
+func (p *process) withUnresolved(err *agentkernel.Error) *agentkernel.Error {
 	if err == nil {
 		return nil
 	}
 	var hints []string
 	for _, f := range p.inflight {
-		if f.intent && f.effect == agentkernel.EffectWrite {
+		if f.intended() && f.effect == agentkernel.EffectWrite {
 			hints = append(hints, f.label+" was under way: look whether it happened before it is done again")
 		}
 	}

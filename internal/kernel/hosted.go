@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // hostedBackend is the name in a Spec of a process whose program runs elsewhere.
@@ -44,9 +45,7 @@ func (k *Kernel) rewind(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	p.replay, _ = newReplay(entries, 0, kernelPart{})
-	p.calls = 0
-	p.replayed()
+	k.newRun(p, nil, history.Fold(history.Base{}, entries), entries)
 	return nil
 }
 
@@ -94,13 +93,13 @@ func (p *process) takeHosted(f *inflight) *agentkernel.Entry {
 	if p.replay == nil {
 		return nil
 	}
-	e, ok := p.replay.results[f.id]
+	e, ok := p.replay.Results[f.id]
 	if !ok {
 		return nil
 	}
-	for i, id := range p.replay.order {
+	for i, id := range p.replay.Order {
 		if id == f.id {
-			p.replay.order = append(p.replay.order[:i:i], p.replay.order[i+1:]...)
+			p.replay.Order = append(p.replay.Order[:i:i], p.replay.Order[i+1:]...)
 			break
 		}
 	}

@@ -38,17 +38,3 @@ func (b *binding) noted() json.RawMessage {
 	})
 	return b.note
 }
-
-// notedTools finds what noteTools wrote; false: the program never came to run, or imports no tools. What it wrote for a
-// backend that the program has left does not count.
-func notedTools(entries []agentkernel.Entry) (tools []agentkernel.Tool, noted bool) {
-	for _, e := range entries {
-		switch {
-		case e.Kind == agentkernel.EntryMoved:
-			tools, noted = nil, false
-		case e.Kind == agentkernel.EntryTools && !noted:
-			noted = json.Unmarshal(e.Data, &tools) == nil
-		}
-	}
-	return tools, noted
-}

@@ -41,7 +41,10 @@ func (r *rig) boot(t *testing.T, store *ramStore, change ...func(*kernel.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = k.Close() })
+	t.Cleanup(func() {
+		_ = k.Close()
+		checkBases(t, store)
+	})
 	return &rig{Kernel: k, store: store, backend: r.backend, tools: r.tools}
 }
 

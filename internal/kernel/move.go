@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // Where the choice of the backend was left to the kernel, it can turn out to have been wrong while the program runs: an
@@ -21,6 +22,7 @@ import (
 type moved struct {
 	agentkernel.Move
 	err *agentkernel.Error // what ended the program there
+	seq int64              // the entry that says so
 }
 
 // failed ends a process whose program has raised what nobody caught, unless another backend goes on with it: true.
@@ -135,8 +137,8 @@ func (k *Kernel) takeMove(p *process, to *backend, failure *agentkernel.Error, p
 	box, from, at := p.takeBox(), p.backend.Name, k.cfg.Now().UTC().Truncate(time.Microsecond)
 	p.bound, p.noted = nil, false
 	p.backend, p.fingerprint = to, to.Fingerprint
-	p.moved = newMove(from, agentkernel.Entry{At: at, Err: failure})
-	k.unwind(p, past, entries, nil, kernelPart{})
+	p.moved = newMove(from, at, failure)
+	k.newRun(p, past, history.Fold(history.Base{}, entries), entries)
 	data, err := json.Marshal(map[string]string{"from": from, "to": to.Name})
 	if err != nil {
 		data = nil // two names always encode
@@ -146,22 +148,9 @@ func (k *Kernel) takeMove(p *process, to *backend, failure *agentkernel.Error, p
 		batch.Image, p.imaged = &agentkernel.Image{PID: p.pid}, false
 	}
 	k.appendBatch(p, batch)
+	p.moved.seq = p.seq
 	k.announce(p)
 	return box
-}
-
-// unwind sets a process that has no sandbox to where its image stands, or to its beginning, as recovery does, with the
-// difference that its calls under way stay so; p.mu is held.
-func (k *Kernel) unwind(p *process, past *past, entries []agentkernel.Entry, image *agentkernel.Image, part kernelPart) {
-	p.dropUnissued(part.Calls)
-	past.restore(entries)
-	p.past = past
-	p.calls, p.piece, p.arrived, p.reemit, p.stirs = 0, 0, nil, false, false
-	p.usage.Syscalls, p.usage.ToolCalls, p.usage.BytesIn, p.usage.Output = 0, 0, 0, 0 // counted again as they come again
-	p.setNeed(needStart, 0, nil)
-	approved := p.approved
-	k.restorePosition(p, entries, image, part)
-	p.approved = approved
 }
 
 // dropUnissued forgets the calls behind number `after` that the program will issue again: those of which the journal has
@@ -169,7 +158,7 @@ func (k *Kernel) unwind(p *process, past *past, entries []agentkernel.Entry, ima
 // is under way stays so, and the program meets it when it comes to the call; p.mu is held.
 func (p *process) dropUnissued(after int64) {
 	for _, f := range slices.Clone(p.inflight) {
-		if f.id <= after || f.intent && !p.past.holds(f) {
+		if f.id <= after || f.intended() && !p.past.holds(f) {
 			continue
 		}
 		f.dropped = true
@@ -199,25 +188,21 @@ func (k *Kernel) begunAnew(p *process) bool {
 	return false
 }
 
-// newMove is the move that an entry of the journal tells of.
-func newMove(from string, e agentkernel.Entry) *moved {
-	line, _, _ := strings.Cut(e.Err.Message(), "\n")
-	return &moved{Move: agentkernel.Move{From: from, At: e.At, Why: clip(line)}, err: e.Err}
+// newMove is a move from a backend.
+func newMove(from string, at time.Time, why *agentkernel.Error) *moved {
+	line, _, _ := strings.Cut(why.Message(), "\n")
+	return &moved{Move: agentkernel.Move{From: from, At: at, Why: clip(line)}, err: why}
 }
 
-// restoredMove finds the last move in a journal; nil: there was none.
-func restoredMove(entries []agentkernel.Entry) *moved {
-	for _, e := range slices.Backward(entries) {
-		if e.Kind != agentkernel.EntryMoved || e.Err == nil {
-			continue
-		}
-		var names struct{ From string }
-		if json.Unmarshal(e.Data, &names) != nil {
-			names.From = "?"
-		}
-		return newMove(names.From, e)
+// movedBy is the move that an entry of the journal tells of.
+func movedBy(e *agentkernel.Entry) *moved {
+	var names struct{ From string }
+	if json.Unmarshal(e.Data, &names) != nil {
+		names.From = "?"
 	}
-	return nil
+	m := newMove(names.From, e.At, e.Err)
+	m.seq = e.Seq
+	return m
 }
 
 // movedEnding adds to an error that ends a process what it had moved for, if that is something else; p.mu is held.

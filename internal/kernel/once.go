@@ -59,21 +59,9 @@ func (k *Kernel) noteStart(p *process, b *binding) error {
 
 // restoreOnce makes ready a process that cannot be replayed: to begin, if it had not, or to begin anew. What it did
 // stays in the journal, and its next call has the next number. The error is why it cannot go on.
-func (k *Kernel) restoreOnce(p *process, entries []agentkernel.Entry) *agentkernel.Error {
+func (k *Kernel) restoreOnce(p *process) *agentkernel.Error {
 	begun := p.noted
-	p.noted, p.fingerprint = false, ""
-	for _, e := range entries {
-		switch e.Kind {
-		case agentkernel.EntryCall:
-			p.calls = max(p.calls, e.Call)
-			if e.Op == "tool.call" {
-				p.usage.ToolCalls++
-			}
-		case agentkernel.EntryOutput:
-			p.usage.Output += int64(len(outputText(e)))
-		}
-	}
-	p.usage.Syscalls = p.calls
+	p.noted, p.fingerprint, p.calls = false, "", p.account.Calls
 	if !begun || p.spec.Restart == agentkernel.RestartOnCrash {
 		return nil
 	}

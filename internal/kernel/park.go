@@ -4,41 +4,50 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // parkTimeout bounds how long a sandbox may take to give its image.
 const parkTimeout = 30 * time.Second
 
-// kernelPart is the kernel's half of an image: where the process stood when it was parked.
-type kernelPart struct {
-	Calls     int64             `json:"calls"`
-	Reply     int64             `json:"reply,omitempty"`   // the sync call whose result is needed; 0: any async one
-	Arrived   []int64           `json:"arrived,omitempty"` // results in the journal, not yet delivered
-	Sessions  map[string]string `json:"sessions,omitempty"`
-	Approved  []string          `json:"approved,omitempty"`
-	Output    int64             `json:"output,omitempty"` // bytes printed
-	ToolCalls int64             `json:"tool_calls,omitempty"`
-	Waits     int64             `json:"waits,omitempty"`
-	BytesIn   int64             `json:"bytes_in,omitempty"`
-	Running   time.Duration     `json:"running,omitempty"`
-}
-
-func (p *process) kernelPart() ([]byte, error) {
-	part := kernelPart{
-		Calls: p.calls, Sessions: p.sessions, Approved: p.approved, Output: p.usage.Output,
-		ToolCalls: p.usage.ToolCalls, Waits: p.usage.Waits, BytesIn: p.usage.BytesIn, Running: p.usage.Running,
+// base is the kernel's half of an image: where the process stands; p.mu is held.
+func (p *process) base() history.Base {
+	b := history.Base{
+		Version: history.BaseVersion, Seq: p.seq, Account: p.account, Servers: p.servers, Noted: p.noted,
+		Pauses: p.pauses, Waits: p.waits, Running: p.running,
+	}
+	b.Calls = p.calls
+	if !p.asksForPiece() {
+		b.Cell.Next = p.piece
 	}
 	if p.need == needReply {
-		part.Reply = p.current
+		b.Reply = p.current
+		if p.reply != nil {
+			b.Refs = append(b.Refs, p.replySeq)
+		}
 	}
-	for _, r := range p.arrived {
-		part.Arrived = append(part.Arrived, r.ID)
+	for _, a := range p.arrived {
+		b.Arrived, b.Refs = append(b.Arrived, a.ID), append(b.Refs, a.seq)
 	}
-	return json.Marshal(part)
+	for _, f := range p.inflight {
+		b.Refs = append(b.Refs, f.seq)
+	}
+	if p.moved != nil {
+		b.Refs = append(b.Refs, p.moved.seq)
+	}
+	if u := p.unresolved; u != nil {
+		for _, q := range u.Asked {
+			b.Refs = append(b.Refs, q.Seq)
+		}
+		b.Again = slices.Sorted(maps.Keys(u.Again))
+	}
+	slices.Sort(b.Refs)
+	return b
 }
 
 // park takes the sandbox of a waiting process away and keeps its image. The caller has set p.owned.
@@ -73,7 +82,7 @@ func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sand
 	if !p.backend.Images {
 		return p.letGo()
 	}
-	part, partErr := p.kernelPart()
+	part, partErr := json.Marshal(p.base())
 	if err != nil || partErr != nil {
 		k.cfg.Logger.Warn("a sandbox gave no image; it stays in memory", "pid", p.pid, "err", errors.Join(err, partErr))
 		p.lastRun = k.cfg.Now().UnixNano()
@@ -177,7 +186,7 @@ func (p *process) givesWayBefore(otherReady, otherImages bool, otherRan int64) b
 // evictable says whether the sandbox may be parked now; p.mu is held. A call that the journal does not have yet (its server
 // starts, a human is asked) keeps it: an image stands behind the call, and after a crash there would be nothing to answer it.
 func (p *process) evictable() bool {
-	if slices.ContainsFunc(p.inflight, func(f *inflight) bool { return !f.intent }) {
+	if slices.ContainsFunc(p.inflight, func(f *inflight) bool { return !f.intended() }) {
 		return false
 	}
 	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady

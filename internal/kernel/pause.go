@@ -1,6 +1,9 @@
 package kernel
 
-import "agentkernel"
+import (
+	"agentkernel"
+	"agentkernel/internal/kernel/history"
+)
 
 // beginAgain lets a process whose sandbox was given up for a pause stand where its image does, or at its beginning, until
 // it is resumed: its journal brings it back to where it was.
@@ -11,10 +14,9 @@ func (k *Kernel) beginAgain(p *process) {
 		k.sandboxFailed(p, err)
 		return
 	}
-	var image *agentkernel.Image
-	var part kernelPart
+	var base history.Base
 	if p.imaged && past == nil { // what a past was taken for since the image cannot be told apart
-		image, part = k.usableImage(ctx, p)
+		base = k.usableImage(ctx, p)
 	}
 	entries, err := k.lockWithJournal(ctx, p)
 	if err != nil {
@@ -27,7 +29,7 @@ func (k *Kernel) beginAgain(p *process) {
 		return
 	}
 	box := p.takeBox()
-	k.unwind(p, past, entries, image, part)
+	k.newRun(p, past, history.Fold(base, entries), entries)
 	p.to(agentkernel.StateWaiting)
 	p.mu.Unlock()
 	k.discard(p, box)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // need is what a process's sandbox needs before it can run on.
@@ -38,10 +39,8 @@ type process struct {
 	state      agentkernel.State
 	paused     bool
 	pauseNote  string
-	pausedWith agentkernel.PID // because of which other process it is paused; 0: of none
-	pausedAt   time.Time       // of the pause it is in, or of the last
-	pausedFor  time.Duration   // in pauses that are over
-	owned      bool            // a goroutine drives the sandbox (runs or parks it)
+	pauses     history.Pauses
+	owned      bool // a goroutine drives the sandbox (runs or parks it)
 	box        agentkernel.Sandbox
 	stood      []agentkernel.Wall // around the sandbox that it had last; see walls
 	reemit     bool               // the sandbox was loaded from an image and will say its turn again
@@ -50,22 +49,21 @@ type process struct {
 	stirs      bool                       // needAny: its sandbox has something to say without a result
 	current    int64                      // needAck, needReply: the call
 	reply      *agentkernel.Reply         // the reply that needAck or needReply asks for, once known
-	arrived    []agentkernel.Reply        // results of async calls not yet delivered, in journal order
+	replySeq   int64                      // the entry that has it
+	arrived    []arrival                  // results of async calls not yet delivered, in journal order
 	inflight   calls                      // calls without a result
-	doubts     *doubts                    // writes about which a human decides; nil: none
+	unresolved *history.Unresolved        // writes about which a human decides; nil: none
 	past       *past                      // of a rerun; nil: none
 	sealed     *sealed                    // repeats a recording and does nothing else; nil: an ordinary process
 	noted      bool                       // its journal has an EntryTools
 	replay     *replay                    // what the journal still knows better than the program; nil when live
 	bound      *binding                   // the tools that the program imported
-	approved   []string                   // patterns allowed at the terminal for this process
-	sessions   map[string]string          // server to the incarnation that answered last
+	servers    map[string]string          // server to the incarnation that answered last
 	work       map[string]json.RawMessage // working set, nil until first used
 	seq        int64                      // last journal entry
-	calls      int64                      // last call number
+	calls      int64                      // number of the last call that the program, which may be repeating itself, has made
+	account    history.Account            // of its journal
 	pos        agentkernel.Position       // last append
-	written    int64                      // bytes that this kernel has put into its journal, see Kernel.account
-	interrupt  bool                       // the next syscall raises KernelInterrupt
 	cause      *agentkernel.Error         // why the kernel is ending the sandbox: a limit, a signal
 	piece      int64                      // a session's: the proc.next whose piece it runs, or ran last; 0: none
 	coming     *coming                    // a session that moves; nil: it does not
@@ -73,7 +71,8 @@ type process struct {
 	giveUp     *agentkernel.Error         // why the kernel is ending the sandbox of a piece, and not the session
 	lastRun    int64                      // when it last left its slot, for eviction: nanoseconds of the kernel's clock
 	turning    time.Time                  // since when it has been in a turn; zero: it is not, or in one that the kernel does not time
-	usage      agentkernel.Usage
+	running    time.Duration              // in its sandboxes
+	waits      int64                      // how often it had to wait
 	recoveries int
 	ending     *ending // nil until it ends
 	watchers   []*watcher
@@ -82,16 +81,22 @@ type process struct {
 	attached   bool          // a hosted program's Syscaller is held
 }
 
+// arrival is the result of an async call.
+type arrival struct {
+	agentkernel.Reply
+	seq int64 // the entry that has it
+}
+
 // inflight is a call that has no result yet.
 type inflight struct {
 	id     int64
+	seq    int64 // the entry of its intent; 0: none
 	op     string
 	effect agentkernel.Effect
 	async  bool
 	args   json.RawMessage // in the guest's order
 	label  string          // for ps and errors: "tool.call filesystem.write_file"
 	since  time.Time       // when it was first issued, also in an earlier kernel
-	intent bool            // its EntryCall is in the journal
 	again  bool            // made once more by a human's decision: what the first time did is not known
 	tool   *agentkernel.Tool
 	asking bool
@@ -104,6 +109,9 @@ type inflight struct {
 	done    chan agentkernel.Reply // hosted: whoever waits for the result
 }
 
+// intended says that the journal has the intent of the call.
+func (f *inflight) intended() bool { return f.seq != 0 }
+
 // describe notes what a call turned out to be; others may be looking at it already.
 func (p *process) describe(f *inflight, t *agentkernel.Tool, label string) {
 	p.mu.Lock()
@@ -113,7 +121,7 @@ func (p *process) describe(f *inflight, t *agentkernel.Tool, label string) {
 		return
 	}
 	f.tool = t
-	if !f.intent { // the class of a journalled intent stands
+	if !f.intended() { // the class of a journalled intent stands
 		f.effect = t.Effect
 	}
 }
@@ -124,7 +132,7 @@ func (p *process) snapshot() agentkernel.Process {
 		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
 		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused && !p.state.Terminal(),
 		PauseNote: p.pauseNote, Resident: p.box != nil,
-		Created: p.created, Usage: p.usage, Fingerprint: p.fingerprint, Recoveries: p.recoveries,
+		Created: p.created, Usage: p.usage(), Fingerprint: p.fingerprint, Recoveries: p.recoveries,
 	}
 	if p.moved != nil {
 		s.Moved = &p.moved.Move
@@ -137,6 +145,12 @@ func (p *process) snapshot() agentkernel.Process {
 	}
 	sort.Strings(s.WaitsFor)
 	return s
+}
+
+// usage is what the process has used in all its runs; p.mu is held.
+func (p *process) usage() agentkernel.Usage {
+	a := &p.account
+	return agentkernel.Usage{Syscalls: max(a.Calls, p.calls), ToolCalls: a.ToolCalls, Waits: p.waits, Running: p.running, Output: a.Output, BytesIn: a.BytesIn}
 }
 
 // now is snapshot for who asks at this moment: the turn that is under way counts; p.mu is held.
@@ -204,7 +218,7 @@ func (p *process) deliverable() bool {
 func (p *process) untaken() int {
 	n := len(p.arrived)
 	if p.replay != nil {
-		for _, call := range p.replay.order {
+		for _, call := range p.replay.Order {
 			if call <= p.calls { // others are of calls to which it has not come again
 				n++
 			}
@@ -214,5 +228,5 @@ func (p *process) untaken() int {
 }
 
 func (p *process) hasResult() bool {
-	return len(p.arrived) > 0 || p.replay != nil && len(p.replay.order) > 0 || p.past != nil && len(p.past.ready) > 0
+	return len(p.arrived) > 0 || p.replay != nil && len(p.replay.Order) > 0 || p.past != nil && len(p.past.ready) > 0
 }

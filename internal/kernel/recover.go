@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those
@@ -93,26 +94,29 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	if k.lookup(row.PID) != nil {
 		return nil, nil
 	}
-	rec, entries, lost, err := k.readBack(ctx, row.PID)
+	rec, ofRow, err := processLeft(ctx, k.store, row.PID) // lists come without program text
 	if err != nil {
 		return nil, err
 	}
-	p := k.restored(rec, entries)
-	var image *agentkernel.Image
-	var part kernelPart
+	p := k.restored(rec)
+	lost := agentkernel.AsError(ofRow, agentkernel.CodeCorrupt, "recover")
+	var past *past
+	var base history.Base
 	if lost == nil {
-		lost = k.restorePast(ctx, p, entries)
-		image, part = k.usableImage(ctx, p)
+		past, lost = k.pastOf(ctx, p)
+		base = k.usableImage(ctx, p)
 	}
-	if lost == nil && image != nil && image.Seq > p.seq {
-		lost = agentkernel.Errorf(agentkernel.CodeCorrupt, "recover", "the journal of process %d ends with entry %d, and its image was made after entry %d", p.pid, p.seq, image.Seq).
-			WithPID(p.pid).WithHint("restore a backup: agentkernel restore")
-		image = nil
+	h, entries, ofJournal, err := k.readBack(ctx, p, base)
+	if err != nil {
+		return nil, err
 	}
-	var open []agentkernel.Entry
+	if lost == nil {
+		lost = agentkernel.AsError(ofJournal, agentkernel.CodeCorrupt, "recover")
+	}
+	p.restore(h)
 	if p.replayable() {
-		open = k.restorePosition(p, entries, image, part)
-	} else if crashed := k.restoreOnce(p, entries); lost == nil && crashed != nil {
+		k.newRun(p, past, h, entries)
+	} else if crashed := k.restoreOnce(p); lost == nil && crashed != nil {
 		lost = crashed
 	}
 
@@ -126,7 +130,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	k.mu.Unlock()
 
 	p.mu.Lock()
-	data, err := json.Marshal(map[string]any{"kernel": os.Getpid(), "from_image": image != nil})
+	data, err := json.Marshal(map[string]any{"kernel": os.Getpid(), "from_image": h.Base.Seq > 0})
 	if err != nil {
 		data = nil
 	}
@@ -137,7 +141,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", rec.Backend)))
 		return nil, nil
 	}
-	if lost == nil && k.publishAgain(p, entries) {
+	if lost == nil && k.publishAgain(p, h.Publication) {
 		return nil, nil
 	}
 	if lost != nil {
@@ -145,26 +149,56 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		k.finish(p, endingFor(lost))
 		return nil, nil
 	}
-	if image != nil {
-		k.reopen(p, open)
+	if h.Base.Seq > 0 {
+		k.reopen(p, h.Queue.Open)
 	}
 	k.pauseOnDrift(p)
 	return p, nil
 }
 
-// readBack reads a process whole: its row (lists come without program text) and its journal. lost says that not all of it can be read:
-// then nothing of it can be continued.
-func (k *Kernel) readBack(ctx context.Context, pid agentkernel.PID) (rec agentkernel.ProcessRecord, entries []agentkernel.Entry, lost *agentkernel.Error, err error) {
-	rec, ofRow, err := processLeft(ctx, k.store, pid)
-	if err != nil {
-		return rec, nil, nil, err
+// readBack folds the journal of a process from a base on. entries is what it read for that: all of the journal where the
+// process has a past. lost says that something cannot be read, or is not there: then nothing of it can be continued.
+func (k *Kernel) readBack(ctx context.Context, p *process, base history.Base) (h *history.History, entries []agentkernel.Entry, lost, err error) {
+	from := int64(1)
+	if base.Seq > 0 && !base.Whole() && p.spec.Past == nil {
+		from = base.Seq
 	}
-	entries, ofJournal, err := entriesLeft(ctx, k.store, pid, 1, 0)
-	return rec, entries, agentkernel.AsError(cmp.Or(ofRow, ofJournal), agentkernel.CodeCorrupt, "recover"), err
+	entries, lost, err = entriesLeft(ctx, k.store, p.pid, from, 0)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if len(entries) == 0 || entries[len(entries)-1].Seq < base.Seq {
+		h, entries, lost, err = k.readBack(ctx, p, history.Base{})
+		return h, entries, cmp.Or(lost, shorterThanImage(p.pid, h.Seq, base.Seq)), err
+	}
+	for _, seq := range base.Refs {
+		if seq >= from {
+			continue
+		}
+		one, gone, err := entriesLeft(ctx, k.store, p.pid, seq, 1)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		entries, lost = append(entries, one...), cmp.Or(lost, gone)
+	}
+	slices.SortFunc(entries, func(a, b agentkernel.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	h = history.Fold(base, entries)
+	if h.Stale() {
+		return k.readBack(ctx, p, history.Base{})
+	}
+	return h, entries, lost, nil
+}
+
+func shorterThanImage(pid agentkernel.PID, last, image int64) error {
+	if last >= image {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeCorrupt, "recover", "the journal of process %d ends with entry %d, and its image was made after entry %d", pid, last, image).
+		WithPID(pid).WithHint("restore a backup: agentkernel restore")
 }
 
 // restored builds the table's row from the store's.
-func (k *Kernel) restored(rec agentkernel.ProcessRecord, entries []agentkernel.Entry) *process {
+func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	spec := rec.Spec
 	var found *backend
 	for _, b := range k.backends {
@@ -175,85 +209,81 @@ func (k *Kernel) restored(rec agentkernel.ProcessRecord, entries []agentkernel.E
 	spec.Interactive = false // whoever could answer has gone with the old kernel
 	p := k.newProcess(rec.PID, k.specs.take(&spec, specData(&spec)), found)
 	p.created, p.paused, p.pauseNote = rec.Created, rec.Paused, rec.PauseNote
-	p.restorePauses(entries)
 	p.recoveries, p.stood = rec.Recoveries+1, rec.Walls
 	p.imaged = true
 	p.fingerprint = rec.Fingerprint
-	p.moved = restoredMove(entries)
-	p.doubts = doubtsIn(entries)
-	_, p.noted = notedTools(entries)
-	if len(entries) > 0 {
-		p.seq = entries[len(entries)-1].Seq
-	}
 	return p
 }
 
-// usableImage gives the newest image if this kernel's engine can load it. An image of another engine, or
+// restore takes from the history of a process what no abort and no move unwinds.
+func (p *process) restore(h *history.History) {
+	p.seq, p.account, p.servers, p.noted = h.Seq, h.Account, h.Servers, h.Noted
+	p.pauses, p.unresolved = h.Pauses, h.Unresolved
+	if h.Moved != nil {
+		p.moved = movedBy(h.Moved)
+	}
+}
+
+// usableImage gives the base of the newest image if this kernel's engine can load it. An image of another engine, or
 // one that is damaged, is not used: the journal has everything.
-func (k *Kernel) usableImage(ctx context.Context, p *process) (*agentkernel.Image, kernelPart) {
-	var part kernelPart
-	if p.backend == nil {
-		return nil, part
+func (k *Kernel) usableImage(ctx context.Context, p *process) (none history.Base) {
+	if p.backend == nil || !p.replayable() {
+		return none
 	}
 	image, err := k.store.Image(ctx, p.pid)
 	if err != nil {
 		if agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
 			k.cfg.Logger.Warn("image not used, replaying the journal instead", "pid", p.pid, "err", err)
 		}
-		return nil, part
+		return none
 	}
 	if image.Fingerprint != p.backend.Fingerprint {
 		k.cfg.Logger.Info("image of another engine version, replaying the journal instead", "pid", p.pid, "image", image.Fingerprint)
-		return nil, part
+		return none
 	}
-	if err := json.Unmarshal(image.Kernel, &part); err != nil {
+	base, err := history.ParseBase(image.Kernel, image.Seq)
+	if err != nil {
 		k.cfg.Logger.Warn("image not used, replaying the journal instead", "pid", p.pid, "err", err)
-		return nil, kernelPart{}
+		return none
 	}
-	return &image, part
+	return base
 }
 
-// restorePosition sets p to where its image stands, or to the beginning, with the rest of the journal to
-// be repeated. It returns the calls in the image that have no result.
-func (k *Kernel) restorePosition(p *process, entries []agentkernel.Entry, image *agentkernel.Image, part kernelPart) []agentkernel.Entry {
-	after := int64(0)
-	if image != nil {
-		after = image.Seq
-	} else if p.backend != nil {
-		p.fingerprint = p.backend.Fingerprint
-	}
-	var open []agentkernel.Entry
-	p.replay, open = newReplay(entries, after, part)
-	p.replay.session = p.spec.Program.Session
-	for _, e := range entries {
-		if e.Kind == agentkernel.EntryOutput && e.Seq > after {
-			p.usage.Output += int64(len(outputText(e)))
+// newRun sets a process that has no sandbox to where its history stands: at its image, or at its beginning, with the rest
+// of the journal to be repeated. Whatever restarts a process goes through it. Calls that are under way stay so; p.mu is held,
+// or nobody knows p yet.
+func (k *Kernel) newRun(p *process, past *past, h *history.History, entries []agentkernel.Entry) {
+	base := &h.Base
+	p.dropUnissued(base.Calls)
+	past.restore(entries)
+	p.past = past
+	p.calls, p.piece, p.arrived, p.reemit, p.stirs = base.Calls, base.Cell.Next, nil, base.Seq > 0, false
+	p.replay = &replay{Queue: h.Queue, session: p.spec.Program.Session}
+	switch {
+	case base.Seq == 0:
+		p.setNeed(needStart, 0, nil)
+		if p.backend != nil {
+			p.fingerprint = p.backend.Fingerprint
+		}
+	case base.Reply == 0:
+		p.setNeed(needAny, 0, nil)
+	default:
+		p.setNeed(needReply, base.Reply, nil)
+		if e, ok := p.replay.Results[base.Reply]; ok {
+			delete(p.replay.Results, base.Reply)
+			p.reply, p.replySeq = &agentkernel.Reply{ID: e.Call, Result: e.Data, Err: e.Err}, e.Seq
 		}
 	}
-	if image == nil {
-		p.replayed()
-		return nil
+	if base.Seq > 0 {
+		p.running, p.waits = base.Running, base.Waits
 	}
-	p.calls, p.sessions, p.approved = part.Calls, part.Sessions, part.Approved
-	p.usage = agentkernel.Usage{Syscalls: part.Calls, ToolCalls: part.ToolCalls, Waits: part.Waits, BytesIn: part.BytesIn,
-		Output: part.Output + p.usage.Output, Running: part.Running}
-	p.setNeed(needAny, 0, nil)
-	if part.Reply != 0 {
-		p.setNeed(needReply, part.Reply, nil)
-		if e, ok := p.replay.results[part.Reply]; ok {
-			delete(p.replay.results, part.Reply)
-			p.reply = &agentkernel.Reply{ID: e.Call, Result: e.Data, Err: e.Err}
-		}
-	}
-	p.reemit = true
 	p.replayed()
-	return open
 }
 
 // reopen issues again what was under way when the image was made.
 func (k *Kernel) reopen(p *process, open []agentkernel.Entry) {
 	for _, e := range open {
-		f := &inflight{id: e.Call, op: e.Op, effect: e.Effect, async: e.Async, args: e.Args, label: label(e), since: e.At, intent: true}
+		f := &inflight{id: e.Call, seq: e.Seq, op: e.Op, effect: e.Effect, async: e.Async, args: e.Args, label: label(e), since: e.At}
 		p.mu.Lock()
 		p.inflight.add(f)
 		p.mu.Unlock()
@@ -276,15 +306,6 @@ func label(e agentkernel.Entry) string {
 	default:
 		return e.Op
 	}
-	a := toolTarget(e)
+	a := history.Target(&e)
 	return fmt.Sprintf("%s %s.%s", e.Op, a.Server, a.Tool)
-}
-
-// toolTarget is which tool a journalled tool.call was for.
-func toolTarget(e agentkernel.Entry) toolArgs {
-	var a toolArgs
-	if json.Unmarshal(e.Args, &a) != nil {
-		return toolArgs{Server: "?", Tool: "?"}
-	}
-	return a
 }

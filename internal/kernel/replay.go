@@ -7,20 +7,16 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
 )
 
 // replay is what the journal of an earlier life still knows: calls with their results in the order in
 // which they were delivered, and what was printed. It shrinks as the program repeats itself and is gone
 // when the program goes beyond it.
 type replay struct {
-	calls   map[int64]agentkernel.Entry // not yet repeated
-	results map[int64]agentkernel.Entry // of those calls, and of async ones already issued
-	servers map[int64]string            // of tool calls
-	order   []int64                     // async results in journal order, not yet delivered
-	output  []agentkernel.Entry         // not yet repeated
-	session bool                        // see sameButAddresses
-	skips   map[int64]int64             // proc.next whose piece was given up: the last call that is not repeated
-	skip    int                         // bytes of output[0] that were repeated
+	history.Queue
+	session bool // see sameButAddresses
+	skip    int  // bytes of Output[0] that were repeated
 }
 
 func diverged(format string, args ...any) *agentkernel.Error {
@@ -35,7 +31,7 @@ func (k *Kernel) recorded(p *process, f *inflight, canonical json.RawMessage) (*
 	if p.replay == nil {
 		return nil, nil
 	}
-	entry, ok := p.replay.calls[f.id]
+	entry, ok := p.replay.Calls[f.id]
 	if !ok {
 		return nil, nil
 	}
@@ -45,7 +41,7 @@ func (k *Kernel) recorded(p *process, f *inflight, canonical json.RawMessage) (*
 		return nil, diverged("call %d is not the one in the journal\n%s", f.id,
 			journal.Diff(describeCall(entry.Op, entry.Async, entry.Args), describeCall(f.op, f.async, canonical)))
 	}
-	delete(p.replay.calls, f.id)
+	delete(p.replay.Calls, f.id)
 	return &entry, nil
 }
 
@@ -59,26 +55,22 @@ func describeCall(op string, async bool, args json.RawMessage) json.RawMessage {
 
 // redo answers a call that the journal knows. False: the process has ended.
 func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
-	f.effect, f.since, f.label, f.intent = entry.Effect, entry.At, label(entry), true
+	f.effect, f.since, f.label, f.seq = entry.Effect, entry.At, label(entry), entry.Seq
 	if f.op == "proc.exit" {
 		return k.exitAgain(p, f)
 	}
 	p.mu.Lock()
-	if entry.Op == "tool.call" && entry.Note == "" { // a call that a past answered was not made
-		p.usage.ToolCalls++
-	}
-	result, known := p.replay.results[f.id]
+	result, known := p.replay.Results[f.id]
 	if entry.Done {
 		result, known = entry, true
 	}
 	switch {
 	case known && f.async: // delivered in the journal's order, at a wait
 	case known:
-		delete(p.replay.results, f.id)
-		p.countResult(f.id, result)
-		p.reply = &agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}
+		delete(p.replay.Results, f.id)
+		p.reply, p.replySeq = &agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}, result.Seq
 		p.began(f, result.Err)
-		p.calls = max(p.calls, p.replay.skips[f.id])
+		p.calls = max(p.calls, p.replay.Skips[f.id])
 	case p.inflight.find(f.id) != nil: // it was under way when the program moved, and still is
 		known = true
 		if err := p.arrivedAt(f); err != nil {
@@ -95,15 +87,6 @@ func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 		k.reissue(p, f)
 	}
 	return true
-}
-
-// countResult restores what a delivered tool result had left behind: bytes, and which incarnation of the
-// server answered; p.mu is held.
-func (p *process) countResult(call int64, e agentkernel.Entry) {
-	if e.Kind == agentkernel.EntryResult && e.Note != "" {
-		p.usage.BytesIn += int64(len(e.Data))
-		p.remember(p.replay.servers[call], e.Note)
-	}
 }
 
 // reissue decides what becomes of a call whose intent is in the journal and whose result is not.
@@ -137,28 +120,28 @@ func outcomeUnknown(f *inflight, cause error) *agentkernel.Error {
 
 // nextAsync delivers the next async result that the journal has. issued is the last call number.
 func (r *replay) nextAsync(issued int64) (agentkernel.Reply, *agentkernel.Error) {
-	id := r.order[0]
+	id := r.Order[0]
 	if id > issued {
 		return agentkernel.Reply{}, diverged("the program waits for a result, but the journal delivers call %d next, which the program has not issued", id)
 	}
-	r.order = r.order[1:]
-	e := r.results[id]
-	delete(r.results, id)
+	r.Order = r.Order[1:]
+	e := r.Results[id]
+	delete(r.Results, id)
 	return agentkernel.Reply{ID: id, Result: e.Data, Err: e.Err}, nil
 }
 
 // arrived takes the result of an async call that came while the program repeats its journal. It stands behind all that
 // the journal had, and is delivered behind it, whether the program has come to the call again or not.
-func (r *replay) arrived(reply agentkernel.Reply) {
-	r.results[reply.ID] = agentkernel.Entry{Kind: agentkernel.EntryResult, Call: reply.ID, Data: reply.Result, Err: reply.Err}
-	r.order = append(r.order, reply.ID)
+func (r *replay) arrived(a arrival) {
+	r.Results[a.ID] = agentkernel.Entry{Kind: agentkernel.EntryResult, Seq: a.seq, Call: a.ID, Data: a.Result, Err: a.Err}
+	r.Order = append(r.Order, a.ID)
 }
 
 // printed compares output with the journal's and gives what goes beyond it.
 func (r *replay) printed(stream, text string) (string, *agentkernel.Error) {
-	for text != "" && len(r.output) > 0 {
-		e := r.output[0]
-		want := outputText(e)[r.skip:]
+	for text != "" && len(r.Output) > 0 {
+		e := r.Output[0]
+		want := history.Text(&e)[r.skip:]
 		n := min(len(want), len(text))
 		if e.Stream != stream || want[:n] != text[:n] && !(r.session && sameButAddresses(want[:n], text[:n])) {
 			return "", diverged("the program printed something else on %s than the journal has on %s\n%s", stream, e.Stream,
@@ -167,7 +150,7 @@ func (r *replay) printed(stream, text string) (string, *agentkernel.Error) {
 		text = text[n:]
 		r.skip += n
 		if n == len(want) {
-			r.output, r.skip = r.output[1:], 0
+			r.Output, r.skip = r.Output[1:], 0
 		}
 	}
 	return text, nil
@@ -176,95 +159,28 @@ func (r *replay) printed(stream, text string) (string, *agentkernel.Error) {
 // left says what the program has not repeated; "" when it has repeated all.
 func (r *replay) left() string {
 	switch {
-	case len(r.calls) > 0:
+	case len(r.Calls) > 0:
 		low := int64(-1)
-		for id := range r.calls {
+		for id := range r.Calls {
 			if low < 0 || id < low {
 				low = id
 			}
 		}
-		e := r.calls[low]
+		e := r.Calls[low]
 		return fmt.Sprintf("the journal goes on with call %d: %s", low, journal.Short(describeCall(e.Op, e.Async, e.Args), 120))
-	case len(r.output) > 0:
-		return fmt.Sprintf("the journal has more output: %s", journal.Short(jsonString(outputText(r.output[0])[r.skip:]), 120))
+	case len(r.Output) > 0:
+		return fmt.Sprintf("the journal has more output: %s", journal.Short(jsonString(history.Text(&r.Output[0])[r.skip:]), 120))
 	}
 	return ""
 }
 
 // replayed drops the replay when nothing is left of it; p.mu is held.
 func (p *process) replayed() {
-	if r := p.replay; r != nil && len(r.calls) == 0 && len(r.order) == 0 && len(r.output) == 0 {
+	if p.replay != nil && p.replay.Empty() {
 		p.replay = nil
 		p.inPlace()
 		if p.sealed != nil {
 			p.sealed.repeated(p)
 		}
 	}
-}
-
-// newReplay sorts the entries of an earlier life. Entries up to and including `after` are in the image:
-// of those only results that were not delivered yet count (arrived) and calls without a result, which
-// are returned as open.
-func newReplay(entries []agentkernel.Entry, after int64, part kernelPart) (r *replay, open []agentkernel.Entry) {
-	r = &replay{calls: map[int64]agentkernel.Entry{}, results: map[int64]agentkernel.Entry{}, servers: map[int64]string{}}
-	async := map[int64]bool{}
-	// The reply that the program stands at may have come while its image was being made.
-	undelivered := map[int64]bool{part.Reply: true}
-	for _, id := range part.Arrived {
-		undelivered[id] = true
-	}
-	pending := map[int64]agentkernel.Entry{}
-	entries, r.skips = withoutGivenUp(entries)
-	for _, e := range entries {
-		inImage := e.Seq <= after
-		switch e.Kind {
-		case agentkernel.EntryCall:
-			async[e.Call] = e.Async
-			if e.Op == "tool.call" {
-				r.servers[e.Call] = toolTarget(e).Server
-			}
-			switch {
-			case !inImage:
-				r.calls[e.Call] = e
-				if e.Done && e.Async {
-					r.results[e.Call] = e
-					r.order = append(r.order, e.Call)
-				}
-			case !e.Done:
-				pending[e.Call] = e
-			case undelivered[e.Call]:
-				r.results[e.Call] = e
-				if e.Async {
-					r.order = append(r.order, e.Call)
-				}
-			}
-		case agentkernel.EntryResult:
-			delete(pending, e.Call)
-			if inImage && !undelivered[e.Call] {
-				continue
-			}
-			r.results[e.Call] = e
-			if async[e.Call] {
-				r.order = append(r.order, e.Call)
-			}
-		case agentkernel.EntryOutput:
-			if !inImage && len(e.Data) > len(`""`) {
-				r.output = append(r.output, e)
-			}
-		}
-	}
-	for _, e := range entries {
-		if _, ok := pending[e.Call]; ok && e.Kind == agentkernel.EntryCall {
-			open = append(open, e)
-		}
-	}
-	return r, open
-}
-
-func outputText(e agentkernel.Entry) string {
-	var s string
-	if json.Unmarshal(e.Data, &s) != nil {
-		return string(e.Data)
-	}
-	return s
 }

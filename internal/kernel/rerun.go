@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // Notes by which the journal of a rerun names the call of its past. The first one stands at a call that was
@@ -112,12 +113,13 @@ func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c 
 		p.mu.Unlock()
 		return
 	}
-	f.effect, f.label, f.intent, f.cancel = c.entry.Effect, label(c.entry), true, nil
+	f.effect, f.label, f.cancel = c.entry.Effect, label(c.entry), nil
 	call := agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async,
 		Args: canonical, Note: c.note(noteFrom)}
 	if c.unknown() || f.async && f.done == nil {
 		p.inflight.add(f)
 		k.append(p, call)
+		f.seq = p.seq
 		if c.unknown() {
 			p.mu.Unlock()
 			k.complete(p, f, nil, "", c.inDoubt(f))
@@ -137,7 +139,7 @@ func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c 
 		batch = append(batch, result)
 	}
 	k.appendBatch(p, agentkernel.Batch{Entries: batch})
-	k.deliver(p, f, agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err})
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}, p.seq})
 	p.mu.Unlock()
 }
 
@@ -151,8 +153,7 @@ func (k *Kernel) pastResult(p *process, f *inflight, c *pastCall) agentkernel.En
 		// The incarnation of the server that answered: a session that has ended since is lost for this
 		// process as it would be for the old one.
 		e.Note = c.result.Note
-		p.usage.BytesIn += int64(len(e.Data))
-		p.remember(toolTarget(c.entry).Server, e.Note)
+		p.servers = history.Answered(p.servers, history.Target(&c.entry).Server, e.Note, e.Err)
 	}
 	return e
 }
@@ -187,7 +188,7 @@ func (c *pastCall) inDoubt(f *inflight) *agentkernel.Error {
 // nextPast gives the async result of the past that comes next, nil if there is none or others come first;
 // p.mu is held.
 func (k *Kernel) nextPast(p *process) *agentkernel.Reply {
-	if p.past == nil || len(p.past.ready) == 0 || len(p.arrived) > 0 || p.replay != nil && len(p.replay.order) > 0 {
+	if p.past == nil || len(p.past.ready) == 0 || len(p.arrived) > 0 || p.replay != nil && len(p.replay.Order) > 0 {
 		return nil
 	}
 	next := slices.MinFunc(p.past.ready, func(a, b readyCall) int { return int(a.c.order() - b.c.order()) })
@@ -219,7 +220,7 @@ func (k *Kernel) resumePast(p *process, f *inflight) bool {
 	p.inflight.remove(f)
 	e := k.pastResult(p, f, c)
 	k.append(p, e)
-	k.deliver(p, f, agentkernel.Reply{ID: f.id, Result: e.Data, Err: e.Err})
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: e.Data, Err: e.Err}, p.seq})
 	return true
 }
 

@@ -102,17 +102,15 @@ func (h *past) restore(entries []agentkernel.Entry) {
 	}
 }
 
-// restorePast gives a process that is taken up again its past as it stands by the journal. A past that is
-// gone ends the process: to go on would make its calls again.
-func (k *Kernel) restorePast(ctx context.Context, p *process, entries []agentkernel.Entry) *agentkernel.Error {
+// pastOf reads the past of a process that is taken up again. One that is gone ends the process: to go on would make its
+// calls again.
+func (k *Kernel) pastOf(ctx context.Context, p *process) (*past, *agentkernel.Error) {
 	past, err := k.loadPast(ctx, &p.spec.Spec)
 	if err != nil {
 		e := agentkernel.AsError(err, agentkernel.CodeStorage, "rerun")
-		return agentkernel.Errorf(e.Code, "rerun", "the journal that answers its calls cannot be read: %w", e)
+		return nil, agentkernel.Errorf(e.Code, "rerun", "the journal that answers its calls cannot be read: %w", e)
 	}
-	past.restore(entries)
-	p.past = past
-	return nil
+	return past, nil
 }
 
 // dropReplay lets a process end although it has not repeated what its journal says.

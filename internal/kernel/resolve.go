@@ -4,57 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
 )
-
-// doubts are the writes of a process whose outcome nobody knows, where a human is to decide. The journal has
-// them all: a paused entry that names a call asks, a resolve entry decides, and a retry entry says that a
-// call which may be made again is about to be. A crash between the last two therefore makes it once; a
-// crash after the retry entry leaves the outcome unknown again.
-type doubts struct {
-	asked map[int64]*agentkernel.Error // call to the answer that resume hands the program
-	again map[int64]bool               // may be made again, and was not begun yet
-}
-
-// doubtsIn reads the doubts that a journal ends with; nil: none.
-func doubtsIn(entries []agentkernel.Entry) *doubts {
-	d := &doubts{asked: map[int64]*agentkernel.Error{}, again: map[int64]bool{}}
-	for _, e := range entries {
-		switch {
-		case e.Kind == agentkernel.EntryPaused && e.Call != 0 && e.Err != nil:
-			d.asked[e.Call] = e.Err
-		case e.Kind == agentkernel.EntryResolve && e.Note == string(agentkernel.DecisionRetry):
-			delete(d.asked, e.Call)
-			d.again[e.Call] = true
-		case e.Kind == agentkernel.EntryRetry || e.Kind == agentkernel.EntryResult:
-			delete(d.asked, e.Call)
-			delete(d.again, e.Call)
-		}
-	}
-	if len(d.asked) == 0 && len(d.again) == 0 {
-		return nil
-	}
-	return d
-}
-
-// asks gives the call about which a human is asked first; 0: none.
-func (d *doubts) asks() int64 {
-	if d == nil || len(d.asked) == 0 {
-		return 0
-	}
-	return slices.Min(slices.Collect(maps.Keys(d.asked)))
-}
-
-func (d *doubts) drop(call int64) {
-	if d != nil {
-		delete(d.asked, call)
-		delete(d.again, call)
-	}
-}
 
 // unknown says whether a failure leaves open whether the call happened, and gives it as the program would
 // be told. A call that was made once more leaves the first outcome open unless the tool itself answered.
@@ -72,16 +25,12 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 
 // hold keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
 func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
-	if p.doubts == nil {
-		p.doubts = &doubts{asked: map[int64]*agentkernel.Error{}, again: map[int64]bool{}}
-	}
-	p.doubts.asked[f.id] = why
 	f.cancel = nil
 	if !p.paused {
 		p.paused = true
-		k.stopWallClock(p)
+		p.stopWallClock()
 	}
-	p.pauseNote, p.pausedWith = doubtNote(p.pid, f.id, f.label), 0
+	p.pauseNote = unresolvedNote(p.pid, f.id, f.label)
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote}}})
 	if !p.computing() {
@@ -89,7 +38,7 @@ func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
 	}
 }
 
-func doubtNote(pid agentkernel.PID, call int64, label string) string {
+func unresolvedNote(pid agentkernel.PID, call int64, label string) string {
 	return fmt.Sprintf("the outcome of call %d (%s) is unknown; decide with agentkernel resolve %d %d, or resume hands the program OutcomeUnknown",
 		call, label, pid, call)
 }
@@ -97,8 +46,7 @@ func doubtNote(pid agentkernel.PID, call int64, label string) string {
 // reconsider decides what becomes of a write of an earlier life that has an intent and no result.
 func (k *Kernel) reconsider(p *process, f *inflight) {
 	p.mu.Lock()
-	again := p.doubts != nil && p.doubts.again[f.id]
-	_, asked := p.askedAbout(f.id)
+	again, asked := p.unresolved.Repeats(f.id), p.unresolved.Asks(f.id)
 	p.mu.Unlock()
 	switch {
 	case again:
@@ -108,14 +56,6 @@ func (k *Kernel) reconsider(p *process, f *inflight) {
 	}
 }
 
-func (p *process) askedAbout(call int64) (*agentkernel.Error, bool) {
-	if p.doubts == nil {
-		return nil, false
-	}
-	why, ok := p.doubts.asked[call]
-	return why, ok
-}
-
 // retry makes a call once more that a human allowed to be made again.
 func (k *Kernel) retry(p *process, f *inflight) {
 	p.mu.Lock()
@@ -123,7 +63,7 @@ func (k *Kernel) retry(p *process, f *inflight) {
 		p.mu.Unlock()
 		return
 	}
-	p.doubts.drop(f.id)
+	p.unresolved.Drop(f.id)
 	f.again = true
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: f.id})
 	p.mu.Unlock()
@@ -194,12 +134,11 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 	if p.state.Terminal() {
 		return nil, false
 	}
-	_, asked := p.askedAbout(call)
-	if !asked && !p.openInReplay(call) {
+	if !p.unresolved.Asks(call) && !p.openInReplay(call) {
 		return nil, false
 	}
 	f = p.inflight.find(call)
-	p.doubts.drop(call)
+	p.unresolved.Drop(call)
 	batch := []agentkernel.Entry{{Kind: agentkernel.EntryResolve, Call: call, Note: string(r.Decision)}}
 	switch r.Decision {
 	case agentkernel.DecisionDone:
@@ -215,14 +154,12 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 	goesOn := k.unpause(p, &batch)
 	k.appendBatch(p, agentkernel.Batch{Entries: batch, Process: p.record()})
 	if r.Decision == agentkernel.DecisionRetry {
-		if f == nil { // the program has not come to it yet
-			p.allowAgain(call)
-		}
 	} else {
 		k.handOver(p, batch[1])
 		f = nil
 	}
 	if goesOn {
+		k.startWallClock(p)
 		k.announce(p)
 		k.wake(p)
 	}
@@ -231,15 +168,14 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 
 // unpause lets the process go on if nothing is left to decide, else it says what is; p.mu is held.
 func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
-	if next := p.doubts.asks(); next != 0 {
-		p.pauseNote = doubtNote(p.pid, next, p.labelOf(next))
+	if next := p.unresolved.First(); next != 0 {
+		p.pauseNote = unresolvedNote(p.pid, next, p.labelOf(next))
 		return false
 	}
 	if !p.paused {
 		return false
 	}
 	p.paused, p.pauseNote = false, ""
-	k.goOnWallClock(p)
 	*batch = append(*batch, agentkernel.Entry{Kind: agentkernel.EntryResumed})
 	return true
 }
@@ -248,22 +184,22 @@ func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 func (k *Kernel) handOver(p *process, result agentkernel.Entry) {
 	if f := p.inflight.find(result.Call); f != nil {
 		p.inflight.remove(f)
-		k.deliver(p, f, agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err})
+		k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}, result.Seq})
 		return
 	}
 	if r := p.replay; r != nil { // the program has not come to the call yet
-		r.results[result.Call] = result
-		if r.calls[result.Call].Async {
-			r.order = append(r.order, result.Call)
+		r.Results[result.Call] = result
+		if r.Calls[result.Call].Async {
+			r.Order = append(r.Order, result.Call)
 		}
 	}
 }
 
 // leaveUnknown hands the program OutcomeUnknown for all that nobody decided; p.mu is held.
 func (k *Kernel) leaveUnknown(p *process) {
-	for call := p.doubts.asks(); call != 0; call = p.doubts.asks() {
-		e := []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: call, Err: p.doubts.asked[call]}}
-		p.doubts.drop(call)
+	for call := p.unresolved.First(); call != 0; call = p.unresolved.First() {
+		e := []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: call, Err: p.unresolved.Asked[call].Why}}
+		p.unresolved.Drop(call)
 		k.appendBatch(p, agentkernel.Batch{Entries: e})
 		k.handOver(p, e[0])
 	}
@@ -275,16 +211,9 @@ func (p *process) openInReplay(call int64) bool {
 	if p.replay == nil || p.spec.OnUnknown != agentkernel.UnknownPause {
 		return false
 	}
-	e, ok := p.replay.calls[call]
-	_, answered := p.replay.results[call]
+	e, ok := p.replay.Calls[call]
+	_, answered := p.replay.Results[call]
 	return ok && !e.Done && !answered && e.Effect == agentkernel.EffectWrite
-}
-
-func (p *process) allowAgain(call int64) {
-	if p.doubts == nil {
-		p.doubts = &doubts{asked: map[int64]*agentkernel.Error{}, again: map[int64]bool{}}
-	}
-	p.doubts.again[call] = true
 }
 
 // labelOf names a call that is under way, or that the program has still to repeat; p.mu is held.
@@ -293,7 +222,7 @@ func (p *process) labelOf(call int64) string {
 		return f.label
 	}
 	if p.replay != nil {
-		if e, ok := p.replay.calls[call]; ok {
+		if e, ok := p.replay.Calls[call]; ok {
 			return label(e)
 		}
 	}

@@ -94,7 +94,7 @@ func (k *Kernel) setAside(p *process, err error) bool {
 	p.owned = false
 	p.to(agentkernel.StateWaiting)
 	note := agentkernel.AsError(err, agentkernel.CodeUnavailable, "sandbox").Message()
-	k.pause(p, fmt.Sprintf("%s; when that is mended: agentkernel resume %d", note, p.pid))
+	k.pause(p, 0, fmt.Sprintf("%s; when that is mended: agentkernel resume %d", note, p.pid))
 	return true
 }
 
@@ -116,13 +116,13 @@ func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, e
 	defer cancel()
 	begun := k.cfg.Now()
 	p.mu.Lock()
-	p.turning, p.usage.Running = begun, before
+	p.turning, p.running = begun, before
 	p.mu.Unlock()
 	turn, err := p.box.Next(ctx, reply)
 	p.mu.Lock()
 	p.turning = time.Time{}
 	if err != nil && !p.paused { // what is lost with its sandbox was running until now
-		p.usage.Running = before + k.cfg.Now().Sub(begun)
+		p.running = before + k.cfg.Now().Sub(begun)
 	}
 	p.mu.Unlock()
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
@@ -152,8 +152,8 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 		return nil, true, true
 	}
 	if !p.deliverable() || k.ctx.Err() != nil {
-		p.usage.Running = p.box.Running()
-		p.usage.Waits++
+		p.running = p.box.Running()
+		p.waits++
 		p.lastRun = k.cfg.Now().UnixNano()
 		p.owned = false
 		p.to(agentkernel.StateWaiting)
@@ -190,15 +190,14 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 
 // nextArrived takes the next async result, the journal's order first; p.mu is held.
 func (p *process) nextArrived() (agentkernel.Reply, *agentkernel.Error) {
-	if p.replay != nil && len(p.replay.order) > 0 {
-		p.countResult(p.replay.order[0], p.replay.results[p.replay.order[0]])
+	if p.replay != nil && len(p.replay.Order) > 0 {
 		r, err := p.replay.nextAsync(p.calls)
 		p.replayed()
 		return r, err
 	}
 	r := p.arrived[0]
 	p.arrived = p.arrived[1:]
-	return r, nil
+	return r.Reply, nil
 }
 
 // repeatedTurn takes the turn that a sandbox says again after its image was loaded. It says true when the
@@ -369,8 +368,8 @@ func (k *Kernel) output(p *process, stream, text string) {
 	if text == "" {
 		return
 	}
-	if p.usage.Output+int64(len(text)) > p.spec.limits.Output {
-		text = validPrefix(text, int(p.spec.limits.Output-p.usage.Output))
+	if p.account.Output+int64(len(text)) > p.spec.limits.Output {
+		text = validPrefix(text, int(p.spec.limits.Output-p.account.Output))
 		defer k.stopSandbox(p, limitError("output", byteCount(p.spec.limits.Output), "more"))
 	}
 	if p.sealed != nil {
@@ -379,7 +378,6 @@ func (k *Kernel) output(p *process, stream, text string) {
 		}
 		return
 	}
-	p.usage.Output += int64(len(text))
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryOutput, Stream: stream, Data: jsonString(text)})
 	if err := k.journalFull(p); err != nil {
 		defer k.stopSandbox(p, err)

@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/recording"
 )
 
@@ -55,7 +56,7 @@ func (k *Kernel) Replay(ctx context.Context, file []byte, o agentkernel.ReplayOp
 	}
 	v := agentkernel.Verdict{
 		Cut: p.sealed.cut, State: r.Process.State, ExitCode: r.Process.ExitCode, Result: r.Process.Result, Error: r.Process.Error,
-		PID: r.Process.PID, Name: r.Spec.Program.Name, Engine: p.fingerprint, Recorded: r.Manifest.Fingerprint, Output: p.usage.Output,
+		PID: r.Process.PID, Name: r.Spec.Program.Name, Engine: p.fingerprint, Recorded: r.Manifest.Fingerprint, Output: p.account.Output,
 	}
 	if p.replay == nil && p.sealed.cut != "" { // nothing was recorded that could be repeated
 		v.Equal = true
@@ -137,7 +138,9 @@ func (k *Kernel) sealedProcess(r *recording.Recording, o agentkernel.ReplayOptio
 	if err != nil {
 		return nil, err
 	}
-	tools, noted := notedTools(r.Entries)
+	h := history.Fold(history.Base{}, r.Entries)
+	var tools []agentkernel.Tool
+	noted := h.Noted && json.Unmarshal(h.Tools, &tools) == nil
 	if !noted && len(needs.Tools) > 0 {
 		return nil, unsupported("the process ended before its program ran: %s", endText(r.Process.State, r.Process.ExitCode, r.Process.Error)).
 			WithHint("agentkernel import puts it into the store, where it can be looked at")
@@ -146,25 +149,15 @@ func (k *Kernel) sealedProcess(r *recording.Recording, o agentkernel.ReplayOptio
 	p := k.newProcess(agentkernel.PID(k.replays.Add(-1)), k.specs.own(&spec), found)
 	p.fingerprint, p.noted = found.Fingerprint, true
 	p.bound = &binding{source: noTools{}, tools: tools}
-	p.replay, _ = newReplay(r.Entries, 0, kernelPart{})
-	p.replay.session = spec.Program.Session
+	p.replay = &replay{Queue: h.Queue, session: spec.Program.Session}
+	p.account = h.Account
 	p.sealed = &sealed{cut: cutBy(r), done: make(chan struct{}),
 		stop: agentkernel.Errorf(agentkernel.CodeCanceled, "replay", "the recording ends here")}
-	for _, e := range r.Entries {
-		p.sealed.last = max(p.sealed.last, e.Call)
-		if e.Kind == agentkernel.EntryOutput {
-			p.usage.Output += int64(len(outputText(e)))
-		}
-	}
-	p.dropEmptyReplay()
-	return p, nil
-}
-
-// dropEmptyReplay is replayed for a process that nobody knows yet.
-func (p *process) dropEmptyReplay() {
-	if r := p.replay; len(r.calls) == 0 && len(r.order) == 0 && len(r.output) == 0 {
+	p.sealed.last = p.account.Calls
+	if p.replay.Empty() { // replayed would end it: it has not begun
 		p.replay = nil
 	}
+	return p, nil
 }
 
 // sealedLimits are those of the recording where they matter for what the program does, but never more of this

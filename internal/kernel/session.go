@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // What a session has beyond proc.next (sys_next.go): its sandbox can go, and its pieces can be given up. Both rest on its
@@ -21,7 +22,7 @@ func (p *process) betweenPieces() bool {
 // asksForPiece says whether the process is a session that waits for its next piece; p.mu is held.
 func (p *process) asksForPiece() bool {
 	f := p.inflight.find(p.current)
-	return p.spec.Program.Session && p.need == needReply && f != nil && f.op == opNext && f.intent
+	return p.spec.Program.Session && p.need == needReply && f != nil && f.op == opNext && f.intended()
 }
 
 // idleLong says whether a waiting process has been so long enough to lose its sandbox; p.mu is held.
@@ -63,7 +64,7 @@ func (k *Kernel) repeatIfGone(p *process) error {
 		return err
 	}
 	defer p.mu.Unlock()
-	k.unwind(p, past, entries, nil, kernelPart{})
+	k.newRun(p, past, history.Fold(history.Base{}, entries), entries)
 	p.bound = nil
 	return nil
 }
@@ -96,8 +97,8 @@ func (k *Kernel) stopPiece(p *process) bool {
 
 // asks says whether the journal stops where a session waits for its next piece.
 func (r *replay) asks() bool {
-	for id, e := range r.calls {
-		if _, answered := r.results[id]; e.Op == opNext && !e.Done && !answered {
+	for id, e := range r.Calls {
+		if _, answered := r.Results[id]; e.Op == opNext && !e.Done && !answered {
 			return true
 		}
 	}
@@ -128,7 +129,8 @@ func (k *Kernel) gaveUp(p *process, err *agentkernel.Error) bool {
 		k.cfg.Logger.Warn("a piece cannot be given up: the journal cannot be read", "pid", p.pid, "err", jerr)
 		return false
 	}
-	piece, calls := lastPiece(entries)
+	h := history.Fold(history.Base{}, entries)
+	piece := h.Cell.Next
 	if piece == 0 && p.state == agentkernel.StateRunning && p.cause == nil && p.giveUp != nil && p.asksForPiece() {
 		box := k.loseBox(p) // it has said how its piece ended: there is none to give up
 		k.letWait(p, box, nil)
@@ -138,7 +140,7 @@ func (k *Kernel) gaveUp(p *process, err *agentkernel.Error) bool {
 		p.mu.Unlock() // the last: one that had run to its end before does not do so again
 		return false
 	}
-	box, f := k.takeBack(p, piece, calls, why)
+	box, f := k.takeBack(p, piece, why)
 	k.sessions.forget(p.pid)
 	k.letWait(p, box, f)
 	return true
@@ -179,20 +181,20 @@ func pieceOnly(e *agentkernel.Error) bool {
 }
 
 // takeBack journals that a piece was given up, and the call for the next one; p.mu is held. It gives the sandbox to discard.
-func (k *Kernel) takeBack(p *process, piece, calls int64, why *agentkernel.Error) (agentkernel.Sandbox, *inflight) {
+func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agentkernel.Sandbox, *inflight) {
 	box := p.takeBox()
-	p.bound, p.replay, p.giveUp, p.interrupt, p.reemit = nil, nil, nil, false, false
+	p.bound, p.replay, p.giveUp, p.reemit = nil, nil, nil, false
 	var batch agentkernel.Batch
 	for _, f := range slices.Clone(p.inflight) {
 		f.dropped = true
 		f.stop()
-		p.doubts.drop(f.id)
-		if f.intent {
+		p.unresolved.Drop(f.id)
+		if f.intended() {
 			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: errInterrupted(f)})
 		}
 	}
 	p.inflight, p.arrived = nil, nil
-	p.calls = max(p.calls, calls) + 1
+	p.calls = max(p.calls, p.account.Calls) + 1
 	args, err := json.Marshal(agentkernel.Idle{Error: why})
 	if err != nil {
 		args = json.RawMessage("{}") // an error always encodes
@@ -201,72 +203,18 @@ func (k *Kernel) takeBack(p *process, piece, calls int64, why *agentkernel.Error
 	if bad != nil {
 		canonical = args
 	}
-	f := &inflight{id: p.calls, op: opNext, effect: agentkernel.EffectPure, args: args, label: opNext, since: k.cfg.Now(), intent: true}
+	f := &inflight{id: p.calls, op: opNext, effect: agentkernel.EffectPure, args: args, label: opNext, since: k.cfg.Now()}
 	batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryGivenUp, Call: piece, Err: why},
 		agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: opNext, Effect: f.effect, Args: canonical})
 	if p.imaged {
 		batch.Image, p.imaged = &agentkernel.Image{PID: p.pid}, false
 	}
 	k.appendBatch(p, batch)
+	f.seq = p.seq
 	p.inflight.add(f)
 	p.setNeed(needReply, f.id, nil)
-	p.usage.Syscalls++
 	p.to(agentkernel.StateWaiting)
 	return box, f
-}
-
-// lastPiece finds the proc.next that was answered with the piece that runs, 0 if there is none, and the number of the last
-// call.
-func lastPiece(entries []agentkernel.Entry) (piece, calls int64) {
-	asks := map[int64]bool{}
-	for _, e := range entries {
-		switch e.Kind {
-		case agentkernel.EntryCall:
-			calls = max(calls, e.Call)
-			if e.Op == opNext {
-				piece, asks[e.Call] = 0, true
-			}
-		case agentkernel.EntryResult:
-			if asks[e.Call] && e.Err == nil {
-				piece = e.Call
-			}
-		case agentkernel.EntryGivenUp:
-			piece = 0
-		}
-	}
-	return piece, calls
-}
-
-// withoutGivenUp is a journal as a replay repeats it: the proc.next whose piece was given up is answered with the reason,
-// and all that the piece did is left out. skips are the numbers of the last calls that are, by proc.next: those before the
-// call for the next piece, also where the journal has none of them, since a human or a server was still asked about them.
-func withoutGivenUp(entries []agentkernel.Entry) (kept []agentkernel.Entry, skips map[int64]int64) {
-	if !slices.ContainsFunc(entries, func(e agentkernel.Entry) bool { return e.Kind == agentkernel.EntryGivenUp }) {
-		return entries, nil
-	}
-	skips = map[int64]int64{}
-	for i, e := range entries {
-		if e.Kind != agentkernel.EntryGivenUp {
-			kept = append(kept, e)
-			continue
-		}
-		at := slices.IndexFunc(kept, func(r agentkernel.Entry) bool { return r.Kind == agentkernel.EntryResult && r.Call == e.Call })
-		if at < 0 {
-			continue // it was never handed over
-		}
-		answer, gone := kept[at], kept[at+1:]
-		answer.Data, answer.Err = nil, e.Err
-		kept = append(kept[:at:at], answer)
-		for _, g := range gone { // results of calls that an earlier piece left under way
-			if g.Kind == agentkernel.EntryResult && g.Call < e.Call {
-				kept = append(kept, g)
-			}
-		}
-		if next := slices.IndexFunc(entries[i:], func(c agentkernel.Entry) bool { return c.Kind == agentkernel.EntryCall }); next >= 0 {
-			skips[e.Call] = entries[i+next].Call - 1
-		}
-	}
-	return kept, skips
 }
 
 // leastAddress is how many digits an address has at least.

@@ -2,15 +2,17 @@ package kernel
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 func errInterrupted(f *inflight) *agentkernel.Error {
 	text := "interrupted"
-	if f.intent && f.effect == agentkernel.EffectWrite {
+	if f.intended() && f.effect == agentkernel.EffectWrite {
 		text = fmt.Sprintf("interrupted while %s was under way; whether it happened is unknown", f.label)
 	}
 	return agentkernel.Errorf(agentkernel.CodeInterrupted, f.op, "%s", text)
@@ -178,15 +180,16 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 	k.finish(p, endingFor(cause))
 }
 
-// pause lets no reply through any more; p.mu is held. note says why if the kernel paused it by itself.
-func (k *Kernel) pause(p *process, note string) {
+// pause lets no reply through any more; p.mu is held. with is the process because of which, 0: because of none; note says why if
+// the kernel paused it by itself.
+func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
 	if p.paused {
 		return
 	}
 	p.paused, p.pauseNote = true, note
-	k.stopWallClock(p)
+	p.stopWallClock()
 	k.suspend(p, true)
-	k.journalState(p, agentkernel.EntryPaused, note)
+	k.journalState(p, agentkernel.EntryPaused, with)
 }
 
 func (k *Kernel) resume(p *process) {
@@ -194,15 +197,15 @@ func (k *Kernel) resume(p *process) {
 		return
 	}
 	k.leaveUnknown(p)
-	p.paused, p.pauseNote, p.pausedWith = false, "", 0
-	k.goOnWallClock(p)
+	p.paused, p.pauseNote = false, ""
 	k.suspend(p, false)
-	k.journalState(p, agentkernel.EntryResumed, "")
+	k.journalState(p, agentkernel.EntryResumed, 0)
+	k.startWallClock(p)
 	k.wake(p)
 }
 
-func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, note string) {
-	entry := agentkernel.Entry{Kind: kind, Note: note, Data: pauseData{p.pausedWith}.encode()}
+func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, with agentkernel.PID) {
+	entry := agentkernel.Entry{Kind: kind, Note: p.pauseNote, Data: history.PauseData{With: with}.Encode()}
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, Process: p.record()})
 	if !p.computing() { // else nextReply reports the pause, when the sandbox has stopped
 		k.announce(p)
@@ -220,25 +223,22 @@ func (k *Kernel) announce(p *process) {
 // interrupt makes the call that the program waits for, or else its next one, raise KernelInterrupt; p.mu
 // is held.
 func (k *Kernel) interrupt(p *process) {
-	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Note: string(agentkernel.SignalInterrupt)})
-	if p.asksForPiece() {
-		return // nothing of it runs
-	}
+	signal := agentkernel.Entry{Kind: agentkernel.EntrySignal, Note: string(agentkernel.SignalInterrupt)}
 	f := p.interruptible()
-	if f == nil && k.stopPiece(p) {
-		return
+	if f == nil && !p.asksForPiece() && !k.stopPiece(p) {
+		signal.Data = json.RawMessage(history.SignalPending)
 	}
-	if f == nil {
-		p.interrupt = true
+	k.append(p, signal)
+	if f == nil || p.asksForPiece() { // of a session that waits nothing runs
 		return
 	}
 	f.stop()
 	p.inflight.remove(f)
-	p.doubts.drop(f.id)
+	p.unresolved.Drop(f.id)
 	p.past.drop(f.id)
 	failure := errInterrupted(f)
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure})
-	k.deliver(p, f, agentkernel.Reply{ID: f.id, Err: failure})
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Err: failure}, p.seq})
 }
 
 // interruptible is the journalled call that the program is waiting for at this moment.
@@ -248,7 +248,7 @@ func (p *process) interruptible() *inflight {
 	}
 	var first *inflight
 	for _, f := range p.inflight {
-		if f.intent && (p.need == needAny || f.id == p.current) && (first == nil || f.id < first.id) {
+		if f.intended() && (p.need == needAny || f.id == p.current) && (first == nil || f.id < first.id) {
 			first = f
 		}
 	}
@@ -280,41 +280,17 @@ func (k *Kernel) startWallClock(p *process) {
 	})
 }
 
-// stopWallClock notes that a pause begins; p.mu is held.
-func (k *Kernel) stopWallClock(p *process) {
-	p.pausedAt = k.cfg.Now()
+// stopWallClock stops the wall limit for a pause; p.mu is held.
+func (p *process) stopWallClock() {
 	if p.wall != nil {
 		p.wall.Stop()
 	}
 }
 
-// goOnWallClock notes that a pause is over; p.mu is held.
-func (k *Kernel) goOnWallClock(p *process) {
-	p.pausedFor += k.cfg.Now().Sub(p.pausedAt)
-	k.startWallClock(p)
-}
-
 // lived is the time since the creation of a process, pauses left out; p.mu is held.
 func (p *process) lived(now time.Time) time.Duration {
 	if p.paused {
-		now = p.pausedAt
+		now = p.pauses.At
 	}
-	return now.Sub(p.created) - p.pausedFor
-}
-
-// restorePauses reads from the journal how long the process was paused, and because of whom it is.
-func (p *process) restorePauses(entries []agentkernel.Entry) {
-	paused := false
-	for _, e := range entries {
-		switch {
-		case e.Kind == agentkernel.EntryPaused && !paused:
-			paused, p.pausedAt = true, e.At
-		case e.Kind == agentkernel.EntryResumed && paused:
-			paused = false
-			p.pausedFor += e.At.Sub(p.pausedAt)
-		}
-		if e.Kind == agentkernel.EntryPaused || e.Kind == agentkernel.EntryResumed {
-			p.pausedWith = pausedWithIn(e)
-		}
-	}
+	return now.Sub(p.created) - p.pauses.Ended
 }

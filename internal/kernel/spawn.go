@@ -428,7 +428,7 @@ func (k *Kernel) enter(p *process) error {
 func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
 	parent := &p.spec.Spec
 	p.mu.Lock()
-	allow := slices.Concat(parent.Allow, p.approved)
+	allow := slices.Concat(parent.Allow, p.account.Allowed)
 	p.mu.Unlock()
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,

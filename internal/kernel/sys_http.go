@@ -50,7 +50,7 @@ func (k *Kernel) admitFetch(p *process, f *inflight, canonical json.RawMessage) 
 	if err == nil {
 		p.describe(f, nil, fetchLabel(r.Method, r.URL))
 		p.mu.Lock()
-		if effect := agentkernel.FetchEffect(r.Method); effect != "" && !f.intent {
+		if effect := agentkernel.FetchEffect(r.Method); effect != "" && !f.intended() {
 			f.effect = effect
 		}
 		p.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
 )
 
 // procCalls is the family of processes: who am I, end, start a child, wait for it.
@@ -227,7 +228,7 @@ func (k *Kernel) printed(ctx context.Context, pid agentkernel.PID) (string, erro
 		}
 		for _, e := range entries {
 			if e.Kind == agentkernel.EntryOutput && e.Stream == "stdout" {
-				out.WriteString(outputText(e))
+				out.WriteString(history.Text(&e))
 			}
 			from = e.Seq + 1
 		}

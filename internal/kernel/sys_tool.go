@@ -182,7 +182,7 @@ func stillAdmitted(f *inflight, now *agentkernel.Tool) error {
 // allowed says whether a pattern of the Spec, or an answer "always", covers the tool.
 func (k *Kernel) allowed(p *process, t *agentkernel.Tool) bool {
 	p.mu.Lock()
-	approved := p.approved
+	approved := p.account.Allowed
 	p.mu.Unlock()
 	for _, patterns := range [][]string{p.spec.Allow, approved} {
 		for _, pattern := range patterns {
@@ -224,7 +224,7 @@ func (k *Kernel) Answer(_ context.Context, pid agentkernel.PID, ask int64, a age
 	}
 	f.asking = false
 	if a == agentkernel.AnswerAlways {
-		p.approved = append(p.approved, agentkernel.ExactPattern(f.tool.Server+"."+f.tool.Name))
+		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryAllowed, Note: agentkernel.ExactPattern(f.tool.Server + "." + f.tool.Name)})
 	}
 	p.mu.Unlock()
 	canonical, err := journal.Canonical(f.args)
@@ -243,13 +243,9 @@ func (k *Kernel) callTool(p *process, f *inflight, canonical json.RawMessage) {
 	if k.doneByPast(p, f, canonical) {
 		return
 	}
-	if !k.intend(p, f, canonical) {
-		return
+	if k.intend(p, f, canonical) {
+		k.goOutside(p, f)
 	}
-	p.mu.Lock()
-	p.usage.ToolCalls++
-	p.mu.Unlock()
-	k.goOutside(p, f)
 }
 
 // readmitTool runs a repeatable call of an earlier life again. Its permission was settled when its intent
@@ -280,11 +276,7 @@ func toolCall(ctx context.Context, k *Kernel, p *process, f *inflight) (json.Raw
 		return nil, "", err
 	}
 	p.mu.Lock()
-	expect := p.sessions[f.tool.Server]
-	if expect != "" {
-		// The program learns of a lost session once; then it goes on with the new one.
-		delete(p.sessions, f.tool.Server)
-	}
+	expect := p.servers[f.tool.Server]
 	p.mu.Unlock()
 	r, err := src.Call(ctx, agentkernel.ToolCall{Server: f.tool.Server, Tool: f.tool.Name, Arguments: a.Arguments,
 		Key: fmt.Sprintf("%s/%d/%d", k.origin.UUIDOf(p.pid), p.pid, f.id), Expect: expect,

@@ -11,9 +11,6 @@ import (
 // maxDepth is how many processes may stand above a process.
 const maxDepth = 32
 
-// entryCost is what an entry costs beside its payload.
-const entryCost = 128
-
 // tree is what a process and all its descendants use together, so that nobody has more by starting
 // children. A process that never had any has none.
 type tree struct {
@@ -52,7 +49,7 @@ func (fo *forest) grow(p *process) *tree {
 		return t
 	}
 	p.mu.Lock()
-	written := p.written
+	written := p.account.Journal
 	p.mu.Unlock()
 	t := &tree{members: map[agentkernel.PID]struct{}{p.pid: {}}, written: written}
 	found, _ := fo.trees.LoadOrStore(p.pid, t)
@@ -97,17 +94,15 @@ func (t *tree) settle(pid agentkernel.PID) {
 
 // account counts what a batch writes to the journal; p.mu is held.
 func (k *Kernel) account(p *process, b *agentkernel.Batch) {
-	var n int64
+	before := p.account.Journal
 	for i := range b.Entries {
-		n += entryCost + int64(len(b.Entries[i].Args)) + int64(len(b.Entries[i].Data))
+		p.account.Add(&b.Entries[i])
+		p.pauses.Add(&b.Entries[i])
+		p.unresolved = p.unresolved.Add(&b.Entries[i])
 	}
-	for key, value := range b.State {
-		n += int64(len(key)) + int64(len(value))
-	}
-	p.written += n
 	if t := k.forest.of(p); t != nil {
 		t.mu.Lock()
-		t.written += n
+		t.written += p.account.Journal - before
 		t.members[p.pid] = struct{}{}
 		t.mu.Unlock()
 	}
@@ -115,7 +110,7 @@ func (k *Kernel) account(p *process, b *agentkernel.Batch) {
 
 // journalFull is the error that ends a process whose journal, or that of its tree, is full; p.mu is held.
 func (k *Kernel) journalFull(p *process) *agentkernel.Error {
-	written := p.written
+	written := p.account.Journal
 	if t := k.forest.of(p); t != nil {
 		t.mu.Lock()
 		written = max(written, t.written)

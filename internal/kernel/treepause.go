@@ -3,7 +3,6 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 
@@ -42,11 +41,10 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 	case p.state.Terminal():
 		return false
 	case !p.paused:
-		p.pausedWith = with
-		k.pause(p, withNote(with))
-	case p.pausedWith != 0 && (with == 0 || slices.Contains(above, p.pausedWith)):
-		p.pausedWith, p.pauseNote = with, withNote(with)
-		k.journalState(p, agentkernel.EntryPaused, p.pauseNote)
+		k.pause(p, with, withNote(with))
+	case p.pauses.With != 0 && (with == 0 || slices.Contains(above, p.pauses.With)):
+		p.pauseNote = withNote(with)
+		k.journalState(p, agentkernel.EntryPaused, with)
 	case with == 0:
 		return true // it is paused, as was asked for
 	default:
@@ -82,7 +80,7 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 		if q.state.Terminal() {
 			return false
 		}
-		if q.pausedWith == pid || slices.Contains(above, q.pausedWith) {
+		if q.pauses.With == pid || slices.Contains(above, q.pauses.With) {
 			k.resume(q)
 		}
 		return true
@@ -119,10 +117,10 @@ func (k *Kernel) heldWith(parent agentkernel.PID) agentkernel.PID {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.paused || p.pausedWith == 0 && p.pauseNote != "" { // the kernel holds that one alone
+	if !p.paused || p.pauses.With == 0 && p.pauseNote != "" { // the kernel holds that one alone
 		return 0
 	}
-	return cmp.Or(p.pausedWith, p.pid)
+	return cmp.Or(p.pauses.With, p.pid)
 }
 
 // holdNewborn pauses a process whose parent is held, unless whoever held the parent lets it go meanwhile: he may have looked
@@ -138,33 +136,7 @@ func (k *Kernel) holdNewborn(p *process) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pausedWith == with && !p.state.Terminal() {
+	if p.pauses.With == with && !p.state.Terminal() {
 		k.resume(p)
 	}
-}
-
-// pauseData is the Data of an EntryPaused.
-type pauseData struct {
-	With agentkernel.PID `json:"with,omitempty"`
-}
-
-// encode gives the Data; nil: nobody but the process itself is paused.
-func (d pauseData) encode() json.RawMessage {
-	if d.With == 0 {
-		return nil
-	}
-	data, err := json.Marshal(d)
-	if err != nil {
-		return nil // a number always encodes
-	}
-	return data
-}
-
-// pausedWithIn says because of whom an entry pauses its process; 0: because of nobody else.
-func pausedWithIn(e agentkernel.Entry) agentkernel.PID {
-	var d pauseData
-	if json.Unmarshal(e.Data, &d) != nil {
-		return 0
-	}
-	return d.With
 }

@@ -184,27 +184,13 @@ func (k *Kernel) publishFiles(p *process, e ending) ending {
 	return e
 }
 
-// published finds the intent to publish with which a journal stops.
-func published(entries []agentkernel.Entry) (e ending, ok bool) {
-	for i := len(entries) - 1; i >= 0; i-- {
-		if entries[i].Kind != agentkernel.EntryPublish {
-			continue
-		}
-		var d publication
-		if json.Unmarshal(entries[i].Data, &d) != nil {
-			return e, false
-		}
-		return ending{state: agentkernel.StateExited, exitCode: d.ExitCode, result: d.Result}, true
-	}
-	return e, false
-}
-
 // publishAgain ends a process whose journal stops with the intent to publish: its program has exited. False: it has not.
-func (k *Kernel) publishAgain(p *process, entries []agentkernel.Entry) bool {
-	e, ok := published(entries)
-	if !ok || k.cfg.Layers == nil {
+func (k *Kernel) publishAgain(p *process, intent json.RawMessage) bool {
+	var d publication
+	if intent == nil || json.Unmarshal(intent, &d) != nil || k.cfg.Layers == nil {
 		return false
 	}
+	e := ending{state: agentkernel.StateExited, exitCode: d.ExitCode, result: d.Result}
 	p.dropReplay()
 	p.mu.Lock()
 	p.to(agentkernel.StateRunning)
@@ -220,7 +206,7 @@ func (k *Kernel) pauseOnDrift(p *process) {
 	}
 	if note := k.driftNote(p); note != "" {
 		p.mu.Lock()
-		k.pause(p, note)
+		k.pause(p, 0, note)
 		p.mu.Unlock()
 	}
 }

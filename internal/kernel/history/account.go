@@ -1,0 +1,75 @@
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"agentkernel"
+)
+
+// entryCost is what an entry costs beside its payload, in bytes.
+const entryCost = 128
+
+// Account is what a process has used and been granted in all its runs. It is kept entry by entry: by the kernel for each
+// entry that it appends, and by Fold for those that it reads.
+type Account struct {
+	Calls     int64    `json:"calls"`                // the number of the last call
+	ToolCalls int64    `json:"tool_calls,omitempty"` // that were made: not refused, and not answered by an origin
+	BytesIn   int64    `json:"bytes_in,omitempty"`   // of results of tools
+	Output    int64    `json:"output,omitempty"`     // bytes printed
+	Journal   int64    `json:"journal,omitempty"`    // bytes of the journal, as limits.journal counts them
+	Allowed   []string `json:"approved,omitempty"`   // patterns of tools that a human has allowed from then on
+	// Interrupted says that an interrupt waits for the program's next call.
+	Interrupted bool `json:"interrupted,omitempty"`
+}
+
+// Add counts an entry that stands behind all that were added before.
+func (a *Account) Add(e *agentkernel.Entry) {
+	a.Journal += entryCost + int64(len(e.Args)) + int64(len(e.Data))
+	switch e.Kind {
+	case agentkernel.EntryCall:
+		a.Calls = max(a.Calls, e.Call)
+		copied := e.Note != ""
+		if e.Op == opTool && !e.Done && !copied {
+			a.ToolCalls++
+		}
+		if e.Done && !copied && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
+			a.Interrupted = false
+		}
+	case agentkernel.EntryResult:
+		if e.Note != "" { // a tool's server has answered
+			a.BytesIn += int64(len(e.Data))
+		}
+	case agentkernel.EntryOutput:
+		a.Output += printedSize(e.Data)
+	case agentkernel.EntryAllowed:
+		a.Allowed = append(slices.Clip(a.Allowed), e.Note)
+	case agentkernel.EntrySignal:
+		if string(e.Data) == SignalPending {
+			a.Interrupted = true
+		}
+	case agentkernel.EntryGivenUp:
+		a.Interrupted = false
+	}
+}
+
+// SignalPending is the Data of an EntrySignal that waits for the program's next call.
+const SignalPending = `{"pending":true}`
+
+// Text is what an EntryOutput says that the program printed.
+func Text(e *agentkernel.Entry) string {
+	var s string
+	if json.Unmarshal(e.Data, &s) != nil {
+		return string(e.Data)
+	}
+	return s
+}
+
+// printedSize is the length of the text of an EntryOutput.
+func printedSize(data json.RawMessage) int64 {
+	if len(data) >= 2 && data[0] == '"' && bytes.IndexByte(data, '\\') < 0 {
+		return int64(len(data) - 2)
+	}
+	return int64(len(Text(&agentkernel.Entry{Data: data})))
+}
