@@ -164,7 +164,7 @@ type Limits struct {
 	// Processes is how many processes the tree to which the process belongs may have at one moment, itself
 	// included; the spawn beyond it is answered with CodeLimit.
 	Processes int `json:"processes,omitempty"`
-	// Journal is how many bytes the process and its tree may write to their journals and working sets.
+	// Journal is how many bytes the process and its tree may write to their journals.
 	Journal int64 `json:"journal,omitempty"`
 	// Disk is how many bytes the changes to workspace and volumes may hold, each name counted as 4 KiB beside the
 	// size of its file. It is also the most that one file may have.

@@ -266,3 +266,32 @@ func TestPendingSignalSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// TestTreeAccountSurvivesACrash: what parent and child had written before a crash counts together after it.
+func TestTreeAccountSurvivesACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("child", func(p *prog) error {
+			p.print("%s", strings.Repeat("x", 60_000))
+			_, err := p.call("time.sleep", `{"seconds":50}`)
+			return err
+		})
+		r.backend.add("p", func(p *prog) error {
+			if _, err := p.call("proc.spawn", `{"source":"child"}`); err != nil {
+				return err
+			}
+			p.print("%s", strings.Repeat("x", 30_000))
+			_, _ = p.call("time.sleep", `{"seconds":20}`)
+			p.print("%s", strings.Repeat("x", 20_000))
+			_, err := p.call("time.now", `{}`)
+			return err
+		})
+		s := spec("p")
+		s.Limits.Journal = 100_000
+		r2, p := afterCrash(t, r, s, nil)
+		got, err := r2.Wait(t.Context(), p.PID)
+		if err != nil || got.State != agentkernel.StateKilled || got.Error == nil || got.Error.Op != "limit.journal" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+}

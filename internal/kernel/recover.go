@@ -128,6 +128,9 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	k.procs[p.pid] = p
 	k.unfinished = max(0, k.unfinished-1)
 	k.mu.Unlock()
+	if _, tree := k.forest.trees.Load(p.pid); tree || len(p.spec.Ancestors) > 0 {
+		k.rejoin(p)
+	}
 
 	p.mu.Lock()
 	data, err := json.Marshal(map[string]any{"kernel": os.Getpid(), "from_image": h.Base.Seq > 0})

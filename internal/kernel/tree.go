@@ -43,6 +43,26 @@ func (fo *forest) of(p *process) *tree {
 	return found.(*tree)
 }
 
+// rejoin puts a process of an earlier kernel, and what its journal holds, into its tree.
+func (k *Kernel) rejoin(p *process) {
+	root := k.lookup(rootOf(p))
+	found, loaded := k.forest.trees.LoadOrStore(rootOf(p), &tree{members: map[agentkernel.PID]struct{}{}})
+	t := found.(*tree)
+	var above int64
+	if !loaded && root != nil && root != p { // it was alone until now
+		root.mu.Lock()
+		above = root.account.Journal
+		root.mu.Unlock()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.written += above + p.account.Journal
+	t.members[p.pid] = struct{}{}
+	if above > 0 {
+		t.members[root.pid] = struct{}{}
+	}
+}
+
 // grow gives the tree of p, which is about to have a child; p.mu is not held.
 func (fo *forest) grow(p *process) *tree {
 	if t := fo.of(p); t != nil {

@@ -185,6 +185,8 @@ func (c *chrome) life(t *Tree, end time.Time) {
 			c.instant(p, movedMark(*e), e.At, nil)
 		case agentkernel.EntryGivenUp:
 			c.instant(p, "the piece was given up", e.At, nil)
+		case agentkernel.EntryAllowed:
+			c.instant(p, allowedMark(*e), e.At, nil)
 		case agentkernel.EntryOutput:
 			c.instant(p, "output", e.At, map[string]any{"stream": oneLine(e.Stream), "text": cut(outputOf(*e), 200)})
 		case agentkernel.EntryTerminal:

@@ -102,6 +102,8 @@ func (b *builder) entry(e agentkernel.Entry) {
 	case agentkernel.EntryGivenUp:
 		b.closeGroup()
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "the piece was given up"})
+	case agentkernel.EntryAllowed:
+		b.add(&step{kind: stepMark, at: e.At, mark: allowedMark(e)})
 	case agentkernel.EntryTerminal:
 		b.closeGroup()
 		b.terminal(e)

@@ -296,6 +296,9 @@ func movedMark(e agentkernel.Entry) string {
 	return mark + ": " + firstLine(e.Err.Message())
 }
 
+// allowedMark says what a human has allowed from then on.
+func allowedMark(e agentkernel.Entry) string { return "allowed from now on: " + oneLine(e.Note) }
+
 func textField(data json.RawMessage, name string) string {
 	var m map[string]any
 	if json.Unmarshal(data, &m) != nil {
