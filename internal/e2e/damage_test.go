@@ -135,14 +135,9 @@ func TestMissingBlob(t *testing.T) {
 	dir := home(t)
 	v := startVictim(t, dir)
 	k := v.client(t, dir)
-	spawn := func(letter string, ends bool) agentkernel.PID {
+	spawn := func(letter, then string) agentkernel.PID {
 		t.Helper()
-		source := fmt.Sprintf("from kernel import exit, sleep, state\nprint('begun')\nstate.set('x', %q * 40000)\nprint('set')\n", letter)
-		if ends {
-			source += "exit(0, 'd' * 40000)\n"
-		} else {
-			source += "sleep(100000)\n"
-		}
+		source := fmt.Sprintf("from kernel import exit, sleep, state\nprint('begun')\nstate.set('x', %q * 40000)\nprint('set')\n%s\n", letter, then)
 		p, err := k.Spawn(t.Context(), program(source))
 		if err != nil {
 			t.Fatal(err)
@@ -152,9 +147,15 @@ func TestMissingBlob(t *testing.T) {
 		})
 		return p.PID
 	}
-	lost, whole, small, ended := spawn("a", false), spawn("b", false), spawn("c", false), spawn("d", true)
+	// What computes is repeated from its journal; what sleeps has an image, and needs no more of the journal than its end.
+	const computes, sleeps = "while True:\n    pass", "sleep(100000)"
+	lost, whole, asleep, ended := spawn("a", computes), spawn("b", computes), spawn("c", sleeps), spawn("d", "exit(0, 'd' * 40000)")
+	eventually(t, "the one that sleeps is parked", func() bool {
+		p, err := k.Process(t.Context(), asleep)
+		return err == nil && p.State == agentkernel.StateWaiting && !p.Resident
+	})
 	v.kill()
-	removeBlobsWith(t, dir, "aaaa", "dddd")
+	removeBlobsWith(t, dir, "aaaa", "cccc", "dddd")
 
 	again := openEmbedded(t, dir)
 	list, err := again.Recover(t.Context(), 0)
@@ -165,8 +166,8 @@ func TestMissingBlob(t *testing.T) {
 	for _, p := range list {
 		pids = append(pids, p.PID)
 	}
-	if !slices.Equal(pids, []agentkernel.PID{whole, small}) {
-		t.Errorf("taken up: %v, want %d and %d", pids, whole, small)
+	if !slices.Equal(pids, []agentkernel.PID{whole, asleep}) {
+		t.Errorf("taken up: %v, want %d and %d", pids, whole, asleep)
 	}
 	p, err := again.Process(t.Context(), lost)
 	if err != nil || p.State != agentkernel.StateFailed || p.Error == nil || p.Error.Code != agentkernel.CodeCorrupt || !strings.Contains(p.Error.Message(), "blob") {

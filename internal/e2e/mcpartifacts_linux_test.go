@@ -156,7 +156,7 @@ func TestMCPLargeArtifact(t *testing.T) {
 	cs := connectMCP(t, cfg)
 	res := execute(t, cs, args{"code": "for i in range(50):\n    open(f'{i:02}.txt', 'w').write('x')\nopen('00.png', 'wb').write(bytes.fromhex('89504e470d0a1a0a') + bytes(9 << 20))"})
 	text := res.Content[0].(*mcp.TextContent).Text
-	if !strings.Contains(text, "00.png  9437192 bytes  image/png") || !strings.Contains(text, "11 more files: agentkernel artifacts 1") {
+	if !strings.Contains(text, "00.png  9437192 bytes  image/png") || !strings.Contains(text, "11 more files are not listed here; for whoever runs agentkernel: agentkernel artifacts 1 lists them") {
 		t.Errorf("%s", text)
 	}
 	for _, c := range res.Content {

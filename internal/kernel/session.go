@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -218,33 +219,45 @@ func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agen
 }
 
 // leastAddress is how many digits an address has at least.
-const leastAddress = 8
+const leastAddress = 6
 
 // sameButAddresses says whether two texts of a session are the same but for addresses, which CPython shows where a value
-// has no better name (<function f at 0x7f1a...>) and which are others in each process. People look at such values all the
-// time, and a session has to run again far more often than a program: for a piece that was stopped, or after it was idle.
-// What a session hands to calls is compared as it is.
+// has no better name (<function f at 0x7f1a...>) and which are others, and longer or shorter, in each process. People look
+// at such values all the time, and a session has to run again far more often than a program: for a piece that was stopped,
+// or after it was idle. What a session hands to calls is compared as it is.
 func sameButAddresses(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if a[i] != b[i] && !(inAddress(a, i) && inAddress(b, i)) {
-			return false
-		}
-	}
-	return true
+	na, nb := commonButAddresses(a, b)
+	return na == len(a) && nb == len(b)
 }
 
-func inAddress(s string, at int) bool {
-	begin, end := at, at
-	for begin > 0 && isHex(s[begin-1]) {
-		begin--
+// commonButAddresses says how much of two texts is the same but for addresses, from their beginnings on.
+func commonButAddresses(a, b string) (na, nb int) {
+	for na < len(a) && nb < len(b) {
+		if n, m := addressAt(a, na), addressAt(b, nb); n > 0 && m > 0 {
+			na, nb = na+n, nb+m
+			continue
+		}
+		if a[na] != b[nb] {
+			break
+		}
+		na, nb = na+1, nb+1
 	}
-	for end < len(s) && isHex(s[end]) {
-		end++
+	return na, nb
+}
+
+// addressAt is the length of the address that begins in a text; 0: none does.
+func addressAt(s string, at int) int {
+	if !strings.HasPrefix(s[at:], "0x") {
+		return 0
 	}
-	return end-begin >= leastAddress && begin >= 2 && s[begin-2:begin] == "0x"
+	n := len("0x")
+	for at+n < len(s) && isHex(s[at+n]) {
+		n++
+	}
+	if n < len("0x")+leastAddress {
+		return 0
+	}
+	return n
 }
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
