@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
@@ -90,6 +91,9 @@ func isText(media string) bool {
 func (c *getCmd) write(a *app, f agentkernel.File) error {
 	if c.Output == "" {
 		_, err := io.Copy(a.out, f.Content)
+		if errors.Is(err, syscall.EPIPE) {
+			return nil // as for all that is printed: see outputError
+		}
 		return copyError("standard output", err)
 	}
 	output := string(c.Output)

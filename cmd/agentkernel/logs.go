@@ -34,7 +34,11 @@ func (c *logsCmd) Run(a *app) error {
 		return err
 	}
 	follow := c.Follow && !k.inProcess && p.State != agentkernel.StateUnfinished
-	if err := k.Events(a.ctx, pid, 0, follow, func(e agentkernel.Event) error { return c.show(a, e) }); err != nil {
+	err = k.Events(a.ctx, pid, 0, follow, func(e agentkernel.Event) error { return c.show(a, e) })
+	if a.con.Broken() != nil {
+		return a.outputError()
+	}
+	if err != nil {
 		return err
 	}
 	if c.Follow && !follow && !p.State.Terminal() && !a.cli.JSON {

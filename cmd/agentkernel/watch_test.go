@@ -316,6 +316,22 @@ func TestAReaderThatGoesDoesNotEndTheProcess(t *testing.T) {
 	}
 }
 
+// A reader that has seen enough, as head has, is no error: the same with all commands that print.
+func TestCommandsAreQuietWhenTheirReaderHasGone(t *testing.T) {
+	p := agentkernel.Process{PID: 12, Name: "x", State: agentkernel.StateExited}
+	for _, args := range [][]string{
+		{"ps", "-a"}, {"ps", "--json"}, {"inspect", "12"}, {"trace", "12"}, {"trace", "12", "--full"}, {"logs", "12"}, {"logs", "-f", "12"}, {"logs", "12", "--log"},
+		{"logs", "12", "--json"}, {"why", "12"}, {"wait", "12"},
+	} {
+		r := newRig(t)
+		r.outTo = gone{}
+		r.any = &evilKernel{fakeKernel{list: []agentkernel.Process{p}}}
+		if code := r.run(args...); code != 0 || strings.Contains(r.err.String(), "error: ") {
+			t.Errorf("%v: exit code %d, %q", args, code, r.err.String())
+		}
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	failed := func(c agentkernel.Code) agentkernel.Process {
 		return agentkernel.Process{State: agentkernel.StateFailed, Error: agentkernel.Errorf(c, "", "x")}
