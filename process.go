@@ -126,6 +126,9 @@ func (p *Program) Validate() error {
 	return validText("the program's name", p.Name)
 }
 
+// NotText is the last line on the standard error of a program that printed what is not UTF-8.
+const NotText = "agentkernel: some of the output is not UTF-8: each such byte became U+FFFD. Write it to a file in the workspace; agentkernel get copies files byte for byte\n"
+
 func validText(what, text string) error {
 	if len(text) > MaxSource {
 		return Errorf(CodeInvalid, "program", "%s is %d bytes long; the limit is %d", what, len(text), MaxSource).

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"agentkernel"
 )
 
 func rawFrame(kind byte, payload string) []byte {
@@ -117,7 +119,8 @@ func FuzzFrames(f *testing.F) {
 // Bytes of two streams become text whatever their cuts.
 func TestOutputText(t *testing.T) {
 	var got strings.Builder
-	o := output{room: 40, emit: func(stream, text string) { got.WriteString("[" + stream + " " + text + "]") }}
+	told := "[stderr " + agentkernel.NotText + "]"
+	o := output{room: 40 + int64(len(agentkernel.NotText)), emit: func(stream, text string) { got.WriteString("[" + stream + " " + text + "]") }}
 	for _, p := range []struct {
 		stream int
 		data   string
@@ -129,7 +132,7 @@ func TestOutputText(t *testing.T) {
 	if err := o.end(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "[stdout a][stdout ä][stderr €][stdout \uFFFD\uFFFD][stderr x][stdout \uFFFD\uFFFD]"; got.String() != want {
+	if want := "[stdout a][stdout ä][stderr €][stdout \uFFFD\uFFFD][stderr x][stdout \uFFFD\uFFFD]" + told; got.String() != want {
 		t.Errorf("%s, want %s", got.String(), want)
 	}
 	if err := o.write(0, []byte(strings.Repeat("ä", 40))); !errors.Is(err, errOutput) {

@@ -3,17 +3,20 @@ package process
 import (
 	"errors"
 	"unicode/utf8"
+
+	"agentkernel"
 )
 
 var streams = [2]string{"stdout", "stderr"}
 
 // output turns the bytes of two streams into text, up to a limit. A character that two pieces share is put together;
-// what is not UTF-8 becomes U+FFFD.
+// what is not UTF-8 becomes U+FFFD, and a line at the end says so.
 type output struct {
 	emit func(stream, text string)
 	room int64
 	half [2][]byte // the beginning of a character
 	full bool      // there was more than room for
+	lost bool      // not all was UTF-8
 }
 
 // write takes a piece of a stream; errOutput when there was more than there is room for.
@@ -45,6 +48,11 @@ func (o *output) end() error {
 			return err
 		}
 	}
+	// At the end, since a replay may get the output in other pieces; and never so that it is too much.
+	if told := agentkernel.NotText; o.lost && int64(len(told)) <= o.room {
+		o.lost = false
+		return o.text(1, []byte(told))
+	}
 	return nil
 }
 
@@ -55,6 +63,7 @@ func (o *output) text(stream int, data []byte) error {
 		return errOutput
 	}
 	text := validText(data)
+	o.lost = o.lost || !utf8.Valid(data)
 	if int64(len(text)) > o.room {
 		cut := int(max(o.room, 0))
 		for cut > 0 && !utf8.RuneStart(text[cut]) {

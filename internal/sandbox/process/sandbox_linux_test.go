@@ -357,7 +357,7 @@ print("11")
 	if turn, err := r.finish(); err != nil || turn.Kind != agentkernel.TurnExit {
 		t.Fatalf("%+v %v %s", turn, err, tracebackOf(turn))
 	}
-	const want = "1\n[stderr]2\n3\n4\n5<proc.self>|6\n7\n[stderr]8\n[stderr]9\nä\nü\uFFFD\n10\n<proc.self>11\n"
+	const want = "1\n[stderr]2\n3\n4\n5<proc.self>|6\n7\n[stderr]8\n[stderr]9\nä\nü\uFFFD\n10\n<proc.self>11\n" + "[stderr]" + agentkernel.NotText
 	if got := r.out.String(); got != want {
 		t.Errorf("%q, want\n%q", got, want)
 	}
