@@ -438,6 +438,9 @@ type Process struct {
 	ExitCode int             `json:"exit_code"`
 	Result   json.RawMessage `json:"result,omitempty"` // the value of the program's last expression
 	Error    *Error          `json:"error,omitempty"`  // why it failed or was killed
+	// UnderWay are the writes without an answer when it exited: "tool.call filesystem.write_file". They may have happened. Of one that
+	// failed or was killed Error.Hint names them.
+	UnderWay []string `json:"under_way,omitempty"`
 
 	Created time.Time `json:"created"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -565,7 +568,15 @@ func (p *Process) Receipt() string {
 	if p.Moved != nil && !p.Moved.Same(p.Error) {
 		s += fmt.Sprintf(" · moved from %s to %s: %s", p.Moved.From, p.Backend, p.Moved.Why)
 	}
+	for _, call := range p.UnderWay {
+		s += " · " + InDoubt(call)
+	}
 	return s
+}
+
+// InDoubt says what to do about a write that was under way when its process ended.
+func InDoubt(call string) string {
+	return call + " was under way: look whether it happened before it is done again"
 }
 
 func (p *Process) describeState() string {

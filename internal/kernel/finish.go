@@ -17,6 +17,7 @@ type ending struct {
 	exitCode int
 	result   json.RawMessage
 	err      *agentkernel.Error
+	underWay []string  // writes, where there is no error to name them
 	at       time.Time // set when it has happened
 }
 
@@ -86,7 +87,7 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	if e.err != nil && e.err.PID == 0 {
 		e.err = e.err.WithPID(p.pid)
 	}
-	e.err = p.withUnresolved(e.err)
+	e.err, e.underWay = p.withUnresolved(e.err)
 	p.to(e.state)
 	e.at = k.cfg.Now()
 	p.ending = &e
@@ -117,24 +118,22 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	return box
 }
 
-// withUnresolved adds to the error that ends a process the writes that are under way: whoever reads it would make them again; p.mu is held.
-func (p *process) withUnresolved(err *agentkernel.Error) *agentkernel.Error {
-	if err == nil {
-		return nil
-	}
-	var hints []string
+// withUnresolved adds to the error that ends a process the writes that are under way: whoever reads it would make them again. Where
+// there is no error it gives them; p.mu is held.
+func (p *process) withUnresolved(err *agentkernel.Error) (*agentkernel.Error, []string) {
+	var calls, hints []string
 	for _, f := range p.inflight {
 		if f.intended() && f.effect == agentkernel.EffectWrite {
-			hints = append(hints, f.label+" was under way: look whether it happened before it is done again")
+			calls, hints = append(calls, f.label), append(hints, agentkernel.InDoubt(f.label))
 		}
 	}
-	if len(hints) == 0 {
-		return err
+	if err == nil || len(calls) == 0 {
+		return err, calls
 	}
 	if err.Hint != "" {
 		hints = append(hints, err.Hint)
 	}
-	return err.WithHint("%s", strings.Join(hints, "; "))
+	return err.WithHint("%s", strings.Join(hints, "; ")), nil
 }
 
 func (p *process) dropInflight() {

@@ -138,7 +138,7 @@ func (p *process) snapshot() agentkernel.Process {
 		s.Moved = &p.moved.Move
 	}
 	if e := p.ending; e != nil {
-		s.ExitCode, s.Result, s.Error, s.Ended = e.exitCode, e.result, e.err, e.at
+		s.ExitCode, s.Result, s.Error, s.UnderWay, s.Ended = e.exitCode, e.result, e.err, e.underWay, e.at
 	}
 	for _, f := range p.inflight {
 		s.WaitsFor = append(s.WaitsFor, f.label)

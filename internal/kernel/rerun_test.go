@@ -438,3 +438,33 @@ func sorted(words string) string {
 	slices.Sort(list)
 	return strings.Join(list, " ")
 }
+
+// TestAWriteUnderWayAtTheEndIsTold: by whatever is told of the end, also of a program that ended well.
+func TestAWriteUnderWayAtTheEndIsTold(t *testing.T) {
+	for program, state := range map[steps]agentkernel.State{"W1 R2 z": agentkernel.StateExited, "W1 R2 z x": agentkernel.StateFailed, "R2 z": ""} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore())
+			r.tools.fail = func(agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+				pass(time.Hour)
+				return agentkernel.ToolResult{}, nil
+			}
+			r.backend.add("p", program.run)
+			p, _ := r.run(t, spec("p"))
+			stored, err := r.Process(t.Context(), p.PID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const told = "tool.call fake.append was under way: look whether it happened"
+			for _, p := range []agentkernel.Process{p, stored} {
+				switch said := strings.Contains(p.Receipt(), told); {
+				case state == agentkernel.StateExited && (!said || !slices.Equal(p.UnderWay, []string{"tool.call fake.append"})):
+					t.Errorf("%s: %v, %s", program, p.UnderWay, p.Receipt())
+				case state == agentkernel.StateFailed && (said || !strings.Contains(p.Error.Hint, told)):
+					t.Errorf("%s: %s, %v", program, p.Receipt(), p.Error.Hint)
+				case state == "" && (said || p.UnderWay != nil):
+					t.Errorf("%s: %v, %s", program, p.UnderWay, p.Receipt())
+				}
+			}
+		})
+	}
+}

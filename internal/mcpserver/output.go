@@ -47,6 +47,9 @@ func (w *watch) output(p agentkernel.Process, result json.RawMessage, failure *a
 		out.Error = explain(failure)
 		out.ExitCode = max(out.ExitCode, failure.Code.ExitCode())
 	}
+	for _, call := range p.UnderWay {
+		out.addNote(agentkernel.InDoubt(call))
+	}
 	return out
 }
 

@@ -174,6 +174,8 @@ type storedSpec struct {
 	// Moved is the process's and not the Spec's. It stands here because it says how the backend that was asked for
 	// became the one of the column.
 	Moved *agentkernel.Move `json:"moved,omitempty"`
+	// UnderWay is the process's, too: most have none, and need no column for it.
+	UnderWay []string `json:"under_way,omitempty"`
 }
 
 func unless[T comparable](same T, v *T) *T {
@@ -207,7 +209,7 @@ func (t *specTexts) encode(p *agentkernel.ProcessRecord) (string, error) {
 	s := p.Spec
 	s.IdempotencyKey = "" // has a column of its own
 	simple, ok := simplespec.Of(&s)
-	if !ok || p.Parent != 0 || p.Moved != nil {
+	if !ok || p.Parent != 0 || p.Moved != nil || len(p.UnderWay) > 0 {
 		return encodeSpec(p)
 	}
 	return t.texts.Get(specColumn{simple, p.Name, p.Backend, p.Namespace, p.Priority}, func() (string, error) { return encodeSpec(p) })
@@ -221,7 +223,7 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
 		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
 		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
-		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes, Moved: p.Moved,
+		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes, Moved: p.Moved, UnderWay: p.UnderWay,
 	})
 	return string(text), err
 }
@@ -242,6 +244,6 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
 		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes,
 	}
-	p.Moved = s.Moved
+	p.Moved, p.UnderWay = s.Moved, s.UnderWay
 	return nil
 }

@@ -61,7 +61,7 @@ func (c *inquiry) cmd(format string) string {
 // exited: there is no error; the program may have chosen an exit code.
 func (c *inquiry) exited() {
 	if c.p.ExitCode == 0 {
-		c.say(Finished, "it ended well after %s", count(c.cause.Calls, "call"))
+		c.say(Finished, "it ended well after %s%s", count(c.cause.Calls, "call"), c.inDoubt())
 		c.step(c.cmd("logs %d"), "what it printed")
 		c.step(c.cmd("trace %d"), "what it did")
 		return
@@ -75,7 +75,7 @@ func (c *inquiry) exited() {
 		c.cause.LastWord = words
 		how += lastWords(words)
 	}
-	c.say(ExitCode, "%s", how)
+	c.say(ExitCode, "%s%s", how, c.inDoubt())
 	c.step(c.cmd("logs %d --stderr"), "what it said")
 	c.step(c.cmd("trace %d"), "what it did")
 }
@@ -160,6 +160,17 @@ func (c *inquiry) killed() {
 	c.say(Killed, "ended from outside (agentkernel kill)%s", c.under())
 	c.step(c.cmd("trace %d"), "what it had done")
 	c.step(c.cmd("rerun %d"), "finished calls are not made again")
+}
+
+// inDoubt names the writes that were under way when the process exited.
+func (c *inquiry) inDoubt() string {
+	text := ""
+	for _, o := range c.open() {
+		if o.Effect == agentkernel.EffectWrite {
+			text += "; " + agentkernel.InDoubt(fmt.Sprintf("%s (%s)", o.Name(), c.number(o)))
+		}
+	}
+	return text
 }
 
 // under names the calls that were under way when the process ended.

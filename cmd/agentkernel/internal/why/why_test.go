@@ -142,6 +142,7 @@ func cases() map[string]*run {
 		"limit_memory": two().ends(agentkernel.StateKilled, 137, limit("memory", "memory limit reached: the program needed more memory than its limit of 64 MiB")),
 		"limit_new":    two().ends(agentkernel.StateKilled, 137, limit("sockets", "sockets limit of 10 reached (used 11)")),
 		"limit_pids":   two().ends(agentkernel.StateKilled, 137, limit("pids", "pids limit reached: the program wanted more processes and threads than its limit of 256 at a time")),
+		"exited_open":  two().tool(3, "github.create", agentkernel.EffectWrite).after(2*time.Second).ends(agentkernel.StateExited, 0, nil),
 		"killed":       two().tool(3, "github.create", agentkernel.EffectWrite).after(2*time.Second).ends(agentkernel.StateKilled, 137, failure(agentkernel.CodeKilled, "kill", "killed by a signal")),
 		"diverged":     two().ends(agentkernel.StateFailed, 1, diverged),
 		"crashed":      two().ends(agentkernel.StateFailed, 137, failure(agentkernel.CodeCrashed, "monty worker", "the worker ended: signal: segmentation fault")),
