@@ -90,6 +90,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			req.Header.Set(k, v)
 		}
 	}
+	if err := t.ask(req); err != nil {
+		return nil, err
+	}
 	resp, err := w.send(req)
 	if err != nil {
 		return nil, err
@@ -205,7 +208,10 @@ func (r *answerBody) whole() {
 		return
 	}
 	r.out, _ = r.answered(raw)
-	if r.err = err; err == nil {
+	switch {
+	case err != nil:
+		r.err = err
+	case r.err == nil:
 		r.err = io.EOF
 	}
 }
@@ -237,7 +243,9 @@ func (r *answerBody) event() {
 		return
 	}
 	if len(data) > 0 {
-		if shown, ok := r.answered(data); ok {
+		if shown, ok := r.answered(data); ok && shown == nil {
+			all = nil
+		} else if ok {
 			all = append(append([]byte("event: message\ndata: "), shown...), "\n\n"...)
 		}
 	}
@@ -267,6 +275,12 @@ func (r *answerBody) answered(raw []byte) (shown []byte, replaced bool) {
 	}
 	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil || m.Result == nil && m.Error == nil {
 		return raw, false
+	}
+	if !r.track.asked(m.ID) {
+		if !r.stream { // nothing else comes
+			r.err = errors.New("its answer is to another request")
+		}
+		return nil, true
 	}
 	if m.Error != nil {
 		r.track.answer(m.Result, m.Error)

@@ -2,9 +2,11 @@ package tool_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -221,6 +223,52 @@ func TestHTTPTrouble(t *testing.T) {
 		_, err := call(t, src, "web", "count", obj{})
 		return err == nil
 	})
+}
+
+// An answer to another request is none.
+func TestHTTPAnswerToAnotherRequest(t *testing.T) {
+	for _, media := range []string{"application/json", "text/event-stream"} {
+		t.Run(media, func(t *testing.T) {
+			far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var m struct {
+					ID     json.RawMessage `json:"id"`
+					Method string          `json:"method"`
+					Params struct {
+						ProtocolVersion string          `json:"protocolVersion"`
+						Arguments       map[string]bool `json:"arguments"`
+					} `json:"params"`
+				}
+				if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil || m.ID == nil {
+					w.WriteHeader(map[bool]int{true: http.StatusAccepted, false: http.StatusMethodNotAllowed}[r.Method == http.MethodPost])
+					return
+				}
+				result := map[string]string{
+					"initialize": fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"f","version":"1"}}`, m.Params.ProtocolVersion),
+					"tools/list": `{"tools":[{"name":"w","inputSchema":{"type":"object","properties":{"wrong":{"type":"boolean"}}}}]}`,
+					"tools/call": `{"content":[{"type":"text","text":"done"}]}`,
+				}[m.Method]
+				if m.Params.Arguments["wrong"] {
+					m.ID = json.RawMessage("999")
+				}
+				answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, cmp.Or(result, "{}"))
+				w.Header().Set("Content-Type", media)
+				if media == "text/event-stream" {
+					answer = "event: message\ndata: " + answer + "\n\n"
+				}
+				_, _ = io.WriteString(w, answer)
+			}))
+			t.Cleanup(far.Close)
+			src := open(t, httpConfig(), map[string]tooltest.Server{"far": {"url": far.URL}})
+			if got, err := call(t, src, "far", "w", obj{"wrong": false}); err != nil || got != `"done"` {
+				t.Fatal(got, err)
+			}
+			r, err := src.Call(t.Context(), agentkernel.ToolCall{Server: "far", Tool: "w", Arguments: json.RawMessage(`{"wrong":true}`)})
+			wantCode(t, err, agentkernel.CodeUnavailable, "did not answer w")
+			if r.NotSent {
+				t.Error("it was sent")
+			}
+		})
+	}
 }
 
 func TestHTTPCannotBeReached(t *testing.T) {

@@ -1,9 +1,11 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -18,7 +20,8 @@ type track struct {
 	result json.RawMessage
 	failed *jsonrpc.Error
 	tooBig bool
-	status int // HTTP status of a refusal
+	status int             // HTTP status of a refusal
+	id     json.RawMessage // of the request over HTTP; nil: it has none, or is not known
 }
 
 type trackKey struct{}
@@ -37,6 +40,35 @@ func (t *track) markSent() {
 	t.mu.Lock()
 	t.sent = true
 	t.mu.Unlock()
+}
+
+// ask notes the id of the request; t may be nil.
+func (t *track) ask(req *http.Request) error {
+	if t == nil || req.GetBody == nil {
+		return nil
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	var m struct {
+		ID json.RawMessage `json:"id"`
+	}
+	_ = json.NewDecoder(body).Decode(&m) // the SDK has written it
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.ID != nil {
+		t.id = m.ID
+	}
+	return nil
+}
+
+// asked says whether an answer with this id is the one to the request.
+func (t *track) asked(id json.RawMessage) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id == nil || bytes.Equal(t.id, id)
 }
 
 func (t *track) refuse(status int) {
