@@ -58,7 +58,11 @@ type Batch struct {
 	Process *ProcessRecord             // insert or replace the process's row
 	State   map[string]json.RawMessage // working set: key to value, nil deletes; the PID is that of Entries[0]
 	Image   *Image                     // replaces the process's image; an Image with no Bytes deletes it
+	Key     *Key                       // belongs to the process from now on; not in a batch with Process
 }
+
+// Key is an idempotency key. A namespace has each once: as that of a Spec, or as one that a process was given later.
+type Key struct{ Namespace, Name string }
 
 // ProcessRecord is the process's row: what is known without reading its journal.
 type ProcessRecord struct {
@@ -92,6 +96,7 @@ type Filter struct {
 	Namespace  string // "" all
 	Unfinished bool   // only those without a terminal entry
 	Parent     PID    // 0 all
+	Key        string // that which has this idempotency key in Namespace; "" all
 	Limit      int    // newest first; 0 means all
 }
 
@@ -139,7 +144,7 @@ type StoreReader interface {
 	Processes(ctx context.Context, f Filter) ([]ProcessRecord, error)
 	// Count says how many rows Processes would list; f.Limit does not count.
 	Count(ctx context.Context, f Filter) (int, error)
-	// ByKey finds the process that was created with an idempotency key; CodeNotFound.
+	// ByKey finds the process that was created with an idempotency key, or was given it (Batch.Key); CodeNotFound.
 	ByKey(ctx context.Context, namespace, key string) (PID, error)
 	// Entries reads a journal from seq on, in order; limit 0 means all.
 	Entries(ctx context.Context, pid PID, from int64, limit int) ([]Entry, error)

@@ -156,6 +156,9 @@ func (s *ramStore) ByKey(_ context.Context, namespace, key string) (agentkernel.
 		if b.Process != nil && b.Process.Spec.IdempotencyKey == key && b.Process.Namespace == namespace {
 			return b.Process.PID, nil
 		}
+		if b.Key != nil && *b.Key == (agentkernel.Key{Namespace: namespace, Name: key}) {
+			return b.Entries[0].PID, nil
+		}
 	}
 	return 0, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "no process with that key")
 }

@@ -77,8 +77,12 @@ func (s *Store) rows(ctx context.Context, f agentkernel.Filter) (list []agentker
 			rows[p.PID] = p
 		}
 	}
+	owner, err := s.owner(ctx, f)
+	if err != nil {
+		return nil, err
+	}
 	for _, pid := range slices.Backward(slices.Sorted(maps.Keys(rows))) {
-		if p := rows[pid]; selects(f, p) && (f.Limit <= 0 || len(list) < f.Limit) {
+		if p := rows[pid]; (f.Key == "" || pid == owner) && selects(f, p) && (f.Limit <= 0 || len(list) < f.Limit) {
 			list = append(list, p)
 		}
 	}
@@ -95,15 +99,34 @@ func (s *Store) ByKey(ctx context.Context, namespace, key string) (pid agentkern
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = s.do(Read, func() (err error) {
-		for _, h := range s.held {
-			if p := h.batch.Process; p != nil && p.Namespace == namespace && p.Spec.IdempotencyKey == key {
-				pid = p.PID
-				return nil
-			}
-		}
-		pid, err = s.inner.ByKey(ctx, namespace, key)
+		pid, err = s.byKey(ctx, namespace, key)
 		return err
 	})
+	return pid, err
+}
+
+// byKey is ByKey; s.mu is held.
+func (s *Store) byKey(ctx context.Context, namespace, key string) (agentkernel.PID, error) {
+	for _, h := range s.held {
+		if p := h.batch.Process; p != nil && p.Namespace == namespace && p.Spec.IdempotencyKey == key {
+			return p.PID, nil
+		}
+		if k := h.batch.Key; k != nil && *k == (agentkernel.Key{Namespace: namespace, Name: key}) {
+			return h.batch.Entries[0].PID, nil
+		}
+	}
+	return s.inner.ByKey(ctx, namespace, key)
+}
+
+// owner is the process that has the key of a filter; 0: none. s.mu is held.
+func (s *Store) owner(ctx context.Context, f agentkernel.Filter) (agentkernel.PID, error) {
+	if f.Key == "" {
+		return 0, nil
+	}
+	pid, err := s.byKey(ctx, f.Namespace, f.Key)
+	if agentkernel.CodeOf(err) == agentkernel.CodeNotFound {
+		err = nil
+	}
 	return pid, err
 }
 

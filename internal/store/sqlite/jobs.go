@@ -101,7 +101,7 @@ func (w *writer) transaction(q *queue, do func() error) error {
 }
 
 // dropped makes the queue forget what it knows of processes that are not in the database any more.
-func (q *queue) dropped(pids []agentkernel.PID, keys []idempotencyKey) {
+func (q *queue) dropped(pids []agentkernel.PID, keys []agentkernel.Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, pid := range pids {

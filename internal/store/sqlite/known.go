@@ -21,23 +21,27 @@ func (q *queue) check(p *pending, t tail) error {
 				"entry %d cannot be appended: the next entry of this journal is %d", first, t.next).WithPID(p.pid)
 		}
 	}
-	if k, ok := keyOf(p.batch.Process); ok {
+	if k, ok := keyOf(&p.batch); ok {
 		switch owner, known := q.keys[k]; {
 		case !known:
 			return errLookUp
 		case owner != 0 && owner != p.pid:
 			return agentkernel.Errorf(agentkernel.CodeConflict, "store",
-				"idempotency key %q belongs to process %d already", k.key, owner).WithPID(p.pid)
+				"idempotency key %q belongs to process %d already", k.Name, owner).WithPID(p.pid)
 		}
 	}
 	return nil
 }
 
-func keyOf(r *agentkernel.ProcessRecord) (idempotencyKey, bool) {
-	if r == nil || r.Spec.IdempotencyKey == "" {
-		return idempotencyKey{}, false
+// keyOf is the key that a batch gives to its process, or writes again.
+func keyOf(b *agentkernel.Batch) (agentkernel.Key, bool) {
+	switch r := b.Process; {
+	case b.Key != nil:
+		return *b.Key, true
+	case r != nil && r.Spec.IdempotencyKey != "":
+		return agentkernel.Key{Namespace: r.Namespace, Name: r.Spec.IdempotencyKey}, true
 	}
-	return idempotencyKey{r.Namespace, r.Spec.IdempotencyKey}, true
+	return agentkernel.Key{}, false
 }
 
 // pendingOf gives the batches of a process that are not durable, in order. They must not be changed.
@@ -78,7 +82,7 @@ func (q *queue) forgotten() int64 {
 // the key of the record about to be appended (0: nobody). What the queue knows by now is newer and
 // stays. If the queue has dropped anything since forgotten was read, the reading may be out of date and
 // does not count.
-func (q *queue) learn(pid agentkernel.PID, next int64, k idempotencyKey, owner agentkernel.PID, forgotten int64) {
+func (q *queue) learn(pid agentkernel.PID, next int64, k agentkernel.Key, owner agentkernel.PID, forgotten int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.forgot != forgotten {
@@ -88,13 +92,13 @@ func (q *queue) learn(pid agentkernel.PID, next int64, k idempotencyKey, owner a
 		t.next = next
 		q.tails[pid] = t
 	}
-	if _, known := q.keys[k]; !known && k.key != "" {
+	if _, known := q.keys[k]; !known && k.Name != "" {
 		q.keys[k] = owner
 	}
 }
 
 // owner is the process that holds a key in a batch that is not durable yet, 0 if none.
-func (q *queue) owner(k idempotencyKey) agentkernel.PID {
+func (q *queue) owner(k agentkernel.Key) agentkernel.PID {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.keys[k]

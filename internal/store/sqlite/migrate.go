@@ -31,6 +31,9 @@ var schema4 string
 //go:embed schema/0005_short.sql
 var schema5 string
 
+//go:embed schema/0006_keys.sql
+var schema6 string
+
 // step is one numbered change of the schema. Steps are never edited once released; version n is reached
 // by the first n steps.
 type step struct {
@@ -46,6 +49,7 @@ func steps() []step {
 		{"programs", schema3},
 		{"walls", schema4},
 		{"short", schema5},
+		{"keys", schema6},
 	}
 }
 

@@ -15,6 +15,7 @@ CREATE TEMP TABLE leftovers (pid INTEGER);
 CREATE TEMP VIEW totals AS SELECT 'blobs' AS name, count(*) AS files, coalesce(sum(size), 0) AS bytes FROM main.blobs;
 `},
 	{4, "CREATE TEMP TABLE walls (id INTEGER, walls TEXT);\n"},
+	{6, "CREATE TEMP TABLE keys (namespace TEXT, key TEXT, pid INTEGER);\n"},
 }
 
 // addedColumns are those of the table processes.

@@ -15,6 +15,7 @@ import (
 func undo(step int) string {
 	_, view, _ := strings.Cut(schema1, "CREATE VIEW journal")
 	return map[int]string{
+		6: "DROP TABLE keys;",
 		5: "DROP VIEW journal; ALTER TABLE processes DROP COLUMN journal; CREATE VIEW journal" + view,
 		4: "ALTER TABLE processes DROP COLUMN walls; DROP TABLE walls;",
 		3: "CREATE INDEX processes_by_program ON processes(program);",

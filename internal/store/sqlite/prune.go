@@ -59,7 +59,7 @@ type forgetting struct {
 	w    *writer
 	q    *queue
 	gone []agentkernel.PID
-	keys []idempotencyKey
+	keys []agentkernel.Key
 
 	entries int64 // in the rows of the processes
 }
@@ -89,7 +89,14 @@ func (f *forgetting) one(pid agentkernel.PID) error {
 	f.gone = append(f.gone, pid)
 	f.entries += r.int(2)
 	if !r.isNull(1) {
-		f.keys = append(f.keys, idempotencyKey{r.text(0), r.text(1)})
+		f.keys = append(f.keys, agentkernel.Key{Namespace: r.text(0), Name: r.text(1)})
+	}
+	err = f.w.c.query(func(r row) error {
+		f.keys = append(f.keys, agentkernel.Key{Namespace: r.text(0), Name: r.text(1)})
+		return nil
+	}, "DELETE FROM keys WHERE pid = ? RETURNING namespace, key", int64(pid))
+	if err != nil {
+		return err
 	}
 	if err := f.w.deleteImage(pid); err != nil {
 		return err

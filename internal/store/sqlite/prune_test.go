@@ -195,7 +195,12 @@ func TestKeysOfPrunedProcessesAreFree(t *testing.T) {
 	if err := appendFlush(s, agentkernel.Batch{Process: first}); err != nil {
 		t.Fatal(err)
 	}
-	if err := appendFlush(s, endedBatch(*first, 1)); err != nil {
+	piece := note(first.PID, 1, 1)
+	piece.Key = &agentkernel.Key{Namespace: "default", Name: "of a piece"}
+	if err := appendFlush(s, piece); err != nil {
+		t.Fatal(err)
+	}
+	if err := appendFlush(s, endedBatch(*first, 2)); err != nil {
 		t.Fatal(err)
 	}
 	checkError(t, appendFlush(s, agentkernel.Batch{Process: row()}), agentkernel.CodeConflict, "nightly")
@@ -203,6 +208,9 @@ func TestKeysOfPrunedProcessesAreFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := row()
+	if _, err := s.ByKey(t.Context(), "default", "of a piece"); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+		t.Errorf("the key of a piece: %v", err)
+	}
 	if err := appendFlush(s, agentkernel.Batch{Process: second}); err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,6 @@ type tail struct {
 	pos  agentkernel.Position // its newest batch
 }
 
-// idempotencyKey is unique over all processes of a store.
-type idempotencyKey struct{ namespace, key string }
-
 type waiter struct {
 	pos agentkernel.Position
 	ch  chan error // capacity 1, answered once
@@ -60,8 +57,8 @@ type queue struct {
 	wanted   agentkernel.Position // somebody waits for everything up to here
 	waiters  []waiter
 	tails    map[agentkernel.PID]tail
-	keys     map[idempotencyKey]agentkernel.PID // owner, 0 if nobody; only while it may not be in the database
-	forgot   int64                              // tails and keys dropped so far: see learn
+	keys     map[agentkernel.Key]agentkernel.PID // owner, 0 if nobody; only while it may not be in the database
+	forgot   int64                               // tails and keys dropped so far: see learn
 	failed   error
 	claimed  bool // somebody commits: see lead.go
 	closed   bool
@@ -71,7 +68,7 @@ type queue struct {
 
 func newQueue(max int64, images *imageCache) *queue {
 	q := &queue{wake: make(chan struct{}, 1), max: max, images: images,
-		tails: map[agentkernel.PID]tail{}, keys: map[idempotencyKey]agentkernel.PID{}}
+		tails: map[agentkernel.PID]tail{}, keys: map[agentkernel.Key]agentkernel.PID{}}
 	q.space.L = &q.mu
 	return q
 }
@@ -111,7 +108,7 @@ func (q *queue) append(p pending) (agentkernel.Position, error) {
 	if n := len(p.batch.Entries); n > 0 {
 		t.next = p.batch.Entries[n-1].Seq + 1
 	}
-	if k, ok := keyOf(p.batch.Process); ok {
+	if k, ok := keyOf(&p.batch); ok {
 		q.keys[k] = p.pid
 	}
 	if p.batch.Image != nil {
@@ -238,7 +235,7 @@ func (q *queue) done(err error) {
 			delete(q.tails, p.pid)
 			q.forgot++
 		}
-		if k, ok := keyOf(p.batch.Process); ok {
+		if k, ok := keyOf(&p.batch); ok {
 			delete(q.keys, k)
 			q.forgot++
 		}

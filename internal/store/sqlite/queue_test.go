@@ -222,8 +222,8 @@ func TestFailureIsForEver(t *testing.T) {
 
 func TestWhatIsDurableIsForgotten(t *testing.T) {
 	q := testQueue(1 << 20)
-	k := idempotencyKey{"default", "k"}
-	row := &agentkernel.ProcessRecord{Process: agentkernel.Process{PID: 1, Namespace: k.namespace}, Spec: agentkernel.Spec{IdempotencyKey: k.key}}
+	k := agentkernel.Key{Namespace: "default", Name: "k"}
+	row := &agentkernel.ProcessRecord{Process: agentkernel.Process{PID: 1, Namespace: k.Namespace}, Spec: agentkernel.Spec{IdempotencyKey: k.Name}}
 	q.know(1)
 	q.learn(1, 1, k, 0, q.forgotten())
 	_, err := q.append(pending{pid: 1, batch: agentkernel.Batch{Process: row,

@@ -13,6 +13,8 @@ import (
 const insertEntry = `INSERT INTO entries(pid, seq, kind, at, call, op, effect, async, args, done, data, error, stream, note)
 VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
+const insertKey = "INSERT INTO keys(namespace, key, pid) VALUES (?,?,?) ON CONFLICT DO UPDATE SET pid = excluded.pid"
+
 func (w *writer) writeEntry(e *agentkernel.Entry) error {
 	args, err := w.payload(e.Args, BlobThreshold)
 	if err != nil {

@@ -130,8 +130,14 @@ func filtered(f agentkernel.Filter) (where string, args []driver.Value) {
 	if f.Parent != 0 {
 		where, args = where+" AND p.parent = ?", append(args, int64(f.Parent))
 	}
+	if f.Key != "" {
+		where, args = where+" AND p.pid IN ("+selectByKey+")", append(args, f.Namespace, f.Key, f.Namespace, f.Key)
+	}
 	return where, args
 }
+
+const selectByKey = `SELECT pid FROM processes WHERE namespace = ? AND idempotency_key = ?
+UNION ALL SELECT pid FROM keys WHERE namespace = ? AND key = ?`
 
 func (r *reads) count(ctx context.Context, f agentkernel.Filter) (int, error) {
 	where, args := filtered(f)
@@ -165,7 +171,7 @@ func (r *reads) processes(ctx context.Context, f agentkernel.Filter) ([]agentker
 func (r *reads) byKey(ctx context.Context, namespace, key string) (agentkernel.PID, error) {
 	var pid int64
 	err := r.do(ctx, func(c *conn) (err error) {
-		pid, err = c.int("SELECT pid FROM processes WHERE namespace = ? AND idempotency_key = ?", namespace, key)
+		pid, err = c.int(selectByKey, namespace, key, namespace, key)
 		return err
 	})
 	if err == nil && pid == 0 {

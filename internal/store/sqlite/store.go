@@ -181,10 +181,10 @@ func (s *Store) lookUp(p *pending) error {
 	if err != nil {
 		return err
 	}
-	k, ok := keyOf(p.batch.Process)
+	k, ok := keyOf(&p.batch)
 	var owner agentkernel.PID
 	if ok {
-		owner, err = s.reads.byKey(ctx, k.namespace, k.key)
+		owner, err = s.reads.byKey(ctx, k.Namespace, k.Name)
 		if err != nil && agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
 			return err
 		}
@@ -229,6 +229,12 @@ func measure(b *agentkernel.Batch) (pid agentkernel.PID, size int64, err error) 
 		}
 		if usd := b.Process.Spec.Budget.USD; usd-usd != 0 { // JSON has no NaN and no infinity
 			err = agentkernel.Errorf(agentkernel.CodeInvalid, "store", "a budget of %v USD cannot be stored", usd).WithPID(pid)
+		}
+	}
+	if b.Key != nil {
+		size += int64(len(b.Key.Namespace) + len(b.Key.Name))
+		if b.Process != nil {
+			err = agentkernel.Errorf(agentkernel.CodeInvalid, "store", "a batch with a row of a process gives it no other key").WithPID(pid)
 		}
 	}
 	if b.Image != nil {
@@ -292,7 +298,7 @@ func (s *Store) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
 
 // ByKey finds the process that was created with an idempotency key.
 func (s *Store) ByKey(ctx context.Context, namespace, key string) (agentkernel.PID, error) {
-	if pid := s.queue.owner(idempotencyKey{namespace, key}); pid != 0 {
+	if pid := s.queue.owner(agentkernel.Key{Namespace: namespace, Name: key}); pid != 0 {
 		return pid, nil
 	}
 	return s.reads.byKey(ctx, namespace, key)

@@ -83,6 +83,11 @@ func (w *writer) rollback(err error) error {
 
 func (w *writer) write(group []pending) error {
 	for i := range group {
+		if k := group[i].batch.Key; k != nil {
+			if err := w.c.exec(insertKey, k.Namespace, k.Name, int64(group[i].pid)); err != nil {
+				return err
+			}
+		}
 		if w.changes.short(i) {
 			continue
 		}

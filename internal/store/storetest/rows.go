@@ -303,3 +303,43 @@ func keys(t *testing.T, open Opener) {
 		f.flush(f.append(agentkernel.Batch{Process: first})) // the owner may be written again, and the store lives
 	})
 }
+
+// givenKeys are those that a process gets later, for a piece of its session.
+func givenKeys(t *testing.T, open Opener) {
+	f := start(t, open)
+	made, owner, other := record(f.NewPID()), record(f.NewPID()), record(f.NewPID())
+	made.Spec.IdempotencyKey, other.Namespace = "of a Spec", "other"
+	for _, p := range []*agentkernel.ProcessRecord{made, owner, other} {
+		f.append(agentkernel.Batch{Process: p})
+	}
+	given := func(pid agentkernel.PID, seq int64, namespace, key string) agentkernel.Batch {
+		return agentkernel.Batch{Key: &agentkernel.Key{Namespace: namespace, Name: key},
+			Entries: []agentkernel.Entry{{PID: pid, Seq: seq, Kind: agentkernel.EntryResult, Call: 1, At: time.UnixMicro(1)}}}
+	}
+	f.append(given(owner.PID, 1, "default", "k"))
+	f.append(given(other.PID, 1, "other", "k"))
+	f.append(given(owner.PID, 2, "default", "second"))
+	f.twice(func() {
+		for key, want := range map[agentkernel.Key]agentkernel.PID{{Namespace: "default", Name: "k"}: owner.PID, {Namespace: "other", Name: "k"}: other.PID,
+			{Namespace: "default", Name: "second"}: owner.PID, {Namespace: "default", Name: "of a Spec"}: made.PID} {
+			if got, err := f.ByKey(t.Context(), key.Namespace, key.Name); err != nil || got != want {
+				t.Errorf("%v: pid %d, error %v; want %d", key, got, err, want)
+			}
+			list, err := f.Processes(t.Context(), agentkernel.Filter{Namespace: key.Namespace, Key: key.Name})
+			if err != nil || len(list) != 1 || list[0].PID != want {
+				t.Errorf("%v: processes %v, error %v; want %d", key, list, err, want)
+			}
+		}
+		if list, err := f.Processes(t.Context(), agentkernel.Filter{Namespace: "other", Key: "second"}); err != nil || len(list) != 0 {
+			t.Errorf("a key of another namespace: %v %v", list, err)
+		}
+		for _, key := range []string{"k", "of a Spec"} {
+			_, err := f.Append(given(other.PID, 2, "default", key))
+			f.refused(err, agentkernel.CodeConflict)
+		}
+		second := record(f.NewPID())
+		second.Spec.IdempotencyKey = "k"
+		_, err := f.Append(agentkernel.Batch{Process: second})
+		f.refused(err, agentkernel.CodeConflict)
+	})
+}

@@ -38,6 +38,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"a row is replaced", replace},
 		{"filters", filters},
 		{"idempotency keys", keys},
+		{"keys given later", givenKeys},
 		{"working sets", workingSets},
 		{"images", images},
 		{"flush", flushes},
