@@ -28,6 +28,9 @@ type Piece struct {
 	Modules map[string]string `json:"modules,omitempty"` // as in Program
 	// Key makes the piece the same one when it is fed again; "": each is another.
 	Key string `json:"key,omitempty"`
+	// Shared says that the key is one of the session's namespace, as that of a Spec is: whoever else has it, another
+	// session or a process, is named by the error (CodeConflict, OpKey), and the piece is not run.
+	Shared bool `json:"shared,omitempty"`
 	// Backend is that which is to run the piece; "" or "auto": the session's own.
 	Backend string `json:"backend,omitempty"`
 }
@@ -46,6 +49,9 @@ type NextPiece struct {
 	Tools []Tool `json:"tools,omitempty"`
 	End   bool   `json:"end,omitempty"`
 }
+
+// OpKey is the Op of a CodeConflict about an idempotency key that another process has: PID.
+const OpKey = "key"
 
 // OpPiece is the Op of an error that answers proc.next in place of a piece: the piece that was handed over there was given up,
 // and has left nothing in the session. The sandbox reports it as that piece's end.

@@ -43,6 +43,9 @@ func (c *Client) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	if f.Unfinished {
 		q.Set("unfinished", "true")
 	}
+	if f.Key != "" {
+		q.Set("key", f.Key)
+	}
 	setNumber(q, "parent", int64(f.Parent))
 	setNumber(q, "limit", int64(f.Limit))
 	var list api.ProcessList

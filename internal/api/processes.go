@@ -53,7 +53,7 @@ func (s *Server) listProcesses(w http.ResponseWriter, r *http.Request, q query) 
 		return err
 	}
 	list, err := s.kernel.List(r.Context(), agentkernel.Filter{
-		Namespace: q.text("namespace"), Unfinished: unfinished, Parent: agentkernel.PID(parent), Limit: int(limit),
+		Namespace: q.text("namespace"), Unfinished: unfinished, Parent: agentkernel.PID(parent), Key: q.text("key"), Limit: int(limit),
 	})
 	if err != nil {
 		return err

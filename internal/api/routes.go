@@ -23,7 +23,7 @@ func routes() []route {
 		{"GET", "/version", nil, (*Server).getVersion},
 		{"GET", "/info", nil, (*Server).getInfo},
 		{"POST", "/processes", []string{"follow"}, (*Server).postProcess},
-		{"GET", "/processes", []string{"namespace", "unfinished", "parent", "limit"}, (*Server).listProcesses},
+		{"GET", "/processes", []string{"namespace", "unfinished", "parent", "key", "limit"}, (*Server).listProcesses},
 		{"GET", "/processes/{pid}", nil, (*Server).getProcess},
 		{"GET", "/processes/{pid}/wait", []string{"timeout"}, (*Server).waitProcess},
 		{"GET", "/processes/{pid}/events", []string{"from", "follow"}, (*Server).getEvents},

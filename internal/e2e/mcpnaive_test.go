@@ -118,6 +118,11 @@ func (m *mortal) server(t *testing.T) string {
 		m.note(a.Key)
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "ok"}}}, nil, nil
 	})
+	mcp.AddTool(s, &mcp.Tool{Name: "hang", Description: "writes a line and does not return"}, func(ctx context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
+		m.note(a.Key)
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	})
 	far := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
 	t.Cleanup(func() { far.CloseClientConnections(); far.Close() })
 	return tooltest.Config(t, map[string]tooltest.Server{"log": {"type": "http", "url": far.URL}})
@@ -341,6 +346,121 @@ func TestMCPOwnKeys(t *testing.T) {
 		if n := m.written(key); n != 1 {
 			t.Errorf("%s was written %d times", key, n)
 		}
+	}
+}
+
+// Calls with one key that are made at the same moment, over connections of one server and of others, in sessions and by
+// themselves, are one call, and all have its answer.
+func TestMCPOwnKeyAtOnce(t *testing.T) {
+	m, k, cfg := newMortal(t, false, 0, 1)
+	servers := []string{serveHTTP(t, mcpConfig(k, cfg)), serveHTTP(t, mcpConfig(k, cfg))}
+	var clients []*mcp.ClientSession
+	for i := range 6 {
+		clients = append(clients, dialHTTP(t, servers[i%2], annToken, nil))
+	}
+	shared := fmt.Sprint(tool(t, clients[0], "execute_code", args{"code": "0"}, "")["session"])
+	for round, sessions := range [][]any{{shared}, {nil}, {"new"}, {"none"}, {"none", "new", nil}, {nil}, {"none", "new", nil}} {
+		key := fmt.Sprintf("key %d", round)
+		code := fmt.Sprintf("from tools.log import note\nnote(key=%q)\n'done'", key)
+		var all sync.WaitGroup
+		for i, cs := range clients {
+			a := args{"code": code, "idempotency_key": key}
+			if session := sessions[i%len(sessions)]; session == shared && i%2 == 1 {
+				continue // a session is known to the server that began it
+			} else if session != nil {
+				a["session"] = session
+			}
+			all.Go(func() {
+				res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_code", Arguments: a})
+				if err != nil || res.IsError || !strings.Contains(textOf(res), "done") {
+					t.Errorf("%v: %v %+v", a, err, res)
+				}
+			})
+		}
+		all.Wait()
+		if n := m.written(key); n != 1 {
+			t.Errorf("%v: written %d times", sessions, n)
+		}
+	}
+}
+
+// Code that was stopped in the middle of a write is not run again for the asking; other code that was stopped is.
+func TestMCPCutOffWrite(t *testing.T) {
+	m, k, cfg := newMortal(t, false, 0, 1)
+	cs := connectMCP(t, mcpConfig(k, cfg))
+	for _, session := range []any{nil, "new", "none"} {
+		key := fmt.Sprintf("session %v", session)
+		a := args{"code": fmt.Sprintf("from tools.log import hang\nhang(key=%q)", key), "timeout": 0.3}
+		if session != nil {
+			a["session"] = session
+		}
+		for range 3 {
+			if res := call(t, cs, "execute_code", a); !res.IsError || !strings.Contains(textOf(res), "not run again") {
+				t.Errorf("%s: %s", key, textOf(res))
+			}
+			tool(t, cs, "execute_code", args{"code": "'other code'"}, "other code")
+		}
+		if n := m.written(key); n != 1 {
+			t.Errorf("%s: written %d times", key, n)
+		}
+		a["code"] = fmt.Sprint(a["code"], "  # once more")
+		_ = call(t, cs, "execute_code", a)
+		if n := m.written(key); n != 2 {
+			t.Errorf("%s, other code: written %d times", key, n)
+		}
+	}
+	for range 2 {
+		a := args{"code": "from tools.log import note\nnote(key='before')\nwhile True:\n    pass", "timeout": 0.3}
+		if res := call(t, cs, "execute_code", a); strings.Contains(textOf(res), "not run again") {
+			t.Errorf("its write had happened: %s", textOf(res))
+		}
+	}
+	if n := m.written("before"); n != 2 {
+		t.Errorf("what was stopped outside a write was run %d times", n)
+	}
+}
+
+// Code that has run is answered as it was, whatever became of its session since.
+func TestMCPOwnKeyOfAKilledSession(t *testing.T) {
+	_, k, cfg := newMortal(t, false, 0, 1)
+	cs := connectMCP(t, mcpConfig(k, cfg))
+	a := args{"code": "print('hi')\n5", "idempotency_key": "a"}
+	first := tool(t, cs, "execute_code", a, "result: 5")
+	pid, err := agentkernel.ParsePID(fmt.Sprint(first["session"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Signal(t.Context(), pid, agentkernel.SignalKill); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		again := tool(t, cs, "execute_code", a, "result: 5")
+		if again["exit_code"] != nil || again["session"] != nil || again["state"] != "idle" {
+			t.Errorf("%v", again)
+		}
+	}
+}
+
+// A client's own key holds however many sessions, and calls with other keys, have come since.
+func TestMCPOwnKeyIsNotForgotten(t *testing.T) {
+	m, k, cfg := newMortal(t, false, 0, 1)
+	server := mcpConfig(k, cfg)
+	once := args{"code": "from tools.log import note\nnote(key='once')\n'done'", "idempotency_key": "once"}
+	first, second := connectMCP(t, server), connectMCP(t, server)
+	tool(t, first, "execute_code", once, "done")
+	for i := range 1001 {
+		a := args{"code": "1", "idempotency_key": fmt.Sprintf("other %d", i)}
+		if i < 101 {
+			a["session"] = "new"
+		}
+		tool(t, second, "execute_code", a, "1")
+	}
+	tool(t, second, "execute_code", once, "done")
+	_ = first.Close()
+	_ = second.Close()
+	tool(t, connectMCP(t, mcpConfig(k, cfg)), "execute_code", once, "done")
+	if n := m.written("once"); n != 1 {
+		t.Errorf("written %d times", n)
 	}
 }
 

@@ -341,7 +341,11 @@ func (k *Kernel) completeNow(p *process, f *inflight, result json.RawMessage, no
 	if f.tool != nil {
 		p.servers = history.Answered(p.servers, f.tool.Server, note, failure)
 	}
-	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Note: note})
+	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Note: note}}}
+	if failure == nil {
+		batch.Key = f.bind
+	}
+	k.appendBatch(p, batch)
 	p.began(f, failure)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result, Err: failure}, p.seq})
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 	"time"
@@ -152,17 +153,22 @@ func (k *Kernel) moveIn(p *process, h *here) bool {
 
 // feedHere answers the call at which a session waits, for a caller who waits for what comes of it, and then reads what w
 // has. fed is what the session has been fed with the answer, seen the last journal position before it.
-func (k *Kernel) feedHere(p *process, answer json.RawMessage, fed sources, w *watcher) (seen int64, err error) {
+func (k *Kernel) feedHere(ctx context.Context, p *process, answer json.RawMessage, fed sources, w *watcher) (seen int64, err error) {
 	defer w.letGo()
+	unlock, err := k.lockKey(ctx, p.pid, fed.bind)
+	if err != nil {
+		return 0, err
+	}
 	begun, borrowed := time.Now(), k.queue.borrow()
 	p.mu.Lock()
 	seen = p.seq
 	reserved := borrowed && p.reserve()
-	if err = k.answerNext(p, answer); err == nil {
+	if err = k.answerNext(p, answer, fed.bind); err == nil {
 		p.watchers = append(p.watchers, w)
 		k.sessions.remember(p.pid, fed) // before the piece can be given up, or end the session: then they are forgotten
 	}
 	p.mu.Unlock()
+	unlock()
 	if !borrowed {
 		return seen, err
 	}

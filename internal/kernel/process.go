@@ -103,6 +103,7 @@ type inflight struct {
 	// dropped says that its program has moved to another backend, and will issue it again: it was not in the journal yet.
 	dropped bool
 	note    string                     // for the journal, beside the call
+	bind    *agentkernel.Key           // is the process's when the call is answered; nil: none
 	change  map[string]json.RawMessage // keys of the working set that the call changed
 	timer   *time.Timer
 	cancel  context.CancelFunc     // of the handler outside the kernel

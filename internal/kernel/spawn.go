@@ -189,6 +189,9 @@ func (k *Kernel) sameProgram(ctx context.Context, pid agentkernel.PID, s *agentk
 	if err != nil {
 		return err
 	}
+	if rec.Spec.IdempotencyKey != s.IdempotencyKey {
+		return keyTaken(pid, s.IdempotencyKey)
+	}
 	a, b := &rec.Spec.Program, &s.Program
 	if a.Source == b.Source && a.Language == b.Language && slices.Equal(a.Args, b.Args) {
 		return nil

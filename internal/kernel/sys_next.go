@@ -25,7 +25,7 @@ var sessionCalls = map[string]handler{opNext: {begin: procNext}}
 // as somebody has fed one in this kernel, and who is feeding at the moment.
 type sessions struct {
 	mu      sync.Mutex
-	feeding map[agentkernel.PID]bool
+	feeding map[agentkernel.PID]chan struct{} // closed when somebody else may
 	sources map[agentkernel.PID]sources
 	keys    map[agentkernel.PID]map[string]bool // of the pieces that this kernel knows of
 }
@@ -34,7 +34,8 @@ type sessions struct {
 type sources struct {
 	texts  []string // but for the plain ones
 	pieces int
-	key    string // of the last piece
+	key    string           // of the last piece
+	bind   *agentkernel.Key // the same, if no other process may have it
 }
 
 // and adds a piece.
@@ -47,23 +48,36 @@ func (s sources) and(text string, plain bool) sources {
 }
 
 func newSessions() *sessions {
-	return &sessions{feeding: map[agentkernel.PID]bool{}, sources: map[agentkernel.PID]sources{}, keys: map[agentkernel.PID]map[string]bool{}}
+	return &sessions{feeding: map[agentkernel.PID]chan struct{}{}, sources: map[agentkernel.PID]sources{}, keys: map[agentkernel.PID]map[string]bool{}}
 }
 
-// take makes the caller the one who feeds a session.
-func (s *sessions) take(pid agentkernel.PID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.feeding[pid] {
-		return false
+// take makes the caller the one who feeds a session; wait: after whoever does so now, who may be feeding the same piece.
+func (s *sessions) take(ctx context.Context, pid agentkernel.PID, wait bool) error {
+	for {
+		s.mu.Lock()
+		other := s.feeding[pid]
+		if other == nil {
+			s.feeding[pid] = make(chan struct{})
+		}
+		s.mu.Unlock()
+		switch {
+		case other == nil:
+			return nil
+		case !wait:
+			return sessionConflict(pid, "session %d is being fed by somebody else", pid)
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "session")
+		}
 	}
-	s.feeding[pid] = true
-	return true
 }
 
 func (s *sessions) release(pid agentkernel.PID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	close(s.feeding[pid])
 	delete(s.feeding, pid)
 }
 
@@ -161,8 +175,8 @@ func (p *process) atNext() (*inflight, error) {
 }
 
 // answerNext answers the call at which a session waits now; p.mu is held. It may be another one than a moment before: a
-// signal may have come between.
-func (k *Kernel) answerNext(p *process, answer json.RawMessage) error {
+// signal may have come between. bind is a key that is the process's from then on; nil: none.
+func (k *Kernel) answerNext(p *process, answer json.RawMessage, bind *agentkernel.Key) error {
 	f, err := p.atNext()
 	switch {
 	case err != nil:
@@ -171,6 +185,7 @@ func (k *Kernel) answerNext(p *process, answer json.RawMessage) error {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel is stopping").WithPID(p.pid)
 	}
 	f.stop()
+	f.bind = bind
 	k.completeNow(p, f, answer, "", nil)
 	return nil
 }
@@ -180,8 +195,8 @@ var errPieceDone = errors.New("the piece has run")
 // Feed hands a session its next piece.
 func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
 	var end agentkernel.PieceEnd
-	if !k.sessions.take(pid) {
-		return end, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is being fed by somebody else", pid).WithPID(pid)
+	if err := k.sessions.take(ctx, pid, piece.Key != ""); err != nil {
+		return end, err
 	}
 	feeding := true
 	defer func() {
@@ -210,7 +225,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	}
 	w := newWatcher(true) // whoever feeds an interactive session answers its questions
 	w.hold()
-	seen, err := k.feedHere(p, answer, fed, w)
+	seen, err := k.feedHere(ctx, p, answer, fed, w)
 	if err != nil {
 		return end, err
 	}
@@ -275,6 +290,9 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 	piece.Modules = spec.Program.Modules
 	fed = earlier.and(piece.Source, needs.Plain)
 	fed.key = piece.Key
+	if piece.Shared && piece.Key != "" {
+		fed.bind = &agentkernel.Key{Namespace: p.spec.Namespace, Name: piece.Key}
+	}
 	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, fed, nil
 }
 
@@ -344,8 +362,8 @@ func (k *Kernel) earlierSources(ctx context.Context, p *process) (sources, error
 
 // EndSession lets a session exit.
 func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
-	if !k.sessions.take(pid) {
-		return agentkernel.Process{}, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is being fed by somebody else", pid).WithPID(pid)
+	if err := k.sessions.take(ctx, pid, false); err != nil {
+		return agentkernel.Process{}, err
 	}
 	defer k.sessions.release(pid)
 	p, err := k.waitingSession(ctx, pid)
@@ -353,7 +371,7 @@ func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkern
 		return agentkernel.Process{}, err
 	}
 	p.mu.Lock()
-	err = k.answerNext(p, json.RawMessage(`{"end":true}`))
+	err = k.answerNext(p, json.RawMessage(`{"end":true}`), nil)
 	p.mu.Unlock()
 	if err != nil {
 		return agentkernel.Process{}, err

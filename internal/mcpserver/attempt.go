@@ -1,9 +1,11 @@
 package mcpserver
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,42 +83,39 @@ func (as *attempts) keep(a *attempt) {
 func (as *attempts) drop(a *attempt) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	before := len(as.open[a.asked])
-	as.open[a.asked] = slices.DeleteFunc(as.open[a.asked], func(b *attempt) bool { return a == b })
-	as.n -= before - len(as.open[a.asked])
+	at := slices.Index(as.open[a.asked], a)
+	if at < 0 {
+		return // another client's
+	}
+	as.open[a.asked] = slices.Delete(as.open[a.asked], at, at+1)
+	as.n--
 }
 
-// attempt is a call that runs code: parts say what it asks for. key is the client's own, if it gave one as an argument.
-func (c *call) attempt(key string, parts ...string) (*attempt, error) {
+// attempt is a call that runs code: parts say what it asks for. key is the client's own, if it gave one.
+func (c *call) attempt(key string, parts ...string) *attempt {
 	asked := sha256.Sum256(fmt.Appendf(nil, "%q %q", c.tool, parts))
-	if own, ok := c.req.Params.Meta[metaKey].(string); ok && key == "" {
-		key = own
-	}
-	if len(key) > maxKey {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, c.tool, "idempotency_key has %d bytes; at most %d are possible", len(key), maxKey)
-	}
 	if key != "" {
-		return &attempt{key: "given/" + c.tool + "/" + key, given: true, asked: asked}, nil
+		return &attempt{key: key, given: true, asked: asked}
 	}
 	if a := c.client.attempts.take(asked); a != nil {
-		return a, nil
+		return a
 	}
 	a := &attempt{key: rand.Text(), asked: asked}
 	if id := requestID(c.req.Extra); id != "" {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %x", c.client.id, id, asked))
 		a.key = hex.EncodeToString(sum[:16])
 	}
-	return a, nil
+	return a
 }
 
 // settle notes what a client is told of a request: if that is not what became of it, the request stays open.
-func (c *call) settle(a *attempt, out *executeOutput, err error) {
+func (c *call) settle(ctx context.Context, a *attempt, out *executeOutput, err error) {
 	switch {
 	case a.given:
 	case err != nil && !untold(err):
 	case err != nil:
 		c.client.attempts.keep(a)
-	case out != nil && out.doubtful():
+	case out != nil && (out.doubtful() || out.Error != nil && (a.again || out.cutOff()) && c.leftWrite(ctx, a, agentkernel.PID(out.PID))):
 		out.addNote("the same code is answered with this and not run again, since it may have written: look first. To run it all the same, change it")
 		c.client.attempts.keep(a)
 	}
@@ -134,6 +133,39 @@ func untold(err error) bool {
 // doubtful says whether code ended because of a write that may or may not have happened.
 func (o *executeOutput) doubtful() bool {
 	return o.Error != nil && (o.Error.Code == string(agentkernel.CodeOutcomeUnknown) || strings.Contains(o.Error.Message, string(agentkernel.CodeOutcomeUnknown)+": "))
+}
+
+// cutOff says whether code was ended from outside, so that it may have been in the middle of a write.
+func (o *executeOutput) cutOff() bool {
+	switch agentkernel.Code(o.Error.Code) {
+	case agentkernel.CodeTimeout, agentkernel.CodeInterrupted, agentkernel.CodeKilled, agentkernel.CodeLimit, agentkernel.CodeCrashed:
+		return true
+	}
+	return false
+}
+
+// leftWrite says whether code that was cut off has made a write that may or may not have happened.
+func (c *call) leftWrite(ctx context.Context, a *attempt, pid agentkernel.PID) bool {
+	entries, err := c.kernel().Journal(ctx, pid, 1, 0)
+	if err != nil {
+		return true // it may have
+	}
+	ours := a.session == nil // a session has had other code, too
+	asks, open := map[int64]bool{}, map[int64]bool{}
+	for _, e := range entries {
+		switch {
+		case e.Kind == agentkernel.EntryCall && e.Op == "proc.next":
+			asks[e.Call] = true
+		case e.Kind == agentkernel.EntryCall && ours && e.Effect == agentkernel.EffectWrite && !e.Done:
+			open[e.Call] = true
+		case e.Kind == agentkernel.EntryResult && asks[e.Call]:
+			var next agentkernel.NextPiece
+			ours = json.Unmarshal(e.Data, &next) == nil && next.Piece.Key == a.key
+		case e.Kind == agentkernel.EntryResult && (e.Err == nil || e.Err.Code != agentkernel.CodeInterrupted && e.Err.Code != agentkernel.CodeOutcomeUnknown):
+			delete(open, e.Call)
+		}
+	}
+	return len(open) > 0
 }
 
 // sameCall is what a client is told whose kernel went away.

@@ -66,8 +66,6 @@ type clients struct {
 	byServer map[*mcp.ServerSession]*client
 	owners   map[string]string // MCP session -> principal
 	sessions map[agentkernel.PID]*session
-	keyed    map[string]*session                 // namespace and a client's own key -> where its code ran
-	keysOf   map[agentkernel.PID]map[string]bool // of sessions of other servers that have ended
 	closed   bool
 	ending   sync.WaitGroup
 }
@@ -79,8 +77,7 @@ const maxSessions = 1000
 const endPatience = 5 * time.Second
 
 func newClients(cfg Config) *clients {
-	return &clients{cfg: cfg, byServer: map[*mcp.ServerSession]*client{}, owners: map[string]string{}, sessions: map[agentkernel.PID]*session{},
-		keyed: map[string]*session{}, keysOf: map[agentkernel.PID]map[string]bool{}}
+	return &clients{cfg: cfg, byServer: map[*mcp.ServerSession]*client{}, owners: map[string]string{}, sessions: map[agentkernel.PID]*session{}}
 }
 
 // of is the client of a request. When it goes, its own session ends.

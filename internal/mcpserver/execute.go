@@ -84,6 +84,27 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 	if err != nil {
 		return nil, err
 	}
+	if in.Key, err = c.ownKey(in.Key); err != nil {
+		return nil, err
+	}
+	for tries := 1; ; tries++ {
+		out, err := c.execute(ctx, in, host, timeout)
+		if !keyTaken(err) || tries == keyTries {
+			return out, err
+		}
+	}
+}
+
+// execute runs code where it belongs: where code with the same key has run, else in the session or by itself.
+func (c *call) execute(ctx context.Context, in executeInput, host string, timeout time.Duration) (*executeOutput, error) {
+	switch p, err := c.holder(ctx, in.Key); {
+	case err != nil:
+		return nil, err
+	case p != nil && p.Name == sessionName:
+		return c.runInSession(ctx, in, timeout, c.sessionOf(p))
+	case p != nil:
+		return c.runAlone(ctx, in, host, timeout)
+	}
 	if why := c.alone(&in, host); why != "" || in.Session == "none" {
 		if in.Session != "" && in.Session != "none" {
 			return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "execute_code", "no session keeps the variables of this: %s", why).
@@ -95,7 +116,7 @@ func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput,
 		}
 		return out, err
 	}
-	out, err := c.runInSession(ctx, in, timeout)
+	out, err := c.runInSession(ctx, in, timeout, nil)
 	if err == nil && out.Error != nil && out.Error.Code == string(agentkernel.CodeLimit) && len(in.Code) > largeCode {
 		out.Error.Try = fmt.Sprintf("the code has %d bytes: let it read data from a tool or a state file instead of holding it", len(in.Code))
 	}
@@ -179,10 +200,7 @@ func (c *call) spec(code string, in *executeInput, timeout time.Duration) agentk
 func (c *call) runAlone(ctx context.Context, in executeInput, host string, timeout time.Duration) (*executeOutput, error) {
 	spec := c.spec(in.Code, &in, timeout)
 	spec.Program.Host = host
-	a, err := c.attempt(in.Key, "alone", in.Code, in.Language, in.Backend, host)
-	if err != nil {
-		return nil, err
-	}
+	a := c.attempt(in.Key, "alone", in.Code, in.Language, in.Backend, host)
 	return c.runOnce(ctx, a, spec, timeout)
 }
 
@@ -195,7 +213,7 @@ func (c *call) runOnce(ctx context.Context, a *attempt, spec agentkernel.Spec, t
 			out, err = c.run(ctx, spec, timeout)
 		}
 	}
-	c.settle(a, out, err)
+	c.settle(ctx, a, out, err)
 	return out, lost(err, "the program may have run")
 }
 
@@ -253,19 +271,13 @@ func (c *call) kill(ctx context.Context, pid agentkernel.PID) {
 
 var errTimeout = errors.New("timeout")
 
-// runInSession feeds the code to a session.
-func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.Duration) (*executeOutput, error) {
+// runInSession feeds the code to a session: had, if that is where its key is, or the one that the call means.
+func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.Duration, had *session) (out *executeOutput, err error) {
 	c.client.mu.Lock()
 	defer c.client.mu.Unlock()
-	a, err := c.attempt(in.Key, "session", in.Session, in.Code, in.Backend)
-	if err != nil {
-		return nil, err
-	}
-	note := ""
-	if a.given {
-		if a.session, err = c.keyed(ctx, a.key); err != nil {
-			return nil, err
-		}
+	a, note := c.attempt(in.Key, "session", in.Session, in.Code, in.Backend), ""
+	if had != nil {
+		a.session = had
 	}
 	if a.session == nil {
 		if a.session, note, err = c.sessionFor(ctx, in, timeout); err != nil {
@@ -273,18 +285,18 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 		}
 	}
 	if a.piece.Source == "" {
-		a.piece = agentkernel.Piece{Name: fmt.Sprintf("piece %d", a.session.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules, Backend: in.Backend, Key: a.key}
+		a.piece = agentkernel.Piece{Name: fmt.Sprintf("piece %d", a.session.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules, Backend: in.Backend, Key: a.key, Shared: a.given}
 	}
-	c.remember(a)
-	a.session.unsettled.Store(a)
-	out, err := c.feed(ctx, a, timeout)
-	if !untold(err) {
-		a.session.unsettled.Store(nil)
+	out, err = c.feed(ctx, a, timeout)
+	if untold(err) {
+		a.session.unsettled.Store(a) // not while it runs: whoever else uses the session would take it for one whose answer was lost
+	} else {
+		a.session.unsettled.CompareAndSwap(a, nil)
 		if err != nil {
 			a.session.pieces.Add(-1)
 		}
 	}
-	c.settle(a, out, err)
+	c.settle(ctx, a, out, err)
 	if err != nil {
 		return nil, lost(err, fmt.Sprintf("the code may have run in session %d", a.session.pid))
 	}
@@ -335,6 +347,9 @@ func (c *call) feed(ctx context.Context, a *attempt, timeout time.Duration) (*ex
 
 // fed is the answer about a piece that has run.
 func (c *call) fed(ctx context.Context, s *session, end agentkernel.PieceEnd, watch *watch) *executeOutput {
+	if !end.Ended {
+		end.Process.ExitCode = 0 // of a session that has ended since: this piece had run before
+	}
 	out := watch.output(end.Process, end.Result, end.Error)
 	c.addArtifacts(ctx, out, &s.shown)
 	if end.Ended {
@@ -349,7 +364,9 @@ func (c *call) fed(ctx context.Context, s *session, end agentkernel.PieceEnd, wa
 	if end.Error != nil {
 		out.State = "failed"
 	}
-	out.Session = s.pid.String()
+	if !end.Process.State.Terminal() {
+		out.Session = s.pid.String()
+	}
 	return out
 }
 

@@ -2,98 +2,54 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"agentkernel"
 )
 
-// A client's own key holds wherever its code ran: in this session or another one, before this server was started or since.
-// Sessions of this server are remembered; of others the journals are read, as far as they are of the last day.
-
-// Bounds of a search for a key.
-const (
-	keyDays     = 24 * time.Hour
-	keySessions = 100  // the newest are looked at
-	maxKnown    = 1000 // processes whose keys are remembered
-)
+// A client's own key holds wherever its code ran: in this session or another one, by itself, before this server was started or
+// since. The kernel knows which process has a key, and lets no two have it.
 
 // sessionName is the program of a session.
 const sessionName = "<session>"
 
-// keyed finds the session in which code with a client's own key has run; nil: in none.
-func (c *call) keyed(ctx context.Context, key string) (*session, error) {
-	cs := c.h.clients
-	cs.mu.Lock()
-	s := cs.keyed[c.namespace()+"\x00"+key]
-	cs.mu.Unlock()
-	if s != nil {
-		return s, nil
+// keyTries is how often a call looks who has its key: it may be another call's between the looking and the running.
+const keyTries = 3
+
+// ownKey is the key that a client gave to a call, as an argument or beside them, as the kernel knows it; "": it gave none.
+func (c *call) ownKey(key string) (string, error) {
+	if own, ok := c.req.Params.Meta[metaKey].(string); ok && key == "" {
+		key = own
 	}
-	all, err := c.kernel().List(ctx, agentkernel.Filter{Namespace: c.namespace(), Limit: maxTasks})
-	if err != nil {
-		return nil, err
+	switch {
+	case len(key) > maxKey:
+		return "", agentkernel.Errorf(agentkernel.CodeInvalid, c.tool, "idempotency_key has %d bytes; at most %d are possible", len(key), maxKey)
+	case key == "":
+		return "", nil
 	}
-	looked := 0
-	for _, p := range all {
-		if p.Name != sessionName || cs.find(c.client.principal, p.PID) != nil || c.h.cfg.Now().Sub(p.Created) > keyDays && c.h.cfg.Now().Sub(p.Ended) > keyDays {
-			continue
-		}
-		if looked++; looked > keySessions {
-			break
-		}
-		keys, err := c.keysOf(ctx, &p)
-		if err != nil {
-			return nil, err
-		}
-		if keys[key] {
-			return &session{pid: p.PID, principal: c.client.principal}, nil
-		}
-	}
-	return nil, nil
+	return "given/" + c.tool + "/" + key, nil
 }
 
-// keysOf are the keys of the pieces of a session.
-func (c *call) keysOf(ctx context.Context, p *agentkernel.Process) (map[string]bool, error) {
-	cs := c.h.clients
-	cs.mu.Lock()
-	keys, known := cs.keysOf[p.PID]
-	cs.mu.Unlock()
-	if known {
-		return keys, nil
+// holder is the process that has a client's own key; nil: none has.
+func (c *call) holder(ctx context.Context, key string) (*agentkernel.Process, error) {
+	if key == "" {
+		return nil, nil
 	}
-	entries, err := c.kernel().Journal(ctx, p.PID, 1, 0)
-	if err != nil {
+	all, err := c.kernel().List(ctx, agentkernel.Filter{Namespace: c.namespace(), Key: key})
+	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	keys = map[string]bool{}
-	for _, e := range entries {
-		var next agentkernel.NextPiece
-		if e.Kind == agentkernel.EntryResult && json.Unmarshal(e.Data, &next) == nil && next.Piece.Key != "" {
-			keys[next.Piece.Key] = true
-		}
-	}
-	if p.State.Terminal() { // it gets no others
-		cs.mu.Lock()
-		if len(cs.keysOf) >= maxKnown {
-			clear(cs.keysOf)
-		}
-		cs.keysOf[p.PID] = keys
-		cs.mu.Unlock()
-	}
-	return keys, nil
+	return &all[0], nil
 }
 
-// remember notes in which session code with a client's own key runs.
-func (c *call) remember(a *attempt) {
-	if !a.given {
-		return
+// keyTaken says whether code was not run because another process has its key.
+func keyTaken(err error) bool {
+	return agentkernel.CodeOf(err) == agentkernel.CodeConflict && agentkernel.AsError(err, "", "").Op == agentkernel.OpKey
+}
+
+// sessionOf is the session that a process is, for the user of a call, also where this server has not begun it.
+func (c *call) sessionOf(p *agentkernel.Process) *session {
+	if s := c.h.clients.find(c.client.principal, p.PID); s != nil {
+		return s
 	}
-	cs := c.h.clients
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if len(cs.keyed) >= maxKnown { // the journals have them
-		clear(cs.keyed)
-	}
-	cs.keyed[c.namespace()+"\x00"+a.key] = a.session
+	return &session{pid: p.PID, principal: c.client.principal}
 }

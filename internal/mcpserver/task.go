@@ -29,10 +29,11 @@ func executeTask(ctx context.Context, c *call, in taskInput) (*taskOutput, error
 	if strings.TrimSpace(in.Task) == "" {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "execute_task", "task_description is empty")
 	}
-	a, err := c.attempt("", in.Task)
+	key, err := c.ownKey("")
 	if err != nil {
 		return nil, err
 	}
+	a := c.attempt(key, in.Task)
 	if a.plan != nil { // a model would write another one
 		return c.runPlan(ctx, a, *a.plan)
 	}

@@ -81,16 +81,17 @@ func dispatchTask(ctx context.Context, c *call, in dispatchInput) (*taskState, e
 	}
 	spec := c.spec(in.Code, &executeInput{Backend: in.Backend}, timeout)
 	spec.Program.Name = c.taskName()
-	a, err := c.attempt(in.Key, in.Code, in.Backend, timeout.String())
+	key, err := c.ownKey(in.Key)
 	if err != nil {
 		return nil, err
 	}
+	a := c.attempt(key, in.Code, in.Backend, timeout.String())
 	spec.IdempotencyKey = a.key
 	p, err := c.kernel().Spawn(ctx, spec)
 	if err == nil && p.State == agentkernel.StateUnfinished { // of the same request, before its kernel died
 		p, err = c.recovered(ctx, p)
 	}
-	c.settle(a, nil, err)
+	c.settle(ctx, a, nil, err)
 	if err != nil {
 		return nil, lost(err, "the task may have been started")
 	}
