@@ -18,6 +18,7 @@ import (
 	"agentkernel/internal/fetch"
 	"agentkernel/internal/kernel"
 	"agentkernel/internal/library"
+	"agentkernel/internal/offline"
 	"agentkernel/internal/reaper"
 	"agentkernel/internal/sandbox/monty"
 	"agentkernel/internal/sandbox/workspace"
@@ -251,7 +252,7 @@ func OpenReader(ctx context.Context, home string) (agentkernel.Kernel, error) {
 	}
 	info := store.Info()
 	info.Damage = damage
-	return kernel.NewReader(store, info, store.Close), nil
+	return offline.New(store, info, store.Close), nil
 }
 
 // ownerID names this incarnation of a kernel for the reaper.

@@ -252,75 +252,7 @@ func (k *Kernel) pump(ctx context.Context, p *process, w *watcher, seen int64, u
 
 // replayEvents reports the events that the journal has from a position on, each when it is durable. done: the last was the end.
 func (k *Kernel) replayEvents(ctx context.Context, pid agentkernel.PID, from int64, fn func(agentkernel.Event) error) (last int64, done bool, err error) {
-	return reportEntries(ctx, k.store, pid, from, func(ctx context.Context) error { return k.settledOf(ctx, pid) }, fn)
-}
-
-// reportEntries turns journal entries into events. What is read from the store need not be durable: settled waits for that before
-// anybody hears of it.
-func reportEntries(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, from int64, settled func(context.Context) error,
-	fn func(agentkernel.Event) error) (last int64, done bool, err error) {
-	last = from - 1
-	for {
-		entries, _, err := entriesLeft(ctx, store, pid, last+1, entriesAtOnce)
-		if err == nil {
-			err = settled(ctx)
-		}
-		if err != nil {
-			return last, false, err
-		}
-		for _, e := range entries {
-			last = e.Seq
-			ev, ok := eventFor(e)
-			if !ok {
-				continue
-			}
-			if ev.Text == "" {
-				rec, _, err := processLeft(ctx, store, pid)
-				if err == nil {
-					err = settled(ctx)
-				}
-				if err != nil {
-					return last, false, err
-				}
-				proc := shown(rec)
-				ev.Process = &proc
-			}
-			if err := fn(ev); err != nil {
-				return last, false, err
-			}
-			done = done || ev.Kind == agentkernel.EventEnd
-		}
-		if len(entries) < entriesAtOnce {
-			return last, done, nil
-		}
-	}
-}
-
-func eventFor(e agentkernel.Entry) (agentkernel.Event, bool) {
-	ev := agentkernel.Event{PID: e.PID, Seq: e.Seq, At: e.At}
-	switch e.Kind {
-	case agentkernel.EntryCreated:
-		ev.Kind = agentkernel.EventCreated
-	case agentkernel.EntryOutput:
-		ev.Kind, ev.Stream, ev.Text = agentkernel.EventOutput, e.Stream, history.Text(&e)
-	case agentkernel.EntryPaused, agentkernel.EntryResumed, agentkernel.EntryRecover, agentkernel.EntryMoved:
-		ev.Kind = agentkernel.EventState
-	case agentkernel.EntryTerminal:
-		ev.Kind = agentkernel.EventEnd
-	case agentkernel.EntryPast:
-		ev.Kind, ev.Text = agentkernel.EventPast, e.Note
-	case agentkernel.EntryCall:
-		if e.Op == opNext {
-			return idleEvent(ev, e.Args), true
-		}
-		if e.Op != "log.write" || e.Err != nil {
-			return ev, false
-		}
-		ev.Kind, ev.Text = agentkernel.EventLog, logLine(e.Args)
-	default:
-		return ev, false
-	}
-	return ev, true
+	return history.Report(ctx, k.store, pid, from, func(ctx context.Context) error { return k.settledOf(ctx, pid) }, fn)
 }
 
 // jsonString writes text that may come from a sandbox: what is not UTF-8 in it is replaced.

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // A piece with a key runs once. Whoever does not know what became of it (his connection broke, the kernel died) feeds it
@@ -106,25 +107,16 @@ func (k *Kernel) mayHaveFed(ctx context.Context, pid agentkernel.PID, key string
 // pieces reports the pieces that a session was handed, with their journal positions.
 func (k *Kernel) pieces(ctx context.Context, pid agentkernel.PID, fn func(seq int64, p *agentkernel.Piece) error) error {
 	asked := map[int64]bool{}
-	for from := int64(1); ; {
-		entries, err := k.store.Entries(ctx, pid, from, entriesAtOnce)
-		if err != nil || len(entries) == 0 {
-			return err
+	return history.Each(ctx, k.store, pid, 1, func(e *agentkernel.Entry) error {
+		if e.Kind == agentkernel.EntryCall && e.Op == opNext {
+			asked[e.Call] = true
 		}
-		for _, e := range entries {
-			from = e.Seq + 1
-			if e.Kind == agentkernel.EntryCall && e.Op == opNext {
-				asked[e.Call] = true
-			}
-			var next agentkernel.NextPiece
-			if e.Kind != agentkernel.EntryResult || !asked[e.Call] || json.Unmarshal(e.Data, &next) != nil || next.End {
-				continue
-			}
-			if err := fn(e.Seq, &next.Piece); err != nil {
-				return err
-			}
+		var next agentkernel.NextPiece
+		if e.Kind != agentkernel.EntryResult || !asked[e.Call] || json.Unmarshal(e.Data, &next) != nil || next.End {
+			return nil
 		}
-	}
+		return fn(e.Seq, &next.Piece)
+	})
 }
 
 // fedAgain reports the events of a piece that was handed over at a journal position, until it has run.

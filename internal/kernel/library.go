@@ -134,33 +134,3 @@ func namesSkills(p *agentkernel.Program) bool {
 	}
 	return false
 }
-
-// What follows needs a kernel: a reader has only the database.
-
-// SaveSkill needs a kernel.
-func (r *Reader) SaveSkill(context.Context, agentkernel.Skill) (agentkernel.Skill, error) {
-	return agentkernel.Skill{}, errNoKernel("skill")
-}
-
-// Skill needs a kernel.
-func (r *Reader) Skill(context.Context, string, string, int) (agentkernel.Skill, error) {
-	return agentkernel.Skill{}, errNoKernel("skill")
-}
-
-// Skills needs a kernel.
-func (r *Reader) Skills(context.Context, agentkernel.SkillQuery) ([]agentkernel.Skill, error) {
-	return nil, errNoKernel("skill")
-}
-
-// DeleteSkill needs a kernel.
-func (r *Reader) DeleteSkill(context.Context, string, string) error { return errNoKernel("skill") }
-
-// Document needs a kernel.
-func (r *Reader) Document(context.Context, string, string, string) (agentkernel.Document, error) {
-	return agentkernel.Document{}, errNoKernel("state")
-}
-
-// PutDocument needs a kernel.
-func (r *Reader) PutDocument(context.Context, agentkernel.Document) (agentkernel.Document, error) {
-	return agentkernel.Document{}, errNoKernel("state")
-}

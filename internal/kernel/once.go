@@ -35,14 +35,6 @@ func (p *process) replayable() bool {
 // runsAgain says whether a program in this language does the same here when it runs again.
 func (b *backend) runsAgain(l agentkernel.Language) bool { return b.Replayable && l.Replayable() }
 
-// shown is a process as a row of the store shows it.
-func shown(rec agentkernel.ProcessRecord) agentkernel.Process {
-	p := rec.Process
-	p.Language = rec.Spec.Program.Language
-	p.Replayable = p.Language.Replayable()
-	return p
-}
-
 // noteStart makes it durable that a program which cannot be replayed is about to run.
 func (k *Kernel) noteStart(p *process, b *binding) error {
 	p.mu.Lock()

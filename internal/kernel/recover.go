@@ -70,7 +70,7 @@ func (k *Kernel) toRecover(ctx context.Context, pid agentkernel.PID) ([]agentker
 
 // unfinishedTree gives a process and its unfinished descendants. One that has ended hides what is below it.
 func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) ([]agentkernel.ProcessRecord, error) {
-	root, _, err := processLeft(ctx, k.store, pid)
+	root, _, err := history.Row(ctx, k.store, pid)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	if k.lookup(row.PID) != nil {
 		return nil, nil
 	}
-	rec, ofRow, err := processLeft(ctx, k.store, row.PID) // lists come without program text
+	rec, ofRow, err := history.Row(ctx, k.store, row.PID) // lists come without program text
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (k *Kernel) readBack(ctx context.Context, p *process, base history.Base) (h
 	if base.Seq > 0 && !base.Whole() && p.spec.Past == nil {
 		from = base.Seq
 	}
-	entries, lost, err = entriesLeft(ctx, k.store, p.pid, from, 0)
+	entries, lost, err = history.Entries(ctx, k.store, p.pid, from, 0)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -178,7 +178,7 @@ func (k *Kernel) readBack(ctx context.Context, p *process, base history.Base) (h
 		if seq >= from {
 			continue
 		}
-		one, gone, err := entriesLeft(ctx, k.store, p.pid, seq, 1)
+		one, gone, err := history.Entries(ctx, k.store, p.pid, seq, 1)
 		if err != nil {
 			return nil, nil, nil, err
 		}

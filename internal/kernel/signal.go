@@ -65,7 +65,7 @@ func (k *Kernel) flush(ctx context.Context, p *process) error {
 // signalAbsent deals with a process that this kernel does not carry: one that has ended, that never was,
 // or that is unfinished. An unfinished one can be killed without being continued.
 func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
-	rec, _, err := processLeft(ctx, k.store, pid)
+	rec, _, err := history.Row(ctx, k.store, pid)
 	if err != nil {
 		return err
 	}

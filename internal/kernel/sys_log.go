@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
-	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
 )
 
 // logCalls is the family of the process's log. A line lives in the journal as the call that wrote it.
@@ -29,19 +29,7 @@ func logWrite(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
 	defer p.mu.Unlock()
 	if len(p.watchers) > 0 {
 		// The entry is appended right after this by the same goroutine; the event names its position.
-		k.publishAt(p, p.seq+1, agentkernel.Event{Kind: agentkernel.EventLog, Text: logLine(f.args)})
+		k.publishAt(p, p.seq+1, agentkernel.Event{Kind: agentkernel.EventLog, Text: history.LogLine(f.args)})
 	}
 	return json.RawMessage("null"), nil
-}
-
-// logLine is a log call as text: "info: message".
-func logLine(args json.RawMessage) string {
-	var a logArgs
-	if json.Unmarshal(args, &a) != nil {
-		return string(args)
-	}
-	if a.Level == "" {
-		a.Level = "info"
-	}
-	return a.Level + ": " + journal.Text(a.Message)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // opNext is the call with which a session waits for its next piece.
@@ -123,13 +124,6 @@ func procNext(k *Kernel, p *process, f *inflight) error {
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventIdle, Idle: &idle})
 	f.timer = time.AfterFunc(left, func() { k.complete(p, f, json.RawMessage(`{"end":true}`), "", nil) })
 	return nil
-}
-
-// idleEvent is the event of a journalled proc.next.
-func idleEvent(ev agentkernel.Event, args json.RawMessage) agentkernel.Event {
-	ev.Kind, ev.Idle = agentkernel.EventIdle, new(agentkernel.Idle)
-	_ = json.Unmarshal(args, ev.Idle) // it was read when the call was made
-	return ev
 }
 
 func sessionConflict(pid agentkernel.PID, format string, args ...any) *agentkernel.Error {
@@ -334,30 +328,22 @@ func (k *Kernel) earlierSources(ctx context.Context, p *process) (sources, error
 	}
 	out := sources{}.and(p.spec.Program.Source, false)
 	before, asked := out, map[int64]bool{}
-	for from := int64(1); ; {
-		entries, err := k.store.Entries(ctx, p.pid, from, entriesAtOnce)
-		if err != nil {
-			return sources{}, err
-		}
-		if len(entries) == 0 {
-			return out, nil
-		}
-		for _, e := range entries {
-			from = e.Seq + 1
-			switch {
-			case e.Kind == agentkernel.EntryGivenUp:
-				out = before
-			case e.Kind == agentkernel.EntryCall && e.Op == opNext:
-				asked[e.Call] = true
-			case e.Kind == agentkernel.EntryResult && asked[e.Call] && e.Err == nil:
-				var next agentkernel.NextPiece
-				if json.Unmarshal(e.Data, &next) == nil && !next.End {
-					before = out
-					out = out.and(next.Piece.Source, false)
-				}
+	err := history.Each(ctx, k.store, p.pid, 1, func(e *agentkernel.Entry) error {
+		switch {
+		case e.Kind == agentkernel.EntryGivenUp:
+			out = before
+		case e.Kind == agentkernel.EntryCall && e.Op == opNext:
+			asked[e.Call] = true
+		case e.Kind == agentkernel.EntryResult && asked[e.Call] && e.Err == nil:
+			var next agentkernel.NextPiece
+			if json.Unmarshal(e.Data, &next) == nil && !next.End {
+				before = out
+				out = out.and(next.Piece.Source, false)
 			}
 		}
-	}
+		return nil
+	})
+	return out, err
 }
 
 // EndSession lets a session exit.
@@ -386,14 +372,4 @@ func (b *backend) check(s *agentkernel.Spec) (agentkernel.Needs, error) {
 			WithHint("run each piece as a program of its own")
 	}
 	return b.Check(s.Program)
-}
-
-// Feed needs a kernel.
-func (r *Reader) Feed(context.Context, agentkernel.PID, agentkernel.Piece, func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
-	return agentkernel.PieceEnd{}, errNoKernel("session")
-}
-
-// EndSession needs a kernel.
-func (r *Reader) EndSession(context.Context, agentkernel.PID) (agentkernel.Process, error) {
-	return agentkernel.Process{}, errNoKernel("session")
 }

@@ -214,28 +214,16 @@ func (k *Kernel) completeWait(p *process, f *inflight, child agentkernel.PID) {
 	k.complete(p, f, result, "", err)
 }
 
-// entriesAtOnce is how many entries are in memory at a time where a journal is only looked through: each
-// may hold a large result.
-const entriesAtOnce = 32
-
 // printed is what a process has printed to its standard output.
 func (k *Kernel) printed(ctx context.Context, pid agentkernel.PID) (string, error) {
 	var out strings.Builder
-	for from := int64(1); ; {
-		entries, err := k.store.Entries(ctx, pid, from, entriesAtOnce)
-		if err != nil {
-			return "", err
+	err := history.Each(ctx, k.store, pid, 1, func(e *agentkernel.Entry) error {
+		if e.Kind == agentkernel.EntryOutput && e.Stream == "stdout" {
+			out.WriteString(history.Text(e))
 		}
-		for _, e := range entries {
-			if e.Kind == agentkernel.EntryOutput && e.Stream == "stdout" {
-				out.WriteString(history.Text(&e))
-			}
-			from = e.Seq + 1
-		}
-		if len(entries) < entriesAtOnce {
-			return out.String(), nil
-		}
-	}
+		return nil
+	})
+	return out.String(), err
 }
 
 // childError is what a parent sees of its child's error: "code: message", or nothing.

@@ -41,13 +41,3 @@ func (k *Kernel) AcceptTools(ctx context.Context, files []string, server string,
 	}
 	return 0, agentkernel.Errorf(agentkernel.CodeUnsupported, "tools", "this kernel does not remember what tools looked like")
 }
-
-// SearchTools needs a kernel.
-func (r *Reader) SearchTools(context.Context, []string, agentkernel.ToolQuery) (agentkernel.ToolMatches, error) {
-	return agentkernel.ToolMatches{}, errNoKernel("tools")
-}
-
-// AcceptTools needs a kernel.
-func (r *Reader) AcceptTools(context.Context, []string, string, []string) (int, error) {
-	return 0, errNoKernel("tools")
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // Process is one process: from the table, or, if it has ended or is unfinished, from the store.
@@ -15,11 +16,11 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 		p.mu.Unlock()
 		return snapshot, k.settled(ctx)
 	}
-	rec, lost, err := processLeft(ctx, k.store, pid)
+	rec, lost, err := history.Row(ctx, k.store, pid)
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	return shownLeft(rec, lost), k.settled(ctx)
+	return history.Shown(rec, lost), k.settled(ctx)
 }
 
 // settled waits until everything that an answer may speak of is durable.
@@ -43,7 +44,7 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	}
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
-		proc := shown(rec)
+		proc := history.Shown(rec, nil)
 		if p := k.lookup(proc.PID); p != nil {
 			p.mu.Lock()
 			proc = p.now(k.cfg.Now())
@@ -58,15 +59,15 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
 	p := k.lookup(pid)
 	if p == nil {
-		rec, lost, err := processLeft(ctx, k.store, pid)
+		rec, lost, err := history.Row(ctx, k.store, pid)
 		if err != nil {
 			return agentkernel.Process{}, err
 		}
 		if !rec.State.Terminal() {
-			return shown(rec), agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process %d is unfinished: no kernel runs it", pid).
+			return history.Shown(rec, nil), agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process %d is unfinished: no kernel runs it", pid).
 				WithPID(pid).WithHint("agentkernel recover %d", pid)
 		}
-		return shownLeft(rec, lost), k.settled(ctx)
+		return history.Shown(rec, lost), k.settled(ctx)
 	}
 	p.mu.Lock()
 	snapshot := p.snapshot()
@@ -102,7 +103,7 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 		}
 	}
 	if p == nil {
-		if _, _, err := processLeft(ctx, k.store, pid); err != nil {
+		if _, _, err := history.Row(ctx, k.store, pid); err != nil {
 			return err
 		}
 	}
@@ -127,10 +128,10 @@ func (k *Kernel) Spec(ctx context.Context, pid agentkernel.PID) (agentkernel.Spe
 
 // Journal reads the entries of a process from a position on.
 func (k *Kernel) Journal(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
-	if _, _, err := processLeft(ctx, k.store, pid); err != nil {
+	if _, _, err := history.Row(ctx, k.store, pid); err != nil {
 		return nil, err
 	}
-	entries, _, err := entriesLeft(ctx, k.store, pid, max(from, 1), limit)
+	entries, _, err := history.Entries(ctx, k.store, pid, max(from, 1), limit)
 	if err == nil { // some of them may have just been appended
 		err = k.settledOf(ctx, pid)
 	}

@@ -339,21 +339,3 @@ func (k *Kernel) filesAtRest(ctx context.Context, verb string, pid agentkernel.P
 		return ctx.Err()
 	}
 }
-
-// Changes needs a kernel.
-func (r *Reader) Changes(context.Context, agentkernel.PID) (agentkernel.Changes, error) {
-	return agentkernel.Changes{}, errNoKernel("files")
-}
-
-// Apply needs a kernel.
-func (r *Reader) Apply(context.Context, agentkernel.PID, agentkernel.ApplyOptions) (agentkernel.Applied, error) {
-	return agentkernel.Applied{}, errNoKernel("apply")
-}
-
-// Discard needs a kernel.
-func (r *Reader) Discard(context.Context, agentkernel.PID) error { return errNoKernel("discard") }
-
-// OpenFile needs a kernel.
-func (r *Reader) OpenFile(context.Context, agentkernel.PID, agentkernel.FileName) (agentkernel.File, error) {
-	return agentkernel.File{}, errNoKernel("get")
-}

@@ -1,6 +1,6 @@
 // Package history reads the journal of a process: where the process stands, what it has used, and what is still to be
 // decided about it. Whatever restarts, reads or explains a process goes by [Fold], so that a crash, a pause, a move to
-// another backend and an aborted cell come to the same. The package is pure: it reads entries and changes nothing.
+// another backend and an aborted cell come to the same. The package reads, and changes nothing; Fold is pure.
 //
 // A fold has two products. The position is where the program stands, with all that it has still to repeat; an abort or a
 // move unwinds it. The [Account] is what the process has used and been granted in all its runs; nothing unwinds that, and

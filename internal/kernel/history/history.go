@@ -13,6 +13,7 @@ import (
 const (
 	opTool = "tool.call"
 	opNext = "proc.next"
+	opLog  = "log.write"
 )
 
 // History is what a journal says.

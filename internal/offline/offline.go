@@ -1,4 +1,5 @@
-package kernel
+// Package offline shows what a store holds while no kernel runs on it.
+package offline
 
 import (
 	"context"
@@ -7,6 +8,7 @@ import (
 	"os"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // Reader shows what a store holds while no kernel runs on it. It implements agentkernel.Kernel; whatever
@@ -19,8 +21,8 @@ type Reader struct {
 
 var _ agentkernel.Kernel = (*Reader)(nil)
 
-// NewReader reads store; closeStore is called by Close.
-func NewReader(store agentkernel.StoreReader, info agentkernel.StoreInfo, closeStore func() error) *Reader {
+// New reads store; closeStore is called by Close.
+func New(store agentkernel.StoreReader, info agentkernel.StoreInfo, closeStore func() error) *Reader {
 	return &Reader{store: store, close: closeStore,
 		info: agentkernel.KernelInfo{API: agentkernel.APIVersion, OSPID: os.Getpid(), Store: info, Mode: "reader"}}
 }
@@ -40,8 +42,8 @@ func (r *Reader) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 
 // Process reads one process.
 func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
-	rec, lost, err := processLeft(ctx, r.store, pid)
-	return shownLeft(rec, lost), err
+	rec, lost, err := history.Row(ctx, r.store, pid)
+	return history.Shown(rec, lost), err
 }
 
 // List reads processes, newest first.
@@ -49,26 +51,26 @@ func (r *Reader) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	records, err := r.store.Processes(ctx, f)
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
-		out = append(out, shown(rec))
+		out = append(out, history.Shown(rec, nil))
 	}
 	return out, err
 }
 
 // Wait answers for a process that has ended.
 func (r *Reader) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
-	rec, lost, err := processLeft(ctx, r.store, pid)
+	rec, lost, err := history.Row(ctx, r.store, pid)
 	if err == nil && !rec.State.Terminal() {
 		err = errNoKernel("wait")
 	}
-	return shownLeft(rec, lost), err
+	return history.Shown(rec, lost), err
 }
 
 // Events reports what the journal has; there is nobody to follow.
 func (r *Reader) Events(ctx context.Context, pid agentkernel.PID, from int64, _ bool, fn func(agentkernel.Event) error) error {
-	if _, _, err := processLeft(ctx, r.store, pid); err != nil {
+	if _, _, err := history.Row(ctx, r.store, pid); err != nil {
 		return err
 	}
-	_, _, err := reportEntries(ctx, r.store, pid, max(from, 1), func(context.Context) error { return nil }, fn)
+	_, _, err := history.Report(ctx, r.store, pid, max(from, 1), func(context.Context) error { return nil }, fn)
 	return err
 }
 
@@ -80,10 +82,10 @@ func (r *Reader) Spec(ctx context.Context, pid agentkernel.PID) (agentkernel.Spe
 
 // Journal reads the entries of a process.
 func (r *Reader) Journal(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
-	if _, _, err := processLeft(ctx, r.store, pid); err != nil {
+	if _, _, err := history.Row(ctx, r.store, pid); err != nil {
 		return nil, err
 	}
-	list, _, err := entriesLeft(ctx, r.store, pid, max(from, 1), limit)
+	list, _, err := history.Entries(ctx, r.store, pid, max(from, 1), limit)
 	return list, err
 }
 
@@ -164,6 +166,72 @@ func (r *Reader) ToolServers(context.Context, []string) ([]agentkernel.ToolServe
 // ListTools needs a kernel.
 func (r *Reader) ListTools(context.Context, []string, string) ([]agentkernel.Tool, error) {
 	return nil, errNoKernel("tools")
+}
+
+// SearchTools needs a kernel.
+func (r *Reader) SearchTools(context.Context, []string, agentkernel.ToolQuery) (agentkernel.ToolMatches, error) {
+	return agentkernel.ToolMatches{}, errNoKernel("tools")
+}
+
+// AcceptTools needs a kernel.
+func (r *Reader) AcceptTools(context.Context, []string, string, []string) (int, error) {
+	return 0, errNoKernel("tools")
+}
+
+// Feed needs a kernel.
+func (r *Reader) Feed(context.Context, agentkernel.PID, agentkernel.Piece, func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+	return agentkernel.PieceEnd{}, errNoKernel("session")
+}
+
+// EndSession needs a kernel.
+func (r *Reader) EndSession(context.Context, agentkernel.PID) (agentkernel.Process, error) {
+	return agentkernel.Process{}, errNoKernel("session")
+}
+
+// Changes needs a kernel.
+func (r *Reader) Changes(context.Context, agentkernel.PID) (agentkernel.Changes, error) {
+	return agentkernel.Changes{}, errNoKernel("files")
+}
+
+// Apply needs a kernel.
+func (r *Reader) Apply(context.Context, agentkernel.PID, agentkernel.ApplyOptions) (agentkernel.Applied, error) {
+	return agentkernel.Applied{}, errNoKernel("apply")
+}
+
+// Discard needs a kernel.
+func (r *Reader) Discard(context.Context, agentkernel.PID) error { return errNoKernel("discard") }
+
+// OpenFile needs a kernel.
+func (r *Reader) OpenFile(context.Context, agentkernel.PID, agentkernel.FileName) (agentkernel.File, error) {
+	return agentkernel.File{}, errNoKernel("get")
+}
+
+// SaveSkill needs a kernel.
+func (r *Reader) SaveSkill(context.Context, agentkernel.Skill) (agentkernel.Skill, error) {
+	return agentkernel.Skill{}, errNoKernel("skill")
+}
+
+// Skill needs a kernel.
+func (r *Reader) Skill(context.Context, string, string, int) (agentkernel.Skill, error) {
+	return agentkernel.Skill{}, errNoKernel("skill")
+}
+
+// Skills needs a kernel.
+func (r *Reader) Skills(context.Context, agentkernel.SkillQuery) ([]agentkernel.Skill, error) {
+	return nil, errNoKernel("skill")
+}
+
+// DeleteSkill needs a kernel.
+func (r *Reader) DeleteSkill(context.Context, string, string) error { return errNoKernel("skill") }
+
+// Document needs a kernel.
+func (r *Reader) Document(context.Context, string, string, string) (agentkernel.Document, error) {
+	return agentkernel.Document{}, errNoKernel("state")
+}
+
+// PutDocument needs a kernel.
+func (r *Reader) PutDocument(context.Context, agentkernel.Document) (agentkernel.Document, error) {
+	return agentkernel.Document{}, errNoKernel("state")
 }
 
 // Close closes the store.

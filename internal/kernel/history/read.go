@@ -1,0 +1,59 @@
+package history
+
+import (
+	"context"
+
+	"agentkernel"
+)
+
+// pageSize is how many entries are in memory at a time where a journal is only looked through: each may hold a large result.
+const pageSize = 32
+
+// Row reads what is left of a process's row. lost says that something is; only what shows, ends or counts processes may go by
+// such a row.
+func Row(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID) (rec agentkernel.ProcessRecord, lost, err error) {
+	if s, ok := store.(agentkernel.Salvager); ok {
+		return s.ProcessLeft(ctx, pid)
+	}
+	rec, err = store.Process(ctx, pid)
+	return rec, nil, err
+}
+
+// Entries reads what is left of a journal; lost says that something is.
+func Entries(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, from int64, limit int) (list []agentkernel.Entry, lost, err error) {
+	if s, ok := store.(agentkernel.Salvager); ok {
+		return s.EntriesLeft(ctx, pid, from, limit)
+	}
+	list, err = store.Entries(ctx, pid, from, limit)
+	return list, nil, err
+}
+
+// Each calls fn for each entry of a journal from a position on, and reads a few at a time.
+func Each(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, from int64, fn func(e *agentkernel.Entry) error) error {
+	for {
+		entries, err := store.Entries(ctx, pid, from, pageSize)
+		if err != nil {
+			return err
+		}
+		for i := range entries {
+			if err := fn(&entries[i]); err != nil {
+				return err
+			}
+			from = entries[i].Seq + 1
+		}
+		if len(entries) < pageSize {
+			return nil
+		}
+	}
+}
+
+// Shown is a process as a row of the store shows it; lost says what that has lost, nil: nothing.
+func Shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Process {
+	p := rec.Process
+	if lost != nil && p.Error == nil {
+		p.Error = agentkernel.AsError(lost, agentkernel.CodeCorrupt, "store")
+	}
+	p.Language = rec.Spec.Program.Language
+	p.Replayable = p.Language.Replayable()
+	return p
+}
