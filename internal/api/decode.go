@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/nearest"
+	"agentkernel/internal/strictjson"
 )
 
 func invalid(format string, args ...any) *agentkernel.Error {
@@ -43,7 +43,7 @@ func errTooLarge() error {
 }
 
 // decode reads exactly one JSON value, strictly: a field that does not exist is refused with the nearest
-// that does, and text that is not UTF-8 is refused rather than mended.
+// that does, one that is there twice is refused, and text that is not UTF-8 is refused rather than mended.
 func decode(b []byte, v any) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return invalid("the body is empty; it must be a JSON object")
@@ -54,15 +54,34 @@ func decode(b []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return decodeError(err, dec.InputOffset(), v)
+		return decodeError(err, dec.InputOffset(), b, v)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return invalid("something follows the JSON object, at byte %d", dec.InputOffset())
 	}
+	return strictly(b, v)
+}
+
+// strictly refuses what encoding/json takes: a filter in front of the kernel may not.
+func strictly(b []byte, v any) error {
+	if at := strictjson.LoneSurrogate(b); at >= 0 {
+		return invalid("%s, at byte %d, is half of a character: what is no text cannot be sent", b[at:at+len(`\uXXXX`)], at)
+	}
+	err := strictjson.Check(b, v)
+	if f, ok := errors.AsType[*strictjson.FieldError](err); ok {
+		e := invalid("%w", f)
+		if f.Hint != "" {
+			e = e.WithHint("%s", f.Hint)
+		}
+		return e
+	}
+	if err != nil {
+		return invalid("the body is not the JSON that is expected: %w", err)
+	}
 	return nil
 }
 
-func decodeError(err error, offset int64, v any) error {
+func decodeError(err error, offset int64, b []byte, v any) error {
 	if e, ok := errors.AsType[*agentkernel.Error](err); ok {
 		return e
 	}
@@ -77,37 +96,15 @@ func decodeError(err error, offset int64, v any) error {
 		return invalid("the body is not JSON, at byte %d: %w", s.Offset, err)
 	}
 	// encoding/json has no type for this error.
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		if plain, uerr := strconv.Unquote(name); uerr == nil {
-			name = plain
+	if strings.HasPrefix(err.Error(), "json: unknown field ") {
+		if err := strictly(b, v); err != nil {
+			return err
 		}
-		return invalid("there is no field %q", clip(name)).WithHint("%s", nearest.Question(name, fields(reflect.TypeOf(v))))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return invalid("the body ends in the middle of its JSON, at byte %d", offset)
 	}
 	return invalid("the body is not the JSON that is expected: %w", err)
-}
-
-// fields lists the JSON names of a type and of the structs in it.
-func fields(t reflect.Type) []string {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		return nil
-	}
-	var names []string
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		names = append(names, name)
-		names = append(names, fields(f.Type)...)
-	}
-	return names
 }
 
 // clip keeps what a hostile client sent out of error messages beyond a reasonable length.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/nearest"
 )
 
 // gate is a client that reads only when it is let: each Write waits for a token.
@@ -315,14 +313,12 @@ func TestRoutesAreDocumented(t *testing.T) {
 }
 
 func TestNearestField(t *testing.T) {
-	known := fields(typeOf[agentkernel.Spec]())
-	for name, want := range map[string]string{"programm": "program", "idempotencykey": "idempotency_key", "callwait": "call_wait", "tool": "tools", "": ""} {
-		if got := nearest.One(name, known); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", name, got, want)
+	for name, want := range map[string]string{"programm": "program", "idempotencykey": "idempotency_key", "callwait": "call_wait", "tolos": "tools", "source": "program.source", "tokens": "tokens"} {
+		var spec agentkernel.Spec
+		e, ok := errors.AsType[*agentkernel.Error](decode([]byte(`{"`+name+`":null}`), &spec))
+		if !ok || !strings.Contains(e.Hint, want+"?") {
+			t.Errorf("%s: %v, want a hint at %s", name, e, want)
 		}
-	}
-	if !slices.Contains(known, "source") || !slices.Contains(known, "tokens") {
-		t.Errorf("nested fields are missing: %v", known)
 	}
 }
 

@@ -108,6 +108,8 @@ func TestMCPBadInput(t *testing.T) {
 		tool(t, cs, "execute_code", args{"code": "1", "backend": "process", "session": "new"}, "!did not prepare for sandboxes") // the old session stays
 		tool(t, cs, "execute_code", args{"cod": "1"}, "!arguments of execute_code: code")
 		tool(t, cs, "execute_code", args{}, "!code is missing")
+		tool(t, cs, "execute_code", json.RawMessage(`{"code": "1", "Code": "2"}`), `!there is no field "Code"`)
+		tool(t, cs, "execute_code", json.RawMessage(`{"code": "1", "code": "2"}`), "!is there twice")
 		tool(t, cs, "execute_code", args{"code": 5, "timeout": "100"}, "result: 5") // the meaning is plain
 		tool(t, cs, "execute_code", args{"code": []int{5}}, "!and must be a string (arguments of execute_code: code,")
 		tool(t, cs, "save_skill", args{"name": "x", "code": "x", "tags": 7}, "!tags is a number, and must be a list")

@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/internal/strictjson"
 )
 
 // definition is one tool of the server.
@@ -93,7 +92,7 @@ func decodeArguments(d *definition, raw json.RawMessage, into any) error {
 	if !utf8.Valid(raw) {
 		return bad("the arguments are not valid UTF-8")
 	}
-	if at := loneSurrogate(raw); at >= 0 {
+	if at := strictjson.LoneSurrogate(raw); at >= 0 {
 		return bad("%s is half of a character: what is no text cannot be sent", raw[at:at+len(`\uXXXX`)])
 	}
 	dec := json.NewDecoder(bytes.NewReader(plainly(raw, d.in)))
@@ -103,6 +102,9 @@ func decodeArguments(d *definition, raw json.RawMessage, into any) error {
 			return bad("%s is a %s, and must be a %s", wrong.Field, wrong.Value, jsonKind(wrong.Type))
 		}
 		return bad("%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if err := strictjson.Check(raw, into); err != nil {
+		return bad("%s", err)
 	}
 	var given map[string]json.RawMessage
 	if json.Unmarshal(raw, &given) != nil {
@@ -115,39 +117,6 @@ func decodeArguments(d *definition, raw json.RawMessage, into any) error {
 		}
 	}
 	return nil
-}
-
-// loneSurrogate finds an escape \ud800 to \udfff in JSON that is not one of a pair; -1: there is none.
-func loneSurrogate(raw []byte) int {
-	const escape = len(`\uXXXX`)
-	unit := func(at int) rune { // that of an escape; 0: there is none
-		if at+escape > len(raw) || raw[at] != '\\' || raw[at+1] != 'u' {
-			return 0
-		}
-		n, err := strconv.ParseUint(string(raw[at+2:at+escape]), 16, 16)
-		if err != nil {
-			return 0
-		}
-		return rune(n)
-	}
-	for at := 0; at < len(raw); at++ {
-		if raw[at] != '\\' {
-			continue
-		}
-		first := unit(at)
-		if first == 0 {
-			at++ // the escaped character may be a backslash
-			continue
-		}
-		if utf16.IsSurrogate(first) {
-			if utf16.DecodeRune(first, unit(at+escape)) == utf8.RuneError {
-				return at
-			}
-			at += escape
-		}
-		at += escape - 1
-	}
-	return -1
 }
 
 // jsonKind is what JSON calls a type.

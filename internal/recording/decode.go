@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"agentkernel"
+	"agentkernel/internal/strictjson"
 )
 
 // Decode reads a recording. Errors: CodeCorrupt (any byte is not what was written, or what was written makes
@@ -172,6 +173,9 @@ func decodeJSON(name string, data []byte, into any) error {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return corrupt("something follows the value in %s", name)
+	}
+	if err := strictjson.Check(data, into); err != nil {
+		return corrupt("%s cannot be read: %w", name, err)
 	}
 	return nil
 }
