@@ -153,9 +153,8 @@ func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args js
 		inst.drop()
 		s.failedWith(inst, failure)
 		return r, forgot, failure
-	case inst.conn == nil && errors.Is(err, mcp.ErrConnectionClosed):
+	case inst.conn == nil && errors.Is(err, mcp.ErrConnectionClosed): // after an error that was told: no failure to start
 		inst.drop()
-		s.failedWith(inst, failure)
 	}
 	if !inst.alive() && !o.sent {
 		again = died
