@@ -166,6 +166,28 @@ func TestSessionKeepsItsVariables(t *testing.T) {
 	}
 }
 
+// The engine does not note where x += 1 reads a name that has no value: the traceback says it all the same.
+func TestSessionAugmentedAssignmentOfNothing(t *testing.T) {
+	r := newSession(t, "")
+	if r.ended() != "null" {
+		t.Fatalf("%+v", r.turn)
+	}
+	for _, c := range []struct{ source, want string }{
+		{"x += 1", "line 1, in <module>\n    x += 1\n"},
+		{"a = 1\nb = 2\nx += 1", "line 3, in <module>\n    x += 1\n"},
+		{"if True:\n    a = 1\n    x -= 1; a = 3", "line 3, in <module>\n    x -= 1; a = 3\n"},
+		{"def f():\n    n = 0\n    def g():\n        pass\n    y //= 1\nf()", "line 6, in <module>\n    f()\n  File \"piece\", line 5, in f\n    y //= 1\n"},
+		{"def h():\n    global z\n    z += 1", ""},
+		{"h()", "line 1, in <module>\n    h()\n  File \"piece\", line 3, in h\n    z += 1\n"},
+		{"a\nx", "line 2, in <module>\n    x\n"},
+	} {
+		got := r.feed(c.source)
+		if c.want != "" && !strings.Contains(got, "File \"piece\", "+c.want) {
+			t.Errorf("%q: %s", c.source, got)
+		}
+	}
+}
+
 func sameJSON(a, b string) bool {
 	var x, y any
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && fmt.Sprint(x) == fmt.Sprint(y)

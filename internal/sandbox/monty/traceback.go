@@ -2,6 +2,8 @@ package monty
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -44,6 +46,9 @@ func (s *sandbox) traceback(x *montypb.Raised, last string) string {
 			continue
 		}
 		at, feed, ok := s.locate(f)
+		if i == len(frames)-1 {
+			at = augmented(at, feed, last)
+		}
 		if !ok {
 			continue
 		}
@@ -76,6 +81,9 @@ func writeRepeats(b *strings.Builder, same int) {
 func (s *sandbox) locate(f *montypb.Frame) (place, *feed, bool) {
 	number, ok := strings.CutPrefix(f.GetFile(), "<python-input-")
 	n, err := strconv.Atoi(strings.TrimSuffix(number, ">"))
+	if f.GetFile() == noFile && s.fed > 0 && s.fed <= len(s.prog.feeds) {
+		n, ok, err = s.feedOf(f.GetFunction()), true, nil
+	}
 	if !ok || err != nil || n < 0 || n >= len(s.prog.feeds) {
 		return place{f.GetFile(), int(f.GetStart().GetLine()), f.GetFunction()}, nil, true
 	}
@@ -85,6 +93,48 @@ func (s *sandbox) locate(f *montypb.Frame) (place, *feed, bool) {
 		function = "<module>"
 	}
 	return place{feed.file, line, function}, feed, !feed.hidden && line > 0
+}
+
+// feedOf is the feed that runs, or the last before it that defines a function.
+func (s *sandbox) feedOf(function string) int {
+	for n := s.fed - 1; n >= 0 && function != frontend.ModuleFrame && function != "<module>"; n-- {
+		if strings.Contains(s.prog.feeds[n].source, "def "+function) {
+			return n
+		}
+	}
+	return s.fed - 1
+}
+
+// noFile is the file of a frame that has been nowhere yet.
+const noFile = "\x00"
+
+// unbound finds the name in the message of an error about one that has no value.
+var unbound = regexp.MustCompile(`^(?:NameError: name|UnboundLocalError: cannot access local variable) '(\w{1,200})'`)
+
+// augmented is where a name had no value. In a session the engine does not note where x += 1 reads x: the frame is at what
+// ran before, or nowhere. Then the next such assignment in its function is meant.
+func augmented(at place, in *feed, last string) place {
+	m := unbound.FindStringSubmatch(last)
+	if m == nil || in == nil || in.source == "" {
+		return at
+	}
+	name := regexp.QuoteMeta(m[1])
+	lines := strings.Split(in.source, "\n")
+	if n := at.line - 1; n >= 0 && n < len(lines) && strings.Contains(lines[n], m[1]) {
+		return at
+	}
+	assigns := regexp.MustCompile(`(?:^|[\s;:])` + name + `\s*(?:[-+%@&|^]|\*\*?|//?|<<|>>)=`)
+	from := max(at.line-1, 0)
+	if begins := regexp.MustCompile(`^\s*(?:async\s+)?def\s+` + regexp.QuoteMeta(at.function) + `\b`); at.line <= 1 {
+		from = max(slices.IndexFunc(lines, begins.MatchString), 0)
+	}
+	for i := from; i < len(lines); i++ {
+		if assigns.MatchString(lines[i]) {
+			at.line = i + 1
+			break
+		}
+	}
+	return at
 }
 
 func writeFrame(b *strings.Builder, at place, f *montypb.Frame, in *feed) {
