@@ -42,7 +42,7 @@ var rules = []struct {
 	{"internal/store/sqlite", []string{"", "internal/journal", "internal/nearest", "internal/simplespec", "internal/store/blob", "internal/store/sqlite/wal"}},
 	{"internal/store/sqlite/wal", nil},
 	{"internal/store/...", []string{"", "internal/journal"}},
-	{"internal/tool/...", []string{"", "internal/journal", "internal/jsonc", "internal/lazy", "internal/nearest", "internal/reaper", "internal/tool/..."}},
+	{"internal/tool/...", []string{"", "internal/journal", "internal/jsonc", "internal/lazy", "internal/nearest", "internal/reaper", "internal/strictjson", "internal/tool/..."}},
 	{"internal/recording", []string{"", "internal/lazy", "internal/strictjson"}},
 	{"internal/backup", []string{""}},
 	{"internal/kernel/history", []string{"", "internal/journal"}},

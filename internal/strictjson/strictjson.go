@@ -44,13 +44,20 @@ func (e *FieldError) Error() string {
 // Check looks at one JSON value that encoding/json has decoded into v, or has refused for a field that v does not have:
 // it may hold only fields of v's type, in the case of their tags, and each once, at every depth.
 func Check(raw []byte, v any) error {
-	c := checker{json.NewDecoder(bytes.NewReader(raw)), reflect.TypeOf(v)}
+	c := checker{dec: json.NewDecoder(bytes.NewReader(raw)), top: reflect.TypeOf(v)}
+	return c.value(c.top, "")
+}
+
+// CheckKnown is Check for a text that others read, too: it may hold fields that v does not have in any case.
+func CheckKnown(raw []byte, v any) error {
+	c := checker{dec: json.NewDecoder(bytes.NewReader(raw)), top: reflect.TypeOf(v), others: true}
 	return c.value(c.top, "")
 }
 
 type checker struct {
-	dec *json.Decoder
-	top reflect.Type
+	dec    *json.Decoder
+	top    reflect.Type
+	others bool // fields that are not known are passed over
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -110,6 +117,9 @@ func (c *checker) object(t reflect.Type, at string) error {
 		case t.Kind() == reflect.Struct:
 			all := fields(t)
 			i := slices.IndexFunc(all, func(f field) bool { return f.name == name })
+			if i < 0 && c.others && !slices.ContainsFunc(all, func(f field) bool { return strings.EqualFold(f.name, name) }) {
+				break
+			}
 			if i < 0 {
 				return &FieldError{In: at, Name: name, Hint: c.hint(name, all)}
 			}

@@ -15,6 +15,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/jsonc"
+	"agentkernel/internal/strictjson"
 )
 
 const opConfig = "tools config"
@@ -190,6 +191,9 @@ func (p *configParser) entry(name string, raw json.RawMessage, at, body int64) *
 		if typ, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return fail(body+typ.Offset-1, fmt.Errorf("%q must be %s, not %s", typ.Field, goTypeInWords(typ.Type.String()), typ.Value))
 		}
+		return fail(at, err)
+	}
+	if err := strictjson.CheckKnown(raw, r); err != nil {
 		return fail(at, err)
 	}
 	e.disabled = r.Disabled
