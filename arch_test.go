@@ -46,6 +46,7 @@ var rules = []struct {
 	{"internal/recording", []string{"", "internal/lazy", "internal/strictjson"}},
 	{"internal/backup", []string{""}},
 	{"internal/kernel/history", []string{"", "internal/journal"}},
+	{"internal/retention", []string{""}},
 	{"internal/offline", []string{"", "internal/kernel/history"}},
 	{"internal/kernel", []string{"", "internal/journal", "internal/kernel/history", "internal/recording", "internal/nearest", "internal/sched", "internal/simplespec"}},
 	{"internal/api", []string{"", "internal/nearest", "internal/strictjson"}},

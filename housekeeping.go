@@ -97,8 +97,8 @@ func (s Storage) Warning() string {
 // Pruner is the ability of a [Store] to forget. Its methods work in steps of a few milliseconds each, between
 // which batches are committed.
 type Pruner interface {
-	// Kin reports all processes, those appended a moment ago included, in the order of their PIDs.
-	Kin(ctx context.Context, fn func(Kin) error) error
+	// Lineages reports all processes, those appended a moment ago included, in the order of their PIDs.
+	Lineages(ctx context.Context, fn func(Lineage) error) error
 	// Measure counts what forgetting processes would remove, and about how many bytes of rows.
 	Measure(ctx context.Context, pids []PID) (r Removed, rows int64, err error)
 	// Forget removes processes that have ended, durably and each as a whole, in one step; at is when. From then on
@@ -121,11 +121,35 @@ type Pruner interface {
 // OpPruned is the Op of the error, CodeNotFound, that answers for a process which was pruned.
 const OpPruned = "pruned"
 
-// Kin is what decides whether a process may be forgotten.
-type Kin struct {
+// Lineage is what decides whether a process may be forgotten.
+type Lineage struct {
 	PID, Parent, Past PID
 	Namespace         string
 	State             State
 	ExitCode          int
 	Ended             time.Time // zero while unfinished
+}
+
+// Retention keeps a store within bounds: it forgets processes that have ended, and refuses new ones once the quota is used up.
+type Retention interface {
+	// Start lets it look after the store by itself, if it was told what to do, and takes prunes from now on.
+	Start(host RetentionHost)
+	// Stop ends what is under way and waits for it.
+	Stop()
+	// Room refuses new processes once the quota is used up: CodeLimit.
+	Room(ctx context.Context) error
+	// Hold keeps what the Spec of a process that is being made names, until release is called.
+	Hold(ctx context.Context, s *Spec) (release func(), err error)
+	Prune(ctx context.Context, o PruneOptions) (Pruned, error)
+	Storage(ctx context.Context) (Storage, error)
+	// Recent is Storage as it was a moment ago; zero where there is no quota.
+	Recent(ctx context.Context) (Storage, error)
+}
+
+// RetentionHost is the kernel whose processes are kept.
+type RetentionHost interface {
+	// Live says whether the kernel carries a process.
+	Live(pid PID) bool
+	// Accepting is why nothing new may begin; nil: it may.
+	Accepting() error
 }

@@ -20,6 +20,7 @@ import (
 	"agentkernel/internal/library"
 	"agentkernel/internal/offline"
 	"agentkernel/internal/reaper"
+	"agentkernel/internal/retention"
 	"agentkernel/internal/sandbox/monty"
 	"agentkernel/internal/sandbox/workspace"
 	"agentkernel/internal/setup"
@@ -168,11 +169,12 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
 	k.onClose(fetcher.Close)
+	layers := workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger})
 	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Tools: tools, Fetcher: fetcher, Limits: cfg.Limits,
-		Layers:  workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger}),
-		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
+		Layers:    layers,
+		Retention: retention.New(retention.Config{Store: store, Layers: layers, Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed, Logger: cfg.Logger}),
+		Library:   library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
 		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
-		Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed,
 		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())

@@ -6,6 +6,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
+	"agentkernel/internal/retention"
 	"agentkernel/internal/store/sqlite"
 )
 
@@ -22,7 +23,8 @@ func openSQLite(t testing.TB) agentkernel.Store {
 func benchKernel(b *testing.B) (*kernel.Kernel, *goBackend) {
 	b.Helper()
 	backend := newGoBackend()
-	k, err := kernel.New(kernel.Config{Store: openSQLite(b), Backends: []agentkernel.Backend{backend},
+	store := openSQLite(b)
+	k, err := kernel.New(kernel.Config{Store: store, Retention: retention.New(retention.Config{Store: store}), Backends: []agentkernel.Backend{backend},
 		Tools: func([]string) (agentkernel.ToolSource, error) { return &fakeTools{}, nil }})
 	if err != nil {
 		b.Fatal(err)

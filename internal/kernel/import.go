@@ -20,7 +20,7 @@ func (k *Kernel) Import(ctx context.Context, file []byte, o agentkernel.ImportOp
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	if err := k.roomForProcess(ctx); err != nil {
+	if err := k.cfg.Retention.Room(ctx); err != nil {
 		return agentkernel.Process{}, err
 	}
 	rec, entries := imported(r, k.store.NewPID(), o)

@@ -44,12 +44,7 @@ type Config struct {
 	// SessionStay is how long a session whose backend makes no images keeps its sandbox between two pieces although nobody
 	// needs its place: to have it again costs the time of all its pieces. 0: 15 min.
 	SessionStay time.Duration
-	// Quota is how many bytes journals and blobs may take before new processes are refused; 0: any.
-	Quota int64
-	// Keep is how long processes are kept after their end; older ones are pruned in the background, with KeepFailed
-	// only those that ended well. 0: for ever.
-	Keep       time.Duration
-	KeepFailed bool
+	Retention   agentkernel.Retention // of the store
 	// Grace is how long Close waits for external calls under way, so that their results are journalled.
 	Grace time.Duration
 
@@ -60,6 +55,9 @@ type Config struct {
 func (c *Config) setDefaults() error {
 	if c.Store == nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Store is missing")
+	}
+	if c.Retention == nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Retention is missing")
 	}
 	c.Limits = c.Limits.WithDefaults(agentkernel.DefaultLimits())
 	if c.Fetcher == nil {
@@ -112,8 +110,6 @@ type Kernel struct {
 	bindings *bindings
 	sessions *sessions
 	forest   forest
-	house    housekeeping
-	quota    quota
 
 	replays atomic.Int64 // counts down: see sealedProcess
 
@@ -128,8 +124,7 @@ type Kernel struct {
 	broken     *agentkernel.Error // why the store failed
 	brokenCh   chan struct{}
 	parker     *time.Timer
-	keeper     *time.Timer // nil: nothing to look after
-	external   *gate       // handlers outside the kernel
+	external   *gate // handlers outside the kernel
 	stop       context.CancelFunc
 	ctx        context.Context
 }
@@ -164,13 +159,13 @@ func New(cfg Config) (*Kernel, error) {
 		return nil, err
 	}
 	k.unfinished = left
-	k.startKeeping()
+	cfg.Retention.Start((*host)(k))
 	return k, nil
 }
 
 // Info says which kernel this is.
 func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
-	storage, err := k.recentStorage(ctx)
+	storage, err := k.cfg.Retention.Recent(ctx)
 	if err != nil {
 		return agentkernel.KernelInfo{}, err
 	}
@@ -200,9 +195,6 @@ func (k *Kernel) Close() error {
 	if k.parker != nil {
 		k.parker.Stop()
 	}
-	if k.keeper != nil {
-		k.keeper.Stop()
-	}
 	procs := make([]*process, 0, len(k.procs))
 	for _, p := range k.procs {
 		procs = append(procs, p)
@@ -220,7 +212,7 @@ func (k *Kernel) Close() error {
 		k.closeLate(p)
 	}
 	k.external.close()
-	k.house.running.Wait()
+	k.cfg.Retention.Stop()
 	var errs []error
 	for _, b := range k.cfg.Backends {
 		errs = append(errs, b.Close())

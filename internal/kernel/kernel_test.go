@@ -13,6 +13,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
+	"agentkernel/internal/retention"
 )
 
 // rig is a kernel with Go programs and a tool server that remembers.
@@ -36,6 +37,9 @@ func (r *rig) boot(t *testing.T, store *ramStore, change ...func(*kernel.Config)
 		Tools: func([]string) (agentkernel.ToolSource, error) { return r.tools, nil }}
 	for _, c := range change {
 		c(&cfg)
+	}
+	if cfg.Retention == nil {
+		cfg.Retention = retention.New(retention.Config{Store: cfg.Store, Now: cfg.Now})
 	}
 	k, err := kernel.New(cfg)
 	if err != nil {

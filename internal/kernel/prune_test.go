@@ -12,6 +12,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
+	"agentkernel/internal/retention"
 )
 
 // forgetful is a store in memory that can forget, and remembers what it was asked to.
@@ -25,7 +26,7 @@ type forgetful struct {
 	storage agentkernel.Storage
 }
 
-func (f *forgetful) Kin(ctx context.Context, fn func(agentkernel.Kin) error) error {
+func (f *forgetful) Lineages(ctx context.Context, fn func(agentkernel.Lineage) error) error {
 	f.mu.Lock()
 	f.when = append(f.when, time.Now())
 	during := f.during
@@ -35,7 +36,7 @@ func (f *forgetful) Kin(ctx context.Context, fn func(agentkernel.Kin) error) err
 	}
 	rows, err := f.Processes(ctx, agentkernel.Filter{})
 	for _, r := range slices.Backward(rows) {
-		k := agentkernel.Kin{PID: r.PID, Parent: r.Parent, Namespace: r.Namespace, State: r.State, ExitCode: r.ExitCode, Ended: r.Ended}
+		k := agentkernel.Lineage{PID: r.PID, Parent: r.Parent, Namespace: r.Namespace, State: r.State, ExitCode: r.ExitCode, Ended: r.Ended}
 		if r.Spec.Past != nil {
 			k.Past = r.Spec.Past.PID
 		}
@@ -92,10 +93,11 @@ func (f *forgetful) times() []time.Time {
 }
 
 // newForgetful boots a kernel on a store that can forget.
-func newForgetful(t *testing.T, change ...func(*kernel.Config)) (*rig, *forgetful) {
+func newForgetful(t *testing.T, keep retention.Config) (*rig, *forgetful) {
 	t.Helper()
 	f := &forgetful{ramStore: newRAMStore()}
-	r := newRig(t, f.ramStore, append([]func(*kernel.Config){func(c *kernel.Config) { c.Store = f }}, change...)...)
+	keep.Store = f
+	r := newRig(t, f.ramStore, func(c *kernel.Config) { c.Store, c.Retention = f, retention.New(keep) })
 	r.backend.add("hello", func(p *prog) error { p.print("hello"); return nil })
 	r.backend.add("fails", func(*prog) error { return agentkernel.Errorf(agentkernel.CodeProgram, "program", "no") })
 	r.backend.add("sleeps", func(p *prog) error { _, err := p.call("time.sleep", `{"seconds":1e6}`); return err })
@@ -104,7 +106,7 @@ func newForgetful(t *testing.T, change ...func(*kernel.Config)) (*rig, *forgetfu
 
 func TestPruneSparesWhatIsNeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, f := newForgetful(t)
+		r, f := newForgetful(t, retention.Config{})
 		old, _ := r.run(t, spec("hello"))
 		past, _ := r.run(t, spec("hello"))
 		failed, _ := r.run(t, spec("fails"))
@@ -147,7 +149,7 @@ func TestPruneSparesWhatIsNeeded(t *testing.T) {
 func TestARerunThatBeginsDuringAPrune(t *testing.T) {
 	for _, when := range []string{"while it decides", "between two steps"} {
 		synctest.Test(t, func(t *testing.T) {
-			r, f := newForgetful(t)
+			r, f := newForgetful(t, retention.Config{})
 			var all []agentkernel.PID
 			for range 200 { // several steps
 				p, _ := r.run(t, spec("hello"))
@@ -186,7 +188,7 @@ func TestARerunThatBeginsDuringAPrune(t *testing.T) {
 
 func TestOnePruneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, f := newForgetful(t)
+		r, f := newForgetful(t, retention.Config{})
 		r.run(t, spec("hello"))
 		f.during = func() {
 			_, err := r.Prune(t.Context(), allEnded())
@@ -207,7 +209,7 @@ func TestOnePruneAtATime(t *testing.T) {
 // A canceled prune stops at the next step, and the kernel's end cancels it.
 func TestACanceledPruneStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, f := newForgetful(t)
+		r, f := newForgetful(t, retention.Config{})
 		for range 200 {
 			r.run(t, spec("hello"))
 		}
@@ -237,10 +239,7 @@ func TestACanceledPruneStops(t *testing.T) {
 func TestTheQuotaRefusesNewcomersOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r, f := newForgetful(t, func(c *kernel.Config) {
-			c.Quota = 100 << 20
-			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		})
+		r, f := newForgetful(t, retention.Config{Quota: 100 << 20, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		parent := make(chan struct{})
 		r.backend.add("parent", func(p *prog) error {
 			if _, err := p.call("time.sleep", `{"seconds":10}`); err != nil {
@@ -292,7 +291,7 @@ func TestTheQuotaRefusesNewcomersOnly(t *testing.T) {
 // storage.keep: the first time soon, then every hour, as long as the kernel lives.
 func TestTheKernelPrunesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, f := newForgetful(t, func(c *kernel.Config) { c.Keep, c.KeepFailed = 24*time.Hour, true })
+		r, f := newForgetful(t, retention.Config{Keep: 24 * time.Hour, KeepFailed: true})
 		begun := time.Now()
 		first, _ := r.run(t, spec("hello"))
 		failed, _ := r.run(t, spec("fails"))

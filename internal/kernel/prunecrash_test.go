@@ -18,6 +18,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
+	"agentkernel/internal/retention"
 	"agentkernel/internal/store/faulty"
 	"agentkernel/internal/store/sqlite"
 )
@@ -45,7 +46,7 @@ func (c *crowd) boot(plan faulty.Plan) {
 	inner, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(c.dir, "kernel.db"), Blobs: filepath.Join(c.dir, "blobs"), Key: make([]byte, 32)})
 	c.must(err)
 	c.store = faulty.Wrap(inner, plan)
-	c.k, err = kernel.New(kernel.Config{Store: c.store, Backends: []agentkernel.Backend{c.backend}, Grace: time.Millisecond})
+	c.k, err = kernel.New(kernel.Config{Store: c.store, Retention: retention.New(retention.Config{Store: c.store}), Backends: []agentkernel.Backend{c.backend}, Grace: time.Millisecond})
 	c.must(err)
 }
 

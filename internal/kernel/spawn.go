@@ -131,10 +131,10 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *pr
 			return nil, 0, err
 		}
 	}
-	if err := k.roomForProcess(ctx); err != nil {
+	if err := k.cfg.Retention.Room(ctx); err != nil {
 		return nil, 0, err
 	}
-	release, err := k.refer(ctx, &s)
+	release, err := k.cfg.Retention.Hold(ctx, &s)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -31,9 +31,9 @@ func (s *Store) prune(ctx context.Context, op Op, step func(agentkernel.Pruner) 
 	})
 }
 
-// Kin reports all processes.
-func (s *Store) Kin(ctx context.Context, fn func(agentkernel.Kin) error) error {
-	return s.prune(ctx, Read, func(p agentkernel.Pruner) error { return p.Kin(ctx, fn) })
+// Lineages reports all processes.
+func (s *Store) Lineages(ctx context.Context, fn func(agentkernel.Lineage) error) error {
+	return s.prune(ctx, Read, func(p agentkernel.Pruner) error { return p.Lineages(ctx, fn) })
 }
 
 // Measure counts what forgetting processes would remove.

@@ -14,8 +14,8 @@ import (
 // triggers, whoever deletes a row; Sweep removes those that have none. Each step is one transaction, so that a crash
 // leaves nothing half done.
 
-// Kin reports all processes in the order of their PIDs.
-func (s *Store) Kin(ctx context.Context, fn func(agentkernel.Kin) error) error {
+// Lineages reports all processes in the order of their PIDs.
+func (s *Store) Lineages(ctx context.Context, fn func(agentkernel.Lineage) error) error {
 	if err := s.flushAll(ctx); err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (s *Store) Kin(ctx context.Context, fn func(agentkernel.Kin) error) error {
 			if err := ctx.Err(); err != nil {
 				return agentkernel.AsError(err, agentkernel.CodeCanceled, "store")
 			}
-			k := agentkernel.Kin{PID: agentkernel.PID(r.int(0)), Parent: agentkernel.PID(r.int(1)), Past: agentkernel.PID(r.int(2)),
+			k := agentkernel.Lineage{PID: agentkernel.PID(r.int(0)), Parent: agentkernel.PID(r.int(1)), Past: agentkernel.PID(r.int(2)),
 				Namespace: r.text(3), State: agentkernel.State(r.text(4)), ExitCode: int(r.int(5))}
 			if !r.isNull(6) {
 				k.Ended = microTime(r.int(6))

@@ -1,4 +1,4 @@
-package kernel
+package retention
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"agentkernel"
 )
 
-// When the kernel looks after the store by itself. A command that runs one program is over before the first time, and a
+// When the keeper looks after the store by itself. A command that runs one program is over before the first time, and a
 // kernel in the background, which ends when it is idle, is not.
 const (
 	houseFirst = 15 * time.Second
@@ -15,16 +15,9 @@ const (
 	keepEvery  = time.Hour   // prunes
 )
 
-// startKeeping lets the kernel look after the store, if it was told what to do.
-func (k *Kernel) startKeeping() {
-	if k.cfg.Keep > 0 || k.cfg.Quota > 0 {
-		k.keeper = time.AfterFunc(houseFirst, func() { k.keepHouse(k.cfg.Now()) })
-	}
-}
-
-// keepHouse looks at the quota, prunes when it is time to, and comes again. due is when the next prune is.
-func (k *Kernel) keepHouse(due time.Time) {
-	if _, err := k.recentStorage(k.ctx); err != nil && k.ctx.Err() == nil {
+// look looks at the quota, prunes when it is time to, and comes again. due is when the next prune is.
+func (k *Keeper) look(due time.Time) {
+	if _, err := k.Recent(k.ctx); err != nil && k.ctx.Err() == nil {
 		k.cfg.Logger.Warn("the store cannot be measured", "error", err)
 	}
 	if now := k.cfg.Now(); k.cfg.Keep > 0 && !now.Before(due) {
@@ -33,13 +26,13 @@ func (k *Kernel) keepHouse(due time.Time) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.closed {
-		k.keeper = time.AfterFunc(houseEvery, func() { k.keepHouse(due) })
+	if !k.stopped {
+		k.timer = time.AfterFunc(houseEvery, func() { k.look(due) })
 	}
 }
 
 // pruneExpired is the setting storage.keep.
-func (k *Kernel) pruneExpired(ctx context.Context, now time.Time) {
+func (k *Keeper) pruneExpired(ctx context.Context, now time.Time) {
 	out, err := k.prune(ctx, agentkernel.PruneOptions{Before: now.Add(-k.cfg.Keep), KeepFailed: k.cfg.KeepFailed}, brief)
 	switch {
 	case err != nil && ctx.Err() == nil:

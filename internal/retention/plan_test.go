@@ -1,4 +1,4 @@
-package kernel
+package retention
 
 import (
 	"slices"
@@ -13,13 +13,13 @@ import (
 var cut = time.UnixMicro(1_000_000)
 
 // family is a set of processes as a store may hold it: parents and pasts have smaller PIDs, or are not there any more.
-func family(t *rapid.T) []agentkernel.Kin {
-	var all []agentkernel.Kin
+func family(t *rapid.T) []agentkernel.Lineage {
+	var all []agentkernel.Lineage
 	for pid := agentkernel.PID(1); pid <= 12; pid++ {
 		if rapid.IntRange(0, 5).Draw(t, "missing") == 0 {
 			continue
 		}
-		k := agentkernel.Kin{PID: pid, Namespace: rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "namespace"), State: agentkernel.StateExited}
+		k := agentkernel.Lineage{PID: pid, Namespace: rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "namespace"), State: agentkernel.StateExited}
 		k.Parent = agentkernel.PID(rapid.IntRange(0, int(pid)-1).Draw(t, "parent"))
 		if rapid.Bool().Draw(t, "rerun") {
 			k.Parent = 0 // no rings: see kin.arrange
@@ -41,7 +41,7 @@ func family(t *rapid.T) []agentkernel.Kin {
 }
 
 // remaining says by the rules of docs/housekeeping.md, applied until nothing changes, who stays.
-func remaining(all []agentkernel.Kin, o agentkernel.PruneOptions, named ...agentkernel.PID) map[agentkernel.PID]bool {
+func remaining(all []agentkernel.Lineage, o agentkernel.PruneOptions, named ...agentkernel.PID) map[agentkernel.PID]bool {
 	stays := map[agentkernel.PID]bool{}
 	above := map[agentkernel.PID]bool{} // keeps its parent, too
 	for _, k := range all {
@@ -56,7 +56,7 @@ func remaining(all []agentkernel.Kin, o agentkernel.PruneOptions, named ...agent
 	for changed := true; changed; {
 		changed = false
 		keep := func(pid agentkernel.PID, up bool) {
-			if !slices.ContainsFunc(all, func(k agentkernel.Kin) bool { return k.PID == pid }) {
+			if !slices.ContainsFunc(all, func(k agentkernel.Lineage) bool { return k.PID == pid }) {
 				return
 			}
 			changed = changed || !stays[pid] || up && !above[pid]
@@ -82,21 +82,21 @@ func TestWhoMayBeForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := family(t)
 		o := agentkernel.PruneOptions{Before: cut, KeepFailed: rapid.Bool().Draw(t, "keep failed"), Namespace: rapid.SampledFrom([]string{"", "a"}).Draw(t, "of")}
-		plan := new(kin)
+		p := new(plan)
 		for _, k := range all {
-			plan.add(k, &o)
+			p.add(k, &o)
 		}
-		plan.decide()
-		taken := plan.take(rapid.IntRange(0, 4).Draw(t, "first"))
+		p.decide()
+		taken := p.take(rapid.IntRange(0, 4).Draw(t, "first"))
 		// Somebody begins a rerun of one that is still there.
 		var named []agentkernel.PID
 		if pid := agentkernel.PID(rapid.IntRange(1, 12).Draw(t, "named")); !slices.Contains(taken, pid) {
 			named = append(named, pid)
-			plan.keepNamed(&agentkernel.Spec{Past: &agentkernel.Past{PID: pid}})
+			p.keepNamed(&agentkernel.Spec{Past: &agentkernel.Past{PID: pid}})
 		}
-		kept := plan.kept
-		later := plan.take(len(all))
-		if again := plan.take(len(all)); len(again) > 0 {
+		kept := p.kept
+		later := p.take(len(all))
+		if again := p.take(len(all)); len(again) > 0 {
 			t.Fatalf("%v are taken twice", again)
 		}
 		before, after := remaining(all, o), remaining(all, o, named...)

@@ -1,4 +1,4 @@
-package kernel
+package retention
 
 import (
 	"cmp"
@@ -7,14 +7,14 @@ import (
 	"agentkernel"
 )
 
-// kin decides which processes may be forgotten. It is pure; prune.go does what follows.
+// plan decides which processes may be forgotten. It is pure; prune.go does what follows.
 //
 // A process that stays keeps its children and its past, and those theirs: a rerun of it answers from them, and would
 // make their writes again if they were gone. One that is unfinished keeps its parent and all above, too.
 //
 // Those that go are taken in an order in which nobody is taken before those who need it: a process after its parent and
 // after its reruns. So whatever somebody names in the middle of it still has all that belongs to it.
-type kin struct {
+type plan struct {
 	// The candidates, by PID: those that ended early enough.
 	pids, parents, pasts []agentkernel.PID
 	others               []bystander // all that are no candidates, by PID
@@ -41,13 +41,13 @@ type bystander struct {
 }
 
 // expired says whether a process is one that the options mean.
-func expired(k *agentkernel.Kin, o *agentkernel.PruneOptions) bool {
+func expired(k *agentkernel.Lineage, o *agentkernel.PruneOptions) bool {
 	return k.State.Terminal() && k.Ended.Before(o.Before) && (o.Namespace == "" || k.Namespace == o.Namespace) &&
 		!(o.KeepFailed && (k.State != agentkernel.StateExited || k.ExitCode != 0))
 }
 
 // add takes the next process, in the order of PIDs.
-func (k *kin) add(r agentkernel.Kin, o *agentkernel.PruneOptions) {
+func (k *plan) add(r agentkernel.Lineage, o *agentkernel.PruneOptions) {
 	if expired(&r, o) {
 		k.pids, k.parents, k.pasts = append(k.pids, r.PID), append(k.parents, r.Parent), append(k.pasts, r.Past)
 		return
@@ -56,7 +56,7 @@ func (k *kin) add(r agentkernel.Kin, o *agentkernel.PruneOptions) {
 }
 
 // decide marks the candidates that stay, once all are there.
-func (k *kin) decide() {
+func (k *plan) decide() {
 	k.fate = make([]fate, len(k.pids))
 	k.byParent, k.byPast = sorted(k.parents), sorted(k.pasts)
 	for _, b := range k.others {
@@ -83,7 +83,7 @@ func sorted(column []agentkernel.PID) []int32 {
 
 // arrange decides about the order. Who names whom has no rings, unless somebody made a child whose past is above it;
 // then the ring is opened somewhere.
-func (k *kin) arrange() {
+func (k *plan) arrange() {
 	seen := make([]bool, len(k.pids))
 	var visit func(i int)
 	visit = func(i int) {
@@ -107,10 +107,10 @@ func (k *kin) arrange() {
 }
 
 // find is the index of a candidate.
-func (k *kin) find(pid agentkernel.PID) (int, bool) { return slices.BinarySearch(k.pids, pid) }
+func (k *plan) find(pid agentkernel.PID) (int, bool) { return slices.BinarySearch(k.pids, pid) }
 
 // keep lets a process stay, with its children and its past.
-func (k *kin) keep(pid agentkernel.PID) {
+func (k *plan) keep(pid agentkernel.PID) {
 	todo := []agentkernel.PID{pid}
 	for len(todo) > 0 {
 		pid, todo = todo[len(todo)-1], todo[:len(todo)-1]
@@ -126,14 +126,14 @@ func (k *kin) keep(pid agentkernel.PID) {
 }
 
 // keepAbove lets a process and all above it stay.
-func (k *kin) keepAbove(pid agentkernel.PID) {
+func (k *plan) keepAbove(pid agentkernel.PID) {
 	for last := pid + 1; pid != 0 && pid < last; { // a parent is older than its child
 		k.keep(pid)
 		last, pid = pid, k.parentOf(pid)
 	}
 }
 
-func (k *kin) parentOf(pid agentkernel.PID) agentkernel.PID {
+func (k *plan) parentOf(pid agentkernel.PID) agentkernel.PID {
 	if i, ok := k.find(pid); ok {
 		return k.parents[i]
 	}
@@ -145,7 +145,7 @@ func (k *kin) parentOf(pid agentkernel.PID) agentkernel.PID {
 }
 
 // named gives the candidates that have pid in a column.
-func (k *kin) named(index []int32, column []agentkernel.PID, pid agentkernel.PID) (out []agentkernel.PID) {
+func (k *plan) named(index []int32, column []agentkernel.PID, pid agentkernel.PID) (out []agentkernel.PID) {
 	i, _ := slices.BinarySearchFunc(index, pid, func(j int32, pid agentkernel.PID) int { return cmp.Compare(column[j], pid) })
 	for ; i < len(index) && column[index[i]] == pid; i++ {
 		out = append(out, k.pids[index[i]])
@@ -154,7 +154,7 @@ func (k *kin) named(index []int32, column []agentkernel.PID, pid agentkernel.PID
 }
 
 // take gives up to n of those that go. They cannot be kept any more.
-func (k *kin) take(n int) (out []agentkernel.PID) {
+func (k *plan) take(n int) (out []agentkernel.PID) {
 	for ; k.next < len(k.order) && len(out) < n; k.next++ {
 		if i := k.order[k.next]; k.fate[i] == goes {
 			k.fate[i] = taken

@@ -1,4 +1,4 @@
-package kernel
+package retention
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (q *quota) forget() {
 }
 
 // Storage says how much room the store takes.
-func (k *Kernel) Storage(ctx context.Context) (agentkernel.Storage, error) {
+func (k *Keeper) Storage(ctx context.Context) (agentkernel.Storage, error) {
 	store, ok := k.store.(agentkernel.Pruner)
 	if !ok {
 		return agentkernel.Storage{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "storage", "this store does not measure itself")
@@ -38,8 +38,8 @@ func (k *Kernel) Storage(ctx context.Context) (agentkernel.Storage, error) {
 	return s, err
 }
 
-// recentStorage is Storage, as it was a moment ago; zero where there is no quota.
-func (k *Kernel) recentStorage(ctx context.Context) (agentkernel.Storage, error) {
+// Recent is Storage, as it was a moment ago; zero where there is no quota.
+func (k *Keeper) Recent(ctx context.Context) (agentkernel.Storage, error) {
 	if k.cfg.Quota <= 0 {
 		return agentkernel.Storage{}, nil
 	}
@@ -58,7 +58,7 @@ func (k *Kernel) recentStorage(ctx context.Context) (agentkernel.Storage, error)
 }
 
 // warn writes a line into the log when there is something new to say; q.mu is held.
-func (q *quota) warn(k *Kernel) {
+func (q *quota) warn(k *Keeper) {
 	if q.storage.Pressure() == q.said {
 		return
 	}
@@ -68,9 +68,9 @@ func (q *quota) warn(k *Kernel) {
 	}
 }
 
-// roomForProcess refuses new processes once the quota is used up. Those that run go on and can end.
-func (k *Kernel) roomForProcess(ctx context.Context) error {
-	s, err := k.recentStorage(ctx)
+// Room refuses new processes once the quota is used up. Those that run go on and can end.
+func (k *Keeper) Room(ctx context.Context) error {
+	s, err := k.Recent(ctx)
 	if err != nil || s.Quota <= 0 || s.Used() < s.Quota {
 		return err
 	}
