@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/embedded"
+	"agentkernel/internal/sandbox/monty"
 	"agentkernel/internal/tool/tooltest"
 )
 
@@ -116,4 +118,33 @@ func TestMoveUnderKill(t *testing.T) {
 		t.Errorf("only %d kills met the program alive: the test proves little", before+after)
 	}
 	checkLines(t, v.client(t, dir), p.PID, file, lines)
+}
+
+// TestEngineHangs: the first program finds out that the engine says nothing, and goes on in CPython. Those after it begin there.
+func TestEngineHangs(t *testing.T) {
+	t.Parallel() // it waits as long as an engine may take for its first answer
+	path := filepath.Join(t.TempDir(), "monty")
+	script := "#!/bin/sh\n[ \"$1\" = --version ] && echo 'monty-runtime " + monty.EngineVersion + "' && exit\nexec sleep 1000\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	k := openEmbedded(t, home(t), withSandboxes(t), func(c *embedded.Config) { c.Engine = path })
+	first := run(t, k, program("print(6 * 7)"))
+	if first.State != agentkernel.StateExited || first.stdout != "42\n" || first.Backend != "process" || first.Moved == nil {
+		t.Errorf("the first ended as %s: %v, printed %q, moved: %+v", first.State, first.Error, first.stdout, first.Moved)
+	}
+	begun := time.Now()
+	next := run(t, k, program("print(6 * 7)"))
+	if next.State != agentkernel.StateExited || next.stdout != "42\n" || next.Backend != "process" || next.Moved != nil || time.Since(begun) > 5*time.Second {
+		t.Errorf("the next ended after %s as %s: %v, printed %q, moved: %+v", time.Since(begun), next.State, next.Error, next.stdout, next.Moved)
+	}
+	info, err := k.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range info.Backends {
+		if b.Name == "monty" && (b.Available || !strings.Contains(b.Problem, "no answer")) {
+			t.Errorf("the engine is reported as %+v", b)
+		}
+	}
 }

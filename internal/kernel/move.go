@@ -31,7 +31,7 @@ func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
 	if failure != nil && k.gaveUp(p, failure) {
 		return false
 	}
-	to, why := k.destination(p, turn)
+	to, why := k.destination(p, turn, true)
 	if to != nil && k.move(p, to, failure) {
 		return k.begunAnew(p)
 	}
@@ -53,11 +53,25 @@ func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
 	return false
 }
 
+// startsElsewhere moves a process that has not begun, and whose backend turns out not to work at all.
+func (k *Kernel) startsElsewhere(p *process, err error) bool {
+	p.mu.Lock()
+	begun := p.need != needStart || p.replay != nil || p.cause != nil || p.over
+	p.mu.Unlock()
+	why := agentkernel.AsError(err, agentkernel.CodeInternal, "sandbox")
+	if begun || why.Code != agentkernel.CodeUnavailable || p.spec.Backend != autoBackend {
+		return false
+	}
+	to, _ := k.destination(p, agentkernel.Turn{Kind: agentkernel.TurnFail, Err: why, Fault: agentkernel.FaultBackend}, false)
+	return to != nil && k.move(p, to, why)
+}
+
 // destination finds the backend that may go on with a program, always one behind the present one in the order of choice.
-// Nil: there is none; why is what the user can do about it, if the backend is surely what the program failed for.
-func (k *Kernel) destination(p *process, turn agentkernel.Turn) (to *backend, why string) {
+// Nil: there is none; why is what the user can do about it, if the backend is surely what the program failed for. ran: the
+// program has begun, and a session moves in other ways then.
+func (k *Kernel) destination(p *process, turn agentkernel.Turn, ran bool) (to *backend, why string) {
 	s := &p.spec.Spec
-	if turn.Err == nil || turn.Fault == agentkernel.FaultProgram || p.sealed != nil || s.Program.Session || s.NeedsFiles() || !p.replayable() {
+	if turn.Err == nil || turn.Fault == agentkernel.FaultProgram || p.sealed != nil || ran && (s.Program.Session || s.NeedsFiles()) || !p.replayable() {
 		return nil, ""
 	}
 	chosen, certain := s.Backend == autoBackend, turn.Fault == agentkernel.FaultBackend

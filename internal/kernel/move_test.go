@@ -552,3 +552,29 @@ func TestChildOfAutoParent(t *testing.T) {
 		}
 	})
 }
+
+// TestEngineDoesNotStart: a program or session that has not begun goes to the next backend when the engine of the chosen one
+// turns out not to work. One that named its backend fails, and so does one whose program another error ends.
+func TestEngineDoesNotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cells := map[string]func(*prog) (string, error){"a": says("a")}
+		l := newSessionLadder(t, cells, cells)
+		l.program(nil, func(p *prog) error { p.print("here"); return nil })
+		l.backend.missing = agentkernel.Errorf(agentkernel.CodeUnavailable, "go", "the engine hangs")
+		p, out := l.run(t, auto("p"))
+		if p.State != agentkernel.StateExited || out != "here" || p.Backend != "real" || p.Moved == nil || p.Moved.Why != "the engine hangs" {
+			t.Errorf("a program printed %q: %+v, error %v", out, p, p.Error)
+		}
+		if p, _ := l.run(t, spec("p")); p.State != agentkernel.StateFailed || p.Error.Code != agentkernel.CodeUnavailable {
+			t.Errorf("a program for this backend alone: %+v, error %v", p, p.Error)
+		}
+		pid := l.beginAs(t, auto("session"))
+		if got, err := l.feed(t.Context(), pid, "a"); got != "a1" || err != nil {
+			t.Errorf("a session: %q, %v", got, err)
+		}
+		l.backend.missing = agentkernel.Errorf(agentkernel.CodeInternal, "go", "a defect")
+		if p, _ := l.run(t, auto("p")); p.State != agentkernel.StateFailed || p.Error.Code != agentkernel.CodeInternal {
+			t.Errorf("another error: %+v, error %v", p, p.Error)
+		}
+	})
+}

@@ -41,13 +41,18 @@ func (p *process) own() bool {
 }
 
 func (k *Kernel) driveOwned(p *process) {
-	if err := k.ensureBox(p); err != nil {
-		if !k.setAside(p, err) {
-			k.sandboxFailed(p, err)
+	err := k.ensureBox(p)
+	switch {
+	case err == nil:
+		k.driveOn(p)
+	case k.setAside(p, err):
+	case k.startsElsewhere(p, err):
+		if k.begunAnew(p) {
+			k.driveOn(p)
 		}
-		return
+	default:
+		k.sandboxFailed(p, err)
 	}
-	k.driveOn(p)
 }
 
 // driveOn drives a process that has its sandbox.

@@ -1,6 +1,7 @@
 package monty
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -149,7 +150,7 @@ func (b *Backend) Info() agentkernel.BackendInfo {
 	if d := b.pool.walls.decision.Load(); d != nil && d.problem != nil {
 		info.Walls = plainWalls(d.problem.Message())
 	}
-	if err := b.engine.problem(); err != nil {
+	if err := cmp.Or(b.engine.problem(), b.pool.hung()); err != nil {
 		info.Available, info.Problem = false, err.Error()
 		if e, ok := errors.AsType[*agentkernel.Error](err); ok {
 			info.Problem, info.Fix = e.Message(), e.Hint
@@ -170,6 +171,9 @@ func (b *Backend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
 		if _, err = b.engine.find(); err == nil {
 			b.installed.Store(true) // if it goes away, Start says so
 		}
+	}
+	if err == nil {
+		err = b.pool.hung()
 	}
 	return needs, err
 }

@@ -132,7 +132,7 @@ func (e *engine) examine(ctx context.Context, path, id string) error {
 	case err != nil:
 		e.checked = "" // it may have been killed, or there was no memory: the next start asks again
 		e.verdict = agentkernel.Errorf(agentkernel.CodeUnavailable, "monty",
-			"the engine %s does not run: %s", path, strings.TrimSuffix(fmt.Sprintf("%v: %s", err, strings.TrimSpace(out)), ": ")).
+			"the engine %s does not run: %w%s", path, err, strings.TrimSuffix(": "+strings.TrimSpace(out), ": ")).
 			WithHint("agentkernel setup --force installs it again; one on PATH or in the setting `engine` goes before that, so take it away")
 	case found != EngineVersion || !strings.Contains(out, "monty"):
 		e.verdict = agentkernel.Errorf(agentkernel.CodeVersion, "monty",
@@ -192,7 +192,7 @@ func (e *engine) ask(ctx context.Context, path string) (string, error) {
 	defer e.clock.AfterFunc(versionWait, func() { late.Store(true); e.launch.Kill(cmd) }).Stop()
 	err := cmd.Wait()
 	if err != nil && late.Load() {
-		err = fmt.Errorf("no answer to --version within %s", versionWait)
+		err = fmt.Errorf("%w to --version within %s", errLate, versionWait)
 	}
 	return out.String(), err
 }

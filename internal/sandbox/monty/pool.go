@@ -1,6 +1,7 @@
 package monty
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -82,8 +83,10 @@ func (p *pool) acquire(ctx context.Context, namespace string, conf settings) (*w
 		if w.conf == conf && fromPool {
 			return w, nil
 		}
-		if err = w.configure(conf); err == nil {
+		if err = w.configure(conf); err == nil && fromPool {
 			err = w.settle(ctx)
+		} else if err == nil {
+			err = p.settle(ctx, w)
 		}
 		if err == nil {
 			return w, nil
@@ -322,6 +325,9 @@ func (p *pool) launch(ctx context.Context, conf settings) (*worker, error) {
 	if bad == nil && err != nil {
 		bad = p.engine.doubt(ctx)
 	}
+	if late := cmp.Or(bad, err); errors.Is(late, errLate) && p.walls.stillHung() == nil {
+		p.walls.hangs(late)
+	}
 	if bad != nil {
 		if w != nil {
 			p.mu.Lock()
@@ -336,6 +342,33 @@ func (p *pool) launch(ctx context.Context, conf settings) (*worker, error) {
 		p.mu.Unlock()
 	}
 	return w, err
+}
+
+// settle waits until a new worker is ready, and keeps in mind whether the engine answers at all.
+func (p *pool) settle(ctx context.Context, w *worker) error {
+	err := w.settle(ctx)
+	switch {
+	case err == nil:
+		p.walls.hung.Store(nil)
+	case errors.Is(err, errLate):
+		err = p.walls.hungNow(w.engine)
+	}
+	return err
+}
+
+// hung is why no worker is asked for: the engine did not answer when it was started last. After a while it is tried
+// again, beside the programs that go elsewhere meanwhile.
+func (p *pool) hung() error {
+	h := p.walls.hung.Load()
+	if h == nil {
+		return nil
+	}
+	if p.walls.stillHung() == nil {
+		p.mu.Lock()
+		p.replenish()
+		p.mu.Unlock()
+	}
+	return h.err
 }
 
 // release takes a worker back: for the next program of its namespace, or, after anything odd, to be killed.
@@ -404,7 +437,7 @@ func spareSettings() settings { return settingsOf(agentkernel.DefaultLimits()) }
 func (p *pool) startSpare() {
 	w, err := p.launch(p.quit, spareSettings())
 	if err == nil {
-		err = w.settle(p.quit)
+		err = p.settle(p.quit, w)
 	}
 	if err != nil {
 		_ = p.engine.doubt(p.quit) // the next Start is told

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -418,6 +419,13 @@ func (t *slowTimer) Reset(d time.Duration) bool {
 	was := t.on
 	t.at, t.on = t.c.now.Add(d), true
 	return was
+}
+
+// waits says whether the nth timer was made, and it alone runs.
+func (c *slowClock) waits(nth int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.timers) == nth && c.timers[nth-1].on && !slices.ContainsFunc(c.timers[:nth-1], func(t *slowTimer) bool { return t.on })
 }
 
 func (c *slowClock) advance(d time.Duration) {

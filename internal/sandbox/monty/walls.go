@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/sandbox/confine"
@@ -24,10 +25,39 @@ type walls struct {
 
 	mu       sync.Mutex // held while the first worker starts
 	decision atomic.Pointer[decision]
+	hung     atomic.Pointer[hang] // nil: the engine answers, as far as is known
 
 	finding sync.Mutex
 	engine  string // that runtime is of: path, size and time
 	runtime []confine.Mount
+}
+
+// hang is that the engine started and said nothing.
+type hang struct {
+	err error
+	at  time.Time
+}
+
+// hungFor is how long an engine that hung is not tried again. Whoever tries it waits for seconds.
+const hungFor = time.Minute
+
+// hangs keeps in mind that the engine hangs, so that no other program waits to learn it.
+func (w *walls) hangs(err error) { w.hung.Store(&hang{err, w.cfg.Clock.Now()}) }
+
+// hungNow is the error of an engine of which a worker has not answered in time.
+func (w *walls) hungNow(engine string) error {
+	err := agentkernel.Errorf(agentkernel.CodeUnavailable, "monty", "the engine %s hangs at its start: %w within %s", engine, errLate, housekeeping).
+		WithHint("agentkernel doctor; `agentkernel setup --force` installs the engine again, where no setting names another")
+	w.hangs(err)
+	return err
+}
+
+// stillHung is the error of an engine that hung a short while ago.
+func (w *walls) stillHung() error {
+	if h := w.hung.Load(); h != nil && w.cfg.Clock.Now().Sub(h.at) < hungFor {
+		return h.err
+	}
+	return nil
 }
 
 // decision is why there are no walls; nil: there are.
@@ -47,10 +77,16 @@ func newWalls(cfg *Config) *walls {
 
 // start starts a worker and sends it its settings; worker.settle waits for its answer.
 func (w *walls) start(ctx context.Context, engine string, conf settings, ended func(*worker)) (*worker, error) {
+	if err := w.stillHung(); err != nil {
+		return nil, err
+	}
 	d := w.decision.Load()
 	if d == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if err := w.stillHung(); err != nil { // it was found while we waited
+			return nil, err
+		}
 		if d = w.decision.Load(); d == nil {
 			return w.first(ctx, engine, conf, ended)
 		}
@@ -85,17 +121,20 @@ func (w *walls) first(ctx context.Context, engine string, conf settings, ended f
 			break
 		}
 		late, killed := worker.stopped()
-		if late || killed {
-			problem = notNow(problem)
-		}
 		if late { // it took ten seconds
-			break
+			return nil, w.hungNow(engine)
+		}
+		if killed {
+			problem = notNow(problem)
 		}
 	}
 	if errors.Is(problem, errNotNow) {
 		return nil, problem
 	}
 	worker, err := try(w.plainFor(problem))
+	if errors.Is(err, errLate) {
+		return nil, w.hungNow(engine)
+	}
 	if err != nil { // then it is not for the walls
 		return nil, broken(engine, err)
 	}
@@ -113,7 +152,7 @@ var errNotNow = errors.New("try again")
 // notNow is the error of a worker that was stopped from outside before it could show whether walls stand.
 func notNow(e *agentkernel.Error) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeUnavailable, "monty", "the first worker of the engine was stopped before it could work: %s (%w)", e.Message(), errNotNow).
-		WithHint("try again; if it stays so, look for what kills it (memory, a watchdog: dmesg says), or whether the engine hangs: agentkernel doctor")
+		WithHint("try again; if it stays so, look for what kills it (memory, a watchdog: dmesg says): agentkernel doctor")
 }
 
 // broken is the error of an engine of which no worker starts.

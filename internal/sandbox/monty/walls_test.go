@@ -2,10 +2,13 @@ package monty
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
 )
@@ -13,10 +16,29 @@ import (
 // struck is a worker behind what passes for walls, which somebody kills at once.
 type struck struct{ body }
 
+// mute is an engine of the right version that says nothing when it is to work.
+func mute(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "monty")
+	script := "#!/bin/sh\n[ \"$1\" = --version ] && echo 'monty-runtime " + EngineVersion + "' && exit\nexec sleep 1000\n"
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	return path
+}
+
+// passWait lets the time pass that a worker has for its first answer, with the nth timer of a clock.
+func passWait(t *testing.T, clock *slowClock, nth int) {
+	t.Helper()
+	until(t, "an answer is waited for", func() bool { return clock.waits(nth) })
+	clock.advance(housekeeping)
+}
+
 // first starts the worker that decides about walls. fate says what becomes of the nth behind them: "" nothing.
 func first(t *testing.T, fate func(n int) string) (decided bool, walled bool, tries int, err error) {
 	t.Helper()
-	b := newBackend(t, func(c *Config) { c.Spare = -1 })
+	clock := &slowClock{now: time.Unix(1, 0)}
+	b := newBackend(t, func(c *Config) { c.Spare, c.Clock = -1, clock })
 	w := newWalls(&b.cfg)
 	w.decision.Store(nil) // as with a spawner
 	stand := w.plainFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "test", "these are the walls"))
@@ -27,6 +49,9 @@ func first(t *testing.T, fate func(n int) string) (decided bool, walled bool, tr
 			return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "test", "no namespaces")
 		case "dies":
 			engine = "/bin/false"
+		case "late":
+			engine = mute(t)
+			go passWait(t, clock, 1)
 		case "killed":
 			made, err := stand(ctx, engine, in, out, said, wall)
 			if err == nil {
@@ -38,6 +63,9 @@ func first(t *testing.T, fate func(n int) string) (decided bool, walled bool, tr
 	}
 	wk, err := w.start(t.Context(), enginePath(t), spareSettings(), func(*worker) {})
 	d := w.decision.Load()
+	if hung := w.stillHung(); (hung != nil) != errors.Is(err, errLate) {
+		t.Errorf("it failed with %v, and is remembered as %v", err, hung)
+	}
 	if err == nil {
 		wk.kill(errRetired)
 		<-wk.buried
@@ -68,15 +96,57 @@ func TestFirstWorker(t *testing.T) {
 		"killed each time": {always("killed"), false, false, 3},
 		"dies once":        {until(2, "dies"), true, true, 2},
 		"dies each time":   {always("dies"), true, false, 3},
+		"hangs":            {always("late"), false, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			decided, walled, tries, err := first(t, c.fate)
 			if decided != c.decided || walled != c.walled || tries != c.tries {
 				t.Errorf("decided %v, walled %v after %d tries; want %v, %v, %d (%v)", decided, walled, tries, c.decided, c.walled, c.tries, err)
 			}
-			if (err == nil) != c.decided || err != nil && (agentkernel.CodeOf(err) != agentkernel.CodeUnavailable || !strings.Contains(err.Error(), "stopped")) {
+			if (err == nil) != c.decided || err != nil && (agentkernel.CodeOf(err) != agentkernel.CodeUnavailable || !strings.Contains(err.Error(), "stopped") && !strings.Contains(err.Error(), "hangs")) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
+}
+
+// TestEngineHangs: one program waits for an engine that says nothing. After it all know, and the engine is tried again
+// after a while without anybody who waits.
+func TestEngineHangs(t *testing.T) {
+	clock, path := &slowClock{now: time.Unix(1, 0)}, mute(t)
+	b := newBackend(t, func(c *Config) { c.Clock, c.Engine = clock, path })
+	r := newRun(t, b, "print(1)")
+	if _, err := b.Check(r.req.Program); err != nil {
+		t.Fatal(err)
+	}
+	go passWait(t, clock, 2) // the first is that of --version
+	if _, err := b.Start(t.Context(), r.req); agentkernel.CodeOf(err) != agentkernel.CodeUnavailable || !strings.Contains(err.Error(), "hangs at its start: no answer within 10s") {
+		t.Errorf("the first program: %v", err)
+	}
+	known := func(what string) {
+		t.Helper()
+		_, checked := b.Check(r.req.Program)
+		_, started := b.Start(t.Context(), r.req)
+		info := b.Info()
+		if agentkernel.CodeOf(checked) != agentkernel.CodeUnavailable || agentkernel.CodeOf(started) != agentkernel.CodeUnavailable || info.Available || info.Fix == "" {
+			t.Errorf("%s: checked: %v, started: %v, info: %+v", what, checked, started, info)
+		}
+	}
+	known("the next")
+	if n := b.Stats().Started; n > 2 {
+		t.Errorf("%d workers were started", n)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(enginePath(t), path); err != nil {
+		t.Fatal(err)
+	}
+	known("while it was tried a moment ago")
+	clock.advance(hungFor)
+	until(t, "the engine is known to work", func() bool {
+		_, err := b.Check(r.req.Program)
+		return err == nil && b.Info().Available
+	})
+	mustExit(t, b, "print(1)")
 }

@@ -195,7 +195,7 @@ func (w *worker) watch(ctx context.Context, d time.Duration) (disarm func()) {
 	}
 }
 
-var errLate = errors.New("no answer in time")
+var errLate = errors.New("no answer")
 
 // bite kills a worker that is still watched. The cause is set together with the check, so that whoever
 // disarmed too late sees it and does not use the worker again.
