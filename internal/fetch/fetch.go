@@ -224,32 +224,50 @@ type hop struct {
 
 // follow makes the request and those that redirects ask for.
 func (f *Fetcher) follow(ctx context.Context, h *hop, r *agentkernel.FetchRequest, vals values, red *redactor) (agentkernel.FetchResponse, error) {
+	var made error // not nil: a request that writes was made and answered with where to look
 	for left := r.Redirects; ; left-- {
 		res, location, err := f.one(ctx, h, r, vals, red)
 		if err != nil || location == "" || r.Redirects == 0 {
-			return res, err
+			return res, lost(made, err)
+		}
+		if writes(h.method) && !writes(methodAfter(res.Status, h.method)) {
+			made = agentkernel.Errorf(agentkernel.CodeAnswerLost, op, "%s took the %s and answered with a redirect (%d)", h.to.host, h.method, res.Status)
 		}
 		settled := agentkernel.FetchResponse{Settled: true} // the server has answered; what follows is another request
 		if left == 0 {
-			return settled, agentkernel.Errorf(agentkernel.CodeLimit, op, "%s redirects more than %d times", h.to.host, r.Redirects)
+			return settled, lost(made, agentkernel.Errorf(agentkernel.CodeLimit, op, "%s redirects more than %d times", h.to.host, r.Redirects))
 		}
 		next, err := f.redirected(h, res.Status, location, r.Hosts)
 		if err != nil {
-			return settled, err
+			return settled, lost(made, err)
 		}
 		if next.to != h.to && red.text(location) != location {
-			return settled, denied("%s redirects to another host with a secret in the url", h.to.host)
+			return settled, lost(made, denied("%s redirects to another host with a secret in the url", h.to.host))
 		}
 		h = next
 	}
 }
+
+// lost is the error of a request to which another was redirected. Where that one wrote it says so: to make it again would
+// write again.
+func lost(made, err error) error {
+	if made == nil || err == nil {
+		return err
+	}
+	first, then := agentkernel.AsError(made, agentkernel.CodeAnswerLost, op), agentkernel.AsError(err, agentkernel.CodeUnavailable, op)
+	e := agentkernel.Errorf(first.Code, op, "%s, which cannot be followed: %s", first.Message(), then.Message())
+	e.Hint = then.Hint
+	return e
+}
+
+func writes(method string) bool { return agentkernel.FetchEffect(method) == agentkernel.EffectWrite }
 
 // one makes one request. location is where it redirects to, if it does.
 func (f *Fetcher) one(ctx context.Context, h *hop, r *agentkernel.FetchRequest, vals values, red *redactor) (res agentkernel.FetchResponse, location string, err error) {
 	// From the moment there is a connection the request may be on its way.
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
-	harmless := agentkernel.FetchEffect(h.method) != agentkernel.EffectWrite // as a GET behind a POST that was answered
+	harmless := !writes(h.method) // as a GET behind a POST that was answered
 	resp, err := f.transportFor(h.to).RoundTrip(h.request(traced, f.agent(), r.Key, vals))
 	if err != nil {
 		return agentkernel.FetchResponse{Settled: harmless || !sent.Load()}, "", timedOut(ctx, h, r, err)

@@ -294,9 +294,11 @@ func TestRedirects(t *testing.T) {
 		otherURL: "was not allowed", "//evil.test/": "evil.test", "https://evil.test/": "evil.test was not allowed", "http://169.254.169.254/": "never",
 		"file:///etc/passwd": "only https and http", "http://u:p@" + host: "user name", "http://2130706433/": "neither", "ftp://x": "only https",
 	} {
-		res := want(t, f, post(to(302, location), host), agentkernel.CodeDenied, says)
-		if !res.Settled {
-			t.Errorf("%s: a POST that was answered with a redirect has an open outcome", location)
+		// The POST was made, and is not made again by whoever reads the error; one that is to be made elsewhere was not.
+		for status, code := range map[int]agentkernel.Code{302: agentkernel.CodeAnswerLost, 307: agentkernel.CodeDenied} {
+			if res := want(t, f, post(to(status, location), host), code, says); !res.Settled {
+				t.Errorf("%s: a POST that was answered with a redirect has an open outcome", location)
+			}
 		}
 	}
 	_, port, _ := net.SplitHostPort(host)
