@@ -103,7 +103,7 @@ type Sandbox interface {
 	// Next hands the program the reply to its last turn (nil at the start and after an image was loaded,
 	// which emits its turn again) and runs it to the next turn. After an error the sandbox is dead.
 	// Errors: ctx's error when it ends (the program is stopped with its sandbox), CodeCrashed when the
-	// sandbox died, CodeLimit when it was ended for a limit that the program could not be told.
+	// program has brought its sandbox down (else it is a TurnLost), CodeLimit when it was ended for a limit that the program could not be told.
 	Next(ctx context.Context, reply *Reply) (Turn, error)
 	// Image gives bytes from which Start continues at the present turn, here or on another machine with
 	// the same fingerprint. Valid only between Next calls, and not after TurnExit or TurnFail.
@@ -162,7 +162,9 @@ const (
 	TurnExit                     // the program ended; ExitCode and Result are set
 	TurnFail                     // an uncaught error; Err is set
 	TurnHeld                     // a Suspender stopped it while it computed: when it is let go, Next(nil) goes on
-	TurnLost                     // a Suspender has given the program up: it begins again, from its image or its start, and this sandbox is dead
+	// TurnLost: the sandbox is dead, and its program is not to blame: it begins again, from its image or its start. Err is why: something
+	// from outside has killed it. Nil: a Suspender has given it up.
+	TurnLost
 )
 
 // Turn is where a program stopped.
@@ -171,7 +173,7 @@ type Turn struct {
 	Call     Call            // TurnCall; ID is 0, the kernel numbers it
 	ExitCode int             // TurnExit; TurnFail, if it is not 0
 	Result   json.RawMessage // TurnExit: value of the last expression, nil if none
-	Err      *Error          // TurnFail: CodeProgram, CodeSyntax or CodeLimit, with Traceback
+	Err      *Error          // TurnFail: CodeProgram, CodeSyntax or CodeLimit, with Traceback; TurnLost: CodeCrashed
 	Fault    Fault           // TurnFail, and a session's proc.next with an error: whose doing it is
 }
 

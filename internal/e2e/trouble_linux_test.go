@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,33 +102,88 @@ func fill(t *testing.T, dir, file string, left int64) {
 	}
 }
 
-// TestWorkerIsKilled costs one process: the error says that the sandbox died, others go on.
-func TestWorkerIsKilled(t *testing.T) {
-	k := openEmbedded(t, home(t))
-	p, err := k.Spawn(t.Context(), program("print('on')\nwhile True:\n    pass"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Not before it runs: what is killed while it starts is started again, or is only asked for its version.
-	eventually(t, "the program runs", func() bool { return stdoutOf(t, k, p.PID) == "on\n" })
-	killed := 0
-	eventually(t, "a worker was found and killed", func() bool {
-		for _, pid := range childrenOf(t, os.Getpid()) {
-			if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && strings.HasSuffix(exe, "/monty") {
-				if syscall.Kill(pid, syscall.SIGKILL) == nil {
-					killed++
+// TestSandboxesAreKilled: whatever runs programs is killed at random moments, workers, zygotes and their children: every
+// program comes to its end, and writes each line once.
+func TestSandboxesAreKilled(t *testing.T) {
+	const source = `
+import asyncio
+from tools.book import write
+from tools.book.aio import write as later
+async def pair(i):
+    await asyncio.gather(later(line="a" + str(i)), later(line="b" + str(i)))
+for i in range(8):
+    write(line=str(i))
+    n = 0
+    while n < 20000:
+        n += 1
+    if i % 2:
+        asyncio.run(pair(i))
+print("end", n)
+`
+	for _, backend := range []string{"monty", "process"} {
+		t.Run(backend, func(t *testing.T) {
+			far := &book{lines: map[string]int{}}
+			k := openEmbedded(t, home(t), withSandboxes(t), func(c *embedded.Config) {
+				c.Tools = func([]string) (agentkernel.ToolSource, error) { return far, nil }
+			})
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			rng := rand.New(rand.NewPCG(seed, 1))
+			killed, rounds := 0, kills(t, 12)
+			for round := range rounds {
+				far.mu.Lock()
+				clear(far.lines)
+				far.mu.Unlock()
+				s := program(source)
+				s.Backend, s.Tools, s.Allow = backend, []string{"/book.json"}, []string{"book"}
+				p, err := k.Spawn(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wait := time.NewTimer(time.Duration(rng.Int64N(int64(60 * time.Millisecond))))
+				<-wait.C
+				// Of the processes with an engine, some: an init, an engine, a zygote with all its children.
+				for _, pid := range engines(t) {
+					if rng.IntN(2) == 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
+						killed++
+					}
+				}
+				got, err := k.Wait(t.Context(), p.PID)
+				if err != nil || got.State != agentkernel.StateExited {
+					t.Errorf("round %d ended as %s: %v %v", round, got.State, got.Error, err)
+				}
+				far.mu.Lock()
+				if len(far.lines) != 16 {
+					t.Errorf("round %d wrote %d lines", round, len(far.lines))
+				}
+				for line, n := range far.lines {
+					if n != 1 {
+						t.Errorf("round %d wrote %s %d times", round, line, n)
+					}
+				}
+				far.mu.Unlock()
+				if out := stdoutOf(t, k, p.PID); out != "end 20000\n" {
+					t.Errorf("round %d printed %q", round, out)
 				}
 			}
-		}
-		got, err := k.Process(t.Context(), p.PID)
-		return err == nil && killed > 0 && got.State.Terminal()
-	})
-	got, err := k.Wait(t.Context(), p.PID)
-	if err != nil || got.State != agentkernel.StateFailed || got.Error.Code != agentkernel.CodeCrashed {
-		t.Errorf("got %s %v %v", got.State, got.Error, err)
+			if killed < rounds/2 {
+				t.Errorf("only %d processes were killed in %d rounds: the test proves little", killed, rounds)
+			}
+		})
 	}
-	// The spare was killed, too, and may be lent in the moment before its end is seen.
-	eventually(t, "afterwards another runs", func() bool { return run(t, k, program("print('fine')")).stdout == "fine\n" })
+}
+
+// engines are the processes below this one that run an engine: Monty, or CPython.
+func engines(t *testing.T) (found []int) {
+	below := childrenOf(t, os.Getpid())
+	for i := 0; i < len(below); i++ { // the list grows while it is walked
+		below = append(below, childrenOf(t, below[i])...)
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", below[i]))
+		if name := filepath.Base(exe); err == nil && (name == "monty" || strings.HasPrefix(name, "python")) {
+			found = append(found, below[i])
+		}
+	}
+	return found
 }
 
 func childrenOf(t *testing.T, parent int) []int {

@@ -5,8 +5,8 @@ import (
 	"agentkernel/internal/kernel/history"
 )
 
-// beginAgain lets a process whose sandbox was given up for a pause stand where its image does, or at its beginning, until
-// it is resumed: its journal brings it back to where it was.
+// beginAgain lets a process whose sandbox is gone stand where its image does, or at its beginning, and go on from there unless
+// it is paused: its journal brings it back to where it was.
 func (k *Kernel) beginAgain(p *process) {
 	ctx := p.context()
 	past, err := k.loadPast(ctx, &p.spec.Spec)
@@ -32,7 +32,11 @@ func (k *Kernel) beginAgain(p *process) {
 	k.newRun(p, past, history.Fold(base, entries), entries)
 	p.to(agentkernel.StateWaiting)
 	p.mu.Unlock()
+	if p.spec.HasFiles() { // nothing may write to them when it begins again
+		k.closeBox(p, box)
+	}
 	k.discard(p, box)
+	k.pauseOnDrift(p)
 	p.mu.Lock()
 	p.owned = false
 	if p.paused {

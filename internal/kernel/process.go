@@ -74,6 +74,7 @@ type process struct {
 	running    time.Duration              // in its sandboxes
 	waits      int64                      // how often it had to wait
 	recoveries int
+	losses     losses
 	ending     *ending // nil until it ends
 	watchers   []*watcher
 	wall       *time.Timer

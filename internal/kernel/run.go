@@ -90,7 +90,7 @@ func (k *Kernel) took(p *process, turn agentkernel.Turn, err error) bool {
 func (k *Kernel) setAside(p *process, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	begun := p.imaged || p.recoveries > 0 || p.canGiveUp() && p.replay != nil
+	begun := p.imaged || p.recoveries > 0 || p.losses.times > 0 || p.canGiveUp() && p.replay != nil
 	code := agentkernel.CodeOf(err)
 	mendable := code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied
 	if !begun || !mendable || p.coming != nil || p.cause != nil || p.over || k.ctx.Err() != nil {
@@ -235,10 +235,14 @@ func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
 		return true
 	case agentkernel.TurnLost:
 		if p.sealed != nil { // it has no journal of its own to begin again with
-			k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "sandbox", "the worker was lost before the program ran; try again")))
+			k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "sandbox", "the sandbox was lost while the program ran; try again")))
 			return false
 		}
-		k.beginAgain(p)
+		if turn.Err == nil {
+			k.beginAgain(p)
+		} else {
+			k.lostBox(p, turn.Err)
+		}
 	case agentkernel.TurnExit:
 		k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result}))
 	case agentkernel.TurnFail:

@@ -188,8 +188,16 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 	if err != nil {
 		return nil, err
 	}
-	return b.start(ctx, req, prog)
+	for left := startTries; ; left-- {
+		box, err := b.start(ctx, req, prog)
+		if left == 1 || !errors.Is(err, errUnready) {
+			return box, err
+		}
+	}
 }
+
+// startTries is how often a worker is taken that may be gone, or be killed while it is made ready.
+const startTries = 100
 
 func (b *Backend) start(ctx context.Context, req agentkernel.StartRequest, prog *program) (agentkernel.Sandbox, error) {
 	s := &sandbox{b: b, req: req, prog: prog}
@@ -206,9 +214,6 @@ func (b *Backend) start(ctx context.Context, req agentkernel.StartRequest, prog 
 		return s, nil
 	}
 	switch err := s.load(ctx); {
-	case errors.Is(err, errUnready):
-		_ = s.Close()
-		return b.start(ctx, req, prog)
 	case err != nil:
 		_ = s.Close()
 		return nil, err

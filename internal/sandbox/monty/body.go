@@ -128,6 +128,8 @@ func (b *walled) wait() string {
 	exit, _ := b.process.Wait(context.Background()) // only its context could fail
 	<-b.copied
 	switch s := exit.Status; {
+	case exit.Limit != "":
+		return exit.String()
 	case exit.Known && s.Exited():
 		return "exit status " + agentkernel.PID(s.ExitStatus()).String()
 	case exit.Known:

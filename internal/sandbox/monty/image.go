@@ -72,7 +72,10 @@ func (s *sandbox) Image(ctx context.Context) ([]byte, error) {
 		disarm()
 		if err != nil {
 			s.stage = stageDead
-			return nil, s.w.failed(err)
+			if err = s.w.failed(err); errors.Is(err, errLost) {
+				s.lost = err
+			}
+			return nil, err
 		}
 	}
 	head, err := json.Marshal(h)
@@ -183,7 +186,7 @@ func (s *sandbox) load(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if unready {
+	if unready || errors.Is(cause, errLost) {
 		return errUnready
 	}
 	return agentkernel.Errorf(agentkernel.CodeCorrupt, "image", "the engine does not take the image: %w", cause)

@@ -71,7 +71,7 @@ var errPoolClosed = agentkernel.Errorf(agentkernel.CodeCanceled, "monty", "the b
 // acquire gives a worker that is configured and idle; it may be soiled. It retries with another one when the first turns
 // out to have died in the meantime.
 func (p *pool) acquire(ctx context.Context, namespace string, conf settings) (*worker, error) {
-	for {
+	for left := wallTries; ; {
 		w, fromPool, err := p.take(ctx, namespace, conf)
 		if err != nil {
 			return nil, err
@@ -94,6 +94,9 @@ func (p *pool) acquire(ctx context.Context, namespace string, conf settings) (*w
 		p.release(w, false)
 		if bad := p.engine.doubt(ctx); bad != nil {
 			return nil, bad
+		}
+		if left--; ctx.Err() == nil && !fromPool && errors.Is(err, errLost) && left > 0 {
+			continue
 		}
 		if ctx.Err() != nil || !fromPool || agentkernel.CodeOf(err) == agentkernel.CodeVersion {
 			return nil, err

@@ -132,13 +132,15 @@ func TestWorkersDie(t *testing.T) {
 		code  agentkernel.Code
 		says  string
 		limit time.Duration
+		lost  bool // the program is not to blame
 	}{
-		{"killed while it runs", "print(1)\nwhile True: pass", signal(syscall.SIGKILL), agentkernel.CodeCrashed, "signal: killed", 0},
-		{"stopped while it runs", "print(1)\nwhile True: pass", signal(syscall.SIGSTOP), agentkernel.CodeLimit, "ran longer than its limit", time.Second},
-		{"crashed while it runs", "print(1)\nwhile True: pass", signal(syscall.SIGABRT), agentkernel.CodeCrashed, "signal: aborted", 0},
-		{"canceled", "print(1)\nwhile True: pass", func(_ *run, cancel context.CancelFunc) { cancel() }, "", context.Canceled.Error(), 0},
-		{"closed", "print(1)\nwhile True: pass", func(r *run, _ context.CancelFunc) { _ = r.box.Close() }, agentkernel.CodeCanceled, "closed", 0},
-		{"allocator refuses", "print(1)\nx = 10 ** 4000\nwhile True: x = x * x", func(*run, context.CancelFunc) {}, agentkernel.CodeLimit, "memory", 0},
+		{"killed while it runs", "print(1)\nwhile True: pass", signal(syscall.SIGKILL), agentkernel.CodeCrashed, "signal: killed", 0, true},
+		{"terminated while it runs", "print(1)\nwhile True: pass", signal(syscall.SIGTERM), agentkernel.CodeCrashed, "signal: ", 0, true},
+		{"stopped while it runs", "print(1)\nwhile True: pass", signal(syscall.SIGSTOP), agentkernel.CodeLimit, "ran longer than its limit", time.Second, false},
+		{"crashed while it runs", "print(1)\nwhile True: pass", signal(syscall.SIGABRT), agentkernel.CodeCrashed, "signal: aborted", 0, false},
+		{"canceled", "print(1)\nwhile True: pass", func(_ *run, cancel context.CancelFunc) { cancel() }, "", context.Canceled.Error(), 0, false},
+		{"closed", "print(1)\nwhile True: pass", func(r *run, _ context.CancelFunc) { _ = r.box.Close() }, agentkernel.CodeCanceled, "closed", 0, false},
+		{"allocator refuses", "print(1)\nx = 10 ** 4000\nwhile True: x = x * x", func(*run, context.CancelFunc) {}, agentkernel.CodeLimit, "memory", 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRun(t, b, c.src)
@@ -157,7 +159,10 @@ func TestWorkersDie(t *testing.T) {
 				c.do(r, cancel)
 			}()
 			turn, err := r.box.Next(ctx, nil)
-			if err == nil && turn.Kind == agentkernel.TurnFail {
+			if (turn.Kind == agentkernel.TurnLost) != c.lost {
+				t.Errorf("turn %d, lost: %v", turn.Kind, c.lost)
+			}
+			if err == nil && turn.Err != nil {
 				err = turn.Err
 			}
 			if err == nil || !strings.Contains(err.Error(), c.says) || c.code != "" && agentkernel.CodeOf(err) != c.code {

@@ -42,6 +42,7 @@ type sandbox struct {
 	output  int64            // bytes printed
 	flights map[int64]uint32 // async calls under way: the kernel's number -> the worker's
 	session sessionState     // of a Program.Session
+	lost    error            // Image has found that the worker is lost: Next says so
 	landed  []landing        // async calls that were answered at once: the program gets them when it waits
 
 	since  time.Time // the present turn began
@@ -73,6 +74,10 @@ var errClosed = agentkernel.Errorf(agentkernel.CodeCanceled, "sandbox", "the san
 func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkernel.Turn, error) {
 	out := s.turned
 	switch {
+	case s.lost != nil && !s.isClosed():
+		turn := lost(s.lost)
+		s.lost = nil
+		return turn, nil
 	case !s.begun:
 		if err := ctx.Err(); err != nil {
 			return agentkernel.Turn{}, err
@@ -95,7 +100,7 @@ func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkern
 
 // Begin lets the program go on; see agentkernel.PromptSandbox.
 func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, error) {
-	if s.stage == stageLoaded {
+	if s.stage == stageLoaded || s.lost != nil {
 		return false, nil
 	}
 	if err := s.enter(); err != nil {
@@ -359,6 +364,12 @@ func (s *sandbox) Suspend(stop bool) error {
 	return nil
 }
 
+func (s *sandbox) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 func (s *sandbox) isSuspended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -397,6 +408,11 @@ func (s *sandbox) Close() error {
 	return nil
 }
 
+// lost is the turn of a program whose worker has gone, which nobody meant.
+func lost(err error) agentkernel.Turn {
+	return agentkernel.Turn{Kind: agentkernel.TurnLost, Err: agentkernel.AsError(err, agentkernel.CodeCrashed, "monty worker")}
+}
+
 // broken ends the sandbox after an error and says what it was in the kernel's words.
 func (s *sandbox) broken(err error, ran time.Duration) (agentkernel.Turn, error) {
 	s.stage = stageDead
@@ -409,8 +425,10 @@ func (s *sandbox) broken(err error, ran time.Duration) (agentkernel.Turn, error)
 	switch {
 	case errors.Is(err, errPoolClosed), errors.Is(err, errClosed):
 		return agentkernel.Turn{}, errClosed
-	case errors.Is(err, errSuspended), unready && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errSuspended):
 		return agentkernel.Turn{Kind: agentkernel.TurnLost}, nil
+	case errors.Is(err, errLost), unready && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
+		return lost(err), nil
 	case errors.Is(err, errLate):
 		s.micros += uint64(max(ran, 0).Microseconds())
 		return agentkernel.Turn{}, limitError("time", "the program ran longer than its limit of %s and did not stop when told", s.req.Limits.Time)

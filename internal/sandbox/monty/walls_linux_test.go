@@ -103,8 +103,8 @@ func TestWorkBehindWalls(t *testing.T) {
 		}
 		r = newRun(t, b, "print(1)\nwhile True: pass")
 		r.req.Output = func(string, string) { workerOf(r).body.kill() }
-		if _, err := r.start().finish(); agentkernel.CodeOf(err) != agentkernel.CodeCrashed || !strings.Contains(err.Error(), "signal: killed") {
-			t.Errorf("killed: %v", err)
+		if turn, err := r.start().box.Next(t.Context(), nil); err != nil || turn.Kind != agentkernel.TurnLost || turn.Err == nil || !strings.Contains(turn.Err.Error(), "signal: killed") {
+			t.Errorf("killed: %+v %v", turn, err)
 		}
 		if got := mustExit(t, b, "print('next')"); got != "next\n" {
 			t.Error(got)

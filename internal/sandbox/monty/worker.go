@@ -334,10 +334,11 @@ func (w *worker) wiping() []byte {
 
 // failed turns an I/O or protocol error into what really happened, and makes sure that the worker is dead.
 func (w *worker) failed(err error) error {
-	if errors.Is(err, errProtocol) || !errors.Is(err, io.EOF) {
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)
+	if errors.Is(err, errProtocol) || !ended {
 		w.kill(err) // if it ended by itself or was killed before, this changes nothing but the cause
 	}
-	wait := w.clock.AfterFunc(exitWait, func() { w.body.kill() })
+	wait := w.clock.AfterFunc(exitWait, func() { w.kill(fmt.Errorf("%w: it closed its channel", errProtocol)) })
 	<-w.gone
 	wait.Stop()
 	w.closePipes()
@@ -348,11 +349,25 @@ func (w *worker) failed(err error) error {
 	if ranOutOfMemory(said) {
 		return errOutOfMemory
 	}
+	if w.how == "memory limit" {
+		return errOutOfMemory
+	}
+	if w.killedFor() == nil && w.struck() {
+		return agentkernel.Errorf(agentkernel.CodeCrashed, "monty worker", "%w: %s", errLost, w.how)
+	}
 	e := agentkernel.Errorf(agentkernel.CodeCrashed, "monty worker", "the worker ended: %s (%w)", w.how, err)
 	if said != "" {
 		e = agentkernel.Errorf(agentkernel.CodeCrashed, "monty worker", "the worker ended: %s: %s", w.how, said)
 	}
 	return e
+}
+
+// errLost is the error of a worker that something else than the kernel, a limit or its program has ended.
+var errLost = errors.New("the worker was ended from outside")
+
+// struck says whether a signal ended it with which a program cannot end its engine.
+func (w *worker) struck() bool {
+	return w.how == "signal: "+syscall.SIGKILL.String() || w.how == "signal: "+syscall.SIGTERM.String()
 }
 
 var errOutOfMemory = errors.New("the worker ran out of memory")

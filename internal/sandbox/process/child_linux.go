@@ -71,6 +71,8 @@ func (c *child) signal(sig unix.Signal) {
 	}
 }
 
+var errStillborn = errors.New("it ended at once")
+
 // adopt has the kernel's side of the walls look after the child, which still waits for its start.
 func (c *child) adopt() (err error) {
 	if c.cell == nil {
@@ -79,7 +81,7 @@ func (c *child) adopt() (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pidfd < 0 {
-		return errors.New("it ended at once")
+		return errStillborn
 	}
 	fd, err := unix.FcntlInt(uintptr(c.pidfd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -187,6 +189,9 @@ func (c *child) failed(err error) error {
 			return errLimit(exit.Limit)
 		}
 	}
+	if c.struck() {
+		return agentkernel.Errorf(agentkernel.CodeCrashed, "process", "%w: %s", errLost, c.end)
+	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return agentkernel.Errorf(agentkernel.CodeCrashed, "process", "the program's process ended in the middle of a message: %s", c.end)
 	}
@@ -194,6 +199,17 @@ func (c *child) failed(err error) error {
 		return io.EOF
 	}
 	return agentkernel.Errorf(agentkernel.CodeCrashed, "process", "the program's process was ended: %s", c.end)
+}
+
+// errLost is the error of a child that something else than the kernel or a limit has ended.
+var errLost = errors.New("the program's process was ended from outside")
+
+// struck says whether c, which the kernel has not killed, went with its zygote, or by a signal with which no program crashes.
+func (c *child) struck() bool {
+	if c.end.lost {
+		return !c.z.killedFor(errClosed)
+	}
+	return c.end.status.Signaled() && (c.end.status.Signal() == unix.SIGKILL || c.end.status.Signal() == unix.SIGTERM)
 }
 
 // errLimit is a limit of the walls that ended a program: "memory" or "cpu time".

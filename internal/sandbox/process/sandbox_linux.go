@@ -331,6 +331,8 @@ func (s *sandbox) broken(err error) (agentkernel.Turn, error) {
 		return agentkernel.Turn{}, limitError("time", "the program ran longer than its limit of %s and did not stop when told", s.req.Limits.Time)
 	case errors.Is(err, errSandboxClosed), errors.Is(err, errClosed):
 		return agentkernel.Turn{}, errSandboxClosed
+	case errors.Is(err, errLost):
+		return agentkernel.Turn{Kind: agentkernel.TurnLost, Err: agentkernel.AsError(err, agentkernel.CodeCrashed, "process")}, nil
 	}
 	return agentkernel.Turn{}, err
 }

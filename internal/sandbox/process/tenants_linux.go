@@ -65,8 +65,11 @@ func newTenants(cfg *Config) *tenants {
 
 // take gives a child that waits for a program: one that stands ready, or a new one.
 func (t *tenants) take(ctx context.Context, python Interpreter, who tenant, limits agentkernel.Limits, mounts []agentkernel.Mount, stdin *os.File) (*child, error) {
-	for again := false; ; again = true {
+	for left := takeTries; ; left-- {
 		h, err := t.house(ctx, python, who)
+		if err != nil && left > 1 && ctx.Err() == nil && h != nil && h.z != nil && h.z.struck() {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -83,11 +86,14 @@ func (t *tenants) take(ctx context.Context, python Interpreter, who tenant, limi
 			t.mu.Unlock()
 			return c, nil
 		}
-		if ctx.Err() != nil || again || !h.z.endedBy(ctx, err) {
+		if ctx.Err() != nil || left == 1 || !errors.Is(err, errStillborn) && !h.z.endedBy(ctx, err) {
 			return nil, err
 		}
 	}
 }
+
+// takeTries is how often a child is asked for whose zygote, or which itself, is killed meanwhile.
+const takeTries = 4
 
 // ready gives a child that waits already, and has another one made in its place; nil if there is none with these
 // limits.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"agentkernel"
 	"agentkernel/internal/reaper"
 	"agentkernel/internal/sandbox/confine"
@@ -114,7 +116,7 @@ func TestZygoteDies(t *testing.T) {
 		t.Fatal("not ours")
 	}
 	box.c.z.kill(errIdle)
-	if turn, err := r.box.Next(t.Context(), &agentkernel.Reply{ID: 1, Result: []byte("1")}); agentkernel.CodeOf(err) != agentkernel.CodeCrashed {
+	if turn, err := r.box.Next(t.Context(), &agentkernel.Reply{ID: 1, Result: []byte("1")}); err != nil || turn.Kind != agentkernel.TurnLost || agentkernel.CodeOf(turn.Err) != agentkernel.CodeCrashed {
 		t.Errorf("%+v %v", turn, err)
 	}
 	mustExit(t, b, "print(1)")
@@ -373,5 +375,26 @@ func TestVersionManager(t *testing.T) {
 	}
 	if got := mustPython(t, start()).Executable; got != real {
 		t.Errorf("the next kernel runs %s, want %s", got, real)
+	}
+}
+
+// A child that something else kills has lost its program, which is not to blame. One that crashes has not.
+func TestChildIsKilled(t *testing.T) {
+	b := newBackend(t)
+	for source, want := range map[string]agentkernel.TurnKind{
+		"print('on', flush=True)\nwhile True: pass":             agentkernel.TurnLost,
+		"import ctypes\nprint(flush=True)\nctypes.string_at(0)": 0,
+	} {
+		r := newRun(t, b, source)
+		if want != 0 {
+			r.req.Output = func(string, string) { r.box.(*sandbox).c.signal(unix.SIGKILL) }
+		}
+		turn, err := r.start().box.Next(t.Context(), nil)
+		if err == nil && turn.Err != nil {
+			err = turn.Err
+		}
+		if turn.Kind != want || agentkernel.CodeOf(err) != agentkernel.CodeCrashed || !strings.Contains(err.Error(), "SIG") {
+			t.Errorf("%s: %+v %v", source, turn, err)
+		}
 	}
 }

@@ -66,6 +66,7 @@ type zygote struct {
 	forker   int64 // number of the process that forks, there
 	cause    error // why we killed it
 	how      string
+	lost     bool // it was killed, and not by us
 
 	asking sync.Mutex
 	plans  map[planKey]string // those that the zygote knows, by what decides them
@@ -163,12 +164,26 @@ func (z *zygote) kill(cause error) {
 	z.body.kill()
 }
 
+// struck says whether something else than the kernel has killed it.
+func (z *zygote) struck() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.lost
+}
+
+// killedFor says whether this is why it was killed.
+func (z *zygote) killedFor(cause error) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return errors.Is(z.cause, cause)
+}
+
 // reap waits for the process, then sees to it that nobody waits for its children.
 func (z *zygote) reap() {
 	how := z.body.wait()
 	_ = z.control.Close()
 	z.mu.Lock()
-	z.how = how
+	z.how, z.lost = how, z.cause == nil && (strings.Contains(how, "killed") || strings.Contains(how, "SIGKILL"))
 	forks, children := z.forks, z.children
 	z.forks, z.children = nil, nil
 	z.mu.Unlock()

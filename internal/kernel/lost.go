@@ -1,0 +1,46 @@
+package kernel
+
+import (
+	"agentkernel"
+)
+
+// maxLosses is how often in a row a process begins again whose sandbox was killed, without coming any further: its program
+// may be what draws the kill (a kernel of the operating system that is out of memory takes the largest process).
+const maxLosses = 3
+
+// losses count the sandboxes of a process that something from outside has killed.
+type losses struct {
+	times int   // in a row, since the journal grew last
+	at    int64 // the last entry of the journal then
+}
+
+// lostBox deals with a sandbox that was killed from outside: its process begins again, if it can be repeated, and ends as
+// crashed if that does not help.
+func (k *Kernel) lostBox(p *process, why *agentkernel.Error) {
+	if !p.replayable() {
+		k.sandboxFailed(p, why)
+		return
+	}
+	p.mu.Lock()
+	if p.state != agentkernel.StateRunning || p.cause != nil || p.over {
+		p.mu.Unlock()
+		k.sandboxFailed(p, why)
+		return
+	}
+	if p.seq > p.losses.at {
+		p.losses.times = 0
+	}
+	p.losses.times++
+	p.losses.at = p.seq
+	times := p.losses.times
+	if times > maxLosses {
+		p.losses = losses{} // a session goes on without the piece
+		p.mu.Unlock()
+		k.sandboxFailed(p, agentkernel.Errorf(why.Code, why.Op, "%s (it began again %d times, and each time it came no further)", why.Message(), maxLosses).
+			WithHint("look for what kills it (memory, a watchdog: dmesg says)"))
+		return
+	}
+	p.mu.Unlock()
+	k.cfg.Logger.Warn("the sandbox of a process was lost; it begins again", "pid", p.pid, "why", why.Message(), "times", times)
+	k.beginAgain(p)
+}
