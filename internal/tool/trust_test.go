@@ -216,7 +216,7 @@ func TestPreview(t *testing.T) {
 		{"two keys", `{"mcpServers":{"a":{"command":"ls"}},"servers":{"b":{"command":"sh","args":["-c","evil"]}}}`, []string{`"a": ["ls"]`, `"b": ["sh" "-c" "evil"]`}},
 		{"the first of two counts", `{"mcpServers":{"a":{"command":"evil"}},"mcpServers":{"a":{"command":"ls"}}}`, []string{`"a": ["evil"]`}},
 		{"comments", "{// nothing to see\n\"mcpServers\":{\"a\":{\"command\":\"evil\",},},}", []string{`"a": ["evil"]`}},
-		{"another case", `{"mcpServers":{"a":{"command":"ls","COMMAND":"evil"}}}`, []string{`"a": ["evil"]`}},
+		{"another case", `{"mcpServers":{"a":{"command":"ls","COMMAND":"evil"}}}`, []string{`"a": nothing, for now: `, `there is no field`}},
 		{"what the command loads", `{"mcpServers":{"a":{"command":"ls","env":{"LD_PRELOAD":"./evil.so","API_KEY":"x"}}}}`, []string{`"API_KEY"=(hidden)`, `"LD_PRELOAD"="./evil.so"`}},
 		{"where it runs", `{"mcpServers":{"a":{"command":"./x","cwd":"/tmp/evil"}}}`, []string{`["./x"] in "/tmp/evil"`}},
 		{"a fallback", `{"mcpServers":{"a":{"command":"${NONE:-evil}","args":["${EMPTY:-worse}","${TOKEN:-x}"]}}}`, []string{`["evil" "worse" "${TOKEN}"]`}},

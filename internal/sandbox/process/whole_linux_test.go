@@ -51,7 +51,7 @@ func TestWholePrograms(t *testing.T) {
 		{shell("ls /etc/shadow /root /home 2>/dev/null; echo $? > /tmp/x; cat /tmp/x; touch /usr/x /program/x 2>/dev/null || echo read-only"), "2\nread-only\n", 0},
 		{agentkernel.Program{Name: "x", Language: agentkernel.Script, Source: "#!/usr/bin/env -S awk -f\nBEGIN { print 6 * 7 }"}, "42\n", 0},
 		{shell("(sleep 1000 &) ; exec 3>&-; echo done"), "done\n", 0},
-		{shell("printf 'a\\377b\\303'"), "a�b�", 0},
+		{shell("printf 'a\\377b\\303'"), "a�b�[stderr]" + agentkernel.NotText, 0},
 	} {
 		r, turn, err := wholeRun(t, c.p)
 		out := r.out.String()
