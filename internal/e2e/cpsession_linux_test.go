@@ -297,6 +297,11 @@ func TestMCPSessionMoves(t *testing.T) {
 	}
 	tool(t, bo, "execute_code", args{"code": "import zlib", "session": "new"}, "")
 	tool(t, bo, "execute_code", args{"code": "zlib.crc32(b'')"}, "result: 0")
+	for _, syntax := range []string{"x = = 1", "if x:\nx = 1", "  x = 1", "x = 'a", "for i in x\n  pass"} {
+		tool(t, bo, "execute_code", args{"code": "x = 41", "session": "new"}, "")
+		tool(t, bo, "execute_code", args{"code": syntax}, "!rror: ")
+		tool(t, bo, "execute_code", args{"code": "import zlib\nx + zlib.crc32(b'')"}, "result: 41")
+	}
 }
 
 // The recording of a session is repeated elsewhere, also where one of its pieces was given up, and where it has moved.

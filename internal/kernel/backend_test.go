@@ -132,6 +132,8 @@ type shortfall struct {
 	fault agentkernel.Fault
 }
 
+func (s *shortfall) Unwrap() error { return s.error }
+
 type goSandbox struct {
 	b       *goBackend
 	turns   chan agentkernel.Turn

@@ -79,7 +79,7 @@ func (k *Kernel) destination(p *process, turn agentkernel.Turn, ran bool) (to *b
 		return nil, ""
 	}
 	for _, b := range k.backends[slices.Index(k.backends, p.backend)+1:] {
-		if !b.speaks(s.Program.Language) || !b.Replayable {
+		if !b.speaks(s.Program.Language) || !b.Replayable || !b.offered(s) {
 			continue
 		}
 		err := errOrNil(b.lacks(s))
@@ -91,7 +91,11 @@ func (k *Kernel) destination(p *process, turn agentkernel.Turn, ran bool) (to *b
 			return b, ""
 		case err == nil:
 			return nil, fmt.Sprintf("without --backend %s the kernel runs in %s what %s lacks", p.backend.Name, b.Name, p.backend.Name)
-		case certain && agentkernel.CodeOf(err) != agentkernel.CodeSyntax && why == "":
+		case agentkernel.CodeOf(err) == agentkernel.CodeSyntax:
+			return nil, "" // it is no program, wherever it runs
+		case turn.Err.Code == agentkernel.CodeSyntax:
+			// What cannot be read is the program's doing, as far as anybody here can tell.
+		case certain && why == "":
 			e := agentkernel.AsError(err, agentkernel.CodeUnsupported, "move")
 			why = fmt.Sprintf("the %s backend cannot go on with it: %s", b.Name, e.Message())
 			if e.Hint != "" {

@@ -383,6 +383,42 @@ func TestMoveThatDiverges(t *testing.T) {
 	}
 }
 
+// A program that cannot be read ends with its syntax error and no advice: not that of a backend without a boundary, which
+// nobody asked for, nor of one that is not there.
+func TestNoAdviceForSyntax(t *testing.T) {
+	syntax := func(*prog) error {
+		return &shortfall{agentkernel.Errorf(agentkernel.CodeSyntax, "run", "SyntaxError: expected ':'"), agentkernel.FaultBackend}
+	}
+	for name, c := range map[string]struct {
+		fail func(*prog) error
+		real error // what the language's own backend says of the program
+		hint string
+	}{
+		"a syntax error there":               {syntax, agentkernel.Errorf(agentkernel.CodeSyntax, "check", "expected ':'"), ""},
+		"another error here":                 {surely, agentkernel.Errorf(agentkernel.CodeSyntax, "check", "expected ':'"), ""},
+		"that backend is not there":          {syntax, agentkernel.Errorf(agentkernel.CodeUnavailable, "python", "no python3"), ""},
+		"not there, and needed for the rest": {surely, agentkernel.Errorf(agentkernel.CodeUnavailable, "python", "no python3"), "the real backend cannot go on with it: no python3"},
+		"a refusal":                          {surely, agentkernel.Errorf(agentkernel.CodeUnsupported, "check", "no pandas"), "the real backend cannot go on with it: no pandas"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bare := newGoBackend()
+				bare.name, bare.noImages, bare.isolation = "bare", true, agentkernel.IsolationNone
+				l := newLadder(t)
+				l.backend.isolation, l.real.isolation = agentkernel.IsolationInterpreter, agentkernel.IsolationProcess
+				l.rig = l.start(t, l.store, func(c *kernel.Config) { c.Backends = append(c.Backends, bare) })
+				l.program(c.fail, nil)
+				bare.add("p", nil)
+				l.real.refuse = map[string]error{"p": c.real}
+				p, _ := l.run(t, auto("p"))
+				if p.State != agentkernel.StateFailed || p.Error.Hint != c.hint {
+					t.Errorf("it ended as %s: %v (%s), want the hint %q", p.State, p.Error, p.Error.Hint, c.hint)
+				}
+			})
+		})
+	}
+}
+
 // What cannot move ends with its own error, which says what can be done where something can.
 func TestNoMove(t *testing.T) {
 	own := func(*prog) error { return errUnknownName }

@@ -89,7 +89,7 @@ func (k *Kernel) pieceDestination(p *process, here *backend, piece *agentkernel.
 
 // couldMoveTo says whether a backend could have a session, whatever its pieces are.
 func (p *process) couldMoveTo(b *backend, named bool) bool {
-	if !named && b.Isolation == agentkernel.IsolationNone && !b.Available {
+	if !named && !b.offered(&p.spec.Spec) {
 		return false
 	}
 	return b.Sessions && b.Replayable && b.speaks(p.spec.Program.Language) && b.lacks(&p.spec.Spec) == nil && p.past == nil && p.replayable()
@@ -296,6 +296,9 @@ func (k *Kernel) movedBack(p *process, e ending) bool {
 
 // sameEnd says whether two reports of how a piece ended mean the same where a session has moved: an error is told in other
 // words by another backend, and so is a value that stands for itself.
+//
+// A piece that cannot be read has changed nothing, so it ended alike under whatever name: parsers differ in whether they
+// call it a SyntaxError or an IndentationError, and backends in whether they found it before the piece began.
 func sameEnd(a, b json.RawMessage) bool {
 	var x, y struct {
 		Result map[string]json.RawMessage
@@ -305,7 +308,16 @@ func sameEnd(a, b json.RawMessage) bool {
 		return false
 	}
 	if x.Error != nil && y.Error != nil {
-		return x.Error.Code == y.Error.Code && x.Error.Exception == y.Error.Exception
+		return x.Error.Code == y.Error.Code && x.Error.Exception == y.Error.Exception || unreadable(x.Error) && unreadable(y.Error)
 	}
 	return x.Error == nil && y.Error == nil && x.Result["$repr"] != nil && y.Result["$repr"] != nil
+}
+
+// unreadable says whether a piece ended because it is no program.
+func unreadable(err *agentkernel.Error) bool {
+	switch err.Exception {
+	case "SyntaxError", "IndentationError", "TabError":
+		return true
+	}
+	return err.Code == agentkernel.CodeSyntax
 }

@@ -110,3 +110,40 @@ func TestASessionGoesBack(t *testing.T) {
 		}
 	})
 }
+
+// A piece that could not be read ended alike wherever it ran: parsers name what is wrong in ways of their own, and backends find it
+// at different times. What a piece did before any other error may not be the same.
+func TestErrorsOfPiecesWhereTheyMove(t *testing.T) {
+	raised := func(code agentkernel.Code, exception string) func(*prog) (string, error) {
+		return func(*prog) (string, error) {
+			err := agentkernel.Errorf(code, "piece", "%s: said in words of its own on %s", exception, code)
+			err.Exception = exception
+			return "", err
+		}
+	}
+	for name, c := range map[string]struct {
+		first, second func(*prog) (string, error)
+		moves         bool
+	}{
+		"before it ran, and while":    {raised(agentkernel.CodeSyntax, "SyntaxError"), raised(agentkernel.CodeProgram, "SyntaxError"), true},
+		"one is about indentation":    {raised(agentkernel.CodeSyntax, "SyntaxError"), raised(agentkernel.CodeProgram, "IndentationError"), true},
+		"an exception in other words": {raised(agentkernel.CodeProgram, "ValueError"), raised(agentkernel.CodeProgram, "ValueError"), true},
+		"another exception":           {raised(agentkernel.CodeProgram, "ValueError"), raised(agentkernel.CodeProgram, "KeyError"), false},
+		"syntax, and something else":  {raised(agentkernel.CodeSyntax, "SyntaxError"), raised(agentkernel.CodeProgram, "NameError"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newSessionLadder(t, map[string]func(*prog) (string, error){"bad": c.first},
+					map[string]func(*prog) (string, error){"bad": c.second, "there": says("there")})
+				pid := l.beginAs(t, auto("session"))
+				if got, err := l.feed(t.Context(), pid, "bad"); err != nil || got[0] != '!' {
+					t.Fatal(got, err)
+				}
+				got, err := l.feed(t.Context(), pid, "there")
+				if moved := got == "there1" && err == nil; moved != c.moves {
+					t.Errorf("the piece that only the other backend runs: %q, %v", got, err)
+				}
+			})
+		})
+	}
+}

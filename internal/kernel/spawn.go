@@ -305,7 +305,7 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 	var refused error
 	var differing *backend
 	for _, b := range k.backends {
-		if !b.speaks(s.Program.Language) || b.lacks(s) != nil || b.Isolation == agentkernel.IsolationNone && !b.Available {
+		if !b.speaks(s.Program.Language) || b.lacks(s) != nil || !b.offered(s) {
 			continue
 		}
 		switch needs, err := b.check(s); {
@@ -314,6 +314,8 @@ func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
 			if !elsewhere(err) {
 				return nil, err
 			}
+		case agentkernel.CodeOf(err) == agentkernel.CodeSyntax:
+			return nil, err // what the first lacks is no reason: the program cannot be read
 		case err != nil:
 			refused = bothRefused(refused, b.Name, err)
 		case len(needs.Differs) == 0:
@@ -364,6 +366,12 @@ func (b *backend) lacks(s *agentkernel.Spec) *agentkernel.Error {
 	return withoutFiles(b, s)
 }
 
+// offered says whether a program may come to the backend without naming it: none without a boundary is chosen, or even
+// spoken of, unless that was asked for.
+func (b *backend) offered(s *agentkernel.Spec) bool {
+	return b.Isolation != agentkernel.IsolationNone || b.Available && s.Isolation == agentkernel.IsolationNone
+}
+
 func (k *Kernel) backendNames() []string {
 	names := make([]string, 0, len(k.backends))
 	for _, b := range k.backends {
@@ -378,16 +386,29 @@ func elsewhere(err error) bool {
 	return code == agentkernel.CodeUnsupported || code == agentkernel.CodeUnavailable
 }
 
-// bothRefused adds to the first refusal, which is what the author can mend, why the next backend is no way out.
+// bothRefused is the answer where two backends refuse a program: what to mend is what the next one says, which has all of the
+// language. The first refusal stays where it is the author's own doing, and with it the advice of what to use instead.
 func bothRefused(first error, name string, next error) error {
 	e := agentkernel.AsError(first, agentkernel.CodeUnsupported, "spec")
 	why := agentkernel.AsError(next, agentkernel.CodeUnsupported, "spec")
-	if why.Code == agentkernel.CodeUnavailable { // it would run there: what is missing is what to mend
-		both := agentkernel.Errorf(why.Code, why.Op, "%s, and that is not to be had: %s", e.Message(), why.Message())
+	switch {
+	case e.Code == agentkernel.CodeUnavailable && why.Code == agentkernel.CodeUnavailable: // nothing runs here
+		both := agentkernel.Errorf(e.Code, e.Op, "%s, and %s", e.Message(), why.Message())
+		both.Hint = e.Hint
+		if why.Hint != "" {
+			both.Hint = strings.TrimPrefix(e.Hint+"; or "+why.Hint, "; or ")
+		}
+		return both
+	case why.Code == agentkernel.CodeUnavailable: // it would run there: what is missing is what to mend
+		both := agentkernel.Errorf(why.Code, why.Op, "%s, but the %s backend is not available: %s", e.Message(), name, why.Message())
 		both.Hint = why.Hint
 		return both
-	}
-	if e.Hint != "" || why.Code == agentkernel.CodeSyntax {
+	case why.Code == agentkernel.CodeUnsupported && e.Code == agentkernel.CodeUnsupported:
+		if e.Hint != "" {
+			return why.WithHint("%s", e.Hint)
+		}
+		return why
+	case e.Hint != "":
 		return e
 	}
 	hint := fmt.Sprintf("the %s backend refuses it too: %s", name, why.Message())
