@@ -51,7 +51,6 @@ var equivalents = [...]func() []equivalent{
 			{regexp.MustCompile(`\bleave --(backend|timeout) out\b`), "leave $1 out"},
 			{regexp.MustCompile(`--backend ([\w-]+)`), `backend "$1"`},
 			{regexp.MustCompile(`--(backend|timeout)\b`), "$1"},
-			{regexp.MustCompile(`--with PACKAGE\b`), `packages ["PACKAGE"]`},
 		}
 	}),
 	InProgram: sync.OnceValue(func() []equivalent {

@@ -3,7 +3,10 @@ package mcpserver
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -44,7 +47,7 @@ func (w *watch) output(p agentkernel.Process, result json.RawMessage, failure *a
 		if failure.Hint == "" { // a piece of a session failed, which is no end of a process: the kernel has not looked for one
 			failure = failure.WithHint("%s", w.c.h.cfg.Spec.Boundary(failure.Message()+"\n"+failure.Traceback))
 		}
-		out.Error = explain(failure)
+		out.Error = explain(w.c.h.withPackages(failure))
 		out.ExitCode = max(out.ExitCode, failure.Code.ExitCode())
 	}
 	for _, call := range p.UnderWay {
@@ -177,6 +180,24 @@ func explain(e *agentkernel.Error) *programError {
 		}
 	}
 	return p
+}
+
+// withFlags are the packages that a hint at the command line names.
+var withFlags = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`run it with --with [\w.-]+(?: --with [\w.-]+)*`) })
+
+// withPackages says what brings a package that a program lacks: the argument of execute_code, or whoever may allow it.
+func (s *server) withPackages(e *agentkernel.Error) *agentkernel.Error {
+	return e.WithHint("%s", withFlags().ReplaceAllStringFunc(e.Hint, func(flags string) string {
+		names := strings.Split(flags, "--with ")[1:]
+		for i, name := range names {
+			names[i] = strconv.Quote(strings.TrimSpace(name))
+		}
+		list := "packages [" + strings.Join(names, ", ") + "]"
+		if s.cfg.Packages != nil {
+			return "run it with " + list
+		}
+		return "agentkernel mcp --allow-packages allows " + list
+	}))
 }
 
 // capped keeps the beginning and the end of a stream.

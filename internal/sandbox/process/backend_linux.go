@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -169,14 +170,42 @@ func (v *verdict) refusal(p agentkernel.Program, python Interpreter) error {
 	if len(v.Missing) == 0 {
 		return nil
 	}
-	var where []string
+	var where, with []string
 	for _, m := range v.Missing {
 		at := fmt.Sprintf("line %d", m.Line)
 		if m.File != p.Name {
 			at = m.File + ", " + at
 		}
 		where = append(where, fmt.Sprintf("%s: module '%s' is not installed for Python %s (%s)", at, m.Module, python.Version, python.Executable))
+		if flag := "--with " + packageOf(m.Module); !slices.Contains(with, flag) {
+			with = append(with, flag)
+		}
 	}
 	return agentkernel.Errorf(agentkernel.CodeUnsupported, "check", "%s", strings.Join(where, "; ")).
-		WithHint("run it with --with PACKAGE; or install it there, or set `python` to an interpreter that has it, such as that of a virtual environment")
+		WithHint("run it with %s; or install it there, or set `python` to an interpreter that has it, such as that of a virtual environment", strings.Join(with, " "))
+}
+
+// packageOf is the package that brings a module, where its name is another: of the ones that programs use most.
+func packageOf(module string) string {
+	switch module {
+	case "bs4":
+		return "beautifulsoup4"
+	case "cv2":
+		return "opencv-python-headless"
+	case "dateutil":
+		return "python-dateutil"
+	case "docx":
+		return "python-docx"
+	case "dotenv":
+		return "python-dotenv"
+	case "PIL":
+		return "pillow"
+	case "skimage":
+		return "scikit-image"
+	case "sklearn":
+		return "scikit-learn"
+	case "yaml":
+		return "pyyaml"
+	}
+	return module
 }
