@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/regular"
 )
 
 // goMain is the file of a package that counts as the program.
@@ -54,6 +57,7 @@ func withGoFiles(p *agentkernel.Program, file string) error {
 func gatherGo(dir string, files map[string]string) error {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	module := err == nil
+	total := 0
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return fileError(path, err)
@@ -72,7 +76,16 @@ func gatherGo(dir string, files map[string]string) error {
 		if err != nil {
 			return fileError(path, err)
 		}
-		files[filepath.ToSlash(rel)], err = readFile(path)
+		text, err := regular.Read(path, int64(maxSource-total))
+		switch {
+		case errors.Is(err, regular.ErrTooLarge):
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "run", "the files in %s are larger than 16 MB, which no program is", dir).
+				WithHint("a program reads its data through a tool")
+		case err != nil:
+			return fileError(path, err)
+		}
+		total += len(text)
+		files[filepath.ToSlash(rel)], err = readSource(bytes.NewReader(text), path)
 		return err
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/nearest"
+	"agentkernel/internal/regular"
 )
 
 // maxSource is the largest program text; a program is code, data belongs behind a tool.
@@ -167,6 +168,9 @@ func fileError(path string, err error) error {
 	case errors.Is(err, syscall.EISDIR):
 		e.Code = agentkernel.CodeInvalid
 		return e.WithHint("name a file in it")
+	case errors.Is(err, regular.ErrNotRegular):
+		e.Code = agentkernel.CodeInvalid
+		return e.WithHint("a pipe, a device or a directory has its name: remove it")
 	case errors.Is(err, fs.ErrPermission):
 		e.Code = agentkernel.CodeDenied
 	}

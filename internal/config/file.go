@@ -13,11 +13,15 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"agentkernel"
+	"agentkernel/internal/regular"
 )
+
+// maxFile bounds a file of settings, in bytes. That of a project may be a stranger's.
+const maxFile = 1 << 20
 
 // loadFile reads one TOML file; false if it does not exist.
 func (c *Config) loadFile(path string, kind Kind) (bool, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, maxFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}

@@ -3,13 +3,13 @@ package tool
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/regular"
 )
 
 // maxConfigSize is the largest configuration file that is read.
@@ -90,25 +90,15 @@ func readConfigFile(path string, st os.FileInfo) (*configFile, error) {
 
 // ReadFile reads a configuration file: a regular one, of a size that one can have.
 func ReadFile(path string) ([]byte, error) {
-	st, err := os.Stat(path)
-	if err != nil {
-		return nil, fileError(path, err)
-	}
-	if !st.Mode().IsRegular() { // a pipe or a device has no end
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, opConfig, "%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fileError(path, err)
-	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxConfigSize+1))
+	src, err := regular.Read(path, maxConfigSize)
 	switch {
-	case err != nil:
-		return nil, fileError(path, err)
-	case len(src) > maxConfigSize:
+	case errors.Is(err, regular.ErrNotRegular): // a pipe or a device has no end
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, opConfig, "%s is not a regular file", path)
+	case errors.Is(err, regular.ErrTooLarge):
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, opConfig, "%s is larger than %s: is it the right file?",
 			path, megabytes(maxConfigSize))
+	case err != nil:
+		return nil, fileError(path, err)
 	}
 	return src, nil
 }

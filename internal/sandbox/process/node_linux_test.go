@@ -154,6 +154,36 @@ func TestNodePackagesOfTheHost(t *testing.T) {
 	}
 }
 
+// Links among the packages lead to what the sandbox has at that place, never to the host's files.
+func TestNodePackagesLinkToNothingOfTheHost(t *testing.T) {
+	needNode(t)
+	dir, secret := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(secret, "index.js"), []byte("module.exports = 'secret'"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	up, err := filepath.Rel(dir, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"absolute": secret, "relative": up} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, at := range []string{dir, secret} {
+		for d := at; len(d) > len(os.TempDir()); d = filepath.Dir(d) {
+			if err := os.Chmod(d, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := nodeProgram("app.cjs", "for (const name of ['absolute', 'relative']) { try { console.log(require(name)); } catch (e) { console.log(e.code); } }")
+	p.Host = dir
+	if r, turn, err := wholeRun(t, p); err != nil || r.out.String() != "MODULE_NOT_FOUND\nMODULE_NOT_FOUND\n" {
+		t.Errorf("%+v %v %s\n%s", turn, err, r.out.String(), tracebackOf(turn))
+	}
+}
+
 // The static pass finds the servers whose tools are imported.
 func TestNodeNeeds(t *testing.T) {
 	needNode(t)
