@@ -25,23 +25,58 @@ func (it *item) leave(format string, args ...any) {
 	it.fate, it.why = leftOut, fmt.Sprintf(format, args...)
 }
 
+// choice is what the fate of changes depends on.
+type choice struct {
+	*layer
+	names []string // those that the user has named, nil: none
+	git   *repositories
+}
+
 // choose decides which changes are applied. names are those that the user has named, nil: none, and all are meant but
 // those that the host acts on.
 func (l *layer) choose(items []item, names []string) error {
-	byPath := index(items)
+	c := choice{layer: l, names: names, git: l.repositories(items)}
 	for i := range items {
 		it := &items[i]
 		if names != nil && !it.named(names) {
 			it.fate = unnamed
 			continue
 		}
-		if why := l.actsOn(it, byPath); why != "" && !it.released(names) {
+		why, err := c.acts(it.path, it.solid())
+		if err != nil {
+			return err
+		}
+		if why != "" && !it.released(names) {
 			it.fate, it.why = withheld, why
 		}
 		it.refuse()
 	}
 	spread(items)
-	return l.keepLinksIn(items)
+	return c.chooseLinks(items)
+}
+
+// chooseLinks does what depends on where links lead. What is not applied may change the way of others, so it looks again.
+func (c choice) chooseLinks(items []item) error {
+	if len(going(items)) == 0 {
+		return nil
+	}
+	there, err := c.root.links()
+	if err != nil {
+		return unreadable("folder", c.root.Name(), err)
+	}
+	for range maxRounds {
+		if err := c.keepLinksIn(items, there); err != nil {
+			return err
+		}
+		more, err := c.withholdLinked(items, there)
+		if err != nil || !more {
+			return err
+		}
+		spread(items)
+	}
+	c.withholdAll(items)
+	spread(items)
+	return dropLinks(items)
 }
 
 func index(items []item) map[string]*item {
@@ -121,37 +156,19 @@ func (it *item) goesAway() bool {
 	return it.before != nil && typeOf(it.before.mode) == agentkernel.TypeDir && (it.kind == agentkernel.FileDeleted || it.typ != agentkernel.TypeDir)
 }
 
-// actsOn says why a change is withheld unless it is named; "": it is not.
-func (l *layer) actsOn(it *item, byPath map[string]*item) string {
-	solid := it.typ != agentkernel.TypeDir || it.before != nil && typeOf(it.before.mode) != agentkernel.TypeDir
-	if why := actsPath(it.path, solid); why != "" {
-		return why
-	}
-	if l.inRepository(it, byPath) {
-		return gitActs
-	}
-	return ""
+// solid says whether a change puts something in place that is no directory, or takes such a thing away.
+func (it *item) solid() bool {
+	return it.typ != agentkernel.TypeDir || it.before != nil && typeOf(it.before.mode) != agentkernel.TypeDir
 }
 
-// inRepository says whether a change is of what git takes orders from in a directory that will look like a repository,
-// under whatever name: git finds such ones by itself. Without its HEAD it is none.
-func (l *layer) inRepository(it *item, byPath map[string]*item) bool {
-	has := func(p string) bool {
-		if it := byPath[p]; it != nil {
-			return it.kind != agentkernel.FileDeleted
-		}
-		_, ok := l.base[p]
-		return ok
+// acts says why a change at p is withheld unless it is named; "": it is not.
+func (c choice) acts(p string, solid bool) (string, error) {
+	if why := actsPath(p, solid); why != "" {
+		return why, nil
 	}
-	names := strings.Split(it.path, "/")
-	for i, name := range names {
-		switch strings.ToLower(name) {
-		case "head", "config", "config.worktree", "commondir", "hooks", "info":
-			at := strings.Join(names[:i], "/")
-			if path.Base(at) != ".git" && has(path.Join(at, "HEAD")) && has(path.Join(at, "objects")) && has(path.Join(at, "refs")) {
-				return true
-			}
-		}
+	in, err := c.git.acts(p)
+	if err == nil && in {
+		return gitActs, nil
 	}
-	return false
+	return "", err
 }

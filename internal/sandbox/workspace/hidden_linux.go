@@ -42,7 +42,7 @@ func (f *folder) hidden(root dir) (list []string, err error) {
 		err = errTooMany
 	}
 	steps := maxSteps
-	v := &view{root: root, known: map[string]entry{}, steps: &steps}
+	v := &view{root: root, known: map[string]entry{}, steps: &steps, home: root.Name()}
 	for _, p := range links {
 		if err != nil {
 			break

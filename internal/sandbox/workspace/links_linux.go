@@ -56,6 +56,7 @@ type view struct {
 	items map[string]*item // those that are applied
 	known map[string]entry // what root has, where that was looked at
 	steps *int             // that may still be taken
+	home  string           // if set, links that leave root for this path come back to it
 }
 
 // entry is what is at a place. A typ of "" is nothing.
@@ -110,7 +111,8 @@ var errSteps = errors.New(tooManyLinks)
 
 // way is where a link leads.
 type way struct {
-	end    string  // what it stands for, without links; "": nothing
+	end    string  // what it stands for, without links; "": nothing, or
+	top    bool    // the folder itself
 	leaves bool    // it leads out of the folder
 	passes []*item // changes on the way
 }
@@ -130,8 +132,16 @@ func (v *view) follow(p string) (w way, err error) {
 			continue
 		case "..":
 			if at == "" {
-				w.leaves = true
-				return w, nil
+				rest, ok := inside(v.home, path.Join(append([]string{v.home, ".."}, todo...)...))
+				if !ok {
+					w.leaves = true
+					return w, nil
+				}
+				if hops++; hops > maxHops {
+					return w, nil
+				}
+				todo = strings.Split(rest, "/")
+				continue
 			}
 			at = strings.TrimPrefix(path.Dir("/"+at), "/")
 			continue
@@ -145,9 +155,16 @@ func (v *view) follow(p string) (w way, err error) {
 			w.passes = append(w.passes, it)
 		}
 		switch {
-		case e.away, e.typ == agentkernel.TypeSymlink && path.IsAbs(e.target):
+		case e.away:
 			w.leaves = true
 			return w, nil
+		case e.typ == agentkernel.TypeSymlink && path.IsAbs(e.target):
+			rest, ok := inside(v.home, path.Join(append([]string{e.target}, todo...)...))
+			if hops++; !ok || hops > maxHops {
+				w.leaves = !ok
+				return w, nil
+			}
+			at, todo = "", strings.Split(rest, "/")
 		case e.typ == agentkernel.TypeSymlink:
 			if hops++; hops > maxHops {
 				return w, nil // nothing gets through
@@ -161,7 +178,7 @@ func (v *view) follow(p string) (w way, err error) {
 			at = place
 		}
 	}
-	w.end = at
+	w.end, w.top = at, at == ""
 	return w, nil
 }
 
@@ -186,14 +203,10 @@ func (it *item) turns() bool {
 	return it.goes() && it.kind != agentkernel.FileDeleted && (it.typ == agentkernel.TypeSymlink || it.typ == agentkernel.TypeDir)
 }
 
-// keepLinksIn leaves out what would let a link lead out of the folder.
-func (l *layer) keepLinksIn(items []item) error {
+// keepLinksIn leaves out what would let a link lead out of the folder. there are the links that it has.
+func (l *layer) keepLinksIn(items []item, there []string) error {
 	if !slices.ContainsFunc(items, func(it item) bool { return it.turns() }) {
 		return nil
-	}
-	there, err := l.root.links()
-	if err != nil {
-		return unreadable("folder", l.root.Name(), err)
 	}
 	steps := maxSteps + linkSteps*len(there)
 	before := &view{root: l.root, known: map[string]entry{}, steps: &steps}
