@@ -92,7 +92,8 @@ type KernelInfo struct {
 	Unfinished int           `json:"unfinished"` // waiting for `recover`
 	Backends   []BackendInfo `json:"backends"`
 	Mode       string        `json:"mode"` // "serve", "background" or "embedded"
-	// Settings are those with which whoever started the kernel has changed its defaults, by key ("engine", "workers").
+	// Settings are those with which whoever started the kernel has changed its defaults, by key ("engine", "workers"), and the PATH on
+	// which it finds commands.
 	Settings map[string]string `json:"settings,omitempty"`
 	// Storage is the room that the store took a moment ago, if it has a quota.
 	Storage Storage `json:"storage,omitzero"`

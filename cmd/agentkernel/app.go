@@ -226,7 +226,7 @@ func (a *app) fail(err error) int {
 	if errors.Is(err, context.Canceled) && a.ctx.Err() != nil {
 		err = agentkernel.Errorf(agentkernel.CodeCanceled, "", "interrupted")
 	}
-	e := asError(err)
+	e := a.ofRunningKernel(asError(err))
 	if a.cli.JSON {
 		if perr := a.printJSON(struct {
 			Error *agentkernel.Error `json:"error"`

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,7 +242,7 @@ func (a *app) openKernel(dir *datadir.Dir, mode string, log *slog.Logger) (agent
 		return nil, a.broken
 	}
 	k, err := a.open(a.ctx, embedded.Config{Home: dir.Path(), Mode: mode, Version: version, Workers: c.Workers, Engine: a.engine(),
-		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Settings: c.Kernel(), Logger: log})
+		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Settings: a.kernelSettings(), Logger: log})
 	if agentkernel.CodeOf(err) == agentkernel.CodeConflict && mode != background {
 		// For a command that must have the directory to itself, a kernel that holds it is an absence. One in
 		// the background has lost a race: the command that started it attaches to the winner.
@@ -356,7 +355,7 @@ func (a *app) mentionSettings(info *agentkernel.KernelInfo) {
 	var differ []string
 	for key, value := range a.cfg.Kernel() {
 		if has := info.Settings[key]; has != value {
-			differ = append(differ, fmt.Sprintf("%s = %s here, %s there", key, value, cmp.Or(has, "the default")))
+			differ = append(differ, settingText(key, value, has))
 		}
 	}
 	if len(differ) > 0 {

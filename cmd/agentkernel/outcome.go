@@ -64,7 +64,7 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 		return exitCode(w.pausedExit())
 	}
 	if p.Error != nil {
-		w.a.reportError(p.Error)
+		w.a.reportError(w.a.ofRunningKernel(p.Error))
 	}
 	w.a.con.Note("%s", p.Receipt())
 	if w.files != nil {
@@ -161,7 +161,7 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 	case errors.Is(err, errInterrupted):
 		r.State, r.ExitCode = "detached", agentkernel.ExitInterrupted
 	case err != nil:
-		r.Error = asError(err)
+		r.Error = w.a.ofRunningKernel(asError(err))
 		if r.PID != nil {
 			r.Error, r.State = asError(lostKernel(err, *r.PID)), string(agentkernel.StateUnfinished)
 		}
@@ -171,6 +171,7 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 		}
 	default:
 		r.fill(p)
+		r.Error = w.a.ofRunningKernel(r.Error)
 		if p.Paused && !p.State.Terminal() {
 			r.State, r.ExitCode = "paused", w.pausedExit()
 		}

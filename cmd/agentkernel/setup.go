@@ -5,6 +5,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"agentkernel"
 	"agentkernel/embedded"
@@ -77,6 +78,9 @@ func (c *doctorCmd) Run(a *app) error {
 	var r setup.Report
 	err = a.withProgress(a.ctx, "examining", func(ctx context.Context) error {
 		r = a.examine(ctx, home, files)
+		for i := range r.Findings { // it was this command that looked
+			r.Findings[i].Found = strings.ReplaceAll(r.Findings[i].Found, " "+agentkernel.OfRunningKernel, "")
+		}
 		return nil
 	})
 	if err != nil {
@@ -86,6 +90,9 @@ func (c *doctorCmd) Run(a *app) error {
 		r.Findings = slices.DeleteFunc(r.Findings, func(f setup.Finding) bool { return f.Check == setup.CheckTools })
 	}
 	r.Add(append(settings, problems...)...)
+	if settings[0].Status == setup.OK { // else they are not known
+		r.Add(a.examineRunning()...)
+	}
 	if a.cli.JSON {
 		err = a.printJSON(r)
 	} else {

@@ -223,7 +223,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 			[]string{"did not answer the handshake within 300ms", "connecting..."}},
 		{"speaks nonsense", tooltest.Stdio(t, "-bad-init"), agentkernel.CodeUnavailable, []string{"1999-01-01"}},
 		{"no such command", tooltest.Server{"command": "no-such-command-xyz"}, agentkernel.CodeUnavailable,
-			[]string{`command "no-such-command-xyz" is not found in PATH`}},
+			[]string{`there is no no-such-command-xyz on the PATH of the running kernel`}},
 		{"no such path", tooltest.Server{"command": "./nope"}, agentkernel.CodeUnavailable, []string{"does not exist"}},
 		{"no directory", tooltest.Server{"command": "sh", "cwd": "nope"}, agentkernel.CodeUnavailable, []string{"its directory (cwd) does not exist"}},
 		{"disabled", tooltest.Stdio(t).With("disabled", true), agentkernel.CodeUnavailable, []string{"is disabled"}},

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"agentkernel"
 )
 
 // How long is waited for the last words of a server that has ended: a grandchild may hold its pipes open.
@@ -156,7 +158,10 @@ func findCommand(e *entry, env []string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("command %q is not found in PATH: install it, or write its full path", e.command)
+	if _, own := e.env["PATH"]; own {
+		return "", fmt.Errorf("there is no %s on the PATH that the env of its entry sets: install it, or write its full path", e.command)
+	}
+	return "", fmt.Errorf("%w: install it, or write its full path", agentkernel.NotOnPath(e.command))
 }
 
 func executable(path string) error {

@@ -55,7 +55,7 @@ func (g *golang) look() (*goEnv, error) {
 	}
 	file, err := exec.LookPath("go")
 	if err != nil {
-		return nil, noGo("there is no go on PATH, and the program is in Go")
+		return nil, noGo("%w, and the program is in Go", agentkernel.NotOnPath("go"))
 	}
 	var out, said bytes.Buffer
 	cmd := exec.Command(file, "env", "-json", "GOROOT", "GOVERSION", "GOMODCACHE")

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -65,7 +66,13 @@ type interpreter struct {
 // get gives the interpreter, or CodeUnavailable with what mends it.
 func (in *interpreter) get() (Interpreter, error) {
 	in.once.Do(func() { in.found, in.err = in.look() })
-	return in.found, in.err
+	if in.err != nil {
+		return in.found, in.err
+	}
+	if _, err := os.Stat(in.found.Asked); errors.Is(err, fs.ErrNotExist) { // deleted since
+		return Interpreter{}, in.unusable(in.found.Asked, "is gone")
+	}
+	return in.found, nil
 }
 
 // refresh asks again what a script of a version manager stands for now; if that has changed, the next kernel knows. This
@@ -119,15 +126,23 @@ func (in *interpreter) locate() (string, error) {
 	if in.path == "" {
 		path, err := exec.LookPath("python3")
 		if err != nil {
-			return "", missing("there is no python3 on PATH")
+			return "", missing("%w", agentkernel.NotOnPath("python3"))
 		}
 		return filepath.Abs(path)
 	}
 	path, err := exec.LookPath(in.path)
 	if err != nil {
-		return "", missing("the configured interpreter %s is not an executable file", in.path)
+		return "", in.unusable(in.path, "is not an executable file")
 	}
 	return filepath.Abs(path)
+}
+
+// unusable says what is wrong with the interpreter at path, and where its name comes from.
+func (in *interpreter) unusable(path, what string) *agentkernel.Error {
+	if in.path == "" {
+		return missing("the interpreter %s, from the PATH %s, %s", path, agentkernel.OfRunningKernel, what)
+	}
+	return missing("the interpreter %s, which the setting `python` %s names, %s", path, agentkernel.OfRunningKernel, what)
 }
 
 func missing(format string, args ...any) *agentkernel.Error {

@@ -68,7 +68,7 @@ func noNode(format string, args ...any) *agentkernel.Error {
 func (n *nodejs) look() error {
 	found, err := exec.LookPath(cmp.Or(n.path, "node"))
 	if err != nil {
-		return noNode("there is no %s on PATH, and the program is in JavaScript", cmp.Or(n.path, "node"))
+		return noNode("%w, and the program is in JavaScript", agentkernel.NotOnPath(cmp.Or(n.path, "node")))
 	}
 	// The word may be a script of a version manager: the process itself knows.
 	version, err := n.ask(found, "process.stdout.write(process.version + ' ' + process.execPath)")

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/datadir"
+	"agentkernel/internal/setup"
+)
+
+// A kernel keeps the PATH and the settings of the terminal that started it. What this file does is to say so where that matters.
+
+// pathSetting is the key of the PATH in KernelInfo.Settings.
+const pathSetting = "PATH"
+
+// kernelSettings are those that a kernel which this command starts is to keep.
+func (a *app) kernelSettings() map[string]string {
+	set := a.cfg.Kernel()
+	set[pathSetting] = a.getenv(pathSetting)
+	return set
+}
+
+// running describes the kernel that other terminals share; nil: there is none, or it does not answer.
+func (a *app) running() *agentkernel.KernelInfo {
+	home, err := a.home()
+	if err != nil || a.cli.Embedded {
+		return nil
+	}
+	if _, err := os.Stat(home); err != nil { // to open it would make it
+		return nil
+	}
+	dir, err := datadir.Open(home)
+	if err != nil {
+		return nil
+	}
+	k, err := a.dial(a.ctx, dir.Socket())
+	if err != nil {
+		return nil
+	}
+	defer k.Close()
+	info, err := k.Info(a.ctx)
+	if err != nil {
+		return nil
+	}
+	return &info
+}
+
+// kernelText names a running kernel.
+func kernelText(info *agentkernel.KernelInfo) string {
+	return fmt.Sprintf("os process %d, since %s", info.OSPID, info.Started.Local().Format(time.DateTime))
+}
+
+// ofRunningKernel adds to an error about what the kernel keeps from its start which kernel that is, and, if this terminal has what the
+// kernel lacks, how to get one that has it.
+func (a *app) ofRunningKernel(e *agentkernel.Error) *agentkernel.Error {
+	if e == nil || !strings.Contains(e.Message(), agentkernel.OfRunningKernel) {
+		return e
+	}
+	said, info := *e, a.running()
+	which := ""
+	if info != nil {
+		which = " " + agentkernel.OfRunningKernel + " (" + kernelText(info) + ")"
+	}
+	said.Err = errors.New(strings.ReplaceAll(e.Message(), " "+agentkernel.OfRunningKernel, which))
+	said.Traceback = strings.ReplaceAll(e.Traceback, " "+agentkernel.OfRunningKernel, which)
+	if info == nil { // the kernel was this command's own
+		return &said
+	}
+	if name := agentkernel.MissingCommand(e.Message()); name != "" {
+		if path := a.lookPath(name); path != "" {
+			return said.WithHint("here it is %s: %s", path, restart(info, "PATH"))
+		}
+		return &said
+	}
+	if differ := a.otherKernelSettings(info); len(differ) > 0 {
+		return said.WithHint("%s: %s", strings.Join(differ, "; "), restart(info, "settings"))
+	}
+	return &said
+}
+
+// restart says how to get a kernel with what this terminal has.
+func restart(info *agentkernel.KernelInfo, what string) string {
+	if info.Mode == background {
+		return "agentkernel shutdown; the next command starts one with this terminal's " + what
+	}
+	return "agentkernel shutdown; then start it here, with this terminal's " + what + ": agentkernel serve"
+}
+
+// lookPath finds a command on the PATH of this command's environment; "": it is not there.
+func (a *app) lookPath(name string) string {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return ""
+	}
+	for _, dir := range filepath.SplitList(a.getenv(pathSetting)) {
+		path := filepath.Join(dir, name)
+		if st, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
+}
+
+// otherKernelSettings are the settings in which the running kernel differs from one that this command would start.
+func (a *app) otherKernelSettings(info *agentkernel.KernelInfo) []string {
+	here, there := a.kernelSettings(), maps.Clone(info.Settings)
+	delete(here, pathSetting)
+	delete(there, pathSetting)
+	var differ []string
+	for key := range here {
+		if here[key] != there[key] {
+			differ = append(differ, settingText(key, here[key], there[key]))
+		}
+	}
+	for key := range there {
+		if _, both := here[key]; !both {
+			differ = append(differ, settingText(key, "", there[key]))
+		}
+	}
+	slices.Sort(differ)
+	return differ
+}
+
+func settingText(key, here, there string) string {
+	return fmt.Sprintf("%s = %s here, %s there", key, cmp.Or(here, "the default"), cmp.Or(there, "the default"))
+}
+
+// examineRunning compares the running kernel with this terminal; nil: there is none, or none that differs.
+func (a *app) examineRunning() []setup.Finding {
+	info := a.running()
+	if info == nil {
+		return nil
+	}
+	const check = "running kernel"
+	var found []setup.Finding
+	if differ := a.otherKernelSettings(info); len(differ) > 0 {
+		found = append(found, setup.Finding{Check: check, Status: setup.Warn, Found: kernelText(info) + ", has other settings: " + strings.Join(differ, "; "),
+			Fix: restart(info, "settings")})
+	}
+	if there, known := info.Settings[pathSetting]; known {
+		if text := otherPath(a.getenv(pathSetting), there); text != "" {
+			found = append(found, setup.Finding{Check: check, Status: setup.Warn, Found: kernelText(info) + ", has another PATH: " + text, Fix: restart(info, "PATH")})
+		}
+	}
+	return found
+}
+
+// otherPath says how a PATH differs from that of this terminal; "": a command is found alike on both.
+func otherPath(here, there string) string {
+	a, b := pathDirs(here), pathDirs(there)
+	if slices.Equal(a, b) {
+		return ""
+	}
+	lacking := slices.DeleteFunc(slices.Clone(a), func(dir string) bool { return slices.Contains(b, dir) })
+	if len(lacking) > 0 {
+		return "it lacks " + strings.Join(lacking, ", ")
+	}
+	return there
+}
+
+// pathDirs are the directories of a PATH in which a command can be found first.
+func pathDirs(path string) []string {
+	var dirs []string
+	for _, dir := range filepath.SplitList(path) {
+		if dir = filepath.Clean(dir); filepath.IsAbs(dir) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
