@@ -10,14 +10,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
 	"agentkernel"
 )
-
-func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 func TestListenUnixIsPrivateAndReplacesTheDead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k.sock")

@@ -112,10 +112,10 @@ func (k *Kernel) pieces(ctx context.Context, pid agentkernel.PID, fn func(seq in
 			asked[e.Call] = true
 		}
 		var next agentkernel.NextPiece
-		if e.Kind != agentkernel.EntryResult || !asked[e.Call] || json.Unmarshal(e.Data, &next) != nil || next.End {
-			return nil
+		if e.Kind == agentkernel.EntryResult && asked[e.Call] && json.Unmarshal(e.Data, &next) == nil && !next.End {
+			return fn(e.Seq, &next.Piece)
 		}
-		return fn(e.Seq, &next.Piece)
+		return nil
 	})
 }
 

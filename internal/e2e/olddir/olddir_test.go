@@ -211,10 +211,6 @@ func continued(t *testing.T, k *embedded.Kernel, f *far, recover func(*testing.T
 		t.Fatal(err)
 	}
 	recover(t, k)
-	calls, err := f.made()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var b strings.Builder
 	for _, p := range list(t, k) {
 		if !p.State.Terminal() {
@@ -224,7 +220,8 @@ func continued(t *testing.T, k *embedded.Kernel, f *far, recover func(*testing.T
 			t.Errorf("pid %d %s did not end: %s", p.PID, p.Name, p.PauseNote)
 		}
 		was := slices.ContainsFunc(unfinished, func(u agentkernel.Process) bool { return u.PID == p.PID })
-		if calls, err = f.made(); err != nil {
+		calls, err := f.made()
+		if err != nil {
 			t.Fatal(err)
 		}
 		checkWrites(t, p, calls[p.PID])
