@@ -150,7 +150,7 @@ print("end", n)
 				}
 				got, err := k.Wait(t.Context(), p.PID)
 				if err != nil || got.State != agentkernel.StateExited {
-					t.Errorf("round %d ended as %s: %v %v", round, got.State, got.Error, err)
+					t.Errorf("round %d ended as %s: %v %v %s", round, got.State, got.Error, err, got.PauseNote)
 				}
 				far.mu.Lock()
 				if len(far.lines) != 16 {

@@ -71,7 +71,7 @@ func (c *child) signal(sig unix.Signal) {
 	}
 }
 
-var errStillborn = errors.New("it ended at once")
+var errStillborn = errors.New("it could not be taken over")
 
 // adopt has the kernel's side of the walls look after the child, which still waits for its start.
 func (c *child) adopt() (err error) {
@@ -81,7 +81,7 @@ func (c *child) adopt() (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pidfd < 0 {
-		return errStillborn
+		return errors.New("it has ended")
 	}
 	fd, err := unix.FcntlInt(uintptr(c.pidfd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

@@ -56,7 +56,9 @@ func (z *zygote) forkInto(ctx context.Context, cell *confine.Cell, key planKey, 
 		err = z.awaitFork(ctx, f)
 	}
 	if err == nil {
-		err = c.adopt()
+		if err = c.adopt(); err != nil {
+			err = fmt.Errorf("%w: %w", errStillborn, err)
+		}
 	}
 	if err != nil {
 		c.kill(err)
