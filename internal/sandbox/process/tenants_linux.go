@@ -45,6 +45,7 @@ type house struct {
 	z       *zygote
 	starts  chan struct{} // closed when z or err is set
 	err     error
+	fell    bool               // err is an end that nobody here has caused: another try may succeed
 	waiting []*child           // with these limits
 	limits  agentkernel.Limits // that waiting children have
 	misses  int                // programs in a row that wanted other limits
@@ -67,7 +68,7 @@ func newTenants(cfg *Config) *tenants {
 func (t *tenants) take(ctx context.Context, python Interpreter, who tenant, limits agentkernel.Limits, mounts []agentkernel.Mount, stdin *os.File) (*child, error) {
 	for left := takeTries; ; left-- {
 		h, err := t.house(ctx, python, who)
-		if err != nil && left > 1 && ctx.Err() == nil && h != nil && h.z != nil && h.z.struck() {
+		if err != nil && left > 1 && ctx.Err() == nil && h != nil && h.fell {
 			continue
 		}
 		if err != nil {
@@ -242,12 +243,14 @@ func (t *tenants) build(h *house, python Interpreter, set importSet) {
 	if err == nil {
 		err = z.awaitReady(t.quit)
 	}
+	fell := false
 	if err != nil && z != nil {
+		fell = z.fell()
 		z.kill(err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h.z, h.err = z, err
+	h.z, h.err, h.fell = z, err, fell
 }
 
 // clear forgets the waiting children of a house whose zygote has gone; t.mu is held.

@@ -66,7 +66,6 @@ type zygote struct {
 	forker   int64 // number of the process that forks, there
 	cause    error // why we killed it
 	how      string
-	lost     bool // it was killed, and not by us
 
 	asking sync.Mutex
 	plans  map[planKey]string // those that the zygote knows, by what decides them
@@ -164,11 +163,12 @@ func (z *zygote) kill(cause error) {
 	z.body.kill()
 }
 
-// struck says whether something else than the kernel has killed it.
-func (z *zygote) struck() bool {
+// fell says whether it has ended for no reason of the kernel's: killed, or because a process that it needs was. An interpreter that
+// cannot start looks the same.
+func (z *zygote) fell() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return z.lost
+	return z.how != "" && z.cause == nil
 }
 
 // killedFor says whether this is why it was killed.
@@ -183,7 +183,7 @@ func (z *zygote) reap() {
 	how := z.body.wait()
 	_ = z.control.Close()
 	z.mu.Lock()
-	z.how, z.lost = how, z.cause == nil && (strings.Contains(how, "killed") || strings.Contains(how, "SIGKILL"))
+	z.how = how
 	forks, children := z.forks, z.children
 	z.forks, z.children = nil, nil
 	z.mu.Unlock()
