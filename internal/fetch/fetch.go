@@ -241,7 +241,7 @@ func (f *Fetcher) follow(ctx context.Context, h *hop, r *agentkernel.FetchReques
 		if err != nil {
 			return settled, lost(made, err)
 		}
-		if next.to != h.to && red.text(location) != location {
+		if next.to != h.to && red.String(location) != location {
 			return settled, lost(made, denied("%s redirects to another host with a secret in the url", h.to.host))
 		}
 		h = next
@@ -273,7 +273,7 @@ func (f *Fetcher) one(ctx context.Context, h *hop, r *agentkernel.FetchRequest, 
 		return agentkernel.FetchResponse{Settled: harmless || !sent.Load()}, "", timedOut(ctx, h, r, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	res = agentkernel.FetchResponse{Status: resp.StatusCode, URL: red.text(h.url.Redacted()), Headers: red.header(resp.Header), Settled: true}
+	res = agentkernel.FetchResponse{Status: resp.StatusCode, URL: red.String(h.url.Redacted()), Headers: red.header(resp.Header), Settled: true}
 	if location = redirection(resp); location != "" && r.Redirects > 0 {
 		return res, location, nil // its body is nobody's
 	}
@@ -292,7 +292,7 @@ func (f *Fetcher) one(ctx context.Context, h *hop, r *agentkernel.FetchRequest, 
 		res.Settled = harmless
 		return res, "", timedOut(ctx, h, r, err)
 	}
-	res.Body = red.bytes(body)
+	res.Body = red.Bytes(body)
 	return res, location, nil
 }
 

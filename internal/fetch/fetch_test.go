@@ -343,7 +343,8 @@ func TestSecrets(t *testing.T) {
 		got.Store(r.Header.Get("Authorization"))
 		quoted, _ := json.Marshal(map[string]string{"auth": r.Header.Get("Authorization")})
 		w.Header().Set("X-Echo", r.Header.Get("Authorization"))
-		_, _ = fmt.Fprintf(w, "%s %s %s", quoted, r.Header.Get("Authorization"), base64.StdEncoding.EncodeToString([]byte(value)))
+		_, _ = fmt.Fprintf(w, "%s %s %s %s %s", quoted, r.Header.Get("Authorization"), base64.StdEncoding.EncodeToString([]byte(value)), strings.ReplaceAll(string(quoted), "/", `\/`),
+			base64.StdEncoding.EncodeToString([]byte("user:"+value)))
 	})
 	otherURL, otherHost := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a secret's request went to another host") })
 	env := map[string]string{"TOK": value, "SHORT": "abc", "LINES": "abcdefgh\nijk", "EMPTY": ""}
@@ -359,7 +360,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("the server got %q", got.Load())
 		}
 		all := fmt.Sprintf("%s %v", res.Body, res.Headers)
-		for _, form := range []string{value, `s3cret-\"value`, base64.StdEncoding.EncodeToString([]byte(value))} {
+		for _, form := range []string{value, `s3cret-\"value`, base64.StdEncoding.EncodeToString([]byte("user:" + value)), base64.StdEncoding.EncodeToString([]byte(value))} {
 			if strings.Contains(all, form) {
 				t.Errorf("the answer still holds %s: %s", form, all)
 			}

@@ -1,12 +1,9 @@
 package fetch
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/lazy"
+	"agentkernel/internal/redact"
 )
 
 // secret is an entry of the setting `secrets`: where a value is, and where it may go.
@@ -169,49 +167,15 @@ func (v values) fill(text string) string {
 }
 
 // redactor takes secrets out of what comes back.
-type redactor struct{ from, to [][]byte }
+type redactor struct{ redact.Set }
 
-// redactor knows a value and the forms in which servers give it back: escaped, and as a part of Basic credentials.
+// redactor knows the values, in whatever form servers give them back.
 func (v values) redactor() *redactor {
-	type form struct{ text, mask string }
-	var forms []form
-	for name, value := range v {
-		mask := "[secret:" + name + "]"
-		quoted, err := json.Marshal(value)
-		if err == nil {
-			forms = append(forms, form{string(quoted[1 : len(quoted)-1]), mask})
-		}
-		forms = append(forms, form{value, mask}, form{url.QueryEscape(value), mask}, form{url.PathEscape(value), mask},
-			form{base64.StdEncoding.EncodeToString([]byte(value)), mask}, form{base64.RawURLEncoding.EncodeToString([]byte(value)), mask})
-	}
-	// One that contains another is replaced whole.
-	slices.SortFunc(forms, func(a, b form) int {
-		if d := len(b.text) - len(a.text); d != 0 {
-			return d
-		}
-		return strings.Compare(a.text+a.mask, b.text+b.mask)
-	})
 	r := &redactor{}
-	for _, f := range forms {
-		r.from, r.to = append(r.from, []byte(f.text)), append(r.to, []byte(f.mask))
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		r.Add(v[name], "[secret:"+name+"]")
 	}
 	return r
-}
-
-func (r *redactor) bytes(b []byte) []byte {
-	for i := range r.from {
-		if bytes.Contains(b, r.from[i]) {
-			b = bytes.ReplaceAll(b, r.from[i], r.to[i])
-		}
-	}
-	return b
-}
-
-func (r *redactor) text(s string) string {
-	if len(r.from) == 0 {
-		return s
-	}
-	return string(r.bytes([]byte(s)))
 }
 
 func (r *redactor) header(h http.Header) http.Header {
@@ -219,19 +183,19 @@ func (r *redactor) header(h http.Header) http.Header {
 	for name, list := range h {
 		clean := make([]string, len(list))
 		for i, v := range list {
-			clean[i] = r.text(v)
+			clean[i] = r.String(v)
 		}
-		out[r.text(name)] = clean
+		out[r.String(name)] = clean
 	}
 	return out
 }
 
 func (r *redactor) failure(err error) error {
 	var e *agentkernel.Error
-	if !errors.As(err, &e) || len(r.from) == 0 {
+	if !errors.As(err, &e) || r.Empty() {
 		return err
 	}
-	c := agentkernel.Errorf(e.Code, e.Op, "%s", r.text(e.Message()))
-	c.Hint = r.text(e.Hint)
+	c := agentkernel.Errorf(e.Code, e.Op, "%s", r.String(e.Message()))
+	c.Hint = r.String(e.Hint)
 	return c
 }

@@ -1,0 +1,276 @@
+// Package redact takes secrets out of texts, however writers spell them: escaped as in JSON, a URL or HTML, several times
+// over too, or encoded as a part of something in base64. It knows no secret that is cut in pieces, reversed or encrypted.
+package redact
+
+import (
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Set is a set of secrets. The zero value is an empty one.
+type Set struct {
+	forms []form
+	first [256]bool // bytes with which a form may begin
+}
+
+// form is one text that stands for a secret.
+type form struct {
+	runes         []rune
+	mask          string
+	before, after bool // the base64 digits beside it hold a part of the secret, too
+}
+
+// Add adds a secret, and what stands in its place. Values of a few characters would take out what is none.
+func (s *Set) Add(value, mask string) {
+	if value == "" {
+		return
+	}
+	s.add(form{runes: runes(value), mask: mask})
+	for before := range 3 { // how many bytes of something else share the first group of three
+		bits := 8 * (before + len(value))
+		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			text := e.EncodeToString(append(make([]byte, before), value...))
+			if from, to := (8*before+5)/6, bits/6; to-from > 2 {
+				s.add(form{runes: runes(text[from:to]), mask: mask, before: before > 0, after: bits%6 != 0})
+			}
+		}
+	}
+}
+
+// runes are those of a text, but for each run of backslashes a single one: escaping doubles them.
+func runes(text string) []rune {
+	list := []rune(text)
+	return slices.CompactFunc(list, func(a, b rune) bool { return a == '\\' && b == '\\' })
+}
+
+func (s *Set) add(f form) {
+	if slices.ContainsFunc(s.forms, func(g form) bool { return slices.Equal(f.runes, g.runes) }) {
+		return
+	}
+	s.forms = append(s.forms, f)
+	for _, c := range []byte{string(f.runes[0])[0], '\\', '%', '&', '+'} {
+		s.first[c] = true
+	}
+}
+
+// Empty says whether there is no secret.
+func (s *Set) Empty() bool { return len(s.forms) == 0 }
+
+// Bytes replaces the secrets in a text. It is b itself if there is none.
+func (s *Set) Bytes(b []byte) []byte {
+	if s.Empty() {
+		return b
+	}
+	var out []byte
+	done := 0 // b up to there is in out
+	for i := 0; i < len(b); {
+		f, n := s.longest(b[i:])
+		if n == 0 {
+			i++
+			continue
+		}
+		from := i
+		if i += n; f.before && from > done && digit(b[from-1]) {
+			from--
+		}
+		if f.after && i < len(b) && digit(b[i]) {
+			i++
+		}
+		out = append(append(out, b[done:from]...), f.mask...)
+		done = i
+	}
+	if out == nil {
+		return b
+	}
+	return append(out, b[done:]...)
+}
+
+// String is Bytes for a string.
+func (s *Set) String(text string) string {
+	if s.Empty() {
+		return text
+	}
+	return string(s.Bytes([]byte(text)))
+}
+
+// longest is the form that takes most of the beginning of b, and how much.
+func (s *Set) longest(b []byte) (best *form, most int) {
+	if !s.first[b[0]] {
+		return nil, 0
+	}
+	for i := range s.forms {
+		if n := s.forms[i].match(b); n > most {
+			best, most = &s.forms[i], n
+		}
+	}
+	return best, most
+}
+
+// match is how many bytes at the beginning of b spell the form; 0: they do not.
+func (f *form) match(b []byte) int {
+	if n := match(b, f.runes, 0); n > 0 {
+		return n
+	}
+	return 0
+}
+
+// match is how many bytes at the beginning of b spell the text behind the rune last; -1: they do not. What a writer has
+// escaped may look like what another has not, so all readings are tried.
+func match(b []byte, text []rune, last rune) int {
+	if len(text) == 0 {
+		return 0
+	}
+	r := text[0]
+	try := func(n int) int {
+		if n == 0 {
+			return -1
+		}
+		if rest := match(b[n:], text[1:], r); rest >= 0 {
+			return n + rest
+		}
+		return -1
+	}
+	if have, k := utf8.DecodeRune(b); k > 0 && have == r && r != '\\' {
+		if n := try(k); n > 0 {
+			return n
+		}
+	}
+	if len(b) == 0 {
+		return -1
+	}
+	switch {
+	case b[0] == '%' && r == '%':
+		for n := 1; hex(b[n:], "", 2) == '%'; n += 2 {
+			if k := try(n + 2); k > 0 {
+				return k
+			}
+		}
+		return -1
+	case b[0] == '%' && r != '\\':
+		n := percent(b, r)
+		if n == 0 && r == ' ' {
+			n = percent(b, '+')
+		}
+		return try(n)
+	case b[0] == '&' && r != '\\':
+		return try(entity(b, r))
+	case b[0] == '+' && r == ' ':
+		return try(1)
+	case r == '\\':
+		return try(backslashes(b))
+	case b[0] == '\\', last == '\\': // then what escapes was taken for the text's own
+		return try(escaped(b, r))
+	}
+	return -1
+}
+
+// maxRun bounds how many backslashes are read as one: a text of nothing else is not to be read anew from each.
+const maxRun = 64
+
+// backslashes is how many bytes at the beginning of b spell a run of them.
+func backslashes(b []byte) (n int) {
+	for k := 1; k > 0 && n < min(len(b), maxRun); n += k {
+		switch k = 0; b[n] {
+		case '\\':
+			k = escaped(b[n:], '\\')
+		case '%':
+			k = percent(b[n:], '\\')
+		case '&':
+			k = entity(b[n:], '\\')
+		}
+	}
+	return n
+}
+
+// escaped reads backslashes and what is behind them: the character, or its number.
+func escaped(b []byte, r rune) int {
+	n := 0
+	for n < min(len(b), maxRun) && b[n] == '\\' {
+		n++
+	}
+	rest := b[n:]
+	switch {
+	case hex(rest, "u", 4) == int(r) || hex(rest, "U", 4) == int(r):
+		return n + 5
+	case hex(rest, "x", 2) == int(r):
+		return n + 3
+	}
+	if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError && hex(rest, "u", 4) == int(hi) {
+		k := 5
+		for k < min(len(rest), maxRun) && rest[k] == '\\' {
+			k++
+		}
+		if k > 5 && hex(rest[k:], "u", 4) == int(lo) {
+			return n + k + 5
+		}
+	}
+	if r == '\\' {
+		return n
+	}
+	if have, k := utf8.DecodeRune(rest); k > 0 && have == r {
+		return n + k
+	}
+	return 0
+}
+
+// hex reads a number of so many digits behind prefix; -1: there is none.
+func hex(b []byte, prefix string, digits int) int {
+	if len(b) < len(prefix)+digits || string(b[:len(prefix)]) != prefix {
+		return -1
+	}
+	v, err := strconv.ParseUint(string(b[len(prefix):len(prefix)+digits]), 16, 32)
+	if err != nil {
+		return -1
+	}
+	return int(v)
+}
+
+// percent reads a character as in a URL, in upper or lower case, escaped once or more often.
+func percent(b []byte, r rune) int {
+	n := 0
+	for _, c := range []byte(string(r)) {
+		if n == len(b) || b[n] != '%' {
+			return 0
+		}
+		n++
+		for c != '%' && hex(b[n:], "25", 2) >= 0 {
+			n += 2
+		}
+		if hex(b[n:], "", 2) != int(c) {
+			return 0
+		}
+		n += 2
+	}
+	return n
+}
+
+var entities = map[string]rune{"lt": '<', "gt": '>', "amp": '&', "quot": '"', "apos": '\'', "sol": '/', "plus": '+', "equals": '='}
+
+// entity reads a character as in HTML.
+func entity(b []byte, r rune) int {
+	const longest = 10
+	end := strings.IndexByte(string(b[:min(len(b), longest)]), ';')
+	if end < 0 {
+		return 0
+	}
+	name := strings.ToLower(string(b[1:end]))
+	number, base := "", 10
+	if rest, ok := strings.CutPrefix(name, "#x"); ok {
+		number, base = rest, 16
+	} else if rest, ok := strings.CutPrefix(name, "#"); ok {
+		number = rest
+	}
+	if v, err := strconv.ParseUint(number, base, 32); entities[name] == r || err == nil && v == uint64(r) { //nolint:gosec // no rune is negative here
+		return end + 1
+	}
+	return 0
+}
+
+// digit says whether c is one of base64.
+func digit(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("+/-_", c) >= 0
+}
