@@ -100,8 +100,8 @@ func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkern
 
 // Begin lets the program go on; see agentkernel.PromptSandbox.
 func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, error) {
-	if s.stage == stageLoaded || s.lost != nil {
-		return false, nil
+	if lost := s.lost != nil; lost || s.stage == stageLoaded {
+		return false, nil // Next says why it was lost
 	}
 	if err := s.enter(); err != nil {
 		return false, err
