@@ -433,7 +433,7 @@ type Process struct {
 	PauseNote  string   `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it
 	Resident   bool     `json:"resident,omitempty"`   // has a sandbox in memory
 	Walls      []Wall   `json:"walls,omitempty"`      // of that sandbox, or of the last that it had; Processes.Process alone tells them
-	WaitsFor   []string `json:"waits_for,omitempty"`  // operations in flight: "tool.call filesystem.write_file"
+	WaitsFor   []string `json:"waits_for,omitempty"`  // operations in flight: "tool.call filesystem.write_file"; see YourAnswer
 
 	ExitCode int             `json:"exit_code"`
 	Result   json.RawMessage `json:"result,omitempty"` // the value of the program's last expression
@@ -534,6 +534,9 @@ type Event struct {
 	Idle    *Idle     `json:"idle,omitempty"`
 	Process *Process  `json:"process,omitempty"`
 }
+
+// YourAnswer begins an entry of Process.WaitsFor for a call about which a human is asked; the tool's name follows.
+const YourAnswer = "your answer: "
 
 // Ask is a question to the human behind an interactive process: may this call run?
 type Ask struct {

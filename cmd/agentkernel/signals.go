@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -48,6 +49,11 @@ end, since the process has no other kernel.
 }
 
 func (c *resumeCmd) Run(a *app) error {
+	if !c.Follow || a.askTTY == nil {
+		if err := a.nothingAsked(c.PIDs); err != nil {
+			return err
+		}
+	}
 	if !c.Follow && !a.cli.Embedded {
 		return a.signalAll(c.PIDs, agentkernel.SignalResume)
 	}
@@ -61,6 +67,32 @@ func (c *resumeCmd) Run(a *app) error {
 	return a.followFrom(pid, func(ctx context.Context, k agentkernel.Kernel) error {
 		return k.Signal(ctx, pid, agentkernel.SignalResume)
 	})
+}
+
+// nothingAsked refuses to resume a process that was paused at a question where nobody would be asked it.
+func (a *app) nothingAsked(words []string) error {
+	pids, err := parsePIDs(words)
+	if err != nil {
+		return err
+	}
+	k, _, err := a.readable() // what is wrong with it, the command itself says
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	defer k.Close()
+	for _, pid := range pids {
+		p, err := k.Process(a.ctx, pid)
+		if err != nil || !p.Paused {
+			continue
+		}
+		for _, what := range p.WaitsFor {
+			if call, ok := strings.CutPrefix(what, agentkernel.YourAnswer); ok {
+				return agentkernel.Errorf(agentkernel.CodeConflict, "resume", "process %d waits for your answer whether it may call %s", pid, call).WithPID(pid).
+					WithHint("at a terminal, `agentkernel resume -f %d` asks again; without one, agentkernel kill %d, and run the program with --allow '%s'", pid, pid, call)
+			}
+		}
+	}
+	return nil
 }
 
 // signalled is what kill, pause and resume --json print for each process.

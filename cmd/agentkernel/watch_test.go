@@ -357,3 +357,21 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 }
+
+// A process that was paused at a question is not resumed where nobody is asked: the answer would be no.
+func TestResumeAtAQuestionNeedsATerminal(t *testing.T) {
+	for _, args := range [][]string{{"resume", "12"}, {"resume", "-f", "12"}} {
+		r := newRig(t)
+		p := pausedProcess
+		p.WaitsFor = []string{agentkernel.YourAnswer + "demo.add"}
+		r.kernel.process = func(agentkernel.PID) (agentkernel.Process, error) { return p, nil }
+		r.kernel.signal = func(agentkernel.PID, agentkernel.Signal) error {
+			t.Error("it was resumed")
+			return nil
+		}
+		if code := r.run(args...); code != agentkernel.ExitFailed {
+			t.Errorf("exit code %d", code)
+		}
+		contains(t, "stderr", r.err.String(), "process 12 waits for your answer whether it may call demo.add", "`agentkernel resume -f 12` asks again")
+	}
+}

@@ -170,6 +170,13 @@ func (k *Kernel) publishAt(p *process, seq int64, ev agentkernel.Event) {
 func (p *process) watch(asks bool) *watcher {
 	w := newWatcher(asks)
 	p.watchers = append(p.watchers, w)
+	if asks { // what was asked before a pause is asked again
+		for _, f := range p.inflight {
+			if f.asking {
+				w.add(agentkernel.Event{Kind: agentkernel.EventAsk, PID: p.pid, Seq: p.seq, At: f.since, Ask: f.question()}, p.pos)
+			}
+		}
+	}
 	return w
 }
 
@@ -181,7 +188,7 @@ func (k *Kernel) unwatch(p *process, w *watcher) {
 			break
 		}
 	}
-	alone := w.asks
+	alone := w.asks && !p.paused // a pause leaves the question open for whoever resumes
 	for _, x := range p.watchers {
 		alone = alone && !x.asks
 	}

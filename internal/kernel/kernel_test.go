@@ -258,6 +258,46 @@ func TestAskAtTheTerminal(t *testing.T) {
 	}
 }
 
+// A pause at the question is not a no: whoever resumes is asked again.
+func TestAPauseLeavesTheQuestionOpen(t *testing.T) {
+	r := newRig(t, newRAMStore())
+	got := make(chan error, 1)
+	r.backend.add("p", func(p *prog) error {
+		_, err := p.call("tool.call", callTool("append", `{}`))
+		got <- err
+		return nil
+	})
+	s := spec("p")
+	s.Allow, s.Interactive = nil, true
+	p, err := r.Run(t.Context(), s, func(ev agentkernel.Event) error {
+		if ev.Kind != agentkernel.EventAsk {
+			return nil
+		}
+		return r.Signal(t.Context(), ev.PID, agentkernel.SignalPause)
+	})
+	if err != nil || !p.Paused {
+		t.Fatalf("%+v, %v; want a pause", p, err)
+	}
+	if p, err = r.Process(t.Context(), p.PID); err != nil || len(p.WaitsFor) != 1 || !strings.HasPrefix(p.WaitsFor[0], agentkernel.YourAnswer) {
+		t.Fatalf("it waits for %q, %v", p.WaitsFor, err)
+	}
+	if err := r.Signal(t.Context(), p.PID, agentkernel.SignalResume); err != nil {
+		t.Fatal(err)
+	}
+	err = r.Events(t.Context(), p.PID, 1, true, func(ev agentkernel.Event) error {
+		if ev.Kind != agentkernel.EventAsk {
+			return nil
+		}
+		return r.Answer(t.Context(), ev.PID, ev.Ask.ID, agentkernel.AnswerYes)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Errorf("the call that was allowed: %v", err)
+	}
+}
+
 func TestAsyncResultsInOrderOfCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newRAMStore())

@@ -143,7 +143,11 @@ func (p *process) snapshot() agentkernel.Process {
 		s.ExitCode, s.Result, s.Error, s.UnderWay, s.Ended = e.exitCode, e.result, e.err, e.underWay, e.at
 	}
 	for _, f := range p.inflight {
-		s.WaitsFor = append(s.WaitsFor, f.label)
+		label := f.label
+		if f.asking {
+			label = agentkernel.YourAnswer + f.tool.Server + "." + f.tool.Name
+		}
+		s.WaitsFor = append(s.WaitsFor, label)
 	}
 	sort.Strings(s.WaitsFor)
 	return s

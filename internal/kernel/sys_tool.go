@@ -126,8 +126,7 @@ func (k *Kernel) permit(p *process, f *inflight, canonical json.RawMessage, t *a
 	if asker {
 		f.asking = true
 		p.inflight.add(f)
-		k.publish(p, agentkernel.Event{Kind: agentkernel.EventAsk,
-			Ask: &agentkernel.Ask{ID: f.id, Call: t.Server + "." + t.Name, Effect: t.Effect, Args: askArgs(canonical)}})
+		k.publish(p, agentkernel.Event{Kind: agentkernel.EventAsk, Ask: f.question()})
 	}
 	p.mu.Unlock()
 	if !asker {
@@ -142,6 +141,15 @@ func hasAsker(ws []*watcher) bool {
 		}
 	}
 	return false
+}
+
+// question is what a human is asked about a call; the process's mutex is held.
+func (f *inflight) question() *agentkernel.Ask {
+	args := f.args
+	if canonical, err := journal.Canonical(f.args); err == nil { // else it was refused before
+		args = canonical
+	}
+	return &agentkernel.Ask{ID: f.id, Call: f.tool.Server + "." + f.tool.Name, Effect: f.tool.Effect, Args: askArgs(args)}
 }
 
 func askArgs(canonical json.RawMessage) json.RawMessage {

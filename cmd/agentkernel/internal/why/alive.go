@@ -70,6 +70,15 @@ func (c *inquiry) paused(open []*calls.Call) {
 		return
 	}
 	text := "by hand" + ago
+	for _, what := range c.p.WaitsFor {
+		if call, ok := strings.CutPrefix(what, agentkernel.YourAnswer); ok {
+			c.cause.Allow = call
+			c.say(Paused, "%s, while it waited for your answer whether it may call %s", text, call)
+			c.step(c.cmd("resume -f %d"), "asks again, at a terminal")
+			c.step(c.cmd("kill %d"), "")
+			return
+		}
+	}
 	if len(open) > 0 {
 		c.cause.Call = ref(open[0])
 		text += fmt.Sprintf(", while it waited for %s (call %d)", open[0].Name(), open[0].Number)
@@ -181,9 +190,14 @@ func (c *inquiry) ready() {
 
 // asking: the kernel knows of calls that are not in the journal, because they have not been let through.
 func (c *inquiry) asking() {
-	name := strings.TrimPrefix(c.p.WaitsFor[0], "tool.call ")
+	name, asked := strings.CutPrefix(c.p.WaitsFor[0], agentkernel.YourAnswer)
+	name = strings.TrimPrefix(name, "tool.call ")
 	c.cause.Allow = name
-	c.say(Asking, "%s has not been let through: somebody is asked at its terminal, or its server is starting%s", name, c.sinceLast())
+	if asked {
+		c.say(Asking, "it waits for your answer at its terminal, whether it may call %s%s", name, c.sinceLast())
+	} else {
+		c.say(Asking, "%s has not been let through: its server is starting%s", name, c.sinceLast())
+	}
 	c.step(c.cmd("kill -s interrupt %d"), "the call raises KernelInterrupt in the program")
 }
 

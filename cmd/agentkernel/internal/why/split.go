@@ -3,6 +3,7 @@ package why
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -60,14 +61,41 @@ func split(in Input, list []calls.Call) Split {
 	blocked := without(blocking(list, end), merge(paused, stopped))
 	rest := max(s.Total-s.Paused-s.Stopped-length(blocked), 0)
 	s.divide(in, list, blocked, rest, end)
-	if p.State == agentkernel.StateWaiting && !p.Paused && len(p.WaitsFor) > 0 && len(in.Entries) > 0 && !anyOpen(list) {
-		if d := min(s.Queued, max(end.Sub(in.Entries[len(in.Entries)-1].At), 0)); d > 0 {
-			s.Queued -= d
-			s.Waiting = append(s.Waiting, Wait{For: "permission", Calls: len(p.WaitsFor), Time: d})
-		}
+	if n, d := asked(in, list, end); d > 0 && s.Queued > 0 {
+		d = min(s.Queued, d)
+		s.Queued -= d
+		s.Waiting = append(s.Waiting, Wait{For: "permission", Calls: n, Time: d})
 	}
 	slices.SortFunc(s.Waiting, func(a, b Wait) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.For, b.For)) })
 	return s
+}
+
+// asked is how long, at most, a human was asked about calls that have no intent in the journal: those that wait for the answer, now
+// or since a pause, and those to which it was no.
+func asked(in Input, list []calls.Call, end time.Time) (n int, d time.Duration) {
+	spec, _ := calls.Spec(in.Entries)
+	p, last := &in.Process, len(in.Entries)-1
+	for i := range in.Entries {
+		e := &in.Entries[i]
+		refused := spec.Interactive && e.Kind == agentkernel.EntryCall && e.Op == "tool.call" && e.Done && e.Err != nil && e.Err.Code == agentkernel.CodeDenied
+		if !refused {
+			continue
+		}
+		until := end
+		if i < last {
+			until = in.Entries[i+1].At
+		}
+		n++
+		d += max(until.Sub(e.At), 0)
+	}
+	if p.State != agentkernel.StateWaiting || len(p.WaitsFor) == 0 || !strings.HasPrefix(p.WaitsFor[0], agentkernel.YourAnswer) || last < 0 || anyOpen(list) {
+		return n, d
+	}
+	if p.Paused { // that counts for itself
+		end = in.Entries[last].At
+		last = max(last-1, 0)
+	}
+	return n + len(p.WaitsFor), d + max(end.Sub(in.Entries[last].At), 0)
 }
 
 // steadied gives the entries with times between from and to that never go back, where they do: a clock that was set,

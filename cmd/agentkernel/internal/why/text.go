@@ -89,8 +89,11 @@ func (s *Split) Text() string {
 	servers := map[string]time.Duration{}
 	for _, w := range s.Waiting {
 		name := cmp.Or(w.Server, w.For)
-		if w.For == "proc.wait" {
+		switch w.For {
+		case "proc.wait":
 			name = "its children"
+		case "permission":
+			name = "your answer"
 		}
 		servers[name] += w.Time
 	}

@@ -156,15 +156,27 @@ func cases() map[string]*run {
 		"unfinished_new": created(`{}`).state(agentkernel.StateUnfinished).after(time.Second),
 		"waiting": two().tool(3, "github.search", agentkernel.EffectRead).async().tool(4, "github.issue", agentkernel.EffectRead).async().
 			state(agentkernel.StateWaiting, "tool.call github.issue", "tool.call github.search").after(4 * time.Second),
-		"asking":  two().state(agentkernel.StateWaiting, "tool.call github.create").after(4 * time.Second),
-		"child":   two().call(3, "proc.wait", agentkernel.EffectPure, `{"pid":13}`).state(agentkernel.StateWaiting, "proc.wait").after(4 * time.Second),
-		"running": two().state(agentkernel.StateRunning).after(2 * time.Second),
-		"ready":   two().state(agentkernel.StateReady).after(50 * ms),
+		"asking": two().state(agentkernel.StateWaiting, agentkernel.YourAnswer+"github.create").after(4 * time.Second),
+		"asking_refused": created(`{"interactive":true}`).call(1, "tool.call", agentkernel.EffectWrite, `{"arguments":{},"server":"github","tool":"create"}`).
+			refusedAtOnce(failure(agentkernel.CodeDenied, "tool.call", "github.create may change things (write) and was not allowed")).after(9*time.Second).
+			ends(agentkernel.StateExited, 0, nil),
+		"asking_starts": two().state(agentkernel.StateWaiting, "tool.call github.create").after(4 * time.Second),
+		"asking_paused": two().state(agentkernel.StateWaiting, agentkernel.YourAnswer+"github.create").after(4 * time.Second).pause("").after(time.Minute),
+		"child":         two().call(3, "proc.wait", agentkernel.EffectPure, `{"pid":13}`).state(agentkernel.StateWaiting, "proc.wait").after(4 * time.Second),
+		"running":       two().state(agentkernel.StateRunning).after(2 * time.Second),
+		"ready":         two().state(agentkernel.StateReady).after(50 * ms),
 		"ready_behind": two().state(agentkernel.StateReady).after(50*ms).behind(agentkernel.Process{PID: 3, Name: "c.py"},
 			agentkernel.Process{PID: 4, Name: "hog.py", Usage: agentkernel.Usage{Running: 61 * time.Second}},
 			agentkernel.Process{PID: 5, Name: "e.py", Usage: agentkernel.Usage{Running: 2 * time.Second}}, agentkernel.Process{PID: 6, Name: "f.py"}),
 		"empty": (&run{now: start, p: agentkernel.Process{PID: 3, Name: "x.py", State: agentkernel.StateReady, Created: start}}),
 	}
+}
+
+// refusedAtOnce makes the last call one whose answer is in its own entry.
+func (r *run) refusedAtOnce(e *agentkernel.Error) *run {
+	last := &r.entries[len(r.entries)-1]
+	last.Done, last.Err = true, e
+	return r
 }
 
 func (r *run) prints(stream, text string) *run {
