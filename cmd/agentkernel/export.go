@@ -14,6 +14,7 @@ import (
 type exportCmd struct {
 	PID        string `arg:"" help:"The process."`
 	Output     string `short:"o" placeholder:"FILE" help:"Write to this file instead of standard output (-)."`
+	Force      bool   `help:"Replace a file that is there."`
 	Files      bool   `help:"Take along what the process changed in its workspace and volumes, with the contents."`
 	Unredacted bool   `help:"Leave the values of the tool servers' env and headers in, where they occur."`
 }
@@ -51,6 +52,10 @@ func (c *exportCmd) Run(a *app) error {
 	case c.Output == "" && a.cli.JSON:
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "export", "standard output cannot be the recording and JSON at once").
 			WithHint("name the file: agentkernel export %d -o pid%d.akr --json", pid, pid)
+	}
+	if _, err := os.Lstat(c.Output); c.Output != "" && err == nil && !c.Force {
+		return agentkernel.Errorf(agentkernel.CodeConflict, "export", "%s is there already", c.Output).
+			WithHint("name another file, or replace it: agentkernel export %d -o %s --force", pid, c.Output)
 	}
 	seen, p, err := a.question(c.PID) // before a kernel is started for it
 	if err != nil {

@@ -37,7 +37,7 @@ func (a *app) find(k agentkernel.Kernel, pid agentkernel.PID) (agentkernel.Proce
 			WithHint("agentkernel run -c 'print(6*7)' runs the first one")
 	case pid < newest[0].PID:
 		return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process",
-			"process %d never was: its kernel ended before it was created (or it was lost with a damaged log)", pid).
+			"there is no process %d: its number was reserved, and no process was made; what it was for was refused, or its kernel ended before (or it was lost with a damaged log)", pid).
 			WithHint("agentkernel ps --all lists those that are there")
 	}
 	return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "there is no process %d: the newest is %d", pid, newest[0].PID).

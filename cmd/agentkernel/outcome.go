@@ -132,7 +132,7 @@ func lostKernel(err error, pid agentkernel.PID) error {
 	e := asError(err)
 	recovers := e.WithRecover(pid)
 	switch {
-	case e.Code == agentkernel.CodeConflict: // that is an answer of the kernel, which is not lost
+	case e.Code == agentkernel.CodeConflict || e.Code == agentkernel.CodeNotFound: // that is an answer of the kernel, which is not lost
 		return e
 	case e.Hint == "":
 		return recovers

@@ -24,9 +24,9 @@ func (f *fakeKernel) Spec(context.Context, agentkernel.PID) (agentkernel.Spec, e
 // A PID whose process is not there never was one; the message says why.
 func TestPIDsThatAreNotThere(t *testing.T) {
 	for args, want := range map[string]string{
-		"why 7":      "process 7 never was: its kernel ended before it was created",
-		"diff 12 7":  "process 7 never was",
-		"trace 7":    "process 7 never was",
+		"why 7":      "there is no process 7: its number was reserved, and no process was made",
+		"diff 12 7":  "there is no process 7",
+		"trace 7":    "there is no process 7",
 		"why 13":     "there is no process 13: the newest is 12",
 		"diff 13 12": "there is no process 13",
 	} {

@@ -103,12 +103,13 @@ func processCount(n int) string {
 
 // recoveredText says what goes on, and what is taken up again but stays paused until somebody resumes it.
 func recoveredText(list []agentkernel.Process) string {
-	paused := 0
+	var stays []string
 	for _, p := range list {
 		if p.Paused {
-			paused++
+			stays = append(stays, p.PID.String())
 		}
 	}
+	paused := len(stays)
 	var parts []string
 	switch n := len(list) - paused; {
 	case len(list) == 0:
@@ -120,9 +121,9 @@ func recoveredText(list []agentkernel.Process) string {
 	}
 	switch {
 	case paused == 1:
-		parts = append(parts, "1 stays paused: agentkernel resume PID")
+		parts = append(parts, "1 stays paused: agentkernel resume "+stays[0])
 	case paused > 1:
-		parts = append(parts, fmt.Sprintf("%d stay paused: agentkernel resume PID", paused))
+		parts = append(parts, fmt.Sprintf("%d stay paused: agentkernel resume %s", paused, strings.Join(stays, " ")))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -364,7 +364,7 @@ func TestResumeAtAQuestionNeedsATerminal(t *testing.T) {
 		r := newRig(t)
 		p := pausedProcess
 		p.WaitsFor = []string{agentkernel.YourAnswer + "demo.add"}
-		r.kernel.process = func(agentkernel.PID) (agentkernel.Process, error) { return p, nil }
+		r.kernel.list = []agentkernel.Process{p}
 		r.kernel.signal = func(agentkernel.PID, agentkernel.Signal) error {
 			t.Error("it was resumed")
 			return nil

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -75,6 +76,9 @@ func (f *Fetcher) resolve(ctx context.Context, host string) ([]netip.Addr, error
 	// The dot at the end keeps the search domains of this machine's network out of it.
 	addrs, err := f.cfg.Resolver.LookupNetIP(ctx, "ip", host+".")
 	switch dns, ok := errors.AsType[*net.DNSError](err); {
+	case (err != nil || len(addrs) == 0) && (host == "localhost" || strings.HasSuffix(host, ".localhost")):
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the name %s is not resolved: a service of this machine is reached by its address and port", host).
+			WithHint("write 127.0.0.1 with the port, such as http://127.0.0.1:8080/; allow it with --allow-host 127.0.0.1:8080")
 	case ok && dns.IsNotFound, err == nil && len(addrs) == 0:
 		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "there is no host %s", host)
 	case err != nil:

@@ -35,6 +35,8 @@ const httpsPort = 443
 func targetOf(u *url.URL) (target, error) {
 	var t target
 	switch {
+	case u.Scheme == "" && u.Host == "" && u.Path != "" && u.Path[0] != '/':
+		return t, invalid("the url %q has no scheme", clip(u.Path)).WithHint("write https://%s", clip(u.Path))
 	case u.Scheme != "https" && u.Scheme != "http":
 		return t, invalid("the url begins with %q; only https and http are fetched", clip(u.Scheme+":"))
 	case u.Opaque != "" || u.Host == "":
@@ -142,7 +144,13 @@ func parsePattern(text string) (pattern, error) {
 	p := pattern{port: httpsPort, bare: true}
 	host := strings.TrimSpace(text)
 	if strings.Contains(host, "://") || strings.ContainsAny(host, "/@?#") {
-		return p, invalid("%q is not a host: it looks like a URL", clip(text)).WithHint("%s", forms)
+		e := invalid("%q is not a host: it looks like a URL", clip(text))
+		if u, err := url.Parse(host); err == nil {
+			if t, err := targetOf(u); err == nil {
+				return p, e.WithHint("--allow-host %s", t)
+			}
+		}
+		return p, e.WithHint("%s", forms)
 	}
 	if h, port, err := net.SplitHostPort(host); err == nil {
 		n, err := strconv.ParseUint(port, 10, 16)
@@ -170,7 +178,7 @@ func parsePattern(text string) (pattern, error) {
 	case k == barred:
 		return p, denied("%s cannot be allowed: link-local, metadata and broadcast addresses are never fetched from", name)
 	case k == private && p.bare:
-		return p, invalid("%s is a private address, which is allowed with its port only", name).
+		return p, invalid("%s is a private address, which is allowed only with its port, such as %s", name, net.JoinHostPort(name, "8080")).
 			WithHint("--allow-host %s", net.JoinHostPort(name, "8080"))
 	}
 	return p, nil

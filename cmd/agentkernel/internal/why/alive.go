@@ -131,6 +131,11 @@ func (c *inquiry) unfinished(open []*calls.Call) {
 		text += fmt.Sprintf(" while %s (call %d) was under way; %s", open[0].Name(), open[0].Number, recovery(open[0]))
 	}
 	c.say(Unfinished, "%s", text)
+	if len(open) > 0 && c.spec.OnUnknown == agentkernel.UnknownPause && slices.ContainsFunc(open, func(o *calls.Call) bool { return o.Effect == agentkernel.EffectWrite }) {
+		c.step(c.cmd("recover %d"), "it is brought back, and stays paused until you say whether the call happened")
+		c.step(c.cmd("kill %d"), "")
+		return
+	}
 	c.step(c.cmd("recover %d"), "it goes on; finished calls are not made again")
 	c.step(c.cmd("kill %d"), "")
 }

@@ -150,10 +150,11 @@ func cases() map[string]*run {
 		"engine":       created(`{}`).ends(agentkernel.StateFailed, 69, failure(agentkernel.CodeUnavailable, "recover", "backend \"monty\" is not there any more")),
 		"syntax":       created(`{}`).ends(agentkernel.StateFailed, 2, failure(agentkernel.CodeSyntax, "run", "line 3: invalid syntax")),
 
-		"paused":         two().tool(3, "github.search", agentkernel.EffectRead).after(time.Second).pause("").after(time.Minute),
-		"paused_kernel":  two().pause("the Monty engine is not installed; when that is mended: agentkernel resume 12").after(time.Hour),
-		"unfinished":     two().tool(3, "github.create", agentkernel.EffectWrite).state(agentkernel.StateUnfinished).after(90 * time.Second),
-		"unfinished_new": created(`{}`).state(agentkernel.StateUnfinished).after(time.Second),
+		"paused":           two().tool(3, "github.search", agentkernel.EffectRead).after(time.Second).pause("").after(time.Minute),
+		"paused_kernel":    two().pause("the Monty engine is not installed; when that is mended: agentkernel resume 12").after(time.Hour),
+		"unfinished":       two().tool(3, "github.create", agentkernel.EffectWrite).state(agentkernel.StateUnfinished).after(90 * time.Second),
+		"unfinished_pause": created(`{"on_unknown":"pause"}`).tool(1, "github.create", agentkernel.EffectWrite).state(agentkernel.StateUnfinished).after(90 * time.Second),
+		"unfinished_new":   created(`{}`).state(agentkernel.StateUnfinished).after(time.Second),
 		"waiting": two().tool(3, "github.search", agentkernel.EffectRead).async().tool(4, "github.issue", agentkernel.EffectRead).async().
 			state(agentkernel.StateWaiting, "tool.call github.issue", "tool.call github.search").after(4 * time.Second),
 		"asking": two().state(agentkernel.StateWaiting, agentkernel.YourAnswer+"github.create").after(4 * time.Second),
