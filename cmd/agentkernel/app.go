@@ -42,6 +42,8 @@ type app struct {
 	gathered *os.File
 	// here says why the folder that this command was called in is not shown to a program to which it would be.
 	here string
+	// beside are the folders in which files beside the program were looked for.
+	beside []string
 }
 
 // exitCode is an outcome that was reported already: only the number is left.

@@ -111,6 +111,11 @@ func executable(word string, args []string) (agentkernel.Program, error) {
 			return p, nil
 		}
 	}
+	if filepath.Base(filepath.Dir(found)) == "shims" && isScript(found) {
+		// It starts what its version manager has, which no sandbox sees: the sandbox's own command of this name does the work.
+		p.Source = p.Name
+		return p, nil
+	}
 	real, err := filepath.EvalSymlinks(found)
 	if err != nil {
 		return p, fileError(word, err)

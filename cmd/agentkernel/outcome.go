@@ -234,5 +234,10 @@ func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) 
 			show(p)
 		}
 	}
+	if err != nil {
+		err = a.fileMeant(err, &spec)
+	} else if p.Error != nil {
+		p.Error = asError(a.fileMeant(p.Error, &spec))
+	}
 	return w.report(p, err)
 }

@@ -66,12 +66,17 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 		return goPackage(p.File, prog.Args)
 	default:
 		prog.Name = filepath.Base(p.File)
-		prog.Source, err = readFile(p.File)
+		if prog.Source, err = readFile(p.File); err != nil {
+			err = commandMeant(p.File, err)
+		} else if lang == "" {
+			err = otherLanguage(p.File, prog.Source)
+		}
 		parents = []string{filepath.Dir(p.File), "."}
 	}
 	if err != nil {
 		return prog, err
 	}
+	a.beside = parents
 	if prog.Language == "" {
 		prog.Language = languageOf(p.File, prog.Source)
 	} else { // a shell has more than one name
