@@ -100,8 +100,8 @@ func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkern
 
 // Begin lets the program go on; see agentkernel.PromptSandbox.
 func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, error) {
-	if lost := s.lost != nil; lost || s.stage == stageLoaded {
-		return false, nil // Next says why it was lost
+	if s.stage == stageLoaded || s.wasLost() {
+		return false, nil
 	}
 	if err := s.enter(); err != nil {
 		return false, err
@@ -113,6 +113,9 @@ func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, er
 	}
 	return true, nil
 }
+
+// wasLost says that there is no worker; Next says why.
+func (s *sandbox) wasLost() bool { return s.lost != nil }
 
 // goOn hands over the reply. done: turn is the kernel's; else the program runs.
 func (s *sandbox) goOn(reply *agentkernel.Reply) (turn agentkernel.Turn, done bool, err error) {
