@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -96,7 +97,14 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	}
 	before, after := "", ""
 	var err error
-	if c.Kind != agentkernel.FileAdded && c.Conflict == "" {
+	there := c.Kind != agentkernel.FileAdded
+	if c.Conflict != "" { // what the process saw is not kept: the comparison is with what the folder has now
+		there = !strings.Contains(c.Conflict, "deleted")
+	}
+	switch {
+	case there && c.Conflict != "":
+		before, err = folderContent(changes, c)
+	case there:
 		before, err = a.fileContent(k, changes.PID, agentkernel.FileName{Volume: c.Volume, Path: c.Path, Before: true})
 	}
 	if err == nil && c.Kind != agentkernel.FileDeleted {
@@ -108,14 +116,17 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	if !showable(before) || !showable(after) {
 		return strings.Join(changeRow(c), " ") + ": not text\n", nil
 	}
-	oldName, newName := "a/"+name, "b/"+name
-	if c.Kind == agentkernel.FileAdded {
+	oldName, newName, head := "a/"+name, "b/"+name, ""
+	if c.Conflict != "" {
+		head = name + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
+	}
+	if !there {
 		oldName = "/dev/null"
 	}
 	if c.Kind == agentkernel.FileDeleted {
 		newName = "/dev/null"
 	}
-	return diff.Unified(oldName, newName, before, after), nil
+	return head + diff.Unified(oldName, newName, before, after), nil
 }
 
 func (a *app) fileContent(k agentkernel.Kernel, pid agentkernel.PID, name agentkernel.FileName) (string, error) {
@@ -125,6 +136,32 @@ func (a *app) fileContent(k agentkernel.Kernel, pid agentkernel.PID, name agentk
 	}
 	defer f.Content.Close()
 	b, err := io.ReadAll(io.LimitReader(f.Content, maxPatch+1))
+	return string(b), err
+}
+
+// folderContent is what the folder itself has now in the place of a change.
+func folderContent(changes *agentkernel.Changes, c *agentkernel.Change) (string, error) {
+	folder := changes.Folder
+	for _, v := range changes.Volumes {
+		if v.Name == c.Volume {
+			folder = v.Path
+		}
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	name := agentkernel.RawPath(c.Path)
+	if st, err := root.Lstat(name); err != nil || !st.Mode().IsRegular() || st.Size() > maxPatch {
+		return "", agentkernel.Errorf(agentkernel.CodeInvalid, "diff", "what the folder has now cannot be compared; look at it there")
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxPatch+1))
 	return string(b), err
 }
 

@@ -57,13 +57,13 @@ func (a *applying) conflicts(list string) error {
 	where, pid := a.h.where(), a.pid
 	if a.h.rec.Decided != nil {
 		return conflict("an apply of process %d was cut off and cannot be finished: some of the changes are in %s, which has changed since: %s", pid, where, list).
-			WithPID(pid).WithHint("agentkernel diff %[1]d shows both; agentkernel apply %[1]d --force writes the rest; agentkernel discard %[1]d throws it away", pid)
+			WithPID(pid).WithHint("agentkernel diff %[1]d --patch compares both; agentkernel apply %[1]d --force writes the rest; agentkernel discard %[1]d throws it away", pid)
 	}
 	e := conflict("%s has changed since process %d was created; nothing was written: %s", where, pid, list).WithPID(pid)
 	if a.o.Force {
 		return e.WithHint("move that away and apply again")
 	}
-	return e.WithHint("agentkernel diff %d shows both; agentkernel apply %d --force replaces them", pid, pid)
+	return e.WithHint("agentkernel diff %d --patch compares both; agentkernel apply %d --force replaces them", pid, pid)
 }
 
 // cannotForce says why a conflict cannot be resolved by force: a directory that holds what the process has not seen is
