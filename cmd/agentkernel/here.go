@@ -62,8 +62,9 @@ func (a *app) homes() []string {
 
 // Folders of the system in which secrets lie, or everybody's files.
 var (
-	systemTrees = []string{"/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run", "/var/lib", "/var/log", "/var/spool"}
-	systemTops  = []string{"/", "/home", "/root", "/var", "/usr", "/Users", "/tmp", "/var/tmp"}
+	systemTrees = []string{"/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run", "/var/lib", "/var/log", "/var/spool", "/var/mail", "/var/backups",
+		"/var/cache", "/var/db", "/usr/local/etc", "/lost+found"}
+	systemTops = []string{"/", "/home", "/root", "/var", "/usr", "/Users", "/tmp", "/var/tmp"}
 	// homeParents are where homes of others lie: root may have come from one of them.
 	homeParents = []string{"/home", "/Users"}
 )
@@ -74,7 +75,7 @@ func private(dir, data string, homes []string) string {
 	if real, err := filepath.EvalSymlinks(data); err == nil {
 		data = real
 	}
-	for _, home := range homes {
+	for _, home := range append(slices.Clone(homes), "/root") {
 		switch first, _, _ := strings.Cut(strings.TrimPrefix(dir, home+"/"), "/"); {
 		case within(home, dir):
 			return "this is your home, where keys lie"

@@ -15,7 +15,7 @@ func TestPrivateFolders(t *testing.T) {
 	for dir, shown := range map[string]bool{
 		"/": false, "/home": false, "/home/ann": false, "/home/ben": false, "/data": false, "/data/ann": false, "/root": false, "/usr": false, "/var": false,
 		"/home/ann/.ssh": false, "/home/ann/.config/gh": false, "/data/ann/.aws": false,
-		"/etc": false, "/etc/ssh": false, "/proc/1": false, "/run/secrets": false, "/var/lib/x": false,
+		"/etc": false, "/etc/ssh": false, "/proc/1": false, "/run/secrets": false, "/var/lib/x": false, "/var/backups": false, "/var/mail/ann": false, "/usr/local/etc": false, "/root/.ssh": false, "/root/project": true,
 		"/srv": false, "/srv/state": false, data: false, data + "/workspaces": false,
 		"/home/ann/project": true, "/home/ann/project/.git": true, "/home/ben/project": true, "/data/annual": true, "/srv/stateful": true,
 		"/home/ben/.ssh": false, "/home/ben/.config/gh": false, "/Users/ben/.aws": false, "/tmp": false, "/var/tmp": false,
