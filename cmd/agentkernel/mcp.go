@@ -21,6 +21,7 @@ type mcpCmd struct {
 	HTTP        string   `name:"http" placeholder:"ADDRESS" help:"Serve many clients over streamable HTTP at this address (127.0.0.1:7778), instead of one on standard input."`
 	TokenFile   string   `placeholder:"FILE" help:"With --http: the bearer tokens that are let in, one a line as TOKEN or USER TOKEN (default: one that is made, in the data directory)."`
 	Origin      []string `sep:"none" placeholder:"URL" help:"With --http: a web origin whose pages may call; repeatable. Those of this machine may."`
+	Host        []string `sep:"none" placeholder:"NAME" help:"With --http: a host name by which clients call, such as that of a proxy; repeatable. Addresses, localhost and the hosts of --origin count."`
 	JWTKeys     string   `name:"jwt-keys" placeholder:"FILE" help:"With --http: let signed tokens (JWT) in, too, whose subject is the user: a JWKS file, PEM public keys or a shared secret."`
 	JWTAudience string   `name:"jwt-audience" placeholder:"NAME" help:"With --jwt-keys: what tokens for this server have as aud."`
 	JWTIssuer   string   `name:"jwt-issuer" placeholder:"NAME" help:"With --jwt-keys: what they have as iss (default: any)."`
@@ -65,6 +66,7 @@ type mcpConfig struct {
 	tokens   string                                                                           // content of the token file
 	jwt      *mcpserver.JWTConfig
 	origins  []string
+	hosts    []string
 	leaving  func() // nil: there is nothing to do
 }
 
@@ -72,8 +74,8 @@ func (c *mcpCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "mcp speaks its own JSON; leave --json out")
 	}
-	if c.HTTP == "" && (c.TokenFile+c.JWTKeys != "" || len(c.Origin) > 0) {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--token-file, --jwt-keys and --origin go with --http")
+	if c.HTTP == "" && (c.TokenFile+c.JWTKeys != "" || len(c.Origin)+len(c.Host) > 0) {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--token-file, --jwt-keys, --origin and --host go with --http")
 	}
 	if c.JWTKeys == "" && c.JWTAudience+c.JWTIssuer != "" {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--jwt-audience and --jwt-issuer go with --jwt-keys")
@@ -85,7 +87,7 @@ func (c *mcpCmd) Run(a *app) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	cfg := mcpConfig{spec: spec, minimal: c.Minimal, origins: c.Origin}
+	cfg := mcpConfig{spec: spec, minimal: c.Minimal, origins: c.Origin, hosts: c.Host}
 	if c.AllowPackages {
 		cfg.packages = a.packagesFor()
 	}
@@ -194,6 +196,9 @@ func (c *mcpCmd) listen(a *app, cfg *mcpConfig) error {
 	}
 	if tcp, ok := cfg.listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		a.con.Say("warning: others reach %s without encryption (TLS), and may read the tokens: put a server that has TLS before 127.0.0.1, or listen there alone", tcp)
+	}
+	if name, _, err := net.SplitHostPort(c.HTTP); err == nil && name != "" {
+		cfg.hosts = append(cfg.hosts, name)
 	}
 	a.con.Note("serving MCP at http://%s; %s", cfg.listener.Addr(), says)
 	return nil

@@ -69,7 +69,7 @@ func serveMCP(ctx context.Context, k agentkernel.Kernel, cfg mcpConfig) error {
 	if err != nil {
 		return err
 	}
-	return s.ServeHTTP(ctx, cfg.listener, mcpserver.HTTPConfig{Tokens: tokens, JWT: cfg.jwt, Origins: cfg.origins})
+	return s.ServeHTTP(ctx, cfg.listener, mcpserver.HTTPConfig{Tokens: tokens, JWT: cfg.jwt, Origins: cfg.origins, Hosts: cfg.hosts})
 }
 
 // door is the API on the kernel's socket.

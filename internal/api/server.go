@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/deadline"
 )
 
 // DefaultIdleAfter is how long a background kernel waits for a caller before it ends.
@@ -26,6 +27,7 @@ const DefaultIdleAfter = time.Minute
 // The bounds of what a connection may cost before it has said anything, and of an orderly end.
 const (
 	headerPatience = 10 * time.Second
+	bodyPatience   = 10 * time.Minute // a recording may be large
 	maxHeader      = 256 << 10
 	endPatience    = 3 * time.Second
 )
@@ -72,7 +74,7 @@ func New(cfg Config) (*Server, error) {
 		log: cfg.Logger, stop: make(chan struct{}),
 	}
 	s.idle = newIdle(cfg.IdleAfter, s.busy)
-	s.handler = s.guard(s.mux())
+	s.handler = deadline.Bodies(bodyPatience, s.guard(s.mux()))
 	return s, nil
 }
 

@@ -6,7 +6,10 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -150,4 +153,40 @@ func (c *HTTPConfig) fromOrigins(next http.Handler) http.Handler {
 // allows says whether pages of an origin may call.
 func (c *HTTPConfig) allows(origin string) bool {
 	return slices.Contains(c.Origins, origin) || localOrigin(origin)
+}
+
+// toHosts refuses requests for another host: a web page whose name was made to stand for this machine (DNS rebinding) calls
+// by that name. An address cannot be one, but a server that is asked over the loopback has no other there.
+func (c *HTTPConfig) toHosts(next http.Handler) http.Handler {
+	names := map[string]bool{"localhost": true}
+	for _, name := range c.Hosts {
+		names[hostName(name)] = true
+	}
+	urls := c.Origins
+	if c.JWT != nil {
+		urls = append(slices.Clone(urls), c.JWT.Audience)
+	}
+	for _, text := range urls {
+		if u, err := url.Parse(text); err == nil && u.Hostname() != "" {
+			names[hostName(u.Host)] = true
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := hostName(r.Host)
+		addr, err := netip.ParseAddr(name)
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if !names[name] && (err != nil || local != nil && local.IP.IsLoopback() && !addr.IsLoopback()) {
+			http.Error(w, fmt.Sprintf("this server is not known as %q: call it by its address, or name the host with --host", name), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostName is a host without port, brackets and the dot of the root, in lower case.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/internal/deadline"
 )
 
 // HTTPConfig says who may call over HTTP.
@@ -24,13 +25,17 @@ type HTTPConfig struct {
 	// Origins are web origins ("https://app.example.org") that browsers may call from, beside those of this
 	// machine.
 	Origins []string
+	// Hosts are the names by which clients call, beside addresses, localhost, and the hosts of Origins and of an
+	// audience that is a URL.
+	Hosts []string
 }
 
 // Bounds of a connection and of a request.
 const (
 	maxRequest     = 48 << 20 // a program of the largest size, escaped
 	headerPatience = 10 * time.Second
-	sessionPause   = time.Hour // a client that says nothing for so long is gone
+	bodyPatience   = 2 * time.Minute // a request that is not there by then is given up
+	sessionPause   = time.Hour       // a client that says nothing for so long is gone
 	tokenYears     = 100
 	minToken       = 16
 )
@@ -46,8 +51,9 @@ func (s *Server) Handler(cfg HTTPConfig) (http.Handler, error) {
 		return nil, err
 	}
 	streams := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.Server },
-		&mcp.StreamableHTTPOptions{Logger: s.h.cfg.Logger, SessionTimeout: sessionPause, MaxRequestBodyBytes: maxRequest, EventStore: mcp.NewMemoryEventStore(nil)})
-	return cfg.fromOrigins(s.h.authorized(verify, withRequestID(resumable(streams)))), nil
+		&mcp.StreamableHTTPOptions{Logger: s.h.cfg.Logger, SessionTimeout: sessionPause, MaxRequestBodyBytes: maxRequest, EventStore: mcp.NewMemoryEventStore(nil),
+			DisableLocalhostProtection: true}) // toHosts knows more names
+	return deadline.Bodies(bodyPatience, cfg.toHosts(cfg.fromOrigins(s.h.authorized(verify, withRequestID(resumable(streams)))))), nil
 }
 
 // resumable tells clients how long to wait before they take up a stream that broke, with the event that makes them able to
