@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"agentkernel"
@@ -85,7 +87,6 @@ const maxPatch = 1 << 20
 
 // patch is one change as a unified diff; of what has no lines, a sentence.
 func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agentkernel.Change) (string, error) {
-	name := fileText(c.Name())
 	switch {
 	case c.Type == agentkernel.TypeDir && c.Kind == agentkernel.FileAdded:
 		return "", nil
@@ -116,9 +117,9 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	if !showable(before) || !showable(after) {
 		return strings.Join(changeRow(c), " ") + ": not text\n", nil
 	}
-	oldName, newName, head := "a/"+name, "b/"+name, ""
+	oldName, newName, head := patchName("a/"+c.Name()), patchName("b/"+c.Name()), ""
 	if c.Conflict != "" {
-		head = name + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
+		head = fileText(c.Name()) + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
 	}
 	if !there {
 		oldName = "/dev/null"
@@ -127,6 +128,28 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 		newName = "/dev/null"
 	}
 	return head + diff.Unified(oldName, newName, before, after), nil
+}
+
+// patchName is a name as git writes it into a patch, and git and patch read it: the whole in quotes if need be, with
+// bytes in octal.
+func patchName(name string) string {
+	if fileText(name) == name && !strings.ContainsAny(name, `"\\`) {
+		return name
+	}
+	var b strings.Builder
+	for _, c := range name {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteString("\\" + string(c))
+		case unicode.IsPrint(c):
+			b.WriteRune(c)
+		default:
+			for _, octet := range []byte(string(c)) {
+				fmt.Fprintf(&b, "\\%03o", octet)
+			}
+		}
+	}
+	return `"` + b.String() + `"`
 }
 
 func (a *app) fileContent(k agentkernel.Kernel, pid agentkernel.PID, name agentkernel.FileName) (string, error) {

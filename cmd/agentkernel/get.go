@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
@@ -89,6 +91,18 @@ func isText(media string) bool {
 
 // write copies the file out; one with a name is there whole or not at all.
 func (c *getCmd) write(a *app, f agentkernel.File) error {
+	if c.Output == "" && a.outTTY {
+		to := &onScreen{con: a.con}
+		_, err := io.Copy(to, f.Content)
+		err = errors.Join(err, to.Close())
+		if err == nil && a.con.TookOut() {
+			a.con.Say("control characters, and what is not UTF-8, were left out for the terminal; -o PATH and pipes get every byte")
+		}
+		if err != nil {
+			return copyError("standard output", err)
+		}
+		return a.outputError()
+	}
 	if c.Output == "" {
 		_, err := io.Copy(a.out, f.Content)
 		if errors.Is(err, syscall.EPIPE) {
@@ -107,6 +121,35 @@ func (c *getCmd) write(a *app, f agentkernel.File) error {
 		err = os.Rename(tmp.Name(), output)
 	}
 	return copyError(output, err)
+}
+
+// onScreen writes a file to the terminal as everything else is: what a program wrote there is a stranger's.
+type onScreen struct {
+	con  *console.Console
+	rest []byte // the beginning of a character, or of a line end, of which more may come
+}
+
+func (o *onScreen) Write(p []byte) (int, error) {
+	text := append(o.rest, p...)
+	end := len(text)
+	for i := end - 1; i >= max(0, end-utf8.UTFMax); i-- {
+		if utf8.RuneStart(text[i]) {
+			if text[i] == '\r' || !utf8.FullRune(text[i:]) {
+				end = i
+			}
+			break
+		}
+	}
+	o.con.Out(strings.ReplaceAll(string(text[:end]), "\r\n", "\n"))
+	o.rest = bytes.Clone(text[end:])
+	return len(p), nil
+}
+
+// Close writes what the file broke off with.
+func (o *onScreen) Close() error {
+	o.con.Out(string(o.rest))
+	o.rest = nil
+	return nil
 }
 
 func copyError(where string, err error) error {

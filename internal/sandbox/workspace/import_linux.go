@@ -20,7 +20,11 @@ func (s *Store) Import(pid agentkernel.PID, files []agentkernel.RecordedFile) er
 	return s.make(pid, agentkernel.LayerImported, func(h *home) error {
 		h.rec.Folders = []folder{}
 		for i := range files {
-			h.rec.Changes = append(h.rec.Changes, done{Change: files[i].Change})
+			c := files[i].Change
+			if content := files[i].Content; content != nil { // what it is, its bytes say, not whoever wrote the recording
+				c.Media = mediaType(c.Path, func() []byte { return content[:min(len(content), sniffBytes)] })
+			}
+			h.rec.Changes = append(h.rec.Changes, done{Change: c})
 		}
 		return storage(h.keepFiles(files))
 	})

@@ -25,6 +25,7 @@ func TestImport(t *testing.T) {
 		{Change: agentkernel.Change{Path: "link", Kind: agentkernel.FileAdded, Type: agentkernel.TypeSymlink, Target: "/etc/passwd"}},
 		{Change: agentkernel.Change{Path: "secret", Kind: agentkernel.FileAdded, Type: agentkernel.TypeFile, LeftOut: "it is left out"}},
 	}
+	given[0].Change.Media = "image/png"
 	must(t, s.Import(pid, given))
 	s = New(cfg) // another kernel
 	if !s.Imported(pid) || s.Imported(pid+1) {
@@ -33,6 +34,9 @@ func TestImport(t *testing.T) {
 	c, err := s.Changes(pid)
 	if err != nil || c.State != agentkernel.LayerImported || len(c.Changes) != len(given) || c.Folder != "" {
 		t.Fatalf("%+v %v", c, err)
+	}
+	if media := c.Changes[0].Media; media != "text/plain" {
+		t.Errorf("the recording says what a file is, not its bytes: %s", media)
 	}
 	for name, want := range map[agentkernel.FileName]string{{Path: "a/b"}: "one", {Volume: "v", Path: "a/b"}: "two", {Path: "empty"}: ""} {
 		f, err := s.Open(pid, name)

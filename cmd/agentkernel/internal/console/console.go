@@ -72,6 +72,13 @@ func (c *Console) Out(text string) {
 	c.output(text, false)
 }
 
+// TookOut says whether anything that was given to Out was kept from the terminal.
+func (c *Console) TookOut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.took
+}
+
 // output writes to one of the streams, or keeps the text until a question has been answered.
 func (c *Console) output(text string, toErr bool) {
 	tty := c.cfg.OutTTY

@@ -12,6 +12,7 @@ import (
 type screen struct {
 	held   string // the beginning of a sequence whose end has not come yet
 	styled bool   // a style is in force that a program has chosen
+	took   bool   // something was taken out
 }
 
 // maxSGR is the longest sequence that is taken for a style.
@@ -42,8 +43,8 @@ func (s *screen) show(text string) string {
 			}
 		}
 		c, n := utf8.DecodeRuneInString(text[i:])
-		if hidden(c) {
-			c = utf8.RuneError
+		if hidden(c) || c == utf8.RuneError && n == 1 {
+			c, s.took = utf8.RuneError, true
 		}
 		b.WriteRune(c)
 		i += n
