@@ -28,7 +28,8 @@ type inspection struct {
 	State    map[string]json.RawMessage `json:"state_keys"` // the working set, plain form
 	Entries  int64                      `json:"entries"`    // length of the journal
 	Children []agentkernel.PID          `json:"children"`
-	Decide   []string                   `json:"decide,omitempty"` // the commands that decide about writes of unknown outcome
+	Decide   []string                   `json:"decide,omitempty"`   // the commands that decide about writes of unknown outcome
+	Imported string                     `json:"imported,omitempty"` // where the recording says that it ran
 }
 
 func (c *inspectCmd) Run(a *app) error {
@@ -65,6 +66,9 @@ func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, e
 	if len(entries) > 0 {
 		i.Entries = entries[len(entries)-1].Seq
 		i.Decide = decisions(p, entries)
+		if origin, ok := strings.CutPrefix(entries[0].Note, "imported: "); ok {
+			i.Imported = origin
+		}
 		if len(entries[0].Data) > 0 {
 			i.Spec = entries[0].Data
 		}
@@ -100,6 +104,9 @@ func (i *inspection) text(now time.Time) string {
 	p, s := i.Process, &sheet{}
 	s.add("pid", "%d", p.PID)
 	s.add("name", "%s", p.Name)
+	if i.Imported != "" {
+		s.add("imported", "%s; all that stands here is what its recording says", i.Imported)
+	}
 	s.add("state", "%s", stateText(p))
 	s.add("paused because", "%s", p.PauseNote)
 	for _, command := range i.Decide {

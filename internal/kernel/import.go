@@ -54,12 +54,17 @@ func imported(r *recording.Recording, pid agentkernel.PID, o agentkernel.ImportO
 	}
 	p.PID, p.Parent, p.Namespace, p.Priority, p.Name = pid, 0, s.Namespace, s.Priority, s.Program.Name
 	p.Paused, p.PauseNote, p.Resident, p.WaitsFor = false, "", false, nil
+	p.Walls, p.Moved = nil, nil // what this kernel would vouch for
+	p.Error = withoutHint(p.Error, pid)
 	s.Backend = p.Backend
 	entries := append([]agentkernel.Entry(nil), r.Entries...)
 	calls := int64(0)
 	for i := range entries {
 		entries[i].PID = pid
 		calls = max(calls, entries[i].Call)
+	}
+	if last := &entries[len(entries)-1]; last.Kind == agentkernel.EntryTerminal { // others are answers, which a rerun repeats as they were
+		last.Err = withoutHint(last.Err, pid)
 	}
 	entries[0].Data, entries[0].Note = specData(&s), r.Origin()
 	if !p.State.Terminal() {
@@ -73,4 +78,15 @@ func imported(r *recording.Recording, pid agentkernel.PID, o agentkernel.ImportO
 		entries = append(entries, agentkernel.Entry{PID: pid, Seq: last.Seq + 1, At: last.At, Kind: agentkernel.EntryTerminal, Data: data, Err: p.Error})
 	}
 	return agentkernel.ProcessRecord{Process: p, Spec: s, Calls: calls}, entries
+}
+
+// withoutHint is how a process of a recording ended, without what it says is to be done: hints are this kernel's words,
+// and commands in them would name processes of another store.
+func withoutHint(e *agentkernel.Error, pid agentkernel.PID) *agentkernel.Error {
+	if e == nil {
+		return nil
+	}
+	e = e.WithPID(pid)
+	e.Hint = ""
+	return e
 }

@@ -108,6 +108,9 @@ func (k *Kernel) watchDisk(p *process) {
 // diskFull is the limit that a process's changes have hit; nil: none.
 func (k *Kernel) diskFull(p *process) *agentkernel.Error {
 	used, err := k.cfg.Layers.Used(p.pid)
+	if full := agentkernel.AsError(err, agentkernel.CodeStorage, ""); err != nil && full.Code == agentkernel.CodeLimit {
+		return full
+	}
 	if err != nil {
 		k.cfg.Logger.Warn("the changes of a process cannot be measured", "pid", p.pid, "err", err)
 		return nil

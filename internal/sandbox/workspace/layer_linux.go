@@ -235,7 +235,7 @@ func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.
 const spareRoom = 64 << 10
 
 // Used is what the layers of a process hold, in bytes as Limits.Disk counts: the sizes of files, and 4 KiB for each
-// name. Directories that are nested too deep are more than any limit.
+// name. Of directories that are nested too deep nobody can tell: CodeLimit.
 func (s *Store) Used(pid agentkernel.PID) (int64, error) {
 	h, err := s.open(pid)
 	if err != nil {
@@ -244,9 +244,6 @@ func (s *Store) Used(pid agentkernel.PID) (int64, error) {
 	defer h.Close()
 	return h.used()
 }
-
-// tooDeep is what a layer counts whose directories nobody can look through.
-const tooDeep = int64(1) << 62
 
 func (h *home) used() (sum int64, err error) {
 	for i := range h.rec.Folders {
@@ -264,7 +261,8 @@ func (h *home) used() (sum int64, err error) {
 		n, err := top.used()
 		_ = top.Close()
 		if errors.Is(err, errTooDeep) {
-			return tooDeep, nil
+			return 0, agentkernel.Errorf(agentkernel.CodeLimit, op, "what it wrote cannot be counted: %w", errTooDeep).
+				WithHint("nest directories less deep: %d is the most", maxDepth)
 		}
 		if err != nil {
 			return 0, storage(err)
