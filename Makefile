@@ -41,6 +41,9 @@ build: ## build ./agentkernel (static, no cgo)
 
 # Where install puts things; DESTDIR is for packages.
 PREFIX ?= /usr/local
+ifneq (,$(findstring ~,$(PREFIX)))
+$(error PREFIX=$(PREFIX): a shell does not replace ~ there; write PREFIX=$$HOME/...)
+endif
 SHARE = $(DESTDIR)$(PREFIX)/share
 BASH_DIR = $(SHARE)/bash-completion/completions
 ZSH_DIR = $(SHARE)/zsh/site-functions
@@ -64,7 +67,7 @@ demo: ## install what is missing, build, set up the engine, run the sales report
 test: ## everything that CI checks: generated files, format, vet, lint, tests with -race, other platforms, fuzz targets
 	@scripts/deps.sh go node cc python
 	@scripts/stage.sh generated scripts/generated.sh
-	@scripts/together.sh unit $(MAKE) --no-print-directory unit VET=-vet=off -- lint $(MAKE) --no-print-directory lint -- cross scripts/cross.sh -- fuzz scripts/fuzz.sh
+	@scripts/together.sh unit $(MAKE) --no-print-directory unit VET=-vet=off -- lint $(MAKE) --no-print-directory lint -- cross scripts/cross.sh -- fuzz scripts/fuzz.sh -- demo scripts/demotest.sh
 	@echo "all of it passed"
 
 unit: engine mcp data cpython ## only the tests (TESTFLAGS, PKG=./internal/...)

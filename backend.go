@@ -153,6 +153,12 @@ type Holder interface {
 	Held(known int64) int64
 }
 
+// Leaver is a sandbox with files of its own, which go with it: Process.Left are those that it names. It is asked when its program has
+// ended or is about to be killed, and never after Close.
+type Leaver interface {
+	Left() []string
+}
+
 // TurnKind is why a program stopped running.
 type TurnKind int
 

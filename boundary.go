@@ -2,6 +2,7 @@ package agentkernel
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -17,6 +18,7 @@ var (
 		return regexp.MustCompile(`FileNotFoundError: |ENOENT: no such file|No such file or directory|Read-only file system|EROFS: `)
 	})
 	noCommand = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/subprocess\.py"|spawn \S+ ENOENT`) })
+	undefined = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`NameError: name '(\w+)' is not defined`) })
 	inside    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'/(?:workspace|volumes|tmp|program)(?:/|')`) })
 )
 
@@ -24,6 +26,40 @@ var (
 const NoFiles = "this sandbox has no files"
 
 const nameFolder = "a program sees no files outside its sandbox: use a tool that reads them; or --workspace DIR names a folder, which is then its working directory"
+
+// FilesOfSession is said of a session that writes files and has no folder.
+const FilesOfSession = "what it writes lasts as long as the session; --workspace DIR names a folder, in which files last"
+
+// NoTerminal is said to a program that asks for input where nothing is to be read.
+const NoTerminal = "a program has no terminal to ask at: write values into the program, or take them from sys.argv; or --stdin FILE is what input() reads"
+
+// importSyscall says where a name comes from that a program uses and has not imported; "": it is no system call.
+func importSyscall(name string) string {
+	for _, call := range Syscalls() {
+		if root, _, _ := strings.Cut(call.Guest, "."); root == name {
+			return name + " is a system call: from kernel import " + name
+		}
+	}
+	return ""
+}
+
+// MaxLeft is how many files LeftBehind names. A backend lists one more, if there is one.
+const MaxLeft = 5
+
+// LeftBehind says that files of a program went with its sandbox, and what keeps them; "": none did.
+func (p *Process) LeftBehind() string {
+	if len(p.Left) == 0 {
+		return ""
+	}
+	var names []string
+	for _, name := range p.Left[:min(len(p.Left), MaxLeft)] {
+		names = append(names, strconv.Quote(name))
+	}
+	if len(p.Left) > MaxLeft {
+		names = append(names, "and more")
+	}
+	return "written in the sandbox, and gone with it: " + strings.Join(names, ", ") + "; --workspace DIR names a folder, in which files last"
+}
 
 // Boundary says what a program has instead of what it reached for and its sandbox does not have: a network, or files of the user. text is
 // the traceback of an uncaught error, or what the program printed to stderr before it failed. "": neither is to be seen in it.
@@ -33,6 +69,10 @@ func (s *Spec) Boundary(text string) string {
 		return ""
 	case noNetwork().MatchString(text):
 		return "a program has no network of its own: use a tool, or http.fetch (" + s.importHTTP() + ") for a host that is allowed; --allow-host HOST allows one"
+	case s.Stdin == "" && strings.Contains(text, "EOFError"):
+		return NoTerminal
+	case undefined().MatchString(text):
+		return importSyscall(undefined().FindStringSubmatch(text)[1])
 	case strings.Contains(text, NoFiles) && s.Workspace == nil: // wherever it looked
 		return nameFolder
 	case !noFile().MatchString(text) || noCommand().MatchString(text) || inside().MatchString(text):

@@ -31,6 +31,12 @@ func TestBoundary(t *testing.T) {
 		{"cat", shell, "cat: /home/me/x: No such file or directory", "--workspace DIR"},
 		{"outside of its folder", folder, "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/data/a.csv'", "/workspace"},
 
+		{"input", python, "Traceback:\nEOFError: EOF when reading a line", "sys.argv"},
+		{"input that has ended", agentkernel.Spec{Stdin: "/in"}, "EOFError: EOF when reading a line", ""},
+		{"sleep", python, "NameError: name 'sleep' is not defined", "from kernel import sleep"},
+		{"state", python, "NameError: name 'state' is not defined. Did you mean: 'static'?", "from kernel import state"},
+		{"a name of its own", python, "NameError: name 'stat' is not defined", ""},
+
 		{"not in its folder", folder, "FileNotFoundError: [Errno 2] No such file or directory: 'a.csv'", ""},
 		{"in its own /tmp", python, "FileNotFoundError: [Errno 2] No such file or directory: '/tmp/a.csv'", ""},
 		{"a tool's file", python, "RuntimeError: tool_error: ENOENT: no such file or directory, open '/data/x'", ""},
@@ -58,5 +64,16 @@ func TestReceiptTellsOfAMoveThatMattered(t *testing.T) {
 	p.State, p.Error = agentkernel.StateExited, nil
 	if got := p.Receipt(); !strings.Contains(got, "moved from monty") {
 		t.Errorf("%s", got)
+	}
+}
+
+func TestLeftBehindSaysThatThereIsMore(t *testing.T) {
+	p := agentkernel.Process{Left: []string{"0", "1", "2", "3", "4"}}
+	if text := p.LeftBehind(); strings.Contains(text, "more") {
+		t.Errorf("five files: %s", text)
+	}
+	p.Left = append(p.Left, "5")
+	if text := p.LeftBehind(); !strings.Contains(text, `"4", and more;`) || strings.Contains(text, `"5"`) {
+		t.Errorf("six files: %s", text)
 	}
 }

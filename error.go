@@ -245,6 +245,23 @@ func (c Code) GuestException() string {
 	}
 }
 
+// GuestBase is the builtin exception that one of the kernel's own ([Code.GuestException]) is derived from; "" for any other
+// name. A guest that cannot have types of its own raises the builtin in its place.
+func GuestBase(exception string) string {
+	switch exception {
+	case "ToolError":
+		return "RuntimeError"
+	case "LimitError":
+		return "MemoryError"
+	case "OutcomeUnknown", "SessionLost":
+		return "OSError"
+	case "KernelInterrupt":
+		return "KeyboardInterrupt"
+	default:
+		return ""
+	}
+}
+
 // Exit codes of the agentkernel command. A program's own exit code (kernel.exit, sys.exit) passes through.
 const (
 	ExitOK          = 0

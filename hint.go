@@ -29,7 +29,7 @@ var (
 	// What only who runs agentkernel can do: flags (of other commands, too), our commands, settings. The command `kernel call` is for programs in a sandbox.
 	operatorWords = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?:^|[^\w-])--[a-z][a-z0-9-]*|\bagentkernel (?:-|(?:` + strings.Join(Commands, "|") + `)\b)|\bAGENTKERNEL_[A-Z]|` +
-			`\bsettings? \S*[a-z]|\bset ` + "`" + `|\b(?:limits|storage|embeddings)\.[a-z]|\bagentkernel\.toml|\braise the \w+ limit`)
+			`\bsettings? \S*[a-z]|\bset ` + "`" + `|\b(?:limits|storage|embeddings)\.[a-z]|\bagentkernel\.toml`)
 	})
 	// What joins a clause to the one before.
 	joining    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:or|else|then)\b:? *`) })

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -61,9 +62,14 @@ func TestHintsOfTheSource(t *testing.T) {
 func sourceHints(t *testing.T) map[string]string {
 	t.Helper()
 	hints := map[string]string{"boundary.go": (&agentkernel.Spec{}).Boundary("FileNotFoundError: "),
+		"boundary.go, session": agentkernel.FilesOfSession, "boundary.go, input": (&agentkernel.Spec{}).Boundary("EOFError: "), "boundary.go, sleep": (&agentkernel.Spec{}).Boundary("NameError: name 'sleep' is not defined"),
 		"boundary.go, network":         (&agentkernel.Spec{}).Boundary("ENOTFOUND"),
 		"boundary.go, network, script": (&agentkernel.Spec{Program: agentkernel.Program{Language: agentkernel.Script}}).Boundary("ENOTFOUND"),
 		"boundary.go, folder":          (&agentkernel.Spec{Workspace: &agentkernel.Workspace{}}).Boundary("FileNotFoundError: '/data'")}
+	for i := range reflect.TypeFor[agentkernel.Limits]().NumField() {
+		name, _, _ := strings.Cut(reflect.TypeFor[agentkernel.Limits]().Field(i).Tag.Get("json"), ",")
+		hints["limit.go, "+name] = agentkernel.RaiseLimit(name)
+	}
 	files := token.NewFileSet()
 	packages := map[string][]*ast.File{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -89,8 +95,8 @@ func sourceHints(t *testing.T) map[string]string {
 				if v, ok := n.(*ast.ValueSpec); ok && len(v.Names) == len(v.Values) {
 					for i, name := range v.Names {
 						constants[name.Name] = v.Values[i]
-						if text := textOf(v.Values[i], nil); text != "" && strings.HasPrefix(name.Name, "advice") {
-							hints[files.Position(v.Pos()).String()] = text
+						if text := textOf(v.Values[i], nil); text != "" && (strings.HasPrefix(name.Name, "advice") || f.Name.Name == "advice") {
+							hints[files.Position(v.Pos()).String()] = strings.ReplaceAll(text, "%s", "NAME")
 						}
 					}
 				}

@@ -335,22 +335,28 @@ const (
 	leastSpan   = Duration(time.Millisecond)
 )
 
-// validate refuses limits that are negative or absurd.
-func (l Limits) validate() error {
-	least := min(int64(l.Time), int64(l.Wall), l.Memory, int64(l.Recursion), l.Output, l.Calls, int64(l.CallWait), int64(l.InFlight),
-		int64(l.Processes), l.Journal, l.Disk, int64(l.CPUTime), int64(l.Pids), int64(l.OpenFiles), l.FileSize)
-	if least < 0 || !(l.CPUs >= 0) {
-		return Errorf(CodeInvalid, "spec", "a limit is negative; leave it out for the default")
+// Problem names a limit, as the field is in JSON, that no program can have, and says why not; "": there is none. A caller that
+// has another name for it, such as a flag, says it with that.
+func (l Limits) Problem() (name, why string) {
+	for _, limit := range []struct {
+		name string
+		n    int64
+	}{{"time", int64(l.Time)}, {"wall", int64(l.Wall)}, {"memory", l.Memory}, {"recursion", int64(l.Recursion)}, {"output", l.Output}, {"calls", l.Calls},
+		{"call_wait", int64(l.CallWait)}, {"in_flight", int64(l.InFlight)}, {"processes", int64(l.Processes)}, {"journal", l.Journal}, {"disk", l.Disk},
+		{"cpu_time", int64(l.CPUTime)}, {"pids", int64(l.Pids)}, {"open_files", int64(l.OpenFiles)}, {"file_size", l.FileSize}} {
+		if limit.n < 0 {
+			return limit.name, "it is below zero; leave it out for the default"
+		}
 	}
 	if l.Memory != 0 && (l.Memory < leastMemory || l.Memory > mostBytes) {
-		return Errorf(CodeInvalid, "spec", "the memory limit is %d bytes; it must be from 1 MiB to 16 TiB", l.Memory)
+		return "memory", fmt.Sprintf("%d bytes are not from 1 MiB to 16 TiB", l.Memory)
 	}
 	for _, span := range []struct {
 		name string
 		d    Duration
 	}{{"time", l.Time}, {"wall", l.Wall}, {"cpu_time", l.CPUTime}, {"call_wait", l.CallWait}} {
 		if span.d != 0 && span.d < leastSpan {
-			return Errorf(CodeInvalid, "spec", "the %s limit is %s; it must be 1ms or more", span.name, span.d)
+			return span.name, fmt.Sprintf("%s is too short; it must be 1ms or more", span.d)
 		}
 	}
 	for _, size := range []struct {
@@ -358,18 +364,18 @@ func (l Limits) validate() error {
 		n    int64
 	}{{"disk", l.Disk}, {"file_size", l.FileSize}} {
 		if size.n > mostBytes {
-			return Errorf(CodeInvalid, "spec", "the %s limit is %d bytes; it must be 16 TiB or less", size.name, size.n)
+			return size.name, fmt.Sprintf("%d bytes are more than 16 TiB", size.n)
 		}
 	}
 	switch {
-	case l.CPUs != 0 && (l.CPUs < 0.01 || l.CPUs > 4096):
-		return Errorf(CodeInvalid, "spec", "the cpus limit is %v; it must be from 0.01 to 4096", l.CPUs)
+	case l.CPUs != 0 && !(l.CPUs >= 0.01 && l.CPUs <= 4096):
+		return "cpus", fmt.Sprintf("%v is not from 0.01 to 4096", l.CPUs)
 	case l.Pids > 1<<22:
-		return Errorf(CodeInvalid, "spec", "the pids limit is %d; it must be from 1 to %d", l.Pids, 1<<22)
+		return "pids", fmt.Sprintf("%d is not from 1 to %d", l.Pids, 1<<22)
 	case l.OpenFiles != 0 && (l.OpenFiles < 16 || l.OpenFiles > 1<<20):
-		return Errorf(CodeInvalid, "spec", "the open_files limit is %d; it must be from 16 to %d", l.OpenFiles, 1<<20)
+		return "open_files", fmt.Sprintf("%d is not from 16 to %d", l.OpenFiles, 1<<20)
 	}
-	return nil
+	return "", ""
 }
 
 // Validate says what is wrong with a Spec before anything is created.
@@ -393,8 +399,8 @@ func (s *Spec) Validate() error {
 	case s.Past != nil && (s.Past.PID < 1 || s.Past.From < 0):
 		return Errorf(CodeInvalid, "spec", "the past is call %d of process %d, which cannot be", s.Past.From, s.Past.PID)
 	}
-	if err := s.Limits.validate(); err != nil {
-		return err
+	if name, why := s.Limits.Problem(); name != "" {
+		return Errorf(CodeInvalid, "spec", "limits.%s: %s", name, why)
 	}
 	if err := s.Isolation.Validate(); err != nil {
 		return err
@@ -441,6 +447,9 @@ type Process struct {
 	// UnderWay are the writes without an answer when it exited: "tool.call filesystem.write_file". They may have happened. Of one that
 	// failed or was killed Error.Hint names them.
 	UnderWay []string `json:"under_way,omitempty"`
+	// Left are files that lay in its working directory when it ended, some of them, where it had no workspace: they went with
+	// the sandbox. Hidden files and those of tempfile and mktemp are not named, for they are not meant to stay.
+	Left []string `json:"left,omitempty"`
 
 	Created time.Time `json:"created"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -540,10 +549,12 @@ const YourAnswer = "your answer: "
 
 // Ask is a question to the human behind an interactive process: may this call run?
 type Ask struct {
-	ID     int64           `json:"id"`   // the call's number
-	Call   string          `json:"call"` // "filesystem.write_file"
-	Effect Effect          `json:"effect"`
-	Args   json.RawMessage `json:"args"`
+	ID   int64  `json:"id"`   // the call's number
+	Call string `json:"call"` // "filesystem.write_file"
+	// Pattern is the pattern of Spec.Allow that means this tool and no other; "": nothing else is allowed with an answer.
+	Pattern string          `json:"pattern,omitempty"`
+	Effect  Effect          `json:"effect"`
+	Args    json.RawMessage `json:"args"`
 }
 
 // Answer answers an Ask.

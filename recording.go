@@ -78,6 +78,45 @@ type Verdict struct {
 	Recorded string          `json:"recorded"` // and there
 }
 
+// RecordingHost is the kernel whose processes are recorded.
+type RecordingHost interface {
+	// Accepting is why nothing new may begin; nil: it may.
+	Accepting() error
+	// Settled waits until everything that processes have done so far is durable.
+	Settled(ctx context.Context) error
+	// Changes and OpenFile are those of Workspaces.
+	Changes(ctx context.Context, pid PID) (Changes, error)
+	OpenFile(ctx context.Context, pid PID, name FileName) (File, error)
+	// Verify runs a program with every call answered from the journal of an earlier run. Errors: CodeUnsupported (it
+	// cannot run here), CodeUnavailable (the engine is missing, or the kernel is stopping), CodeCanceled.
+	Verify(ctx context.Context, v Verification) (Verified, error)
+}
+
+// Verification is a program that is to run on nothing but the journal of an earlier run.
+type Verification struct {
+	Spec    Spec   // of it count the program, its limits and what it was denied
+	Backend string // that it ran on
+	Journal []Entry
+	Cut     bool // the journal does not show the program's own end
+	// What the program may use at most; zero fields are the defaults of the kernel.
+	Time   Duration
+	Memory int64
+}
+
+// Verified says what came of a Verification.
+type Verified struct {
+	NotBegun bool   // the program did not run: its journal ends before its imports were bound
+	Engine   string // fingerprint
+	Limits   Limits // that held
+	Output   int64  // bytes printed according to the journal
+	Calls    int64  // answered from the journal
+	Repeated bool   // the journal is cut, and all of it was repeated; else the program ended as follows
+	State    State
+	ExitCode int
+	Result   json.RawMessage
+	Error    *Error
+}
+
 // SecretKeeper is the ability of a ToolSource to take secrets out of what leaves the kernel.
 type SecretKeeper interface {
 	// Redaction knows the secrets of all servers of the source as they are configured now. Errors:

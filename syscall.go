@@ -64,6 +64,11 @@ type Syscall struct {
 	ResultDoc  string
 	Effect     Effect
 	Capability string // what a Spec's Deny takes away; "" cannot be taken away
+	// Peer is the argument that names whoever outside answers, where a process may rely on that being the same one as before
+	// (the server of a tool); "": there is none.
+	Peer string
+	// Event is what a journalled call shows to those who watch the process; "": nothing.
+	Event EventKind
 	// Guest is the name under which a program finds it in the module `kernel` ("state.get", "sleep");
 	// empty if programs reach it in another way.
 	Guest string
@@ -89,20 +94,27 @@ func (s Syscall) Signature() string {
 	return verb + "(" + strings.Join(args, ", ") + ")"
 }
 
-// Syscalls is the one table of operations, in the order of the reference page.
-func Syscalls() []Syscall { return slices.Clone(syscalls) }
+// Syscalls is the one table of operations, in the order of the reference page: those of the kernel itself, and those of the
+// families, whose descriptors are in internal/sys (syscalls.go is generated from them).
+func Syscalls() []Syscall { return slices.Concat(kernelCalls, familyCalls) }
 
 // FindSyscall looks an operation up by name.
 func FindSyscall(name string) (Syscall, bool) {
-	for i := range syscalls {
-		if syscalls[i].Name == name {
-			return syscalls[i], true
+	for _, table := range [][]Syscall{kernelCalls, familyCalls} {
+		for i := range table {
+			if table[i].Name == name {
+				return table[i], true
+			}
 		}
 	}
 	return Syscall{}, false
 }
 
-var syscalls = []Syscall{
+// KernelSyscalls are the operations that the kernel carries out itself.
+func KernelSyscalls() []Syscall { return slices.Clone(kernelCalls) }
+
+// kernelCalls are those that the kernel carries out itself, since they change its table of processes.
+var kernelCalls = []Syscall{
 	{Name: "proc.self", Guest: "self", Effect: EffectPure,
 		Doc:    "What the kernel knows of the calling process.",
 		Result: "object", ResultDoc: "pid, parent, namespace, name, priority, args"},
@@ -127,83 +139,13 @@ var syscalls = []Syscall{
 			{Name: "timeout", Type: "number", Optional: true, Default: "None", Doc: "seconds; then TimeoutError"},
 		},
 		Result: "object", ResultDoc: "pid, state, exit_code, result, error, stdout"},
-	{Name: "proc.next", Effect: EffectPure,
+	{Name: "proc.next", Effect: EffectPure, Event: EventIdle,
 		Doc: "Hands over how a piece of a session ended and waits for the next one. Sandboxes of sessions make it between two pieces; programs cannot.",
 		Args: []Param{
 			{Name: "result", Type: "any", Optional: true, Default: "None", Doc: "value of the piece's last expression"},
 			{Name: "error", Type: "object", Optional: true, Default: "None", Doc: "what the piece raised"},
 		},
 		Result: "object", ResultDoc: "the next piece with the tools that it imports, or the end"},
-	{Name: "tool.call", Guest: "tool.call", Effect: EffectByTool, Capability: "tool",
-		Doc: "Calls a tool by name; the imported function of the tool is the usual way.",
-		Args: []Param{
-			{Name: "server", Type: "string", Doc: "server name as in the configuration"},
-			{Name: "tool", Type: "string", Doc: "tool name as the server declares it"},
-			{Name: "arguments", Type: "object", Optional: true, Default: "None", Doc: "the tool's arguments"},
-		},
-		Result: "any", ResultDoc: "structured content if the tool has it, else text"},
-	{Name: "tool.list", Guest: "tool.list", Effect: EffectRead, Capability: "tool",
-		Doc:    "Names the tools that the process can import.",
-		Args:   []Param{{Name: "server", Type: "string", Optional: true, Default: "None", Doc: "only those of this server"}},
-		Result: "array", ResultDoc: "objects with server, name, python_name, description, effect"},
-	{Name: "tool.describe", Guest: "tool.describe", Effect: EffectRead, Capability: "tool",
-		Doc: "Describes one tool in full.",
-		Args: []Param{
-			{Name: "server", Type: "string"},
-			{Name: "tool", Type: "string"},
-		},
-		Result: "object", ResultDoc: "import line, signature, docstring, input and output schema, effect"},
-	{Name: "state.get", Guest: "state.get", Effect: EffectPure, Capability: "state",
-		Doc: "Reads a key of the process's working set.",
-		Args: []Param{
-			{Name: "key", Type: "string"},
-			{Name: "default", Type: "any", Optional: true, Default: "None", Doc: "returned if the key is not set"},
-		},
-		Result: "any"},
-	{Name: "state.set", Guest: "state.set", Effect: EffectPure, Capability: "state",
-		Doc: "Writes a key of the process's working set; it survives crashes and is deleted with the process.",
-		Args: []Param{
-			{Name: "key", Type: "string"},
-			{Name: "value", Type: "any", Doc: "any value of docs/values.md"},
-		},
-		Result: "null"},
-	{Name: "state.delete", Guest: "state.delete", Effect: EffectPure, Capability: "state",
-		Doc:    "Deletes a key; says whether it was there.",
-		Args:   []Param{{Name: "key", Type: "string"}},
-		Result: "boolean"},
-	{Name: "state.keys", Guest: "state.keys", Effect: EffectPure, Capability: "state",
-		Doc:    "Lists the keys, sorted.",
-		Result: "array"},
-	{Name: "time.now", Guest: "now", Effect: EffectPure, Capability: "time",
-		Doc:    "Seconds since 1970, UTC. time.time and datetime.now are the same call.",
-		Result: "number"},
-	{Name: "time.sleep", Guest: "sleep", Effect: EffectPure, Capability: "time",
-		Doc:    "Waits without using a sandbox slot; the process may be parked and survives a crash.",
-		Args:   []Param{{Name: "seconds", Type: "number", Doc: "0 or more"}},
-		Result: "null"},
-	{Name: "rand.bytes", Guest: "random_bytes", Effect: EffectPure, Capability: "rand",
-		Doc:    "Random bytes from the operating system. random, uuid4 and secrets draw from it.",
-		Args:   []Param{{Name: "n", Type: "integer", Doc: "how many, 0 to 65536"}},
-		Result: "bytes"},
-	{Name: "http.fetch", Guest: "http.fetch", Effect: EffectByMethod, Capability: "http",
-		Doc: "Makes an HTTP request to a host that --allow-host allows. An answer with any status is an answer, not an error.",
-		Args: []Param{
-			{Name: "url", Type: "string", Doc: "https://host/path; http only where the port is allowed by name"},
-			{Name: "method", Type: "string", Optional: true, Default: "'GET'", Doc: "GET, HEAD, OPTIONS (read), PUT, DELETE (idempotent), POST, PATCH (write)"},
-			{Name: "headers", Type: "object", Optional: true, Default: "None", Doc: "dict of str; a value may name a secret: 'Bearer {{secret:NAME}}'"},
-			{Name: "body", Type: "any", Optional: true, Default: "None", Doc: "str or bytes; anything else is sent as JSON"},
-			{Name: "timeout", Type: "number", Optional: true, Default: "30.0", Doc: "seconds for everything; then TimeoutError"},
-			{Name: "max_bytes", Type: "integer", Optional: true, Default: "10485760", Doc: "largest body, decompressed; LimitError beyond it"},
-			{Name: "redirects", Type: "integer", Optional: true, Default: "10", Doc: "how many are followed, each checked as the first request; 0: none is"},
-		},
-		Result: "Response", ResultDoc: "status, url, headers (names in lower case), text (None if the body is not text), json(), bytes()"},
-	{Name: "log.write", Guest: "log", Effect: EffectPure, Capability: "log",
-		Doc: "Writes a line to the process's log; it shows in logs and trace, not in the output.",
-		Args: []Param{
-			{Name: "message", Type: "any", Doc: "text, or a value that is written as JSON"},
-			{Name: "level", Type: "string", Optional: true, Default: "'info'", Doc: "debug, info, warning or error"},
-		},
-		Result: "null"},
 }
 
 // Call is one syscall as a sandbox issues it. Calls are numbered in the order in which they are issued.

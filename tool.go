@@ -3,6 +3,7 @@ package agentkernel
 import (
 	"context"
 	"encoding/json"
+	"path"
 	"strings"
 	"time"
 )
@@ -56,6 +57,47 @@ type Tool struct {
 	Changed *ToolChange `json:"changed,omitempty"`
 }
 
+// AllowedBy says whether a pattern of Spec.Allow covers the tool: "server.tool" with * and ?, by the configured or the
+// Python names; a pattern without a dot is a server. The last dot is the one between the two: dots of a tool's own name are
+// written [.], so that "a.b.c" is never both the tool b.c of the server a and the tool c of the server a.b.
+func (t *Tool) AllowedBy(pattern string) bool {
+	if pattern == "*" {
+		return true
+	}
+	server, tool, one := splitPattern(pattern)
+	return matchesAny(server, t.Server, t.PythonServer) && (!one || matchesAny(tool, t.Name, t.PythonName))
+}
+
+// splitPattern cuts a pattern at its last dot that is neither escaped nor in brackets.
+func splitPattern(pattern string) (server, tool string, ok bool) {
+	at, class := -1, false
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\':
+			i++
+		case class:
+			class = c != ']'
+		case c == '[':
+			class = true
+		case c == '.':
+			at = i
+		}
+	}
+	if at < 0 {
+		return pattern, "", false
+	}
+	return pattern[:at], pattern[at+1:], true
+}
+
+func matchesAny(pattern string, names ...string) bool {
+	for _, name := range names {
+		if ok, err := path.Match(pattern, name); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
+
 // ToolParam is one parameter of a tool's Python function.
 type ToolParam struct {
 	Name     string `json:"name"`   // as the tool's schema names it
@@ -89,7 +131,8 @@ type ToolResult struct {
 	NotSent     bool            // with an error: the call certainly did not reach the server
 }
 
-// ExactPattern is the pattern of Spec.Allow that means one call and no other: a server may name a tool "*".
-func ExactPattern(call string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(call)
+// ExactPattern is the pattern of Spec.Allow that means one tool and no other: a server may name a tool "*", or "b.c".
+func ExactPattern(server, tool string) string {
+	exact := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+	return exact.Replace(server) + "." + strings.ReplaceAll(exact.Replace(tool), ".", "[.]")
 }

@@ -334,3 +334,26 @@ type File struct {
 	Media   string // media type
 	Content io.ReadCloser
 }
+
+// Layers keeps what processes do to folders of the host. Errors: CodeLimit where Limits.Disk is hit,
+// CodeConflict where the host has changed, CodeStorage.
+type Layers interface {
+	// Create notes the folders of a process that is about to be created.
+	Create(pid PID, s *Spec) error
+	// Stdin is the path of what a process reads as its standard input, as it was when the process was created.
+	Stdin(pid PID) (string, error)
+	// Begin throws away what the process wrote in an earlier life and gives what its sandbox is to see.
+	Begin(pid PID) ([]Mount, error)
+	// Drift lists paths, a few, at which the folders are not what they were when the process was created.
+	Drift(pid PID) ([]string, error)
+	// Used is what the process's changes hold, as Limits.Disk counts.
+	Used(pid PID) (int64, error)
+	Changes(pid PID) (Changes, error)
+	Apply(ctx context.Context, pid PID, o ApplyOptions) (Applied, error)
+	Discard(ctx context.Context, pid PID) error
+	Open(pid PID, name FileName) (File, error)
+	// Import keeps, durably, what came with a recording for a process that is about to be.
+	Import(pid PID, files []RecordedFile) error
+	// Imported says whether what is kept of a process came with a recording.
+	Imported(pid PID) bool
+}

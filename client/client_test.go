@@ -112,6 +112,7 @@ type cutter struct {
 	to    string
 	nth   int64 // 1 is the first
 	after int64
+	dead  atomic.Int64 // so many after the n-th are broken as soon as they are made
 	made  atomic.Int64
 	wg    sync.WaitGroup
 }
@@ -138,6 +139,9 @@ func cut(t *testing.T, to string, nth, after int64) *cutter {
 
 func (c *cutter) pass(conn net.Conn, n int64) {
 	defer func() { _ = conn.Close() }()
+	if n > c.nth && n <= c.nth+c.dead.Load() {
+		return
+	}
 	kernel, err := net.Dial("unix", c.to)
 	if err != nil {
 		return
@@ -206,6 +210,43 @@ func TestACutConnectionLosesNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// fed is a counter that is a session, too.
+type fed struct{ *counter }
+
+func (k fed) Feed(_ context.Context, _ agentkernel.PID, p agentkernel.Piece, _ func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+	return agentkernel.PieceEnd{Result: []byte(`"` + p.Key + `"`)}, nil
+}
+
+// TestTheSocketOutlivesTheKernel: one that is killed takes connections for a moment after it has broken those that it had. What
+// may be repeated is, until the next kernel has the socket.
+func TestTheSocketOutlivesTheKernel(t *testing.T) {
+	k := fed{&counter{last: 5, state: agentkernel.StateExited}}
+	socket, _ := serve(t, k)
+	for name, do := range map[string]func(*Client) error{
+		"asks": func(c *Client) error {
+			_, err := c.Process(t.Context(), 3)
+			return err
+		},
+		"runs with a key": func(c *Client) error {
+			_, err := c.Run(t.Context(), agentkernel.Spec{IdempotencyKey: "k"}, func(agentkernel.Event) error { return nil })
+			return err
+		},
+		"feeds with a key": func(c *Client) error {
+			end, err := c.Feed(t.Context(), 3, agentkernel.Piece{Source: "1", Key: "k"}, func(agentkernel.Event) error { return nil })
+			if err == nil && string(end.Result) != `"k"` {
+				err = fmt.Errorf("the piece ended with %s", end.Result)
+			}
+			return err
+		},
+	} {
+		between := cut(t, socket, 1, 300) // the first connection answers Dial's question and is cut in the next answer's header
+		between.dead.Store(3)
+		if err := do(dial(t, between.ln.Addr().String())); err != nil {
+			t.Errorf("a client that %s: %v", name, err)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/api"
@@ -24,13 +25,39 @@ type request struct {
 	accept string
 }
 
-// get asks for JSON. A connection that breaks before the answer is made once more: asking changes nothing.
+// repeats is how often an exchange that may be made again is repeated while its connection breaks, with a pause that doubles:
+// the socket of a kernel that is killed outlives its connections for a moment, and takes new ones only to break them.
+const repeats = 6
+
+// again repeats an exchange whose connection has broken, with err, as long as that happens.
+func again(ctx context.Context, err error, exchange func() error) error {
+	pause := firstPause
+	for try := 0; isBroken(err) && try < repeats; try++ {
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+		pause *= 2
+		err = exchange()
+	}
+	return err
+}
+
+// ask is send for a request that changes nothing, and so may be made again.
+func (c *Client) ask(ctx context.Context, req request) (*http.Response, error) {
+	resp, err := c.send(ctx, req)
+	err = again(ctx, err, func() (err error) {
+		resp, err = c.send(ctx, req) //nolint:bodyclose // whoever asked closes it
+		return err
+	})
+	return resp, err
+}
+
+// get asks for JSON.
 func (c *Client) get(ctx context.Context, op, path string, q url.Values, into any) error {
 	req := request{op: op, method: http.MethodGet, path: path, query: q}
-	resp, err := c.send(ctx, req)
-	if isBroken(err) {
-		resp, err = c.send(ctx, req)
-	}
+	resp, err := c.ask(ctx, req)
 	if err != nil {
 		return err
 	}

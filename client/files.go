@@ -36,10 +36,7 @@ func (c *Client) OpenFile(ctx context.Context, pid agentkernel.PID, name agentke
 		q.Set("before", "true")
 	}
 	req := request{op: "get", method: http.MethodGet, path: api.ProcessPath(pid, "file"), query: q}
-	resp, err := c.send(ctx, req)
-	if isBroken(err) { // asking changes nothing
-		resp, err = c.send(ctx, req)
-	}
+	resp, err := c.ask(ctx, req)
 	if err != nil {
 		return agentkernel.File{}, err
 	}

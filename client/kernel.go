@@ -21,9 +21,9 @@ func (c *Client) Spawn(ctx context.Context, s agentkernel.Spec) (p agentkernel.P
 	if err := s.Program.Validate(); err != nil {
 		return p, err
 	}
-	err = c.post(ctx, "spawn", api.Prefix+"/processes", s, &p)
-	if isBroken(err) && s.IdempotencyKey != "" {
-		err = c.post(ctx, "spawn", api.Prefix+"/processes", s, &p)
+	create := func() error { return c.post(ctx, "spawn", api.Prefix+"/processes", s, &p) }
+	if err = create(); s.IdempotencyKey != "" { // the key makes it the same process
+		err = again(ctx, err, create)
 	}
 	return p, err
 }

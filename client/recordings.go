@@ -21,10 +21,7 @@ func (c *Client) Export(ctx context.Context, pid agentkernel.PID, o agentkernel.
 		q.Set("files", "true")
 	}
 	req := request{op: "export", method: http.MethodGet, path: api.ProcessPath(pid, "export"), query: q}
-	resp, err := c.send(ctx, req)
-	if isBroken(err) { // asking changes nothing
-		resp, err = c.send(ctx, req)
-	}
+	resp, err := c.ask(ctx, req)
 	if err != nil {
 		return nil, err
 	}

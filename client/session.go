@@ -17,9 +17,10 @@ func (c *Client) Feed(ctx context.Context, pid agentkernel.PID, p agentkernel.Pi
 	f := &follower{c: c, fn: fn}
 	req := request{op: "session", method: http.MethodPost, path: api.ProcessPath(pid, "pieces"), body: p}
 	err := f.once(ctx, req)
-	if isBroken(err) && p.Key != "" {
-		if again := f.once(ctx, req); agentkernel.CodeOf(again) != agentkernel.CodeUnavailable {
-			err = again // else nothing more is known than before
+	if p.Key != "" {
+		last := again(ctx, err, func() error { return f.once(ctx, req) })
+		if agentkernel.CodeOf(last) != agentkernel.CodeUnavailable { // else nothing more is known than before
+			err = last
 		}
 	}
 	if f.done.Piece != nil {

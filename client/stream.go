@@ -29,8 +29,13 @@ func (c *Client) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 	f := &follower{c: c, fn: fn, untilPause: true}
 	req := request{op: "run", method: http.MethodPost, path: api.Prefix + "/processes", query: url.Values{"follow": {"true"}}, body: s}
 	err := f.once(ctx, req)
-	if isBroken(err) && f.pid == 0 && s.IdempotencyKey != "" {
-		err = f.once(ctx, req) // the key makes this the same process
+	if s.IdempotencyKey != "" && f.pid == 0 { // the key makes it the same process
+		err = again(ctx, err, func() error {
+			if f.pid != 0 {
+				return f.resume(ctx, err)
+			}
+			return f.once(ctx, req)
+		})
 	}
 	if isBroken(err) && f.pid != 0 {
 		err = f.resume(ctx, err)

@@ -20,11 +20,14 @@ import (
 	"agentkernel/internal/library"
 	"agentkernel/internal/offline"
 	"agentkernel/internal/reaper"
+	"agentkernel/internal/recording"
 	"agentkernel/internal/retention"
 	"agentkernel/internal/sandbox/monty"
 	"agentkernel/internal/sandbox/workspace"
 	"agentkernel/internal/setup"
 	"agentkernel/internal/store/sqlite"
+	"agentkernel/internal/sys/families"
+	toolcalls "agentkernel/internal/sys/tool"
 	"agentkernel/internal/tool"
 	"agentkernel/internal/tool/catalog"
 )
@@ -34,10 +37,12 @@ type Config struct {
 	Home    string // data directory; "" is AGENTKERNEL_HOME, else the XDG state directory
 	Mode    string // "embedded" (default), "serve" or "background": what Info reports
 	Version string // of the calling program
-	Workers int    // sandboxes in memory at most; 0: chosen from the number of CPUs
-	Slots   int    // programs that run at one moment; 0: chosen from the number of CPUs
-	Engine  string // path of the Monty executable; "": found on PATH, in the data directory or where `agentkernel setup` puts it
-	Python  string // interpreter of the process backend, path or name; "": python3 on PATH
+	// Recovers says that Recover of all processes follows: callers that come before its end wait for it.
+	Recovers bool
+	Workers  int    // sandboxes in memory at most; 0: chosen from the number of CPUs
+	Slots    int    // programs that run at one moment; 0: chosen from the number of CPUs
+	Engine   string // path of the Monty executable; "": found on PATH, in the data directory or where `agentkernel setup` puts it
+	Python   string // interpreter of the process backend, path or name; "": python3 on PATH
 	// Sandboxes says that the calling program calls [Main] first of all: without that the process backend cannot
 	// build its walls, and runs nothing.
 	Sandboxes bool
@@ -170,10 +175,15 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 	}
 	k.onClose(fetcher.Close)
 	layers := workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger})
-	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Tools: tools, Fetcher: fetcher, Limits: cfg.Limits,
-		Layers:    layers,
-		Retention: retention.New(retention.Config{Store: store, Layers: layers, Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed, Logger: cfg.Logger}),
-		Library:   library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
+	keeper := retention.New(retention.Config{Store: store, Layers: layers, Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed, Logger: cfg.Logger})
+	toolbox := toolcalls.New(tools, nil)
+	recordings := func(host agentkernel.RecordingHost) agentkernel.Recordings {
+		return recording.New(recording.Config{Store: store, Layers: layers, Room: keeper.Room, Tools: toolbox.Open, Version: cfg.Version}, host)
+	}
+	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Limits: cfg.Limits, Recovers: cfg.Recovers,
+		Families: families.All(families.Parts{Tools: toolbox, Fetcher: fetcher}), Tools: toolbox,
+		Layers: layers, Retention: keeper, Recordings: recordings,
+		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
 		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
 		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings})
 	if err != nil {

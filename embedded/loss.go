@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/backup"
 	"agentkernel/internal/datadir"
-	"agentkernel/internal/kernel"
 	"agentkernel/internal/store/sqlite"
 )
 
@@ -52,7 +52,7 @@ func AcceptLoss(ctx context.Context, home, version string) (loss *AcceptedLoss, 
 		return nil, err
 	}
 	loss = &AcceptedLoss{What: found.What, Copies: found.Copies}
-	loss.Paused, err = kernel.PauseRestored(ctx, store, now, "the log of the database was damaged, and the end of this journal may be lost: "+
+	loss.Paused, err = backup.PauseRestored(ctx, store, now, "the log of the database was damaged, and the end of this journal may be lost: "+
 		"what the process did after it is not known; when it goes on, it does that again")
 	if err == nil {
 		// PIDs of processes that are lost without a trace were given out, and so were the keys of their calls.

@@ -17,7 +17,6 @@ import (
 	"agentkernel"
 	"agentkernel/internal/backup"
 	"agentkernel/internal/datadir"
-	"agentkernel/internal/kernel"
 	"agentkernel/internal/store/blob"
 	"agentkernel/internal/store/sqlite"
 )
@@ -301,7 +300,7 @@ func settle(ctx context.Context, at string, m *backup.Manifest) (paused int, err
 		return 0, err
 	}
 	last := store.NewPID() - 1
-	paused, err = kernel.PauseRestored(ctx, store, time.Now(), "restored from the backup of "+m.Created.UTC().Format("2006-01-02 15:04 UTC")+
+	paused, err = backup.PauseRestored(ctx, store, time.Now(), "restored from the backup of "+m.Created.UTC().Format("2006-01-02 15:04 UTC")+
 		": what it did after that is not known here; when it goes on, it does that again")
 	if err = errors.Join(err, store.Close()); err != nil {
 		return 0, err

@@ -23,6 +23,7 @@ import (
 	"agentkernel/internal/datadir"
 	"agentkernel/internal/lazy"
 	"agentkernel/internal/nearest"
+	"agentkernel/internal/shellword"
 )
 
 // app is one invocation: the parsed command line, the streams, and the settings once they were needed.
@@ -82,7 +83,7 @@ func run(ctx context.Context, h host, p parts) int {
 		a.cli.JSON = a.cli.JSON || wantsJSON(h.args)
 		return a.fail(usageError(err))
 	}
-	if err := emptyFlag(kctx); err != nil {
+	if err := wrongFlag(kctx); err != nil {
 		return a.fail(err)
 	}
 	a.bears = tolerances[strings.Fields(kctx.Command())[0]]
@@ -115,12 +116,23 @@ func asCommand(args []string) []string {
 	return args
 }
 
-// emptyFlag refuses a flag that was given without anything in it, as by --workspace "$UNSET". To leave it out in silence
-// would be to do something else than was asked for.
-func emptyFlag(k *kong.Context) error {
+// wrongFlag refuses a flag that was given without anything in it, as by --workspace "$UNSET": to leave it out in silence would be to do
+// something else than was asked for. And it refuses a number or a time below zero, or of zero, where the tag "zero" does not say what
+// that means. Flags that are text (limits) are read by internal/config, by the same rules.
+func wrongFlag(k *kong.Context) error {
 	for _, p := range k.Path {
-		if f := p.Flag; f != nil && f.Target.Kind() == reflect.String && f.Target.String() == "" {
+		f := p.Flag
+		if f == nil {
+			continue
+		}
+		switch kind := f.Target.Kind(); {
+		case kind == reflect.String && f.Target.String() == "":
 			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--%s is empty", f.Name).WithHint("leave it out for the default")
+		case kind != reflect.Int && kind != reflect.Int64:
+		case f.Target.Int() < 0:
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--%s: \"%v\" is below zero", f.Name, f.Target).WithHint("leave it out for the default")
+		case f.Target.Int() == 0 && !f.Tag.Has("zero"):
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--%s is above zero", f.Name).WithHint("leave it out for the default")
 		}
 	}
 	return nil
@@ -158,6 +170,9 @@ func usageError(err error) error {
 	if node == nil {
 		node = pe.Context.Model.Node
 	}
+	if strings.HasPrefix(err.Error(), `expected one of "`) && len(node.Children) > 0 { // the parser names five at most
+		e = agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "missing: a command, one of %s", strings.Join(commandNames(node), ", "))
+	}
 	if word, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && len(node.Children) > 0 {
 		return unknownCommand(node, word)
 	}
@@ -169,17 +184,20 @@ func usageError(err error) error {
 func unknownCommand(node *kong.Node, word string) error {
 	word, _, _ = strings.Cut(word, ", did you mean")
 	e := agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "%s has no command %q", node.FullPath(), word)
-	var names []string
-	for _, c := range node.Children {
-		names = append(names, c.Name)
-	}
-	switch near := nearest.Names(word, names); {
+	switch near := nearest.Names(word, commandNames(node)); {
 	case len(near) > 0:
 		return e.WithHint("did you mean \"%s\"?", strings.Join(near, "\", \""))
 	case strings.HasSuffix(word, ".py"):
-		return e.WithHint("agentkernel run %s", word)
+		return e.WithHint("agentkernel run %s", shellword.File(word))
 	}
 	return e.WithHint("%s --help", node.FullPath())
+}
+
+func commandNames(node *kong.Node) (names []string) {
+	for _, c := range node.Children {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // spokenByParser are the messages of the parser that say more of it than of the command line, and what they mean.
@@ -189,6 +207,8 @@ var spokenByParser = []struct {
 }{
 	{lazy.Regexp(`^(--\S+): (?:expected \w+ value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`), "$1: its value is missing"},
 	{lazy.Regexp(`^(--\S+): expected a valid 64 bit int but got (".*")$`), "$1: $2 is not a whole number"},
+	{lazy.Regexp(`^(--\S+): expected .* value but got "(-\d.*)" \((?:short|long) flag\).*$`), "$1: \"$2\" is below zero"},
+	{lazy.Regexp(`^(--\S+): expected .* value but got ".*" \((?:short|long) flag\).*$`), "$1: its value is missing"},
 	{lazy.Regexp(`^missing flags: (--[\w-]+)=(\S+)$`), "missing: $1 $2"},
 }
 
@@ -207,9 +227,6 @@ func readable(message string) string {
 			name = strings.ToUpper(strings.Trim(name, "<>"))
 		}
 		return name + ": " + m[3] + " is not one of " + strings.ReplaceAll(strings.ReplaceAll(m[2], `"`, ""), ",", ", ")
-	}
-	if what, ok := strings.CutPrefix(message, `expected one of "`); ok {
-		return "missing: a command, one of " + strings.ReplaceAll(what, `"`, "")
 	}
 	if what, ok := strings.CutPrefix(message, `expected "`); ok {
 		return "missing: " + strings.ToUpper(strings.NewReplacer("<", "", ">", "", `"`, "").Replace(what))

@@ -6,6 +6,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/shellword"
 )
 
 type applyCmd struct {
@@ -88,24 +89,10 @@ func withheldLines(pid agentkernel.PID, list []agentkernel.Change) (lines []stri
 			break
 		}
 		lines = append(lines, "withheld: "+fileText(c.Name())+", "+c.Withheld)
-		names = append(names, shellText(c.Name()))
+		names = append(names, shellword.File(c.Name()))
 	}
 	if len(names) > 0 {
 		lines = append(lines, fmt.Sprintf("read them first: agentkernel diff %d --patch · then: agentkernel apply %d %s", pid, pid, strings.Join(names, " ")))
 	}
 	return lines
-}
-
-// shellText is a name as it is typed in a shell.
-func shellText(name string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-/+@%=,", r)
-	}
-	if strings.TrimFunc(name, plain) == "" && !strings.HasPrefix(name, "-") {
-		return name
-	}
-	if strings.HasPrefix(name, "-") {
-		name = "./" + name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

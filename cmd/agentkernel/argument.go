@@ -36,8 +36,17 @@ func utf8Text(ctx *kong.DecodeContext, target reflect.Value) error {
 
 func popText(ctx *kong.DecodeContext) (text string, err error) {
 	if s, ok := ctx.Scan.Peek().Value.(string); ok {
+		if negative(s) { // no flag begins with a digit: what reads the value says what is wrong with it
+			ctx.Scan.Pop()
+			return s, nil
+		}
 		_, err := ctx.Scan.PopValue("string")
 		return s, err
 	}
 	return text, ctx.Scan.PopValueInto("string", &text)
+}
+
+// negative says whether an argument is a number below zero, or begins as one.
+func negative(s string) bool {
+	return len(s) > 1 && s[0] == '-' && s[1] >= '0' && s[1] <= '9'
 }

@@ -4,26 +4,46 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/trace"
+	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/asktext"
 )
 
 const askWidth = 400
 
+// human is whoever types at a terminal.
+type human struct {
+	con   *console.Console
+	tty   io.Reader
+	lines *bufio.Reader
+}
+
+func (a *app) human(tty io.Reader) *human { return &human{a.con, tty, bufio.NewReader(tty)} }
+
+// ask shows a question and returns the line that is typed then. What was typed before is no answer to it: a program
+// can print a question of its own and make the call when the user has answered that. Answers that come through
+// something else than a terminal may be there already.
+func (h *human) ask(question string) (string, error) {
+	done := h.con.Prompt(question, func() {
+		if discardTyped(h.tty) {
+			h.lines.Reset(h.tty)
+		}
+	})
+	defer done()
+	return h.lines.ReadString('\n')
+}
+
 // askLoop puts the questions of the process to the human, one after another. It ends with ctx, or with the
 // first read that fails.
 func (w *watch) askLoop(ctx context.Context) {
-	tty, err := w.a.askTTY()
-	if err != nil {
-		tty = nil
-	} else {
+	var human *human
+	if tty, err := w.a.askTTY(); err == nil {
 		defer tty.Close()
-	}
-	var lines *bufio.Reader
-	if tty != nil {
-		lines = bufio.NewReader(tty)
+		human = w.a.human(tty)
 	}
 	always := map[string]bool{}
 	for {
@@ -33,25 +53,38 @@ func (w *watch) askLoop(ctx context.Context) {
 		case q := <-w.asks:
 			answer := agentkernel.AnswerNo
 			switch {
-			case always[q.Call]:
+			case q.Pattern != "" && always[q.Pattern]:
 				answer = agentkernel.AnswerAlways
-			case lines != nil:
-				answer = w.question(ctx, lines, q)
+			case human != nil:
+				answer = w.question(ctx, human, q)
 			}
 			if answer == agentkernel.AnswerAlways {
-				always[q.Call] = true
+				always[q.Pattern] = true
 			}
 			w.answer(ctx, q, answer)
 		}
 	}
 }
 
-func (w *watch) question(ctx context.Context, lines *bufio.Reader, q agentkernel.Ask) agentkernel.Answer {
+// discardTyped drops what waits to be read, and says whether r is a terminal.
+func discardTyped(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	if !ok {
+		return false
+	}
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var flushed error
+	err = conn.Control(func(fd uintptr) { flushed = flushInput(int(fd)) }) //nolint:gosec // a descriptor
+	return err == nil && flushed == nil
+}
+
+func (w *watch) question(ctx context.Context, human *human, q agentkernel.Ask) agentkernel.Answer {
 	for {
-		done := w.a.con.Prompt(fmt.Sprintf("%s changes things (%s). Allow? [y]es once, [a]lways for this run, [N]o ",
-			trace.AskText(q, askWidth), q.Effect))
-		line, err := lines.ReadString('\n')
-		done()
+		line, err := human.ask(fmt.Sprintf("%s(%s) changes things (%s). Allow? [y]es once, [a]lways for this run, [N]o ",
+			asktext.Name(q.Call), asktext.Arguments(q.Args, askWidth), q.Effect))
 		if err != nil || ctx.Err() != nil {
 			return agentkernel.AnswerNo
 		}

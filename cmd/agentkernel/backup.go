@@ -18,6 +18,7 @@ import (
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/embedded"
+	"agentkernel/internal/shellword"
 )
 
 type backupCmd struct {
@@ -59,7 +60,7 @@ func (c *backupCmd) Run(a *app) error {
 	}
 	if _, err := os.Lstat(c.File); err == nil && !c.Force {
 		return agentkernel.Errorf(agentkernel.CodeConflict, "backup", "%s is there already", c.File).
-			WithHint("name another file, or replace it: agentkernel backup %s --force", c.File)
+			WithHint("name another file, or replace it: agentkernel backup %s --force", shellword.File(c.File))
 	}
 	done, err := c.write(a)
 	if err != nil {

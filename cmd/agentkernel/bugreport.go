@@ -24,7 +24,7 @@ import (
 type bugReportCmd struct {
 	Output  string   `short:"o" placeholder:"FILE" help:"Write to this file (default agentkernel-bug-TIME.tar.gz)."`
 	WithPID []string `name:"with-pid" placeholder:"PID" help:"With the program and journal of this process, as export writes them; repeatable."`
-	Lines   int      `placeholder:"N" default:"500" help:"Last lines of the kernel's log (default 500)."`
+	Lines   int      `placeholder:"N" default:"500" zero:"none" help:"Last lines of the kernel's log (default 500)."`
 	Force   bool     `help:"Replace a file that is there."`
 }
 
@@ -55,9 +55,6 @@ func (c *bugReportCmd) Run(a *app) error {
 	pids, err := parsePIDs(c.WithPID)
 	if err != nil {
 		return err
-	}
-	if c.Lines < 0 {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "bug-report", "--lines is 0 or more")
 	}
 	if c.Output == "" {
 		c.Output = "agentkernel-bug-" + time.Now().UTC().Format("20060102-150405") + ".tar.gz"

@@ -39,6 +39,9 @@ func (c *completionCmd) Run(a *app) error {
 	if len(c.Words) > 0 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "unexpected argument %s", c.Words[0]).WithHint("agentkernel completion --help")
 	}
+	if a.cli.JSON {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "completion has no --json: a script is for a shell")
+	}
 	script, err := completionScripts.ReadFile("completions/agentkernel." + c.Shell)
 	if err != nil {
 		return agentkernel.Errorf(agentkernel.CodeInternal, "completion", "%w", err)

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -23,36 +25,103 @@ func readDoc(t *testing.T, name string) string {
 	return string(b)
 }
 
-// The exit codes and error codes that docs/errors.md promises are those that the code has.
+// The exit codes and error codes that docs/errors.md promises are those that the code has, and no others.
 func TestErrorsAreDocumented(t *testing.T) {
 	doc := readDoc(t, "errors.md")
 	for _, code := range []int{agentkernel.ExitOK, agentkernel.ExitFailed, agentkernel.ExitUsage, agentkernel.ExitUnavailable, agentkernel.ExitStorage,
 		agentkernel.ExitDenied, agentkernel.ExitTimeLimit, agentkernel.ExitInterrupted, agentkernel.ExitKilled, exitTerminated} {
 		contains(t, "docs/errors.md", doc, fmt.Sprintf("\n| %d |", code))
 	}
-	lines := map[string]string{}
-	for line := range strings.SplitSeq(doc, "\n") {
-		if cells := strings.Split(line, " | "); len(cells) == 4 && strings.HasPrefix(line, "| `") {
-			lines[strings.Trim(cells[0], "| `")] = cells[2] + " " + cells[3]
+	rows := map[string][]string{} // of the table of codes: what happened, exit code, exception
+	for _, cells := range cellsOf(doc) {
+		if len(cells) == 4 && strings.HasPrefix(cells[0], "`") {
+			rows[strings.Trim(cells[0], "`")] = cells[1:]
 		}
 	}
-	for _, c := range []agentkernel.Code{agentkernel.CodeInvalid, agentkernel.CodeSyntax, agentkernel.CodeUnsupported, agentkernel.CodeNotFound,
-		agentkernel.CodeConflict, agentkernel.CodeDenied, agentkernel.CodeLimit, agentkernel.CodeTimeout, agentkernel.CodeUnavailable,
-		agentkernel.CodeTool, agentkernel.CodeOutcomeUnknown, agentkernel.CodeSessionLost, agentkernel.CodeInterrupted, agentkernel.CodeKilled,
-		agentkernel.CodeProgram, agentkernel.CodeDiverged, agentkernel.CodeCrashed, agentkernel.CodeCorrupt, agentkernel.CodeVersion,
-		agentkernel.CodeStorage, agentkernel.CodeCanceled, agentkernel.CodeInternal} {
-		if !c.Known() {
-			t.Errorf("%s is not known to be a code", c)
-		}
-		line, ok := lines[string(c)]
-		if !ok {
-			t.Errorf("docs/errors.md does not explain the code %s", c)
+	source, err := os.ReadFile(filepath.Join("..", "..", "error.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := regexp.MustCompile(`(?m)^\tCode\w+ +Code = "(\w+)"`).FindAllSubmatch(source, -1)
+	if len(codes) == 0 || len(codes) != len(rows) {
+		t.Errorf("%d codes, and docs/errors.md has %d", len(codes), len(rows))
+	}
+	for _, m := range codes {
+		c := agentkernel.Code(m[1])
+		row, ok := rows[string(c)]
+		if !ok || !c.Known() {
+			t.Errorf("%s: documented %t, known %t", c, ok, c.Known())
 			continue
 		}
-		contains(t, "the line of "+string(c), line, fmt.Sprint(c.ExitCode()))
-		if strings.Contains(line, "`") {
-			contains(t, "the line of "+string(c), line, "`"+c.GuestException()+"`")
+		if exit, _, _ := strings.Cut(row[1], ","); exit != fmt.Sprint(c.ExitCode()) {
+			t.Errorf("docs/errors.md has the exit code %s for %s, which has %d", row[1], c, c.ExitCode())
 		}
+		if exception := strings.Trim(row[2], "`"); exception != "" && exception != c.GuestException() {
+			t.Errorf("docs/errors.md has %s for %s, which raises %s", exception, c, c.GuestException())
+		}
+	}
+	for _, cells := range cellsOf(doc) {
+		if base := agentkernel.GuestBase(strings.Trim(cells[0], "`")); base != "" && len(cells) == 3 && cells[1] != "`"+base+"`" {
+			t.Errorf("docs/errors.md says that %s is a kind of %s, and it is one of %s", cells[0], cells[1], base)
+		}
+	}
+}
+
+// cellsOf are the cells of the tables of a page, row by row.
+func cellsOf(doc string) (rows [][]string) {
+	for line := range strings.Lines(doc) {
+		if inside, ok := strings.CutPrefix(strings.TrimSpace(line), "|"); ok {
+			cells := strings.Split(strings.ReplaceAll(strings.TrimSuffix(inside, "|"), `\|`, "\x00"), "|")
+			for i := range cells {
+				cells[i] = strings.TrimSpace(strings.ReplaceAll(cells[i], "\x00", "|"))
+			}
+			rows = append(rows, cells)
+		}
+	}
+	return rows
+}
+
+// What pages say that one sees is what the source says. Numbers, names and what is left out in between may be anything.
+func TestMessagesOfPagesAreThoseOfTheSource(t *testing.T) {
+	var source strings.Builder
+	root := os.DirFS(filepath.Join("..", ".."))
+	for _, dir := range []string{".", "internal", "cmd", "embedded", "client", "guest"} {
+		if err := fs.WalkDir(root, dir, func(path string, e fs.DirEntry, err error) error {
+			switch ext := filepath.Ext(path); {
+			case err != nil:
+				return err
+			case dir == "." && e.IsDir() && path != ".":
+				return fs.SkipDir
+			case ext == ".py", ext == ".go" && !strings.HasSuffix(path, "_test.go"):
+				text, err := fs.ReadFile(root, path)
+				source.Write(text)
+				return err
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	quoted := regexp.MustCompile("`([^`]+ [^`]+)`")
+	vague := regexp.MustCompile(`\.\.\.|"[^"]*"|'[^']*'|\b\d[\w.]*(-\d+)?|\b[A-Z]{2,}\b|[,;:()]|\b(monty|process|python|description|session|N)\b|\w+\.example\.com`)
+	checked := 0
+	for _, page := range []string{"errors.md", "mcp.md", "integration.md"} {
+		_, troubles, _ := strings.Cut(readDoc(t, page), "\n## Troubleshooting\n")
+		for _, row := range cellsOf(troubles) {
+			for _, m := range quoted.FindAllStringSubmatch(row[0], -1) {
+				for _, piece := range vague.Split(m[1], -1) {
+					if piece = strings.TrimSpace(piece); len(piece) < 9 || strings.HasPrefix(piece, "No matching distribution") { // pip's
+						continue
+					}
+					if checked++; !strings.Contains(source.String(), piece) {
+						t.Errorf("docs/%s: %q: nothing says %q", page, m[1], piece)
+					}
+				}
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("%d pieces of messages were looked at", checked)
 	}
 }
 
@@ -90,7 +159,7 @@ func TestSettingsOfAKernelAreDocumented(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range append(k.Form.Choices, "1m", "100", "x") {
+		for _, text := range append(k.Form.Choices, "1m", "100", "state", "monty") {
 			if err = c.SetFlag(k.Name, "--flag", text); err == nil {
 				break
 			}

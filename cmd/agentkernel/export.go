@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/shellword"
 )
 
 type exportCmd struct {
@@ -55,7 +56,7 @@ func (c *exportCmd) Run(a *app) error {
 	}
 	if _, err := os.Lstat(c.Output); c.Output != "" && err == nil && !c.Force {
 		return agentkernel.Errorf(agentkernel.CodeConflict, "export", "%s is there already", c.Output).
-			WithHint("name another file, or replace it: agentkernel export %d -o %s --force", pid, c.Output)
+			WithHint("name another file, or replace it: agentkernel export %d -o %s --force", pid, shellword.File(c.Output))
 	}
 	seen, p, err := a.question(c.PID) // before a kernel is started for it
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/shellword"
 )
 
 type getCmd struct {
@@ -70,7 +71,7 @@ func (c *getCmd) Run(a *app) error {
 	defer f.Content.Close()
 	if c.Output == "" && a.outTTY && !isText(f.Media) {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "get", "%s is %s, which no terminal can show", fileText(name.String()), f.Media).
-			WithHint("agentkernel get %d %s -o %s", pid, shellText(name.String()), shellText(path.Base(name.Path)))
+			WithHint("agentkernel get %d %s -o %s", pid, shellword.File(name.String()), shellword.File(path.Base(name.Path)))
 	}
 	if err := c.write(a, f); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -17,6 +18,9 @@ func (helpFlag) BeforeReset(ctx *kong.Context, a *app) error {
 	node := ctx.Selected()
 	if node == nil {
 		node = ctx.Model.Node
+	}
+	if wantsJSON(a.args) {
+		return errors.Join(errHelp, a.printJSON(helped{node.FullPath(), helpText(node, false)}))
 	}
 	a.con.Out(helpText(node, a.con.OutColor()))
 	return errHelp
@@ -201,4 +205,10 @@ var usageLines = map[string]string{
 // examples is the last part of a help page.
 func examples(lines ...string) string {
 	return "Examples\n  " + strings.Join(lines, "\n  ") + "\n"
+}
+
+// helped is what help prints with --json.
+type helped struct {
+	Command string `json:"command"`
+	Help    string `json:"help"`
 }

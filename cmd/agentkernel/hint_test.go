@@ -1,10 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
+	"agentkernel/internal/api"
 )
 
 // TestHintsKnowEachCommand: a hint that names a command is told otherwise to who has no command line, whichever it is.
@@ -24,5 +29,81 @@ func TestHintsKnowEachCommand(t *testing.T) {
 		if !slices.Contains(names, name) {
 			t.Errorf("there is no command %s", name)
 		}
+	}
+}
+
+// TestLimitsHaveFlags: an error about a limit names the flag that sets it; three are for settings alone.
+func TestLimitsHaveFlags(t *testing.T) {
+	parser, err := newParser(&app{host: host{args: []string{"run"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags []string
+	for _, f := range parser.Model.Children[0].Flags {
+		flags = append(flags, "--"+f.Name)
+	}
+	limits := reflect.TypeFor[agentkernel.Limits]()
+	for i := range limits.NumField() {
+		name, _, _ := strings.Cut(limits.Field(i).Tag.Get("json"), ",")
+		flag := agentkernel.LimitFlag(name)
+		without := slices.Contains([]string{"in_flight", "processes", "journal"}, name)
+		if without != (flag == "") || !without && !slices.Contains(flags, flag) {
+			t.Errorf("the limit %s has the flag %q", name, flag)
+		}
+	}
+}
+
+// TestDefaultsOfLimitsAreDocumented: what help and docs/cli.md say that a limit is by default.
+func TestDefaultsOfLimitsAreDocumented(t *testing.T) {
+	parser, err := newParser(&app{host: host{args: []string{"run"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := map[string]string{}
+	for _, f := range parser.Model.Children[0].Flags {
+		help["--"+f.Name] = f.Help
+	}
+	rows := map[string]string{}
+	for _, cells := range cellsOf(readDoc(t, "cli.md")) {
+		for _, m := range backticked.FindAllStringSubmatch(cells[0], -1) {
+			flag, _, _ := strings.Cut(m[1], " ")
+			rows[flag] = cells[len(cells)-1]
+		}
+	}
+	d := reflect.ValueOf(agentkernel.DefaultLimits())
+	checked := 0
+	for i := range d.NumField() {
+		name, _, _ := strings.Cut(d.Type().Field(i).Tag.Get("json"), ",")
+		flag := agentkernel.LimitFlag(name)
+		if flag == "" || d.Field(i).IsZero() {
+			continue
+		}
+		checked++
+		is := fmt.Sprint(d.Field(i).Interface())
+		switch v := d.Field(i).Interface().(type) {
+		case agentkernel.Duration:
+			is = map[time.Duration]string{time.Minute: "60s", 2 * time.Minute: "2m"}[time.Duration(v)]
+		case int64:
+			if v%(1<<30) == 0 {
+				is = fmt.Sprintf("%dg", v>>30)
+			} else if v%(1<<20) == 0 {
+				is = fmt.Sprintf("%dm", v>>20)
+			}
+		}
+		if is == "" || !strings.Contains(help[flag], "(default "+is+")") {
+			t.Errorf("%s is %q by default; help says %q", flag, is, help[flag])
+		}
+		if !strings.Contains(rows[flag], "(default "+is+")") && !strings.Contains(rows[flag], "("+is+")") {
+			t.Errorf("%s is %q by default; docs/cli.md says %q", flag, is, rows[flag])
+		}
+	}
+	if checked < 10 {
+		t.Errorf("%d limits were looked at", checked)
+	}
+	if idle := map[time.Duration]string{time.Minute: "nobody has called for a minute (`idle_after`)"}[api.DefaultIdleAfter]; idle == "" || !strings.Contains(readDoc(t, "cli.md"), idle) {
+		t.Errorf("a background kernel ends after %s; docs/cli.md does not say so", api.DefaultIdleAfter)
+	}
+	if p := fmt.Sprint(agentkernel.DefaultPriority); !strings.Contains(rows["--priority"], p+" is the default") || !strings.Contains(help["--priority"], "(default "+p+")") {
+		t.Errorf("the priority is %s by default; docs/cli.md says %q, help %q", p, rows["--priority"], help["--priority"])
 	}
 }

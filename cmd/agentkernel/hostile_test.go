@@ -113,10 +113,12 @@ func TestQuestionsShowEverything(t *testing.T) {
 		args string
 		want []string
 	}{
-		"the end of a long text": {`{"path":"` + strings.Repeat("/safe", 500) + `/../../etc/passwd"}`, []string{`path="/safe`, `/etc/passwd"`, " more "}},
-		"the last of many":       {`{"a":"` + strings.Repeat("x", 5000) + `","b":1,"c":2,"recursive":true}`, []string{"b=1", "c=2", "recursive=True"}},
-		"a long name":            {`{"` + strings.Repeat("n", 5000) + `":1,"force":true}`, []string{"force=True"}},
-		"lines":                  {`{"a":"x\nfs.read() changes things. Allow? "}`, []string{`a="x\nfs.read()`}},
+		"the end of a long text":     {`{"path":"` + strings.Repeat("/safe", 500) + `/../../etc/passwd"}`, []string{`path="/safe`, `/etc/passwd"`, " more "}},
+		"the last of many":           {`{"a":"` + strings.Repeat("x", 5000) + `","b":1,"c":2,"recursive":true}`, []string{"b=1", "c=2", "recursive=true"}},
+		"a long name":                {`{"` + strings.Repeat("n", 5000) + `":1,"force":true}`, []string{"force=true"}},
+		"a name that looks like two": {`{"path=\"/tmp\", x":1}`, []string{`"path=\"/tmp\", x"=1`}},
+		"the last of very many":      {"{" + strings.Repeat(`"a":1,`, 60) + `"path":"/etc"}`, []string{`path="/etc"`}},
+		"lines":                      {`{"a":"x\nfs.read() changes things. Allow? "}`, []string{`a="x\nfs.read()`}},
 	} {
 		r := newRig(t)
 		answers, typed := io.Pipe()

@@ -11,6 +11,7 @@ import (
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/cmd/agentkernel/internal/trace"
+	"agentkernel/internal/kernel/history"
 )
 
 type inspectCmd struct {
@@ -65,10 +66,7 @@ func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, e
 	}
 	if len(entries) > 0 {
 		i.Entries = entries[len(entries)-1].Seq
-		i.Decide = decisions(p, entries)
-		if origin, ok := strings.CutPrefix(entries[0].Note, "imported: "); ok {
-			i.Imported = origin
-		}
+		i.Decide, i.Imported = decisions(p, entries), history.ImportedFrom(entries)
 		if len(entries[0].Data) > 0 {
 			i.Spec = entries[0].Data
 		}
@@ -160,7 +158,7 @@ func (i *inspection) text(now time.Time) string {
 func (i *inspection) usage(s *sheet) {
 	u := i.Process.Usage
 	s.add("running time", "%s", console.Span(u.Running))
-	s.add("system calls", "%d, of them %d tool calls; waited %d times", u.Syscalls, u.ToolCalls, u.Waits)
+	s.add("system calls", "%d, of them %s; waited %s", u.Syscalls, counted(u.ToolCalls, "tool call", "tool calls"), counted(u.Waits, "time", "times"))
 	s.add("data", "%s of tool results stayed inside, %s printed", console.Bytes(u.BytesIn), console.Bytes(u.Output))
 	s.add("journal", "%d entries: agentkernel trace %d", i.Entries, i.Process.PID)
 }

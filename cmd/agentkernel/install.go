@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"agentkernel/cmd/agentkernel/internal/assistant"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/internal/config"
+	"agentkernel/internal/shellword"
 )
 
 // clientFlags name the configuration file of an assistant.
@@ -106,7 +108,9 @@ func (c *installCmd) Run(a *app) error {
 			return err
 		}
 	}
-	r.note(in, asked, c)
+	if err := r.note(in, asked, c); err != nil {
+		return err
+	}
 	if note := c.notOnPath(p); note != "" {
 		r.Notes = append(r.Notes, note)
 	}
@@ -146,16 +150,24 @@ func (c *installCmd) notOnPath(p *assistant.Place) string {
 }
 
 // note gathers what is told: the servers that move or stay, and those that the tools file had already.
-func (r *installResult) note(in *assistant.Install, asked map[string]serverCost, c *installCmd) {
+func (r *installResult) note(in *assistant.Install, asked map[string]serverCost, c *installCmd) error {
 	r.Servers, r.Notes = outcomes(in, asked), append(r.Notes, in.Notes...)
+	allow, err := in.Allow()
+	if err != nil {
+		return err
+	}
+	if r.behind() == 0 {
+		r.Notes = append(r.Notes, r.nothingMoves())
+	}
+	r.Notes = append(r.Notes, idlePatterns(c.Allow, r.known(asked))...)
 	if c.NoCount {
-		return
+		return nil
 	}
 	r.Tokens = &schemaTokens{After: ownTokens(c.Full)}
 	changing := 0
 	for _, s := range r.Servers {
 		if s.Action != "kept" {
-			changing += asked[s.Name].changing
+			changing += notAllowed(asked[s.Name].list, allow)
 		}
 		switch {
 		case s.Action == "kept": // the model reads it before and after
@@ -165,9 +177,57 @@ func (r *installResult) note(in *assistant.Install, asked map[string]serverCost,
 			r.Tokens.Before += *s.Tokens
 		}
 	}
-	if changing > 0 && len(c.Allow) == 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("tools that may change things: %d. Unless --allow names them ('SERVER.TOOL', 'SERVER.*'), the client asks before a program calls one; a client that cannot ask refuses", changing))
+	if changing > 0 {
+		what := "tools that may change things"
+		if len(allow) > 0 {
+			what += " and that --allow does not name"
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("%s: %d. Unless --allow names them ('SERVER.TOOL', 'SERVER.*'), the client asks before a program calls one; a client that cannot ask refuses", what, changing))
 	}
+	return nil
+}
+
+// behind counts the servers that programs reach through agentkernel.
+func (r *installResult) behind() (n int) {
+	for _, s := range r.Servers {
+		if s.Action != "kept" {
+			n++
+		}
+	}
+	return n
+}
+
+// nothingMoves says where programs get tools from, if no server of the client's is taken over.
+func (r *installResult) nothingMoves() string {
+	what := r.File + " has no MCP servers"
+	if len(r.Servers) > 0 {
+		what = "all servers of " + r.File + " stay"
+	}
+	return what + ", so none moves, and programs have no tools yet. Put servers into " + r.Tools + ", or into the client, and install again"
+}
+
+// known are the servers to which --allow may refer.
+func (r *installResult) known(asked map[string]serverCost) (list []knownServer) {
+	for _, s := range r.Servers {
+		if s.Action != "kept" {
+			c, ok := asked[s.Name]
+			server := knownServer{asked: ok && c.problem == "", tools: c.list}
+			server.Name, server.PythonName = s.Name, s.Name
+			list = append(list, server)
+		}
+	}
+	return list
+}
+
+// notAllowed counts the tools that may change things and that no pattern covers.
+func notAllowed(tools []agentkernel.Tool, allow []string) (n int) {
+	for i := range tools {
+		t := &tools[i]
+		if t.Effect != agentkernel.EffectRead && !slices.ContainsFunc(allow, t.AllowedBy) {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *installResult) text(p *assistant.Place) string {
@@ -185,7 +245,7 @@ func (r *installResult) text(p *assistant.Place) string {
 	if len(r.Servers) > 0 {
 		b.WriteString(console.Table(rows, 2, 3))
 	}
-	if t := r.Tokens; t != nil {
+	if t := r.Tokens; t != nil && r.behind() > 0 {
 		least := ""
 		if t.Unknown {
 			least = "at least "
@@ -196,25 +256,20 @@ func (r *installResult) text(p *assistant.Place) string {
 		b.WriteString("note: " + console.Line(n) + "\n")
 	}
 	switch {
+	case r.DryRun && r.behind() == 0:
+		fmt.Fprintf(&b, "nothing was written. Without --dry-run %s gets the entry %s\n", r.File, assistant.Entry)
 	case r.DryRun:
-		fmt.Fprintf(&b, "nothing was written. Without --dry-run the servers move from %s to %s\n", p.File, p.Tools)
+		fmt.Fprintf(&b, "nothing was written. Without --dry-run the servers move from %s to %s\n", r.File, r.Tools)
 	case !r.Changed:
-		fmt.Fprintf(&b, "%s is as it should be; nothing was changed\n", p.File)
+		fmt.Fprintf(&b, "%s is as it should be; nothing was changed\nundo: %s\n", p.File, asTyped(p.Command("uninstall")...))
 	default:
 		fmt.Fprintf(&b, "changed  %s\nservers  %s\n", p.File, p.Tools)
 		if r.Backup != "" {
 			fmt.Fprintf(&b, "backup   %s\n", r.Backup)
 		}
-		fmt.Fprintf(&b, "next: %s\nundo: %s\n", p.Restart(), r.undo())
+		fmt.Fprintf(&b, "next: %s\nundo: %s\n", p.Restart(), asTyped(p.Command("uninstall")...))
 	}
 	return b.String()
-}
-
-func (r *installResult) undo() string {
-	if r.Scope == string(assistant.Project) {
-		return "agentkernel uninstall " + r.Client + " --scope project"
-	}
-	return "agentkernel uninstall " + r.Client
 }
 
 // grouped writes a number with a comma at each thousand.
@@ -261,6 +316,13 @@ func (c *uninstallCmd) Run(a *app) error {
 		return a.printJSON(r)
 	}
 	a.con.Out(r.text(p, u.Nothing))
+	for _, other := range u.Others {
+		where := ""
+		if other.Scope == assistant.Project {
+			where = "cd " + shellword.File(other.Folder) + " && "
+		}
+		a.con.Note("installed elsewhere: %s%s", where, asTyped(other.Command("uninstall")...))
+	}
 	return a.outputError()
 }
 

@@ -205,7 +205,7 @@ func silent(err error) bool { return errors.Is(err, client.ErrSilent) }
 // embed runs a kernel in this command. It serves the socket too, so that other terminals can look.
 func (a *app) embed(dir *datadir.Dir) (*session, error) {
 	log, closeLog := a.fileLog(dir)
-	k, err := a.openKernel(dir, "embedded", log)
+	k, err := a.openKernel(dir, "embedded", false, log)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,8 @@ func (a *app) engine() string {
 	return name
 }
 
-func (a *app) openKernel(dir *datadir.Dir, mode string, log *slog.Logger) (agentkernel.Kernel, error) {
+// openKernel opens a kernel on the directory; recovers: whoever opens it will continue all that is unfinished.
+func (a *app) openKernel(dir *datadir.Dir, mode string, recovers bool, log *slog.Logger) (agentkernel.Kernel, error) {
 	c, err := a.settings()
 	if err != nil {
 		return nil, err
@@ -241,7 +242,7 @@ func (a *app) openKernel(dir *datadir.Dir, mode string, log *slog.Logger) (agent
 	if a.broken != nil {
 		return nil, a.broken
 	}
-	k, err := a.open(a.ctx, embedded.Config{Home: dir.Path(), Mode: mode, Version: version, Workers: c.Workers, Engine: a.engine(),
+	k, err := a.open(a.ctx, embedded.Config{Home: dir.Path(), Mode: mode, Recovers: recovers, Version: version, Workers: c.Workers, Engine: a.engine(),
 		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Settings: a.kernelSettings(), Logger: log})
 	if agentkernel.CodeOf(err) == agentkernel.CodeConflict && mode != background {
 		// For a command that must have the directory to itself, a kernel that holds it is an absence. One in

@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"agentkernel"
 	"agentkernel/internal/lazy"
 	"agentkernel/internal/regular"
+	"agentkernel/internal/sandbox/workspace"
 )
 
 // localImport finds './x' and '../x' in import, export ... from, import() and require().
@@ -134,6 +136,9 @@ func (n *nodeFiles) resolve(by, imported string) (string, error) {
 
 // read takes a file that the file `by` needs.
 func (n *nodeFiles) read(name, by string) error {
+	if err := n.secret(name, by); err != nil {
+		return err
+	}
 	b, err := regular.ReadIn(n.root, filepath.FromSlash(name), int64(maxSource-n.total))
 	if err != nil {
 		return n.refused(name, by, err)
@@ -141,6 +146,24 @@ func (n *nodeFiles) read(name, by string) error {
 	n.total += len(b)
 	n.files[name], err = readSource(bytes.NewReader(b), filepath.Join(n.root.Name(), name))
 	return err
+}
+
+// secret refuses a file in which keys usually lie, under its own name or that of a link.
+func (n *nodeFiles) secret(name, by string) error {
+	names := []string{name}
+	dir, err := filepath.EvalSymlinks(n.root.Name())
+	if err == nil {
+		if real, err := filepath.EvalSymlinks(filepath.Join(dir, filepath.FromSlash(name))); err == nil {
+			if rel, err := filepath.Rel(dir, real); err == nil {
+				names = append(names, filepath.ToSlash(rel))
+			}
+		}
+	}
+	if !slices.ContainsFunc(names, workspace.Secret) {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeDenied, "run", "%s, which %s needs, is a file in which keys or passwords usually lie: it is not given to a program", filepath.Join(n.root.Name(), name), by).
+		WithHint("if the program may have it, name its folder with --workspace, and read it there with fs.readFileSync")
 }
 
 // refused says why a file was not read; os.Root has no name for the error of a link that leaves it.

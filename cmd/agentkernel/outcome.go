@@ -24,6 +24,7 @@ type runResult struct {
 	DurationMS float64            `json:"duration_ms"`
 	Syscalls   int64              `json:"syscalls"`
 	Backend    string             `json:"backend"`
+	Left       []string           `json:"left,omitempty"`  // files that went with the sandbox
 	Moved      *agentkernel.Move  `json:"moved,omitempty"` // from which backend it came there, and why
 	ExitCode   int                `json:"exit_code"`
 	Usage      *agentkernel.Usage `json:"usage,omitempty"`
@@ -76,7 +77,13 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 	if folder != "" {
 		w.a.con.Note("%s", folder)
 	}
+	if left := p.LeftBehind(); left != "" {
+		w.a.con.Note("%s", left)
+	}
 	w.mentionBoundary(p, folder != "")
+	if w.spec != nil && w.k != nil {
+		w.a.mentionAllow(w.k, w.spec)
+	}
 	w.mentionEngine(p)
 	w.a.mentionUnfinished(w.k)
 	if err := w.a.outputError(); err != nil {
@@ -184,7 +191,7 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 
 func (r *runResult) fill(p agentkernel.Process) {
 	r.Result, r.Error, r.Backend, r.ExitCode = plain(p.Result), p.Error, p.Backend, exitOf(p)
-	r.Syscalls, r.Usage, r.Moved = p.Usage.Syscalls, &p.Usage, p.Moved
+	r.Syscalls, r.Usage, r.Moved, r.Left = p.Usage.Syscalls, &p.Usage, p.Moved, p.Left
 	end := p.Ended
 	if end.IsZero() {
 		end = time.Now()
@@ -211,7 +218,7 @@ func (a *app) warnUnconfined(s *agentkernel.Spec) {
 }
 
 // runProgram runs a program to its end and reports it: what run and tools call do.
-func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) error {
+func (a *app) runProgram(spec agentkernel.Spec, ended func(agentkernel.Kernel, *agentkernel.Process)) error {
 	w := &watch{a: a, hold: a.cli.JSON, spec: &spec, auto: spec.Program.Language == agentkernel.Python && (spec.Backend == "" || spec.Backend == "auto") && !spec.NeedsFiles()}
 	k, err := a.kernel()
 	if err != nil {
@@ -230,8 +237,8 @@ func (a *app) runProgram(spec agentkernel.Spec, show func(agentkernel.Process)) 
 		w.pid = p.PID
 		w.mu.Unlock()
 		w.noteFiles(&spec, p)
-		if show != nil && !a.cli.JSON {
-			show(p)
+		if ended != nil {
+			ended(k, &p)
 		}
 	}
 	if err != nil {

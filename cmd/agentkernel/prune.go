@@ -11,7 +11,7 @@ import (
 )
 
 type pruneCmd struct {
-	Older      string `required:"" placeholder:"SPAN" help:"Those that ended so long ago: 30d, 2w, 12h; 0s is all that have ended."`
+	Older      string `required:"" placeholder:"SPAN" zero:"all" help:"Those that ended so long ago: 30d, 2w, 12h; 0s is all that have ended."`
 	KeepFailed bool   `help:"Keep what did not end with exit code 0."`
 	Namespace  string `placeholder:"NAME" help:"Only of this namespace."`
 	DryRun     bool   `short:"n" help:"Only say what would go."`

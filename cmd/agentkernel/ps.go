@@ -12,7 +12,7 @@ import (
 
 type psCmd struct {
 	All       bool     `short:"a" help:"Also those that have ended."`
-	Limit     int      `short:"n" placeholder:"N" help:"At most so many, newest first (0: all)." default:"0"`
+	Limit     int      `short:"n" placeholder:"N" zero:"all" help:"At most so many, newest first (0: all)." default:"0"`
 	Namespace string   `placeholder:"NAME" help:"Only this tenant's."`
 	Parent    string   `placeholder:"PID" help:"Only the children of this process."`
 	State     []string `enum:"ready,running,waiting,paused,unfinished,exited,failed,killed" placeholder:"STATE" help:"Only those in one of these states: ready, running, waiting, paused, unfinished; exited, failed or killed (implies --all)."`

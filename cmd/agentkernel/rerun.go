@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 )
 
 type rerunCmd struct {
@@ -44,14 +45,14 @@ func (c *rerunCmd) Run(a *app) error {
 // spec is the Spec of the old process, with what the flags change.
 func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 	none := agentkernel.Spec{}
+	if err := c.check(); err != nil {
+		return none, err
+	}
 	k, p, err := a.question(c.PID)
 	if err != nil {
 		return none, err
 	}
 	defer k.Close()
-	if c.From < 0 {
-		return none, agentkernel.Errorf(agentkernel.CodeInvalid, "rerun", "--from %d is not the number of a call: they count from 1", c.From)
-	}
 	old, err := k.Spec(a.ctx, p.PID)
 	if err != nil {
 		return none, err
@@ -94,7 +95,7 @@ func (c *rerunCmd) sameTools(pid agentkernel.PID, old, spec agentkernel.Spec) er
 	for file, digest := range old.ToolDigests {
 		if now, ok := spec.ToolDigests[file]; ok && now != digest {
 			return agentkernel.Errorf(agentkernel.CodeDenied, "rerun", "the tools file %s has changed since pid %d was created with it", file, pid).
-				WithHint("read it, then name it: agentkernel rerun %d --tools %s", pid, file)
+				WithHint("read it, then name it: agentkernel rerun %d --tools %s", pid, shellword.File(file))
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 type resolveCmd struct {
@@ -118,25 +119,9 @@ func decisions(p agentkernel.Process, entries []agentkernel.Entry) []string {
 	if !p.Paused || p.State.Terminal() {
 		return nil
 	}
-	asked := map[int64]bool{}
-	var order []int64
-	for _, e := range entries {
-		switch {
-		case e.Kind == agentkernel.EntryPaused && e.Call != 0:
-			if !asked[e.Call] {
-				order = append(order, e.Call)
-			}
-			asked[e.Call] = true
-		case e.Kind == agentkernel.EntryResult || e.Kind == agentkernel.EntryResolve:
-			asked[e.Call] = false
-		}
-	}
 	var out []string
-	for _, call := range order {
-		if asked[call] {
-			out = append(out, fmt.Sprintf("agentkernel resolve %d %d --done JSON | --retry | --fail MESSAGE", p.PID, call))
-			asked[call] = false
-		}
+	for _, q := range history.Fold(history.Base{}, entries).Unresolved.Questions() {
+		out = append(out, fmt.Sprintf("agentkernel resolve %d %d --done JSON | --retry | --fail MESSAGE", p.PID, q.Call))
 	}
 	return out
 }

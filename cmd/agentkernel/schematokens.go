@@ -16,7 +16,7 @@ import (
 // serverCost is what a server's tools cost a model that reads their schemas.
 type serverCost struct {
 	tools, tokens int
-	changing      int    // tools that may change things
+	list          []agentkernel.Tool
 	problem       string // why it could not be asked
 }
 
@@ -88,11 +88,7 @@ func askForTools(ctx context.Context, file string) (map[string]serverCost, error
 				return
 			}
 			costs[i].tools, costs[i].tokens = len(tools), schemaCost(schemasOf(tools))
-			for _, t := range tools {
-				if t.Effect != agentkernel.EffectRead {
-					costs[i].changing++
-				}
-			}
+			costs[i].list = tools
 		})
 	}
 	asking.Wait()

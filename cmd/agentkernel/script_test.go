@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) {
 	quickexit.Main()
 	process.Main() // this binary is part of the sandboxes too
-	testscript.Main(m, map[string]func(){"agentkernel": main})
+	testscript.Main(m, map[string]func(){"agentkernel": main, "agentkernel-older": func() { version = "0.0.9"; main() }})
 }
 
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")

@@ -111,7 +111,7 @@ func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 // served, recovers nothing, and would keep from being served whoever asked for that. What it runs is continued here.
 func (c *serveCmd) open(a *app, dir *datadir.Dir, log *slog.Logger) (agentkernel.Kernel, error) {
 	if c.Background {
-		return a.openKernel(dir, background, log)
+		return a.openKernel(dir, background, false, log)
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, startPatience)
 	defer cancel()
@@ -119,7 +119,7 @@ func (c *serveCmd) open(a *app, dir *datadir.Dir, log *slog.Logger) (agentkernel
 		if err := a.endBackground(ctx, dir); err != nil {
 			return nil, err
 		}
-		k, err := a.openKernel(dir, "serve", log)
+		k, err := a.openKernel(dir, "serve", !c.NoRecover, log)
 		if h, held := dir.Held(); err == nil || !held || h.Mode != background || ctx.Err() != nil { // else a command was quicker
 			return k, err
 		}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 )
 
 type killCmd struct {
@@ -88,7 +90,7 @@ func (a *app) nothingAsked(words []string) error {
 		for _, what := range p.WaitsFor {
 			if call, ok := strings.CutPrefix(what, agentkernel.YourAnswer); ok {
 				return agentkernel.Errorf(agentkernel.CodeConflict, "resume", "process %d waits for your answer whether it may call %s", pid, call).WithPID(pid).
-					WithHint("at a terminal, `agentkernel resume -f %d` asks again; without one, agentkernel kill %d, and run the program with --allow '%s'", pid, pid, call)
+					WithHint("at a terminal, `agentkernel resume -f %d` asks again; without one, agentkernel kill %d, and run the program with --allow %s", pid, pid, shellword.Quoted(call))
 			}
 		}
 	}
@@ -203,17 +205,46 @@ func (a *app) followFrom(pid agentkernel.PID, begin func(context.Context, agentk
 	defer k.Close()
 	w := &watch{a: a, k: k, pid: pid, hold: a.cli.JSON}
 	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+		p, err := k.Process(ctx, pid)
+		if err != nil {
+			return p, err
+		}
+		if p.Paused { // if its kernel has ended, it stays so
+			if _, err := k.Recover(ctx, pid); err != nil {
+				return p, err
+			}
+		}
 		entries, err := k.Journal(ctx, pid, 1, 0)
 		if err != nil {
-			return agentkernel.Process{}, err
+			return p, err
 		}
-		if err := begin(ctx, k); err != nil {
-			return agentkernel.Process{}, err
+		last := int64(len(entries))
+		if !p.Paused {
+			if err := begin(ctx, k); err != nil {
+				return p, err
+			}
+			return followEvents(ctx, k, pid, last+1, fn)
 		}
-		return followEvents(ctx, k, pid, int64(len(entries))+1, fn)
+		// What it asks as soon as it goes on is to find somebody who can answer: the first event says that we are there.
+		begun := false
+		return followEvents(ctx, k, pid, 1, func(e agentkernel.Event) error {
+			if !begun {
+				begun = true
+				if err := begin(ctx, k); err != nil {
+					return err
+				}
+			}
+			if e.Seq <= last && e.Kind != agentkernel.EventAsk {
+				return errKnown
+			}
+			return fn(e)
+		})
 	})
 	return w.report(p, err)
 }
+
+// errKnown is the answer to an event that was shown before.
+var errKnown = errors.New("known")
 
 // followEvents reports events until the process ends or pauses, as Kernel.Run does.
 func followEvents(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID, from int64, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
@@ -222,12 +253,15 @@ func followEvents(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID
 	var last agentkernel.Process
 	ended := false
 	err := k.Events(ctx, pid, from, true, func(e agentkernel.Event) error {
+		switch err := fn(e); {
+		case errors.Is(err, errKnown):
+			return nil
+		case err != nil:
+			return err
+		}
 		if e.Process != nil {
 			last = *e.Process
 			ended = e.Kind == agentkernel.EventEnd || e.Kind == agentkernel.EventState && last.Paused
-		}
-		if err := fn(e); err != nil {
-			return err
 		}
 		if ended {
 			cancel()

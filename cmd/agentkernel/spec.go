@@ -53,12 +53,12 @@ func (f *specFlags) overlay(c *config.Config) error {
 		{"tools", "--tools", f.Tools}, {"allow", "--allow", f.Allow}, {"allow_hosts", "--allow-host", f.AllowHost}, {"deny", "--deny", f.Deny},
 		{"namespace", "--namespace", single(f.Namespace)}, {"backend", "--backend", single(f.Backend)},
 		{"isolation", "--isolation", single(f.Isolation)},
-		{"limits.time", "--time", single(f.Time)}, {"limits.wall", "--timeout", single(f.Timeout)},
-		{"limits.memory", "--memory", single(f.Memory)}, {"limits.disk", "--disk", single(f.Disk)}, {"limits.output", "--output-limit", single(f.Output)},
-		{"limits.calls", "--max-calls", single(f.Calls)}, {"limits.call_wait", "--call-timeout", single(f.CallWait)},
-		{"limits.cpus", "--cpus", single(f.CPUs)}, {"limits.cpu_time", "--cpu-time", single(f.CPUTime)},
-		{"limits.pids", "--pids", single(f.Pids)}, {"limits.open_files", "--files", single(f.OpenFiles)}, {"limits.file_size", "--file-size", single(f.FileSize)},
-		{"limits.recursion", "--recursion", single(f.Recursion)}, {"priority", "--priority", single(f.Priority)},
+		{"limits.time", agentkernel.LimitFlag("time"), single(f.Time)}, {"limits.wall", agentkernel.LimitFlag("wall"), single(f.Timeout)},
+		{"limits.memory", agentkernel.LimitFlag("memory"), single(f.Memory)}, {"limits.disk", agentkernel.LimitFlag("disk"), single(f.Disk)}, {"limits.output", agentkernel.LimitFlag("output"), single(f.Output)},
+		{"limits.calls", agentkernel.LimitFlag("calls"), single(f.Calls)}, {"limits.call_wait", agentkernel.LimitFlag("call_wait"), single(f.CallWait)},
+		{"limits.cpus", agentkernel.LimitFlag("cpus"), single(f.CPUs)}, {"limits.cpu_time", agentkernel.LimitFlag("cpu_time"), single(f.CPUTime)},
+		{"limits.pids", agentkernel.LimitFlag("pids"), single(f.Pids)}, {"limits.open_files", agentkernel.LimitFlag("open_files"), single(f.OpenFiles)}, {"limits.file_size", agentkernel.LimitFlag("file_size"), single(f.FileSize)},
+		{"limits.recursion", agentkernel.LimitFlag("recursion"), single(f.Recursion)}, {"priority", "--priority", single(f.Priority)},
 		{"on_unknown", "--on-unknown", single(f.OnUnknown)}, {"durability", "--durability", single(f.Durability)}, {"restart", "--restart", single(f.Restart)},
 	}
 	for _, l := range lists {
@@ -70,6 +70,15 @@ func (f *specFlags) overlay(c *config.Config) error {
 		}
 	}
 	return nil
+}
+
+// check reads the flags without the configuration, for a command that looks at other things first.
+func (f *specFlags) check() error {
+	c, err := config.Load(config.Options{Dir: string(filepath.Separator)})
+	if err != nil {
+		return err
+	}
+	return f.overlay(c)
 }
 
 func single(v string) []string {

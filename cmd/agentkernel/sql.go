@@ -23,7 +23,7 @@ import (
 
 type sqlCmd struct {
 	Query   string        `arg:"" help:"One SELECT statement; - reads it from standard input."`
-	Limit   int           `short:"n" placeholder:"N" default:"1000" help:"At most so many rows (default 1000; 0: all)."`
+	Limit   int           `short:"n" placeholder:"N" default:"1000" zero:"all" help:"At most so many rows (default 1000; 0: all)."`
 	Timeout time.Duration `placeholder:"SPAN" default:"10s" help:"End the statement after this time (default 10s)."`
 	CSV     bool          `name:"csv" help:"Comma-separated values, with a line of names."`
 	Full    bool          `help:"Whole values in the table."`
@@ -46,9 +46,6 @@ func (c *sqlCmd) Run(a *app) error {
 	text, err := c.text(a)
 	if err != nil {
 		return err
-	}
-	if c.Limit < 0 || c.Timeout <= 0 {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "sql", "--limit and --timeout are above zero (--limit 0: all rows)")
 	}
 	q, err := a.query()
 	if err != nil {

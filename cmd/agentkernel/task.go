@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/strictjson"
 	"agentkernel/userland/template"
 )
 
@@ -98,7 +99,7 @@ func (c *taskCmd) planGiven(a *app) error {
 	}
 	var g given
 	if err := json.Unmarshal(b, &g); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "task", "%s is not {\"task\": ..., \"tools\": [...]}: %w", c.Given, err)
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "task", "%s is not {\"task\": ..., \"tools\": [...]}: %s", c.Given, strictjson.Explain(err, "it"))
 	}
 	plan, err := template.Make(g.Task, g.Tools)
 	if err != nil {

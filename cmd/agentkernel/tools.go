@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/shellword"
 )
 
 type toolsCmd struct {
@@ -247,7 +248,7 @@ func (a *app) findTool(k agentkernel.Kernel, files []string, name string) (agent
 	if near := nearestTool(verb, names); near != "" {
 		return agentkernel.Tool{}, e.WithHint("did you mean %s.%s?", server, near)
 	}
-	return agentkernel.Tool{}, e.WithHint("agentkernel tools list %s", server)
+	return agentkernel.Tool{}, e.WithHint("agentkernel tools list %s", shellword.Names(server))
 }
 
 // toolText is the page of a tool.

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/nearest"
+	"agentkernel/internal/strictjson"
 )
 
 type toolsCallCmd struct {
@@ -58,11 +60,29 @@ func (c *toolsCallCmd) Run(a *app) error {
 		return a.refuse(err)
 	}
 	spec.Program.Args = []string{server, verb, string(text)}
-	return a.runProgram(spec, func(p agentkernel.Process) {
-		if p.State == agentkernel.StateExited && len(p.Result) > 0 {
+	return a.runProgram(spec, func(k agentkernel.Kernel, p *agentkernel.Process) {
+		switch {
+		case p.State == agentkernel.StateExited && len(p.Result) > 0 && !a.cli.JSON:
 			a.con.Out(resultText(plain(p.Result)))
+		case p.Error != nil && p.Error.Code == agentkernel.CodeProgram:
+			a.callFailed(k, p)
 		}
 	})
+}
+
+// callFailed puts the error of the call itself in the place of the exception that it became in the program, which is not the
+// user's: its traceback tells them nothing.
+func (a *app) callFailed(k agentkernel.Kernel, p *agentkernel.Process) {
+	const most = 16 // entries of a program that makes one call
+	entries, err := k.Journal(a.ctx, p.PID, 1, most)
+	if err != nil {
+		return // the exception says it, too
+	}
+	for _, call := range history.Calls(entries) {
+		if call.Err != nil {
+			p.Error, p.ExitCode = call.Err, call.Err.Code.ExitCode()
+		}
+	}
 }
 
 // callArguments reads either one JSON object or NAME=VALUE words. A value that is JSON other than a text in
@@ -71,7 +91,7 @@ func callArguments(words []string) (map[string]json.RawMessage, error) {
 	args := map[string]json.RawMessage{}
 	if len(words) == 1 && strings.HasPrefix(strings.TrimSpace(words[0]), "{") {
 		if err := json.Unmarshal([]byte(words[0]), &args); err != nil {
-			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "tools call", "the arguments are not a JSON object: %w", err).
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "tools call", "%s", strictjson.Explain(err, "the arguments")).
 				WithHint(`'{"path": "/data", "head": 3}', or path=/data head=3`)
 		}
 		return args, nil

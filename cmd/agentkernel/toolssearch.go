@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/shellword"
 )
 
 type toolsSearchCmd struct {
@@ -126,7 +127,7 @@ func writeObserved(b *strings.Builder, t agentkernel.Tool) {
 		}
 	}
 	if t.Changed != nil {
-		fmt.Fprintf(b, "\n%s\nlook at it, then: agentkernel tools accept %s %s\n", changeText(&t), t.Server, t.Name)
+		fmt.Fprintf(b, "\n%s\nlook at it, then: agentkernel tools accept %s\n", changeText(&t), shellword.Names(t.Server, t.Name))
 	}
 }
 

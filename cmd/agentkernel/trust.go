@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/config"
+	"agentkernel/internal/shellword"
 	"agentkernel/internal/tool"
 )
 
@@ -90,7 +90,7 @@ func (a *app) requireTrust(c *config.Config, file string, content []byte) error 
 		return a.trust(dir.Path(), file, content)
 	}
 	return agentkernel.Errorf(agentkernel.CodeDenied, "trust", "%s names the tools file %s, which you have not accepted yet; it starts commands as you",
-		c.Origin("tools"), a.relative(file)).WithHint("read it, then: agentkernel tools trust %s", a.relative(file))
+		c.Origin("tools"), a.relative(file)).WithHint("read it, then: agentkernel tools trust %s", shellword.File(a.relative(file)))
 }
 
 func (a *app) askTrust(c *config.Config, file string, content []byte) bool {
@@ -101,9 +101,7 @@ func (a *app) askTrust(c *config.Config, file string, content []byte) bool {
 	defer tty.Close()
 	a.con.Say("%s names the tools file %s, which would start:", c.Origin("tools"), a.relative(file))
 	a.sayServers(file, content)
-	done := a.con.Prompt("Accept it, as it is now? [y]es, [N]o ")
-	defer done()
-	line, err := bufio.NewReader(tty).ReadString('\n')
+	line, err := a.human(tty).ask("Accept it, as it is now? [y]es, [N]o ")
 	answer, known := parseAnswer(line)
 	return err == nil && known && answer == agentkernel.AnswerYes
 }

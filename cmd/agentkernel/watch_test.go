@@ -148,7 +148,7 @@ func (r *rig) asking(asks ...agentkernel.Ask) (answers map[int64]agentkernel.Ans
 }
 
 func ask(id int64, call string) agentkernel.Ask {
-	return agentkernel.Ask{ID: id, Call: call, Effect: agentkernel.EffectWrite, Args: json.RawMessage(`{"path":"/x","content":"y"}`)}
+	return agentkernel.Ask{ID: id, Call: call, Pattern: call, Effect: agentkernel.EffectWrite, Args: json.RawMessage(`{"path":"/x","content":"y"}`)}
 }
 
 func TestQuestions(t *testing.T) {
@@ -373,5 +373,67 @@ func TestResumeAtAQuestionNeedsATerminal(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		contains(t, "stderr", r.err.String(), "process 12 waits for your answer whether it may call demo.add", "`agentkernel resume -f 12` asks again")
+	}
+}
+
+// leftAtAQuestion is a kernel that took over a process which was paused at a question.
+type leftAtAQuestion struct {
+	*fakeKernel
+	t        *testing.T
+	attached bool
+	resumed  chan struct{}
+	answered chan agentkernel.Answer
+	taken    bool
+}
+
+func (k *leftAtAQuestion) Recover(context.Context, agentkernel.PID) ([]agentkernel.Process, error) {
+	k.taken = true
+	return k.list, nil
+}
+
+func (k *leftAtAQuestion) Events(ctx context.Context, pid agentkernel.PID, _ int64, _ bool, fn func(agentkernel.Event) error) error {
+	if !k.taken {
+		return agentkernel.Errorf(agentkernel.CodeConflict, "events", "no kernel runs it")
+	}
+	k.attached = true
+	for _, ev := range []agentkernel.Event{created(pid), {Kind: agentkernel.EventState, PID: pid, Seq: 1, Process: &k.list[0]}} {
+		if err := fn(ev); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-k.resumed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := fn(agentkernel.Event{Kind: agentkernel.EventAsk, PID: pid, Seq: 1, Ask: &agentkernel.Ask{ID: 3, Call: "demo.add", Effect: agentkernel.EffectWrite}}); err != nil {
+		return err
+	}
+	k.fakeKernel.list[0] = agentkernel.Process{PID: pid, State: agentkernel.StateExited}
+	if a := <-k.answered; a != agentkernel.AnswerYes {
+		k.t.Errorf("the answer is %s", a)
+	}
+	return fn(agentkernel.Event{Kind: agentkernel.EventEnd, PID: pid, Seq: 2, Process: &k.fakeKernel.list[0]})
+}
+
+// A process that was paused at a question when its kernel ended asks again, so whoever resumes it has to be there first.
+func TestResumeIsThereBeforeTheQuestion(t *testing.T) {
+	r := newRig(t)
+	r.tty = io.NopCloser(strings.NewReader("y\n"))
+	k := &leftAtAQuestion{fakeKernel: r.kernel, t: t, resumed: make(chan struct{}), answered: make(chan agentkernel.Answer, 1)}
+	r.kernel.list, r.any = []agentkernel.Process{pausedProcess}, k
+	r.kernel.signal = func(_ agentkernel.PID, s agentkernel.Signal) error {
+		if s != agentkernel.SignalResume || !k.attached {
+			t.Errorf("%s; attached %t", s, k.attached)
+		}
+		close(k.resumed)
+		return nil
+	}
+	r.kernel.answer = func(_ int64, a agentkernel.Answer) error {
+		k.answered <- a
+		return nil
+	}
+	if code := r.run("resume", "-f", "12"); code != agentkernel.ExitOK {
+		t.Errorf("exit code %d: %s", code, r.err.String())
 	}
 }

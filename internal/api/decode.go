@@ -54,7 +54,7 @@ func decode(b []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return decodeError(err, dec.InputOffset(), b, v)
+		return decodeError(err, b, v)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return invalid("something follows the JSON object, at byte %d", dec.InputOffset())
@@ -76,24 +76,14 @@ func strictly(b []byte, v any) error {
 		return e
 	}
 	if err != nil {
-		return invalid("the body is not the JSON that is expected: %w", err)
+		return invalid("%s", strictjson.Explain(err, "the body"))
 	}
 	return nil
 }
 
-func decodeError(err error, offset int64, b []byte, v any) error {
+func decodeError(err error, b []byte, v any) error {
 	if e, ok := errors.AsType[*agentkernel.Error](err); ok {
 		return e
-	}
-	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		field := t.Field
-		if field == "" {
-			field = "the body"
-		}
-		return invalid("%s cannot be a JSON %s", clip(field), t.Value)
-	}
-	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return invalid("the body is not JSON, at byte %d: %w", s.Offset, err)
 	}
 	// encoding/json has no type for this error.
 	if strings.HasPrefix(err.Error(), "json: unknown field ") {
@@ -101,10 +91,7 @@ func decodeError(err error, offset int64, b []byte, v any) error {
 			return err
 		}
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return invalid("the body ends in the middle of its JSON, at byte %d", offset)
-	}
-	return invalid("the body is not the JSON that is expected: %w", err)
+	return invalid("%s", strictjson.Explain(err, "the body"))
 }
 
 // clip keeps what a hostile client sent out of error messages beyond a reasonable length.

@@ -1,5 +1,5 @@
 // Package backup reads and writes backups: all that a data directory holds, in one file, as docs/housekeeping.md
-// describes it.
+// describes it. It also pauses what was unfinished in a store that was restored.
 //
 // A backup comes from anywhere. The package must never open a path, follow a link, or believe a name or a number
 // that it has not checked: whatever is not exactly what Write writes is refused with an error, in bounded memory,

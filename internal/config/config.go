@@ -8,10 +8,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"agentkernel"
@@ -185,7 +187,11 @@ func (k *key) setValue(c *Config, o Origin, values []string) error {
 	if !k.list && len(values) != 1 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s is one value, not a list", o, k.name)
 	}
-	if err := k.value.set(c, o, values); err != nil {
+	err := k.value.set(c, o, values)
+	if name, why := c.Limits.Problem(); err == nil && "limits."+name == k.name && o.Kind != Default {
+		err = errors.New(why)
+	}
+	if err != nil {
 		if o.Kind == Env || strings.HasPrefix(o.Name, "--") { // which say the key themselves
 			return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", o, err)
 		}
@@ -233,7 +239,10 @@ func (c *Config) findProjectFile() string {
 	for dir := c.dir; ; {
 		path := filepath.Join(dir, ProjectFileName)
 		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
-			return path
+			if trusted(path, fi) {
+				return path
+			}
+			c.notes = append(c.notes, uncounted{text: fmt.Sprintf("%s does not count: it belongs to another user; copy it, or chown it, if you trust it", path)})
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -241,6 +250,18 @@ func (c *Config) findProjectFile() string {
 		}
 		dir = parent
 	}
+}
+
+// trusted says whether a file, and the link that leads to it, belong to this user or to root: in a folder like /tmp anybody
+// can plant one above the working directory.
+func trusted(path string, file os.FileInfo) bool {
+	link, err := os.Lstat(path)
+	return err == nil && owned(file) && owned(link)
+}
+
+func owned(fi os.FileInfo) bool {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid())
 }
 
 // path makes a path of a value absolute: ~ is the user's home, anything relative starts at the file that

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -139,7 +141,8 @@ func TestAProjectFileStopsNobody(t *testing.T) {
 			if agentkernel.CodeOf(err) != agentkernel.CodeInvalid || !strings.Contains(err.Error(), "agentkernel.toml:1") {
 				t.Errorf("%s = %s: %v", k.name, tiny, err)
 			}
-			if _, err := newPlace(t, set(&k, tiny), "").load(); err != nil {
+			_, err = newPlace(t, set(&k, tiny), "").load()
+			if name, _ := low.Limits.Problem(); (err != nil) != ("limits."+name == k.name) || err != nil && !strings.Contains(err.Error(), "config.toml:1") {
 				t.Errorf("%s = %s in the user's own file: %v", k.name, tiny, err)
 			}
 		}
@@ -153,5 +156,23 @@ func TestAProjectFileTakesMoreAway(t *testing.T) {
 		if err != nil || !slices.Equal(c.Deny, want) {
 			t.Errorf("%s: %q %v", project, c.Deny, err)
 		}
+	}
+}
+
+// TestProjectFileOfAnotherUser: whoever may write above the working directory can neither set nor break anything.
+func TestProjectFileOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	p := newPlace(t, "", "limits.time = \"2s\"\nnonsense = [")
+	if err := os.Chown(filepath.Join(p.project, ProjectFileName), 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Options{Dir: p.dir, UserHome: p.home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes := c.Notes(); c.ProjectFile != "" || len(notes) != 1 || !strings.Contains(notes[0], "belongs to another user") {
+		t.Errorf("file %q, notes %q", c.ProjectFile, notes)
 	}
 }

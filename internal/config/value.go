@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/lazy"
+	"agentkernel/internal/nearest"
 )
 
 // A value is what a key holds: how its text is read, how it is written again, and what it may be.
@@ -162,6 +164,51 @@ func choiceInto[T ~string](field func(*Config) *T, choices ...T) value {
 			*field(c) = T(v[0])
 			return nil
 		}}
+}
+
+// checked is a value of which a function looks at each text, too.
+func checked(v value, check func(string) error) value {
+	known := v.set
+	v.set = func(c *Config, o Origin, values []string) error {
+		for _, text := range values {
+			if err := check(text); err != nil {
+				return err
+			}
+		}
+		return known(c, o, values)
+	}
+	return v
+}
+
+// knownBackend refuses a name that no backend has. The one without walls is asked for by the isolation, and not offered.
+func knownBackend(name string) error {
+	names := []string{"auto", "monty", "process"}
+	if name == "unconfined" || slices.Contains(names, name) {
+		return nil
+	}
+	return unknown(fmt.Sprintf("there is no backend %q; there are: %s", name, strings.Join(names, ", ")), name, names)
+}
+
+// deniable refuses a word that takes nothing away.
+func deniable(word string) error {
+	var words []string
+	for _, call := range agentkernel.Syscalls() {
+		if call.Capability != "" {
+			words = append(words, call.Capability, call.Family(), call.Name)
+		}
+	}
+	if slices.Contains(words, word) {
+		return nil
+	}
+	return unknown(fmt.Sprintf("%q takes nothing away: there is no capability of that name", word), word, words)
+}
+
+// unknown is an error about a word, with the known one that is nearest.
+func unknown(what, word string, known []string) error {
+	if q := nearest.Question(word, known); q != "" {
+		what += "; " + q
+	}
+	return errors.New(what)
 }
 
 // floorInto takes a boundary. None is a flag's to say: it is asked for each time, and never found in a file.

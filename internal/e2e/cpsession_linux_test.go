@@ -69,6 +69,22 @@ func TestSessionInCPython(t *testing.T) {
 	}
 }
 
+// A model that writes a file where there is no folder learns that it is gone, in words of its own.
+func TestMCPTellsOfFilesThatAreGone(t *testing.T) {
+	cs := connectMCP(t, mcpConfig(openEmbedded(t, home(t), withSandboxes(t)), ""))
+	text, _, _ := callMCP(t, cs, "execute_code", args{"code": "open('a.txt', 'w').close()", "session": "none"})
+	if want := `note: written in the sandbox, and gone with it: "a.txt"; for whoever runs agentkernel: --workspace DIR names a folder, in which files last`; !strings.Contains(text, want) {
+		t.Errorf("%s, not %s", text, want)
+	}
+	text, _, _ = callMCP(t, cs, "execute_code", args{"code": "open('a.txt', 'w').close()"})
+	if want := "what it writes lasts as long as the session; for whoever runs agentkernel: --workspace DIR"; !strings.Contains(text, want) {
+		t.Errorf("%s, not %s", text, want)
+	}
+	if text, _, _ := callMCP(t, cs, "execute_code", args{"code": "1", "session": "none", "backend": "process"}); strings.Contains(text, "gone") {
+		t.Errorf("%s", text)
+	}
+}
+
 // A client that asks for it has its session in CPython at once; each answer is one of the session.
 func TestMCPSessionInCPython(t *testing.T) {
 	cs := connectMCP(t, mcpConfig(openEmbedded(t, home(t), withSandboxes(t)), ""))

@@ -146,6 +146,24 @@ func TestMCPArtifactOfAVolume(t *testing.T) {
 	holds(t, vault, map[string]string{"v.txt": "in a volume"})
 }
 
+// What publishes is the end of a program, so each has its own: files last, variables do not.
+func TestMCPPublishes(t *testing.T) {
+	if p := confine.Look().Problem; p != nil {
+		t.Skipf("SKIPPED, NOTHING PROVED: no walls can stand here: %v", p)
+	}
+	cfg := mcpConfig(openEmbedded(t, home(t), withSandboxes(t)), "")
+	dir := folder(t, nil)
+	cfg.Spec.Workspace = &agentkernel.Workspace{Path: dir, Publish: true}
+	cs := connectMCP(t, cfg)
+	got := tool(t, cs, "execute_code", args{"code": "x = 1\nopen('a.txt', 'w').write('one')"}, "variables do not last")
+	if got["session"] != nil {
+		t.Errorf("it is a session's: %v", got)
+	}
+	holds(t, dir, map[string]string{"a.txt": "one"})
+	tool(t, cs, "execute_code", args{"code": "open('b.txt', 'w').write(open('a.txt').read())\nx"}, "!NameError")
+	holds(t, dir, map[string]string{"a.txt": "one"}) // what fails publishes nothing
+}
+
 // A file that is too large for an answer, and not text, is refused with the way to it.
 func TestMCPLargeArtifact(t *testing.T) {
 	if p := confine.Look().Problem; p != nil {

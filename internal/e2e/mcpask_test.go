@@ -125,7 +125,7 @@ func TestMCPAsksTheHuman(t *testing.T) {
 			tool(t, cs, "execute_code", args{"code": append1(file, "b")}, "!--allow 'test.append_line'")
 		}
 		asked := h.questions()
-		if len(asked) != 4 || !strings.Contains(asked[0], `"test.append_line", which may change things (write)`) || !strings.Contains(asked[0], `"text":"a"`) {
+		if len(asked) != 4 || !strings.Contains(asked[0], `"test.append_line", which may change things (write)`) || !strings.Contains(asked[0], `text="a"`) {
 			t.Errorf("asked %q", asked)
 		}
 		h.will("session")

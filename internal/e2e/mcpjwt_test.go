@@ -171,12 +171,20 @@ func TestMCPSignedTokens(t *testing.T) {
 			t.Errorf("%s: HTTP %d, not %d", name, got, c.want)
 		}
 	}
+	for why, change := range map[string]func(jwt.MapClaims){
+		"expired": set("exp", time.Now().Add(-time.Hour).Unix()), "audience": set("aud", "other"), "issuer": set("iss", "https://evil.example"), "exp ": drop("exp"),
+	} {
+		res := rawMCP{t, url, sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", change), "r")}.do("POST", "", rawHello)
+		if text := said(t, res); !strings.Contains(text, "HTTP 401") || !strings.Contains(text, why) {
+			t.Errorf("the body does not say why: %s", text)
+		}
+	}
 }
 
 // The subject is the user: of state, sessions, tasks and skills. No two subjects are one user.
 func TestMCPSubjectsAreUsers(t *testing.T) {
-	k := newKeys(t)
-	url := serveJWT(t, openEmbedded(t, home(t)), k.jwks)
+	k, kernel := newKeys(t), openEmbedded(t, home(t))
+	url := serveJWT(t, kernel, k.jwks)
 	sum := sha256.Sum256([]byte("auth0|carl"))
 	hashed := fmt.Sprintf("sub-%x", sum[:16]) // as that one is called inside
 	subjects := []string{"carl", "Carl", "carl ", "auth0|carl", "../carl", "default/carl", "", hashed, "sub-", strings.Repeat("x", 255), "ü"}
@@ -202,6 +210,14 @@ func TestMCPSubjectsAreUsers(t *testing.T) {
 	}
 	tool(t, dialHTTP(t, url, annToken, nil), "list_skills", nil, "no skills")
 	ask("ann", "get_state", nil, `"exists":false`)
+	tool(t, dialHTTP(t, url, annToken, nil), "save_state", args{"state_data": "of either token"}, `"version":1`)
+	ask("ann", "get_state", nil, "of either token")
+	tool(t, dialHTTP(t, url, annToken, nil), "dispatch_background_task", args{"code": "1"}, "task")
+	for _, ns := range []string{"default/ann", "default/carl", "default/" + hashed} {
+		if of, err := kernel.List(t.Context(), agentkernel.Filter{Namespace: ns}); err != nil || len(of) == 0 {
+			t.Errorf("no process in the namespace %s: %v", ns, err)
+		}
+	}
 }
 
 func TestMCPKeyFiles(t *testing.T) {
@@ -215,10 +231,18 @@ func TestMCPKeyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, k.ec.Public(), k.ec)
+	if err != nil {
+		t.Fatal(err)
+	}
 	token := sign(t, jwt.SigningMethodES256, k.ec, claims("carl"), "any")
 	kernel := openEmbedded(t, home(t))
 	if got := knock(t, serveJWT(t, kernel, public), token); got != 200 {
 		t.Errorf("PEM: HTTP %d", got)
+	}
+	if got := knock(t, serveJWT(t, kernel, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})), token); got != 200 {
+		t.Errorf("a certificate: HTTP %d", got)
 	}
 	if got := knock(t, serveJWT(t, kernel, append(k.secret, '\n')), sign(t, jwt.SigningMethodHS256, k.secret, claims("carl"), "")); got != 200 {
 		t.Errorf("a secret: HTTP %d", got)

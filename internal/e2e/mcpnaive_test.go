@@ -310,6 +310,42 @@ func TestMCPCodeAfterACrash(t *testing.T) {
 	}
 }
 
+// cancelling is a kernel whose client gives up at the moment at which it dies.
+type cancelling struct {
+	agentkernel.Kernel
+	cancel context.CancelFunc
+}
+
+func (k *cancelling) Feed(ctx context.Context, pid agentkernel.PID, piece agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+	end, err := k.Kernel.Feed(ctx, pid, piece, fn)
+	if err != nil && k.cancel != nil { // it went away, or the next one has not taken the session up
+		k.cancel()
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	return end, err
+}
+
+// A client that cancels code whose kernel has just died keeps its variables: the code is stopped where the next kernel finds
+// it, and its session is not.
+func TestMCPCancelledAfterACrash(t *testing.T) {
+	m, k, cfg := newMortal(t, false, 0, 1)
+	mine := &cancelling{Kernel: k}
+	cs := connectMCP(t, mcpConfig(mine, cfg))
+	tool(t, cs, "execute_code", args{"code": "n = 41"}, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	mine.cancel = cancel
+	m.die(true)
+	res, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: "execute_code", Arguments: args{"code": "from tools.log import hang\nhang(key='cut')"}})
+	if err == nil {
+		t.Errorf("it was not cancelled: %s", textOf(res))
+	}
+	tool(t, cs, "execute_code", args{"code": "n"}, "result: 41")
+	if n := m.written("cut"); n != 1 {
+		t.Errorf("written %d times", n)
+	}
+}
+
 // A client's own key makes two calls one: in its session, by itself, as a task; also when it comes back on another connection, to
 // another server.
 func TestMCPOwnKeys(t *testing.T) {
@@ -389,34 +425,61 @@ func TestMCPCutOffWrite(t *testing.T) {
 	m, k, cfg := newMortal(t, false, 0, 1)
 	cs := connectMCP(t, mcpConfig(k, cfg))
 	for _, session := range []any{nil, "new", "none"} {
-		key := fmt.Sprintf("session %v", session)
-		a := args{"code": fmt.Sprintf("from tools.log import hang\nhang(key=%q)", key), "timeout": 0.3}
-		if session != nil {
-			a["session"] = session
-		}
-		for range 3 {
-			if res := call(t, cs, "execute_code", a); !res.IsError || !strings.Contains(textOf(res), "not run again") {
-				t.Errorf("%s: %s", key, textOf(res))
+		inTime(t, func(limit float64) bool {
+			key := fmt.Sprintf("session %v, %v s", session, limit)
+			a := args{"code": fmt.Sprintf("from tools.log import hang\nhang(key=%q)", key), "timeout": limit}
+			if session != nil {
+				a["session"] = session
 			}
-			tool(t, cs, "execute_code", args{"code": "'other code'"}, "other code")
+			for range 3 {
+				res := call(t, cs, "execute_code", a)
+				if m.written(key) == 0 {
+					return false
+				}
+				if !res.IsError || !strings.Contains(textOf(res), "not run again") {
+					t.Errorf("%s: %s", key, textOf(res))
+				}
+				a["timeout"] = 60 // it has ended
+				tool(t, cs, "execute_code", args{"code": "'other code'"}, "other code")
+			}
+			if n := m.written(key); n != 1 {
+				t.Errorf("%s: written %d times", key, n)
+			}
+			inTime(t, func(limit float64) bool {
+				a["code"], a["timeout"] = fmt.Sprint(a["code"], "  # once more"), limit
+				_ = call(t, cs, "execute_code", a)
+				return m.written(key) > 1
+			})
+			return true
+		})
+	}
+	inTime(t, func(limit float64) bool {
+		key := fmt.Sprintf("before %v s", limit)
+		a := args{"code": fmt.Sprintf("from tools.log import note\nnote(key=%q)\nprint('noted')\nwhile True:\n    pass", key), "timeout": limit}
+		for range 2 {
+			text := textOf(call(t, cs, "execute_code", a))
+			if !strings.Contains(text, "noted") {
+				return false
+			}
+			if strings.Contains(text, "not run again") {
+				t.Errorf("its write had happened: %s", text)
+			}
 		}
-		if n := m.written(key); n != 1 {
-			t.Errorf("%s: written %d times", key, n)
-		}
-		a["code"] = fmt.Sprint(a["code"], "  # once more")
-		_ = call(t, cs, "execute_code", a)
 		if n := m.written(key); n != 2 {
-			t.Errorf("%s, other code: written %d times", key, n)
+			t.Errorf("what was stopped outside a write was run %d times", n)
 		}
-	}
-	for range 2 {
-		a := args{"code": "from tools.log import note\nnote(key='before')\nwhile True:\n    pass", "timeout": 0.3}
-		if res := call(t, cs, "execute_code", a); strings.Contains(textOf(res), "not run again") {
-			t.Errorf("its write had happened: %s", textOf(res))
+		return true
+	})
+}
+
+// inTime calls fn with longer and longer time limits, in seconds, until one leaves code the time to come to where it is to be
+// cut off.
+func inTime(t *testing.T, fn func(limit float64) bool) {
+	t.Helper()
+	for limit := 0.3; !fn(limit); limit *= 2 {
+		if limit > 60 {
+			t.Fatalf("code did nothing within %v s", limit)
 		}
-	}
-	if n := m.written("before"); n != 2 {
-		t.Errorf("what was stopped outside a write was run %d times", n)
 	}
 }
 

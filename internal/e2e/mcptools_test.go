@@ -103,6 +103,7 @@ func TestMCPBadInput(t *testing.T) {
 		tool(t, cs, "execute_code", args{"code": "x", "session": "12345"}, "!there is no session")
 		tool(t, cs, "execute_code", args{"code": "x", "session": "../../etc"}, "!there is no session")
 		tool(t, cs, "execute_code", args{"code": "x", "timeout": -1}, "!out of range")
+		tool(t, cs, "execute_code", args{"code": "x", "timeout": 86401}, "!out of range")
 		tool(t, cs, "execute_code", args{"code": "x", "language": "cobol"}, "!cobol")
 		tool(t, cs, "execute_code", args{"code": "1", "backend": "nowhere"}, "!no backend")
 		tool(t, cs, "execute_code", args{"code": "1", "backend": "process", "session": "new"}, "!did not prepare for sandboxes") // the old session stays
@@ -111,8 +112,8 @@ func TestMCPBadInput(t *testing.T) {
 		tool(t, cs, "execute_code", json.RawMessage(`{"code": "1", "Code": "2"}`), `!there is no field "Code"`)
 		tool(t, cs, "execute_code", json.RawMessage(`{"code": "1", "code": "2"}`), "!is there twice")
 		tool(t, cs, "execute_code", args{"code": 5, "timeout": "100"}, "result: 5") // the meaning is plain
-		tool(t, cs, "execute_code", args{"code": []int{5}}, "!and must be a string (arguments of execute_code: code,")
-		tool(t, cs, "save_skill", args{"name": "x", "code": "x", "tags": 7}, "!tags is a number, and must be a list")
+		tool(t, cs, "execute_code", args{"code": []int{5}}, "!must be a string, not a list (arguments of execute_code: code,")
+		tool(t, cs, "save_skill", args{"name": "x", "code": "x", "tags": 7}, "!tags must be a list, not a number")
 		if strings.HasSuffix(t.Name(), "http") { // 100 MB take a while
 			tool(t, cs, "execute_code", args{"code": "from tools.test import big\nlen(big(mb=100))"}, "!64 MB")
 		}
@@ -482,6 +483,17 @@ func TestMCPOverHTTPIsGuarded(t *testing.T) {
 	_, session := post("", auth(annToken))
 	if got, _ := post(session, auth(boToken)); got == 200 || session == "" {
 		t.Errorf("another user takes the session %q over: HTTP %d", session, got)
+	}
+}
+
+// A request has up to 48 MiB.
+func TestMCPLargeRequest(t *testing.T) {
+	c := rawMCP{t, serveHTTP(t, mcpConfig(openEmbedded(t, home(t)), "")), annToken}
+	room := strings.Repeat(" ", 48<<20-len(rawHello))
+	for body, want := range map[string]int{rawHello + room: http.StatusOK, rawHello + room + " ": http.StatusRequestEntityTooLarge} {
+		if res := c.do("POST", "", body); res.StatusCode != want {
+			t.Errorf("%d bytes: HTTP %d, not %d", len(body), res.StatusCode, want)
+		}
 	}
 }
 

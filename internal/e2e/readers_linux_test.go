@@ -66,9 +66,9 @@ func TestMCPTellsWhatAModelCanDo(t *testing.T) {
 		want  []string
 	}{
 		"time": {func(l *agentkernel.Limits) { l.Time = agentkernel.Duration(300 * time.Millisecond) }, "while True:\n    pass",
-			[]string{"time limit reached", attributed + "raise the time limit"}},
+			[]string{"time limit reached", attributed + "--time raises the time limit"}},
 		"memory": {func(l *agentkernel.Limits) { l.Memory = 32 << 20 }, "x = []\nwhile True:\n    x.append('y' * 100000)",
-			[]string{"memory limit reached", attributed + "raise the memory limit"}},
+			[]string{"memory limit reached", attributed + "--memory raises the memory limit"}},
 		"calls": {func(l *agentkernel.Limits) { l.Calls = 3 }, "from kernel import now\nfor i in range(9):\n    now()",
 			[]string{"calls limit of 3 reached", attributed + "--max-calls allows more"}},
 	} {

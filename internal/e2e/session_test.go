@@ -74,6 +74,14 @@ func TestSessions(t *testing.T) {
 			{"import numpy", "refused: "},
 			{"y = (", "refused: "},
 			{"from tools.test import ecko", "refused: "},
+			{"import random\nrandom.seed(7)\na = random.random()\nrandom.seed(7)\nrandom.random() == a", "true"},
+			{"random.seed(7)", ""},
+			{"random.random() == a", "false"}, // a seed holds for its piece
+			{"import statistics" + strings.Repeat("\n#", 100<<10), ""},
+			{"statistics.mean([1, 2])", "1.5"},
+			{"import bisect" + strings.Repeat("\n#", 128<<10), ""}, // more than 256 KiB
+			{"bisect.bisect([1, 3], 2)", "error: "},
+			{"import bisect\nbisect.bisect([1, 3], 2)", "1"},
 			{"from kernel import state\nstate.set('n', x)\nx", "20"},
 		} {
 			if got := strings.TrimSuffix(feed(t, k, pid, c.source), "null"); got != c.want && !(strings.HasSuffix(c.want, ": ") && strings.HasPrefix(got, c.want)) {

@@ -54,6 +54,7 @@ func TestPrograms(t *testing.T) {
 		{name: "wrong arguments", source: "from tools.test import add\nadd(a=1, c=2)", state: agentkernel.StateFailed, exit: 1, code: agentkernel.CodeProgram, says: "add("},
 		{name: "parallel", source: "import asyncio\nfrom tools.test.aio import echo\nasync def main():\n    r = await asyncio.gather(echo(value=1), echo(value=2), echo(value=3))\n    print(len(r))\nasyncio.run(main())", stdout: "3\n"},
 		{name: "children", source: "from kernel import spawn, wait\np = spawn('print(40 + 2)')\nr = wait(p)\nprint(r['state'], r['stdout'].strip())", stdout: "exited 42\n"},
+		{name: "a child that does not parse", source: "from kernel import spawn, ToolError\ntry:\n    spawn('x = (')\nexcept ToolError as e:\n    print(str(e)[:13])", stdout: "syntax_error:\n"},
 		{name: "sleep", source: "from kernel import sleep\nsleep(0.05)\nprint('awake')", stdout: "awake\n"},
 		{name: "uncaught", source: "def f(x):\n    return 1 / x\n\n\nf(0)\n", state: agentkernel.StateFailed, exit: 1, code: agentkernel.CodeProgram, says: "line 2, in f"},
 		{name: "syntax error", source: "x = 1\ny = (2 +\nz", state: agentkernel.StateFailed, exit: 2, code: agentkernel.CodeSyntax, says: "line 2"},
@@ -129,7 +130,7 @@ func TestRefusedPrograms(t *testing.T) {
 			"invalid utf-8":    {program("x = 1\ny = '\xff'"), agentkernel.CodeSyntax, "line 2"},
 			"unknown backend":  {agentkernel.Spec{Backend: "docker", Program: agentkernel.Program{Source: "1"}}, agentkernel.CodeInvalid, "monty"},
 			"no such tools":    {agentkernel.Spec{Program: agentkernel.Program{Source: "1"}, Tools: []string{"/does/not/exist.json"}}, agentkernel.CodeNotFound, "exist.json"},
-			"negative limit":   {agentkernel.Spec{Program: agentkernel.Program{Source: "1"}, Limits: agentkernel.Limits{Calls: -1}}, agentkernel.CodeInvalid, "negative"},
+			"negative limit":   {agentkernel.Spec{Program: agentkernel.Program{Source: "1"}, Limits: agentkernel.Limits{Calls: -1}}, agentkernel.CodeInvalid, "below zero"},
 			"unknown language": {agentkernel.Spec{Program: agentkernel.Program{Source: "1", Language: "cobol"}}, agentkernel.CodeUnsupported, "python"},
 		} {
 			_, err := k.Spawn(t.Context(), c.spec)

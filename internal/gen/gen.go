@@ -1,4 +1,5 @@
-// Command gen writes what is derived from tables in the code: from the syscall table of the contract the
+// Command gen writes what is derived from tables in the code: from the families of system calls their part of the contract's
+// table, syscalls.go; from that table the
 // reference page docs/syscalls.md, the type stubs guest/stubs/kernel and guest/python/syscalls.py, from the table of settings
 // docs/config.schema.json, from the tools of the MCP server docs/mcp-tools.md. It must never hold a fact of its own about a syscall or a setting; what the table
 // does not say, neither says the page.
@@ -20,13 +21,17 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: gen -root <directory of the module>")
 		os.Exit(2)
 	}
-	out := files(agentkernel.Syscalls())
+	out := files(all())
 	schema, err := settingsSchema()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 	out[settingsPath] = schema
+	if out[tablePath], err = familyTable(); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
 	if out["docs/mcp-tools.md"], err = mcpPage(); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
@@ -67,13 +72,13 @@ func write(path, content string) error {
 	return os.WriteFile(path, []byte(content), 0o644)
 }
 
-// exception is a name that programs catch. The base is what Monty aliases it to and CPython derives it from.
-type exception struct{ name, base, when string }
+// exception is a name that programs catch; agentkernel.GuestBase says what it is derived from.
+type exception struct{ name, when string }
 
 var exceptions = []exception{
-	{"ToolError", "RuntimeError", "the tool, or what it stands on, answered with an error"},
-	{"LimitError", "MemoryError", "a limit of the process was hit"},
-	{"OutcomeUnknown", "OSError", "a write was begun before a crash, and nobody knows whether it happened"},
-	{"SessionLost", "OSError", "a server that keeps a session was restarted"},
-	{"KernelInterrupt", "KeyboardInterrupt", "a signal asked the program to stop"},
+	{"ToolError", "the tool, or what it stands on, answered with an error"},
+	{"LimitError", "a limit of the process was hit"},
+	{"OutcomeUnknown", "a write was begun before a crash, and nobody knows whether it happened"},
+	{"SessionLost", "a server that keeps a session was restarted"},
+	{"KernelInterrupt", "a signal asked the program to stop"},
 }

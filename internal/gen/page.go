@@ -71,7 +71,7 @@ func page(table []agentkernel.Syscall) string {
 	b.WriteString("\n## Exceptions\n\nA call that fails raises one of these; `str(e)` is always `code: message`. " +
 		"`PermissionError`, `TimeoutError` and `TypeError` are Python's own.\n\n| name | a kind of | when |\n|---|---|---|\n")
 	for _, e := range exceptions {
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", e.name, e.base, e.when)
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", e.name, agentkernel.GuestBase(e.name), e.when)
 	}
 	return b.String()
 }

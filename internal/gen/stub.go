@@ -37,7 +37,7 @@ func stub(table []agentkernel.Syscall, aio bool) string {
 	}
 	if !aio {
 		for _, e := range exceptions {
-			fmt.Fprintf(&b, "\nclass %s(%s):\n    \"\"\"%s.\"\"\"\n", e.name, e.base, strings.ToUpper(e.when[:1])+e.when[1:])
+			fmt.Fprintf(&b, "\nclass %s(%s):\n    \"\"\"%s.\"\"\"\n", e.name, agentkernel.GuestBase(e.name), strings.ToUpper(e.when[:1])+e.when[1:])
 		}
 	}
 	return b.String()

@@ -2,13 +2,20 @@ package journal
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
 const hexDigits = "0123456789abcdef"
+
+// String is text that may come from a program as a canonical JSON string: what is not UTF-8 in it is replaced.
+func String(s string) json.RawMessage {
+	return AppendString(nil, strings.ToValidUTF8(s, "\uFFFD"))
+}
 
 // AppendString writes s, which must be UTF-8, as a canonical JSON string: with the shortest escapes.
 func AppendString[S string | []byte](b []byte, s S) []byte {

@@ -244,14 +244,14 @@ type prog struct {
 	tools   []agentkernel.Tool
 	past    []agentkernel.Reply
 	ran     int  // pieces of a session
-	quiet   bool // it runs through its past: nothing that it does has an effect
+	quiet   bool // it runs through its origin: nothing that it does has an effect
 	result  json.RawMessage
 	results map[int64]agentkernel.Reply
 }
 
 var errStopped = errors.New("stopped")
 
-// turn hands a turn to the kernel and takes the reply; while the past lasts, from there.
+// turn hands a turn to the kernel and takes the reply; while the origin lasts, from there.
 func (p *prog) turn(t agentkernel.Turn) agentkernel.Reply {
 	if len(p.past) > 0 {
 		r := p.past[0]

@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"io"
-	"time"
 
 	"agentkernel"
 )
@@ -13,7 +12,7 @@ func (k *Kernel) Backup(ctx context.Context, w io.Writer) error {
 	if k.cfg.Backup == nil {
 		return agentkernel.Errorf(agentkernel.CodeUnsupported, "backup", "this kernel's store cannot be backed up while it runs")
 	}
-	if err := k.accepting(); err != nil {
+	if err := k.table.refuses(); err != nil {
 		return err
 	}
 	if err := k.settled(ctx); err != nil {
@@ -27,44 +26,4 @@ func (k *Kernel) Backup(ctx context.Context, w io.Writer) error {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, "backup", "the kernel ended before the backup was complete")
 	}
 	return err
-}
-
-// PauseRestored pauses the unfinished processes of a store that was restored from a backup, and that no kernel has
-// yet: what they did after the backup is in no journal, so somebody has to say that they may do it again. It gives
-// how many it paused; those that were paused stay so.
-func PauseRestored(ctx context.Context, store agentkernel.Store, at time.Time, note string) (int, error) {
-	list, err := store.Processes(ctx, agentkernel.Filter{Unfinished: true})
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	var last agentkernel.Position
-	for _, row := range list {
-		if row.Paused {
-			continue
-		}
-		if last, err = pauseRestored(ctx, store, row.PID, at, note); err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, store.Flush(ctx, last)
-}
-
-func pauseRestored(ctx context.Context, store agentkernel.Store, pid agentkernel.PID, at time.Time, note string) (agentkernel.Position, error) {
-	rec, err := store.Process(ctx, pid) // lists come without program text
-	if err != nil {
-		return 0, err
-	}
-	entries, err := store.Entries(ctx, pid, 1, 0)
-	if err != nil {
-		return 0, err
-	}
-	seq := int64(1)
-	if n := len(entries); n > 0 {
-		seq = entries[n-1].Seq + 1
-	}
-	rec.Paused, rec.PauseNote = true, note
-	return store.Append(agentkernel.Batch{Process: &rec,
-		Entries: []agentkernel.Entry{{PID: pid, Seq: seq, Kind: agentkernel.EntryPaused, At: at, Note: note}}})
 }

@@ -8,6 +8,7 @@ import (
 	"agentkernel/internal/kernel"
 	"agentkernel/internal/retention"
 	"agentkernel/internal/store/sqlite"
+	"agentkernel/internal/sys/families"
 )
 
 func openSQLite(t testing.TB) agentkernel.Store {
@@ -24,8 +25,9 @@ func benchKernel(b *testing.B) (*kernel.Kernel, *goBackend) {
 	b.Helper()
 	backend := newGoBackend()
 	store := openSQLite(b)
+	tools := toolsOf(func([]string) (agentkernel.ToolSource, error) { return &fakeTools{}, nil })
 	k, err := kernel.New(kernel.Config{Store: store, Retention: retention.New(retention.Config{Store: store}), Backends: []agentkernel.Backend{backend},
-		Tools: func([]string) (agentkernel.ToolSource, error) { return &fakeTools{}, nil }})
+		Tools: tools, Families: families.All(families.Parts{Tools: tools})})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func newShifty(t *testing.T) (*rig, *shifty) {
 	t.Helper()
 	s := &shifty{fakeTools: &fakeTools{}, listed: map[string]agentkernel.Tool{}, atCall: map[string]agentkernel.Tool{}}
 	r := newRig(t, newRAMStore(), func(c *kernel.Config) {
-		c.Tools = func([]string) (agentkernel.ToolSource, error) { return s, nil }
+		c.Tools = toolsOf(func([]string) (agentkernel.ToolSource, error) { return s, nil })
 	})
 	return r, s
 }
@@ -181,7 +181,7 @@ func TestACutOffReadIsNotMadeAgainAsAWrite(t *testing.T) {
 	t.Cleanup(func() { close(free) })
 	later := &shifty{fakeTools: &fakeTools{}, listed: map[string]agentkernel.Tool{"append": {Effect: agentkernel.EffectWrite, Changed: changed}}}
 	r2 := r.boot(t, r.store.crash(), func(c *kernel.Config) {
-		c.Tools = func([]string) (agentkernel.ToolSource, error) { return later, nil }
+		c.Tools = toolsOf(func([]string) (agentkernel.ToolSource, error) { return later, nil })
 	})
 	if _, err := r2.Recover(t.Context(), p.PID); err != nil {
 		t.Fatal(err)

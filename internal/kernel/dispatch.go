@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -10,44 +11,13 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/nearest"
+	"agentkernel/internal/sys"
 )
-
-// handler is what the kernel does for one syscall. Exactly one of the functions is set. They run without
-// locks.
-type handler struct {
-	// now answers at once, without leaving the kernel.
-	now func(k *Kernel, p *process, f *inflight) (json.RawMessage, error)
-	// begin starts a pure call that takes time; somebody calls Kernel.complete later. It is called again
-	// for the same call after a recovery.
-	begin func(k *Kernel, p *process, f *inflight) error
-	// outside leaves the kernel. The note is kept beside the result (the server's incarnation).
-	outside func(ctx context.Context, k *Kernel, p *process, f *inflight) (result json.RawMessage, note string, err error)
-}
-
-// families is where a new family of syscalls is added: one file, one line.
-var families = []map[string]handler{procCalls, sessionCalls, toolCalls, stateCalls, timeCalls, randCalls, logCalls, httpCalls}
-
-// handlerTable joins the families and checks them against the table of the contract.
-func handlerTable() (map[string]handler, error) {
-	all := map[string]handler{}
-	for _, fam := range families {
-		for name, h := range fam {
-			if _, ok := agentkernel.FindSyscall(name); !ok {
-				return nil, agentkernel.Errorf(agentkernel.CodeInternal, "kernel", "handler %s is not in the syscall table", name)
-			}
-			all[name] = h
-		}
-	}
-	for _, d := range agentkernel.Syscalls() {
-		if _, ok := all[d.Name]; !ok {
-			return nil, agentkernel.Errorf(agentkernel.CodeInternal, "kernel", "syscall %s has no handler", d.Name)
-		}
-	}
-	return all, nil
-}
 
 // issue takes a call from the sandbox that the caller drives. False: the process has ended.
 func (k *Kernel) issue(p *process, call agentkernel.Call) bool {
@@ -65,7 +35,7 @@ const maxArgs = 64 << 20
 func arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
 	if len(call.Args) > maxArgs {
 		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeLimit, call.Op, "the arguments are %s long; the limit is %s",
-			byteCount(int64(len(call.Args))), byteCount(maxArgs))
+			bytesize.Text(int64(len(call.Args))), bytesize.Text(maxArgs))
 	}
 	canonical, err := journal.Canonical(call.Args)
 	if err != nil {
@@ -76,8 +46,9 @@ func arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
 
 // number gives a call its number and notes what the sandbox needs next; p.mu is held.
 func (k *Kernel) number(p *process, call agentkernel.Call) *inflight {
-	p.calls++
-	f := &inflight{id: p.calls, op: call.Op, async: call.Async, args: call.Args, label: call.Op, since: k.cfg.Now()}
+	p.run.calls++
+	f := k.newCall(p.run.calls, call.Op)
+	f.async, f.args, f.since = call.Async, call.Args, k.cfg.Now()
 	if call.Async {
 		p.setNeed(needAck, f.id, &agentkernel.Reply{ID: f.id, Pending: true})
 	} else {
@@ -89,8 +60,6 @@ func (k *Kernel) number(p *process, call agentkernel.Call) *inflight {
 // dispatch is the one path of every syscall, of sandboxes and hosted programs alike. bad says what is wrong
 // with the arguments. False: the process has ended.
 func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
-	desc, known := agentkernel.FindSyscall(f.op)
-	f.effect = desc.Effect
 	if entry, diverged := k.recorded(p, f, canonical); diverged != nil {
 		k.finish(p, endingFor(diverged))
 		return false
@@ -101,36 +70,116 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 		k.finish(p, endingFor(err))
 		return false
 	}
-	if p.sealed != nil {
+	if p.run.verifies != nil {
 		return k.beyond(p, f, canonical)
 	}
-	if err := k.refusal(p, desc, known, f, canonical, bad); err != nil {
-		k.answer(p, f, canonical, nil, err)
+	if err := k.refusal(p, f, canonical, bad); err != nil {
+		k.answer(p, f, canonical, outcome{}, err)
 		return true
 	}
-	if k.answeredByPast(p, f, canonical) {
+	if k.answeredByOrigin(p, f, canonical) {
 		return true
 	}
-	if f.op == "proc.exit" {
+	if f.handler.exits {
 		return k.exit(p, f, canonical)
 	}
-	if desc.Effect == agentkernel.EffectByTool {
-		k.admitTool(p, f, canonical)
-		return true
-	}
-	if desc.Effect == agentkernel.EffectByMethod {
-		k.admitFetch(p, f, canonical)
+	if f.handler.Admit != nil {
+		k.admit(p, f, canonical)
 		return true
 	}
 	k.begin(p, f, canonical)
 	return true
 }
 
+// admit asks the family of a call what is to become of it, before anything of it is in the journal.
+func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
+	k.consult(p, f, func(err error) {
+		switch {
+		case err != nil:
+			k.answer(p, f, canonical, outcome{}, err)
+		case f.admission.Ask == nil || k.permit(p, f, canonical):
+			k.make(p, f, canonical)
+		}
+	})
+}
+
+// readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled.
+func (k *Kernel) readmit(p *process, f *inflight) {
+	switch {
+	case f.handler == nil:
+		k.complete(p, f, outcome{}, noHandler(f))
+		return
+	case f.handler.Admit == nil:
+		k.goOutside(p, f)
+		return
+	}
+	k.consult(p, f, func(err error) {
+		if err != nil {
+			k.complete(p, f, outcome{}, err)
+			return
+		}
+		k.goOutside(p, f)
+	})
+}
+
+// consult lets the family of a call decide about it, and calls then with its error. A decision that takes a look outside is
+// made in a goroutine of its own; the call shows as under way meanwhile.
+func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
+	adm, err := f.handler.Admit(k.call(p, f))
+	p.admitted(f, adm)
+	if err != nil || adm.Later == nil {
+		then(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.context(), time.Duration(p.spec.InForce.CallWait))
+	p.mu.Lock()
+	f.cancel = cancel
+	p.inflight.add(f)
+	p.mu.Unlock()
+	if !k.external.Enter() {
+		cancel()
+		return
+	}
+	go func() {
+		defer k.external.Leave()
+		defer cancel()
+		adm, err := adm.Later(ctx)
+		if p.contextEnded() {
+			return
+		}
+		p.admitted(f, adm)
+		then(err)
+	}()
+}
+
+// admitted notes what a family has decided about a call; others may be looking at it already.
+func (p *process) admitted(f *inflight, adm sys.Admission) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f.admission = &adm
+	if adm.Subject != "" && !f.intended() {
+		f.label = f.handler.Labelled(adm.Subject)
+	}
+	if adm.Effect != "" && !f.intended() { // the class of a journalled intent stays
+		f.effect = adm.Effect
+	}
+}
+
+// make makes a call that may be made: outside, unless the origin has made it.
+func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
+	if k.doneByOrigin(p, f, canonical) {
+		return
+	}
+	if k.intend(p, f, canonical) {
+		k.goOutside(p, f)
+	}
+}
+
 // spent says which limit on a whole life the call would go beyond; that ends the process.
 func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
-	if f.id > p.spec.limits.Calls {
-		return limitError("calls", fmt.Sprint(p.spec.limits.Calls), fmt.Sprint(f.id)).
-			WithHint("--max-calls allows more, if the program is right")
+	if f.id > p.spec.InForce.Calls {
+		return limitError("calls", fmt.Sprint(p.spec.InForce.Calls), fmt.Sprint(f.id)).
+			WithHint(advice.MoreCalls)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,10 +188,12 @@ func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
 
 // refusal says why a call may not run: unknown, no capability, bad arguments, a signal, too much under way.
 // It is journalled as the call's result, so that a replay refuses the same calls.
-func (k *Kernel) refusal(p *process, desc agentkernel.Syscall, known bool, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) *agentkernel.Error {
+func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) *agentkernel.Error {
+	if f.handler == nil {
+		return agentkernel.Errorf(agentkernel.CodeNotFound, sys.Clip(f.op), "there is no syscall %q", sys.Clip(f.op))
+	}
+	desc := &f.handler.Syscall
 	switch {
-	case !known:
-		return agentkernel.Errorf(agentkernel.CodeNotFound, clip(f.op), "there is no syscall %q", clip(f.op))
 	case denied(p.spec.Deny, desc):
 		return agentkernel.Errorf(agentkernel.CodeDenied, f.op, "%s is denied to this process (deny = %q)", f.op, desc.Capability)
 	case bad != nil:
@@ -153,47 +204,34 @@ func (k *Kernel) refusal(p *process, desc agentkernel.Syscall, known bool, f *in
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.account.Interrupted { // the entry of this answer takes it back
+	if p.standing.Account.Interrupted { // the entry of this answer takes it back
 		return errInterrupted(f)
 	}
-	if k.handlers[f.op].now != nil && !f.async {
+	if f.handler.immediate() && !f.async {
 		return nil // never under way
 	}
-	if limit := p.spec.limits.InFlight; len(p.inflight)+p.untaken() >= limit {
+	if limit := p.spec.InForce.InFlight; len(p.inflight)+p.untaken() >= limit {
 		return tooManyCalls(f, limit)
 	}
-	return p.tooMuchHeld(f, len(f.args), "there is no room for arguments of %s")
+	return k.tooMuchHeld(p, f, len(f.args), "there is no room for arguments of %s")
 }
 
 // unknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for "tool", and
 // which of the two counts would depend on their order, which is another one in the journal.
-func unknownArgument(desc agentkernel.Syscall, canonical json.RawMessage) *agentkernel.Error {
+func unknownArgument(desc *agentkernel.Syscall, canonical json.RawMessage) *agentkernel.Error {
 	names, ok := journal.Names(canonical)
 	if !ok {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: they are not an object", desc.Signature())
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(desc.Args, func(a agentkernel.Param) bool { return a.Name == name }) {
-			return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: there is no argument %q", desc.Signature(), clip(name))
+			return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: there is no argument %q", desc.Signature(), sys.Clip(name))
 		}
 	}
 	return nil
 }
 
-// clip keeps what a program made up short where it stands in a message.
-func clip(s string) string {
-	const most = 100
-	if len(s) <= most {
-		return s
-	}
-	s = validPrefix(s, most)
-	if i := strings.LastIndexByte(s, ' '); i > most/2 { // between words
-		s = s[:i]
-	}
-	return s + " ..."
-}
-
-func denied(deny []string, desc agentkernel.Syscall) bool {
+func denied(deny []string, desc *agentkernel.Syscall) bool {
 	if desc.Capability == "" {
 		return false
 	}
@@ -205,27 +243,28 @@ func denied(deny []string, desc agentkernel.Syscall) bool {
 	return false
 }
 
-// deniable are the words that take something away.
-func deniable() []string {
-	var words []string
-	for _, desc := range agentkernel.Syscalls() {
-		if desc.Capability != "" {
-			words = append(words, desc.Capability, desc.Family(), desc.Name)
+// deniable are the words that take something away; capabilities are those that mean more than one call.
+func (k *Kernel) deniable() (words, capabilities []string) {
+	for _, o := range k.ops {
+		if o.Capability != "" {
+			words = append(words, o.Capability, o.Family(), o.Name)
+			capabilities = append(capabilities, o.Capability)
 		}
 	}
 	slices.Sort(words)
-	return slices.Compact(words)
+	slices.Sort(capabilities)
+	return slices.Compact(words), slices.Compact(capabilities)
 }
 
 // meaningful refuses permissions that would never match: whoever wrote them relies on them.
-func meaningful(s *agentkernel.Spec) error {
+func (k *Kernel) meaningful(s *agentkernel.Spec) error {
 	for _, word := range s.Deny {
-		if known := deniable(); !slices.Contains(known, word) {
+		if known, capabilities := k.deniable(); !slices.Contains(known, word) {
 			e := agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "deny %q takes nothing away: there is no capability of that name", word)
 			if q := nearest.Question(word, known); q != "" {
 				return e.WithHint("%s", q)
 			}
-			return e.WithHint("proc.spawn, tool, state, time, rand, http, log, or the name of a system call")
+			return e.WithHint("%s, or the name of a system call", strings.Join(capabilities, ", "))
 		}
 	}
 	for _, pattern := range s.Allow {
@@ -237,45 +276,84 @@ func meaningful(s *agentkernel.Spec) error {
 	return nil
 }
 
+// outcome is what has become of a call.
+type outcome struct {
+	sys.Outcome
+	note string // for the journal: where in an origin its answer is
+}
+
+func outcomeOf(raw json.RawMessage) outcome { return outcome{Outcome: sys.Outcome{Result: raw}} }
+
 // begin runs the handler of a call that may run.
 func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
-	h := k.handlers[f.op]
-	switch {
+	switch h := f.handler; {
 	case h.now != nil:
-		result, err := h.now(k, p, f)
-		k.answer(p, f, canonical, result, err)
-	case h.begin != nil:
+		raw, err := h.now(k, p, f)
+		out := outcomeOf(raw)
+		out.note = f.note
+		k.answer(p, f, canonical, out, err)
+	case h.Now != nil:
+		out, err := h.Now(k.call(p, f))
+		k.answer(p, f, canonical, outcome{Outcome: out}, err)
+	case h.Outside != nil:
+		k.make(p, f, canonical)
+	default:
 		if k.intend(p, f, canonical) {
 			k.beginLater(p, f)
 		}
-	default:
-		if k.intend(p, f, canonical) {
-			k.goOutside(p, f)
-		}
 	}
 }
 
+// beginLater begins a call that waits inside the kernel, or begins it again.
 func (k *Kernel) beginLater(p *process, f *inflight) {
-	if err := k.handlers[f.op].begin(k, p, f); err != nil {
-		k.complete(p, f, nil, "", err)
+	var err error
+	if h := f.handler; h.begin != nil {
+		err = h.begin(k, p, f)
+	} else {
+		err = k.wait(p, f)
 	}
+	if err != nil {
+		k.complete(p, f, outcome{}, err)
+	}
+}
+
+// wait lets a call wait for what its family says.
+func (k *Kernel) wait(p *process, f *inflight) error {
+	w, err := f.handler.Begin(k.call(p, f))
+	if err != nil {
+		return err
+	}
+	left := w.Until.Sub(k.cfg.Now())
+	if left <= 0 {
+		k.complete(p, f, outcomeOf(w.Result), nil)
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f.timer = time.AfterFunc(left, func() { k.complete(p, f, outcomeOf(w.Result), nil) })
+	return nil
 }
 
 // answer journals a call together with its result and hands the result over.
-func (k *Kernel) answer(p *process, f *inflight, canonical, result json.RawMessage, err error) {
-	if err != nil && k.isClosed() {
+func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out outcome, err error) {
+	if err != nil && k.table.isClosed() {
 		return // it may be about the end of the kernel, which is nothing that the program should learn: it is asked again
 	}
 	entry := agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async,
-		Args: canonical, Done: true, Data: result, Err: agentkernel.AsError(err, agentkernel.CodeInternal, f.op), Note: f.note}
+		Args: canonical, Done: true, Data: out.Result, Err: agentkernel.AsError(err, agentkernel.CodeInternal, f.op), Note: out.note}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped {
 		return
 	}
 	p.inflight.remove(f)
-	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, State: f.change})
-	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result, Err: entry.Err}, p.seq})
+	if entry.Err == nil && len(p.watchers) > 0 {
+		if ev, shown := history.Event(&entry); shown {
+			k.publishAt(p, p.standing.Seq+1, ev) // the position that the entry is about to have
+		}
+	}
+	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, State: out.State})
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: out.Result, Err: entry.Err}, p.standing.Seq})
 }
 
 // intend journals the intent of a call whose result comes later. False: nobody waits for it any more.
@@ -288,13 +366,13 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) bool
 	p.inflight.add(f)
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect,
 		Async: f.async, Args: canonical})
-	f.seq = p.seq
+	f.seq = p.standing.Seq
 	return true
 }
 
 // goOutside runs an external handler once its intent is durable.
 func (k *Kernel) goOutside(p *process, f *inflight) {
-	if !k.external.enter() {
+	if !k.external.Enter() {
 		return // the kernel is stopping; recovery finds the intent
 	}
 	ctx, cancel := context.WithCancel(p.context())
@@ -303,30 +381,56 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 	f.cancel = cancel
 	p.mu.Unlock()
 	go func() {
-		defer k.external.leave()
+		defer k.external.Leave()
 		defer cancel()
 		if err := k.store.Flush(ctx, pos); err != nil {
 			k.storageFailed(err)
 			return
 		}
-		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.limits.CallWait)) // the disk's time is not the call's
+		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.InForce.CallWait)) // the disk's time is not the call's
 		defer late()
-		result, note, err := k.handlers[f.op].outside(ctx, k, p, f)
-		k.complete(p, f, result, note, err)
+		out, err := k.outside(ctx, p, f)
+		k.complete(p, f, out, err)
 	}()
+}
+
+// outside runs the handler of an external call. A write that may have been made and was not answered has an unknown outcome.
+func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome, error) {
+	c := k.call(p, f)
+	c.Key = fmt.Sprintf("%s/%d/%d", k.origin.UUIDOf(p.pid), p.pid, f.id)
+	peer := history.Peer(f.op, f.args)
+	p.mu.Lock()
+	f.peer, c.Expect = peer, p.standing.Servers[peer]
+	if f.admission != nil {
+		c.Admitted = f.admission.Value
+	}
+	p.mu.Unlock()
+	out, err := f.handler.Outside(ctx, c)
+	if err == nil {
+		return outcome{Outcome: out}, nil
+	}
+	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, f.op)
+	late := errors.Is(err, context.DeadlineExceeded) || !out.Settled && ctx.Err() == context.DeadlineExceeded
+	if late && e.Code != agentkernel.CodeTimeout { // an answer that came is what counts, however late it is now
+		e = agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "%s did not answer in time", f.label)
+	}
+	if f.effect == agentkernel.EffectWrite && !out.Settled {
+		e = outcomeUnknown(f, e)
+	}
+	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation}}, e
 }
 
 // complete journals the result of a call that was under way and hands it over. A result that nobody waits
 // for any more (killed, interrupted, kernel stopping) is dropped: recovery treats the call as open.
-func (k *Kernel) complete(p *process, f *inflight, result json.RawMessage, note string, err error) {
+func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k.completeNow(p, f, result, note, err)
+	k.completeNow(p, f, out, err)
 }
 
 // completeNow is complete; p.mu is held.
-func (k *Kernel) completeNow(p *process, f *inflight, result json.RawMessage, note string, err error) {
-	if p.state.Terminal() || p.inflight.find(f.id) != f || k.ctx.Err() != nil || err != nil && p.over {
+func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
+	if p.state.Terminal() || p.inflight.find(f.id) != f || k.ctx.Err() != nil || err != nil && p.runEnded() {
 		return
 	}
 	failure, unknown := f.unknown(agentkernel.AsError(err, agentkernel.CodeInternal, f.op))
@@ -335,19 +439,18 @@ func (k *Kernel) completeNow(p *process, f *inflight, result json.RawMessage, no
 		return
 	}
 	p.inflight.remove(f)
-	if err := p.tooMuchHeld(f, len(result), "it was done, and its result of %s is dropped: there is no room for it"); err != nil {
+	result := out.Result
+	if err := k.tooMuchHeld(p, f, len(result), "it was done, and its result of %s is dropped: there is no room for it"); err != nil {
 		result, failure = nil, err
 	}
-	if f.tool != nil {
-		p.servers = history.Answered(p.servers, f.tool.Server, note, failure)
-	}
-	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Note: note}}}
+	p.standing.Answered(f.peer, out.Incarnation, failure)
+	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Note: out.Incarnation}}}
 	if failure == nil {
-		batch.Key = f.bind
+		batch.Key, batch.State = f.bind, out.State
 	}
 	k.appendBatch(p, batch)
 	p.began(f, failure)
-	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result, Err: failure}, p.seq})
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result, Err: failure}, p.standing.Seq})
 }
 
 // deliver hands a result to whoever needs it; p.mu is held and the result is in the journal.
@@ -355,12 +458,13 @@ func (k *Kernel) deliver(p *process, f *inflight, r arrival) {
 	switch {
 	case f.done != nil:
 		f.done <- r.Reply
-	case f.async && p.replay != nil && p.sealed == nil:
-		p.replay.arrived(r)
+	case f.async && p.run.replay != nil && p.run.verifies == nil:
+		p.run.replay.Arrived(r.Reply, r.seq)
 	case f.async:
-		p.arrived = append(p.arrived, r)
-	case p.current == f.id:
-		p.reply, p.replySeq = &r.Reply, r.seq
+		p.run.arrived = append(p.run.arrived, r)
+		k.forest.note(p)
+	case p.run.current == f.id:
+		p.run.reply, p.run.replySeq = &r.Reply, r.seq
 	}
 	k.wake(p)
 }
@@ -372,12 +476,11 @@ func (k *Kernel) append(p *process, e agentkernel.Entry) {
 
 // appendBatch hands a batch to the store, numbering its entries; p.mu is held.
 func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
-	if p.sealed != nil {
+	if p.run.verifies != nil {
 		return // it is in no store
 	}
 	for i := range b.Entries {
-		p.seq++
-		b.Entries[i].PID, b.Entries[i].Seq = p.pid, p.seq
+		b.Entries[i].PID, b.Entries[i].Seq = p.pid, p.standing.Seq+int64(i)+1
 		if b.Entries[i].At.IsZero() {
 			b.Entries[i].At = k.cfg.Now()
 		}

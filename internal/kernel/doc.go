@@ -10,12 +10,21 @@
 //	                         ▼
 //	            exited │ failed │ killed
 //
-// The same as a table, which the tests compare with the code (state.go):
+// The same as a table, which the tests compare with the code (state.go). An owner drives the sandbox, takes it away or
+// replaces it; a process has one at most.
 //
-//	created  -> ready
-//	ready    -> running killed failed
-//	running  -> waiting exited failed killed
-//	waiting  -> ready exited failed killed
+//	begin    created                -> ready    unowned
+//	wake     waiting                -> ready    unowned
+//	hold     ready                  -> waiting  unowned   hosted, paused, or all of its calls are under way
+//	drive    ready                  -> running  takes
+//	reserve  ready waiting          ->          takes     to park or migrate it, or to drive it inline
+//	proceed  waiting                -> running  keeps
+//	wait     running                -> waiting  releases
+//	rewind   running                -> waiting  keeps     its sandbox is gone: a new run follows, or a cell was aborted
+//	release  ready running waiting  ->          releases
+//	exit     running waiting        -> exited   ends
+//	fail     ready running waiting  -> failed   ends
+//	kill     ready running waiting  -> killed   ends
 //
 // Only created, paused, resumed and the three ends are journalled; ready, running and waiting follow from
 // what is in flight. Paused and resident are attributes beside the state: a paused process keeps its state
@@ -26,8 +35,8 @@
 //
 //	capability -> limits -> journal the intent -> handler -> journal the result -> reply
 //
-// Before the journal two others may have the answer: an earlier life of the process (replay.go), and the past of a
-// rerun (past.go). A process that repeats a recording (sealed.go) has no other answers at all.
+// Before the journal two others may have the answer: an earlier life of the process (replay.go), and the origin of a
+// rerun (origin). A process that repeats a recording (verification.go) has no other answers at all.
 //
 // A pure call is one entry that waits for no disk. An external call's handler runs only when its intent
 // and everything before it are durable. Whatever leaves the kernel (events, answers to clients) is
@@ -36,6 +45,6 @@
 // # Concurrency
 //
 // A runnable process is driven by one of a bounded number of slot goroutines; a waiting one has no
-// goroutine at all. Whoever has set process.owned drives the sandbox. Lock order: Kernel.mu, then
+// goroutine at all. Whoever owns a process (process.owned) drives its sandbox. Lock order: table.mu, then
 // process.mu, then Kernel.queue's own lock; a watcher's lock is the innermost. Handlers run without locks.
 package kernel

@@ -2,47 +2,51 @@ package kernel
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/watch"
 )
 
-// Transitions lists the state machine of the code, one "a -> b c" a line.
-func Transitions() []string {
+// Steps lists the run-state machine of the code, one step a line.
+func Steps() []string {
 	var out []string
-	for _, from := range []agentkernel.State{stateCreated, agentkernel.StateReady, agentkernel.StateRunning, agentkernel.StateWaiting} {
-		var to []string
-		for _, s := range transitions[from] {
-			to = append(to, string(s))
+	for _, s := range []*step{&stepBegin, &stepWake, &stepHold, &stepDrive, &stepReserve, &stepProceed, &stepWait, &stepRewind, &stepRelease,
+		&stepExit, &stepFail, &stepKill} {
+		line := s.name
+		for _, from := range s.from {
+			line += " " + string(from)
 		}
-		slices.Sort(to)
-		out = append(out, fmt.Sprintf("%s -> %s", from, strings.Join(to, " ")))
+		line += " ->"
+		if s.to != "" {
+			line += " " + string(s.to)
+		}
+		out = append(out, line+" "+string(s.owner))
 	}
 	return out
 }
 
-// DocumentedTransitions reads the same from the package comment.
-func DocumentedTransitions(t *testing.T, file string) string {
+// DocumentedSteps reads the same from the package comment.
+func DocumentedSteps(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []string
+	owners := []string{string(unowned), string(takes), string(keeps), string(releases), string(ends)}
 	for line := range strings.Lines(string(text)) {
-		from, to, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "//")), " -> ")
-		if !ok || strings.Contains(from, " limits") || strings.Contains(to, "->") {
-			continue
+		words := strings.Fields(strings.TrimPrefix(line, "//"))
+		arrow := slices.Index(words, "->")
+		owner := slices.IndexFunc(words, func(w string) bool { return slices.Contains(owners, w) })
+		if arrow > 0 && owner > arrow { // words behind the owner are a remark
+			out = append(out, strings.Join(words[:owner+1], " "))
 		}
-		names := strings.Fields(to)
-		slices.Sort(names)
-		out = append(out, strings.TrimSpace(from)+" -> "+strings.Join(names, " "))
 	}
-	return strings.Join(out, "\n")
+	return out
 }
 
 // Trees is how many trees of processes are known.
@@ -51,23 +55,17 @@ func (k *Kernel) Trees() (n int) {
 	return n
 }
 
-// TextsOfSpecs gives what a kernel remembers of Specs, beside what it would write.
-func TextsOfSpecs() func(*agentkernel.Spec) (remembered, written string) {
-	in := newInterner(agentkernel.DefaultLimits())
-	return func(s *agentkernel.Spec) (string, string) { return string(in.data(s)), string(specData(s)) }
-}
-
 // RunAfter is the beginning of Run with something in between: the program has begun, and its process is there.
 func (k *Kernel) RunAfter(ctx context.Context, s agentkernel.Spec, between func(agentkernel.PID)) (agentkernel.PID, error) {
-	h := &here{w: newWatcher(false)}
-	h.w.hold()
+	h := &inline{w: watch.New(false)}
+	h.w.Hold()
 	p, _, err := k.create(ctx, s, h)
 	if err != nil {
 		return 0, err
 	}
 	defer k.unwatch(p, h.w)
 	between(p.pid)
-	k.launchHere(p, h)
+	k.launchInline(p, h)
 	return p.pid, nil
 }
 
@@ -78,7 +76,7 @@ func IdleEvents(k *Kernel, pid agentkernel.PID) (count func() int, stop func()) 
 	w := p.watch(false)
 	p.mu.Unlock()
 	return func() (n int) {
-		events, _, _, _ := w.take()
+		events, _, _, _ := w.Take()
 		for _, ev := range events {
 			if ev.Kind == agentkernel.EventIdle {
 				n++

@@ -2,10 +2,10 @@ package kernel
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -41,7 +41,7 @@ func (k *Kernel) lockKey(ctx context.Context, pid agentkernel.PID, key *agentker
 // keyTaken is the error of a key that a process has otherwise than one wants it: for a piece, or as its own.
 func keyTaken(owner agentkernel.PID, key string) error {
 	return agentkernel.Errorf(agentkernel.CodeConflict, agentkernel.OpKey, "the idempotency key %q belongs to pid %d already", key, owner).
-		WithPID(owner).WithHint("take another key, or read what became of that: `agentkernel logs %d`", owner)
+		WithPID(owner).WithHint(advice.OtherKeyOrLogs, owner)
 }
 
 // fedBefore finds where in the journal of a session a piece with this one's key was handed over; 0: nowhere. CodeConflict if
@@ -56,16 +56,16 @@ func (k *Kernel) fedBefore(ctx context.Context, pid agentkernel.PID, piece *agen
 	if err := k.settled(ctx); err != nil {
 		return 0, err
 	}
-	err = k.pieces(ctx, pid, func(seq int64, had *agentkernel.Piece) error {
+	cells, err := history.Cells(ctx, k.store, pid)
+	for _, had := range cells {
 		switch {
 		case had.Key != piece.Key:
-			return nil
 		case had.Source != piece.Source:
-			return sessionConflict(pid, "the key %.80q belongs to another piece of session %d", piece.Key, pid).WithHint("take another key")
+			return at, sessionConflict(pid, "the key %.80q belongs to another piece of session %d", piece.Key, pid).WithHint("take another key")
+		default:
+			at = had.Seq
 		}
-		at = seq
-		return nil
-	})
+	}
 	return at, err
 }
 
@@ -87,36 +87,19 @@ func (k *Kernel) mayHaveFed(ctx context.Context, pid agentkernel.PID, key string
 		return known || ended, nil
 	}
 	k.sessions.mu.Lock()
-	k.sessions.keys[pid] = map[string]bool{}
+	k.sessions.keys[pid] = map[string]bool{} // others add to it meanwhile
 	k.sessions.mu.Unlock()
-	err := k.pieces(ctx, pid, func(_ int64, had *agentkernel.Piece) error {
-		k.sessions.mu.Lock()
-		defer k.sessions.mu.Unlock()
+	cells, err := history.Cells(ctx, k.store, pid)
+	k.sessions.mu.Lock()
+	defer k.sessions.mu.Unlock()
+	for _, had := range cells {
 		known = known || had.Key == key
 		k.sessions.addKey(pid, had.Key)
-		return nil
-	})
+	}
 	if err != nil { // it is read once more
-		k.sessions.mu.Lock()
 		delete(k.sessions.keys, pid)
-		k.sessions.mu.Unlock()
 	}
 	return known, err
-}
-
-// pieces reports the pieces that a session was handed, with their journal positions.
-func (k *Kernel) pieces(ctx context.Context, pid agentkernel.PID, fn func(seq int64, p *agentkernel.Piece) error) error {
-	asked := map[int64]bool{}
-	return history.Each(ctx, k.store, pid, 1, func(e *agentkernel.Entry) error {
-		if e.Kind == agentkernel.EntryCall && e.Op == opNext {
-			asked[e.Call] = true
-		}
-		var next agentkernel.NextPiece
-		if e.Kind == agentkernel.EntryResult && asked[e.Call] && json.Unmarshal(e.Data, &next) == nil && !next.End {
-			return fn(e.Seq, &next.Piece)
-		}
-		return nil
-	})
 }
 
 // fedAgain reports the events of a piece that was handed over at a journal position, until it has run.
@@ -150,7 +133,7 @@ func (k *Kernel) fedAgain(ctx context.Context, pid agentkernel.PID, at int64, fn
 		return end, err
 	}
 	if end.Process = p; !done {
-		return end, sessionConflict(pid, "session %d is unfinished: no kernel runs it", pid).WithHint("agentkernel recover %d", pid)
+		return end, sessionConflict(pid, "session %d is unfinished: no kernel runs it", pid).WithHint(advice.Recover, pid)
 	}
 	return end, nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/replay"
 )
 
 // ending is how a process ends.
@@ -18,6 +20,7 @@ type ending struct {
 	result   json.RawMessage
 	err      *agentkernel.Error
 	underWay []string  // writes, where there is no error to name them
+	left     []string  // files that went with the sandbox
 	at       time.Time // set when it has happened
 }
 
@@ -46,7 +49,6 @@ func (k *Kernel) finish(p *process, e ending) {
 	}
 	p.mu.Lock()
 	if p.state.Terminal() {
-		p.owned = false
 		p.mu.Unlock()
 		return
 	}
@@ -55,8 +57,8 @@ func (k *Kernel) finish(p *process, e ending) {
 	p.mu.Unlock()
 	k.discard(p, box)
 	k.freeFiles(p, box)
-	if p.sealed != nil {
-		p.sealed.ended(e)
+	if p.run.verifies != nil {
+		p.run.verifies.ended(e)
 		return
 	}
 	k.forget(p)
@@ -65,10 +67,10 @@ func (k *Kernel) finish(p *process, e ending) {
 
 // checkedEnding turns an end that leaves part of the journal unrepeated into a divergence; p.mu is held.
 func (p *process) checkedEnding(e ending) ending {
-	if p.replay == nil || p.sealed != nil && !repeatable(e.err) || e.state == agentkernel.StateKilled || e.err != nil && e.err.Code == agentkernel.CodeDiverged {
+	if p.run.replay == nil || p.run.verifies != nil && !history.Repeatable(e.err) || e.state == agentkernel.StateKilled || e.err != nil && e.err.Code == agentkernel.CodeDiverged {
 		return e
 	}
-	left := p.replay.left()
+	left := p.run.replay.Left()
 	if left == "" {
 		return e
 	}
@@ -76,19 +78,22 @@ func (p *process) checkedEnding(e ending) ending {
 	if e.err != nil {
 		how = "failed (" + e.err.Message() + ")"
 	}
-	return endingFor(diverged("the program %s, but %s", how, left))
+	return endingFor(replay.Diverged("the program %s, but %s", how, left))
 }
 
 // end makes the process terminal; p.mu is held. It gives the sandbox to discard.
 func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
-	if p.box != nil {
-		p.running = max(p.running, p.box.Running())
+	if p.run.box != nil {
+		p.run.running = max(p.run.running, p.run.box.Running())
 	}
 	if e.err != nil && e.err.PID == 0 {
 		e.err = e.err.WithPID(p.pid)
 	}
 	e.err, e.underWay = p.withUnresolved(e.err)
-	p.to(e.state)
+	if l, ok := p.run.box.(agentkernel.Leaver); ok {
+		e.left = l.Left()
+	}
+	p.step(endStep(e.state))
 	e.at = k.cfg.Now()
 	p.ending = &e
 	p.paused = false
@@ -109,12 +114,12 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	}
 	k.appendBatch(p, last)
 	for _, w := range words {
-		k.publishAt(p, p.seq-1, agentkernel.Event{Kind: agentkernel.EventPast, At: e.at, Text: w.Note})
+		k.publishAt(p, p.standing.Seq-1, agentkernel.Event{Kind: agentkernel.EventPast, At: e.at, Text: w.Note})
 	}
 	snapshot := p.snapshot()
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventEnd, At: e.at, Process: &snapshot})
-	p.owned, p.replay = false, nil
-	p.endLife()
+	p.run.replay = nil
+	p.endRun(nil)
 	return box
 }
 
@@ -143,17 +148,14 @@ func (p *process) dropInflight() {
 			f.done <- agentkernel.Reply{ID: f.id, Err: agentkernel.Errorf(agentkernel.CodeKilled, f.op, "the process has ended").WithPID(p.pid)}
 		}
 	}
-	p.inflight, p.arrived, p.reply = nil, nil, nil
+	p.inflight, p.run.arrived, p.run.reply = nil, nil, nil
 }
 
 // forget takes an ended process off the table; its row and journal stay in the store.
 func (k *Kernel) forget(p *process) {
-	k.mu.Lock()
-	delete(k.procs, p.pid)
-	delete(k.resident, p.pid)
-	k.mu.Unlock()
+	k.table.remove(p.pid)
 	k.forest.leave(p)
-	k.specs.drop(p.spec)
+	k.specs.Drop(p.spec)
 	k.sessions.ended(p.pid)
 }
 
@@ -166,7 +168,7 @@ func (k *Kernel) tellParent(p *process) {
 	parent.mu.Lock()
 	var waiting []*inflight
 	for _, f := range parent.inflight {
-		if f.op == "proc.wait" && waitTarget(f.args) == p.pid {
+		if f.child == p.pid {
 			waiting = append(waiting, f)
 		}
 	}
@@ -182,53 +184,27 @@ func (k *Kernel) storageFailed(err error) {
 		return // the process ended while it waited for the disk
 	}
 	failure := agentkernel.AsError(err, agentkernel.CodeStorage, "store")
-	k.mu.Lock()
-	first := k.broken == nil
-	if first {
-		k.broken = failure
-		close(k.brokenCh)
-	}
-	procs := make([]*process, 0, len(k.procs))
-	for _, q := range k.procs {
-		procs = append(procs, q)
-	}
-	k.mu.Unlock()
+	procs, first := k.table.fail(failure)
 	if !first {
 		return
 	}
+	close(k.broken)
 	k.cfg.Logger.Error("the store failed; the kernel stops", "err", failure)
-	k.queue.close()
+	k.queue.Close()
 	for _, q := range procs {
 		q.mu.Lock()
-		q.endLife()
+		q.endRun(nil)
 		for _, w := range q.watchers {
-			w.fail(failure.WithPID(q.pid))
+			w.Fail(failure.WithPID(q.pid))
 		}
 		q.mu.Unlock()
 	}
 }
 
 // Broken is closed when the store has failed: the kernel can do nothing more and should be closed.
-func (k *Kernel) Broken() <-chan struct{} { return k.brokenCh }
+func (k *Kernel) Broken() <-chan struct{} { return k.broken }
 
 // Failure is why the store failed; nil as long as Broken is open.
 func (k *Kernel) Failure() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.broken == nil {
-		return nil // not a nil *Error in an interface
-	}
-	return k.broken
-}
-
-func byteCount(n int64) string {
-	for _, u := range []struct {
-		size int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= u.size {
-			return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(u.size)), ".0") + " " + u.name
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
+	return errOrNil(k.table.failed())
 }

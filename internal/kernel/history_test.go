@@ -109,6 +109,19 @@ func afterCrash(t *testing.T, r *rig, s agentkernel.Spec, before func(agentkerne
 	return r2, p
 }
 
+// overTheJournalLimit runs the program p with a limit of 100,000 bytes, which it passes only after a crash.
+func overTheJournalLimit(t *testing.T, r *rig) agentkernel.Process {
+	t.Helper()
+	s := spec("p")
+	s.Limits.Journal = 100_000
+	r2, p := afterCrash(t, r, s, nil)
+	got, err := r2.Wait(t.Context(), p.PID)
+	if err != nil || got.State != agentkernel.StateKilled || got.Error == nil || got.Error.Op != "limit.journal" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	return got
+}
+
 // TestAccountSurvivesACrash: what a process has written before a crash counts towards its limits after it, whether it is
 // replayed or loaded from an image.
 func TestAccountSurvivesACrash(t *testing.T) {
@@ -127,13 +140,7 @@ func TestAccountSurvivesACrash(t *testing.T) {
 					_, err := p.call("time.now", `{}`)
 					return err
 				})
-				s := spec("p")
-				s.Limits.Journal = 100_000
-				r2, p := afterCrash(t, r, s, nil)
-				got, err := r2.Wait(t.Context(), p.PID)
-				if err != nil || got.State != agentkernel.StateKilled || got.Error == nil || got.Error.Op != "limit.journal" {
-					t.Errorf("got %+v, %v", got, err)
-				}
+				got := overTheJournalLimit(t, r)
 				if got.Usage.Output != 120_000 {
 					t.Errorf("it has printed %d bytes", got.Usage.Output)
 				}
@@ -286,12 +293,52 @@ func TestTreeAccountSurvivesACrash(t *testing.T) {
 			_, err := p.call("time.now", `{}`)
 			return err
 		})
+		overTheJournalLimit(t, r)
+	})
+}
+
+// TestWakingReadsTheTail: a parked process is woken by its image and what stands behind it, however long its journal is.
+func TestWakingReadsTheTail(t *testing.T) {
+	const calls, most = 100_000, 64 << 10
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), parkSoon)
+		r.backend.add("p", func(p *prog) error {
+			for range calls {
+				if _, err := p.call("time.now", `{}`); err != nil {
+					return err
+				}
+			}
+			if _, err := p.call("time.sleep", `{"seconds":100}`); err != nil {
+				return err
+			}
+			_, err := p.call("time.now", `{}`)
+			return err
+		})
 		s := spec("p")
-		s.Limits.Journal = 100_000
-		r2, p := afterCrash(t, r, s, nil)
-		got, err := r2.Wait(t.Context(), p.PID)
-		if err != nil || got.State != agentkernel.StateKilled || got.Error == nil || got.Error.Op != "limit.journal" {
-			t.Errorf("got %+v, %v", got, err)
+		s.Limits = agentkernel.Limits{Calls: 2 * calls, Journal: 1 << 30}
+		p, err := r.Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(50 * time.Second)
+		if n := r.backend.sandboxes(); n != 0 {
+			t.Fatalf("%d sandboxes: the process is not parked", n)
+		}
+		_ = r.store.Flush(t.Context(), 0)
+		left := r.store.crash()
+		_ = r.Close()
+		r2 := r.boot(t, left, parkSoon)
+		left.readBytes = 0
+		if _, err := r2.Recover(t.Context(), p.PID); err != nil {
+			t.Fatal(err)
+		}
+		pass(100 * time.Second)
+		if got, err := r2.Wait(t.Context(), p.PID); err != nil || got.State != agentkernel.StateExited || got.Usage.Syscalls != calls+2 {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		image, journal := left.sizes(p.PID)
+		if left.readBytes > most+2*image {
+			t.Errorf("%d bytes were read to wake a process with a journal of %d, and an image of %d", left.readBytes, journal, image)
 		}
 	})
 }

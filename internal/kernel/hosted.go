@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -13,23 +14,23 @@ const hostedBackend = "hosted"
 
 // Attach takes up a hosted process from its first call on.
 func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID) (agentkernel.Syscaller, error) {
-	p := k.lookup(pid)
+	p := k.carried(ctx, pid)
 	if p == nil {
 		if _, err := k.store.Process(ctx, pid); err != nil {
 			return nil, err
 		}
 		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "no kernel carries process %d", pid).WithPID(pid).
-			WithHint("agentkernel recover %d", pid)
+			WithHint(advice.Recover, pid)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.backend != nil {
+	if p.run.backend != nil {
 		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", pid, p.backendName()).WithPID(pid)
 	}
 	if p.attached {
 		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is held by another connection", pid).WithPID(pid)
 	}
-	if p.calls > 0 {
+	if p.run.calls > 0 {
 		// A second holder in the same kernel begins again: its calls are answered from the journal.
 		if err := k.rewind(ctx, p); err != nil {
 			return nil, err
@@ -90,16 +91,16 @@ func (h *hostedCaller) Syscall(ctx context.Context, op string, args json.RawMess
 
 // takeHosted takes the journalled result of a hosted call, which needs no order of delivery; p.mu is held.
 func (p *process) takeHosted(f *inflight) *agentkernel.Entry {
-	if p.replay == nil {
+	if p.run.replay == nil {
 		return nil
 	}
-	e, ok := p.replay.Results[f.id]
+	e, ok := p.run.replay.Results[f.id]
 	if !ok {
 		return nil
 	}
-	for i, id := range p.replay.Order {
+	for i, id := range p.run.replay.Order {
 		if id == f.id {
-			p.replay.Order = append(p.replay.Order[:i:i], p.replay.Order[i+1:]...)
+			p.run.replay.Order = append(p.run.replay.Order[:i:i], p.run.replay.Order[i+1:]...)
 			break
 		}
 	}
@@ -120,4 +121,13 @@ func errOrNil(e *agentkernel.Error) error {
 		return nil
 	}
 	return e
+}
+
+// hostedBelow refuses a floor for a program that runs where the kernel sets no boundary.
+func hostedBelow(s *agentkernel.Spec) error {
+	if s.Isolation == "" || s.Isolation == agentkernel.IsolationNone {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "a hosted program runs outside the kernel, which cannot promise the isolation %s", s.Isolation).
+		WithHint("leave the isolation out, or let a backend run the program")
 }

@@ -419,3 +419,48 @@ func TestWaitForAChildWithALargeJournal(t *testing.T) {
 		}
 	})
 }
+
+// TestTheKernelHoldsNoMoreForATree: what children have under way counts together, and what was answered and taken counts no more.
+func TestTheKernelHoldsNoMoreForATree(t *testing.T) {
+	const children, size = 20, 1 << 20
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.tools.delay = func() { pass(time.Minute) }
+		big := callTool("echo", `{"path":"`+strings.Repeat("x", size)+`"}`)
+		var sent, refused atomic.Int64
+		ask := func(p *prog) error {
+			_, err := p.call("tool.call", big)
+			if agentkernel.CodeOf(err) == agentkernel.CodeLimit {
+				refused.Add(1)
+				return nil
+			}
+			sent.Add(1)
+			return err
+		}
+		r.backend.add("child", ask)
+		r.backend.add("p", func(p *prog) error {
+			var pids []string
+			for range children {
+				pid, err := p.call("proc.spawn", `{"source":"child"}`)
+				if err != nil {
+					return err
+				}
+				pids = append(pids, string(pid))
+			}
+			for _, pid := range pids {
+				if _, err := p.call("proc.wait", fmt.Sprintf(`{"pid":%s}`, pid)); err != nil {
+					return err
+				}
+			}
+			return ask(p)
+		})
+		s := spec("p")
+		s.Limits.Memory = 8 * size
+		if p, _ := r.run(t, s); p.State != agentkernel.StateExited {
+			t.Fatalf("%v", p.Error)
+		}
+		if sent.Load() < 4 || sent.Load() > 8+1 || sent.Load()+refused.Load() != children+1 {
+			t.Errorf("%d large calls were under way together, %d refused", sent.Load(), refused.Load())
+		}
+	})
+}

@@ -131,6 +131,36 @@ func TestIsolationNone(t *testing.T) {
 	}
 }
 
+// late is a backend whose interpreter may be installed while the kernel runs.
+type late struct {
+	*fort
+	installed bool
+}
+
+func (l *late) Info() agentkernel.BackendInfo {
+	info := l.fort.Info()
+	if info.Available = l.installed; !l.installed {
+		info.Fingerprint = ""
+	}
+	return info
+}
+
+// A backend that becomes available while the kernel runs is used, and its processes name the engine that they ran on.
+func TestBackendThatComesLater(t *testing.T) {
+	l := &late{fort: &fort{&judge{newGoBackend(), "bare", nil}, agentkernel.IsolationNone}}
+	l.add("plain", func(*prog) error { return nil })
+	r := newRig(t, newRAMStore(), func(c *kernel.Config) { c.Backends = []agentkernel.Backend{l} })
+	s := agentkernel.Spec{Isolation: "none", Program: agentkernel.Program{Name: "plain", Source: "plain"}}
+	if p, err := r.Spawn(t.Context(), s); err == nil {
+		t.Errorf("it runs in a backend that is not there: %+v", p)
+	}
+	l.installed = true
+	p, _ := r.run(t, s)
+	if rec, err := r.store.Process(t.Context(), p.PID); err != nil || rec.Fingerprint != "go-1" {
+		t.Errorf("fingerprint %q, %v", rec.Fingerprint, err)
+	}
+}
+
 // A child has the floor of its parent, whoever starts it, and may have a higher one.
 func TestIsolationOfChildren(t *testing.T) {
 	var child string

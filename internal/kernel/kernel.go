@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -13,26 +12,34 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/skills"
+	"agentkernel/internal/kernel/slots"
+	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/sys"
 )
 
 // Config says what a kernel is made of.
 type Config struct {
 	Store    agentkernel.Store
 	Backends []agentkernel.Backend // in the order in which "auto" tries them
-	// Tools gives the tools of a list of MCP configuration files. Nil: there are none.
-	Tools func(files []string) (agentkernel.ToolSource, error)
-	// Fetcher makes HTTP requests; nil: programs cannot make any.
-	Fetcher agentkernel.Fetcher
+	// Families are the system calls beside the kernel's own.
+	Families []sys.Family
+	// Tools finds the tools that programs import.
+	Tools sys.Toolbox
 	// Library keeps skills and documents; nil: there are none.
 	Library agentkernel.Library
 	// Layers keeps what programs do to folders; nil: programs get none.
-	Layers Layers
+	Layers agentkernel.Layers
 	// Backup writes a backup of everything that the kernel keeps; nil: there is no way to.
 	Backup func(ctx context.Context, w io.Writer) error
-	Limits agentkernel.Limits // defaults for processes; zero fields are DefaultLimits
-	Logger *slog.Logger
-	Now    func() time.Time
-	Rand   io.Reader // what rand.bytes draws from
+	// Recovers says that Recover of all processes follows: callers that come before its end wait for it.
+	Recovers bool
+	Limits   agentkernel.Limits // defaults for processes; zero fields are DefaultLimits
+	Logger   *slog.Logger
+	Now      func() time.Time
 
 	// Slots is how many programs may run at one moment; 0: twice the CPUs, at least 4.
 	Slots int
@@ -45,6 +52,8 @@ type Config struct {
 	// needs its place: to have it again costs the time of all its pieces. 0: 15 min.
 	SessionStay time.Duration
 	Retention   agentkernel.Retention // of the store
+	// Recordings makes what exports, imports and verifies processes; nil: nothing does.
+	Recordings func(host agentkernel.RecordingHost) agentkernel.Recordings
 	// Grace is how long Close waits for external calls under way, so that their results are journalled.
 	Grace time.Duration
 
@@ -56,21 +65,18 @@ func (c *Config) setDefaults() error {
 	if c.Store == nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Store is missing")
 	}
+	if c.Tools == nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Tools is missing")
+	}
 	if c.Retention == nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Retention is missing")
 	}
 	c.Limits = c.Limits.WithDefaults(agentkernel.DefaultLimits())
-	if c.Fetcher == nil {
-		c.Fetcher = noFetcher{}
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Rand == nil {
-		c.Rand = rand.Reader
 	}
 	if c.Slots == 0 {
 		c.Slots = max(4, 2*runtime.NumCPU())
@@ -91,42 +97,32 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// backend is a backend with what it says of itself, asked once: Info may look at the disk.
-type backend struct {
-	agentkernel.Backend
-	agentkernel.BackendInfo
-}
-
 // Kernel implements agentkernel.Kernel and agentkernel.Hosted.
 type Kernel struct {
-	cfg      Config
+	agentkernel.Tools // Config.Tools
+	*skills.Library
+	cfg      *Config
 	store    agentkernel.Store
 	origin   agentkernel.StoreInfo
-	handlers map[string]handler
+	ops      map[string]*op
 	started  time.Time
-	backends []*backend
-	queue    *readyQueue
-	specs    *interner
-	bindings *bindings
+	backends backends.List
+	table    *table
+	queue    *slots.Queue[*process]
+	specs    *specs.Interner
 	sessions *sessions
 	forest   forest
 
-	replays atomic.Int64 // counts down: see sealedProcess
+	recordings    agentkernel.Recordings // nil: there are none
+	verifications atomic.Int64           // counts down: see verifier
 
 	last atomic.Int64 // position of the newest batch, for answers that speak of many processes
 	keys sync.Mutex   // one creation with an idempotency key at a time
 
-	mu         sync.Mutex
-	procs      map[agentkernel.PID]*process
-	resident   map[agentkernel.PID]*process
-	unfinished int // left by earlier kernels, not taken up
-	closed     bool
-	broken     *agentkernel.Error // why the store failed
-	brokenCh   chan struct{}
-	parker     *time.Timer
-	external   *gate // handlers outside the kernel
-	stop       context.CancelFunc
-	ctx        context.Context
+	broken   chan struct{} // closed when the store has failed
+	external *gate.Gate    // handlers outside the kernel
+	stop     context.CancelFunc
+	ctx      context.Context
 }
 
 var (
@@ -139,26 +135,27 @@ func New(cfg Config) (*Kernel, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	handlers, err := handlerTable()
+	ops, err := newOps(cfg.Families)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Kernel{
-		cfg: cfg, store: cfg.Store, origin: cfg.Store.Info(), handlers: handlers, started: cfg.Now(),
-		procs: map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{},
-		specs: newInterner(cfg.Limits), bindings: newBindings(cfg), sessions: newSessions(), external: newGate(), brokenCh: make(chan struct{}), ctx: ctx, stop: stop,
+		Tools: cfg.Tools, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops, started: cfg.Now(),
+		specs: specs.New(cfg.Limits), sessions: newSessions(), external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
-	for _, b := range cfg.Backends {
-		k.backends = append(k.backends, &backend{Backend: b, BackendInfo: b.Info()})
-	}
-	k.queue = newReadyQueue(cfg.Slots, cfg.Now, k.drive)
+	k.backends = backends.New(cfg.Backends)
+	k.Library = skills.New(cfg.Library, k.backends)
+	k.queue = slots.New(cfg.Slots, cfg.Now, k.drive)
 	left, err := cfg.Store.Count(ctx, agentkernel.Filter{Unfinished: true})
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	k.unfinished = left
+	k.table = newTable(left, cfg.Recovers)
+	if cfg.Recordings != nil {
+		k.recordings = cfg.Recordings((*host)(k))
+	}
 	cfg.Retention.Start((*host)(k))
 	return k, nil
 }
@@ -177,41 +174,28 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	for _, b := range k.cfg.Backends {
 		info.Backends = append(info.Backends, b.Info())
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	info.Processes, info.Unfinished = len(k.procs), k.unfinished
+	info.Processes, info.Unfinished = k.table.counts()
 	return info, nil
 }
 
 // Close stops the kernel. Processes are left as their journals say: no program runs on, external calls
 // under way get Config.Grace to finish so that their results are kept, waiting sandboxes are parked.
 func (k *Kernel) Close() error {
-	k.mu.Lock()
-	if k.closed {
-		k.mu.Unlock()
+	procs, first := k.table.close()
+	if !first {
 		return nil
 	}
-	k.closed = true
-	if k.parker != nil {
-		k.parker.Stop()
-	}
-	procs := make([]*process, 0, len(k.procs))
-	for _, p := range k.procs {
-		procs = append(procs, p)
-	}
-	k.mu.Unlock()
-
-	k.queue.close()
-	k.external.await(k.cfg.Grace)
+	k.queue.Close()
+	k.external.Await(k.ctx, k.cfg.Grace)
 	for _, p := range procs {
 		k.abandon(p)
 	}
 	k.stop()
-	k.queue.drain()
+	k.queue.Drain()
 	for _, p := range procs {
 		k.closeLate(p)
 	}
-	k.external.close()
+	k.external.Close()
 	k.cfg.Retention.Stop()
 	var errs []error
 	for _, b := range k.cfg.Backends {
@@ -224,14 +208,14 @@ func (k *Kernel) Close() error {
 // abandon lets go of a process without ending it: the journal has all that it did.
 func (k *Kernel) abandon(p *process) {
 	p.mu.Lock()
-	if !p.owned && p.box != nil && p.state == agentkernel.StateWaiting && p.need != needGo && p.backend.Images {
-		p.owned = true
+	if p.state == agentkernel.StateWaiting && p.evictable() && p.run.backend.Images {
+		p.step(&stepReserve)
 		p.mu.Unlock()
 		k.park(p)
 		p.mu.Lock()
 	}
-	box := p.box
-	p.endLife()
+	box := p.run.box
+	p.endRun(nil)
 	if p.wall != nil {
 		p.wall.Stop()
 	}
@@ -241,8 +225,8 @@ func (k *Kernel) abandon(p *process) {
 		}
 	}
 	for _, w := range p.watchers {
-		w.fail(agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel was stopped; the process is unfinished").
-			WithPID(p.pid).WithHint("agentkernel recover %d", p.pid))
+		w.Fail(agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel was stopped; the process is unfinished").
+			WithPID(p.pid).WithHint(advice.Recover, p.pid))
 	}
 	p.mu.Unlock()
 	if box != nil {
@@ -255,19 +239,13 @@ func (k *Kernel) abandon(p *process) {
 // closeLate closes the sandbox of a process that was let go while it was being started. No slot is in use any more.
 func (k *Kernel) closeLate(p *process) {
 	p.mu.Lock()
-	box := p.box
+	box := p.run.box
 	p.mu.Unlock()
 	k.discard(p, box) // again, at most
 }
 
-func (k *Kernel) lookup(pid agentkernel.PID) *process {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.procs[pid]
-}
+// clock is the time since the kernel started. It is never 0, and no change of the system's time moves it.
+func (k *Kernel) clock() time.Duration { return k.cfg.Now().Sub(k.started) + 1 }
 
-func (k *Kernel) isClosed() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.closed
-}
+// lookup returns a process that this kernel carries; nil: it does not.
+func (k *Kernel) lookup(pid agentkernel.PID) *process { return k.table.lookup(pid) }

@@ -13,7 +13,10 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
+	"agentkernel/internal/recording"
 	"agentkernel/internal/retention"
+	"agentkernel/internal/sys/families"
+	"agentkernel/internal/sys/tool"
 )
 
 // rig is a kernel with Go programs and a tool server that remembers.
@@ -34,12 +37,18 @@ func newRig(t *testing.T, store *ramStore, change ...func(*kernel.Config)) *rig 
 func (r *rig) boot(t *testing.T, store *ramStore, change ...func(*kernel.Config)) *rig {
 	t.Helper()
 	cfg := kernel.Config{Store: store, Backends: []agentkernel.Backend{r.backend}, Grace: time.Millisecond,
-		Tools: func([]string) (agentkernel.ToolSource, error) { return r.tools, nil }}
+		Tools: toolsOf(func([]string) (agentkernel.ToolSource, error) { return r.tools, nil })}
 	for _, c := range change {
 		c(&cfg)
 	}
+	if cfg.Families == nil {
+		cfg.Families = families.All(families.Parts{Tools: cfg.Tools.(*tool.Box)})
+	}
 	if cfg.Retention == nil {
 		cfg.Retention = retention.New(retention.Config{Store: cfg.Store, Now: cfg.Now})
+	}
+	cfg.Recordings = func(host agentkernel.RecordingHost) agentkernel.Recordings {
+		return recording.New(recording.Config{Store: cfg.Store, Layers: cfg.Layers, Room: cfg.Retention.Room, Tools: cfg.Tools.(*tool.Box).Open, Version: cfg.Version}, host)
 	}
 	k, err := kernel.New(cfg)
 	if err != nil {
@@ -50,6 +59,10 @@ func (r *rig) boot(t *testing.T, store *ramStore, change ...func(*kernel.Config)
 		checkBases(t, store)
 	})
 	return &rig{Kernel: k, store: store, backend: r.backend, tools: r.tools}
+}
+
+func toolsOf(open func([]string) (agentkernel.ToolSource, error)) *tool.Box {
+	return tool.New(open, nil)
 }
 
 func spec(program string) agentkernel.Spec {
@@ -122,7 +135,9 @@ func TestSyscallsTable(t *testing.T) {
 	} {
 		t.Run(c.op+" "+c.args, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, newRAMStore(), func(cfg *kernel.Config) { cfg.Rand = strings.NewReader(strings.Repeat("\x00", 100)) })
+				r := newRig(t, newRAMStore(), func(cfg *kernel.Config) {
+					cfg.Families = families.All(families.Parts{Tools: cfg.Tools.(*tool.Box), Random: strings.NewReader(strings.Repeat("\x00", 100))})
+				})
 				var got json.RawMessage
 				var err error
 				r.backend.add("one", func(p *prog) error { got, err = p.call(c.op, c.args); return nil })
@@ -298,6 +313,63 @@ func TestAPauseLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
+// Nor is the end of the kernel, while the process is paused.
+func TestAPauseLeavesTheQuestionOpenForTheNextKernel(t *testing.T) {
+	crash := func(r *rig) *ramStore { return r.store.crash() }
+	stop := func(r *rig) *ramStore {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		return r.store
+	}
+	for _, c := range []struct {
+		answer agentkernel.Answer
+		end    func(*rig) *ramStore
+	}{{agentkernel.AnswerYes, crash}, {agentkernel.AnswerYes, stop}, {agentkernel.AnswerNo, stop}} {
+		answer := c.answer
+		r := newRig(t, newRAMStore())
+		r.backend.add("p", func(p *prog) error {
+			_, err := p.call("tool.call", callTool("append", `{}`))
+			p.print("%s", agentkernel.CodeOf(err))
+			return nil
+		})
+		s := spec("p")
+		s.Allow, s.Interactive = nil, true
+		p, err := r.Run(t.Context(), s, func(ev agentkernel.Event) error {
+			if ev.Kind != agentkernel.EventAsk {
+				return nil
+			}
+			return r.Signal(t.Context(), ev.PID, agentkernel.SignalPause)
+		})
+		if err != nil || !p.Paused {
+			t.Fatalf("%+v, %v; want a pause", p, err)
+		}
+		again := r
+		for range 2 { // also when it was taken up, and not resumed
+			again = again.boot(t, c.end(again))
+			if taken, err := again.Recover(t.Context(), p.PID); err != nil || len(taken) != 1 || !taken[0].Paused {
+				t.Fatalf("%+v, %v; want it to stay paused", taken, err)
+			}
+		}
+		asked, resumed := 0, false
+		err = again.Events(t.Context(), p.PID, 1, true, func(ev agentkernel.Event) error {
+			if !resumed {
+				resumed = true
+				return again.Signal(t.Context(), p.PID, agentkernel.SignalResume)
+			}
+			if ev.Kind != agentkernel.EventAsk {
+				return nil
+			}
+			asked++
+			return again.Answer(t.Context(), ev.PID, ev.Ask.ID, answer)
+		})
+		want := map[agentkernel.Answer]string{agentkernel.AnswerYes: "", agentkernel.AnswerNo: string(agentkernel.CodeDenied)}[answer]
+		if out := again.output(t, p.PID); err != nil || asked != 1 || out != want {
+			t.Errorf("%s: asked %d times, the program is told %q, %v", answer, asked, out, err)
+		}
+	}
+}
+
 func TestAsyncResultsInOrderOfCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newRAMStore())
@@ -421,7 +493,7 @@ func TestPauseHoldsTheProgramAndResumeLetsItGo(t *testing.T) {
 				if _, err := p.call("time.sleep", `{"seconds":1}`); err != nil {
 					return err
 				}
-				if !p.quiet { // a program that is loaded from an image runs through its past again
+				if !p.quiet { // a program that is loaded from an image runs through its origin again
 					ticks.Add(1)
 				}
 			}

@@ -22,19 +22,19 @@ func (k *Kernel) lostBox(p *process, why *agentkernel.Error) {
 		return
 	}
 	p.mu.Lock()
-	if p.state != agentkernel.StateRunning || p.cause != nil || p.over {
+	if p.state != agentkernel.StateRunning || p.runEnded() {
 		p.mu.Unlock()
 		k.sandboxFailed(p, why)
 		return
 	}
-	if p.seq > p.losses.at {
-		p.losses.times = 0
+	if p.losses == nil || p.standing.Seq > p.losses.at {
+		p.losses = &losses{}
 	}
 	p.losses.times++
-	p.losses.at = p.seq
+	p.losses.at = p.standing.Seq
 	times := p.losses.times
 	if times > maxLosses {
-		p.losses = losses{} // a session goes on without the piece
+		p.losses = nil // a session goes on without the piece
 		p.mu.Unlock()
 		k.sandboxFailed(p, agentkernel.Errorf(why.Code, why.Op, "%s (it began again %d times, and each time it came no further)", why.Message(), maxLosses).
 			WithHint("look for what kills it (memory, a watchdog: dmesg says)"))

@@ -10,7 +10,11 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/origin"
+	"agentkernel/internal/sys"
 )
 
 // Where the choice of the backend was left to the kernel, it can turn out to have been wrong while the program runs: an
@@ -28,7 +32,7 @@ type moved struct {
 // failed ends a process whose program has raised what nobody caught, unless another backend goes on with it: true.
 func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
 	failure := turn.Err
-	if failure != nil && k.gaveUp(p, failure) {
+	if failure != nil && k.aborted(p, failure) {
 		return false
 	}
 	to, why := k.destination(p, turn, true)
@@ -56,10 +60,10 @@ func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
 // startsElsewhere moves a process that has not begun, and whose backend turns out not to work at all.
 func (k *Kernel) startsElsewhere(p *process, err error) bool {
 	p.mu.Lock()
-	begun := p.need != needStart || p.replay != nil || p.cause != nil || p.over
+	begun := p.run.need != needStart || p.run.replay != nil || p.runEnded()
 	p.mu.Unlock()
 	why := agentkernel.AsError(err, agentkernel.CodeInternal, "sandbox")
-	if begun || why.Code != agentkernel.CodeUnavailable || p.spec.Backend != autoBackend {
+	if begun || why.Code != agentkernel.CodeUnavailable || p.spec.Backend != backends.Auto {
 		return false
 	}
 	to, _ := k.destination(p, agentkernel.Turn{Kind: agentkernel.TurnFail, Err: why, Fault: agentkernel.FaultBackend}, false)
@@ -69,47 +73,18 @@ func (k *Kernel) startsElsewhere(p *process, err error) bool {
 // destination finds the backend that may go on with a program, always one behind the present one in the order of choice.
 // Nil: there is none; why is what the user can do about it, if the backend is surely what the program failed for. ran: the
 // program has begun, and a session moves in other ways then.
-func (k *Kernel) destination(p *process, turn agentkernel.Turn, ran bool) (to *backend, why string) {
+func (k *Kernel) destination(p *process, turn agentkernel.Turn, ran bool) (to *backends.Backend, why string) {
 	s := &p.spec.Spec
-	if turn.Err == nil || turn.Fault == agentkernel.FaultProgram || p.sealed != nil || ran && (s.Program.Session || s.NeedsFiles()) || !p.replayable() {
+	if turn.Err == nil || turn.Fault == agentkernel.FaultProgram || p.run.verifies != nil || ran && (s.Program.Session || s.NeedsFiles()) || !p.replayable() {
 		return nil, ""
 	}
-	chosen, certain := s.Backend == autoBackend, turn.Fault == agentkernel.FaultBackend
-	if !chosen && !certain {
-		return nil, ""
-	}
-	for _, b := range k.backends[slices.Index(k.backends, p.backend)+1:] {
-		if !b.speaks(s.Program.Language) || !b.Replayable || !b.offered(s) {
-			continue
-		}
-		err := errOrNil(b.lacks(s))
-		if err == nil {
-			_, err = b.check(s)
-		}
-		switch {
-		case err == nil && chosen:
-			return b, ""
-		case err == nil:
-			return nil, fmt.Sprintf("without --backend %s the kernel runs in %s what %s lacks", p.backend.Name, b.Name, p.backend.Name)
-		case agentkernel.CodeOf(err) == agentkernel.CodeSyntax:
-			return nil, "" // it is no program, wherever it runs
-		case turn.Err.Code == agentkernel.CodeSyntax:
-			// What cannot be read is the program's doing, as far as anybody here can tell.
-		case certain && why == "":
-			e := agentkernel.AsError(err, agentkernel.CodeUnsupported, "move")
-			why = fmt.Sprintf("the %s backend cannot go on with it: %s", b.Name, e.Message())
-			if e.Hint != "" {
-				why += "; " + e.Hint
-			}
-		}
-	}
-	return nil, why
+	return k.backends.Next(s, p.run.backend, turn)
 }
 
 // move takes a process to another backend, where it has not begun yet. False: it stays where it is.
-func (k *Kernel) move(p *process, to *backend, failure *agentkernel.Error) bool {
+func (k *Kernel) move(p *process, to *backends.Backend, failure *agentkernel.Error) bool {
 	ctx := p.context()
-	past, err := k.loadPast(ctx, &p.spec.Spec)
+	from, err := k.loadOrigin(ctx, &p.spec.Spec)
 	if err != nil {
 		k.cfg.Logger.Warn("a process cannot move: the journal that answers its calls cannot be read", "pid", p.pid, "err", err)
 		return false
@@ -120,11 +95,11 @@ func (k *Kernel) move(p *process, to *backend, failure *agentkernel.Error) bool 
 		return false
 	}
 	// A program that fails before it has repeated its own journal has diverged, wherever it runs.
-	if p.state != agentkernel.StateRunning || p.cause != nil || p.over || p.replay != nil && p.replay.left() != "" {
+	if p.state != agentkernel.StateRunning || p.runEnded() || p.run.replay != nil && p.run.replay.Left() != "" {
 		p.mu.Unlock()
 		return false
 	}
-	box := k.takeMove(p, to, failure, past, entries)
+	box := k.takeMove(p, to, failure, from, entries)
 	p.mu.Unlock()
 	k.discard(p, box)
 	return true
@@ -139,7 +114,7 @@ func (k *Kernel) lockWithJournal(ctx context.Context, p *process) (entries []age
 		}
 		entries = append(entries, more...)
 		p.mu.Lock()
-		if int64(len(entries)) == p.seq {
+		if int64(len(entries)) == p.standing.Seq {
 			return entries, nil
 		}
 		p.mu.Unlock()
@@ -151,12 +126,10 @@ func (k *Kernel) lockWithJournal(ctx context.Context, p *process) (entries []age
 
 // takeMove changes the backend in one batch with all that depends on it, and sets the process to its beginning; p.mu is
 // held. It gives the sandbox to discard.
-func (k *Kernel) takeMove(p *process, to *backend, failure *agentkernel.Error, past *past, entries []agentkernel.Entry) agentkernel.Sandbox {
-	box, from, at := p.takeBox(), p.backend.Name, k.cfg.Now().UTC().Truncate(time.Microsecond)
-	p.bound, p.noted = nil, false
-	p.backend, p.fingerprint = to, to.Fingerprint
-	p.moved = newMove(from, at, failure)
-	k.newRun(p, past, history.Fold(history.Base{}, entries), entries)
+func (k *Kernel) takeMove(p *process, to *backends.Backend, failure *agentkernel.Error, answers *origin.Origin, entries []agentkernel.Entry) agentkernel.Sandbox {
+	box, from, at := p.takeBox(), p.run.backend.Name, k.cfg.Now().UTC().Truncate(time.Microsecond)
+	p.run.backend, p.run.bound, p.run.moved = to, nil, newMove(from, at, failure)
+	k.newRun(p, answers, history.Fold(history.Base{}, entries), entries)
 	data, err := json.Marshal(map[string]string{"from": from, "to": to.Name})
 	if err != nil {
 		data = nil // two names always encode
@@ -166,17 +139,17 @@ func (k *Kernel) takeMove(p *process, to *backend, failure *agentkernel.Error, p
 		batch.Image, p.imaged = &agentkernel.Image{PID: p.pid}, false
 	}
 	k.appendBatch(p, batch)
-	p.moved.seq = p.seq
+	p.run.moved.seq = p.standing.Seq
 	k.announce(p)
 	return box
 }
 
 // dropUnissued forgets the calls behind number `after` that the program will issue again: those of which the journal has
-// nothing, since a server or a human is asked about them first, and those that only wait to be taken from the past. What
+// nothing, since a server or a human is asked about them first, and those that only wait to be taken from the origin. What
 // is under way stays so, and the program meets it when it comes to the call; p.mu is held.
 func (p *process) dropUnissued(after int64) {
 	for _, f := range slices.Clone(p.inflight) {
-		if f.id <= after || f.intended() && !p.past.holds(f) {
+		if f.id <= after || f.intended() && !p.run.origin.Holds(f.id) {
 			continue
 		}
 		f.dropped = true
@@ -185,31 +158,26 @@ func (p *process) dropUnissued(after int64) {
 	}
 }
 
-// holds says whether the past has the result of a call that the program has not taken yet.
-func (h *past) holds(f *inflight) bool {
-	return h != nil && slices.ContainsFunc(h.ready, func(r readyCall) bool { return r.f == f })
-}
-
 // begunAnew gives a process that has moved its sandbox. False: it has none, and has ended with the error that it moved for.
 func (k *Kernel) begunAnew(p *process) bool {
 	err := k.ensureBox(p)
 	if err == nil {
 		return true
 	}
-	if p.stopped() != nil || k.ctx.Err() != nil || k.isClosed() && p.lifeOver() {
+	if p.stopped() != nil || k.ctx.Err() != nil || k.table.isClosed() && p.contextEnded() {
 		k.sandboxFailed(p, err)
 		return false
 	}
 	why := agentkernel.AsError(err, agentkernel.CodeUnavailable, "move")
 	p.dropReplay()
-	k.finish(p, endingFor(p.moved.err.WithHint("the %s backend was to go on with it and did not start: %s", p.backend.Name, why.Message())))
+	k.finish(p, endingFor(p.run.moved.err.WithHint("the %s backend was to go on with it and did not start: %s", p.run.backend.Name, why.Message())))
 	return false
 }
 
 // newMove is a move from a backend.
 func newMove(from string, at time.Time, why *agentkernel.Error) *moved {
 	line, _, _ := strings.Cut(why.Message(), "\n")
-	return &moved{Move: agentkernel.Move{From: from, At: at, Why: clip(line)}, err: why}
+	return &moved{Move: agentkernel.Move{From: from, At: at, Why: sys.Clip(line)}, err: why}
 }
 
 // movedBy is the move that an entry of the journal tells of.
@@ -225,19 +193,19 @@ func movedBy(e *agentkernel.Entry) *moved {
 
 // movedEnding adds to an error that ends a process what it had moved for, if that is something else; p.mu is held.
 func (p *process) movedEnding(e ending) ending {
-	if p.moved == nil || e.err == nil || e.state != agentkernel.StateFailed {
+	if p.run.moved == nil || e.err == nil || e.state != agentkernel.StateFailed {
 		return e
 	}
-	first := p.moved.err
+	first := p.run.moved.err
 	switch {
 	case e.err.Code == agentkernel.CodeDiverged:
 		c := *e.err
-		c.Err = fmt.Errorf("%w\nit had moved from %s to %s, for: %s", e.err.Err, p.moved.From, p.backend.Name, first.Message())
-		c.Hint = fmt.Sprintf("run it in %s from the start: --backend %s; what it did so far: agentkernel trace %d", p.backend.Name, p.backend.Name, p.pid)
+		c.Err = fmt.Errorf("%w\nit had moved from %s to %s, for: %s", e.err.Err, p.run.moved.From, p.run.backend.Name, first.Message())
+		c.Hint = fmt.Sprintf(advice.FromTheStart, p.run.backend.Name, p.run.backend.Name, p.pid)
 		c.Traceback, c.Exception = first.Traceback, first.Exception
 		e.err = &c
-	case e.err.Hint == "" && !p.moved.Same(e.err):
-		e.err = e.err.WithHint("it had moved from %s, for: %s", p.moved.From, p.moved.Why)
+	case e.err.Hint == "" && !p.run.moved.Same(e.err):
+		e.err = e.err.WithHint("it had moved from %s, for: %s", p.run.moved.From, p.run.moved.Why)
 	}
 	return e
 }

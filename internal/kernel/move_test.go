@@ -546,7 +546,7 @@ func TestMoveWhilePaused(t *testing.T) {
 	})
 }
 
-// A rerun that moves has its past as it had: what that answered is not made again.
+// A rerun that moves has its origin as it had: what that answered is not made again.
 func TestMoveOfARerun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLadder(t)

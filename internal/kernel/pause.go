@@ -9,13 +9,13 @@ import (
 // it is paused: its journal brings it back to where it was.
 func (k *Kernel) beginAgain(p *process) {
 	ctx := p.context()
-	past, err := k.loadPast(ctx, &p.spec.Spec)
+	from, err := k.loadOrigin(ctx, &p.spec.Spec)
 	if err != nil {
 		k.sandboxFailed(p, err)
 		return
 	}
 	var base history.Base
-	if p.imaged && past == nil { // what a past was taken for since the image cannot be told apart
+	if p.imaged && from == nil { // what an origin was taken for since the image cannot be told apart
 		base = k.usableImage(ctx, p)
 	}
 	entries, err := k.lockWithJournal(ctx, p)
@@ -23,14 +23,14 @@ func (k *Kernel) beginAgain(p *process) {
 		k.sandboxFailed(p, err)
 		return
 	}
-	if p.state != agentkernel.StateRunning || p.cause != nil || p.over {
+	if p.state != agentkernel.StateRunning || p.runEnded() {
 		p.mu.Unlock()
 		k.sandboxFailed(p, agentkernel.Errorf(agentkernel.CodeCanceled, "sandbox", "the sandbox was closed"))
 		return
 	}
 	box := p.takeBox()
-	k.newRun(p, past, history.Fold(base, entries), entries)
-	p.to(agentkernel.StateWaiting)
+	k.newRun(p, from, history.Fold(base, entries), entries)
+	p.step(&stepRewind)
 	p.mu.Unlock()
 	if p.spec.HasFiles() { // nothing may write to them when it begins again
 		k.closeBox(p, box)
@@ -38,7 +38,7 @@ func (k *Kernel) beginAgain(p *process) {
 	k.discard(p, box)
 	k.pauseOnDrift(p)
 	p.mu.Lock()
-	p.owned = false
+	p.release()
 	if p.paused {
 		k.announce(p)
 	}

@@ -169,7 +169,7 @@ func TestPauseWhileComputing(t *testing.T) {
 				if err != nil || end.State != agentkernel.StateExited || strings.Join(r.tools.lines, " ") != `{"n":1} {"n":2}` {
 					t.Errorf("%+v %v %v; written: %q", end, end.Error, err, r.tools.lines)
 				}
-				if c.noImages && begun != c.begun { // an image runs through its past
+				if c.noImages && begun != c.begun { // an image runs through its origin
 					t.Errorf("it began %d times, want %d", begun, c.begun)
 				}
 				if out := output(t, r, p.PID); out != "begin computes end" {

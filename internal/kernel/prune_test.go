@@ -128,7 +128,7 @@ func TestPruneSparesWhatIsNeeded(t *testing.T) {
 		if err != nil || out.Processes != 1 || out.Kept != 1 || !slices.Equal(f.forgot, []agentkernel.PID{old.PID}) {
 			t.Errorf("%+v, %v, forgot %v", out, err, f.forgot)
 		}
-		// When the rerun has ended, all may go: the rerun before its past.
+		// When the rerun has ended, all may go: the rerun before its origin.
 		if err := r.Signal(t.Context(), sleeper.PID, agentkernel.SignalKill); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestPruneSparesWhatIsNeeded(t *testing.T) {
 	})
 }
 
-// A rerun that begins while processes are being pruned keeps its past, or finds that it is gone; nothing between.
+// A rerun that begins while processes are being pruned keeps its origin, or finds that it is gone; nothing between.
 func TestARerunThatBeginsDuringAPrune(t *testing.T) {
 	for _, when := range []string{"while it decides", "between two steps"} {
 		synctest.Test(t, func(t *testing.T) {

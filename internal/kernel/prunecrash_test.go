@@ -21,6 +21,7 @@ import (
 	"agentkernel/internal/retention"
 	"agentkernel/internal/store/faulty"
 	"agentkernel/internal/store/sqlite"
+	"agentkernel/internal/sys/families"
 )
 
 // crowd is a kernel on a real database that is pruned while programs run, until the store crashes.
@@ -46,7 +47,8 @@ func (c *crowd) boot(plan faulty.Plan) {
 	inner, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(c.dir, "kernel.db"), Blobs: filepath.Join(c.dir, "blobs"), Key: make([]byte, 32)})
 	c.must(err)
 	c.store = faulty.Wrap(inner, plan)
-	c.k, err = kernel.New(kernel.Config{Store: c.store, Retention: retention.New(retention.Config{Store: c.store}), Backends: []agentkernel.Backend{c.backend}, Grace: time.Millisecond})
+	c.k, err = kernel.New(kernel.Config{Store: c.store, Retention: retention.New(retention.Config{Store: c.store}), Backends: []agentkernel.Backend{c.backend}, Grace: time.Millisecond,
+		Tools: toolsOf(nil), Families: families.All(families.Parts{})})
 	c.must(err)
 }
 
@@ -118,7 +120,7 @@ func (c *crowd) load(names []string) {
 	}
 }
 
-// whole fails unless a process that lives has everything: its journal without gaps and with its large texts, its past,
+// whole fails unless a process that lives has everything: its journal without gaps and with its large texts, its origin,
 // its children.
 func (c *crowd) whole(pid agentkernel.PID) {
 	ctx := context.Background()

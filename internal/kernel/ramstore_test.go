@@ -13,13 +13,14 @@ import (
 // ramStore is the smallest Store, for tests that need virtual time or count commits. What was not flushed
 // is lost by crash.
 type ramStore struct {
-	mu      sync.Mutex
-	pending []agentkernel.Batch
-	durable []agentkernel.Batch
-	pos     agentkernel.Position
-	flushes int
-	nextPID agentkernel.PID
-	failed  error
+	readBytes int // of entries and images that were handed out
+	mu        sync.Mutex
+	pending   []agentkernel.Batch
+	durable   []agentkernel.Batch
+	pos       agentkernel.Position
+	flushes   int
+	nextPID   agentkernel.PID
+	failed    error
 	// crashAt is the operation (append or flush, from 1) at which the power fails; 0: never. With after,
 	// the operation still happens.
 	crashAt, ops int
@@ -177,6 +178,7 @@ func (s *ramStore) Entries(_ context.Context, pid agentkernel.PID, from int64, l
 		for _, e := range b.Entries {
 			if e.PID == pid && e.Seq >= from && (limit == 0 || len(out) < limit) {
 				out = append(out, e)
+				s.readBytes += len(e.Args) + len(e.Data) + len(e.Note) + 64
 			}
 		}
 	}
@@ -196,6 +198,7 @@ func (s *ramStore) Image(_ context.Context, pid agentkernel.PID) (agentkernel.Im
 	if found == nil || found.Bytes == nil {
 		return agentkernel.Image{}, agentkernel.Errorf(agentkernel.CodeNotFound, "image", "no image")
 	}
+	s.readBytes += len(found.Bytes) + len(found.Kernel)
 	return *found, nil
 }
 
@@ -222,3 +225,20 @@ func (s *ramStore) Close() error { return s.Flush(context.Background(), 0) }
 
 // pass lets synctest's clock go on.
 func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time
+
+// sizes are those of the program's part of the last image of a process, and of the payloads of its journal.
+func (s *ramStore) sizes(pid agentkernel.PID) (image, journal int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.all() {
+		if b.Image != nil && b.Image.PID == pid && b.Image.Bytes != nil {
+			image = len(b.Image.Bytes)
+		}
+		for _, e := range b.Entries {
+			if e.PID == pid {
+				journal += len(e.Args) + len(e.Data) + 64
+			}
+		}
+	}
+	return image, journal
+}

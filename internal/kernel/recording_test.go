@@ -37,7 +37,7 @@ func recorder(t *testing.T, program func(*prog) error, needs ...agentkernel.Tool
 	t.Helper()
 	r := newRig(t, newRAMStore())
 	r = r.boot(t, r.store, func(c *kernel.Config) {
-		c.Tools = func([]string) (agentkernel.ToolSource, error) { return secretive{fakeTools: r.tools}, nil }
+		c.Tools = toolsOf(func([]string) (agentkernel.ToolSource, error) { return secretive{fakeTools: r.tools}, nil })
 	})
 	r.backend.add("p", program, needs...)
 	p, _ := r.run(t, spec("p"))
@@ -57,10 +57,10 @@ func export(t *testing.T, r *rig, pid agentkernel.PID) []byte {
 func elsewhere(t *testing.T, r *rig) *rig {
 	t.Helper()
 	return r.boot(t, newRAMStore(), func(c *kernel.Config) {
-		c.Tools = func(files []string) (agentkernel.ToolSource, error) {
+		c.Tools = toolsOf(func(files []string) (agentkernel.ToolSource, error) {
 			t.Errorf("a replay asked for the tools of %q", files)
 			return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tools", "there are none here")
-		}
+		})
 	})
 }
 
@@ -446,7 +446,7 @@ func TestExportThatDoesNotKnowTheSecrets(t *testing.T) {
 		},
 		"a source without the ability": func([]string) (agentkernel.ToolSource, error) { return r.tools, nil },
 	} {
-		far := r.boot(t, r.store, func(c *kernel.Config) { c.Tools = tools })
+		far := r.boot(t, r.store, func(c *kernel.Config) { c.Tools = toolsOf(tools) })
 		_, err := far.Export(t.Context(), p.PID, agentkernel.ExportOptions{})
 		if err == nil || !strings.Contains(err.Error(), "secrets of its tool servers") || !strings.Contains(agentkernel.AsError(err, "", "").Hint, "--unredacted") {
 			t.Errorf("%s: %v", name, err)

@@ -156,7 +156,7 @@ func TestReplaysShareTheirWorkersWithNobody(t *testing.T) {
 func TestExportTellsNoPathOfTheHost(t *testing.T) {
 	r, _ := recorder(t, func(*prog) error { return nil })
 	r = r.boot(t, r.store, func(c *kernel.Config) {
-		c.Tools = func([]string) (agentkernel.ToolSource, error) { return secretive{fakeTools: r.tools}, nil }
+		c.Tools = toolsOf(func([]string) (agentkernel.ToolSource, error) { return secretive{fakeTools: r.tools}, nil })
 	})
 	s := spec("p")
 	s.Tools = []string{"/home/secret/mcp.json"}

@@ -4,18 +4,28 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"math"
 	"os"
 	"slices"
+	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/origin"
+	"agentkernel/internal/kernel/replay"
 )
 
 // Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those
 // that cannot be taken up fail with the reason; the others go on.
 func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkernel.Process, error) {
-	if err := k.accepting(); err != nil {
+	if k.table.recovering.Enter() {
+		defer k.table.recovering.Leave()
+	}
+	if pid == 0 {
+		defer k.table.recovered()
+	}
+	if err := k.table.refuses(); err != nil {
 		return nil, err
 	}
 	records, err := k.toRecover(ctx, pid)
@@ -49,6 +59,24 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 		}
 	}
 	return out, failed
+}
+
+// recoverPatience bounds how long a caller waits for a recovery that is under way.
+const recoverPatience = 30 * time.Second
+
+// carried finds a process for a caller from outside; nil: no kernel runs it. A kernel is called before it has recovered: one that
+// may be taken up is waited for.
+func (k *Kernel) carried(ctx context.Context, pid agentkernel.PID) *process {
+	p := k.lookup(pid)
+	if p == nil {
+		if rec, err := k.store.Process(ctx, pid); err != nil || rec.State.Terminal() {
+			return nil
+		}
+	}
+	if p == nil || p.recoveries > 0 { // else it is this kernel's own
+		k.table.recovering.Await(ctx, recoverPatience)
+	}
+	return k.lookup(pid)
 }
 
 // toRecover lists the unfinished processes that are meant, parents first: a child's PID is greater than its
@@ -100,10 +128,10 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	}
 	p := k.restored(rec)
 	lost := agentkernel.AsError(ofRow, agentkernel.CodeCorrupt, "recover")
-	var past *past
+	var from *origin.Origin
 	var base history.Base
 	if lost == nil {
-		past, lost = k.pastOf(ctx, p)
+		from, lost = k.originOf(ctx, p)
 		base = k.usableImage(ctx, p)
 	}
 	h, entries, ofJournal, err := k.readBack(ctx, p, base)
@@ -115,19 +143,15 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	}
 	p.restore(h)
 	if p.replayable() {
-		k.newRun(p, past, h, entries)
+		k.newRun(p, from, h, entries)
 	} else if crashed := k.restoreOnce(p); lost == nil && crashed != nil {
 		lost = crashed
 	}
 
-	k.mu.Lock()
-	if k.procs[p.pid] != nil {
-		k.mu.Unlock()
+	p.step(&stepBegin)
+	if !k.table.adopt(p) {
 		return nil, nil
 	}
-	k.procs[p.pid] = p
-	k.unfinished = max(0, k.unfinished-1)
-	k.mu.Unlock()
 	if _, tree := k.forest.trees.Load(p.pid); tree || len(p.spec.Ancestors) > 0 {
 		k.rejoin(p)
 	}
@@ -138,9 +162,8 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		data = nil
 	}
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryRecover, Data: data}}, Process: p.record()})
-	p.to(agentkernel.StateReady)
 	p.mu.Unlock()
-	if p.backend == nil && p.spec.Backend != hostedBackend {
+	if p.run.backend == nil && p.spec.Backend != hostedBackend {
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", rec.Backend)))
 		return nil, nil
 	}
@@ -160,7 +183,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 }
 
 // readBack folds the journal of a process from a base on. entries is what it read for that: all of the journal where the
-// process has a past. lost says that something cannot be read, or is not there: then nothing of it can be continued.
+// process has an origin. lost says that something cannot be read, or is not there: then nothing of it can be continued.
 func (k *Kernel) readBack(ctx context.Context, p *process, base history.Base) (h *history.History, entries []agentkernel.Entry, lost, err error) {
 	from := int64(1)
 	if base.Seq > 0 && !base.Whole() && p.spec.Past == nil {
@@ -197,40 +220,35 @@ func shorterThanImage(pid agentkernel.PID, last, image int64) error {
 		return nil
 	}
 	return agentkernel.Errorf(agentkernel.CodeCorrupt, "recover", "the journal of process %d ends with entry %d, and its image was made after entry %d", pid, last, image).
-		WithPID(pid).WithHint("restore a backup: agentkernel restore")
+		WithPID(pid).WithHint(advice.Restore)
 }
 
 // restored builds the table's row from the store's.
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	spec := rec.Spec
-	var found *backend
-	for _, b := range k.backends {
-		if b.Name == rec.Backend {
-			found = b
-		}
-	}
-	spec.Interactive = false // whoever could answer has gone with the old kernel
-	p := k.newProcess(rec.PID, k.specs.take(&spec, specData(&spec)), found)
+	found := k.backends.Find(rec.Backend)
+	// Whoever could answer has gone with the old kernel. Who resumes a paused process may answer.
+	spec.Interactive = spec.Interactive && rec.Paused
+	p := k.newProcess(rec.PID, k.specs.Take(&spec, history.SpecData(&spec)), found)
 	p.created, p.paused, p.pauseNote = rec.Created, rec.Paused, rec.PauseNote
-	p.recoveries, p.stood = rec.Recoveries+1, rec.Walls
+	p.recoveries, p.run.lastWalls = int32(min(rec.Recoveries+1, math.MaxInt32)), rec.Walls
 	p.imaged = true
-	p.fingerprint = rec.Fingerprint
+	p.run.fingerprint = rec.Fingerprint
 	return p
 }
 
 // restore takes from the history of a process what no abort and no move unwinds.
 func (p *process) restore(h *history.History) {
-	p.seq, p.account, p.servers, p.noted = h.Seq, h.Account, h.Servers, h.Noted
-	p.pauses, p.unresolved = h.Pauses, h.Unresolved
+	p.standing = h.Standing
 	if h.Moved != nil {
-		p.moved = movedBy(h.Moved)
+		p.run.moved = movedBy(h.Moved)
 	}
 }
 
 // usableImage gives the base of the newest image if this kernel's engine can load it. An image of another engine, or
 // one that is damaged, is not used: the journal has everything.
 func (k *Kernel) usableImage(ctx context.Context, p *process) (none history.Base) {
-	if p.backend == nil || !p.replayable() {
+	if p.run.backend == nil || !p.replayable() {
 		return none
 	}
 	image, err := k.store.Image(ctx, p.pid)
@@ -240,7 +258,7 @@ func (k *Kernel) usableImage(ctx context.Context, p *process) (none history.Base
 		}
 		return none
 	}
-	if image.Fingerprint != p.backend.Fingerprint {
+	if image.Fingerprint != p.run.backend.Now().Fingerprint {
 		k.cfg.Logger.Info("image of another engine version, replaying the journal instead", "pid", p.pid, "image", image.Fingerprint)
 		return none
 	}
@@ -252,33 +270,37 @@ func (k *Kernel) usableImage(ctx context.Context, p *process) (none history.Base
 	return base
 }
 
-// newRun sets a process that has no sandbox to where its history stands: at its image, or at its beginning, with the rest
-// of the journal to be repeated. Whatever restarts a process goes through it. Calls that are under way stay so; p.mu is held,
-// or nobody knows p yet.
-func (k *Kernel) newRun(p *process, past *past, h *history.History, entries []agentkernel.Entry) {
+// newRun replaces the run of a process that has no sandbox by one that stands where the history does: at its image, or at its
+// beginning, with the rest of the journal to be repeated. Whatever restarts a process goes through it. Calls that are under
+// way stay so; p.mu is held, or p is not in the table yet.
+func (k *Kernel) newRun(p *process, from *origin.Origin, h *history.History, entries []agentkernel.Entry) {
 	base := &h.Base
 	p.dropUnissued(base.Calls)
-	past.restore(entries)
-	p.past = past
-	p.calls, p.piece, p.arrived, p.reemit, p.stirs = base.Calls, base.Cell.Next, nil, base.Seq > 0, false
-	p.replay = &replay{Queue: h.Queue, session: p.spec.Program.Session}
+	from.Restore(entries)
+	old := p.run
+	p.run = &run{
+		backend: old.backend, fingerprint: old.fingerprint, moved: old.moved, lastWalls: old.lastWalls, bound: old.bound,
+		stays: old.stays, abort: old.abort, running: old.running, waits: old.waits, lastRun: old.lastRun,
+		origin: from, calls: base.Calls, piece: base.Cell.Next, reemit: base.Seq > 0,
+		replay: replay.New(h.Queue, p.spec.Program.Session),
+	}
 	switch {
 	case base.Seq == 0:
 		p.setNeed(needStart, 0, nil)
-		if p.backend != nil {
-			p.fingerprint = p.backend.Fingerprint
+		if p.run.backend != nil {
+			p.run.fingerprint = p.run.backend.Now().Fingerprint
 		}
 	case base.Reply == 0:
 		p.setNeed(needAny, 0, nil)
 	default:
 		p.setNeed(needReply, base.Reply, nil)
-		if e, ok := p.replay.Results[base.Reply]; ok {
-			delete(p.replay.Results, base.Reply)
-			p.reply, p.replySeq = &agentkernel.Reply{ID: e.Call, Result: e.Data, Err: e.Err}, e.Seq
+		if e, ok := p.run.replay.Results[base.Reply]; ok {
+			delete(p.run.replay.Results, base.Reply)
+			p.run.reply, p.run.replySeq = &agentkernel.Reply{ID: e.Call, Result: e.Data, Err: e.Err}, e.Seq
 		}
 	}
 	if base.Seq > 0 {
-		p.running, p.waits = base.Running, base.Waits
+		p.run.running, p.run.waits = base.Running, base.Waits
 	}
 	p.replayed()
 }
@@ -286,7 +308,7 @@ func (k *Kernel) newRun(p *process, past *past, h *history.History, entries []ag
 // reopen issues again what was under way when the image was made.
 func (k *Kernel) reopen(p *process, open []agentkernel.Entry) {
 	for _, e := range open {
-		f := &inflight{id: e.Call, seq: e.Seq, op: e.Op, effect: e.Effect, async: e.Async, args: e.Args, label: label(e), since: e.At}
+		f := k.opened(&e)
 		p.mu.Lock()
 		p.inflight.add(f)
 		p.mu.Unlock()
@@ -296,19 +318,6 @@ func (k *Kernel) reopen(p *process, open []agentkernel.Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state == agentkernel.StateReady && !p.deliverable() {
-		p.to(agentkernel.StateRunning)
-		p.to(agentkernel.StateWaiting)
+		p.step(&stepHold)
 	}
-}
-
-func label(e agentkernel.Entry) string {
-	switch e.Op {
-	case "tool.call":
-	case fetchOp:
-		return labelOfFetch(e.Args)
-	default:
-		return e.Op
-	}
-	a := history.Target(&e)
-	return fmt.Sprintf("%s %s.%s", e.Op, a.Server, a.Tool)
 }

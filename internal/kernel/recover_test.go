@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"agentkernel"
 	"agentkernel/internal/kernel"
 )
@@ -414,10 +416,9 @@ func TestKillAnUnfinishedProcessWithoutContinuingIt(t *testing.T) {
 	})
 }
 
-func TestStateMachineDiagramIsTheCode(t *testing.T) {
-	want := strings.Join(kernel.Transitions(), "\n")
-	if got := kernel.DocumentedTransitions(t, "doc.go"); got != want {
-		t.Errorf("the package comment says\n%s\nthe code says\n%s", got, want)
+func TestStateMachineTableIsTheCode(t *testing.T) {
+	if diff := cmp.Diff(kernel.Steps(), kernel.DocumentedSteps(t, "doc.go")); diff != "" {
+		t.Errorf("the package comment has another table than the code (-code +comment):\n%s", diff)
 	}
 }
 

@@ -3,42 +3,20 @@ package kernel
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/origin"
 )
 
-// Notes by which the journal of a rerun names the call of its past. The first one stands at a call that was
-// answered from there, the second at a spawn whose child takes over the child of that call.
-const (
-	noteFrom = "from pid %d call %d"
-	noteAs   = "as pid %d call %d"
-)
-
-func (c pastKey) note(format string) string { return fmt.Sprintf(format, c.pid, c.call) }
-
-// parseNote reads what note wrote.
-func parseNote(note string) (c pastKey, ok bool) {
-	if !strings.HasPrefix(note, "from pid ") && !strings.HasPrefix(note, "as pid ") {
-		return c, false
-	}
-	for _, format := range []string{noteFrom, noteAs} {
-		if n, err := fmt.Sscanf(note, format, &c.pid, &c.call); err == nil && n == 2 && c.note(format) == note {
-			return c, true
-		}
-	}
-	return c, false
-}
-
-// answeredByPast answers a call from the past of its process. False: it is to be made.
-func (k *Kernel) answeredByPast(p *process, f *inflight, canonical json.RawMessage) bool {
-	if p.past == nil {
+// answeredByOrigin answers a call from the origin of its process. False: it is to be made.
+func (k *Kernel) answeredByOrigin(p *process, f *inflight, canonical json.RawMessage) bool {
+	if p.run.origin == nil {
 		return false
 	}
 	p.mu.Lock()
-	c, why := p.past.match(f.op, canonical)
+	c, why := p.run.origin.Match(f.op, canonical)
 	if why != "" {
 		k.goLive(p, f, why)
 	}
@@ -52,52 +30,20 @@ func (k *Kernel) answeredByPast(p *process, f *inflight, canonical json.RawMessa
 
 // goLive notes the first difference; p.mu is held.
 func (k *Kernel) goLive(p *process, f *inflight, why string) {
-	p.past.leave()
-	k.tellPast(p, f.id, fmt.Sprintf("%s; live from call %d: %s", p.past.answered(f.id-1), f.id, why))
+	p.run.origin.Leave()
+	k.tellOrigin(p, f.id, fmt.Sprintf("%s; live from call %d: %s", p.run.origin.Answered(f.id-1), f.id, why))
 }
 
-// answered says how far the past went.
-func (h *past) answered(calls int64) string {
-	switch calls {
-	case 0:
-		return fmt.Sprintf("no call answered from the journal of pid %d", h.pid)
-	case 1:
-		return fmt.Sprintf("call 1 answered from the journal of pid %d", h.pid)
-	}
-	return fmt.Sprintf("calls 1-%d answered from the journal of pid %d", calls, h.pid)
-}
-
-// tellPast journals a sentence about the past and shows it; p.mu is held. call is the first live one.
-func (k *Kernel) tellPast(p *process, call int64, text string) {
+// tellOrigin journals a sentence about the origin and shows it; p.mu is held. call is the first live one.
+func (k *Kernel) tellOrigin(p *process, call int64, text string) {
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryPast, Call: call, Note: text})
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventPast, Text: text})
 }
 
-// doneByPast answers a write that the past made beyond the first difference: it is not made again unless the
+// doneByOrigin answers a write that the origin made beyond the first difference: it is not made again unless the
 // Spec says so. False: it is to be made.
-func (k *Kernel) doneByPast(p *process, f *inflight, canonical json.RawMessage) bool {
-	if p.past == nil || f.effect != agentkernel.EffectWrite {
-		return false
-	}
-	for _, pattern := range p.spec.Past.Again {
-		if f.tool != nil && allows(pattern, f.tool) || f.op == fetchOp && fetchAgain(pattern) {
-			return false
-		}
-	}
-	p.mu.Lock()
-	var c *pastCall
-	if !f.dropped {
-		c = p.past.takeDone(f.op, f.effect, canonical)
-	}
-	if c != nil {
-		name := strings.TrimPrefix(f.label, "tool.call ")
-		if f.op == fetchOp {
-			name = fetchOp
-		}
-		k.tellPast(p, 0, fmt.Sprintf("call %d (%s) was made by pid %d as call %d: answered from its journal (--again '%s' makes it again)",
-			f.id, name, c.pid, c.call, name))
-	}
-	p.mu.Unlock()
+func (k *Kernel) doneByOrigin(p *process, f *inflight, canonical json.RawMessage) bool {
+	c := k.takeDone(p, f, canonical)
 	if c == nil {
 		return false
 	}
@@ -105,60 +51,80 @@ func (k *Kernel) doneByPast(p *process, f *inflight, canonical json.RawMessage) 
 	return true
 }
 
-// takeOver copies a call of the past into the journal and hands its result to the program: an async one at a
-// wait, in the order in which the past received them.
-func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c *pastCall) {
+// takeDone takes such a write from the origin and says so. It may be called beside the program, which can move meanwhile.
+func (k *Kernel) takeDone(p *process, f *inflight, canonical json.RawMessage) *origin.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run.origin == nil || f.dropped || f.effect != agentkernel.EffectWrite || f.matches(p.spec.Past.Again) {
+		return nil
+	}
+	c := p.run.origin.TakeDone(f.op, f.effect, canonical)
+	if c == nil {
+		return nil
+	}
+	name, pattern := f.op, f.op
+	if a := f.admission; a != nil {
+		name, pattern = a.Name, a.Pattern
+	}
+	k.tellOrigin(p, 0, fmt.Sprintf(advice.MadeBefore,
+		f.id, name, c.PID, c.Key.Call, pattern))
+	return c
+}
+
+// takeOver copies a call of the origin into the journal and hands its result to the program: an async one at a
+// wait, in the order in which the origin received them.
+func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c *origin.Call) {
 	p.mu.Lock()
 	if p.state.Terminal() || f.dropped {
 		p.mu.Unlock()
 		return
 	}
-	f.effect, f.label, f.cancel = c.entry.Effect, label(c.entry), nil
+	f.effect, f.label, f.cancel = c.Entry.Effect, k.label(&c.Entry), nil
 	call := agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async,
-		Args: canonical, Note: c.note(noteFrom)}
-	if c.unknown() || f.async && f.done == nil {
+		Args: canonical, Note: c.From()}
+	if c.Unknown() || f.async && f.done == nil {
 		p.inflight.add(f)
 		k.append(p, call)
-		f.seq = p.seq
-		if c.unknown() {
+		f.seq = p.standing.Seq
+		if c.Unknown() {
 			p.mu.Unlock()
-			k.complete(p, f, nil, "", c.inDoubt(f))
+			k.complete(p, f, outcome{}, inDoubt(f, c))
 			return
 		}
-		p.past.ready = append(p.past.ready, readyCall{f, c})
+		p.run.origin.Issued(f.id, c)
 		k.wake(p)
 		p.mu.Unlock()
 		return
 	}
 	p.inflight.remove(f)
 	batch := []agentkernel.Entry{call}
-	result := k.pastResult(p, f, c)
+	result := k.originResult(p, f, c)
 	if f.effect == agentkernel.EffectPure {
 		batch[0].Done, batch[0].Data, batch[0].Err = true, result.Data, result.Err
 	} else {
 		batch = append(batch, result)
 	}
 	k.appendBatch(p, agentkernel.Batch{Entries: batch})
-	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}, p.seq})
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}, p.standing.Seq})
 	p.mu.Unlock()
 }
 
-// pastResult is the result of a past call as an entry of this process; p.mu is held.
-func (k *Kernel) pastResult(p *process, f *inflight, c *pastCall) agentkernel.Entry {
-	e := agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Data: c.result.Data, Err: c.result.Err}
+// originResult is the result of an origin call as an entry of this process; p.mu is held.
+func (k *Kernel) originResult(p *process, f *inflight, c *origin.Call) agentkernel.Entry {
+	e := agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Data: c.Result.Data, Err: c.Result.Err}
 	switch {
-	case f.op == "proc.self" && e.Err == nil:
-		e.Data = selfOf(p, e.Data)
-	case f.op == "tool.call" && !c.entry.Done && c.result.Note != "":
+	case f.handler.inherit != nil && e.Err == nil:
+		e.Data = f.handler.inherit(p, e.Data)
+	case !c.Entry.Done && c.Result.Note != "":
 		// The incarnation of the server that answered: a session that has ended since is lost for this
 		// process as it would be for the old one.
-		e.Note = c.result.Note
-		p.servers = history.Answered(p.servers, history.Target(&c.entry).Server, e.Note, e.Err)
+		e.Note = c.Result.Note
+		p.standing.Answered(history.Peer(c.Entry.Op, c.Entry.Args), e.Note, e.Err)
 	}
 	return e
 }
 
-// selfOf puts what a rerun may choose into the answer of the past. The PID stays that of the past: programs
+// selfOf puts what a rerun may choose into the answer of the origin. The PID stays that of the origin: programs
 // put it into names.
 func selfOf(p *process, recorded json.RawMessage) json.RawMessage {
 	var self map[string]json.RawMessage
@@ -177,57 +143,57 @@ func selfOf(p *process, recorded json.RawMessage) json.RawMessage {
 	return merged
 }
 
-// inDoubt is the answer for a write of the past of which nobody knows whether it happened.
-func (c *pastCall) inDoubt(f *inflight) *agentkernel.Error {
-	if c.result != nil && c.result.Err.Code == agentkernel.CodeOutcomeUnknown {
-		return c.result.Err
+// inDoubt is the answer for a write of the origin of which nobody knows whether it happened.
+func inDoubt(f *inflight, c *origin.Call) *agentkernel.Error {
+	if c.Result != nil && c.Result.Err.Code == agentkernel.CodeOutcomeUnknown {
+		return c.Result.Err
 	}
-	return outcomeUnknown(f, fmt.Errorf("process %d ended before it was answered", c.pid))
+	return outcomeUnknown(f, fmt.Errorf("process %d ended before it was answered", c.PID))
 }
 
-// nextPast gives the async result of the past that comes next, nil if there is none or others come first;
+// nextFromOrigin gives the async result of the origin that comes next, nil if there is none or others come first;
 // p.mu is held.
-func (k *Kernel) nextPast(p *process) *agentkernel.Reply {
-	if p.past == nil || len(p.past.ready) == 0 || len(p.arrived) > 0 || p.replay != nil && len(p.replay.Order) > 0 {
+func (k *Kernel) nextFromOrigin(p *process) *agentkernel.Reply {
+	if len(p.run.arrived) > 0 || p.run.replay != nil && len(p.run.replay.Order) > 0 {
 		return nil
 	}
-	next := slices.MinFunc(p.past.ready, func(a, b readyCall) int { return int(a.c.order() - b.c.order()) })
-	p.past.drop(next.f.id)
-	p.inflight.remove(next.f)
-	e := k.pastResult(p, next.f, next.c)
+	id, c := p.run.origin.Next()
+	if c == nil {
+		return nil
+	}
+	f := p.inflight.find(id)
+	p.inflight.remove(f)
+	e := k.originResult(p, f, c)
 	k.append(p, e)
-	return &agentkernel.Reply{ID: next.f.id, Result: e.Data, Err: e.Err}
+	return &agentkernel.Reply{ID: id, Result: e.Data, Err: e.Err}
 }
 
-// resumePast takes up an async call that an earlier life had copied from the past and whose result the program
-// has not had. False: the past has nothing to say about it.
-func (k *Kernel) resumePast(p *process, f *inflight) bool {
+// resumeOrigin takes up an async call that an earlier life had copied from the origin and whose result the program
+// has not had. False: the origin has nothing to say about it.
+func (k *Kernel) resumeOrigin(p *process, f *inflight) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.past == nil {
-		return false
-	}
-	c := p.past.copies[f.id]
-	if c == nil || c.unknown() {
+	c := p.run.origin.Copy(f.id)
+	if c == nil || c.Unknown() {
 		return false
 	}
 	if f.done == nil {
-		p.past.ready = append(p.past.ready, readyCall{f, c})
+		p.run.origin.Issued(f.id, c)
 		k.wake(p)
 		return true
 	}
-	delete(p.past.copies, f.id)
+	p.run.origin.Drop(f.id)
 	p.inflight.remove(f)
-	e := k.pastResult(p, f, c)
+	e := k.originResult(p, f, c)
 	k.append(p, e)
-	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: e.Data, Err: e.Err}, p.seq})
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: e.Data, Err: e.Err}, p.standing.Seq})
 	return true
 }
 
-// lastWords is said at the end of a process that never went beyond its past; p.mu is held.
+// lastWords is said at the end of a process that never went beyond its origin; p.mu is held.
 func (p *process) lastWords() []agentkernel.Entry {
-	if p.past == nil || p.past.live {
+	if p.run.origin.Live() {
 		return nil
 	}
-	return []agentkernel.Entry{{Kind: agentkernel.EntryPast, Note: p.past.answered(p.calls) + "; none was live"}}
+	return []agentkernel.Entry{{Kind: agentkernel.EntryPast, Note: p.run.origin.Answered(p.run.calls) + "; none was live"}}
 }

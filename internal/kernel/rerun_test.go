@@ -114,8 +114,8 @@ func failFor(words ...string) func(string) error {
 	}
 }
 
-// TestRerun runs a program, then another with the first as its past. made is what the tool server was asked
-// for by the second, out what it printed, says what was told about the past.
+// TestRerun runs a program, then another with the first as its origin. made is what the tool server was asked
+// for by the second, out what it printed, says what was told about the origin.
 func TestRerun(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second steps
@@ -190,7 +190,7 @@ func sinceStart() func() time.Time {
 	return func() time.Time { return time.Unix(0, 0).Add(time.Since(start)) }
 }
 
-// rerun runs a spec and gives what was said about its past besides.
+// rerun runs a spec and gives what was said about its origin besides.
 func (r *rig) rerun(t *testing.T, s agentkernel.Spec) (agentkernel.Process, string) {
 	t.Helper()
 	var said []string
@@ -228,7 +228,7 @@ func completeByItself(t *testing.T, r *rig, pid agentkernel.PID) {
 	}
 }
 
-// TestRerunIsShownAgain: whoever reads the events later is told the same about the past.
+// TestRerunIsShownAgain: whoever reads the events later is told the same about the origin.
 func TestRerunIsShownAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newRAMStore())
@@ -248,7 +248,7 @@ func TestRerunIsShownAgain(t *testing.T) {
 	})
 }
 
-// TestRerunOnAnotherBackend: the past does not care where the program ran.
+// TestRerunOnAnotherBackend: the origin does not care where the program ran.
 func TestRerunOnAnotherBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := newGoBackend()
@@ -269,7 +269,7 @@ func TestRerunOnAnotherBackend(t *testing.T) {
 	})
 }
 
-// TestRerunWithOtherArguments: proc.self gives the new ones although the rest of its answer is the past's.
+// TestRerunWithOtherArguments: proc.self gives the new ones although the rest of its answer is the origin's.
 func TestRerunWithOtherArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newRAMStore())
@@ -289,7 +289,7 @@ func TestRerunWithOtherArguments(t *testing.T) {
 	})
 }
 
-// TestRerunOfAWriteInDoubt: a write of which the past does not know whether it happened is never made again by
+// TestRerunOfAWriteInDoubt: a write of which the origin does not know whether it happened is never made again by
 // itself: the program is told, or a human decides.
 func TestRerunOfAWriteInDoubt(t *testing.T) {
 	for _, how := range []string{"killed", "killed, beyond the difference", "raised", "beyond the difference", "interrupted", "interrupted, beyond the difference"} {
@@ -356,7 +356,7 @@ func TestRerunOfAWriteInDoubt(t *testing.T) {
 	}
 }
 
-// TestRerunOfARerun: a third process has the second as its past, and the writes of both are not made again.
+// TestRerunOfARerun: a third process has the second as its origin, and the writes of both are not made again.
 func TestRerunOfARerun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newRAMStore())

@@ -5,24 +5,25 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/origin"
 )
 
-// inheritChild finds out what became of a child that the past started with the same call. One that goes on is
-// taken over, and its PID is the answer; one that has ended becomes the past of the new child.
+// inheritChild finds out what became of a child that the origin started with the same call. One that goes on is
+// taken over, and its PID is the answer; one that has ended becomes the origin of the new child.
 func (k *Kernel) inheritChild(p *process, f *inflight, spec *agentkernel.Spec) (agentkernel.PID, error) {
 	canonical, err := journal.Canonical(f.args)
 	if err != nil {
 		return 0, err
 	}
-	c, child, running := k.childOfPast(p, f, canonical)
+	c, child, running := k.childOfOrigin(p, f, canonical)
 	switch {
 	case c == nil:
 		return 0, nil
 	case running:
-		f.note = c.note(noteFrom)
+		f.note = c.From()
 		return child, nil
 	}
-	f.note = c.note(noteAs)
+	f.note = c.As()
 	spec.Past = &agentkernel.Past{PID: child, Again: p.spec.Past.Again}
 	return 0, nil
 }
@@ -30,33 +31,33 @@ func (k *Kernel) inheritChild(p *process, f *inflight, spec *agentkernel.Spec) (
 // watchForeign tells a rerun of the end of a child that another process started: tellParent does not know it.
 func (k *Kernel) watchForeign(p *process, f *inflight, child agentkernel.PID) {
 	q := k.lookup(child)
-	if q == nil || !k.external.enter() {
+	if q == nil || !k.external.Enter() {
 		return
 	}
 	ctx := p.context()
 	go func() {
-		defer k.external.leave()
+		defer k.external.Leave()
 		if k.awaitEnd(ctx, q) == nil {
 			k.completeWait(p, f, child)
 		}
 	}()
 }
 
-// childOfPast finds the child that the past started with the same call beyond the first difference. One
-// that has ended becomes the past of the new child; one that goes on is taken over as it is (running).
-func (k *Kernel) childOfPast(p *process, f *inflight, canonical json.RawMessage) (c *pastCall, child agentkernel.PID, running bool) {
-	if p.past == nil {
+// childOfOrigin finds the child that the origin started with the same call beyond the first difference. One
+// that has ended becomes the origin of the new child; one that goes on is taken over as it is (running).
+func (k *Kernel) childOfOrigin(p *process, f *inflight, canonical json.RawMessage) (c *origin.Call, child agentkernel.PID, running bool) {
+	if p.run.origin == nil {
 		return nil, 0, false
 	}
 	p.mu.Lock()
-	c = p.past.takeDone(f.op, f.effect, canonical)
+	c = p.run.origin.TakeDone(f.op, f.effect, canonical)
 	p.mu.Unlock()
-	if c == nil || json.Unmarshal(c.result.Data, &child) != nil {
+	if c == nil || json.Unmarshal(c.Result.Data, &child) != nil {
 		return nil, 0, false
 	}
 	rec, err := k.store.Process(p.context(), child)
-	if err != nil || rec.Namespace != p.spec.Namespace || !p.past.isOf(rec.Parent) {
-		return nil, 0, false // it is gone, or never was its child: a past may have been imported
+	if err != nil || rec.Namespace != p.spec.Namespace || !p.run.origin.IsOf(rec.Parent) {
+		return nil, 0, false // it is gone, or never was its child: an origin may have been imported
 	}
 	return c, child, !rec.State.Terminal()
 }

@@ -13,12 +13,12 @@ import (
 	"agentkernel/internal/kernel"
 )
 
-// TestCrashDuringARerun cuts the power at each operation of the store while a rerun goes along its past and
-// beyond it: afterwards it goes on where it was, no write of the past is made again, and each of its own is made
+// TestCrashDuringARerun cuts the power at each operation of the store while a rerun goes along its origin and
+// beyond it: afterwards it goes on where it was, no write of the origin is made again, and each of its own is made
 // once or reported as unknown.
 func TestCrashDuringARerun(t *testing.T) {
 	first := steps("w1 n R2 W3 R4 . z p1 s1 w5 W6 R7 . x")
-	// While it sleeps by itself, and is parked, two results of the past are still to come.
+	// While it sleeps by itself, and is parked, two results of the origin are still to come.
 	second := steps("w1 n R2 W3 R4 . z p1 s1 w5 W6 R7 z . s2 w8? R2 W9? . w1? p2 w5?")
 	total := 1
 	for at := 0; at <= total; at++ {
@@ -115,7 +115,7 @@ func TestAPastThatIsGone(t *testing.T) {
 	})
 }
 
-// TestRerunChildren: a child of the past that ended is not begun again but becomes the past of the new one; one
+// TestRerunChildren: a child of the origin that ended is not begun again but becomes the origin of the new one; one
 // that goes on is waited for.
 func TestRerunChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/history"
 )
 
 // unknown says whether a failure leaves open whether the call happened, and gives it as the program would
@@ -39,20 +41,20 @@ func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
 }
 
 func unresolvedNote(pid agentkernel.PID, call int64, label string) string {
-	return fmt.Sprintf("the outcome of call %d (%s) is unknown; decide with agentkernel resolve %d %d, or resume hands the program OutcomeUnknown",
+	return fmt.Sprintf(advice.Unresolved,
 		call, label, pid, call)
 }
 
 // reconsider decides what becomes of a write of an earlier life that has an intent and no result.
 func (k *Kernel) reconsider(p *process, f *inflight) {
 	p.mu.Lock()
-	again, asked := p.unresolved.Repeats(f.id), p.unresolved.Asks(f.id)
+	again, asked := p.standing.Unresolved.Repeats(f.id), p.standing.Unresolved.Asks(f.id)
 	p.mu.Unlock()
 	switch {
 	case again:
 		k.retry(p, f)
 	case !asked: // else it is held already
-		k.complete(p, f, nil, "", outcomeUnknown(f, nil))
+		k.complete(p, f, outcome{}, outcomeUnknown(f, nil))
 	}
 }
 
@@ -63,15 +65,11 @@ func (k *Kernel) retry(p *process, f *inflight) {
 		p.mu.Unlock()
 		return
 	}
-	p.unresolved.Drop(f.id)
+	p.standing.Unresolved.Drop(f.id)
 	f.again = true
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: f.id})
 	p.mu.Unlock()
-	if f.op == "tool.call" {
-		k.readmitTool(p, f)
-		return
-	}
-	k.goOutside(p, f)
+	k.readmit(p, f)
 }
 
 // Resolve decides about a write whose outcome nobody knows.
@@ -79,10 +77,10 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	if err := k.accepting(); err != nil {
+	if err := k.table.refuses(); err != nil {
 		return err
 	}
-	p := k.lookup(pid)
+	p := k.carried(ctx, pid)
 	absent := p == nil
 	if absent {
 		var err error
@@ -116,7 +114,7 @@ func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call 
 	if err != nil {
 		return nil, err
 	}
-	if rec.State.Terminal() || rec.Spec.OnUnknown != agentkernel.UnknownPause || !openWrite(entries, call) {
+	if rec.State.Terminal() || rec.Spec.OnUnknown != agentkernel.UnknownPause || !history.OpenWrite(entries, call) {
 		return nil, k.undecidable(ctx, pid, call)
 	}
 	p, err := k.adopt(ctx, rec)
@@ -134,11 +132,11 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 	if p.state.Terminal() {
 		return nil, false
 	}
-	if !p.unresolved.Asks(call) && !p.openInReplay(call) {
+	if !p.standing.Unresolved.Asks(call) && !p.openInReplay(call) {
 		return nil, false
 	}
 	f = p.inflight.find(call)
-	p.unresolved.Drop(call)
+	p.standing.Unresolved.Drop(call)
 	batch := []agentkernel.Entry{{Kind: agentkernel.EntryResolve, Call: call, Note: string(r.Decision)}}
 	switch r.Decision {
 	case agentkernel.DecisionDone:
@@ -168,8 +166,8 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 
 // unpause lets the process go on if nothing is left to decide, else it says what is; p.mu is held.
 func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
-	if next := p.unresolved.First(); next != 0 {
-		p.pauseNote = unresolvedNote(p.pid, next, p.labelOf(next))
+	if next := p.standing.Unresolved.First(); next != 0 {
+		p.pauseNote = unresolvedNote(p.pid, next, k.labelOf(p, next))
 		return false
 	}
 	if !p.paused {
@@ -187,7 +185,7 @@ func (k *Kernel) handOver(p *process, result agentkernel.Entry) {
 		k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}, result.Seq})
 		return
 	}
-	if r := p.replay; r != nil { // the program has not come to the call yet
+	if r := p.run.replay; r != nil { // the program has not come to the call yet
 		r.Results[result.Call] = result
 		if r.Calls[result.Call].Async {
 			r.Order = append(r.Order, result.Call)
@@ -197,9 +195,9 @@ func (k *Kernel) handOver(p *process, result agentkernel.Entry) {
 
 // leaveUnknown hands the program OutcomeUnknown for all that nobody decided; p.mu is held.
 func (k *Kernel) leaveUnknown(p *process) {
-	for call := p.unresolved.First(); call != 0; call = p.unresolved.First() {
-		e := []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: call, Err: p.unresolved.Asked[call].Why}}
-		p.unresolved.Drop(call)
+	for call := p.standing.Unresolved.First(); call != 0; call = p.standing.Unresolved.First() {
+		e := []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: call, Err: p.standing.Unresolved.Asked[call].Why}}
+		p.standing.Unresolved.Drop(call)
 		k.appendBatch(p, agentkernel.Batch{Entries: e})
 		k.handOver(p, e[0])
 	}
@@ -208,22 +206,22 @@ func (k *Kernel) leaveUnknown(p *process) {
 // openInReplay says that the call is an open write that the program has not repeated yet, and whose outcome
 // is for a human to decide; p.mu is held.
 func (p *process) openInReplay(call int64) bool {
-	if p.replay == nil || p.spec.OnUnknown != agentkernel.UnknownPause {
+	if p.run.replay == nil || p.spec.OnUnknown != agentkernel.UnknownPause {
 		return false
 	}
-	e, ok := p.replay.Calls[call]
-	_, answered := p.replay.Results[call]
+	e, ok := p.run.replay.Calls[call]
+	_, answered := p.run.replay.Results[call]
 	return ok && !e.Done && !answered && e.Effect == agentkernel.EffectWrite
 }
 
 // labelOf names a call that is under way, or that the program has still to repeat; p.mu is held.
-func (p *process) labelOf(call int64) string {
+func (k *Kernel) labelOf(p *process, call int64) string {
 	if f := p.inflight.find(call); f != nil {
 		return f.label
 	}
-	if p.replay != nil {
-		if e, ok := p.replay.Calls[call]; ok {
-			return label(e)
+	if p.run.replay != nil {
+		if e, ok := p.run.replay.Calls[call]; ok {
+			return k.label(&e)
 		}
 	}
 	return "?"

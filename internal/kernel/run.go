@@ -6,7 +6,11 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/sys"
 )
 
 // watchdogGrace is what a backend gets beyond the time limit to end the program by itself.
@@ -17,8 +21,8 @@ func (k *Kernel) wake(p *process) {
 	if p.owned || p.state != agentkernel.StateWaiting || !p.deliverable() {
 		return
 	}
-	p.to(agentkernel.StateReady)
-	k.queue.push(p)
+	p.step(&stepWake)
+	k.queue.Push(p)
 }
 
 // drive runs a ready process until it waits or ends. It is called in a slot.
@@ -35,8 +39,7 @@ func (p *process) own() bool {
 	if p.owned || p.state != agentkernel.StateReady {
 		return false
 	}
-	p.to(agentkernel.StateRunning)
-	p.owned = true
+	p.step(&stepDrive)
 	return true
 }
 
@@ -67,14 +70,14 @@ func (k *Kernel) driveOn(p *process) {
 		if fresh && err == nil && p.stopped() == nil && k.repeatedTurn(p, turn) {
 			continue
 		}
-		if !k.took(p, turn, err) {
+		if !k.handleTurn(p, turn, err) {
 			return
 		}
 	}
 }
 
-// took deals with what Next gave. False: the process has ended, or is no longer the caller's.
-func (k *Kernel) took(p *process, turn agentkernel.Turn, err error) bool {
+// handleTurn deals with what Next returned. False: the process has ended, or is no longer the caller's.
+func (k *Kernel) handleTurn(p *process, turn agentkernel.Turn, err error) bool {
 	if err == nil {
 		err = p.stopped()
 	}
@@ -82,7 +85,7 @@ func (k *Kernel) took(p *process, turn agentkernel.Turn, err error) bool {
 		k.sandboxFailed(p, err)
 		return false
 	}
-	return k.takeTurn(p, turn)
+	return k.handleStop(p, turn)
 }
 
 // setAside pauses a process that has done something already and gets no sandbox now because the backend's
@@ -90,16 +93,15 @@ func (k *Kernel) took(p *process, turn agentkernel.Turn, err error) bool {
 func (k *Kernel) setAside(p *process, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	begun := p.imaged || p.recoveries > 0 || p.losses.times > 0 || p.canGiveUp() && p.replay != nil
+	begun := p.imaged || p.recoveries > 0 || p.losses != nil || p.canAbort() && p.run.replay != nil
 	code := agentkernel.CodeOf(err)
 	mendable := code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied
-	if !begun || !mendable || p.coming != nil || p.cause != nil || p.over || k.ctx.Err() != nil {
+	if !begun || !mendable || p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
 		return false
 	}
-	p.owned = false
-	p.to(agentkernel.StateWaiting)
+	p.step(&stepWait)
 	note := agentkernel.AsError(err, agentkernel.CodeUnavailable, "sandbox").Message()
-	k.pause(p, 0, fmt.Sprintf("%s; when that is mended: agentkernel resume %d", note, p.pid))
+	k.pause(p, 0, fmt.Sprintf(advice.WhenMended, note, p.pid))
 	return true
 }
 
@@ -107,37 +109,36 @@ func (k *Kernel) setAside(p *process, err error) bool {
 func (p *process) stopped() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cause == nil {
-		return errOrNil(p.giveUp)
+	if cause := p.cause(); cause != nil {
+		return cause
 	}
-	return p.cause
+	return errOrNil(p.run.abort)
 }
 
 // next runs the program for one turn under the kernel's own watchdog.
 func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, error) {
-	before := p.box.Running()
-	left := time.Duration(p.spec.limits.Time) - before + watchdogGrace
+	before := p.run.box.Running()
+	left := time.Duration(p.spec.InForce.Time) - before + watchdogGrace
 	ctx, cancel := context.WithTimeout(p.context(), max(left, watchdogGrace))
 	defer cancel()
-	begun := k.cfg.Now()
 	p.mu.Lock()
-	p.turning, p.running = begun, before
+	p.run.turning, p.run.running = k.clock(), before
 	p.mu.Unlock()
-	turn, err := p.box.Next(ctx, reply)
+	turn, err := p.run.box.Next(ctx, reply)
 	p.mu.Lock()
-	p.turning = time.Time{}
 	if err != nil && !p.paused { // what is lost with its sandbox was running until now
-		p.running = before + k.cfg.Now().Sub(begun)
+		p.run.running += k.clock() - p.run.turning
 	}
+	p.run.turning = 0
 	p.mu.Unlock()
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
-		err = limitError("time", p.spec.limits.Time.String(), before.String())
+		err = limitError("time", p.spec.InForce.Time.String(), before.String())
 	}
 	return turn, err
 }
 
 func limitError(name, limit, used string) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, "limit."+name, "%s limit of %s reached (used %s)", name, limit, used)
+	return agentkernel.Errorf(agentkernel.CodeLimit, "limit."+name, "%s limit of %s reached (used %s)", name, limit, used).WithHint("%s", agentkernel.RaiseLimit(name))
 }
 
 // nextReply decides what the sandbox is handed now. fresh: it was loaded from an image and says its turn
@@ -146,62 +147,61 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state != agentkernel.StateRunning {
-		p.owned = false
 		return nil, false, false
 	}
-	if p.giveUp != nil {
+	if p.run.abort != nil {
 		return nil, false, true // its sandbox is closed, and says so
 	}
-	if p.reemit {
-		p.reemit = false
+	if p.run.reemit {
+		p.run.reemit = false
 		return nil, true, true
 	}
 	if !p.deliverable() || k.ctx.Err() != nil {
-		p.running = p.box.Running()
-		p.waits++
-		p.lastRun = k.cfg.Now().UnixNano()
-		p.owned = false
-		p.to(agentkernel.StateWaiting)
+		p.run.running = p.run.box.Running()
+		p.run.waits++
+		p.run.lastRun = k.cfg.Now().UnixNano()
+		p.step(&stepWait)
 		if p.paused {
 			k.announce(p)
 		}
 		for _, w := range p.watchers {
-			w.hurry()
+			w.Hurry()
 		}
 		return nil, false, false
 	}
-	switch p.need {
+	switch p.run.need {
 	case needStart, needGo:
 		return nil, false, true
 	case needAny:
-		p.stirs = false // whatever it has to say, it says now
+		p.run.hasOutput = false // whatever it has to say, it says now
 		if !p.hasResult() {
 			return nil, false, true
 		}
-		if r := k.nextPast(p); r != nil {
+		if r := k.nextFromOrigin(p); r != nil {
 			return r, false, true
 		}
 		r, err := p.nextArrived()
+		k.forest.note(p)
 		if err != nil {
 			k.stopSandbox(p, err)
 			return &agentkernel.Reply{Err: err}, false, true
 		}
 		return &r, false, true
 	}
-	r := p.reply
-	p.reply = nil
+	r := p.run.reply
+	p.run.reply = nil
 	return r, false, true
 }
 
 // nextArrived takes the next async result, the journal's order first; p.mu is held.
 func (p *process) nextArrived() (agentkernel.Reply, *agentkernel.Error) {
-	if p.replay != nil && len(p.replay.Order) > 0 {
-		r, err := p.replay.nextAsync(p.calls)
+	if p.run.replay != nil && len(p.run.replay.Order) > 0 {
+		r, err := p.run.replay.NextAsync(p.run.calls)
 		p.replayed()
 		return r, err
 	}
-	r := p.arrived[0]
-	p.arrived = p.arrived[1:]
+	r := p.run.arrived[0]
+	p.run.arrived = p.run.arrived[1:]
 	return r.Reply, nil
 }
 
@@ -210,16 +210,16 @@ func (p *process) nextArrived() (agentkernel.Reply, *agentkernel.Error) {
 func (k *Kernel) repeatedTurn(p *process, turn agentkernel.Turn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.need == needAny && turn.Kind == agentkernel.TurnWait ||
-		p.need == needReply && turn.Kind == agentkernel.TurnCall && !turn.Call.Async
+	return p.run.need == needAny && turn.Kind == agentkernel.TurnWait ||
+		p.run.need == needReply && turn.Kind == agentkernel.TurnCall && !turn.Call.Async
 }
 
-// takeTurn deals with where the program stopped; it says whether the program can go on at once or must be
+// handleStop deals with where the program stopped; it says whether the program can go on at once or must be
 // asked for its next reply. False: the process has ended.
-func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
+func (k *Kernel) handleStop(p *process, turn agentkernel.Turn) bool {
 	switch turn.Kind {
 	case agentkernel.TurnCall:
-		if turn.Fault == agentkernel.FaultBackend && turn.Call.Op == opNext && k.pieceMoves(p, turn.Call) {
+		if turn.Fault == agentkernel.FaultBackend && k.asksForCell(turn.Call.Op) && k.pieceMoves(p, turn.Call) {
 			return k.begunAnew(p)
 		}
 		return k.issue(p, turn.Call)
@@ -234,7 +234,7 @@ func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
 		p.mu.Unlock()
 		return true
 	case agentkernel.TurnLost:
-		if p.sealed != nil { // it has no journal of its own to begin again with
+		if p.run.verifies != nil { // it has no journal of its own to begin again with
 			k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "sandbox", "the sandbox was lost while the program ran; try again")))
 			return false
 		}
@@ -257,16 +257,16 @@ func (k *Kernel) takeTurn(p *process, turn agentkernel.Turn) bool {
 // kernel is stopping, the process is left unfinished.
 func (k *Kernel) sandboxFailed(p *process, err error) {
 	p.mu.Lock()
-	cause := p.cause
+	cause := p.cause()
 	p.mu.Unlock()
 	switch {
 	case cause != nil:
 		k.finish(p, endingFor(cause))
-	case k.ctx.Err() != nil || k.isClosed() && p.lifeOver():
+	case k.ctx.Err() != nil || k.table.isClosed() && p.contextEnded():
 		p.mu.Lock()
-		p.owned = false
+		p.release()
 		p.mu.Unlock()
-	case k.gaveUp(p, agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")):
+	case k.aborted(p, agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")):
 	default:
 		k.finish(p, endingFor(agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")))
 	}
@@ -275,12 +275,12 @@ func (k *Kernel) sandboxFailed(p *process, err error) {
 // afterRun looks after a process that has just begun to wait: a reply may have come in between, and under
 // pressure it is parked at once.
 func (k *Kernel) afterRun(p *process) {
-	if p.sealed != nil {
+	if p.run.verifies != nil {
 		k.stuck(p)
 		return
 	}
 	p.mu.Lock()
-	cause := p.cause // it came after the program's last turn
+	cause := p.cause() // it came after the program's last turn
 	if cause != nil && p.state == agentkernel.StateWaiting && !p.owned {
 		p.mu.Unlock()
 		k.finish(p, endingFor(cause))
@@ -293,7 +293,7 @@ func (k *Kernel) afterRun(p *process) {
 
 // ensureBox gives the process a sandbox: the one that it has, one from its image, or a fresh one.
 func (k *Kernel) ensureBox(p *process) error {
-	if p.box != nil {
+	if p.run.box != nil {
 		return nil
 	}
 	if err := k.repeatIfGone(p); err != nil {
@@ -306,7 +306,7 @@ func (k *Kernel) ensureBox(p *process) error {
 	}
 	req := k.startRequest(p, bound)
 	p.mu.Lock()
-	fresh := p.need == needStart
+	fresh := p.run.need == needStart
 	p.mu.Unlock()
 	if fresh && !p.replayable() {
 		if err := k.noteStart(p, bound); err != nil {
@@ -327,7 +327,7 @@ func (k *Kernel) ensureBox(p *process) error {
 	if req.Stdin, err = k.stdin(p); err != nil {
 		return err
 	}
-	box, err := p.backend.Start(p.context(), req)
+	box, err := p.run.backend.Start(p.context(), req)
 	if err != nil {
 		return err
 	}
@@ -336,24 +336,22 @@ func (k *Kernel) ensureBox(p *process) error {
 	return nil
 }
 
-func (k *Kernel) startRequest(p *process, bound *binding) agentkernel.StartRequest {
+func (k *Kernel) startRequest(p *process, bound *sys.Binding) agentkernel.StartRequest {
 	return agentkernel.StartRequest{
-		PID: p.pid, Namespace: p.spec.Namespace, Program: p.spec.Program, Limits: p.spec.limits, Tools: bound.tools,
+		PID: p.pid, Namespace: p.spec.Namespace, Program: p.spec.Program, Limits: p.spec.InForce, Tools: bound.Tools,
 		Output: func(stream, text string) { k.output(p, stream, text) },
 		Wake:   func() { k.stirred(p) },
 	}
 }
 
 // settle puts a new sandbox in its place.
-func (k *Kernel) settle(p *process, box agentkernel.Sandbox, bound *binding, fromImage bool) {
-	k.mu.Lock()
-	k.resident[p.pid] = p
-	k.mu.Unlock()
+func (k *Kernel) settle(p *process, box agentkernel.Sandbox, bound *sys.Binding, fromImage bool) {
+	k.table.settle(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.box, p.bound, p.reemit = box, bound, fromImage
+	p.run.box, p.run.bound, p.run.reemit = box, bound, fromImage
 	if p.state.Terminal() { // killed while it started
-		p.endLife()
+		p.endRun(nil)
 	}
 }
 
@@ -362,11 +360,11 @@ func (k *Kernel) settle(p *process, box agentkernel.Sandbox, bound *binding, fro
 func (k *Kernel) output(p *process, stream, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.Terminal() || p.cause != nil {
+	if p.state.Terminal() || p.cause() != nil {
 		return
 	}
-	if p.replay != nil {
-		rest, err := p.replay.printed(stream, text)
+	if p.run.replay != nil {
+		rest, err := p.run.replay.Printed(stream, text)
 		if err != nil {
 			k.stopSandbox(p, err)
 			return
@@ -377,17 +375,17 @@ func (k *Kernel) output(p *process, stream, text string) {
 	if text == "" {
 		return
 	}
-	if p.account.Output+int64(len(text)) > p.spec.limits.Output {
-		text = validPrefix(text, int(p.spec.limits.Output-p.account.Output))
-		defer k.stopSandbox(p, limitError("output", byteCount(p.spec.limits.Output), "more"))
+	if p.standing.Account.Output+int64(len(text)) > p.spec.InForce.Output {
+		text = validPrefix(text, int(p.spec.InForce.Output-p.standing.Account.Output))
+		defer k.stopSandbox(p, limitError("output", bytesize.Text(p.spec.InForce.Output), "more"))
 	}
-	if p.sealed != nil {
+	if p.run.verifies != nil {
 		if text != "" {
-			k.stopSandbox(p, diverged("the program prints more than the recording has: %s", journal.Short(jsonString(text), 120)))
+			k.stopSandbox(p, replay.Diverged("the program prints more than the recording has: %s", journal.Short(journal.String(text), 120)))
 		}
 		return
 	}
-	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryOutput, Stream: stream, Data: jsonString(text)})
+	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryOutput, Stream: stream, Data: journal.String(text)})
 	if err := k.journalFull(p); err != nil {
 		defer k.stopSandbox(p, err)
 	}
@@ -397,8 +395,5 @@ func (k *Kernel) output(p *process, stream, text string) {
 // stopSandbox ends a running sandbox for a reason of the kernel; p.mu is held. The goroutine that drives
 // it sees Next fail and finishes the process with the cause.
 func (k *Kernel) stopSandbox(p *process, cause *agentkernel.Error) {
-	if p.cause == nil {
-		p.cause = cause
-	}
-	p.endLife()
+	p.endRun(cause)
 }

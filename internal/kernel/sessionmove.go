@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/replay"
 )
 
 // A session moves, as a program does (move.go), when a piece comes that its backend cannot run, or runs in another way than
@@ -18,9 +20,9 @@ import (
 // It also moves when a piece fails in the middle for what surely only its backend lacks (open, where there are no files).
 // The piece goes on there from where it failed, or, if the session has to go back, has failed.
 
-// coming is a session on its way to another backend.
-type coming struct {
-	from   *backend
+// migration is a session on its way to another backend.
+type migration struct {
+	from   *backends.Backend
 	failed *agentkernel.Error // why it goes back to from; nil: it does not
 	ended  *agentkernel.Error // the session's own end came first
 	piece  int64              // it moves in the middle of the piece that answered this proc.next; 0: between two
@@ -30,11 +32,11 @@ type coming struct {
 // checkPiece is Check for a piece of a session. Where its backend is not the one for it, the session moves.
 func (k *Kernel) checkPiece(ctx context.Context, p *process, piece *agentkernel.Piece, program *agentkernel.Program) (agentkernel.Needs, error) {
 	p.mu.Lock()
-	here := p.backend
+	here := p.run.backend
 	p.mu.Unlock()
-	named := piece.Backend != "" && piece.Backend != autoBackend && piece.Backend != here.Name
+	named := piece.Backend != "" && piece.Backend != backends.Auto && piece.Backend != here.Name
 	needs, err := here.Check(*program)
-	if !named && (err == nil && len(needs.Differs) == 0 || p.spec.Backend != autoBackend || err != nil && !elsewhere(err)) {
+	if !named && (err == nil && len(needs.Differs) == 0 || p.spec.Backend != backends.Auto || err != nil && !backends.Elsewhere(err)) {
 		return needs, err
 	}
 	to, err := k.pieceDestination(p, here, piece, program, needs, err)
@@ -60,13 +62,13 @@ func (k *Kernel) checkPiece(ctx context.Context, p *process, piece *agentkernel.
 
 // pieceDestination finds the backend that can run a piece, and the session's earlier ones perhaps, behind the present one in
 // the order of choice. Nil: there is none; the error is then why the piece cannot run, or nil if it can where it is.
-func (k *Kernel) pieceDestination(p *process, here *backend, piece *agentkernel.Piece, program *agentkernel.Program, needs agentkernel.Needs, refused error) (*backend, error) {
-	named := piece.Backend != "" && piece.Backend != autoBackend && piece.Backend != here.Name
-	if named && !slices.Contains(k.backendNames(), piece.Backend) {
-		return nil, k.noBackend(piece.Backend)
+func (k *Kernel) pieceDestination(p *process, here *backends.Backend, piece *agentkernel.Piece, program *agentkernel.Program, needs agentkernel.Needs, refused error) (*backends.Backend, error) {
+	named := piece.Backend != "" && piece.Backend != backends.Auto && piece.Backend != here.Name
+	if named && !slices.Contains(k.backends.Names(), piece.Backend) {
+		return nil, k.backends.Unknown(piece.Backend)
 	}
 	result := refused
-	for _, b := range k.backends[slices.Index(k.backends, here)+1:] {
+	for _, b := range k.backends.Behind(here) {
 		if named && b.Name != piece.Backend || !p.couldMoveTo(b, named) {
 			continue
 		}
@@ -75,7 +77,7 @@ func (k *Kernel) pieceDestination(p *process, here *backend, piece *agentkernel.
 		case err != nil && named:
 			return nil, err
 		case err != nil && refused != nil:
-			result = bothRefused(result, b.Name, err)
+			result = backends.BothRefused(result, b.Name, err)
 		case err == nil && (refused != nil || named || len(there.Differs) == 0):
 			return b, refused
 		}
@@ -88,24 +90,27 @@ func (k *Kernel) pieceDestination(p *process, here *backend, piece *agentkernel.
 }
 
 // couldMoveTo says whether a backend could have a session, whatever its pieces are.
-func (p *process) couldMoveTo(b *backend, named bool) bool {
-	if !named && !b.offered(&p.spec.Spec) {
+func (p *process) couldMoveTo(b *backends.Backend, named bool) bool {
+	if !named && !b.Offered(&p.spec.Spec) {
 		return false
 	}
-	return b.Sessions && b.Replayable && b.speaks(p.spec.Program.Language) && b.lacks(&p.spec.Spec) == nil && p.past == nil && p.replayable()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return b.Sessions && b.Replayable && b.Speaks(p.spec.Program.Language) && b.Lacks(&p.spec.Spec) == nil && p.run.origin == nil && p.replayable()
 }
 
 // moveSession takes a session that waits for a piece to another backend, and returns when it waits there, or why it does
 // not: then it is where it was.
-func (k *Kernel) moveSession(ctx context.Context, p *process, to *backend, why *agentkernel.Error) error {
-	c := &coming{done: make(chan struct{})}
+func (k *Kernel) moveSession(ctx context.Context, p *process, to *backends.Backend, why *agentkernel.Error) error {
+	c := &migration{done: make(chan struct{})}
 	if err := p.leave(ctx, c); err != nil {
 		return err
 	}
 	entries, err := k.lockWithJournal(ctx, p)
 	if err != nil {
 		p.mu.Lock()
-		p.owned, p.coming = false, nil
+		p.migration = nil
+		p.release()
 		k.wake(p)
 		p.mu.Unlock()
 		return err
@@ -115,7 +120,7 @@ func (k *Kernel) moveSession(ctx context.Context, p *process, to *backend, why *
 		return agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d has ended: %s", p.pid, p.state).WithPID(p.pid)
 	}
 	box := k.takeMove(p, to, why, nil, entries)
-	p.owned = false
+	p.release()
 	k.wake(p)
 	p.mu.Unlock()
 	k.discard(p, box)
@@ -141,15 +146,16 @@ func (k *Kernel) moveSession(ctx context.Context, p *process, to *backend, why *
 const settleLook = 500 * time.Microsecond
 
 // leave makes the caller the one who moves a session that waits for its next piece.
-func (p *process) leave(ctx context.Context, c *coming) error {
+func (p *process) leave(ctx context.Context, c *migration) error {
 	for {
 		p.mu.Lock()
 		switch {
-		case !p.asksForPiece() || p.paused || p.cause != nil || p.coming != nil:
+		case !p.asksForPiece() || p.paused || p.cause() != nil || p.migration != nil:
 			p.mu.Unlock()
 			return agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is busy", p.pid).WithPID(p.pid).WithHint("try again")
 		case !p.owned && p.state == agentkernel.StateWaiting:
-			p.owned, p.coming, c.from = true, c, p.backend // whoever else would drive it waits
+			p.step(&stepReserve) // whoever else would drive it waits
+			p.migration, c.from = c, p.run.backend
 			p.mu.Unlock()
 			return nil
 		}
@@ -165,16 +171,16 @@ func (p *process) leave(ctx context.Context, c *coming) error {
 // arrivedAt tells whoever moved a session that it waits for its piece again; p.mu is held. The error says that it does not
 // stand where it stood.
 func (p *process) arrivedAt(f *inflight) *agentkernel.Error {
-	c := p.coming
-	if c == nil || f.op != opNext {
+	c := p.migration
+	if c == nil || !f.asksForCell() {
 		return nil
 	}
-	if p.replay != nil {
-		if left := p.replay.left(); left != "" {
-			return diverged("the session waits for its next piece, but %s", left)
+	if p.run.replay != nil {
+		if left := p.run.replay.Left(); left != "" {
+			return replay.Diverged("the session waits for its next piece, but %s", left)
 		}
 	}
-	p.coming = nil
+	p.migration = nil
 	close(c.done)
 	return nil
 }
@@ -186,9 +192,9 @@ func (k *Kernel) pieceMoves(p *process, call agentkernel.Call) bool {
 		return false
 	}
 	p.mu.Lock()
-	at := p.piece
-	can := p.spec.Program.Session && p.spec.Backend == autoBackend && at > 0 && p.stays != at && p.replay == nil && p.past == nil &&
-		p.sealed == nil && p.coming == nil && len(p.inflight) == 0
+	at := p.run.piece
+	can := p.spec.Program.Session && p.spec.Backend == backends.Auto && at > 0 && p.run.stays != at && p.run.replay == nil && p.run.origin == nil &&
+		p.run.verifies == nil && p.migration == nil && len(p.inflight) == 0
 	p.mu.Unlock()
 	if !can {
 		return false
@@ -203,19 +209,19 @@ func (k *Kernel) pieceMoves(p *process, call agentkernel.Call) bool {
 	if !ok {
 		return false
 	}
-	to, _ := k.pieceDestination(p, p.backend, &agentkernel.Piece{}, program, agentkernel.Needs{}, idle.Error)
+	to, _ := k.pieceDestination(p, p.run.backend, &agentkernel.Piece{}, program, agentkernel.Needs{}, idle.Error)
 	if to == nil {
 		return false
 	}
 	if entries, err = k.lockWithJournal(p.context(), p); err != nil {
 		return false
 	}
-	if p.state != agentkernel.StateRunning || p.cause != nil || p.giveUp != nil || p.over || p.paused {
+	if p.state != agentkernel.StateRunning || p.runEnded() || p.run.abort != nil || p.paused {
 		p.mu.Unlock()
 		return false
 	}
-	p.stays = at
-	p.coming = &coming{from: p.backend, piece: at, done: make(chan struct{})}
+	p.run.stays = at
+	p.migration = &migration{from: p.run.backend, piece: at, done: make(chan struct{})}
 	box := k.takeMove(p, to, idle.Error, nil, entries)
 	p.mu.Unlock()
 	k.discard(p, box)
@@ -237,8 +243,8 @@ func pieceOf(p *process, entries []agentkernel.Entry, at int64) (*agentkernel.Pr
 // inPlace notes that a session which moved in the middle of a piece, or had to go back, has repeated all that it had done:
 // it stays. p.mu is held.
 func (p *process) inPlace() {
-	if c := p.coming; c != nil && c.piece > 0 {
-		p.coming = nil
+	if c := p.migration; c != nil && c.piece > 0 {
+		p.migration = nil
 		close(c.done)
 	}
 }
@@ -252,13 +258,13 @@ func endsAnywhere(err *agentkernel.Error) bool {
 // of its end. False: that is its end.
 func (k *Kernel) movedBack(p *process, e ending) bool {
 	p.mu.Lock()
-	c := p.coming
+	c := p.migration
 	if c == nil || p.state.Terminal() {
 		p.mu.Unlock()
 		return false
 	}
 	if c.failed != nil || endsAnywhere(e.err) || e.err == nil && e.state != agentkernel.StateExited || p.state != agentkernel.StateRunning {
-		c.ended, p.coming = e.err, nil
+		c.ended, p.migration = e.err, nil
 		if c.ended == nil {
 			c.ended = agentkernel.Errorf(agentkernel.CodeConflict, "session", "it exited")
 		}
@@ -268,7 +274,7 @@ func (k *Kernel) movedBack(p *process, e ending) bool {
 	}
 	c.failed = e.err
 	if c.failed == nil {
-		c.failed = diverged("it exits")
+		c.failed = replay.Diverged("it exits")
 	}
 	p.mu.Unlock()
 	entries, err := k.lockWithJournal(k.ctx, p)
@@ -276,48 +282,19 @@ func (k *Kernel) movedBack(p *process, e ending) bool {
 		k.cfg.Logger.Warn("a session cannot go back: its journal cannot be read", "pid", p.pid, "err", err)
 		return k.movedBack(p, e) // now it ends
 	}
-	if cause := p.cause; endsAnywhere(cause) { // it came after the divergence
+	if cause := p.cause(); endsAnywhere(cause) { // it came after the divergence
 		p.mu.Unlock()
 		k.finish(p, endingFor(cause))
 		return true
 	}
-	p.cause = nil // of the sandbox that diverged
-	p.life, p.over = nil, false
+	p.rc = nil // of the sandbox that diverged
 	box := k.takeMove(p, c.from, c.failed, nil, entries)
-	p.to(agentkernel.StateWaiting)
+	p.step(&stepRewind)
 	p.mu.Unlock()
 	k.discard(p, box)
 	p.mu.Lock()
-	p.owned = false
+	p.release()
 	k.wake(p)
 	p.mu.Unlock()
 	return true
-}
-
-// sameEnd says whether two reports of how a piece ended mean the same where a session has moved: an error is told in other
-// words by another backend, and so is a value that stands for itself.
-//
-// A piece that cannot be read has changed nothing, so it ended alike under whatever name: parsers differ in whether they
-// call it a SyntaxError or an IndentationError, and backends in whether they found it before the piece began.
-func sameEnd(a, b json.RawMessage) bool {
-	var x, y struct {
-		Result map[string]json.RawMessage
-		Error  *agentkernel.Error
-	}
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return false
-	}
-	if x.Error != nil && y.Error != nil {
-		return x.Error.Code == y.Error.Code && x.Error.Exception == y.Error.Exception || unreadable(x.Error) && unreadable(y.Error)
-	}
-	return x.Error == nil && y.Error == nil && x.Result["$repr"] != nil && y.Result["$repr"] != nil
-}
-
-// unreadable says whether a piece ended because it is no program.
-func unreadable(err *agentkernel.Error) bool {
-	switch err.Exception {
-	case "SyntaxError", "IndentationError", "TabError":
-		return true
-	}
-	return err.Code == agentkernel.CodeSyntax
 }

@@ -128,6 +128,13 @@ func TestErrorsOfPiecesWhereTheyMove(t *testing.T) {
 		"before it ran, and while":    {raised(agentkernel.CodeSyntax, "SyntaxError"), raised(agentkernel.CodeProgram, "SyntaxError"), true},
 		"one is about indentation":    {raised(agentkernel.CodeSyntax, "SyntaxError"), raised(agentkernel.CodeProgram, "IndentationError"), true},
 		"an exception in other words": {raised(agentkernel.CodeProgram, "ValueError"), raised(agentkernel.CodeProgram, "ValueError"), true},
+		"an error of a tool":          {raised(agentkernel.CodeProgram, "RuntimeError"), raised(agentkernel.CodeProgram, "ToolError"), true},
+		"a cancellation":              {raised(agentkernel.CodeProgram, "KeyboardInterrupt"), raised(agentkernel.CodeProgram, "KernelInterrupt"), true},
+		"an unknown outcome":          {raised(agentkernel.CodeProgram, "OSError"), raised(agentkernel.CodeProgram, "OutcomeUnknown"), true},
+		"a limit":                     {raised(agentkernel.CodeProgram, "MemoryError"), raised(agentkernel.CodeProgram, "LimitError"), true},
+		"an error of another kind":    {raised(agentkernel.CodeProgram, "OSError"), raised(agentkernel.CodeProgram, "ToolError"), false},
+		"the type of a module":        {raised(agentkernel.CodeProgram, "json.JSONDecodeError"), raised(agentkernel.CodeProgram, "JSONDecodeError"), true},
+		"a type with a newer name":    {raised(agentkernel.CodeProgram, "re.PatternError"), raised(agentkernel.CodeProgram, "error"), true},
 		"another exception":           {raised(agentkernel.CodeProgram, "ValueError"), raised(agentkernel.CodeProgram, "KeyError"), false},
 		"syntax, and something else":  {raised(agentkernel.CodeSyntax, "SyntaxError"), raised(agentkernel.CodeProgram, "NameError"), false},
 	} {

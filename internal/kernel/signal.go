@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -23,7 +24,7 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 	if err := sig.Validate(); err != nil {
 		return err
 	}
-	p := k.lookup(pid)
+	p := k.carried(ctx, pid)
 	if p == nil {
 		return k.signalAbsent(ctx, pid, sig)
 	}
@@ -69,7 +70,10 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	if err != nil {
 		return err
 	}
-	if rec.State.Terminal() && sig == agentkernel.SignalKill && len(k.descendants(pid)) > 0 {
+	if rec.State.Terminal() && sig != agentkernel.SignalInterrupt { // what is below it may be yet to be taken up
+		k.table.recovering.Await(ctx, recoverPatience)
+	}
+	if rec.State.Terminal() && sig == agentkernel.SignalKill && len(k.table.below(pid)) > 0 {
 		return k.killBelow(ctx, pid)
 	}
 	if rec.State.Terminal() && (sig == agentkernel.SignalPause || sig == agentkernel.SignalResume) {
@@ -82,7 +86,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	}
 	if sig != agentkernel.SignalKill && sig != agentkernel.SignalResume {
 		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d is unfinished: no kernel runs it", pid).
-			WithPID(pid).WithHint("agentkernel recover %d", pid)
+			WithPID(pid).WithHint(advice.Recover, pid)
 	}
 	if sig == agentkernel.SignalResume { // what was paused because of it is continued with it
 		if _, err := k.Recover(ctx, pid); err != nil {
@@ -98,19 +102,6 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	return k.killTree(ctx, p)
 }
 
-// descendants gives those that are in the table, also where a process between has ended.
-func (k *Kernel) descendants(pid agentkernel.PID) []*process {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var out []*process
-	for _, p := range k.procs {
-		if descends(&p.spec.Spec, pid) {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
 // killTree kills a process and its descendants and returns when all have ended, durably. One that runs may
 // start another while it is being killed, so it looks again.
 func (k *Kernel) killTree(ctx context.Context, p *process) error {
@@ -124,7 +115,7 @@ func (k *Kernel) killTree(ctx context.Context, p *process) error {
 // killBelow is killTree for the descendants alone.
 func (k *Kernel) killBelow(ctx context.Context, pid agentkernel.PID) error {
 	for {
-		below := k.descendants(pid)
+		below := k.table.below(pid)
 		if len(below) == 0 {
 			return k.settled(ctx)
 		}
@@ -166,15 +157,15 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 	case p.owned:
 		// The goroutine that drives it owns the sandbox; it ends the process when Next fails.
 		if p.state == agentkernel.StateRunning {
-			if p.coming != nil && !endsAnywhere(p.cause) {
-				p.cause = nil // a session that goes back because of it would outlive this one
+			if p.migration != nil && p.cause() != nil && !endsAnywhere(p.cause()) {
+				p.rc.cause = nil // a session that goes back because of it would outlive this one
 			}
 			k.stopSandbox(p, cause)
 			p.mu.Unlock()
 			return
 		}
 	case p.state == stateCreated:
-		p.to(agentkernel.StateReady)
+		p.step(&stepBegin)
 	}
 	p.mu.Unlock()
 	k.finish(p, endingFor(cause))
@@ -185,6 +176,11 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
 	if p.paused {
 		return
+	}
+	if p.run.turning != 0 { // it has been running until now, also where its sandbox is lost with the pause
+		now := k.clock()
+		p.run.running += now - p.run.turning
+		p.run.turning = now
 	}
 	p.paused, p.pauseNote = true, note
 	p.stopWallClock()
@@ -198,6 +194,9 @@ func (k *Kernel) resume(p *process) {
 	}
 	k.leaveUnknown(p)
 	p.paused, p.pauseNote = false, ""
+	if p.run.turning != 0 {
+		p.run.turning = k.clock()
+	}
 	k.suspend(p, false)
 	k.journalState(p, agentkernel.EntryResumed, 0)
 	k.startWallClock(p)
@@ -234,21 +233,21 @@ func (k *Kernel) interrupt(p *process) {
 	}
 	f.stop()
 	p.inflight.remove(f)
-	p.unresolved.Drop(f.id)
-	p.past.drop(f.id)
+	p.standing.Unresolved.Drop(f.id)
+	p.run.origin.Drop(f.id)
 	failure := errInterrupted(f)
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure})
-	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Err: failure}, p.seq})
+	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Err: failure}, p.standing.Seq})
 }
 
 // interruptible is the journalled call that the program is waiting for at this moment.
 func (p *process) interruptible() *inflight {
-	if p.state != agentkernel.StateWaiting && p.backend != nil {
+	if p.state != agentkernel.StateWaiting && p.run.backend != nil {
 		return nil
 	}
 	var first *inflight
 	for _, f := range p.inflight {
-		if f.intended() && (p.need == needAny || f.id == p.current) && (first == nil || f.id < first.id) {
+		if f.intended() && (p.run.need == needAny || f.id == p.run.current) && (first == nil || f.id < first.id) {
 			first = f
 		}
 	}
@@ -267,16 +266,16 @@ func (f *inflight) stop() {
 
 // startWallClock arms the wall limit, counted from the creation of the process without its pauses; p.mu is held.
 func (k *Kernel) startWallClock(p *process) {
-	if p.spec.limits.Wall == 0 || p.paused {
+	if p.spec.InForce.Wall == 0 || p.paused {
 		return
 	}
-	left := time.Duration(p.spec.limits.Wall) - p.lived(k.cfg.Now())
+	left := time.Duration(p.spec.InForce.Wall) - p.lived(k.cfg.Now())
 	p.wall = time.AfterFunc(max(left, 0), func() {
 		p.mu.Lock()
 		lived := p.lived(k.cfg.Now())
 		p.mu.Unlock()
-		k.killFor(p, limitError("wall", p.spec.limits.Wall.String(), lived.Round(time.Millisecond).String()).
-			WithHint("this limit (--timeout) counts waiting, too; agentkernel why %d says where the time went", p.pid))
+		k.killFor(p, limitError("wall", p.spec.InForce.Wall.String(), lived.Round(time.Millisecond).String()).
+			WithHint(advice.WallCountsWaiting, p.pid))
 	})
 }
 
@@ -290,7 +289,7 @@ func (p *process) stopWallClock() {
 // lived is the time since the creation of a process, pauses left out; p.mu is held.
 func (p *process) lived(now time.Time) time.Duration {
 	if p.paused {
-		now = p.pauses.At
+		now = p.standing.Pauses.At
 	}
-	return now.Sub(p.created) - p.pauses.Ended
+	return now.Sub(p.created) - p.standing.Pauses.Ended
 }

@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/watch"
 )
 
 // childKey begins the idempotency keys that the kernel makes for children; users may not use it.
@@ -39,8 +43,8 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 	if err := k.fromOutside(ctx, &s); err != nil {
 		return agentkernel.Process{}, err
 	}
-	h := &here{w: newWatcher(s.Interactive)}
-	h.w.hold()
+	h := &inline{w: watch.New(s.Interactive)}
+	h.w.Hold()
 	p, existing, err := k.create(ctx, s, h)
 	if err != nil {
 		return agentkernel.Process{}, err
@@ -49,7 +53,7 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 		return k.follow(ctx, existing, fn)
 	}
 	defer k.unwatch(p, h.w)
-	k.launchHere(p, h)
+	k.launchInline(p, h)
 	var last agentkernel.Process
 	err = k.pump(ctx, p, h.w, 0, true, func(ev agentkernel.Event) error {
 		if ev.Process != nil {
@@ -73,14 +77,14 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) error {
 	if err := s.Isolation.Validate(); err != nil {
 		return err
 	}
-	if err := meaningful(s); err != nil {
+	if err := k.meaningful(s); err != nil {
 		return err
 	}
 	if s.Parent == 0 {
 		return nil
 	}
-	if parent := k.lookup(s.Parent); parent != nil {
-		putBelow(s, &parent.spec.Spec)
+	if p := k.carried(ctx, s.Parent); p != nil {
+		putBelow(s, &p.spec.Spec)
 		return nil
 	}
 	parent, err := k.store.Process(ctx, s.Parent)
@@ -112,12 +116,12 @@ func (k *Kernel) follow(ctx context.Context, pid agentkernel.PID, fn func(agentk
 
 // create validates a Spec and puts a process into the table, not running yet. existing: the process that
 // an idempotency key names already. h: the caller will wait for it; nil: not.
-func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *process, existing agentkernel.PID, err error) {
+func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *process, existing agentkernel.PID, err error) {
 	chosen, err := k.prepare(&s)
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := k.accepting(); err != nil {
+	if err := k.table.refuses(); err != nil {
 		return nil, 0, err
 	}
 	if s.IdempotencyKey != "" && !k.surelyNewChild(&s) {
@@ -139,7 +143,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *pr
 		return nil, 0, err
 	}
 	defer release()
-	past, err := k.loadPast(ctx, &s)
+	from, err := k.loadOrigin(ctx, &s)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -147,27 +151,27 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *here) (p *pr
 	if err := k.createFiles(pid, &s); err != nil {
 		return nil, 0, err
 	}
-	if h != nil && chosen != nil && past == nil { // what may fail has not
+	if h != nil && chosen != nil && from == nil { // what may fail has not
 		k.headStart(h, pid, &s, chosen)
 	}
-	data := k.specs.data(&s)
-	p = k.newProcess(pid, k.specs.take(&s, data), chosen)
-	p.past = past
+	data := k.specs.Data(&s)
+	p = k.newProcess(pid, k.specs.Take(&s, data), chosen)
+	p.run.origin = from
 	p.created = k.cfg.Now()
 	if chosen != nil && p.replayable() {
-		p.fingerprint = chosen.Fingerprint
+		p.run.fingerprint = chosen.Now().Fingerprint
 	}
 	if h != nil {
 		p.watchers = append(p.watchers, h.w)
-		p.life = h.life
+		p.rc = h.rc
 	}
-	if err := k.enter(p); err != nil {
-		h.giveUp(k)
-		k.specs.drop(p.spec)
+	if err := k.table.enter(p); err != nil {
+		h.abandon(k)
+		k.specs.Drop(p.spec)
 		return nil, 0, err
 	}
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryCreated, At: p.created, Data: data}}, Process: p.record()})
-	p.to(agentkernel.StateReady)
+	p.step(&stepBegin)
 	if len(p.watchers) > 0 {
 		snapshot := p.snapshot()
 		k.publish(p, agentkernel.Event{Kind: agentkernel.EventCreated, At: p.created, Process: &snapshot})
@@ -201,18 +205,7 @@ func (k *Kernel) sameProgram(ctx context.Context, pid agentkernel.PID, s *agentk
 		what = "the same program with other arguments"
 	}
 	return agentkernel.Errorf(agentkernel.CodeConflict, "spawn", "the idempotency key %q belongs to pid %d, which is %s", s.IdempotencyKey, pid, what).
-		WithPID(pid).WithHint("take another key for a process of its own; `agentkernel inspect %d` shows what has this one", pid)
-}
-
-// specData is the Spec as the first entry shows it: without the texts of the program.
-func specData(s *agentkernel.Spec) json.RawMessage {
-	shown := *s
-	shown.Program.Source, shown.Program.Modules = "", nil
-	data, err := json.Marshal(shown)
-	if err != nil {
-		return nil // a budget that JSON has no number for; the row has the rest
-	}
-	return data
+		WithPID(pid).WithHint(advice.OtherKeyOrInspect, pid)
 }
 
 // surelyNewChild says that the spec is of a child whose parent lives its first life, so that no child of
@@ -230,8 +223,8 @@ func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
 	return parent.recoveries == 0
 }
 
-func (k *Kernel) newProcess(pid agentkernel.PID, s *sharedSpec, b *backend) *process {
-	p := &process{pid: pid, spec: s, backend: b, state: stateCreated}
+func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Backend) *process {
+	p := &process{pid: pid, spec: s, run: &run{backend: b}, state: stateCreated}
 	if s.HasFiles() {
 		p.filesFree = make(chan struct{})
 	}
@@ -246,17 +239,16 @@ func (k *Kernel) launch(p *process) {
 	if p.state != agentkernel.StateReady {
 		return
 	}
-	if p.backend == nil || p.paused {
+	if p.run.backend == nil || p.paused {
 		// A hosted program is always somewhere else; a paused one is driven when it is resumed.
-		p.to(agentkernel.StateRunning)
-		p.to(agentkernel.StateWaiting)
+		p.step(&stepHold)
 		return
 	}
-	k.queue.push(p)
+	k.queue.Push(p)
 }
 
 // prepare fills in defaults, refuses what cannot run, and chooses the backend (nil: hosted).
-func (k *Kernel) prepare(s *agentkernel.Spec) (*backend, error) {
+func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 	if s.Backend != hostedBackend {
 		s.Program.NormalizeLanguage()
 	}
@@ -272,187 +264,35 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backend, error) {
 	if s.Program.Language == "" {
 		s.Program.Language = agentkernel.Python
 	}
-	if err := k.pinTools(s); err != nil {
+	if err := k.cfg.Tools.Pin(s); err != nil {
 		return nil, err
 	}
-	if len(s.AllowHosts) > 0 {
-		if err := k.cfg.Fetcher.CheckHosts(s.AllowHosts); err != nil {
+	if !strings.HasPrefix(s.IdempotencyKey, childKey) { // a child has the local tools of its parent
+		if err := k.cfg.Tools.Shadowed(k.ctx, s, s.Program.Modules); err != nil {
 			return nil, err
+		}
+	}
+	for _, f := range k.cfg.Families {
+		if f.Check != nil {
+			if err := f.Check(s); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if s.Backend == hostedBackend {
 		return nil, hostedBelow(s)
 	}
-	if err := k.addSkills(k.ctx, s); err != nil {
+	if err := k.Add(k.ctx, s); err != nil {
 		return nil, err
 	}
-	return k.choose(s)
-}
-
-// autoBackend is the name in a Spec by which the choice is left to the kernel.
-const autoBackend = "auto"
-
-// choose finds the backend: the one that is named, or the first that accepts the program and runs it as its
-// language's own runtime does, or the first that accepts it.
-func (k *Kernel) choose(s *agentkernel.Spec) (*backend, error) {
-	if err := k.unreached(s); err != nil {
-		return nil, err
-	}
-	if s.Backend != "" && s.Backend != autoBackend {
-		return k.named(s)
-	}
-	s.Backend = autoBackend // what was asked for stays in the Spec: children ask for the same, and the program may move
-	var refused error
-	var differing *backend
-	for _, b := range k.backends {
-		if !b.speaks(s.Program.Language) || b.lacks(s) != nil || !b.offered(s) {
-			continue
-		}
-		switch needs, err := b.check(s); {
-		case err != nil && refused == nil:
-			refused = err
-			if !elsewhere(err) {
-				return nil, err
-			}
-		case agentkernel.CodeOf(err) == agentkernel.CodeSyntax:
-			return nil, err // what the first lacks is no reason: the program cannot be read
-		case err != nil:
-			refused = bothRefused(refused, b.Name, err)
-		case len(needs.Differs) == 0:
-			return b, nil
-		case differing == nil:
-			differing = b
-		}
-	}
-	switch {
-	case differing != nil:
-		return differing, nil
-	case refused != nil:
-		return nil, refused
-	case s.NeedsFiles():
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here gives programs folders or a standard input; there are: %s", strings.Join(k.backendNames(), ", ")).
-			WithHint("agentkernel doctor")
-	}
-	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "no backend here runs programs in the language %s; there are: %s", s.Program.Language, strings.Join(k.backendNames(), ", "))
-}
-
-// named finds the backend that the Spec names, if it can run the program.
-func (k *Kernel) named(s *agentkernel.Spec) (*backend, error) {
-	for _, b := range k.backends {
-		if b.Name != s.Backend {
-			continue
-		}
-		if err := b.lacks(s); err != nil {
-			return nil, err
-		}
-		if !b.speaks(s.Program.Language) {
-			return nil, doesNotSpeak(b.Name, s.Program.Language)
-		}
-		_, err := b.check(s)
-		return b, err
-	}
-	return nil, k.noBackend(s.Backend)
-}
-
-func (k *Kernel) noBackend(name string) error {
-	return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "there is no backend %q; there are: %s", name, strings.Join(k.backendNames(), ", "))
-}
-
-// lacks says what a Spec asks for that the backend does not have.
-func (b *backend) lacks(s *agentkernel.Spec) *agentkernel.Error {
-	if !b.Isolation.Reaches(s.Isolation) {
-		return tooWeak(b, s.Isolation)
-	}
-	return withoutFiles(b, s)
-}
-
-// offered says whether a program may come to the backend without naming it: none without a boundary is chosen, or even
-// spoken of, unless that was asked for.
-func (b *backend) offered(s *agentkernel.Spec) bool {
-	return b.Isolation != agentkernel.IsolationNone || b.Available && s.Isolation == agentkernel.IsolationNone
-}
-
-func (k *Kernel) backendNames() []string {
-	names := make([]string, 0, len(k.backends))
-	for _, b := range k.backends {
-		names = append(names, b.Name)
-	}
-	return names
-}
-
-// elsewhere says whether another backend may run a program that one refused.
-func elsewhere(err error) bool {
-	code := agentkernel.CodeOf(err)
-	return code == agentkernel.CodeUnsupported || code == agentkernel.CodeUnavailable
-}
-
-// bothRefused is the answer where two backends refuse a program: what to mend is what the next one says, which has all of the
-// language. The first refusal stays where it is the author's own doing, and with it the advice of what to use instead.
-func bothRefused(first error, name string, next error) error {
-	e := agentkernel.AsError(first, agentkernel.CodeUnsupported, "spec")
-	why := agentkernel.AsError(next, agentkernel.CodeUnsupported, "spec")
-	switch {
-	case e.Code == agentkernel.CodeUnavailable && why.Code == agentkernel.CodeUnavailable: // nothing runs here
-		both := agentkernel.Errorf(e.Code, e.Op, "%s, and %s", e.Message(), why.Message())
-		both.Hint = e.Hint
-		if why.Hint != "" {
-			both.Hint = strings.TrimPrefix(e.Hint+"; or "+why.Hint, "; or ")
-		}
-		return both
-	case why.Code == agentkernel.CodeUnavailable: // it would run there: what is missing is what to mend
-		both := agentkernel.Errorf(why.Code, why.Op, "%s, but the %s backend is not available: %s", e.Message(), name, why.Message())
-		both.Hint = why.Hint
-		return both
-	case why.Code == agentkernel.CodeUnsupported && e.Code == agentkernel.CodeUnsupported:
-		if e.Hint != "" {
-			return why.WithHint("%s", e.Hint)
-		}
-		return why
-	case e.Hint != "":
-		return e
-	}
-	hint := fmt.Sprintf("the %s backend refuses it too: %s", name, why.Message())
-	if why.Hint != "" {
-		hint += "; " + why.Hint
-	}
-	return e.WithHint("%s", hint)
-}
-
-func (k *Kernel) accepting() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.refusing()
-}
-
-// refusing says why no process may be created; k.mu is held.
-func (k *Kernel) refusing() error {
-	if k.broken != nil {
-		return k.broken
-	}
-	if k.closed {
-		return agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel is stopping")
-	}
-	return nil
-}
-
-// enter puts a process into the table, and locks it: whoever finds it there finds it created. A kernel that is stopping has
-// seen to all that are in the table, so it takes no more.
-func (k *Kernel) enter(p *process) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.refusing(); err != nil {
-		return err
-	}
-	k.procs[p.pid] = p
-	p.mu.Lock()
-	return nil
+	return k.backends.Choose(s)
 }
 
 // childSpec makes the Spec of a child: never more than its parent has.
 func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
 	parent := &p.spec.Spec
 	p.mu.Lock()
-	allow := slices.Concat(parent.Allow, p.account.Allowed)
+	allow := slices.Concat(parent.Allow, p.standing.Account.Allowed)
 	p.mu.Unlock()
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
@@ -471,14 +311,14 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 		if err := strictJSON(a.Limits, &l); err != nil {
 			return s, agentkernel.Errorf(agentkernel.CodeInvalid, f.op, "limits: %v", err)
 		}
-		s.Limits = smaller(l, p.spec.limits)
+		s.Limits = specs.Smaller(l, p.spec.InForce)
 	}
-	if wall := p.spec.limits.Wall; wall > 0 {
+	if wall := p.spec.InForce.Wall; wall > 0 {
 		// The parent's time from start to end holds for all that it starts.
 		p.mu.Lock()
 		left := time.Duration(wall) - p.lived(k.cfg.Now())
 		p.mu.Unlock()
-		s.Limits.Wall = lower(s.Limits.Wall, agentkernel.Duration(max(left, time.Millisecond)))
+		s.Limits.Wall = specs.Lower(s.Limits.Wall, agentkernel.Duration(max(left, time.Millisecond)))
 	}
 	return s, nil
 }
@@ -489,27 +329,6 @@ func environmentOf(p *agentkernel.Program) string {
 		return ""
 	}
 	return p.Host
-}
-
-// smaller gives l, capped by what the parent has.
-func smaller(l, parent agentkernel.Limits) agentkernel.Limits {
-	return agentkernel.Limits{
-		Time: lower(l.Time, parent.Time), Wall: lower(l.Wall, parent.Wall), Memory: lower(l.Memory, parent.Memory),
-		Recursion: lower(l.Recursion, parent.Recursion), Output: lower(l.Output, parent.Output),
-		Calls: lower(l.Calls, parent.Calls), CallWait: lower(l.CallWait, parent.CallWait),
-		InFlight: lower(l.InFlight, parent.InFlight), Processes: lower(l.Processes, parent.Processes),
-		Journal: lower(l.Journal, parent.Journal), Disk: lower(l.Disk, parent.Disk),
-		CPUs: lower(l.CPUs, parent.CPUs), CPUTime: lower(l.CPUTime, parent.CPUTime), Pids: lower(l.Pids, parent.Pids),
-		OpenFiles: lower(l.OpenFiles, parent.OpenFiles), FileSize: lower(l.FileSize, parent.FileSize),
-	}
-}
-
-// lower is the smaller of two limits, of which 0 is none.
-func lower[T int | int64 | float64 | agentkernel.Duration](a, b T) T {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 func strictJSON(raw json.RawMessage, v any) error {

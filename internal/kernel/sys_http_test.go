@@ -14,6 +14,8 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
+	"agentkernel/internal/sys/families"
+	"agentkernel/internal/sys/tool"
 )
 
 // fakeFetcher is the network: it remembers what was sent and answers what a test says.
@@ -64,7 +66,9 @@ func (f *fakeFetcher) methods() string {
 	return strings.Join(all, " ")
 }
 
-func (f *fakeFetcher) config(c *kernel.Config) { c.Fetcher, c.ParkAfter = f, time.Hour }
+func (f *fakeFetcher) config(c *kernel.Config) {
+	c.Families, c.ParkAfter = families.All(families.Parts{Tools: c.Tools.(*tool.Box), Fetcher: f}), time.Hour
+}
 
 func fetching(program string) agentkernel.Spec {
 	s := spec(program)
@@ -265,7 +269,7 @@ func TestFetchThatFails(t *testing.T) {
 	}
 }
 
-// TestFetchInARerun: requests are calls like others: answered by the past up to the first difference, and a write is not
+// TestFetchInARerun: requests are calls like others: answered by the origin up to the first difference, and a write is not
 // made again beyond it.
 func TestFetchInARerun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

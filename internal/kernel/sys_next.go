@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/watch"
 )
 
 // opNext is the call with which a session waits for its next piece.
@@ -20,7 +22,10 @@ const opNext = "proc.next"
 const sessionIdle = 6 * time.Hour
 
 // sessionCalls is the family of sessions.
-var sessionCalls = map[string]handler{opNext: {begin: procNext}}
+var sessionCalls = map[string]ownOp{opNext: {begin: procNext, cell: true}}
+
+// asksForCell says that a session waits with the call for its next cell.
+func (f *inflight) asksForCell() bool { return f.handler != nil && f.handler.cell }
 
 // sessions is what the kernel knows of sessions beside their processes: the sources of their pieces, as far
 // as somebody has fed one in this kernel, and who is feeding at the moment.
@@ -91,7 +96,7 @@ func (s *sessions) remember(pid agentkernel.PID, fed sources) {
 	}
 }
 
-// forget drops what a piece that was given up has changed.
+// forget drops what a piece that was aborted has changed.
 func (s *sessions) forget(pid agentkernel.PID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +127,7 @@ func procNext(k *Kernel, p *process, f *inflight) error {
 		return nil // it was killed meanwhile
 	}
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventIdle, Idle: &idle})
-	f.timer = time.AfterFunc(left, func() { k.complete(p, f, json.RawMessage(`{"end":true}`), "", nil) })
+	f.timer = time.AfterFunc(left, func() { k.complete(p, f, outcomeOf(json.RawMessage(`{"end":true}`)), nil) })
 	return nil
 }
 
@@ -132,7 +137,7 @@ func sessionConflict(pid agentkernel.PID, format string, args ...any) *agentkern
 
 // waitingSession finds the session pid, which waits for its next piece. CodeConflict if it does not.
 func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*process, error) {
-	p := k.lookup(pid)
+	p := k.carried(ctx, pid)
 	if p == nil {
 		rec, err := k.store.Process(ctx, pid)
 		switch {
@@ -141,27 +146,51 @@ func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*proc
 		case rec.State.Terminal():
 			return nil, sessionConflict(pid, "session %d has ended: %s", pid, rec.State)
 		}
-		return nil, sessionConflict(pid, "session %d is unfinished: no kernel runs it", pid).WithHint("agentkernel recover %d", pid)
+		return nil, sessionConflict(pid, "session %d is unfinished: no kernel runs it", pid).WithHint(advice.Recover, pid)
 	}
 	if !p.spec.Program.Session {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "session", "process %d is no session", pid).WithPID(pid)
 	}
+	k.awaitNext(ctx, p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, err := p.atNext()
 	return p, err
 }
 
+// awaitNext waits for a session that is on its way back to where it waits for its next piece.
+func (k *Kernel) awaitNext(ctx context.Context, p *process) {
+	p.mu.Lock()
+	f := p.inflight.find(p.run.current)
+	_, err := p.atNext()
+	if err == nil || !(p.run.replay != nil && p.run.replay.Asks() || f != nil && f.asksForCell()) {
+		p.mu.Unlock()
+		return
+	}
+	w := p.watch(false)
+	defer k.unwatch(p, w)
+	ctx, cancel := context.WithTimeout(ctx, recoverPatience)
+	defer cancel()
+	for err != nil && !p.paused && !p.state.Terminal() && ctx.Err() == nil {
+		p.mu.Unlock()
+		_ = w.Wait(ctx)
+		_, _, _, _ = w.Take()
+		p.mu.Lock()
+		_, err = p.atNext()
+	}
+	p.mu.Unlock()
+}
+
 // atNext is the call at which a session waits for its next piece; p.mu is held. CodeConflict if it does not.
 func (p *process) atNext() (*inflight, error) {
-	switch f := p.current; {
+	switch f := p.run.current; {
 	case p.state.Terminal():
 		return nil, sessionConflict(p.pid, "session %d has ended: %s", p.pid, p.state)
 	case p.paused:
-		return nil, sessionConflict(p.pid, "session %d is paused", p.pid).WithHint("agentkernel resume %d", p.pid)
+		return nil, sessionConflict(p.pid, "session %d is paused", p.pid).WithHint(advice.Resume, p.pid)
 	default:
 		// Before its timer runs it has not said how the last piece ended: whoever feeds the next would take that for his.
-		if call := p.inflight.find(f); call != nil && call.op == opNext && call.timer != nil {
+		if call := p.inflight.find(f); call != nil && call.asksForCell() && call.timer != nil {
 			return call, nil
 		}
 	}
@@ -180,7 +209,7 @@ func (k *Kernel) answerNext(p *process, answer json.RawMessage, bind *agentkerne
 	}
 	f.stop()
 	f.bind = bind
-	k.completeNow(p, f, answer, "", nil)
+	k.completeNow(p, f, outcomeOf(answer), nil)
 	return nil
 }
 
@@ -217,9 +246,9 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	if err != nil {
 		return end, agentkernel.AsError(err, agentkernel.CodeInvalid, "session")
 	}
-	w := newWatcher(true) // whoever feeds an interactive session answers its questions
-	w.hold()
-	seen, err := k.feedHere(ctx, p, answer, fed, w)
+	w := watch.New(true) // whoever feeds an interactive session answers its questions
+	w.Hold()
+	seen, err := k.feedInline(ctx, p, answer, fed, w)
 	if err != nil {
 		return end, err
 	}
@@ -267,10 +296,10 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 	if err := spec.Program.Validate(); err != nil {
 		return nil, fed, err
 	}
-	if err := k.shadowedBy(p, piece.Modules); err != nil {
+	if err := k.cfg.Tools.Shadowed(ctx, &p.spec.Spec, piece.Modules); err != nil {
 		return nil, fed, err
 	}
-	if err := k.addSkills(ctx, &spec); err != nil {
+	if err := k.Add(ctx, &spec); err != nil {
 		return nil, fed, err
 	}
 	needs, err := k.checkPiece(ctx, p, &piece, &spec.Program)
@@ -296,22 +325,14 @@ func (k *Kernel) pieceTools(ctx context.Context, p *process, name string, refs [
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	src, err := k.toolSource(&p.spec.Spec)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
 	defer cancel()
-	b := &binding{source: src}
-	if ref, err := b.addAll(ctx, refs); err != nil {
-		e := *agentkernel.AsError(err, agentkernel.CodeUnavailable, "import")
-		if ref.Line > 0 {
-			e.Err = errors.New(name + ", line " + agentkernel.PID(ref.Line).String() + ": " + e.Message())
-		}
-		return nil, &e
+	b, ref, err := k.cfg.Tools.Bind(ctx, &p.spec.Spec, refs)
+	if err != nil {
+		return nil, atLine(name, ref, err)
 	}
-	out := make([]agentkernel.Tool, len(b.tools))
-	for i, t := range b.tools {
+	out := make([]agentkernel.Tool, len(b.Tools))
+	for i, t := range b.Tools {
 		t.InputSchema, t.OutputSchema, t.Observed, t.Changed = nil, nil, nil, nil
 		out[i] = t
 	}
@@ -326,23 +347,13 @@ func (k *Kernel) earlierSources(ctx context.Context, p *process) (sources, error
 	if ok {
 		return known, nil
 	}
+	cells, err := history.Cells(ctx, k.store, p.pid)
 	out := sources{}.and(p.spec.Program.Source, false)
-	before, asked := out, map[int64]bool{}
-	err := history.Each(ctx, k.store, p.pid, 1, func(e *agentkernel.Entry) error {
-		switch {
-		case e.Kind == agentkernel.EntryGivenUp:
-			out = before
-		case e.Kind == agentkernel.EntryCall && e.Op == opNext:
-			asked[e.Call] = true
-		case e.Kind == agentkernel.EntryResult && asked[e.Call] && e.Err == nil:
-			var next agentkernel.NextPiece
-			if json.Unmarshal(e.Data, &next) == nil && !next.End {
-				before = out
-				out = out.and(next.Piece.Source, false)
-			}
+	for _, c := range cells {
+		if !c.Aborted {
+			out = out.and(c.Source, false)
 		}
-		return nil
-	})
+	}
 	return out, err
 }
 
@@ -363,13 +374,4 @@ func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkern
 		return agentkernel.Process{}, err
 	}
 	return k.Wait(ctx, pid)
-}
-
-// check is Check, and refuses a session where the backend keeps none.
-func (b *backend) check(s *agentkernel.Spec) (agentkernel.Needs, error) {
-	if s.Program.Session && !b.Sessions {
-		return agentkernel.Needs{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend keeps no sessions", b.Name).
-			WithHint("run each piece as a program of its own")
-	}
-	return b.Check(s.Program)
 }

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,35 +8,26 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/sys"
 )
 
 // procCalls is the family of processes: who am I, end, start a child, wait for it.
-var procCalls = map[string]handler{
-	"proc.self":  {now: procSelf},
-	"proc.exit":  {now: procExit},
-	"proc.spawn": {now: procSpawn},
+var procCalls = map[string]ownOp{
+	opSelf:       {now: procSelf, inherit: selfOf},
+	opExit:       {now: procExit, exits: true},
+	"proc.spawn": {now: procSpawn, once: true},
 	"proc.wait":  {begin: procWait},
 }
 
-// decodeArgs reads a call's arguments strictly; the error says the expected signature.
-func decodeArgs(f *inflight, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(f.args))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		desc, _ := agentkernel.FindSyscall(f.op)
-		return agentkernel.Errorf(agentkernel.CodeInvalid, f.op, "wrong arguments for %s: %v", desc.Signature(), plainDecodeError(err))
-	}
-	return nil
-}
+// The names of the calls that the kernel knows by name.
+const (
+	opSelf = "proc.self"
+	opExit = "proc.exit"
+)
 
-// plainDecodeError takes Go's words out of a decoding error.
-func plainDecodeError(err error) string {
-	s := strings.TrimPrefix(err.Error(), "json: ")
-	s = strings.ReplaceAll(s, "Go value of type ", "")
-	return strings.ReplaceAll(s, "Go struct field ", "argument ")
-}
+// decodeArgs reads a call's arguments strictly; the error says the expected signature.
+func decodeArgs(f *inflight, v any) error { return sys.Decode(&f.handler.Syscall, f.args, v) }
 
 func procSelf(_ *Kernel, p *process, _ *inflight) (json.RawMessage, error) {
 	args := p.spec.Program.Args
@@ -50,12 +40,12 @@ func procSelf(_ *Kernel, p *process, _ *inflight) (json.RawMessage, error) {
 
 // procExit is never reached: dispatch ends the process itself, since no reply is due.
 func procExit(*Kernel, *process, *inflight) (json.RawMessage, error) {
-	return nil, agentkernel.Errorf(agentkernel.CodeInternal, "proc.exit", "an exit has no reply")
+	return nil, agentkernel.Errorf(agentkernel.CodeInternal, opExit, "an exit has no reply")
 }
 
 // exit journals proc.exit and ends the process. False: it has ended.
 func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage) bool {
-	code, text := exitCode(f.args)
+	code, text := history.ExitCode(f.args)
 	if text != "" {
 		k.output(p, "stderr", text+"\n")
 	}
@@ -71,34 +61,12 @@ func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage) bool {
 
 // exitAgain repeats an exit that the journal has, of a process whose end was lost.
 func (k *Kernel) exitAgain(p *process, f *inflight) bool {
-	code, text := exitCode(f.args)
+	code, text := history.ExitCode(f.args)
 	if text != "" {
 		k.output(p, "stderr", text+"\n")
 	}
 	k.finish(p, ending{state: agentkernel.StateExited, exitCode: code})
 	return false
-}
-
-// exitCode follows sys.exit: None is 0, a number is itself, anything else is printed and means 1.
-func exitCode(args json.RawMessage) (code int, text string) {
-	var a struct {
-		Code json.RawMessage `json:"code"`
-	}
-	if err := json.Unmarshal(args, &a); err != nil || len(a.Code) == 0 || string(a.Code) == "null" {
-		return 0, ""
-	}
-	var n int64
-	if json.Unmarshal(a.Code, &n) == nil {
-		return int(n & 0xff), ""
-	}
-	var yes bool
-	if json.Unmarshal(a.Code, &yes) == nil {
-		if yes {
-			return 1, ""
-		}
-		return 0, ""
-	}
-	return 1, journal.Text(a.Code)
 }
 
 type spawnArgs struct {
@@ -146,22 +114,16 @@ type waitArgs struct {
 	Timeout *float64        `json:"timeout"`
 }
 
-func waitTarget(args json.RawMessage) agentkernel.PID {
-	var a waitArgs
-	if json.Unmarshal(args, &a) != nil {
-		return 0
-	}
-	return a.PID
-}
-
 func procWait(k *Kernel, p *process, f *inflight) error {
 	var a waitArgs
 	if err := decodeArgs(f, &a); err != nil {
 		return err
 	}
-	p.describe(f, nil, fmt.Sprintf("proc.wait %d", a.PID))
+	p.mu.Lock()
+	f.label, f.child = fmt.Sprintf("%s %d", f.op, a.PID), a.PID
+	p.mu.Unlock()
 	rec, err := k.store.Process(p.context(), a.PID)
-	if err != nil || rec.Parent != p.pid && !p.past.isOf(rec.Parent) {
+	if err != nil || rec.Parent != p.pid && !p.run.origin.IsOf(rec.Parent) {
 		return agentkernel.Errorf(agentkernel.CodeNotFound, f.op, "process %d is not a child of process %d", a.PID, p.pid)
 	}
 	if k.lookup(a.PID) == nil && rec.State.Terminal() {
@@ -175,10 +137,10 @@ func procWait(k *Kernel, p *process, f *inflight) error {
 		k.recheckChild(p, f, a.PID)
 		return nil
 	}
-	left := f.since.Add(seconds(*a.Timeout)).Sub(k.cfg.Now())
+	left := f.since.Add(sys.Seconds(*a.Timeout)).Sub(k.cfg.Now())
 	p.mu.Lock()
 	f.timer = time.AfterFunc(max(left, 0), func() {
-		k.complete(p, f, nil, "", agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "process %d has not ended within %v s", a.PID, *a.Timeout))
+		k.complete(p, f, outcome{}, agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "process %d has not ended within %v s", a.PID, *a.Timeout))
 	})
 	p.mu.Unlock()
 	k.recheckChild(p, f, a.PID)
@@ -201,17 +163,17 @@ func (k *Kernel) completeWait(p *process, f *inflight, child agentkernel.PID) {
 	ctx := context.WithoutCancel(p.context())
 	rec, err := k.store.Process(ctx, child)
 	if err != nil {
-		k.complete(p, f, nil, "", err)
+		k.complete(p, f, outcome{}, err)
 		return
 	}
 	out, err := k.printed(ctx, child)
 	if err != nil {
-		k.complete(p, f, nil, "", err)
+		k.complete(p, f, outcome{}, err)
 		return
 	}
 	result, err := json.Marshal(map[string]any{"pid": child, "state": rec.State, "exit_code": rec.ExitCode,
 		"result": rec.Result, "error": childError(rec.Error), "stdout": out})
-	k.complete(p, f, result, "", err)
+	k.complete(p, f, outcomeOf(result), err)
 }
 
 // printed is what a process has printed to its standard output.

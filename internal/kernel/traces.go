@@ -4,14 +4,16 @@ import (
 	"context"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/watch"
 )
 
 // Process is one process: from the table, or, if it has ended or is unfinished, from the store.
 func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
 	if p := k.lookup(pid); p != nil {
 		p.mu.Lock()
-		snapshot := p.now(k.cfg.Now())
+		snapshot := p.now(k.clock())
 		snapshot.Walls = p.walls()
 		p.mu.Unlock()
 		return snapshot, k.settled(ctx)
@@ -47,7 +49,7 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 		proc := history.Shown(rec, nil)
 		if p := k.lookup(proc.PID); p != nil {
 			p.mu.Lock()
-			proc = p.now(k.cfg.Now())
+			proc = p.now(k.clock())
 			p.mu.Unlock()
 		}
 		out = append(out, proc)
@@ -57,7 +59,7 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 
 // Wait returns when the process has ended or is paused; a process that no kernel carries is an error.
 func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
-	p := k.lookup(pid)
+	p := k.carried(ctx, pid)
 	if p == nil {
 		rec, lost, err := history.Row(ctx, k.store, pid)
 		if err != nil {
@@ -65,7 +67,7 @@ func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 		}
 		if !rec.State.Terminal() {
 			return history.Shown(rec, nil), agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process %d is unfinished: no kernel runs it", pid).
-				WithPID(pid).WithHint("agentkernel recover %d", pid)
+				WithPID(pid).WithHint(advice.Recover, pid)
 		}
 		return history.Shown(rec, lost), k.settled(ctx)
 	}
@@ -90,7 +92,10 @@ func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 // Events reports the events of a process from a journal position on; with follow until it ends.
 func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, follow bool, fn func(agentkernel.Event) error) error {
 	p := k.lookup(pid)
-	var w *watcher
+	if follow {
+		p = k.carried(ctx, pid)
+	}
+	var w *watch.Watcher
 	if p != nil && follow {
 		p.mu.Lock()
 		w = p.watch(p.spec.Interactive)
@@ -109,7 +114,7 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 	}
 	last, done, err := k.replayEvents(ctx, pid, max(from, 1), fn)
 	if p == nil {
-		return k.stillThere(ctx, pid, err)
+		return history.StillThere(ctx, k.store, pid, err)
 	}
 	if err != nil || done || w == nil {
 		return err
@@ -135,23 +140,5 @@ func (k *Kernel) Journal(ctx context.Context, pid agentkernel.PID, from int64, l
 	if err == nil { // some of them may have just been appended
 		err = k.settledOf(ctx, pid)
 	}
-	return entries, k.stillThere(ctx, pid, err)
-}
-
-// ToolServers lists the servers of configuration files.
-func (k *Kernel) ToolServers(ctx context.Context, files []string) ([]agentkernel.ToolServer, error) {
-	src, err := k.toolSource(&agentkernel.Spec{Tools: files})
-	if err != nil {
-		return nil, err
-	}
-	return src.Servers(ctx)
-}
-
-// ListTools lists the tools of a server, or of all.
-func (k *Kernel) ListTools(ctx context.Context, files []string, server string) ([]agentkernel.Tool, error) {
-	src, err := k.toolSource(&agentkernel.Spec{Tools: files})
-	if err != nil {
-		return nil, err
-	}
-	return listTools(ctx, src, server)
+	return entries, history.StillThere(ctx, k.store, pid, err)
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
+	"agentkernel/internal/kernel/advice"
 )
 
 // maxDepth is how many processes may stand above a process.
@@ -15,9 +17,9 @@ const maxDepth = 32
 // children. A process that never had any has none.
 type tree struct {
 	mu       sync.Mutex
-	members  map[agentkernel.PID]struct{} // that live
-	reserved int                          // children about to join
-	written  int64                        // bytes in the journals of all, those that have ended included
+	members  map[agentkernel.PID]int64 // that live, and what the kernel holds for each; see held
+	reserved int                       // children about to join
+	written  int64                     // bytes in the journals of all, those that have ended included
 }
 
 // forest finds the tree of a process by the process at its root.
@@ -38,7 +40,7 @@ func (fo *forest) of(p *process) *tree {
 		if len(p.spec.Ancestors) == 0 {
 			return nil
 		}
-		found, _ = fo.trees.LoadOrStore(rootOf(p), &tree{members: map[agentkernel.PID]struct{}{}})
+		found, _ = fo.trees.LoadOrStore(rootOf(p), &tree{members: map[agentkernel.PID]int64{}})
 	}
 	return found.(*tree)
 }
@@ -46,20 +48,20 @@ func (fo *forest) of(p *process) *tree {
 // rejoin puts a process of an earlier kernel, and what its journal holds, into its tree.
 func (k *Kernel) rejoin(p *process) {
 	root := k.lookup(rootOf(p))
-	found, loaded := k.forest.trees.LoadOrStore(rootOf(p), &tree{members: map[agentkernel.PID]struct{}{}})
+	found, loaded := k.forest.trees.LoadOrStore(rootOf(p), &tree{members: map[agentkernel.PID]int64{}})
 	t := found.(*tree)
 	var above int64
 	if !loaded && root != nil && root != p { // it was alone until now
 		root.mu.Lock()
-		above = root.account.Journal
+		above = root.standing.Account.Journal
 		root.mu.Unlock()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.written += above + p.account.Journal
-	t.members[p.pid] = struct{}{}
+	t.written += above + p.standing.Account.Journal
+	t.join(p.pid)
 	if above > 0 {
-		t.members[root.pid] = struct{}{}
+		t.join(root.pid)
 	}
 }
 
@@ -69,9 +71,8 @@ func (fo *forest) grow(p *process) *tree {
 		return t
 	}
 	p.mu.Lock()
-	written := p.account.Journal
+	t := &tree{members: map[agentkernel.PID]int64{p.pid: p.held()}, written: p.standing.Account.Journal}
 	p.mu.Unlock()
-	t := &tree{members: map[agentkernel.PID]struct{}{p.pid: {}}, written: written}
 	found, _ := fo.trees.LoadOrStore(p.pid, t)
 	return found.(*tree)
 }
@@ -108,37 +109,67 @@ func (t *tree) settle(pid agentkernel.PID) {
 	defer t.mu.Unlock()
 	t.reserved--
 	if pid != 0 {
-		t.members[pid] = struct{}{}
+		t.join(pid)
 	}
 }
 
 // account counts what a batch writes to the journal; p.mu is held.
 func (k *Kernel) account(p *process, b *agentkernel.Batch) {
-	before := p.account.Journal
+	before := p.standing.Account.Journal
 	for i := range b.Entries {
-		p.account.Add(&b.Entries[i])
-		p.pauses.Add(&b.Entries[i])
-		p.unresolved = p.unresolved.Add(&b.Entries[i])
+		p.standing.Add(&b.Entries[i])
 	}
 	if t := k.forest.of(p); t != nil {
 		t.mu.Lock()
-		t.written += p.account.Journal - before
-		t.members[p.pid] = struct{}{}
+		t.written += p.standing.Account.Journal - before
+		t.members[p.pid] = p.held()
 		t.mu.Unlock()
 	}
 }
 
+// join makes a process a member; t.mu is held.
+func (t *tree) join(pid agentkernel.PID) {
+	if _, member := t.members[pid]; !member {
+		t.members[pid] = 0
+	}
+}
+
+// note keeps in mind what the kernel holds for a process that is in a tree; p.mu is held.
+func (fo *forest) note(p *process) {
+	if t := fo.of(p); t != nil {
+		t.mu.Lock()
+		t.members[p.pid] = p.held()
+		t.mu.Unlock()
+	}
+}
+
+// held is how much the kernel holds for a process and its tree; p.mu is held.
+func (fo *forest) held(p *process) int64 {
+	t := fo.of(p)
+	if t == nil {
+		return p.held()
+	}
+	fo.note(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all int64
+	for _, held := range t.members {
+		all += held
+	}
+	return all
+}
+
 // journalFull is the error that ends a process whose journal, or that of its tree, is full; p.mu is held.
 func (k *Kernel) journalFull(p *process) *agentkernel.Error {
-	written := p.account.Journal
+	written := p.standing.Account.Journal
 	if t := k.forest.of(p); t != nil {
 		t.mu.Lock()
 		written = max(written, t.written)
 		t.mu.Unlock()
 	}
-	if limit := p.spec.limits.Journal; written > limit {
-		return limitError("journal", byteCount(limit), byteCount(written)).
-			WithHint("pass large data between tools by name; or raise limits.journal")
+	if limit := p.spec.InForce.Journal; written > limit {
+		return limitError("journal", bytesize.Text(limit), bytesize.Text(written)).
+			WithHint(advice.PassByName)
 	}
 	return nil
 }
@@ -148,10 +179,10 @@ func (k *Kernel) roomForChild(p *process, op string) (*tree, error) {
 	if len(p.spec.Ancestors)+1 > maxDepth {
 		return nil, agentkernel.Errorf(agentkernel.CodeLimit, op, "%d processes stand above this one already, which is the limit", maxDepth)
 	}
-	t, limit := k.forest.grow(p), p.spec.limits.Processes
+	t, limit := k.forest.grow(p), p.spec.InForce.Processes
 	if !t.reserve(limit) {
 		return nil, agentkernel.Errorf(agentkernel.CodeLimit, op, "%d processes of this tree live, which is its limit", limit).
-			WithHint("wait for some of them; or raise limits.processes")
+			WithHint(advice.WaitForSome)
 	}
 	return t, nil
 }
@@ -164,7 +195,7 @@ func descends(s *agentkernel.Spec, pid agentkernel.PID) bool {
 // tooManyCalls is the answer to the call that comes while so many are under way.
 func tooManyCalls(f *inflight, limit int) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeLimit, f.op, "%d calls are under way, which is the limit", limit).
-		WithHint("take the results of some before you issue more; or raise limits.in_flight")
+		WithHint(advice.TakeSome)
 }
 
 // bigPayload is the size from which arguments and results are counted in the kernel's memory: smaller ones
@@ -178,23 +209,23 @@ func (p *process) held() int64 {
 	for _, f := range p.inflight {
 		n += int64(len(f.args))
 	}
-	for i := range p.arrived {
-		n += int64(len(p.arrived[i].Result))
+	for i := range p.run.arrived {
+		n += int64(len(p.run.arrived[i].Result))
 	}
 	return n
 }
 
-// tooMuchHeld refuses a payload of size bytes if with it the kernel would keep more for the program than the
-// program's own memory may hold; p.mu is held. what says what the payload is.
-func (p *process) tooMuchHeld(f *inflight, size int, what string) *agentkernel.Error {
+// tooMuchHeld refuses a payload of size bytes if with it the kernel would keep more for the program, and those of its tree,
+// than the program's own memory may hold; p.mu is held. what says what the payload is.
+func (k *Kernel) tooMuchHeld(p *process, f *inflight, size int, what string) *agentkernel.Error {
 	if size < bigPayload {
 		return nil
 	}
-	held, limit := p.held(), p.spec.limits.Memory
+	held, limit := k.forest.held(p), p.spec.InForce.Memory
 	if held+int64(size) <= limit {
 		return nil
 	}
-	return agentkernel.Errorf(agentkernel.CodeLimit, f.op, "%s", fmt.Sprintf(what, byteCount(int64(size)))).
-		WithHint("%s wait in the kernel for this program, whose memory limit is %s: take results before you issue more calls",
-			byteCount(held), byteCount(limit))
+	return agentkernel.Errorf(agentkernel.CodeLimit, f.op, "%s", fmt.Sprintf(what, bytesize.Text(int64(size)))).
+		WithHint("%s wait in the kernel for this program and its tree of processes, and its memory limit is %s: take results before you issue more calls",
+			bytesize.Text(held), bytesize.Text(limit))
 }

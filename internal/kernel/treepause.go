@@ -42,7 +42,7 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 		return false
 	case !p.paused:
 		k.pause(p, with, withNote(with))
-	case p.pauses.With != 0 && (with == 0 || slices.Contains(above, p.pauses.With)):
+	case p.standing.Pauses.With != 0 && (with == 0 || slices.Contains(above, p.standing.Pauses.With)):
 		p.pauseNote = withNote(with)
 		k.journalState(p, agentkernel.EntryPaused, with)
 	case with == 0:
@@ -80,7 +80,7 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 		if q.state.Terminal() {
 			return false
 		}
-		if q.pauses.With == pid || slices.Contains(above, q.pauses.With) {
+		if q.standing.Pauses.With == pid || slices.Contains(above, q.standing.Pauses.With) {
 			k.resume(q)
 		}
 		return true
@@ -93,7 +93,7 @@ func (k *Kernel) overTree(pid agentkernel.PID, do func(*process) bool) (any bool
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	slots := make(chan struct{}, pausersAtOnce)
-	for _, q := range k.descendants(pid) {
+	for _, q := range k.table.below(pid) {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
@@ -117,10 +117,10 @@ func (k *Kernel) heldWith(parent agentkernel.PID) agentkernel.PID {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.paused || p.pauses.With == 0 && p.pauseNote != "" { // the kernel holds that one alone
+	if !p.paused || p.standing.Pauses.With == 0 && p.pauseNote != "" { // the kernel holds that one alone
 		return 0
 	}
-	return cmp.Or(p.pauses.With, p.pid)
+	return cmp.Or(p.standing.Pauses.With, p.pid)
 }
 
 // holdNewborn pauses a process whose parent is held, unless whoever held the parent lets it go meanwhile: he may have looked
@@ -136,7 +136,7 @@ func (k *Kernel) holdNewborn(p *process) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pauses.With == with && !p.state.Terminal() {
+	if p.standing.Pauses.With == with && !p.state.Terminal() {
 		k.resume(p)
 	}
 }

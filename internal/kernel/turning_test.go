@@ -11,7 +11,7 @@ import (
 // A program that computes is seen to: while it does, and when its sandbox was lost with what that had counted.
 func TestRunningTimeOfATurnUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := lendingRig(t)
+		r := busyRig(t)
 		pid := r.spawnWith(t, "computes", 10)
 		time.Sleep(20 * time.Second)
 		p, err := r.Process(t.Context(), pid)

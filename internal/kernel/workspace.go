@@ -3,33 +3,14 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
+	"agentkernel/internal/kernel/advice"
 )
-
-// Layers keeps what processes do to folders of the host; workspace.Store is one.
-type Layers interface {
-	// Create notes the folders of a process that is about to be created.
-	Create(pid agentkernel.PID, s *agentkernel.Spec) error
-	// Stdin is the path of what a process reads as its standard input, as it was when the process was created.
-	Stdin(pid agentkernel.PID) (string, error)
-	// Begin throws away what the process wrote in an earlier life and gives what its sandbox is to see.
-	Begin(pid agentkernel.PID) ([]agentkernel.Mount, error)
-	// Drift lists paths, a few, at which the folders are not what they were when the process was created.
-	Drift(pid agentkernel.PID) ([]string, error)
-	// Used is what the process's changes hold, as Limits.Disk counts.
-	Used(pid agentkernel.PID) (int64, error)
-	Changes(pid agentkernel.PID) (agentkernel.Changes, error)
-	Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.ApplyOptions) (agentkernel.Applied, error)
-	Discard(ctx context.Context, pid agentkernel.PID) error
-	Open(pid agentkernel.PID, name agentkernel.FileName) (agentkernel.File, error)
-	// Import keeps, durably, what came with a recording for a process that is about to be.
-	Import(pid agentkernel.PID, files []agentkernel.RecordedFile) error
-	// Imported says whether what is kept of a process came with a recording.
-	Imported(pid agentkernel.PID) bool
-}
 
 // createFiles prepares the folders of a process that gets this PID.
 func (k *Kernel) createFiles(pid agentkernel.PID, s *agentkernel.Spec) error {
@@ -40,19 +21,6 @@ func (k *Kernel) createFiles(pid agentkernel.PID, s *agentkernel.Spec) error {
 		return agentkernel.Errorf(agentkernel.CodeUnsupported, "workspace", "this kernel gives programs no folders and no standard input")
 	}
 	return k.cfg.Layers.Create(pid, s)
-}
-
-// withoutFiles says that a backend cannot show a program the folders of its Spec.
-func withoutFiles(b *backend, s *agentkernel.Spec) *agentkernel.Error {
-	switch {
-	case b.Files || !s.NeedsFiles():
-		return nil
-	case !s.HasFiles():
-		return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend gives programs no standard input", b.Name).
-			WithHint("leave --backend out, or name one that does: --backend process")
-	}
-	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend shows programs no folders", b.Name).
-		WithHint("leave --backend out, or name one that does: --backend process")
 }
 
 // mounts gives what a fresh sandbox of a process sees of the host.
@@ -116,16 +84,16 @@ func (k *Kernel) diskFull(p *process) *agentkernel.Error {
 		return nil
 	}
 	p.mu.Lock()
-	box := p.box
+	box := p.run.box
 	p.mu.Unlock()
 	if holder, ok := box.(agentkernel.Holder); ok {
 		used += holder.Held(used)
 	}
-	if used <= p.spec.limits.Disk {
+	if used <= p.spec.InForce.Disk {
 		return nil
 	}
-	return limitError("disk", byteCount(p.spec.limits.Disk), byteCount(used)).
-		WithHint("agentkernel diff %d shows what it wrote; --disk SIZE allows more", p.pid)
+	return limitError("disk", bytesize.Text(p.spec.InForce.Disk), bytesize.Text(used)).
+		WithHint(advice.MoreDisk, p.pid)
 }
 
 // publication is the Data of an EntryPublish: how the process ends once its files are in place.
@@ -138,12 +106,12 @@ type publication struct {
 // any more, its changes are measured a last time, and applied if that was asked for. The goroutine that drives the
 // process calls it. The intent is durable before the first file is written: a crash in between leads to the same end.
 func (k *Kernel) settleFiles(p *process, e ending) ending {
-	if !p.spec.HasFiles() || p.sealed != nil {
+	if !p.spec.HasFiles() || p.run.verifies != nil {
 		return e
 	}
 	p.mu.Lock()
 	e = p.checkedEnding(e)
-	box := p.box
+	box := p.run.box
 	p.mu.Unlock()
 	k.closeBox(p, box)
 	if full := k.diskFull(p); full != nil {
@@ -196,7 +164,7 @@ func (k *Kernel) publishAgain(p *process, intent json.RawMessage) bool {
 	e := ending{state: agentkernel.StateExited, exitCode: d.ExitCode, result: d.Result}
 	p.dropReplay()
 	p.mu.Lock()
-	p.to(agentkernel.StateRunning)
+	p.step(&stepDrive)
 	p.mu.Unlock()
 	k.finish(p, k.publishFiles(p, e))
 	return true
@@ -219,7 +187,7 @@ func (k *Kernel) driftNote(p *process) string {
 	list, err := k.cfg.Layers.Drift(p.pid)
 	switch {
 	case err != nil:
-		return agentkernel.AsError(err, agentkernel.CodeStorage, "workspace").Message() + "; when that is mended: agentkernel resume " + p.pid.String()
+		return fmt.Sprintf(advice.WhenMended, agentkernel.AsError(err, agentkernel.CodeStorage, "workspace").Message(), p.pid)
 	case len(list) == 0:
 		return ""
 	}
@@ -228,8 +196,7 @@ func (k *Kernel) driftNote(p *process) string {
 	if len(list) > shown {
 		names += " and more"
 	}
-	return "its folder has changed since it was created (" + names + "), so it may not repeat what it did; put that back, or agentkernel resume " +
-		p.pid.String() + " lets it go on with the folder as it is"
+	return fmt.Sprintf(advice.FolderChanged, names, p.pid)
 }
 
 // closeBox closes a sandbox and waits until nothing of it runs any more.
@@ -313,7 +280,7 @@ func (k *Kernel) hasFiles(ctx context.Context, pid agentkernel.PID) (live bool, 
 		return false, err
 	case k.cfg.Layers == nil || !rec.Spec.HasFiles() && !k.cfg.Layers.Imported(pid):
 		return false, agentkernel.Errorf(agentkernel.CodeInvalid, "workspace", "process %d has no workspace", pid).WithPID(pid).
-			WithHint("agentkernel run --workspace DIR gives a program a folder to work in; two runs are compared with: agentkernel diff %d PID", pid)
+			WithHint(advice.NoFolder, pid)
 	}
 	return !rec.State.Terminal() || k.lookup(pid) != nil, nil
 }
@@ -325,15 +292,15 @@ func (k *Kernel) filesAtRest(ctx context.Context, verb string, pid agentkernel.P
 		return err
 	}
 	e := agentkernel.Errorf(agentkernel.CodeConflict, verb, "process %d has not ended", pid).WithPID(pid)
-	p := k.lookup(pid)
+	p := k.carried(ctx, pid)
 	if p == nil {
-		return e.WithHint("agentkernel recover %d lets it go on, agentkernel kill %d ends it", pid, pid)
+		return e.WithHint(advice.RecoverOrKill, pid, pid)
 	}
 	p.mu.Lock()
 	ended := p.state.Terminal()
 	p.mu.Unlock()
 	if !ended {
-		return e.WithHint("agentkernel wait %d, or agentkernel kill %d", pid, pid)
+		return e.WithHint(advice.WaitOrKill, pid, pid)
 	}
 	select {
 	case <-p.filesFree:

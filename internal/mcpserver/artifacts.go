@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 )
 
 // Artifacts are the files that a program has made or changed in the folder that the server was started with. An answer
@@ -137,7 +138,7 @@ func readArtifact(ctx context.Context, c *call, w wanted) (content, error) {
 	}
 	if f.Size > maxBlob {
 		return content{}, agentkernel.Errorf(agentkernel.CodeLimit, "resource", "%s has %d bytes; a file that is not text is read here up to %d", path.Base(file), f.Size, maxBlob).
-			WithHint("agentkernel get %d %s -o FILE", p.PID, file)
+			WithHint("agentkernel get %d %s -o FILE", p.PID, shellword.File(file))
 	}
 	if data, _, err = c.readFile(ctx, p.PID, file, 0, maxBlob); err != nil {
 		return content{}, err

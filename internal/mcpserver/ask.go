@@ -5,13 +5,14 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/internal/asktext"
 )
 
 // A program that calls what may change things waits until the human behind the client has been asked (MCP
@@ -23,9 +24,9 @@ import (
 
 // Bounds of a question.
 const (
-	askPatience  = 10 * time.Minute // for a client that was handed a question and does not come back
-	maxAskedArgs = 600              // bytes of a call's arguments that are shown
-	questionID   = "permission"
+	askPatience = 10 * time.Minute // for a client that was handed a question and does not come back
+	askedWidth  = 600              // runes of a call's arguments that are shown, about
+	questionID  = "permission"
 )
 
 // asking says how a client is asked.
@@ -52,15 +53,10 @@ func howToAsk(ss *mcp.ServerSession) asking {
 	return asksDirect
 }
 
-// elicit are the parameters of a question. What a program wants to call is shown as JSON, which has no line of its own
-// to say something else on.
+// elicit are the parameters of a question.
 func elicit(a *agentkernel.Ask) *mcp.ElicitParams {
-	args := string(a.Args)
-	if len(args) > maxAskedArgs {
-		args = args[:maxAskedArgs] + "…"
-	}
 	return &mcp.ElicitParams{
-		Message: fmt.Sprintf("A program wants to call %s, which may change things (%s). Arguments: %s", quoted(a.Call), a.Effect, strings.ToValidUTF8(args, "")),
+		Message: fmt.Sprintf("A program wants to call %s, which may change things (%s). Arguments: %s", strconv.Quote(a.Call), a.Effect, asktext.Arguments(a.Args, askedWidth)),
 		RequestedSchema: map[string]any{"type": "object", "required": []string{"answer"}, "properties": map[string]any{"answer": map[string]any{
 			"type": "string", "title": "Allow it?", "enum": []any{"once", "session", "no"}, "enumNames": []any{"Once", "For this session", "No"}}}},
 	}
@@ -150,19 +146,19 @@ func (c *client) next(ctx context.Context, r *running) *mcp.CallToolResult {
 }
 
 // approves says whether the human has allowed all calls of a tool for this session.
-func (c *client) approves(call string) bool {
+func (c *client) approves(pattern string) bool {
 	c.askingMu.Lock()
 	defer c.askingMu.Unlock()
-	return slices.Contains(c.approved, agentkernel.ExactPattern(call))
+	return pattern != "" && slices.Contains(c.approved, pattern)
 }
 
-func (c *client) approve(call string) {
-	if c.approves(call) {
+func (c *client) approve(pattern string) {
+	if c.approves(pattern) {
 		return
 	}
 	c.askingMu.Lock()
 	defer c.askingMu.Unlock()
-	c.approved = append(c.approved, agentkernel.ExactPattern(call))
+	c.approved = append(c.approved, pattern)
 }
 
 // interactive makes the programs of a Spec ask, and spares the questions that were answered for the session.
@@ -204,7 +200,7 @@ func (w *watch) ask(ask *agentkernel.Ask) agentkernel.Answer {
 	case <-w.ctx.Done():
 		return agentkernel.AnswerNo
 	}
-	if c.client.approves(ask.Call) {
+	if c.client.approves(ask.Pattern) {
 		return agentkernel.AnswerAlways
 	}
 	answer := agentkernel.AnswerNo
@@ -229,7 +225,7 @@ func (w *watch) ask(ask *agentkernel.Ask) agentkernel.Answer {
 		return agentkernel.AnswerNo
 	}
 	if answer == agentkernel.AnswerAlways {
-		c.client.approve(ask.Call)
+		c.client.approve(ask.Pattern)
 	}
 	return answer
 }

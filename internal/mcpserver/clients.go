@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,8 @@ type client struct {
 	// here ends when the client goes: calls under way end with it.
 	here   context.Context
 	goAway context.CancelFunc
+	used   int64        // when its last request came, in uses of all; guarded by clients.mu
+	calls  atomic.Int32 // that it makes
 
 	mu      sync.Mutex // one piece at a time is fed by one client
 	session *session   // its own, that calls without a session use; nil: not begun
@@ -54,8 +57,13 @@ type session struct {
 	pieces    atomic.Int64 // how many it was fed
 	ran       sync.Map     // backends on which a piece of it has run
 	shown     sync.Map     // artifacts of which a client has seen the picture
+	taken     atomic.Int64 // how often it had been recovered when it was taken up last
 	// unsettled is the piece of which no client was told what became of it; it runs before any other. nil: none.
 	unsettled atomic.Pointer[attempt]
+
+	// Guarded by clients.mu.
+	feeding int   // calls that feed it
+	used    int64 // when the last of them began or ended, in uses of all sessions
 }
 
 // clients knows who is connected and which sessions are open.
@@ -66,18 +74,28 @@ type clients struct {
 	byServer map[*mcp.ServerSession]*client
 	owners   map[string]string // MCP session -> principal
 	sessions map[agentkernel.PID]*session
+	starting map[string]int // principal -> sessions that begin
+	uses     int64
 	closed   bool
 	ending   sync.WaitGroup
 }
 
-// maxSessions bounds the sessions that are open at once: each may hold a sandbox, or an image on the disk.
-const maxSessions = 1000
+// Bounds of the sessions that are open at once: each may hold a sandbox, or an image on the disk. One principal alone shall
+// not keep all others out.
+const (
+	maxSessions    = 1000
+	maxOwnSessions = 100 // of one principal
+)
+
+// maxOwnClients bounds the MCP sessions of one principal: one that was begun and never used costs memory, too.
+const maxOwnClients = 500
 
 // endPatience is how long the end of a session may take.
 const endPatience = 5 * time.Second
 
 func newClients(cfg Config) *clients {
-	return &clients{cfg: cfg, byServer: map[*mcp.ServerSession]*client{}, owners: map[string]string{}, sessions: map[agentkernel.PID]*session{}}
+	return &clients{cfg: cfg, byServer: map[*mcp.ServerSession]*client{}, owners: map[string]string{}, sessions: map[agentkernel.PID]*session{},
+		starting: map[string]int{}}
 }
 
 // of is the client of a request. When it goes, its own session ends.
@@ -92,12 +110,18 @@ func (cs *clients) of(ss *mcp.ServerSession, extra *mcp.RequestExtra) (*client, 
 		if c.principal != principal { // Handler lets no such request through
 			return nil, agentkernel.Errorf(agentkernel.CodeDenied, "mcp", "this MCP session belongs to another user")
 		}
+		cs.uses++
+		c.used = cs.uses
 		return c, nil
 	}
 	if cs.closed {
 		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "the server is stopping")
 	}
-	c := &client{id: rand.Text(), user: user, principal: principal, turn: make(chan struct{}, 1)}
+	if old := cs.idlest(principal); old != nil {
+		go func() { _ = old.Close() }() // leave follows, which takes the lock
+	}
+	cs.uses++
+	c := &client{id: rand.Text(), user: user, principal: principal, turn: make(chan struct{}, 1), used: cs.uses}
 	c.here, c.goAway = context.WithCancel(context.Background())
 	cs.byServer[ss] = c
 	if id := ss.ID(); id != "" {
@@ -108,6 +132,25 @@ func (cs *clients) of(ss *mcp.ServerSession, extra *mcp.RequestExtra) (*client, 
 		cs.leave(ss, c)
 	})
 	return c, nil
+}
+
+// idlest is the MCP session that ends for one more of a principal: of those that make no call, the one that has said nothing
+// for the longest. nil: there is room, or all make calls; cs.mu is held.
+func (cs *clients) idlest(principal string) (idlest *mcp.ServerSession) {
+	own, used := 0, int64(math.MaxInt64)
+	for ss, c := range cs.byServer {
+		if c.principal != principal || c.here.Err() != nil {
+			continue
+		}
+		if own++; c.calls.Load() == 0 && c.used < used {
+			idlest, used = ss, c.used
+		}
+	}
+	if own < maxOwnClients || idlest == nil {
+		return nil
+	}
+	cs.byServer[idlest].goAway() // it is not counted again
+	return idlest
 }
 
 // owns says whether an MCP session exists and was begun by the principal.
@@ -201,12 +244,14 @@ func (cs *clients) close() {
 
 // begin makes a session for the user of a call, on the backend if one is named.
 func (cs *clients) begin(ctx context.Context, c *call, backend string) (*session, error) {
-	cs.mu.Lock()
-	full := len(cs.sessions) >= maxSessions
-	cs.mu.Unlock()
-	if full {
-		return nil, agentkernel.Errorf(agentkernel.CodeLimit, "session", "%d sessions are open; the limit is reached", maxSessions).
-			WithHint("use session \"none\"")
+	principal := c.client.principal
+	oldest, err := cs.reserve(principal)
+	if err != nil {
+		return nil, err
+	}
+	defer cs.release(principal)
+	if oldest != nil {
+		cs.end(oldest)
 	}
 	spec := cs.cfg.Spec
 	spec.Namespace = c.namespace()
@@ -220,11 +265,68 @@ func (cs *clients) begin(ctx context.Context, c *call, backend string) (*session
 	if err != nil {
 		return nil, err
 	}
-	s := &session{pid: pid, principal: c.client.principal}
+	s := &session{pid: pid, principal: principal}
 	cs.mu.Lock()
+	cs.uses++
+	s.used = cs.uses
 	cs.sessions[s.pid] = s
 	cs.mu.Unlock()
 	return s, nil
+}
+
+// reserve makes room for one more session of a principal until release. The session that it gives has to end for that: the
+// principal has as many as it may, and this one was idle for the longest. Errors: CodeLimit.
+func (cs *clients) reserve(principal string) (oldest *session, err error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	all, own := len(cs.sessions), cs.starting[principal]
+	for _, n := range cs.starting {
+		all += n
+	}
+	for _, s := range cs.sessions {
+		if s.principal != principal {
+			continue
+		}
+		own++
+		if s.feeding == 0 && s.unsettled.Load() == nil && (oldest == nil || s.used < oldest.used) {
+			oldest = s
+		}
+	}
+	switch {
+	case own < maxOwnSessions && all >= maxSessions:
+		return nil, agentkernel.Errorf(agentkernel.CodeLimit, "session", "%d sessions are open; the limit is reached", maxSessions).
+			WithHint("use session \"none\"")
+	case own < maxOwnSessions:
+		oldest = nil
+	case oldest == nil:
+		return nil, agentkernel.Errorf(agentkernel.CodeLimit, "session", "%d sessions of this user run code; the limit is reached", maxOwnSessions).
+			WithHint("use session \"none\"")
+	default:
+		delete(cs.sessions, oldest.pid)
+	}
+	cs.starting[principal]++
+	return oldest, nil
+}
+
+// release gives back what reserve has taken: the session has begun, or will not.
+func (cs *clients) release(principal string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.starting[principal]--; cs.starting[principal] == 0 {
+		delete(cs.starting, principal)
+	}
+}
+
+// feeding notes that a session is in use until done.
+func (cs *clients) feeding(s *session) (done func()) {
+	use := func(n int) {
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		cs.uses++
+		s.feeding, s.used = s.feeding+n, cs.uses
+	}
+	use(1)
+	return func() { use(-1) }
 }
 
 var errBegun = errors.New("the session waits for its first piece")

@@ -309,19 +309,21 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 // feed hands a session a piece, or follows it if it was handed over before, until it has run.
 func (c *call) feed(ctx context.Context, a *attempt, timeout time.Duration) (*executeOutput, error) {
 	s := a.session
+	defer c.h.clients.feeding(s)()
 	running, clock, stop := bounded(ctx, timeout)
 	defer stop()
 	watch := c.watch(ctx, clock)
 	defer func() { watch.stop() }()
 	watch.session = true
 	end, err := c.kernel().Feed(running, s.pid, a.piece, watch.event)
-	if agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.unfinished(ctx, s) { // its kernel died; nothing of a new piece has run
-		if err = c.takeUp(running, s); err == nil {
-			watch.stop()
-			watch = c.watch(ctx, clock)
-			watch.session = true
-			end, err = c.kernel().Feed(running, s.pid, a.piece, watch.event)
+	for agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.left(ctx, s) { // nothing of a new piece has run
+		if err = c.takeUp(running, s); err != nil {
+			break
 		}
+		watch.stop()
+		watch = c.watch(ctx, clock)
+		watch.session = true
+		end, err = c.kernel().Feed(running, s.pid, a.piece, watch.event)
 	}
 	switch {
 	case running.Err() != nil && err != nil:
@@ -359,6 +361,9 @@ func (c *call) fed(ctx context.Context, s *session, end agentkernel.PieceEnd, wa
 	}
 	if _, known := s.ran.LoadOrStore(end.Process.Backend, true); !known && end.Process.Moved != nil {
 		out.addNote("the session runs in " + runtimeOf(end.Process.Backend) + " from here on, with its variables: " + end.Process.Moved.Why)
+		if strings.Contains(end.Process.Moved.Why, agentkernel.NoFiles) && c.h.cfg.Spec.Workspace == nil {
+			out.addNote(agentkernel.FilesOfSession)
+		}
 	}
 	out.State = "idle"
 	if end.Error != nil {
@@ -404,6 +409,12 @@ func (c *call) unfinished(ctx context.Context, s *session) bool {
 	return err == nil && p.State == agentkernel.StateUnfinished
 }
 
+// left says whether a session's kernel died, and what that left has not been waited for since.
+func (c *call) left(ctx context.Context, s *session) bool {
+	p, err := c.kernel().Process(ctx, s.pid)
+	return err == nil && (p.State == agentkernel.StateUnfinished || !p.State.Terminal() && !p.Paused && int64(p.Recoveries) > s.taken.Load())
+}
+
 // diedAgain is the error of code whose kernel died, as did the one that continued it.
 func diedAgain(err error) error {
 	if err == nil {
@@ -418,9 +429,14 @@ func (c *call) takeUp(ctx context.Context, s *session) error {
 		return err
 	}
 	c.awaitIdle(ctx, s.pid, maxTimeout)
-	if c.unfinished(ctx, s) {
+	p, err := c.kernel().Process(ctx, s.pid)
+	switch {
+	case err != nil:
+		return err
+	case p.State == agentkernel.StateUnfinished:
 		return diedAgain(nil)
 	}
+	s.taken.Store(int64(p.Recoveries))
 	return ctx.Err()
 }
 
@@ -481,21 +497,44 @@ func (c *call) session(ctx context.Context, id, backend string) (*session, error
 // compute again, and then before its session is killed.
 var stopGraces = []time.Duration{100 * time.Millisecond, 3 * time.Second}
 
+// interruptTries is how often a session is interrupted whose kernel goes away meanwhile.
+const interruptTries = 3
+
 // stopPiece stops what a session runs: by interrupting the call that it waits for or what it computes, or else by killing
 // it. It says whether the session is still there.
 func (c *call) stopPiece(ctx context.Context, s *session) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
 	for _, grace := range stopGraces {
-		if c.kernel().Signal(ctx, s.pid, agentkernel.SignalInterrupt) == nil && c.awaitIdle(ctx, s.pid, grace) {
+		if c.interrupt(ctx, s) == nil && c.awaitIdle(ctx, s.pid, grace) {
 			return true
 		}
+	}
+	if c.unfinished(ctx, s) { // no kernel runs it: there is nothing to stop
+		return true
 	}
 	if err := c.kernel().Signal(ctx, s.pid, agentkernel.SignalKill); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
 		c.h.cfg.Logger.Warn("a piece could not be stopped", "pid", s.pid, "err", err)
 	}
 	c.h.clients.forget(c.client, s)
 	return false
+}
+
+// interrupt interrupts a session. If its kernel died, it is continued first: what it was doing is not over yet.
+func (c *call) interrupt(ctx context.Context, s *session) (err error) {
+	for range interruptTries {
+		err = c.kernel().Signal(ctx, s.pid, agentkernel.SignalInterrupt)
+		switch {
+		case agentkernel.KernelGone(err):
+		case agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.unfinished(ctx, s):
+			if _, err := c.recovered(ctx, agentkernel.Process{PID: s.pid}); err != nil && !agentkernel.KernelGone(err) {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	return err
 }
 
 // tellStop says what the client of a session has to know about its piece that was stopped: where it was in what call, so that a

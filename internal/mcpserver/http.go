@@ -53,7 +53,7 @@ func (s *Server) Handler(cfg HTTPConfig) (http.Handler, error) {
 	streams := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.Server },
 		&mcp.StreamableHTTPOptions{Logger: s.h.cfg.Logger, SessionTimeout: sessionPause, MaxRequestBodyBytes: maxRequest, EventStore: mcp.NewMemoryEventStore(nil),
 			DisableLocalhostProtection: true}) // toHosts knows more names
-	return deadline.Bodies(bodyPatience, cfg.toHosts(cfg.fromOrigins(s.h.authorized(verify, withRequestID(resumable(streams)))))), nil
+	return deadline.Bodies(bodyPatience, cfg.toHosts(cfg.fromOrigins(s.h.authorized(verify, withRequestID(newBodies(maxBodies, maxOwnBodies), resumable(streams)))))), nil
 }
 
 // resumable tells clients how long to wait before they take up a stream that broke, with the event that makes them able to

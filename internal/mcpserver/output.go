@@ -50,6 +50,9 @@ func (w *watch) output(p agentkernel.Process, result json.RawMessage, failure *a
 		out.Error = explain(w.c.h.withPackages(failure))
 		out.ExitCode = max(out.ExitCode, failure.Code.ExitCode())
 	}
+	if left := p.LeftBehind(); left != "" {
+		out.addNote(left)
+	}
 	for _, call := range p.UnderWay {
 		out.addNote(agentkernel.InDoubt(call))
 	}

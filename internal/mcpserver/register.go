@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strings"
 	"unicode/utf8"
@@ -98,10 +97,7 @@ func decodeArguments(d *definition, raw json.RawMessage, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(plainly(raw, d.in)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return bad("%s is a %s, and must be a %s", wrong.Field, wrong.Value, jsonKind(wrong.Type))
-		}
-		return bad("%s", strings.TrimPrefix(err.Error(), "json: "))
+		return bad("%s", strictjson.Explain(err, "the arguments"))
 	}
 	if err := strictjson.Check(raw, into); err != nil {
 		return bad("%s", err)
@@ -117,21 +113,6 @@ func decodeArguments(d *definition, raw json.RawMessage, into any) error {
 		}
 	}
 	return nil
-}
-
-// jsonKind is what JSON calls a type.
-func jsonKind(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
-		return "string"
-	case reflect.Bool:
-		return "boolean"
-	case reflect.Slice, reflect.Array:
-		return "list"
-	case reflect.Map, reflect.Struct:
-		return "object"
-	}
-	return "number"
 }
 
 // texter is a result with words of its own; others are shown as JSON.
@@ -159,6 +140,8 @@ func (d *definition) serve(ctx context.Context, h *server, req *mcp.CallToolRequ
 	if err != nil {
 		return failed(err)
 	}
+	client.calls.Add(1)
+	defer client.calls.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(client.here, cancel)()

@@ -3,11 +3,10 @@ package mcpserver
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -24,21 +23,26 @@ func requestID(extra *mcp.RequestExtra) string {
 	return extra.Header.Get(requestIDHeader)
 }
 
-// withRequestID notes the id of a request over HTTP. No client can set it otherwise.
-func withRequestID(next http.Handler) http.Handler {
+// withRequestID notes the id of a request over HTTP. No client can set it otherwise. The body counts until it is served.
+func withRequestID(held *bodies, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del(requestIDHeader)
 		if r.Method != http.MethodPost || r.Body == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-		if err != nil {
-			status := http.StatusBadRequest
-			if _, large := errors.AsType[*http.MaxBytesError](err); large {
-				status = http.StatusRequestEntityTooLarge
+		principal := principalOf(auth.TokenInfoFromContext(r.Context()))
+		if r.ContentLength > 0 && r.ContentLength <= maxRequest {
+			if err := held.fits(principal, r.ContentLength); err != nil {
+				refuseBody(w, err)
+				return
 			}
-			http.Error(w, fmt.Sprintf("the request cannot be read: %v", err), status)
+		}
+		counted := &countedBody{Reader: http.MaxBytesReader(w, r.Body, maxRequest), bodies: held, principal: principal}
+		defer func() { held.release(principal, counted.taken) }()
+		body, err := io.ReadAll(counted)
+		if err != nil {
+			refuseBody(w, err)
 			return
 		}
 		var message struct {

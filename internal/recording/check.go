@@ -13,7 +13,7 @@ var kinds = []agentkernel.EntryKind{
 	agentkernel.EntryCreated, agentkernel.EntryCall, agentkernel.EntryResult, agentkernel.EntryOutput, agentkernel.EntryPaused,
 	agentkernel.EntryResumed, agentkernel.EntryRecover, agentkernel.EntrySignal, agentkernel.EntryResolve, agentkernel.EntryRetry,
 	agentkernel.EntryPast, agentkernel.EntryTools, agentkernel.EntryTerminal,
-	agentkernel.EntryPublish, agentkernel.EntryMoved, agentkernel.EntryGivenUp, agentkernel.EntryAllowed,
+	agentkernel.EntryPublish, agentkernel.EntryMoved, agentkernel.EntryAborted, agentkernel.EntryAllowed,
 }
 
 var effects = []agentkernel.Effect{agentkernel.EffectPure, agentkernel.EffectRead, agentkernel.EffectIdempotent,

@@ -1,4 +1,6 @@
-// Package recording reads and writes recordings: one process in one file, as docs/export.md describes it.
+// Package recording reads and writes recordings, one process in one file, as docs/export.md describes it: it exports
+// processes, imports them, and verifies that their programs repeat themselves. Of the kernel it asks only what a
+// [agentkernel.RecordingHost] does; the kernel runs the program of a verification.
 //
 // A recording comes from anywhere. The package must never open a path, start anything, or believe a number
 // that it has not checked: whatever is not exactly what Encode writes is refused with an error, in bounded
@@ -132,9 +134,4 @@ func unseal(file []byte) (format int, packed []byte, err error) {
 // unknownField recognises a field of a newer version in an error of encoding/json, which has no type for it.
 func unknownField(err error) (string, bool) {
 	return strings.CutPrefix(err.Error(), "json: unknown field ")
-}
-
-// Origin says where a recording comes from, for whoever finds it in another store.
-func (r *Recording) Origin() string {
-	return "imported: pid " + r.Manifest.PID.String() + " of store " + r.Manifest.Store
 }

@@ -47,7 +47,7 @@ func sample() *Recording {
 			{Kind: agentkernel.EntryRecover, Data: raw(`{"kernel":1}`)},
 			{Kind: agentkernel.EntryPast, Call: 3, Note: "live"},
 			{Kind: agentkernel.EntryMoved, Data: raw(`{"from":"a","to":"b"}`), Err: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no")}},
-			{Kind: agentkernel.EntryGivenUp, Call: 2, Err: &agentkernel.Error{Code: agentkernel.CodeInterrupted, Op: agentkernel.OpPiece, Err: errors.New("no")}},
+			{Kind: agentkernel.EntryAborted, Call: 2, Err: &agentkernel.Error{Code: agentkernel.CodeInterrupted, Op: agentkernel.OpPiece, Err: errors.New("no")}},
 			{Kind: agentkernel.EntryAllowed, Note: "files.*"},
 			{Kind: agentkernel.EntryPublish, Data: raw(`{"exit_code":0}`)},
 			{Kind: agentkernel.EntryTerminal, Data: raw(`{"state":"failed","exit_code":1}`), Err: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no")}},

@@ -3,6 +3,7 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -13,8 +14,8 @@ import (
 
 // Set is a set of secrets. The zero value is an empty one.
 type Set struct {
-	forms []form
-	first [256]bool // bytes with which a form may begin
+	forms  []*form
+	begins [256][]*form // by the first byte
 }
 
 // form is one text that stands for a secret.
@@ -22,6 +23,7 @@ type form struct {
 	runes         []rune
 	mask          string
 	before, after bool // the base64 digits beside it hold a part of the secret, too
+	second        byte // if it is a letter or digit
 }
 
 // Add adds a secret, and what stands in its place. Values of a few characters would take out what is none.
@@ -48,13 +50,14 @@ func runes(text string) []rune {
 }
 
 func (s *Set) add(f form) {
-	if slices.ContainsFunc(s.forms, func(g form) bool { return slices.Equal(f.runes, g.runes) }) {
+	c := string(f.runes[0])[0]
+	if len(f.runes) > 1 && f.runes[1] < utf8.RuneSelf && plain(byte(f.runes[1])) { //nolint:gosec // it is ASCII
+		f.second = byte(f.runes[1]) //nolint:gosec // as above
+	}
+	if slices.ContainsFunc(s.begins[c], func(g *form) bool { return slices.Equal(f.runes, g.runes) }) {
 		return
 	}
-	s.forms = append(s.forms, f)
-	for _, c := range []byte{string(f.runes[0])[0], '\\', '%', '&', '+'} {
-		s.first[c] = true
-	}
+	s.forms, s.begins[c] = append(s.forms, &f), append(s.begins[c], &f)
 }
 
 // Empty says whether there is no secret.
@@ -99,15 +102,78 @@ func (s *Set) String(text string) string {
 
 // longest is the form that takes most of the beginning of b, and how much.
 func (s *Set) longest(b []byte) (best *form, most int) {
-	if !s.first[b[0]] {
-		return nil, 0
+	try := func(c byte) {
+		for _, f := range s.begins[c] {
+			if n := f.match(b); n > most {
+				best, most = f, n
+			}
+		}
 	}
-	for i := range s.forms {
-		if n := s.forms[i].match(b); n > most {
-			best, most = &s.forms[i], n
+	c := b[0]
+	switch c {
+	case '%':
+		if first := unpercent(b); first >= 0 {
+			try(byte(first))
+		}
+		try(' ') // as +
+	case '&':
+		if r, n := unentity(b); n > 0 {
+			try(string(r)[0])
+		}
+	case '+':
+		try(' ')
+	case '\\':
+		rest := b[1:]
+		for n := 1; n < maxRun && len(rest) > 0 && rest[0] == '\\'; n++ {
+			rest = rest[1:]
+		}
+		if len(rest) == 0 {
+			break
+		}
+		try(rest[0])
+		for _, digits := range [...]int{2, 4} {
+			if r := hex(rest, string(rest[:1]), digits); r >= 0xd800 && r < 0xdc00 {
+				for first := range byte(5) { // the first of two, for a character of four bytes
+					try(0xf0 + first)
+				}
+			} else if r >= 0 {
+				try(string(rune(r))[0])
+			}
+		}
+	default:
+		return s.longestPlain(b)
+	}
+	try(c)
+	return best, most
+}
+
+// longestPlain is longest where b does not begin with an escape.
+func (s *Set) longestPlain(b []byte) (best *form, most int) {
+	var next byte
+	if len(b) > 1 && plain(b[1]) {
+		next = b[1]
+	}
+	for _, f := range s.begins[b[0]] {
+		if next != 0 && f.second != 0 && next != f.second {
+			continue
+		}
+		if n := f.match(b); n > most {
+			best, most = f, n
 		}
 	}
 	return best, most
+}
+
+// plain says whether c is a letter or a digit: outside of an escape these stand for themselves.
+func plain(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' }
+
+// unpercent reads a byte as in a URL, escaped once or more often; -1: there is none.
+func unpercent(b []byte) int {
+	n := 1
+	for hex(b[n:], "25", 2) >= 0 {
+		n += 2
+	}
+	return hex(b[n:], "", 2)
 }
 
 // match is how many bytes at the beginning of b spell the form; 0: they do not.
@@ -250,24 +316,36 @@ func percent(b []byte, r rune) int {
 
 var entities = map[string]rune{"lt": '<', "gt": '>', "amp": '&', "quot": '"', "apos": '\'', "sol": '/', "plus": '+', "equals": '='}
 
-// entity reads a character as in HTML.
+// entity is how many bytes at the beginning of b spell a character as in HTML; 0: they do not.
 func entity(b []byte, r rune) int {
+	if have, n := unentity(b); have == r {
+		return n
+	}
+	return 0
+}
+
+// unentity reads a character as in HTML, and how many bytes it takes; 0: there is none.
+func unentity(b []byte) (r rune, n int) {
 	const longest = 10
-	end := strings.IndexByte(string(b[:min(len(b), longest)]), ';')
+	end := bytes.IndexByte(b[:min(len(b), longest)], ';')
 	if end < 0 {
-		return 0
+		return 0, 0
 	}
 	name := strings.ToLower(string(b[1:end]))
+	if r, ok := entities[name]; ok {
+		return r, end + 1
+	}
 	number, base := "", 10
 	if rest, ok := strings.CutPrefix(name, "#x"); ok {
 		number, base = rest, 16
 	} else if rest, ok := strings.CutPrefix(name, "#"); ok {
 		number = rest
 	}
-	if v, err := strconv.ParseUint(number, base, 32); entities[name] == r || err == nil && v == uint64(r) { //nolint:gosec // no rune is negative here
-		return end + 1
+	v, err := strconv.ParseUint(number, base, 31)
+	if err != nil {
+		return 0, 0
 	}
-	return 0
+	return rune(v), end + 1 //nolint:gosec // it has 31 bits
 }
 
 // digit says whether c is one of base64.

@@ -85,6 +85,19 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 	}
 }
 
+// Many secrets do not make it slow, either.
+func BenchmarkManySecrets(b *testing.B) {
+	var s Set
+	for i := range 30 {
+		s.Add("wJalrXUtnFEMI/K7MDENG"+string(rune('a'+i))+"/bPxRfi+YEX", "[m]")
+	}
+	text := []byte(strings.Repeat(`{"name": "value \"quoted\" & more", "url": "https:\/\/example.org\/%2f"}`, 15000))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		s.Bytes(text)
+	}
+}
+
 // No text of a server makes it slow.
 func BenchmarkBytes(b *testing.B) {
 	for name, unit := range map[string]string{"ordinary": `{"name": "value & more", "url": "https:\/\/example.org\/%2f"}`, "backslashes": `\`, "percent": "%25", "digits": "25", "ampersands": "&"} {

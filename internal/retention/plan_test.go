@@ -22,7 +22,7 @@ func family(t *rapid.T) []agentkernel.Lineage {
 		k := agentkernel.Lineage{PID: pid, Namespace: rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "namespace"), State: agentkernel.StateExited}
 		k.Parent = agentkernel.PID(rapid.IntRange(0, int(pid)-1).Draw(t, "parent"))
 		if rapid.Bool().Draw(t, "rerun") {
-			k.Parent = 0 // no rings: see kin.arrange
+			k.Parent = 0 // no rings: see plan.arrange
 			k.Past = agentkernel.PID(rapid.IntRange(0, int(pid)-1).Draw(t, "past"))
 		}
 		switch rapid.IntRange(0, 4).Draw(t, "state") {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 )
 
 // quotaAge is how old a measurement of the store may be for the decision whether a process may start. What is
@@ -75,5 +76,5 @@ func (k *Keeper) Room(ctx context.Context) error {
 		return err
 	}
 	return agentkernel.Errorf(agentkernel.CodeLimit, "storage.quota", "journals and blobs take %s, and the storage quota is %s: no new process can start",
-		byteCount(s.Used()), byteCount(s.Quota)).WithHint("agentkernel prune --older 30d makes room; or raise storage.quota")
+		bytesize.Text(s.Used()), bytesize.Text(s.Quota)).WithHint("agentkernel prune --older 30d makes room; or raise storage.quota")
 }

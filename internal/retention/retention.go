@@ -5,9 +5,7 @@ package retention
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -118,16 +116,4 @@ func (k *Keeper) Hold(ctx context.Context, s *agentkernel.Spec) (release func(),
 		}
 	}
 	return k.refs.RUnlock, nil
-}
-
-func byteCount(n int64) string {
-	for _, u := range []struct {
-		size int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= u.size {
-			return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(u.size)), ".0") + " " + u.name
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel/internal/datadir"
+
+	"agentkernel/internal/bytesize"
 )
 
 const (
@@ -64,11 +66,11 @@ func checkSpace(_ context.Context, o DoctorOptions) []Finding {
 	fix := "make room, or choose another data directory with --home or " + datadir.EnvHome
 	switch {
 	case free < spaceFail:
-		return fail(fix, "%s free at %s", humanSize(free), at)
+		return fail(fix, "%s free at %s", bytesize.Rounded(free), at)
 	case free < spaceWarn:
-		return warn(fix, "%s free at %s", humanSize(free), at)
+		return warn(fix, "%s free at %s", bytesize.Rounded(free), at)
 	}
-	return ok("%s free", humanSize(free))
+	return ok("%s free", bytesize.Rounded(free))
 }
 
 // checkLeftovers looks for what a dead kernel did not tidy up: records of child processes (workers, tool
@@ -106,19 +108,9 @@ func checkLog(_ context.Context, o DoctorOptions) []Finding {
 	case err != nil:
 		return failed(Warn, err)
 	case st.Size() > logWarn:
-		return warn("rm "+path, "%s has %s", path, humanSize(st.Size()))
+		return warn("rm "+path, "%s has %s", path, bytesize.Rounded(st.Size()))
 	}
-	return ok("%s (%s, last written %s)", path, humanSize(st.Size()), st.ModTime().UTC().Format(time.RFC3339))
-}
-
-func humanSize(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	}
-	return fmt.Sprintf("%d KiB", (n+1023)>>10)
+	return ok("%s (%s, last written %s)", path, bytesize.Rounded(st.Size()), st.ModTime().UTC().Format(time.RFC3339))
 }
 
 func count(n int, one, many string) string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/datadir"
 )
 
@@ -71,7 +72,7 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 		return failed(Fail, err)
 	}
 	if o.Reader == nil {
-		return ok("%s (%s)", path, humanSize(st.Size()))
+		return ok("%s (%s)", path, bytesize.Rounded(st.Size()))
 	}
 	k, err := o.Reader(ctx, o.Home)
 	if err != nil {
@@ -87,8 +88,8 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 	}
 	if info.Unfinished > 0 {
 		if _, held := datadir.At(o.Home).Holder(); !held {
-			return warn("agentkernel recover", "%s, schema %d, %d unfinished", humanSize(st.Size()), info.Store.Schema, info.Unfinished)
+			return warn("agentkernel recover", "%s, schema %d, %d unfinished", bytesize.Rounded(st.Size()), info.Store.Schema, info.Unfinished)
 		}
 	}
-	return ok("%s, schema %d", humanSize(st.Size()), info.Store.Schema)
+	return ok("%s, schema %d", bytesize.Rounded(st.Size()), info.Store.Schema)
 }

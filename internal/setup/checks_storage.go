@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"agentkernel/internal/datadir"
+
+	"agentkernel/internal/bytesize"
 )
 
 // checkStorage shows what takes how much room, and how near the quota is.
@@ -32,19 +34,19 @@ func checkStorage(ctx context.Context, o DoctorOptions) []Finding {
 		return failed(Warn, err)
 	}
 	s.Quota = o.Quota
-	words := []string{"database " + humanSize(s.Database), fmt.Sprintf("its log %s", humanSize(s.Log)),
-		fmt.Sprintf("%s %s", count(int(s.BlobFiles), "blob", "blobs"), humanSize(s.Blobs))}
+	words := []string{"database " + bytesize.Rounded(s.Database), fmt.Sprintf("its log %s", bytesize.Rounded(s.Log)),
+		fmt.Sprintf("%s %s", count(int(s.BlobFiles), "blob", "blobs"), bytesize.Rounded(s.Blobs))}
 	if s.Unused > 0 {
-		words[0] += " (" + humanSize(s.Unused) + " of it free)"
+		words[0] += " (" + bytesize.Rounded(s.Unused) + " of it free)"
 	}
 	for _, p := range parts {
 		if p.Bytes > 0 {
-			words = append(words, p.Name+" "+humanSize(p.Bytes))
+			words = append(words, p.Name+" "+bytesize.Rounded(p.Bytes))
 		}
 	}
 	text := strings.Join(words, ", ")
 	if s.Quota > 0 {
-		text = fmt.Sprintf("%s used of the quota of %s: %s", humanSize(s.Used()), humanSize(s.Quota), text)
+		text = fmt.Sprintf("%s used of the quota of %s: %s", bytesize.Rounded(s.Used()), bytesize.Rounded(s.Quota), text)
 	}
 	if w := s.Warning(); w != "" {
 		return warn("agentkernel prune --older 30d; or raise storage.quota", "%s; %s", w, text)

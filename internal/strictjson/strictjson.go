@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -195,8 +196,20 @@ type field struct {
 	typ  reflect.Type
 }
 
+// listed are the fields of types that were asked for; to read their tags takes longer than a small text.
+var listed sync.Map // of reflect.Type to []field
+
 // fields lists those of a struct as encoding/json names them; none of what decodes itself.
-func fields(t reflect.Type) (list []field) {
+func fields(t reflect.Type) []field {
+	if known, ok := listed.Load(t); ok {
+		return known.([]field)
+	}
+	list := slices.Clip(fieldsOf(t)) // callers may append
+	listed.Store(t, list)
+	return list
+}
+
+func fieldsOf(t reflect.Type) (list []field) {
 	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(unmarshaler) {
 		return nil
 	}

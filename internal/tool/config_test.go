@@ -1,6 +1,8 @@
 package tool
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -32,14 +34,15 @@ func TestParseConfig(t *testing.T) {
       "timeout": 30, "startTimeout": "1m", "concurrency": 4, "session": "kept", "trusted": false,
     },
     "web": {"type": "streamable-http", "url": "https://example.com/mcp?key=${GITHUB_TOKEN}", "headers": {"X-Api-Key": "k"}},
-    "off": {"command": "~/bin/x", "disabled": true},
+    "off": {"command": "~/bin/x", "args": ["~/data"], "env": {"DATA": "~/data"}, "disabled": true},
+    "home": {"command": "x", "cwd": "~/work"},
   },
 }`
 	entries, err := parseConfig("/home/u/project/mcp.json", []byte(src), env("WHO", "me", "GITHUB_TOKEN", "ghp_0123456789", "HOME", "/home/u"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != 3 {
+	if len(entries) != 4 {
 		t.Fatalf("%d entries", len(entries))
 	}
 	for _, e := range entries {
@@ -61,8 +64,11 @@ func TestParseConfig(t *testing.T) {
 	if w := entries[1]; w.transport != "http" || w.url != "https://example.com/mcp?key=ghp_0123456789" || !w.trusted {
 		t.Errorf("%+v", w)
 	}
-	if o := entries[2]; o.command != "/home/u/bin/x" || !o.disabled || o.cwd != "/home/u/project" {
+	if o := entries[2]; o.command != "/home/u/bin/x" || !o.disabled || o.cwd != "/home/u/project" || o.args[0] != "~/data" || o.env["DATA"] != "~/data" {
 		t.Errorf("%+v", o)
+	}
+	if h := entries[3]; h.cwd != "/home/u/work" {
+		t.Errorf("%+v", h)
 	}
 }
 
@@ -163,14 +169,27 @@ func TestRedactor(t *testing.T) {
 	r.add("PORT", "80800808", false)
 	r.add("URL", "https://u:pw123456@h/", false)
 	r.add("PIN_TOKEN", "12345678", false)
+	r.add("SHORT_TOKEN", "1234567", false) // too short to be surely one: a number may be data
 	r.seal()
 	in := "ghp_0123456789 Bearer abcdefgh abcdefgh production /srv/data 80800808 https://u:pw123456@h/"
 	want := "[GITHUB_TOKEN] [Authorization] [Authorization] [NODE_ENV] /srv/data 80800808 [URL]"
 	if got := r.text(in); got != want {
 		t.Errorf("text: %s", got)
 	}
-	got := string(r.result([]byte(`{"ghp_0123456789":"x ghp_0123456789","production":"production","n":12345678,"s":"12345678"}`)))
-	if got != `{"[GITHUB_TOKEN]":"x [GITHUB_TOKEN]","production":"production","n":12345678,"s":"[PIN_TOKEN]"}` {
+	var again redactor // an escape may look like the beginning of a secret
+	again.add("NAME_TOKEN", "name-0123456789", false)
+	again.seal()
+	for in, want := range map[string]string{
+		`"a\name-0123456789"`:  `"a\name-0123456789"`,
+		`"a\nname-0123456789"`: `"a\n[NAME_TOKEN]"`,
+		`"\n` + base64.StdEncoding.EncodeToString([]byte("u:name-0123456789")) + `"`: `"\ndT[NAME_TOKEN]="`,
+	} {
+		if got := string(again.result([]byte(in))); got != want || !json.Valid([]byte(got)) {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+	got := string(r.result([]byte(`{"ghp_0123456789":"x ghp_0123456789","production":"production","n":12345678,"s":"12345678","t":"1234567"}`)))
+	if got != `{"[GITHUB_TOKEN]":"x [GITHUB_TOKEN]","production":"production","n":12345678,"s":"[PIN_TOKEN]","t":"1234567"}` {
 		t.Errorf("result: %s", got)
 	}
 }

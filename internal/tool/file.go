@@ -10,6 +10,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/regular"
+	"agentkernel/internal/shellword"
 )
 
 // maxConfigSize is the largest configuration file that is read.
@@ -113,7 +114,7 @@ func (h *Hub) changed(path string, content []byte) error {
 	}
 	return agentkernel.Errorf(agentkernel.CodeDenied, "trust",
 		"the tools file %s is not what it was when it was named, and what it is now has not been accepted", path).
-		WithHint("read it, then: agentkernel tools trust %s; or put its old content back", path)
+		WithHint("read it, then: agentkernel tools trust %s; or put its old content back", shellword.File(path))
 }
 
 // parse reads the entries of a file's content.

@@ -216,6 +216,30 @@ func TestListsWithoutEnd(t *testing.T) {
 	}
 }
 
+// A server is refused that declares more than can be held, with an error that names the bound.
+func TestListsBeyondTheBounds(t *testing.T) {
+	properties := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"p%d":{}`, i)
+		}
+		return b.String()[1:]
+	}
+	var tools strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&tools, `,{"name":"t%d","inputSchema":{"type":"object","properties":{%s}}}`, i, properties(1000))
+	}
+	for want, script := range map[string]obj{
+		"more than 16 MB of tools":            {"pages": text(`{"tools":[{"name":"tPAGE","inputSchema":{"type":"object","description":"<<3000000|x>>"}}],"nextCursor":"cPAGE"}`)},
+		"more than 10000 tools":               {"tools": text(`{"tools":[{"name":"x","inputSchema":{}}<<10000|,{"name":"x","inputSchema":{}}>>]}`)},
+		"more than 50000 parameters of tools": {"tools": text(`{"tools":[` + tools.String()[1:] + `]}`)},
+	} {
+		src := liar(t, tool.Config{}, script)
+		_, err := src.Tools(t.Context(), "liar")
+		wantCode(t, err, agentkernel.CodeUnavailable, want)
+	}
+}
+
 // TestHostileResults: a result costs in proportion to its length, and what a server says of a failure is
 // short.
 func TestHostileResults(t *testing.T) {
@@ -328,7 +352,7 @@ func TestHTTPListsWithoutEnd(t *testing.T) {
 		src := open(t, tool.Config{}, map[string]tooltest.Server{"liar": {"url": server.URL}})
 		cheap(t, 2<<30, func() {
 			_, err := src.Tools(t.Context(), "liar")
-			wantCode(t, err, agentkernel.CodeUnavailable, "does not come to an end")
+			wantCode(t, err, agentkernel.CodeUnavailable, "declares more than 10000 tools")
 		})
 		server.Close()
 	}

@@ -201,7 +201,7 @@ func TestHTTPTrouble(t *testing.T) {
 		status  int64
 		notSent bool
 		says    string
-	}{{401, true, "refused access (HTTP 401)"}, {403, true, "refused access (HTTP 403)"}, {429, true, "did not answer count"}, {500, false, "did not answer count"}, {400, false, "did not answer count"}} {
+	}{{401, true, "refused access (HTTP 401)"}, {403, true, "refused access (HTTP 403)"}, {405, true, "did not answer count"}, {429, true, "did not answer count"}, {500, false, "did not answer count"}, {400, false, "did not answer count"}} {
 		t.Run(http.StatusText(int(c.status)), func(t *testing.T) {
 			s.refuse.Store(0)
 			if _, err := call(t, src, "web", "exact", obj{}); err != nil {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +146,7 @@ func TestRefusals(t *testing.T) {
 		{"wrong type", "my-server", "add", `{"a":"one","b":2}`, agentkernel.CodeInvalid, []string{`argument "a" must be int, not str`, "expected add(a: int"}},
 		{"wrong type of a renamed one", "my-server", "class_", `{"user_id":"x"}`, agentkernel.CodeInvalid, []string{`argument "user_id" must be int, not str`}},
 		{"no number", "my-server", "echo", `{"value":{"$float":"nan"}}`, agentkernel.CodeInvalid, []string{"NaN and infinite numbers", "would reach the tool as null"}},
+		{"an infinite number", "my-server", "echo", `{"value":{"$float":"-inf"}}`, agentkernel.CodeInvalid, []string{"NaN and infinite numbers"}},
 		{"keys that are one", "my-server", "echo", `{"value":{"$dict":[[1,2],["1",3]]}}`, agentkernel.CodeInvalid, []string{`two keys of a dict are the same text in JSON: "1"`}},
 		{"no object", "my-server", "add", `[1]`, agentkernel.CodeInvalid, []string{"must be an object"}},
 		{"tool error", "my-server", "fail", `{"message":"no such order"}`, agentkernel.CodeTool, []string{"tool_error: no such order"}},
@@ -251,7 +255,8 @@ func TestBannerBeforeTheFirstMessage(t *testing.T) {
 
 // TestWhatAServerPrints: a line of text among the messages ends nothing, and is told to whoever lists the servers.
 func TestWhatAServerPrints(t *testing.T) {
-	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t, "-banner", "Server listening on stdio")})
+	var log logBook
+	src := open(t, tool.Config{Logger: log.logger()}, map[string]tooltest.Server{"test": tooltest.Stdio(t, "-banner", "Server listening on stdio")})
 	for range 2 {
 		if _, err := call(t, src, "test", "prints", obj{}); err != nil {
 			t.Fatal(err)
@@ -272,6 +277,36 @@ func TestWhatAServerPrints(t *testing.T) {
 	if servers[0].Problem != "" {
 		t.Errorf("a problem: %s", servers[0].Problem)
 	}
+	if log.line("level=WARN", "server=test", "Server listening on stdio") == "" || log.line("DEBUG looking things up") != "" {
+		t.Errorf("the log has the first line and no other: %s", log.buf.String())
+	}
+}
+
+// A server that is slow to start holds no other up.
+func TestServersStartAtOnce(t *testing.T) {
+	starts := filepath.Join(t.TempDir(), "starts")
+	src := open(t, tool.Config{StopGrace: 50 * time.Millisecond},
+		map[string]tooltest.Server{"slow": tooltest.Stdio(t, "-hang-start", "-start-log", starts), "quick": tooltest.Stdio(t)})
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := make(chan error, 1)
+	go func() {
+		_, err := src.Tools(ctx, "slow")
+		slow <- err
+	}()
+	eventually(t, "the slow one is on its way", func() bool {
+		b, err := os.ReadFile(starts)
+		return err == nil && len(b) > 0
+	})
+	if got, err := call(t, src, "quick", "echo", obj{"value": 1}); err != nil || got != `"1"` {
+		t.Errorf("%s, %v", got, err)
+	}
+	select {
+	case err := <-slow:
+		t.Errorf("the slow one was not slow: %v", err)
+	default:
+	}
+	cancel()
+	<-slow
 }
 
 func TestCircuitOpensAfterFailuresInARow(t *testing.T) {
@@ -294,6 +329,35 @@ func TestCircuitOpensAfterFailuresInARow(t *testing.T) {
 	now = now.Add(31 * time.Second) // one more try
 	_, err = call(t, src, "test", "echo", obj{"value": 1})
 	wantCode(t, err, agentkernel.CodeUnavailable, "did not start")
+}
+
+// Each start after a failure waits a little longer than the one before, and a server that dies before it has answered
+// any call has failed, too.
+func TestPausesBetweenFailures(t *testing.T) {
+	now := time.Now()
+	src := open(t, tool.Config{Clock: func() time.Time { return now }, StopGrace: 50 * time.Millisecond}, map[string]tooltest.Server{
+		"gone": tooltest.Stdio(t, "-no-start", "out of order"), "test": tooltest.Stdio(t)})
+	for _, least := range []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond} {
+		began := time.Now()
+		_, err := call(t, src, "gone", "echo", obj{"value": 1})
+		wantCode(t, err, agentkernel.CodeUnavailable, "did not start")
+		if took := time.Since(began); took < least {
+			t.Errorf("the next start came after %s, not %s", took, least)
+		}
+	}
+	for n := range 5 {
+		_, err := call(t, src, "test", "crash", obj{})
+		wantCode(t, err, agentkernel.CodeUnavailable, "failed at crash")
+		eventually(t, "its end is noted", func() bool {
+			servers, err := src.Servers(t.Context())
+			i := slices.IndexFunc(servers, func(s agentkernel.ToolServer) bool { return s.Name == "test" })
+			return err == nil && (n == 0 || strings.Contains(servers[i].Problem, fmt.Sprintf("failed %d times in a row", n+1))) && servers[i].Problem != ""
+		})
+		now = now.Add(10 * time.Second) // past every pause
+	}
+	now = now.Add(-10 * time.Second)
+	_, err := call(t, src, "test", "echo", obj{"value": 1})
+	wantCode(t, err, agentkernel.CodeUnavailable, "failed 5 times in a row", "left alone for 30s")
 }
 
 func TestTimeoutAndCancellation(t *testing.T) {

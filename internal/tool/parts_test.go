@@ -26,7 +26,12 @@ func TestDefaultsAreThoseOfThePage(t *testing.T) {
 			t.Errorf("%s is %s by default; docs/tools.md says%s", name, want, row)
 		}
 	}
-	for _, say := range []string{fmt.Sprintf("waits %.0f s. One that answers", c.PingTimeout.Seconds()), fmt.Sprintf("answers with more than %d MiB", c.MaxMessage>>20)} {
+	for _, say := range []string{fmt.Sprintf("waits %.0f s. One that answers", c.PingTimeout.Seconds()), fmt.Sprintf("answers with more than %d MiB", c.MaxMessage>>20),
+		fmt.Sprintf("passed over, up to %d MiB between two messages", mostIdle>>20),
+		fmt.Sprintf("with %d answers owed it is not read for up to %.0f s", maxOwed, answerPatience.Seconds()),
+		fmt.Sprintf("after %s in a row", map[int]string{5: "five"}[maxFailures]), fmt.Sprintf("calls fail at once for %.0f s", coolDown.Seconds()),
+		fmt.Sprintf("enumerations of more than %d values", maxLiterals),
+		fmt.Sprintf("more than %d MiB or %d,%03d parts", maxCheckBytes>>20, maxCheckParts/1000, maxCheckParts%1000)} {
 		if !strings.Contains(string(page), say) {
 			t.Errorf("docs/tools.md does not say %q", say)
 		}

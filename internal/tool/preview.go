@@ -8,8 +8,8 @@ import (
 )
 
 // Preview says, one line a server, what a configuration file would start if it were accepted. It is read as the
-// Hub reads it: whoever shows it by another reader can be shown something else than what is started. Values
-// of the user's own environment stand as their names, and those of variables that look like secrets not at all.
+// Hub reads it: another reader could show something else than what is started. Values of the user's own environment are
+// shown as their names. Of headers, and of variables that look like secrets, only the names that they take are shown.
 func Preview(file string, content []byte, lookup func(string) (string, bool)) ([]string, error) {
 	entries, err := parseConfig(file, content, func(name string) (string, bool) {
 		v, ok := lookup(name)
@@ -47,6 +47,9 @@ func (e *entry) preview() string {
 		fmt.Fprintf(&b, "connects to %q", e.url)
 		for _, name := range slices.Sorted(maps.Keys(e.headers)) {
 			fmt.Fprintf(&b, " with %q", name)
+			if of := taken(e.headers[name]); of != "" {
+				b.WriteString(" of " + of)
+			}
 		}
 		return b.String()
 	}
@@ -55,9 +58,22 @@ func (e *entry) preview() string {
 	for _, name := range slices.Sorted(maps.Keys(e.env)) {
 		value := fmt.Sprintf("%q", e.env[name])
 		if secretName().MatchString(name) {
-			value = "(hidden)"
+			if value = "(hidden)"; taken(e.env[name]) != "" {
+				value = "(hidden, of " + taken(e.env[name]) + ")"
+			}
 		}
 		fmt.Fprintf(&b, " %q=%s", name, value)
 	}
 	return b.String()
+}
+
+// taken names the variables of the user's environment whose values are in value.
+func taken(value string) string {
+	var names []string
+	for _, m := range variable().FindAllStringSubmatch(value, -1) {
+		if envName().MatchString(m[1]) && !slices.Contains(names, m[0]) {
+			names = append(names, m[0])
+		}
+	}
+	return strings.Join(names, ", ")
 }

@@ -82,6 +82,8 @@ func TestTypes(t *testing.T) {
 		{`{"type":"object","additionalProperties":{"type":"integer"}}`, "dict[str, int]"},
 		{`{"enum":["a","it's","\"q\" and '"]}`, `Literal['a', "it's", '"q" and \'']`},
 		{`{"enum":["a",null,3,true]}`, "Literal['a', 3, True] | None"},
+		{`{"type":"string","enum":["1","2","3","4","5","6","7","8","9","10","11","12"]}`,
+			"Literal['1', '2', '3', '4', '5', '6', '7', '8', '9', '10', '11', '12']"},
 		{`{"type":"string","enum":["1","2","3","4","5","6","7","8","9","10","11","12","13"]}`, "str"},
 		{`{"enum":[1.5,2]}`, "float"},
 		{`{"const":"x\n"}`, `Literal['x\n']`},

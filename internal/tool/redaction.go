@@ -34,18 +34,15 @@ func (r *redaction) Text(s string) string { return r.secrets.text(s) }
 
 // JSON takes every secret out of the strings of a value.
 func (r *redaction) JSON(raw json.RawMessage) json.RawMessage {
-	for _, sec := range r.secrets.secrets {
-		raw = replaceJSON(raw, sec.value, sec.mask)
-	}
-	return raw
+	return redactJSON(&r.secrets.all, raw)
 }
 
 // Source takes out what is surely a secret, and what may be one where it stands in quotes: anywhere else it is
 // part of the program.
 func (r *redaction) Source(s string) string {
+	s = r.secrets.surely.String(s)
 	for _, sec := range r.secrets.secrets {
 		if sec.strong {
-			s = strings.ReplaceAll(s, sec.value, sec.mask)
 			continue
 		}
 		for _, quote := range []string{`"`, `'`} {

@@ -13,6 +13,7 @@ import (
 	"agentkernel/internal/journal"
 	"agentkernel/internal/jsonc"
 	"agentkernel/internal/lazy"
+	"agentkernel/internal/redact"
 )
 
 // secretName matches names of variables and headers whose values are secrets whatever they look like.
@@ -25,9 +26,13 @@ type secret struct {
 	strong bool   // surely a secret: taken out of results, too
 }
 
-// redactor takes the secrets of one server out of texts. Weak ones (any other value of env) are taken out of
-// errors and logs only: in a result, a value such as "production" may be data.
-type redactor struct{ secrets []secret }
+// redactor takes the secrets of one server out of texts, however they are spelled. Weak ones (any other value of env) are
+// taken out of errors and logs only: in a result, a value such as "production" may be data.
+type redactor struct {
+	secrets []secret
+	all     redact.Set
+	surely  redact.Set // the strong ones
+}
 
 func (r *redactor) add(name, value string, isHeader bool) {
 	strong := isHeader || secretName().MatchString(name)
@@ -36,25 +41,9 @@ func (r *redactor) add(name, value string, isHeader bool) {
 		return
 	}
 	strong = strong && len(value) >= 8
-	r.keep(value, name, strong)
+	r.secrets = append(r.secrets, secret{value: value, mask: "[" + name + "]", strong: strong})
 	if _, credential, ok := strings.Cut(value, " "); ok && isHeader && len(credential) >= 8 {
-		r.keep(credential, name, true)
-	}
-}
-
-// keep notes a secret, and how it stands in a text that is itself JSON (a tool that shows a file), or an address.
-func (r *redactor) keep(value, name string, strong bool) {
-	forms := []string{value, strings.ReplaceAll(value, "/", `\/`), url.QueryEscape(value), url.PathEscape(value), string(jsonInner(value))}
-	if html, err := json.Marshal(value); err == nil { // with & < > escaped
-		forms = append(forms, string(html[1:len(html)-1]))
-	}
-	if ascii := strconv.QuoteToASCII(value); strings.Contains(ascii, `\u`) {
-		forms = append(forms, ascii[1:len(ascii)-1])
-	}
-	for i, form := range forms {
-		if i == 0 || !slices.Contains(forms[:i], form) {
-			r.secrets = append(r.secrets, secret{value: form, mask: "[" + name + "]", strong: strong})
-		}
+		r.secrets = append(r.secrets, secret{value: credential, mask: "[" + name + "]", strong: true})
 	}
 }
 
@@ -115,15 +104,16 @@ func (r *redactor) addArguments(args []string) {
 	}
 }
 
-// seal orders the secrets so that one that contains another is replaced whole.
+// seal makes the secrets that were added ready. Of those with the same value one has the mask.
 func (r *redactor) seal() {
-	slices.SortFunc(r.secrets, func(a, b secret) int {
-		if d := len(b.value) - len(a.value); d != 0 {
-			return d
+	slices.SortFunc(r.secrets, func(a, b secret) int { return strings.Compare(a.value+a.mask, b.value+b.mask) })
+	r.all, r.surely = redact.Set{}, redact.Set{}
+	for _, sec := range r.secrets {
+		r.all.Add(sec.value, sec.mask)
+		if sec.strong {
+			r.surely.Add(sec.value, sec.mask)
 		}
-		return strings.Compare(a.value+a.mask, b.value+b.mask)
-	})
-	r.secrets = slices.CompactFunc(r.secrets, func(a, b secret) bool { return a.value == b.value })
+	}
 }
 
 // harmless says that a value is a path, a number, a switch or an address without credentials.
@@ -141,31 +131,14 @@ func harmless(v string) bool {
 }
 
 // text takes every secret out of a message for humans.
-func (r *redactor) text(s string) string {
-	for _, sec := range r.secrets {
-		s = strings.ReplaceAll(s, sec.value, sec.mask)
-	}
-	return s
-}
+func (r *redactor) text(s string) string { return r.all.String(s) }
 
 // result takes the certain secrets out of a JSON result; it stays valid JSON.
-func (r *redactor) result(raw json.RawMessage) json.RawMessage {
-	for _, sec := range r.secrets {
-		if !sec.strong {
-			continue
-		}
-		raw = replaceJSON(raw, sec.value, sec.mask)
-	}
-	return raw
-}
+func (r *redactor) result(raw json.RawMessage) json.RawMessage { return redactJSON(&r.surely, raw) }
 
-// replaceJSON replaces value inside the strings of raw, never across them.
-func replaceJSON(raw json.RawMessage, value, mask string) json.RawMessage {
-	inner, with := jsonInner(value), jsonInner(mask)
-	// Writers may escape what need not be ("\/", "\u0026"), but never letters, digits and the like.
-	plain := longestPlain(value)
-	spelled := plain != value && bytes.IndexByte(raw, '\\') >= 0
-	if !bytes.Contains(raw, []byte(plain)) || !spelled && !bytes.Contains(raw, inner) {
+// redactJSON takes secrets out of the strings of raw, never across them.
+func redactJSON(secrets *redact.Set, raw json.RawMessage) json.RawMessage {
+	if secrets.Empty() || bytes.IndexByte(raw, '\\') < 0 && same(secrets.Bytes(raw), raw) {
 		return raw
 	}
 	out := make([]byte, 0, len(raw))
@@ -175,43 +148,30 @@ func replaceJSON(raw json.RawMessage, value, mask string) json.RawMessage {
 			continue
 		}
 		end := jsonc.StringEnd(raw, i)
-		text := raw[i : end+1]
-		if spelled && bytes.IndexByte(text, '\\') >= 0 {
-			out = append(out, replaceSpelled(text, value, mask)...)
-		} else {
-			out = append(out, bytes.ReplaceAll(text, inner, with)...)
-		}
+		out = append(out, redactString(secrets, raw[i:end+1])...)
 		i = end
 	}
 	return out
 }
 
-var plainRun = lazy.Regexp(`[A-Za-z0-9._~-]+`)
+// same says whether nothing was taken out.
+func same(clean, of []byte) bool { return len(of) == 0 || len(clean) == len(of) && &clean[0] == &of[0] }
 
-// longestPlain is the longest part of a text that every writer of JSON writes as it is.
-func longestPlain(s string) string {
-	longest := ""
-	for _, run := range plainRun().FindAllString(s, -1) {
-		if len(run) > len(longest) {
-			longest = run
-		}
-	}
-	return longest
-}
-
-// replaceSpelled replaces value in a JSON string, however it is written there.
-func replaceSpelled(text []byte, value, mask string) []byte {
+// redactString takes secrets out of what a JSON string stands for: in the string itself a part of an escape may look
+// like a part of a secret.
+func redactString(secrets *redact.Set, text []byte) []byte {
 	var plain string
-	if json.Unmarshal(text, &plain) != nil || !strings.Contains(plain, value) {
+	if bytes.IndexByte(text, '\\') < 0 && same(secrets.Bytes(text), text) {
 		return text
 	}
-	return appendJSONString(nil, strings.ReplaceAll(plain, value, mask))
-}
-
-// jsonInner is s as it stands between the quotes of a JSON string.
-func jsonInner(s string) []byte {
-	b := appendJSONString(nil, s)
-	return b[1 : len(b)-1]
+	if json.Unmarshal(text, &plain) != nil {
+		return text
+	}
+	clean := secrets.String(plain)
+	if clean == plain {
+		return text
+	}
+	return appendJSONString(nil, clean)
 }
 
 // appendJSONString appends s as canonical JSON.

@@ -1,8 +1,11 @@
 package tool_test
 
 import (
+	"encoding/base64"
 	"fmt"
+	"net/url"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,6 +37,16 @@ func TestSecretsOfOtherServers(t *testing.T) {
 		got, err := call(t, src, "test", "echo", obj{"value": "it is " + secret + "/\u00fc."})
 		if err != nil || strings.Contains(got, secret) || !strings.Contains(got, "it is [") || !strings.Contains(got, "/ü.") {
 			t.Errorf("%s: %s %v", name, got, err)
+		}
+		for what, spelled := range map[string]string{
+			"base64":          base64.StdEncoding.EncodeToString([]byte("user:" + secret)),
+			"base64, for URL": base64.RawURLEncoding.EncodeToString([]byte("me:" + secret + ":x")),
+			"URL, twice":      url.QueryEscape(url.QueryEscape(secret)),
+			"JSON, twice":     strconv.QuoteToASCII(strconv.QuoteToASCII(secret)),
+		} {
+			if got, err := call(t, src, "test", "echo", obj{"value": "<" + spelled + ">"}); err != nil || strings.Contains(got, spelled[len(spelled)/3:len(spelled)*2/3]) {
+				t.Errorf("%s, as %s: %s %v", name, what, got, err)
+			}
 		}
 		_, err = call(t, src, "test", "fail", obj{"message": "no " + secret})
 		if err == nil || strings.Contains(fmt.Sprint(err), secret) || !strings.Contains(fmt.Sprint(err), "no [") {

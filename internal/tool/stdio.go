@@ -39,6 +39,10 @@ type lineConn struct {
 
 	writing chan struct{} // holds one token: a lock that gives up with its context
 
+	owed     owed          // what the server asked
+	over     chan struct{} // closed by Close
+	patience time.Duration // how long Read waits for the server to take an answer, once it is owed too many
+
 	mu      sync.Mutex
 	pending map[jsonrpc.ID]*track
 	heard   time.Time // when the last answer came
@@ -49,7 +53,8 @@ type lineConn struct {
 
 func newLineConn(p *process, limit int64) *lineConn {
 	c := &lineConn{proc: p, in: bufio.NewReaderSize(p.stdout, 64<<10), limit: limit,
-		readAll: make(chan struct{}), writing: make(chan struct{}, 1), pending: map[jsonrpc.ID]*track{}}
+		readAll: make(chan struct{}), writing: make(chan struct{}, 1), pending: map[jsonrpc.ID]*track{},
+		owed: owed{asked: map[jsonrpc.ID]bool{}, room: make(chan struct{}, 1)}, over: make(chan struct{}), patience: answerPatience}
 	c.writing <- struct{}{}
 	return c
 }
@@ -67,6 +72,7 @@ func (c *lineConn) Close() error {
 	c.closed = true
 	c.mu.Unlock()
 	if !done {
+		close(c.over)
 		_ = c.proc.stdin.Close()
 		_ = c.proc.stdout.Close()
 	}
@@ -104,6 +110,10 @@ func (c *lineConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		return err
 	}
 	data = append(data, '\n')
+	if resp, ok := msg.(*jsonrpc.Response); ok {
+		c.owed.answering(resp.ID)
+		defer c.owed.answered()
+	}
 	select {
 	case <-c.writing:
 	case <-ctx.Done():
@@ -157,6 +167,14 @@ func (c *lineConn) Read(context.Context) (jsonrpc.Message, error) {
 		if len(c.queue) > 0 {
 			msg := c.queue[0]
 			c.queue = c.queue[1:]
+			if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+				switch fresh, err := c.ask(req.ID); {
+				case err != nil:
+					return nil, err
+				case !fresh:
+					continue
+				}
+			}
 			return c.deliver(msg), nil
 		}
 		line, size, err := c.line()
@@ -178,6 +196,73 @@ func (c *lineConn) Read(context.Context) (jsonrpc.Message, error) {
 		if err := c.decode(line); err != nil {
 			return nil, c.fail(err)
 		}
+	}
+}
+
+// ask notes a request of the server before the SDK sees it, whose queue has no bound. A server that is owed too many answers is
+// not read until it takes one. It is false for a request whose id is under way: the SDK would not answer it.
+func (c *lineConn) ask(id jsonrpc.ID) (fresh bool, err error) {
+	timer := time.NewTimer(c.patience)
+	defer timer.Stop()
+	for {
+		fresh, room := c.owed.ask(id)
+		if room {
+			return fresh, nil
+		}
+		select {
+		case <-c.owed.room:
+		case <-c.over:
+			return false, io.EOF
+		case <-timer.C:
+			return false, c.fail(fmt.Errorf("it sent more than %d requests and did not read the answers", maxOwed))
+		}
+	}
+}
+
+// maxOwed is how many answers a server may be owed, and answerPatience how long it may take none of them then.
+const (
+	maxOwed        = 64
+	answerPatience = 5 * time.Second
+)
+
+// owed are the requests of a server that have no answer yet.
+type owed struct {
+	mu      sync.Mutex
+	asked   map[jsonrpc.ID]bool
+	writing int           // answers on their way
+	room    chan struct{} // has a token after an answer has left
+}
+
+// ask adds a request if there is room. It is not fresh if one with its id is there.
+func (o *owed) ask(id jsonrpc.ID) (fresh, room bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.asked[id]:
+		return false, true
+	case len(o.asked)+o.writing >= maxOwed:
+		return false, false
+	}
+	o.asked[id] = true
+	return true, true
+}
+
+// answering says that the answer to a request is about to leave: from now on the server may use its id again.
+func (o *owed) answering(id jsonrpc.ID) {
+	o.mu.Lock()
+	delete(o.asked, id)
+	o.writing++
+	o.mu.Unlock()
+}
+
+// answered says that an answer has left, or never will.
+func (o *owed) answered() {
+	o.mu.Lock()
+	o.writing--
+	o.mu.Unlock()
+	select {
+	case o.room <- struct{}{}:
+	default:
 	}
 }
 

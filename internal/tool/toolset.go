@@ -13,10 +13,12 @@ import (
 	"agentkernel"
 )
 
-// A server that never stops listing its tools is cut off here.
+// Bounds of what one server may declare in all: the kernel holds it many times over, as texts, trees and compiled schemas.
 const (
-	maxTools = 10_000
-	maxPages = 1_000
+	maxTools      = 10_000
+	maxParameters = 50_000
+	maxListBytes  = 16 << 20
+	maxPages      = 1_000
 )
 
 // toolset is the list of a server's tools at one moment.
@@ -110,7 +112,11 @@ func (inst *instance) toolset(ctx context.Context, python string) (*toolset, err
 		}
 		return nil, err
 	}
-	ts := newToolset(inst.entry, python, list)
+	ts, err := newToolset(inst.entry, python, list)
+	if err != nil {
+		inst.stale.Store(!first)
+		return nil, err
+	}
 	inst.tools.Store(ts)
 	return ts, nil
 }
@@ -148,14 +154,17 @@ func (inst *instance) listTools(ctx context.Context) ([]wireTool, error) {
 			Tools      []wireTool `json:"tools"`
 			NextCursor string     `json:"nextCursor"`
 		}
+		if size += int64(len(o.result)); size > maxListBytes {
+			return nil, declaresTooMuch(inst.entry, megabytes(maxListBytes)+" of tools")
+		}
 		if err := json.Unmarshal(inst.entry.secrets.result(o.result), &page); err != nil {
 			return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.list",
 				"server %q answered tools/list with something that is no list of tools", inst.entry.name)
 		}
 		all = append(all, page.Tools...)
 		cursor = page.NextCursor
-		if size += int64(len(o.result)); size > inst.maxMessage || len(all) > maxTools {
-			break
+		if len(all) > maxTools {
+			return nil, declaresTooMuch(inst.entry, fmt.Sprintf("%d tools", maxTools))
 		}
 		if cursor == "" {
 			return all, nil
@@ -169,7 +178,13 @@ func (inst *instance) listTools(ctx context.Context) ([]wireTool, error) {
 		"server %q does not come to an end of its list of tools (%d so far)", inst.entry.name, len(all))
 }
 
-func newToolset(e *entry, pythonServer string, list []wireTool) *toolset {
+// declaresTooMuch is the error of a server whose list of tools is beyond a bound.
+func declaresTooMuch(e *entry, bound string) error {
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.list", "server %q declares more than %s: none of them can be used", e.name, bound).
+		WithHint("let it offer fewer tools; see %s, %s", e.file, e.where)
+}
+
+func newToolset(e *entry, pythonServer string, list []wireTool) (*toolset, error) {
 	ts := &toolset{byName: map[string]*boundTool{}, byPy: map[string]*boundTool{}}
 	var names []string
 	for _, w := range list {
@@ -178,17 +193,21 @@ func newToolset(e *entry, pythonServer string, list []wireTool) *toolset {
 		}
 	}
 	python := PythonNames(names)
+	parameters := 0
 	for _, w := range list {
 		if w.Name == "" || len(w.Name) > maxName || ts.byName[w.Name] != nil {
 			continue // nameless, or nothing that anybody would write, or listed twice
 		}
 		b := bindTool(e, pythonServer, python[w.Name], w)
+		if parameters += len(b.params); parameters > maxParameters {
+			return nil, declaresTooMuch(e, fmt.Sprintf("%d parameters of tools", maxParameters))
+		}
 		ts.bound = append(ts.bound, b)
 		ts.tools = append(ts.tools, b.Tool)
 		ts.byName[w.Name] = b
 		ts.byPy[b.PythonName] = b
 	}
-	return ts
+	return ts, nil
 }
 
 // anyResult is the type of results of which the server says nothing.

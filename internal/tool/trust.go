@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 )
 
 // Trust remembers which contents of which project files the user has accepted. A file that a project folder
@@ -88,7 +89,7 @@ func (t *Trust) Require(file string, content []byte) error {
 	}
 	if !ok {
 		return agentkernel.Errorf(agentkernel.CodeDenied, "trust", "the project file %s has not been accepted; it would start commands", file).
-			WithHint("read it, then: agentkernel tools trust %s", file)
+			WithHint("read it, then: agentkernel tools trust %s", shellword.File(file))
 	}
 	return nil
 }

@@ -6,12 +6,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -89,6 +92,74 @@ func TestReadMessages(t *testing.T) {
 			}
 			if n != c.messages || !strings.Contains(fatal, c.fatal) || (c.fatal == "") != (fatal == "") || tr.outcome().tooBig != c.tooBig {
 				t.Errorf("%d messages, %q, too big %v", n, fatal, tr.outcome().tooBig)
+			}
+		})
+	}
+}
+
+// A server that asks and does not read the answers is not read any more, and then taken for dead: each of its requests would
+// wait in memory. One that reads them may ask as often as it likes, all at once and with ids that it used before.
+func TestRequestsWithoutEnd(t *testing.T) {
+	const requests = 1000
+	for _, c := range []struct {
+		name     string
+		answers  bool
+		messages int
+		fatal    string
+	}{
+		{"answers are not read", false, 64, "it sent more than 64 requests and did not read the answers"},
+		{"answers are read", true, requests, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, w := pipeProcess(t)
+			r, in, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			p.stdin = in
+			conn := newLineConn(p, 1024)
+			if !c.answers {
+				conn.patience = time.Millisecond
+			}
+			go func() {
+				for i := range requests {
+					_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i%900)
+				}
+				_ = w.Close()
+			}()
+			answers := make(chan jsonrpc.Message, requests)
+			var answering sync.WaitGroup
+			answering.Go(func() {
+				for msg := range answers {
+					if err := conn.Write(t.Context(), msg); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			if c.answers {
+				go func() { _, _ = io.Copy(io.Discard, r) }()
+			}
+			n := 0
+			for {
+				msg, err := conn.Read(t.Context())
+				if err != nil {
+					break
+				}
+				n++
+				if c.answers {
+					answers <- &jsonrpc.Response{ID: msg.(*jsonrpc.Request).ID, Result: json.RawMessage(`{}`)}
+				}
+			}
+			close(answers)
+			answering.Wait()
+			_ = conn.Close()
+			fatal := ""
+			if err := conn.failure(); err != nil {
+				fatal = err.Error()
+			}
+			if n != c.messages || fatal != c.fatal {
+				t.Errorf("%d messages, %q", n, fatal)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -210,6 +211,7 @@ func continued(t *testing.T, k *embedded.Kernel, f *far, recover func(*testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
+	awake(t, k)
 	recover(t, k)
 	var b strings.Builder
 	for _, p := range list(t, k) {
@@ -243,6 +245,26 @@ func continued(t *testing.T, k *embedded.Kernel, f *far, recover func(*testing.T
 	}
 	applyKept(t, k)
 	return b.String()
+}
+
+// awake lets each session wait for its next piece since this moment: one that has waited for hours ends by itself, and these
+// have waited since their archive was made.
+func awake(t *testing.T, k *embedded.Kernel) {
+	t.Helper()
+	info, err := k.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(info.Home, "kernel.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	const open = `UPDATE entries SET at = ?1 WHERE op = 'proc.next'
+		AND NOT EXISTS (SELECT 1 FROM entries r WHERE r.pid = entries.pid AND r.call = entries.call AND r.kind = 'result')`
+	if _, err := db.ExecContext(t.Context(), open, time.Now().UnixMicro()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // applyKept applies the changes that have waited since before the kernel died.

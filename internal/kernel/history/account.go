@@ -31,7 +31,7 @@ func (a *Account) Add(e *agentkernel.Entry) {
 	case agentkernel.EntryCall:
 		a.Calls = max(a.Calls, e.Call)
 		copied := e.Note != ""
-		if e.Op == opTool && !e.Done && !copied {
+		if !e.Done && !copied && callsTool(e.Op) {
 			a.ToolCalls++
 		}
 		if e.Done && !copied && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
@@ -49,9 +49,15 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		if string(e.Data) == SignalPending {
 			a.Interrupted = true
 		}
-	case agentkernel.EntryGivenUp:
+	case agentkernel.EntryAborted:
 		a.Interrupted = false
 	}
+}
+
+// callsTool says whether calls of a name are those of tools.
+func callsTool(op string) bool {
+	desc, _ := agentkernel.FindSyscall(op)
+	return desc.Effect == agentkernel.EffectByTool
 }
 
 // SignalPending is the Data of an EntrySignal that waits for the program's next call.

@@ -23,7 +23,7 @@ func Report(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.
 		}
 		for i := range entries {
 			last = entries[i].Seq
-			ev, ok := eventFor(&entries[i])
+			ev, ok := Event(&entries[i])
 			if !ok {
 				continue
 			}
@@ -49,7 +49,8 @@ func Report(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.
 	}
 }
 
-func eventFor(e *agentkernel.Entry) (agentkernel.Event, bool) {
+// Event is what an entry shows to those who watch the process; false: nothing.
+func Event(e *agentkernel.Entry) (agentkernel.Event, bool) {
 	ev := agentkernel.Event{PID: e.PID, Seq: e.Seq, At: e.At}
 	switch e.Kind {
 	case agentkernel.EntryCreated:
@@ -63,12 +64,14 @@ func eventFor(e *agentkernel.Entry) (agentkernel.Event, bool) {
 	case agentkernel.EntryPast:
 		ev.Kind, ev.Text = agentkernel.EventPast, e.Note
 	case agentkernel.EntryCall:
+		desc, _ := agentkernel.FindSyscall(e.Op)
+		ev.Kind = desc.Event
 		switch {
-		case e.Op == opNext:
-			ev.Kind, ev.Idle = agentkernel.EventIdle, new(agentkernel.Idle)
+		case ev.Kind == agentkernel.EventIdle:
+			ev.Idle = new(agentkernel.Idle)
 			_ = json.Unmarshal(e.Args, ev.Idle) // it was read when the call was made
-		case e.Op == opLog && e.Err == nil:
-			ev.Kind, ev.Text = agentkernel.EventLog, LogLine(e.Args)
+		case ev.Kind == agentkernel.EventLog && e.Err == nil:
+			ev.Text = logLine(e.Args)
 		default:
 			return ev, false
 		}
@@ -78,8 +81,8 @@ func eventFor(e *agentkernel.Entry) (agentkernel.Event, bool) {
 	return ev, true
 }
 
-// LogLine is a call of the process's log as text: "info: message".
-func LogLine(args json.RawMessage) string {
+// logLine is a call of the process's log as text: "info: message".
+func logLine(args json.RawMessage) string {
 	var a struct {
 		Message json.RawMessage `json:"message"`
 		Level   string          `json:"level"`

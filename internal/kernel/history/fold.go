@@ -9,8 +9,8 @@ import (
 	"agentkernel"
 )
 
-// BaseVersion is the Base.Version of a base that has all of the history. 0 is an image of before bases: it holds a position alone, and Fold takes the whole
-// journal with it.
+// BaseVersion is the Base.Version of a base that has all of the history. 0 is an image of before bases: it holds a position
+// alone, and Fold takes the whole journal with it.
 const BaseVersion = 1
 
 // Base is where a fold begins: the zero Base at the start of the journal, any other behind entry Seq, with which it travels
@@ -48,7 +48,7 @@ func (b *Base) Whole() bool { return b.Version != BaseVersion }
 // Fold reads a journal from a base on: all of it (see Base.Whole), or the entries that base.Refs names and all behind
 // base.Seq. It keeps what it was handed.
 func Fold(base Base, entries []agentkernel.Entry) *History {
-	h := &History{Base: base, Seq: base.Seq, Servers: maps.Clone(base.Servers)}
+	h := &History{Base: base, Standing: Standing{Seq: base.Seq, Servers: maps.Clone(base.Servers)}}
 	if base.Whole() {
 		// Everything is in the entries, but for what an image of that time had alone.
 		h.Account.Allowed = slices.Clone(base.Allowed)
@@ -58,46 +58,45 @@ func Fold(base Base, entries []agentkernel.Entry) *History {
 			h.Unresolved = h.Unresolved.orNew()
 			h.Unresolved.Again[call] = true
 		}
-	}
-	if !base.Whole() {
 		entries = slices.DeleteFunc(slices.Clone(entries), func(e agentkernel.Entry) bool {
 			return e.Seq <= base.Seq && !slices.Contains(base.Refs, e.Seq)
 		})
 	}
-	servers := map[int64]string{} // of tool calls
+	peers := map[int64]string{} // by call
 	for i := range entries {
 		e := &entries[i]
-		if e.Kind == agentkernel.EntryCall && e.Op == opTool {
-			servers[e.Call] = Target(e).Server
+		if e.Kind == agentkernel.EntryCall {
+			if peer := Peer(e.Op, e.Args); peer != "" {
+				peers[e.Call] = peer
+			}
 		}
 		if e.Seq > base.Seq || base.Whole() {
-			h.add(e, servers)
+			h.add(e, peers)
 		} else {
 			h.reference(e)
 		}
-		h.Seq = max(h.Seq, e.Seq)
+		h.Seq = max(h.Seq, e.Seq) // also of what the base has
 	}
 	h.Queue = newQueue(entries, &base)
 	return h
 }
 
 // add takes an entry that the base does not have.
-func (h *History) add(e *agentkernel.Entry, servers map[int64]string) {
-	h.Account.Add(e)
-	h.Unresolved = h.Unresolved.Add(e)
+func (h *History) add(e *agentkernel.Entry, peers map[int64]string) {
+	noted := h.Noted
+	h.Standing.Add(e)
 	h.Cell.add(e)
-	h.Pauses.Add(e)
 	switch e.Kind {
 	case agentkernel.EntryResult:
-		h.Servers = Answered(h.Servers, servers[e.Call], e.Note, e.Err)
+		h.Answered(peers[e.Call], e.Note, e.Err)
 	case agentkernel.EntryMoved:
 		if e.Err != nil {
 			h.Moved = e
 		}
-		h.Tools, h.Noted = nil, false // those were of the backend that it has left
+		h.Tools = nil
 	case agentkernel.EntryTools:
-		if !h.Noted {
-			h.Tools, h.Noted = e.Data, true
+		if !noted {
+			h.Tools = e.Data
 		}
 	case agentkernel.EntryPublish:
 		h.Publication = e.Data
@@ -116,32 +115,31 @@ func (h *History) reference(e *agentkernel.Entry) {
 	}
 }
 
-// Answered notes which incarnation of a server has answered a call; "": it did not say. A lost session is told once, to all
+// Answered notes which incarnation of a peer has answered a call; "": it did not say. A lost session is told once, to all
 // calls that were made before.
-func Answered(servers map[string]string, server, incarnation string, failure *agentkernel.Error) map[string]string {
+func (s *Standing) Answered(peer, incarnation string, failure *agentkernel.Error) {
 	switch {
 	case incarnation != "":
-		if servers == nil {
-			servers = map[string]string{}
+		if s.Servers == nil {
+			s.Servers = map[string]string{}
 		}
-		servers[server] = incarnation
+		s.Servers[peer] = incarnation
 	case failure != nil && failure.Code == agentkernel.CodeSessionLost:
-		delete(servers, server)
+		delete(s.Servers, peer)
 	}
-	return servers
 }
 
-// Tool names a tool of a server.
-type Tool struct {
-	Server string `json:"server"`
-	Tool   string `json:"tool"`
-}
-
-// Target is the tool that a journalled tool.call was for.
-func Target(e *agentkernel.Entry) Tool {
-	var t Tool
-	if json.Unmarshal(e.Args, &t) != nil {
-		return Tool{Server: "?", Tool: "?"}
+// Peer is whoever outside a call is made to, where the process may rely on that being the same one as before ("the server of
+// a tool"); "": nobody.
+func Peer(op string, args json.RawMessage) string {
+	desc, _ := agentkernel.FindSyscall(op)
+	if desc.Peer == "" {
+		return ""
 	}
-	return t
+	var named map[string]json.RawMessage
+	var peer string
+	if json.Unmarshal(args, &named) != nil || json.Unmarshal(named[desc.Peer], &peer) != nil {
+		return "?"
+	}
+	return peer
 }

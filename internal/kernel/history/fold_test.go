@@ -197,12 +197,12 @@ func (l *life) goOn() {
 	}
 }
 
-// abort gives up the cell that runs: what it did is unwound, and the images that hold some of it are gone.
+// abort ends the cell that runs: what it did is unwound, and the images that hold some of it are gone.
 func (l *life) abort() {
 	for _, call := range l.opened() {
 		l.answer(call, agentkernel.Entry{Err: agentkernel.Errorf(agentkernel.CodeInterrupted, "x", "aborted")})
 	}
-	l.add(agentkernel.Entry{Kind: agentkernel.EntryGivenUp, Call: l.cell, Err: agentkernel.Errorf(agentkernel.CodeCrashed, "x", "why")})
+	l.add(agentkernel.Entry{Kind: agentkernel.EntryAborted, Call: l.cell, Err: agentkernel.Errorf(agentkernel.CodeCrashed, "x", "why")})
 	l.bases = nil
 	l.results, l.order, l.cell = map[int64]int64{}, nil, 0
 	l.call("proc.next", false)
@@ -344,7 +344,7 @@ func TestBasesBehindTheirTimeAreStale(t *testing.T) {
 	}
 	for name, last := range map[string]agentkernel.Entry{
 		"moved":   {Seq: 4, Kind: agentkernel.EntryMoved, Err: agentkernel.Errorf(agentkernel.CodeProgram, "", "x")},
-		"aborted": {Seq: 4, Kind: agentkernel.EntryGivenUp, Call: 1, Err: agentkernel.Errorf(agentkernel.CodeProgram, "", "x")},
+		"aborted": {Seq: 4, Kind: agentkernel.EntryAborted, Call: 1, Err: agentkernel.Errorf(agentkernel.CodeProgram, "", "x")},
 	} {
 		entries := []agentkernel.Entry{{Seq: 1, Kind: agentkernel.EntryCreated}, next(2, 1), {Seq: 3, Kind: agentkernel.EntryResult, Call: 1}, last}
 		if h := history.Fold(history.Base{Version: history.BaseVersion, Seq: 3}, entries[3:]); !h.Stale() {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -9,16 +10,21 @@ import (
 	"agentkernel"
 )
 
-// The calls of which the journal itself means something beyond their results.
-const (
-	opTool = "tool.call"
-	opNext = "proc.next"
-	opLog  = "log.write"
-)
-
 // History is what a journal says.
 type History struct {
-	Base    Base  // where the fold began; Stale: it cannot
+	Base Base // where the fold began; Stale: it cannot
+	Standing
+	Moved *agentkernel.Entry // the last move to another backend; nil: none
+	Tools json.RawMessage    // what the program imports, where it runs now; see Standing.Noted
+	// Publication is how the process ends once its files are in place, if it was about to put them there.
+	Publication json.RawMessage
+	Cell        Cell
+	Queue       Queue
+}
+
+// Standing is what a journal says of a process that no restart of its program unwinds. The kernel keeps it for each process
+// that it carries, entry by entry.
+type Standing struct {
 	Seq     int64 // of the last entry; 0: there is none
 	Account Account
 	// Servers are the incarnations of tool servers that answered last, by server.
@@ -26,14 +32,21 @@ type History struct {
 	Pauses  Pauses
 	// Unresolved are the writes whose outcome nobody knows and about which a human decides.
 	Unresolved *Unresolved
-	Moved      *agentkernel.Entry // the last move to another backend; nil: none
-	// Tools is the list of what the program imports, where it runs now; Noted says that it is in the journal.
-	Tools json.RawMessage
-	Noted bool
-	// Publication is how the process ends once its files are in place, if it was about to put them there.
-	Publication json.RawMessage
-	Cell        Cell
-	Queue       Queue
+	Noted      bool // the journal has what the program imports, where it runs now
+}
+
+// Add takes an entry that stands behind all that were added before.
+func (s *Standing) Add(e *agentkernel.Entry) {
+	s.Seq = e.Seq
+	s.Account.Add(e)
+	s.Pauses.Add(e)
+	s.Unresolved = s.Unresolved.Add(e)
+	switch e.Kind {
+	case agentkernel.EntryTools:
+		s.Noted = true
+	case agentkernel.EntryMoved:
+		s.Noted = false // those were of the backend that it has left
+	}
 }
 
 // Stale says that something behind the base unwinds what the base stands for: fold from the beginning of the journal.
@@ -97,8 +110,9 @@ type Unresolved struct {
 
 // Question asks what became of a call.
 type Question struct {
-	Why *agentkernel.Error // what resume hands the program
-	Seq int64              // of the entry that asks
+	Call int64
+	Why  *agentkernel.Error // what resume hands the program
+	Seq  int64              // of the entry that asks
 }
 
 // Add takes an entry that stands behind all that were added before, and gives what is unresolved then.
@@ -106,7 +120,7 @@ func (u *Unresolved) Add(e *agentkernel.Entry) *Unresolved {
 	switch {
 	case e.Kind == agentkernel.EntryPaused && e.Call != 0 && e.Err != nil:
 		u = u.orNew()
-		u.Asked[e.Call] = Question{e.Err, e.Seq}
+		u.Asked[e.Call] = Question{e.Call, e.Err, e.Seq}
 	case e.Kind == agentkernel.EntryResolve && e.Note == string(agentkernel.DecisionRetry):
 		u = u.orNew()
 		delete(u.Asked, e.Call)
@@ -152,15 +166,29 @@ func (u *Unresolved) First() int64 {
 	return slices.Min(slices.Collect(maps.Keys(u.Asked)))
 }
 
+// Questions are all that a human is asked, in the order in which they were asked.
+func (u *Unresolved) Questions() []Question {
+	if u == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(u.Asked), func(a, b Question) int { return cmp.Compare(a.Seq, b.Seq) })
+}
+
 // Cell is the cell that a session has been handed last.
 type Cell struct {
 	Next int64 `json:"next,omitempty"` // the proc.next that was answered with it; 0: none, or it has ended
 	asks map[int64]bool
 }
 
+// AsksForCell says whether an entry is the call with which a session waits for its next cell: it shows that the session is idle.
+func AsksForCell(e *agentkernel.Entry) bool {
+	desc, _ := agentkernel.FindSyscall(e.Op)
+	return e.Kind == agentkernel.EntryCall && desc.Event == agentkernel.EventIdle
+}
+
 // asked notes a call for the next cell.
 func (c *Cell) asked(e *agentkernel.Entry) bool {
-	if e.Op != opNext {
+	if !AsksForCell(e) {
 		return false
 	}
 	if c.asks == nil {
@@ -180,7 +208,7 @@ func (c *Cell) add(e *agentkernel.Entry) {
 		if c.asks[e.Call] && e.Err == nil {
 			c.Next = e.Call
 		}
-	case agentkernel.EntryGivenUp:
+	case agentkernel.EntryAborted:
 		c.Next = 0
 	}
 }

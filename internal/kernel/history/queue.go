@@ -82,13 +82,13 @@ func newQueue(entries []agentkernel.Entry, base *Base) Queue {
 // all that the cell did is left out. Skips has the numbers of the last calls that are, by proc.next: those before the call
 // for the next cell, also where the journal has none of them, since a human or a server was still asked about them.
 func (q *Queue) withoutAborted(entries []agentkernel.Entry, base int64) []agentkernel.Entry {
-	if !slices.ContainsFunc(entries, func(e agentkernel.Entry) bool { return e.Kind == agentkernel.EntryGivenUp }) {
+	if !slices.ContainsFunc(entries, func(e agentkernel.Entry) bool { return e.Kind == agentkernel.EntryAborted }) {
 		return entries
 	}
 	q.Skips = map[int64]int64{}
 	var kept []agentkernel.Entry
 	for i, e := range entries {
-		if e.Kind != agentkernel.EntryGivenUp {
+		if e.Kind != agentkernel.EntryAborted {
 			kept = append(kept, e)
 			continue
 		}

@@ -57,3 +57,11 @@ func Shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Process {
 	p.Replayable = p.Language.Replayable()
 	return p
 }
+
+// StillThere gives the answer for a process that was read while it was being pruned: what was read may be a part.
+func StillThere(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, err error) error {
+	if _, perr := store.Process(ctx, pid); agentkernel.CodeOf(perr) == agentkernel.CodeNotFound {
+		return perr
+	}
+	return err
+}

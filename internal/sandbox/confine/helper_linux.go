@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -117,7 +118,7 @@ func (h *helper) settle() error {
 	if first.Error != nil {
 		return first.Error
 	}
-	return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the spawner ended at once: %s", firstLine(h.stderr.String())).
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%w at once: %s", errLost, firstLine(h.stderr.String())).
 		WithHint("agentkernel doctor")
 }
 
@@ -181,7 +182,11 @@ func (h *helper) ask(ctx context.Context, r request, fds []int) (reply, error) {
 	h.waiting[r.ID] = ch
 	h.mu.Unlock()
 	if err := h.wire.send(r, fds); err != nil {
-		return reply{}, errors.Join(h.lost(err), h.forget(r.ID, ch))
+		if _, ok := errors.AsType[*net.OpError](err); ok {
+			h.end() // nothing can be said after half a message
+			err = lost()
+		}
+		return reply{}, errors.Join(err, h.forget(r.ID, ch))
 	}
 	select {
 	case a := <-ch:
@@ -197,12 +202,15 @@ func (h *helper) ask(ctx context.Context, r request, fds []int) (reply, error) {
 	case <-ctx.Done():
 		return reply{}, errors.Join(agentkernel.AsError(context.Cause(ctx), agentkernel.CodeCanceled, op), h.forget(r.ID, ch))
 	case <-h.gone:
-		return reply{}, errors.Join(h.lost(errors.New("it ended")), h.forget(r.ID, ch))
+		return reply{}, errors.Join(lost(), h.forget(r.ID, ch))
 	}
 }
 
-func (h *helper) lost(err error) error {
-	return agentkernel.Errorf(agentkernel.CodeCrashed, op, "the spawner is gone: %w", err)
+// errLost is in the error of what a spawner was asked for that ended meanwhile.
+var errLost = errors.New("the spawner ended")
+
+func lost() error {
+	return agentkernel.Errorf(agentkernel.CodeCrashed, op, "%w before it answered", errLost)
 }
 
 // forget gives up waiting, and what has come meanwhile.

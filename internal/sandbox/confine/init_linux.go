@@ -41,7 +41,7 @@ func (l *launch) asInit(program uintptr) {
 	try(unix.SYS_DUP3, fd, signalFD, 0, 0)
 	try(unix.SYS_CLOSE_RANGE, 3, uintptr(^uint32(0)), 0, 0)
 	for {
-		l.reap(program, status)
+		l.reap(program, status, control)
 		polls := (*[2]unix.PollFd)(unsafe.Pointer(&l.buf))
 		polls[0] = unix.PollFd{Fd: int32(control), Events: unix.POLLIN}
 		polls[1] = unix.PollFd{Fd: signalFD, Events: unix.POLLIN}
@@ -54,12 +54,13 @@ func (l *launch) asInit(program uintptr) {
 	}
 }
 
-// reap waits for whatever has ended. When that is the program, its status goes out and the namespace ends.
+// reap waits for whatever has ended. When that is the program, its status goes out, and the namespace ends as soon as the
+// other side has looked into it: that says a byte, or nothing more.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func (l *launch) reap(program, status uintptr) {
+func (l *launch) reap(program, status, control uintptr) {
 	for {
 		pid, _, e := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&l.buf)), unix.WNOHANG,
 			uintptr(unsafe.Pointer(&l.buf[statusUsage])), 0, 0)
@@ -68,6 +69,7 @@ func (l *launch) reap(program, status uintptr) {
 		}
 		if pid == program {
 			try(unix.SYS_WRITE, status, uintptr(unsafe.Pointer(&l.buf)), statusSize, 0)
+			try(unix.SYS_READ, control, uintptr(unsafe.Pointer(&l.buf)), 1, 0)
 			l.exit()
 		}
 	}

@@ -486,3 +486,85 @@ func TestTheTreeIsFoundBothWays(t *testing.T) {
 		t.Errorf("%v, %v", direct, scanned)
 	}
 }
+
+// What waits for an answer of a spawner that is killed gets it from the next one, and so does what comes while spawners are killed as
+// they start. A whole program that may have begun is not started again.
+func TestTheSpawnerIsKilledWhileItIsAsked(t *testing.T) {
+	killed := &killedSpawners{}
+	s := newSpawner(t, func(c *SpawnerConfig) { c.Launcher = killed })
+	dir := publicDir(t)
+	show := func() error { return s.CanShow(t.Context(), dir) }
+	whole := func() error {
+		c, err := s.Prepare(pythonConfig(t, "print(1)"))
+		if err != nil {
+			return err
+		}
+		out, w := collect(t)
+		p, err := s.Start(t.Context(), c, []*os.File{w, w, w})
+		_ = w.Close()
+		if err == nil {
+			_, err = p.Wait(t.Context())
+			<-out.done
+		}
+		return err
+	}
+	for name, c := range map[string]struct {
+		do   func() error
+		want agentkernel.Code
+	}{"trees": {show, ""}, "a whole program": {whole, agentkernel.CodeCrashed}} {
+		if err := show(); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		h := s.helper
+		s.mu.Unlock()
+		if err := h.cmd.Process.Signal(unix.SIGSTOP); err != nil { // it hears the question, and never answers
+			t.Fatal(err)
+		}
+		answered := make(chan error)
+		go func() { answered <- c.do() }()
+		until(t, "it was asked", func() bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return len(h.waiting) > 0
+		})
+		_ = h.cmd.Process.Kill()
+		if err := <-answered; agentkernel.CodeOf(err) != c.want {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	for times, want := range []agentkernel.Code{askTries - 1: "", askTries: agentkernel.CodeUnavailable} {
+		if times < askTries-1 {
+			continue
+		}
+		for name, do := range map[string]func() error{"trees": show, "a whole program": whole} {
+			if err := show(); err != nil {
+				t.Fatal(err)
+			}
+			s.mu.Lock()
+			h := s.helper
+			s.mu.Unlock()
+			h.end()
+			killed.left = times
+			if err := do(); agentkernel.CodeOf(err) != want {
+				t.Errorf("%s, %d spawners killed as they start: %v, want %q", name, times, err, want)
+			}
+			killed.left = 0
+		}
+	}
+}
+
+// killedSpawners kills what it starts, as often as left says.
+type killedSpawners struct {
+	plain
+	left int
+}
+
+func (k *killedSpawners) Start(cmd *exec.Cmd) error {
+	err := k.plain.Start(cmd)
+	if err == nil && k.left > 0 {
+		k.left--
+		k.Kill(cmd)
+	}
+	return err
+}

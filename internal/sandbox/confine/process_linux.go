@@ -23,7 +23,7 @@ type Process struct {
 	pidfd   *os.File
 	control *os.File // nil if adopted
 	dog     *watchdog
-	tmp     *tmpWatch
+	tmp     tmpWatch
 	free    int64         // on the disk of its changes, in bytes, when it began
 	done    chan struct{} // closed when everything in the sandbox is dead and cleaned away
 	exit    Exit          // valid after done
@@ -34,7 +34,7 @@ type Process struct {
 
 // newProcess takes the descriptors over; control and status are -1 if the process was adopted.
 func newProcess(c *Cell, pid, pidfd, control, status int) *Process {
-	p := &Process{cell: c, pid: pid, free: freeSpace(c.Config.scratch()), done: make(chan struct{})}
+	p := &Process{cell: c, pid: pid, free: freeSpace(c.Config.scratch()), tmp: tmpWatch{fd: -1}, done: make(chan struct{})}
 	file := func(fd int, name string) *os.File {
 		if fd < 0 {
 			return nil
@@ -44,7 +44,7 @@ func newProcess(c *Cell, pid, pidfd, control, status int) *Process {
 	}
 	p.pidfd, p.control = file(pidfd, "pidfd"), file(control, "control")
 	if p.control != nil { // its program runs, so all its mounts are there
-		p.tmp = openTmp(pid)
+		p.tmp.open(pid)
 	}
 	p.dog = watch(p)
 	go p.reap(file(status, "status"))
@@ -55,6 +55,8 @@ func newProcess(c *Cell, pid, pidfd, control, status int) *Process {
 func (p *Process) reap(status *os.File) {
 	if status != nil {
 		p.exit = readExit(status)
+		p.tmp.open(p.pid) // a short program has ended before there was time to
+		p.letGo()
 	}
 	awaitEnd(p.pidfd)
 	p.dog.stop()
@@ -74,11 +76,22 @@ func (p *Process) reap(status *os.File) {
 	p.cell.spawner.alive.Done()
 }
 
+// letGo lets an init end whose program has ended.
+func (p *Process) letGo() {
+	raw, err := p.control.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_WR) }) //nolint:gosec // a descriptor
+	}
+	if err != nil {
+		p.Kill()
+	}
+}
+
 // readExit reads what the init says about its program.
 func readExit(f *os.File) Exit {
 	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(f)
-	if err != nil || len(b) < int(statusSize) {
+	b := make([]byte, statusSize)
+	if _, err := io.ReadFull(f, b); err != nil {
 		return Exit{}
 	}
 	n := binary.NativeEndian

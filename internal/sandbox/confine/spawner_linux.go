@@ -220,11 +220,7 @@ func (s *Spawner) Trees(ctx context.Context, p *Plan) ([]*os.File, error) {
 	if len(p.Trees) == 0 {
 		return nil, nil
 	}
-	h, err := s.help()
-	if err != nil {
-		return nil, err
-	}
-	r, err := h.ask(ctx, request{Trees: p.Trees}, nil)
+	r, err := s.ask(ctx, request{Trees: p.Trees}, nil, true)
 	if err != nil {
 		return nil, err
 	}
@@ -233,6 +229,32 @@ func (s *Spawner) Trees(ctx context.Context, p *Plan) ([]*os.File, error) {
 		files[i] = os.NewFile(uintptr(fd), "tree") //nolint:gosec // a descriptor
 	}
 	return files, nil
+}
+
+// askTries is how often something is asked for whose spawner is killed each time.
+const askTries = 4
+
+// ask has a spawner do something. If the spawner is killed the next one is asked, unless the first may have done what must not be
+// done twice: a whole program runs as soon as it is started. Zygotes and engines wait for what they are to do.
+func (s *Spawner) ask(ctx context.Context, r request, fds []int, again bool) (reply, error) {
+	for left := askTries; ; left-- {
+		asked := false
+		h, err := s.help()
+		if err == nil {
+			asked = true
+			var a reply
+			if a, err = h.ask(ctx, r, fds); err == nil {
+				return a, nil
+			}
+		}
+		switch {
+		case !errors.Is(err, errLost) || asked && !again || ctx.Err() != nil:
+			return reply{}, err
+		case left == 1:
+			return reply{}, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%s, %d times in a row", agentkernel.AsError(err, "", op).Message(), askTries).
+				WithHint("look for what kills it (memory, a watchdog: dmesg says); agentkernel doctor")
+		}
+	}
 }
 
 // CanShow says what keeps a folder from being shown to a sandbox, read-only; nil: nothing.
@@ -280,11 +302,7 @@ func (s *Spawner) start(ctx context.Context, c *Cell, files []*os.File) (*Proces
 			return nil, agentkernel.Errorf(agentkernel.CodeInternal, op, "descriptor %d: %w", i, err)
 		}
 	}
-	h, err := s.help()
-	if err != nil {
-		return nil, err
-	}
-	r, err := h.ask(ctx, request{Plan: c.Plan}, fds)
+	r, err := s.ask(ctx, request{Plan: c.Plan}, fds, c.Config.Kind != Whole)
 	if err == nil && len(r.fds) != 3 {
 		err = agentkernel.Errorf(agentkernel.CodeInternal, op, "the spawner sent %d descriptors", len(r.fds))
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/sandbox/monty/montypb"
 )
 
@@ -66,7 +67,7 @@ func bind(params []param, c *montypb.FunctionCall, op, signature string) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, op, format, args...).WithHint("the signature is: %s", signature)
 	}
 	if n := passed(c); n > maxPassedBytes {
-		return agentkernel.Errorf(agentkernel.CodeLimit, op, "the arguments are %s long; the limit is %s", byteText(int64(n)), byteText(maxPassedBytes))
+		return agentkernel.Errorf(agentkernel.CodeLimit, op, "the arguments are %s long; the limit is %s", bytesize.InMiB(int64(n)), bytesize.InMiB(maxPassedBytes))
 	}
 	name := op[strings.LastIndexByte(op, '.')+1:]
 	if n := len(c.GetArgs()); n > len(params) {

@@ -7,25 +7,10 @@ import (
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/sandbox/monty/frontend"
 	"agentkernel/internal/sandbox/monty/montypb"
 )
-
-// guestAliases are the exceptions of AgentKernel under the names of their bases: Monty cannot be taught new
-// types (docs/errors.md).
-func guestAlias(name string) string {
-	switch name {
-	case "ToolError":
-		return "RuntimeError"
-	case "LimitError":
-		return "MemoryError"
-	case "OutcomeUnknown", "SessionLost":
-		return "OSError"
-	case "KernelInterrupt":
-		return "KeyboardInterrupt"
-	}
-	return name
-}
 
 // raisableTypes are the exceptions that engine 0.0.23 accepts from its parent; it ends a program for another.
 const raisableTypes = " Exception BaseException RuntimeError NotImplementedError RecursionError PermissionError OSError" +
@@ -40,7 +25,9 @@ func raisable(typ string) bool {
 
 // engineException is a type that the engine can raise for the one that is meant.
 func engineException(typ string) string {
-	typ = guestAlias(typ)
+	if base := agentkernel.GuestBase(typ); base != "" {
+		typ = base // Monty cannot be taught new types (docs/errors.md)
+	}
 	switch {
 	case raisable(typ):
 		return typ
@@ -67,7 +54,7 @@ func clip(text string, n int) string {
 	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return fmt.Sprintf("%s... (%s)", text[:cut], byteText(int64(len(text))))
+	return fmt.Sprintf("%s... (%s)", text[:cut], bytesize.InMiB(int64(len(text))))
 }
 
 // lacksBuiltins are the builtins of CPython that the engine does not know, and that the front end lets through where a program may
@@ -114,19 +101,7 @@ func failTurn(e *agentkernel.Error) agentkernel.Turn {
 
 func limitError(limit, format string, args ...any) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeLimit, "limit."+limit, limit+" limit reached: "+format, args...).
-		WithHint("raise the %s limit if the program is right", limit)
-}
-
-func byteText(n int64) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d bytes", n)
+		WithHint("%s", agentkernel.RaiseLimit(limit))
 }
 
 // programFailed turns an exception that nobody caught into the program's end.
@@ -152,7 +127,7 @@ func (s *sandbox) programFailed(x *montypb.Raised) (agentkernel.Turn, error) {
 		return failTurn(s.limitHit(e, "time", "the program ran for %s, its limit is %s", s.Running().Round(time.Millisecond), s.req.Limits.Time)), nil
 	case typ == "MemoryError" && strings.HasPrefix(msg, "memory limit exceeded: "):
 		s.spoil()
-		return failTurn(s.limitHit(e, "memory", "the program needed more memory than its limit of %s", byteText(s.req.Limits.Memory))), nil
+		return failTurn(s.limitHit(e, "memory", "the program needed more memory than its limit of %s", bytesize.InMiB(s.req.Limits.Memory))), nil
 	case typ == "RecursionError" && msg == "maximum recursion depth exceeded":
 		return failTurn(s.limitHit(e, "recursion", "calls were nested deeper than the limit of %d", s.req.Limits.Recursion)), nil
 	case typ == "SyntaxError" && parserError(x):

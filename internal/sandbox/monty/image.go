@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/sandbox/monty/montypb"
 )
 
@@ -40,6 +43,7 @@ type imageHeader struct {
 	Pieces      []pieceHeader    `json:"pieces,omitempty"`
 	Asked       json.RawMessage  `json:"asked,omitempty"` // stands at proc.next with these arguments
 	Last        json.RawMessage  `json:"last,omitempty"`
+	Left        []int64          `json:"left,omitempty"` // async calls of pieces that have ended
 }
 
 type landedHeader struct {
@@ -56,7 +60,7 @@ func (s *sandbox) Image(ctx context.Context) ([]byte, error) {
 	defer s.leave()
 	h := imageHeader{Fingerprint: fingerprint(), Program: s.prog.key[:16], Fed: s.fed, Micros: s.micros,
 		Host: s.host, Output: s.output, Flights: s.flights, Base: s.session.base, Pieces: s.session.pieces, Asked: s.session.asked,
-		Last: s.session.last}
+		Last: s.session.last, Left: slices.Sorted(maps.Keys(s.session.left))}
 	for _, l := range s.landed {
 		h.Landed = append(h.Landed, landedHeader{l.callID, l.reply})
 	}
@@ -64,7 +68,7 @@ func (s *sandbox) Image(ctx context.Context) ([]byte, error) {
 	if s.fed > 0 {
 		if heap := s.w.heap(); heap > s.req.Limits.Memory/dumpShare {
 			return nil, agentkernel.Errorf(agentkernel.CodeLimit, "image",
-				"the program holds %s; dumping it would go over its memory limit of %s and end it", byteText(heap), byteText(s.req.Limits.Memory))
+				"the program holds %s; dumping it would go over its memory limit of %s and end it", bytesize.InMiB(heap), bytesize.InMiB(s.req.Limits.Memory))
 		}
 		disarm := s.w.watch(ctx, housekeeping)
 		var err error
@@ -148,6 +152,12 @@ func (s *sandbox) openImage(image []byte) error {
 		}
 	}
 	s.session.asked, s.session.last = h.Asked, h.Last
+	for _, id := range h.Left {
+		if s.session.left == nil {
+			s.session.left = map[int64]bool{}
+		}
+		s.session.left[id] = true
+	}
 	if h.Fed < 0 || h.Fed > len(s.prog.feeds) || h.Output < 0 || h.Host < 0 {
 		return corrupt("the image's header says what cannot be")
 	}

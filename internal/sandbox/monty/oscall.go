@@ -79,9 +79,9 @@ func notFoundReply(id uint32, name string) []byte {
 	return resumeCall(id, &montypb.Result{Kind: &montypb.Result_NotFound{NotFound: name}})
 }
 
-// futureReply makes the call awaitable; its result comes later.
-func futureReply(id uint32) []byte {
-	return resumeCall(id, &montypb.Result{Kind: &montypb.Result_Future{Future: id}})
+// futureReply makes the call awaitable; its result comes later, under the number of the future.
+func futureReply(id, future uint32) []byte {
+	return resumeCall(id, &montypb.Result{Kind: &montypb.Result_Future{Future: future}})
 }
 
 // errorReply raises an exception in the program. Types that the engine cannot raise become their base.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/sandbox/monty/montypb"
 )
 
@@ -40,7 +41,7 @@ type sandbox struct {
 	micros  uint64           // time spent executing, as the worker counts it
 	host    time.Duration    // time that the host computed for the program
 	output  int64            // bytes printed
-	flights map[int64]uint32 // async calls under way: the kernel's number -> the worker's
+	flights map[int64]uint32 // async calls under way: the kernel's number -> the engine's of its future
 	session sessionState     // of a Program.Session
 	lost    error            // Image has found that the worker is lost: Next says so
 	landed  []landing        // async calls that were answered at once: the program gets them when it waits
@@ -64,7 +65,7 @@ type outcome struct {
 
 // landing is the result of an async call that the program has not been given yet.
 type landing struct {
-	callID uint32
+	callID uint32 // the engine's number of its future
 	reply  agentkernel.Reply
 }
 
@@ -121,6 +122,9 @@ func (s *sandbox) wasLost() bool { return s.lost != nil }
 func (s *sandbox) goOn(reply *agentkernel.Reply) (turn agentkernel.Turn, done bool, err error) {
 	if s.session.asked != nil {
 		return s.nextPiece(reply)
+	}
+	if s.wasLeft(reply) {
+		return agentkernel.Turn{Kind: agentkernel.TurnWait}, true, nil
 	}
 	return turn, false, s.resume(reply)
 }
@@ -242,15 +246,17 @@ func (s *sandbox) resume(reply *agentkernel.Reply) error {
 		delete(s.flights, reply.ID)
 		return s.answer(id, reply, true)
 	case s.call.async:
+		// The engine numbers the calls of each feed from 0. By the kernel's number no future is another one's.
+		future := uint32(reply.ID)
 		if reply.Pending {
 			if s.flights == nil {
 				s.flights = map[int64]uint32{}
 			}
-			s.flights[reply.ID] = s.call.id
+			s.flights[reply.ID] = future
 		} else {
-			s.landed = append(s.landed, landing{s.call.id, *reply})
+			s.landed = append(s.landed, landing{future, *reply})
 		}
-		return s.w.send(futureReply(s.call.id))
+		return s.w.send(futureReply(s.call.id, future))
 	case reply.Pending:
 		return agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "only an async call can be pending")
 	}
@@ -283,6 +289,10 @@ func (s *sandbox) handle(ev *montypb.Event) (turn agentkernel.Turn, done bool, e
 			s.landed = s.landed[1:]
 			return turn, false, s.answer(l.callID, &l.reply, true)
 		}
+		if len(s.flights) == 0 && s.req.Program.Session {
+			s.session.lone = true // no call has this number, so the engine ends the piece
+			return turn, false, s.answer(0, &agentkernel.Reply{}, true)
+		}
 		if len(s.flights) == 0 {
 			return turn, false, fmt.Errorf("%w: it waits for results, but no async call is under way", errProtocol)
 		}
@@ -312,7 +322,7 @@ func (s *sandbox) handle(ev *montypb.Event) (turn agentkernel.Turn, done bool, e
 // resultJSON is the value of the last expression; one that cannot cross the border, or is larger than what
 // the program may print, is told as text, since nothing of what the program did is undone by it.
 func resultJSON(val []byte, limit int64) json.RawMessage {
-	out, err := []byte(nil), fmt.Errorf("it is larger than the output limit of %s", byteText(limit))
+	out, err := []byte(nil), fmt.Errorf("it is larger than the output limit of %s", bytesize.InMiB(limit))
 	if int64(len(val)) <= limit {
 		out, err = appendJSON(nil, val)
 	}
@@ -348,7 +358,7 @@ func (s *sandbox) print(p *montypb.Print) (agentkernel.Turn, bool, error) {
 	}
 	s.stage = stageDead
 	s.w.kill(errRetired)
-	return failTurn(limitError("output", "the program printed more than its limit of %s", byteText(s.req.Limits.Output))), true, nil
+	return failTurn(limitError("output", "the program printed more than its limit of %s", bytesize.InMiB(s.req.Limits.Output))), true, nil
 }
 
 var errSuspended = errors.New("the program was paused while it computed")
@@ -436,7 +446,7 @@ func (s *sandbox) broken(err error, ran time.Duration) (agentkernel.Turn, error)
 		s.micros += uint64(max(ran, 0).Microseconds())
 		return agentkernel.Turn{}, limitError("time", "the program ran longer than its limit of %s and did not stop when told", s.req.Limits.Time)
 	case errors.Is(err, errOutOfMemory):
-		return agentkernel.Turn{}, limitError("memory", "the program needed more memory than its limit of %s", byteText(s.req.Limits.Memory))
+		return agentkernel.Turn{}, limitError("memory", "the program needed more memory than its limit of %s", bytesize.InMiB(s.req.Limits.Memory))
 	}
 	return agentkernel.Turn{}, err
 }

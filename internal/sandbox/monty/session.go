@@ -3,6 +3,7 @@ package monty
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 
@@ -25,6 +26,8 @@ type sessionState struct {
 	pieces []pieceHeader   // in the order in which they ran
 	texts  []string        // the first source, and those of pieces that are not plain
 	owned  bool            // the program is this sandbox's alone: a piece may be added in place
+	left   map[int64]bool  // async calls of pieces that have ended: their results are dropped
+	lone   bool            // the piece awaits a call of an earlier one
 }
 
 // pieceHeader is one piece as images keep it.
@@ -37,9 +40,34 @@ type pieceHeader struct {
 // ask hands the kernel the call for the next piece.
 func (s *sandbox) ask(args json.RawMessage) (agentkernel.Turn, bool, error) {
 	s.session.asked = args
+	s.leaveCalls()
 	s.stage, s.call = stageCall, pendingCall{}
 	return agentkernel.Turn{Kind: agentkernel.TurnCall, Call: agentkernel.Call{Op: opNext, Args: args}}, true, nil
 }
+
+// leaveCalls forgets the async calls that a piece has not awaited: the engine knows its futures until the end of what it
+// was fed.
+func (s *sandbox) leaveCalls() {
+	if len(s.flights) > 0 && s.session.left == nil {
+		s.session.left = map[int64]bool{}
+	}
+	for id := range s.flights {
+		s.session.left[id] = true
+	}
+	s.flights, s.landed = nil, nil
+}
+
+// wasLeft takes the result of a call that an earlier piece left.
+func (s *sandbox) wasLeft(reply *agentkernel.Reply) bool {
+	if s.stage != stageWait || reply == nil || !s.session.left[reply.ID] {
+		return false
+	}
+	delete(s.session.left, reply.ID)
+	return true
+}
+
+// errLone is what a piece raises that awaits a call of an earlier one.
+var errLone = errors.New("RuntimeError: the call that is awaited was begun by an earlier piece, and ended with it: await a call in the piece that begins it")
 
 // pieceDone reports a piece that has run to its end.
 func (s *sandbox) pieceDone(result json.RawMessage) (agentkernel.Turn, bool, error) {
@@ -57,8 +85,8 @@ func (s *sandbox) pieceFailed(turn agentkernel.Turn) (agentkernel.Turn, bool) {
 	default:
 		return turn, false
 	}
-	if len(s.flights) > 0 || len(s.landed) > 0 {
-		return turn, false // results of calls would arrive that no task waits for
+	if s.session.lone {
+		s.session.lone, turn.Err.Err = false, errLone
 	}
 	s.settleFeeds()
 	fault := turn.Fault

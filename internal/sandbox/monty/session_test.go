@@ -166,6 +166,58 @@ func TestSessionKeepsItsVariables(t *testing.T) {
 	}
 }
 
+// What an async call gives that a piece has left is dropped, also by a session that was parked since; and a piece that
+// awaits such a call fails, and the session goes on.
+func TestSessionDropsWhatWasLeft(t *testing.T) {
+	for _, park := range []bool{false, true} {
+		r := newSession(t, "import asyncio\nx = 1")
+		piece := func(source string) {
+			t.Helper()
+			answer, err := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: source}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.next(&agentkernel.Reply{ID: 1, Result: answer})
+		}
+		turn := func(want agentkernel.TurnKind) {
+			t.Helper()
+			if r.turn.Kind != want {
+				t.Fatalf("%+v", r.turn)
+			}
+		}
+		interrupted := &agentkernel.Error{Code: agentkernel.CodeInterrupted, Err: fmt.Errorf("stop")}
+		piece("from kernel.aio import sleep\nheld = sleep(1)\nasync def both(): await asyncio.gather(sleep(2), sleep(2))\nasyncio.run(both())")
+		r.next(&agentkernel.Reply{ID: 2, Pending: true})
+		r.next(&agentkernel.Reply{ID: 3, Pending: true})
+		r.next(&agentkernel.Reply{ID: 4, Pending: true})
+		turn(agentkernel.TurnWait)
+		r.next(&agentkernel.Reply{ID: 4, Err: interrupted})
+		if got := r.ended(); !strings.Contains(got, "interrupted: stop") {
+			t.Fatal(got)
+		}
+		if park {
+			r.repark()
+		}
+		piece("x += 1\nawait sleep(3)")
+		r.next(&agentkernel.Reply{ID: 5, Pending: true})
+		turn(agentkernel.TurnWait)
+		r.next(&agentkernel.Reply{ID: 2, Result: json.RawMessage(`"of held"`)})
+		turn(agentkernel.TurnWait)
+		r.next(&agentkernel.Reply{ID: 5, Result: json.RawMessage(`"own"`)})
+		if got := r.ended(); got != `"own"` {
+			t.Error(got)
+		}
+		piece("await held")
+		if got := r.ended(); !strings.HasPrefix(got, "!"+errLone.Error()) {
+			t.Error(got)
+		}
+		piece("x")
+		if got := r.ended(); got != "2" {
+			t.Error(got)
+		}
+	}
+}
+
 // The engine does not note where x += 1 reads a name that has no value: the traceback says it all the same.
 func TestSessionAugmentedAssignmentOfNothing(t *testing.T) {
 	r := newSession(t, "")

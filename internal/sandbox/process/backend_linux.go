@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 )
 
 // Backend runs Python programs in CPython processes. It is safe for concurrent use.
@@ -116,7 +117,7 @@ func (b *Backend) Start(ctx context.Context, req agentkernel.StartRequest) (agen
 		return b.startWhole(ctx, req)
 	}
 	if req.Limits.Memory < leastPython {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "process", "the memory limit is %s; CPython needs %s at least", byteText(req.Limits.Memory), byteText(leastPython))
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "process", "the memory limit is %s; CPython needs %s at least", bytesize.InMiB(req.Limits.Memory), bytesize.InMiB(leastPython))
 	}
 	python, problem := b.pythonFor(req.Program)
 	if problem != nil {

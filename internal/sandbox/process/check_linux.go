@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -45,7 +46,12 @@ func (b *Backend) verdict(ctx context.Context, p agentkernel.Program) (*verdict,
 	v := b.checked.get(key)
 	if v == nil {
 		var err error
-		if v, err = b.look(ctx, python, p); err != nil {
+		for left := takeTries; left > 0; left-- {
+			if v, err = b.look(ctx, python, p); !errors.Is(err, errLost) || ctx.Err() != nil {
+				break
+			}
+		}
+		if err != nil {
 			return nil, b.unavailable(err)
 		}
 		b.checked.put(key, v)

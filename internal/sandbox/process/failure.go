@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 )
 
 func failTurn(e *agentkernel.Error) agentkernel.Turn {
@@ -14,19 +15,7 @@ func failTurn(e *agentkernel.Error) agentkernel.Turn {
 
 func limitError(limit, format string, args ...any) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeLimit, "limit."+limit, limit+" limit reached: "+format, args...).
-		WithHint("raise the %s limit if the program is right", limit)
-}
-
-func byteText(n int64) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d bytes", n)
+		WithHint("%s", agentkernel.RaiseLimit(limit))
 }
 
 // maxTraceback bounds what a guest may put into an error.
@@ -69,11 +58,11 @@ func cpuLimit(l agentkernel.Limits) *agentkernel.Error {
 }
 
 func memoryLimit(l agentkernel.Limits) *agentkernel.Error {
-	return limitError("memory", "the program needed more memory than its limit of %s", byteText(l.Memory))
+	return limitError("memory", "the program needed more memory than its limit of %s", bytesize.InMiB(l.Memory))
 }
 
 func outputLimit(l agentkernel.Limits) *agentkernel.Error {
-	return limitError("output", "the program printed more than its limit of %s", byteText(l.Output))
+	return limitError("output", "the program printed more than its limit of %s", bytesize.InMiB(l.Output))
 }
 
 func clip(s string, most int) string {

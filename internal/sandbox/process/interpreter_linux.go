@@ -51,28 +51,42 @@ const probeWait = 20 * time.Second
 
 const oldestPython = "3.9"
 
+// lookAgain is how long a missing interpreter stays missing: to ask one that hangs takes all of probeWait.
+const lookAgain = 5 * time.Second
+
 // interpreter finds the executable and asks it once what it is. The answer is kept in a file, so that another kernel
-// need not ask.
+// need not ask. One that is missing, or cannot be used, is looked for again.
 type interpreter struct {
 	launch Launcher
 	path   string // configured; "" means python3 on PATH
 	cache  string // file that keeps the answer; "" keeps none
 
-	once  sync.Once
-	found Interpreter
-	err   error
+	mu     sync.Mutex
+	looked time.Time // zero: not yet
+	found  Interpreter
+	err    error
 }
 
-// get gives the interpreter, or CodeUnavailable with what mends it.
+// get returns the interpreter, or CodeUnavailable with what mends it.
 func (in *interpreter) get() (Interpreter, error) {
-	in.once.Do(func() { in.found, in.err = in.look() })
-	if in.err != nil {
-		return in.found, in.err
+	found, err := in.known()
+	if err != nil {
+		return found, err
 	}
-	if _, err := os.Stat(in.found.Asked); errors.Is(err, fs.ErrNotExist) { // deleted since
-		return Interpreter{}, in.unusable(in.found.Asked, "is gone")
+	if _, err := os.Stat(found.Asked); errors.Is(err, fs.ErrNotExist) { // deleted since
+		return Interpreter{}, in.unusable(found.Asked, "is gone")
 	}
-	return in.found, nil
+	return found, nil
+}
+
+func (in *interpreter) known() (Interpreter, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.looked.IsZero() || in.err != nil && time.Since(in.looked) >= lookAgain {
+		in.found, in.err = in.look()
+		in.looked = time.Now()
+	}
+	return in.found, in.err
 }
 
 // refresh asks again what a script of a version manager stands for now; if that has changed, the next kernel knows. This

@@ -20,6 +20,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/guest"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/lazy"
 	"agentkernel/internal/sandbox/confine"
 )
@@ -158,7 +159,7 @@ func (r *recipe) addSources(dir, main string, p agentkernel.Program) error {
 		r.files = append(r.files, confine.File{Path: dir + "/" + name, Data: []byte(source)})
 	}
 	if total > maxSources {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "check", "the program's files have %s; the limit is %s", byteText(int64(total)), byteText(maxSources)).
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "check", "the program's files have %s; the limit is %s", bytesize.InMiB(int64(total)), bytesize.InMiB(maxSources)).
 			WithHint("data belongs into a workspace, packages into node_modules")
 	}
 	return nil

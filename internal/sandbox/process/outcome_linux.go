@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/sandbox/confine"
 )
 
@@ -107,7 +108,7 @@ func (w *whole) whyKilled(cause error, ran time.Duration) error {
 func (w *whole) wallLimit(exit confine.Exit) error {
 	if exit.Limit == "memory" {
 		return limitError("memory", "the program and what it started needed more than %s (seen: %s)",
-			byteText(w.req.Limits.Memory), byteText(exit.Usage.Memory))
+			bytesize.InMiB(w.req.Limits.Memory), bytesize.InMiB(exit.Usage.Memory))
 	}
 	if w.req.Limits.CPUTime > 0 {
 		return cpuLimit(w.req.Limits)

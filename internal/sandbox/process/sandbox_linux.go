@@ -279,6 +279,9 @@ func (s *sandbox) greeted(m *message) error {
 		return broke("it speaks version %d", m.Wire)
 	}
 	s.said = true
+	if s.c.process != nil {
+		s.c.process.Built()
+	}
 	return nil
 }
 
@@ -358,6 +361,9 @@ func (s *sandbox) Suspend(stop bool) error {
 func (s *sandbox) Image(context.Context) ([]byte, error) {
 	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "sandbox", "the process backend makes no images; a process is recovered by replay")
 }
+
+// Left names files that go with the sandbox; see agentkernel.Leaver.
+func (s *sandbox) Left() []string { return leftBehind(&s.req, s.c.process) }
 
 // Running is the time that the program has spent between a reply and its next turn.
 func (s *sandbox) Running() time.Duration { return s.ran }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 )
 
 // A session is a program that does not end: the guest keeps its variables, says how each piece ended, and waits for the
@@ -33,7 +34,7 @@ func (s *sandbox) pieceDone(m *message) (turn agentkernel.Turn, done bool, err e
 		result = json.RawMessage("null")
 	}
 	if most := s.req.Limits.Output; int64(len(result)) > most {
-		text, err := json.Marshal(map[string]string{"$repr": fmt.Sprintf("<no result: it is larger than the output limit of %s>", byteText(most))})
+		text, err := json.Marshal(map[string]string{"$repr": fmt.Sprintf("<no result: it is larger than the output limit of %s>", bytesize.InMiB(most))})
 		if err != nil {
 			return turn, false, err
 		}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/sandbox/confine"
 )
 
@@ -302,7 +303,7 @@ func (l leftovers) beyond(before leftovers) string {
 
 func (l leftovers) String() string {
 	return fmt.Sprintf("%d processes, %d mounts, %d cgroups, %d descriptors, %d goroutines, heap %s, memory %s and below it %s",
-		l.processes, l.mounts, l.groups, l.descriptors, l.goroutines, byteText(l.heap), byteText(l.resident), byteText(l.others))
+		l.processes, l.mounts, l.groups, l.descriptors, l.goroutines, bytesize.InMiB(l.heap), bytesize.InMiB(l.resident), bytesize.InMiB(l.others))
 }
 
 // groups counts the cgroups of sandboxes.

@@ -1,6 +1,9 @@
 package process
 
-import "agentkernel"
+import (
+	"agentkernel"
+	"agentkernel/internal/bytesize"
+)
 
 // tmpMost is the most that /tmp holds: it is memory.
 const tmpMost = 64 << 20
@@ -25,14 +28,14 @@ func struckLimit(name string, l agentkernel.Limits) *agentkernel.Error {
 		if l.FileSize == l.Disk { // with a folder a file may be as large as all changes
 			name = "disk"
 		}
-		return limitError(name, "the program wrote a file that is larger than %s", byteText(l.FileSize))
+		return limitError(name, "the program wrote a file that is larger than %s", bytesize.InMiB(l.FileSize))
 	case "cpu_time":
 		return cpuLimit(l)
 	case "tmp":
 		if size := tmpBytes(l); size < tmpMost {
-			return limitError("disk", "/tmp is full: it has %s for all its files", byteText(size))
+			return limitError("disk", "/tmp is full: it has %s for all its files", bytesize.InMiB(size))
 		}
-		return limitError("tmp", "/tmp is full: it has %s for all its files, and no more", byteText(tmpMost)).
+		return limitError("tmp", "/tmp is full: it has %s for all its files, and no more", bytesize.InMiB(tmpMost)).
 			WithHint("a folder has more room: --workspace DIR, up to --disk")
 	}
 	return nil

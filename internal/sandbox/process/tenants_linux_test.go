@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -397,4 +398,52 @@ func TestChildIsKilled(t *testing.T) {
 			t.Errorf("%s: %+v %v", source, turn, err)
 		}
 	}
+}
+
+// A program begins although the spawners of its walls are killed as they start. One that runs
+// while the spawner is killed has lost its sandbox, and is not to blame.
+func TestSpawnerIsKilled(t *testing.T) {
+	killed := &killedSpawners{left: 3}
+	s := newSpawner(t, func(c *confine.SpawnerConfig) { c.Launcher = killed })
+	t.Cleanup(func() { _ = s.Close() })
+	b := newBackend(t, func(c *Config) { c.Spawner = s })
+	mustExit(t, b, "print(1)")
+	r := newRun(t, b, "import kernel\nkernel.self()\nwhile True: pass").start()
+	if _, err := r.box.Next(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	killed.next(0)
+	if turn, err := r.box.Next(t.Context(), &agentkernel.Reply{ID: 1, Result: []byte("1")}); err != nil || turn.Kind != agentkernel.TurnLost {
+		t.Errorf("%+v %v", turn, err)
+	}
+	killed.next(3)
+	mustExit(t, b, "print(2)")
+}
+
+// killedSpawners kills what it starts, as often as left says.
+type killedSpawners struct {
+	plainLauncher
+	mu   sync.Mutex
+	left int
+	last *exec.Cmd
+}
+
+// next kills the one that was started last, and as many that come.
+func (k *killedSpawners) next(left int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.left = left
+	k.Kill(k.last)
+}
+
+func (k *killedSpawners) Start(cmd *exec.Cmd) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err := k.plainLauncher.Start(cmd)
+	k.last = cmd
+	if err == nil && k.left > 0 {
+		k.left--
+		k.Kill(cmd)
+	}
+	return err
 }

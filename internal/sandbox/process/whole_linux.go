@@ -404,6 +404,14 @@ func (w *whole) Image(context.Context) ([]byte, error) {
 	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "sandbox", "there is no image of a program in %s", w.req.Program.Language)
 }
 
+// Left names files that go with the sandbox; see agentkernel.Leaver.
+func (w *whole) Left() []string {
+	w.mu.Lock()
+	p := w.process
+	w.mu.Unlock()
+	return leftBehind(&w.req, p)
+}
+
 // Running is the time that the program has spent in Next.
 func (w *whole) Running() time.Duration { return w.ran }
 

@@ -168,7 +168,7 @@ func (z *zygote) kill(cause error) {
 func (z *zygote) fell() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return z.how != "" && z.cause == nil
+	return z.how != "" && (z.cause == nil || errors.Is(z.cause, errForkerGone))
 }
 
 // killedFor says whether this is why it was killed.
@@ -197,7 +197,10 @@ func (z *zygote) reap() {
 	close(z.gone)
 }
 
-var errZygoteGone = errors.New("the zygote ended")
+var (
+	errZygoteGone = errors.New("the zygote ended")
+	errForkerGone = errors.New("the process that forks has ended")
+)
 
 func (z *zygote) dead() bool {
 	select {
@@ -354,7 +357,7 @@ func (z *zygote) ended(pid int64, end ending) {
 	switch {
 	case z.children == nil:
 	case pid == z.forker:
-		go z.kill(errors.New("the process that forks has ended"))
+		go z.kill(errForkerGone)
 	case c == nil && len(z.early) >= maxEarly:
 		go z.kill(errors.New("it tells of the ends of children that it never had"))
 	case c == nil:

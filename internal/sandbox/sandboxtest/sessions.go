@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,34 @@ func (s Suite) sessions(t *testing.T, b agentkernel.Backend) {
 	}
 	if keeps {
 		keepsVariables(t, b)
+		leavesCalls(t, b)
+	}
+}
+
+// leavesCalls: a piece that fails while another call of it is under way fails alone, and what the call gives later is not
+// taken for the result of another one.
+func leavesCalls(t *testing.T, b agentkernel.Backend) {
+	s := newSession(t, b, "import asyncio\nfrom tools.my_files.aio import write\nx = 1")
+	failed := agentkernel.Errorf(agentkernel.CodeTool, "tool.call", "no")
+	s.Answer = func(c agentkernel.Call) agentkernel.Reply {
+		if strings.Contains(string(c.Args), "fails") {
+			return agentkernel.Reply{Err: failed}
+		}
+		return Echo(c)
+	}
+	s.Pick = func(flying []agentkernel.Reply) int { // one that failed, or the oldest
+		return max(slices.IndexFunc(flying, func(r agentkernel.Reply) bool { return r.Err != nil }), 0)
+	}
+	for _, c := range []struct{ source, want string }{
+		{"async def both():\n    return await asyncio.gather(write('left'), write('fails'))\nasyncio.run(both())", "!"},
+		{"x", "1"},
+		{"(await write('own'))['path']", `"own"`},
+		{"write('not awaited')\n2", "2"},
+		{"(await write('own, too'))['path']", `"own, too"`},
+	} {
+		if got := s.feed(c.source); got != c.want && !(c.want == "!" && strings.Contains(got, "tool_error: no")) {
+			t.Errorf("%q: %s, not %s", c.source, got, c.want)
+		}
 	}
 }
 

@@ -53,3 +53,44 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportMetric(float64(floor.Milliseconds())/float64(b.N), "floor-ms/op")
 	b.ReportMetric(float64(apply)/float64(floor), "x-floor")
 }
+
+// BenchmarkApplyLinks applies one hundred files and a link to folders that hold many files, with and without links: what
+// an apply looks up of links is in proportion to the folder, and the rest of it is, too.
+func BenchmarkApplyLinks(b *testing.B) {
+	for _, n := range []int{2600, 20000} {
+		for _, links := range []int{0, n / 10} {
+			b.Run(fmt.Sprintf("files=%d/links=%d", n, links), func(b *testing.B) {
+				old := files{}
+				for i := range n {
+					old[fmt.Sprintf("dir%d/f%d", i%200, i)] = "before"
+				}
+				for i := range links {
+					old[fmt.Sprintf("dir%d/l%d", i%200, i)] = fmt.Sprintf("@f%d", i)
+				}
+				var apply, walk time.Duration
+				for b.Loop() {
+					b.StopTimer()
+					r := newRig(b, old)
+					for i := range 100 {
+						r.write(r.upper(""), files{fmt.Sprintf("dir%d/new%d", i, i): "after"})
+					}
+					r.write(r.upper(""), files{"dir0/to": "@f0"})
+					root, err := openRoot(r.folder, false)
+					must(b, err)
+					begun := time.Now()
+					_, err = root.links()
+					must(b, err)
+					walk += time.Since(begun)
+					must(b, root.Close())
+					b.StartTimer()
+					begun = time.Now()
+					_, err = r.apply(false)
+					must(b, err)
+					apply += time.Since(begun)
+				}
+				b.ReportMetric(float64(apply.Microseconds())/float64(b.N)/1000, "apply-ms/op")
+				b.ReportMetric(100*float64(walk)/float64(apply), "walk-%")
+			})
+		}
+	}
+}

@@ -30,12 +30,17 @@ type choice struct {
 	*layer
 	names []string // those that the user has named, nil: none
 	git   *repositories
+	ran   *gitNames
 }
 
 // choose decides which changes are applied. names are those that the user has named, nil: none, and all are meant but
 // those that the host acts on.
 func (l *layer) choose(items []item, names []string) error {
-	c := choice{layer: l, names: names, git: l.repositories(items)}
+	ran, err := l.named(items)
+	if err != nil {
+		return err
+	}
+	c := choice{layer: l, names: names, git: l.repositories(items), ran: ran}
 	for i := range items {
 		it := &items[i]
 		if names != nil && !it.named(names) {
@@ -46,7 +51,7 @@ func (l *layer) choose(items []item, names []string) error {
 		if err != nil {
 			return err
 		}
-		if why != "" && !it.released(names) {
+		if why != "" && !c.released(it) {
 			it.fate, it.why = withheld, why
 		}
 		it.refuse()
@@ -116,10 +121,10 @@ func (it *item) named(names []string) bool {
 
 // released says whether a change that is withheld otherwise was named: itself, or a directory in which all is withheld.
 // Whoever names a directory that holds other things, too, need not know what else is in it.
-func (it *item) released(names []string) bool {
+func (c choice) released(it *item) bool {
 	p := agentkernel.PathText(it.path)
-	for _, name := range names {
-		if p == name || strings.HasPrefix(p, name+"/") && actsPath(name, true) != "" || strings.HasPrefix(name, p+"/") {
+	for _, name := range c.names {
+		if p == name || strings.HasPrefix(p, name+"/") && (actsPath(name, true) != "" || c.ran.holds(name)) || strings.HasPrefix(name, p+"/") {
 			return true
 		}
 	}
@@ -164,6 +169,9 @@ func (it *item) solid() bool {
 // acts says why a change at p is withheld unless it is named; "": it is not.
 func (c choice) acts(p string, solid bool) (string, error) {
 	if why := actsPath(p, solid); why != "" {
+		return why, nil
+	}
+	if why := c.ran.acts(p, solid); why != "" {
 		return why, nil
 	}
 	in, err := c.git.acts(p)

@@ -1,6 +1,8 @@
 package workspace
 
 import (
+	"errors"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -9,72 +11,171 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // maxHidden bounds how much is hidden in one folder: each is a mount.
 const maxHidden = 1024
 
-// hidden lists what a program is not to see of a folder that was shown without having been asked for; directories end
-// with a slash. Of a link it is what the link stands for, if that is in the folder: outside the program sees nothing.
-func (f *folder) hidden(root dir) (list []string, err error) {
-	var links []string
-	seen := 0
-	err = root.walk(func(_ dir, p string, st *unix.Stat_t) (bool, error) {
-		if seen++; seen > MaxFiles || len(list)+len(links) > maxHidden {
-			return false, errTooMany
-		}
-		isDir := typeOf(st.Mode) == agentkernel.TypeDir
-		switch {
-		case isDir && path.Base(p) == "objects" && path.Base(path.Dir(p)) == ".git": // their names are numbers
-			return false, nil
-		case !hides(p, isDir):
-			return true, nil
-		case typeOf(st.Mode) == agentkernel.TypeSymlink:
-			links = append(links, p)
-		case isDir:
-			list = append(list, p+"/")
-		default:
-			list = append(list, p)
-		}
-		return false, nil
-	})
-	if err == nil && len(list)+len(links) > maxHidden {
-		err = errTooMany
+// search looks through a folder for what is to be hidden. Directories end with a slash.
+type search struct {
+	root   dir
+	list   []string
+	hidden map[string]bool // what is in list, without the slash
+	links  []string        // what they stand for is hidden, too
+	files  map[fileID]bool // hidden files that have other names
+	seen   int
+}
+
+// fileID is a file, whatever names it has.
+type fileID struct{ dev, ino uint64 }
+
+// hidden lists what a program is not to see of a folder that was shown without having been asked for: files and
+// directories of the names of secrets, what links of these names or in these directories stand for, and every other
+// name of these files. Outside of the folder the program sees nothing.
+func (f *folder) hidden(root dir) ([]string, error) {
+	root.mounts = true // the program sees them, too
+	s := &search{root: root, hidden: map[string]bool{}, files: map[fileID]bool{}}
+	err := root.walk(s.visit)
+	if err == nil {
+		err = s.follow()
 	}
-	steps := maxSteps
-	v := &view{root: root, known: map[string]entry{}, steps: &steps, home: root.Name()}
-	for _, p := range links {
-		if err != nil {
-			break
-		}
-		var w way
-		if w, err = v.follow(p); err == nil && !w.leaves && w.end != "" {
-			e, _, _ := v.at(w.end)
-			if e.typ == agentkernel.TypeDir {
-				w.end += "/"
-			}
-			list = append(list, w.end)
-		}
+	if err == nil && len(s.files) > 0 {
+		err = s.names()
 	}
 	switch {
+	case err == nil && len(s.list) > maxHidden:
+		err = errTooMany
+		fallthrough
 	case err != nil:
 		return nil, f.cannotHide("it cannot be looked through for keys: %w", err)
-	case slices.ContainsFunc(list, func(p string) bool { return !utf8.ValidString(p) }):
+	case slices.ContainsFunc(s.list, func(p string) bool { return !utf8.ValidString(p) }):
 		return nil, f.cannotHide("keys may lie in it under a name that is no text")
 	}
+	// What was found first may lie in a directory that a link led to later.
+	list := slices.DeleteFunc(s.list, func(p string) bool { return s.covered(path.Dir(strings.TrimSuffix(p, "/"))) })
 	slices.Sort(list)
-	list = slices.Compact(list)
-	// What lies in a directory that is hidden is hidden with it.
-	above := ""
-	return slices.DeleteFunc(list, func(p string) bool {
-		if above != "" && strings.HasPrefix(p, above) {
+	return list, nil
+}
+
+func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error) {
+	if s.seen++; s.seen > MaxFiles || len(s.list) > maxHidden {
+		return false, errTooMany
+	}
+	typ, within := typeOf(st.Mode), s.covered(path.Dir(p))
+	isDir := typ == agentkernel.TypeDir
+	switch {
+	case !within && !hides(p, isDir) && (typ != agentkernel.TypeFile || !credentials(at, p)):
+	case typ == agentkernel.TypeSymlink:
+		s.links = append(s.links, p)
+	default:
+		if !within {
+			s.hide(p, isDir)
+		}
+		if !isDir && st.Nlink > 1 {
+			s.files[idOf(st)] = true
+		}
+	}
+	return true, nil
+}
+
+// credential is what a config of git has where it holds a key: in an address, or as a setting.
+var credential = lazy.Regexp(`(?i)://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|api_?key)\s*=\s*\S`)
+
+// credentials says whether the file p, in the directory at, is a config of git that holds a credential. git needs the others.
+func credentials(at dir, p string) bool {
+	name := path.Base(p)
+	if name != "config" && name != "config.worktree" || !strings.Contains("/"+p, "/.git/") {
+		return false
+	}
+	f, _, err := at.file(name)
+	if err != nil {
+		return !errors.Is(err, unix.ENOENT)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxGitConfig+1))
+	return err != nil || len(text) > maxGitConfig || credential().Match(text)
+}
+
+func idOf(st *unix.Stat_t) fileID { return fileID{dev: st.Dev, ino: st.Ino} }
+
+func (s *search) hide(p string, isDir bool) {
+	s.hidden[p] = true
+	if isDir {
+		p += "/"
+	}
+	s.list = append(s.list, p)
+}
+
+// covered says whether p, or a directory above it, is hidden.
+func (s *search) covered(p string) bool {
+	for ; p != "."; p = path.Dir(p) {
+		if s.hidden[p] {
 			return true
 		}
-		if strings.HasSuffix(p, "/") {
-			above = p
+	}
+	return false
+}
+
+// follow hides what the links stand for, and what the links in there do.
+func (s *search) follow() error {
+	steps := maxSteps
+	v := &view{root: s.root, known: map[string]entry{}, steps: &steps, home: s.root.Name()}
+	for len(s.links) > 0 {
+		p := s.links[len(s.links)-1]
+		s.links = s.links[:len(s.links)-1]
+		w, err := v.follow(p)
+		if err != nil {
+			return err
 		}
-		return false
-	}), nil
+		if w.leaves || w.end == "" || s.covered(w.end) || strings.HasPrefix(p, w.end+"/") { // .ssh/up -> .. names no key
+			continue
+		}
+		st, err := s.root.look(w.end)
+		if err != nil || st == nil {
+			return err
+		}
+		isDir := typeOf(st.Mode) == agentkernel.TypeDir
+		s.hide(w.end, isDir)
+		if isDir {
+			err = s.within(w.end)
+		} else if st.Nlink > 1 {
+			s.files[idOf(st)] = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within visits what is in a directory that is hidden.
+func (s *search) within(p string) error {
+	parent, name, err := s.root.parent(p)
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return parent.descend(name, p, strings.Count(p, "/"), s.visit)
+}
+
+// names hides the other names of hidden files.
+func (s *search) names() error {
+	again, err := s.root.open(".", unix.O_RDONLY|unix.O_DIRECTORY) // a position of its own
+	if err != nil {
+		return err
+	}
+	defer again.Close()
+	return dir{File: again, mounts: true}.walk(func(_ dir, p string, st *unix.Stat_t) (bool, error) {
+		isDir := typeOf(st.Mode) == agentkernel.TypeDir
+		switch {
+		case s.hidden[p]:
+			return false, nil
+		case !isDir && st.Nlink > 1 && s.files[idOf(st)]:
+			s.hide(p, false)
+		}
+		return true, nil
+	})
 }
 
 func (f *folder) cannotHide(format string, args ...any) error {

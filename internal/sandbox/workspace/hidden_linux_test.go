@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"agentkernel"
 	"agentkernel/internal/usertest"
 )
@@ -17,6 +19,8 @@ func TestNamesOfSecrets(t *testing.T) {
 		".npmrc": true, ".pypirc": true, ".netrc": true, ".git-credentials": true, ".git/config": false, "package.json": false,
 		"credentials.json": true, "credentials": true, "my-credentials-2.json": true, "credentials.go": false, "secrets.yaml": true, "secrets.py": false, "service-account-x.json": true,
 		"terraform.tfstate": true, "prod.tfvars": true, ".mcp.json": true, "mcp.json": true, ".docker/config.json": true, "config.json": false, ".bash_history": true,
+		".env~": true, ".env.d/a": true, ".m2/settings.xml": true, "settings.xml": false, ".gradle/gradle.properties": true, ".config/rclone/rclone.conf": true, "x.keyring": true, ".sentryclirc": true,
+		".mylogin.cnf": true, "keystore.properties": true, "serviceAccountKey.json": true, "gradle.properties": false,
 		"token": true, "token.go": false, "tokens.txt": false, "readme.md": false, "main.py": false,
 	} {
 		if got := hides(p, false); got != want {
@@ -30,20 +34,49 @@ func TestNamesOfSecrets(t *testing.T) {
 	}
 }
 
+// What is hidden is what the program could read, so also what other file systems hold that are mounted in the folder.
+func TestHiddenOnMounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts")
+	}
+	dir := publicDir(t)
+	s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
+	must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+	folder := filepath.Join(dir, "folder")
+	at := filepath.Join(folder, "disk")
+	must(t, os.MkdirAll(at, 0o755))
+	must(t, unix.Mount("none", at, "tmpfs", 0, "size=1m"))
+	t.Cleanup(func() { must(t, unix.Unmount(at, 0)) })
+	(&rig{t: t}).write(folder, files{"disk/id_rsa": "s", "disk/plain": "p", "disk/deep/x.pem": "s", "disk/other": "o", ".env": "@disk/plain"})
+	must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
+	mounts, err := s.Begin(pid)
+	must(t, err)
+	if got, want := strings.Join(mounts[0].Hidden, " "), "disk/deep/x.pem disk/id_rsa disk/plain"; got != want {
+		t.Errorf("hidden %q, want %q", got, want)
+	}
+}
+
 func TestHidden(t *testing.T) {
 	usertest.Both(t, func(t *testing.T) {
 		content := files{"readme": "r", ".env.local": "s", "sub/key.pem": "s", ".aws/credentials": "s", ".aws/x/y.pem": "s", "token/token.go": "t", "link.key": "@sub/plain", "sub/plain": "s",
-			".env": "@sub/dir", "sub/dir/f": "s", "out.pem": "@../outside", "none.pem": "@nowhere", ".git/objects/ab/key.pem": "o", "loop.pem": "@loop.pem"}
+			".env": "@sub/dir", "sub/dir/f": "s", "out.pem": "@../outside", "none.pem": "@nowhere", ".git/objects/id_rsa": "s", ".git/objects/ab/key.pem": "s", "loop.pem": "@loop.pem",
+			".git/objects/0f/5a3c7e9d1b2f4a6c8e0d1f3b5a7c9e1d3f5b7a": "o", ".git/objects/pack/pack-5a3c7e9d1b2f4a6c8e0d1f3b5a7c9e1d3f5b7a9c.pack": "o",
+			".ssh/work": "@../keyring/work", "keyring/work": "s", "keyring/public": "k", ".ssh/up": "@..", ".ssh/kept": "@../store", "store/x": "@../more", "more": "s", "deep/.ssh/up": "@..",
+			"shown": "@.env.local", "middle.key": "@hop", "hop": "@plain2", "plain2": "s"}
 		dir := publicDir(t)
 		folder := filepath.Join(dir, "folder")
 		s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
 		must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
 		(&rig{t: t}).write(folder, content)
+		for p, of := range map[string]string{"same.txt": ".env.local", "sub2/same": ".aws/credentials"} { // hard links
+			must(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, p)), 0o755))
+			must(t, os.Link(filepath.Join(folder, of), filepath.Join(folder, p)))
+		}
 		for name, c := range map[string]struct {
 			change func(*agentkernel.Workspace)
 			want   string
 		}{
-			"shown unasked":  {func(w *agentkernel.Workspace) { w.ReadOnly, w.Optional = true, true }, ".aws/ .env.local sub/dir/ sub/key.pem sub/plain"},
+			"shown unasked":  {func(w *agentkernel.Workspace) { w.ReadOnly, w.Optional = true, true }, ".aws/ .env.local .git/objects/ab/key.pem .git/objects/id_rsa .ssh/ deep/.ssh/ keyring/work more plain2 same.txt store/ sub/dir/ sub/key.pem sub/plain sub2/same"},
 			"named, to read": {func(w *agentkernel.Workspace) { w.ReadOnly = true }, ""},
 			"named":          {func(*agentkernel.Workspace) {}, ""},
 		} {
@@ -80,5 +113,26 @@ func TestWhatCannotBeHidden(t *testing.T) {
 		must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
 		_, err := s.Begin(pid)
 		wantCode(t, err, agentkernel.CodeInvalid, want)
+	}
+}
+
+// A config of git is hidden if it holds a credential, and only then.
+func TestHiddenConfigsOfGit(t *testing.T) {
+	for text, want := range map[string]bool{
+		"[remote \"origin\"]\n\turl = https://u:p@host/x\n": true, "[remote \"origin\"]\n\turl = https://ghp_0123456789abcdefghij@host/x\n": true, "[http]\n\textraHeader = Authorization: x\n": true,
+		"[sendemail]\n\tsmtpPass = x\n": true, "[remote \"origin\"]\n\turl = git@github.com:a/b\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n": false,
+		"[remote \"origin\"]\n\turl = https://alice@host/x\n": false, "[core]\n\tbare = false\n": false,
+	} {
+		dir := publicDir(t)
+		folder := filepath.Join(dir, "folder")
+		s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
+		must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+		(&rig{t: t}).write(folder, files{".git/config": text, ".git/modules/m/config": text, "config": text})
+		must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
+		mounts, err := s.Begin(pid)
+		must(t, err)
+		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".git/config .git/modules/m/config"}[want] {
+			t.Errorf("%q: hidden %q", text, got)
+		}
 	}
 }

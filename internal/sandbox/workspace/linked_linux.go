@@ -115,7 +115,7 @@ func (k *linked) follow(a alias) error {
 
 // withhold withholds a change to what the link a gives this name.
 func (k *linked) withhold(it *item, a alias, name string, solid bool) error {
-	if !it.goes() || it.released(k.names) {
+	if !it.goes() || k.released(it) {
 		return nil
 	}
 	why, err := k.acts(name, solid)
@@ -129,7 +129,7 @@ func (k *linked) withhold(it *item, a alias, name string, solid bool) error {
 // withholdAll withholds every change, since what links lead to is not known. more: there was one.
 func (c choice) withholdAll(items []item) (more bool) {
 	for i := range items {
-		if it := &items[i]; it.goes() && !it.released(c.names) {
+		if it := &items[i]; it.goes() && !c.released(it) {
 			it.fate, it.why, more = withheld, "what links of the folder lead to cannot be followed", true
 		}
 	}

@@ -88,6 +88,7 @@ func TestWithheldBehindLinks(t *testing.T) {
 	}{
 		"a file":                  {files{".envrc": "@scripts/env.sh", "scripts/env.sh": "ok"}, files{"scripts/env.sh": "evil", "scripts/b": "b"}, "scripts/env.sh"},
 		"a directory":             {files{".vscode": "@ci", "ci/tasks.json": "{}"}, files{"ci/tasks.json": "evil", "ci/new/x": "x", "cix": "x"}, "ci/new ci/new/x ci/tasks.json"},
+		"the folder itself":       {files{".vscode": "@."}, files{"tasks.json": "evil"}, "tasks.json"},
 		"a chain":                 {files{"CLAUDE.md": "@a", "a": "@b", "b": "@c", "c": "c"}, files{"a": "evil", "b": "evil", "c": "evil"}, "a b c"},
 		"a link replaced":         {files{"CLAUDE.md": "@a", "a": "@b", "b": "b"}, files{"a": "@d", "d": "evil"}, "a d"},
 		"through a directory":     {files{".envrc": "@d/env.sh", "d": "@real", "real/env.sh": "ok"}, files{"real/env.sh": "evil", "real/x": "x"}, "real/env.sh"},

@@ -13,6 +13,48 @@ import (
 	"agentkernel"
 )
 
+// chainOut is a folder with so many links, one to the next, of which the last leads out.
+func chainOut(n int) files {
+	f := files{fmt.Sprintf("chain%02d", n-1): "@.."}
+	for i := range n - 1 {
+		f[fmt.Sprintf("chain%02d", i)] = fmt.Sprintf("@chain%02d", i+1)
+	}
+	return f
+}
+
+// The search for links looks at what directories say of their names; a walk, which looks at each, finds the same.
+func TestLinksAreFound(t *testing.T) {
+	content := files{"a/b/c/d": "f", "a/b/c/l": "@d", "gone": "@nowhere", "to": "@a", "empty/": ""}
+	for i := range 2000 { // more than are read at once
+		name := fmt.Sprintf("many/%04d-%s", i, strings.Repeat("x", i%50))
+		content[name] = []string{"f", "@../to", "@nothing"}[i%3]
+	}
+	folder := filepath.Join(publicDir(t), "folder")
+	(&rig{t: t}).write(folder, content)
+	root, err := openRoot(folder, false)
+	must(t, err)
+	defer root.Close()
+	var want []string
+	must(t, root.walk(func(in dir, p string, st *unix.Stat_t) (bool, error) {
+		if typeOf(st.Mode) == agentkernel.TypeSymlink {
+			want = append(want, p)
+		}
+		var unsaid []string // where the file system does not say
+		must(t, in.linkOrBelow(filepath.Dir(p), filepath.Base(p), unix.DT_UNKNOWN, 0, &unsaid))
+		if typeOf(st.Mode) != agentkernel.TypeDir && len(unsaid) == 1 != (typeOf(st.Mode) == agentkernel.TypeSymlink) {
+			t.Errorf("%s: %q", p, unsaid)
+		}
+		return true, nil
+	}))
+	got, err := root.links()
+	must(t, err)
+	slices.Sort(got)
+	slices.Sort(want)
+	if len(want) < 1300 || !slices.Equal(got, want) {
+		t.Errorf("%d links are found, want %d", len(got), len(want))
+	}
+}
+
 // Links that lead out only together with others are left out: each case is a folder, and what processes write to it, one
 // after the other. Of all that ends up in the folder no link leads out of it that did not before.
 func TestLinksThatLeaveTogether(t *testing.T) {
@@ -32,6 +74,7 @@ func TestLinksThatLeaveTogether(t *testing.T) {
 		{"the user's way out", files{"out": "@.."}, []files{{"l": "@out/outside", "m": "@l/deeper"}}, "l,m"},
 		{"the user's way out, behind a dangling link", files{"d/out": "@../.."}, []files{{"l": "@y/out/outside"}, {"y": "@d"}}, ";y"},
 		{"the user's way out, behind two", files{"d/out": "@../.."}, []files{{"l": "@y/out/outside", "y": "@z"}, {"z": "@d"}}, ";z"},
+		{"the user's way out, behind many", chainOut(20), []files{{"l": "@chain00/outside"}}, "l"},
 		{"the user's link takes another way", files{"a/b/f": "f", "a/c": "c", "user": "@a/b/../../x"}, []files{{"a/b/f": "-", "a/b": "@.."}}, "a/b"},
 		{"a link left out brings back what was there", files{"d/out": "@../..", "e/out": "e"},
 			[]files{{"d/out": "-", "d": "@/nowhere", "l": "@d/out/outside"}}, "d,d/out,l"},
@@ -103,6 +146,9 @@ func leaving(t *testing.T, root string) (list []string) {
 		}
 		rel, err := filepath.Rel(root, p)
 		at, openErr := unix.Openat2(fd, rel, &unix.OpenHow{Flags: unix.O_PATH, Resolve: unix.RESOLVE_BENEATH})
+		for openErr == unix.EAGAIN { // somebody on this machine renamed or mounted something while it went up
+			at, openErr = unix.Openat2(fd, rel, &unix.OpenHow{Flags: unix.O_PATH, Resolve: unix.RESOLVE_BENEATH})
+		}
 		switch openErr {
 		case nil:
 			_ = unix.Close(at)

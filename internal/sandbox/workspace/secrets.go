@@ -10,14 +10,14 @@ import (
 var secret = newTable(secretGroups)
 
 var secretGroups = []group{
-	{"environments", []string{".env", ".env.*", "*.env", ".envrc", ".dev.vars", ".flaskenv"}},
-	{"keys", []string{"*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.p8", "*.age", "*.ovpn", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
+	{"environments", []string{".env", ".env.*", "*.env", ".envrc", ".dev.vars", ".flaskenv", ".env~", ".env.d/"}},
+	{"keys", []string{"*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.keyring", "keystore.properties", "*.kdbx", "*.ppk", "*.p8", "*.age", "*.ovpn", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
 		".ssh/", ".gnupg/", "wallet.dat", ".vault-token", ".vault_pass*", ".vault-pass*"}},
-	{"credentials", []string{"credentials", "credentials.*", "*credentials*.json", "client_secret*.json", "service-account*.json", "service_account*.json", "secret.*", "secrets.*",
-		"*.secret", "*.secrets", ".secrets/", ".netrc", "_netrc", ".git-credentials", ".htpasswd", ".pgpass", ".my.cnf", ".s3cfg", ".boto", ".aws/", ".azure/", ".kube/", "kubeconfig*", "*.kubeconfig",
-		".config/gcloud/", ".config/gh/", ".docker/config.json", ".dockercfg", ".dockerconfigjson", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", ".terraformrc", "token", "token.json", ".token", "*.token", "auth.json",
+	{"credentials", []string{"credentials", "credentials.*", "*credentials*.json", "client_secret*.json", "service-account*.json", "service_account*.json", "serviceaccount*.json", "secret.*", "secrets.*",
+		"*.secret", "*.secrets", ".secrets/", ".netrc", "_netrc", ".git-credentials", ".htpasswd", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".boto", ".aws/", ".azure/", ".kube/", "kubeconfig*", "*.kubeconfig",
+		".config/gcloud/", ".config/gh/", ".config/rclone/", "rclone.conf", ".docker/config.json", ".dockercfg", ".dockerconfigjson", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", ".terraformrc", "token", "token.json", ".token", "*.token", "auth.json",
 		"local.settings.json"}},
-	{"settings that hold tokens", []string{".npmrc", ".yarnrc*", ".pypirc", ".gem/", ".cargo/credentials*", "nuget.config", "settings-security.xml", "*mcp*.json", ".claude.json",
+	{"settings that hold tokens", []string{".npmrc", ".yarnrc*", ".pypirc", ".gem/", ".cargo/credentials*", "nuget.config", "settings-security.xml", ".m2/settings.xml", ".gradle/gradle.properties", ".sentryclirc", "*mcp*.json", ".claude.json",
 		"claude_desktop_config.json", ".git-credentials"}},
 	{"histories", []string{".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history", ".sqlite_history", ".rediscli_history"}},
 }
@@ -27,6 +27,9 @@ var secretGroups = []group{
 var sources = map[string]bool{".pub": true, ".md": true, ".rst": true, ".html": true, ".css": true, ".sql": true, ".proto": true, ".py": true, ".pyi": true, ".go": true, ".js": true, ".mjs": true,
 	".cjs": true, ".jsx": true, ".ts": true, ".tsx": true, ".vue": true, ".svelte": true, ".rs": true, ".java": true, ".kt": true, ".scala": true, ".c": true, ".h": true, ".cc": true, ".cpp": true,
 	".hpp": true, ".cs": true, ".rb": true, ".php": true, ".swift": true, ".dart": true, ".ex": true, ".exs": true, ".erl": true, ".hs": true, ".ml": true, ".lua": true, ".zig": true}
+
+// Secret says whether keys or passwords usually lie in a file of this path.
+func Secret(p string) bool { return hides(p, false) }
 
 // hides says whether a file or directory is hidden where nobody asked for the folder to be shown.
 func hides(p string, isDir bool) bool {

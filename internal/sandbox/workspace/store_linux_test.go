@@ -600,3 +600,17 @@ func TestDamagedBase(t *testing.T) {
 		wantCode(t, err, agentkernel.CodeCorrupt)
 	}
 }
+
+// What was applied or discarded is decided: the process does not begin again on a new layer.
+func TestWhatIsDecidedDoesNotBeginAgain(t *testing.T) {
+	for want, decide := range map[string]func(*rig) error{
+		"were discarded already": func(r *rig) error { return r.s.Discard(r.t.Context(), pid) },
+		"were applied already":   func(r *rig) error { _, err := r.apply(false); return err },
+	} {
+		r := newRig(t, files{"a": "old"})
+		r.write(r.upper(""), files{"a": "new"})
+		must(t, decide(r))
+		_, err := r.s.Begin(pid)
+		wantCode(t, err, agentkernel.CodeConflict, want)
+	}
+}

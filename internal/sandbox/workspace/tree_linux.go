@@ -18,6 +18,8 @@ type dir struct {
 	*os.File
 	// ours says that it is of a layer, whose directories and files are opened whatever bits the program gave them.
 	ours bool
+	// mounts says that what is mounted below it counts as its own.
+	mounts bool
 	// shut is a mode that it gets back when it is closed: it was opened up to be looked at.
 	shut *uint32
 }
@@ -58,8 +60,12 @@ func (d dir) below(p string, flags uint64) (*os.File, error) {
 }
 
 func (d dir) open(p string, flags uint64) (*os.File, error) {
+	resolve := uint64(beneath)
+	if d.mounts {
+		resolve &^= unix.RESOLVE_NO_XDEV
+	}
 	fd, err := retry(func() (int, error) {
-		return unix.Openat2(d.fd(), p, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: beneath})
+		return unix.Openat2(d.fd(), p, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
 	})
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: p, Err: err}
@@ -80,7 +86,7 @@ func retry(open func() (int, error)) (fd int, err error) {
 // parent opens the directory in which p lies, and gives p's last name.
 func (d dir) parent(p string) (dir, string, error) {
 	f, err := d.below(path.Dir(p), unix.O_RDONLY|unix.O_DIRECTORY)
-	return dir{File: f, ours: d.ours}, path.Base(p), err
+	return dir{File: f, ours: d.ours, mounts: d.mounts}, path.Base(p), err
 }
 
 // stat looks at one name in d and follows no link; nil: there is none.
@@ -114,7 +120,7 @@ func (d dir) look(p string) (*unix.Stat_t, error) {
 func (d dir) subdir(name string) (dir, error) {
 	f, err := d.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err == nil || !d.ours || !errors.Is(err, unix.EACCES) {
-		return d.searchable(dir{File: f, ours: d.ours}, err)
+		return d.searchable(dir{File: f, ours: d.ours, mounts: d.mounts}, err)
 	}
 	at, err := d.open(name, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
@@ -275,6 +281,11 @@ func (d dir) walkFrom(at string, depth int, visit visitor) error {
 }
 
 func (d dir) descend(name, p string, depth int, visit visitor) error {
+	return d.into(name, func(sub dir) error { return sub.walkFrom(p, depth+1, visit) })
+}
+
+// into does something in the directory name in d, if it can be looked into.
+func (d dir) into(name string, do func(dir) error) error {
 	sub, err := d.subdir(name)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP): // it has gone, or is something else by now
@@ -285,7 +296,7 @@ func (d dir) descend(name, p string, depth int, visit visitor) error {
 		return err
 	}
 	defer sub.Close()
-	return sub.walkFrom(p, depth+1, visit)
+	return do(sub)
 }
 
 func typeOf(mode uint32) agentkernel.FileType {

@@ -23,6 +23,10 @@ func TestWhatTheHostActsOn(t *testing.T) {
 		".husky/pre-commit": true, ".pre-commit-config.yaml": true, "lefthook.yml": true, ".config": true, ".config/fish/config.fish": true,
 		".claude/settings.json": true, "CLAUDE.md": true, "AGENTS.md": true, ".cursor/mcp.json": true, ".npmrc": true, ".yarnrc.yml": true, ".cargo/config.toml": true,
 		"sitecustomize.py": true, ".hg/hgrc": true, ".ssh/authorized_keys": true, ".bashrc": true,
+		"lefthook.toml": true, ".lefthook-local.json": true, "prek.toml": true, ".sl/config": true, ".sl/store/x": false, ".helix/languages.toml": true, ".lazy.lua": true, ".ycm_extra_conf.py": true,
+		"AGENTS.override.md": true, "QWEN.md": true, "CRUSH.md": true, ".crush.json": true, "WARP.md": true, ".rules": true, ".trae/rules/x.md": true, ".clinerules/x.md": true, ".augment/x": true, ".augment-guidelines": true, ".kilocode/mcp.json": true,
+		".venv/bin/python": true, ".venv/Scripts/python.exe": true, "venv/bin/pip": true, ".venv/pyvenv.cfg": true, ".venv/lib/python3.13/site-packages/x.pth": true, "site-packages/a/x.pth": false, "model.pth": false,
+		".venv/lib/python3.13/site-packages/x.py": false, "bin/python": false, "rules": false, "prek.py": false,
 		"Makefile": false, "package.json": false, "src/main.py": false, "conftest.py": false, "README.md": false, "hooks/pre-commit": false, "config": false, "vscode/tasks.json": false,
 	} {
 		if got := actsPath(p, true); (got != "") != want {

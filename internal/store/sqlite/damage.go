@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 	"agentkernel/internal/store/sqlite/wal"
 )
 
@@ -116,7 +117,7 @@ func checkPages(cfg Config) (err error) {
 	r, found, err := c.one("PRAGMA quick_check(1)")
 	if err == nil && (!found || r.text(0) != "ok") {
 		err = agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "what is left of the database %s does not fit together: %s", cfg.Path, r.text(0)).
-			WithHint("restore a backup: agentkernel restore; `sqlite3 %s .recover` saves what can be read", cfg.Path)
+			WithHint("restore a backup: agentkernel restore; `sqlite3 %s .recover` saves what can be read", shellword.File(cfg.Path))
 	}
 	return explain(cfg.Path, err)
 }

@@ -176,6 +176,7 @@ type storedSpec struct {
 	Moved *agentkernel.Move `json:"moved,omitempty"`
 	// UnderWay is the process's, too: most have none, and need no column for it.
 	UnderWay []string `json:"under_way,omitempty"`
+	Left     []string `json:"left,omitempty"` // as UnderWay
 }
 
 func unless[T comparable](same T, v *T) *T {
@@ -209,7 +210,7 @@ func (t *specTexts) encode(p *agentkernel.ProcessRecord) (string, error) {
 	s := p.Spec
 	s.IdempotencyKey = "" // has a column of its own
 	simple, ok := simplespec.Of(&s)
-	if !ok || p.Parent != 0 || p.Moved != nil || len(p.UnderWay) > 0 {
+	if !ok || p.Parent != 0 || p.Moved != nil || len(p.UnderWay)+len(p.Left) > 0 {
 		return encodeSpec(p)
 	}
 	return t.texts.Get(specColumn{simple, p.Name, p.Backend, p.Namespace, p.Priority}, func() (string, error) { return encodeSpec(p) })
@@ -223,7 +224,7 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
 		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
 		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
-		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes, Moved: p.Moved, UnderWay: p.UnderWay,
+		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes, Moved: p.Moved, UnderWay: p.UnderWay, Left: p.Left,
 	})
 	return string(text), err
 }
@@ -244,6 +245,6 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
 		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes,
 	}
-	p.Moved, p.UnderWay = s.Moved, s.UnderWay
+	p.Moved, p.UnderWay, p.Left = s.Moved, s.UnderWay, s.Left
 	return nil
 }

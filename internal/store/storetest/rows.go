@@ -70,7 +70,7 @@ func fullRecord(pid, parent agentkernel.PID) *agentkernel.ProcessRecord {
 			Result: json.RawMessage(`{"$tuple":[1,"<&>"]}`), Error: anError(pid), Created: at(1), Ended: at(2),
 			Usage:       agentkernel.Usage{Syscalls: 1, ToolCalls: 2, Waits: 3, Running: 4*time.Millisecond + 5, Output: 6, BytesIn: 7},
 			Walls:       []agentkernel.Wall{{Name: "no network", On: true, How: "<&> 'ü'"}, {Name: "landlock", How: "this Linux has none"}},
-			Fingerprint: "monty 0.0.23 guest 1", Recoveries: 8, Moved: &agentkernel.Move{From: "other", At: at(2), Why: "no <&> 'y'"}, UnderWay: []string{"tool.call <x>"}},
+			Fingerprint: "monty 0.0.23 guest 1", Recoveries: 8, Moved: &agentkernel.Move{From: "other", At: at(2), Why: "no <&> 'y'"}, UnderWay: []string{"tool.call <x>"}, Left: []string{"a <b>"}},
 		Calls: 9,
 		Spec: agentkernel.Spec{
 			Program: agentkernel.Program{Name: "other.py", Language: agentkernel.Python, Source: "import tools.x\nprint('ü <&>')\n",

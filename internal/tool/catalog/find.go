@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 	"agentkernel/internal/tool/search"
 )
 
@@ -128,7 +129,7 @@ func (s *source) AcceptTools(ctx context.Context, server string, names ...string
 	for _, name := range names {
 		if !slices.ContainsFunc(tools, func(t agentkernel.Tool) bool { return t.Name == name || t.PythonName == name }) {
 			return 0, agentkernel.Errorf(agentkernel.CodeNotFound, "tools", "server %s has no tool %q", server, name).
-				WithHint("agentkernel tools list %s", server)
+				WithHint("agentkernel tools list %s", shellword.Names(server))
 		}
 	}
 	accepted := slices.DeleteFunc(slices.Clone(tools), func(t agentkernel.Tool) bool {

@@ -1,13 +1,17 @@
 package catalog_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"agentkernel"
+	"agentkernel/internal/tool/catalog"
 )
 
 // A search is answered from what a server listed last, without starting it; its own list counts as soon as it is
@@ -148,4 +152,40 @@ func write(t *testing.T, path, content string) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// silent is a source with one server, which answers nobody.
+type silent struct{ agentkernel.ToolSource }
+
+func (silent) Servers(context.Context) ([]agentkernel.ToolServer, error) {
+	return []agentkernel.ToolServer{{Name: "slow", PythonName: "slow"}}, nil
+}
+
+func (silent) Tools(ctx context.Context, _ string) ([]agentkernel.Tool, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A search waits five seconds for servers that are starting, and no longer.
+func TestASearchWaitsFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cat, err := catalog.New(catalog.Config{Source: func([]string) (agentkernel.ToolSource, error) { return silent{}, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := cat.Set([]string{"/mcp.json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		began := time.Now()
+		m, err := src.(agentkernel.ToolSearcher).SearchTools(ctx, agentkernel.ToolQuery{Text: "x"})
+		if took := time.Since(began); err != nil || took != 5*time.Second || !strings.Contains(fmt.Sprint(m.Problems), "slow: has not answered yet") {
+			t.Errorf("after %s: %v, %v", took, m.Problems, err)
+		}
+		if err := cat.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -231,9 +231,32 @@ class Plain(unittest.TestCase):
             with self.assertRaises((errors.InvalidArgument, TypeError), msg=repr(options)):
                 Spec("1", **options).to_wire()
 
+    def test_a_span_is_named_as_it_was_given(self) -> None:
+        with self.assertRaisesRegex(errors.InvalidArgument, "timeout=-5 is not a span"):
+            Spec("1").with_options(timeout=-5)
+        with self.assertRaisesRegex(errors.InvalidArgument, "time=-5 is not a span"):
+            Spec("1", limits=Limits(time=-5)).to_wire()
+
+    def test_commands_in_hints_become_calls(self) -> None:
+        for hint, want in [
+            ("agentkernel recover 5 continues it; --time raises the limit", "client.recover(5) continues it; limits=Limits(time=...) raises the limit"),
+            ("look: agentkernel diff 4 · keep: agentkernel apply 4", "look: client.diff(4) · keep: client.apply(4)"),
+            ("`agentkernel shutdown`; the next command starts one", "client.shutdown(); the next command starts one"),
+            ("agentkernel get 3 'a b.txt' -o c.txt", "agentkernel get 3 'a b.txt' -o c.txt"),
+            ("agentkernel get 3 a.txt -o c.txt", "client.save_file(3, 'a.txt', 'c.txt')"),
+            ("agentkernel tools list", "agent.search_tools(...)"),
+            ("allow it with --allow 'files.write'", "allow it with allow='files.write'"),
+            ("agentkernel setup; or --backend process", "agentkernel setup; or backend='process'"),
+            ("agentkernel ps --all lists them", "client.ps(all=True) lists them"),
+            ("agentkernel setup", "agentkernel setup"),  # what only a terminal has
+            ("agentkernel apply 4 a.txt", "agentkernel apply 4 a.txt"),
+            ("agentkernel rerun 3 --tools x", "agentkernel rerun 3 --tools x"),
+        ]:
+            self.assertEqual(KernelError.from_wire({"code": "conflict", "message": "m", "hint": hint}).hint, want)
+
     def test_flags_in_hints_become_arguments(self) -> None:
         for hint, want in [("run it with --with PACKAGE", "run it with packages="), ("--allow-host HOST names it", "allow_hosts= names it"),
-                           ("a larger --memory", "a larger limits=Limits(memory=...)"), ("agentkernel resume 3 --wait", "agentkernel resume 3 --wait"),
+                           ("a larger --memory", "a larger limits=Limits(memory=...)"), ("agentkernel resume 3 --wait", "client.resume(3)"),
                            ("--no-such-flag X", "--no-such-flag X"), ("", "")]:  # fmt: skip
             self.assertEqual(KernelError.from_wire({"code": "unsupported", "message": "m", "hint": hint}).hint, want)
 

@@ -249,6 +249,88 @@ func TestComments(t *testing.T) {
 	}
 }
 
+// Where each client looks, by system and scope.
+func TestWhereClientsLook(t *testing.T) {
+	for name, c := range map[string]struct {
+		goos, client string
+		scope        assistant.Scope
+		env          map[string]string
+		file, tools  string
+	}{
+		"Claude Code":                 {"linux", "claude", assistant.User, nil, "/h/.claude.json", "/h/.config/agentkernel/mcp/claude.json"},
+		"Claude Code elsewhere":       {"darwin", "claude", assistant.User, map[string]string{"CLAUDE_CONFIG_DIR": "/c"}, "/c/.claude.json", "/h/.config/agentkernel/mcp/claude.json"},
+		"Claude Code, project":        {"linux", "claude", assistant.Project, nil, "/p/.mcp.json", "/p/agentkernel.mcp.json"},
+		"Claude Desktop":              {"linux", "claude-desktop", assistant.User, nil, "/h/.config/Claude/claude_desktop_config.json", "/h/.config/agentkernel/mcp/claude-desktop.json"},
+		"Claude Desktop, macOS":       {"darwin", "claude-desktop", assistant.User, nil, "/h/Library/Application Support/Claude/claude_desktop_config.json", "/h/.config/agentkernel/mcp/claude-desktop.json"},
+		"Cursor":                      {"linux", "cursor", assistant.User, nil, "/h/.cursor/mcp.json", "/h/.config/agentkernel/mcp/cursor.json"},
+		"Cursor, project":             {"linux", "cursor", assistant.Project, nil, "/p/.cursor/mcp.json", "/p/agentkernel.mcp.json"},
+		"VS Code":                     {"linux", "vscode", assistant.User, nil, "/h/.config/Code/User/mcp.json", "/h/.config/agentkernel/mcp/vscode.json"},
+		"VS Code, settings elsewhere": {"linux", "vscode", assistant.User, map[string]string{"XDG_CONFIG_HOME": "/x"}, "/x/Code/User/mcp.json", "/h/.config/agentkernel/mcp/vscode.json"},
+		"VS Code, macOS":              {"darwin", "vscode", assistant.User, map[string]string{"XDG_CONFIG_HOME": "/x"}, "/h/Library/Application Support/Code/User/mcp.json", "/h/.config/agentkernel/mcp/vscode.json"},
+		"VS Code, project":            {"linux", "vscode", assistant.Project, nil, "/p/.vscode/mcp.json", "/p/agentkernel.mcp.json"},
+	} {
+		host := assistant.Host{GOOS: c.goos, Home: "/h", Dir: "/p", Config: "/h/.config/agentkernel", Getenv: func(k string) string { return c.env[k] }}
+		p, err := assistant.Find(host, c.client, c.scope, "")
+		if err != nil || p.File != c.file || p.Tools != c.tools {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+	host := assistant.Host{Home: "/h", Config: "/c", Getenv: func(string) string { return "" }}
+	one, err1 := assistant.Find(host, "vscode", assistant.User, "/profile/mcp.json")
+	two, err2 := assistant.Find(host, "vscode", assistant.User, "/other/mcp.json")
+	if err1 != nil || err2 != nil || one.File != "/profile/mcp.json" || one.Tools == two.Tools || one.Tools == "/c/mcp/vscode.json" {
+		t.Errorf("files that were named: %+v %v, %+v %v", one, err1, two, err2)
+	}
+}
+
+// What only the client can start stays with it.
+func TestWhatStaysWithTheClient(t *testing.T) {
+	d := newDesk(t)
+	for server, c := range map[string]struct{ user, project string }{
+		`{"command": "x"}`: {"", ""},
+		`{"url": "https://h/mcp", "headers": {"A": "b"}}`:         {"", ""},
+		`{"command": "x", "args": ["${input:key}"]}`:              {"${input:key}", "${input:key}"},
+		`{"command": "x", "env": {"A": "${command:y}"}}`:          {"${command:y}", "${command:y}"},
+		`{"command": "x", "args": ["${workspaceFolder}/s.js"]}`:   {"${workspaceFolder}", ""},
+		`{"command": "x", "envFile": ".env"}`:                     {"envFile", "envFile"},
+		`{"url": "https://h/mcp", "oauth": {"clientId": "x"}}`:    {"logs in", "logs in"},
+		`{"url": "https://h/mcp", "headersHelper": "./token.sh"}`: {"command of the client's", "command of the client's"},
+		`{"command": "x", "sandbox": {}}`:                         {"sandbox of its own", "sandbox of its own"},
+		`{"type": "sse", "url": "https://h/sse"}`:                 {"the transport of 2024", "the transport of 2024"},
+		`{"args": ["x"]}`: {"neither", "neither"},
+	} {
+		for scope, want := range map[assistant.Scope]string{assistant.User: c.user, assistant.Project: c.project} {
+			p := d.place("cursor", scope)
+			d.write(p.File, `{"mcpServers": {"s": `+server+`, "mine": {"command": "m"}}}`, 0o600)
+			in, err := p.Plan(assistant.Options{Keep: []string{"mine"}})
+			if err != nil || len(in.Servers) != 2 {
+				t.Fatal(in, err)
+			}
+			if kept := in.Servers[0].Kept; !strings.Contains(kept, want) || (want == "") != (kept == "") {
+				t.Errorf("%s, %s: %q, want %q", server, scope, kept, want)
+			}
+			if in.Servers[1].Kept != "--keep" {
+				t.Errorf("a server that --keep names: %q", in.Servers[1].Kept)
+			}
+		}
+	}
+}
+
+// Servers that Claude Code has for one folder stay as they are, and that is said.
+func TestServersOfOneFolder(t *testing.T) {
+	d := newDesk(t)
+	p := d.place("claude", assistant.User)
+	local := `"projects": {"` + d.host.Dir + `": {"mcpServers": {"local": {"command": "l"}}}}`
+	d.write(p.File, `{"mcpServers": {"a": {"command": "a"}}, `+local+`}`, 0o600)
+	in, err := p.Plan(assistant.Options{})
+	if err != nil || len(in.Servers) != 1 || len(in.Notes) != 1 || !strings.Contains(in.Notes[0], "for this folder alone") {
+		t.Errorf("%+v %v", in, err)
+	}
+	if d.install(p, assistant.Options{}); !strings.Contains(d.read(p.File), local) {
+		t.Error(d.read(p.File))
+	}
+}
+
 func TestNothingThereBefore(t *testing.T) {
 	d := newDesk(t)
 	for _, p := range []*assistant.Place{d.place("cursor", assistant.User), d.place("cursor", assistant.Project), d.place("claude-desktop", assistant.User)} {

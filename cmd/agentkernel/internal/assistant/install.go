@@ -46,6 +46,10 @@ func (p *Place) Plan(o Options) (*Install, error) {
 	if in.before, err = read(p.File); err != nil {
 		return nil, err
 	}
+	if p.named && !in.before.there {
+		e := p.notThere()
+		return nil, e.WithHint("%s; for a new file, write {} into it first", e.Hint)
+	}
 	if in.tools, err = read(p.Tools); err != nil {
 		return nil, err
 	}
@@ -69,8 +73,17 @@ func (p *Place) Plan(o Options) (*Install, error) {
 		return nil, err
 	}
 	in.noteLocal(d)
+	if !in.before.there && p.Scope == User {
+		in.Notes = append(in.Notes, p.File+" is not there yet: "+p.Client.Title+" makes it when it starts for the first time, or is not installed")
+	}
 	_, err = in.ToolsFile()
 	return in, err
+}
+
+// notThere refuses a file that was named and is not there: it is misspelt more often than it is to be made.
+func (p *Place) notThere() *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeNotFound, op, "there is no file %s; nothing was changed", p.File).
+		WithHint("leave --file out for the usual configuration of %s", p.Client.Title)
 }
 
 // client is the client's file, or an empty one.
@@ -170,7 +183,20 @@ func (in *Install) entry(d *jsonc.Doc) (json.RawMessage, error) {
 		return theirs, nil
 	}
 	return nil, agentkernel.Errorf(agentkernel.CodeConflict, op, "%s has an entry %q that this command did not write", in.Place.File, Entry).
-		WithHint("remove it there, or rename it, then: agentkernel install %s", in.Place.Client.Name)
+		WithHint("remove it there, or rename it, then do this again")
+}
+
+// Allow are the patterns that the entry has, those of the installation before included.
+func (in *Install) Allow() ([]string, error) {
+	d, err := in.client()
+	if err != nil {
+		return nil, err
+	}
+	entry, err := in.entry(d)
+	if err != nil {
+		return nil, err
+	}
+	return Options{}.after(argsOf(entry)).Allow, nil
 }
 
 // after adds to the options of an installation those of the one before it, as the entry that it wrote has them.

@@ -86,6 +86,7 @@ type Place struct {
 	Tools  string // AgentKernel's tools file, to which the servers move
 	Folder string // what ${workspaceFolder} is, and where servers start
 	record string // what uninstall needs to know
+	named  bool   // File is not the usual one
 	host   Host
 }
 
@@ -116,7 +117,7 @@ func Find(h Host, client string, scope Scope, file string) (*Place, error) {
 		p.File, p.Folder = p.Client.user(h), h.Home
 		p.Tools = filepath.Join(h.Config, "mcp", client+".json")
 	}
-	if file != "" {
+	if p.named = file != ""; p.named {
 		p.File = file
 	}
 	if file != "" && scope == User {
@@ -129,6 +130,18 @@ func Find(h Host, client string, scope Scope, file string) (*Place, error) {
 func shortHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])
+}
+
+// Command is the command line that does something, such as "uninstall", with this place.
+func (p *Place) Command(verb string) []string {
+	args := []string{"agentkernel", verb, p.Client.Name}
+	if p.Scope == Project {
+		args = append(args, "--scope", string(Project))
+	}
+	if p.named {
+		args = append(args, "--file", p.File)
+	}
+	return args
 }
 
 // Restart says how the client notices that its file has changed.

@@ -56,6 +56,28 @@ func (p *Place) recorded() (*record, error) {
 	return &r, nil
 }
 
+// others are the places where something else is installed for the same client.
+func (p *Place) others() (list []Place) {
+	paths, _ := filepath.Glob(filepath.Join(filepath.Dir(p.record), p.Client.Name+"-*.json")) // a pattern without an error
+	for _, path := range paths {
+		other := Place{Client: p.Client, record: path}
+		r, err := other.recorded()
+		if err != nil || r == nil || r.Client != p.Client.Name {
+			continue
+		}
+		other.Scope, other.File, other.Folder = r.Scope, r.File, p.Folder
+		h := p.host
+		if r.Scope == Project {
+			h.Dir = filepath.Dir(r.Tools)
+			other.Folder = h.Dir
+		}
+		usual, err := Find(h, p.Client.Name, r.Scope, "")
+		other.named = err != nil || usual.File != r.File
+		list = append(list, other)
+	}
+	return list
+}
+
 func (r *record) save(path string) error {
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

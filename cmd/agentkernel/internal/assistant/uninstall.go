@@ -18,6 +18,7 @@ type Uninstall struct {
 	Exact    bool     // the file becomes byte for byte what it was
 	Restored []string // servers that the client gets back
 	Notes    []string
+	Others   []Place // if Nothing: where else something is installed for this client
 
 	old    *record
 	now    content
@@ -36,7 +37,8 @@ func (p *Place) PlanUninstall() (*Uninstall, error) {
 		return nil, err
 	}
 	if u.Nothing = u.old == nil; u.Nothing {
-		return u, nil
+		u.Others = p.others()
+		return u, p.mustBeThere()
 	}
 	if u.now, err = read(p.File); err != nil {
 		return nil, err
@@ -60,6 +62,14 @@ func (p *Place) PlanUninstall() (*Uninstall, error) {
 		u.Notes = append(u.Notes, p.Tools+" holds more than install wrote, and stays; no client uses it any more")
 	}
 	return u, err
+}
+
+// mustBeThere refuses a file that was named, is not there, and never was.
+func (p *Place) mustBeThere() error {
+	if c, err := read(p.File); err != nil || c.there || !p.named {
+		return err
+	}
+	return p.notThere()
 }
 
 // ownTools says that the tools file is as install made it.

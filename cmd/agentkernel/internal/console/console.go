@@ -188,13 +188,17 @@ func (c *Console) line(style, first string, rest ...string) {
 }
 
 // Prompt writes a question of one line without a line end, and keeps everything else from the terminal until the
-// returned function is called: what stands last on the screen is the question.
-func (c *Console) Prompt(text string) (done func()) {
+// returned function is called: what stands last on the screen is the question. It calls before, if there is one, when
+// nothing but the question is written any more.
+func (c *Console) Prompt(text string, before func()) (done func()) {
 	text = Line(text)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()
 	c.plain()
+	if before != nil {
+		before()
+	}
 	if c.midLine {
 		text = "\n" + text
 	}

@@ -65,7 +65,7 @@ func TestNoProgressInPipesQuestionsOrUnfinishedLines(t *testing.T) {
 	if screen.String() != before {
 		t.Errorf("drawn into an unfinished line: %q", screen.String())
 	}
-	done := c.Prompt("sure? ")
+	done := c.Prompt("sure? ", nil)
 	before = screen.String()
 	c.Progress("x")
 	if screen.String() != before {

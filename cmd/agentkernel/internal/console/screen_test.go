@@ -36,7 +36,7 @@ func TestTerminalsObeyNobody(t *testing.T) {
 		c.Note("note %s", a)
 		c.Say("say %s", a)
 		c.Error("error "+a, a)
-		c.Prompt("sure " + a + "? ")()
+		c.Prompt("sure "+a+"? ", nil)()
 		c.Out("\n")
 	}
 	// A sequence in pieces, as a program prints it.
@@ -94,7 +94,7 @@ func TestNothingIsShownBehindAQuestion(t *testing.T) {
 	var screen strings.Builder
 	c := terminal(&screen)
 	c.Out("before\n")
-	done := c.Prompt("fs.delete(path=\"/\") changes things. Allow? ")
+	done := c.Prompt("fs.delete(path=\"/\") changes things. Allow? ", nil)
 	asked := screen.String()
 	c.Out("\rfs.read(path=\"x\") changes things. Allow? ")
 	c.Err("\nfs.read(path=\"x\") changes things. Allow? ")

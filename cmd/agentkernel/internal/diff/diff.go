@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
 )
 
 // Run is one of the two.
@@ -90,7 +90,7 @@ type Call struct {
 	Err    *agentkernel.Error `json:"error,omitempty"`
 	Open   bool               `json:"open,omitempty"` // no result is known
 
-	call *calls.Call
+	call *history.Call
 }
 
 // Output is the first line at which a stream differs.
@@ -169,14 +169,14 @@ func (d *Diff) add(k Kind, a, b *Call) {
 // side is a run in the making.
 type side struct {
 	run      Run
-	calls    []calls.Call
+	calls    []history.Call
 	keys     []string
 	exact    bool
 	children map[agentkernel.PID]string // its children, by the order of their birth: PIDs differ from run to run
 }
 
 func newSide(r Run, o Options) *side {
-	s := &side{run: r, calls: calls.Of(r.Entries), exact: o.Exact, children: map[agentkernel.PID]string{}}
+	s := &side{run: r, calls: history.Calls(r.Entries), exact: o.Exact, children: map[agentkernel.PID]string{}}
 	for i := range s.calls {
 		c := &s.calls[i]
 		var pid agentkernel.PID
@@ -192,7 +192,7 @@ func newSide(r Run, o Options) *side {
 }
 
 // withoutPID names a child in the arguments or the result of proc.wait by its birth.
-func (s *side) withoutPID(c *calls.Call, v json.RawMessage) json.RawMessage {
+func (s *side) withoutPID(c *history.Call, v json.RawMessage) json.RawMessage {
 	if c.Op != "proc.wait" || s.exact {
 		return v
 	}

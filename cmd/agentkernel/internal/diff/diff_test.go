@@ -5,8 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,58 +12,59 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/journaltest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// history is a run in the making.
-type history struct {
+// runJournal is a run in the making.
+type runJournal struct {
 	r Run
 	n int64
 }
 
-func run(pid agentkernel.PID, name, spec string) *history {
-	j := &history{r: Run{Process: agentkernel.Process{PID: pid, Name: name, Created: start, Ended: start.Add(time.Duration(pid) * time.Second), State: agentkernel.StateExited}}}
+func run(pid agentkernel.PID, name, spec string) *runJournal {
+	j := &runJournal{r: Run{Process: agentkernel.Process{PID: pid, Name: name, Created: start, Ended: start.Add(time.Duration(pid) * time.Second), State: agentkernel.StateExited}}}
 	return j.put(agentkernel.Entry{Kind: agentkernel.EntryCreated, Data: json.RawMessage(spec)})
 }
 
-func (j *history) put(e agentkernel.Entry) *history {
+func (j *runJournal) put(e agentkernel.Entry) *runJournal {
 	e.PID, e.Seq, e.At = j.r.Process.PID, int64(len(j.r.Entries)+1), start
 	j.r.Entries = append(j.r.Entries, e)
 	return j
 }
 
-func (j *history) done(op, args, result string) *history {
+func (j *runJournal) done(op, args, result string) *runJournal {
 	j.n++
 	return j.put(agentkernel.Entry{Kind: agentkernel.EntryCall, Call: j.n, Op: op, Effect: agentkernel.EffectPure,
 		Args: json.RawMessage(args), Done: true, Data: json.RawMessage(result)})
 }
 
-func (j *history) intent(name, args string) *history {
+func (j *runJournal) intent(name, args string) *runJournal {
 	server, tool, _ := strings.Cut(name, ".")
 	j.n++
 	return j.put(agentkernel.Entry{Kind: agentkernel.EntryCall, Call: j.n, Op: "tool.call", Effect: agentkernel.EffectRead,
 		Args: json.RawMessage(`{"arguments":` + args + `,"server":"` + server + `","tool":"` + tool + `"}`)})
 }
 
-func (j *history) tool(name, args, result string) *history {
+func (j *runJournal) tool(name, args, result string) *runJournal {
 	j.intent(name, args)
 	return j.put(agentkernel.Entry{Kind: agentkernel.EntryResult, Call: j.n, Data: json.RawMessage(result)})
 }
 
-func (j *history) fails(name, args, message string) *history {
+func (j *runJournal) fails(name, args, message string) *runJournal {
 	j.intent(name, args)
 	return j.put(agentkernel.Entry{Kind: agentkernel.EntryResult, Call: j.n, Err: &agentkernel.Error{Code: agentkernel.CodeTool, Err: errors.New(message)}})
 }
 
-func (j *history) prints(stream, text string) *history {
+func (j *runJournal) prints(stream, text string) *runJournal {
 	data, _ := json.Marshal(text)
 	return j.put(agentkernel.Entry{Kind: agentkernel.EntryOutput, Stream: stream, Data: data})
 }
 
-func (j *history) ends(s agentkernel.State, code int, result string, e *agentkernel.Error) Run {
+func (j *runJournal) ends(s agentkernel.State, code int, result string, e *agentkernel.Error) Run {
 	p := &j.r.Process
 	p.State, p.ExitCode, p.Result, p.Error = s, code, json.RawMessage(result), e
 	j.put(agentkernel.Entry{Kind: agentkernel.EntryTerminal, Err: e})
@@ -74,7 +73,7 @@ func (j *history) ends(s agentkernel.State, code int, result string, e *agentker
 
 // story is a run that failed and the run of the mended program.
 func story() (a, b Run) {
-	begin := func(j *history, child string) *history {
+	begin := func(j *runJournal, child string) *runJournal {
 		return j.done("time.now", `{}`, fmt.Sprintf("%d.5", j.r.Process.PID)).
 			tool("files.list", `{"path":"/data"}`, `["a","b"]`).
 			done("proc.spawn", `{"source":"print(1)"}`, child).
@@ -128,19 +127,7 @@ func TestText(t *testing.T) {
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	journaltest.Golden(t, *update, name, got)
 	if !strings.Contains(name, "color") && strings.Contains(got, "\x1b") {
 		t.Error("an escape sequence of a program is in the text")
 	}

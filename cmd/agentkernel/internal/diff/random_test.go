@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls/callstest"
+	"agentkernel/cmd/agentkernel/internal/journaltest"
 )
 
 // Whatever the journals hold, each call of both stands in the comparison once and in order, a run is equal to itself,
@@ -14,8 +14,8 @@ import (
 func TestRandomJournals(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	random := func() Run {
-		entries, _ := callstest.Journal(r, 30)
-		return Run{Process: agentkernel.Process{PID: 12, Name: "x\x1b", State: agentkernel.State(callstest.Pick(r, "exited", "failed", "waiting"))}, Entries: entries}
+		entries, _ := journaltest.Journal(r, 30)
+		return Run{Process: agentkernel.Process{PID: 12, Name: "x\x1b", State: agentkernel.State(journaltest.Pick(r, "exited", "failed", "waiting"))}, Entries: entries}
 	}
 	for range 3000 {
 		a, b := random(), random()

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/kernel/history"
 )
 
 // Chrome writes the tree as a file of trace events, which chrome://tracing and ui.perfetto.dev open ("Trace Event
@@ -97,7 +97,7 @@ func (c *chrome) process(t *Tree) {
 // calls draws the calls, each on the first line that is free, and gives how many lines there are.
 func (c *chrome) calls(t *Tree, end time.Time) int {
 	var busy []time.Time // until when each line is taken
-	list := calls.Of(t.Entries)
+	list := history.Calls(t.Entries)
 	for i := range list {
 		call := &list[i]
 		first := 0
@@ -122,7 +122,7 @@ func (c *chrome) calls(t *Tree, end time.Time) int {
 	return len(busy)
 }
 
-func category(call *calls.Call) string {
+func category(call *history.Call) string {
 	switch {
 	case call.Err != nil:
 		return "error," + string(call.Effect)
@@ -132,7 +132,7 @@ func category(call *calls.Call) string {
 	return string(call.Effect)
 }
 
-func (c *chrome) callArgs(call *calls.Call) map[string]any {
+func (c *chrome) callArgs(call *history.Call) map[string]any {
 	limit := 200
 	if c.o.Full {
 		limit = 0
@@ -152,26 +152,25 @@ func (c *chrome) callArgs(call *calls.Call) map[string]any {
 // life draws what happened to the process: pauses and times without a kernel as stretches, the rest as moments.
 func (c *chrome) life(t *Tree, end time.Time) {
 	p := &t.Process
-	var last, paused time.Time
+	var last time.Time
+	var pauses history.Pauses
 	resume := func(at time.Time) {
-		if !paused.IsZero() {
-			c.span(p, "paused", "paused", lifeLine, paused, at, nil)
+		if pauses.Paused {
+			c.span(p, "paused", "paused", lifeLine, pauses.At, at, nil)
 		}
-		paused = time.Time{}
+		pauses.Paused = false
 	}
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		switch e.Kind {
 		case agentkernel.EntryPaused:
-			if paused.IsZero() {
-				paused = e.At
-			}
+			pauses.Add(e)
 			c.instant(p, join("paused", noteOf(*e)), e.At, nil)
 		case agentkernel.EntryResumed:
 			resume(e.At)
 			c.instant(p, "resumed", e.At, nil)
 		case agentkernel.EntryRecover:
-			if paused.IsZero() { // stretches must not overlap
+			if !pauses.Paused { // stretches must not overlap
 				c.span(p, "stopped", "no kernel", lifeLine, last, e.At, nil)
 			}
 			c.instant(p, join("recovered", recoverDetail(*e)), e.At, nil)
@@ -183,7 +182,7 @@ func (c *chrome) life(t *Tree, end time.Time) {
 			c.instant(p, e.Note, e.At, nil)
 		case agentkernel.EntryMoved:
 			c.instant(p, movedMark(*e), e.At, nil)
-		case agentkernel.EntryGivenUp:
+		case agentkernel.EntryAborted:
 			c.instant(p, "the piece was given up", e.At, nil)
 		case agentkernel.EntryAllowed:
 			c.instant(p, allowedMark(*e), e.At, nil)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/kernel/history"
 )
 
 // OpenWait is a call of which no result is known: it is waited for, or the process ended before it came.
@@ -36,7 +36,7 @@ func OpenWaits(t *Tree, now time.Time) []OpenWait {
 	}
 	out := []OpenWait{}
 	journalled := map[string]int{}
-	list := calls.Of(t.Entries)
+	list := history.Calls(t.Entries)
 	for i := range list {
 		if c := &list[i]; c.Open() {
 			journalled[c.Name()]++

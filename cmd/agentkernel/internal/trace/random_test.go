@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls/callstest"
+	"agentkernel/cmd/agentkernel/internal/journaltest"
 )
 
 // Whatever a journal holds there is a text and a file that viewers read, without a control character of the program.
 func TestRandomJournals(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 3000 {
-		entries, back := callstest.Journal(r, 20)
+		entries, back := journaltest.Journal(r, 20)
 		last := entries[len(entries)-1].At
-		tree := &Tree{Process: agentkernel.Process{PID: 12, Name: "x\x1b", State: agentkernel.State(callstest.Pick(r, "waiting", "exited", "unfinished")),
-			Paused: r.IntN(4) == 0, Created: callstest.Start, WaitsFor: []string{"tool.call s.t"}}, Entries: entries}
+		tree := &Tree{Process: agentkernel.Process{PID: 12, Name: "x\x1b", State: agentkernel.State(journaltest.Pick(r, "waiting", "exited", "unfinished")),
+			Paused: r.IntN(4) == 0, Created: journaltest.Start, WaitsFor: []string{"tool.call s.t"}}, Entries: entries}
 		if tree.Process.State == agentkernel.StateExited {
 			tree.Process.Ended = last
 		}

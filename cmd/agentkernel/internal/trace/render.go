@@ -40,7 +40,7 @@ type renderer struct {
 
 func (r *renderer) process(t *Tree, indent string) {
 	p := t.Process
-	head := console.Clean(join(fmt.Sprintf("pid %d", p.PID), p.Name, p.Backend, r.life(p)))
+	head := oneLine(join(fmt.Sprintf("pid %d", p.PID), p.Name, p.Backend, r.life(p)))
 	r.b.WriteString(r.style("1", head) + "\n")
 	all := steps(t)
 	r.steps(all, indent, p.Created)
@@ -139,7 +139,7 @@ func took(s *step) string {
 func (r *renderer) outcome(s *step) string {
 	switch {
 	case s.err != nil:
-		text := "✗ " + string(s.err.Code) + ": " + s.err.Message()
+		text := "✗ " + oneLine(string(s.err.Code)) + ": " + s.err.Message()
 		if !r.o.Full {
 			text = cut(firstLine(text), resultWidth+20)
 		}
@@ -188,7 +188,7 @@ func (r *renderer) endLines(s *step) []string {
 	if s.err == nil {
 		return []string{r.mark(s, text)}
 	}
-	lines := []string{r.mark(s, console.Clean(text+" · "+string(s.err.Code)+": "+firstLine(s.err.Message())))}
+	lines := []string{r.mark(s, oneLine(text+" · "+string(s.err.Code)+": "+firstLine(s.err.Message())))}
 	if r.o.Full && s.err.Traceback != "" {
 		for l := range strings.SplitSeq(strings.TrimRight(s.err.Traceback, "\n"), "\n") {
 			lines = append(lines, console.Clean(l))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // Tree is a process with its journal and its children.
@@ -60,7 +61,7 @@ type builder struct {
 	group    *step           // parallel calls in progress
 	inFlight int             // async calls of the group without a result
 	last     time.Time
-	pausedAt time.Time
+	pauses   history.Pauses
 }
 
 func steps(t *Tree) []*step {
@@ -74,6 +75,7 @@ func steps(t *Tree) []*step {
 }
 
 func (b *builder) entry(e agentkernel.Entry) {
+	b.pauses.Add(&e)
 	switch e.Kind {
 	case agentkernel.EntryCall:
 		b.callEntry(e)
@@ -82,10 +84,9 @@ func (b *builder) entry(e agentkernel.Entry) {
 	case agentkernel.EntryOutput:
 		b.output(e)
 	case agentkernel.EntryPaused:
-		b.pausedAt = e.At
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: join("paused", noteOf(e))})
 	case agentkernel.EntryResumed:
-		b.add(&step{kind: stepMark, at: e.At, mark: join("resumed", since("after", b.pausedAt, e.At))})
+		b.add(&step{kind: stepMark, at: e.At, mark: join("resumed", since("after", b.pauses.At, e.At))})
 	case agentkernel.EntryRecover:
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: join("recovered: its kernel had stopped",
 			since("nothing ran for", b.last, e.At), recoverDetail(e))})
@@ -99,7 +100,7 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.add(&step{kind: stepMark, at: e.At, mark: e.Note})
 	case agentkernel.EntryMoved:
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: movedMark(e)})
-	case agentkernel.EntryGivenUp:
+	case agentkernel.EntryAborted:
 		b.closeGroup()
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "the piece was given up"})
 	case agentkernel.EntryAllowed:

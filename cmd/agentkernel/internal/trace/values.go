@@ -3,7 +3,6 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -33,33 +32,6 @@ func parts(op string, args json.RawMessage) (name string, pairs []Pair) {
 		}
 	}
 	return op, members(args)
-}
-
-// AskText writes a call that an Ask describes, for somebody who is to allow it: every argument is named, and what
-// is too long keeps its beginning and its end, so that nothing can be pushed out of sight.
-func AskText(a agentkernel.Ask, limit int) string {
-	const most = 40 // arguments; no tool that anybody wrote has more
-	args := members(a.Args)
-	each := max(limit/max(len(args), 1), 60)
-	var words []string
-	for i, p := range args {
-		if i == most {
-			words = append(words, fmt.Sprintf("… and %d more arguments", len(args)-most))
-			break
-		}
-		words = append(words, console.Line(middle(p.Name, each))+"="+middle(Value(p.Value, 0), each))
-	}
-	return console.Line(a.Call) + "(" + strings.Join(words, ", ") + ")"
-}
-
-// middle cuts text to about limit runes by leaving out what is in the middle.
-func middle(s string, limit int) string {
-	runes := []rune(s)
-	if len(runes) <= limit {
-		return s
-	}
-	head, tail := limit*2/3, limit/3
-	return fmt.Sprintf("%s… %d more …%s", string(runes[:head]), len(runes)-head-tail, string(runes[len(runes)-tail:]))
 }
 
 // Pair is a named argument.

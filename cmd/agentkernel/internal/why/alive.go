@@ -2,15 +2,14 @@ package why
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/kernel/history"
 )
 
 // alive explains a process that has not ended.
@@ -38,14 +37,13 @@ func (c *inquiry) alive() {
 	}
 }
 
-func (c *inquiry) paused(open []*calls.Call) {
-	since := c.lastOf(agentkernel.EntryPaused)
+func (c *inquiry) paused(open []*history.Call) {
 	ago := ""
-	if !since.IsZero() {
+	if since := c.history.Pauses.At; !since.IsZero() {
 		ago = " " + console.Age(c.in.Now.Sub(since)) + " ago"
 	}
 	resume := c.cmd("resume %d")
-	if unknown, reason := c.doubt(); unknown != nil {
+	if unknown, reason := c.unresolved(); unknown != nil {
 		c.cause.Call, c.cause.Code, c.cause.Message = ref(unknown), reason.Code, reason.Message()
 		c.say(Paused, "%s, because nobody knows whether %s happened (%s): %s", strings.TrimSpace("since"+strings.TrimSuffix(ago, " ago")),
 			unknown.Name(), c.number(unknown), afterColon(oneLine(reason.Message())))
@@ -56,7 +54,7 @@ func (c *inquiry) paused(open []*calls.Call) {
 		c.step(resume, "the program is handed OutcomeUnknown")
 		return
 	}
-	if with := c.pausedWith(); with != 0 {
+	if with := c.history.Pauses.With; with != 0 {
 		c.cause.Message = c.p.PauseNote
 		c.say(Paused, "with process %d%s, below which it stands", with, ago)
 		c.step(fmt.Sprintf("agentkernel resume %d", with), "that goes on, and this with it")
@@ -88,50 +86,24 @@ func (c *inquiry) paused(open []*calls.Call) {
 	c.step(c.cmd("kill %d"), "")
 }
 
-// pausedWith is the process because of which this one is paused; 0: none.
-func (c *inquiry) pausedWith() agentkernel.PID {
-	for _, e := range slices.Backward(c.in.Entries) {
-		if e.Kind != agentkernel.EntryPaused {
-			continue
-		}
-		var d struct{ With agentkernel.PID }
-		if json.Unmarshal(e.Data, &d) != nil {
-			return 0
-		}
-		return d.With
+// unresolved is the first write without a known outcome about which a human is asked, and why it is unknown.
+func (c *inquiry) unresolved() (*history.Call, *agentkernel.Error) {
+	first := c.history.Unresolved.First()
+	at := slices.IndexFunc(c.calls, func(o history.Call) bool { return o.Number == first })
+	if first == 0 || at < 0 {
+		return nil, nil
 	}
-	return 0
+	return &c.calls[at], c.history.Unresolved.Asked[first].Why
 }
 
-// doubt is the first write without a known outcome about which a human is asked, and why it is unknown.
-func (c *inquiry) doubt() (*calls.Call, *agentkernel.Error) {
-	asked := map[int64]*agentkernel.Error{}
-	for i := range c.in.Entries {
-		switch e := &c.in.Entries[i]; e.Kind {
-		case agentkernel.EntryPaused:
-			if e.Call != 0 && e.Err != nil {
-				asked[e.Call] = e.Err
-			}
-		case agentkernel.EntryResolve, agentkernel.EntryRetry, agentkernel.EntryResult:
-			delete(asked, e.Call)
-		}
-	}
-	for i := range c.calls {
-		if reason := asked[c.calls[i].Number]; reason != nil {
-			return &c.calls[i], reason
-		}
-	}
-	return nil, nil
-}
-
-func (c *inquiry) unfinished(open []*calls.Call) {
+func (c *inquiry) unfinished(open []*history.Call) {
 	text := "its kernel stopped" + c.sinceLast()
 	if len(open) > 0 {
 		c.cause.Call = ref(open[0])
 		text += fmt.Sprintf(" while %s (call %d) was under way; %s", open[0].Name(), open[0].Number, recovery(open[0]))
 	}
 	c.say(Unfinished, "%s", text)
-	if len(open) > 0 && c.spec.OnUnknown == agentkernel.UnknownPause && slices.ContainsFunc(open, func(o *calls.Call) bool { return o.Effect == agentkernel.EffectWrite }) {
+	if len(open) > 0 && c.spec.OnUnknown == agentkernel.UnknownPause && slices.ContainsFunc(open, func(o *history.Call) bool { return o.Effect == agentkernel.EffectWrite }) {
 		c.step(c.cmd("recover %d"), "it is brought back, and stays paused until you say whether the call happened")
 		c.step(c.cmd("kill %d"), "")
 		return
@@ -141,7 +113,7 @@ func (c *inquiry) unfinished(open []*calls.Call) {
 }
 
 // recovery says what becomes of a call that was cut off.
-func recovery(o *calls.Call) string {
+func recovery(o *history.Call) string {
 	switch {
 	case o.Op == "time.sleep":
 		return "the sleep ends at its old time"
@@ -206,7 +178,7 @@ func (c *inquiry) asking() {
 	c.step(c.cmd("kill -s interrupt %d"), "the call raises KernelInterrupt in the program")
 }
 
-func (c *inquiry) waiting(open []*calls.Call) {
+func (c *inquiry) waiting(open []*history.Call) {
 	o := open[0]
 	c.cause.Call = ref(o)
 	more := ""
@@ -230,7 +202,7 @@ func (c *inquiry) waiting(open []*calls.Call) {
 }
 
 // patience says when the kernel gives a call up.
-func (c *inquiry) patience(o *calls.Call) string {
+func (c *inquiry) patience(o *history.Call) string {
 	if !o.Effect.External() {
 		return ""
 	}
@@ -245,13 +217,4 @@ func (c *inquiry) sinceLast() string {
 	}
 	at := c.in.Entries[n-1].At
 	return fmt.Sprintf(" (last entry %s ago)", console.Age(c.in.Now.Sub(at)))
-}
-
-func (c *inquiry) lastOf(kind agentkernel.EntryKind) time.Time {
-	for i := len(c.in.Entries) - 1; i >= 0; i-- {
-		if e := &c.in.Entries[i]; e.Kind == kind {
-			return e.At
-		}
-	}
-	return time.Time{}
 }

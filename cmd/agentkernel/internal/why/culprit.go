@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls"
+	"agentkernel/internal/kernel/history"
 )
 
 // culprit is the call whose error ended the program. passed says that the exception is the call's own; otherwise
 // the program made another one of it.
-func (c *inquiry) culprit(message string) (failed *calls.Call, passed bool) {
+func (c *inquiry) culprit(message string) (failed *history.Call, passed bool) {
 	for i := range c.calls {
 		call := &c.calls[i]
 		if call.Err == nil || failed != nil && call.ResultSeq < failed.ResultSeq {
@@ -30,7 +30,7 @@ func (c *inquiry) culprit(message string) (failed *calls.Call, passed bool) {
 
 // before mentions a call that failed just before the end, where the exception does not.
 func (c *inquiry) before() string {
-	var last *calls.Call
+	var last *history.Call
 	for i := range c.calls {
 		if call := &c.calls[i]; !call.Open() && (last == nil || call.ResultSeq > last.ResultSeq) {
 			last = call
@@ -68,7 +68,7 @@ func (c *inquiry) at() string {
 }
 
 // number is "call 9 of 14".
-func (c *inquiry) number(call *calls.Call) string {
+func (c *inquiry) number(call *history.Call) string {
 	return fmt.Sprintf("call %d of %d", call.Number, c.cause.Calls)
 }
 

@@ -6,8 +6,9 @@ import (
 	"strings"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/shellword"
 )
 
 // ended explains a process that has a terminal entry.
@@ -50,7 +51,7 @@ func (c *inquiry) say(kind Kind, format string, args ...any) {
 		state = "paused"
 	}
 	c.cause.Kind = kind
-	c.cause.Sentence = console.Clean(state + ": " + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
+	c.cause.Sentence = console.Line(state + ": " + fmt.Sprintf(format, args...))
 }
 
 // cmd is a command about this process.
@@ -120,20 +121,20 @@ func (c *inquiry) raised(e *agentkernel.Error) {
 }
 
 // refused: a call that was not allowed, by the permissions or by deny.
-func (c *inquiry) refused(failed *calls.Call, place string) {
+func (c *inquiry) refused(failed *history.Call, place string) {
 	c.say(Refused, "%s%s", failed.Err.Message(), place)
 	if failed.Op != "tool.call" || !strings.Contains(failed.Err.Hint, "--allow") {
 		c.step(c.cmd("inspect %d"), "what was taken away from it (may not)")
 		return
 	}
 	c.cause.Allow = failed.Name()
-	c.step(fmt.Sprintf("agentkernel rerun %d --allow '%s'", c.p.PID, c.cause.Allow), "finished calls are not made again")
+	c.step(fmt.Sprintf("agentkernel rerun %d --allow %s", c.p.PID, shellword.Quoted(c.cause.Allow)), "finished calls are not made again")
 }
 
 // file is the name of the program's file as one types it, or an invented one.
 func (c *inquiry) file() string {
-	if name := c.p.Name; name != "" && !strings.HasPrefix(name, "<") && !strings.ContainsAny(name, " '\"\\$`*?;&|()") {
-		return name
+	if word := shellword.File(c.p.Name); !strings.HasPrefix(word, "'") {
+		return word
 	}
 	return "fixed.py"
 }
@@ -150,7 +151,7 @@ func (c *inquiry) serverSteps(server string) {
 		command += " " + server
 	}
 	for _, file := range c.spec.Tools {
-		command += " --tools " + quoted(file)
+		command += " --tools " + shellword.File(file)
 	}
 	c.step(command, "whether the server starts now")
 	c.step(c.cmd("rerun %d"), "finished calls are not made again")

@@ -10,34 +10,34 @@ import (
 	"agentkernel/internal/config"
 )
 
-// limits: the name in the settings, the flag, and how the sentence goes.
-var limits = map[string]struct{ flag, said string }{
-	"time":       {"--time", "it ran for %s inside the sandbox"},
-	"wall":       {"--timeout", "it has existed for %s"},
-	"memory":     {"--memory", "it needed more memory"},
-	"recursion":  {"--recursion", "its calls were nested deeper"},
-	"output":     {"--output-limit", "it printed more"},
-	"calls":      {"--max-calls", "it made call %s"},
-	"cpu_time":   {"--cpu-time", "its processes computed for longer together"},
-	"pids":       {"--pids", "it wanted more processes and threads at a time"},
-	"open_files": {"--files", "one of its processes wanted more open files"},
-	"file_size":  {"--file-size", "it wrote a larger file"},
-	"disk":       {"--disk", "it wrote more"},
-	"journal":    {"", "the journals of its tree grew beyond what they may"}, // no flag: a setting
+// limits: the name in the settings, and how the sentence goes.
+var limits = map[string]string{
+	"time":       "it ran for %s inside the sandbox",
+	"wall":       "it has existed for %s",
+	"memory":     "it needed more memory",
+	"recursion":  "its calls were nested deeper",
+	"output":     "it printed more",
+	"calls":      "it made call %s",
+	"cpu_time":   "its processes computed for longer together",
+	"pids":       "it wanted more processes and threads at a time",
+	"open_files": "one of its processes wanted more open files",
+	"file_size":  "it wrote a larger file",
+	"disk":       "it wrote more",
+	"journal":    "the journals of its tree grew beyond what they may",
 }
 
 // Flag is the flag that raises the limit which an error is about; "": there is none.
 func Flag(e *agentkernel.Error) string {
 	if name, ok := strings.CutPrefix(e.Op, "limit."); ok {
-		return limits[name].flag
+		return agentkernel.LimitFlag(name)
 	}
 	return ""
 }
 
 func (c *inquiry) limitHit(e *agentkernel.Error) {
 	name := strings.TrimPrefix(e.Op, "limit.")
-	known, ok := limits[name]
-	l := &Limit{Name: name, Flag: known.flag}
+	said, ok := limits[name]
+	l := &Limit{Name: name, Flag: agentkernel.LimitFlag(name)}
 	c.cause.Limit = l
 	if !ok {
 		c.say(LimitHit, "%s", oneLine(e.Message()))
@@ -73,7 +73,6 @@ func (c *inquiry) limitHit(e *agentkernel.Error) {
 	case "calls":
 		l.Limit, l.Used, raised = fmt.Sprint(set.Calls), fmt.Sprint(c.cause.Calls), fmt.Sprint(set.Calls*4)
 	}
-	said := known.said
 	if strings.Contains(said, "%s") {
 		said = fmt.Sprintf(said, l.Used)
 	}

@@ -2,13 +2,10 @@ package why
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"agentkernel"
 	"agentkernel/embedded"
@@ -43,17 +40,5 @@ func TestOldDirectory(t *testing.T) {
 		r := Of(Input{Process: p, Entries: entries, Now: list[0].Created.Add(time.Hour)})
 		fmt.Fprintf(&got, "== %d %s\n%s", p.PID, p.Name, r.Text(false))
 	}
-	path := filepath.Join("testdata", "olddir.txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	golden(t, "olddir.txt", got.String())
 }

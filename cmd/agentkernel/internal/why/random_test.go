@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls/callstest"
+	"agentkernel/cmd/agentkernel/internal/journaltest"
 )
 
 // Whatever a journal holds (one may come from somebody else's file), there is an answer, no part of the time is below
 // zero, and where the clock did not go back the parts add up to the whole.
 func TestRandomJournals(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	pick := func(list ...string) string { return callstest.Pick(r, list...) }
+	pick := func(list ...string) string { return journaltest.Pick(r, list...) }
 	for range 5000 {
-		entries, back := callstest.Journal(r, 20)
-		run := &run{p: agentkernel.Process{PID: 12, Name: "x\x1b", Created: callstest.Start}, entries: entries, now: entries[len(entries)-1].At}
+		entries, back := journaltest.Journal(r, 20)
+		run := &run{p: agentkernel.Process{PID: 12, Name: "x\x1b", Created: journaltest.Start}, entries: entries, now: entries[len(entries)-1].At}
 		run.running(time.Duration(r.IntN(3000)) * ms)
 		run.state(agentkernel.State(pick("waiting", "running", "ready", "unfinished")), pick("tool.call a.b", "time.sleep"))
 		run.p.Paused = r.IntN(5) == 0

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls"
+	"agentkernel/internal/kernel/history"
 )
 
 // Split is where the time between creation and end (or now) went. The parts add up to Total. Where several calls
@@ -41,16 +41,16 @@ type interval struct {
 }
 
 // split divides the time of a process.
-func split(in Input, list []calls.Call) Split {
+func split(in Input, list []history.Call) Split {
 	p := &in.Process
 	end := in.Now
 	if !p.Ended.IsZero() {
 		end = p.Ended
 	}
 	if steady := steadied(in.Entries, p.Created, end); steady != nil {
-		in.Entries, list = steady, calls.Of(steady)
+		in.Entries, list = steady, history.Calls(steady)
 	}
-	byStart := func(a, b calls.Call) int { return a.Start.Compare(b.Start) }
+	byStart := func(a, b history.Call) int { return a.Start.Compare(b.Start) }
 	if !slices.IsSortedFunc(list, byStart) {
 		list = slices.Clone(list)
 		slices.SortStableFunc(list, byStart)
@@ -72,8 +72,8 @@ func split(in Input, list []calls.Call) Split {
 
 // asked is how long, at most, a human was asked about calls that have no intent in the journal: those that wait for the answer, now
 // or since a pause, and those to which it was no.
-func asked(in Input, list []calls.Call, end time.Time) (n int, d time.Duration) {
-	spec, _ := calls.Spec(in.Entries)
+func asked(in Input, list []history.Call, end time.Time) (n int, d time.Duration) {
+	spec, _ := history.Created(in.Entries)
 	p, last := &in.Process, len(in.Entries)-1
 	for i := range in.Entries {
 		e := &in.Entries[i]
@@ -132,7 +132,7 @@ func steadied(entries []agentkernel.Entry, from, to time.Time) []agentkernel.Ent
 
 // divide gives the rest to running and queued, and names what was waited for. A program may run while its async
 // calls are under way: that time counts as running.
-func (s *Split) divide(in Input, list []calls.Call, blocked []interval, rest time.Duration, end time.Time) {
+func (s *Split) divide(in Input, list []history.Call, blocked []interval, rest time.Duration, end time.Time) {
 	p := &in.Process
 	s.Running = p.Usage.Running
 	if p.State == agentkernel.StateRunning && len(in.Entries) > 0 { // the row knows the turns before this one
@@ -178,12 +178,12 @@ func (s *Split) divide(in Input, list []calls.Call, blocked []interval, rest tim
 	}
 }
 
-func anyOpen(list []calls.Call) bool {
-	return slices.ContainsFunc(list, func(c calls.Call) bool { return c.Open() })
+func anyOpen(list []history.Call) bool {
+	return slices.ContainsFunc(list, func(c history.Call) bool { return c.Open() })
 }
 
 // blocking are the times at which calls were under way. A call without async holds the program up for certain.
-func blocking(list []calls.Call, end time.Time) []interval {
+func blocking(list []history.Call, end time.Time) []interval {
 	held := waits(list, end, false)
 	all := slices.Concat(held, without(waits(list, end, true), held))
 	slices.SortFunc(all, func(a, b interval) int { return a.from.Compare(b.from) })
@@ -191,7 +191,7 @@ func blocking(list []calls.Call, end time.Time) []interval {
 }
 
 // waits are the times at which a call of one sort was under way, each for the one of them that ended last.
-func waits(list []calls.Call, end time.Time, async bool) []interval {
+func waits(list []history.Call, end time.Time, async bool) []interval {
 	var out []interval
 	add := func(from, to time.Time, call int) {
 		if to.After(from) {
@@ -225,24 +225,21 @@ func waits(list []calls.Call, end time.Time, async bool) []interval {
 
 // pauses are the times at which the process was paused, and those at which no kernel carried it on.
 func pauses(in Input, end time.Time) (paused, stopped []interval) {
-	var since, last time.Time
+	var p history.Pauses
+	var last time.Time
 	for i := range in.Entries {
-		e := &in.Entries[i]
-		switch e.Kind {
-		case agentkernel.EntryPaused:
-			since = e.At
-		case agentkernel.EntryResumed, agentkernel.EntryTerminal:
-			if !since.IsZero() {
-				paused = append(paused, interval{from: since, to: e.At})
-			}
-			since = time.Time{}
-		case agentkernel.EntryRecover:
+		e, before := &in.Entries[i], p.Paused
+		p.Add(e)
+		switch {
+		case before && !p.Paused:
+			paused = append(paused, interval{from: p.At, to: e.At})
+		case e.Kind == agentkernel.EntryRecover:
 			stopped = append(stopped, interval{from: last, to: e.At})
 		}
 		last = e.At
 	}
-	if !since.IsZero() && end.After(since) {
-		paused = append(paused, interval{from: since, to: end})
+	if p.Paused && end.After(p.At) {
+		paused = append(paused, interval{from: p.At, to: end})
 	}
 	if in.Process.State == agentkernel.StateUnfinished && !last.IsZero() && end.After(last) {
 		stopped = append(stopped, interval{from: last, to: end})

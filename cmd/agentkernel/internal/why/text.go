@@ -26,14 +26,14 @@ func (r *Report) Text(color bool) string {
 		b.WriteString(style("2", "    "+l) + "\n")
 	}
 	if t := r.Time.Text(); t != "" {
-		b.WriteString(t + "\n")
+		b.WriteString(console.Line(t) + "\n")
 	}
 	for i, s := range r.Next {
 		label := "next: "
 		if i > 0 {
 			label = "  or: "
 		}
-		line := label + style("1", console.Clean(s.Command))
+		line := label + style("1", console.Line(s.Command))
 		if s.Why != "" {
 			line += style("2", "      "+s.Why)
 		}

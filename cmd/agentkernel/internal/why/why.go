@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/cmd/agentkernel/internal/calls"
+	"agentkernel/internal/kernel/history"
 )
 
 // Input is what is known of a process.
@@ -102,9 +102,9 @@ type Step struct {
 
 // Of makes the report.
 func Of(in Input) Report {
-	list := calls.Of(in.Entries)
-	c := &inquiry{in: in, p: &in.Process, calls: list}
-	c.spec, _ = calls.Spec(in.Entries)
+	list := history.Calls(in.Entries)
+	c := &inquiry{in: in, p: &in.Process, calls: list, history: history.Fold(history.Base{}, in.Entries)}
+	c.spec, _ = history.Created(in.Entries)
 	r := Report{PID: c.p.PID, Name: c.p.Name, State: string(c.p.State)}
 	c.cause.Calls = max(c.p.Usage.Syscalls, int64(len(list)))
 	if c.p.State.Terminal() {
@@ -125,9 +125,11 @@ type inquiry struct {
 	in    Input
 	p     *agentkernel.Process
 	spec  agentkernel.Spec
-	calls []calls.Call
-	cause Cause
-	next  []Step
+	calls []history.Call
+	// history is what the journal says; the kernel goes by the same.
+	history *history.History
+	cause   Cause
+	next    []Step
 }
 
 func (c *inquiry) step(command, reason string) {
@@ -135,7 +137,7 @@ func (c *inquiry) step(command, reason string) {
 }
 
 // ref is a call as the report names it.
-func ref(c *calls.Call) *Call {
+func ref(c *history.Call) *Call {
 	r := &Call{Number: c.Number, Name: c.Name(), Effect: c.Effect, Seq: c.Seq, Since: c.Start}
 	switch c.Op {
 	case "time.sleep":
@@ -149,8 +151,8 @@ func ref(c *calls.Call) *Call {
 }
 
 // open lists the calls without a result.
-func (c *inquiry) open() []*calls.Call {
-	var out []*calls.Call
+func (c *inquiry) open() []*history.Call {
+	var out []*history.Call
 	for i := range c.calls {
 		if c.calls[i].Open() {
 			out = append(out, &c.calls[i])

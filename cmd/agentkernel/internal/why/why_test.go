@@ -4,15 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"os"
-	"path/filepath"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/journaltest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -219,6 +217,12 @@ func (r *run) report() Report {
 	return Of(Input{Process: r.p, Entries: r.entries, Running: r.slots, Now: r.now})
 }
 
+// golden compares a text with what a file of testdata has.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	journaltest.Golden(t, *update, file, got)
+}
+
 func TestReports(t *testing.T) {
 	for name, r := range cases() {
 		t.Run(name, func(t *testing.T) {
@@ -227,20 +231,7 @@ func TestReports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := report.Text(false) + "\n" + string(data) + "\n"
-			path := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			golden(t, name+".txt", report.Text(false)+"\n"+string(data)+"\n")
 		})
 	}
 }
@@ -271,6 +262,34 @@ func TestEveryReport(t *testing.T) {
 		}
 		if !strings.Contains(report.Text(true), "\x1b[") {
 			t.Errorf("%s: no colour", name)
+		}
+	}
+}
+
+// TestOnePause: a pause begins once, also where the kernel asks about a second call in it.
+func TestOnePause(t *testing.T) {
+	unknown := agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, "tool.call", "its server died")
+	r := created(`{"program":{"name":"report.py"}}`).tool(3, "github.create", agentkernel.EffectWrite).tool(4, "github.create", agentkernel.EffectWrite).
+		doubted(3, unknown).after(time.Minute).doubted(4, unknown).after(time.Minute)
+	report := r.report()
+	if report.Time.Paused != 2*time.Minute || !strings.Contains(report.Cause.Sentence, "since 2m") {
+		t.Errorf("paused for %v: %s", report.Time.Paused, report.Cause.Sentence)
+	}
+}
+
+// A program may be called anything: what is suggested never takes a name for a flag, nor for more of a shell's text.
+func TestNamesInCommands(t *testing.T) {
+	for _, name := range []string{"--isolation=none", "-c", "x\ny", "$(id)", "a;id", "~/x", "a#b !", "<b>"} {
+		for kind, r := range cases() {
+			r.p.Name = name
+			for _, n := range r.report().Next {
+				if out, err := exec.Command("sh", "-c", "printf '%s\\n' "+n.Command).Output(); err != nil || strings.Contains(string(out), "\n"+name+"\n") {
+					t.Errorf("%s of %q: %q is read as %q: %v", kind, name, n.Command, out, err)
+				}
+				if strings.ContainsAny(n.Command, "$;#!<>\n") {
+					t.Errorf("%s of %q: %q", kind, name, n.Command)
+				}
+			}
 		}
 	}
 }

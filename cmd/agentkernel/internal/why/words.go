@@ -75,16 +75,6 @@ func count(n int64, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// quoted is a word for a shell.
-func quoted(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(plain, r) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,"
-
 // seconds is the length of a sleep.
 func seconds(args json.RawMessage) (time.Duration, bool) {
 	var a struct{ Seconds float64 }

@@ -76,7 +76,7 @@ func (f *file) wantsShim(module, name string) bool {
 }
 
 func (b *binder) kernelValue(f *file, module, name string) string {
-	if base, ok := errorName(name); ok && module == "kernel" {
+	if base := agentkernel.GuestBase(name); base != "" && module == "kernel" {
 		return base
 	}
 	if full := module + "." + name; b.a.isModule(full) {

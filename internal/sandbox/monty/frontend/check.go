@@ -80,7 +80,7 @@ func (a *analysis) checkKernelName(f *file, module, name string, tok int32) {
 	if kernelFunction(full) || isFamily(full) {
 		return
 	}
-	if _, ok := errorName(name); ok && module == "kernel" || module == "kernel" && name == "aio" {
+	if module == "kernel" && (agentkernel.GuestBase(name) != "" || name == "aio") {
 		return
 	}
 	a.report(f.source, tok, agentkernel.CodeNotFound, a.suggest(name, func() []string { return kernelNames(strings.TrimSuffix(rest, ".")) }),

@@ -1,13 +1,17 @@
 package frontend
 
-import "strings"
+import (
+	"strings"
+
+	"agentkernel"
+)
 
 // missingBuiltins are names of CPython that the engine does not have and that no shim stands in for.
 var missingBuiltins = map[string]string{
 	"eval": "", "exec": "", "compile": "", "globals": "", "locals": "", "vars": "", "dir": "", "breakpoint": "",
 	"super": "", "classmethod": "", "staticmethod": "", "property": "", "aiter": "", "anext": "", "delattr": "",
 	"issubclass": "", "__import__": "", "__builtins__": "", "__file__": "", "memoryview": "", "complex": "", "bytearray": "",
-	"input": "a program has no terminal: read sys.argv",
+	"input": agentkernel.NoTerminal,
 }
 
 // missingAttributes are methods and attributes that exist in CPython on builtin types and on no type of

@@ -163,8 +163,7 @@ func (a *analysis) carried(imp importStmt) bool {
 func (a *analysis) lasts(module, name string) bool {
 	switch firstPart(module) {
 	case "kernel":
-		_, isError := errorName(name)
-		return isError || a.isModule(module+"."+name)
+		return agentkernel.GuestBase(name) != "" || a.isModule(module+"."+name)
 	case "tools", "skills":
 		return a.isModule(module + "." + name)
 	}

@@ -8,22 +8,8 @@ import (
 	"agentkernel"
 )
 
-// errorNames are the exceptions that `from kernel import` offers. The engine cannot raise types of the
-// host, so that they are the builtin bases of the kernel's own (docs/errors.md).
-func errorName(name string) (builtin string, ok bool) {
-	switch name {
-	case "ToolError":
-		return "RuntimeError", true
-	case "LimitError":
-		return "MemoryError", true
-	case "OutcomeUnknown", "SessionLost":
-		return "OSError", true
-	case "KernelInterrupt":
-		return "KeyboardInterrupt", true
-	}
-	return "", false
-}
-
+// errorNameList are the exceptions that `from kernel import` offers. The engine cannot raise types of the host, so that each
+// is the builtin that it is derived from (agentkernel.GuestBase).
 var errorNameList = []string{"ToolError", "LimitError", "OutcomeUnknown", "SessionLost", "KernelInterrupt"}
 
 // guestNames are the names of the syscall table as programs write them, made once.

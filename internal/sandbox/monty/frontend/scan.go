@@ -1,6 +1,10 @@
 package frontend
 
-import "strings"
+import (
+	"strings"
+
+	"agentkernel"
+)
 
 // scan finds how the file uses the modules that it imports.
 func (f *file) scan(a *analysis) {
@@ -14,7 +18,7 @@ func (f *file) scan(a *analysis) {
 			if !f.assigned[n.bindsTo()] {
 				f.origins[n.bindsTo()] = [2]string{imp.module, n.name}
 			}
-			if _, ok := errorName(n.name); ok && imp.module == "kernel" {
+			if imp.module == "kernel" && agentkernel.GuestBase(n.name) != "" {
 				f.kernelErrors[n.bindsTo()] = true
 			}
 		}

@@ -2386,7 +2386,7 @@ type Result_Error struct {
 }
 
 type Result_Future struct {
-	Future uint32 `protobuf:"varint,3,opt,name=future,proto3,oneof"` // the call's own id
+	Future uint32 `protobuf:"varint,3,opt,name=future,proto3,oneof"` // the id under which ResumeFutures brings the result, the call's own or another
 }
 
 type Result_NotFound struct {

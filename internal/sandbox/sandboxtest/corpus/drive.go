@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -40,11 +41,7 @@ func (s Story) String() string { return strings.Join(s, "\n") }
 // builtin names an exception of the kernel as the builtin that it is: Monty has no others (docs/python.md).
 func builtin(message string) string {
 	name, rest, _ := strings.Cut(message, ":")
-	for kernel, python := range map[string]string{"ToolError": "RuntimeError", "LimitError": "MemoryError", "OutcomeUnknown": "OSError"} {
-		if name == kernel {
-			name = python
-		}
-	}
+	name = cmp.Or(agentkernel.GuestBase(name), name)
 	if name == "KeyError" { // Monty shows the key of a KeyError that the program raised without quotes
 		return name
 	}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, TypeVar
 
 from .changes import Changes
-from .errors import InvalidArgument, KernelError
+from .errors import InvalidArgument, KernelError, in_python
 from .model import Process, Usage
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ R = TypeVar("R", bound="Outcome")
 
 #: What the kernel says to somebody who can type a flag.
 _PERMISSION = re.compile(r"--allow '([^']+)'")
+
+#: What a program was told to pass on.
+_PASSED_ON = re.compile(r"\(for whoever runs agentkernel: (.*)\)\s*$")
 
 
 @dataclass
@@ -78,6 +81,8 @@ class Outcome:
                                 hint=f"resume({process.pid}) lets it go on" if paused else "")  # fmt: skip
         if error is not None and not error.hint and (needed := _PERMISSION.search(error.message)):
             error.hint = f"in Python: allow={needed[1]!r} of create_agent, or of a Spec"
+        elif error is not None and not error.hint and (passed_on := _PASSED_ON.search(error.message)):
+            error.hint = "in Python: " + in_python(passed_on[1])
         span = process.ended - process.created if process.ended and process.created else None
         return cls(
             success=process.success,

@@ -84,11 +84,49 @@ _FLAGS = {
 }  # fmt: skip
 
 
+#: What commands are called here. What has no counterpart (`agentkernel setup`) stays as it is typed.
+_END = r"(?= *(?:[;:,.)·`]|$))"  # nothing more belongs to the command
+_COMMANDS = [(re.compile(f"`?agentkernel {typed}`?"), here) for typed, here in (
+    (r"(recover|resume|pause|kill|wait|inspect|trace|logs|artifacts) (\d+)(?: --wait)?(?! +-)", r"client.\1(\2)"),
+    (r"logs (?:-f|--follow) (\d+)", r"client.logs(\1, follow=True)"),
+    (r"diff (\d+) --patch", r"client.patch(\1)"),
+    (r"diff (\d+)(?! +-| +\d| +PID)", r"client.diff(\1)"),
+    (r"apply (\d+) --force", r"client.apply(\1, force=True)"),
+    (r"(apply|discard) (\d+)" + _END, r"client.\1(\2)"),
+    (r"get (\d+) (\S+) -o (\S+)" + _END, lambda m: f"client.save_file({m[1]}, {_quoted(m[2])}, {_quoted(m[3])})"),
+    (r"ps (?:-a|--all)\b", "client.ps(all=True)"),
+    (r"(ps|recover|shutdown)\b(?! +-| +\d)", r"client.\1()"),
+    (r"tools (?:list|search)\b(?: [\w-]+" + _END + ")?", "agent.search_tools(...)"),
+)]  # fmt: skip
+
+
+def _quoted(word: str) -> str:
+    return repr(word.strip("'"))
+
+
 def in_python(hint: str) -> str:
-    """A hint with the SDK's names for the flags in it; commands (``agentkernel run --x``) stay as they are typed."""
-    if "agentkernel " in hint:
-        return hint
-    return re.sub(r"--([a-z][a-z-]*)\b(?: (?:[A-Z]+\b|'[A-Z]+'))?", lambda m: _FLAGS.get(m[1], m[0]), hint)
+    """A hint with the SDK's names for commands and flags in it. A clause with a command that only a terminal has
+    (``agentkernel setup --x``) stays as it is typed."""
+    return "".join(map(_clause_in_python, re.split(r"((?:;| ·) )", hint)))
+
+
+def _clause_in_python(clause: str) -> str:
+    for typed, here in _COMMANDS:
+        clause = typed.sub(here, clause)
+    if "agentkernel " in clause:
+        return clause
+    return _FLAG.sub(_argument, clause)
+
+
+#: A flag with what stands for its value: a word in capitals, a text in quotes, or one of a few words.
+_FLAG = re.compile(r"--([a-z][a-z-]*)\b(?: (?:[A-Z]+\b|'[A-Z]+'|('[^']*'|(?:auto|monty|process|interpreter|kernel|vm|relaxed)\b)))?")
+
+
+def _argument(m: "re.Match[str]") -> str:
+    name = _FLAGS.get(m[1])
+    if name is None or m[2] is None:
+        return name or m[0]
+    return name + _quoted(m[2]) if name.endswith("=") else m[0].replace("--" + m[1], name)
 
 
 def _rebuild(cls: type[KernelError], message: str, details: dict[str, Any]) -> KernelError:

@@ -66,6 +66,7 @@ class Process:
     ended: Optional[datetime.datetime] = None
     usage: Usage = field(default_factory=Usage)
     recoveries: int = 0
+    left: tuple[str, ...] = ()  #: files that went with its sandbox, since it had no workspace
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -98,6 +99,7 @@ class Process:
             ended=parse_time(data.get("ended")),
             usage=Usage.from_wire(data.get("usage") or {}),
             recoveries=data.get("recoveries", 0),
+            left=tuple(data.get("left", ())),
             raw=data,
         )
 

@@ -202,7 +202,10 @@ class Spec:
         """A copy in which these fields have other values; ``timeout`` stands for the limit ``wall``."""
         if "timeout" in options:
             limits = options.get("limits") or self.limits
-            options["limits"] = dataclasses.replace(limits, wall=options.pop("timeout"))
+            timeout = options.pop("timeout")
+            if timeout is not None:
+                seconds(timeout, "timeout")
+            options["limits"] = dataclasses.replace(limits, wall=timeout)
         unknown = set(options) - {f.name for f in dataclasses.fields(self)}
         if unknown:
             known = ", ".join(f.name for f in dataclasses.fields(self) if f.name != "source")

@@ -1,0 +1,40 @@
+// Package advice has the sentences in which the kernel names commands and flags: what whoever runs it can do. They are written
+// for the command line; agentkernel.Reader says them anew for others. Each is a format.
+package advice
+
+// What to do about a process or a call, and what became of one.
+const (
+	AskForNone        = "leave the backend out; or --isolation none, and the program may do all that you may"
+	Compare           = "the program did not repeat what its journal says; compare with: agentkernel trace"
+	Doctor            = "agentkernel doctor"
+	FolderChanged     = "its folder has changed since it was created (%s), so it may not repeat what it did; put that back, or agentkernel resume %d lets it go on with the folder as it is"
+	FromTheStart      = "run it in %s from the start: --backend %s; what it did so far: agentkernel trace %d"
+	LookFirst         = "look at what it did before you run it again: agentkernel trace %d; with --restart on-crash it begins anew by itself, and does everything again"
+	MadeBefore        = "call %d (%s) was made by pid %d as call %d: answered from its journal (--again '%s' makes it again)"
+	MoreCalls         = "--max-calls allows more, if the program is right"
+	MoreDisk          = "agentkernel diff %d shows what it wrote; --disk SIZE allows more"
+	NoFolder          = "agentkernel run --workspace DIR gives a program a folder to work in; two runs are compared with: agentkernel diff %d PID"
+	NoneForbidden     = "leave the isolation out; the setting isolation_none, of whoever starts the kernel, may forbid it, and other systems than Linux have it not"
+	OtherBackend      = "leave --backend out, or name one that does: --backend process"
+	OtherKeyOrInspect = "take another key for a process of its own; `agentkernel inspect %d` shows what has this one"
+	OtherKeyOrLogs    = "take another key, or read what became of that: `agentkernel logs %d`"
+	PassByName        = "pass large data between tools by name; or raise limits.journal"
+	PauseInstead      = "with --on-unknown pause a process waits for your decision instead"
+	Recover           = "agentkernel recover %d"
+	RecoverItself     = "agentkernel recover %d lets it go on itself; agentkernel kill %d ends it"
+	RecoverOrKill     = "agentkernel recover %d lets it go on, agentkernel kill %d ends it"
+	Rerun             = "agentkernel rerun %d makes a new process that goes on from what this one did"
+	Restore           = "restore a backup: agentkernel restore"
+	Resume            = "agentkernel resume %d"
+	ResumeItself      = "agentkernel resume %d lets it go on itself; agentkernel kill %d ends it"
+	TakeSome          = "take the results of some before you issue more; or raise limits.in_flight"
+	TakesProcess      = "it takes the process backend: agentkernel doctor"
+	Trace             = "agentkernel trace %d"
+	Undecided         = "agentkernel inspect %d says which call is to be decided"
+	Unresolved        = "the outcome of call %d (%s) is unknown; decide with agentkernel resolve %d %d, or resume hands the program OutcomeUnknown"
+	WaitForSome       = "wait for some of them; or raise limits.processes"
+	WaitOrKill        = "agentkernel wait %d, or agentkernel kill %d"
+	WallCountsWaiting = "this limit (--timeout) counts waiting, too; agentkernel why %d says where the time went"
+	WhenMended        = "%s; when that is mended: agentkernel resume %d"
+	WithoutBackend    = "without --backend %s the kernel runs in %s what %s lacks"
+)

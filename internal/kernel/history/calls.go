@@ -1,0 +1,109 @@
+package history
+
+import (
+	"encoding/json"
+	"time"
+
+	"agentkernel"
+)
+
+// Call is one system call of a process: in a journal it and its result are two entries.
+type Call struct {
+	Number    int64 // 1, 2, ... in the order in which they were issued
+	Seq       int64 // its entry in the journal
+	ResultSeq int64 // the entry of its result, the same if the kernel answered at once; 0: none
+	Op        string
+	Server    string // tool calls
+	Tool      string
+	Args      json.RawMessage // canonical
+	Effect    agentkernel.Effect
+	Async     bool
+	Start     time.Time
+	End       time.Time // zero: no result
+	Result    json.RawMessage
+	Err       *agentkernel.Error
+	Note      string // of the result: incarnation of the server, who approved
+}
+
+// Name is the call as people know it: "github.create_issue" for a tool, the operation for the others.
+func (c *Call) Name() string {
+	if c.Tool == "" {
+		return c.Op
+	}
+	return c.Server + "." + c.Tool
+}
+
+// Open says that nobody knows a result.
+func (c *Call) Open() bool { return c.ResultSeq == 0 }
+
+// Instant says that the kernel answered at once.
+func (c *Call) Instant() bool { return c.ResultSeq == c.Seq }
+
+// Took is how long the result took; of an open call, how long it has been waited for until now.
+func (c *Call) Took(now time.Time) time.Duration {
+	end := c.End
+	if c.Open() {
+		end = now
+	}
+	return max(end.Sub(c.Start), 0)
+}
+
+// Calls lists the calls of a journal in the order in which they were issued. The entries are those of one
+// process from some position on; a result without its call is left out.
+func Calls(entries []agentkernel.Entry) []Call {
+	var out []Call
+	index := map[int64]int{}
+	for i := range entries {
+		e := &entries[i]
+		switch e.Kind {
+		case agentkernel.EntryCall:
+			c := Call{Number: e.Call, Seq: e.Seq, Op: e.Op, Args: e.Args, Effect: e.Effect, Async: e.Async, Start: e.At}
+			var t struct{ Server, Tool string }
+			if callsTool(e.Op) && json.Unmarshal(e.Args, &t) == nil && t.Tool != "" {
+				c.Server, c.Tool = t.Server, t.Tool
+			}
+			if e.Done {
+				c.answer(e)
+			} else {
+				index[e.Call] = len(out)
+			}
+			out = append(out, c)
+		case agentkernel.EntryResult:
+			if at, ok := index[e.Call]; ok {
+				out[at].answer(e)
+				delete(index, e.Call)
+			}
+		}
+	}
+	return out
+}
+
+func (c *Call) answer(e *agentkernel.Entry) {
+	c.ResultSeq, c.End, c.Result, c.Err, c.Note = e.Seq, e.At, e.Data, e.Err, e.Note
+}
+
+// Describe is a call as a text, to show where two differ.
+func Describe(op string, async bool, args json.RawMessage) json.RawMessage {
+	s := op + " " + string(args)
+	if async {
+		s = "async " + s
+	}
+	return json.RawMessage(s)
+}
+
+// CallOf is what a journal says of a call; nil: it has none of this number.
+func CallOf(entries []agentkernel.Entry, number int64) *Call {
+	list := Calls(entries)
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Number == number {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// OpenWrite says that a journal has the intent of a write and no result.
+func OpenWrite(entries []agentkernel.Entry, call int64) bool {
+	c := CallOf(entries, call)
+	return c != nil && c.Open() && c.Effect == agentkernel.EffectWrite
+}

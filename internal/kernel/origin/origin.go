@@ -1,0 +1,415 @@
+// Package origin answers the calls of a rerun from the journals of the process that it repeats and of those that that one
+// repeated.
+package origin
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/sys"
+)
+
+// Origin is the journal of another process, which has ended, as Spec.Past makes it the origin of this one. It decides which
+// calls of the new process it answers. Calls are compared by operation and canonical arguments, in the order in which they
+// were issued; whether the program waits for them at once (async) makes no difference. What an operation means for the order,
+// sys.Rerun says. A nil Origin has nothing to say.
+type Origin struct {
+	rules   Rules
+	pid     agentkernel.PID
+	from    int64                // its calls from this number on are not answered; 0: all are
+	lineage []agentkernel.PID    // pid, its own origin, and so on
+	index   map[Key]*Call        // of all processes in the lineage
+	strict  []*Call              // in the order of issue
+	free    [][]*Call            // free[i] stands before strict[i], the last one behind all
+	next    int                  // of strict
+	live    bool                 // the first difference has come
+	copies  map[int64]*Call      // calls of the new process whose result is still to be handed over
+	ready   map[int64]*Call      // of copies, those that have been issued and wait for the program to take them
+	left    []*Call              // writes and spawns that origins of the origin made and that nobody took over
+	done    map[[32]byte][]*Call // writes and spawns that were made and not taken over, once live
+}
+
+// Rules says what an operation means for the order, and whether what it has made is not made again although it is pure.
+type Rules func(op string) (rule sys.Rerun, once bool)
+
+// Reader is what an Origin reads of a store.
+type Reader interface {
+	Process(ctx context.Context, pid agentkernel.PID) (agentkernel.ProcessRecord, error)
+	Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error)
+}
+
+// Key names a call of a process.
+type Key struct {
+	PID  agentkernel.PID
+	Call int64
+}
+
+// Call is a call of an origin with what came of it.
+type Call struct {
+	Key
+	Entry  agentkernel.Entry
+	Result *agentkernel.Entry // nil: none
+	last   bool               // its result was an error, and the origin ended with that
+	taken  bool               // by a call of the new process
+}
+
+// Read reads the journals that answer a rerun of the process rec, which has ended.
+func Read(ctx context.Context, store Reader, rec *agentkernel.ProcessRecord, from int64, rules Rules) (*Origin, error) {
+	entries, err := store.Entries(ctx, rec.PID, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	h := New(rules, rec.PID, from, entries)
+	return h, h.addLineage(ctx, store, rec.Spec.Past, entries)
+}
+
+// New sorts the journal of process pid. Calls are numbered as they are issued; their entries may come later,
+// and not in that order.
+func New(rules Rules, pid agentkernel.PID, from int64, entries []agentkernel.Entry) *Origin {
+	h := &Origin{rules: rules, pid: pid, from: from, lineage: []agentkernel.PID{pid}, index: map[Key]*Call{}, copies: map[int64]*Call{}, ready: map[int64]*Call{}}
+	var all []*Call
+	var end ending
+	lastIssued := int64(0)
+	for i := range entries {
+		e := &entries[i]
+		c := h.index[Key{pid, e.Call}]
+		switch {
+		case e.Kind == agentkernel.EntryOutput && e.Stream == "stderr":
+			end.words = e
+		case e.Kind == agentkernel.EntryOutput:
+			end.printed = e.Seq
+		case e.Kind == agentkernel.EntryTerminal:
+			end.entry = e
+		case e.Kind == agentkernel.EntryResult && c != nil:
+			c.Result = e
+		case e.Kind == agentkernel.EntryCall && c == nil:
+			c = &Call{Key: Key{pid, e.Call}, Entry: *e}
+			if e.Done {
+				c.Result = e
+			}
+			h.index[c.Key] = c
+			all = append(all, c)
+			if rule, _ := rules(e.Op); rule == sys.Strict {
+				lastIssued = e.Seq
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Call) int { return cmp.Compare(a.Key.Call, b.Key.Call) })
+	h.free = append(h.free, nil)
+	for _, c := range all {
+		switch rule, _ := rules(c.Entry.Op); rule {
+		case sys.Strict:
+			c.last = c.Result != nil && c.Result.Err != nil && c.Result.Seq >= lastIssued && end.with(c.Result)
+			h.strict = append(h.strict, c)
+			h.free = append(h.free, nil)
+		case sys.Free:
+			h.free[len(h.free)-1] = append(h.free[len(h.free)-1], c)
+		}
+	}
+	return h
+}
+
+// ending is how a process ended.
+type ending struct {
+	entry   *agentkernel.Entry // nil: it has not
+	words   *agentkernel.Entry // the last that it wrote to stderr
+	printed int64              // Seq of the last that it wrote to stdout
+}
+
+// with says whether the process ended with the error that a call had as its result: it did not catch it, or raised
+// another that quotes it. A program that has no exceptions ended with it if it failed and printed no more than what
+// the command kernel says of it. In any other case the program survived the error.
+func (end ending) with(result *agentkernel.Entry) bool {
+	if end.entry == nil {
+		return false
+	}
+	failure := result.Err
+	said := string(failure.Code) + ": " + failure.Message() // no hint: another version may have said it in other words
+	if e := end.entry.Err; e != nil {
+		text := e.Message()
+		if strings.HasSuffix(e.Exception, "ExceptionGroup") {
+			text = e.Traceback // the message does not say what is in the group
+		}
+		return strings.Contains(text, said) || e.Code == failure.Code && text == failure.Message()
+	}
+	var exit struct {
+		Code int `json:"exit_code"`
+	}
+	var words string
+	if json.Unmarshal(end.entry.Data, &exit) != nil || exit.Code == 0 || end.printed > result.Seq || end.words == nil ||
+		json.Unmarshal(end.words.Data, &words) != nil {
+		return false
+	}
+	i := strings.LastIndex(words, "kernel: "+said)
+	return i >= 0 && !strings.Contains(strings.TrimSuffix(words[i+len("kernel: "+said):], "\n"), "\n")
+}
+
+// made says whether the call did, or may have done, what it was to do. An error of the tool itself says that it did
+// not; one of the kernel says so only if the call was refused or certainly not sent, and then it has
+// another code than these.
+func (c *Call) made() bool {
+	if c.Entry.Done {
+		return c.Result.Err == nil
+	}
+	if c.Result == nil || c.Result.Err == nil {
+		return true
+	}
+	switch c.Result.Err.Code {
+	case agentkernel.CodeAnswerLost, agentkernel.CodeOutcomeUnknown, agentkernel.CodeInterrupted, agentkernel.CodeLimit:
+		return true
+	}
+	return false
+}
+
+// Unknown says that nobody knows whether a write happened, and that the program of the origin did not go on
+// with that answer.
+func (c *Call) Unknown() bool {
+	if c.Entry.Effect != agentkernel.EffectWrite || c.Entry.Done {
+		return false
+	}
+	if c.Result == nil {
+		return true
+	}
+	err := c.Result.Err
+	return c.last && err != nil && (err.Code == agentkernel.CodeOutcomeUnknown || err.Code == agentkernel.CodeInterrupted)
+}
+
+// answers says whether the origin has an answer for whoever makes the call again; if not, why.
+func (c *Call) answers() string {
+	switch {
+	case c.Unknown() || c.Result != nil && !c.last:
+		return ""
+	case c.Result == nil:
+		return fmt.Sprintf("call %d of pid %d has no result", c.Key.Call, c.PID)
+	case c.Entry.Effect == agentkernel.EffectWrite && c.made():
+		return ""
+	}
+	return fmt.Sprintf("it failed in pid %d, which ended with that: %s", c.PID, journal.Short(json.RawMessage(c.Result.Err.GuestText()), 200))
+}
+
+// Match finds the answer to a call. why is set at the first difference, which makes everything live.
+func (h *Origin) Match(op string, args json.RawMessage) (c *Call, why string) {
+	switch rule, _ := h.rules(op); {
+	case h.live || rule == sys.Own:
+		return nil, ""
+	case rule == sys.Free:
+		return h.takeFree(op, args), ""
+	}
+	if h.next == len(h.strict) {
+		return nil, fmt.Sprintf("the journal of pid %d ends there", h.pid)
+	}
+	c = h.strict[h.next]
+	if h.from > 0 && c.Key.Call >= h.from {
+		return nil, fmt.Sprintf("only calls before %d were to be answered", h.from)
+	}
+	if c.Entry.Op != op || string(c.Entry.Args) != string(args) {
+		return nil, fmt.Sprintf("it is another than call %d of pid %d\n%s", c.Key.Call, h.pid,
+			journal.Diff(history.Describe(c.Entry.Op, false, c.Entry.Args), history.Describe(op, false, args)))
+	}
+	if why := c.answers(); why != "" {
+		return nil, why
+	}
+	h.take(c)
+	return c, ""
+}
+
+func (h *Origin) takeFree(op string, args json.RawMessage) *Call {
+	for _, c := range h.free[h.next] {
+		if c.taken || c.Entry.Op != op || string(c.Entry.Args) != string(args) || h.from > 0 && c.Key.Call >= h.from {
+			continue
+		}
+		if c.Result == nil || c.Result.Err != nil {
+			return nil
+		}
+		c.taken = true
+		return c
+	}
+	return nil
+}
+
+// take marks a call as taken over, and goes on behind it if it is the next one.
+func (h *Origin) take(c *Call) {
+	c.taken = true
+	if !h.live && h.next < len(h.strict) && h.strict[h.next] == c {
+		h.next++
+	}
+}
+
+// TakeDone finds a call that the origin made beyond the first difference, and that must not be made again
+// without being asked for.
+func (h *Origin) TakeDone(op string, effect agentkernel.Effect, args json.RawMessage) *Call {
+	if !h.live {
+		return nil
+	}
+	k := callHash(op, args)
+	for i, c := range h.done[k] {
+		if c.Entry.Effect == effect {
+			h.done[k] = slices.Delete(h.done[k], i, i+1)
+			c.taken = true
+			return c
+		}
+	}
+	return nil
+}
+
+// Leave goes beyond the first difference: of all that the origin knows only what must not be made again is kept.
+func (h *Origin) Leave() {
+	h.live, h.done = true, map[[32]byte][]*Call{}
+	for _, c := range slices.Concat(h.left, h.strict) {
+		if _, once := h.rules(c.Entry.Op); !c.taken && c.made() && (c.Entry.Effect == agentkernel.EffectWrite || once) {
+			k := callHash(c.Entry.Op, c.Entry.Args)
+			h.done[k] = append(h.done[k], c)
+		}
+	}
+	h.strict, h.free, h.left, h.index = nil, nil, nil, nil
+}
+
+func callHash(op string, args json.RawMessage) [32]byte {
+	return sha256.Sum256(append([]byte(op+"\x00"), args...))
+}
+
+// IsOf says whether a process belongs to what this process takes over.
+func (h *Origin) IsOf(pid agentkernel.PID) bool { return h != nil && slices.Contains(h.lineage, pid) }
+
+// Drop forgets an async call whose result nobody waits for any more.
+func (h *Origin) Drop(call int64) {
+	if h != nil {
+		delete(h.copies, call)
+		delete(h.ready, call)
+	}
+}
+
+// Issued notes that the program waits for the result of a call of which the origin has one.
+func (h *Origin) Issued(call int64, c *Call) { h.ready[call] = c }
+
+// Holds says whether the origin has the result of a call that the program has not taken yet.
+func (h *Origin) Holds(call int64) bool { return h.Waits() && h.ready[call] != nil }
+
+// Waits says whether the origin has results that the program has not taken yet.
+func (h *Origin) Waits() bool { return h != nil && len(h.ready) > 0 }
+
+// Next takes the result that was handed to the program of the origin first; nil: there is none.
+func (h *Origin) Next() (call int64, c *Call) {
+	if h == nil {
+		return 0, nil
+	}
+	for id, r := range h.ready {
+		if c == nil || r.Result.Seq < c.Result.Seq {
+			call, c = id, r
+		}
+	}
+	h.Drop(call)
+	return call, c
+}
+
+// Copy is the call whose result is still to be handed over for a call of the new process; nil: none.
+func (h *Origin) Copy(call int64) *Call {
+	if h == nil {
+		return nil
+	}
+	return h.copies[call]
+}
+
+// Live says whether the first difference has come.
+func (h *Origin) Live() bool { return h == nil || h.live }
+
+// Restore marks what the process took over in an earlier life.
+func (h *Origin) Restore(entries []agentkernel.Entry) {
+	if h == nil {
+		return
+	}
+	for _, e := range entries {
+		key, named := parseNote(e.Note)
+		c := h.index[key]
+		switch {
+		case e.Kind == agentkernel.EntryCall && named && c != nil:
+			h.take(c)
+			if !e.Done {
+				h.copies[e.Call] = c
+			}
+		case e.Kind == agentkernel.EntryResult:
+			delete(h.copies, e.Call)
+		case e.Kind == agentkernel.EntryPast && e.Call != 0:
+			h.live = true
+		}
+	}
+	if h.live {
+		h.Leave()
+	}
+}
+
+// addLineage adds what the origins of an origin made and nobody took over: that must not be made again either.
+// A process that is not there any more ends the line.
+func (h *Origin) addLineage(ctx context.Context, store Reader, older *agentkernel.Past, entries []agentkernel.Entry) error {
+	for older != nil && !h.IsOf(older.PID) {
+		rec, err := store.Process(ctx, older.PID)
+		if agentkernel.CodeOf(err) == agentkernel.CodeNotFound {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		before, err := store.Entries(ctx, older.PID, 1, 0)
+		if err != nil {
+			return err
+		}
+		old := New(h.rules, older.PID, 0, before)
+		for _, e := range entries {
+			if key, ok := parseNote(e.Note); ok && old.index[key] != nil {
+				old.index[key].taken = true
+			}
+		}
+		for _, c := range old.strict {
+			if !c.taken {
+				h.left = append(h.left, c)
+				h.index[c.Key] = c
+			}
+		}
+		h.lineage = append(h.lineage, older.PID)
+		entries, older = slices.Concat(entries, before), rec.Spec.Past
+	}
+	return nil
+}
+
+// Notes by which the journal of a rerun names the call of its origin.
+const (
+	noteFrom = "from pid %d call %d"
+	noteAs   = "as pid %d call %d"
+)
+
+// From is the note at a call that was answered from there.
+func (c Key) From() string { return fmt.Sprintf(noteFrom, c.PID, c.Call) }
+
+// As is the note at a spawn whose child takes over the child of that call.
+func (c Key) As() string { return fmt.Sprintf(noteAs, c.PID, c.Call) }
+
+// parseNote reads what From and As wrote.
+func parseNote(note string) (c Key, ok bool) {
+	if !strings.HasPrefix(note, "from pid ") && !strings.HasPrefix(note, "as pid ") {
+		return c, false
+	}
+	for _, format := range []string{noteFrom, noteAs} {
+		if n, err := fmt.Sscanf(note, format, &c.PID, &c.Call); err == nil && n == 2 && fmt.Sprintf(format, c.PID, c.Call) == note {
+			return c, true
+		}
+	}
+	return c, false
+}
+
+// Answered says how far the origin went.
+func (h *Origin) Answered(calls int64) string {
+	switch calls {
+	case 0:
+		return fmt.Sprintf("no call answered from the journal of pid %d", h.pid)
+	case 1:
+		return fmt.Sprintf("call 1 answered from the journal of pid %d", h.pid)
+	}
+	return fmt.Sprintf("calls 1-%d answered from the journal of pid %d", calls, h.pid)
+}

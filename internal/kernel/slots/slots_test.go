@@ -1,0 +1,93 @@
+package slots
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+type program struct{ priority int }
+
+func (p *program) Priority() int { return p.priority }
+
+// slots is a queue whose programs compute for a given time and do nothing else.
+type slots struct {
+	*Queue[*program]
+	zero  time.Time
+	takes map[*program]time.Duration
+	began map[*program]time.Duration
+}
+
+func newSlots(n int) *slots {
+	s := &slots{zero: time.Now(), takes: map[*program]time.Duration{}, began: map[*program]time.Duration{}}
+	s.Queue = New(n, time.Now, func(p *program) {
+		s.mu.Lock()
+		s.began[p] = time.Since(s.zero)
+		d := s.takes[p]
+		s.mu.Unlock()
+		time.Sleep(d)
+	})
+	return s
+}
+
+// add queues a program and lets it come as far as it can.
+func (s *slots) add(priority int, takes time.Duration) *program {
+	p := &program{priority}
+	s.mu.Lock()
+	s.takes[p] = takes
+	s.mu.Unlock()
+	s.Push(p)
+	synctest.Wait()
+	return p
+}
+
+// ends closes the queue after five minutes, in which p should have begun at a moment.
+func (s *slots) ends(t *testing.T, p *program, at time.Duration) {
+	t.Helper()
+	time.Sleep(5 * time.Minute)
+	s.mu.Lock()
+	if began, ok := s.began[p]; !ok || began != at {
+		t.Errorf("began: %v, at %s instead of %s; %d have slots, %d go on without, %d wait", ok, began, at, s.running, s.preempted, s.waiting.Len())
+	}
+	s.mu.Unlock()
+	s.Close()
+	s.Drain()
+}
+
+// A slot for which somebody more urgent than the one that was preempted waits is for that one, not for who has waited longest.
+func TestALentSlotIsNotForTheLessUrgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1)
+		s.add(5, 10*time.Minute)
+		time.Sleep(2 * time.Second)
+		s.add(1, 3*time.Second) // preempts, until 5 s
+		s.add(9, 9*time.Minute)
+		time.Sleep(time.Second)
+		s.ends(t, s.add(1, time.Second), 5*time.Second)
+	})
+}
+
+// When a slot is given back, another may be taken.
+func TestASlotGivenBackLetsAnotherBeLent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(2)
+		s.add(9, 10*time.Minute)
+		s.add(5, 10*time.Minute)
+		time.Sleep(2 * time.Second)
+		s.add(8, 10*time.Minute) // preempts the 9
+		s.add(1, 3*time.Second)  // preempts the 5, until 5 s; no more may be preempted
+		s.ends(t, s.add(7, time.Second), 5*time.Second)
+	})
+}
+
+// A more urgent one can preempt more programs, and so earlier.
+func TestTheMostUrgentBorrowsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(2)
+		s.add(4, 10*time.Minute)
+		time.Sleep(900 * time.Millisecond)
+		s.add(5, 10*time.Minute)
+		s.add(4, time.Second) // can preempt the 5, at 1.9 s
+		s.ends(t, s.add(1, time.Second), time.Second)
+	})
+}

@@ -1,0 +1,85 @@
+package strictjson
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+)
+
+// Explain says in plain words what encoding/json found wrong when it decoded a value into a type; it names no type of Go.
+// whole is what the reader calls the value, such as "the body" or "the arguments".
+func Explain(err error, whole string) string {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		what := e.Field
+		if what == "" {
+			what = whole
+		}
+		return fmt.Sprintf("%s must be %s, not %s", shortened(what), wanted(e.Type), found(e.Value))
+	}
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Sprintf("%s: not JSON at byte %d: %s", whole, e.Offset, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return whole + ": the JSON ends too early"
+	}
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	if name, ok := strings.CutPrefix(text, "unknown field "); ok { // encoding/json has no type for this error
+		return "there is no field " + shortened(name)
+	}
+	return text
+}
+
+// wanted is what JSON calls the values of a type.
+func wanted(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number from 0"
+	}
+	return "a whole number"
+}
+
+// found is what encoding/json says that it found: "string", "number 1.5", "array".
+func found(value string) string {
+	kind, rest, _ := strings.Cut(value, " ")
+	switch {
+	case rest != "":
+		return shortened(rest)
+	case kind == "array":
+		return "a list"
+	case kind == "object":
+		return "an object"
+	case kind == "bool":
+		return "true or false"
+	}
+	return "a " + kind
+}
+
+// shortened keeps what a hostile client sent out of messages beyond a reasonable length.
+func shortened(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	n := most
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "..."
+}

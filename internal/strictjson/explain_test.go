@@ -1,0 +1,57 @@
+package strictjson_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"agentkernel/internal/strictjson"
+)
+
+// TestExplain: whoever sent the value reads the message, and knows JSON, not Go.
+func TestExplain(t *testing.T) {
+	type limits struct {
+		Time  float64  `json:"time"`
+		Calls int64    `json:"calls"`
+		Names []string `json:"names"`
+	}
+	type fetchArgs struct {
+		URL    string   `json:"url"`
+		Again  bool     `json:"again"`
+		Limits *limits  `json:"limits"`
+		Size   *uint32  `json:"size"`
+		Map    struct{} `json:"map"`
+	}
+	for raw, want := range map[string]string{
+		`{"url": 5}`:                     "url must be a string, not a number",
+		`{"url": ["a"]}`:                 "url must be a string, not a list",
+		`{"again": "yes"}`:               "again must be true or false, not a string",
+		`{"limits": {"time": "5s"}}`:     "limits.time must be a number, not a string",
+		`{"limits": {"calls": 1.5}}`:     "limits.calls must be a whole number, not 1.5",
+		`{"limits": {"names": {}}}`:      "limits.names must be a list, not an object",
+		`{"limits": {"names": [false]}}`: "limits.names must be a string, not true or false",
+		`{"limits": 5}`:                  "limits must be an object, not a number",
+		`{"size": -1}`:                   "size must be a whole number from 0, not -1",
+		`{"map": 5}`:                     "map must be an object, not a number",
+		`[1]`:                            "the arguments must be an object, not a list",
+		`5`:                              "the arguments must be an object, not a number",
+		`{"url": x}`:                     "the arguments: not JSON at byte 9: invalid character 'x' looking for beginning of value",
+		`{"url": "x`:                     "the arguments: the JSON ends too early",
+		`{"ulr": "x"}`:                   `there is no field "ulr"`,
+	} {
+		dec := json.NewDecoder(strings.NewReader(raw))
+		dec.DisallowUnknownFields()
+		err := dec.Decode(&fetchArgs{})
+		if err == nil {
+			t.Errorf("%s was taken", raw)
+			continue
+		}
+		if got := strictjson.Explain(err, "the arguments"); got != want {
+			t.Errorf("%s:\n%s, want\n%s", raw, got, want)
+		}
+	}
+	long := strictjson.Explain(json.Unmarshal([]byte(`{"`+strings.Repeat("ä", 200)+`": 5}`), &map[string]string{}), "it")
+	if len(long) > 150 || strings.ContainsRune(long, '\uFFFD') {
+		t.Errorf("%q", long)
+	}
+}

@@ -1,0 +1,63 @@
+package sys
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"agentkernel"
+)
+
+// Binding is what a program's imports of tools mean. It is shared by all processes that mean the same, and never changed.
+type Binding struct {
+	Tools []agentkernel.Tool
+
+	once  sync.Once
+	noted json.RawMessage
+}
+
+// Find looks a tool up by either of its names; nil: the program has not imported it. b may be nil.
+func (b *Binding) Find(server, tool string) *agentkernel.Tool {
+	if b == nil {
+		return nil
+	}
+	for i := range b.Tools {
+		t := &b.Tools[i]
+		if (t.Server == server || t.PythonServer == server) && (t.Name == tool || t.PythonName == tool) {
+			return t
+		}
+	}
+	return nil
+}
+
+// Noted is the binding as the journal keeps it: what a backend needs of the tools, without their schemas.
+func (b *Binding) Noted() json.RawMessage {
+	b.once.Do(func() {
+		tools := make([]agentkernel.Tool, len(b.Tools))
+		for i, t := range b.Tools {
+			tools[i] = agentkernel.Tool{Server: t.Server, Name: t.Name, PythonServer: t.PythonServer, PythonName: t.PythonName,
+				Effect: t.Effect, Signature: t.Signature, Doc: t.Doc, Params: t.Params}
+		}
+		data, err := json.Marshal(tools)
+		if err != nil {
+			data = nil // a list of texts always encodes
+		}
+		b.noted = data
+	})
+	return b.noted
+}
+
+// Toolbox finds the tools of programs, and reaches them outside any process.
+type Toolbox interface {
+	agentkernel.Tools
+	// Source gives the tools of a Spec.
+	Source(s *agentkernel.Spec) (agentkernel.ToolSource, error)
+	// Pin notes in the Spec of a new process what its tools files hold.
+	Pin(s *agentkernel.Spec) error
+	// Shadowed refuses local tools with the name of a server of the Spec.
+	Shadowed(ctx context.Context, s *agentkernel.Spec, modules map[string]string) error
+	// Bound is the binding of imports if no server has to be asked for it; else nil.
+	Bound(s *agentkernel.Spec, refs []agentkernel.ToolRef) *Binding
+	// Bind finds the tools that a program imports, which may start servers. An error comes with the import that it is about.
+	Bind(ctx context.Context, s *agentkernel.Spec, refs []agentkernel.ToolRef) (*Binding, agentkernel.ToolRef, error)
+}

@@ -1,0 +1,232 @@
+// Package sys is the door between the kernel and the families of system calls. A family is a package of its own below this
+// one: what its calls are, what they do, and what a recovery and a rerun may do with them. It knows neither the kernel nor
+// another family; the kernel knows families by [Family] alone. A new family is one folder and one line in
+// internal/sys/families.
+//
+// A handler never sees the process that calls. It gets a [Call], and returns an [Outcome], which the kernel commits in one
+// batch with the call.
+package sys
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/strictjson"
+)
+
+// Family is a group of system calls: those with its name before the dot.
+type Family struct {
+	Name string
+	Ops  []Op
+	// Check refuses a Spec whose fields for this family are wrong, before a process is made of it; nil: there are none.
+	Check func(s *agentkernel.Spec) error
+}
+
+// Op is one system call. Exactly one of Now, Begin and Outside is set. Handlers are called without locks, by several
+// goroutines.
+type Op struct {
+	agentkernel.Syscall
+	// Rerun says what the call means for the order in which a rerun is answered by its origin.
+	Rerun Rerun
+	// Subject is what the call is about, in few words ("filesystem.write_file"), for tables and errors; nil: its name says it.
+	// It is asked for calls of the journal too, also for those that were refused.
+	Subject func(args json.RawMessage) string
+	// Plain says that the subject alone names what was done; else the name of the call comes with it.
+	Plain bool
+	// Admit decides about a call before anything of it is in the journal; nil: it may be made, with the effect that its
+	// descriptor has. It is asked again before a call is made again, whose permission was settled then.
+	Admit func(c *Call) (Admission, error)
+
+	// Now answers at once, without leaving the kernel.
+	Now func(c *Call) (Outcome, error)
+	// Begin starts a call that waits inside the kernel. It is asked again for the same call after a recovery.
+	Begin func(c *Call) (Wait, error)
+	// Outside leaves the kernel, once the intent of the call is durable. ctx ends when the call has to be answered.
+	Outside func(ctx context.Context, c *Call) (Outcome, error)
+}
+
+// Label is the call in few words: its name, and what it is about.
+func (o *Op) Label(args json.RawMessage) string {
+	if o.Subject == nil {
+		return o.Name
+	}
+	return o.Labelled(o.Subject(args))
+}
+
+// Labelled is Label for a subject.
+func (o *Op) Labelled(subject string) string {
+	if subject == "" {
+		return o.Name
+	}
+	return o.Name + " " + subject
+}
+
+// Brief is a label in the words of a sentence.
+func (o *Op) Brief(label string) string {
+	if o.Plain {
+		return strings.TrimPrefix(label, o.Name+" ")
+	}
+	return label
+}
+
+// Rerun says what a call means in a rerun.
+type Rerun int
+
+const (
+	// Strict calls must come in the order of the origin; the first that does not is the first difference.
+	Strict Rerun = iota
+	// Free calls are answered by the origin if it made the same between the same two strict calls; one that it did not make
+	// runs, and is no difference: a new look at the clock does not make the program another.
+	Free
+	// Own calls work on what belongs to the process itself, which begins anew, and always run.
+	Own
+)
+
+// Call is a system call as its handler sees it. It belongs to the kernel, and is not changed.
+type Call struct {
+	PID   agentkernel.PID
+	ID    int64
+	Op    *Op
+	Args  json.RawMessage // in the guest's order; valid JSON
+	Since time.Time       // when the call was first made, also by an earlier kernel
+	Spec  *agentkernel.Spec
+	// Effect is the class with which the call was admitted, or with which it stands in the journal.
+	Effect agentkernel.Effect
+	Again  bool // it was made before, and is in the journal
+	Bound  *Binding
+	State  WorkingSet
+
+	// For Outside alone.
+	Admitted any    // Admission.Value
+	Key      string // for whoever deduplicates effects: "<store uuid>/<pid>/<call>"
+	Expect   string // the incarnation of the peer that answered the process last; "": none has
+}
+
+// Decode reads the arguments strictly; the error says the expected signature.
+func (c *Call) Decode(v any) error { return Decode(&c.Op.Syscall, c.Args, v) }
+
+// Decode reads the arguments of a call strictly; the error says the expected signature.
+func Decode(desc *agentkernel.Syscall, args json.RawMessage, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(args))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: %s", desc.Signature(), strictjson.Explain(err, "the arguments"))
+	}
+	return nil
+}
+
+// Errorf makes an error of the call.
+func (c *Call) Errorf(code agentkernel.Code, format string, args ...any) *agentkernel.Error {
+	return agentkernel.Errorf(code, c.Op.Name, format, args...)
+}
+
+// Invalid says what is wrong with the arguments.
+func (c *Call) Invalid(format string, args ...any) error {
+	return c.Errorf(agentkernel.CodeInvalid, format, args...)
+}
+
+// WorkingSet is the working set of a process. Change calls fn with it while nothing else uses it; fn may change it, and the
+// changes that its Outcome names are committed with the call.
+type WorkingSet interface {
+	Change(fn func(keys map[string]json.RawMessage) error) error
+}
+
+// Admission is what a family decides about a call.
+type Admission struct {
+	Effect  agentkernel.Effect // "": that of the descriptor
+	Subject string             // "": as Op.Subject says
+	Value   any                // for Op.Outside
+	// Matches says whether a pattern of Spec.Allow or Past.Again means the call; nil: none does.
+	Matches func(pattern string) bool
+	Name    string // what is asked for: "filesystem.write_file"
+	Pattern string // the pattern that means this and nothing else
+	// Ask is what the call needs permission for; nil: it needs none.
+	Ask *Question
+	// Later decides, in the time that calls have, where that takes a look outside; nil: it is decided.
+	Later func(ctx context.Context) (Admission, error)
+}
+
+// Question asks for permission.
+type Question struct {
+	Args   json.RawMessage    // what is shown of the call
+	Denied *agentkernel.Error // what the program is told without permission
+}
+
+// Outcome is what has become of a call.
+type Outcome struct {
+	Result json.RawMessage // canonical JSON
+	// State are the keys of the working set that the call has changed; a nil value was deleted.
+	State map[string]json.RawMessage
+	// Incarnation says which incarnation of the peer has answered; "": it has none.
+	Incarnation string
+	// Settled says of a failure that it is known what became of the call: it was not sent, or the other side refused it.
+	Settled bool
+}
+
+// Wait is what a call waits for.
+type Wait struct {
+	Until  time.Time       // it is answered then; now or before: at once
+	Result json.RawMessage // with this
+}
+
+// Null is the result of a call that has none.
+var Null = json.RawMessage("null")
+
+// Clip keeps what a program made up short where it stands in a message.
+func Clip(s string) string {
+	const most = 100
+	if len(s) <= most {
+		return s
+	}
+	s = strings.ToValidUTF8(s[:most], "")
+	if i := strings.LastIndexByte(s, ' '); i > most/2 { // between words
+		s = s[:i]
+	}
+	return s + " ..."
+}
+
+// Seconds converts without overflow: ten years stand for any longer time.
+func Seconds(s float64) time.Duration {
+	const tenYears = 10 * 365 * 24 * 3600
+	return time.Duration(min(s, tenYears) * float64(time.Second))
+}
+
+// Table joins families by the names of their calls, and refuses what is no family: a call with another name, two of one
+// name, handlers that are missing or too many.
+func Table(families []Family) (map[string]*Op, error) {
+	all := map[string]*Op{}
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, agentkernel.Errorf(agentkernel.CodeInternal, "kernel", "system call %s: %s", name, fmt.Sprintf(format, args...)))
+	}
+	for _, f := range families {
+		for i := range f.Ops {
+			op := &f.Ops[i]
+			handlers := 0
+			for _, has := range []bool{op.Now != nil, op.Begin != nil, op.Outside != nil} {
+				if has {
+					handlers++
+				}
+			}
+			pure := op.Effect == agentkernel.EffectPure
+			switch {
+			case op.Family() != f.Name:
+				bad(op.Name, "it is not of the family %s", f.Name)
+			case all[op.Name] != nil:
+				bad(op.Name, "there are two")
+			case handlers != 1:
+				bad(op.Name, "it has %d handlers; it needs one", handlers)
+			case pure && op.Outside != nil, !pure && op.Outside == nil:
+				bad(op.Name, "calls with the effect %s are made outside, and only they are", op.Effect)
+			}
+			all[op.Name] = op
+		}
+	}
+	return all, errors.Join(errs...)
+}
