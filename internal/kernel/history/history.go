@@ -66,7 +66,8 @@ func (p *Pauses) Add(e *agentkernel.Entry) {
 	case e.Kind != agentkernel.EntryPaused && e.Kind != agentkernel.EntryResumed:
 		return
 	case e.Kind == agentkernel.EntryPaused && !p.Paused:
-		p.Paused, p.At = true, e.At
+		// The wall clock alone: a base in an image has no other, and both must give the same.
+		p.Paused, p.At = true, e.At.Round(0)
 	case e.Kind == agentkernel.EntryResumed && p.Paused:
 		p.Paused = false
 		p.Ended += e.At.Sub(p.At)
