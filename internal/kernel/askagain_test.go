@@ -16,17 +16,7 @@ func TestAQuestionThatFindsNoOne(t *testing.T) {
 		p.print("%s", agentkernel.CodeOf(err))
 		return nil
 	})
-	s := spec("p")
-	s.Allow, s.Interactive = nil, true
-	p, err := r.Run(t.Context(), s, func(ev agentkernel.Event) error {
-		if ev.Kind != agentkernel.EventAsk {
-			return nil
-		}
-		return r.Signal(t.Context(), ev.PID, agentkernel.SignalPause)
-	})
-	if err != nil || !p.Paused {
-		t.Fatalf("%+v, %v", p, err)
-	}
+	p := r.pausedAtItsQuestion(t, "p")
 	for range 2 {
 		r = r.boot(t, r.store.crash())
 		if _, err := r.Recover(t.Context(), 0); err != nil {
@@ -41,7 +31,7 @@ func TestAQuestionThatFindsNoOne(t *testing.T) {
 		}
 	}
 	resumed := false
-	err = r.Events(t.Context(), p.PID, 1, true, func(ev agentkernel.Event) error {
+	err := r.Events(t.Context(), p.PID, 1, true, func(ev agentkernel.Event) error {
 		switch {
 		case ev.Kind == agentkernel.EventAsk:
 			return r.Answer(t.Context(), p.PID, ev.Ask.ID, agentkernel.AnswerYes)

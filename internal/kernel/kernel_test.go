@@ -273,16 +273,10 @@ func TestAskAtTheTerminal(t *testing.T) {
 	}
 }
 
-// A pause at the question is not a no: whoever resumes is asked again.
-func TestAPauseLeavesTheQuestionOpen(t *testing.T) {
-	r := newRig(t, newRAMStore())
-	got := make(chan error, 1)
-	r.backend.add("p", func(p *prog) error {
-		_, err := p.call("tool.call", callTool("append", `{}`))
-		got <- err
-		return nil
-	})
-	s := spec("p")
+// pausedAtItsQuestion runs a program, which nobody allows anything, until it asks, and pauses it there.
+func (r *rig) pausedAtItsQuestion(t *testing.T, program string) agentkernel.Process {
+	t.Helper()
+	s := spec(program)
 	s.Allow, s.Interactive = nil, true
 	p, err := r.Run(t.Context(), s, func(ev agentkernel.Event) error {
 		if ev.Kind != agentkernel.EventAsk {
@@ -293,7 +287,21 @@ func TestAPauseLeavesTheQuestionOpen(t *testing.T) {
 	if err != nil || !p.Paused {
 		t.Fatalf("%+v, %v; want a pause", p, err)
 	}
-	if p, err = r.Process(t.Context(), p.PID); err != nil || len(p.WaitsFor) != 1 || !strings.HasPrefix(p.WaitsFor[0], agentkernel.YourAnswer) {
+	return p
+}
+
+// A pause at the question is not a no: whoever resumes is asked again.
+func TestAPauseLeavesTheQuestionOpen(t *testing.T) {
+	r := newRig(t, newRAMStore())
+	got := make(chan error, 1)
+	r.backend.add("p", func(p *prog) error {
+		_, err := p.call("tool.call", callTool("append", `{}`))
+		got <- err
+		return nil
+	})
+	p := r.pausedAtItsQuestion(t, "p")
+	p, err := r.Process(t.Context(), p.PID)
+	if err != nil || len(p.WaitsFor) != 1 || !strings.HasPrefix(p.WaitsFor[0], agentkernel.YourAnswer) {
 		t.Fatalf("it waits for %q, %v", p.WaitsFor, err)
 	}
 	if err := r.Signal(t.Context(), p.PID, agentkernel.SignalResume); err != nil {
@@ -333,17 +341,7 @@ func TestAPauseLeavesTheQuestionOpenForTheNextKernel(t *testing.T) {
 			p.print("%s", agentkernel.CodeOf(err))
 			return nil
 		})
-		s := spec("p")
-		s.Allow, s.Interactive = nil, true
-		p, err := r.Run(t.Context(), s, func(ev agentkernel.Event) error {
-			if ev.Kind != agentkernel.EventAsk {
-				return nil
-			}
-			return r.Signal(t.Context(), ev.PID, agentkernel.SignalPause)
-		})
-		if err != nil || !p.Paused {
-			t.Fatalf("%+v, %v; want a pause", p, err)
-		}
+		p := r.pausedAtItsQuestion(t, "p")
 		again := r
 		for range 2 { // also when it was taken up, and not resumed
 			again = again.boot(t, c.end(again))
@@ -352,7 +350,7 @@ func TestAPauseLeavesTheQuestionOpenForTheNextKernel(t *testing.T) {
 			}
 		}
 		asked, resumed := 0, false
-		err = again.Events(t.Context(), p.PID, 1, true, func(ev agentkernel.Event) error {
+		err := again.Events(t.Context(), p.PID, 1, true, func(ev agentkernel.Event) error {
 			if !resumed {
 				resumed = true
 				return again.Signal(t.Context(), p.PID, agentkernel.SignalResume)

@@ -186,13 +186,19 @@ func (in *Install) entry(d *jsonc.Doc) (json.RawMessage, error) {
 		WithHint("remove it there, or rename it, then do this again")
 }
 
-// Allow are the patterns that the entry has, those of the installation before included.
-func (in *Install) Allow() ([]string, error) {
+// made gives the client's file as it was, and the entry that it would have.
+func (in *Install) made() (*jsonc.Doc, json.RawMessage, error) {
 	d, err := in.client()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	entry, err := in.entry(d)
+	return d, entry, err
+}
+
+// Allow are the patterns that the entry has, those of the installation before included.
+func (in *Install) Allow() ([]string, error) {
+	_, entry, err := in.made()
 	if err != nil {
 		return nil, err
 	}
@@ -247,11 +253,7 @@ func same(a, b []byte) bool {
 
 // ClientFile is the client's file as it would be.
 func (in *Install) ClientFile() ([]byte, error) {
-	d, err := in.client()
-	if err != nil {
-		return nil, err
-	}
-	entry, err := in.entry(d)
+	d, entry, err := in.made()
 	if err != nil {
 		return nil, err
 	}
