@@ -131,8 +131,9 @@ type ToolResult struct {
 	NotSent     bool            // with an error: the call certainly did not reach the server
 }
 
+var exact = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
 // ExactPattern is the pattern of Spec.Allow that means one tool and no other: a server may name a tool "*", or "b.c".
 func ExactPattern(server, tool string) string {
-	exact := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	return exact.Replace(server) + "." + strings.ReplaceAll(exact.Replace(tool), ".", "[.]")
 }

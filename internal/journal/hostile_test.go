@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"agentkernel/internal/journal"
 )
@@ -97,6 +98,28 @@ func TestNames(t *testing.T) {
 			t.Errorf("Names(%s) = %q", in, got)
 		}
 	}
+}
+
+// FuzzTextOf compares with encoding/json.
+func FuzzTextOf(f *testing.F) {
+	for _, in := range []string{``, `null`, `[{"a":"b"}]`, `{}`, ` { "a" : "b" } `, `{"b":{"a":"x"},"a":"c"}`, `{"a":1}`, `{"a":{"a":"b"}}`, `{"\u0061":"\"\u00e9"}`,
+		`{"a":"b","a":"c"}`, `{"a":"b","a":1}`, `{"a":1,"a":"b"}`, `{"a":"b"`, `{"A":"b"}`, `{"a":null}`, `{"c":["}","\""],"a":"\\"}`} {
+		f.Add([]byte(in))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if !utf8.Valid(in) {
+			return
+		}
+		var members map[string]any
+		var want string
+		var ok bool
+		if json.Unmarshal(in, &members) == nil {
+			want, ok = members["a"].(string)
+		}
+		if got, found := journal.TextOf(in, "a"); got != want || found != ok {
+			t.Errorf("TextOf(%q) = %q, %v; encoding/json has %q, %v", in, got, found, want, ok)
+		}
+	})
 }
 
 func TestFromPlain(t *testing.T) {

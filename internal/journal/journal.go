@@ -49,6 +49,33 @@ func Names(canonical json.RawMessage) ([]string, bool) {
 	return names, true
 }
 
+// TextOf gives the member of an object that is a string; the last one counts, if there are several. False: raw is no object, or has
+// no such member.
+func TextOf(raw json.RawMessage, member string) (text string, ok bool) {
+	if !json.Valid(raw) {
+		return "", false
+	}
+	w := writer{survey: &survey{raw: raw}}
+	if w.space(); w.raw[w.at] != '{' {
+		return "", false
+	}
+	for w.begin(); w.more('}'); w.comma() {
+		if string(unescaped(w.name())) != member {
+			w.skip()
+		} else if ok = w.raw[w.at] == '"'; ok {
+			s := w.str()
+			text = string(unescaped(s[1 : len(s)-1]))
+			w.space()
+		} else {
+			w.skip()
+		}
+	}
+	if !ok {
+		return "", false
+	}
+	return text, true
+}
+
 // movesPerByte bounds the work of sorting what is nested: an object in an object is moved twice if both are
 // out of order. No value that means something comes near it.
 const movesPerByte = 64

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -397,7 +398,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 // outside runs the handler of an external call. A write that may have been made and was not answered has an unknown outcome.
 func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome, error) {
 	c := k.call(p, f)
-	c.Key = fmt.Sprintf("%s/%d/%d", k.origin.UUIDOf(p.pid), p.pid, f.id)
+	c.Key = k.origin.UUIDOf(p.pid) + "/" + strconv.FormatInt(int64(p.pid), 10) + "/" + strconv.FormatInt(f.id, 10)
 	peer := history.Peer(f.op, f.args)
 	p.mu.Lock()
 	f.peer, c.Expect = peer, p.standing.Servers[peer]

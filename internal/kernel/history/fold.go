@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/journal"
 )
 
 // BaseVersion is the Base.Version of a base that has all of the history. 0 is an image of before bases: it holds a position
@@ -136,10 +137,8 @@ func Peer(op string, args json.RawMessage) string {
 	if desc.Peer == "" {
 		return ""
 	}
-	var named map[string]json.RawMessage
-	var peer string
-	if json.Unmarshal(args, &named) != nil || json.Unmarshal(named[desc.Peer], &peer) != nil {
-		return "?"
+	if peer, ok := journal.TextOf(args, desc.Peer); ok {
+		return peer
 	}
-	return peer
+	return "?"
 }

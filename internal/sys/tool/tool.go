@@ -94,10 +94,16 @@ func (b *Box) admit(c *sys.Call) (sys.Admission, error) {
 	}}, nil
 }
 
+// admitted is what a call that was admitted calls.
+type admitted struct {
+	tool      *agentkernel.Tool
+	arguments json.RawMessage
+}
+
 // admission says what a call of a known tool needs: nothing if it only reads, else permission.
 func admission(c *sys.Call, a args, t *agentkernel.Tool) (sys.Admission, error) {
 	name := t.Server + "." + t.Name
-	adm := sys.Admission{Effect: t.Effect, Subject: name, Name: name, Pattern: agentkernel.ExactPattern(t.Server, t.Name), Value: t, Matches: t.AllowedBy}
+	adm := sys.Admission{Effect: t.Effect, Subject: name, Name: name, Pattern: agentkernel.ExactPattern(t.Server, t.Name), Value: admitted{t, a.Arguments}, Matches: t.AllowedBy}
 	switch {
 	case c.Again: // permission was settled when it was made first
 	case t.Refused():
@@ -149,16 +155,12 @@ func stillAdmitted(c *sys.Call, now *agentkernel.Tool) error {
 
 // call calls the tool. A write that was sent and not answered may have happened.
 func (b *Box) call(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
-	a, err := decode(c)
-	if err != nil {
-		return sys.Outcome{}, err
-	}
 	src, err := b.Source(c.Spec)
 	if err != nil {
 		return sys.Outcome{}, err
 	}
-	t := c.Admitted.(*agentkernel.Tool)
-	r, err := src.Call(ctx, agentkernel.ToolCall{Server: t.Server, Tool: t.Name, Arguments: a.Arguments, Key: c.Key, Expect: c.Expect,
+	a := c.Admitted.(admitted)
+	r, err := src.Call(ctx, agentkernel.ToolCall{Server: a.tool.Server, Tool: a.tool.Name, Arguments: a.arguments, Key: c.Key, Expect: c.Expect,
 		Admit: func(now agentkernel.Tool) error { return stillAdmitted(c, &now) }})
 	out := sys.Outcome{Result: r.Value, Incarnation: r.Incarnation, Settled: r.NotSent}
 	switch agentkernel.CodeOf(err) {
