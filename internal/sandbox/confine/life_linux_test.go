@@ -47,7 +47,7 @@ func counts(t *testing.T, dir string) string {
 }
 
 // patience tells what is slow, on a machine with other things to do, from what never comes.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // until polls a condition.
 func until(t *testing.T, what string, ok func() bool) {
