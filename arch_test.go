@@ -72,7 +72,7 @@ var rules = []struct {
 	{"internal/mcpserver", []string{"", "internal/asktext", "internal/deadline", "internal/strictjson", "internal/shellword"}},
 	{"client", []string{"", "internal/api"}},
 	{"userland/...", []string{""}},
-	{"internal/config", []string{"", "internal/lazy", "internal/nearest", "internal/regular"}},
+	{"internal/config", []string{"", "internal/fetch", "internal/lazy", "internal/nearest", "internal/regular"}},
 	{"internal/setup", []string{"", "internal/bytesize", "internal/datadir", "internal/lazy"}},
 	{"embedded", []string{"", "internal/..."}},
 	// Of the kernel, commands know what its journals mean, and nothing else.

@@ -131,6 +131,15 @@ type ToolResult struct {
 	NotSent     bool            // with an error: the call certainly did not reach the server
 }
 
+// CheckAllow says what is wrong with a pattern of Spec.Allow.
+func CheckAllow(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return Errorf(CodeInvalid, "spec", "allow %q is no pattern, and would allow nothing: %w", pattern, err).
+			WithHint("server.tool with * and ?; a bracket or backslash that is meant as such has a backslash before it")
+	}
+	return nil
+}
+
 var exact = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // ExactPattern is the pattern of Spec.Allow that means one tool and no other: a server may name a tool "*", or "b.c".

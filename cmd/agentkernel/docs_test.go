@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -159,7 +160,7 @@ func TestSettingsOfAKernelAreDocumented(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range append(k.Form.Choices, "1m", "100", "state", "monty") {
+		for _, text := range append(k.Form.Choices, "1m", "100", "state", "monty", "name env:VARIABLE example.com") {
 			if err = c.SetFlag(k.Name, "--flag", text); err == nil {
 				break
 			}
@@ -192,6 +193,12 @@ func TestCommandsAreDocumented(t *testing.T) {
 		if n.Type == kong.CommandNode {
 			if !strings.Contains(doc, "`"+n.Name) && !strings.Contains(doc, n.Parent.Name+" "+n.Name+"`") {
 				t.Errorf("docs/cli.md does not have %s", n.FullPath())
+			}
+			prose, _, _ := strings.Cut(helpText(n, false), "\nExamples\n") // commands are copied: they stay whole
+			for _, line := range strings.Split(prose, "\n") {
+				if utf8.RuneCountInString(line) > helpWidth {
+					t.Errorf("the help of %s has a line of %d columns: %s", n.FullPath(), utf8.RuneCountInString(line), line)
+				}
 			}
 			contains(t, "the help of "+n.FullPath(), n.Detail, "Examples\n  agentkernel "+strings.Split(n.FullPath(), " ")[1])
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -61,7 +62,7 @@ func helpText(node *kong.Node, color bool) string {
 	h.arguments(node)
 	h.flags(node)
 	if node.Detail != "" {
-		h.b.WriteString("\n" + node.Detail)
+		h.b.WriteString("\n" + refill(node.Detail))
 	}
 	return h.b.String()
 }
@@ -80,6 +81,65 @@ func (h *helpPage) head(title string) {
 	h.b.WriteString("\n" + title + "\n")
 }
 
+// helpWidth is how wide a help page is at most, in columns: half of a wide screen, and the whole of a small one.
+const helpWidth = 100
+
+// table writes names with what they mean, which continues below itself where a line is full.
+func (h *helpPage) table(rows [][]string) {
+	names := 0
+	for _, r := range rows {
+		names = max(names, utf8.RuneCountInString(r[0]))
+	}
+	var out [][]string
+	for _, r := range rows {
+		for i, line := range wrap(r[1], helpWidth-names-2) {
+			if i > 0 {
+				r = []string{""}
+			}
+			out = append(out, []string{r[0], line})
+		}
+	}
+	h.b.WriteString(console.Table(out))
+}
+
+// refill wraps the prose of a text; lines that are indented stay as they are.
+func refill(text string) string {
+	var b strings.Builder
+	var prose []string
+	flush := func() {
+		if len(prose) > 0 {
+			b.WriteString(strings.Join(wrap(strings.Join(prose, " "), helpWidth), "\n") + "\n")
+		}
+		prose = nil
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSuffix(line, "\n"); line == "" || line[0] == ' ' {
+			flush()
+			b.WriteString(line + "\n")
+		} else {
+			prose = append(prose, line)
+		}
+	}
+	flush()
+	return b.String()
+}
+
+// wrap breaks a text between words into lines of at most width columns; a longer word has a line of its own.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
 // commands lists the commands of a node by group.
 func (h *helpPage) commands(node *kong.Node) {
 	group := ""
@@ -87,7 +147,7 @@ func (h *helpPage) commands(node *kong.Node) {
 	flush := func() {
 		if len(rows) > 0 {
 			h.head(group)
-			h.b.WriteString(console.Table(rows))
+			h.table(rows)
 		}
 		rows = nil
 	}
@@ -117,7 +177,7 @@ func (h *helpPage) arguments(node *kong.Node) {
 	}
 	if len(rows) > 0 {
 		h.head("Arguments")
-		h.b.WriteString(console.Table(rows))
+		h.table(rows)
 	}
 }
 
@@ -137,7 +197,7 @@ func (h *helpPage) flags(node *kong.Node) {
 	}
 	for _, t := range titles {
 		h.head(t)
-		h.b.WriteString(console.Table(rows[t]))
+		h.table(rows[t])
 	}
 }
 

@@ -192,10 +192,14 @@ func (k *key) setValue(c *Config, o Origin, values []string) error {
 		err = errors.New(why)
 	}
 	if err != nil {
-		if o.Kind == Env || strings.HasPrefix(o.Name, "--") { // which say the key themselves
-			return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", o, err)
+		where := o.String()
+		if o.Kind != Env && !strings.HasPrefix(o.Name, "--") { // which say the key themselves
+			where += ": " + k.name
 		}
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s: %w", o, k.name, err)
+		if e := (*agentkernel.Error)(nil); errors.As(err, &e) { // of whoever reads the value later
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s", where, e.Message()).WithHint("%s", e.Hint)
+		}
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", where, err)
 	}
 	return nil
 }

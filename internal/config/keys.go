@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/fetch"
 )
 
 // A key is one setting: its name in the files, what it means, and how its text becomes a value.
@@ -64,7 +65,7 @@ func kernelKeys() []key {
 		{name: "workers", project: Never, doc: "Monty workers at most; by default chosen from the number of CPUs",
 			value: intInto(func(c *Config) *int { return &c.Workers }, 1, 4096)},
 		{name: "secrets", list: true, project: Never, doc: "what http.fetch may fill into headers: \"github env:GITHUB_TOKEN api.github.com\"",
-			value: listInto(func(c *Config) *[]string { return &c.Secrets })},
+			value: checked(listInto(func(c *Config) *[]string { return &c.Secrets }), fetch.CheckSecret)},
 		{name: "embeddings.url", project: Never, doc: "where tool search finds vectors: an address of the form of OpenAI's, http://127.0.0.1:11434/v1; by default nowhere",
 			value: textInto(func(c *Config) *string { return &c.Embeddings.URL })},
 		{name: "embeddings.model", project: Never, doc: "the model that makes the vectors: text-embedding-3-small",
@@ -104,9 +105,9 @@ func programKeys() []key {
 		{name: "tools", list: true, project: Accepted, doc: "MCP configuration files whose servers programs may import",
 			value: pathsInto(func(c *Config) *[]string { return &c.Tools })},
 		{name: "allow", list: true, project: Never, doc: "patterns of calls that may change things: filesystem.write_*",
-			value: listInto(func(c *Config) *[]string { return &c.Allow })},
+			value: checked(listInto(func(c *Config) *[]string { return &c.Allow }), agentkernel.CheckAllow)},
 		{name: "allow_hosts", list: true, project: Never, doc: "hosts that http.fetch reaches: api.github.com, *.example.com, 127.0.0.1:8080",
-			value: listInto(func(c *Config) *[]string { return &c.AllowHosts })},
+			value: checked(listInto(func(c *Config) *[]string { return &c.AllowHosts }), fetch.CheckHost)},
 		{name: "deny", list: true, project: Lower, doc: "capabilities taken from programs: proc.spawn, state",
 			value: checked(listInto(func(c *Config) *[]string { return &c.Deny }), deniable)},
 		{name: "namespace", project: Never, doc: "tenant that processes belong to",

@@ -32,6 +32,9 @@ func example(name string, f Form) string {
 	case KindPath:
 		return "/srv/x"
 	}
+	if name == "secrets" {
+		return "name env:VARIABLE example.com"
+	}
 	return "some.text"
 }
 

@@ -410,8 +410,10 @@ func TestSecretEntriesThatAreNone(t *testing.T) {
 	if _, err := New(Config{Secrets: []string{"a env:X h.test", "a env:Y h.test"}}); err == nil {
 		t.Error("a name may be there twice")
 	}
-	_, err := New(Config{Secrets: []string{"github ghp_averysecretvalue api.github.com"}})
-	if err == nil || strings.Contains(err.Error()+agentkernel.AsError(err, "", "").Hint, "ghp_") {
-		t.Errorf("a value that stands in the entry by mistake is shown: %v", err)
+	for _, entry := range []string{"github ghp_averysecretvalue api.github.com", "ghp_averysecretvalue"} {
+		_, err := New(Config{Secrets: []string{entry}})
+		if err == nil || strings.Contains(err.Error()+agentkernel.AsError(err, "", "").Hint, "ghp_") {
+			t.Errorf("a value that stands in the entry by mistake is shown: %v", err)
+		}
 	}
 }

@@ -138,6 +138,12 @@ type pattern struct {
 	bare bool // no port was written: HTTPS only
 }
 
+// CheckHost says what is wrong with a pattern of hosts.
+func CheckHost(text string) error {
+	_, err := parsePattern(text)
+	return err
+}
+
 // parsePattern reads a pattern; its error says what patterns look like.
 func parsePattern(text string) (pattern, error) {
 	const forms = "write api.github.com, *.example.com, example.com:8080, * (every public host) or 127.0.0.1:8080"

@@ -43,9 +43,15 @@ func parseSecrets(entries []string) (map[string]*secret, error) {
 	return out, nil
 }
 
+// CheckSecret says what is wrong with an entry of secrets, without showing it. Nothing is read.
+func CheckSecret(entry string) error {
+	_, err := parseSecret(entry)
+	return err
+}
+
 // badSecret never shows an entry: somebody may have written a value into it.
 func badSecret(format string, args ...any) error {
-	return agentkernel.Errorf(agentkernel.CodeInvalid, "secrets", "settings: "+format, args...).WithHint("%s", secretForm)
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "secrets", format, args...).WithHint("%s", secretForm)
 }
 
 func parseSecret(entry string) (*secret, error) {
@@ -54,6 +60,9 @@ func parseSecret(entry string) (*secret, error) {
 		return nil, badSecret("an entry of secrets does not begin with a name of letters, digits, _, - and .")
 	}
 	s := &secret{name: fields[0]}
+	if len(fields) == 1 { // the value itself, perhaps
+		return nil, badSecret("an entry of secrets is one word: it names no source, and no host to which it may go")
+	}
 	if len(fields) < 3 {
 		return nil, badSecret("secret %q names no source, or no host to which it may go", s.name)
 	}

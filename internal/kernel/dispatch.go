@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -269,9 +268,8 @@ func (k *Kernel) meaningful(s *agentkernel.Spec) error {
 		}
 	}
 	for _, pattern := range s.Allow {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "allow %q is no pattern, and would allow nothing: %w", pattern, err).
-				WithHint("server.tool with * and ?; a bracket or backslash that is meant as such has a backslash before it")
+		if err := agentkernel.CheckAllow(pattern); err != nil {
+			return err
 		}
 	}
 	return nil

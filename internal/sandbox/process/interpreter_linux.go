@@ -156,7 +156,8 @@ func (in *interpreter) unusable(path, what string) *agentkernel.Error {
 	if in.path == "" {
 		return missing("the interpreter %s, from the PATH %s, %s", path, agentkernel.OfRunningKernel, what)
 	}
-	return missing("the interpreter %s, which the setting `python` %s names, %s", path, agentkernel.OfRunningKernel, what)
+	return missing("the interpreter %s, which the setting `python` %s names, %s", path, agentkernel.OfRunningKernel, what).
+		WithHint("name a Python %s or later with the setting `python`, or take the setting away: then it is the python3 of PATH", oldestPython)
 }
 
 func missing(format string, args ...any) *agentkernel.Error {
