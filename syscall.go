@@ -129,7 +129,7 @@ var kernelCalls = []Syscall{
 			{Name: "args", Type: "array", Optional: true, Default: "None", Doc: "its sys.argv[1:], a list of str"},
 			{Name: "name", Type: "string", Optional: true, Default: "None", Doc: "name for ps and tracebacks"},
 			{Name: "priority", Type: "integer", Optional: true, Default: "None", Doc: "lower is more urgent; not below the parent's"},
-			{Name: "limits", Type: "object", Optional: true, Default: "None", Doc: "smaller limits than the parent's: time, wall, memory, output, calls, in_flight, processes, journal"},
+			{Name: "limits", Type: "object", Optional: true, Default: "None", Doc: "smaller limits than the parent's: " + limitNames()},
 		},
 		Result: "integer", ResultDoc: "the child's pid"},
 	{Name: "proc.wait", Guest: "wait", Effect: EffectPure, Capability: "proc.wait",

@@ -29,12 +29,12 @@ type command struct {
 
 // commands are those of the program, in the order of the help page.
 func (c *cli) commands() []command {
-	c.run, c.rerun, c.tools = &runCmd{}, &rerunCmd{}, &toolsCmd{}
+	c.run, c.rerun, c.tools = &runCmd{specFlags: newSpecFlags()}, &rerunCmd{specFlags: newSpecFlags()}, &toolsCmd{Call: toolsCallCmd{specFlags: newSpecFlags()}}
 	return []command{
 		{"run", "programs", "Run a program, show its output, wait for its end.", c.run},
-		{"spawn", "programs", "Start a program in the background and print its PID.", &spawnCmd{}},
+		{"spawn", "programs", "Start a program in the background and print its PID.", &spawnCmd{specFlags: newSpecFlags()}},
 		{"init", "programs", "Make a folder ready for programs: settings, tools file, a first program.", &initCmd{}},
-		{"task", "programs", "Do a task in plain language, without a model: a recipe writes the program.", &taskCmd{}},
+		{"task", "programs", "Do a task in plain language, without a model: a recipe writes the program.", &taskCmd{specFlags: newSpecFlags()}},
 
 		{"ps", "processes", "List processes.", &psCmd{}},
 		{"wait", "processes", "Wait until processes have ended or paused.", &waitCmd{}},
@@ -60,8 +60,8 @@ func (c *cli) commands() []command {
 
 		{"tools", "tools", "List, show, call and trust tools.", c.tools},
 		{"env", "tools", "List and delete environments of packages.", &envCmd{}},
-		{"mcp", "tools", "Serve this kernel to an AI assistant over MCP (stdio).", &mcpCmd{}},
-		{"install", "tools", "Put this server into an assistant's configuration, in the place of those that are there.", &installCmd{}},
+		{"mcp", "tools", "Serve this kernel to an AI assistant over MCP (stdio).", &mcpCmd{specFlags: newSpecFlags()}},
+		{"install", "tools", "Put this server into an assistant's configuration, in place of the others.", &installCmd{}},
 		{"uninstall", "tools", "Put an assistant's configuration back to what it was.", &uninstallCmd{}},
 
 		{"serve", "kernel", "Run a kernel in the foreground and continue unfinished processes.", &serveCmd{}},

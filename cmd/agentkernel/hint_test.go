@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"agentkernel"
 	"agentkernel/internal/api"
 )
@@ -32,24 +34,34 @@ func TestHintsKnowEachCommand(t *testing.T) {
 	}
 }
 
-// TestLimitsHaveFlags: an error about a limit names the flag that sets it; three are for settings alone.
+// Each command that makes a process has a flag for each limit that has one.
 func TestLimitsHaveFlags(t *testing.T) {
-	parser, err := newParser(&app{host: host{args: []string{"run"}}})
+	parser, err := newParser(&app{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var flags []string
-	for _, f := range parser.Model.Children[0].Flags {
-		flags = append(flags, "--"+f.Name)
-	}
-	limits := reflect.TypeFor[agentkernel.Limits]()
-	for i := range limits.NumField() {
-		name, _, _ := strings.Cut(limits.Field(i).Tag.Get("json"), ",")
-		flag := agentkernel.LimitFlag(name)
-		without := slices.Contains([]string{"in_flight", "processes", "journal"}, name)
-		if without != (flag == "") || !without && !slices.Contains(flags, flag) {
-			t.Errorf("the limit %s has the flag %q", name, flag)
+	commands := 0
+	var look func(*kong.Node)
+	look = func(n *kong.Node) {
+		flags := map[string]string{}
+		for _, f := range n.Flags {
+			flags["--"+f.Name] = f.Help
 		}
+		if _, makes := flags["--max-calls"]; makes || flags["--priority"] != "" {
+			commands++
+			for _, l := range agentkernel.AllLimits() {
+				if l.Flag != "" && flags[l.Flag] != l.Help {
+					t.Errorf("%s has no %s, or another", n.FullPath(), l.Flag)
+				}
+			}
+		}
+		for _, c := range n.Children {
+			look(c)
+		}
+	}
+	look(parser.Model.Node)
+	if commands < 6 {
+		t.Errorf("%d commands have limits", commands)
 	}
 }
 

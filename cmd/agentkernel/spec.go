@@ -2,8 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
 
 	"agentkernel"
 	"agentkernel/internal/config"
@@ -23,25 +27,44 @@ type specFlags struct {
 	Workspace  string   `placeholder:"DIR" group:"access" help:"Folder that the program works in. It stays as it is: changes wait for apply."`
 	Publish    bool     `group:"access" help:"Write the changes to the folder when the program exits with 0."`
 	Volume     []string `sep:"none" placeholder:"NAME:DIR" group:"access" help:"Further folder, seen as /volumes/NAME; NAME:DIR:ro, NAME:DIR:size=1g; repeatable."`
-	Time       string   `placeholder:"SPAN" group:"limits" help:"Running time, waiting not counted (default 60s)."`
-	Timeout    string   `placeholder:"SPAN" group:"limits" help:"Time from start to end, waiting counted (default none)."`
-	Memory     string   `placeholder:"SIZE" group:"limits" help:"Heap of the program: 64m, 1g (default 512m)."`
-	CPUs       string   `name:"cpus" placeholder:"N" group:"limits" help:"Processors at a time: 0.5, 2 (default 1). This and the next four: on the process backend."`
-	CPUTime    string   `name:"cpu-time" placeholder:"SPAN" group:"limits" help:"Processor time of all its processes together (default none)."`
-	Pids       string   `placeholder:"N" group:"limits" help:"Processes and threads at a time (default 256)."`
-	OpenFiles  string   `name:"files" placeholder:"N" group:"limits" help:"Files that each of its processes may have open (default 1024)."`
-	FileSize   string   `name:"file-size" placeholder:"SIZE" group:"limits" help:"The largest file that it may write (default 1g; with a folder what --disk says)."`
-	Output     string   `name:"output-limit" placeholder:"SIZE" group:"limits" help:"What it may print (default 16m)."`
-	Disk       string   `placeholder:"SIZE" group:"limits" help:"What its changes to files may hold, and the largest file (default 2g)."`
-	Calls      string   `name:"max-calls" placeholder:"N" group:"limits" help:"System calls over its life (default 100000)."`
-	CallWait   string   `name:"call-timeout" placeholder:"SPAN" group:"limits" help:"The longest one external call may take (default 2m)."`
-	Recursion  string   `placeholder:"N" group:"limits" help:"Depth of calls (default 1000)."`
+	Limits     any      `embed:""` // see newSpecFlags
 	Priority   string   `placeholder:"N" group:"limits" help:"1 (urgent) to 1000 (default 10)."`
 	Name       string   `placeholder:"NAME" group:"durable" help:"Name for ps and tracebacks (default: the file's)."`
 	OnUnknown  string   `placeholder:"WHAT" group:"durable" help:"A write that a crash cut off: raise OutcomeUnknown in the program, or pause it."`
 	Durability string   `placeholder:"HOW" group:"durable" help:"full: on the disk before it is seen; relaxed: milliseconds later."`
 	Restart    string   `placeholder:"WHAT" group:"durable" help:"A program that cannot be replayed (any but Python), after the death of its kernel: never begins anew (default), on-crash does."`
 	Key        string   `name:"idempotency-key" placeholder:"KEY" group:"durable" help:"The same key gives the same process again instead of a second one; with another program it is refused."`
+}
+
+// limitTexts is a struct with the text of a flag for each limit that has one: kong builds flags from structs.
+var limitTexts = sync.OnceValue(func() reflect.Type {
+	var fields []reflect.StructField
+	for _, l := range agentkernel.AllLimits() {
+		if l.Flag != "" {
+			fields = append(fields, reflect.StructField{Name: limitField(l), Type: reflect.TypeFor[string](),
+				Tag: reflect.StructTag(fmt.Sprintf(`name:%q placeholder:%q group:"limits" help:%q`, strings.TrimPrefix(l.Flag, "--"), limitPlaceholder(l), l.Help))})
+		}
+	}
+	return reflect.StructOf(fields)
+})
+
+func limitField(l agentkernel.Limit) string { return strings.ToUpper(l.Name) }
+
+func limitPlaceholder(l agentkernel.Limit) string {
+	if l.Unit == agentkernel.LimitShare {
+		return string(agentkernel.LimitNumber)
+	}
+	return string(l.Unit)
+}
+
+func newSpecFlags() specFlags { return specFlags{Limits: reflect.New(limitTexts()).Interface()} }
+
+// limit is the text of the flag of a limit; "": it was not given.
+func (f *specFlags) limit(l agentkernel.Limit) string {
+	if f.Limits == nil || l.Flag == "" {
+		return ""
+	}
+	return reflect.ValueOf(f.Limits).Elem().FieldByName(limitField(l)).String()
 }
 
 // overlay lays the flags that were given over the configuration.
@@ -53,13 +76,15 @@ func (f *specFlags) overlay(c *config.Config) error {
 		{"tools", "--tools", f.Tools}, {"allow", "--allow", f.Allow}, {"allow_hosts", "--allow-host", f.AllowHost}, {"deny", "--deny", f.Deny},
 		{"namespace", "--namespace", single(f.Namespace)}, {"backend", "--backend", single(f.Backend)},
 		{"isolation", "--isolation", single(f.Isolation)},
-		{"limits.time", agentkernel.LimitFlag("time"), single(f.Time)}, {"limits.wall", agentkernel.LimitFlag("wall"), single(f.Timeout)},
-		{"limits.memory", agentkernel.LimitFlag("memory"), single(f.Memory)}, {"limits.disk", agentkernel.LimitFlag("disk"), single(f.Disk)}, {"limits.output", agentkernel.LimitFlag("output"), single(f.Output)},
-		{"limits.calls", agentkernel.LimitFlag("calls"), single(f.Calls)}, {"limits.call_wait", agentkernel.LimitFlag("call_wait"), single(f.CallWait)},
-		{"limits.cpus", agentkernel.LimitFlag("cpus"), single(f.CPUs)}, {"limits.cpu_time", agentkernel.LimitFlag("cpu_time"), single(f.CPUTime)},
-		{"limits.pids", agentkernel.LimitFlag("pids"), single(f.Pids)}, {"limits.open_files", agentkernel.LimitFlag("open_files"), single(f.OpenFiles)}, {"limits.file_size", agentkernel.LimitFlag("file_size"), single(f.FileSize)},
-		{"limits.recursion", agentkernel.LimitFlag("recursion"), single(f.Recursion)}, {"priority", "--priority", single(f.Priority)},
+		{"priority", "--priority", single(f.Priority)},
 		{"on_unknown", "--on-unknown", single(f.OnUnknown)}, {"durability", "--durability", single(f.Durability)}, {"restart", "--restart", single(f.Restart)},
+	}
+	for _, l := range agentkernel.AllLimits() {
+		if text := f.limit(l); text != "" {
+			if err := c.SetFlag("limits."+l.Name, l.Flag, text); err != nil {
+				return err
+			}
+		}
 	}
 	for _, l := range lists {
 		if len(l.values) == 0 {

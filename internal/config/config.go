@@ -197,7 +197,7 @@ func (k *key) setValue(c *Config, o Origin, values []string) error {
 			where += ": " + k.name
 		}
 		if e := (*agentkernel.Error)(nil); errors.As(err, &e) { // of whoever reads the value later
-			return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s", where, e.Message()).WithHint("%s", e.Hint)
+			return agentkernel.Errorf(e.Code, "config", "%s: %s", where, e.Message()).WithHint("%s", e.Hint)
 		}
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", where, err)
 	}

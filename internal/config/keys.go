@@ -1,7 +1,6 @@
 package config
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -130,40 +129,11 @@ func programKeys() []key {
 }
 
 func limitKeys() []key {
-	return []key{
-		{name: "limits.time", project: Lower, least: "1s", doc: "running time inside the sandbox, waiting not counted",
-			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.Time })},
-		{name: "limits.wall", project: Lower, least: "1s", doc: "time from creation to end, waiting counted",
-			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.Wall })},
-		{name: "limits.memory", project: Lower, least: "64m", doc: "heap of the program (default 512m); of all its processes where they have one limit",
-			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Memory })},
-		{name: "limits.recursion", project: Lower, least: "100", doc: "depth of calls",
-			value: intInto(func(c *Config) *int { return &c.Limits.Recursion }, 1, 1_000_000)},
-		{name: "limits.output", project: Lower, least: "64k", doc: "stdout and stderr together",
-			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Output })},
-		{name: "limits.calls", project: Lower, least: "100", doc: "syscalls over the whole life",
-			value: intInto(func(c *Config) *int64 { return &c.Limits.Calls }, 1, math.MaxInt64)},
-		{name: "limits.call_wait", project: Lower, least: "1s", doc: "the longest that one external call may take",
-			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.CallWait })},
-		{name: "limits.in_flight", project: Lower, least: "1", doc: "calls under way at one moment (default 1000)",
-			value: intInto(func(c *Config) *int { return &c.Limits.InFlight }, 1, 1_000_000)},
-		{name: "limits.processes", project: Lower, least: "1", doc: "processes of one tree at one moment (default 1000)",
-			value: intInto(func(c *Config) *int { return &c.Limits.Processes }, 1, 1_000_000)},
-		{name: "limits.disk", project: Lower, least: "1m", doc: "what changes to files may hold, and the largest file (default 2g)",
-			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Disk })},
-		{name: "limits.journal", project: Lower, least: "1m", doc: "what one tree of processes may write to its journals (default 4g)",
-			value: sizeInto(func(c *Config) *int64 { return &c.Limits.Journal })},
-		{name: "limits.cpus", project: Lower, least: "0.1", doc: "processors that a program may use at a time (default 1)",
-			value: floatInto(func(c *Config) *float64 { return &c.Limits.CPUs }, 0.01, 4096)},
-		{name: "limits.cpu_time", project: Lower, least: "1s", doc: "processor time of a program and all that it started",
-			value: durationInto(func(c *Config) *agentkernel.Duration { return &c.Limits.CPUTime })},
-		{name: "limits.pids", project: Lower, least: "32", doc: "processes and threads of a program at a time (default 256)",
-			value: intInto(func(c *Config) *int { return &c.Limits.Pids }, 1, 1<<22)},
-		{name: "limits.open_files", project: Lower, least: "64", doc: "files that each process of a program may have open (default 1024)",
-			value: intInto(func(c *Config) *int { return &c.Limits.OpenFiles }, 16, 1<<20)},
-		{name: "limits.file_size", project: Lower, least: "1m", doc: "the largest file that a program may write",
-			value: sizeInto(func(c *Config) *int64 { return &c.Limits.FileSize })},
+	var keys []key
+	for _, l := range agentkernel.AllLimits() {
+		keys = append(keys, key{name: "limits." + l.Name, project: Lower, least: l.Least, doc: l.Doc, value: limitInto(l)})
 	}
+	return keys
 }
 
 func findKey(name string) (key, bool) {

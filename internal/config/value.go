@@ -151,6 +151,31 @@ func floatInto(field func(*Config) *float64, lo, hi float64) value {
 		}}
 }
 
+// limitInto reads a limit as its unit says.
+func limitInto(l agentkernel.Limit) value {
+	least, most := l.Range()
+	switch l.Unit {
+	case agentkernel.LimitSpan:
+		return durationInto(limitField[agentkernel.Duration](l))
+	case agentkernel.LimitSize:
+		return sizeInto(limitField[int64](l))
+	case agentkernel.LimitShare:
+		return floatInto(limitField[float64](l), least, most)
+	}
+	hi := int64(math.MaxInt64)
+	if !math.IsInf(most, 1) {
+		hi = int64(most)
+	}
+	if _, wide := l.Of(new(agentkernel.Limits)).(*int64); wide {
+		return intInto(limitField[int64](l), int64(least), hi)
+	}
+	return intInto(limitField[int](l), int64(least), hi)
+}
+
+func limitField[T any](l agentkernel.Limit) func(*Config) *T {
+	return func(c *Config) *T { return l.Of(&c.Limits).(*T) }
+}
+
 func choiceInto[T ~string](field func(*Config) *T, choices ...T) value {
 	var names []string
 	for _, c := range choices {

@@ -1,7 +1,7 @@
 // Command gen writes what is derived from tables in the code: from the families of system calls their part of the contract's
 // table, syscalls.go; from that table the
 // reference page docs/syscalls.md, the type stubs guest/stubs/kernel and guest/python/syscalls.py, from the table of settings
-// docs/config.schema.json, from the tools of the MCP server docs/mcp-tools.md. It must never hold a fact of its own about a syscall or a setting; what the table
+// docs/config.schema.json, from the table of limits those of the Python SDK, from the tools of the MCP server docs/mcp-tools.md. It must never hold a fact of its own about a syscall or a setting; what the table
 // does not say, neither says the page.
 package main
 
@@ -51,6 +51,7 @@ func files(table []agentkernel.Syscall) map[string]string {
 		"guest/stubs/kernel/__init__.pyi": stub(table, false),
 		"guest/stubs/kernel/aio.pyi":      stub(table, true),
 		"guest/python/syscalls.py":        guestTable(table),
+		limitsPath:                        limitFields(),
 	}
 }
 

@@ -311,14 +311,14 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 		if err := strictJSON(a.Limits, &l); err != nil {
 			return s, agentkernel.Errorf(agentkernel.CodeInvalid, f.op, "limits: %v", err)
 		}
-		s.Limits = specs.Smaller(l, p.spec.InForce)
+		s.Limits = l.Within(p.spec.InForce)
 	}
 	if wall := p.spec.InForce.Wall; wall > 0 {
 		// The parent's time from start to end holds for all that it starts.
 		p.mu.Lock()
 		left := time.Duration(wall) - p.lived(k.cfg.Now())
 		p.mu.Unlock()
-		s.Limits.Wall = specs.Lower(s.Limits.Wall, agentkernel.Duration(max(left, time.Millisecond)))
+		s.Limits = s.Limits.Within(agentkernel.Limits{Wall: agentkernel.Duration(max(left, time.Millisecond))})
 	}
 	return s, nil
 }

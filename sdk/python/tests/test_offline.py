@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import os
 import pickle
@@ -216,11 +215,6 @@ class Plain(unittest.TestCase):
             for wrong in (0, -1, 1.5j, float("nan"), "many", True):
                 with self.assertRaises(errors.InvalidArgument, msg=f"{name}={wrong!r}"):
                     Limits(**{name: wrong}).to_wire()
-
-    def test_limits_are_those_of_the_kernel(self) -> None:
-        text = (support.ROOT / "process.go").read_text(encoding="utf-8")
-        kernel = re.findall(r'json:"(\w+),omitempty"', text[text.index("type Limits struct") : text.index("// DefaultLimits are")])
-        self.assertEqual(sorted(kernel), sorted(f.name for f in dataclasses.fields(Limits)))
 
     def test_lists(self) -> None:
         spec = Spec("1", args=[1, "a", 2.5], allow=None, deny="state", tools=None, modules=None, priority="3")  # type: ignore[arg-type]

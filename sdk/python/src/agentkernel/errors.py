@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Optional
 
+from ._limits import FLAGS
+
 
 class KernelError(Exception):
     """An error of the kernel, of a program or of the SDK.
@@ -78,9 +80,7 @@ _FLAGS = {
     "publish": "publish=True", "volume": "volumes=", "stdin": "stdin=", "timeout": "timeout=", "backend": "backend=", "isolation": "isolation=",
     "namespace": "namespace=", "priority": "priority=", "restart": "restart=", "on-unknown": "on_unknown=", "durability": "durability=", "lang": "language=",
     "idempotency-key": "idempotency_key=", "force": "force=True", "patch": "patch()", "home": "home=",
-    **{flag: f"limits=Limits({name}=...)" for flag, name in {
-        "time": "time", "memory": "memory", "recursion": "recursion", "output-limit": "output", "max-calls": "calls", "call-timeout": "call_wait",
-        "disk": "disk", "cpus": "cpus", "cpu-time": "cpu_time", "pids": "pids", "files": "open_files", "file-size": "file_size"}.items()},
+    **{flag: f"limits=Limits({name}=...)" for flag, name in FLAGS.items()},
 }  # fmt: skip
 
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
+from ._limits import LimitFields, Size, Span
 from .errors import InvalidArgument, NotFound, ProgramSyntaxError
 
 PathLike = Union[str, "os.PathLike[str]"]
-
-Span = Union[float, str, datetime.timedelta]
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _PART = r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(h|ms|us|µs|m|s)"
@@ -71,8 +70,6 @@ def texts(value: Any, what: str) -> list[str]:
     return found
 
 
-Size = Union[int, str]
-
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -86,26 +83,8 @@ def size(value: Union[int, str], what: str) -> int:
     return int(m[1]) * _SIZES[m[2]]
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(LimitFields):
     """Limits of a process. Spans are seconds, texts such as "1m30s" or timedeltas; sizes are bytes or "512m"."""
-
-    time: Optional[Span] = None  #: running time, waiting not counted (default 60 s)
-    wall: Optional[Span] = None  #: from start to end, waiting counted
-    memory: Optional[Size] = None  #: heap (default 512m)
-    recursion: Optional[int] = None
-    output: Optional[Size] = None  #: what it may print (default 16m)
-    calls: Optional[int] = None
-    call_wait: Optional[Span] = None  #: the longest external call (default 2 m)
-    in_flight: Optional[int] = None  #: calls at one moment
-    processes: Optional[int] = None  #: processes of the tree at one moment
-    journal: Optional[Size] = None  #: what the tree may write to its journals
-    disk: Optional[Size] = None  #: what its changes to files may hold (default 2g)
-    cpus: Optional[float] = None  #: processors at a time (default 1)
-    cpu_time: Optional[Span] = None  #: of all processors together
-    pids: Optional[int] = None  #: processes and threads of the operating system (default 256)
-    open_files: Optional[int] = None
-    file_size: Optional[Size] = None  #: the largest file
 
     def to_wire(self) -> dict[str, Any]:
         readers = {"Span": seconds, "Size": size, "int": whole, "float": _processors}

@@ -1,0 +1,61 @@
+package agentkernel_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"agentkernel"
+)
+
+// The table of limits has a row for each field of Limits, and each row holds its own field.
+func TestEachLimitIsInTheTable(t *testing.T) {
+	fields := reflect.TypeFor[agentkernel.Limits]()
+	if n := len(agentkernel.AllLimits()); n != fields.NumField() {
+		t.Errorf("%d rows for %d fields", n, fields.NumField())
+	}
+	units := map[agentkernel.LimitUnit]string{agentkernel.LimitSpan: "Duration", agentkernel.LimitSize: "int64", agentkernel.LimitShare: "float64", agentkernel.LimitNumber: "int64 int"}
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		d, ok := agentkernel.FindLimit(name)
+		var l agentkernel.Limits
+		if !ok || d.Of(&l) != reflect.ValueOf(&l).Elem().Field(i).Addr().Interface() {
+			t.Errorf("the row of %s holds another field", name)
+			continue
+		}
+		if kind := fields.Field(i).Type.Name(); !strings.Contains(units[d.Unit], kind) {
+			t.Errorf("%s is a %s, and counts %s", name, kind, d.Unit)
+		}
+		if d.Doc == "" || d.Hit == "" || d.Least == "" || (d.Flag == "") != (d.Help == "") {
+			t.Errorf("the row of %s lacks something: %+v", name, d)
+		}
+	}
+}
+
+// A limit that is not set is filled in, one that is set stays; and a child has what is less.
+func TestLimitsAreFilledAndLowered(t *testing.T) {
+	one := func(d agentkernel.Limit, n int64) (l agentkernel.Limits) {
+		switch field := d.Of(&l).(type) {
+		case *agentkernel.Duration:
+			*field = agentkernel.Duration(n)
+		case *int64:
+			*field = n
+		case *int:
+			*field = int(n)
+		case *float64:
+			*field = float64(n)
+		}
+		return l
+	}
+	for _, d := range agentkernel.AllLimits() {
+		for _, c := range []struct{ mine, others, filled, lowered int64 }{{0, 0, 0, 0}, {0, 5, 5, 5}, {5, 0, 5, 5}, {3, 5, 3, 3}, {5, 3, 5, 3}, {4, 4, 4, 4}} {
+			mine, others := one(d, c.mine), one(d, c.others)
+			if got := mine.WithDefaults(others); got != one(d, c.filled) {
+				t.Errorf("%s: %d with the default %d: %+v", d.Name, c.mine, c.others, got)
+			}
+			if got := mine.Within(others); got != one(d, c.lowered) {
+				t.Errorf("%s: %d within %d: %+v", d.Name, c.mine, c.others, got)
+			}
+		}
+	}
+}
