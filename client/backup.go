@@ -7,12 +7,12 @@ import (
 	"net/http"
 
 	"agentkernel"
-	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // Backup has the kernel write a backup, and writes it to w as it comes.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	req := request{op: "backup", method: http.MethodGet, path: api.Prefix + "/backup"}
+	req := request{op: "backup", method: http.MethodGet, path: wire.Prefix + "/backup"}
 	resp, err := c.send(ctx, req)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	case err != nil:
 		return c.broken(ctx, req.op, err)
 	}
-	text := resp.Trailer.Get(api.TrailerError)
+	text := resp.Trailer.Get(wire.TrailerError)
 	if text == "" {
 		return nil
 	}

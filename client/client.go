@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // DefaultPatience is how long Dial waits for a kernel that accepts connections but does not answer.
@@ -42,7 +42,7 @@ type Options struct {
 // Client is a connection to a kernel. It is safe for concurrent use; Close ends it.
 type Client struct {
 	opts      Options
-	caller    api.Version
+	caller    wire.Version
 	headers   http.Header
 	base      *url.URL
 	transport *transport
@@ -70,8 +70,8 @@ func Dial(ctx context.Context, opts Options) (*Client, error) {
 	}
 	hello, cancel := context.WithTimeout(ctx, opts.Patience)
 	defer cancel()
-	var kernel api.Version
-	if err := c.get(hello, "attach", api.Prefix+"/version", nil, &kernel); err != nil {
+	var kernel wire.Version
+	if err := c.get(hello, "attach", wire.Prefix+"/version", nil, &kernel); err != nil {
 		_ = c.Close()
 		if hello.Err() != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			err = c.silentError(ctx)
@@ -80,7 +80,7 @@ func Dial(ctx context.Context, opts Options) (*Client, error) {
 	}
 	if kernel.API != c.caller.API || !opts.AnyVersion && kernel.Version != c.caller.Version {
 		_ = c.Close()
-		return nil, api.VersionError(kernel, c.caller)
+		return nil, wire.VersionError(kernel, c.caller)
 	}
 	return c, nil
 }
@@ -105,13 +105,13 @@ func Stop(ctx context.Context, socket string) error {
 func newClient(opts Options) *Client {
 	c := &Client{
 		opts:     opts,
-		caller:   api.Version{Version: opts.Version, API: agentkernel.APIVersion},
+		caller:   wire.Version{Version: opts.Version, API: agentkernel.APIVersion},
 		base:     &url.URL{Scheme: "http", Host: "agentkernel"},
 		starting: make(chan struct{}, 1),
 	}
-	c.headers = http.Header{api.HeaderAPI: {strconv.Itoa(c.caller.API)}}
+	c.headers = http.Header{wire.HeaderAPI: {strconv.Itoa(c.caller.API)}}
 	if !opts.AnyVersion {
-		c.headers[api.HeaderVersion] = []string{opts.Version}
+		c.headers[wire.HeaderVersion] = []string{opts.Version}
 	}
 	c.transport = &transport{dial: c.dial}
 	return c
@@ -164,7 +164,7 @@ func (c *Client) connect(ctx context.Context) (net.Conn, error) {
 		return conn, nil
 	}
 	// A socket in a shared directory may be someone's trap. Root may talk to anybody's kernel.
-	uid, err := api.PeerUID(uc)
+	uid, err := wire.PeerUID(uc)
 	if me := os.Geteuid(); err == nil && uid != me && uid != 0 && me != 0 {
 		_ = conn.Close()
 		return nil, agentkernel.Errorf(agentkernel.CodeDenied, "attach", "the kernel on %s belongs to user %d", c.opts.Socket, uid).

@@ -21,6 +21,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -382,11 +383,11 @@ func TestDialRefuses(t *testing.T) {
 		}), agentkernel.CodeUnavailable, "went away"},
 		{"another server", fakeHTTP(t, func(w http.ResponseWriter) {}), agentkernel.CodeUnavailable, "is not a kernel"},
 		{"an older API", fakeHTTP(t, func(w http.ResponseWriter) {
-			w.Header().Set(api.HeaderAPI, "0")
-			_ = json.NewEncoder(w).Encode(api.Version{Version: "0.1", API: 0})
+			w.Header().Set(wire.HeaderAPI, "0")
+			_ = json.NewEncoder(w).Encode(wire.Version{Version: "0.1", API: 0})
 		}), agentkernel.CodeVersion, "agentkernel 0.1 (API 0)"},
 		{"an error without words", fakeHTTP(t, func(w http.ResponseWriter) {
-			w.Header().Set(api.HeaderAPI, "1")
+			w.Header().Set(wire.HeaderAPI, "1")
 			w.WriteHeader(http.StatusBadGateway)
 		}), agentkernel.CodeUnavailable, "502"},
 	} {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // request is one HTTP exchange.
@@ -139,8 +139,8 @@ func (c *Client) compose(req request) (*http.Request, error) {
 	if err := enc.Encode(req.body); err != nil {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, req.op, "the request cannot be written as JSON: %w", err)
 	}
-	if b.Len() > api.MaxBody {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, req.op, "the request has %d MiB; at most %d are possible", b.Len()>>20, api.MaxBody>>20).
+	if b.Len() > wire.MaxBody {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, req.op, "the request has %d MiB; at most %d are possible", b.Len()>>20, wire.MaxBody>>20).
 			WithHint("read large data inside the program, from a file or a tool")
 	}
 	hr.Header.Set("Content-Type", "application/json")
@@ -152,17 +152,17 @@ func (c *Client) compose(req request) (*http.Request, error) {
 
 // check makes sure that a kernel of our version answered: another one may have taken the socket since Dial.
 func (c *Client) check(resp *http.Response) error {
-	n, err := strconv.Atoi(resp.Header.Get(api.HeaderAPI))
+	n, err := strconv.Atoi(resp.Header.Get(wire.HeaderAPI))
 	if err != nil {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "what listens on %s is not a kernel", c.opts.Socket).
 			WithHint("end it, or choose another data directory with --home")
 	}
-	if path := resp.Request.URL.Path; path == api.Prefix+"/version" || path == api.Prefix+"/shutdown" || resp.StatusCode == http.StatusUpgradeRequired {
+	if path := resp.Request.URL.Path; path == wire.Prefix+"/version" || path == wire.Prefix+"/shutdown" || resp.StatusCode == http.StatusUpgradeRequired {
 		return nil // these explain themselves
 	}
-	kernel := api.Version{Version: resp.Header.Get(api.HeaderVersion), API: n}
+	kernel := wire.Version{Version: resp.Header.Get(wire.HeaderVersion), API: n}
 	if kernel.API != c.caller.API || !c.opts.AnyVersion && resp.StatusCode/100 == 2 && kernel.Version != c.caller.Version {
-		return api.VersionError(kernel, c.caller)
+		return wire.VersionError(kernel, c.caller)
 	}
 	return nil
 }

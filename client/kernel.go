@@ -7,12 +7,12 @@ import (
 	"strconv"
 
 	"agentkernel"
-	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // Info says which kernel this is.
 func (c *Client) Info(ctx context.Context) (info agentkernel.KernelInfo, err error) {
-	err = c.get(ctx, "info", api.Prefix+"/info", nil, &info)
+	err = c.get(ctx, "info", wire.Prefix+"/info", nil, &info)
 	return info, err
 }
 
@@ -21,7 +21,7 @@ func (c *Client) Spawn(ctx context.Context, s agentkernel.Spec) (p agentkernel.P
 	if err := s.Program.Validate(); err != nil {
 		return p, err
 	}
-	create := func() error { return c.post(ctx, "spawn", api.Prefix+"/processes", s, &p) }
+	create := func() error { return c.post(ctx, "spawn", wire.Prefix+"/processes", s, &p) }
 	if err = create(); s.IdempotencyKey != "" { // the key makes it the same process
 		err = again(ctx, err, create)
 	}
@@ -30,7 +30,7 @@ func (c *Client) Spawn(ctx context.Context, s agentkernel.Spec) (p agentkernel.P
 
 // Process is one process.
 func (c *Client) Process(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
-	err = c.get(ctx, "process", api.ProcessPath(pid, ""), nil, &p)
+	err = c.get(ctx, "process", wire.ProcessPath(pid, ""), nil, &p)
 	return p, err
 }
 
@@ -48,25 +48,25 @@ func (c *Client) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	}
 	setNumber(q, "parent", int64(f.Parent))
 	setNumber(q, "limit", int64(f.Limit))
-	var list api.ProcessList
-	err := c.get(ctx, "list", api.Prefix+"/processes", q, &list)
+	var list wire.ProcessList
+	err := c.get(ctx, "list", wire.Prefix+"/processes", q, &list)
 	return list.Processes, err
 }
 
 // Wait returns when the process has ended or is paused.
 func (c *Client) Wait(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
-	err = c.get(ctx, "wait", api.ProcessPath(pid, "wait"), nil, &p)
+	err = c.get(ctx, "wait", wire.ProcessPath(pid, "wait"), nil, &p)
 	return p, lost("wait", pid, err)
 }
 
 // Signal sends a signal.
 func (c *Client) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
-	return c.post(ctx, "signal", api.ProcessPath(pid, "signal"), api.SignalRequest{Signal: sig}, nil)
+	return c.post(ctx, "signal", wire.ProcessPath(pid, "signal"), wire.SignalRequest{Signal: sig}, nil)
 }
 
 // Answer answers an EventAsk.
 func (c *Client) Answer(ctx context.Context, pid agentkernel.PID, ask int64, a agentkernel.Answer) error {
-	return c.post(ctx, "answer", api.ProcessPath(pid, "answers"), api.AnswerRequest{Ask: ask, Answer: a}, nil)
+	return c.post(ctx, "answer", wire.ProcessPath(pid, "answers"), wire.AnswerRequest{Ask: ask, Answer: a}, nil)
 }
 
 // Resolve decides about a write whose outcome nobody knows.
@@ -74,13 +74,13 @@ func (c *Client) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 	if err := r.Validate(); err != nil {
 		return err // what is not JSON could not be sent
 	}
-	return c.post(ctx, "resolve", api.ProcessPath(pid, "resolutions"), api.ResolveRequest{Call: call, Resolution: r}, nil)
+	return c.post(ctx, "resolve", wire.ProcessPath(pid, "resolutions"), wire.ResolveRequest{Call: call, Resolution: r}, nil)
 }
 
 // Recover continues unfinished processes: the one named, or all (0).
 func (c *Client) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkernel.Process, error) {
-	var list api.ProcessList
-	err := c.post(ctx, "recover", api.Prefix+"/recover", api.RecoverRequest{PID: pid}, &list)
+	var list wire.ProcessList
+	err := c.post(ctx, "recover", wire.Prefix+"/recover", wire.RecoverRequest{PID: pid}, &list)
 	return list.Processes, err
 }
 
@@ -93,8 +93,8 @@ func (c *Client) Journal(ctx context.Context, pid agentkernel.PID, from int64, l
 		if limit > 0 {
 			setNumber(q, "limit", int64(limit-len(all)))
 		}
-		var page api.EntryPage
-		if err := c.get(ctx, "journal", api.ProcessPath(pid, "journal"), q, &page); err != nil {
+		var page wire.EntryPage
+		if err := c.get(ctx, "journal", wire.ProcessPath(pid, "journal"), q, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Entries...)
@@ -107,21 +107,21 @@ func (c *Client) Journal(ctx context.Context, pid agentkernel.PID, from int64, l
 
 // Spec is what a process was created with, program text included.
 func (c *Client) Spec(ctx context.Context, pid agentkernel.PID) (s agentkernel.Spec, err error) {
-	err = c.get(ctx, "spec", api.ProcessPath(pid, "spec"), nil, &s)
+	err = c.get(ctx, "spec", wire.ProcessPath(pid, "spec"), nil, &s)
 	return s, err
 }
 
 // State is the working set of a process.
 func (c *Client) State(ctx context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error) {
-	var set api.WorkingSet
-	err := c.get(ctx, "state", api.ProcessPath(pid, "state"), nil, &set)
+	var set wire.WorkingSet
+	err := c.get(ctx, "state", wire.ProcessPath(pid, "state"), nil, &set)
 	return set.State, err
 }
 
 // ToolServers lists the servers of MCP configuration files, which the kernel reads: absolute paths.
 func (c *Client) ToolServers(ctx context.Context, files []string) ([]agentkernel.ToolServer, error) {
-	var list api.ServerList
-	err := c.get(ctx, "tools", api.Prefix+"/tools/servers", url.Values{"files": files}, &list)
+	var list wire.ServerList
+	err := c.get(ctx, "tools", wire.Prefix+"/tools/servers", url.Values{"files": files}, &list)
 	return list.Servers, err
 }
 
@@ -131,15 +131,15 @@ func (c *Client) ListTools(ctx context.Context, files []string, server string) (
 	if server != "" {
 		q.Set("server", server)
 	}
-	var list api.ToolList
-	err := c.get(ctx, "tools", api.Prefix+"/tools", q, &list)
+	var list wire.ToolList
+	err := c.get(ctx, "tools", wire.Prefix+"/tools", q, &list)
 	return list.Tools, err
 }
 
 // Shutdown asks the kernel to end; it returns when the kernel has agreed. The data directory is free a
 // moment later.
 func (c *Client) Shutdown(ctx context.Context) error {
-	return c.post(ctx, "shutdown", api.Prefix+"/shutdown", struct{}{}, nil)
+	return c.post(ctx, "shutdown", wire.Prefix+"/shutdown", struct{}{}, nil)
 }
 
 func setNumber(q url.Values, name string, n int64) {

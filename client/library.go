@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	"agentkernel"
-	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // SaveSkill keeps a skill as a new version.
@@ -13,7 +13,7 @@ func (c *Client) SaveSkill(ctx context.Context, s agentkernel.Skill) (saved agen
 	if err := (&agentkernel.Program{Name: s.Name, Source: s.Code}).Validate(); err != nil {
 		return s, err
 	}
-	if err := c.post(ctx, "skill", api.Prefix+"/skills", s, &saved); err != nil {
+	if err := c.post(ctx, "skill", wire.Prefix+"/skills", s, &saved); err != nil {
 		return s, err
 	}
 	return saved, nil
@@ -25,7 +25,7 @@ func (c *Client) Skill(ctx context.Context, namespace, name string, version int)
 	setText(q, "namespace", namespace)
 	setText(q, "name", name)
 	setNumber(q, "version", int64(version))
-	err = c.get(ctx, "skill", api.Prefix+"/skill", q, &s)
+	err = c.get(ctx, "skill", wire.Prefix+"/skill", q, &s)
 	return s, err
 }
 
@@ -35,14 +35,14 @@ func (c *Client) Skills(ctx context.Context, query agentkernel.SkillQuery) ([]ag
 	setText(q, "namespace", query.Namespace)
 	setText(q, "text", query.Text)
 	setNumber(q, "limit", int64(query.Limit))
-	var list api.SkillList
-	err := c.get(ctx, "skill", api.Prefix+"/skills", q, &list)
+	var list wire.SkillList
+	err := c.get(ctx, "skill", wire.Prefix+"/skills", q, &list)
 	return list.Skills, err
 }
 
 // DeleteSkill deletes all versions of a skill.
 func (c *Client) DeleteSkill(ctx context.Context, namespace, name string) error {
-	return c.post(ctx, "skill", api.Prefix+"/skills/delete", api.DeleteSkillRequest{Namespace: namespace, Name: name}, nil)
+	return c.post(ctx, "skill", wire.Prefix+"/skills/delete", wire.DeleteSkillRequest{Namespace: namespace, Name: name}, nil)
 }
 
 // Document is one document.
@@ -51,13 +51,13 @@ func (c *Client) Document(ctx context.Context, namespace, owner, name string) (d
 	setText(q, "namespace", namespace)
 	setText(q, "owner", owner)
 	setText(q, "name", name)
-	err = c.get(ctx, "state", api.Prefix+"/state", q, &d)
+	err = c.get(ctx, "state", wire.Prefix+"/state", q, &d)
 	return d, err
 }
 
 // PutDocument replaces a document in one step.
 func (c *Client) PutDocument(ctx context.Context, d agentkernel.Document) (stored agentkernel.Document, err error) {
-	if err := c.post(ctx, "state", api.Prefix+"/states", d, &stored); err != nil {
+	if err := c.post(ctx, "state", wire.Prefix+"/states", d, &stored); err != nil {
 		return d, err
 	}
 	return stored, nil

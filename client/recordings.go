@@ -8,7 +8,7 @@ import (
 	"net/url"
 
 	"agentkernel"
-	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // Export gives what a process did so far as a recording.
@@ -20,7 +20,7 @@ func (c *Client) Export(ctx context.Context, pid agentkernel.PID, o agentkernel.
 	if o.Files {
 		q.Set("files", "true")
 	}
-	req := request{op: "export", method: http.MethodGet, path: api.ProcessPath(pid, "export"), query: q}
+	req := request{op: "export", method: http.MethodGet, path: wire.ProcessPath(pid, "export"), query: q}
 	resp, err := c.ask(ctx, req)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (c *Client) postFile(ctx context.Context, op, path string, q url.Values, fi
 	if len(file) > agentkernel.MaxRecording {
 		return agentkernel.Errorf(agentkernel.CodeLimit, "recording", "the recording is larger than %d MiB", agentkernel.MaxRecording>>20)
 	}
-	req := request{op: op, method: http.MethodPost, path: api.Prefix + path, query: q, body: upload(file)}
+	req := request{op: op, method: http.MethodPost, path: wire.Prefix + path, query: q, body: upload(file)}
 	resp, err := c.send(ctx, req)
 	if err != nil {
 		return err

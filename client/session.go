@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"agentkernel"
-	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // Feed hands a session its next piece and reports its events until the piece has run. If the connection breaks, a piece
@@ -15,7 +15,7 @@ func (c *Client) Feed(ctx context.Context, pid agentkernel.PID, p agentkernel.Pi
 		return agentkernel.PieceEnd{}, err
 	}
 	f := &follower{c: c, fn: fn}
-	req := request{op: "session", method: http.MethodPost, path: api.ProcessPath(pid, "pieces"), body: p}
+	req := request{op: "session", method: http.MethodPost, path: wire.ProcessPath(pid, "pieces"), body: p}
 	err := f.once(ctx, req)
 	if p.Key != "" {
 		last := again(ctx, err, func() error { return f.once(ctx, req) })
@@ -31,6 +31,6 @@ func (c *Client) Feed(ctx context.Context, pid agentkernel.PID, p agentkernel.Pi
 
 // EndSession lets a session that waits for a piece exit.
 func (c *Client) EndSession(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
-	err = c.post(ctx, "session", api.ProcessPath(pid, "end"), struct{}{}, &p)
+	err = c.post(ctx, "session", wire.ProcessPath(pid, "end"), struct{}{}, &p)
 	return p, err
 }

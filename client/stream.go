@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // A stream that breaks is taken up again so many times in a row without a new event in between, with a
@@ -27,7 +27,7 @@ func (c *Client) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 		return agentkernel.Process{}, err
 	}
 	f := &follower{c: c, fn: fn, untilPause: true}
-	req := request{op: "run", method: http.MethodPost, path: api.Prefix + "/processes", query: url.Values{"follow": {"true"}}, body: s}
+	req := request{op: "run", method: http.MethodPost, path: wire.Prefix + "/processes", query: url.Values{"follow": {"true"}}, body: s}
 	err := f.once(ctx, req)
 	if s.IdempotencyKey != "" && f.pid == 0 { // the key makes it the same process
 		err = again(ctx, err, func() error {
@@ -73,7 +73,7 @@ type follower struct {
 	resumed  bool // on a stream that replaces the first
 	progress bool // the present connection brought an event
 	latest   agentkernel.Process
-	done     api.Done
+	done     wire.Done
 }
 
 // errEnough ends a stream after the event that was waited for.
@@ -85,7 +85,7 @@ func (f *follower) request() request {
 	if f.follow || f.untilPause {
 		q.Set("follow", "true")
 	}
-	return request{op: "events", method: http.MethodGet, path: api.ProcessPath(f.pid, "events"), query: q}
+	return request{op: "events", method: http.MethodGet, path: wire.ProcessPath(f.pid, "events"), query: q}
 }
 
 // resume takes a broken stream up again, as long as the kernel lives. broken is why it broke.
@@ -141,7 +141,7 @@ func (f *follower) once(ctx context.Context, req request) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	frames := newFrames(resp.Body, api.MaxEvent)
+	frames := newFrames(resp.Body, wire.MaxEvent)
 	for {
 		fr, err := frames.next()
 		if err != nil {
@@ -163,9 +163,9 @@ func (f *follower) once(ctx context.Context, req request) error {
 // take handles one frame; end says that it was the last.
 func (f *follower) take(fr frame) (end bool, err error) {
 	switch fr.name {
-	case api.FrameDone:
+	case wire.FrameDone:
 		return true, f.decode(fr, &f.done)
-	case api.FrameFailure:
+	case wire.FrameFailure:
 		e := &agentkernel.Error{}
 		if err := f.decode(fr, e); err != nil {
 			return true, err

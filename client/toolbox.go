@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	"agentkernel"
-	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // SearchTools finds tools by what somebody wants to do, best first.
@@ -14,7 +14,7 @@ func (c *Client) SearchTools(ctx context.Context, files []string, q agentkernel.
 		return m, err
 	}
 	if len(q.Modules) > 0 {
-		err = c.post(ctx, "tools", api.Prefix+"/tools/search", api.SearchRequest{Files: files, ToolQuery: q}, &m)
+		err = c.post(ctx, "tools", wire.Prefix+"/tools/search", wire.SearchRequest{Files: files, ToolQuery: q}, &m)
 		return m, err
 	}
 	query := url.Values{"files": files, "text": {q.Text}}
@@ -22,13 +22,13 @@ func (c *Client) SearchTools(ctx context.Context, files []string, q agentkernel.
 		query.Set("server", q.Server)
 	}
 	setNumber(query, "limit", int64(q.Limit))
-	err = c.get(ctx, "tools", api.Prefix+"/tools/search", query, &m)
+	err = c.get(ctx, "tools", wire.Prefix+"/tools/search", query, &m)
 	return m, err
 }
 
 // AcceptTools accepts a server's tools as they are now.
 func (c *Client) AcceptTools(ctx context.Context, files []string, server string, names []string) (int, error) {
-	var done api.Accepted
-	err := c.post(ctx, "tools", api.Prefix+"/tools/accept", api.AcceptRequest{Files: files, Server: server, Names: names}, &done)
+	var done wire.Accepted
+	err := c.post(ctx, "tools", wire.Prefix+"/tools/accept", wire.AcceptRequest{Files: files, Server: server, Names: names}, &done)
 	return done.Changed, err
 }

@@ -6,11 +6,8 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
-
-// TrailerError carries the error of a stream that began well, as the JSON of an agentkernel.Error; without it the
-// stream is complete.
-const TrailerError = "Agentkernel-Error"
 
 // backupPatience is how long the reader of a backup may let the kernel wait: blobs are kept for it meanwhile.
 const backupPatience = 5 * time.Minute
@@ -27,7 +24,7 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request, _ query) erro
 	if jerr != nil {
 		panic(http.ErrAbortHandler) // the caller finds the stream cut
 	}
-	w.Header().Set(TrailerError, string(text))
+	w.Header().Set(wire.TrailerError, string(text))
 	return nil
 }
 
@@ -44,7 +41,7 @@ func (b *backupBody) Write(p []byte) (int, error) {
 		b.begun = true
 		h := b.w.Header()
 		h.Set("Content-Type", recordingType)
-		h.Set("Trailer", TrailerError)
+		h.Set("Trailer", wire.TrailerError)
 		b.w.WriteHeader(http.StatusOK)
 	}
 	if err := b.control.SetWriteDeadline(time.Now().Add(backupPatience)); err != nil {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 	"agentkernel/internal/nearest"
 	"agentkernel/internal/strictjson"
 )
@@ -24,10 +25,10 @@ func invalid(format string, args ...any) *agentkernel.Error {
 
 // readBody reads and decodes a request's JSON body.
 func readBody(w http.ResponseWriter, r *http.Request, v any) error {
-	if r.ContentLength > MaxBody {
+	if r.ContentLength > wire.MaxBody {
 		return errTooLarge()
 	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBody))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return errTooLarge()
@@ -38,7 +39,7 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 func errTooLarge() error {
-	return invalid("the request is larger than %d MiB", MaxBody>>20).
+	return invalid("the request is larger than %d MiB", wire.MaxBody>>20).
 		WithHint("read large data inside the program, from a file or a tool")
 }
 

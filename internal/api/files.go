@@ -7,11 +7,8 @@ import (
 	"strconv"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
-
-// HeaderMedia is the media type of a file of a process. The Content-Type of the answer is always that of bytes: what a
-// program wrote is no page of ours.
-const HeaderMedia = "Agentkernel-Media"
 
 func (s *Server) getChanges(w http.ResponseWriter, r *http.Request, _ query) error {
 	pid, err := pathPID(r)
@@ -76,7 +73,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request, q query) error 
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.FormatInt(file.Size, 10))
-	h.Set(HeaderMedia, file.Media)
+	h.Set(wire.HeaderMedia, file.Media)
 	w.WriteHeader(http.StatusOK)
 	if n, err := io.CopyN(w, file.Content, file.Size); err != nil {
 		s.log.Info("a file was not sent to its end", "pid", pid, "sent", n, "of", file.Size, "err", err)

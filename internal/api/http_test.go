@@ -16,6 +16,7 @@ import (
 	"agentkernel"
 	"agentkernel/client"
 	"agentkernel/internal/api"
+	"agentkernel/internal/api/wire"
 )
 
 // ask speaks HTTP to a served kernel as curl would.
@@ -88,7 +89,7 @@ func TestBadRequests(t *testing.T) {
 		{"bad duration", "POST", processes, `{"limits":{"time":"soon"}}`, 400, agentkernel.CodeInvalid, "500ms"},
 		{"not UTF-8", "POST", processes, "{\"program\":{\"source\":\"\xff\"}}", 400, agentkernel.CodeInvalid, "UTF-8"},
 		{"deep", "POST", processes, strings.Repeat(`{"program":`, 20000), 400, agentkernel.CodeInvalid, "depth"},
-		{"too large", "POST", processes, `{"program":{"source":"` + strings.Repeat("x", api.MaxBody) + `"}}`, 400, agentkernel.CodeInvalid, "64 MiB"},
+		{"too large", "POST", processes, `{"program":{"source":"` + strings.Repeat("x", wire.MaxBody) + `"}}`, 400, agentkernel.CodeInvalid, "64 MiB"},
 		{"syntax error", "POST", processes, `{"program":{"source":""}}`, 400, agentkernel.CodeSyntax, "write something"},
 		{"syntax error, followed", "POST", processes + "?follow=true", `{"program":{"source":""}}`, 400, agentkernel.CodeSyntax, "write something"},
 		{"a defect", "POST", processes, `{"program":{"source":"panic"}}`, 500, agentkernel.CodeInternal, "defect"},
@@ -132,11 +133,11 @@ func TestVersionsMustMatch(t *testing.T) {
 		says   string
 	}{
 		{"nothing said", nil, true, ""},
-		{"the same", []string{api.HeaderAPI, "1", api.HeaderVersion, "2.0"}, true, ""},
-		{"same API, version not insisted on", []string{api.HeaderAPI, "1"}, true, ""},
-		{"another version", []string{api.HeaderAPI, "1", api.HeaderVersion, "1.9"}, false, "this is agentkernel 1.9, and the kernel"},
-		{"another API", []string{api.HeaderAPI, "2", api.HeaderVersion, "3.0"}, false, "agentkernel 3.0 (API 2), and the kernel that runs on this data directory is agentkernel 2.0 (API 1)"},
-		{"another API, nameless", []string{api.HeaderAPI, "7"}, false, "(API 7)"},
+		{"the same", []string{wire.HeaderAPI, "1", wire.HeaderVersion, "2.0"}, true, ""},
+		{"same API, version not insisted on", []string{wire.HeaderAPI, "1"}, true, ""},
+		{"another version", []string{wire.HeaderAPI, "1", wire.HeaderVersion, "1.9"}, false, "this is agentkernel 1.9, and the kernel"},
+		{"another API", []string{wire.HeaderAPI, "2", wire.HeaderVersion, "3.0"}, false, "agentkernel 3.0 (API 2), and the kernel that runs on this data directory is agentkernel 2.0 (API 1)"},
+		{"another API, nameless", []string{wire.HeaderAPI, "7"}, false, "(API 7)"},
 	} {
 		resp := s.ask(t, "GET", "/api/v1/processes", "", tc.header...)
 		if tc.ok {
@@ -150,7 +151,7 @@ func TestVersionsMustMatch(t *testing.T) {
 			t.Errorf("%s: %s, %v | %s", tc.name, resp.Status, e, e.Hint)
 		}
 	}
-	if resp := s.ask(t, "GET", "/api/v1/info", "", api.HeaderAPI, "one"); resp.StatusCode != 400 {
+	if resp := s.ask(t, "GET", "/api/v1/info", "", wire.HeaderAPI, "one"); resp.StatusCode != 400 {
 		t.Errorf("API version that is no number: %s", resp.Status)
 	}
 
@@ -167,7 +168,7 @@ func TestVersionsMustMatch(t *testing.T) {
 	}
 	_ = c.Close()
 	// The way out of a mismatch works across versions.
-	if resp := s.ask(t, "POST", "/api/v1/shutdown", "", api.HeaderAPI, "9", api.HeaderVersion, "9.9"); resp.StatusCode != 202 {
+	if resp := s.ask(t, "POST", "/api/v1/shutdown", "", wire.HeaderAPI, "9", wire.HeaderVersion, "9.9"); resp.StatusCode != 202 {
 		t.Errorf("shutdown by another version: %s", resp.Status)
 	}
 	if err := <-s.ended; err != nil {

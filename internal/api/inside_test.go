@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
 
 // gate is a client that reads only when it is let: each Write waits for a token.
@@ -73,7 +74,7 @@ func TestASlowReaderHoldsItsSourceOnly(t *testing.T) {
 			t.Errorf("%d events after the reader woke up", n)
 		}
 		st.stop()
-		st.last(FrameDone, Done{})
+		st.last(wire.FrameDone, wire.Done{})
 		if n := strings.Count(g.got.String(), "event: output\n"); n != events || !strings.HasSuffix(g.got.String(), "event: done\ndata: {}\n\n") {
 			t.Errorf("%d events came", n)
 		}
@@ -98,7 +99,7 @@ func TestAReaderThatLeaves(t *testing.T) {
 			t.Errorf("an event for nobody: %v", err)
 		}
 		st.stop()
-		st.last(FrameDone, Done{})
+		st.last(wire.FrameDone, wire.Done{})
 		if g.got.Len() != 0 {
 			t.Errorf("%q was written", g.got.String())
 		}
@@ -247,7 +248,7 @@ func TestStoppingIsAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", Prefix+"/info", nil))
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", wire.Prefix+"/info", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"unavailable"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -282,7 +283,7 @@ func TestABrokenKernelSaysWhyItEnds(t *testing.T) {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r := httptest.NewRequest("GET", Prefix+"/info", nil)
+		r := httptest.NewRequest("GET", wire.Prefix+"/info", nil)
 		w := httptest.NewRecorder()
 		s.Handler().ServeHTTP(w, r) // who comes late
 		if !strings.Contains(w.Body.String(), tc.says) {
@@ -376,7 +377,7 @@ func TestTheLastEventLeavesWithTheEnd(t *testing.T) {
 		if !st.stop() || st.running {
 			t.Errorf("the event is lost, or a goroutine was to write it: %v", st.running)
 		}
-		st.last(FrameDone, Done{})
+		st.last(wire.FrameDone, wire.Done{})
 		if got := g.got.String(); g.writes != 1 || !strings.Contains(got, "event: idle\n") || !strings.HasSuffix(got, "event: done\ndata: {}\n\n") {
 			t.Errorf("%d writes: %q", g.writes, got)
 		}

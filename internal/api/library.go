@@ -4,18 +4,8 @@ import (
 	"net/http"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
-
-// SkillList lists skills, without their code.
-type SkillList struct {
-	Skills []agentkernel.Skill `json:"skills"`
-}
-
-// DeleteSkillRequest is the body of POST /skills/delete.
-type DeleteSkillRequest struct {
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
 
 func (s *Server) postSkill(w http.ResponseWriter, r *http.Request, _ query) error {
 	var skill agentkernel.Skill
@@ -50,11 +40,11 @@ func (s *Server) listSkills(w http.ResponseWriter, r *http.Request, q query) err
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, SkillList{Skills: notNil(list)})
+	return answer(w, http.StatusOK, wire.SkillList{Skills: notNil(list)})
 }
 
 func (s *Server) deleteSkill(w http.ResponseWriter, r *http.Request, _ query) error {
-	var body DeleteSkillRequest
+	var body wire.DeleteSkillRequest
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
 
 // ListenUnix listens on a unix socket that only this user can connect to (mode 0600), and checks of each
@@ -89,7 +90,7 @@ func (l *peerListener) Close() error {
 func refusal() []byte {
 	const body = `{"code":"permission_denied","message":"this kernel belongs to another user","op":"attach"}` + "\n"
 	return fmt.Appendf(nil, "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
-		"Connection: close\r\n%s: %d\r\n\r\n%s", len(body), HeaderAPI, agentkernel.APIVersion, body)
+		"Connection: close\r\n%s: %d\r\n\r\n%s", len(body), wire.HeaderAPI, agentkernel.APIVersion, body)
 }
 
 func (l *peerListener) Accept() (net.Conn, error) {
@@ -98,7 +99,7 @@ func (l *peerListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		uid, err := PeerUID(conn)
+		uid, err := wire.PeerUID(conn)
 		if err == nil && (uid == l.euid || uid == 0) {
 			return conn, nil
 		}

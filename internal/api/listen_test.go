@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
 
 func TestListenUnixIsPrivateAndReplacesTheDead(t *testing.T) {
@@ -82,7 +83,7 @@ func TestPeerUID(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	uid, err := PeerUID(conn.(*net.UnixConn))
+	uid, err := wire.PeerUID(conn.(*net.UnixConn))
 	if err != nil || uid != os.Geteuid() {
 		t.Errorf("PeerUID = %d, %v", uid, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
 
 func (s *Server) getVersion(w http.ResponseWriter, _ *http.Request, _ query) error {
@@ -32,16 +33,16 @@ func (s *Server) postProcess(w http.ResponseWriter, r *http.Request, q query) er
 		return err
 	}
 	if follow {
-		return s.stream(w, r, agentkernel.EventEnd, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
+		return s.stream(w, r, agentkernel.EventEnd, func(ctx context.Context, fn func(agentkernel.Event) error) (wire.Done, error) {
 			p, err := s.kernel.Run(ctx, spec, fn)
-			return Done{Process: &p}, err
+			return wire.Done{Process: &p}, err
 		})
 	}
 	p, err := s.kernel.Spawn(r.Context(), spec)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", ProcessPath(p.PID, ""))
+	w.Header().Set("Location", wire.ProcessPath(p.PID, ""))
 	return answer(w, http.StatusCreated, p)
 }
 
@@ -58,7 +59,7 @@ func (s *Server) listProcesses(w http.ResponseWriter, r *http.Request, q query) 
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ProcessList{Processes: notNil(list)})
+	return answer(w, http.StatusOK, wire.ProcessList{Processes: notNil(list)})
 }
 
 func (s *Server) getProcess(w http.ResponseWriter, r *http.Request, _ query) error {
@@ -102,7 +103,7 @@ func (s *Server) postSignal(w http.ResponseWriter, r *http.Request, _ query) err
 	if err != nil {
 		return err
 	}
-	var body SignalRequest
+	var body wire.SignalRequest
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, _ query) err
 	if err != nil {
 		return err
 	}
-	var body AnswerRequest
+	var body wire.AnswerRequest
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, _ query) err
 }
 
 func (s *Server) postRecover(w http.ResponseWriter, r *http.Request, _ query) error {
-	var body RecoverRequest
+	var body wire.RecoverRequest
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
@@ -149,11 +150,11 @@ func (s *Server) postRecover(w http.ResponseWriter, r *http.Request, _ query) er
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ProcessList{Processes: notNil(list)})
+	return answer(w, http.StatusOK, wire.ProcessList{Processes: notNil(list)})
 }
 
 func (s *Server) postShutdown(w http.ResponseWriter, _ *http.Request, _ query) error {
-	err := answer(w, http.StatusAccepted, Stopping{OSPID: s.osPID})
+	err := answer(w, http.StatusAccepted, wire.Stopping{OSPID: s.osPID})
 	s.end() // the answer is sent first: an orderly end waits for running requests
 	return err
 }

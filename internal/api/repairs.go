@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
 
 func (s *Server) postResolution(w http.ResponseWriter, r *http.Request, _ query) error {
@@ -14,7 +15,7 @@ func (s *Server) postResolution(w http.ResponseWriter, r *http.Request, _ query)
 	if err != nil {
 		return err
 	}
-	var body ResolveRequest
+	var body wire.ResolveRequest
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (s *Server) postImport(w http.ResponseWriter, r *http.Request, q query) err
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", ProcessPath(p.PID, ""))
+	w.Header().Set("Location", wire.ProcessPath(p.PID, ""))
 	return answer(w, http.StatusCreated, p)
 }
 

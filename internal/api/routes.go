@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 	"agentkernel/internal/nearest"
 )
 
@@ -65,7 +66,7 @@ func (s *Server) mux() http.Handler {
 	mux := http.NewServeMux()
 	table := routes()
 	for _, rt := range table {
-		mux.HandleFunc(rt.method+" "+Prefix+rt.path, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(rt.method+" "+wire.Prefix+rt.path, func(w http.ResponseWriter, r *http.Request) {
 			err := s.safely(r, func() error {
 				q, err := parseQuery(r.URL.RawQuery, rt.query)
 				if err != nil {
@@ -97,7 +98,7 @@ func notRouted(mux *http.ServeMux, table []route, w http.ResponseWriter, r *http
 	}
 	known := make([]string, 0, len(table))
 	for _, rt := range table {
-		known = append(known, Prefix+rt.path)
+		known = append(known, wire.Prefix+rt.path)
 	}
 	return agentkernel.Errorf(agentkernel.CodeNotFound, "api", "there is nothing at %q", clip(r.URL.Path)).
 		WithHint("docs/api.md lists all; nearest: %s", nearest.One(r.URL.Path, known))

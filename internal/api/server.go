@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 	"agentkernel/internal/deadline"
 )
 
@@ -46,7 +47,7 @@ type Config struct {
 // Server answers requests. It may serve several listeners; they end together.
 type Server struct {
 	kernel  agentkernel.Kernel
-	version Version
+	version wire.Version
 	osPID   int
 	log     *slog.Logger
 	idle    *idle
@@ -70,7 +71,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.IdleAfter = DefaultIdleAfter
 	}
 	s := &Server{
-		kernel: cfg.Kernel, version: Version{Version: cfg.Version, API: agentkernel.APIVersion}, osPID: cfg.OSPID,
+		kernel: cfg.Kernel, version: wire.Version{Version: cfg.Version, API: agentkernel.APIVersion}, osPID: cfg.OSPID,
 		log: cfg.Logger, stop: make(chan struct{}),
 	}
 	s.idle = newIdle(cfg.IdleAfter, s.busy)
@@ -185,7 +186,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	version := []string{s.version.Version}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h[HeaderVersion], h[HeaderAPI] = version, apiVersion
+		h[wire.HeaderVersion], h[wire.HeaderAPI] = version, apiVersion
 		open := s.idle.begin()
 		defer s.idle.end()
 		if !open || s.stopping() {
@@ -216,7 +217,7 @@ func (s *Server) refused(r *http.Request) *agentkernel.Error {
 		return e
 	}
 	e := agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending")
-	if pid, ok := strings.CutPrefix(r.URL.Path, Prefix+"/processes/"); ok { // the mux has not looked at it yet
+	if pid, ok := strings.CutPrefix(r.URL.Path, wire.Prefix+"/processes/"); ok { // the mux has not looked at it yet
 		pid, _, _ = strings.Cut(pid, "/")
 		if n, err := agentkernel.ParsePID(pid); err == nil {
 			return e.WithRecover(n)
@@ -248,25 +249,25 @@ func (s *Server) cutOff(r *http.Request, pid agentkernel.PID) *agentkernel.Error
 // checkVersion refuses callers of another version, except from asking for the version and from ending
 // this kernel, which is how the mismatch is solved.
 func (s *Server) checkVersion(r *http.Request) error {
-	if r.URL.Path == Prefix+"/version" || r.URL.Path == Prefix+"/shutdown" {
+	if r.URL.Path == wire.Prefix+"/version" || r.URL.Path == wire.Prefix+"/shutdown" {
 		return nil
 	}
 	caller := s.version
-	if v := r.Header.Get(HeaderVersion); v != "" {
+	if v := r.Header.Get(wire.HeaderVersion); v != "" {
 		caller.Version = v
 	}
-	if v := r.Header.Get(HeaderAPI); v != "" {
+	if v := r.Header.Get(wire.HeaderAPI); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil {
-			return agentkernel.Errorf(agentkernel.CodeInvalid, "attach", "header %s: %q is not a number", HeaderAPI, v)
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "attach", "header %s: %q is not a number", wire.HeaderAPI, v)
 		}
-		if n != caller.API && r.Header.Get(HeaderVersion) == "" {
+		if n != caller.API && r.Header.Get(wire.HeaderVersion) == "" {
 			caller.Version = "of an unknown version"
 		}
 		caller.API = n
 	}
 	if caller != s.version {
-		return VersionError(s.version, caller)
+		return wire.VersionError(s.version, caller)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
 
 // postPiece hands a session its next piece; the answer is the piece's events. The piece runs on if the
@@ -18,9 +19,9 @@ func (s *Server) postPiece(w http.ResponseWriter, r *http.Request, _ query) erro
 	if err := readBody(w, r, &piece); err != nil {
 		return err
 	}
-	return s.stream(w, r, agentkernel.EventIdle, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
+	return s.stream(w, r, agentkernel.EventIdle, func(ctx context.Context, fn func(agentkernel.Event) error) (wire.Done, error) {
 		end, err := s.kernel.Feed(ctx, pid, piece, fn)
-		return Done{Piece: &end}, err
+		return wire.Done{Piece: &end}, err
 	})
 }
 

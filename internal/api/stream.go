@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
 
 const (
@@ -25,13 +26,13 @@ const (
 
 // stream answers with the events that source reports, then its result. After an event of the kind last, source
 // returns at once.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, last agentkernel.EventKind, source func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error)) error {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, last agentkernel.EventKind, source func(ctx context.Context, fn func(agentkernel.Event) error) (wire.Done, error)) error {
 	out := newStream(w)
 	out.lastKind = last
 	// A client that reads nothing must not hold up the end of the kernel.
 	release := context.AfterFunc(r.Context(), out.hurry)
 	defer release()
-	var done Done
+	var done wire.Done
 	err := s.safely(r, func() (err error) {
 		done, err = source(r.Context(), func(ev agentkernel.Event) error { return out.event(r.Context(), &ev) })
 		return err
@@ -41,9 +42,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, last agentkernel
 	case err != nil && !started:
 		return err
 	case err != nil:
-		out.last(FrameFailure, s.explainOf(r, out.process(), err))
+		out.last(wire.FrameFailure, s.explainOf(r, out.process(), err))
 	default:
-		out.last(FrameDone, done)
+		out.last(wire.FrameDone, done)
 	}
 	return nil
 }

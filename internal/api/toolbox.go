@@ -4,19 +4,8 @@ import (
 	"net/http"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
-
-// AcceptRequest is the body of POST /tools/accept; no names means all tools of the server.
-type AcceptRequest struct {
-	Files  []string `json:"files"`
-	Server string   `json:"server"`
-	Names  []string `json:"names,omitempty"`
-}
-
-// Accepted is the answer of POST /tools/accept: how many tools had changed.
-type Accepted struct {
-	Changed int `json:"changed"`
-}
 
 func (s *Server) searchTools(w http.ResponseWriter, r *http.Request, q query) error {
 	limit, err := q.number("limit")
@@ -32,14 +21,8 @@ func (s *Server) searchTools(w http.ResponseWriter, r *http.Request, q query) er
 	return answer(w, http.StatusOK, found)
 }
 
-// SearchRequest is the body of POST /tools/search, for those who have local tools.
-type SearchRequest struct {
-	Files []string `json:"files,omitempty"`
-	agentkernel.ToolQuery
-}
-
 func (s *Server) searchToolsWith(w http.ResponseWriter, r *http.Request, _ query) error {
-	var body SearchRequest
+	var body wire.SearchRequest
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
@@ -52,7 +35,7 @@ func (s *Server) searchToolsWith(w http.ResponseWriter, r *http.Request, _ query
 }
 
 func (s *Server) acceptTools(w http.ResponseWriter, r *http.Request, _ query) error {
-	var body AcceptRequest
+	var body wire.AcceptRequest
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
@@ -60,5 +43,5 @@ func (s *Server) acceptTools(w http.ResponseWriter, r *http.Request, _ query) er
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, Accepted{Changed: n})
+	return answer(w, http.StatusOK, wire.Accepted{Changed: n})
 }

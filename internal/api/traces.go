@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
 
 // A page of a journal ends after so many entries or bytes, whichever comes first.
@@ -28,14 +29,14 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, q query) erro
 		return err
 	}
 	from = max(from, last)
-	return s.stream(w, r, agentkernel.EventEnd, func(ctx context.Context, fn func(agentkernel.Event) error) (Done, error) {
-		return Done{}, s.kernel.Events(ctx, pid, from, follow, fn)
+	return s.stream(w, r, agentkernel.EventEnd, func(ctx context.Context, fn func(agentkernel.Event) error) (wire.Done, error) {
+		return wire.Done{}, s.kernel.Events(ctx, pid, from, follow, fn)
 	})
 }
 
 // lastEvent is the position behind the last event that a resuming client has seen; 0 if it says nothing.
 func lastEvent(r *http.Request) (int64, error) {
-	v := r.Header.Get(HeaderLastEvent)
+	v := r.Header.Get(wire.HeaderLastEvent)
 	if v == "" {
 		return 0, nil
 	}
@@ -126,7 +127,7 @@ func (s *Server) getState(w http.ResponseWriter, r *http.Request, _ query) error
 	if state == nil {
 		state = map[string]json.RawMessage{}
 	}
-	return answer(w, http.StatusOK, WorkingSet{State: state})
+	return answer(w, http.StatusOK, wire.WorkingSet{State: state})
 }
 
 func (s *Server) getServers(w http.ResponseWriter, r *http.Request, q query) error {
@@ -134,7 +135,7 @@ func (s *Server) getServers(w http.ResponseWriter, r *http.Request, q query) err
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ServerList{Servers: notNil(list)})
+	return answer(w, http.StatusOK, wire.ServerList{Servers: notNil(list)})
 }
 
 func (s *Server) getTools(w http.ResponseWriter, r *http.Request, q query) error {
@@ -142,5 +143,5 @@ func (s *Server) getTools(w http.ResponseWriter, r *http.Request, q query) error
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ToolList{Tools: notNil(list)})
+	return answer(w, http.StatusOK, wire.ToolList{Tools: notNil(list)})
 }

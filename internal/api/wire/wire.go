@@ -1,4 +1,6 @@
-package api
+// Package wire is what goes over the line between a client and the HTTP API of a kernel: paths, headers, bodies, frames. Client
+// and server import it, and not each other.
+package wire
 
 import (
 	"encoding/json"
@@ -121,4 +123,41 @@ func ProcessPath(pid agentkernel.PID, below string) string {
 		path += "/" + below
 	}
 	return path
+}
+
+// TrailerError carries the error of a stream that began well, as the JSON of an agentkernel.Error; without it the
+// stream is complete.
+const TrailerError = "Agentkernel-Error"
+
+// HeaderMedia is the media type of a file of a process. The Content-Type of the answer is always that of bytes: what a
+// program wrote is no page of ours.
+const HeaderMedia = "Agentkernel-Media"
+
+// SkillList lists skills, without their code.
+type SkillList struct {
+	Skills []agentkernel.Skill `json:"skills"`
+}
+
+// DeleteSkillRequest is the body of POST /skills/delete.
+type DeleteSkillRequest struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// AcceptRequest is the body of POST /tools/accept; no names means all tools of the server.
+type AcceptRequest struct {
+	Files  []string `json:"files"`
+	Server string   `json:"server"`
+	Names  []string `json:"names,omitempty"`
+}
+
+// Accepted is the answer of POST /tools/accept: how many tools had changed.
+type Accepted struct {
+	Changed int `json:"changed"`
+}
+
+// SearchRequest is the body of POST /tools/search, for those who have local tools.
+type SearchRequest struct {
+	Files []string `json:"files,omitempty"`
+	agentkernel.ToolQuery
 }

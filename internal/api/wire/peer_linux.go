@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"net"
@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerUID is the user at the other end of a unix socket (LOCAL_PEERCRED, as getpeereid(3)).
+// PeerUID is the user at the other end of a unix socket (SO_PEERCRED, unix(7)).
 func PeerUID(conn *net.UnixConn) (int, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return -1, err
 	}
-	var cred *unix.Xucred
+	var cred *unix.Ucred
 	var asked error
 	if err := raw.Control(func(fd uintptr) {
-		cred, asked = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+		cred, asked = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
 		return -1, err
 	}
