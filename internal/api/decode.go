@@ -15,6 +15,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/api/wire"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/nearest"
 	"agentkernel/internal/strictjson"
 )
@@ -95,15 +96,6 @@ func decodeError(err error, b []byte, v any) error {
 	return invalid("%s", strictjson.Explain(err, "the body"))
 }
 
-// clip keeps what a hostile client sent out of error messages beyond a reasonable length.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
-}
-
 // query is a request's parameters, all of them known to the endpoint.
 type query struct{ values url.Values }
 
@@ -117,12 +109,12 @@ func parseQuery(raw string, known []string) (query, error) {
 	}
 	for name := range values {
 		if !utf8.ValidString(name + strings.Join(values[name], "")) {
-			return query{}, invalid("the parameter %q is not valid UTF-8", clip(name)).WithHint(`the name of a file that is not is written as diff does it: a\xff`)
+			return query{}, invalid("the parameter %q is not valid UTF-8", clip.Short(name)).WithHint(`the name of a file that is not is written as diff does it: a\xff`)
 		}
 		if slices.Contains(known, name) {
 			continue
 		}
-		e := invalid("there is no parameter %q", clip(name))
+		e := invalid("there is no parameter %q", clip.Short(name))
 		if q := nearest.Question(name, known); q != "" {
 			e = e.WithHint("%s", q)
 		}
@@ -142,7 +134,7 @@ func (q query) flag(name string) (bool, error) {
 	}
 	b, err := strconv.ParseBool(v)
 	if err != nil {
-		return false, invalid("%s=%s must be true or false", name, clip(v))
+		return false, invalid("%s=%s must be true or false", name, clip.Short(v))
 	}
 	return b, nil
 }
@@ -155,7 +147,7 @@ func (q query) number(name string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 0 {
-		return 0, invalid("%s=%s must be a whole number, 0 or more", name, clip(v))
+		return 0, invalid("%s=%s must be a whole number, 0 or more", name, clip.Short(v))
 	}
 	return n, nil
 }
@@ -167,7 +159,7 @@ func (q query) duration(name string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {
-		return 0, invalid("%s=%s must be a duration such as 500ms, 30s or 5m", name, clip(v))
+		return 0, invalid("%s=%s must be a duration such as 500ms, 30s or 5m", name, clip.Short(v))
 	}
 	return d, nil
 }
@@ -175,7 +167,7 @@ func (q query) duration(name string) (time.Duration, error) {
 func pathPID(r *http.Request) (agentkernel.PID, error) {
 	pid, err := agentkernel.ParsePID(r.PathValue("pid"))
 	if err != nil {
-		return 0, invalid("%q is not a pid: pids are whole numbers from 1", clip(r.PathValue("pid")))
+		return 0, invalid("%q is not a pid: pids are whole numbers from 1", clip.Short(r.PathValue("pid")))
 	}
 	return pid, nil
 }

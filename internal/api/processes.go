@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/api/wire"
+	"agentkernel/internal/clip"
 )
 
 func (s *Server) getVersion(w http.ResponseWriter, _ *http.Request, _ query) error {
@@ -129,7 +130,7 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, _ query) err
 	switch body.Answer {
 	case agentkernel.AnswerYes, agentkernel.AnswerAlways, agentkernel.AnswerNo:
 	default:
-		return invalid("answer %q is not known: yes, always or no", clip(string(body.Answer)))
+		return invalid("answer %q is not known: yes, always or no", clip.Short(string(body.Answer)))
 	}
 	if err := s.kernel.Answer(r.Context(), pid, body.Ask, body.Answer); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/api/wire"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/nearest"
 )
 
@@ -94,12 +95,12 @@ func notRouted(mux *http.ServeMux, table []route, w http.ResponseWriter, r *http
 	}
 	if len(methods) > 0 && !slices.Contains(methods, r.Method) {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		return agentkernel.Errorf(agentkernel.CodeInvalid, r.URL.Path, "%s is not possible here, %s is", clip(r.Method), strings.Join(methods, " or "))
+		return agentkernel.Errorf(agentkernel.CodeInvalid, r.URL.Path, "%s is not possible here, %s is", clip.Short(r.Method), strings.Join(methods, " or "))
 	}
 	known := make([]string, 0, len(table))
 	for _, rt := range table {
 		known = append(known, wire.Prefix+rt.path)
 	}
-	return agentkernel.Errorf(agentkernel.CodeNotFound, "api", "there is nothing at %q", clip(r.URL.Path)).
+	return agentkernel.Errorf(agentkernel.CodeNotFound, "api", "there is nothing at %q", clip.Short(r.URL.Path)).
 		WithHint("docs/api.md lists all; nearest: %s", nearest.One(r.URL.Path, known))
 }

@@ -10,6 +10,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/api/wire"
+	"agentkernel/internal/clip"
 )
 
 // A page of a journal ends after so many entries or bytes, whichever comes first.
@@ -42,7 +43,7 @@ func lastEvent(r *http.Request) (int64, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 62)
 	if err != nil || n < 0 {
-		return 0, invalid("header Last-Event-ID: %q is not the id of an event", clip(v))
+		return 0, invalid("header Last-Event-ID: %q is not the id of an event", clip.Short(v))
 	}
 	return n + 1, nil
 }

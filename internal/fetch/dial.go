@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 // resolver finds the addresses of a name; net.Resolver is one.
@@ -64,7 +65,7 @@ func (f *Fetcher) dialNamed(ctx context.Context, network, addr string) (net.Conn
 	}
 	a, err := netip.ParseAddr(host)
 	if err != nil || classify(a) == barred {
-		return nil, denied("%s is not an address that can be allowed", clip(host))
+		return nil, denied("%s is not an address that can be allowed", clip.Short(host))
 	}
 	return dialFirst(ctx, network, []netip.Addr{a}, port)
 }

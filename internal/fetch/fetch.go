@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 // Bounds of a request.
@@ -114,7 +115,7 @@ func (f *Fetcher) Admit(r agentkernel.FetchRequest) error {
 func (f *Fetcher) admit(r *agentkernel.FetchRequest) (*hop, error) {
 	switch {
 	case agentkernel.FetchEffect(r.Method) == "":
-		return nil, invalid("the method %q is not one of GET, HEAD, OPTIONS, PUT, DELETE, POST, PATCH", clip(r.Method))
+		return nil, invalid("the method %q is not one of GET, HEAD, OPTIONS, PUT, DELETE, POST, PATCH", clip.Short(r.Method))
 	case len(r.URL) > maxURL:
 		return nil, invalid("the url is %d bytes long; the limit is %d", len(r.URL), maxURL)
 	case len(r.Body) > MaxBody:
@@ -128,7 +129,7 @@ func (f *Fetcher) admit(r *agentkernel.FetchRequest) (*hop, error) {
 	}
 	u, err := url.Parse(r.URL)
 	if err != nil {
-		return nil, invalid("%q is no url: %s", clip(r.URL), urlProblem(err))
+		return nil, invalid("%q is no url: %s", clip.Short(r.URL), urlProblem(err))
 	}
 	if err := checkHeaders(r.Headers); err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (f *Fetcher) direct(h *hop, hosts []string) error {
 // urlProblem is what url.Parse found, without the URL.
 func urlProblem(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		return clip(e.Err.Error())
+		return clip.Short(e.Err.Error())
 	}
 	return "it cannot be parsed"
 }

@@ -3,6 +3,8 @@ package fetch
 import (
 	"net/http"
 	"strings"
+
+	"agentkernel/internal/clip"
 )
 
 const (
@@ -35,7 +37,7 @@ func checkHeaders(headers map[string]string) error {
 		canonical := http.CanonicalHeaderKey(name)
 		switch {
 		case !token(name):
-			return invalid("%q is no name of a header", clip(name))
+			return invalid("%q is no name of a header", clip.Short(name))
 		case ours[canonical] || strings.HasPrefix(canonical, "Proxy-"):
 			return invalid("the header %s is set by the kernel", canonical)
 		case seen[canonical] != "":

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 const op = "http.fetch"
@@ -36,9 +37,9 @@ func targetOf(u *url.URL) (target, error) {
 	var t target
 	switch {
 	case u.Scheme == "" && u.Host == "" && u.Path != "" && u.Path[0] != '/':
-		return t, invalid("the url %q has no scheme", clip(u.Path)).WithHint("write https://%s", clip(u.Path))
+		return t, invalid("the url %q has no scheme", clip.Short(u.Path)).WithHint("write https://%s", clip.Short(u.Path))
 	case u.Scheme != "https" && u.Scheme != "http":
-		return t, invalid("the url begins with %q; only https and http are fetched", clip(u.Scheme+":"))
+		return t, invalid("the url begins with %q; only https and http are fetched", clip.Short(u.Scheme+":"))
 	case u.Opaque != "" || u.Host == "":
 		return t, invalid("the url has no host: write https://host/path")
 	case u.User != nil:
@@ -52,7 +53,7 @@ func targetOf(u *url.URL) (target, error) {
 	if text := u.Port(); text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n == 0 {
-			return t, invalid("the url has the port %q; ports are numbers from 1 to 65535", clip(text))
+			return t, invalid("the url has the port %q; ports are numbers from 1 to 65535", clip.Short(text))
 		}
 		t.port = uint16(n)
 	} else if strings.HasSuffix(u.Host, ":") {
@@ -68,17 +69,17 @@ func hostOf(text string) (string, netip.Addr, error) {
 	var none netip.Addr
 	if a, err := netip.ParseAddr(text); err == nil {
 		if a.Zone() != "" {
-			return "", none, denied("%s is an address with a zone, which is on this machine's own network", clip(text))
+			return "", none, denied("%s is an address with a zone, which is on this machine's own network", clip.Short(text))
 		}
 		return a.Unmap().String(), a.Unmap(), nil
 	}
 	name := strings.ToLower(strings.TrimSuffix(text, "."))
 	switch bad := badName(name); {
 	case bad != "":
-		return "", none, invalid("%q is no host name: %s", clip(text), bad)
+		return "", none, invalid("%q is no host name: %s", clip.Short(text), bad)
 	case endsInNumber(name):
 		// Resolvers of C libraries read 2130706433, 0x7f.1 and 0177.0.0.1 as addresses.
-		return "", none, invalid("%q is neither a name nor an address", clip(text)).WithHint("write an IPv4 address as four decimal numbers")
+		return "", none, invalid("%q is neither a name nor an address", clip.Short(text)).WithHint("write an IPv4 address as four decimal numbers")
 	}
 	return name, none, nil
 }
@@ -150,7 +151,7 @@ func parsePattern(text string) (pattern, error) {
 	p := pattern{port: httpsPort, bare: true}
 	host := strings.TrimSpace(text)
 	if strings.Contains(host, "://") || strings.ContainsAny(host, "/@?#") {
-		e := invalid("%q is not a host: it looks like a URL", clip(text))
+		e := invalid("%q is not a host: it looks like a URL", clip.Short(text))
 		if u, err := url.Parse(host); err == nil {
 			if t, err := targetOf(u); err == nil {
 				return p, e.WithHint("--allow-host %s", t)
@@ -161,7 +162,7 @@ func parsePattern(text string) (pattern, error) {
 	if h, port, err := net.SplitHostPort(host); err == nil {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return p, invalid("%q: the port is not a number from 1 to 65535", clip(text)).WithHint("%s", forms)
+			return p, invalid("%q: the port is not a number from 1 to 65535", clip.Short(text)).WithHint("%s", forms)
 		}
 		host, p.port, p.bare = h, uint16(n), false
 	}
@@ -180,7 +181,7 @@ func parsePattern(text string) (pattern, error) {
 	}
 	switch k := classify(addr); {
 	case p.sub:
-		return p, invalid("%q: there is nothing below an address", clip(text)).WithHint("%s", forms)
+		return p, invalid("%q: there is nothing below an address", clip.Short(text)).WithHint("%s", forms)
 	case k == barred:
 		return p, denied("%s cannot be allowed: link-local, metadata and broadcast addresses are never fetched from", name)
 	case k == private && p.bare:
@@ -223,13 +224,4 @@ func allow(patterns []string, t target) error {
 		e = denied("%s was not allowed; without https a port must be named", t)
 	}
 	return e.WithHint("allow it with --allow-host '%s'", t)
-}
-
-// clip keeps what a program made up short where it stands in a message.
-func clip(s string) string {
-	const most = 100
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
 }

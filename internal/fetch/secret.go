@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/lazy"
 	"agentkernel/internal/redact"
 )
@@ -144,7 +145,7 @@ func (f *Fetcher) references(headers map[string]string) ([]*secret, error) {
 		for _, m := range reference().FindAllStringSubmatch(v, -1) {
 			s := f.secrets[m[1]]
 			if s == nil {
-				return nil, invalid("there is no secret %q", clip(m[1])).
+				return nil, invalid("there is no secret %q", clip.Short(m[1])).
 					WithHint("secrets are named in the setting secrets: agentkernel config show")
 			}
 			if !slices.Contains(out, s) {

@@ -12,6 +12,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/bytesize"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
@@ -190,7 +191,7 @@ func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
 // It is journalled as the call's result, so that a replay refuses the same calls.
 func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) *agentkernel.Error {
 	if f.handler == nil {
-		return agentkernel.Errorf(agentkernel.CodeNotFound, sys.Clip(f.op), "there is no syscall %q", sys.Clip(f.op))
+		return agentkernel.Errorf(agentkernel.CodeNotFound, clip.Short(f.op), "there is no syscall %q", clip.Short(f.op))
 	}
 	desc := &f.handler.Syscall
 	switch {
@@ -225,7 +226,7 @@ func unknownArgument(desc *agentkernel.Syscall, canonical json.RawMessage) *agen
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(desc.Args, func(a agentkernel.Param) bool { return a.Name == name }) {
-			return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: there is no argument %q", desc.Signature(), sys.Clip(name))
+			return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: there is no argument %q", desc.Signature(), clip.Short(name))
 		}
 	}
 	return nil

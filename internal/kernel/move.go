@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/origin"
-	"agentkernel/internal/sys"
 )
 
 // Where the choice of the backend was left to the kernel, it can turn out to have been wrong while the program runs: an
@@ -177,7 +177,7 @@ func (k *Kernel) begunAnew(p *process) bool {
 // newMove is a move from a backend.
 func newMove(from string, at time.Time, why *agentkernel.Error) *moved {
 	line, _, _ := strings.Cut(why.Message(), "\n")
-	return &moved{Move: agentkernel.Move{From: from, At: at, Why: sys.Clip(line)}, err: why}
+	return &moved{Move: agentkernel.Move{From: from, At: at, Why: clip.Short(line)}, err: why}
 }
 
 // movedBy is the move that an entry of the journal tells of.

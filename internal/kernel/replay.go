@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/kernel/replay"
-	"agentkernel/internal/sys"
 )
 
 // recorded looks a call up in the journal of an earlier life. nil, nil: the call is new.
@@ -75,7 +75,7 @@ func (k *Kernel) reissue(p *process, f *inflight) {
 // noHandler is the answer for a call of the journal that this kernel does not have: a newer one, or one with more families,
 // ran the process.
 func noHandler(f *inflight) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeVersion, f.op, "this kernel does not know the call %s, which is in the journal", sys.Clip(f.op)).
+	return agentkernel.Errorf(agentkernel.CodeVersion, f.op, "this kernel does not know the call %s, which is in the journal", clip.Short(f.op)).
 		WithHint("continue the process with the version that ran it")
 }
 

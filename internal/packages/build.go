@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 // Request is what a program needs.
@@ -248,7 +249,7 @@ func (s *Store) step(line string) {
 	line = strings.TrimSpace(line)
 	for _, word := range []string{"Collecting ", "Downloading ", "Using cached ", "Building ", "Installing "} {
 		if strings.HasPrefix(line, word) {
-			s.cfg.Progress(clip(line))
+			s.cfg.Progress(clip.Short(line))
 		}
 	}
 }

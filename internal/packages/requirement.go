@@ -9,6 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/lazy"
 )
 
@@ -32,7 +33,7 @@ func Requirements(texts []string) ([]string, error) {
 		text = strings.Join(strings.Fields(text), " ")
 		m := requirement().FindStringSubmatch(text)
 		if m == nil || len(text) > 500 {
-			return nil, invalid("%q is not a package with its versions", clip(text)).
+			return nil, invalid("%q is not a package with its versions", clip.Short(text)).
 				WithHint("write a name, such as polars, 'polars>=1' or 'httpx[http2]==0.27.0'; links and paths are not installed")
 		}
 		name := strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(m[1]), "_", "-"), ".", "-")
@@ -40,14 +41,6 @@ func Requirements(texts []string) ([]string, error) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
-}
-
-func clip(s string) string {
-	const most = 100
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
 // Script is what a program says of itself in its first comments (PEP 723).
@@ -77,7 +70,7 @@ func ReadScript(source string) (Script, error) {
 		case inside && strings.HasPrefix(line, "# "):
 			text.WriteString(line[2:] + "\n")
 		case inside && strings.HasPrefix(line, "#"):
-			return s, invalid("line %d: %q is in the block \"# /// script\", and there a space stands behind #", number, clip(line))
+			return s, invalid("line %d: %q is in the block \"# /// script\", and there a space stands behind #", number, clip.Short(line))
 		case inside:
 			return s, notEnded()
 		}
@@ -122,7 +115,7 @@ func (s Script) Accepts(version string) (bool, error) {
 		prefix := strings.HasSuffix(text, ".*")
 		want := parts(strings.TrimSuffix(text, ".*"))
 		if len(want) == 0 {
-			return false, invalid("requires-python = %q of the program is not understood", clip(s.Python))
+			return false, invalid("requires-python = %q of the program is not understood", clip.Short(s.Python))
 		}
 		within := slices.Equal(have[:min(len(have), len(want))], want)
 		order := slices.Compare(have, append(slices.Clone(want), make([]int, max(0, len(have)-len(want)))...))
@@ -143,7 +136,7 @@ func (s Script) Accepts(version string) (bool, error) {
 		case "~=":
 			ok = order >= 0 && len(want) > 1 && slices.Equal(have[:len(want)-1], want[:len(want)-1])
 		default:
-			return false, invalid("requires-python = %q of the program is not understood", clip(s.Python))
+			return false, invalid("requires-python = %q of the program is not understood", clip.Short(s.Python))
 		}
 		if !ok {
 			return false, nil

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 // Environment is one that is there.
@@ -121,9 +122,9 @@ func (s *Store) Find(prefix string) (Environment, error) {
 	}
 	switch {
 	case prefix == "" || len(found) == 0:
-		return Environment{}, agentkernel.Errorf(agentkernel.CodeNotFound, op, "there is no environment %q", clip(prefix)).WithHint("agentkernel env ls")
+		return Environment{}, agentkernel.Errorf(agentkernel.CodeNotFound, op, "there is no environment %q", clip.Short(prefix)).WithHint("agentkernel env ls")
 	case len(found) > 1:
-		return Environment{}, invalid("%q is the beginning of %d environments", clip(prefix), len(found)).WithHint("give more of it: agentkernel env ls")
+		return Environment{}, invalid("%q is the beginning of %d environments", clip.Short(prefix), len(found)).WithHint("give more of it: agentkernel env ls")
 	}
 	return found[0], nil
 }

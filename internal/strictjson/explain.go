@@ -7,7 +7,8 @@ import (
 	"io"
 	"reflect"
 	"strings"
-	"unicode/utf8"
+
+	"agentkernel/internal/clip"
 )
 
 // Explain says in plain words what encoding/json found wrong when it decoded a value into a type; it names no type of Go.
@@ -18,7 +19,7 @@ func Explain(err error, whole string) string {
 		if what == "" {
 			what = whole
 		}
-		return fmt.Sprintf("%s must be %s, not %s", shortened(what), wanted(e.Type), found(e.Value))
+		return fmt.Sprintf("%s must be %s, not %s", clip.Short(what), wanted(e.Type), found(e.Value))
 	}
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Sprintf("%s: not JSON at byte %d: %s", whole, e.Offset, strings.TrimPrefix(err.Error(), "json: "))
@@ -28,7 +29,7 @@ func Explain(err error, whole string) string {
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok { // encoding/json has no type for this error
-		return "there is no field " + shortened(name)
+		return "there is no field " + clip.Short(name)
 	}
 	return text
 }
@@ -60,7 +61,7 @@ func found(value string) string {
 	kind, rest, _ := strings.Cut(value, " ")
 	switch {
 	case rest != "":
-		return shortened(rest)
+		return clip.Short(rest)
 	case kind == "array":
 		return "a list"
 	case kind == "object":
@@ -69,17 +70,4 @@ func found(value string) string {
 		return "true or false"
 	}
 	return "a " + kind
-}
-
-// shortened keeps what a hostile client sent out of messages beyond a reasonable length.
-func shortened(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	n := most
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
 }

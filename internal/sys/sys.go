@@ -178,19 +178,6 @@ type Wait struct {
 // Null is the result of a call that has none.
 var Null = json.RawMessage("null")
 
-// Clip keeps what a program made up short where it stands in a message.
-func Clip(s string) string {
-	const most = 100
-	if len(s) <= most {
-		return s
-	}
-	s = strings.ToValidUTF8(s[:most], "")
-	if i := strings.LastIndexByte(s, ' '); i > most/2 { // between words
-		s = s[:i]
-	}
-	return s + " ..."
-}
-
 // Seconds converts without overflow: ten years stand for any longer time.
 func Seconds(s float64) time.Duration {
 	const tenYears = 10 * 365 * 24 * 3600

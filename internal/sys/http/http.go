@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/sys"
 )
@@ -101,9 +102,9 @@ func subject(raw json.RawMessage) string {
 func brief(method, text string) string {
 	host := "?"
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
-		host = sys.Clip(u.Host)
+		host = clip.Short(u.Host)
 	}
-	return sys.Clip(method) + " " + host
+	return clip.Short(method) + " " + host
 }
 
 // args are the arguments of http.fetch.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/sys"
 )
 
@@ -33,7 +34,7 @@ func write(c *sys.Call) (sys.Outcome, error) {
 	switch a.Level {
 	case "", "debug", "info", "warning", "error":
 	default:
-		return sys.Outcome{}, c.Invalid("level %q is not known: debug, info, warning or error", sys.Clip(a.Level))
+		return sys.Outcome{}, c.Invalid("level %q is not known: debug, info, warning or error", clip.Short(a.Level))
 	}
 	return sys.Outcome{Result: sys.Null}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/shellword"
 	"agentkernel/internal/sys"
 )
@@ -61,7 +62,7 @@ func decode(c *sys.Call) (a args, err error) {
 	}
 	if len(a.Server) > maxName || len(a.Tool) > maxName {
 		return a, c.Errorf(agentkernel.CodeNotFound, "no tool %q of a server %q can be: names are at most %d bytes long",
-			sys.Clip(a.Tool), sys.Clip(a.Server), maxName)
+			clip.Short(a.Tool), clip.Short(a.Server), maxName)
 	}
 	return a, nil
 }

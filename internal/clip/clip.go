@@ -1,0 +1,18 @@
+// Package clip keeps what a program, a client or a file says short where it stands in a message.
+package clip
+
+import "strings"
+
+const most = 100 // bytes
+
+// Short is at most the first 100 bytes of s, cut between words where there are any, and three dots for what is missing.
+func Short(s string) string {
+	if len(s) <= most {
+		return s
+	}
+	s = strings.ToValidUTF8(s[:most], "")
+	if i := strings.LastIndexByte(s, ' '); i > most/2 {
+		s = s[:i]
+	}
+	return s + "..."
+}

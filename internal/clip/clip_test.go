@@ -1,0 +1,26 @@
+package clip_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"agentkernel/internal/clip"
+)
+
+func TestShort(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "two words": "two words", strings.Repeat("x", 100): strings.Repeat("x", 100), strings.Repeat("x", 101): strings.Repeat("x", 100) + "...",
+		strings.Repeat("word ", 30):             strings.TrimSpace(strings.Repeat("word ", 20)) + "...",
+		"a " + strings.Repeat("x", 200):         "a " + strings.Repeat("x", 98) + "...", // one word: it is cut
+		strings.Repeat("x", 99) + "é and more":  strings.Repeat("x", 99) + "...",
+		strings.Repeat("x", 90) + "\xff" + "yy": strings.Repeat("x", 90) + "\xff" + "yy",
+	} {
+		if got := clip.Short(in); got != want {
+			t.Errorf("Short(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := clip.Short(strings.Repeat("\xff", 200)); !utf8.ValidString(got) {
+		t.Errorf("%q is not UTF-8", got)
+	}
+}
