@@ -2,6 +2,9 @@ package process
 
 import (
 	"context"
+	"errors"
+	"os/exec"
+	"slices"
 	"testing"
 	"time"
 )
@@ -63,8 +66,35 @@ func TestCancelAndPauseAreQuick(t *testing.T) {
 		}
 		forks = min(forks, time.Since(begun))
 	}
-	t.Logf("cancelled in %v, Python's forks in %v, paused in %v", cancelled, forks, paused)
-	if max(cancelled, forks, paused) > most {
+	floor := killedPlainly(t)
+	t.Logf("cancelled in %v, Python's forks in %v, paused in %v; a plain process is killed in %v", cancelled, forks, paused, floor)
+	if most := most + 10*floor; max(cancelled, forks, paused) > most {
 		t.Errorf("cancelled in %v, Python's forks in %v, paused in %v; at most %v", cancelled, forks, paused, most)
 	}
+}
+
+// killedPlainly is how long it takes on this machine, as busy as it is, until a process that computes is killed and collected,
+// without any sandbox: the median of five.
+func killedPlainly(t *testing.T) time.Duration {
+	t.Helper()
+	var took []time.Duration
+	for range 5 {
+		c := exec.Command("sh", "-c", "echo on; while :; do :; done")
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = out.Read(make([]byte, 3))
+		begun := time.Now()
+		if err := errors.Join(err, c.Process.Kill()); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait() // it was killed
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
 }
