@@ -164,12 +164,15 @@ func (s *ramStore) ByKey(_ context.Context, namespace, key string) (agentkernel.
 	return 0, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "no process with that key")
 }
 
-func (s *ramStore) Entries(_ context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+func (s *ramStore) Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
 	s.mu.Lock()
 	first := s.onEntries
 	s.mu.Unlock()
 	if first != nil {
 		first()
+	}
+	if err := ctx.Err(); err != nil { // as databases do
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,13 +35,11 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 	var taken []*process
 	var failed error // the first
 	for _, rec := range records {
-		p, err := k.adopt(ctx, rec)
-		if ctx.Err() != nil {
-			return nil, err
+		if failed = cmp.Or(failed, ctx.Err()); ctx.Err() != nil {
+			break // whoever asked has gone: what was taken up runs, and the rest is for the next who asks
 		}
-		if err != nil && failed == nil {
-			failed = err
-		}
+		p, err := k.adopt(context.WithoutCancel(ctx), rec) // all of it, or nothing
+		failed = cmp.Or(failed, err)
 		if p != nil {
 			taken = append(taken, p)
 		}

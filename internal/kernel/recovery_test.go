@@ -190,3 +190,54 @@ func TestCallsWithoutARecovery(t *testing.T) {
 		}
 	})
 }
+
+// Who asks for a recovery may leave in the middle of it (Ctrl-C, a timeout). What was taken up by then runs, nothing has failed by
+// that, and the rest is taken up when somebody asks again.
+func TestARecoveryWhoseCallerLeaves(t *testing.T) {
+	for reads := 1; reads <= 5; reads++ { // the caller leaves at this one
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore())
+			r.backend.add("p", func(p *prog) error {
+				_, _ = p.call("tool.call", callTool("append", `{}`)) // its outcome may be unknown
+				_, err := p.call("time.sleep", `{"seconds":20}`)
+				return err
+			})
+			r.backend.add("past", func(p *prog) error { _, err := p.call("tool.call", callTool("append", `{}`)); return err })
+			past, _ := r.run(t, spec("past"))
+			first, err := r.Spawn(t.Context(), spec("p"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := spec("p")
+			again.Past = &agentkernel.Past{PID: past.PID}
+			second, err := r.Spawn(t.Context(), again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			r = r.boot(t, r.store.crash())
+			ctx, leave := context.WithCancel(t.Context())
+			n := 0
+			var read func()
+			read = func() {
+				if n++; n == reads {
+					leave()
+					return
+				}
+				r.store.beforeNextRead(read)
+			}
+			r.store.beforeNextRead(read)
+			if taken, err := r.Recover(ctx, 0); err == nil && len(taken) != 2 {
+				t.Errorf("read %d: a recovery of %d says that it is complete", reads, len(taken))
+			}
+			if _, err := r.Recover(t.Context(), 0); err != nil {
+				t.Errorf("read %d: %v", reads, err)
+			}
+			for _, pid := range []agentkernel.PID{first.PID, second.PID} {
+				if p, err := r.Wait(t.Context(), pid); err != nil || p.State != agentkernel.StateExited {
+					t.Errorf("read %d: pid %d: %s %v, %v", reads, pid, p.State, p.Error, err)
+				}
+			}
+		})
+	}
+}
