@@ -38,7 +38,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 		if failed = cmp.Or(failed, ctx.Err()); ctx.Err() != nil {
 			break // whoever asked has gone: what was taken up runs, and the rest is for the next who asks
 		}
-		p, err := k.adopt(context.WithoutCancel(ctx), rec) // all of it, or nothing
+		p, err := k.adopt(ctx, rec)
 		failed = cmp.Or(failed, err)
 		if p != nil {
 			taken = append(taken, p)
@@ -115,8 +115,9 @@ func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) ([]age
 }
 
 // adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet. nil:
-// this kernel carries it already, or it could not be taken up and has failed.
+// this kernel carries it already, or it could not be taken up and has failed. A caller who leaves is not the reason for that.
 func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
+	ctx = context.WithoutCancel(ctx)
 	if k.lookup(row.PID) != nil {
 		return nil, nil
 	}

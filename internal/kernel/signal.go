@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,17 +96,24 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 		_, err := k.resumeTree(ctx, pid, rec.Spec.Ancestors)
 		return err
 	}
-	p, err := k.adopt(ctx, rec)
-	if err != nil || p == nil {
-		return err
+	tree, err := k.unfinishedTree(ctx, pid) // all of it: a later recovery would continue the rest
+	for _, rec := range tree {
+		_, notTaken := k.adopt(ctx, rec) // or somebody else just has
+		err = cmp.Or(err, notTaken)
+		if p := k.lookup(rec.PID); p != nil {
+			k.kill(p)
+		}
 	}
-	return k.killTree(ctx, p)
+	return cmp.Or(err, k.killBelow(ctx, pid))
 }
 
 // killTree kills a process and its descendants and returns when all have ended, durably. One that runs may
 // start another while it is being killed, so it looks again.
 func (k *Kernel) killTree(ctx context.Context, p *process) error {
 	k.kill(p)
+	for _, q := range k.table.below(p.pid) { // now: whoever asked may not wait for the end
+		k.kill(q)
+	}
 	if err := k.awaitEnd(ctx, p); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -223,6 +224,53 @@ func TestResumeOfAnUnfinishedTree(t *testing.T) {
 		}
 		if info, err := r.Info(t.Context()); err != nil || info.Unfinished != 0 {
 			t.Errorf("%+v %v", info, err)
+		}
+	})
+}
+
+// A kill reaches the whole tree also if whoever asked for it does not wait for the end.
+func TestAKillWhoseCallerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		end := make(chan struct{})
+		defer close(end)
+		r.backend.add("computes", func(*prog) error { <-end; return nil })
+		root := r.child(t, "computes", 0)
+		pids := []agentkernel.PID{root, r.child(t, "computes", root)}
+		pids = append(pids, r.child(t, "computes", pids[1]))
+		synctest.Wait()
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		_ = r.Signal(ctx, root, agentkernel.SignalKill) // it may say that it was not waited for
+		synctest.Wait()
+		for _, pid := range pids {
+			if p, err := r.Process(t.Context(), pid); err != nil || p.State != agentkernel.StateKilled {
+				t.Errorf("pid %d: %s, %v", pid, p.State, err)
+			}
+		}
+	})
+}
+
+// A kill of what no kernel has taken up ends the tree, too: nothing of it is continued later.
+func TestAKillOfAnUnfinishedTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("p", sleeper)
+		root := r.child(t, "p", 0)
+		pids := []agentkernel.PID{root, r.child(t, "p", root)}
+		pids = append(pids, r.child(t, "p", pids[1]))
+		other := r.child(t, "p", 0)
+		r = r.boot(t, r.store.crash())
+		if err := r.Signal(t.Context(), root, agentkernel.SignalKill); err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pids {
+			if p, err := r.Process(t.Context(), pid); err != nil || p.State != agentkernel.StateKilled {
+				t.Errorf("pid %d: %s, %v", pid, p.State, err)
+			}
+		}
+		if p, err := r.Process(t.Context(), other); err != nil || p.State.Terminal() {
+			t.Errorf("another tree: %s, %v", p.State, err)
 		}
 	})
 }
