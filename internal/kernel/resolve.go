@@ -123,6 +123,9 @@ func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call 
 			err = k.undecidable(ctx, pid, call)
 		}
 	}
+	if err == nil {
+		_, _ = k.Recover(ctx, pid) // what is below it; whatever cannot be taken up ends by itself
+	}
 	return p, err
 }
 

@@ -306,3 +306,32 @@ func (t *fakeTools) wrote() int {
 	defer t.mu.Unlock()
 	return len(t.lines)
 }
+
+// A decision about a process that no kernel has taken up continues it with what is below it.
+func TestADecisionTakesUpTheTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.tools.delay = func() { pass(time.Hour) }
+		r.backend.add("write", oneWrite)
+		r.backend.add("below", sleeper)
+		p, err := r.Spawn(t.Context(), pausing("write"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		below := r.child(t, "below", r.child(t, "below", p.PID))
+		pass(10 * time.Second)
+		r.tools.mu.Lock()
+		r.tools.delay = nil
+		r.tools.mu.Unlock()
+		r = r.boot(t, r.store.crash())
+		if err := r.Resolve(t.Context(), p.PID, 1, done); err != nil {
+			t.Fatal(err)
+		}
+		if p, err = r.Wait(t.Context(), p.PID); err != nil || p.State != agentkernel.StateExited {
+			t.Errorf("%s %v, %v", p.State, p.Error, err)
+		}
+		if p, err = r.Wait(t.Context(), below); err != nil || p.State != agentkernel.StateExited {
+			t.Errorf("below it: %s %v, %v", p.State, p.Error, err)
+		}
+	})
+}
