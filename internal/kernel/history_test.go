@@ -163,25 +163,26 @@ func TestAlwaysSurvivesACrash(t *testing.T) {
 		})
 		s := spec("p")
 		s.Allow, s.Interactive = nil, true
-		p, err := r.Spawn(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			_ = r.Events(t.Context(), p.PID, 1, true, func(ev agentkernel.Event) error {
-				if ev.Kind == agentkernel.EventAsk {
+		created := make(chan agentkernel.PID, 1)
+		go func() { // which is there before the program asks
+			_, _ = r.Run(t.Context(), s, func(ev agentkernel.Event) error {
+				switch ev.Kind {
+				case agentkernel.EventCreated:
+					created <- ev.PID
+				case agentkernel.EventAsk:
 					return r.Answer(t.Context(), ev.PID, ev.Ask.ID, agentkernel.AnswerAlways)
 				}
 				return nil
 			})
 		}()
+		pid := <-created
 		pass(time.Second)
 		_ = r.store.Flush(t.Context(), 0)
 		r2 := r.boot(t, r.store.crash())
 		if _, err := r2.Recover(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := r2.Wait(t.Context(), p.PID); err != nil || got.State != agentkernel.StateExited {
+		if got, err := r2.Wait(t.Context(), pid); err != nil || got.State != agentkernel.StateExited {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
