@@ -123,12 +123,18 @@ func (d *Dir) check(info fs.FileInfo) error {
 	return nil
 }
 
-// tighten closes the directory to others. It leaves a directory alone that holds files but none of ours:
-// `--home /tmp` must not lock everybody out of /tmp.
+// tighten closes the directory to others. It leaves a directory alone that is shared by its mode, or holds files but
+// none of ours: `--home /tmp` must not lock everybody out of /tmp.
 func (d *Dir) tighten(info fs.FileInfo) error {
-	mode := info.Mode().Perm()
-	if info.Mode()&fs.ModeSticky != 0 || !d.recognisable() {
-		return agentkernel.Errorf(agentkernel.CodeDenied, op, "%s (mode %#o) is open to other users and holds files that are not the kernel's", d.path, mode).
+	mode, why := info.Mode().Perm(), ""
+	switch {
+	case info.Mode()&fs.ModeSticky != 0:
+		why = "is shared with other users (sticky)"
+	case !d.recognisable():
+		why = "is open to other users and holds files that are not the kernel's"
+	}
+	if why != "" {
+		return agentkernel.Errorf(agentkernel.CodeDenied, op, "%s (mode %#o) %s", d.path, mode, why).
 			WithHint("name a directory of its own, such as %s", filepath.Join(d.path, "agentkernel"))
 	}
 	if err := os.Chmod(d.path, 0o700); err != nil {

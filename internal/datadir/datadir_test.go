@@ -83,18 +83,19 @@ func TestOpenRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		path string
 		code agentkernel.Code
+		says string
 		hint string
 	}{
-		{file, agentkernel.CodeInvalid, "another path"},
-		{filepath.Join(file, "below"), agentkernel.CodeInvalid, "a file"},
-		{foreign, agentkernel.CodeDenied, foreign + "/agentkernel"},
-		{sticky, agentkernel.CodeDenied, "directory of its own"},
-		{"/proc/agentkernel", agentkernel.CodeStorage, "another directory"},
+		{file, agentkernel.CodeInvalid, "", "another path"},
+		{filepath.Join(file, "below"), agentkernel.CodeInvalid, "", "a file"},
+		{foreign, agentkernel.CodeDenied, "holds files that are not the kernel's", foreign + "/agentkernel"},
+		{sticky, agentkernel.CodeDenied, "(mode 0777) is shared with other users (sticky)", "directory of its own"},
+		{"/proc/agentkernel", agentkernel.CodeStorage, "", "another directory"},
 	} {
 		_, err := Open(tc.path)
 		e := agentkernel.AsError(err, agentkernel.CodeInternal, "")
-		if e == nil || e.Code != tc.code || !strings.Contains(e.Hint, tc.hint) {
-			t.Errorf("Open(%s) = %#v; want %s with %q", tc.path, e, tc.code, tc.hint)
+		if e == nil || e.Code != tc.code || !strings.Contains(e.Error(), tc.says) || !strings.Contains(e.Hint, tc.hint) {
+			t.Errorf("Open(%s) = %#v; want %s with %q and %q", tc.path, e, tc.code, tc.says, tc.hint)
 		}
 	}
 	if info, _ := os.Stat(foreign); info.Mode().Perm() != 0o755 {
