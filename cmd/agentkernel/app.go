@@ -176,7 +176,23 @@ func usageError(err error) error {
 	if word, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && len(node.Children) > 0 {
 		return unknownCommand(node, word)
 	}
+	if flag, ok := strings.CutPrefix(err.Error(), "unknown flag --"); ok {
+		flag, _, _ = strings.Cut(flag, ",")
+		if ours := flagElsewhere[flag]; ours != "" && hasFlag(node, ours) {
+			return e.WithHint("it is --%s here: %s --help", ours, node.FullPath())
+		}
+	}
 	return e.WithHint("%s --help", node.FullPath())
+}
+
+// flagElsewhere has flags of the tools that people come from (Claude Code, Docker), and what does the same here.
+var flagElsewhere = map[string]string{
+	"mcp-config": "tools", "mcp": "tools", "allowedTools": "allow", "allowed-tools": "allow",
+	"add-dir": "workspace", "cwd": "workspace", "workdir": "workspace", "network": "allow-host", "mem": "memory", "pids-limit": "pids",
+}
+
+func hasFlag(node *kong.Node, name string) bool {
+	return slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == name })
 }
 
 // unknownCommand answers a word that is no command of node: with the commands that may be meant, or, for a

@@ -358,6 +358,32 @@ func TestHTTPListsWithoutEnd(t *testing.T) {
 	}
 }
 
+// A server whose fault is known is told by its fault, and not by how it went when the kernel hung up.
+func TestServersAreToldTheirFault(t *testing.T) {
+	const hello = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"%s","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`
+	const tools = `{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"put","inputSchema":{"type":"object"}}]}}`
+	deep := `{"jsonrpc":"2.0","id":3,"result":` + strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000) + "}"
+	for name, tc := range map[string]struct {
+		lines []string // each is the answer to a line, the notification of the handshake aside
+		says  string
+	}{
+		"a version nobody knows": {[]string{fmt.Sprintf(hello, "1999-01-01")}, `unsupported protocol version: "1999-01-01"; known are 20`},
+		"an answer without one":  {[]string{fmt.Sprintf(hello, "2025-06-18"), "", tools, `{"jsonrpc":"2.0","id":3}`}, "neither a result nor an error"},
+		"an answer too deep":     {[]string{fmt.Sprintf(hello, "2025-06-18"), "", tools, deep}, "nested more than 10,000 deep"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "lines")
+			if err := os.WriteFile(file, []byte(strings.Join(tc.lines, "\n")+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			src := open(t, tool.Config{}, map[string]tooltest.Server{"x": {"command": "sh",
+				"args": []string{"-c", `while read -r heard && read -r line <&3; do test -z "$line" || printf '%s\n' "$line"; done 3<"$0"; cat >/dev/null`, file}}})
+			_, err := call(t, src, "x", "put", obj{})
+			wantCode(t, err, agentkernel.CodeUnavailable, tc.says)
+		})
+	}
+}
+
 // Nothing is offered to servers: no roots, no sampling, no elicitation.
 func TestServersAreOfferedNothing(t *testing.T) {
 	heard := filepath.Join(t.TempDir(), "heard")

@@ -196,6 +196,10 @@ func (inst *instance) stop() {
 	})
 }
 
+// unsupportedVersion is how the SDK says that a server answered with a protocol version which it does not know; the error has
+// no type.
+const unsupportedVersion = "unsupported protocol version"
+
 // startError says why a server did not start, with its last words. timedOut is what it did not answer, and within
 // what time; "": there was another reason.
 func (inst *instance) startError(err error, timedOut string) *agentkernel.Error {
@@ -209,6 +213,9 @@ func (inst *instance) startError(err error, timedOut string) *agentkernel.Error 
 		what = "did not answer " + timedOut
 	case wireErr != nil:
 		what = fmt.Sprintf("refused the handshake: %s", wireErr.Message)
+	case strings.Contains(err.Error(), unsupportedVersion): // the SDK hangs up then, so that a process has ended besides
+		known := mcp.SupportedProtocolVersions()
+		what = fmt.Sprintf("did not start: %s; known are %s to %s", err, known[len(known)-1], known[0])
 	case inst.proc == nil:
 		what = "did not start: " + err.Error()
 	case inst.conn.failure() != nil:

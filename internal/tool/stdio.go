@@ -297,7 +297,7 @@ func (c *lineConn) decode(line []byte) error {
 		return nil
 	case !json.Valid(line):
 		if line[0] == '{' {
-			return fmt.Errorf("it wrote a line to stdout that is not JSON: %s", excerpt(line))
+			return fmt.Errorf("it wrote a line to stdout that is not JSON, or is nested more than 10,000 deep: %s", excerpt(line))
 		}
 		return c.passOver(line)
 	}
@@ -318,6 +318,9 @@ func (c *lineConn) decode(line []byte) error {
 		msg, err := jsonrpc.DecodeMessage(part)
 		if err != nil {
 			return fmt.Errorf("it wrote a line to stdout that is no JSON-RPC message: %s", excerpt(line))
+		}
+		if resp, ok := msg.(*jsonrpc.Response); ok && resp.Result == nil && resp.Error == nil {
+			return fmt.Errorf("it answered with neither a result nor an error: %s", excerpt(line))
 		}
 		c.queue = append(c.queue, msg)
 	}
