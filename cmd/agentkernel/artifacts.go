@@ -38,7 +38,7 @@ func (c *artifactsCmd) Run(a *app) error {
 	for i := range list {
 		row := []string{fileText(list[i].Name()), console.Bytes(list[i].Size), list[i].Media, string(list[i].Kind)}
 		if list[i].LeftOut != "" {
-			row[3] += ", " + notTaken(&list[i])
+			row[3] += ", " + leftOut(&changes, &list[i])
 		}
 		rows = append(rows, row)
 	}

@@ -45,7 +45,7 @@ func (c *diffCmd) showFiles(a *app, k agentkernel.Kernel, changes *agentkernel.C
 	}
 	rows := make([][]string, 0, len(changes.Changes))
 	for i := range changes.Changes {
-		rows = append(rows, changeRow(&changes.Changes[i]))
+		rows = append(rows, changeRow(changes, &changes.Changes[i]))
 	}
 	a.con.Out(console.Table(rows))
 	a.con.Note("%s", a.fileDiffNote(changes))
@@ -92,9 +92,9 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 		return "", nil
 	case c.Type != agentkernel.TypeFile || c.Applied || changes.State == agentkernel.LayerApplied || changes.State == agentkernel.LayerDiscarded,
 		changes.State == agentkernel.LayerImported && c.Kind != agentkernel.FileAdded:
-		return strings.Join(changeRow(c), " ") + "\n", nil
+		return strings.Join(changeRow(changes, c), " ") + "\n", nil
 	case c.Size > maxPatch || c.Before > maxPatch:
-		return strings.Join(changeRow(c), " ") + ": too large to compare\n", nil
+		return strings.Join(changeRow(changes, c), " ") + ": too large to compare\n", nil
 	}
 	before, after := "", ""
 	var err error
@@ -112,10 +112,10 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 		after, err = a.fileContent(k, changes.PID, agentkernel.FileName{Volume: c.Volume, Path: c.Path})
 	}
 	if err != nil {
-		return strings.Join(changeRow(c), " ") + ": " + asError(err).Message() + "\n", nil //nolint:nilerr // one file that cannot be shown hides no other
+		return strings.Join(changeRow(changes, c), " ") + ": " + asError(err).Message() + "\n", nil //nolint:nilerr // one file that cannot be shown hides no other
 	}
 	if !showable(before) || !showable(after) {
-		return strings.Join(changeRow(c), " ") + ": not text\n", nil
+		return strings.Join(changeRow(changes, c), " ") + ": not text\n", nil
 	}
 	oldName, newName, head := patchName("a/"+c.Name()), patchName("b/"+c.Name()), ""
 	if c.Conflict != "" {

@@ -226,11 +226,16 @@ func (w *watch) fileCounts() *fileCounts {
 	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden}
 }
 
-// notTaken says why a recording does not have the content of a file.
-func notTaken(c *agentkernel.Change) string { return "not in the recording: " + c.LeftOut }
+// leftOut says why a change stays out of the folder, or a file's content out of a recording.
+func leftOut(changes *agentkernel.Changes, c *agentkernel.Change) string {
+	if changes.State == agentkernel.LayerImported && c.Type == agentkernel.TypeFile {
+		return "not in the recording: " + c.LeftOut
+	}
+	return "never applied: " + c.LeftOut
+}
 
 // changeRow is a change as a row of a table: what, name, size, what it is.
-func changeRow(c *agentkernel.Change) []string {
+func changeRow(changes *agentkernel.Changes, c *agentkernel.Change) []string {
 	sign := map[agentkernel.ChangeKind]string{agentkernel.FileAdded: "+", agentkernel.FileChanged: "~", agentkernel.FileDeleted: "-"}[c.Kind]
 	name, size, what := fileText(c.Name()), "", c.Media
 	switch {
@@ -253,10 +258,8 @@ func changeRow(c *agentkernel.Change) []string {
 		what = "conflict: it " + c.Conflict
 	}
 	switch {
-	case c.LeftOut != "" && c.Type == agentkernel.TypeFile: // a recording has not all
-		what = notTaken(c)
 	case c.LeftOut != "":
-		what = "never applied: " + c.LeftOut
+		what = leftOut(changes, c)
 	case c.Withheld != "":
 		what = "withheld until it is named: " + c.Withheld
 	}
