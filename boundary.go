@@ -19,7 +19,10 @@ var (
 	})
 	noCommand = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/subprocess\.py"|spawn \S+ ENOENT`) })
 	undefined = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`NameError: name '(\w+)' is not defined`) })
-	inside    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'/(?:workspace|volumes|tmp|program)(?:/|')`) })
+	lacking   = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`AttributeError: module '(\w+)' has no attribute '(\w+)'`)
+	})
+	inside = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'/(?:workspace|volumes|tmp|program)(?:/|')`) })
 )
 
 // NoFiles is what a backend without files answers to a program that opens one.
@@ -38,6 +41,17 @@ func importSyscall(name string) string {
 	for _, call := range Syscalls() {
 		if root, _, _ := strings.Cut(call.Guest, "."); root == name {
 			return name + " is a system call: from kernel import " + name
+		}
+	}
+	return ""
+}
+
+// importedElsewhere says where a system call comes from whose name a program looked for in a module of Python's that is called the same; "":
+// it is none.
+func importedElsewhere(module, attribute string) string {
+	for _, call := range Syscalls() {
+		if call.Guest == module+"."+attribute {
+			return call.Guest + " is a system call: from kernel import " + module + ", not import " + module
 		}
 	}
 	return ""
@@ -73,6 +87,9 @@ func (s *Spec) Boundary(text string) string {
 		return NoTerminal
 	case undefined().MatchString(text):
 		return importSyscall(undefined().FindStringSubmatch(text)[1])
+	case lacking().MatchString(text):
+		m := lacking().FindStringSubmatch(text)
+		return importedElsewhere(m[1], m[2])
 	case strings.Contains(text, NoFiles) && s.Workspace == nil: // wherever it looked
 		return nameFolder
 	case !noFile().MatchString(text) || noCommand().MatchString(text) || inside().MatchString(text):

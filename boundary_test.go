@@ -35,6 +35,8 @@ func TestBoundary(t *testing.T) {
 		{"input that has ended", agentkernel.Spec{Stdin: "/in"}, "EOFError: EOF when reading a line", ""},
 		{"sleep", python, "NameError: name 'sleep' is not defined", "from kernel import sleep"},
 		{"state", python, "NameError: name 'state' is not defined. Did you mean: 'static'?", "from kernel import state"},
+		{"Python's http", python, "AttributeError: module 'http' has no attribute 'fetch'", "from kernel import http, not import http"},
+		{"nobody's attribute", python, "AttributeError: module 'http' has no attribute 'get'", ""},
 		{"a name of its own", python, "NameError: name 'stat' is not defined", ""},
 
 		{"not in its folder", folder, "FileNotFoundError: [Errno 2] No such file or directory: 'a.csv'", ""},
