@@ -306,7 +306,7 @@ type Process struct {
 	Priority   int      `json:"priority"`
 	State      State    `json:"state"`
 	Paused     bool     `json:"paused,omitempty"`
-	PauseNote  string   `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it
+	PauseNote  string   `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it; see YourAnswer
 	Resident   bool     `json:"resident,omitempty"`   // has a sandbox in memory
 	Walls      []Wall   `json:"walls,omitempty"`      // of that sandbox, or of the last that it had; Processes.Process alone tells them
 	WaitsFor   []string `json:"waits_for,omitempty"`  // operations in flight: "tool.call filesystem.write_file"; see YourAnswer
@@ -414,8 +414,23 @@ type Event struct {
 	Process *Process  `json:"process,omitempty"`
 }
 
-// YourAnswer begins an entry of Process.WaitsFor for a call about which a human is asked; the tool's name follows.
+// YourAnswer begins an entry of Process.WaitsFor for a call about which a human is asked; the tool's name follows. It begins
+// Process.PauseNote, too, where the process is paused since nobody was there to answer, and ends it behind a pause by hand.
 const YourAnswer = "your answer: "
+
+// Asks is the call about which a human is asked, or was when the process was paused; "": there is none.
+func (p *Process) Asks() string {
+	notes := p.WaitsFor
+	if p.Paused {
+		notes = append(slices.Clip(notes), p.PauseNote)
+	}
+	for _, note := range notes {
+		if _, call, ok := strings.Cut(note, YourAnswer); ok {
+			return call
+		}
+	}
+	return ""
+}
 
 // Ask is a question to the human behind an interactive process: may this call run?
 type Ask struct {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/term"
+
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/internal/asktext"
@@ -51,14 +53,15 @@ func (w *watch) askLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case q := <-w.asks:
-			answer := agentkernel.AnswerNo
-			switch {
-			case q.Pattern != "" && always[q.Pattern]:
-				answer = agentkernel.AnswerAlways
-			case human != nil:
+			answer := agentkernel.AnswerAlways
+			if q.Pattern == "" || !always[q.Pattern] {
 				answer = w.question(ctx, human, q)
 			}
-			if answer == agentkernel.AnswerAlways {
+			switch answer {
+			case "": // nobody is there any more, which is no answer: it asks again when it is resumed
+				w.signal(ctx, w.process(), agentkernel.SignalPause)
+				return
+			case agentkernel.AnswerAlways:
 				always[q.Pattern] = true
 			}
 			w.answer(ctx, q, answer)
@@ -81,18 +84,27 @@ func discardTyped(r io.Reader) bool {
 	return err == nil && flushed == nil
 }
 
+// question gives the human's answer; "": there is none, since the terminal or this command has gone.
 func (w *watch) question(ctx context.Context, human *human, q agentkernel.Ask) agentkernel.Answer {
-	for {
+	for human != nil {
 		line, err := human.ask(fmt.Sprintf("%s(%s) changes things (%s). Allow? [y]es once, [a]lways for this run, [N]o ",
 			asktext.Name(q.Call), asktext.Arguments(q.Args, askWidth), q.Effect))
-		if err != nil || ctx.Err() != nil {
-			return agentkernel.AnswerNo
-		}
-		if answer, ok := parseAnswer(line); ok {
+		answer, ok := parseAnswer(line)
+		switch {
+		case ctx.Err() != nil || err != nil && !(err == io.EOF && human.there()):
+			return ""
+		case ok:
 			return answer
 		}
 		w.a.con.Say("please answer y, a or n")
 	}
+	return ""
+}
+
+// there says whether the terminal can still be read: one that was closed gives the same as Ctrl-D.
+func (h *human) there() bool {
+	f, ok := h.tty.(*os.File)
+	return !ok || term.IsTerminal(int(f.Fd()))
 }
 
 func (w *watch) answer(ctx context.Context, q agentkernel.Ask, answer agentkernel.Answer) {

@@ -106,7 +106,11 @@ func (i *inspection) text(now time.Time) string {
 		s.add("imported", "%s; all that stands here is what its recording says", i.Imported)
 	}
 	s.add("state", "%s", stateText(p))
-	s.add("paused because", "%s", p.PauseNote)
+	if call := p.Asks(); p.Paused && call != "" {
+		s.add("paused because", "it waits for your answer whether it may call %s: %s", call, resumes(p.PID, call))
+	} else {
+		s.add("paused because", "%s", p.PauseNote)
+	}
 	for _, command := range i.Decide {
 		s.add("decide with", "%s", command)
 	}

@@ -62,6 +62,8 @@ func (c *logsCmd) show(a *app, e agentkernel.Event) error {
 		return a.printJSON(e)
 	}
 	switch {
+	case e.Kind == agentkernel.EventAsk:
+		a.con.Note("pid %d waits for your answer whether it may call %s: %s", e.PID, e.Ask.Call, resumes(e.PID, e.Ask.Call))
 	case e.Kind == agentkernel.EventLog:
 		a.con.Out(e.Text + "\n")
 	case e.Kind != agentkernel.EventOutput:

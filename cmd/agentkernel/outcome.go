@@ -154,7 +154,7 @@ func pausedLine(p agentkernel.Process) string {
 	if p.PauseNote != "" {
 		line += " · " + console.Line(p.PauseNote)
 	}
-	return line + fmt.Sprintf(" · continue: agentkernel resume %d · end it: agentkernel kill %d", p.PID, p.PID)
+	return line + fmt.Sprintf(" · continue: %s · end it: agentkernel kill %d", resumes(p.PID, p.Asks()), p.PID)
 }
 
 func (w *watch) reportJSON(p agentkernel.Process, err error) error {

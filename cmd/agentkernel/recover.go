@@ -103,15 +103,18 @@ func processCount(n int) string {
 
 // recoveredText says what goes on, and what is taken up again but stays paused until somebody resumes it.
 func recoveredText(list []agentkernel.Process) string {
-	var stays []string
+	var stays, asked []string
 	for _, p := range list {
-		if p.Paused {
+		switch {
+		case p.Paused && p.Asks() != "":
+			asked = append(asked, resumes(p.PID, p.Asks()))
+		case p.Paused:
 			stays = append(stays, p.PID.String())
 		}
 	}
 	paused := len(stays)
 	var parts []string
-	switch n := len(list) - paused; {
+	switch n := len(list) - paused - len(asked); {
 	case len(list) == 0:
 		return "nothing is left to recover"
 	case n == 1:
@@ -124,6 +127,9 @@ func recoveredText(list []agentkernel.Process) string {
 		parts = append(parts, "1 stays paused: agentkernel resume "+stays[0])
 	case paused > 1:
 		parts = append(parts, fmt.Sprintf("%d stay paused: agentkernel resume %s", paused, strings.Join(stays, " ")))
+	}
+	if len(asked) > 0 {
+		parts = append(parts, fmt.Sprintf("%d waiting for your answer: %s", len(asked), strings.Join(asked, ", ")))
 	}
 	return strings.Join(parts, ", ")
 }

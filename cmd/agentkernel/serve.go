@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -192,7 +191,7 @@ func pausedSuffix(p agentkernel.Process) string {
 	if !p.Paused {
 		return ""
 	}
-	return fmt.Sprintf(" (paused: agentkernel resume %d)", p.PID)
+	return " (paused: " + resumes(p.PID, p.Asks()) + ")"
 }
 
 // stop ends in order: no new callers, then the kernel. A second signal does not wait.

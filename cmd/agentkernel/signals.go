@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"agentkernel"
@@ -87,14 +86,25 @@ func (a *app) nothingAsked(words []string) error {
 		if err != nil || !p.Paused {
 			continue
 		}
-		for _, what := range p.WaitsFor {
-			if call, ok := strings.CutPrefix(what, agentkernel.YourAnswer); ok {
-				return agentkernel.Errorf(agentkernel.CodeConflict, "resume", "process %d waits for your answer whether it may call %s", pid, call).WithPID(pid).
-					WithHint("at a terminal, `agentkernel resume -f %d` asks again; without one, agentkernel kill %d, and run the program with --allow %s", pid, pid, shellword.Quoted(call))
-			}
+		if call := p.Asks(); call != "" {
+			return unanswerable("resume", pid, call)
 		}
 	}
 	return nil
+}
+
+// unanswerable says that a process waits for an answer that nobody can give here.
+func unanswerable(op string, pid agentkernel.PID, call string) error {
+	return agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d waits for your answer whether it may call %s", pid, call).WithPID(pid).
+		WithHint("at a terminal, `%s` asks again; without one, agentkernel kill %d, and run the program with --allow %s", resumes(pid, call), pid, shellword.Quoted(call))
+}
+
+// resumes is the command with which a paused process goes on. asks is the call about which somebody has to be there to answer.
+func resumes(pid agentkernel.PID, asks string) string {
+	if asks == "" {
+		return "agentkernel resume " + pid.String()
+	}
+	return "agentkernel resume -f " + pid.String()
 }
 
 // signalled is what kill, pause and resume --json print for each process.

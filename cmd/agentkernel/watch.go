@@ -70,6 +70,7 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 		go w.askLoop(ctx)
 	}
 	p, err := f(ctx, w.event)
+	w.a.con.Unasked()
 	if cause := context.Cause(ctx); err != nil && cause != nil && w.a.ctx.Err() == nil {
 		err = cause
 	}
@@ -97,7 +98,11 @@ func (w *watch) event(e agentkernel.Event) error {
 		w.past = append(w.past, e.Text)
 		w.a.con.Say("%s", e.Text)
 	case agentkernel.EventAsk:
-		if e.Ask != nil {
+		switch {
+		case e.Ask == nil:
+		case w.a.askTTY == nil: // whoever was asked before has gone
+			return unanswerable("ask", e.PID, e.Ask.Call)
+		default:
 			w.asks <- *e.Ask
 		}
 	}

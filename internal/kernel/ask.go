@@ -3,6 +3,8 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
@@ -14,26 +16,51 @@ func (k *Kernel) permit(p *process, f *inflight, canonical json.RawMessage) bool
 	if k.allowed(p, f) {
 		return true
 	}
-	p.mu.Lock()
-	if f.dropped {
-		p.mu.Unlock()
+	if !p.spec.Interactive {
+		k.answer(p, f, canonical, outcome{}, f.admission.Ask.Denied)
 		return false
 	}
-	asker := hasAsker(p.watchers)
-	asks := p.spec.Interactive && (asker || p.recoveries > 0)
-	if asks {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !f.dropped {
 		f.asking = true
 		p.inflight.add(f)
 		k.publish(p, agentkernel.Event{Kind: agentkernel.EventAsk, Ask: f.question()})
-	}
-	if asks && !asker { // it was paused when its kernel ended, and whoever resumed it cannot answer: another may
-		k.pause(p, 0, "")
-	}
-	p.mu.Unlock()
-	if !asks {
-		k.answer(p, f, canonical, outcome{}, f.admission.Ask.Denied)
+		k.pauseUnheard(p)
 	}
 	return false
+}
+
+// asks is what a human is asked about the process, as WaitsFor says it; "": nothing. p.mu is held.
+func (p *process) asks() string {
+	for _, f := range p.inflight {
+		if f.asking {
+			return agentkernel.YourAnswer + f.admission.Name
+		}
+	}
+	return ""
+}
+
+// unheard says that the process was paused since nobody could answer what it asks; p.mu is held.
+func (p *process) unheard() bool {
+	return p.paused && strings.HasPrefix(p.pauseNote, agentkernel.YourAnswer)
+}
+
+// heard lets a process go on that was paused for its questions, when none is left; p.mu is held.
+func (k *Kernel) heard(p *process) {
+	if p.unheard() && p.asks() == "" {
+		k.resume(p)
+	}
+}
+
+// pauseUnheard pauses a process whose question finds nobody who could answer it: that is no answer. p.mu is held.
+func (k *Kernel) pauseUnheard(p *process) {
+	if p.state.Terminal() || k.ctx.Err() != nil || slices.ContainsFunc(p.watchers, (*watch.Watcher).Asks) {
+		return
+	}
+	if question := p.asks(); question != "" {
+		k.pause(p, 0, question)
+	}
 }
 
 // allowed says whether a pattern of the Spec, or an answer "always", allows the call.
@@ -46,24 +73,7 @@ func (k *Kernel) allowed(p *process, f *inflight) bool {
 
 // matches says whether one of the patterns means the call.
 func (f *inflight) matches(patterns []string) bool {
-	if f.admission == nil || f.admission.Matches == nil {
-		return false
-	}
-	for _, pattern := range patterns {
-		if f.admission.Matches(pattern) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasAsker(ws []*watch.Watcher) bool {
-	for _, w := range ws {
-		if w.Asks() {
-			return true
-		}
-	}
-	return false
+	return f.admission != nil && f.admission.Matches != nil && slices.ContainsFunc(patterns, f.admission.Matches)
 }
 
 // question is what a human is asked about a call; the process's mutex is held.
@@ -81,10 +91,9 @@ func (k *Kernel) Answer(ctx context.Context, pid agentkernel.PID, ask int64, a a
 	if p == nil {
 		return agentkernel.Errorf(agentkernel.CodeNotFound, "answer", "process %d is not running here", pid)
 	}
-	return k.answered(p, ask, a)
-}
-
-func (k *Kernel) answered(p *process, ask int64, a agentkernel.Answer) error {
+	if err := k.table.refuses(); err != nil { // it asks again when it is continued
+		return err
+	}
 	p.mu.Lock()
 	f := p.inflight.find(ask)
 	if f == nil || !f.asking {
@@ -95,6 +104,7 @@ func (k *Kernel) answered(p *process, ask int64, a agentkernel.Answer) error {
 	if a == agentkernel.AnswerAlways {
 		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryAllowed, Note: f.admission.Pattern})
 	}
+	k.heard(p)
 	p.mu.Unlock()
 	canonical, err := journal.Canonical(f.args)
 	if err != nil {

@@ -334,13 +334,18 @@ func (k *Kernel) wait(p *process, f *inflight) error {
 	return nil
 }
 
+// entry is a call in the journal.
+func (f *inflight) entry(args json.RawMessage) agentkernel.Entry {
+	return agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async, Args: args}
+}
+
 // answer journals a call together with its result and hands the result over.
 func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out outcome, err error) {
 	if err != nil && k.table.isClosed() {
 		return // it may be about the end of the kernel, which is nothing that the program should learn: it is asked again
 	}
-	entry := agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async,
-		Args: canonical, Done: true, Data: out.Result, Err: agentkernel.AsError(err, agentkernel.CodeInternal, f.op), Note: out.note}
+	entry := f.entry(canonical)
+	entry.Done, entry.Data, entry.Err, entry.Note = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op), out.note
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped {
@@ -364,8 +369,7 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) bool
 		return false
 	}
 	p.inflight.add(f)
-	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect,
-		Async: f.async, Args: canonical})
+	k.append(p, f.entry(canonical))
 	f.seq = p.standing.Seq
 	return true
 }

@@ -2,7 +2,7 @@ package kernel
 
 import (
 	"context"
-	"unicode/utf8"
+	"slices"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
@@ -27,45 +27,31 @@ func (k *Kernel) publishAt(p *process, seq int64, ev agentkernel.Event) {
 	}
 }
 
-// watch adds a watcher; p.mu is held.
-func (p *process) watch(asks bool) *watch.Watcher {
+// watch adds a watcher; p.mu is held. One who answers hears what was asked before, and lets a process go on that waited for him.
+func (k *Kernel) watch(p *process, asks bool) *watch.Watcher {
 	w := watch.New(asks)
 	p.watchers = append(p.watchers, w)
-	if asks { // what was asked before a pause is asked again
-		for _, f := range p.inflight {
-			if f.asking {
-				w.Add(agentkernel.Event{Kind: agentkernel.EventAsk, PID: p.pid, Seq: p.standing.Seq, At: f.since, Ask: f.question()}, p.pos)
-			}
+	if !asks {
+		return w
+	}
+	for _, f := range p.inflight {
+		if f.asking {
+			w.Add(agentkernel.Event{Kind: agentkernel.EventAsk, PID: p.pid, Seq: p.standing.Seq, At: f.since, Ask: f.question()}, p.pos)
 		}
+	}
+	if p.unheard() {
+		k.resume(p)
 	}
 	return w
 }
 
 func (k *Kernel) unwatch(p *process, w *watch.Watcher) {
 	p.mu.Lock()
-	for i, x := range p.watchers {
-		if x == w {
-			p.watchers = append(p.watchers[:i:i], p.watchers[i+1:]...)
-			break
-		}
+	defer p.mu.Unlock()
+	if i := slices.Index(p.watchers, w); i >= 0 {
+		p.watchers = slices.Delete(slices.Clone(p.watchers), i, i+1)
 	}
-	alone := w.Asks() && !p.paused // a pause leaves the question open for whoever resumes
-	for _, x := range p.watchers {
-		alone = alone && !x.Asks()
-	}
-	var open []int64
-	if alone { // nobody is left who could say yes
-		for _, f := range p.inflight {
-			if f.asking {
-				open = append(open, f.id)
-			}
-		}
-	}
-	p.mu.Unlock()
-	for _, id := range open {
-		// It may have been answered or have ended meanwhile.
-		_ = k.answered(p, id, agentkernel.AnswerNo)
-	}
+	k.pauseUnheard(p)
 }
 
 // pump delivers a process's events, each only when what it reports is durable, until the process ends,
@@ -121,15 +107,4 @@ func (k *Kernel) pump(ctx context.Context, p *process, w *watch.Watcher, seen in
 // replayEvents reports the events that the journal has from a position on, each when it is durable. done: the last was the end.
 func (k *Kernel) replayEvents(ctx context.Context, pid agentkernel.PID, from int64, fn func(agentkernel.Event) error) (last int64, done bool, err error) {
 	return history.Report(ctx, k.store, pid, from, func(ctx context.Context) error { return k.settledOf(ctx, pid) }, fn)
-}
-
-// validPrefix cuts s to at most n bytes without cutting a character.
-func validPrefix(s string, n int) string {
-	if n >= len(s) {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:max(n, 0)]
 }

@@ -73,7 +73,7 @@ func (k *Kernel) RunAfter(ctx context.Context, s agentkernel.Spec, between func(
 func IdleEvents(k *Kernel, pid agentkernel.PID) (count func() int, stop func()) {
 	p := k.lookup(pid)
 	p.mu.Lock()
-	w := p.watch(false)
+	w := k.watch(p, false)
 	p.mu.Unlock()
 	return func() (n int) {
 		events, _, _, _ := w.Take()

@@ -208,6 +208,9 @@ func (k *Kernel) Close() error {
 // abandon lets go of a process without ending it: the journal has all that it did.
 func (k *Kernel) abandon(p *process) {
 	p.mu.Lock()
+	if question := p.asks(); question != "" { // whoever is asked loses his kernel, which is no answer
+		k.pause(p, 0, question)
+	}
 	if p.state == agentkernel.StateWaiting && p.evictable() && p.run.backend.Images {
 		p.step(&stepReserve)
 		p.mu.Unlock()

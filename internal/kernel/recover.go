@@ -224,11 +224,7 @@ func shorterThanImage(pid agentkernel.PID, last, image int64) error {
 
 // restored builds the table's row from the store's.
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
-	spec := rec.Spec
-	found := k.backends.Find(rec.Backend)
-	// Whoever could answer has gone with the old kernel. Who resumes a paused process may answer.
-	spec.Interactive = spec.Interactive && rec.Paused
-	p := k.newProcess(rec.PID, k.specs.Take(&spec, history.SpecData(&spec)), found)
+	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, history.SpecData(&rec.Spec)), k.backends.Find(rec.Backend))
 	p.created, p.paused, p.pauseNote = rec.Created, rec.Paused, rec.PauseNote
 	p.recoveries, p.run.lastWalls = int32(min(rec.Recoveries+1, math.MaxInt32)), rec.Walls
 	p.imaged = true

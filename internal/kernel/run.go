@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -376,7 +377,7 @@ func (k *Kernel) output(p *process, stream, text string) {
 		return
 	}
 	if p.standing.Account.Output+int64(len(text)) > p.spec.InForce.Output {
-		text = validPrefix(text, int(p.spec.InForce.Output-p.standing.Account.Output))
+		text = strings.ToValidUTF8(text[:max(p.spec.InForce.Output-p.standing.Account.Output, 0)], "")
 		defer k.stopSandbox(p, limitError("output", bytesize.Text(p.spec.InForce.Output), "more"))
 	}
 	if p.run.verifies != nil {

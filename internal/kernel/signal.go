@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 )
@@ -145,7 +146,7 @@ func (k *Kernel) awaitEnd(ctx context.Context, p *process) error {
 		p.mu.Unlock()
 		return nil
 	}
-	w := p.watch(false)
+	w := k.watch(p, false)
 	p.mu.Unlock()
 	defer k.unwatch(p, w)
 	return k.pump(ctx, p, w, 0, false, func(agentkernel.Event) error { return nil })
@@ -190,6 +191,9 @@ func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
 		p.run.running += now - p.run.turning
 		p.run.turning = now
 	}
+	if asked := p.asks(); note == "" && asked != "" { // for whoever sees it after this kernel
+		note = "by hand; " + asked
+	}
 	p.paused, p.pauseNote = true, note
 	p.stopWallClock()
 	k.suspend(p, true)
@@ -209,6 +213,7 @@ func (k *Kernel) resume(p *process) {
 	k.journalState(p, agentkernel.EntryResumed, 0)
 	k.startWallClock(p)
 	k.wake(p)
+	k.pauseUnheard(p)
 }
 
 func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, with agentkernel.PID) {
@@ -244,18 +249,24 @@ func (k *Kernel) interrupt(p *process) {
 	p.standing.Unresolved.Drop(f.id)
 	p.run.origin.Drop(f.id)
 	failure := errInterrupted(f)
-	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure})
+	entry := agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure}
+	if canonical, err := journal.Canonical(f.args); f.asking && err == nil { // else it was refused before
+		entry = f.entry(canonical)
+		entry.Done, entry.Err = true, failure
+	}
+	k.append(p, entry)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Err: failure}, p.standing.Seq})
+	k.heard(p)
 }
 
-// interruptible is the journalled call that the program is waiting for at this moment.
+// interruptible is the call that the program is waiting for at this moment, which is journalled or asked about.
 func (p *process) interruptible() *inflight {
 	if p.state != agentkernel.StateWaiting && p.run.backend != nil {
 		return nil
 	}
 	var first *inflight
 	for _, f := range p.inflight {
-		if f.intended() && (p.run.need == needAny || f.id == p.run.current) && (first == nil || f.id < first.id) {
+		if (f.intended() || f.asking) && (p.run.need == needAny || f.id == p.run.current) && (first == nil || f.id < first.id) {
 			first = f
 		}
 	}

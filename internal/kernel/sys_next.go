@@ -167,7 +167,7 @@ func (k *Kernel) awaitNext(ctx context.Context, p *process) {
 		p.mu.Unlock()
 		return
 	}
-	w := p.watch(false)
+	w := k.watch(p, false)
 	defer k.unwatch(p, w)
 	ctx, cancel := context.WithTimeout(ctx, recoverPatience)
 	defer cancel()

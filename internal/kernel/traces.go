@@ -74,7 +74,7 @@ func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 	p.mu.Lock()
 	snapshot := p.snapshot()
 	held := p.paused && !p.computing()
-	w := p.watch(false)
+	w := k.watch(p, false)
 	p.mu.Unlock()
 	defer k.unwatch(p, w)
 	if snapshot.State.Terminal() || held {
@@ -98,7 +98,7 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 	var w *watch.Watcher
 	if p != nil && follow {
 		p.mu.Lock()
-		w = p.watch(p.spec.Interactive)
+		w = k.watch(p, p.spec.Interactive)
 		if p.state.Terminal() { // it ended meanwhile: the journal has everything
 			w = nil
 		}

@@ -317,7 +317,7 @@ func (c *call) feed(ctx context.Context, a *attempt, timeout time.Duration) (*ex
 	watch.session = true
 	end, err := c.kernel().Feed(running, s.pid, a.piece, watch.event)
 	for agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.left(ctx, s) { // nothing of a new piece has run
-		if err = c.takeUp(running, s); err != nil {
+		if err = c.takeUp(running, s, watch); err != nil {
 			break
 		}
 		watch.stop()
@@ -412,7 +412,7 @@ func (c *call) unfinished(ctx context.Context, s *session) bool {
 // left says whether a session's kernel died, and what that left has not been waited for since.
 func (c *call) left(ctx context.Context, s *session) bool {
 	p, err := c.kernel().Process(ctx, s.pid)
-	return err == nil && (p.State == agentkernel.StateUnfinished || !p.State.Terminal() && !p.Paused && int64(p.Recoveries) > s.taken.Load())
+	return err == nil && (p.State == agentkernel.StateUnfinished || !p.State.Terminal() && (!p.Paused || p.Asks() != "") && int64(p.Recoveries) > s.taken.Load())
 }
 
 // diedAgain is the error of code whose kernel died, as did the one that continued it.
@@ -423,12 +423,25 @@ func diedAgain(err error) error {
 	return agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel that continued it went away, too: %w", err)
 }
 
-// takeUp continues a session whose kernel died, until it can have its next piece.
-func (c *call) takeUp(ctx context.Context, s *session) error {
+// takeUp continues a session whose kernel died, until it can have its next piece. What the piece before it asks, the human of this
+// call is asked.
+func (c *call) takeUp(ctx context.Context, s *session, watch *watch) error {
 	if _, err := c.recovered(ctx, agentkernel.Process{PID: s.pid}); err != nil {
 		return err
 	}
+	listening, stop := context.WithCancel(ctx)
+	var listener sync.WaitGroup
+	listener.Go(func() {
+		_ = c.kernel().Events(listening, s.pid, 1, true, func(ev agentkernel.Event) error { // what goes wrong there, the next piece meets
+			if ev.Kind == agentkernel.EventAsk {
+				watch.asked(ev.PID, ev.Ask)
+			}
+			return nil
+		})
+	})
 	c.awaitIdle(ctx, s.pid, maxTimeout)
+	stop()
+	listener.Wait()
 	p, err := c.kernel().Process(ctx, s.pid)
 	switch {
 	case err != nil:
@@ -564,7 +577,7 @@ func (c *call) awaitIdle(ctx context.Context, pid agentkernel.PID, grace time.Du
 	defer look.Stop()
 	for {
 		p, err := c.kernel().Process(ctx, pid)
-		if err != nil || p.State.Terminal() || p.State == agentkernel.StateUnfinished || p.Paused {
+		if err != nil || p.State.Terminal() || p.State == agentkernel.StateUnfinished || p.Paused && p.Asks() == "" {
 			return false
 		}
 		if slices.Contains(p.WaitsFor, "proc.next") { // also while it is on its way back there

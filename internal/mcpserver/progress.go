@@ -18,7 +18,8 @@ const heartbeat = time.Second
 // for it, and passes on what the program logs.
 type watch struct {
 	c      *call
-	ctx    context.Context
+	given  context.Context // of the call
+	ctx    context.Context // until stop
 	cancel context.CancelFunc
 	clock  *clock // nil: none
 	begun  time.Time
@@ -39,7 +40,7 @@ type watch struct {
 }
 
 func (c *call) watch(ctx context.Context, clock *clock) *watch {
-	w := &watch{c: c, clock: clock, begun: c.h.cfg.Now(), done: make(chan struct{})}
+	w := &watch{c: c, given: ctx, clock: clock, begun: c.h.cfg.Now(), done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	if token := c.req.Params.GetProgressToken(); token != nil {
 		w.beats.Go(func() { w.beat(token) })

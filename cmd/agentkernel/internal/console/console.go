@@ -208,13 +208,28 @@ func (c *Console) Prompt(text string, before func()) (done func()) {
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.held--
-		c.lastText = time.Now()
-		late := c.waiting
-		c.waiting = nil
-		for _, w := range late {
-			c.output(w.text, w.toErr)
-		}
+		c.release(1)
+	}
+}
+
+// Unasked ends the questions that nobody will answer any more: what they have kept back is written, on a line of its own.
+func (c *Console) Unasked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held > 0 {
+		io.WriteString(c.cfg.Err, "\n")
+		c.release(c.held)
+	}
+}
+
+// release ends n questions; c.mu is held.
+func (c *Console) release(n int) {
+	c.held = max(c.held-n, 0)
+	c.lastText = time.Now()
+	late := c.waiting
+	c.waiting = nil
+	for _, w := range late {
+		c.output(w.text, w.toErr)
 	}
 }
 

@@ -107,3 +107,19 @@ func TestNothingIsShownBehindAQuestion(t *testing.T) {
 		t.Errorf("what came meanwhile was lost: %q", got)
 	}
 }
+
+// TestAQuestionThatNobodyAnswers: when its process has ended, or its kernel, nothing is kept back any more.
+func TestAQuestionThatNobodyAnswers(t *testing.T) {
+	var screen strings.Builder
+	c := terminal(&screen)
+	c.Unasked() // there is none
+	done := c.Prompt("Allow? ", nil)
+	c.Err("Traceback\n")
+	c.Unasked()
+	c.Out("after\n")
+	done() // its reader is still there
+	c.Out("that\n")
+	if got, want := screen.String(), "Allow? \nTraceback\nafter\nthat\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -61,21 +61,23 @@ func (c *inquiry) paused(open []*history.Call) {
 		c.step(resume, "this alone goes on")
 		return
 	}
-	if note := c.p.PauseNote; note != "" {
+	call := c.p.Asks()
+	if note := c.p.PauseNote; note != "" && call == "" {
 		c.cause.Message = note
 		c.say(Paused, "by the kernel%s: %s", ago, note)
 		c.step(resume, "")
 		return
 	}
 	text := "by hand" + ago
-	for _, what := range c.p.WaitsFor {
-		if call, ok := strings.CutPrefix(what, agentkernel.YourAnswer); ok {
-			c.cause.Allow = call
-			c.say(Paused, "%s, while it waited for your answer whether it may call %s", text, call)
-			c.step(c.cmd("resume -f %d"), "asks again, at a terminal")
-			c.step(c.cmd("kill %d"), "")
-			return
+	if call != "" {
+		if strings.HasPrefix(c.p.PauseNote, agentkernel.YourAnswer) { // nobody was there who could answer
+			text = strings.TrimPrefix(ago, " ")
 		}
+		c.cause.Allow = call
+		c.say(Paused, "%s, while it waited for your answer whether it may call %s", text, call)
+		c.step(c.cmd("resume -f %d"), "asks again, at a terminal")
+		c.step(c.cmd("kill %d"), "")
+		return
 	}
 	if len(open) > 0 {
 		c.cause.Call = ref(open[0])
