@@ -336,11 +336,17 @@ func TestMCPCancelledAfterACrash(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	mine.cancel = cancel
 	m.die(true)
-	res, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: "execute_code", Arguments: args{"code": "from tools.log import hang\nhang(key='cut')"}})
+	cut := args{"code": "from tools.log import hang\nhang(key='cut')"}
+	res, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: "execute_code", Arguments: cut})
 	if err == nil {
 		t.Errorf("it was not cancelled: %s", textOf(res))
 	}
-	tool(t, cs, "execute_code", args{"code": "n"}, "result: 41")
+	tool(t, cs, "execute_code", args{"code": "n"}, "result: 41\nnote: the code before this, whose answer was lost, has run: ")
+	for range 2 { // it may have written, which other code in between does not change
+		if got := naive(t, cs, "execute_code", cut); !strings.Contains(got, "outcome_unknown: ") || !strings.Contains(got, "not run again") {
+			t.Errorf("the same code again: %s", got)
+		}
+	}
 	if n := m.written("cut"); n != 1 {
 		t.Errorf("written %d times", n)
 	}

@@ -115,10 +115,19 @@ func (c *call) settle(ctx context.Context, a *attempt, out *executeOutput, err e
 	case err != nil && !untold(err):
 	case err != nil:
 		c.client.attempts.keep(a)
-	case out != nil && (out.doubtful() || out.Error != nil && (a.again || out.cutOff()) && c.leftWrite(ctx, a, agentkernel.PID(out.PID))):
-		out.addNote("the same code is answered with this and not run again, since it may have written: look first. To run it all the same, change it")
+	case c.inDoubt(ctx, a, out):
+		out.addNote(notAgain)
 		c.client.attempts.keep(a)
 	}
+}
+
+// notAgain is what a client is told of code that may have written.
+const notAgain = "the same code is answered with this and not run again, since it may have written: look first. To run it all the same, change it"
+
+// inDoubt says whether the code of a request has made a write that may or may not have happened. out is what the client is told
+// of it; nil: nothing.
+func (c *call) inDoubt(ctx context.Context, a *attempt, out *executeOutput) bool {
+	return out != nil && (out.doubtful() || out.Error != nil && (a.again || out.cutOff()) && c.leftWrite(ctx, a, agentkernel.PID(out.PID)))
 }
 
 // untold says whether an error leaves open what became of a request. A refusal does not.

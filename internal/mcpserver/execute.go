@@ -387,7 +387,11 @@ func (c *call) sessionFor(ctx context.Context, in executeInput, timeout time.Dur
 		return nil, "", lost(err, fmt.Sprintf("the code may have run in session %d", s.pid))
 	}
 	s.unsettled.Store(nil)
-	c.client.attempts.drop(before)
+	if c.inDoubt(ctx, before, out) {
+		out.addNote(notAgain)
+	} else {
+		c.client.attempts.drop(before)
+	}
 	if err != nil {
 		note = agentkernel.AsError(err, "", "").TextFor(agentkernel.OverMCP)
 	} else {
