@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -91,7 +92,7 @@ func (w *watch) question(ctx context.Context, human *human, q agentkernel.Ask) a
 			asktext.Name(q.Call), asktext.Arguments(q.Args, askWidth), q.Effect))
 		answer, ok := parseAnswer(line)
 		switch {
-		case ctx.Err() != nil || err != nil && !(err == io.EOF && human.there()):
+		case ctx.Err() != nil || err != nil && !(errors.Is(err, io.EOF) && human.there()):
 			return ""
 		case ok:
 			return answer

@@ -332,6 +332,17 @@ func waited(t *testing.T, k *embedded.Kernel, pid agentkernel.PID) agentkernel.P
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	p, err := k.Wait(ctx, pid)
+	if err == nil && p.Asks() != "" { // whoever was asked has gone with the old kernel
+		err = k.Events(ctx, pid, 1, true, func(ev agentkernel.Event) error {
+			if ev.Kind == agentkernel.EventAsk {
+				return k.Answer(ctx, pid, ev.Ask.ID, agentkernel.AnswerNo)
+			}
+			return nil
+		})
+		if err == nil {
+			p, err = k.Wait(ctx, pid)
+		}
+	}
 	if err != nil {
 		t.Fatalf("pid %d %s does not end: %v", pid, p.Name, err)
 	}
