@@ -137,12 +137,7 @@ func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
 	f.cancel = cancel
 	p.inflight.add(f)
 	p.mu.Unlock()
-	if !k.external.Enter() {
-		cancel()
-		return
-	}
-	go func() {
-		defer k.external.Leave()
+	if !k.external.Go(func() {
 		defer cancel()
 		adm, err := adm.Later(ctx)
 		if p.contextEnded() {
@@ -150,7 +145,9 @@ func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
 		}
 		p.admitted(f, adm)
 		then(err)
-	}()
+	}) {
+		cancel()
+	}
 }
 
 // admitted notes what a family has decided about a call; others may be looking at it already.
@@ -323,14 +320,13 @@ func (k *Kernel) wait(p *process, f *inflight) error {
 	if err != nil {
 		return err
 	}
-	left := w.Until.Sub(k.cfg.Now())
-	if left <= 0 {
+	if !w.Until.After(k.cfg.Now()) {
 		k.complete(p, f, outcomeOf(w.Result), nil)
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f.timer = time.AfterFunc(left, func() { k.complete(p, f, outcomeOf(w.Result), nil) })
+	f.timer = k.timers.At(w.Until, func() { k.complete(p, f, outcomeOf(w.Result), nil) })
 	return nil
 }
 
@@ -376,16 +372,12 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) bool
 
 // goOutside runs an external handler once its intent is durable.
 func (k *Kernel) goOutside(p *process, f *inflight) {
-	if !k.external.Enter() {
-		return // the kernel is stopping; recovery finds the intent
-	}
 	ctx, cancel := context.WithCancel(p.context())
 	p.mu.Lock()
 	pos := p.pos
 	f.cancel = cancel
 	p.mu.Unlock()
-	go func() {
-		defer k.external.Leave()
+	if !k.external.Go(func() {
 		defer cancel()
 		if err := k.store.Flush(ctx, pos); err != nil {
 			k.storageFailed(err)
@@ -395,7 +387,9 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 		defer late()
 		out, err := k.outside(ctx, p, f)
 		k.complete(p, f, out, err)
-	}()
+	}) {
+		cancel() // the kernel is stopping; recovery finds the intent
+	}
 }
 
 // outside runs the handler of an external call. A write that may have been made and was not answered has an unknown outcome.

@@ -99,9 +99,7 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	p.paused = false
 	box := p.takeBox()
 	p.dropInflight()
-	if p.wall != nil {
-		p.wall.Stop()
-	}
+	p.wall.Stop()
 	// The order matters: what the handlers that are still outside append must come before, or not at all.
 	data := fmt.Appendf(nil, `{"exit_code":%d,"state":%q}`, e.exitCode, e.state)
 	words := p.lastWords()

@@ -18,6 +18,7 @@ import (
 	"agentkernel/internal/kernel/skills"
 	"agentkernel/internal/kernel/slots"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/sys"
 )
 
@@ -109,6 +110,7 @@ type Kernel struct {
 	backends backends.List
 	table    *table
 	queue    *slots.Queue[*process]
+	timers   *timers.Timers
 	specs    *specs.Interner
 	sessions *sessions
 	forest   forest
@@ -147,6 +149,7 @@ func New(cfg Config) (*Kernel, error) {
 	k.backends = backends.New(cfg.Backends)
 	k.Library = skills.New(cfg.Library, k.backends)
 	k.queue = slots.New(cfg.Slots, cfg.Now, k.drive)
+	k.timers = timers.New(cfg.Now)
 	left, err := cfg.Store.Count(ctx, agentkernel.Filter{Unfinished: true})
 	if err != nil {
 		stop()
@@ -187,6 +190,7 @@ func (k *Kernel) Close() error {
 	}
 	k.queue.Close()
 	k.external.Await(k.ctx, k.cfg.Grace)
+	k.timers.Close()
 	for _, p := range procs {
 		k.abandon(p)
 	}
@@ -219,13 +223,9 @@ func (k *Kernel) abandon(p *process) {
 	}
 	box := p.run.box
 	p.endRun(nil)
-	if p.wall != nil {
-		p.wall.Stop()
-	}
+	p.wall.Stop()
 	for _, f := range p.inflight {
-		if f.timer != nil {
-			f.timer.Stop()
-		}
+		f.timer.Stop()
 	}
 	for _, w := range p.watchers {
 		w.Fail(agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel was stopped; the process is unfinished").

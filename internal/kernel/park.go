@@ -162,13 +162,13 @@ func (p *process) evictable() bool {
 }
 
 // schedulePark arranges that sandboxes which wait for long are parked.
-func (k *Kernel) schedulePark() { k.table.schedule(k.cfg.ParkAfter, k.parkIdle) }
+func (k *Kernel) schedulePark() {
+	if k.table.schedule() {
+		k.timers.After(k.cfg.ParkAfter, func() { k.external.Go(k.parkIdle) })
+	}
+}
 
 func (k *Kernel) parkIdle() {
-	if !k.external.Enter() {
-		return
-	}
-	defer k.external.Leave()
 	now := k.cfg.Now()
 	for {
 		p := k.table.idlest(func(p *process) bool { return k.idleLong(p, now) })

@@ -10,6 +10,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/sys"
 )
@@ -40,7 +41,7 @@ type process struct {
 	migration  *migration // a session that moves; nil: it does not
 	ending     *ending    // nil until it ends
 	watchers   []*watch.Watcher
-	wall       *time.Timer
+	wall       *timers.Timer // of the limit; nil: it is not set
 	filesFree  chan struct{} // closed when the process has ended and nothing writes to its files; nil: it has none
 }
 
@@ -66,12 +67,12 @@ type inflight struct {
 	asking  bool // a human is asked whether it may be made
 	// dropped says that its program has moved to another backend, and will issue it again: it was not in the journal yet.
 	dropped   bool
-	admission *sys.Admission   // nil: its family was not asked
-	peer      string           // see history.Peer; "": it has not gone out
-	child     agentkernel.PID  // whose end it waits for; 0: of none
-	note      string           // for the journal, beside the call
-	bind      *agentkernel.Key // is the process's when the call is answered; nil: none
-	timer     *time.Timer
+	admission *sys.Admission         // nil: its family was not asked
+	peer      string                 // see history.Peer; "": it has not gone out
+	child     agentkernel.PID        // whose end it waits for; 0: of none
+	note      string                 // for the journal, beside the call
+	bind      *agentkernel.Key       // is the process's when the call is answered; nil: none
+	timer     *timers.Timer          // answers it; nil: none does
 	cancel    context.CancelFunc     // of the handler outside the kernel
 	done      chan agentkernel.Reply // hosted: whoever waits for the result
 }

@@ -31,16 +31,15 @@ func (k *Kernel) inheritChild(p *process, f *inflight, spec *agentkernel.Spec) (
 // watchForeign tells a rerun of the end of a child that another process started: tellParent does not know it.
 func (k *Kernel) watchForeign(p *process, f *inflight, child agentkernel.PID) {
 	q := k.lookup(child)
-	if q == nil || !k.external.Enter() {
+	if q == nil {
 		return
 	}
 	ctx := p.context()
-	go func() {
-		defer k.external.Leave()
+	k.external.Go(func() {
 		if k.awaitEnd(ctx, q) == nil {
 			k.completeWait(p, f, child)
 		}
-	}()
+	})
 }
 
 // childOfOrigin finds the child that the origin started with the same call beyond the first difference. One

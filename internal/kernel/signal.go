@@ -275,9 +275,7 @@ func (p *process) interruptible() *inflight {
 
 // stop ends what goes on for a call whose result nobody waits for any more.
 func (f *inflight) stop() {
-	if f.timer != nil {
-		f.timer.Stop()
-	}
+	f.timer.Stop()
 	if f.cancel != nil {
 		f.cancel()
 	}
@@ -289,20 +287,21 @@ func (k *Kernel) startWallClock(p *process) {
 		return
 	}
 	left := time.Duration(p.spec.InForce.Wall) - p.lived(k.cfg.Now())
-	p.wall = time.AfterFunc(max(left, 0), func() {
-		p.mu.Lock()
-		lived := p.lived(k.cfg.Now())
-		p.mu.Unlock()
-		k.killFor(p, limitError("wall", p.spec.InForce.Wall.String(), lived.Round(time.Millisecond).String()).
-			WithHint(advice.WallCountsWaiting, p.pid))
-	})
+	p.wall = k.timers.After(left, func() { k.external.Go(func() { k.wallReached(p) }) })
+}
+
+// wallReached ends a process that has lived as long as it may.
+func (k *Kernel) wallReached(p *process) {
+	p.mu.Lock()
+	lived := p.lived(k.cfg.Now())
+	p.mu.Unlock()
+	k.killFor(p, limitError("wall", p.spec.InForce.Wall.String(), lived.Round(time.Millisecond).String()).
+		WithHint(advice.WallCountsWaiting, p.pid))
 }
 
 // stopWallClock stops the wall limit for a pause; p.mu is held.
 func (p *process) stopWallClock() {
-	if p.wall != nil {
-		p.wall.Stop()
-	}
+	p.wall.Stop()
 }
 
 // lived is the time since the creation of a process, pauses left out; p.mu is held.

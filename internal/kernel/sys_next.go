@@ -120,14 +120,13 @@ func procNext(k *Kernel, p *process, f *inflight) error {
 	if err := decodeArgs(f, &idle); err != nil {
 		return err
 	}
-	left := max(f.since.Add(sessionIdle).Sub(k.cfg.Now()), 0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || p.inflight.find(f.id) != f {
 		return nil // it was killed meanwhile
 	}
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventIdle, Idle: &idle})
-	f.timer = time.AfterFunc(left, func() { k.complete(p, f, outcomeOf(json.RawMessage(`{"end":true}`)), nil) })
+	f.timer = k.timers.At(f.since.Add(sessionIdle), func() { k.complete(p, f, outcomeOf(json.RawMessage(`{"end":true}`)), nil) })
 	return nil
 }
 

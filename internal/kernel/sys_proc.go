@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
@@ -137,9 +136,8 @@ func procWait(k *Kernel, p *process, f *inflight) error {
 		k.recheckChild(p, f, a.PID)
 		return nil
 	}
-	left := f.since.Add(sys.Seconds(*a.Timeout)).Sub(k.cfg.Now())
 	p.mu.Lock()
-	f.timer = time.AfterFunc(max(left, 0), func() {
+	f.timer = k.timers.At(f.since.Add(sys.Seconds(*a.Timeout)), func() {
 		k.complete(p, f, outcome{}, agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "process %d has not ended within %v s", a.PID, *a.Timeout))
 	})
 	p.mu.Unlock()

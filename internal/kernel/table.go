@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/gate"
@@ -18,7 +17,7 @@ type table struct {
 	unfinished int                          // left by earlier kernels, not taken up
 	closed     bool                         // the kernel is stopping
 	failure    *agentkernel.Error           // why the store failed; nil: it has not
-	timer      *time.Timer                  // see schedule
+	parking    bool                         // see schedule
 	recovering *gate.Gate                   // recoveries that are under way
 	recovered  func()                       // the first of all processes has ended
 }
@@ -135,9 +134,6 @@ func (t *table) close() ([]*process, bool) {
 		return nil, false
 	}
 	t.closed = true
-	if t.timer != nil {
-		t.timer.Stop()
-	}
 	return slices.Collect(maps.Values(t.procs)), true
 }
 
@@ -201,19 +197,21 @@ func (t *table) idlest(may func(*process) bool) *process {
 	return best
 }
 
-// schedule arranges that fn is called after a time, if there are sandboxes and no such call is arranged yet.
-func (t *table) schedule(after time.Duration, fn func()) {
+// schedule says whether idle sandboxes have to be looked for in a while: there are some, and nobody is about to. Its caller is, from
+// then on, until scheduled.
+func (t *table) schedule() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.timer != nil || t.closed || len(t.resident) == 0 {
-		return
+	if t.parking || t.closed || len(t.resident) == 0 {
+		return false
 	}
-	t.timer = time.AfterFunc(after, fn)
+	t.parking = true
+	return true
 }
 
-// scheduled notes that the call was made.
+// scheduled notes that they were looked for.
 func (t *table) scheduled() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.timer = nil
+	t.parking = false
 }

@@ -45,6 +45,18 @@ func (g *Gate) Leave() {
 	}
 }
 
+// Go runs fn in a goroutine of its own, which is outside until fn returns. False: the gate is closed, and fn does not run.
+func (g *Gate) Go(fn func()) bool {
+	if !g.Enter() {
+		return false
+	}
+	go func() {
+		defer g.Leave()
+		fn()
+	}()
+	return true
+}
+
 func (g *Gate) wait() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
