@@ -69,6 +69,22 @@ type ProcessRecord struct {
 	Process       // State is StateUnfinished, exited, failed or killed
 	Spec    Spec  // with the program; stored once per content
 	Calls   int64 // calls issued so far; exact at terminal, informative before
+	// Parked says that the process waits and is in nobody's memory; nil: it need not be so.
+	Parked *Parked
+}
+
+// Parked says of an unfinished process that its journal and its image have all of it, and that nothing has to be done for it
+// until a time comes or somebody asks for it. A kernel that continues what is unfinished leaves it where it is.
+type Parked struct {
+	Until    time.Time `json:"until,omitzero"` // microseconds; zero: only somebody from outside wakes it
+	WaitsFor []string  `json:"waits_for"`      // as in Process
+	Kernel   int64     `json:"kernel"`         // who parked it: when that kernel started, in microseconds since 1970
+}
+
+// Due is a parked process that has to be woken at a time.
+type Due struct {
+	PID PID
+	At  time.Time
 }
 
 // Image is a parked process: what its sandbox gave, and where in the journal it stands.
@@ -95,6 +111,8 @@ type StoreInfo struct {
 type Filter struct {
 	Namespace  string // "" all
 	Unfinished bool   // only those without a terminal entry
+	Active     bool   // only those of the unfinished that are not parked
+	Before     PID    // only those with a smaller PID; 0 all
 	Parent     PID    // 0 all
 	Key        string // that which has this idempotency key in Namespace; "" all
 	Limit      int    // newest first; 0 means all
@@ -116,6 +134,8 @@ type Store interface {
 	// Flush waits until everything up to pos is durable. Concurrent calls share one commit.
 	Flush(ctx context.Context, pos Position) error
 	StoreReader
+	// Due lists the parked processes that have to be woken, those that are due first at the beginning, ties by PID.
+	Due(ctx context.Context, limit int) ([]Due, error)
 	// Close makes everything appended durable and releases the files.
 	Close() error
 }

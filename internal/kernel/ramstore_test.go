@@ -136,13 +136,24 @@ func (s *ramStore) Processes(_ context.Context, f agentkernel.Filter) ([]agentke
 	}
 	var out []agentkernel.ProcessRecord
 	for _, r := range rows {
-		if f.Unfinished && r.State.Terminal() || f.Parent != 0 && r.Parent != f.Parent {
+		if f.Unfinished && r.State.Terminal() || f.Active && (r.State.Terminal() || r.Parked != nil) || f.Before != 0 && r.PID >= f.Before || f.Parent != 0 && r.Parent != f.Parent {
 			continue
 		}
 		out = append(out, r)
 	}
 	slices.SortFunc(out, func(a, b agentkernel.ProcessRecord) int { return int(b.PID - a.PID) })
 	return out, nil
+}
+
+func (s *ramStore) Due(ctx context.Context, limit int) (list []agentkernel.Due, err error) {
+	rows, err := s.Processes(ctx, agentkernel.Filter{Unfinished: true})
+	for _, p := range slices.Backward(rows) {
+		if p.Parked != nil && !p.Parked.Until.IsZero() {
+			list = append(list, agentkernel.Due{PID: p.PID, At: p.Parked.Until})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b agentkernel.Due) int { return a.At.Compare(b.At) })
+	return list[:min(limit, len(list))], err
 }
 
 func (s *ramStore) Count(ctx context.Context, f agentkernel.Filter) (int, error) {

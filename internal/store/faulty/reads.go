@@ -91,7 +91,25 @@ func (s *Store) rows(ctx context.Context, f agentkernel.Filter) (list []agentker
 
 func selects(f agentkernel.Filter, p agentkernel.ProcessRecord) bool {
 	return (f.Namespace == "" || p.Namespace == f.Namespace) && (f.Parent == 0 || p.Parent == f.Parent) &&
-		(!f.Unfinished || !p.State.Terminal())
+		(!f.Unfinished || !p.State.Terminal()) && (!f.Active || !p.State.Terminal() && p.Parked == nil) && (f.Before == 0 || p.PID < f.Before)
+}
+
+// Due lists the parked processes that have to be woken first.
+func (s *Store) Due(ctx context.Context, limit int) (list []agentkernel.Due, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() error {
+		rows, err := s.rows(ctx, agentkernel.Filter{Unfinished: true})
+		for _, p := range slices.Backward(rows) {
+			if p.Parked != nil && !p.Parked.Until.IsZero() {
+				list = append(list, agentkernel.Due{PID: p.PID, At: p.Parked.Until})
+			}
+		}
+		slices.SortStableFunc(list, func(a, b agentkernel.Due) int { return a.At.Compare(b.At) })
+		list = list[:min(limit, len(list))]
+		return err
+	})
+	return list, err
 }
 
 // ByKey finds the process that was created with an idempotency key.

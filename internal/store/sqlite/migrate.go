@@ -34,6 +34,9 @@ var schema5 string
 //go:embed schema/0006_keys.sql
 var schema6 string
 
+//go:embed schema/0007_parked.sql
+var schema7 string
+
 // step is one numbered change of the schema. Steps are never edited once released; version n is reached
 // by the first n steps.
 type step struct {
@@ -50,6 +53,7 @@ func steps() []step {
 		{"walls", schema4},
 		{"short", schema5},
 		{"keys", schema6},
+		{"parked", schema7},
 	}
 }
 

@@ -231,7 +231,7 @@ func (q *queue) done(err error) {
 		p := &q.group[i]
 		q.bytes -= p.size
 		q.durable = p.pos
-		if ended(p.batch) && q.tails[p.pid].pos == p.pos {
+		if (ended(p.batch) || p.batch.Process != nil && p.batch.Process.Parked != nil) && q.tails[p.pid].pos == p.pos {
 			delete(q.tails, p.pid)
 			q.forgot++
 		}

@@ -13,7 +13,7 @@ import (
 
 const processColumns = `p.pid, p.parent, p.namespace, p.name, p.backend, p.priority, p.state, p.paused, p.pause_note,
   p.exit_code, p.result, p.error, p.created, p.ended, p.calls, p.syscalls, p.tool_calls, p.waits, p.running_ns, p.output,
-  p.bytes_in, p.fingerprint, p.recoveries, p.idempotency_key, p.spec, g.language`
+  p.bytes_in, p.fingerprint, p.recoveries, p.idempotency_key, p.spec, g.language, p.parked, p.wake_at, p.waits_for`
 
 const selectProcess = "SELECT " + processColumns + ", g.source, g.modules, w.walls" +
 	" FROM processes p JOIN programs g ON g.id = p.program LEFT JOIN walls w ON w.id = p.walls WHERE p.pid = ?"
@@ -30,18 +30,18 @@ func (r *reads) process(ctx context.Context, pid agentkernel.PID, lost *salvage)
 		case !found:
 			return c.absent(pid)
 		}
-		source, err := r.payload(ctx, v[26], lost)
+		source, err := r.payload(ctx, v[29], lost)
 		if err != nil {
 			return ofProcess(pid, err)
 		}
-		modules, err := r.payload(ctx, v[27], lost)
+		modules, err := r.payload(ctx, v[30], lost)
 		if err != nil {
 			return ofProcess(pid, err)
 		}
 		if p, err = r.scanProcess(ctx, v, lost); err != nil {
 			return ofProcess(pid, err)
 		}
-		if p.Walls, err = readWalls(v.text(28)); err != nil {
+		if p.Walls, err = readWalls(v.text(31)); err != nil {
 			return err
 		}
 		p.Spec.Program.Source = string(source)
@@ -79,9 +79,41 @@ func (r *reads) scanProcess(ctx context.Context, v row, lost *salvage) (agentker
 	if p.Error, err = readError(v.text(11)); err != nil {
 		return p, err
 	}
+	if p.Parked, err = readParked(v[26:29]); err != nil {
+		return p, err
+	}
 	p.Spec.IdempotencyKey = v.text(23)
 	p.Spec.Program.Language = agentkernel.Language(v.text(25))
 	return p, decodeSpec(v.text(24), &p)
+}
+
+// readParked reads what parkedColumns gave.
+func readParked(v row) (*agentkernel.Parked, error) {
+	if v.isNull(0) {
+		return nil, nil
+	}
+	p := &agentkernel.Parked{Kernel: v.int(0)}
+	if !v.isNull(1) {
+		p.Until = microTime(v.int(1))
+	}
+	if err := json.Unmarshal([]byte(v.text(2)), &p.WaitsFor); err != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "what a parked process waits for cannot be read: %w", err)
+	}
+	return p, nil
+}
+
+const selectDue = "SELECT pid, wake_at FROM processes WHERE wake_at IS NOT NULL ORDER BY wake_at, pid LIMIT ?"
+
+// due lists the parked processes that have to be woken first.
+func (r *reads) due(ctx context.Context, limit int) (found []agentkernel.Due, err error) {
+	err = r.do(ctx, func(c *conn) error {
+		found = nil
+		return c.query(func(v row) error {
+			found = append(found, agentkernel.Due{PID: agentkernel.PID(v.int(0)), At: microTime(v.int(1))})
+			return ctx.Err()
+		}, selectDue, int64(limit))
+	})
+	return found, err
 }
 
 // microTime is the time that a column of microseconds since 1970 names.
@@ -126,6 +158,12 @@ func filtered(f agentkernel.Filter) (where string, args []driver.Value) {
 	}
 	if f.Unfinished {
 		where += " AND p.state = 'unfinished'"
+	}
+	if f.Active {
+		where += " AND p.state = 'unfinished' AND p.parked IS NULL"
+	}
+	if f.Before != 0 {
+		where, args = where+" AND p.pid < ?", append(args, int64(f.Before))
 	}
 	if f.Parent != 0 {
 		where, args = where+" AND p.parent = ?", append(args, int64(f.Parent))

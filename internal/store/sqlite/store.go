@@ -274,6 +274,13 @@ func (s *Store) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.P
 func asStored(p agentkernel.ProcessRecord) agentkernel.ProcessRecord {
 	p.Resident, p.WaitsFor = false, nil
 	p.Created = microTime(p.Created.UnixMicro())
+	if p.Parked != nil {
+		parked := *p.Parked
+		if !parked.Until.IsZero() {
+			parked.Until = microTime(parked.Until.UnixMicro())
+		}
+		p.Parked = &parked
+	}
 	if !p.Ended.IsZero() {
 		p.Ended = microTime(p.Ended.UnixMicro())
 	}
@@ -294,6 +301,14 @@ func (s *Store) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
 		return 0, err
 	}
 	return s.reads.count(ctx, f)
+}
+
+// Due lists the parked processes that have to be woken first.
+func (s *Store) Due(ctx context.Context, limit int) ([]agentkernel.Due, error) {
+	if err := s.flushAll(ctx); err != nil {
+		return nil, err
+	}
+	return s.reads.due(ctx, limit)
 }
 
 // ByKey finds the process that was created with an idempotency key.

@@ -244,6 +244,7 @@ func filters(t *testing.T, open Opener) {
 		{"unfinished", agentkernel.Filter{Unfinished: true}, []int{5, 4, 1, 0}},
 		{"parent", agentkernel.Filter{Parent: all[0]}, []int{5, 4, 3}},
 		{"limit", agentkernel.Filter{Limit: 2}, []int{5, 4}},
+		{"the next page", agentkernel.Filter{Limit: 2, Before: all[4]}, []int{3, 2}},
 		{"everything at once", agentkernel.Filter{Namespace: "other", Unfinished: true, Parent: all[0], Limit: 1}, []int{5}},
 	} {
 		f.twice(func() {
@@ -276,6 +277,60 @@ func filters(t *testing.T, open Opener) {
 			}
 		})
 	}
+}
+
+// parked checks what is known of processes that are in nobody's memory: how they wait, who is due first, and who is active.
+func parked(t *testing.T, open Opener) {
+	f := start(t, open)
+	var pids []agentkernel.PID
+	until := []time.Time{at(500), at(100), {}, at(100), at(300), at(200)}
+	for i, u := range until {
+		p := record(f.NewPID())
+		p.Parked = &agentkernel.Parked{Until: u, Kernel: int64(i) + 1, WaitsFor: []string{"time.sleep", "a <b>"}[:1+i%2]}
+		if i == 4 {
+			p.Parked = nil // it is in memory
+		}
+		pids = append(pids, p.PID)
+		f.append(agentkernel.Batch{Process: p})
+		if i == 5 { // and woken again
+			woken := *p
+			woken.Parked = nil
+			f.append(agentkernel.Batch{Process: &woken, Entries: []agentkernel.Entry{entry(p.PID, 1)}})
+		}
+	}
+	due := func(limit int) (got []agentkernel.Due) {
+		t.Helper()
+		got, err := f.Due(t.Context(), limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	f.twice(func() {
+		f.same([]agentkernel.Due{{PID: pids[1], At: at(100)}, {PID: pids[3], At: at(100)}, {PID: pids[0], At: at(500)}}, due(10))
+		f.same([]agentkernel.Due{{PID: pids[1], At: at(100)}}, due(1))
+		active, err := f.Processes(t.Context(), agentkernel.Filter{Active: true})
+		if err != nil || len(active) != 2 || active[0].PID != pids[5] || active[1].PID != pids[4] || active[0].Parked != nil {
+			t.Fatalf("active %+v, error %v", active, err)
+		}
+		for i, pid := range pids[:4] {
+			got, err := f.Process(t.Context(), pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.same(agentkernel.Parked{Until: until[i], Kernel: int64(i) + 1, WaitsFor: []string{"time.sleep", "a <b>"}[:1+i%2]}, got.Parked)
+		}
+	})
+	for i := range int64(3) { // its journal goes on where it was, also when nobody remembers where
+		e := entry(pids[0], i+1)
+		f.flush(f.append(agentkernel.Batch{Entries: []agentkernel.Entry{e}}))
+		p := record(pids[0])
+		p.Parked = &agentkernel.Parked{Until: at(i), Kernel: 1, WaitsFor: []string{}}
+		f.flush(f.append(agentkernel.Batch{Process: p}))
+		f.same([]agentkernel.Due{{PID: pids[0], At: at(i)}}, due(1))
+	}
+	_, err := f.Append(agentkernel.Batch{Entries: []agentkernel.Entry{entry(pids[0], 3)}})
+	f.refused(err, agentkernel.CodeInvalid)
 }
 
 func keys(t *testing.T, open Opener) {

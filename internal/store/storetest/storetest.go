@@ -37,6 +37,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"batches without a process are refused", nameless},
 		{"a row is replaced", replace},
 		{"filters", filters},
+		{"parked processes", parked},
 		{"idempotency keys", keys},
 		{"keys given later", givenKeys},
 		{"working sets", workingSets},
