@@ -44,7 +44,8 @@ type Processes interface {
 	Signal(ctx context.Context, pid PID, sig Signal) error
 	// Answer answers an EventAsk; CodeNotFound if nothing was asked.
 	Answer(ctx context.Context, pid PID, ask int64, a Answer) error
-	// Recover continues unfinished processes: the one named, or all (0). It returns those that it took up.
+	// Recover continues unfinished processes: the one named, or all (0). It returns those that it took up. Of all, those that
+	// were parked stay so until something wakes them, and at most 1,000 of them are returned.
 	Recover(ctx context.Context, pid PID) ([]Process, error)
 }
 
@@ -89,6 +90,8 @@ type KernelInfo struct {
 	Store      StoreInfo     `json:"store"`
 	Started    time.Time     `json:"started"`
 	Processes  int           `json:"processes"`  // carried on by this kernel
+	Resident   int           `json:"resident"`   // of these: with a sandbox in memory
+	Parked     int           `json:"parked"`     // of these: in the store alone
 	Unfinished int           `json:"unfinished"` // waiting for `recover`
 	Backends   []BackendInfo `json:"backends"`
 	Mode       string        `json:"mode"` // "serve", "background" or "embedded"

@@ -134,8 +134,9 @@ type Store interface {
 	// Flush waits until everything up to pos is durable. Concurrent calls share one commit.
 	Flush(ctx context.Context, pos Position) error
 	StoreReader
-	// Due lists the parked processes that have to be woken, those that are due first at the beginning, ties by PID.
-	Due(ctx context.Context, limit int) ([]Due, error)
+	// Due lists the parked processes that have to be woken, those that are due first at the beginning, ties by PID. kernel is the
+	// one that parked them (Parked.Kernel); 0: whoever did.
+	Due(ctx context.Context, kernel int64, limit int) ([]Due, error)
 	// Close makes everything appended durable and releases the files.
 	Close() error
 }

@@ -477,6 +477,12 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 	if p.run.verifies != nil {
 		return // it is in no store
 	}
+	if p.parked != nil && len(b.Entries) > 0 {
+		k.woken(p)
+		if b.Process != nil {
+			b.Process = p.record()
+		}
+	}
 	for i := range b.Entries {
 		b.Entries[i].PID, b.Entries[i].Seq = p.pid, p.standing.Seq+int64(i)+1
 		if b.Entries[i].At.IsZero() {

@@ -22,6 +22,7 @@ func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID) (agentkernel.S
 		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "no kernel carries process %d", pid).WithPID(pid).
 			WithHint(advice.Recover, pid)
 	}
+	defer k.release(p) // one that is hosted stays in memory
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run.backend != nil {

@@ -19,6 +19,7 @@ import (
 	"agentkernel/internal/kernel/slots"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/timers"
+	"agentkernel/internal/kernel/wakes"
 	"agentkernel/internal/sys"
 )
 
@@ -49,6 +50,9 @@ type Config struct {
 	Residents int
 	// ParkAfter is how long a waiting sandbox stays in memory although nobody needs its place. 0: 1 s.
 	ParkAfter time.Duration
+	// Loaded is how many parked processes stay in memory; what else waits is read from the store when something wakes it.
+	// 0: 8,192; less: none.
+	Loaded int
 	// SessionStay is how long a session whose backend makes no images keeps its sandbox between two pieces although nobody
 	// needs its place: to have it again costs the time of all its pieces. 0: 15 min.
 	SessionStay time.Duration
@@ -86,6 +90,10 @@ func (c *Config) setDefaults() error {
 		c.Residents = max(16, 8*runtime.NumCPU())
 	}
 	c.Residents = max(c.Residents, c.Slots)
+	if c.Loaded == 0 {
+		c.Loaded = 8192
+	}
+	c.Loaded = max(c.Loaded, 0)
 	if c.SessionStay == 0 {
 		c.SessionStay = 15 * time.Minute
 	}
@@ -111,6 +119,7 @@ type Kernel struct {
 	table    *table
 	queue    *slots.Queue[*process]
 	timers   *timers.Timers
+	wakes    *wakes.List
 	specs    *specs.Interner
 	sessions *sessions
 	forest   forest
@@ -150,6 +159,7 @@ func New(cfg Config) (*Kernel, error) {
 	k.Library = skills.New(cfg.Library, k.backends)
 	k.queue = slots.New(cfg.Slots, cfg.Now, k.drive)
 	k.timers = timers.New(cfg.Now)
+	k.wakes = wakes.New(ctx, wakes.Config{Due: k.due, Wake: k.wakeParked, Timers: k.timers, Go: k.external.Go, Now: cfg.Now, Logger: cfg.Logger})
 	left, err := cfg.Store.Count(ctx, agentkernel.Filter{Unfinished: true})
 	if err != nil {
 		stop()
@@ -177,7 +187,7 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	for _, b := range k.cfg.Backends {
 		info.Backends = append(info.Backends, b.Info())
 	}
-	info.Processes, info.Unfinished = k.table.counts()
+	k.table.counts(&info)
 	return info, nil
 }
 
@@ -190,10 +200,10 @@ func (k *Kernel) Close() error {
 	}
 	k.queue.Close()
 	k.external.Await(k.ctx, k.cfg.Grace)
-	k.timers.Close()
 	for _, p := range procs {
 		k.abandon(p)
 	}
+	k.timers.Close()
 	k.stop()
 	k.queue.Drain()
 	for _, p := range procs {
@@ -220,6 +230,9 @@ func (k *Kernel) abandon(p *process) {
 		p.mu.Unlock()
 		k.park(p)
 		p.mu.Lock()
+	}
+	if k.unloadable(p) { // the next kernel leaves it where it is
+		k.notePark(p)
 	}
 	box := p.run.box
 	p.endRun(nil)
@@ -250,5 +263,5 @@ func (k *Kernel) closeLate(p *process) {
 // clock is the time since the kernel started. It is never 0, and no change of the system's time moves it.
 func (k *Kernel) clock() time.Duration { return k.cfg.Now().Sub(k.started) + 1 }
 
-// lookup returns a process that this kernel carries; nil: it does not.
+// lookup returns a process that is in memory; nil: it is not. See acquire.
 func (k *Kernel) lookup(pid agentkernel.PID) *process { return k.table.lookup(pid) }

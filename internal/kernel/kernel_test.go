@@ -38,6 +38,7 @@ func (r *rig) boot(t *testing.T, store *ramStore, change ...func(*kernel.Config)
 	t.Helper()
 	cfg := kernel.Config{Store: store, Backends: []agentkernel.Backend{r.backend}, Grace: time.Millisecond,
 		Tools: toolsOf(func([]string) (agentkernel.ToolSource, error) { return r.tools, nil })}
+	cfg.Loaded = -1 // what is parked is read back each time
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -71,6 +71,8 @@ func (k *Kernel) park(p *process) {
 	k.wake(p)
 	p.mu.Unlock()
 	k.discard(p, box)
+	k.table.parked(p)
+	k.trim()
 }
 
 // keepImage stores the image of a process and takes its sandbox off it; p.mu is held. It gives nil if the

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"container/list"
 	"context"
 	"encoding/json"
 	"sort"
@@ -42,6 +43,9 @@ type process struct {
 	ending     *ending    // nil until it ends
 	watchers   []*watch.Watcher
 	wall       *timers.Timer // of the limit; nil: it is not set
+	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
+	place      *list.Element       // among those that may be unloaded; the table's
+	pins       int32               // who uses it; the table's
 	filesFree  chan struct{} // closed when the process has ended and nothing writes to its files; nil: it has none
 }
 
@@ -137,6 +141,7 @@ func (p *process) record() *agentkernel.ProcessRecord {
 	r.Resident, r.WaitsFor, r.Walls = false, nil, p.walls()
 	if !r.State.Terminal() {
 		r.State = agentkernel.StateUnfinished
+		r.Parked = p.parked
 	}
 	return r
 }

@@ -26,6 +26,7 @@ type ramStore struct {
 	crashAt, ops int
 	after        bool
 	mostRead     int    // entries that one read gave
+	entriesRead  int
 	onEntries    func() // runs before entries are read
 }
 
@@ -145,10 +146,10 @@ func (s *ramStore) Processes(_ context.Context, f agentkernel.Filter) ([]agentke
 	return out, nil
 }
 
-func (s *ramStore) Due(ctx context.Context, limit int) (list []agentkernel.Due, err error) {
+func (s *ramStore) Due(ctx context.Context, kernel int64, limit int) (list []agentkernel.Due, err error) {
 	rows, err := s.Processes(ctx, agentkernel.Filter{Unfinished: true})
 	for _, p := range slices.Backward(rows) {
-		if p.Parked != nil && !p.Parked.Until.IsZero() {
+		if p.Parked != nil && !p.Parked.Until.IsZero() && (kernel == 0 || p.Parked.Kernel == kernel) {
 			list = append(list, agentkernel.Due{PID: p.PID, At: p.Parked.Until})
 		}
 	}
@@ -196,7 +197,7 @@ func (s *ramStore) Entries(ctx context.Context, pid agentkernel.PID, from int64,
 			}
 		}
 	}
-	s.mostRead = max(s.mostRead, len(out))
+	s.mostRead, s.entriesRead = max(s.mostRead, len(out)), s.entriesRead+len(out)
 	return out, nil
 }
 

@@ -32,6 +32,12 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 	if err != nil {
 		return nil, err
 	}
+	var asleep []agentkernel.Process
+	if pid == 0 {
+		if asleep, err = k.carryAll(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var taken []*process
 	var failed error // the first
 	for _, rec := range records {
@@ -56,25 +62,57 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 			return out, err
 		}
 	}
-	return out, failed
+	return append(out, asleep...), failed
+}
+
+// listed is how many parked processes Recover tells of at most: it leaves them where they are.
+const listed = 1000
+
+// carryAll makes what other kernels have parked this kernel's to wake, and tells of it.
+func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err error) {
+	all, err := k.store.Count(ctx, agentkernel.Filter{Unfinished: true})
+	if err != nil {
+		return nil, err
+	}
+	active, err := k.store.Count(ctx, agentkernel.Filter{Active: true})
+	if err != nil {
+		return nil, err
+	}
+	parked := max(all-active-k.table.sleepers(), 0)
+	k.table.carryAll(parked)
+	k.wakes.TakeAll()
+	if parked == 0 || parked > listed {
+		return nil, nil
+	}
+	rows, err := k.store.Processes(ctx, agentkernel.Filter{Unfinished: true})
+	for _, rec := range rows {
+		if rec.Parked != nil && rec.Parked.Kernel != k.stamp() {
+			told = append(told, k.shown(rec, nil))
+		}
+	}
+	return told, err
 }
 
 // recoverPatience bounds how long a caller waits for a recovery that is under way.
 const recoverPatience = 30 * time.Second
 
-// carried finds a process for a caller from outside; nil: no kernel runs it. A kernel is called before it has recovered: one that
-// may be taken up is waited for.
+// carried is acquire for a caller from outside; nil: no kernel runs it. A kernel is called before it has recovered: one that may
+// be taken up is waited for.
 func (k *Kernel) carried(ctx context.Context, pid agentkernel.PID) *process {
-	p := k.lookup(pid)
+	p, err := k.acquire(ctx, pid)
 	if p == nil {
-		if rec, err := k.store.Process(ctx, pid); err != nil || rec.State.Terminal() {
+		if rec, gone := k.store.Process(ctx, pid); err != nil || gone != nil || rec.State.Terminal() {
 			return nil
 		}
 	}
-	if p == nil || p.recoveries > 0 { // else it is this kernel's own
-		k.table.recovering.Await(ctx, recoverPatience)
+	if p != nil && p.recoveries == 0 { // it is this kernel's own
+		return p
 	}
-	return k.lookup(pid)
+	k.table.recovering.Await(ctx, recoverPatience)
+	if p == nil {
+		p, _ = k.acquire(ctx, pid) // if it cannot be read, whoever looks at its row says so
+	}
+	return p
 }
 
 // toRecover lists the unfinished processes that are meant, parents first: a child's PID is greater than its
@@ -83,7 +121,7 @@ func (k *Kernel) toRecover(ctx context.Context, pid agentkernel.PID) ([]agentker
 	var found []agentkernel.ProcessRecord
 	var err error
 	if pid == 0 {
-		found, err = k.store.Processes(ctx, agentkernel.Filter{Unfinished: true})
+		found, err = k.store.Processes(ctx, agentkernel.Filter{Active: true})
 	} else {
 		found, err = k.unfinishedTree(ctx, pid)
 	}
@@ -125,60 +163,89 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	if err != nil {
 		return nil, err
 	}
+	found, err := k.readProcess(ctx, rec, ofRow)
+	if err != nil {
+		return nil, err
+	}
+	p := found.p
+	if !k.table.adopt(p) {
+		return nil, nil
+	}
+	k.rejoin(p)
+	p.mu.Lock()
+	k.noteRecovery(p, found.h.Base.Seq > 0)
+	p.mu.Unlock()
+	if !k.takeUp(found) {
+		return nil, nil
+	}
+	return p, nil
+}
+
+// found is a process as it was read from the store.
+type found struct {
+	p       *process
+	h       *history.History
+	backend string             // that it ran on
+	lost    *agentkernel.Error // why it cannot be continued; nil: it can
+}
+
+// readProcess reads a process from the store: it stands where its journal says, in no table yet. ofRow is what its row has lost.
+func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord, ofRow error) (f found, err error) {
 	p := k.restored(rec)
-	lost := agentkernel.AsError(ofRow, agentkernel.CodeCorrupt, "recover")
+	f.p, f.backend, f.lost = p, rec.Backend, agentkernel.AsError(ofRow, agentkernel.CodeCorrupt, "recover")
 	var from *origin.Origin
 	var base history.Base
-	if lost == nil {
-		from, lost = k.originOf(ctx, p)
+	if f.lost == nil {
+		from, f.lost = k.originOf(ctx, p)
 		base = k.usableImage(ctx, p)
 	}
 	h, entries, ofJournal, err := k.readBack(ctx, p, base)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
-	if lost == nil {
-		lost = agentkernel.AsError(ofJournal, agentkernel.CodeCorrupt, "recover")
+	if f.h = h; f.lost == nil {
+		f.lost = agentkernel.AsError(ofJournal, agentkernel.CodeCorrupt, "recover")
 	}
 	p.restore(h)
 	if p.replayable() {
 		k.newRun(p, from, h, entries)
-	} else if crashed := k.restoreOnce(p); lost == nil && crashed != nil {
-		lost = crashed
+	} else if crashed := k.restoreOnce(p); f.lost == nil && crashed != nil {
+		f.lost = crashed
 	}
-
 	p.step(&stepBegin)
-	if !k.table.adopt(p) {
-		return nil, nil
-	}
-	if _, tree := k.forest.trees.Load(p.pid); tree || len(p.spec.Ancestors) > 0 {
-		k.rejoin(p)
-	}
+	return f, nil
+}
 
-	p.mu.Lock()
-	data, err := json.Marshal(map[string]any{"kernel": os.Getpid(), "from_image": h.Base.Seq > 0})
+// noteRecovery says in the journal that this kernel has taken a process up; p.mu is held.
+func (k *Kernel) noteRecovery(p *process, fromImage bool) {
+	data, err := json.Marshal(map[string]any{"kernel": os.Getpid(), "from_image": fromImage})
 	if err != nil {
-		data = nil
+		data = nil // a number and a truth value always encode
 	}
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryRecover, Data: data}}, Process: p.record()})
-	p.mu.Unlock()
+}
+
+// takeUp issues again what was under way for a process that has come into the table. False: it could not be continued, and has
+// ended.
+func (k *Kernel) takeUp(f found) bool {
+	p := f.p
 	if p.run.backend == nil && p.spec.Backend != hostedBackend {
-		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", rec.Backend)))
-		return nil, nil
+		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", f.backend)))
+		return false
 	}
-	if lost == nil && k.publishAgain(p, h.Publication) {
-		return nil, nil
+	if f.lost == nil && k.publishAgain(p, f.h.Publication) {
+		return false
 	}
-	if lost != nil {
+	if f.lost != nil {
 		p.dropReplay()
-		k.finish(p, endingFor(lost))
-		return nil, nil
+		k.finish(p, endingFor(f.lost))
+		return false
 	}
-	if h.Base.Seq > 0 {
-		k.reopen(p, h.Queue.Open)
+	if f.h.Base.Seq > 0 {
+		k.reopen(p, f.h.Queue.Open)
 	}
 	k.pauseOnDrift(p)
-	return p, nil
+	return true
 }
 
 // readBack folds the journal of a process from a base on. entries is what it read for that: all of the journal where the

@@ -76,6 +76,9 @@ func child(p *prog) error {
 	return err
 }
 
+// keepLoaded keeps parked processes in memory, as a kernel does with the first some thousand.
+func keepLoaded(c *kernel.Config) { c.Loaded = 0 }
+
 func parkSoon(c *kernel.Config) { c.ParkAfter = 500 * time.Millisecond }
 
 // TestCrashAtEveryJournalOperation cuts the power at each operation of the store, before and after it,
@@ -316,7 +319,7 @@ func TestUnknownOutcomePausesIfAsked(t *testing.T) {
 // A journal that ends before the image of its process was made has lost its end: nothing of it may be done again.
 func TestAJournalThatEndsBeforeItsImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, newRAMStore(), parkSoon)
+		r := newRig(t, newRAMStore(), parkSoon, keepLoaded)
 		r.backend.add("p", func(p *prog) error {
 			for {
 				if _, err := p.call("tool.call", callTool("append", `{}`)); err != nil {
@@ -342,7 +345,7 @@ func TestAJournalThatEndsBeforeItsImage(t *testing.T) {
 		if cut == 0 {
 			t.Fatal("it was not parked")
 		}
-		r2 := r.boot(t, after, parkSoon)
+		r2 := r.boot(t, after, parkSoon, keepLoaded)
 		if list, err := r2.Recover(t.Context(), 0); err != nil || len(list) != 0 {
 			t.Fatalf("taken up: %d, %v", len(list), err)
 		}

@@ -43,7 +43,7 @@ func (k *Kernel) notEnded(rec *agentkernel.ProcessRecord) error {
 	switch {
 	case rec.Paused:
 		state, hint = "paused", fmt.Sprintf(advice.ResumeItself, rec.PID, rec.PID)
-	case k.lookup(rec.PID) == nil:
+	case k.lookup(rec.PID) == nil && !k.carries(rec):
 		state, hint = "unfinished", fmt.Sprintf(advice.RecoverItself, rec.PID, rec.PID)
 	}
 	return agentkernel.Errorf(agentkernel.CodeConflict, "rerun", "process %d is %s: what it did can be taken over when it has ended", rec.PID, state).

@@ -81,6 +81,7 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 		return err
 	}
 	p := k.carried(ctx, pid)
+	defer k.release(p)
 	absent := p == nil
 	if absent {
 		var err error

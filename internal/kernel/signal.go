@@ -30,6 +30,7 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 	if p == nil {
 		return k.signalAbsent(ctx, pid, sig)
 	}
+	defer k.release(p)
 	switch sig {
 	case agentkernel.SignalKill:
 		return k.killTree(ctx, p)

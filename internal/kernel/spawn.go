@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,9 +22,11 @@ const childKey = "\x00spawn/"
 
 // Spawn creates a process and returns once it is durable.
 func (k *Kernel) Spawn(ctx context.Context, s agentkernel.Spec) (agentkernel.Process, error) {
-	if err := k.fromOutside(ctx, &s); err != nil {
+	parent, err := k.fromOutside(ctx, &s)
+	if err != nil {
 		return agentkernel.Process{}, err
 	}
+	defer k.release(parent)
 	p, existing, err := k.create(ctx, s, nil)
 	if err != nil {
 		return agentkernel.Process{}, err
@@ -40,9 +43,11 @@ func (k *Kernel) Spawn(ctx context.Context, s agentkernel.Spec) (agentkernel.Pro
 
 // Run creates a process and reports its events until it ends, is paused, or fn fails.
 func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
-	if err := k.fromOutside(ctx, &s); err != nil {
+	parent, err := k.fromOutside(ctx, &s)
+	if err != nil {
 		return agentkernel.Process{}, err
 	}
+	defer k.release(parent)
 	h := &inline{w: watch.New(s.Interactive)}
 	h.w.Hold()
 	p, existing, err := k.create(ctx, s, h)
@@ -64,35 +69,29 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 	return last, err
 }
 
-// fromOutside settles what a caller may not choose.
-func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) error {
+// fromOutside settles what a caller may not choose. It acquires the parent that the Spec names; nil: it names none, or one that
+// no kernel runs.
+func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *process, err error) {
 	if strings.HasPrefix(s.IdempotencyKey, childKey) {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "an idempotency key may not begin with %q", childKey)
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "an idempotency key may not begin with %q", childKey)
 	}
 	s.Ancestors = nil
 	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
 			WithHint("leave them out; a session is fed its pieces one by one")
 	}
-	if err := s.Isolation.Validate(); err != nil {
-		return err
+	if err := cmp.Or(s.Isolation.Validate(), k.meaningful(s)); err != nil || s.Parent == 0 {
+		return nil, err
 	}
-	if err := k.meaningful(s); err != nil {
-		return err
+	if parent = k.carried(ctx, s.Parent); parent != nil {
+		putBelow(s, &parent.spec.Spec)
+		return parent, nil
 	}
-	if s.Parent == 0 {
-		return nil
+	row, err := k.store.Process(ctx, s.Parent)
+	if err == nil {
+		putBelow(s, &row.Spec)
 	}
-	if p := k.carried(ctx, s.Parent); p != nil {
-		putBelow(s, &p.spec.Spec)
-		return nil
-	}
-	parent, err := k.store.Process(ctx, s.Parent)
-	if err != nil {
-		return err
-	}
-	putBelow(s, &parent.Spec)
-	return nil
+	return nil, err
 }
 
 // putBelow gives a Spec what it has from the parent that its creator named.

@@ -134,7 +134,7 @@ func sessionConflict(pid agentkernel.PID, format string, args ...any) *agentkern
 	return agentkernel.Errorf(agentkernel.CodeConflict, "session", format, args...).WithPID(pid)
 }
 
-// waitingSession finds the session pid, which waits for its next piece. CodeConflict if it does not.
+// waitingSession acquires the session pid, which waits for its next piece. CodeConflict if it does not.
 func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*process, error) {
 	p := k.carried(ctx, pid)
 	if p == nil {
@@ -148,13 +148,18 @@ func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*proc
 		return nil, sessionConflict(pid, "session %d is unfinished: no kernel runs it", pid).WithHint(advice.Recover, pid)
 	}
 	if !p.spec.Program.Session {
+		k.release(p)
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "session", "process %d is no session", pid).WithPID(pid)
 	}
 	k.awaitNext(ctx, p)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	_, err := p.atNext()
-	return p, err
+	p.mu.Unlock()
+	if err != nil {
+		k.release(p)
+		return nil, err
+	}
+	return p, nil
 }
 
 // awaitNext waits for a session that is on its way back to where it waits for its next piece.
@@ -237,6 +242,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	if err != nil {
 		return end, err
 	}
+	defer k.release(p)
 	next, fed, err := k.preparePiece(ctx, p, piece)
 	if err != nil {
 		return end, err
@@ -366,6 +372,7 @@ func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkern
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
+	defer k.release(p)
 	p.mu.Lock()
 	err = k.answerNext(p, json.RawMessage(`{"end":true}`), nil)
 	p.mu.Unlock()

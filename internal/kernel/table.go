@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"container/list"
 	"maps"
 	"slices"
 	"sync"
@@ -14,7 +15,11 @@ type table struct {
 	mu         sync.Mutex
 	procs      map[agentkernel.PID]*process
 	resident   map[agentkernel.PID]*process // those with a sandbox in memory
-	unfinished int                          // left by earlier kernels, not taken up
+	loading    map[agentkernel.PID]chan struct{}
+	idle       *list.List // of *process: those that may be parked, in the order in which they were
+	asleep     int        // that this kernel carries and that are not in memory
+	all        bool       // what other kernels have parked is this kernel's to wake
+	unfinished int        // left by earlier kernels, not taken up
 	closed     bool                         // the kernel is stopping
 	failure    *agentkernel.Error           // why the store failed; nil: it has not
 	parking    bool                         // see schedule
@@ -23,7 +28,9 @@ type table struct {
 }
 
 func newTable(unfinished int, recovers bool) *table {
-	t := &table{procs: map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, unfinished: unfinished, recovering: gate.New(), recovered: func() {}}
+	t := &table{
+		procs: map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, loading: map[agentkernel.PID]chan struct{}{}, idle: list.New(), unfinished: unfinished, recovering: gate.New(), recovered: func() {},
+	}
 	if recovers && t.recovering.Enter() {
 		t.recovered = sync.OnceFunc(t.recovering.Leave)
 	}
@@ -84,8 +91,149 @@ func (t *table) adopt(p *process) bool {
 func (t *table) remove(pid agentkernel.PID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.unlist(t.procs[pid])
 	delete(t.procs, pid)
 	delete(t.resident, pid)
+}
+
+// pin keeps a process in memory until unpin, if it is there. Else its caller may be the first who wants it, and has to call
+// loaded, or whoever is the first does so, and loading is closed then.
+func (t *table) pin(pid agentkernel.PID) (p *process, loading <-chan struct{}, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p = t.procs[pid]; p != nil {
+		p.pins++
+		return p, nil, false
+	}
+	if other := t.loading[pid]; other != nil {
+		return nil, other, false
+	}
+	t.loading[pid] = make(chan struct{})
+	return nil, nil, true
+}
+
+// loaded ends what pin began for the first.
+func (t *table) loaded(pid agentkernel.PID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.loading[pid])
+	delete(t.loading, pid)
+}
+
+// admit puts a process that was read back into the table, for its caller, who unpins it. False: it is there, or may not come.
+func (t *table) admit(p *process) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.procs[p.pid] != nil || t.refusal() != nil {
+		return false
+	}
+	p.pins = 1
+	t.procs[p.pid] = p
+	t.asleep--
+	return true
+}
+
+// unpin ends pin.
+func (t *table) unpin(p *process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.pins--; p.pins == 0 && t.procs[p.pid] == p {
+		t.list(p)
+	}
+}
+
+// parked notes that a process was parked a moment ago.
+func (t *table) parked(p *process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.procs[p.pid] == p {
+		t.list(p)
+	}
+}
+
+// list makes a process the last of those that may be unloaded; t.mu is held.
+func (t *table) list(p *process) {
+	if p.place == nil {
+		p.place = t.idle.PushBack(p)
+	} else {
+		t.idle.MoveToBack(p.place)
+	}
+}
+
+// unlist takes a process, which may be nil, off that list; t.mu is held.
+func (t *table) unlist(p *process) {
+	if p != nil && p.place != nil {
+		t.idle.Remove(p.place)
+		p.place = nil
+	}
+}
+
+// surplus returns a process to unload if more than limit are listed, and owns it for its caller; nil: there is none.
+func (t *table) surplus(limit int, may func(*process) bool) *process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.idle.Len() > limit {
+		p := t.idle.Front().Value.(*process)
+		t.unlist(p)
+		if p.pins > 0 {
+			continue // unpin lists it again
+		}
+		p.mu.Lock()
+		ok := may(p)
+		if ok {
+			p.step(&stepReserve)
+		}
+		p.mu.Unlock()
+		if ok {
+			return p
+		}
+	}
+	return nil
+}
+
+// evict takes a process that the caller owns out of the table, with its timers. False: it is in use, or its row does not say
+// any more that it is parked.
+func (t *table) evict(p *process) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pins > 0 || p.parked == nil || len(p.watchers) > 0 || p.deliverable() || p.runEnded() || t.closed {
+		return false
+	}
+	p.wall.Stop()
+	for _, f := range p.inflight {
+		f.timer.Stop()
+	}
+	p.inflight = nil // a timer that rings at this moment finds nothing to answer
+	delete(t.procs, p.pid)
+	t.asleep++
+	return true
+}
+
+// sleepers is how many this kernel carries that are not in memory.
+func (t *table) sleepers() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asleep
+}
+
+// carryAll makes all processes that other kernels have parked, so many, this kernel's to wake.
+func (t *table) carryAll(parked int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.all {
+		t.all = true
+		t.asleep += parked
+		t.unfinished = max(0, t.unfinished-parked)
+	}
+}
+
+// carriesAll says whether carryAll was called.
+func (t *table) carriesAll() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all
 }
 
 // below returns the descendants of a process, also where one between has ended.
@@ -102,10 +250,10 @@ func (t *table) below(pid agentkernel.PID) []*process {
 }
 
 // counts says how many processes there are, and how many of earlier kernels nobody has taken up.
-func (t *table) counts() (carried, unfinished int) {
+func (t *table) counts(i *agentkernel.KernelInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.procs), t.unfinished
+	i.Processes, i.Resident, i.Parked, i.Unfinished = len(t.procs)+t.asleep, len(t.resident), t.asleep, t.unfinished
 }
 
 // fail notes why the store failed, and returns all processes. False: it had failed before.

@@ -22,7 +22,7 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	return history.Shown(rec, lost), k.settled(ctx)
+	return k.shown(rec, lost), k.settled(ctx)
 }
 
 // settled waits until everything that an answer may speak of is durable.
@@ -46,7 +46,7 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	}
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
-		proc := history.Shown(rec, nil)
+		proc := k.shown(rec, nil)
 		if p := k.lookup(proc.PID); p != nil {
 			p.mu.Lock()
 			proc = p.now(k.clock())
@@ -71,6 +71,7 @@ func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 		}
 		return history.Shown(rec, lost), k.settled(ctx)
 	}
+	defer k.release(p)
 	p.mu.Lock()
 	snapshot := p.snapshot()
 	held := p.paused && !p.computing()
@@ -94,6 +95,7 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 	p := k.lookup(pid)
 	if follow {
 		p = k.carried(ctx, pid)
+		defer k.release(p)
 	}
 	var w *watch.Watcher
 	if p != nil && follow {

@@ -45,8 +45,11 @@ func (fo *forest) of(p *process) *tree {
 	return found.(*tree)
 }
 
-// rejoin puts a process of an earlier kernel, and what its journal holds, into its tree.
+// rejoin puts a process that was read from the store, and what its journal holds, into its tree, if it is in one.
 func (k *Kernel) rejoin(p *process) {
+	if _, tree := k.forest.trees.Load(p.pid); !tree && len(p.spec.Ancestors) == 0 {
+		return
+	}
 	root := k.lookup(rootOf(p))
 	found, loaded := k.forest.trees.LoadOrStore(rootOf(p), &tree{members: map[agentkernel.PID]int64{}})
 	t := found.(*tree)

@@ -296,6 +296,7 @@ func (k *Kernel) filesAtRest(ctx context.Context, verb string, pid agentkernel.P
 	if p == nil {
 		return e.WithHint(advice.RecoverOrKill, pid, pid)
 	}
+	defer k.release(p)
 	p.mu.Lock()
 	ended := p.state.Terminal()
 	p.mu.Unlock()

@@ -77,6 +77,14 @@ func (x *Timer) Waits() bool {
 	return x.place >= 0
 }
 
+// When is when the function is to be called; zero: it was called, or never will be.
+func (x *Timer) When() time.Time {
+	if !x.Waits() {
+		return time.Time{}
+	}
+	return x.at
+}
+
 // longest is how long the alarm is set for at most: a wall clock that is set forward meanwhile is noticed then.
 const longest = 30 * time.Second
 

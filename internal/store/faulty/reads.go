@@ -95,13 +95,13 @@ func selects(f agentkernel.Filter, p agentkernel.ProcessRecord) bool {
 }
 
 // Due lists the parked processes that have to be woken first.
-func (s *Store) Due(ctx context.Context, limit int) (list []agentkernel.Due, err error) {
+func (s *Store) Due(ctx context.Context, kernel int64, limit int) (list []agentkernel.Due, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = s.do(Read, func() error {
 		rows, err := s.rows(ctx, agentkernel.Filter{Unfinished: true})
 		for _, p := range slices.Backward(rows) {
-			if p.Parked != nil && !p.Parked.Until.IsZero() {
+			if p.Parked != nil && !p.Parked.Until.IsZero() && (kernel == 0 || p.Parked.Kernel == kernel) {
 				list = append(list, agentkernel.Due{PID: p.PID, At: p.Parked.Until})
 			}
 		}

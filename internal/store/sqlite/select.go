@@ -102,16 +102,16 @@ func readParked(v row) (*agentkernel.Parked, error) {
 	return p, nil
 }
 
-const selectDue = "SELECT pid, wake_at FROM processes WHERE wake_at IS NOT NULL ORDER BY wake_at, pid LIMIT ?"
+const selectDue = "SELECT pid, wake_at FROM processes WHERE wake_at IS NOT NULL AND (?1 = 0 OR parked = ?1) ORDER BY wake_at, pid LIMIT ?2"
 
 // due lists the parked processes that have to be woken first.
-func (r *reads) due(ctx context.Context, limit int) (found []agentkernel.Due, err error) {
+func (r *reads) due(ctx context.Context, kernel int64, limit int) (found []agentkernel.Due, err error) {
 	err = r.do(ctx, func(c *conn) error {
 		found = nil
 		return c.query(func(v row) error {
 			found = append(found, agentkernel.Due{PID: agentkernel.PID(v.int(0)), At: microTime(v.int(1))})
 			return ctx.Err()
-		}, selectDue, int64(limit))
+		}, selectDue, kernel, int64(limit))
 	})
 	return found, err
 }

@@ -304,11 +304,11 @@ func (s *Store) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
 }
 
 // Due lists the parked processes that have to be woken first.
-func (s *Store) Due(ctx context.Context, limit int) ([]agentkernel.Due, error) {
+func (s *Store) Due(ctx context.Context, kernel int64, limit int) ([]agentkernel.Due, error) {
 	if err := s.flushAll(ctx); err != nil {
 		return nil, err
 	}
-	return s.reads.due(ctx, limit)
+	return s.reads.due(ctx, kernel, limit)
 }
 
 // ByKey finds the process that was created with an idempotency key.

@@ -300,7 +300,7 @@ func parked(t *testing.T, open Opener) {
 	}
 	due := func(limit int) (got []agentkernel.Due) {
 		t.Helper()
-		got, err := f.Due(t.Context(), limit)
+		got, err := f.Due(t.Context(), 0, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,6 +309,9 @@ func parked(t *testing.T, open Opener) {
 	f.twice(func() {
 		f.same([]agentkernel.Due{{PID: pids[1], At: at(100)}, {PID: pids[3], At: at(100)}, {PID: pids[0], At: at(500)}}, due(10))
 		f.same([]agentkernel.Due{{PID: pids[1], At: at(100)}}, due(1))
+		if own, err := f.Due(t.Context(), 4, 10); err != nil || len(own) != 1 || own[0].PID != pids[3] {
+			t.Fatalf("of one kernel: %v, error %v", own, err)
+		}
 		active, err := f.Processes(t.Context(), agentkernel.Filter{Active: true})
 		if err != nil || len(active) != 2 || active[0].PID != pids[5] || active[1].PID != pids[4] || active[0].Parked != nil {
 			t.Fatalf("active %+v, error %v", active, err)
