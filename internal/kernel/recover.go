@@ -132,24 +132,25 @@ func (k *Kernel) toRecover(ctx context.Context, pid agentkernel.PID) ([]agentker
 	return found, nil
 }
 
-// unfinishedTree gives a process and its unfinished descendants. One that has ended hides what is below it.
-func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) ([]agentkernel.ProcessRecord, error) {
+// unfinishedTree gives a process and all that descend from it, but for those that have ended.
+func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) (tree []agentkernel.ProcessRecord, err error) {
 	root, _, err := history.Row(ctx, k.store, pid)
 	if err != nil {
 		return nil, err
 	}
-	if root.State.Terminal() {
-		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "recover", "process %d has ended already: %s", pid, root.State).WithPID(pid)
+	if !root.State.Terminal() {
+		tree = append(tree, root)
 	}
-	tree := []agentkernel.ProcessRecord{root}
-	for i := 0; i < len(tree); i++ { // the list grows while it is walked
-		children, err := k.store.Processes(ctx, agentkernel.Filter{Unfinished: true, Parent: tree[i].PID})
-		if err != nil {
-			return nil, err
+	active, err := k.store.Processes(ctx, agentkernel.Filter{Active: true}) // those of a tree are never parked
+	for i := range active {
+		if descends(&active[i].Spec, pid) {
+			tree = append(tree, active[i])
 		}
-		tree = append(tree, children...)
 	}
-	return tree, nil
+	if err == nil && len(tree) == 0 {
+		err = agentkernel.Errorf(agentkernel.CodeConflict, "recover", "process %d has ended already: %s", pid, root.State).WithPID(pid)
+	}
+	return tree, err
 }
 
 // adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet. nil:

@@ -73,32 +73,42 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	if err != nil {
 		return err
 	}
-	if rec.State.Terminal() && sig != agentkernel.SignalInterrupt { // what is below it may be yet to be taken up
-		k.table.recovering.Await(ctx, recoverPatience)
+	if sig == agentkernel.SignalInterrupt && rec.State.Terminal() {
+		return hasEnded(sig, &rec)
 	}
-	if rec.State.Terminal() && sig == agentkernel.SignalKill && len(k.table.below(pid)) > 0 {
-		return k.killBelow(ctx, pid)
-	}
-	if rec.State.Terminal() && (sig == agentkernel.SignalPause || sig == agentkernel.SignalResume) {
-		if any, err := k.holdTree(ctx, pid, rec.Spec.Ancestors, sig); any || err != nil {
-			return err
-		}
-	}
-	if rec.State.Terminal() {
-		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d has ended already: %s", pid, rec.State).WithPID(pid)
-	}
-	if sig != agentkernel.SignalKill && sig != agentkernel.SignalResume {
+	k.table.recovering.Await(ctx, recoverPatience) // what is below it may be yet to be taken up
+	switch {
+	case sig == agentkernel.SignalKill:
+		return k.killAbsent(ctx, &rec)
+	case !rec.State.Terminal() && sig != agentkernel.SignalResume:
 		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d is unfinished: no kernel runs it", pid).
 			WithPID(pid).WithHint(advice.Recover, pid)
-	}
-	if sig == agentkernel.SignalResume { // what was paused because of it is continued with it
+	case !rec.State.Terminal(): // what was paused because of it is continued with it
 		if _, err := k.Recover(ctx, pid); err != nil {
 			return err
 		}
-		_, err := k.resumeTree(ctx, pid, rec.Spec.Ancestors)
-		return err
 	}
-	tree, err := k.unfinishedTree(ctx, pid) // all of it: a later recovery would continue the rest
+	any, err := k.holdTree(ctx, pid, rec.Spec.Ancestors, sig)
+	if err == nil && !any && rec.State.Terminal() {
+		err = hasEnded(sig, &rec)
+	}
+	return err
+}
+
+func hasEnded(sig agentkernel.Signal, rec *agentkernel.ProcessRecord) error {
+	return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d has ended already: %s", rec.PID, rec.State).WithPID(rec.PID)
+}
+
+// killAbsent kills a process that no kernel runs, and all below it, also what no kernel has taken up: a later recovery would
+// continue it.
+func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord) error {
+	tree, err := k.unfinishedTree(ctx, rec.PID)
+	if len(tree) == 0 && err != nil {
+		if rec.State.Terminal() && len(k.table.below(rec.PID)) == 0 {
+			return hasEnded(agentkernel.SignalKill, rec)
+		}
+		err = nil
+	}
 	for _, rec := range tree {
 		_, notTaken := k.adopt(ctx, rec) // or somebody else just has
 		err = cmp.Or(err, notTaken)
@@ -106,7 +116,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 			k.kill(p)
 		}
 	}
-	return cmp.Or(err, k.killBelow(ctx, pid))
+	return cmp.Or(err, k.killBelow(ctx, rec.PID))
 }
 
 // killTree kills a process and its descendants and returns when all have ended, durably. One that runs may

@@ -46,15 +46,27 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	}
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
-		proc := k.shown(rec, nil)
-		if p := k.lookup(proc.PID); p != nil {
-			p.mu.Lock()
-			proc = p.now(k.clock())
-			p.mu.Unlock()
-		}
-		out = append(out, proc)
+		out = append(out, k.standing(ctx, rec))
 	}
 	return out, k.settled(ctx)
+}
+
+// standing is a process of a list as it stands at this moment.
+func (k *Kernel) standing(ctx context.Context, rec agentkernel.ProcessRecord) agentkernel.Process {
+	for again := true; ; again = false {
+		if p := k.lookup(rec.PID); p != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.now(k.clock())
+		}
+		if rec.State.Terminal() || k.carries(&rec) || !again {
+			return k.shown(rec, nil)
+		}
+		// It may have ended, or been parked, since the list was read.
+		if now, _, err := history.Row(ctx, k.store, rec.PID); err == nil {
+			rec = now
+		}
+	}
 }
 
 // Wait returns when the process has ended or is paused; a process that no kernel carries is an error.
