@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"agentkernel"
@@ -16,7 +14,7 @@ import (
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
-	"agentkernel/internal/nearest"
+	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/sys"
 )
 
@@ -195,12 +193,12 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	}
 	desc := &f.handler.Syscall
 	switch {
-	case denied(p.spec.Deny, desc):
+	case permit.Denied(p.spec.Deny, desc):
 		return agentkernel.Errorf(agentkernel.CodeDenied, f.op, "%s is denied to this process (deny = %q)", f.op, desc.Capability)
 	case bad != nil:
 		return bad
 	}
-	if err := unknownArgument(desc, canonical); err != nil {
+	if err := permit.UnknownArgument(desc, canonical); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -215,65 +213,6 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 		return tooManyCalls(f, limit)
 	}
 	return k.tooMuchHeld(p, f, len(f.args), "there is no room for arguments of %s")
-}
-
-// unknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for "tool", and
-// which of the two counts would depend on their order, which is another one in the journal.
-func unknownArgument(desc *agentkernel.Syscall, canonical json.RawMessage) *agentkernel.Error {
-	names, ok := journal.Names(canonical)
-	if !ok {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: they are not an object", desc.Signature())
-	}
-	for _, name := range names {
-		if !slices.ContainsFunc(desc.Args, func(a agentkernel.Param) bool { return a.Name == name }) {
-			return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: there is no argument %q", desc.Signature(), clip.Short(name))
-		}
-	}
-	return nil
-}
-
-func denied(deny []string, desc *agentkernel.Syscall) bool {
-	if desc.Capability == "" {
-		return false
-	}
-	for _, d := range deny {
-		if d == desc.Capability || d == desc.Family() || d == desc.Name {
-			return true
-		}
-	}
-	return false
-}
-
-// deniable are the words that take something away; capabilities are those that mean more than one call.
-func (k *Kernel) deniable() (words, capabilities []string) {
-	for _, o := range k.ops {
-		if o.Capability != "" {
-			words = append(words, o.Capability, o.Family(), o.Name)
-			capabilities = append(capabilities, o.Capability)
-		}
-	}
-	slices.Sort(words)
-	slices.Sort(capabilities)
-	return slices.Compact(words), slices.Compact(capabilities)
-}
-
-// meaningful refuses permissions that would never match: whoever wrote them relies on them.
-func (k *Kernel) meaningful(s *agentkernel.Spec) error {
-	for _, word := range s.Deny {
-		if known, capabilities := k.deniable(); !slices.Contains(known, word) {
-			e := agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "deny %q takes nothing away: there is no capability of that name", word)
-			if q := nearest.Question(word, known); q != "" {
-				return e.WithHint("%s", q)
-			}
-			return e.WithHint("%s, or the name of a system call", strings.Join(capabilities, ", "))
-		}
-	}
-	for _, pattern := range s.Allow {
-		if err := agentkernel.CheckAllow(pattern); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // outcome is what has become of a call.
