@@ -71,7 +71,9 @@ type Config struct {
 	Embeddings Embeddings
 	// WrapStore puts something around the store: a fault to be injected, a counter. Nil: nothing.
 	WrapStore func(agentkernel.Store) agentkernel.Store
-	Logger    *slog.Logger
+	// Observer is told what processes do, for metrics and traces; nil: none is.
+	Observer agentkernel.Observer
+	Logger   *slog.Logger
 }
 
 // spareWorkers is how many times Config.Workers the engine may start: a program whose heap is too large for
@@ -184,7 +186,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		Families: families.All(families.Parts{Tools: toolbox, Fetcher: fetcher}), Tools: toolbox,
 		Layers: layers, Retention: keeper, Recordings: recordings,
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
-		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
+		Logger: cfg.Logger, Observer: cfg.Observer, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
 		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/bytesize"
 	"agentkernel/internal/clip"
-	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/permit"
@@ -20,27 +18,11 @@ import (
 
 // issue takes a call from the sandbox that the caller drives. False: the process has ended.
 func (k *Kernel) issue(p *process, call agentkernel.Call) bool {
-	canonical, err := arguments(&call)
+	canonical, err := permit.Arguments(&call)
 	p.mu.Lock()
 	f := k.number(p, call)
 	p.mu.Unlock()
 	return k.dispatch(p, f, canonical, err)
-}
-
-// maxArgs bounds the arguments of one call, in bytes: no tool server takes a larger message.
-const maxArgs = 64 << 20
-
-// arguments gives the canonical form of a call's arguments; null with the reason for those that have none.
-func arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
-	if len(call.Args) > maxArgs {
-		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeLimit, call.Op, "the arguments are %s long; the limit is %s",
-			bytesize.Text(int64(len(call.Args))), bytesize.Text(maxArgs))
-	}
-	canonical, err := journal.Canonical(call.Args)
-	if err != nil {
-		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeInvalid, call.Op, "arguments: %v", err)
-	}
-	return canonical, nil
 }
 
 // number gives a call its number and notes what the sandbox needs next; p.mu is held.
@@ -435,6 +417,7 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 		return
 	}
 	p.pos = pos
+	k.observe(p, &b)
 	for { // another process's batch may be later, and noted already
 		last := k.last.Load()
 		if last >= int64(pos) || k.last.CompareAndSwap(last, int64(pos)) {

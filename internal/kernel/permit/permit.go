@@ -1,5 +1,5 @@
-// Package permit says what the permissions of a Spec take away, whether they mean anything at all, and whether a call has the
-// arguments of its description. It decides from descriptions alone: it must never ask what a process is doing, nor change it.
+// Package permit says what the permissions of a Spec take away, whether they mean anything at all, and whether a call has
+// arguments that can be journalled and are those of its description. It decides from descriptions alone: it must never ask what a process is doing, nor change it.
 package permit
 
 import (
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/bytesize"
 	"agentkernel/internal/clip"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/nearest"
@@ -57,6 +58,22 @@ func Check(s *agentkernel.Spec, calls iter.Seq[*agentkernel.Syscall]) error {
 		}
 	}
 	return nil
+}
+
+// maxArgs bounds the arguments of one call, in bytes: no tool server takes a larger message.
+const maxArgs = 64 << 20
+
+// Arguments gives the canonical form of a call's arguments; null with the reason for those that have none.
+func Arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
+	if len(call.Args) > maxArgs {
+		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeLimit, call.Op, "the arguments are %s long; the limit is %s",
+			bytesize.Text(int64(len(call.Args))), bytesize.Text(maxArgs))
+	}
+	canonical, err := journal.Canonical(call.Args)
+	if err != nil {
+		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeInvalid, call.Op, "arguments: %v", err)
+	}
+	return canonical, nil
 }
 
 // UnknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for "tool", and
