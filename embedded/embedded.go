@@ -19,6 +19,7 @@ import (
 	"agentkernel/internal/kernel"
 	"agentkernel/internal/library"
 	"agentkernel/internal/offline"
+	"agentkernel/internal/policy"
 	"agentkernel/internal/reaper"
 	"agentkernel/internal/recording"
 	"agentkernel/internal/retention"
@@ -85,6 +86,10 @@ type Kernel struct {
 	*kernel.Kernel
 	closers []func() error
 }
+
+// As returns the kernel as a principal sees it, for a program that serves others: [agentkernel.Owner] sees all of it, anybody
+// else one namespace.
+func (k *Kernel) As(who agentkernel.Principal) agentkernel.Kernel { return policy.Scoped(k, who) }
 
 // Open locks the data directory, kills survivors of a dead kernel and starts a kernel on it. It does not
 // continue unfinished processes (Kernel.Recover does). Errors: CodeConflict, another kernel holds the
