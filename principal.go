@@ -11,16 +11,17 @@ type Right string
 const (
 	RightRead Right = "read" // see processes, journals, events, files, skills and documents
 	RightRun  Right = "run"  // create, feed, recover and rerun processes; save skills and documents
-	// RightAnswer decides about processes: signals, answers to what they ask, resolutions of unknown outcomes.
+	// RightAnswer decides about processes: signals, answers to what they ask, resolutions of
+	// unknown outcomes.
 	RightAnswer Right = "answer"
-	// RightTools reaches the outside: names tool files, accepts tools, and allows programs calls and hosts. A tool file
-	// names commands, which run as the kernel's user.
+	// RightTools reaches the outside: names tool files, accepts tools, and allows programs calls
+	// and hosts. A tool file names commands, which run as the kernel's user.
 	RightTools Right = "tools"
-	// RightHost reaches the kernel's machine: shows programs its files, applies or discards what they changed in them, and
-	// lets programs run without walls.
+	// RightHost reaches the kernel's machine: shows programs its files, applies or discards what
+	// they changed in them, and lets programs run without walls.
 	RightHost Right = "host"
-	// RightAdmin imports recordings into the namespace, and prunes it. What concerns all namespaces (a backup, the
-	// storage, the end of the kernel) is the owner's alone.
+	// RightAdmin imports recordings into the namespace, and prunes it. What concerns all namespaces
+	// (a backup, the storage, the end of the kernel) is the owner's alone.
 	RightAdmin Right = "admin"
 )
 
@@ -33,8 +34,8 @@ func Rights() []Right {
 type Principal struct {
 	// Name is who it is, for messages and logs; nothing is decided by it.
 	Name string `json:"name,omitempty"`
-	// Owner may do everything in every namespace; Namespace and Rights do not count then. It is whoever owns the data
-	// directory.
+	// Owner may do everything in every namespace; Namespace and Rights do not count then. It is
+	// whoever owns the data directory.
 	Owner bool `json:"owner,omitempty"`
 	// Namespace is the one that the principal sees; "" is "default".
 	Namespace string  `json:"namespace,omitempty"`

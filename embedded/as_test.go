@@ -105,8 +105,8 @@ func TestTenantsOfOneKernel(t *testing.T) {
 	}
 }
 
-// TestAbilitiesBesideTheContract: what a kernel can do beyond agentkernel.Kernel is decided about here, one by one. A principal
-// who is not the owner has Attach, narrowed, and nothing else.
+// TestAbilitiesBesideTheContract: what a kernel can do beyond agentkernel.Kernel is decided about
+// here, one by one. A principal who is not the owner has Attach, narrowed, and nothing else.
 func TestAbilitiesBesideTheContract(t *testing.T) {
 	decided := map[string]bool{
 		"Attach":  true,  // narrowed: agentkernel.Hosted

@@ -23,7 +23,8 @@ func (s *Server) known(r *http.Request) (*http.Request, error) {
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, who)), nil
 }
 
-// caller is who has sent a request. One that has not come through guard is of somebody without rights.
+// caller is who has sent a request. One that has not come through guard is of somebody without
+// rights.
 func (s *Server) caller(r *http.Request) agentkernel.Principal {
 	if s.principal == nil {
 		return agentkernel.Owner()

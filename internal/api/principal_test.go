@@ -10,10 +10,12 @@ import (
 	"agentkernel/internal/api/wire"
 )
 
-// unreachable is a kernel that no handler may reach: each of its methods panics, which guard answers with status 500.
+// unreachable is a kernel that no handler may reach: each of its methods panics, which guard
+// answers with status 500.
 type unreachable struct{ agentkernel.Kernel }
 
-// bodies are what routes with a body want to read before they call the kernel; {} is enough for the others.
+// bodies are what routes with a body want to read before they call the kernel; {} is enough for the
+// others.
 var bodies = map[string]string{
 	"/processes/{pid}/signal":  `{"signal":"kill"}`,
 	"/processes/{pid}/answers": `{"ask":1,"answer":"yes"}`,
@@ -43,8 +45,8 @@ func (rt *route) ask(s *Server) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestNoRouteGoesAroundThePrincipal: whoever has no rights gets nothing anywhere but the version, and nothing of the kernel is
-// touched for him.
+// TestNoRouteGoesAroundThePrincipal: whoever has no rights gets nothing anywhere but the version,
+// and nothing of the kernel is touched for him.
 func TestNoRouteGoesAroundThePrincipal(t *testing.T) {
 	s := serverFor(t, func(*http.Request) (agentkernel.Principal, error) { return agentkernel.Principal{}, nil })
 	for _, rt := range routes() {

@@ -8,7 +8,8 @@ import (
 	"agentkernel"
 )
 
-// double is a kernel with one process in each of two namespaces. It notes what reaches it, and does nothing.
+// double is a kernel with one process in each of two namespaces. It notes what reaches it, and does
+// nothing.
 type double struct {
 	specs   map[agentkernel.PID]agentkernel.Spec
 	reached []string

@@ -39,7 +39,8 @@ func (s *scope) Replay(ctx context.Context, file []byte, o agentkernel.ReplayOpt
 	return s.k.Replay(ctx, file, o)
 }
 
-// Tools are of no namespace: a file that is named configures them. To list them starts their servers.
+// Tools are of no namespace: a file that is named configures them. To list them starts their
+// servers.
 
 func (s *scope) ToolServers(ctx context.Context, files []string) ([]agentkernel.ToolServer, error) {
 	if err := s.may("tools", agentkernel.RightTools); err != nil {
@@ -183,7 +184,8 @@ func (s *scope) Storage(context.Context) (agentkernel.Storage, error) {
 	return agentkernel.Storage{}, s.ownerAlone("storage")
 }
 
-// Prune forgets processes of the namespace. What else it removes may have been left by other namespaces, and is not counted.
+// Prune forgets processes of the namespace. What else it removes may have been left by other
+// namespaces, and is not counted.
 func (s *scope) Prune(ctx context.Context, o agentkernel.PruneOptions) (agentkernel.Pruned, error) {
 	if err := s.may("prune", agentkernel.RightAdmin); err != nil {
 		return agentkernel.Pruned{}, err

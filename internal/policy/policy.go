@@ -1,17 +1,19 @@
-// Package policy narrows a kernel to what a principal may see and do: one namespace, and its rights there. What is outside is
-// answered as if it were not there, so that a PID says nothing to whoever may not see its process.
+// Package policy narrows a kernel to what a principal may see and do: one namespace, and its rights
+// there. What is outside is answered as if it were not there, so that a PID says nothing to whoever
+// may not see its process.
 //
 //	policy.go     Scoped, and how a process or a namespace is told to be the principal's
 //	processes.go  the process table, sessions, repairs, traces
 //	spec.go       what a new process asks for, and which rights that needs
 //	keeping.go    recordings, tools, library, files, housekeeping
 //
-// It must never embed the kernel that it narrows: a method that is added to the contract has to be decided upon here. It keeps
-// nothing, and knows no kernel but the contract.
+// It must never embed the kernel that it narrows: a method that is added to the contract has to be
+// decided upon here. It keeps nothing, and knows no kernel but the contract.
 //
-// A namespace is the border, and what is inside it is shared: a principal with the right to run may save a skill that a
-// process of the same namespace with more permissions imports. A tree of processes has one namespace, unless the owner
-// has put a process below one of another: then a signal to that one reaches it, as it does for the owner.
+// A namespace is the border, and what is inside it is shared: a principal with the right to run may
+// save a skill that a process of the same namespace with more permissions imports. A tree of
+// processes has one namespace, unless the owner has put a process below one of another: then a
+// signal to that one reaches it, as it does for the owner.
 package policy
 
 import (
@@ -21,9 +23,10 @@ import (
 	"agentkernel"
 )
 
-// Scoped returns the kernel as a principal sees it. For the owner that is k itself, with all abilities that k has besides the
-// contract. Of those anybody else has Hosted alone, narrowed: the others are about the kernel as a whole. Close ends nothing
-// there: the kernel is not the principal's. A principal that is not valid may do nothing.
+// Scoped returns the kernel as a principal sees it. For the owner that is k itself, with all
+// abilities that k has besides the contract. Of those anybody else has Hosted alone, narrowed: the
+// others are about the kernel as a whole. Close ends nothing there: the kernel is not the
+// principal's. A principal that is not valid may do nothing.
 func Scoped(k agentkernel.Kernel, who agentkernel.Principal) agentkernel.Kernel {
 	if who.Owner {
 		return k
@@ -62,8 +65,8 @@ func orDefault(namespace string) string {
 	return namespace
 }
 
-// may refuses what the principal lacks a right for. It is asked before anything is looked up, so that the answer says nothing
-// of what there is.
+// may refuses what the principal lacks a right for. It is asked before anything is looked up, so
+// that the answer says nothing of what there is.
 func (s *scope) may(op string, rights ...agentkernel.Right) error {
 	if s.invalid != nil {
 		return s.invalid
@@ -107,8 +110,8 @@ func (s *scope) into(op, namespace string) error {
 	return agentkernel.Errorf(agentkernel.CodeDenied, op, "%s may write into the namespace %q alone, not into %.100q", s.name(), s.namespace, namespace)
 }
 
-// own refuses a process that is not there, or is of another namespace: the principal cannot tell which. A process never
-// changes its namespace, so that the answer holds for the call that follows.
+// own refuses a process that is not there, or is of another namespace: the principal cannot tell
+// which. A process never changes its namespace, so that the answer holds for the call that follows.
 func (s *scope) own(ctx context.Context, op string, pid agentkernel.PID, rights ...agentkernel.Right) error {
 	if err := s.may(op, rights...); err != nil {
 		return err
@@ -126,8 +129,8 @@ func (s *scope) ownSpec(ctx context.Context, pid agentkernel.PID) (agentkernel.S
 	return spec, nil
 }
 
-// seen is what the principal is told of a process that was looked up. One that was pruned is as if it had never been: whose
-// it was nobody knows any more.
+// seen is what the principal is told of a process that was looked up. One that was pruned is as if
+// it had never been: whose it was nobody knows any more.
 func (s *scope) seen(pid agentkernel.PID, namespace string, err error) error {
 	if err == nil && s.here(namespace) {
 		return nil
@@ -138,7 +141,8 @@ func (s *scope) seen(pid agentkernel.PID, namespace string, err error) error {
 	return agentkernel.Errorf(agentkernel.CodeNotFound, "store", "there is no process %d", pid).WithHint("agentkernel ps --all lists them")
 }
 
-// Info leaves out what is of the machine and of other namespaces, and counts the processes of this one.
+// Info leaves out what is of the machine and of other namespaces, and counts the processes of this
+// one.
 func (s *scope) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	if err := s.may("info", agentkernel.RightRead); err != nil {
 		return agentkernel.KernelInfo{}, err

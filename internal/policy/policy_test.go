@@ -39,8 +39,8 @@ var principals = []struct {
 	{"invalid", agentkernel.Principal{Namespace: "$team", Rights: agentkernel.Rights()}},
 }
 
-// calls has every method of the contract, about process ofTeam or the namespace team, and what it comes to for owner, member,
-// stranger, reader. Who has no rights is always refused.
+// calls has every method of the contract, about process ofTeam or the namespace team, and what it
+// comes to for owner, member, stranger, reader. Who has no rights is always refused.
 var calls = map[string]struct {
 	call func(ctx context.Context, k agentkernel.Kernel) (any, error)
 	want [4]string
@@ -125,8 +125,8 @@ var calls = map[string]struct {
 	}, [4]string{ok, ok, gone, denied}},
 }
 
-// TestEveryMethodOfTheContract: a method that is added to the contract has no row, and fails until it is decided what each
-// principal may do with it.
+// TestEveryMethodOfTheContract: a method that is added to the contract has no row, and fails until
+// it is decided what each principal may do with it.
 func TestEveryMethodOfTheContract(t *testing.T) {
 	var methods []string
 	for _, contract := range []reflect.Type{reflect.TypeFor[agentkernel.Kernel](), reflect.TypeFor[agentkernel.Hosted]()} {
@@ -178,7 +178,8 @@ func TestEveryMethodOfTheContract(t *testing.T) {
 	}
 }
 
-// TestANamespaceIsFilledIn: a call that names no namespace is about the principal's own, not about all or "default".
+// TestANamespaceIsFilledIn: a call that names no namespace is about the principal's own, not about
+// all or "default".
 func TestANamespaceIsFilledIn(t *testing.T) {
 	for name, call := range map[string]func(k agentkernel.Kernel) error{
 		"Spawn": func(k agentkernel.Kernel) error {
@@ -223,7 +224,8 @@ func TestANamespaceIsFilledIn(t *testing.T) {
 	}
 }
 
-// TestWhatAProcessMayDoNeedsTheRight: nobody gives a process, or gets by feeding one, more than he has.
+// TestWhatAProcessMayDoNeedsTheRight: nobody gives a process, or gets by feeding one, more than he
+// has.
 func TestWhatAProcessMayDoNeedsTheRight(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec  agentkernel.Spec
@@ -296,8 +298,8 @@ func TestNoWallsAreNotInherited(t *testing.T) {
 	}
 }
 
-// TestWhoMayNotAnswerIsNotAsked: whoever follows an interactive process is asked, and one that was paused for want of somebody to
-// answer goes on for him.
+// TestWhoMayNotAnswerIsNotAsked: whoever follows an interactive process is asked, and one that was
+// paused for want of somebody to answer goes on for him.
 func TestWhoMayNotAnswerIsNotAsked(t *testing.T) {
 	d := newDouble()
 	d.specs[ofTeam] = agentkernel.Spec{Namespace: team, Interactive: true}
@@ -318,7 +320,8 @@ func TestWhoMayNotAnswerIsNotAsked(t *testing.T) {
 	}
 }
 
-// TestNothingSaysThatAnotherIsThere: a process of another namespace, one that was pruned and one that never was are told alike.
+// TestNothingSaysThatAnotherIsThere: a process of another namespace, one that was pruned and one
+// that never was are told alike.
 func TestNothingSaysThatAnotherIsThere(t *testing.T) {
 	k := policy.Scoped(newDouble(), agentkernel.Principal{Namespace: team, Rights: agentkernel.Rights()})
 	text := func(pid agentkernel.PID) string {
@@ -356,7 +359,8 @@ func TestCountsAreOfTheNamespace(t *testing.T) {
 	}
 }
 
-// TestTheOwnerHasTheKernelItself, with every ability that it has; a scope inside a scope has what both allow.
+// TestTheOwnerHasTheKernelItself, with every ability that it has; a scope inside a scope has what
+// both allow.
 func TestTheOwnerHasTheKernelItself(t *testing.T) {
 	d := newDouble()
 	if policy.Scoped(d, agentkernel.Owner()) != agentkernel.Kernel(d) {
@@ -374,5 +378,35 @@ func TestTheOwnerHasTheKernelItself(t *testing.T) {
 	}
 	if err := policy.Scoped(d, agentkernel.Principal{Namespace: team}).Close(); err != nil || d.closed {
 		t.Errorf("a principal closed the kernel: %v", err)
+	}
+}
+
+// TestEachRightAlone: what somebody may do in his namespace who has one right. Run is not there: it
+// needs the right to run and the right to read. Feed does, too.
+func TestEachRightAlone(t *testing.T) {
+	always := []string{"Close"}
+	for right, want := range map[agentkernel.Right][]string{
+		agentkernel.RightRead: {"Changes", "Document", "Events", "Export", "Info", "Journal", "List", "OpenFile", "Process", "Skill", "Skills",
+			"Spec", "State", "Wait"},
+		agentkernel.RightRun:    {"Attach", "DeleteSkill", "EndSession", "PutDocument", "Recover", "Replay", "SaveSkill", "Spawn"},
+		agentkernel.RightAnswer: {"Answer", "Resolve", "Signal"},
+		agentkernel.RightTools:  {"AcceptTools", "ListTools", "SearchTools", "ToolServers"},
+		agentkernel.RightHost:   {"Apply", "Discard"},
+		agentkernel.RightAdmin:  {"Import", "Prune"},
+	} {
+		var may []string
+		k := policy.Scoped(hosting{newDouble()}, agentkernel.Principal{Namespace: team, Rights: []agentkernel.Right{right}})
+		for name, c := range calls {
+			if _, err := c.call(t.Context(), k); err == nil && !slices.Contains(always, name) {
+				may = append(may, name)
+			}
+		}
+		slices.Sort(may)
+		if diff := cmp.Diff(want, may); diff != "" {
+			t.Errorf("with the right %q alone:\n%s", right, diff)
+		}
+		if _, err := k.Recover(t.Context(), 0); (err == nil) != (right == agentkernel.RightRun) {
+			t.Errorf("recovering all with the right %q alone: %v", right, err)
+		}
 	}
 }

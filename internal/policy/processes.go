@@ -100,7 +100,8 @@ func (s *scope) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkernel
 	return s.only(taken), err
 }
 
-// recoverAll continues one tree after the other: the kernel's own recovery of all is of all namespaces.
+// recoverAll continues one tree after the other: the kernel's own recovery of all is of all
+// namespaces.
 func (s *scope) recoverAll(ctx context.Context) (taken []agentkernel.Process, failed error) {
 	if err := s.may("recover", agentkernel.RightRun); err != nil {
 		return nil, err
@@ -131,8 +132,8 @@ func (s *scope) only(all []agentkernel.Process) []agentkernel.Process {
 	return slices.DeleteFunc(all, func(p agentkernel.Process) bool { return !s.here(p.Namespace) })
 }
 
-// follow refuses to listen to a process that asks whoever listens, unless the principal may answer: a process that was paused
-// since nobody listened goes on for him.
+// follow refuses to listen to a process that asks whoever listens, unless the principal may answer:
+// a process that was paused since nobody listened goes on for him.
 func (s *scope) follow(ctx context.Context, op string, pid agentkernel.PID) error {
 	if s.who.Has(agentkernel.RightAnswer) {
 		return nil

@@ -6,7 +6,8 @@ import (
 	"agentkernel"
 )
 
-// needs lists the rights that a process with this Spec is to be created with, or handed code: it may do all that the Spec says.
+// needs lists the rights that a process with this Spec is to be created with, or handed code: it
+// may do all that the Spec says.
 func needs(s *agentkernel.Spec) []agentkernel.Right {
 	rights := []agentkernel.Right{agentkernel.RightRun}
 	if len(s.Tools) > 0 || len(s.Allow) > 0 || len(s.AllowHosts) > 0 {
@@ -46,8 +47,9 @@ func (s *scope) drive(ctx context.Context, op string, pid agentkernel.PID, right
 	return s.may(op, needs(&spec)...)
 }
 
-// admit says what is created for a Spec of the principal: its namespace is filled in. Refused are rights that it lacks, other
-// namespaces, and processes of others as a parent, a past or an ancestor.
+// admit says what is created for a Spec of the principal: its namespace is filled in. Refused are
+// rights that it lacks, other namespaces, and processes of others as a parent, a past or an
+// ancestor.
 func (s *scope) admit(ctx context.Context, op string, spec agentkernel.Spec) (agentkernel.Spec, error) {
 	if err := s.may(op, needs(&spec)...); err != nil {
 		return spec, err

@@ -1,5 +1,6 @@
-// Package observe makes of what is appended to journals what an agentkernel.Observer is told. That is the same whichever way a
-// call was answered, and a replay appends nothing. It must never hold up who appends, and knows no process table.
+// Package observe makes of what is appended to journals what an agentkernel.Observer is told. That
+// is the same whichever way a call was answered, and a replay appends nothing. It must never hold
+// up who appends, and knows no process table.
 package observe
 
 import (
@@ -25,7 +26,8 @@ func New(to agentkernel.Observer, clock func() time.Time) *Observed {
 	return &Observed{to: to, clock: clock, calls: map[agentkernel.PID]map[int64]agentkernel.ObservedCall{}}
 }
 
-// Appended tells of entries that a process's journal has now. now is the process, and label names a call.
+// Appended tells of entries that a process's journal has now. now is the process, and label names a
+// call.
 func (o *Observed) Appended(entries []agentkernel.Entry, now func() agentkernel.Process, namespace string, label func(*agentkernel.Entry) string) {
 	for i := range entries {
 		switch e := &entries[i]; e.Kind {
@@ -53,7 +55,8 @@ func (o *Observed) Appended(entries []agentkernel.Entry, now func() agentkernel.
 	}
 }
 
-// Begun tells of a call that is under way, or that an earlier kernel has begun and is waited for again.
+// Begun tells of a call that is under way, or that an earlier kernel has begun and is waited for
+// again.
 func (o *Observed) Begun(c agentkernel.ObservedCall) {
 	o.mu.Lock()
 	of := o.calls[c.PID]
@@ -66,8 +69,8 @@ func (o *Observed) Begun(c agentkernel.ObservedCall) {
 	o.to.CallBegun(c)
 }
 
-// ended tells of the result of a call. That of one to which its program has not come again is not told: nobody was told that it
-// had begun.
+// ended tells of the result of a call. That of one to which its program has not come again is not
+// told: nobody was told that it had begun.
 func (o *Observed) ended(e *agentkernel.Entry) {
 	o.mu.Lock()
 	c, known := o.calls[e.PID][e.Call]

@@ -1,5 +1,6 @@
-// Package permit says what the permissions of a Spec take away, whether they mean anything at all, and whether a call has
-// arguments that can be journalled and are those of its description. It decides from descriptions alone: it must never ask what a process is doing, nor change it.
+// Package permit says what the permissions of a Spec take away, whether they mean anything at all,
+// and whether a call has arguments that can be journalled and are those of its description. It
+// decides from descriptions alone: it must never ask what a process is doing, nor change it.
 package permit
 
 import (
@@ -15,7 +16,8 @@ import (
 	"agentkernel/internal/nearest"
 )
 
-// Denied says whether one of the words takes a call away: its capability, its family or its name does.
+// Denied says whether one of the words takes a call away: its capability, its family or its name
+// does.
 func Denied(deny []string, call *agentkernel.Syscall) bool {
 	if call.Capability == "" {
 		return false
@@ -28,7 +30,8 @@ func Denied(deny []string, call *agentkernel.Syscall) bool {
 	return false
 }
 
-// Words are those that take one of the calls away; capabilities are the ones among them that mean more than one call.
+// Words are those that take one of the calls away; capabilities are the ones among them that mean
+// more than one call.
 func Words(calls iter.Seq[*agentkernel.Syscall]) (words, capabilities []string) {
 	for call := range calls {
 		if call.Capability != "" {
@@ -41,7 +44,8 @@ func Words(calls iter.Seq[*agentkernel.Syscall]) (words, capabilities []string) 
 	return slices.Compact(words), slices.Compact(capabilities)
 }
 
-// Check refuses permissions of a Spec that would never match any of the calls: whoever wrote them relies on them.
+// Check refuses permissions of a Spec that would never match any of the calls: whoever wrote them
+// relies on them.
 func Check(s *agentkernel.Spec, calls iter.Seq[*agentkernel.Syscall]) error {
 	for _, word := range s.Deny {
 		if known, capabilities := Words(calls); !slices.Contains(known, word) {
@@ -63,7 +67,8 @@ func Check(s *agentkernel.Spec, calls iter.Seq[*agentkernel.Syscall]) error {
 // maxArgs bounds the arguments of one call, in bytes: no tool server takes a larger message.
 const maxArgs = 64 << 20
 
-// Arguments gives the canonical form of a call's arguments; null with the reason for those that have none.
+// Arguments gives the canonical form of a call's arguments; null with the reason for those that
+// have none.
 func Arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
 	if len(call.Args) > maxArgs {
 		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeLimit, call.Op, "the arguments are %s long; the limit is %s",
@@ -76,8 +81,9 @@ func Arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
 	return canonical, nil
 }
 
-// UnknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for "tool", and
-// which of the two counts would depend on their order, which is another one in the journal.
+// UnknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for
+// "tool", and which of the two counts would depend on their order, which is another one in the
+// journal.
 func UnknownArgument(call *agentkernel.Syscall, canonical json.RawMessage) *agentkernel.Error {
 	names, ok := journal.Names(canonical)
 	if !ok {

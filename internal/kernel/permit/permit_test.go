@@ -22,7 +22,8 @@ func calls() iter.Seq[*agentkernel.Syscall] {
 	}
 }
 
-// TestDenied over the whole table: a capability, a family and a name each take away what they say, and nothing else.
+// TestDenied over the whole table: a capability, a family and a name each take away what they say,
+// and nothing else.
 func TestDenied(t *testing.T) {
 	words, _ := permit.Words(calls())
 	for call := range calls() {
