@@ -19,6 +19,7 @@ import (
 	"agentkernel/internal/kernel"
 	"agentkernel/internal/library"
 	"agentkernel/internal/offline"
+	"agentkernel/internal/policy"
 	"agentkernel/internal/reaper"
 	"agentkernel/internal/recording"
 	"agentkernel/internal/retention"
@@ -71,7 +72,9 @@ type Config struct {
 	Embeddings Embeddings
 	// WrapStore puts something around the store: a fault to be injected, a counter. Nil: nothing.
 	WrapStore func(agentkernel.Store) agentkernel.Store
-	Logger    *slog.Logger
+	// Observer is told what processes do, for metrics and traces; nil: none is.
+	Observer agentkernel.Observer
+	Logger   *slog.Logger
 }
 
 // spareWorkers is how many times Config.Workers the engine may start: a program whose heap is too large for
@@ -83,6 +86,10 @@ type Kernel struct {
 	*kernel.Kernel
 	closers []func() error
 }
+
+// As returns the kernel as a principal sees it, for a program that serves others: [agentkernel.Owner] sees all of it, anybody
+// else one namespace.
+func (k *Kernel) As(who agentkernel.Principal) agentkernel.Kernel { return policy.Scoped(k, who) }
 
 // Open locks the data directory, kills survivors of a dead kernel and starts a kernel on it. It does not
 // continue unfinished processes (Kernel.Recover does). Errors: CodeConflict, another kernel holds the
@@ -184,7 +191,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		Families: families.All(families.Parts{Tools: toolbox, Fetcher: fetcher}), Tools: toolbox,
 		Layers: layers, Retention: keeper, Recordings: recordings,
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
-		Logger: cfg.Logger, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
+		Logger: cfg.Logger, Observer: cfg.Observer, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
 		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())

@@ -14,7 +14,7 @@ const backupPatience = 5 * time.Minute
 
 func (s *Server) getBackup(w http.ResponseWriter, r *http.Request, _ query) error {
 	to := &backupBody{w: w, control: http.NewResponseController(w)}
-	err := s.kernel.Backup(r.Context(), to)
+	err := s.kernel(r).Backup(r.Context(), to)
 	if err == nil || !to.begun {
 		return err
 	}

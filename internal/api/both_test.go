@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -318,5 +319,34 @@ func TestManyCallersAtOnce(t *testing.T) {
 	wg.Wait()
 	if list, err := c.List(t.Context(), agentkernel.Filter{}); err != nil || len(list) != 50 {
 		t.Errorf("%d processes, %v", len(list), err)
+	}
+}
+
+// TestTwoPrincipalsOfOneServer over the wire: what is of another namespace is answered as what is not there.
+func TestTwoPrincipalsOfOneServer(t *testing.T) {
+	now := agentkernel.Owner()
+	s := serve(t, api.Config{Principal: func(*http.Request) (agentkernel.Principal, error) { return now, nil }})
+	c := s.dial(t)
+	for _, namespace := range []string{"a", "b"} {
+		now = agentkernel.Principal{Name: namespace, Namespace: namespace, Rights: agentkernel.Rights()}
+		if _, err := c.Spawn(t.Context(), spec("print "+namespace)); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := c.List(t.Context(), agentkernel.Filter{}); err != nil || len(list) != 1 || list[0].Namespace != namespace {
+			t.Errorf("%s sees %+v, %v", namespace, list, err)
+		}
+	}
+	_, other := c.Journal(t.Context(), 1, 1, 0) // of a
+	_, absent := c.Journal(t.Context(), 9, 1, 0)
+	if agentkernel.CodeOf(other) != agentkernel.CodeNotFound || strings.ReplaceAll(other.Error(), "1", "9") != absent.Error() {
+		t.Errorf("%v and %v differ", other, absent)
+	}
+	now = agentkernel.Principal{Namespace: "a", Rights: []agentkernel.Right{agentkernel.RightRead}}
+	if _, err := c.Spawn(t.Context(), spec("print")); agentkernel.CodeOf(err) != agentkernel.CodeDenied {
+		t.Errorf("who may only read has spawned: %v", err)
+	}
+	now = agentkernel.Owner()
+	if list, err := c.List(t.Context(), agentkernel.Filter{}); err != nil || len(list) != 2 {
+		t.Errorf("the owner sees %+v, %v", list, err)
 	}
 }

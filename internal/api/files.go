@@ -15,7 +15,7 @@ func (s *Server) getChanges(w http.ResponseWriter, r *http.Request, _ query) err
 	if err != nil {
 		return err
 	}
-	changes, err := s.kernel.Changes(r.Context(), pid)
+	changes, err := s.kernel(r).Changes(r.Context(), pid)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (s *Server) postApply(w http.ResponseWriter, r *http.Request, _ query) erro
 	if err := readBody(w, r, &o); err != nil {
 		return err
 	}
-	applied, err := s.kernel.Apply(r.Context(), pid, o)
+	applied, err := s.kernel(r).Apply(r.Context(), pid, o)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Server) postDiscard(w http.ResponseWriter, r *http.Request, _ query) er
 	if err := readBody(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	if err := s.kernel.Discard(r.Context(), pid); err != nil {
+	if err := s.kernel(r).Discard(r.Context(), pid); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -64,7 +64,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request, q query) error 
 	if _, err := agentkernel.ParseFileName(name.Path); err != nil {
 		return err
 	}
-	file, err := s.kernel.OpenFile(r.Context(), pid, name)
+	file, err := s.kernel(r).OpenFile(r.Context(), pid, name)
 	if err != nil {
 		return err
 	}

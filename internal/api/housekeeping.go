@@ -11,7 +11,7 @@ func (s *Server) postPrune(w http.ResponseWriter, r *http.Request, _ query) erro
 	if err := readBody(w, r, &o); err != nil {
 		return err
 	}
-	out, err := s.kernel.Prune(r.Context(), o)
+	out, err := s.kernel(r).Prune(r.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -19,7 +19,7 @@ func (s *Server) postPrune(w http.ResponseWriter, r *http.Request, _ query) erro
 }
 
 func (s *Server) getStorage(w http.ResponseWriter, r *http.Request, _ query) error {
-	out, err := s.kernel.Storage(r.Context())
+	out, err := s.kernel(r).Storage(r.Context())
 	if err != nil {
 		return err
 	}

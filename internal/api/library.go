@@ -12,7 +12,7 @@ func (s *Server) postSkill(w http.ResponseWriter, r *http.Request, _ query) erro
 	if err := readBody(w, r, &skill); err != nil {
 		return err
 	}
-	saved, err := s.kernel.SaveSkill(r.Context(), skill)
+	saved, err := s.kernel(r).SaveSkill(r.Context(), skill)
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (s *Server) getSkill(w http.ResponseWriter, r *http.Request, q query) error
 	if err != nil {
 		return err
 	}
-	skill, err := s.kernel.Skill(r.Context(), q.text("namespace"), q.text("name"), int(min(version, 1<<30)))
+	skill, err := s.kernel(r).Skill(r.Context(), q.text("namespace"), q.text("name"), int(min(version, 1<<30)))
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *Server) listSkills(w http.ResponseWriter, r *http.Request, q query) err
 	if err != nil {
 		return err
 	}
-	list, err := s.kernel.Skills(r.Context(), agentkernel.SkillQuery{Namespace: q.text("namespace"), Text: q.text("text"), Limit: int(min(limit, 1<<30))})
+	list, err := s.kernel(r).Skills(r.Context(), agentkernel.SkillQuery{Namespace: q.text("namespace"), Text: q.text("text"), Limit: int(min(limit, 1<<30))})
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Server) deleteSkill(w http.ResponseWriter, r *http.Request, _ query) er
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	if err := s.kernel.DeleteSkill(r.Context(), body.Namespace, body.Name); err != nil {
+	if err := s.kernel(r).DeleteSkill(r.Context(), body.Namespace, body.Name); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -56,7 +56,7 @@ func (s *Server) deleteSkill(w http.ResponseWriter, r *http.Request, _ query) er
 }
 
 func (s *Server) getDocument(w http.ResponseWriter, r *http.Request, q query) error {
-	d, err := s.kernel.Document(r.Context(), q.text("namespace"), q.text("owner"), q.text("name"))
+	d, err := s.kernel(r).Document(r.Context(), q.text("namespace"), q.text("owner"), q.text("name"))
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Server) postDocument(w http.ResponseWriter, r *http.Request, _ query) e
 	if err := readBody(w, r, &d); err != nil {
 		return err
 	}
-	d, err := s.kernel.PutDocument(r.Context(), d)
+	d, err := s.kernel(r).PutDocument(r.Context(), d)
 	if err != nil {
 		return err
 	}

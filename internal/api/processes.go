@@ -15,7 +15,7 @@ func (s *Server) getVersion(w http.ResponseWriter, _ *http.Request, _ query) err
 }
 
 func (s *Server) getInfo(w http.ResponseWriter, r *http.Request, _ query) error {
-	info, err := s.kernel.Info(r.Context())
+	info, err := s.kernel(r).Info(r.Context())
 	if err != nil {
 		return err
 	}
@@ -35,11 +35,11 @@ func (s *Server) postProcess(w http.ResponseWriter, r *http.Request, q query) er
 	}
 	if follow {
 		return s.stream(w, r, agentkernel.EventEnd, func(ctx context.Context, fn func(agentkernel.Event) error) (wire.Done, error) {
-			p, err := s.kernel.Run(ctx, spec, fn)
+			p, err := s.kernel(r).Run(ctx, spec, fn)
 			return wire.Done{Process: &p}, err
 		})
 	}
-	p, err := s.kernel.Spawn(r.Context(), spec)
+	p, err := s.kernel(r).Spawn(r.Context(), spec)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *Server) listProcesses(w http.ResponseWriter, r *http.Request, q query) 
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	list, err := s.kernel.List(r.Context(), agentkernel.Filter{
+	list, err := s.kernel(r).List(r.Context(), agentkernel.Filter{
 		Namespace: q.text("namespace"), Unfinished: unfinished, Parent: agentkernel.PID(parent), Key: q.text("key"), Limit: int(limit),
 	})
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Server) getProcess(w http.ResponseWriter, r *http.Request, _ query) err
 	if err != nil {
 		return err
 	}
-	p, err := s.kernel.Process(r.Context(), pid)
+	p, err := s.kernel(r).Process(r.Context(), pid)
 	if err != nil {
 		return err
 	}
@@ -89,9 +89,9 @@ func (s *Server) waitProcess(w http.ResponseWriter, r *http.Request, q query) er
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	p, err := s.kernel.Wait(ctx, pid)
+	p, err := s.kernel(r).Wait(ctx, pid)
 	if err != nil && timeout > 0 && ctx.Err() != nil && r.Context().Err() == nil {
-		p, err = s.kernel.Process(r.Context(), pid)
+		p, err = s.kernel(r).Process(r.Context(), pid)
 	}
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (s *Server) postSignal(w http.ResponseWriter, r *http.Request, _ query) err
 	if err := body.Signal.Validate(); err != nil {
 		return err
 	}
-	if err := s.kernel.Signal(r.Context(), pid, body.Signal); err != nil {
+	if err := s.kernel(r).Signal(r.Context(), pid, body.Signal); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -132,7 +132,7 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, _ query) err
 	default:
 		return invalid("answer %q is not known: yes, always or no", clip.Short(string(body.Answer)))
 	}
-	if err := s.kernel.Answer(r.Context(), pid, body.Ask, body.Answer); err != nil {
+	if err := s.kernel(r).Answer(r.Context(), pid, body.Ask, body.Answer); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -147,14 +147,17 @@ func (s *Server) postRecover(w http.ResponseWriter, r *http.Request, _ query) er
 	if body.PID < 0 {
 		return invalid("pid %d is not a pid; 0 means all", body.PID)
 	}
-	list, err := s.kernel.Recover(r.Context(), body.PID)
+	list, err := s.kernel(r).Recover(r.Context(), body.PID)
 	if err != nil {
 		return err
 	}
 	return answer(w, http.StatusOK, wire.ProcessList{Processes: notNil(list)})
 }
 
-func (s *Server) postShutdown(w http.ResponseWriter, _ *http.Request, _ query) error {
+func (s *Server) postShutdown(w http.ResponseWriter, r *http.Request, _ query) error {
+	if !s.caller(r).Owner {
+		return agentkernel.Errorf(agentkernel.CodeDenied, "shutdown", "only the owner of the kernel may end it")
+	}
 	err := answer(w, http.StatusAccepted, wire.Stopping{OSPID: s.osPID})
 	s.end() // the answer is sent first: an orderly end waits for running requests
 	return err

@@ -19,7 +19,7 @@ func (s *Server) postResolution(w http.ResponseWriter, r *http.Request, _ query)
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	if err := s.kernel.Resolve(r.Context(), pid, body.Call, body.Resolution); err != nil {
+	if err := s.kernel(r).Resolve(r.Context(), pid, body.Call, body.Resolution); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -36,7 +36,7 @@ func (s *Server) getExport(w http.ResponseWriter, r *http.Request, q query) erro
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	file, err := s.kernel.Export(r.Context(), pid, agentkernel.ExportOptions{Unredacted: unredacted, Files: files})
+	file, err := s.kernel(r).Export(r.Context(), pid, agentkernel.ExportOptions{Unredacted: unredacted, Files: files})
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *Server) postImport(w http.ResponseWriter, r *http.Request, q query) err
 	if err != nil {
 		return err
 	}
-	p, err := s.kernel.Import(r.Context(), file, agentkernel.ImportOptions{Namespace: q.text("namespace")})
+	p, err := s.kernel(r).Import(r.Context(), file, agentkernel.ImportOptions{Namespace: q.text("namespace")})
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Server) postReplay(w http.ResponseWriter, r *http.Request, q query) err
 	if err != nil {
 		return err
 	}
-	v, err := s.kernel.Replay(r.Context(), file, agentkernel.ReplayOptions{Time: agentkernel.Duration(span), Memory: memory,
+	v, err := s.kernel(r).Replay(r.Context(), file, agentkernel.ReplayOptions{Time: agentkernel.Duration(span), Memory: memory,
 		Environment: q.text("environment")})
 	if err != nil {
 		return err

@@ -42,16 +42,20 @@ type Config struct {
 	// IdleAfter ends the server when no process is carried on and nobody has called for so long. 0 means
 	// DefaultIdleAfter, a negative value never.
 	IdleAfter time.Duration
+	// Principal says who sends a request, or refuses it. Nil: everybody who reaches the server is the owner, as on a socket that
+	// the owner alone can connect to.
+	Principal func(*http.Request) (agentkernel.Principal, error)
 }
 
 // Server answers requests. It may serve several listeners; they end together.
 type Server struct {
-	kernel  agentkernel.Kernel
-	version wire.Version
-	osPID   int
-	log     *slog.Logger
-	idle    *idle
-	handler http.Handler
+	whole     agentkernel.Kernel // what the owner sees; see kernel
+	principal func(*http.Request) (agentkernel.Principal, error)
+	version   wire.Version
+	osPID     int
+	log       *slog.Logger
+	idle      *idle
+	handler   http.Handler
 
 	stop     chan struct{} // closed when serving is to end
 	entry    sync.Mutex    // before serving and stop
@@ -71,7 +75,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.IdleAfter = DefaultIdleAfter
 	}
 	s := &Server{
-		kernel: cfg.Kernel, version: wire.Version{Version: cfg.Version, API: agentkernel.APIVersion}, osPID: cfg.OSPID,
+		whole: cfg.Kernel, principal: cfg.Principal, version: wire.Version{Version: cfg.Version, API: agentkernel.APIVersion}, osPID: cfg.OSPID,
 		log: cfg.Logger, stop: make(chan struct{}),
 	}
 	s.idle = newIdle(cfg.IdleAfter, s.busy)
@@ -81,7 +85,7 @@ func New(cfg Config) (*Server, error) {
 
 // busy asks the kernel whether it carries processes. A kernel that cannot say is taken for busy.
 func (s *Server) busy(ctx context.Context) bool {
-	info, err := s.kernel.Info(ctx)
+	info, err := s.whole.Info(ctx)
 	return err != nil || info.Processes > 0
 }
 
@@ -180,7 +184,7 @@ func (s *Server) stopping() bool {
 	}
 }
 
-// guard stands before every handler: versions, idleness.
+// guard stands before every handler: versions, idleness, who calls.
 func (s *Server) guard(next http.Handler) http.Handler {
 	apiVersion := []string{strconv.Itoa(s.version.API)}
 	version := []string{s.version.Version}
@@ -197,13 +201,18 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			s.fail(w, r, err)
 			return
 		}
+		r, err := s.known(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }
 
 // failure is why the kernel's store has failed; nil: it has not. A new kernel would fail as well.
 func (s *Server) failure() *agentkernel.Error {
-	if k, ok := s.kernel.(interface{ Failure() error }); ok {
+	if k, ok := s.whole.(interface{ Failure() error }); ok {
 		if err := k.Failure(); err != nil {
 			return agentkernel.AsError(err, agentkernel.CodeStorage, "store")
 		}

@@ -20,7 +20,7 @@ func (s *Server) postPiece(w http.ResponseWriter, r *http.Request, _ query) erro
 		return err
 	}
 	return s.stream(w, r, agentkernel.EventIdle, func(ctx context.Context, fn func(agentkernel.Event) error) (wire.Done, error) {
-		end, err := s.kernel.Feed(ctx, pid, piece, fn)
+		end, err := s.kernel(r).Feed(ctx, pid, piece, fn)
 		return wire.Done{Piece: &end}, err
 	})
 }
@@ -30,7 +30,7 @@ func (s *Server) postEnd(w http.ResponseWriter, r *http.Request, _ query) error 
 	if err != nil {
 		return err
 	}
-	p, err := s.kernel.EndSession(r.Context(), pid)
+	p, err := s.kernel(r).EndSession(r.Context(), pid)
 	if err != nil {
 		return err
 	}

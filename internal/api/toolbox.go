@@ -12,7 +12,7 @@ func (s *Server) searchTools(w http.ResponseWriter, r *http.Request, q query) er
 	if err != nil {
 		return err
 	}
-	found, err := s.kernel.SearchTools(r.Context(), q.list("files"), agentkernel.ToolQuery{
+	found, err := s.kernel(r).SearchTools(r.Context(), q.list("files"), agentkernel.ToolQuery{
 		Text: q.text("text"), Server: q.text("server"), Limit: int(min(limit, 1<<30))})
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (s *Server) searchToolsWith(w http.ResponseWriter, r *http.Request, _ query
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	found, err := s.kernel.SearchTools(r.Context(), body.Files, body.ToolQuery)
+	found, err := s.kernel(r).SearchTools(r.Context(), body.Files, body.ToolQuery)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *Server) acceptTools(w http.ResponseWriter, r *http.Request, _ query) er
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	n, err := s.kernel.AcceptTools(r.Context(), body.Files, body.Server, body.Names)
+	n, err := s.kernel(r).AcceptTools(r.Context(), body.Files, body.Server, body.Names)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, q query) erro
 	}
 	from = max(from, last)
 	return s.stream(w, r, agentkernel.EventEnd, func(ctx context.Context, fn func(agentkernel.Event) error) (wire.Done, error) {
-		return wire.Done{}, s.kernel.Events(ctx, pid, from, follow, fn)
+		return wire.Done{}, s.kernel(r).Events(ctx, pid, from, follow, fn)
 	})
 }
 
@@ -67,7 +67,7 @@ func (s *Server) getJournal(w http.ResponseWriter, r *http.Request, q query) err
 	batch := int64(firstBatch)
 	for size := 0; ; {
 		ask := min(batch, limit-int64(len(page.Entries)))
-		entries, err := s.kernel.Journal(r.Context(), pid, from, int(ask))
+		entries, err := s.kernel(r).Journal(r.Context(), pid, from, int(ask))
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (s *Server) getSpec(w http.ResponseWriter, r *http.Request, _ query) error 
 	if err != nil {
 		return err
 	}
-	spec, err := s.kernel.Spec(r.Context(), pid)
+	spec, err := s.kernel(r).Spec(r.Context(), pid)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *Server) getState(w http.ResponseWriter, r *http.Request, _ query) error
 	if err != nil {
 		return err
 	}
-	state, err := s.kernel.State(r.Context(), pid)
+	state, err := s.kernel(r).State(r.Context(), pid)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *Server) getState(w http.ResponseWriter, r *http.Request, _ query) error
 }
 
 func (s *Server) getServers(w http.ResponseWriter, r *http.Request, q query) error {
-	list, err := s.kernel.ToolServers(r.Context(), q.list("files"))
+	list, err := s.kernel(r).ToolServers(r.Context(), q.list("files"))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *Server) getServers(w http.ResponseWriter, r *http.Request, q query) err
 }
 
 func (s *Server) getTools(w http.ResponseWriter, r *http.Request, q query) error {
-	list, err := s.kernel.ListTools(r.Context(), q.list("files"), q.text("server"))
+	list, err := s.kernel(r).ListTools(r.Context(), q.list("files"), q.text("server"))
 	if err != nil {
 		return err
 	}

@@ -195,6 +195,7 @@ func (k *Kernel) goOn(p *process) bool {
 		p.release() // killed, paused, or the kernel is closing
 		return false
 	}
+	k.observeWait(p)
 	p.step(&stepProceed)
 	return true
 }

@@ -15,6 +15,7 @@ import (
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/observe"
 	"agentkernel/internal/kernel/skills"
 	"agentkernel/internal/kernel/slots"
 	"agentkernel/internal/kernel/specs"
@@ -41,6 +42,7 @@ type Config struct {
 	Recovers bool
 	Limits   agentkernel.Limits // defaults for processes; zero fields are DefaultLimits
 	Logger   *slog.Logger
+	Observer agentkernel.Observer // told what processes do; nil: none is
 	Now      func() time.Time
 
 	// Slots is how many programs may run at one moment; 0: twice the CPUs, at least 4.
@@ -123,6 +125,7 @@ type Kernel struct {
 	specs    *specs.Interner
 	sessions *sessions
 	forest   forest
+	observed *observe.Observed // nil: nobody observes
 
 	recordings    agentkernel.Recordings // nil: there are none
 	verifications atomic.Int64           // counts down: see verifier
@@ -153,7 +156,7 @@ func New(cfg Config) (*Kernel, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Kernel{
 		Tools: cfg.Tools, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops, started: cfg.Now(),
-		specs: specs.New(cfg.Limits), sessions: newSessions(), external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
+		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: newSessions(), external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
 	k.backends = backends.New(cfg.Backends)
 	k.Library = skills.New(cfg.Library, k.backends)

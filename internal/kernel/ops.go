@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/json"
+	"iter"
 
 	"agentkernel"
 	"agentkernel/internal/sys"
@@ -52,6 +53,17 @@ func newOps(families []sys.Family) (map[string]*op, error) {
 		}
 	}
 	return all, nil
+}
+
+// syscalls yields the descriptions of all calls.
+func (k *Kernel) syscalls() iter.Seq[*agentkernel.Syscall] {
+	return func(yield func(*agentkernel.Syscall) bool) {
+		for _, o := range k.ops {
+			if !yield(&o.Syscall) {
+				return
+			}
+		}
+	}
 }
 
 // immediate says that the call is never under way.

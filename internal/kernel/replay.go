@@ -57,8 +57,12 @@ func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 
 // reissue decides what becomes of a call whose intent is in the journal and whose result is not.
 func (k *Kernel) reissue(p *process, f *inflight) {
-	if p.run.verifies != nil || k.resumeOrigin(p, f) {
+	if p.run.verifies != nil {
 		return // nothing comes of a verification
+	}
+	k.observeAgain(p, f)
+	if k.resumeOrigin(p, f) {
+		return
 	}
 	switch {
 	case f.handler == nil && f.effect.Repeatable():

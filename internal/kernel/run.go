@@ -22,6 +22,7 @@ func (k *Kernel) wake(p *process) {
 	if p.owned || p.state != agentkernel.StateWaiting || !p.deliverable() {
 		return
 	}
+	k.observeWait(p)
 	p.step(&stepWake)
 	k.queue.Push(p)
 }

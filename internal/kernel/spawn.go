@@ -13,6 +13,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/watch"
 )
@@ -80,7 +81,7 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
 			WithHint("leave them out; a session is fed its pieces one by one")
 	}
-	if err := cmp.Or(s.Isolation.Validate(), k.meaningful(s)); err != nil || s.Parent == 0 {
+	if err := cmp.Or(s.Isolation.Validate(), permit.Check(s, k.syscalls())); err != nil || s.Parent == 0 {
 		return nil, err
 	}
 	if parent = k.carried(ctx, s.Parent); parent != nil {

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -89,3 +90,27 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 		t.Errorf("%d sessions in all: %v", n, err)
 	}
 }
+
+// TestTheKernelOfACaller: whoever has a token sees his user's namespace alone; on stdio nobody is told apart.
+func TestTheKernelOfACaller(t *testing.T) {
+	var whole struct{ agentkernel.Kernel } // asked for nothing: it would panic
+	h := &server{cfg: Config{Kernel: whole, Spec: agentkernel.Spec{Namespace: "default"}}}
+	if k := (&call{h: h, client: &client{}}).kernel(); k != agentkernel.Kernel(whole) {
+		t.Errorf("on stdio: %T", k)
+	}
+	k := (&call{h: h, client: &client{user: "alice", principal: "alice's"}}).kernel()
+	if _, err := k.Document(t.Context(), "default/bob", "", "d"); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+		t.Errorf("a document of another user: %v", err)
+	}
+	for name, err := range map[string]error{
+		"backup": k.Backup(t.Context(), io.Discard),
+		"prune":  second(k.Prune(t.Context(), agentkernel.PruneOptions{})),
+		"spawn":  second(k.Spawn(t.Context(), agentkernel.Spec{Namespace: "default"})),
+	} {
+		if agentkernel.CodeOf(err) != agentkernel.CodeDenied {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -33,7 +33,7 @@ type stateOutput struct {
 
 func getState(ctx context.Context, c *call, in getStateInput) (*stateOutput, error) {
 	name := orDefault(in.StateFile, defaultState)
-	d, err := c.kernel().Document(ctx, c.h.cfg.Spec.Namespace, c.client.user, name)
+	d, err := c.documents().Document(ctx, c.h.cfg.Spec.Namespace, c.client.user, name)
 	switch {
 	case agentkernel.CodeOf(err) == agentkernel.CodeNotFound:
 		return &stateOutput{State: json.RawMessage(`{}`), StateFile: name}, nil
@@ -60,7 +60,7 @@ type savedOutput struct {
 }
 
 func saveState(ctx context.Context, c *call, in saveStateInput) (*savedOutput, error) {
-	d, err := c.kernel().PutDocument(ctx, agentkernel.Document{Namespace: c.h.cfg.Spec.Namespace, Owner: c.client.user,
+	d, err := c.documents().PutDocument(ctx, agentkernel.Document{Namespace: c.h.cfg.Spec.Namespace, Owner: c.client.user,
 		Name: orDefault(in.StateFile, defaultState), Data: in.StateData, Version: in.Version})
 	if err != nil {
 		return nil, err

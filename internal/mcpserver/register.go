@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/internal/policy"
 	"agentkernel/internal/strictjson"
 )
 
@@ -209,7 +211,23 @@ type call struct {
 	running *running // asksReturns only
 }
 
-func (c *call) kernel() agentkernel.Kernel { return c.h.cfg.Kernel }
+// kernel is the kernel as the caller may see it. Whoever has a token sees the namespace of its user alone, whatever a handler
+// forgets to ask; on stdio the caller is whoever has started the server.
+func (c *call) kernel() agentkernel.Kernel {
+	if c.client.principal == "" {
+		return c.h.cfg.Kernel
+	}
+	return policy.Scoped(c.h.cfg.Kernel, agentkernel.Principal{Name: c.client.user, Namespace: c.namespace(), Rights: userRights()})
+}
+
+// userRights are those of each user: what programs may reach is not the user's choice, but stands in Config.Spec.
+func userRights() []agentkernel.Right {
+	return slices.DeleteFunc(agentkernel.Rights(), func(r agentkernel.Right) bool { return r == agentkernel.RightAdmin })
+}
+
+// documents keeps the state files of all users in the namespace of the server, told apart by their owners and not by
+// namespaces: where they are is what users find them by, and older than principals.
+func (c *call) documents() agentkernel.Library { return c.h.cfg.Kernel }
 
 // answer makes the SDK's result of a handler's.
 func answer(out any) *mcp.CallToolResult {

@@ -240,6 +240,6 @@ func readSkill(ctx context.Context, c *call, w wanted) (content, error) {
 }
 
 func readState(ctx context.Context, c *call, w wanted) (content, error) {
-	d, err := c.kernel().Document(ctx, c.h.cfg.Spec.Namespace, c.client.user, w.name)
+	d, err := c.documents().Document(ctx, c.h.cfg.Spec.Namespace, c.client.user, w.name)
 	return whole(string(d.Data), "", w.from), err
 }

@@ -1,0 +1,98 @@
+// Package permit says what the permissions of a Spec take away, whether they mean anything at all,
+// and whether a call has arguments that can be journalled and are those of its description. It
+// decides from descriptions alone: it must never ask what a process is doing, nor change it.
+package permit
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+
+	"agentkernel"
+	"agentkernel/internal/bytesize"
+	"agentkernel/internal/clip"
+	"agentkernel/internal/journal"
+	"agentkernel/internal/nearest"
+)
+
+// Denied says whether one of the words takes a call away: its capability, its family or its name
+// does.
+func Denied(deny []string, call *agentkernel.Syscall) bool {
+	if call.Capability == "" {
+		return false
+	}
+	for _, d := range deny {
+		if d == call.Capability || d == call.Family() || d == call.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// Words are those that take one of the calls away; capabilities are the ones among them that mean
+// more than one call.
+func Words(calls iter.Seq[*agentkernel.Syscall]) (words, capabilities []string) {
+	for call := range calls {
+		if call.Capability != "" {
+			words = append(words, call.Capability, call.Family(), call.Name)
+			capabilities = append(capabilities, call.Capability)
+		}
+	}
+	slices.Sort(words)
+	slices.Sort(capabilities)
+	return slices.Compact(words), slices.Compact(capabilities)
+}
+
+// Check refuses permissions of a Spec that would never match any of the calls: whoever wrote them
+// relies on them.
+func Check(s *agentkernel.Spec, calls iter.Seq[*agentkernel.Syscall]) error {
+	for _, word := range s.Deny {
+		if known, capabilities := Words(calls); !slices.Contains(known, word) {
+			e := agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "deny %q takes nothing away: there is no capability of that name", word)
+			if q := nearest.Question(word, known); q != "" {
+				return e.WithHint("%s", q)
+			}
+			return e.WithHint("%s, or the name of a system call", strings.Join(capabilities, ", "))
+		}
+	}
+	for _, pattern := range s.Allow {
+		if err := agentkernel.CheckAllow(pattern); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxArgs bounds the arguments of one call, in bytes: no tool server takes a larger message.
+const maxArgs = 64 << 20
+
+// Arguments gives the canonical form of a call's arguments; null with the reason for those that
+// have none.
+func Arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
+	if len(call.Args) > maxArgs {
+		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeLimit, call.Op, "the arguments are %s long; the limit is %s",
+			bytesize.Text(int64(len(call.Args))), bytesize.Text(maxArgs))
+	}
+	canonical, err := journal.Canonical(call.Args)
+	if err != nil {
+		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeInvalid, call.Op, "arguments: %v", err)
+	}
+	return canonical, nil
+}
+
+// UnknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for
+// "tool", and which of the two counts would depend on their order, which is another one in the
+// journal.
+func UnknownArgument(call *agentkernel.Syscall, canonical json.RawMessage) *agentkernel.Error {
+	names, ok := journal.Names(canonical)
+	if !ok {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, call.Name, "wrong arguments for %s: they are not an object", call.Signature())
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(call.Args, func(a agentkernel.Param) bool { return a.Name == name }) {
+			return agentkernel.Errorf(agentkernel.CodeInvalid, call.Name, "wrong arguments for %s: there is no argument %q", call.Signature(), clip.Short(name))
+		}
+	}
+	return nil
+}
