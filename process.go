@@ -302,14 +302,16 @@ type Process struct {
 	Backend   string   `json:"backend,omitempty"`
 	Language  Language `json:"language,omitempty"`
 	// Replayable says that after a crash the process stands where its journal says. False: see Restart.
-	Replayable bool     `json:"replayable"`
-	Priority   int      `json:"priority"`
-	State      State    `json:"state"`
-	Paused     bool     `json:"paused,omitempty"`
-	PauseNote  string   `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it; see YourAnswer
-	Resident   bool     `json:"resident,omitempty"`   // has a sandbox in memory
-	Walls      []Wall   `json:"walls,omitempty"`      // of that sandbox, or of the last that it had; Processes.Process alone tells them
-	WaitsFor   []string `json:"waits_for,omitempty"`  // operations in flight: "tool.call filesystem.write_file"; see YourAnswer
+	Replayable bool   `json:"replayable"`
+	Priority   int    `json:"priority"`
+	State      State  `json:"state"`
+	Paused     bool   `json:"paused,omitempty"`
+	PauseNote  string `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it; see YourAnswer
+	Resident   bool   `json:"resident,omitempty"`   // has a sandbox in memory
+	Walls      []Wall `json:"walls,omitempty"`      // of that sandbox, or of the last that it had; Processes.Process alone tells them
+	// WaitsSince is when it began to wait; zero: it does not.
+	WaitsSince time.Time `json:"waits_since,omitzero"`
+	WaitsFor   []string  `json:"waits_for,omitempty"` // operations in flight: "tool.call filesystem.write_file"; see YourAnswer
 
 	ExitCode int             `json:"exit_code"`
 	Result   json.RawMessage `json:"result,omitempty"` // the value of the program's last expression

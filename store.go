@@ -77,6 +77,7 @@ type ProcessRecord struct {
 // until a time comes or somebody asks for it. A kernel that continues what is unfinished leaves it where it is.
 type Parked struct {
 	Until    time.Time `json:"until,omitzero"` // microseconds; zero: only somebody from outside wakes it
+	Since    time.Time `json:"since"`          // as Process.WaitsSince; microseconds
 	WaitsFor []string  `json:"waits_for"`      // as in Process
 	Kernel   int64     `json:"kernel"`         // who parked it: when that kernel started, in microseconds since 1970
 }

@@ -57,7 +57,7 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 		return nil, err
 	}
 	p := found.p
-	p.parked, p.recoveries = rec.Parked, int32(rec.Recoveries)
+	p.parked, p.recoveries, p.run.lastRun = rec.Parked, int32(rec.Recoveries), rec.Parked.Since.UnixNano()
 	if !k.table.admit(p) { // the kernel is stopping, or it was recovered meanwhile
 		k.specs.Drop(p.spec)
 		p, _, _ = k.table.pin(pid)
@@ -67,6 +67,11 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 	if !k.takeUp(found) {
 		return nil, nil
 	}
+	p.mu.Lock()
+	if p.state == agentkernel.StateReady {
+		k.observeWait(p)
+	}
+	p.mu.Unlock()
 	k.launch(p)
 	return p, nil
 }
@@ -86,6 +91,9 @@ func (k *Kernel) woken(p *process) {
 	}
 	p.recoveries++
 	k.noteRecovery(p, true)
+	for _, f := range p.inflight {
+		k.observeAgain(p, f)
+	}
 }
 
 // due reads for the list of those that have to be woken.
@@ -148,6 +156,7 @@ func (k *Kernel) unload(p *process) {
 	}
 	k.specs.Drop(p.spec)
 	k.sessions.forget(p.pid)
+	k.observed.Unloaded(p.pid)
 	if !until.IsZero() {
 		k.wakes.Add(agentkernel.Due{PID: p.pid, At: until})
 	}
@@ -156,7 +165,8 @@ func (k *Kernel) unload(p *process) {
 // notePark says in the store that a process need not be in memory; p.mu is held.
 func (k *Kernel) notePark(p *process) {
 	if p.parked == nil {
-		p.parked = &agentkernel.Parked{Until: p.wakesAt(), WaitsFor: p.snapshot().WaitsFor, Kernel: k.stamp()}
+		now := p.snapshot()
+		p.parked = &agentkernel.Parked{Until: p.wakesAt(), Since: now.WaitsSince, WaitsFor: now.WaitsFor, Kernel: k.stamp()}
 		k.appendBatch(p, agentkernel.Batch{Process: p.record()})
 	}
 }
@@ -176,7 +186,7 @@ func (p *process) wakesAt() time.Time {
 func (k *Kernel) shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Process {
 	s := history.Shown(rec, lost)
 	if k.carries(&rec) {
-		s.State, s.WaitsFor = agentkernel.StateWaiting, rec.Parked.WaitsFor
+		s.State, s.WaitsFor, s.WaitsSince = agentkernel.StateWaiting, rec.Parked.WaitsFor, rec.Parked.Since
 	}
 	return s
 }

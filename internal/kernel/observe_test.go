@@ -146,7 +146,7 @@ func TestObserverOfAWaitAKillAndARecovery(t *testing.T) {
 		if _, err := again.Wait(t.Context(), second); err != nil {
 			t.Fatal(err)
 		}
-		after.want(t, "2 recovered ready 1", "2.1 begun time.sleep pure copied=false", "2.1 ended time.sleep ok after 1m0s", "2 waited unknown parked=true",
+		after.want(t, "2 recovered ready 1", "2.1 begun time.sleep pure copied=false", "2.1 ended time.sleep ok after 1m0s", "2 waited 1m0s parked=true",
 			"2.2 begun time.sleep pure copied=false", "2.2 ended time.sleep ok after 1m0s", "2 waited 1m0s parked=true", "2 ended exited")
 	})
 }

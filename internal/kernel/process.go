@@ -42,11 +42,11 @@ type process struct {
 	migration  *migration // a session that moves; nil: it does not
 	ending     *ending    // nil until it ends
 	watchers   []*watch.Watcher
-	wall       *timers.Timer // of the limit; nil: it is not set
+	wall       *timers.Timer       // of the limit; nil: it is not set
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
 	place      *list.Element       // among those that may be unloaded; the table's
 	pins       int32               // who uses it; the table's
-	filesFree  chan struct{} // closed when the process has ended and nothing writes to its files; nil: it has none
+	filesFree  chan struct{}       // closed when the process has ended and nothing writes to its files; nil: it has none
 }
 
 // arrival is the result of an async call.
@@ -109,6 +109,9 @@ func (p *process) snapshot() agentkernel.Process {
 		s.WaitsFor = append(s.WaitsFor, label)
 	}
 	sort.Strings(s.WaitsFor)
+	if p.state == agentkernel.StateWaiting && p.run.lastRun != 0 {
+		s.WaitsSince = time.Unix(0, p.run.lastRun).UTC().Truncate(time.Microsecond)
+	}
 	return s
 }
 
@@ -138,7 +141,7 @@ func (p *process) backendName() string {
 // record is the row that the store keeps; p.mu is held.
 func (p *process) record() *agentkernel.ProcessRecord {
 	r := &agentkernel.ProcessRecord{Process: p.snapshot(), Spec: p.spec.Spec, Calls: p.run.calls}
-	r.Resident, r.WaitsFor, r.Walls = false, nil, p.walls()
+	r.Resident, r.WaitsFor, r.WaitsSince, r.Walls = false, nil, time.Time{}, p.walls()
 	if !r.State.Terminal() {
 		r.State = agentkernel.StateUnfinished
 		r.Parked = p.parked

@@ -25,7 +25,7 @@ type ramStore struct {
 	// the operation still happens.
 	crashAt, ops int
 	after        bool
-	mostRead     int    // entries that one read gave
+	mostRead     int // entries that one read gave
 	entriesRead  int
 	onEntries    func() // runs before entries are read
 }

@@ -131,6 +131,9 @@ func (k *Kernel) aborted(p *process, err *agentkernel.Error) bool {
 		p.mu.Unlock() // the last: one that had run to its end before does not do so again
 		return false
 	}
+	if open := h.Queue.OpenWrites(); len(open) > 0 { // nobody will tell what became of it
+		why = agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, agentkernel.OpPiece, "%s may or may not have happened: %s", k.label(&open[0]), why.Message())
+	}
 	box, f := k.takeBack(p, piece, why)
 	k.sessions.forget(p.pid)
 	k.letWait(p, box, f)

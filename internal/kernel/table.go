@@ -16,15 +16,15 @@ type table struct {
 	procs      map[agentkernel.PID]*process
 	resident   map[agentkernel.PID]*process // those with a sandbox in memory
 	loading    map[agentkernel.PID]chan struct{}
-	idle       *list.List // of *process: those that may be parked, in the order in which they were
-	asleep     int        // that this kernel carries and that are not in memory
-	all        bool       // what other kernels have parked is this kernel's to wake
-	unfinished int        // left by earlier kernels, not taken up
-	closed     bool                         // the kernel is stopping
-	failure    *agentkernel.Error           // why the store failed; nil: it has not
-	parking    bool                         // see schedule
-	recovering *gate.Gate                   // recoveries that are under way
-	recovered  func()                       // the first of all processes has ended
+	idle       *list.List         // of *process: those that may be parked, in the order in which they were
+	asleep     int                // that this kernel carries and that are not in memory
+	all        bool               // what other kernels have parked is this kernel's to wake
+	unfinished int                // left by earlier kernels, not taken up
+	closed     bool               // the kernel is stopping
+	failure    *agentkernel.Error // why the store failed; nil: it has not
+	parking    bool               // see schedule
+	recovering *gate.Gate         // recoveries that are under way
+	recovered  func()             // the first of all processes has ended
 }
 
 func newTable(unfinished int, recovers bool) *table {

@@ -22,6 +22,17 @@ type Queue struct {
 // Empty says that nothing is left to repeat.
 func (q *Queue) Empty() bool { return len(q.Calls) == 0 && len(q.Order) == 0 && len(q.Output) == 0 }
 
+// OpenWrites are the writes behind the base that have no result, in the order of the journal.
+func (q *Queue) OpenWrites() (open []agentkernel.Entry) {
+	for id, e := range q.Calls {
+		if _, answered := q.Results[id]; !answered && !e.Done && e.Effect == agentkernel.EffectWrite {
+			open = append(open, e)
+		}
+	}
+	slices.SortFunc(open, func(a, b agentkernel.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	return open
+}
+
 // newQueue sorts the entries of a journal. Those up to and including base.Seq are in the image: of them only results that
 // were not delivered yet count, and calls without a result.
 func newQueue(entries []agentkernel.Entry, base *Base) Queue {

@@ -55,9 +55,11 @@ func (o *Observed) Appended(entries []agentkernel.Entry, now func() agentkernel.
 	}
 }
 
-// Begun tells of a call that is under way, or that an earlier kernel has begun and is waited for
-// again.
-func (o *Observed) Begun(c agentkernel.ObservedCall) {
+// Begun tells of a call that is under way.
+func (o *Observed) Begun(c agentkernel.ObservedCall) { o.Again(false, c) }
+
+// Again is Begun for a call that was begun before. told: the observer knows of it.
+func (o *Observed) Again(told bool, c agentkernel.ObservedCall) {
 	o.mu.Lock()
 	of := o.calls[c.PID]
 	if of == nil {
@@ -66,7 +68,19 @@ func (o *Observed) Begun(c agentkernel.ObservedCall) {
 	}
 	of[c.Call] = c
 	o.mu.Unlock()
-	o.to.CallBegun(c)
+	if !told {
+		o.to.CallBegun(c)
+	}
+}
+
+// Unloaded forgets the calls of a process that is in the store alone: when it is read back they are
+// begun again. o may be nil.
+func (o *Observed) Unloaded(pid agentkernel.PID) {
+	if o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.calls, pid)
+	}
 }
 
 // ended tells of the result of a call. That of one to which its program has not come again is not

@@ -71,7 +71,7 @@ func TestStopAndEqualTimes(t *testing.T) {
 		if all[3].Waits() || !all[3].When().IsZero() || !all[4].Waits() || none.Waits() || !none.When().IsZero() {
 			t.Error("what waits is wrong")
 		}
-		ts.After(-time.Hour, func() { ring(-1) }) // past: soon
+		ts.After(-time.Hour, func() { ring(-1) })     // past: soon
 		ts.At(time.Now().Add(2*time.Minute), func() { // one timer may set another
 			ts.After(time.Second, func() { ring(11) })
 		})

@@ -91,7 +91,9 @@ func TestPages(t *testing.T) {
 		const n = 30_000
 		s, l, park := newShelf(t)
 		begin := time.Now()
-		at := func(pid agentkernel.PID) time.Time { return begin.Add(time.Minute + time.Duration(pid*7919%n)*time.Millisecond) }
+		at := func(pid agentkernel.PID) time.Time {
+			return begin.Add(time.Minute + time.Duration(pid*7919%n)*time.Millisecond)
+		}
 		for pid := range agentkernel.PID(n) {
 			park(pid, at(pid))
 			l.mu.Lock()

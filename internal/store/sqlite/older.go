@@ -22,7 +22,7 @@ CREATE TEMP VIEW totals AS SELECT 'blobs' AS name, count(*) AS files, coalesce(s
 var addedColumns = []struct {
 	before int
 	name   string
-}{{4, "walls"}, {5, "journal"}, {7, "parked"}, {7, "wake_at"}, {7, "waits_for"}}
+}{{4, "walls"}, {5, "journal"}, {7, "parked"}, {7, "wake_at"}, {7, "waits_since"}, {7, "waits_for"}}
 
 // asNewest makes a connection that reads a database of an older schema answer as one of the newest does. It gives the version.
 func asNewest(c *conn) (version int64, err error) {

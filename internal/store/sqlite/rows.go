@@ -131,8 +131,8 @@ func (w *writer) putAll(large [][]byte) error {
 
 const processRow = `INTO processes(pid, parent, namespace, name, backend, program, spec, idempotency_key, priority,
   state, paused, pause_note, exit_code, result, error, created, ended,
-  calls, syscalls, tool_calls, waits, running_ns, output, bytes_in, fingerprint, recoveries, walls, journal, parked, wake_at, waits_for)
-VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+  calls, syscalls, tool_calls, waits, running_ns, output, bytes_in, fingerprint, recoveries, walls, journal, parked, wake_at, waits_since, waits_for)
+VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 // A statement that may change a row prepares for having to take the change back, which one that only adds a row need not.
 const addProcess = "INSERT OR IGNORE " + processRow
@@ -145,7 +145,7 @@ ON CONFLICT(pid) DO UPDATE SET parent=excluded.parent, namespace=excluded.namesp
   ended=excluded.ended, calls=excluded.calls, syscalls=excluded.syscalls, tool_calls=excluded.tool_calls,
   waits=excluded.waits, running_ns=excluded.running_ns, output=excluded.output, bytes_in=excluded.bytes_in,
   fingerprint=excluded.fingerprint, recoveries=excluded.recoveries, walls=excluded.walls,
-  journal=coalesce(excluded.journal, journal), parked=excluded.parked, wake_at=excluded.wake_at, waits_for=excluded.waits_for`
+  journal=coalesce(excluded.journal, journal), parked=excluded.parked, wake_at=excluded.wake_at, waits_since=excluded.waits_since, waits_for=excluded.waits_for`
 
 func (w *writer) writeProcess(ch *processChange) error {
 	p := ch.process
@@ -173,7 +173,7 @@ func (w *writer) writeProcess(ch *processChange) error {
 	if !p.Ended.IsZero() {
 		ended = p.Ended.UnixMicro()
 	}
-	parked, wakeAt, waitsFor, err := parkedColumns(p.Parked)
+	parked, wakeAt, since, waitsFor, err := parkedColumns(p.Parked)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (w *writer) writeProcess(ch *processChange) error {
 		program, spec, nullText(p.Spec.IdempotencyKey), int64(p.Priority), string(p.State), boolInt(p.Paused),
 		nullText(p.PauseNote), int64(p.ExitCode), result, failure, p.Created.UnixMicro(), ended, p.Calls,
 		u.Syscalls, u.ToolCalls, u.Waits, int64(u.Running), u.Output, u.BytesIn, nullText(p.Fingerprint), int64(p.Recoveries), walls, nullText(ch.journal),
-		parked, wakeAt, waitsFor}
+		parked, wakeAt, since, waitsFor}
 	if len(ch.whole) > 0 { // its journal begins here, so most likely there is no row yet
 		if added, err := w.c.change(addProcess, row[:]...); err != nil || added > 0 {
 			return err
@@ -192,15 +192,15 @@ func (w *writer) writeProcess(ch *processChange) error {
 }
 
 // parkedColumns are those that say how a process is parked.
-func parkedColumns(p *agentkernel.Parked) (kernel, wakeAt, waitsFor driver.Value, err error) {
+func parkedColumns(p *agentkernel.Parked) (kernel, wakeAt, since, waitsFor driver.Value, err error) {
 	if p == nil {
-		return nil, nil, nil, nil
+		return nil, nil, nil, nil, nil
 	}
 	if !p.Until.IsZero() {
 		wakeAt = p.Until.UnixMicro()
 	}
 	text, err := plainJSON(p.WaitsFor)
-	return p.Kernel, wakeAt, string(text), err
+	return p.Kernel, wakeAt, p.Since.UnixMicro(), string(text), err
 }
 
 func (w *writer) writeState(pid agentkernel.PID, state map[string]json.RawMessage) error {

@@ -13,7 +13,7 @@ import (
 
 const processColumns = `p.pid, p.parent, p.namespace, p.name, p.backend, p.priority, p.state, p.paused, p.pause_note,
   p.exit_code, p.result, p.error, p.created, p.ended, p.calls, p.syscalls, p.tool_calls, p.waits, p.running_ns, p.output,
-  p.bytes_in, p.fingerprint, p.recoveries, p.idempotency_key, p.spec, g.language, p.parked, p.wake_at, p.waits_for`
+  p.bytes_in, p.fingerprint, p.recoveries, p.idempotency_key, p.spec, g.language, p.parked, p.wake_at, p.waits_since, p.waits_for`
 
 const selectProcess = "SELECT " + processColumns + ", g.source, g.modules, w.walls" +
 	" FROM processes p JOIN programs g ON g.id = p.program LEFT JOIN walls w ON w.id = p.walls WHERE p.pid = ?"
@@ -30,18 +30,18 @@ func (r *reads) process(ctx context.Context, pid agentkernel.PID, lost *salvage)
 		case !found:
 			return c.absent(pid)
 		}
-		source, err := r.payload(ctx, v[29], lost)
+		source, err := r.payload(ctx, v[30], lost)
 		if err != nil {
 			return ofProcess(pid, err)
 		}
-		modules, err := r.payload(ctx, v[30], lost)
+		modules, err := r.payload(ctx, v[31], lost)
 		if err != nil {
 			return ofProcess(pid, err)
 		}
 		if p, err = r.scanProcess(ctx, v, lost); err != nil {
 			return ofProcess(pid, err)
 		}
-		if p.Walls, err = readWalls(v.text(31)); err != nil {
+		if p.Walls, err = readWalls(v.text(32)); err != nil {
 			return err
 		}
 		p.Spec.Program.Source = string(source)
@@ -79,7 +79,7 @@ func (r *reads) scanProcess(ctx context.Context, v row, lost *salvage) (agentker
 	if p.Error, err = readError(v.text(11)); err != nil {
 		return p, err
 	}
-	if p.Parked, err = readParked(v[26:29]); err != nil {
+	if p.Parked, err = readParked(v[26:30]); err != nil {
 		return p, err
 	}
 	p.Spec.IdempotencyKey = v.text(23)
@@ -92,11 +92,11 @@ func readParked(v row) (*agentkernel.Parked, error) {
 	if v.isNull(0) {
 		return nil, nil
 	}
-	p := &agentkernel.Parked{Kernel: v.int(0)}
+	p := &agentkernel.Parked{Kernel: v.int(0), Since: microTime(v.int(2))}
 	if !v.isNull(1) {
 		p.Until = microTime(v.int(1))
 	}
-	if err := json.Unmarshal([]byte(v.text(2)), &p.WaitsFor); err != nil {
+	if err := json.Unmarshal([]byte(v.text(3)), &p.WaitsFor); err != nil {
 		return nil, agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "what a parked process waits for cannot be read: %w", err)
 	}
 	return p, nil

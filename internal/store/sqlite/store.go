@@ -279,6 +279,7 @@ func asStored(p agentkernel.ProcessRecord) agentkernel.ProcessRecord {
 		if !parked.Until.IsZero() {
 			parked.Until = microTime(parked.Until.UnixMicro())
 		}
+		parked.Since = microTime(parked.Since.UnixMicro())
 		p.Parked = &parked
 	}
 	if !p.Ended.IsZero() {

@@ -286,7 +286,7 @@ func parked(t *testing.T, open Opener) {
 	until := []time.Time{at(500), at(100), {}, at(100), at(300), at(200)}
 	for i, u := range until {
 		p := record(f.NewPID())
-		p.Parked = &agentkernel.Parked{Until: u, Kernel: int64(i) + 1, WaitsFor: []string{"time.sleep", "a <b>"}[:1+i%2]}
+		p.Parked = &agentkernel.Parked{Until: u, Since: at(7), Kernel: int64(i) + 1, WaitsFor: []string{"time.sleep", "a <b>"}[:1+i%2]}
 		if i == 4 {
 			p.Parked = nil // it is in memory
 		}
@@ -321,7 +321,7 @@ func parked(t *testing.T, open Opener) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.same(agentkernel.Parked{Until: until[i], Kernel: int64(i) + 1, WaitsFor: []string{"time.sleep", "a <b>"}[:1+i%2]}, got.Parked)
+			f.same(agentkernel.Parked{Until: until[i], Since: at(7), Kernel: int64(i) + 1, WaitsFor: []string{"time.sleep", "a <b>"}[:1+i%2]}, got.Parked)
 		}
 	})
 	for i := range int64(3) { // its journal goes on where it was, also when nobody remembers where

@@ -4,6 +4,8 @@
 ALTER TABLE processes ADD COLUMN parked INTEGER;
 -- When a parked process has to be woken; NULL: something from outside wakes it.
 ALTER TABLE processes ADD COLUMN wake_at INTEGER;
+-- Since when a parked process waits.
+ALTER TABLE processes ADD COLUMN waits_since INTEGER;
 -- What a parked process waits for: a JSON array of texts.
 ALTER TABLE processes ADD COLUMN waits_for TEXT;
 
