@@ -91,9 +91,6 @@ func (k *Kernel) woken(p *process) {
 	}
 	p.recoveries++
 	k.noteRecovery(p, true)
-	for _, f := range p.inflight {
-		k.observeAgain(p, f)
-	}
 }
 
 // due reads for the list of those that have to be woken.

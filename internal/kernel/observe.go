@@ -16,7 +16,8 @@ func (k *Kernel) observe(p *process, b *agentkernel.Batch) {
 // observeAgain tells the observer of a call that an earlier kernel has begun, and remembers one of a process that is read back.
 func (k *Kernel) observeAgain(p *process, f *inflight) {
 	if k.observed != nil {
-		k.observed.Again(p.parked != nil, agentkernel.ObservedCall{PID: p.pid, Namespace: p.spec.Namespace, Call: f.id, Op: f.op, Label: f.label, Effect: f.effect, Begun: f.since})
+		told := p.parked != nil && p.parked.Kernel == k.stamp()
+		k.observed.Again(told, p.parked != nil, agentkernel.ObservedCall{PID: p.pid, Namespace: p.spec.Namespace, Call: f.id, Op: f.op, Label: f.label, Effect: f.effect, Begun: f.since})
 	}
 }
 

@@ -4,6 +4,8 @@
 package observe
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +17,13 @@ type Observed struct {
 	to    agentkernel.Observer
 	clock func() time.Time
 	mu    sync.Mutex
-	calls map[agentkernel.PID]map[int64]agentkernel.ObservedCall // that have begun and not ended
+	calls map[agentkernel.PID]map[int64]call // that have begun and not ended
+}
+
+// call is one that has begun.
+type call struct {
+	agentkernel.ObservedCall
+	later bool // the observer is told when it is told that its process was recovered
 }
 
 // New returns what tells an observer; nil: there is none.
@@ -23,7 +31,7 @@ func New(to agentkernel.Observer, clock func() time.Time) *Observed {
 	if to == nil {
 		return nil
 	}
-	return &Observed{to: to, clock: clock, calls: map[agentkernel.PID]map[int64]agentkernel.ObservedCall{}}
+	return &Observed{to: to, clock: clock, calls: map[agentkernel.PID]map[int64]call{}}
 }
 
 // Appended tells of entries that a process's journal has now. now is the process, and label names a
@@ -38,6 +46,7 @@ func (o *Observed) Appended(entries []agentkernel.Entry, now func() agentkernel.
 				o.to.Created(p)
 			} else {
 				o.to.Recovered(p)
+				o.tellLater(e.PID)
 			}
 		case agentkernel.EntryCall:
 			o.Begun(agentkernel.ObservedCall{PID: e.PID, Namespace: namespace, Call: e.Call, Op: e.Op, Label: label(e), Effect: e.Effect, Copied: e.Note != "", Begun: e.At})
@@ -56,19 +65,37 @@ func (o *Observed) Appended(entries []agentkernel.Entry, now func() agentkernel.
 }
 
 // Begun tells of a call that is under way.
-func (o *Observed) Begun(c agentkernel.ObservedCall) { o.Again(false, c) }
+func (o *Observed) Begun(c agentkernel.ObservedCall) { o.Again(false, false, c) }
 
-// Again is Begun for a call that was begun before. told: the observer knows of it.
-func (o *Observed) Again(told bool, c agentkernel.ObservedCall) {
+// Again is Begun for a call that was begun before. told: the observer knows of it; asleep: its process was read back, and sleeps
+// on: if it is recovered, the observer is told then.
+func (o *Observed) Again(told, asleep bool, c agentkernel.ObservedCall) {
 	o.mu.Lock()
 	of := o.calls[c.PID]
 	if of == nil {
-		of = map[int64]agentkernel.ObservedCall{}
+		of = map[int64]call{}
 		o.calls[c.PID] = of
 	}
-	of[c.Call] = c
+	of[c.Call] = call{c, asleep && !told}
 	o.mu.Unlock()
-	if !told {
+	if !told && !asleep {
+		o.to.CallBegun(c)
+	}
+}
+
+// tellLater tells of the calls of a process that was read back, and that somebody has woken now.
+func (o *Observed) tellLater(pid agentkernel.PID) {
+	o.mu.Lock()
+	var tell []agentkernel.ObservedCall
+	for n, c := range o.calls[pid] {
+		if c.later {
+			tell = append(tell, c.ObservedCall)
+			o.calls[pid][n] = call{c.ObservedCall, false}
+		}
+	}
+	o.mu.Unlock()
+	slices.SortFunc(tell, func(a, b agentkernel.ObservedCall) int { return cmp.Compare(a.Call, b.Call) })
+	for _, c := range tell {
 		o.to.CallBegun(c)
 	}
 }
@@ -92,7 +119,7 @@ func (o *Observed) ended(e *agentkernel.Entry) {
 	o.mu.Unlock()
 	if known {
 		c.Ended, c.Err = o.clock(), e.Err // an entry that has both is of the time when the call began
-		o.to.CallEnded(c)
+		o.to.CallEnded(c.ObservedCall)
 	}
 }
 
