@@ -33,7 +33,7 @@ func endingFor(err *agentkernel.Error) ending {
 	switch err.Code {
 	case agentkernel.CodeLimit:
 		e.state = agentkernel.StateKilled
-		if err.Op == "limit.time" || err.Op == "limit.wall" {
+		if limit, _ := err.Limit(); limit == "time" || limit == "wall" {
 			e.exitCode = agentkernel.ExitTimeLimit
 		}
 	case agentkernel.CodeKilled:
