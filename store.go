@@ -10,26 +10,29 @@ import (
 type EntryKind string
 
 const (
-	EntryCreated  EntryKind = "created"  // the first entry; Data is the Spec without its program text
+	EntryCreated  EntryKind = "created"  // the first entry; Data is the Spec without its program text; Imported
 	EntryCall     EntryKind = "call"     // a syscall was issued; with Done its result is in the same entry
 	EntryResult   EntryKind = "result"   // the result of an earlier EntryCall
 	EntryOutput   EntryKind = "output"   // Stream and Data (a JSON string)
 	EntryPaused   EntryKind = "paused"   // Note says why; Call and Err: the outcome of that call is unknown, a human decides; Data: {"with": PID} if it is paused because of another process
 	EntryResumed  EntryKind = "resumed"  //
 	EntryRecover  EntryKind = "recover"  // a kernel took the process up again; Data: {"from": seq, "by": ...}
-	EntrySignal   EntryKind = "signal"   // Note is the Signal; Data: {"pending": true} if it waits for the program's next call
-	EntryResolve  EntryKind = "resolve"  // a human decided about Call; Note is the Decision. Done and fail: its EntryResult follows
+	EntrySignal   EntryKind = "signal"   // Signal came; Data: {"pending": true} if it waits for the program's next call
+	EntryResolve  EntryKind = "resolve"  // a human decided about Call: Decision. Done and fail: its EntryResult follows
 	EntryRetry    EntryKind = "retry"    // Call, whose outcome was unknown, is about to be made again, as EntryResolve allowed
 	EntryPast     EntryKind = "past"     // how far a rerun went along its past, in words (Note); Call: the first that was live
 	EntryTools    EntryKind = "tools"    // what the program imports: Data is the list of Tools, without their schemas
 	EntryMoved    EntryKind = "moved"    // another backend goes on with the program; Data: {"from", "to"}; Err: what ended it on the first
 	EntryAborted  EntryKind = "given_up" // Call is the proc.next whose piece was given up: what is between its result and this is not repeated; Err says why
 	EntryPublish  EntryKind = "publish"  // the program has exited with 0, and its files are about to be applied; Data is how it ends
-	EntryAllowed  EntryKind = "allowed"  // a human allows tools from now on; Note is their pattern
+	EntryAllowed  EntryKind = "allowed"  // a human allows the tools of Pattern from now on
 	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
 )
 
 // Entry is one record of a process's journal. Seq numbers are dense from 1 within a process.
+//
+// What code decides by has a field. Those from Origin on have no JSON and no column of their own: Note has them in words,
+// which is also how earlier versions wrote them. WriteNote and ReadNote go from one to the other.
 type Entry struct {
 	PID    PID             `json:"pid"`
 	Seq    int64           `json:"seq"`
@@ -44,9 +47,16 @@ type Entry struct {
 	Data   json.RawMessage `json:"data,omitempty"`   // result, output text or details, by Kind
 	Err    *Error          `json:"error,omitempty"`  // EntryCall with Done, EntryResult: the error reply
 	Stream string          `json:"stream,omitempty"` // EntryOutput
-	Note   string          `json:"note,omitempty"`   // what else is worth knowing: server incarnation; of a rerun's EntryCall: "from pid 12 call 7"
+	Note   string          `json:"note,omitempty"`   // for people: what else is worth knowing, and the fields from Origin on
 	// Missing says why Args or Data cannot be read, where a journal is read that has lost payloads: see Salvager.
 	Missing *Error `json:"missing,omitempty"`
+
+	Origin      *OriginCall `json:"-"` // EntryCall of a rerun: where its answer is from; nil: the process made the call itself
+	Incarnation string      `json:"-"` // EntryResult: of the server that answered; "": no server did
+	Signal      Signal      `json:"-"` // EntrySignal
+	Decision    Decision    `json:"-"` // EntryResolve
+	Pattern     string      `json:"-"` // EntryAllowed: as in Spec.Allow
+	Imported    *ProcessOf  `json:"-"` // EntryCreated: of which process the recording was; nil: the process was created here
 }
 
 // Position is a place in the store's one total order of appended batches.

@@ -279,7 +279,7 @@ func (k *Kernel) meaningful(s *agentkernel.Spec) error {
 // outcome is what has become of a call.
 type outcome struct {
 	sys.Outcome
-	note string // for the journal: where in an origin its answer is
+	origin *agentkernel.OriginCall // where its answer is from; nil: from this kernel
 }
 
 func outcomeOf(raw json.RawMessage) outcome { return outcome{Outcome: sys.Outcome{Result: raw}} }
@@ -290,7 +290,7 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 	case h.now != nil:
 		raw, err := h.now(k, p, f)
 		out := outcomeOf(raw)
-		out.note = f.note
+		out.origin = f.origin
 		k.answer(p, f, canonical, out, err)
 	case h.Now != nil:
 		out, err := h.Now(k.call(p, f))
@@ -345,7 +345,7 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 		return // it may be about the end of the kernel, which is nothing that the program should learn: it is asked again
 	}
 	entry := f.entry(canonical)
-	entry.Done, entry.Data, entry.Err, entry.Note = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op), out.note
+	entry.Done, entry.Data, entry.Err, entry.Origin = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op), out.origin
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped {
@@ -448,7 +448,7 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
 		result, failure = nil, err
 	}
 	p.standing.Answered(f.peer, out.Incarnation, failure)
-	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Note: out.Incarnation}}}
+	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Incarnation: out.Incarnation}}}
 	if failure == nil {
 		batch.Key, batch.State = f.bind, out.State
 	}
@@ -488,6 +488,7 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 		if b.Entries[i].At.IsZero() {
 			b.Entries[i].At = k.cfg.Now()
 		}
+		b.Entries[i].WriteNote()
 	}
 	k.account(p, &b)
 	pos, err := k.store.Append(b)

@@ -66,7 +66,8 @@ func imported(r *Recording, pid agentkernel.PID, o agentkernel.ImportOptions) (a
 	if last := &entries[len(entries)-1]; last.Kind == agentkernel.EntryTerminal { // others are answers, which a rerun repeats as they were
 		last.Err = withoutHint(last.Err, pid)
 	}
-	entries[0].Data, entries[0].Note = history.SpecData(&s), history.ImportNote(r.Manifest.PID, r.Manifest.Store)
+	entries[0].Data, entries[0].Imported = history.SpecData(&s), &agentkernel.ProcessOf{PID: r.Manifest.PID, Store: r.Manifest.Store}
+	entries[0].WriteNote()
 	if !p.State.Terminal() {
 		last := entries[len(entries)-1]
 		p.State, p.ExitCode, p.Ended = agentkernel.StateKilled, agentkernel.ExitKilled, last.At

@@ -33,6 +33,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"pages of entries", pages},
 		{"journals stay dense", dense},
 		{"short lives", shortLives},
+		{"what notes say", notes},
 		{"pids are never reused", pids},
 		{"batches without a process are refused", nameless},
 		{"a row is replaced", replace},
