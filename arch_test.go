@@ -66,6 +66,7 @@ var rules = []struct {
 	{"internal/kernel/replay", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/slots", []string{"internal/sched"}},
 	{"internal/kernel/watch", []string{""}},
+	{"internal/kernel/vet", []string{"", "internal/bytesize", "internal/clip", "internal/journal", "internal/nearest"}},
 	{"internal/retention", []string{"", "internal/bytesize"}},
 	{"internal/offline", []string{"", "internal/kernel/history"}},
 	{"internal/kernel", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/kernel/...", "internal/nearest", "internal/sys"}},

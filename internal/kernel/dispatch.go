@@ -5,44 +5,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/bytesize"
 	"agentkernel/internal/clip"
-	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
-	"agentkernel/internal/nearest"
+	"agentkernel/internal/kernel/vet"
 	"agentkernel/internal/sys"
 )
 
 // issue takes a call from the sandbox that the caller drives. False: the process has ended.
 func (k *Kernel) issue(p *process, call agentkernel.Call) bool {
-	canonical, err := arguments(&call)
+	canonical, err := vet.Arguments(&call)
 	p.mu.Lock()
 	f := k.number(p, call)
 	p.mu.Unlock()
 	return k.dispatch(p, f, canonical, err)
-}
-
-// maxArgs bounds the arguments of one call, in bytes: no tool server takes a larger message.
-const maxArgs = 64 << 20
-
-// arguments gives the canonical form of a call's arguments; null with the reason for those that have none.
-func arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
-	if len(call.Args) > maxArgs {
-		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeLimit, call.Op, "the arguments are %s long; the limit is %s",
-			bytesize.Text(int64(len(call.Args))), bytesize.Text(maxArgs))
-	}
-	canonical, err := journal.Canonical(call.Args)
-	if err != nil {
-		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeInvalid, call.Op, "arguments: %v", err)
-	}
-	return canonical, nil
 }
 
 // number gives a call its number and notes what the sandbox needs next; p.mu is held.
@@ -195,12 +175,12 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	}
 	desc := &f.handler.Syscall
 	switch {
-	case denied(p.spec.Deny, desc):
+	case vet.Denied(p.spec.Deny, desc):
 		return agentkernel.Errorf(agentkernel.CodeDenied, f.op, "%s is denied to this process (deny = %q)", f.op, desc.Capability)
 	case bad != nil:
 		return bad
 	}
-	if err := unknownArgument(desc, canonical); err != nil {
+	if err := vet.UnknownArgument(desc, canonical); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -215,65 +195,6 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 		return tooManyCalls(f, limit)
 	}
 	return k.tooMuchHeld(p, f, len(f.args), "there is no room for arguments of %s")
-}
-
-// unknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for "tool", and
-// which of the two counts would depend on their order, which is another one in the journal.
-func unknownArgument(desc *agentkernel.Syscall, canonical json.RawMessage) *agentkernel.Error {
-	names, ok := journal.Names(canonical)
-	if !ok {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: they are not an object", desc.Signature())
-	}
-	for _, name := range names {
-		if !slices.ContainsFunc(desc.Args, func(a agentkernel.Param) bool { return a.Name == name }) {
-			return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: there is no argument %q", desc.Signature(), clip.Short(name))
-		}
-	}
-	return nil
-}
-
-func denied(deny []string, desc *agentkernel.Syscall) bool {
-	if desc.Capability == "" {
-		return false
-	}
-	for _, d := range deny {
-		if d == desc.Capability || d == desc.Family() || d == desc.Name {
-			return true
-		}
-	}
-	return false
-}
-
-// deniable are the words that take something away; capabilities are those that mean more than one call.
-func (k *Kernel) deniable() (words, capabilities []string) {
-	for _, o := range k.ops {
-		if o.Capability != "" {
-			words = append(words, o.Capability, o.Family(), o.Name)
-			capabilities = append(capabilities, o.Capability)
-		}
-	}
-	slices.Sort(words)
-	slices.Sort(capabilities)
-	return slices.Compact(words), slices.Compact(capabilities)
-}
-
-// meaningful refuses permissions that would never match: whoever wrote them relies on them.
-func (k *Kernel) meaningful(s *agentkernel.Spec) error {
-	for _, word := range s.Deny {
-		if known, capabilities := k.deniable(); !slices.Contains(known, word) {
-			e := agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "deny %q takes nothing away: there is no capability of that name", word)
-			if q := nearest.Question(word, known); q != "" {
-				return e.WithHint("%s", q)
-			}
-			return e.WithHint("%s, or the name of a system call", strings.Join(capabilities, ", "))
-		}
-	}
-	for _, pattern := range s.Allow {
-		if err := agentkernel.CheckAllow(pattern); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // outcome is what has become of a call.

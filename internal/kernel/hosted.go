@@ -7,6 +7,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/vet"
 )
 
 // hostedBackend is the name in a Spec of a process whose program runs elsewhere.
@@ -58,7 +59,7 @@ type hostedCaller struct {
 
 // Syscall issues one call and waits for its result. Calls are numbered in the order in which they come.
 func (h *hostedCaller) Syscall(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
-	canonical, bad := arguments(&agentkernel.Call{Op: op, Args: args})
+	canonical, bad := vet.Arguments(&agentkernel.Call{Op: op, Args: args})
 	if bad != nil {
 		return nil, bad
 	}

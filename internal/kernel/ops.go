@@ -54,6 +54,14 @@ func newOps(families []sys.Family) (map[string]*op, error) {
 	return all, nil
 }
 
+// descriptors are those of all calls.
+func (k *Kernel) descriptors() (all []*agentkernel.Syscall) {
+	for _, o := range k.ops {
+		all = append(all, &o.Syscall)
+	}
+	return all
+}
+
 // immediate says that the call is never under way.
 func (o *op) immediate() bool { return o.now != nil || o.Now != nil }
 

@@ -123,23 +123,13 @@ func (k *Kernel) originResult(p *process, f *inflight, c *origin.Call) agentkern
 	return e
 }
 
-// selfOf puts what a rerun may choose into the answer of the origin. The PID stays that of the origin: programs
-// put it into names.
+// selfOf is what a rerun is told of itself; see origin.Self.
 func selfOf(p *process, recorded json.RawMessage) json.RawMessage {
-	var self map[string]json.RawMessage
 	mine, err := procSelf(nil, p, nil)
-	if err != nil || json.Unmarshal(mine, &self) != nil {
-		return recorded
-	}
-	var old map[string]json.RawMessage
-	if json.Unmarshal(recorded, &old) == nil && old["pid"] != nil {
-		self["pid"] = old["pid"]
-	}
-	merged, err := json.Marshal(self)
 	if err != nil {
 		return recorded
 	}
-	return merged
+	return origin.Self(mine, recorded)
 }
 
 // inDoubt is the answer for a write of the origin of which nobody knows whether it happened.

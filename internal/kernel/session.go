@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/vet"
 )
 
 // What a session has beyond proc.next (sys_next.go): its sandbox can go, and its pieces can be aborted. Both rest on its
@@ -190,7 +191,7 @@ func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agen
 	if err != nil {
 		args = json.RawMessage("{}") // an error always encodes
 	}
-	canonical, bad := arguments(&agentkernel.Call{Op: opNext, Args: args})
+	canonical, bad := vet.Arguments(&agentkernel.Call{Op: opNext, Args: args})
 	if bad != nil {
 		canonical = args
 	}

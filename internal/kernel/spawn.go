@@ -13,6 +13,7 @@ import (
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/vet"
 	"agentkernel/internal/kernel/watch"
 )
 
@@ -77,7 +78,7 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) error {
 	if err := s.Isolation.Validate(); err != nil {
 		return err
 	}
-	if err := k.meaningful(s); err != nil {
+	if err := vet.Permissions(s, k.descriptors()); err != nil {
 		return err
 	}
 	if s.Parent == 0 {

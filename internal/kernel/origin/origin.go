@@ -395,6 +395,23 @@ func keyOf(e *agentkernel.Entry) (c Key, ok bool) {
 	return Key{e.Origin.PID, e.Origin.Call}, true
 }
 
+// Self puts what a rerun may choose of itself into what the origin was told. The PID stays that of the origin: programs put it
+// into names.
+func Self(mine, recorded json.RawMessage) json.RawMessage {
+	var self, old map[string]json.RawMessage
+	if json.Unmarshal(mine, &self) != nil {
+		return recorded
+	}
+	if json.Unmarshal(recorded, &old) == nil && old["pid"] != nil {
+		self["pid"] = old["pid"]
+	}
+	merged, err := json.Marshal(self)
+	if err != nil {
+		return recorded
+	}
+	return merged
+}
+
 // Answered says how far the origin went.
 func (h *Origin) Answered(calls int64) string {
 	switch calls {

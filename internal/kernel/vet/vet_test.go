@@ -1,32 +1,32 @@
-package kernel
+package vet_test
 
 import (
 	"slices"
 	"testing"
 
 	"agentkernel"
-	"agentkernel/internal/sys/families"
+	"agentkernel/internal/kernel/vet"
 )
 
 // TestDenied over the whole table: a capability, a family and a name each take away what they say, and nothing else.
 func TestDenied(t *testing.T) {
 	table := agentkernel.Syscalls()
-	ops, err := newOps(families.All(families.Parts{}))
-	if err != nil {
-		t.Fatal(err)
+	var calls []*agentkernel.Syscall
+	for i := range table {
+		calls = append(calls, &table[i])
 	}
-	words, _ := (&Kernel{ops: ops}).deniable()
+	words, _ := vet.Deniable(calls)
 	for _, desc := range table {
 		for _, word := range words {
 			want := desc.Capability != "" && slices.Contains([]string{desc.Capability, desc.Family(), desc.Name}, word)
-			if got := denied([]string{"nothing", word}, &desc); got != want {
+			if got := vet.Denied([]string{"nothing", word}, &desc); got != want {
 				t.Errorf("deny %q takes %s away: %t", word, desc.Name, got)
 			}
 		}
-		if desc.Capability == "" && denied(words, &desc) {
+		if desc.Capability == "" && vet.Denied(words, &desc) {
 			t.Errorf("%s cannot be taken away, and was", desc.Name)
 		}
-		if denied(nil, &desc) || denied([]string{"", "*", desc.Name + "x"}, &desc) {
+		if vet.Denied(nil, &desc) || vet.Denied([]string{"", "*", desc.Name + "x"}, &desc) {
 			t.Errorf("%s was taken away by something else", desc.Name)
 		}
 	}
