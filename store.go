@@ -118,8 +118,9 @@ type Filter struct {
 // the disk is a prefix of what was appended.
 type Store interface {
 	Info() StoreInfo
-	// NewPID reserves a PID. It need not be durable: an unused one is lost.
-	NewPID() PID
+	// NewPID reserves a PID, which no other caller gets, of whatever kernel. It need not be durable: an unused one is lost. A
+	// store on another machine may have to wait. Errors: those of ctx, CodeStorage, CodeUnavailable; the store itself goes on.
+	NewPID(ctx context.Context) (PID, error)
 	// Append takes a batch into memory and gives its position. It does not wait for the disk; a batch is
 	// durable within 5 ms even if nobody asks. The caller must not change what it handed over.
 	Append(b Batch) (Position, error)

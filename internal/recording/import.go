@@ -23,7 +23,11 @@ func (r *Recorder) Import(ctx context.Context, file []byte, o agentkernel.Import
 	if err := r.cfg.Room(ctx); err != nil {
 		return agentkernel.Process{}, err
 	}
-	row, entries := imported(rec, r.store.NewPID(), o)
+	pid, err := r.store.NewPID(ctx)
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
+	row, entries := imported(rec, pid, o)
 	if rec.Files != nil {
 		if r.cfg.Layers == nil {
 			return agentkernel.Process{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "import", "the recording has files, and this kernel keeps none")

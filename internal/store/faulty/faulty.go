@@ -170,7 +170,7 @@ func (s *Store) drop(n int) {
 func (s *Store) Info() agentkernel.StoreInfo { return s.inner.Info() }
 
 // NewPID reserves a PID.
-func (s *Store) NewPID() agentkernel.PID { return s.inner.NewPID() }
+func (s *Store) NewPID(ctx context.Context) (agentkernel.PID, error) { return s.inner.NewPID(ctx) }
 
 // Append holds a batch back until it is flushed. What the inner store has against it shows in Flush.
 func (s *Store) Append(b agentkernel.Batch) (pos agentkernel.Position, err error) {

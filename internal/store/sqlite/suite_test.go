@@ -23,6 +23,15 @@ func TestSuiteStaged(t *testing.T) {
 	})
 }
 
+// newPID reserves a PID. This store always has one.
+func newPID(s agentkernel.Store) agentkernel.PID {
+	pid, err := s.NewPID(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return pid
+}
+
 type eager struct{ *sqlite.Store }
 
 func (s eager) Append(b agentkernel.Batch) (agentkernel.Position, error) {

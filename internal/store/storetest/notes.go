@@ -32,7 +32,7 @@ func notes(t *testing.T, open Opener) {
 	var all []journal
 	for _, list := range [][]agentkernel.Entry{said, withoutCalls} {
 		for _, wordsAlone := range []bool{false, true} {
-			p := record(f.NewPID())
+			p := record(f.pid())
 			p.State, p.Ended = agentkernel.StateExited, at(9)
 			want, stored := make([]agentkernel.Entry, len(list)), make([]agentkernel.Entry, len(list))
 			for i, e := range list {

@@ -88,6 +88,15 @@ func (f *fixture) reopen() {
 	f.start()
 }
 
+func (f *fixture) pid() agentkernel.PID {
+	f.Helper()
+	pid, err := f.NewPID(f.Context())
+	if err != nil {
+		f.Errorf("a new pid: %v", err) // not Fatal: some tests ask for it on goroutines of their own
+	}
+	return pid
+}
+
 func (f *fixture) append(b agentkernel.Batch) agentkernel.Position {
 	f.Helper()
 	pos, err := f.Append(b)
