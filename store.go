@@ -69,6 +69,7 @@ type Batch struct {
 	State   map[string]json.RawMessage // working set: key to value, nil deletes; the PID is that of Entries[0]
 	Image   *Image                     // replaces the process's image; an Image with no Bytes deletes it
 	Key     *Key                       // belongs to the process from now on; not in a batch with Process
+	Epoch   int64                      // of the lease under which the kernel holds the process's tree; 0: not fenced. See Fencer
 }
 
 // Key is an idempotency key. A namespace has each once: as that of a Spec, or as one that a process was given later.
@@ -115,7 +116,7 @@ type Filter struct {
 // anywhere (one total order); code relies on no more than per-process order plus causality.
 //
 // After a failed commit the store is failed: Append and Flush answer CodeStorage for ever, and what is on
-// the disk is a prefix of what was appended.
+// the disk is a prefix of what was appended. A store that several kernels use may also refuse a single tree: see Fencer.
 type Store interface {
 	Info() StoreInfo
 	// NewPID reserves a PID, which no other caller gets, of whatever kernel. It need not be durable: an unused one is lost. A
@@ -129,6 +130,23 @@ type Store interface {
 	StoreReader
 	// Close makes everything appended durable and releases the files.
 	Close() error
+}
+
+// Fencer is a Store that several kernels use, each for the trees that it holds a lease of. A lease has an epoch, and each next one
+// of the same tree a greater one. Once a tree has a greater epoch than a batch of it, the batch is refused: whoever appended it
+// has lost the tree, and may not know it yet. A Batch.Epoch of 0 is never refused. A store that one kernel holds is no Fencer,
+// and accepts every epoch.
+//
+// A fenced tree fails alone, and the store goes on:
+//   - Append answers CodeFenced, and takes nothing. It may also accept the batch, where it learns of the lease later.
+//   - Flush answers CodeFenced if the batch at pos was refused. Everything else up to pos is durable then: what was refused
+//     is left out, and with it all batches of that tree and epoch that came after it.
+//   - reads show what other kernels have made durable, and nothing that was refused.
+type Fencer interface {
+	// OnFenced sets what is called when the store learns that another kernel has a tree: at most once for each lease that this
+	// one has lost, whether or not it appends to the tree again. root is the process at the root of the tree. fn is
+	// called on a goroutine of its own; it may use the store. Set it before the first Append.
+	OnFenced(fn func(root PID))
 }
 
 // Stager is a Store that can do part of a commit before anybody waits for it.

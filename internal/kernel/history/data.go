@@ -40,7 +40,7 @@ func Repeatable(e *agentkernel.Error) bool {
 		return true
 	}
 	switch e.Code {
-	case agentkernel.CodeCrashed, agentkernel.CodeDiverged, agentkernel.CodeUnavailable, agentkernel.CodeStorage, agentkernel.CodeCorrupt,
+	case agentkernel.CodeCrashed, agentkernel.CodeDiverged, agentkernel.CodeUnavailable, agentkernel.CodeStorage, agentkernel.CodeFenced, agentkernel.CodeCorrupt,
 		agentkernel.CodeVersion, agentkernel.CodeInternal, agentkernel.CodeCanceled:
 		return false
 	}

@@ -45,6 +45,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"flush", flushes},
 		{"lazy batches become durable", lazy},
 		{"concurrent appenders", concurrent},
+		{"epochs", epochs},
 		{"close", closes},
 		{"crash", crash},
 	} {
