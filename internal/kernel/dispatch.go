@@ -309,7 +309,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 		defer k.external.Leave()
 		defer cancel()
 		if err := k.store.Flush(ctx, pos); err != nil {
-			k.storageFailed(err)
+			k.notStored(p, err)
 			return
 		}
 		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.InForce.CallWait)) // the disk's time is not the call's
@@ -412,9 +412,10 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 		b.Entries[i].WriteNote()
 	}
 	k.account(p, &b)
+	b.Epoch = k.cfg.Epoch(rootOf(p))
 	pos, err := k.store.Append(b)
 	if err != nil {
-		go k.storageFailed(err)
+		go k.notStored(p, err)
 		return
 	}
 	p.pos = pos
