@@ -36,6 +36,7 @@ const (
 	CodeCorrupt        Code = "corrupt"           // stored bytes are not what was written
 	CodeVersion        Code = "version_mismatch"  // two versions that cannot work together met
 	CodeStorage        Code = "storage_failed"    // the store could not write or read
+	CodeFenced         Code = "fenced"            // another kernel holds the process's tree now, and continues it
 	CodeCanceled       Code = "canceled"          // the caller gave up
 	CodeInternal       Code = "internal"          // a defect of AgentKernel itself
 )
@@ -45,7 +46,7 @@ func (c Code) Known() bool {
 	switch c {
 	case CodeInvalid, CodeSyntax, CodeUnsupported, CodeNotFound, CodeConflict, CodeDenied, CodeLimit, CodeTimeout, CodeUnavailable, CodeTool,
 		CodeAnswerLost, CodeOutcomeUnknown, CodeSessionLost, CodeInterrupted, CodeKilled, CodeProgram, CodeDiverged, CodeCrashed, CodeCorrupt, CodeVersion,
-		CodeStorage, CodeCanceled, CodeInternal:
+		CodeStorage, CodeFenced, CodeCanceled, CodeInternal:
 		return true
 	}
 	return false
@@ -205,7 +206,7 @@ func (c Code) HTTPStatus() int {
 		return http.StatusBadRequest
 	case CodeNotFound:
 		return http.StatusNotFound
-	case CodeConflict, CodeDiverged, CodeOutcomeUnknown, CodeSessionLost:
+	case CodeConflict, CodeDiverged, CodeOutcomeUnknown, CodeSessionLost, CodeFenced:
 		return http.StatusConflict
 	case CodeDenied:
 		return http.StatusForbidden
@@ -282,7 +283,7 @@ func (c Code) ExitCode() int {
 		return ExitOK
 	case CodeInvalid, CodeSyntax, CodeUnsupported:
 		return ExitUsage
-	case CodeUnavailable, CodeVersion:
+	case CodeUnavailable, CodeVersion, CodeFenced:
 		return ExitUnavailable
 	case CodeStorage, CodeCorrupt:
 		return ExitStorage

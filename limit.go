@@ -165,6 +165,26 @@ func LimitFlag(limit string) string {
 	return d.Flag
 }
 
+// opLimit begins the Op of an error that says that one of [Limits] was hit; the limit's name follows. Stored journals have it.
+const opLimit = "limit."
+
+// LimitErrorf makes the error that says that a process has hit the limit of this name, as JSON names it.
+func LimitErrorf(limit, format string, args ...any) *Error {
+	return Errorf(CodeLimit, opLimit+limit, format, args...).WithHint("%s", RaiseLimit(limit))
+}
+
+// Limit is the name of the limit that e says was hit. ok is false if it is about something else; of code CodeLimit there are
+// bounds, too, that are none of [Limits].
+func (e *Error) Limit() (name string, ok bool) {
+	if e == nil || e.Code != CodeLimit {
+		return "", false
+	}
+	if name, ok = strings.CutPrefix(e.Op, opLimit); !ok {
+		return "", false
+	}
+	return name, true
+}
+
 // RaiseLimit is the hint for a program that a limit has ended: what raises it. Each [Reader] has its own name for that.
 func RaiseLimit(limit string) string {
 	if flag := LimitFlag(limit); flag != "" {

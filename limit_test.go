@@ -59,3 +59,15 @@ func TestLimitsAreFilledAndLowered(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLimitOfAnError(t *testing.T) {
+	e := agentkernel.LimitErrorf("memory", "too much: %d", 7)
+	if name, ok := e.Limit(); !ok || name != "memory" || e.Op != "limit.memory" || e.Message() != "too much: 7" || e.Hint != agentkernel.RaiseLimit("memory") {
+		t.Errorf("%q %v: %+v", name, ok, e)
+	}
+	for _, e := range []*agentkernel.Error{nil, {Code: agentkernel.CodeLimit, Op: "tool.call"}, {Code: agentkernel.CodeTool, Op: "limit.memory"}} {
+		if name, ok := e.Limit(); ok || name != "" {
+			t.Errorf("%+v is about the limit %q", e, name)
+		}
+	}
+}

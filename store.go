@@ -10,26 +10,29 @@ import (
 type EntryKind string
 
 const (
-	EntryCreated  EntryKind = "created"  // the first entry; Data is the Spec without its program text
+	EntryCreated  EntryKind = "created"  // the first entry; Data is the Spec without its program text; Imported
 	EntryCall     EntryKind = "call"     // a syscall was issued; with Done its result is in the same entry
 	EntryResult   EntryKind = "result"   // the result of an earlier EntryCall
 	EntryOutput   EntryKind = "output"   // Stream and Data (a JSON string)
 	EntryPaused   EntryKind = "paused"   // Note says why; Call and Err: the outcome of that call is unknown, a human decides; Data: {"with": PID} if it is paused because of another process
 	EntryResumed  EntryKind = "resumed"  //
 	EntryRecover  EntryKind = "recover"  // a kernel took the process up again; Data: {"from": seq, "by": ...}
-	EntrySignal   EntryKind = "signal"   // Note is the Signal; Data: {"pending": true} if it waits for the program's next call
-	EntryResolve  EntryKind = "resolve"  // a human decided about Call; Note is the Decision. Done and fail: its EntryResult follows
+	EntrySignal   EntryKind = "signal"   // Signal came; Data: {"pending": true} if it waits for the program's next call
+	EntryResolve  EntryKind = "resolve"  // a human decided about Call: Decision. Done and fail: its EntryResult follows
 	EntryRetry    EntryKind = "retry"    // Call, whose outcome was unknown, is about to be made again, as EntryResolve allowed
 	EntryPast     EntryKind = "past"     // how far a rerun went along its past, in words (Note); Call: the first that was live
 	EntryTools    EntryKind = "tools"    // what the program imports: Data is the list of Tools, without their schemas
 	EntryMoved    EntryKind = "moved"    // another backend goes on with the program; Data: {"from", "to"}; Err: what ended it on the first
 	EntryAborted  EntryKind = "given_up" // Call is the proc.next whose piece was given up: what is between its result and this is not repeated; Err says why
 	EntryPublish  EntryKind = "publish"  // the program has exited with 0, and its files are about to be applied; Data is how it ends
-	EntryAllowed  EntryKind = "allowed"  // a human allows tools from now on; Note is their pattern
+	EntryAllowed  EntryKind = "allowed"  // a human allows the tools of Pattern from now on
 	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
 )
 
 // Entry is one record of a process's journal. Seq numbers are dense from 1 within a process.
+//
+// What code decides by has a field. Those from Origin on have no JSON and no column of their own: Note has them in words,
+// which is also how earlier versions wrote them. WriteNote and ReadNote go from one to the other.
 type Entry struct {
 	PID    PID             `json:"pid"`
 	Seq    int64           `json:"seq"`
@@ -44,9 +47,16 @@ type Entry struct {
 	Data   json.RawMessage `json:"data,omitempty"`   // result, output text or details, by Kind
 	Err    *Error          `json:"error,omitempty"`  // EntryCall with Done, EntryResult: the error reply
 	Stream string          `json:"stream,omitempty"` // EntryOutput
-	Note   string          `json:"note,omitempty"`   // what else is worth knowing: server incarnation; of a rerun's EntryCall: "from pid 12 call 7"
+	Note   string          `json:"note,omitempty"`   // for people: what else is worth knowing, and the fields from Origin on
 	// Missing says why Args or Data cannot be read, where a journal is read that has lost payloads: see Salvager.
 	Missing *Error `json:"missing,omitempty"`
+
+	Origin      *OriginCall `json:"-"` // EntryCall of a rerun: where its answer is from; nil: the process made the call itself
+	Incarnation string      `json:"-"` // EntryResult: of the server that answered; "": no server did
+	Signal      Signal      `json:"-"` // EntrySignal
+	Decision    Decision    `json:"-"` // EntryResolve
+	Pattern     string      `json:"-"` // EntryAllowed: as in Spec.Allow
+	Imported    *ProcessOf  `json:"-"` // EntryCreated: of which process the recording was; nil: the process was created here
 }
 
 // Position is a place in the store's one total order of appended batches.
@@ -59,6 +69,7 @@ type Batch struct {
 	State   map[string]json.RawMessage // working set: key to value, nil deletes; the PID is that of Entries[0]
 	Image   *Image                     // replaces the process's image; an Image with no Bytes deletes it
 	Key     *Key                       // belongs to the process from now on; not in a batch with Process
+	Epoch   int64                      // of the lease under which the kernel holds the process's tree; 0: not fenced. See Fencer
 }
 
 // Key is an idempotency key. A namespace has each once: as that of a Spec, or as one that a process was given later.
@@ -124,11 +135,12 @@ type Filter struct {
 // anywhere (one total order); code relies on no more than per-process order plus causality.
 //
 // After a failed commit the store is failed: Append and Flush answer CodeStorage for ever, and what is on
-// the disk is a prefix of what was appended.
+// the disk is a prefix of what was appended. A store that several kernels use may also refuse a single tree: see Fencer.
 type Store interface {
 	Info() StoreInfo
-	// NewPID reserves a PID. It need not be durable: an unused one is lost.
-	NewPID() PID
+	// NewPID reserves a PID, which no other caller gets, of whatever kernel. It need not be durable: an unused one is lost. A
+	// store on another machine may have to wait. Errors: those of ctx, CodeStorage, CodeUnavailable; the store itself goes on.
+	NewPID(ctx context.Context) (PID, error)
 	// Append takes a batch into memory and gives its position. It does not wait for the disk; a batch is
 	// durable within 5 ms even if nobody asks. The caller must not change what it handed over.
 	Append(b Batch) (Position, error)
@@ -140,6 +152,23 @@ type Store interface {
 	Due(ctx context.Context, kernel int64, limit int) ([]Due, error)
 	// Close makes everything appended durable and releases the files.
 	Close() error
+}
+
+// Fencer is a Store that several kernels use, each for the trees that it holds a lease of. A lease has an epoch, and each next one
+// of the same tree a greater one. Once a tree has a greater epoch than a batch of it, the batch is refused: whoever appended it
+// has lost the tree, and may not know it yet. A Batch.Epoch of 0 is never refused. A store that one kernel holds is no Fencer,
+// and accepts every epoch.
+//
+// A fenced tree fails alone, and the store goes on:
+//   - Append answers CodeFenced, and takes nothing. It may also accept the batch, where it learns of the lease later.
+//   - Flush answers CodeFenced if the batch at pos was refused. Everything else up to pos is durable then: what was refused
+//     is left out, and with it all batches of that tree and epoch that came after it.
+//   - reads show what other kernels have made durable, and nothing that was refused.
+type Fencer interface {
+	// OnFenced sets what is called when the store learns that another kernel has a tree: at most once for each lease that this
+	// one has lost, whether or not it appends to the tree again. root is the process at the root of the tree. fn is
+	// called on a goroutine of its own; it may use the store. Set it before the first Append.
+	OnFenced(fn func(root PID))
 }
 
 // Stager is a Store that can do part of a commit before anybody waits for it.

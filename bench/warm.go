@@ -118,7 +118,10 @@ func (b *bench) openStore(ctx context.Context) (*sqlite.Store, error) {
 
 // seedProcess makes a process's row and first entry durable.
 func seedProcess(ctx context.Context, store *sqlite.Store) (agentkernel.PID, error) {
-	pid := store.NewPID()
+	pid, err := store.NewPID(ctx)
+	if err != nil {
+		return 0, err
+	}
 	now := time.Now()
 	pos, err := store.Append(agentkernel.Batch{
 		Entries: []agentkernel.Entry{{PID: pid, Seq: 1, Kind: agentkernel.EntryCreated, At: now}},

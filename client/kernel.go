@@ -97,6 +97,9 @@ func (c *Client) Journal(ctx context.Context, pid agentkernel.PID, from int64, l
 		if err := c.get(ctx, "journal", wire.ProcessPath(pid, "journal"), q, &page); err != nil {
 			return nil, err
 		}
+		for i := range page.Entries {
+			page.Entries[i].ReadNote()
+		}
 		all = append(all, page.Entries...)
 		if page.Next <= from || limit > 0 && len(all) >= limit {
 			return all, nil

@@ -48,7 +48,10 @@ func usedHome(t *testing.T) string {
 	t.Helper()
 	home := filepath.Join(t.TempDir(), "h")
 	s := storeOf(t, home)
-	pid := s.NewPID()
+	pid, err := s.NewPID(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	pos, err := s.Append(agentkernel.Batch{
 		Process: &agentkernel.ProcessRecord{Process: agentkernel.Process{PID: pid, Namespace: "default", Name: "a", Priority: 10,
 			State: agentkernel.StateUnfinished, Created: time.Unix(1_790_000_000, 0)}, Spec: agentkernel.Spec{Program: agentkernel.Program{Name: "a", Source: "print(1)"}}},

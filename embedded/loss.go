@@ -54,9 +54,10 @@ func AcceptLoss(ctx context.Context, home, version string) (loss *AcceptedLoss, 
 	loss = &AcceptedLoss{What: found.What, Copies: found.Copies}
 	loss.Paused, err = backup.PauseRestored(ctx, store, now, "the log of the database was damaged, and the end of this journal may be lost: "+
 		"what the process did after it is not known; when it goes on, it does that again")
-	if err == nil {
+	last, pidErr := store.NewPID(ctx)
+	if err = errors.Join(err, pidErr); err == nil {
 		// PIDs of processes that are lost without a trace were given out, and so were the keys of their calls.
-		err = sqlite.Renew(cfg.Path, store.NewPID()-1, lostPIDs)
+		err = sqlite.Renew(cfg.Path, last-1, lostPIDs)
 	}
 	return loss, errors.Join(err, store.Close()) // with Close the loss is accepted
 }

@@ -299,11 +299,14 @@ func settle(ctx context.Context, at string, m *backup.Manifest) (paused int, err
 	if err != nil {
 		return 0, err
 	}
-	last := store.NewPID() - 1
+	next, err := store.NewPID(ctx)
+	if err != nil {
+		return 0, errors.Join(err, store.Close())
+	}
 	paused, err = backup.PauseRestored(ctx, store, time.Now(), "restored from the backup of "+m.Created.UTC().Format("2006-01-02 15:04 UTC")+
 		": what it did after that is not known here; when it goes on, it does that again")
 	if err = errors.Join(err, store.Close()); err != nil {
 		return 0, err
 	}
-	return paused, sqlite.Renew(dir.Database(), last, 0)
+	return paused, sqlite.Renew(dir.Database(), next-1, 0)
 }

@@ -37,7 +37,11 @@ func fillStore(tb testing.TB, home string, n, calls int) {
 	}
 	start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	for i := range n {
-		j := newBigJournal(s.NewPID(), start.Add(time.Duration(i)*time.Minute))
+		pid, err := s.NewPID(tb.Context())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		j := newBigJournal(pid, start.Add(time.Duration(i)*time.Minute))
 		j.run(calls, i)
 		j.write(tb, s)
 	}

@@ -121,7 +121,7 @@ func (a *app) gather(in io.Reader, s *agentkernel.Spec) error {
 	}
 	n, err := io.Copy(f, io.LimitReader(in, limit+1))
 	if err == nil && n > limit {
-		err = agentkernel.Errorf(agentkernel.CodeLimit, "limit.disk", "standard input has more than %d bytes", limit).WithHint("--disk SIZE allows more")
+		err = agentkernel.LimitErrorf("disk", "standard input has more than %d bytes", limit).WithHint("--disk SIZE allows more")
 	}
 	if err != nil {
 		return agentkernel.AsError(errors.Join(err, f.Close()), agentkernel.CodeStorage, "stdin")

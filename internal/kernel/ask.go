@@ -103,7 +103,7 @@ func (k *Kernel) Answer(ctx context.Context, pid agentkernel.PID, ask int64, a a
 	}
 	f.asking = false
 	if a == agentkernel.AnswerAlways {
-		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryAllowed, Note: f.admission.Pattern})
+		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryAllowed, Pattern: f.admission.Pattern})
 	}
 	k.heard(p)
 	p.mu.Unlock()

@@ -197,7 +197,7 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 // outcome is what has become of a call.
 type outcome struct {
 	sys.Outcome
-	note string // for the journal: where in an origin its answer is
+	origin *agentkernel.OriginCall // where its answer is from; nil: from this kernel
 }
 
 func outcomeOf(raw json.RawMessage) outcome { return outcome{Outcome: sys.Outcome{Result: raw}} }
@@ -208,7 +208,7 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 	case h.now != nil:
 		raw, err := h.now(k, p, f)
 		out := outcomeOf(raw)
-		out.note = f.note
+		out.origin = f.origin
 		k.answer(p, f, canonical, out, err)
 	case h.Now != nil:
 		out, err := h.Now(k.call(p, f))
@@ -262,7 +262,7 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 		return // it may be about the end of the kernel, which is nothing that the program should learn: it is asked again
 	}
 	entry := f.entry(canonical)
-	entry.Done, entry.Data, entry.Err, entry.Note = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op), out.note
+	entry.Done, entry.Data, entry.Err, entry.Origin = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op), out.origin
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped {
@@ -301,7 +301,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 	if !k.external.Go(func() {
 		defer cancel()
 		if err := k.store.Flush(ctx, pos); err != nil {
-			k.storageFailed(err)
+			k.notStored(p, err)
 			return
 		}
 		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.InForce.CallWait)) // the disk's time is not the call's
@@ -363,7 +363,7 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
 		result, failure = nil, err
 	}
 	p.standing.Answered(f.peer, out.Incarnation, failure)
-	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Note: out.Incarnation}}}
+	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Incarnation: out.Incarnation}}}
 	if failure == nil {
 		batch.Key, batch.State = f.bind, out.State
 	}
@@ -409,11 +409,13 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 		if b.Entries[i].At.IsZero() {
 			b.Entries[i].At = k.cfg.Now()
 		}
+		b.Entries[i].WriteNote()
 	}
 	k.account(p, &b)
+	b.Epoch = k.cfg.Epoch(rootOf(p))
 	pos, err := k.store.Append(b)
 	if err != nil {
-		go k.storageFailed(err)
+		go k.notStored(p, err)
 		return
 	}
 	p.pos = pos

@@ -33,7 +33,7 @@ func endingFor(err *agentkernel.Error) ending {
 	switch err.Code {
 	case agentkernel.CodeLimit:
 		e.state = agentkernel.StateKilled
-		if err.Op == "limit.time" || err.Op == "limit.wall" {
+		if limit, _ := err.Limit(); limit == "time" || limit == "wall" {
 			e.exitCode = agentkernel.ExitTimeLimit
 		}
 	case agentkernel.CodeKilled:
@@ -98,7 +98,7 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	p.ending = &e
 	p.paused = false
 	box := p.takeBox()
-	p.dropInflight()
+	p.dropInflight(agentkernel.Errorf(agentkernel.CodeKilled, "kernel", "the process has ended").WithPID(p.pid))
 	p.wall.Stop()
 	// The order matters: what the handlers that are still outside append must come before, or not at all.
 	data := fmt.Appendf(nil, `{"exit_code":%d,"state":%q}`, e.exitCode, e.state)
@@ -139,11 +139,14 @@ func (p *process) withUnresolved(err *agentkernel.Error) (*agentkernel.Error, []
 	return err.WithHint("%s", strings.Join(hints, "; ")), nil
 }
 
-func (p *process) dropInflight() {
+// dropInflight stops the calls that are under way; why is what a hosted program hears of its own; p.mu is held.
+func (p *process) dropInflight(why *agentkernel.Error) {
 	for _, f := range p.inflight {
 		f.stop()
 		if f.done != nil {
-			f.done <- agentkernel.Reply{ID: f.id, Err: agentkernel.Errorf(agentkernel.CodeKilled, f.op, "the process has ended").WithPID(p.pid)}
+			own := *why
+			own.Op = f.op
+			f.done <- agentkernel.Reply{ID: f.id, Err: &own}
 		}
 	}
 	p.inflight, p.run.arrived, p.run.reply = nil, nil, nil

@@ -27,7 +27,8 @@ import (
 // Config says what a kernel is made of.
 type Config struct {
 	Store    agentkernel.Store
-	Backends []agentkernel.Backend // in the order in which "auto" tries them
+	Epoch    func(root agentkernel.PID) int64 // of the lease of a tree, where Store is a Fencer; nil: 0
+	Backends []agentkernel.Backend            // in the order in which "auto" tries them
 	// Families are the system calls beside the kernel's own.
 	Families []sys.Family
 	// Tools finds the tools that programs import.
@@ -79,6 +80,9 @@ func (c *Config) setDefaults() error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Retention is missing")
 	}
 	c.Limits = c.Limits.WithDefaults(agentkernel.DefaultLimits())
+	if c.Epoch == nil {
+		c.Epoch = func(agentkernel.PID) int64 { return 0 }
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -169,6 +173,9 @@ func New(cfg Config) (*Kernel, error) {
 		return nil, err
 	}
 	k.table = newTable(left, cfg.Recovers)
+	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
+		f.OnFenced(k.fenced)
+	}
 	if cfg.Recordings != nil {
 		k.recordings = cfg.Recordings((*host)(k))
 	}

@@ -71,14 +71,14 @@ type inflight struct {
 	asking  bool // a human is asked whether it may be made
 	// dropped says that its program has moved to another backend, and will issue it again: it was not in the journal yet.
 	dropped   bool
-	admission *sys.Admission         // nil: its family was not asked
-	peer      string                 // see history.Peer; "": it has not gone out
-	child     agentkernel.PID        // whose end it waits for; 0: of none
-	note      string                 // for the journal, beside the call
-	bind      *agentkernel.Key       // is the process's when the call is answered; nil: none
-	timer     *timers.Timer          // answers it; nil: none does
-	cancel    context.CancelFunc     // of the handler outside the kernel
-	done      chan agentkernel.Reply // hosted: whoever waits for the result
+	admission *sys.Admission          // nil: its family was not asked
+	peer      string                  // see history.Peer; "": it has not gone out
+	child     agentkernel.PID         // whose end it waits for; 0: of none
+	origin    *agentkernel.OriginCall // for the journal; nil: none
+	bind      *agentkernel.Key        // is the process's when the call is answered; nil: none
+	timer     *timers.Timer           // answers it; nil: none does
+	cancel    context.CancelFunc      // of the handler outside the kernel
+	done      chan agentkernel.Reply  // hosted: whoever waits for the result
 }
 
 // intended says that the journal has the intent of the call.

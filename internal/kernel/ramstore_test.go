@@ -20,6 +20,7 @@ type ramStore struct {
 	pos       agentkernel.Position
 	flushes   int
 	nextPID   agentkernel.PID
+	noPID     error // what NewPID answers; nil: a PID
 	failed    error
 	// crashAt is the operation (append or flush, from 1) at which the power fails; 0: never. With after,
 	// the operation still happens.
@@ -57,11 +58,14 @@ func (s *ramStore) crash() *ramStore {
 
 func (s *ramStore) Info() agentkernel.StoreInfo { return agentkernel.StoreInfo{UUID: "ram"} }
 
-func (s *ramStore) NewPID() agentkernel.PID {
+func (s *ramStore) NewPID(ctx context.Context) (agentkernel.PID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.noPID != nil {
+		return 0, s.noPID
+	}
 	s.nextPID++
-	return s.nextPID - 1
+	return s.nextPID - 1, ctx.Err()
 }
 
 func (s *ramStore) Append(b agentkernel.Batch) (agentkernel.Position, error) {

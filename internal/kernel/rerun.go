@@ -81,7 +81,7 @@ func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c 
 	}
 	f.effect, f.label, f.cancel = c.Entry.Effect, k.label(&c.Entry), nil
 	call := agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async,
-		Args: canonical, Note: c.From()}
+		Args: canonical, Origin: c.From()}
 	if c.Unknown() || f.async && f.done == nil {
 		p.inflight.add(f)
 		k.append(p, call)
@@ -115,32 +115,21 @@ func (k *Kernel) originResult(p *process, f *inflight, c *origin.Call) agentkern
 	switch {
 	case f.handler.inherit != nil && e.Err == nil:
 		e.Data = f.handler.inherit(p, e.Data)
-	case !c.Entry.Done && c.Result.Note != "":
-		// The incarnation of the server that answered: a session that has ended since is lost for this
-		// process as it would be for the old one.
-		e.Note = c.Result.Note
-		p.standing.Answered(history.Peer(c.Entry.Op, c.Entry.Args), e.Note, e.Err)
+	case !c.Entry.Done && c.Result.Incarnation != "":
+		// A session that has ended since is lost for this process as it would be for the old one.
+		e.Incarnation = c.Result.Incarnation
+		p.standing.Answered(history.Peer(c.Entry.Op, c.Entry.Args), e.Incarnation, e.Err)
 	}
 	return e
 }
 
-// selfOf puts what a rerun may choose into the answer of the origin. The PID stays that of the origin: programs
-// put it into names.
+// selfOf is what a rerun is told of itself; see origin.Self.
 func selfOf(p *process, recorded json.RawMessage) json.RawMessage {
-	var self map[string]json.RawMessage
 	mine, err := procSelf(nil, p, nil)
-	if err != nil || json.Unmarshal(mine, &self) != nil {
-		return recorded
-	}
-	var old map[string]json.RawMessage
-	if json.Unmarshal(recorded, &old) == nil && old["pid"] != nil {
-		self["pid"] = old["pid"]
-	}
-	merged, err := json.Marshal(self)
 	if err != nil {
 		return recorded
 	}
-	return merged
+	return origin.Self(mine, recorded)
 }
 
 // inDoubt is the answer for a write of the origin of which nobody knows whether it happened.

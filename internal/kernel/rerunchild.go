@@ -20,10 +20,10 @@ func (k *Kernel) inheritChild(p *process, f *inflight, spec *agentkernel.Spec) (
 	case c == nil:
 		return 0, nil
 	case running:
-		f.note = c.From()
+		f.origin = c.From()
 		return child, nil
 	}
-	f.note = c.As()
+	f.origin = c.As()
 	spec.Past = &agentkernel.Past{PID: child, Again: p.spec.Past.Again}
 	return 0, nil
 }

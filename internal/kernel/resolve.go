@@ -141,7 +141,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 	}
 	f = p.inflight.find(call)
 	p.standing.Unresolved.Drop(call)
-	batch := []agentkernel.Entry{{Kind: agentkernel.EntryResolve, Call: call, Note: string(r.Decision)}}
+	batch := []agentkernel.Entry{{Kind: agentkernel.EntryResolve, Call: call, Decision: r.Decision}}
 	switch r.Decision {
 	case agentkernel.DecisionDone:
 		result, err := journal.FromPlain(r.Result)

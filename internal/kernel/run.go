@@ -140,7 +140,7 @@ func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, e
 }
 
 func limitError(name, limit, used string) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, "limit."+name, "%s limit of %s reached (used %s)", name, limit, used).WithHint("%s", agentkernel.RaiseLimit(name))
+	return agentkernel.LimitErrorf(name, "%s limit of %s reached (used %s)", name, limit, used)
 }
 
 // nextReply decides what the sandbox is handed now. fresh: it was loaded from an image and says its turn

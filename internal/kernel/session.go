@@ -171,7 +171,8 @@ func (k *Kernel) letWait(p *process, box agentkernel.Sandbox, f *inflight) {
 
 // pieceOnly says whether an error that ended a sandbox need not end its session.
 func pieceOnly(e *agentkernel.Error) bool {
-	return e.Code == agentkernel.CodeCrashed || e.Code == agentkernel.CodeLimit && (e.Op == "limit.memory" || e.Op == "limit.recursion")
+	limit, _ := e.Limit()
+	return e.Code == agentkernel.CodeCrashed || limit == "memory" || limit == "recursion"
 }
 
 // takeBack journals that a piece was aborted, and the call for the next one; p.mu is held. It gives the sandbox to discard.

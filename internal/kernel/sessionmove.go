@@ -251,7 +251,8 @@ func (p *process) inPlace() {
 
 // endsAnywhere says whether an error ends a session wherever it is. Any other may be what its backend does to it.
 func endsAnywhere(err *agentkernel.Error) bool {
-	return err != nil && (err.Code == agentkernel.CodeKilled || err.Code == agentkernel.CodeLimit && err.Op == "limit.wall")
+	limit, _ := err.Limit()
+	return limit == "wall" || err != nil && err.Code == agentkernel.CodeKilled
 }
 
 // movedBack takes a session that did not come to the same place on another backend back to the one that it had, in place

@@ -246,7 +246,7 @@ func (k *Kernel) announce(p *process) {
 // interrupt makes the call that the program waits for, or else its next one, raise KernelInterrupt; p.mu
 // is held.
 func (k *Kernel) interrupt(p *process) {
-	signal := agentkernel.Entry{Kind: agentkernel.EntrySignal, Note: string(agentkernel.SignalInterrupt)}
+	signal := agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalInterrupt}
 	f := p.interruptible()
 	if f == nil && !p.asksForPiece() && !k.stopPiece(p) {
 		signal.Data = json.RawMessage(history.SignalPending)

@@ -147,7 +147,10 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	if err != nil {
 		return nil, 0, err
 	}
-	pid := k.store.NewPID()
+	pid, err := k.store.NewPID(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	if err := k.createFiles(pid, &s); err != nil {
 		return nil, 0, err
 	}

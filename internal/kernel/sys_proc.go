@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
@@ -164,7 +163,7 @@ func (k *Kernel) completeWait(p *process, f *inflight, child agentkernel.PID) {
 		k.complete(p, f, outcome{}, err)
 		return
 	}
-	out, err := k.printed(ctx, child)
+	out, err := history.Printed(ctx, k.store, child)
 	if err != nil {
 		k.complete(p, f, outcome{}, err)
 		return
@@ -172,18 +171,6 @@ func (k *Kernel) completeWait(p *process, f *inflight, child agentkernel.PID) {
 	result, err := json.Marshal(map[string]any{"pid": child, "state": rec.State, "exit_code": rec.ExitCode,
 		"result": rec.Result, "error": childError(rec.Error), "stdout": out})
 	k.complete(p, f, outcomeOf(result), err)
-}
-
-// printed is what a process has printed to its standard output.
-func (k *Kernel) printed(ctx context.Context, pid agentkernel.PID) (string, error) {
-	var out strings.Builder
-	err := history.Each(ctx, k.store, pid, 1, func(e *agentkernel.Entry) error {
-		if e.Kind == agentkernel.EntryOutput && e.Stream == "stdout" {
-			out.WriteString(history.Text(e))
-		}
-		return nil
-	})
-	return out.String(), err
 }
 
 // childError is what a parent sees of its child's error: "code: message", or nothing.

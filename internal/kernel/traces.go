@@ -27,7 +27,7 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 
 // settled waits until everything that an answer may speak of is durable.
 func (k *Kernel) settled(ctx context.Context) error {
-	return k.store.Flush(ctx, agentkernel.Position(k.last.Load()))
+	return unlessFenced(k.store.Flush(ctx, agentkernel.Position(k.last.Load())))
 }
 
 // settledOf waits until everything of a process that was read from the store is durable.

@@ -128,7 +128,7 @@ func (k *Kernel) settleFiles(p *process, e ending) ending {
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryPublish, Data: data})
 	p.mu.Unlock()
 	if err := k.flush(k.ctx, p); err != nil {
-		k.storageFailed(err)
+		k.notStored(p, err)
 		return e // it cannot end any more; the next kernel finds the intent, or runs the program again
 	}
 	return k.publishFiles(p, e)

@@ -133,7 +133,7 @@ func (c *call) inDoubt(ctx context.Context, a *attempt, out *executeOutput) bool
 // untold says whether an error leaves open what became of a request. A refusal does not.
 func untold(err error) bool {
 	switch agentkernel.CodeOf(err) {
-	case agentkernel.CodeStorage, agentkernel.CodeInternal, agentkernel.CodeCanceled:
+	case agentkernel.CodeStorage, agentkernel.CodeInternal, agentkernel.CodeCanceled, agentkernel.CodeFenced:
 		return true
 	}
 	return agentkernel.KernelGone(err)

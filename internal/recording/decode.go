@@ -194,6 +194,7 @@ func decodeJournal(data []byte) ([]agentkernel.Entry, error) {
 		if err := decodeJSON(partJournal, line, &e); err != nil {
 			return nil, err
 		}
+		e.ReadNote()
 		entries = append(entries, e)
 	}
 	return entries, nil

@@ -23,7 +23,11 @@ func (r *Recorder) Import(ctx context.Context, file []byte, o agentkernel.Import
 	if err := r.cfg.Room(ctx); err != nil {
 		return agentkernel.Process{}, err
 	}
-	row, entries := imported(rec, r.store.NewPID(), o)
+	pid, err := r.store.NewPID(ctx)
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
+	row, entries := imported(rec, pid, o)
 	if rec.Files != nil {
 		if r.cfg.Layers == nil {
 			return agentkernel.Process{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "import", "the recording has files, and this kernel keeps none")
@@ -66,7 +70,8 @@ func imported(r *Recording, pid agentkernel.PID, o agentkernel.ImportOptions) (a
 	if last := &entries[len(entries)-1]; last.Kind == agentkernel.EntryTerminal { // others are answers, which a rerun repeats as they were
 		last.Err = withoutHint(last.Err, pid)
 	}
-	entries[0].Data, entries[0].Note = history.SpecData(&s), history.ImportNote(r.Manifest.PID, r.Manifest.Store)
+	entries[0].Data, entries[0].Imported = history.SpecData(&s), &agentkernel.ProcessOf{PID: r.Manifest.PID, Store: r.Manifest.Store}
+	entries[0].WriteNote()
 	if !p.State.Terminal() {
 		last := entries[len(entries)-1]
 		p.State, p.ExitCode, p.Ended = agentkernel.StateKilled, agentkernel.ExitKilled, last.At

@@ -55,6 +55,7 @@ func sample() *Recording {
 	}
 	for i := range r.Entries {
 		r.Entries[i].PID, r.Entries[i].Seq, r.Entries[i].At = 12, int64(i)+1, at
+		r.Entries[i].ReadNote()
 	}
 	return r
 }

@@ -80,16 +80,14 @@ func replayEnvironment(r *Recording, o agentkernel.ReplayOptions) error {
 // replay can find again.
 func cutBy(r *Recording) string {
 	e := r.Process.Error
+	limit, _ := e.Limit()
 	switch {
 	case !r.Process.State.Terminal():
 		return "the process had not ended when it was exported"
 	case e == nil || r.Process.State == agentkernel.StateFailed && history.Repeatable(e):
 		return ""
-	case e.Code == agentkernel.CodeLimit:
-		switch e.Op {
-		case "limit.memory", "limit.recursion", "limit.output", "limit.calls":
-			return ""
-		}
+	case limit == "memory" || limit == "recursion" || limit == "output" || limit == "calls":
+		return ""
 	}
 	return "the process was ended from outside: " + e.Message()
 }

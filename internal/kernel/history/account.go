@@ -30,21 +30,20 @@ func (a *Account) Add(e *agentkernel.Entry) {
 	switch e.Kind {
 	case agentkernel.EntryCall:
 		a.Calls = max(a.Calls, e.Call)
-		copied := e.Note != ""
-		if !e.Done && !copied && callsTool(e.Op) {
+		if !e.Done && e.Origin == nil && callsTool(e.Op) {
 			a.ToolCalls++
 		}
-		if e.Done && !copied && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
+		if e.Done && e.Origin == nil && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
 			a.Interrupted = false
 		}
 	case agentkernel.EntryResult:
-		if e.Note != "" { // a tool's server has answered
+		if e.Incarnation != "" { // a tool's server has answered
 			a.BytesIn += int64(len(e.Data))
 		}
 	case agentkernel.EntryOutput:
 		a.Output += printedSize(e.Data)
 	case agentkernel.EntryAllowed:
-		a.Allowed = append(slices.Clip(a.Allowed), e.Note)
+		a.Allowed = append(slices.Clip(a.Allowed), e.Pattern)
 	case agentkernel.EntrySignal:
 		if string(e.Data) == SignalPending {
 			a.Interrupted = true

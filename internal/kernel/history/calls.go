@@ -22,7 +22,7 @@ type Call struct {
 	End       time.Time // zero: no result
 	Result    json.RawMessage
 	Err       *agentkernel.Error
-	Note      string // of the result: incarnation of the server, who approved
+	Note      string // of the result, for people: the incarnation of the server
 }
 
 // Name is the call as people know it: "github.create_issue" for a tool, the operation for the others.

@@ -2,7 +2,6 @@ package history
 
 import (
 	"encoding/json"
-	"strings"
 
 	"agentkernel"
 )
@@ -27,24 +26,12 @@ func Created(entries []agentkernel.Entry) (s agentkernel.Spec, ok bool) {
 	return s, json.Unmarshal(entries[0].Data, &s) == nil
 }
 
-// imported begins the Note of an EntryCreated that came with a recording; its origin follows.
-const imported = "imported: "
-
-// ImportNote is the Note of an EntryCreated that came with a recording: what it is of, in the store with this UUID.
-func ImportNote(pid agentkernel.PID, store string) string {
-	return imported + "pid " + pid.String() + " of store " + store
-}
-
 // ImportedFrom says of which process the recording was that a journal came with; "": it came with none.
 func ImportedFrom(entries []agentkernel.Entry) string {
-	if len(entries) == 0 {
+	if len(entries) == 0 || entries[0].Imported == nil {
 		return ""
 	}
-	origin, ok := strings.CutPrefix(entries[0].Note, imported)
-	if !ok {
-		return ""
-	}
-	return origin
+	return entries[0].Imported.String()
 }
 
 // Repeatable says whether an end is the program's own, so that a replay ends so too.
@@ -53,7 +40,7 @@ func Repeatable(e *agentkernel.Error) bool {
 		return true
 	}
 	switch e.Code {
-	case agentkernel.CodeCrashed, agentkernel.CodeDiverged, agentkernel.CodeUnavailable, agentkernel.CodeStorage, agentkernel.CodeCorrupt,
+	case agentkernel.CodeCrashed, agentkernel.CodeDiverged, agentkernel.CodeUnavailable, agentkernel.CodeStorage, agentkernel.CodeFenced, agentkernel.CodeCorrupt,
 		agentkernel.CodeVersion, agentkernel.CodeInternal, agentkernel.CodeCanceled:
 		return false
 	}

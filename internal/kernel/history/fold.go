@@ -89,7 +89,7 @@ func (h *History) add(e *agentkernel.Entry, peers map[int64]string) {
 	h.Cell.add(e)
 	switch e.Kind {
 	case agentkernel.EntryResult:
-		h.Answered(peers[e.Call], e.Note, e.Err)
+		h.Answered(peers[e.Call], e.Incarnation, e.Err)
 	case agentkernel.EntryMoved:
 		if e.Err != nil {
 			h.Moved = e

@@ -122,7 +122,7 @@ func (l *life) step() {
 			l.cell = call
 		case l.server[call] != "":
 			l.answer(call, rapid.SampledFrom([]agentkernel.Entry{
-				{Data: json.RawMessage(`"of a tool"`), Note: fmt.Sprint("i", len(l.entries))},
+				{Data: json.RawMessage(`"of a tool"`), Incarnation: fmt.Sprint("i", len(l.entries))},
 				{Err: agentkernel.Errorf(agentkernel.CodeSessionLost, "tool.call", "lost")},
 			}).Draw(l.t, "answer"))
 		default:
@@ -137,7 +137,7 @@ func (l *life) step() {
 		l.paused = true
 	case "retry":
 		call := slices.Min(slices.Collect(maps.Keys(l.asked)))
-		l.add(agentkernel.Entry{Kind: agentkernel.EntryResolve, Call: call, Note: string(agentkernel.DecisionRetry)})
+		l.add(agentkernel.Entry{Kind: agentkernel.EntryResolve, Call: call, Decision: agentkernel.DecisionRetry})
 		delete(l.asked, call)
 		l.again = append(l.again, call)
 	case "made again":
@@ -151,13 +151,13 @@ func (l *life) step() {
 		l.paused = !l.paused
 		l.add(agentkernel.Entry{Kind: kind, Data: history.PauseData{With: agentkernel.PID(rapid.IntRange(0, 2).Draw(l.t, "with"))}.Encode()})
 	case "signal":
-		e := agentkernel.Entry{Kind: agentkernel.EntrySignal, Note: "interrupt"}
+		e := agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalInterrupt}
 		if l.flip("pending") {
 			e.Data = json.RawMessage(history.SignalPending)
 		}
 		l.add(e)
 	case "allowed":
-		l.add(agentkernel.Entry{Kind: agentkernel.EntryAllowed, Note: fmt.Sprint("p", len(l.entries))})
+		l.add(agentkernel.Entry{Kind: agentkernel.EntryAllowed, Pattern: fmt.Sprint("p", len(l.entries))})
 	case "recover":
 		l.add(agentkernel.Entry{Kind: agentkernel.EntryRecover})
 	case "move": // all is repeated there; no image of before is left
@@ -365,7 +365,7 @@ func TestImageOfBeforeBases(t *testing.T) {
 	entries := []agentkernel.Entry{
 		{Seq: 1, Kind: agentkernel.EntryCreated}, {Seq: 2, Kind: agentkernel.EntryOutput, Data: json.RawMessage(`"abc"`)},
 		{Seq: 3, Kind: agentkernel.EntryCall, Call: 1, Op: "time.now", Done: true}, {Seq: 4, Kind: agentkernel.EntryCall, Call: 2, Op: "tool.call", Args: json.RawMessage(`{"server":"a"}`)},
-		{Seq: 5, Kind: agentkernel.EntryResult, Call: 2, Data: json.RawMessage(`12`), Note: "i2"},
+		{Seq: 5, Kind: agentkernel.EntryResult, Call: 2, Data: json.RawMessage(`12`), Incarnation: "i2"},
 	}
 	h := history.Fold(b, entries)
 	if a := h.Account; a.Output != 3 || a.ToolCalls != 1 || a.BytesIn != 2 || a.Calls != 2 || !slices.Equal(a.Allowed, []string{"a.b"}) {
@@ -385,16 +385,16 @@ func TestWhatEntriesMean(t *testing.T) {
 		{Kind: agentkernel.EntryCreated, Data: json.RawMessage(`{}`)},
 		{Kind: agentkernel.EntryTools, Data: json.RawMessage(`["old"]`)},
 		{Kind: agentkernel.EntryCall, Call: 1, Op: "tool.call", Args: tool},
-		{Kind: agentkernel.EntryResult, Call: 1, Data: json.RawMessage(`123`), Note: "i1"},
-		{Kind: agentkernel.EntryCall, Call: 2, Op: "tool.call", Args: tool, Note: "from pid 3 call 1"}, // answered by an origin
-		{Kind: agentkernel.EntryResult, Call: 2, Data: json.RawMessage(`4`), Note: "i1"},
+		{Kind: agentkernel.EntryResult, Call: 1, Data: json.RawMessage(`123`), Incarnation: "i1"},
+		{Kind: agentkernel.EntryCall, Call: 2, Op: "tool.call", Args: tool, Origin: &agentkernel.OriginCall{PID: 3, Call: 1}}, // answered by an origin
+		{Kind: agentkernel.EntryResult, Call: 2, Data: json.RawMessage(`4`), Incarnation: "i1"},
 		{Kind: agentkernel.EntryCall, Call: 3, Op: "tool.call", Args: tool, Done: true, Err: agentkernel.Errorf(agentkernel.CodeDenied, "x", "no")},
 		{Kind: agentkernel.EntryOutput, Data: json.RawMessage(`"a\nü"`)},
 		{Kind: agentkernel.EntryPaused, At: at(10), Data: json.RawMessage(`{"with":9}`)},
 		{Kind: agentkernel.EntryResumed, At: at(15)},
 		{Kind: agentkernel.EntryPaused, At: at(20)},
 		{Kind: agentkernel.EntrySignal, Data: json.RawMessage(history.SignalPending)},
-		{Kind: agentkernel.EntryAllowed, Note: "a.*"},
+		{Kind: agentkernel.EntryAllowed, Pattern: "a.*"},
 	}
 	fold := func(more ...agentkernel.Entry) *history.History {
 		all := slices.Concat(entries, more)
@@ -415,7 +415,7 @@ func TestWhatEntriesMean(t *testing.T) {
 	if h.Servers["a"] != "i1" || !h.Noted || string(h.Tools) != `["old"]` || h.Moved != nil {
 		t.Errorf("servers %v, tools %s, moved %v", h.Servers, h.Tools, h.Moved)
 	}
-	h = fold(agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 4, Op: "tool.call", Args: tool, Done: true, Err: interrupted, Note: "from pid 3 call 4"})
+	h = fold(agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 4, Op: "tool.call", Args: tool, Done: true, Err: interrupted, Origin: &agentkernel.OriginCall{PID: 3, Call: 4}})
 	if !h.Account.Interrupted {
 		t.Error("the interrupt was taken by a call that an origin answered")
 	}

@@ -122,7 +122,7 @@ func (u *Unresolved) Add(e *agentkernel.Entry) *Unresolved {
 	case e.Kind == agentkernel.EntryPaused && e.Call != 0 && e.Err != nil:
 		u = u.orNew()
 		u.Asked[e.Call] = Question{e.Call, e.Err, e.Seq}
-	case e.Kind == agentkernel.EntryResolve && e.Note == string(agentkernel.DecisionRetry):
+	case e.Kind == agentkernel.EntryResolve && e.Decision == agentkernel.DecisionRetry:
 		u = u.orNew()
 		delete(u.Asked, e.Call)
 		u.Again[e.Call] = true

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"strings"
 
 	"agentkernel"
 )
@@ -45,6 +46,18 @@ func Each(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PI
 			return nil
 		}
 	}
+}
+
+// Printed is what a process has printed to its standard output.
+func Printed(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID) (string, error) {
+	var out strings.Builder
+	err := Each(ctx, store, pid, 1, func(e *agentkernel.Entry) error {
+		if e.Kind == agentkernel.EntryOutput && e.Stream == "stdout" {
+			out.WriteString(Text(e))
+		}
+		return nil
+	})
+	return out.String(), err
 }
 
 // Shown is a process as a row of the store shows it; lost says what that has lost, nil: nothing.

@@ -326,8 +326,9 @@ func (h *Origin) Restore(entries []agentkernel.Entry) {
 	if h == nil {
 		return
 	}
-	for _, e := range entries {
-		key, named := parseNote(e.Note)
+	for i := range entries {
+		e := &entries[i]
+		key, named := keyOf(e)
 		c := h.index[key]
 		switch {
 		case e.Kind == agentkernel.EntryCall && named && c != nil:
@@ -361,8 +362,8 @@ func (h *Origin) addLineage(ctx context.Context, store Reader, older *agentkerne
 			return err
 		}
 		old := New(h.rules, older.PID, 0, before)
-		for _, e := range entries {
-			if key, ok := parseNote(e.Note); ok && old.index[key] != nil {
+		for i := range entries {
+			if key, ok := keyOf(&entries[i]); ok && old.index[key] != nil {
 				old.index[key].taken = true
 			}
 		}
@@ -378,29 +379,37 @@ func (h *Origin) addLineage(ctx context.Context, store Reader, older *agentkerne
 	return nil
 }
 
-// Notes by which the journal of a rerun names the call of its origin.
-const (
-	noteFrom = "from pid %d call %d"
-	noteAs   = "as pid %d call %d"
-)
+// From names the call as one that was answered from there.
+func (c Key) From() *agentkernel.OriginCall { return &agentkernel.OriginCall{PID: c.PID, Call: c.Call} }
 
-// From is the note at a call that was answered from there.
-func (c Key) From() string { return fmt.Sprintf(noteFrom, c.PID, c.Call) }
+// As names the call as that of a spawn whose child takes over the child of a new one.
+func (c Key) As() *agentkernel.OriginCall {
+	return &agentkernel.OriginCall{PID: c.PID, Call: c.Call, As: true}
+}
 
-// As is the note at a spawn whose child takes over the child of that call.
-func (c Key) As() string { return fmt.Sprintf(noteAs, c.PID, c.Call) }
-
-// parseNote reads what From and As wrote.
-func parseNote(note string) (c Key, ok bool) {
-	if !strings.HasPrefix(note, "from pid ") && !strings.HasPrefix(note, "as pid ") {
+// keyOf is the call of an origin that an entry names; ok is false if it names none.
+func keyOf(e *agentkernel.Entry) (c Key, ok bool) {
+	if e.Origin == nil {
 		return c, false
 	}
-	for _, format := range []string{noteFrom, noteAs} {
-		if n, err := fmt.Sscanf(note, format, &c.PID, &c.Call); err == nil && n == 2 && fmt.Sprintf(format, c.PID, c.Call) == note {
-			return c, true
-		}
+	return Key{e.Origin.PID, e.Origin.Call}, true
+}
+
+// Self puts what a rerun may choose of itself into what the origin was told. The PID stays that of the origin: programs put it
+// into names.
+func Self(mine, recorded json.RawMessage) json.RawMessage {
+	var self, old map[string]json.RawMessage
+	if json.Unmarshal(mine, &self) != nil {
+		return recorded
 	}
-	return c, false
+	if json.Unmarshal(recorded, &old) == nil && old["pid"] != nil {
+		self["pid"] = old["pid"]
+	}
+	merged, err := json.Marshal(self)
+	if err != nil {
+		return recorded
+	}
+	return merged
 }
 
 // Answered says how far the origin went.

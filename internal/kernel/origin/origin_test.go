@@ -23,7 +23,7 @@ var mayHaveHappened = map[agentkernel.Code]bool{
 	agentkernel.CodeConflict: false, agentkernel.CodeDenied: false, agentkernel.CodeTimeout: false, agentkernel.CodeUnavailable: false,
 	agentkernel.CodeTool: false, agentkernel.CodeSessionLost: false, agentkernel.CodeKilled: false, agentkernel.CodeProgram: false,
 	agentkernel.CodeDiverged: false, agentkernel.CodeCrashed: false, agentkernel.CodeCorrupt: false, agentkernel.CodeVersion: false,
-	agentkernel.CodeStorage: false, agentkernel.CodeCanceled: false, agentkernel.CodeInternal: false,
+	agentkernel.CodeStorage: false, agentkernel.CodeFenced: false, agentkernel.CodeCanceled: false, agentkernel.CodeInternal: false,
 }
 
 // TestAWriteThatMayHaveHappenedIsNotMadeAgain: neither where the rerun does what its past did, nor beyond the first

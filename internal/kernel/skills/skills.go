@@ -40,12 +40,11 @@ func (l *Library) SaveSkill(ctx context.Context, s agentkernel.Skill) (agentkern
 		return s, err
 	}
 	if importable().MatchString(s.Name) && len(s.Code) <= agentkernel.MaxSkill { // else the library says what is wrong
-		probe := agentkernel.Spec{Namespace: s.Namespace, Program: agentkernel.Program{Name: "import", Language: agentkernel.Python,
-			Source: "import skills." + s.Name + "\n", Modules: map[string]string{"skills." + s.Name: s.Code}}}
+		probe := importing(&s, s.Code)
 		if err := probe.Program.Validate(); err != nil {
 			return s, err
 		}
-		if _, err := l.backends.Choose(&probe); err != nil && !strings.HasPrefix(agentkernel.AsError(err, "", "").Message(), "line 1:") {
+		if _, err := l.backends.Choose(&probe); err != nil && l.takesName(&s) {
 			return s, err // of the code; what is wrong with the name the library says better
 		}
 		if err := l.Add(ctx, &probe); err != nil {
@@ -53,6 +52,19 @@ func (l *Library) SaveSkill(ctx context.Context, s agentkernel.Skill) (agentkern
 		}
 	}
 	return lib.SaveSkill(ctx, s)
+}
+
+// importing is a program that imports a skill and does nothing else.
+func importing(s *agentkernel.Skill, code string) agentkernel.Spec {
+	return agentkernel.Spec{Namespace: s.Namespace, Program: agentkernel.Program{Name: "import", Language: agentkernel.Python,
+		Source: "import skills." + s.Name + "\n", Modules: map[string]string{"skills." + s.Name: code}}}
+}
+
+// takesName says whether an import statement can have the name of a skill: that of a skill without code can be read.
+func (l *Library) takesName(s *agentkernel.Skill) bool {
+	empty := importing(s, "")
+	_, err := l.backends.Choose(&empty)
+	return agentkernel.CodeOf(err) != agentkernel.CodeSyntax
 }
 
 // Skill is one skill with its code.

@@ -100,8 +100,7 @@ func failTurn(e *agentkernel.Error) agentkernel.Turn {
 }
 
 func limitError(limit, format string, args ...any) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, "limit."+limit, limit+" limit reached: "+format, args...).
-		WithHint("%s", agentkernel.RaiseLimit(limit))
+	return agentkernel.LimitErrorf(limit, limit+" limit reached: "+format, args...)
 }
 
 // programFailed turns an exception that nobody caught into the program's end.

@@ -14,8 +14,7 @@ func failTurn(e *agentkernel.Error) agentkernel.Turn {
 }
 
 func limitError(limit, format string, args ...any) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, "limit."+limit, limit+" limit reached: "+format, args...).
-		WithHint("%s", agentkernel.RaiseLimit(limit))
+	return agentkernel.LimitErrorf(limit, limit+" limit reached: "+format, args...)
 }
 
 // maxTraceback bounds what a guest may put into an error.

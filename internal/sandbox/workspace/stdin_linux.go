@@ -51,7 +51,7 @@ func (s *Store) keepStdin(h *home, spec *agentkernel.Spec) (err error) {
 	case !info.Mode().IsRegular():
 		return invalid("the standard input %s is not a file", spec.Stdin).WithHint("name a file; `--stdin -` reads a pipe to its end")
 	case info.Size() > limit:
-		return agentkernel.Errorf(agentkernel.CodeLimit, "limit.disk", "the standard input has %d bytes; the limit is %d", info.Size(), limit).
+		return agentkernel.LimitErrorf("disk", "the standard input has %d bytes; the limit is %d", info.Size(), limit).
 			WithHint("--disk SIZE allows more")
 	}
 	if spec.Past == nil {

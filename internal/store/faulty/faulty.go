@@ -64,11 +64,13 @@ type Store struct {
 	dead     error // what Append and Flush answer since the fault
 	crashed  bool
 	tripped  chan struct{}
+	fences
 }
 
 type held struct {
-	batch agentkernel.Batch
-	pid   agentkernel.PID
+	batch   agentkernel.Batch
+	pid     agentkernel.PID
+	refused bool // its tree was fenced; what it had is gone
 }
 
 var _ agentkernel.Store = (*Store)(nil)
@@ -78,7 +80,7 @@ func Wrap(inner agentkernel.Store, plan Plan) *Store {
 	if plan.Err == nil {
 		plan.Err = ErrCrashed
 	}
-	return &Store{inner: inner, plan: plan, tripped: make(chan struct{})}
+	return &Store{inner: inner, plan: plan, tripped: make(chan struct{}), fences: newFences()}
 }
 
 // Operations is how many operations were counted so far. A first run with the zero plan says how far to loop.
@@ -147,6 +149,9 @@ func (s *Store) crash() error {
 func (s *Store) hand(ctx context.Context, n int) error {
 	var last agentkernel.Position
 	for i := range n {
+		if s.held[i].refused {
+			continue
+		}
 		pos, err := s.inner.Append(s.held[i].batch)
 		if err != nil {
 			s.drop(i)
@@ -155,7 +160,7 @@ func (s *Store) hand(ctx context.Context, n int) error {
 		last = pos
 	}
 	s.drop(n)
-	if n == 0 {
+	if last == 0 {
 		return nil
 	}
 	return s.inner.Flush(ctx, last)
@@ -170,14 +175,17 @@ func (s *Store) drop(n int) {
 func (s *Store) Info() agentkernel.StoreInfo { return s.inner.Info() }
 
 // NewPID reserves a PID.
-func (s *Store) NewPID() agentkernel.PID { return s.inner.NewPID() }
+func (s *Store) NewPID(ctx context.Context) (agentkernel.PID, error) { return s.inner.NewPID(ctx) }
 
 // Append holds a batch back until it is flushed. What the inner store has against it shows in Flush.
 func (s *Store) Append(b agentkernel.Batch) (pos agentkernel.Position, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = s.do(Append, func() error {
-		s.held = append(s.held, held{b, pidOf(b)})
+		if err := s.refuses(&b); err != nil {
+			return err
+		}
+		s.held = append(s.held, held{batch: b, pid: pidOf(b)})
 		s.appended++
 		pos = s.appended
 		return nil
@@ -208,7 +216,10 @@ func (s *Store) Flush(ctx context.Context, pos agentkernel.Position) error {
 		if pos > s.appended {
 			return agentkernel.Errorf(agentkernel.CodeInvalid, "store", "flush of position %d, but only %d were appended", pos, s.appended)
 		}
-		return s.hand(ctx, max(0, int(pos-s.handed)))
+		if err := s.hand(ctx, max(0, int(pos-s.handed))); err != nil {
+			return err
+		}
+		return s.fences.refused[pos]
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/store/faulty"
 	"agentkernel/internal/store/sqlite"
+	"agentkernel/internal/store/storetest"
 )
 
 func openIn(t *testing.T, dir string) agentkernel.Store {
@@ -196,4 +197,11 @@ func flushed(s agentkernel.Store, b agentkernel.Batch) error {
 		return err
 	}
 	return s.Flush(context.Background(), pos)
+}
+
+func TestAFencedTreeFailsAlone(t *testing.T) {
+	storetest.ExerciseFencing(t, func(dir string) (agentkernel.Store, func(agentkernel.PID, int64), error) {
+		s := faulty.Wrap(openIn(t, dir), faulty.Plan{})
+		return s, s.Fence, nil
+	})
 }

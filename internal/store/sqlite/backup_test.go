@@ -50,7 +50,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	defer group.Wait()
 	defer stop()
 	for i := range writers {
-		pids[i] = s.NewPID()
+		pids[i] = newPID(s)
 		first := agentkernel.Batch{Process: exampleRow(pids[i])}
 		first.Entries = note(pids[i], 1, 10).Entries
 		if err := appendFlush(s, first); err != nil {
@@ -104,7 +104,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 func TestBlobsOfASnapshotAreNotCollected(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
-	pid := s.NewPID()
+	pid := newPID(s)
 	image := func(seq int64) agentkernel.Batch {
 		b := note(pid, seq, 10)
 		if seq == 1 {
@@ -143,7 +143,7 @@ func TestBlobsOfASnapshotAreNotCollected(t *testing.T) {
 func TestSnapshotsOfAStoppedKernel(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
-	pid := s.NewPID()
+	pid := newPID(s)
 	b := note(pid, 1, 10)
 	b.Process = exampleRow(pid)
 	if err := appendFlush(s, b); err != nil {
@@ -185,7 +185,7 @@ func TestSnapshotsOfAStoppedKernel(t *testing.T) {
 
 func TestSnapshotIsCanceledAndFails(t *testing.T) {
 	s := mustOpen(t, testConfig(t.TempDir()))
-	pid := s.NewPID()
+	pid := newPID(s)
 	b := note(pid, 1, 2<<20)
 	b.Process = exampleRow(pid)
 	for i := range 60 { // more than one look at the context
@@ -277,7 +277,7 @@ func TestRenewedStores(t *testing.T) {
 	for range 3 {
 		s := mustOpen(t, cfg)
 		uuids = append(uuids, s.Info().UUID)
-		pid := s.NewPID()
+		pid := newPID(s)
 		pids = append(pids, pid)
 		b := note(pid, 1, 10)
 		b.Process = exampleRow(pid)
@@ -294,7 +294,7 @@ func TestRenewedStores(t *testing.T) {
 	}
 	s := mustOpen(t, cfg)
 	uuids = append(uuids, s.Info().UUID)
-	for i, pid := range append(pids, s.NewPID()) {
+	for i, pid := range append(pids, newPID(s)) {
 		if got := s.Info().UUIDOf(pid); got != uuids[i] {
 			t.Errorf("pid %d is of store %s, want %s", pid, got, uuids[i])
 		}

@@ -77,7 +77,7 @@ func result(pid agentkernel.PID, seq int64) agentkernel.Entry {
 // BenchmarkOneRow is the floor: one entry, durable.
 func BenchmarkOneRow(b *testing.B) {
 	s := open(b)
-	pid := s.NewPID()
+	pid := newPID(s)
 	var took []time.Duration
 	for seq := int64(1); b.Loop(); seq++ {
 		begin := time.Now()
@@ -95,7 +95,7 @@ func BenchmarkWarmRun(b *testing.B) {
 	s := open(b)
 	var took []time.Duration
 	for b.Loop() {
-		pid := s.NewPID()
+		pid := newPID(s)
 		created, output, end := call(pid, 1), result(pid, 2), result(pid, 3)
 		created.Kind, output.Kind, end.Kind = agentkernel.EntryCreated, agentkernel.EntryOutput, agentkernel.EntryTerminal
 		first, last := processRow(pid, agentkernel.StateUnfinished), processRow(pid, agentkernel.StateExited)
@@ -115,7 +115,7 @@ func BenchmarkWarmRun(b *testing.B) {
 // BenchmarkAppend is what the caller pays without waiting.
 func BenchmarkAppend(b *testing.B) {
 	s := open(b)
-	pid := s.NewPID()
+	pid := newPID(s)
 	for seq := int64(1); b.Loop(); seq++ {
 		must(s.Append(agentkernel.Batch{Entries: []agentkernel.Entry{call(pid, seq)}}))
 	}
@@ -128,7 +128,7 @@ func BenchmarkCalls(b *testing.B) {
 	work := make(chan struct{})
 	var group sync.WaitGroup
 	for range processes {
-		pid := s.NewPID()
+		pid := newPID(s)
 		group.Go(func() {
 			for seq := int64(1); ; seq += 2 {
 				if _, ok := <-work; !ok {
@@ -172,7 +172,7 @@ func BenchmarkParkUnpark(b *testing.B) {
 	s := open(b)
 	var pids []agentkernel.PID
 	for range 256 {
-		pid := s.NewPID()
+		pid := newPID(s)
 		pids = append(pids, pid)
 		must(s.Append(agentkernel.Batch{Process: processRow(pid, agentkernel.StateUnfinished)}))
 	}
@@ -196,7 +196,7 @@ func BenchmarkReads(b *testing.B) {
 	cfg.ImageCache = -1
 	s := must(sqlite.Open(b.Context(), cfg))
 	defer s.Close()
-	pid := s.NewPID()
+	pid := newPID(s)
 	batch := agentkernel.Batch{Process: processRow(pid, agentkernel.StateUnfinished), State: map[string]json.RawMessage{"k": json.RawMessage(`1`)},
 		Image: &agentkernel.Image{PID: pid, Seq: 20, Fingerprint: "f", Kernel: []byte(`{}`), Bytes: imageOf(pid, 10)}}
 	for seq := int64(1); seq < 20; seq += 2 {

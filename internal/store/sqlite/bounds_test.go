@@ -15,7 +15,7 @@ import (
 // What SQLite or JSON would refuse in the middle of a commit is refused before it is queued.
 func TestWhatCannotBeWrittenIsNotQueued(t *testing.T) {
 	s := mustOpen(t, testConfig(t.TempDir()))
-	pid := s.NewPID()
+	pid := newPID(s)
 	huge := make(json.RawMessage, maxBatch+1) // never written to, so it costs no memory
 	megabyte := strings.Repeat("#", 1<<20)
 	nan := exampleRow(pid)

@@ -22,7 +22,7 @@ func TestDiskPerParkedProcess(t *testing.T) {
 	}
 	var pos agentkernel.Position
 	for range processes {
-		if pos, err = s.Append(parked(s.NewPID())); err != nil {
+		if pos, err = s.Append(parked(newPID(s))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -64,7 +64,7 @@ func TestAFullDatabaseFailsForEverAndKeepsAPrefix(t *testing.T) {
 	if err := s.writer.c.script(fmt.Sprintf("PRAGMA max_page_count = %d", pages+20)); err != nil {
 		t.Fatal(err)
 	}
-	pid := s.NewPID()
+	pid := newPID(s)
 	acknowledged, err := fill(t, s, pid, 1000)
 	checkError(t, err, agentkernel.CodeStorage, "full", cfg.Path[:len(cfg.Path)-len("/journal.db")], "free space, then: agentkernel recover")
 	im := &agentkernel.Image{PID: pid, Seq: 1, Bytes: []byte("lost")}
@@ -85,7 +85,7 @@ func TestAFullDatabaseFailsForEverAndKeepsAPrefix(t *testing.T) {
 func TestAWarmRunIsOneCommit(t *testing.T) {
 	s := mustOpen(t, testConfig(t.TempDir()))
 	for n := range int64(20) {
-		pid := s.NewPID()
+		pid := newPID(s)
 		for seq := int64(1); seq <= 2; seq++ {
 			if _, err := s.Append(note(pid, seq, 10)); err != nil {
 				t.Fatal(err)
@@ -107,7 +107,7 @@ func TestClosingWhileOthersAppend(t *testing.T) {
 	last := make(chan [2]int64, appenders)
 	begun := make(chan struct{}, appenders)
 	for range appenders {
-		pid := s.NewPID()
+		pid := newPID(s)
 		go func() {
 			seq := int64(0)
 			for {

@@ -152,7 +152,7 @@ func (h *house) put(b agentkernel.Batch, then func()) {
 }
 
 func (h *house) create(*rapid.T) {
-	pid := h.s.NewPID()
+	pid := newPID(h.s)
 	k := &known{row: *exampleRow(pid)}
 	k.row.Spec.Program.Source = h.content("source")
 	first := agentkernel.Entry{PID: pid, Seq: 1, Kind: agentkernel.EntryCreated}
@@ -164,7 +164,7 @@ func (h *house) create(*rapid.T) {
 
 // live is a process that begins and ends in one commit.
 func (h *house) live(*rapid.T) {
-	pid := h.s.NewPID()
+	pid := newPID(h.s)
 	k := &known{row: *exampleRow(pid), ended: true, entries: []string{"", ""}}
 	k.row.Spec.Program.Source = h.content("source")
 	k.row.Result, _ = json.Marshal(h.content("result"))
@@ -394,7 +394,7 @@ func TestPruningUnderLoad(t *testing.T) {
 	for w := range writers {
 		group.Go(func() {
 			for life := range lives {
-				pid := s.NewPID()
+				pid := newPID(s)
 				row := exampleRow(pid)
 				row.Spec.Program.Source = strings.Repeat("p", BlobThreshold+life%3)
 				if err := appendFlush(s, agentkernel.Batch{Process: row}); err != nil {

@@ -46,7 +46,7 @@ func TestAChangedImageIsRefused(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
 	shared := random(1, 9000)
-	first, second, large := s.NewPID(), s.NewPID(), s.NewPID()
+	first, second, large := newPID(s), newPID(s), newPID(s)
 	for _, im := range []agentkernel.Image{
 		{PID: first, Seq: 3, Fingerprint: "engine 1", Kernel: []byte(`{"calls":1}`), Bytes: shared},
 		{PID: second, Seq: 4, Fingerprint: "engine 1", Kernel: []byte(`{"calls":2}`), Bytes: append(random(2, 500), shared...)},
@@ -95,7 +95,7 @@ func TestAnImageThatIsTooLargeIsRefused(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.MaxImage = 1000
 	s := mustOpen(t, cfg)
-	pid := s.NewPID()
+	pid := newPID(s)
 	_, err := s.Append(agentkernel.Batch{Image: &agentkernel.Image{PID: pid, Bytes: make([]byte, 1001)}})
 	checkError(t, err, agentkernel.CodeLimit, "1001", "1000")
 	if err := appendFlush(s, agentkernel.Batch{Image: &agentkernel.Image{PID: pid, Bytes: make([]byte, 1000)}}); err != nil {
@@ -125,7 +125,7 @@ func TestImagesShareABase(t *testing.T) {
 	shared := random(1, 12_000)
 	const processes = 50
 	for i := range processes {
-		pid := s.NewPID()
+		pid := newPID(s)
 		im := &agentkernel.Image{PID: pid, Seq: 1, Fingerprint: "engine 1", Bytes: fmt.Appendf(bytes.Clone(shared), "process %d", pid)}
 		if err := appendFlush(s, agentkernel.Batch{Process: exampleRow(pid), Image: im}); err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func awaitSweep(t *testing.T, s *Store) {
 func TestUnusedBlobsAreRemoved(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
-	pid, twin := s.NewPID(), s.NewPID()
+	pid, twin := newPID(s), newPID(s)
 	put := func(pid agentkernel.PID, raw []byte, files int) {
 		t.Helper()
 		if err := appendFlush(s, agentkernel.Batch{Image: &agentkernel.Image{PID: pid, Bytes: raw}}); err != nil {
@@ -242,7 +242,7 @@ func TestUnusedBlobsAreRemoved(t *testing.T) {
 	killed := copyOf(t, filepath.Dir(cfg.Path))
 	rawSQL(t, killed.Path, "DELETE FROM images")
 	next := mustOpen(t, killed)
-	if err := appendFlush(next, agentkernel.Batch{Process: exampleRow(next.NewPID())}); err != nil {
+	if err := appendFlush(next, agentkernel.Batch{Process: exampleRow(newPID(next))}); err != nil {
 		t.Fatal(err)
 	}
 	awaitSweep(t, next)

@@ -68,7 +68,7 @@ func TestAClosedQueueIsLeftToTheWritersGoroutine(t *testing.T) {
 
 func TestALoneCallerCommitsByItself(t *testing.T) {
 	s := mustOpen(t, testConfig(t.TempDir()))
-	pid := s.NewPID()
+	pid := newPID(s)
 	if err := appendFlush(s, note(pid, 1, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAPanicFailsTheStore(t *testing.T) {
 	s := mustOpen(t, testConfig(t.TempDir()))
 	s.writer.blobs = broken{s.writer.blobs} // nobody uses it before something is appended
 	s.queue.armed = true                    // no timer may come first: its goroutine has nobody who recovers
-	pid := s.NewPID()
+	pid := newPID(s)
 	pos, err := s.Append(note(pid, 1, BlobThreshold))
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestAPanicFailsTheStore(t *testing.T) {
 func TestStaging(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
-	pid := s.NewPID()
+	pid := newPID(s)
 	if err := appendFlush(s, note(pid, 1, 10)); err != nil {
 		t.Fatal(err)
 	}

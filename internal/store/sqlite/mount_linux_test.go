@@ -31,7 +31,7 @@ func TestARealFullDisk(t *testing.T) {
 			dir := mount(t, "size=2m,mode=0700")
 			cfg := testConfig(dir)
 			s := mustOpen(t, cfg)
-			pid := s.NewPID()
+			pid := newPID(s)
 			acknowledged, err := fill(t, s, pid, size)
 			checkError(t, err, agentkernel.CodeStorage, "the disk that holds "+dir, "full", "free space, then: agentkernel recover")
 			checkFailed(t, s, pid, acknowledged)
@@ -63,7 +63,7 @@ func TestAReadOnlyFileSystem(t *testing.T) {
 		}
 	}
 	s := mustOpen(t, closed)
-	pid := s.NewPID()
+	pid := newPID(s)
 	if err := appendFlush(s, note(pid, 1, 10)); err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,15 @@ func mustOpen(t *testing.T, cfg Config) *Store {
 }
 
 // rawSQL changes a database behind the store's back.
+// newPID reserves a PID. This store always has one.
+func newPID(s agentkernel.Store) agentkernel.PID {
+	pid, err := s.NewPID(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return pid
+}
+
 func rawSQL(t *testing.T, path string, script string) {
 	t.Helper()
 	c, err := dial(path, map[string][]string{})

@@ -21,7 +21,7 @@ func BenchmarkPruneSteps(b *testing.B) {
 		var pids []agentkernel.PID
 		var last agentkernel.Position
 		for range 64 {
-			pid := s.NewPID()
+			pid := newPID(s)
 			p := exampleRow(pid)
 			p.Spec.Program.Source = "print(" + pid.String() + ")"
 			batch := agentkernel.Batch{Process: p}

@@ -26,7 +26,7 @@ func endedBatch(p agentkernel.ProcessRecord, seq int64) agentkernel.Batch {
 // finishedProcess stores a process with a large entry that has ended.
 func finishedProcess(t *testing.T, s *Store, source string) agentkernel.PID {
 	t.Helper()
-	pid := s.NewPID()
+	pid := newPID(s)
 	p := exampleRow(pid)
 	p.Spec.Program.Source = source
 	p.Result = json.RawMessage(`"` + strings.Repeat("r", BlobThreshold) + `"`)
@@ -66,7 +66,7 @@ func TestSharedToolLists(t *testing.T) {
 	list := json.RawMessage(`["` + strings.Repeat("t", sharedThreshold) + `"]`)
 	var pids []agentkernel.PID
 	for range 3 {
-		pid := s.NewPID()
+		pid := newPID(s)
 		p := exampleRow(pid)
 		b := agentkernel.Batch{Process: p, Entries: []agentkernel.Entry{{PID: pid, Seq: 1, Kind: agentkernel.EntryTools, Data: list}}}
 		if err := appendFlush(s, b); err != nil {
@@ -150,14 +150,14 @@ func TestPIDsOfPrunedProcessesAreNotUsedAgain(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if next := mustOpen(t, cfg).NewPID(); next != pids[1]+1 {
+	if next := newPID(mustOpen(t, cfg)); next != pids[1]+1 {
 		t.Fatalf("after %d comes %d", pids[1], next)
 	}
 }
 
 func TestWhatIsNeverForgotten(t *testing.T) {
 	s := mustOpen(t, testConfig(t.TempDir()))
-	unfinished, parent, child := s.NewPID(), finishedProcess(t, s, "1"), s.NewPID()
+	unfinished, parent, child := newPID(s), finishedProcess(t, s, "1"), newPID(s)
 	below := exampleRow(child)
 	below.Parent = parent
 	for _, p := range []*agentkernel.ProcessRecord{exampleRow(unfinished), below} {
@@ -165,7 +165,7 @@ func TestWhatIsNeverForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ending := exampleRow(s.NewPID()) // its end is on its way to the disk
+	ending := exampleRow(newPID(s)) // its end is on its way to the disk
 	if err := appendFlush(s, agentkernel.Batch{Process: ending}); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestWhatIsNeverForgotten(t *testing.T) {
 func TestKeysOfPrunedProcessesAreFree(t *testing.T) {
 	s := mustOpen(t, testConfig(t.TempDir()))
 	row := func() *agentkernel.ProcessRecord {
-		p := exampleRow(s.NewPID())
+		p := exampleRow(newPID(s))
 		p.Spec.IdempotencyKey = "nightly"
 		return p
 	}
@@ -301,7 +301,7 @@ func TestStraysAndLeftovers(t *testing.T) {
 func TestShrinkingGivesRoomBack(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
-	pid := s.NewPID()
+	pid := newPID(s)
 	p := exampleRow(pid)
 	if err := appendFlush(s, agentkernel.Batch{Process: p}); err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func TestShrinkingGivesRoomBack(t *testing.T) {
 
 func TestBlobTotals(t *testing.T) {
 	s := mustOpen(t, testConfig(t.TempDir()))
-	a, b := s.NewPID(), s.NewPID()
+	a, b := newPID(s), newPID(s)
 	for _, pid := range []agentkernel.PID{a, b} { // the same content twice is one file
 		if err := appendFlush(s, note(pid, 1, BlobThreshold)); err != nil {
 			t.Fatal(err)
@@ -366,7 +366,7 @@ func TestStepsEndWithTheStore(t *testing.T) {
 	if err := s.queue.give(j); err != nil {
 		t.Fatal(err)
 	}
-	late, err := s.Append(note(s.NewPID(), 1, 10)) // is durable all the same
+	late, err := s.Append(note(newPID(s), 1, 10)) // is durable all the same
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestCloseDuringAStep(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	go func() { _ = s.work(func(*writer) error { close(begun); <-goOn; return nil }) }()
 	<-begun
-	pid := s.NewPID()
+	pid := newPID(s)
 	if _, err := s.Append(note(pid, 1, 10)); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func asked(t *testing.T) (Config, *Store) {
 		{Kind: agentkernel.EntryResult, Call: 2, Data: raw(`"` + strings.Repeat("x", BlobThreshold) + `"`), Note: "i1"},
 		call(4, "time.sleep", `{"seconds":1.0}`),
 	}
-	pid := s.NewPID()
+	pid := newPID(s)
 	for i := range entries {
 		entries[i].PID, entries[i].Seq, entries[i].At = pid, int64(i+1), at.Add(time.Duration(i)*time.Millisecond)
 	}

@@ -64,7 +64,7 @@ func copyOf(t *testing.T, dir string) Config {
 func TestReadingChangesNothing(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
-	pid := s.NewPID()
+	pid := newPID(s)
 	if err := appendFlush(s, agentkernel.Batch{Process: exampleRow(pid), Entries: note(pid, 1, 40_000).Entries}); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func exampleRow(pid agentkernel.PID) *agentkernel.ProcessRecord {
 func TestAReaderFollowsKernelsThatComeAndGo(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
-	pid := s.NewPID()
+	pid := newPID(s)
 	if err := appendFlush(s, note(pid, 1, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestAReaderFollowsKernelsThatComeAndGo(t *testing.T) {
 func TestAReaderNeedsTheKeyForImagesOnly(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
-	pid := s.NewPID()
+	pid := newPID(s)
 	im := &agentkernel.Image{PID: pid, Seq: 1, Bytes: []byte("image")}
 	if err := appendFlush(s, agentkernel.Batch{Process: exampleRow(pid), Image: im}); err != nil {
 		t.Fatal(err)

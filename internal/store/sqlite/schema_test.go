@@ -129,7 +129,7 @@ func answers(t *testing.T, c *conn, question string, want []string) {
 func TestWhatPeopleReadInTheDatabase(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	s := mustOpen(t, cfg)
-	pid := s.NewPID()
+	pid := newPID(s)
 	p := exampleRow(pid)
 	p.Spec.Namespace, p.Spec.Priority = "default", 10
 	p.Spec.Program.Name, p.Spec.Allow = "a.py", []string{"fs.<*>"}

@@ -274,6 +274,7 @@ func (r *reads) scanEntry(ctx context.Context, pid agentkernel.PID, v row, lost 
 		e.Missing = agentkernel.AsError(own.err, agentkernel.CodeCorrupt, "store")
 		_ = lost.note(ofEntry(pid, e.Seq, own.err))
 	}
+	e.ReadNote()
 	e.Err, err = readError(v.text(10))
 	return e, err
 }

@@ -125,7 +125,9 @@ func readShort(text string, pid agentkernel.PID, from int64) ([]agentkernel.Entr
 	var found []agentkernel.Entry
 	for i, s := range list {
 		if seq := int64(i + 1); seq >= from {
-			found = append(found, agentkernel.Entry{PID: pid, Seq: seq, Kind: s.kind, At: microTime(s.at), Data: s.data, Err: s.err, Stream: s.stream, Note: s.note})
+			e := agentkernel.Entry{PID: pid, Seq: seq, Kind: s.kind, At: microTime(s.at), Data: s.data, Err: s.err, Stream: s.stream, Note: s.note}
+			e.ReadNote()
+			found = append(found, e)
 		}
 	}
 	return found, nil

@@ -12,7 +12,7 @@ import (
 // shortLife stores a process that prints and ends, in two batches and one commit.
 func shortLife(t *testing.T, s *Store, prints string) agentkernel.PID {
 	t.Helper()
-	p := exampleRow(s.NewPID())
+	p := exampleRow(newPID(s))
 	data, _ := json.Marshal(prints)
 	if _, err := s.Append(agentkernel.Batch{Process: p, Entries: []agentkernel.Entry{
 		{PID: p.PID, Seq: 1, Kind: agentkernel.EntryCreated, At: microTime(1e15), Data: json.RawMessage(`{"a":1}`)},
@@ -119,7 +119,7 @@ func TestAShortJournalIsReadAsItGrows(t *testing.T) {
 		}
 	})
 	for range 300 {
-		pid := s.NewPID()
+		pid := newPID(s)
 		next <- pid
 		for n := 0; n < 3; {
 			list, err := r.Entries(t.Context(), pid, 1, 0)
@@ -136,7 +136,7 @@ func TestAShortJournalIsReadAsItGrows(t *testing.T) {
 // Two processes may not have one key, whichever way the second gets there.
 func TestAnotherProcessHasTheKey(t *testing.T) {
 	s := mustOpen(t, testConfig(t.TempDir()))
-	first, second := exampleRow(s.NewPID()), exampleRow(s.NewPID())
+	first, second := exampleRow(newPID(s)), exampleRow(newPID(s))
 	first.Spec.IdempotencyKey, second.Spec.IdempotencyKey = "k", "k"
 	if err := appendFlush(s, agentkernel.Batch{Process: first}); err != nil {
 		t.Fatal(err)

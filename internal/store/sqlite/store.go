@@ -136,11 +136,11 @@ func (s *Store) Info() agentkernel.StoreInfo { return s.info }
 // Commits counts the transactions that Append and Flush have led to since Open.
 func (s *Store) Commits() int64 { return s.writer.commits.Load() }
 
-// NewPID reserves the next PID. It is never given out again while this store is open.
-func (s *Store) NewPID() agentkernel.PID {
+// NewPID reserves the next PID. It is never given out again while this store is open. It waits for nothing, and cannot fail.
+func (s *Store) NewPID(context.Context) (agentkernel.PID, error) {
 	pid := agentkernel.PID(s.lastPID.Add(1))
 	s.queue.know(pid)
-	return pid
+	return pid, nil
 }
 
 // Append queues a batch. Errors, all before anything was queued: CodeInvalid (no PID, several PIDs, a gap

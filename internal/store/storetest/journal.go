@@ -13,7 +13,7 @@ import (
 
 func pages(t *testing.T, open Opener) {
 	f := start(t, open)
-	pid := f.NewPID()
+	pid := f.pid()
 	var want []agentkernel.Entry
 	for seq := int64(1); seq <= 20; seq++ {
 		want = append(want, entry(pid, seq))
@@ -43,7 +43,7 @@ func pages(t *testing.T, open Opener) {
 
 func dense(t *testing.T, open Opener) {
 	f := start(t, open)
-	pid, other := f.NewPID(), f.NewPID()
+	pid, other := f.pid(), f.pid()
 	f.append(agentkernel.Batch{Entries: []agentkernel.Entry{entry(pid, 1), entry(pid, 2)}})
 	f.twice(func() {
 		for _, wrong := range [][]agentkernel.Entry{
@@ -64,7 +64,7 @@ func dense(t *testing.T, open Opener) {
 		t.Fatalf("a refused batch left %d entries", len(got))
 	}
 
-	ended := f.NewPID() // a store may forget a process that has ended, but not its journal
+	ended := f.pid() // a store may forget a process that has ended, but not its journal
 	last := entry(ended, 1)
 	last.Kind = agentkernel.EntryTerminal
 	f.flush(f.append(agentkernel.Batch{Entries: []agentkernel.Entry{last}}))
@@ -75,16 +75,16 @@ func dense(t *testing.T, open Opener) {
 
 func pids(t *testing.T, open Opener) {
 	f := start(t, open)
-	if pid := f.NewPID(); pid != 1 {
+	if pid := f.pid(); pid != 1 {
 		t.Fatalf("the first pid is %d", pid)
 	}
 	f.flush(f.append(agentkernel.Batch{Process: record(1)}))
 	f.flush(f.append(agentkernel.Batch{Entries: []agentkernel.Entry{entry(41, 1)}}))
-	if pid := f.NewPID(); pid != 42 {
+	if pid := f.pid(); pid != 42 {
 		t.Fatalf("pid %d after 41 was used", pid)
 	}
 	f.reopen()
-	if pid := f.NewPID(); pid != 42 {
+	if pid := f.pid(); pid != 42 {
 		t.Fatalf("pid %d after reopening; 41 was the last one stored", pid)
 	}
 	f.flush(f.append(agentkernel.Batch{Process: record(100)}))
@@ -95,7 +95,7 @@ func pids(t *testing.T, open Opener) {
 	for range 8 {
 		group.Go(func() {
 			for range 100 {
-				pid := f.NewPID()
+				pid := f.pid()
 				mu.Lock()
 				if seen[pid] || pid <= 100 {
 					t.Errorf("pid %d given out twice", pid)
@@ -125,7 +125,7 @@ func nameless(t *testing.T, open Opener) {
 
 func flushes(t *testing.T, open Opener) {
 	f := start(t, open)
-	pid := f.NewPID()
+	pid := f.pid()
 	f.flush(0) // nothing was appended
 	first := f.append(agentkernel.Batch{Entries: []agentkernel.Entry{entry(pid, 1)}})
 	second := f.append(agentkernel.Batch{Entries: []agentkernel.Entry{entry(pid, 2)}})
@@ -149,7 +149,7 @@ func flushes(t *testing.T, open Opener) {
 // which sees what is on the disk.
 func lazy(t *testing.T, open Opener) {
 	f := start(t, open)
-	pid := f.NewPID()
+	pid := f.pid()
 	f.flush(f.append(agentkernel.Batch{Entries: []agentkernel.Entry{entry(pid, 1)}}))
 	other, err := open(f.dir)
 	if err != nil {
@@ -183,7 +183,7 @@ func concurrent(t *testing.T, open Opener) {
 	const processes, rounds = 16, 30
 	var group sync.WaitGroup
 	for range processes {
-		pid := f.NewPID()
+		pid := f.pid()
 		group.Go(func() {
 			if err := appendAndRead(f, pid, rounds); err != nil {
 				t.Error(err)
@@ -266,7 +266,7 @@ func readBack(f *fixture, pid agentkernel.PID, i int64) error {
 
 func closes(t *testing.T, open Opener) {
 	f := start(t, open)
-	pid := f.NewPID()
+	pid := f.pid()
 	p := record(pid)
 	pos := f.append(agentkernel.Batch{Entries: []agentkernel.Entry{entry(pid, 1)}, Process: p})
 	info := f.Info()

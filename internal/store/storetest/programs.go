@@ -19,7 +19,7 @@ func programsAgain(t *testing.T, open Opener) {
 	language.Language = "starlark"
 	var rows []*agentkernel.ProcessRecord
 	for _, program := range []agentkernel.Program{a, a, other, a, longer, a, modules, a, modules, moreModules, a, language, a, a} {
-		row := record(f.NewPID())
+		row := record(f.pid())
 		row.Name, row.Spec.Program = program.Name, program
 		rows = append(rows, row)
 		f.flush(f.append(agentkernel.Batch{Process: row}))

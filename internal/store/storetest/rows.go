@@ -44,7 +44,7 @@ func fullEntries(pid agentkernel.PID) []agentkernel.Entry {
 
 func entriesRoundTrip(t *testing.T, open Opener) {
 	f := start(t, open)
-	pid := f.NewPID()
+	pid := f.pid()
 	want := fullEntries(pid)
 	f.append(agentkernel.Batch{Entries: want[:5]})
 	f.append(agentkernel.Batch{Entries: want[5:6]})
@@ -52,7 +52,7 @@ func entriesRoundTrip(t *testing.T, open Opener) {
 	f.twice(func() { f.same(want, f.entries(pid)) })
 
 	// What a program reads must not depend on whether the disk has it: finer times are cut on both ways.
-	fine := entry(f.NewPID(), 1)
+	fine := entry(f.pid(), 1)
 	fine.At = at(7).Add(321 * time.Nanosecond).In(time.FixedZone("far away", 3600))
 	f.append(agentkernel.Batch{Entries: []agentkernel.Entry{fine}})
 	f.twice(func() {
@@ -91,8 +91,8 @@ func fullRecord(pid, parent agentkernel.PID) *agentkernel.ProcessRecord {
 
 func processesRoundTrip(t *testing.T, open Opener) {
 	f := start(t, open)
-	parent := f.NewPID()
-	full := fullRecord(f.NewPID(), parent)
+	parent := f.pid()
+	full := fullRecord(f.pid(), parent)
 	bare := &agentkernel.ProcessRecord{Process: agentkernel.Process{PID: parent, Namespace: "default", State: agentkernel.StateUnfinished, Created: at(3)}}
 	for _, want := range []*agentkernel.ProcessRecord{bare, full} {
 		f.append(agentkernel.Batch{Process: want})
@@ -105,7 +105,7 @@ func processesRoundTrip(t *testing.T, open Opener) {
 		})
 	}
 
-	inMemory := record(f.NewPID()) // a kernel's own view of a process ends with the kernel
+	inMemory := record(f.pid()) // a kernel's own view of a process ends with the kernel
 	inMemory.Resident, inMemory.WaitsFor = true, []string{"tool.call x"}
 	f.append(agentkernel.Batch{Process: inMemory})
 	f.twice(func() {
@@ -126,7 +126,7 @@ func largePayloads(t *testing.T, open Opener) {
 		text := func(fill string) json.RawMessage {
 			return json.RawMessage(`"` + strings.Repeat(fill, size-2) + `"`)
 		}
-		pid := f.NewPID()
+		pid := f.pid()
 		call := entry(pid, 1)
 		call.Args, call.Data = text("a"), text("b")
 		again := entry(pid, 2) // the same content twice
@@ -168,7 +168,7 @@ func largePayloads(t *testing.T, open Opener) {
 
 func replace(t *testing.T, open Opener) {
 	f := start(t, open)
-	p := record(f.NewPID())
+	p := record(f.pid())
 	f.append(agentkernel.Batch{Process: p})
 	f.flush(f.append(agentkernel.Batch{Entries: []agentkernel.Entry{entry(p.PID, 1)}}))
 	next := *p
@@ -201,7 +201,7 @@ func wallsRoundTrip(t *testing.T, open Opener) {
 	more := append(slices.Clone(same), agentkernel.Wall{Name: "landlock", On: true, How: "ABI 7"})
 	want := map[agentkernel.PID][]agentkernel.Wall{}
 	for _, list := range [][]agentkernel.Wall{same, more, nil, slices.Clone(same), more[:1], same} {
-		p := record(f.NewPID())
+		p := record(f.pid())
 		p.Walls, want[p.PID] = list, slices.Clone(list)
 		f.append(agentkernel.Batch{Process: p})
 	}
@@ -220,7 +220,7 @@ func filters(t *testing.T, open Opener) {
 	f := start(t, open)
 	var all []agentkernel.PID
 	for i := range 6 {
-		p := record(f.NewPID())
+		p := record(f.pid())
 		if i%2 == 1 {
 			p.Namespace, p.Spec.Namespace = "other", "other"
 		}
@@ -285,7 +285,7 @@ func parked(t *testing.T, open Opener) {
 	var pids []agentkernel.PID
 	until := []time.Time{at(500), at(100), {}, at(100), at(300), at(200)}
 	for i, u := range until {
-		p := record(f.NewPID())
+		p := record(f.pid())
 		p.Parked = &agentkernel.Parked{Until: u, Since: at(7), Kernel: int64(i) + 1, WaitsFor: []string{"time.sleep", "a <b>"}[:1+i%2]}
 		if i == 4 {
 			p.Parked = nil // it is in memory
@@ -338,14 +338,14 @@ func parked(t *testing.T, open Opener) {
 
 func keys(t *testing.T, open Opener) {
 	f := start(t, open)
-	first := record(f.NewPID())
+	first := record(f.pid())
 	first.Spec.IdempotencyKey = "k"
 	f.append(agentkernel.Batch{Process: first})
-	elsewhere := record(f.NewPID())
+	elsewhere := record(f.pid())
 	elsewhere.Namespace, elsewhere.Spec.IdempotencyKey = "other", "k"
 	f.append(agentkernel.Batch{Process: elsewhere})
-	f.append(agentkernel.Batch{Process: record(f.NewPID())}) // no key: as many as you like
-	f.append(agentkernel.Batch{Process: record(f.NewPID())})
+	f.append(agentkernel.Batch{Process: record(f.pid())}) // no key: as many as you like
+	f.append(agentkernel.Batch{Process: record(f.pid())})
 	f.twice(func() {
 		for namespace, want := range map[string]agentkernel.PID{"default": first.PID, "other": elsewhere.PID} {
 			if got, err := f.ByKey(t.Context(), namespace, "k"); err != nil || got != want {
@@ -354,7 +354,7 @@ func keys(t *testing.T, open Opener) {
 		}
 		_, err := f.ByKey(t.Context(), "default", "unknown")
 		f.refused(err, agentkernel.CodeNotFound)
-		second := record(f.NewPID())
+		second := record(f.pid())
 		second.Spec.IdempotencyKey = "k"
 		_, err = f.Append(agentkernel.Batch{Process: second})
 		f.refused(err, agentkernel.CodeConflict)
@@ -365,7 +365,7 @@ func keys(t *testing.T, open Opener) {
 // givenKeys are those that a process gets later, for a piece of its session.
 func givenKeys(t *testing.T, open Opener) {
 	f := start(t, open)
-	made, owner, other := record(f.NewPID()), record(f.NewPID()), record(f.NewPID())
+	made, owner, other := record(f.pid()), record(f.pid()), record(f.pid())
 	made.Spec.IdempotencyKey, other.Namespace = "of a Spec", "other"
 	for _, p := range []*agentkernel.ProcessRecord{made, owner, other} {
 		f.append(agentkernel.Batch{Process: p})
@@ -395,7 +395,7 @@ func givenKeys(t *testing.T, open Opener) {
 			_, err := f.Append(given(other.PID, 2, "default", key))
 			f.refused(err, agentkernel.CodeConflict)
 		}
-		second := record(f.NewPID())
+		second := record(f.pid())
 		second.Spec.IdempotencyKey = "k"
 		_, err := f.Append(agentkernel.Batch{Process: second})
 		f.refused(err, agentkernel.CodeConflict)

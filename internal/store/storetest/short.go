@@ -29,7 +29,7 @@ func shortLives(t *testing.T, open Opener) {
 	want := map[agentkernel.PID][]agentkernel.Entry{}
 	rows := map[agentkernel.PID]*agentkernel.ProcessRecord{}
 	live := func(batches int, flushed bool, prints ...string) agentkernel.PID {
-		pid := f.NewPID()
+		pid := f.pid()
 		list := life(pid, prints...)
 		want[pid] = list
 		for i := range batches {
@@ -100,7 +100,7 @@ func shortLives(t *testing.T, open Opener) {
 	f.twice(check)
 
 	// A row that was there before its journal is kept, too.
-	pid := f.NewPID()
+	pid := f.pid()
 	f.flush(f.append(agentkernel.Batch{Process: record(pid)}))
 	want[pid], rows[pid] = life(pid, line), record(pid)
 	rows[pid].State, rows[pid].Ended = agentkernel.StateExited, at(3)
@@ -113,7 +113,7 @@ func shortLives(t *testing.T, open Opener) {
 		{Data: json.RawMessage(" \"around\"")}, {Data: json.RawMessage("{ \"a\" : 1.50, \"a\":\n1 }\n")}, {Data: json.RawMessage("\"\xff\"")},
 		{Data: json.RawMessage("null")}, {Note: "\xff\xfe"}, {Note: "\x01\u2028"}, {Stream: "\xc3"},
 	} {
-		pid := f.NewPID()
+		pid := f.pid()
 		odd[pid] = life(pid, `""`)
 		o := &odd[pid][1]
 		o.Data, o.Note, o.Stream = e.Data, e.Note, e.Stream

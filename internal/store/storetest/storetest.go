@@ -33,6 +33,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"pages of entries", pages},
 		{"journals stay dense", dense},
 		{"short lives", shortLives},
+		{"what notes say", notes},
 		{"pids are never reused", pids},
 		{"batches without a process are refused", nameless},
 		{"a row is replaced", replace},
@@ -45,6 +46,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"flush", flushes},
 		{"lazy batches become durable", lazy},
 		{"concurrent appenders", concurrent},
+		{"epochs", epochs},
 		{"close", closes},
 		{"crash", crash},
 	} {
@@ -86,6 +88,15 @@ func (f *fixture) reopen() {
 		f.Fatalf("close: %v", err)
 	}
 	f.start()
+}
+
+func (f *fixture) pid() agentkernel.PID {
+	f.Helper()
+	pid, err := f.NewPID(f.Context())
+	if err != nil {
+		f.Errorf("a new pid: %v", err) // not Fatal: some tests ask for it on goroutines of their own
+	}
+	return pid
 }
 
 func (f *fixture) append(b agentkernel.Batch) agentkernel.Position {

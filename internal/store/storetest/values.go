@@ -12,7 +12,7 @@ import (
 
 func workingSets(t *testing.T, open Opener) {
 	f := start(t, open)
-	pid, other := f.NewPID(), f.NewPID()
+	pid, other := f.pid(), f.pid()
 	seq := int64(0)
 	set := func(state map[string]json.RawMessage) {
 		seq++
@@ -81,7 +81,7 @@ func images(t *testing.T, open Opener) {
 	}
 	var pids []agentkernel.PID
 	for i := range 8 { // of one program and one engine, as a thousand agents are; two of another engine
-		pid := f.NewPID()
+		pid := f.pid()
 		pids = append(pids, pid)
 		f.append(agentkernel.Batch{Process: record(pid)})
 		put(agentkernel.Image{PID: pid, Seq: int64(i), Fingerprint: []string{"monty 1", "monty 2"}[i/6],
@@ -92,7 +92,7 @@ func images(t *testing.T, open Opener) {
 	put(agentkernel.Image{PID: pids[2], Seq: 9, Fingerprint: "monty 1", Bytes: noise(100_000)})    // incompressible
 	put(agentkernel.Image{PID: pids[3], Seq: 9, Fingerprint: "", Bytes: make([]byte, 2<<20)})      // large
 	put(agentkernel.Image{PID: pids[4], Seq: 9, Fingerprint: "monty 1", Bytes: []byte{0}})         // tiny
-	put(agentkernel.Image{PID: f.NewPID(), Seq: 1, Fingerprint: "monty 1", Bytes: variant(2)})     // without a row
+	put(agentkernel.Image{PID: f.pid(), Seq: 1, Fingerprint: "monty 1", Bytes: variant(2)})        // without a row
 	put(agentkernel.Image{PID: pids[5], Seq: 9, Kernel: []byte{0xff, 0, '\n'}, Bytes: variant(3)}) // any bytes
 	f.twice(check)
 	for _, pid := range pids[:6] {

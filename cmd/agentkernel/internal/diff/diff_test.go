@@ -32,6 +32,7 @@ func run(pid agentkernel.PID, name, spec string) *runJournal {
 
 func (j *runJournal) put(e agentkernel.Entry) *runJournal {
 	e.PID, e.Seq, e.At = j.r.Process.PID, int64(len(j.r.Entries)+1), start
+	e.ReadNote()
 	j.r.Entries = append(j.r.Entries, e)
 	return j
 }

@@ -41,6 +41,7 @@ func Journal(r *rand.Rand, n int) (entries []agentkernel.Entry, back bool) {
 			e.Err = &agentkernel.Error{Code: agentkernel.Code(Pick(r, "tool_error", "permission_denied", "outcome_unknown", "timeout", "odd")),
 				Err: errors.New(Pick(r, "no \x1b[2J", "", "a: b"))}
 		}
+		e.ReadNote()
 		entries = append(entries, e)
 	}
 	return entries, back

@@ -111,7 +111,7 @@ func (r *renderer) callLines(s *step) []string {
 	switch {
 	case r.o.Full: // which incarnation of a server answered: nothing for a first look
 		details = append(details, s.note)
-	case strings.HasPrefix(s.call.Note, "from pid "): // a rerun did not make it
+	case s.call.Origin != nil && !s.call.Origin.As: // a rerun did not make it
 		details = append(details, s.call.Note)
 	}
 	line := text

@@ -32,6 +32,7 @@ func (j *journal) after(d time.Duration) *journal { j.now = j.now.Add(d); return
 
 func (j *journal) put(e agentkernel.Entry) *journal {
 	e.PID, e.Seq, e.At = j.pid, int64(len(j.entries)+1), j.now
+	e.ReadNote()
 	j.entries = append(j.entries, e)
 	return j
 }

@@ -12,14 +12,15 @@ import (
 
 // Flag is the flag that raises the limit which an error is about; "": there is none.
 func Flag(e *agentkernel.Error) string {
-	if name, ok := strings.CutPrefix(e.Op, "limit."); ok {
+	if name, ok := e.Limit(); ok {
 		return agentkernel.LimitFlag(name)
 	}
 	return ""
 }
 
 func (c *inquiry) limitHit(e *agentkernel.Error) {
-	name := strings.TrimPrefix(e.Op, "limit.")
+	name, _ := e.Limit()
+	name = cmp.Or(name, e.Op)
 	d, ok := agentkernel.FindLimit(name)
 	l := &Limit{Name: name, Flag: d.Flag}
 	c.cause.Limit = l

@@ -35,6 +35,7 @@ func (r *run) after(d time.Duration) *run { r.now = r.now.Add(d); return r }
 
 func (r *run) put(e agentkernel.Entry) *run {
 	e.PID, e.Seq, e.At = r.p.PID, int64(len(r.entries)+1), r.now
+	e.ReadNote()
 	r.entries = append(r.entries, e)
 	return r
 }

@@ -276,6 +276,12 @@ class StorageFailed(KernelError):
     code = "storage_failed"
 
 
+class Fenced(KernelError):
+    """Another kernel holds the process's tree now, and continues it."""
+
+    code = "fenced"
+
+
 class Canceled(KernelError):
     """The caller gave up."""
 
@@ -294,6 +300,6 @@ CLASSES: dict[str, type[KernelError]] = {
     for c in (
         InvalidArgument, ProgramSyntaxError, Unsupported, NotFound, Conflict, PermissionDenied, LimitExceeded, Timeout,
         Unavailable, ToolFailed, AnswerLost, OutcomeUnknown, SessionLost, Interrupted, Killed, ProgramError, Diverged, Crashed,
-        Corrupt, VersionMismatch, StorageFailed, Canceled, InternalError,
+        Corrupt, VersionMismatch, StorageFailed, Fenced, Canceled, InternalError,
     )
 }  # fmt: skip

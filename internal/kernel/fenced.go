@@ -1,0 +1,60 @@
+package kernel
+
+import "agentkernel"
+
+// Another kernel may take over a tree that this one still runs: see agentkernel.Fencer. What this one does for it from then on
+// is lost, so it stops, and says so to whoever waits. All other trees go on.
+
+// notStored deals with what the store has not taken of a process: the tree stops, or the kernel.
+func (k *Kernel) notStored(p *process, err error) {
+	if unlessFenced(err) == nil {
+		k.fenced(rootOf(p))
+		return
+	}
+	k.storageFailed(err)
+}
+
+// fenced lets go of a tree that another kernel holds.
+func (k *Kernel) fenced(root agentkernel.PID) {
+	for _, p := range append(k.table.below(root), k.lookup(root)) {
+		if p != nil {
+			k.letGo(p, agentkernel.Errorf(agentkernel.CodeFenced, "kernel", "another kernel has taken process %d over", p.pid).WithPID(p.pid))
+		}
+	}
+}
+
+// letGo takes a process off the table: killed in memory, so that nothing is done for it any more. Its journal is elsewhere.
+func (k *Kernel) letGo(p *process, why *agentkernel.Error) {
+	p.mu.Lock()
+	if p.state.Terminal() {
+		p.mu.Unlock()
+		return
+	}
+	p.step(&stepKill)
+	p.ending, p.paused, p.run.replay = &ending{state: p.state, err: why, at: k.cfg.Now()}, false, nil
+	box := p.takeBox()
+	p.dropInflight(why)
+	if p.wall != nil {
+		p.wall.Stop()
+	}
+	if m := p.migration; m != nil {
+		m.ended, p.migration = why, nil
+		close(m.done)
+	}
+	p.endRun(why)
+	for _, w := range p.watchers {
+		w.Fail(why)
+	}
+	p.mu.Unlock()
+	k.forget(p)
+	k.discard(p, box)
+	k.freeFiles(p, box)
+}
+
+// unlessFenced leaves out that a batch was refused, for those who wait for the batches of other trees.
+func unlessFenced(err error) error {
+	if agentkernel.CodeOf(err) == agentkernel.CodeFenced {
+		return nil
+	}
+	return err
+}
