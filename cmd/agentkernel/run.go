@@ -11,7 +11,7 @@ type runCmd struct {
 }
 
 func (runCmd) Help() string {
-	return `Ctrl-C pauses the process and says how to continue it; a second Ctrl-C kills it. A directory tools/ beside
+	return `Ctrl-C pauses the process and says how to continue it; a second Ctrl-C within a second kills it. A directory tools/ beside
 the program (or here) holds local tools: tools/report/monthly.py is "from tools.report import monthly".
 A tool that changes things needs --allow, or a yes at the terminal.
 

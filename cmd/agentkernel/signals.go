@@ -135,7 +135,7 @@ func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 			return err
 		}
 		if s == agentkernel.SignalKill {
-			a.awaitDeath(k, pid)
+			awaitDeath(a.ctx, k, pid)
 		}
 		if a.cli.JSON {
 			err = a.printJSON(signalled{pid, s})
@@ -156,20 +156,21 @@ const (
 	deathPoll     = 5 * time.Millisecond
 )
 
-// awaitDeath returns when the process has ended, so that what follows kill in a script finds it so.
+// awaitDeath returns when the process has ended, so that what follows kill in a script finds it so. It gives up after a while.
 // (Kernel.Wait would return at once for a paused process.)
-func (a *app) awaitDeath(k agentkernel.Kernel, pid agentkernel.PID) {
-	ctx, cancel := context.WithTimeout(a.ctx, deathPatience)
+func awaitDeath(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID) (p agentkernel.Process, ended bool) {
+	ctx, cancel := context.WithTimeout(ctx, deathPatience)
 	defer cancel()
 	tick := time.NewTicker(deathPoll)
 	defer tick.Stop()
 	for {
-		if p, err := k.Process(ctx, pid); err != nil || p.State.Terminal() {
-			return
+		p, err := k.Process(ctx, pid)
+		if ended := err == nil && p.State.Terminal(); ended || err != nil {
+			return p, ended
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return p, false
 		case <-tick.C:
 		}
 	}
