@@ -286,20 +286,24 @@ func asError(err error) *agentkernel.Error {
 
 // reportError writes traceback, message and hint to standard error.
 func (a *app) reportError(e *agentkernel.Error) {
-	message := e.Message()
-	if e.Traceback != "" {
-		trace := console.Clean(strings.TrimRight(e.Traceback, "\n"))
-		a.con.Err(trace + "\n")
+	message, trace, hint := a.passedOn(e.Message()), a.passedOn(strings.TrimRight(e.Traceback, "\n")), a.withTools(e.Hint)
+	if trace != "" {
+		a.con.Err(console.Clean(trace) + "\n")
 	}
-	hint := e.Hint
 	if flag := why.Flag(e); flag != "" && hint != "" && !strings.Contains(hint, flag) {
 		hint += ": " + flag
 	}
-	if e.Traceback != "" && saidAlready(e.Traceback, message) {
+	if trace != "" && saidAlready(trace, message) {
 		a.con.Hint(hint)
 		return
 	}
 	a.con.Error(message, hint)
+}
+
+// passedOn is a text of a program for the person whom the hint in it was meant for.
+func (a *app) passedOn(text string) string {
+	before, hint, after := agentkernel.PassedOn(text)
+	return before + a.withTools(hint) + after
 }
 
 // saidAlready says whether the traceback ends with the message: "ValueError: no" or, for a syntax error
