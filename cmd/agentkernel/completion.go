@@ -14,6 +14,9 @@ import (
 //go:embed completions
 var completionScripts embed.FS
 
+// completionWords stands in the place of a shell, where the scripts ask what may come next.
+const completionWords = "words"
+
 type completionCmd struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish,words" help:"bash, zsh or fish."`
 	Words []string `arg:"" optional:"" passthrough:"" help:""`
@@ -29,7 +32,7 @@ look for it.
 }
 
 func (c *completionCmd) Run(a *app) error {
-	if c.Shell == "words" { // what the scripts ask for
+	if c.Shell == completionWords { // what the scripts ask for
 		words := c.Words
 		if len(words) > 0 && words[0] == "--" {
 			words = words[1:]
@@ -165,7 +168,7 @@ func (a *app) values(node *kong.Node, v *kong.Value) []candidate {
 	case v.Enum != "":
 		var out []candidate
 		for e := range v.EnumMap() {
-			if e != "words" {
+			if e != completionWords {
 				out = append(out, candidate{e, ""})
 			}
 		}
