@@ -108,6 +108,7 @@ func (c *mcpCmd) Run(a *app) error {
 		c.Revive(a.revive)
 		cfg.leaving = func() { c.Revive(nil) } // whoever has shut the kernel down need not find another
 	}
+	a.mentionVariables(k, &spec)
 	a.mentionAllow(k, &spec)
 	defer runtime.KeepAlive(newBallast())
 	return a.untilSignal(func(ctx context.Context) error { return a.mcp(ctx, k, cfg) })

@@ -228,6 +228,7 @@ func (a *app) runProgram(spec agentkernel.Spec, ended func(agentkernel.Kernel, *
 	defer k.Close()
 	w.k = k
 	a.warnUnconfined(&spec)
+	a.mentionVariables(k, &spec)
 	spec.Interactive = a.askTTY != nil
 	w.seen = seenFolder(&spec)
 	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {

@@ -140,6 +140,7 @@ func (c *toolsListCmd) ask(a *app, files []string, list *toolList) error {
 		list.Tools, err = k.ListTools(a.ctx, files, c.Server)
 		return err
 	}
+	a.mentionVariables(k, &agentkernel.Spec{Tools: files})
 	if list.Servers, err = k.ToolServers(a.ctx, files); err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func (l *toolList) problems(a *app) error {
 		}
 		if s.Problem != "" {
 			failed = true
-			text := s.Problem
+			text := problemText(a.ofRunningKernel(agentkernel.Errorf(agentkernel.CodeUnavailable, "tools", "%s", s.Problem)))
 			if !strings.HasPrefix(text, "server ") {
 				text = fmt.Sprintf("server %q: %s", s.Name, text)
 			}

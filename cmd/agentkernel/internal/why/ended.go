@@ -211,6 +211,11 @@ func (c *inquiry) otherError(e *agentkernel.Error) {
 		kind = Server
 	}
 	c.say(kind, "%s%s%s", first, lastWords(rest), c.where())
+	if name := agentkernel.UnsetVariable(e.Message()); name != "" {
+		c.step("agentkernel shutdown", "where "+name+" is set: the next command starts a kernel with the environment of its terminal")
+		c.step(c.cmd("rerun %d"), "then: finished calls are not made again")
+		return
+	}
 	switch {
 	case kind == Server:
 		c.serverSteps(between(first, `server "`, `"`))
