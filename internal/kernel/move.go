@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ func (k *Kernel) startsElsewhere(p *process, err error) bool {
 	begun := p.run.need != needStart || p.run.replay != nil || p.runEnded()
 	p.mu.Unlock()
 	why := agentkernel.AsError(err, agentkernel.CodeInternal, "sandbox")
-	if begun || why.Code != agentkernel.CodeUnavailable || p.spec.Backend != backends.Auto {
+	if _, ok := errors.AsType[*unbound](err); ok || begun || why.Code != agentkernel.CodeUnavailable || p.spec.Backend != backends.Auto {
 		return false
 	}
 	to, _ := k.destination(p, agentkernel.Turn{Kind: agentkernel.TurnFail, Err: why, Fault: agentkernel.FaultBackend}, false)
