@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -50,13 +53,13 @@ end, since the process has no other kernel.
 }
 
 func (c *resumeCmd) Run(a *app) error {
+	if !c.Follow && !a.cli.Embedded {
+		return a.signalAll(c.PIDs, agentkernel.SignalResume)
+	}
 	if !c.Follow || a.askTTY == nil {
 		if err := a.nothingAsked(c.PIDs); err != nil {
 			return err
 		}
-	}
-	if !c.Follow && !a.cli.Embedded {
-		return a.signalAll(c.PIDs, agentkernel.SignalResume)
 	}
 	if len(c.PIDs) != 1 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "resume", "one process can be followed at a time, not %d", len(c.PIDs))
@@ -111,9 +114,11 @@ func resumes(pid agentkernel.PID, asks string) string {
 type signalled struct {
 	PID    agentkernel.PID    `json:"pid"`
 	Signal agentkernel.Signal `json:"signal"`
+	Error  *agentkernel.Error `json:"error,omitempty"`
 }
 
-// signalAll sends a signal to each process; the first failure ends it.
+// signalAll sends a signal to each process. One that cannot have it keeps it from no other; the exit code is that of the first
+// of them.
 func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -122,29 +127,67 @@ func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 	if err != nil {
 		return err
 	}
-	if err := a.notEnded(pids, s); err != nil {
-		return err
-	}
-	k, err := a.kernel()
+	refused, err := a.notSignalled(pids, s)
 	if err != nil {
 		return err
 	}
-	defer k.Close()
+	if len(pids) == 1 && refused[pids[0]] != nil {
+		return refused[pids[0]]
+	}
+	var k *session
+	if len(refused) < len(pids) { // else none is started for it
+		if k, err = a.kernel(); err != nil {
+			return err
+		}
+		defer k.Close()
+	}
+	code := agentkernel.ExitOK
 	for _, pid := range pids {
-		if err := k.Signal(a.ctx, pid, s); err != nil {
+		err := refused[pid]
+		if err == nil {
+			err = a.signal(k, pid, s)
+		}
+		if err != nil && len(pids) == 1 {
 			return err
 		}
-		if s == agentkernel.SignalKill {
-			awaitDeath(a.ctx, k, pid)
-		}
-		if a.cli.JSON {
-			err = a.printJSON(signalled{pid, s})
-		} else {
-			a.con.Note("%s", signalNote(pid, s))
-		}
-		if err != nil {
+		if err := a.reportSignal(pid, s, err, &code); err != nil {
 			return err
 		}
+	}
+	if code != agentkernel.ExitOK {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// signal sends a signal; one that ends the process has ended it then.
+func (a *app) signal(k *session, pid agentkernel.PID, s agentkernel.Signal) error {
+	if err := k.Signal(a.ctx, pid, s); err != nil {
+		return err
+	}
+	if s == agentkernel.SignalKill {
+		awaitDeath(a.ctx, k, pid)
+	}
+	return nil
+}
+
+// reportSignal says that a process was sent a signal, or why not.
+func (a *app) reportSignal(pid agentkernel.PID, s agentkernel.Signal, failed error, code *int) error {
+	line := signalled{PID: pid, Signal: s}
+	if failed != nil {
+		line.Error = a.ofRunningKernel(asError(failed))
+		if !strings.Contains(line.Error.Message(), pid.String()) {
+			line.Error.Err = fmt.Errorf("pid %d: %w", pid, line.Error.Err)
+		}
+		*code = cmp.Or(*code, exitFor(line.Error))
+	}
+	switch {
+	case a.cli.JSON:
+		return a.printJSON(line)
+	case failed != nil:
+		a.reportError(line.Error)
+	default:
+		a.con.Note("%s", signalNote(pid, s))
 	}
 	return nil
 }
@@ -188,23 +231,27 @@ func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
 	return "sent " + string(s) + " to pid " + pid.String()
 }
 
-// notEnded refuses processes that are not there or have ended, before a kernel is started for them.
-func (a *app) notEnded(pids []agentkernel.PID, s agentkernel.Signal) error {
+// notSignalled says which processes cannot have a signal, before a kernel is started for them: those that are not there or have
+// ended, and those that would go on with a question that nobody is asked.
+func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (map[agentkernel.PID]error, error) {
 	k, _, err := a.readable() // who needs the kernel says that it does not answer
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer k.Close()
+	refused := map[agentkernel.PID]error{}
 	for _, pid := range pids {
 		p, err := k.Process(a.ctx, pid)
-		if err != nil {
-			return err
-		}
-		if p.State.Terminal() {
-			return agentkernel.Errorf(agentkernel.CodeConflict, string(s), "pid %d has ended already: %s", pid, stateText(p))
+		switch {
+		case err != nil:
+			refused[pid] = err
+		case p.State.Terminal():
+			refused[pid] = agentkernel.Errorf(agentkernel.CodeConflict, string(s), "pid %d has ended already: %s", pid, stateText(p))
+		case s == agentkernel.SignalResume && p.Paused && p.Asks() != "":
+			refused[pid] = unanswerable("resume", pid, p.Asks())
 		}
 	}
-	return nil
+	return refused, nil
 }
 
 // followFrom starts something about a process and shows its events from then on, like run.
