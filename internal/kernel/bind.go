@@ -29,15 +29,10 @@ func (k *Kernel) bind(p *process) (*sys.Binding, error) {
 	defer cancel()
 	b, ref, err := k.cfg.Tools.Bind(ctx, &p.spec.Spec, needs.Tools)
 	if err != nil {
-		return nil, &unbound{atLine(p.spec.Program.Name, ref, err)}
+		return nil, sys.Unbound{Err: atLine(p.spec.Program.Name, ref, err)}
 	}
 	return b, nil
 }
-
-// unbound is the error of a tool server: wherever the program runs, it is the same.
-type unbound struct{ error }
-
-func (e *unbound) Unwrap() error { return e.error }
 
 // boundFor is bind without asking a server, for a process that need not be there yet; nil: one has to be asked.
 func (k *Kernel) boundFor(b *backends.Backend, s *agentkernel.Spec) (agentkernel.Needs, *sys.Binding, error) {
