@@ -362,7 +362,7 @@ func saidAlready(trace, message string) bool {
 	last := trace[strings.LastIndexByte(trace, '\n')+1:]
 	_, text, _ := strings.Cut(last, ": ")
 	message = inLine().ReplaceAllString(message, "") // as CPython says it of syntax errors
-	return message == firstLine(trace) || strings.HasSuffix(message, last) || text != "" && strings.HasSuffix(firstLine(message), text)
+	return message == firstLine(trace) || strings.HasPrefix(trace, message+"\n") || strings.HasSuffix(message, last) || text != "" && strings.HasSuffix(firstLine(message), text)
 }
 
 var inLine = lazy.Regexp(` \([^()]*, line \d+\)$`)
