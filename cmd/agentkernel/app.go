@@ -43,6 +43,8 @@ type app struct {
 	gathered *os.File
 	// here says why the folder that this command was called in is not shown to a program to which it would be.
 	here string
+	// named are the tools files of a command line that is being completed.
+	named []string
 	// beside are the folders in which files beside the program were looked for.
 	beside []string
 }

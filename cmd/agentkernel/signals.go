@@ -13,7 +13,9 @@ import (
 )
 
 type killCmd struct {
-	PIDs   []string `arg:"" name:"pid" help:"Processes."`
+	PIDs   []string `arg:"" optional:"" name:"pid" help:"Processes."`
+	All    bool     `help:"All that have not ended. You are asked, unless --yes says that you mean it."`
+	Yes    bool     `short:"y" help:"With --all: do not ask."`
 	Signal string   `short:"s" default:"kill" placeholder:"SIGNAL" help:"kill (default), interrupt, pause or resume."`
 }
 
@@ -21,10 +23,77 @@ func (killCmd) Help() string {
 	return `kill ends a process and its children at once. interrupt raises KernelInterrupt in the program, at the call that
 it waits for or else at its next one.
 
-` + examples("agentkernel kill 12", "agentkernel kill -s interrupt 12", "agentkernel kill $(agentkernel ps --json | jq .[].pid)")
+` + examples("agentkernel kill 12", "agentkernel kill -s interrupt 12", "agentkernel kill --all")
 }
 
-func (c *killCmd) Run(a *app) error { return a.signalAll(c.PIDs, agentkernel.Signal(c.Signal)) }
+func (c *killCmd) Run(a *app) error {
+	switch {
+	case c.All && len(c.PIDs) > 0:
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--all is all processes; leave the PIDs out")
+	case c.All:
+		return c.killAll(a)
+	case len(c.PIDs) == 0:
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "missing: PID").WithHint("agentkernel kill --help")
+	}
+	return a.signalAll(c.PIDs, agentkernel.Signal(c.Signal))
+}
+
+// killAll signals the processes that have not ended and that nobody unfinished has started: the others go with those.
+func (c *killCmd) killAll(a *app) error {
+	k, _, err := a.readable()
+	if isNothingYet(err) {
+		err, k = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	var list []agentkernel.Process
+	if k != nil {
+		list, err = k.List(a.ctx, agentkernel.Filter{Unfinished: true})
+		if err = errors.Join(err, k.Close()); err != nil {
+			return err
+		}
+	}
+	there := map[agentkernel.PID]bool{}
+	for _, p := range list {
+		there[p.PID] = true
+	}
+	var pids []string
+	for _, p := range list {
+		if !there[p.Parent] || agentkernel.Signal(c.Signal) == agentkernel.SignalInterrupt { // which reaches no other
+			pids = append(pids, p.PID.String())
+		}
+	}
+	if len(pids) == 0 {
+		a.con.Note("nothing runs")
+		return nil
+	}
+	if err := c.meant(a, len(list), strings.Join(pids, ", ")); err != nil {
+		return err
+	}
+	return a.signalAll(pids, agentkernel.Signal(c.Signal))
+}
+
+// meant asks whether all processes are meant.
+func (c *killCmd) meant(a *app, n int, pids string) error {
+	if c.Yes {
+		return nil
+	}
+	refused := agentkernel.Errorf(agentkernel.CodeDenied, "kill", "--all would %s %d processes (pid %s); nothing was done", c.Signal, n, pids)
+	if a.askTTY == nil {
+		return refused.WithHint("--yes says that you mean it")
+	}
+	tty, err := a.askTTY()
+	if err != nil {
+		return refused.WithHint("--yes says that you mean it")
+	}
+	defer tty.Close()
+	line, err := a.human(tty).ask(fmt.Sprintf("%s %d processes (pid %s)? [y]es, [N]o ", c.Signal, n, pids))
+	if answer, known := parseAnswer(line); err != nil || !known || answer != agentkernel.AnswerYes {
+		return refused
+	}
+	return nil
+}
 
 type pauseCmd struct {
 	PIDs []string `arg:"" name:"pid" help:"Processes."`
