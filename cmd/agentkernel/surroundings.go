@@ -180,7 +180,7 @@ func (a *app) otherVariables(info *agentkernel.KernelInfo, files []string) []str
 		for _, name := range names {
 			mine, here := a.lookupEnv(name)
 			its, set := there.lookupEnv(name)
-			text := ""
+			var text string
 			switch {
 			case here && !set:
 				text = "is set here, and not there"
