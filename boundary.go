@@ -22,7 +22,8 @@ var (
 	lacking   = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`AttributeError: module '(\w+)' has no attribute '(\w+)'`)
 	})
-	inside = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'/(?:workspace|volumes|tmp|program)(?:/|')`) })
+	noPackage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Cannot find (?:package|module) '([^'./\n][^'\n]*)'`) })
+	inside    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'/(?:workspace|volumes|tmp|program)(?:/|')`) })
 )
 
 // NoFiles is what a backend without files answers to a program that opens one.
@@ -83,6 +84,8 @@ func (s *Spec) Boundary(text string) string {
 		return ""
 	case noNetwork().MatchString(text):
 		return "a program has no network of its own: use a tool, or http.fetch (" + s.importHTTP() + ") for a host that is allowed; --allow-host HOST allows one"
+	case s.Program.Language == Node && noPackage().MatchString(text):
+		return s.installPackage(noPackage().FindStringSubmatch(text)[1])
 	case s.Stdin == "" && strings.Contains(text, "EOFError"):
 		return NoTerminal
 	case undefined().MatchString(text):
@@ -100,6 +103,14 @@ func (s *Spec) Boundary(text string) string {
 		return "inside, the workspace is the folder /workspace; --volume NAME:DIR adds one, seen as /volumes/NAME"
 	}
 	return ""
+}
+
+// installPackage says where a program in Node finds packages.
+func (s *Spec) installPackage(name string) string {
+	if s.Program.Host == "" {
+		return "packages lie in the folder node_modules beside the program, or above, and there is none: npm install " + name
+	}
+	return "packages lie in " + s.Program.Host + ", which lacks it: npm install " + name
 }
 
 // importHTTP is how a program of this language gets http.fetch.

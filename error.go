@@ -122,7 +122,11 @@ func (e *Error) GuestText() string { return e.TextFor(InProgram) }
 // TextFor is "code: message (hint)", the hint as r can use it.
 func (e *Error) TextFor(r Reader) string {
 	s := string(e.Code) + ": " + e.Message()
-	if e.Hint != "" {
+	switch {
+	case e.Hint == "":
+	case strings.Contains(s, "\n"): // the last line is another's: of a diff, or of what a server printed
+		s += "\n(" + r.Hint(e.Hint) + ")"
+	default:
 		s += " (" + r.Hint(e.Hint) + ")"
 	}
 	return s

@@ -36,6 +36,17 @@ var (
 	kernelCall = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bkernel call \S+ --json`) })
 )
 
+// PassedOn cuts a text that ends with a hint which its reader was to pass on around that hint, without the words that say so: a
+// person at the command line is whom it was meant for. The text is what a program said, so the hint may be of its making.
+func PassedOn(text string) (before, hint, after string) {
+	at := strings.LastIndex(text, attribution)
+	end := len(strings.TrimRight(text, "\n"))
+	if at < 0 || text[end-1] != ')' {
+		return text, "", ""
+	}
+	return text[:at], text[at+len(attribution) : end-1], text[end-1:]
+}
+
 // ForOperator says whether a text names what only who runs agentkernel can do, without saying that it is for them.
 func ForOperator(text string) bool {
 	text, _, _ = strings.Cut(text, attribution)

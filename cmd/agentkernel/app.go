@@ -43,6 +43,8 @@ type app struct {
 	gathered *os.File
 	// here says why the folder that this command was called in is not shown to a program to which it would be.
 	here string
+	// named are the tools files of a command line that is being completed.
+	named []string
 	// beside are the folders in which files beside the program were looked for.
 	beside []string
 }
@@ -81,7 +83,7 @@ func run(ctx context.Context, h host, p parts) int {
 		return agentkernel.ExitOK
 	case err != nil:
 		a.cli.JSON = a.cli.JSON || wantsJSON(h.args)
-		return a.fail(usageError(err))
+		return a.fail(usageError(err, own))
 	}
 	if err := wrongFlag(kctx); err != nil {
 		return a.fail(err)
@@ -104,14 +106,17 @@ var tolerances = map[string]tolerance{"ps": bearsReading, "logs": bearsReading, 
 	"wait": bearsReading, "sql": bearsReading, "diff": bearsReading, "artifacts": bearsReading, "get": bearsReading,
 	"kill": bearsEnding, "pause": bearsEnding, "shutdown": bearsEnding}
 
-// asCommand turns what people try first into what it is here: "help run" into "run --help", "--version" into "version".
+// asCommand turns what people try first into what it is here: "help run" into "run --help", "--version" into "version". Flags of
+// all commands may stand before it.
 func asCommand(args []string) []string {
-	switch {
-	case len(args) == 0:
-	case args[0] == "help":
-		return append(slices.Clone(args[1:]), "--help")
-	case args[0] == "--version" || args[0] == "-V":
-		return append([]string{"version"}, args[1:]...)
+	word := firstWordAt(args)
+	if word < len(args) && args[word] == "help" {
+		return append(slices.Concat(args[:word], args[word+1:]), "--help")
+	}
+	for i, arg := range args[:word] {
+		if arg == "--version" || arg == "-V" || arg == "-v" {
+			return slices.Concat(args[:i], []string{"version"}, args[i+1:])
+		}
 	}
 	return args
 }
@@ -126,6 +131,8 @@ func wrongFlag(k *kong.Context) error {
 			continue
 		}
 		switch kind := f.Target.Kind(); {
+		case kind == reflect.String && f.Target.String() == "" && f.Name == "code":
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--%s is empty", f.Name).WithHint("name a program: agentkernel %s FILE, - for standard input, or -c 'CODE'", k.Selected().Name)
 		case kind == reflect.String && f.Target.String() == "":
 			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--%s is empty", f.Name).WithHint("leave it out for the default")
 		case kind != reflect.Int && kind != reflect.Int64:
@@ -159,8 +166,8 @@ func (a *app) console() *console.Console {
 	})
 }
 
-// usageError turns what the parser says into an error that says how to go on.
-func usageError(err error) error {
+// usageError turns what the parser says of the arguments into an error that says how to go on.
+func usageError(err error, args []string) error {
 	e := agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "%s", readable(err.Error()))
 	pe, ok := errors.AsType[*kong.ParseError](err)
 	if !ok || pe.Context == nil {
@@ -176,19 +183,55 @@ func usageError(err error) error {
 	if word, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && len(node.Children) > 0 {
 		return unknownCommand(node, word)
 	}
-	if flag, ok := strings.CutPrefix(err.Error(), "unknown flag --"); ok {
-		flag, _, _ = strings.Cut(flag, ",")
-		if ours := flagElsewhere[flag]; ours != "" && hasFlag(node, ours) {
+	if flag, ok := strings.CutPrefix(err.Error(), "unknown flag -"); ok {
+		flag, guess, _ := strings.Cut(flag, ",")
+		name, long := strings.CutPrefix(flag, "-")
+		if ours := flagElsewhere[name]; ours != "" && hasFlag(node, ours) {
 			return e.WithHint("it is --%s here: %s --help", ours, node.FullPath())
+		}
+		if !long { // any letter is as near as any other
+			e = agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "unknown flag -%s", flag)
+		}
+		if meant := programsFlag(node, args, "-"+flag); meant != "" && (guess == "" || !long) {
+			return e.WithHint("arguments of the program stand behind --: %s", meant)
 		}
 	}
 	return e.WithHint("%s --help", node.FullPath())
+}
+
+// programsFlag is the command line as it is meant if a flag that is not ours is the program's; "": no program stands before it.
+func programsFlag(node *kong.Node, args []string, flag string) string {
+	at := slices.IndexFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") })
+	takesProgram := node.Name == "run" || node.Name == "spawn"
+	if at < 1 || !takesProgram || !slices.ContainsFunc(args[:at], func(arg string) bool { return isFile(arg) || arg == "-" || arg == "-c" }) {
+		return ""
+	}
+	return "agentkernel " + shellword.Join(args[:at]) + " -- " + shellword.Join(args[at:])
 }
 
 // flagElsewhere has flags of the tools that people come from (Claude Code, Docker), and what does the same here.
 var flagElsewhere = map[string]string{
 	"mcp-config": "tools", "mcp": "tools", "allowedTools": "allow", "allowed-tools": "allow",
 	"add-dir": "workspace", "cwd": "workspace", "workdir": "workspace", "network": "allow-host", "mem": "memory", "pids-limit": "pids",
+}
+
+// commandElsewhere has commands of the tools that people come from (Docker, systemd), and what does the same here.
+var commandElsewhere = map[string]string{
+	"stop":     "agentkernel kill PID ends a process, agentkernel pause PID stops it until it is resumed, agentkernel shutdown stops the kernel",
+	"cancel":   "agentkernel kill PID",
+	"suspend":  "agentkernel pause PID",
+	"continue": "agentkernel resume PID, or, if its kernel has stopped, agentkernel recover PID",
+	"restart":  "agentkernel rerun PID runs a program again; agentkernel shutdown stops the kernel, and the next command starts one",
+	"status":   "agentkernel ps lists what runs, agentkernel inspect PID shows a process, agentkernel doctor what works here",
+	"top":      "agentkernel ps lists what runs, agentkernel inspect PID shows what a process uses",
+	"ls":       "agentkernel ps -a lists processes, agentkernel artifacts PID the files that one made",
+	"list":     "agentkernel ps -a lists processes, agentkernel tools list the tools",
+	"history":  "agentkernel ps -a",
+	"attach":   "agentkernel logs -f PID shows what a process prints, to its end",
+	"exec":     "agentkernel run -- COMMAND runs a command; none runs inside of a process that is there",
+	"rm":       "agentkernel prune removes processes that have ended, agentkernel kill PID ends one",
+	"search":   "agentkernel tools search WORDS",
+	"call":     "agentkernel tools call SERVER.TOOL",
 }
 
 func hasFlag(node *kong.Node, name string) bool {
@@ -200,6 +243,9 @@ func hasFlag(node *kong.Node, name string) bool {
 func unknownCommand(node *kong.Node, word string) error {
 	word, _, _ = strings.Cut(word, ", did you mean")
 	e := agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "%s has no command %q", node.FullPath(), word)
+	if ours := commandElsewhere[word]; ours != "" && node.Type == kong.ApplicationNode {
+		return e.WithHint("%s", ours)
+	}
 	switch near := nearest.Names(word, commandNames(node)); {
 	case len(near) > 0:
 		return e.WithHint("did you mean \"%s\"?", strings.Join(near, "\", \""))
@@ -228,6 +274,11 @@ var spokenByParser = []struct {
 	{lazy.Regexp(`^missing flags: (--[\w-]+)=(\S+)$`), "missing: $1 $2"},
 }
 
+// choices are those of an argument that people can make: the shell scripts of completion have one for themselves.
+func choices(enum string) []string {
+	return slices.DeleteFunc(strings.Split(enum, ","), func(e string) bool { return e == completionWords })
+}
+
 var oneOf = lazy.Regexp(`^(\S+) must be one of (.*) but got (".*")$`)
 
 // readable turns what the parser says into words: `expected "<pid> ..."` is a PID that is missing.
@@ -242,7 +293,7 @@ func readable(message string) string {
 		if strings.HasPrefix(name, "<") {
 			name = strings.ToUpper(strings.Trim(name, "<>"))
 		}
-		return name + ": " + m[3] + " is not one of " + strings.ReplaceAll(strings.ReplaceAll(m[2], `"`, ""), ",", ", ")
+		return name + ": " + m[3] + " is not one of " + strings.Join(choices(strings.ReplaceAll(m[2], `"`, "")), ", ")
 	}
 	if what, ok := strings.CutPrefix(message, `expected "`); ok {
 		return "missing: " + strings.ToUpper(strings.NewReplacer("<", "", ">", "", `"`, "").Replace(what))
@@ -286,20 +337,24 @@ func asError(err error) *agentkernel.Error {
 
 // reportError writes traceback, message and hint to standard error.
 func (a *app) reportError(e *agentkernel.Error) {
-	message := e.Message()
-	if e.Traceback != "" {
-		trace := console.Clean(strings.TrimRight(e.Traceback, "\n"))
-		a.con.Err(trace + "\n")
+	message, trace, hint := a.passedOn(e.Message()), a.passedOn(strings.TrimRight(e.Traceback, "\n")), a.withTools(e.Hint)
+	if trace != "" {
+		a.con.Err(console.Clean(trace) + "\n")
 	}
-	hint := e.Hint
 	if flag := why.Flag(e); flag != "" && hint != "" && !strings.Contains(hint, flag) {
 		hint += ": " + flag
 	}
-	if e.Traceback != "" && saidAlready(e.Traceback, message) {
+	if trace != "" && saidAlready(trace, message) {
 		a.con.Hint(hint)
 		return
 	}
 	a.con.Error(message, hint)
+}
+
+// passedOn is a text of a program for the person whom the hint in it was meant for.
+func (a *app) passedOn(text string) string {
+	before, hint, after := agentkernel.PassedOn(text)
+	return before + a.withTools(hint) + after
 }
 
 // saidAlready says whether the traceback ends with the message: "ValueError: no" or, for a syntax error
@@ -309,7 +364,7 @@ func saidAlready(trace, message string) bool {
 	last := trace[strings.LastIndexByte(trace, '\n')+1:]
 	_, text, _ := strings.Cut(last, ": ")
 	message = inLine().ReplaceAllString(message, "") // as CPython says it of syntax errors
-	return message == firstLine(trace) || strings.HasSuffix(message, last) || text != "" && strings.HasSuffix(firstLine(message), text)
+	return message == firstLine(trace) || strings.HasPrefix(trace, message+"\n") || strings.HasSuffix(message, last) || text != "" && strings.HasSuffix(firstLine(message), text)
 }
 
 var inLine = lazy.Regexp(` \([^()]*, line \d+\)$`)

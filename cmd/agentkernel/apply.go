@@ -24,8 +24,8 @@ Files that this machine acts on by itself (.git/hooks, .envrc, CI files, setting
 withheld until you name them: read them before. Symbolic links that lead out of the folder, pipes and sockets are left
 out and told. Files never get setuid bits, and nobody else may write them who could not before.
 
-` + examples("agentkernel apply 12", "agentkernel apply 12 --force", "agentkernel apply 12 .envrc src/app           these alone",
-		"agentkernel diff 12 --patch                       look first")
+` + examples("agentkernel apply 12", "agentkernel apply 12 --force", "agentkernel apply 12 .envrc src/app     these alone",
+		"agentkernel diff 12 --patch             look first")
 }
 
 func (c *applyCmd) Run(a *app) error {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 )
 
 var (
@@ -72,14 +73,14 @@ func isFile(path string) bool {
 }
 
 // commandMeant says of a program file that is not there, and has the name of a command, how a command is run.
-func commandMeant(name string, err error) error {
+func commandMeant(name string, args []string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) || asError(err).Hint != "" || strings.Contains(name, "/") {
 		return err
 	}
 	if _, missing := exec.LookPath(name); missing != nil {
 		return err
 	}
-	return asError(err).WithHint("a command of the system stands behind --: agentkernel run -- %s", name)
+	return asError(err).WithHint("a command of the system stands behind --: agentkernel run -- %s", shellword.Join(append([]string{name}, args...)))
 }
 
 // otherLanguages are what files hold that are taken for programs by mistake, by the endings of their names.

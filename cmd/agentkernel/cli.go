@@ -121,15 +121,23 @@ func newParser(a *app) (*kong.Kong, error) {
 
 // firstWord is the command that the arguments name: flags of all commands may stand before it.
 func firstWord(args []string) string {
+	if i := firstWordAt(args); i < len(args) {
+		return args[i]
+	}
+	return ""
+}
+
+// firstWordAt is where the command stands; len(args) if there is none.
+func firstWordAt(args []string) int {
 	for i := 0; i < len(args); i++ {
 		switch {
 		case args[i] == "--home":
 			i++
 		case !strings.HasPrefix(args[i], "-"):
-			return args[i]
+			return i
 		}
 	}
-	return ""
+	return len(args)
 }
 
 // splitRest takes what stands behind -- off the arguments of run, spawn and rerun: it is the program's, untouched.

@@ -14,6 +14,9 @@ import (
 //go:embed completions
 var completionScripts embed.FS
 
+// completionWords stands in the place of a shell, where the scripts ask what may come next.
+const completionWords = "words"
+
 type completionCmd struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish,words" help:"bash, zsh or fish."`
 	Words []string `arg:"" optional:"" passthrough:"" help:""`
@@ -29,7 +32,7 @@ look for it.
 }
 
 func (c *completionCmd) Run(a *app) error {
-	if c.Shell == "words" { // what the scripts ask for
+	if c.Shell == completionWords { // what the scripts ask for
 		words := c.Words
 		if len(words) > 0 && words[0] == "--" {
 			words = words[1:]
@@ -84,14 +87,21 @@ func (a *app) complete(words []string) error {
 func (a *app) candidates(node *kong.Node, words []string, last string) []candidate {
 	var pending *kong.Flag // whose value comes next
 	arguments := 0
+	helps := len(words) > 0 && words[0] == "help"
+	if helps {
+		words = words[1:]
+	}
 	for _, w := range words {
 		switch flag := findFlag(node, w); {
 		case w == "--":
 			return []candidate{{files, ""}}
 		case w == "=": // bash makes a word of it
 		case pending != nil:
-			if pending.Name == "home" { // its processes are meant
+			switch pending.Name {
+			case "home": // its processes are meant
 				a.cli.Home = w
+			case "tools": // its servers
+				a.named = append(a.named, w)
 			}
 			pending = nil
 		case flag != nil && !flag.IsBool() && !strings.Contains(w, "="):
@@ -112,7 +122,7 @@ func (a *app) candidates(node *kong.Node, words []string, last string) []candida
 		return flagCandidates(node)
 	case len(node.Children) > 0 && arguments == 0:
 		return commandCandidates(node)
-	case len(node.Positional) == 0:
+	case len(node.Positional) == 0 || helps:
 		return nil
 	}
 	return a.values(node, node.Positional[min(arguments, len(node.Positional)-1)])
@@ -165,12 +175,20 @@ func (a *app) values(node *kong.Node, v *kong.Value) []candidate {
 	case v.Enum != "":
 		var out []candidate
 		for e := range v.EnumMap() {
-			if e != "words" {
+			if e != completionWords {
 				out = append(out, candidate{e, ""})
 			}
 		}
 		slices.SortFunc(out, func(x, y candidate) int { return strings.Compare(x.word, y.word) })
 		return out
+	case v.Flag != nil && flagWords[v.Flag.Name] != nil:
+		var out []candidate
+		for _, word := range flagWords[v.Flag.Name]() {
+			out = append(out, candidate{word, ""})
+		}
+		return out
+	case name == "tool" || name == "server":
+		return a.toolCandidates(name == "tool")
 	case name == "signal":
 		var out []candidate
 		for _, s := range []agentkernel.Signal{agentkernel.SignalInterrupt, agentkernel.SignalKill, agentkernel.SignalPause, agentkernel.SignalResume} {
@@ -183,6 +201,61 @@ func (a *app) values(node *kong.Node, v *kong.Value) []candidate {
 		return []candidate{{files, ""}}
 	}
 	return nil
+}
+
+// flagWords are the values of flags that are kept as text, for whoever reads the settings.
+var flagWords = map[string]func() []string{
+	"backend":    func() []string { return []string{"auto", "monty", "process"} },
+	"isolation":  func() []string { return []string{"interpreter", "process", "kernel", "vm", "none"} },
+	"on-unknown": func() []string { return []string{string(agentkernel.UnknownRaise), string(agentkernel.UnknownPause)} },
+	"durability": func() []string {
+		return []string{string(agentkernel.DurabilityFull), string(agentkernel.DurabilityRelaxed)}
+	},
+	"restart": func() []string { return []string{string(agentkernel.RestartNever), string(agentkernel.RestartOnCrash)} },
+	"lang": func() (words []string) {
+		for _, l := range agentkernel.Languages() {
+			words = append(words, string(l))
+		}
+		return words
+	},
+}
+
+// toolCandidates are the local tools, and those of servers that run, or the names of servers alone. Nothing is started for it.
+func (a *app) toolCandidates(tools bool) []candidate {
+	var out []candidate
+	add := func(list []agentkernel.Tool) {
+		for _, t := range list {
+			out = append(out, candidate{t.PythonServer + "." + t.PythonName, oneLine(firstLine(t.Description))})
+		}
+	}
+	if tools {
+		add(a.localHere(""))
+	}
+	ask := a.askTTY
+	a.askTTY = nil // nobody is asked while a word is completed
+	files, err := a.toolFiles(&toolFiles{Tools: a.named})
+	a.askTTY = ask
+	if err != nil || len(files) == 0 || a.running() == nil {
+		return out
+	}
+	k, _, err := a.readable()
+	if err != nil {
+		return out
+	}
+	defer k.Close()
+	servers, err := k.ToolServers(a.ctx, files)
+	if err != nil {
+		return out
+	}
+	for _, s := range servers {
+		if !tools {
+			out = append(out, candidate{s.PythonName, ""})
+		} else if s.Running {
+			list, _ := k.ListTools(a.ctx, files, s.Name) // without those that cannot be had
+			add(list)
+		}
+	}
+	return out
 }
 
 // pidCandidates are the newest processes that the command can do something with. No kernel is started for it.

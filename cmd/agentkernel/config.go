@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/internal/api"
 	"agentkernel/internal/config"
+	"agentkernel/internal/datadir"
 )
 
 type configCmd struct {
@@ -42,6 +44,7 @@ type shownConfig struct {
 	Settings    []shownSetting `json:"settings"`
 	UserFile    string         `json:"user_file"` // "" if there is none
 	ProjectFile string         `json:"project_file"`
+	Notes       []string       `json:"notes"` // on what the project file sets and does not count
 }
 
 func (c *configShowCmd) Run(a *app) error {
@@ -64,10 +67,8 @@ func (c *configShowCmd) Run(a *app) error {
 		value := strings.Join(s.Values, ", ")
 		switch {
 		case s.Set:
-		case value == "" && s.Key != "engine" && s.Key != "workers":
-			value = "(none)"
 		case value == "":
-			value = "(chosen by the kernel)"
+			value = cmp.Or(valueOfNone[s.Key], "(none)")
 		default:
 			value = "(" + value + ")"
 		}
@@ -82,8 +83,15 @@ func (c *configShowCmd) Run(a *app) error {
 		text += "\nuser file: " + orNone(shown.UserFile) + "\nproject file: " + orNone(shown.ProjectFile) + "\n"
 	}
 	a.con.Out(text)
+	for _, note := range shown.Notes {
+		a.con.Note("%s", note)
+	}
 	return a.outputError()
 }
+
+// valueOfNone says what is in force where a setting has no value.
+var valueOfNone = map[string]string{"engine": "(chosen by the kernel)", "workers": "(chosen by the kernel)", "isolation": "(that of the backend)",
+	"storage.quota": "(anything)", "storage.keep": "(never pruned)"}
 
 func orNone(path string) string {
 	if path == "" {
@@ -98,8 +106,9 @@ func (a *app) shown(cfg *config.Config) (*shownConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	defaults := config.Defaults(config.Values{Home: home, IdleAfter: api.DefaultIdleAfter})
-	out := &shownConfig{UserFile: cfg.UserFile, ProjectFile: cfg.ProjectFile}
+	defaults := config.Defaults(config.Values{Home: home, IdleAfter: api.DefaultIdleAfter,
+		Limits: cfg.Limits, Log: config.Log{Path: datadir.At(home).Log(), Size: datadir.DefaultLogSize, Keep: datadir.DefaultLogKeep}})
+	out := &shownConfig{UserFile: cfg.UserFile, ProjectFile: cfg.ProjectFile, Notes: append([]string{}, cfg.Notes()...)}
 	for i, s := range cfg.Settings() {
 		one := shownSetting{Key: s.Name, Values: s.Values, Set: s.Origin.Kind != config.Default, Origin: s.Origin.String(), Variable: s.Variable}
 		if !one.Set {

@@ -256,6 +256,7 @@ func usage(node *kong.Node) string {
 // usageLines are those that cannot be told from the arguments alone.
 var usageLines = map[string]string{
 	"run":   "agentkernel run FILE | - | -c CODE  [FLAGS] [-- ARGS ...]",
+	"kill":  "agentkernel kill PID ... | --all  [FLAGS]",
 	"rerun": "agentkernel rerun PID [FLAGS] [-- ARGS ...]",
 	"spawn": "agentkernel spawn FILE | - | -c CODE  [FLAGS] [-- ARGS ...]",
 	"task":  "agentkernel task 'TASK' | -  [FLAGS]",

@@ -15,6 +15,7 @@ type host struct {
 	env            []string
 	in             io.Reader
 	out, err       io.Writer
+	inTTY          bool
 	outTTY, errTTY bool
 	width          func() int
 	workingDir     func() (string, error)
@@ -29,7 +30,7 @@ func systemHost(args []string) host {
 	home, _ := os.UserHomeDir()
 	h := host{
 		args: args, env: os.Environ(), in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		outTTY: term.IsTerminal(int(os.Stdout.Fd())), errTTY: term.IsTerminal(int(os.Stderr.Fd())),
+		inTTY: term.IsTerminal(int(os.Stdin.Fd())), outTTY: term.IsTerminal(int(os.Stdout.Fd())), errTTY: term.IsTerminal(int(os.Stderr.Fd())),
 		width: terminalWidth, workingDir: os.Getwd, userHome: home, signals: systemSignals,
 	}
 	if h.errTTY {

@@ -32,14 +32,15 @@ type installCmd struct {
 	Keep    []string `sep:"none" placeholder:"SERVER" help:"A server that stays with the client; repeatable."`
 	Allow   []string `sep:"none" placeholder:"PATTERN" help:"Calls that may change things, as for mcp: 'filesystem.write_*'; repeatable. Without it: those of the installation before."`
 	Full    bool     `help:"Offer all tools of agentkernel mcp: background tasks, state, skills. Without it: execute_code and search_tools."`
-	NoCount bool     `help:"Do not start the servers to count what their schemas cost."`
+	NoCount bool     `help:"Do not start the servers to count what their schemas cost. Those that cannot be reached move, too."`
 }
 
 func (installCmd) Help() string {
 	return `Moves the MCP servers that are configured for an assistant into a tools file of AgentKernel's, and puts one entry,
 agentkernel, in their place: the assistant's model then reads two small tools instead of the schemas of all, and writes programs
 that call the others. The client's file is backed up first; uninstall puts it back. Servers that only the client can
-start (it logs in, or asks for a value) stay where they are. The servers are started once, to count their schemas.
+start (it logs in, or asks for a value) stay where they are. The servers are started once, to count their schemas; one that
+cannot be reached then stays, too.
 
 ` + examples("agentkernel install claude", "agentkernel install cursor --dry-run", "agentkernel install vscode --scope project --keep github",
 		"agentkernel install claude --allow 'filesystem.write_*'")
@@ -176,6 +177,10 @@ func (r *installResult) note(in *assistant.Install, asked map[string]serverCost,
 		default:
 			r.Tokens.Before += *s.Tokens
 		}
+	}
+	if t := r.Tokens; r.behind() > 0 && !t.Unknown && t.After >= t.Before {
+		r.Notes = append(r.Notes, fmt.Sprintf("the model reads %s tokens of schemas more than before: so few tools cost less by themselves. What is gained is what programs keep out of its context; --keep SERVER leaves a server with the client",
+			grouped(t.After-t.Before)))
 	}
 	if changing > 0 {
 		what := "tools that may change things"

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"agentkernel"
 )
 
@@ -10,13 +12,14 @@ type logsCmd struct {
 	Stdout bool   `help:"Only standard output."`
 	Stderr bool   `help:"Only standard error."`
 	Log    bool   `help:"Only the lines of kernel.log()."`
+	Tail   int    `short:"n" placeholder:"N" zero:"all" default:"0" help:"Only the last N lines (0: all), and with --follow what comes after them."`
 }
 
 func (logsCmd) Help() string {
 	return `Standard output goes to standard output and standard error to standard error, as the program wrote them. If
 streams are selected, all of them go to standard output. Works without a running kernel too.
 
-` + examples("agentkernel logs 12", "agentkernel logs -f 12", "agentkernel logs 12 --log --stderr", "agentkernel logs 12 --json      events, one a line")
+` + examples("agentkernel logs 12", "agentkernel logs -f 12", "agentkernel logs -n 20 12", "agentkernel logs 12 --log --stderr", "agentkernel logs 12 --json      events, one a line")
 }
 
 func (c *logsCmd) Run(a *app) error {
@@ -34,7 +37,13 @@ func (c *logsCmd) Run(a *app) error {
 		return err
 	}
 	follow := c.Follow && !k.inProcess && p.State != agentkernel.StateUnfinished
-	err = k.Events(a.ctx, pid, 0, follow, func(e agentkernel.Event) error { return c.show(a, e) })
+	from := int64(0)
+	if c.Tail > 0 {
+		from, err = c.tail(a, k, pid)
+	}
+	if err == nil && (follow || c.Tail == 0) {
+		err = k.Events(a.ctx, pid, from, follow, func(e agentkernel.Event) error { return c.show(a, e) })
+	}
 	if a.con.Broken() != nil {
 		return a.outputError()
 	}
@@ -45,6 +54,56 @@ func (c *logsCmd) Run(a *app) error {
 		a.con.Note("pid %d is unfinished and no kernel carries it on: agentkernel recover %d", pid, pid)
 	}
 	return a.outputError()
+}
+
+// tail shows the last lines that there are, or with --json the last events, and says from where more may come.
+func (c *logsCmd) tail(a *app, k *session, pid agentkernel.PID) (from int64, err error) {
+	var events []agentkernel.Event
+	err = k.Events(a.ctx, pid, 0, false, func(e agentkernel.Event) error {
+		from = max(from, e.Seq+1)
+		if c.selected(e) && (e.Kind == agentkernel.EventOutput || e.Kind == agentkernel.EventLog || a.cli.JSON) {
+			events = append(events, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if a.cli.JSON {
+		events = events[max(0, len(events)-c.Tail):]
+	} else {
+		events = lastEvents(events, c.Tail)
+	}
+	for _, e := range events {
+		if err := c.show(a, e); err != nil {
+			return 0, err
+		}
+	}
+	return from, nil
+}
+
+// lastEvents are the events with the last n lines. A line of kernel.log() is a whole one; output comes as it was written, in pieces of lines.
+func lastEvents(events []agentkernel.Event, n int) []agentkernel.Event {
+	for i := len(events) - 1; i >= 0; i-- {
+		e := &events[i]
+		if e.Kind == agentkernel.EventLog {
+			if n--; n == 0 {
+				return events[i:]
+			}
+			continue
+		}
+		end := len(e.Text)
+		if i == len(events)-1 {
+			end = len(strings.TrimSuffix(e.Text, "\n")) // which ends the last line, and begins none
+		}
+		for at := strings.LastIndexByte(e.Text[:end], '\n'); at >= 0; at = strings.LastIndexByte(e.Text[:at], '\n') {
+			if n--; n == 0 {
+				e.Text = e.Text[at+1:]
+				return events[i:]
+			}
+		}
+	}
+	return events
 }
 
 func (c *logsCmd) show(a *app, e agentkernel.Event) error {

@@ -108,7 +108,11 @@ func (c *mcpCmd) Run(a *app) error {
 		c.Revive(a.revive)
 		cfg.leaving = func() { c.Revive(nil) } // whoever has shut the kernel down need not find another
 	}
+	a.mentionVariables(k, &spec)
 	a.mentionAllow(k, &spec)
+	if a.inTTY && c.HTTP == "" {
+		a.con.Say("serving MCP on standard input, for an assistant that starts this command: it writes messages there, one JSON object a line. `agentkernel install CLIENT` sets one up; --http ADDRESS serves many; Ctrl-C ends it")
+	}
 	defer runtime.KeepAlive(newBallast())
 	return a.untilSignal(func(ctx context.Context) error { return a.mcp(ctx, k, cfg) })
 }

@@ -149,12 +149,13 @@ func lostKernel(err error, pid agentkernel.PID) error {
 	return e
 }
 
+// pausedLine says how a process that somebody has watched goes on, so that they see the rest of its output, too.
 func pausedLine(p agentkernel.Process) string {
 	line := fmt.Sprintf("paused · pid %d", p.PID)
 	if p.PauseNote != "" {
 		line += " · " + console.Line(p.PauseNote)
 	}
-	return line + fmt.Sprintf(" · continue: %s · end it: agentkernel kill %d", resumes(p.PID, p.Asks()), p.PID)
+	return line + fmt.Sprintf(" · continue: agentkernel resume -f %d · end it: agentkernel kill %d", p.PID, p.PID)
 }
 
 func (w *watch) reportJSON(p agentkernel.Process, err error) error {
@@ -227,6 +228,7 @@ func (a *app) runProgram(spec agentkernel.Spec, ended func(agentkernel.Kernel, *
 	defer k.Close()
 	w.k = k
 	a.warnUnconfined(&spec)
+	a.mentionVariables(k, &spec)
 	spec.Interactive = a.askTTY != nil
 	w.seen = seenFolder(&spec)
 	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {

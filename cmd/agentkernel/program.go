@@ -67,7 +67,7 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	default:
 		prog.Name = filepath.Base(p.File)
 		if prog.Source, err = readFile(p.File); err != nil {
-			err = commandMeant(p.File, err)
+			err = commandMeant(p.File, p.Args, err)
 		} else if lang == "" {
 			err = otherLanguage(p.File, prog.Source)
 		}

@@ -95,7 +95,11 @@ func public(p agentkernel.Process) agentkernel.Process {
 }
 
 func processTable(list []agentkernel.Process, now time.Time) string {
-	rows := [][]string{{"PID", "PARENT", "PRI", "STATE", "AGE", "TIME", "CALLS", "NAME", "WAITING FOR"}}
+	last := "WAITING FOR"
+	if slices.ContainsFunc(list, func(p agentkernel.Process) bool { return p.Error != nil }) {
+		last += " / ERROR"
+	}
+	rows := [][]string{{"PID", "PARENT", "PRI", "STATE", "AGE", "TIME", "CALLS", "NAME", last}}
 	for _, p := range list {
 		parent := "-"
 		if p.Parent != 0 {

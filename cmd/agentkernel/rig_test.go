@@ -109,6 +109,7 @@ type rig struct {
 	out, err screen
 	outTo    io.Writer // instead of out
 	outTTY   bool
+	inTTY    bool
 	any      agentkernel.Kernel // instead of kernel
 	door     listener           // what serve listens with; nil: it cannot
 	env      []string
@@ -134,7 +135,7 @@ func (r *rig) run(args ...string) int {
 		width: func() int { return 80 }, workingDir: func() (string, error) { return r.dir, nil },
 		signals: func() (<-chan os.Signal, func()) { return r.signals, func() {} },
 	}
-	h.outTTY = r.outTTY
+	h.outTTY, h.inTTY = r.outTTY, r.inTTY
 	if r.outTo != nil {
 		h.out = r.outTo
 	}
@@ -152,6 +153,7 @@ func (r *rig) run(args ...string) int {
 			return nil, errors.New("no socket in this test")
 		},
 		start:        func(context.Context, *app, *datadir.Dir) error { panic("nothing is started in this test") },
+		mcp:          func(context.Context, agentkernel.Kernel, mcpConfig) error { return nil },
 		localModules: func(string) (map[string]string, error) { return nil, nil },
 		localTools:   func(map[string]string) []agentkernel.Tool { return nil },
 	}

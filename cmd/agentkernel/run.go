@@ -11,7 +11,7 @@ type runCmd struct {
 }
 
 func (runCmd) Help() string {
-	return `Ctrl-C pauses the process and says how to continue it; a second Ctrl-C kills it. A directory tools/ beside
+	return `Ctrl-C pauses the process and says how to continue it; a second Ctrl-C within a second kills it. A directory tools/ beside
 the program (or here) holds local tools: tools/report/monthly.py is "from tools.report import monthly".
 A tool that changes things needs --allow, or a yes at the terminal.
 
@@ -30,7 +30,7 @@ a pipe. Python and Node programs are looked at for it; all others get a file, an
 		"agentkernel run app.mjs                           Node.js, with the node_modules beside it",
 		"agentkernel run analysis.py --workspace ./data    the folder is safe: changes wait for apply",
 		"agentkernel run main.go                           built by your Go, in a sandbox of its own; a directory works too",
-		"agentkernel run ./script.sh                       by the interpreter in its first line",
+		"agentkernel run ./script.sh                       by the interpreter in its first line, else sh",
 		"agentkernel run -- git log --oneline              any executable, behind the same walls; it may read the folder that you are in",
 		"agentkernel run --workspace . -- make             the same, and what it changes waits for apply",
 		"agentkernel run --no-workspace -- git --version   the same, and it sees no folder",

@@ -20,6 +20,11 @@ type serverCost struct {
 	problem       string // why it could not be asked
 }
 
+// untried says whether a server was asked and did not answer. One that is disabled is not asked.
+func (c serverCost) untried() bool {
+	return c.problem != "" && !strings.Contains(c.problem, "is disabled")
+}
+
 // serverOutcome is what install says of one server.
 type serverOutcome struct {
 	Name   string `json:"name"`
@@ -30,7 +35,7 @@ type serverOutcome struct {
 }
 
 // askServers starts the servers of the tools file as it would be and asks each for its tools. One that refuses access
-// stays with the client, which may be able to log in.
+// stays with the client, which may be able to log in, and so does one that does not answer.
 func (a *app) askServers(in *assistant.Install) (map[string]serverCost, error) {
 	content, err := in.ToolsFile()
 	if err != nil {
@@ -60,8 +65,11 @@ func (a *app) askServers(in *assistant.Install) (map[string]serverCost, error) {
 	for name, c := range costs {
 		c.problem = strings.ReplaceAll(c.problem, file, in.Place.Tools) // it lay elsewhere to be tried
 		costs[name] = c
-		if strings.Contains(c.problem, "refused access") {
+		switch {
+		case strings.Contains(c.problem, "refused access"):
 			in.Stay(name, "it refuses access: "+c.problem)
+		case c.untried(): // it may work where the client starts it, and would be lost behind us
+			in.Stay(name, "it could not be tried: "+c.problem+"; --no-count moves it all the same")
 		}
 	}
 	return costs, nil
@@ -143,10 +151,10 @@ func (o *serverOutcome) count(asked map[string]serverCost) {
 	c, ok := asked[o.Name]
 	switch {
 	case !ok || o.Action == "kept":
-	case strings.Contains(c.problem, "is disabled"): // nobody pays for it, before or after
-		o.Tools, o.Tokens, o.Reason = new(int), new(int), "disabled"
-	case c.problem != "":
+	case c.untried():
 		o.Reason = "not counted: " + c.problem
+	case c.problem != "": // nobody pays for it, before or after
+		o.Tools, o.Tokens, o.Reason = new(int), new(int), "disabled"
 	default:
 		o.Tools, o.Tokens = &c.tools, &c.tokens
 	}

@@ -62,6 +62,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", os.Getenv("GORACE")) // see quickexit
 			e.Defer(func() { stopKernelOf(home) })
 			tooltest.WriteConfig(t, filepath.Join(e.WorkDir, "mcp.json"), map[string]tooltest.Server{"demo": {"command": server}})
+			tooltest.WriteConfig(t, filepath.Join(e.WorkDir, "pull.json"), map[string]tooltest.Server{
+				"demo": {"command": server, "args": []string{"-pull", filepath.Join(e.WorkDir, "pulled")}}})
 			tooltest.WriteConfig(t, filepath.Join(e.WorkDir, "secret.json"), map[string]tooltest.Server{
 				"demo": {"command": server, "env": map[string]string{"API_TOKEN": "tok-4711-secret"}}})
 			return nil

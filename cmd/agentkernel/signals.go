@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -10,7 +13,9 @@ import (
 )
 
 type killCmd struct {
-	PIDs   []string `arg:"" name:"pid" help:"Processes."`
+	PIDs   []string `arg:"" optional:"" name:"pid" help:"Processes."`
+	All    bool     `help:"All that have not ended. You are asked, unless --yes says that you mean it."`
+	Yes    bool     `short:"y" help:"With --all: do not ask."`
 	Signal string   `short:"s" default:"kill" placeholder:"SIGNAL" help:"kill (default), interrupt, pause or resume."`
 }
 
@@ -18,10 +23,77 @@ func (killCmd) Help() string {
 	return `kill ends a process and its children at once. interrupt raises KernelInterrupt in the program, at the call that
 it waits for or else at its next one.
 
-` + examples("agentkernel kill 12", "agentkernel kill -s interrupt 12", "agentkernel kill $(agentkernel ps --json | jq .[].pid)")
+` + examples("agentkernel kill 12", "agentkernel kill -s interrupt 12", "agentkernel kill --all")
 }
 
-func (c *killCmd) Run(a *app) error { return a.signalAll(c.PIDs, agentkernel.Signal(c.Signal)) }
+func (c *killCmd) Run(a *app) error {
+	switch {
+	case c.All && len(c.PIDs) > 0:
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--all is all processes; leave the PIDs out")
+	case c.All:
+		return c.killAll(a)
+	case len(c.PIDs) == 0:
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "missing: PID").WithHint("agentkernel kill --help")
+	}
+	return a.signalAll(c.PIDs, agentkernel.Signal(c.Signal))
+}
+
+// killAll signals the processes that have not ended and that nobody unfinished has started: the others go with those.
+func (c *killCmd) killAll(a *app) error {
+	k, _, err := a.readable()
+	if isNothingYet(err) {
+		err, k = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	var list []agentkernel.Process
+	if k != nil {
+		list, err = k.List(a.ctx, agentkernel.Filter{Unfinished: true})
+		if err = errors.Join(err, k.Close()); err != nil {
+			return err
+		}
+	}
+	there := map[agentkernel.PID]bool{}
+	for _, p := range list {
+		there[p.PID] = true
+	}
+	var pids []string
+	for _, p := range list {
+		if !there[p.Parent] || agentkernel.Signal(c.Signal) == agentkernel.SignalInterrupt { // which reaches no other
+			pids = append(pids, p.PID.String())
+		}
+	}
+	if len(pids) == 0 {
+		a.con.Note("nothing runs")
+		return nil
+	}
+	if err := c.meant(a, len(list), strings.Join(pids, ", ")); err != nil {
+		return err
+	}
+	return a.signalAll(pids, agentkernel.Signal(c.Signal))
+}
+
+// meant asks whether all processes are meant.
+func (c *killCmd) meant(a *app, n int, pids string) error {
+	if c.Yes {
+		return nil
+	}
+	refused := agentkernel.Errorf(agentkernel.CodeDenied, "kill", "--all would %s %d processes (pid %s); nothing was done", c.Signal, n, pids)
+	if a.askTTY == nil {
+		return refused.WithHint("--yes says that you mean it")
+	}
+	tty, err := a.askTTY()
+	if err != nil {
+		return refused.WithHint("--yes says that you mean it")
+	}
+	defer tty.Close()
+	line, err := a.human(tty).ask(fmt.Sprintf("%s %d processes (pid %s)? [y]es, [N]o ", c.Signal, n, pids))
+	if answer, known := parseAnswer(line); err != nil || !known || answer != agentkernel.AnswerYes {
+		return refused
+	}
+	return nil
+}
 
 type pauseCmd struct {
 	PIDs []string `arg:"" name:"pid" help:"Processes."`
@@ -50,13 +122,13 @@ end, since the process has no other kernel.
 }
 
 func (c *resumeCmd) Run(a *app) error {
+	if !c.Follow && !a.cli.Embedded {
+		return a.signalAll(c.PIDs, agentkernel.SignalResume)
+	}
 	if !c.Follow || a.askTTY == nil {
 		if err := a.nothingAsked(c.PIDs); err != nil {
 			return err
 		}
-	}
-	if !c.Follow && !a.cli.Embedded {
-		return a.signalAll(c.PIDs, agentkernel.SignalResume)
 	}
 	if len(c.PIDs) != 1 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "resume", "one process can be followed at a time, not %d", len(c.PIDs))
@@ -111,9 +183,11 @@ func resumes(pid agentkernel.PID, asks string) string {
 type signalled struct {
 	PID    agentkernel.PID    `json:"pid"`
 	Signal agentkernel.Signal `json:"signal"`
+	Error  *agentkernel.Error `json:"error,omitempty"`
 }
 
-// signalAll sends a signal to each process; the first failure ends it.
+// signalAll sends a signal to each process. One that cannot have it keeps it from no other; the exit code is that of the first
+// of them.
 func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -122,29 +196,67 @@ func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 	if err != nil {
 		return err
 	}
-	if err := a.notEnded(pids, s); err != nil {
-		return err
-	}
-	k, err := a.kernel()
+	refused, err := a.notSignalled(pids, s)
 	if err != nil {
 		return err
 	}
-	defer k.Close()
+	if len(pids) == 1 && refused[pids[0]] != nil {
+		return refused[pids[0]]
+	}
+	var k *session
+	if len(refused) < len(pids) { // else none is started for it
+		if k, err = a.kernel(); err != nil {
+			return err
+		}
+		defer k.Close()
+	}
+	code := agentkernel.ExitOK
 	for _, pid := range pids {
-		if err := k.Signal(a.ctx, pid, s); err != nil {
+		err := refused[pid]
+		if err == nil {
+			err = a.signal(k, pid, s)
+		}
+		if err != nil && len(pids) == 1 {
 			return err
 		}
-		if s == agentkernel.SignalKill {
-			a.awaitDeath(k, pid)
-		}
-		if a.cli.JSON {
-			err = a.printJSON(signalled{pid, s})
-		} else {
-			a.con.Note("%s", signalNote(pid, s))
-		}
-		if err != nil {
+		if err := a.reportSignal(pid, s, err, &code); err != nil {
 			return err
 		}
+	}
+	if code != agentkernel.ExitOK {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// signal sends a signal; one that ends the process has ended it then.
+func (a *app) signal(k *session, pid agentkernel.PID, s agentkernel.Signal) error {
+	if err := k.Signal(a.ctx, pid, s); err != nil {
+		return err
+	}
+	if s == agentkernel.SignalKill {
+		awaitDeath(a.ctx, k, pid)
+	}
+	return nil
+}
+
+// reportSignal says that a process was sent a signal, or why not.
+func (a *app) reportSignal(pid agentkernel.PID, s agentkernel.Signal, failed error, code *int) error {
+	line := signalled{PID: pid, Signal: s}
+	if failed != nil {
+		line.Error = a.ofRunningKernel(asError(failed))
+		if !strings.Contains(line.Error.Message(), pid.String()) {
+			line.Error.Err = fmt.Errorf("pid %d: %w", pid, line.Error.Err)
+		}
+		*code = cmp.Or(*code, exitFor(line.Error))
+	}
+	switch {
+	case a.cli.JSON:
+		return a.printJSON(line)
+	case failed != nil:
+		a.reportError(line.Error)
+	default:
+		a.con.Note("%s", signalNote(pid, s))
 	}
 	return nil
 }
@@ -156,20 +268,21 @@ const (
 	deathPoll     = 5 * time.Millisecond
 )
 
-// awaitDeath returns when the process has ended, so that what follows kill in a script finds it so.
+// awaitDeath returns when the process has ended, so that what follows kill in a script finds it so. It gives up after a while.
 // (Kernel.Wait would return at once for a paused process.)
-func (a *app) awaitDeath(k agentkernel.Kernel, pid agentkernel.PID) {
-	ctx, cancel := context.WithTimeout(a.ctx, deathPatience)
+func awaitDeath(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID) (p agentkernel.Process, ended bool) {
+	ctx, cancel := context.WithTimeout(ctx, deathPatience)
 	defer cancel()
 	tick := time.NewTicker(deathPoll)
 	defer tick.Stop()
 	for {
-		if p, err := k.Process(ctx, pid); err != nil || p.State.Terminal() {
-			return
+		p, err := k.Process(ctx, pid)
+		if ended := err == nil && p.State.Terminal(); ended || err != nil {
+			return p, ended
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return p, false
 		case <-tick.C:
 		}
 	}
@@ -187,23 +300,27 @@ func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
 	return "sent " + string(s) + " to pid " + pid.String()
 }
 
-// notEnded refuses processes that are not there or have ended, before a kernel is started for them.
-func (a *app) notEnded(pids []agentkernel.PID, s agentkernel.Signal) error {
+// notSignalled says which processes cannot have a signal, before a kernel is started for them: those that are not there or have
+// ended, and those that would go on with a question that nobody is asked.
+func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (map[agentkernel.PID]error, error) {
 	k, _, err := a.readable() // who needs the kernel says that it does not answer
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer k.Close()
+	refused := map[agentkernel.PID]error{}
 	for _, pid := range pids {
 		p, err := k.Process(a.ctx, pid)
-		if err != nil {
-			return err
-		}
-		if p.State.Terminal() {
-			return agentkernel.Errorf(agentkernel.CodeConflict, string(s), "pid %d has ended already: %s", pid, stateText(p))
+		switch {
+		case err != nil:
+			refused[pid] = err
+		case p.State.Terminal():
+			refused[pid] = agentkernel.Errorf(agentkernel.CodeConflict, string(s), "pid %d has ended already: %s", pid, stateText(p))
+		case s == agentkernel.SignalResume && p.Paused && p.Asks() != "":
+			refused[pid] = unanswerable("resume", pid, p.Asks())
 		}
 	}
-	return nil
+	return refused, nil
 }
 
 // followFrom starts something about a process and shows its events from then on, like run.

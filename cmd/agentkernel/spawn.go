@@ -52,6 +52,7 @@ func (c *spawnCmd) Run(a *app) error {
 	if a.con.Interactive() {
 		a.con.Note("follow: agentkernel logs -f %d · wait: agentkernel wait %d", p.PID, p.PID)
 	}
+	a.mentionVariables(k, &spec)
 	a.mentionAllow(k, &spec)
 	a.mentionUnfinished(k)
 	return a.outputError()

@@ -14,9 +14,10 @@ import (
 	"agentkernel"
 	"agentkernel/internal/datadir"
 	"agentkernel/internal/setup"
+	"agentkernel/internal/tool"
 )
 
-// A kernel keeps the PATH and the settings of the terminal that started it. What this file does is to say so where that matters.
+// A kernel keeps the environment and the settings of the terminal that started it. What this file does is to say so where that matters.
 
 // pathSetting is the key of the PATH in KernelInfo.Settings.
 const pathSetting = "PATH"
@@ -77,6 +78,12 @@ func (a *app) ofRunningKernel(e *agentkernel.Error) *agentkernel.Error {
 	if name := agentkernel.MissingCommand(e.Message()); name != "" {
 		if path := a.lookPath(name); path != "" {
 			return said.WithHint("here it is %s: %s", path, restart(info, "PATH"))
+		}
+		return &said
+	}
+	if name := agentkernel.UnsetVariable(e.Message()); name != "" {
+		if _, here := a.lookupEnv(name); here {
+			return said.WithHint("here it is set: %s", restart(info, "environment"))
 		}
 		return &said
 	}
@@ -144,12 +151,78 @@ func (a *app) examineRunning() []setup.Finding {
 		found = append(found, setup.Finding{Check: check, Status: setup.Warn, Found: kernelText(info) + ", has other settings: " + strings.Join(differ, "; "),
 			Fix: restart(info, "settings")})
 	}
+	if differ := a.otherVariables(info, a.cfg.Tools); len(differ) > 0 {
+		found = append(found, setup.Finding{Check: check, Status: setup.Warn, Found: kernelText(info) + ", has another environment: " + strings.Join(differ, "; "),
+			Fix: restart(info, "environment")})
+	}
 	if there, known := info.Settings[pathSetting]; known {
 		if text := otherPath(a.getenv(pathSetting), there); text != "" {
 			found = append(found, setup.Finding{Check: check, Status: setup.Warn, Found: kernelText(info) + ", has another PATH: " + text, Fix: restart(info, "PATH")})
 		}
 	}
 	return found
+}
+
+// otherVariables says which of the variables that tools files take have another value in the running kernel than here. No value is
+// said, or sent anywhere.
+func (a *app) otherVariables(info *agentkernel.KernelInfo, files []string) []string {
+	there := kernelEnvironment(info)
+	if there == nil {
+		return nil
+	}
+	var differ []string
+	for _, file := range files {
+		content, err := tool.ReadFile(file)
+		if err != nil {
+			continue // what is wrong with it is said elsewhere
+		}
+		names, _ := tool.Variables(file, content)
+		for _, name := range names {
+			mine, here := a.lookupEnv(name)
+			its, set := there.lookupEnv(name)
+			var text string
+			switch {
+			case here && !set:
+				text = "is set here, and not there"
+			case !here && set:
+				text = "is set there, and not here"
+			case mine != its:
+				text = "has another value there"
+			default:
+				continue
+			}
+			differ = append(differ, fmt.Sprintf("%s, which %s names, %s", name, a.relative(file), text))
+		}
+	}
+	return differ
+}
+
+// kernelEnvironment is the environment with which the running kernel was started; nil: this system does not show it to us.
+func kernelEnvironment(info *agentkernel.KernelInfo) *host {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", info.OSPID))
+	if err != nil {
+		return nil
+	}
+	there := &host{env: strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")}
+	// Where the kernel is in another container its number is another process's here.
+	if path, known := info.Settings[pathSetting]; !known || path != there.getenv(pathSetting) {
+		return nil
+	}
+	return there
+}
+
+// mentionVariables says that tools of a program get other values than this terminal has.
+func (a *app) mentionVariables(k *session, spec *agentkernel.Spec) {
+	if len(spec.Tools) == 0 || k.inProcess || a.cli.JSON || a.cli.quiet() || spec.Program.Source != "" && !speaksOfTools(&spec.Program) {
+		return
+	}
+	info, err := k.Info(a.ctx)
+	if err != nil {
+		return
+	}
+	if differ := a.otherVariables(&info, a.cfg.Tools); len(differ) > 0 {
+		a.con.Note("the kernel that runs (%s) was started with another environment: %s · %s", kernelText(&info), strings.Join(differ, "; "), restart(&info, "environment"))
+	}
 }
 
 // otherPath says how a PATH differs from that of this terminal; "": a command is found alike on both.

@@ -9,6 +9,8 @@ import (
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/internal/config"
+	"agentkernel/internal/lazy"
 	"agentkernel/internal/shellword"
 )
 
@@ -48,6 +50,35 @@ func (a *app) toolFiles(f *toolFiles) ([]string, error) {
 		files[i] = agentkernel.PinFile(file, digests[file])
 	}
 	return files, nil
+}
+
+// toolsFlags names the tools files to another command, where a flag has named them to this one.
+func (a *app) toolsFlags() string {
+	if a.cfg == nil || a.cfg.Origin("tools").Kind != config.Flag {
+		return ""
+	}
+	flags := ""
+	for _, file := range a.cfg.Tools {
+		flags += " --tools " + shellword.File(a.relative(file))
+	}
+	return flags
+}
+
+var (
+	toolsCommand    = lazy.Regexp(`agentkernel tools (?:list|search|show|accept)\b`)
+	toolsCommandEnd = lazy.Regexp(`agentkernel tools (?:list(?: \S+)?|(?:show|accept)(?: \S+)*)$`)
+)
+
+// withTools adds the tools files of this command to the commands about tools that a hint names: they would ask for them.
+func (a *app) withTools(hint string) string {
+	flags := a.toolsFlags()
+	switch {
+	case flags == "" || strings.Contains(hint, "--tools"):
+		return hint
+	case toolsCommandEnd().MatchString(hint):
+		return hint + flags
+	}
+	return toolsCommand().ReplaceAllStringFunc(hint, func(command string) string { return command + flags })
 }
 
 func errNoTools() error {
@@ -94,7 +125,7 @@ func (c *toolsListCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return a.printJSON(list)
 	}
-	a.con.Out(list.table())
+	a.con.Out(list.table(a.toolsFlags()))
 	return list.problems(a)
 }
 
@@ -109,6 +140,7 @@ func (c *toolsListCmd) ask(a *app, files []string, list *toolList) error {
 		list.Tools, err = k.ListTools(a.ctx, files, c.Server)
 		return err
 	}
+	a.mentionVariables(k, &agentkernel.Spec{Tools: files})
 	if list.Servers, err = k.ToolServers(a.ctx, files); err != nil {
 		return err
 	}
@@ -161,12 +193,12 @@ func (a *app) localHere(server string) []agentkernel.Tool {
 	return slices.DeleteFunc(a.localTools(a.localToolsFor("")), func(t agentkernel.Tool) bool { return server != "" && t.PythonServer != server })
 }
 
-func (l *toolList) table() string {
+func (l *toolList) table(flags string) string {
 	rows := [][]string{{"TOOL", "EFFECT", "SIGNATURE"}}
 	for _, t := range l.Tools {
 		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), t.SeenSignature()})
 	}
-	return console.Table(rows) + changedTools(l.Tools)
+	return console.Table(rows) + changedTools(l.Tools, flags)
 }
 
 func (l *toolList) problems(a *app) error {
@@ -177,7 +209,7 @@ func (l *toolList) problems(a *app) error {
 		}
 		if s.Problem != "" {
 			failed = true
-			text := s.Problem
+			text := problemText(a.ofRunningKernel(agentkernel.Errorf(agentkernel.CodeUnavailable, "tools", "%s", s.Problem)))
 			if !strings.HasPrefix(text, "server ") {
 				text = fmt.Sprintf("server %q: %s", s.Name, text)
 			}
@@ -216,7 +248,7 @@ func (c *toolsShowCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return a.printJSON(t)
 	}
-	a.con.Out(console.Clean(toolText(t)))
+	a.con.Out(console.Clean(toolText(t, a.toolsFlags())))
 	return a.outputError()
 }
 
@@ -224,8 +256,7 @@ func (c *toolsShowCmd) Run(a *app) error {
 func (a *app) findTool(k agentkernel.Kernel, files []string, name string) (agentkernel.Tool, error) {
 	server, verb, ok := strings.Cut(name, ".")
 	if !ok || server == "" || verb == "" {
-		return agentkernel.Tool{}, agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "%q is not a tool: write SERVER.TOOL", name).
-			WithHint("agentkernel tools list")
+		return agentkernel.Tool{}, a.noTool(files, name)
 	}
 	tools := a.localHere(server)
 	if len(tools) == 0 {
@@ -237,6 +268,39 @@ func (a *app) findTool(k agentkernel.Kernel, files []string, name string) (agent
 			return agentkernel.Tool{}, err
 		}
 	}
+	return named(tools, server, verb)
+}
+
+// noTool refuses a word that does not name a tool as SERVER.TOOL. It starts no server to find out what it names.
+func (a *app) noTool(files []string, word string) error {
+	e := agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "%q is not a tool: write SERVER.TOOL", word)
+	tools := a.localHere("")
+	var servers []string
+	if k, err := a.kernel(); err == nil && len(files) > 0 {
+		defer k.Close()
+		listed, _ := k.ToolServers(a.ctx, files) // what is wrong with them, tools list says
+		for _, s := range listed {
+			servers = append(servers, s.Name, s.PythonName)
+			if s.Running {
+				more, _ := k.ListTools(a.ctx, files, s.Name)
+				tools = append(tools, more...)
+			}
+		}
+	}
+	for _, t := range tools {
+		servers = append(servers, t.PythonServer)
+		if t.Name == word || t.PythonName == word {
+			return e.WithHint("did you mean %s.%s?", t.PythonServer, t.PythonName)
+		}
+	}
+	if slices.Contains(servers, word) {
+		return e.WithHint("agentkernel tools list %s", shellword.Names(word))
+	}
+	return e.WithHint("agentkernel tools list")
+}
+
+// named finds one of the tools of a server by either of its names.
+func named(tools []agentkernel.Tool, server, verb string) (agentkernel.Tool, error) {
 	var names []string
 	for _, t := range tools {
 		if t.Name == verb || t.PythonName == verb {
@@ -251,8 +315,8 @@ func (a *app) findTool(k agentkernel.Kernel, files []string, name string) (agent
 	return agentkernel.Tool{}, e.WithHint("agentkernel tools list %s", shellword.Names(server))
 }
 
-// toolText is the page of a tool.
-func toolText(t agentkernel.Tool) string {
+// toolText is the page of a tool; flags are those that name its file to another command.
+func toolText(t agentkernel.Tool, flags string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "from tools.%s import %s\n\n%s\n", t.PythonServer, t.PythonName, t.SeenSignature())
 	doc := t.Doc
@@ -265,7 +329,7 @@ func toolText(t agentkernel.Tool) string {
 	fmt.Fprintf(&b, "\nserver  %s (its own name: %s)\neffect  %s\n", t.Server, t.Name, effectText(t))
 	writeSchema(&b, "input schema", t.InputSchema)
 	writeSchema(&b, "output schema", t.OutputSchema)
-	writeObserved(&b, t)
+	writeObserved(&b, t, flags)
 	return b.String()
 }
 

@@ -39,19 +39,7 @@ tool.call(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
 `
 
 func (c *toolsCallCmd) Run(a *app) error {
-	server, verb, ok := strings.Cut(c.Tool, ".")
-	if !ok || server == "" || verb == "" {
-		return a.refuse(agentkernel.Errorf(agentkernel.CodeInvalid, "tools call", "%q is not a tool: write SERVER.TOOL", c.Tool).
-			WithHint("agentkernel tools list"))
-	}
 	args, err := callArguments(c.Args)
-	if err != nil {
-		return a.refuse(err)
-	}
-	spec, err := a.spec(&c.specFlags, agentkernel.Program{Name: c.Tool, Language: agentkernel.Python, Source: callProgram})
-	if err == nil && len(spec.Tools) == 0 {
-		err = errNoTools()
-	}
 	if err != nil {
 		return a.refuse(err)
 	}
@@ -59,7 +47,26 @@ func (c *toolsCallCmd) Run(a *app) error {
 	if err != nil {
 		return a.refuse(err)
 	}
-	spec.Program.Args = []string{server, verb, string(text)}
+	server, verb, named := strings.Cut(c.Tool, ".")
+	named = named && server != "" && verb != ""
+	program := agentkernel.Program{Name: c.Tool, Language: agentkernel.Python, Source: callProgram, Args: []string{server, verb, string(text)}}
+	if named {
+		err = a.callLocally(&program, server, verb, string(text))
+	}
+	var spec agentkernel.Spec
+	if err == nil {
+		spec, err = a.spec(&c.specFlags, program)
+	}
+	switch {
+	case err != nil:
+	case !named:
+		err = a.noTool(spec.Tools, c.Tool)
+	case len(spec.Tools) == 0 && program.Modules == nil:
+		err = errNoTools()
+	}
+	if err != nil {
+		return a.refuse(err)
+	}
 	return a.runProgram(spec, func(k agentkernel.Kernel, p *agentkernel.Process) {
 		switch {
 		case p.State == agentkernel.StateExited && len(p.Result) > 0 && !a.cli.JSON:
@@ -68,6 +75,21 @@ func (c *toolsCallCmd) Run(a *app) error {
 			a.callFailed(k, p)
 		}
 	})
+}
+
+// callLocally has a program call a local tool, if the server is one of local tools.
+func (a *app) callLocally(program *agentkernel.Program, server, verb, args string) error {
+	local := a.localHere(server)
+	if len(local) == 0 {
+		return nil
+	}
+	t, err := named(local, server, verb)
+	if err != nil {
+		return err
+	}
+	program.Source = fmt.Sprintf("import json\nimport sys\nfrom tools.%s import %s\n\n%s(**json.loads(sys.argv[1]))\n", t.PythonServer, t.PythonName, t.PythonName)
+	program.Args, program.Modules = []string{args}, a.localToolsFor("")
+	return nil
 }
 
 // callFailed puts the error of the call itself in the place of the exception that it became in the program, which is not the

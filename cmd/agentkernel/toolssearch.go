@@ -52,7 +52,7 @@ func (c *toolsSearchCmd) Run(a *app) error {
 		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), first})
 	}
 	if len(found.Tools) > 0 {
-		a.con.Out(console.Table(rows) + changedTools(found.Tools))
+		a.con.Out(console.Table(rows) + changedTools(found.Tools, a.toolsFlags()))
 	}
 	for _, p := range found.Problems {
 		a.con.Error(p, "")
@@ -115,7 +115,7 @@ func (c *toolsAcceptCmd) Run(a *app) error {
 }
 
 // writeObserved adds what is known of a tool beside what its server says.
-func writeObserved(b *strings.Builder, t agentkernel.Tool) {
+func writeObserved(b *strings.Builder, t agentkernel.Tool, flags string) {
 	if o := t.Observed; o != nil {
 		fmt.Fprintf(b, "\nobserved in %d results (version %d)\n%s", o.Results, o.Version, o.Type)
 		if o.Text != "" {
@@ -127,12 +127,12 @@ func writeObserved(b *strings.Builder, t agentkernel.Tool) {
 		}
 	}
 	if t.Changed != nil {
-		fmt.Fprintf(b, "\n%s\nlook at it, then: agentkernel tools accept %s\n", changeText(&t), shellword.Names(t.Server, t.Name))
+		fmt.Fprintf(b, "\n%s\nlook at it, then: agentkernel tools accept %s%s\n", changeText(&t), shellword.Names(t.Server, t.Name), flags)
 	}
 }
 
 // changedTools are the lines below a table of tools that say which have changed; "" if none has.
-func changedTools(tools []agentkernel.Tool) string {
+func changedTools(tools []agentkernel.Tool, flags string) string {
 	var b strings.Builder
 	for i := range tools {
 		if t := &tools[i]; t.Changed != nil {
@@ -140,7 +140,7 @@ func changedTools(tools []agentkernel.Tool) string {
 		}
 	}
 	if b.Len() > 0 {
-		b.WriteString("agentkernel tools show SERVER.TOOL shows what is different, agentkernel tools accept SERVER [TOOL] accepts it\n")
+		fmt.Fprintf(&b, "agentkernel tools show SERVER.TOOL%s shows what is different, agentkernel tools accept SERVER [TOOL]%s accepts it\n", flags, flags)
 	}
 	return b.String()
 }

@@ -64,17 +64,21 @@ func (a *app) understood(file string) error {
 	return err
 }
 
-// speaksOfTools says whether a program may import tools or call them, or start a program that does.
+// speaksOfTools says whether a program may import tools or call them, or start a program that does. What stands in comments does
+// not count.
 func speaksOfTools(p *agentkernel.Program) bool {
-	if strings.Contains(p.Source, "tool") {
-		return true
+	speaks := func(source string) bool {
+		return strings.Contains(source, "tool") && (p.Language != agentkernel.Python || strings.Contains(pythonCode(source), "tool"))
+	}
+	if p.Language == agentkernel.Python { // its modules are local tools, which it imports by that word
+		return speaks(p.Source)
 	}
 	for _, source := range p.Modules {
-		if strings.Contains(source, "tool") {
+		if speaks(source) {
 			return true
 		}
 	}
-	return false
+	return speaks(p.Source)
 }
 
 func (a *app) requireTrust(c *config.Config, file string, content []byte) error {

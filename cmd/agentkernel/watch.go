@@ -31,6 +31,9 @@ type watch struct {
 	pid        agentkernel.PID
 	known      func() // what to do when the process is known; nil: nothing
 	interrupts int
+	first      time.Time     // of the interrupts
+	again      chan struct{} // closed by the second
+	settled    bool          // the process stays paused: a further interrupt comes too late
 	stdout     strings.Builder
 	stderr     strings.Builder
 	files      *agentkernel.Changes
@@ -58,7 +61,7 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel(nil)
-	w.asks = make(chan agentkernel.Ask, 64)
+	w.asks, w.again = make(chan agentkernel.Ask, 64), make(chan struct{})
 	signals, stop := w.a.signals()
 	defer stop()
 	tasks.Go(func() { w.signalLoop(ctx, cancel, signals) })
@@ -71,6 +74,9 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 	}
 	p, err := f(ctx, w.event)
 	w.a.con.Unasked()
+	if err == nil && p.Paused && !p.State.Terminal() {
+		p, err = w.settle(ctx, p)
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && w.a.ctx.Err() == nil {
 		err = cause
 	}
@@ -173,13 +179,26 @@ func (w *watch) signalLoop(ctx context.Context, cancel context.CancelCauseFunc, 
 // interrupt is Ctrl-C: the first pauses the process, the second kills it, the third leaves at once.
 func (w *watch) interrupt(ctx context.Context, cancel context.CancelCauseFunc) {
 	pauses := func() {
-		pid := w.process()
-		w.a.con.Say("interrupting pid %d … (Ctrl-C again kills it)", pid)
+		pid, again := w.process(), ""
+		if w.a.errTTY {
+			again = " (Ctrl-C again kills it)"
+		}
+		w.a.con.Say("interrupting pid %d …%s", pid, again)
 		w.signal(ctx, pid, agentkernel.SignalPause)
 	}
 	w.mu.Lock()
+	if w.settled {
+		w.mu.Unlock()
+		return
+	}
 	w.interrupts++
 	pid, n := w.pid, w.interrupts
+	switch n {
+	case 1:
+		w.first = time.Now()
+	case 2:
+		defer close(w.again) // when it is said
+	}
 	if pid == 0 && n == 1 { // it may be on its way, and would go on without being known
 		w.known = pauses
 	}
@@ -200,6 +219,42 @@ func (w *watch) interrupt(ctx context.Context, cancel context.CancelCauseFunc) {
 		w.a.con.Say("killing pid %d …", pid)
 		w.signal(ctx, pid, agentkernel.SignalKill)
 	}
+}
+
+// againPatience is how long a second Ctrl-C is waited for after the first: a program pauses in milliseconds, in which nobody
+// presses a key twice.
+const againPatience = time.Second
+
+// settle waits, where the user has paused the process at a terminal, for the second Ctrl-C that was promised to kill it. It
+// returns the process as it is then.
+func (w *watch) settle(ctx context.Context, p agentkernel.Process) (agentkernel.Process, error) {
+	w.mu.Lock()
+	n, left := w.interrupts, time.Until(w.first.Add(againPatience))
+	w.mu.Unlock()
+	if n == 1 && w.a.errTTY {
+		select {
+		case <-w.again:
+		case <-time.After(left):
+		case <-ctx.Done():
+			return p, ctx.Err()
+		}
+	}
+	w.mu.Lock()
+	w.settled = w.interrupts < 2
+	settled := w.settled
+	w.mu.Unlock()
+	if settled {
+		return p, nil
+	}
+	<-w.again
+	// The signal that Ctrl-C sends may have been too early, and its context ends with this command.
+	if err := w.k.Signal(ctx, p.PID, agentkernel.SignalKill); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+		return p, err
+	}
+	if p, ok := awaitDeath(ctx, w.k, p.PID); ok {
+		return p, nil
+	}
+	return p, errInterrupted
 }
 
 // knownPatience is how long the first Ctrl-C waits for the process that it is to pause.

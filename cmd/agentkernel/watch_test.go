@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -29,8 +30,8 @@ func TestFirstCtrlCPauses(t *testing.T) {
 	if code := r.run("run", "-c", "x"); code != agentkernel.ExitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, "stderr", r.err.String(), "interrupting pid 12 … (Ctrl-C again kills it)",
-		"paused · pid 12 · continue: agentkernel resume 12 · end it: agentkernel kill 12")
+	contains(t, "stderr", r.err.String(), "interrupting pid 12 …\n",
+		"paused · pid 12 · continue: agentkernel resume -f 12 · end it: agentkernel kill 12")
 }
 
 func TestSecondCtrlCKills(t *testing.T) {
@@ -47,6 +48,61 @@ func TestSecondCtrlCKills(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	contains(t, "stderr", r.err.String(), "killing pid 12", "error: killed by a signal", "killed · ")
+}
+
+// paused is a kernel whose process is paused until it is killed.
+type paused struct {
+	*fakeKernel
+	killed atomic.Bool
+}
+
+func (k *paused) Process(context.Context, agentkernel.PID) (agentkernel.Process, error) {
+	if k.killed.Load() {
+		return killedProcess, nil
+	}
+	return pausedProcess, nil
+}
+
+// A program pauses long before a finger comes down again: the second Ctrl-C kills what is paused by then.
+func TestSecondCtrlCKillsWhatHasPaused(t *testing.T) {
+	for _, tty := range []bool{true, false} {
+		r := newRig(t)
+		if tty {
+			r.tty = io.NopCloser(strings.NewReader(""))
+		}
+		r.program([]agentkernel.Event{created(12), output("stdout", "working\n")}, map[agentkernel.Signal]agentkernel.Process{agentkernel.SignalPause: pausedProcess})
+		k := &paused{fakeKernel: r.kernel}
+		r.any = k
+		pauses, send := make(chan struct{}), r.kernel.signal
+		r.kernel.signal = func(pid agentkernel.PID, s agentkernel.Signal) error {
+			if s == agentkernel.SignalKill {
+				k.killed.Store(true)
+				return nil
+			}
+			defer close(pauses)
+			if !tty { // nobody promises to wait where nobody is: this one comes before the pause
+				r.signals <- os.Interrupt
+				<-r.err.sees("killing pid 12")
+			}
+			return send(pid, s)
+		}
+		ready := r.out.sees("working")
+		go func() {
+			<-ready
+			r.signals <- os.Interrupt
+			if <-pauses; tty {
+				r.signals <- os.Interrupt
+			}
+		}()
+		if code := r.run("run", "-c", "x"); code != agentkernel.ExitKilled {
+			t.Errorf("tty %t: exit code %d", tty, code)
+		}
+		said := r.err.String()
+		contains(t, "stderr", said, "killing pid 12", "killed · ")
+		if strings.Contains(said, "paused · ") || strings.Contains(said, "Ctrl-C again") != tty {
+			t.Errorf("tty %t: %s", tty, said)
+		}
+	}
 }
 
 func TestThirdCtrlCLeaves(t *testing.T) {
@@ -119,7 +175,7 @@ func TestSIGTERMPausesWhatHasNoOtherKernel(t *testing.T) {
 	if code := r.run("run", "--embedded", "-c", "x"); code != exitTerminated {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, "stderr", r.err.String(), "paused · pid 12 · continue: agentkernel resume 12")
+	contains(t, "stderr", r.err.String(), "paused · pid 12 · continue: agentkernel resume -f 12")
 }
 
 // asking is a program that asks and ends when all is answered; it gives the answers.

@@ -197,7 +197,7 @@ function uncaught(error) {
   let traceback = isError ? tidy(error.stack) : message;
   const where = error instanceof SyntaxError && !traceback.includes("\n    at ") ? whereSyntax() : "";
   if (where) traceback = where;
-  sendNow(JSON.stringify({ type: "fail", exception, message: `${exception}: ${message}`, traceback, limit: struck(error), syntax: where !== "" }));
+  sendNow(JSON.stringify({ type: "fail", exception, message: `${exception}: ${tidy(message)}`, traceback, limit: struck(error), syntax: where !== "" }));
   process.reallyExit(1);
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -24,11 +25,15 @@ func (c *Config) Settings() []Setting {
 }
 
 // Defaults lists all keys with the values that are in force where nothing is set. Those without a value are
-// chosen by the kernel. v has what this package does not know: the data directory and the time for idling.
+// chosen by the kernel. v has what this package does not know: the data directory, the time for idling, the log, and the limit
+// that another follows.
 func Defaults(v Values) []Setting {
 	d := defaults()
-	v.Namespace, v.Backend, v.Priority, v.OnUnknown, v.Durability, v.Limits, v.Restart = d.Namespace, d.Backend, d.Priority, d.OnUnknown, d.Durability, d.Limits, d.Restart
+	v.Namespace, v.Backend, v.Priority, v.OnUnknown, v.Durability, v.Restart = d.Namespace, d.Backend, d.Priority, d.OnUnknown, d.Durability, d.Restart
+	d.Limits.FileSize = cmp.Or(v.Limits.Disk, d.Limits.Disk) // a file may be as large as all of them together
+	v.Limits = d.Limits
 	v.Log.Level, v.Log.Format = "info", "text"
+	v.Python, v.IsolationNone, v.KeepFailed = "python3", "asked", "no"
 	return (&Config{Values: v}).Settings()
 }
 

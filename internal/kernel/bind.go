@@ -29,7 +29,7 @@ func (k *Kernel) bind(p *process) (*sys.Binding, error) {
 	defer cancel()
 	b, ref, err := k.cfg.Tools.Bind(ctx, &p.spec.Spec, needs.Tools)
 	if err != nil {
-		return nil, atLine(p.spec.Program.Name, ref, err)
+		return nil, sys.Unbound{Err: atLine(p.spec.Program.Name, ref, err)}
 	}
 	return b, nil
 }

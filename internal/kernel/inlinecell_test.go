@@ -343,7 +343,7 @@ func TestPiecesUnderFire(t *testing.T) {
 			t.Fatalf("after %d: %v", answered.Load(), err)
 		case got == want[name]:
 			answered.Add(1)
-		case got == "null", got == "", got == "!interrupted", got == "hello\n": // interrupted or paused
+		case got == "null", got == "", got == "!a signal asked it to stop", got == "hello\n": // interrupted or paused
 		case strings.Contains(got, "!it was stopped while it computed"): // and was given up
 		default:
 			t.Errorf("%s: %q", name, got)

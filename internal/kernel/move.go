@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/origin"
+	"agentkernel/internal/sys"
 )
 
 // Where the choice of the backend was left to the kernel, it can turn out to have been wrong while the program runs: an
@@ -63,7 +65,7 @@ func (k *Kernel) startsElsewhere(p *process, err error) bool {
 	begun := p.run.need != needStart || p.run.replay != nil || p.runEnded()
 	p.mu.Unlock()
 	why := agentkernel.AsError(err, agentkernel.CodeInternal, "sandbox")
-	if begun || why.Code != agentkernel.CodeUnavailable || p.spec.Backend != backends.Auto {
+	if errors.As(err, new(sys.Unbound)) || begun || why.Code != agentkernel.CodeUnavailable || p.spec.Backend != backends.Auto {
 		return false
 	}
 	to, _ := k.destination(p, agentkernel.Turn{Kind: agentkernel.TurnFail, Err: why, Fault: agentkernel.FaultBackend}, false)

@@ -14,7 +14,7 @@ import (
 )
 
 func errInterrupted(f *inflight) *agentkernel.Error {
-	text := "interrupted"
+	text := "a signal asked it to stop"
 	if f.intended() && f.effect == agentkernel.EffectWrite {
 		text = fmt.Sprintf("interrupted while %s was under way; whether it happened is unknown", f.label)
 	}

@@ -18,8 +18,6 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -120,14 +118,10 @@ func ServeStdio(ctx context.Context, cfg Config) error {
 		}
 		s.h.clients.hangUpAll()
 	})
-	in := &untilEnd{ReadCloser: os.Stdin, ended: leave}
+	out := &oneWriter{Writer: os.Stdout}
+	in := &untilEnd{ReadCloser: newLines(os.Stdin, out), ended: leave}
 	defer context.AfterFunc(ctx, leave)() // the SDK would wait for the calls under way here, too
-	err = s.Run(ctx, &mcp.IOTransport{Reader: in, Writer: stdout{os.Stdout}, MaxLineLength: maxRequest})
-	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "the client wrote what is not JSON: %w", wrong).
-			WithHint("standard input is for the messages of MCP, one JSON object a line: an assistant starts this command and writes them")
-	}
-	return err
+	return s.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxRequest})
 }
 
 // untilEnd tells when a stream ends: the SDK would wait for the calls under way, whose client has gone.
@@ -143,8 +137,3 @@ func (u *untilEnd) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// stdout is standard output, which is not ours to close.
-type stdout struct{ io.Writer }
-
-func (stdout) Close() error { return nil }

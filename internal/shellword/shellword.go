@@ -40,3 +40,12 @@ func Names(names ...string) string {
 	}
 	return strings.Join(words, " ")
 }
+
+// Join writes the words of a command as they are typed.
+func Join(words []string) string {
+	typed := make([]string, len(words))
+	for i, w := range words {
+		typed[i] = Of(w)
+	}
+	return strings.Join(typed, " ")
+}

@@ -47,6 +47,15 @@ func (b *Binding) Noted() json.RawMessage {
 	return b.noted
 }
 
+// Unbound is the error of a process whose imports have no binding: it is the same wherever the program runs.
+type Unbound struct{ Err error }
+
+// Error implements error.
+func (e Unbound) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e Unbound) Unwrap() error { return e.Err }
+
 // Toolbox finds the tools of programs, and reaches them outside any process.
 type Toolbox interface {
 	agentkernel.Tools

@@ -26,6 +26,7 @@ func (s *set) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.Too
 	if err != nil {
 		return unsent, err
 	}
+	ctx = context.WithValue(ctx, calledAt{}, time.Now())
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = limited(ctx, c.Timeout)
@@ -209,10 +210,23 @@ func (inst *instance) gaveUp(ctx context.Context, what string) error {
 	}
 	code := codeOfContext(ctx)
 	if code == agentkernel.CodeTimeout {
-		return agentkernel.Errorf(code, opCall, "server %q did not answer %s in time", inst.entry.name, what).
+		return agentkernel.Errorf(code, opCall, "server %q did not answer %s %s", inst.entry.name, what, within(ctx)).
 			WithHint("a longer limit: --call-timeout")
 	}
 	return agentkernel.Errorf(code, opCall, "the caller did not wait for server %q to answer %s", inst.entry.name, what)
+}
+
+// calledAt is the key of a context under which the time is at which a call came.
+type calledAt struct{}
+
+// within says how long the caller of a call has waited for it at most.
+func within(ctx context.Context) string {
+	from, known := ctx.Value(calledAt{}).(time.Time)
+	until, limited := ctx.Deadline()
+	if !known || !limited {
+		return "in time"
+	}
+	return "within " + until.Sub(from).Round(10*time.Millisecond).String()
 }
 
 // gaveUp is the same before anything was sent.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"agentkernel"
 	"agentkernel/internal/lazy"
 )
 
@@ -54,7 +55,7 @@ func (x *expander) value(name string) (string, error) {
 		if hasFallback {
 			return fallback, nil
 		}
-		return "", fmt.Errorf("environment variable %s is not set: set it before the kernel starts, or write ${%s:-default}", name, name)
+		return "", fmt.Errorf("%w: set it before the kernel starts, or write ${%s:-default}", agentkernel.NotSet(name), name)
 	}
 	if x.used == nil {
 		x.used = map[string]string{}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"agentkernel"
 )
 
 // Preview says, one line a server, what a configuration file would start if it were accepted. It is read as the
@@ -33,13 +35,23 @@ func Preview(file string, content []byte, lookup func(string) (string, bool)) ([
 	return lines, nil
 }
 
+// Variables are the names of the variables of the environment whose values a configuration file takes.
+func Variables(file string, content []byte) ([]string, error) {
+	names := map[string]bool{}
+	_, err := parseConfig(file, content, func(name string) (string, bool) {
+		names[name] = true
+		return "x", true
+	})
+	return slices.Sorted(maps.Keys(names)), err
+}
+
 func (e *entry) preview() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q: ", e.name)
 	switch {
 	case e.problem != nil:
-		fmt.Fprintf(&b, "nothing, for now: %q", e.problem.Message())
-		return b.String()
+		problem := strings.ReplaceAll(e.problem.Message(), " "+agentkernel.OfRunningKernel, "") // this is not yet read by one
+		return b.String() + "nothing, for now: " + strings.TrimPrefix(printable(strings.ReplaceAll(problem, "\n", " ")), fmt.Sprintf("server %q ", e.name))
 	case e.disabled:
 		b.WriteString("nothing, it is disabled: ")
 	}

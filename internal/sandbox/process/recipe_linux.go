@@ -119,10 +119,18 @@ func baseName(p agentkernel.Program, otherwise string) string {
 	return name
 }
 
-// scriptRecipe runs a text by the interpreter that its first line names.
+// interpreters run scripts whose first line names none, by the endings of their names.
+var interpreters = map[string]string{".sh": "/bin/sh", ".bash": "/usr/bin/env bash", ".pl": "/usr/bin/env perl", ".rb": "/usr/bin/env ruby"}
+
+// scriptRecipe runs a text by the interpreter that its first line names, or else the ending of its name.
 func scriptRecipe(p agentkernel.Program) (*recipe, error) {
 	line, _, _ := strings.Cut(p.Source, "\n")
 	rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r"), "#!")
+	where := "line 1 of " + nameOf(p)
+	if !ok {
+		where = nameOf(p)
+		rest, ok = interpreters[strings.ToLower(path.Ext(p.Name))]
+	}
 	if !ok {
 		return nil, agentkernel.Errorf(agentkernel.CodeSyntax, "exec", "line 1 of %s does not say what runs it", nameOf(p)).
 			WithHint("begin it with #!/bin/sh, #!/usr/bin/env bash or another interpreter")
@@ -133,7 +141,7 @@ func scriptRecipe(p agentkernel.Program) (*recipe, error) {
 	}
 	interpreter, arg, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	arg = strings.TrimSpace(arg)
-	if err := interpreterThere(nameOf(p), interpreter, arg); err != nil {
+	if err := interpreterThere(where, interpreter, arg); err != nil {
 		return nil, err
 	}
 	file := programDir + "/" + baseName(p, "script")
@@ -148,14 +156,14 @@ func scriptRecipe(p agentkernel.Program) (*recipe, error) {
 	}, nil
 }
 
-// interpreterThere says what is wrong with the first line of a script.
-func interpreterThere(name, interpreter, arg string) error {
+// interpreterThere says what is wrong with the interpreter of a script.
+func interpreterThere(where, interpreter, arg string) error {
 	if !filepath.IsAbs(interpreter) {
-		return agentkernel.Errorf(agentkernel.CodeSyntax, "exec", "line 1 of %s: %q is not an absolute path", name, interpreter).
+		return agentkernel.Errorf(agentkernel.CodeSyntax, "exec", "%s: %q is not an absolute path", where, interpreter).
 			WithHint("#!/usr/bin/env NAME finds NAME on the PATH")
 	}
 	if _, err := executable(interpreter); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeOf(err), "exec", "line 1 of %s: the interpreter %w", name, agentkernel.AsError(err, "", "").Err).
+		return agentkernel.Errorf(agentkernel.CodeOf(err), "exec", "%s: the interpreter %w", where, agentkernel.AsError(err, "", "").Err).
 			WithHint("%s", agentkernel.AsError(err, "", "").Hint)
 	}
 	word, _, _ := strings.Cut(arg, " ")
@@ -163,7 +171,7 @@ func interpreterThere(name, interpreter, arg string) error {
 		return nil
 	}
 	if _, err := onPath(word); err != nil {
-		return notFound("line 1 of %s: there is no %s on the PATH of a sandbox, %s", name, word, systemPath).WithHint("install it for all users of this machine")
+		return notFound("%s: there is no %s on the PATH of a sandbox, %s", where, word, systemPath).WithHint("install it for all users of this machine")
 	}
 	return nil
 }

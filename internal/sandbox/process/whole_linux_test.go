@@ -50,6 +50,7 @@ func TestWholePrograms(t *testing.T) {
 		{shell("cat; echo end"), "end\n", 0},
 		{shell("ls /etc/shadow /root /home 2>/dev/null; echo $? > /tmp/x; cat /tmp/x; touch /usr/x /program/x 2>/dev/null || echo read-only"), "2\nread-only\n", 0},
 		{agentkernel.Program{Name: "x", Language: agentkernel.Script, Source: "#!/usr/bin/env -S awk -f\nBEGIN { print 6 * 7 }"}, "42\n", 0},
+		{agentkernel.Program{Name: "t.sh", Language: agentkernel.Script, Source: "echo one\nexit 3"}, "one\n", 3},
 		{shell("(sleep 1000 &) ; exec 3>&-; echo done"), "done\n", 0},
 		{shell("printf 'a\\377b\\303'"), "a�b�[stderr]" + agentkernel.NotText, 0},
 	} {
@@ -77,7 +78,7 @@ func TestWholeRefusals(t *testing.T) {
 		{commandOf("/usr/bin"), agentkernel.CodeInvalid, "is a directory"},
 		{commandOf("/usr/share/zoneinfo/UTC"), agentkernel.CodeDenied, "is not executable"},
 		{agentkernel.Program{Language: agentkernel.Command, Source: "x", Host: foreign}, agentkernel.CodeUnsupported, "is for another architecture, s390"},
-		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "echo"}, agentkernel.CodeSyntax, "line 1 of x.sh does not say what runs it"},
+		{agentkernel.Program{Name: "x", Language: agentkernel.Script, Source: "echo"}, agentkernel.CodeSyntax, "line 1 of x does not say what runs it"},
 		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!/bin/sh\r\necho"}, agentkernel.CodeSyntax, "line ends of Windows"},
 		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!bash\necho"}, agentkernel.CodeSyntax, "not an absolute path"},
 		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!/opt/nosuch/bash\necho"}, agentkernel.CodeNotFound, "line 1 of x.sh: the interpreter /opt/nosuch/bash is not in the sandbox"},

@@ -74,10 +74,23 @@ func (p *Place) Plan(o Options) (*Install, error) {
 	}
 	in.noteLocal(d)
 	if !in.before.there && p.Scope == User {
-		in.Notes = append(in.Notes, p.File+" is not there yet: "+p.Client.Title+" makes it when it starts for the first time, or is not installed")
+		in.Notes = append(in.Notes, p.noteNew())
 	}
 	_, err = in.ToolsFile()
 	return in, err
+}
+
+// noteNew says that the client's file is not there, and where nothing of the client is.
+func (p *Place) noteNew() string {
+	if dir := p.Client.home(p.host); !isDir(dir) {
+		return p.Client.Title + " does not seem to be installed: " + dir + " is not there. " + p.File + " is made for it, since you named it"
+	}
+	return p.File + " is not there yet: " + p.Client.Title + " makes it when it starts for the first time"
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // notThere refuses a file that was named and is not there: it is misspelt more often than it is to be made.

@@ -78,6 +78,18 @@ func Clients() []Client {
 	}
 }
 
+// home is the directory that the client makes when it is installed or starts for the first time.
+func (c *Client) home(h Host) string {
+	dir := filepath.Dir(c.user(h))
+	switch {
+	case c.Name == "claude" && dir == h.Home:
+		return filepath.Join(dir, ".claude")
+	case c.Name == "vscode":
+		return filepath.Dir(dir)
+	}
+	return dir
+}
+
 // Place is one configuration file of one client.
 type Place struct {
 	Client Client

@@ -181,3 +181,15 @@ func TestEqual(t *testing.T) {
 		}
 	}
 }
+
+func TestAnotherToolsFileInWords(t *testing.T) {
+	a := run(1, "x", `{"tools":["/p/mcp.json"],"tool_digests":{"/p/mcp.json":"aa"}}`)
+	b := run(2, "x", `{"tools":["/p/mcp.json"],"tool_digests":{"/p/mcp.json":"bb"}}`)
+	none := run(3, "x", `{}`)
+	if text := Of(a.r, b.r, Options{}).Text(TextOptions{}); !strings.Contains(text, "the tools file /p/mcp.json had another content\n") || strings.Contains(text, "tool_digests") {
+		t.Errorf("%s", text)
+	}
+	if text := Of(a.r, none.r, Options{}).Text(TextOptions{}); !strings.Contains(text, "created with other tools\n") || strings.Contains(text, "digest") || strings.Contains(text, "another content") {
+		t.Errorf("%s", text)
+	}
+}

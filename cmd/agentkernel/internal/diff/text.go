@@ -27,7 +27,12 @@ func (d *Diff) Text(o TextOptions) string {
 	w.line("31", "A  "+d.A.text())
 	w.line("32", "B  "+d.B.text())
 	for _, f := range d.Created {
-		w.field("created with other "+f.Name, f, "")
+		switch file, ok := strings.CutPrefix(f.Name, "tool_digests."); {
+		case !ok:
+			w.field("created with other "+f.Name, f, "")
+		case len(f.A) > 0 && len(f.B) > 0: // else "tools" says that one of them had it alone
+			w.line("33", "the tools file "+file+" had another content")
+		}
 	}
 	w.pairs(d.Calls)
 	for _, out := range d.Output {

@@ -19,7 +19,7 @@ func (c *inquiry) culprit(message string) (failed *history.Call, passed bool) {
 		}
 		text := string(call.Err.Code) + ": " + call.Err.Message()
 		if before, hint, found := strings.Cut(message, text); found { // an older version may have said the hint in other words
-			hinted := call.Err.Hint != "" && strings.HasPrefix(hint, " (") && strings.HasSuffix(hint, ")")
+			hinted := call.Err.Hint != "" && (strings.HasPrefix(hint, " (") || strings.HasPrefix(hint, "\n(")) && strings.HasSuffix(hint, ")")
 			failed, passed = call, strings.Index(message, ": ")+2 == len(before) && (hint == "" || hinted)
 		} else if m := call.Err.Message(); len(m) > 3 && strings.Contains(message, m) {
 			failed, passed = call, false

@@ -123,6 +123,11 @@ func (c *inquiry) raised(e *agentkernel.Error) {
 // refused: a call that was not allowed, by the permissions or by deny.
 func (c *inquiry) refused(failed *history.Call, place string) {
 	c.say(Refused, "%s%s", failed.Err.Message(), place)
+	if accept, ok := strings.CutPrefix(failed.Err.Hint, "agentkernel tools accept "); ok {
+		c.step("agentkernel tools accept "+accept+c.toolsFlags(), "if the tool may be as it is now")
+		c.step(c.cmd("rerun %d"), "then: finished calls are not made again")
+		return
+	}
 	if failed.Op != "tool.call" || !strings.Contains(failed.Err.Hint, "--allow") {
 		c.step(c.cmd("inspect %d"), "what was taken away from it (may not)")
 		return
@@ -150,11 +155,17 @@ func (c *inquiry) serverSteps(server string) {
 	if server != "" {
 		command += " " + server
 	}
-	for _, file := range c.spec.Tools {
-		command += " --tools " + shellword.File(file)
-	}
-	c.step(command, "whether the server starts now")
+	c.step(command+c.toolsFlags(), "whether the server starts now")
 	c.step(c.cmd("rerun %d"), "finished calls are not made again")
+}
+
+// toolsFlags names the tools files of the process to another command.
+func (c *inquiry) toolsFlags() string {
+	flags := ""
+	for _, file := range c.spec.Tools {
+		flags += " --tools " + shellword.File(file)
+	}
+	return flags
 }
 
 func (c *inquiry) killed() {
@@ -200,6 +211,11 @@ func (c *inquiry) otherError(e *agentkernel.Error) {
 		kind = Server
 	}
 	c.say(kind, "%s%s%s", first, lastWords(rest), c.where())
+	if name := agentkernel.UnsetVariable(e.Message()); name != "" {
+		c.step("agentkernel shutdown", "where "+name+" is set: the next command starts a kernel with the environment of its terminal")
+		c.step(c.cmd("rerun %d"), "then: finished calls are not made again")
+		return
+	}
 	switch {
 	case kind == Server:
 		c.serverSteps(between(first, `server "`, `"`))

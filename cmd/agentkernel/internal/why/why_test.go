@@ -131,6 +131,7 @@ func cases() map[string]*run {
 		"server_slow":   two().tool(3, "github.search", agentkernel.EffectRead).after(2*time.Minute).fails(3, slow).raises("TimeoutError", slow.GuestText()),
 		"limit_journal": two().ends(agentkernel.StateKilled, 137, limit("journal", "journal limit of 4 GiB reached (used 4.1 GiB)")),
 		"server_start":  created(`{"tools":["/etc/mcp.json"]}`).after(5*ms).ends(agentkernel.StateFailed, 69, failure(agentkernel.CodeUnavailable, "tool.start", "report.py, line 1: server \"github\" did not start: it exited with status 1; its stderr ends with:\nno token")),
+		"server_unset":  created(`{"tools":["/etc/mcp.json"]}`).after(5*ms).ends(agentkernel.StateFailed, 2, failure(agentkernel.CodeInvalid, "tools", "report.py, line 1: server \"github\" (/etc/mcp.json, line 1, column 16): "+agentkernel.NotSet("TOKEN").Error()+": set it before the kernel starts, or write ${TOKEN:-default}")),
 		"unknown":       two().tool(3, "github.create", agentkernel.EffectWrite).after(90*ms).recovered(5*time.Second).fails(3, unknown).raises("OSError", unknown.GuestText()),
 		"unknown_pause": two().tool(3, "github.create", agentkernel.EffectWrite).after(90*ms).doubted(3, unknown).after(3 * time.Minute),
 		"resolved_pause": two().tool(3, "github.create", agentkernel.EffectWrite).doubted(3, unknown).
