@@ -69,7 +69,26 @@ type Batch struct {
 	State   map[string]json.RawMessage // working set: key to value, nil deletes; the PID is that of Entries[0]
 	Image   *Image                     // replaces the process's image; an Image with no Bytes deletes it
 	Key     *Key                       // belongs to the process from now on; not in a batch with Process
+	Posts   []Post                     // put into the inboxes of other processes, by the last of Entries
+	Took    []PostID                   // taken out of the process's own inbox, by Entries
 	Epoch   int64                      // of the lease under which the kernel holds the process's tree; 0: not fenced. See Fencer
+}
+
+// Post is what a process finds in its inbox: a message, a signal with a payload.
+type Post struct {
+	PostID
+	To       PID             `json:"to"`
+	Kind     string          `json:"kind"`     // who takes it: the name of a call, or of a family
+	Priority int             `json:"priority"` // lower is more urgent, and taken first
+	At       time.Time       `json:"at"`       // microseconds
+	Data     json.RawMessage `json:"data"`     // canonical
+}
+
+// PostID names a post: the N-th that was sent with an entry.
+type PostID struct {
+	From PID   `json:"from"`
+	Seq  int64 `json:"seq"` // of the entry, in the journal of From
+	N    int   `json:"n"`
 }
 
 // Key is an idempotency key. A namespace has each once: as that of a Spec, or as one that a process was given later.
@@ -150,6 +169,11 @@ type Store interface {
 	// Due lists the parked processes that have to be woken, those that are due first at the beginning, ties by PID. kernel is the
 	// one that parked them (Parked.Kernel); 0: whoever did.
 	Due(ctx context.Context, kernel int64, limit int) ([]Due, error)
+	// Inbox reads what a process has been sent and has not taken: the most urgent first, of these what was sent first, ties by
+	// PostID. What a process that has ended had not taken is gone.
+	Inbox(ctx context.Context, pid PID) ([]Post, error)
+	// Posted lists the unfinished processes that have something in their inboxes, by PID.
+	Posted(ctx context.Context) ([]PID, error)
 	// Close makes everything appended durable and releases the files.
 	Close() error
 }

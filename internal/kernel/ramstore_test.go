@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -159,6 +160,36 @@ func (s *ramStore) Due(ctx context.Context, kernel int64, limit int) (list []age
 	}
 	slices.SortStableFunc(list, func(a, b agentkernel.Due) int { return a.At.Compare(b.At) })
 	return list[:min(limit, len(list))], err
+}
+
+func (s *ramStore) Inbox(_ context.Context, pid agentkernel.PID) (list []agentkernel.Post, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.all() {
+		for _, p := range b.Posts {
+			if p.To == pid {
+				list = append(list, p)
+			}
+		}
+		if len(b.Entries) > 0 && b.Entries[0].PID == pid {
+			list = slices.DeleteFunc(list, func(p agentkernel.Post) bool { return slices.Contains(b.Took, p.PostID) })
+			if b.Process != nil && b.Process.State.Terminal() {
+				list = nil
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b agentkernel.Post) int { return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.At.Compare(b.At)) })
+	return list, nil
+}
+
+func (s *ramStore) Posted(ctx context.Context) (found []agentkernel.PID, err error) {
+	rows, err := s.Processes(ctx, agentkernel.Filter{Unfinished: true})
+	for _, p := range slices.Backward(rows) {
+		if list, _ := s.Inbox(ctx, p.PID); len(list) > 0 {
+			found = append(found, p.PID)
+		}
+	}
+	return found, err
 }
 
 func (s *ramStore) Count(ctx context.Context, f agentkernel.Filter) (int, error) {

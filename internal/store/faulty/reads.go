@@ -1,6 +1,7 @@
 package faulty
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -110,6 +111,43 @@ func (s *Store) Due(ctx context.Context, kernel int64, limit int) (list []agentk
 		return err
 	})
 	return list, err
+}
+
+// Inbox reads what a process has been sent and has not taken.
+func (s *Store) Inbox(ctx context.Context, pid agentkernel.PID) (list []agentkernel.Post, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() error {
+		list, err = s.inner.Inbox(ctx, pid)
+		for _, h := range s.held {
+			for _, p := range h.batch.Posts {
+				if p.To == pid {
+					list = append(list, p)
+				}
+			}
+			if h.pid == pid {
+				list = slices.DeleteFunc(list, func(p agentkernel.Post) bool { return slices.Contains(h.batch.Took, p.PostID) })
+			}
+		}
+		return err
+	})
+	slices.SortStableFunc(list, func(a, b agentkernel.Post) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.At.Compare(b.At))
+	})
+	return list, err
+}
+
+// Posted lists the unfinished processes that have something in their inboxes.
+func (s *Store) Posted(ctx context.Context) ([]agentkernel.PID, error) {
+	rows, err := s.Processes(ctx, agentkernel.Filter{Unfinished: true})
+	var found []agentkernel.PID
+	for _, p := range slices.Backward(rows) {
+		list, ierr := s.Inbox(ctx, p.PID)
+		if err = cmp.Or(err, ierr); len(list) > 0 {
+			found = append(found, p.PID)
+		}
+	}
+	return found, err
 }
 
 // ByKey finds the process that was created with an idempotency key.

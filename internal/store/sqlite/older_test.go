@@ -15,7 +15,7 @@ import (
 func undo(step int) string {
 	_, view, _ := strings.Cut(schema1, "CREATE VIEW journal")
 	return map[int]string{
-		7: `DROP INDEX processes_active; DROP INDEX processes_due; ALTER TABLE processes DROP COLUMN parked;
+		7: `DROP TABLE inbox; DROP INDEX processes_active; DROP INDEX processes_due; ALTER TABLE processes DROP COLUMN parked;
 ALTER TABLE processes DROP COLUMN wake_at; ALTER TABLE processes DROP COLUMN waits_since; ALTER TABLE processes DROP COLUMN waits_for;`,
 		6: "DROP TABLE keys;",
 		5: "DROP VIEW journal; ALTER TABLE processes DROP COLUMN journal; CREATE VIEW journal" + view,

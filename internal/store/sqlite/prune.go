@@ -98,6 +98,9 @@ func (f *forgetting) one(pid agentkernel.PID) error {
 	if err != nil {
 		return err
 	}
+	if err := f.w.emptyInbox(pid); err != nil {
+		return err
+	}
 	if err := f.w.deleteImage(pid); err != nil {
 		return err
 	}

@@ -57,8 +57,9 @@ type queue struct {
 	wanted   agentkernel.Position // somebody waits for everything up to here
 	waiters  []waiter
 	tails    map[agentkernel.PID]tail
-	keys     map[agentkernel.Key]agentkernel.PID // owner, 0 if nobody; only while it may not be in the database
-	forgot   int64                               // tails and keys dropped so far: see learn
+	mail     map[agentkernel.PID]agentkernel.Position // see mailed
+	keys     map[agentkernel.Key]agentkernel.PID      // owner, 0 if nobody; only while it may not be in the database
+	forgot   int64                                    // tails and keys dropped so far: see learn
 	failed   error
 	claimed  bool // somebody commits: see lead.go
 	closed   bool
@@ -68,7 +69,7 @@ type queue struct {
 
 func newQueue(max int64, images *imageCache) *queue {
 	q := &queue{wake: make(chan struct{}, 1), max: max, images: images,
-		tails: map[agentkernel.PID]tail{}, keys: map[agentkernel.Key]agentkernel.PID{}}
+		tails: map[agentkernel.PID]tail{}, mail: map[agentkernel.PID]agentkernel.Position{}, keys: map[agentkernel.Key]agentkernel.PID{}}
 	q.space.L = &q.mu
 	return q
 }
@@ -115,6 +116,7 @@ func (q *queue) append(p pending) (agentkernel.Position, error) {
 		q.images.put(p.batch.Image)
 	}
 	q.tails[p.pid] = t
+	q.noteMail(&p)
 	q.waiting = append(q.waiting, p)
 	q.bytes += p.size
 	q.arm(flushAfter)
@@ -231,6 +233,7 @@ func (q *queue) done(err error) {
 		p := &q.group[i]
 		q.bytes -= p.size
 		q.durable = p.pos
+		q.dropMail(p)
 		if (ended(p.batch) || p.batch.Process != nil && p.batch.Process.Parked != nil) && q.tails[p.pid].pos == p.pos {
 			delete(q.tails, p.pid)
 			q.forgot++

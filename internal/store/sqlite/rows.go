@@ -87,6 +87,9 @@ func (w *writer) putBlobs(group []pending) error {
 			add(e.Args, BlobThreshold)
 			add(e.Data, threshold(e.Kind))
 		}
+		for j := range group[i].batch.Posts {
+			add(group[i].batch.Posts[j].Data, BlobThreshold)
+		}
 	}
 	for _, ch := range w.changes.list {
 		if ch.process == nil {

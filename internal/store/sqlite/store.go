@@ -113,7 +113,7 @@ func open(c *conn, cfg Config, m *logMark) (*Store, error) {
 		info:   info,
 		images: newImageCache(cfg.ImageCache),
 		max:    cfg.MaxImage,
-		writer: &writer{path: cfg.Path, c: c, blobs: blob.NewDir(cfg.Blobs, 0), seal: seal, log: cfg.Logger, mark: m, filed: true, sweep: true},
+		writer: &writer{path: cfg.Path, c: c, blobs: blob.NewDir(cfg.Blobs, 0), seal: seal, log: cfg.Logger, mark: m, filed: true, posted: true, sweep: true},
 		reads: newReads(cfg, func() (*readConn, error) {
 			c, err := dial(cfg.Path, url.Values{"mode": {"ro"}}, readPragmas...) // WAL: it never waits for the writer
 			return &readConn{conn: c}, err
@@ -240,6 +240,12 @@ func measure(b *agentkernel.Batch) (pid agentkernel.PID, size int64, err error) 
 	if b.Image != nil {
 		take(b.Image.PID)
 		size += imageSize(b.Image)
+	}
+	for i := range b.Posts {
+		size += int64(len(b.Posts[i].Data)) + 64
+		if b.Posts[i].To < 1 {
+			err = agentkernel.Errorf(agentkernel.CodeInvalid, "store", "a post is for process %d, which cannot be", b.Posts[i].To).WithPID(pid)
+		}
 	}
 	for k, v := range b.State {
 		size += int64(len(k) + len(v))

@@ -26,6 +26,7 @@ type writer struct {
 	taken    map[int64]bool // programs that processes were written with while strays are looked for; nil: nobody looks
 	changes  changes
 	filed    bool         // the table blobs may have rows
+	posted   bool         // the table inbox may have rows
 	sweep    bool         // some blob may have lost its last reference
 	holds    atomic.Int32 // backups that read blobs: see backup.go
 
@@ -88,6 +89,9 @@ func (w *writer) write(group []pending) error {
 				return err
 			}
 		}
+		if err := w.writePosts(group[i].pid, &group[i].batch); err != nil {
+			return err
+		}
 		if w.changes.short(i) {
 			continue
 		}
@@ -101,6 +105,11 @@ func (w *writer) write(group []pending) error {
 		if ch.process != nil {
 			if err := w.writeProcess(ch); err != nil {
 				return err
+			}
+			if ch.process.State.Terminal() {
+				if err := w.emptyInbox(ch.pid); err != nil {
+					return err
+				}
 			}
 		}
 		if err := w.writeState(ch.pid, ch.state); err != nil {

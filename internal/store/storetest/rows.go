@@ -336,6 +336,73 @@ func parked(t *testing.T, open Opener) {
 	f.refused(err, agentkernel.CodeInvalid)
 }
 
+// inboxes checks what processes are sent: the order in which they find it, that it is taken once, and that it goes with them.
+func inboxes(t *testing.T, open Opener) {
+	f := start(t, open)
+	sender, to, other := record(f.pid()), record(f.pid()), record(f.pid())
+	seq := map[agentkernel.PID]int64{}
+	add := func(p *agentkernel.ProcessRecord, b agentkernel.Batch) {
+		t.Helper()
+		seq[p.PID]++
+		e := entry(p.PID, seq[p.PID])
+		for i := range b.Posts {
+			b.Posts[i].PostID = agentkernel.PostID{From: p.PID, Seq: e.Seq, N: i}
+		}
+		b.Entries = []agentkernel.Entry{e}
+		f.append(b)
+	}
+	for _, p := range []*agentkernel.ProcessRecord{sender, to, other} {
+		add(p, agentkernel.Batch{Process: p})
+	}
+	post := func(to *agentkernel.ProcessRecord, priority int, when int64, data string) agentkernel.Post {
+		return agentkernel.Post{To: to.PID, Kind: "k", Priority: priority, At: at(when), Data: json.RawMessage(data)}
+	}
+	large := `"` + strings.Repeat("x", 40<<10) + `"`
+	add(sender, agentkernel.Batch{Posts: []agentkernel.Post{post(to, 10, 2, `"second"`), post(to, 10, 1, `"first"`), post(other, 10, 1, large)}})
+	add(sender, agentkernel.Batch{Posts: []agentkernel.Post{post(to, 1, 9, `"urgent"`)}})
+	data := func(p *agentkernel.ProcessRecord) (out []string) {
+		t.Helper()
+		list, err := f.Inbox(t.Context(), p.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, post := range list {
+			if post.To != p.PID || post.From != sender.PID || post.Kind != "k" {
+				t.Errorf("%+v", post)
+			}
+			out = append(out, string(post.Data))
+		}
+		return out
+	}
+	posted := func() []agentkernel.PID {
+		t.Helper()
+		pids, err := f.Posted(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pids
+	}
+	f.twice(func() {
+		f.same([]string{`"urgent"`, `"first"`, `"second"`}, data(to))
+		f.same([]string{large}, data(other))
+		f.same([]agentkernel.PID{to.PID, other.PID}, posted())
+	})
+	add(to, agentkernel.Batch{Took: []agentkernel.PostID{{From: sender.PID, Seq: 3, N: 0}, {From: sender.PID, Seq: 2, N: 0}}})
+	f.twice(func() { f.same([]string{`"first"`}, data(to)) })
+	ended := *other
+	ended.State, ended.Ended = agentkernel.StateExited, at(20)
+	add(other, agentkernel.Batch{Process: &ended})
+	f.reopen()
+	f.twice(func() {
+		f.same([]string(nil), data(other))
+		f.same([]agentkernel.PID{to.PID}, posted())
+	})
+	add(sender, agentkernel.Batch{Posts: []agentkernel.Post{post(other, 1, 30, `"too late"`)}}) // nobody is there
+	f.twice(func() { f.same([]agentkernel.PID{to.PID}, posted()) })
+	_, err := f.Append(agentkernel.Batch{Entries: []agentkernel.Entry{entry(sender.PID, seq[sender.PID]+1)}, Posts: []agentkernel.Post{{Kind: "k"}}})
+	f.refused(err, agentkernel.CodeInvalid)
+}
+
 func keys(t *testing.T, open Opener) {
 	f := start(t, open)
 	first := record(f.pid())

@@ -39,6 +39,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"a row is replaced", replace},
 		{"filters", filters},
 		{"parked processes", parked},
+		{"inboxes", inboxes},
 		{"idempotency keys", keys},
 		{"keys given later", givenKeys},
 		{"working sets", workingSets},

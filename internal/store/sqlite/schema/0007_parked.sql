@@ -1,4 +1,4 @@
--- Version 7: processes that wait and are in no kernel's memory. docs/schema.md explains every table; change the two together.
+-- Version 7: processes that wait and are in no kernel's memory, and what wakes them. docs/schema.md explains every table; change the two together.
 
 -- The kernel that parked the process (when it started, microseconds since 1970); NULL: it is not parked.
 ALTER TABLE processes ADD COLUMN parked INTEGER;
@@ -11,3 +11,20 @@ ALTER TABLE processes ADD COLUMN waits_for TEXT;
 
 CREATE INDEX processes_active ON processes(pid)     WHERE state = 'unfinished' AND parked IS NULL;
 CREATE INDEX processes_due    ON processes(wake_at) WHERE wake_at IS NOT NULL;
+
+-- What processes have been sent and have not taken. sender, seq and n name the entry that sent it.
+CREATE TABLE inbox (
+  pid      INTEGER NOT NULL,
+  sender   INTEGER NOT NULL,
+  seq      INTEGER NOT NULL,
+  n        INTEGER NOT NULL,
+  kind     TEXT    NOT NULL,
+  priority INTEGER NOT NULL,
+  at       INTEGER NOT NULL,
+  data     ANY,
+  PRIMARY KEY (pid, sender, seq, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER inbox_data_deleted AFTER DELETE ON inbox WHEN typeof(old.data) = 'blob' BEGIN
+  UPDATE blobs SET refs = refs - 1 WHERE sha256 = old.data;
+END;
