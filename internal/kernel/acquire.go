@@ -126,11 +126,11 @@ func (k *Kernel) unloadable(p *process) bool {
 	switch {
 	case p.state != agentkernel.StateWaiting, p.owned, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
 		r.need != needReply && r.need != needAny, p.deliverable(), r.replay != nil, r.origin != nil, r.abort != nil, p.migration != nil,
-		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.forest.of(p) != nil:
+		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.forest.of(p) != nil, p.mail != nil && p.mail.looking:
 		return false
 	}
 	for _, f := range p.inflight {
-		if !f.intended() || f.asking || f.cancel != nil || f.child != 0 || !f.timer.Waits() {
+		if !f.intended() || f.asking || f.cancel != nil || f.child != 0 || !f.timer.Waits() && (f.mail == "" || f.timer != nil) {
 			return false
 		}
 	}

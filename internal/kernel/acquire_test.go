@@ -172,7 +172,7 @@ func TestSignalsReachTheParked(t *testing.T) {
 				expect(paused, agentkernel.StateWaiting, true, "")
 				signal(interrupted, agentkernel.SignalInterrupt)
 				pass(time.Second)
-				expect(interrupted, agentkernel.StateExited, false, "a woke: time.sleep: interrupted\n")
+				expect(interrupted, agentkernel.StateExited, false, "a woke: time.sleep: a signal asked it to stop\n")
 				pass(2 * time.Hour)
 				expect(paused, agentkernel.StateWaiting, true, "")
 				signal(paused, agentkernel.SignalResume)

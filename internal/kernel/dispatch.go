@@ -198,6 +198,7 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 type outcome struct {
 	sys.Outcome
 	origin *agentkernel.OriginCall // where its answer is from; nil: from this kernel
+	took   []agentkernel.PostID    // out of the inbox of its process
 }
 
 func outcomeOf(raw json.RawMessage) outcome { return outcome{Outcome: sys.Outcome{Result: raw}} }
@@ -212,6 +213,9 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 		k.answer(p, f, canonical, out, err)
 	case h.Now != nil:
 		out, err := h.Now(k.call(p, f))
+		if err == nil {
+			err = k.reachable(p.context(), p, f, out.Posts)
+		}
 		k.answer(p, f, canonical, outcome{Outcome: out}, err)
 	case h.Outside != nil:
 		k.make(p, f, canonical)
@@ -241,13 +245,19 @@ func (k *Kernel) wait(p *process, f *inflight) error {
 	if err != nil {
 		return err
 	}
-	if !w.Until.After(k.cfg.Now()) {
-		k.complete(p, f, outcomeOf(w.Result), nil)
-		return nil
-	}
+	ring := func() { k.complete(p, f, outcomeOf(w.Result), errOrNil(w.Err)) }
+	later := w.Until.After(k.cfg.Now())
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	f.timer = k.timers.At(w.Until, func() { k.complete(p, f, outcomeOf(w.Result), nil) })
+	if f.mail = w.Kind; later {
+		f.timer = k.timers.At(w.Until, ring)
+	}
+	p.mu.Unlock()
+	if w.Kind != "" {
+		k.look(p)
+	}
+	if !later && (w.Kind == "" || !w.Until.IsZero()) {
+		ring()
+	}
 	return nil
 }
 
@@ -274,7 +284,11 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 			k.publishAt(p, p.standing.Seq+1, ev) // the position that the entry is about to have
 		}
 	}
-	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, State: out.State})
+	b := agentkernel.Batch{Entries: []agentkernel.Entry{entry}}
+	if entry.Err == nil {
+		b.State, b.Posts = out.State, p.send(out.Posts)
+	}
+	k.appendBatch(p, b)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: out.Result, Err: entry.Err}, p.standing.Seq})
 }
 
@@ -365,7 +379,7 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
 	p.standing.Answered(f.peer, out.Incarnation, failure)
 	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Incarnation: out.Incarnation}}}
 	if failure == nil {
-		batch.Key, batch.State = f.bind, out.State
+		batch.Key, batch.State, batch.Posts, batch.Took = f.bind, out.State, p.send(out.Posts), out.took
 	}
 	k.appendBatch(p, batch)
 	p.began(f, failure)
@@ -411,6 +425,10 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 		}
 		b.Entries[i].WriteNote()
 	}
+	for i := range b.Posts {
+		last := &b.Entries[len(b.Entries)-1]
+		b.Posts[i].PostID, b.Posts[i].At = agentkernel.PostID{From: p.pid, Seq: last.Seq, N: i}, k.cfg.Now()
+	}
 	k.account(p, &b)
 	b.Epoch = k.cfg.Epoch(rootOf(p))
 	pos, err := k.store.Append(b)
@@ -420,6 +438,7 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 	}
 	p.pos = pos
 	k.observe(p, &b)
+	k.sent(b.Posts)
 	for { // another process's batch may be later, and noted already
 		last := k.last.Load()
 		if last >= int64(pos) || k.last.CompareAndSwap(last, int64(pos)) {

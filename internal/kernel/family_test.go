@@ -41,6 +41,23 @@ func (y *toy) family() sys.Family {
 		{Syscall: op("wait", agentkernel.EffectPure), Rerun: sys.Free, Begin: func(c *sys.Call) (sys.Wait, error) {
 			return sys.Wait{Until: c.Since.Add(time.Minute), Result: json.RawMessage(`"waited"`)}, nil
 		}},
+		{Syscall: op("post", agentkernel.EffectPure, "to", "data", "priority"), Now: func(c *sys.Call) (sys.Outcome, error) {
+			var a struct {
+				To       agentkernel.PID
+				Data     json.RawMessage
+				Priority int
+			}
+			err := c.Decode(&a)
+			return sys.Outcome{Result: sys.Null, Posts: []sys.Post{{To: a.To, Kind: "toy", Priority: a.Priority, Data: a.Data}}}, err
+		}},
+		{Syscall: op("recv", agentkernel.EffectPure, "timeout"), Begin: func(c *sys.Call) (w sys.Wait, err error) {
+			var a struct{ Timeout *float64 }
+			if err = c.Decode(&a); err == nil && a.Timeout != nil {
+				w.Until, w.Err = c.Since.Add(sys.Seconds(*a.Timeout)), c.Errorf(agentkernel.CodeTimeout, "nothing came")
+			}
+			w.Kind = "toy"
+			return w, err
+		}},
 		{Syscall: op("count", agentkernel.EffectPure), Rerun: sys.Own, Now: func(c *sys.Call) (out sys.Outcome, err error) {
 			err = c.State.Change(func(keys map[string]json.RawMessage) error {
 				n := json.RawMessage(fmt.Sprint(len(keys["toy"]) + 1))

@@ -43,6 +43,7 @@ type process struct {
 	ending     *ending    // nil until it ends
 	watchers   []*watch.Watcher
 	wall       *timers.Timer       // of the limit; nil: it is not set
+	mail       *mail               // nil: it never waited for any
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
 	place      *list.Element       // among those that may be unloaded; the table's
 	pins       int32               // who uses it; the table's
@@ -76,6 +77,7 @@ type inflight struct {
 	child     agentkernel.PID         // whose end it waits for; 0: of none
 	origin    *agentkernel.OriginCall // for the journal; nil: none
 	bind      *agentkernel.Key        // is the process's when the call is answered; nil: none
+	mail      string                  // the kind of post that answers it; "": none does
 	timer     *timers.Timer           // answers it; nil: none does
 	cancel    context.CancelFunc      // of the handler outside the kernel
 	done      chan agentkernel.Reply  // hosted: whoever waits for the result

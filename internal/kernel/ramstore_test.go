@@ -178,7 +178,9 @@ func (s *ramStore) Inbox(_ context.Context, pid agentkernel.PID) (list []agentke
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b agentkernel.Post) int { return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.At.Compare(b.At)) })
+	slices.SortStableFunc(list, func(a, b agentkernel.Post) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.At.Compare(b.At))
+	})
 	return list, nil
 }
 

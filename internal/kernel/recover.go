@@ -81,6 +81,13 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 	parked := max(all-active-k.table.sleepers(), 0)
 	k.table.carryAll(parked)
 	k.wakes.TakeAll()
+	posted, err := k.store.Posted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range posted { // they were sent something that woke nobody any more
+		k.external.Go(func() { _ = k.wakeParked(k.ctx, pid) })
+	}
 	if parked == 0 || parked > listed {
 		return nil, nil
 	}

@@ -161,6 +161,8 @@ type Question struct {
 // Outcome is what has become of a call.
 type Outcome struct {
 	Result json.RawMessage // canonical JSON
+	// Posts go into the inboxes of other processes, and are committed with the call.
+	Posts []Post
 	// State are the keys of the working set that the call has changed; a nil value was deleted.
 	State map[string]json.RawMessage
 	// Incarnation says which incarnation of the peer has answered; "": it has none.
@@ -169,10 +171,20 @@ type Outcome struct {
 	Settled bool
 }
 
-// Wait is what a call waits for.
+// Post is what a call sends to a process of its own namespace.
+type Post struct {
+	To       agentkernel.PID
+	Kind     string // what Wait.Kind of the receiver has to say
+	Priority int    // lower is more urgent; 0: agentkernel.DefaultPriority
+	Data     json.RawMessage
+}
+
+// Wait is what a call waits for: something in the inbox of its process, a time, or whichever comes first.
 type Wait struct {
-	Until  time.Time       // it is answered then; now or before: at once
-	Result json.RawMessage // with this
+	Kind   string             // answered with the Data of a post of this kind; "": the inbox does not matter
+	Until  time.Time          // it is answered then; now or before: at once, or, with a Kind, if there is no such post; zero, with a Kind: never
+	Result json.RawMessage    // at Until
+	Err    *agentkernel.Error // at Until, instead of Result; nil: Result
 }
 
 // Null is the result of a call that has none.
