@@ -114,26 +114,6 @@ type Sandbox interface {
 	Close() error
 }
 
-// PromptBackend has sandboxes at hand whose programs mostly answer within microseconds. Whoever waits for such a
-// program drives it himself at first: to wake another goroutine, and to be woken by it, takes longer than the program. He
-// has it begin while its process is still made.
-type PromptBackend interface {
-	Backend
-	// StartNow is Start if that need not wait for anything. Nil: it would have to, or the program cannot be had so;
-	// Start says which.
-	StartNow(req StartRequest) PromptSandbox
-}
-
-// PromptSandbox can run its program beside the work of whoever drives it.
-type PromptSandbox interface {
-	Sandbox
-	// Begin hands over the reply as Next does, but does not wait for the turn: Next must be called after it, with no
-	// reply. False: nothing was done. After an error the sandbox is dead.
-	Begin(ctx context.Context, reply *Reply) (bool, error)
-	// Ready waits for the turn, at most so long. True: Next will not wait.
-	Ready(atMost time.Duration) bool
-}
-
 // Suspender is a sandbox whose program can be stopped at any moment, not only where it waits for the kernel, with
 // everything that it has started. Next, if it runs then, returns at once: with TurnHeld if the program is kept as it
 // stands, with TurnLost if it has to begin again, or with TurnWait. Time in which it is stopped is not counted.

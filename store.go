@@ -195,13 +195,6 @@ type Fencer interface {
 	OnFenced(fn func(root PID))
 }
 
-// Stager is a Store that can do part of a commit before anybody waits for it.
-type Stager interface {
-	// Stage begins a commit of what was appended, if nobody is writing anything now, and returns: what takes the disk's
-	// time is left to the next Flush. It changes nothing of what is durable, or seen.
-	Stage()
-}
-
 // Salvager is a StoreReader that shows what is left where payloads are lost: a blob is missing, or changed. Elsewhere such a
 // payload is an error (CodeCorrupt), because nothing may be done again for want of it. lost is that error; nil: nothing is.
 type Salvager interface {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/prompt"
 )
 
 // goBackend is a backend whose programs are Go functions: the source names one. It has all the abilities
@@ -147,7 +148,7 @@ type goSandbox struct {
 }
 
 // StartNow starts a program without an image, if there is a place.
-func (b *goBackend) StartNow(req agentkernel.StartRequest) agentkernel.PromptSandbox {
+func (b *goBackend) StartNow(req agentkernel.StartRequest) prompt.Sandbox {
 	if req.Image != nil || b.places != nil && len(b.places) == cap(b.places) {
 		return nil
 	}

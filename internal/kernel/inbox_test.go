@@ -79,6 +79,7 @@ func (r *rig) expectOutput(t *testing.T, pid agentkernel.PID, state agentkernel.
 func TestPostsReachTheParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := mailRig(t, newRAMStore())
+		r.tools.delay = func() { time.Sleep(time.Second) } // between two posts
 		taker := r.spawnArgs(t, "takes", "1", "2", "3", "4")
 		pass(10 * time.Second)
 		if i := r.info(t); i.Parked != 1 {

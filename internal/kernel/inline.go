@@ -9,6 +9,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/watch"
+	"agentkernel/internal/prompt"
 	"agentkernel/internal/sys"
 )
 
@@ -23,8 +24,8 @@ const inlineTime = time.Millisecond
 // inline is a caller of Run: what it waits with, and its program, which runs already while its process is made.
 type inline struct {
 	w     *watch.Watcher
-	since time.Time                 // it drives
-	box   agentkernel.PromptSandbox // its program has begun, in a slot that the caller has; nil: not
+	since time.Time      // it drives
+	box   prompt.Sandbox // its program has begun, in a slot that the caller has; nil: not
 	bound *sys.Binding
 	rc    *runContext
 
@@ -63,22 +64,22 @@ func (h *inline) isOf(k *Kernel, p *process) {
 
 // headStart begins a program if it may end within inlineTime and a sandbox is at hand.
 func (k *Kernel) headStart(h *inline, pid agentkernel.PID, s *agentkernel.Spec, b *backends.Backend) {
-	prompt, ok := b.Backend.(agentkernel.PromptBackend)
+	quick, ok := b.Backend.(prompt.Backend)
 	if !ok || s.HasFiles() || !b.RunsAgain(s.Program.Language) || k.table.full(k.cfg.Residents) || !k.queue.TryAcquire() {
 		return
 	}
-	if k.beginInline(h, pid, s, b, prompt); h.box == nil {
+	if k.beginInline(h, pid, s, b, quick); h.box == nil {
 		k.queue.Release(nil, nil)
 	}
 }
 
-func (k *Kernel) beginInline(h *inline, pid agentkernel.PID, s *agentkernel.Spec, b *backends.Backend, prompt agentkernel.PromptBackend) {
+func (k *Kernel) beginInline(h *inline, pid agentkernel.PID, s *agentkernel.Spec, b *backends.Backend, quick prompt.Backend) {
 	h.since = time.Now()
 	_, bound, err := k.boundFor(b, s)
 	if bound == nil || err != nil {
 		return
 	}
-	box := prompt.StartNow(agentkernel.StartRequest{
+	box := quick.StartNow(agentkernel.StartRequest{
 		PID: pid, Namespace: s.Namespace, Program: s.Program, Limits: k.specs.Limits(s), Tools: bound.Tools,
 		Output: func(stream, text string) { h.output(k, stream, text) },
 		Wake: func() {
@@ -168,7 +169,7 @@ func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMess
 	}
 	var rest func()
 	if reserved && k.goOn(p) {
-		rest = k.driveInline(p, p.run.box.(agentkernel.PromptSandbox), begun, false)
+		rest = k.driveInline(p, p.run.box.(prompt.Sandbox), begun, false)
 	}
 	k.queue.Release(p, rest)
 	return seen, err
@@ -180,7 +181,7 @@ func (p *process) reserve() bool {
 	if p.owned || p.state != agentkernel.StateWaiting || p.run.need != needReply || p.run.reemit || p.run.origin != nil || p.run.replay != nil || p.run.verifies != nil {
 		return false
 	}
-	if _, ok := p.run.box.(agentkernel.PromptSandbox); !ok {
+	if _, ok := p.run.box.(prompt.Sandbox); !ok {
 		return false
 	}
 	p.step(&stepReserve)
@@ -203,7 +204,7 @@ func (k *Kernel) goOn(p *process) bool {
 // driveInline drives a process that the caller owns until it waits or ends, in a slot that the caller has. What is left of
 // that to be done, because it may take longer, it gives as a function. since is when the caller began; begun: the program
 // goes on already.
-func (k *Kernel) driveInline(p *process, box agentkernel.PromptSandbox, since time.Time, begun bool) (rest func()) {
+func (k *Kernel) driveInline(p *process, box prompt.Sandbox, since time.Time, begun bool) (rest func()) {
 	for staged := p.spec.Durability == agentkernel.DurabilityRelaxed; ; begun = false {
 		left := inlineTime - time.Since(since)
 		if left <= 0 && !begun {
@@ -255,7 +256,7 @@ func (k *Kernel) driveAfter(p *process, turn agentkernel.Turn, err error) {
 
 // stage lets the store begin with what the caller will wait for.
 func (k *Kernel) stage() {
-	if s, ok := k.store.(agentkernel.Stager); ok {
+	if s, ok := k.store.(prompt.Stager); ok {
 		s.Stage()
 	}
 }

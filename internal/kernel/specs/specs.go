@@ -7,7 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
-	"agentkernel/internal/simplespec"
+	"agentkernel/internal/prompt"
 )
 
 // Interner shares equal Specs, program text included, between processes: a thousand processes of one
@@ -16,7 +16,7 @@ type Interner struct {
 	defaults agentkernel.Limits
 	mu       sync.Mutex
 	refs     map[internKey]*Shared
-	texts    simplespec.Texts[simplespec.Key, json.RawMessage] // see data
+	texts    prompt.Texts[prompt.Key, json.RawMessage] // see data
 }
 
 // internKey is a Spec as text: what specData shows, and what it leaves out.
@@ -38,7 +38,7 @@ func New(defaults agentkernel.Limits) *Interner {
 
 // Data is specData, which takes longer than a small program, and mostly says what it said before.
 func (in *Interner) Data(s *agentkernel.Spec) json.RawMessage {
-	simple, ok := simplespec.Of(s)
+	simple, ok := prompt.Of(s)
 	if !ok {
 		return history.SpecData(s)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/prompt"
 	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/sandbox/monty/frontend"
 )
@@ -221,8 +222,8 @@ func (b *Backend) start(ctx context.Context, req agentkernel.StartRequest, prog 
 	return s, nil
 }
 
-// StartNow gives a sandbox for a fresh program if a worker is at hand; see agentkernel.PromptBackend.
-func (b *Backend) StartNow(req agentkernel.StartRequest) agentkernel.PromptSandbox {
+// StartNow gives a sandbox for a fresh program if a worker is at hand; see prompt.Backend.
+func (b *Backend) StartNow(req agentkernel.StartRequest) prompt.Sandbox {
 	if req.Image != nil || req.Program.Session {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/prompt"
 )
 
 // sessionRun is a session driven by hand: what the kernel answers to proc.next is the test's.
@@ -48,7 +49,7 @@ func (r *sessionRun) start(image []byte) {
 func (r *sessionRun) next(reply *agentkernel.Reply) {
 	r.t.Helper()
 	if r.prompt {
-		box := r.box.(agentkernel.PromptSandbox)
+		box := r.box.(prompt.Sandbox)
 		begun, err := box.Begin(r.t.Context(), reply)
 		if err != nil {
 			r.t.Fatal(err)
@@ -278,7 +279,7 @@ func testInterruptedOrRefused(t *testing.T, prompt bool) {
 // dies with its limits and its context as any other.
 func TestAPieceThatWasBegun(t *testing.T) {
 	r := newSession(t, "")
-	box := r.box.(agentkernel.PromptSandbox)
+	box := r.box.(prompt.Sandbox)
 	begin := func(ctx context.Context, source string) {
 		t.Helper()
 		answer, err := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: source}})

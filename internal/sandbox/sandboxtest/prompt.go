@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/prompt"
 )
 
 // promptly is a backend whose sandboxes are had at once where they can be, and whose turns are begun before they are
 // waited for.
 type promptly struct {
-	agentkernel.PromptBackend
+	prompt.Backend
 	had, begun, ready int
 }
 
@@ -20,11 +21,11 @@ func (b *promptly) Start(ctx context.Context, req agentkernel.StartRequest) (age
 		b.had++
 		return &promptBox{box, b}, nil
 	}
-	return b.PromptBackend.Start(ctx, req)
+	return b.Backend.Start(ctx, req)
 }
 
 type promptBox struct {
-	agentkernel.PromptSandbox
+	prompt.Sandbox
 	b *promptly
 }
 
@@ -40,16 +41,16 @@ func (s *promptBox) Next(ctx context.Context, reply *agentkernel.Reply) (agentke
 			s.b.ready++
 		}
 	}
-	return s.PromptSandbox.Next(ctx, reply)
+	return s.Sandbox.Next(ctx, reply)
 }
 
 // prompt runs the suite's programs once more, as a caller does who drives them itself.
 func (s Suite) prompt(t *testing.T, b agentkernel.Backend) {
-	inner, ok := b.(agentkernel.PromptBackend)
+	inner, ok := b.(prompt.Backend)
 	if !ok {
 		t.Skip("the backend has no sandboxes at hand")
 	}
-	p := &promptly{PromptBackend: inner}
+	p := &promptly{Backend: inner}
 	s.programs(t, p)
 	t.Run("Cancel", func(t *testing.T) { cancelled(t, p) })
 	t.Run("Order", func(t *testing.T) { order(t, p) })

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"agentkernel"
-	"agentkernel/internal/simplespec"
+	"agentkernel/internal/prompt"
 )
 
 // programSum names a program's content: its language, source and modules, not its name or arguments.
@@ -195,12 +195,12 @@ func or[T any](v *T, same T) T {
 
 // specTexts remembers the spec columns of Specs that ask for nothing special: they mostly say the same.
 type specTexts struct {
-	texts simplespec.Texts[specColumn, string]
+	texts prompt.Texts[specColumn, string]
 }
 
 // specColumn is what the spec column of such a process follows from.
 type specColumn struct {
-	spec                     simplespec.Key
+	spec                     prompt.Key
 	name, backend, namespace string
 	priority                 int
 }
@@ -209,7 +209,7 @@ type specColumn struct {
 func (t *specTexts) encode(p *agentkernel.ProcessRecord) (string, error) {
 	s := p.Spec
 	s.IdempotencyKey = "" // has a column of its own
-	simple, ok := simplespec.Of(&s)
+	simple, ok := prompt.Of(&s)
 	if !ok || p.Parent != 0 || p.Moved != nil || len(p.UnderWay)+len(p.Left) > 0 {
 		return encodeSpec(p)
 	}

@@ -1,6 +1,4 @@
-// Package simplespec tells Specs that ask for nothing special. What follows from such a Spec can be remembered, because most of
-// them say what one before said, and to say it again takes longer than a small program.
-package simplespec
+package prompt
 
 import "agentkernel"
 

@@ -1,0 +1,38 @@
+// Package prompt is what makes a small program quick: what a backend and a store may be able to do so that whoever waits for
+// such a program drives it himself, and what can be remembered of Specs that ask for nothing special. It is worth tens of
+// microseconds. The contract does not know it; without it everything works, later.
+package prompt
+
+import (
+	"context"
+	"time"
+
+	"agentkernel"
+)
+
+// Backend has sandboxes at hand whose programs mostly answer within microseconds. Whoever waits for such a
+// program drives it himself at first: to wake another goroutine, and to be woken by it, takes longer than the program. He
+// has it begin while its process is still made.
+type Backend interface {
+	agentkernel.Backend
+	// StartNow is Start if that need not wait for anything. Nil: it would have to, or the program cannot be had so;
+	// Start says which.
+	StartNow(req agentkernel.StartRequest) Sandbox
+}
+
+// Sandbox can run its program beside the work of whoever drives it.
+type Sandbox interface {
+	agentkernel.Sandbox
+	// Begin hands over the reply as Next does, but does not wait for the turn: Next must be called after it, with no
+	// reply. False: nothing was done. After an error the sandbox is dead.
+	Begin(ctx context.Context, reply *agentkernel.Reply) (bool, error)
+	// Ready waits for the turn, at most so long. True: Next will not wait.
+	Ready(atMost time.Duration) bool
+}
+
+// Stager is a Store that can do part of a commit before anybody waits for it.
+type Stager interface {
+	// Stage begins a commit of what was appended, if nobody is writing anything now, and returns: what takes the disk's
+	// time is left to the next Flush. It changes nothing of what is durable, or seen.
+	Stage()
+}
