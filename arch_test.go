@@ -59,6 +59,7 @@ var rules = []struct {
 	{"internal/kernel/history", []string{"", "internal/journal"}},
 	{"internal/kernel/advice", nil},
 	{"internal/kernel/backends", []string{"", "internal/kernel/advice"}},
+	{"internal/kernel/eviction", []string{""}},
 	{"internal/kernel/gate", nil},
 	{"internal/kernel/skills", []string{"", "internal/kernel/backends", "internal/lazy"}},
 	{"internal/kernel/specs", []string{"", "internal/kernel/history", "internal/simplespec"}},

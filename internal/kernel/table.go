@@ -1,12 +1,14 @@
 package kernel
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
 )
 
@@ -93,13 +95,12 @@ func (t *table) remove(pid agentkernel.PID) {
 func (t *table) below(pid agentkernel.PID) []*process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []*process
-	for _, p := range t.procs {
-		if descends(&p.spec.Spec, pid) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(t.all(), func(p *process) bool { return !descends(&p.spec.Spec, pid) })
+}
+
+// all are the processes of the table, by PID, so that what is done to each is done in the same order each time; t.mu is held.
+func (t *table) all() []*process {
+	return slices.SortedFunc(maps.Values(t.procs), func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
 }
 
 // counts says how many processes there are, and how many of earlier kernels nobody has taken up.
@@ -117,7 +118,7 @@ func (t *table) fail(why *agentkernel.Error) ([]*process, bool) {
 		return nil, false
 	}
 	t.failure = why
-	return slices.Collect(maps.Values(t.procs)), true
+	return t.all(), true
 }
 
 // failed is why the store failed; nil: it has not.
@@ -138,7 +139,7 @@ func (t *table) close() ([]*process, bool) {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-	return slices.Collect(maps.Values(t.procs)), true
+	return t.all(), true
 }
 
 // isClosed says whether close was called.
@@ -179,11 +180,11 @@ func (t *table) idlest(may func(*process) bool) *process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var best *process
-	var rank eviction // of best, whose lock is not held
+	var rank eviction.Rank // of best, whose lock is not held
 	for _, p := range t.resident {
 		p.mu.Lock()
 		if p.evictable() && may(p) {
-			if r := p.eviction(); best == nil || r.before(rank) {
+			if r := p.eviction(); best == nil || r.Before(rank) {
 				best, rank = p, r
 			}
 		}
