@@ -3,7 +3,7 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -121,8 +121,9 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	if k.lookup(row.PID) != nil {
 		return nil, nil
 	}
+	removed := k.table.removed.Load()
 	rec, ofRow, err := history.Row(ctx, k.store, row.PID) // lists come without program text
-	if err != nil {
+	if err != nil || rec.State.Terminal() {               // the list was older
 		return nil, err
 	}
 	p := k.restored(rec)
@@ -151,15 +152,18 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	if !k.table.adopt(p) {
 		return nil, nil
 	}
+	if k.table.removed.Load() != removed { // it may have been taken up by somebody else, and have ended, since its row was read
+		if now, _, err := history.Row(ctx, k.store, p.pid); err != nil || now.State.Terminal() {
+			k.table.remove(p.pid)
+			return nil, err
+		}
+	}
 	if _, tree := k.forest.trees.Load(p.pid); tree || len(p.spec.Ancestors) > 0 {
 		k.rejoin(p)
 	}
 
 	p.mu.Lock()
-	data, err := json.Marshal(map[string]any{"kernel": os.Getpid(), "from_image": h.Base.Seq > 0})
-	if err != nil {
-		data = nil
-	}
+	data := fmt.Appendf(nil, `{"from_image":%t,"kernel":%d}`, h.Base.Seq > 0, os.Getpid())
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryRecover, Data: data}}, Process: p.record()})
 	p.mu.Unlock()
 	if p.run.backend == nil && p.spec.Backend != hostedBackend {

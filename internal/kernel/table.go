@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentkernel"
@@ -18,6 +19,7 @@ type table struct {
 	procs      map[agentkernel.PID]*process
 	resident   map[agentkernel.PID]*process // those with a sandbox in memory
 	unfinished int                          // left by earlier kernels, not taken up
+	removed    atomic.Int64                 // how many processes were taken off the table
 	closed     bool                         // the kernel is stopping
 	failure    *agentkernel.Error           // why the store failed; nil: it has not
 	timer      *time.Timer                  // see schedule
@@ -71,11 +73,11 @@ func (t *table) enter(p *process) error {
 	return nil
 }
 
-// adopt adds a process of an earlier kernel. False: the table has it.
+// adopt adds a process of an earlier kernel. False: the table has it, or the kernel is stopping.
 func (t *table) adopt(p *process) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.procs[p.pid] != nil {
+	if t.procs[p.pid] != nil || t.closed {
 		return false
 	}
 	t.procs[p.pid] = p
@@ -89,6 +91,7 @@ func (t *table) remove(pid agentkernel.PID) {
 	defer t.mu.Unlock()
 	delete(t.procs, pid)
 	delete(t.resident, pid)
+	t.removed.Add(1)
 }
 
 // below returns the descendants of a process, also where one between has ended.

@@ -1,0 +1,52 @@
+package kernel_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentkernel"
+)
+
+// The tests of this file repeat, without a simulator, what internal/sim has found.
+
+// Who is told to take up all processes has a list of them, and by the time he comes to one it may have ended: one that runs here
+// anyway, or one that somebody else has taken up. Nothing may stand behind the end of a journal.
+func TestRecoveryDoesNotReviveWhatHasEndedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("sleeper", func(p *prog) error { _, err := p.call("time.sleep", `{"seconds":100}`); return err })
+		old, err := r.Spawn(t.Context(), spec("sleeper"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		next := r.boot(t, r.store.crash())
+		young, err := next.Spawn(t.Context(), spec("sleeper"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.store.beforeNextRead(func() { // of the old one's journal
+			if _, err := next.Recover(context.Background(), old.PID); err != nil {
+				t.Error(err)
+			}
+			pass(time.Hour)
+		})
+		if _, err := next.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour)
+		for _, pid := range []agentkernel.PID{old.PID, young.PID} {
+			entries, err := next.Journal(t.Context(), pid, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := slices.IndexFunc(entries, func(e agentkernel.Entry) bool { return e.Kind == agentkernel.EntryTerminal })
+			if end != len(entries)-1 {
+				t.Errorf("process %d: behind its end, entry %d, are %d more", pid, end+1, len(entries)-1-end)
+			}
+		}
+	})
+}
