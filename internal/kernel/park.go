@@ -137,8 +137,9 @@ func (p *process) evictable() bool {
 	if slices.ContainsFunc(p.inflight, func(f *inflight) bool { return !f.intended() }) {
 		return false
 	}
+	// One that was paused before it was told that its async call is under way stays: from its image it would issue the call again.
 	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady
-	return idle && !p.owned && p.run.box != nil && !p.run.reemit && p.run.replay == nil && p.run.need != needStart && p.run.need != needGo && (p.run.backend.Images || p.betweenPieces())
+	return idle && !p.owned && p.run.box != nil && !p.run.reemit && p.run.replay == nil && p.run.need != needStart && p.run.need != needAck && p.run.need != needGo && (p.run.backend.Images || p.betweenPieces())
 }
 
 // schedulePark arranges that sandboxes which wait for long are parked.

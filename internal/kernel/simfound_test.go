@@ -50,3 +50,33 @@ func TestRecoveryDoesNotReviveWhatHasEndedMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// A program that is paused right after it issued an async call has not been told that the call is under way. From an image of
+// that moment it would issue the call again.
+func TestAnAsyncCallIsMadeOnceAlthoughItsProgramIsPausedAndParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), parkSoon)
+		goOn := make(chan struct{})
+		r.backend.add("p", func(p *prog) error {
+			<-goOn
+			_, err := p.wait(p.async("tool.call", callTool("append", `{"n":1}`)))
+			return err
+		})
+		p, err := r.Spawn(t.Context(), spec("p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := r.Signal(t.Context(), p.PID, agentkernel.SignalPause); err != nil {
+			t.Fatal(err)
+		}
+		close(goOn)
+		pass(time.Minute)
+		if err := r.Signal(t.Context(), p.PID, agentkernel.SignalResume); err != nil {
+			t.Fatal(err)
+		}
+		if p, err = r.Wait(t.Context(), p.PID); err != nil || p.State != agentkernel.StateExited || len(r.tools.keys) != 1 {
+			t.Errorf("%s %v %v: the tool was called %d times", p.State, p.Error, err, len(r.tools.keys))
+		}
+	})
+}
