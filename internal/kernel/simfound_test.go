@@ -3,11 +3,13 @@ package kernel_test
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel"
 )
 
 // The tests of this file repeat, without a simulator, what internal/sim has found.
@@ -77,6 +79,52 @@ func TestAnAsyncCallIsMadeOnceAlthoughItsProgramIsPausedAndParked(t *testing.T) 
 		}
 		if p, err = r.Wait(t.Context(), p.PID); err != nil || p.State != agentkernel.StateExited || len(r.tools.keys) != 1 {
 			t.Errorf("%s %v %v: the tool was called %d times", p.State, p.Error, err, len(r.tools.keys))
+		}
+	})
+}
+
+// A call that fails because the kernel is being closed is made again by the next one. Its program is not parked behind it:
+// nobody would answer the call then.
+func TestACallThatACloseHasRefusedIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), func(cfg *kernel.Config) { cfg.Grace = time.Minute })
+		r.backend.add("child", func(*prog) error { return nil })
+		r.tools.delay = func() { pass(time.Second) } // for which Close waits
+		r.backend.add("slow", func(p *prog) error { _, err := p.call("tool.call", callTool("append", `{}`)); return err })
+		if _, err := r.Spawn(t.Context(), spec("slow")); err != nil {
+			t.Fatal(err)
+		}
+		var once sync.Once
+		closed := make(chan struct{})
+		r.backend.add("p", func(p *prog) error {
+			once.Do(func() {
+				r.backend.onCheck = func() { // of the child
+					r.backend.onCheck = nil
+					go func() {
+						defer close(closed)
+						if err := r.Close(); err != nil {
+							t.Error(err)
+						}
+					}()
+					pass(time.Microsecond)
+				}
+			})
+			_, err := p.call("proc.spawn", `{"source":"child"}`)
+			return err
+		})
+		p, err := r.Spawn(t.Context(), spec("p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-closed
+		next := r.boot(t, r.store.crash())
+		if _, err := next.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if p, err = next.Wait(ctx, p.PID); err != nil || p.State != agentkernel.StateExited {
+			t.Errorf("%s %v %v", p.State, p.Error, err)
 		}
 	})
 }
