@@ -1,0 +1,83 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"agentkernel/internal/sim"
+)
+
+var (
+	oneSeed = flag.Uint64("sim.seed", 0, "run this seed alone, and show what happens")
+	seeds   = flag.Uint64("sim.seeds", 40, "how many seeds to run")
+	first   = flag.Uint64("sim.first", 1, "the first seed")
+	steps   = flag.Int("sim.steps", 3000, "steps of chaos for each seed")
+	repeats = flag.Int("sim.repeats", 25, "how often to run each seed that is compared with itself")
+)
+
+// simulate runs one seed in a bubble.
+func simulate(t *testing.T, opt sim.Options) (r sim.Report) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		r = sim.Run(opt)
+	})
+	return r
+}
+
+func TestSim(t *testing.T) {
+	if *oneSeed != 0 {
+		r := simulate(t, sim.Options{Seed: *oneSeed, Steps: *steps, Verbose: func(line string) { fmt.Fprintln(os.Stderr, line) }})
+		t.Logf("%+v", r)
+		return
+	}
+	var sum sim.Report
+	for seed := *first; seed < *first+*seeds; seed++ {
+		fmt.Fprintf(os.Stderr, "sim: seed %d\n", seed)
+		r := simulate(t, sim.Options{Seed: seed, Steps: *steps})
+		if r.Failure != "" {
+			t.Fatalf("seed %d: %s\nrepeat it with: go test ./internal/sim -run '^TestSim$' -sim.seed=%d -sim.steps=%d", seed, r.Failure, seed, *steps)
+		}
+		sum.Steps += r.Steps
+		sum.Crashes += r.Crashes
+		sum.Restarts += r.Restarts
+		sum.Ended += r.Ended
+		sum.Calls += r.Calls
+	}
+	t.Logf("%+v", sum)
+}
+
+// TestOneSeedOneTrace: a seed decides everything.
+func TestOneSeedOneTrace(t *testing.T) {
+	for seed := *first; seed < *first+8; seed++ {
+		var want []string
+		for i := range *repeats {
+			var got []string
+			r := simulate(t, sim.Options{Seed: seed, Steps: 400, Verbose: func(line string) { got = append(got, line) }})
+			if r.Failure != "" {
+				t.Fatalf("seed %d: %s", seed, r.Failure)
+			}
+			if i == 0 {
+				want = got
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("seed %d, run %d: %s", seed, i, firstDifference(got, want))
+				break
+			}
+		}
+	}
+}
+
+func firstDifference(got, want []string) string {
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			return fmt.Sprintf("line %d differs, behind\n%s\nit is\n%s\nand was\n%s", i, strings.Join(got[max(0, i-8):i], "\n"),
+				strings.Join(got[i:min(i+3, len(got))], "\n"), strings.Join(want[i:min(i+3, len(want))], "\n"))
+		}
+	}
+	return fmt.Sprintf("it has %d lines instead of %d", len(got), len(want))
+}
