@@ -94,7 +94,7 @@ func (k *Kernel) toRecover(ctx context.Context, pid agentkernel.PID) ([]agentker
 	return found, nil
 }
 
-// unfinishedTree gives a process and its unfinished descendants. One that has ended hides what is below it.
+// unfinishedTree gives a process and its unfinished descendants, those below one that has ended too.
 func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) ([]agentkernel.ProcessRecord, error) {
 	root, _, err := history.Row(ctx, k.store, pid)
 	if err != nil {
@@ -105,13 +105,13 @@ func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) ([]age
 	}
 	tree := []agentkernel.ProcessRecord{root}
 	for i := 0; i < len(tree); i++ { // the list grows while it is walked
-		children, err := k.store.Processes(ctx, agentkernel.Filter{Unfinished: true, Parent: tree[i].PID})
+		children, err := k.store.Processes(ctx, agentkernel.Filter{Parent: tree[i].PID})
 		if err != nil {
 			return nil, err
 		}
 		tree = append(tree, children...)
 	}
-	return tree, nil
+	return slices.DeleteFunc(tree, func(r agentkernel.ProcessRecord) bool { return r.State.Terminal() }), nil
 }
 
 // adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet. nil:

@@ -128,3 +128,40 @@ func TestACallThatACloseHasRefusedIsMadeAgain(t *testing.T) {
 		}
 	})
 }
+
+// What is below a process is below it also where one between has ended: a kill of what no kernel runs must not leave it behind.
+func TestAKillReachesBelowOneThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("sleeper", func(p *prog) error { _, err := p.call("time.sleep", `{"seconds":100}`); return err })
+		r.backend.add("leaves", func(p *prog) error { _, err := p.call("proc.spawn", `{"source":"sleeper"}`); return err })
+		r.backend.add("root", func(p *prog) error {
+			if _, err := p.call("proc.spawn", `{"source":"leaves"}`); err != nil {
+				return err
+			}
+			_, err := p.call("time.sleep", `{"seconds":100}`)
+			return err
+		})
+		root, err := r.Spawn(t.Context(), spec("root"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := r.store.Flush(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		next := r.boot(t, r.store.crash())
+		if err := next.Signal(t.Context(), root.PID, agentkernel.SignalKill); err != nil {
+			t.Fatal(err)
+		}
+		all, err := next.List(t.Context(), agentkernel.Filter{})
+		if err != nil || len(all) != 3 {
+			t.Fatalf("%d processes, %v", len(all), err)
+		}
+		for _, p := range all {
+			if !p.State.Terminal() {
+				t.Errorf("process %d lives: %s", p.PID, p.State)
+			}
+		}
+	})
+}
