@@ -165,3 +165,24 @@ func TestAKillReachesBelowOneThatHasEnded(t *testing.T) {
 		}
 	})
 }
+
+// A sandbox that is killed again and again while its program repeats its journal has crashed: the program has not diverged.
+func TestASandboxThatIsKilledInAReplayHasCrashed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{store: newRAMStore(), backend: newGoBackend(), tools: &fakeTools{}}
+		r = r.boot(t, r.store, func(cfg *kernel.Config) { cfg.Backends = []agentkernel.Backend{&mortal{r.backend}} })
+		begun := 0
+		r.backend.add("p", func(p *prog) error {
+			begun++
+			for range 3 - min(begun, 2) {
+				if _, err := p.call("time.now", `{}`); err != nil {
+					return err
+				}
+			}
+			return errStruck
+		})
+		if p, _ := r.run(t, spec("p")); p.State != agentkernel.StateFailed || p.Error.Code != agentkernel.CodeCrashed {
+			t.Errorf("%s %v", p.State, p.Error)
+		}
+	})
+}
