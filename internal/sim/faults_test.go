@@ -32,16 +32,7 @@ var faults = []fault{
 			return inner(ctx, c)
 		}
 	})},
-	{"a write is said to be idempotent", family(func(op *sys.Op) {
-		inner := op.Admit
-		op.Admit = func(c *sys.Call) (sys.Admission, error) {
-			adm, err := inner(c)
-			if adm.Effect == agentkernel.EffectWrite {
-				adm.Effect = agentkernel.EffectIdempotent
-			}
-			return adm, err
-		}
-	})},
+	{"a write is said to be idempotent", func(opt *sim.Options) { opt.Misdescribed = true }},
 	{"a sandbox loses a reply", boxes(func(s *box) { s.lose = true })},
 	{"a sandbox repeats a call", boxes(func(s *box) { s.repeat = true })},
 	{"a sandbox is loaded from an older image", func(opt *sim.Options) {

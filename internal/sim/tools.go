@@ -101,13 +101,18 @@ func (s *source) Tools(ctx context.Context, name string) ([]agentkernel.Tool, er
 	}
 	var out []agentkernel.Tool
 	for _, name := range toolNames {
-		out = append(out, toolNamed(name))
+		out = append(out, s.tool(name))
 	}
 	return out, nil
 }
 
-func toolNamed(name string) agentkernel.Tool {
-	return agentkernel.Tool{Server: serverName, Name: name, PythonServer: serverName, PythonName: name, Effect: effectOf(name)}
+// tool is a tool as the server describes it.
+func (s *source) tool(name string) agentkernel.Tool {
+	t := agentkernel.Tool{Server: serverName, Name: name, PythonServer: serverName, PythonName: name, Effect: effectOf(name)}
+	if s.w.opt.Misdescribed && t.Effect == agentkernel.EffectWrite {
+		t.Effect = agentkernel.EffectIdempotent
+	}
+	return t
 }
 
 // Call calls a tool: it arrives at the server, is done, and is answered, in steps between which anything may happen.
@@ -121,7 +126,7 @@ func (s *source) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.
 		result.NotSent = true
 		return result, ctx.Err()
 	}
-	if err := c.Admit(toolNamed(c.Tool)); err != nil {
+	if err := c.Admit(s.tool(c.Tool)); err != nil {
 		result.NotSent = true
 		return result, err
 	}

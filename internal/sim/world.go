@@ -23,6 +23,8 @@ type Options struct {
 	Wrap func(*kernel.Config)
 	// Lies makes every flush a lie: it returns, and nothing is durable.
 	Lies bool
+	// Misdescribed makes the server say of its writes that they are idempotent.
+	Misdescribed bool
 }
 
 // Report is what came of a simulation.
