@@ -17,7 +17,8 @@ var (
 	seeds   = flag.Uint64("sim.seeds", 40, "how many seeds to run")
 	first   = flag.Uint64("sim.first", 1, "the first seed")
 	steps   = flag.Int("sim.steps", 3000, "steps of chaos for each seed")
-	repeats = flag.Int("sim.repeats", 25, "how often to run each seed that is compared with itself")
+	repeats = flag.Int("sim.repeats", 200, "how often to run the seed that is compared with itself")
+	pairs   = flag.Uint64("sim.pairs", 10, "how many seeds to run twice")
 )
 
 // simulate runs one seed in a bubble.
@@ -51,23 +52,32 @@ func TestSim(t *testing.T) {
 	t.Logf("%+v", sum)
 }
 
-// TestOneSeedOneTrace: a seed decides everything.
+// TestOneSeedOneTrace: a seed decides everything, however often it is run, and whatever it is.
 func TestOneSeedOneTrace(t *testing.T) {
-	for seed := *first; seed < *first+8; seed++ {
-		var want []string
-		for i := range *repeats {
-			var got []string
-			r := simulate(t, sim.Options{Seed: seed, Steps: 400, Verbose: func(line string) { got = append(got, line) }})
-			if r.Failure != "" {
-				t.Fatalf("seed %d: %s", seed, r.Failure)
-			}
-			if i == 0 {
-				want = got
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("seed %d, run %d: %s", seed, i, firstDifference(got, want))
-				break
-			}
+	t.Run("one seed", func(t *testing.T) { sameTrace(t, *first, *repeats, 300) })
+	t.Run("many seeds", func(t *testing.T) {
+		for seed := *first; seed < *first+*pairs; seed++ {
+			sameTrace(t, seed, 2, 1500)
+		}
+	})
+}
+
+// sameTrace runs a seed a number of times.
+func sameTrace(t *testing.T, seed uint64, runs, steps int) {
+	t.Helper()
+	var want []string
+	for i := range runs {
+		var got []string
+		r := simulate(t, sim.Options{Seed: seed, Steps: steps, Verbose: func(line string) { got = append(got, line) }})
+		if r.Failure != "" {
+			t.Fatalf("seed %d: %s", seed, r.Failure)
+		}
+		if i == 0 {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("seed %d, run %d: %s", seed, i, firstDifference(got, want))
+			return
 		}
 	}
 }
