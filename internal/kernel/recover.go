@@ -150,7 +150,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 
 	p.step(&stepBegin)
 	if !k.table.adopt(p) {
-		return nil, nil
+		return nil, k.table.refuses()
 	}
 	if k.table.removed.Load() != removed { // it may have been taken up by somebody else, and have ended, since its row was read
 		if now, _, err := history.Row(ctx, k.store, p.pid); err != nil || now.State.Terminal() {
