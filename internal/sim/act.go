@@ -19,7 +19,7 @@ func (w *World) act() {
 		return
 	}
 	rows := w.disk.rows()
-	open := slices.DeleteFunc(slices.Clone(rows), func(r agentkernel.ProcessRecord) bool { return r.State.Terminal() })
+	open := slices.DeleteFunc(slices.Clone(rows), func(r *agentkernel.ProcessRecord) bool { return r.State.Terminal() })
 	if len(rows) == 0 || len(open) < 12 && w.chance(1, 4) {
 		w.create()
 		return

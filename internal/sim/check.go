@@ -85,8 +85,7 @@ func (w *World) checkError(o *op) {
 func (w *World) checkAnswer(o *op) {
 	switch o.sig {
 	case agentkernel.SignalKill:
-		r, _ := w.disk.row(o.pid)
-		for _, r := range append(w.disk.below(o.pid), r) {
+		for _, r := range append(w.disk.below(o.pid), w.disk.row(o.pid)) {
 			l := w.disk.ledger(r.PID)
 			if !l.terminal {
 				w.failf("process %d was killed, and process %d lives", o.pid, r.PID)
@@ -122,10 +121,7 @@ func (w *World) checkUsage(o *op) {
 func (w *World) checkIdle() {
 	for _, r := range w.disk.rows() {
 		l := w.disk.ledger(r.PID)
-		if l.terminal && w.checked[r.PID] == l.seq {
-			continue
-		}
-		s := w.checkProcess(&r, l)
+		s := w.checkProcess(r, l)
 		if s == nil || l.terminal || l.paused || !w.disk.carries(r.PID) {
 			continue
 		}
@@ -138,14 +134,23 @@ func (w *World) checkIdle() {
 				calls = append(calls, s.call)
 			}
 			for _, call := range calls {
-				w.checkWait(&r, l, call)
+				w.checkWait(r, l, call)
 			}
 		}
 	}
 }
 
+// checked is where a process stood when it was looked at last.
+type checked struct {
+	seq      int64
+	standing *standing
+}
+
 // checkProcess compares a process with its program; nil: it is wrong.
 func (w *World) checkProcess(r *agentkernel.ProcessRecord, l *ledger) *standing {
+	if last := w.checked[r.PID]; last.seq == l.seq {
+		return last.standing
+	}
 	s, err := reference(&r.Spec.Program, l)
 	if err != nil {
 		w.failf("process %d: %v", r.PID, err)
@@ -155,7 +160,7 @@ func (w *World) checkProcess(r *agentkernel.ProcessRecord, l *ledger) *standing 
 		w.failf("process %d has printed %q by its journal, and prints %q", r.PID, out, s.out)
 	}
 	w.checkCalls(r.PID, l)
-	w.checked[r.PID] = l.seq
+	w.checked[r.PID] = checked{l.seq, s}
 	if r.State.Terminal() {
 		w.checkEnd(r, s)
 	}

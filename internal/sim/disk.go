@@ -28,7 +28,8 @@ type disk struct {
 
 // view is what the log comes to.
 type view struct {
-	rows    map[agentkernel.PID]agentkernel.ProcessRecord
+	pids    []agentkernel.PID                              // that have a row, rising
+	rows    map[agentkernel.PID]*agentkernel.ProcessRecord // never changed, only replaced
 	entries map[agentkernel.PID][]agentkernel.Entry
 	images  map[agentkernel.PID]agentkernel.Image
 	state   map[agentkernel.PID]map[string]json.RawMessage
@@ -44,7 +45,7 @@ func newDisk() *disk {
 // reset forgets everything but the log.
 func (d *disk) reset() {
 	d.view = view{
-		rows: map[agentkernel.PID]agentkernel.ProcessRecord{}, entries: map[agentkernel.PID][]agentkernel.Entry{},
+		rows: map[agentkernel.PID]*agentkernel.ProcessRecord{}, entries: map[agentkernel.PID][]agentkernel.Entry{},
 		images: map[agentkernel.PID]agentkernel.Image{}, state: map[agentkernel.PID]map[string]json.RawMessage{},
 		keys: map[agentkernel.Key]agentkernel.PID{},
 	}
@@ -104,7 +105,11 @@ func (d *disk) apply(b *agentkernel.Batch) error {
 	}
 	err := l.take(b)
 	if b.Process != nil {
-		v.rows[pid] = *b.Process
+		if v.rows[pid] == nil {
+			v.pids = append(v.pids, pid)
+			slices.Sort(v.pids)
+		}
+		v.rows[pid] = b.Process
 		if key := b.Process.Spec.IdempotencyKey; key != "" {
 			v.keys[agentkernel.Key{Namespace: b.Process.Namespace, Name: key}] = pid
 		}
@@ -197,21 +202,20 @@ func (d *disk) booted() {
 	d.carried = map[agentkernel.PID]bool{}
 }
 
-// row is the row of a process.
-func (d *disk) row(pid agentkernel.PID) (agentkernel.ProcessRecord, bool) {
+// row is the row of a process; nil: it has none.
+func (d *disk) row(pid agentkernel.PID) *agentkernel.ProcessRecord {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r, ok := d.view.rows[pid]
-	return r, ok
+	return d.view.rows[pid]
 }
 
 // rows are those of all processes, by PID.
-func (d *disk) rows() []agentkernel.ProcessRecord {
+func (d *disk) rows() []*agentkernel.ProcessRecord {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []agentkernel.ProcessRecord
-	for _, pid := range slices.Sorted(maps.Keys(d.view.rows)) {
-		out = append(out, d.view.rows[pid])
+	out := make([]*agentkernel.ProcessRecord, len(d.view.pids))
+	for i, pid := range d.view.pids {
+		out[i] = d.view.rows[pid]
 	}
 	return out
 }
@@ -231,6 +235,6 @@ func (d *disk) ledger(pid agentkernel.PID) *ledger {
 }
 
 // below are the descendants of a process.
-func (d *disk) below(pid agentkernel.PID) []agentkernel.ProcessRecord {
-	return slices.DeleteFunc(d.rows(), func(r agentkernel.ProcessRecord) bool { return !slices.Contains(r.Spec.Ancestors, pid) })
+func (d *disk) below(pid agentkernel.PID) []*agentkernel.ProcessRecord {
+	return slices.DeleteFunc(d.rows(), func(r *agentkernel.ProcessRecord) bool { return !slices.Contains(r.Spec.Ancestors, pid) })
 }

@@ -119,7 +119,7 @@ func (w *World) crash() {
 	w.trace.note("CRASH")
 	w.kill()
 	kept, lost := w.disk.crash(w.rng.Uint64())
-	w.checked = map[agentkernel.PID]int64{}
+	w.checked = map[agentkernel.PID]checked{}
 	w.trace.note(fmt.Sprintf("%d batches are left, %d are lost", kept, lost))
 	w.checkKept()
 }
@@ -222,7 +222,7 @@ func (w *World) settle() {
 			return
 		}
 		synctest.Wait()
-		if i%64 == 0 && w.kernel != nil && !w.running("shutdown") {
+		if i%16 == 0 && w.kernel != nil && !w.running("shutdown") {
 			if w.settled() {
 				w.finish()
 				return
@@ -247,9 +247,11 @@ func (w *World) settled() bool {
 		case !w.disk.carries(pid):
 			if !w.running("recover") {
 				w.recover(0)
+				return false // one at a time: see act
 			}
 		case w.disk.ledger(pid).paused && !w.running("resume") && !w.running("recover"):
 			w.resume(pid)
+			return false
 		}
 	}
 	return false
@@ -269,9 +271,9 @@ func (w *World) open() (out []agentkernel.PID) {
 func (w *World) finish() {
 	rows := w.disk.rows()
 	w.report.Ended = len(rows)
-	w.checked = map[agentkernel.PID]int64{}
+	w.checked = map[agentkernel.PID]checked{}
 	for _, r := range rows {
-		w.checkProcess(&r, w.disk.ledger(r.PID))
+		w.checkProcess(r, w.disk.ledger(r.PID))
 		w.look(r.PID)
 	}
 	w.shutdownAfter()

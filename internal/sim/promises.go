@@ -83,9 +83,8 @@ func (p *promises) hold(w *World) {
 		}
 	}
 	for pid, end := range p.ends {
-		r, ok := w.disk.row(pid)
-		if !ok || !sameEnd(&r.Process, &end) {
-			w.failf("a client was told that process %d has ended with %s %s, and the store says %s %s", pid, end.State, end.Result, r.State, r.Result)
+		if r := w.disk.row(pid); r == nil || !sameEnd(&r.Process, &end) {
+			w.failf("a client was told that process %d has ended with %s %s, and the store has %+v", pid, end.State, end.Result, r)
 		}
 	}
 }

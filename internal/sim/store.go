@@ -139,11 +139,11 @@ func (s *store) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.P
 	if err := s.read(ctx, "process", pid); err != nil {
 		return agentkernel.ProcessRecord{}, err
 	}
-	r, ok := s.w.disk.row(pid)
-	if !ok {
-		return r, agentkernel.Errorf(agentkernel.CodeNotFound, "store", "there is no process %d", pid)
+	r := s.w.disk.row(pid)
+	if r == nil {
+		return agentkernel.ProcessRecord{}, agentkernel.Errorf(agentkernel.CodeNotFound, "store", "there is no process %d", pid)
 	}
-	return r, nil
+	return *r, nil
 }
 
 func (s *store) Processes(ctx context.Context, f agentkernel.Filter) ([]agentkernel.ProcessRecord, error) {
@@ -155,7 +155,8 @@ func (s *store) Processes(ctx context.Context, f agentkernel.Filter) ([]agentker
 
 func (s *store) list(f agentkernel.Filter) []agentkernel.ProcessRecord {
 	var out []agentkernel.ProcessRecord
-	for _, r := range slices.Backward(s.w.disk.rows()) {
+	for _, row := range slices.Backward(s.w.disk.rows()) {
+		r := *row
 		if f.Unfinished && r.State.Terminal() || f.Parent != 0 && r.Parent != f.Parent || f.Namespace != "" && r.Namespace != f.Namespace {
 			continue
 		}

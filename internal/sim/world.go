@@ -59,7 +59,7 @@ type World struct {
 	programs int
 	lastOp   int
 	specs    map[string]agentkernel.Spec // with idempotency keys
-	checked  map[agentkernel.PID]int64   // up to which entry a process was compared with its program
+	checked  map[agentkernel.PID]checked
 	report   Report
 
 	mu      sync.Mutex
@@ -103,7 +103,7 @@ func newWorld(opt Options) *World {
 	rng := rand.New(rand.NewPCG(opt.Seed, 0x5eed)) //nolint:gosec // a seed has to give the same numbers again
 	w := &World{
 		opt: opt, rng: rng, plan: newPlan(rng), disk: newDisk(), server: server{done: map[string]*deed{}}, promises: newPromises(),
-		trace: newTrace(opt.Verbose), specs: map[string]agentkernel.Spec{}, checked: map[agentkernel.PID]int64{}, report: Report{Seed: opt.Seed},
+		trace: newTrace(opt.Verbose), specs: map[string]agentkernel.Spec{}, checked: map[agentkernel.PID]checked{}, report: Report{Seed: opt.Seed},
 	}
 	w.disk.lies = opt.Lies
 	return w
