@@ -103,6 +103,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 		err = cmp.Or(err, notTaken)
 		if p := k.lookup(rec.PID); p != nil {
 			k.kill(p)
+			err = cmp.Or(err, k.awaitEnd(ctx, p)) // it may run by now
 		}
 	}
 	return cmp.Or(err, k.killBelow(ctx, pid))

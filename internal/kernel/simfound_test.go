@@ -186,3 +186,31 @@ func TestASandboxThatIsKilledInAReplayHasCrashed(t *testing.T) {
 		}
 	})
 }
+
+// A kill returns when the process has ended, also if somebody has taken the process up meanwhile and its sandbox is just being
+// started.
+func TestAKillWaitsForTheEndOfWhatIsTakenUpMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("sleeper", func(p *prog) error { _, err := p.call("time.sleep", `{"seconds":100}`); return err })
+		p, err := r.Spawn(t.Context(), spec("sleeper"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		next := r.boot(t, r.store.crash())
+		next.store.beforeNextRead(func() { // by the kill, of the journal
+			r.backend.onStart = func(agentkernel.StartRequest) { pass(time.Second) }
+			if _, err := next.Recover(context.Background(), p.PID); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		})
+		if err := next.Signal(t.Context(), p.PID, agentkernel.SignalKill); err != nil {
+			t.Fatal(err)
+		}
+		if p, err = next.Process(t.Context(), p.PID); err != nil || p.State != agentkernel.StateKilled {
+			t.Errorf("it is %s, %v", p.State, err)
+		}
+	})
+}
