@@ -32,6 +32,9 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 	}
 	switch sig {
 	case agentkernel.SignalKill:
+		if _, left := k.table.counts(); left > 0 { // some of them may be below it
+			return k.signalAbsent(ctx, pid, sig)
+		}
 		return k.killTree(ctx, p)
 	case agentkernel.SignalPause, agentkernel.SignalResume:
 		any, err := k.holdTree(ctx, pid, p.spec.Ancestors, sig)

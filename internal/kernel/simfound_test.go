@@ -214,3 +214,34 @@ func TestAKillWaitsForTheEndOfWhatIsTakenUpMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// A kill reaches descendants that nobody has taken up yet, also of a process that runs: a later recovery would continue them.
+func TestAKillReachesWhatNobodyHasTakenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("sleeper", func(p *prog) error { _, err := p.call("time.sleep", `{"seconds":100}`); return err })
+		root, err := r.Spawn(t.Context(), spec("sleeper"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := spec("sleeper")
+		s.Parent = root.PID
+		child, err := r.Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		next := r.boot(t, r.store.crash())
+		ctx, leave := context.WithCancel(t.Context())
+		next.store.beforeNextRead(leave) // when the root is being taken up
+		if taken, err := next.Recover(ctx, 0); err == nil || len(taken) != 1 {
+			t.Fatalf("%d were taken up, %v", len(taken), err)
+		}
+		if err := next.Signal(t.Context(), root.PID, agentkernel.SignalKill); err != nil {
+			t.Fatal(err)
+		}
+		if child, err = next.Process(t.Context(), child.PID); err != nil || child.State != agentkernel.StateKilled {
+			t.Errorf("it is %s, %v", child.State, err)
+		}
+	})
+}
