@@ -149,12 +149,10 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	}
 
 	p.step(&stepBegin)
-	if !k.table.adopt(p) {
-		return nil, k.table.refuses()
-	}
-	if k.table.removed.Load() != removed { // it may have been taken up by somebody else, and have ended, since its row was read
-		if now, _, err := history.Row(ctx, k.store, p.pid); err != nil || now.State.Terminal() {
-			k.table.remove(p.pid)
+	for !k.table.adopt(p, removed) { // somebody else has it, or it may have been his and have ended
+		removed = k.table.removed.Load()
+		now, _, err := history.Row(ctx, k.store, p.pid)
+		if err = cmp.Or(err, k.table.refuses()); err != nil || now.State.Terminal() || k.lookup(p.pid) != nil {
 			return nil, err
 		}
 	}

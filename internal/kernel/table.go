@@ -73,11 +73,12 @@ func (t *table) enter(p *process) error {
 	return nil
 }
 
-// adopt adds a process of an earlier kernel. False: the table has it, or the kernel is stopping.
-func (t *table) adopt(p *process) bool {
+// adopt adds a process of an earlier kernel, whose row was read when so many had been removed. False: the table has it, or has
+// had it since, or the kernel is stopping.
+func (t *table) adopt(p *process, removed int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.procs[p.pid] != nil || t.closed {
+	if t.procs[p.pid] != nil || t.closed || t.removed.Load() != removed {
 		return false
 	}
 	t.procs[p.pid] = p
