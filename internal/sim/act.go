@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ func (w *World) act() {
 	pid := open[w.rng.IntN(len(open))].PID
 	if w.running("recover") && w.impatient() {
 		w.release() // several who wait for the end of a recovery go on at the same moment, in any order
+		return
+	}
+	if w.chance(1, 4) && w.decide(open) {
 		return
 	}
 	switch w.rng.IntN(20) {
@@ -64,6 +68,29 @@ func (w *World) act() {
 	default:
 		w.leave()
 	}
+}
+
+// decide lets a human decide about a call whose outcome nobody knows. False: there is none.
+func (w *World) decide(rows []*agentkernel.ProcessRecord) bool {
+	type question struct {
+		pid  agentkernel.PID
+		call int64
+	}
+	var asked []question
+	for _, r := range rows {
+		l := w.disk.ledger(r.PID)
+		for _, call := range slices.Sorted(maps.Keys(l.calls)) {
+			if l.calls[call].asked {
+				asked = append(asked, question{r.PID, call})
+			}
+		}
+	}
+	if len(asked) == 0 {
+		return false
+	}
+	q := asked[w.rng.IntN(len(asked))]
+	w.resolve(q.pid, q.call, []agentkernel.Decision{agentkernel.DecisionDone, agentkernel.DecisionFail, agentkernel.DecisionRetry}[w.rng.IntN(3)])
+	return true
 }
 
 // impatient says that somebody waits for the end of a recovery already.

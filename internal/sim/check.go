@@ -40,6 +40,19 @@ func (w *World) arrives(c agentkernel.ToolCall) {
 	}
 }
 
+// checkTimes checks how often a call was made.
+func (w *World) checkTimes(c agentkernel.ToolCall, d *deed) {
+	var pid agentkernel.PID
+	var id int64
+	if !parseKey(c.Key, &pid, &id) || effectOf(c.Tool) != agentkernel.EffectWrite {
+		return
+	}
+	l := w.disk.ledger(pid)
+	if call := l.calls[id]; call != nil && d.times > 1+call.retries {
+		w.failf("call %s of %s was made %d times, and %d retries were decided", c.Key, c.Tool, d.times, call.retries)
+	}
+}
+
 // begins checks a turn that is about to begin.
 func (w *World) begins(s *sandbox) {
 	if !w.gate.alive(s.b.generation) {
@@ -74,6 +87,10 @@ func (w *World) checkError(o *op) {
 	switch agentkernel.CodeOf(o.err) {
 	case agentkernel.CodeConflict, agentkernel.CodeNotFound, agentkernel.CodeUnavailable, agentkernel.CodeCanceled:
 		return
+	case agentkernel.CodeStorage:
+		if w.store.broken.Load() {
+			return
+		}
 	}
 	if strings.Contains(o.err.Error(), "context canceled") {
 		return
@@ -119,6 +136,9 @@ func (w *World) checkUsage(o *op) {
 
 // checkIdle looks for processes that wait for nothing. Nothing is about to happen now.
 func (w *World) checkIdle() {
+	if w.store.broken.Load() { // nothing goes on in a kernel that can write nothing down
+		return
+	}
 	for _, r := range w.disk.rows() {
 		l := w.disk.ledger(r.PID)
 		s := w.checkProcess(r, l)
@@ -198,6 +218,12 @@ func (w *World) checkCalls(pid agentkernel.PID, l *ledger) {
 			continue
 		}
 		d := w.server.of(pid, id)
+		switch { // what a human has decided
+		case c.decided == agentkernel.DecisionDone && c.err == nil && string(c.result) == resolvedResult:
+			continue
+		case c.decided == agentkernel.DecisionFail && c.err != nil && c.err.Code == agentkernel.CodeTool:
+			continue
+		}
 		if c.err == nil {
 			if !d.answers[string(c.result)] {
 				w.failf("process %d: call %d has the result %s, which no tool gave", pid, id, c.result)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"agentkernel"
@@ -40,7 +41,7 @@ func (o *op) String() string { return fmt.Sprintf("op %d: %s", o.id, o.what) }
 // start lets a client begin. It comes as far as it can before the next effect.
 func (w *World) start(o *op) *op {
 	w.lastOp++
-	if o.id, o.resumes = w.lastOp, w.resumes; w.running("resume") {
+	if o.id, o.resumes = w.lastOp, w.resumes; w.running("resume") || w.running("resolve") {
 		o.resumes = -1
 	}
 	o.patient = w.running("recover")
@@ -156,6 +157,23 @@ func (w *World) signal(pid agentkernel.PID, sig agentkernel.Signal) *op {
 	}
 	return w.start(&op{what: fmt.Sprintf("%s %d", sig, pid), pid: pid, sig: sig, run: func(ctx context.Context, _ *op) error {
 		return k.Signal(ctx, pid, sig)
+	}})
+}
+
+// resolvedResult is what a human says that a call has answered.
+const resolvedResult = `"resolved"`
+
+func (w *World) resolve(pid agentkernel.PID, call int64, d agentkernel.Decision) *op {
+	k, r := w.kernel, agentkernel.Resolution{Decision: d}
+	switch d {
+	case agentkernel.DecisionDone:
+		r.Result = json.RawMessage(resolvedResult)
+	case agentkernel.DecisionFail:
+		r.Message = "resolved"
+	}
+	w.resumes++ // it may go on then
+	return w.start(&op{what: fmt.Sprintf("resolve %d/%d %s", pid, call, d), pid: pid, run: func(ctx context.Context, _ *op) error {
+		return k.Resolve(ctx, pid, call, r)
 	}})
 }
 

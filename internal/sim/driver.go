@@ -49,6 +49,8 @@ func (w *World) step(chaos bool) {
 		return
 	}
 	switch {
+	case w.store.broken.Load() && w.chance(1, 20):
+		w.giveUp()
 	case chaos && w.chance(w.plan.crash, 10_000):
 		w.crash()
 	case chaos && w.chance(w.plan.stop, 10_000) && !w.running("shutdown"):
@@ -124,6 +126,18 @@ func (w *World) crash() {
 	w.checkKept()
 }
 
+// giveUp replaces a kernel whose store has failed: it must have noticed, and nothing that it still did may have left it.
+func (w *World) giveUp() {
+	select {
+	case <-w.kernel.Broken():
+	default:
+		if w.store.refused.Load() {
+			w.failf("the store has failed, and the kernel has not noticed")
+		}
+	}
+	w.crash()
+}
+
 // kill unwinds the goroutines of the kernel: nothing that they still do has an effect.
 func (w *World) kill() {
 	begun := time.Now()
@@ -191,6 +205,10 @@ func (w *World) ended(o *op) {
 
 // stopped deals with a kernel that was closed: everything is durable, and nothing of it runs.
 func (w *World) stopped(o *op) {
+	if w.store.broken.Load() {
+		w.crash()
+		return
+	}
 	if o.err != nil {
 		w.failf("the kernel did not close: %v", o.err)
 	}

@@ -31,6 +31,9 @@ type ledgerCall struct {
 	op             string
 	args           json.RawMessage
 	effect         agentkernel.Effect
+	asked          bool // what became of it is not known, and a human is to decide
+	decided        agentkernel.Decision
+	retries        int // that were decided and begun
 	async, done    bool
 	result         json.RawMessage
 	err            *agentkernel.Error
@@ -88,6 +91,11 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 		l.output += int64(len(text))
 	case agentkernel.EntryPaused:
 		l.paused = true
+		if c := l.calls[e.Call]; c != nil {
+			c.asked = true
+		}
+	case agentkernel.EntryResolve, agentkernel.EntryRetry:
+		return l.decide(e)
 	case agentkernel.EntryResumed:
 		l.paused = false
 	case agentkernel.EntryTerminal:
@@ -136,9 +144,27 @@ func (l *ledger) result(e *agentkernel.Entry) error {
 		return fmt.Errorf("call %d has a second result", e.Call)
 	}
 	l.open--
+	c.asked = false
 	c.resultSeq, c.result, c.err = e.Seq, e.Data, e.Err
 	if e.Note != "" {
 		l.bytesIn += int64(len(e.Data))
+	}
+	return nil
+}
+
+// decide takes what a human has decided about a call.
+func (l *ledger) decide(e *agentkernel.Entry) error {
+	c := l.calls[e.Call]
+	switch {
+	case c == nil || c.resultSeq != 0:
+		return fmt.Errorf("it is decided about call %d, which is not open", e.Call)
+	case e.Kind == agentkernel.EntryResolve:
+		c.decided, c.asked = agentkernel.Decision(e.Note), false
+	case c.decided != agentkernel.DecisionRetry:
+		return fmt.Errorf("call %d is made again, and nobody has decided so", e.Call)
+	default:
+		c.retries++
+		c.seq = e.Seq // what has to be durable before it goes out
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ type store struct {
 	w          *World
 	generation int
 	closed     atomic.Bool
+	broken     atomic.Bool // a commit has failed
+	refused    atomic.Bool // and the kernel itself has heard of it; a client keeps it to himself
 }
 
 var _ agentkernel.Store = (*store)(nil)
@@ -28,6 +30,21 @@ func crashed() error {
 // closedStore is what a store answers that was closed.
 func closedStore() error {
 	return agentkernel.Errorf(agentkernel.CodeUnavailable, "store", "the store has been closed")
+}
+
+func brokenStore() error {
+	return agentkernel.Errorf(agentkernel.CodeStorage, "store", "the disk is full")
+}
+
+// unusable is why nothing more can be written; nil: it can.
+func (s *store) unusable() error {
+	switch {
+	case s.broken.Load():
+		return brokenStore()
+	case s.closed.Load():
+		return closedStore()
+	}
+	return nil
 }
 
 func (s *store) Info() agentkernel.StoreInfo { return agentkernel.StoreInfo{UUID: storeUUID} }
@@ -52,8 +69,9 @@ func (s *store) Append(b agentkernel.Batch) (agentkernel.Position, error) {
 	if !s.w.gate.alive(s.generation) {
 		return 0, crashed()
 	}
-	if s.closed.Load() {
-		return 0, closedStore()
+	if err := s.unusable(); err != nil {
+		s.refused.Store(s.broken.Load())
+		return 0, err
 	}
 	b = clean(b)
 	s.w.trace.batch(&b)
@@ -73,7 +91,13 @@ func (s *store) Flush(ctx context.Context, pos agentkernel.Position) error {
 	d := s.w.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if (roll>>16)%10_000 < s.w.plan.breaks && !s.closed.Load() {
+		s.broken.Store(true)
+	}
 	switch {
+	case s.broken.Load(): // for ever, also for what is durable
+		s.refused.Store(s.refused.Load() || opOf(ctx) == nil)
+		return brokenStore()
 	case s.closed.Load() && pos > d.base+agentkernel.Position(d.durable):
 		return closedStore()
 	case ctx.Err() != nil && roll%2 == 0:
@@ -104,6 +128,9 @@ func (s *store) nameOf(ctx context.Context, pos agentkernel.Position) string {
 func (s *store) Close() error {
 	if _, ok := s.w.gate.pass(s.generation, "close store", 0); !ok {
 		return crashed()
+	}
+	if s.broken.Load() {
+		return brokenStore()
 	}
 	d := s.w.disk
 	d.mu.Lock()

@@ -137,9 +137,7 @@ func (s *source) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.
 	}
 	s.w.arrives(c)
 	answer, d := s.w.server.do(c.Key, c.Tool, fate < 12)
-	if n := d.times; n > 1 && effectOf(c.Tool) == agentkernel.EffectWrite {
-		s.w.failf("call %s of %s was made %d times", c.Key, c.Tool, n)
-	}
+	s.w.checkTimes(c, d)
 	if _, ok := s.w.gate.pass(s.generation, "answer "+c.Key, s.latency(roll)); !ok {
 		return agentkernel.ToolResult{}, crashed()
 	}

@@ -52,6 +52,7 @@ type World struct {
 	trace    *trace
 
 	kernel   *kernel.Kernel // nil: none runs
+	store    *store         // its store
 	booting  bool
 	last     bool // no kernel follows
 	version  int  // of the engines
@@ -72,6 +73,7 @@ type plan struct {
 	slots, residents int
 	parkAfter        time.Duration
 	slowest          time.Duration // that a tool answers
+	breaks           uint64        // how many flushes of ten thousand break the store
 	lose             uint64        // how many turns of a thousand lose their sandbox
 	crash, stop      int           // how many steps of ten thousand crash or stop the kernel
 	clients          int           // at most at one time
@@ -94,6 +96,9 @@ func newPlan(rng *rand.Rand) plan {
 	}
 	if rng.IntN(2) == 0 {
 		p.lose = uint64(rng.IntN(20))
+	}
+	if rng.IntN(3) == 0 {
+		p.breaks = uint64(rng.IntN(60))
 	}
 	p.slow = []string{"", "", "flush", "read", "answer", "call", "next", "image", "compute", "start"}[rng.IntN(10)]
 	return p
@@ -133,8 +138,9 @@ func (w *World) boot() {
 	box := newToolbox(w, generation)
 	fam := families.All(families.Parts{Tools: box.Box, Random: &dice{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 1))}}) //nolint:gosec // as above
 	fam[0] = box.Family()
+	w.store = &store{w: w, generation: generation}
 	cfg := kernel.Config{
-		Store: &store{w: w, generation: generation}, Families: fam, Tools: box, Retention: keepAll{}, Now: time.Now,
+		Store: w.store, Families: fam, Tools: box, Retention: keepAll{}, Now: time.Now,
 		Backends: []agentkernel.Backend{
 			&backend{w: w, generation: generation, name: "images", images: true, version: w.version},
 			&backend{w: w, generation: generation, name: "replay", version: w.version},
