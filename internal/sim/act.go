@@ -36,6 +36,11 @@ func (w *World) act() {
 	if w.chance(1, 4) && w.decide(open) {
 		return
 	}
+	w.choose(pid)
+}
+
+// choose lets a client do something about a process.
+func (w *World) choose(pid agentkernel.PID) {
 	switch w.rng.IntN(20) {
 	case 0, 1, 2:
 		w.signal(pid, agentkernel.SignalInterrupt)

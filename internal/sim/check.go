@@ -214,6 +214,9 @@ func (w *World) checkEnd(r *agentkernel.ProcessRecord, s *standing) {
 // checkCalls compares what a program was told of its calls of tools with what the tools did.
 func (w *World) checkCalls(pid agentkernel.PID, l *ledger) {
 	for id, c := range l.calls {
+		if c.op == "proc.spawn" && c.result != nil {
+			w.checkChild(pid, c)
+		}
 		if c.op != "tool.call" || c.resultSeq == 0 {
 			continue
 		}
@@ -238,6 +241,16 @@ func (w *World) checkCalls(pid agentkernel.PID, l *ledger) {
 		default:
 			w.failf("process %d: the write of call %d was made, and the program is told %v", pid, id, c.err)
 		}
+	}
+}
+
+// checkChild checks that a child is there of which its parent knows: it was written before.
+func (w *World) checkChild(pid agentkernel.PID, c *ledgerCall) {
+	var child agentkernel.PID
+	if err := json.Unmarshal(c.result, &child); err != nil {
+		w.failf("process %d has started %s", pid, c.result)
+	} else if r := w.disk.row(child); r == nil || r.Parent != pid {
+		w.failf("process %d has started process %d, which is not there", pid, child)
 	}
 }
 

@@ -13,12 +13,11 @@ import (
 // standing is where a program stands when it runs once more with the answers that its journal has.
 type standing struct {
 	kind   standingKind
-	call   int64         // blocked, issuing: the call
-	due    []int64       // blocked, issuing: async calls without a result, also those of which the journal has no intent
-	issues turn          // issuing: what it calls
-	m      *machine      // ended: what it has come to
-	out    string        // what it has printed
-	order  map[int64]int // when each async result was taken
+	call   int64    // blocked, issuing: the call
+	due    []int64  // blocked, issuing: async calls without a result, also those of which the journal has no intent
+	issues turn     // issuing: what it calls
+	m      *machine // ended: what it has come to
+	out    string   // what it has printed
 }
 
 type standingKind int

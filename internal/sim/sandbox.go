@@ -127,7 +127,6 @@ type sandbox struct {
 	begun  bool
 	inside bool // a turn runs
 	closed bool
-	ended  bool
 }
 
 var _ agentkernel.Sandbox = (*sandbox)(nil)

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"agentkernel/internal/sim"
 )
@@ -30,18 +32,32 @@ func simulate(t *testing.T, opt sim.Options) (r sim.Report) {
 	return r
 }
 
+// TestSim runs the same seeds each time; in `make soak` (AGENTKERNEL_SOAK) a thousand for each, from another first one each
+// time.
 func TestSim(t *testing.T) {
 	if *oneSeed != 0 {
 		r := simulate(t, sim.Options{Seed: *oneSeed, Steps: *steps, Verbose: func(line string) { fmt.Fprintln(os.Stderr, line) }})
 		t.Logf("%+v", r)
+		if r.Failure != "" {
+			t.Error(r.Failure)
+		}
 		return
 	}
+	from, count := *first, *seeds
+	if s := os.Getenv("AGENTKERNEL_SOAK"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 32)
+		if err != nil {
+			t.Fatalf("AGENTKERNEL_SOAK=%q is not a number", s)
+		}
+		from, count = uint64(time.Now().UnixNano()), 1000*n //nolint:gosec // it is after 1970
+	}
 	var sum sim.Report
-	for seed := *first; seed < *first+*seeds; seed++ {
-		fmt.Fprintf(os.Stderr, "sim: seed %d\n", seed)
+	begun := time.Now()
+	for seed := from; seed < from+count; seed++ {
+		fmt.Fprintf(os.Stderr, "sim: seed %d\n", seed) // now: a defect may end all tests
 		r := simulate(t, sim.Options{Seed: seed, Steps: *steps})
 		if r.Failure != "" {
-			t.Fatalf("seed %d: %s\nrepeat it with: go test ./internal/sim -run '^TestSim$' -sim.seed=%d -sim.steps=%d", seed, r.Failure, seed, *steps)
+			t.Fatalf("seed %d: %s\nrepeat it with: go test ./internal/sim -run '^TestSim$' -v -sim.seed=%d -sim.steps=%d", seed, r.Failure, seed, *steps)
 		}
 		sum.Steps += r.Steps
 		sum.Crashes += r.Crashes
@@ -49,7 +65,9 @@ func TestSim(t *testing.T) {
 		sum.Ended += r.Ended
 		sum.Calls += r.Calls
 	}
-	t.Logf("%+v", sum)
+	took := time.Since(begun)
+	t.Logf("seeds %d to %d in %s: %d steps (%.0f a second), %d crashes, %d kernels, %d processes, %d calls of tools", from, from+count-1,
+		took.Round(time.Millisecond), sum.Steps, float64(sum.Steps)/took.Seconds(), sum.Crashes, sum.Restarts+int(count), sum.Ended, sum.Calls)
 }
 
 // TestOneSeedOneTrace: a seed decides everything, however often it is run, and whatever it is.
