@@ -55,7 +55,7 @@ func (w *World) checkTimes(c agentkernel.ToolCall, d *deed) {
 
 // begins checks a turn that is about to begin.
 func (w *World) begins(s *sandbox) {
-	if !w.gate.alive(s.b.generation) {
+	if !w.gate.alive(s.b.generation) || w.store.broken.Load() { // what it knows is not in the journal then, and comes to nothing
 		return
 	}
 	again := s.loaded && !s.begun // nothing runs in a turn that is said again
