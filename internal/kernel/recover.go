@@ -86,6 +86,9 @@ func (k *Kernel) toRecover(ctx context.Context, pid agentkernel.PID) ([]agentker
 		found, err = k.store.Processes(ctx, agentkernel.Filter{Unfinished: true})
 	} else {
 		found, err = k.unfinishedTree(ctx, pid)
+		if err == nil && (len(found) == 0 || found[0].PID != pid) {
+			err = agentkernel.Errorf(agentkernel.CodeConflict, "recover", "process %d has ended already", pid).WithPID(pid)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -99,9 +102,6 @@ func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) ([]age
 	root, _, err := history.Row(ctx, k.store, pid)
 	if err != nil {
 		return nil, err
-	}
-	if root.State.Terminal() {
-		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "recover", "process %d has ended already: %s", pid, root.State).WithPID(pid)
 	}
 	tree := []agentkernel.ProcessRecord{root}
 	for i := 0; i < len(tree); i++ { // the list grows while it is walked

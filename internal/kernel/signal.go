@@ -78,8 +78,19 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	if rec.State.Terminal() && sig != agentkernel.SignalInterrupt { // what is below it may be yet to be taken up
 		k.table.recovering.Await(ctx, recoverPatience)
 	}
-	if rec.State.Terminal() && sig == agentkernel.SignalKill && len(k.table.below(pid)) > 0 {
-		return k.killBelow(ctx, pid)
+	if sig == agentkernel.SignalKill {
+		tree, err := k.unfinishedTree(ctx, pid) // all of it: a later recovery would continue the rest
+		for _, rec := range tree {
+			_, notTaken := k.adopt(ctx, rec) // or somebody else just has
+			err = cmp.Or(err, notTaken)
+			if p := k.lookup(rec.PID); p != nil {
+				k.kill(p)
+				err = cmp.Or(err, k.awaitEnd(ctx, p)) // it may run by now
+			}
+		}
+		if err != nil || len(tree) > 0 {
+			return cmp.Or(err, k.killBelow(ctx, pid))
+		}
 	}
 	if rec.State.Terminal() && (sig == agentkernel.SignalPause || sig == agentkernel.SignalResume) {
 		if any, err := k.holdTree(ctx, pid, rec.Spec.Ancestors, sig); any || err != nil {
@@ -89,27 +100,15 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	if rec.State.Terminal() {
 		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d has ended already: %s", pid, rec.State).WithPID(pid)
 	}
-	if sig != agentkernel.SignalKill && sig != agentkernel.SignalResume {
+	if sig != agentkernel.SignalResume {
 		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d is unfinished: no kernel runs it", pid).
 			WithPID(pid).WithHint(advice.Recover, pid)
 	}
-	if sig == agentkernel.SignalResume { // what was paused because of it is continued with it
-		if _, err := k.Recover(ctx, pid); err != nil {
-			return err
-		}
-		_, err := k.resumeTree(ctx, pid, rec.Spec.Ancestors)
+	if _, err := k.Recover(ctx, pid); err != nil { // what was paused because of it is continued with it
 		return err
 	}
-	tree, err := k.unfinishedTree(ctx, pid) // all of it: a later recovery would continue the rest
-	for _, rec := range tree {
-		_, notTaken := k.adopt(ctx, rec) // or somebody else just has
-		err = cmp.Or(err, notTaken)
-		if p := k.lookup(rec.PID); p != nil {
-			k.kill(p)
-			err = cmp.Or(err, k.awaitEnd(ctx, p)) // it may run by now
-		}
-	}
-	return cmp.Or(err, k.killBelow(ctx, pid))
+	_, err = k.resumeTree(ctx, pid, rec.Spec.Ancestors)
+	return err
 }
 
 // killTree kills a process and its descendants and returns when all have ended, durably. One that runs may

@@ -215,33 +215,45 @@ func TestAKillWaitsForTheEndOfWhatIsTakenUpMeanwhile(t *testing.T) {
 	})
 }
 
-// A kill reaches descendants that nobody has taken up yet, also of a process that runs: a later recovery would continue them.
+// A kill reaches descendants that nobody has taken up yet, whether its process runs or has ended: a later recovery would continue
+// them.
 func TestAKillReachesWhatNobodyHasTakenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, newRAMStore())
-		r.backend.add("sleeper", func(p *prog) error { _, err := p.call("time.sleep", `{"seconds":100}`); return err })
-		root, err := r.Spawn(t.Context(), spec("sleeper"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := spec("sleeper")
-		s.Parent = root.PID
-		child, err := r.Spawn(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		next := r.boot(t, r.store.crash())
-		ctx, leave := context.WithCancel(t.Context())
-		next.store.beforeNextRead(leave) // when the root is being taken up
-		if taken, err := next.Recover(ctx, 0); err == nil || len(taken) != 1 {
-			t.Fatalf("%d were taken up, %v", len(taken), err)
-		}
-		if err := next.Signal(t.Context(), root.PID, agentkernel.SignalKill); err != nil {
-			t.Fatal(err)
-		}
-		if child, err = next.Process(t.Context(), child.PID); err != nil || child.State != agentkernel.StateKilled {
-			t.Errorf("it is %s, %v", child.State, err)
-		}
-	})
+	for _, program := range []string{"sleeper", "short"} {
+		t.Run(program, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newRAMStore())
+				r.backend.add("short", func(*prog) error { return nil })
+				r.backend.add("sleeper", func(p *prog) error { _, err := p.call("time.sleep", `{"seconds":100}`); return err })
+				spawn := func(program string, parent agentkernel.PID) agentkernel.PID {
+					s := spec(program)
+					s.Parent = parent
+					p, err := r.Spawn(t.Context(), s)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return p.PID
+				}
+				root := spawn(program, 0)
+				below := []agentkernel.PID{spawn("sleeper", root), spawn("sleeper", root)}
+				synctest.Wait()
+				if err := r.store.Flush(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+				next := r.boot(t, r.store.crash())
+				ctx, leave := context.WithCancel(t.Context())
+				next.store.beforeNextRead(leave) // when the first is being taken up
+				if taken, err := next.Recover(ctx, 0); err == nil || len(taken) != 1 {
+					t.Fatalf("%d were taken up, %v", len(taken), err)
+				}
+				if err := next.Signal(t.Context(), root, agentkernel.SignalKill); err != nil {
+					t.Fatal(err)
+				}
+				for _, pid := range below {
+					if p, err := next.Process(t.Context(), pid); err != nil || p.State != agentkernel.StateKilled {
+						t.Errorf("process %d is %s, %v", pid, p.State, err)
+					}
+				}
+			})
+		})
+	}
 }
