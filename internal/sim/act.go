@@ -33,10 +33,16 @@ func (w *World) act() {
 		w.release() // several who wait for the end of a recovery go on at the same moment, in any order
 		return
 	}
-	if w.chance(1, 4) && w.decide(open) {
-		return
+	switch {
+	case w.chance(1, 4) && w.decide(open):
+	case w.chance(w.plan.kills, 200):
+		if r := w.disk.row(pid); len(r.Spec.Ancestors) > 0 && w.chance(1, 2) { // with all that is below it
+			pid = r.Spec.Ancestors[w.rng.IntN(len(r.Spec.Ancestors))]
+		}
+		w.signal(pid, agentkernel.SignalKill)
+	default:
+		w.choose(pid)
 	}
-	w.choose(pid)
 }
 
 // choose lets a client do something about a process.
@@ -48,11 +54,7 @@ func (w *World) choose(pid agentkernel.PID) {
 		w.signal(pid, agentkernel.SignalPause)
 	case 5, 6, 7, 8:
 		w.resume(pid)
-	case 9:
-		if w.chance(1, 3) {
-			w.signal(pid, agentkernel.SignalKill)
-		}
-	case 10:
+	case 9, 10:
 		w.recover(pid)
 	case 11:
 		w.recover(0)

@@ -181,7 +181,7 @@ func (w *World) restart() {
 	if w.boot(); w.kernel == nil {
 		return
 	}
-	if w.chance(4, 5) {
+	if w.chance(w.plan.recovers, 10) {
 		w.recover(0)
 	}
 }

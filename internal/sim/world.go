@@ -81,6 +81,8 @@ type plan struct {
 	slow             string        // effects whose names begin so mostly come last
 	commits          int           // how many steps of a thousand are a commit that nobody asked for
 	limits           bool
+	recovers         int // of ten boots, after how many everything is taken up at once
+	kills            int // of two hundred acts of clients, how many are kills
 	images           int // of ten programs, how many run where there are images
 }
 
@@ -94,9 +96,16 @@ func newPlan(rng *rand.Rand) plan {
 		// Where places are short, one slot makes room at a time: which of two would park whom is not decided by the seed.
 		p.slots, p.residents = 1, 1+rng.IntN(3)
 	}
-	if rng.IntN(2) == 0 {
+	switch rng.IntN(6) {
+	case 0, 1, 2:
 		p.lose = uint64(rng.IntN(20))
+	case 3:
+		p.lose = uint64(rng.IntN(400))
 	}
+	if rng.IntN(4) == 0 {
+		p.kills += 20
+	}
+	p.recovers, p.kills = rng.IntN(11), 1+rng.IntN(10)
 	if rng.IntN(3) == 0 {
 		p.breaks = uint64(rng.IntN(60))
 	}
