@@ -29,7 +29,7 @@ func (w *World) act() {
 		open = rows
 	}
 	pid := open[w.rng.IntN(len(open))].PID
-	if w.running("recover") && w.impatient() {
+	if w.recovering() && w.impatient() {
 		w.release() // several who wait for the end of a recovery go on at the same moment, in any order
 		return
 	}

@@ -44,7 +44,7 @@ func (w *World) start(o *op) *op {
 	if o.id, o.resumes = w.lastOp, w.resumes; w.running("resume") || w.running("resolve") {
 		o.resumes = -1
 	}
-	o.patient = w.running("recover")
+	o.patient = w.recovering()
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), opKey{}, o))
 	o.cancel = cancel
 	w.ops = append(w.ops, o)

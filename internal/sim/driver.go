@@ -49,7 +49,7 @@ func (w *World) step(chaos bool) {
 		return
 	}
 	switch {
-	case w.store.broken.Load() && w.chance(1, 20):
+	case w.store.refused.Load() || w.store.broken.Load() && w.chance(1, 20): // in which order a broken kernel stops is left to chance
 		w.giveUp()
 	case chaos && w.chance(w.plan.crash, 10_000):
 		w.crash()
@@ -106,6 +106,11 @@ func (w *World) commit() {
 		w.trace.note(fmt.Sprintf("commit to %d", pos))
 		d.commit(pos)
 	}
+}
+
+// recovering says whether processes are being taken up. Clients who come meanwhile wait for the end of that.
+func (w *World) recovering() bool {
+	return w.running("recover") || w.running("resume") || w.running("resolve")
 }
 
 // running says whether an op of this kind is under way.
