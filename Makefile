@@ -110,11 +110,13 @@ bench-tokens: engine mcp ## count the tokens that programs save; writes a Markdo
 	@scripts/deps.sh go node
 	@go run ./bench/tokens $(TOKENSFLAGS)
 
-soak: engine mcp data ## the crash tests, long: SOAK=100 kills, and 200 programs behind walls for each
+soak: engine mcp data ## the crash tests, long: SOAK=100 kills, and 200 programs behind walls and 1,000 simulations for each
 	@scripts/deps.sh go node cc python
 	AGENTKERNEL_SOAK=$(or $(SOAK),100) go test $(RACE) -timeout 60m -run 'Soak|Crash|Kill|ExactlyOnce' -skip '^TestSoak$$' -v ./...
 	@# It counts memory, of which the race detector takes more the longer it runs.
 	AGENTKERNEL_SOAK=$(or $(SOAK),100) go test -timeout 60m -run '^TestSoak$$' -v ./internal/sandbox/process
+	@# A seed takes about 50 ms; hours are better: SOAK=1000.
+	AGENTKERNEL_SOAK=$(or $(SOAK),100) go test -timeout 24h -run '^TestSim$$' -v ./internal/sim
 
 test-cpython: cpython ## CPython's own tests outside and inside, the long list
 	@scripts/deps.sh go python

@@ -3,6 +3,7 @@ package agentkernel_test
 import (
 	"encoding/json"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,6 +60,7 @@ var rules = []struct {
 	{"internal/kernel/history", []string{"", "internal/journal"}},
 	{"internal/kernel/advice", nil},
 	{"internal/kernel/backends", []string{"", "internal/kernel/advice"}},
+	{"internal/kernel/eviction", []string{""}},
 	{"internal/kernel/gate", nil},
 	{"internal/kernel/observe", []string{""}},
 	{"internal/kernel/permit", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest"}},
@@ -85,6 +87,8 @@ var rules = []struct {
 	{"embedded", []string{"", "internal/..."}},
 	// Of the kernel, commands know what its journals mean, and nothing else.
 	{"cmd/...", []string{"", "client", "embedded", "userland/...", "cmd/...", "internal/api", "internal/api/wire", "internal/asktext", "internal/config", "internal/datadir", "internal/journal", "internal/jsonc", "internal/kernel/history", "internal/lazy", "internal/mcpserver", "internal/nearest", "internal/packages", "internal/regular", "internal/sandbox/process", "internal/sandbox/workspace", "internal/setup", "internal/store/sqlite", "internal/strictjson", "internal/tool", "internal/shellword"}},
+	// The simulator drives the kernel by its public surface, like embedded does; nothing that is shipped imports it.
+	{"internal/sim", []string{"", "internal/journal", "internal/kernel", "internal/sys", "internal/sys/families", "internal/sys/tool"}},
 	{"internal/gen", []string{"", "internal/config", "internal/mcpserver", "internal/sys/families"}},
 	{"bench/...", []string{"", "client", "embedded", "guest/...", "internal/..."}},
 	{"internal/e2e/...", []string{"", "client", "embedded", "internal/..."}},
@@ -173,4 +177,13 @@ func match(pattern, rel string) bool {
 		return rel == sub || strings.HasPrefix(rel, sub+"/")
 	}
 	return pattern == rel
+}
+
+// TestNobodyShipsTheSimulator: what is only for tests is imported by tests alone.
+func TestNobodyShipsTheSimulator(t *testing.T) {
+	for _, p := range listPackages(t) {
+		if slices.Contains(p.Imports, module+"/internal/sim") {
+			t.Errorf("%s imports the simulator", p.ImportPath)
+		}
+	}
 }

@@ -109,7 +109,7 @@ type Parked struct {
 	Until    time.Time `json:"until,omitzero"` // microseconds; zero: only somebody from outside wakes it
 	Since    time.Time `json:"since"`          // as Process.WaitsSince; microseconds
 	WaitsFor []string  `json:"waits_for"`      // as in Process
-	Kernel   int64     `json:"kernel"`         // who parked it: when that kernel started, in microseconds since 1970
+	Kernel   int64     `json:"kernel"`         // who parked it: when that kernel started, in nanoseconds since 1970
 }
 
 // Due is a parked process that has to be woken at a time.

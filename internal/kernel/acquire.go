@@ -13,7 +13,7 @@ import (
 // reads it back if need be, and releases it.
 
 // stamp tells the processes that this kernel has parked from those of other kernels.
-func (k *Kernel) stamp() int64 { return k.started.UnixMicro() }
+func (k *Kernel) stamp() int64 { return k.started.UnixNano() }
 
 // acquire returns a process that this kernel carries, in memory until release; nil: it carries none with this PID. One that is
 // read back goes on waiting: that somebody looks at it does not wake it.
@@ -58,10 +58,9 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 	}
 	p := found.p
 	p.parked, p.recoveries, p.run.lastRun = rec.Parked, int32(rec.Recoveries), rec.Parked.Since.UnixNano()
-	if !k.table.admit(p) { // the kernel is stopping, or it was recovered meanwhile
-		k.specs.Drop(p.spec)
-		p, _, _ = k.table.pin(pid)
-		return p, nil
+	p.pins = 1
+	if !k.table.adopt(p, true) {
+		return nil, nil
 	}
 	k.rejoin(p)
 	if !k.takeUp(found) {
@@ -81,16 +80,23 @@ func (k *Kernel) carries(rec *agentkernel.ProcessRecord) bool {
 	return rec.Parked != nil && (rec.Parked.Kernel == k.stamp() || k.table.carriesAll())
 }
 
-// woken says in the store that a process is in memory, before anything is added to its journal; p.mu is held.
-func (k *Kernel) woken(p *process) {
-	by := p.parked.Kernel
+// woken adds to the first batch about a process that was parked that it is in memory, and, if another kernel had parked it, that
+// this one has taken it up; p.mu is held.
+func (k *Kernel) woken(p *process, b agentkernel.Batch) agentkernel.Batch {
+	own := p.parked.Kernel == k.stamp()
 	p.parked = nil
-	if by == k.stamp() {
-		k.appendBatch(p, agentkernel.Batch{Process: p.record()})
-		return
+	first := agentkernel.Batch{}
+	if !own {
+		p.recoveries++
+		first.Entries = []agentkernel.Entry{recoveryEntry(true)}
 	}
-	p.recoveries++
-	k.noteRecovery(p, true)
+	if b.Key != nil { // which goes with no row
+		first.Process = p.record()
+		k.appendBatch(p, first)
+		return b
+	}
+	b.Entries, b.Process = append(first.Entries, b.Entries...), p.record()
+	return b
 }
 
 // due reads for the list of those that have to be woken.

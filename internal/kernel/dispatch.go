@@ -268,14 +268,16 @@ func (f *inflight) entry(args json.RawMessage) agentkernel.Entry {
 
 // answer journals a call together with its result and hands the result over.
 func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out outcome, err error) {
-	if err != nil && k.table.isClosed() {
-		return // it may be about the end of the kernel, which is nothing that the program should learn: it is asked again
-	}
+	stopping := err != nil && k.table.isClosed()
 	entry := f.entry(canonical)
 	entry.Done, entry.Data, entry.Err, entry.Origin = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op), out.origin
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped {
+		return
+	}
+	if stopping { // it may be about the end of the kernel, which is nothing that the program should learn: it is asked again
+		p.inflight.add(f) // without an intent, so that no image is made that stands behind the call
 		return
 	}
 	p.inflight.remove(f)
@@ -413,10 +415,7 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 		return // it is in no store
 	}
 	if p.parked != nil && len(b.Entries) > 0 {
-		k.woken(p)
-		if b.Process != nil {
-			b.Process = p.record()
-		}
+		b = k.woken(p, b)
 	}
 	for i := range b.Entries {
 		b.Entries[i].PID, b.Entries[i].Seq = p.pid, p.standing.Seq+int64(i)+1

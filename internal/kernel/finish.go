@@ -65,9 +65,9 @@ func (k *Kernel) finish(p *process, e ending) {
 	k.tellParent(p)
 }
 
-// checkedEnding turns an end that leaves part of the journal unrepeated into a divergence; p.mu is held.
+// checkedEnding turns an end of the program that leaves part of the journal unrepeated into a divergence; p.mu is held.
 func (p *process) checkedEnding(e ending) ending {
-	if p.run.replay == nil || p.run.verifies != nil && !history.Repeatable(e.err) || e.state == agentkernel.StateKilled || e.err != nil && e.err.Code == agentkernel.CodeDiverged {
+	if p.run.replay == nil || !history.Repeatable(e.err) || e.state == agentkernel.StateKilled || e.err != nil && e.err.Code == agentkernel.CodeDiverged {
 		return e
 	}
 	left := p.run.replay.Left()

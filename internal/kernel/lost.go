@@ -1,8 +1,6 @@
 package kernel
 
-import (
-	"agentkernel"
-)
+import "agentkernel"
 
 // maxLosses is how often in a row a process begins again whose sandbox was killed, without coming any further: its program
 // may be what draws the kill (a kernel of the operating system that is out of memory takes the largest process).

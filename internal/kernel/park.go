@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -127,30 +128,9 @@ func (k *Kernel) makeRoom() {
 	}
 }
 
-// eviction is what decides whose sandbox goes first.
-type eviction struct {
-	images  bool  // there are images of it
-	ready   bool  // it only lacks a slot
-	lastRun int64 // see run
-}
-
 // eviction is p's; p.mu is held.
-func (p *process) eviction() eviction {
-	return eviction{images: p.run.backend.Images, ready: p.state == agentkernel.StateReady, lastRun: p.run.lastRun}
-}
-
-// before compares two sandboxes that may go: those of which there are images go before those that have to be repeated, those
-// that wait before those that are ready, of the waiting the one that has waited longest, of the ready the one that runs last.
-func (e eviction) before(o eviction) bool {
-	switch {
-	case e.images != o.images:
-		return e.images
-	case e.ready != o.ready:
-		return o.ready
-	case e.ready:
-		return e.lastRun > o.lastRun
-	}
-	return e.lastRun < o.lastRun
+func (p *process) eviction() eviction.Rank {
+	return eviction.Rank{Images: p.run.backend.Images, Ready: p.state == agentkernel.StateReady, LastRun: p.run.lastRun, PID: p.pid}
 }
 
 // evictable says whether the sandbox may be parked now; p.mu is held. A call that the journal does not have yet (its server
@@ -159,8 +139,9 @@ func (p *process) evictable() bool {
 	if slices.ContainsFunc(p.inflight, func(f *inflight) bool { return !f.intended() }) {
 		return false
 	}
+	// One that was paused before it was told that its async call is under way stays: from its image it would issue the call again.
 	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady
-	return idle && !p.owned && p.run.box != nil && !p.run.reemit && p.run.replay == nil && p.run.need != needStart && p.run.need != needGo && (p.run.backend.Images || p.betweenPieces())
+	return idle && !p.owned && p.run.box != nil && !p.run.reemit && p.run.replay == nil && p.run.need != needStart && p.run.need != needAck && p.run.need != needGo && (p.run.backend.Images || p.betweenPieces())
 }
 
 // schedulePark arranges that sandboxes which wait for long are parked.

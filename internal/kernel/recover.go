@@ -3,7 +3,7 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -164,11 +164,14 @@ func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) (tree 
 // this kernel carries it already, or it could not be taken up and has failed. A caller who leaves is not the reason for that.
 func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
 	ctx = context.WithoutCancel(ctx)
-	if k.lookup(row.PID) != nil {
+	running, first := k.table.claim(row.PID)
+	if !first {
+		k.release(running)
 		return nil, nil
 	}
+	defer k.table.loaded(row.PID)
 	rec, ofRow, err := history.Row(ctx, k.store, row.PID) // lists come without program text
-	if err != nil {
+	if err != nil || rec.State.Terminal() {               // the list was older
 		return nil, err
 	}
 	found, err := k.readProcess(ctx, rec, ofRow)
@@ -176,7 +179,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		return nil, err
 	}
 	p := found.p
-	if !k.table.adopt(p) {
+	if !k.table.adopt(p, k.carries(&rec)) {
 		return nil, nil
 	}
 	k.rejoin(p)
@@ -226,11 +229,11 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 
 // noteRecovery says in the journal that this kernel has taken a process up; p.mu is held.
 func (k *Kernel) noteRecovery(p *process, fromImage bool) {
-	data, err := json.Marshal(map[string]any{"kernel": os.Getpid(), "from_image": fromImage})
-	if err != nil {
-		data = nil // a number and a truth value always encode
-	}
-	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryRecover, Data: data}}, Process: p.record()})
+	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{recoveryEntry(fromImage)}, Process: p.record()})
+}
+
+func recoveryEntry(fromImage bool) agentkernel.Entry {
+	return agentkernel.Entry{Kind: agentkernel.EntryRecover, Data: fmt.Appendf(nil, `{"from_image":%t,"kernel":%d}`, fromImage, os.Getpid())}
 }
 
 // takeUp issues again what was under way for a process that has come into the table. False: it could not be continued, and has

@@ -33,6 +33,9 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 	defer k.release(p)
 	switch sig {
 	case agentkernel.SignalKill:
+		if k.table.untaken() { // some of them may be below it
+			return k.signalAbsent(ctx, pid, sig)
+		}
 		return k.killTree(ctx, p)
 	case agentkernel.SignalPause, agentkernel.SignalResume:
 		any, err := k.holdTree(ctx, pid, p.spec.Ancestors, sig)
@@ -114,6 +117,7 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord)
 		err = cmp.Or(err, notTaken)
 		if p := k.lookup(rec.PID); p != nil {
 			k.kill(p)
+			err = cmp.Or(err, k.awaitEnd(ctx, p)) // it may run by now
 		}
 	}
 	return cmp.Or(err, k.killBelow(ctx, rec.PID))

@@ -1,12 +1,14 @@
 package kernel
 
 import (
+	"cmp"
 	"container/list"
 	"maps"
 	"slices"
 	"sync"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
 )
 
@@ -18,7 +20,7 @@ type table struct {
 	loading    map[agentkernel.PID]chan struct{}
 	idle       *list.List         // of *process: those that may be parked, in the order in which they were
 	asleep     int                // that this kernel carries and that are not in memory
-	all        bool               // what other kernels have parked is this kernel's to wake
+	takesAll   bool               // what other kernels have parked is this kernel's to wake
 	unfinished int                // left by earlier kernels, not taken up
 	closed     bool               // the kernel is stopping
 	failure    *agentkernel.Error // why the store failed; nil: it has not
@@ -75,15 +77,20 @@ func (t *table) enter(p *process) error {
 	return nil
 }
 
-// adopt adds a process of an earlier kernel. False: the table has it.
-func (t *table) adopt(p *process) bool {
+// adopt adds a process that its caller has claimed and read: one that this kernel carried asleep, or one of an earlier kernel.
+// False: the kernel is stopping.
+func (t *table) adopt(p *process, asleep bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.procs[p.pid] != nil {
+	if t.refusal() != nil {
 		return false
 	}
 	t.procs[p.pid] = p
-	t.unfinished = max(0, t.unfinished-1)
+	if asleep {
+		t.asleep--
+	} else {
+		t.unfinished = max(0, t.unfinished-1)
+	}
 	return true
 }
 
@@ -112,25 +119,23 @@ func (t *table) pin(pid agentkernel.PID) (p *process, loading <-chan struct{}, f
 	return nil, nil, true
 }
 
-// loaded ends what pin began for the first.
+// claim is pin that waits for whoever reads the process now.
+func (t *table) claim(pid agentkernel.PID) (p *process, first bool) {
+	for {
+		p, loading, first := t.pin(pid)
+		if loading == nil {
+			return p, first
+		}
+		<-loading
+	}
+}
+
+// loaded ends what pin or claim began for the first.
 func (t *table) loaded(pid agentkernel.PID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	close(t.loading[pid])
 	delete(t.loading, pid)
-}
-
-// admit puts a process that was read back into the table, for its caller, who unpins it. False: it is there, or may not come.
-func (t *table) admit(p *process) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.procs[p.pid] != nil || t.refusal() != nil {
-		return false
-	}
-	p.pins = 1
-	t.procs[p.pid] = p
-	t.asleep--
-	return true
 }
 
 // unpin ends pin.
@@ -211,6 +216,13 @@ func (t *table) evict(p *process) bool {
 	return true
 }
 
+// untaken says whether there are processes of earlier kernels that nobody has taken up.
+func (t *table) untaken() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unfinished > 0
+}
+
 // sleepers is how many this kernel carries that are not in memory.
 func (t *table) sleepers() int {
 	t.mu.Lock()
@@ -222,8 +234,8 @@ func (t *table) sleepers() int {
 func (t *table) carryAll(parked int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.all {
-		t.all = true
+	if !t.takesAll {
+		t.takesAll = true
 		t.asleep += parked
 		t.unfinished = max(0, t.unfinished-parked)
 	}
@@ -233,20 +245,19 @@ func (t *table) carryAll(parked int) {
 func (t *table) carriesAll() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.all
+	return t.takesAll
 }
 
 // below returns the descendants of a process, also where one between has ended.
 func (t *table) below(pid agentkernel.PID) []*process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []*process
-	for _, p := range t.procs {
-		if descends(&p.spec.Spec, pid) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(t.each(), func(p *process) bool { return !descends(&p.spec.Spec, pid) })
+}
+
+// each are the processes of the table, by PID, so that what is done to each is done in the same order each time; t.mu is held.
+func (t *table) each() []*process {
+	return slices.SortedFunc(maps.Values(t.procs), func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
 }
 
 // counts says how many processes there are, and how many of earlier kernels nobody has taken up.
@@ -264,7 +275,7 @@ func (t *table) fail(why *agentkernel.Error) ([]*process, bool) {
 		return nil, false
 	}
 	t.failure = why
-	return slices.Collect(maps.Values(t.procs)), true
+	return t.each(), true
 }
 
 // failed is why the store failed; nil: it has not.
@@ -282,7 +293,7 @@ func (t *table) close() ([]*process, bool) {
 		return nil, false
 	}
 	t.closed = true
-	return slices.Collect(maps.Values(t.procs)), true
+	return t.each(), true
 }
 
 // isClosed says whether close was called.
@@ -323,11 +334,11 @@ func (t *table) idlest(may func(*process) bool) *process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var best *process
-	var rank eviction // of best, whose lock is not held
+	var rank eviction.Rank // of best, whose lock is not held
 	for _, p := range t.resident {
 		p.mu.Lock()
 		if p.evictable() && may(p) {
-			if r := p.eviction(); best == nil || r.before(rank) {
+			if r := p.eviction(); best == nil || r.Before(rank) {
 				best, rank = p, r
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"agentkernel"
 )
@@ -88,24 +89,31 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 	return any || below, k.settled(ctx)
 }
 
-// overTree does something to all below a process, to some at the same time, and says whether it did it to any.
-func (k *Kernel) overTree(pid agentkernel.PID, do func(*process) bool) (any bool) {
+// overTree does something to all below a process, and says whether it did it to any. Those whose sandboxes are stopped or
+// continued, which takes a while each, have it done at the same time.
+func (k *Kernel) overTree(pid agentkernel.PID, do func(*process) bool) bool {
 	var group sync.WaitGroup
-	var mu sync.Mutex
+	var any atomic.Bool
 	slots := make(chan struct{}, pausersAtOnce)
 	for _, q := range k.table.below(pid) {
 		slots <- struct{}{}
-		group.Go(func() {
+		one := func() {
 			defer func() { <-slots }()
 			if do(q) {
-				mu.Lock()
-				any = true
-				mu.Unlock()
+				any.Store(true)
 			}
-		})
+		}
+		q.mu.Lock()
+		_, slow := q.run.box.(agentkernel.Suspender)
+		q.mu.Unlock()
+		if slow {
+			group.Go(one)
+		} else {
+			one()
+		}
 	}
 	group.Wait()
-	return any
+	return any.Load()
 }
 
 // heldWith says because of whom a process that is born now has to be paused; 0: it need not be. The process is in the

@@ -51,18 +51,17 @@ func New[T Item](slots int, now func() time.Time, drive func(T)) *Queue[T] {
 
 // Push queues an item that has just become ready.
 func (q *Queue[T]) Push(p T) {
-	var none T
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return
 	}
-	q.waiting.Push(p, p.Priority(), q.now())
-	if q.running < q.slots {
+	if q.running < q.slots { // then nobody waits; which of several items gets it is not left to the scheduler of goroutines
 		q.running++
-		go q.slot(none)
+		go q.slot(p)
 		return
 	}
+	q.waiting.Push(p, p.Priority(), q.now())
 	q.preempt()
 }
 

@@ -53,6 +53,7 @@ type List struct {
 	timer   *timers.Timer
 	at      time.Time // what timer is set for
 	ringing bool      // a goroutine wakes what is due
+	reading bool      // and asks the store, which may not have what is added meanwhile
 }
 
 // New returns an empty list. ctx ends its work.
@@ -70,7 +71,7 @@ func (l *List) TakeAll() {
 func (l *List) Add(d agentkernel.Due) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.more && !d.At.Before(l.upTo) {
+	if l.more && !l.reading && !d.At.Before(l.upTo) {
 		return // it is read when it is the next
 	}
 	l.insert(d)
@@ -161,12 +162,19 @@ func (l *List) wakeDue() (next time.Time, err error) {
 
 // read asks the store for the next page; l.mu is held, but while it reads.
 func (l *List) read() error {
-	all := l.all
-	l.mu.Unlock()
-	found, err := l.cfg.Due(l.ctx, !all, page)
-	l.mu.Lock()
-	if err != nil || all != l.all {
-		return err // asked for all meanwhile: it is read again
+	var found []agentkernel.Due
+	for again := true; again; {
+		all := l.all
+		l.reading = true
+		l.mu.Unlock()
+		var err error
+		found, err = l.cfg.Due(l.ctx, !all, page)
+		l.mu.Lock()
+		l.reading = false
+		if err != nil {
+			return err
+		}
+		again = all != l.all
 	}
 	if l.more = len(found) == page; l.more {
 		l.upTo = found[page-1].At

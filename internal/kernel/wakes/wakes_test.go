@@ -27,6 +27,7 @@ type shelf struct {
 	reads      int
 	fails      int // so many times
 	most       int // processes that one read gave
+	slow       func()
 }
 
 func (s *shelf) due(_ context.Context, own bool, limit int) (list []agentkernel.Due, err error) {
@@ -51,6 +52,12 @@ func (s *shelf) due(_ context.Context, own bool, limit int) (list []agentkernel.
 		}
 		return int(a.PID - b.PID)
 	})
+	if slow := s.slow; slow != nil {
+		s.slow = nil
+		s.mu.Unlock()
+		slow()
+		s.mu.Lock()
+	}
 	list = list[:min(limit, len(list))]
 	s.most = max(s.most, len(list))
 	return list, nil
@@ -133,6 +140,30 @@ func TestTakeAll(t *testing.T) {
 		park(4, time.Now().Add(time.Minute))
 		pass(2 * time.Hour)
 		if len(s.woken) != 4 {
+			t.Errorf("woken: %v", s.woken)
+		}
+	})
+}
+
+// What is parked while the store is read is not forgotten, nor is that all are to be taken from then on.
+func TestParkedWhileTheStoreIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l, park := newShelf(t)
+		s.mu.Lock()
+		s.other[7] = time.Now().Add(time.Second)
+		s.slow = func() { // once, when it has looked
+			park(1, time.Now().Add(time.Minute))
+			l.TakeAll()
+		}
+		s.mu.Unlock()
+		l.mu.Lock()
+		l.more = true // as after many were parked
+		l.arm(time.Now())
+		l.mu.Unlock()
+		pass(2 * time.Minute)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.woken) != 2 {
 			t.Errorf("woken: %v", s.woken)
 		}
 	})

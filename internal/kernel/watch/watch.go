@@ -129,8 +129,11 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// Wait returns when there is something worth a commit.
+// Wait returns when there is something worth a commit; who has left by then is not told of it.
 func (w *Watcher) Wait(ctx context.Context) error {
+	if err := ctx.Err(); err != nil { // select would toss a coin
+		return err
+	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

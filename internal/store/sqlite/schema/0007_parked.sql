@@ -1,6 +1,6 @@
 -- Version 7: processes that wait and are in no kernel's memory, and what wakes them. docs/schema.md explains every table; change the two together.
 
--- The kernel that parked the process (when it started, microseconds since 1970); NULL: it is not parked.
+-- The kernel that parked the process (when it started, nanoseconds since 1970); NULL: it is not parked.
 ALTER TABLE processes ADD COLUMN parked INTEGER;
 -- When a parked process has to be woken; NULL: something from outside wakes it.
 ALTER TABLE processes ADD COLUMN wake_at INTEGER;

@@ -1,0 +1,311 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentkernel"
+)
+
+// What is checked, and where:
+//
+//   - journals have no gap, no second intent or result, nothing behind their end, and no limit is passed: ledger.take, at each append
+//   - a call goes out only when its intent is durable: arrives
+//   - a write is made once: source.Call; who is told otherwise: checkCalls
+//   - whatever a client is told is durable then, and true for ever: promises
+//   - of a crash: what was promised, and what tools did, is in what is left of the journal: checkKept
+//   - a paused process is handed nothing, and two goroutines never use one sandbox: begins, sandbox.enter
+//   - a program repeats its journal, ends as it should, and has printed what it should: checkProcess
+//   - no process waits while there is something for it: checkIdle
+//   - what the kernel says of a process is what its journal comes to: checkUsage
+//   - all processes come to an end when they are left alone: settle
+//   - a kernel that was closed has no goroutine, sandbox or client left: stopped, kill, and the bubble itself
+
+// arrives checks a call that reaches the server.
+func (w *World) arrives(c agentkernel.ToolCall) {
+	var pid agentkernel.PID
+	var call int64
+	if !parseKey(c.Key, &pid, &call) {
+		w.failf("a call has the key %q", c.Key)
+		return
+	}
+	w.mu.Lock()
+	w.report.Calls++
+	w.mu.Unlock()
+	if !w.disk.intended(pid, call) {
+		w.failf("call %d of process %d goes out, and its intent is not durable", call, pid)
+	}
+}
+
+// checkTimes checks how often a call was made.
+func (w *World) checkTimes(c agentkernel.ToolCall, d *deed) {
+	var pid agentkernel.PID
+	var id int64
+	if !parseKey(c.Key, &pid, &id) || effectOf(c.Tool) != agentkernel.EffectWrite {
+		return
+	}
+	l := w.disk.ledger(pid)
+	if call := l.calls[id]; call != nil && d.times > 1+call.retries {
+		w.failf("call %s of %s was made %d times, and %d retries were decided", c.Key, c.Tool, d.times, call.retries)
+	}
+}
+
+// begins checks a turn that is about to begin.
+func (w *World) begins(s *sandbox) {
+	if !w.gate.alive(s.b.generation) || w.store.broken.Load() { // what it knows is not in the journal then, and comes to nothing
+		return
+	}
+	again := s.loaded && !s.begun // nothing runs in a turn that is said again
+	if l := w.disk.ledger(s.pid); l != nil && l.paused && !again {
+		w.failf("process %d is paused, and its sandbox is driven on", s.pid)
+	}
+	if n := w.boxes.of(s.pid); n > 1 {
+		w.failf("process %d has %d sandboxes", s.pid, n)
+	}
+}
+
+// checkKept checks what a crash has left.
+func (w *World) checkKept() {
+	w.promises.hold(w)
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	for key, d := range w.server.done {
+		var pid agentkernel.PID
+		var call int64
+		parseKey(key, &pid, &call)
+		if l := w.disk.ledger(pid); l == nil || l.calls[call] == nil {
+			w.failf("%s was called by call %d of process %d, of which the journal knows nothing", d.tool, call, pid)
+		}
+	}
+}
+
+// checkError deals with what a client was refused.
+func (w *World) checkError(o *op) {
+	switch agentkernel.CodeOf(o.err) {
+	case agentkernel.CodeConflict, agentkernel.CodeNotFound, agentkernel.CodeUnavailable, agentkernel.CodeCanceled:
+		return
+	case agentkernel.CodeStorage:
+		if w.store.broken.Load() {
+			return
+		}
+	}
+	if strings.Contains(o.err.Error(), "context canceled") {
+		return
+	}
+	w.failf("%s: %v", o, o.err)
+}
+
+// checkAnswer checks what a client was told of its signal.
+func (w *World) checkAnswer(o *op) {
+	switch o.sig {
+	case agentkernel.SignalKill:
+		for _, r := range append(w.disk.below(o.pid), w.disk.row(o.pid)) {
+			l := w.disk.ledger(r.PID)
+			if !l.terminal {
+				w.failf("process %d was killed, and process %d lives", o.pid, r.PID)
+				continue
+			}
+			w.promises.seq(w, r.PID, l.seq, "the kill")
+		}
+	case "":
+		if o.expect != nil {
+			w.checkUsage(o)
+		}
+	case agentkernel.SignalPause:
+		if l := w.disk.ledger(o.pid); l != nil && o.resumes == w.resumes && !l.paused && !l.terminal {
+			w.failf("process %d was paused, and is not", o.pid)
+		}
+	}
+}
+
+// checkUsage compares what the kernel says of a process with what its journal comes to.
+func (w *World) checkUsage(o *op) {
+	got, want := &o.answer, o.expect
+	u := &got.Usage
+	if u.Syscalls < want.last || u.ToolCalls != want.toolCalls || u.BytesIn != want.bytesIn || u.Output != want.output {
+		w.failf("process %d has used %+v by the kernel, and by its journal %d calls, %d of tools, %d bytes from them, %d bytes of output",
+			o.pid, *u, want.last, want.toolCalls, want.bytesIn, want.output)
+	}
+	if got.Paused != want.paused || got.State.Terminal() != want.terminal {
+		w.failf("process %d is %s, paused: %t; by its journal it has ended: %t, paused: %t", o.pid, got.State, got.Paused, want.terminal, want.paused)
+	}
+}
+
+// checkIdle looks for processes that wait for nothing. Nothing is about to happen now.
+func (w *World) checkIdle() {
+	if w.store.broken.Load() { // nothing goes on in a kernel that can write nothing down
+		return
+	}
+	for _, r := range w.disk.rows() {
+		l := w.disk.ledger(r.PID)
+		s := w.checkProcess(r, l)
+		if s == nil || l.terminal || l.paused || !w.disk.carries(r.PID) {
+			continue
+		}
+		switch s.kind {
+		case issuing, ended, exited:
+			w.failf("process %d could go on, and nothing happens: the program comes to %v %s %s", r.PID, s.m.Turn.Kind, s.m.Turn.Op, s.m.Turn.Args)
+		case blocked:
+			calls := s.due
+			if s.call != 0 {
+				calls = append(calls, s.call)
+			}
+			for _, call := range calls {
+				w.checkWait(r, l, call)
+			}
+		}
+	}
+}
+
+// checked is where a process stood when it was looked at last.
+type checked struct {
+	seq      int64
+	standing *standing
+}
+
+// checkProcess compares a process with its program; nil: it is wrong.
+func (w *World) checkProcess(r *agentkernel.ProcessRecord, l *ledger) *standing {
+	if last := w.checked[r.PID]; last.seq == l.seq {
+		return last.standing
+	}
+	s, err := reference(&r.Spec.Program, l)
+	if err != nil {
+		w.failf("process %d: %v", r.PID, err)
+		return nil
+	}
+	if out := printed(w.disk.journal(r.PID)); out != s.out && !(strings.HasPrefix(s.out, out) && r.State != agentkernel.StateExited) {
+		w.failf("process %d has printed %q by its journal, and prints %q", r.PID, out, s.out)
+	}
+	w.checkCalls(r.PID, l)
+	w.checked[r.PID] = checked{l.seq, s}
+	if r.State.Terminal() {
+		w.checkEnd(r, s)
+	}
+	return s
+}
+
+// checkEnd compares the end of a process with that of its program.
+func (w *World) checkEnd(r *agentkernel.ProcessRecord, s *standing) {
+	switch r.State {
+	case agentkernel.StateExited:
+		if s.kind == exited {
+			return
+		}
+		if s.kind != ended || s.m.Turn.Kind != agentkernel.TurnExit || !bytes.Equal(r.Result, s.m.result()) {
+			w.failf("process %d exited with %s, and its program stands at %v %d with %s", r.PID, r.Result, s.m.Turn, s.kind, s.m.result())
+		}
+	case agentkernel.StateFailed:
+		own := s.kind == ended && s.m.Turn.Kind == agentkernel.TurnFail && r.Error.Code == agentkernel.CodeProgram
+		lost := w.plan.lose > 0 && r.Error.Code == agentkernel.CodeCrashed
+		if !own && !lost {
+			w.failf("process %d failed: %v; its program stands at %v", r.PID, r.Error, s.m.Turn)
+		}
+	case agentkernel.StateKilled:
+		limited := r.Error.Code == agentkernel.CodeLimit && w.plan.limits
+		if !limited && !w.promises.killed(r) {
+			w.failf("process %d was killed by nobody: %v", r.PID, r.Error)
+		}
+	}
+}
+
+// checkCalls compares what a program was told of its calls of tools with what the tools did.
+func (w *World) checkCalls(pid agentkernel.PID, l *ledger) {
+	for id, c := range l.calls {
+		if c.op == "proc.spawn" && c.result != nil {
+			w.checkChild(pid, c)
+		}
+		if c.op != "tool.call" || c.resultSeq == 0 {
+			continue
+		}
+		d := w.server.of(pid, id)
+		switch { // what a human has decided
+		case c.decided == agentkernel.DecisionDone && c.err == nil && string(c.result) == resolvedResult:
+			continue
+		case c.decided == agentkernel.DecisionFail && c.err != nil && c.err.Code == agentkernel.CodeTool:
+			continue
+		}
+		if c.err == nil {
+			if !d.answers[string(c.result)] {
+				w.failf("process %d: call %d has the result %s, which no tool gave", pid, id, c.result)
+			}
+			continue
+		}
+		if d.times == 0 || d.failed || effectOf(d.tool) != agentkernel.EffectWrite {
+			continue
+		}
+		switch c.err.Code {
+		case agentkernel.CodeOutcomeUnknown, agentkernel.CodeInterrupted:
+		default:
+			w.failf("process %d: the write of call %d was made, and the program is told %v", pid, id, c.err)
+		}
+	}
+}
+
+// checkChild checks that a child is there of which its parent knows: it was written before.
+func (w *World) checkChild(pid agentkernel.PID, c *ledgerCall) {
+	var child agentkernel.PID
+	if err := json.Unmarshal(c.result, &child); err != nil {
+		w.failf("process %d has started %s", pid, c.result)
+	} else if r := w.disk.row(child); r == nil || r.Parent != pid {
+		w.failf("process %d has started process %d, which is not there", pid, child)
+	}
+}
+
+// checkWait checks that a call which has no result is right to have none.
+func (w *World) checkWait(r *agentkernel.ProcessRecord, l *ledger, id int64) {
+	c := l.calls[id]
+	if c == nil {
+		w.failf("process %d: call %d was made, and nothing becomes of it", r.PID, id)
+		return
+	}
+	switch c.op {
+	case "time.sleep":
+		if over(c) {
+			w.failf("process %d: the sleep of call %d is over, and it sleeps on", r.PID, id)
+		}
+	case "proc.wait":
+		var a struct {
+			PID agentkernel.PID `json:"pid"`
+		}
+		if err := json.Unmarshal(c.args, &a); err != nil {
+			w.failf("process %d: call %d: %v", r.PID, id, err)
+		}
+		if child := w.disk.ledger(a.PID); child == nil || child.terminal {
+			w.failf("process %d waits for process %d, which has ended", r.PID, a.PID)
+		}
+	default:
+		w.failf("process %d waits for call %d, %s %s, of which nothing becomes", r.PID, id, c.op, c.args)
+	}
+}
+
+// over says whether the time of a sleep is over.
+func over(c *ledgerCall) bool {
+	var a struct {
+		Seconds float64 `json:"seconds"`
+	}
+	if json.Unmarshal(c.args, &a) != nil {
+		return true
+	}
+	return time.Since(c.at) > time.Duration(a.Seconds*float64(time.Second))+time.Millisecond
+}
+
+// printed is what a process has printed by its journal.
+func printed(entries []agentkernel.Entry) string {
+	var out strings.Builder
+	for i := range entries {
+		var text string
+		if e := &entries[i]; e.Kind == agentkernel.EntryOutput && json.Unmarshal(e.Data, &text) == nil {
+			out.WriteString(text)
+		}
+	}
+	return out.String()
+}
+
+// parseKey takes an idempotency key of a call apart.
+func parseKey(key string, pid *agentkernel.PID, call *int64) bool {
+	n, err := fmt.Sscanf(key, storeUUID+"/%d/%d", pid, call)
+	return n == 2 && err == nil
+}

@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"agentkernel"
+)
+
+// ledger is the journal of one process, folded entry by entry without the kernel's code. It says what no journal may have.
+type ledger struct {
+	pid      agentkernel.PID
+	seq      int64
+	calls    map[int64]*ledgerCall
+	last     int64 // the highest number of a call
+	open     int   // calls without a result
+	limits   agentkernel.Limits
+	paused   bool
+	terminal bool
+	rowEnded bool // the row says so
+	// As agentkernel.Usage has them.
+	toolCalls, bytesIn, output int64
+	killed                     bool // by a signal or a limit
+}
+
+// ledgerCall is a call as the journal has it.
+type ledgerCall struct {
+	seq, resultSeq int64
+	at             time.Time
+	op             string
+	args           json.RawMessage
+	effect         agentkernel.Effect
+	asked          bool // what became of it is not known, and a human is to decide
+	decided        agentkernel.Decision
+	retries        int // that were decided and begun
+	async, done    bool
+	result         json.RawMessage
+	err            *agentkernel.Error
+}
+
+func newLedger(pid agentkernel.PID) *ledger {
+	return &ledger{pid: pid, calls: map[int64]*ledgerCall{}}
+}
+
+// take folds a batch; the error says what is wrong with it.
+func (l *ledger) take(b *agentkernel.Batch) error {
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		if e.PID != l.pid {
+			return fmt.Errorf("a batch of process %d has an entry of process %d", l.pid, e.PID)
+		}
+		if e.Seq != l.seq+1 {
+			return fmt.Errorf("process %d: entry %d (%s) follows entry %d", l.pid, e.Seq, e.Kind, l.seq)
+		}
+		l.seq = e.Seq
+		if l.terminal {
+			return fmt.Errorf("process %d: entry %d (%s) follows the end", l.pid, e.Seq, e.Kind)
+		}
+		if (e.Kind == agentkernel.EntryCreated) != (e.Seq == 1) {
+			return fmt.Errorf("process %d: entry %d is %s", l.pid, e.Seq, e.Kind)
+		}
+		if err := l.add(e); err != nil {
+			return fmt.Errorf("process %d: entry %d: %w", l.pid, e.Seq, err)
+		}
+	}
+	if b.Process != nil {
+		l.rowEnded = b.Process.State.Terminal()
+		l.limits = b.Process.Spec.Limits
+	}
+	if l.rowEnded != l.terminal {
+		return fmt.Errorf("process %d: ended by its journal: %t, by its row: %t", l.pid, l.terminal, l.rowEnded)
+	}
+	if b.Image != nil && len(b.Image.Bytes) > 0 && (l.terminal || b.Image.Seq != l.seq) {
+		return fmt.Errorf("process %d: an image of entry %d was made at entry %d; ended: %t", l.pid, b.Image.Seq, l.seq, l.terminal)
+	}
+	return nil
+}
+
+func (l *ledger) add(e *agentkernel.Entry) error {
+	switch e.Kind {
+	case agentkernel.EntryCall:
+		return l.call(e)
+	case agentkernel.EntryResult:
+		return l.result(e)
+	case agentkernel.EntryOutput:
+		var text string
+		if err := json.Unmarshal(e.Data, &text); err != nil {
+			return err
+		}
+		l.output += int64(len(text))
+	case agentkernel.EntryPaused:
+		l.paused = true
+		if c := l.calls[e.Call]; c != nil {
+			c.asked = true
+		}
+	case agentkernel.EntryResolve, agentkernel.EntryRetry:
+		return l.decide(e)
+	case agentkernel.EntryResumed:
+		l.paused = false
+	case agentkernel.EntryTerminal:
+		l.terminal, l.paused = true, false
+		var end struct {
+			State agentkernel.State `json:"state"`
+		}
+		if err := json.Unmarshal(e.Data, &end); err != nil {
+			return err
+		}
+		l.killed = end.State == agentkernel.StateKilled
+	}
+	return nil
+}
+
+func (l *ledger) call(e *agentkernel.Entry) error {
+	if l.calls[e.Call] != nil { // they need not come in their order: a tool may have to be looked up first
+		return fmt.Errorf("call %d has a second intent", e.Call)
+	}
+	if limit := l.limits.Calls; limit > 0 && e.Call > limit {
+		return fmt.Errorf("call %d is beyond the limit of %d", e.Call, limit)
+	}
+	l.last = max(l.last, e.Call)
+	c := &ledgerCall{seq: e.Seq, at: e.At, op: e.Op, args: e.Args, effect: e.Effect, async: e.Async, done: e.Done}
+	l.calls[e.Call] = c
+	if e.Done {
+		c.resultSeq, c.result, c.err = e.Seq, e.Data, e.Err
+		return nil
+	}
+	if e.Op == "tool.call" {
+		l.toolCalls++
+	}
+	l.open++
+	if limit := l.limits.InFlight; limit > 0 && l.open > limit {
+		return fmt.Errorf("%d calls are under way, beyond the limit of %d", l.open, limit)
+	}
+	return nil
+}
+
+func (l *ledger) result(e *agentkernel.Entry) error {
+	c := l.calls[e.Call]
+	switch {
+	case c == nil:
+		return fmt.Errorf("call %d has a result and no intent", e.Call)
+	case c.resultSeq != 0:
+		return fmt.Errorf("call %d has a second result", e.Call)
+	}
+	l.open--
+	c.asked = false
+	c.resultSeq, c.result, c.err = e.Seq, e.Data, e.Err
+	if e.Note != "" {
+		l.bytesIn += int64(len(e.Data))
+	}
+	return nil
+}
+
+// decide takes what a human has decided about a call.
+func (l *ledger) decide(e *agentkernel.Entry) error {
+	c := l.calls[e.Call]
+	switch {
+	case c == nil || c.resultSeq != 0:
+		return fmt.Errorf("it is decided about call %d, which is not open", e.Call)
+	case e.Kind == agentkernel.EntryResolve:
+		c.decided, c.asked = agentkernel.Decision(e.Note), false
+	case c.decided != agentkernel.DecisionRetry:
+		return fmt.Errorf("call %d is made again, and nobody has decided so", e.Call)
+	default:
+		c.retries++
+		c.seq = e.Seq // what has to be durable before it goes out
+	}
+	return nil
+}

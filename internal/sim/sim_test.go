@@ -1,0 +1,111 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentkernel/internal/sim"
+)
+
+var (
+	oneSeed = flag.Uint64("sim.seed", 0, "run this seed alone, and show what happens")
+	seeds   = flag.Uint64("sim.seeds", 40, "how many seeds to run")
+	first   = flag.Uint64("sim.first", 1, "the first seed")
+	steps   = flag.Int("sim.steps", 3000, "steps of chaos for each seed")
+	repeats = flag.Int("sim.repeats", 200, "how often to run the seed that is compared with itself")
+	pairs   = flag.Uint64("sim.pairs", 10, "how many seeds to run twice")
+)
+
+// simulate runs one seed in a bubble.
+func simulate(t *testing.T, opt sim.Options) (r sim.Report) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		r = sim.Run(opt)
+	})
+	return r
+}
+
+// TestSim runs the same seeds each time; in `make soak` (AGENTKERNEL_SOAK) a thousand for each, from another first one each
+// time.
+func TestSim(t *testing.T) {
+	if *oneSeed != 0 {
+		r := simulate(t, sim.Options{Seed: *oneSeed, Steps: *steps, Verbose: func(line string) { fmt.Fprintln(os.Stderr, line) }})
+		t.Logf("%+v", r)
+		if r.Failure != "" {
+			t.Error(r.Failure)
+		}
+		return
+	}
+	from, count := *first, *seeds
+	if s := os.Getenv("AGENTKERNEL_SOAK"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 32)
+		if err != nil {
+			t.Fatalf("AGENTKERNEL_SOAK=%q is not a number", s)
+		}
+		from, count = uint64(time.Now().UnixNano()), 1000*n //nolint:gosec // it is after 1970
+	}
+	var sum sim.Report
+	begun := time.Now()
+	for seed := from; seed < from+count; seed++ {
+		fmt.Fprintf(os.Stderr, "sim: seed %d\n", seed) // now: a defect may end all tests
+		r := simulate(t, sim.Options{Seed: seed, Steps: *steps})
+		if r.Failure != "" {
+			t.Fatalf("seed %d: %s\nrepeat it with: go test ./internal/sim -run '^TestSim$' -v -sim.seed=%d -sim.steps=%d", seed, r.Failure, seed, *steps)
+		}
+		sum.Steps += r.Steps
+		sum.Crashes += r.Crashes
+		sum.Restarts += r.Restarts
+		sum.Ended += r.Ended
+		sum.Calls += r.Calls
+	}
+	took := time.Since(begun)
+	t.Logf("seeds %d to %d in %s: %d steps (%.0f a second), %d crashes, %d kernels, %d processes, %d calls of tools", from, from+count-1,
+		took.Round(time.Millisecond), sum.Steps, float64(sum.Steps)/took.Seconds(), sum.Crashes, sum.Restarts+int(count), sum.Ended, sum.Calls)
+}
+
+// TestOneSeedOneTrace: a seed decides everything, however often it is run, and whatever it is.
+func TestOneSeedOneTrace(t *testing.T) {
+	t.Run("one seed", func(t *testing.T) { sameTrace(t, *first, *repeats, 300) })
+	t.Run("many seeds", func(t *testing.T) {
+		for seed := *first; seed < *first+*pairs; seed++ {
+			sameTrace(t, seed, 2, 1500)
+		}
+	})
+}
+
+// sameTrace runs a seed a number of times.
+func sameTrace(t *testing.T, seed uint64, runs, steps int) {
+	t.Helper()
+	var want []string
+	for i := range runs {
+		var got []string
+		r := simulate(t, sim.Options{Seed: seed, Steps: steps, Verbose: func(line string) { got = append(got, line) }})
+		if r.Failure != "" {
+			t.Fatalf("seed %d: %s", seed, r.Failure)
+		}
+		if i == 0 {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("seed %d, run %d: %s", seed, i, firstDifference(got, want))
+			return
+		}
+	}
+}
+
+func firstDifference(got, want []string) string {
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			return fmt.Sprintf("line %d differs, behind\n%s\nit is\n%s\nand was\n%s", i, strings.Join(got[max(0, i-8):i], "\n"),
+				strings.Join(got[i:min(i+3, len(got))], "\n"), strings.Join(want[i:min(i+3, len(want))], "\n"))
+		}
+	}
+	return fmt.Sprintf("it has %d lines instead of %d", len(got), len(want))
+}

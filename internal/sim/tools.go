@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/sys"
+	"agentkernel/internal/sys/tool"
+)
+
+// serverName is the one server that there is.
+const serverName = "srv"
+
+// unbound is a tool that programs call without importing it, so that it is looked up at the call.
+const unbound = "read1"
+
+// server is the other side of all calls of tools. It outlives kernels, and remembers what was done.
+type server struct {
+	mu    sync.Mutex
+	done  map[string]*deed // by idempotency key
+	count int
+}
+
+// deed is what became of one call.
+type deed struct {
+	tool    string
+	times   int             // that it was done
+	answers map[string]bool // that it was answered with
+	failed  bool            // it was answered with an error of the tool
+}
+
+// effectOf is what a tool does, by its name.
+func effectOf(tool string) agentkernel.Effect {
+	switch {
+	case strings.HasPrefix(tool, "read"):
+		return agentkernel.EffectRead
+	case strings.HasPrefix(tool, "idem"):
+		return agentkernel.EffectIdempotent
+	}
+	return agentkernel.EffectWrite
+}
+
+// do does what a call asks for and answers.
+func (s *server) do(key, tool string, fails bool) (json.RawMessage, *deed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.done[key]
+	if d == nil {
+		d = &deed{tool: tool, answers: map[string]bool{}}
+		s.done[key] = d
+	}
+	d.times++
+	if fails {
+		d.failed = true
+		return nil, d
+	}
+	s.count++
+	answer := fmt.Sprintf(`"%s %d"`, tool, s.count)
+	d.answers[answer] = true
+	return json.RawMessage(answer), d
+}
+
+// of is what became of a call; the zero deed: nothing.
+func (s *server) of(pid agentkernel.PID, call int64) deed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.done[keyOf(pid, call)]; d != nil {
+		return *d
+	}
+	return deed{}
+}
+
+func keyOf(pid agentkernel.PID, call int64) string {
+	return fmt.Sprintf("%s/%d/%d", storeUUID, pid, call)
+}
+
+// source is the server as one generation of kernels reaches it.
+type source struct {
+	w          *World
+	generation int
+}
+
+var _ agentkernel.ToolSource = (*source)(nil)
+
+func (s *source) Servers(context.Context) ([]agentkernel.ToolServer, error) {
+	return []agentkernel.ToolServer{{Name: serverName, PythonName: serverName}}, nil
+}
+
+// Tools answers at once: whoever asks has waited at the gate under a name of its own (see toolbox).
+func (s *source) Tools(ctx context.Context, name string) ([]agentkernel.Tool, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if name != serverName {
+		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "there is no server %q", name)
+	}
+	var out []agentkernel.Tool
+	for _, name := range toolNames {
+		out = append(out, s.tool(name))
+	}
+	return out, nil
+}
+
+// tool is a tool as the server describes it.
+func (s *source) tool(name string) agentkernel.Tool {
+	t := agentkernel.Tool{Server: serverName, Name: name, PythonServer: serverName, PythonName: name, Effect: effectOf(name)}
+	if s.w.opt.Misdescribed && t.Effect == agentkernel.EffectWrite {
+		t.Effect = agentkernel.EffectIdempotent
+	}
+	return t
+}
+
+// Call calls a tool: it arrives at the server, is done, and is answered, in steps between which anything may happen.
+func (s *source) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+	roll, ok := s.w.gate.pass(s.generation, "call "+c.Key, 0)
+	result := agentkernel.ToolResult{Incarnation: "1"}
+	switch {
+	case !ok:
+		return result, crashed()
+	case ctx.Err() != nil:
+		result.NotSent = true
+		return result, ctx.Err()
+	}
+	if err := c.Admit(s.tool(c.Tool)); err != nil {
+		result.NotSent = true
+		return result, err
+	}
+	fate := roll % 100
+	if fate < 4 {
+		result.NotSent = true
+		return result, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool", "the server cannot be reached")
+	}
+	s.w.arrives(c)
+	answer, d := s.w.server.do(c.Key, c.Tool, fate < 12)
+	s.w.checkTimes(c, d)
+	if _, ok := s.w.gate.pass(s.generation, "answer "+c.Key, s.latency(roll)); !ok {
+		return agentkernel.ToolResult{}, crashed()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return agentkernel.ToolResult{}, ctx.Err()
+	case fate < 12:
+		return result, agentkernel.Errorf(agentkernel.CodeTool, "tool", "%s says no", c.Tool)
+	case fate < 18:
+		return result, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool", "the connection broke")
+	}
+	result.Value = answer
+	return result, nil
+}
+
+// latency is how long an answer takes at least.
+func (s *source) latency(roll uint64) time.Duration {
+	roll >>= 8
+	if roll%4 > 0 {
+		return time.Duration(roll % uint64(2*time.Millisecond))
+	}
+	return time.Duration(roll % uint64(s.w.plan.slowest))
+}
+
+// toolbox is the toolbox of the product, whose questions to servers wait at the gate.
+type toolbox struct {
+	*tool.Box
+	w          *World
+	generation int
+}
+
+func newToolbox(w *World, generation int) *toolbox {
+	src := &source{w, generation}
+	box := tool.New(func([]string) (agentkernel.ToolSource, error) { return src, nil }, nil)
+	return &toolbox{box, w, generation}
+}
+
+// Bind finds what a program imports.
+func (b *toolbox) Bind(ctx context.Context, s *agentkernel.Spec, refs []agentkernel.ToolRef) (*sys.Binding, agentkernel.ToolRef, error) {
+	if _, ok := b.w.gate.pass(b.generation, "bind "+s.Program.Name, 0); !ok {
+		return nil, agentkernel.ToolRef{}, crashed()
+	}
+	return b.Box.Bind(ctx, s, refs)
+}
+
+// Family is that of tools; to look one up waits at the gate.
+func (b *toolbox) Family() sys.Family {
+	f := b.Box.Family()
+	for i := range f.Ops {
+		inner := f.Ops[i].Admit
+		if inner == nil {
+			continue
+		}
+		f.Ops[i].Admit = func(c *sys.Call) (sys.Admission, error) {
+			adm, err := inner(c)
+			later := adm.Later
+			if err != nil || later == nil {
+				return adm, err
+			}
+			adm.Later = func(ctx context.Context) (sys.Admission, error) {
+				if _, ok := b.w.gate.pass(b.generation, fmt.Sprintf("look up %d/%d", c.PID, c.ID), 0); !ok {
+					return sys.Admission{}, crashed()
+				}
+				return later(ctx)
+			}
+			return adm, nil
+		}
+	}
+	return f
+}
