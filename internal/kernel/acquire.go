@@ -60,7 +60,7 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 	p.parked, p.recoveries, p.run.lastRun = rec.Parked, int32(rec.Recoveries), rec.Parked.Since.UnixNano()
 	p.pins = 1
 	if !k.table.adopt(p, true) {
-		return nil, nil
+		return nil, k.table.refuses()
 	}
 	k.rejoin(p)
 	if !k.takeUp(found) {

@@ -130,7 +130,9 @@ func (k *Kernel) toRecover(ctx context.Context, pid agentkernel.PID) ([]agentker
 	if pid == 0 {
 		found, err = k.store.Processes(ctx, agentkernel.Filter{Active: true})
 	} else {
-		found, err = k.unfinishedTree(ctx, pid)
+		if found, err = k.unfinishedTree(ctx, pid); err == nil && len(found) == 0 {
+			err = agentkernel.Errorf(agentkernel.CodeConflict, "recover", "process %d has ended already, and all below it", pid).WithPID(pid)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -153,9 +155,6 @@ func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) (tree 
 		if descends(&active[i].Spec, pid) {
 			tree = append(tree, active[i])
 		}
-	}
-	if err == nil && len(tree) == 0 {
-		err = agentkernel.Errorf(agentkernel.CodeConflict, "recover", "process %d has ended already: %s", pid, root.State).WithPID(pid)
 	}
 	return tree, err
 }
@@ -180,7 +179,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	}
 	p := found.p
 	if !k.table.adopt(p, k.carries(&rec)) {
-		return nil, nil
+		return nil, k.table.refuses()
 	}
 	k.rejoin(p)
 	p.mu.Lock()

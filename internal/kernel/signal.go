@@ -106,11 +106,11 @@ func hasEnded(sig agentkernel.Signal, rec *agentkernel.ProcessRecord) error {
 // continue it.
 func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord) error {
 	tree, err := k.unfinishedTree(ctx, rec.PID)
-	if len(tree) == 0 && err != nil {
-		if rec.State.Terminal() && len(k.table.below(rec.PID)) == 0 {
-			return hasEnded(agentkernel.SignalKill, rec)
-		}
-		err = nil
+	if err != nil {
+		return err
+	}
+	if len(tree) == 0 && len(k.table.below(rec.PID)) == 0 {
+		return hasEnded(agentkernel.SignalKill, rec)
 	}
 	for _, rec := range tree {
 		_, notTaken := k.adopt(ctx, rec) // or somebody else just has

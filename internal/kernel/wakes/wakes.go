@@ -49,6 +49,7 @@ type List struct {
 	due     []agentkernel.Due // sorted; a page or two
 	more    bool              // the store has others, none due before upTo
 	upTo    time.Time
+	unread  bool // the store has others that may be due before those of due
 	all     bool // also those that other kernels have parked
 	timer   *timers.Timer
 	at      time.Time // what timer is set for
@@ -63,7 +64,7 @@ func New(ctx context.Context, cfg Config) *List { return &List{cfg: cfg, ctx: ct
 func (l *List) TakeAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all, l.more, l.upTo = true, true, time.Time{}
+	l.all, l.unread = true, true
 	l.arm(l.cfg.Now())
 }
 
@@ -71,7 +72,7 @@ func (l *List) TakeAll() {
 func (l *List) Add(d agentkernel.Due) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.more && !l.reading && !d.At.Before(l.upTo) {
+	if l.more && !l.reading && !l.unread && !d.At.Before(l.upTo) {
 		return // it is read when it is the next
 	}
 	l.insert(d)
@@ -129,7 +130,7 @@ func (l *List) ring() {
 // wakeDue wakes what is due now, and says when the store has to be asked; l.mu is held, but while it works.
 func (l *List) wakeDue() (next time.Time, err error) {
 	for {
-		if len(l.due) == 0 && l.more {
+		if l.unread || len(l.due) == 0 && l.more {
 			if err := l.read(); err != nil {
 				return next, err
 			}
@@ -165,13 +166,14 @@ func (l *List) read() error {
 	var found []agentkernel.Due
 	for again := true; again; {
 		all := l.all
-		l.reading = true
+		l.reading, l.unread = true, false
 		l.mu.Unlock()
 		var err error
 		found, err = l.cfg.Due(l.ctx, !all, page)
 		l.mu.Lock()
 		l.reading = false
 		if err != nil {
+			l.unread = true
 			return err
 		}
 		again = all != l.all

@@ -132,6 +132,7 @@ func TestTakeAll(t *testing.T) {
 		if len(s.woken) != 1 || s.woken[3].IsZero() {
 			t.Errorf("woken: %v", s.woken)
 		}
+		park(5, time.Now().Add(time.Hour)) // the list is not empty
 		l.TakeAll()
 		pass(time.Second)
 		if len(s.woken) != 2 || s.woken[1].IsZero() {
@@ -139,7 +140,7 @@ func TestTakeAll(t *testing.T) {
 		}
 		park(4, time.Now().Add(time.Minute))
 		pass(2 * time.Hour)
-		if len(s.woken) != 4 {
+		if len(s.woken) != 5 {
 			t.Errorf("woken: %v", s.woken)
 		}
 	})
