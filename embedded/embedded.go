@@ -192,7 +192,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		Layers: layers, Retention: keeper, Recordings: recordings,
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
 		Logger: cfg.Logger, Observer: cfg.Observer, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
-		Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings})
+		About: agentkernel.KernelInfo{Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings}})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}

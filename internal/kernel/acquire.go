@@ -58,8 +58,7 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 	}
 	p := found.p
 	p.parked, p.recoveries, p.run.lastRun = rec.Parked, int32(rec.Recoveries), rec.Parked.Since.UnixNano()
-	p.pins = 1
-	if !k.table.adopt(p, true) {
+	if !k.table.adopt(p, true, true) {
 		return nil, k.table.refuses()
 	}
 	k.rejoin(p)
@@ -132,7 +131,7 @@ func (k *Kernel) unloadable(p *process) bool {
 	switch {
 	case p.state != agentkernel.StateWaiting, p.owned, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
 		r.need != needReply && r.need != needAny, p.deliverable(), r.replay != nil, r.origin != nil, r.abort != nil, p.migration != nil,
-		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.forest.of(p) != nil, p.mail != nil && p.mail.looking:
+		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.forest.of(p) != nil, k.table.mails.of(p.pid).looking:
 		return false
 	}
 	for _, f := range p.inflight {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"context"
+	"sync"
 
 	"agentkernel"
 	"agentkernel/internal/sys"
@@ -11,11 +12,36 @@ import (
 // The inbox of a process is in the store: a post is committed with the entry that sent it, and deleted in the batch of the
 // entry that took it, so that no crash loses or doubles one. What is in memory is only who waits.
 
-// mail is what a process waits for out of its inbox.
+// mail is who looks into an inbox.
 type mail struct {
-	looking bool // somebody reads the inbox: there is one at most, so that nothing is taken twice
+	looking bool // somebody reads it: there is one at most, so that nothing is taken twice
 	again   bool // something may have come since it was read
 }
+
+// mails are those of the processes that are in memory and have looked.
+type mails struct {
+	mu  sync.Mutex
+	all map[agentkernel.PID]mail
+}
+
+func (m *mails) of(pid agentkernel.PID) mail {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[pid]
+}
+
+func (m *mails) set(pid agentkernel.PID, now mail) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[agentkernel.PID]mail{}
+	}
+	if m.all[pid] = now; now == (mail{}) {
+		delete(m.all, pid)
+	}
+}
+
+func (m *mails) drop(pid agentkernel.PID) { m.set(pid, mail{}) }
 
 // send puts what a family sends with a call into the batch of the call; p.mu is held.
 func (p *process) send(posts []sys.Post) (sent []agentkernel.Post) {
@@ -64,15 +90,13 @@ func (k *Kernel) sent(posts []agentkernel.Post) {
 func (k *Kernel) look(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mail == nil {
-		p.mail = &mail{}
-	}
-	if p.mail.again = true; p.mail.looking {
+	m := &k.table.mails
+	if m.of(p.pid).looking {
+		m.set(p.pid, mail{looking: true, again: true})
 		return
 	}
-	p.mail.looking = true
-	for p.mail.again && p.waitsForMail() {
-		p.mail.again = false
+	for again := true; again && p.waitsForMail(); again = m.of(p.pid).again {
+		m.set(p.pid, mail{looking: true})
 		p.mu.Unlock()
 		posts, err := k.store.Inbox(k.ctx, p.pid)
 		p.mu.Lock()
@@ -86,7 +110,7 @@ func (k *Kernel) look(p *process) {
 			k.take(p, &posts[i])
 		}
 	}
-	p.mail.looking = false
+	m.drop(p.pid)
 }
 
 // waitsForMail says whether a call of the process waits for its inbox; p.mu is held.

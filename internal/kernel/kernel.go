@@ -65,8 +65,7 @@ type Config struct {
 	// Grace is how long Close waits for external calls under way, so that their results are journalled.
 	Grace time.Duration
 
-	Version, Mode, Home string            // for Info
-	Settings            map[string]string // for Info
+	About agentkernel.KernelInfo // for Info: Version, Mode, Home, Settings
 }
 
 func (c *Config) setDefaults() error {
@@ -190,8 +189,8 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 		return agentkernel.KernelInfo{}, err
 	}
 	info := agentkernel.KernelInfo{
-		Version: k.cfg.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.Home,
-		Store: k.store.Info(), Started: k.started, Mode: k.cfg.Mode, Settings: k.cfg.Settings,
+		Version: k.cfg.About.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.About.Home,
+		Store: k.store.Info(), Started: k.started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings,
 		Storage: storage,
 	}
 	for _, b := range k.cfg.Backends {

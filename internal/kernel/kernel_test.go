@@ -49,7 +49,7 @@ func (r *rig) boot(t *testing.T, store *ramStore, change ...func(*kernel.Config)
 		cfg.Retention = retention.New(retention.Config{Store: cfg.Store, Now: cfg.Now})
 	}
 	cfg.Recordings = func(host agentkernel.RecordingHost) agentkernel.Recordings {
-		return recording.New(recording.Config{Store: cfg.Store, Layers: cfg.Layers, Room: cfg.Retention.Room, Tools: cfg.Tools.(*tool.Box).Open, Version: cfg.Version}, host)
+		return recording.New(recording.Config{Store: cfg.Store, Layers: cfg.Layers, Room: cfg.Retention.Room, Tools: cfg.Tools.(*tool.Box).Open, Version: cfg.About.Version}, host)
 	}
 	k, err := kernel.New(cfg)
 	if err != nil {

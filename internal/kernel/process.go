@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"container/list"
 	"context"
 	"encoding/json"
 	"sort"
@@ -43,10 +42,7 @@ type process struct {
 	ending     *ending    // nil until it ends
 	watchers   []*watch.Watcher
 	wall       *timers.Timer       // of the limit; nil: it is not set
-	mail       *mail               // nil: it never waited for any
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
-	place      *list.Element       // among those that may be unloaded; the table's
-	pins       int32               // who uses it; the table's
 	filesFree  chan struct{}       // closed when the process has ended and nothing writes to its files; nil: it has none
 }
 

@@ -178,7 +178,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		return nil, err
 	}
 	p := found.p
-	if !k.table.adopt(p, k.carries(&rec)) {
+	if !k.table.adopt(p, k.carries(&rec), false) {
 		return nil, k.table.refuses()
 	}
 	k.rejoin(p)

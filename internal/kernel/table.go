@@ -18,6 +18,9 @@ type table struct {
 	procs      map[agentkernel.PID]*process
 	resident   map[agentkernel.PID]*process // those with a sandbox in memory
 	loading    map[agentkernel.PID]chan struct{}
+	pins       map[agentkernel.PID]int           // who uses a process, which stays in memory then
+	places     map[agentkernel.PID]*list.Element // in idle
+	mails      mails
 	idle       *list.List         // of *process: those that may be parked, in the order in which they were
 	asleep     int                // that this kernel carries and that are not in memory
 	takesAll   bool               // what other kernels have parked is this kernel's to wake
@@ -31,7 +34,7 @@ type table struct {
 
 func newTable(unfinished int, recovers bool) *table {
 	t := &table{
-		procs: map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, loading: map[agentkernel.PID]chan struct{}{}, idle: list.New(), unfinished: unfinished, recovering: gate.New(), recovered: func() {},
+		procs: map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, loading: map[agentkernel.PID]chan struct{}{}, pins: map[agentkernel.PID]int{}, places: map[agentkernel.PID]*list.Element{}, idle: list.New(), unfinished: unfinished, recovering: gate.New(), recovered: func() {},
 	}
 	if recovers && t.recovering.Enter() {
 		t.recovered = sync.OnceFunc(t.recovering.Leave)
@@ -77,15 +80,18 @@ func (t *table) enter(p *process) error {
 	return nil
 }
 
-// adopt adds a process that its caller has claimed and read: one that this kernel carried asleep, or one of an earlier kernel.
+// adopt adds a process that its caller has claimed and read: one that this kernel carried asleep, or one of an earlier kernel. pinned: its caller unpins it.
 // False: the kernel is stopping.
-func (t *table) adopt(p *process, asleep bool) bool {
+func (t *table) adopt(p *process, asleep, pinned bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.refusal() != nil {
 		return false
 	}
 	t.procs[p.pid] = p
+	if pinned {
+		t.pins[p.pid]++
+	}
 	if asleep {
 		t.asleep--
 	} else {
@@ -98,7 +104,8 @@ func (t *table) adopt(p *process, asleep bool) bool {
 func (t *table) remove(pid agentkernel.PID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.unlist(t.procs[pid])
+	t.unlist(pid)
+	t.mails.drop(pid)
 	delete(t.procs, pid)
 	delete(t.resident, pid)
 }
@@ -109,7 +116,7 @@ func (t *table) pin(pid agentkernel.PID) (p *process, loading <-chan struct{}, f
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p = t.procs[pid]; p != nil {
-		p.pins++
+		t.pins[pid]++
 		return p, nil, false
 	}
 	if other := t.loading[pid]; other != nil {
@@ -142,7 +149,11 @@ func (t *table) loaded(pid agentkernel.PID) {
 func (t *table) unpin(p *process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p.pins--; p.pins == 0 && t.procs[p.pid] == p {
+	if t.pins[p.pid]--; t.pins[p.pid] > 0 {
+		return
+	}
+	delete(t.pins, p.pid)
+	if t.procs[p.pid] == p {
 		t.list(p)
 	}
 }
@@ -158,18 +169,18 @@ func (t *table) parked(p *process) {
 
 // list makes a process the last of those that may be unloaded; t.mu is held.
 func (t *table) list(p *process) {
-	if p.place == nil {
-		p.place = t.idle.PushBack(p)
-	} else {
-		t.idle.MoveToBack(p.place)
+	if place := t.places[p.pid]; place != nil {
+		t.idle.MoveToBack(place)
+		return
 	}
+	t.places[p.pid] = t.idle.PushBack(p)
 }
 
-// unlist takes a process, which may be nil, off that list; t.mu is held.
-func (t *table) unlist(p *process) {
-	if p != nil && p.place != nil {
-		t.idle.Remove(p.place)
-		p.place = nil
+// unlist takes a process off that list; t.mu is held.
+func (t *table) unlist(pid agentkernel.PID) {
+	if place := t.places[pid]; place != nil {
+		t.idle.Remove(place)
+		delete(t.places, pid)
 	}
 }
 
@@ -179,8 +190,8 @@ func (t *table) surplus(limit int, may func(*process) bool) *process {
 	defer t.mu.Unlock()
 	for t.idle.Len() > limit {
 		p := t.idle.Front().Value.(*process)
-		t.unlist(p)
-		if p.pins > 0 {
+		t.unlist(p.pid)
+		if t.pins[p.pid] > 0 {
 			continue // unpin lists it again
 		}
 		p.mu.Lock()
@@ -203,7 +214,7 @@ func (t *table) evict(p *process) bool {
 	defer t.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pins > 0 || p.parked == nil || len(p.watchers) > 0 || p.deliverable() || p.runEnded() || t.closed {
+	if t.pins[p.pid] > 0 || p.parked == nil || len(p.watchers) > 0 || p.deliverable() || p.runEnded() || t.closed {
 		return false
 	}
 	p.wall.Stop()
