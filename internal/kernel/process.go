@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/sys"
@@ -41,6 +42,7 @@ type process struct {
 	ending     *ending    // nil until it ends
 	watchers   []*watch.Watcher
 	wall       *time.Timer
+	share      room.Share    // of what the kernel holds for all
 	filesFree  chan struct{} // closed when the process has ended and nothing writes to its files; nil: it has none
 }
 
