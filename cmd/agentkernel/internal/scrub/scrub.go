@@ -3,6 +3,7 @@
 package scrub
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -138,6 +139,32 @@ func (s *Scrubber) clean(v any) any {
 		return out
 	}
 	return v
+}
+
+// Redaction is a Scrubber as recordings want it.
+type Redaction struct{ *Scrubber }
+
+// Source gives program text without secrets.
+func (r Redaction) Source(text string) string { return r.Text(text) }
+
+// JSON gives a value without secrets; numbers stay as they are written.
+func (r Redaction) JSON(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return raw
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return raw
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(r.clean(v)) != nil { // what was decoded can be encoded
+		return raw
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 var (
