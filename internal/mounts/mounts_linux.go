@@ -94,7 +94,7 @@ func (t Table) Overlap(path, dir string) (within bool, at []string) {
 			if seen.dev != p.dev {
 				continue
 			}
-			where := ""
+			var where string
 			if _, ok := below(seen.path, p.path); ok {
 				where = seen.at
 			} else if rest, ok := below(p.path, seen.path); ok {
