@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -341,14 +340,14 @@ func (r *reporter) process(pid agentkernel.PID) error {
 
 // redaction takes out of a recording what the report takes out of all else.
 func (r *reporter) redaction() agentkernel.Redaction {
-	learned := *r.scrub
-	learned.Also = append(slices.Clone(learned.Also), func(text string) string {
+	learned := r.scrub.Clone()
+	learned.Also = append(learned.Also, func(text string) string {
 		if home := r.a.userHome; len(home) > 1 {
 			text = strings.ReplaceAll(text, home, "~")
 		}
 		return text
 	})
-	return scrub.Redaction{Scrubber: &learned}
+	return scrub.Redaction{Scrubber: learned}
 }
 
 func (r *reporter) readme() {
