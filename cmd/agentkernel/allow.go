@@ -47,7 +47,7 @@ func (a *app) mentionAllow(k agentkernel.Kernel, spec *agentkernel.Spec) {
 func idlePatterns(patterns []string, servers []knownServer) (notes []string) {
 	for _, p := range patterns {
 		if why := idlePattern(p, servers); why != "" {
-			notes = append(notes, fmt.Sprintf("--allow '%s' allows nothing: %s", p, why))
+			notes = append(notes, fmt.Sprintf("--allow %s allows nothing: %s", shellword.Quoted(p), why))
 		}
 	}
 	return notes

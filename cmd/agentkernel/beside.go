@@ -53,7 +53,7 @@ func (a *app) fileMeant(err error, s *agentkernel.Spec) error {
 			for _, dir := range a.beside {
 				if hasModule(dir, m[1]) {
 					return e.WithHint(`%s is beside the program, which does not see it: --workspace %s shows the folder, and import sys; sys.path.insert(0, "/workspace") comes before the import; `+
-						"or make its functions local tools, tools/%s/NAME.py", m[1], dir, m[1])
+						"or make its functions local tools, tools/%s/NAME.py", m[1], shellword.File(dir), m[1])
 				}
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/cmd/agentkernel/internal/scrub"
+	"agentkernel/embedded"
 	"agentkernel/internal/config"
 	"agentkernel/internal/datadir"
 )
@@ -318,7 +319,7 @@ func (r *reporter) processes(home string) any {
 	return lines
 }
 
-// process adds a recording; the kernel takes the secrets of its tool servers out of it.
+// process adds a recording. The kernel takes the secrets of its tool servers out of it, the reporter all that it knows.
 func (r *reporter) process(pid agentkernel.PID) error {
 	k, err := r.a.kernel()
 	if err != nil {
@@ -329,9 +330,24 @@ func (r *reporter) process(pid agentkernel.PID) error {
 	if err != nil {
 		return err
 	}
+	if file, err = embedded.Redact(file, r.redaction()); err != nil {
+		return err
+	}
 	name := fmt.Sprintf("pid%d.akr", pid)
 	r.parts = append(r.parts, reportPart{name, fmt.Sprintf("program and journal of pid %d: look with agentkernel import", pid), len(file), file})
 	return nil
+}
+
+// redaction takes out of a recording what the report takes out of all else.
+func (r *reporter) redaction() agentkernel.Redaction {
+	learned := r.scrub.Clone()
+	learned.Also = append(learned.Also, func(text string) string {
+		if home := r.a.userHome; len(home) > 1 {
+			text = strings.ReplaceAll(text, home, "~")
+		}
+		return text
+	})
+	return scrub.Redaction{Scrubber: learned}
 }
 
 func (r *reporter) readme() {

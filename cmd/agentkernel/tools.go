@@ -340,7 +340,7 @@ func effectText(t agentkernel.Tool) string {
 	case agentkernel.EffectLocal:
 		return "local: it runs inside the sandbox, without permission"
 	}
-	return fmt.Sprintf("%s: it needs --allow '%s.%s', or a yes at the terminal", t.Effect, t.Server, t.Name)
+	return fmt.Sprintf("%s: it needs --allow %s, or a yes at the terminal", t.Effect, shellword.Quoted(agentkernel.ExactPattern(t.Server, t.Name)))
 }
 
 func writeSchema(b *strings.Builder, title string, schema json.RawMessage) {

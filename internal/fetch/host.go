@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/clip"
+	"agentkernel/internal/shellword"
 )
 
 const op = "http.fetch"
@@ -154,7 +155,7 @@ func parsePattern(text string) (pattern, error) {
 		e := invalid("%q is not a host: it looks like a URL", clip.Short(text))
 		if u, err := url.Parse(host); err == nil {
 			if t, err := targetOf(u); err == nil {
-				return p, e.WithHint("--allow-host %s", t)
+				return p, e.WithHint("--allow-host %s", shellword.Of(t.String()))
 			}
 		}
 		return p, e.WithHint("%s", forms)
@@ -223,5 +224,5 @@ func allow(patterns []string, t target) error {
 	if t.scheme == "http" {
 		e = denied("%s was not allowed; without https a port must be named", t)
 	}
-	return e.WithHint("allow it with --allow-host '%s'", t)
+	return e.WithHint("allow it with --allow-host %s", shellword.Quoted(t.String()))
 }

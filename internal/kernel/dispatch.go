@@ -13,6 +13,7 @@ import (
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/permit"
+	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/sys"
 )
 
@@ -191,7 +192,7 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	if limit := p.spec.InForce.InFlight; len(p.inflight)+p.untaken() >= limit {
 		return tooManyCalls(f, limit)
 	}
-	return k.tooMuchHeld(p, f, len(f.args), "there is no room for arguments of %s")
+	return k.tooMuchHeld(p, f, len(f.args), room.ArgsCopies, "there is no room for arguments of %s")
 }
 
 // outcome is what has become of a call.
@@ -375,7 +376,7 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
 	}
 	p.inflight.remove(f)
 	result := out.Result
-	if err := k.tooMuchHeld(p, f, len(result), "it was done, and its result of %s is dropped: there is no room for it"); err != nil {
+	if err := k.tooMuchHeld(p, f, len(result), 1, "it was done, and its result of %s is dropped: there is no room for it"); err != nil {
 		result, failure = nil, err
 	}
 	p.standing.Answered(f.peer, out.Incarnation, failure)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/watch"
 )
 
@@ -91,4 +92,14 @@ func (k *Kernel) Fed() int {
 	k.sessions.mu.Lock()
 	defer k.sessions.mu.Unlock()
 	return len(k.sessions.sources)
+}
+
+// HeldForAll is how many bytes of calls and results the kernel keeps for all programs.
+func (k *Kernel) HeldForAll() int64 { return k.forest.total.Held() }
+
+// SetMostHeld bounds that while a test runs.
+func SetMostHeld(t *testing.T, most int64) {
+	before := room.Most
+	room.Most = func() int64 { return most }
+	t.Cleanup(func() { room.Most = before })
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel"
 )
 
 // What a hostile program can do to its kernel through the one way out that it has. docs/security.md lists the
@@ -319,8 +321,48 @@ func TestArgumentsUnderWay(t *testing.T) {
 		s := hostileSpec()
 		s.Limits.Memory = 8 << 20
 		p, _ := r.run(t, s)
-		if p.State != agentkernel.StateExited || refused < 90 {
+		if p.State != agentkernel.StateExited || refused < 98 {
 			t.Errorf("%d of 100 were refused: %v", refused, p.Error)
+		}
+		if n := r.HeldForAll(); n != 0 {
+			t.Errorf("%d bytes are held for nobody", n)
+		}
+	})
+}
+
+// TestArgumentsOfAllPrograms: each program may have what its own memory limit allows, and all together what the machine can
+// spare.
+func TestArgumentsOfAllPrograms(t *testing.T) {
+	kernel.SetMostHeld(t, 20<<20)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		arg := callTool("append", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`)
+		var refused atomic.Int64
+		r.backend.add("p", func(p *prog) error {
+			id := p.async("tool.call", arg)
+			if _, err := p.wait(id); agentkernel.CodeOf(err) == agentkernel.CodeLimit {
+				refused.Add(1)
+			}
+			return nil
+		})
+		r.tools.delay = func() { pass(time.Second) }
+		s := hostileSpec()
+		s.Limits.Memory = 8 << 20
+		var pids []agentkernel.PID
+		for range 8 {
+			p, err := r.Spawn(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, p.PID)
+		}
+		for _, pid := range pids {
+			if p, err := r.Wait(t.Context(), pid); err != nil || p.State != agentkernel.StateExited {
+				t.Errorf("%+v %v", p, err)
+			}
+		}
+		if n := refused.Load(); n < 2 { // who asks at the same moment may slip through
+			t.Errorf("%d of 8 were refused; there is room for 4", n)
 		}
 	})
 }

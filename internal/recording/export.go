@@ -28,11 +28,32 @@ func (r *Recorder) Export(ctx context.Context, pid agentkernel.PID, o agentkerne
 			return nil, err
 		}
 	}
+	return encodeExported(rec)
+}
+
+// encodeExported encodes a recording that may have been redacted.
+func encodeExported(rec *Recording) ([]byte, error) {
 	if len(rec.Entries) > 0 && rec.Entries[0].Kind == agentkernel.EntryCreated {
 		rec.Entries[0].Data = history.SpecData(&rec.Spec)
 	}
 	rec.Files = withoutTwins(rec.Files)
 	return Encode(rec)
+}
+
+// Redact takes secrets out of a recording that was exported. Errors: those of Decode.
+func Redact(file []byte, red agentkernel.Redaction) ([]byte, error) {
+	rec, err := Decode(file)
+	if err != nil {
+		return nil, err
+	}
+	redactRecording(rec, red)
+	rec.Manifest.Redacted = true
+	clean, err := encodeExported(rec)
+	if err != nil {
+		return nil, err
+	}
+	_, err = Decode(clean) // what was replaced may have had a form
+	return clean, err
 }
 
 // recordedEnvironment stands in a recording for the place of the program's packages.
@@ -139,11 +160,11 @@ func redactRecording(r *Recording, red agentkernel.Redaction) {
 		state[red.Text(key)] = red.JSON(v)
 	}
 	r.State = state
+	redactOutput(r.Entries, red) // first: a piece alone may not show that it is one
 	for i := range r.Entries {
 		e := &r.Entries[i]
 		e.Args, e.Data, e.Note, e.Err = redactArgs(e.Args, red), red.JSON(e.Data), red.Text(e.Note), redactError(e.Err, red)
 	}
-	redactOutput(r.Entries, red)
 	redactFiles(r.Files, red)
 }
 

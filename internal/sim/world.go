@@ -72,7 +72,7 @@ type World struct {
 type plan struct {
 	slots, residents int
 	parkAfter        time.Duration
-	loaded           int // see kernel.Config
+	loaded           int           // see kernel.Config
 	slowest          time.Duration // that a tool answers
 	breaks           uint64        // how many flushes of ten thousand break the store
 	lose             uint64        // how many turns of a thousand lose their sandbox

@@ -296,6 +296,11 @@ func (e *entry) noteSecrets(x *expander) {
 	for k, v := range x.used {
 		e.secrets.add(k, v, false)
 	}
+	for _, values := range []map[string]string{e.env, e.headers, x.used} {
+		for _, v := range values {
+			e.secrets.addAddresses(v)
+		}
+	}
 	e.secrets.addArguments(e.args)
 	if u, err := url.Parse(e.url); err == nil && e.url != "" {
 		if pw, ok := u.User.Password(); ok {

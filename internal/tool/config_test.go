@@ -188,6 +188,16 @@ func TestRedactor(t *testing.T) {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
+	var addresses redactor
+	addresses.addArguments([]string{"postgres://u:pw%2F6543210@h/db", "--dsn=mysql://root:hunter2-longer@h/", "https://ghp_0123456789abcdefghij@github.com/a/b", "https://git@host/x"})
+	addresses.seal()
+	for in, want := range map[string]string{
+		`"pw%2F6543210 or pw/6543210"`: `"[url password] or [url password]"`, `"hunter2-longer"`: `"[url password]"`, `"ghp_0123456789abcdefghij"`: `"[url password]"`, `"git"`: `"git"`,
+	} {
+		if got := string(addresses.result([]byte(in))); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
 	got := string(r.result([]byte(`{"ghp_0123456789":"x ghp_0123456789","production":"production","n":12345678,"s":"12345678","t":"1234567"}`)))
 	if got != `{"[GITHUB_TOKEN]":"x [GITHUB_TOKEN]","production":"production","n":12345678,"s":"[PIN_TOKEN]","t":"1234567"}` {
 		t.Errorf("result: %s", got)

@@ -97,9 +97,24 @@ func (r *redactor) addArguments(args []string) {
 		if m := argument().FindStringSubmatch(arg); m != nil && argumentName().MatchString(m[1]) && !harmless(m[3]) {
 			r.add(m[1], m[3], m[2] == ":")
 		}
+		r.addAddresses(arg)
 		flag := strings.TrimLeft(arg, "-")
 		if flag != arg && argumentName().MatchString(flag) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && !harmless(args[i+1]) {
 			r.add(flag, args[i+1], false)
+		}
+	}
+}
+
+// userInfo matches what stands before the host of an address: a name and a password, or a token alone.
+var userInfo = lazy.Regexp(`[a-zA-Z][a-zA-Z0-9+.-]*://(?:[^\s/@:"']*:([^\s/"']+)|([^\s/@:"']{20,}))@`)
+
+// addAddresses notes the passwords in the addresses of a text, as they are written and as they are meant.
+func (r *redactor) addAddresses(text string) {
+	for _, m := range userInfo().FindAllStringSubmatch(text, -1) {
+		password := m[1] + m[2]
+		r.add("url password", password, true)
+		if meant, err := url.PathUnescape(password); err == nil && meant != password {
+			r.add("url password", meant, true)
 		}
 	}
 }

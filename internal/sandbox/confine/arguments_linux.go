@@ -34,11 +34,11 @@ func checks(counted bool) map[uint32]check {
 		unix.SYS_FALLOCATE: oneOf(1, anyBit, unix.EOPNOTSUPP, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE),
 		// A whiteout would hide a file of the layer below.
 		unix.SYS_RENAMEAT2: without(4, unix.RENAME_WHITEOUT, unix.EINVAL),
-		unix.SYS_PRCTL: oneOf(0, anyBit, unix.EPERM, unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG,
+		unix.SYS_PRCTL: both(dumpableCheck(), oneOf(0, anyBit, unix.EPERM, unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG,
 			unix.PR_GET_DUMPABLE, unix.PR_SET_DUMPABLE, unix.PR_GET_KEEPCAPS, unix.PR_CAPBSET_READ, unix.PR_GET_NO_NEW_PRIVS,
 			unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_SECCOMP, unix.PR_GET_SECUREBITS, unix.PR_SET_TIMERSLACK,
 			unix.PR_GET_TIMERSLACK, unix.PR_SET_CHILD_SUBREAPER, unix.PR_GET_CHILD_SUBREAPER, unix.PR_SET_THP_DISABLE,
-			unix.PR_GET_THP_DISABLE, unix.PR_GET_TID_ADDRESS, unix.PR_CAP_AMBIENT, prSetVMA, unix.PR_GET_AUXV),
+			unix.PR_GET_THP_DISABLE, unix.PR_GET_TID_ADDRESS, unix.PR_CAP_AMBIENT, prSetVMA, unix.PR_GET_AUXV)),
 		unix.SYS_PERSONALITY: oneOf(0, anyBit, unix.EPERM, 0, queryPersona),
 		unix.SYS_OPENAT:      openCheck(2, 3),
 		unix.SYS_MKDIRAT:     modeCheck(2),
@@ -108,6 +108,18 @@ func mapCheck(counted bool) check {
 	}
 	const shared = unix.MAP_SHARED | unix.MAP_ANONYMOUS // also that of MAP_SHARED_VALIDATE
 	return both(huge, noneOf(3, shared, unix.EPERM, shared))
+}
+
+// dumpableCheck refuses to make a process one that cannot be looked into: an ordinary user's kernel could count neither
+// what Linux keeps for it nor the files that it holds.
+func dumpableCheck() check {
+	var p program
+	p = append(p, low(0))
+	p.unless(unix.BPF_JEQ, unix.PR_SET_DUMPABLE, 3)
+	p = append(p, low(1))
+	p.when(unix.BPF_JEQ, 1, 1)
+	p.ret(refuse(unix.EPERM))
+	return check(p)
 }
 
 // modeCheck refuses setuid and setgid bits: a workspace is the host's, where they would count.

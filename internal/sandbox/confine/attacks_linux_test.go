@@ -265,6 +265,10 @@ say("ok")`},
 	{name: "change personality and process settings", wall: "seccomp", want: "EPERM( EPERM){4}",
 		program: `
 raw("personality", 0x0400000); raw("personality", 8); raw("prctl", 35, 1, 0, 0, 0); raw("prctl", 22, 2, buf, 0, 0); raw("seccomp", 1, 0, buf)`},
+	{name: "keep the kernel from looking at its processes", wall: "seccomp", want: "EPERM EPERM EPERM",
+		program: `
+sys_("prctl", 4, 1, 0, 0, 0)
+for mode in (0, 2, 1 << 32): raw("prctl", 4, mode, 0, 0, 0)`},
 	{name: "type into a terminal", wall: "seccomp", want: "ENOTTY ENOTTY",
 		program: `
 import fcntl

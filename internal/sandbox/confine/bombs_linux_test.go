@@ -1,10 +1,25 @@
 package confine
 
-import "golang.org/x/sys/unix"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func memoryHidden(e Exit) bool { return e.Limit == "memory" || e.Limit == HiddenMemory }
 
 func memoryOr(code int) func(Exit) bool {
 	return func(e Exit) bool { return e.Limit == "memory" || exited(code)(e) }
 }
+
+// chainOfForks makes an address space of many pieces, each of which every fork adds a link to.
+const chainOfForks = `
+import signal
+n = 3000
+p = libc.mmap(None, n * 4096, 3, 0x22, -1, 0)
+ctypes.memset(p, 1, n * 4096)
+for i in range(0, n, 2): libc.mprotect(p + i * 4096, 4096, 1)
+`
 
 // bombs try to take more than was given. All run with the limits of tight.
 var bombs = []attack{
@@ -104,6 +119,20 @@ for i in range(1, n, 2): libc.mprotect(p + i * 4096, 4096, 1)
 for i in range(30):
     if os.fork() == 0: signal.pause()
 signal.pause()`},
+	{name: "pieces of address spaces in a chain of forks", wall: "memory limit", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory = 96 << 20 },
+		program: chainOfForks + `
+for i in range(32):
+    if os.fork(): signal.pause()
+signal.pause()`},
+	{name: "pieces of address spaces in a chain of orphans", wall: "memory limit", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory = 96 << 20 },
+		program: chainOfForks + `
+first = os.getpid()
+signal.signal(signal.SIGCHLD, signal.SIG_IGN) # it may be the one that reaps
+for i in range(28):
+    if os.fork() == 0: continue
+    if os.fork() == 0 or os.getpid() == first: signal.pause()
+    os._exit(0)
+signal.pause()`},
 	{name: "memory of a thread that outlives the first", wall: "memory limit", want: "", ends: limited("memory"),
 		program: `
 import threading
@@ -131,6 +160,25 @@ for i in range(30):
             while True: fill()
         except OSError: signal.pause()
 signal.pause()`},
+	{name: "buffers of a process that cannot be looked into", wall: "memory limit", want: "", ends: memoryHidden,
+		change: func(c *Config) { c.Limits.FileSize = 64 << 20 },
+		program: `
+import shutil
+copy = here() + "/unreadable"
+shutil.copyfile(sys.executable, copy); os.chmod(copy, 0o111)
+os.execve(copy, ["python3", "-S", "-c", """
+import os, signal, socket
+keep = []
+for i in range(5): os.fork()
+try:
+    while True:
+        for a in socket.socketpair():
+            keep.append(a); a.setblocking(False)
+            try:
+                while True: a.send(b"x" * 65536)
+            except BlockingIOError: pass
+except OSError: signal.pause()
+"""], {"PYTHONHOME": sys.base_prefix})`},
 	{name: "larger buffers of sockets and pipes", wall: "memory limit, else seccomp", want: "(ENOPROTOOPT EPERM|ok)",
 		program: `
 import fcntl
@@ -247,6 +295,18 @@ while True: pass`},
 	{name: "endless loop in many processes", wall: "CPU time limit, by watchdog", want: "", ends: limited("cpu time"), change: shortCPU, program: `
 for i in range(3): os.fork()
 while True: pass`},
+	{name: "endless loop in processes that nobody waits for", wall: "CPU time limit, by watchdog", want: "", ends: limited("cpu time"),
+		change: func(c *Config) { c.Limits.CPUTime = 2 * time.Second },
+		program: `
+import signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    for i in range(4):
+        if os.fork() == 0:
+            while time.process_time() < 0.2: pass
+            os._exit(0)
+    try: os.wait()
+    except OSError: pass`},
 	{name: "core dump", wall: "RLIMIT_CORE", want: "", ends: signalled(unix.SIGSEGV, unix.SIGABRT), wholeOnly: true,
 		program: `
 os.chdir("/workspace")

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"agentkernel/internal/mounts"
 )
 
 // The walls, as errors and `inspect` name them.
@@ -32,6 +34,8 @@ type builder struct {
 	steps *[]Step // Plan.Setup, then Plan.Seal
 	wall  string  // what the next steps build
 	made  map[string]bool
+
+	mounted mounts.Table // nil: not read yet
 }
 
 func newBuilder(cfg Config) *builder {

@@ -228,7 +228,7 @@ func (b *builder) runtime() error {
 		}
 		b.wall = wallRoot
 		b.tree(Tree{Name: b.treeName("runtime"), Source: source, ReadOnly: true}, mt.target())
-		if err := b.mask(source, mt.target()); err != nil {
+		if err := b.mask(source, mt.target(), true); err != nil {
 			return err
 		}
 		done = append(done, Mount{Source: source, Target: mt.target()})

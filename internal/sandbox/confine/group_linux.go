@@ -18,6 +18,7 @@ type Counted struct {
 	Dirs              []string // for Plan.Cgroups
 	Memory, Pids, CPU bool
 	Freezer           bool   // the tree can be frozen from outside
+	CPUTime           bool   // all CPU time of the tree is known, also of processes that nobody waited for
 	Version           string // "1" or "2"
 	Why               string // why something is missing
 }
@@ -47,10 +48,18 @@ func (c Counted) walls(l Limits) []Wall {
 		walls = append(walls, Wall{Name: "CPU limit", On: false, How: "only a cgroup can slow a program down (" + c.Why + ")"})
 	}
 	if l.CPUTime > 0 {
-		walls = append(walls, Wall{Name: "CPU time limit", On: true, How: l.CPUTime.String() + ", RLIMIT_CPU and a watchdog"})
+		walls = append(walls, Wall{Name: "CPU time limit", On: true, How: l.CPUTime.String() + ", RLIMIT_CPU and a watchdog" + c.uncountedCPU()})
 	}
 	files := Wall{Name: "file limits", On: true, How: fmt.Sprintf("%d open, %s each", l.OpenFiles, size(l.FileSize))}
 	return append(walls, files)
+}
+
+// uncountedCPU says what of the CPU time is missed without a cgroup.
+func (c Counted) uncountedCPU() string {
+	if c.CPUTime {
+		return ""
+	}
+	return "; processes that live for a few milliseconds and that nobody waits for are not counted (" + c.Why + ")"
 }
 
 // group is one sandbox's cgroups.
@@ -60,6 +69,8 @@ type group struct {
 	v2      map[string]bool
 	limits  Limits
 	made    time.Time
+
+	cpuBefore time.Duration // what its counter said when the sandbox got it
 }
 
 // cpuPeriod is the period of CPU quotas, in microseconds.
@@ -71,6 +82,7 @@ func (l Limits) quota() int { return max(1000, int(l.CPUs*cpuPeriod)) }
 // make gives the cgroups of a sandbox, with its limits set: some that were used before, or new ones.
 func (g *groups) make(l Limits) (*group, error) {
 	if gr := g.again(l); gr != nil {
+		gr.cpuBefore, _ = gr.cpuCounter()
 		return gr, nil
 	}
 	n := g.count.Add(1)
@@ -102,6 +114,8 @@ func (g *groups) make(l Limits) (*group, error) {
 	_, gr.counted.Pids = gr.dirs[ctlPids]
 	_, gr.counted.CPU = gr.dirs[ctlCPU]
 	_, gr.counted.Freezer = gr.dirs[ctlFreezer]
+	_, gr.counted.CPUTime = gr.dirs[ctlAcct]
+	gr.counted.CPUTime = gr.counted.CPUTime || gr.counted.Freezer
 	return gr, nil
 }
 

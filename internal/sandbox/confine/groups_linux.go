@@ -18,6 +18,7 @@ const (
 	ctlMemory  = "memory"
 	ctlPids    = "pids"
 	ctlCPU     = "cpu"
+	ctlAcct    = "cpuacct" // counts CPU time; version 2 does so in every group
 	ctlFreezer = "freezer" // which version 2 has built in; that of version 1 is not used: what it holds cannot be killed
 )
 
@@ -122,7 +123,7 @@ func (m cgroupMount) usable(own string) (*hierarchy, string) {
 		return m.usable2(path)
 	}
 	h := &hierarchy{base: filepath.Join(m.point, path)}
-	for _, c := range []string{ctlMemory, ctlPids, ctlCPU} {
+	for _, c := range []string{ctlMemory, ctlPids, ctlCPU, ctlAcct} {
 		if slices.Contains(m.controllers, c) {
 			h.controllers = append(h.controllers, c)
 		}

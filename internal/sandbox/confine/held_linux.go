@@ -10,8 +10,8 @@ import (
 )
 
 // Held is the room on disk, in bytes, of files that the sandbox's processes hold although no folder names them any more:
-// deleted, or made without a name. What lies in TmpDir is not on disk. Files that are only mapped, or on their way
-// between sockets, cannot be measured; where there are some, what the disk has lost since the sandbox began counts
+// deleted, or made without a name. What lies in TmpDir is not on disk. Files that are only mapped, on their way
+// between sockets, or held by a process that cannot be looked into, cannot be measured; where there are some, what the disk has lost since the sandbox began counts
 // instead, less known, which is what its folders were seen to hold.
 func (p *Process) Held(known int64) int64 {
 	p.mu.Lock()
@@ -29,7 +29,9 @@ func (p *Process) Held(known int64) int64 {
 	dirs := make([]string, len(tree))
 	for i, pid := range tree {
 		dirs[i], _ = living(pid)
-		h.open(dirs[i])
+		if err := h.open(dirs[i]); err != nil && (p.control == nil || pid != p.pid) { // its own init has no files
+			h.unseen = true
+		}
 	}
 	for _, dir := range dirs {
 		h.unseen = h.unseen || h.maps(dir)
@@ -49,15 +51,10 @@ type held struct {
 	unseen  bool // there are some that cannot be measured
 }
 
-// open looks at what a process has open.
-func (h *held) open(dir string) {
+// open looks at what a process has open. The error is that of openNames.
+func (h *held) open(dir string) error {
 	h.link(dir + "/exe")
-	f, err := os.Open(dir + "/fd")
-	if err != nil {
-		return
-	}
-	names, _ := f.Readdirnames(-1) // what is closed meanwhile is not missed
-	_ = f.Close()
+	names, err := openNames(dir)
 	for _, name := range names {
 		h.link(dir + "/fd/" + name)
 		to, _ := os.Readlink(dir + "/fd/" + name)
@@ -68,6 +65,7 @@ func (h *held) open(dir string) {
 		info, _ := readSmall(dir + "/fdinfo/" + name)
 		h.unseen = h.unseen || number(string(info), "scm_fds") > 0
 	}
+	return err
 }
 
 // link adds the file to which a link of /proc leads.

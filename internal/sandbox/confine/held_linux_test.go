@@ -2,9 +2,47 @@ package confine
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
+
+	"agentkernel/internal/usertest"
 )
+
+// TestWhatCannotBeLookedInto runs a file that may be executed and not read.
+func TestWhatCannotBeLookedInto(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		sleep := filepath.Join(publicDir(t), "sleep")
+		usertest.Copy(t, "/bin/sleep", sleep)
+		if err := os.Chmod(sleep, 0o111); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(sleep, "3600")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+		dir := "/proc/" + strconv.Itoa(cmd.Process.Pid)
+		hidden := os.Geteuid() != 0
+		for end := time.Now().Add(patience); ; {
+			_, err := openNames(dir)
+			h := held{files: map[[2]uint64]bool{}, sockets: map[string]bool{}}
+			if (err != nil) == hidden && (h.open(dir) != nil) == hidden {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("it is looked into by user %d: %v", os.Geteuid(), err)
+			}
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if _, err := openNames(dir); err != nil {
+			t.Errorf("after its end: %v", err)
+		}
+	})
+}
 
 // TestHeld has programs hide files that no folder names any more. What can be measured is; where something cannot, what the
 // disk has lost counts.

@@ -14,10 +14,15 @@ import (
 // Linux keeps for them and does not list as theirs: page tables, buffers of pipes and sockets, open files, pieces of
 // their address spaces. docs/security.md lists what is left.
 type load struct {
-	most  int64 // the limit: what is beyond it need not be counted
-	looks int
-	maps  int64 // as of the last look that counted them
+	most   int64 // the limit: what is beyond it need not be counted
+	looks  int
+	spaces map[int]space // as of the last look at each, by process
+	init   int           // the sandbox's own pid 1, which cannot be looked into and holds nothing; 0: there is none
+	blind  int           // looks in a row that met a process that cannot be looked into
 }
+
+// mostBlind is how many looks in a row may meet such a process: one that ends, or is being started, is seen so for a moment.
+const mostBlind = 5
 
 // What things of Linux take at most, in bytes.
 const (
@@ -26,15 +31,24 @@ const (
 	watchBytes      = 256       // a descriptor that an epoll waits for
 	taskBytes       = 32 << 10  // a process or thread, with its stack in Linux
 	mapBytes        = 256       // a piece of an address space, with its place in the tree of them
+	chainBytes      = 64        // struct anon_vma_chain: such a piece has one for each process that it was forked through
 )
 
-// mapsEvery is in how many looks the pieces of address spaces are counted once: it takes as long as all else.
+// mapsEvery is in how many looks the pieces of address spaces are counted once: it takes as long as all else. Until then a
+// new process counts with as many as its parent.
 const mapsEvery = 10
 
 // seen is one process.
 type seen struct {
-	pid int
-	dir string // in /proc
+	pid    int
+	parent int
+	dir    string // in /proc
+}
+
+// space is an address space.
+type space struct {
+	pieces int64
+	stack  string // where its stack begins: a fork has its parent's, and each exec another
 }
 
 // of counts a tree of processes: its memory, and its processes and threads. What takes longest comes last, and not at all
@@ -45,22 +59,22 @@ func (l *load) of(tree []int) (memory int64, tasks int) {
 	kernel := usedTmp(tree[0])
 	for i, pid := range tree {
 		dir, status := living(pid)
-		all[i] = seen{pid, dir}
+		all[i] = seen{pid, int(number(status, "PPid")), dir}
 		resident += kibibytes(status, "RssAnon", "RssShmem", "VmSwap")
 		kernel += kibibytes(status, "VmPTE", "HugetlbPages") + openFiles(dir, status)*descriptorBytes
 		tasks += int(number(status, "Threads"))
 	}
 	kernel += int64(tasks) * taskBytes
-	if l.looks++; l.looks%mapsEvery == 1 {
-		l.maps = 0
-		for _, p := range all {
-			l.maps += piecesOf(p.dir, l.most-kernel-l.maps)
-		}
-	}
-	kernel += l.maps
-	counted := map[string]bool{}
+	l.looks++
+	kernel += l.pieces(all, (l.most-kernel)/mapBytes)
+	counted, blind := map[string]bool{}, false
 	for _, p := range all {
-		kernel += p.buffers(counted, l.most-kernel)
+		sum, err := p.buffers(counted, l.most-kernel)
+		kernel += sum
+		blind = blind || err != nil && p.pid != l.init
+	}
+	if l.blind++; !blind {
+		l.blind = 0
 	}
 	if resident+kernel > l.most { // what forks share was counted for each: look closer
 		resident = 0
@@ -116,36 +130,101 @@ func usedTmp(pid int) int64 {
 	return int64(st.Blocks-st.Bfree) * st.Bsize //nolint:gosec // a size
 }
 
-// piecesOf is what the pieces of an address space take; beyond most it stops to count.
-func piecesOf(dir string, most int64) (sum int64) {
-	f, err := os.Open(dir + "/maps")
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = f.Close() }()
-	b := make([]byte, 64<<10)
-	for sum <= most {
-		n, err := f.Read(b)
-		sum += int64(bytes.Count(b[:n], []byte{'\n'})) * mapBytes
-		if err != nil || n == 0 {
-			break
+// kinship is what processes share that may be forks of one another: a parent and an image.
+type kinship struct {
+	parent int
+	stack  string
+}
+
+// pieces is what the pieces of all address spaces take. A piece that was forked has a link to each of its origins, as long as
+// they or their forks live, so that a chain of forks takes the square of its length. Of the children of a process each may stand
+// behind all others, as an orphan that it took over (it is pid 1, or a subreaper): how they were forked nobody can see any more.
+func (l *load) pieces(all []seen, most int64) (sum int64) {
+	now := make(map[int]space, len(all))
+	kin := map[kinship]int64{} // how many there are
+	for _, p := range all {    // parents come first
+		parent := now[p.parent]
+		s, known := l.spaces[p.pid]
+		if !known && parent.pieces > 0 {
+			s, known = parent, true
 		}
+		if !known || l.looks%mapsEvery == 1 {
+			s = spaceOf(p.dir, most)
+		}
+		now[p.pid] = s
+		kin[kinship{p.parent, s.stack}]++
+	}
+	l.spaces = now
+	depth := make(map[int]int64, len(all))
+	for _, p := range all {
+		s := now[p.pid]
+		depth[p.pid] = kin[kinship{p.parent, s.stack}]
+		if s.stack == now[p.parent].stack {
+			depth[p.pid] += depth[p.parent]
+		}
+		sum += s.pieces * (mapBytes + chainBytes*depth[p.pid])
 	}
 	return sum
 }
 
-// buffers is what lies unread in a process's pipes and sockets, each of which counts once, and what its epolls wait for;
-// beyond most it stops to count.
-func (p seen) buffers(counted map[string]bool, most int64) (sum int64) {
-	f, err := os.Open(p.dir + "/fd")
-	if err != nil || most < 0 {
-		return 0
+// spaceOf looks at an address space; beyond most pieces it stops to count.
+func spaceOf(dir string, most int64) (s space) {
+	const startStack = 28 - 3 // of proc_pid_stat(5), whose third field is the first after the name
+	if f := fieldsOf(dir + "/stat"); len(f) > startStack {
+		s.stack = f[startStack]
 	}
-	names, _ := f.Readdirnames(-1) // what is closed meanwhile is not missed
-	_ = f.Close()
+	f, err := os.Open(dir + "/maps")
+	if err != nil {
+		return s
+	}
+	defer func() { _ = f.Close() }()
+	b := make([]byte, 64<<10)
+	for s.pieces <= most {
+		n, err := f.Read(b)
+		s.pieces += int64(bytes.Count(b[:n], []byte{'\n'}))
+		if err != nil || n == 0 {
+			break
+		}
+	}
+	return s
+}
+
+// openNames lists what a process has open, by number. The error says that it lives and cannot be looked into: it runs a
+// file that it may not read, say (PR_SET_DUMPABLE in prctl(2)).
+func openNames(dir string) ([]string, error) {
+	f, err := os.Open(dir + "/fd")
+	if err != nil {
+		return nil, unlessGone(dir, err)
+	}
+	defer func() { _ = f.Close() }()
+	names, err := f.Readdirnames(-1) // what is closed meanwhile is not missed
+	return names, unlessGone(dir, err)
+}
+
+// unlessGone is err if the process still runs.
+func unlessGone(dir string, err error) error {
+	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if status, _ := readSmall(dir + "/status"); !bytes.Contains(status, []byte("\nRssAnon:")) {
+		return nil
+	}
+	return err
+}
+
+// buffers is what lies unread in a process's pipes and sockets, each of which counts once, and what its epolls wait for;
+// beyond most it stops to count. The error is that of openNames.
+func (p seen) buffers(counted map[string]bool, most int64) (sum int64, err error) {
+	if most < 0 {
+		return 0, nil
+	}
+	names, err := openNames(p.dir)
+	if err != nil {
+		return 0, err
+	}
 	pidfd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
-		return 0 // it is gone
+		return 0, unlessGone(p.dir, err)
 	}
 	defer func() { _ = unix.Close(pidfd) }()
 	for _, name := range names {
@@ -172,7 +251,7 @@ func (p seen) buffers(counted map[string]bool, most int64) (sum int64) {
 			break
 		}
 	}
-	return sum
+	return sum, nil
 }
 
 // unread is what lies in a pipe or socket of another process, at most. One that cannot be looked at counts as full.

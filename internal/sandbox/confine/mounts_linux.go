@@ -1,25 +1,67 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"agentkernel"
+	"agentkernel/internal/mounts"
 )
 
-// mask covers what of the masked directories lies in source, which is seen at target.
-func (b *builder) mask(source, target string) error {
+// seenIn says where in a directory, below it, a masked one or a part of it is seen; within, that it lies in a masked one.
+func (b *builder) seenIn(source string) (within bool, at []string, err error) {
+	if len(b.cfg.Masked) == 0 {
+		return false, nil, nil
+	}
+	if b.mounted == nil {
+		table, err := mounts.Read()
+		if err != nil {
+			return false, nil, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the mounts of this machine cannot be read: %w", err)
+		}
+		b.mounted = table
+	}
 	for _, m := range b.cfg.Masked {
-		if m == source {
-			return invalid("%s is the kernel's own; no sandbox may see it", source)
+		in, below := b.mounted.Overlap(source, m)
+		if inside(m, source) { // whatever is mounted there
+			below = append(below, strings.TrimPrefix(m, strings.TrimSuffix(source, "/")+"/"))
 		}
-		if inside(m, source) {
-			b.mount(Str("tmpfs"), b.at(target+strings.TrimPrefix(m, source)), "tmpfs",
-				unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, "size=4k,nr_inodes=2,mode=555")
+		within, at = within || in || m == source || inside(source, m), append(at, below...)
+	}
+	slices.Sort(at)
+	return within, slices.Compact(at), nil
+}
+
+// mask covers what of the masked directories lies in source, which is seen at target. inner says that source may lie in
+// one itself: the kernel has made it there for sandboxes.
+func (b *builder) mask(source, target string, inner bool) error {
+	within, at, err := b.seenIn(source)
+	if err != nil {
+		return err
+	}
+	if within {
+		if inner && !slices.Contains(b.cfg.Masked, source) {
+			return nil
 		}
+		return invalid("%s is the kernel's own; no sandbox may see it", source)
+	}
+	covered := ""
+	for _, p := range at {
+		switch info, err := os.Stat(filepath.Join(source, p)); {
+		case covered != "" && inside(p, covered), errors.Is(err, os.ErrNotExist):
+			continue // another mount hides it
+		case err == nil && !info.IsDir():
+			return invalid("%s is the kernel's own; no sandbox may see it", filepath.Join(source, p))
+		}
+		covered = p
+		b.mount(Str("tmpfs"), b.at(target+"/"+p), "tmpfs",
+			unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, "size=4k,nr_inodes=2,mode=555")
 	}
 	return nil
 }
@@ -55,7 +97,7 @@ func (b *builder) files(id Identity, root bool, writable *[]string) error {
 		if err != nil {
 			return err
 		}
-		if err := b.mask(source, target); err != nil {
+		if err := b.mask(source, target, v.Own); err != nil {
 			return err
 		}
 		if !v.ReadOnly {
@@ -74,12 +116,13 @@ func (b *builder) workspace(id Identity, root bool, writable *[]string) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range b.cfg.Masked {
-		switch {
-		case w.Own:
-		case source == m || inside(source, m):
+	if !w.Own {
+		switch within, at, err := b.seenIn(source); {
+		case err != nil:
+			return err
+		case within:
 			return invalid("the workspace %s is inside the kernel's data directory", source).WithHint("choose another directory")
-		case w.Access == ReadWrite && inside(m, source):
+		case w.Access == ReadWrite && len(at) > 0:
 			return invalid("the workspace %s holds the kernel's data directory, and would be written directly", source).
 				WithHint("choose a smaller directory, or use it as an overlay or read-only")
 		}
@@ -91,7 +134,7 @@ func (b *builder) workspace(id Identity, root bool, writable *[]string) error {
 	}
 	if w.Access != Overlay {
 		b.tree(show(Tree{Name: "workspace", Source: source, ReadOnly: w.Access == ReadOnly}, owner), WorkspaceDir)
-		if err := b.mask(source, WorkspaceDir); err != nil {
+		if err := b.mask(source, WorkspaceDir, w.Own); err != nil {
 			return err
 		}
 		b.hide(w.Hidden)
@@ -100,7 +143,7 @@ func (b *builder) workspace(id Identity, root bool, writable *[]string) error {
 	if err := b.overlay("workspace", source, w.Scratch, WorkspaceDir, show, owner); err != nil {
 		return err
 	}
-	return b.mask(source, WorkspaceDir)
+	return b.mask(source, WorkspaceDir, w.Own)
 }
 
 // hide covers files and directories of the workspace. A file is covered by a device on a mount without devices, which

@@ -19,6 +19,8 @@ import (
 type watchdog struct {
 	process *Process
 	load    load
+	cpu     cpuTotal
+	hasty   bool // processes come and go, so that it has to look more often
 	ended   chan struct{}
 	once    sync.Once
 	done    sync.WaitGroup
@@ -30,6 +32,9 @@ type watchdog struct {
 // watch starts a watchdog, if there is something to watch.
 func watch(p *Process) *watchdog {
 	w := &watchdog{process: p, ended: make(chan struct{}), load: load{most: p.cell.Config.Limits.Memory}}
+	if p.control != nil {
+		w.load.init = p.pid
+	}
 	switch p.cell.Config.Kind {
 	case Zygote, Bare: // the one has no limits, the other's are its one process's own
 		return w
@@ -62,7 +67,7 @@ func (w *watchdog) run() {
 			return
 		}
 		wait = watchEvery
-		if w.most.Load()-before > w.load.most/16 {
+		if w.most.Load()-before > w.load.most/16 || w.load.blind > 0 || w.hasty {
 			wait = watchCloser
 		}
 		wait = max(wait, watchShare*time.Since(begun))
@@ -81,11 +86,12 @@ func (w *watchdog) look() string {
 			return ""
 		}
 	}
-	tree := treeOf(w.process.pid)
+	var tree []int
 	if limits.CPUTime > 0 {
-		var cpu time.Duration
-		for _, pid := range tree {
-			cpu += cpuTime(pid)
+		cpu, ok := gr.cpuUsed()
+		if !ok {
+			tree = treeOf(w.process.pid)
+			cpu, w.hasty = w.cpu.of(tree)
 		}
 		if cpu > limits.CPUTime {
 			return "cpu time"
@@ -93,6 +99,9 @@ func (w *watchdog) look() string {
 	}
 	if gr.counted.Memory {
 		return ""
+	}
+	if tree == nil {
+		tree = treeOf(w.process.pid)
 	}
 	memory, tasks := w.load.of(tree)
 	if w.process.control != nil {
@@ -102,8 +111,11 @@ func (w *watchdog) look() string {
 		w.crowded.Store(true)
 	}
 	w.most.Store(max(w.most.Load(), memory))
-	if memory > limits.Memory {
+	switch {
+	case memory > limits.Memory:
 		return "memory"
+	case w.load.blind >= mostBlind:
+		return HiddenMemory
 	}
 	return ""
 }
@@ -193,19 +205,6 @@ func childrenOf(pid int) (list []int) {
 
 // ticks is how many clock ticks a second has in /proc/PID/stat (USER_HZ).
 const ticks = 100
-
-// cpuTime is what a process and the children it has waited for have used: fields 14 to 17.
-func cpuTime(pid int) (sum time.Duration) {
-	f := statFields(pid)
-	if len(f) < 15 {
-		return 0
-	}
-	for _, field := range f[11:15] {
-		n, _ := strconv.ParseInt(field, 10, 64)
-		sum += time.Duration(n) * (time.Second / ticks)
-	}
-	return sum
-}
 
 // signalTree signals all processes of a tree, again until no new one has appeared.
 func signalTree(pid int, sig unix.Signal) error {

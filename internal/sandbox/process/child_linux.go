@@ -170,9 +170,12 @@ func (c *child) failed(err error) error {
 	}
 	select {
 	case <-c.ended:
-	case <-time.After(exitWait): // it closed its channel and lives on
+	case <-time.After(exitWait): // it closed its channel and lives on, or Linux takes its time to clean up what a limit has ended
 		c.kill(broke("it closed its channel"))
 		<-c.ended
+		if limit := c.limit(); limit != "" && !hostile {
+			return errLimit(limit)
+		}
 	}
 	if hostile {
 		return agentkernel.Errorf(agentkernel.CodeCrashed, "process", "%w", protocol)
@@ -183,11 +186,8 @@ func (c *child) failed(err error) error {
 		}
 		return cause
 	}
-	if c.process != nil && c.end.status.Signaled() {
-		<-c.process.Done() // what limit it was is known then
-		if exit, err := c.process.Wait(context.Background()); err == nil && exit.Limit != "" {
-			return errLimit(exit.Limit)
-		}
+	if limit := c.limit(); limit != "" {
+		return errLimit(limit)
 	}
 	if c.struck() {
 		return agentkernel.Errorf(agentkernel.CodeCrashed, "process", "%w: %s", errLost, c.end)
@@ -201,6 +201,18 @@ func (c *child) failed(err error) error {
 	return agentkernel.Errorf(agentkernel.CodeCrashed, "process", "the program's process was ended: %s", c.end)
 }
 
+// limit is the limit of the walls that has ended c, which has ended; "" if none has.
+func (c *child) limit() string {
+	if c.process == nil || !c.end.status.Signaled() {
+		return ""
+	}
+	exit, err := c.process.Wait(context.Background()) // it is known when all is cleaned up
+	if err != nil {
+		return ""
+	}
+	return exit.Limit
+}
+
 // errLost is the error of a child that something else than the kernel or a limit has ended.
 var errLost = errors.New("the program's process was ended from outside")
 
@@ -212,7 +224,7 @@ func (c *child) struck() bool {
 	return c.end.status.Signaled() && (c.end.status.Signal() == unix.SIGKILL || c.end.status.Signal() == unix.SIGTERM)
 }
 
-// errLimit is a limit of the walls that ended a program: "memory" or "cpu time".
+// errLimit is a limit of the walls that ended a program: "memory", confine.HiddenMemory or "cpu time".
 type errLimit string
 
 func (e errLimit) Error() string { return "the " + string(e) + " limit ended it" }

@@ -60,6 +60,11 @@ func memoryLimit(l agentkernel.Limits) *agentkernel.Error {
 	return limitError("memory", "the program needed more memory than its limit of %s", bytesize.InMiB(l.Memory))
 }
 
+func hiddenMemory() *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program ran a process that the kernel may not look into, so that its memory could not be counted").
+		WithHint("run no file that it may execute and not read; or start the kernel where it may make cgroups, as root or in a scope with Delegate=yes")
+}
+
 func outputLimit(l agentkernel.Limits) *agentkernel.Error {
 	return limitError("output", "the program printed more than its limit of %s", bytesize.InMiB(l.Output))
 }

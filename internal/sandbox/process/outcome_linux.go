@@ -106,7 +106,10 @@ func (w *whole) whyKilled(cause error, ran time.Duration) error {
 
 // wallLimit is the error for a limit of the sandbox that ended it.
 func (w *whole) wallLimit(exit confine.Exit) error {
-	if exit.Limit == "memory" {
+	switch exit.Limit {
+	case confine.HiddenMemory:
+		return hiddenMemory()
+	case "memory":
 		return limitError("memory", "the program and what it started needed more than %s (seen: %s)",
 			bytesize.InMiB(w.req.Limits.Memory), bytesize.InMiB(exit.Usage.Memory))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/sandbox/confine"
+	"agentkernel/internal/shellword"
 )
 
 // Places in the sandbox of a program that is not forked from a zygote.
@@ -137,11 +138,12 @@ func scriptRecipe(p agentkernel.Program) (*recipe, error) {
 	}
 	if strings.HasSuffix(line, "\r") {
 		return nil, agentkernel.Errorf(agentkernel.CodeSyntax, "exec", "%s has line ends of Windows, which its interpreter would not understand", nameOf(p)).
-			WithHint("sed -i 's/\\r$//' %s", nameOf(p))
+			WithHint("sed -i 's/\\r$//' %s", shellword.File(nameOf(p)))
 	}
 	interpreter, arg, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	arg = strings.TrimSpace(arg)
-	if err := interpreterThere(where, interpreter, arg); err != nil {
+	found, err := interpreterThere(where, interpreter, arg)
+	if err != nil {
 		return nil, err
 	}
 	file := programDir + "/" + baseName(p, "script")
@@ -152,28 +154,29 @@ func scriptRecipe(p agentkernel.Program) (*recipe, error) {
 	return &recipe{
 		profile: confine.ProfileGeneric,
 		files:   []confine.File{{Path: file, Data: []byte(p.Source)}},
-		program: confine.Program{Path: interpreter, Args: append(append(args, file), p.Args...), Env: environment()},
+		program: confine.Program{Path: found, Args: append(append(args, file), p.Args...), Env: environment()},
 	}, nil
 }
 
-// interpreterThere says what is wrong with the interpreter of a script.
-func interpreterThere(where, interpreter, arg string) error {
+// interpreterThere is the path of the interpreter in the first line of a script, or what is wrong with that line.
+func interpreterThere(where, interpreter, arg string) (string, error) {
 	if !filepath.IsAbs(interpreter) {
-		return agentkernel.Errorf(agentkernel.CodeSyntax, "exec", "%s: %q is not an absolute path", where, interpreter).
+		return "", agentkernel.Errorf(agentkernel.CodeSyntax, "exec", "%s: %q is not an absolute path", where, interpreter).
 			WithHint("#!/usr/bin/env NAME finds NAME on the PATH")
 	}
-	if _, err := executable(interpreter); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeOf(err), "exec", "%s: the interpreter %w", where, agentkernel.AsError(err, "", "").Err).
+	found, err := executable(interpreter)
+	if err != nil {
+		return "", agentkernel.Errorf(agentkernel.CodeOf(err), "exec", "%s: the interpreter %w", where, agentkernel.AsError(err, "", "").Err).
 			WithHint("%s", agentkernel.AsError(err, "", "").Hint)
 	}
 	word, _, _ := strings.Cut(arg, " ")
 	if filepath.Base(interpreter) != "env" || word == "" || strings.HasPrefix(word, "-") || strings.Contains(word, "=") {
-		return nil
+		return found, nil
 	}
 	if _, err := onPath(word); err != nil {
-		return notFound("%s: there is no %s on the PATH of a sandbox, %s", where, word, systemPath).WithHint("install it for all users of this machine")
+		return "", notFound("%s: there is no %s on the PATH of a sandbox, %s", where, word, systemPath).WithHint("install it for all users of this machine")
 	}
-	return nil
+	return found, nil
 }
 
 // commandRecipe runs an executable: one of the system's, or the one that Host names.
@@ -193,7 +196,7 @@ func commandRecipe(p agentkernel.Program) (*recipe, error) {
 	}
 	var err error
 	if strings.Contains(name, "/") {
-		r.program.Path, err = executable(path.Clean(name))
+		r.program.Path, err = executable(name)
 	} else {
 		r.program.Path, err = onPath(name)
 	}
@@ -219,19 +222,16 @@ func onPath(name string) (string, error) {
 		WithHint("name the file with its path, or install it for all users of this machine")
 }
 
-// executable says whether a path of the machine is a program that sandboxes see too.
+// executable says whether a path of the machine is a program that sandboxes see too. Who asks may be a stranger: of what
+// lies elsewhere on the machine, also behind a link, the answer says nothing, not even whether it is there.
 func executable(file string) (string, error) {
-	real, err := filepath.EvalSymlinks(file)
-	if errors.Is(err, os.ErrNotExist) || err == nil && !inRuntime(file) {
-		return "", notFound("%s is not in the sandbox", file).WithHint("a sandbox sees /usr, /bin and /lib of this machine; name another file with its path on the command line, and it is shown too")
+	file = path.Clean(file)
+	if inRuntime(file) {
+		if real, err := filepath.EvalSymlinks(file); err == nil && inRuntime(real) {
+			return file, runnable(real)
+		}
 	}
-	if err == nil && !inRuntime(real) {
-		return "", notFound("%s is a link to %s, which is not in the sandbox", file, real).WithHint("name %s itself", real)
-	}
-	if err != nil {
-		return "", agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%w", err)
-	}
-	return file, runnable(real)
+	return "", notFound("%s is not in the sandbox", file).WithHint("a sandbox sees /usr, /bin and /lib of this machine; name another file with its path on the command line, and it is shown too")
 }
 
 func inRuntime(file string) bool {
@@ -251,7 +251,7 @@ func runnable(file string) error {
 	case st.IsDir():
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "exec", "%s is a directory", file)
 	case st.Mode().Perm()&0o111 == 0:
-		return agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%s is not executable", file).WithHint("chmod +x %s", file)
+		return agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%s is not executable", file).WithHint("chmod +x %s", shellword.File(file))
 	}
 	f, err := os.Open(file)
 	if err != nil { // who may execute a file need not be able to read it

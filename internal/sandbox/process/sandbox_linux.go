@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/sandbox/confine"
 )
 
 // stage is where a sandbox stands between two calls of its methods.
@@ -322,6 +323,8 @@ func (s *sandbox) broken(err error) (agentkernel.Turn, error) {
 	}
 	if limit, ok := errors.AsType[errLimit](err); ok && limit == "memory" {
 		return agentkernel.Turn{}, memoryLimit(s.req.Limits)
+	} else if ok && limit == confine.HiddenMemory {
+		return agentkernel.Turn{}, hiddenMemory()
 	} else if ok && s.req.Limits.CPUTime > 0 {
 		return agentkernel.Turn{}, cpuLimit(s.req.Limits)
 	} else if ok {

@@ -273,8 +273,8 @@ func (s *soaking) rest() leftovers {
 	return l
 }
 
-// mostGroups are the cgroups of two that wait, and those that are kept to be used again.
-const mostGroups = (2 + confine.KeptGroups) * 3
+// mostGroups are the cgroups of two that wait, and those that are kept to be used again: memory, pids, cpu and cpuacct.
+const mostGroups = (2 + confine.KeptGroups) * 4
 
 // slack is memory that may be more after many runs: a heap has no exact size, and pages shared with a process that has
 // ended are no longer shared.

@@ -82,6 +82,9 @@ func TestWholeRefusals(t *testing.T) {
 		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!/bin/sh\r\necho"}, agentkernel.CodeSyntax, "line ends of Windows"},
 		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!bash\necho"}, agentkernel.CodeSyntax, "not an absolute path"},
 		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!/opt/nosuch/bash\necho"}, agentkernel.CodeNotFound, "line 1 of x.sh: the interpreter /opt/nosuch/bash is not in the sandbox"},
+		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!/usr/../etc/passwd\n"}, agentkernel.CodeNotFound, "the interpreter /etc/passwd is not in the sandbox"},
+		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!/usr/../proc/self/exe\n"}, agentkernel.CodeNotFound, "the interpreter /proc/self/exe is not in the sandbox"},
+		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!/usr/bin/env ../../../etc/passwd\n"}, agentkernel.CodeNotFound, "there is no ../../../etc/passwd on the PATH"},
 		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!/usr/bin/env nosuch\necho"}, agentkernel.CodeNotFound, "there is no nosuch on the PATH"},
 	} {
 		_, err := b.Check(c.p)

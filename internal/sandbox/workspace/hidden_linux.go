@@ -12,6 +12,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/lazy"
+	"agentkernel/internal/shellword"
 )
 
 // maxHidden bounds how much is hidden in one folder: each is a mount.
@@ -79,8 +80,15 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 	return true, nil
 }
 
-// credential is what a config of git has where it holds a key: in an address, or as a setting.
-var credential = lazy.Regexp(`(?i)://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|api_?key)\s*=\s*\S`)
+// credential is what a config of git has where it holds a key: in an address, as a setting, in a header, or as a text that
+// is one wherever it stands (those of scrub's shapes that say so by their first letters).
+var credential = lazy.Regexp(`(?i)://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|api_?key|authorization)["']?\s*[=:]\s*\S|` +
+	`\b(bearer|basic)\s+[a-z0-9._~+/=-]{16,}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY|` +
+	`\b(gh[pousr]|github_pat|glpat|gldt|xox[abeoprs]|dop_v1|shpat)[-_][a-z0-9_-]{16,}|\b(sk|rk|npm|hf|pypi)[-_]([a-z]+[0-9]*[-_])*[a-z0-9]{20,}|\b(AKIA|ASIA)[0-9A-Z]{12,}|\beyJ[a-z0-9_-]{8,}\.[a-z0-9_-]{8,}`)
+
+// unfolded is a config with the lines joined that git reads as one, and without the quotes and backslashes of values, which
+// may stand anywhere in a word.
+var unfolded = strings.NewReplacer("\\\r\n", "", "\\\n", "", `\`, "", `"`, "")
 
 // credentials says whether the file p, in the directory at, is a config of git that holds a credential. git needs the others.
 func credentials(at dir, p string) bool {
@@ -94,7 +102,7 @@ func credentials(at dir, p string) bool {
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxGitConfig+1))
-	return err != nil || len(text) > maxGitConfig || credential().Match(text)
+	return err != nil || len(text) > maxGitConfig || credential().Match(text) || credential().MatchString(unfolded.Replace(string(text)))
 }
 
 func idOf(st *unix.Stat_t) fileID { return fileID{dev: st.Dev, ino: st.Ino} }
@@ -180,5 +188,5 @@ func (s *search) names() error {
 
 func (f *folder) cannotHide(format string, args ...any) error {
 	return invalid("%s cannot be shown: "+format, append([]any{f.Path}, args...)...).
-		WithHint("--no-workspace shows the program nothing; --workspace %s shows it all of the folder", f.Path)
+		WithHint("--no-workspace shows the program nothing; --workspace %s shows it all of the folder", shellword.File(f.Path))
 }

@@ -121,6 +121,9 @@ func TestHiddenConfigsOfGit(t *testing.T) {
 	for text, want := range map[string]bool{
 		"[remote \"origin\"]\n\turl = https://u:p@host/x\n": true, "[remote \"origin\"]\n\turl = https://ghp_0123456789abcdefghij@host/x\n": true, "[http]\n\textraHeader = Authorization: x\n": true,
 		"[sendemail]\n\tsmtpPass = x\n": true, "[remote \"origin\"]\n\turl = git@github.com:a/b\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n": false,
+		"[remote \"o\"]\n\turl = https://u:\\\npw@h/x\n": true, "[remote \"o\"]\n\turl = https://u:\\\r\npw@h/x\n": true, "[remote \"o\"]\n\turl = https://u\":p\"w@h/x\n": true,
+		"[alias]\n\tp = \"!curl -H \\\"PRIVATE-TOKEN: glpat-abcdefghij0123456789\\\" x\"\n": true, "[alias]\n\tp = !x -H 'Authorization: Bearer abcdefghij0123456789'\n": true,
+		"[alias]\n\tp = !x ghp_abcdefghij0123456789abcdefghij012345\n": true, "[alias]\n\tco = checkout\n\tlast = log -1 HEAD\n[branch \"npm-and-yarn-some-longer-name\"]\n\tremote = origin\n# basic settings\n": false,
 		"[remote \"origin\"]\n\turl = https://alice@host/x\n": false, "[core]\n\tbare = false\n": false,
 	} {
 		dir := publicDir(t)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 )
 
 const (
@@ -119,7 +120,7 @@ func folderPath(what, p string) (string, os.FileInfo, error) {
 	info, err := os.Lstat(p)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", nil, agentkernel.Errorf(agentkernel.CodeNotFound, op, "the %s %s does not exist", what, p).WithHint("mkdir %s", p)
+		return "", nil, agentkernel.Errorf(agentkernel.CodeNotFound, op, "the %s %s does not exist", what, p).WithHint("mkdir %s", shellword.File(p))
 	case err != nil:
 		return "", nil, unreadable(what, p, err)
 	case info.Mode()&fs.ModeSymlink != 0:

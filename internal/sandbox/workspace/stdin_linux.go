@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/mounts"
 )
 
 // stdinFile is the copy of what a process reads as its standard input.
@@ -96,7 +97,12 @@ func (s *Store) foreign(f *os.File, info fs.FileInfo, name string) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink == 0 && filepath.Dir(path) == own && strings.HasPrefix(filepath.Base(path), Spool) {
 		return nil
 	}
-	inside := strings.HasPrefix(path, own+"/")
+	table, err := mounts.Read()
+	if err != nil {
+		return storage(err)
+	}
+	inside, _ := table.Overlap(path, own)
+	inside = inside || strings.HasPrefix(path, own+"/")
 	entries, err := os.ReadDir(own)
 	if err != nil {
 		return storage(err)

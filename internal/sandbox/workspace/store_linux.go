@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/mounts"
 )
 
 // Store keeps the layers of all processes. It is safe for concurrent use.
@@ -174,10 +175,14 @@ func (s *Store) apart(what, source string) error {
 	if err != nil {
 		return storage(err)
 	}
-	switch {
-	case own == source || strings.HasPrefix(source, own+"/"):
+	table, err := mounts.Read()
+	if err != nil {
+		return storage(err)
+	}
+	switch within, at := table.Overlap(source, own); {
+	case within || own == source || strings.HasPrefix(source, own+"/"):
 		return invalid("the %s %s lies in the kernel's data directory %s", what, source, own).WithHint("choose another folder")
-	case strings.HasPrefix(own, source+"/"):
+	case len(at) > 0 || strings.HasPrefix(own, source+"/"):
 		return invalid("the %s %s holds the kernel's data directory %s", what, source, own).
 			WithHint("choose a smaller folder, or keep the data directory elsewhere with --home")
 	}

@@ -542,6 +542,46 @@ func TestTheDataDirectoryBehindLinks(t *testing.T) {
 	}
 }
 
+// A bind mount gives the data directory a name that no link shows.
+func TestTheDataDirectoryBehindMounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts")
+	}
+	dir := publicDir(t)
+	data := filepath.Join(dir, "home", "data")
+	s := New(Config{Dir: filepath.Join(data, "workspaces"), Apart: data})
+	must(t, os.MkdirAll(filepath.Join(data, "in"), 0o755))
+	must(t, os.WriteFile(filepath.Join(data, "key"), []byte("k"), 0o600))
+	for source, want := range map[string]string{data: "lies in", filepath.Join(data, "in"): "lies in", filepath.Dir(data): "holds"} {
+		for _, deep := range []string{"", "/below"} {
+			folder := filepath.Join(dir, "folder")
+			at := folder + deep
+			must(t, os.MkdirAll(at, 0o755))
+			if err := unix.Mount(source, at, "", unix.MS_BIND, ""); err != nil {
+				t.Skip(err)
+			}
+			if deep != "" {
+				want = "holds"
+			}
+			for what, spec := range map[string]agentkernel.Spec{
+				"workspace": {Workspace: &agentkernel.Workspace{Path: folder}}, "volume": {Volumes: []agentkernel.Volume{{Name: "v", Path: folder, ReadOnly: true}}},
+			} {
+				err := s.Create(1, &spec)
+				if agentkernel.CodeOf(err) != agentkernel.CodeInvalid || !strings.Contains(err.Error(), want+" the kernel's data directory") {
+					t.Errorf("%s mounted at %s as %s: %v", source, at, what, err)
+				}
+			}
+			if source == data && deep == "" {
+				err := s.Create(1, &agentkernel.Spec{Stdin: filepath.Join(folder, "key")})
+				if agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
+					t.Errorf("standard input: %v", err)
+				}
+			}
+			must(t, unix.Unmount(at, unix.MNT_DETACH))
+		}
+	}
+}
+
 func TestFilesOfAFolderAreBounded(t *testing.T) {
 	folder := filepath.Join(publicDir(t), "folder")
 	(&rig{t: t}).write(folder, files{"a": "", "d/b": "", "link": "@a"})

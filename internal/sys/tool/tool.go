@@ -111,7 +111,7 @@ func admission(c *sys.Call, a args, t *agentkernel.Tool) (sys.Admission, error) 
 		return adm, hasChanged(c, t)
 	case t.Effect != agentkernel.EffectRead:
 		adm.Ask = &sys.Question{Args: a.Arguments, Denied: c.Errorf(agentkernel.CodeDenied, "%s may change things (%s) and was not allowed", name, t.Effect).
-			WithHint("allow it with --allow '%s'", adm.Pattern)}
+			WithHint("allow it with --allow %s", shellword.Quoted(adm.Pattern))}
 	}
 	return adm, nil
 }

@@ -3,6 +3,7 @@
 package scrub
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -51,6 +52,11 @@ func (s *Scrubber) Add(name, value string) {
 	slices.SortStableFunc(s.known, func(a, b known) int { return len(b.value) - len(a.value) })
 }
 
+// Clone is a Scrubber that knows the same, and may learn more.
+func (s *Scrubber) Clone() *Scrubber {
+	return &Scrubber{Also: slices.Clone(s.Also), known: slices.Clone(s.known)}
+}
+
 // AddEnvironment makes the values of variables known whose names or values are those of secrets.
 func (s *Scrubber) AddEnvironment(env []string) {
 	for _, e := range env {
@@ -61,7 +67,7 @@ func (s *Scrubber) AddEnvironment(env []string) {
 	}
 }
 
-// shapes are texts that are secrets whoever wrote them; what stands in the first group stays.
+// shapes are texts that are secrets whoever wrote them; what stands in the first group stays. The last is a name with a value.
 var shapes = []func() *regexp.Regexp{
 	lazy.Regexp(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`),
 	lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`),
@@ -80,7 +86,9 @@ func looks(value string) bool {
 const removed = "[removed]"
 
 // Text gives a text without secrets.
-func (s *Scrubber) Text(text string) string {
+func (s *Scrubber) Text(text string) string { return s.text(text, shapes) }
+
+func (s *Scrubber) text(text string, shapes []func() *regexp.Regexp) string {
 	for _, also := range s.Also {
 		text = also(text)
 	}
@@ -138,6 +146,41 @@ func (s *Scrubber) clean(v any) any {
 		return out
 	}
 	return v
+}
+
+// Redaction is a Scrubber as recordings want it.
+type Redaction struct{ *Scrubber }
+
+// literal is a name of a secret with its value in quotes, in a program.
+var literal = lazy.Regexp(`(?i)[a-z0-9_.-]*(?:secret|token|passw(?:or)?d|passphrase|credential|api[_-]?key|access[_-]?key|authorization)[a-z0-9_-]*["']?\s*[=:]\s*["']([^"'\s]+)["']`)
+
+// Source gives program text without secrets: what stands in quotes behind the name of one is known from then on, and code
+// behind such a name stays, so that the program stays one.
+func (r Redaction) Source(text string) string {
+	for _, m := range literal().FindAllStringSubmatch(text, -1) {
+		r.Add("removed", m[1])
+	}
+	return r.text(text, shapes[:len(shapes)-1])
+}
+
+// JSON gives a value without secrets; numbers stay as they are written.
+func (r Redaction) JSON(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return raw
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return raw
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(r.clean(v)) != nil { // what was decoded can be encoded
+		return raw
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 var (

@@ -102,3 +102,20 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+// A recording stays one: programs parse, and what their text reveals is known in what they said.
+func TestRedactionOfARecording(t *testing.T) {
+	base := &Scrubber{}
+	base.Add("MY_KEY", "known-value")
+	r := Redaction{Scrubber: base.Clone()}
+	source := "token = os.environ['X']\npassword = \"letmein-now\"\nprint('known-value', 'ghp_0123456789abcdefghijkl')\n"
+	if got, want := r.Source(source), "token = os.environ['X']\npassword = \"[removed]\"\nprint('[MY_KEY]', '[removed]')\n"; got != want {
+		t.Errorf("%s", got)
+	}
+	if got, want := string(r.JSON([]byte(`{"n":12345678901234567890,"said":"letmein-now <b>","token":"x"}`))), `{"n":12345678901234567890,"said":"[removed] <b>","token":"[removed]"}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := base.Text("letmein-now"); got != "letmein-now" {
+		t.Errorf("the base has learned: %s", got)
+	}
+}
