@@ -159,6 +159,7 @@ func (k *Kernel) unload(p *process) {
 	k.specs.Drop(p.spec)
 	k.sessions.forget(p.pid)
 	k.observed.Unloaded(p.pid)
+	k.forest.total.Set(&p.share, 0)
 	if !until.IsZero() {
 		k.wakes.Add(agentkernel.Due{PID: p.pid, At: until})
 	}

@@ -29,7 +29,7 @@ func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID) (agentkernel.S
 	if p.run.backend != nil {
 		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", pid, p.backendName()).WithPID(pid)
 	}
-	if p.attached {
+	if _, held := k.table.attached.Load(pid); held {
 		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is held by another connection", pid).WithPID(pid)
 	}
 	if p.run.calls > 0 {
@@ -38,7 +38,7 @@ func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID) (agentkernel.S
 			return nil, err
 		}
 	}
-	p.attached = true
+	k.table.attached.Store(pid, true)
 	return &hostedCaller{k: k, p: p}, nil
 }
 
@@ -113,7 +113,7 @@ func (p *process) takeHosted(f *inflight) *agentkernel.Entry {
 func (h *hostedCaller) Close() error {
 	h.p.mu.Lock()
 	defer h.p.mu.Unlock()
-	h.p.attached = false
+	h.k.table.attached.Delete(h.p.pid)
 	return nil
 }
 

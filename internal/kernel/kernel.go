@@ -127,7 +127,7 @@ type Kernel struct {
 	wakes    *wakes.List
 	specs    *specs.Interner
 	sessions *sessions
-	forest   forest
+	forest   *forest
 	observed *observe.Observed // nil: nobody observes
 
 	recordings    agentkernel.Recordings // nil: there are none
@@ -159,7 +159,7 @@ func New(cfg Config) (*Kernel, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Kernel{
 		Tools: cfg.Tools, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops, started: cfg.Now(),
-		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: newSessions(), external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
+		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: newSessions(), forest: &forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
 	k.backends = backends.New(cfg.Backends)
 	k.Library = skills.New(cfg.Library, k.backends)

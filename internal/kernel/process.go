@@ -36,7 +36,6 @@ type process struct {
 	owned      bool // a goroutine drives the sandbox (runs or parks it)
 	paused     bool
 	imaged     bool // the store may have an image of it
-	attached   bool // a hosted program's Syscaller is held
 	recoveries int32
 	pauseNote  string
 	migration  *migration // a session that moves; nil: it does not

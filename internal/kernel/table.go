@@ -21,6 +21,7 @@ type table struct {
 	pins       map[agentkernel.PID]int           // who uses a process, which stays in memory then
 	places     map[agentkernel.PID]*list.Element // in idle
 	mails      mails
+	attached   sync.Map           // by PID: hosted programs whose Syscaller is held
 	idle       *list.List         // of *process: those that may be parked, in the order in which they were
 	asleep     int                // that this kernel carries and that are not in memory
 	takesAll   bool               // what other kernels have parked is this kernel's to wake
@@ -106,6 +107,7 @@ func (t *table) remove(pid agentkernel.PID) {
 	defer t.mu.Unlock()
 	t.unlist(pid)
 	t.mails.drop(pid)
+	t.attached.Delete(pid)
 	delete(t.procs, pid)
 	delete(t.resident, pid)
 }
