@@ -63,6 +63,8 @@ var rules = []struct {
 	{"internal/kernel/room", []string{"internal/bytesize"}},
 	{"internal/kernel/backends", []string{"", "internal/kernel/advice"}},
 	{"internal/kernel/eviction", []string{""}},
+	{"internal/kernel/cells", []string{"", "internal/kernel/history"}},
+	{"internal/kernel/files", []string{"", "internal/kernel/advice"}},
 	{"internal/kernel/gate", nil},
 	{"internal/kernel/observe", []string{""}},
 	{"internal/kernel/permit", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest"}},

@@ -13,7 +13,7 @@ import (
 // reads it back if need be, and releases it.
 
 // stamp tells the processes that this kernel has parked from those of other kernels.
-func (k *Kernel) stamp() int64 { return k.started.UnixNano() }
+func (k *Kernel) stamp() int64 { return k.cfg.About.Started.UnixNano() }
 
 // acquire returns a process that this kernel carries, in memory until release; nil: it carries none with this PID. One that is
 // read back goes on waiting: that somebody looks at it does not wake it.
@@ -157,7 +157,7 @@ func (k *Kernel) unload(p *process) {
 		return
 	}
 	k.specs.Drop(p.spec)
-	k.sessions.forget(p.pid)
+	k.sessions.Forget(p.pid)
 	k.observed.Unloaded(p.pid)
 	k.forest.total.Set(&p.share, 0)
 	if !until.IsZero() {

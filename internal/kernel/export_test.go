@@ -89,9 +89,7 @@ func IdleEvents(k *Kernel, pid agentkernel.PID) (count func() int, stop func()) 
 
 // Fed is how many sessions there are whose sources are in memory.
 func (k *Kernel) Fed() int {
-	k.sessions.mu.Lock()
-	defer k.sessions.mu.Unlock()
-	return len(k.sessions.sources)
+	return k.sessions.Sessions()
 }
 
 // HeldForAll is how many bytes of calls and results the kernel keeps for all programs.

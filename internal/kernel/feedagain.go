@@ -13,13 +13,6 @@ import (
 // again: then he reads in the journal what it did, and follows it if it is still running. The key is in the journal with
 // the piece, so that it is durable before anything that the piece does outside.
 
-func (s *sessions) addKey(pid agentkernel.PID, key string) {
-	if s.keys[pid] == nil {
-		s.keys[pid] = map[string]bool{}
-	}
-	s.keys[pid][key] = true
-}
-
 // lockKey keeps all others from taking idempotency keys until unlock, and refuses one that another process has. nil: there is
 // none to take.
 func (k *Kernel) lockKey(ctx context.Context, pid agentkernel.PID, key *agentkernel.Key) (unlock func(), err error) {
@@ -79,27 +72,10 @@ func (k *Kernel) mayHaveFed(ctx context.Context, pid agentkernel.PID, key string
 	p.mu.Lock()
 	born, ended := p.recoveries == 0, p.state.Terminal() // this kernel has seen all its pieces
 	p.mu.Unlock()
-	k.sessions.mu.Lock()
-	keys, loaded := k.sessions.keys[pid]
-	known := keys[key]
-	k.sessions.mu.Unlock()
-	if born || loaded || ended {
-		return known || ended, nil
+	if ended {
+		return true, nil
 	}
-	k.sessions.mu.Lock()
-	k.sessions.keys[pid] = map[string]bool{} // others add to it meanwhile
-	k.sessions.mu.Unlock()
-	cells, err := history.Cells(ctx, k.store, pid)
-	k.sessions.mu.Lock()
-	defer k.sessions.mu.Unlock()
-	for _, had := range cells {
-		known = known || had.Key == key
-		k.sessions.addKey(pid, had.Key)
-	}
-	if err != nil { // it is read once more
-		delete(k.sessions.keys, pid)
-	}
-	return known, err
+	return k.sessions.HasKey(pid, key, born, func() ([]history.Handed, error) { return history.Cells(ctx, k.store, pid) })
 }
 
 // fedAgain reports the events of a piece that was handed over at a journal position, until it has run.

@@ -157,7 +157,7 @@ func (k *Kernel) forget(p *process) {
 	k.table.remove(p.pid)
 	k.forest.leave(p)
 	k.specs.Drop(p.spec)
-	k.sessions.ended(p.pid)
+	k.sessions.Ended(p.pid)
 }
 
 // tellParent completes the wait of a parent for this child.

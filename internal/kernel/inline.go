@@ -8,6 +8,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/prompt"
 	"agentkernel/internal/sys"
@@ -148,9 +149,9 @@ func (k *Kernel) moveIn(p *process, h *inline) bool {
 
 // feedInline answers the call at which a session waits, for a caller who waits for what comes of it, and then reads what w
 // has. fed is what the session has been fed with the answer, seen the last journal position before it.
-func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMessage, fed sources, w *watch.Watcher) (seen int64, err error) {
+func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMessage, fed cells.Sources, w *watch.Watcher) (seen int64, err error) {
 	defer w.Release()
-	unlock, err := k.lockKey(ctx, p.pid, fed.bind)
+	unlock, err := k.lockKey(ctx, p.pid, fed.Bind)
 	if err != nil {
 		return 0, err
 	}
@@ -158,9 +159,9 @@ func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMess
 	p.mu.Lock()
 	seen = p.standing.Seq
 	reserved := acquired && p.reserve()
-	if err = k.answerNext(p, answer, fed.bind); err == nil {
+	if err = k.answerNext(p, answer, fed.Bind); err == nil {
 		p.watchers = append(p.watchers, w)
-		k.sessions.remember(p.pid, fed) // before the piece can be given up, or end the session: then they are forgotten
+		k.sessions.Remember(p.pid, fed) // before the piece can be given up, or end the session: then they are forgotten
 	}
 	p.mu.Unlock()
 	unlock()

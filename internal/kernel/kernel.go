@@ -14,6 +14,8 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/cells"
+	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/gate"
 	"agentkernel/internal/kernel/observe"
 	"agentkernel/internal/kernel/skills"
@@ -115,23 +117,23 @@ func (c *Config) setDefaults() error {
 type Kernel struct {
 	agentkernel.Tools // Config.Tools
 	*skills.Library
+	*files.Files
+	agentkernel.Recordings
 	cfg      *Config
 	store    agentkernel.Store
 	origin   agentkernel.StoreInfo
 	ops      map[string]*op
-	started  time.Time
 	backends backends.List
 	table    *table
 	queue    *slots.Queue[*process]
 	timers   *timers.Timers
 	wakes    *wakes.List
 	specs    *specs.Interner
-	sessions *sessions
+	sessions *cells.Registry
 	forest   *forest
 	observed *observe.Observed // nil: nobody observes
 
-	recordings    agentkernel.Recordings // nil: there are none
-	verifications atomic.Int64           // counts down: see verifier
+	verifications atomic.Int64 // counts down: see verifier
 
 	last atomic.Int64 // position of the newest batch, for answers that speak of many processes
 	keys sync.Mutex   // one creation with an idempotency key at a time
@@ -156,12 +158,14 @@ func New(cfg Config) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.About.Started = cfg.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Kernel{
-		Tools: cfg.Tools, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops, started: cfg.Now(),
-		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: newSessions(), forest: &forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
+		Tools: cfg.Tools, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
+		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
 	k.backends = backends.New(cfg.Backends)
+	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))
 	k.Library = skills.New(cfg.Library, k.backends)
 	k.queue = slots.New(cfg.Slots, cfg.Now, k.drive)
 	k.timers = timers.New(cfg.Now)
@@ -175,8 +179,9 @@ func New(cfg Config) (*Kernel, error) {
 	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
 		f.OnFenced(k.fenced)
 	}
+	k.Recordings = noRecordings{}
 	if cfg.Recordings != nil {
-		k.recordings = cfg.Recordings((*host)(k))
+		k.Recordings = cfg.Recordings((*host)(k))
 	}
 	cfg.Retention.Start((*host)(k))
 	return k, nil
@@ -190,7 +195,7 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	}
 	info := agentkernel.KernelInfo{
 		Version: k.cfg.About.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.About.Home,
-		Store: k.store.Info(), Started: k.started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings,
+		Store: k.store.Info(), Started: k.cfg.About.Started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings,
 		Storage: storage,
 	}
 	for _, b := range k.cfg.Backends {
@@ -270,7 +275,7 @@ func (k *Kernel) closeLate(p *process) {
 }
 
 // clock is the time since the kernel started. It is never 0, and no change of the system's time moves it.
-func (k *Kernel) clock() time.Duration { return k.cfg.Now().Sub(k.started) + 1 }
+func (k *Kernel) clock() time.Duration { return k.cfg.Now().Sub(k.cfg.About.Started) + 1 }
 
 // lookup returns a process that is in memory; nil: it is not. See acquire.
 func (k *Kernel) lookup(pid agentkernel.PID) *process { return k.table.lookup(pid) }

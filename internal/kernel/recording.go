@@ -18,36 +18,19 @@ func (h *host) OpenFile(ctx context.Context, pid agentkernel.PID, name agentkern
 	return (*Kernel)(h).OpenFile(ctx, pid, name)
 }
 
-func (k *Kernel) recorder() (agentkernel.Recordings, error) {
-	if k.recordings == nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "recording", "this kernel makes and reads no recordings")
-	}
-	return k.recordings, nil
+// noRecordings is the role of a kernel that was given none.
+type noRecordings struct{}
+
+var errNoRecordings = agentkernel.Errorf(agentkernel.CodeUnsupported, "recording", "this kernel makes and reads no recordings")
+
+func (noRecordings) Export(context.Context, agentkernel.PID, agentkernel.ExportOptions) ([]byte, error) {
+	return nil, errNoRecordings
 }
 
-// Export gives a process as a recording.
-func (k *Kernel) Export(ctx context.Context, pid agentkernel.PID, o agentkernel.ExportOptions) ([]byte, error) {
-	r, err := k.recorder()
-	if err != nil {
-		return nil, err
-	}
-	return r.Export(ctx, pid, o)
+func (noRecordings) Import(context.Context, []byte, agentkernel.ImportOptions) (agentkernel.Process, error) {
+	return agentkernel.Process{}, errNoRecordings
 }
 
-// Import puts a recording into the store, as a process that has ended.
-func (k *Kernel) Import(ctx context.Context, file []byte, o agentkernel.ImportOptions) (agentkernel.Process, error) {
-	r, err := k.recorder()
-	if err != nil {
-		return agentkernel.Process{}, err
-	}
-	return r.Import(ctx, file, o)
-}
-
-// Replay runs the program of a recording on nothing but the recording.
-func (k *Kernel) Replay(ctx context.Context, file []byte, o agentkernel.ReplayOptions) (agentkernel.Verdict, error) {
-	r, err := k.recorder()
-	if err != nil {
-		return agentkernel.Verdict{}, err
-	}
-	return r.Replay(ctx, file, o)
+func (noRecordings) Replay(context.Context, []byte, agentkernel.ReplayOptions) (agentkernel.Verdict, error) {
+	return agentkernel.Verdict{}, errNoRecordings
 }

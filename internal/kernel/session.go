@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/permit"
 )
@@ -52,7 +53,7 @@ func (k *Kernel) repeatIfGone(p *process) error {
 		return nil
 	}
 	if p.spec.HasFiles() {
-		if note := k.driftNote(p); note != "" {
+		if note := files.Drifted(k.cfg.Layers, p.pid); note != "" {
 			return agentkernel.Errorf(agentkernel.CodeDiverged, "session", "the session's variables cannot be brought back: %s", note)
 		}
 	}
@@ -135,7 +136,7 @@ func (k *Kernel) aborted(p *process, err *agentkernel.Error) bool {
 		why = agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, agentkernel.OpPiece, "%s may or may not have happened: %s", k.label(&open[0]), why.Message())
 	}
 	box, f := k.takeBack(p, piece, why)
-	k.sessions.forget(p.pid)
+	k.sessions.Forget(p.pid)
 	k.letWait(p, box, f)
 	return true
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"sync"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/watch"
 )
@@ -26,90 +26,6 @@ var sessionCalls = map[string]ownOp{opNext: {begin: procNext, cell: true}}
 
 // asksForCell says that a session waits with the call for its next cell.
 func (f *inflight) asksForCell() bool { return f.handler != nil && f.handler.cell }
-
-// sessions is what the kernel knows of sessions beside their processes: the sources of their pieces, as far
-// as somebody has fed one in this kernel, and who is feeding at the moment.
-type sessions struct {
-	mu      sync.Mutex
-	feeding map[agentkernel.PID]chan struct{} // closed when somebody else may
-	sources map[agentkernel.PID]sources
-	keys    map[agentkernel.PID]map[string]bool // of the pieces that this kernel knows of
-}
-
-// sources are those of the pieces that ran, and of the program before them.
-type sources struct {
-	texts  []string // but for the plain ones
-	pieces int
-	key    string           // of the last piece
-	bind   *agentkernel.Key // the same, if no other process may have it
-}
-
-// and adds a piece.
-func (s sources) and(text string, plain bool) sources {
-	s.pieces++
-	if !plain {
-		s.texts = append(s.texts, text)
-	}
-	return s
-}
-
-func newSessions() *sessions {
-	return &sessions{feeding: map[agentkernel.PID]chan struct{}{}, sources: map[agentkernel.PID]sources{}, keys: map[agentkernel.PID]map[string]bool{}}
-}
-
-// take makes the caller the one who feeds a session; wait: after whoever does so now, who may be feeding the same piece.
-func (s *sessions) take(ctx context.Context, pid agentkernel.PID, wait bool) error {
-	for {
-		s.mu.Lock()
-		other := s.feeding[pid]
-		if other == nil {
-			s.feeding[pid] = make(chan struct{})
-		}
-		s.mu.Unlock()
-		switch {
-		case other == nil:
-			return nil
-		case !wait:
-			return sessionConflict(pid, "session %d is being fed by somebody else", pid)
-		}
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "session")
-		}
-	}
-}
-
-func (s *sessions) release(pid agentkernel.PID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.feeding[pid])
-	delete(s.feeding, pid)
-}
-
-func (s *sessions) remember(pid agentkernel.PID, fed sources) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sources[pid] = fed
-	if fed.key != "" {
-		s.addKey(pid, fed.key)
-	}
-}
-
-// forget drops what a piece that was aborted has changed.
-func (s *sessions) forget(pid agentkernel.PID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sources, pid)
-}
-
-// ended drops everything of a session.
-func (s *sessions) ended(pid agentkernel.PID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sources, pid)
-	delete(s.keys, pid)
-}
 
 // procNext reports how the last piece ended and waits: Feed or EndSession completes the call.
 func procNext(k *Kernel, p *process, f *inflight) error {
@@ -222,19 +138,19 @@ var errPieceDone = errors.New("the piece has run")
 // Feed hands a session its next piece.
 func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
 	var end agentkernel.PieceEnd
-	if err := k.sessions.take(ctx, pid, piece.Key != ""); err != nil {
+	if err := k.takeSession(ctx, pid, piece.Key != ""); err != nil {
 		return end, err
 	}
 	feeding := true
 	defer func() {
 		if feeding {
-			k.sessions.release(pid)
+			k.sessions.Release(pid)
 		}
 	}()
 	if known, err := k.fedBefore(ctx, pid, &piece); err != nil {
 		return end, err
 	} else if known > 0 {
-		k.sessions.release(pid)
+		k.sessions.Release(pid)
 		feeding = false
 		return k.fedAgain(ctx, pid, known, fn)
 	}
@@ -258,7 +174,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 		return end, err
 	}
 	defer k.unwatch(p, w)
-	k.sessions.release(pid)
+	k.sessions.Release(pid)
 	feeding = false
 	err = k.pump(ctx, p, w, seen, true, func(ev agentkernel.Event) error {
 		if err := fn(ev); err != nil {
@@ -284,7 +200,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 
 // preparePiece checks a piece as a program is checked, and finds the tools and skills that it imports. fed is what the
 // session has been fed when it has this piece.
-func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel.Piece) (next *agentkernel.NextPiece, fed sources, err error) {
+func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel.Piece) (next *agentkernel.NextPiece, fed cells.Sources, err error) {
 	earlier, err := k.earlierSources(ctx, p)
 	if err != nil {
 		return nil, fed, err
@@ -293,7 +209,7 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 		piece.Name = "<piece>"
 	}
 	spec := agentkernel.Spec{Namespace: p.spec.Namespace, Program: agentkernel.Program{Name: piece.Name, Language: p.spec.Program.Language,
-		Source: piece.Source, Args: p.spec.Program.Args, Host: p.spec.Program.Host, Modules: maps.Clone(p.spec.Program.Modules), Earlier: earlier.texts, Pieces: earlier.pieces}}
+		Source: piece.Source, Args: p.spec.Program.Args, Host: p.spec.Program.Host, Modules: maps.Clone(p.spec.Program.Modules), Earlier: earlier.Texts, Pieces: earlier.Cells}}
 	if spec.Program.Modules == nil {
 		spec.Program.Modules = map[string]string{}
 	}
@@ -316,10 +232,10 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 		return nil, fed, err
 	}
 	piece.Modules = spec.Program.Modules
-	fed = earlier.and(piece.Source, needs.Plain)
-	fed.key = piece.Key
+	fed = earlier.And(piece.Source, needs.Plain)
+	fed.Key = piece.Key
 	if piece.Shared && piece.Key != "" {
-		fed.bind = &agentkernel.Key{Namespace: p.spec.Namespace, Name: piece.Key}
+		fed.Bind = &agentkernel.Key{Namespace: p.spec.Namespace, Name: piece.Key}
 	}
 	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, fed, nil
 }
@@ -345,29 +261,35 @@ func (k *Kernel) pieceTools(ctx context.Context, p *process, name string, refs [
 }
 
 // earlierSources are the sources that a session was fed: remembered, or read from its journal.
-func (k *Kernel) earlierSources(ctx context.Context, p *process) (sources, error) {
-	k.sessions.mu.Lock()
-	known, ok := k.sessions.sources[p.pid]
-	k.sessions.mu.Unlock()
-	if ok {
+func (k *Kernel) earlierSources(ctx context.Context, p *process) (cells.Sources, error) {
+	if known, ok := k.sessions.Known(p.pid); ok {
 		return known, nil
 	}
-	cells, err := history.Cells(ctx, k.store, p.pid)
-	out := sources{}.and(p.spec.Program.Source, false)
-	for _, c := range cells {
+	handed, err := history.Cells(ctx, k.store, p.pid)
+	out := cells.Sources{}.And(p.spec.Program.Source, false)
+	for _, c := range handed {
 		if !c.Aborted {
-			out = out.and(c.Source, false)
+			out = out.And(c.Source, false)
 		}
 	}
 	return out, err
 }
 
+// takeSession makes the caller the one who feeds a session; see cells.Registry.Take.
+func (k *Kernel) takeSession(ctx context.Context, pid agentkernel.PID, wait bool) error {
+	taken, err := k.sessions.Take(ctx, pid, wait)
+	if err == nil && !taken {
+		return sessionConflict(pid, "session %d is being fed by somebody else", pid)
+	}
+	return err
+}
+
 // EndSession lets a session exit.
 func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
-	if err := k.sessions.take(ctx, pid, false); err != nil {
+	if err := k.takeSession(ctx, pid, false); err != nil {
 		return agentkernel.Process{}, err
 	}
-	defer k.sessions.release(pid)
+	defer k.sessions.Release(pid)
 	p, err := k.waitingSession(ctx, pid)
 	if err != nil {
 		return agentkernel.Process{}, err

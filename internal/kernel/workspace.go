@@ -3,13 +3,12 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/bytesize"
 	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/files"
 )
 
 // createFiles prepares the folders of a process that gets this PID.
@@ -137,21 +136,10 @@ func (k *Kernel) settleFiles(p *process, e ending) ending {
 // publishFiles applies the changes of a process whose intent to do so is in the journal. A kernel that stops meanwhile
 // does not cut it off: that would be an end of the process, where the next kernel can finish it.
 func (k *Kernel) publishFiles(p *process, e ending) ending {
-	w := p.spec.Workspace
-	_, err := k.cfg.Layers.Apply(context.WithoutCancel(k.ctx), p.pid, agentkernel.ApplyOptions{Volumes: w == nil || !w.Publish})
-	if err == nil {
-		return e
+	if err := files.Publish(context.WithoutCancel(k.ctx), k.cfg.Layers, p.pid, p.spec.Workspace); err != nil {
+		e = endingFor(err)
+		e.state = agentkernel.StateFailed // also where a volume is full: the program did not hit a limit
 	}
-	failure := agentkernel.AsError(err, agentkernel.CodeStorage, "publish")
-	if failure.Code == agentkernel.CodeConflict {
-		if c, cerr := k.cfg.Layers.Changes(p.pid); cerr == nil && c.State == agentkernel.LayerApplied {
-			return e // the crash came after the last file
-		}
-	}
-	f := agentkernel.Errorf(failure.Code, "publish", "the program exited with 0, but its files are not published: %w", failure)
-	f.Hint = failure.Hint
-	e = endingFor(f)
-	e.state = agentkernel.StateFailed // also where a volume is full: the program did not hit a limit
 	return e
 }
 
@@ -175,28 +163,11 @@ func (k *Kernel) pauseOnDrift(p *process) {
 	if !p.spec.HasFiles() || k.cfg.Layers == nil {
 		return
 	}
-	if note := k.driftNote(p); note != "" {
+	if note := files.Drifted(k.cfg.Layers, p.pid); note != "" {
 		p.mu.Lock()
 		k.pause(p, 0, note)
 		p.mu.Unlock()
 	}
-}
-
-// driftNote says that the program may read something else now than it did in its first life; "": it will not.
-func (k *Kernel) driftNote(p *process) string {
-	list, err := k.cfg.Layers.Drift(p.pid)
-	switch {
-	case err != nil:
-		return fmt.Sprintf(advice.WhenMended, agentkernel.AsError(err, agentkernel.CodeStorage, "workspace").Message(), p.pid)
-	case len(list) == 0:
-		return ""
-	}
-	const shown = 5
-	names := strings.Join(list[:min(len(list), shown)], ", ")
-	if len(list) > shown {
-		names += " and more"
-	}
-	return fmt.Sprintf(advice.FolderChanged, names, p.pid)
 }
 
 // closeBox closes a sandbox and waits until nothing of it runs any more.
@@ -232,81 +203,19 @@ func (k *Kernel) freeFiles(p *process, box agentkernel.Sandbox) {
 // goneWait bounds how long the end of a killed sandbox is waited for.
 const goneWait = 30 * time.Second
 
-// Changes says what a process has done to its folders.
-func (k *Kernel) Changes(ctx context.Context, pid agentkernel.PID) (agentkernel.Changes, error) {
-	live, err := k.hasFiles(ctx, pid)
-	if err != nil {
-		return agentkernel.Changes{}, err
-	}
-	if live { // one that has just ended is waited for: its sandbox may still be closing
-		live = k.filesAtRest(ctx, "diff", pid) != nil
-	}
-	c, err := k.cfg.Layers.Changes(pid)
-	if live && c.State == agentkernel.LayerKept {
-		c.State = agentkernel.LayerOpen
-	}
-	return c, err
-}
+// InMemory says whether the kernel has a process in memory, for those who look at its files.
+func (h *host) InMemory(pid agentkernel.PID) bool { return (*Kernel)(h).lookup(pid) != nil }
 
-// Apply writes the changes of a process to its folders.
-func (k *Kernel) Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.ApplyOptions) (agentkernel.Applied, error) {
-	if err := k.filesAtRest(ctx, "apply", pid); err != nil {
-		return agentkernel.Applied{}, err
-	}
-	return k.cfg.Layers.Apply(ctx, pid, o)
-}
-
-// Discard throws the changes of a process away.
-func (k *Kernel) Discard(ctx context.Context, pid agentkernel.PID) error {
-	if err := k.filesAtRest(ctx, "discard", pid); err != nil {
-		return err
-	}
-	return k.cfg.Layers.Discard(ctx, pid)
-}
-
-// OpenFile opens one file of a process.
-func (k *Kernel) OpenFile(ctx context.Context, pid agentkernel.PID, name agentkernel.FileName) (agentkernel.File, error) {
-	if _, err := k.hasFiles(ctx, pid); err != nil {
-		return agentkernel.File{}, err
-	}
-	return k.cfg.Layers.Open(pid, name)
-}
-
-// hasFiles says whether a process with folders has not ended; CodeInvalid: it has none.
-func (k *Kernel) hasFiles(ctx context.Context, pid agentkernel.PID) (live bool, err error) {
-	rec, err := k.store.Process(ctx, pid)
-	switch {
-	case err != nil:
-		return false, err
-	case k.cfg.Layers == nil || !rec.Spec.HasFiles() && !k.cfg.Layers.Imported(pid):
-		return false, agentkernel.Errorf(agentkernel.CodeInvalid, "workspace", "process %d has no workspace", pid).WithPID(pid).
-			WithHint(advice.NoFolder, pid)
-	}
-	return !rec.State.Terminal() || k.lookup(pid) != nil, nil
-}
-
-// filesAtRest refuses to touch the files of a process that may still write them. One that has just ended is waited for.
-func (k *Kernel) filesAtRest(ctx context.Context, verb string, pid agentkernel.PID) error {
-	live, err := k.hasFiles(ctx, pid)
-	if err != nil || !live {
-		return err
-	}
-	e := agentkernel.Errorf(agentkernel.CodeConflict, verb, "process %d has not ended", pid).WithPID(pid)
+// AtRest says what has become of a process whose files somebody wants: a kernel runs it; it has ended; and when nothing writes
+// to them any more.
+func (h *host) AtRest(ctx context.Context, pid agentkernel.PID) (carried, ended bool, free <-chan struct{}) {
+	k := (*Kernel)(h)
 	p := k.carried(ctx, pid)
 	if p == nil {
-		return e.WithHint(advice.RecoverOrKill, pid, pid)
+		return false, false, nil
 	}
 	defer k.release(p)
 	p.mu.Lock()
-	ended := p.state.Terminal()
-	p.mu.Unlock()
-	if !ended {
-		return e.WithHint(advice.WaitOrKill, pid, pid)
-	}
-	select {
-	case <-p.filesFree:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	defer p.mu.Unlock()
+	return true, p.state.Terminal(), p.filesFree
 }
