@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check lint generate unit cross fuzz bench bench-tokens soak test-cpython cpython deps engine mcp data clean rename install uninstall
+.PHONY: help build demo test check lint generate unit cross fuzz bench bench-tokens soak bench-million test-cpython cpython deps engine mcp data clean rename install uninstall
 
 # A tagged commit has its tag's version; any other says which commit it is.
 VERSION ?= $(shell git describe --tags --exact-match 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0-dev+$$(git describe --always --dirty 2>/dev/null || echo unknown))
@@ -105,6 +105,10 @@ bench: engine mcp ## measure; writes a Markdown table to stdout
 	@scripts/deps.sh go node
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o agentkernel ./cmd/agentkernel
 	go run ./bench $(BENCHFLAGS)
+
+bench-million: engine ## a million parked processes: memory, disk, waking, restart; takes half an hour (SLEEPERS=100000)
+	@scripts/deps.sh go node
+	go run ./bench -only million -sleepers $(or $(SLEEPERS),1000000) $(BENCHFLAGS)
 
 bench-tokens: engine mcp ## count the tokens that programs save; writes a Markdown table to stdout (TOKENSFLAGS='-way default')
 	@scripts/deps.sh go node

@@ -40,6 +40,7 @@ func main() {
 		names = append(names, s.name)
 	}
 	flag.StringVar(&o.only, "only", "", "sections to measure, separated by commas: "+strings.Join(names, ","))
+	flag.IntVar(&sleepers, "sleepers", sleepers, "how many processes the section million has")
 	flag.BoolVar(&o.quick, "quick", false, "fewer samples, smaller numbers: a minute or two")
 	flag.BoolVar(&o.json, "json", false, "print JSON instead of Markdown")
 	flag.StringVar(&o.cli, "cli", "", "the agentkernel executable (default ./agentkernel, built if it is not there)")
@@ -122,7 +123,7 @@ func (r report) print(out io.Writer, asJSON bool) error {
 func choose(only string) ([]section, error) {
 	all := sections()
 	if only == "" {
-		return all, nil
+		return slices.DeleteFunc(all, func(s section) bool { return s.asked }), nil
 	}
 	wanted := strings.Split(only, ",")
 	var chosen []section

@@ -35,7 +35,7 @@ var deskProgram string
 const woken = "desk closed: 3 cases\n"
 
 // parkWait is how long the processes may take to be parked when all have been started.
-const parkWait = time.Minute
+const parkWait = 2 * time.Minute
 
 func measureParked(ctx context.Context, b *bench) ([]table, error) {
 	n, probes := b.pick(20_000, 2_000, 40), b.pick(100, 100, 5)
