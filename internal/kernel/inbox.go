@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/sys"
@@ -75,8 +76,8 @@ func (k *Kernel) sent(posts []agentkernel.Post) {
 		}
 		k.external.Go(func() {
 			p, err := k.acquire(k.ctx, m.To)
-			if err != nil && k.ctx.Err() == nil {
-				k.cfg.Logger.Error("a process cannot be told of what it was sent", "pid", m.To, "err", err)
+			if err != nil {
+				k.mailLater(m.To, err, func() { k.sent([]agentkernel.Post{m}) })
 			}
 			if p != nil {
 				k.look(p)
@@ -84,6 +85,18 @@ func (k *Kernel) sent(posts []agentkernel.Post) {
 			}
 		})
 	}
+}
+
+// mailRetry is how long a read of an inbox that failed is waited for before it is tried again.
+const mailRetry = time.Second
+
+// mailLater tries again what could not be read: what was sent is in the store, and must not wait for the next kernel.
+func (k *Kernel) mailLater(pid agentkernel.PID, why error, again func()) {
+	if k.ctx.Err() != nil {
+		return
+	}
+	k.cfg.Logger.Error("an inbox cannot be read now", "pid", pid, "err", why)
+	k.timers.After(mailRetry, func() { k.external.Go(again) })
 }
 
 // look hands a process what its inbox has for those of its calls that wait for that, the most urgent first.
@@ -101,9 +114,7 @@ func (k *Kernel) look(p *process) {
 		posts, err := k.store.Inbox(k.ctx, p.pid)
 		p.mu.Lock()
 		if err != nil {
-			if k.ctx.Err() == nil {
-				k.cfg.Logger.Error("an inbox cannot be read", "pid", p.pid, "err", err)
-			}
+			k.mailLater(p.pid, err, func() { k.look(p) })
 			break
 		}
 		for i := range posts {
