@@ -30,7 +30,7 @@ func Backup(ctx context.Context, home, version string, w io.Writer) (err error) 
 		return err
 	}
 	dir := datadir.At(home)
-	if _, err := os.Stat(dir.Database()); errors.Is(err, fs.ErrNotExist) {
+	if !dir.Begun() {
 		return agentkernel.Errorf(agentkernel.CodeNotFound, "backup", "there is nothing to back up: no process has run with the data directory %s", home)
 	}
 	if dir, err = datadir.Open(home); err != nil {

@@ -267,7 +267,7 @@ func OpenReader(ctx context.Context, home string) (agentkernel.Kernel, error) {
 	damage := damageOf(ctx, dir)
 	store, err := sqlite.OpenReader(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return nil, readError(err, damage)
 	}
 	info := store.Info()
 	info.Damage = damage

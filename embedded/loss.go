@@ -19,7 +19,7 @@ type AcceptedLoss struct {
 	Paused int      // processes that may have lost the end of their journals
 }
 
-// AcceptLoss makes a data directory usable whose log was damaged, so that [Open] refuses it. What is whole of the log stays, copies
+// AcceptLoss makes a data directory usable whose log was damaged, or whose database was removed, so that [Open] refuses it. What is whole of the log stays, copies
 // of what was there are kept. Unfinished processes are paused: what they did after the damage is not known, and to
 // resume them does it again. Nil: there is no damage. version is that of the calling program. Errors: CodeConflict, a kernel
 // runs; CodeCorrupt, what is left cannot be used.
@@ -57,7 +57,7 @@ func AcceptLoss(ctx context.Context, home, version string) (loss *AcceptedLoss, 
 	last, pidErr := store.NewPID(ctx)
 	if err = errors.Join(err, pidErr); err == nil {
 		// PIDs of processes that are lost without a trace were given out, and so were the keys of their calls.
-		err = sqlite.Renew(cfg.Path, last-1, lostPIDs)
+		err = sqlite.Renew(cfg.Path, last-1, lostPIDs+max(0, found.PID-last))
 	}
 	return loss, errors.Join(err, store.Close()) // with Close the loss is accepted
 }
@@ -72,6 +72,14 @@ func damageOf(ctx context.Context, dir *datadir.Dir) *agentkernel.Error {
 		return nil
 	}
 	return agentkernel.AsError(err, agentkernel.CodeCorrupt, "store")
+}
+
+// readError is why a database cannot be read: what was lost of it tells more.
+func readError(err error, damage *agentkernel.Error) error {
+	if damage != nil && (agentkernel.CodeOf(err) == agentkernel.CodeNotFound || agentkernel.CodeOf(err) == agentkernel.CodeVersion) {
+		return damage
+	}
+	return err
 }
 
 // lostPIDs is how many PIDs are left out after a loss: nothing says how many processes were in what is lost, but each of them took

@@ -17,5 +17,8 @@ func OpenQuery(ctx context.Context, home string) (q *sqlite.Query, damage *agent
 	dir := datadir.At(home)
 	damage = damageOf(ctx, dir)
 	q, err = sqlite.OpenQuery(ctx, sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs()})
+	if err != nil {
+		err = readError(err, damage)
+	}
 	return q, damage, err
 }

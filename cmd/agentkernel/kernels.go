@@ -285,7 +285,7 @@ func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	if silent(derr) || notThere(derr) && kernelHolds(dir) {
 		hidden = a.unanswered(dir, silent(derr))
 	}
-	if _, err := os.Stat(dir.Database()); errors.Is(err, fs.ErrNotExist) {
+	if !dir.Begun() {
 		return nil, nil, errNothingYet(home)
 	}
 	if k, err = a.openReader(a.ctx, home); err != nil {

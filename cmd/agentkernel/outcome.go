@@ -15,8 +15,8 @@ import (
 
 // runResult is the one object that run --json and tools call --json print.
 type runResult struct {
-	PID        *agentkernel.PID   `json:"pid"`   // null: nothing was started
-	State      string             `json:"state"` // exited, failed, killed, paused, detached, refused, or unfinished: the kernel was lost
+	PID        *agentkernel.PID   `json:"pid"`   // null: nothing was started, or with unknown, that it was is not known
+	State      string             `json:"state"` // exited, failed, killed, paused, detached, refused; the kernel was lost: unfinished, or unknown if the PID is, too
 	Result     json.RawMessage    `json:"result"`
 	Stdout     string             `json:"stdout"`
 	Stderr     string             `json:"stderr"`
@@ -175,7 +175,7 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 		}
 		r.ExitCode = exitFor(r.Error)
 		if r.PID == nil {
-			r.State = "refused"
+			r.State = withoutPID(err)
 		}
 	default:
 		r.fill(p)
@@ -188,6 +188,14 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 		return err
 	}
 	return exitCode(r.ExitCode)
+}
+
+// withoutPID is the state of a program of which no PID is known, because of an error.
+func withoutPID(err error) string {
+	if agentkernel.KernelGone(err) { // it may have begun before
+		return "unknown"
+	}
+	return "refused"
 }
 
 func (r *runResult) fill(p agentkernel.Process) {

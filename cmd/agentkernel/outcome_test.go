@@ -25,3 +25,18 @@ func TestLostKernelNamesTheProcess(t *testing.T) {
 		t.Errorf("an answer of the kernel became %q", got.Hint)
 	}
 }
+
+// A program whose kernel went away before it answered may have begun: nobody says that it was refused.
+func TestWhatBecameOfAProgramIsNotKnown(t *testing.T) {
+	gone := agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel went away before it answered").WithRecover(0)
+	ending := agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending")
+	if got := withoutPID(gone); got != "unknown" {
+		t.Errorf("a kernel that went away: %s", got)
+	}
+	if got := withoutPID(ending); got != "refused" {
+		t.Errorf("a kernel that took nothing any more: %s", got)
+	}
+	if !strings.Contains(gone.Hint, "agentkernel ps") {
+		t.Errorf("how to look: %q", gone.Hint)
+	}
+}

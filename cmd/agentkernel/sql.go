@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +86,7 @@ func (a *app) query() (*sqlite.Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(datadir.At(home).Database()); errors.Is(err, fs.ErrNotExist) {
+	if !datadir.At(home).Begun() {
 		return nil, errNothingYet(home)
 	}
 	q, damage, err := embedded.OpenQuery(a.ctx, home)

@@ -170,6 +170,19 @@ func (d *Dir) Path() string { return d.path }
 // Database is the file of the SQLite store.
 func (d *Dir) Database() string { return d.file(databaseFile) }
 
+// Begun says whether there is a database, or something that belongs to one that was removed.
+func (d *Dir) Begun() bool {
+	if exists(d.Database()) {
+		return true
+	}
+	for _, beside := range []string{"-wal", "-mark"} {
+		if info, err := os.Stat(d.Database() + beside); err == nil && info.Size() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Blobs is the directory of large payloads; it may not exist yet.
 func (d *Dir) Blobs() string { return d.file(blobsDir) }
 

@@ -178,39 +178,66 @@ func taskStatus(ctx context.Context, c *call, in taskID) (*taskState, error) {
 }
 
 type waitInput struct {
-	TaskID  string  `json:"task_id"`
-	Timeout float64 `json:"timeout,omitempty" say:"seconds, default 60"`
+	TaskID  string   `json:"task_id"`
+	Timeout *float64 `json:"timeout,omitempty" say:"seconds, default 60"` // 0 does not wait
 }
 
 func waitForTask(ctx context.Context, c *call, in waitInput) (*taskState, error) {
-	timeout, err := seconds(in.Timeout, time.Minute)
-	if err != nil {
-		return nil, err
+	timeout := time.Minute
+	if in.Timeout != nil {
+		var err error
+		if timeout, err = seconds(*in.Timeout, 0); err != nil {
+			return nil, err
+		}
 	}
 	p, err := c.task(ctx, in.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	if p.State == agentkernel.StateUnfinished { // its kernel died, and somebody waits for it
-		if p, err = c.recovered(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	if !p.State.Terminal() {
-		watch := c.watch(ctx, nil)
-		bounded, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
-		_, err = c.kernel().Wait(bounded, p.PID)
-		late := errors.Is(context.Cause(bounded), errTimeout)
-		cancel()
-		watch.stop()
-		if err != nil && !late {
-			return nil, err
-		}
-		if p, err = c.kernel().Process(ctx, p.PID); err != nil {
-			return nil, err
-		}
+	watch := c.watch(ctx, nil)
+	p, err = c.awaitTask(ctx, p, timeout)
+	watch.stop()
+	if err != nil {
+		return nil, lost(err, "the task may have ended")
 	}
 	return c.outcome(ctx, p)
+}
+
+// maxKernels is how many kernels may die while somebody waits for a task: one may be its own doing.
+const maxKernels = 3
+
+// awaitTask waits until a task has ended, or for so long. One whose kernel died before or dies meanwhile goes on with the next.
+func (c *call) awaitTask(ctx context.Context, p agentkernel.Process, timeout time.Duration) (agentkernel.Process, error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
+	defer cancel()
+	for kernels := 1; ; kernels++ {
+		now, err := c.awaitOnce(ctx, bounded, p)
+		if err != nil && ctx.Err() == nil { // by what the next kernel says of it, its own may be gone
+			if then, failed := c.kernel().Process(ctx, p.PID); failed == nil && (agentkernel.KernelGone(err) || then.State == agentkernel.StateUnfinished) {
+				now, p = then, then
+			}
+		}
+		again := agentkernel.KernelGone(err) || now.State == agentkernel.StateUnfinished
+		if !again || kernels == maxKernels || ctx.Err() != nil || bounded.Err() != nil {
+			return now, err
+		}
+	}
+}
+
+// awaitOnce is awaitTask with one kernel.
+func (c *call) awaitOnce(ctx, bounded context.Context, p agentkernel.Process) (_ agentkernel.Process, err error) {
+	if p.State == agentkernel.StateUnfinished {
+		if p, err = c.recovered(ctx, p); err != nil {
+			return p, err
+		}
+	}
+	if p.State.Terminal() || bounded.Err() != nil && ctx.Err() == nil {
+		return p, nil
+	}
+	if _, err = c.kernel().Wait(bounded, p.PID); err != nil && !errors.Is(context.Cause(bounded), errTimeout) {
+		return p, err
+	}
+	return c.kernel().Process(ctx, p.PID)
 }
 
 type nothing struct{}

@@ -63,16 +63,19 @@ func kernelError(err error, h datadir.Holder) []Finding {
 }
 
 func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
-	path := datadir.At(o.Home).Database()
-	st, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	dir := datadir.At(o.Home)
+	if !dir.Begun() {
 		return ok("none yet; the first program makes it")
 	}
-	if err != nil {
+	var size int64
+	switch st, err := os.Stat(dir.Database()); {
+	case err == nil:
+		size = st.Size()
+	case !errors.Is(err, fs.ErrNotExist): // that one was removed, the reader says
 		return failed(Fail, err)
 	}
 	if o.Reader == nil {
-		return ok("%s (%s)", path, bytesize.Rounded(st.Size()))
+		return ok("%s (%s)", dir.Database(), bytesize.Rounded(size))
 	}
 	k, err := o.Reader(ctx, o.Home)
 	if err != nil {
@@ -87,9 +90,9 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 		return failed(Fail, info.Store.Damage)
 	}
 	if info.Unfinished > 0 {
-		if _, held := datadir.At(o.Home).Holder(); !held {
-			return warn("agentkernel recover", "%s, schema %d, %d unfinished", bytesize.Rounded(st.Size()), info.Store.Schema, info.Unfinished)
+		if _, held := dir.Holder(); !held {
+			return warn("agentkernel recover", "%s, schema %d, %d unfinished", bytesize.Rounded(size), info.Store.Schema, info.Unfinished)
 		}
 	}
-	return ok("%s, schema %d", bytesize.Rounded(st.Size()), info.Store.Schema)
+	return ok("%s, schema %d", bytesize.Rounded(size), info.Store.Schema)
 }

@@ -2,10 +2,7 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 
 	"agentkernel/internal/datadir"
@@ -16,8 +13,7 @@ import (
 // checkStorage shows what takes how much room, and how near the quota is.
 func checkStorage(ctx context.Context, o DoctorOptions) []Finding {
 	dir := datadir.At(o.Home)
-	_, err := os.Stat(dir.Database())
-	if errors.Is(err, fs.ErrNotExist) || o.Reader == nil {
+	if !dir.Begun() || o.Reader == nil {
 		return ok("nothing yet")
 	}
 	k, err := o.Reader(ctx, o.Home)

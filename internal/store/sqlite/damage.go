@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"agentkernel"
@@ -16,8 +17,8 @@ import (
 
 // CheckLog says whether the database, which nobody has open, has all that was durable in it: CodeCorrupt if not.
 func CheckLog(ctx context.Context, cfg Config) error {
-	if info, err := os.Stat(cfg.Path); err != nil || info.Size() == 0 { // there is none, and probe speaks of one that was emptied
-		return nil //nolint:nilerr // nothing can be lost of it
+	if what := vanished(cfg.Path); what != "" {
+		return checkVanished(cfg.Path, what)
 	}
 	switch d, err := wal.Check(cfg.Path); {
 	case err != nil:
@@ -32,7 +33,7 @@ func CheckLog(ctx context.Context, cfg Config) error {
 	case !there || p == place{}:
 		return nil
 	case p == unsettled:
-		return errDamaged(cfg.Path, "a loss was about to be accepted, and that was broken off", -1)
+		return errDamaged(cfg.Path, brokenOff, -1)
 	}
 	has, err := hasPlace(ctx, cfg, p)
 	if err != nil || has {
@@ -40,6 +41,59 @@ func CheckLog(ctx context.Context, cfg Config) error {
 	}
 	return errDamaged(cfg.Path, fmt.Sprintf("entry %d of process %d was durable and is not there: the log was removed, or the database is an older one",
 		p.seq, p.pid), -1)
+}
+
+const brokenOff = "a loss was about to be accepted, and that was broken off"
+
+// vanished says what became of a database that is not there or has no bytes, "" if it has some. It may be none that ever was: what is
+// beside it tells.
+func vanished(path string) string {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "removed: it is not there"
+	case err == nil && info.Mode().IsRegular() && info.Size() == 0:
+		return "emptied: it has no bytes"
+	}
+	return ""
+}
+
+// checkVanished refuses a database that has vanished, and whose log or mark is still there: a new one in its place would overwrite
+// the log, and everything would be done again.
+func checkVanished(path, what string) error {
+	if err := errLogAlone(path, what); err != nil {
+		return err
+	}
+	p, _, err := readMark(path)
+	switch {
+	case err != nil:
+		return explain(path, err)
+	case p == unsettled:
+		return errDamaged(path, brokenOff, -1)
+	case p != place{}:
+		return errVanished(path, fmt.Sprintf("%s, and entry %d of process %d was durable (%s)", what, p.seq, p.pid, MarkPath(path)))
+	}
+	d, err := wal.Check(path)
+	if err != nil {
+		return explain(path, err)
+	}
+	if d != nil {
+		return errVanished(path, what+", and "+d.What)
+	}
+	return nil
+}
+
+// errLogAlone is of a database that has vanished, and whose log is there; nil: it is not.
+func errLogAlone(path, what string) error {
+	if log, err := os.Stat(wal.Path(path)); err == nil && log.Size() > 0 {
+		return errVanished(path, fmt.Sprintf("%s, its log %s has %d", what, wal.Path(path), log.Size()))
+	}
+	return nil
+}
+
+func errVanished(path, what string) error {
+	return agentkernel.Errorf(agentkernel.CodeCorrupt, opDamaged, "the database %s was %s", path, what).
+		WithHint("nothing runs, since what is lost would be done again · put a backup in its place: agentkernel restore · " +
+			"or begin a new one, and keep a copy of what is left: agentkernel recover --accept-loss")
 }
 
 // errDamaged says what is wrong with a log. good is how many frames of it are whole, -1 if that says nothing.
@@ -80,12 +134,13 @@ OR EXISTS (SELECT 1 FROM pruned WHERE ?1 BETWEEN first AND last)`, int64(p.pid),
 
 // AcceptedLoss is what AcceptLoss found, and did.
 type AcceptedLoss struct {
-	What   string   `json:"what"`             // what is wrong
-	Copies []string `json:"copies,omitempty"` // of the damaged files
+	What   string          `json:"what"`             // what is wrong
+	Copies []string        `json:"copies,omitempty"` // of the damaged files
+	PID    agentkernel.PID `json:"-"`                // one that was given out, if anything tells of one
 }
 
 // AcceptLoss makes a database whose log was damaged one that Open takes: of the log it leaves what is whole, and copies of what
-// was there before, under names that end in suffix. The next Open must have Config.Lossy; with its Close the loss is accepted. Nil: there
+// was there before, under names that end in suffix; of a database that has vanished it leaves nothing but those. The next Open must have Config.Lossy; with its Close the loss is accepted. Nil: there
 // is no damage.
 func AcceptLoss(ctx context.Context, cfg Config, suffix string) (*AcceptedLoss, error) {
 	err := CheckLog(ctx, cfg)
@@ -93,6 +148,10 @@ func AcceptLoss(ctx context.Context, cfg Config, suffix string) (*AcceptedLoss, 
 		return nil, err
 	}
 	loss := &AcceptedLoss{What: agentkernel.AsError(err, agentkernel.CodeCorrupt, opDamaged).Message()}
+	gone := vanished(cfg.Path) != ""
+	if p, _, err := readMark(cfg.Path); err == nil && p != unsettled {
+		loss.PID = p.pid
+	}
 	// From here on only what accepts the loss may open it, whatever breaks this off.
 	m, err := openMark(cfg)
 	if err == nil {
@@ -100,6 +159,10 @@ func AcceptLoss(ctx context.Context, cfg Config, suffix string) (*AcceptedLoss, 
 	}
 	if err != nil {
 		return nil, explain(cfg.Path, err)
+	}
+	if gone { // a log without its database is of no use
+		loss.Copies, err = wal.PutAway(cfg.Path, suffix)
+		return loss, explain(cfg.Path, err)
 	}
 	if loss.Copies, _, err = wal.SetAside(cfg.Path, suffix); err != nil {
 		return nil, explain(cfg.Path, err)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"agentkernel"
@@ -397,7 +398,13 @@ func TestWhatIsGoneIsNoticed(t *testing.T) {
 		{"a log of long ago", picture{"-wal": nil, "-mark": nil}, "missing"},
 		{"a mark that was not written yet", picture{"-mark": {}}, ""},
 		{"a mark that is broken", picture{"-mark": []byte("agentkernel mark 1: 9 9 00000000\n")}, ""},
-		{"the database was emptied, too", picture{"": {}}, ""}, // probe says so
+		{"the database was emptied", picture{"": {}}, "was emptied: it has no bytes, its log"},
+		{"the database was emptied, and the log removed", picture{"": {}, "-wal": nil}, "was emptied: it has no bytes, and entry 6 of process 1 was durable"},
+		{"the database was removed", picture{"": nil}, "was removed: it is not there, its log"},
+		{"database and log were removed", picture{"": nil, "-wal": nil}, "was removed: it is not there, and entry 6 of process 1 was durable"},
+		{"all were removed but the index", picture{"": nil, "-wal": nil, "-mark": nil}, "was removed: it is not there, and the log is missing"},
+		{"all were removed", picture{"": nil, "-wal": nil, "-shm": nil, "-mark": nil}, ""},
+		{"nothing was ever written", picture{"": nil, "-wal": nil, "-shm": nil, "-mark": place{}.encode(nil)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := after.put(t, c.change)
@@ -531,6 +538,55 @@ func TestAcceptLoss(t *testing.T) {
 			}
 			if none, err := AcceptLoss(t.Context(), testConfig(filepath.Dir(cfg.Path)), ".damaged-3"); none != nil && err == nil {
 				t.Errorf("a sound database lost %+v", none)
+			}
+		})
+	}
+}
+
+// A new database begins where one was removed or emptied only when the loss is accepted; what was beside it is kept.
+func TestTheLossOfADatabaseIsAccepted(t *testing.T) {
+	_, after := written(t, 6)
+	for name, change := range map[string]picture{
+		"removed": {"": nil}, "emptied": {"": {}}, "removed with its log": {"": nil, "-wal": nil}, "with its log and index": {"": nil, "-wal": nil, "-shm": nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := after.put(t, change)
+			if _, err := Open(t.Context(), cfg); !IsDamaged(err) {
+				t.Fatalf("opened: %v", err)
+			}
+			for _, suffix := range pictured[1:] {
+				want, changed := change[suffix]
+				if !changed {
+					want = after[suffix]
+				}
+				if got, _ := os.ReadFile(cfg.Path + suffix); !bytes.Equal(got, want) {
+					t.Errorf("the refusal has changed the file %s", suffix)
+				}
+			}
+			loss, err := AcceptLoss(t.Context(), cfg, ".damaged-1")
+			if err != nil || loss.PID != 1 {
+				t.Fatalf("%+v, %v", loss, err)
+			}
+			for _, path := range loss.Copies {
+				suffix := strings.TrimSuffix(strings.TrimPrefix(path, cfg.Path), ".damaged-1")
+				if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, after[suffix]) {
+					t.Errorf("the copy %s has %d bytes, %v", path, len(got), err)
+				}
+			}
+			if _, removed := change["-wal"]; !removed && len(loss.Copies) != 2 {
+				t.Errorf("copies %v", loss.Copies)
+			}
+			if _, err := Open(t.Context(), cfg); !IsDamaged(err) {
+				t.Errorf("nobody dealt with the loss, and it opens: %v", err)
+			}
+			lossy := cfg
+			lossy.Lossy = true
+			if err := mustOpen(t, lossy).Close(); err != nil {
+				t.Fatal(err)
+			}
+			s := mustOpen(t, cfg)
+			if list, err := s.Entries(t.Context(), 1, 1, 0); err != nil || len(list) != 0 {
+				t.Errorf("%d entries, %v", len(list), err)
 			}
 		})
 	}

@@ -88,13 +88,13 @@ func probe(path string, create bool) error {
 	}
 	info, err := os.Stat(path)
 	switch {
-	case err != nil: // opening it says why
-	case info.IsDir():
+	case err == nil && info.IsDir():
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "store", "%s is a directory; the database is a file", path)
-	case info.Size() == 0: // SQLite writes to a database before it writes its log, and would throw the log away
-		if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
-			return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the database %s was emptied: it has no bytes, its log %s-wal has %d", path, path, log.Size()).
-				WithHint("keep a copy of both, then restore a backup (agentkernel restore), or move them away to begin a new one")
+	default: // opening it says why it cannot be
+		if what := vanished(path); what != "" { // SQLite writes to a database before it writes its log, and would throw the log away
+			if err := errLogAlone(path, what); err != nil {
+				return err
+			}
 		}
 	}
 	f, err := os.OpenFile(path, flags, 0o600)

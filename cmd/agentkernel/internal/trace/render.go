@@ -165,7 +165,7 @@ func (r *renderer) resultLimit() int {
 
 func (r *renderer) outputLines(s *step) []string {
 	label := oneLine(cmp.Or(s.stream, "stdout"))
-	lines := strings.Split(strings.TrimSuffix(s.text, "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(s.text.String(), "\n"), "\n")
 	if r.o.Full {
 		out := []string{r.style("32", label)}
 		for _, l := range lines {
@@ -175,7 +175,7 @@ func (r *renderer) outputLines(s *step) []string {
 	}
 	text := r.style("32", label) + "  " + quote(lines[0], resultWidth)
 	if len(lines) > 1 {
-		text += r.style("2", fmt.Sprintf("  %d lines, %s", len(lines), console.Bytes(int64(len(s.text)))))
+		text += r.style("2", fmt.Sprintf("  %d lines, %s", len(lines), console.Bytes(int64(s.text.Len()))))
 	}
 	return []string{text}
 }

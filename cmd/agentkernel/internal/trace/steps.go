@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -44,11 +45,11 @@ type step struct {
 	call     agentkernel.Entry
 	result   json.RawMessage
 	err      *agentkernel.Error
-	note     string // what the result's entry says besides
-	mark     string // stepMark, stepEnd
-	bad      bool   // the mark reports trouble
-	stream   string // stepOutput
-	text     string
+	note     string          // what the result's entry says besides
+	mark     string          // stepMark, stepEnd
+	bad      bool            // the mark reports trouble
+	stream   string          // stepOutput
+	text     strings.Builder // stepOutput
 	children []*step
 	child    *Tree // proc.spawn
 }
@@ -195,10 +196,12 @@ func (b *builder) output(e agentkernel.Entry) {
 		siblings = b.group.children
 	}
 	if n := len(siblings); n > 0 && siblings[n-1].kind == stepOutput && siblings[n-1].stream == e.Stream {
-		siblings[n-1].text += text
+		siblings[n-1].text.WriteString(text)
 		return
 	}
-	b.add(&step{kind: stepOutput, at: e.At, stream: e.Stream, text: text})
+	s := &step{kind: stepOutput, at: e.At, stream: e.Stream}
+	s.text.WriteString(text)
+	b.add(s)
 }
 
 func (b *builder) terminal(e agentkernel.Entry) {

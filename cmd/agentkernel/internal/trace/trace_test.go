@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,26 @@ func TestRender(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// What a program prints in many pieces is put together once, not once for each piece.
+func TestManyPiecesOfOutput(t *testing.T) {
+	const pieces = 10_000
+	j := newJournal(1)
+	for range pieces {
+		j.prints("stdout", strings.Repeat("x", 99)+"\n")
+	}
+	tree := j.tree(agentkernel.Process{State: agentkernel.StateRunning})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	list := steps(tree)
+	runtime.ReadMemStats(&after)
+	if len(list) != 1 || list[0].text.Len() != 100*pieces {
+		t.Fatalf("%d steps", len(list))
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 100<<20 {
+		t.Errorf("%d MiB of memory were taken to show 1 MB of output", took>>20)
 	}
 }
 

@@ -17,15 +17,7 @@ func SetAside(database, suffix string) (copies []string, d *Damage, err error) {
 	if d == nil || err != nil {
 		return nil, d, err
 	}
-	for _, path := range []string{d.Log, IndexPath(database)} {
-		switch err := copyDurably(path, path+suffix); {
-		case err == nil:
-			copies = append(copies, path+suffix)
-		case !errors.Is(err, fs.ErrNotExist):
-			return copies, d, fmt.Errorf("%s could not be copied: %w", path, err)
-		}
-	}
-	if err := syncDir(database); err != nil {
+	if copies, err = keep(database, suffix); err != nil {
 		return copies, d, err
 	}
 	if s != nil {
@@ -38,6 +30,32 @@ func SetAside(database, suffix string) (copies []string, d *Damage, err error) {
 		return copies, d, err
 	}
 	return copies, d, syncDir(database)
+}
+
+// PutAway is SetAside for the log of a database that is no more: it leaves nothing of it but the copies.
+func PutAway(database, suffix string) (copies []string, err error) {
+	if copies, err = keep(database, suffix); err != nil {
+		return copies, err
+	}
+	for _, path := range []string{Path(database), IndexPath(database)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return copies, err
+		}
+	}
+	return copies, syncDir(database)
+}
+
+// keep copies a log and its index, if they are there.
+func keep(database, suffix string) (copies []string, err error) {
+	for _, path := range []string{Path(database), IndexPath(database)} {
+		switch err := copyDurably(path, path+suffix); {
+		case err == nil:
+			copies = append(copies, path+suffix)
+		case !errors.Is(err, fs.ErrNotExist):
+			return copies, fmt.Errorf("%s could not be copied: %w", path, err)
+		}
+	}
+	return copies, syncDir(database)
 }
 
 // kept is how many bytes of the log are of use. The pages of a log that ends before what was moved to the database are older than
