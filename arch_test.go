@@ -80,7 +80,7 @@ var rules = []struct {
 	// Whoever calls from outside does so through it, and it sees the contract alone.
 	{"internal/policy", []string{""}},
 	{"internal/offline", []string{"", "internal/kernel/history"}},
-	{"internal/kernel", []string{"internal/clip", "", "internal/prompt", "internal/bytesize", "internal/journal", "internal/kernel/...", "internal/sys"}},
+	{"internal/kernel", []string{"internal/clip", "", "internal/prompt", "internal/bytesize", "internal/journal", "internal/kernel/...", "internal/shellword", "internal/sys"}},
 	{"internal/api/wire", []string{""}},
 	{"internal/api", []string{"internal/clip", "", "internal/api/wire", "internal/deadline", "internal/nearest", "internal/policy", "internal/strictjson"}},
 	{"internal/mcpserver", []string{"", "internal/asktext", "internal/deadline", "internal/policy", "internal/strictjson", "internal/shellword"}},

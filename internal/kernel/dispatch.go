@@ -297,12 +297,16 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 
 // intend journals the intent of a call whose result comes later. False: nobody waits for it any more.
 func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) bool {
+	stopping := f.handler.Outside != nil && k.table.isClosed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped {
 		return false
 	}
 	p.inflight.add(f)
+	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
+		return false
+	}
 	k.append(p, f.entry(canonical))
 	f.seq = p.standing.Seq
 	return true

@@ -8,6 +8,7 @@ import (
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/origin"
+	"agentkernel/internal/shellword"
 )
 
 // answeredByOrigin answers a call from the origin of its process. False: it is to be made.
@@ -67,7 +68,7 @@ func (k *Kernel) takeDone(p *process, f *inflight, canonical json.RawMessage) *o
 		name, pattern = a.Name, a.Pattern
 	}
 	k.tellOrigin(p, 0, fmt.Sprintf(advice.MadeBefore,
-		f.id, name, c.PID, c.Key.Call, pattern))
+		f.id, name, c.PID, c.Key.Call, shellword.Quoted(pattern)))
 	return c
 }
 
