@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/internal/shellword"
 )
 
@@ -196,7 +197,7 @@ func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 	if err != nil {
 		return err
 	}
-	refused, err := a.notSignalled(pids, s)
+	refused, unfinished, err := a.notSignalled(pids, s)
 	if err != nil {
 		return err
 	}
@@ -219,7 +220,11 @@ func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 		if err != nil && len(pids) == 1 {
 			return err
 		}
-		if err := a.reportSignal(pid, s, err, &code); err != nil {
+		stays := ""
+		if err == nil && unfinished[pid] && s == agentkernel.SignalResume && !a.cli.JSON {
+			stays = staysPaused(a.ctx, k, pid)
+		}
+		if err := a.reportSignal(pid, s, stays, err, &code); err != nil {
 			return err
 		}
 	}
@@ -241,7 +246,8 @@ func (a *app) signal(k *session, pid agentkernel.PID, s agentkernel.Signal) erro
 }
 
 // reportSignal says that a process was sent a signal, or why not.
-func (a *app) reportSignal(pid agentkernel.PID, s agentkernel.Signal, failed error, code *int) error {
+// stays is why it is paused all the same.
+func (a *app) reportSignal(pid agentkernel.PID, s agentkernel.Signal, stays string, failed error, code *int) error {
 	line := signalled{PID: pid, Signal: s}
 	if failed != nil {
 		line.Error = a.ofRunningKernel(asError(failed))
@@ -255,10 +261,38 @@ func (a *app) reportSignal(pid agentkernel.PID, s agentkernel.Signal, failed err
 		return a.printJSON(line)
 	case failed != nil:
 		a.reportError(line.Error)
+	case stays != "":
+		a.con.Note("pid %d is paused · %s", pid, console.Line(stays))
 	default:
 		a.con.Note("%s", signalNote(pid, s))
 	}
 	return nil
+}
+
+// staysPaused says why a process that was taken up again has paused at once: a call of which nobody knows what became of it. It waits
+// for that until the process has done again what its journal says, and not long.
+func staysPaused(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID) string {
+	ctx, cancel := context.WithTimeout(ctx, replayPatience)
+	defer cancel()
+	tick := time.NewTicker(deathPoll)
+	defer tick.Stop()
+	for waits := 0; waits < settled; {
+		p, err := k.Process(ctx, pid)
+		switch {
+		case err != nil || p.State.Terminal():
+			return ""
+		case p.Paused && p.PauseNote != "":
+			return p.PauseNote
+		case p.State == agentkernel.StateWaiting:
+			waits++
+		}
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-tick.C:
+		}
+	}
+	return ""
 }
 
 // How long kill looks whether the process has gone; a program that computes is stopped with its worker, which
@@ -266,6 +300,9 @@ func (a *app) reportSignal(pid agentkernel.PID, s agentkernel.Signal, failed err
 const (
 	deathPatience = 2 * time.Second
 	deathPoll     = 5 * time.Millisecond
+
+	replayPatience = time.Second
+	settled        = 4 // a process that waits so many looks long is not about to pause
 )
 
 // awaitDeath returns when the process has ended, so that what follows kill in a script finds it so. It gives up after a while.
@@ -301,16 +338,17 @@ func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
 }
 
 // notSignalled says which processes cannot have a signal, before a kernel is started for them: those that are not there or have
-// ended, and those that would go on with a question that nobody is asked.
-func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (map[agentkernel.PID]error, error) {
+// ended, and those that would go on with a question that nobody is asked. unfinished are those that no kernel runs.
+func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refused map[agentkernel.PID]error, unfinished map[agentkernel.PID]bool, err error) {
 	k, _, err := a.readable() // who needs the kernel says that it does not answer
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer k.Close()
-	refused := map[agentkernel.PID]error{}
+	refused, unfinished = map[agentkernel.PID]error{}, map[agentkernel.PID]bool{}
 	for _, pid := range pids {
 		p, err := k.Process(a.ctx, pid)
+		unfinished[pid] = err == nil && p.State == agentkernel.StateUnfinished
 		switch {
 		case err != nil:
 			refused[pid] = err
@@ -320,7 +358,7 @@ func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (map[ag
 			refused[pid] = unanswerable("resume", pid, p.Asks())
 		}
 	}
-	return refused, nil
+	return refused, unfinished, nil
 }
 
 // followFrom starts something about a process and shows its events from then on, like run.

@@ -47,8 +47,11 @@ func errTooLarge() error {
 // decode reads exactly one JSON value, strictly: a field that does not exist is refused with the nearest
 // that does, one that is there twice is refused, and text that is not UTF-8 is refused rather than mended.
 func decode(b []byte, v any) error {
-	if len(bytes.TrimSpace(b)) == 0 {
+	switch text := bytes.TrimSpace(b); {
+	case len(text) == 0:
 		return invalid("the body is empty; it must be a JSON object")
+	case string(text) == "null": // encoding/json takes it for an object without fields
+		return invalid("the body is null; it must be a JSON object")
 	}
 	if !utf8.Valid(b) {
 		return invalid("the body is not valid UTF-8")

@@ -70,6 +70,8 @@ func TestBadRequests(t *testing.T) {
 		{"pid of nobody", "GET", processes + "/99", "", 404, agentkernel.CodeNotFound, "no process 99"},
 		{"a huge pid", "GET", processes + "/" + strings.Repeat("9", 2000), "", 400, agentkernel.CodeInvalid, "..."},
 		{"empty body", "POST", processes, "", 400, agentkernel.CodeInvalid, "empty"},
+		{"null for a process", "POST", processes, " null\n", 400, agentkernel.CodeInvalid, "the body is null"},
+		{"nanoseconds", "POST", processes, `{"limits":{"time":5000000000}}`, 400, agentkernel.CodeInvalid, `limits.time must be a text such as "5s", not a number`},
 		{"not JSON", "POST", processes, "{program}", 400, agentkernel.CodeInvalid, "not JSON at byte 2"},
 		{"half a JSON", "POST", processes, `{"program":`, 400, agentkernel.CodeInvalid, "ends too early"},
 		{"two JSONs", "POST", processes, `{"program":{"source":"print"}} {}`, 400, agentkernel.CodeInvalid, "follows"},

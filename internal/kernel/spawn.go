@@ -1,10 +1,8 @@
 package kernel
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/watch"
+	"agentkernel/internal/sys"
 )
 
 // childKey begins the idempotency keys that the kernel makes for children; users may not use it.
@@ -311,8 +310,8 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 	}
 	if len(a.Limits) > 0 {
 		var l agentkernel.Limits
-		if err := strictJSON(a.Limits, &l); err != nil {
-			return s, agentkernel.Errorf(agentkernel.CodeInvalid, f.op, "limits: %v", err)
+		if err := sys.DecodePart(f.op, "limits", a.Limits, &l); err != nil {
+			return s, err
 		}
 		s.Limits = l.Within(p.spec.InForce)
 	}
@@ -332,10 +331,4 @@ func environmentOf(p *agentkernel.Program) string {
 		return ""
 	}
 	return p.Host
-}
-
-func strictJSON(raw json.RawMessage, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	return dec.Decode(v)
 }

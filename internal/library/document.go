@@ -49,6 +49,19 @@ func readDocument(path, namespace, owner, name string) (agentkernel.Document, er
 	return d, nil
 }
 
+// otherVersion refuses a write over another version than is there; 0: there is none, or it cannot be read.
+func otherVersion(name string, have, want int64) error {
+	e := agentkernel.Errorf(agentkernel.CodeConflict, opState, "state %q is at version %d, not %d", name, have, want)
+	switch {
+	case have == 0:
+		e = agentkernel.Errorf(agentkernel.CodeConflict, opState, "there is no state %q, so it is not at version %d", name, want)
+		return e.WithHint("write it without a version")
+	case have > want:
+		e = agentkernel.Errorf(agentkernel.CodeConflict, opState, "state %q is at version %d, not %d: somebody else has written it", name, have, want)
+	}
+	return e.WithHint("read it again, then write")
+}
+
 // PutDocument replaces a document.
 func (l *Library) PutDocument(_ context.Context, d agentkernel.Document) (agentkernel.Document, error) {
 	path, err := l.documentFile(d.Namespace, d.Owner, d.Name)
@@ -69,8 +82,7 @@ func (l *Library) PutDocument(_ context.Context, d agentkernel.Document) (agentk
 		return d, err
 	}
 	if d.Version != 0 && d.Version != have.Version {
-		return d, agentkernel.Errorf(agentkernel.CodeConflict, opState, "state %q is at version %d, not %d: somebody else has written it", d.Name, have.Version, d.Version).
-			WithHint("read it again, then write")
+		return d, otherVersion(d.Name, have.Version, d.Version)
 	}
 	d.Version, d.Data, d.Updated = have.Version+1, data.Bytes(), l.instant()
 	stored, err := json.Marshal(d)

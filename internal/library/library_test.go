@@ -163,3 +163,39 @@ func TestConcurrentWriters(t *testing.T) {
 		t.Errorf("version %d, %v", d.Version, err)
 	}
 }
+
+// What is said of a state or a skill that is not there is true, whatever was there before.
+func TestNothingFalseIsSaidOfWhatIsNotThere(t *testing.T) {
+	l := library.New(t.TempDir(), nil)
+	put := func(version int64) error {
+		_, err := l.PutDocument(t.Context(), agentkernel.Document{Name: "s", Data: json.RawMessage("1"), Version: version})
+		return err
+	}
+	refused := func(err error, want string) {
+		t.Helper()
+		if agentkernel.CodeOf(err) != agentkernel.CodeConflict || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if somebody := strings.Contains(fmt.Sprint(err), "somebody else"); somebody != strings.Contains(want, "somebody else") {
+			t.Errorf("whether somebody else wrote: %v", err)
+		}
+	}
+	refused(put(5), `there is no state "s", so it is not at version 5`)
+	for range 2 {
+		if err := put(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(put(5), `is at version 2, not 5`)
+	refused(put(1), `is at version 2, not 1: somebody else has written it`)
+
+	if _, err := l.SaveSkill(t.Context(), agentkernel.Skill{Name: "s", Code: "def f(): return 1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.DeleteSkill(t.Context(), "", "s"); err != nil {
+		t.Fatal(err)
+	}
+	if e := agentkernel.AsError(l.DeleteSkill(t.Context(), "", "s"), "", ""); e.Code != agentkernel.CodeNotFound || e.Hint != "there are no skills" {
+		t.Errorf("%v, hint %q", e, e.Hint)
+	}
+}

@@ -201,7 +201,7 @@ func (l *Library) noSkill(namespace, name string) error {
 		names = append(names, s.Name)
 	}
 	if len(names) == 0 {
-		return e.WithHint("no skill has been saved yet")
+		return e.WithHint("there are no skills")
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(unlike(a, name), unlike(b, name)) })
 	return e.WithHint("there are: %s", strings.Join(names[:min(len(names), 5)], ", "))

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +39,12 @@ func Explain(err error, whole string) string {
 func wanted(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		if t.Kind() == reflect.Int64 { // a number of nanoseconds, written as people do
+			return `a text such as "5s"`
+		}
+		return "a string"
 	}
 	switch t.Kind() {
 	case reflect.String:

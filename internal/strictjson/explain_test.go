@@ -4,9 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"agentkernel/internal/strictjson"
 )
+
+type span time.Duration
+
+func (*span) UnmarshalText([]byte) error { return nil }
 
 // TestExplain: whoever sent the value reads the message, and knows JSON, not Go.
 func TestExplain(t *testing.T) {
@@ -21,6 +26,7 @@ func TestExplain(t *testing.T) {
 		Limits *limits  `json:"limits"`
 		Size   *uint32  `json:"size"`
 		Map    struct{} `json:"map"`
+		Span   span     `json:"span"`
 	}
 	for raw, want := range map[string]string{
 		`{"url": 5}`:                     "url must be a string, not a number",
@@ -33,6 +39,7 @@ func TestExplain(t *testing.T) {
 		`{"limits": 5}`:                  "limits must be an object, not a number",
 		`{"size": -1}`:                   "size must be a whole number from 0, not -1",
 		`{"map": 5}`:                     "map must be an object, not a number",
+		`{"span": 5}`:                    `span must be a text such as "5s", not a number`,
 		`[1]`:                            "the arguments must be an object, not a list",
 		`5`:                              "the arguments must be an object, not a number",
 		`{"url": x}`:                     "the arguments: not JSON at byte 9: invalid character 'x' looking for beginning of value",

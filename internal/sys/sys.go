@@ -121,6 +121,24 @@ func Decode(desc *agentkernel.Syscall, args json.RawMessage, v any) error {
 	return nil
 }
 
+// DecodePart reads a part of the arguments of a call strictly, which came as it was written. op is the call, name that of the part.
+func DecodePart(op, name string, raw json.RawMessage, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if err == nil {
+		return nil
+	}
+	text := strictjson.Explain(err, name)
+	if e, ok := errors.AsType[*agentkernel.Error](err); ok {
+		text = e.Message()
+	}
+	if !strings.HasPrefix(text, name) {
+		text = name + ": " + text
+	}
+	return agentkernel.Errorf(agentkernel.CodeInvalid, op, "%s", text)
+}
+
 // Errorf makes an error of the call.
 func (c *Call) Errorf(code agentkernel.Code, format string, args ...any) *agentkernel.Error {
 	return agentkernel.Errorf(code, c.Op.Name, format, args...)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -73,11 +74,15 @@ func survey(root dir, most int) (base, error) {
 	return b, err
 }
 
-// drift lists up to limit paths at which the folder is not what the base says.
-func (b base) drift(root dir, limit int) (list []string, err error) {
+// drift lists up to limit paths at which the folder is not what the base says. What an apply has staged there, under names that begin
+// with temp, is not of the folder.
+func (b base) drift(root dir, temp string, limit int) (list []string, err error) {
 	seen := 0
 	err = root.walk(func(_ dir, p string, st *unix.Stat_t) (bool, error) {
 		m, known := b[p]
+		if !known && strings.HasPrefix(path.Base(p), temp) {
+			return false, nil
+		}
 		if known {
 			seen++
 		}

@@ -108,6 +108,9 @@ func testKilledAtEachStep(t *testing.T, copies bool) {
 		must(t, err)
 		decided := h.rec.Decided != nil
 		must(t, h.Close())
+		if drift, err := r.s.Drift(pid); err != nil || !decided && len(drift) > 0 || strings.Contains(fmt.Sprint(drift), ".agentkernel-") {
+			t.Errorf("killed before step %d: the folder is said to have changed at %v (%v)", step, drift, err)
+		}
 		now := withoutTemporary(t, r.folder)
 		c, err := r.s.Changes(pid)
 		must(t, err)

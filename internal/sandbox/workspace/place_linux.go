@@ -42,7 +42,7 @@ func (s *staged) mtime() int64 {
 }
 
 func newWriter(a *applying, l *layer, f *folder) *writer {
-	return &writer{layer: l, h: a.h, f: f, force: a.o.Force, temp: ".agentkernel-" + a.h.rec.Token, trees: map[string]string{}, step: a.s.step}
+	return &writer{layer: l, h: a.h, f: f, force: a.o.Force, temp: a.h.temp(), trees: map[string]string{}, step: a.s.step}
 }
 
 // errChanged is a place that changed between the look at everything and the writing of it.

@@ -65,6 +65,9 @@ type home struct {
 // path of a file or directory in it.
 func (h *home) path(name string) string { return filepath.Join(h.Name(), name) }
 
+// temp begins the names under which an apply stages what it brings to a folder.
+func (h *home) temp() string { return ".agentkernel-" + h.rec.Token }
+
 func (h *home) save() error {
 	raw, err := json.MarshalIndent(h.rec, "", " ")
 	if err != nil {

@@ -329,7 +329,7 @@ func (h *home) drift() (list []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		paths, err := b.drift(root, shownDrift-len(list))
+		paths, err := b.drift(root, h.temp(), shownDrift-len(list))
 		_ = root.Close()
 		if err != nil {
 			return nil, unreadable("folder", f.Path, err)
