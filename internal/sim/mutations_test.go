@@ -59,9 +59,6 @@ var mutations = []mutation{
 	{"an image stands behind a refused call (was real)", "dispatch.go",
 		"		p.inflight.add(f) // without an intent",
 		"		if PLANTED {\n			return\n		}\n		p.inflight.add(f) // without an intent"},
-	{"a kill does not wait for what is taken up meanwhile (was real)", "signal.go",
-		"			err = cmp.Or(err, k.awaitEnd(ctx, p)) // it may run by now\n",
-		"				if !(PLANTED) {\n					err = cmp.Or(err, k.awaitEnd(ctx, p))\n				}\n"},
 	{"a killed sandbox is taken for a divergence (was real)", "finish.go",
 		"!history.Repeatable(e.err) || e.state", "!history.Repeatable(e.err) && !(PLANTED) || e.state"},
 }
