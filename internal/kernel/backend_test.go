@@ -58,8 +58,11 @@ func (b *goBackend) Info() agentkernel.BackendInfo {
 }
 
 func (b *goBackend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
-	if b.onCheck != nil {
-		b.onCheck()
+	b.mu.Lock()
+	look := b.onCheck
+	b.mu.Unlock()
+	if look != nil {
+		look()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,6 +76,13 @@ func (b *goBackend) Check(p agentkernel.Program) (agentkernel.Needs, error) {
 }
 
 func (b *goBackend) Close() error { return nil }
+
+// setOnCheck says what runs while a program is looked at; nil: nothing.
+func (b *goBackend) setOnCheck(fn func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.onCheck = fn
+}
 
 func (b *goBackend) Start(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
 	if b.places != nil {

@@ -240,7 +240,7 @@ func TestASessionThatIsSignalledBeforeItsPiece(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		got, err := r.feed(ctx, pid, "state")
 		cancel()
-		r.backend.onCheck = nil
+		r.backend.setOnCheck(nil)
 		switch {
 		case c.want != "" && agentkernel.CodeOf(err) == agentkernel.CodeConflict && strings.Contains(err.Error(), c.want):
 		case c.want == "" && err == nil && got == "1":

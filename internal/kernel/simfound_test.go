@@ -100,8 +100,8 @@ func TestACallThatACloseHasRefusedIsMadeAgain(t *testing.T) {
 		closed := make(chan struct{})
 		r.backend.add("p", func(p *prog) error {
 			once.Do(func() {
-				r.backend.onCheck = func() { // of the child
-					r.backend.onCheck = nil
+				r.backend.setOnCheck(func() { // of the child
+					r.backend.setOnCheck(nil)
 					go func() {
 						defer close(closed)
 						if err := r.Close(); err != nil {
@@ -109,7 +109,7 @@ func TestACallThatACloseHasRefusedIsMadeAgain(t *testing.T) {
 						}
 					}()
 					pass(time.Microsecond)
-				}
+				})
 			})
 			_, err := p.call("proc.spawn", `{"source":"child"}`)
 			return err
