@@ -18,20 +18,11 @@ func (k *Kernel) stamp() int64 { return k.cfg.About.Started.UnixNano() }
 // acquire returns a process that this kernel carries, in memory until release; nil: it carries none with this PID. One that is
 // read back goes on waiting: that somebody looks at it does not wake it.
 func (k *Kernel) acquire(ctx context.Context, pid agentkernel.PID) (*process, error) {
-	for {
-		p, loading, first := k.table.pin(pid)
-		switch {
-		case p != nil:
-			return p, nil
-		case first:
-			return k.load(ctx, pid)
-		}
-		select {
-		case <-loading:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	p, first, err := k.table.claim(ctx, pid)
+	if first {
+		return k.load(ctx, pid)
 	}
+	return p, err
 }
 
 // release lets go of a process that was acquired; nil: of none.

@@ -163,10 +163,9 @@ func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) (tree 
 // this kernel carries it already, or it could not be taken up and has failed. A caller who leaves is not the reason for that.
 func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
 	ctx = context.WithoutCancel(ctx)
-	running, first := k.table.claim(row.PID)
-	if !first {
+	if running, first, err := k.table.claim(ctx, row.PID); !first {
 		k.release(running)
-		return nil, nil
+		return nil, err
 	}
 	defer k.table.loaded(row.PID)
 	rec, ofRow, err := history.Row(ctx, k.store, row.PID) // lists come without program text
