@@ -75,7 +75,7 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 	if strings.HasPrefix(s.IdempotencyKey, childKey) {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "an idempotency key may not begin with %q", childKey)
 	}
-	s.Ancestors = nil
+	s.Ancestors, s.DetachedFrom = nil, 0
 	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
 			WithHint("leave them out; a session is fed its pieces one by one")
@@ -96,7 +96,7 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 
 // putBelow gives a Spec what it has from the parent that its creator named.
 func putBelow(s, parent *agentkernel.Spec) {
-	s.Ancestors = below(parent, s.Parent)
+	s.Ancestors, s.DetachedFrom = below(parent, s.Parent), detachedFrom(parent, s.Parent)
 	s.Isolation = s.Isolation.Below(parent.Isolation)
 }
 
@@ -237,7 +237,7 @@ func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Ba
 func (k *Kernel) launch(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k.startWallClock(p)
+	k.startClock(p)
 	if p.state != agentkernel.StateReady {
 		return
 	}
@@ -290,6 +290,14 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 	return k.backends.Choose(s)
 }
 
+// detachedFrom is the nearest detached process above a child of pid; 0: there is none.
+func detachedFrom(parent *agentkernel.Spec, pid agentkernel.PID) agentkernel.PID {
+	if parent.Detached {
+		return pid
+	}
+	return parent.DetachedFrom
+}
+
 // childSpec makes the Spec of a child: never more than its parent has.
 func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
 	parent := &p.spec.Spec
@@ -299,7 +307,7 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: environmentOf(&parent.Program)},
-		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
+		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Detached: a.Detached, DetachedFrom: detachedFrom(parent, p.pid), Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow, AllowHosts: parent.AllowHosts,
 		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		// Replay of the parent finds the child that it has already, also if the crash came between the two.

@@ -105,7 +105,7 @@ func (r *Reader) Run(context.Context, agentkernel.Spec, func(agentkernel.Event) 
 }
 
 // Signal needs a kernel.
-func (r *Reader) Signal(context.Context, agentkernel.PID, agentkernel.Signal) error {
+func (r *Reader) Signal(context.Context, agentkernel.PID, agentkernel.Signal, ...agentkernel.SignalOptions) error {
 	return errNoKernel("signal")
 }
 
