@@ -58,7 +58,7 @@ var rules = []struct {
 	{"internal/sys", []string{"", "internal/strictjson"}},
 	{"internal/sys/families", []string{"", "internal/sys", "internal/sys/..."}},
 	{"internal/sys/...", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest", "internal/sys", "internal/shellword"}},
-	{"internal/kernel/history", []string{"", "internal/journal"}},
+	{"internal/kernel/history", []string{"", "internal/journal", "internal/kernel/advice"}},
 	{"internal/kernel/advice", nil},
 	{"internal/kernel/room", []string{"internal/bytesize"}},
 	{"internal/kernel/backends", []string{"", "internal/kernel/advice"}},

@@ -105,7 +105,7 @@ func hasEnded(sig agentkernel.Signal, rec *agentkernel.ProcessRecord) error {
 // killAbsent kills a process that no kernel runs, and all below it, also what no kernel has taken up: a later recovery would
 // continue it.
 func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord) error {
-	tree, err := k.unfinishedTree(ctx, rec.PID)
+	tree, err := history.Tree(ctx, k.store, rec.PID)
 	if err != nil {
 		return err
 	}

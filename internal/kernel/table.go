@@ -11,6 +11,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/history"
 )
 
 // table is the process table: the processes that this kernel carries. The store has all others.
@@ -297,7 +298,7 @@ func (t *table) carriesAll() bool {
 func (t *table) below(pid agentkernel.PID) []*process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.DeleteFunc(t.each(), func(p *process) bool { return !descends(&p.spec.Spec, pid) })
+	return slices.DeleteFunc(t.each(), func(p *process) bool { return !history.Descends(&p.spec.Spec, pid) })
 }
 
 // each are the processes of the table, by PID, so that what is done to each is done in the same order each time; t.mu is held.

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 
 	"agentkernel"
@@ -194,11 +193,6 @@ func (k *Kernel) roomForChild(p *process, op string) (*tree, error) {
 			WithHint(advice.WaitForSome)
 	}
 	return t, nil
-}
-
-// descends says whether a Spec is of a process somewhere below pid.
-func descends(s *agentkernel.Spec, pid agentkernel.PID) bool {
-	return s.Parent == pid || slices.Contains(s.Ancestors, pid)
 }
 
 // tooManyCalls is the answer to the call that comes while so many are under way.
