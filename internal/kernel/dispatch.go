@@ -402,7 +402,7 @@ func (k *Kernel) deliver(p *process, f *inflight, r arrival) {
 		p.run.replay.Arrived(r.Reply, r.seq)
 	case f.async:
 		p.run.arrived = append(p.run.arrived, r)
-		k.forest.note(p)
+		k.note(p)
 	case p.run.current == f.id:
 		p.run.reply, p.run.replySeq = &r.Reply, r.seq
 	}

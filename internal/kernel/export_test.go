@@ -51,10 +51,7 @@ func DocumentedSteps(t *testing.T, file string) []string {
 }
 
 // Trees is how many trees of processes are known.
-func (k *Kernel) Trees() (n int) {
-	k.forest.trees.Range(func(any, any) bool { n++; return true })
-	return n
-}
+func (k *Kernel) Trees() (n int) { return k.forest.Trees() }
 
 // RunAfter is the beginning of Run with something in between: the program has begun, and its process is there.
 func (k *Kernel) RunAfter(ctx context.Context, s agentkernel.Spec, between func(agentkernel.PID)) (agentkernel.PID, error) {
@@ -93,7 +90,7 @@ func (k *Kernel) Fed() int {
 }
 
 // HeldForAll is how many bytes of calls and results the kernel keeps for all programs.
-func (k *Kernel) HeldForAll() int64 { return k.forest.total.Held() }
+func (k *Kernel) HeldForAll() int64 { return k.forest.Held() }
 
 // SetMostHeld bounds that while a test runs.
 func SetMostHeld(t *testing.T, most int64) {

@@ -22,6 +22,7 @@ import (
 	"agentkernel/internal/kernel/slots"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/timers"
+	"agentkernel/internal/kernel/trees"
 	"agentkernel/internal/kernel/wakes"
 	"agentkernel/internal/sys"
 )
@@ -130,7 +131,7 @@ type Kernel struct {
 	wakes    *wakes.List
 	specs    *specs.Interner
 	sessions *cells.Registry
-	forest   *forest
+	forest   *trees.Forest
 	observed *observe.Observed // nil: nobody observes
 
 	verifications atomic.Int64 // counts down: see verifier
@@ -162,7 +163,7 @@ func New(cfg Config) (*Kernel, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Kernel{
 		Tools: cfg.Tools, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
-		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
+		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &trees.Forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
 	k.backends = backends.New(cfg.Backends)
 	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))

@@ -183,7 +183,7 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 			return r, false, true
 		}
 		r, err := p.nextArrived()
-		k.forest.note(p)
+		k.note(p)
 		if err != nil {
 			k.stopSandbox(p, err)
 			return &agentkernel.Reply{Err: err}, false, true
