@@ -75,6 +75,7 @@ var rules = []struct {
 	{"internal/kernel/slots", []string{"internal/sched"}},
 	{"internal/kernel/timers", nil},
 	{"internal/kernel/trees", []string{"", "internal/kernel/room"}},
+	{"internal/kernel/undecided", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/wakes", []string{"", "internal/kernel/timers"}},
 	{"internal/kernel/watch", []string{""}},
 	{"internal/retention", []string{"", "internal/bytesize"}},
