@@ -66,6 +66,7 @@ var rules = []struct {
 	{"internal/kernel/cells", []string{"", "internal/kernel/history"}},
 	{"internal/kernel/files", []string{"", "internal/kernel/advice"}},
 	{"internal/kernel/gate", nil},
+	{"internal/kernel/limits", []string{"", "internal/bytesize", "internal/kernel/advice"}},
 	{"internal/kernel/observe", []string{""}},
 	{"internal/kernel/permit", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest"}},
 	{"internal/kernel/skills", []string{"", "internal/kernel/backends", "internal/lazy"}},

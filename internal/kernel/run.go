@@ -3,13 +3,12 @@ package kernel
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/bytesize"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/sys"
 )
@@ -134,13 +133,9 @@ func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, e
 	p.run.turning = 0
 	p.mu.Unlock()
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
-		err = limitError("time", p.spec.InForce.Time.String(), before.String())
+		err = limits.Time(&p.spec.InForce, before)
 	}
 	return turn, err
-}
-
-func limitError(name, limit, used string) *agentkernel.Error {
-	return agentkernel.LimitErrorf(name, "%s limit of %s reached (used %s)", name, limit, used)
 }
 
 // nextReply decides what the sandbox is handed now. fresh: it was loaded from an image and says its turn
@@ -377,9 +372,9 @@ func (k *Kernel) output(p *process, stream, text string) {
 	if text == "" {
 		return
 	}
-	if p.standing.Account.Output+int64(len(text)) > p.spec.InForce.Output {
-		text = strings.ToValidUTF8(text[:max(p.spec.InForce.Output-p.standing.Account.Output, 0)], "")
-		defer k.stopSandbox(p, limitError("output", bytesize.Text(p.spec.InForce.Output), "more"))
+	text, full := limits.Output(&p.spec.InForce, p.standing.Account.Output, text)
+	if full != nil {
+		defer k.stopSandbox(p, full)
 	}
 	if p.run.verifies != nil {
 		if text != "" {

@@ -11,6 +11,7 @@ import (
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/limits"
 )
 
 func errInterrupted(f *inflight) *agentkernel.Error {
@@ -310,8 +311,7 @@ func (k *Kernel) wallReached(p *process) {
 	p.mu.Lock()
 	lived := p.lived(k.cfg.Now())
 	p.mu.Unlock()
-	k.killFor(p, limitError("wall", p.spec.InForce.Wall.String(), lived.Round(time.Millisecond).String()).
-		WithHint(advice.WallCountsWaiting, p.pid))
+	k.killFor(p, limits.Wall(&p.spec.InForce, lived, p.pid))
 }
 
 // stopWallClock stops the wall limit for a pause; p.mu is held.

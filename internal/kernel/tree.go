@@ -5,13 +5,10 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/bytesize"
-	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/trees"
 )
-
-// maxDepth is how many processes may stand above a process.
-const maxDepth = 32
 
 // rootOf is the process at the root of the tree to which p belongs.
 func rootOf(p *process) agentkernel.PID { return p.place().Root() }
@@ -51,18 +48,13 @@ func (k *Kernel) note(p *process) { k.forest.Note(p.place(), p.held()) }
 
 // journalFull is the error that ends a process whose journal, or that of its tree, is full; p.mu is held.
 func (k *Kernel) journalFull(p *process) *agentkernel.Error {
-	written := k.forest.Written(p.place(), p.standing.Account.Journal)
-	if limit := p.spec.InForce.Journal; written > limit {
-		return limitError("journal", bytesize.Text(limit), bytesize.Text(written)).
-			WithHint(advice.PassByName)
-	}
-	return nil
+	return limits.Journal(&p.spec.InForce, k.forest.Written(p.place(), p.standing.Account.Journal))
 }
 
 // roomForChild reserves a place for a child of p in its tree. The caller settles it.
 func (k *Kernel) roomForChild(p *process, op string) (*trees.Tree, error) {
-	if len(p.spec.Ancestors)+1 > maxDepth {
-		return nil, agentkernel.Errorf(agentkernel.CodeLimit, op, "%d processes stand above this one already, which is the limit", maxDepth)
+	if err := limits.Depth(op, len(p.spec.Ancestors)); err != nil {
+		return nil, err
 	}
 	t := k.forest.Of(p.place())
 	if t == nil {
@@ -71,18 +63,10 @@ func (k *Kernel) roomForChild(p *process, op string) (*trees.Tree, error) {
 		p.mu.Unlock()
 		t = k.forest.Plant(p.place(), held, written)
 	}
-	limit := p.spec.InForce.Processes
-	if !t.Reserve(limit) {
-		return nil, agentkernel.Errorf(agentkernel.CodeLimit, op, "%d processes of this tree live, which is its limit", limit).
-			WithHint(advice.WaitForSome)
+	if !t.Reserve(p.spec.InForce.Processes) {
+		return nil, limits.Processes(&p.spec.InForce, op)
 	}
 	return t, nil
-}
-
-// tooManyCalls is the answer to the call that comes while so many are under way.
-func tooManyCalls(f *inflight, limit int) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, f.op, "%d calls are under way, which is the limit", limit).
-		WithHint(advice.TakeSome)
 }
 
 // held is how many bytes the kernel keeps for calls of p that are under way or whose results nobody has

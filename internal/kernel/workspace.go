@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/bytesize"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/files"
+	"agentkernel/internal/kernel/limits"
 )
 
 // createFiles prepares the folders of a process that gets this PID.
@@ -88,11 +87,7 @@ func (k *Kernel) diskFull(p *process) *agentkernel.Error {
 	if holder, ok := box.(agentkernel.Holder); ok {
 		used += holder.Held(used)
 	}
-	if used <= p.spec.InForce.Disk {
-		return nil
-	}
-	return limitError("disk", bytesize.Text(p.spec.InForce.Disk), bytesize.Text(used)).
-		WithHint(advice.MoreDisk, p.pid)
+	return limits.Disk(&p.spec.InForce, used, p.pid)
 }
 
 // publication is the Data of an EntryPublish: how the process ends once its files are in place.
