@@ -64,7 +64,7 @@ var rules = []struct {
 	{"internal/kernel/backends", []string{"", "internal/kernel/advice"}},
 	{"internal/kernel/eviction", []string{""}},
 	{"internal/kernel/cells", []string{"", "internal/kernel/history"}},
-	{"internal/kernel/files", []string{"", "internal/kernel/advice"}},
+	{"internal/kernel/files", []string{"", "internal/kernel/advice", "internal/kernel/limits"}},
 	{"internal/kernel/gate", nil},
 	{"internal/kernel/limits", []string{"", "internal/bytesize", "internal/kernel/advice"}},
 	{"internal/kernel/observe", []string{""}},

@@ -269,10 +269,7 @@ func (k *Kernel) abandon(p *process) {
 
 // closeLate closes the sandbox of a process that was let go while it was being started. No slot is in use any more.
 func (k *Kernel) closeLate(p *process) {
-	p.mu.Lock()
-	box := p.run.box
-	p.mu.Unlock()
-	k.discard(p, box) // again, at most
+	k.discard(p, p.sandbox()) // again, at most
 }
 
 // clock is the time since the kernel started. It is never 0, and no change of the system's time moves it.

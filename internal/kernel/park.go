@@ -55,9 +55,7 @@ func (p *process) base() history.Base {
 func (k *Kernel) park(p *process) {
 	ctx, cancel := context.WithTimeout(k.ctx, parkTimeout)
 	defer cancel()
-	p.mu.Lock()
-	box := p.run.box
-	p.mu.Unlock()
+	box := p.sandbox()
 	var image []byte
 	var err error
 	if box != nil && p.run.backend.Images { // else it was killed before we came to it, or is repeated when it is needed

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"agentkernel"
+	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -33,7 +34,7 @@ func (k *Kernel) beginAgain(p *process) {
 	p.step(&stepRewind)
 	p.mu.Unlock()
 	if p.spec.HasFiles() { // nothing may write to them when it begins again
-		k.closeBox(p, box)
+		files.Close(box, p.pid, k.cfg.Logger)
 	}
 	k.discard(p, box)
 	k.pauseOnDrift(p)

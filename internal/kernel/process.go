@@ -156,6 +156,13 @@ func (p *process) walls() []agentkernel.Wall {
 	return p.run.lastWalls
 }
 
+// sandbox is what the program runs in; nil: in none.
+func (p *process) sandbox() agentkernel.Sandbox {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.run.box
+}
+
 // takeBox takes the sandbox off a process and keeps in mind what stood around it; p.mu is held.
 func (p *process) takeBox() agentkernel.Sandbox {
 	box := p.run.box

@@ -8,6 +8,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/sys"
@@ -318,10 +319,7 @@ func (k *Kernel) ensureBox(p *process) error {
 		}
 		req.Image = image.Bytes
 	}
-	if req.Mounts, err = k.mounts(p); err != nil {
-		return err
-	}
-	if req.Stdin, err = k.stdin(p); err != nil {
+	if req.Mounts, req.Stdin, err = files.Begin(k.cfg.Layers, p.pid, &p.spec.Spec); err != nil {
 		return err
 	}
 	box, err := p.run.backend.Start(p.context(), req)

@@ -158,7 +158,7 @@ func (k *Kernel) loseBox(p *process) agentkernel.Sandbox {
 func (k *Kernel) letWait(p *process, box agentkernel.Sandbox, f *inflight) {
 	p.mu.Unlock()
 	if p.spec.HasFiles() { // nothing may write to them when it begins again
-		k.closeBox(p, box)
+		files.Close(box, p.pid, k.cfg.Logger)
 	}
 	k.discard(p, box)
 	if f != nil {

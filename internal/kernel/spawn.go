@@ -11,6 +11,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/watch"
@@ -150,7 +151,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := k.createFiles(pid, &s); err != nil {
+	if err := files.Create(k.cfg.Layers, pid, &s); err != nil {
 		return nil, 0, err
 	}
 	if h != nil && chosen != nil && from == nil { // what may fail has not
