@@ -13,30 +13,6 @@ import (
 // again: then he reads in the journal what it did, and follows it if it is still running. The key is in the journal with
 // the piece, so that it is durable before anything that the piece does outside.
 
-// lockKey keeps all others from taking idempotency keys until unlock, and refuses one that another process has. nil: there is
-// none to take.
-func (k *Kernel) lockKey(ctx context.Context, pid agentkernel.PID, key *agentkernel.Key) (unlock func(), err error) {
-	if key == nil {
-		return func() {}, nil
-	}
-	k.keys.Lock()
-	owner, err := k.store.ByKey(ctx, key.Namespace, key.Name)
-	switch {
-	case agentkernel.CodeOf(err) == agentkernel.CodeNotFound, err == nil && owner == pid:
-		return k.keys.Unlock, nil
-	case err == nil:
-		err = keyTaken(owner, key.Name)
-	}
-	k.keys.Unlock()
-	return nil, err
-}
-
-// keyTaken is the error of a key that a process has otherwise than one wants it: for a piece, or as its own.
-func keyTaken(owner agentkernel.PID, key string) error {
-	return agentkernel.Errorf(agentkernel.CodeConflict, agentkernel.OpKey, "the idempotency key %q belongs to pid %d already", key, owner).
-		WithPID(owner).WithHint(advice.OtherKeyOrLogs, owner)
-}
-
 // fedBefore finds where in the journal of a session a piece with this one's key was handed over; 0: nowhere. CodeConflict if
 // that was another piece.
 func (k *Kernel) fedBefore(ctx context.Context, pid agentkernel.PID, piece *agentkernel.Piece) (at int64, err error) {

@@ -151,7 +151,7 @@ func (k *Kernel) moveIn(p *process, h *inline) bool {
 // has. fed is what the session has been fed with the answer, seen the last journal position before it.
 func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMessage, fed cells.Sources, w *watch.Watcher) (seen int64, err error) {
 	defer w.Release()
-	unlock, err := k.lockKey(ctx, p.pid, fed.Bind)
+	unlock, err := k.keys.Take(ctx, k.store, p.pid, fed.Bind)
 	if err != nil {
 		return 0, err
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/keys"
 	"agentkernel/internal/kernel/observe"
 	"agentkernel/internal/kernel/skills"
 	"agentkernel/internal/kernel/slots"
@@ -137,7 +137,7 @@ type Kernel struct {
 	verifications atomic.Int64 // counts down: see verifier
 
 	last atomic.Int64 // position of the newest batch, for answers that speak of many processes
-	keys sync.Mutex   // one creation with an idempotency key at a time
+	keys keys.Keys    // idempotency keys
 
 	broken   chan struct{} // closed when the store has failed
 	external *gate.Gate    // handlers outside the kernel

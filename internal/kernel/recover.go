@@ -12,6 +12,7 @@ import (
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/kernel/specs"
 )
 
 // Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those
@@ -199,7 +200,7 @@ func recoveryEntry(fromImage bool) agentkernel.Entry {
 // ended.
 func (k *Kernel) takeUp(f found) bool {
 	p := f.p
-	if p.run.backend == nil && p.spec.Backend != hostedBackend {
+	if p.run.backend == nil && p.spec.Backend != specs.Hosted {
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", f.backend)))
 		return false
 	}

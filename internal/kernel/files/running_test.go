@@ -34,7 +34,9 @@ func (l *layers) Begin(agentkernel.PID) ([]agentkernel.Mount, error) {
 func (l *layers) Stdin(agentkernel.PID) (string, error)                { return "in", nil }
 func (l *layers) Used(agentkernel.PID) (int64, error)                  { return l.used, l.err }
 func (l *layers) Changes(agentkernel.PID) (agentkernel.Changes, error) { return l.changes, nil }
-func (l *layers) Drift(agentkernel.PID) ([]string, error)              { return strings.Split("a b c d e f", " "), l.err }
+func (l *layers) Drift(agentkernel.PID) ([]string, error) {
+	return strings.Split("a b c d e f", " "), l.err
+}
 
 func (l *layers) Apply(context.Context, agentkernel.PID, agentkernel.ApplyOptions) (agentkernel.Applied, error) {
 	return agentkernel.Applied{}, l.err
