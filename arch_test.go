@@ -68,6 +68,7 @@ var rules = []struct {
 	{"internal/kernel/gate", nil},
 	{"internal/kernel/keys", []string{"", "internal/kernel/advice"}},
 	{"internal/kernel/limits", []string{"", "internal/bytesize", "internal/kernel/advice"}},
+	{"internal/kernel/moves", []string{"", "internal/clip", "internal/kernel/advice", "internal/kernel/backends", "internal/kernel/replay"}},
 	{"internal/kernel/observe", []string{""}},
 	{"internal/kernel/permit", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest"}},
 	{"internal/kernel/skills", []string{"", "internal/kernel/backends", "internal/lazy"}},

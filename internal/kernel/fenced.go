@@ -38,8 +38,8 @@ func (k *Kernel) letGo(p *process, why *agentkernel.Error) {
 		p.wall.Stop()
 	}
 	if m := p.migration; m != nil {
-		m.ended, p.migration = why, nil
-		close(m.done)
+		p.migration = nil
+		m.End(why)
 	}
 	p.endRun(why)
 	for _, w := range p.watchers {

@@ -39,7 +39,7 @@ func (p *process) base() history.Base {
 		b.Refs = append(b.Refs, f.seq)
 	}
 	if p.run.moved != nil {
-		b.Refs = append(b.Refs, p.run.moved.seq)
+		b.Refs = append(b.Refs, p.run.moved.Seq)
 	}
 	if u := p.standing.Unresolved; u != nil {
 		for _, q := range u.Asked {

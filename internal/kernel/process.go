@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/timers"
@@ -38,8 +39,8 @@ type process struct {
 	imaged     bool // the store may have an image of it
 	recoveries int32
 	pauseNote  string
-	migration  *migration // a session that moves; nil: it does not
-	ending     *ending    // nil until it ends
+	migration  *moves.Session // a session that moves; nil: it does not
+	ending     *ending        // nil until it ends
 	watchers   []*watch.Watcher
 	wall       *timers.Timer       // of the limit; nil: it is not set
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory

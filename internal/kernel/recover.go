@@ -10,6 +10,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/kernel/specs"
@@ -233,7 +234,7 @@ func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 func (p *process) restore(h *history.History) {
 	p.standing = h.Standing
 	if h.Moved != nil {
-		p.run.moved = movedBy(h.Moved)
+		p.run.moved = moves.Of(h.Moved)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/limits"
+	"agentkernel/internal/kernel/moves"
 )
 
 func errInterrupted(f *inflight) *agentkernel.Error {
@@ -182,7 +183,7 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 	case p.owned:
 		// The goroutine that drives it owns the sandbox; it ends the process when Next fails.
 		if p.state == agentkernel.StateRunning {
-			if p.migration != nil && p.cause() != nil && !endsAnywhere(p.cause()) {
+			if p.migration != nil && p.cause() != nil && !moves.EndsAnywhere(p.cause()) {
 				p.rc.cause = nil // a session that goes back because of it would outlive this one
 			}
 			k.stopSandbox(p, cause)
