@@ -76,6 +76,7 @@ var rules = []struct {
 	{"internal/kernel/origin", []string{"", "internal/journal", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/replay", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/slots", []string{"internal/sched"}},
+	{"internal/kernel/steps", []string{""}},
 	{"internal/kernel/timers", nil},
 	{"internal/kernel/trees", []string{"", "internal/kernel/room"}},
 	{"internal/kernel/undecided", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},

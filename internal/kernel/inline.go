@@ -9,6 +9,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/cells"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/prompt"
 	"agentkernel/internal/sys"
@@ -134,7 +135,7 @@ func (k *Kernel) moveIn(p *process, h *inline) bool {
 	p.mu.Lock()
 	ok := !p.paused && p.state == agentkernel.StateReady && !p.owned
 	if ok {
-		p.step(&stepDrive)
+		p.step(steps.Drive)
 		p.run.box, p.run.bound = h.box, h.bound
 	}
 	p.mu.Unlock()
@@ -185,7 +186,7 @@ func (p *process) reserve() bool {
 	if _, ok := p.run.box.(prompt.Sandbox); !ok {
 		return false
 	}
-	p.step(&stepReserve)
+	p.step(steps.Reserve)
 	return true
 }
 
@@ -198,7 +199,7 @@ func (k *Kernel) goOn(p *process) bool {
 		return false
 	}
 	k.observeWait(p)
-	p.step(&stepProceed)
+	p.step(steps.Proceed)
 	return true
 }
 

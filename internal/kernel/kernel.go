@@ -21,6 +21,7 @@ import (
 	"agentkernel/internal/kernel/skills"
 	"agentkernel/internal/kernel/slots"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/kernel/trees"
 	"agentkernel/internal/kernel/wakes"
@@ -241,7 +242,7 @@ func (k *Kernel) abandon(p *process) {
 		k.pause(p, 0, question)
 	}
 	if p.state == agentkernel.StateWaiting && p.evictable() && p.run.backend.Images {
-		p.step(&stepReserve)
+		p.step(steps.Reserve)
 		p.mu.Unlock()
 		k.park(p)
 		p.mu.Lock()

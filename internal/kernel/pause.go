@@ -4,6 +4,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/steps"
 )
 
 // beginAgain lets a process whose sandbox is gone stand where its image does, or at its beginning, and go on from there unless
@@ -31,7 +32,7 @@ func (k *Kernel) beginAgain(p *process) {
 	}
 	box := p.takeBox()
 	k.newRun(p, from, history.Fold(base, entries), entries)
-	p.step(&stepRewind)
+	p.step(steps.Rewind)
 	p.mu.Unlock()
 	if p.spec.HasFiles() { // nothing may write to them when it begins again
 		files.Close(box, p.pid, k.cfg.Logger)

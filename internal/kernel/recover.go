@@ -14,6 +14,7 @@ import (
 	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 )
 
 // Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those
@@ -184,7 +185,7 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 	} else if crashed := k.restoreOnce(p); f.lost == nil && crashed != nil {
 		f.lost = crashed
 	}
-	p.step(&stepBegin)
+	p.step(steps.Begin)
 	return f, nil
 }
 
@@ -303,6 +304,6 @@ func (k *Kernel) reopen(p *process, open []agentkernel.Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state == agentkernel.StateReady && !p.deliverable() {
-		p.step(&stepHold)
+		p.step(steps.Hold)
 	}
 }

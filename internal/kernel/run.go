@@ -11,6 +11,7 @@ import (
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/sys"
 )
 
@@ -23,7 +24,7 @@ func (k *Kernel) wake(p *process) {
 		return
 	}
 	k.observeWait(p)
-	p.step(&stepWake)
+	p.step(steps.Wake)
 	k.queue.Push(p)
 }
 
@@ -41,7 +42,7 @@ func (p *process) own() bool {
 	if p.owned || p.state != agentkernel.StateReady {
 		return false
 	}
-	p.step(&stepDrive)
+	p.step(steps.Drive)
 	return true
 }
 
@@ -101,7 +102,7 @@ func (k *Kernel) setAside(p *process, err error) bool {
 	if !begun || !mendable || p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
 		return false
 	}
-	p.step(&stepWait)
+	p.step(steps.Wait)
 	note := agentkernel.AsError(err, agentkernel.CodeUnavailable, "sandbox").Message()
 	k.pause(p, 0, fmt.Sprintf(advice.WhenMended, note, p.pid))
 	return true
@@ -158,7 +159,7 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 		p.run.running = p.run.box.Running()
 		p.run.waits++
 		p.run.lastRun = k.cfg.Now().UnixNano()
-		p.step(&stepWait)
+		p.step(steps.Wait)
 		if p.paused {
 			k.announce(p)
 		}

@@ -9,6 +9,7 @@ import (
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/permit"
+	"agentkernel/internal/kernel/steps"
 )
 
 // What a session has beyond proc.next (sys_next.go): its sandbox can go, and its pieces can be aborted. Both rest on its
@@ -149,7 +150,7 @@ func (k *Kernel) loseBox(p *process) agentkernel.Sandbox {
 		k.appendBatch(p, agentkernel.Batch{Image: &agentkernel.Image{PID: p.pid}})
 		p.imaged = false
 	}
-	p.step(&stepRewind)
+	p.step(steps.Rewind)
 	return p.takeBox()
 }
 
@@ -210,6 +211,6 @@ func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agen
 	f.seq = p.standing.Seq
 	p.inflight.add(f)
 	p.setNeed(needReply, f.id, nil)
-	p.step(&stepRewind)
+	p.step(steps.Rewind)
 	return box, f
 }

@@ -9,6 +9,7 @@ import (
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/kernel/steps"
 )
 
 // A session moves, as a program does (move.go), when a piece comes that its backend cannot run, or runs in another way than
@@ -90,7 +91,7 @@ func (p *process) leave(ctx context.Context) (*moves.Session, error) {
 			p.mu.Unlock()
 			return nil, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is busy", p.pid).WithPID(p.pid).WithHint("try again")
 		case !p.owned && p.state == agentkernel.StateWaiting:
-			p.step(&stepReserve) // whoever else would drive it waits
+			p.step(steps.Reserve) // whoever else would drive it waits
 			c := moves.NewSession(p.run.backend, 0)
 			p.migration = c
 			p.mu.Unlock()
@@ -203,7 +204,7 @@ func (k *Kernel) movedBack(p *process, e ending) bool {
 	}
 	p.rc = nil // of the sandbox that diverged
 	box := k.takeMove(p, c.From, c.Failed, nil, entries)
-	p.step(&stepRewind)
+	p.step(steps.Rewind)
 	p.mu.Unlock()
 	k.discard(p, box)
 	p.mu.Lock()

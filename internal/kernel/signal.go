@@ -13,6 +13,7 @@ import (
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/moves"
+	"agentkernel/internal/kernel/steps"
 )
 
 func errInterrupted(f *inflight) *agentkernel.Error {
@@ -190,8 +191,8 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 			p.mu.Unlock()
 			return
 		}
-	case p.state == stateCreated:
-		p.step(&stepBegin)
+	case p.state == steps.Created:
+		p.step(steps.Begin)
 	}
 	p.mu.Unlock()
 	k.finish(p, endingFor(cause))

@@ -10,6 +10,7 @@ import (
 	"agentkernel/internal/kernel/keys"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/sys"
 )
@@ -144,7 +145,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		return nil, 0, err
 	}
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryCreated, At: p.created, Data: data}}, Process: p.record()})
-	p.step(&stepBegin)
+	p.step(steps.Begin)
 	if len(p.watchers) > 0 {
 		snapshot := p.snapshot()
 		k.publish(p, agentkernel.Event{Kind: agentkernel.EventCreated, At: p.created, Process: &snapshot})
@@ -172,7 +173,7 @@ func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
 }
 
 func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Backend) *process {
-	p := &process{pid: pid, spec: s, run: &run{backend: b}, state: stateCreated}
+	p := &process{pid: pid, spec: s, run: &run{backend: b}, state: steps.Created}
 	if s.HasFiles() {
 		p.filesFree = make(chan struct{})
 	}
@@ -189,7 +190,7 @@ func (k *Kernel) launch(p *process) {
 	}
 	if p.run.backend == nil || p.paused {
 		// A hosted program is always somewhere else; a paused one is driven when it is resumed.
-		p.step(&stepHold)
+		p.step(steps.Hold)
 		return
 	}
 	k.queue.Push(p)

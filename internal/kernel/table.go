@@ -12,6 +12,7 @@ import (
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/steps"
 )
 
 // table is the process table: the processes that this kernel carries. The store has all others.
@@ -232,7 +233,7 @@ func (t *table) surplus(limit int, may func(*process) bool) *process {
 		p.mu.Lock()
 		ok := may(p)
 		if ok {
-			p.step(&stepReserve)
+			p.step(steps.Reserve)
 		}
 		p.mu.Unlock()
 		if ok {
@@ -398,7 +399,7 @@ func (t *table) idlest(may func(*process) bool) *process {
 	if !best.evictable() {
 		return nil
 	}
-	best.step(&stepReserve)
+	best.step(steps.Reserve)
 	return best
 }
 

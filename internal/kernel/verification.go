@@ -10,6 +10,7 @@ import (
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/sys"
 )
 
@@ -60,7 +61,7 @@ func (k *Kernel) runVerifier(ctx context.Context, p *process) error {
 	})
 	defer release()
 	p.mu.Lock()
-	p.step(&stepBegin)
+	p.step(steps.Begin)
 	p.mu.Unlock()
 	k.queue.Push(p)
 	select {

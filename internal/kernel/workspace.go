@@ -6,6 +6,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/files"
+	"agentkernel/internal/kernel/steps"
 )
 
 // watchDisk ends a process whose changes hold more than they may, as long as it has a sandbox.
@@ -77,7 +78,7 @@ func (k *Kernel) publishAgain(p *process, intent json.RawMessage) bool {
 	e := ending{state: agentkernel.StateExited, exitCode: d.ExitCode, result: d.Result}
 	p.dropReplay()
 	p.mu.Lock()
-	p.step(&stepDrive)
+	p.step(steps.Drive)
 	p.mu.Unlock()
 	k.finish(p, k.publishFiles(p, e))
 	return true
