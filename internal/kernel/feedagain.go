@@ -2,10 +2,9 @@ package kernel
 
 import (
 	"context"
-	"errors"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -25,17 +24,11 @@ func (k *Kernel) fedBefore(ctx context.Context, pid agentkernel.PID, piece *agen
 	if err := k.settled(ctx); err != nil {
 		return 0, err
 	}
-	cells, err := history.Cells(ctx, k.store, pid)
-	for _, had := range cells {
-		switch {
-		case had.Key != piece.Key:
-		case had.Source != piece.Source:
-			return at, sessionConflict(pid, "the key %.80q belongs to another piece of session %d", piece.Key, pid).WithHint("take another key")
-		default:
-			at = had.Seq
-		}
+	handed, err := history.Cells(ctx, k.store, pid)
+	if err != nil {
+		return 0, err
 	}
-	return at, err
+	return cells.FedBefore(pid, handed, piece)
 }
 
 // mayHaveFed says whether a session has had a piece with a key, or has to be asked by its journal. The keys of one that
@@ -56,28 +49,8 @@ func (k *Kernel) mayHaveFed(ctx context.Context, pid agentkernel.PID, key string
 
 // fedAgain reports the events of a piece that was handed over at a journal position, until it has run.
 func (k *Kernel) fedAgain(ctx context.Context, pid agentkernel.PID, at int64, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
-	var end agentkernel.PieceEnd
-	done := false
-	err := k.Events(ctx, pid, at+1, true, func(ev agentkernel.Event) error {
-		if err := fn(ev); err != nil {
-			return err
-		}
-		switch ev.Kind {
-		case agentkernel.EventIdle:
-			end.Result, end.Error = ev.Idle.Result, ev.Idle.Error
-		case agentkernel.EventEnd:
-			end.Ended, end.Result, end.Error = true, ev.Process.Result, ev.Process.Error
-		case agentkernel.EventState:
-			if !ev.Process.Paused {
-				return nil
-			}
-		default:
-			return nil
-		}
-		done = true
-		return errPieceDone
-	})
-	if err != nil && !errors.Is(err, errPieceDone) {
+	end, done, err := cells.Follow(func(fn func(agentkernel.Event) error) error { return k.Events(ctx, pid, at+1, true, fn) }, fn)
+	if err != nil {
 		return end, err
 	}
 	p, err := k.Process(ctx, pid)
@@ -85,7 +58,7 @@ func (k *Kernel) fedAgain(ctx context.Context, pid agentkernel.PID, at int64, fn
 		return end, err
 	}
 	if end.Process = p; !done {
-		return end, sessionConflict(pid, "session %d is unfinished: no kernel runs it", pid).WithHint(advice.Recover, pid)
+		return end, cells.Unfinished(pid)
 	}
 	return end, nil
 }
