@@ -122,7 +122,7 @@ func (k *Kernel) unloadable(p *process) bool {
 	switch {
 	case p.state != agentkernel.StateWaiting, p.owned, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
 		r.need != needReply && r.need != needAny, p.deliverable(), r.replay != nil, r.origin != nil, r.abort != nil, p.migration != nil,
-		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.forest.of(p) != nil, k.table.mails.of(p.pid).looking:
+		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.inTree(p), k.table.mails.of(p.pid).looking:
 		return false
 	}
 	for _, f := range p.inflight {
@@ -150,7 +150,7 @@ func (k *Kernel) unload(p *process) {
 	k.specs.Drop(p.spec)
 	k.sessions.Forget(p.pid)
 	k.observed.Unloaded(p.pid)
-	k.forest.total.Set(&p.share, 0)
+	k.forest.Unload(p.place())
 	if !until.IsZero() {
 		k.wakes.Add(agentkernel.Due{PID: p.pid, At: until})
 	}

@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/clip"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/sys"
@@ -156,9 +155,8 @@ func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
 
 // spent says which limit on a whole life the call would go beyond; that ends the process.
 func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
-	if f.id > p.spec.InForce.Calls {
-		return limitError("calls", fmt.Sprint(p.spec.InForce.Calls), fmt.Sprint(f.id)).
-			WithHint(advice.MoreCalls)
+	if err := limits.Calls(&p.spec.InForce, f.id); err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,8 +187,8 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	if f.handler.immediate() && !f.async {
 		return nil // never under way
 	}
-	if limit := p.spec.InForce.InFlight; len(p.inflight)+p.untaken() >= limit {
-		return tooManyCalls(f, limit)
+	if err := limits.InFlight(&p.spec.InForce, f.op, len(p.inflight)+p.untaken()); err != nil {
+		return err
 	}
 	return k.tooMuchHeld(p, f, len(f.args), room.ArgsCopies, "there is no room for arguments of %s")
 }
@@ -405,7 +403,7 @@ func (k *Kernel) deliver(p *process, f *inflight, r arrival) {
 		p.run.replay.Arrived(r.Reply, r.seq)
 	case f.async:
 		p.run.arrived = append(p.run.arrived, r)
-		k.forest.note(p)
+		k.note(p)
 	case p.run.current == f.id:
 		p.run.reply, p.run.replySeq = &r.Reply, r.seq
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/limits"
 )
 
 // A process has one timer for all that ends it by the clock: the wall limit, which stands still while it is paused, and the
@@ -47,8 +47,7 @@ func (k *Kernel) clockReached(p *process) {
 	case stopped:
 		k.killFor(p, agentkernel.Errorf(agentkernel.CodeKilled, "stop", "it was asked to stop, and had not ended when its grace time was over"))
 	case old:
-		k.killFor(p, limitError("wall", p.spec.InForce.Wall.String(), lived.Round(time.Millisecond).String()).
-			WithHint(advice.WallCountsWaiting, p.pid))
+		k.killFor(p, limits.Wall(&p.spec.InForce, lived, p.pid))
 	}
 }
 

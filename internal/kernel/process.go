@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/timers"
@@ -38,8 +39,8 @@ type process struct {
 	imaged     bool // the store may have an image of it
 	recoveries int32
 	pauseNote  string
-	migration  *migration // a session that moves; nil: it does not
-	ending     *ending    // nil until it ends
+	migration  *moves.Session // a session that moves; nil: it does not
+	ending     *ending        // nil until it ends
 	watchers   []*watch.Watcher
 	wall       *timers.Timer       // of the limit; nil: it is not set
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
@@ -154,6 +155,13 @@ func (p *process) walls() []agentkernel.Wall {
 		return box.Walls()
 	}
 	return p.run.lastWalls
+}
+
+// sandbox is what the program runs in; nil: in none.
+func (p *process) sandbox() agentkernel.Sandbox {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.run.box
 }
 
 // takeBox takes the sandbox off a process and keeps in mind what stood around it; p.mu is held.

@@ -11,6 +11,9 @@ import (
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/moves"
+	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 )
 
 // interrupted is the answer to a call that a signal interrupts; p.mu is held.
@@ -154,12 +157,12 @@ func hasEnded(sig agentkernel.Signal, rec *agentkernel.ProcessRecord) error {
 // killAbsent kills a process that no kernel runs, and all below it, also what no kernel has taken up: a later recovery would
 // continue it.
 func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord, all bool) error {
-	tree, err := k.unfinishedTree(ctx, rec.PID)
+	tree, err := history.Tree(ctx, k.store, rec.PID)
 	if err != nil {
 		return err
 	}
 	if !all {
-		tree = slices.DeleteFunc(tree, func(q agentkernel.ProcessRecord) bool { return q.PID != rec.PID && !attached(&q.Spec, rec.PID) })
+		tree = slices.DeleteFunc(tree, func(q agentkernel.ProcessRecord) bool { return q.PID != rec.PID && !specs.Attached(&q.Spec, rec.PID) })
 	}
 	if len(tree) == 0 && len(k.under(rec.PID, all)) == 0 {
 		return hasEnded(agentkernel.SignalKill, rec)
@@ -233,15 +236,15 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 	case p.owned:
 		// The goroutine that drives it owns the sandbox; it ends the process when Next fails.
 		if p.state == agentkernel.StateRunning {
-			if p.migration != nil && p.cause() != nil && !endsAnywhere(p.cause()) {
+			if p.migration != nil && p.cause() != nil && !moves.EndsAnywhere(p.cause()) {
 				p.rc.cause = nil // a session that goes back because of it would outlive this one
 			}
 			k.stopSandbox(p, cause)
 			p.mu.Unlock()
 			return
 		}
-	case p.state == stateCreated:
-		p.step(&stepBegin)
+	case p.state == steps.Created:
+		p.step(steps.Begin)
 	}
 	p.mu.Unlock()
 	k.finish(p, endingFor(cause))

@@ -8,6 +8,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/specs"
 )
 
 // stopTree asks a process and those below it to end. Each is killed that has not ended when the grace time is over.
@@ -98,25 +99,9 @@ func (k *Kernel) tell(ctx context.Context, p *process, payload json.RawMessage) 
 // under returns the descendants of a process that are in memory; those that are detached from it, and theirs, with all alone.
 func (k *Kernel) under(pid agentkernel.PID, all bool) (found []*process) {
 	for _, q := range k.table.below(pid) {
-		if all || attached(&q.spec.Spec, pid) {
+		if all || specs.Attached(&q.spec.Spec, pid) {
 			found = append(found, q)
 		}
 	}
 	return found
-}
-
-// attached says whether a signal to the process pid, which is above, reaches a process.
-func attached(s *agentkernel.Spec, pid agentkernel.PID) bool {
-	if s.Detached {
-		return false
-	}
-	for i := len(s.Ancestors) - 1; i >= 0; i-- {
-		switch {
-		case s.Ancestors[i] == pid:
-			return true
-		case s.Ancestors[i] == s.DetachedFrom:
-			return false
-		}
-	}
-	return true
 }

@@ -103,13 +103,13 @@ func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
 	}
 	child, existing, err := k.create(p.context(), spec, nil)
 	if err != nil || existing != 0 {
-		room.settle(0)
+		room.Settle(0)
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(existing)
 	}
-	room.settle(child.pid)
+	room.Settle(child.pid)
 	k.launch(child)
 	return json.Marshal(child.pid)
 }

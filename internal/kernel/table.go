@@ -11,6 +11,8 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/steps"
 )
 
 // table is the process table: the processes that this kernel carries. The store has all others.
@@ -231,7 +233,7 @@ func (t *table) surplus(limit int, may func(*process) bool) *process {
 		p.mu.Lock()
 		ok := may(p)
 		if ok {
-			p.step(&stepReserve)
+			p.step(steps.Reserve)
 		}
 		p.mu.Unlock()
 		if ok {
@@ -297,7 +299,7 @@ func (t *table) carriesAll() bool {
 func (t *table) below(pid agentkernel.PID) []*process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.DeleteFunc(t.each(), func(p *process) bool { return !descends(&p.spec.Spec, pid) })
+	return slices.DeleteFunc(t.each(), func(p *process) bool { return !history.Descends(&p.spec.Spec, pid) })
 }
 
 // each are the processes of the table, by PID, so that what is done to each is done in the same order each time; t.mu is held.
@@ -397,7 +399,7 @@ func (t *table) idlest(may func(*process) bool) *process {
 	if !best.evictable() {
 		return nil
 	}
-	best.step(&stepReserve)
+	best.step(steps.Reserve)
 	return best
 }
 

@@ -20,7 +20,7 @@ const pausersAtOnce = 16
 func (k *Kernel) pauseTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, all bool) (any bool, err error) {
 	if p := k.lookup(pid); p != nil {
 		any = k.pauseWith(p, 0, nil)
-		if k.forest.of(p) == nil {
+		if !k.inTree(p) {
 			return any, k.settled(ctx)
 		}
 	}
@@ -71,7 +71,7 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 			k.resume(p)
 		}
 		p.mu.Unlock()
-		if k.forest.of(p) == nil {
+		if !k.inTree(p) {
 			return any, k.settled(ctx)
 		}
 	}
