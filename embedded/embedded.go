@@ -276,7 +276,7 @@ func OpenReader(ctx context.Context, home string) (agentkernel.Kernel, error) {
 
 // readerConfig is of a database that this process reads and does not have open as its kernel.
 func readerConfig(dir *datadir.Dir) sqlite.Config {
-	return sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs(), Idle: func() bool {
+	return sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs(), Key: dir.KeyIfAny(), Idle: func() bool {
 		_, held := dir.Held()
 		return !held
 	}}
