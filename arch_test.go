@@ -41,7 +41,7 @@ var rules = []struct {
 	{"internal/deadline", nil},
 	{"internal/fetch", []string{"internal/clip", "", "internal/lazy", "internal/redact", "internal/shellword"}},
 	{"internal/packages", []string{"internal/clip", "", "internal/lazy"}},
-	{"internal/sandbox/monty/...", []string{"internal/prompt", "", "guest/...", "internal/bytesize", "internal/journal", "internal/lazy", "internal/nearest", "internal/reaper", "internal/sandbox/confine", "internal/sandbox/monty/..."}},
+	{"internal/sandbox/monty/...", []string{"internal/prompt", "", "guest/...", "internal/bytesize", "internal/journal", "internal/lazy", "internal/nearest", "internal/reaper", "internal/sandbox/confine", "internal/sandbox/monty/...", "internal/strictjson"}},
 	{"internal/sandbox/confine", []string{"", "internal/lazy", "internal/mounts"}},
 	{"internal/sandbox/workspace", []string{"", "internal/lazy", "internal/mounts", "internal/shellword"}},
 	{"internal/sandbox/process", []string{"", "guest/...", "internal/bytesize", "internal/lazy", "internal/sandbox/confine", "internal/shellword"}},

@@ -181,8 +181,8 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.standing.Account.Interrupted { // the entry of this answer takes it back
-		return errInterrupted(f)
+	if p.standing.Account.Interrupted && p.standing.Account.Masks == 0 { // the entry of this answer takes it back
+		return p.interrupted(f)
 	}
 	if f.handler.immediate() && !f.async {
 		return nil // never under way
@@ -291,6 +291,9 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 	}
 	k.appendBatch(p, b)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: out.Result, Err: entry.Err}, p.standing.Seq})
+	if f.handler != nil && f.handler.Mask < 0 && p.waitsForMail() { // for what came while it held signals back
+		k.external.Go(func() { k.look(p) })
+	}
 }
 
 // intend journals the intent of a call whose result comes later. False: nobody waits for it any more.

@@ -119,7 +119,7 @@ func (k *Kernel) launchInline(p *process, h *inline) {
 		return
 	}
 	p.mu.Lock()
-	k.startWallClock(p)
+	k.startClock(p)
 	p.mu.Unlock()
 	if !k.moveIn(p, h) { // it was paused or killed
 		h.abandon(k)

@@ -44,7 +44,7 @@ func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
 	if turn.ExitCode != 0 {
 		e.exitCode = turn.ExitCode
 	}
-	k.finish(p, e)
+	k.finish(p, p.stoppedAsAsked(e))
 	return false
 }
 

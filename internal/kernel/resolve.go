@@ -24,13 +24,11 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 // hold keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
 func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
 	f.cancel = nil
-	if !p.paused {
-		p.paused = true
-		p.stopWallClock()
-	}
+	p.paused = true
 	p.pauseNote = undecided.Note(p.pid, f.id, f.label)
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote}}})
+	k.startClock(p)
 	if !p.computing() {
 		k.announce(p)
 	}
@@ -145,7 +143,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 		f = nil
 	}
 	if goesOn {
-		k.startWallClock(p)
+		k.startClock(p)
 		k.announce(p)
 		k.wake(p)
 	}

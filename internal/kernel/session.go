@@ -180,7 +180,7 @@ func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agen
 		f.stop()
 		p.standing.Unresolved.Drop(f.id)
 		if f.intended() {
-			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: errInterrupted(f)})
+			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: p.interrupted(f)})
 		}
 	}
 	p.inflight, p.run.arrived = nil, nil

@@ -184,7 +184,7 @@ func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Ba
 func (k *Kernel) launch(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k.startWallClock(p)
+	k.startClock(p)
 	if p.state != agentkernel.StateReady {
 		return
 	}
@@ -227,7 +227,7 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 
 // childSpec makes the Spec of a child.
 func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
-	asked := specs.Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority}
+	asked := specs.Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached}
 	if len(a.Limits) > 0 {
 		asked.Limits = &agentkernel.Limits{}
 		if err := sys.DecodePart(f.op, "limits", a.Limits, asked.Limits); err != nil {

@@ -40,7 +40,11 @@ func procNext(k *Kernel, p *process, f *inflight) error {
 		return nil // it was killed meanwhile
 	}
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventIdle, Idle: &idle})
-	f.timer = k.timers.At(f.since.Add(sessionIdle), func() { k.complete(p, f, outcomeOf(json.RawMessage(`{"end":true}`)), nil) })
+	if p.stopping() {
+		k.completeNow(p, f, outcomeOf(endOfSession), nil)
+		return nil
+	}
+	f.timer = k.timers.At(f.since.Add(sessionIdle), func() { k.complete(p, f, outcomeOf(endOfSession), nil) })
 	return nil
 }
 
@@ -253,7 +257,7 @@ func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkern
 	}
 	defer k.release(p)
 	p.mu.Lock()
-	err = k.answerNext(p, json.RawMessage(`{"end":true}`), nil)
+	err = k.answerNext(p, endOfSession, nil)
 	p.mu.Unlock()
 	if err != nil {
 		return agentkernel.Process{}, err

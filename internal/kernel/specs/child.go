@@ -16,7 +16,7 @@ func FromOutside(s *agentkernel.Spec) error {
 	if err := keys.Usable(s.IdempotencyKey); err != nil {
 		return err
 	}
-	s.Ancestors = nil
+	s.Ancestors, s.DetachedFrom = nil, 0
 	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
 			WithHint("leave them out; a session is fed its pieces one by one")
@@ -26,13 +26,37 @@ func FromOutside(s *agentkernel.Spec) error {
 
 // PutBelow gives a Spec what it has from the parent that its creator named.
 func PutBelow(s, parent *agentkernel.Spec) {
-	s.Ancestors = below(parent, s.Parent)
+	s.Ancestors, s.DetachedFrom = below(parent, s.Parent), detachedFrom(parent, s.Parent)
 	s.Isolation = s.Isolation.Below(parent.Isolation)
 }
 
 // below gives the ancestors of a child.
 func below(parent *agentkernel.Spec, pid agentkernel.PID) []agentkernel.PID {
 	return append(slices.Clone(parent.Ancestors), pid)
+}
+
+// detachedFrom is the nearest detached process above a child of pid; 0: there is none.
+func detachedFrom(parent *agentkernel.Spec, pid agentkernel.PID) agentkernel.PID {
+	if parent.Detached {
+		return pid
+	}
+	return parent.DetachedFrom
+}
+
+// Attached says whether a signal to the process pid, which is above, reaches the process of a Spec.
+func Attached(s *agentkernel.Spec, pid agentkernel.PID) bool {
+	if s.Detached {
+		return false
+	}
+	for _, above := range slices.Backward(s.Ancestors) {
+		switch above {
+		case pid:
+			return true
+		case s.DetachedFrom:
+			return false
+		}
+	}
+	return true
 }
 
 // Complete fills in what a Spec leaves to the kernel, and refuses one that is none.
@@ -69,6 +93,7 @@ type Asked struct {
 	Name, Source string
 	Args         []string
 	Priority     int
+	Detached     bool
 	Limits       *agentkernel.Limits // nil: those of the parent
 }
 
@@ -85,7 +110,7 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: environmentOf(&parent.Program)},
-		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
+		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Detached: a.Detached, DetachedFrom: detachedFrom(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: slices.Concat(parent.Allow, parent.Allowed), AllowHosts: parent.AllowHosts,
 		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		IdempotencyKey: keys.OfChild(parent.PID, call),
