@@ -18,6 +18,7 @@ import (
 	"agentkernel/internal/kernel/gate"
 	"agentkernel/internal/kernel/keys"
 	"agentkernel/internal/kernel/observe"
+	"agentkernel/internal/kernel/roles"
 	"agentkernel/internal/kernel/skills"
 	"agentkernel/internal/kernel/slots"
 	"agentkernel/internal/kernel/specs"
@@ -115,12 +116,18 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// Kernel implements agentkernel.Kernel and agentkernel.Hosted.
-type Kernel struct {
+// others are the roles of a kernel that others fill for it: they need no process table.
+type others struct {
 	agentkernel.Tools // Config.Tools
 	*skills.Library
 	*files.Files
+	*roles.Reader
 	agentkernel.Recordings
+}
+
+// Kernel implements agentkernel.Kernel and agentkernel.Hosted.
+type Kernel struct {
+	*others
 	cfg      *Config
 	store    agentkernel.Store
 	origin   agentkernel.StoreInfo
@@ -163,11 +170,12 @@ func New(cfg Config) (*Kernel, error) {
 	cfg.About.Started = cfg.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Kernel{
-		Tools: cfg.Tools, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
+		others: &others{Tools: cfg.Tools}, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
 		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &trees.Forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
 	k.backends = backends.New(cfg.Backends)
 	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))
+	k.Reader = roles.New(cfg.Store, cfg.Retention, k.settledOf)
 	k.Library = skills.New(cfg.Library, k.backends)
 	k.queue = slots.New(cfg.Slots, cfg.Now, k.drive)
 	k.timers = timers.New(cfg.Now)
@@ -181,7 +189,7 @@ func New(cfg Config) (*Kernel, error) {
 	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
 		f.OnFenced(k.fenced)
 	}
-	k.Recordings = noRecordings{}
+	k.Recordings = roles.NoRecordings{}
 	if cfg.Recordings != nil {
 		k.Recordings = cfg.Recordings((*host)(k))
 	}

@@ -31,7 +31,7 @@ func (k *Kernel) settled(ctx context.Context) error {
 	return unlessFenced(k.store.Flush(ctx, agentkernel.Position(k.last.Load())))
 }
 
-// settledOf waits until everything of a process that was read from the store is durable.
+// settledOf waits until everything of a process that was read from the store is durable; 0: of all.
 func (k *Kernel) settledOf(ctx context.Context, pid agentkernel.PID) error {
 	if p := k.lookup(pid); p != nil {
 		return k.flush(ctx, p) // what is being appended is waited for
@@ -136,25 +136,4 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 		return err
 	}
 	return k.pump(ctx, p, w, last, false, fn)
-}
-
-// Spec is what a process was created with.
-func (k *Kernel) Spec(ctx context.Context, pid agentkernel.PID) (agentkernel.Spec, error) {
-	rec, err := k.store.Process(ctx, pid)
-	if err != nil {
-		return agentkernel.Spec{}, err
-	}
-	return rec.Spec, k.settled(ctx)
-}
-
-// Journal reads the entries of a process from a position on.
-func (k *Kernel) Journal(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
-	if _, _, err := history.Row(ctx, k.store, pid); err != nil {
-		return nil, err
-	}
-	entries, _, err := history.Entries(ctx, k.store, pid, max(from, 1), limit)
-	if err == nil { // some of them may have just been appended
-		err = k.settledOf(ctx, pid)
-	}
-	return entries, history.StillThere(ctx, k.store, pid, err)
 }

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"encoding/json"
 
 	"agentkernel"
@@ -39,15 +38,4 @@ func (w workingSet) Change(fn func(keys map[string]json.RawMessage) error) error
 		return agentkernel.Errorf(agentkernel.CodeCanceled, "state", "the process was parked meanwhile")
 	}
 	return fn(p.work)
-}
-
-// State is the working set of a process.
-func (k *Kernel) State(ctx context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error) {
-	if _, err := k.store.Process(ctx, pid); err != nil {
-		return nil, err
-	}
-	if err := k.settled(ctx); err != nil {
-		return nil, err
-	}
-	return k.store.State(ctx, pid)
 }
