@@ -24,9 +24,6 @@ stops meanwhile. A process that is paused, or that makes no calls, is not heard 
 
 func (c *stopCmd) Run(a *app) error {
 	opt := agentkernel.SignalOptions{Grace: agentkernel.Duration(c.Grace), Tree: c.Tree}
-	if c.Grace <= 0 {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--grace: %s is no time to end in; agentkernel kill ends them at once", c.Grace)
-	}
 	return a.signalAll(c.PIDs, sending{Signal: agentkernel.SignalStop, SignalOptions: opt, await: !c.NoWait})
 }
 
