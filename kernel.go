@@ -10,6 +10,7 @@ import (
 // (package embedded) and a client over a socket (package client).
 type Kernel interface {
 	Processes
+	Holds
 	Traces
 	Repairs
 	Recordings
@@ -101,6 +102,8 @@ type KernelInfo struct {
 	Settings map[string]string `json:"settings,omitempty"`
 	// Storage is the room that the store took a moment ago, if it has a quota.
 	Storage Storage `json:"storage,omitzero"`
+	// Holds are what stands still; see Kernel.Halt.
+	Holds []Hold `json:"holds,omitempty"`
 }
 
 // APIVersion is the version of the HTTP API that this module speaks.

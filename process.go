@@ -311,6 +311,8 @@ type Process struct {
 	State      State  `json:"state"`
 	Paused     bool   `json:"paused,omitempty"`
 	PauseNote  string `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it; see YourAnswer
+	// Halted says what the hold is over because of which it stands still: "the kernel"; "": there is none.
+	Halted string `json:"halted,omitempty"`
 	// StopBy is when it is killed, since it was asked to stop; zero: nobody has asked.
 	StopBy   time.Time `json:"stop_by,omitzero"`
 	Resident bool      `json:"resident,omitempty"` // has a sandbox in memory

@@ -174,6 +174,8 @@ type Store interface {
 	Inbox(ctx context.Context, pid PID) ([]Post, error)
 	// Posted lists the unfinished processes that have something in their inboxes, by PID.
 	Posted(ctx context.Context) ([]PID, error)
+	// SetHolds replaces the holds, and returns when that is durable.
+	SetHolds(ctx context.Context, holds []Hold) error
 	// Close makes everything appended durable and releases the files.
 	Close() error
 }
@@ -220,4 +222,6 @@ type StoreReader interface {
 	Image(ctx context.Context, pid PID) (Image, error)
 	// State reads the whole working set of a process.
 	State(ctx context.Context, pid PID) (map[string]json.RawMessage, error)
+	// Holds reads what stands still, by tree and namespace.
+	Holds(ctx context.Context) ([]Hold, error)
 }

@@ -154,3 +154,13 @@ func setNumber(q url.Values, name string, n int64) {
 		q.Set(name, strconv.FormatInt(n, 10))
 	}
 }
+
+// Halt lets what a hold is over stand still.
+func (c *Client) Halt(ctx context.Context, h agentkernel.Hold) error {
+	return c.post(ctx, "halt", wire.Prefix+"/halt", h, nil)
+}
+
+// Thaw ends a hold.
+func (c *Client) Thaw(ctx context.Context, h agentkernel.Hold) error {
+	return c.post(ctx, "thaw", wire.Prefix+"/thaw", h, nil)
+}

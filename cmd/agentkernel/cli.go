@@ -53,6 +53,8 @@ func (c *cli) commands() []command {
 		{"signal", "processes", "Interrupt a process, or hand it a payload.", &signalCmd{}},
 		{"pause", "processes", "Stop a process, also where it computes; resume undoes it.", &pauseCmd{}},
 		{"resume", "processes", "Let a paused process go on.", &resumeCmd{}},
+		{"halt", "processes", "Let everything stand still: no call, no start.", &haltCmd{}},
+		{"thaw", "processes", "Let what was halted go on.", &thawCmd{}},
 		{"resolve", "processes", "Decide about a write whose outcome nobody knows.", &resolveCmd{}},
 		{"rerun", "processes", "Run again, taking over what an earlier process did.", c.rerun},
 		{"export", "processes", "Write a process into one file.", &exportCmd{}},

@@ -111,6 +111,7 @@ func (i *inspection) text(now time.Time) string {
 	} else {
 		s.add("paused because", "%s", p.PauseNote)
 	}
+	s.add("halted", "%s", p.Halted)
 	if !p.StopBy.IsZero() && !p.State.Terminal() {
 		s.add("stops by", "%s: it was asked to stop, and is killed then", p.StopBy.Local().Format(time.DateTime))
 	}

@@ -49,7 +49,7 @@ func TestJSONIsDocumented(t *testing.T) {
 		"`get -o PATH`":                    {of: members(reflect.TypeFor[got]())},
 		"`sql`":                            {of: members(reflect.TypeFor[sqlResult]())},
 		"`inspect`":                        {of: members(reflect.TypeFor[inspection]())},
-		"`kill`, `pause`, `resume`":        {of: members(reflect.TypeFor[signalled]())},
+		"`stop`, `kill`, `signal`, `pause`, `resume`":        {of: members(reflect.TypeFor[signalled]())},
 		"`resolve`":                        {of: members(reflect.TypeFor[resolved]())},
 		"`export -o FILE`":                 {of: members(reflect.TypeFor[exported]())},
 		"`replay`":                         {of: members(reflect.TypeFor[agentkernel.Verdict]())},

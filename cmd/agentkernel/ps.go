@@ -49,6 +49,9 @@ func (c *psCmd) Run(a *app) error {
 		if list, err = k.List(a.ctx, filter); err != nil {
 			return err
 		}
+		if err := a.noteHolds(k); err != nil {
+			return err
+		}
 	}
 	if c.picks() {
 		list = c.pick(list)
@@ -123,6 +126,8 @@ func stateText(p agentkernel.Process) string {
 	switch {
 	case p.Paused && !p.State.Terminal():
 		return "paused"
+	case p.Halted != "" && !p.State.Terminal():
+		return "halted"
 	case p.State == agentkernel.StateExited && p.ExitCode != 0:
 		return fmt.Sprintf("exited %d", p.ExitCode)
 	}

@@ -446,3 +446,7 @@ func (k *double) AcceptTools(_ context.Context, files []string, server string, n
 	}
 	return len(files) + len(names), nil
 }
+
+func (k *double) Halt(context.Context, agentkernel.Hold) error { return nil }
+
+func (k *double) Thaw(context.Context, agentkernel.Hold) error { return nil }

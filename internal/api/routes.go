@@ -45,6 +45,8 @@ func routes() []route {
 		{"POST", "/processes/{pid}/discard", nil, (*Server).postDiscard},
 		{"GET", "/processes/{pid}/file", []string{"path", "volume", "before"}, (*Server).getFile},
 		{"POST", "/recover", nil, (*Server).postRecover},
+		{"POST", "/halt", nil, (*Server).postHalt},
+		{"POST", "/thaw", nil, (*Server).postThaw},
 		{"POST", "/prune", nil, (*Server).postPrune},
 		{"GET", "/storage", nil, (*Server).getStorage},
 		{"GET", "/tools/servers", []string{"files"}, (*Server).getServers},

@@ -120,7 +120,7 @@ func (k *Kernel) trim() {
 func (k *Kernel) unloadable(p *process) bool {
 	r := p.run
 	switch {
-	case p.state != agentkernel.StateWaiting, p.owned, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
+	case p.state != agentkernel.StateWaiting, p.owned, p.halted != nil, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
 		r.need != needReply && r.need != needAny, p.deliverable(), r.replay != nil, r.origin != nil, r.abort != nil, p.migration != nil,
 		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.inTree(p), k.table.mails.of(p.pid).looking:
 		return false
@@ -180,6 +180,9 @@ func (p *process) wakesAt() time.Time {
 func (k *Kernel) shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Process {
 	s := history.Shown(rec, lost)
 	if k.carries(&rec) {
+		if h := k.holds.Over(rec.PID, rec.Namespace, rec.Spec.Ancestors); h != nil {
+			s.Halted = h.Over()
+		}
 		s.State, s.WaitsFor, s.WaitsSince = agentkernel.StateWaiting, rec.Parked.WaitsFor, rec.Parked.Since
 	}
 	return s

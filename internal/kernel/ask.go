@@ -43,7 +43,7 @@ func (p *process) asks() string {
 
 // unheard says that the process was paused since nobody could answer what it asks; p.mu is held.
 func (p *process) unheard() bool {
-	return p.paused && strings.HasPrefix(p.pauseNote, agentkernel.YourAnswer)
+	return p.paused() && strings.HasPrefix(p.pauseNote(), agentkernel.YourAnswer)
 }
 
 // heard lets a process go on that was paused for its questions, when none is left; p.mu is held.

@@ -64,12 +64,19 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 	if f.handler.exits {
 		return k.exit(p, f, canonical)
 	}
-	if f.handler.Admit != nil {
-		k.admit(p, f, canonical)
-		return true
-	}
-	k.begin(p, f, canonical)
+	k.makeOrWait(p, f, canonical)
 	return true
+}
+
+// makeOrWait makes a call that is new, as soon as its process does not stand still.
+func (k *Kernel) makeOrWait(p *process, f *inflight, canonical json.RawMessage) {
+	switch {
+	case k.waits(p, f, func() { k.makeOrWait(p, f, canonical) }):
+	case f.handler.Admit != nil:
+		k.admit(p, f, canonical)
+	default:
+		k.begin(p, f, canonical)
+	}
 }
 
 // admit asks the family of a call what is to become of it, before anything of it is in the journal.

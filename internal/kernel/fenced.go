@@ -34,7 +34,7 @@ func (k *Kernel) letGo(p *process, why *agentkernel.Error) {
 		return
 	}
 	p.step(steps.Kill)
-	p.ending, p.paused, p.run.replay = &ending{state: p.state, err: why, at: k.cfg.Now()}, false, nil
+	p.ending, p.pausing, p.run.replay = &ending{state: p.state, err: why, at: k.cfg.Now()}, nil, nil
 	box := p.takeBox()
 	p.dropInflight(why)
 	if p.wall != nil {

@@ -97,7 +97,7 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	p.step(steps.End(e.state))
 	e.at = k.cfg.Now()
 	p.ending = &e
-	p.paused = false
+	p.pausing = nil
 	box := p.takeBox()
 	p.dropInflight(agentkernel.Errorf(agentkernel.CodeKilled, "kernel", "the process has ended").WithPID(p.pid))
 	p.wall.Stop()

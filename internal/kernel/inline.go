@@ -119,7 +119,7 @@ func (k *Kernel) launchInline(p *process, h *inline) {
 		return
 	}
 	p.mu.Lock()
-	k.startClock(p)
+	k.begins(p)
 	p.mu.Unlock()
 	if !k.moveIn(p, h) { // it was paused or killed
 		h.abandon(k)
@@ -133,7 +133,7 @@ func (k *Kernel) launchInline(p *process, h *inline) {
 func (k *Kernel) moveIn(p *process, h *inline) bool {
 	k.table.settle(p)
 	p.mu.Lock()
-	ok := !p.paused && p.state == agentkernel.StateReady && !p.owned
+	ok := !p.standsStill() && p.state == agentkernel.StateReady && !p.owned
 	if ok {
 		p.step(steps.Drive)
 		p.run.box, p.run.bound = h.box, h.bound

@@ -16,6 +16,7 @@ import (
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/holds"
 	"agentkernel/internal/kernel/keys"
 	"agentkernel/internal/kernel/observe"
 	"agentkernel/internal/kernel/roles"
@@ -137,6 +138,7 @@ type Kernel struct {
 	queue    *slots.Queue[*process]
 	timers   *timers.Timers
 	wakes    *wakes.List
+	holds    *holds.Set
 	specs    *specs.Interner
 	sessions *cells.Registry
 	forest   *trees.Forest
@@ -177,9 +179,14 @@ func New(cfg Config) (*Kernel, error) {
 	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))
 	k.Reader = roles.New(cfg.Store, cfg.Retention, k.settledOf)
 	k.Library = skills.New(cfg.Library, k.backends)
+	if k.holds, err = holds.Read(ctx, cfg.Store, cfg.Now); err != nil {
+		stop()
+		return nil, err
+	}
 	k.queue = slots.New(cfg.Slots, cfg.Now, k.drive)
 	k.timers = timers.New(cfg.Now)
 	k.wakes = wakes.New(ctx, wakes.Config{Due: k.due, Wake: k.wakeParked, Timers: k.timers, Go: k.external.Go, Now: cfg.Now, Logger: cfg.Logger})
+	k.wakes.Hold(k.holds.Kernel() != nil)
 	left, err := cfg.Store.Count(ctx, agentkernel.Filter{Unfinished: true})
 	if err != nil {
 		stop()
@@ -206,7 +213,7 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	info := agentkernel.KernelInfo{
 		Version: k.cfg.About.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.About.Home,
 		Store: k.store.Info(), Started: k.cfg.About.Started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings,
-		Storage: storage,
+		Storage: storage, Holds: k.holds.All(),
 	}
 	for _, b := range k.cfg.Backends {
 		info.Backends = append(info.Backends, b.Info())

@@ -25,7 +25,7 @@ func (k *Kernel) startClock(p *process) {
 // endsAt is when the clock ends a process first; zero: never; p.mu is held.
 func (p *process) endsAt(now time.Time) time.Time {
 	at := p.standing.Account.StopBy
-	if wall := time.Duration(p.spec.InForce.Wall); wall > 0 && !p.paused {
+	if wall := time.Duration(p.spec.InForce.Wall); wall > 0 && !p.paused() {
 		if end := now.Add(wall - p.lived(now)); at.IsZero() || end.Before(at) {
 			at = end
 		}
@@ -38,7 +38,7 @@ func (k *Kernel) clockReached(p *process) {
 	p.mu.Lock()
 	now := k.cfg.Now()
 	lived, wall, by := p.lived(now), time.Duration(p.spec.InForce.Wall), p.standing.Account.StopBy
-	stopped, old := !by.IsZero() && !now.Before(by), wall > 0 && !p.paused && lived >= wall
+	stopped, old := !by.IsZero() && !now.Before(by), wall > 0 && !p.paused() && lived >= wall
 	if !stopped && !old {
 		k.startClock(p)
 	}
@@ -53,7 +53,7 @@ func (k *Kernel) clockReached(p *process) {
 
 // lived is the time since the creation of a process, pauses left out; p.mu is held.
 func (p *process) lived(now time.Time) time.Duration {
-	if p.paused {
+	if p.paused() {
 		now = p.standing.Pauses.At
 	}
 	return now.Sub(p.created) - p.standing.Pauses.Ended

@@ -41,7 +41,7 @@ func (k *Kernel) beginAgain(p *process) {
 	k.pauseOnDrift(p)
 	p.mu.Lock()
 	p.release()
-	if p.paused {
+	if p.paused() {
 		k.announce(p)
 	}
 	k.wake(p) // it may have been resumed meanwhile

@@ -35,18 +35,35 @@ type process struct {
 	losses   *losses                    // nil: none
 	// The small ones stand together: a hundred thousand processes may be parked.
 	owned      bool // a goroutine drives the sandbox (runs or parks it)
-	paused     bool
 	imaged     bool // the store may have an image of it
 	recoveries int32
-	pauseNote  string
-	migration  *moves.Session // a session that moves; nil: it does not
-	ending     *ending        // nil until it ends
+	pausing    *pausing          // nil: it is not paused
+	halted     *agentkernel.Hold // that is over it; nil: there is none. See heed
+	migration  *moves.Session    // a session that moves; nil: it does not
+	ending     *ending           // nil until it ends
 	watchers   []*watch.Watcher
 	wall       *timers.Timer       // of the limit; nil: it is not set
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
 	share      room.Share          // of what the kernel holds for all
 	filesFree  chan struct{}       // closed when the process has ended and nothing writes to its files; nil: it has none
 }
+
+// pausing is why a process is paused; "": somebody wanted that.
+type pausing struct{ note string }
+
+// paused says that somebody, or the kernel, has paused the process; p.mu is held.
+func (p *process) paused() bool { return p.pausing != nil }
+
+// pauseNote is why, if the kernel has; p.mu is held.
+func (p *process) pauseNote() string {
+	if p.pausing == nil {
+		return ""
+	}
+	return p.pausing.note
+}
+
+// standsStill says that the program does not go on whatever comes; p.mu is held.
+func (p *process) standsStill() bool { return p.halted != nil || p.paused() }
 
 // arrival is the result of an async call.
 type arrival struct {
@@ -79,6 +96,7 @@ type inflight struct {
 	timer     *timers.Timer           // answers it; nil: none does
 	cancel    context.CancelFunc      // of the handler outside the kernel
 	done      chan agentkernel.Reply  // hosted: whoever waits for the result
+	later     func()                  // makes the call, which waits until its process goes on; nil: it does not
 }
 
 // intended says that the journal has the intent of the call.
@@ -91,8 +109,8 @@ func (p *process) Priority() int { return p.spec.Priority }
 func (p *process) snapshot() agentkernel.Process {
 	s := agentkernel.Process{
 		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
-		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused && !p.state.Terminal(),
-		PauseNote: p.pauseNote, StopBy: p.standing.Account.StopBy, Resident: p.run.box != nil,
+		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused() && !p.state.Terminal(),
+		PauseNote: p.pauseNote(), StopBy: p.standing.Account.StopBy, Resident: p.run.box != nil,
 		Created: p.created, Usage: p.usage(), Fingerprint: p.run.fingerprint, Recoveries: int(p.recoveries),
 	}
 	if p.run.moved != nil {
@@ -100,6 +118,9 @@ func (p *process) snapshot() agentkernel.Process {
 	}
 	if e := p.ending; e != nil {
 		s.ExitCode, s.Result, s.Error, s.UnderWay, s.Left, s.Ended = e.exitCode, e.result, e.err, e.underWay, e.left, e.at
+	}
+	if p.halted != nil && !p.state.Terminal() {
+		s.Halted = p.halted.Over()
 	}
 	for _, f := range p.inflight {
 		label := f.label
@@ -124,7 +145,7 @@ func (p *process) usage() agentkernel.Usage {
 // now is snapshot for who asks at this moment: the turn that is under way counts; p.mu is held.
 func (p *process) now(clock time.Duration) agentkernel.Process {
 	s := p.snapshot()
-	if p.run.turning != 0 && !p.paused {
+	if p.run.turning != 0 && !p.standsStill() {
 		s.Usage.Running += clock - p.run.turning
 	}
 	return s
@@ -141,7 +162,7 @@ func (p *process) backendName() string {
 // record is the row that the store keeps; p.mu is held.
 func (p *process) record() *agentkernel.ProcessRecord {
 	r := &agentkernel.ProcessRecord{Process: p.snapshot(), Spec: p.spec.Spec, Calls: p.run.calls}
-	r.Resident, r.WaitsFor, r.WaitsSince, r.Walls = false, nil, time.Time{}, p.walls()
+	r.Resident, r.Halted, r.WaitsFor, r.WaitsSince, r.Walls = false, "", nil, time.Time{}, p.walls()
 	if !r.State.Terminal() {
 		r.State = agentkernel.StateUnfinished
 		r.Parked = p.parked
@@ -178,7 +199,7 @@ func (p *process) setNeed(n need, call int64, reply *agentkernel.Reply) {
 
 // deliverable says whether the sandbox could run on now; p.mu is held.
 func (p *process) deliverable() bool {
-	if p.paused || p.state.Terminal() || p.run.backend == nil {
+	if p.standsStill() || p.state.Terminal() || p.run.backend == nil {
 		return false
 	}
 	switch p.run.need {

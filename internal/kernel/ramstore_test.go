@@ -30,6 +30,7 @@ type ramStore struct {
 	mostRead     int // entries that one read gave
 	entriesRead  int
 	onEntries    func() // runs before entries are read
+	holds        []agentkernel.Hold
 }
 
 var errPowerCut = agentkernel.Errorf(agentkernel.CodeStorage, "store", "the power failed")
@@ -54,7 +55,7 @@ func (s *ramStore) crash() *ramStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = agentkernel.Errorf(agentkernel.CodeStorage, "store", "crashed")
-	return &ramStore{durable: slices.Clone(s.durable), nextPID: s.nextPID}
+	return &ramStore{durable: slices.Clone(s.durable), nextPID: s.nextPID, holds: slices.Clone(s.holds)}
 }
 
 func (s *ramStore) Info() agentkernel.StoreInfo { return agentkernel.StoreInfo{UUID: "ram"} }
@@ -293,4 +294,20 @@ func (s *ramStore) sizes(pid agentkernel.PID) (image, journal int) {
 		}
 	}
 	return image, journal
+}
+
+func (s *ramStore) SetHolds(_ context.Context, holds []agentkernel.Hold) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	happens, err := s.operate()
+	if happens {
+		s.holds = slices.Clone(holds)
+	}
+	return err
+}
+
+func (s *ramStore) Holds(context.Context) ([]agentkernel.Hold, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.holds), nil
 }

@@ -224,7 +224,9 @@ func (k *Kernel) takeUp(f found) bool {
 // restored builds the table's row from the store's.
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, history.SpecData(&rec.Spec)), k.backends.Find(rec.Backend))
-	p.created, p.paused, p.pauseNote = rec.Created, rec.Paused, rec.PauseNote
+	if p.created = rec.Created; rec.Paused {
+		p.pausing = &pausing{rec.PauseNote}
+	}
 	p.recoveries, p.run.lastWalls = int32(min(rec.Recoveries+1, math.MaxInt32)), rec.Walls
 	p.imaged = true
 	p.run.fingerprint = rec.Fingerprint

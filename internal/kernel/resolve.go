@@ -24,10 +24,9 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 // hold keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
 func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
 	f.cancel = nil
-	p.paused = true
-	p.pauseNote = undecided.Note(p.pid, f.id, f.label)
+	p.pausing = &pausing{undecided.Note(p.pid, f.id, f.label)}
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
-		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote}}})
+		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote()}}})
 	k.startClock(p)
 	if !p.computing() {
 		k.announce(p)
@@ -153,13 +152,15 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 // unpause lets the process go on if nothing is left to decide, else it says what is; p.mu is held.
 func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 	if next := p.standing.Unresolved.First(); next != 0 {
-		p.pauseNote = undecided.Note(p.pid, next, k.labelOf(p, next))
+		if p.paused() {
+			p.pausing = &pausing{undecided.Note(p.pid, next, k.labelOf(p, next))}
+		}
 		return false
 	}
-	if !p.paused {
+	if !p.paused() {
 		return false
 	}
-	p.paused, p.pauseNote = false, ""
+	p.pausing = nil
 	*batch = append(*batch, agentkernel.Entry{Kind: agentkernel.EntryResumed})
 	return true
 }

@@ -129,7 +129,7 @@ func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, e
 	p.mu.Unlock()
 	turn, err := p.run.box.Next(ctx, reply)
 	p.mu.Lock()
-	if err != nil && !p.paused { // what is lost with its sandbox was running until now
+	if err != nil && !p.standsStill() { // what is lost with its sandbox was running until now
 		p.run.running += k.clock() - p.run.turning
 	}
 	p.run.turning = 0
@@ -160,7 +160,7 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 		p.run.waits++
 		p.run.lastRun = k.cfg.Now().UnixNano()
 		p.step(steps.Wait)
-		if p.paused {
+		if p.standsStill() {
 			k.announce(p)
 		}
 		for _, w := range p.watchers {

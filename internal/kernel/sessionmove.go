@@ -87,7 +87,7 @@ func (p *process) leave(ctx context.Context) (*moves.Session, error) {
 	for {
 		p.mu.Lock()
 		switch {
-		case !p.asksForPiece() || p.paused || p.cause() != nil || p.migration != nil:
+		case !p.asksForPiece() || p.standsStill() || p.cause() != nil || p.migration != nil:
 			p.mu.Unlock()
 			return nil, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is busy", p.pid).WithPID(p.pid).WithHint("try again")
 		case !p.owned && p.state == agentkernel.StateWaiting:
@@ -155,7 +155,7 @@ func (k *Kernel) pieceMoves(p *process, call agentkernel.Call) bool {
 	if entries, err = k.lockWithJournal(p.context(), p); err != nil {
 		return false
 	}
-	if p.state != agentkernel.StateRunning || p.runEnded() || p.run.abort != nil || p.paused {
+	if p.state != agentkernel.StateRunning || p.runEnded() || p.run.abort != nil || p.standsStill() {
 		p.mu.Unlock()
 		return false
 	}

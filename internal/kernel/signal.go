@@ -253,7 +253,7 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 // pause lets no reply through any more; p.mu is held. with is the process because of which, 0: because of none; note says why if
 // the kernel paused it by itself.
 func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
-	if p.paused {
+	if p.paused() {
 		return
 	}
 	if p.run.turning != 0 { // it has been running until now, also where its sandbox is lost with the pause
@@ -264,22 +264,26 @@ func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
 	if asked := p.asks(); note == "" && asked != "" { // for whoever sees it after this kernel
 		note = "by hand; " + asked
 	}
-	p.paused, p.pauseNote = true, note
-	k.suspend(p, true)
+	p.pausing = &pausing{note}
+	if p.halted == nil {
+		k.suspend(p, true)
+	}
 	k.journalState(p, agentkernel.EntryPaused, with)
 	k.startClock(p)
 }
 
 func (k *Kernel) resume(p *process) {
-	if !p.paused {
+	if !p.paused() {
 		return
 	}
 	k.leaveUnknown(p)
-	p.paused, p.pauseNote = false, ""
+	p.pausing = nil
 	if p.run.turning != 0 {
 		p.run.turning = k.clock()
 	}
-	k.suspend(p, false)
+	if p.halted == nil {
+		k.suspend(p, false)
+	}
 	k.journalState(p, agentkernel.EntryResumed, 0)
 	k.startClock(p)
 	k.wake(p)
@@ -287,7 +291,7 @@ func (k *Kernel) resume(p *process) {
 }
 
 func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, with agentkernel.PID) {
-	entry := agentkernel.Entry{Kind: kind, Note: p.pauseNote, Data: history.PauseData{With: with}.Encode()}
+	entry := agentkernel.Entry{Kind: kind, Note: p.pauseNote(), Data: history.PauseData{With: with}.Encode()}
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, Process: p.record()})
 	if !p.computing() { // else nextReply reports the pause, when the sandbox has stopped
 		k.announce(p)

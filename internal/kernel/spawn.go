@@ -67,8 +67,14 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 // fromOutside settles what a caller may not choose. It acquires the parent that the Spec names; nil: it names none, or one that
 // no kernel runs.
 func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *process, err error) {
-	if err := cmp.Or(specs.FromOutside(s), permit.Check(s, k.syscalls())); err != nil || s.Parent == 0 {
+	if err := cmp.Or(specs.FromOutside(s), permit.Check(s, k.syscalls())); err != nil {
 		return nil, err
+	}
+	if h := k.holds.Over(s.Parent, cmp.Or(s.Namespace, "default"), nil); h != nil {
+		return nil, h.Halted("spawn")
+	}
+	if s.Parent == 0 {
+		return nil, nil
 	}
 	if parent = k.carried(ctx, s.Parent); parent != nil {
 		specs.PutBelow(s, &parent.spec.Spec)
@@ -184,11 +190,11 @@ func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Ba
 func (k *Kernel) launch(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k.startClock(p)
+	k.begins(p)
 	if p.state != agentkernel.StateReady {
 		return
 	}
-	if p.run.backend == nil || p.paused {
+	if p.run.backend == nil || p.standsStill() {
 		// A hosted program is always somewhere else; a paused one is driven when it is resumed.
 		p.step(steps.Hold)
 		return

@@ -89,7 +89,7 @@ func (k *Kernel) awaitNext(ctx context.Context, p *process) {
 	defer k.unwatch(p, w)
 	ctx, cancel := context.WithTimeout(ctx, recoverPatience)
 	defer cancel()
-	for err != nil && !p.paused && !p.state.Terminal() && ctx.Err() == nil {
+	for err != nil && !p.standsStill() && !p.state.Terminal() && ctx.Err() == nil {
 		p.mu.Unlock()
 		_ = w.Wait(ctx)
 		_, _, _, _ = w.Take()
@@ -104,7 +104,9 @@ func (p *process) atNext() (*inflight, error) {
 	switch f := p.run.current; {
 	case p.state.Terminal():
 		return nil, cells.Ended(p.pid, p.state)
-	case p.paused:
+	case p.halted != nil:
+		return nil, p.halted.Halted("session").WithPID(p.pid)
+	case p.paused():
 		return nil, cells.Conflict(p.pid, "session %d is paused", p.pid).WithHint(advice.Resume, p.pid)
 	default:
 		// Before its timer runs it has not said how the last piece ended: whoever feeds the next would take that for his.

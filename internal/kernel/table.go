@@ -307,6 +307,13 @@ func (t *table) each() []*process {
 	return slices.SortedFunc(maps.Values(t.procs), func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
 }
 
+// all are the processes in memory, by PID.
+func (t *table) all() []*process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.each()
+}
+
 // counts says how many processes there are, and how many of earlier kernels nobody has taken up.
 func (t *table) counts(i *agentkernel.KernelInfo) {
 	t.mu.Lock()

@@ -88,7 +88,7 @@ func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 	defer k.release(p)
 	p.mu.Lock()
 	snapshot := p.snapshot()
-	held := p.paused && !p.computing()
+	held := p.paused() && !p.computing()
 	w := k.watch(p, false)
 	p.mu.Unlock()
 	defer k.unwatch(p, w)

@@ -41,10 +41,10 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 	switch {
 	case p.state.Terminal():
 		return false
-	case !p.paused:
+	case !p.paused():
 		k.pause(p, with, withNote(with))
 	case p.standing.Pauses.With != 0 && (with == 0 || slices.Contains(above, p.standing.Pauses.With)):
-		p.pauseNote = withNote(with)
+		p.pausing = &pausing{withNote(with)}
 		k.journalState(p, agentkernel.EntryPaused, with)
 	case with == 0:
 		return true // it is paused, as was asked for
@@ -125,7 +125,7 @@ func (k *Kernel) heldWith(parent agentkernel.PID) agentkernel.PID {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.paused || p.standing.Pauses.With == 0 && p.pauseNote != "" { // the kernel holds that one alone
+	if !p.paused() || p.standing.Pauses.With == 0 && p.pauseNote() != "" { // the kernel holds that one alone
 		return 0
 	}
 	return cmp.Or(p.standing.Pauses.With, p.pid)

@@ -37,6 +37,9 @@ func (r *Reader) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	left, err := r.store.Count(ctx, agentkernel.Filter{Unfinished: true})
 	info := r.info
 	info.Unfinished = left
+	if err == nil {
+		info.Holds, err = r.store.Holds(ctx)
+	}
 	return info, err
 }
 
@@ -240,3 +243,9 @@ func (r *Reader) PutDocument(context.Context, agentkernel.Document) (agentkernel
 
 // Close closes the store.
 func (r *Reader) Close() error { return r.close() }
+
+// Halt needs a kernel.
+func (r *Reader) Halt(context.Context, agentkernel.Hold) error { return errNoKernel("halt") }
+
+// Thaw needs a kernel.
+func (r *Reader) Thaw(context.Context, agentkernel.Hold) error { return errNoKernel("thaw") }

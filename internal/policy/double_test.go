@@ -183,3 +183,7 @@ type hosting struct{ *double }
 func (h hosting) Attach(context.Context, agentkernel.PID) (agentkernel.Syscaller, error) {
 	return nil, h.note("Attach")
 }
+
+func (d *double) Halt(context.Context, agentkernel.Hold) error { return d.note("Halt") }
+
+func (d *double) Thaw(context.Context, agentkernel.Hold) error { return d.note("Thaw") }

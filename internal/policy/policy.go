@@ -161,6 +161,16 @@ func (s *scope) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 		b.Problem, b.Fix, b.Walls = "", "", nil // they name paths
 		info.Backends = append(info.Backends, b)
 	}
+	for _, h := range all.Holds {
+		if h.Namespace == "" || s.here(h.Namespace) {
+			if h.Namespace == "" {
+				h.Why = "" // the owner's words
+			}
+			if h.Tree == 0 || slices.ContainsFunc(unended, func(p agentkernel.Process) bool { return p.PID == h.Tree }) {
+				info.Holds = append(info.Holds, h)
+			}
+		}
+	}
 	for i := range unended {
 		if unended[i].State == agentkernel.StateUnfinished {
 			info.Unfinished++

@@ -59,6 +59,12 @@ var calls = map[string]struct {
 	"Signal": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return nil, k.Signal(ctx, ofTeam, agentkernel.SignalKill)
 	}, [4]string{ok, ok, gone, denied}},
+	"Halt": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return nil, k.Halt(ctx, agentkernel.Hold{Tree: ofTeam})
+	}, [4]string{ok, ok, gone, denied}},
+	"Thaw": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return nil, k.Thaw(ctx, agentkernel.Hold{Namespace: team})
+	}, [4]string{ok, ok, denied, denied}},
 	"Answer": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return nil, k.Answer(ctx, ofTeam, 1, agentkernel.AnswerYes)
 	}, [4]string{ok, ok, gone, denied}},
@@ -389,7 +395,7 @@ func TestEachRightAlone(t *testing.T) {
 		agentkernel.RightRead: {"Changes", "Document", "Events", "Export", "Info", "Journal", "List", "OpenFile", "Process", "Skill", "Skills",
 			"Spec", "State", "Wait"},
 		agentkernel.RightRun:    {"Attach", "DeleteSkill", "EndSession", "PutDocument", "Recover", "Replay", "SaveSkill", "Spawn"},
-		agentkernel.RightAnswer: {"Answer", "Resolve", "Signal"},
+		agentkernel.RightAnswer: {"Answer", "Halt", "Resolve", "Signal"},
 		agentkernel.RightTools:  {"AcceptTools", "ListTools", "SearchTools", "ToolServers"},
 		agentkernel.RightHost:   {"Apply", "Discard"},
 		agentkernel.RightAdmin:  {"Import", "Prune"},

@@ -25,6 +25,7 @@ type disk struct {
 	ledgers map[agentkernel.PID]*ledger
 	last    agentkernel.PID
 	carried map[agentkernel.PID]bool // the present kernel has created it, or taken it up
+	holds   []agentkernel.Hold       // what stands still
 	all     bool                     // and it carries all that others have parked
 }
 

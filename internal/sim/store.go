@@ -285,3 +285,28 @@ func (s *store) State(ctx context.Context, pid agentkernel.PID) (map[string]json
 	defer d.mu.Unlock()
 	return maps.Clone(d.view.state[pid]), nil
 }
+
+// SetHolds is durable at once, or did not happen.
+func (s *store) SetHolds(ctx context.Context, holds []agentkernel.Hold) error {
+	if err := s.read(ctx, "set holds", len(holds)); err != nil {
+		return err
+	}
+	if err := s.unusable(); err != nil {
+		return err
+	}
+	d := s.w.disk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.holds = slices.Clone(holds)
+	return nil
+}
+
+func (s *store) Holds(ctx context.Context) ([]agentkernel.Hold, error) {
+	if err := s.read(ctx, "holds", ""); err != nil {
+		return nil, err
+	}
+	d := s.w.disk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.holds), nil
+}

@@ -51,6 +51,7 @@ type List struct {
 	upTo    time.Time
 	unread  bool // the store has others that may be due before those of due
 	all     bool // also those that other kernels have parked
+	held    bool // nothing is woken now
 	timer   *timers.Timer
 	at      time.Time // what timer is set for
 	ringing bool      // a goroutine wakes what is due
@@ -66,6 +67,15 @@ func (l *List) TakeAll() {
 	defer l.mu.Unlock()
 	l.all, l.unread = true, true
 	l.arm(l.cfg.Now())
+}
+
+// Hold keeps the list from waking anything, or lets it again.
+func (l *List) Hold(held bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held = held; !held {
+		l.arm(l.cfg.Now())
+	}
 }
 
 // Add notes a process that was parked.
@@ -106,7 +116,7 @@ func (l *List) arm(at time.Time) {
 func (l *List) ring() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ringing {
+	if l.ringing || l.held {
 		return
 	}
 	l.ringing = true
@@ -142,6 +152,9 @@ func (l *List) wakeDue() (next time.Time, err error) {
 			return -1
 		})
 		if n == 0 {
+			return next, nil
+		}
+		if l.held {
 			return next, nil
 		}
 		batch := slices.Clone(l.due[:n])

@@ -248,3 +248,21 @@ func (s *Store) State(ctx context.Context, pid agentkernel.PID) (state map[strin
 	})
 	return state, err
 }
+
+// Holds reads what stands still.
+func (s *Store) Holds(ctx context.Context) (holds []agentkernel.Hold, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.do(Read, func() (err error) {
+		holds, err = s.inner.Holds(ctx)
+		return err
+	})
+	return holds, err
+}
+
+// SetHolds replaces what stands still, durably.
+func (s *Store) SetHolds(ctx context.Context, holds []agentkernel.Hold) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.do(Flush, func() error { return s.inner.SetHolds(ctx, holds) })
+}

@@ -37,6 +37,9 @@ var schema6 string
 //go:embed schema/0007_parked.sql
 var schema7 string
 
+//go:embed schema/0008_holds.sql
+var schema8 string
+
 // step is one numbered change of the schema. Steps are never edited once released; version n is reached
 // by the first n steps.
 type step struct {
@@ -54,6 +57,7 @@ func steps() []step {
 		{"short", schema5},
 		{"keys", schema6},
 		{"parked", schema7},
+		{"holds", schema8},
 	}
 }
 

@@ -16,6 +16,7 @@ CREATE TEMP VIEW totals AS SELECT 'blobs' AS name, count(*) AS files, coalesce(s
 `},
 	{4, "CREATE TEMP TABLE walls (id INTEGER, walls TEXT);\n"},
 	{6, "CREATE TEMP TABLE keys (namespace TEXT, key TEXT, pid INTEGER);\n"},
+	{8, "CREATE TEMP TABLE holds (namespace TEXT, tree INTEGER, since INTEGER, why TEXT);\n"},
 }
 
 // addedColumns are those of the table processes.

@@ -15,6 +15,7 @@ import (
 func undo(step int) string {
 	_, view, _ := strings.Cut(schema1, "CREATE VIEW journal")
 	return map[int]string{
+		8: "DROP TABLE holds;",
 		7: `DROP TABLE inbox; DROP INDEX processes_active; DROP INDEX processes_due; ALTER TABLE processes DROP COLUMN parked;
 ALTER TABLE processes DROP COLUMN wake_at; ALTER TABLE processes DROP COLUMN waits_since; ALTER TABLE processes DROP COLUMN waits_for;`,
 		6: "DROP TABLE keys;",

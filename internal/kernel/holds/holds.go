@@ -1,0 +1,96 @@
+// Package holds is the set of what stands still. It says which hold is over a process, and never stops or starts anything: that is
+// the kernel's.
+package holds
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"agentkernel"
+)
+
+// Store keeps the set for the next kernel.
+type Store interface {
+	Holds(ctx context.Context) ([]agentkernel.Hold, error)
+	SetHolds(ctx context.Context, holds []agentkernel.Hold) error
+}
+
+// Set is what stands still. The zero value is not usable; see Read.
+type Set struct {
+	store Store
+	now   func() time.Time
+
+	change sync.Mutex // held by whoever changes the set, over its write
+	all    atomic.Pointer[[]agentkernel.Hold]
+}
+
+// Read gives the set as an earlier kernel has left it.
+func Read(ctx context.Context, store Store, now func() time.Time) (*Set, error) {
+	all, err := store.Holds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{store: store, now: now}
+	s.all.Store(&all)
+	return s, nil
+}
+
+// All are the holds, those over trees last.
+func (s *Set) All() []agentkernel.Hold { return *s.all.Load() }
+
+// Over gives the hold because of which a process stands still; nil: there is none.
+func (s *Set) Over(pid agentkernel.PID, namespace string, ancestors []agentkernel.PID) *agentkernel.Hold {
+	all := s.All()
+	for i := range all {
+		if all[i].Covers(pid, namespace, ancestors) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// Kernel gives the hold that is over all; nil: there is none.
+func (s *Set) Kernel() *agentkernel.Hold { return s.Over(0, "", nil) }
+
+// Add puts a hold into the set, durably. CodeConflict: it is there.
+func (s *Set) Add(ctx context.Context, h agentkernel.Hold) error {
+	s.change.Lock()
+	defer s.change.Unlock()
+	all := s.All()
+	if i := slices.IndexFunc(all, func(x agentkernel.Hold) bool { return h.Same(&x) }); i >= 0 {
+		e := all[i].Halted("halt")
+		e.Code = agentkernel.CodeConflict
+		return e
+	}
+	h.Since = s.now().Truncate(time.Microsecond)
+	next := append(slices.Clone(all), h)
+	slices.SortFunc(next, func(a, b agentkernel.Hold) int {
+		return cmp.Or(cmp.Compare(a.Tree, b.Tree), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	return s.set(ctx, next)
+}
+
+// Remove takes a hold out of the set, durably. CodeConflict: it is not there.
+func (s *Set) Remove(ctx context.Context, h agentkernel.Hold) error {
+	s.change.Lock()
+	defer s.change.Unlock()
+	all := s.All()
+	i := slices.IndexFunc(all, func(x agentkernel.Hold) bool { return h.Same(&x) })
+	if i < 0 {
+		return agentkernel.Errorf(agentkernel.CodeConflict, "thaw", "%s is not halted", h.Over())
+	}
+	return s.set(ctx, slices.Delete(slices.Clone(all), i, i+1))
+}
+
+// set replaces the set; s.change is held.
+func (s *Set) set(ctx context.Context, next []agentkernel.Hold) error {
+	if err := s.store.SetHolds(context.WithoutCancel(ctx), next); err != nil {
+		return err
+	}
+	s.all.Store(&next)
+	return nil
+}
