@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"sync"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
@@ -17,17 +16,6 @@ import (
 // verificationNamespace is where recorded programs run: a worker never changes its namespace, so that one that ran
 // a stranger's program serves nobody else.
 const verificationNamespace = "$replay"
-
-// verification makes a process repeat a journal and do nothing else: no call is made, nothing is journalled, and
-// whatever the journal does not have ends it as a divergence. It is not in the process table.
-type verification struct {
-	cut     bool               // the journal does not show the program's own end
-	last    int64              // number of the last recorded call
-	stop    *agentkernel.Error // ends a process that has repeated all of a journal that was cut
-	done    chan struct{}      // closed when the process has ended
-	once    sync.Once
-	outcome ending
-}
 
 // Verify runs a program on nothing but a journal.
 func (h *host) Verify(ctx context.Context, v agentkernel.Verification) (agentkernel.Verified, error) {
@@ -162,12 +150,4 @@ func (k *Kernel) stuck(p *process) {
 	case waits:
 		k.finish(p, endingFor(replay.Diverged("the program waits for a result that the recording does not have")))
 	}
-}
-
-// ended takes how the process of a verification ended.
-func (v *verification) ended(e ending) {
-	v.once.Do(func() {
-		v.outcome = e
-		close(v.done)
-	})
 }
