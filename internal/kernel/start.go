@@ -25,7 +25,7 @@ import (
 
 // New starts a kernel on a store. It continues nothing; Recover does.
 func New(cfg Config) (*Kernel, error) {
-	if err := cfg.setDefaults(); err != nil {
+	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
 	ops, err := newOps(cfg.Families, ownOps, ownRerun)
