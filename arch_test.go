@@ -82,6 +82,7 @@ var rules = []struct {
 	{"internal/kernel/timers", nil},
 	{"internal/kernel/trees", []string{"", "internal/kernel/room"}},
 	{"internal/kernel/undecided", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
+	{"internal/kernel/verify", []string{"", "internal/kernel/backends", "internal/kernel/history", "internal/kernel/specs"}},
 	{"internal/kernel/wakes", []string{"", "internal/kernel/timers"}},
 	{"internal/kernel/watch", []string{""}},
 	{"internal/retention", []string{"", "internal/bytesize"}},
