@@ -217,7 +217,6 @@ var flagElsewhere = map[string]string{
 
 // commandElsewhere has commands of the tools that people come from (Docker, systemd), and what does the same here.
 var commandElsewhere = map[string]string{
-	"stop":     "agentkernel kill PID ends a process, agentkernel pause PID stops it until it is resumed, agentkernel shutdown stops the kernel",
 	"cancel":   "agentkernel kill PID",
 	"suspend":  "agentkernel pause PID",
 	"continue": "agentkernel resume PID, or, if its kernel has stopped, agentkernel recover PID",

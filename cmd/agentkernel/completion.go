@@ -191,7 +191,7 @@ func (a *app) values(node *kong.Node, v *kong.Value) []candidate {
 		return a.toolCandidates(name == "tool")
 	case name == "signal":
 		var out []candidate
-		for _, s := range []agentkernel.Signal{agentkernel.SignalInterrupt, agentkernel.SignalKill, agentkernel.SignalPause, agentkernel.SignalResume} {
+		for _, s := range agentkernel.Signals() {
 			out = append(out, candidate{string(s), ""})
 		}
 		return out

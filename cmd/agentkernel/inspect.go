@@ -111,6 +111,9 @@ func (i *inspection) text(now time.Time) string {
 	} else {
 		s.add("paused because", "%s", p.PauseNote)
 	}
+	if !p.StopBy.IsZero() && !p.State.Terminal() {
+		s.add("stops by", "%s: it was asked to stop, and is killed then", p.StopBy.Local().Format(time.DateTime))
+	}
 	for _, command := range i.Decide {
 		s.add("decide with", "%s", command)
 	}

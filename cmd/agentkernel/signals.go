@@ -17,14 +17,14 @@ type killCmd struct {
 	PIDs   []string `arg:"" optional:"" name:"pid" help:"Processes."`
 	All    bool     `help:"All that have not ended. You are asked, unless --yes says that you mean it."`
 	Yes    bool     `short:"y" help:"With --all: do not ask."`
-	Signal string   `short:"s" default:"kill" placeholder:"SIGNAL" help:"kill (default), interrupt, pause or resume."`
+	Signal string   `short:"s" default:"kill" placeholder:"SIGNAL" help:"kill (default), stop, interrupt, pause or resume."`
+	Tree   bool     `help:"Also the children that were detached."`
 }
 
 func (killCmd) Help() string {
-	return `kill ends a process and its children at once. interrupt raises KernelInterrupt in the program, at the call that
-it waits for or else at its next one.
+	return `kill ends a process and its children at once, but for those that it has detached. stop asks first: see agentkernel stop.
 
-` + examples("agentkernel kill 12", "agentkernel kill -s interrupt 12", "agentkernel kill --all")
+` + examples("agentkernel kill 12", "agentkernel kill --tree 12", "agentkernel kill --all")
 }
 
 func (c *killCmd) Run(a *app) error {
@@ -36,7 +36,7 @@ func (c *killCmd) Run(a *app) error {
 	case len(c.PIDs) == 0:
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "missing: PID").WithHint("agentkernel kill --help")
 	}
-	return a.signalAll(c.PIDs, agentkernel.Signal(c.Signal))
+	return a.signalAll(c.PIDs, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: agentkernel.SignalOptions{Tree: c.Tree}})
 }
 
 // killAll signals the processes that have not ended and that nobody unfinished has started: the others go with those.
@@ -72,7 +72,7 @@ func (c *killCmd) killAll(a *app) error {
 	if err := c.meant(a, len(list), strings.Join(pids, ", ")); err != nil {
 		return err
 	}
-	return a.signalAll(pids, agentkernel.Signal(c.Signal))
+	return a.signalAll(pids, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: agentkernel.SignalOptions{Tree: c.Tree}})
 }
 
 // meant asks whether all processes are meant.
@@ -98,6 +98,7 @@ func (c *killCmd) meant(a *app, n int, pids string) error {
 
 type pauseCmd struct {
 	PIDs []string `arg:"" name:"pid" help:"Processes."`
+	Tree bool     `help:"Also the children that were detached."`
 }
 
 func (pauseCmd) Help() string {
@@ -107,7 +108,9 @@ stopped with it; a child that was paused by its own PID stays so until it is res
 ` + examples("agentkernel pause 12", "agentkernel resume 12")
 }
 
-func (c *pauseCmd) Run(a *app) error { return a.signalAll(c.PIDs, agentkernel.SignalPause) }
+func (c *pauseCmd) Run(a *app) error {
+	return a.signalAll(c.PIDs, sending{Signal: agentkernel.SignalPause, SignalOptions: agentkernel.SignalOptions{Tree: c.Tree}})
+}
 
 type resumeCmd struct {
 	PIDs   []string `arg:"" name:"pid" help:"Processes."`
@@ -124,7 +127,7 @@ end, since the process has no other kernel.
 
 func (c *resumeCmd) Run(a *app) error {
 	if !c.Follow && !a.cli.Embedded {
-		return a.signalAll(c.PIDs, agentkernel.SignalResume)
+		return a.signalAll(c.PIDs, sending{Signal: agentkernel.SignalResume})
 	}
 	if !c.Follow || a.askTTY == nil {
 		if err := a.nothingAsked(c.PIDs); err != nil {
@@ -185,12 +188,23 @@ type signalled struct {
 	PID    agentkernel.PID    `json:"pid"`
 	Signal agentkernel.Signal `json:"signal"`
 	Error  *agentkernel.Error `json:"error,omitempty"`
+	// State and ExitCode are those with which a process has ended that stop has waited for.
+	State    agentkernel.State `json:"state,omitempty"`
+	ExitCode *int              `json:"exit_code,omitempty"`
+}
+
+// sending is a signal that a command sends.
+type sending struct {
+	agentkernel.Signal
+	agentkernel.SignalOptions
+	await bool // the end of a process that is asked to stop
 }
 
 // signalAll sends a signal to each process. One that cannot have it keeps it from no other; the exit code is that of the first
 // of them.
-func (a *app) signalAll(words []string, s agentkernel.Signal) error {
-	if err := s.Validate(); err != nil {
+func (a *app) signalAll(words []string, send sending) error {
+	s := send.Signal
+	if _, err := send.Of(s); err != nil {
 		return err
 	}
 	pids, err := parsePIDs(words)
@@ -214,8 +228,9 @@ func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 	code := agentkernel.ExitOK
 	for _, pid := range pids {
 		err := refused[pid]
+		var end *agentkernel.Process
 		if err == nil {
-			err = a.signal(k, pid, s)
+			end, err = a.signal(k, pid, send)
 		}
 		if err != nil && len(pids) == 1 {
 			return err
@@ -224,7 +239,7 @@ func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 		if err == nil && unfinished[pid] && s == agentkernel.SignalResume && !a.cli.JSON {
 			stays = staysPaused(a.ctx, k, pid)
 		}
-		if err := a.reportSignal(pid, s, stays, err, &code); err != nil {
+		if err := a.reportSignal(signalled{PID: pid, Signal: s}, end, stays, err, &code); err != nil {
 			return err
 		}
 	}
@@ -234,21 +249,31 @@ func (a *app) signalAll(words []string, s agentkernel.Signal) error {
 	return nil
 }
 
-// signal sends a signal; one that ends the process has ended it then.
-func (a *app) signal(k *session, pid agentkernel.PID, s agentkernel.Signal) error {
-	if err := k.Signal(a.ctx, pid, s); err != nil {
-		return err
+// signal sends a signal; one that ends the process has ended it then. end is the process that stop has waited for.
+func (a *app) signal(k *session, pid agentkernel.PID, send sending) (end *agentkernel.Process, err error) {
+	if err := k.Signal(a.ctx, pid, send.Signal, send.SignalOptions); err != nil {
+		return nil, err
 	}
-	if s == agentkernel.SignalKill {
-		awaitDeath(a.ctx, k, pid)
+	switch {
+	case send.Signal == agentkernel.SignalKill:
+		awaitDeath(a.ctx, k, pid, deathPatience)
+	case send.Signal == agentkernel.SignalStop && send.await:
+		if p, ended := awaitDeath(a.ctx, k, pid, time.Duration(send.Grace)+endPatience); ended {
+			return &p, nil
+		}
+		return nil, a.ctx.Err()
 	}
-	return nil
+	return nil, nil
 }
 
 // reportSignal says that a process was sent a signal, or why not.
 // stays is why it is paused all the same.
-func (a *app) reportSignal(pid agentkernel.PID, s agentkernel.Signal, stays string, failed error, code *int) error {
-	line := signalled{PID: pid, Signal: s}
+// end is how it has ended; nil: nobody has waited for that.
+func (a *app) reportSignal(line signalled, end *agentkernel.Process, stays string, failed error, code *int) error {
+	pid, s := line.PID, line.Signal
+	if end != nil {
+		line.State, line.ExitCode = end.State, &end.ExitCode
+	}
 	if failed != nil {
 		line.Error = a.ofRunningKernel(asError(failed))
 		if !strings.Contains(line.Error.Message(), pid.String()) {
@@ -263,10 +288,21 @@ func (a *app) reportSignal(pid agentkernel.PID, s agentkernel.Signal, stays stri
 		a.reportError(line.Error)
 	case stays != "":
 		a.con.Note("pid %d is paused · %s", pid, console.Line(stays))
+	case end != nil:
+		a.con.Note("%s", endNote(end))
 	default:
 		a.con.Note("%s", signalNote(pid, s))
 	}
 	return nil
+}
+
+// endNote says how a process has ended that was asked to stop.
+func endNote(p *agentkernel.Process) string {
+	note := "pid " + p.PID.String() + " has ended: " + stateText(*p)
+	if p.Error != nil {
+		note += " · " + console.Line(p.Error.Message())
+	}
+	return note
 }
 
 // staysPaused says why a process that was taken up again has paused at once: a call of which nobody knows what became of it. It waits
@@ -299,6 +335,7 @@ func staysPaused(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID)
 // takes a moment.
 const (
 	deathPatience = 2 * time.Second
+	endPatience   = 10 * time.Second // beyond the grace time of a stop
 	deathPoll     = 5 * time.Millisecond
 
 	replayPatience = time.Second
@@ -307,8 +344,8 @@ const (
 
 // awaitDeath returns when the process has ended, so that what follows kill in a script finds it so. It gives up after a while.
 // (Kernel.Wait would return at once for a paused process.)
-func awaitDeath(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID) (p agentkernel.Process, ended bool) {
-	ctx, cancel := context.WithTimeout(ctx, deathPatience)
+func awaitDeath(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID, patience time.Duration) (p agentkernel.Process, ended bool) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(deathPoll)
 	defer tick.Stop()
@@ -329,6 +366,8 @@ func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
 	switch s {
 	case agentkernel.SignalKill:
 		return "killed pid " + pid.String()
+	case agentkernel.SignalStop:
+		return "pid " + pid.String() + " is asked to stop · follow: agentkernel logs -f " + pid.String()
 	case agentkernel.SignalPause:
 		return "pid " + pid.String() + " pauses · continue: agentkernel resume " + pid.String()
 	case agentkernel.SignalResume:

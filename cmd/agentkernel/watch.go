@@ -251,7 +251,7 @@ func (w *watch) settle(ctx context.Context, p agentkernel.Process) (agentkernel.
 	if err := w.k.Signal(ctx, p.PID, agentkernel.SignalKill); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
 		return p, err
 	}
-	if p, ok := awaitDeath(ctx, w.k, p.PID); ok {
+	if p, ok := awaitDeath(ctx, w.k, p.PID, deathPatience); ok {
 		return p, nil
 	}
 	return p, errInterrupted

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"agentkernel"
@@ -54,11 +55,14 @@ var endOfSession = json.RawMessage(`{"end":true}`)
 // stopping says that a process was asked to stop; p.mu is held.
 func (p *process) stopping() bool { return !p.standing.Account.StopBy.IsZero() }
 
+// interrupts are the exceptions with which an interrupt ends a program that lets it.
+var interrupts = []string{"KernelInterrupt", "KeyboardInterrupt"}
+
 // stoppedAsAsked is how a process ends that let the interrupt end it with which it was asked to stop; p.mu is not held.
 func (p *process) stoppedAsAsked(e ending) ending {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e.err == nil || e.err.Code != agentkernel.CodeInterrupted || !p.stopping() {
+	if e.err == nil || !p.stopping() || e.err.Code != agentkernel.CodeInterrupted && !slices.Contains(interrupts, e.err.Exception) {
 		return e
 	}
 	return endingFor(agentkernel.Errorf(agentkernel.CodeKilled, "stop", "it was asked to stop, and did"))

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/json"
+	"time"
+
+	"agentkernel"
+)
+
+type stopCmd struct {
+	PIDs   []string      `arg:"" name:"pid" help:"Processes."`
+	Grace  time.Duration `default:"10s" placeholder:"SPAN" help:"How long they may take to end before they are killed (10s)."`
+	Tree   bool          `help:"Also the children that were detached."`
+	NoWait bool          `help:"Return as soon as they are asked."`
+}
+
+func (stopCmd) Help() string {
+	return `The program is interrupted, as by KernelInterrupt, in the call that it waits for or else in its next one, and so are
+its children. What it does then is up to it; what has not ended when the time is over is killed, also if the kernel
+stops meanwhile. A process that is paused, or that makes no calls, is not heard and has only the time.
+
+` + examples("agentkernel stop 12", "agentkernel stop 12 13 --grace 1m", "agentkernel stop --tree 12 --no-wait")
+}
+
+func (c *stopCmd) Run(a *app) error {
+	opt := agentkernel.SignalOptions{Grace: agentkernel.Duration(c.Grace), Tree: c.Tree}
+	return a.signalAll(c.PIDs, sending{Signal: agentkernel.SignalStop, SignalOptions: opt, await: !c.NoWait})
+}
+
+type signalCmd struct {
+	PID     string `arg:"" name:"pid" help:"The process."`
+	Signal  string `arg:"" name:"signal" help:"user, interrupt, stop, pause, resume or kill."`
+	Payload string `arg:"" optional:"" name:"payload" help:"With user: what the program is handed, as JSON; a text that is no JSON is taken as a text."`
+	Tree    bool   `help:"Also all children."`
+}
+
+func (signalCmd) Help() string {
+	return `interrupt raises KernelInterrupt in the program, at the call that it waits for or else at its next one. user puts a payload
+before the program, which takes it with signals.wait() from the module kernel; it is kept until then. The others have commands
+of their own.
+
+` + examples("agentkernel signal 12 interrupt", `agentkernel signal 12 user '{"reload": true}'`, "agentkernel signal 12 user reload")
+}
+
+func (c *signalCmd) Run(a *app) error {
+	opt := agentkernel.SignalOptions{Tree: c.Tree}
+	if c.Payload != "" {
+		if opt.Payload = json.RawMessage(c.Payload); !json.Valid(opt.Payload) {
+			opt.Payload, _ = json.Marshal(c.Payload) // a text always is JSON
+		}
+	}
+	return a.signalAll([]string{c.PID}, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: opt})
+}
