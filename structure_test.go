@@ -97,11 +97,14 @@ func TestTheKernelStaysSmall(t *testing.T) {
 	if lines > kernelLines {
 		t.Errorf("internal/kernel has %d lines, %d at most", lines, kernelLines)
 	}
+	largest := 0
 	for name, s := range structs {
-		if n := fields(structs, s); n > structFields {
+		n := fields(structs, s)
+		if largest = max(largest, n); n > structFields {
 			t.Errorf("internal/kernel: %s has %d fields, %d at most", name, n, structFields)
 		}
 	}
+	t.Logf("internal/kernel has %d lines, and %d fields in its largest struct", lines, largest)
 	if len(structs) < 20 {
 		t.Errorf("only %d structs were found", len(structs))
 	}

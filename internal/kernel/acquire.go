@@ -12,9 +12,6 @@ import (
 // all there is, and their rows say until when they wait, and for what. Whoever has to do with a process acquires it, which
 // reads it back if need be, and releases it.
 
-// stamp tells the processes that this kernel has parked from those of other kernels.
-func (k *Kernel) stamp() int64 { return k.cfg.About.Started.UnixNano() }
-
 // acquire returns a process that this kernel carries, in memory until release; nil: it carries none with this PID. One that is
 // read back goes on waiting: that somebody looks at it does not wake it.
 func (k *Kernel) acquire(ctx context.Context, pid agentkernel.PID) (*process, error) {
@@ -68,25 +65,6 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 // carries says whether a parked process is this kernel's to wake.
 func (k *Kernel) carries(rec *agentkernel.ProcessRecord) bool {
 	return rec.Parked != nil && (rec.Parked.Kernel == k.stamp() || k.table.carriesAll())
-}
-
-// woken adds to the first batch about a process that was parked that it is in memory, and, if another kernel had parked it, that
-// this one has taken it up; p.mu is held.
-func (k *Kernel) woken(p *process, b agentkernel.Batch) agentkernel.Batch {
-	own := p.parked.Kernel == k.stamp()
-	p.parked = nil
-	first := agentkernel.Batch{}
-	if !own {
-		p.recoveries++
-		first.Entries = []agentkernel.Entry{recoveryEntry(true)}
-	}
-	if b.Key != nil { // which goes with no row
-		first.Process = p.record()
-		k.appendBatch(p, first)
-		return b
-	}
-	b.Entries, b.Process = append(first.Entries, b.Entries...), p.record()
-	return b
 }
 
 // due reads for the list of those that have to be woken.
@@ -186,4 +164,26 @@ func (k *Kernel) shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Pr
 		s.State, s.WaitsFor, s.WaitsSince = agentkernel.StateWaiting, rec.Parked.WaitsFor, rec.Parked.Since
 	}
 	return s
+}
+
+// recoverPatience bounds how long a caller waits for a recovery that is under way.
+const recoverPatience = 30 * time.Second
+
+// carried is acquire for a caller from outside; nil: no kernel runs it. A kernel is called before it has recovered: one that may
+// be taken up is waited for.
+func (k *Kernel) carried(ctx context.Context, pid agentkernel.PID) *process {
+	p, err := k.acquire(ctx, pid)
+	if p == nil {
+		if rec, gone := k.store.Process(ctx, pid); err != nil || gone != nil || rec.State.Terminal() {
+			return nil
+		}
+	}
+	if p != nil && p.recoveries == 0 { // it is this kernel's own
+		return p
+	}
+	k.table.recovering.Await(ctx, recoverPatience)
+	if p == nil {
+		p, _ = k.acquire(ctx, pid) // if it cannot be read, whoever looks at its row says so
+	}
+	return p
 }

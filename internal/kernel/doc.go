@@ -42,6 +42,21 @@
 // and everything before it are durable. Whatever leaves the kernel (events, answers to clients) is
 // flushed first.
 //
+// # Files
+//
+// The files stand in layers. A file may use what its own layer and those below it declare. Where one needs a layer above its own
+// (a process that ends may be waited for by its parent) the arrow is counted, and arrows_test.go in the root bounds how many
+// there are. What needs neither the process table nor a process's lock is no file here, but a package below this one.
+//
+//	8 outside   start.go spawn.go hosted.go traces.go feed.go backup.go
+//	7 driving   run.go inline.go
+//	6 calls     dispatch.go inbox.go replay.go rerun.go rerunchild.go resolve.go sys_next.go sys_proc.go verification.go
+//	5 restarts  recover.go rerunload.go move.go pause.go lost.go session.go sessionmove.go
+//	4 signals   signal.go stop.go halt.go treepause.go ask.go
+//	3 ends      acquire.go park.go finish.go fenced.go workspace.go
+//	2 journal   append.go durable.go host.go events.go observe.go tree.go wake.go lifetime.go unreplayable.go bind.go
+//	1 data      kernel.go table.go process.go runstate.go inflight.go ops.go state.go standing.go ending.go runcontext.go workingset.go
+//
 // # Concurrency
 //
 // A runnable process is driven by one of a bounded number of slot goroutines; a waiting one has no

@@ -53,11 +53,3 @@ func (k *Kernel) letGo(p *process, why *agentkernel.Error) {
 	k.discard(p, box)
 	k.freeFiles(p, box)
 }
-
-// unlessFenced leaves out that a batch was refused, for those who wait for the batches of other trees.
-func unlessFenced(err error) error {
-	if agentkernel.CodeOf(err) == agentkernel.CodeFenced {
-		return nil
-	}
-	return err
-}

@@ -2,46 +2,13 @@ package kernel
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/history"
-	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/kernel/steps"
 )
-
-// ending is how a process ends.
-type ending struct {
-	state    agentkernel.State
-	exitCode int
-	result   json.RawMessage
-	err      *agentkernel.Error
-	underWay []string  // writes, where there is no error to name them
-	left     []string  // files that went with the sandbox
-	at       time.Time // set when it has happened
-}
-
-// endingFor says how an error ends a process: a limit or a signal kills it, anything else is a failure.
-func endingFor(err *agentkernel.Error) ending {
-	if err == nil {
-		err = agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "the program failed without an error")
-	}
-	e := ending{state: agentkernel.StateFailed, exitCode: err.Code.ExitCode(), err: err}
-	switch err.Code {
-	case agentkernel.CodeLimit:
-		e.state = agentkernel.StateKilled
-		if limit, _ := err.Limit(); limit == "time" || limit == "wall" {
-			e.exitCode = agentkernel.ExitTimeLimit
-		}
-	case agentkernel.CodeKilled:
-		e.state = agentkernel.StateKilled
-	}
-	return e
-}
 
 // finish ends a process: one terminal entry, its row, its last event. It is idempotent.
 func (k *Kernel) finish(p *process, e ending) {
@@ -64,22 +31,6 @@ func (k *Kernel) finish(p *process, e ending) {
 	}
 	k.forget(p)
 	k.tellParent(p)
-}
-
-// checkedEnding turns an end of the program that leaves part of the journal unrepeated into a divergence; p.mu is held.
-func (p *process) checkedEnding(e ending) ending {
-	if p.run.replay == nil || !history.Repeatable(e.err) || e.state == agentkernel.StateKilled || e.err != nil && e.err.Code == agentkernel.CodeDiverged {
-		return e
-	}
-	left := p.run.replay.Left()
-	if left == "" {
-		return e
-	}
-	how := "ended"
-	if e.err != nil {
-		how = "failed (" + e.err.Message() + ")"
-	}
-	return endingFor(replay.Diverged("the program %s, but %s", how, left))
 }
 
 // end makes the process terminal; p.mu is held. It gives the sandbox to discard.

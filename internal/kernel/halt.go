@@ -54,13 +54,6 @@ func (k *Kernel) standStill() {
 	}
 }
 
-// begins is for a process that was just put into the table, before it runs: whoever adds a hold after this finds it there; p.mu is
-// held.
-func (k *Kernel) begins(p *process) {
-	p.halted = k.holds.Over(p.pid, p.spec.Namespace, p.spec.Ancestors)
-	k.startClock(p)
-}
-
 // heed lets a process stand still if a hold is over it, and else go on; p.mu is held.
 func (k *Kernel) heed(p *process) {
 	if p.state.Terminal() || p.run.verifies != nil {

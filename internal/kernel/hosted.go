@@ -113,11 +113,3 @@ func (h *hostedCaller) Close() error {
 	h.k.table.attached.Delete(h.p.pid)
 	return nil
 }
-
-// errOrNil keeps a nil *Error from becoming a non-nil error.
-func errOrNil(e *agentkernel.Error) error {
-	if e == nil {
-		return nil
-	}
-	return e
-}

@@ -2,7 +2,15 @@ package kernel
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"slices"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/clip"
+	"agentkernel/internal/kernel/timers"
+	"agentkernel/internal/sys"
 )
 
 // calls are the calls of a process that have no result yet, by rising number. Few processes have more than
@@ -36,4 +44,82 @@ func (c *calls) remove(f *inflight) {
 	if i, ok := c.search(f.id); ok {
 		*c = slices.Delete(*c, i, i+1)
 	}
+}
+
+// inflight is a call that has no result yet.
+type inflight struct {
+	id  int64
+	seq int64 // the entry of its intent; 0: none
+	op  string
+	// handler is what the kernel does for it; nil: there is no such call.
+	handler *op
+	effect  agentkernel.Effect
+	args    json.RawMessage // in the guest's order
+	label   string          // for ps and errors: "tool.call filesystem.write_file"
+	since   time.Time       // when it was first issued, also in an earlier kernel
+	async   bool
+	again   bool // made once more by a human's decision: what the first time did is not known
+	asking  bool // a human is asked whether it may be made
+	// dropped says that its program has moved to another backend, and will issue it again: it was not in the journal yet.
+	dropped   bool
+	admission *sys.Admission          // nil: its family was not asked
+	peer      string                  // see history.Peer; "": it has not gone out
+	child     agentkernel.PID         // whose end it waits for; 0: of none
+	origin    *agentkernel.OriginCall // for the journal; nil: none
+	bind      *agentkernel.Key        // is the process's when the call is answered; nil: none
+	mail      string                  // the kind of post that answers it; "": none does
+	timer     *timers.Timer           // answers it; nil: none does
+	cancel    context.CancelFunc      // of the handler outside the kernel
+	done      chan agentkernel.Reply  // hosted: whoever waits for the result
+	later     func()                  // makes the call, which waits until its process goes on; nil: it does not
+}
+
+// intended says that the journal has the intent of the call.
+func (f *inflight) intended() bool { return f.seq != 0 }
+
+// arrival is the result of an async call.
+type arrival struct {
+	agentkernel.Reply
+	seq int64 // the entry that has it
+}
+
+// asksForCell says that a session waits with the call for its next cell.
+func (f *inflight) asksForCell() bool { return f.handler != nil && f.handler.cell }
+
+// noHandler is the answer for a call of the journal that this kernel does not have: a newer one, or one with more families,
+// ran the process.
+func noHandler(f *inflight) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeVersion, f.op, "this kernel does not know the call %s, which is in the journal", clip.Short(f.op)).
+		WithHint("continue the process with the version that ran it")
+}
+
+// brief names a call in the words of a sentence.
+func (f *inflight) brief() string {
+	if f.handler == nil {
+		return f.label
+	}
+	return f.handler.Brief(f.label)
+}
+
+// outcomeUnknown is the answer for a write of which nobody knows whether it happened.
+func outcomeUnknown(f *inflight, cause error) *agentkernel.Error {
+	why := "the kernel died while it was under way"
+	if cause != nil {
+		why = agentkernel.AsError(cause, agentkernel.CodeInternal, "").Message()
+	}
+	return agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, f.op, "%s may or may not have happened: %s", f.brief(), why)
+}
+
+// unknown says whether a failure leaves open whether the call happened, and gives it as the program would
+// be told. A call that was made once more leaves the first outcome open unless the tool itself answered.
+func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool) {
+	switch {
+	case failure == nil:
+		return nil, false
+	case failure.Code == agentkernel.CodeOutcomeUnknown:
+		return failure, true
+	case f.again && failure.Code != agentkernel.CodeTool && failure.Code != agentkernel.CodeAnswerLost:
+		return outcomeUnknown(f, failure), true
+	}
+	return failure, false
 }

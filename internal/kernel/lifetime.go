@@ -22,6 +22,13 @@ func (k *Kernel) startClock(p *process) {
 	}
 }
 
+// begins is for a process that was just put into the table, before it runs: whoever adds a hold after this finds it there; p.mu is
+// held.
+func (k *Kernel) begins(p *process) {
+	p.halted = k.holds.Over(p.pid, p.spec.Namespace, p.spec.Ancestors)
+	k.startClock(p)
+}
+
 // endsAt is when the clock ends a process first; zero: never; p.mu is held.
 func (p *process) endsAt(now time.Time) time.Time {
 	at := p.standing.Account.StopBy

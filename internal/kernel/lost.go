@@ -6,12 +6,6 @@ import "agentkernel"
 // may be what draws the kill (a kernel of the operating system that is out of memory takes the largest process).
 const maxLosses = 3
 
-// losses count the sandboxes of a process that something from outside has killed.
-type losses struct {
-	times int   // in a row, since the journal grew last
-	at    int64 // the last entry of the journal then
-}
-
 // lostBox deals with a sandbox that was killed from outside: its process begins again, if it can be repeated, and ends as
 // crashed if that does not help.
 func (k *Kernel) lostBox(p *process, why *agentkernel.Error) {
@@ -41,4 +35,23 @@ func (k *Kernel) lostBox(p *process, why *agentkernel.Error) {
 	p.mu.Unlock()
 	k.cfg.Logger.Warn("the sandbox of a process was lost; it begins again", "pid", p.pid, "why", why.Message(), "times", times)
 	k.beginAgain(p)
+}
+
+// sandboxFailed ends a process whose sandbox is dead: for the kernel's own reason if it had one. If the
+// kernel is stopping, the process is left unfinished.
+func (k *Kernel) sandboxFailed(p *process, err error) {
+	p.mu.Lock()
+	cause := p.cause()
+	p.mu.Unlock()
+	switch {
+	case cause != nil:
+		k.finish(p, endingFor(cause))
+	case k.ctx.Err() != nil || k.table.isClosed() && p.contextEnded():
+		p.mu.Lock()
+		p.release()
+		p.mu.Unlock()
+	case k.aborted(p, agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")):
+	default:
+		k.finish(p, endingFor(agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")))
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"agentkernel"
@@ -131,20 +130,6 @@ func (k *Kernel) takeMove(p *process, to *backends.Backend, failure *agentkernel
 	return box
 }
 
-// dropUnissued forgets the calls behind number `after` that the program will issue again: those of which the journal has
-// nothing, since a server or a human is asked about them first, and those that only wait to be taken from the origin. What
-// is under way stays so, and the program meets it when it comes to the call; p.mu is held.
-func (p *process) dropUnissued(after int64) {
-	for _, f := range slices.Clone(p.inflight) {
-		if f.id <= after || f.intended() && !p.run.origin.Holds(f.id) {
-			continue
-		}
-		f.dropped = true
-		f.stop()
-		p.inflight.remove(f)
-	}
-}
-
 // begunAnew gives a process that has moved its sandbox. False: it has none, and has ended with the error that it moved for.
 func (k *Kernel) begunAnew(p *process) bool {
 	err := k.ensureBox(p)
@@ -158,13 +143,4 @@ func (k *Kernel) begunAnew(p *process) bool {
 	p.dropReplay()
 	k.finish(p, endingFor(p.run.moved.NotStarted(p.run.backend.Name, err)))
 	return false
-}
-
-// movedEnding adds to an error that ends a process what it had moved for, if that is something else; p.mu is held.
-func (p *process) movedEnding(e ending) ending {
-	if p.run.moved == nil || e.err == nil || e.state != agentkernel.StateFailed {
-		return e
-	}
-	e.err = p.run.moved.Ending(e.err, p.run.backend.Name, p.pid)
-	return e
 }

@@ -27,14 +27,8 @@ type ownOp struct {
 	inherit func(p *process, recorded json.RawMessage) json.RawMessage
 }
 
-// ownOps are the kernel's own calls.
-var ownOps = []map[string]ownOp{procCalls, sessionCalls}
-
-// ownRerun says what the kernel's own calls mean in a rerun, where they are not strict.
-var ownRerun = map[string]sys.Rerun{opSelf: sys.Free, opExit: sys.Own}
-
 // newOps joins the kernel's own calls and those of the families.
-func newOps(families []sys.Family) (map[string]*op, error) {
+func newOps(families []sys.Family, ownOps []map[string]ownOp, ownRerun map[string]sys.Rerun) (map[string]*op, error) {
 	table, err := sys.Table(families)
 	if err != nil {
 		return nil, err

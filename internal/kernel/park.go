@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -126,22 +125,6 @@ func (k *Kernel) makeRoom() {
 	}
 }
 
-// eviction is p's; p.mu is held.
-func (p *process) eviction() eviction.Rank {
-	return eviction.Rank{Images: p.run.backend.Images, Ready: p.state == agentkernel.StateReady, LastRun: p.run.lastRun, PID: p.pid}
-}
-
-// evictable says whether the sandbox may be parked now; p.mu is held. A call that the journal does not have yet (its server
-// starts, a human is asked) keeps it: an image stands behind the call, and after a crash there would be nothing to answer it.
-func (p *process) evictable() bool {
-	if slices.ContainsFunc(p.inflight, func(f *inflight) bool { return !f.intended() }) {
-		return false
-	}
-	// One that was paused before it was told that its async call is under way stays: from its image it would issue the call again.
-	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady
-	return idle && !p.owned && p.run.box != nil && !p.run.reemit && p.run.replay == nil && p.run.need != needStart && p.run.need != needAck && p.run.need != needGo && (p.run.backend.Images || p.betweenPieces())
-}
-
 // schedulePark arranges that sandboxes which wait for long are parked.
 func (k *Kernel) schedulePark() {
 	if k.table.schedule() {
@@ -160,4 +143,21 @@ func (k *Kernel) parkIdle() {
 	}
 	k.table.scheduled()
 	k.schedulePark()
+}
+
+// idleLong says whether a waiting process has been so long enough to lose its sandbox; p.mu is held.
+func (k *Kernel) idleLong(p *process, now time.Time) bool {
+	stay := k.cfg.ParkAfter
+	if !p.run.backend.Images {
+		stay = k.cfg.SessionStay
+	}
+	return p.state == agentkernel.StateWaiting && p.run.lastRun < now.Add(-stay).UnixNano()
+}
+
+// evict takes the sandbox off a session that can be repeated; p.mu is held.
+func (p *process) evict() agentkernel.Sandbox {
+	box := p.takeBox()
+	p.work = nil
+	p.rest()
+	return box
 }

@@ -1,20 +1,21 @@
 package kernel
 
 import (
-	"context"
 	"encoding/json"
+	"slices"
 	"sort"
 	"sync"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/kernel/watch"
-	"agentkernel/internal/sys"
 )
 
 // process is one row of the process table while this kernel carries it: what stays the same however often its program is
@@ -64,43 +65,6 @@ func (p *process) pauseNote() string {
 
 // standsStill says that the program does not go on whatever comes; p.mu is held.
 func (p *process) standsStill() bool { return p.halted != nil || p.paused() }
-
-// arrival is the result of an async call.
-type arrival struct {
-	agentkernel.Reply
-	seq int64 // the entry that has it
-}
-
-// inflight is a call that has no result yet.
-type inflight struct {
-	id  int64
-	seq int64 // the entry of its intent; 0: none
-	op  string
-	// handler is what the kernel does for it; nil: there is no such call.
-	handler *op
-	effect  agentkernel.Effect
-	args    json.RawMessage // in the guest's order
-	label   string          // for ps and errors: "tool.call filesystem.write_file"
-	since   time.Time       // when it was first issued, also in an earlier kernel
-	async   bool
-	again   bool // made once more by a human's decision: what the first time did is not known
-	asking  bool // a human is asked whether it may be made
-	// dropped says that its program has moved to another backend, and will issue it again: it was not in the journal yet.
-	dropped   bool
-	admission *sys.Admission          // nil: its family was not asked
-	peer      string                  // see history.Peer; "": it has not gone out
-	child     agentkernel.PID         // whose end it waits for; 0: of none
-	origin    *agentkernel.OriginCall // for the journal; nil: none
-	bind      *agentkernel.Key        // is the process's when the call is answered; nil: none
-	mail      string                  // the kind of post that answers it; "": none does
-	timer     *timers.Timer           // answers it; nil: none does
-	cancel    context.CancelFunc      // of the handler outside the kernel
-	done      chan agentkernel.Reply  // hosted: whoever waits for the result
-	later     func()                  // makes the call, which waits until its process goes on; nil: it does not
-}
-
-// intended says that the journal has the intent of the call.
-func (f *inflight) intended() bool { return f.seq != 0 }
 
 // Priority is the one that its Spec gives it.
 func (p *process) Priority() int { return p.spec.Priority }
@@ -197,33 +161,44 @@ func (p *process) setNeed(n need, call int64, reply *agentkernel.Reply) {
 	p.run.need, p.run.current, p.run.reply = n, call, reply
 }
 
-// deliverable says whether the sandbox could run on now; p.mu is held.
-func (p *process) deliverable() bool {
-	if p.standsStill() || p.state.Terminal() || p.run.backend == nil {
-		return false
-	}
-	switch p.run.need {
-	case needStart, needGo:
-		return true
-	case needAny:
-		return p.run.hasOutput || p.hasResult()
-	}
-	return p.run.reply != nil
+// losses count the sandboxes of a process that something from outside has killed.
+type losses struct {
+	times int   // in a row, since the journal grew last
+	at    int64 // the last entry of the journal then
 }
 
-// untaken is how many results of async calls wait for the program to take them; p.mu is held.
-func (p *process) untaken() int {
-	n := len(p.run.arrived)
-	if p.run.replay != nil {
-		for _, call := range p.run.replay.Order {
-			if call <= p.run.calls { // others are of calls to which it has not come again
-				n++
-			}
+// began notes that a session has got a piece; p.mu is held.
+func (p *process) began(f *inflight, failure *agentkernel.Error) {
+	if f.asksForCell() && failure == nil {
+		p.run.piece = f.id
+	}
+}
+
+// dropUnissued forgets the calls behind number `after` that the program will issue again: those of which the journal has
+// nothing, since a server or a human is asked about them first, and those that only wait to be taken from the origin. What
+// is under way stays so, and the program meets it when it comes to the call; p.mu is held.
+func (p *process) dropUnissued(after int64) {
+	for _, f := range slices.Clone(p.inflight) {
+		if f.id <= after || f.intended() && !p.run.origin.Holds(f.id) {
+			continue
 		}
+		f.dropped = true
+		f.stop()
+		p.inflight.remove(f)
 	}
-	return n
 }
 
-func (p *process) hasResult() bool {
-	return len(p.run.arrived) > 0 || p.run.replay != nil && len(p.run.replay.Order) > 0 || p.run.origin.Waits()
+func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Backend) *process {
+	p := &process{pid: pid, spec: s, run: &run{backend: b}, state: steps.Created}
+	if s.HasFiles() {
+		p.filesFree = make(chan struct{})
+	}
+	return p
+}
+
+// dropReplay lets a process end although it has not repeated what its journal says.
+func (p *process) dropReplay() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.run.replay = nil
 }

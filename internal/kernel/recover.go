@@ -3,10 +3,7 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
-	"os"
-	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
@@ -101,28 +98,6 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 	return told, err
 }
 
-// recoverPatience bounds how long a caller waits for a recovery that is under way.
-const recoverPatience = 30 * time.Second
-
-// carried is acquire for a caller from outside; nil: no kernel runs it. A kernel is called before it has recovered: one that may
-// be taken up is waited for.
-func (k *Kernel) carried(ctx context.Context, pid agentkernel.PID) *process {
-	p, err := k.acquire(ctx, pid)
-	if p == nil {
-		if rec, gone := k.store.Process(ctx, pid); err != nil || gone != nil || rec.State.Terminal() {
-			return nil
-		}
-	}
-	if p != nil && p.recoveries == 0 { // it is this kernel's own
-		return p
-	}
-	k.table.recovering.Await(ctx, recoverPatience)
-	if p == nil {
-		p, _ = k.acquire(ctx, pid) // if it cannot be read, whoever looks at its row says so
-	}
-	return p
-}
-
 // adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet. nil:
 // this kernel carries it already, or it could not be taken up and has failed. A caller who leaves is not the reason for that.
 func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
@@ -192,10 +167,6 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 // noteRecovery says in the journal that this kernel has taken a process up; p.mu is held.
 func (k *Kernel) noteRecovery(p *process, fromImage bool) {
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{recoveryEntry(fromImage)}, Process: p.record()})
-}
-
-func recoveryEntry(fromImage bool) agentkernel.Entry {
-	return agentkernel.Entry{Kind: agentkernel.EntryRecover, Data: fmt.Appendf(nil, `{"from_image":%t,"kernel":%d}`, fromImage, os.Getpid())}
 }
 
 // takeUp issues again what was under way for a process that has come into the table. False: it could not be continued, and has

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	"agentkernel"
-	"agentkernel/internal/clip"
 	"agentkernel/internal/kernel/replay"
 )
 
@@ -74,30 +73,6 @@ func (k *Kernel) reissue(p *process, f *inflight) {
 	default:
 		k.reconsider(p, f)
 	}
-}
-
-// noHandler is the answer for a call of the journal that this kernel does not have: a newer one, or one with more families,
-// ran the process.
-func noHandler(f *inflight) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeVersion, f.op, "this kernel does not know the call %s, which is in the journal", clip.Short(f.op)).
-		WithHint("continue the process with the version that ran it")
-}
-
-// brief names a call in the words of a sentence.
-func (f *inflight) brief() string {
-	if f.handler == nil {
-		return f.label
-	}
-	return f.handler.Brief(f.label)
-}
-
-// outcomeUnknown is the answer for a write of which nobody knows whether it happened.
-func outcomeUnknown(f *inflight, cause error) *agentkernel.Error {
-	why := "the kernel died while it was under way"
-	if cause != nil {
-		why = agentkernel.AsError(cause, agentkernel.CodeInternal, "").Message()
-	}
-	return agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, f.op, "%s may or may not have happened: %s", f.brief(), why)
 }
 
 // replayed drops the replay when nothing is left of it; p.mu is held.

@@ -179,11 +179,3 @@ func (k *Kernel) resumeOrigin(p *process, f *inflight) bool {
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: e.Data, Err: e.Err}, p.standing.Seq})
 	return true
 }
-
-// lastWords is said at the end of a process that never went beyond its origin; p.mu is held.
-func (p *process) lastWords() []agentkernel.Entry {
-	if p.run.origin.Live() {
-		return nil
-	}
-	return []agentkernel.Entry{{Kind: agentkernel.EntryPast, Note: p.run.origin.Answered(p.run.calls) + "; none was live"}}
-}

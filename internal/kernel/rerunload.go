@@ -30,10 +30,3 @@ func (k *Kernel) originOf(ctx context.Context, p *process) (*origin.Origin, *age
 	}
 	return from, nil
 }
-
-// dropReplay lets a process end although it has not repeated what its journal says.
-func (p *process) dropReplay() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.run.replay = nil
-}

@@ -7,20 +7,6 @@ import (
 	"agentkernel/internal/kernel/undecided"
 )
 
-// unknown says whether a failure leaves open whether the call happened, and gives it as the program would
-// be told. A call that was made once more leaves the first outcome open unless the tool itself answered.
-func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool) {
-	switch {
-	case failure == nil:
-		return nil, false
-	case failure.Code == agentkernel.CodeOutcomeUnknown:
-		return failure, true
-	case f.again && failure.Code != agentkernel.CodeTool && failure.Code != agentkernel.CodeAnswerLost:
-		return outcomeUnknown(f, failure), true
-	}
-	return failure, false
-}
-
 // hold keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
 func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
 	f.cancel = nil

@@ -18,16 +18,6 @@ import (
 // watchdogGrace is what a backend gets beyond the time limit to end the program by itself.
 const watchdogGrace = 5 * time.Second
 
-// wake makes a waiting process ready if there is something for it; p.mu is held.
-func (k *Kernel) wake(p *process) {
-	if p.owned || p.state != agentkernel.StateWaiting || !p.deliverable() {
-		return
-	}
-	k.observeWait(p)
-	p.step(steps.Wake)
-	k.queue.Push(p)
-}
-
 // drive runs a ready process until it waits or ends. It is called in a slot.
 func (k *Kernel) drive(p *process) {
 	if p.own() {
@@ -106,16 +96,6 @@ func (k *Kernel) setAside(p *process, err error) bool {
 	note := agentkernel.AsError(err, agentkernel.CodeUnavailable, "sandbox").Message()
 	k.pause(p, 0, fmt.Sprintf(advice.WhenMended, note, p.pid))
 	return true
-}
-
-// stopped is the kernel's reason to end the program, if it found one while the program ran.
-func (p *process) stopped() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if cause := p.cause(); cause != nil {
-		return cause
-	}
-	return errOrNil(p.run.abort)
 }
 
 // next runs the program for one turn under the kernel's own watchdog.
@@ -252,25 +232,6 @@ func (k *Kernel) handleStop(p *process, turn agentkernel.Turn) bool {
 	return false
 }
 
-// sandboxFailed ends a process whose sandbox is dead: for the kernel's own reason if it had one. If the
-// kernel is stopping, the process is left unfinished.
-func (k *Kernel) sandboxFailed(p *process, err error) {
-	p.mu.Lock()
-	cause := p.cause()
-	p.mu.Unlock()
-	switch {
-	case cause != nil:
-		k.finish(p, endingFor(cause))
-	case k.ctx.Err() != nil || k.table.isClosed() && p.contextEnded():
-		p.mu.Lock()
-		p.release()
-		p.mu.Unlock()
-	case k.aborted(p, agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")):
-	default:
-		k.finish(p, endingFor(agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")))
-	}
-}
-
 // afterRun looks after a process that has just begun to wait: a reply may have come in between, and under
 // pressure it is parked at once.
 func (k *Kernel) afterRun(p *process) {
@@ -386,10 +347,4 @@ func (k *Kernel) output(p *process, stream, text string) {
 		defer k.stopSandbox(p, err)
 	}
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventOutput, Stream: stream, Text: text})
-}
-
-// stopSandbox ends a running sandbox for a reason of the kernel; p.mu is held. The goroutine that drives
-// it sees Next fail and finishes the process with the cause.
-func (k *Kernel) stopSandbox(p *process, cause *agentkernel.Error) {
-	p.endRun(cause)
 }

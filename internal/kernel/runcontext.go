@@ -78,3 +78,19 @@ func (p *process) rest() {
 	}
 	p.rc = nil
 }
+
+// stopSandbox ends a running sandbox for a reason of the kernel; p.mu is held. The goroutine that drives
+// it sees Next fail and finishes the process with the cause.
+func (k *Kernel) stopSandbox(p *process, cause *agentkernel.Error) {
+	p.endRun(cause)
+}
+
+// stopped is the kernel's reason to end the program, if it found one while the program ran.
+func (p *process) stopped() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if cause := p.cause(); cause != nil {
+		return cause
+	}
+	return errOrNil(p.run.abort)
+}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"sync"
 	"time"
 
 	"agentkernel"
@@ -50,4 +51,23 @@ type run struct {
 	running     time.Duration      // in its sandboxes
 	waits       int64              // how often it had to wait
 	lastRun     int64              // when it last left its slot, for eviction: nanoseconds of the kernel's clock
+}
+
+// verification makes a process repeat a journal and do nothing else: no call is made, nothing is journalled, and
+// whatever the journal does not have ends it as a divergence. It is not in the process table.
+type verification struct {
+	cut     bool               // the journal does not show the program's own end
+	last    int64              // number of the last recorded call
+	stop    *agentkernel.Error // ends a process that has repeated all of a journal that was cut
+	done    chan struct{}      // closed when the process has ended
+	once    sync.Once
+	outcome ending
+}
+
+// ended takes how the process of a verification ended.
+func (v *verification) ended(e ending) {
+	v.once.Do(func() {
+		v.outcome = e
+		close(v.done)
+	})
 }

@@ -3,7 +3,6 @@ package kernel
 import (
 	"encoding/json"
 	"slices"
-	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/cells"
@@ -16,35 +15,6 @@ import (
 // What a session has beyond proc.next (sys_next.go): its sandbox can go, and its pieces can be aborted. Both rest on its
 // journal. A session that has no sandbox and no image begins again when it has to go on: its pieces run once more, with
 // their calls answered from the journal and their output compared with it, as in a recovery.
-
-// betweenPieces says whether the process is a session that could be repeated, and waits for its next piece. One with a
-// folder keeps its sandbox: the folder may not be what it was when that is needed again. p.mu is held.
-func (p *process) betweenPieces() bool {
-	return p.asksForPiece() && p.replayable() && p.run.verifies == nil && !p.spec.HasFiles()
-}
-
-// asksForPiece says whether the process is a session that waits for its next piece; p.mu is held.
-func (p *process) asksForPiece() bool {
-	f := p.inflight.find(p.run.current)
-	return p.spec.Program.Session && p.run.need == needReply && f != nil && f.asksForCell() && f.intended()
-}
-
-// idleLong says whether a waiting process has been so long enough to lose its sandbox; p.mu is held.
-func (k *Kernel) idleLong(p *process, now time.Time) bool {
-	stay := k.cfg.ParkAfter
-	if !p.run.backend.Images {
-		stay = k.cfg.SessionStay
-	}
-	return p.state == agentkernel.StateWaiting && p.run.lastRun < now.Add(-stay).UnixNano()
-}
-
-// evict takes the sandbox off a session that can be repeated; p.mu is held.
-func (p *process) evict() agentkernel.Sandbox {
-	box := p.takeBox()
-	p.work = nil
-	p.rest()
-	return box
-}
 
 // repeatIfGone sets a process whose sandbox is gone for good to its beginning: there is no image of it.
 func (k *Kernel) repeatIfGone(p *process) error {
@@ -73,13 +43,6 @@ func (k *Kernel) repeatIfGone(p *process) error {
 	return nil
 }
 
-// began notes that a session has got a piece; p.mu is held.
-func (p *process) began(f *inflight, failure *agentkernel.Error) {
-	if f.asksForCell() && failure == nil {
-		p.run.piece = f.id
-	}
-}
-
 // stopPiece aborts the piece that a session computes at the moment, if it can: the session then has the variables that
 // it had before. What the piece did in calls stays done; p.mu is held. False: there is none.
 func (k *Kernel) stopPiece(p *process) bool {
@@ -96,11 +59,6 @@ func (k *Kernel) stopPiece(p *process) bool {
 		}
 	}
 	return true
-}
-
-// canAbort says whether a piece of the process can be aborted; p.mu is held.
-func (p *process) canAbort() bool {
-	return p.spec.Program.Session && p.replayable() && p.run.verifies == nil && p.run.origin == nil
 }
 
 // aborted deals with a sandbox that is dead because of the piece that it ran: the session asks for the next piece, as its

@@ -178,30 +178,6 @@ func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
 	return parent.recoveries == 0
 }
 
-func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Backend) *process {
-	p := &process{pid: pid, spec: s, run: &run{backend: b}, state: steps.Created}
-	if s.HasFiles() {
-		p.filesFree = make(chan struct{})
-	}
-	return p
-}
-
-// launch lets a created or recovered process go.
-func (k *Kernel) launch(p *process) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k.begins(p)
-	if p.state != agentkernel.StateReady {
-		return
-	}
-	if p.run.backend == nil || p.standsStill() {
-		// A hosted program is always somewhere else; a paused one is driven when it is resumed.
-		p.step(steps.Hold)
-		return
-	}
-	k.queue.Push(p)
-}
-
 // prepare fills in defaults, refuses what cannot run, and chooses the backend (nil: hosted).
 func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 	if err := specs.Complete(s); err != nil {

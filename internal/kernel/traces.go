@@ -26,19 +26,6 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	return k.shown(rec, lost), k.settled(ctx)
 }
 
-// settled waits until everything that an answer may speak of is durable.
-func (k *Kernel) settled(ctx context.Context) error {
-	return unlessFenced(k.store.Flush(ctx, agentkernel.Position(k.last.Load())))
-}
-
-// settledOf waits until everything of a process that was read from the store is durable; 0: of all.
-func (k *Kernel) settledOf(ctx context.Context, pid agentkernel.PID) error {
-	if p := k.lookup(pid); p != nil {
-		return k.flush(ctx, p) // what is being appended is waited for
-	}
-	return k.settled(ctx)
-}
-
 // List lists processes, newest first, as they stand at this moment.
 func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
 	records, err := k.store.Processes(ctx, f)

@@ -33,16 +33,6 @@ func (k *Kernel) rejoin(p *process) {
 	})
 }
 
-// account counts what a batch writes to the journal; p.mu is held.
-func (k *Kernel) account(p *process, b *agentkernel.Batch) {
-	before := p.standing.Account.Journal
-	for i := range b.Entries {
-		p.standing.Add(&b.Entries[i])
-	}
-	k.note(p)
-	k.forest.Wrote(p.place(), p.standing.Account.Journal-before)
-}
-
 // note keeps in mind what the kernel holds for a process; p.mu is held.
 func (k *Kernel) note(p *process) { k.forest.Note(p.place(), p.held()) }
 
@@ -67,19 +57,6 @@ func (k *Kernel) roomForChild(p *process, op string) (*trees.Tree, error) {
 		return nil, limits.Processes(&p.spec.InForce, op)
 	}
 	return t, nil
-}
-
-// held is how many bytes the kernel keeps for calls of p that are under way or whose results nobody has
-// taken yet; p.mu is held.
-func (p *process) held() int64 {
-	var n int64
-	for _, f := range p.inflight {
-		n += room.ArgsCopies * int64(len(f.args))
-	}
-	for i := range p.run.arrived {
-		n += int64(len(p.run.arrived[i].Result))
-	}
-	return n
 }
 
 // tooMuchHeld refuses a payload (what) of size bytes, in copies, if with it the kernel would keep more for the program and

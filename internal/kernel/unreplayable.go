@@ -12,11 +12,6 @@ import (
 // have begun is durable before they do, and after the death of their kernel they fail or begin anew (Spec.Restart).
 // They also go on by themselves while results are under way, and say so (StartRequest.Wake).
 
-// replayable says whether the process can be repeated from its journal.
-func (p *process) replayable() bool {
-	return p.run.backend == nil || p.run.backend.RunsAgain(p.spec.Program.Language)
-}
-
 // noteStart makes it durable that a program which cannot be replayed is about to run.
 func (k *Kernel) noteStart(p *process, b *sys.Binding) error {
 	p.mu.Lock()
@@ -41,14 +36,6 @@ func (k *Kernel) restoreOnce(p *process) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeCrashed, "recover", "the kernel died while the program ran, and a program in %s cannot be replayed",
 		cmp.Or(p.spec.Program.Language, agentkernel.Python)).
 		WithHint(advice.LookFirst, p.pid)
-}
-
-// stirred is told by a sandbox whose program, which waits, has something to say.
-func (k *Kernel) stirred(p *process) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.run.hasOutput = true
-	k.wake(p)
 }
 
 // suspend stops or continues the program itself where its sandbox can; p.mu is held.

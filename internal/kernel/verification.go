@@ -3,31 +3,15 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"sync"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/replay"
-	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
+	"agentkernel/internal/kernel/verify"
 	"agentkernel/internal/sys"
 )
-
-// verificationNamespace is where recorded programs run: a worker never changes its namespace, so that one that ran
-// a stranger's program serves nobody else.
-const verificationNamespace = "$replay"
-
-// verification makes a process repeat a journal and do nothing else: no call is made, nothing is journalled, and
-// whatever the journal does not have ends it as a divergence. It is not in the process table.
-type verification struct {
-	cut     bool               // the journal does not show the program's own end
-	last    int64              // number of the last recorded call
-	stop    *agentkernel.Error // ends a process that has repeated all of a journal that was cut
-	done    chan struct{}      // closed when the process has ended
-	once    sync.Once
-	outcome ending
-}
 
 // Verify runs a program on nothing but a journal.
 func (h *host) Verify(ctx context.Context, v agentkernel.Verification) (agentkernel.Verified, error) {
@@ -81,36 +65,16 @@ func (k *Kernel) runVerifier(ctx context.Context, p *process) error {
 // verifier makes the process of a verification, or says why its program cannot run here. nil: the program had not begun,
 // and needs what only a beginning finds out.
 func (k *Kernel) verifier(v *agentkernel.Verification) (*process, error) {
-	unsupported := func(format string, args ...any) error {
-		return agentkernel.Errorf(agentkernel.CodeUnsupported, "replay", format, args...)
-	}
-	found := k.backends.Find(v.Backend)
-	program := &v.Spec.Program
-	switch {
-	case v.Backend == specs.Hosted:
-		return nil, unsupported("the program ran outside the kernel and is not in the recording")
-	case found == nil:
-		return nil, unsupported("the program ran on the backend %.40q, which is not here", v.Backend)
-	case !found.Replayable || !program.Language.Replayable():
-		return nil, unsupported("programs in %s on the backend %s do not repeat themselves", program.Language, found.Name)
-	}
-	spec := agentkernel.Spec{Program: *program, Namespace: verificationNamespace, Backend: found.Name, Deny: v.Spec.Deny,
-		Limits: verificationLimits(v, k.cfg.Limits)}
-	needs, err := found.Check(spec.Program)
-	if err != nil {
+	plan, err := verify.New(v, k.backends, k.cfg.Limits)
+	if plan == nil || err != nil {
 		return nil, err
 	}
-	h := history.Fold(history.Base{}, v.Journal)
-	var tools []agentkernel.Tool
-	noted := h.Noted && json.Unmarshal(h.Tools, &tools) == nil
-	if !noted && len(needs.Tools) > 0 {
-		return nil, nil
-	}
+	h := plan.History
 	// Not a PID of the store's: none is used up, and none is like it.
-	p := k.newProcess(agentkernel.PID(k.verifications.Add(-1)), k.specs.Own(&spec), found)
-	p.run.fingerprint, p.standing.Noted = found.Now().Fingerprint, true
-	p.run.bound = &sys.Binding{Tools: tools}
-	p.run.replay = replay.New(h.Queue, spec.Program.Session)
+	p := k.newProcess(agentkernel.PID(k.verifications.Add(-1)), k.specs.Own(&plan.Spec), plan.Backend)
+	p.run.fingerprint, p.standing.Noted = plan.Backend.Now().Fingerprint, true
+	p.run.bound = &sys.Binding{Tools: plan.Tools}
+	p.run.replay = replay.New(h.Queue, plan.Spec.Program.Session)
 	p.standing.Account = h.Account
 	p.run.verifies = &verification{cut: v.Cut, last: p.standing.Account.Calls, done: make(chan struct{}),
 		stop: agentkernel.Errorf(agentkernel.CodeCanceled, "replay", "the recording ends here")}
@@ -118,15 +82,6 @@ func (k *Kernel) verifier(v *agentkernel.Verification) (*process, error) {
 		p.run.replay = nil
 	}
 	return p, nil
-}
-
-// verificationLimits are those of the recorded process where they matter for what the program does, but never more of this
-// machine than whoever asks for the verification grants.
-func verificationLimits(v *agentkernel.Verification, defaults agentkernel.Limits) agentkernel.Limits {
-	granted := agentkernel.Limits{Time: v.Time, Memory: v.Memory}.WithDefaults(defaults)
-	l := v.Spec.Limits.WithDefaults(defaults)
-	l.Time, l.Memory, l.Wall = min(l.Time, granted.Time), min(l.Memory, granted.Memory), 0
-	return l
 }
 
 // repeated is called when nothing is left to repeat; p.mu is held.
@@ -162,12 +117,4 @@ func (k *Kernel) stuck(p *process) {
 	case waits:
 		k.finish(p, endingFor(replay.Diverged("the program waits for a result that the recording does not have")))
 	}
-}
-
-// ended takes how the process of a verification ended.
-func (v *verification) ended(e ending) {
-	v.once.Do(func() {
-		v.outcome = e
-		close(v.done)
-	})
 }

@@ -64,7 +64,12 @@ func TestHasKey(t *testing.T) {
 		t.Error("the journal of a new session is read")
 	}
 	fails = errors.New("broken")
-	if !has("old", false) || !has("old", false) || reads != 2 {
+	for range 2 {
+		if !has("old", false) {
+			t.Error("a key that was read is not known")
+		}
+	}
+	if reads != 2 {
 		t.Errorf("what could not all be read is read %d times", reads)
 	}
 	fails = nil

@@ -23,8 +23,10 @@ func TestPlaces(t *testing.T) {
 	if again := fo.Plant(root, 0, 0); again != tree || fo.Of(child) != tree {
 		t.Error("a tree has two")
 	}
-	if !tree.Reserve(3) || !tree.Reserve(3) || tree.Reserve(3) {
-		t.Error("three may live: the root and two children")
+	for child, ok := range []bool{true, true, false} {
+		if tree.Reserve(3) != ok {
+			t.Errorf("three may live, the root and two children: another one besides %d: %t", child, !ok)
+		}
 	}
 	tree.Settle(2)
 	if tree.Reserve(3) {

@@ -1,0 +1,80 @@
+package kernel
+
+import (
+	"encoding/json"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/replay"
+)
+
+// ending is how a process ends.
+type ending struct {
+	state    agentkernel.State
+	exitCode int
+	result   json.RawMessage
+	err      *agentkernel.Error
+	underWay []string  // writes, where there is no error to name them
+	left     []string  // files that went with the sandbox
+	at       time.Time // set when it has happened
+}
+
+// endingFor says how an error ends a process: a limit or a signal kills it, anything else is a failure.
+func endingFor(err *agentkernel.Error) ending {
+	if err == nil {
+		err = agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "the program failed without an error")
+	}
+	e := ending{state: agentkernel.StateFailed, exitCode: err.Code.ExitCode(), err: err}
+	switch err.Code {
+	case agentkernel.CodeLimit:
+		e.state = agentkernel.StateKilled
+		if limit, _ := err.Limit(); limit == "time" || limit == "wall" {
+			e.exitCode = agentkernel.ExitTimeLimit
+		}
+	case agentkernel.CodeKilled:
+		e.state = agentkernel.StateKilled
+	}
+	return e
+}
+
+// errOrNil keeps a nil *Error from becoming a non-nil error.
+func errOrNil(e *agentkernel.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// checkedEnding turns an end of the program that leaves part of the journal unrepeated into a divergence; p.mu is held.
+func (p *process) checkedEnding(e ending) ending {
+	if p.run.replay == nil || !history.Repeatable(e.err) || e.state == agentkernel.StateKilled || e.err != nil && e.err.Code == agentkernel.CodeDiverged {
+		return e
+	}
+	left := p.run.replay.Left()
+	if left == "" {
+		return e
+	}
+	how := "ended"
+	if e.err != nil {
+		how = "failed (" + e.err.Message() + ")"
+	}
+	return endingFor(replay.Diverged("the program %s, but %s", how, left))
+}
+
+// movedEnding adds to an error that ends a process what it had moved for, if that is something else; p.mu is held.
+func (p *process) movedEnding(e ending) ending {
+	if p.run.moved == nil || e.err == nil || e.state != agentkernel.StateFailed {
+		return e
+	}
+	e.err = p.run.moved.Ending(e.err, p.run.backend.Name, p.pid)
+	return e
+}
+
+// lastWords is said at the end of a process that never went beyond its origin; p.mu is held.
+func (p *process) lastWords() []agentkernel.Entry {
+	if p.run.origin.Live() {
+		return nil
+	}
+	return []agentkernel.Entry{{Kind: agentkernel.EntryPast, Note: p.run.origin.Answered(p.run.calls) + "; none was live"}}
+}

@@ -1,0 +1,101 @@
+// Package settings says what a kernel is made of, and what holds where nobody says so. It starts nothing.
+package settings
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/sys"
+)
+
+// Config says what a kernel is made of.
+type Config struct {
+	Store    agentkernel.Store
+	Epoch    func(root agentkernel.PID) int64 // of the lease of a tree, where Store is a Fencer; nil: 0
+	Backends []agentkernel.Backend            // in the order in which "auto" tries them
+	// Families are the system calls beside the kernel's own.
+	Families []sys.Family
+	// Tools finds the tools that programs import.
+	Tools sys.Toolbox
+	// Library keeps skills and documents; nil: there are none.
+	Library agentkernel.Library
+	// Layers keeps what programs do to folders; nil: programs get none.
+	Layers agentkernel.Layers
+	// Backup writes a backup of everything that the kernel keeps; nil: there is no way to.
+	Backup func(ctx context.Context, w io.Writer) error
+	// Recovers says that Recover of all processes follows: callers that come before its end wait for it.
+	Recovers bool
+	Limits   agentkernel.Limits // defaults for processes; zero fields are DefaultLimits
+	Logger   *slog.Logger
+	Observer agentkernel.Observer // told what processes do; nil: none is
+	Now      func() time.Time
+
+	// Slots is how many programs may run at one moment; 0: twice the CPUs, at least 4.
+	Slots int
+	// Residents is how many sandboxes may be in memory; a waiting one is parked to make room. 0: eight for
+	// each CPU, at least 16.
+	Residents int
+	// ParkAfter is how long a waiting sandbox stays in memory although nobody needs its place. 0: 1 s.
+	ParkAfter time.Duration
+	// Loaded is how many parked processes stay in memory; what else waits is read from the store when something wakes it.
+	// 0: 8,192; less: none.
+	Loaded int
+	// SessionStay is how long a session whose backend makes no images keeps its sandbox between two pieces although nobody
+	// needs its place: to have it again costs the time of all its pieces. 0: 15 min.
+	SessionStay time.Duration
+	Retention   agentkernel.Retention // of the store
+	// Recordings makes what exports, imports and verifies processes; nil: nothing does.
+	Recordings func(host agentkernel.RecordingHost) agentkernel.Recordings
+	// Grace is how long Close waits for external calls under way, so that their results are journalled.
+	Grace time.Duration
+
+	About agentkernel.KernelInfo // for Info: Version, Mode, Home, Settings
+}
+
+// Complete fills in what is left out, and refuses a Config without which there is no kernel.
+func (c *Config) Complete() error {
+	if c.Store == nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Store is missing")
+	}
+	if c.Tools == nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Tools is missing")
+	}
+	if c.Retention == nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "kernel", "Config.Retention is missing")
+	}
+	c.Limits = c.Limits.WithDefaults(agentkernel.DefaultLimits())
+	if c.Epoch == nil {
+		c.Epoch = func(agentkernel.PID) int64 { return 0 }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Slots == 0 {
+		c.Slots = max(4, 2*runtime.NumCPU())
+	}
+	if c.Residents == 0 {
+		c.Residents = max(16, 8*runtime.NumCPU())
+	}
+	c.Residents = max(c.Residents, c.Slots)
+	if c.Loaded == 0 {
+		c.Loaded = 8192
+	}
+	c.Loaded = max(c.Loaded, 0)
+	if c.SessionStay == 0 {
+		c.SessionStay = 15 * time.Minute
+	}
+	if c.ParkAfter == 0 {
+		c.ParkAfter = time.Second
+	}
+	if c.Grace == 0 {
+		c.Grace = 5 * time.Second
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"agentkernel"
+	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/cells"
+	"agentkernel/internal/kernel/files"
+	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/holds"
+	"agentkernel/internal/kernel/observe"
+	"agentkernel/internal/kernel/roles"
+	"agentkernel/internal/kernel/skills"
+	"agentkernel/internal/kernel/slots"
+	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
+	"agentkernel/internal/kernel/timers"
+	"agentkernel/internal/kernel/trees"
+	"agentkernel/internal/kernel/wakes"
+	"agentkernel/internal/sys"
+)
+
+// New starts a kernel on a store. It continues nothing; Recover does.
+func New(cfg Config) (*Kernel, error) {
+	if err := cfg.Complete(); err != nil {
+		return nil, err
+	}
+	ops, err := newOps(cfg.Families, ownOps, ownRerun)
+	if err != nil {
+		return nil, err
+	}
+	cfg.About.Started = cfg.Now()
+	ctx, stop := context.WithCancel(context.Background())
+	k := &Kernel{
+		others: &others{Tools: cfg.Tools}, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
+		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &trees.Forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
+	}
+	k.backends = backends.New(cfg.Backends)
+	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))
+	k.Reader = roles.New(cfg.Store, cfg.Retention, k.settledOf)
+	k.Library = skills.New(cfg.Library, k.backends)
+	if k.holds, err = holds.Read(ctx, cfg.Store, cfg.Now); err != nil {
+		stop()
+		return nil, err
+	}
+	k.queue = slots.New(cfg.Slots, cfg.Now, k.drive)
+	k.timers = timers.New(cfg.Now)
+	k.wakes = wakes.New(ctx, wakes.Config{Due: k.due, Wake: k.wakeParked, Timers: k.timers, Go: k.external.Go, Now: cfg.Now, Logger: cfg.Logger})
+	k.wakes.Hold(k.holds.Kernel() != nil)
+	left, err := cfg.Store.Count(ctx, agentkernel.Filter{Unfinished: true})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	k.table = newTable(left, cfg.Recovers)
+	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
+		f.OnFenced(k.fenced)
+	}
+	k.Recordings = roles.NoRecordings{}
+	if cfg.Recordings != nil {
+		k.Recordings = cfg.Recordings((*host)(k))
+	}
+	cfg.Retention.Start((*host)(k))
+	return k, nil
+}
+
+// Info says which kernel this is.
+func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
+	storage, err := k.cfg.Retention.Recent(ctx)
+	if err != nil {
+		return agentkernel.KernelInfo{}, err
+	}
+	info := agentkernel.KernelInfo{
+		Version: k.cfg.About.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.About.Home,
+		Store: k.store.Info(), Started: k.cfg.About.Started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings,
+		Storage: storage, Holds: k.holds.All(),
+	}
+	for _, b := range k.cfg.Backends {
+		info.Backends = append(info.Backends, b.Info())
+	}
+	k.table.counts(&info)
+	return info, nil
+}
+
+// Close stops the kernel. Processes are left as their journals say: no program runs on, external calls
+// under way get Config.Grace to finish so that their results are kept, waiting sandboxes are parked.
+func (k *Kernel) Close() error {
+	procs, first := k.table.close()
+	if !first {
+		return nil
+	}
+	k.queue.Close()
+	k.external.Await(k.ctx, k.cfg.Grace)
+	for _, p := range procs {
+		k.abandon(p)
+	}
+	k.timers.Close()
+	k.stop()
+	k.queue.Drain()
+	for _, p := range procs {
+		k.closeLate(p)
+	}
+	k.external.Close()
+	k.cfg.Retention.Stop()
+	var errs []error
+	for _, b := range k.cfg.Backends {
+		errs = append(errs, b.Close())
+	}
+	errs = append(errs, k.store.Close())
+	return errors.Join(errs...)
+}
+
+// abandon lets go of a process without ending it: the journal has all that it did.
+func (k *Kernel) abandon(p *process) {
+	p.mu.Lock()
+	if question := p.asks(); question != "" { // whoever is asked loses his kernel, which is no answer
+		k.pause(p, 0, question)
+	}
+	if p.state == agentkernel.StateWaiting && p.evictable() && p.run.backend.Images {
+		p.step(steps.Reserve)
+		p.mu.Unlock()
+		k.park(p)
+		p.mu.Lock()
+	}
+	if k.unloadable(p) { // the next kernel leaves it where it is
+		k.notePark(p)
+	}
+	box := p.run.box
+	p.endRun(nil)
+	p.wall.Stop()
+	for _, f := range p.inflight {
+		f.timer.Stop()
+	}
+	for _, w := range p.watchers {
+		w.Fail(agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel was stopped; the process is unfinished").
+			WithPID(p.pid).WithHint(advice.Recover, p.pid))
+	}
+	p.mu.Unlock()
+	if box != nil {
+		if err := box.Close(); err != nil {
+			k.cfg.Logger.Warn("sandbox did not close", "pid", p.pid, "err", err)
+		}
+	}
+}
+
+// closeLate closes the sandbox of a process that was let go while it was being started. No slot is in use any more.
+func (k *Kernel) closeLate(p *process) {
+	k.discard(p, p.sandbox()) // again, at most
+}
+
+// ownOps are the kernel's own calls.
+var ownOps = []map[string]ownOp{procCalls, sessionCalls}
+
+// ownRerun says what the kernel's own calls mean in a rerun, where they are not strict.
+var ownRerun = map[string]sys.Rerun{opSelf: sys.Free, opExit: sys.Own}
