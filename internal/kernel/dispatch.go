@@ -13,6 +13,7 @@ import (
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/permit"
+	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/sys"
 )
@@ -87,21 +88,24 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 
 // readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled.
 func (k *Kernel) readmit(p *process, f *inflight) {
-	switch {
-	case f.handler == nil:
-		k.complete(p, f, outcome{}, noHandler(f))
-		return
-	case f.handler.Admit == nil:
-		k.goOutside(p, f)
-		return
-	}
-	k.consult(p, f, func(err error) {
+	then := func(err error) {
+		if err == nil {
+			err = k.reserveAgain(p, f)
+		}
 		if err != nil {
 			k.complete(p, f, outcome{}, err)
 			return
 		}
 		k.goOutside(p, f)
-	})
+	}
+	switch {
+	case f.handler == nil:
+		then(noHandler(f))
+	case f.handler.Admit == nil:
+		then(nil)
+	default:
+		k.consult(p, f, then)
+	}
 }
 
 // consult lets the family of a call decide about it, and calls then with its error. A decision that takes a look outside is
@@ -149,7 +153,10 @@ func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
 	if k.doneByOrigin(p, f, canonical) {
 		return
 	}
-	if k.intend(p, f, canonical) {
+	switch waits, err := k.intend(p, f, canonical); {
+	case err != nil:
+		k.answer(p, f, canonical, outcome{}, err)
+	case waits:
 		k.goOutside(p, f)
 	}
 }
@@ -221,7 +228,7 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 	case h.Outside != nil:
 		k.make(p, f, canonical)
 	default:
-		if k.intend(p, f, canonical) {
+		if waits, _ := k.intend(p, f, canonical); waits { // such calls reserve nothing
 			k.beginLater(p, f)
 		}
 	}
@@ -295,21 +302,49 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: out.Result, Err: entry.Err}, p.standing.Seq})
 }
 
-// intend journals the intent of a call whose result comes later. False: nobody waits for it any more.
-func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) bool {
+// intend journals the intent of a call whose result comes later, with what the call reserves. False: nobody waits for it any
+// more. The error says that there is too little left for it; then the journal has nothing of it.
+func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (waits bool, err error) {
 	stopping := f.handler.Outside != nil && k.table.isClosed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped {
-		return false
+		return false, nil
+	}
+	entry := f.entry(canonical)
+	if entry.Reserve, err = k.reserves(p, f); err != nil {
+		return false, err
 	}
 	p.inflight.add(f)
 	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
-		return false
+		return false, nil
 	}
-	k.append(p, f.entry(canonical))
+	k.append(p, entry)
 	f.seq = p.standing.Seq
-	return true
+	return true, nil
+}
+
+// reserves is what a call reserves; p.mu is held. The error says that there is too little left.
+func (k *Kernel) reserves(p *process, f *inflight) (agentkernel.Amounts, error) {
+	if f.admission == nil || len(f.admission.Reserve) == 0 {
+		return nil, nil
+	}
+	want := f.admission.Reserve
+	return want, errOrNil(reserve.Refusal(f.op, want, reserve.Grant(k.cfg.Families, &p.spec.Spec), p.standing.Account.Amounts))
+}
+
+// reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved.
+func (k *Kernel) reserveAgain(p *process, f *inflight) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Terminal() || f.effect != agentkernel.EffectPaid && !f.again {
+		return nil
+	}
+	want, err := k.reserves(p, f)
+	if err == nil && (f.effect == agentkernel.EffectPaid || len(want) > 0) {
+		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: f.id, Reserve: want})
+	}
+	return err
 }
 
 // goOutside runs an external handler once its intent is durable.
@@ -355,9 +390,9 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 		e = agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "%s did not answer in time", f.label)
 	}
 	if f.effect == agentkernel.EffectWrite && !out.Settled {
-		e = outcomeUnknown(f, e)
+		e, out.Settle = outcomeUnknown(f, e), nil
 	}
-	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation}}, e
+	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle}}, e
 }
 
 // complete journals the result of a call that was under way and hands it over. A result that nobody waits
@@ -374,7 +409,7 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
 		return
 	}
 	failure, unknown := f.unknown(agentkernel.AsError(err, agentkernel.CodeInternal, f.op))
-	if unknown && p.spec.OnUnknown == agentkernel.UnknownPause {
+	if unknown && p.spec.OnUnknown == agentkernel.UnknownPause && f.effect != agentkernel.EffectPaid {
 		k.hold(p, f, failure)
 		return
 	}
@@ -384,7 +419,8 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
 		result, failure = nil, err
 	}
 	p.standing.Answered(f.peer, out.Incarnation, failure)
-	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Incarnation: out.Incarnation}}}
+	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure,
+		Incarnation: out.Incarnation, Settle: reserve.Settled(out.Settle)}}}
 	if failure == nil {
 		batch.Key, batch.State, batch.Posts, batch.Took = f.bind, out.State, p.send(out.Posts), out.took
 	}

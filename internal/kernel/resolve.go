@@ -149,8 +149,8 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 			result = json.RawMessage("null")
 		}
 		batch = append(batch, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call, Data: result})
-	case agentkernel.DecisionFail:
-		batch = append(batch, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call,
+	case agentkernel.DecisionFail: // it has not happened
+		batch = append(batch, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call, Settle: p.standing.Account.Amounts.Returned(call),
 			Err: agentkernel.Errorf(agentkernel.CodeTool, "resolve", "%s", r.Message)})
 	}
 	goesOn := k.unpause(p, &batch)

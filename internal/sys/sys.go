@@ -26,6 +26,10 @@ type Family struct {
 	Ops  []Op
 	// Check refuses a Spec whose fields for this family are wrong, before a process is made of it; nil: there are none.
 	Check func(s *agentkernel.Spec) error
+	// Grant says what a process of a Spec may use up in its whole life of what calls reserve; a name that is not there is not
+	// bounded, and of one that several families grant the least counts. nil: the family bounds nothing. Each process has what
+	// its own Spec grants: what is shared with those below it is not a matter of Grant.
+	Grant func(s *agentkernel.Spec) agentkernel.Amounts
 }
 
 // Op is one system call. Exactly one of Now, Begin and Outside is set. Handlers are called without locks, by several
@@ -39,8 +43,8 @@ type Op struct {
 	Subject func(args json.RawMessage) string
 	// Plain says that the subject alone names what was done; else the name of the call comes with it.
 	Plain bool
-	// Admit decides about a call before anything of it is in the journal; nil: it may be made, with the effect that its
-	// descriptor has. It is asked again before a call is made again, whose permission was settled then.
+	// Admit decides about a call of Outside before anything of it is in the journal; nil: it may be made, with the effect that
+	// its descriptor has. It is asked again before a call is made again, whose permission was settled then.
 	Admit func(c *Call) (Admission, error)
 
 	// Now answers at once, without leaving the kernel.
@@ -166,6 +170,12 @@ type Admission struct {
 	Pattern string // the pattern that means this and nothing else
 	// Ask is what the call needs permission for; nil: it needs none.
 	Ask *Question
+	// Reserve is what the call may use up at most, by name. It is taken from what its process has left in the batch of the
+	// intent, and settled in that of the result (Outcome.Settle). A call that would take more than is left is refused before
+	// anything goes out. The amounts of a call that is made again after a crash stay reserved, but for those that cost each
+	// time: one that is paid, and a write that somebody lets be made again, reserve anew, and what they had reserved first is
+	// charged.
+	Reserve agentkernel.Amounts
 	// Later decides, in the time that calls have, where that takes a look outside; nil: it is decided.
 	Later func(ctx context.Context) (Admission, error)
 }
@@ -185,6 +195,10 @@ type Outcome struct {
 	State map[string]json.RawMessage
 	// Incarnation says which incarnation of the peer has answered; "": it has none.
 	Incarnation string
+	// Settle is what the call has used up of what it had reserved, or beyond that: the rest is returned. nil: all that was
+	// reserved; what is not known to have been spared is charged. It counts with a failure, too, but for a write of which
+	// nobody knows what became of it.
+	Settle agentkernel.Amounts
 	// Settled says of a failure that it is known what became of the call: it was not sent, or the other side refused it.
 	Settled bool
 }
@@ -239,6 +253,8 @@ func Table(families []Family) (map[string]*Op, error) {
 				bad(op.Name, "there are two")
 			case handlers != 1:
 				bad(op.Name, "it has %d handlers; it needs one", handlers)
+			case op.Admit != nil && op.Outside == nil:
+				bad(op.Name, "only calls that are made outside are admitted")
 			case pure && op.Outside != nil, !pure && op.Outside == nil:
 				bad(op.Name, "calls with the effect %s are made outside, and only they are", op.Effect)
 			}

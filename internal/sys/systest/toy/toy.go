@@ -1,0 +1,140 @@
+// Package toy is a family of which the kernel knows nothing, for its tests: it has one call for each thing that a family can
+// do, in one folder, and is registered by one line. Whoever adds a family can begin with it.
+package toy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/sys"
+)
+
+// World is what the family works on outside the kernel: it outlives kernels.
+type World struct {
+	Fail  error               // what a charge says; nil: it was done
+	Delay time.Duration       // how long a charge takes
+	Grant agentkernel.Amounts // what each process may use up; nil: there are no bounds
+
+	mu      sync.Mutex
+	charged []string
+	used    agentkernel.Amounts
+}
+
+// Charged are the charges that were made, with what was left of their keys.
+func (w *World) Charged() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.charged)
+}
+
+// Used is what the charges have used up.
+func (w *World) Used() agentkernel.Amounts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used
+}
+
+// Family is the family.
+func (w *World) Family() sys.Family {
+	op := func(name string, effect agentkernel.Effect, args ...string) agentkernel.Syscall {
+		desc := agentkernel.Syscall{Name: "toy." + name, Guest: "toy." + name, Effect: effect, Capability: "toy", Result: "any"}
+		for _, a := range args {
+			desc.Args = append(desc.Args, agentkernel.Param{Name: a, Type: "any", Optional: true, Default: "None"})
+		}
+		return desc
+	}
+	return sys.Family{Name: "toy",
+		Grant: func(*agentkernel.Spec) agentkernel.Amounts { return w.Grant },
+		Ops: []sys.Op{
+			{Syscall: op("charge", agentkernel.EffectPaid, "for", "free", "effect", "reserve", "use"), Admit: admit, Outside: w.charge,
+				Subject: func(args json.RawMessage) string { return strings.Trim(string(args), "{}") }},
+			{Syscall: op("wait", agentkernel.EffectPure), Rerun: sys.Free, Begin: wait},
+			{Syscall: op("post", agentkernel.EffectPure, "to", "data", "priority"), Now: post},
+			{Syscall: op("recv", agentkernel.EffectPure, "timeout"), Begin: recv},
+			{Syscall: op("count", agentkernel.EffectPure), Rerun: sys.Own, Now: count},
+		}}
+}
+
+// charge is what a charge is for.
+type charge struct {
+	For     string              `json:"for"`
+	Free    bool                `json:"free"`
+	Effect  agentkernel.Effect  `json:"effect"`
+	Reserve agentkernel.Amounts `json:"reserve"`
+	Use     agentkernel.Amounts `json:"use"` // nil: nobody says
+}
+
+// admit decides by the arguments what recovery may do with a charge, and what it reserves.
+func admit(c *sys.Call) (sys.Admission, error) {
+	var a charge
+	if err := c.Decode(&a); err != nil {
+		return sys.Admission{}, err
+	}
+	effect := agentkernel.EffectWrite
+	if a.Free {
+		effect = agentkernel.EffectRead
+	}
+	if a.Effect != "" {
+		effect = a.Effect
+	}
+	return sys.Admission{Effect: effect, Subject: a.For, Name: "toy." + a.For, Pattern: "toy." + a.For, Value: a, Reserve: a.Reserve}, nil
+}
+
+// charge makes a charge, and says what it has used up.
+func (w *World) charge(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
+	if w.Delay > 0 {
+		select {
+		case <-time.After(w.Delay):
+		case <-ctx.Done():
+			return sys.Outcome{}, ctx.Err()
+		}
+	}
+	a := c.Admitted.(charge)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.charged, w.used = append(w.charged, a.For+" "+c.Key[strings.IndexByte(c.Key, '/'):]), w.used.Plus(a.Use)
+	return sys.Outcome{Result: json.RawMessage(`"done"`), Settle: a.Use}, w.Fail
+}
+
+// wait waits for a minute, also where a crash comes between.
+func wait(c *sys.Call) (sys.Wait, error) {
+	return sys.Wait{Until: c.Since.Add(time.Minute), Result: json.RawMessage(`"waited"`)}, nil
+}
+
+// post sends something to another process.
+func post(c *sys.Call) (sys.Outcome, error) {
+	var a struct {
+		To       agentkernel.PID
+		Data     json.RawMessage
+		Priority int
+	}
+	err := c.Decode(&a)
+	return sys.Outcome{Result: sys.Null, Posts: []sys.Post{{To: a.To, Kind: "toy", Priority: a.Priority, Data: a.Data}}}, err
+}
+
+// recv waits for what post has sent.
+func recv(c *sys.Call) (w sys.Wait, err error) {
+	var a struct{ Timeout *float64 }
+	if err = c.Decode(&a); err == nil && a.Timeout != nil {
+		w.Until, w.Err = c.Since.Add(sys.Seconds(*a.Timeout)), c.Errorf(agentkernel.CodeTimeout, "nothing came")
+	}
+	w.Kind = "toy"
+	return w, err
+}
+
+// count keeps in the working set how often it was called.
+func count(c *sys.Call) (out sys.Outcome, err error) {
+	err = c.State.Change(func(keys map[string]json.RawMessage) error {
+		n := json.RawMessage(fmt.Sprint(len(keys["toy"]) + 1))
+		keys["toy"] = append(slices.Clip(keys["toy"]), '1')
+		out = sys.Outcome{Result: n, State: map[string]json.RawMessage{"toy": keys["toy"]}}
+		return nil
+	})
+	return out, err
+}
