@@ -72,6 +72,7 @@ var rules = []struct {
 	{"internal/kernel/specs", []string{"", "internal/kernel/history", "internal/prompt"}},
 	{"internal/kernel/origin", []string{"", "internal/journal", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/replay", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
+	{"internal/kernel/locals", []string{"", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/reserve", []string{"", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/slots", []string{"internal/sched"}},
 	{"internal/kernel/timers", nil},

@@ -157,6 +157,7 @@ func (k *Kernel) unload(p *process) {
 		return
 	}
 	k.specs.Drop(p.spec)
+	k.dropLocals(p)
 	k.sessions.Forget(p.pid)
 	k.observed.Unloaded(p.pid)
 	k.forest.total.Set(&p.share, 0)

@@ -158,6 +158,14 @@ func (k *Kernel) forget(p *process) {
 	k.forest.leave(p)
 	k.specs.Drop(p.spec)
 	k.sessions.Ended(p.pid)
+	k.dropLocals(p)
+}
+
+// dropLocals lets go of what families keep of a process that leaves memory.
+func (k *Kernel) dropLocals(p *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.standing.Locals.Drop()
 }
 
 // tellParent completes the wait of a parent for this child.

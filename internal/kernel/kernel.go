@@ -175,7 +175,7 @@ func New(cfg Config) (*Kernel, error) {
 		stop()
 		return nil, err
 	}
-	k.table = newTable(left, cfg.Recovers)
+	k.table = newTable(left, cfg.Recovers, cfg.Families)
 	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
 		f.OnFenced(k.fenced)
 	}
@@ -272,6 +272,7 @@ func (k *Kernel) closeLate(p *process) {
 	box := p.run.box
 	p.mu.Unlock()
 	k.discard(p, box) // again, at most
+	k.dropLocals(p)
 }
 
 // clock is the time since the kernel started. It is never 0, and no change of the system's time moves it.

@@ -284,7 +284,12 @@ func (k *Kernel) readBack(ctx context.Context, p *process, base history.Base) (h
 		entries, lost = append(entries, one...), cmp.Or(lost, gone)
 	}
 	slices.SortFunc(entries, func(a, b agentkernel.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
-	h = history.Fold(base, entries)
+	kept, err := k.table.locals.At(p.pid, &base)
+	if err != nil {
+		k.cfg.Logger.Warn("image not used, replaying the journal instead", "pid", p.pid, "err", err)
+		return k.readBack(ctx, p, history.Base{})
+	}
+	h = history.FoldInto(kept, base, entries)
 	if h.Stale() {
 		return k.readBack(ctx, p, history.Base{})
 	}

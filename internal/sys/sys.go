@@ -30,6 +30,42 @@ type Family struct {
 	// bounded, and of one that several families grant the least counts. nil: the family bounds nothing. Each process has what
 	// its own Spec grants: what is shared with those below it is not a matter of Grant.
 	Grant func(s *agentkernel.Spec) agentkernel.Amounts
+	// Local is what the family keeps of each process; nil: nothing.
+	Local *Local
+}
+
+// Local is data that a family keeps of a process. The kernel has it, as long as the process is in memory, and derives it from
+// the journal: from the calls of the family, those that an origin has answered included. No restart of the program unwinds it,
+// and a call that is answered from the journal changes nothing. A family has no map of its own by process.
+type Local struct {
+	// Fold returns the data behind one more step; nil: none. It depends on its arguments alone, and does not change data,
+	// which handlers may be reading (Call.Local).
+	Fold func(data any, step *Step) any
+	// Save encodes data for an image, as JSON, and Load decodes that. What they lose, a fold of the whole journal has.
+	Save func(data any) json.RawMessage
+	Load func(saved json.RawMessage) (any, error)
+	// Drop lets go of data when the process has ended or leaves memory, of which Fold or Load may make it again; nil: there
+	// is nothing to do.
+	Drop func(pid agentkernel.PID, data any)
+	// Wants says whether Fold is told of calls of another family, too; nil: of none.
+	Wants func(op *Op) bool
+}
+
+// Step is one step of a call in the journal: its intent, its result, or, of a call that was answered at once, both.
+type Step struct {
+	PID  agentkernel.PID
+	Call int64
+	Op   string
+	Args json.RawMessage // canonical
+	At   time.Time       // when the call was made
+	// Answered: Result or Err is what became of the call.
+	Answered bool
+	Result   json.RawMessage
+	Err      *agentkernel.Error
+	Origin   bool // an origin has answered it: it was not made
+	// Aborted: the cell that Call was answered with was aborted, for Err, and what it did behind Call is not repeated. It has
+	// neither Op nor Args, and is told of data that is not nil alone.
+	Aborted bool
 }
 
 // Op is one system call. Exactly one of Now, Begin and Outside is set. Handlers are called without locks, by several
@@ -105,6 +141,7 @@ type Call struct {
 	Again  bool // it was made before, and is in the journal
 	Bound  *Binding
 	State  WorkingSet
+	Local  any // what its family keeps of the process; nil: nothing. It is not changed
 
 	// For Outside alone.
 	Admitted any    // Admission.Value

@@ -23,6 +23,7 @@ type World struct {
 
 	mu      sync.Mutex
 	charged []string
+	dropped []agentkernel.PID
 	used    agentkernel.Amounts
 }
 
@@ -40,6 +41,13 @@ func (w *World) Used() agentkernel.Amounts {
 	return w.used
 }
 
+// Dropped are the processes of which the family was told that they have ended or left memory.
+func (w *World) Dropped() []agentkernel.PID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.dropped)
+}
+
 // Family is the family.
 func (w *World) Family() sys.Family {
 	op := func(name string, effect agentkernel.Effect, args ...string) agentkernel.Syscall {
@@ -51,6 +59,7 @@ func (w *World) Family() sys.Family {
 	}
 	return sys.Family{Name: "toy",
 		Grant: func(*agentkernel.Spec) agentkernel.Amounts { return w.Grant },
+		Local: &sys.Local{Fold: fold, Save: save, Load: load, Drop: w.drop},
 		Ops: []sys.Op{
 			{Syscall: op("charge", agentkernel.EffectPaid, "for", "free", "effect", "reserve", "use"), Admit: admit, Outside: w.charge,
 				Subject: func(args json.RawMessage) string { return strings.Trim(string(args), "{}") }},
@@ -58,6 +67,7 @@ func (w *World) Family() sys.Family {
 			{Syscall: op("post", agentkernel.EffectPure, "to", "data", "priority"), Now: post},
 			{Syscall: op("recv", agentkernel.EffectPure, "timeout"), Begin: recv},
 			{Syscall: op("count", agentkernel.EffectPure), Rerun: sys.Own, Now: count},
+			{Syscall: op("seen", agentkernel.EffectPure), Rerun: sys.Own, Now: seen},
 		}}
 }
 
@@ -137,4 +147,46 @@ func count(c *sys.Call) (out sys.Outcome, err error) {
 		return nil
 	})
 	return out, err
+}
+
+// fold keeps what has become of each charge, in the order of the answers.
+func fold(data any, s *sys.Step) any {
+	lines, _ := data.([]string)
+	if s.Op != "toy.charge" || !s.Answered {
+		return data
+	}
+	var a charge
+	_ = json.Unmarshal(s.Args, &a) // of a call that was refused for them
+	says := "done"
+	if s.Err != nil {
+		says = string(s.Err.Code)
+	}
+	return append(slices.Clip(lines), a.For+" "+says)
+}
+
+func save(data any) json.RawMessage {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return nil // a list of texts always encodes
+	}
+	return raw
+}
+
+func load(raw json.RawMessage) (any, error) {
+	var lines []string
+	err := json.Unmarshal(raw, &lines)
+	return lines, err
+}
+
+func (w *World) drop(pid agentkernel.PID, _ any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dropped = append(w.dropped, pid)
+}
+
+// seen says what has become of all charges of the process.
+func seen(c *sys.Call) (sys.Outcome, error) {
+	lines, _ := c.Local.([]string)
+	raw, err := json.Marshal(slices.Concat([]string{}, lines))
+	return sys.Outcome{Result: raw}, err
 }
