@@ -75,6 +75,7 @@ var rules = []struct {
 	{"internal/kernel/locals", []string{"", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/reserve", []string{"", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/slots", []string{"internal/sched"}},
+	{"internal/kernel/streams", []string{"", "internal/journal", "internal/sys"}},
 	{"internal/kernel/timers", nil},
 	{"internal/kernel/wakes", []string{"", "internal/kernel/timers"}},
 	{"internal/kernel/watch", []string{""}},

@@ -51,4 +51,10 @@ TABLE = (
     ("log.write", "log", "log(message, level='info')",
      "Writes a line to the process's log; it shows in logs and trace, not in the output.",
      (("message", "Any", False, ""), ("level", "str", True, "'info'"), )),
+    ("stream.next", "stream.next", "next(handle)",
+     "Waits for the next items of a stream: `while items := stream.next(handle): ...` Returns one item or more; an empty list at the end.",
+     (("handle", "str", False, ""), )),
+    ("stream.close", "stream.close", "close(handle)",
+     "Closes a stream that is not read to its end. The end of the process closes all. Returns whether it was open.",
+     (("handle", "str", False, ""), )),
 )

@@ -15,6 +15,7 @@ import (
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/room"
+	"agentkernel/internal/kernel/streams"
 	"agentkernel/internal/sys"
 )
 
@@ -196,6 +197,9 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	if f.handler.immediate() && !f.async {
 		return nil // never under way
 	}
+	if f.handler.Opens && k.table.streams.Count(p.pid)+p.inflight.opening() >= streams.Max {
+		return agentkernel.Errorf(agentkernel.CodeLimit, f.op, "%d streams are open, which is the limit", streams.Max).WithHint(advice.CloseSome)
+	}
 	if limit := p.spec.InForce.InFlight; len(p.inflight)+p.untaken() >= limit {
 		return tooManyCalls(f, limit)
 	}
@@ -363,7 +367,10 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.InForce.CallWait)) // the disk's time is not the call's
 		defer late()
 		out, err := k.outside(ctx, p, f)
-		k.complete(p, f, out, err)
+		committed := k.complete(p, f, out, err)
+		if out.Done != nil {
+			out.Done(committed)
+		}
 	}) {
 		cancel() // the kernel is stopping; recovery finds the intent
 	}
@@ -381,6 +388,9 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	}
 	p.mu.Unlock()
 	out, err := f.handler.Outside(ctx, c)
+	if err == nil && out.Stream != nil {
+		k.table.streams.Open(p.pid, f.id, &out)
+	}
 	if err == nil {
 		return outcome{Outcome: out}, nil
 	}
@@ -392,31 +402,32 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	if f.effect == agentkernel.EffectWrite && !out.Settled {
 		e, out.Settle = outcomeUnknown(f, e), nil
 	}
-	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle}}, e
+	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle, Done: out.Done}}, e
 }
 
 // complete journals the result of a call that was under way and hands it over. A result that nobody waits
-// for any more (killed, interrupted, kernel stopping) is dropped: recovery treats the call as open.
-func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) {
+// for any more (killed, interrupted, kernel stopping) is dropped: recovery treats the call as open. False: the journal has
+// another answer, or none.
+func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k.completeNow(p, f, out, err)
+	return k.completeNow(p, f, out, err)
 }
 
 // completeNow is complete; p.mu is held.
-func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
+func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) bool {
 	if p.state.Terminal() || p.inflight.find(f.id) != f || k.ctx.Err() != nil || err != nil && p.runEnded() {
-		return
+		return false
 	}
 	failure, unknown := f.unknown(agentkernel.AsError(err, agentkernel.CodeInternal, f.op))
 	if unknown && p.spec.OnUnknown == agentkernel.UnknownPause && f.effect != agentkernel.EffectPaid {
 		k.hold(p, f, failure)
-		return
+		return false
 	}
 	p.inflight.remove(f)
-	result := out.Result
+	result, fits := out.Result, true
 	if err := k.tooMuchHeld(p, f, len(result), 1, "it was done, and its result of %s is dropped: there is no room for it"); err != nil {
-		result, failure = nil, err
+		result, failure, fits = nil, err, false
 	}
 	p.standing.Answered(f.peer, out.Incarnation, failure)
 	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure,
@@ -427,6 +438,7 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
 	k.appendBatch(p, batch)
 	p.began(f, failure)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result, Err: failure}, p.standing.Seq})
+	return fits
 }
 
 // deliver hands a result to whoever needs it; p.mu is held and the result is in the journal.

@@ -161,8 +161,9 @@ func (k *Kernel) forget(p *process) {
 	k.dropLocals(p)
 }
 
-// dropLocals lets go of what families keep of a process that leaves memory.
+// dropLocals lets go of what families keep of a process that leaves memory, and of its streams.
 func (k *Kernel) dropLocals(p *process) {
+	k.table.streams.Drop(p.pid, 0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.standing.Locals.Drop()

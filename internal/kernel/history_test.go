@@ -15,6 +15,7 @@ import (
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/locals"
 	"agentkernel/internal/sys"
+	"agentkernel/internal/sys/stream"
 	"agentkernel/internal/sys/systest/toy"
 )
 
@@ -57,7 +58,7 @@ func checkBase(t *testing.T, b *history.Base, entries []agentkernel.Entry) {
 			some = append(some, e)
 		}
 	}
-	set := locals.New([]sys.Family{(&toy.World{}).Family()})
+	set := locals.New([]sys.Family{(&toy.World{}).Family(), stream.Family()})
 	from, err := set.At(entries[0].PID, b)
 	if err != nil {
 		t.Error(err)

@@ -37,3 +37,13 @@ func (c *calls) remove(f *inflight) {
 		*c = slices.Delete(*c, i, i+1)
 	}
 }
+
+// opening is how many of them open a stream.
+func (c calls) opening() (n int) {
+	for _, f := range c {
+		if f.handler != nil && f.handler.Opens {
+			n++
+		}
+	}
+	return n
+}

@@ -21,6 +21,7 @@ import (
 	"agentkernel/internal/kernel/skills"
 	"agentkernel/internal/kernel/slots"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/streams"
 	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/kernel/wakes"
 	"agentkernel/internal/sys"
@@ -176,6 +177,7 @@ func New(cfg Config) (*Kernel, error) {
 		return nil, err
 	}
 	k.table = newTable(left, cfg.Recovers, cfg.Families)
+	k.table.streams = streams.New(k.external.Go)
 	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
 		f.OnFenced(k.fenced)
 	}

@@ -11,6 +11,7 @@ import (
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
 	"agentkernel/internal/kernel/locals"
+	"agentkernel/internal/kernel/streams"
 	"agentkernel/internal/sys"
 )
 
@@ -24,6 +25,7 @@ type table struct {
 	places     map[agentkernel.PID]*list.Element // in idle
 	mails      mails
 	locals     *locals.Set
+	streams    *streams.Registry
 	attached   sync.Map           // by PID: hosted programs whose Syscaller is held
 	idle       *list.List         // of *process: those that may be parked, in the order in which they were
 	asleep     int                // that this kernel carries and that are not in memory

@@ -4,7 +4,9 @@
 // internal/sys/families.
 //
 // A handler never sees the process that calls. It gets a [Call], and returns an [Outcome], which the kernel commits in one
-// batch with the call.
+// batch with the call. A family decides about a call before anything of it is in the journal, and may reserve what it costs
+// ([Admission]); keeps data with a process that is derived from the journal ([Local]); sends to other processes ([Post]); lets
+// a call wait ([Wait]); and answers bit by bit ([Stream]). internal/sys/systest/toy does each of these.
 package sys
 
 import (
@@ -77,6 +79,8 @@ type Op struct {
 	// Subject is what the call is about, in few words ("filesystem.write_file"), for tables and errors; nil: its name says it.
 	// It is asked for calls of the journal too, also for those that were refused.
 	Subject func(args json.RawMessage) string
+	// Opens says that the call answers a stream (Outcome.Stream). How many a process may have open is bounded.
+	Opens bool
 	// Plain says that the subject alone names what was done; else the name of the call comes with it.
 	Plain bool
 	// Admit decides about a call of Outside before anything of it is in the journal; nil: it may be made, with the effect that
@@ -141,7 +145,9 @@ type Call struct {
 	Again  bool // it was made before, and is in the journal
 	Bound  *Binding
 	State  WorkingSet
-	Local  any // what its family keeps of the process; nil: nothing. It is not changed
+	// Streams are those that the process has open.
+	Streams Streams
+	Local   any // what its family keeps of the process; nil: nothing. It is not changed
 
 	// For Outside alone.
 	Admitted any    // Admission.Value
@@ -236,6 +242,10 @@ type Outcome struct {
 	// reserved; what is not known to have been spared is charged. It counts with a failure, too, but for a write of which
 	// nobody knows what became of it.
 	Settle agentkernel.Amounts
+	// Stream is what the call has opened; the kernel makes Result a handle for it. nil: nothing. Of calls with Op.Opens alone.
+	Stream Stream
+	// Done is told whether the call was answered so: not, if nobody waits for it any more. nil: the family need not know.
+	Done func(committed bool)
 	// Settled says of a failure that it is known what became of the call: it was not sent, or the other side refused it.
 	Settled bool
 }
@@ -292,6 +302,8 @@ func Table(families []Family) (map[string]*Op, error) {
 				bad(op.Name, "it has %d handlers; it needs one", handlers)
 			case op.Admit != nil && op.Outside == nil:
 				bad(op.Name, "only calls that are made outside are admitted")
+			case op.Opens && op.Outside == nil:
+				bad(op.Name, "only calls that are made outside open streams")
 			case pure && op.Outside != nil, !pure && op.Outside == nil:
 				bad(op.Name, "calls with the effect %s are made outside, and only they are", op.Effect)
 			}

@@ -11,6 +11,7 @@ import (
 	"agentkernel/internal/sys/logs"
 	"agentkernel/internal/sys/random"
 	"agentkernel/internal/sys/state"
+	"agentkernel/internal/sys/stream"
 	"agentkernel/internal/sys/tool"
 )
 
@@ -33,5 +34,6 @@ func All(p Parts) []sys.Family {
 		random.Family(p.Random),
 		http.Family(p.Fetcher),
 		logs.Family(),
+		stream.Family(),
 	}
 }

@@ -24,6 +24,8 @@ type World struct {
 	mu      sync.Mutex
 	charged []string
 	dropped []agentkernel.PID
+	asked   []string
+	open    int
 	used    agentkernel.Amounts
 }
 
@@ -48,6 +50,20 @@ func (w *World) Dropped() []agentkernel.PID {
 	return slices.Clone(w.dropped)
 }
 
+// Asked are the items for which streams were asked.
+func (w *World) Asked() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.asked)
+}
+
+// Open is how many streams are open.
+func (w *World) Open() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.open
+}
+
 // Family is the family.
 func (w *World) Family() sys.Family {
 	op := func(name string, effect agentkernel.Effect, args ...string) agentkernel.Syscall {
@@ -63,6 +79,7 @@ func (w *World) Family() sys.Family {
 		Ops: []sys.Op{
 			{Syscall: op("charge", agentkernel.EffectPaid, "for", "free", "effect", "reserve", "use"), Admit: admit, Outside: w.charge,
 				Subject: func(args json.RawMessage) string { return strings.Trim(string(args), "{}") }},
+			{Syscall: op("stream", agentkernel.EffectRead, "items", "fail", "cost", "deaf"), Opens: true, Outside: w.stream},
 			{Syscall: op("wait", agentkernel.EffectPure), Rerun: sys.Free, Begin: wait},
 			{Syscall: op("post", agentkernel.EffectPure, "to", "data", "priority"), Now: post},
 			{Syscall: op("recv", agentkernel.EffectPure, "timeout"), Begin: recv},
@@ -189,4 +206,72 @@ func seen(c *sys.Call) (sys.Outcome, error) {
 	lines, _ := c.Local.([]string)
 	raw, err := json.Marshal(slices.Concat([]string{}, lines))
 	return sys.Outcome{Result: raw}, err
+}
+
+// stream opens a stream of as many items, numbered from 1, of which each costs so many coins; then it ends or fails.
+func (w *World) stream(_ context.Context, c *sys.Call) (sys.Outcome, error) {
+	s := &stream{w: w, key: c.Key[strings.IndexByte(c.Key, '/'):]}
+	if err := c.Decode(&s.args); err != nil {
+		return sys.Outcome{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open++
+	return sys.Outcome{Stream: s}, nil
+}
+
+type stream struct {
+	w    *World
+	key  string
+	args struct {
+		Items int              `json:"items"`
+		Fail  agentkernel.Code `json:"fail"`
+		Cost  int64            `json:"cost"`
+		Deaf  bool             `json:"deaf"` // it does not hear that nobody waits any more
+	}
+	n int
+}
+
+// Reserve is what an item costs.
+func (s *stream) Reserve() agentkernel.Amounts {
+	if s.args.Cost == 0 {
+		return nil
+	}
+	return agentkernel.Amounts{"coins": s.args.Cost}
+}
+
+// Next gives an item.
+func (s *stream) Next(ctx context.Context) (sys.Items, error) {
+	if s.w.Delay > 0 {
+		select {
+		case <-time.After(s.w.Delay):
+		case <-s.stops(ctx):
+			return sys.Items{}, ctx.Err()
+		}
+	}
+	if s.n == s.args.Items && s.args.Fail != "" {
+		return sys.Items{Settle: agentkernel.Amounts{}}, agentkernel.Errorf(s.args.Fail, "toy", "the line is dead")
+	}
+	if s.n == s.args.Items {
+		return sys.Items{Settle: agentkernel.Amounts{}}, nil
+	}
+	s.n++
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.w.asked, s.w.used = append(s.w.asked, fmt.Sprintf("%s:%d", s.key, s.n)), s.w.used.Plus(s.Reserve())
+	return sys.Items{List: []json.RawMessage{json.RawMessage(fmt.Sprint(s.n))}, Settle: s.Reserve()}, nil
+}
+
+func (s *stream) stops(ctx context.Context) <-chan struct{} {
+	if s.args.Deaf {
+		return nil
+	}
+	return ctx.Done()
+}
+
+// Close closes it.
+func (s *stream) Close() {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.w.open--
 }
