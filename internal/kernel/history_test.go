@@ -64,7 +64,7 @@ func checkBase(t *testing.T, b *history.Base, entries []agentkernel.Entry) {
 		t.Error(err)
 		return
 	}
-	h, whole := history.FoldInto(from, *b, some), history.FoldInto(set.Empty(entries[0].PID), history.Base{}, entries)
+	h, whole := history.FoldInto(from, *b, some), history.FoldInto(set.Empty(), history.Base{}, entries)
 	if a, b := fmt.Sprintf("%s", h.Locals.Save()), fmt.Sprintf("%s", whole.Locals.Save()); a != b {
 		t.Errorf("process %d from its image at %d keeps %s; from the beginning %s", entries[0].PID, h.Base.Seq, a, b)
 	}

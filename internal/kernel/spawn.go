@@ -227,7 +227,7 @@ func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
 
 func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Backend) *process {
 	p := &process{pid: pid, spec: s, run: &run{backend: b}, state: stateCreated}
-	p.standing.Locals = k.table.locals.Empty(pid)
+	p.standing.Locals = k.table.locals.Empty()
 	if s.HasFiles() {
 		p.filesFree = make(chan struct{})
 	}

@@ -51,10 +51,11 @@ func (b *Base) Whole() bool { return b.Version != BaseVersion }
 
 // Locals is what is derived from a journal beside its history; see FoldInto.
 type Locals interface {
-	// Open takes the intent of a call that the base knows and that has no result there. It comes before the first Add.
-	Open(e *agentkernel.Entry)
-	// Add takes an entry that stands behind all that were added before.
-	Add(e *agentkernel.Entry)
+	// Open takes the intent of a call that the base knows and that has no result there, and returns what there is with it. It
+	// comes before the first Add.
+	Open(e *agentkernel.Entry) Locals
+	// Add takes an entry that stands behind all that were added before, and returns what there is then.
+	Add(e *agentkernel.Entry) Locals
 	// Data is what there is by a name; nil: nothing.
 	Data(name string) any
 	// Save is what a base has of it.
@@ -133,7 +134,7 @@ func (h *History) reference(e *agentkernel.Entry) {
 	case agentkernel.EntryCall:
 		h.Cell.asked(e)
 		if h.Locals != nil && !e.Done {
-			h.Locals.Open(e)
+			h.Locals = h.Locals.Open(e)
 		}
 	}
 }

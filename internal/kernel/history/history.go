@@ -41,7 +41,7 @@ func (s *Standing) Add(e *agentkernel.Entry) {
 	s.Seq = e.Seq
 	s.Account.Add(e)
 	if s.Locals != nil {
-		s.Locals.Add(e)
+		s.Locals = s.Locals.Add(e)
 	}
 	s.Pauses.Add(e)
 	s.Unresolved = s.Unresolved.Add(e)

@@ -18,6 +18,7 @@ type Set struct {
 	names  []string
 	locals []*sys.Local
 	byOp   map[string][]int
+	empty  *Of // that of all processes of which nothing is kept yet
 }
 
 // New finds them among all.
@@ -37,11 +38,9 @@ func New(families []sys.Family) *Set {
 		}
 		s.names, s.locals = append(s.names, families[i].Name), append(s.locals, local)
 	}
+	s.empty = &Of{set: s}
 	return s
 }
-
-// none is that of all processes where no family keeps anything.
-var none = &Of{set: &Set{}}
 
 // Of is what the families keep of one process. Its lock is that of the process.
 type Of struct {
@@ -51,17 +50,20 @@ type Of struct {
 	open map[int64]*sys.Step // the calls without a result, as they began
 }
 
-// Empty is that of a process whose journal is empty.
-func (s *Set) Empty(pid agentkernel.PID) *Of {
-	if len(s.locals) == 0 {
-		return none
+// Empty is that of a process whose journal is empty. All of them share it: a hundred thousand processes may be parked.
+func (s *Set) Empty() history.Locals { return s.empty }
+
+// own is o for a process whose families begin to keep something.
+func (o *Of) own(pid agentkernel.PID) *Of {
+	if o == o.set.empty {
+		return &Of{set: o.set, pid: pid}
 	}
-	return &Of{set: s, pid: pid}
+	return o
 }
 
 // At is that of a process as a base has it.
-func (s *Set) At(pid agentkernel.PID, base *history.Base) (*Of, error) {
-	o := s.Empty(pid)
+func (s *Set) At(pid agentkernel.PID, base *history.Base) (history.Locals, error) {
+	o := s.empty
 	if base.Whole() { // all of the journal is added to it
 		return o, nil
 	}
@@ -74,6 +76,7 @@ func (s *Set) At(pid agentkernel.PID, base *history.Base) (*Of, error) {
 		if err != nil {
 			return nil, agentkernel.Errorf(agentkernel.CodeCorrupt, name, "what the image of process %d has of %s cannot be read: %s", pid, name, err)
 		}
+		o = o.own(pid)
 		o.put(i, data)
 	}
 	return o, nil
@@ -87,27 +90,37 @@ func (o *Of) put(i int, data any) {
 }
 
 // Open takes the intent of a call that is in the base already, and has no result there.
-func (o *Of) Open(e *agentkernel.Entry) {
+func (o *Of) Open(e *agentkernel.Entry) history.Locals {
 	if len(o.set.byOp[e.Op]) == 0 {
-		return
+		return o
 	}
+	o = o.own(e.PID)
 	if o.open == nil {
 		o.open = map[int64]*sys.Step{}
 	}
-	o.open[e.Call] = &sys.Step{PID: o.pid, Call: e.Call, Op: e.Op, Args: e.Args, At: e.At, Origin: e.Origin != nil}
+	o.open[e.Call] = o.begun(e)
+	return o
+}
+
+func (o *Of) begun(e *agentkernel.Entry) *sys.Step {
+	return &sys.Step{PID: o.pid, Call: e.Call, Op: e.Op, Args: e.Args, At: e.At, Origin: e.Origin != nil}
 }
 
 // Add takes an entry that stands behind all that were added before.
-func (o *Of) Add(e *agentkernel.Entry) {
+func (o *Of) Add(e *agentkernel.Entry) history.Locals {
 	switch e.Kind {
 	case agentkernel.EntryCall:
-		if !e.Done {
-			if o.Open(e); o.open[e.Call] != nil {
-				o.fold(*o.open[e.Call], e.Op)
-			}
-			return
+		if len(o.set.byOp[e.Op]) == 0 {
+			return o
 		}
-		o.fold(sys.Step{PID: o.pid, Call: e.Call, Op: e.Op, Args: e.Args, At: e.At, Origin: e.Origin != nil, Answered: true, Result: e.Data, Err: e.Err}, e.Op)
+		o = o.own(e.PID)
+		step := *o.begun(e)
+		if e.Done {
+			step.Answered, step.Result, step.Err = true, e.Data, e.Err
+		} else {
+			o.Open(e)
+		}
+		o.fold(step)
 	case agentkernel.EntryResult:
 		if begun := o.open[e.Call]; begun != nil {
 			step := *begun
@@ -115,7 +128,7 @@ func (o *Of) Add(e *agentkernel.Entry) {
 			if delete(o.open, e.Call); len(o.open) == 0 {
 				o.open = nil
 			}
-			o.fold(step, step.Op)
+			o.fold(step)
 		}
 	case agentkernel.EntryAborted:
 		for i := range o.data {
@@ -124,10 +137,11 @@ func (o *Of) Add(e *agentkernel.Entry) {
 			}
 		}
 	}
+	return o
 }
 
-func (o *Of) fold(step sys.Step, op string) {
-	for _, i := range o.set.byOp[op] {
+func (o *Of) fold(step sys.Step) {
+	for _, i := range o.set.byOp[step.Op] {
 		var data any
 		if o.data != nil {
 			data = o.data[i]
@@ -163,7 +177,7 @@ func (o *Of) Save() map[string]json.RawMessage {
 // Drop lets go of everything, once: the process has ended, or leaves memory.
 func (o *Of) Drop() {
 	data := o.data
-	if o != none {
+	if data != nil {
 		o.data, o.open = nil, nil
 	}
 	for i := range data {

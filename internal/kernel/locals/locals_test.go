@@ -53,7 +53,7 @@ func told(l history.Locals) string { return fmt.Sprintf("a: %q\nb: %q", l.Data("
 func TestEveryBaseGivesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := set(new([]string))
-		living := s.Empty(7)
+		living := s.Empty()
 		type image struct {
 			base []byte
 			seq  int64
@@ -84,9 +84,8 @@ func TestEveryBaseGivesTheSame(t *testing.T) {
 				e.Kind = agentkernel.EntryOutput
 			}
 			entries = append(entries, e)
-			living.Add(&e)
-			whole := s.Empty(7)
-			history.FoldInto(whole, history.Base{}, entries)
+			living = living.Add(&e)
+			whole := history.FoldInto(s.Empty(), history.Base{}, entries).Locals
 			if told(whole) != told(living) {
 				t.Fatalf("the whole journal says\n%s\nthe living process\n%s", told(whole), told(living))
 			}
@@ -99,7 +98,7 @@ func TestEveryBaseGivesTheSame(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if history.FoldInto(from, base, entries); told(from) != told(whole) {
+				if from = history.FoldInto(from, base, entries).Locals; told(from) != told(whole) {
 					t.Fatalf("from %d:\n%s\nfrom the beginning:\n%s", i.seq, told(from), told(whole))
 				}
 			}
@@ -115,10 +114,10 @@ func TestEveryBaseGivesTheSame(t *testing.T) {
 func TestDrop(t *testing.T) {
 	var dropped []string
 	s := set(&dropped)
-	l := s.Empty(7)
+	l := s.Empty()
 	l.Drop()
-	l.Add(&agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 1, Op: "b.write", Done: true})
-	l.Add(&agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 2, Op: "quiet.call", Done: true})
+	l = l.Add(&agentkernel.Entry{PID: 7, Kind: agentkernel.EntryCall, Call: 1, Op: "b.write", Done: true})
+	l = l.Add(&agentkernel.Entry{PID: 7, Kind: agentkernel.EntryCall, Call: 2, Op: "quiet.call", Done: true})
 	l.Drop()
 	l.Drop()
 	if !slices.Equal(dropped, []string{"b7 2"}) || l.Data("b") != nil {
@@ -126,13 +125,17 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: where no family keeps anything, processes share one that does nothing.
+// TestNothingIsKept: processes of which nothing is kept share one, and nobody adds to that.
 func TestNothingIsKept(t *testing.T) {
-	s := locals.New([]sys.Family{{Name: "quiet"}})
-	if n := testing.AllocsPerRun(10, func() { s.Empty(7).Add(&agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 1, Op: "quiet.call"}) }); n != 0 {
+	s := set(new([]string))
+	quiet := &agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 1, Op: "loud.call"}
+	if n := testing.AllocsPerRun(10, func() { s.Empty().Add(quiet) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if l := s.Empty(7); l.Save() != nil || l.Data("quiet") != nil {
+	s.Empty().Add(&agentkernel.Entry{PID: 7, Kind: agentkernel.EntryCall, Call: 1, Op: "a.write", Done: true})
+	s.Empty().Open(&agentkernel.Entry{PID: 7, Kind: agentkernel.EntryCall, Call: 1, Op: "a.write"})
+	s.Empty().Add(&agentkernel.Entry{PID: 8, Kind: agentkernel.EntryResult, Call: 1})
+	if l := s.Empty(); l.Save() != nil || l.Data("a") != nil {
 		t.Errorf("%v", l.Save())
 	}
 }
