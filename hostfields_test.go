@@ -31,7 +31,8 @@ var specFields = map[string]string{
 	"Namespace": "store",
 	"Parent":    "store",
 	"Ancestors": "store",
-	"Priority":  "program",
+	"Detached":  "store", "DetachedFrom": "store",
+	"Priority": "program",
 
 	"Limits.Time": "grant", "Limits.Wall": "grant", "Limits.Memory": "grant", "Limits.Recursion": "grant", "Limits.Output": "grant",
 	"Limits.Calls": "grant", "Limits.CallWait": "grant", "Limits.InFlight": "grant", "Limits.Processes": "grant", "Limits.Journal": "grant",

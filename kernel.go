@@ -40,8 +40,9 @@ type Processes interface {
 	List(ctx context.Context, f Filter) ([]Process, error)
 	// Wait returns when the process has ended or is paused.
 	Wait(ctx context.Context, pid PID) (Process, error)
-	// Signal sends a signal; CodeConflict if the process has ended.
-	Signal(ctx context.Context, pid PID, sig Signal) error
+	// Signal sends a signal, with at most one SignalOptions, and returns when it is durable. Errors: CodeInvalid, CodeNotFound,
+	// CodeConflict if the process has ended, CodeLimit if too many user signals wait for it already.
+	Signal(ctx context.Context, pid PID, sig Signal, with ...SignalOptions) error
 	// Answer answers an EventAsk; CodeNotFound if nothing was asked.
 	Answer(ctx context.Context, pid PID, ask int64, a Answer) error
 	// Recover continues unfinished processes: the one named, or all (0). It returns those that it took up. Of all, those that

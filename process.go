@@ -211,6 +211,10 @@ type Spec struct {
 	Budget    Budget    `json:"budget,omitzero"`
 	// Ancestors are the processes above, the root of the tree first, the parent last. The kernel fills it in.
 	Ancestors []PID `json:"ancestors,omitempty"`
+	// Detached says that signals to a process above it do not reach it, unless they are for the whole tree.
+	Detached bool `json:"detached,omitempty"`
+	// DetachedFrom is the nearest process above that is detached; 0: none is. The kernel fills it in.
+	DetachedFrom PID `json:"detached_from,omitempty"`
 	// Tools are the MCP configuration files ({"mcpServers": ...}) whose servers the program may import,
 	// as absolute paths. The files are read when a server is needed, so that no secret enters the store.
 	Tools []string `json:"tools,omitempty"`
@@ -307,8 +311,10 @@ type Process struct {
 	State      State  `json:"state"`
 	Paused     bool   `json:"paused,omitempty"`
 	PauseNote  string `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it; see YourAnswer
-	Resident   bool   `json:"resident,omitempty"`   // has a sandbox in memory
-	Walls      []Wall `json:"walls,omitempty"`      // of that sandbox, or of the last that it had; Processes.Process alone tells them
+	// StopBy is when it is killed, since it was asked to stop; zero: nobody has asked.
+	StopBy   time.Time `json:"stop_by,omitzero"`
+	Resident bool      `json:"resident,omitempty"` // has a sandbox in memory
+	Walls    []Wall    `json:"walls,omitempty"`    // of that sandbox, or of the last that it had; Processes.Process alone tells them
 	// WaitsSince is when it began to wait; zero: it does not.
 	WaitsSince time.Time `json:"waits_since,omitzero"`
 	WaitsFor   []string  `json:"waits_for,omitempty"` // operations in flight: "tool.call filesystem.write_file"; see YourAnswer
@@ -368,25 +374,6 @@ func (u Usage) TokensInside() int64 { return (u.BytesIn + bytesPerToken - 1) / b
 
 // TokensOut estimates how many tokens the program printed.
 func (u Usage) TokensOut() int64 { return (u.Output + bytesPerToken - 1) / bytesPerToken }
-
-// Signal is out-of-band and goes ahead of every message.
-type Signal string
-
-const (
-	SignalInterrupt Signal = "interrupt" // the next or current syscall raises KernelInterrupt
-	SignalPause     Signal = "pause"     // stop at once, or, in a sandbox that is no Suspender, at the next syscall, with all descendants; resume undoes it
-	SignalResume    Signal = "resume"    // also of the descendants that were paused with it; those paused by themselves stay so
-	SignalKill      Signal = "kill"      // end at once, with all descendants
-)
-
-// Validate says which signals there are.
-func (s Signal) Validate() error {
-	switch s {
-	case SignalInterrupt, SignalPause, SignalResume, SignalKill:
-		return nil
-	}
-	return Errorf(CodeInvalid, "signal", "signal %q is not known: interrupt, pause, resume or kill", string(s))
-}
 
 // EventKind is what an Event reports.
 type EventKind string

@@ -67,6 +67,8 @@ type Syscall struct {
 	// Peer is the argument that names whoever outside answers, where a process may rely on that being the same one as before
 	// (the server of a tool); "": there is none.
 	Peer string
+	// Mask is what the call adds to the number of those who hold signals back (signals.mask); it is never negative.
+	Mask int
 	// Event is what a journalled call shows to those who watch the process; "": nothing.
 	Event EventKind
 	// Guest is the name under which a program finds it in the module `kernel` ("state.get", "sleep");
@@ -130,6 +132,7 @@ var kernelCalls = []Syscall{
 			{Name: "name", Type: "string", Optional: true, Default: "None", Doc: "name for ps and tracebacks"},
 			{Name: "priority", Type: "integer", Optional: true, Default: "None", Doc: "lower is more urgent; not below the parent's"},
 			{Name: "limits", Type: "object", Optional: true, Default: "None", Doc: "smaller limits than the parent's: " + limitNames()},
+			{Name: "detached", Type: "boolean", Optional: true, Default: "False", Doc: "pause, stop and kill of a process above do not reach it"},
 		},
 		Result: "integer", ResultDoc: "the child's pid"},
 	{Name: "proc.wait", Guest: "wait", Effect: EffectPure, Capability: "proc.wait",

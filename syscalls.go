@@ -106,6 +106,17 @@ var familyCalls = []Syscall{
 		Guest:      "sleep",
 	},
 	{
+		Name: "time.sleep_until",
+		Doc:  "Waits like sleep until a moment; one that is past is no wait.",
+		Args: []Param{
+			{Name: "when", Type: "number", Doc: "seconds since 1970, UTC, as now() says them; at most ten years ahead"},
+		},
+		Result:     "null",
+		Effect:     "pure",
+		Capability: "time",
+		Guest:      "sleep_until",
+	},
+	{
 		Name: "rand.bytes",
 		Doc:  "Random bytes from the operating system. random, uuid4 and secrets draw from it.",
 		Args: []Param{
@@ -146,6 +157,36 @@ var familyCalls = []Syscall{
 		Capability: "log",
 		Event:      "log",
 		Guest:      "log",
+	},
+	{
+		Name: "signals.wait",
+		Doc:  "Waits for a user signal (`agentkernel signal PID user PAYLOAD`) and takes it, the oldest first; those that came before are waiting.",
+		Args: []Param{
+			{Name: "timeout", Type: "number", Optional: true, Default: "None", Doc: "seconds; then TimeoutError. 0 takes what is there"},
+		},
+		Result:     "any",
+		ResultDoc:  "the payload",
+		Effect:     "pure",
+		Capability: "signals",
+		Guest:      "signals.wait",
+	},
+	{
+		Name:       "signals.mask",
+		Doc:        "Holds back user signals and interrupts until signals.unmask was called as often. Pause and kill are not held back, and the grace time of stop goes on.",
+		Result:     "null",
+		Effect:     "pure",
+		Capability: "signals",
+		Mask:       1,
+		Guest:      "signals.mask",
+	},
+	{
+		Name:       "signals.unmask",
+		Doc:        "Undoes one signals.mask. An interrupt that came meanwhile is raised by the next call.",
+		Result:     "null",
+		Effect:     "pure",
+		Capability: "signals",
+		Mask:       -1,
+		Guest:      "signals.unmask",
 	},
 	{
 		Name: "stream.next",

@@ -60,8 +60,12 @@ func (c *Client) Wait(ctx context.Context, pid agentkernel.PID) (p agentkernel.P
 }
 
 // Signal sends a signal.
-func (c *Client) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
-	return c.post(ctx, "signal", wire.ProcessPath(pid, "signal"), wire.SignalRequest{Signal: sig}, nil)
+func (c *Client) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal, with ...agentkernel.SignalOptions) error {
+	body := wire.SignalRequest{Signal: sig}
+	if len(with) > 0 {
+		body.SignalOptions = with[0]
+	}
+	return c.post(ctx, "signal", wire.ProcessPath(pid, "signal"), body, nil)
 }
 
 // Answer answers an EventAsk.

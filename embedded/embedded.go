@@ -263,7 +263,7 @@ func OpenReader(ctx context.Context, home string) (agentkernel.Kernel, error) {
 		return nil, err
 	}
 	dir := datadir.At(home)
-	cfg := sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs()}
+	cfg := readerConfig(dir)
 	damage := damageOf(ctx, dir)
 	store, err := sqlite.OpenReader(ctx, cfg)
 	if err != nil {
@@ -272,6 +272,14 @@ func OpenReader(ctx context.Context, home string) (agentkernel.Kernel, error) {
 	info := store.Info()
 	info.Damage = damage
 	return offline.New(store, info, store.Close), nil
+}
+
+// readerConfig is of a database that this process reads and does not have open as its kernel.
+func readerConfig(dir *datadir.Dir) sqlite.Config {
+	return sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs(), Key: dir.KeyIfAny(), Idle: func() bool {
+		_, held := dir.Held()
+		return !held
+	}}
 }
 
 // ownerID names this incarnation of a kernel for the reaper.

@@ -76,7 +76,7 @@ func damageOf(ctx context.Context, dir *datadir.Dir) *agentkernel.Error {
 
 // readError is why a database cannot be read: what was lost of it tells more.
 func readError(err error, damage *agentkernel.Error) error {
-	if damage != nil && (agentkernel.CodeOf(err) == agentkernel.CodeNotFound || agentkernel.CodeOf(err) == agentkernel.CodeVersion) {
+	if code := agentkernel.CodeOf(err); damage != nil && (code == agentkernel.CodeNotFound || code == agentkernel.CodeVersion || code == agentkernel.CodeCorrupt) {
 		return damage
 	}
 	return err

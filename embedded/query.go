@@ -16,7 +16,7 @@ func OpenQuery(ctx context.Context, home string) (q *sqlite.Query, damage *agent
 	}
 	dir := datadir.At(home)
 	damage = damageOf(ctx, dir)
-	q, err = sqlite.OpenQuery(ctx, sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs()})
+	q, err = sqlite.OpenQuery(ctx, readerConfig(dir))
 	if err != nil {
 		err = readError(err, damage)
 	}

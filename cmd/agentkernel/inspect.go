@@ -161,8 +161,14 @@ func (i *inspection) text(now time.Time) string {
 
 func (i *inspection) usage(s *sheet) {
 	u := i.Process.Usage
-	s.add("running time", "%s", console.Span(u.Running))
-	s.add("system calls", "%d, of them %s; waited %s", u.Syscalls, counted(u.ToolCalls, "tool call", "tool calls"), counted(u.Waits, "time", "times"))
+	waited := "; waited " + counted(u.Waits, "time", "times")
+	if i.Process.State == agentkernel.StateUnfinished && u.Running == 0 {
+		s.add("running time", "not known: its kernel died before the process was parked")
+		waited = ""
+	} else {
+		s.add("running time", "%s", console.Span(u.Running))
+	}
+	s.add("system calls", "%d, of them %s%s", u.Syscalls, counted(u.ToolCalls, "tool call", "tool calls"), waited)
 	s.add("data", "%s of tool results stayed inside, %s printed", console.Bytes(u.BytesIn), console.Bytes(u.Output))
 	s.add("journal", "%d entries: agentkernel trace %d", i.Entries, i.Process.PID)
 }

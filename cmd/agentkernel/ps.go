@@ -106,9 +106,17 @@ func processTable(list []agentkernel.Process, now time.Time) string {
 			parent = p.Parent.String()
 		}
 		rows = append(rows, []string{p.PID.String(), parent, fmt.Sprint(p.Priority), stateText(p), console.Age(now.Sub(p.Created)),
-			console.Span(p.Usage.Running), fmt.Sprint(p.Usage.Syscalls), p.Name, remark(p)})
+			ranFor(p), fmt.Sprint(p.Usage.Syscalls), p.Name, remark(p)})
 	}
 	return console.Table(rows, 0, 1, 2, 4, 5, 6)
+}
+
+// ranFor is how long a process has run. Of one whose kernel died the journal does not say it; its image does, if it was parked.
+func ranFor(p agentkernel.Process) string {
+	if p.State == agentkernel.StateUnfinished && p.Usage.Running == 0 {
+		return "-"
+	}
+	return console.Span(p.Usage.Running)
 }
 
 func stateText(p agentkernel.Process) string {

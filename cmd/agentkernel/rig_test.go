@@ -29,7 +29,7 @@ func (f *fakeKernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentk
 	return f.run(ctx, s, fn)
 }
 
-func (f *fakeKernel) Signal(_ context.Context, pid agentkernel.PID, s agentkernel.Signal) error {
+func (f *fakeKernel) Signal(_ context.Context, pid agentkernel.PID, s agentkernel.Signal, _ ...agentkernel.SignalOptions) error {
 	return f.signal(pid, s)
 }
 

@@ -175,7 +175,14 @@ def execute(code, last, names):
 def leave(channel, end):
     """Ends a program that has raised SystemExit."""
     output.flush()
-    channel.call("proc.exit", "{}" if end.code is None else '{"code":%s}' % values.encode(end.code))
+    if end.code is None:
+        channel.call("proc.exit", "{}")
+        return
+    try:
+        code = values.encode(end.code)
+    except ValueError:  # a text that is not UTF-8: what Python would print of it
+        code = values.encode(str(end.code).encode("utf-8", "backslashreplace").decode())
+    channel.call("proc.exit", '{"code":%s}' % code)
 
 
 def _exit(channel, result):
@@ -290,6 +297,6 @@ def failure(error):
         end["traceback"] = trace.text(error)
     except (MemoryError, RecursionError):
         end["traceback"] = ""
-    end["message"] = end["message"].encode("utf-8", "replace").decode()
-    end["traceback"] = end["traceback"].encode("utf-8", "replace").decode()
+    end["message"] = end["message"].encode("utf-8", "backslashreplace").decode()
+    end["traceback"] = end["traceback"].encode("utf-8", "backslashreplace").decode()
     return end

@@ -184,7 +184,7 @@ def text_of(v):
     if isinstance(v, (types.FunctionType, types.MethodType)):
         return "<function %s>" % v.__name__
     try:
-        return _address.sub("", repr(v)).encode("utf-8", "replace").decode("utf-8")
+        return _address.sub("", repr(v)).encode("utf-8", "backslashreplace").decode("utf-8")
     except Exception as e:
         return "<%s object, whose repr raises %s>" % (type(v).__name__, type(e).__name__)
 

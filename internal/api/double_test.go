@@ -295,7 +295,7 @@ func (k *double) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 	return t.snapshot(), err
 }
 
-func (k *double) Signal(_ context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
+func (k *double) Signal(_ context.Context, pid agentkernel.PID, sig agentkernel.Signal, _ ...agentkernel.SignalOptions) error {
 	t, err := k.find(pid)
 	if err != nil {
 		return err

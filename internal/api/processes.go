@@ -108,10 +108,10 @@ func (s *Server) postSignal(w http.ResponseWriter, r *http.Request, _ query) err
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	if err := body.Signal.Validate(); err != nil {
+	if _, err := body.Of(body.Signal); err != nil {
 		return err
 	}
-	if err := s.kernel(r).Signal(r.Context(), pid, body.Signal); err != nil {
+	if err := s.kernel(r).Signal(r.Context(), pid, body.Signal, body.SignalOptions); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -26,6 +26,15 @@ func (d *Dir) Key() ([]byte, error) {
 	return d.readKey() // another process may have been first: its key counts
 }
 
+// KeyIfAny is Key for whoever only reads: nil if there is none, or it cannot be read.
+func (d *Dir) KeyIfAny() []byte {
+	key, err := os.ReadFile(d.file(keyFile))
+	if err != nil || len(key) != KeySize {
+		return nil
+	}
+	return key
+}
+
 func (d *Dir) readKey() ([]byte, error) {
 	path := d.file(keyFile)
 	info, err := os.Lstat(path)

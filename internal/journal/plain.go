@@ -209,7 +209,7 @@ func (w *writer) guest() {
 			if shut != "" {
 				w.out = append(w.out, '[')
 			}
-			w.out = append(AppendString(w.out, unescaped(w.name())), between...)
+			w.out = append(appendName(w.out, w.name()), between...)
 			w.guest()
 			w.out = append(w.out, shut...)
 		}

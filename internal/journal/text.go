@@ -49,6 +49,16 @@ func AppendString[S string | []byte](b []byte, s S) []byte {
 	return append(b, '"')
 }
 
+// appendName writes the name of a member from what stands between its quotes: as AppendString does, but for half of a surrogate pair,
+// which stays as it is.
+func appendName(b, inner []byte) []byte {
+	name := unescaped(inner)
+	if len(name) != len(inner) && bytes.ContainsRune(name, utf8.RuneError) {
+		return append(append(append(b, '"'), inner...), '"')
+	}
+	return AppendString(b, name)
+}
+
 // unescaped gives the text of a surveyed string from what stands between its quotes; without an escape it
 // is the same bytes.
 func unescaped(inner []byte) []byte {

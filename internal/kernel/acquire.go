@@ -18,20 +18,11 @@ func (k *Kernel) stamp() int64 { return k.cfg.About.Started.UnixNano() }
 // acquire returns a process that this kernel carries, in memory until release; nil: it carries none with this PID. One that is
 // read back goes on waiting: that somebody looks at it does not wake it.
 func (k *Kernel) acquire(ctx context.Context, pid agentkernel.PID) (*process, error) {
-	for {
-		p, loading, first := k.table.pin(pid)
-		switch {
-		case p != nil:
-			return p, nil
-		case first:
-			return k.load(ctx, pid)
-		}
-		select {
-		case <-loading:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	p, first, err := k.table.claim(ctx, pid)
+	if first {
+		return k.load(ctx, pid)
 	}
+	return p, err
 }
 
 // release lets go of a process that was acquired; nil: of none.
@@ -131,7 +122,7 @@ func (k *Kernel) unloadable(p *process) bool {
 	switch {
 	case p.state != agentkernel.StateWaiting, p.owned, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
 		r.need != needReply && r.need != needAny, p.deliverable(), r.replay != nil, r.origin != nil, r.abort != nil, p.migration != nil,
-		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.forest.of(p) != nil, k.table.mails.of(p.pid).looking, k.table.streams.Count(p.pid) > 0:
+		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.inTree(p), k.table.mails.of(p.pid).looking, k.table.streams.Count(p.pid) > 0:
 		return false
 	}
 	for _, f := range p.inflight {
@@ -160,7 +151,7 @@ func (k *Kernel) unload(p *process) {
 	k.dropLocals(p)
 	k.sessions.Forget(p.pid)
 	k.observed.Unloaded(p.pid)
-	k.forest.total.Set(&p.share, 0)
+	k.forest.Unload(p.place())
 	if !until.IsZero() {
 		k.wakes.Add(agentkernel.Due{PID: p.pid, At: until})
 	}

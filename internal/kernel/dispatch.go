@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/clip"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/room"
@@ -164,9 +163,8 @@ func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
 
 // spent says which limit on a whole life the call would go beyond; that ends the process.
 func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
-	if f.id > p.spec.InForce.Calls {
-		return limitError("calls", fmt.Sprint(p.spec.InForce.Calls), fmt.Sprint(f.id)).
-			WithHint(advice.MoreCalls)
+	if err := limits.Calls(&p.spec.InForce, f.id); err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,17 +189,19 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.standing.Account.Interrupted { // the entry of this answer takes it back
-		return errInterrupted(f)
+	if p.standing.Account.Interrupted && p.standing.Account.Masks == 0 { // the entry of this answer takes it back
+		return p.interrupted(f)
 	}
 	if f.handler.immediate() && !f.async {
 		return nil // never under way
 	}
-	if f.handler.Opens && k.table.streams.Count(p.pid)+p.inflight.opening() >= streams.Max {
-		return agentkernel.Errorf(agentkernel.CodeLimit, f.op, "%d streams are open, which is the limit", streams.Max).WithHint(advice.CloseSome)
+	if f.handler.Opens {
+		if err := streams.Full(f.op, k.table.streams.Count(p.pid)+p.inflight.opening()); err != nil {
+			return err
+		}
 	}
-	if limit := p.spec.InForce.InFlight; len(p.inflight)+p.untaken() >= limit {
-		return tooManyCalls(f, limit)
+	if err := limits.InFlight(&p.spec.InForce, f.op, len(p.inflight)+p.untaken()); err != nil {
+		return err
 	}
 	return k.tooMuchHeld(p, f, len(f.args), room.ArgsCopies, "there is no room for arguments of %s")
 }
@@ -304,6 +304,9 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 	}
 	k.appendBatch(p, b)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: out.Result, Err: entry.Err}, p.standing.Seq})
+	if f.handler != nil && f.handler.Mask < 0 && p.waitsForMail() { // for what came while it held signals back
+		k.external.Go(func() { k.look(p) })
+	}
 }
 
 // intend journals the intent of a call whose result comes later, with what the call reserves. False: nobody waits for it any
@@ -450,7 +453,7 @@ func (k *Kernel) deliver(p *process, f *inflight, r arrival) {
 		p.run.replay.Arrived(r.Reply, r.seq)
 	case f.async:
 		p.run.arrived = append(p.run.arrived, r)
-		k.forest.note(p)
+		k.note(p)
 	case p.run.current == f.id:
 		p.run.reply, p.run.replySeq = &r.Reply, r.seq
 	}

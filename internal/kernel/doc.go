@@ -10,7 +10,7 @@
 //	                         ▼
 //	            exited │ failed │ killed
 //
-// The same as a table, which the tests compare with the code (state.go). An owner drives the sandbox, takes it away or
+// The same as a table, which the tests compare with the code (package steps). An owner drives the sandbox, takes it away or
 // replaces it; a process has one at most.
 //
 //	begin    created                -> ready    unowned

@@ -57,51 +57,17 @@ func (k *Kernel) unwatch(p *process, w *watch.Watcher) {
 // pump delivers a process's events, each only when what it reports is durable, until the process ends,
 // or pauses if untilPause is set. seen is the last journal position that the reader has.
 func (k *Kernel) pump(ctx context.Context, p *process, w *watch.Watcher, seen int64, untilPause bool, fn func(agentkernel.Event) error) error {
-	read := seen // in the journal
-	for {
-		if err := w.Wait(ctx); err != nil {
-			return err
-		}
-		events, pos, lagged, failure := w.Take()
-		if p.spec.Durability != agentkernel.DurabilityRelaxed && (len(events) > 0 || lagged) {
-			if err := k.store.Flush(ctx, pos); err != nil {
-				return err
-			}
-		}
-		if lagged {
-			paused := false
-			last, done, err := k.replayEvents(ctx, p.pid, seen+1, func(ev agentkernel.Event) error {
-				paused = ev.Process != nil && ev.Process.Paused
-				return fn(ev)
-			})
-			if err != nil || done || untilPause && paused {
-				return err
-			}
-			seen, read = max(seen, last), max(read, last)
-		}
-		for _, ev := range events {
-			known := ev.Seq <= seen
-			switch ev.Kind {
-			case agentkernel.EventAsk, agentkernel.EventState:
-				known = false
-			case agentkernel.EventIdle: // it may come after what was journalled behind it: a session that is resumed while its piece is given up
-				known = ev.Seq <= read
-			}
-			if known {
-				continue
-			}
-			seen = max(seen, ev.Seq)
-			if err := fn(ev); err != nil {
-				return err
-			}
-			if ev.Kind == agentkernel.EventEnd || untilPause && ev.Kind == agentkernel.EventState && ev.Process.Paused {
+	return w.Read(ctx, watch.Source{
+		Durable: func(ctx context.Context, pos agentkernel.Position) error {
+			if p.spec.Durability == agentkernel.DurabilityRelaxed {
 				return nil
 			}
-		}
-		if failure != nil {
-			return failure
-		}
-	}
+			return k.store.Flush(ctx, pos)
+		},
+		Journal: func(ctx context.Context, from int64, fn func(agentkernel.Event) error) (int64, bool, error) {
+			return k.replayEvents(ctx, p.pid, from, fn)
+		},
+	}, seen, untilPause, fn)
 }
 
 // replayEvents reports the events that the journal has from a position on, each when it is durable. done: the last was the end.

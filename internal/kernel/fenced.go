@@ -1,6 +1,9 @@
 package kernel
 
-import "agentkernel"
+import (
+	"agentkernel"
+	"agentkernel/internal/kernel/steps"
+)
 
 // Another kernel may take over a tree that this one still runs: see agentkernel.Fencer. What this one does for it from then on
 // is lost, so it stops, and says so to whoever waits. All other trees go on.
@@ -30,7 +33,7 @@ func (k *Kernel) letGo(p *process, why *agentkernel.Error) {
 		p.mu.Unlock()
 		return
 	}
-	p.step(&stepKill)
+	p.step(steps.Kill)
 	p.ending, p.paused, p.run.replay = &ending{state: p.state, err: why, at: k.cfg.Now()}, false, nil
 	box := p.takeBox()
 	p.dropInflight(why)
@@ -38,8 +41,8 @@ func (k *Kernel) letGo(p *process, why *agentkernel.Error) {
 		p.wall.Stop()
 	}
 	if m := p.migration; m != nil {
-		m.ended, p.migration = why, nil
-		close(m.done)
+		p.migration = nil
+		m.End(why)
 	}
 	p.endRun(why)
 	for _, w := range p.watchers {

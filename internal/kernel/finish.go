@@ -11,6 +11,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/kernel/steps"
 )
 
 // ending is how a process ends.
@@ -93,7 +94,7 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	if l, ok := p.run.box.(agentkernel.Leaver); ok {
 		e.left = l.Left()
 	}
-	p.step(endStep(e.state))
+	p.step(steps.End(e.state))
 	e.at = k.cfg.Now()
 	p.ending = &e
 	p.paused = false
@@ -155,7 +156,7 @@ func (p *process) dropInflight(why *agentkernel.Error) {
 // forget takes an ended process off the table; its row and journal stay in the store.
 func (k *Kernel) forget(p *process) {
 	k.table.remove(p.pid)
-	k.forest.leave(p)
+	k.forest.Leave(p.place())
 	k.specs.Drop(p.spec)
 	k.sessions.Ended(p.pid)
 	k.dropLocals(p)

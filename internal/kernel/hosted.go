@@ -10,9 +10,6 @@ import (
 	"agentkernel/internal/kernel/permit"
 )
 
-// hostedBackend is the name in a Spec of a process whose program runs elsewhere.
-const hostedBackend = "hosted"
-
 // Attach takes up a hosted process from its first call on.
 func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID) (agentkernel.Syscaller, error) {
 	p := k.carried(ctx, pid)
@@ -123,13 +120,4 @@ func errOrNil(e *agentkernel.Error) error {
 		return nil
 	}
 	return e
-}
-
-// hostedBelow refuses a floor for a program that runs where the kernel sets no boundary.
-func hostedBelow(s *agentkernel.Spec) error {
-	if s.Isolation == "" || s.Isolation == agentkernel.IsolationNone {
-		return nil
-	}
-	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "a hosted program runs outside the kernel, which cannot promise the isolation %s", s.Isolation).
-		WithHint("leave the isolation out, or let a backend run the program")
 }

@@ -139,6 +139,9 @@ func (p *process) waitsForMail() bool {
 
 // take answers the first call that waits for a post of this kind; p.mu is held.
 func (k *Kernel) take(p *process, m *agentkernel.Post) {
+	if m.Kind == agentkernel.PostSignal && p.standing.Account.Masks > 0 {
+		return
+	}
 	for _, f := range p.inflight {
 		if f.mail == m.Kind && f.intended() {
 			f.timer.Stop()

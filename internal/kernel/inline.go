@@ -9,6 +9,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/cells"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/prompt"
 	"agentkernel/internal/sys"
@@ -118,7 +119,7 @@ func (k *Kernel) launchInline(p *process, h *inline) {
 		return
 	}
 	p.mu.Lock()
-	k.startWallClock(p)
+	k.startClock(p)
 	p.mu.Unlock()
 	if !k.moveIn(p, h) { // it was paused or killed
 		h.abandon(k)
@@ -134,7 +135,7 @@ func (k *Kernel) moveIn(p *process, h *inline) bool {
 	p.mu.Lock()
 	ok := !p.paused && p.state == agentkernel.StateReady && !p.owned
 	if ok {
-		p.step(&stepDrive)
+		p.step(steps.Drive)
 		p.run.box, p.run.bound = h.box, h.bound
 	}
 	p.mu.Unlock()
@@ -151,7 +152,7 @@ func (k *Kernel) moveIn(p *process, h *inline) bool {
 // has. fed is what the session has been fed with the answer, seen the last journal position before it.
 func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMessage, fed cells.Sources, w *watch.Watcher) (seen int64, err error) {
 	defer w.Release()
-	unlock, err := k.lockKey(ctx, p.pid, fed.Bind)
+	unlock, err := k.keys.Take(ctx, k.store, p.pid, fed.Bind)
 	if err != nil {
 		return 0, err
 	}
@@ -185,7 +186,7 @@ func (p *process) reserve() bool {
 	if _, ok := p.run.box.(prompt.Sandbox); !ok {
 		return false
 	}
-	p.step(&stepReserve)
+	p.step(steps.Reserve)
 	return true
 }
 
@@ -198,7 +199,7 @@ func (k *Kernel) goOn(p *process) bool {
 		return false
 	}
 	k.observeWait(p)
-	p.step(&stepProceed)
+	p.step(steps.Proceed)
 	return true
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,12 +16,15 @@ import (
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/keys"
 	"agentkernel/internal/kernel/observe"
 	"agentkernel/internal/kernel/skills"
 	"agentkernel/internal/kernel/slots"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/streams"
 	"agentkernel/internal/kernel/timers"
+	"agentkernel/internal/kernel/trees"
 	"agentkernel/internal/kernel/wakes"
 	"agentkernel/internal/sys"
 )
@@ -131,13 +133,13 @@ type Kernel struct {
 	wakes    *wakes.List
 	specs    *specs.Interner
 	sessions *cells.Registry
-	forest   *forest
+	forest   *trees.Forest
 	observed *observe.Observed // nil: nobody observes
 
 	verifications atomic.Int64 // counts down: see verifier
 
 	last atomic.Int64 // position of the newest batch, for answers that speak of many processes
-	keys sync.Mutex   // one creation with an idempotency key at a time
+	keys keys.Keys    // idempotency keys
 
 	broken   chan struct{} // closed when the store has failed
 	external *gate.Gate    // handlers outside the kernel
@@ -163,7 +165,7 @@ func New(cfg Config) (*Kernel, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Kernel{
 		Tools: cfg.Tools, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
-		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
+		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &trees.Forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
 	k.backends = backends.New(cfg.Backends)
 	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))
@@ -242,7 +244,7 @@ func (k *Kernel) abandon(p *process) {
 		k.pause(p, 0, question)
 	}
 	if p.state == agentkernel.StateWaiting && p.evictable() && p.run.backend.Images {
-		p.step(&stepReserve)
+		p.step(steps.Reserve)
 		p.mu.Unlock()
 		k.park(p)
 		p.mu.Lock()
@@ -270,10 +272,7 @@ func (k *Kernel) abandon(p *process) {
 
 // closeLate closes the sandbox of a process that was let go while it was being started. No slot is in use any more.
 func (k *Kernel) closeLate(p *process) {
-	p.mu.Lock()
-	box := p.run.box
-	p.mu.Unlock()
-	k.discard(p, box) // again, at most
+	k.discard(p, p.sandbox()) // again, at most
 	k.dropLocals(p)
 }
 

@@ -3,18 +3,14 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/clip"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/sys"
 )
@@ -23,13 +19,6 @@ import (
 // uncaught error that the language's own runtime might not have raised. Then the process moves: the next backend that takes
 // the program runs it from its start, as a recovery by replay would. What the journal has is answered by it and compared
 // with it, so nothing is done or shown twice, and a program that does not come to the same place ends as diverged.
-
-// moved is the last move of a process.
-type moved struct {
-	agentkernel.Move
-	err *agentkernel.Error // what ended the program there
-	seq int64              // the entry that says so
-}
 
 // failed ends a process whose program has raised what nobody caught, unless another backend goes on with it: true.
 func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
@@ -55,7 +44,7 @@ func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
 	if turn.ExitCode != 0 {
 		e.exitCode = turn.ExitCode
 	}
-	k.finish(p, e)
+	k.finish(p, p.stoppedAsAsked(e))
 	return false
 }
 
@@ -130,18 +119,14 @@ func (k *Kernel) lockWithJournal(ctx context.Context, p *process) (entries []age
 // held. It gives the sandbox to discard.
 func (k *Kernel) takeMove(p *process, to *backends.Backend, failure *agentkernel.Error, answers *origin.Origin, entries []agentkernel.Entry) agentkernel.Sandbox {
 	box, from, at := p.takeBox(), p.run.backend.Name, k.cfg.Now().UTC().Truncate(time.Microsecond)
-	p.run.backend, p.run.bound, p.run.moved = to, nil, newMove(from, at, failure)
+	p.run.backend, p.run.bound, p.run.moved = to, nil, moves.New(from, at, failure)
 	k.newRun(p, answers, history.Fold(history.Base{}, entries), entries)
-	data, err := json.Marshal(map[string]string{"from": from, "to": to.Name})
-	if err != nil {
-		data = nil // two names always encode
-	}
-	batch := agentkernel.Batch{Process: p.record(), Entries: []agentkernel.Entry{{Kind: agentkernel.EntryMoved, At: at, Data: data, Err: failure}}}
+	batch := agentkernel.Batch{Process: p.record(), Entries: []agentkernel.Entry{p.run.moved.Entry(to.Name)}}
 	if p.imaged { // no other backend can load it
 		batch.Image, p.imaged = &agentkernel.Image{PID: p.pid}, false
 	}
 	k.appendBatch(p, batch)
-	p.run.moved.seq = p.standing.Seq
+	p.run.moved.Seq = p.standing.Seq
 	k.announce(p)
 	return box
 }
@@ -170,27 +155,9 @@ func (k *Kernel) begunAnew(p *process) bool {
 		k.sandboxFailed(p, err)
 		return false
 	}
-	why := agentkernel.AsError(err, agentkernel.CodeUnavailable, "move")
 	p.dropReplay()
-	k.finish(p, endingFor(p.run.moved.err.WithHint("the %s backend was to go on with it and did not start: %s", p.run.backend.Name, why.Message())))
+	k.finish(p, endingFor(p.run.moved.NotStarted(p.run.backend.Name, err)))
 	return false
-}
-
-// newMove is a move from a backend.
-func newMove(from string, at time.Time, why *agentkernel.Error) *moved {
-	line, _, _ := strings.Cut(why.Message(), "\n")
-	return &moved{Move: agentkernel.Move{From: from, At: at, Why: clip.Short(line)}, err: why}
-}
-
-// movedBy is the move that an entry of the journal tells of.
-func movedBy(e *agentkernel.Entry) *moved {
-	var names struct{ From string }
-	if json.Unmarshal(e.Data, &names) != nil {
-		names.From = "?"
-	}
-	m := newMove(names.From, e.At, e.Err)
-	m.seq = e.Seq
-	return m
 }
 
 // movedEnding adds to an error that ends a process what it had moved for, if that is something else; p.mu is held.
@@ -198,16 +165,6 @@ func (p *process) movedEnding(e ending) ending {
 	if p.run.moved == nil || e.err == nil || e.state != agentkernel.StateFailed {
 		return e
 	}
-	first := p.run.moved.err
-	switch {
-	case e.err.Code == agentkernel.CodeDiverged:
-		c := *e.err
-		c.Err = fmt.Errorf("%w\nit had moved from %s to %s, for: %s", e.err.Err, p.run.moved.From, p.run.backend.Name, first.Message())
-		c.Hint = fmt.Sprintf(advice.FromTheStart, p.run.backend.Name, p.run.backend.Name, p.pid)
-		c.Traceback, c.Exception = first.Traceback, first.Exception
-		e.err = &c
-	case e.err.Hint == "" && !p.run.moved.Same(e.err):
-		e.err = e.err.WithHint("it had moved from %s, for: %s", p.run.moved.From, p.run.moved.Why)
-	}
+	e.err = p.run.moved.Ending(e.err, p.run.backend.Name, p.pid)
 	return e
 }

@@ -39,7 +39,7 @@ func (p *process) base() history.Base {
 		b.Refs = append(b.Refs, f.seq)
 	}
 	if p.run.moved != nil {
-		b.Refs = append(b.Refs, p.run.moved.seq)
+		b.Refs = append(b.Refs, p.run.moved.Seq)
 	}
 	if u := p.standing.Unresolved; u != nil {
 		for _, q := range u.Asked {
@@ -55,9 +55,7 @@ func (p *process) base() history.Base {
 func (k *Kernel) park(p *process) {
 	ctx, cancel := context.WithTimeout(k.ctx, parkTimeout)
 	defer cancel()
-	p.mu.Lock()
-	box := p.run.box
-	p.mu.Unlock()
+	box := p.sandbox()
 	var image []byte
 	var err error
 	if box != nil && p.run.backend.Images { // else it was killed before we came to it, or is repeated when it is needed

@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"agentkernel"
+	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/steps"
 )
 
 // beginAgain lets a process whose sandbox is gone stand where its image does, or at its beginning, and go on from there unless
@@ -30,10 +32,10 @@ func (k *Kernel) beginAgain(p *process) {
 	}
 	box := p.takeBox()
 	k.newRun(p, from, history.Fold(base, entries), entries)
-	p.step(&stepRewind)
+	p.step(steps.Rewind)
 	p.mu.Unlock()
 	if p.spec.HasFiles() { // nothing may write to them when it begins again
-		k.closeBox(p, box)
+		files.Close(box, p.pid, k.cfg.Logger)
 	}
 	k.discard(p, box)
 	k.pauseOnDrift(p)

@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/timers"
@@ -38,8 +39,8 @@ type process struct {
 	imaged     bool // the store may have an image of it
 	recoveries int32
 	pauseNote  string
-	migration  *migration // a session that moves; nil: it does not
-	ending     *ending    // nil until it ends
+	migration  *moves.Session // a session that moves; nil: it does not
+	ending     *ending        // nil until it ends
 	watchers   []*watch.Watcher
 	wall       *timers.Timer       // of the limit; nil: it is not set
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
@@ -91,7 +92,7 @@ func (p *process) snapshot() agentkernel.Process {
 	s := agentkernel.Process{
 		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
 		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused && !p.state.Terminal(),
-		PauseNote: p.pauseNote, Resident: p.run.box != nil,
+		PauseNote: p.pauseNote, StopBy: p.standing.Account.StopBy, Resident: p.run.box != nil,
 		Created: p.created, Usage: p.usage(), Fingerprint: p.run.fingerprint, Recoveries: int(p.recoveries),
 	}
 	if p.run.moved != nil {
@@ -154,6 +155,13 @@ func (p *process) walls() []agentkernel.Wall {
 		return box.Walls()
 	}
 	return p.run.lastWalls
+}
+
+// sandbox is what the program runs in; nil: in none.
+func (p *process) sandbox() agentkernel.Sandbox {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.run.box
 }
 
 // takeBox takes the sandbox off a process and keeps in mind what stood around it; p.mu is held.

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 )
 
 // Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those
@@ -28,7 +29,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 	if err := k.table.refuses(); err != nil {
 		return nil, err
 	}
-	records, err := k.toRecover(ctx, pid)
+	records, err := history.Unfinished(ctx, k.store, pid)
 	if err != nil {
 		return nil, err
 	}
@@ -122,51 +123,13 @@ func (k *Kernel) carried(ctx context.Context, pid agentkernel.PID) *process {
 	return p
 }
 
-// toRecover lists the unfinished processes that are meant, parents first: a child's PID is greater than its
-// parent's.
-func (k *Kernel) toRecover(ctx context.Context, pid agentkernel.PID) ([]agentkernel.ProcessRecord, error) {
-	var found []agentkernel.ProcessRecord
-	var err error
-	if pid == 0 {
-		found, err = k.store.Processes(ctx, agentkernel.Filter{Active: true})
-	} else {
-		if found, err = k.unfinishedTree(ctx, pid); err == nil && len(found) == 0 {
-			err = agentkernel.Errorf(agentkernel.CodeConflict, "recover", "process %d has ended already, and all below it", pid).WithPID(pid)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(found, func(a, b agentkernel.ProcessRecord) int { return cmp.Compare(a.PID, b.PID) })
-	return found, nil
-}
-
-// unfinishedTree gives a process and all that descend from it, but for those that have ended.
-func (k *Kernel) unfinishedTree(ctx context.Context, pid agentkernel.PID) (tree []agentkernel.ProcessRecord, err error) {
-	root, _, err := history.Row(ctx, k.store, pid)
-	if err != nil {
-		return nil, err
-	}
-	if !root.State.Terminal() {
-		tree = append(tree, root)
-	}
-	active, err := k.store.Processes(ctx, agentkernel.Filter{Active: true}) // those of a tree are never parked
-	for i := range active {
-		if descends(&active[i].Spec, pid) {
-			tree = append(tree, active[i])
-		}
-	}
-	return tree, err
-}
-
 // adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet. nil:
 // this kernel carries it already, or it could not be taken up and has failed. A caller who leaves is not the reason for that.
 func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
 	ctx = context.WithoutCancel(ctx)
-	running, first := k.table.claim(row.PID)
-	if !first {
+	if running, first, err := k.table.claim(ctx, row.PID); !first {
 		k.release(running)
-		return nil, nil
+		return nil, err
 	}
 	defer k.table.loaded(row.PID)
 	rec, ofRow, err := history.Row(ctx, k.store, row.PID) // lists come without program text
@@ -209,7 +172,7 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 		from, f.lost = k.originOf(ctx, p)
 		base = k.usableImage(ctx, p)
 	}
-	h, entries, ofJournal, err := k.readBack(ctx, p, base)
+	h, entries, ofJournal, err := history.Resume(ctx, k.store, p.pid, base, p.spec.Past != nil, k.table.locals.From(p.pid))
 	if err != nil {
 		return f, err
 	}
@@ -222,7 +185,7 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 	} else if crashed := k.restoreOnce(p); f.lost == nil && crashed != nil {
 		f.lost = crashed
 	}
-	p.step(&stepBegin)
+	p.step(steps.Begin)
 	return f, nil
 }
 
@@ -239,7 +202,7 @@ func recoveryEntry(fromImage bool) agentkernel.Entry {
 // ended.
 func (k *Kernel) takeUp(f found) bool {
 	p := f.p
-	if p.run.backend == nil && p.spec.Backend != hostedBackend {
+	if p.run.backend == nil && p.spec.Backend != specs.Hosted {
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", f.backend)))
 		return false
 	}
@@ -258,52 +221,6 @@ func (k *Kernel) takeUp(f found) bool {
 	return true
 }
 
-// readBack folds the journal of a process from a base on. entries is what it read for that: all of the journal where the
-// process has an origin. lost says that something cannot be read, or is not there: then nothing of it can be continued.
-func (k *Kernel) readBack(ctx context.Context, p *process, base history.Base) (h *history.History, entries []agentkernel.Entry, lost, err error) {
-	from := int64(1)
-	if base.Seq > 0 && !base.Whole() && p.spec.Past == nil {
-		from = base.Seq
-	}
-	entries, lost, err = history.Entries(ctx, k.store, p.pid, from, 0)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if len(entries) == 0 || entries[len(entries)-1].Seq < base.Seq {
-		h, entries, lost, err = k.readBack(ctx, p, history.Base{})
-		return h, entries, cmp.Or(lost, shorterThanImage(p.pid, h.Seq, base.Seq)), err
-	}
-	for _, seq := range base.Refs {
-		if seq >= from {
-			continue
-		}
-		one, gone, err := history.Entries(ctx, k.store, p.pid, seq, 1)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		entries, lost = append(entries, one...), cmp.Or(lost, gone)
-	}
-	slices.SortFunc(entries, func(a, b agentkernel.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
-	kept, err := k.table.locals.At(p.pid, &base)
-	if err != nil {
-		k.cfg.Logger.Warn("image not used, replaying the journal instead", "pid", p.pid, "err", err)
-		return k.readBack(ctx, p, history.Base{})
-	}
-	h = history.FoldInto(kept, base, entries)
-	if h.Stale() {
-		return k.readBack(ctx, p, history.Base{})
-	}
-	return h, entries, lost, nil
-}
-
-func shorterThanImage(pid agentkernel.PID, last, image int64) error {
-	if last >= image {
-		return nil
-	}
-	return agentkernel.Errorf(agentkernel.CodeCorrupt, "recover", "the journal of process %d ends with entry %d, and its image was made after entry %d", pid, last, image).
-		WithPID(pid).WithHint(advice.Restore)
-}
-
 // restored builds the table's row from the store's.
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, history.SpecData(&rec.Spec)), k.backends.Find(rec.Backend))
@@ -318,7 +235,7 @@ func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 func (p *process) restore(h *history.History) {
 	p.standing = h.Standing
 	if h.Moved != nil {
-		p.run.moved = movedBy(h.Moved)
+		p.run.moved = moves.Of(h.Moved)
 	}
 }
 
@@ -328,21 +245,13 @@ func (k *Kernel) usableImage(ctx context.Context, p *process) (none history.Base
 	if p.run.backend == nil || !p.replayable() {
 		return none
 	}
-	image, err := k.store.Image(ctx, p.pid)
-	if err != nil {
-		if agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
-			k.cfg.Logger.Warn("image not used, replaying the journal instead", "pid", p.pid, "err", err)
-		}
-		return none
-	}
-	if image.Fingerprint != p.run.backend.Now().Fingerprint {
-		k.cfg.Logger.Info("image of another engine version, replaying the journal instead", "pid", p.pid, "image", image.Fingerprint)
-		return none
-	}
-	base, err := history.ParseBase(image.Kernel, image.Seq)
-	if err != nil {
+	base, err := history.OfImage(ctx, k.store, p.pid, p.run.backend.Now().Fingerprint)
+	switch agentkernel.CodeOf(err) {
+	case "", agentkernel.CodeNotFound:
+	case agentkernel.CodeVersion:
+		k.cfg.Logger.Info("image not used, replaying the journal instead", "pid", p.pid, "err", err)
+	default:
 		k.cfg.Logger.Warn("image not used, replaying the journal instead", "pid", p.pid, "err", err)
-		return none
 	}
 	return base
 }
@@ -395,6 +304,6 @@ func (k *Kernel) reopen(p *process, open []agentkernel.Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state == agentkernel.StateReady && !p.deliverable() {
-		p.step(&stepHold)
+		p.step(steps.Hold)
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"agentkernel"
 	"agentkernel/internal/kernel"
 )
@@ -417,12 +415,6 @@ func TestKillAnUnfinishedProcessWithoutContinuingIt(t *testing.T) {
 			t.Errorf("got %+v, sandboxes started: %d", got, r.backend.started-before)
 		}
 	})
-}
-
-func TestStateMachineTableIsTheCode(t *testing.T) {
-	if diff := cmp.Diff(kernel.Steps(), kernel.DocumentedSteps(t, "doc.go")); diff != "" {
-		t.Errorf("the package comment has another table than the code (-code +comment):\n%s", diff)
-	}
 }
 
 // TestReplayOrderOfParallelCalls: async results are delivered again in the order of the first life.

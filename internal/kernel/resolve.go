@@ -2,13 +2,9 @@ package kernel
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"agentkernel"
-	"agentkernel/internal/journal"
-	"agentkernel/internal/kernel/advice"
-	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/undecided"
 )
 
 // unknown says whether a failure leaves open whether the call happened, and gives it as the program would
@@ -28,21 +24,14 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 // hold keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
 func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
 	f.cancel = nil
-	if !p.paused {
-		p.paused = true
-		p.stopWallClock()
-	}
-	p.pauseNote = unresolvedNote(p.pid, f.id, f.label)
+	p.paused = true
+	p.pauseNote = undecided.Note(p.pid, f.id, f.label)
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote}}})
+	k.startClock(p)
 	if !p.computing() {
 		k.announce(p)
 	}
-}
-
-func unresolvedNote(pid agentkernel.PID, call int64, label string) string {
-	return fmt.Sprintf(advice.Unresolved,
-		call, label, pid, call)
 }
 
 // reconsider decides what becomes of a write of an earlier life that has an intent and no result.
@@ -104,6 +93,11 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 	return k.flush(ctx, p)
 }
 
+// undecidable says why there is nothing to decide about a call.
+func (k *Kernel) undecidable(ctx context.Context, pid agentkernel.PID, call int64) error {
+	return undecided.Why(ctx, k.store, pid, call, k.label)
+}
+
 // takeUpUndecided takes up a process that no kernel carries, so that one of its calls can be decided. A
 // process about which there is nothing to decide is left alone.
 func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call int64) (*process, error) {
@@ -115,7 +109,7 @@ func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call 
 	if err != nil {
 		return nil, err
 	}
-	if rec.State.Terminal() || rec.Spec.OnUnknown != agentkernel.UnknownPause || !history.OpenWrite(entries, call) {
+	if !undecided.Open(&rec, entries, call) {
 		return nil, k.undecidable(ctx, pid, call)
 	}
 	p, err := k.adopt(ctx, rec)
@@ -141,27 +135,15 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 	}
 	f = p.inflight.find(call)
 	p.standing.Unresolved.Drop(call)
-	batch := []agentkernel.Entry{{Kind: agentkernel.EntryResolve, Call: call, Decision: r.Decision}}
-	switch r.Decision {
-	case agentkernel.DecisionDone:
-		result, err := journal.FromPlain(r.Result)
-		if err != nil { // Validate has read it
-			result = json.RawMessage("null")
-		}
-		batch = append(batch, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call, Data: result})
-	case agentkernel.DecisionFail: // it has not happened
-		batch = append(batch, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call, Settle: p.standing.Account.Amounts.Returned(call),
-			Err: agentkernel.Errorf(agentkernel.CodeTool, "resolve", "%s", r.Message)})
-	}
+	batch := undecided.Entries(call, r, p.standing.Account.Amounts.Returned(call))
 	goesOn := k.unpause(p, &batch)
 	k.appendBatch(p, agentkernel.Batch{Entries: batch, Process: p.record()})
-	if r.Decision == agentkernel.DecisionRetry {
-	} else {
+	if r.Decision != agentkernel.DecisionRetry {
 		k.handOver(p, batch[1])
 		f = nil
 	}
 	if goesOn {
-		k.startWallClock(p)
+		k.startClock(p)
 		k.announce(p)
 		k.wake(p)
 	}
@@ -171,7 +153,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 // unpause lets the process go on if nothing is left to decide, else it says what is; p.mu is held.
 func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 	if next := p.standing.Unresolved.First(); next != 0 {
-		p.pauseNote = unresolvedNote(p.pid, next, k.labelOf(p, next))
+		p.pauseNote = undecided.Note(p.pid, next, k.labelOf(p, next))
 		return false
 	}
 	if !p.paused {

@@ -3,14 +3,15 @@ package kernel
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/bytesize"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/files"
+	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/sys"
 )
 
@@ -23,7 +24,7 @@ func (k *Kernel) wake(p *process) {
 		return
 	}
 	k.observeWait(p)
-	p.step(&stepWake)
+	p.step(steps.Wake)
 	k.queue.Push(p)
 }
 
@@ -41,7 +42,7 @@ func (p *process) own() bool {
 	if p.owned || p.state != agentkernel.StateReady {
 		return false
 	}
-	p.step(&stepDrive)
+	p.step(steps.Drive)
 	return true
 }
 
@@ -101,7 +102,7 @@ func (k *Kernel) setAside(p *process, err error) bool {
 	if !begun || !mendable || p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
 		return false
 	}
-	p.step(&stepWait)
+	p.step(steps.Wait)
 	note := agentkernel.AsError(err, agentkernel.CodeUnavailable, "sandbox").Message()
 	k.pause(p, 0, fmt.Sprintf(advice.WhenMended, note, p.pid))
 	return true
@@ -134,13 +135,9 @@ func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, e
 	p.run.turning = 0
 	p.mu.Unlock()
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
-		err = limitError("time", p.spec.InForce.Time.String(), before.String())
+		err = limits.Time(&p.spec.InForce, before)
 	}
 	return turn, err
-}
-
-func limitError(name, limit, used string) *agentkernel.Error {
-	return agentkernel.LimitErrorf(name, "%s limit of %s reached (used %s)", name, limit, used)
 }
 
 // nextReply decides what the sandbox is handed now. fresh: it was loaded from an image and says its turn
@@ -162,7 +159,7 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 		p.run.running = p.run.box.Running()
 		p.run.waits++
 		p.run.lastRun = k.cfg.Now().UnixNano()
-		p.step(&stepWait)
+		p.step(steps.Wait)
 		if p.paused {
 			k.announce(p)
 		}
@@ -183,7 +180,7 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 			return r, false, true
 		}
 		r, err := p.nextArrived()
-		k.forest.note(p)
+		k.note(p)
 		if err != nil {
 			k.stopSandbox(p, err)
 			return &agentkernel.Reply{Err: err}, false, true
@@ -323,10 +320,7 @@ func (k *Kernel) ensureBox(p *process) error {
 		}
 		req.Image = image.Bytes
 	}
-	if req.Mounts, err = k.mounts(p); err != nil {
-		return err
-	}
-	if req.Stdin, err = k.stdin(p); err != nil {
+	if req.Mounts, req.Stdin, err = files.Begin(k.cfg.Layers, p.pid, &p.spec.Spec); err != nil {
 		return err
 	}
 	box, err := p.run.backend.Start(p.context(), req)
@@ -377,9 +371,9 @@ func (k *Kernel) output(p *process, stream, text string) {
 	if text == "" {
 		return
 	}
-	if p.standing.Account.Output+int64(len(text)) > p.spec.InForce.Output {
-		text = strings.ToValidUTF8(text[:max(p.spec.InForce.Output-p.standing.Account.Output, 0)], "")
-		defer k.stopSandbox(p, limitError("output", bytesize.Text(p.spec.InForce.Output), "more"))
+	text, full := limits.Output(&p.spec.InForce, p.standing.Account.Output, text)
+	if full != nil {
+		defer k.stopSandbox(p, full)
 	}
 	if p.run.verifies != nil {
 		if text != "" {

@@ -5,6 +5,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/sys"
@@ -27,7 +28,7 @@ type run struct {
 	backend *backends.Backend // nil: hosted
 	// fingerprint is the engine with which the program began or its image was made.
 	fingerprint string
-	moved       *moved // nil: it is where it began
+	moved       *moves.Moved // nil: it is where it began
 	box         agentkernel.Sandbox
 	lastWalls   []agentkernel.Wall // around the sandbox that it had last; see walls
 	bound       *sys.Binding       // the tools that the program imported

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/permit"
+	"agentkernel/internal/kernel/steps"
 )
 
 // What a session has beyond proc.next (sys_next.go): its sandbox can go, and its pieces can be aborted. Both rest on its
@@ -88,8 +90,7 @@ func (k *Kernel) stopPiece(p *process) bool {
 		return true // it comes back to where it waits for one
 	}
 	if p.run.abort == nil {
-		p.run.abort = agentkernel.Errorf(agentkernel.CodeInterrupted, agentkernel.OpPiece,
-			"it was stopped while it computed; the session has the variables from before it, and the calls that it made stay made")
+		p.run.abort = cells.Stopped()
 		if p.run.box != nil {
 			_ = p.run.box.Close() // whoever drives the process deals with what Next says then
 		}
@@ -107,14 +108,13 @@ func (p *process) canAbort() bool {
 func (k *Kernel) aborted(p *process, err *agentkernel.Error) bool {
 	p.mu.Lock()
 	why := p.run.abort
-	can := p.canAbort() && (why != nil || pieceOnly(err))
+	can := p.canAbort() && (why != nil || cells.Alone(err))
 	p.mu.Unlock()
 	if !can {
 		return false
 	}
 	if why == nil {
-		why = agentkernel.Errorf(err.Code, agentkernel.OpPiece, "%s; the session has the variables from before it, and the calls that it made stay made", err.Message())
-		why.Hint = err.Hint
+		why = cells.Broke(err)
 	}
 	entries, jerr := k.lockWithJournal(p.context(), p)
 	if jerr != nil {
@@ -133,7 +133,7 @@ func (k *Kernel) aborted(p *process, err *agentkernel.Error) bool {
 		return false
 	}
 	if open := h.Queue.OpenWrites(); len(open) > 0 { // nobody will tell what became of it
-		why = agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, agentkernel.OpPiece, "%s may or may not have happened: %s", k.label(&open[0]), why.Message())
+		why = cells.InDoubt(k.label(&open[0]), why)
 	}
 	k.table.streams.Drop(p.pid, piece) // no variable has them any more
 	box, f := k.takeBack(p, piece, why)
@@ -150,7 +150,7 @@ func (k *Kernel) loseBox(p *process) agentkernel.Sandbox {
 		k.appendBatch(p, agentkernel.Batch{Image: &agentkernel.Image{PID: p.pid}})
 		p.imaged = false
 	}
-	p.step(&stepRewind)
+	p.step(steps.Rewind)
 	return p.takeBox()
 }
 
@@ -159,7 +159,7 @@ func (k *Kernel) loseBox(p *process) agentkernel.Sandbox {
 func (k *Kernel) letWait(p *process, box agentkernel.Sandbox, f *inflight) {
 	p.mu.Unlock()
 	if p.spec.HasFiles() { // nothing may write to them when it begins again
-		k.closeBox(p, box)
+		files.Close(box, p.pid, k.cfg.Logger)
 	}
 	k.discard(p, box)
 	if f != nil {
@@ -169,12 +169,6 @@ func (k *Kernel) letWait(p *process, box agentkernel.Sandbox, f *inflight) {
 	p.release()
 	k.wake(p)
 	p.mu.Unlock()
-}
-
-// pieceOnly says whether an error that ended a sandbox need not end its session.
-func pieceOnly(e *agentkernel.Error) bool {
-	limit, _ := e.Limit()
-	return e.Code == agentkernel.CodeCrashed || limit == "memory" || limit == "recursion"
 }
 
 // takeBack journals that a piece was aborted, and the call for the next one; p.mu is held. It gives the sandbox to discard.
@@ -187,7 +181,7 @@ func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agen
 		f.stop()
 		p.standing.Unresolved.Drop(f.id)
 		if f.intended() {
-			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: errInterrupted(f)})
+			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: p.interrupted(f)})
 		}
 	}
 	p.inflight, p.run.arrived = nil, nil
@@ -211,6 +205,6 @@ func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agen
 	f.seq = p.standing.Seq
 	p.inflight.add(f)
 	p.setNeed(needReply, f.id, nil)
-	p.step(&stepRewind)
+	p.step(steps.Rewind)
 	return box, f
 }

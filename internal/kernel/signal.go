@@ -3,61 +3,107 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/moves"
+	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 )
 
-func errInterrupted(f *inflight) *agentkernel.Error {
+// interrupted is the answer to a call that a signal interrupts; p.mu is held.
+func (p *process) interrupted(f *inflight) *agentkernel.Error {
 	text := "a signal asked it to stop"
+	if p.stopping() {
+		text = "it is to stop, and is killed at " + p.standing.Account.StopBy.UTC().Format(time.RFC3339)
+	}
 	if f.intended() && f.effect == agentkernel.EffectWrite {
 		text = fmt.Sprintf("interrupted while %s was under way; whether it happened is unknown", f.label)
 	}
 	return agentkernel.Errorf(agentkernel.CodeInterrupted, f.op, "%s", text)
 }
 
-// Signal sends a signal to a process; all but interrupt reach its descendants too.
-func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
-	if err := sig.Validate(); err != nil {
+// Signal sends a signal to a process, and to what it reaches of those below.
+func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal, with ...agentkernel.SignalOptions) error {
+	opt, err := optionsOf(sig, with)
+	if err != nil {
 		return err
 	}
 	p := k.carried(ctx, pid)
 	if p == nil {
-		return k.signalAbsent(ctx, pid, sig)
+		return k.signalAbsent(ctx, pid, sig, opt)
 	}
 	defer k.release(p)
-	switch sig {
-	case agentkernel.SignalKill:
+	if sig == agentkernel.SignalKill {
 		if k.table.untaken() { // some of them may be below it
-			return k.signalAbsent(ctx, pid, sig)
+			return k.signalAbsent(ctx, pid, sig, opt)
 		}
-		return k.killTree(ctx, p)
+		return k.killTree(ctx, p, opt.Tree)
+	}
+	any, err := k.reach(ctx, p, sig, opt)
+	if any || err != nil {
+		return err
+	}
+	return k.signalAbsent(ctx, pid, sig, opt)
+}
+
+// optionsOf are the options of a signal; there is one at most.
+func optionsOf(sig agentkernel.Signal, with []agentkernel.SignalOptions) (opt agentkernel.SignalOptions, err error) {
+	switch len(with) {
+	case 0:
+	case 1:
+		opt = with[0]
+	default:
+		return opt, agentkernel.Errorf(agentkernel.CodeInvalid, "signal", "a signal has one set of options, not %d", len(with))
+	}
+	return opt.Of(sig)
+}
+
+// reach sends a signal other than kill to a process that this kernel carries and to those below it. False: none has it.
+func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, opt agentkernel.SignalOptions) (any bool, err error) {
+	switch sig {
 	case agentkernel.SignalPause, agentkernel.SignalResume:
-		any, err := k.holdTree(ctx, pid, p.spec.Ancestors, sig)
-		if any || err != nil {
-			return err
+		return k.holdTree(ctx, p.pid, p.spec.Ancestors, sig, opt.Tree)
+	case agentkernel.SignalStop:
+		return k.stopTree(ctx, p, opt)
+	}
+	to := []*process{p}
+	if opt.Tree {
+		to = append(to, k.under(p.pid, true)...)
+	}
+	for _, q := range to {
+		if sig == agentkernel.SignalUser {
+			err = k.tell(ctx, q, opt.Payload)
+		} else {
+			any = k.interruptNow(q) || any
 		}
-		return k.signalAbsent(ctx, pid, sig)
+		if err != nil {
+			return any, err
+		}
 	}
+	return any || sig == agentkernel.SignalUser, k.settled(ctx)
+}
+
+// interruptNow interrupts a process. False: it has ended.
+func (k *Kernel) interruptNow(p *process) bool {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.state.Terminal() {
-		p.mu.Unlock()
-		return k.signalAbsent(ctx, pid, sig)
+		return false
 	}
-	k.interrupt(p)
-	p.mu.Unlock()
-	return k.flush(ctx, p)
+	k.interrupt(p, agentkernel.SignalInterrupt, history.SignalData{})
+	return true
 }
 
 // holdTree pauses or resumes a process with what is below it. False: there is nothing that has not ended.
-func (k *Kernel) holdTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, sig agentkernel.Signal) (any bool, err error) {
+func (k *Kernel) holdTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, sig agentkernel.Signal, all bool) (any bool, err error) {
 	if sig == agentkernel.SignalPause {
-		return k.pauseTree(ctx, pid, above)
+		return k.pauseTree(ctx, pid, above, all)
 	}
 	return k.resumeTree(ctx, pid, above)
 }
@@ -71,18 +117,19 @@ func (k *Kernel) flush(ctx context.Context, p *process) error {
 
 // signalAbsent deals with a process that this kernel does not carry: one that has ended, that never was,
 // or that is unfinished. An unfinished one can be killed without being continued.
-func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
+func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal, opt agentkernel.SignalOptions) error {
 	rec, _, err := history.Row(ctx, k.store, pid)
 	if err != nil {
 		return err
 	}
-	if sig == agentkernel.SignalInterrupt && rec.State.Terminal() {
+	alone := sig == agentkernel.SignalInterrupt || sig == agentkernel.SignalUser // what is below it does not matter
+	if alone && rec.State.Terminal() {
 		return hasEnded(sig, &rec)
 	}
 	k.table.recovering.Await(ctx, recoverPatience) // what is below it may be yet to be taken up
 	switch {
 	case sig == agentkernel.SignalKill:
-		return k.killAbsent(ctx, &rec)
+		return k.killAbsent(ctx, &rec, opt.Tree)
 	case !rec.State.Terminal() && sig != agentkernel.SignalResume:
 		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d is unfinished: no kernel runs it", pid).
 			WithPID(pid).WithHint(advice.Recover, pid)
@@ -91,7 +138,12 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 			return err
 		}
 	}
-	any, err := k.holdTree(ctx, pid, rec.Spec.Ancestors, sig)
+	var any bool
+	if sig == agentkernel.SignalStop {
+		any, err = k.stopBelow(ctx, pid, opt)
+	} else {
+		any, err = k.holdTree(ctx, pid, rec.Spec.Ancestors, sig, opt.Tree)
+	}
 	if err == nil && !any && rec.State.Terminal() {
 		err = hasEnded(sig, &rec)
 	}
@@ -104,12 +156,15 @@ func hasEnded(sig agentkernel.Signal, rec *agentkernel.ProcessRecord) error {
 
 // killAbsent kills a process that no kernel runs, and all below it, also what no kernel has taken up: a later recovery would
 // continue it.
-func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord) error {
-	tree, err := k.unfinishedTree(ctx, rec.PID)
+func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord, all bool) error {
+	tree, err := history.Tree(ctx, k.store, rec.PID)
 	if err != nil {
 		return err
 	}
-	if len(tree) == 0 && len(k.table.below(rec.PID)) == 0 {
+	if !all {
+		tree = slices.DeleteFunc(tree, func(q agentkernel.ProcessRecord) bool { return q.PID != rec.PID && !specs.Attached(&q.Spec, rec.PID) })
+	}
+	if len(tree) == 0 && len(k.under(rec.PID, all)) == 0 {
 		return hasEnded(agentkernel.SignalKill, rec)
 	}
 	for _, rec := range tree {
@@ -120,26 +175,26 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord)
 			err = cmp.Or(err, k.awaitEnd(ctx, p)) // it may run by now
 		}
 	}
-	return cmp.Or(err, k.killBelow(ctx, rec.PID))
+	return cmp.Or(err, k.killBelow(ctx, rec.PID, all))
 }
 
 // killTree kills a process and its descendants and returns when all have ended, durably. One that runs may
 // start another while it is being killed, so it looks again.
-func (k *Kernel) killTree(ctx context.Context, p *process) error {
+func (k *Kernel) killTree(ctx context.Context, p *process, all bool) error {
 	k.kill(p)
-	for _, q := range k.table.below(p.pid) { // now: whoever asked may not wait for the end
+	for _, q := range k.under(p.pid, all) { // now: whoever asked may not wait for the end
 		k.kill(q)
 	}
 	if err := k.awaitEnd(ctx, p); err != nil {
 		return err
 	}
-	return k.killBelow(ctx, p.pid)
+	return k.killBelow(ctx, p.pid, all)
 }
 
 // killBelow is killTree for the descendants alone.
-func (k *Kernel) killBelow(ctx context.Context, pid agentkernel.PID) error {
+func (k *Kernel) killBelow(ctx context.Context, pid agentkernel.PID, all bool) error {
 	for {
-		below := k.table.below(pid)
+		below := k.under(pid, all)
 		if len(below) == 0 {
 			return k.settled(ctx)
 		}
@@ -181,15 +236,15 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 	case p.owned:
 		// The goroutine that drives it owns the sandbox; it ends the process when Next fails.
 		if p.state == agentkernel.StateRunning {
-			if p.migration != nil && p.cause() != nil && !endsAnywhere(p.cause()) {
+			if p.migration != nil && p.cause() != nil && !moves.EndsAnywhere(p.cause()) {
 				p.rc.cause = nil // a session that goes back because of it would outlive this one
 			}
 			k.stopSandbox(p, cause)
 			p.mu.Unlock()
 			return
 		}
-	case p.state == stateCreated:
-		p.step(&stepBegin)
+	case p.state == steps.Created:
+		p.step(steps.Begin)
 	}
 	p.mu.Unlock()
 	k.finish(p, endingFor(cause))
@@ -210,9 +265,9 @@ func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
 		note = "by hand; " + asked
 	}
 	p.paused, p.pauseNote = true, note
-	p.stopWallClock()
 	k.suspend(p, true)
 	k.journalState(p, agentkernel.EntryPaused, with)
+	k.startClock(p)
 }
 
 func (k *Kernel) resume(p *process) {
@@ -226,7 +281,7 @@ func (k *Kernel) resume(p *process) {
 	}
 	k.suspend(p, false)
 	k.journalState(p, agentkernel.EntryResumed, 0)
-	k.startWallClock(p)
+	k.startClock(p)
 	k.wake(p)
 	k.pauseUnheard(p)
 }
@@ -247,15 +302,15 @@ func (k *Kernel) announce(p *process) {
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventState, Process: &snapshot})
 }
 
-// interrupt makes the call that the program waits for, or else its next one, raise KernelInterrupt; p.mu
-// is held.
-func (k *Kernel) interrupt(p *process) {
-	signal := agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalInterrupt}
+// interrupt makes the call that the program waits for, or else its next one, raise KernelInterrupt. While the program holds
+// signals back, that is its next one after that; p.mu is held.
+func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.SignalData) {
 	f := p.interruptible()
-	if f == nil && !p.asksForPiece() && !k.stopPiece(p) {
-		signal.Data = json.RawMessage(history.SignalPending)
+	if p.standing.Account.Masks > 0 {
+		f = nil
 	}
-	k.append(p, signal)
+	data.Pending = f == nil && !p.asksForPiece() && !k.stopPiece(p)
+	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: sig, Data: data.Encode()})
 	if f == nil || p.asksForPiece() { // of a session that waits nothing runs
 		return
 	}
@@ -263,7 +318,7 @@ func (k *Kernel) interrupt(p *process) {
 	p.inflight.remove(f)
 	p.standing.Unresolved.Drop(f.id)
 	p.run.origin.Drop(f.id)
-	failure := errInterrupted(f)
+	failure := p.interrupted(f)
 	entry := agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure}
 	if canonical, err := journal.Canonical(f.args); f.asking && err == nil { // else it was refused before
 		entry = f.entry(canonical)
@@ -294,35 +349,4 @@ func (f *inflight) stop() {
 	if f.cancel != nil {
 		f.cancel()
 	}
-}
-
-// startWallClock arms the wall limit, counted from the creation of the process without its pauses; p.mu is held.
-func (k *Kernel) startWallClock(p *process) {
-	if p.spec.InForce.Wall == 0 || p.paused {
-		return
-	}
-	left := time.Duration(p.spec.InForce.Wall) - p.lived(k.cfg.Now())
-	p.wall = k.timers.After(left, func() { k.external.Go(func() { k.wallReached(p) }) })
-}
-
-// wallReached ends a process that has lived as long as it may.
-func (k *Kernel) wallReached(p *process) {
-	p.mu.Lock()
-	lived := p.lived(k.cfg.Now())
-	p.mu.Unlock()
-	k.killFor(p, limitError("wall", p.spec.InForce.Wall.String(), lived.Round(time.Millisecond).String()).
-		WithHint(advice.WallCountsWaiting, p.pid))
-}
-
-// stopWallClock stops the wall limit for a pause; p.mu is held.
-func (p *process) stopWallClock() {
-	p.wall.Stop()
-}
-
-// lived is the time since the creation of a process, pauses left out; p.mu is held.
-func (p *process) lived(now time.Time) time.Duration {
-	if p.paused {
-		now = p.standing.Pauses.At
-	}
-	return now.Sub(p.created) - p.standing.Pauses.Ended
 }

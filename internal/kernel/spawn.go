@@ -3,22 +3,17 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/files"
+	"agentkernel/internal/kernel/keys"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/sys"
 )
-
-// childKey begins the idempotency keys that the kernel makes for children; users may not use it.
-const childKey = "\x00spawn/"
 
 // Spawn creates a process and returns once it is durable.
 func (k *Kernel) Spawn(ctx context.Context, s agentkernel.Spec) (agentkernel.Process, error) {
@@ -72,37 +67,18 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 // fromOutside settles what a caller may not choose. It acquires the parent that the Spec names; nil: it names none, or one that
 // no kernel runs.
 func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *process, err error) {
-	if strings.HasPrefix(s.IdempotencyKey, childKey) {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "an idempotency key may not begin with %q", childKey)
-	}
-	s.Ancestors = nil
-	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
-			WithHint("leave them out; a session is fed its pieces one by one")
-	}
-	if err := cmp.Or(s.Isolation.Validate(), permit.Check(s, k.syscalls())); err != nil || s.Parent == 0 {
+	if err := cmp.Or(specs.FromOutside(s), permit.Check(s, k.syscalls())); err != nil || s.Parent == 0 {
 		return nil, err
 	}
 	if parent = k.carried(ctx, s.Parent); parent != nil {
-		putBelow(s, &parent.spec.Spec)
+		specs.PutBelow(s, &parent.spec.Spec)
 		return parent, nil
 	}
 	row, err := k.store.Process(ctx, s.Parent)
 	if err == nil {
-		putBelow(s, &row.Spec)
+		specs.PutBelow(s, &row.Spec)
 	}
 	return nil, err
-}
-
-// putBelow gives a Spec what it has from the parent that its creator named.
-func putBelow(s, parent *agentkernel.Spec) {
-	s.Ancestors = below(parent, s.Parent)
-	s.Isolation = s.Isolation.Below(parent.Isolation)
-}
-
-// below gives the ancestors of a child.
-func below(parent *agentkernel.Spec, pid agentkernel.PID) []agentkernel.PID {
-	return append(slices.Clone(parent.Ancestors), pid)
 }
 
 // follow reports the events of a process that exists already.
@@ -124,15 +100,11 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		return nil, 0, err
 	}
 	if s.IdempotencyKey != "" && !k.surelyNewChild(&s) {
-		k.keys.Lock()
-		defer k.keys.Unlock()
-		pid, err := k.store.ByKey(ctx, s.Namespace, s.IdempotencyKey)
-		if err == nil {
-			return nil, pid, k.sameProgram(ctx, pid, &s)
+		owner, unlock, err := k.keys.Find(ctx, k.store, &s)
+		if owner != 0 || err != nil {
+			return nil, owner, err
 		}
-		if agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
-			return nil, 0, err
-		}
+		defer unlock()
 	}
 	if err := k.cfg.Retention.Room(ctx); err != nil {
 		return nil, 0, err
@@ -150,7 +122,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := k.createFiles(pid, &s); err != nil {
+	if err := files.Create(k.cfg.Layers, pid, &s); err != nil {
 		return nil, 0, err
 	}
 	if h != nil && chosen != nil && from == nil { // what may fail has not
@@ -173,7 +145,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		return nil, 0, err
 	}
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryCreated, At: p.created, Data: data}}, Process: p.record()})
-	p.step(&stepBegin)
+	p.step(steps.Begin)
 	if len(p.watchers) > 0 {
 		snapshot := p.snapshot()
 		k.publish(p, agentkernel.Event{Kind: agentkernel.EventCreated, At: p.created, Process: &snapshot})
@@ -185,35 +157,10 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	return p, 0, nil
 }
 
-// sameProgram refuses an idempotency key that belongs to a process with another program: its caller would take that
-// one's result for an answer to his own question. What else differs (limits, permissions) is the first caller's.
-func (k *Kernel) sameProgram(ctx context.Context, pid agentkernel.PID, s *agentkernel.Spec) error {
-	if strings.HasPrefix(s.IdempotencyKey, childKey) {
-		return nil // the parent's journal says what it asked for
-	}
-	rec, err := k.store.Process(ctx, pid)
-	if err != nil {
-		return err
-	}
-	if rec.Spec.IdempotencyKey != s.IdempotencyKey {
-		return keyTaken(pid, s.IdempotencyKey)
-	}
-	a, b := &rec.Spec.Program, &s.Program
-	if a.Source == b.Source && a.Language == b.Language && slices.Equal(a.Args, b.Args) {
-		return nil
-	}
-	what := "another program"
-	if a.Source == b.Source {
-		what = "the same program with other arguments"
-	}
-	return agentkernel.Errorf(agentkernel.CodeConflict, "spawn", "the idempotency key %q belongs to pid %d, which is %s", s.IdempotencyKey, pid, what).
-		WithPID(pid).WithHint(advice.OtherKeyOrInspect, pid)
-}
-
 // surelyNewChild says that the spec is of a child whose parent lives its first life, so that no child of
 // that call can exist.
 func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
-	if !strings.HasPrefix(s.IdempotencyKey, childKey) {
+	if !keys.IsOfChild(s.IdempotencyKey) {
 		return false
 	}
 	parent := k.lookup(s.Parent)
@@ -226,7 +173,7 @@ func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
 }
 
 func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Backend) *process {
-	p := &process{pid: pid, spec: s, run: &run{backend: b}, state: stateCreated}
+	p := &process{pid: pid, spec: s, run: &run{backend: b}, state: steps.Created}
 	p.standing.Locals = k.table.locals.Empty()
 	if s.HasFiles() {
 		p.filesFree = make(chan struct{})
@@ -238,13 +185,13 @@ func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Ba
 func (k *Kernel) launch(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k.startWallClock(p)
+	k.startClock(p)
 	if p.state != agentkernel.StateReady {
 		return
 	}
 	if p.run.backend == nil || p.paused {
 		// A hosted program is always somewhere else; a paused one is driven when it is resumed.
-		p.step(&stepHold)
+		p.step(steps.Hold)
 		return
 	}
 	k.queue.Push(p)
@@ -252,25 +199,13 @@ func (k *Kernel) launch(p *process) {
 
 // prepare fills in defaults, refuses what cannot run, and chooses the backend (nil: hosted).
 func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
-	if s.Backend != hostedBackend {
-		s.Program.NormalizeLanguage()
-	}
-	if err := s.Validate(); err != nil {
+	if err := specs.Complete(s); err != nil {
 		return nil, err
-	}
-	if s.Namespace == "" {
-		s.Namespace = "default"
-	}
-	if s.Priority == 0 {
-		s.Priority = agentkernel.DefaultPriority
-	}
-	if s.Program.Language == "" {
-		s.Program.Language = agentkernel.Python
 	}
 	if err := k.cfg.Tools.Pin(s); err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(s.IdempotencyKey, childKey) { // a child has the local tools of its parent
+	if !keys.IsOfChild(s.IdempotencyKey) { // a child has the local tools of its parent
 		if err := k.cfg.Tools.Shadowed(k.ctx, s, s.Program.Modules); err != nil {
 			return nil, err
 		}
@@ -282,8 +217,8 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 			}
 		}
 	}
-	if s.Backend == hostedBackend {
-		return nil, hostedBelow(s)
+	if s.Backend == specs.Hosted {
+		return nil, specs.HostedBelow(s)
 	}
 	if err := k.Add(k.ctx, s); err != nil {
 		return nil, err
@@ -291,45 +226,17 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 	return k.backends.Choose(s)
 }
 
-// childSpec makes the Spec of a child: never more than its parent has.
+// childSpec makes the Spec of a child.
 func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
-	parent := &p.spec.Spec
-	p.mu.Lock()
-	allow := slices.Concat(parent.Allow, p.standing.Account.Allowed)
-	p.mu.Unlock()
-	s := agentkernel.Spec{
-		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
-			Host: environmentOf(&parent.Program)},
-		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
-		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow, AllowHosts: parent.AllowHosts,
-		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
-		// Replay of the parent finds the child that it has already, also if the crash came between the two.
-		IdempotencyKey: fmt.Sprintf("%s%d/%d", childKey, p.pid, f.id),
-	}
-	if s.Program.Name == "" {
-		s.Program.Name = "<spawned>"
-	}
+	asked := specs.Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached}
 	if len(a.Limits) > 0 {
-		var l agentkernel.Limits
-		if err := sys.DecodePart(f.op, "limits", a.Limits, &l); err != nil {
-			return s, err
+		asked.Limits = &agentkernel.Limits{}
+		if err := sys.DecodePart(f.op, "limits", a.Limits, asked.Limits); err != nil {
+			return agentkernel.Spec{}, err
 		}
-		s.Limits = l.Within(p.spec.InForce)
 	}
-	if wall := p.spec.InForce.Wall; wall > 0 {
-		// The parent's time from start to end holds for all that it starts.
-		p.mu.Lock()
-		left := time.Duration(wall) - p.lived(k.cfg.Now())
-		p.mu.Unlock()
-		s.Limits = s.Limits.Within(agentkernel.Limits{Wall: agentkernel.Duration(max(left, time.Millisecond))})
-	}
-	return s, nil
-}
-
-// environmentOf is the virtual environment that a program's children in Python have, too.
-func environmentOf(p *agentkernel.Program) string {
-	if p.Language != agentkernel.Python {
-		return ""
-	}
-	return p.Host
+	p.mu.Lock()
+	parent := &specs.Parent{Shared: p.spec, PID: p.pid, Allowed: p.standing.Account.Allowed, Lived: p.lived(k.cfg.Now())}
+	p.mu.Unlock()
+	return specs.Child(parent, f.id, asked), nil
 }

@@ -3,8 +3,6 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"maps"
 	"time"
 
 	"agentkernel"
@@ -42,12 +40,12 @@ func procNext(k *Kernel, p *process, f *inflight) error {
 		return nil // it was killed meanwhile
 	}
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventIdle, Idle: &idle})
-	f.timer = k.timers.At(f.since.Add(sessionIdle), func() { k.complete(p, f, outcomeOf(json.RawMessage(`{"end":true}`)), nil) })
+	if p.stopping() {
+		k.completeNow(p, f, outcomeOf(endOfSession), nil)
+		return nil
+	}
+	f.timer = k.timers.At(f.since.Add(sessionIdle), func() { k.complete(p, f, outcomeOf(endOfSession), nil) })
 	return nil
-}
-
-func sessionConflict(pid agentkernel.PID, format string, args ...any) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeConflict, "session", format, args...).WithPID(pid)
 }
 
 // waitingSession acquires the session pid, which waits for its next piece. CodeConflict if it does not.
@@ -59,9 +57,9 @@ func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*proc
 		case err != nil:
 			return nil, err
 		case rec.State.Terminal():
-			return nil, sessionConflict(pid, "session %d has ended: %s", pid, rec.State)
+			return nil, cells.Ended(pid, rec.State)
 		}
-		return nil, sessionConflict(pid, "session %d is unfinished: no kernel runs it", pid).WithHint(advice.Recover, pid)
+		return nil, cells.Unfinished(pid)
 	}
 	if !p.spec.Program.Session {
 		k.release(p)
@@ -105,16 +103,16 @@ func (k *Kernel) awaitNext(ctx context.Context, p *process) {
 func (p *process) atNext() (*inflight, error) {
 	switch f := p.run.current; {
 	case p.state.Terminal():
-		return nil, sessionConflict(p.pid, "session %d has ended: %s", p.pid, p.state)
+		return nil, cells.Ended(p.pid, p.state)
 	case p.paused:
-		return nil, sessionConflict(p.pid, "session %d is paused", p.pid).WithHint(advice.Resume, p.pid)
+		return nil, cells.Conflict(p.pid, "session %d is paused", p.pid).WithHint(advice.Resume, p.pid)
 	default:
 		// Before its timer runs it has not said how the last piece ended: whoever feeds the next would take that for his.
 		if call := p.inflight.find(f); call != nil && call.asksForCell() && call.timer != nil {
 			return call, nil
 		}
 	}
-	return nil, sessionConflict(p.pid, "session %d is still busy with the last piece", p.pid).WithHint("wait for it, or use another session")
+	return nil, cells.Conflict(p.pid, "session %d is still busy with the last piece", p.pid).WithHint("wait for it, or use another session")
 }
 
 // answerNext answers the call at which a session waits now; p.mu is held. It may be another one than a moment before: a
@@ -132,8 +130,6 @@ func (k *Kernel) answerNext(p *process, answer json.RawMessage, bind *agentkerne
 	k.completeNow(p, f, outcomeOf(answer), nil)
 	return nil
 }
-
-var errPieceDone = errors.New("the piece has run")
 
 // Feed hands a session its next piece.
 func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
@@ -176,20 +172,8 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	defer k.unwatch(p, w)
 	k.sessions.Release(pid)
 	feeding = false
-	err = k.pump(ctx, p, w, seen, true, func(ev agentkernel.Event) error {
-		if err := fn(ev); err != nil {
-			return err
-		}
-		switch ev.Kind {
-		case agentkernel.EventIdle:
-			end.Result, end.Error = ev.Idle.Result, ev.Idle.Error
-			return errPieceDone
-		case agentkernel.EventEnd:
-			end.Ended, end.Result, end.Error = true, ev.Process.Result, ev.Process.Error
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errPieceDone) {
+	end, _, err = cells.Follow(func(fn func(agentkernel.Event) error) error { return k.pump(ctx, p, w, seen, true, fn) }, fn)
+	if err != nil {
 		return end, err
 	}
 	p.mu.Lock()
@@ -205,15 +189,7 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 	if err != nil {
 		return nil, fed, err
 	}
-	if piece.Name == "" {
-		piece.Name = "<piece>"
-	}
-	spec := agentkernel.Spec{Namespace: p.spec.Namespace, Program: agentkernel.Program{Name: piece.Name, Language: p.spec.Program.Language,
-		Source: piece.Source, Args: p.spec.Program.Args, Host: p.spec.Program.Host, Modules: maps.Clone(p.spec.Program.Modules), Earlier: earlier.Texts, Pieces: earlier.Cells}}
-	if spec.Program.Modules == nil {
-		spec.Program.Modules = map[string]string{}
-	}
-	maps.Copy(spec.Program.Modules, piece.Modules)
+	spec := agentkernel.Spec{Namespace: p.spec.Namespace, Program: cells.Program(&p.spec.Program, &piece, earlier)}
 	if err := spec.Program.Validate(); err != nil {
 		return nil, fed, err
 	}
@@ -232,11 +208,7 @@ func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel
 		return nil, fed, err
 	}
 	piece.Modules = spec.Program.Modules
-	fed = earlier.And(piece.Source, needs.Plain)
-	fed.Key = piece.Key
-	if piece.Shared && piece.Key != "" {
-		fed.Bind = &agentkernel.Key{Namespace: p.spec.Namespace, Name: piece.Key}
-	}
+	fed = earlier.Fed(&piece, needs.Plain, p.spec.Namespace)
 	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, fed, nil
 }
 
@@ -252,12 +224,7 @@ func (k *Kernel) pieceTools(ctx context.Context, p *process, name string, refs [
 	if err != nil {
 		return nil, atLine(name, ref, err)
 	}
-	out := make([]agentkernel.Tool, len(b.Tools))
-	for i, t := range b.Tools {
-		t.InputSchema, t.OutputSchema, t.Observed, t.Changed = nil, nil, nil, nil
-		out[i] = t
-	}
-	return out, nil
+	return cells.Tools(b.Tools), nil
 }
 
 // earlierSources are the sources that a session was fed: remembered, or read from its journal.
@@ -266,20 +233,14 @@ func (k *Kernel) earlierSources(ctx context.Context, p *process) (cells.Sources,
 		return known, nil
 	}
 	handed, err := history.Cells(ctx, k.store, p.pid)
-	out := cells.Sources{}.And(p.spec.Program.Source, false)
-	for _, c := range handed {
-		if !c.Aborted {
-			out = out.And(c.Source, false)
-		}
-	}
-	return out, err
+	return cells.Earlier(p.spec.Program.Source, handed), err
 }
 
 // takeSession makes the caller the one who feeds a session; see cells.Registry.Take.
 func (k *Kernel) takeSession(ctx context.Context, pid agentkernel.PID, wait bool) error {
 	taken, err := k.sessions.Take(ctx, pid, wait)
 	if err == nil && !taken {
-		return sessionConflict(pid, "session %d is being fed by somebody else", pid)
+		return cells.Conflict(pid, "session %d is being fed by somebody else", pid)
 	}
 	return err
 }
@@ -296,7 +257,7 @@ func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkern
 	}
 	defer k.release(p)
 	p.mu.Lock()
-	err = k.answerNext(p, json.RawMessage(`{"end":true}`), nil)
+	err = k.answerNext(p, endOfSession, nil)
 	p.mu.Unlock()
 	if err != nil {
 		return agentkernel.Process{}, err

@@ -73,6 +73,7 @@ type spawnArgs struct {
 	Name     string          `json:"name"`
 	Priority int             `json:"priority"`
 	Limits   json.RawMessage `json:"limits"`
+	Detached bool            `json:"detached"`
 }
 
 func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
@@ -82,6 +83,12 @@ func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
 	}
 	if string(a.Limits) == "null" {
 		a.Limits = nil
+	}
+	p.mu.Lock()
+	stopping := p.stopping()
+	p.mu.Unlock()
+	if stopping {
+		return nil, agentkernel.Errorf(agentkernel.CodeConflict, f.op, "the process is to stop, and starts no others")
 	}
 	spec, err := k.childSpec(p, f, a)
 	if err != nil {
@@ -96,13 +103,13 @@ func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
 	}
 	child, existing, err := k.create(p.context(), spec, nil)
 	if err != nil || existing != 0 {
-		room.settle(0)
+		room.Settle(0)
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(existing)
 	}
-	room.settle(child.pid)
+	room.Settle(child.pid)
 	k.launch(child)
 	return json.Marshal(child.pid)
 }

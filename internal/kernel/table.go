@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"container/list"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -10,7 +11,9 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/locals"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/streams"
 	"agentkernel/internal/sys"
 )
@@ -19,10 +22,10 @@ import (
 type table struct {
 	mu         sync.Mutex
 	procs      map[agentkernel.PID]*process
-	resident   map[agentkernel.PID]*process // those with a sandbox in memory
-	loading    map[agentkernel.PID]chan struct{}
-	pins       map[agentkernel.PID]int           // who uses a process, which stays in memory then
-	places     map[agentkernel.PID]*list.Element // in idle
+	resident   map[agentkernel.PID]*process        // those with a sandbox in memory
+	loading    map[agentkernel.PID][]chan *process // see claim
+	pins       map[agentkernel.PID]int             // who uses a process, which stays in memory then
+	places     map[agentkernel.PID]*list.Element   // in idle
 	mails      mails
 	locals     *locals.Set
 	streams    *streams.Registry
@@ -41,7 +44,7 @@ type table struct {
 func newTable(unfinished int, recovers bool, families []sys.Family) *table {
 	t := &table{
 		locals: locals.New(families),
-		procs:  map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, loading: map[agentkernel.PID]chan struct{}{}, pins: map[agentkernel.PID]int{}, places: map[agentkernel.PID]*list.Element{}, idle: list.New(), unfinished: unfinished, recovering: gate.New(), recovered: func() {},
+		procs:  map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, loading: map[agentkernel.PID][]chan *process{}, pins: map[agentkernel.PID]int{}, places: map[agentkernel.PID]*list.Element{}, idle: list.New(), unfinished: unfinished, recovering: gate.New(), recovered: func() {},
 	}
 	if recovers && t.recovering.Enter() {
 		t.recovered = sync.OnceFunc(t.recovering.Leave)
@@ -118,39 +121,70 @@ func (t *table) remove(pid agentkernel.PID) {
 	delete(t.resident, pid)
 }
 
-// pin keeps a process in memory until unpin, if it is there. Else its caller may be the first who wants it, and has to call
-// loaded, or whoever is the first does so, and loading is closed then.
-func (t *table) pin(pid agentkernel.PID) (p *process, loading <-chan struct{}, first bool) {
+// claim keeps a process in memory until unpin, if it is there. Else first says that the caller is the one who reads it, and has
+// to call loaded at the end. Others who want it wait for that in the order in which they came: what comes of it is the same each
+// time.
+func (t *table) claim(ctx context.Context, pid agentkernel.PID) (p *process, first bool, err error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if p = t.procs[pid]; p != nil {
 		t.pins[pid]++
-		return p, nil, false
+		t.mu.Unlock()
+		return p, false, nil
 	}
-	if other := t.loading[pid]; other != nil {
-		return nil, other, false
+	queue, others := t.loading[pid]
+	if !others {
+		t.loading[pid] = nil
+		t.mu.Unlock()
+		return nil, true, nil
 	}
-	t.loading[pid] = make(chan struct{})
-	return nil, nil, true
+	turn := make(chan *process, 1)
+	t.loading[pid] = append(queue, turn)
+	t.mu.Unlock()
+	select {
+	case p = <-turn:
+		return p, p == nil, nil
+	case <-ctx.Done():
+		t.leave(pid, turn)
+		return nil, false, ctx.Err()
+	}
 }
 
-// claim is pin that waits for whoever reads the process now.
-func (t *table) claim(pid agentkernel.PID) (p *process, first bool) {
-	for {
-		p, loading, first := t.pin(pid)
-		if loading == nil {
-			return p, first
-		}
-		<-loading
+// leave ends the wait of a caller of claim who does not want the process any more.
+func (t *table) leave(pid agentkernel.PID, turn chan *process) {
+	t.mu.Lock()
+	i := slices.Index(t.loading[pid], turn)
+	if i >= 0 {
+		t.loading[pid] = slices.Delete(t.loading[pid], i, i+1)
 	}
+	t.mu.Unlock()
+	if i >= 0 {
+		return
+	}
+	if p := <-turn; p != nil {
+		t.unpin(p)
+		return
+	}
+	t.loaded(pid)
 }
 
-// loaded ends what pin or claim began for the first.
+// loaded ends what claim began for the first: those who wait have the process, or the next of them is to read it.
 func (t *table) loaded(pid agentkernel.PID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	close(t.loading[pid])
-	delete(t.loading, pid)
+	queue, p := t.loading[pid], t.procs[pid]
+	switch {
+	case p != nil:
+		t.pins[pid] += len(queue)
+		for _, turn := range queue {
+			turn <- p
+		}
+		delete(t.loading, pid)
+	case len(queue) > 0:
+		queue[0] <- nil
+		t.loading[pid] = queue[1:]
+	default:
+		delete(t.loading, pid)
+	}
 }
 
 // unpin ends pin.
@@ -205,7 +239,7 @@ func (t *table) surplus(limit int, may func(*process) bool) *process {
 		p.mu.Lock()
 		ok := may(p)
 		if ok {
-			p.step(&stepReserve)
+			p.step(steps.Reserve)
 		}
 		p.mu.Unlock()
 		if ok {
@@ -271,7 +305,7 @@ func (t *table) carriesAll() bool {
 func (t *table) below(pid agentkernel.PID) []*process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.DeleteFunc(t.each(), func(p *process) bool { return !descends(&p.spec.Spec, pid) })
+	return slices.DeleteFunc(t.each(), func(p *process) bool { return !history.Descends(&p.spec.Spec, pid) })
 }
 
 // each are the processes of the table, by PID, so that what is done to each is done in the same order each time; t.mu is held.
@@ -371,7 +405,7 @@ func (t *table) idlest(may func(*process) bool) *process {
 	if !best.evictable() {
 		return nil
 	}
-	best.step(&stepReserve)
+	best.step(steps.Reserve)
 	return best
 }
 

@@ -22,6 +22,7 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
+	rec.Usage = history.Used(ctx, k.store, &rec)
 	return k.shown(rec, lost), k.settled(ctx)
 }
 
@@ -60,6 +61,7 @@ func (k *Kernel) standing(ctx context.Context, rec agentkernel.ProcessRecord) ag
 			return p.now(k.clock())
 		}
 		if rec.State.Terminal() || k.carries(&rec) || !again {
+			rec.Usage = history.Used(ctx, k.store, &rec)
 			return k.shown(rec, nil)
 		}
 		// It may have ended, or been parked, since the list was read.

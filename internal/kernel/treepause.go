@@ -17,17 +17,17 @@ import (
 const pausersAtOnce = 16
 
 // pauseTree pauses a process and its descendants, durably. False: it has ended, and there is nothing below.
-func (k *Kernel) pauseTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID) (any bool, err error) {
+func (k *Kernel) pauseTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, all bool) (any bool, err error) {
 	if p := k.lookup(pid); p != nil {
 		any = k.pauseWith(p, 0, nil)
-		if k.forest.of(p) == nil {
+		if !k.inTree(p) {
 			return any, k.settled(ctx)
 		}
 	}
 	// One that still runs may start another while the tree is being stopped: it is seen the next time, or it sees the
 	// pause of its parent when it is born.
 	for again := true; again; {
-		again = k.overTree(pid, func(q *process) bool { return k.pauseWith(q, pid, above) })
+		again = k.overTree(pid, all, func(q *process) bool { return k.pauseWith(q, pid, above) })
 		any = any || again
 	}
 	return any, k.settled(ctx)
@@ -71,11 +71,11 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 			k.resume(p)
 		}
 		p.mu.Unlock()
-		if k.forest.of(p) == nil {
+		if !k.inTree(p) {
 			return any, k.settled(ctx)
 		}
 	}
-	below := k.overTree(pid, func(q *process) bool {
+	below := k.overTree(pid, true, func(q *process) bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if q.state.Terminal() {
@@ -89,13 +89,13 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 	return any || below, k.settled(ctx)
 }
 
-// overTree does something to all below a process, and says whether it did it to any. Those whose sandboxes are stopped or
+// overTree does something to those below a process, with all also to those detached from it, and says whether it did it to any. Those whose sandboxes are stopped or
 // continued, which takes a while each, have it done at the same time.
-func (k *Kernel) overTree(pid agentkernel.PID, do func(*process) bool) bool {
+func (k *Kernel) overTree(pid agentkernel.PID, all bool, do func(*process) bool) bool {
 	var group sync.WaitGroup
 	var any atomic.Bool
 	slots := make(chan struct{}, pausersAtOnce)
-	for _, q := range k.table.below(pid) {
+	for _, q := range k.under(pid, all) {
 		slots <- struct{}{}
 		one := func() {
 			defer func() { <-slots }()
@@ -135,7 +135,7 @@ func (k *Kernel) heldWith(parent agentkernel.PID) agentkernel.PID {
 // at what is below it before the child was paused.
 func (k *Kernel) holdNewborn(p *process) {
 	with := k.heldWith(p.spec.Parent)
-	if with == 0 {
+	if with == 0 || p.spec.Detached {
 		return
 	}
 	k.pauseWith(p, with, nil)

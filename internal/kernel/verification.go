@@ -9,6 +9,8 @@ import (
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/kernel/specs"
+	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/sys"
 )
 
@@ -59,7 +61,7 @@ func (k *Kernel) runVerifier(ctx context.Context, p *process) error {
 	})
 	defer release()
 	p.mu.Lock()
-	p.step(&stepBegin)
+	p.step(steps.Begin)
 	p.mu.Unlock()
 	k.queue.Push(p)
 	select {
@@ -85,7 +87,7 @@ func (k *Kernel) verifier(v *agentkernel.Verification) (*process, error) {
 	found := k.backends.Find(v.Backend)
 	program := &v.Spec.Program
 	switch {
-	case v.Backend == hostedBackend:
+	case v.Backend == specs.Hosted:
 		return nil, unsupported("the program ran outside the kernel and is not in the recording")
 	case found == nil:
 		return nil, unsupported("the program ran on the backend %.40q, which is not here", v.Backend)

@@ -43,6 +43,9 @@ func (r *Reader) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 // Process reads one process.
 func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
 	rec, lost, err := history.Row(ctx, r.store, pid)
+	if err == nil {
+		rec.Usage = history.Used(ctx, r.store, &rec)
+	}
 	return history.Shown(rec, lost), err
 }
 
@@ -51,6 +54,7 @@ func (r *Reader) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	records, err := r.store.Processes(ctx, f)
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
+		rec.Usage = history.Used(ctx, r.store, &rec)
 		out = append(out, history.Shown(rec, nil))
 	}
 	return out, err
@@ -105,7 +109,7 @@ func (r *Reader) Run(context.Context, agentkernel.Spec, func(agentkernel.Event) 
 }
 
 // Signal needs a kernel.
-func (r *Reader) Signal(context.Context, agentkernel.PID, agentkernel.Signal) error {
+func (r *Reader) Signal(context.Context, agentkernel.PID, agentkernel.Signal, ...agentkernel.SignalOptions) error {
 	return errNoKernel("signal")
 }
 

@@ -72,7 +72,7 @@ func (d *double) List(_ context.Context, f agentkernel.Filter) (out []agentkerne
 func (d *double) Wait(context.Context, agentkernel.PID) (agentkernel.Process, error) {
 	return agentkernel.Process{}, d.note("Wait")
 }
-func (d *double) Signal(context.Context, agentkernel.PID, agentkernel.Signal) error {
+func (d *double) Signal(context.Context, agentkernel.PID, agentkernel.Signal, ...agentkernel.SignalOptions) error {
 	return d.note("Signal")
 }
 func (d *double) Answer(context.Context, agentkernel.PID, int64, agentkernel.Answer) error {

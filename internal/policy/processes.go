@@ -73,11 +73,11 @@ func (s *scope) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Proc
 }
 
 // Signal signals a process of the namespace.
-func (s *scope) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal) error {
+func (s *scope) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal, with ...agentkernel.SignalOptions) error {
 	if err := s.own(ctx, "signal", pid, agentkernel.RightAnswer); err != nil {
 		return err
 	}
-	return s.k.Signal(ctx, pid, sig)
+	return s.k.Signal(ctx, pid, sig, with...)
 }
 
 // Answer answers what a process of the namespace asks.

@@ -263,3 +263,16 @@ func LoneSurrogate(raw []byte) int {
 	}
 	return -1
 }
+
+// ShowSurrogates writes halves of surrogate pairs in JSON as text: what is decoded from it has \ud800 where no text could have the half.
+func ShowSurrogates(raw []byte) []byte {
+	for at := LoneSurrogate(raw); at >= 0; {
+		raw = slices.Concat(raw[:at], []byte{'\\'}, raw[at:])
+		next := LoneSurrogate(raw[at+2:]) // behind the two backslashes
+		if next < 0 {
+			break
+		}
+		at += 2 + next
+	}
+	return raw
+}

@@ -11,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/strictjson"
 )
 
 // wireResult is a tools/call result as it came.
@@ -35,7 +36,7 @@ func (b *boundTool) result(raw json.RawMessage, secrets *redactor) (json.RawMess
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return nil, b.lost("the answer is no tool result")
 	}
-	text, allText := joinText(w.Content)
+	text, quoted, allText := joinText(w.Content)
 	switch {
 	case w.IsError:
 		return nil, agentkernel.Errorf(agentkernel.CodeTool, opCall, "%s",
@@ -48,6 +49,10 @@ func (b *boundTool) result(raw json.RawMessage, secrets *redactor) (json.RawMess
 	switch {
 	case len(w.Structured) > 0 && string(w.Structured) != "null":
 		out, err = values(b.member(w.Structured))
+	case allText && quoted != nil && b.schema:
+		return nil, b.lost("the answer holds half of a surrogate pair, which is no text")
+	case allText && quoted != nil:
+		out = quoted
 	case allText && b.schema && json.Valid([]byte(text)):
 		out, err = values(b.member(json.RawMessage(text)))
 	case allText:
@@ -78,17 +83,32 @@ func (b *boundTool) member(raw json.RawMessage) json.RawMessage {
 	return m[b.unwrap]
 }
 
-// joinText joins the texts with newlines; false if there is anything but text.
-func joinText(content []json.RawMessage) (string, bool) {
-	var texts []string
+// joinText joins the texts with newlines; false if there is anything but text. quoted is the same as JSON where a text holds half of a
+// surrogate pair: a server that cuts its text in the middle of a character sends it, JSON and Python can hold it, and a Go string cannot.
+func joinText(content []json.RawMessage) (text string, quoted json.RawMessage, allText bool) {
+	var texts, inner []string
+	halves := false
 	for _, c := range content {
 		var p part
 		if json.Unmarshal(c, &p) != nil || p.Type != "text" || p.Text == nil {
-			return "", false
+			return "", nil, false
 		}
 		texts = append(texts, *p.Text)
+		halves = halves || strictjson.LoneSurrogate(c) >= 0
 	}
-	return strings.Join(texts, "\n"), true
+	if halves {
+		for _, c := range content {
+			var p struct {
+				Text json.RawMessage `json:"text"`
+			}
+			if json.Unmarshal(c, &p) != nil || len(p.Text) < 2 {
+				return "", nil, false
+			}
+			inner = append(inner, string(p.Text[1:len(p.Text)-1]))
+		}
+		quoted = json.RawMessage(`"` + strings.Join(inner, `\n`) + `"`)
+	}
+	return strings.Join(texts, "\n"), quoted, true
 }
 
 // errorText is the text of an error result, whatever else is in it.
@@ -96,7 +116,7 @@ func errorText(content []json.RawMessage) string {
 	var texts []string
 	for _, c := range content {
 		var p part
-		if json.Unmarshal(c, &p) == nil && p.Type == "text" && p.Text != nil {
+		if json.Unmarshal(strictjson.ShowSurrogates(c), &p) == nil && p.Type == "text" && p.Text != nil {
 			texts = append(texts, *p.Text)
 		}
 	}

@@ -43,6 +43,15 @@ func TestArguments(t *testing.T) {
 }
 
 // What becomes of a result, by what the tool declares.
+// The words of a tool that failed have half of a character as an escape, as Python prints it.
+func TestHalfACharacterInAFailure(t *testing.T) {
+	b := bindTool(&entry{name: "s"}, "s", "f", wireTool{Name: "f"})
+	_, err := b.result(json.RawMessage(`{"isError":true,"content":[{"type":"text","text":"\ud800 \\ud800 \ud83d\ude00 \udc00\ud800"}]}`), &redactor{})
+	if want := `\ud800 \ud800 😀 \udc00\ud800`; err == nil || agentkernel.AsError(err, "", "").Message() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestResultOfParts(t *testing.T) {
 	const text = `{"type":"text","text":"[1]"}`
 	for name, c := range map[string]struct {
@@ -63,6 +72,9 @@ func TestResultOfParts(t *testing.T) {
 			`[{"type":"text","text":"[1]"},{"type":"audio","mimeType":"audio/wav","data":{"$bytes":"aGk="}},{"type":"resource","resource":{"uri":"x:y","blob":{"$bytes":"aGk="}}}]`, ""},
 		"data that is not base64": {``, `{"content":[{"type":"image","data":"!"}]}`, "", agentkernel.CodeAnswerLost},
 		"no tool result":          {``, `[1]`, "", agentkernel.CodeAnswerLost},
+		"half of a character":     {``, `{"content":[{"type":"text","text":"a\ud83d"},{"type":"text","text":"\"é"}]}`, `"a\ud83d\n\"é"`, ""},
+		"half of one in a name":   {``, `{"structuredContent": {"k\udfff": "\ud800"}}`, `{"k\udfff":"\ud800"}`, ""},
+		"half of one in JSON":     {`{"type":"object"}`, `{"content":[{"type":"text","text":"[\"\ud800\"]"}]}`, "", agentkernel.CodeAnswerLost},
 		"a failure":               {``, `{"isError":true,"content":[{"type":"text","text":"no such order"}]}`, "", agentkernel.CodeTool},
 	} {
 		b := bindTool(&entry{name: "s"}, "s", "f", wireTool{Name: "f", OutputSchema: json.RawMessage(c.output)})

@@ -33,6 +33,16 @@ class _Http:
 
 http: _Http
 
+class _Signals:
+    def wait(self, timeout: float | None = None) -> Awaitable[Any]:
+        """Waits for a user signal (`agentkernel signal PID user PAYLOAD`) and takes it, the oldest first; those that came before are waiting. Returns the payload."""
+    def mask(self) -> Awaitable[None]:
+        """Holds back user signals and interrupts until signals.unmask was called as often. Pause and kill are not held back, and the grace time of stop goes on."""
+    def unmask(self) -> Awaitable[None]:
+        """Undoes one signals.mask. An interrupt that came meanwhile is raised by the next call."""
+
+signals: _Signals
+
 class _Stream:
     def next(self, handle: str) -> Awaitable[List[Any]]:
         """Waits for the next items of a stream: `while items := stream.next(handle): ...` Returns one item or more; an empty list at the end."""
@@ -47,7 +57,7 @@ def self() -> Awaitable[Dict[str, Any]]:
 def exit(code: Any = 0) -> Awaitable[None]:
     """Ends the process at once; nothing after it runs. sys.exit is the same call."""
 
-def spawn(source: str, args: List[Any] | None = None, name: str | None = None, priority: int | None = None, limits: Dict[str, Any] | None = None) -> Awaitable[int]:
+def spawn(source: str, args: List[Any] | None = None, name: str | None = None, priority: int | None = None, limits: Dict[str, Any] | None = None, detached: bool = False) -> Awaitable[int]:
     """Starts a child process. It has at most the permissions of its parent and outlives a parent that ends first. Returns the child's pid."""
 
 def wait(pid: int, timeout: float | None = None) -> Awaitable[Dict[str, Any]]:
@@ -58,6 +68,9 @@ def now() -> Awaitable[float]:
 
 def sleep(seconds: float) -> Awaitable[None]:
     """Waits without using a sandbox slot; the process may be parked and survives a crash."""
+
+def sleep_until(when: float) -> Awaitable[None]:
+    """Waits like sleep until a moment; one that is past is no wait."""
 
 def random_bytes(n: int) -> Awaitable[bytes]:
     """Random bytes from the operating system. random, uuid4 and secrets draw from it."""

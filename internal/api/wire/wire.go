@@ -87,6 +87,7 @@ type WorkingSet struct {
 // SignalRequest is the body of POST /processes/{pid}/signal.
 type SignalRequest struct {
 	Signal agentkernel.Signal `json:"signal"`
+	agentkernel.SignalOptions
 }
 
 // AnswerRequest is the body of POST /processes/{pid}/answers.

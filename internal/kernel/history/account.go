@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"agentkernel"
 )
@@ -23,6 +24,10 @@ type Account struct {
 	Amounts   *Amounts `json:"amounts,omitempty"`
 	// Interrupted says that an interrupt waits for the program's next call.
 	Interrupted bool `json:"interrupted,omitempty"`
+	// StopBy is when the process is killed that was asked to stop; zero: nobody has asked.
+	StopBy time.Time `json:"stop_by,omitzero"`
+	// Masks is how many hold signals back.
+	Masks int `json:"masks,omitempty"`
 }
 
 // Add counts an entry that stands behind all that were added before.
@@ -38,6 +43,9 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		if e.Done && e.Origin == nil && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
 			a.Interrupted = false
 		}
+		if e.Done && e.Err == nil {
+			a.Masks = max(0, a.Masks+masks(e.Op))
+		}
 	case agentkernel.EntryResult:
 		if e.Incarnation != "" { // a tool's server has answered
 			a.BytesIn += int64(len(e.Data))
@@ -47,12 +55,20 @@ func (a *Account) Add(e *agentkernel.Entry) {
 	case agentkernel.EntryAllowed:
 		a.Allowed = append(slices.Clip(a.Allowed), e.Pattern)
 	case agentkernel.EntrySignal:
-		if string(e.Data) == SignalPending {
-			a.Interrupted = true
+		s := SignalOf(e)
+		a.Interrupted = a.Interrupted || s.Pending
+		if !s.By.IsZero() {
+			a.StopBy = s.By
 		}
 	case agentkernel.EntryAborted:
-		a.Interrupted = false
+		a.Interrupted, a.Masks = false, 0
 	}
+}
+
+// masks is what a call adds to the number of those who hold signals back.
+func masks(op string) int {
+	desc, _ := agentkernel.FindSyscall(op)
+	return desc.Mask
 }
 
 // callsTool says whether calls of a name are those of tools.
@@ -61,8 +77,27 @@ func callsTool(op string) bool {
 	return desc.Effect == agentkernel.EffectByTool
 }
 
-// SignalPending is the Data of an EntrySignal that waits for the program's next call.
-const SignalPending = `{"pending":true}`
+// SignalData is the Data of an EntrySignal.
+type SignalData struct {
+	Pending bool            `json:"pending,omitempty"` // it waits for the program's next call
+	By      time.Time       `json:"by,omitzero"`       // of stop: the process is killed then
+	Payload json.RawMessage `json:"payload,omitempty"` // of user
+}
+
+// Encode gives the Data; nil: there is nothing to say.
+func (d SignalData) Encode() json.RawMessage {
+	if !d.Pending && d.By.IsZero() && d.Payload == nil {
+		return nil
+	}
+	raw, _ := json.Marshal(d) // nothing in it can fail
+	return raw
+}
+
+// SignalOf decodes the Data of an EntrySignal.
+func SignalOf(e *agentkernel.Entry) (d SignalData) {
+	_ = json.Unmarshal(e.Data, &d) // what is no SignalData says nothing
+	return d
+}
 
 // Text is what an EntryOutput says that the program printed.
 func Text(e *agentkernel.Entry) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 
 	"agentkernel"
@@ -18,7 +19,10 @@ type journal struct {
 
 func (j journal) Entries(_ context.Context, _ agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
 	list := j.entries[min(from-1, int64(len(j.entries))):]
-	return list[:min(limit, len(list))], nil
+	if limit > 0 {
+		list = list[:min(limit, len(list))]
+	}
+	return slices.Clone(list), nil
 }
 
 // TestCells: a cell is what answered a proc.next. An abort is of the cell that it names, and of none if that was never handed

@@ -164,7 +164,7 @@ func (l *life) step() {
 	case "signal":
 		e := agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalInterrupt}
 		if l.flip("pending") {
-			e.Data = json.RawMessage(history.SignalPending)
+			e.Data = history.SignalData{Pending: true}.Encode()
 		}
 		l.add(e)
 	case "allowed":
@@ -433,7 +433,7 @@ func TestWhatEntriesMean(t *testing.T) {
 		{Kind: agentkernel.EntryPaused, At: at(10), Data: json.RawMessage(`{"with":9}`)},
 		{Kind: agentkernel.EntryResumed, At: at(15)},
 		{Kind: agentkernel.EntryPaused, At: at(20)},
-		{Kind: agentkernel.EntrySignal, Data: json.RawMessage(history.SignalPending)},
+		{Kind: agentkernel.EntrySignal, Data: history.SignalData{Pending: true}.Encode()},
 		{Kind: agentkernel.EntryAllowed, Pattern: "a.*"},
 	}
 	fold := func(more ...agentkernel.Entry) *history.History {
@@ -444,7 +444,7 @@ func TestWhatEntriesMean(t *testing.T) {
 		return history.Fold(history.Base{}, all)
 	}
 	h := fold()
-	bytes := int64(len(`{}["old"]`) + 3*len(tool) + len(`1234"a\nü"{"with":9}`) + len(history.SignalPending))
+	bytes := int64(len(`{}["old"]`) + 3*len(tool) + len(`1234"a\nü"{"with":9}`) + len(`{"pending":true}`))
 	want := history.Account{Calls: 3, ToolCalls: 1, BytesIn: 4, Output: 4, Journal: 128*int64(len(entries)) + bytes, Allowed: []string{"a.*"}, Interrupted: true}
 	if !reflect.DeepEqual(h.Account, want) {
 		t.Errorf("account %+v, want %+v", h.Account, want)

@@ -71,6 +71,32 @@ func Shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Process {
 	return p
 }
 
+// Used is what a process has used, as its row, its image and its journal tell. The row of one that is in no kernel's memory any more,
+// and has neither ended nor been parked, is of the time when it was created. How long it ran, and how often it waited, the image alone
+// says.
+func Used(ctx context.Context, store agentkernel.StoreReader, rec *agentkernel.ProcessRecord) agentkernel.Usage {
+	if rec.State.Terminal() || rec.Parked != nil {
+		return rec.Usage
+	}
+	var base Base
+	if image, err := store.Image(ctx, rec.PID); err == nil {
+		if b, err := ParseBase(image.Kernel, image.Seq); err == nil {
+			base = b
+		}
+	}
+	from, a := base.Seq+1, base.Account
+	if base.Whole() {
+		from, a = 1, Account{}
+	}
+	_ = Each(ctx, store, rec.PID, from, func(e *agentkernel.Entry) error { // what cannot be read was not counted: reading it says why
+		a.Add(e)
+		return nil
+	})
+	u := rec.Usage
+	return agentkernel.Usage{Syscalls: max(u.Syscalls, a.Calls), ToolCalls: max(u.ToolCalls, a.ToolCalls), Waits: max(u.Waits, base.Waits),
+		Running: max(u.Running, base.Running), Output: max(u.Output, a.Output), BytesIn: max(u.BytesIn, a.BytesIn)}
+}
+
 // StillThere gives the answer for a process that was read while it was being pruned: what was read may be a part.
 func StillThere(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, err error) error {
 	if _, perr := store.Process(ctx, pid); agentkernel.CodeOf(perr) == agentkernel.CodeNotFound {

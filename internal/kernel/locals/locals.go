@@ -82,6 +82,11 @@ func (s *Set) At(pid agentkernel.PID, base *history.Base) (history.Locals, error
 	return o, nil
 }
 
+// From is At for the bases of one process.
+func (s *Set) From(pid agentkernel.PID) func(*history.Base) (history.Locals, error) {
+	return func(base *history.Base) (history.Locals, error) { return s.At(pid, base) }
+}
+
 func (o *Of) put(i int, data any) {
 	if o.data == nil {
 		o.data = make([]any, len(o.set.locals))

@@ -12,11 +12,20 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/sys"
 )
 
-// Max is how many streams a process may have open.
+// Max is how many streams a process may have open. See Full.
 const Max = 64
+
+// Full refuses a call that opens a stream where so many are open or about to be; nil: it may.
+func Full(op string, open int) *agentkernel.Error {
+	if open < Max {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeLimit, op, "%d streams are open, which is the limit", Max).WithHint(advice.CloseSome)
+}
 
 // Registry has those of all processes.
 type Registry struct {

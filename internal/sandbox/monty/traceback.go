@@ -25,6 +25,7 @@ const (
 type place struct {
 	file     string
 	line     int
+	until    int // with line the lines between which it is, where that is all that is known; 0: it is line
 	function string
 }
 
@@ -40,7 +41,7 @@ func (s *sandbox) traceback(x *montypb.Raised, last string) string {
 		b.WriteString("Traceback (most recent call last):\n")
 	}
 	var prev place
-	same := 0
+	same, read := 0, files{}
 	for i, f := range frames {
 		if b.Len() > maxTraceback/2 && i < len(frames)-maxTraceback/2/500 { // the innermost frames are the most telling
 			continue
@@ -52,6 +53,7 @@ func (s *sandbox) traceback(x *montypb.Raised, last string) string {
 		if !ok {
 			continue
 		}
+		at = read.mended(at, f, feed, last, i == len(frames)-1)
 		if at == prev {
 			same++
 		} else {
@@ -85,14 +87,14 @@ func (s *sandbox) locate(f *montypb.Frame) (place, *feed, bool) {
 		n, ok, err = s.feedOf(f.GetFunction()), true, nil
 	}
 	if !ok || err != nil || n < 0 || n >= len(s.prog.feeds) {
-		return place{f.GetFile(), int(f.GetStart().GetLine()), f.GetFunction()}, nil, true
+		return place{file: f.GetFile(), line: int(f.GetStart().GetLine()), function: f.GetFunction()}, nil, true
 	}
 	feed := &s.prog.feeds[n]
 	line, function := int(f.GetStart().GetLine())-feed.offset, f.GetFunction()
 	if function == frontend.ModuleFrame {
 		function = "<module>"
 	}
-	return place{feed.file, line, function}, feed, !feed.hidden && line > 0
+	return place{file: feed.file, line: line, function: function}, feed, !feed.hidden && line > 0
 }
 
 // feedOf is the feed that runs, or the last before it that defines a function.
@@ -137,7 +139,59 @@ func augmented(at place, in *feed, last string) place {
 	return at
 }
 
+// operator finds the operator in the message of an error about an assignment like x += 1.
+var operator = regexp.MustCompile(`^TypeError: unsupported operand type\(s\) for (\S{1,3}=): `)
+
+// files are those that a traceback names, read once.
+type files map[*feed]*frontend.Places
+
+func (f files) read(in *feed) *frontend.Places {
+	p, ok := f[in]
+	if !ok {
+		p = frontend.ParsePlaces(in.source)
+		f[in] = p
+	}
+	return p
+}
+
+// mended is a place with the line that CPython says, where the engine says another one; innermost: the exception was raised in this
+// frame, as far as the engine knows.
+func (files files) mended(at place, f *montypb.Frame, in *feed, last string, innermost bool) place {
+	from, to := f.GetStart(), f.GetEnd()
+	op := operator.FindStringSubmatch(last)
+	again := innermost && f.GetHideCaret() // so it is with what is raised again, and with much else
+	if in == nil || in.source == "" || f.Function == nil || !again && from.GetLine() == to.GetLine() && (!innermost || op == nil) {
+		return at
+	}
+	p := files.read(in)
+	if p == nil {
+		return at
+	}
+	if again {
+		if first, end := p.Passed(at.line, last); first != 0 {
+			at.line, at.until = first, end
+			return at
+		}
+	}
+	if innermost && op != nil {
+		if line := p.Augmented(at.line, op[1]); line != 0 {
+			at.line = line
+		}
+	}
+	offset := int(from.GetLine()) - at.line
+	if offset == in.offset && from.GetLine() != to.GetLine() {
+		if line := p.Called(at.line, int(from.GetColumn()), int(to.GetLine())-offset, int(to.GetColumn())); line != 0 {
+			at.line = line
+		}
+	}
+	return at
+}
+
 func writeFrame(b *strings.Builder, at place, f *montypb.Frame, in *feed) {
+	if at.until > at.line {
+		fmt.Fprintf(b, "  File %q, lines %d-%d, in %s\n", clip(at.file, maxLine), at.line, at.until, clip(at.function, maxLine))
+		return
+	}
 	fmt.Fprintf(b, "  File %q, line %d", clip(at.file, maxLine), at.line)
 	if at.function != "" {
 		b.WriteString(", in " + clip(at.function, maxLine))

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"agentkernel/internal/journal"
+	"agentkernel/internal/strictjson"
 )
 
 const (
@@ -341,7 +342,13 @@ func (e *encoder) rawString() (raw []byte, escaped bool, err error) {
 	return nil, false, fmt.Errorf("%w: a string does not end", errNotJSON)
 }
 
+// errHalf is of a text that Python can have and the engine cannot.
+var errHalf = errors.New("a text holds half of a surrogate pair")
+
 func appendUnescaped(dst, raw []byte) ([]byte, error) {
+	if strictjson.LoneSurrogate(raw) >= 0 {
+		return nil, errHalf
+	}
 	dst, err := journal.AppendUnescaped(dst, raw)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotJSON, err)

@@ -130,6 +130,8 @@ func TestUnacceptableValues(t *testing.T) {
 		strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40):    "nested too deeply",
 		strings.Repeat("9", 200_000):                                   "larger than",
 		"\"\xff\"":                                                     "not UTF-8",
+		`"\ud800"`:                                                     "half of a surrogate pair",
+		`{"a\udc00": 1}`:                                               "half of a surrogate pair",
 		`"\ud8"`:                                                       "escape",
 		`[1,]`:                                                         "not JSON",
 		`[1 2]`:                                                        "missing",

@@ -37,7 +37,7 @@ type BlobSize struct {
 // The copy is a database file as it is. Errors: those of w, CodeCorrupt, CodeStorage, CodeCanceled.
 func (s *Store) Snapshot(ctx context.Context, w io.Writer) (*Snapshot, error) {
 	release := s.writer.hold()
-	snap, err := takeSnapshot(ctx, s.reads.cfg, url.Values{"mode": {"ro"}}, w)
+	snap, err := takeSnapshot(ctx, s.reads.cfg, s.reads.open, w)
 	if err != nil {
 		release()
 		return nil, err
@@ -56,25 +56,17 @@ func OpenSnapshot(ctx context.Context, cfg Config, w io.Writer) (*Snapshot, erro
 	if err := probe(cfg.Path, false); err != nil {
 		return nil, err
 	}
-	state, err := stateOf(cfg.Path)
-	if err != nil {
-		return nil, explain(cfg.Path, err)
-	}
-	params := url.Values{"mode": {"ro"}}
-	if !state.wal { // what a crashed kernel left must be read; without it SQLite would make files
-		params.Set("immutable", "1")
-	}
-	return takeSnapshot(ctx, cfg, params, w)
+	return takeSnapshot(ctx, cfg, func() (*readConn, error) { return dialView(cfg.Path) }, w)
 }
 
-func takeSnapshot(ctx context.Context, cfg Config, params url.Values, w io.Writer) (snap *Snapshot, err error) {
-	c, err := dial(cfg.Path, params, readPragmas...)
+func takeSnapshot(ctx context.Context, cfg Config, open func() (*readConn, error), w io.Writer) (snap *Snapshot, err error) {
+	c, err := open()
 	if err != nil {
 		return nil, explain(cfg.Path, err)
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	snap = &Snapshot{At: cfg.Clock().UTC(), blobs: blob.NewDir(cfg.Blobs, 0), release: func() {}}
-	if err := snap.take(ctx, c, cfg.Path, w); err != nil {
+	if err := snap.take(ctx, c.conn, cfg.Path, w); err != nil {
 		return nil, explain(cfg.Path, err)
 	}
 	return snap, nil

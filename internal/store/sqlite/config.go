@@ -44,9 +44,21 @@ type Config struct {
 
 	// NoCopy leaves out the copy of a database that is brought to a newer schema: the caller has another one.
 	NoCopy bool
+	// Idle says whether no kernel has the database open. Then a reader reads its files as they are, and changes none. Nil: one may
+	// have, and a reader leaves it to SQLite to agree with it, which writes the index of the log.
+	Idle func() bool
 	// Lossy takes the database as it is, without a look for what is lost of it: for whoever deals with the loss before Close.
 	// See AcceptLoss.
 	Lossy bool
+}
+
+// idle says whether it is known that no kernel has the database open.
+func (c Config) idle() bool { return c.Idle != nil && c.Idle() }
+
+// alone is the configuration for a caller that holds the data directory, or is about to open the database.
+func (c Config) alone() Config {
+	c.Idle = func() bool { return true }
+	return c
 }
 
 const keySize = 32

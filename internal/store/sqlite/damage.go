@@ -1,9 +1,12 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -24,13 +27,18 @@ func CheckLog(ctx context.Context, cfg Config) error {
 	case err != nil:
 		return explain(cfg.Path, err)
 	case d != nil:
+		if logMissing(cfg.Path) != "" { // there are no frames to speak of
+			d.Good = -1
+		}
 		return errDamaged(cfg.Path, d.What, d.Good)
 	}
 	p, there, err := readMark(cfg.Path)
 	switch {
 	case err != nil:
 		return explain(cfg.Path, err)
-	case !there || p == place{}:
+	case !there:
+		return checkFounded(cfg.Path)
+	case p == place{}:
 		return nil
 	case p == unsettled:
 		return errDamaged(cfg.Path, brokenOff, -1)
@@ -39,11 +47,46 @@ func CheckLog(ctx context.Context, cfg Config) error {
 	if err != nil || has {
 		return err
 	}
-	return errDamaged(cfg.Path, fmt.Sprintf("entry %d of process %d was durable and is not there: the log was removed, or the database is an older one",
-		p.seq, p.pid), -1)
+	if missing := logMissing(cfg.Path); missing != "" {
+		return errDamaged(cfg.Path, fmt.Sprintf("%s, and %s", missing, p), -1)
+	}
+	return errDamaged(cfg.Path, fmt.Sprintf("%s and is not there: the log was cut, or the database is an older one", p), -1)
 }
 
 const brokenOff = "a loss was about to be accepted, and that was broken off"
+
+// checkFounded refuses a database without tables, without a log and without a mark: a kernel that dies before it has made the tables
+// leaves its mark, and one that ends in order leaves the tables.
+func checkFounded(path string) error {
+	missing := logMissing(path)
+	if _, marked, err := readMark(path); err != nil || marked || missing == "" {
+		return explain(path, err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return explain(path, err)
+	}
+	defer f.Close()
+	var b [100]byte // https://www.sqlite.org/fileformat2.html#the_database_header
+	if _, err := io.ReadFull(f, b[:]); err != nil || !bytes.HasPrefix(b[:], []byte("SQLite format 3\x00")) {
+		return nil //nolint:nilerr // SQLite says what is wrong with it
+	}
+	if logged, version, app := b[18] == 2, binary.BigEndian.Uint32(b[60:]), binary.BigEndian.Uint32(b[68:]); logged && version == 0 && app == 0 {
+		return errDamaged(path, missing+", and the tables were in it", -1)
+	}
+	return nil
+}
+
+// logMissing says that a database has no log, "" if it has one.
+func logMissing(path string) string {
+	switch info, err := os.Stat(wal.Path(path)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "the log is missing"
+	case err == nil && info.Size() == 0:
+		return "the log is empty"
+	}
+	return ""
+}
 
 // vanished says what became of a database that is not there or has no bytes, "" if it has some. It may be none that ever was: what is
 // beside it tells.
@@ -70,7 +113,7 @@ func checkVanished(path, what string) error {
 	case p == unsettled:
 		return errDamaged(path, brokenOff, -1)
 	case p != place{}:
-		return errVanished(path, fmt.Sprintf("%s, and entry %d of process %d was durable (%s)", what, p.seq, p.pid, MarkPath(path)))
+		return errVanished(path, fmt.Sprintf("%s, and %s (%s)", what, p, MarkPath(path)))
 	}
 	d, err := wal.Check(path)
 	if err != nil {
@@ -117,10 +160,12 @@ func IsDamaged(err error) bool {
 
 // hasPlace says whether the database has an entry that was durable, or did have it when its process was pruned.
 func hasPlace(ctx context.Context, cfg Config, p place) (has bool, err error) {
+	cfg = cfg.alone()
 	r := newReads(cfg, func() (*readConn, error) { return dialReader(cfg) })
 	defer func() { err = errors.Join(err, r.close()) }()
 	err = r.do(ctx, func(c *conn) error {
-		if version, err := c.int("PRAGMA user_version"); err != nil || version == 0 { // the tables themselves were in the log
+		version, err := c.int("PRAGMA user_version")
+		if has = version != 0 && p == founded; has || err != nil || version == 0 { // the tables themselves were in the log
 			return err
 		}
 		n, err := c.int(`SELECT EXISTS (SELECT 1 FROM entries WHERE pid = ?1 AND seq >= ?2)
@@ -172,7 +217,7 @@ func AcceptLoss(ctx context.Context, cfg Config, suffix string) (*AcceptedLoss, 
 
 // checkPages refuses a database of which what is left does not fit together: of a damaged log, later parts may be in it already.
 func checkPages(cfg Config) (err error) {
-	c, err := dialReader(cfg)
+	c, err := dialReader(cfg.alone())
 	if err != nil {
 		return explain(cfg.Path, err)
 	}

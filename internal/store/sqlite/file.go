@@ -8,11 +8,35 @@ import (
 
 	driversqlite "modernc.org/sqlite"
 	"modernc.org/sqlite/vfs"
+
+	"agentkernel/internal/store/sqlite/wal"
 )
 
 // dialFile opens a database that is an open file, which need not have a name: whatever dies meanwhile leaves
 // nothing behind. It is only read from.
 func dialFile(f io.ReaderAt, size int64) (c *conn, closeAll func() error, err error) {
+	return dialReaderAt(f, size, "query_only = 1", "trusted_schema = 0", "cell_size_check = 1", "temp_store = MEMORY")
+}
+
+// dialView opens a database that no process writes, together with its log, and changes no file: SQLite itself would write the
+// index of the log to read it.
+func dialView(path string) (*readConn, error) {
+	seen, err := stateOf(path) // first, so that whatever changes while the log is read is noticed
+	if err != nil {
+		return nil, err
+	}
+	v, err := wal.OpenView(path)
+	if err != nil {
+		return nil, err
+	}
+	c, closeFiles, err := dialReaderAt(v, v.Size(), append([]string{"temp_store = MEMORY"}, readPragmas...)...)
+	if err != nil {
+		return nil, errors.Join(err, v.Close())
+	}
+	return &readConn{conn: c, immutable: true, seen: seen, release: func() error { return errors.Join(closeFiles(), v.Close()) }}, nil
+}
+
+func dialReaderAt(f io.ReaderAt, size int64, pragmas ...string) (c *conn, closeAll func() error, err error) {
 	name, files, err := vfs.New(oneFile{f, size})
 	if err != nil {
 		return nil, nil, err
@@ -23,7 +47,7 @@ func dialFile(f io.ReaderAt, size int64) (c *conn, closeAll func() error, err er
 	}
 	c = &conn{raw: raw, stmts: map[string]*stmt{}}
 	closeAll = func() error { return errors.Join(c.close(), files.Close()) }
-	for _, p := range []string{"query_only = 1", "trusted_schema = 0", "cell_size_check = 1", "temp_store = MEMORY"} {
+	for _, p := range pragmas {
 		if err := c.script("PRAGMA " + p); err != nil {
 			return nil, nil, errors.Join(err, closeAll())
 		}

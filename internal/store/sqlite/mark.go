@@ -31,6 +31,17 @@ type place struct {
 	seq int64
 }
 
+// founded is the place of a mark whose database has its tables, and no entry that this kernel wrote.
+var founded = place{0, 1}
+
+// String says what was durable.
+func (p place) String() string {
+	if p == founded {
+		return "its tables were durable"
+	}
+	return fmt.Sprintf("entry %d of process %d was durable", p.seq, p.pid)
+}
+
 // unsettled is the place of a mark whose database has lost something that was not dealt with yet: see AcceptLoss.
 var unsettled = place{-1, -1}
 
@@ -87,6 +98,13 @@ func (m *logMark) committed(group []pending) {
 		}
 		m.note(place{group[i].pid, entries[len(entries)-1].Seq})
 		return
+	}
+}
+
+// found notes that the tables are durable, where no entry is known to be.
+func (m *logMark) found(path string) {
+	if p, _, err := readMark(path); err == nil && p == (place{}) && !m.fixed {
+		m.note(founded)
 	}
 }
 

@@ -146,31 +146,33 @@ func plainJSON(v any) ([]byte, error) {
 // storedSpec is the spec column: what a Spec says beyond its program and the row's own columns. A
 // pointer field is there only where the Spec differs from the column of that name.
 type storedSpec struct {
-	Name        *string                `json:"name,omitempty"`
-	Args        []string               `json:"args,omitempty"`
-	Session     bool                   `json:"session,omitempty"`
-	Host        string                 `json:"host,omitempty"`
-	Restart     agentkernel.Restart    `json:"restart,omitempty"`
-	Backend     *string                `json:"backend,omitempty"`
-	Isolation   agentkernel.Isolation  `json:"isolation,omitempty"`
-	Namespace   *string                `json:"namespace,omitempty"`
-	Parent      *agentkernel.PID       `json:"parent,omitempty"`
-	Ancestors   []agentkernel.PID      `json:"ancestors,omitempty"`
-	Priority    *int                   `json:"priority,omitempty"`
-	Limits      agentkernel.Limits     `json:"limits,omitzero"`
-	Budget      agentkernel.Budget     `json:"budget,omitzero"`
-	Tools       []string               `json:"tools,omitempty"`
-	ToolDigests map[string]string      `json:"tool_digests,omitempty"`
-	Allow       []string               `json:"allow,omitempty"`
-	AllowHosts  []string               `json:"allow_hosts,omitempty"`
-	Deny        []string               `json:"deny,omitempty"`
-	OnUnknown   agentkernel.OnUnknown  `json:"on_unknown,omitempty"`
-	Durability  agentkernel.Durability `json:"durability,omitempty"`
-	Past        *agentkernel.Past      `json:"past,omitempty"`
-	Workspace   *agentkernel.Workspace `json:"workspace,omitempty"`
-	Stdin       string                 `json:"stdin,omitempty"`
-	Volumes     []agentkernel.Volume   `json:"volumes,omitempty"`
-	Interactive bool                   `json:"interactive,omitempty"`
+	Name         *string                `json:"name,omitempty"`
+	Args         []string               `json:"args,omitempty"`
+	Session      bool                   `json:"session,omitempty"`
+	Host         string                 `json:"host,omitempty"`
+	Restart      agentkernel.Restart    `json:"restart,omitempty"`
+	Backend      *string                `json:"backend,omitempty"`
+	Isolation    agentkernel.Isolation  `json:"isolation,omitempty"`
+	Namespace    *string                `json:"namespace,omitempty"`
+	Parent       *agentkernel.PID       `json:"parent,omitempty"`
+	Ancestors    []agentkernel.PID      `json:"ancestors,omitempty"`
+	Detached     bool                   `json:"detached,omitempty"`
+	DetachedFrom agentkernel.PID        `json:"detached_from,omitempty"`
+	Priority     *int                   `json:"priority,omitempty"`
+	Limits       agentkernel.Limits     `json:"limits,omitzero"`
+	Budget       agentkernel.Budget     `json:"budget,omitzero"`
+	Tools        []string               `json:"tools,omitempty"`
+	ToolDigests  map[string]string      `json:"tool_digests,omitempty"`
+	Allow        []string               `json:"allow,omitempty"`
+	AllowHosts   []string               `json:"allow_hosts,omitempty"`
+	Deny         []string               `json:"deny,omitempty"`
+	OnUnknown    agentkernel.OnUnknown  `json:"on_unknown,omitempty"`
+	Durability   agentkernel.Durability `json:"durability,omitempty"`
+	Past         *agentkernel.Past      `json:"past,omitempty"`
+	Workspace    *agentkernel.Workspace `json:"workspace,omitempty"`
+	Stdin        string                 `json:"stdin,omitempty"`
+	Volumes      []agentkernel.Volume   `json:"volumes,omitempty"`
+	Interactive  bool                   `json:"interactive,omitempty"`
 	// Moved is the process's and not the Spec's. It stands here because it says how the backend that was asked for
 	// became the one of the column.
 	Moved *agentkernel.Move `json:"moved,omitempty"`
@@ -221,7 +223,7 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 	text, err := plainJSON(storedSpec{
 		Name: unless(p.Name, &s.Program.Name), Args: s.Program.Args, Session: s.Program.Session,
 		Host: s.Program.Host, Restart: s.Restart, Backend: unless(p.Backend, &s.Backend), Isolation: s.Isolation,
-		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors,
+		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors, Detached: s.Detached, DetachedFrom: s.DetachedFrom,
 		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, ToolDigests: s.ToolDigests,
 		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
 		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes, Moved: p.Moved, UnderWay: p.UnderWay, Left: p.Left,
@@ -240,7 +242,7 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 	program.Name, program.Args, program.Session, program.Host = or(s.Name, p.Name), s.Args, s.Session, s.Host
 	p.Spec = agentkernel.Spec{
 		Program: program, Backend: or(s.Backend, p.Backend), Isolation: s.Isolation, Namespace: or(s.Namespace, p.Namespace),
-		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget,
+		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Detached: s.Detached, DetachedFrom: s.DetachedFrom, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget,
 		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
 		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
 		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes,

@@ -47,14 +47,26 @@ func (r *Reader) identify(c *conn) error {
 		return agentkernel.Errorf(agentkernel.CodeVersion, "store", "the database %s is empty: nothing ever ran, or somebody emptied it", info.Path).
 			WithHint("if processes should be in it, restore a backup: agentkernel restore; else any command that starts a kernel begins a new one")
 	}
+	if tables, err := c.int("SELECT count(*) FROM sqlite_schema"); version == 0 && err == nil && tables == 0 {
+		return errNoTables(info.Path)
+	}
 	if version == 0 {
-		return agentkernel.Errorf(agentkernel.CodeVersion, "store", "the database %s has schema version 0: its first step was broken off", info.Path).
-			WithHint("any command that starts a kernel brings it up to date: agentkernel recover")
+		return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the database %s has tables and no schema version: another program changed it", info.Path).
+			WithHint("put a backup in its place: agentkernel restore")
 	}
 	path := info.Path
 	*info, err = readIdentity(c, path)
 	info.Schema, info.Path = version, path
 	return err
+}
+
+// errNoTables is of a database that has a beginning and no tables: they are in its log until a kernel closes it.
+func errNoTables(path string) error {
+	if err := checkFounded(path); err != nil {
+		return err
+	}
+	return agentkernel.Errorf(agentkernel.CodeVersion, "store", "the database %s has no tables: the kernel that made it died before it had made them", path).
+		WithHint("nothing ran, and nothing is lost: any command that starts a kernel makes them: agentkernel recover")
 }
 
 // Info describes the store.

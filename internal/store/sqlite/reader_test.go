@@ -161,14 +161,20 @@ func TestAReaderNeedsTheKeyForImagesOnly(t *testing.T) {
 }
 
 func TestAReaderWantsTheSchemaItKnows(t *testing.T) {
-	for version, words := range map[string][]string{"0": {"version 0", "agentkernel recover"}, "99": {"version 99", fmt.Sprintf("up to %d", len(steps()))}} {
+	for version, want := range map[string]struct {
+		code  agentkernel.Code
+		words []string
+	}{
+		"0":  {agentkernel.CodeCorrupt, []string{"tables and no schema version", "agentkernel restore"}},
+		"99": {agentkernel.CodeVersion, []string{"version 99", fmt.Sprintf("up to %d", len(steps()))}},
+	} {
 		cfg := testConfig(t.TempDir())
 		if err := mustOpen(t, cfg).Close(); err != nil {
 			t.Fatal(err)
 		}
 		rawSQL(t, cfg.Path, "PRAGMA user_version = "+version)
 		_, err := OpenReader(t.Context(), cfg)
-		checkError(t, err, agentkernel.CodeVersion, words...)
+		checkError(t, err, want.code, want.words...)
 	}
 }
 

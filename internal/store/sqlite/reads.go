@@ -11,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/store/blob"
+	"agentkernel/internal/store/sqlite/wal"
 )
 
 // readConns is how many reads run at once; further ones wait.
@@ -29,20 +30,27 @@ type reads struct {
 	bases *lru[int64, []byte]
 }
 
-// readConn is a connection for reading. An immutable one reads the file as it is, without -wal and -shm
-// beside it, and is right only as long as nobody opens the database for writing.
+// readConn is a connection for reading. An immutable one reads the files as they are when it is opened, and is right only as
+// long as no process opens the database for writing.
 type readConn struct {
 	*conn
 	immutable bool
 	seen      fileState
-	version   int64 // of the schema, if it was looked at
+	version   int64        // of the schema, if it was looked at
+	release   func() error // closes the connection and what it reads from; nil: the connection is all
+}
+
+func (c *readConn) close() error {
+	if c.release != nil {
+		return c.release()
+	}
+	return c.conn.close()
 }
 
 // fileState tells whether a database file changed.
 type fileState struct {
-	size int64
-	mod  time.Time
-	wal  bool
+	size, logSize int64
+	mod, logMod   time.Time
 }
 
 func stateOf(path string) (fileState, error) {
@@ -50,8 +58,11 @@ func stateOf(path string) (fileState, error) {
 	if err != nil {
 		return fileState{}, err
 	}
-	wal, err := os.Stat(path + "-wal")
-	return fileState{info.Size(), info.ModTime(), err == nil && wal.Size() > 0}, nil
+	s := fileState{size: info.Size(), mod: info.ModTime()}
+	if log, err := os.Stat(wal.Path(path)); err == nil {
+		s.logSize, s.logMod = log.Size(), log.ModTime()
+	}
+	return s, nil
 }
 
 func newReads(cfg Config, open func() (*readConn, error)) *reads {
@@ -109,6 +120,9 @@ func (r *reads) changed(c *readConn) bool {
 	if !c.immutable {
 		return false
 	}
+	if c.release != nil && !r.cfg.idle() {
+		return true
+	}
 	now, err := stateOf(r.cfg.Path)
 	return err != nil || now != c.seen
 }
@@ -128,9 +142,10 @@ func (r *reads) close() error {
 // readPragmas are in force on every connection that reads.
 var readPragmas = []string{"busy_timeout = 5000", "query_only = 1", "cache_size = -1024"}
 
-// dialReader opens a database that another kernel may be writing. Without a writer, and without what a
-// crashed one left behind, there is no -wal file: then the database is read as an immutable file,
-// because SQLite would otherwise make -wal and -shm. See reads.changed.
+// dialReader opens a database. While no kernel has it open, the files are read as they are, since SQLite would rewrite the index of a
+// log that a crashed kernel has left, and with it what tells of damage to the log. Where that cannot be told, a database with a
+// log is read through SQLite; one without a log is read as an immutable file, because SQLite would otherwise make -wal
+// and -shm. See reads.changed.
 func dialReader(cfg Config) (*readConn, error) {
 	c, err := dialAsItIs(cfg)
 	if err != nil {
@@ -147,11 +162,17 @@ func dialAsItIs(cfg Config) (*readConn, error) {
 	if err := probe(cfg.Path, false); err != nil {
 		return nil, err
 	}
+	if cfg.idle() {
+		c, err := dialView(cfg.Path)
+		if !errors.Is(err, fs.ErrPermission) {
+			return c, err
+		}
+	}
 	seen, err := stateOf(cfg.Path)
 	if err != nil {
 		return nil, err
 	}
-	if seen.wal {
+	if seen.logSize > 0 {
 		c, err := dial(cfg.Path, url.Values{"mode": {"ro"}}, readPragmas...)
 		if err == nil {
 			if _, err = c.int("SELECT count(*) FROM sqlite_schema"); err == nil {

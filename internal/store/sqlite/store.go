@@ -92,6 +92,7 @@ func open(c *conn, cfg Config, m *logMark) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.found(cfg.Path)
 	info, err := identify(c, cfg.Path)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package clock
 
 import (
 	"math"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
@@ -20,6 +21,11 @@ func Family() sys.Family {
 			Name: "time.sleep", Guest: "sleep", Effect: agentkernel.EffectPure, Capability: "time",
 			Doc:    "Waits without using a sandbox slot; the process may be parked and survives a crash.",
 			Args:   []agentkernel.Param{{Name: "seconds", Type: "number", Doc: "0 or more"}},
+			Result: "null"}},
+		{Rerun: sys.Free, Begin: sleepUntil, Syscall: agentkernel.Syscall{
+			Name: "time.sleep_until", Guest: "sleep_until", Effect: agentkernel.EffectPure, Capability: "time",
+			Doc:    "Waits like sleep until a moment; one that is past is no wait.",
+			Args:   []agentkernel.Param{{Name: "when", Type: "number", Doc: "seconds since 1970, UTC, as now() says them; at most ten years ahead"}},
 			Result: "null"}},
 	}}
 }
@@ -40,4 +46,21 @@ func sleep(c *sys.Call) (sys.Wait, error) {
 		return sys.Wait{}, c.Invalid("sleep length must be 0 or more")
 	}
 	return sys.Wait{Until: c.Since.Add(sys.Seconds(a.Seconds)), Result: sys.Null}, nil
+}
+
+// furthest is how far ahead a moment may be; sleep of a longer time means as much.
+const furthest = 10 * 365 * 24 * time.Hour
+
+func sleepUntil(c *sys.Call) (sys.Wait, error) {
+	var a struct {
+		When float64 `json:"when"`
+	}
+	if err := c.Decode(&a); err != nil {
+		return sys.Wait{}, err
+	}
+	ahead := a.When - float64(c.Since.UnixMicro())/1e6
+	if math.IsNaN(a.When) || ahead > furthest.Seconds() {
+		return sys.Wait{}, c.Invalid("when is seconds since 1970, at most ten years ahead; it is %v", a.When)
+	}
+	return sys.Wait{Until: c.Since.Add(sys.Seconds(max(ahead, 0))), Result: sys.Null}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"agentkernel/internal/sys/http"
 	"agentkernel/internal/sys/logs"
 	"agentkernel/internal/sys/random"
+	"agentkernel/internal/sys/signals"
 	"agentkernel/internal/sys/state"
 	"agentkernel/internal/sys/stream"
 	"agentkernel/internal/sys/tool"
@@ -34,6 +35,7 @@ func All(p Parts) []sys.Family {
 		random.Family(p.Random),
 		http.Family(p.Fetcher),
 		logs.Family(),
+		signals.Family(),
 		stream.Family(),
 	}
 }

@@ -91,8 +91,8 @@ class Detection(unittest.TestCase):
             self.assertEqual(with_prelude(source, "import p"), (want, moved))
 
     def test_traceback(self) -> None:
-        text = 'File "a.py", line 3, in f\nFile "other.py", line 3\nFile "a.py", line 1'
-        self.assertEqual(shift_traceback(text, "a.py", 1), 'File "a.py", line 2, in f\nFile "other.py", line 3\nFile "a.py", line 1')
+        text = 'File "a.py", line 3, in f\nFile "other.py", line 3\nFile "a.py", line 1\nFile "a.py", lines 3-12, in g'
+        self.assertEqual(shift_traceback(text, "a.py", 1), 'File "a.py", line 2, in f\nFile "other.py", line 3\nFile "a.py", line 1\nFile "a.py", lines 2-11, in g')
         self.assertEqual(shift_traceback(text, "a.py", 0), text)
 
 

@@ -57,7 +57,7 @@ func (c *inquiry) at() string {
 	if l == nil {
 		return ""
 	}
-	text := fmt.Sprintf("; %s line %d", l.File, l.Line)
+	text := "; " + l.place()
 	if l.Function != "" {
 		text += ", in " + l.Function
 	}

@@ -3,7 +3,6 @@ package why
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -77,10 +76,6 @@ func (s *Split) Text() string {
 	if s.Total <= 0 {
 		return ""
 	}
-	type part struct {
-		what string
-		d    time.Duration
-	}
 	running := "running"
 	if !s.Exact {
 		running = "running or queued"
@@ -101,13 +96,50 @@ func (s *Split) Text() string {
 		parts = append(parts, part{"waiting for " + name, d})
 	}
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(b.d, a.d), cmp.Compare(a.what, b.what)) })
-	var words []string
-	for i, p := range parts {
-		percent := int(math.Round(100 * float64(p.d) / float64(s.Total)))
-		if percent < 1 && i > 0 || p.d == 0 || len(words) == 6 {
-			break
+	const most = 6
+	if len(parts) > most {
+		rest := part{what: "other"}
+		for _, p := range parts[most:] {
+			rest.d += p.d
 		}
-		words = append(words, fmt.Sprintf("%d%% %s", percent, p.what))
+		parts = append(parts[:most], rest)
+	}
+	var words []string
+	for i, percent := range percents(parts) {
+		if percent > 0 {
+			words = append(words, fmt.Sprintf("%d%% %s", percent, parts[i].what))
+		}
 	}
 	return console.Clean(console.Span(s.Total) + ": " + strings.Join(words, ", "))
+}
+
+// part is a share of the time of a process.
+type part struct {
+	what string
+	d    time.Duration
+}
+
+// percents rounds the shares so that they add up to 100: what rounding down leaves goes to those that lost most by it.
+func percents(parts []part) []int {
+	var total time.Duration
+	for _, p := range parts {
+		total += p.d
+	}
+	out, order := make([]int, len(parts)), make([]int, len(parts))
+	if total <= 0 {
+		return out
+	}
+	share := func(i int) float64 { return 100 * float64(parts[i].d) / float64(total) }
+	left := 100
+	for i := range parts {
+		out[i], order[i] = int(share(i)), i
+		left -= out[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(share(b)-float64(out[b]), share(a)-float64(out[a]))
+	})
+	for _, i := range order[:left] {
+		out[i]++
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 type Line struct {
 	File     string `json:"file"`
 	Line     int    `json:"line"`
+	Until    int    `json:"until,omitempty"`    // it is one of the lines from Line to this, and nobody knows which; 0: it is Line
 	Function string `json:"function,omitempty"` // "" at the top of a file
 	Source   string `json:"source,omitempty"`
 }
@@ -38,23 +40,39 @@ func userLine(traceback, program string) *Line {
 	return last
 }
 
-// frame reads `  File "f.py", line 3, in work`.
+// place is "report.py line 3", or "report.py lines 3-5".
+func (l *Line) place() string {
+	if l.Until != 0 {
+		return fmt.Sprintf("%s lines %d-%d", l.File, l.Line, l.Until)
+	}
+	return fmt.Sprintf("%s line %d", l.File, l.Line)
+}
+
+// frame reads `  File "f.py", line 3, in work`, or `lines 3-5` in place of the line.
 func frame(text string) *Line {
 	rest, ok := strings.CutPrefix(text, `  File "`)
 	if !ok {
 		return nil
 	}
-	i := strings.LastIndex(rest, `", line `)
+	i := strings.LastIndex(rest, `", line`)
 	if i < 0 {
 		return nil
 	}
-	number, function, _ := strings.Cut(rest[i+len(`", line `):], ", in ")
-	n, err := strconv.Atoi(strings.TrimSpace(number))
-	if err != nil {
+	where := rest[i+len(`", line`):]
+	numbers, function, _ := strings.Cut(where, ", in ")
+	first, last, several := strings.Cut(strings.TrimPrefix(numbers, "s"), "-")
+	n, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil || several != strings.HasPrefix(numbers, "s") {
 		return nil
+	}
+	until := 0
+	if several {
+		if until, err = strconv.Atoi(strings.TrimSpace(last)); err != nil {
+			return nil
+		}
 	}
 	if function == "<module>" {
 		function = ""
 	}
-	return &Line{File: rest[:i], Line: n, Function: function}
+	return &Line{File: rest[:i], Line: n, Until: until, Function: function}
 }

@@ -1,6 +1,9 @@
 package frontend
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // checkSyntax refuses statements that the engine does not have. What rewrite.go can express otherwise is
 // not refused.
@@ -40,8 +43,21 @@ func (a *analysis) checkSyntax(f *file) {
 
 // checkExpressions looks at the tokens of one statement.
 func (f *file) checkExpressions(st *stmt, no func(int32, string)) {
+	var raws []bool // of the f-strings around the token
 	for t := st.first; t < st.last; t++ {
 		switch f.tok[t].kind {
+		case tokString:
+			if prefix, _, _ := strings.Cut(strings.ReplaceAll(f.str(t), "'", `"`), `"`); !strings.ContainsAny(prefix, "rRbB") && halfPair(f.str(t)) {
+				no(t, "halves of surrogate pairs are not available")
+			}
+		case tokFStart:
+			raws = append(raws, strings.ContainsAny(f.str(t), "rR"))
+		case tokFEnd:
+			raws = raws[:max(len(raws)-1, 0)]
+		case tokFText:
+			if n := len(raws); n > 0 && !raws[n-1] && halfPair(f.str(t)) {
+				no(t, "halves of surrogate pairs are not available")
+			}
 		case tokName:
 			switch f.str(t) {
 			case "yield":
@@ -62,6 +78,24 @@ func (f *file) checkExpressions(st *stmt, no func(int32, string)) {
 		}
 	}
 	f.checkTargets(st, no)
+}
+
+// halfPair says whether a literal has an escape for half of a surrogate pair. The engine would put U+FFFD in its place.
+func halfPair(text string) bool {
+	for i := strings.IndexByte(text, '\\'); i >= 0 && i+1 < len(text); {
+		size := map[byte]int{'u': 4, 'U': 8}[text[i+1]]
+		if size > 0 && i+2+size <= len(text) {
+			if n, err := strconv.ParseUint(text[i+2:i+2+size], 16, 32); err == nil && n >= 0xd800 && n <= 0xdfff {
+				return true
+			}
+		}
+		next := strings.IndexByte(text[i+2:], '\\')
+		if next < 0 {
+			return false
+		}
+		i += 2 + next
+	}
+	return false
 }
 
 // checkClass refuses inheritance and class bodies that hold more than methods and variables.

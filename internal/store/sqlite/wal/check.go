@@ -26,11 +26,11 @@ func Path(database string) string { return database + "-wal" }
 // Check says what is wrong with the log of a database that is not open, nil if nothing is: a log that ends in the middle of
 // its last transaction is as it should be. It reads the log once.
 func Check(database string) (*Damage, error) {
-	d, _, err := check(database)
+	d, _, err := check(database, nil)
 	return d, err
 }
 
-func check(database string) (*Damage, *scan, error) {
+func check(database string, p *pages) (*Damage, *scan, error) {
 	known, err := readClaim(IndexPath(database))
 	if err != nil {
 		return nil, nil, err
@@ -49,7 +49,7 @@ func check(database string) (*Damage, *scan, error) {
 		return nil, nil, err
 	}
 	defer file.Close()
-	s, err := readLog(file, known)
+	s, err := readLog(file, known, p)
 	if err != nil || s == nil && moved {
 		return nil, s, err
 	}
@@ -63,8 +63,8 @@ func check(database string) (*Damage, *scan, error) {
 	return d, s, nil
 }
 
-// readLog reads a log; nil: it is too short to be one.
-func readLog(file *os.File, known claim) (*scan, error) {
+// readLog reads a log, and notes in p where its pages are; nil: it is too short to be one.
+func readLog(file *os.File, known claim, p *pages) (*scan, error) {
 	info, err := file.Stat()
 	if err != nil || info.Size() < headerSize {
 		return nil, err
@@ -73,7 +73,7 @@ func readLog(file *os.File, known claim) (*scan, error) {
 	if _, err := io.ReadFull(file, b[:]); err != nil {
 		return nil, err
 	}
-	s := &scan{size: info.Size()}
+	s := &scan{size: info.Size(), pages: p}
 	var sound bool
 	if s.header, sound = parseHeader(b[:]); !sound {
 		s.header.page = 0

@@ -10,6 +10,9 @@
 // reached at least as far. The formats: https://www.sqlite.org/fileformat2.html#walformat and
 // https://www.sqlite.org/walformat.html.
 //
+// [OpenView] reads a database together with the whole transactions of its log, and writes nothing: SQLite would rewrite the index,
+// and with it the evidence.
+//
 // The package must never open a file that SQLite has open in this process: closing it would release SQLite's locks. It
 // changes nothing but in SetAside.
 package wal

@@ -89,8 +89,9 @@ type scan struct {
 	sums    sum   // the checksum of frame good
 	bad     int64 // the first frame that is not as it was written; 0: there is none
 	badIs   string
-	proof   int64 // a frame behind bad that was written when an earlier transaction behind bad was durable; 0: none
-	claimed sum   // the checksum of frame at, if that is asked for
+	proof   int64  // a frame behind bad that was written when an earlier transaction behind bad was durable; 0: none
+	claimed sum    // the checksum of frame at, if that is asked for
+	pages   *pages // where the newest pages are, if that is asked for
 }
 
 // read reads the log's frames. at names a frame whose checksum is wanted.
@@ -119,6 +120,7 @@ func (s *scan) read(file *os.File, at int64) error {
 			if f.commit {
 				s.good, s.sums = n, f.stored
 			}
+			s.pages.note(n, b)
 			if n == at {
 				s.claimed = f.stored
 			}

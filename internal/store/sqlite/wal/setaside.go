@@ -13,7 +13,7 @@ import (
 // the transactions before the damage, or nothing where the database is further than those already. It returns the copies, and nil
 // where there is no damage. The database must not be open. Broken off, it can be called again.
 func SetAside(database, suffix string) (copies []string, d *Damage, err error) {
-	d, s, err := check(database)
+	d, s, err := check(database, nil)
 	if d == nil || err != nil {
 		return nil, d, err
 	}

@@ -141,5 +141,9 @@ def shift_traceback(text: str, name: str, lines: int) -> str:
     """A traceback in which the line numbers of a file are lower."""
     if not lines:
         return text
-    pattern = re.compile(r'(File "' + re.escape(name) + r'", line )(\d+)')
-    return pattern.sub(lambda m: f"{m[1]}{max(int(m[2]) - lines, 1)}", text)
+    pattern = re.compile(r'(File "' + re.escape(name) + r'", lines? )(\d+)(?:-(\d+))?')
+
+    def shift(m: re.Match[str]) -> str:
+        return m[1] + "-".join(str(max(int(n) - lines, 1)) for n in m.groups()[1:] if n)
+
+    return pattern.sub(shift, text)

@@ -1,0 +1,28 @@
+package cells
+
+import "agentkernel"
+
+const staysMade = "the session has the variables from before it, and the calls that it made stay made"
+
+// Stopped is the error of a cell that a signal has stopped while it computed.
+func Stopped() *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeInterrupted, agentkernel.OpPiece, "it was stopped while it computed; "+staysMade)
+}
+
+// Broke is the error of a cell whose sandbox has ended with it.
+func Broke(err *agentkernel.Error) *agentkernel.Error {
+	why := agentkernel.Errorf(err.Code, agentkernel.OpPiece, "%s; "+staysMade, err.Message())
+	why.Hint = err.Hint
+	return why
+}
+
+// InDoubt is the error of a cell that was aborted while a write was under way: nobody will tell what became of it.
+func InDoubt(call string, why *agentkernel.Error) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, agentkernel.OpPiece, "%s may or may not have happened: %s", call, why.Message())
+}
+
+// Alone says whether an error that ended a sandbox need not end its session.
+func Alone(e *agentkernel.Error) bool {
+	limit, _ := e.Limit()
+	return e.Code == agentkernel.CodeCrashed || limit == "memory" || limit == "recursion"
+}

@@ -1,0 +1,136 @@
+package specs
+
+import (
+	"slices"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/kernel/keys"
+)
+
+// Hosted is the name of the backend in a Spec of a process whose program runs elsewhere.
+const Hosted = "hosted"
+
+// FromOutside refuses in a Spec what only the kernel may fill in.
+func FromOutside(s *agentkernel.Spec) error {
+	if err := keys.Usable(s.IdempotencyKey); err != nil {
+		return err
+	}
+	s.Ancestors, s.DetachedFrom = nil, 0
+	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
+			WithHint("leave them out; a session is fed its pieces one by one")
+	}
+	return s.Isolation.Validate()
+}
+
+// PutBelow gives a Spec what it has from the parent that its creator named.
+func PutBelow(s, parent *agentkernel.Spec) {
+	s.Ancestors, s.DetachedFrom = below(parent, s.Parent), detachedFrom(parent, s.Parent)
+	s.Isolation = s.Isolation.Below(parent.Isolation)
+}
+
+// below gives the ancestors of a child.
+func below(parent *agentkernel.Spec, pid agentkernel.PID) []agentkernel.PID {
+	return append(slices.Clone(parent.Ancestors), pid)
+}
+
+// detachedFrom is the nearest detached process above a child of pid; 0: there is none.
+func detachedFrom(parent *agentkernel.Spec, pid agentkernel.PID) agentkernel.PID {
+	if parent.Detached {
+		return pid
+	}
+	return parent.DetachedFrom
+}
+
+// Attached says whether a signal to the process pid, which is above, reaches the process of a Spec.
+func Attached(s *agentkernel.Spec, pid agentkernel.PID) bool {
+	if s.Detached {
+		return false
+	}
+	for _, above := range slices.Backward(s.Ancestors) {
+		switch above {
+		case pid:
+			return true
+		case s.DetachedFrom:
+			return false
+		}
+	}
+	return true
+}
+
+// Complete fills in what a Spec leaves to the kernel, and refuses one that is none.
+func Complete(s *agentkernel.Spec) error {
+	if s.Backend != Hosted {
+		s.Program.NormalizeLanguage()
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if s.Namespace == "" {
+		s.Namespace = "default"
+	}
+	if s.Priority == 0 {
+		s.Priority = agentkernel.DefaultPriority
+	}
+	if s.Program.Language == "" {
+		s.Program.Language = agentkernel.Python
+	}
+	return nil
+}
+
+// HostedBelow refuses a floor for a program that runs where the kernel sets no boundary.
+func HostedBelow(s *agentkernel.Spec) error {
+	if s.Isolation == "" || s.Isolation == agentkernel.IsolationNone {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "a hosted program runs outside the kernel, which cannot promise the isolation %s", s.Isolation).
+		WithHint("leave the isolation out, or let a backend run the program")
+}
+
+// Asked is what a program asks for in a child of its own.
+type Asked struct {
+	Name, Source string
+	Args         []string
+	Priority     int
+	Detached     bool
+	Limits       *agentkernel.Limits // nil: those of the parent
+}
+
+// Parent is a process that starts a child.
+type Parent struct {
+	*Shared
+	PID     agentkernel.PID
+	Allowed []string      // what a human has allowed it beyond its Spec
+	Lived   time.Duration // as Limits.Wall counts
+}
+
+// Child makes the Spec of the child that a process starts with a call: never more than its parent has.
+func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
+	s := agentkernel.Spec{
+		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
+			Host: environmentOf(&parent.Program)},
+		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Detached: a.Detached, DetachedFrom: detachedFrom(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
+		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: slices.Concat(parent.Allow, parent.Allowed), AllowHosts: parent.AllowHosts,
+		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
+		IdempotencyKey: keys.OfChild(parent.PID, call),
+	}
+	if s.Program.Name == "" {
+		s.Program.Name = "<spawned>"
+	}
+	if a.Limits != nil {
+		s.Limits = a.Limits.Within(parent.InForce)
+	}
+	if wall := time.Duration(parent.InForce.Wall); wall > 0 { // the parent's time from start to end holds for all that it starts
+		s.Limits = s.Limits.Within(agentkernel.Limits{Wall: agentkernel.Duration(max(wall-parent.Lived, time.Millisecond))})
+	}
+	return s
+}
+
+// environmentOf is the virtual environment that a program's children in Python have, too.
+func environmentOf(p *agentkernel.Program) string {
+	if p.Language != agentkernel.Python {
+		return ""
+	}
+	return p.Host
+}

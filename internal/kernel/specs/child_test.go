@@ -1,0 +1,149 @@
+package specs_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/kernel/keys"
+	"agentkernel/internal/kernel/specs"
+)
+
+func parent(lived time.Duration, change func(*agentkernel.Spec)) *specs.Parent {
+	s := agentkernel.Spec{Namespace: "n", Priority: 5, Ancestors: []agentkernel.PID{1, 2}, Allow: []string{"a.*"}, AllowHosts: []string{"h"},
+		Program: agentkernel.Program{Language: agentkernel.Python, Host: "/venv", Modules: map[string]string{"m": "1"}},
+		Limits:  agentkernel.Limits{Calls: 10, Memory: 1 << 20}}
+	if change != nil {
+		change(&s)
+	}
+	return &specs.Parent{Shared: specs.New(agentkernel.DefaultLimits()).Own(&s), PID: 3, Allowed: []string{"b.c"}, Lived: lived}
+}
+
+// TestChildHasNoMore: whatever it asks for, a child has no more than its parent, and it is found again by its key.
+func TestChildHasNoMore(t *testing.T) {
+	p := parent(0, nil)
+	more := agentkernel.Limits{Calls: 99, Memory: 1 << 30}
+	c := specs.Child(p, 4, specs.Asked{Source: "1", Args: []string{"x"}, Priority: 1, Limits: &more})
+	if c.Limits.Calls != 10 || c.Limits.Memory != 1<<20 || c.Priority != 5 {
+		t.Errorf("it has more: %+v, priority %d", c.Limits, c.Priority)
+	}
+	if !slices.Equal(c.Ancestors, []agentkernel.PID{1, 2, 3}) || c.Parent != 3 || c.Namespace != "n" || c.IdempotencyKey != keys.OfChild(3, 4) {
+		t.Errorf("it is elsewhere: %+v", c)
+	}
+	if !slices.Equal(c.Allow, []string{"a.*", "b.c"}) || !slices.Equal(c.AllowHosts, []string{"h"}) {
+		t.Errorf("it may: %v, %v", c.Allow, c.AllowHosts)
+	}
+	if c.Program.Name != "<spawned>" || c.Program.Source != "1" || c.Program.Host != "/venv" || c.Program.Modules["m"] != "1" {
+		t.Errorf("it is: %+v", c.Program)
+	}
+	less := agentkernel.Limits{Calls: 3}
+	c = specs.Child(p, 4, specs.Asked{Name: "x", Priority: 9, Limits: &less})
+	if c.Limits.Calls != 3 || c.Priority != 9 || c.Program.Name != "x" {
+		t.Errorf("less than its parent: %+v, priority %d, %s", c.Limits, c.Priority, c.Program.Name)
+	}
+	slices.Reverse(c.Ancestors)
+	if !slices.Equal(p.Ancestors, []agentkernel.PID{1, 2}) {
+		t.Error("its ancestors are those of its parent")
+	}
+}
+
+// TestChildHasWhatItsParentHas: each field of a Spec is the parent's, or one of those that a child does not have from it.
+func TestChildHasWhatItsParentHas(t *testing.T) {
+	own := map[string]bool{"Program": true, "Parent": true, "Ancestors": true, "IdempotencyKey": true, "Workspace": true, "Volumes": true,
+		"Stdin": true, "Interactive": true, "Past": true, "Restart": true}
+	p := parent(0, nil)
+	fill(reflect.ValueOf(&p.Spec).Elem())
+	p.InForce, p.Allowed = p.Limits, nil
+	p.InForce.Wall, p.Limits.Wall = 0, 0
+	c := specs.Child(p, 4, specs.Asked{})
+	from, to := reflect.ValueOf(p.Spec), reflect.ValueOf(c)
+	for i := range from.NumField() {
+		name := from.Type().Field(i).Name
+		if !own[name] && !reflect.DeepEqual(from.Field(i).Interface(), to.Field(i).Interface()) {
+			t.Errorf("%s: %v, its parent has %v", name, to.Field(i), from.Field(i))
+		}
+	}
+}
+
+// fill gives fields that have no value one.
+func fill(v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Slice:
+			if f.Type().Elem().Kind() == reflect.String {
+				f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+			}
+		case reflect.Int, reflect.Int64:
+			f.SetInt(7)
+		case reflect.Map:
+			f.Set(reflect.MakeMap(f.Type()))
+		}
+	}
+}
+
+// TestChildLivesNoLonger: the wall limit of a child is what its parent has left of its own.
+func TestChildLivesNoLonger(t *testing.T) {
+	hour := func(s *agentkernel.Spec) { s.Limits.Wall = agentkernel.Duration(time.Hour) }
+	for lived, want := range map[time.Duration]time.Duration{0: time.Hour, 50 * time.Minute: 10 * time.Minute, 2 * time.Hour: time.Millisecond} {
+		if got := specs.Child(parent(lived, hour), 4, specs.Asked{}).Limits.Wall; time.Duration(got) != want {
+			t.Errorf("its parent has lived for %v: %v, want %v", lived, got, want)
+		}
+	}
+	if got := specs.Child(parent(time.Hour, nil), 4, specs.Asked{}).Limits.Wall; got != 0 {
+		t.Errorf("its parent has no limit: %v", got)
+	}
+}
+
+// TestEnvironmentOfAChild: a virtual environment is for programs in Python.
+func TestEnvironmentOfAChild(t *testing.T) {
+	p := parent(0, func(s *agentkernel.Spec) { s.Program.Language = agentkernel.Node })
+	if got := specs.Child(p, 4, specs.Asked{}).Program.Host; got != "" {
+		t.Errorf("a child of a program in another language has %q", got)
+	}
+}
+
+// TestFromOutside: a caller chooses neither ancestors nor a child's key nor what a session was fed.
+func TestFromOutside(t *testing.T) {
+	s := agentkernel.Spec{Ancestors: []agentkernel.PID{9}}
+	if err := specs.FromOutside(&s); err != nil || s.Ancestors != nil {
+		t.Errorf("%v, %v", err, s.Ancestors)
+	}
+	for name, bad := range map[string]agentkernel.Spec{
+		"a child's key":   {IdempotencyKey: keys.OfChild(1, 2)},
+		"earlier cells":   {Program: agentkernel.Program{Earlier: []string{"1"}}},
+		"a count of them": {Program: agentkernel.Program{Pieces: 1}},
+		"no isolation":    {Isolation: "strong"},
+	} {
+		if err := specs.FromOutside(&bad); err == nil {
+			t.Errorf("%s is let through", name)
+		}
+	}
+	child := agentkernel.Spec{Parent: 3, Isolation: agentkernel.IsolationNone}
+	specs.PutBelow(&child, &agentkernel.Spec{Ancestors: []agentkernel.PID{1}, Isolation: agentkernel.IsolationKernel})
+	if !slices.Equal(child.Ancestors, []agentkernel.PID{1, 3}) || child.Isolation != agentkernel.IsolationKernel {
+		t.Errorf("below a parent: %v, %s", child.Ancestors, child.Isolation)
+	}
+}
+
+func TestComplete(t *testing.T) {
+	s := agentkernel.Spec{Program: agentkernel.Program{Name: "x", Source: "1"}}
+	if err := specs.Complete(&s); err != nil || s.Namespace != "default" || s.Priority != agentkernel.DefaultPriority || s.Program.Language != agentkernel.Python {
+		t.Errorf("%v: %+v", err, s)
+	}
+	s = agentkernel.Spec{Program: agentkernel.Program{Name: "x", Source: "1", Language: "JS"}, Namespace: "n", Priority: 3}
+	if err := specs.Complete(&s); err != nil || s.Namespace != "n" || s.Priority != 3 || s.Program.Language != agentkernel.Node {
+		t.Errorf("%v: %+v", err, s)
+	}
+	if err := specs.Complete(&agentkernel.Spec{Program: agentkernel.Program{Source: "1", Language: "cobol"}}); err == nil {
+		t.Error("a Spec that is none is completed")
+	}
+	for floor, ok := range map[agentkernel.Isolation]bool{"": true, agentkernel.IsolationNone: true, agentkernel.IsolationKernel: false} {
+		if err := specs.HostedBelow(&agentkernel.Spec{Isolation: floor}); (err == nil) != ok {
+			t.Errorf("a hosted program with the floor %q: %v", floor, err)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/specs"
+)
+
+// stopTree asks a process and those below it to end. Each is killed that has not ended when the grace time is over.
+func (k *Kernel) stopTree(ctx context.Context, p *process, opt agentkernel.SignalOptions) (any bool, err error) {
+	return k.stopAll(ctx, append([]*process{p}, k.under(p.pid, opt.Tree)...), opt) // one that is asked starts no more
+}
+
+// stopBelow is stopTree for the descendants alone.
+func (k *Kernel) stopBelow(ctx context.Context, pid agentkernel.PID, opt agentkernel.SignalOptions) (any bool, err error) {
+	return k.stopAll(ctx, k.under(pid, opt.Tree), opt)
+}
+
+func (k *Kernel) stopAll(ctx context.Context, procs []*process, opt agentkernel.SignalOptions) (any bool, err error) {
+	by := k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond)
+	for _, p := range procs {
+		any = k.askToStop(p, by) || any
+	}
+	return any, k.settled(ctx)
+}
+
+// askToStop asks a process to end until a time. A later time than it has already changes nothing. False: it has ended.
+func (k *Kernel) askToStop(p *process, by time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Terminal() {
+		return false
+	}
+	if before := p.standing.Account.StopBy; !before.IsZero() && !by.Before(before) {
+		return true
+	}
+	k.interrupt(p, agentkernel.SignalStop, history.SignalData{By: by})
+	k.startClock(p)
+	if _, err := p.atNext(); err == nil { // a session at rest has nothing to clean up
+		_ = k.answerNext(p, endOfSession, nil) // it fails if the kernel stops, and then the next one ends the session
+	}
+	k.announce(p)
+	return true
+}
+
+// endOfSession is the answer to a session's call for its next piece with which it ends.
+var endOfSession = json.RawMessage(`{"end":true}`)
+
+// stopping says that a process was asked to stop; p.mu is held.
+func (p *process) stopping() bool { return !p.standing.Account.StopBy.IsZero() }
+
+// stoppedAsAsked is how a process ends that let the interrupt end it with which it was asked to stop; p.mu is not held.
+func (p *process) stoppedAsAsked(e ending) ending {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.err == nil || e.err.Code != agentkernel.CodeInterrupted || !p.stopping() {
+		return e
+	}
+	return endingFor(agentkernel.Errorf(agentkernel.CodeKilled, "stop", "it was asked to stop, and did"))
+}
+
+// tell puts a user signal before a process: into its journal and its inbox, where it waits until the program takes it.
+func (k *Kernel) tell(ctx context.Context, p *process, payload json.RawMessage) error {
+	canonical, err := journal.Canonical(payload)
+	if err != nil {
+		return agentkernel.AsError(err, agentkernel.CodeInvalid, "signal")
+	}
+	waiting, err := k.store.Inbox(ctx, p.pid)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i := range waiting {
+		if waiting[i].Kind == agentkernel.PostSignal {
+			n++
+		}
+	}
+	if n >= agentkernel.MaxSignalsWaiting {
+		return agentkernel.Errorf(agentkernel.CodeLimit, "signal", "%d signals wait for process %d already, which is the limit: its program does not take them", n, p.pid).WithPID(p.pid)
+	}
+	p.mu.Lock()
+	if p.state.Terminal() {
+		p.mu.Unlock()
+		return agentkernel.Errorf(agentkernel.CodeConflict, "signal", "process %d has ended already: %s", p.pid, p.state).WithPID(p.pid)
+	}
+	k.appendBatch(p, agentkernel.Batch{
+		Entries: []agentkernel.Entry{{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalUser, Data: history.SignalData{Payload: canonical}.Encode()}},
+		Posts:   []agentkernel.Post{{To: p.pid, Kind: agentkernel.PostSignal, Data: canonical}}, // priority 0: ahead of every message
+	})
+	p.mu.Unlock()
+	return k.flush(ctx, p)
+}
+
+// under returns the descendants of a process that are in memory; those that are detached from it, and theirs, with all alone.
+func (k *Kernel) under(pid agentkernel.PID, all bool) (found []*process) {
+	for _, q := range k.table.below(pid) {
+		if all || specs.Attached(&q.spec.Spec, pid) {
+			found = append(found, q)
+		}
+	}
+	return found
+}

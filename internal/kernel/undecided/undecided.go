@@ -1,0 +1,80 @@
+// Package undecided is about writes whose outcome nobody knows: what a human's decision about one means in a journal, and why
+// there is nothing to decide about a call. It reads journals, and never decides anything or changes a process.
+package undecided
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/history"
+)
+
+// Note is what a process that is paused for a call says of it.
+func Note(pid agentkernel.PID, call int64, label string) string {
+	return fmt.Sprintf(advice.Unresolved, call, label, pid, call)
+}
+
+// Entries are a decision about a call as entries of its journal: the decision, and the result that it gives the call, if any.
+// returned is how the call settles if it has not happened; see history.Amounts.
+func Entries(call int64, r agentkernel.Resolution, returned agentkernel.Amounts) []agentkernel.Entry {
+	decided := []agentkernel.Entry{{Kind: agentkernel.EntryResolve, Call: call, Decision: r.Decision}}
+	switch r.Decision {
+	case agentkernel.DecisionDone:
+		result, err := journal.FromPlain(r.Result)
+		if err != nil { // Validate has read it
+			result = json.RawMessage("null")
+		}
+		return append(decided, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call, Data: result})
+	case agentkernel.DecisionFail:
+		return append(decided, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call, Settle: returned,
+			Err: agentkernel.Errorf(agentkernel.CodeTool, "resolve", "%s", r.Message)})
+	}
+	return decided
+}
+
+// Open says that a process which no kernel carries has a call to decide about.
+func Open(rec *agentkernel.ProcessRecord, entries []agentkernel.Entry, call int64) bool {
+	return !rec.State.Terminal() && rec.Spec.OnUnknown == agentkernel.UnknownPause && history.OpenWrite(entries, call)
+}
+
+// Why says why there is nothing to decide about a call. label names a call of a journal.
+func Why(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, call int64, label func(*agentkernel.Entry) string) error {
+	rec, err := store.Process(ctx, pid)
+	if err != nil {
+		return err
+	}
+	conflict := func(format string, args ...any) *agentkernel.Error {
+		return agentkernel.Errorf(agentkernel.CodeConflict, "resolve", format, args...).WithPID(pid)
+	}
+	if rec.State.Terminal() {
+		return conflict("process %d has ended already: %s", pid, rec.State).
+			WithHint(advice.Rerun, pid)
+	}
+	entries, err := store.Entries(ctx, pid, 1, 0)
+	if err != nil {
+		return err
+	}
+	made := history.CallOf(entries, call)
+	if made == nil {
+		return agentkernel.Errorf(agentkernel.CodeNotFound, "resolve", "process %d has made no call %d", pid, call).WithPID(pid).
+			WithHint(advice.Undecided, pid)
+	}
+	name := label(&agentkernel.Entry{Op: made.Op, Args: made.Args})
+	switch {
+	case !made.Instant() && made.Err != nil && made.Err.Code == agentkernel.CodeOutcomeUnknown:
+		return conflict("the program has been handed OutcomeUnknown for call %d (%s) already", call, name).
+			WithHint(advice.PauseInstead)
+	case !made.Open():
+		return conflict("call %d (%s) has its result already", call, name).WithHint(advice.Trace, pid)
+	case made.Effect != agentkernel.EffectWrite:
+		return conflict("call %d (%s) is no write: a kernel that finds it cut off makes it again", call, name)
+	case rec.Spec.OnUnknown != agentkernel.UnknownPause:
+		return conflict("process %d hands unknown outcomes to its program; nobody is asked", pid).
+			WithHint(advice.PauseInstead)
+	}
+	return conflict("call %d (%s) is under way", call, name).WithHint("wait until it has ended, or its server has died")
+}
