@@ -50,6 +50,10 @@ func (e *Entry) WriteNote() {
 		e.Note = noteImport + e.Imported.String()
 	case e.Kind == EntryCall && e.Origin != nil:
 		e.Note = e.Origin.String()
+	case (e.Kind == EntryCall || e.Kind == EntryRetry) && len(e.Reserve) > 0:
+		e.Note = noteReserved + e.Reserve.written()
+	case e.Kind == EntryResult && (e.Settle != nil || strings.HasPrefix(e.Incarnation, noteSettled)):
+		e.Note = e.settledNote()
 	case e.Kind == EntryResult && e.Incarnation != "":
 		e.Note = e.Incarnation
 	case e.Kind == EntrySignal && e.Signal != "":
@@ -71,9 +75,13 @@ func (e *Entry) ReadNote() {
 	case EntryCreated:
 		e.Imported = parseImported(e.Note)
 	case EntryCall:
-		e.Origin = parseOrigin(e.Note)
+		e.Origin, e.Reserve = parseOrigin(e.Note), readReserved(e.Note)
+	case EntryRetry:
+		e.Reserve = readReserved(e.Note)
 	case EntryResult:
-		e.Incarnation = e.Note
+		if !e.readSettled() {
+			e.Incarnation = e.Note
+		}
 	case EntrySignal:
 		e.Signal = Signal(e.Note)
 	case EntryResolve:

@@ -16,6 +16,12 @@ func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 		{Kind: agentkernel.EntryCall, Note: "as pid 12 call 7", Origin: &agentkernel.OriginCall{PID: 12, Call: 7, As: true}},
 		{Kind: agentkernel.EntryResult, Note: "i1", Incarnation: "i1"},
 		{Kind: agentkernel.EntryResult, Note: "from pid 1 call 2", Incarnation: "from pid 1 call 2"},
+		{Kind: agentkernel.EntryCall, Note: `reserved {"nano_usd":7,"tokens":0}`, Reserve: agentkernel.Amounts{"nano_usd": 7, "tokens": 0}},
+		{Kind: agentkernel.EntryRetry, Note: `reserved {"a b":-1}`, Reserve: agentkernel.Amounts{"a b": -1}},
+		{Kind: agentkernel.EntryRetry},
+		{Kind: agentkernel.EntryResult, Note: `settled {}`, Settle: agentkernel.Amounts{}},
+		{Kind: agentkernel.EntryResult, Note: `settled {"tokens":9223372036854775807} by i1`, Settle: agentkernel.Amounts{"tokens": 1<<63 - 1}, Incarnation: "i1"},
+		{Kind: agentkernel.EntryResult, Note: `settled null by settled {"tokens":1}`, Incarnation: `settled {"tokens":1}`}, // as a server may call itself
 		{Kind: agentkernel.EntrySignal, Note: "interrupt", Signal: agentkernel.SignalInterrupt},
 		{Kind: agentkernel.EntryResolve, Note: "retry", Decision: agentkernel.DecisionRetry},
 		{Kind: agentkernel.EntryAllowed, Note: "files.*", Pattern: "files.*"},
@@ -43,6 +49,18 @@ func TestNotesInOtherWords(t *testing.T) {
 		e := agentkernel.Entry{Kind: agentkernel.EntryCall, Note: note}
 		if e.ReadNote(); e.Origin != nil {
 			t.Errorf("%q was read as %+v", note, *e.Origin)
+		}
+	}
+	for _, note := range []string{`reserved`, `reserved null`, `reserved {"b":1,"a":1}`, `reserved {"a": 1}`, `reserved {"a":1} `, `reserved {"a":1.5}`, `reserved {"a":9223372036854775808}`} {
+		e := agentkernel.Entry{Kind: agentkernel.EntryCall, Note: note}
+		if e.ReadNote(); e.Reserve != nil {
+			t.Errorf("%q was read as %v", note, e.Reserve)
+		}
+	}
+	for _, note := range []string{`settled`, `settled  {}`, `settled {"a":1}by x`, `settled {"a":1} `, `settled {"a":1} by`, `settled {"a":1} by `} {
+		e := agentkernel.Entry{Kind: agentkernel.EntryResult, Note: note}
+		if e.ReadNote(); e.Settle != nil || e.Incarnation != note {
+			t.Errorf("%q was read as %v of %q", note, e.Settle, e.Incarnation)
 		}
 	}
 	for _, note := range []string{"imported: ", "imported: x", "imported: pid 1", "imported: pid 01 of store x", "pid 1 of store x"} {

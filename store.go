@@ -56,6 +56,8 @@ type Entry struct {
 	Signal      Signal      `json:"-"` // EntrySignal
 	Decision    Decision    `json:"-"` // EntryResolve
 	Pattern     string      `json:"-"` // EntryAllowed: as in Spec.Allow
+	Reserve     Amounts     `json:"-"` // EntryCall without a result, EntryRetry: what the call may use up
+	Settle      Amounts     `json:"-"` // EntryResult: what the call has used up; nil: all that was reserved for it
 	Imported    *ProcessOf  `json:"-"` // EntryCreated: of which process the recording was; nil: the process was created here
 }
 

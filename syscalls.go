@@ -188,4 +188,28 @@ var familyCalls = []Syscall{
 		Mask:       -1,
 		Guest:      "signals.unmask",
 	},
+	{
+		Name: "stream.next",
+		Doc:  "Waits for the next items of a stream: `while items := stream.next(handle): ...`",
+		Args: []Param{
+			{Name: "handle", Type: "string", Doc: "what the call that opened the stream has returned"},
+		},
+		Result:     "array",
+		ResultDoc:  "one item or more; an empty list at the end",
+		Effect:     "read",
+		Capability: "stream",
+		Guest:      "stream.next",
+	},
+	{
+		Name: "stream.close",
+		Doc:  "Closes a stream that is not read to its end. The end of the process closes all.",
+		Args: []Param{
+			{Name: "handle", Type: "string", Doc: "what the call that opened the stream has returned"},
+		},
+		Result:     "boolean",
+		ResultDoc:  "whether it was open",
+		Effect:     "pure",
+		Capability: "stream",
+		Guest:      "stream.close",
+	},
 }

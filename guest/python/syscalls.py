@@ -63,4 +63,10 @@ TABLE = (
     ("signals.unmask", "signals.unmask", "unmask()",
      "Undoes one signals.mask. An interrupt that came meanwhile is raised by the next call.",
      ()),
+    ("stream.next", "stream.next", "next(handle)",
+     "Waits for the next items of a stream: `while items := stream.next(handle): ...` Returns one item or more; an empty list at the end.",
+     (("handle", "str", False, ""), )),
+    ("stream.close", "stream.close", "close(handle)",
+     "Closes a stream that is not read to its end. The end of the process closes all. Returns whether it was open.",
+     (("handle", "str", False, ""), )),
 )

@@ -16,6 +16,8 @@ var families = map[string]string{
 	"rand":  "randomness",
 	"http":  "HTTP requests",
 	"log":   "the log",
+
+	"stream": "streams",
 }
 
 var effects = []struct {

@@ -94,13 +94,13 @@ func (k *Kernel) trim() {
 }
 
 // unloadable says whether the store can have all of a process; p.mu is held. Those of a tree stay, because what they have
-// together is counted in memory, and those with folders, because these are compared when a program begins again.
+// together is counted in memory, those with open streams, and those with folders, because these are compared when a program begins again.
 func (k *Kernel) unloadable(p *process) bool {
 	r := p.run
 	switch {
 	case p.state != agentkernel.StateWaiting, p.owned, p.halted != nil, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
 		r.need != needReply && r.need != needAny, p.deliverable(), r.replay != nil, r.origin != nil, r.abort != nil, p.migration != nil,
-		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.inTree(p), k.table.mails.of(p.pid).looking:
+		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.inTree(p), k.table.mails.of(p.pid).looking, k.table.streams.Count(p.pid) > 0:
 		return false
 	}
 	for _, f := range p.inflight {
@@ -126,6 +126,7 @@ func (k *Kernel) unload(p *process) {
 		return
 	}
 	k.specs.Drop(p.spec)
+	k.dropLocals(p)
 	k.sessions.Forget(p.pid)
 	k.observed.Unloaded(p.pid)
 	k.forest.Unload(p.place())

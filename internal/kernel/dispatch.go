@@ -12,7 +12,9 @@ import (
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/permit"
+	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/room"
+	"agentkernel/internal/kernel/streams"
 	"agentkernel/internal/sys"
 )
 
@@ -93,21 +95,24 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 
 // readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled.
 func (k *Kernel) readmit(p *process, f *inflight) {
-	switch {
-	case f.handler == nil:
-		k.complete(p, f, outcome{}, noHandler(f))
-		return
-	case f.handler.Admit == nil:
-		k.goOutside(p, f)
-		return
-	}
-	k.consult(p, f, func(err error) {
+	then := func(err error) {
+		if err == nil {
+			err = k.reserveAgain(p, f)
+		}
 		if err != nil {
 			k.complete(p, f, outcome{}, err)
 			return
 		}
 		k.goOutside(p, f)
-	})
+	}
+	switch {
+	case f.handler == nil:
+		then(noHandler(f))
+	case f.handler.Admit == nil:
+		then(nil)
+	default:
+		k.consult(p, f, then)
+	}
 }
 
 // consult lets the family of a call decide about it, and calls then with its error. A decision that takes a look outside is
@@ -155,7 +160,10 @@ func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
 	if k.doneByOrigin(p, f, canonical) {
 		return
 	}
-	if k.intend(p, f, canonical) {
+	switch waits, err := k.intend(p, f, canonical); {
+	case err != nil:
+		k.answer(p, f, canonical, outcome{}, err)
+	case waits:
 		k.goOutside(p, f)
 	}
 }
@@ -194,6 +202,11 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	if f.handler.immediate() && !f.async {
 		return nil // never under way
 	}
+	if f.handler.Opens {
+		if err := streams.Full(f.op, k.table.streams.Count(p.pid)+p.inflight.opening()); err != nil {
+			return err
+		}
+	}
 	if err := limits.InFlight(&p.spec.InForce, f.op, len(p.inflight)+p.untaken()); err != nil {
 		return err
 	}
@@ -226,7 +239,7 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 	case h.Outside != nil:
 		k.make(p, f, canonical)
 	default:
-		if k.intend(p, f, canonical) {
+		if waits, _ := k.intend(p, f, canonical); waits { // such calls reserve nothing
 			k.beginLater(p, f)
 		}
 	}
@@ -303,21 +316,49 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 	}
 }
 
-// intend journals the intent of a call whose result comes later. False: nobody waits for it any more.
-func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) bool {
+// intend journals the intent of a call whose result comes later, with what the call reserves. False: nobody waits for it any
+// more. The error says that there is too little left for it; then the journal has nothing of it.
+func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (waits bool, err error) {
 	stopping := f.handler.Outside != nil && k.table.isClosed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped {
-		return false
+		return false, nil
+	}
+	entry := f.entry(canonical)
+	if entry.Reserve, err = k.reserves(p, f); err != nil {
+		return false, err
 	}
 	p.inflight.add(f)
 	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
-		return false
+		return false, nil
 	}
-	k.append(p, f.entry(canonical))
+	k.append(p, entry)
 	f.seq = p.standing.Seq
-	return true
+	return true, nil
+}
+
+// reserves is what a call reserves; p.mu is held. The error says that there is too little left.
+func (k *Kernel) reserves(p *process, f *inflight) (agentkernel.Amounts, error) {
+	if f.admission == nil || len(f.admission.Reserve) == 0 {
+		return nil, nil
+	}
+	want := f.admission.Reserve
+	return want, errOrNil(reserve.Refusal(f.op, want, reserve.Grant(k.cfg.Families, &p.spec.Spec), p.standing.Account.Amounts))
+}
+
+// reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved.
+func (k *Kernel) reserveAgain(p *process, f *inflight) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Terminal() || f.effect != agentkernel.EffectPaid && !f.again {
+		return nil
+	}
+	want, err := k.reserves(p, f)
+	if err == nil && (f.effect == agentkernel.EffectPaid || len(want) > 0) {
+		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: f.id, Reserve: want})
+	}
+	return err
 }
 
 // goOutside runs an external handler once its intent is durable.
@@ -336,7 +377,10 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.InForce.CallWait)) // the disk's time is not the call's
 		defer late()
 		out, err := k.outside(ctx, p, f)
-		k.complete(p, f, out, err)
+		committed := k.complete(p, f, out, err)
+		if out.Done != nil {
+			out.Done(committed)
+		}
 	}) {
 		cancel() // the kernel is stopping; recovery finds the intent
 	}
@@ -354,6 +398,9 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	}
 	p.mu.Unlock()
 	out, err := f.handler.Outside(ctx, c)
+	if err == nil && out.Stream != nil {
+		k.table.streams.Open(p.pid, f.id, &out)
+	}
 	if err == nil {
 		return outcome{Outcome: out}, nil
 	}
@@ -363,42 +410,45 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 		e = agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "%s did not answer in time", f.label)
 	}
 	if f.effect == agentkernel.EffectWrite && !out.Settled {
-		e = outcomeUnknown(f, e)
+		e, out.Settle = outcomeUnknown(f, e), nil
 	}
-	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation}}, e
+	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle, Done: out.Done}}, e
 }
 
 // complete journals the result of a call that was under way and hands it over. A result that nobody waits
-// for any more (killed, interrupted, kernel stopping) is dropped: recovery treats the call as open.
-func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) {
+// for any more (killed, interrupted, kernel stopping) is dropped: recovery treats the call as open. False: the journal has
+// another answer, or none.
+func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k.completeNow(p, f, out, err)
+	return k.completeNow(p, f, out, err)
 }
 
 // completeNow is complete; p.mu is held.
-func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) {
+func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) bool {
 	if p.state.Terminal() || p.inflight.find(f.id) != f || k.ctx.Err() != nil || err != nil && p.runEnded() {
-		return
+		return false
 	}
 	failure, unknown := f.unknown(agentkernel.AsError(err, agentkernel.CodeInternal, f.op))
-	if unknown && p.spec.OnUnknown == agentkernel.UnknownPause {
+	if unknown && p.spec.OnUnknown == agentkernel.UnknownPause && f.effect != agentkernel.EffectPaid {
 		k.hold(p, f, failure)
-		return
+		return false
 	}
 	p.inflight.remove(f)
-	result := out.Result
+	result, fits := out.Result, true
 	if err := k.tooMuchHeld(p, f, len(result), 1, "it was done, and its result of %s is dropped: there is no room for it"); err != nil {
-		result, failure = nil, err
+		result, failure, fits = nil, err, false
 	}
 	p.standing.Answered(f.peer, out.Incarnation, failure)
-	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Incarnation: out.Incarnation}}}
+	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure,
+		Incarnation: out.Incarnation, Settle: reserve.Settled(out.Settle)}}}
 	if failure == nil {
 		batch.Key, batch.State, batch.Posts, batch.Took = f.bind, out.State, p.send(out.Posts), out.took
 	}
 	k.appendBatch(p, batch)
 	p.began(f, failure)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result, Err: failure}, p.standing.Seq})
+	return fits
 }
 
 // deliver hands a result to whoever needs it; p.mu is held and the result is in the journal.

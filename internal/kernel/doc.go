@@ -33,7 +33,11 @@
 //
 // # One dispatch path
 //
-//	capability -> limits -> journal the intent -> handler -> journal the result -> reply
+//	capability -> limits -> admission -> journal the intent -> handler -> journal the result -> reply
+//
+// What a call reserves is taken with its intent and settled with its result (reserve, history.Amounts). What families keep of
+// a process is folded from the entries of their calls (locals). The streams that calls have opened are beside the journal
+// (streams), and what they give is in it.
 //
 // Before the journal two others may have the answer: an earlier life of the process (replay.go), and the origin of a
 // rerun (origin). A process that repeats a recording (verification.go) has no other answers at all.

@@ -2,7 +2,6 @@ package kernel_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,97 +15,23 @@ import (
 	"agentkernel/internal/retention"
 	"agentkernel/internal/sys"
 	"agentkernel/internal/sys/families"
+	"agentkernel/internal/sys/systest/toy"
 	"agentkernel/internal/sys/tool"
 )
 
-// toy is a family of which the kernel knows nothing: a call whose effect its arguments decide, one that waits, one that keeps
-// something, and one that goes wrong outside.
-type toy struct {
-	charged []string // by key
-	fail    error
-	delay   time.Duration
-}
-
-func (y *toy) family() sys.Family {
-	op := func(name string, effect agentkernel.Effect, args ...string) agentkernel.Syscall {
-		desc := agentkernel.Syscall{Name: "toy." + name, Guest: "toy." + name, Effect: effect, Capability: "toy", Result: "any"}
-		for _, a := range args {
-			desc.Args = append(desc.Args, agentkernel.Param{Name: a, Type: "any", Optional: true, Default: "None"})
-		}
-		return desc
+// with registers the toy family.
+func with(y *toy.World) func(*kernel.Config) {
+	return func(c *kernel.Config) {
+		c.Families = append(families.All(families.Parts{Tools: c.Tools.(*tool.Box)}), y.Family())
 	}
-	return sys.Family{Name: "toy", Ops: []sys.Op{
-		{Syscall: op("charge", agentkernel.EffectPaid, "for", "free"), Admit: y.admit, Outside: y.charge,
-			Subject: func(args json.RawMessage) string { return strings.Trim(string(args), "{}") }},
-		{Syscall: op("wait", agentkernel.EffectPure), Rerun: sys.Free, Begin: func(c *sys.Call) (sys.Wait, error) {
-			return sys.Wait{Until: c.Since.Add(time.Minute), Result: json.RawMessage(`"waited"`)}, nil
-		}},
-		{Syscall: op("post", agentkernel.EffectPure, "to", "data", "priority"), Now: func(c *sys.Call) (sys.Outcome, error) {
-			var a struct {
-				To       agentkernel.PID
-				Data     json.RawMessage
-				Priority int
-			}
-			err := c.Decode(&a)
-			return sys.Outcome{Result: sys.Null, Posts: []sys.Post{{To: a.To, Kind: "toy", Priority: a.Priority, Data: a.Data}}}, err
-		}},
-		{Syscall: op("recv", agentkernel.EffectPure, "timeout"), Begin: func(c *sys.Call) (w sys.Wait, err error) {
-			var a struct{ Timeout *float64 }
-			if err = c.Decode(&a); err == nil && a.Timeout != nil {
-				w.Until, w.Err = c.Since.Add(sys.Seconds(*a.Timeout)), c.Errorf(agentkernel.CodeTimeout, "nothing came")
-			}
-			w.Kind = "toy"
-			return w, err
-		}},
-		{Syscall: op("count", agentkernel.EffectPure), Rerun: sys.Own, Now: func(c *sys.Call) (out sys.Outcome, err error) {
-			err = c.State.Change(func(keys map[string]json.RawMessage) error {
-				n := json.RawMessage(fmt.Sprint(len(keys["toy"]) + 1))
-				keys["toy"] = append(slices.Clip(keys["toy"]), '1')
-				out = sys.Outcome{Result: n, State: map[string]json.RawMessage{"toy": keys["toy"]}}
-				return nil
-			})
-			return out, err
-		}},
-	}}
-}
-
-func (y *toy) admit(c *sys.Call) (sys.Admission, error) {
-	var a struct {
-		For  string `json:"for"`
-		Free bool   `json:"free"`
-	}
-	if err := c.Decode(&a); err != nil {
-		return sys.Admission{}, err
-	}
-	effect := agentkernel.EffectWrite
-	if a.Free {
-		effect = agentkernel.EffectRead
-	}
-	return sys.Admission{Effect: effect, Subject: a.For, Name: "toy." + a.For, Pattern: "toy." + a.For, Value: a.For}, nil
-}
-
-func (y *toy) charge(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
-	if y.delay > 0 {
-		select {
-		case <-time.After(y.delay):
-		case <-ctx.Done():
-			return sys.Outcome{}, ctx.Err()
-		}
-	}
-	y.charged = append(y.charged, c.Admitted.(string)+" "+c.Key[strings.IndexByte(c.Key, '/'):])
-	return sys.Outcome{Result: json.RawMessage(`"done"`)}, y.fail
-}
-
-func (y *toy) config(c *kernel.Config) {
-	c.Families = append(families.All(families.Parts{Tools: c.Tools.(*tool.Box)}), y.family())
 }
 
 // TestAFamilyFromOutside: a family is added in one place, and has all that the kernel does for calls: classes of effect decided
 // per call, recovery, waits that a crash does not prolong, the working set, deny, and what becomes of a write that nobody answered.
 func TestAFamilyFromOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		y := &toy{}
-		r := newRig(t, newRAMStore(), y.config)
+		y := &toy.World{}
+		r := newRig(t, newRAMStore(), with(y))
 		var counts []string
 		r.backend.add("p", func(p *prog) error {
 			n, err := p.call("toy.count", `{}`)
@@ -134,7 +59,7 @@ func TestAFamilyFromOutside(t *testing.T) {
 		_ = r.store.Flush(t.Context(), 0)
 		left := r.store.crash()
 		_ = r.Close() // it would wake its program, too, before it notices that its store is gone
-		r2 := r.boot(t, left, y.config)
+		r2 := r.boot(t, left, with(y))
 		if _, err := r2.Recover(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -142,8 +67,8 @@ func TestAFamilyFromOutside(t *testing.T) {
 		if got, err := r2.Wait(t.Context(), p.PID); err != nil || got.State != agentkernel.StateExited || time.Since(begun) != 20*time.Second {
 			t.Fatalf("%+v %v after %s", got, err, time.Since(begun))
 		}
-		if want := []string{fmt.Sprintf("rent /%d/2", p.PID), fmt.Sprintf("look /%d/3", p.PID)}; !slices.Equal(y.charged, want) {
-			t.Errorf("charged %q, want %q", y.charged, want)
+		if want := []string{fmt.Sprintf("rent /%d/2", p.PID), fmt.Sprintf("look /%d/3", p.PID)}; !slices.Equal(y.Charged(), want) {
+			t.Errorf("charged %q, want %q", y.Charged(), want)
 		}
 		if counts = slices.Compact(counts); !slices.Equal(counts, []string{"1"}) { // it may have been parked, too
 			t.Errorf("the working set was changed again by the replay: %q", counts)
@@ -172,8 +97,8 @@ func TestAFamilyThatFails(t *testing.T) {
 		`{"to":"x"}`:                 agentkernel.CodeInvalid,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			y := &toy{fail: errors.New("the line is dead")}
-			r := newRig(t, newRAMStore(), y.config)
+			y := &toy.World{Fail: errors.New("the line is dead")}
+			r := newRig(t, newRAMStore(), with(y))
 			var err error
 			r.backend.add("p", func(p *prog) error { _, err = p.call("toy.charge", args); return nil })
 			r.run(t, spec("p"))
@@ -183,8 +108,8 @@ func TestAFamilyThatFails(t *testing.T) {
 			s := spec("p")
 			s.Deny = []string{"toy"}
 			r.run(t, s)
-			if agentkernel.CodeOf(err) != agentkernel.CodeDenied || len(y.charged) > 1 {
-				t.Errorf("%s denied: %v, charged %q", args, err, y.charged)
+			if agentkernel.CodeOf(err) != agentkernel.CodeDenied || len(y.Charged()) > 1 {
+				t.Errorf("%s denied: %v, charged %q", args, err, y.Charged())
 			}
 		})
 	}
@@ -202,8 +127,8 @@ func TestAFamilyThatIsGone(t *testing.T) {
 		{"toy.charge", `{"for":"rent"}`, agentkernel.CodeOutcomeUnknown},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			y := &toy{delay: time.Hour}
-			r := newRig(t, newRAMStore(), y.config)
+			y := &toy.World{Delay: time.Hour}
+			r := newRig(t, newRAMStore(), with(y))
 			var err error
 			r.backend.add("p", func(p *prog) error { _, err = p.call(c.op, c.args); return nil })
 			p, spawned := r.Spawn(t.Context(), spec("p"))

@@ -110,6 +110,15 @@ func (k *Kernel) forget(p *process) {
 	k.forest.Leave(p.place())
 	k.specs.Drop(p.spec)
 	k.sessions.Ended(p.pid)
+	k.dropLocals(p)
+}
+
+// dropLocals lets go of what families keep of a process that leaves memory, and of its streams.
+func (k *Kernel) dropLocals(p *process) {
+	k.table.streams.Drop(p.pid, 0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.standing.Locals.Drop()
 }
 
 // tellParent completes the wait of a parent for this child.

@@ -13,6 +13,10 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/locals"
+	"agentkernel/internal/sys"
+	"agentkernel/internal/sys/stream"
+	"agentkernel/internal/sys/systest/toy"
 )
 
 // checkBases looks at each image that a test's kernel has made: what it says of the process and the entries behind it come
@@ -54,7 +58,16 @@ func checkBase(t *testing.T, b *history.Base, entries []agentkernel.Entry) {
 			some = append(some, e)
 		}
 	}
-	h, whole := history.Fold(*b, some), history.Fold(history.Base{}, entries)
+	set := locals.New([]sys.Family{(&toy.World{}).Family(), stream.Family()})
+	from, err := set.At(entries[0].PID, b)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	h, whole := history.FoldInto(from, *b, some), history.FoldInto(set.Empty(), history.Base{}, entries)
+	if a, b := fmt.Sprintf("%s", h.Locals.Save()), fmt.Sprintf("%s", whole.Locals.Save()); a != b {
+		t.Errorf("process %d from its image at %d keeps %s; from the beginning %s", entries[0].PID, h.Base.Seq, a, b)
+	}
 	if h.Stale() {
 		t.Errorf("the image of process %d at %d was left where it is stale", entries[0].PID, b.Seq)
 		return

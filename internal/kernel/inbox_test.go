@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/sys/systest/toy"
 )
 
 // mailRig is a rig with a program that takes n posts, and one that sends some to a process.
 func mailRig(t *testing.T, store *ramStore) *rig {
-	y := &toy{}
-	r := newRig(t, store, y.config, parkSoon)
+	y := &toy.World{}
+	r := newRig(t, store, with(y), parkSoon)
 	r.mailPrograms()
 	return r
 }
@@ -149,8 +150,8 @@ func TestPostsOverCrashes(t *testing.T) {
 					done = true
 				}
 			}
-			y := &toy{}
-			next := r.boot(t, r.store.crash(), y.config, parkSoon)
+			y := &toy.World{}
+			next := r.boot(t, r.store.crash(), with(y), parkSoon)
 			if _, err := next.Recover(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}

@@ -123,3 +123,13 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 	}
 	return failure, false
 }
+
+// opening is how many of them open a stream.
+func (c calls) opening() (n int) {
+	for _, f := range c {
+		if f.handler != nil && f.handler.Opens {
+			n++
+		}
+	}
+	return n
+}

@@ -19,7 +19,7 @@ const parkTimeout = 30 * time.Second
 func (p *process) base() history.Base {
 	b := history.Base{
 		Version: history.BaseVersion, Seq: p.standing.Seq, Account: p.standing.Account, Servers: p.standing.Servers, Noted: p.standing.Noted,
-		Pauses: p.standing.Pauses, Waits: p.run.waits, Running: p.run.running,
+		Pauses: p.standing.Pauses, Locals: p.standing.Locals.Save(), Waits: p.run.waits, Running: p.run.running,
 	}
 	b.Calls = p.run.calls
 	if !p.asksForPiece() {

@@ -190,6 +190,7 @@ func (p *process) dropUnissued(after int64) {
 
 func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Backend) *process {
 	p := &process{pid: pid, spec: s, run: &run{backend: b}, state: steps.Created}
+	p.standing.Locals = k.table.locals.Empty()
 	if s.HasFiles() {
 		p.filesFree = make(chan struct{})
 	}

@@ -147,7 +147,7 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 		from, f.lost = k.originOf(ctx, p)
 		base = k.usableImage(ctx, p)
 	}
-	h, entries, ofJournal, err := history.Resume(ctx, k.store, p.pid, base, p.spec.Past != nil)
+	h, entries, ofJournal, err := history.Resume(ctx, k.store, p.pid, base, p.spec.Past != nil, k.table.locals.From(p.pid))
 	if err != nil {
 		return f, err
 	}

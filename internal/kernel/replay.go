@@ -63,12 +63,15 @@ func (k *Kernel) reissue(p *process, f *inflight) {
 	if k.resumeOrigin(p, f) {
 		return
 	}
+	p.mu.Lock()
+	paid := f.effect == agentkernel.EffectPaid && !p.standing.Account.Amounts.Again(f.id) // it is made once more, and not a third time
+	p.mu.Unlock()
 	switch {
 	case f.handler == nil && f.effect.Repeatable():
 		k.complete(p, f, outcome{}, noHandler(f))
 	case f.effect == agentkernel.EffectPure:
 		k.beginLater(p, f)
-	case f.effect.Repeatable() || f.effect == agentkernel.EffectPaid:
+	case f.effect.Repeatable() || paid:
 		k.readmit(p, f)
 	default:
 		k.reconsider(p, f)

@@ -120,7 +120,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 	}
 	f = p.inflight.find(call)
 	p.standing.Unresolved.Drop(call)
-	batch := undecided.Entries(call, r)
+	batch := undecided.Entries(call, r, p.standing.Account.Amounts.Returned(call))
 	goesOn := k.unpause(p, &batch)
 	k.appendBatch(p, agentkernel.Batch{Entries: batch, Process: p.record()})
 	if r.Decision != agentkernel.DecisionRetry {

@@ -93,6 +93,7 @@ func (k *Kernel) aborted(p *process, err *agentkernel.Error) bool {
 	if open := h.Queue.OpenWrites(); len(open) > 0 { // nobody will tell what became of it
 		why = cells.InDoubt(k.label(&open[0]), why)
 	}
+	k.table.streams.Drop(p.pid, piece) // no variable has them any more
 	box, f := k.takeBack(p, piece, why)
 	k.sessions.Forget(p.pid)
 	k.letWait(p, box, f)

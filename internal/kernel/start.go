@@ -18,6 +18,7 @@ import (
 	"agentkernel/internal/kernel/slots"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
+	"agentkernel/internal/kernel/streams"
 	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/kernel/trees"
 	"agentkernel/internal/kernel/wakes"
@@ -56,7 +57,8 @@ func New(cfg Config) (*Kernel, error) {
 		stop()
 		return nil, err
 	}
-	k.table = newTable(left, cfg.Recovers)
+	k.table = newTable(left, cfg.Recovers, cfg.Families)
+	k.table.streams = streams.New(k.external.Go)
 	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
 		f.OnFenced(k.fenced)
 	}
@@ -150,6 +152,7 @@ func (k *Kernel) abandon(p *process) {
 // closeLate closes the sandbox of a process that was let go while it was being started. No slot is in use any more.
 func (k *Kernel) closeLate(p *process) {
 	k.discard(p, p.sandbox()) // again, at most
+	k.dropLocals(p)
 }
 
 // ownOps are the kernel's own calls.

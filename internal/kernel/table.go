@@ -12,7 +12,10 @@ import (
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/locals"
 	"agentkernel/internal/kernel/steps"
+	"agentkernel/internal/kernel/streams"
+	"agentkernel/internal/sys"
 )
 
 // table is the process table: the processes that this kernel carries. The store has all others.
@@ -24,6 +27,8 @@ type table struct {
 	pins       map[agentkernel.PID]int             // who uses a process, which stays in memory then
 	places     map[agentkernel.PID]*list.Element   // in idle
 	mails      mails
+	locals     *locals.Set
+	streams    *streams.Registry
 	attached   sync.Map           // by PID: hosted programs whose Syscaller is held
 	idle       *list.List         // of *process: those that may be parked, in the order in which they were
 	asleep     int                // that this kernel carries and that are not in memory
@@ -36,9 +41,10 @@ type table struct {
 	recovered  func()             // the first of all processes has ended
 }
 
-func newTable(unfinished int, recovers bool) *table {
+func newTable(unfinished int, recovers bool, families []sys.Family) *table {
 	t := &table{
-		procs: map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, loading: map[agentkernel.PID][]chan *process{}, pins: map[agentkernel.PID]int{}, places: map[agentkernel.PID]*list.Element{}, idle: list.New(), unfinished: unfinished, recovering: gate.New(), recovered: func() {},
+		locals: locals.New(families),
+		procs:  map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, loading: map[agentkernel.PID][]chan *process{}, pins: map[agentkernel.PID]int{}, places: map[agentkernel.PID]*list.Element{}, idle: list.New(), unfinished: unfinished, recovering: gate.New(), recovered: func() {},
 	}
 	if recovers && t.recovering.Enter() {
 		t.recovered = sync.OnceFunc(t.recovering.Leave)

@@ -14,7 +14,7 @@ import (
 func TestClaimsAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pid = agentkernel.PID(7)
-		tab := newTable(0, false)
+		tab := newTable(0, false, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var order, have, left []int
 		done := make(chan func())
@@ -70,7 +70,7 @@ func TestClaimsAreServedInOrder(t *testing.T) {
 // TestAClaimGivenToWhoLeft: a caller who leaves in the moment in which it becomes his turn hands it on.
 func TestAClaimGivenToWhoLeft(t *testing.T) {
 	const pid = agentkernel.PID(7)
-	tab := newTable(0, false)
+	tab := newTable(0, false, nil)
 	if _, first, _ := tab.claim(t.Context(), pid); !first {
 		t.Fatal("not the first")
 	}

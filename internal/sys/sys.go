@@ -4,7 +4,9 @@
 // internal/sys/families.
 //
 // A handler never sees the process that calls. It gets a [Call], and returns an [Outcome], which the kernel commits in one
-// batch with the call.
+// batch with the call. A family decides about a call before anything of it is in the journal, and may reserve what it costs
+// ([Admission]); keeps data with a process that is derived from the journal ([Local]); sends to other processes ([Post]); lets
+// a call wait ([Wait]); and answers bit by bit ([Stream]). internal/sys/systest/toy does each of these.
 package sys
 
 import (
@@ -26,6 +28,46 @@ type Family struct {
 	Ops  []Op
 	// Check refuses a Spec whose fields for this family are wrong, before a process is made of it; nil: there are none.
 	Check func(s *agentkernel.Spec) error
+	// Grant says what a process of a Spec may use up in its whole life of what calls reserve; a name that is not there is not
+	// bounded, and of one that several families grant the least counts. nil: the family bounds nothing. Each process has what
+	// its own Spec grants: what is shared with those below it is not a matter of Grant.
+	Grant func(s *agentkernel.Spec) agentkernel.Amounts
+	// Local is what the family keeps of each process; nil: nothing.
+	Local *Local
+}
+
+// Local is data that a family keeps of a process. The kernel has it, as long as the process is in memory, and derives it from
+// the journal: from the calls of the family, those that an origin has answered included. No restart of the program unwinds it,
+// and a call that is answered from the journal changes nothing. A family has no map of its own by process.
+type Local struct {
+	// Fold returns the data behind one more step; nil: none. It depends on its arguments alone, and does not change data,
+	// which handlers may be reading (Call.Local).
+	Fold func(data any, step *Step) any
+	// Save encodes data for an image, as JSON, and Load decodes that. What they lose, a fold of the whole journal has.
+	Save func(data any) json.RawMessage
+	Load func(saved json.RawMessage) (any, error)
+	// Drop lets go of data when the process has ended or leaves memory, of which Fold or Load may make it again; nil: there
+	// is nothing to do.
+	Drop func(pid agentkernel.PID, data any)
+	// Wants says whether Fold is told of calls of another family, too; nil: of none.
+	Wants func(op *Op) bool
+}
+
+// Step is one step of a call in the journal: its intent, its result, or, of a call that was answered at once, both.
+type Step struct {
+	PID  agentkernel.PID
+	Call int64
+	Op   string
+	Args json.RawMessage // canonical
+	At   time.Time       // when the call was made
+	// Answered: Result or Err is what became of the call.
+	Answered bool
+	Result   json.RawMessage
+	Err      *agentkernel.Error
+	Origin   bool // an origin has answered it: it was not made
+	// Aborted: the cell that Call was answered with was aborted, for Err, and what it did behind Call is not repeated. It has
+	// neither Op nor Args, and is told of data that is not nil alone.
+	Aborted bool
 }
 
 // Op is one system call. Exactly one of Now, Begin and Outside is set. Handlers are called without locks, by several
@@ -37,10 +79,12 @@ type Op struct {
 	// Subject is what the call is about, in few words ("filesystem.write_file"), for tables and errors; nil: its name says it.
 	// It is asked for calls of the journal too, also for those that were refused.
 	Subject func(args json.RawMessage) string
+	// Opens says that the call answers a stream (Outcome.Stream). How many a process may have open is bounded.
+	Opens bool
 	// Plain says that the subject alone names what was done; else the name of the call comes with it.
 	Plain bool
-	// Admit decides about a call before anything of it is in the journal; nil: it may be made, with the effect that its
-	// descriptor has. It is asked again before a call is made again, whose permission was settled then.
+	// Admit decides about a call of Outside before anything of it is in the journal; nil: it may be made, with the effect that
+	// its descriptor has. It is asked again before a call is made again, whose permission was settled then.
 	Admit func(c *Call) (Admission, error)
 
 	// Now answers at once, without leaving the kernel.
@@ -101,6 +145,9 @@ type Call struct {
 	Again  bool // it was made before, and is in the journal
 	Bound  *Binding
 	State  WorkingSet
+	// Streams are those that the process has open.
+	Streams Streams
+	Local   any // what its family keeps of the process; nil: nothing. It is not changed
 
 	// For Outside alone.
 	Admitted any    // Admission.Value
@@ -166,6 +213,12 @@ type Admission struct {
 	Pattern string // the pattern that means this and nothing else
 	// Ask is what the call needs permission for; nil: it needs none.
 	Ask *Question
+	// Reserve is what the call may use up at most, by name. It is taken from what its process has left in the batch of the
+	// intent, and settled in that of the result (Outcome.Settle). A call that would take more than is left is refused before
+	// anything goes out. The amounts of a call that is made again after a crash stay reserved, but for those that cost each
+	// time: one that is paid, and a write that somebody lets be made again, reserve anew, and what they had reserved first is
+	// charged.
+	Reserve agentkernel.Amounts
 	// Later decides, in the time that calls have, where that takes a look outside; nil: it is decided.
 	Later func(ctx context.Context) (Admission, error)
 }
@@ -185,6 +238,14 @@ type Outcome struct {
 	State map[string]json.RawMessage
 	// Incarnation says which incarnation of the peer has answered; "": it has none.
 	Incarnation string
+	// Settle is what the call has used up of what it had reserved, or beyond that: the rest is returned. nil: all that was
+	// reserved; what is not known to have been spared is charged. It counts with a failure, too, but for a write of which
+	// nobody knows what became of it.
+	Settle agentkernel.Amounts
+	// Stream is what the call has opened; the kernel makes Result a handle for it. nil: nothing. Of calls with Op.Opens alone.
+	Stream Stream
+	// Done is told whether the call was answered so: not, if nobody waits for it any more. nil: the family need not know.
+	Done func(committed bool)
 	// Settled says of a failure that it is known what became of the call: it was not sent, or the other side refused it.
 	Settled bool
 }
@@ -239,6 +300,10 @@ func Table(families []Family) (map[string]*Op, error) {
 				bad(op.Name, "there are two")
 			case handlers != 1:
 				bad(op.Name, "it has %d handlers; it needs one", handlers)
+			case op.Admit != nil && op.Outside == nil:
+				bad(op.Name, "only calls that are made outside are admitted")
+			case op.Opens && op.Outside == nil:
+				bad(op.Name, "only calls that are made outside open streams")
 			case pure && op.Outside != nil, !pure && op.Outside == nil:
 				bad(op.Name, "calls with the effect %s are made outside, and only they are", op.Effect)
 			}

@@ -43,6 +43,14 @@ class _Signals:
 
 signals: _Signals
 
+class _Stream:
+    def next(self, handle: str) -> Awaitable[List[Any]]:
+        """Waits for the next items of a stream: `while items := stream.next(handle): ...` Returns one item or more; an empty list at the end."""
+    def close(self, handle: str) -> Awaitable[bool]:
+        """Closes a stream that is not read to its end. The end of the process closes all. Returns whether it was open."""
+
+stream: _Stream
+
 def self() -> Awaitable[Dict[str, Any]]:
     """What the kernel knows of the calling process. Returns pid, parent, namespace, name, priority, args."""
 

@@ -21,6 +21,7 @@ type Account struct {
 	Output    int64    `json:"output,omitempty"`     // bytes printed
 	Journal   int64    `json:"journal,omitempty"`    // bytes of the journal, as limits.journal counts them
 	Allowed   []string `json:"approved,omitempty"`   // patterns of tools that a human has allowed from then on
+	Amounts   *Amounts `json:"amounts,omitempty"`
 	// Interrupted says that an interrupt waits for the program's next call.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// StopBy is when the process is killed that was asked to stop; zero: nobody has asked.
@@ -31,6 +32,7 @@ type Account struct {
 
 // Add counts an entry that stands behind all that were added before.
 func (a *Account) Add(e *agentkernel.Entry) {
+	a.Amounts = a.Amounts.add(e)
 	a.Journal += entryCost + int64(len(e.Args)) + int64(len(e.Data))
 	switch e.Kind {
 	case agentkernel.EntryCall:

@@ -10,7 +10,8 @@ import (
 	"agentkernel/internal/journal"
 )
 
-// BaseVersion is the Base.Version of a base that has all of the history. 0 is an image of before bases: it holds a position
+// BaseVersion is the Base.Version of a base that has all of the history. It is raised where bases of before lack something: a
+// family whose calls are in journals begins to keep locals. 0 is an image of before bases: it holds a position
 // alone, and Fold takes the whole journal with it.
 const BaseVersion = 1
 
@@ -30,6 +31,8 @@ type Base struct {
 	// Refs are the entries before Seq that Fold takes with those behind it: calls without a result, results that were not
 	// delivered, questions, the last move.
 	Refs []int64 `json:"refs,omitempty"`
+	// Locals is what Standing.Locals saves.
+	Locals map[string]json.RawMessage `json:"locals,omitempty"`
 	// What the journal does not have, and no limit goes by.
 	Waits   int64         `json:"waits,omitempty"`
 	Running time.Duration `json:"running,omitempty"`
@@ -46,10 +49,27 @@ func ParseBase(data []byte, seq int64) (Base, error) {
 // Whole says that Fold takes the whole journal with the base.
 func (b *Base) Whole() bool { return b.Version != BaseVersion }
 
+// Locals is what is derived from a journal beside its history; see FoldInto.
+type Locals interface {
+	// Open takes the intent of a call that the base knows and that has no result there, and returns what there is with it. It
+	// comes before the first Add.
+	Open(e *agentkernel.Entry) Locals
+	// Add takes an entry that stands behind all that were added before, and returns what there is then.
+	Add(e *agentkernel.Entry) Locals
+	// Data is what there is by a name; nil: nothing.
+	Data(name string) any
+	// Save is what a base has of it.
+	Save() map[string]json.RawMessage
+	Drop()
+}
+
 // Fold reads a journal from a base on: all of it (see Base.Whole), or the entries that base.Refs names and all behind
 // base.Seq. It keeps what it was handed.
-func Fold(base Base, entries []agentkernel.Entry) *History {
-	h := &History{Base: base, Standing: Standing{Seq: base.Seq, Servers: maps.Clone(base.Servers)}}
+func Fold(base Base, entries []agentkernel.Entry) *History { return FoldInto(nil, base, entries) }
+
+// FoldInto is Fold that adds to locals, too, which stand where base does; nil: to none.
+func FoldInto(locals Locals, base Base, entries []agentkernel.Entry) *History {
+	h := &History{Base: base, Standing: Standing{Seq: base.Seq, Servers: maps.Clone(base.Servers), Locals: locals}}
 	if base.Whole() {
 		// Everything is in the entries, but for what an image of that time had alone.
 		h.Account.Allowed = slices.Clone(base.Allowed)
@@ -113,6 +133,9 @@ func (h *History) reference(e *agentkernel.Entry) {
 		h.Moved = e
 	case agentkernel.EntryCall:
 		h.Cell.asked(e)
+		if h.Locals != nil && !e.Done {
+			h.Locals = h.Locals.Open(e)
+		}
 	}
 }
 

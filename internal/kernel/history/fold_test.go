@@ -55,6 +55,9 @@ func (l *life) call(op string, async bool) int64 {
 	if op == "proc.next" {
 		l.cell = 0
 	}
+	if l.flip("reserves") {
+		e.Reserve = l.amounts()
+	}
 	l.open[l.calls], l.async[l.calls] = l.add(e), async
 	if !async {
 		l.current = l.calls
@@ -62,7 +65,15 @@ func (l *life) call(op string, async bool) int64 {
 	return l.calls
 }
 
+// amounts are some that a call reserves or uses.
+func (l *life) amounts() agentkernel.Amounts {
+	return rapid.MapOfN(rapid.SampledFrom([]string{"coins", "tokens"}), rapid.Int64Range(0, 9), 0, 2).Draw(l.t, "amounts")
+}
+
 func (l *life) answer(call int64, e agentkernel.Entry) {
+	if l.flip("settles") {
+		e.Settle = l.amounts()
+	}
 	e.Kind, e.Call = agentkernel.EntryResult, call
 	seq := l.add(e)
 	delete(l.open, call)
@@ -141,7 +152,7 @@ func (l *life) step() {
 		delete(l.asked, call)
 		l.again = append(l.again, call)
 	case "made again":
-		l.add(agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: l.again[0]})
+		l.add(agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: l.again[0], Reserve: l.amounts()})
 		l.again = l.again[1:]
 	case "pause":
 		kind := agentkernel.EntryPaused
@@ -245,6 +256,7 @@ func TestEveryBaseGivesTheSame(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			l.step()
 			whole := history.Fold(history.Base{}, l.entries)
+			charged(t, whole.Account.Amounts, l.entries)
 			for _, b := range l.bases {
 				compare(t, whole, b, l.entries)
 			}
@@ -253,6 +265,34 @@ func TestEveryBaseGivesTheSame(t *testing.T) {
 			}
 		}
 	})
+}
+
+// charged checks what a journal charges, call by call: whatever moved or was aborted, each beginning of a call costs what its
+// result says, or all that was reserved for it.
+func charged(t *rapid.T, got *history.Amounts, entries []agentkernel.Entry) {
+	t.Helper()
+	var spent, held agentkernel.Amounts
+	for i, e := range entries {
+		if e.Kind != agentkernel.EntryCall && e.Kind != agentkernel.EntryRetry || e.Done {
+			if e.Settle != nil {
+				spent = spent.Plus(e.Settle)
+			}
+			continue
+		}
+		next := slices.IndexFunc(entries[i+1:], func(n agentkernel.Entry) bool {
+			return n.Call == e.Call && (n.Kind == agentkernel.EntryRetry || n.Kind == agentkernel.EntryResult)
+		})
+		switch {
+		case next < 0:
+			held = held.Plus(e.Reserve)
+		case entries[i+1+next].Settle == nil:
+			spent = spent.Plus(e.Reserve)
+		}
+	}
+	isSpent, isHeld := got.Used()
+	if isSpent.String() != spent.String() || isHeld.String() != held.String() {
+		t.Fatalf("spent %s, held %s; want %s, %s", isSpent, isHeld, spent, held)
+	}
 }
 
 func compare(t *rapid.T, whole *history.History, b history.Base, entries []agentkernel.Entry) {

@@ -33,12 +33,16 @@ type Standing struct {
 	// Unresolved are the writes whose outcome nobody knows and about which a human decides.
 	Unresolved *Unresolved
 	Noted      bool // the journal has what the program imports, where it runs now
+	Locals     Locals
 }
 
 // Add takes an entry that stands behind all that were added before.
 func (s *Standing) Add(e *agentkernel.Entry) {
 	s.Seq = e.Seq
 	s.Account.Add(e)
+	if s.Locals != nil {
+		s.Locals = s.Locals.Add(e)
+	}
 	s.Pauses.Add(e)
 	s.Unresolved = s.Unresolved.Add(e)
 	switch e.Kind {

@@ -10,8 +10,9 @@ import (
 )
 
 // Resume folds the journal of a process from a base on. entries is what it read for that: all of the journal if whole is set.
-// lost says that something cannot be read, or is not there: then nothing of it can be continued.
-func Resume(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, base Base, whole bool) (h *History, entries []agentkernel.Entry, lost, err error) {
+// lost says that something cannot be read, or is not there: then nothing of it can be continued. at is the locals where a base
+// stands; nil: there are none. A base whose locals cannot be read is not used: the journal has all of them.
+func Resume(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, base Base, whole bool, at func(*Base) (Locals, error)) (h *History, entries []agentkernel.Entry, lost, err error) {
 	from := int64(1)
 	if base.Seq > 0 && !base.Whole() && !whole {
 		from = base.Seq
@@ -21,7 +22,7 @@ func Resume(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.
 		return nil, nil, nil, err
 	}
 	if len(entries) == 0 || entries[len(entries)-1].Seq < base.Seq {
-		h, entries, lost, err = Resume(ctx, store, pid, Base{}, whole)
+		h, entries, lost, err = Resume(ctx, store, pid, Base{}, whole, at)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -38,9 +39,15 @@ func Resume(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.
 		entries, lost = append(entries, one...), cmp.Or(lost, gone)
 	}
 	slices.SortFunc(entries, func(a, b agentkernel.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
-	h = Fold(base, entries)
+	var kept Locals
+	if at != nil {
+		if kept, err = at(&base); err != nil && base.Seq > 0 {
+			return Resume(ctx, store, pid, Base{}, whole, at)
+		}
+	}
+	h = FoldInto(kept, base, entries)
 	if h.Stale() {
-		return Resume(ctx, store, pid, Base{}, whole)
+		return Resume(ctx, store, pid, Base{}, whole, at)
 	}
 	return h, entries, lost, nil
 }

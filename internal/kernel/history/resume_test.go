@@ -3,6 +3,7 @@ package history_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 
@@ -88,15 +89,22 @@ func TestResume(t *testing.T) {
 	for name, c := range map[string]struct {
 		entries int
 		whole   bool
+		locals  error
 		read    []int64
 		based   bool
 		lost    agentkernel.Code
 	}{
 		"the rest, and what is referred to": {entries: 7, read: []int64{2, 5, 6, 7}, based: true},
 		"all of it, for an origin":          {entries: 7, whole: true, read: []int64{1, 2, 3, 4, 5, 6, 7}, based: true},
+		"all of it, for its locals":         {entries: 7, locals: errors.New("of a later version"), read: []int64{1, 2, 3, 4, 5, 6, 7}},
 		"shorter than the image":            {entries: 4, read: []int64{1, 2, 3, 4}, lost: agentkernel.CodeCorrupt},
 	} {
-		h, entries, lost, err := history.Resume(t.Context(), output(c.entries), 7, base, c.whole)
+		h, entries, lost, err := history.Resume(t.Context(), output(c.entries), 7, base, c.whole, func(b *history.Base) (history.Locals, error) {
+			if b.Seq == 0 {
+				return nil, nil
+			}
+			return nil, c.locals
+		})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -19,7 +19,8 @@ func Note(pid agentkernel.PID, call int64, label string) string {
 }
 
 // Entries are a decision about a call as entries of its journal: the decision, and the result that it gives the call, if any.
-func Entries(call int64, r agentkernel.Resolution) []agentkernel.Entry {
+// returned is how the call settles if it has not happened; see history.Amounts.
+func Entries(call int64, r agentkernel.Resolution, returned agentkernel.Amounts) []agentkernel.Entry {
 	decided := []agentkernel.Entry{{Kind: agentkernel.EntryResolve, Call: call, Decision: r.Decision}}
 	switch r.Decision {
 	case agentkernel.DecisionDone:
@@ -29,7 +30,7 @@ func Entries(call int64, r agentkernel.Resolution) []agentkernel.Entry {
 		}
 		return append(decided, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call, Data: result})
 	case agentkernel.DecisionFail:
-		return append(decided, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call,
+		return append(decided, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: call, Settle: returned,
 			Err: agentkernel.Errorf(agentkernel.CodeTool, "resolve", "%s", r.Message)})
 	}
 	return decided

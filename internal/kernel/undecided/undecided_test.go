@@ -79,7 +79,10 @@ func TestEntries(t *testing.T) {
 		{agentkernel.Resolution{Decision: agentkernel.DecisionFail, Message: "100% broken"}, "", agentkernel.CodeTool, 2},
 		{agentkernel.Resolution{Decision: agentkernel.DecisionRetry}, "", "", 1},
 	} {
-		got := undecided.Entries(3, c.resolution)
+		got := undecided.Entries(3, c.resolution, agentkernel.Amounts{})
+		if settles := len(got) == 2 && got[1].Settle != nil; settles != (c.resolution.Decision == agentkernel.DecisionFail) {
+			t.Errorf("%s settles: %v", c.resolution.Decision, settles)
+		}
 		if len(got) != c.entries || got[0].Kind != agentkernel.EntryResolve || got[0].Decision != c.resolution.Decision || got[0].Call != 3 {
 			t.Errorf("%s: %+v", c.resolution.Decision, got)
 			continue

@@ -1,6 +1,8 @@
 package sandboxtest
 
 import (
+	"encoding/json"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -23,6 +25,22 @@ func failing(code agentkernel.Code, text string) func(agentkernel.Call) agentker
 	return func(agentkernel.Call) agentkernel.Reply {
 		return agentkernel.Reply{Err: agentkernel.Errorf(code, "x", "%s", text).WithHint("do y")}
 	}
+}
+
+// letters gives those of a handle as the next items of its stream.
+func letters(c agentkernel.Call) agentkernel.Reply {
+	var a struct{ Handle string }
+	if err := json.Unmarshal(c.Args, &a); err != nil {
+		return agentkernel.Reply{Err: agentkernel.Errorf(agentkernel.CodeInvalid, c.Op, "%w", err)}
+	}
+	if c.Op == "stream.close" {
+		return agentkernel.Reply{Result: json.RawMessage(`false`)}
+	}
+	items, err := json.Marshal(strings.Split(a.Handle, ""))
+	if err != nil {
+		return agentkernel.Reply{Err: agentkernel.Errorf(agentkernel.CodeInvalid, c.Op, "%w", err)}
+	}
+	return agentkernel.Reply{Result: items}
 }
 
 var outputCases = []Case{
@@ -94,6 +112,10 @@ var syscallCases = []Case{
 	{Name: "log", Source: "from kernel import log\nlog('x')\nlog([1], level='error')", Calls: []string{`log.write {"message":"x"}`, `log.write {"level":"error","message":[1]}`}},
 	{Name: "spawn", Source: "from kernel import spawn, wait\nspawn('print(1)', args=['a'])\nwait(3, timeout=1.5)",
 		Calls: []string{`proc.spawn {"args":["a"],"source":"print(1)"}`, `proc.wait {"pid":3,"timeout":1.5}`}},
+	{Name: "stream", Source: "from kernel import stream\nh = 'ab'\nwhile items := stream.next(h):\n    for item in items:\n        print(item)\n    h = h[1:]\nprint(stream.close(h))",
+		Answer: letters, Calls: []string{`stream.next {"handle":"ab"}`, `stream.next {"handle":"b"}`, `stream.next {"handle":""}`, `stream.close {"handle":""}`}, Output: "a\nb\nb\nFalse\n"},
+	{Name: "async stream", Source: "import asyncio\nfrom kernel.aio import stream\nasync def read(h):\n    while items := await stream.next(h):\n        print(*items)\n        h = h[1:]\nawait read('b')",
+		Answer: letters, Calls: []string{`async stream.next {"handle":"b"}`, `async stream.next {"handle":""}`}, Output: "b\n"},
 	{Name: "missing argument", Source: "from kernel import state\ntry:\n    state.get()\nexcept TypeError as e:\n    print(e)", Calls: []string{},
 		Output: "invalid_argument: get() missing 1 required argument: 'key' (the signature is: get(key, default=None))\n"},
 	{Name: "too many arguments", Source: "from kernel import state\ntry:\n    state.set(1, 2, 3)\nexcept TypeError as e:\n    print(e)",

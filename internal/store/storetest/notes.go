@@ -17,6 +17,9 @@ func notes(t *testing.T, open Opener) {
 		{Kind: agentkernel.EntryCreated, Data: json.RawMessage(`{}`), Imported: &agentkernel.ProcessOf{PID: 12, Store: "4f2c"}},
 		{Kind: agentkernel.EntryCall, Call: 1, Op: "tool.call", Args: json.RawMessage(`{}`), Origin: &agentkernel.OriginCall{PID: 9, Call: 3}},
 		{Kind: agentkernel.EntryResult, Call: 1, Data: json.RawMessage(`1`), Incarnation: "a \"server\" <ü>"},
+		{Kind: agentkernel.EntryCall, Call: 2, Op: "x.y", Reserve: agentkernel.Amounts{"nano_usd": 1<<63 - 1, "tokens \"ü\"": 0}},
+		{Kind: agentkernel.EntryRetry, Call: 2, Reserve: agentkernel.Amounts{"tokens": 1}},
+		{Kind: agentkernel.EntryResult, Call: 2, Data: json.RawMessage(`1`), Incarnation: "i1", Settle: agentkernel.Amounts{}},
 		{Kind: agentkernel.EntryCall, Call: 2, Op: "proc.spawn", Args: json.RawMessage(`{}`), Done: true, Data: json.RawMessage(`4`), Origin: &agentkernel.OriginCall{PID: 9, Call: 4, As: true}},
 		{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalInterrupt},
 		{Kind: agentkernel.EntryResolve, Call: 2, Decision: agentkernel.DecisionRetry},
@@ -24,7 +27,7 @@ func notes(t *testing.T, open Opener) {
 		{Kind: agentkernel.EntryPaused, Note: "from pid 9 call 3"},
 		{Kind: agentkernel.EntryTerminal, Data: json.RawMessage(`{}`)},
 	}
-	withoutCalls := []agentkernel.Entry{said[0], said[4], said[6], said[7], said[8]}
+	withoutCalls := []agentkernel.Entry{said[0], said[7], said[9], said[10], said[11]}
 	type journal struct {
 		pid  agentkernel.PID
 		want []agentkernel.Entry
@@ -41,6 +44,7 @@ func notes(t *testing.T, open Opener) {
 				want[i], stored[i] = e, e
 				if wordsAlone {
 					stored[i].Imported, stored[i].Origin, stored[i].Incarnation, stored[i].Signal, stored[i].Decision, stored[i].Pattern = nil, nil, "", "", "", ""
+					stored[i].Reserve, stored[i].Settle = nil, nil
 				}
 			}
 			f.append(agentkernel.Batch{Process: p, Entries: stored})

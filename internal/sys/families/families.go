@@ -12,6 +12,7 @@ import (
 	"agentkernel/internal/sys/random"
 	"agentkernel/internal/sys/signals"
 	"agentkernel/internal/sys/state"
+	"agentkernel/internal/sys/stream"
 	"agentkernel/internal/sys/tool"
 )
 
@@ -35,5 +36,6 @@ func All(p Parts) []sys.Family {
 		http.Family(p.Fetcher),
 		logs.Family(),
 		signals.Family(),
+		stream.Family(),
 	}
 }

@@ -1,0 +1,172 @@
+// Package streams has the open streams of processes (sys.Stream): what stands behind the handles that calls have answered.
+// They live outside the journal, so a kernel that dies takes them along; what a process has received of them is in its journal.
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/sys"
+)
+
+// Max is how many streams a process may have open. See Full.
+const Max = 64
+
+// Full refuses a call that opens a stream where so many are open or about to be; nil: it may.
+func Full(op string, open int) *agentkernel.Error {
+	if open < Max {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeLimit, op, "%d streams are open, which is the limit", Max).WithHint(advice.CloseSome)
+}
+
+// Registry has those of all processes.
+type Registry struct {
+	run func(func()) bool // runs a function in a goroutine; false: it did not
+
+	mu   sync.Mutex
+	open map[agentkernel.PID]map[string]*stream
+}
+
+// New returns a registry that closes streams in goroutines which run begins.
+func New(run func(func()) bool) *Registry {
+	return &Registry{run: run, open: map[agentkernel.PID]map[string]*stream{}}
+}
+
+// stream is an open stream.
+type stream struct {
+	sys.Stream
+	call  int64         // that has opened it
+	turn  chan struct{} // whoever has taken the one that it holds asks it
+	items sys.Items     // that it gave and that no journal has yet
+	given bool          // items holds something
+	err   error         // why it failed; nil: it has not
+}
+
+// Open makes a handle for the stream that a call has answered. A rerun has handles of its origin, which mean nothing else.
+func (r *Registry) Open(pid agentkernel.PID, call int64, out *sys.Outcome) {
+	handle := fmt.Sprintf("%d.%d", pid, call)
+	s := &stream{Stream: out.Stream, call: call, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open[pid] == nil {
+		r.open[pid] = map[string]*stream{}
+	}
+	r.open[pid][handle] = s
+	out.Result = journal.String(handle)
+	out.Done = func(committed bool) {
+		if !committed {
+			r.close(pid, handle)
+		}
+	}
+}
+
+// Count is how many streams a process has open.
+func (r *Registry) Count(pid agentkernel.PID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open[pid])
+}
+
+// Drop closes those of a process that calls behind one have opened.
+func (r *Registry) Drop(pid agentkernel.PID, behind int64) {
+	r.mu.Lock()
+	of := maps.Clone(r.open[pid])
+	r.mu.Unlock()
+	for _, handle := range slices.Sorted(maps.Keys(of)) {
+		if of[handle].call > behind {
+			r.close(pid, handle)
+		}
+	}
+}
+
+func (r *Registry) find(pid agentkernel.PID, handle string) *stream {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open[pid][handle]
+}
+
+// close closes a stream; false: it is not open. That may take time, for which nobody waits.
+func (r *Registry) close(pid agentkernel.PID, handle string) bool {
+	r.mu.Lock()
+	s := r.open[pid][handle]
+	if delete(r.open[pid], handle); len(r.open[pid]) == 0 {
+		delete(r.open, pid)
+	}
+	r.mu.Unlock()
+	if s != nil && !r.run(s.Close) {
+		s.Close()
+	}
+	return s != nil
+}
+
+// Of is the streams of a process, for handlers.
+type Of struct {
+	Registry *Registry
+	PID      agentkernel.PID
+}
+
+// Close closes a stream; false: it is not open.
+func (o Of) Close(handle string) bool { return o.Registry.close(o.PID, handle) }
+
+// Reserve is what the next items of a stream may use up.
+func (o Of) Reserve(handle string) agentkernel.Amounts {
+	if s := o.Registry.find(o.PID, handle); s != nil {
+		if r, ok := s.Stream.(sys.Reserver); ok {
+			return r.Reserve()
+		}
+	}
+	return nil
+}
+
+// Next asks a stream for its next items. What it gives is kept until the journal has it, so that an answer which nobody waited
+// for is given again. A stream that has failed, or has given its last, is closed; false: it is not open.
+func (o Of) Next(ctx context.Context, handle string) (out sys.Outcome, ok bool, err error) {
+	s := o.Registry.find(o.PID, handle)
+	if s == nil {
+		return out, false, nil
+	}
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return out, true, ctx.Err()
+	}
+	if !s.given {
+		s.items, err = s.Next(ctx)
+		if err != nil && ctx.Err() != nil {
+			s.turn <- struct{}{}
+			return out, true, err // it has taken nothing
+		}
+		s.given, s.err = true, failure(err)
+	}
+	last := s.err != nil || len(s.items.List) == 0
+	out = sys.Outcome{Result: s.items.Result(), Settle: s.items.Settle, Settled: true}
+	out.Done = func(committed bool) {
+		if s.given = !committed; committed && last {
+			o.Registry.close(o.PID, handle)
+		}
+		s.items.Settle = agentkernel.Amounts{} // whoever gets them again does not pay again: the first call has
+		s.turn <- struct{}{}
+	}
+	return out, true, s.err
+}
+
+// failure is the error of a stream that has failed, which is not to be taken for one about the call that has met it.
+func failure(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, "stream")
+	if sys.AboutTheCall(e.Code) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, e.Op, "%s", e.Message())
+	}
+	return e
+}
