@@ -33,7 +33,7 @@ func (k *Kernel) lockKey(ctx context.Context, pid agentkernel.PID, key *agentker
 
 // keyTaken is the error of a key that a process has otherwise than one wants it: for a piece, or as its own.
 func keyTaken(owner agentkernel.PID, key string) error {
-	return agentkernel.Errorf(agentkernel.CodeConflict, agentkernel.OpKey, "the idempotency key %q belongs to pid %d already", key, owner).
+	return agentkernel.Errorf(agentkernel.CodeConflict, agentkernel.OpKey, "the idempotency key %q belongs to process %d already", key, owner).
 		WithPID(owner).WithHint(advice.OtherKeyOrLogs, owner)
 }
 

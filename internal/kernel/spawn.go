@@ -206,7 +206,7 @@ func (k *Kernel) sameProgram(ctx context.Context, pid agentkernel.PID, s *agentk
 	if a.Source == b.Source {
 		what = "the same program with other arguments"
 	}
-	return agentkernel.Errorf(agentkernel.CodeConflict, "spawn", "the idempotency key %q belongs to pid %d, which is %s", s.IdempotencyKey, pid, what).
+	return agentkernel.Errorf(agentkernel.CodeConflict, "spawn", "the idempotency key %q belongs to process %d, which is %s", s.IdempotencyKey, pid, what).
 		WithPID(pid).WithHint(advice.OtherKeyOrInspect, pid)
 }
 
