@@ -100,6 +100,14 @@ type KernelInfo struct {
 	Settings map[string]string `json:"settings,omitempty"`
 	// Storage is the room that the store took a moment ago, if it has a quota.
 	Storage Storage `json:"storage,omitzero"`
+	// Before is the kernel that had the data directory before this one.
+	Before KernelLife `json:"before,omitzero"`
+}
+
+// KernelLife is when a kernel began, and its last sign of life. The zero value: nothing is known.
+type KernelLife struct {
+	Began time.Time `json:"began"`
+	Seen  time.Time `json:"seen"`
 }
 
 // APIVersion is the version of the HTTP API that this module speaks.

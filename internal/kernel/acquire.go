@@ -87,7 +87,7 @@ func (k *Kernel) woken(p *process, b agentkernel.Batch) agentkernel.Batch {
 	first := agentkernel.Batch{}
 	if !own {
 		p.recoveries++
-		first.Entries = []agentkernel.Entry{recoveryEntry(true)}
+		first.Entries = []agentkernel.Entry{k.recoveryEntry(true)}
 	}
 	if b.Key != nil { // which goes with no row
 		first.Process = p.record()

@@ -67,7 +67,7 @@ type Config struct {
 	// Grace is how long Close waits for external calls under way, so that their results are journalled.
 	Grace time.Duration
 
-	About agentkernel.KernelInfo // for Info: Version, Mode, Home, Settings
+	About agentkernel.KernelInfo // for Info: Version, Mode, Home, Settings, Before
 }
 
 func (c *Config) setDefaults() error {
@@ -195,7 +195,7 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	}
 	info := agentkernel.KernelInfo{
 		Version: k.cfg.About.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.About.Home,
-		Store: k.store.Info(), Started: k.cfg.About.Started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings,
+		Store: k.store.Info(), Started: k.cfg.About.Started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings, Before: k.cfg.About.Before,
 		Storage: storage,
 	}
 	for _, b := range k.cfg.Backends {

@@ -3,7 +3,6 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -228,11 +227,11 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 
 // noteRecovery says in the journal that this kernel has taken a process up; p.mu is held.
 func (k *Kernel) noteRecovery(p *process, fromImage bool) {
-	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{recoveryEntry(fromImage)}, Process: p.record()})
+	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{k.recoveryEntry(fromImage)}, Process: p.record()})
 }
 
-func recoveryEntry(fromImage bool) agentkernel.Entry {
-	return agentkernel.Entry{Kind: agentkernel.EntryRecover, Data: fmt.Appendf(nil, `{"from_image":%t,"kernel":%d}`, fromImage, os.Getpid())}
+func (k *Kernel) recoveryEntry(fromImage bool) agentkernel.Entry {
+	return history.Recovery(fromImage, os.Getpid(), k.cfg.About.Before)
 }
 
 // takeUp issues again what was under way for a process that has come into the table. False: it could not be continued, and has
