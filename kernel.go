@@ -104,6 +104,14 @@ type KernelInfo struct {
 	Storage Storage `json:"storage,omitzero"`
 	// Holds are what stands still; see Kernel.Halt.
 	Holds []Hold `json:"holds,omitempty"`
+	// Before is the kernel that had the data directory before this one.
+	Before KernelLife `json:"before,omitzero"`
+}
+
+// KernelLife is when a kernel began, and its last sign of life. The zero value: nothing is known.
+type KernelLife struct {
+	Began time.Time `json:"began"`
+	Seen  time.Time `json:"seen"`
 }
 
 // APIVersion is the version of the HTTP API that this module speaks.

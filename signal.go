@@ -103,3 +103,15 @@ func (o SignalOptions) Of(s Signal) (SignalOptions, error) {
 	}
 	return o, nil
 }
+
+// OptionsOf are the options with which a signal was sent, of which there is one at most, checked and complete (CodeInvalid).
+func OptionsOf(s Signal, with []SignalOptions) (o SignalOptions, err error) {
+	switch len(with) {
+	case 0:
+	case 1:
+		o = with[0]
+	default:
+		return o, Errorf(CodeInvalid, "signal", "a signal has one set of options, not %d", len(with))
+	}
+	return o.Of(s)
+}

@@ -128,6 +128,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		return err
 	}
 	k.onClose(lock.Unlock)
+	lock.Beat()
 	if n, err := reaper.KillSurvivors(dir.Run()); err != nil {
 		return err
 	} else if n > 0 {
@@ -192,7 +193,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		Layers: layers, Retention: keeper, Recordings: recordings,
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
 		Logger: cfg.Logger, Observer: cfg.Observer, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
-		About: agentkernel.KernelInfo{Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings}})
+		About: agentkernel.KernelInfo{Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings, Before: lock.Before()}})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
@@ -271,7 +272,7 @@ func OpenReader(ctx context.Context, home string) (agentkernel.Kernel, error) {
 	}
 	info := store.Info()
 	info.Damage = damage
-	return offline.New(store, info, store.Close), nil
+	return offline.New(store, info, store.Close).After(dir.LastLife()), nil
 }
 
 // readerConfig is of a database that this process reads and does not have open as its kernel.

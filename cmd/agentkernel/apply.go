@@ -56,7 +56,7 @@ func (c *applyCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return a.printJSON(done)
 	}
-	where := "the volumes of pid " + pid.String()
+	where := "the volumes of process " + pid.String()
 	if done.Folder != "" {
 		where = a.relative(done.Folder)
 	}

@@ -50,7 +50,7 @@ func (c *artifactsCmd) Run(a *app) error {
 func artifactsNote(c agentkernel.Changes, n int, bytes int64) string {
 	switch {
 	case c.State == agentkernel.LayerDiscarded:
-		return fmt.Sprintf("the changes of pid %d were discarded", c.PID)
+		return fmt.Sprintf("the changes of process %d were discarded", c.PID)
 	case n == 0:
 		return "no files"
 	}

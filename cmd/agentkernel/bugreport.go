@@ -334,7 +334,7 @@ func (r *reporter) process(pid agentkernel.PID) error {
 		return err
 	}
 	name := fmt.Sprintf("pid%d.akr", pid)
-	r.parts = append(r.parts, reportPart{name, fmt.Sprintf("program and journal of pid %d: look with agentkernel import", pid), len(file), file})
+	r.parts = append(r.parts, reportPart{name, fmt.Sprintf("program and journal of process %d: look with agentkernel import", pid), len(file), file})
 	return nil
 }
 

@@ -82,11 +82,11 @@ func (a *app) goneText(k agentkernel.Kernel, pid agentkernel.PID) string {
 					names = append(names, fileText(c.Changes[i].Name()))
 				}
 			}
-			return fmt.Sprintf("the rest of the changes of pid %d is gone; %s has what was applied before: %s%s",
+			return fmt.Sprintf("the rest of the changes of process %d is gone; %s has what was applied before: %s%s",
 				pid, where, strings.Join(names, ", "), more(len(c.Changes)-len(names)))
 		}
 	}
-	return fmt.Sprintf("the changes of pid %d are gone", pid)
+	return fmt.Sprintf("the changes of process %d are gone", pid)
 }
 
 func more(n int) string {

@@ -87,7 +87,7 @@ func (c *exportCmd) Run(a *app) error {
 	if !p.State.Terminal() {
 		state += ", which has not ended: what it did so far"
 	}
-	a.con.Note("exported pid %d%s · %s", pid, state, console.Bytes(int64(len(file))))
+	a.con.Note("exported process %d%s · %s", pid, state, console.Bytes(int64(len(file))))
 	return a.outputError()
 }
 

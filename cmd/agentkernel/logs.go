@@ -51,7 +51,7 @@ func (c *logsCmd) Run(a *app) error {
 		return err
 	}
 	if c.Follow && !follow && !p.State.Terminal() && !a.cli.JSON {
-		a.con.Note("pid %d is unfinished and no kernel carries it on: agentkernel recover %d", pid, pid)
+		a.con.Note("process %d is unfinished and no kernel carries it on: agentkernel recover %d", pid, pid)
 	}
 	return a.outputError()
 }
@@ -122,7 +122,7 @@ func (c *logsCmd) show(a *app, e agentkernel.Event) error {
 	}
 	switch {
 	case e.Kind == agentkernel.EventAsk:
-		a.con.Note("pid %d waits for your answer whether it may call %s: %s", e.PID, e.Ask.Call, resumes(e.PID, e.Ask.Call))
+		a.con.Note("process %d waits for your answer whether it may call %s: %s", e.PID, e.Ask.Call, resumes(e.PID, e.Ask.Call))
 	case e.Kind == agentkernel.EventLog:
 		a.con.Out(e.Text + "\n")
 	case e.Kind != agentkernel.EventOutput:

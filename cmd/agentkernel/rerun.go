@@ -58,7 +58,7 @@ func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 		return none, err
 	}
 	if old.Program.Session && c.With == "" {
-		return none, agentkernel.Errorf(agentkernel.CodeUnsupported, "rerun", "pid %d is a session, whose code came piece by piece", p.PID).
+		return none, agentkernel.Errorf(agentkernel.CodeUnsupported, "rerun", "process %d is a session, whose code came piece by piece", p.PID).
 			WithHint("agentkernel rerun %d --with FILE takes its calls over into a whole program", p.PID)
 	}
 	program, err := c.program(a, old.Program)
@@ -94,7 +94,7 @@ func (c *rerunCmd) sameTools(pid agentkernel.PID, old, spec agentkernel.Spec) er
 	}
 	for file, digest := range old.ToolDigests {
 		if now, ok := spec.ToolDigests[file]; ok && now != digest {
-			return agentkernel.Errorf(agentkernel.CodeDenied, "rerun", "the tools file %s has changed since pid %d was created with it", file, pid).
+			return agentkernel.Errorf(agentkernel.CodeDenied, "rerun", "the tools file %s has changed since process %d was created with it", file, pid).
 				WithHint("read it, then name it: agentkernel rerun %d --tools %s", pid, shellword.File(file))
 		}
 	}

@@ -108,7 +108,7 @@ func (a *app) undecided(pid agentkernel.PID) error {
 	}
 	defer k.Close()
 	if p.State.Terminal() {
-		return agentkernel.Errorf(agentkernel.CodeConflict, "resolve", "pid %d has ended already: %s", pid, stateText(p)).
+		return agentkernel.Errorf(agentkernel.CodeConflict, "resolve", "process %d has ended already: %s", pid, stateText(p)).
 			WithHint("agentkernel rerun %d makes a new process that goes on from what this one did", pid)
 	}
 	return nil

@@ -179,7 +179,7 @@ func (c *serveCmd) greet(a *app, k agentkernel.Kernel, dir *datadir.Dir, stop <-
 			a.con.Error("recovery: "+asError(err).Message(), asError(err).Hint)
 		}
 		for _, p := range list {
-			a.con.Say("continuing pid %d %s%s", p.PID, p.Name, pausedSuffix(p))
+			a.con.Say("continuing process %d %s%s", p.PID, p.Name, pausedSuffix(p))
 		}
 		return nil
 	case s := <-stop:

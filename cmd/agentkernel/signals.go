@@ -287,7 +287,7 @@ func (a *app) reportSignal(line signalled, end *agentkernel.Process, stays strin
 	case failed != nil:
 		a.reportError(line.Error)
 	case stays != "":
-		a.con.Note("pid %d is paused · %s", pid, console.Line(stays))
+		a.con.Note("process %d is paused · %s", pid, console.Line(stays))
 	case end != nil:
 		a.con.Note("%s", endNote(end))
 	default:
@@ -298,7 +298,7 @@ func (a *app) reportSignal(line signalled, end *agentkernel.Process, stays strin
 
 // endNote says how a process has ended that was asked to stop.
 func endNote(p *agentkernel.Process) string {
-	note := "pid " + p.PID.String() + " has ended: " + stateText(*p)
+	note := "process " + p.PID.String() + " has ended: " + stateText(*p)
 	if p.Error != nil {
 		note += " · " + console.Line(p.Error.Message())
 	}
@@ -365,15 +365,15 @@ func awaitDeath(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID, 
 func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
 	switch s {
 	case agentkernel.SignalKill:
-		return "killed pid " + pid.String()
+		return "killed process " + pid.String()
 	case agentkernel.SignalStop:
-		return "pid " + pid.String() + " is asked to stop · follow: agentkernel logs -f " + pid.String()
+		return "process " + pid.String() + " is asked to stop · follow: agentkernel logs -f " + pid.String()
 	case agentkernel.SignalPause:
-		return "pid " + pid.String() + " pauses · continue: agentkernel resume " + pid.String()
+		return "process " + pid.String() + " pauses · continue: agentkernel resume " + pid.String()
 	case agentkernel.SignalResume:
-		return "pid " + pid.String() + " goes on · follow: agentkernel logs -f " + pid.String()
+		return "process " + pid.String() + " goes on · follow: agentkernel logs -f " + pid.String()
 	}
-	return "sent " + string(s) + " to pid " + pid.String()
+	return "sent " + string(s) + " to process " + pid.String()
 }
 
 // notSignalled says which processes cannot have a signal, before a kernel is started for them: those that are not there or have
@@ -392,7 +392,7 @@ func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refuse
 		case err != nil:
 			refused[pid] = err
 		case p.State.Terminal():
-			refused[pid] = agentkernel.Errorf(agentkernel.CodeConflict, string(s), "pid %d has ended already: %s", pid, stateText(p))
+			refused[pid] = agentkernel.Errorf(agentkernel.CodeConflict, string(s), "process %d has ended already: %s", pid, stateText(p))
 		case s == agentkernel.SignalResume && p.Paused && p.Asks() != "":
 			refused[pid] = unanswerable("resume", pid, p.Asks())
 		}

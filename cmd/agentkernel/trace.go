@@ -70,7 +70,7 @@ func (a *app) printOpenWaits(p agentkernel.Process, list []trace.OpenWait) error
 	}
 	a.con.Out(trace.OpenText(list))
 	if len(list) == 0 {
-		a.con.Note("pid %d waits for nothing: agentkernel why %d", p.PID, p.PID)
+		a.con.Note("process %d waits for nothing: agentkernel why %d", p.PID, p.PID)
 	}
 	return a.outputError()
 }

@@ -39,7 +39,7 @@ func (c *waitCmd) Run(a *app) error {
 	for _, pid := range pids {
 		p, err := a.await(ctx, k, pid)
 		if err != nil && errors.Is(context.Cause(ctx), errWaitedEnough) {
-			return agentkernel.Errorf(agentkernel.CodeTimeout, "wait", "pid %d has not ended within %s", pid, c.Timeout)
+			return agentkernel.Errorf(agentkernel.CodeTimeout, "wait", "process %d has not ended within %s", pid, c.Timeout)
 		}
 		if err != nil {
 			return err
@@ -78,10 +78,10 @@ func (a *app) await(ctx context.Context, k *session, pid agentkernel.PID) (agent
 		return p, err
 	}
 	if p.State == agentkernel.StateUnfinished || k.inProcess && !a.cli.Embedded {
-		return p, agentkernel.Errorf(agentkernel.CodeConflict, "wait", "pid %d is unfinished and no kernel carries it on", pid).
+		return p, agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process %d is unfinished and no kernel carries it on", pid).
 			WithHint("agentkernel recover %d", pid)
 	}
-	err = a.withProgress(ctx, fmt.Sprintf("waiting for pid %d", pid), func(ctx context.Context) error {
+	err = a.withProgress(ctx, fmt.Sprintf("waiting for process %d", pid), func(ctx context.Context) error {
 		p, err = k.Wait(ctx, pid)
 		return err
 	})

@@ -183,7 +183,7 @@ func (w *watch) interrupt(ctx context.Context, cancel context.CancelCauseFunc) {
 		if w.a.errTTY {
 			again = " (Ctrl-C again kills it)"
 		}
-		w.a.con.Say("interrupting pid %d …%s", pid, again)
+		w.a.con.Say("interrupting process %d …%s", pid, again)
 		w.signal(ctx, pid, agentkernel.SignalPause)
 	}
 	w.mu.Lock()
@@ -216,7 +216,7 @@ func (w *watch) interrupt(ctx context.Context, cancel context.CancelCauseFunc) {
 	case n == 1:
 		pauses()
 	default:
-		w.a.con.Say("killing pid %d …", pid)
+		w.a.con.Say("killing process %d …", pid)
 		w.signal(ctx, pid, agentkernel.SignalKill)
 	}
 }
@@ -265,7 +265,7 @@ func (w *watch) signal(ctx context.Context, pid agentkernel.PID, s agentkernel.S
 	go func() {
 		err := w.k.Signal(ctx, pid, s)
 		if err != nil && ctx.Err() == nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
-			w.a.con.Say("pid %d could not be sent %s: %v", pid, s, err)
+			w.a.con.Say("process %d could not be sent %s: %v", pid, s, err)
 		}
 	}()
 }
@@ -292,11 +292,11 @@ func (w *watch) left(err error) error {
 	case pid == 0:
 		w.a.con.Say("interrupted before the process was known; agentkernel ps shows whether it started")
 	case w.k.inProcess:
-		w.a.con.Say("stopped · pid %d is unfinished · continue: agentkernel recover %d", pid, pid)
+		w.a.con.Say("stopped · process %d is unfinished · continue: agentkernel recover %d", pid, pid)
 	case errors.Is(err, errDetached):
-		w.a.con.Say("detached · pid %d goes on · follow: agentkernel logs -f %d", pid, pid)
+		w.a.con.Say("detached · process %d goes on · follow: agentkernel logs -f %d", pid, pid)
 	default:
-		w.a.con.Say("left · pid %d may go on · see: agentkernel ps", pid)
+		w.a.con.Say("left · process %d may go on · see: agentkernel ps", pid)
 	}
 	switch {
 	case errors.Is(err, errDetached):

@@ -30,14 +30,14 @@ func TestFirstCtrlCPauses(t *testing.T) {
 	if code := r.run("run", "-c", "x"); code != agentkernel.ExitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, "stderr", r.err.String(), "interrupting pid 12 …\n",
+	contains(t, "stderr", r.err.String(), "interrupting process 12 …\n",
 		"paused · pid 12 · continue: agentkernel resume -f 12 · end it: agentkernel kill 12")
 }
 
 func TestSecondCtrlCKills(t *testing.T) {
 	r := newRig(t)
 	r.program([]agentkernel.Event{created(12), output("stdout", "working\n")}, map[agentkernel.Signal]agentkernel.Process{agentkernel.SignalKill: killedProcess})
-	ready, interrupted := r.out.sees("working"), r.err.sees("interrupting pid 12")
+	ready, interrupted := r.out.sees("working"), r.err.sees("interrupting process 12")
 	go func() {
 		<-ready
 		r.signals <- os.Interrupt
@@ -47,7 +47,7 @@ func TestSecondCtrlCKills(t *testing.T) {
 	if code := r.run("run", "-c", "x"); code != agentkernel.ExitKilled {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, "stderr", r.err.String(), "killing pid 12", "error: killed by a signal", "killed · ")
+	contains(t, "stderr", r.err.String(), "killing process 12", "error: killed by a signal", "killed · ")
 }
 
 // paused is a kernel whose process is paused until it is killed.
@@ -82,7 +82,7 @@ func TestSecondCtrlCKillsWhatHasPaused(t *testing.T) {
 			defer close(pauses)
 			if !tty { // nobody promises to wait where nobody is: this one comes before the pause
 				r.signals <- os.Interrupt
-				<-r.err.sees("killing pid 12")
+				<-r.err.sees("killing process 12")
 			}
 			return send(pid, s)
 		}
@@ -98,7 +98,7 @@ func TestSecondCtrlCKillsWhatHasPaused(t *testing.T) {
 			t.Errorf("tty %t: exit code %d", tty, code)
 		}
 		said := r.err.String()
-		contains(t, "stderr", said, "killing pid 12", "killed · ")
+		contains(t, "stderr", said, "killing process 12", "killed · ")
 		if strings.Contains(said, "paused · ") || strings.Contains(said, "Ctrl-C again") != tty {
 			t.Errorf("tty %t: %s", tty, said)
 		}
@@ -108,7 +108,7 @@ func TestSecondCtrlCKillsWhatHasPaused(t *testing.T) {
 func TestThirdCtrlCLeaves(t *testing.T) {
 	r := newRig(t)
 	r.program([]agentkernel.Event{created(12), output("stdout", "working\n")}, nil)
-	ready, killing := r.out.sees("working"), r.err.sees("killing pid 12")
+	ready, killing := r.out.sees("working"), r.err.sees("killing process 12")
 	go func() {
 		<-ready
 		r.signals <- os.Interrupt
@@ -119,7 +119,7 @@ func TestThirdCtrlCLeaves(t *testing.T) {
 	if code := r.run("run", "-c", "x"); code != agentkernel.ExitKilled {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, "stderr", r.err.String(), "left · pid 12 may go on · see: agentkernel ps")
+	contains(t, "stderr", r.err.String(), "left · process 12 may go on · see: agentkernel ps")
 }
 
 func TestCtrlCBeforeTheProcessIsKnown(t *testing.T) {
@@ -147,7 +147,7 @@ func TestCtrlCJustBeforeTheProcessIsKnown(t *testing.T) {
 	if code := r.run("run", "-c", "x"); code != agentkernel.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, "stderr", r.err.String(), "interrupting pid 12")
+	contains(t, "stderr", r.err.String(), "interrupting process 12")
 }
 
 func TestSIGTERMLeavesTheProcessRunning(t *testing.T) {
@@ -163,7 +163,7 @@ func TestSIGTERMLeavesTheProcessRunning(t *testing.T) {
 		if code := r.run("run", "-c", "x"); code != exitTerminated {
 			t.Errorf("%s: exit code %d", s, code)
 		}
-		contains(t, "stderr", r.err.String(), "detached · pid 12 goes on · follow: agentkernel logs -f 12")
+		contains(t, "stderr", r.err.String(), "detached · process 12 goes on · follow: agentkernel logs -f 12")
 	}
 }
 

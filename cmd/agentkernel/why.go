@@ -39,6 +39,13 @@ func (c *whyCmd) Run(a *app) error {
 		}
 		in.Running = slices.DeleteFunc(others, func(o agentkernel.Process) bool { return o.State != agentkernel.StateRunning })
 	}
+	if p.State == agentkernel.StateUnfinished {
+		info, err := k.Info(a.ctx)
+		if err != nil {
+			return err
+		}
+		in.Before = info.Before
+	}
 	r := why.Of(in)
 	if a.cli.JSON {
 		return a.printJSON(r)

@@ -29,7 +29,11 @@ const ModeRestore = "restore"
 // Lock is the right to run a kernel on a data directory. It ends with Unlock or with the process, however
 // that dies: the operating system holds it (flock).
 type Lock struct {
-	file *os.File
+	file   *os.File
+	holder Holder
+	before agentkernel.KernelLife
+	beat   chan struct{} // closed to end the goroutine of Beat; nil: there is none
+	ended  chan struct{} // closed when it has ended
 }
 
 const (
@@ -106,11 +110,12 @@ func (d *Dir) tryLock(info Holder) (*Lock, error) {
 			return nil, err
 		}
 	}
+	before := lifeOf(f)
 	if err := writeHolder(f, info); err != nil {
 		_ = f.Close()
 		return nil, openError(path, "cannot be written", err)
 	}
-	return &Lock{file: f}, nil
+	return &Lock{file: f, holder: info, before: before}, nil
 }
 
 func flock(f *os.File, how int) error {
@@ -199,8 +204,71 @@ func (d *Dir) HeldBy(pid int) bool {
 	return false
 }
 
-// Unlock gives the directory free. The file stays: deleting it would let two kernels lock two files.
+// lifeOf is what the file says of the kernel that held the lock before: when it began, and its last beat. Zero: nothing.
+func lifeOf(f *os.File) (life agentkernel.KernelLife) {
+	var h Holder
+	b := make([]byte, 4<<10)
+	n, _ := f.ReadAt(b, 0)
+	info, err := f.Stat()
+	if err != nil || json.Unmarshal(b[:n], &h) != nil || h.Started.IsZero() {
+		return life
+	}
+	return agentkernel.KernelLife{Began: h.Started.UTC(), Seen: info.ModTime().UTC()}
+}
+
+// Before is the kernel that held the lock before.
+func (l *Lock) Before() agentkernel.KernelLife { return l.before }
+
+// LastLife is the kernel that holds the directory, or did last.
+func (d *Dir) LastLife() agentkernel.KernelLife {
+	f, err := os.Open(d.file(lockFile))
+	if err != nil {
+		return agentkernel.KernelLife{}
+	}
+	defer f.Close()
+	return lifeOf(f)
+}
+
+// beatEvery is how often a kernel shows that it lives: so exactly it is known later when one died.
+const beatEvery = time.Second
+
+// Beat shows from now on in the time of the file that the kernel lives, until Unlock.
+func (l *Lock) Beat() {
+	l.beat, l.ended = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(l.ended)
+		tick := time.NewTicker(beatEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				l.touch(time.Now())
+			case <-l.beat:
+				return
+			}
+		}
+	}()
+}
+
+// touch sets the time of the file. Where it cannot be set, less is known of the death of this kernel.
+func (l *Lock) touch(at time.Time) {
+	t := unix.NsecToTimeval(at.UnixNano())
+	_ = unix.Futimes(int(l.file.Fd()), []unix.Timeval{t, t})
+}
+
+// Unlock gives the directory free. The file stays: deleting it would let two kernels lock two files. It says when the last kernel began
+// and ended, also if this lock was not a kernel's.
 func (l *Lock) Unlock() error {
-	_ = l.file.Truncate(0)
+	life := l.before
+	if l.beat != nil {
+		close(l.beat)
+		<-l.ended
+		life = agentkernel.KernelLife{Began: l.holder.Started, Seen: time.Now()}
+	}
+	if life.Began.IsZero() {
+		_ = l.file.Truncate(0)
+	} else if err := writeHolder(l.file, Holder{Started: life.Began}); err == nil {
+		l.touch(life.Seen)
+	}
 	return l.file.Close()
 }

@@ -206,7 +206,7 @@ func checkRestored(t *testing.T, done embedded.Restored, original agentkernel.Ke
 	}
 	for _, p := range list {
 		if !p.Paused || !strings.Contains(p.PauseNote, "restored from the backup of") {
-			t.Fatalf("pid %d goes on unasked: %+v", p.PID, p)
+			t.Fatalf("process %d goes on unasked: %+v", p.PID, p)
 		}
 	}
 	if err := k.Signal(t.Context(), pids[0], agentkernel.SignalResume); err != nil {

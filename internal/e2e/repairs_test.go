@@ -169,7 +169,7 @@ func TestRerunMended(t *testing.T) {
 		if !strings.HasPrefix(after, strings.Join(lines, "\n")) || !strings.HasSuffix(after, "end 41\n") {
 			t.Errorf("the first printed %q, the second %q", before, after)
 		}
-		if len(told) != 1 || !strings.Contains(told[0], fmt.Sprintf("answered from the journal of pid %d; live from call ", first.PID)) {
+		if len(told) != 1 || !strings.Contains(told[0], fmt.Sprintf("answered from the journal of process %d; live from call ", first.PID)) {
 			t.Errorf("told: %q", told)
 		}
 		if p.Usage.ToolCalls != 10 {

@@ -1,10 +1,10 @@
 package kernel
 
 import (
-	"fmt"
 	"os"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 )
 
 // append journals an entry of p; p.mu is held.
@@ -67,7 +67,7 @@ func (k *Kernel) woken(p *process, b agentkernel.Batch) agentkernel.Batch {
 	first := agentkernel.Batch{}
 	if !own {
 		p.recoveries++
-		first.Entries = []agentkernel.Entry{recoveryEntry(true)}
+		first.Entries = []agentkernel.Entry{k.recoveryEntry(true)}
 	}
 	if b.Key != nil { // which goes with no row
 		first.Process = p.record()
@@ -81,6 +81,6 @@ func (k *Kernel) woken(p *process, b agentkernel.Batch) agentkernel.Batch {
 // stamp tells the processes that this kernel has parked from those of other kernels.
 func (k *Kernel) stamp() int64 { return k.cfg.About.Started.UnixNano() }
 
-func recoveryEntry(fromImage bool) agentkernel.Entry {
-	return agentkernel.Entry{Kind: agentkernel.EntryRecover, Data: fmt.Appendf(nil, `{"from_image":%t,"kernel":%d}`, fromImage, os.Getpid())}
+func (k *Kernel) recoveryEntry(fromImage bool) agentkernel.Entry {
+	return history.Recovery(fromImage, os.Getpid(), k.cfg.About.Before)
 }

@@ -10,6 +10,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/clip"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/reserve"
@@ -233,7 +234,7 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 	case h.Now != nil:
 		out, err := h.Now(k.call(p, f))
 		if err == nil {
-			err = k.reachable(p.context(), p, f, out.Posts)
+			err = inbox.Reachable(p.context(), k.store, p.spec.Namespace, f.op, out.Posts)
 		}
 		k.answer(p, f, canonical, outcome{Outcome: out}, err)
 	case h.Outside != nil:
@@ -307,7 +308,7 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 	}
 	b := agentkernel.Batch{Entries: []agentkernel.Entry{entry}}
 	if entry.Err == nil {
-		b.State, b.Posts = out.State, p.send(out.Posts)
+		b.State, b.Posts = out.State, inbox.Posts(out.Posts)
 	}
 	k.appendBatch(p, b)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: out.Result, Err: entry.Err}, p.standing.Seq})
@@ -443,7 +444,7 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) bo
 	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure,
 		Incarnation: out.Incarnation, Settle: reserve.Settled(out.Settle)}}}
 	if failure == nil {
-		batch.Key, batch.State, batch.Posts, batch.Took = f.bind, out.State, p.send(out.Posts), out.took
+		batch.Key, batch.State, batch.Posts, batch.Took = f.bind, out.State, inbox.Posts(out.Posts), out.took
 	}
 	k.appendBatch(p, batch)
 	p.began(f, failure)

@@ -1,9 +1,6 @@
 package kernel
 
 import (
-	"cmp"
-	"context"
-	"sync"
 	"time"
 
 	"agentkernel"
@@ -12,61 +9,6 @@ import (
 
 // The inbox of a process is in the store: a post is committed with the entry that sent it, and deleted in the batch of the
 // entry that took it, so that no crash loses or doubles one. What is in memory is only who waits.
-
-// mail is who looks into an inbox.
-type mail struct {
-	looking bool // somebody reads it: there is one at most, so that nothing is taken twice
-	again   bool // something may have come since it was read
-}
-
-// mails are those of the processes that are in memory and have looked.
-type mails struct {
-	mu  sync.Mutex
-	all map[agentkernel.PID]mail
-}
-
-func (m *mails) of(pid agentkernel.PID) mail {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.all[pid]
-}
-
-func (m *mails) set(pid agentkernel.PID, now mail) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.all == nil {
-		m.all = map[agentkernel.PID]mail{}
-	}
-	if m.all[pid] = now; now == (mail{}) {
-		delete(m.all, pid)
-	}
-}
-
-func (m *mails) drop(pid agentkernel.PID) { m.set(pid, mail{}) }
-
-// send puts what a family sends with a call into the batch of the call; p.mu is held.
-func (p *process) send(posts []sys.Post) (sent []agentkernel.Post) {
-	for _, m := range posts {
-		sent = append(sent, agentkernel.Post{To: m.To, Kind: m.Kind, Priority: cmp.Or(m.Priority, agentkernel.DefaultPriority), Data: m.Data})
-	}
-	return sent
-}
-
-// reachable refuses posts to who cannot have any: of another namespace, ended, or never there.
-func (k *Kernel) reachable(ctx context.Context, p *process, f *inflight, posts []sys.Post) error {
-	for _, m := range posts {
-		rec, err := k.store.Process(ctx, m.To)
-		switch {
-		case err != nil && agentkernel.CodeOf(err) != agentkernel.CodeNotFound:
-			return err
-		case err != nil || rec.Namespace != p.spec.Namespace:
-			return agentkernel.Errorf(agentkernel.CodeNotFound, f.op, "there is no process %d", m.To)
-		case rec.State.Terminal():
-			return agentkernel.Errorf(agentkernel.CodeConflict, f.op, "process %d has ended: %s", m.To, rec.State)
-		}
-	}
-	return nil
-}
 
 // sent lets those look into their inboxes who have been sent something.
 func (k *Kernel) sent(posts []agentkernel.Post) {
@@ -103,13 +45,10 @@ func (k *Kernel) mailLater(pid agentkernel.PID, why error, again func()) {
 func (k *Kernel) look(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := &k.table.mails
-	if m.of(p.pid).looking {
-		m.set(p.pid, mail{looking: true, again: true})
+	if !k.table.looks.Begin(p.pid) {
 		return
 	}
-	for again := true; again && p.waitsForMail(); again = m.of(p.pid).again {
-		m.set(p.pid, mail{looking: true})
+	for again := true; again && p.waitsForMail(); again = k.table.looks.Again(p.pid) {
 		p.mu.Unlock()
 		posts, err := k.store.Inbox(k.ctx, p.pid)
 		p.mu.Lock()
@@ -121,7 +60,7 @@ func (k *Kernel) look(p *process) {
 			k.take(p, &posts[i])
 		}
 	}
-	m.drop(p.pid)
+	k.table.looks.End(p.pid)
 }
 
 // waitsForMail says whether a call of the process waits for its inbox; p.mu is held.

@@ -341,7 +341,7 @@ func TestImport(t *testing.T) {
 		r.tools.log = nil
 		r.backend.add("q", steps("w1 s1 r2 w3").run)
 		again, said := far.rerun(t, rerunning("q", got.PID))
-		if again.State != agentkernel.StateExited || toolRuns(r) != "w3" || !strings.Contains(said, fmt.Sprintf("calls 1-3 answered from the journal of pid %d", got.PID)) {
+		if again.State != agentkernel.StateExited || toolRuns(r) != "w3" || !strings.Contains(said, fmt.Sprintf("calls 1-3 answered from the journal of process %d", got.PID)) {
 			t.Errorf("rerun: %+v, made %q, %s", again, toolRuns(r), said)
 		}
 	})

@@ -166,7 +166,7 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 
 // noteRecovery says in the journal that this kernel has taken a process up; p.mu is held.
 func (k *Kernel) noteRecovery(p *process, fromImage bool) {
-	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{recoveryEntry(fromImage)}, Process: p.record()})
+	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{k.recoveryEntry(fromImage)}, Process: p.record()})
 }
 
 // takeUp issues again what was under way for a process that has come into the table. False: it could not be continued, and has

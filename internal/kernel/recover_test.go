@@ -132,7 +132,7 @@ func checkAfterCrash(t *testing.T, r *rig, at int, first agentkernel.Process, se
 	for _, row := range rows {
 		p, err := r.Wait(t.Context(), row.PID)
 		if err != nil || p.State != agentkernel.StateExited {
-			t.Fatalf("crash at %d: pid %d ended as %s: %v %v", at, row.PID, p.State, p.Error, err)
+			t.Fatalf("crash at %d: process %d ended as %s: %v %v", at, row.PID, p.State, p.Error, err)
 		}
 		if err := r.Events(t.Context(), row.PID, 1, false, func(ev agentkernel.Event) error {
 			if row.PID == 1 {

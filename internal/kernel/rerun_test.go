@@ -124,35 +124,35 @@ func TestRerun(t *testing.T) {
 		made, out     string
 		says          string
 	}{
-		"the same again": {first: "w1 r2 p3 w4", second: "w1 r2 p3 w4", out: "3", says: "calls 1-3 answered from the journal of pid 1; none was live"},
+		"the same again": {first: "w1 r2 p3 w4", second: "w1 r2 p3 w4", out: "3", says: "calls 1-3 answered from the journal of process 1; none was live"},
 		"fixed where it failed": {first: "w1 r2 w3 w4", second: "w1 r2 w5 w4", fails: []string{"w3"}, made: "w5 w4",
-			says: "calls 1-2 answered from the journal of pid 1; live from call 3: it is another than call 3 of pid 1"},
+			says: "calls 1-2 answered from the journal of process 1; live from call 3: it is another than call 3 of process 1"},
 		"the program failed by itself": {first: "w1 w2 x w3", second: "w1 w2 w3", made: "w3",
-			says: "calls 1-2 answered from the journal of pid 1; live from call 3: the journal of pid 1 ends there"},
+			says: "calls 1-2 answered from the journal of process 1; live from call 3: the journal of process 1 ends there"},
 		"a call that ended the past is made again": {first: "w1 r2 w3", second: "w1 r2 w3", fails: []string{"r2"}, made: "r2",
-			says: "live from call 2: it failed in pid 1, which ended with that: tool_error: r2 was refused", out: ""},
+			says: "live from call 2: it failed in process 1, which ended with that: tool_error: r2 was refused", out: ""},
 		"an error that the past survived is not": {first: "w1 r2? w3", second: "w1 r2? w3 w4", fails: []string{"r2?"},
 			out: "[tool_error: r2? was refused]", made: "w4", says: "calls 1-3 answered"},
 		"an error that the past survived before it failed by itself is not": {first: "w1 w2? s1 n l p5 x", second: "w1 w2? s1 n l p5 w3", fails: []string{"w2?"},
 			out: "[tool_error: w2? was refused]", made: "w3", says: "calls 1-5 answered"},
 		"state, log and clock are no difference": {first: "w1 w2 x", second: "l s1 n w1 s2 n l z w2 w3", made: "w3",
-			says: "calls 1-9 answered from the journal of pid 1; live from call 10"},
+			says: "calls 1-9 answered from the journal of process 1; live from call 10"},
 		"a write beyond the difference is not made again": {first: "r1 w2 w3 r4 x", second: "r9 w2 r4 w3 w3", made: "r9 r4 w3",
-			says: "call 2 (fake.append) was made by pid 1 as call 2: answered from its journal (--again 'fake.append' makes it again)"},
+			says: "call 2 (fake.append) was made by process 1 as call 2: answered from its journal (--again 'fake.append' makes it again)"},
 		"a write that was answered already is made when it comes again": {first: "w1 r2 x", second: "w1 r9 w1", made: "r9 w1",
-			says: "call 1 answered from the journal of pid 1; live from call 2"},
+			says: "call 1 answered from the journal of process 1; live from call 2"},
 		"unless it is asked for": {first: "r1 w2 w3 x", second: "r9 w2 w3", made: "r9 w2 w3",
 			past: func(p *agentkernel.Past) { p.Again = []string{"fake.app*"} }, says: "live from call 1"},
 		"from an earlier call": {first: "r1 r2 w3 r4 x", second: "r1 r2 w3 r4 r5", made: "r2 r4 r5",
-			past: func(p *agentkernel.Past) { p.From = 2 }, says: "call 1 answered from the journal of pid 1; live from call 2: only calls before 2 were to be answered"},
+			past: func(p *agentkernel.Past) { p.From = 2 }, says: "call 1 answered from the journal of process 1; live from call 2: only calls before 2 were to be answered"},
 		"a write that failed is made again": {first: "r1 w2? x", second: "r9 w2?", fails: []string{"w2?"}, made: "r9 w2?",
-			out: "[tool_error: w2? was refused]", says: "no call answered from the journal of pid 1; live from call 1"},
+			out: "[tool_error: w2? was refused]", says: "no call answered from the journal of process 1; live from call 1"},
 		"parallel calls": {first: "W1 R2 R3 . x", second: "W1 R2 R3 . w4", made: "w4", out: "<2><1><0>", says: "calls 1-3 answered"},
 		"a difference among parallel calls": {first: "W1 R2 R3 . x", second: "W1 R9 W3 .", made: "r9 w3", out: "",
-			says: "call 1 answered from the journal of pid 1; live from call 2"},
+			says: "call 1 answered from the journal of process 1; live from call 2"},
 		"waited for at once instead of in parallel": {first: "W1 R2 R3 . x", second: "w1 r2 r3 p9", made: "", out: "9", says: "none was live"},
 		"in parallel instead of waited for":         {first: "w1 r2 r3 x", second: "W1 R2 R3 .", made: "", out: "<0><1><2>", says: "none was live"},
-		"shorter":                                   {first: "w1 w2 w3", second: "w1", says: "call 1 answered from the journal of pid 1; none was live"},
+		"shorter":                                   {first: "w1 w2 w3", second: "w1", says: "call 1 answered from the journal of process 1; none was live"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -220,7 +220,7 @@ func completeByItself(t *testing.T, r *rig, pid agentkernel.PID) {
 	}
 	for _, e := range entries {
 		if e.Kind == agentkernel.EntryCall && !results[e.Call] {
-			t.Errorf("call %d has no result in the journal of pid %d", e.Call, pid)
+			t.Errorf("call %d has no result in the journal of process %d", e.Call, pid)
 		}
 		if strings.HasPrefix(e.Note, "from pid") && e.Note != fmt.Sprintf("from pid 1 call %s", e.Note[strings.LastIndexByte(e.Note, ' ')+1:]) {
 			t.Errorf("call %d says %q", e.Call, e.Note)
@@ -370,8 +370,8 @@ func TestRerunOfARerun(t *testing.T) {
 		if got := toolRuns(r); got != "w1 w2 w3 w8 w4" {
 			t.Errorf("made: %s", got)
 		}
-		if !strings.Contains(said, "calls 1-3 answered from the journal of pid 2") || !strings.Contains(said, "call 4 (fake.append) was made by pid 1 as call 3") {
-			t.Errorf("pid %d was told: %s", three.PID, said)
+		if !strings.Contains(said, "calls 1-3 answered from the journal of process 2") || !strings.Contains(said, "call 4 (fake.append) was made by process 1 as call 3") {
+			t.Errorf("process %d was told: %s", three.PID, said)
 		}
 	})
 }

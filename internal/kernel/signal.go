@@ -30,7 +30,7 @@ func (p *process) interrupted(f *inflight) *agentkernel.Error {
 
 // Signal sends a signal to a process, and to what it reaches of those below.
 func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal, with ...agentkernel.SignalOptions) error {
-	opt, err := optionsOf(sig, with)
+	opt, err := agentkernel.OptionsOf(sig, with)
 	if err != nil {
 		return err
 	}
@@ -50,18 +50,6 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 		return err
 	}
 	return k.signalAbsent(ctx, pid, sig, opt)
-}
-
-// optionsOf are the options of a signal; there is one at most.
-func optionsOf(sig agentkernel.Signal, with []agentkernel.SignalOptions) (opt agentkernel.SignalOptions, err error) {
-	switch len(with) {
-	case 0:
-	case 1:
-		opt = with[0]
-	default:
-		return opt, agentkernel.Errorf(agentkernel.CodeInvalid, "signal", "a signal has one set of options, not %d", len(with))
-	}
-	return opt.Of(sig)
 }
 
 // reach sends a signal other than kill to a process that this kernel carries and to those below it. False: none has it.
@@ -124,7 +112,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	}
 	alone := sig == agentkernel.SignalInterrupt || sig == agentkernel.SignalUser // what is below it does not matter
 	if alone && rec.State.Terminal() {
-		return hasEnded(sig, &rec)
+		return hasEnded(sig, pid, rec.State)
 	}
 	k.table.recovering.Await(ctx, recoverPatience) // what is below it may be yet to be taken up
 	switch {
@@ -145,13 +133,13 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 		any, err = k.holdTree(ctx, pid, rec.Spec.Ancestors, sig, opt.Tree)
 	}
 	if err == nil && !any && rec.State.Terminal() {
-		err = hasEnded(sig, &rec)
+		err = hasEnded(sig, pid, rec.State)
 	}
 	return err
 }
 
-func hasEnded(sig agentkernel.Signal, rec *agentkernel.ProcessRecord) error {
-	return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d has ended already: %s", rec.PID, rec.State).WithPID(rec.PID)
+func hasEnded(sig agentkernel.Signal, pid agentkernel.PID, state agentkernel.State) error {
+	return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d has ended already: %s", pid, state).WithPID(pid)
 }
 
 // killAbsent kills a process that no kernel runs, and all below it, also what no kernel has taken up: a later recovery would
@@ -165,7 +153,7 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord,
 		tree = slices.DeleteFunc(tree, func(q agentkernel.ProcessRecord) bool { return q.PID != rec.PID && !specs.Attached(&q.Spec, rec.PID) })
 	}
 	if len(tree) == 0 && len(k.under(rec.PID, all)) == 0 {
-		return hasEnded(agentkernel.SignalKill, rec)
+		return hasEnded(agentkernel.SignalKill, rec.PID, rec.State)
 	}
 	for _, rec := range tree {
 		_, notTaken := k.adopt(ctx, rec) // or somebody else just has

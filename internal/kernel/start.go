@@ -78,7 +78,7 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	}
 	info := agentkernel.KernelInfo{
 		Version: k.cfg.About.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.About.Home,
-		Store: k.store.Info(), Started: k.cfg.About.Started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings,
+		Store: k.store.Info(), Started: k.cfg.About.Started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings, Before: k.cfg.About.Before,
 		Storage: storage, Holds: k.holds.All(),
 	}
 	for _, b := range k.cfg.Backends {

@@ -9,6 +9,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/specs"
 )
 
@@ -75,22 +76,16 @@ func (k *Kernel) tell(ctx context.Context, p *process, payload json.RawMessage) 
 		return agentkernel.AsError(err, agentkernel.CodeInvalid, "signal")
 	}
 	waiting, err := k.store.Inbox(ctx, p.pid)
+	if err == nil {
+		err = inbox.Room(p.pid, waiting)
+	}
 	if err != nil {
 		return err
-	}
-	n := 0
-	for i := range waiting {
-		if waiting[i].Kind == agentkernel.PostSignal {
-			n++
-		}
-	}
-	if n >= agentkernel.MaxSignalsWaiting {
-		return agentkernel.Errorf(agentkernel.CodeLimit, "signal", "%d signals wait for process %d already, which is the limit: its program does not take them", n, p.pid).WithPID(p.pid)
 	}
 	p.mu.Lock()
 	if p.state.Terminal() {
 		p.mu.Unlock()
-		return agentkernel.Errorf(agentkernel.CodeConflict, "signal", "process %d has ended already: %s", p.pid, p.state).WithPID(p.pid)
+		return hasEnded(agentkernel.SignalUser, p.pid, p.state)
 	}
 	k.appendBatch(p, agentkernel.Batch{
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalUser, Data: history.SignalData{Payload: canonical}.Encode()}},

@@ -12,6 +12,7 @@ import (
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/locals"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/streams"
@@ -26,7 +27,7 @@ type table struct {
 	loading    map[agentkernel.PID][]chan *process // see claim
 	pins       map[agentkernel.PID]int             // who uses a process, which stays in memory then
 	places     map[agentkernel.PID]*list.Element   // in idle
-	mails      mails
+	looks      inbox.Looks
 	locals     *locals.Set
 	streams    *streams.Registry
 	attached   sync.Map           // by PID: hosted programs whose Syscaller is held
@@ -115,7 +116,7 @@ func (t *table) remove(pid agentkernel.PID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.unlist(pid)
-	t.mails.drop(pid)
+	t.looks.End(pid)
 	t.attached.Delete(pid)
 	delete(t.procs, pid)
 	delete(t.resident, pid)

@@ -27,6 +27,12 @@ func New(store agentkernel.StoreReader, info agentkernel.StoreInfo, closeStore f
 		info: agentkernel.KernelInfo{API: agentkernel.APIVersion, OSPID: os.Getpid(), Store: info, Mode: "reader"}}
 }
 
+// After says which kernel ran last.
+func (r *Reader) After(life agentkernel.KernelLife) *Reader {
+	r.info.Before = life
+	return r
+}
+
 func errNoKernel(op string) error {
 	return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "no kernel runs on this data directory").
 		WithHint("any of run, spawn, serve or recover starts one")

@@ -19,13 +19,13 @@ func checkKernel(ctx context.Context, o DoctorOptions) []Finding {
 		return ok("none is running; commands start one when they need it")
 	}
 	if holder.Mode == "embedded" {
-		return ok("pid %d holds the directory for itself (--embedded) since %s", holder.OSPID, holder.Started.Format(time.RFC3339))
+		return ok("os process %d holds the directory for itself (--embedded) since %s", holder.OSPID, holder.Started.Format(time.RFC3339))
 	}
 	if holder.Mode != "serve" && holder.Mode != "background" {
-		return ok("pid %d holds the directory for itself (%s) since %s", holder.OSPID, holder.Mode, holder.Started.Format(time.RFC3339))
+		return ok("os process %d holds the directory for itself (%s) since %s", holder.OSPID, holder.Mode, holder.Started.Format(time.RFC3339))
 	}
 	if o.Dial == nil {
-		return ok("pid %d, %s, version %s", holder.OSPID, holder.Mode, holder.Version)
+		return ok("os process %d, %s, version %s", holder.OSPID, holder.Mode, holder.Version)
 	}
 	dir, err := datadir.Open(o.Home) // it is there: a kernel holds it
 	if err != nil {
@@ -42,9 +42,9 @@ func checkKernel(ctx context.Context, o DoctorOptions) []Finding {
 	}
 	if info.Version != o.Version {
 		return warn("agentkernel shutdown; the next command starts one of this version",
-			"pid %d runs version %s, and this is %s", info.OSPID, info.Version, o.Version)
+			"os process %d runs version %s, and this is %s", info.OSPID, info.Version, o.Version)
 	}
-	return ok("pid %d, %s, version %s, since %s, %s", info.OSPID, info.Mode, info.Version,
+	return ok("os process %d, %s, version %s, since %s, %s", info.OSPID, info.Mode, info.Version,
 		info.Started.Format(time.RFC3339), count(info.Processes, "process", "processes"))
 }
 
@@ -55,7 +55,7 @@ func kernelError(err error, h datadir.Holder) []Finding {
 	}
 	if agentkernel.CodeOf(err) == agentkernel.CodeUnavailable {
 		pid := agentkernel.PID(h.OSPID).String()
-		f[0].Found = "pid " + pid + " holds the directory, but does not answer: " + f[0].Found
+		f[0].Found = "os process " + pid + " holds the directory, but does not answer: " + f[0].Found
 		// The error's own hint is for those who have no kernel, and another one cannot be started.
 		f[0].Fix = "look at the kernel log; agentkernel shutdown ends the kernel, or kill -9 " + pid + " if it hangs or is stopped; then: agentkernel recover"
 	}

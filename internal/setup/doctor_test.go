@@ -117,7 +117,7 @@ func TestDoctorOnAWorkingOne(t *testing.T) {
 		t.Errorf("%+v", r.Findings)
 	}
 	expect(t, r, "data directory", OK, "0700", "")
-	expect(t, r, "kernel", OK, "pid 4711, background, version 1", "")
+	expect(t, r, "kernel", OK, "os process 4711, background, version 1", "")
 	expect(t, r, "database", OK, "schema 7", "")
 	expect(t, r, "kernel log", OK, dir.Log(), "")
 	expect(t, r, "storage", OK, "database 9 MiB (1 MiB of it free), its log 4 MiB, 3 blobs 2 MiB, kernel logs 1 KiB", "")

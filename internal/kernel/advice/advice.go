@@ -10,7 +10,7 @@ const (
 	FolderChanged     = "its folder has changed since it was created (%s), so it may not repeat what it did; put that back, or agentkernel resume %d lets it go on with the folder as it is"
 	FromTheStart      = "run it in %s from the start: --backend %s; what it did so far: agentkernel trace %d"
 	LookFirst         = "look at what it did before you run it again: agentkernel trace %d; with --restart on-crash it begins anew by itself, and does everything again"
-	MadeBefore        = "call %d (%s) was made by pid %d as call %d: answered from its journal (--again %s makes it again)"
+	MadeBefore        = "call %d (%s) was made by process %d as call %d: answered from its journal (--again %s makes it again)"
 	MoreCalls         = "--max-calls allows more, if the program is right"
 	MoreDisk          = "agentkernel diff %d shows what it wrote; --disk SIZE allows more"
 	NoFolder          = "agentkernel run --workspace DIR gives a program a folder to work in; two runs are compared with: agentkernel diff %d PID"

@@ -94,6 +94,10 @@ func (f *Files) atRest(ctx context.Context, verb string, pid agentkernel.PID) er
 	carried, ended, free := f.host.AtRest(ctx, pid)
 	switch {
 	case !carried:
+		// It may have ended since its row was read: nothing writes to its files any more when it is in no memory.
+		if live, err := f.has(ctx, pid); err != nil || !live {
+			return err
+		}
 		return e.WithHint(advice.RecoverOrKill, pid, pid)
 	case !ended:
 		return e.WithHint(advice.WaitOrKill, pid, pid)

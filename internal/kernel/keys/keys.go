@@ -71,7 +71,7 @@ func (k *Keys) Take(ctx context.Context, store agentkernel.StoreReader, pid agen
 
 // taken is the error of a key that a process has otherwise than one wants it: for a piece, or as its own.
 func taken(owner agentkernel.PID, key string) error {
-	return agentkernel.Errorf(agentkernel.CodeConflict, agentkernel.OpKey, "the idempotency key %q belongs to pid %d already", key, owner).
+	return agentkernel.Errorf(agentkernel.CodeConflict, agentkernel.OpKey, "the idempotency key %q belongs to process %d already", key, owner).
 		WithPID(owner).WithHint(advice.OtherKeyOrLogs, owner)
 }
 
@@ -96,6 +96,6 @@ func same(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PI
 	if a.Source == b.Source {
 		what = "the same program with other arguments"
 	}
-	return agentkernel.Errorf(agentkernel.CodeConflict, "spawn", "the idempotency key %q belongs to pid %d, which is %s", s.IdempotencyKey, pid, what).
+	return agentkernel.Errorf(agentkernel.CodeConflict, "spawn", "the idempotency key %q belongs to process %d, which is %s", s.IdempotencyKey, pid, what).
 		WithPID(pid).WithHint(advice.OtherKeyOrInspect, pid)
 }

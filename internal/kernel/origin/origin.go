@@ -188,11 +188,11 @@ func (c *Call) answers() string {
 	case c.Unknown() || c.Result != nil && !c.last:
 		return ""
 	case c.Result == nil:
-		return fmt.Sprintf("call %d of pid %d has no result", c.Key.Call, c.PID)
+		return fmt.Sprintf("call %d of process %d has no result", c.Key.Call, c.PID)
 	case c.Entry.Effect == agentkernel.EffectWrite && c.made():
 		return ""
 	}
-	return fmt.Sprintf("it failed in pid %d, which ended with that: %s", c.PID, journal.Short(json.RawMessage(c.Result.Err.GuestText()), 200))
+	return fmt.Sprintf("it failed in process %d, which ended with that: %s", c.PID, journal.Short(json.RawMessage(c.Result.Err.GuestText()), 200))
 }
 
 // Match finds the answer to a call. why is set at the first difference, which makes everything live.
@@ -204,14 +204,14 @@ func (h *Origin) Match(op string, args json.RawMessage) (c *Call, why string) {
 		return h.takeFree(op, args), ""
 	}
 	if h.next == len(h.strict) {
-		return nil, fmt.Sprintf("the journal of pid %d ends there", h.pid)
+		return nil, fmt.Sprintf("the journal of process %d ends there", h.pid)
 	}
 	c = h.strict[h.next]
 	if h.from > 0 && c.Key.Call >= h.from {
 		return nil, fmt.Sprintf("only calls before %d were to be answered", h.from)
 	}
 	if c.Entry.Op != op || string(c.Entry.Args) != string(args) {
-		return nil, fmt.Sprintf("it is another than call %d of pid %d\n%s", c.Key.Call, h.pid,
+		return nil, fmt.Sprintf("it is another than call %d of process %d\n%s", c.Key.Call, h.pid,
 			journal.Diff(history.Describe(c.Entry.Op, false, c.Entry.Args), history.Describe(op, false, args)))
 	}
 	if why := c.answers(); why != "" {
@@ -416,9 +416,9 @@ func Self(mine, recorded json.RawMessage) json.RawMessage {
 func (h *Origin) Answered(calls int64) string {
 	switch calls {
 	case 0:
-		return fmt.Sprintf("no call answered from the journal of pid %d", h.pid)
+		return fmt.Sprintf("no call answered from the journal of process %d", h.pid)
 	case 1:
-		return fmt.Sprintf("call 1 answered from the journal of pid %d", h.pid)
+		return fmt.Sprintf("call 1 answered from the journal of process %d", h.pid)
 	}
-	return fmt.Sprintf("calls 1-%d answered from the journal of pid %d", calls, h.pid)
+	return fmt.Sprintf("calls 1-%d answered from the journal of process %d", calls, h.pid)
 }

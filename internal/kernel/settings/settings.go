@@ -53,7 +53,7 @@ type Config struct {
 	// Grace is how long Close waits for external calls under way, so that their results are journalled.
 	Grace time.Duration
 
-	About agentkernel.KernelInfo // for Info: Version, Mode, Home, Settings
+	About agentkernel.KernelInfo // for Info: Version, Mode, Home, Settings, Before
 }
 
 // Complete fills in what is left out, and refuses a Config without which there is no kernel.

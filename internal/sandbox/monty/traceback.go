@@ -145,11 +145,11 @@ var operator = regexp.MustCompile(`^TypeError: unsupported operand type\(s\) for
 // files are those that a traceback names, read once.
 type files map[*feed]*frontend.Places
 
-func (f files) read(in *feed) *frontend.Places {
-	p, ok := f[in]
+func (files files) read(in *feed) *frontend.Places {
+	p, ok := files[in]
 	if !ok {
 		p = frontend.ParsePlaces(in.source)
-		f[in] = p
+		files[in] = p
 	}
 	return p
 }

@@ -92,7 +92,7 @@ func TestNotesStartOnTheirOwnLine(t *testing.T) {
 func TestNobodyElseMovesTheCursor(t *testing.T) {
 	var screen strings.Builder
 	c := terminal(&screen)
-	c.Note("pid 1 waits for %s", "a\x1b[2Jb")
+	c.Note("process 1 waits for %s", "a\x1b[2Jb")
 	c.Error("bad\x9b31m\rname", "hint\x07")
 	screen.WriteString(Table([][]string{{"NAME"}, {"two\nlines \x1b]0;title\x07"}}))
 	if strings.ContainsAny(screen.String(), "\x1b\x07\r\u009b") || strings.Count(screen.String(), "\n") != 5 {

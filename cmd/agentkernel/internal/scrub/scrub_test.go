@@ -24,7 +24,7 @@ func TestKnownValuesGoInEveryForm(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	for _, text := range []string{"/usr/bin", "hello world", "pid 1 has 11 calls", "true"} {
+	for _, text := range []string{"/usr/bin", "hello world", "process 1 has 11 calls", "true"} {
 		if got := s.Text(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}

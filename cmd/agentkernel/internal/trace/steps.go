@@ -90,7 +90,7 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.add(&step{kind: stepMark, at: e.At, mark: join("resumed", since("after", b.pauses.At, e.At))})
 	case agentkernel.EntryRecover:
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: join("recovered: its kernel had stopped",
-			since("nothing ran for", b.last, e.At), recoverDetail(e))})
+			since("nothing ran for", history.DownSince(&e, b.last), e.At), recoverDetail(e))})
 	case agentkernel.EntrySignal:
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "signal " + cmp.Or(textField(e.Data, "signal"), e.Note)})
 	case agentkernel.EntryResolve:

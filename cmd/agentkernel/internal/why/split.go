@@ -234,7 +234,7 @@ func pauses(in Input, end time.Time) (paused, stopped []interval) {
 		case before && !p.Paused:
 			paused = append(paused, interval{from: p.At, to: e.At})
 		case e.Kind == agentkernel.EntryRecover:
-			stopped = append(stopped, interval{from: last, to: e.At})
+			stopped = append(stopped, interval{from: history.DownSince(e, last), to: e.At})
 		}
 		last = e.At
 	}
@@ -242,7 +242,7 @@ func pauses(in Input, end time.Time) (paused, stopped []interval) {
 		paused = append(paused, interval{from: p.At, to: end})
 	}
 	if in.Process.State == agentkernel.StateUnfinished && !last.IsZero() && end.After(last) {
-		stopped = append(stopped, interval{from: last, to: end})
+		stopped = append(stopped, interval{from: history.Down(in.Before, last, end), to: end})
 	}
 	return paused, stopped
 }

@@ -19,6 +19,8 @@ type Input struct {
 	Entries []agentkernel.Entry   // its whole journal
 	Running []agentkernel.Process // who has a slot, if it has none; nil: nobody knows
 	Now     time.Time             // for what has not ended
+	// Before is the kernel that ran last, for a process that no kernel carries on.
+	Before agentkernel.KernelLife
 }
 
 // Report is the answer.

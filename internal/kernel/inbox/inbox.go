@@ -1,0 +1,98 @@
+// Package inbox is what the inboxes of processes need beside the store, which has what is in them: who looks into one at the moment,
+// what may be put in, and how much. It never reads or takes anything itself.
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"sync"
+
+	"agentkernel"
+	"agentkernel/internal/sys"
+)
+
+// Looks are who looks into an inbox: there is one at most, so that nothing is taken twice. The zero value has none.
+type Looks struct {
+	mu    sync.Mutex
+	again map[agentkernel.PID]bool // something may have come since it was read
+}
+
+// Begin makes the caller the one who looks into the inbox of a process, until End. False: somebody does, and will look again.
+func (l *Looks) Begin(pid agentkernel.PID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, looking := l.again[pid]; looking {
+		l.again[pid] = true
+		return false
+	}
+	if l.again == nil {
+		l.again = map[agentkernel.PID]bool{}
+	}
+	l.again[pid] = false
+	return true
+}
+
+// Again says whether something may have come since Begin, or since Again was asked last.
+func (l *Looks) Again(pid agentkernel.PID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	again := l.again[pid]
+	if again {
+		l.again[pid] = false
+	}
+	return again
+}
+
+// End ends Begin, and also the look into the inbox of a process that has ended.
+func (l *Looks) End(pid agentkernel.PID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.again, pid)
+}
+
+// Looking says whether somebody looks into the inbox of a process.
+func (l *Looks) Looking(pid agentkernel.PID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, looking := l.again[pid]
+	return looking
+}
+
+// Posts are what a family sends with a call as the store has it.
+func Posts(posts []sys.Post) (sent []agentkernel.Post) {
+	for _, m := range posts {
+		sent = append(sent, agentkernel.Post{To: m.To, Kind: m.Kind, Priority: cmp.Or(m.Priority, agentkernel.DefaultPriority), Data: m.Data})
+	}
+	return sent
+}
+
+// Reachable refuses posts to who cannot have any: of another namespace, ended, or never there. op is the call that sends them.
+func Reachable(ctx context.Context, store agentkernel.StoreReader, namespace, op string, posts []sys.Post) error {
+	for _, m := range posts {
+		rec, err := store.Process(ctx, m.To)
+		switch {
+		case err != nil && agentkernel.CodeOf(err) != agentkernel.CodeNotFound:
+			return err
+		case err != nil || rec.Namespace != namespace:
+			return agentkernel.Errorf(agentkernel.CodeNotFound, op, "there is no process %d", m.To)
+		case rec.State.Terminal():
+			return agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d has ended: %s", m.To, rec.State)
+		}
+	}
+	return nil
+}
+
+// Room refuses one more user signal for a process where too many wait.
+func Room(pid agentkernel.PID, waiting []agentkernel.Post) error {
+	n := 0
+	for i := range waiting {
+		if waiting[i].Kind == agentkernel.PostSignal {
+			n++
+		}
+	}
+	if n < agentkernel.MaxSignalsWaiting {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeLimit, "signal",
+		"%d signals wait for process %d already, which is the limit: its program does not take them", n, pid).WithPID(pid)
+}
