@@ -39,6 +39,9 @@ func TestWhy(t *testing.T) {
 	s := store{entries: []agentkernel.Entry{call(1, agentkernel.EffectWrite), result(1, nil), call(2, agentkernel.EffectWrite), result(2, unknown),
 		call(3, agentkernel.EffectRead), call(4, agentkernel.EffectWrite)}}
 	s.rec.State, s.rec.Spec.OnUnknown = agentkernel.StateUnfinished, agentkernel.UnknownPause
+	instant := call(5, agentkernel.EffectWrite) // answered without having gone out
+	instant.Done, instant.Err = true, unknown
+	s.entries = append(s.entries, instant)
 	ended, hands := s, s
 	ended.rec.State = agentkernel.StateExited
 	hands.rec.Spec.OnUnknown = ""
@@ -51,6 +54,7 @@ func TestWhy(t *testing.T) {
 	}{
 		"answered":             {s, 1, agentkernel.CodeConflict, "has its result already", false},
 		"handed over":          {s, 2, agentkernel.CodeConflict, "handed OutcomeUnknown", false},
+		"answered at once":     {s, 5, agentkernel.CodeConflict, "has its result already", false},
 		"a read":               {s, 3, agentkernel.CodeConflict, "is no write", false},
 		"never made":           {s, 9, agentkernel.CodeNotFound, "has made no call 9", false},
 		"still under way":      {s, 4, agentkernel.CodeConflict, "named x) is under way", true},
