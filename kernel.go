@@ -10,6 +10,7 @@ import (
 // (package embedded) and a client over a socket (package client).
 type Kernel interface {
 	Processes
+	Listing
 	Traces
 	Repairs
 	Recordings
@@ -36,8 +37,6 @@ type Processes interface {
 	Run(ctx context.Context, s Spec, fn func(Event) error) (Process, error)
 	// Process is one process; CodeNotFound.
 	Process(ctx context.Context, pid PID) (Process, error)
-	// List lists processes, newest first.
-	List(ctx context.Context, f Filter) ([]Process, error)
 	// Wait returns when the process has ended or is paused.
 	Wait(ctx context.Context, pid PID) (Process, error)
 	// Signal sends a signal; CodeConflict if the process has ended.

@@ -34,8 +34,24 @@ func (c *Client) Process(ctx context.Context, pid agentkernel.PID) (p agentkerne
 	return p, err
 }
 
-// List lists processes, newest first.
+// List gives a page of processes, newest first.
 func (c *Client) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
+	q := selection(f)
+	setNumber(q, "limit", int64(f.Limit))
+	var list wire.ProcessList
+	err := c.get(ctx, "list", wire.Prefix+"/processes", q, &list)
+	return list.Processes, err
+}
+
+// Count says how many processes a filter selects.
+func (c *Client) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	var count wire.Count
+	err := c.get(ctx, "list", wire.Prefix+"/processes/count", selection(f), &count)
+	return count.Count, err
+}
+
+// selection is a filter as the parameters of a request, but for its limit.
+func selection(f agentkernel.Filter) url.Values {
 	q := url.Values{}
 	if f.Namespace != "" {
 		q.Set("namespace", f.Namespace)
@@ -43,14 +59,15 @@ func (c *Client) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	if f.Unfinished {
 		q.Set("unfinished", "true")
 	}
+	if f.Active {
+		q.Set("active", "true")
+	}
 	if f.Key != "" {
 		q.Set("key", f.Key)
 	}
 	setNumber(q, "parent", int64(f.Parent))
-	setNumber(q, "limit", int64(f.Limit))
-	var list wire.ProcessList
-	err := c.get(ctx, "list", wire.Prefix+"/processes", q, &list)
-	return list.Processes, err
+	setNumber(q, "before", int64(f.Before))
+	return q
 }
 
 // Wait returns when the process has ended or is paused.

@@ -129,6 +129,15 @@ var calls = []struct {
 	{"list", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return k.List(ctx, agentkernel.Filter{Namespace: "n", Unfinished: true, Parent: 1, Limit: 3})
 	}},
+	{"list a page", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.List(ctx, agentkernel.Filter{Before: 3, Limit: 1})
+	}},
+	{"list the active", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.List(ctx, agentkernel.Filter{Active: true})
+	}},
+	{"count", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.Count(ctx, agentkernel.Filter{Namespace: "n", Before: 100, Limit: 1})
+	}},
 	{"list nothing", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		list, err := k.List(ctx, agentkernel.Filter{Namespace: "nobody's"})
 		return len(list), err

@@ -46,9 +46,14 @@ func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	return history.Shown(rec, lost), err
 }
 
-// List reads processes, newest first.
+// Count says how many processes a filter selects.
+func (r *Reader) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	return r.store.Count(ctx, f)
+}
+
+// List reads a page of processes, newest first.
 func (r *Reader) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
-	records, err := r.store.Processes(ctx, f)
+	records, err := history.Page(ctx, r.store, f)
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
 		out = append(out, history.Shown(rec, nil))

@@ -151,21 +151,27 @@ func (s *scope) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	if err != nil {
 		return agentkernel.KernelInfo{}, err
 	}
-	unended, err := s.k.List(ctx, agentkernel.Filter{Namespace: s.namespace, Unfinished: true})
-	if err != nil {
-		return agentkernel.KernelInfo{}, err
-	}
 	info := agentkernel.KernelInfo{Version: all.Version, API: all.API, Started: all.Started, Mode: all.Mode,
 		Store: agentkernel.StoreInfo{UUID: all.Store.UUID, Schema: all.Store.Schema}}
 	for _, b := range all.Backends {
 		b.Problem, b.Fix, b.Walls = "", "", nil // they name paths
 		info.Backends = append(info.Backends, b)
 	}
-	for i := range unended {
-		if unended[i].State == agentkernel.StateUnfinished {
-			info.Unfinished++
-		} else {
-			info.Processes++
+	unended := agentkernel.Filter{Namespace: s.namespace, Unfinished: true}
+	if all.Unfinished == 0 {
+		info.Processes, err = s.k.Count(ctx, unended)
+		return info, err
+	}
+	for page, err := range agentkernel.Pages(ctx, s.k, unended) {
+		if err != nil {
+			return agentkernel.KernelInfo{}, err
+		}
+		for i := range page {
+			if page[i].State == agentkernel.StateUnfinished {
+				info.Unfinished++
+			} else {
+				info.Processes++
+			}
 		}
 	}
 	return info, nil
