@@ -71,6 +71,7 @@ var rules = []struct {
 	{"internal/kernel/skills", []string{"", "internal/kernel/backends", "internal/lazy"}},
 	{"internal/kernel/specs", []string{"", "internal/kernel/history", "internal/prompt"}},
 	{"internal/kernel/origin", []string{"", "internal/journal", "internal/kernel/history", "internal/sys"}},
+	{"internal/kernel/keys", []string{"", "internal/kernel/advice"}},
 	{"internal/kernel/replay", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/slots", []string{"internal/sched"}},
 	{"internal/kernel/timers", nil},

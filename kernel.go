@@ -32,6 +32,10 @@ type Processes interface {
 	// returns the process of the first call. Errors: CodeInvalid, CodeSyntax, CodeUnsupported, CodeNotFound (unknown tool or
 	// module), CodeConflict (the key is that of another program), CodeUnavailable (engine missing, with the command).
 	Spawn(ctx context.Context, s Spec) (Process, error)
+	// SpawnMany creates a process of a Spec for each Instance, at most MaxMany, and returns their PIDs, in order, once all are durable. It
+	// refuses what is wrong with any of them before it creates the first. If a later one fails (no room, the kernel ends), it
+	// returns the PIDs of those before it, which stay; with idempotency keys the call may be repeated. Errors: as Spawn.
+	SpawnMany(ctx context.Context, s Spec, each []Instance) ([]PID, error)
 	// Run creates a process and reports its events until it ends or fn returns an error, which is
 	// returned; the process goes on then. The last event is EventEnd (or EventState with Paused).
 	Run(ctx context.Context, s Spec, fn func(Event) error) (Process, error)

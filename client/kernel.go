@@ -28,6 +28,26 @@ func (c *Client) Spawn(ctx context.Context, s agentkernel.Spec) (p agentkernel.P
 	return p, err
 }
 
+// SpawnMany creates many processes of one Spec and returns once all are durable.
+func (c *Client) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agentkernel.Instance) ([]agentkernel.PID, error) {
+	if err := s.ValidateMany(each); err != nil {
+		return nil, err
+	}
+	keyed := true
+	for i := range each {
+		keyed = keyed && each[i].IdempotencyKey != ""
+	}
+	var made wire.Many
+	create := func() error {
+		return c.post(ctx, "spawn", wire.Prefix+"/processes/many", wire.ManyRequest{Spec: s, Each: each}, &made)
+	}
+	err := create()
+	if keyed { // the keys make them the same processes
+		err = again(ctx, err, create)
+	}
+	return made.PIDs, err
+}
+
 // Process is one process.
 func (c *Client) Process(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
 	err = c.get(ctx, "process", wire.ProcessPath(pid, ""), nil, &p)

@@ -274,6 +274,14 @@ var calls = []struct {
 		return k.AcceptTools(ctx, nil, "dead", nil)
 	}},
 	{"tools of a dead server", func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.ListTools(ctx, nil, "dead") }},
+	{"spawn many", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		s := spec("print a")
+		s.Program.Args = []string{"a"}
+		return k.SpawnMany(ctx, s, []agentkernel.Instance{{Args: []string{"b", "<c>"}, IdempotencyKey: "many/1"}, {IdempotencyKey: "many/2"}})
+	}},
+	{"spawn none of many", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.SpawnMany(ctx, spec("print a"), nil)
+	}},
 }
 
 func TestClientAnswersAsTheKernelDoes(t *testing.T) {

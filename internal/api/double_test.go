@@ -81,6 +81,18 @@ func (k *double) Spawn(_ context.Context, s agentkernel.Spec) (agentkernel.Proce
 	return created, nil
 }
 
+func (k *double) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agentkernel.Instance) (pids []agentkernel.PID, err error) {
+	pids = []agentkernel.PID{}
+	for i := range each {
+		p, err := k.Spawn(ctx, s.Instance(&each[i]))
+		if err != nil {
+			return pids, err
+		}
+		pids = append(pids, p.PID)
+	}
+	return pids, nil
+}
+
 func (k *double) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 	t, fresh, err := k.create(s)
 	if err != nil {

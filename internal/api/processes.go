@@ -47,6 +47,18 @@ func (s *Server) postProcess(w http.ResponseWriter, r *http.Request, q query) er
 	return answer(w, http.StatusCreated, p)
 }
 
+func (s *Server) postMany(w http.ResponseWriter, r *http.Request, _ query) error {
+	var body wire.ManyRequest
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	pids, err := s.kernel(r).SpawnMany(r.Context(), body.Spec, body.Each)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusCreated, wire.Many{PIDs: notNil(pids)})
+}
+
 func (s *Server) listProcesses(w http.ResponseWriter, r *http.Request, q query) error {
 	f, err1 := selection(q)
 	limit, err2 := q.number("limit")

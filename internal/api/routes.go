@@ -27,6 +27,7 @@ func routes() []route {
 		{"POST", "/processes", []string{"follow"}, (*Server).postProcess},
 		{"GET", "/processes", []string{"namespace", "unfinished", "active", "parent", "key", "before", "limit"}, (*Server).listProcesses},
 		{"GET", "/processes/count", []string{"namespace", "unfinished", "active", "parent", "key", "before"}, (*Server).countProcesses},
+		{"POST", "/processes/many", nil, (*Server).postMany},
 		{"GET", "/processes/{pid}", nil, (*Server).getProcess},
 		{"GET", "/processes/{pid}/wait", []string{"timeout"}, (*Server).waitProcess},
 		{"GET", "/processes/{pid}/events", []string{"from", "follow"}, (*Server).getEvents},

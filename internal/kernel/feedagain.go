@@ -7,6 +7,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/keys"
 )
 
 // A piece with a key runs once. Whoever does not know what became of it (his connection broke, the kernel died) feeds it
@@ -25,16 +26,10 @@ func (k *Kernel) lockKey(ctx context.Context, pid agentkernel.PID, key *agentker
 	case agentkernel.CodeOf(err) == agentkernel.CodeNotFound, err == nil && owner == pid:
 		return k.keys.Unlock, nil
 	case err == nil:
-		err = keyTaken(owner, key.Name)
+		err = keys.Taken(owner, key.Name)
 	}
 	k.keys.Unlock()
 	return nil, err
-}
-
-// keyTaken is the error of a key that a process has otherwise than one wants it: for a piece, or as its own.
-func keyTaken(owner agentkernel.PID, key string) error {
-	return agentkernel.Errorf(agentkernel.CodeConflict, agentkernel.OpKey, "the idempotency key %q belongs to pid %d already", key, owner).
-		WithPID(owner).WithHint(advice.OtherKeyOrLogs, owner)
 }
 
 // fedBefore finds where in the journal of a session a piece with this one's key was handed over; 0: nowhere. CodeConflict if

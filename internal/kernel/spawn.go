@@ -3,22 +3,17 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/keys"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/sys"
 )
-
-// childKey begins the idempotency keys that the kernel makes for children; users may not use it.
-const childKey = "\x00spawn/"
 
 // Spawn creates a process and returns once it is durable.
 func (k *Kernel) Spawn(ctx context.Context, s agentkernel.Spec) (agentkernel.Process, error) {
@@ -72,8 +67,8 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 // fromOutside settles what a caller may not choose. It acquires the parent that the Spec names; nil: it names none, or one that
 // no kernel runs.
 func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *process, err error) {
-	if strings.HasPrefix(s.IdempotencyKey, childKey) {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "an idempotency key may not begin with %q", childKey)
+	if err := keys.Refuse(s); err != nil {
+		return nil, err
 	}
 	s.Ancestors = nil
 	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
@@ -92,6 +87,51 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 		putBelow(s, &row.Spec)
 	}
 	return nil, err
+}
+
+// crowded is how long the creation of many processes waits before each, at most, while many wait for a slot: a process that has not
+// begun is in memory.
+const crowded = 100 * time.Millisecond
+
+// SpawnMany creates many processes of one Spec and returns once all are durable.
+func (k *Kernel) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agentkernel.Instance) (pids []agentkernel.PID, err error) {
+	if err := s.ValidateMany(each); err != nil {
+		return nil, err
+	}
+	parent, err := k.fromOutside(ctx, &s)
+	if err != nil {
+		return nil, err
+	}
+	defer k.release(parent)
+	if _, err := k.prepare(&s); err != nil {
+		return nil, err
+	}
+	if err := keys.FitEach(ctx, k.store, &s, each); err != nil {
+		return nil, err
+	}
+	var created []*process
+	for i := range each {
+		k.queue.Ease(ctx, crowded)
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		p, pid, failed := k.create(ctx, s.Instance(&each[i]), nil)
+		if failed != nil {
+			err = keys.OfInstance(i, failed)
+			break
+		}
+		if pid == 0 {
+			pid, created = p.pid, append(created, p)
+			k.launch(p)
+		}
+		pids = append(pids, pid)
+	}
+	for _, p := range created { // the first waits for a commit, which has most of the others, too
+		if failed := k.flush(ctx, p); failed != nil {
+			return nil, failed
+		}
+	}
+	return pids, err
 }
 
 // putBelow gives a Spec what it has from the parent that its creator named.
@@ -128,7 +168,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		defer k.keys.Unlock()
 		pid, err := k.store.ByKey(ctx, s.Namespace, s.IdempotencyKey)
 		if err == nil {
-			return nil, pid, k.sameProgram(ctx, pid, &s)
+			return nil, pid, keys.Fits(ctx, k.store, pid, &s)
 		}
 		if agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
 			return nil, 0, err
@@ -185,35 +225,10 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	return p, 0, nil
 }
 
-// sameProgram refuses an idempotency key that belongs to a process with another program: its caller would take that
-// one's result for an answer to his own question. What else differs (limits, permissions) is the first caller's.
-func (k *Kernel) sameProgram(ctx context.Context, pid agentkernel.PID, s *agentkernel.Spec) error {
-	if strings.HasPrefix(s.IdempotencyKey, childKey) {
-		return nil // the parent's journal says what it asked for
-	}
-	rec, err := k.store.Process(ctx, pid)
-	if err != nil {
-		return err
-	}
-	if rec.Spec.IdempotencyKey != s.IdempotencyKey {
-		return keyTaken(pid, s.IdempotencyKey)
-	}
-	a, b := &rec.Spec.Program, &s.Program
-	if a.Source == b.Source && a.Language == b.Language && slices.Equal(a.Args, b.Args) {
-		return nil
-	}
-	what := "another program"
-	if a.Source == b.Source {
-		what = "the same program with other arguments"
-	}
-	return agentkernel.Errorf(agentkernel.CodeConflict, "spawn", "the idempotency key %q belongs to pid %d, which is %s", s.IdempotencyKey, pid, what).
-		WithPID(pid).WithHint(advice.OtherKeyOrInspect, pid)
-}
-
 // surelyNewChild says that the spec is of a child whose parent lives its first life, so that no child of
 // that call can exist.
 func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
-	if !strings.HasPrefix(s.IdempotencyKey, childKey) {
+	if !keys.IsChilds(s) {
 		return false
 	}
 	parent := k.lookup(s.Parent)
@@ -269,7 +284,7 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 	if err := k.cfg.Tools.Pin(s); err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(s.IdempotencyKey, childKey) { // a child has the local tools of its parent
+	if !keys.IsChilds(s) { // a child has the local tools of its parent
 		if err := k.cfg.Tools.Shadowed(k.ctx, s, s.Program.Modules); err != nil {
 			return nil, err
 		}
@@ -298,12 +313,11 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 	p.mu.Unlock()
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
-			Host: environmentOf(&parent.Program)},
+			Host: specs.EnvironmentOf(&parent.Program)},
 		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow, AllowHosts: parent.AllowHosts,
 		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
-		// Replay of the parent finds the child that it has already, also if the crash came between the two.
-		IdempotencyKey: fmt.Sprintf("%s%d/%d", childKey, p.pid, f.id),
+		IdempotencyKey: keys.OfChild(p.pid, f.id),
 	}
 	if s.Program.Name == "" {
 		s.Program.Name = "<spawned>"
@@ -323,12 +337,4 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 		s.Limits = s.Limits.Within(agentkernel.Limits{Wall: agentkernel.Duration(max(left, time.Millisecond))})
 	}
 	return s, nil
-}
-
-// environmentOf is the virtual environment that a program's children in Python have, too.
-func environmentOf(p *agentkernel.Program) string {
-	if p.Language != agentkernel.Python {
-		return ""
-	}
-	return p.Host
 }

@@ -104,6 +104,11 @@ func (r *Reader) Spawn(context.Context, agentkernel.Spec) (agentkernel.Process, 
 	return agentkernel.Process{}, errNoKernel("spawn")
 }
 
+// SpawnMany needs a kernel.
+func (r *Reader) SpawnMany(context.Context, agentkernel.Spec, []agentkernel.Instance) ([]agentkernel.PID, error) {
+	return nil, errNoKernel("spawn")
+}
+
 // Run needs a kernel.
 func (r *Reader) Run(context.Context, agentkernel.Spec, func(agentkernel.Event) error) (agentkernel.Process, error) {
 	return agentkernel.Process{}, errNoKernel("run")

@@ -53,6 +53,10 @@ func (d *double) Spawn(_ context.Context, s agentkernel.Spec) (agentkernel.Proce
 	d.spec = s
 	return agentkernel.Process{}, d.in("Spawn", s.Namespace)
 }
+func (d *double) SpawnMany(_ context.Context, s agentkernel.Spec, _ []agentkernel.Instance) ([]agentkernel.PID, error) {
+	d.spec = s
+	return nil, d.in("SpawnMany", s.Namespace)
+}
 func (d *double) Run(_ context.Context, s agentkernel.Spec, _ func(agentkernel.Event) error) (agentkernel.Process, error) {
 	d.spec = s
 	return agentkernel.Process{}, d.in("Run", s.Namespace)

@@ -48,6 +48,9 @@ var calls = map[string]struct {
 	"Spawn": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return k.Spawn(ctx, agentkernel.Spec{Namespace: team})
 	}, [4]string{ok, ok, denied, denied}},
+	"SpawnMany": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.SpawnMany(ctx, agentkernel.Spec{Namespace: team}, nil)
+	}, [4]string{ok, ok, denied, denied}},
 	"Run": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return k.Run(ctx, agentkernel.Spec{Namespace: team}, nil)
 	}, [4]string{ok, ok, denied, denied}},
@@ -391,7 +394,7 @@ func TestEachRightAlone(t *testing.T) {
 	for right, want := range map[agentkernel.Right][]string{
 		agentkernel.RightRead: {"Changes", "Count", "Document", "Events", "Export", "Info", "Journal", "List", "OpenFile", "Process", "Skill", "Skills",
 			"Spec", "State", "Wait"},
-		agentkernel.RightRun:    {"Attach", "DeleteSkill", "EndSession", "PutDocument", "Recover", "Replay", "SaveSkill", "Spawn"},
+		agentkernel.RightRun:    {"Attach", "DeleteSkill", "EndSession", "PutDocument", "Recover", "Replay", "SaveSkill", "Spawn", "SpawnMany"},
 		agentkernel.RightAnswer: {"Answer", "Resolve", "Signal"},
 		agentkernel.RightTools:  {"AcceptTools", "ListTools", "SearchTools", "ToolServers"},
 		agentkernel.RightHost:   {"Apply", "Discard"},

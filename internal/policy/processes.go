@@ -17,6 +17,15 @@ func (s *scope) Spawn(ctx context.Context, spec agentkernel.Spec) (agentkernel.P
 	return s.k.Spawn(ctx, spec)
 }
 
+// SpawnMany creates many processes in the namespace.
+func (s *scope) SpawnMany(ctx context.Context, spec agentkernel.Spec, each []agentkernel.Instance) ([]agentkernel.PID, error) {
+	spec, err := s.admit(ctx, "spawn", spec)
+	if err != nil {
+		return nil, err
+	}
+	return s.k.SpawnMany(ctx, spec, each)
+}
+
 // Run is Spawn for who may read what the process does, too.
 func (s *scope) Run(ctx context.Context, spec agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 	if err := s.may("run", agentkernel.RightRead); err != nil {

@@ -91,6 +91,17 @@ type WorkingSet struct {
 	State map[string]json.RawMessage `json:"state"`
 }
 
+// ManyRequest is the body of POST /processes/many.
+type ManyRequest struct {
+	Spec agentkernel.Spec       `json:"spec"`
+	Each []agentkernel.Instance `json:"each"`
+}
+
+// Many is its answer: the PIDs, in order.
+type Many struct {
+	PIDs []agentkernel.PID `json:"pids"`
+}
+
 // SignalRequest is the body of POST /processes/{pid}/signal.
 type SignalRequest struct {
 	Signal agentkernel.Signal `json:"signal"`

@@ -88,3 +88,11 @@ func (in *Interner) Drop(s *Shared) {
 		delete(in.refs, s.key)
 	}
 }
+
+// EnvironmentOf is the virtual environment that a program's children in Python have, too.
+func EnvironmentOf(p *agentkernel.Program) string {
+	if p.Language != agentkernel.Python {
+		return ""
+	}
+	return p.Host
+}
