@@ -89,9 +89,9 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 	return nil, err
 }
 
-// crowded is how long the creation of many processes waits before each, at most, while many wait for a slot: a process that has not
-// begun is in memory.
-const crowded = 100 * time.Millisecond
+// crowded is how long the creation of many processes waits, at most, while many wait for a slot: a process that has not begun is in
+// memory. It is no more than that, since the crowd may be of processes that never end.
+const crowded = time.Second
 
 // SpawnMany creates many processes of one Spec and returns once all are durable.
 func (k *Kernel) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agentkernel.Instance) (pids []agentkernel.PID, err error) {
@@ -109,9 +109,11 @@ func (k *Kernel) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agent
 	if err := keys.FitEach(ctx, k.store, &s, each); err != nil {
 		return nil, err
 	}
+	patient, enough := context.WithTimeout(ctx, crowded)
+	defer enough()
 	var created []*process
 	for i := range each {
-		k.queue.Ease(ctx, crowded)
+		k.queue.Ease(patient)
 		if err = ctx.Err(); err != nil {
 			break
 		}
@@ -136,13 +138,8 @@ func (k *Kernel) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agent
 
 // putBelow gives a Spec what it has from the parent that its creator named.
 func putBelow(s, parent *agentkernel.Spec) {
-	s.Ancestors = below(parent, s.Parent)
+	s.Ancestors = specs.Below(parent, s.Parent)
 	s.Isolation = s.Isolation.Below(parent.Isolation)
-}
-
-// below gives the ancestors of a child.
-func below(parent *agentkernel.Spec, pid agentkernel.PID) []agentkernel.PID {
-	return append(slices.Clone(parent.Ancestors), pid)
 }
 
 // follow reports the events of a process that exists already.
@@ -314,7 +311,7 @@ func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Sp
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: specs.EnvironmentOf(&parent.Program)},
-		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
+		Backend: parent.Backend, Namespace: parent.Namespace, Parent: p.pid, Ancestors: specs.Below(parent, p.pid), Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: allow, AllowHosts: parent.AllowHosts,
 		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		IdempotencyKey: keys.OfChild(p.pid, f.id),

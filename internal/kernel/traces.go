@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 
 	"agentkernel"
@@ -55,10 +56,7 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 // Count says how many processes a filter selects.
 func (k *Kernel) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
 	n, err := k.store.Count(ctx, f)
-	if err != nil {
-		return 0, err
-	}
-	return n, k.settled(ctx)
+	return n, cmp.Or(err, k.settled(ctx))
 }
 
 // standing is a process of a list as it stands at this moment.

@@ -222,8 +222,8 @@ func (q *Queue[T]) Release(p T, rest func()) {
 	q.idle.Broadcast()
 }
 
-// Ease waits while a crowd waits for slots, and no longer than patience: what waits is held in memory.
-func (q *Queue[T]) Ease(ctx context.Context, patience time.Duration) {
+// Ease waits while a crowd waits for slots, until ctx ends: what waits is held in memory.
+func (q *Queue[T]) Ease(ctx context.Context) {
 	q.mu.Lock()
 	if q.closed || q.waiting.Len() <= crowd {
 		q.mu.Unlock()
@@ -234,11 +234,8 @@ func (q *Queue[T]) Ease(ctx context.Context, patience time.Duration) {
 	}
 	eased := q.eased
 	q.mu.Unlock()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case <-eased:
-	case <-timer.C:
 	case <-ctx.Done():
 	}
 }

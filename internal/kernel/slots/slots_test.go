@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,7 +99,9 @@ func TestACrowdIsWaitedFor(t *testing.T) {
 		s := newSlots(1)
 		ease := func(patience time.Duration) time.Duration {
 			begin := time.Now()
-			s.Ease(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			s.Ease(ctx)
 			return time.Since(begin)
 		}
 		if took := ease(time.Hour); took != 0 {

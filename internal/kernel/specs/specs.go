@@ -3,6 +3,7 @@ package specs
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"agentkernel"
@@ -95,4 +96,9 @@ func EnvironmentOf(p *agentkernel.Program) string {
 		return ""
 	}
 	return p.Host
+}
+
+// Below gives the ancestors of a child.
+func Below(parent *agentkernel.Spec, pid agentkernel.PID) []agentkernel.PID {
+	return append(slices.Clone(parent.Ancestors), pid)
 }
