@@ -11,6 +11,7 @@ import (
 type Kernel interface {
 	Processes
 	Holds
+	Listing
 	Traces
 	Repairs
 	Recordings
@@ -32,13 +33,15 @@ type Processes interface {
 	// returns the process of the first call. Errors: CodeInvalid, CodeSyntax, CodeUnsupported, CodeNotFound (unknown tool or
 	// module), CodeConflict (the key is that of another program), CodeUnavailable (engine missing, with the command).
 	Spawn(ctx context.Context, s Spec) (Process, error)
+	// SpawnMany creates a process of a Spec for each Instance, at most MaxMany, and returns their PIDs, in order, once all are durable. It
+	// refuses what is wrong with any of them before it creates the first. If a later one fails (no room, the kernel ends), it
+	// returns the PIDs of those before it, which stay; with idempotency keys the call may be repeated. Errors: as Spawn.
+	SpawnMany(ctx context.Context, s Spec, each []Instance) ([]PID, error)
 	// Run creates a process and reports its events until it ends or fn returns an error, which is
 	// returned; the process goes on then. The last event is EventEnd (or EventState with Paused).
 	Run(ctx context.Context, s Spec, fn func(Event) error) (Process, error)
 	// Process is one process; CodeNotFound.
 	Process(ctx context.Context, pid PID) (Process, error)
-	// List lists processes, newest first.
-	List(ctx context.Context, f Filter) ([]Process, error)
 	// Wait returns when the process has ended or is paused.
 	Wait(ctx context.Context, pid PID) (Process, error)
 	// Signal sends a signal, with at most one SignalOptions, and returns when it is durable. Errors: CodeInvalid, CodeNotFound,

@@ -148,7 +148,7 @@ type Filter struct {
 	Before     PID    // only those with a smaller PID; 0 all
 	Parent     PID    // 0 all
 	Key        string // that which has this idempotency key in Namespace; "" all
-	Limit      int    // newest first; 0 means all
+	Limit      int    // newest first; 0 means all, but see Listing.List
 }
 
 // Store keeps journals, images and working sets. It promises that the batches of one process become

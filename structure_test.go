@@ -63,7 +63,7 @@ func TestTheKernelKnowsNoNames(t *testing.T) {
 
 // kernelLines and structFields bound what a reader has to hold in his head at once.
 const (
-	kernelLines  = 7400
+	kernelLines  = 7500
 	structFields = 24
 )
 

@@ -146,16 +146,20 @@ func (b *bench) recoveryFigures(ctx context.Context, cfg embedded.Config, n, pro
 			err = cerr
 		}
 	}()
-	left, err := k.List(ctx, agentkernel.Filter{Unfinished: true})
+	left, err := k.Count(ctx, agentkernel.Filter{Unfinished: true})
 	if err != nil {
 		return err
 	}
-	if len(left) != n-probes {
-		return fmt.Errorf("%d processes are unfinished after the kernel was closed, not %d", len(left), n-probes)
+	if left != n-probes {
+		return fmt.Errorf("%d processes are unfinished after the kernel was closed, not %d", left, n-probes)
+	}
+	some, err := k.List(ctx, agentkernel.Filter{Unfinished: true, Limit: probes})
+	if err != nil {
+		return err
 	}
 	var one []time.Duration
 	var pids []agentkernel.PID
-	for _, p := range left[:probes] {
+	for _, p := range some {
 		begin := time.Now()
 		if taken, err := k.Recover(ctx, p.PID); err != nil || len(taken) != 1 {
 			return fmt.Errorf("recovering pid %d: %d taken up, %w", p.PID, len(taken), err)
@@ -224,14 +228,15 @@ func allParked(ctx context.Context, k *embedded.Kernel, n int) error {
 	defer every.Stop()
 	deadline := time.Now().Add(parkWait)
 	for {
-		list, err := k.List(ctx, agentkernel.Filter{Unfinished: true})
-		if err != nil {
-			return err
-		}
 		parked := 0
-		for _, p := range list {
-			if p.State == agentkernel.StateWaiting && !p.Resident {
-				parked++
+		for page, err := range agentkernel.Pages(ctx, k, agentkernel.Filter{Unfinished: true}) {
+			if err != nil {
+				return err
+			}
+			for i := range page {
+				if page[i].State == agentkernel.StateWaiting && !page[i].Resident {
+					parked++
+				}
 			}
 		}
 		if parked == n {

@@ -28,14 +28,50 @@ func (c *Client) Spawn(ctx context.Context, s agentkernel.Spec) (p agentkernel.P
 	return p, err
 }
 
+// SpawnMany creates many processes of one Spec and returns once all are durable.
+func (c *Client) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agentkernel.Instance) ([]agentkernel.PID, error) {
+	if err := s.ValidateMany(each); err != nil {
+		return nil, err
+	}
+	keyed := true
+	for i := range each {
+		keyed = keyed && each[i].IdempotencyKey != ""
+	}
+	var made wire.Many
+	create := func() error {
+		return c.post(ctx, "spawn", wire.Prefix+"/processes/many", wire.ManyRequest{Spec: s, Each: each}, &made)
+	}
+	err := create()
+	if keyed { // the keys make them the same processes
+		err = again(ctx, err, create)
+	}
+	return made.PIDs, err
+}
+
 // Process is one process.
 func (c *Client) Process(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
 	err = c.get(ctx, "process", wire.ProcessPath(pid, ""), nil, &p)
 	return p, err
 }
 
-// List lists processes, newest first.
+// List gives a page of processes, newest first.
 func (c *Client) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
+	q := selection(f)
+	setNumber(q, "limit", int64(f.Limit))
+	var list wire.ProcessList
+	err := c.get(ctx, "list", wire.Prefix+"/processes", q, &list)
+	return list.Processes, err
+}
+
+// Count says how many processes a filter selects.
+func (c *Client) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	var count wire.Count
+	err := c.get(ctx, "list", wire.Prefix+"/processes/count", selection(f), &count)
+	return count.Count, err
+}
+
+// selection is a filter as the parameters of a request, but for its limit.
+func selection(f agentkernel.Filter) url.Values {
 	q := url.Values{}
 	if f.Namespace != "" {
 		q.Set("namespace", f.Namespace)
@@ -43,14 +79,15 @@ func (c *Client) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	if f.Unfinished {
 		q.Set("unfinished", "true")
 	}
+	if f.Active {
+		q.Set("active", "true")
+	}
 	if f.Key != "" {
 		q.Set("key", f.Key)
 	}
 	setNumber(q, "parent", int64(f.Parent))
-	setNumber(q, "limit", int64(f.Limit))
-	var list wire.ProcessList
-	err := c.get(ctx, "list", wire.Prefix+"/processes", q, &list)
-	return list.Processes, err
+	setNumber(q, "before", int64(f.Before))
+	return q
 }
 
 // Wait returns when the process has ended or is paused.

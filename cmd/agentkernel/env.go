@@ -302,16 +302,19 @@ func (a *app) environmentUsers() (map[string]agentkernel.PID, error) {
 		return nil, err
 	}
 	defer k.Close()
-	list, err := k.List(a.ctx, agentkernel.Filter{Unfinished: true})
-	if err != nil {
-		return nil, err
-	}
 	users := map[string]agentkernel.PID{}
 	var errs []error
-	for _, p := range list {
-		spec, err := k.Spec(a.ctx, p.PID)
-		errs = append(errs, err)
-		users[spec.Program.Host] = p.PID
+	for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Unfinished: true}) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			spec, err := k.Spec(a.ctx, page[i].PID)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			users[spec.Program.Host] = page[i].PID
+		}
 	}
 	return users, errors.Join(errs...)
 }

@@ -47,7 +47,7 @@ func (k *evilKernel) Events(_ context.Context, _ agentkernel.PID, _ int64, _ boo
 }
 
 func (k *evilKernel) List(_ context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
-	if f.Parent != 0 {
+	if f.Parent != 0 || f.Before != 0 {
 		return nil, nil
 	}
 	return k.list, nil

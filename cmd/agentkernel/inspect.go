@@ -78,12 +78,13 @@ func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, e
 	for key, v := range state {
 		i.State[key] = plain(v)
 	}
-	children, err := k.List(a.ctx, agentkernel.Filter{Parent: pid})
-	if err != nil {
-		return nil, err
-	}
-	for _, child := range children {
-		i.Children = append(i.Children, child.PID)
+	for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Parent: pid}) {
+		if err != nil {
+			return nil, err
+		}
+		for j := range page {
+			i.Children = append(i.Children, page[j].PID)
+		}
 	}
 	slices.Sort(i.Children)
 	return i, nil

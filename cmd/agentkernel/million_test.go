@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -110,9 +109,22 @@ func (j *bigJournal) write(tb testing.TB, s *sqlite.Store) {
 // answerOf runs a command in this process and gives its output and how long it took.
 func answerOf(tb testing.TB, home string, wantCode int, args ...string) (string, time.Duration) {
 	tb.Helper()
-	var out screen
+	out, _, took := answered(tb, home, wantCode, args...)
+	return out, took
+}
+
+// outputOf runs a command that ends well, and gives what it writes to standard output and to standard error.
+func outputOf(tb testing.TB, home string, args ...string) (stdout, stderr string) {
+	tb.Helper()
+	stdout, stderr, _ = answered(tb, home, 0, args...)
+	return stdout, stderr
+}
+
+func answered(tb testing.TB, home string, wantCode int, args ...string) (stdout, stderr string, took time.Duration) {
+	tb.Helper()
+	var out, notes screen
 	dir := tb.TempDir()
-	h := host{args: args, env: []string{"AGENTKERNEL_HOME=" + home}, in: strings.NewReader(""), out: &out, err: io.Discard,
+	h := host{args: args, env: []string{"AGENTKERNEL_HOME=" + home}, in: strings.NewReader(""), out: &out, err: &notes,
 		width: func() int { return 80 }, workingDir: func() (string, error) { return dir, nil }}
 	p := systemParts()
 	p.dial = func(context.Context, string) (agentkernel.Kernel, error) {
@@ -120,11 +132,11 @@ func answerOf(tb testing.TB, home string, wantCode int, args ...string) (string,
 	}
 	begin := time.Now()
 	code := run(tb.Context(), h, p)
-	took := time.Since(begin)
+	took = time.Since(begin)
 	if code != wantCode {
 		tb.Fatalf("agentkernel %s ended with %d: %s", strings.Join(args, " "), code, out.String())
 	}
-	return out.String(), took
+	return out.String(), notes.String(), took
 }
 
 // questions are what is asked, with the exit code and a text that the answer has.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -12,25 +14,28 @@ import (
 
 type psCmd struct {
 	All       bool     `short:"a" help:"Also those that have ended."`
-	Limit     int      `short:"n" placeholder:"N" zero:"all" help:"At most so many, newest first (0: all)." default:"0"`
+	Limit     int      `short:"n" placeholder:"N" zero:"all" help:"At most so many, newest first; 0: all (default: 100 with those that have ended, else all)." default:"-1"`
 	Namespace string   `placeholder:"NAME" help:"Only this tenant's."`
 	Parent    string   `placeholder:"PID" help:"Only the children of this process."`
 	State     []string `enum:"ready,running,waiting,paused,unfinished,exited,failed,killed" placeholder:"STATE" help:"Only those in one of these states: ready, running, waiting, paused, unfinished; exited, failed or killed (implies --all)."`
 	Name      string   `placeholder:"PATTERN" help:"Only those whose name matches: 'report*'."`
 }
 
+// psEnded is how many processes ps lists by default where it lists those that have ended: they only become more.
+const psEnded = 100
+
 func (psCmd) Help() string {
-	return examples("agentkernel ps", "agentkernel ps -a -n 20", "agentkernel ps --state failed,killed -n 5", "agentkernel ps --name 'report*' --json")
+	return `Without a flag: all that have not ended. Where those that have ended are listed, too, the newest 100 are, and a line says how many
+more there are; --limit 0 lists all.
+
+` + examples("agentkernel ps", "agentkernel ps -a -n 20", "agentkernel ps -a -n 0", "agentkernel ps --state failed,killed -n 5", "agentkernel ps --name 'report*' --json")
 }
 
 func (c *psCmd) Run(a *app) error {
 	if _, err := path.Match(c.Name, ""); err != nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "ps", "--name %q is no pattern: %w", c.Name, err).WithHint("* stands for any text, ? for one character, [ab] for a or b")
 	}
-	filter := agentkernel.Filter{Namespace: c.Namespace, Unfinished: !c.All && !c.ended(), Limit: c.Limit}
-	if c.picks() {
-		filter.Limit = 0 // of those that are picked
-	}
+	filter := agentkernel.Filter{Namespace: c.Namespace, Unfinished: !c.All && !c.ended()}
 	if c.Parent != "" {
 		pid, err := agentkernel.ParsePID(c.Parent)
 		if err != nil {
@@ -38,7 +43,7 @@ func (c *psCmd) Run(a *app) error {
 		}
 		filter.Parent = pid
 	}
-	list := []agentkernel.Process{}
+	out := &processList{a: a}
 	k, err := a.reading()
 	switch {
 	case isNothingYet(err):
@@ -46,24 +51,80 @@ func (c *psCmd) Run(a *app) error {
 		return err
 	default:
 		defer k.Close()
-		if list, err = k.List(a.ctx, filter); err != nil {
+		if err := c.list(a, k, filter, out); err != nil {
 			return err
 		}
 		if err := a.noteHolds(k); err != nil {
 			return err
 		}
 	}
-	if c.picks() {
-		list = c.pick(list)
+	if err := out.end(); err != nil {
+		return err
 	}
-	if a.cli.JSON {
-		return a.printProcesses(list)
-	}
-	a.con.Out(processTable(list, time.Now()))
-	if len(list) == 0 && !c.All && !c.picks() && a.con.Interactive() {
+	if out.n == 0 && !a.cli.JSON && !c.All && !c.picks() && a.con.Interactive() {
 		a.con.Note("nothing runs; agentkernel ps -a shows what has ended")
 	}
-	return a.outputError()
+	return nil
+}
+
+// list lists the processes that are meant, page by page, and says so where it leaves some out.
+func (c *psCmd) list(a *app, k agentkernel.Kernel, filter agentkernel.Filter, out *processList) error {
+	limit := c.limit()
+	if limit > 0 && !c.picks() {
+		filter.Limit = limit + 1 // one more says whether there are more
+	}
+	var last agentkernel.PID
+	for page, err := range agentkernel.Pages(a.ctx, k, filter) {
+		if err != nil {
+			return err
+		}
+		if c.picks() {
+			page = c.pick(page)
+		}
+		cut := limit > 0 && out.n+len(page) > limit
+		if cut {
+			page = page[:limit-out.n]
+		}
+		if err := out.add(page); err != nil || a.con.Broken() != nil { // who reads has gone
+			return err
+		}
+		if len(page) > 0 {
+			last = page[len(page)-1].PID
+		}
+		if cut {
+			return c.mentionMore(a, k, filter, last)
+		}
+	}
+	return nil
+}
+
+// mentionMore says that older processes than those listed are meant, too.
+func (c *psCmd) mentionMore(a *app, k agentkernel.Kernel, filter agentkernel.Filter, last agentkernel.PID) error {
+	if c.Limit >= 0 { // it was asked for
+		return nil
+	}
+	more := "older ones match, too"
+	if !c.picks() {
+		filter.Before, filter.Limit = last, 0
+		n, err := k.Count(a.ctx, filter)
+		if err != nil {
+			return err
+		}
+		more = fmt.Sprintf("%d more", n)
+	}
+	a.con.Note("the newest %d are listed; %s: --limit N lists so many, --limit 0 all", c.limit(), more)
+	return nil
+}
+
+// limit is how many processes are listed at most; 0: all.
+func (c *psCmd) limit() int {
+	switch {
+	case c.Limit >= 0:
+		return c.Limit
+	case c.All || c.ended():
+		return psEnded
+	}
+	return 0
 }
 
 // picks says whether the states and names of processes matter.
@@ -75,7 +136,7 @@ func (c *psCmd) ended() bool {
 }
 
 func (c *psCmd) pick(list []agentkernel.Process) []agentkernel.Process {
-	list = slices.DeleteFunc(list, func(p agentkernel.Process) bool {
+	return slices.DeleteFunc(list, func(p agentkernel.Process) bool {
 		state := string(p.State)
 		if p.Paused && !p.State.Terminal() {
 			state = "paused"
@@ -83,10 +144,56 @@ func (c *psCmd) pick(list []agentkernel.Process) []agentkernel.Process {
 		matches, _ := path.Match(c.Name, p.Name) // the pattern is known to be one
 		return len(c.State) > 0 && !slices.Contains(c.State, state) || c.Name != "" && !matches
 	})
-	if c.Limit > 0 && len(list) > c.Limit {
-		list = list[:c.Limit]
+}
+
+// processList prints processes part by part: as a table, or as one array of JSON.
+type processList struct {
+	a     *app
+	n     int // processes printed
+	table *console.Columns
+}
+
+// add prints further processes.
+func (l *processList) add(list []agentkernel.Process) error {
+	if !l.a.cli.JSON {
+		if l.table == nil {
+			l.table = console.NewColumns(0, 1, 2, 4, 5, 6)
+			l.a.con.Out(l.table.Rows(append([][]string{processHead(list)}, processRows(list, time.Now())...)))
+		} else {
+			l.a.con.Out(l.table.Rows(processRows(list, time.Now())))
+		}
+		l.n += len(list)
+		return nil
 	}
-	return list
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	for _, p := range list {
+		if l.n++; l.n == 1 {
+			b.WriteByte('[')
+		} else {
+			b.WriteByte(',')
+		}
+		if err := enc.Encode(public(p)); err != nil {
+			return agentkernel.Errorf(agentkernel.CodeInternal, "json", "%w", err)
+		}
+		b.Truncate(b.Len() - 1) // the end of the line
+	}
+	l.a.con.Out(b.String())
+	return nil
+}
+
+// end prints what comes behind the last process.
+func (l *processList) end() error {
+	switch {
+	case l.a.cli.JSON && l.n == 0:
+		l.a.con.Out("[]\n")
+	case l.a.cli.JSON:
+		l.a.con.Out("]\n")
+	case l.table == nil:
+		return l.add(nil)
+	}
+	return l.a.outputError()
 }
 
 // public is a process as commands print it: values in plain form.
@@ -98,11 +205,19 @@ func public(p agentkernel.Process) agentkernel.Process {
 }
 
 func processTable(list []agentkernel.Process, now time.Time) string {
+	return console.Table(append([][]string{processHead(list)}, processRows(list, now)...), 0, 1, 2, 4, 5, 6)
+}
+
+func processHead(list []agentkernel.Process) []string {
 	last := "WAITING FOR"
 	if slices.ContainsFunc(list, func(p agentkernel.Process) bool { return p.Error != nil }) {
 		last += " / ERROR"
 	}
-	rows := [][]string{{"PID", "PARENT", "PRI", "STATE", "AGE", "TIME", "CALLS", "NAME", last}}
+	return []string{"PID", "PARENT", "PRI", "STATE", "AGE", "TIME", "CALLS", "NAME", last}
+}
+
+func processRows(list []agentkernel.Process, now time.Time) [][]string {
+	var rows [][]string
 	for _, p := range list {
 		parent := "-"
 		if p.Parent != 0 {
@@ -111,7 +226,7 @@ func processTable(list []agentkernel.Process, now time.Time) string {
 		rows = append(rows, []string{p.PID.String(), parent, fmt.Sprint(p.Priority), stateText(p), console.Age(now.Sub(p.Created)),
 			ranFor(p), fmt.Sprint(p.Usage.Syscalls), p.Name, remark(p)})
 	}
-	return console.Table(rows, 0, 1, 2, 4, 5, 6)
+	return rows
 }
 
 // ranFor is how long a process has run. Of one whose kernel died the journal does not say it; its image does, if it was parked.

@@ -37,7 +37,10 @@ func (f *fakeKernel) Answer(_ context.Context, _ agentkernel.PID, ask int64, a a
 	return f.answer(ask, a)
 }
 
-func (f *fakeKernel) List(context.Context, agentkernel.Filter) ([]agentkernel.Process, error) {
+func (f *fakeKernel) List(_ context.Context, filter agentkernel.Filter) ([]agentkernel.Process, error) {
+	if filter.Before != 0 {
+		return nil, nil // all are on the first page
+	}
 	return f.list, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,28 +50,30 @@ func (c *killCmd) killAll(a *app) error {
 	if err != nil {
 		return err
 	}
-	var list []agentkernel.Process
+	parents := map[agentkernel.PID]agentkernel.PID{} // of those that are there
 	if k != nil {
-		list, err = k.List(a.ctx, agentkernel.Filter{Unfinished: true})
+		for page, perr := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Unfinished: true}) {
+			for i := range page {
+				parents[page[i].PID] = page[i].Parent
+			}
+			err = perr
+		}
 		if err = errors.Join(err, k.Close()); err != nil {
 			return err
 		}
 	}
-	there := map[agentkernel.PID]bool{}
-	for _, p := range list {
-		there[p.PID] = true
-	}
 	var pids []string
-	for _, p := range list {
-		if !there[p.Parent] || agentkernel.Signal(c.Signal) == agentkernel.SignalInterrupt { // which reaches no other
-			pids = append(pids, p.PID.String())
+	for _, pid := range slices.Backward(slices.Sorted(maps.Keys(parents))) {
+		_, there := parents[parents[pid]]
+		if !there || agentkernel.Signal(c.Signal) == agentkernel.SignalInterrupt { // which reaches no other
+			pids = append(pids, pid.String())
 		}
 	}
 	if len(pids) == 0 {
 		a.con.Note("nothing runs")
 		return nil
 	}
-	if err := c.meant(a, len(list), strings.Join(pids, ", ")); err != nil {
+	if err := c.meant(a, len(parents), strings.Join(pids, ", ")); err != nil {
 		return err
 	}
 	return a.signalAll(pids, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: agentkernel.SignalOptions{Tree: c.Tree}})

@@ -10,15 +10,21 @@ type spawnCmd struct {
 	programArgs
 	specFlags
 	packageFlags
+	Each    string `placeholder:"FILE" group:"durable" help:"One process for each line of a file (-: standard input), a JSON value: its argument, or an array of them."`
+	EachKey string `name:"key" placeholder:"PREFIX" group:"durable" help:"With --each: the idempotency key of line N is PREFIX/N, so that the same command again spawns only what is missing."`
 }
 
 func (spawnCmd) Help() string {
 	return `Prints the PID as soon as the process is durable: it goes on when this terminal is closed. There is nobody
 to ask, so whatever may change things is named with --allow.
 
+With --each the PIDs are those of the lines, in order, printed as they become durable. An argument that is text is given as it is,
+any other value as its JSON; all come behind the program's own. Each line is looked at before the first process is spawned.
+
 ` + examples(
 		"agentkernel spawn crawl.py --tools mcp.json --allow 'filesystem.write_*'",
 		"pid=$(agentkernel spawn crawl.py); agentkernel wait $pid",
+		"agentkernel spawn visit.py --each urls.jsonl --key crawl-7",
 		"agentkernel spawn nightly.py --idempotency-key nightly-2026-11-21    a second time gives the same PID",
 	)
 }
@@ -27,6 +33,16 @@ func (c *spawnCmd) Run(a *app) error {
 	if a.cli.Embedded {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spawn", "a spawned process outlives the command, and with --embedded its kernel would not").
 			WithHint("leave --embedded out, or use run")
+	}
+	var each *eachFile
+	if c.Each != "" {
+		var err error
+		if each, err = c.openEach(a); err != nil {
+			return err
+		}
+		defer each.close()
+	} else if c.EachKey != "" {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--key belongs to --each").WithHint("of one process: --idempotency-key KEY")
 	}
 	spec, err := a.prepare(&c.programArgs, &c.specFlags)
 	if err != nil {
@@ -41,6 +57,9 @@ func (c *spawnCmd) Run(a *app) error {
 	}
 	defer k.Close()
 	a.warnUnconfined(&spec)
+	if each != nil {
+		return (&spawnEach{a: a, k: k, spec: spec, file: each, key: c.EachKey}).run()
+	}
 	p, err := k.Spawn(a.ctx, spec)
 	if err != nil {
 		return err
@@ -56,6 +75,17 @@ func (c *spawnCmd) Run(a *app) error {
 	a.mentionAllow(k, &spec)
 	a.mentionUnfinished(k)
 	return a.outputError()
+}
+
+// openEach reads the lines of --each.
+func (c *spawnCmd) openEach(a *app) (*eachFile, error) {
+	switch {
+	case c.Key != "":
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--idempotency-key is the key of one process").WithHint("with --each: --key PREFIX; line N has the key PREFIX/N")
+	case c.Each == "-" && (c.File == "-" || c.Stdin == "-"):
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "standard input is something else already").WithHint("name a file: --each FILE")
+	}
+	return a.openEach(c.Each)
 }
 
 // prepare makes the Spec of a program from the command line.

@@ -84,13 +84,14 @@ func (c *traceCmd) load(a *app, k agentkernel.Kernel, p agentkernel.Process) (*t
 	if c.NoChildren {
 		return t, nil
 	}
-	children, err := k.List(a.ctx, agentkernel.Filter{Parent: p.PID})
-	if err != nil {
-		return nil, err
-	}
-	for _, child := range children {
-		if t.Children[child.PID], err = c.load(a, k, child); err != nil {
+	for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Parent: p.PID}) {
+		if err != nil {
 			return nil, err
+		}
+		for _, child := range page {
+			if t.Children[child.PID], err = c.load(a, k, child); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return t, nil

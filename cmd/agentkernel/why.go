@@ -33,11 +33,12 @@ func (c *whyCmd) Run(a *app) error {
 	}
 	in := why.Input{Process: p, Entries: entries, Now: time.Now()}
 	if p.State == agentkernel.StateReady && !p.Paused {
-		others, err := k.List(a.ctx, agentkernel.Filter{Unfinished: true})
-		if err != nil {
-			return err
+		for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Active: true}) {
+			if err != nil {
+				return err
+			}
+			in.Running = append(in.Running, slices.DeleteFunc(page, func(o agentkernel.Process) bool { return o.State != agentkernel.StateRunning })...)
 		}
-		in.Running = slices.DeleteFunc(others, func(o agentkernel.Process) bool { return o.State != agentkernel.StateRunning })
 	}
 	if p.State == agentkernel.StateUnfinished {
 		info, err := k.Info(a.ctx)

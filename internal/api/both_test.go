@@ -129,6 +129,15 @@ var calls = []struct {
 	{"list", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return k.List(ctx, agentkernel.Filter{Namespace: "n", Unfinished: true, Parent: 1, Limit: 3})
 	}},
+	{"list a page", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.List(ctx, agentkernel.Filter{Before: 3, Limit: 1})
+	}},
+	{"list the active", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.List(ctx, agentkernel.Filter{Active: true})
+	}},
+	{"count", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.Count(ctx, agentkernel.Filter{Namespace: "n", Before: 100, Limit: 1})
+	}},
 	{"list nothing", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		list, err := k.List(ctx, agentkernel.Filter{Namespace: "nobody's"})
 		return len(list), err
@@ -265,6 +274,14 @@ var calls = []struct {
 		return k.AcceptTools(ctx, nil, "dead", nil)
 	}},
 	{"tools of a dead server", func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.ListTools(ctx, nil, "dead") }},
+	{"spawn many", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		s := spec("print a")
+		s.Program.Args = []string{"a"}
+		return k.SpawnMany(ctx, s, []agentkernel.Instance{{Args: []string{"b", "<c>"}, IdempotencyKey: "many/1"}, {IdempotencyKey: "many/2"}})
+	}},
+	{"spawn none of many", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.SpawnMany(ctx, spec("print a"), nil)
+	}},
 }
 
 func TestClientAnswersAsTheKernelDoes(t *testing.T) {

@@ -81,6 +81,18 @@ func (k *double) Spawn(_ context.Context, s agentkernel.Spec) (agentkernel.Proce
 	return created, nil
 }
 
+func (k *double) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agentkernel.Instance) (pids []agentkernel.PID, err error) {
+	pids = []agentkernel.PID{}
+	for i := range each {
+		p, err := k.Spawn(ctx, s.Instance(&each[i]))
+		if err != nil {
+			return pids, err
+		}
+		pids = append(pids, p.PID)
+	}
+	return pids, nil
+}
+
 func (k *double) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 	t, fresh, err := k.create(s)
 	if err != nil {
@@ -278,12 +290,18 @@ func (k *double) List(_ context.Context, f agentkernel.Filter) ([]agentkernel.Pr
 	defer k.mu.Unlock()
 	var list []agentkernel.Process
 	for _, t := range slices.Backward(k.procs) {
-		if (f.Namespace == "" || f.Namespace == t.proc.Namespace) && (f.Parent == 0 || f.Parent == t.proc.Parent) &&
+		if (f.Before == 0 || t.proc.PID < f.Before) && (!f.Active || !t.proc.State.Terminal()) && (f.Namespace == "" || f.Namespace == t.proc.Namespace) && (f.Parent == 0 || f.Parent == t.proc.Parent) &&
 			(!f.Unfinished || !t.proc.State.Terminal()) && (f.Limit == 0 || len(list) < f.Limit) {
 			list = append(list, t.proc)
 		}
 	}
 	return list, nil
+}
+
+func (k *double) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	f.Limit = 0
+	list, err := k.List(ctx, f)
+	return len(list), err
 }
 
 func (k *double) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {

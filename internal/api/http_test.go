@@ -102,7 +102,7 @@ func TestBadRequests(t *testing.T) {
 		{"bad number", "GET", processes + "?limit=-1", "", 400, agentkernel.CodeInvalid, "0 or more"},
 		{"bad query", "GET", processes + "?limit=%zz", "", 400, agentkernel.CodeInvalid, "query"},
 		{"bad timeout", "GET", one + "/wait?timeout=3", "", 400, agentkernel.CodeInvalid, "500ms"},
-		{"bad signal", "POST", one + "/signal", `{"signal":"hup"}`, 400, agentkernel.CodeInvalid, "interrupt, pause"},
+		{"bad signal", "POST", one + "/signal", `{"signal":"hup"}`, 400, agentkernel.CodeInvalid, "interrupt, stop, user, pause, resume or kill"},
 		{"bad answer", "POST", one + "/answers", `{"ask":1,"answer":"maybe"}`, 400, agentkernel.CodeInvalid, "yes, always or no"},
 		{"bad recover", "POST", "/api/v1/recover", `{"pid":-1}`, 400, agentkernel.CodeInvalid, "0 means all"},
 		{"events of nobody", "GET", processes + "/99/events?follow=true", "", 404, agentkernel.CodeNotFound, "no process 99"},

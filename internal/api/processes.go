@@ -47,20 +47,63 @@ func (s *Server) postProcess(w http.ResponseWriter, r *http.Request, q query) er
 	return answer(w, http.StatusCreated, p)
 }
 
-func (s *Server) listProcesses(w http.ResponseWriter, r *http.Request, q query) error {
-	unfinished, err1 := q.flag("unfinished")
-	parent, err2 := q.number("parent")
-	limit, err3 := q.number("limit")
-	if err := errors.Join(err1, err2, err3); err != nil {
+func (s *Server) postMany(w http.ResponseWriter, r *http.Request, _ query) error {
+	var body wire.ManyRequest
+	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	list, err := s.kernel(r).List(r.Context(), agentkernel.Filter{
-		Namespace: q.text("namespace"), Unfinished: unfinished, Parent: agentkernel.PID(parent), Key: q.text("key"), Limit: int(limit),
-	})
+	pids, err := s.kernel(r).SpawnMany(r.Context(), body.Spec, body.Each)
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, wire.ProcessList{Processes: notNil(list)})
+	return answer(w, http.StatusCreated, wire.Many{PIDs: notNil(pids)})
+}
+
+func (s *Server) listProcesses(w http.ResponseWriter, r *http.Request, q query) error {
+	f, err1 := selection(q)
+	limit, err2 := q.number("limit")
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	f.Limit = int(limit)
+	list, err := s.kernel(r).List(r.Context(), f)
+	if err != nil {
+		return err
+	}
+	page := wire.ProcessList{Processes: notNil(list)}
+	if len(list) > 0 && f.Key == "" {
+		f.Before, f.Limit = list[len(list)-1].PID, 1
+		older, err := s.kernel(r).List(r.Context(), f)
+		if err != nil {
+			return err
+		}
+		if len(older) > 0 {
+			page.Next = f.Before
+		}
+	}
+	return answer(w, http.StatusOK, page)
+}
+
+func (s *Server) countProcesses(w http.ResponseWriter, r *http.Request, q query) error {
+	f, err := selection(q)
+	if err != nil {
+		return err
+	}
+	n, err := s.kernel(r).Count(r.Context(), f)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, wire.Count{Count: n})
+}
+
+// selection is the filter of a listing, but for its limit.
+func selection(q query) (agentkernel.Filter, error) {
+	unfinished, err1 := q.flag("unfinished")
+	active, err2 := q.flag("active")
+	parent, err3 := q.number("parent")
+	before, err4 := q.number("before")
+	return agentkernel.Filter{Namespace: q.text("namespace"), Unfinished: unfinished, Active: active, Parent: agentkernel.PID(parent),
+		Before: agentkernel.PID(before), Key: q.text("key")}, errors.Join(err1, err2, err3, err4)
 }
 
 func (s *Server) getProcess(w http.ResponseWriter, r *http.Request, _ query) error {

@@ -100,7 +100,7 @@ func (k *Kernel) unloadable(p *process) bool {
 	switch {
 	case p.state != agentkernel.StateWaiting, p.owned, p.halted != nil, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
 		r.need != needReply && r.need != needAny, p.deliverable(), r.replay != nil, r.origin != nil, r.abort != nil, p.migration != nil,
-		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.inTree(p), k.table.looks.Looking(p.pid), k.table.streams.Count(p.pid) > 0:
+		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.inTree(p), k.table.looks.Looking(p.pid), k.table.streams.Count(p.pid, nil) > 0:
 		return false
 	}
 	for _, f := range p.inflight {

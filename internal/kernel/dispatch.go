@@ -204,7 +204,7 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 		return nil // never under way
 	}
 	if f.handler.Opens {
-		if err := streams.Full(f.op, k.table.streams.Count(p.pid)+p.inflight.opening()); err != nil {
+		if err := streams.Full(f.op, k.table.streams.Count(p.pid, p.inflight.has)+p.inflight.opening()); err != nil {
 			return err
 		}
 	}

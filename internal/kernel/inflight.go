@@ -124,6 +124,9 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 	return failure, false
 }
 
+// has says whether one of them has a number.
+func (c calls) has(id int64) bool { return c.find(id) != nil }
+
 // opening is how many of them open a stream.
 func (c calls) opening() (n int) {
 	for _, f := range c {

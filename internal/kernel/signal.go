@@ -58,7 +58,7 @@ func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, 
 	case agentkernel.SignalPause, agentkernel.SignalResume:
 		return k.holdTree(ctx, p.pid, p.spec.Ancestors, sig, opt.Tree)
 	case agentkernel.SignalStop:
-		return k.stopTree(ctx, p, opt)
+		return k.stopAll(ctx, append([]*process{p}, k.under(p.pid, opt.Tree)...), opt) // one that is asked starts no more
 	}
 	to := []*process{p}
 	if opt.Tree {
@@ -128,7 +128,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	}
 	var any bool
 	if sig == agentkernel.SignalStop {
-		any, err = k.stopBelow(ctx, pid, opt)
+		any, err = k.stopAll(ctx, k.under(pid, opt.Tree), opt)
 	} else {
 		any, err = k.holdTree(ctx, pid, rec.Spec.Ancestors, sig, opt.Tree)
 	}

@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
@@ -85,6 +86,53 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 		specs.PutBelow(s, &row.Spec)
 	}
 	return nil, err
+}
+
+// crowded is how long the creation of many processes waits, at most, while many wait for a slot: a process that has not begun is in
+// memory. It is no more than that, since the crowd may be of processes that never end.
+const crowded = time.Second
+
+// SpawnMany creates many processes of one Spec and returns once all are durable.
+func (k *Kernel) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agentkernel.Instance) (pids []agentkernel.PID, err error) {
+	if err := s.ValidateMany(each); err != nil {
+		return nil, err
+	}
+	parent, err := k.fromOutside(ctx, &s)
+	if err != nil {
+		return nil, err
+	}
+	defer k.release(parent)
+	if _, err := k.prepare(&s); err != nil {
+		return nil, err
+	}
+	if err := keys.FitEach(ctx, k.store, &s, each); err != nil {
+		return nil, err
+	}
+	patient, enough := context.WithTimeout(ctx, crowded)
+	defer enough()
+	var created []*process
+	for i := range each {
+		k.queue.Ease(patient)
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		p, pid, failed := k.create(ctx, s.Instance(&each[i]), nil)
+		if failed != nil {
+			err = keys.OfInstance(i, failed)
+			break
+		}
+		if pid == 0 {
+			pid, created = p.pid, append(created, p)
+			k.launch(p)
+		}
+		pids = append(pids, pid)
+	}
+	for _, p := range created { // the first waits for a commit, which has most of the others, too
+		if failed := k.flush(ctx, p); failed != nil {
+			return nil, failed
+		}
+	}
+	return pids, err
 }
 
 // follow reports the events of a process that exists already.

@@ -13,16 +13,7 @@ import (
 	"agentkernel/internal/kernel/specs"
 )
 
-// stopTree asks a process and those below it to end. Each is killed that has not ended when the grace time is over.
-func (k *Kernel) stopTree(ctx context.Context, p *process, opt agentkernel.SignalOptions) (any bool, err error) {
-	return k.stopAll(ctx, append([]*process{p}, k.under(p.pid, opt.Tree)...), opt) // one that is asked starts no more
-}
-
-// stopBelow is stopTree for the descendants alone.
-func (k *Kernel) stopBelow(ctx context.Context, pid agentkernel.PID, opt agentkernel.SignalOptions) (any bool, err error) {
-	return k.stopAll(ctx, k.under(pid, opt.Tree), opt)
-}
-
+// stopAll asks processes to end. Each is killed that has not ended when the grace time is over. False: all have ended.
 func (k *Kernel) stopAll(ctx context.Context, procs []*process, opt agentkernel.SignalOptions) (any bool, err error) {
 	by := k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond)
 	for _, p := range procs {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 
 	"agentkernel"
@@ -26,9 +27,10 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	return k.shown(rec, lost), k.settled(ctx)
 }
 
-// List lists processes, newest first, as they stand at this moment.
+// List gives a page of processes, newest first, as they stand at this moment. The store alone says which are on it: it has all that this
+// kernel carries.
 func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
-	records, err := k.store.Processes(ctx, f)
+	records, err := history.Page(ctx, k.store, f)
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +39,12 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 		out = append(out, k.standing(ctx, rec))
 	}
 	return out, k.settled(ctx)
+}
+
+// Count says how many processes a filter selects.
+func (k *Kernel) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	n, err := k.store.Count(ctx, f)
+	return n, cmp.Or(err, k.settled(ctx))
 }
 
 // standing is a process of a list as it stands at this moment.

@@ -58,9 +58,14 @@ func (r *Reader) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	return history.Shown(rec, lost), err
 }
 
-// List reads processes, newest first.
+// Count says how many processes a filter selects.
+func (r *Reader) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	return r.store.Count(ctx, f)
+}
+
+// List reads a page of processes, newest first.
 func (r *Reader) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.Process, error) {
-	records, err := r.store.Processes(ctx, f)
+	records, err := history.Page(ctx, r.store, f)
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
 		rec.Usage = history.Used(ctx, r.store, &rec)
@@ -110,6 +115,11 @@ func (r *Reader) State(ctx context.Context, pid agentkernel.PID) (map[string]jso
 // Spawn needs a kernel.
 func (r *Reader) Spawn(context.Context, agentkernel.Spec) (agentkernel.Process, error) {
 	return agentkernel.Process{}, errNoKernel("spawn")
+}
+
+// SpawnMany needs a kernel.
+func (r *Reader) SpawnMany(context.Context, agentkernel.Spec, []agentkernel.Instance) ([]agentkernel.PID, error) {
+	return nil, errNoKernel("spawn")
 }
 
 // Run needs a kernel.

@@ -53,6 +53,10 @@ func (d *double) Spawn(_ context.Context, s agentkernel.Spec) (agentkernel.Proce
 	d.spec = s
 	return agentkernel.Process{}, d.in("Spawn", s.Namespace)
 }
+func (d *double) SpawnMany(_ context.Context, s agentkernel.Spec, _ []agentkernel.Instance) ([]agentkernel.PID, error) {
+	d.spec = s
+	return nil, d.in("SpawnMany", s.Namespace)
+}
 func (d *double) Run(_ context.Context, s agentkernel.Spec, _ func(agentkernel.Event) error) (agentkernel.Process, error) {
 	d.spec = s
 	return agentkernel.Process{}, d.in("Run", s.Namespace)
@@ -62,12 +66,15 @@ func (d *double) Process(_ context.Context, pid agentkernel.PID) (agentkernel.Pr
 	return d.row(pid)
 }
 func (d *double) List(_ context.Context, f agentkernel.Filter) (out []agentkernel.Process, err error) {
-	for pid := ofTeam; pid <= ofOthers; pid++ {
-		if p, _ := d.row(pid); f.Namespace == "" || f.Namespace == p.Namespace {
+	for pid := ofOthers; pid >= ofTeam; pid-- {
+		if p, _ := d.row(pid); (f.Before == 0 || pid < f.Before) && (f.Namespace == "" || f.Namespace == p.Namespace) {
 			out = append(out, p)
 		}
 	}
 	return out, d.in("List", f.Namespace)
+}
+func (d *double) Count(_ context.Context, f agentkernel.Filter) (int, error) {
+	return 1, d.in("Count", f.Namespace)
 }
 func (d *double) Wait(context.Context, agentkernel.PID) (agentkernel.Process, error) {
 	return agentkernel.Process{}, d.note("Wait")

@@ -151,10 +151,6 @@ func (s *scope) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	if err != nil {
 		return agentkernel.KernelInfo{}, err
 	}
-	unended, err := s.k.List(ctx, agentkernel.Filter{Namespace: s.namespace, Unfinished: true})
-	if err != nil {
-		return agentkernel.KernelInfo{}, err
-	}
 	info := agentkernel.KernelInfo{Version: all.Version, API: all.API, Started: all.Started, Mode: all.Mode,
 		Store: agentkernel.StoreInfo{UUID: all.Store.UUID, Schema: all.Store.Schema}}
 	for _, b := range all.Backends {
@@ -162,20 +158,33 @@ func (s *scope) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 		info.Backends = append(info.Backends, b)
 	}
 	for _, h := range all.Holds {
-		if h.Namespace == "" || s.here(h.Namespace) {
-			if h.Namespace == "" {
-				h.Why = "" // the owner's words
+		switch {
+		case h.Tree != 0:
+			if p, err := s.k.Process(ctx, h.Tree); err != nil || !s.here(p.Namespace) {
+				continue
 			}
-			if h.Tree == 0 || slices.ContainsFunc(unended, func(p agentkernel.Process) bool { return p.PID == h.Tree }) {
-				info.Holds = append(info.Holds, h)
-			}
+		case h.Namespace == "":
+			h.Why = "" // the owner's words
+		case !s.here(h.Namespace):
+			continue
 		}
+		info.Holds = append(info.Holds, h)
 	}
-	for i := range unended {
-		if unended[i].State == agentkernel.StateUnfinished {
-			info.Unfinished++
-		} else {
-			info.Processes++
+	unended := agentkernel.Filter{Namespace: s.namespace, Unfinished: true}
+	if all.Unfinished == 0 {
+		info.Processes, err = s.k.Count(ctx, unended)
+		return info, err
+	}
+	for page, err := range agentkernel.Pages(ctx, s.k, unended) {
+		if err != nil {
+			return agentkernel.KernelInfo{}, err
+		}
+		for i := range page {
+			if page[i].State == agentkernel.StateUnfinished {
+				info.Unfinished++
+			} else {
+				info.Processes++
+			}
 		}
 	}
 	return info, nil

@@ -17,6 +17,15 @@ func (s *scope) Spawn(ctx context.Context, spec agentkernel.Spec) (agentkernel.P
 	return s.k.Spawn(ctx, spec)
 }
 
+// SpawnMany creates many processes in the namespace.
+func (s *scope) SpawnMany(ctx context.Context, spec agentkernel.Spec, each []agentkernel.Instance) ([]agentkernel.PID, error) {
+	spec, err := s.admit(ctx, "spawn", spec)
+	if err != nil {
+		return nil, err
+	}
+	return s.k.SpawnMany(ctx, spec, each)
+}
+
 // Run is Spawn for who may read what the process does, too.
 func (s *scope) Run(ctx context.Context, spec agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 	if err := s.may("run", agentkernel.RightRead); err != nil {
@@ -50,6 +59,18 @@ func (s *scope) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.P
 		return agentkernel.Process{}, err
 	}
 	return p, nil
+}
+
+// Count counts processes of the namespace. Another one has none.
+func (s *scope) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
+	if err := s.may("list", agentkernel.RightRead); err != nil {
+		return 0, err
+	}
+	if f.Namespace != "" && f.Namespace != s.namespace {
+		return 0, nil
+	}
+	f.Namespace = s.namespace
+	return s.k.Count(ctx, f)
 }
 
 // List lists processes of the namespace. Another one has none.
@@ -106,15 +127,19 @@ func (s *scope) recoverAll(ctx context.Context) (taken []agentkernel.Process, fa
 	if err := s.may("recover", agentkernel.RightRun); err != nil {
 		return nil, err
 	}
-	left, err := s.k.List(ctx, agentkernel.Filter{Namespace: s.namespace, Unfinished: true})
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range slices.Backward(left) { // the newest is first, and a child newer than its parent
-		if p.State != agentkernel.StateUnfinished {
-			continue
+	var left []agentkernel.PID
+	for page, err := range agentkernel.Pages(ctx, s.k, agentkernel.Filter{Namespace: s.namespace, Unfinished: true}) {
+		if err != nil {
+			return nil, err
 		}
-		more, err := s.k.Recover(ctx, p.PID)
+		for i := range page {
+			if page[i].State == agentkernel.StateUnfinished {
+				left = append(left, page[i].PID)
+			}
+		}
+	}
+	for _, pid := range slices.Backward(left) { // the newest is first, and a child newer than its parent
+		more, err := s.k.Recover(ctx, pid)
 		taken = append(taken, s.only(more)...)
 		switch agentkernel.CodeOf(err) {
 		case "", agentkernel.CodeConflict, agentkernel.CodeNotFound: // it was taken up with its parent, and has ended

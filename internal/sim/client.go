@@ -108,13 +108,15 @@ func (w *World) look(pid agentkernel.PID) *op {
 func (w *World) list() *op {
 	k := w.kernel
 	return w.start(&op{what: "list", run: func(ctx context.Context, _ *op) error {
-		all, err := k.List(ctx, agentkernel.Filter{})
-		if err == nil {
-			for _, p := range all {
-				w.promises.process(w, &p)
+		for page, err := range agentkernel.Pages(ctx, k, agentkernel.Filter{}) {
+			if err != nil {
+				return err
+			}
+			for i := range page {
+				w.promises.process(w, &page[i])
 			}
 		}
-		return err
+		return nil
 	}})
 }
 

@@ -68,9 +68,16 @@ type Stopping struct {
 	OSPID int `json:"os_pid"`
 }
 
-// ProcessList is a list of processes, newest first.
+// ProcessList is a list of processes, newest first; of a listing, a page. Next is the PID before which older ones are; 0: there are
+// none.
 type ProcessList struct {
 	Processes []agentkernel.Process `json:"processes"`
+	Next      agentkernel.PID       `json:"next,omitempty"`
+}
+
+// Count is the answer of GET /processes/count.
+type Count struct {
+	Count int `json:"count"`
 }
 
 // EntryPage is a part of a journal. Next is the position to ask from for more; 0 at the end.
@@ -82,6 +89,17 @@ type EntryPage struct {
 // WorkingSet is the state of a process.
 type WorkingSet struct {
 	State map[string]json.RawMessage `json:"state"`
+}
+
+// ManyRequest is the body of POST /processes/many.
+type ManyRequest struct {
+	Spec agentkernel.Spec       `json:"spec"`
+	Each []agentkernel.Instance `json:"each"`
+}
+
+// Many is its answer: the PIDs, in order.
+type Many struct {
+	PIDs []agentkernel.PID `json:"pids"`
 }
 
 // SignalRequest is the body of POST /processes/{pid}/signal.

@@ -99,3 +99,33 @@ func same(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PI
 	return agentkernel.Errorf(agentkernel.CodeConflict, "spawn", "the idempotency key %q belongs to process %d, which is %s", s.IdempotencyKey, pid, what).
 		WithPID(pid).WithHint(advice.OtherKeyOrInspect, pid)
 }
+
+// FitEach refuses, before any of many processes is created, what is wrong with the key of one.
+func FitEach(ctx context.Context, store agentkernel.StoreReader, s *agentkernel.Spec, each []agentkernel.Instance) error {
+	for i := range each {
+		one := s.Instance(&each[i])
+		if one.IdempotencyKey == "" {
+			continue
+		}
+		err := Usable(one.IdempotencyKey)
+		if err == nil {
+			var pid agentkernel.PID
+			if pid, err = store.ByKey(ctx, one.Namespace, one.IdempotencyKey); err == nil {
+				err = same(ctx, store, pid, &one)
+			} else if agentkernel.CodeOf(err) == agentkernel.CodeNotFound {
+				err = nil
+			}
+		}
+		if err != nil {
+			return OfInstance(i, err)
+		}
+	}
+	return nil
+}
+
+// OfInstance says of which of many processes an error is.
+func OfInstance(i int, err error) error {
+	e := *agentkernel.AsError(err, agentkernel.CodeInternal, "spawn")
+	e.Err = fmt.Errorf("each[%d]: %w", i, e.Err)
+	return &e
+}

@@ -3,6 +3,7 @@
 package slots
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 
 // preemptAfter is how long a program may compute before its slot goes to a more urgent process.
 const preemptAfter = time.Second
+
+// crowd is how many items may wait before whoever makes many more of them has to; see Ease.
+const crowd = 2048
 
 // Item is something that can be driven, such as a process. Priority is the same each time; lower is more urgent.
 type Item interface {
@@ -31,6 +35,7 @@ type Queue[T Item] struct {
 	turns     map[*turn]struct{} // who uses them, but for those that TryAcquire gave
 	preempted int                // turns that go on without a slot
 	timer     *time.Timer        // looks for a program to preempt; nil: nobody needs its slot
+	eased     chan struct{}      // closed when no more than crowd wait; nil: nobody waits for that
 	closed    bool
 	idle      *sync.Cond
 }
@@ -147,6 +152,7 @@ func (q *Queue[T]) next() (p T, ok, back bool) {
 	}
 	if first == nil {
 		p, ok = q.waiting.Pop()
+		q.ease()
 		return p, ok, false
 	}
 	if priority, some := q.waiting.Highest(); some && priority < first.priority && !q.closed {
@@ -216,11 +222,38 @@ func (q *Queue[T]) Release(p T, rest func()) {
 	q.idle.Broadcast()
 }
 
+// Ease waits while a crowd waits for slots, until ctx ends: what waits is held in memory.
+func (q *Queue[T]) Ease(ctx context.Context) {
+	q.mu.Lock()
+	if q.closed || q.waiting.Len() <= crowd {
+		q.mu.Unlock()
+		return
+	}
+	if q.eased == nil {
+		q.eased = make(chan struct{})
+	}
+	eased := q.eased
+	q.mu.Unlock()
+	select {
+	case <-eased:
+	case <-ctx.Done():
+	}
+}
+
+// ease ends what waits in Ease when no crowd waits any more; q.mu is held.
+func (q *Queue[T]) ease() {
+	if q.eased != nil && (q.closed || q.waiting.Len() <= crowd) {
+		close(q.eased)
+		q.eased = nil
+	}
+}
+
 // Close lets no further process begin to run.
 func (q *Queue[T]) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
+	q.ease()
 }
 
 // Drain waits until no program runs.

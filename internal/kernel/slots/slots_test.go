@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,5 +90,48 @@ func TestTheMostUrgentBorrowsFirst(t *testing.T) {
 		s.add(5, 10*time.Minute)
 		s.add(4, time.Second) // can preempt the 5, at 1.9 s
 		s.ends(t, s.add(1, time.Second), time.Second)
+	})
+}
+
+// Who makes many items waits while a crowd waits for slots, until it is none any more, or for as long as he has patience.
+func TestACrowdIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1)
+		ease := func(patience time.Duration) time.Duration {
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			s.Ease(ctx)
+			return time.Since(begin)
+		}
+		if took := ease(time.Hour); took != 0 {
+			t.Errorf("an empty queue was waited for, %s", took)
+		}
+		for range crowd + 3 { // one of them has the slot
+			p := &program{10}
+			s.mu.Lock()
+			s.takes[p] = time.Second
+			s.mu.Unlock()
+			s.Push(p)
+		}
+		synctest.Wait()
+		if took := ease(300 * time.Millisecond); took != 300*time.Millisecond {
+			t.Errorf("a crowd was waited for %s", took)
+		}
+		if took := ease(time.Hour); took != 1700*time.Millisecond { // the second of those that are too many begins then
+			t.Errorf("a crowd that went was waited for %s", took)
+		}
+		if took := ease(time.Hour); took != 0 {
+			t.Errorf("no crowd was waited for, %s", took)
+		}
+		s.Push(&program{10})
+		waits := make(chan time.Duration)
+		go func() { waits <- ease(time.Hour) }()
+		synctest.Wait()
+		s.Close()
+		if took := <-waits; took != 0 {
+			t.Errorf("a closed queue was waited for, %s", took)
+		}
+		s.Drain()
 	})
 }

@@ -3,6 +3,7 @@ package specs
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"agentkernel"
@@ -87,4 +88,17 @@ func (in *Interner) Drop(s *Shared) {
 	if s.users--; s.users == 0 {
 		delete(in.refs, s.key)
 	}
+}
+
+// EnvironmentOf is the virtual environment that a program's children in Python have, too.
+func EnvironmentOf(p *agentkernel.Program) string {
+	if p.Language != agentkernel.Python {
+		return ""
+	}
+	return p.Host
+}
+
+// Below gives the ancestors of a child.
+func Below(parent *agentkernel.Spec, pid agentkernel.PID) []agentkernel.PID {
+	return append(slices.Clone(parent.Ancestors), pid)
 }

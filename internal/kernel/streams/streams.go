@@ -69,11 +69,16 @@ func (r *Registry) Open(pid agentkernel.PID, call int64, out *sys.Outcome) {
 	}
 }
 
-// Count is how many streams a process has open.
-func (r *Registry) Count(pid agentkernel.PID) int {
+// Count is how many streams a process has open, those left out that calls under way have opened a moment ago; nil: none is.
+func (r *Registry) Count(pid agentkernel.PID, underWay func(call int64) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.open[pid])
+	for _, s := range r.open[pid] {
+		if underWay == nil || !underWay(s.call) {
+			n++
+		}
+	}
+	return n
 }
 
 // Drop closes those of a process that calls behind one have opened.

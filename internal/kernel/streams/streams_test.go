@@ -66,8 +66,8 @@ func TestWhatNoJournalHasIsGivenAgain(t *testing.T) {
 		}
 		out.Done(c.committed)
 	}
-	if _, isOpen, _ := of.Next(t.Context(), h); isOpen || s.closed != 1 || r.Count(7) != 0 {
-		t.Errorf("after its end it is open: %v, was closed %d times, counts %d", isOpen, s.closed, r.Count(7))
+	if _, isOpen, _ := of.Next(t.Context(), h); isOpen || s.closed != 1 || r.Count(7, nil) != 0 {
+		t.Errorf("after its end it is open: %v, was closed %d times, counts %d", isOpen, s.closed, r.Count(7, nil))
 	}
 }
 
@@ -117,11 +117,11 @@ func TestFailures(t *testing.T) {
 			if agentkernel.CodeOf(got) != want || !isOpen || !out.Settled || errors.Is(got, context.DeadlineExceeded) {
 				t.Errorf("%v: %v %v", err, got, isOpen)
 			}
-			out.Done(s.closed == 0 && r.Count(7) == 1 && got == nil)
+			out.Done(s.closed == 0 && r.Count(7, nil) == 1 && got == nil)
 		}
 		out, _, _ := of.Next(t.Context(), h)
 		out.Done(true)
-		if s.closed != 1 || r.Count(7) != 0 {
+		if s.closed != 1 || r.Count(7, nil) != 0 {
 			t.Errorf("%v: closed %d times", err, s.closed)
 		}
 	}
@@ -137,7 +137,7 @@ func TestDrop(t *testing.T) {
 	open(r, 8, 10, all[3], false)
 	says := func(what, want string) {
 		t.Helper()
-		if got := fmt.Sprint(all[0].closed, all[1].closed, all[2].closed, all[3].closed, r.Count(7), r.Count(8)); got != want {
+		if got := fmt.Sprint(all[0].closed, all[1].closed, all[2].closed, all[3].closed, r.Count(7, nil), r.Count(8)); got != want {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}

@@ -16,7 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 import support
-from agentkernel import KernelError, Limits, Spec, _home, changes, create_agent, errors
+from agentkernel import KernelError, Limits, Spec, _home, _kernel, changes, create_agent, errors
 from agentkernel.model import Process, parse_time
 from agentkernel.spec import local_tools, size
 
@@ -51,6 +51,29 @@ class Errors(unittest.TestCase):
         e = errors.KernelGone("m", hint="h", pid=3)
         again = pickle.loads(pickle.dumps(e))
         self.assertEqual((type(again), str(again), again.pid), (errors.KernelGone, str(e), 3))
+
+
+class Pages(unittest.TestCase):
+    def test_ps_goes_from_page_to_page(self) -> None:
+        asked: list[dict] = []
+
+        def kernel(pids: int, most: int) -> mock.Mock:
+            def ask(op: str, method: str, path: str, query: dict):  # type: ignore[no-untyped-def]
+                asked.append(query)
+                older = [p for p in range(pids, 0, -1) if not query.get("before") or p < query["before"]]
+                page = older[: min(query["limit"] or most, most)]
+                return {"processes": [{"pid": p, "state": "exited"} for p in page], "next": page[-1] if page and len(older) > len(page) else 0}
+                yield  # it is a generator
+
+            return mock.Mock(ask=ask)
+
+        for pids, limit, requests in [(0, 0, 1), (3, 0, 1), (4, 0, 1), (9, 0, 3), (9, 4, 1), (9, 6, 2), (9, 20, 3)]:
+            asked.clear()
+            steps = _kernel.Kernel.ps(kernel(pids, 4), True, "", 0, limit)
+            with self.assertRaises(StopIteration) as end:
+                next(steps)
+            want = list(range(pids, 0, -1))[: limit or None]
+            self.assertEqual(([p.pid for p in end.exception.value], len(asked)), (want, requests), (pids, limit))
 
 
 class Places(unittest.TestCase):

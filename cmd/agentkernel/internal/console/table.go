@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -9,21 +10,28 @@ import (
 
 // Table lays rows out in aligned columns, two spaces apart; the first row is the head. Columns named in
 // right are aligned to the right. The last column is not padded.
-func Table(rows [][]string, right ...int) string {
-	var widths []int
+func Table(rows [][]string, right ...int) string { return NewColumns(right...).Rows(rows) }
+
+// Columns is a table that is printed part by part: each part is as wide as those before it, or wider where it has to be.
+type Columns struct {
+	widths []int
+	right  []int
+}
+
+// NewColumns begins a table; columns named in right are aligned to the right.
+func NewColumns(right ...int) *Columns { return &Columns{right: right} }
+
+// Rows lays out further rows; of the first part the first row is the head.
+func (c *Columns) Rows(rows [][]string) string {
 	for _, r := range rows {
 		for i := range r {
 			r[i] = Line(r[i])
 			cell := r[i]
-			if i == len(widths) {
-				widths = append(widths, 0)
+			if i == len(c.widths) {
+				c.widths = append(c.widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			c.widths[i] = max(c.widths[i], utf8.RuneCountInString(cell))
 		}
-	}
-	toRight := map[int]bool{}
-	for _, i := range right {
-		toRight[i] = true
 	}
 	var b strings.Builder
 	for _, r := range rows {
@@ -32,8 +40,8 @@ func Table(rows [][]string, right ...int) string {
 			if i > 0 {
 				line.WriteString("  ")
 			}
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if toRight[i] {
+			pad := strings.Repeat(" ", c.widths[i]-utf8.RuneCountInString(cell))
+			if slices.Contains(c.right, i) {
 				line.WriteString(pad + cell)
 			} else {
 				line.WriteString(cell + pad)

@@ -198,9 +198,14 @@ class Kernel(Generic[R]):
         return Process.from_wire(data)
 
     def ps(self, all: bool, namespace: str, parent: int, limit: int) -> Steps[list[Process]]:
-        query = {"unfinished": not all, "namespace": namespace, "parent": check_pid(parent) if parent else 0, "limit": whole(limit, "limit", 0)}
-        data = yield from self.ask("ps", "GET", "/processes", query)
-        return [Process.from_wire(p) for p in data["processes"]]
+        query = {"unfinished": not all, "namespace": namespace, "parent": check_pid(parent) if parent else 0}
+        limit, found = whole(limit, "limit", 0), []
+        while True:  # an answer is a page
+            data = yield from self.ask("ps", "GET", "/processes", {**query, "limit": limit and limit - len(found)})
+            found += [Process.from_wire(p) for p in data["processes"]]
+            query["before"] = data.get("next", 0)
+            if not query["before"] or limit and len(found) >= limit:
+                return found
 
     def wait(self, pid: Any, timeout: Optional[Span]) -> Steps[Process]:
         pid = check_pid(pid)
