@@ -33,10 +33,14 @@ func TestPagesWhileProcessesComeAndGo(t *testing.T) {
 		defer cancel()
 		for range 2 {
 			others.Go(func() {
-				for ctx.Err() == nil {
+				for range 100 { // all that ever were are listed, too
+					if ctx.Err() != nil {
+						return
+					}
 					short, long := spawn("1"), spawn("from kernel import sleep\nsleep(100000)")
 					if err := k.Signal(t.Context(), long, agentkernel.SignalKill); err != nil {
-						t.Error(err)
+						p, perr := k.Process(t.Context(), long)
+						t.Errorf("%v: %v, %v", err, p.Error, perr)
 					}
 					if _, err := k.Wait(t.Context(), short); err != nil {
 						t.Error(err)
@@ -45,7 +49,7 @@ func TestPagesWhileProcessesComeAndGo(t *testing.T) {
 			})
 		}
 		for round := range 40 {
-			f := agentkernel.Filter{Unfinished: round%2 == 0, Limit: 1 + round%9}
+			f := agentkernel.Filter{Unfinished: round%2 == 0, Limit: 3 + round%9}
 			seen := map[agentkernel.PID]bool{}
 			for {
 				page, err := k.List(t.Context(), f)
