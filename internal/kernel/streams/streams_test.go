@@ -137,7 +137,7 @@ func TestDrop(t *testing.T) {
 	open(r, 8, 10, all[3], false)
 	says := func(what, want string) {
 		t.Helper()
-		if got := fmt.Sprint(all[0].closed, all[1].closed, all[2].closed, all[3].closed, r.Count(7, nil), r.Count(8)); got != want {
+		if got := fmt.Sprint(all[0].closed, all[1].closed, all[2].closed, all[3].closed, r.Count(7, nil), r.Count(8, nil)); got != want {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}
