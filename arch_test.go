@@ -87,6 +87,7 @@ var rules = []struct {
 	{"internal/kernel/undecided", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/verify", []string{"", "internal/kernel/backends", "internal/kernel/history", "internal/kernel/specs"}},
 	{"internal/kernel/holds", []string{""}},
+	{"internal/kernel/idle", []string{""}},
 	{"internal/kernel/inbox", []string{"", "internal/sys"}},
 	{"internal/kernel/wakes", []string{"", "internal/kernel/timers"}},
 	{"internal/kernel/watch", []string{""}},

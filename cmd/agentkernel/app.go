@@ -104,7 +104,7 @@ const (
 
 var tolerances = map[string]tolerance{"ps": bearsReading, "logs": bearsReading, "inspect": bearsReading, "trace": bearsReading, "why": bearsReading,
 	"wait": bearsReading, "sql": bearsReading, "diff": bearsReading, "artifacts": bearsReading, "get": bearsReading,
-	"kill": bearsEnding, "pause": bearsEnding, "shutdown": bearsEnding}
+	"kill": bearsEnding, "stop": bearsEnding, "halt": bearsEnding, "pause": bearsEnding, "shutdown": bearsEnding}
 
 // asCommand turns what people try first into what it is here: "help run" into "run --help", "--version" into "version". Flags of
 // all commands may stand before it.

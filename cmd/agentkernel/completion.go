@@ -261,7 +261,7 @@ func (a *app) toolCandidates(tools bool) []candidate {
 // pidCandidates are the newest processes that the command can do something with. No kernel is started for it.
 func (a *app) pidCandidates(command string) []candidate {
 	const most = 50
-	living := slices.Contains([]string{"kill", "pause", "resume", "recover", "wait"}, command)
+	living := slices.Contains([]string{"kill", "stop", "signal", "pause", "resume", "recover", "wait"}, command)
 	k, _, err := a.readable() // nothing may be said here
 	if err != nil {
 		return nil

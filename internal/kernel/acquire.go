@@ -46,11 +46,12 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 	}
 	p := found.p
 	p.parked, p.recoveries, p.run.lastRun = rec.Parked, int32(rec.Recoveries), rec.Parked.Since.UnixNano()
-	if !k.table.adopt(p, true, true) {
+	if !k.table.adopt(p, true) {
 		return nil, k.table.refuses()
 	}
 	k.rejoin(p)
 	if !k.takeUp(found) {
+		k.release(p)
 		return nil, nil
 	}
 	p.mu.Lock()

@@ -107,6 +107,7 @@ func (k *Kernel) readmit(p *process, f *inflight) {
 		k.goOutside(p, f)
 	}
 	switch {
+	case k.waits(p, f, func() { k.readmit(p, f) }):
 	case f.handler == nil:
 		then(noHandler(f))
 	case f.handler.Admit == nil:
@@ -323,7 +324,7 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	stopping := f.handler.Outside != nil && k.table.isClosed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.Terminal() || f.dropped {
+	if p.state.Terminal() || f.dropped || k.waitsNow(p, f, func() { k.begin(p, f, canonical) }) {
 		return false, nil
 	}
 	entry := f.entry(canonical)

@@ -23,9 +23,6 @@ func (k *Kernel) Halt(ctx context.Context, h agentkernel.Hold) error {
 	if err := k.holds.Add(ctx, h); err != nil {
 		return err
 	}
-	if k.holds.Kernel() != nil {
-		k.wakes.Hold(true)
-	}
 	k.standStill()
 	return nil
 }
@@ -39,51 +36,68 @@ func (k *Kernel) Thaw(ctx context.Context, h agentkernel.Hold) error {
 		return err
 	}
 	k.standStill()
-	if k.holds.Kernel() == nil {
-		k.wakes.Hold(false)
-	}
 	return nil
 }
 
-// standStill lets each process in memory do what the holds say.
+// standStill lets each process do what the holds say. What has waited is done in its order, by one goroutine.
 func (k *Kernel) standStill() {
+	k.wakes.Hold(k.holds.Kernel() != nil)
+	var later []func()
 	for _, p := range k.table.all() {
 		p.mu.Lock()
-		k.heed(p)
+		later = append(later, k.heed(p)...)
 		p.mu.Unlock()
+	}
+	k.inOrder(later)
+}
+
+// inOrder makes calls that have waited, one after the other.
+func (k *Kernel) inOrder(later []func()) {
+	if len(later) > 0 {
+		k.external.Go(func() {
+			for _, do := range later {
+				do()
+			}
+		})
 	}
 }
 
-// heed lets a process stand still if a hold is over it, and else go on; p.mu is held.
-func (k *Kernel) heed(p *process) {
+// heed lets a process stand still if a hold is over it, and else go on with what has waited for that; p.mu is held.
+func (k *Kernel) heed(p *process) (later []func()) {
 	if p.state.Terminal() || p.run.verifies != nil {
-		return
+		return nil
 	}
 	before := p.halted
 	p.halted = k.holds.Over(p.pid, p.spec.Namespace, p.spec.Ancestors)
 	if (p.halted == nil) == (before == nil) {
-		return
+		return nil
 	}
 	if !p.paused() {
 		k.suspend(p, p.halted != nil)
 	}
 	k.announce(p)
 	if p.halted != nil {
-		return
+		return nil
 	}
 	for _, f := range p.inflight {
-		if later := f.later; later != nil {
+		if f.later != nil {
+			later = append(later, f.later)
 			f.later = nil
-			k.external.Go(later)
 		}
 	}
 	k.wake(p)
+	return later
 }
 
 // waits says whether a call has to wait until its process goes on; then later makes it. The caller holds no lock.
 func (k *Kernel) waits(p *process, f *inflight, later func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return k.waitsNow(p, f, later)
+}
+
+// waitsNow is waits; p.mu is held.
+func (k *Kernel) waitsNow(p *process, f *inflight, later func()) bool {
 	if p.halted == nil || p.state.Terminal() {
 		return false
 	}

@@ -341,7 +341,7 @@ func TestWakingReadsTheTail(t *testing.T) {
 		_ = r.store.Flush(t.Context(), 0)
 		left := r.store.crash()
 		_ = r.Close()
-		r2 := r.boot(t, left, parkSoon)
+		r2 := r.boot(t, left, parkSoon, keepLoaded)
 		left.readBytes = 0
 		if _, err := r2.Recover(t.Context(), p.PID); err != nil {
 			t.Fatal(err)

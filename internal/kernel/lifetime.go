@@ -22,10 +22,10 @@ func (k *Kernel) startClock(p *process) {
 	}
 }
 
-// begins is for a process that was just put into the table, before it runs: whoever adds a hold after this finds it there; p.mu is
-// held.
+// begins is for a process that was just put into the table, before it runs: whoever changes the holds after this finds it there;
+// p.mu is held.
 func (k *Kernel) begins(p *process) {
-	p.halted = k.holds.Over(p.pid, p.spec.Namespace, p.spec.Ancestors)
+	k.inOrder(k.heed(p))
 	k.startClock(p)
 }
 

@@ -54,6 +54,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 		p.mu.Lock()
 		out = append(out, p.snapshot())
 		p.mu.Unlock()
+		defer k.release(p)
 	}
 	for _, p := range taken {
 		if err := k.flush(ctx, p); err != nil {
@@ -98,7 +99,7 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 	return told, err
 }
 
-// adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet. nil:
+// adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet, and in memory until release. nil:
 // this kernel carries it already, or it could not be taken up and has failed. A caller who leaves is not the reason for that.
 func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
 	ctx = context.WithoutCancel(ctx)
@@ -116,7 +117,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		return nil, err
 	}
 	p := found.p
-	if !k.table.adopt(p, k.carries(&rec), false) {
+	if !k.table.adopt(p, k.carries(&rec)) {
 		return nil, k.table.refuses()
 	}
 	k.rejoin(p)
@@ -124,6 +125,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	k.noteRecovery(p, found.h.Base.Seq > 0)
 	p.mu.Unlock()
 	if !k.takeUp(found) {
+		k.release(p)
 		return nil, nil
 	}
 	return p, nil
@@ -195,6 +197,7 @@ func (k *Kernel) takeUp(f found) bool {
 // restored builds the table's row from the store's.
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, history.SpecData(&rec.Spec)), k.backends.Find(rec.Backend))
+	p.halted = k.holds.Over(p.pid, rec.Namespace, rec.Spec.Ancestors)
 	if p.created = rec.Created; rec.Paused {
 		p.pausing = &pausing{rec.PauseNote}
 	}

@@ -55,7 +55,7 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 		return err
 	}
 	p := k.carried(ctx, pid)
-	defer k.release(p)
+	defer func() { k.release(p) }()
 	absent := p == nil
 	if absent {
 		var err error
@@ -99,7 +99,7 @@ func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call 
 	}
 	p, err := k.adopt(ctx, rec)
 	if err == nil && p == nil { // somebody else took it up meanwhile, or it could not be
-		if p = k.lookup(pid); p == nil {
+		if p, err = k.acquire(ctx, pid); p == nil && err == nil {
 			err = k.undecidable(ctx, pid, call)
 		}
 	}

@@ -156,12 +156,13 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord,
 		return hasEnded(agentkernel.SignalKill, rec.PID, rec.State)
 	}
 	for _, rec := range tree {
-		_, notTaken := k.adopt(ctx, rec) // or somebody else just has
+		adopted, notTaken := k.adopt(ctx, rec) // or somebody else just has
 		err = cmp.Or(err, notTaken)
 		if p := k.lookup(rec.PID); p != nil {
 			k.kill(p)
 			err = cmp.Or(err, k.awaitEnd(ctx, p)) // it may run by now
 		}
+		k.release(adopted)
 	}
 	return cmp.Or(err, k.killBelow(ctx, rec.PID, all))
 }

@@ -16,8 +16,8 @@ import (
 // stopAll asks processes to end. Each is killed that has not ended when the grace time is over. False: all have ended.
 func (k *Kernel) stopAll(ctx context.Context, procs []*process, opt agentkernel.SignalOptions) (any bool, err error) {
 	by := k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond)
-	for _, p := range procs {
-		any = k.askToStop(p, by) || any
+	for i, p := range procs { // those that do not listen are killed in this order
+		any = k.askToStop(p, by.Add(time.Duration(i)*time.Microsecond)) || any
 	}
 	return any, k.settled(ctx)
 }

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/idle"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/locals"
 	"agentkernel/internal/kernel/steps"
@@ -26,26 +26,25 @@ type table struct {
 	resident   map[agentkernel.PID]*process        // those with a sandbox in memory
 	loading    map[agentkernel.PID][]chan *process // see claim
 	pins       map[agentkernel.PID]int             // who uses a process, which stays in memory then
-	places     map[agentkernel.PID]*list.Element   // in idle
 	looks      inbox.Looks
 	locals     *locals.Set
 	streams    *streams.Registry
-	attached   sync.Map           // by PID: hosted programs whose Syscaller is held
-	idle       *list.List         // of *process: those that may be parked, in the order in which they were
-	asleep     int                // that this kernel carries and that are not in memory
-	takesAll   bool               // what other kernels have parked is this kernel's to wake
-	unfinished int                // left by earlier kernels, not taken up
-	closed     bool               // the kernel is stopping
-	failure    *agentkernel.Error // why the store failed; nil: it has not
-	parking    bool               // see schedule
-	recovering *gate.Gate         // recoveries that are under way
-	recovered  func()             // the first of all processes has ended
+	attached   sync.Map            // by PID: hosted programs whose Syscaller is held
+	idle       idle.List[*process] // those that may be unloaded, in the order in which they were parked
+	asleep     int                 // that this kernel carries and that are not in memory
+	takesAll   bool                // what other kernels have parked is this kernel's to wake
+	unfinished int                 // left by earlier kernels, not taken up
+	closed     bool                // the kernel is stopping
+	failure    *agentkernel.Error  // why the store failed; nil: it has not
+	parking    bool                // see schedule
+	recovering *gate.Gate          // recoveries that are under way
+	recovered  func()              // the first of all processes has ended
 }
 
 func newTable(unfinished int, recovers bool, families []sys.Family) *table {
 	t := &table{
 		locals: locals.New(families),
-		procs:  map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, loading: map[agentkernel.PID][]chan *process{}, pins: map[agentkernel.PID]int{}, places: map[agentkernel.PID]*list.Element{}, idle: list.New(), unfinished: unfinished, recovering: gate.New(), recovered: func() {},
+		procs:  map[agentkernel.PID]*process{}, resident: map[agentkernel.PID]*process{}, loading: map[agentkernel.PID][]chan *process{}, pins: map[agentkernel.PID]int{}, unfinished: unfinished, recovering: gate.New(), recovered: func() {},
 	}
 	if recovers && t.recovering.Enter() {
 		t.recovered = sync.OnceFunc(t.recovering.Leave)
@@ -91,18 +90,16 @@ func (t *table) enter(p *process) error {
 	return nil
 }
 
-// adopt adds a process that its caller has claimed and read: one that this kernel carried asleep, or one of an earlier kernel. pinned: its caller unpins it.
+// adopt adds a process that its caller has claimed and read: one that this kernel carried asleep, or one of an earlier kernel. Its caller unpins it.
 // False: the kernel is stopping.
-func (t *table) adopt(p *process, asleep, pinned bool) bool {
+func (t *table) adopt(p *process, asleep bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.refusal() != nil {
 		return false
 	}
 	t.procs[p.pid] = p
-	if pinned {
-		t.pins[p.pid]++
-	}
+	t.pins[p.pid]++
 	if asleep {
 		t.asleep--
 	} else {
@@ -115,7 +112,7 @@ func (t *table) adopt(p *process, asleep, pinned bool) bool {
 func (t *table) remove(pid agentkernel.PID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.unlist(pid)
+	t.idle.Drop(pid)
 	t.looks.End(pid)
 	t.attached.Delete(pid)
 	delete(t.procs, pid)
@@ -197,7 +194,7 @@ func (t *table) unpin(p *process) {
 	}
 	delete(t.pins, p.pid)
 	if t.procs[p.pid] == p {
-		t.list(p)
+		t.idle.Put(p.pid, p)
 	}
 }
 
@@ -206,24 +203,7 @@ func (t *table) parked(p *process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.procs[p.pid] == p {
-		t.list(p)
-	}
-}
-
-// list makes a process the last of those that may be unloaded; t.mu is held.
-func (t *table) list(p *process) {
-	if place := t.places[p.pid]; place != nil {
-		t.idle.MoveToBack(place)
-		return
-	}
-	t.places[p.pid] = t.idle.PushBack(p)
-}
-
-// unlist takes a process off that list; t.mu is held.
-func (t *table) unlist(pid agentkernel.PID) {
-	if place := t.places[pid]; place != nil {
-		t.idle.Remove(place)
-		delete(t.places, pid)
+		t.idle.Put(p.pid, p)
 	}
 }
 
@@ -231,9 +211,7 @@ func (t *table) unlist(pid agentkernel.PID) {
 func (t *table) surplus(limit int, may func(*process) bool) *process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for t.idle.Len() > limit {
-		p := t.idle.Front().Value.(*process)
-		t.unlist(p.pid)
+	for p, more := t.idle.Take(limit); more; p, more = t.idle.Take(limit) {
 		if t.pins[p.pid] > 0 {
 			continue // unpin lists it again
 		}

@@ -54,7 +54,7 @@ func TestClaimsAreServedInOrder(t *testing.T) {
 			t.Errorf("read by %v, left %v, have it %v", order, left, have)
 		}
 		p := &process{pid: pid}
-		if !tab.adopt(p, false, true) {
+		if !tab.adopt(p, false) {
 			t.Fatal("the table is closed")
 		}
 		tab.loaded(pid)

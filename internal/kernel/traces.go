@@ -12,19 +12,21 @@ import (
 
 // Process is one process: from the table, or, if it has ended or is unfinished, from the store.
 func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
-	if p := k.lookup(pid); p != nil {
-		p.mu.Lock()
-		snapshot := p.now(k.clock())
-		snapshot.Walls = p.walls()
-		p.mu.Unlock()
-		return snapshot, k.settled(ctx)
+	p := k.lookup(pid)
+	if p == nil {
+		rec, lost, err := history.Row(ctx, k.store, pid)
+		if p = k.lookup(pid); p == nil && err == nil { // else somebody has read it into memory meanwhile
+			rec.Usage = history.Used(ctx, k.store, &rec)
+			return k.shown(rec, lost), k.settled(ctx)
+		} else if p == nil {
+			return agentkernel.Process{}, err
+		}
 	}
-	rec, lost, err := history.Row(ctx, k.store, pid)
-	if err != nil {
-		return agentkernel.Process{}, err
-	}
-	rec.Usage = history.Used(ctx, k.store, &rec)
-	return k.shown(rec, lost), k.settled(ctx)
+	p.mu.Lock()
+	snapshot := p.now(k.clock())
+	snapshot.Walls = p.walls()
+	p.mu.Unlock()
+	return snapshot, k.settled(ctx)
 }
 
 // List gives a page of processes, newest first, as they stand at this moment. The store alone says which are on it: it has all that this

@@ -47,7 +47,22 @@ func (w *World) act() {
 
 // choose lets a client do something about a process.
 func (w *World) choose(pid agentkernel.PID) {
-	switch w.rng.IntN(20) {
+	switch w.rng.IntN(26) {
+	case 20:
+		w.stop(pid, time.Duration(1+w.rng.IntN(10_000))*time.Millisecond, w.chance(1, 2))
+	case 21, 22, 23:
+		w.tell(pid)
+	case 24:
+		if w.running("halt") || w.running("thaw") {
+			w.release()
+			return
+		}
+		if w.chance(1, 2) {
+			pid = 0
+		}
+		w.halt(pid)
+	case 25:
+		w.thawOne()
 	case 0, 1, 2:
 		w.signal(pid, agentkernel.SignalInterrupt)
 	case 3, 4:
@@ -75,6 +90,16 @@ func (w *World) choose(pid agentkernel.PID) {
 	default:
 		w.leave()
 	}
+}
+
+// thawOne ends one of the holds that there are. False: there is none.
+func (w *World) thawOne() bool {
+	holds := w.disk.heldNow()
+	if len(holds) == 0 || w.running("halt") || w.running("thaw") {
+		return false
+	}
+	w.thaw(holds[w.rng.IntN(len(holds))].Tree)
+	return true
 }
 
 // decide lets a human decide about a call whose outcome nobody knows. False: there is none.

@@ -21,6 +21,9 @@ import (
 //   - a program repeats its journal, ends as it should, and has printed what it should: checkProcess
 //   - no process waits while there is something for it: checkIdle
 //   - what the kernel says of a process is what its journal comes to: checkUsage
+//   - a signal is taken once, in the order in which they came, and never while the program holds them back: ledger.hear
+//   - what was asked to stop has ended when its time is over: checkIdle
+//   - what stands still begins no call, and its program does not go on: store.Append, begins
 //   - all processes come to an end when they are left alone: settle
 //   - a kernel that was closed has no goroutine, sandbox or client left: stopped, kill, and the bubble itself
 
@@ -61,6 +64,9 @@ func (w *World) begins(s *sandbox) {
 	again := s.loaded && !s.begun // nothing runs in a turn that is said again
 	if l := w.disk.ledger(s.pid); l != nil && l.paused && !again {
 		w.failf("process %d is paused, and its sandbox is driven on", s.pid)
+	}
+	if r := w.disk.row(s.pid); w.held.over(r) && !again {
+		w.failf("process %d was told to stand still, and its sandbox is driven on", s.pid)
 	}
 	if n := w.boxes.of(s.pid); n > 1 {
 		w.failf("process %d has %d sandboxes", s.pid, n)
@@ -129,7 +135,9 @@ func (w *World) checkUsage(o *op) {
 		w.failf("process %d has used %+v by the kernel, and by its journal %d calls, %d of tools, %d bytes from them, %d bytes of output",
 			o.pid, *u, want.last, want.toolCalls, want.bytesIn, want.output)
 	}
-	if got.Paused != want.paused || got.State.Terminal() != want.terminal {
+	now := w.disk.ledger(o.pid)
+	same := now.paused == want.paused && now.terminal == want.terminal // as when it was asked
+	if same && (got.Paused != want.paused || got.State.Terminal() != want.terminal) {
 		w.failf("process %d is %s, paused: %t; by its journal it has ended: %t, paused: %t", o.pid, got.State, got.Paused, want.terminal, want.paused)
 	}
 }
@@ -142,7 +150,13 @@ func (w *World) checkIdle() {
 	for _, r := range w.disk.rows() {
 		l := w.disk.ledger(r.PID)
 		s := w.checkProcess(r, l)
-		if s == nil || l.terminal || l.paused || !w.disk.carries(r.PID) {
+		if s == nil || l.terminal || !w.disk.carries(r.PID) {
+			continue
+		}
+		if !l.stopBy.IsZero() && time.Since(l.stopBy) > time.Millisecond && !w.disk.standsStill() { // then it may be in the store alone
+			w.failf("process %d was asked to stop until %s, and lives", r.PID, l.stopBy)
+		}
+		if l.paused || w.disk.halted(r) {
 			continue
 		}
 		switch s.kind {
@@ -266,6 +280,13 @@ func (w *World) checkWait(r *agentkernel.ProcessRecord, l *ledger, id int64) {
 		if over(c) {
 			w.failf("process %d: the sleep of call %d is over, and it sleeps on", r.PID, id)
 		}
+	case "signals.wait":
+		switch {
+		case over(c):
+			w.failf("process %d: the time of call %d is over, and it waits for a signal", r.PID, id)
+		case l.masks == 0 && len(l.told) > l.heard:
+			w.failf("process %d: call %d waits for a signal, and %d are there", r.PID, id, len(l.told)-l.heard)
+		}
 	case "proc.wait":
 		var a struct {
 			PID agentkernel.PID `json:"pid"`
@@ -285,11 +306,12 @@ func (w *World) checkWait(r *agentkernel.ProcessRecord, l *ledger, id int64) {
 func over(c *ledgerCall) bool {
 	var a struct {
 		Seconds float64 `json:"seconds"`
+		Timeout float64 `json:"timeout"`
 	}
 	if json.Unmarshal(c.args, &a) != nil {
 		return true
 	}
-	return time.Since(c.at) > time.Duration(a.Seconds*float64(time.Second))+time.Millisecond
+	return time.Since(c.at) > time.Duration((a.Seconds+a.Timeout)*float64(time.Second))+time.Millisecond
 }
 
 // printed is what a process has printed by its journal.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"agentkernel"
 )
@@ -159,6 +160,41 @@ func (w *World) signal(pid agentkernel.PID, sig agentkernel.Signal) *op {
 	}
 	return w.start(&op{what: fmt.Sprintf("%s %d", sig, pid), pid: pid, sig: sig, run: func(ctx context.Context, _ *op) error {
 		return k.Signal(ctx, pid, sig)
+	}})
+}
+
+// stop asks a process to end.
+func (w *World) stop(pid agentkernel.PID, grace time.Duration, tree bool) *op {
+	k := w.kernel
+	w.promises.mayBeKilled(w, pid)
+	return w.start(&op{what: fmt.Sprintf("stop %d", pid), pid: pid, sig: agentkernel.SignalStop, run: func(ctx context.Context, _ *op) error {
+		return k.Signal(ctx, pid, agentkernel.SignalStop, agentkernel.SignalOptions{Grace: agentkernel.Duration(grace), Tree: tree})
+	}})
+}
+
+// tell sends a user signal: each has a number of its own.
+func (w *World) tell(pid agentkernel.PID) *op {
+	k := w.kernel
+	w.told++
+	n := w.told
+	return w.start(&op{what: fmt.Sprintf("tell %d %d", pid, n), pid: pid, sig: agentkernel.SignalUser, run: func(ctx context.Context, _ *op) error {
+		return k.Signal(ctx, pid, agentkernel.SignalUser, agentkernel.SignalOptions{Payload: fmt.Append(nil, n)})
+	}})
+}
+
+// halt lets everything stand still, or a tree, and thaw lets it go on.
+func (w *World) halt(tree agentkernel.PID) *op {
+	k := w.kernel
+	return w.start(&op{what: fmt.Sprintf("halt %d", tree), pid: tree, run: func(ctx context.Context, _ *op) error {
+		return k.Halt(ctx, agentkernel.Hold{Tree: tree})
+	}})
+}
+
+func (w *World) thaw(tree agentkernel.PID) *op {
+	k := w.kernel
+	w.held.drop(tree) // from now on nobody can rely on it
+	return w.start(&op{what: fmt.Sprintf("thaw %d", tree), pid: tree, run: func(ctx context.Context, _ *op) error {
+		return k.Thaw(ctx, agentkernel.Hold{Tree: tree})
 	}})
 }
 

@@ -202,6 +202,9 @@ func (w *World) ended(o *op) {
 		w.checkError(o)
 		return
 	}
+	if strings.HasPrefix(o.what, "halt ") {
+		w.held.add(o.pid)
+	}
 	if o.answer.PID != 0 {
 		w.promises.process(w, &o.answer)
 	}
@@ -262,6 +265,9 @@ func (w *World) settled() bool {
 	w.mu.Lock()
 	busy := len(w.ops) > 0
 	w.mu.Unlock()
+	if w.thawOne() {
+		return false
+	}
 	if len(open) == 0 {
 		return !busy
 	}

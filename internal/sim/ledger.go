@@ -22,6 +22,10 @@ type ledger struct {
 	// As agentkernel.Usage has them.
 	toolCalls, bytesIn, output int64
 	killed                     bool // by a signal or a limit
+	stopBy                     time.Time
+	masks                      int               // how many hold signals back
+	told                       []json.RawMessage // user signals, in their order
+	heard                      int               // how many of them the program has taken
 }
 
 // ledgerCall is a call as the journal has it.
@@ -89,6 +93,22 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 			return err
 		}
 		l.output += int64(len(text))
+	case agentkernel.EntrySignal:
+		var s struct {
+			By      time.Time       `json:"by"`
+			Payload json.RawMessage `json:"payload"`
+		}
+		if len(e.Data) > 0 {
+			if err := json.Unmarshal(e.Data, &s); err != nil {
+				return err
+			}
+		}
+		if !s.By.IsZero() {
+			l.stopBy = s.By
+		}
+		if s.Payload != nil {
+			l.told = append(l.told, s.Payload)
+		}
 	case agentkernel.EntryPaused:
 		l.paused = true
 		if c := l.calls[e.Call]; c != nil {
@@ -123,6 +143,15 @@ func (l *ledger) call(e *agentkernel.Entry) error {
 	l.calls[e.Call] = c
 	if e.Done {
 		c.resultSeq, c.result, c.err = e.Seq, e.Data, e.Err
+		if e.Err != nil {
+			return l.hear(c)
+		}
+		switch e.Op {
+		case "signals.mask":
+			l.masks++
+		case "signals.unmask":
+			l.masks = max(0, l.masks-1)
+		}
 		return nil
 	}
 	if e.Op == "tool.call" {
@@ -149,6 +178,24 @@ func (l *ledger) result(e *agentkernel.Entry) error {
 	if e.Note != "" {
 		l.bytesIn += int64(len(e.Data))
 	}
+	return l.hear(c)
+}
+
+// hear checks an answer that comes of a signal.
+func (l *ledger) hear(c *ledgerCall) error {
+	interrupted := c.err != nil && c.err.Code == agentkernel.CodeInterrupted
+	took := c.op == "signals.wait" && c.err == nil
+	switch {
+	case (interrupted || took) && l.masks > 0:
+		return fmt.Errorf("a signal reaches %s, and the program holds signals back", c.op)
+	case !took:
+		return nil
+	case l.heard == len(l.told):
+		return fmt.Errorf("%s takes the signal %s, which nobody has sent", c.op, c.result)
+	case string(c.result) != string(l.told[l.heard]):
+		return fmt.Errorf("%s takes the signal %s, and the next is %s", c.op, c.result, l.told[l.heard])
+	}
+	l.heard++
 	return nil
 }
 

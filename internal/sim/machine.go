@@ -206,6 +206,12 @@ func (m *machine) call(in instr) (op string, args json.RawMessage, ok bool) {
 			return "", nil, false
 		}
 		return "proc.wait", fmt.Appendf(nil, `{"pid":%d}`, m.Kids[int(in.N)%len(m.Kids)]), true
+	case opHear:
+		return "signals.wait", fmt.Appendf(nil, `{"timeout":%s}`, journal.AppendFloat(nil, time.Duration(in.N).Seconds())), true
+	case opMask:
+		return "signals.mask", json.RawMessage(`{}`), true
+	case opOpen:
+		return "signals.unmask", json.RawMessage(`{}`), true
 	case opExit:
 		return "proc.exit", fmt.Appendf(nil, `{"code":%d}`, in.N), true
 	}

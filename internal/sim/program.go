@@ -26,6 +26,9 @@ const (
 	opSleep = "sleep" // N nanoseconds
 	opSpawn = "spawn" // a child that runs S
 	opWait  = "wait"  // for the child number N, of those that there are
+	opHear  = "hear"  // for a user signal, N nanoseconds at most
+	opMask  = "mask"  // holds signals back
+	opOpen  = "open"  // and lets them through again
 	opExit  = "exit"  // with code N
 
 	opTake    = "take"    // waits for one result of an async call
@@ -74,7 +77,10 @@ func (g *generator) source() string {
 
 // block adds a few instructions that belong together.
 func (g *generator) block(code []instr) []instr {
-	switch g.n(9) {
+	switch g.n(10) {
+	case 9: // a critical section, which a signal may wait for
+		code = append(code, instr{Op: opHear, N: g.span(5 * time.Second), Async: true}, instr{Op: opMask}, g.call(), g.call(), instr{Op: opOpen})
+		return append(code, instr{Op: opDrain})
 	case 0: // what follows depends on the answers so far
 		at := len(code)
 		code = append(code, instr{Op: opOdd})
@@ -130,7 +136,9 @@ func (g *generator) family(code []instr) []instr {
 
 // call is one call.
 func (g *generator) call() instr {
-	switch g.n(10) {
+	switch g.n(11) {
+	case 10:
+		return instr{Op: opHear, N: g.span(5 * time.Second)}
 	case 0:
 		return instr{Op: opNow}
 	case 1:

@@ -59,6 +59,8 @@ type World struct {
 	resumes  int  // how often somebody has tried to resume something
 	programs int
 	lastOp   int
+	told     int                         // user signals that were sent
+	held     held                        // what stands still for certain
 	specs    map[string]agentkernel.Spec // with idempotency keys
 	checked  map[agentkernel.PID]checked
 	report   Report
