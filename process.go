@@ -319,7 +319,9 @@ type Process struct {
 	Walls    []Wall    `json:"walls,omitempty"`    // of that sandbox, or of the last that it had; Processes.Process alone tells them
 	// WaitsSince is when it began to wait; zero: it does not.
 	WaitsSince time.Time `json:"waits_since,omitzero"`
-	WaitsFor   []string  `json:"waits_for,omitempty"` // operations in flight: "tool.call filesystem.write_file"; see YourAnswer
+	// WakeAt is when the clock wakes it, for the end of a sleep, of a timeout or of a limit; zero: it does not wait for the clock.
+	WakeAt   time.Time `json:"wake_at,omitzero"`
+	WaitsFor []string  `json:"waits_for,omitempty"` // operations in flight: "tool.call filesystem.write_file"; see YourAnswer
 
 	ExitCode int             `json:"exit_code"`
 	Result   json.RawMessage `json:"result,omitempty"` // the value of the program's last expression

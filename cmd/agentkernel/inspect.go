@@ -120,6 +120,13 @@ func (i *inspection) text(now time.Time) string {
 		s.add("decide with", "%s", command)
 	}
 	s.add("waiting for", "%s", strings.Join(p.WaitsFor, ", "))
+	if !p.WaitsSince.IsZero() {
+		s.add("waiting since", "%s (%s)", p.WaitsSince.Local().Format(time.DateTime), console.Age(now.Sub(p.WaitsSince)))
+	}
+	s.add("woken by", "%s", strings.Join(p.WakeCauses(), ", or "))
+	if left := p.WakesIn(now); left > 0 {
+		s.add("timer rings", "%s (in %s)", p.WakeAt.Local().Format(time.DateTime), console.Age(left))
+	}
 	if len(p.Result) > 0 && string(p.Result) != "null" {
 		s.add("result", "%s", trace.Value(p.Result, 200))
 	}

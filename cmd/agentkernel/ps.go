@@ -263,6 +263,9 @@ func remark(p agentkernel.Process) string {
 		if n := len(p.WaitsFor) - 1; n > 0 {
 			text += fmt.Sprintf(" +%d", n)
 		}
+		if left := p.WakesIn(time.Now()); left > 0 {
+			text += " · " + console.Age(left) + " left"
+		}
 	case p.State == agentkernel.StateReady:
 		text = "its turn" // why says who has it
 	}

@@ -163,7 +163,7 @@ func (k *Kernel) shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Pr
 		if h := k.holds.Over(rec.PID, rec.Namespace, rec.Spec.Ancestors); h != nil {
 			s.Halted = h.Over()
 		}
-		s.State, s.WaitsFor, s.WaitsSince = agentkernel.StateWaiting, rec.Parked.WaitsFor, rec.Parked.Since
+		s.State, s.WaitsFor, s.WaitsSince, s.WakeAt = agentkernel.StateWaiting, rec.Parked.WaitsFor, rec.Parked.Since, rec.Parked.Until
 	}
 	return s
 }

@@ -109,6 +109,9 @@ func (p *process) usage() agentkernel.Usage {
 // now is snapshot for who asks at this moment: the turn that is under way counts; p.mu is held.
 func (p *process) now(clock time.Duration) agentkernel.Process {
 	s := p.snapshot()
+	if p.state == agentkernel.StateWaiting {
+		s.WakeAt = p.wakesAt()
+	}
 	if p.run.turning != 0 && !p.standsStill() {
 		s.Usage.Running += clock - p.run.turning
 	}

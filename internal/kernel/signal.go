@@ -3,14 +3,13 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"time"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
@@ -18,14 +17,7 @@ import (
 
 // interrupted is the answer to a call that a signal interrupts; p.mu is held.
 func (p *process) interrupted(f *inflight) *agentkernel.Error {
-	text := "a signal asked it to stop"
-	if p.stopping() {
-		text = "it is to stop, and is killed at " + p.standing.Account.StopBy.UTC().Format(time.RFC3339)
-	}
-	if f.intended() && f.effect == agentkernel.EffectWrite {
-		text = fmt.Sprintf("interrupted while %s was under way; whether it happened is unknown", f.label)
-	}
-	return agentkernel.Errorf(agentkernel.CodeInterrupted, f.op, "%s", text)
+	return inbox.Interrupted(f.op, f.label, f.intended() && f.effect == agentkernel.EffectWrite, p.standing.Account.StopBy)
 }
 
 // Signal sends a signal to a process, and to what it reaches of those below.

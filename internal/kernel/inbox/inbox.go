@@ -1,11 +1,12 @@
 // Package inbox is what the inboxes of processes need beside the store, which has what is in them: who looks into one at the moment,
-// what may be put in, and how much. It never reads or takes anything itself.
+// what may be put in, and how much, and what a program is told of a signal. It never reads or takes anything itself.
 package inbox
 
 import (
 	"cmp"
 	"context"
 	"sync"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/sys"
@@ -95,4 +96,17 @@ func Room(pid agentkernel.PID, waiting []agentkernel.Post) error {
 	}
 	return agentkernel.Errorf(agentkernel.CodeLimit, "signal",
 		"%d signals wait for process %d already, which is the limit: its program does not take them", n, pid).WithPID(pid)
+}
+
+// Interrupted is what a program is told whose call a signal interrupts. write: it may have happened; stopBy: when the program is killed,
+// zero if it is not.
+func Interrupted(op, label string, write bool, stopBy time.Time) *agentkernel.Error {
+	text := "a signal asked it to stop"
+	if !stopBy.IsZero() {
+		text = "it is to stop, and is killed at " + stopBy.UTC().Format(time.RFC3339)
+	}
+	if write {
+		text = "interrupted while " + label + " was under way; whether it happened is unknown"
+	}
+	return agentkernel.Errorf(agentkernel.CodeInterrupted, op, "%s", text)
 }
