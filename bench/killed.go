@@ -178,14 +178,7 @@ func (s *server) spawn(ctx context.Context, n int) (pids []agentkernel.PID, err 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, k.Close()) }()
-	for len(pids) < n {
-		some, err := k.SpawnMany(ctx, python("lapper.py", lapper), make([]agentkernel.Instance, min(spawnedAtOnce, n-len(pids))))
-		if err != nil {
-			return nil, err
-		}
-		pids = append(pids, some...)
-	}
-	return pids, nil
+	return spawnInBulk(ctx, k, python("lapper.py", lapper), n)
 }
 
 // await waits until each process is so many laps further than it was, and says when half of them were.

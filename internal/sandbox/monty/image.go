@@ -54,7 +54,7 @@ type landedHeader struct {
 // Image gives the bytes from which Start continues at the present turn. CodeLimit, and the sandbox goes on,
 // if the program holds too much memory to be dumped within its limit.
 func (s *sandbox) Image(ctx context.Context) ([]byte, error) {
-	if err := s.enter(); err != nil {
+	if err := s.enterFor(true); err != nil {
 		return nil, err
 	}
 	defer s.leave()

@@ -53,6 +53,7 @@ type sandbox struct {
 
 	mu        sync.Mutex
 	inNext    bool // also from Begin on
+	imaging   bool // it is in Image, not in Next
 	closed    bool
 	suspended bool
 }
@@ -169,7 +170,10 @@ func (s *sandbox) Ready(atMost time.Duration) bool {
 	return true
 }
 
-func (s *sandbox) enter() error {
+func (s *sandbox) enter() error { return s.enterFor(false) }
+
+// enterFor makes the caller the one who uses the worker; imaging: the program does not run meanwhile.
+func (s *sandbox) enterFor(imaging bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -182,7 +186,7 @@ func (s *sandbox) enter() error {
 	case s.stage == stageEnded:
 		return agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "the program has ended")
 	}
-	s.inNext = true
+	s.inNext, s.imaging = true, imaging
 	return nil
 }
 
@@ -369,7 +373,7 @@ var errSuspended = errors.New("the program was paused while it computed")
 func (s *sandbox) Suspend(stop bool) error {
 	s.mu.Lock()
 	s.suspended = stop
-	computes := s.inNext
+	computes := s.inNext && !s.imaging // while its image is made it stands still
 	s.mu.Unlock()
 	if stop && computes {
 		s.w.kill(errSuspended)

@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ func (s Suite) paused(t *testing.T, b agentkernel.Backend) {
 		}
 	})
 	t.Run("while it waits", func(t *testing.T) { pausedAtCall(t, b) })
+	t.Run("while its image is made", func(t *testing.T) { pausedAtImage(t, b) })
 	t.Run("and ended", func(t *testing.T) { s.pausedAndClosed(t, b) })
 }
 
@@ -148,5 +150,32 @@ func (s Suite) pausedAndClosed(t *testing.T, b agentkernel.Backend) {
 		if err := r.Box.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// pausedAtImage: a pause that comes while the image of a program is made, which waits for the kernel then, takes nothing from it.
+func pausedAtImage(t *testing.T, b agentkernel.Backend) {
+	if !b.Info().Images {
+		t.Skip("it makes no images")
+	}
+	r := NewRun(t, b, Case{Source: "from kernel import state\nfor i in range(60):\n    state.set('k', i)\nprint('done')\n"}).Start()
+	var reply *agentkernel.Reply
+	for calls := 0; ; calls++ {
+		turn, err := r.Box.Next(t.Context(), reply)
+		if err != nil || turn.Kind == agentkernel.TurnFail || turn.Kind == agentkernel.TurnLost {
+			t.Fatalf("after %d calls: %+v %v", calls, turn, err)
+		}
+		if turn.Kind == agentkernel.TurnExit {
+			return
+		}
+		paused := make(chan error, 1)
+		go func() { paused <- suspender(t, r.Box).Suspend(true) }()
+		if _, err := r.Box.Image(t.Context()); err != nil {
+			t.Fatalf("after %d calls: %v", calls, err)
+		}
+		if err := errors.Join(<-paused, suspender(t, r.Box).Suspend(false)); err != nil {
+			t.Fatal(err)
+		}
+		reply = r.Reply(turn)
 	}
 }
