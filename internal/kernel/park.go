@@ -84,7 +84,9 @@ func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sand
 	}
 	part, partErr := json.Marshal(p.base())
 	if err != nil || partErr != nil {
-		k.cfg.Logger.Warn("a sandbox gave no image; it stays in memory", "pid", p.pid, "err", errors.Join(err, partErr))
+		if agentkernel.CodeOf(err) != agentkernel.CodeCrashed { // a dead one is replaced when it is needed
+			k.cfg.Logger.Warn("a sandbox gave no image; it stays in memory", "pid", p.pid, "err", errors.Join(err, partErr))
+		}
 		p.run.lastRun = k.cfg.Now().UnixNano()
 		return nil
 	}

@@ -76,7 +76,8 @@ func (s *sandbox) Image(ctx context.Context) ([]byte, error) {
 		disarm()
 		if err != nil {
 			s.stage = stageDead
-			if err = s.w.failed(err); errors.Is(err, errLost) {
+			// A pause may have met the worker at the end of a turn, when it seemed to compute.
+			if err = s.w.failed(err); errors.Is(err, errLost) || errors.Is(err, errSuspended) {
 				s.lost = err
 			}
 			return nil, err

@@ -282,3 +282,31 @@ func TestHostileImages(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestPauseAtTheEndOfATurn: a pause may take a program for one that computes which has just made a call, and end its worker. That
+// is found when its image is made, or when it goes on, and costs the program nothing.
+func TestPauseAtTheEndOfATurn(t *testing.T) {
+	b := newBackend(t)
+	for _, image := range []bool{false, true} {
+		r := newRun(t, b, "from kernel import now\nnow()\nprint(3)").start()
+		turn, err := r.box.Next(t.Context(), nil)
+		if err != nil || turn.Kind != agentkernel.TurnCall {
+			t.Fatalf("%+v %v", turn, err)
+		}
+		workerOf(r).kill(errSuspended)
+		if image {
+			for range 2 {
+				if _, err := r.box.Image(t.Context()); err == nil {
+					t.Error("a dead worker made an image")
+				}
+			}
+		}
+		turn, err = r.box.Next(t.Context(), &agentkernel.Reply{ID: 1, Result: json.RawMessage("1")})
+		if err != nil || turn.Kind != agentkernel.TurnLost || turn.Err != nil {
+			t.Errorf("after an image %t: %+v %v", image, turn, err)
+		}
+		if err := r.box.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -425,8 +425,11 @@ func (s *sandbox) Close() error {
 	return nil
 }
 
-// lost is the turn of a program whose worker has gone, which nobody meant.
+// lost is the turn of a program whose worker has gone.
 func lost(err error) agentkernel.Turn {
+	if errors.Is(err, errSuspended) { // by a pause, for which it is not to blame
+		return agentkernel.Turn{Kind: agentkernel.TurnLost}
+	}
 	return agentkernel.Turn{Kind: agentkernel.TurnLost, Err: agentkernel.AsError(err, agentkernel.CodeCrashed, "monty worker")}
 }
 
