@@ -194,10 +194,25 @@ func setNumber(q url.Values, name string, n int64) {
 
 // Halt lets what a hold is over stand still.
 func (c *Client) Halt(ctx context.Context, h agentkernel.Hold) error {
-	return c.post(ctx, "halt", wire.Prefix+"/halt", h, nil)
+	return c.post(ctx, "halt", wire.Prefix+"/halt", holdBody(h), nil)
 }
 
 // Thaw ends a hold.
 func (c *Client) Thaw(ctx context.Context, h agentkernel.Hold) error {
-	return c.post(ctx, "thaw", wire.Prefix+"/thaw", h, nil)
+	return c.post(ctx, "thaw", wire.Prefix+"/thaw", holdBody(h), nil)
+}
+
+// holdBody is a hold as a request has it: what is empty is left out.
+func holdBody(h agentkernel.Hold) any {
+	body := map[string]any{}
+	if h.Namespace != "" {
+		body["namespace"] = h.Namespace
+	}
+	if h.Tree != 0 {
+		body["tree"] = h.Tree
+	}
+	if h.Why != "" {
+		body["why"] = h.Why
+	}
+	return body
 }

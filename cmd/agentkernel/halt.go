@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -57,6 +58,11 @@ func (c *haltCmd) Run(a *app) error {
 		return a.printJSON(held{true, h.Namespace, h.Tree})
 	}
 	a.con.Note("%s stands still · go on: agentkernel %s", h.Over(), h.Command("thaw"))
+	if h.Namespace != "" {
+		if n, err := k.Count(a.ctx, agentkernel.Filter{Namespace: h.Namespace, Unfinished: true}); err == nil && n == 0 {
+			a.con.Note("no process is in the namespace %s now; those that come there are refused", h.Namespace)
+		}
+	}
 	return nil
 }
 
@@ -106,11 +112,18 @@ func (c *thawCmd) Run(a *app) error {
 	}
 	defer k.Close()
 	if err := k.Thaw(a.ctx, h); err != nil {
+		if info, ierr := k.Info(a.ctx); ierr == nil && len(info.Holds) > 0 && agentkernel.CodeOf(err) == agentkernel.CodeConflict {
+			var commands []string
+			for _, other := range info.Holds {
+				commands = append(commands, "agentkernel "+other.Command("thaw"))
+			}
+			return agentkernel.AsError(err, "", "thaw").WithHint("what is halted: %s", strings.Join(commands, ", "))
+		}
 		return err
 	}
 	if a.cli.JSON {
 		return a.printJSON(held{false, h.Namespace, h.Tree})
 	}
 	a.con.Note("%s goes on", h.Over())
-	return nil
+	return a.noteHolds(k)
 }

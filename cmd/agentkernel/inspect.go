@@ -112,7 +112,9 @@ func (i *inspection) text(now time.Time) string {
 	} else {
 		s.add("paused because", "%s", p.PauseNote)
 	}
-	s.add("halted", "%s", p.Halted)
+	if p.Halted != "" {
+		s.add("halted", "%s; agentkernel ps says since when, why, and how it goes on", p.Halted)
+	}
 	if !p.StopBy.IsZero() && !p.State.Terminal() {
 		s.add("stops by", "%s: it was asked to stop, and is killed then", p.StopBy.Local().Format(time.DateTime))
 	}

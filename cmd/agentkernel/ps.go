@@ -17,7 +17,7 @@ type psCmd struct {
 	Limit     int      `short:"n" placeholder:"N" zero:"all" help:"At most so many, newest first; 0: all (default: 100 with those that have ended, else all)." default:"-1"`
 	Namespace string   `placeholder:"NAME" help:"Only this tenant's."`
 	Parent    string   `placeholder:"PID" help:"Only the children of this process."`
-	State     []string `enum:"ready,running,waiting,paused,unfinished,exited,failed,killed" placeholder:"STATE" help:"Only those in one of these states: ready, running, waiting, paused, unfinished; exited, failed or killed (implies --all)."`
+	State     []string `enum:"ready,running,waiting,paused,halted,stopping,unfinished,exited,failed,killed" placeholder:"STATE" help:"Only those in one of these states: ready, running, waiting, paused, halted, stopping, unfinished; exited, failed or killed (implies --all)."`
 	Name      string   `placeholder:"PATTERN" help:"Only those whose name matches: 'report*'."`
 }
 
@@ -138,8 +138,8 @@ func (c *psCmd) ended() bool {
 func (c *psCmd) pick(list []agentkernel.Process) []agentkernel.Process {
 	return slices.DeleteFunc(list, func(p agentkernel.Process) bool {
 		state := string(p.State)
-		if p.Paused && !p.State.Terminal() {
-			state = "paused"
+		if !p.State.Terminal() {
+			state = stateText(p)
 		}
 		matches, _ := path.Match(c.Name, p.Name) // the pattern is known to be one
 		return len(c.State) > 0 && !slices.Contains(c.State, state) || c.Name != "" && !matches
@@ -243,6 +243,8 @@ func stateText(p agentkernel.Process) string {
 		return "paused"
 	case p.Halted != "" && !p.State.Terminal():
 		return "halted"
+	case !p.StopBy.IsZero() && !p.State.Terminal():
+		return "stopping"
 	case p.State == agentkernel.StateExited && p.ExitCode != 0:
 		return fmt.Sprintf("exited %d", p.ExitCode)
 	}

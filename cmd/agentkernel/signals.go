@@ -229,6 +229,15 @@ func (a *app) signalAll(words []string, send sending) error {
 		}
 		defer k.Close()
 	}
+	if send.await { // all are asked before one is waited for
+		for _, pid := range pids {
+			if refused[pid] == nil {
+				if err := k.Signal(a.ctx, pid, s, send.SignalOptions); err != nil {
+					refused[pid] = err
+				}
+			}
+		}
+	}
 	code := agentkernel.ExitOK
 	for _, pid := range pids {
 		err := refused[pid]
@@ -243,8 +252,12 @@ func (a *app) signalAll(words []string, send sending) error {
 		if err == nil && unfinished[pid] && s == agentkernel.SignalResume && !a.cli.JSON {
 			stays = staysPaused(a.ctx, k, pid)
 		}
+		resumed := s == agentkernel.SignalResume && err == nil
 		if err := a.reportSignal(signalled{PID: pid, Signal: s}, end, stays, err, &code); err != nil {
 			return err
+		}
+		if resumed {
+			a.noteHalted(k, pid)
 		}
 	}
 	if code != agentkernel.ExitOK {
@@ -255,17 +268,20 @@ func (a *app) signalAll(words []string, send sending) error {
 
 // signal sends a signal; one that ends the process has ended it then. end is the process that stop has waited for.
 func (a *app) signal(k *session, pid agentkernel.PID, send sending) (end *agentkernel.Process, err error) {
-	if err := k.Signal(a.ctx, pid, send.Signal, send.SignalOptions); err != nil {
-		return nil, err
-	}
-	switch {
-	case send.Signal == agentkernel.SignalKill:
-		awaitDeath(a.ctx, k, pid, deathPatience)
-	case send.Signal == agentkernel.SignalStop && send.await:
+	if send.await {
 		if p, ended := awaitDeath(a.ctx, k, pid, time.Duration(send.Grace)+endPatience); ended {
 			return &p, nil
 		}
+		if a.ctx.Err() != nil {
+			a.con.Note("process %d is asked to stop, and is killed if it does not", pid)
+		}
 		return nil, a.ctx.Err()
+	}
+	if err := k.Signal(a.ctx, pid, send.Signal, send.SignalOptions); err != nil {
+		return nil, err
+	}
+	if send.Signal == agentkernel.SignalKill {
+		awaitDeath(a.ctx, k, pid, deathPatience)
 	}
 	return nil, nil
 }
@@ -298,6 +314,13 @@ func (a *app) reportSignal(line signalled, end *agentkernel.Process, stays strin
 		a.con.Note("%s", signalNote(pid, s))
 	}
 	return nil
+}
+
+// noteHalted says of a process that was resumed that it stands still all the same.
+func (a *app) noteHalted(k agentkernel.Kernel, pid agentkernel.PID) {
+	if p, err := k.Process(a.ctx, pid); err == nil && p.Halted != "" && !a.cli.JSON {
+		a.con.Note("process %d stands still all the same: %s is halted · agentkernel ps says how to let it go on", pid, p.Halted)
+	}
 }
 
 // endNote says how a process has ended that was asked to stop.
@@ -395,13 +418,22 @@ func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refuse
 		switch {
 		case err != nil:
 			refused[pid] = err
-		case p.State.Terminal():
+		case p.State.Terminal() && !a.livesBelow(k, pid, s):
 			refused[pid] = agentkernel.Errorf(agentkernel.CodeConflict, string(s), "process %d has ended already: %s", pid, stateText(p))
 		case s == agentkernel.SignalResume && p.Paused && p.Asks() != "":
 			refused[pid] = unanswerable("resume", pid, p.Asks())
 		}
 	}
 	return refused, unfinished, nil
+}
+
+// livesBelow says whether a signal that reaches the children of a process finds some that have not ended.
+func (a *app) livesBelow(k agentkernel.Kernel, pid agentkernel.PID, s agentkernel.Signal) bool {
+	if s == agentkernel.SignalInterrupt || s == agentkernel.SignalUser {
+		return false
+	}
+	n, err := k.Count(a.ctx, agentkernel.Filter{Parent: pid, Unfinished: true})
+	return err == nil && n > 0
 }
 
 // followFrom starts something about a process and shows its events from then on, like run.

@@ -16,7 +16,7 @@ func (k *Kernel) Halt(ctx context.Context, h agentkernel.Hold) error {
 		return err
 	}
 	if h.Tree != 0 {
-		if _, _, err := history.Row(ctx, k.store, h.Tree); err != nil {
+		if err := history.Lives(ctx, k.store, h.Tree); err != nil {
 			return err
 		}
 	}

@@ -39,6 +39,10 @@ func (k *Kernel) retry(p *process, f *inflight) {
 		p.mu.Unlock()
 		return
 	}
+	if k.waitsNow(p, f, func() { k.retry(p, f) }) { // nothing says that it is made before it is
+		p.mu.Unlock()
+		return
+	}
 	p.standing.Unresolved.Drop(f.id)
 	f.again = true
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: f.id})

@@ -23,6 +23,9 @@ func (c *inquiry) alive() {
 		c.paused(open)
 	case c.p.State == agentkernel.StateUnfinished:
 		c.unfinished(open)
+	case c.p.Halted != "":
+		c.say(Waiting, "it stands still: %s is halted", c.p.Halted)
+		c.step("agentkernel ps", "since when and why it is halted, and the agentkernel thaw that lets it go on")
 	case c.p.State == agentkernel.StateRunning:
 		c.running()
 	case c.p.State == agentkernel.StateReady:

@@ -169,7 +169,11 @@ func (c *inquiry) toolsFlags() string {
 }
 
 func (c *inquiry) killed() {
-	c.say(Killed, "ended from outside (agentkernel kill)%s", c.under())
+	if c.p.Error != nil && c.p.Error.Op == "stop" {
+		c.say(Killed, "%s (agentkernel stop)%s", c.p.Error.Message(), c.under())
+	} else {
+		c.say(Killed, "ended from outside (agentkernel kill)%s", c.under())
+	}
 	c.step(c.cmd("trace %d"), "what it had done")
 	c.step(c.cmd("rerun %d"), "finished calls are not made again")
 }
