@@ -38,20 +38,18 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 	}
 	var taken []*process
 	var failed error // the first
-	history.Ahead(k.cfg.Readers, records, func(rec *agentkernel.ProcessRecord) (f found) {
-		if f.err = ctx.Err(); f.err == nil { // else whoever asked has gone: what was taken up runs, and the rest is for the next who asks
-			f = k.readUnfinished(ctx, rec.PID)
+	for _, rec := range records {
+		if failed = cmp.Or(failed, ctx.Err()); ctx.Err() != nil {
+			break // whoever asked has gone: what was taken up runs, and the rest is for the next who asks
 		}
-		return f
-	}, func(f found) {
-		p, err := k.adopt(f)
+		p, err := k.adopt(ctx, rec)
 		failed = cmp.Or(failed, err)
 		if p != nil {
 			taken = append(taken, p)
 		}
-	})
+	}
 	out := make([]agentkernel.Process, 0, len(taken))
-	for _, p := range taken { // not before: those that go on would take their next turns before the last has had its first
+	for _, p := range taken {
 		k.launch(p)
 		p.mu.Lock()
 		out = append(out, p.snapshot())
@@ -71,11 +69,15 @@ const listed = 1000
 
 // carryAll makes what other kernels have parked this kernel's to wake, and tells of it.
 func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err error) {
-	parked, err := history.Parked(ctx, k.store)
+	all, err := k.store.Count(ctx, agentkernel.Filter{Unfinished: true})
 	if err != nil {
 		return nil, err
 	}
-	parked = max(parked-k.table.sleepers(), 0)
+	active, err := k.store.Count(ctx, agentkernel.Filter{Active: true})
+	if err != nil {
+		return nil, err
+	}
+	parked := max(all-active-k.table.sleepers(), 0)
 	k.table.carryAll(parked)
 	k.wakes.TakeAll()
 	posted, err := k.store.Posted(ctx)
@@ -97,43 +99,32 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 	return told, err
 }
 
-// readUnfinished reads for adopt a process that this kernel does not carry; others who want it wait until it is adopted.
-func (k *Kernel) readUnfinished(ctx context.Context, pid agentkernel.PID) (f found) {
-	ctx = context.WithoutCancel(ctx) // that a caller leaves is no reason to fail a process
-	running, first, err := k.table.claim(ctx, pid)
-	if !first {
-		k.release(running)
-		return found{err: err}
-	}
-	rec, ofRow, err := history.Row(ctx, k.store, pid) // lists come without program text
-	if err != nil || rec.State.Terminal() {           // the list was older
-		return found{claimed: pid, err: err}
-	}
-	f, f.err = k.readProcess(ctx, rec, ofRow)
-	f.claimed = pid
-	return f
-}
-
 // adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet, and in memory until release. nil:
-// this kernel carries it already, or it could not be taken up and has failed.
-func (k *Kernel) adopt(f found) (*process, error) {
-	if f.claimed == 0 {
-		return nil, f.err
+// this kernel carries it already, or it could not be taken up and has failed. A caller who leaves is not the reason for that.
+func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
+	ctx = context.WithoutCancel(ctx)
+	if running, first, err := k.table.claim(ctx, row.PID); !first {
+		k.release(running)
+		return nil, err
 	}
-	defer k.table.loaded(f.claimed)
-	p := f.p
-	if f.err != nil || p == nil {
-		return nil, f.err
+	defer k.table.loaded(row.PID)
+	rec, ofRow, err := history.Row(ctx, k.store, row.PID) // lists come without program text
+	if err != nil || rec.State.Terminal() {               // the list was older
+		return nil, err
 	}
-	if !k.table.adopt(p, k.carries(&f.row)) {
+	found, err := k.readProcess(ctx, rec, ofRow)
+	if err != nil {
+		return nil, err
+	}
+	p := found.p
+	if !k.table.adopt(p, k.carries(&rec)) {
 		return nil, k.table.refuses()
 	}
 	k.rejoin(p)
 	p.mu.Lock()
-	p.halted = k.holds.Over(p.pid, p.spec.Namespace, p.spec.Ancestors) // who halts has seen to those of the table
-	k.noteRecovery(p, f.h.Base.Seq > 0)
+	k.noteRecovery(p, found.h.Base.Seq > 0)
 	p.mu.Unlock()
-	if !k.takeUp(f) {
+	if !k.takeUp(found) {
 		k.release(p)
 		return nil, nil
 	}
@@ -143,17 +134,15 @@ func (k *Kernel) adopt(f found) (*process, error) {
 // found is a process as it was read from the store.
 type found struct {
 	p       *process
-	row     agentkernel.ProcessRecord
 	h       *history.History
+	backend string             // that it ran on
 	lost    *agentkernel.Error // why it cannot be continued; nil: it can
-	claimed agentkernel.PID    // see readUnfinished
-	err     error              // it could not be read
 }
 
 // readProcess reads a process from the store: it stands where its journal says, in no table yet. ofRow is what its row has lost.
 func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord, ofRow error) (f found, err error) {
 	p := k.restored(rec)
-	f.p, f.row, f.lost = p, rec, agentkernel.AsError(ofRow, agentkernel.CodeCorrupt, "recover")
+	f.p, f.backend, f.lost = p, rec.Backend, agentkernel.AsError(ofRow, agentkernel.CodeCorrupt, "recover")
 	var from *origin.Origin
 	var base history.Base
 	if f.lost == nil {
@@ -187,7 +176,8 @@ func (k *Kernel) noteRecovery(p *process, fromImage bool) {
 func (k *Kernel) takeUp(f found) bool {
 	p := f.p
 	if p.run.backend == nil && p.spec.Backend != specs.Hosted {
-		f.lost = agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", f.row.Backend)
+		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", f.backend)))
+		return false
 	}
 	if f.lost == nil && k.publishAgain(p, f.h.Publication) {
 		return false
@@ -225,12 +215,21 @@ func (p *process) restore(h *history.History) {
 	}
 }
 
-// usableImage gives the base of the newest image if this kernel's engine can load it.
+// usableImage gives the base of the newest image if this kernel's engine can load it. An image of another engine, or
+// one that is damaged, is not used: the journal has everything.
 func (k *Kernel) usableImage(ctx context.Context, p *process) (none history.Base) {
 	if p.run.backend == nil || !p.replayable() {
 		return none
 	}
-	return history.Usable(ctx, k.store, k.cfg.Logger, p.pid, p.run.backend.Now().Fingerprint)
+	base, err := history.OfImage(ctx, k.store, p.pid, p.run.backend.Now().Fingerprint)
+	switch agentkernel.CodeOf(err) {
+	case "", agentkernel.CodeNotFound:
+	case agentkernel.CodeVersion:
+		k.cfg.Logger.Info("image not used, replaying the journal instead", "pid", p.pid, "err", err)
+	default:
+		k.cfg.Logger.Warn("image not used, replaying the journal instead", "pid", p.pid, "err", err)
+	}
+	return base
 }
 
 // newRun replaces the run of a process that has no sandbox by one that stands where the history does: at its image, or at its

@@ -97,7 +97,7 @@ func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call 
 	if !undecided.Open(&rec, entries, call) {
 		return nil, k.undecidable(ctx, pid, call)
 	}
-	p, err := k.adopt(k.readUnfinished(ctx, rec.PID))
+	p, err := k.adopt(ctx, rec)
 	if err == nil && p == nil { // somebody else took it up meanwhile, or it could not be
 		if p, err = k.acquire(ctx, pid); p == nil && err == nil {
 			err = k.undecidable(ctx, pid, call)

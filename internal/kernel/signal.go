@@ -156,7 +156,7 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord,
 		return hasEnded(agentkernel.SignalKill, rec.PID, rec.State)
 	}
 	for _, rec := range tree {
-		adopted, notTaken := k.adopt(k.readUnfinished(ctx, rec.PID)) // or somebody else just has
+		adopted, notTaken := k.adopt(ctx, rec) // or somebody else just has
 		err = cmp.Or(err, notTaken)
 		if p := k.lookup(rec.PID); p != nil {
 			k.kill(p)

@@ -158,7 +158,7 @@ func (w *World) boot() {
 			&backend{w: w, generation: generation, name: "images", images: true, version: w.version},
 			&backend{w: w, generation: generation, name: "replay", version: w.version},
 		},
-		Slots: w.plan.slots, Residents: w.plan.residents, ParkAfter: w.plan.parkAfter, Loaded: w.plan.loaded, Readers: 1, Grace: 100 * time.Millisecond,
+		Slots: w.plan.slots, Residents: w.plan.residents, ParkAfter: w.plan.parkAfter, Loaded: w.plan.loaded, Grace: 100 * time.Millisecond,
 	}
 	if w.opt.Wrap != nil {
 		w.opt.Wrap(&cfg)

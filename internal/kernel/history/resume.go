@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"slices"
 
 	"agentkernel"
@@ -97,30 +96,6 @@ func Tree(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PI
 // Descends says whether a Spec is of a process somewhere below pid.
 func Descends(s *agentkernel.Spec, pid agentkernel.PID) bool {
 	return s.Parent == pid || slices.Contains(s.Ancestors, pid)
-}
-
-// Parked is how many unfinished processes are parked.
-func Parked(ctx context.Context, store agentkernel.StoreReader) (int, error) {
-	all, err := store.Count(ctx, agentkernel.Filter{Unfinished: true})
-	if err != nil {
-		return 0, err
-	}
-	active, err := store.Count(ctx, agentkernel.Filter{Active: true})
-	return all - active, err
-}
-
-// Usable is OfImage where an image that cannot be used is left: one of another engine, or one that is damaged. The journal has
-// everything.
-func Usable(ctx context.Context, store agentkernel.StoreReader, log *slog.Logger, pid agentkernel.PID, fingerprint string) Base {
-	base, err := OfImage(ctx, store, pid, fingerprint)
-	switch agentkernel.CodeOf(err) {
-	case "", agentkernel.CodeNotFound:
-	case agentkernel.CodeVersion:
-		log.Info("image not used, replaying the journal instead", "pid", pid, "err", err)
-	default:
-		log.Warn("image not used, replaying the journal instead", "pid", pid, "err", err)
-	}
-	return base
 }
 
 // OfImage reads the base of an image of a process. CodeNotFound: there is no image; CodeVersion: it is of another engine than

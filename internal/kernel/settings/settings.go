@@ -44,9 +44,6 @@ type Config struct {
 	// Loaded is how many parked processes stay in memory; what else waits is read from the store when something wakes it.
 	// 0: 8,192; less: none.
 	Loaded int
-	// Readers is how many processes of an earlier kernel are read at a time by Recover, which takes them up one after the other.
-	// 0: 4; 1: each is read when those before it have been taken up, so that the same is read in the same order each time.
-	Readers int
 	// SessionStay is how long a session whose backend makes no images keeps its sandbox between two pieces although nobody
 	// needs its place: to have it again costs the time of all its pieces. 0: 15 min.
 	SessionStay time.Duration
@@ -91,9 +88,6 @@ func (c *Config) Complete() error {
 		c.Loaded = 8192
 	}
 	c.Loaded = max(c.Loaded, 0)
-	if c.Readers == 0 {
-		c.Readers = 4
-	}
 	if c.SessionStay == 0 {
 		c.SessionStay = 15 * time.Minute
 	}

@@ -61,12 +61,12 @@ func TestDefaults(t *testing.T) {
 // TestWhatIsSaidStays: what a Config says holds; a program that has a slot has a sandbox, and none need be kept loaded.
 func TestWhatIsSaidStays(t *testing.T) {
 	c := whole()
-	c.Slots, c.Residents, c.Loaded, c.Readers, c.ParkAfter, c.SessionStay, c.Grace = 9, 3, -1, 1, time.Hour, time.Hour, time.Hour
+	c.Slots, c.Residents, c.Loaded, c.ParkAfter, c.SessionStay, c.Grace = 9, 3, -1, time.Hour, time.Hour, time.Hour
 	c.Limits.Calls = 7
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	if c.Slots != 9 || c.Residents != 9 || c.Loaded != 0 || c.Readers != 1 || c.ParkAfter != time.Hour || c.SessionStay != time.Hour || c.Grace != time.Hour || c.Limits.Calls != 7 {
+	if c.Slots != 9 || c.Residents != 9 || c.Loaded != 0 || c.ParkAfter != time.Hour || c.SessionStay != time.Hour || c.Grace != time.Hour || c.Limits.Calls != 7 {
 		t.Errorf("%+v", c)
 	}
 	if c.Limits.Memory != agentkernel.DefaultLimits().Memory {
