@@ -54,7 +54,10 @@ func TestStop(t *testing.T) {
 	die := func(down time.Duration) func(t *testing.T, r *rig) *rig {
 		return func(t *testing.T, r *rig) *rig {
 			t.Helper()
-			if err := r.store.Flush(t.Context(), r.store.pos); err != nil { // which takes milliseconds by itself
+			r.store.mu.Lock()
+			pos := r.store.pos
+			r.store.mu.Unlock()
+			if err := r.store.Flush(t.Context(), pos); err != nil { // which takes milliseconds by itself
 				t.Fatal(err)
 			}
 			next := died(t, r, 0)

@@ -63,12 +63,18 @@ func FuzzDecompress(f *testing.F) {
 		}
 		f.Add(slices.Clone(frame), int64(len(raw)))
 	}
+	based, err := newDecoder(base.raw)
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, frame []byte, size int64) {
 		size &= 1<<20 - 1
-		for _, b := range [][]byte{nil, base.raw} {
-			if got, err := decompress(frame, b, size); err == nil && int64(len(got)) != size {
-				t.Fatalf("%d bytes where %d were asked for", len(got), size)
-			}
+		alone, err := decompress(frame, size)
+		if err == nil && int64(len(alone)) != size {
+			t.Fatalf("%d bytes where %d were asked for", len(alone), size)
+		}
+		if got, err := decompressWith(based, frame, size); err == nil && int64(len(got)) != size { // as reads of images share one
+			t.Fatalf("%d bytes where %d were asked for, with a base", len(got), size)
 		}
 	})
 }

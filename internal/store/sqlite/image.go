@@ -76,18 +76,28 @@ func (s *sealer) compress(raw []byte, base *imageBase) ([]byte, error) {
 // dictID stands in the frames that need a base; which base it is stands in the row.
 const dictID = 1
 
-// decompress is the reverse of compress: size bytes, or an error.
-func decompress(frame []byte, base []byte, size int64) ([]byte, error) {
-	opts := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(uint64(max(size, 1<<10))), zstd.WithDecoderMaxWindow(max(zstdWindow, 1<<10))}
+// newDecoder gives what takes frames apart, from several goroutines at once; base may be nil. To make one costs more than to use it.
+func newDecoder(base []byte) (*zstd.Decoder, error) {
+	opts := []zstd.DOption{zstd.WithDecoderConcurrency(readConns), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true),
+		zstd.WithDecoderMaxWindow(zstdWindow)}
 	if base != nil {
 		opts = append(opts, zstd.WithDecoderDictRaw(dictID, base))
 	}
-	dec, err := zstd.NewReader(nil, opts...)
+	return zstd.NewReader(nil, opts...)
+}
+
+// decompress is the reverse of compress without a base: size bytes, or an error.
+func decompress(frame []byte, size int64) ([]byte, error) {
+	dec, err := newDecoder(nil)
 	if err != nil {
 		return nil, err
 	}
 	defer dec.Close()
+	return decompressWith(dec, frame, size)
+}
+
+// decompressWith takes no more memory than size says, whatever the frame is.
+func decompressWith(dec *zstd.Decoder, frame []byte, size int64) ([]byte, error) {
 	raw, err := dec.DecodeAll(frame, make([]byte, 0, size))
 	if err == nil && int64(len(raw)) != size {
 		err = agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "%d bytes where %d were stored", len(raw), size)
@@ -166,7 +176,7 @@ func (w *writer) baseFor(im *agentkernel.Image) (*imageBase, error) {
 	}
 	var b *imageBase
 	if found {
-		raw, err := decompress(r.blob(2), nil, min(r.int(1), maxBase))
+		raw, err := decompress(r.blob(2), min(r.int(1), maxBase))
 		if err != nil { // images that stand alone are larger, not wrong
 			w.log.Warn("the base of a program's images is damaged; new images are stored whole", "program", program, "error", err)
 			return nil, nil
@@ -266,14 +276,17 @@ func (r *reads) openImage(ctx context.Context, pid agentkernel.PID, v row) (agen
 			return corrupt("the image cannot be read: %w", err)
 		}
 	}
-	var base []byte
-	if !v.isNull(3) {
-		var err error
-		if base, err = r.base(v.int(3), v.int(8), v.blob(9)); err != nil {
-			return corrupt("the base of the image is damaged: %w", err)
+	var raw []byte
+	var err error
+	if v.isNull(3) {
+		raw, err = decompress(frame, size)
+	} else {
+		dec, damaged := r.base(v.int(3), v.int(8), v.blob(9))
+		if damaged != nil {
+			return corrupt("the base of the image is damaged: %w", damaged)
 		}
+		raw, err = decompressWith(dec, frame, size)
 	}
-	raw, err := decompress(frame, base, size)
 	if err != nil {
 		return corrupt("the image is damaged: %w", err)
 	}
@@ -287,20 +300,23 @@ func (r *reads) openImage(ctx context.Context, pid agentkernel.PID, v row) (agen
 	return im, nil
 }
 
-// base gives the raw bytes of a base. Ids are never used twice, so they may be cached for ever.
-func (r *reads) base(id, size int64, frame []byte) ([]byte, error) {
+// base gives what takes frames apart that need a base. Ids are never used twice, so it may be cached for ever.
+func (r *reads) base(id, size int64, frame []byte) (*zstd.Decoder, error) {
 	r.mu.Lock()
-	raw, ok := r.bases.get(id)
+	dec, ok := r.bases.get(id)
 	r.mu.Unlock()
 	if ok {
-		return raw, nil
+		return dec, nil
 	}
-	raw, err := decompress(frame, nil, min(size, maxBase))
+	raw, err := decompress(frame, min(size, maxBase))
 	if err != nil {
+		return nil, err
+	}
+	if dec, err = newDecoder(raw); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bases.put(id, raw, int64(len(raw)))
-	return raw, nil
+	r.bases.put(id, dec, int64(len(raw)))
+	return dec, nil
 }

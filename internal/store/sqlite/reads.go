@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"agentkernel"
 	"agentkernel/internal/store/blob"
 	"agentkernel/internal/store/sqlite/wal"
@@ -27,7 +29,7 @@ type reads struct {
 	slots chan *readConn // readConns slots; nil: not opened yet
 
 	mu    sync.Mutex
-	bases *lru[int64, []byte]
+	bases *lru[int64, *zstd.Decoder]
 }
 
 // readConn is a connection for reading. An immutable one reads the files as they are when it is opened, and is right only as
@@ -67,7 +69,7 @@ func stateOf(path string) (fileState, error) {
 
 func newReads(cfg Config, open func() (*readConn, error)) *reads {
 	r := &reads{cfg: cfg, blobs: blob.NewDir(cfg.Blobs, 0), open: open,
-		slots: make(chan *readConn, readConns), bases: newLRU[int64, []byte](baseCache)}
+		slots: make(chan *readConn, readConns), bases: newLRU[int64, *zstd.Decoder](baseCache)}
 	for range readConns {
 		r.slots <- nil
 	}
