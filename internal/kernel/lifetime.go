@@ -7,10 +7,8 @@ import (
 	"agentkernel/internal/kernel/limits"
 )
 
-// A process has one timer for all that ends it by the clock: the wall limit, which stands still while it is paused, and the
-// end of the grace time after it was asked to stop, which does not.
-
-// startClock arms the timer of what ends a process by the clock, anew if something has changed; p.mu is held.
+// startClock arms the one timer of what ends a process by the clock, anew if something has changed: the wall limit, which stands still
+// while it is paused, and the end of the grace time of a stop, which does not; p.mu is held.
 func (k *Kernel) startClock(p *process) {
 	p.wall.Stop()
 	p.wall = nil

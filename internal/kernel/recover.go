@@ -197,7 +197,6 @@ func (k *Kernel) takeUp(f found) bool {
 // restored builds the table's row from the store's.
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, history.SpecData(&rec.Spec)), k.backends.Find(rec.Backend))
-	p.halted = k.holds.Over(p.pid, rec.Namespace, rec.Spec.Ancestors)
 	if p.created = rec.Created; rec.Paused {
 		p.pausing = &pausing{rec.PauseNote}
 	}

@@ -23,6 +23,9 @@ func (k *Kernel) inTree(p *process) bool { return k.forest.Of(p.place()) != nil 
 
 // rejoin puts a process that was read from the store, and what its journal holds, into its tree, if it is in one.
 func (k *Kernel) rejoin(p *process) {
+	p.mu.Lock()
+	k.heed(p)
+	p.mu.Unlock()
 	k.forest.Rejoin(p.place(), p.standing.Account.Journal, func() (above int64) {
 		if root := k.lookup(rootOf(p)); root != nil {
 			root.mu.Lock()
