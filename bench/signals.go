@@ -67,42 +67,9 @@ func measureSignals(ctx context.Context, b *bench) (tables []table, err error) {
 		return nil, err
 	}
 	b.tell("%d more are busy", busy)
-	var floor, acked, taken, halts []time.Duration
-	for i := range rounds {
-		pid := listeners[i*len(listeners)/rounds]
-		began := time.Now()
-		if _, err := k.Spec(ctx, pid); err != nil {
-			return nil, err
-		}
-		floor = append(floor, time.Since(began))
-		began = time.Now()
-		if err := k.Signal(ctx, pid, agentkernel.SignalUser, agentkernel.SignalOptions{Payload: fmt.Append(nil, i)}); err != nil {
-			return nil, err
-		}
-		acked = append(acked, time.Since(began))
-		for {
-			now, err := k.State(ctx, pid)
-			if err != nil {
-				return nil, err
-			}
-			if string(now["lap"]) == fmt.Sprint(i) {
-				break
-			}
-			if time.Since(began) > time.Minute {
-				return nil, fmt.Errorf("process %d has not taken its signal within a minute", pid)
-			}
-		}
-		taken = append(taken, time.Since(began))
-	}
-	for range max(rounds/20, 3) {
-		began := time.Now()
-		if err := k.Halt(ctx, agentkernel.Hold{}); err != nil {
-			return nil, err
-		}
-		halts = append(halts, time.Since(began))
-		if err := k.Thaw(ctx, agentkernel.Hold{}); err != nil {
-			return nil, err
-		}
+	took, err := sendSignals(ctx, k, listeners, rounds)
+	if err != nil {
+		return nil, err
 	}
 	before, err := lapsOf(ctx, home)
 	if err != nil {
@@ -119,22 +86,66 @@ func measureSignals(ctx context.Context, b *bench) (tables []table, err error) {
 	if _, err := s.await(ctx, spinners, before, 1); err != nil {
 		return nil, err
 	}
-	line := func(what string, took []time.Duration) row {
-		slices.Sort(took)
-		return row{What: what, Role: roleOurs, P50: micros(percentile(took, 50)), P99: micros(percentile(took, 99)), Samples: len(took)}
+	line := func(what string, all []time.Duration) row {
+		slices.Sort(all)
+		return row{What: what, Role: roleOurs, P50: micros(percentile(all, 50)), P99: micros(percentile(all, 99)), Samples: len(all)}
 	}
-	signal := line("`signal PID user`, until it is durable", acked)
+	signal := line("`signal PID user`, until it is durable", took.acked)
 	end := figure(fmt.Sprintf("SIGTERM of `serve` with %d busy processes, until it is gone", busy), roleOurs, "%s", span(ended))
 	if b.scale == full {
-		signal.judge("p99 at most "+span(signalGoal), percentile(acked, 99) <= signalGoal)
+		signal.judge("p99 at most "+span(signalGoal), percentile(took.acked, 99) <= signalGoal)
 		end.judge("at most "+span(endGoal), ended <= endGoal)
 	}
-	base := line("a request that reads one row", floor)
+	base := line("a request that reads one row", took.floor)
 	base.Role = roleFloor
 	return []table{{Title: fmt.Sprintf("%d parked, %d busy", parked, busy), Rows: []row{
-		base, signal, line("until the program has taken it, and its next call is there", taken), line("`halt` of the kernel", halts), end,
+		base, signal, line("until the program has taken it, and its next call is there", took.taken), line("`halt` of the kernel", took.halts), end,
 		figure("processes that did not go on afterwards", roleOurs, "0"),
 	}}}, nil
+}
+
+// signalTimes are samples of what signals and halts take.
+type signalTimes struct{ floor, acked, taken, halts []time.Duration }
+
+// sendSignals signals processes that wait for that, one after the other, and halts the kernel some times.
+func sendSignals(ctx context.Context, k *client.Client, listeners []agentkernel.PID, rounds int) (t signalTimes, err error) {
+	for i := range rounds {
+		pid := listeners[i*len(listeners)/rounds]
+		began := time.Now()
+		if _, err := k.Spec(ctx, pid); err != nil {
+			return t, err
+		}
+		t.floor = append(t.floor, time.Since(began))
+		began = time.Now()
+		if err := k.Signal(ctx, pid, agentkernel.SignalUser, agentkernel.SignalOptions{Payload: fmt.Append(nil, i)}); err != nil {
+			return t, err
+		}
+		t.acked = append(t.acked, time.Since(began))
+		for {
+			now, err := k.State(ctx, pid)
+			if err != nil {
+				return t, err
+			}
+			if string(now["lap"]) == fmt.Sprint(i) {
+				break
+			}
+			if time.Since(began) > time.Minute {
+				return t, fmt.Errorf("process %d has not taken its signal within a minute", pid)
+			}
+		}
+		t.taken = append(t.taken, time.Since(began))
+	}
+	for range max(rounds/20, 3) {
+		began := time.Now()
+		if err := k.Halt(ctx, agentkernel.Hold{}); err != nil {
+			return t, err
+		}
+		t.halts = append(t.halts, time.Since(began))
+		if err := k.Thaw(ctx, agentkernel.Hold{}); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
 }
 
 // spawnInBulk spawns processes of one program, many in a request.
