@@ -30,6 +30,7 @@ type watch struct {
 	mu         sync.Mutex
 	pid        agentkernel.PID
 	known      func() // what to do when the process is known; nil: nothing
+	halted     string // what was halted when the process was heard of last
 	interrupts int
 	first      time.Time     // of the interrupts
 	again      chan struct{} // closed by the second
@@ -103,6 +104,8 @@ func (w *watch) event(e agentkernel.Event) error {
 	case agentkernel.EventPast: // also when it is to be quiet: what is made again is never kept to itself
 		w.past = append(w.past, e.Text)
 		w.a.con.Say("%s", e.Text)
+	case agentkernel.EventState:
+		w.stands(e.Process)
 	case agentkernel.EventAsk:
 		switch {
 		case e.Ask == nil:
@@ -113,6 +116,19 @@ func (w *watch) event(e agentkernel.Event) error {
 		}
 	}
 	return nil
+}
+
+// stands says that the process stands still with what is halted, and that it goes on.
+func (w *watch) stands(p *agentkernel.Process) {
+	if p == nil || p.Halted == w.halted {
+		return
+	}
+	if p.Halted == "" {
+		w.a.con.Say("process %d goes on: %s is halted no longer", p.PID, w.halted)
+	} else {
+		w.a.con.Say("process %d stands still: %s is halted · agentkernel ps says since when, why, and how it goes on", p.PID, p.Halted)
+	}
+	w.halted = p.Halted
 }
 
 // saidAtMost is how much of the end of stderr may explain a failure.
@@ -150,6 +166,9 @@ func (w *watch) status(ctx context.Context) string {
 	p, err := w.k.Process(ctx, pid)
 	if err != nil {
 		return ""
+	}
+	if p.Halted != "" {
+		return "it stands still: " + p.Halted + " is halted"
 	}
 	if len(p.WaitsFor) == 0 {
 		return fmt.Sprintf("pid %d %s", pid, p.State)
