@@ -101,7 +101,13 @@ class Verbs(support.KernelTest):
             (lambda: self.client.wait("twelve"), errors.InvalidArgument),  # type: ignore[arg-type]
             (lambda: self.client.wait(True), errors.InvalidArgument),
             (lambda: self.client.kill(999_999), errors.NotFound),
-            (lambda: self.client.kill(1, "stop"), errors.InvalidArgument),
+            (lambda: self.client.kill(1, "SIGTERM"), errors.InvalidArgument),
+            (lambda: self.client.stop(999_999), errors.NotFound),
+            (lambda: self.client.stop(1, grace=0), errors.InvalidArgument),
+            (lambda: self.client.tell(999_999), errors.NotFound),
+            (lambda: self.client.halt(tree=999_999), errors.NotFound),
+            (lambda: self.client.halt(namespace=""), errors.InvalidArgument),
+            (lambda: self.client.thaw(), errors.Conflict),
             (lambda: list(self.client.logs(999_999)), errors.NotFound),
             (lambda: self.client.trace(999_999), errors.NotFound),
             (lambda: self.client.answer(999_999, 1, "yes"), errors.NotFound),
@@ -192,6 +198,22 @@ class Verbs(support.KernelTest):
         self.assertEqual((end.error.code, end.error.exception), ("program_error", "KeyboardInterrupt"))
         with self.assertRaises(errors.Conflict):
             self.client.kill(p.pid)
+
+    def test_stop_tell_and_halt(self) -> None:
+        polite = "from kernel import sleep\ntry:\n    sleep(60)\nexcept KeyboardInterrupt:\n    print('clean')"
+        p = self.client.spawn(polite)
+        support.eventually("it sleeps", lambda: self.client.process(p.pid).waits_for)
+        end = self.client.stop(p.pid)
+        self.assertEqual((end.state, end.exit_code), ("exited", 0))
+        self.assertEqual(self.client.stop(self.client.spawn("while True:\n    pass").pid, grace=0.2).state, "killed")
+        p = self.client.spawn("from kernel import signals\nsignals.wait()")
+        self.client.halt(why="a drill")
+        self.client.tell(p.pid, {"n": [1, None]})
+        with self.assertRaises(errors.Unavailable) as caught:
+            self.client.run("1")
+        self.assertIn("a drill", str(caught.exception))
+        self.client.thaw()
+        self.assertEqual(self.client.wait(p.pid).result, {"n": [1, None]})
 
     def test_ps_and_inspect(self) -> None:
         p = self.client.spawn("from kernel import state, spawn, sleep\nstate.set('k', (1, 2))\nspawn('1')\nsleep(60)", name="parent.py")

@@ -232,16 +232,30 @@ class Kernel(Generic[R]):
             raise Timeout(f"process {p.pid} has not ended within {timeout:g} s; it goes on", op="wait", pid=p.pid, hint=f"client.wait({p.pid}) waits on, client.kill({p.pid}) ends it")
         return p
 
-    def signal(self, pid: Any, signal: str) -> Steps[None]:
+    def signal(self, pid: Any, signal: str, **options: Any) -> Steps[None]:
         pid = check_pid(pid)
         if not isinstance(signal, str):
-            raise InvalidArgument(f"{signal!r} is not a signal", hint='one of "kill", "interrupt", "pause", "resume"')
-        yield from self.ask(signal, "POST", f"/processes/{pid}/signal", body={"signal": signal}, pid=pid)
+            raise InvalidArgument(f"{signal!r} is not a signal", hint='one of "kill", "stop", "interrupt", "pause", "resume"')
+        yield from self.ask(signal, "POST", f"/processes/{pid}/signal", body={"signal": signal, **options}, pid=pid)
         if signal == "kill":
             try:
                 yield from self.ask("kill", "GET", f"/processes/{pid}/wait", {"timeout": f"{_KILL_PATIENCE}s"}, pid=pid)
             except Conflict:
                 pass  # it was unfinished, and has been ended without being continued
+
+    def stop(self, pid: Any, grace: Any, tree: bool) -> Steps[Process]:
+        if isinstance(grace, bool) or not isinstance(grace, (int, float)) or not 0 < grace <= 86400:
+            raise InvalidArgument(f"grace={grace!r} is no number of seconds above 0, and at most 86400")
+        yield from self.signal(pid, "stop", grace=f"{int(grace * 1000)}ms", tree=bool(tree))
+        return (yield from self.wait(pid, grace + _KILL_PATIENCE))
+
+    def hold(self, verb: str, namespace: Optional[str], tree: Any, **more: Any) -> Steps[None]:
+        body: dict[str, Any] = dict(more)
+        if namespace is not None:
+            body["namespace"] = namespace
+        if tree is not None:
+            body["tree"] = check_pid(tree)
+        yield from self.ask(verb, "POST", f"/{verb}", body=body, pid=0)
 
     def answer(self, pid: Any, ask: Any, answer: Any) -> Steps[None]:
         pid = check_pid(pid)

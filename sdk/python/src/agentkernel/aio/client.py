@@ -105,6 +105,25 @@ class Client:
         """Ends a process and its children, or sends another signal: "interrupt", "pause", "resume"."""
         await _async.run(self.kernel.signal(pid, signal))
 
+    async def stop(self, pid: int, *, grace: float = 10, tree: bool = False) -> Process:
+        """Asks a process and its children to end, and waits for that; what has not ended after ``grace`` seconds is killed.
+
+        The program is interrupted, as by ``KernelInterrupt``. With ``tree`` also the children that were detached.
+        """
+        return await _async.run(self.kernel.stop(pid, grace, tree))
+
+    async def tell(self, pid: int, payload: Any = None) -> None:
+        """Puts a payload before a program, which takes it with ``signals.wait()``; what JSON has."""
+        await _async.run(self.kernel.signal(pid, "user", payload=payload))
+
+    async def halt(self, *, namespace: Optional[str] = None, tree: Optional[int] = None, why: str = "") -> None:
+        """Lets everything stand still until :meth:`thaw`, or a namespace, or a process with all below it."""
+        await _async.run(self.kernel.hold("halt", namespace, tree, why=why))
+
+    async def thaw(self, *, namespace: Optional[str] = None, tree: Optional[int] = None) -> None:
+        """Ends what the same :meth:`halt` has begun."""
+        await _async.run(self.kernel.hold("thaw", namespace, tree))
+
     async def pause(self, pid: int) -> None:
         """Stops a process with its children, at once also where they compute."""
         await _async.run(self.kernel.signal(pid, "pause"))
