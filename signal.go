@@ -41,16 +41,7 @@ func (s Signal) Validate() error {
 		names = append(names, string(known))
 	}
 	last := len(names) - 1
-	return Errorf(CodeInvalid, "signal", "signal %q is not known: %s or %s", clipped(string(s)), strings.Join(names[:last], ", "), names[last])
-}
-
-// clipped is a text of a caller as an error quotes it.
-func clipped(s string) string {
-	const most = 40
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return s
+	return Errorf(CodeInvalid, "signal", "signal %.40q is not known: %s or %s", string(s), strings.Join(names[:last], ", "), names[last])
 }
 
 // SignalOptions says more about a signal. The zero value means nothing special.

@@ -14,8 +14,8 @@ type heldFlags struct {
 	Tree      string `placeholder:"PID" help:"Only this process and all below it."`
 }
 
-func (f *heldFlags) hold() (h agentkernel.Hold, err error) {
-	if h.Namespace = f.Namespace; f.Tree != "" {
+func (f *heldFlags) hold(why string) (h agentkernel.Hold, err error) {
+	if h.Namespace, h.Why = f.Namespace, why; f.Tree != "" {
 		h.Tree, err = agentkernel.ParsePID(f.Tree)
 	}
 	if err == nil {
@@ -38,12 +38,8 @@ go by the clock as ever. To read, to kill and to answer works as before.
 }
 
 func (c *haltCmd) Run(a *app) error {
-	h, err := c.hold()
+	h, err := c.hold(c.Why)
 	if err != nil {
-		return err
-	}
-	h.Why = c.Why
-	if err := h.Validate(); err != nil {
 		return err
 	}
 	k, err := a.kernel()
@@ -102,7 +98,7 @@ func (thawCmd) Help() string {
 }
 
 func (c *thawCmd) Run(a *app) error {
-	h, err := c.hold()
+	h, err := c.hold("")
 	if err != nil {
 		return err
 	}

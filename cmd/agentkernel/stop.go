@@ -48,14 +48,16 @@ func (c *signalCmd) Run(a *app) error {
 	if known, ok := unixSignals[strings.TrimPrefix(strings.ToUpper(c.Signal), "SIG")]; ok {
 		c.Signal = string(known)
 	}
-	if c.Payload != "" && strings.ContainsAny(c.Payload[:1], "{[\"") && !json.Valid([]byte(c.Payload)) {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "the payload begins as JSON does, and is none: %s", clipped(c.Payload)).
+	opt.Payload = json.RawMessage(c.Payload)
+	switch {
+	case c.Payload == "":
+		opt.Payload = nil
+	case json.Valid(opt.Payload):
+	case strings.ContainsAny(c.Payload[:1], "{[\""):
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "the payload begins as JSON does, and is none: %.40s", c.Payload).
 			WithHint(`quote it for the shell: '{"reload": true}'; a text of that kind is sent as JSON: '"{...}"'`)
-	}
-	if c.Payload != "" {
-		if opt.Payload = json.RawMessage(c.Payload); !json.Valid(opt.Payload) {
-			opt.Payload, _ = json.Marshal(c.Payload) // a text always is JSON
-		}
+	default:
+		opt.Payload, _ = json.Marshal(c.Payload) // a text always is JSON
 	}
 	return a.signalAll([]string{c.PID}, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: opt})
 }
@@ -65,12 +67,4 @@ var unixSignals = map[string]agentkernel.Signal{
 	"TERM": agentkernel.SignalStop, "STOP": agentkernel.SignalStop, "INT": agentkernel.SignalInterrupt, "INTERRUPT": agentkernel.SignalInterrupt,
 	"KILL": agentkernel.SignalKill, "PAUSE": agentkernel.SignalPause, "TSTP": agentkernel.SignalPause, "CONT": agentkernel.SignalResume,
 	"RESUME": agentkernel.SignalResume, "USER": agentkernel.SignalUser, "USR1": agentkernel.SignalUser, "USR2": agentkernel.SignalUser, "HUP": agentkernel.SignalUser,
-}
-
-// clipped is a text of the command line as an error quotes it.
-func clipped(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "…"
-	}
-	return s
 }

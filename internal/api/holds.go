@@ -1,29 +1,26 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"agentkernel"
 )
 
 func (s *Server) postHalt(w http.ResponseWriter, r *http.Request, _ query) error {
-	h, err := readHold(w, r)
-	if err != nil {
-		return err
-	}
-	if err := s.kernel(r).Halt(r.Context(), h); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return changeHold(w, r, s.kernel(r).Halt)
 }
 
 func (s *Server) postThaw(w http.ResponseWriter, r *http.Request, _ query) error {
+	return changeHold(w, r, s.kernel(r).Thaw)
+}
+
+func changeHold(w http.ResponseWriter, r *http.Request, change func(context.Context, agentkernel.Hold) error) error {
 	h, err := readHold(w, r)
 	if err != nil {
 		return err
 	}
-	if err := s.kernel(r).Thaw(r.Context(), h); err != nil {
+	if err := change(r.Context(), h); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

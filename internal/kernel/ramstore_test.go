@@ -48,6 +48,13 @@ func (s *ramStore) operate() (happens bool, err error) {
 	return true, nil
 }
 
+// cutPower lets the power fail at an operation: at, from 1, counts each twice, before and after it.
+func (s *ramStore) cutPower(at int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.crashAt, s.after = (at+1)/2, at%2 == 0
+}
+
 func newRAMStore() *ramStore { return &ramStore{nextPID: 1} }
 
 // crash gives the store as it would be found after a power cut.

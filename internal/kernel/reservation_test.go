@@ -136,9 +136,7 @@ func TestReservationsOverCrashes(t *testing.T) {
 			})
 			s := spec("p")
 			s.IdempotencyKey = "one"
-			r.store.mu.Lock()
-			r.store.crashAt, r.store.after = (at+1)/2, at%2 == 0
-			r.store.mu.Unlock()
+			r.store.cutPower(at)
 			if p, err := r.Spawn(t.Context(), s); err == nil {
 				pass(10 * time.Minute)
 				p, err = r.Process(t.Context(), p.PID)
