@@ -211,3 +211,58 @@ func TestBadHolds(t *testing.T) {
 		}
 	})
 }
+
+// TestARetryWaitsForTheThaw: a retry that a human decides while all stands still is made at the thaw, once, also by the next kernel.
+func TestARetryWaitsForTheThaw(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore())
+			r.tools.delay = func() { pass(time.Hour) }
+			r.backend.add("p", func(p *prog) error {
+				_, err := p.call("tool.call", callTool("append", `{}`))
+				p.print("%v", err)
+				return nil
+			})
+			s := spec("p")
+			s.OnUnknown, s.Allow = agentkernel.UnknownPause, []string{"*"}
+			p, err := r.Spawn(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			r = r.boot(t, r.store.crash())
+			r.tools.mu.Lock()
+			r.tools.delay = nil
+			r.tools.mu.Unlock()
+			if _, err := r.Recover(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if err := r.Halt(t.Context(), agentkernel.Hold{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Resolve(t.Context(), p.PID, 1, agentkernel.Resolution{Decision: agentkernel.DecisionRetry}); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			if n := r.ticks(); n != 0 {
+				t.Errorf("%d calls while all stood still", n)
+			}
+			if crash {
+				r = r.boot(t, r.store.crash())
+				if _, err := r.Recover(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Minute)
+			}
+			if err := r.Thaw(t.Context(), agentkernel.Hold{}); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			r.expectOutput(t, p.PID, agentkernel.StateExited, "<nil>")
+			if n := r.ticks(); n != 1 {
+				t.Errorf("%d calls, after a crash %t", n, crash)
+			}
+		})
+	}
+}
