@@ -13,6 +13,9 @@ import (
 	"agentkernel"
 )
 
+// most is how many holds there may be: each new call looks at all of them.
+const most = 1000
+
 // Store keeps the set for the next kernel.
 type Store interface {
 	Holds(ctx context.Context) ([]agentkernel.Hold, error)
@@ -65,6 +68,9 @@ func (s *Set) Add(ctx context.Context, h agentkernel.Hold) error {
 		e := all[i].Halted("halt")
 		e.Code = agentkernel.CodeConflict
 		return e
+	}
+	if len(all) >= most {
+		return agentkernel.Errorf(agentkernel.CodeLimit, "halt", "%d holds are there, which is the limit", most).WithHint("end some of them; a hold over a namespace is over many processes")
 	}
 	h.Since = s.now().Truncate(time.Microsecond)
 	next := append(slices.Clone(all), h)

@@ -1,0 +1,79 @@
+package holds
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"agentkernel"
+)
+
+type ram struct {
+	holds []agentkernel.Hold
+	err   error
+}
+
+func (r *ram) Holds(context.Context) ([]agentkernel.Hold, error) { return r.holds, nil }
+
+func (r *ram) SetHolds(_ context.Context, holds []agentkernel.Hold) error {
+	if r.err == nil {
+		r.holds = slices.Clone(holds)
+	}
+	return r.err
+}
+
+func TestSet(t *testing.T) {
+	store := &ram{}
+	s, err := Read(t.Context(), store, time.Now)
+	if err != nil || s.Kernel() != nil || s.Over(1, "a", nil) != nil {
+		t.Fatalf("%+v, %v", s.All(), err)
+	}
+	for _, h := range []agentkernel.Hold{{Tree: 3}, {Namespace: "a", Why: "x"}} {
+		if err := s.Add(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Add(t.Context(), h); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+			t.Errorf("twice: %v", err)
+		}
+	}
+	for _, c := range []struct {
+		pid       agentkernel.PID
+		namespace string
+		ancestors []agentkernel.PID
+		held      bool
+	}{{1, "a", nil, true}, {3, "b", nil, true}, {4, "b", []agentkernel.PID{1, 3}, true}, {4, "b", []agentkernel.PID{1}, false}} {
+		if h := s.Over(c.pid, c.namespace, c.ancestors); (h != nil) != c.held {
+			t.Errorf("%+v: %+v", c, h)
+		}
+	}
+	if s.Kernel() != nil {
+		t.Error("nothing is over the kernel")
+	}
+	store.err = errors.New("the disk is full")
+	if s.Add(t.Context(), agentkernel.Hold{}) == nil || s.Remove(t.Context(), agentkernel.Hold{Tree: 3}) == nil || s.Kernel() != nil || len(s.All()) != 2 {
+		t.Errorf("what is not stored holds, or holds no longer: %+v", s.All())
+	}
+	store.err = nil
+	again, err := Read(t.Context(), store, time.Now)
+	if err != nil || len(again.All()) != 2 || again.Over(1, "a", nil).Why != "x" {
+		t.Errorf("the next kernel has %+v, %v", again.All(), err)
+	}
+	if err := again.Remove(t.Context(), agentkernel.Hold{Namespace: "a"}); err != nil || again.Over(1, "a", nil) != nil {
+		t.Error(err)
+	}
+}
+
+func TestThereAreNotTooMany(t *testing.T) {
+	s, err := Read(t.Context(), &ram{}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range most + 1 {
+		err := s.Add(t.Context(), agentkernel.Hold{Tree: agentkernel.PID(i + 1)})
+		if full := i == most; full != (agentkernel.CodeOf(err) == agentkernel.CodeLimit) || !full && err != nil {
+			t.Fatalf("hold %d: %v", i+1, err)
+		}
+	}
+}
