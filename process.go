@@ -1,6 +1,7 @@
 package agentkernel
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -169,14 +170,6 @@ func (d *Duration) UnmarshalText(b []byte) error {
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// Budget caps what a process and all its descendants may spend. No system call spends anything yet, so a Spec with one
-// is refused: a cap that does nothing would be relied on.
-type Budget struct {
-	Tokens int64   `json:"tokens,omitempty"`
-	USD    float64 `json:"usd,omitempty"`
-	Calls  int64   `json:"calls,omitempty"`
-}
-
 // OnUnknown says what happens to a write whose outcome a crash left unknown.
 type OnUnknown string
 
@@ -209,6 +202,9 @@ type Spec struct {
 	Priority  int       `json:"priority,omitempty"`  // lower is more urgent; 0 means the default, 10
 	Limits    Limits    `json:"limits,omitzero"`
 	Budget    Budget    `json:"budget,omitzero"`
+	OnBudget  OnBudget  `json:"on_budget,omitempty"`
+	// Budgets are those of the processes above that have a budget. The kernel fills it in.
+	Budgets []PID `json:"budgets,omitempty"`
 	// Ancestors are the processes above, the root of the tree first, the parent last. The kernel fills it in.
 	Ancestors []PID `json:"ancestors,omitempty"`
 	// Detached says that signals to a process above it do not reach it, unless they are for the whole tree.
@@ -261,9 +257,8 @@ func (s *Spec) Validate() error {
 		return Errorf(CodeInvalid, "spec", "restart %q is not known: never or on-crash", s.Restart)
 	case s.Program.Host != "" && !path.IsAbs(s.Program.Host):
 		return Errorf(CodeInvalid, "spec", "%q is not an absolute path", s.Program.Host)
-	case s.Budget != Budget{}:
-		return Errorf(CodeInvalid, "spec", "a budget is not supported: no system call spends tokens or money, so nothing would keep it").
-			WithHint("limits.calls bounds the system calls of a process, limits.time and limits.wall its time")
+	case s.OnBudget != "" && s.OnBudget != BudgetPause && s.OnBudget != BudgetRaise && s.OnBudget != BudgetKill:
+		return Errorf(CodeInvalid, "spec", "on-budget %q is not known: pause, raise or kill", s.OnBudget)
 	case s.Priority < 0 || s.Priority > 1000:
 		return Errorf(CodeInvalid, "spec", "priority %d is out of range: 1 (urgent) to 1000, 10 is the default", s.Priority)
 	case s.OnUnknown != "" && s.OnUnknown != UnknownRaise && s.OnUnknown != UnknownPause:
@@ -276,7 +271,7 @@ func (s *Spec) Validate() error {
 	if name, why := s.Limits.Problem(); name != "" {
 		return Errorf(CodeInvalid, "spec", "limits.%s: %s", name, why)
 	}
-	if err := s.Isolation.Validate(); err != nil {
+	if err := cmp.Or(s.Budget.Validate(), s.Isolation.Validate()); err != nil {
 		return err
 	}
 	if err := s.validateFiles(); err != nil {

@@ -74,15 +74,13 @@ type spawnArgs struct {
 	Priority int             `json:"priority"`
 	Limits   json.RawMessage `json:"limits"`
 	Detached bool            `json:"detached"`
+	Budget   json.RawMessage `json:"budget"`
 }
 
 func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
 	var a spawnArgs
 	if err := decodeArgs(f, &a); err != nil {
 		return nil, err
-	}
-	if string(a.Limits) == "null" {
-		a.Limits = nil
 	}
 	p.mu.Lock()
 	stopping := p.stopping()

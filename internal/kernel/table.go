@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
 	"agentkernel/internal/kernel/history"
@@ -29,6 +30,7 @@ type table struct {
 	looks      inbox.Looks
 	locals     *locals.Set
 	streams    *streams.Registry
+	ledger     *budget.Ledger
 	attached   sync.Map            // by PID: hosted programs whose Syscaller is held
 	idle       idle.List[*process] // those that may be unloaded, in the order in which they were parked
 	asleep     int                 // that this kernel carries and that are not in memory

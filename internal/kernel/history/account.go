@@ -22,6 +22,8 @@ type Account struct {
 	Journal   int64    `json:"journal,omitempty"`    // bytes of the journal, as limits.journal counts them
 	Allowed   []string `json:"approved,omitempty"`   // patterns of tools that a human has allowed from then on
 	Amounts   *Amounts `json:"amounts,omitempty"`
+	// Added is by what the budget was raised beyond that of the Spec.
+	Added agentkernel.Amounts `json:"added,omitempty"`
 	// Interrupted says that an interrupt waits for the program's next call.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// StopBy is when the process is killed that was asked to stop; zero: nobody has asked.
@@ -60,6 +62,8 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		if !s.By.IsZero() {
 			a.StopBy = s.By
 		}
+	case agentkernel.EntryBudget:
+		a.Added = a.Added.Plus(BudgetOf(e).Amounts())
 	case agentkernel.EntryAborted:
 		a.Interrupted, a.Masks = false, 0
 	}
@@ -97,6 +101,12 @@ func (d SignalData) Encode() json.RawMessage {
 func SignalOf(e *agentkernel.Entry) (d SignalData) {
 	_ = json.Unmarshal(e.Data, &d) // what is no SignalData says nothing
 	return d
+}
+
+// BudgetOf decodes the Data of an EntryBudget.
+func BudgetOf(e *agentkernel.Entry) (more agentkernel.Budget) {
+	_ = json.Unmarshal(e.Data, &more) // what is none raises nothing
+	return more
 }
 
 // Text is what an EntryOutput says that the program printed.

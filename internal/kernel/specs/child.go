@@ -1,6 +1,7 @@
 package specs
 
 import (
+	"agentkernel/internal/kernel/budget"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ func FromOutside(s *agentkernel.Spec) error {
 	if err := keys.Usable(s.IdempotencyKey); err != nil {
 		return err
 	}
-	s.Ancestors, s.DetachedFrom = nil, 0
+	s.Ancestors, s.DetachedFrom, s.Budgets = nil, 0, nil
 	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
 			WithHint("leave them out; a session is fed its pieces one by one")
@@ -27,7 +28,7 @@ func FromOutside(s *agentkernel.Spec) error {
 // PutBelow gives a Spec what it has from the parent that its creator named.
 func PutBelow(s, parent *agentkernel.Spec) {
 	s.Ancestors, s.DetachedFrom = below(parent, s.Parent), detachedFrom(parent, s.Parent)
-	s.Isolation = s.Isolation.Below(parent.Isolation)
+	s.Isolation, s.Budgets = s.Isolation.Below(parent.Isolation), budget.Nodes(s.Parent, parent)
 }
 
 // below gives the ancestors of a child.
@@ -94,6 +95,7 @@ type Asked struct {
 	Args         []string
 	Priority     int
 	Detached     bool
+	Budget       agentkernel.Budget
 	Limits       *agentkernel.Limits // nil: those of the parent
 }
 
@@ -110,7 +112,7 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: environmentOf(&parent.Program)},
-		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Detached: a.Detached, DetachedFrom: detachedFrom(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
+		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Budget: a.Budget, Budgets: budget.Nodes(parent.PID, &parent.Spec), OnBudget: parent.OnBudget, Detached: a.Detached, DetachedFrom: detachedFrom(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: slices.Concat(parent.Allow, parent.Allowed), AllowHosts: parent.AllowHosts,
 		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		IdempotencyKey: keys.OfChild(parent.PID, call),
