@@ -169,6 +169,9 @@ func TestNoneIsLetIn(t *testing.T) {
 		if r.Refuses() == nil || r.Enter(3, "three", func() { t.Errorf("%s: one has entered", name) }) == nil || r.Adopt(3, "three", false) {
 			t.Errorf("%s: it lets processes in", name)
 		}
+		if name == "closed" && r.Evict(1, func() bool { return true }) {
+			t.Error("whoever stops the kernel has seen one that goes to sleep")
+		}
 		if (r.Failed() != nil) != (name == "failed") || r.Closed() != (name == "closed") {
 			t.Errorf("%s: failed with %v, closed %t", name, r.Failed(), r.Closed())
 		}
