@@ -72,6 +72,7 @@ var rules = []struct {
 	{"internal/kernel/observe", []string{""}},
 	{"internal/kernel/permit", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest"}},
 	{"internal/kernel/roles", []string{"", "internal/kernel/history"}},
+	{"internal/kernel/rows", []string{"", "internal/kernel/idle"}},
 	{"internal/kernel/settings", []string{"", "internal/sys"}},
 	{"internal/kernel/skills", []string{"", "internal/kernel/backends", "internal/lazy"}},
 	{"internal/kernel/specs", []string{"", "internal/kernel/budget", "internal/kernel/history", "internal/kernel/keys", "internal/prompt"}},

@@ -66,5 +66,5 @@
 //
 // A runnable process is driven by one of a bounded number of slot goroutines; a waiting one has no
 // goroutine at all. Whoever owns a process (process.owned) drives its sandbox. Lock order: table.mu, then
-// process.mu, then Kernel.queue's own lock; a watcher's lock is the innermost. Handlers run without locks.
+// that of table.rows, then process.mu, then Kernel.queue's own lock; a watcher's lock is the innermost. Handlers run without locks.
 package kernel
