@@ -74,6 +74,7 @@ type spawnArgs struct {
 	Priority int             `json:"priority"`
 	Limits   json.RawMessage `json:"limits"`
 	Detached bool            `json:"detached"`
+	Deadline *float64        `json:"deadline"`
 }
 
 func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
