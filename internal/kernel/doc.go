@@ -20,6 +20,7 @@
 //	reserve  ready waiting          ->          takes     to park or migrate it, or to drive it inline
 //	proceed  waiting                -> running  keeps
 //	wait     running                -> waiting  releases
+//	yield    running                -> ready    releases
 //	rewind   running                -> waiting  keeps     its sandbox is gone: a new run follows, or a cell was aborted
 //	release  ready running waiting  ->          releases
 //	exit     running waiting        -> exited   ends

@@ -220,7 +220,7 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 			if p.migration != nil && p.cause() != nil && !moves.EndsAnywhere(p.cause()) {
 				p.rc.cause = nil // a session that goes back because of it would outlive this one
 			}
-			k.stopSandbox(p, cause)
+			p.endRun(cause)
 			p.mu.Unlock()
 			return
 		}
