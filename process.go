@@ -211,6 +211,10 @@ type Spec struct {
 	Detached bool `json:"detached,omitempty"`
 	// DetachedFrom is the nearest process above that is detached; 0: none is. The kernel fills it in.
 	DetachedFrom PID `json:"detached_from,omitempty"`
+	// Deadline is when the process is asked to stop, as SignalStop asks, with DefaultGrace; zero: never. It is a moment, which no
+	// pause, no halt and no time without a kernel moves; MaxDeadline bounds it. A child's is not later than its parent's,
+	// unless it is detached.
+	Deadline time.Time `json:"deadline,omitzero"`
 	// Tools are the MCP configuration files ({"mcpServers": ...}) whose servers the program may import,
 	// as absolute paths. The files are read when a server is needed, so that no secret enters the store.
 	Tools []string `json:"tools,omitempty"`
@@ -309,7 +313,9 @@ type Process struct {
 	// Halted says what the hold is over because of which it stands still: "the kernel"; "": there is none.
 	Halted string `json:"halted,omitempty"`
 	// StopBy is when it is killed, since it was asked to stop; zero: nobody has asked.
-	StopBy   time.Time `json:"stop_by,omitzero"`
+	StopBy time.Time `json:"stop_by,omitzero"`
+	// Deadline is that of its Spec; zero: it has none.
+	Deadline time.Time `json:"deadline,omitzero"`
 	Resident bool      `json:"resident,omitempty"` // has a sandbox in memory
 	Walls    []Wall    `json:"walls,omitempty"`    // of that sandbox, or of the last that it had; Processes.Process alone tells them
 	// WaitsSince is when it began to wait; zero: it does not.

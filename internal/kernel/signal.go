@@ -16,7 +16,7 @@ import (
 
 // interrupted is the answer to a call that a signal interrupts; p.mu is held.
 func (p *process) interrupted(f *inflight) *agentkernel.Error {
-	return inbox.Interrupted(f.op, f.label, f.intended() && f.effect == agentkernel.EffectWrite, p.standing.Account.StopBy)
+	return inbox.Interrupted(f.op, f.label, f.intended() && f.effect == agentkernel.EffectWrite, p.standing.Account.StopBy, p.standing.Account.Deadline)
 }
 
 // Signal sends a signal to a process, and to what it reaches of those below.

@@ -160,7 +160,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		}
 		defer unlock()
 	}
-	if err := k.cfg.Retention.Room(ctx); err != nil {
+	if err := cmp.Or(specs.InTime(&s, k.cfg.Now()), k.cfg.Retention.Room(ctx)); err != nil {
 		return nil, 0, err
 	}
 	release, err := k.cfg.Retention.Hold(ctx, &s)
@@ -258,7 +258,7 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 
 // childSpec makes the Spec of a child.
 func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
-	asked := specs.Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached}
+	asked := specs.Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached, Deadline: a.Deadline}
 	if err := cmp.Or(sys.DecodePart(f.op, "limits", a.Limits, &asked.Limits), sys.DecodePart(f.op, "budget", a.Budget, &asked.Budget)); err != nil {
 		return agentkernel.Spec{}, err
 	}

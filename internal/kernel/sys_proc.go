@@ -75,6 +75,7 @@ type spawnArgs struct {
 	Limits   json.RawMessage `json:"limits"`
 	Detached bool            `json:"detached"`
 	Budget   json.RawMessage `json:"budget"`
+	Deadline *float64        `json:"deadline"`
 }
 
 func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {

@@ -69,6 +69,7 @@ func Shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Process {
 	}
 	p.Language = rec.Spec.Program.Language
 	p.Replayable = p.Language.Replayable()
+	p.Deadline = rec.Spec.Deadline
 	return p
 }
 

@@ -29,6 +29,28 @@ func FromOutside(s *agentkernel.Spec) error {
 func PutBelow(s, parent *agentkernel.Spec) {
 	s.Ancestors, s.DetachedFrom = below(parent, s.Parent), detachedFrom(parent, s.Parent)
 	s.Isolation, s.Budgets = s.Isolation.Below(parent.Isolation), budget.Nodes(s.Parent, parent)
+	s.Deadline = deadlineBelow(parent, s)
+}
+
+// deadlineBelow is the deadline of a child: its own, or that of the parent if that is sooner and the child is not detached.
+func deadlineBelow(parent, s *agentkernel.Spec) time.Time {
+	if at := parent.Deadline; !at.IsZero() && !s.Detached && (s.Deadline.IsZero() || at.Before(s.Deadline)) {
+		return at
+	}
+	return s.Deadline
+}
+
+// InTime refuses a deadline that has passed, and one that is too far ahead.
+func InTime(s *agentkernel.Spec, now time.Time) error {
+	ahead := s.Deadline.Sub(now)
+	switch {
+	case s.Deadline.IsZero():
+	case ahead <= 0:
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s has passed: it is %s", s.Deadline.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case ahead > agentkernel.MaxDeadline:
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s is too far ahead: ten years are the most", s.Deadline.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // below gives the ancestors of a child.
@@ -71,6 +93,7 @@ func Complete(s *agentkernel.Spec) error {
 	if s.Namespace == "" {
 		s.Namespace = "default"
 	}
+	s.Deadline = s.Deadline.UTC().Truncate(time.Microsecond) // as it is stored
 	if s.Priority == 0 {
 		s.Priority = agentkernel.DefaultPriority
 	}
@@ -97,6 +120,7 @@ type Asked struct {
 	Detached     bool
 	Budget       agentkernel.Budget
 	Limits       *agentkernel.Limits // nil: those of the parent
+	Deadline     *float64            // in seconds since 1970; nil: that of the parent
 }
 
 // Parent is a process that starts a child.
@@ -120,6 +144,10 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	if s.Program.Name == "" {
 		s.Program.Name = "<spawned>"
 	}
+	if a.Deadline != nil { // InTime refuses what is out of these bounds
+		s.Deadline = time.UnixMicro(int64(min(max(*a.Deadline, 1), 1e11) * 1e6)).UTC()
+	}
+	s.Deadline = deadlineBelow(&parent.Spec, &s)
 	if a.Limits != nil {
 		s.Limits = a.Limits.Within(parent.InForce)
 	}
