@@ -163,3 +163,26 @@ const (
 	BudgetRaise OnBudget = "raise" // the program is handed the error
 	BudgetKill  OnBudget = "kill"
 )
+
+// Validate refuses what is not known.
+func (o OnBudget) Validate() error {
+	if o != "" && o != BudgetPause && o != BudgetRaise && o != BudgetKill {
+		return Errorf(CodeInvalid, "spec", "on-budget %q is not known: pause, raise or kill", o)
+	}
+	return nil
+}
+
+// RaiseBudget is the command that raises the budget for which a process is paused; "": it is paused for none.
+func (p *Process) RaiseBudget() string {
+	rest, paused := strings.CutPrefix(p.PauseNote, "budget: the call costs ")
+	cost, rest, said := strings.Cut(rest, ", and the budget of process ")
+	of, _, whose := strings.Cut(rest, " is ")
+	if !p.Paused || p.State.Terminal() || !paused || !said || !whose {
+		return ""
+	}
+	name := AmountUSD
+	if !strings.HasPrefix(cost, "$") {
+		_, name, _ = strings.Cut(cost, " ")
+	}
+	return fmt.Sprintf("agentkernel budget add %s --%s N", of, name)
+}
