@@ -109,6 +109,9 @@ func (s Spending) Amounts() Amounts {
 // Budget caps what a process and all below it spend together. What is 0 is not capped; a child's cap reserves nothing of its parent's.
 type Budget Spending
 
+// BoundsUSD says whether a budget bounds the money that a process spends: its own, or that of one above it.
+func (s *Spec) BoundsUSD() bool { return s.Budget.USD != 0 || s.BudgetsUSD }
+
 // Amounts are the caps by name.
 func (b Budget) Amounts() Amounts { return Spending(b).Amounts() }
 
