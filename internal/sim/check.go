@@ -23,6 +23,7 @@ import (
 //   - what the kernel says of a process is what its journal comes to: checkUsage
 //   - a signal is taken once, in the order in which they came, and never while the program holds them back: ledger.hear
 //   - what has a deadline is asked to stop then, and what was asked has ended when its time is over: checkIdle
+//   - no budget is passed at any append, what the kernel says of one is what the journals come to, and who can pay is not kept: checkBudgets, askBudget, checkIdle
 //   - what stands still begins no call, and its program does not go on: store.Append, begins
 //   - all processes come to an end when they are left alone: settle
 //   - a kernel that was closed has no goroutine, sandbox or client left: stopped, kill, and the bubble itself
@@ -159,8 +160,21 @@ func (w *World) checkIdle() {
 		if !l.stopBy.IsZero() && time.Since(l.stopBy) > time.Millisecond && !w.disk.standsStill() { // then it may be in the store alone
 			w.failf("process %d was asked to stop until %s, and lives", r.PID, l.stopBy)
 		}
-		if l.paused || w.disk.halted(r) {
+		if w.disk.halted(r) {
 			continue
+		}
+		if short, _ := w.disk.broke(r, &s.issues); l.paused && s.kind == issuing && len(w.disk.paysNone(r.PID)) > 0 && !short {
+			w.failf("process %d is paused for its budget, and can pay", r.PID)
+		}
+		if l.paused {
+			continue
+		}
+		if s.kind == issuing {
+			if short, held := w.disk.broke(r, &s.issues); held { // it waits for what others may give back
+				continue
+			} else if short {
+				w.failf("process %d can pay for nothing, and is not paused", r.PID)
+			}
 		}
 		switch s.kind {
 		case issuing, ended, exited:
@@ -221,7 +235,7 @@ func (w *World) checkEnd(r *agentkernel.ProcessRecord, s *standing) {
 			w.failf("process %d failed: %v; its program stands at %v", r.PID, r.Error, s.m.Turn)
 		}
 	case agentkernel.StateKilled:
-		limited := r.Error.Code == agentkernel.CodeLimit && w.plan.limits
+		limited := r.Error.Code == agentkernel.CodeLimit && (w.plan.limits || r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0)
 		late := r.Error.Op == agentkernel.OpDeadline && !r.Spec.Deadline.IsZero() && !r.Ended.Before(r.Spec.Deadline)
 		if !limited && !late && !w.promises.killed(r) {
 			w.failf("process %d was killed by nobody: %v", r.PID, r.Error)
