@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"agentkernel"
@@ -17,22 +16,22 @@ import (
 func (k *Kernel) stopAll(ctx context.Context, procs []*process, opt agentkernel.SignalOptions) (any bool, err error) {
 	by := k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond)
 	for i, p := range procs { // those that do not listen are killed in this order
-		any = k.askToStop(p, by.Add(time.Duration(i)*time.Microsecond)) || any
+		any = k.askToStop(p, history.SignalData{By: by.Add(time.Duration(i) * time.Microsecond)}) || any
 	}
 	return any, k.settled(ctx)
 }
 
 // askToStop asks a process to end until a time. A later time than it has already changes nothing. False: it has ended.
-func (k *Kernel) askToStop(p *process, by time.Time) bool {
+func (k *Kernel) askToStop(p *process, how history.SignalData) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() {
 		return false
 	}
-	if before := p.standing.Account.StopBy; !before.IsZero() && !by.Before(before) {
+	if before := p.standing.Account.StopBy; !before.IsZero() && !how.By.Before(before) {
 		return true
 	}
-	k.interrupt(p, agentkernel.SignalStop, history.SignalData{By: by})
+	k.interrupt(p, agentkernel.SignalStop, how)
 	k.startClock(p)
 	if _, err := p.atNext(); err == nil { // a session at rest has nothing to clean up
 		_ = k.answerNext(p, endOfSession, nil) // it fails if the kernel stops, and then the next one ends the session
@@ -47,17 +46,14 @@ var endOfSession = json.RawMessage(`{"end":true}`)
 // stopping says that a process was asked to stop; p.mu is held.
 func (p *process) stopping() bool { return !p.standing.Account.StopBy.IsZero() }
 
-// interrupts are the exceptions with which an interrupt ends a program that lets it.
-var interrupts = []string{"KernelInterrupt", "KeyboardInterrupt"}
-
 // stoppedAsAsked is how a process ends that let the interrupt end it with which it was asked to stop; p.mu is not held.
 func (p *process) stoppedAsAsked(e ending) ending {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e.err == nil || !p.stopping() || e.err.Code != agentkernel.CodeInterrupted && !slices.Contains(interrupts, e.err.Exception) {
+	if !p.stopping() || !inbox.Obeys(e.err) {
 		return e
 	}
-	return endingFor(agentkernel.Errorf(agentkernel.CodeKilled, "stop", "it was asked to stop, and did"))
+	return endingFor(inbox.Stopped(p.standing.Account.Deadline, true))
 }
 
 // tell puts a user signal before a process: into its journal and its inbox, where it waits until the program takes it.
