@@ -192,10 +192,24 @@ func (w *World) fund(nodes []*agentkernel.ProcessRecord, pid agentkernel.PID) {
 func (w *World) addBudget(pid agentkernel.PID, more agentkernel.Budget) *op {
 	k := w.kernel
 	w.resumes++
-	return w.start(&op{what: fmt.Sprintf("fund %d", pid), pid: pid, run: func(ctx context.Context, _ *op) error {
+	o := &op{what: fmt.Sprintf("fund %d", pid), pid: pid, run: func(ctx context.Context, _ *op) error {
 		_, err := k.AddBudget(ctx, pid, more)
 		return err
-	}})
+	}}
+	o.check = func() {
+		for _, r := range append(w.disk.below(pid), w.disk.row(pid)) {
+			l := w.disk.ledger(r.PID)
+			if l.terminal || !l.paused || len(w.disk.paysNone(r.PID)) == 0 {
+				continue
+			}
+			if s := w.checkProcess(r, l); s != nil && s.kind == issuing {
+				if short, _ := w.disk.broke(r, &s.issues); !short {
+					w.failf("process %d is paused for its budget, and can pay", r.PID)
+				}
+			}
+		}
+	}
+	return w.start(o)
 }
 
 // askBudget compares what the kernel says of a budget with what the journals come to, if they say the same before and after.

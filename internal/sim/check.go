@@ -160,13 +160,7 @@ func (w *World) checkIdle() {
 		if !l.stopBy.IsZero() && time.Since(l.stopBy) > time.Millisecond && !w.disk.standsStill() { // then it may be in the store alone
 			w.failf("process %d was asked to stop until %s, and lives", r.PID, l.stopBy)
 		}
-		if w.disk.halted(r) {
-			continue
-		}
-		if short, _ := w.disk.broke(r, &s.issues); l.paused && s.kind == issuing && len(w.disk.paysNone(r.PID)) > 0 && !short {
-			w.failf("process %d is paused for its budget, and can pay", r.PID)
-		}
-		if l.paused {
+		if l.paused || w.disk.halted(r) {
 			continue
 		}
 		if s.kind == issuing {
