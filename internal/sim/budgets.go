@@ -202,7 +202,8 @@ func (w *World) addBudget(pid agentkernel.PID, more agentkernel.Budget) *op {
 			if l.terminal || !l.paused || len(w.disk.paysNone(r.PID)) == 0 {
 				continue
 			}
-			if s := w.checkProcess(r, l); s != nil && s.kind == issuing {
+			s := w.checkProcess(r, l)
+			if s != nil && s.kind == issuing && !slices.ContainsFunc(s.due, func(id int64) bool { return l.calls[id] == nil }) { // else another call may be too dear
 				if short, _ := w.disk.broke(r, &s.issues); !short {
 					w.failf("process %d is paused for its budget, and can pay", r.PID)
 				}

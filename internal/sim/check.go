@@ -63,7 +63,8 @@ func (w *World) begins(s *sandbox) {
 		return
 	}
 	again := s.loaded && !s.begun // nothing runs in a turn that is said again
-	if l := w.disk.ledger(s.pid); l != nil && l.paused && !again {
+	// A refusal that comes of a refund pauses at the moment of that, at which the program may get the result: in which order is left to chance.
+	if l := w.disk.ledger(s.pid); l != nil && l.paused && !again && (len(w.disk.paysNone(s.pid)) == 0 || time.Since(l.pausedAt) > 2*time.Microsecond) {
 		w.failf("process %d is paused, and its sandbox is driven on", s.pid)
 	}
 	if r := w.disk.row(s.pid); w.held.over(r) && !again {
@@ -283,6 +284,9 @@ func (w *World) checkChild(pid agentkernel.PID, c *ledgerCall) {
 // checkWait checks that a call which has no result is right to have none.
 func (w *World) checkWait(r *agentkernel.ProcessRecord, l *ledger, id int64) {
 	c := l.calls[id]
+	if c == nil && (r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0) {
+		return // it may be too dear, or wait for what others give back; settle sees whether it ends
+	}
 	if c == nil {
 		w.failf("process %d: call %d was made, and nothing becomes of it", r.PID, id)
 		return

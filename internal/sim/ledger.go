@@ -22,7 +22,7 @@ type ledger struct {
 	// As agentkernel.Usage has them.
 	toolCalls, bytesIn, output int64
 	killed                     bool // by a signal or a limit
-	deadline, stopBy           time.Time
+	deadline, stopBy, pausedAt time.Time
 	purse                      purse
 	masks                      int               // how many hold signals back
 	told                       []json.RawMessage // user signals, in their order
@@ -115,7 +115,7 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 			l.told = append(l.told, s.Payload)
 		}
 	case agentkernel.EntryPaused:
-		l.paused = true
+		l.paused, l.pausedAt = true, e.At
 		if c := l.calls[e.Call]; c != nil {
 			c.asked = true
 		}

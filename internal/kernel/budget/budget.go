@@ -363,6 +363,9 @@ func quantity(name string, n int64) string {
 	if name == agentkernel.AmountUSD {
 		return "$" + agentkernel.NanoUSD(n).String()
 	}
+	if n == 1 {
+		name = strings.TrimSuffix(name, "s")
+	}
 	return fmt.Sprintf("%d %s", n, name)
 }
 
