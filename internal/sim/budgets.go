@@ -96,6 +96,16 @@ func (p *purse) add(e *agentkernel.Entry) error {
 	return nil
 }
 
+// hasTo says whether the journal has all calls up to a number.
+func (l *ledger) hasTo(last int64) bool {
+	for id := int64(1); id <= last; id++ {
+		if l.calls[id] == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // nodes are the processes whose budgets bind that of a row.
 func (v *view) nodes(r *agentkernel.ProcessRecord) (out []*agentkernel.ProcessRecord) {
 	for _, pid := range append(slices.Clone(r.Spec.Ancestors), r.PID) {
@@ -203,7 +213,7 @@ func (w *World) addBudget(pid agentkernel.PID, more agentkernel.Budget) *op {
 				continue
 			}
 			s := w.checkProcess(r, l)
-			if s != nil && s.kind == issuing && !slices.ContainsFunc(s.due, func(id int64) bool { return l.calls[id] == nil }) { // else another call may be too dear
+			if s != nil && s.kind == issuing && l.hasTo(s.call-1) { // else an async call before it is too dear
 				if short, _ := w.disk.broke(r, &s.issues); !short {
 					w.failf("process %d is paused for its budget, and can pay", r.PID)
 				}

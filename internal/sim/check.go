@@ -164,6 +164,9 @@ func (w *World) checkIdle() {
 		if l.paused || w.disk.halted(r) {
 			continue
 		}
+		if s.kind == issuing && len(r.Spec.Budgets) > 0 && !l.hasTo(s.call-1) { // an async call before it waits for what others may give back
+			continue
+		}
 		if s.kind == issuing {
 			if short, held := w.disk.broke(r, &s.issues); held { // it waits for what others may give back
 				continue
