@@ -367,7 +367,10 @@ func (k *Kernel) reserves(p *process, f *inflight) (agentkernel.Amounts, error) 
 func (k *Kernel) reserveAgain(p *process, f *inflight) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.Terminal() || f.effect != agentkernel.EffectPaid && !f.again {
+	switch {
+	case p.state.Terminal() || p.inflight.find(f.id) != f: // it was interrupted while its family was asked
+		return agentkernel.Errorf(agentkernel.CodeCanceled, f.op, "nobody waits for it any more")
+	case f.effect != agentkernel.EffectPaid && !f.again:
 		return nil
 	}
 	want, err := k.reserves(p, f)

@@ -164,7 +164,7 @@ func (w *World) checkIdle() {
 		if l.paused || w.disk.halted(r) {
 			continue
 		}
-		if s.kind == issuing && len(r.Spec.Budgets) > 0 && !l.hasTo(s.call-1) { // an async call before it waits for what others may give back
+		if s.kind == issuing && (r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0) && !l.hasTo(s.call-1) { // an async call before it waits for what others may give back
 			continue
 		}
 		if s.kind == issuing {
