@@ -50,7 +50,7 @@ func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, 
 	case agentkernel.SignalPause, agentkernel.SignalResume:
 		return k.holdTree(ctx, p.pid, p.spec.Ancestors, sig, opt.Tree)
 	case agentkernel.SignalStop:
-		return k.stopAll(ctx, append([]*process{p}, k.under(p.pid, opt.Tree)...), opt) // one that is asked starts no more
+		return k.stopTree(ctx, p.pid, opt)
 	}
 	to := []*process{p}
 	if opt.Tree {
@@ -120,7 +120,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	}
 	var any bool
 	if sig == agentkernel.SignalStop {
-		any, err = k.stopAll(ctx, k.under(pid, opt.Tree), opt)
+		any, err = k.stopTree(ctx, pid, opt)
 	} else {
 		any, err = k.holdTree(ctx, pid, rec.Spec.Ancestors, sig, opt.Tree)
 	}
@@ -245,7 +245,7 @@ func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
 	if asked := p.asks(); note == "" && asked != "" { // for whoever sees it after this kernel
 		note = "by hand; " + asked
 	}
-	p.pausing = &pausing{note}
+	p.pausing = &pausing{note: note}
 	if p.halted == nil {
 		k.suspend(p, true)
 	}

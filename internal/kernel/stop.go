@@ -13,17 +13,39 @@ import (
 	"agentkernel/internal/kernel/specs"
 )
 
-// stopAll asks processes to end. Each is killed that has not ended when the grace time is over. False: all have ended.
-func (k *Kernel) stopAll(ctx context.Context, procs []*process, opt agentkernel.SignalOptions) (any bool, err error) {
-	by := k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond)
-	for i, p := range procs { // those that do not listen are killed in this order
-		any = k.askToStop(p, by.Add(time.Duration(i)*time.Microsecond)) || any
+// stopTree asks a process to end, if this kernel carries it, and those below it. Each is killed that has not ended when the grace time
+// is over. False: all have ended.
+func (k *Kernel) stopTree(ctx context.Context, pid agentkernel.PID, opt agentkernel.SignalOptions) (any bool, err error) {
+	by := k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond) // those that do not listen are killed one after the other
+	if p := k.lookup(pid); p != nil {
+		any = k.askToStop(p, by, opt.Tree)
+	}
+	asked := map[*process]bool{}
+	for again := true; again; { // one that was not asked yet may start another meanwhile
+		again = false
+		for _, q := range k.under(pid, opt.Tree) {
+			if !asked[q] {
+				asked[q], again = true, true
+				any = k.askToStop(q, by.Add(time.Duration(len(asked))*time.Microsecond), opt.Tree) || any
+			}
+		}
 	}
 	return any, k.settled(ctx)
 }
 
-// askToStop asks a process to end until a time. A later time than it has already changes nothing. False: it has ended.
-func (k *Kernel) askToStop(p *process, by time.Time) bool {
+// stopNewborn asks a child to stop whose parent was asked while the child was being created: whoever asked has not seen it.
+func (k *Kernel) stopNewborn(p, child *process) {
+	p.mu.Lock()
+	by, all := p.standing.Account.StopBy, p.standing.Account.StopAll
+	p.mu.Unlock()
+	if !by.IsZero() && (all || !child.spec.Detached) {
+		k.askToStop(child, by, all)
+	}
+}
+
+// askToStop asks a process to end until a time; all: and what it detaches. A later time than it has already changes nothing. False: it
+// has ended.
+func (k *Kernel) askToStop(p *process, by time.Time, all bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() {
@@ -32,7 +54,7 @@ func (k *Kernel) askToStop(p *process, by time.Time) bool {
 	if before := p.standing.Account.StopBy; !before.IsZero() && !by.Before(before) {
 		return true
 	}
-	k.interrupt(p, agentkernel.SignalStop, history.SignalData{By: by})
+	k.interrupt(p, agentkernel.SignalStop, history.SignalData{By: by, All: all})
 	k.startClock(p)
 	if _, err := p.atNext(); err == nil { // a session at rest has nothing to clean up
 		_ = k.answerNext(p, endOfSession, nil) // it fails if the kernel stops, and then the next one ends the session

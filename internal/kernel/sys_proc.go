@@ -110,6 +110,7 @@ func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
 		return json.Marshal(existing)
 	}
 	room.Settle(child.pid)
+	k.stopNewborn(p, child)
 	k.launch(child)
 	return json.Marshal(child.pid)
 }

@@ -26,6 +26,8 @@ type Account struct {
 	Interrupted bool `json:"interrupted,omitempty"`
 	// StopBy is when the process is killed that was asked to stop; zero: nobody has asked.
 	StopBy time.Time `json:"stop_by,omitzero"`
+	// StopAll says that those below it were asked, too, that are detached.
+	StopAll bool `json:"stop_all,omitempty"`
 	// Masks is how many hold signals back.
 	Masks int `json:"masks,omitempty"`
 }
@@ -58,7 +60,7 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		s := SignalOf(e)
 		a.Interrupted = a.Interrupted || s.Pending
 		if !s.By.IsZero() {
-			a.StopBy = s.By
+			a.StopBy, a.StopAll = s.By, s.All
 		}
 	case agentkernel.EntryAborted:
 		a.Interrupted, a.Masks = false, 0
@@ -81,6 +83,7 @@ func callsTool(op string) bool {
 type SignalData struct {
 	Pending bool            `json:"pending,omitempty"` // it waits for the program's next call
 	By      time.Time       `json:"by,omitzero"`       // of stop: the process is killed then
+	All     bool            `json:"all,omitempty"`     // of stop: so are those that are detached from it
 	Payload json.RawMessage `json:"payload,omitempty"` // of user
 }
 
