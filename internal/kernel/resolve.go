@@ -35,11 +35,7 @@ func (k *Kernel) reconsider(p *process, f *inflight) {
 // retry makes a call once more that a human allowed to be made again.
 func (k *Kernel) retry(p *process, f *inflight) {
 	p.mu.Lock()
-	if p.state.Terminal() {
-		p.mu.Unlock()
-		return
-	}
-	if k.waitsNow(p, f, func() { k.retry(p, f) }) { // nothing says that it is made before it is
+	if p.state.Terminal() || k.waitsNow(p, f, func() { k.retry(p, f) }) { // nothing says that it is made before it is
 		p.mu.Unlock()
 		return
 	}

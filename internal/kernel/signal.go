@@ -56,17 +56,13 @@ func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, 
 	if opt.Tree {
 		to = append(to, k.under(p.pid, true)...)
 	}
-	for _, q := range to {
-		if sig == agentkernel.SignalUser {
-			err = k.tell(ctx, q, opt.Payload)
-		} else {
-			any = k.interruptNow(q) || any
-		}
-		if err != nil {
-			return any, err
-		}
+	if sig == agentkernel.SignalUser {
+		return true, k.tellAll(ctx, to, opt.Payload)
 	}
-	return any || sig == agentkernel.SignalUser, k.settled(ctx)
+	for _, q := range to {
+		any = k.interruptNow(q) || any
+	}
+	return any, k.settled(ctx)
 }
 
 // interruptNow interrupts a process. False: it has ended.

@@ -71,21 +71,20 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 	if err := cmp.Or(specs.FromOutside(s), permit.Check(s, k.syscalls())); err != nil {
 		return nil, err
 	}
-	if h := k.holds.Over(s.Parent, cmp.Or(s.Namespace, "default"), nil); h != nil {
+	if s.Parent != 0 {
+		if parent = k.carried(ctx, s.Parent); parent != nil {
+			specs.PutBelow(s, &parent.spec.Spec)
+		} else if row, err := k.store.Process(ctx, s.Parent); err == nil {
+			specs.PutBelow(s, &row.Spec)
+		} else {
+			return nil, err
+		}
+	}
+	if h := k.holds.Over(0, cmp.Or(s.Namespace, "default"), s.Ancestors); h != nil {
+		k.release(parent)
 		return nil, h.Halted("spawn")
 	}
-	if s.Parent == 0 {
-		return nil, nil
-	}
-	if parent = k.carried(ctx, s.Parent); parent != nil {
-		specs.PutBelow(s, &parent.spec.Spec)
-		return parent, nil
-	}
-	row, err := k.store.Process(ctx, s.Parent)
-	if err == nil {
-		specs.PutBelow(s, &row.Spec)
-	}
-	return nil, err
+	return parent, nil
 }
 
 // crowded is how long the creation of many processes waits, at most, while many wait for a slot: a process that has not begun is in
@@ -258,7 +257,7 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 // childSpec makes the Spec of a child.
 func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
 	asked := specs.Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached}
-	if len(a.Limits) > 0 {
+	if len(a.Limits) > 0 && string(a.Limits) != "null" {
 		asked.Limits = &agentkernel.Limits{}
 		if err := sys.DecodePart(f.op, "limits", a.Limits, asked.Limits); err != nil {
 			return agentkernel.Spec{}, err

@@ -1,9 +1,9 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"agentkernel"
@@ -43,8 +43,7 @@ func (k *Kernel) stopNewborn(p, child *process) {
 	}
 }
 
-// askToStop asks a process to end until a time; all: and what it detaches. A later time than it has already changes nothing. False: it
-// has ended.
+// askToStop asks a process to end until a time, which only moves forward; all: and what it detaches. False: it has ended.
 func (k *Kernel) askToStop(p *process, by time.Time, all bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,17 +68,27 @@ var endOfSession = json.RawMessage(`{"end":true}`)
 // stopping says that a process was asked to stop; p.mu is held.
 func (p *process) stopping() bool { return !p.standing.Account.StopBy.IsZero() }
 
-// interrupts are the exceptions with which an interrupt ends a program that lets it.
-var interrupts = []string{"KernelInterrupt", "KeyboardInterrupt"}
-
 // stoppedAsAsked is how a process ends that let the interrupt end it with which it was asked to stop; p.mu is not held.
 func (p *process) stoppedAsAsked(e ending) ending {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e.err == nil || !p.stopping() || e.err.Code != agentkernel.CodeInterrupted && !slices.Contains(interrupts, e.err.Exception) {
+	if !p.stopping() || !inbox.Obeyed(e.err) {
 		return e
 	}
 	return endingFor(agentkernel.Errorf(agentkernel.CodeKilled, "stop", "it was asked to stop, and did"))
+}
+
+// tellAll puts a user signal before a process and others below it. One that cannot have it keeps it from no other.
+func (k *Kernel) tellAll(ctx context.Context, procs []*process, payload json.RawMessage) (err error) {
+	for i, p := range procs {
+		if failed := k.tell(ctx, p, payload); i == 0 || agentkernel.CodeOf(failed) != agentkernel.CodeConflict { // else it has just ended
+			err = cmp.Or(err, failed)
+		}
+	}
+	for _, p := range procs {
+		err = cmp.Or(err, k.flush(ctx, p))
+	}
+	return err
 }
 
 // tell puts a user signal before a process: into its journal and its inbox, where it waits until the program takes it.
@@ -88,24 +97,21 @@ func (k *Kernel) tell(ctx context.Context, p *process, payload json.RawMessage) 
 	if err != nil {
 		return agentkernel.AsError(err, agentkernel.CodeInvalid, "signal")
 	}
-	waiting, err := k.store.Inbox(ctx, p.pid)
-	if err == nil {
-		err = inbox.Room(p.pid, waiting)
-	}
+	end, err := k.table.senders.Enter(ctx, k.store, p.pid)
 	if err != nil {
 		return err
 	}
+	defer end()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.state.Terminal() {
-		p.mu.Unlock()
 		return hasEnded(agentkernel.SignalUser, p.pid, p.state)
 	}
 	k.appendBatch(p, agentkernel.Batch{
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalUser, Data: history.SignalData{Payload: canonical}.Encode()}},
 		Posts:   []agentkernel.Post{{To: p.pid, Kind: agentkernel.PostSignal, Data: canonical}}, // priority 0: ahead of every message
 	})
-	p.mu.Unlock()
-	return k.flush(ctx, p)
+	return nil
 }
 
 // under returns the descendants of a process that are in memory; those that are detached from it, and theirs, with all alone.

@@ -399,3 +399,36 @@ func TestSignalsToTheNewborn(t *testing.T) {
 		}
 	}
 }
+
+// TestTellTheTree: what one of a tree does not take keeps a signal from none of the others.
+func TestTellTheTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.stopPrograms()
+		r.backend.add("listens", func(p *prog) error {
+			v, err := p.call("signals.wait", `{}`)
+			p.print("%s", v)
+			return err
+		})
+		for i, parent := range []agentkernel.PID{0, 1, 1, 1} {
+			s := spec([]string{"deaf", "deaf", "listens", "listens"}[i])
+			s.Parent = parent
+			if _, err := r.Spawn(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Second)
+		for range agentkernel.MaxSignalsWaiting {
+			if err := r.Signal(t.Context(), 2, agentkernel.SignalUser); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := r.Signal(t.Context(), 1, agentkernel.SignalUser, agentkernel.SignalOptions{Tree: true, Payload: json.RawMessage(`"all"`)})
+		if agentkernel.CodeOf(err) != agentkernel.CodeLimit || !strings.Contains(err.Error(), "process 2") {
+			t.Errorf("of the one that is full it says %v", err)
+		}
+		pass(time.Second)
+		r.expectOutput(t, 3, agentkernel.StateExited, `"all"`)
+		r.expectOutput(t, 4, agentkernel.StateExited, `"all"`)
+	})
+}

@@ -27,6 +27,7 @@ type table struct {
 	loading    map[agentkernel.PID][]chan *process // see claim
 	pins       map[agentkernel.PID]int             // who uses a process, which stays in memory then
 	looks      inbox.Looks
+	senders    inbox.Senders
 	locals     *locals.Set
 	streams    *streams.Registry
 	attached   sync.Map            // by PID: hosted programs whose Syscaller is held
