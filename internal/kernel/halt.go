@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/history"
 )
 
 // What stands still because of a hold is as it is when it is paused, only that no journal says so: the set of holds does. A call
@@ -14,11 +13,6 @@ import (
 func (k *Kernel) Halt(ctx context.Context, h agentkernel.Hold) error {
 	if err := h.Validate(); err != nil {
 		return err
-	}
-	if h.Tree != 0 {
-		if err := history.Lives(ctx, k.store, h.Tree); err != nil {
-			return err
-		}
 	}
 	if err := k.holds.Add(ctx, h); err != nil {
 		return err
