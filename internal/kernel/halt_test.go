@@ -200,6 +200,10 @@ func TestBadHolds(t *testing.T) {
 			{agentkernel.Hold{Namespace: "a", Tree: 1}, agentkernel.CodeInvalid},
 			{agentkernel.Hold{Tree: -1}, agentkernel.CodeInvalid},
 			{agentkernel.Hold{Tree: 99}, agentkernel.CodeNotFound},
+			{agentkernel.Hold{Namespace: "$a"}, agentkernel.CodeInvalid},
+			{agentkernel.Hold{Namespace: "a\n$(touch b)"}, agentkernel.CodeInvalid},
+			{agentkernel.Hold{Namespace: "\x1b[2J"}, agentkernel.CodeInvalid},
+			{agentkernel.Hold{Namespace: strings.Repeat("x", 201)}, agentkernel.CodeInvalid},
 			{agentkernel.Hold{Why: strings.Repeat("x", 2000)}, agentkernel.CodeInvalid},
 		} {
 			if err := r.Halt(t.Context(), c.hold); agentkernel.CodeOf(err) != c.code {

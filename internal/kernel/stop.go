@@ -43,7 +43,7 @@ func (k *Kernel) stopNewborn(p, child *process) {
 	}
 }
 
-// askToStop asks a process to end until a time, which only moves forward; all: and what it detaches. False: it has ended.
+// askToStop asks a process to end until a time, if it has none before that; all: and what it detaches. False: it has ended.
 func (k *Kernel) askToStop(p *process, by time.Time, all bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
