@@ -31,15 +31,13 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 		return k.signalAbsent(ctx, pid, sig, opt)
 	}
 	defer k.release(p)
-	if sig == agentkernel.SignalKill {
-		if k.table.untaken() { // some of them may be below it
-			return k.signalAbsent(ctx, pid, sig, opt)
-		}
+	if sig == agentkernel.SignalKill && !k.table.untaken() { // else some of them may be below it
 		return k.killTree(ctx, p, opt.Tree)
 	}
-	any, err := k.reach(ctx, p, sig, opt)
-	if any || err != nil {
-		return err
+	if sig != agentkernel.SignalKill {
+		if any, err := k.reach(ctx, p, sig, opt); any || err != nil {
+			return err
+		}
 	}
 	return k.signalAbsent(ctx, pid, sig, opt)
 }
@@ -162,10 +160,7 @@ func (k *Kernel) killTree(ctx context.Context, p *process, all bool) error {
 	for _, q := range k.under(p.pid, all) { // now: whoever asked may not wait for the end
 		k.kill(q)
 	}
-	if err := k.awaitEnd(ctx, p); err != nil {
-		return err
-	}
-	return k.killBelow(ctx, p.pid, all)
+	return cmp.Or(k.awaitEnd(ctx, p), k.killBelow(ctx, p.pid, all))
 }
 
 // killBelow is killTree for the descendants alone.
@@ -290,7 +285,7 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 	if p.standing.Account.Masks > 0 {
 		f = nil
 	}
-	data.Pending = f == nil && !p.asksForPiece() && !k.stopPiece(p)
+	data.Pending = f == nil && !p.asksForPiece() && !k.stopPiece(p) && (sig != agentkernel.SignalStop || !k.stopProgram(p))
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: sig, Data: data.Encode()})
 	if f == nil || p.asksForPiece() { // of a session that waits nothing runs
 		return
