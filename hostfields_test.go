@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
 )
@@ -34,11 +35,13 @@ var specFields = map[string]string{
 	"Detached":  "store", "DetachedFrom": "store",
 	"Priority": "program",
 
+	"Deadline": "grant",
+
 	"Limits.Time": "grant", "Limits.Wall": "grant", "Limits.Memory": "grant", "Limits.Recursion": "grant", "Limits.Output": "grant",
 	"Limits.Calls": "grant", "Limits.CallWait": "grant", "Limits.InFlight": "grant", "Limits.Processes": "grant", "Limits.Journal": "grant",
 	"Limits.Disk": "grant", "Limits.CPUs": "grant", "Limits.CPUTime": "grant", "Limits.Pids": "grant", "Limits.OpenFiles": "grant",
 	"Limits.FileSize": "grant",
-	"Budget.Tokens":   "grant", "Budget.USD": "grant", "Budget.Calls": "grant",
+	"Budget.Tokens":   "grant", "Budget.USD": "grant", "Budget.Calls": "grant", "OnBudget": "program", "Budgets": "store",
 
 	"Tools":          "host",
 	"ToolDigests":    "host",
@@ -64,7 +67,7 @@ func leaves(t reflect.Type, prefix string, visit func(string)) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
 		visit(strings.TrimSuffix(prefix, "."))
 		return
 	}
@@ -128,6 +131,10 @@ func fill(v reflect.Value) {
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), reflect.ValueOf("/x").Convert(v.Type().Elem()))
 	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(1, 0)))
+			return
+		}
 		for i := range v.NumField() {
 			fill(v.Field(i))
 		}
@@ -147,6 +154,10 @@ func filled(v reflect.Value, prefix string, into map[string]bool) {
 			filled(v.Index(i), prefix, into)
 		}
 	case reflect.Struct:
+		if at, ok := v.Interface().(time.Time); ok {
+			into[strings.TrimSuffix(prefix, ".")] = !at.IsZero()
+			return
+		}
 		for i := range v.NumField() {
 			filled(v.Field(i), prefix+v.Type().Field(i).Name+".", into)
 		}

@@ -11,6 +11,7 @@ import (
 type Kernel interface {
 	Processes
 	Holds
+	Budgets
 	Listing
 	Traces
 	Repairs

@@ -1,6 +1,7 @@
 package agentkernel
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -170,14 +171,6 @@ func (d *Duration) UnmarshalText(b []byte) error {
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// Budget caps what a process and all its descendants may spend. No system call spends anything yet, so a Spec with one
-// is refused: a cap that does nothing would be relied on.
-type Budget struct {
-	Tokens int64   `json:"tokens,omitempty"`
-	USD    float64 `json:"usd,omitempty"`
-	Calls  int64   `json:"calls,omitempty"`
-}
-
 // OnUnknown says what happens to a write whose outcome a crash left unknown.
 type OnUnknown string
 
@@ -210,12 +203,19 @@ type Spec struct {
 	Priority  int       `json:"priority,omitempty"`  // lower is more urgent; 0 means the default, 10
 	Limits    Limits    `json:"limits,omitzero"`
 	Budget    Budget    `json:"budget,omitzero"`
+	OnBudget  OnBudget  `json:"on_budget,omitempty"`
+	// Budgets are those of the processes above that have a budget. The kernel fills it in.
+	Budgets []PID `json:"budgets,omitempty"`
 	// Ancestors are the processes above, the root of the tree first, the parent last. The kernel fills it in.
 	Ancestors []PID `json:"ancestors,omitempty"`
 	// Detached says that signals to a process above it do not reach it, unless they are for the whole tree.
 	Detached bool `json:"detached,omitempty"`
 	// DetachedFrom is the nearest process above that is detached; 0: none is. The kernel fills it in.
 	DetachedFrom PID `json:"detached_from,omitempty"`
+	// Deadline is when the process is asked to stop, as SignalStop asks, with DefaultGrace; zero: never. It is a moment, which no
+	// pause, no halt and no time without a kernel moves; MaxDeadline bounds it. A child's is not later than its parent's,
+	// unless it is detached.
+	Deadline time.Time `json:"deadline,omitzero"`
 	// Tools are the MCP configuration files ({"mcpServers": ...}) whose servers the program may import,
 	// as absolute paths. The files are read when a server is needed, so that no secret enters the store.
 	Tools []string `json:"tools,omitempty"`
@@ -262,9 +262,8 @@ func (s *Spec) Validate() error {
 		return Errorf(CodeInvalid, "spec", "restart %q is not known: never or on-crash", s.Restart)
 	case s.Program.Host != "" && !path.IsAbs(s.Program.Host):
 		return Errorf(CodeInvalid, "spec", "%q is not an absolute path", s.Program.Host)
-	case s.Budget != Budget{}:
-		return Errorf(CodeInvalid, "spec", "a budget is not supported: no system call spends tokens or money, so nothing would keep it").
-			WithHint("limits.calls bounds the system calls of a process, limits.time and limits.wall its time")
+	case s.OnBudget != "" && s.OnBudget != BudgetPause && s.OnBudget != BudgetRaise && s.OnBudget != BudgetKill:
+		return Errorf(CodeInvalid, "spec", "on-budget %q is not known: pause, raise or kill", s.OnBudget)
 	case s.Priority < 0 || s.Priority > 1000:
 		return Errorf(CodeInvalid, "spec", "priority %d is out of range: 1 (urgent) to 1000, 10 is the default", s.Priority)
 	case s.OnUnknown != "" && s.OnUnknown != UnknownRaise && s.OnUnknown != UnknownPause:
@@ -277,7 +276,7 @@ func (s *Spec) Validate() error {
 	if name, why := s.Limits.Problem(); name != "" {
 		return Errorf(CodeInvalid, "spec", "limits.%s: %s", name, why)
 	}
-	if err := s.Isolation.Validate(); err != nil {
+	if err := cmp.Or(s.Budget.Validate(), s.Isolation.Validate()); err != nil {
 		return err
 	}
 	if err := s.validateFiles(); err != nil {
@@ -321,7 +320,9 @@ type Process struct {
 	// Halted says what the hold is over because of which it stands still: "the kernel"; "": there is none.
 	Halted string `json:"halted,omitempty"`
 	// StopBy is when it is killed, since it was asked to stop; zero: nobody has asked.
-	StopBy   time.Time `json:"stop_by,omitzero"`
+	StopBy time.Time `json:"stop_by,omitzero"`
+	// Deadline is that of its Spec; zero: it has none.
+	Deadline time.Time `json:"deadline,omitzero"`
 	Resident bool      `json:"resident,omitempty"` // has a sandbox in memory
 	Walls    []Wall    `json:"walls,omitempty"`    // of that sandbox, or of the last that it had; Processes.Process alone tells them
 	// WaitsSince is when it began to wait; zero: it does not.

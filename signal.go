@@ -58,10 +58,14 @@ type SignalOptions struct {
 const (
 	DefaultGrace     = Duration(10 * time.Second)
 	MaxGrace         = Duration(24 * time.Hour)
-	MaxSignalPayload = 64 << 10 // bytes
+	MaxDeadline      = 10 * 365 * 24 * time.Hour // how far ahead Spec.Deadline may be
+	MaxSignalPayload = 64 << 10                  // bytes
 	// MaxSignalsWaiting is how many user signals wait for a program that does not take them.
 	MaxSignalsWaiting = 1000
 )
+
+// OpDeadline is the Op of the CodeKilled of a process that was asked to stop because of its deadline.
+const OpDeadline = "deadline"
 
 // PostSignal is the kind of a Post that is a user signal.
 const PostSignal = "signal"

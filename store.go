@@ -26,6 +26,7 @@ const (
 	EntryAborted  EntryKind = "given_up" // Call is the proc.next whose piece was given up: what is between its result and this is not repeated; Err says why
 	EntryPublish  EntryKind = "publish"  // the program has exited with 0, and its files are about to be applied; Data is how it ends
 	EntryAllowed  EntryKind = "allowed"  // a human allows the tools of Pattern from now on
+	EntryBudget   EntryKind = "budget"   // the budget is raised; Data is the Budget that is added
 	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
 )
 

@@ -133,6 +133,8 @@ var kernelCalls = []Syscall{
 			{Name: "priority", Type: "integer", Optional: true, Default: "None", Doc: "lower is more urgent; not below the parent's"},
 			{Name: "limits", Type: "object", Optional: true, Default: "None", Doc: "smaller limits than the parent's: " + limitNames()},
 			{Name: "detached", Type: "boolean", Optional: true, Default: "False", Doc: "pause, stop and kill of a process above do not reach it"},
+			{Name: "deadline", Type: "number", Optional: true, Default: "None", Doc: "when it is asked to stop, in seconds since 1970, UTC, as now() says them; that of the parent, if that is sooner and the child is not detached"},
+			{Name: "budget", Type: "object", Optional: true, Default: "None", Doc: "what it and all below it may spend, within what this process may: usd, tokens, calls"},
 		},
 		Result: "integer", ResultDoc: "the child's pid"},
 	{Name: "proc.wait", Guest: "wait", Effect: EffectPure, Capability: "proc.wait",

@@ -114,6 +114,7 @@ func TestAbilitiesBesideTheContract(t *testing.T) {
 		"As":      false, // the owner says who others are
 		"Broken":  false, // of the kernel as a whole
 		"Failure": false,
+		"Reload":  false,
 	}
 	k := tenants(t, t.TempDir())
 	defer k.Close()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"agentkernel"
@@ -84,7 +85,34 @@ const spareWorkers = 4
 // Kernel is a kernel in this program, with everything that it is made of.
 type Kernel struct {
 	*kernel.Kernel
-	closers []func() error
+	keeper   *retention.Keeper
+	fetcher  *fetch.Fetcher
+	settings atomic.Pointer[map[string]string] // since Reload; nil: those with which it was opened
+	closers  []func() error
+}
+
+// Reload takes from a Config what may change while the kernel runs: Quota, Keep, KeepFailed, Secrets, and Settings, which Info reports
+// from then on. Processes go on. CodeInvalid: an entry of Secrets is none, and nothing has changed.
+func (k *Kernel) Reload(cfg Config) error {
+	if err := k.fetcher.SetSecrets(cfg.Secrets); err != nil {
+		return err
+	}
+	k.keeper.SetRules(cfg.rules())
+	k.settings.Store(&cfg.Settings)
+	return nil
+}
+
+func (cfg *Config) rules() retention.Rules {
+	return retention.Rules{Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed}
+}
+
+// Info says which kernel this is.
+func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
+	info, err := k.Kernel.Info(ctx)
+	if s := k.settings.Load(); s != nil && err == nil {
+		info.Settings = *s
+	}
+	return info, err
 }
 
 // As returns the kernel as a principal sees it, for a program that serves others: [agentkernel.Owner] sees all of it, anybody
@@ -177,20 +205,20 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
-	fetcher, err := fetch.New(fetch.Config{Secrets: cfg.Secrets, Env: os.LookupEnv, Version: cfg.Version})
+	k.fetcher, err = fetch.New(fetch.Config{Secrets: cfg.Secrets, Env: os.LookupEnv, Version: cfg.Version})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
-	k.onClose(fetcher.Close)
+	k.onClose(k.fetcher.Close)
 	layers := workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger})
-	keeper := retention.New(retention.Config{Store: store, Layers: layers, Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed, Logger: cfg.Logger})
+	k.keeper = retention.New(retention.Config{Store: store, Layers: layers, Rules: cfg.rules(), Logger: cfg.Logger})
 	toolbox := toolcalls.New(tools, nil)
 	recordings := func(host agentkernel.RecordingHost) agentkernel.Recordings {
-		return recording.New(recording.Config{Store: store, Layers: layers, Room: keeper.Room, Tools: toolbox.Open, Version: cfg.Version}, host)
+		return recording.New(recording.Config{Store: store, Layers: layers, Room: k.keeper.Room, Tools: toolbox.Open, Version: cfg.Version}, host)
 	}
 	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Limits: cfg.Limits, Recovers: cfg.Recovers,
-		Families: families.All(families.Parts{Tools: toolbox, Fetcher: fetcher}), Tools: toolbox,
-		Layers: layers, Retention: keeper, Recordings: recordings,
+		Families: families.All(families.Parts{Tools: toolbox, Fetcher: k.fetcher}), Tools: toolbox,
+		Layers: layers, Retention: k.keeper, Recordings: recordings,
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
 		Logger: cfg.Logger, Observer: cfg.Observer, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
 		About: agentkernel.KernelInfo{Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings, Before: lock.Before()}})

@@ -140,6 +140,9 @@ func (i *inspection) text(now time.Time) string {
 	if p.Halted != "" {
 		s.add("halted", "%s; agentkernel ps says since when, why, and how it goes on", p.Halted)
 	}
+	if !p.Deadline.IsZero() {
+		s.add("deadline", "%s%s", p.Deadline.Local().Format(time.DateTime), strings.Replace(deadlineIn(&p, now), "deadline ", ", ", 1))
+	}
 	if !p.StopBy.IsZero() && !p.State.Terminal() {
 		s.add("stops by", "%s: it was asked to stop, and is killed then", p.StopBy.Local().Format(time.DateTime))
 	}

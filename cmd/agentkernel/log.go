@@ -20,17 +20,18 @@ func (a *app) logConfig(dir *datadir.Dir) datadir.LogConfig {
 	return c
 }
 
-// logger writes lines of the form and from the level that the settings say.
-func (a *app) logger(to io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo}
-	if a.cfg == nil {
-		return slog.New(slog.NewTextHandler(to, options))
+// logLevel is the one that the settings say.
+func (a *app) logLevel() (level slog.Level) {
+	if a.cfg != nil && level.UnmarshalText([]byte(a.cfg.Log.Level)) != nil { // the settings know only levels that exist; "" is none
+		return slog.LevelInfo
 	}
-	var level slog.Level
-	if level.UnmarshalText([]byte(a.cfg.Log.Level)) == nil { // the settings know only levels that exist; "" is none
-		options.Level = level
-	}
-	if a.cfg.Log.Format == "json" {
+	return level
+}
+
+// logger writes lines of the form that the settings say.
+func (a *app) logger(to io.Writer, level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if a.cfg != nil && a.cfg.Log.Format == "json" {
 		return slog.New(slog.NewJSONHandler(to, options))
 	}
 	return slog.New(slog.NewTextHandler(to, options))
@@ -40,14 +41,13 @@ func (a *app) logger(to io.Writer) *slog.Logger {
 // makes none.
 func (a *app) fileLog(dir *datadir.Dir) (*slog.Logger, func() error) {
 	lines := datadir.NewLog(a.logConfig(dir))
-	return a.logger(lines), lines.Close
+	return a.logger(lines, a.logLevel()), lines.Close
 }
 
-// logger is the log of this kernel: in the background a file, which takes standard error along; in the foreground
-// standard error, unless a file is named.
-func (c *serveCmd) logger(a *app, dir *datadir.Dir) (*slog.Logger, func(), error) {
+// readSettings reads the settings and lays the flags of this command over them.
+func (c *serveCmd) readSettings(a *app) error {
 	if _, err := a.settings(); err != nil {
-		return nil, nil, err
+		return err
 	}
 	for _, f := range []struct{ key, flag, value string }{
 		{"log.path", "--log", c.Log}, {"log.level", "--log-level", c.LogLevel}, {"log.format", "--log-format", c.LogFormat},
@@ -58,12 +58,23 @@ func (c *serveCmd) logger(a *app, dir *datadir.Dir) (*slog.Logger, func(), error
 			continue
 		}
 		if err := a.cfg.SetFlag(f.key, f.flag, f.value); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
+	return nil
+}
+
+// logger is the log of this kernel: in the background a file, which takes standard error along; in the foreground
+// standard error, unless a file is named.
+func (c *serveCmd) logger(a *app, dir *datadir.Dir) (*slog.Logger, func(), error) {
+	if err := c.readSettings(a); err != nil {
+		return nil, nil, err
+	}
+	c.level = &slog.LevelVar{}
+	c.level.Set(a.logLevel())
 	to := a.logConfig(dir)
 	if !c.Background && a.cfg.Log.Path == "" {
-		return a.logger(a.err), func() {}, nil
+		return a.logger(a.err, c.level), func() {}, nil
 	}
 	if err := to.Check(); err != nil {
 		return nil, nil, err
@@ -73,5 +84,5 @@ func (c *serveCmd) logger(a *app, dir *datadir.Dir) (*slog.Logger, func(), error
 	if _, err := lines.Open(); err != nil {
 		return nil, nil, agentkernel.AsError(err, agentkernel.CodeStorage, "serve")
 	}
-	return a.logger(lines), func() { _ = lines.Close() }, nil // nothing of it is buffered
+	return a.logger(lines, c.level), func() { _ = lines.Close() }, nil // nothing of it is buffered
 }

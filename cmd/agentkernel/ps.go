@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -224,7 +225,7 @@ func processRows(list []agentkernel.Process, now time.Time) [][]string {
 			parent = p.Parent.String()
 		}
 		rows = append(rows, []string{p.PID.String(), parent, fmt.Sprint(p.Priority), stateText(p), console.Age(now.Sub(p.Created)),
-			ranFor(p), fmt.Sprint(p.Usage.Syscalls), p.Name, remark(p)})
+			ranFor(p), fmt.Sprint(p.Usage.Syscalls), p.Name, remark(p, now)})
 	}
 	return rows
 }
@@ -252,7 +253,7 @@ func stateText(p agentkernel.Process) string {
 }
 
 // remark is the last column: what a process waits for, or why it is not running.
-func remark(p agentkernel.Process) string {
+func remark(p agentkernel.Process, now time.Time) string {
 	const width = 60
 	text := ""
 	switch {
@@ -265,7 +266,7 @@ func remark(p agentkernel.Process) string {
 		if n := len(p.WaitsFor) - 1; n > 0 {
 			text += fmt.Sprintf(" +%d", n)
 		}
-		if left := p.WakesIn(time.Now()); left > 0 {
+		if left := p.WakesIn(now); left > 0 && !p.WakeAt.Equal(p.Deadline) {
 			text += " · " + console.Age(left) + " left"
 		}
 	case p.State == agentkernel.StateReady:
@@ -273,6 +274,9 @@ func remark(p agentkernel.Process) string {
 	}
 	if r := []rune(text); len(r) > width {
 		text = string(r[:width-1]) + "…"
+	}
+	if deadline := deadlineIn(&p, now); deadline != "" {
+		text = strings.TrimPrefix(text+" · "+deadline, " · ")
 	}
 	return text
 }

@@ -79,6 +79,7 @@ func TestScripts(t *testing.T) {
 			"freeze":    freeze,
 			"future":    future,
 			"terminate": terminate,
+			"hangup":    hangup,
 		},
 	})
 }
@@ -315,6 +316,17 @@ func terminate(ts *testscript.TestScript, _ bool, _ []string) {
 		ts.Fatalf("nothing runs in the background")
 	}
 	ts.Check(cmds[len(cmds)-1].Process.Signal(syscall.SIGTERM))
+}
+
+// hangup: SIGHUP for the kernel of the data directory.
+func hangup(ts *testscript.TestScript, _ bool, _ []string) {
+	dir, err := datadir.Open(ts.Getenv("AGENTKERNEL_HOME"))
+	ts.Check(err)
+	h, ok := dir.Holder()
+	if !ok {
+		ts.Fatalf("no kernel runs")
+	}
+	ts.Check(syscall.Kill(h.OSPID, syscall.SIGHUP))
 }
 
 // killhard: SIGKILL for the kernel of the data directory, and wait until it is gone.

@@ -24,13 +24,17 @@ type serveCmd struct {
 	EmbeddingsModel string `placeholder:"NAME" help:"The model that makes them (setting embeddings.model)."`
 	EmbeddingsKey   string `placeholder:"WHERE" help:"Where the key is: env:VARIABLE or file:/PATH (setting embeddings.key)."`
 
-	born bool // who started it in the background knows that it serves
+	born  bool // who started it in the background knows that it serves
+	level *slog.LevelVar // of the log
 }
 
 func (serveCmd) Help() string {
 	return `Commands in other terminals attach to this kernel by themselves. Without serve the first command that needs a
 kernel starts one in the background, which ends when it has been idle for a while (setting idle_after). serve takes over
 from such a kernel, and continues what it ran.
+
+SIGHUP lets it read the files of settings again. log.level, secrets and storage count from then on; the log says what has
+changed, and what counts only when the kernel is started again. If a file cannot be used, nothing changes. Processes go on.
 
 ` + examples("agentkernel serve", "agentkernel serve --home /var/lib/agentkernel")
 }
@@ -40,13 +44,7 @@ func (c *serveCmd) Run(a *app) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "serve", "serve and --embedded exclude one another")
 	}
 	stop := make(chan os.Signal, 2)
-	if c.Background {
-		// The terminal of the command that started it is not its own: what that says is heard by nobody.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-		signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
-	} else {
-		signal.Notify(stop, syscall.SIGTERM, os.Interrupt, syscall.SIGHUP)
-	}
+	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(stop)
 	err := c.serve(a, stop)
 	if err != nil && c.Background && !c.born { // afterwards nobody listens, and the descriptor is another file's
@@ -56,6 +54,8 @@ func (c *serveCmd) Run(a *app) error {
 }
 
 func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
+	hup, gone := hangups()
+	defer signal.Stop(hup)
 	dir, err := a.dataDir()
 	if err != nil {
 		return err
@@ -94,16 +94,25 @@ func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 	if ok {
 		broken = failing.Broken()
 	}
-	select {
-	case s := <-stop:
-		log.Info("stopping", "signal", s.String())
-	case <-door.Done():
-		log.Info("stopping", "reason", "idle, or asked to")
-	case <-broken: // to stay would keep the data directory from a kernel that can write again
-		_ = c.stop(a, k, door, stop) // fails in the same way
-		return failing.Failure()
+	for has := a.inForce(); ; {
+		select {
+		case s := <-hup:
+			if gone() {
+				log.Info("stopping", "signal", s.String())
+				return c.stop(a, k, door, stop)
+			}
+			has = c.reload(a, k, has, log)
+		case s := <-stop:
+			log.Info("stopping", "signal", s.String())
+			return c.stop(a, k, door, stop)
+		case <-door.Done():
+			log.Info("stopping", "reason", "idle, or asked to")
+			return c.stop(a, k, door, stop)
+		case <-broken: // to stay would keep the data directory from a kernel that can write again
+			_ = c.stop(a, k, door, stop) // fails in the same way
+			return failing.Failure()
+		}
 	}
-	return c.stop(a, k, door, stop)
 }
 
 // open opens the kernel. One in the background that holds the directory is ended first: it was started for a command while nobody

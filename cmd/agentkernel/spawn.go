@@ -9,6 +9,7 @@ import (
 type spawnCmd struct {
 	programArgs
 	specFlags
+	deadlineFlag
 	packageFlags
 	Each    string `placeholder:"FILE" group:"durable" help:"One process for each line of a file (-: standard input), a JSON value: its argument, or an array of them."`
 	EachKey string `name:"key" placeholder:"PREFIX" group:"durable" help:"With --each: the idempotency key of line N is PREFIX/N, so that the same command again spawns only what is missing."`
@@ -46,6 +47,9 @@ func (c *spawnCmd) Run(a *app) error {
 	}
 	spec, err := a.prepare(&c.programArgs, &c.specFlags)
 	if err != nil {
+		return err
+	}
+	if err := c.set(&spec); err != nil {
 		return err
 	}
 	if err := a.addPackages(&c.packageFlags, &spec.Program); err != nil {

@@ -465,6 +465,14 @@ func (k *double) AcceptTools(_ context.Context, files []string, server string, n
 	return len(files) + len(names), nil
 }
 
+func (k *double) Budget(_ context.Context, pid agentkernel.PID) (agentkernel.BudgetState, error) {
+	return agentkernel.BudgetState{PID: pid}, nil
+}
+
+func (k *double) AddBudget(_ context.Context, pid agentkernel.PID, more agentkernel.Budget) (agentkernel.BudgetState, error) {
+	return agentkernel.BudgetState{PID: pid, Limit: agentkernel.Spending(more)}, nil
+}
+
 func (k *double) Halt(context.Context, agentkernel.Hold) error { return nil }
 
 func (k *double) Thaw(context.Context, agentkernel.Hold) error { return nil }

@@ -34,6 +34,8 @@ func routes() []route {
 		{"GET", "/processes/{pid}/journal", []string{"from", "limit"}, (*Server).getJournal},
 		{"GET", "/processes/{pid}/spec", nil, (*Server).getSpec},
 		{"GET", "/processes/{pid}/state", nil, (*Server).getState},
+		{"GET", "/processes/{pid}/budget", nil, (*Server).getBudget},
+		{"POST", "/processes/{pid}/budget", nil, (*Server).postBudget},
 		{"POST", "/processes/{pid}/signal", nil, (*Server).postSignal},
 		{"POST", "/processes/{pid}/answers", nil, (*Server).postAnswer},
 		{"GET", "/processes/{pid}/export", []string{"unredacted", "files"}, (*Server).getExport},

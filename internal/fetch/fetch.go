@@ -56,7 +56,7 @@ func (c *Config) tls() *tls.Config {
 // Fetcher implements agentkernel.Fetcher.
 type Fetcher struct {
 	cfg     Config
-	secrets map[string]*secret
+	secrets atomic.Pointer[map[string]*secret]
 	own     func(netip.Addr) bool
 	public  *http.Transport
 	named   *http.Transport // for private addresses that a user has named
@@ -70,10 +70,6 @@ var _ agentkernel.Fetcher = (*Fetcher)(nil)
 
 // New makes a Fetcher. CodeInvalid: an entry of Secrets is none.
 func New(cfg Config) (*Fetcher, error) {
-	secrets, err := parseSecrets(cfg.Secrets)
-	if err != nil {
-		return nil, err
-	}
 	if cfg.Env == nil {
 		cfg.Env = func(string) (string, bool) { return "", false }
 	}
@@ -83,9 +79,21 @@ func New(cfg Config) (*Fetcher, error) {
 	if cfg.Own == nil {
 		cfg.Own = ownAddress
 	}
-	f := &Fetcher{cfg: cfg, secrets: secrets, own: cfg.Own, slots: map[string]chan struct{}{}, room: room{limit: allBodies}}
+	f := &Fetcher{cfg: cfg, own: cfg.Own, slots: map[string]chan struct{}{}, room: room{limit: allBodies}}
+	if err := f.SetSecrets(cfg.Secrets); err != nil {
+		return nil, err
+	}
 	f.public, f.named = transport(&f.cfg, f.dialPublic), transport(&f.cfg, f.dialNamed)
 	return f, nil
+}
+
+// SetSecrets replaces Config.Secrets. CodeInvalid: an entry is none, and nothing has changed.
+func (f *Fetcher) SetSecrets(entries []string) error {
+	secrets, err := parseSecrets(entries)
+	if err == nil {
+		f.secrets.Store(&secrets)
+	}
+	return err
 }
 
 // Close ends the connections that are kept for the next request.

@@ -417,3 +417,22 @@ func TestSecretEntriesThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// Secrets may be replaced while a kernel runs; entries that are none replace nothing.
+func TestSecretsMayChange(t *testing.T) {
+	f, err := New(Config{Secrets: []string{"old env:OLD h.test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	knows := func(name string) bool {
+		r := get("https://h.test/", "h.test")
+		r.Headers = map[string]string{"X-Key": "{{secret:" + name + "}}"}
+		return f.Admit(r) == nil
+	}
+	if err := f.SetSecrets([]string{"new env:NEW h.test", "new env:NEW h.test"}); agentkernel.CodeOf(err) != agentkernel.CodeInvalid || !knows("old") || knows("new") {
+		t.Errorf("%v; the old one is known: %t, the new one: %t", err, knows("old"), knows("new"))
+	}
+	if err := f.SetSecrets([]string{"new env:NEW h.test"}); err != nil || knows("old") || !knows("new") {
+		t.Errorf("%v; the old one is known: %t, the new one: %t", err, knows("old"), knows("new"))
+	}
+}

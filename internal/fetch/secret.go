@@ -141,9 +141,10 @@ var reference = lazy.Regexp(`\{\{\s*secret:([^{}]*?)\s*\}\}`)
 // references lists the secrets that headers name. CodeInvalid: there is no such secret.
 func (f *Fetcher) references(headers map[string]string) ([]*secret, error) {
 	var out []*secret
+	known := *f.secrets.Load()
 	for _, v := range headers {
 		for _, m := range reference().FindAllStringSubmatch(v, -1) {
-			s := f.secrets[m[1]]
+			s := known[m[1]]
 			if s == nil {
 				return nil, invalid("there is no secret %q", clip.Short(m[1])).
 					WithHint("secrets are named in the setting secrets: agentkernel config show")

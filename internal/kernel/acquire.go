@@ -131,6 +131,7 @@ func (k *Kernel) unload(p *process) {
 	k.sessions.Forget(p.pid)
 	k.observed.Unloaded(p.pid)
 	k.forest.Unload(p.place())
+	k.table.ledger.Drop(p.pid) // it has no children
 	if !until.IsZero() {
 		k.wakes.Add(agentkernel.Due{PID: p.pid, At: until})
 	}

@@ -31,6 +31,7 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 		last := &b.Entries[len(b.Entries)-1]
 		b.Posts[i].PostID, b.Posts[i].At = agentkernel.PostID{From: p.pid, Seq: last.Seq, N: i}, k.cfg.Now()
 	}
+	before := p.standing.Account.Amounts
 	k.account(p, &b)
 	b.Epoch = k.cfg.Epoch(rootOf(p))
 	pos, err := k.store.Append(b)
@@ -39,6 +40,7 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 		return
 	}
 	p.pos = pos
+	k.table.ledger.Note(p.budgets(), p.pid, before, p.standing.Account.Amounts, b.Entries) // now: who takes what was given back comes later in the journal
 	k.observe(p, &b)
 	k.sent(b.Posts)
 	for { // another process's batch may be later, and noted already

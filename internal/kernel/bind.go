@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"agentkernel"
@@ -29,7 +28,7 @@ func (k *Kernel) bind(p *process) (*sys.Binding, error) {
 	defer cancel()
 	b, ref, err := k.cfg.Tools.Bind(ctx, &p.spec.Spec, needs.Tools)
 	if err != nil {
-		return nil, sys.Unbound{Err: atLine(p.spec.Program.Name, ref, err)}
+		return nil, sys.Unbound{Err: sys.AtImport(p.spec.Program.Name, ref, err)}
 	}
 	return b, nil
 }
@@ -41,17 +40,6 @@ func (k *Kernel) boundFor(b *backends.Backend, s *agentkernel.Spec) (agentkernel
 		return needs, nil, err
 	}
 	return needs, k.cfg.Tools.Bound(s, needs.Tools), nil
-}
-
-// atLine says where in a program a tool is imported.
-func atLine(program string, ref agentkernel.ToolRef, err error) error {
-	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, "import")
-	if ref.Line == 0 {
-		return e
-	}
-	c := *e
-	c.Err = fmt.Errorf("%s, line %d: %w", program, ref.Line, e.Err)
-	return &c
 }
 
 // noteTools journals what the program's imports of tools mean, once: a replay elsewhere has no servers that

@@ -98,13 +98,14 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 func (k *Kernel) readmit(p *process, f *inflight) {
 	then := func(err error) {
 		if err == nil {
-			err = k.reserveAgain(p, f)
+			err = k.table.ledger.Within(p.context(), p.budgets(), func() error { return k.reserveAgain(p, f) })
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			k.goOutside(p, f)
+		case !k.overBudget(p, f, err, func() { k.readmit(p, f) }):
 			k.complete(p, f, outcome{}, err)
-			return
 		}
-		k.goOutside(p, f)
 	}
 	switch {
 	case k.waits(p, f, func() { k.readmit(p, f) }):
@@ -162,8 +163,13 @@ func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
 	if k.doneByOrigin(p, f, canonical) {
 		return
 	}
-	switch waits, err := k.intend(p, f, canonical); {
-	case err != nil:
+	var waits bool
+	err := k.table.ledger.Within(p.context(), p.budgets(), func() (err error) {
+		waits, err = k.intend(p, f, canonical)
+		return err
+	})
+	switch {
+	case err != nil && !k.overBudget(p, f, err, func() { k.make(p, f, canonical) }):
 		k.answer(p, f, canonical, outcome{}, err)
 	case waits:
 		k.goOutside(p, f)
@@ -342,11 +348,18 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 
 // reserves is what a call reserves; p.mu is held. The error says that there is too little left.
 func (k *Kernel) reserves(p *process, f *inflight) (agentkernel.Amounts, error) {
-	if f.admission == nil || len(f.admission.Reserve) == 0 {
-		return nil, nil
+	var want agentkernel.Amounts
+	if f.admission != nil {
+		want = f.admission.Reserve
 	}
-	want := f.admission.Reserve
-	return want, errOrNil(reserve.Refusal(f.op, want, reserve.Grant(k.cfg.Families, &p.spec.Spec), p.standing.Account.Amounts))
+	nodes := p.budgets()
+	if len(nodes) > 0 && f.handler.Outside != nil {
+		want = want.Plus(agentkernel.Amounts{agentkernel.AmountCalls: 1})
+	}
+	if err := reserve.Refusal(f.op, want, reserve.Grant(k.cfg.Families, &p.spec.Spec), p.standing.Account.Amounts); err != nil {
+		return nil, err
+	}
+	return want, k.table.ledger.Reserve(f.op, nodes, want, p.standing.Account.Amounts.Of(f.id))
 }
 
 // reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved.
@@ -443,7 +456,7 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) bo
 	}
 	p.standing.Answered(f.peer, out.Incarnation, failure)
 	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure,
-		Incarnation: out.Incarnation, Settle: reserve.Settled(out.Settle)}}}
+		Incarnation: out.Incarnation, Settle: reserve.Settled(out.Settle, len(p.budgets()) > 0)}}}
 	if failure == nil {
 		batch.Key, batch.State, batch.Posts, batch.Took = f.bind, out.State, inbox.Posts(out.Posts), out.took
 	}

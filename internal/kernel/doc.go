@@ -20,6 +20,7 @@
 //	reserve  ready waiting          ->          takes     to park or migrate it, or to drive it inline
 //	proceed  waiting                -> running  keeps
 //	wait     running                -> waiting  releases
+//	yield    running                -> ready    releases
 //	rewind   running                -> waiting  keeps     its sandbox is gone: a new run follows, or a cell was aborted
 //	release  ready running waiting  ->          releases
 //	exit     running waiting        -> exited   ends
@@ -56,7 +57,7 @@
 //	7 driving   run.go inline.go
 //	6 calls     dispatch.go inbox.go replay.go rerun.go rerunchild.go resolve.go sys_next.go sys_proc.go verification.go
 //	5 restarts  recover.go rerunload.go move.go pause.go lost.go session.go sessionmove.go
-//	4 signals   signal.go stop.go halt.go treepause.go ask.go
+//	4 signals   signal.go stop.go halt.go treepause.go ask.go budgets.go
 //	3 ends      acquire.go park.go finish.go fenced.go workspace.go
 //	2 journal   append.go durable.go host.go events.go observe.go tree.go wake.go lifetime.go unreplayable.go bind.go
 //	1 data      kernel.go table.go process.go runstate.go inflight.go ops.go state.go standing.go ending.go runcontext.go workingset.go
@@ -65,5 +66,5 @@
 //
 // A runnable process is driven by one of a bounded number of slot goroutines; a waiting one has no
 // goroutine at all. Whoever owns a process (process.owned) drives its sandbox. Lock order: table.mu, then
-// process.mu, then Kernel.queue's own lock; a watcher's lock is the innermost. Handlers run without locks.
+// that of table.rows, then process.mu, then Kernel.queue's own lock; a watcher's lock is the innermost. Handlers run without locks.
 package kernel

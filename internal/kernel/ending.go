@@ -6,6 +6,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/replay"
 )
 
@@ -25,14 +26,8 @@ func endingFor(err *agentkernel.Error) ending {
 	if err == nil {
 		err = agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "the program failed without an error")
 	}
-	e := ending{state: agentkernel.StateFailed, exitCode: err.Code.ExitCode(), err: err}
-	switch err.Code {
-	case agentkernel.CodeLimit:
-		e.state = agentkernel.StateKilled
-		if limit, _ := err.Limit(); limit == "time" || limit == "wall" {
-			e.exitCode = agentkernel.ExitTimeLimit
-		}
-	case agentkernel.CodeKilled:
+	e := ending{state: agentkernel.StateFailed, exitCode: limits.ExitCode(err), err: err}
+	if err.Code == agentkernel.CodeLimit || err.Code == agentkernel.CodeKilled {
 		e.state = agentkernel.StateKilled
 	}
 	return e

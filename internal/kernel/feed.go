@@ -8,6 +8,7 @@ import (
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/watch"
+	"agentkernel/internal/sys"
 )
 
 // A piece with a key runs once. Whoever does not know what became of it (his connection broke, the kernel died) feeds it
@@ -156,7 +157,7 @@ func (k *Kernel) pieceTools(ctx context.Context, p *process, name string, refs [
 	defer cancel()
 	b, ref, err := k.cfg.Tools.Bind(ctx, &p.spec.Spec, refs)
 	if err != nil {
-		return nil, atLine(name, ref, err)
+		return nil, sys.AtImport(name, ref, err)
 	}
 	return cells.Tools(b.Tools), nil
 }

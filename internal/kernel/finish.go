@@ -107,6 +107,7 @@ func (p *process) dropInflight(why *agentkernel.Error) {
 // forget takes an ended process off the table; its row and journal stay in the store.
 func (k *Kernel) forget(p *process) {
 	k.table.remove(p.pid)
+	k.table.ledger.Drop(p.pid)
 	k.forest.Leave(p.place())
 	k.specs.Drop(p.spec)
 	k.sessions.Ended(p.pid)

@@ -70,13 +70,18 @@ func (k *Kernel) heed(p *process) (later []func()) {
 	if p.halted != nil {
 		return nil
 	}
+	k.wake(p)
+	return p.laters()
+}
+
+// laters are what makes the calls that wait until their process goes on; p.mu is held.
+func (p *process) laters() (later []func()) {
 	for _, f := range p.inflight {
 		if f.later != nil {
 			later = append(later, f.later)
 			f.later = nil
 		}
 	}
-	k.wake(p)
 	return later
 }
 

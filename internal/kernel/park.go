@@ -93,12 +93,8 @@ func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sand
 	k.appendBatch(p, agentkernel.Batch{Image: &agentkernel.Image{
 		PID: p.pid, Seq: p.standing.Seq, Fingerprint: p.run.fingerprint, Kernel: part, Bytes: image,
 	}})
-	box := p.takeBox()
 	p.imaged = true
-	// The working set is read again from the store; what is journalled needs no second copy in memory.
-	p.work = nil
-	p.rest()
-	return box
+	return p.evict()
 }
 
 // discard closes a sandbox that its process no longer has. No lock is held.
@@ -156,7 +152,8 @@ func (k *Kernel) idleLong(p *process, now time.Time) bool {
 	return p.state == agentkernel.StateWaiting && p.run.lastRun < now.Add(-stay).UnixNano()
 }
 
-// evict takes the sandbox off a session that can be repeated; p.mu is held.
+// evict takes the sandbox off a process. The working set is read again from the store: what is journalled needs no second copy in
+// memory. p.mu is held.
 func (p *process) evict() agentkernel.Sandbox {
 	box := p.takeBox()
 	p.work = nil

@@ -1,6 +1,8 @@
 package kernel_test
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +111,45 @@ func TestClosingWhileSlotsAreLent(t *testing.T) {
 		}
 		if n := r.backend.sandboxes(); n != 0 {
 			t.Errorf("%d sandboxes are left", n)
+		}
+	})
+}
+
+// Programs that make calls without end, none of which is waited for, share the slots with their equals and with those that are less urgent.
+func TestAnEndlessProgramSharesItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), func(c *kernel.Config) { c.Slots, c.Residents = 2, 4 })
+		var done [8]atomic.Int64
+		for i := range done {
+			r.backend.add(fmt.Sprint("endless", i), func(p *prog) error {
+				for {
+					select {
+					case <-time.After(10 * time.Millisecond):
+					case <-p.s.dead:
+					}
+					if _, err := p.call("rand.bytes", `{"n":3}`); err != nil {
+						return err
+					}
+					done[i].Add(1)
+				}
+			})
+			r.spawnWith(t, fmt.Sprint("endless", i), 100)
+		}
+		r.backend.add("short", func(*prog) error { return nil })
+		if d := r.took(t, r.spawnWith(t, "short", 100)); d > time.Second {
+			t.Errorf("an equal waited for %s", d)
+		}
+		if d := r.took(t, r.spawnWith(t, "short", 200)); d > 5*time.Second {
+			t.Errorf("one that is less urgent waited for %s", d)
+		}
+		time.Sleep(10 * time.Second)
+		for i := range done {
+			if n := done[i].Load(); n < 150 {
+				t.Errorf("program %d came to %d calls in more than 10 s: a fair share are 250", i, n)
+			}
+		}
+		if n := r.backend.sandboxes(); n > 4 {
+			t.Errorf("%d sandboxes are in memory, 4 may be", n)
 		}
 	})
 }

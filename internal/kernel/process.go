@@ -77,7 +77,7 @@ func (p *process) snapshot() agentkernel.Process {
 	s := agentkernel.Process{
 		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
 		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused() && !p.state.Terminal(),
-		PauseNote: p.pauseNote(), StopBy: p.standing.Account.StopBy, Resident: p.run.box != nil,
+		PauseNote: p.pauseNote(), StopBy: p.standing.Account.StopBy, Deadline: p.spec.Deadline, Resident: p.run.box != nil,
 		Created: p.created, Usage: p.usage(), Fingerprint: p.run.fingerprint, Recoveries: int(p.recoveries),
 	}
 	if p.run.moved != nil {

@@ -239,7 +239,7 @@ func TestACanceledPruneStops(t *testing.T) {
 func TestTheQuotaRefusesNewcomersOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r, f := newForgetful(t, retention.Config{Quota: 100 << 20, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r, f := newForgetful(t, retention.Config{Rules: retention.Rules{Quota: 100 << 20}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		parent := make(chan struct{})
 		r.backend.add("parent", func(p *prog) error {
 			if _, err := p.call("time.sleep", `{"seconds":10}`); err != nil {
@@ -291,7 +291,7 @@ func TestTheQuotaRefusesNewcomersOnly(t *testing.T) {
 // storage.keep: the first time soon, then every hour, as long as the kernel lives.
 func TestTheKernelPrunesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, f := newForgetful(t, retention.Config{Keep: 24 * time.Hour, KeepFailed: true})
+		r, f := newForgetful(t, retention.Config{Rules: retention.Rules{Keep: 24 * time.Hour, KeepFailed: true}})
 		begun := time.Now()
 		first, _ := r.run(t, spec("hello"))
 		failed, _ := r.run(t, spec("fails"))
@@ -318,6 +318,40 @@ func TestTheKernelPrunesByItself(t *testing.T) {
 		synctest.Wait()
 		if len(f.times()) != n {
 			t.Error("it prunes after its end")
+		}
+	})
+}
+
+// The rules may change while the kernel runs: the quota counts at once, and pruning begins and ends.
+func TestTheRulesOfRetentionMayChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{ramStore: newRAMStore()}
+		keeper := retention.New(retention.Config{Store: f})
+		r := newRig(t, f.ramStore, func(c *kernel.Config) { c.Store, c.Retention = f, keeper })
+		r.backend.add("hello", func(*prog) error { return nil })
+		old, _ := r.run(t, spec("hello"))
+		f.take(100 << 20)
+		pass(25 * time.Hour)
+		if n := len(f.times()); n != 0 {
+			t.Errorf("pruned %d times", n)
+		}
+		keeper.SetRules(retention.Rules{Quota: 100 << 20, Keep: 24 * time.Hour})
+		if _, err := r.Spawn(t.Context(), spec("hello")); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+			t.Errorf("beyond the new quota: %v", err)
+		}
+		keeper.SetRules(retention.Rules{Quota: 200 << 20, Keep: 24 * time.Hour})
+		r.run(t, spec("hello"))
+		pass(20 * time.Second)
+		synctest.Wait()
+		if !slices.Equal(f.forgot, []agentkernel.PID{old.PID}) {
+			t.Errorf("forgot %v", f.forgot)
+		}
+		n := len(f.times())
+		keeper.SetRules(retention.Rules{})
+		pass(48 * time.Hour)
+		synctest.Wait()
+		if len(f.times()) != n {
+			t.Errorf("pruned %d times more", len(f.times())-n)
 		}
 	})
 }

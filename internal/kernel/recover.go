@@ -77,8 +77,9 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 	if err != nil {
 		return nil, err
 	}
-	parked := max(all-active-k.table.sleepers(), 0)
-	k.table.carryAll(parked)
+	_, asleep, _ := k.table.rows.Counts()
+	parked := max(all-active-asleep, 0)
+	k.table.rows.CarryAll(parked)
 	k.wakes.TakeAll()
 	posted, err := k.store.Posted(ctx)
 	if err != nil {

@@ -53,7 +53,7 @@ func (k *Kernel) driveOwned(p *process) {
 
 // driveOn drives a process that has its sandbox.
 func (k *Kernel) driveOn(p *process) {
-	for {
+	for since := k.clock(); ; {
 		reply, fresh, ok := k.nextReply(p)
 		if !ok {
 			k.afterRun(p)
@@ -63,10 +63,29 @@ func (k *Kernel) driveOn(p *process) {
 		if fresh && err == nil && p.stopped() == nil && k.repeatedTurn(p, turn) {
 			continue
 		}
-		if !k.handleTurn(p, turn, err) {
+		if !k.handleTurn(p, turn, err) || k.clock()-since >= k.cfg.Slice && k.queue.Wanted() && k.yield(p) {
 			return
 		}
 	}
+}
+
+// yield lets a program that has had its slot for long queue behind those that wait for one. It keeps the slot if a sandbox more
+// would be one too many in memory and it cannot be parked.
+func (k *Kernel) yield(p *process) bool {
+	crowded := k.table.full(k.cfg.Residents)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != agentkernel.StateRunning || !p.deliverable() || p.run.abort != nil || p.run.verifies != nil {
+		return false
+	}
+	p.run.running, p.run.lastRun = p.run.box.Running(), k.cfg.Now().UnixNano()
+	p.step(steps.Yield)
+	if crowded && !p.evictable() {
+		p.step(steps.Drive)
+		return false
+	}
+	k.queue.Push(p)
+	return true
 }
 
 // handleTurn deals with what Next returned. False: the process has ended, or is no longer the caller's.
@@ -162,7 +181,7 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 		r, err := p.nextArrived()
 		k.note(p)
 		if err != nil {
-			k.stopSandbox(p, err)
+			p.endRun(err)
 			return &agentkernel.Reply{Err: err}, false, true
 		}
 		return &r, false, true
@@ -323,7 +342,7 @@ func (k *Kernel) output(p *process, stream, text string) {
 	if p.run.replay != nil {
 		rest, err := p.run.replay.Printed(stream, text)
 		if err != nil {
-			k.stopSandbox(p, err)
+			p.endRun(err)
 			return
 		}
 		text = rest
@@ -334,17 +353,17 @@ func (k *Kernel) output(p *process, stream, text string) {
 	}
 	text, full := limits.Output(&p.spec.InForce, p.standing.Account.Output, text)
 	if full != nil {
-		defer k.stopSandbox(p, full)
+		defer p.endRun(full)
 	}
 	if p.run.verifies != nil {
 		if text != "" {
-			k.stopSandbox(p, replay.Diverged("the program prints more than the recording has: %s", journal.Short(journal.String(text), 120)))
+			p.endRun(replay.Diverged("the program prints more than the recording has: %s", journal.Short(journal.String(text), 120)))
 		}
 		return
 	}
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryOutput, Stream: stream, Data: journal.String(text)})
 	if err := k.journalFull(p); err != nil {
-		defer k.stopSandbox(p, err)
+		defer p.endRun(err)
 	}
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventOutput, Stream: stream, Text: text})
 }

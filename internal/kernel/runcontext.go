@@ -38,7 +38,8 @@ func (p *process) runContext() *runContext {
 	return p.rc
 }
 
-// endRun ends all that runs for the process, for a cause unless there was one before; p.mu is held.
+// endRun ends all that runs for the process, for a cause unless there was one before; p.mu is held. The goroutine that drives its
+// sandbox sees Next fail and finishes the process with the cause.
 func (p *process) endRun(cause *agentkernel.Error) {
 	rc := p.runContext()
 	if rc.cause == nil {
@@ -77,12 +78,6 @@ func (p *process) rest() {
 		}
 	}
 	p.rc = nil
-}
-
-// stopSandbox ends a running sandbox for a reason of the kernel; p.mu is held. The goroutine that drives
-// it sees Next fail and finishes the process with the cause.
-func (k *Kernel) stopSandbox(p *process, cause *agentkernel.Error) {
-	p.endRun(cause)
 }
 
 // stopped is the kernel's reason to end the program, if it found one while the program ran.

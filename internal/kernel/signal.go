@@ -7,7 +7,6 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/moves"
@@ -17,7 +16,7 @@ import (
 
 // interrupted is the answer to a call that a signal interrupts; p.mu is held.
 func (p *process) interrupted(f *inflight) *agentkernel.Error {
-	return inbox.Interrupted(f.op, f.label, f.intended() && f.effect == agentkernel.EffectWrite, p.standing.Account.StopBy)
+	return inbox.Interrupted(f.op, f.label, f.intended() && f.effect == agentkernel.EffectWrite, p.standing.Account.StopBy, p.standing.Account.Deadline)
 }
 
 // Signal sends a signal to a process, and to what it reaches of those below.
@@ -105,8 +104,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	case sig == agentkernel.SignalKill:
 		return k.killAbsent(ctx, &rec, opt.Tree)
 	case !rec.State.Terminal() && sig != agentkernel.SignalResume:
-		return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d is unfinished: no kernel runs it", pid).
-			WithPID(pid).WithHint(advice.Recover, pid)
+		return history.RunByNone(string(sig), pid)
 	case !rec.State.Terminal(): // what was paused because of it is continued with it
 		if _, err := k.Recover(ctx, pid); err != nil {
 			return err
@@ -211,7 +209,7 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 			if p.migration != nil && p.cause() != nil && !moves.EndsAnywhere(p.cause()) {
 				p.rc.cause = nil // a session that goes back because of it would outlive this one
 			}
-			k.stopSandbox(p, cause)
+			p.endRun(cause)
 			p.mu.Unlock()
 			return
 		}
@@ -255,6 +253,7 @@ func (k *Kernel) resume(p *process) {
 	}
 	if p.halted == nil {
 		k.suspend(p, false)
+		k.inOrder(p.laters())
 	}
 	k.journalState(p, agentkernel.EntryResumed, 0)
 	k.startClock(p)

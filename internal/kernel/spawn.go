@@ -159,7 +159,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		}
 		defer unlock()
 	}
-	if err := k.cfg.Retention.Room(ctx); err != nil {
+	if err := cmp.Or(specs.InTime(&s, k.cfg.Now()), k.cfg.Retention.Room(ctx)); err != nil {
 		return nil, 0, err
 	}
 	release, err := k.cfg.Retention.Hold(ctx, &s)
@@ -197,6 +197,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		k.specs.Drop(p.spec)
 		return nil, 0, err
 	}
+	k.table.ledger.Join(p.budgets(), pid, &p.standing.Account)
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryCreated, At: p.created, Data: data}}, Process: p.record()})
 	p.step(steps.Begin)
 	if len(p.watchers) > 0 {
@@ -256,12 +257,9 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 
 // childSpec makes the Spec of a child.
 func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
-	asked := specs.Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached}
-	if len(a.Limits) > 0 && string(a.Limits) != "null" {
-		asked.Limits = &agentkernel.Limits{}
-		if err := sys.DecodePart(f.op, "limits", a.Limits, asked.Limits); err != nil {
-			return agentkernel.Spec{}, err
-		}
+	asked := specs.Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached, Deadline: a.Deadline}
+	if err := cmp.Or(sys.DecodePart(f.op, "limits", a.Limits, &asked.Limits), sys.DecodePart(f.op, "budget", a.Budget, &asked.Budget)); err != nil {
+		return agentkernel.Spec{}, err
 	}
 	p.mu.Lock()
 	parent := &specs.Parent{Shared: p.spec, PID: p.pid, Allowed: p.standing.Account.Allowed, Lived: p.lived(k.cfg.Now())}

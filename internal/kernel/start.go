@@ -8,6 +8,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/gate"
@@ -60,6 +61,7 @@ func New(cfg Config) (*Kernel, error) {
 	}
 	k.table = newTable(left, cfg.Recovers, cfg.Families)
 	k.table.streams = streams.New(k.external.Go)
+	k.table.ledger = budget.New(budget.Source{Loaded: k.accounts, Flush: k.settled, Store: k.store})
 	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
 		f.OnFenced(k.fenced)
 	}

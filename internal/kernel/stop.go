@@ -16,9 +16,9 @@ import (
 // stopTree asks a process to end, if this kernel carries it, and those below it. Each is killed that has not ended when the grace time
 // is over. False: all have ended.
 func (k *Kernel) stopTree(ctx context.Context, pid agentkernel.PID, opt agentkernel.SignalOptions) (any bool, err error) {
-	by := k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond) // those that do not listen are killed one after the other
+	how := history.SignalData{By: k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond), All: opt.Tree}
 	if p := k.lookup(pid); p != nil {
-		any = k.askToStop(p, by, opt.Tree)
+		any = k.askToStop(p, how)
 	}
 	asked := map[*process]bool{}
 	for again := true; again; { // one that was not asked yet may start another meanwhile
@@ -26,7 +26,8 @@ func (k *Kernel) stopTree(ctx context.Context, pid agentkernel.PID, opt agentker
 		for _, q := range k.under(pid, opt.Tree) {
 			if !asked[q] {
 				asked[q], again = true, true
-				any = k.askToStop(q, by.Add(time.Duration(len(asked))*time.Microsecond), opt.Tree) || any
+				how.By = how.By.Add(time.Microsecond) // those that do not listen are killed in this order
+				any = k.askToStop(q, how) || any
 			}
 		}
 	}
@@ -36,24 +37,25 @@ func (k *Kernel) stopTree(ctx context.Context, pid agentkernel.PID, opt agentker
 // stopNewborn asks a child to stop whose parent was asked while the child was being created: whoever asked has not seen it.
 func (k *Kernel) stopNewborn(p, child *process) {
 	p.mu.Lock()
-	by, all := p.standing.Account.StopBy, p.standing.Account.StopAll
+	a := &p.standing.Account
+	how := history.SignalData{By: a.StopBy, All: a.StopAll, Deadline: a.Deadline}
 	p.mu.Unlock()
-	if !by.IsZero() && (all || !child.spec.Detached) {
-		k.askToStop(child, by, all)
+	if !how.By.IsZero() && (how.All || !child.spec.Detached) {
+		k.askToStop(child, how)
 	}
 }
 
-// askToStop asks a process to end until a time, if it has none before that; all: and what it detaches. False: it has ended.
-func (k *Kernel) askToStop(p *process, by time.Time, all bool) bool {
+// askToStop asks a process to end until a time, if it has none before that. False: it has ended.
+func (k *Kernel) askToStop(p *process, how history.SignalData) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() {
 		return false
 	}
-	if before := p.standing.Account.StopBy; !before.IsZero() && !by.Before(before) {
+	if before := p.standing.Account.StopBy; !before.IsZero() && !how.By.Before(before) {
 		return true
 	}
-	k.interrupt(p, agentkernel.SignalStop, history.SignalData{By: by, All: all})
+	k.interrupt(p, agentkernel.SignalStop, how)
 	k.startClock(p)
 	if _, err := p.atNext(); err == nil { // a session at rest has nothing to clean up
 		_ = k.answerNext(p, endOfSession, nil) // it fails if the kernel stops, and then the next one ends the session
@@ -72,10 +74,10 @@ func (p *process) stopping() bool { return !p.standing.Account.StopBy.IsZero() }
 func (p *process) stoppedAsAsked(e ending) ending {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.stopping() || !inbox.Obeyed(e.err) {
+	if !p.stopping() || !inbox.Obeys(e.err) {
 		return e
 	}
-	return endingFor(agentkernel.Errorf(agentkernel.CodeKilled, "stop", "it was asked to stop, and did"))
+	return endingFor(inbox.Stopped(p.standing.Account.Deadline, true))
 }
 
 // tellAll puts a user signal before a process and others below it. One that cannot have it keeps it from no other.

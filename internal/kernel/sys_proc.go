@@ -64,6 +64,8 @@ type spawnArgs struct {
 	Priority int             `json:"priority"`
 	Limits   json.RawMessage `json:"limits"`
 	Detached bool            `json:"detached"`
+	Budget   json.RawMessage `json:"budget"`
+	Deadline *float64        `json:"deadline"`
 }
 
 func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
@@ -123,15 +125,13 @@ func procWait(k *Kernel, p *process, f *inflight) error {
 	if rec.Parent != p.pid {
 		k.watchForeign(p, f, a.PID)
 	}
-	if a.Timeout == nil {
-		k.recheckChild(p, f, a.PID)
-		return nil
+	if a.Timeout != nil {
+		p.mu.Lock()
+		f.timer = k.timers.At(f.since.Add(sys.Seconds(*a.Timeout)), func() {
+			k.complete(p, f, outcome{}, agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "process %d has not ended within %v s", a.PID, *a.Timeout))
+		})
+		p.mu.Unlock()
 	}
-	p.mu.Lock()
-	f.timer = k.timers.At(f.since.Add(sys.Seconds(*a.Timeout)), func() {
-		k.complete(p, f, outcome{}, agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "process %d has not ended within %v s", a.PID, *a.Timeout))
-	})
-	p.mu.Unlock()
 	k.recheckChild(p, f, a.PID)
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/watch"
 )
@@ -77,8 +76,7 @@ func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 			return agentkernel.Process{}, err
 		}
 		if !rec.State.Terminal() {
-			return history.Shown(rec, nil), agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process %d is unfinished: no kernel runs it", pid).
-				WithPID(pid).WithHint(advice.Recover, pid)
+			return history.Shown(rec, nil), history.RunByNone("wait", pid)
 		}
 		return history.Shown(rec, lost), k.settled(ctx)
 	}

@@ -25,6 +25,7 @@ func (k *Kernel) inTree(p *process) bool { return k.forest.Of(p.place()) != nil 
 func (k *Kernel) rejoin(p *process) {
 	p.mu.Lock()
 	k.heed(p)
+	k.table.ledger.Join(p.budgets(), p.pid, &p.standing.Account)
 	p.mu.Unlock()
 	k.forest.Rejoin(p.place(), p.standing.Account.Journal, func() (above int64) {
 		if root := k.lookup(rootOf(p)); root != nil {

@@ -265,6 +265,16 @@ func (r *Reader) PutDocument(context.Context, agentkernel.Document) (agentkernel
 // Close closes the store.
 func (r *Reader) Close() error { return r.close() }
 
+// Budget needs a kernel.
+func (r *Reader) Budget(context.Context, agentkernel.PID) (agentkernel.BudgetState, error) {
+	return agentkernel.BudgetState{}, errNoKernel("budget")
+}
+
+// AddBudget needs a kernel.
+func (r *Reader) AddBudget(context.Context, agentkernel.PID, agentkernel.Budget) (agentkernel.BudgetState, error) {
+	return agentkernel.BudgetState{}, errNoKernel("budget")
+}
+
 // Halt needs a kernel.
 func (r *Reader) Halt(context.Context, agentkernel.Hold) error { return errNoKernel("halt") }
 

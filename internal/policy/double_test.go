@@ -192,6 +192,14 @@ func (h hosting) Attach(context.Context, agentkernel.PID) (agentkernel.Syscaller
 	return nil, h.note("Attach")
 }
 
+func (d *double) Budget(_ context.Context, pid agentkernel.PID) (agentkernel.BudgetState, error) {
+	return agentkernel.BudgetState{PID: pid}, d.note("Budget")
+}
+
+func (d *double) AddBudget(_ context.Context, pid agentkernel.PID, _ agentkernel.Budget) (agentkernel.BudgetState, error) {
+	return agentkernel.BudgetState{PID: pid}, d.note("AddBudget")
+}
+
 func (d *double) Halt(context.Context, agentkernel.Hold) error { return d.note("Halt") }
 
 func (d *double) Thaw(context.Context, agentkernel.Hold) error { return d.note("Thaw") }

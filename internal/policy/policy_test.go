@@ -65,6 +65,10 @@ var calls = map[string]struct {
 	"Signal": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return nil, k.Signal(ctx, ofTeam, agentkernel.SignalKill)
 	}, [4]string{ok, ok, gone, denied}},
+	"Budget": {func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Budget(ctx, ofTeam) }, [4]string{ok, ok, gone, ok}},
+	"AddBudget": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.AddBudget(ctx, ofTeam, agentkernel.Budget{Calls: 1})
+	}, [4]string{ok, ok, gone, denied}},
 	"Halt": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return nil, k.Halt(ctx, agentkernel.Hold{Tree: ofTeam})
 	}, [4]string{ok, ok, gone, denied}},
@@ -398,10 +402,10 @@ func TestTheOwnerHasTheKernelItself(t *testing.T) {
 func TestEachRightAlone(t *testing.T) {
 	always := []string{"Close"}
 	for right, want := range map[agentkernel.Right][]string{
-		agentkernel.RightRead: {"Changes", "Count", "Document", "Events", "Export", "Info", "Journal", "List", "OpenFile", "Process", "Skill", "Skills",
+		agentkernel.RightRead: {"Budget", "Changes", "Count", "Document", "Events", "Export", "Info", "Journal", "List", "OpenFile", "Process", "Skill", "Skills",
 			"Spec", "State", "Wait"},
 		agentkernel.RightRun:    {"Attach", "DeleteSkill", "EndSession", "PutDocument", "Recover", "Replay", "SaveSkill", "Spawn", "SpawnMany"},
-		agentkernel.RightAnswer: {"Answer", "Halt", "Resolve", "Signal"},
+		agentkernel.RightAnswer: {"AddBudget", "Answer", "Halt", "Resolve", "Signal"},
 		agentkernel.RightTools:  {"AcceptTools", "ListTools", "SearchTools", "ToolServers"},
 		agentkernel.RightHost:   {"Apply", "Discard"},
 		agentkernel.RightAdmin:  {"Import", "Prune", "Thaw"},

@@ -20,7 +20,7 @@ func (k *Keeper) look(due time.Time) {
 	if _, err := k.Recent(k.ctx); err != nil && k.ctx.Err() == nil {
 		k.cfg.Logger.Warn("the store cannot be measured", "error", err)
 	}
-	if now := k.cfg.Now(); k.cfg.Keep > 0 && !now.Before(due) {
+	if now := k.cfg.Now(); k.rules.Load().Keep > 0 && !now.Before(due) {
 		k.pruneExpired(k.ctx, now)
 		due = now.Add(keepEvery)
 	}
@@ -33,11 +33,12 @@ func (k *Keeper) look(due time.Time) {
 
 // pruneExpired is the setting storage.keep.
 func (k *Keeper) pruneExpired(ctx context.Context, now time.Time) {
-	out, err := k.prune(ctx, agentkernel.PruneOptions{Before: now.Add(-k.cfg.Keep), KeepFailed: k.cfg.KeepFailed}, brief)
+	r := *k.rules.Load()
+	out, err := k.prune(ctx, agentkernel.PruneOptions{Before: now.Add(-r.Keep), KeepFailed: r.KeepFailed}, brief)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		k.cfg.Logger.Warn("pruning went wrong", "error", err)
 	case out.Processes > 0:
-		k.cfg.Logger.Info("pruned", "processes", out.Processes, "entries", out.Entries, "blobs", out.Blobs, "freed", out.Freed, "keep", k.cfg.Keep)
+		k.cfg.Logger.Info("pruned", "processes", out.Processes, "entries", out.Entries, "blobs", out.Blobs, "freed", out.Freed, "keep", r.Keep)
 	}
 }

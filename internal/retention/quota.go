@@ -35,13 +35,13 @@ func (k *Keeper) Storage(ctx context.Context) (agentkernel.Storage, error) {
 		return agentkernel.Storage{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "storage", "this store does not measure itself")
 	}
 	s, err := store.Storage(ctx)
-	s.Quota = k.cfg.Quota
+	s.Quota = k.rules.Load().Quota
 	return s, err
 }
 
 // Recent is Storage, as it was a moment ago; zero where there is no quota.
 func (k *Keeper) Recent(ctx context.Context) (agentkernel.Storage, error) {
-	if k.cfg.Quota <= 0 {
+	if k.rules.Load().Quota <= 0 {
 		return agentkernel.Storage{}, nil
 	}
 	q := &k.quota

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentkernel"
@@ -16,14 +17,19 @@ import (
 type Config struct {
 	Store  agentkernel.Store
 	Layers Layers // nil: processes change no folders
+	Rules
+	Logger *slog.Logger     // nil: nothing is logged
+	Now    func() time.Time // nil: time.Now
+}
+
+// Rules say how much is kept, and for how long. They may change while the kernel runs.
+type Rules struct {
 	// Quota is how many bytes journals and blobs may take before new processes are refused; 0: any.
 	Quota int64
 	// Keep is how long processes are kept after their end; older ones are pruned in the background, with KeepFailed only those
 	// that ended well. 0: for ever.
 	Keep       time.Duration
 	KeepFailed bool
-	Logger     *slog.Logger     // nil: nothing is logged
-	Now        func() time.Time // nil: time.Now
 }
 
 // Layers is what processes did to folders; workspace.Store is one.
@@ -38,6 +44,7 @@ type Keeper struct {
 	cfg   Config
 	store agentkernel.Store
 	host  agentkernel.RetentionHost // set by Start
+	rules atomic.Pointer[Rules]
 	quota quota
 
 	one sync.Mutex // one prune at a time
@@ -68,7 +75,9 @@ func New(cfg Config) *Keeper {
 		cfg.Now = time.Now
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Keeper{cfg: cfg, store: cfg.Store, ctx: ctx, stop: stop}
+	k := &Keeper{cfg: cfg, store: cfg.Store, ctx: ctx, stop: stop}
+	k.rules.Store(&cfg.Rules)
+	return k
 }
 
 // Start lets the keeper look after the store by itself, if it was told what to do, and takes prunes from now on.
@@ -76,8 +85,24 @@ func (k *Keeper) Start(host agentkernel.RetentionHost) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.host = host
-	if k.cfg.Keep > 0 || k.cfg.Quota > 0 {
+	k.lookSoon()
+}
+
+// lookSoon lets the keeper look after the store by itself, if its rules ask for that and it does not yet; k.mu is held.
+func (k *Keeper) lookSoon() {
+	if r := k.rules.Load(); k.timer == nil && !k.stopped && (r.Keep > 0 || r.Quota > 0) {
 		k.timer = time.AfterFunc(houseFirst, func() { k.look(k.cfg.Now()) })
+	}
+}
+
+// SetRules replaces the rules. The quota counts at once, and what is too old by the new ones is pruned at the next time.
+func (k *Keeper) SetRules(r Rules) {
+	k.rules.Store(&r)
+	k.quota.forget()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.host != nil {
+		k.lookSoon()
 	}
 }
 

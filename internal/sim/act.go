@@ -184,6 +184,8 @@ func (w *World) create() {
 	if w.chance(1, 4) {
 		s.IdempotencyKey = fmt.Sprintf("key%d", len(w.specs))
 		w.specs[s.IdempotencyKey] = s
+	} else if w.chance(1, 6) {
+		s.Deadline = time.Now().Add(time.Duration(5+w.rng.IntN(60)) * time.Second)
 	}
 	w.spawn(s)
 }

@@ -22,7 +22,7 @@ import (
 //   - no process waits while there is something for it: checkIdle
 //   - what the kernel says of a process is what its journal comes to: checkUsage
 //   - a signal is taken once, in the order in which they came, and never while the program holds them back: ledger.hear
-//   - what was asked to stop has ended when its time is over: checkIdle
+//   - what has a deadline is asked to stop then, and what was asked has ended when its time is over: checkIdle
 //   - what stands still begins no call, and its program does not go on: store.Append, begins
 //   - all processes come to an end when they are left alone: settle
 //   - a kernel that was closed has no goroutine, sandbox or client left: stopped, kill, and the bubble itself
@@ -153,6 +153,9 @@ func (w *World) checkIdle() {
 		if s == nil || l.terminal || !w.disk.carries(r.PID) {
 			continue
 		}
+		if !l.deadline.IsZero() && l.stopBy.IsZero() && time.Since(l.deadline) > time.Millisecond && !w.disk.standsStill() {
+			w.failf("process %d was to be asked to stop at %s, and was not", r.PID, l.deadline)
+		}
 		if !l.stopBy.IsZero() && time.Since(l.stopBy) > time.Millisecond && !w.disk.standsStill() { // then it may be in the store alone
 			w.failf("process %d was asked to stop until %s, and lives", r.PID, l.stopBy)
 		}
@@ -219,7 +222,8 @@ func (w *World) checkEnd(r *agentkernel.ProcessRecord, s *standing) {
 		}
 	case agentkernel.StateKilled:
 		limited := r.Error.Code == agentkernel.CodeLimit && w.plan.limits
-		if !limited && !w.promises.killed(r) {
+		late := r.Error.Op == agentkernel.OpDeadline && !r.Spec.Deadline.IsZero() && !r.Ended.Before(r.Spec.Deadline)
+		if !limited && !late && !w.promises.killed(r) {
 			w.failf("process %d was killed by nobody: %v", r.PID, r.Error)
 		}
 	}

@@ -22,7 +22,7 @@ type ledger struct {
 	// As agentkernel.Usage has them.
 	toolCalls, bytesIn, output int64
 	killed                     bool // by a signal or a limit
-	stopBy                     time.Time
+	deadline, stopBy           time.Time
 	masks                      int               // how many hold signals back
 	told                       []json.RawMessage // user signals, in their order
 	heard                      int               // how many of them the program has taken
@@ -70,7 +70,7 @@ func (l *ledger) take(b *agentkernel.Batch) error {
 	}
 	if b.Process != nil {
 		l.rowEnded = b.Process.State.Terminal()
-		l.limits = b.Process.Spec.Limits
+		l.limits, l.deadline = b.Process.Spec.Limits, b.Process.Spec.Deadline
 	}
 	if l.rowEnded != l.terminal {
 		return fmt.Errorf("process %d: ended by its journal: %t, by its row: %t", l.pid, l.terminal, l.rowEnded)

@@ -74,6 +74,7 @@ type World struct {
 type plan struct {
 	slots, residents int
 	parkAfter        time.Duration
+	slice            time.Duration // see kernel.Config
 	loaded           int           // see kernel.Config
 	slowest          time.Duration // that a tool answers
 	breaks           uint64        // how many flushes of ten thousand break the store
@@ -113,6 +114,7 @@ func newPlan(rng *rand.Rand) plan {
 		p.breaks = uint64(rng.IntN(60))
 	}
 	p.loaded = []int{-1, 0, 1, 3}[rng.IntN(4)]
+	p.slice = []time.Duration{-1, 0}[rng.IntN(2)]
 	p.slow = []string{"", "", "flush", "read", "answer", "call", "next", "image", "compute", "start"}[rng.IntN(10)]
 	return p
 }
@@ -158,7 +160,7 @@ func (w *World) boot() {
 			&backend{w: w, generation: generation, name: "images", images: true, version: w.version},
 			&backend{w: w, generation: generation, name: "replay", version: w.version},
 		},
-		Slots: w.plan.slots, Residents: w.plan.residents, ParkAfter: w.plan.parkAfter, Loaded: w.plan.loaded, Grace: 100 * time.Millisecond,
+		Slots: w.plan.slots, Residents: w.plan.residents, ParkAfter: w.plan.parkAfter, Loaded: w.plan.loaded, Slice: w.plan.slice, Grace: 100 * time.Millisecond,
 	}
 	if w.opt.Wrap != nil {
 		w.opt.Wrap(&cfg)

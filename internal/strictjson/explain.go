@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
+	"time"
 
 	"agentkernel/internal/clip"
 )
@@ -28,7 +30,13 @@ func Explain(err error, whole string) string {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return whole + ": the JSON ends too early"
 	}
+	if e, ok := errors.AsType[*time.ParseError](err); ok {
+		return fmt.Sprintf("%s is not a time: write 2026-12-01T10:00:00Z", clip.Short(strconv.Quote(strings.Trim(e.Value, `"`))))
+	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
+	if strings.HasPrefix(text, "Time.UnmarshalJSON: ") { // package time has no type for this error
+		return `a time is a text such as "2026-12-01T10:00:00Z"`
+	}
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok { // encoding/json has no type for this error
 		return "there is no field " + clip.Short(name)
 	}

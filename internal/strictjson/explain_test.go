@@ -21,12 +21,13 @@ func TestExplain(t *testing.T) {
 		Names []string `json:"names"`
 	}
 	type fetchArgs struct {
-		URL    string   `json:"url"`
-		Again  bool     `json:"again"`
-		Limits *limits  `json:"limits"`
-		Size   *uint32  `json:"size"`
-		Map    struct{} `json:"map"`
-		Span   span     `json:"span"`
+		URL    string    `json:"url"`
+		Again  bool      `json:"again"`
+		Limits *limits   `json:"limits"`
+		Size   *uint32   `json:"size"`
+		Map    struct{}  `json:"map"`
+		Span   span      `json:"span"`
+		At     time.Time `json:"at"`
 	}
 	for raw, want := range map[string]string{
 		`{"url": 5}`:                     "url must be a string, not a number",
@@ -37,6 +38,9 @@ func TestExplain(t *testing.T) {
 		`{"limits": {"names": {}}}`:      "limits.names must be a list, not an object",
 		`{"limits": {"names": [false]}}`: "limits.names must be a string, not true or false",
 		`{"limits": 5}`:                  "limits must be an object, not a number",
+		`{"at": "soon"}`:                 `"soon" is not a time: write 2026-12-01T10:00:00Z`,
+		`{"at": "2026-13-01T10:00:00Z"}`: `"2026-13-01T10:00:00Z" is not a time: write 2026-12-01T10:00:00Z`,
+		`{"at": 5}`:                      `a time is a text such as "2026-12-01T10:00:00Z"`,
 		`{"size": -1}`:                   "size must be a whole number from 0, not -1",
 		`{"map": 5}`:                     "map must be an object, not a number",
 		`{"span": 5}`:                    `span must be a text such as "5s", not a number`,

@@ -3,6 +3,7 @@ package sys
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 
 	"agentkernel"
@@ -49,6 +50,15 @@ func (b *Binding) Noted() json.RawMessage {
 
 // Unbound is the error of a process whose imports have no binding: it is the same wherever the program runs.
 type Unbound struct{ Err error }
+
+// AtImport adds to an error where in a program the tool is imported.
+func AtImport(program string, ref agentkernel.ToolRef, err error) error {
+	e := *agentkernel.AsError(err, agentkernel.CodeUnavailable, "import")
+	if ref.Line != 0 {
+		e.Err = fmt.Errorf("%s, line %d: %w", program, ref.Line, e.Err)
+	}
+	return &e
+}
 
 // Error implements error.
 func (e Unbound) Error() string { return e.Err.Error() }

@@ -168,8 +168,12 @@ func Decode(desc *agentkernel.Syscall, args json.RawMessage, v any) error {
 	return nil
 }
 
-// DecodePart reads a part of the arguments of a call strictly, which came as it was written. op is the call, name that of the part.
+// DecodePart reads a part of the arguments of a call strictly, which came as it was written; nothing changes nothing. op is the call,
+// name that of the part.
 func DecodePart(op, name string, raw json.RawMessage, v any) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(v)

@@ -20,6 +20,8 @@ const (
 	OtherKeyOrLogs    = "take another key, or read what became of that: `agentkernel logs %d`"
 	PassByName        = "pass large data between tools by name; or raise limits.journal"
 	PauseInstead      = "with --on-unknown pause a process waits for your decision instead"
+	GiveBudget        = "a budget is given when a process is started: agentkernel spawn --budget-usd 2 ..."
+	RaiseBudget       = "agentkernel budget add %d --%s N"
 	Recover           = "agentkernel recover %d"
 	RecoverItself     = "agentkernel recover %d lets it go on itself; agentkernel kill %d ends it"
 	RecoverOrKill     = "agentkernel recover %d lets it go on, agentkernel kill %d ends it"

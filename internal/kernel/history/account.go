@@ -22,12 +22,16 @@ type Account struct {
 	Journal   int64    `json:"journal,omitempty"`    // bytes of the journal, as limits.journal counts them
 	Allowed   []string `json:"approved,omitempty"`   // patterns of tools that a human has allowed from then on
 	Amounts   *Amounts `json:"amounts,omitempty"`
+	// Added is by what the budget was raised beyond that of the Spec.
+	Added agentkernel.Amounts `json:"added,omitempty"`
 	// Interrupted says that an interrupt waits for the program's next call.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// StopBy is when the process is killed that was asked to stop; zero: nobody has asked.
 	StopBy time.Time `json:"stop_by,omitzero"`
 	// StopAll says that those below it were asked, too, that are detached.
 	StopAll bool `json:"stop_all,omitempty"`
+	// Deadline is that because of which StopBy is; zero: somebody has asked.
+	Deadline time.Time `json:"deadline,omitzero"`
 	// Masks is how many hold signals back.
 	Masks int `json:"masks,omitempty"`
 }
@@ -60,11 +64,26 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		s := SignalOf(e)
 		a.Interrupted = a.Interrupted || s.Pending
 		if !s.By.IsZero() {
-			a.StopBy, a.StopAll = s.By, s.All
+			a.StopBy, a.StopAll, a.Deadline = s.By, s.All, s.Deadline
 		}
+	case agentkernel.EntryBudget:
+		a.Added = a.Added.Plus(BudgetOf(e).Amounts())
 	case agentkernel.EntryAborted:
 		a.Interrupted, a.Masks = false, 0
 	}
+}
+
+// Stops is when a process with a deadline (zero: with none) is asked to stop, or, if ask is false, killed that was asked; zero:
+// never. One that was asked before, and has as little time, is not asked again.
+func (a *Account) Stops(deadline, now time.Time) (at time.Time, ask bool) {
+	asked := deadline
+	if now.After(deadline) {
+		asked = now
+	}
+	if deadline.IsZero() || !a.Deadline.IsZero() || !a.StopBy.IsZero() && !a.StopBy.After(asked.Add(time.Duration(agentkernel.DefaultGrace))) {
+		return a.StopBy, false
+	}
+	return deadline, true
 }
 
 // masks is what a call adds to the number of those who hold signals back.
@@ -81,10 +100,11 @@ func callsTool(op string) bool {
 
 // SignalData is the Data of an EntrySignal.
 type SignalData struct {
-	Pending bool            `json:"pending,omitempty"` // it waits for the program's next call
-	By      time.Time       `json:"by,omitzero"`       // of stop: the process is killed then
-	All     bool            `json:"all,omitempty"`     // of stop: so are those that are detached from it
-	Payload json.RawMessage `json:"payload,omitempty"` // of user
+	Pending  bool            `json:"pending,omitempty"` // it waits for the program's next call
+	By       time.Time       `json:"by,omitzero"`       // of stop: the process is killed then
+	All      bool            `json:"all,omitempty"`     // of stop: so are those that are detached from it
+	Deadline time.Time       `json:"deadline,omitzero"` // of stop: because of this one of the process
+	Payload  json.RawMessage `json:"payload,omitempty"` // of user
 }
 
 // Encode gives the Data; nil: there is nothing to say.
@@ -100,6 +120,12 @@ func (d SignalData) Encode() json.RawMessage {
 func SignalOf(e *agentkernel.Entry) (d SignalData) {
 	_ = json.Unmarshal(e.Data, &d) // what is no SignalData says nothing
 	return d
+}
+
+// BudgetOf decodes the Data of an EntryBudget.
+func BudgetOf(e *agentkernel.Entry) (more agentkernel.Budget) {
+	_ = json.Unmarshal(e.Data, &more) // what is none raises nothing
+	return more
 }
 
 // Text is what an EntryOutput says that the program printed.

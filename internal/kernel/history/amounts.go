@@ -26,17 +26,21 @@ type Held struct {
 
 // add takes an entry that stands behind all that were added before. An intent reserves, a second beginning charges what the
 // first had reserved and reserves again, and a result settles: what it says was used is charged, or, if it says nothing, all
-// that was reserved. A call that never has a result keeps its reservation.
+// that was reserved. A call that
+// never has a result keeps its reservation, which is spent when the process ends.
 func (a *Amounts) add(e *agentkernel.Entry) *Amounts {
 	switch {
 	case e.Kind == agentkernel.EntryCall && len(e.Reserve) > 0:
 		return a.with(nil, e.Call, &Held{Amounts: e.Reserve})
 	case e.Kind == agentkernel.EntryRetry:
-		return a.with(a.held(e.Call), e.Call, &Held{Amounts: e.Reserve, Again: true})
+		return a.with(a.Of(e.Call), e.Call, &Held{Amounts: e.Reserve, Again: true})
 	case e.Kind == agentkernel.EntryResult && e.Settle != nil:
 		return a.with(e.Settle, e.Call, nil)
 	case e.Kind == agentkernel.EntryResult && a.Holds(e.Call):
-		return a.with(a.held(e.Call), e.Call, nil)
+		return a.with(a.Of(e.Call), e.Call, nil)
+	case e.Kind == agentkernel.EntryTerminal && a != nil && a.Held != nil:
+		spent, held := a.Used()
+		return (&Amounts{Spent: spent}).with(held, 0, nil)
 	}
 	return a
 }
@@ -66,7 +70,8 @@ func (a *Amounts) with(spent agentkernel.Amounts, call int64, held *Held) *Amoun
 	return &next
 }
 
-func (a *Amounts) held(call int64) agentkernel.Amounts {
+// Of is what a call holds.
+func (a *Amounts) Of(call int64) agentkernel.Amounts {
 	if a == nil {
 		return nil
 	}
@@ -87,7 +92,7 @@ func (a *Amounts) Again(call int64) bool { return a != nil && a.Held[call].Again
 
 // Returned is how a call settles that is known not to have happened; nil: it has reserved nothing.
 func (a *Amounts) Returned(call int64) agentkernel.Amounts {
-	if len(a.held(call)) == 0 {
+	if len(a.Of(call)) == 0 {
 		return nil
 	}
 	return agentkernel.Amounts{}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/advice"
 )
 
 // pageSize is how many entries are in memory at a time where a journal is only looked through: each may hold a large result.
@@ -68,6 +69,7 @@ func Shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Process {
 	}
 	p.Language = rec.Spec.Program.Language
 	p.Replayable = p.Language.Replayable()
+	p.Deadline = rec.Spec.Deadline
 	return p
 }
 
@@ -78,23 +80,33 @@ func Used(ctx context.Context, store agentkernel.StoreReader, rec *agentkernel.P
 	if rec.State.Terminal() || rec.Parked != nil {
 		return rec.Usage
 	}
-	var base Base
-	if image, err := store.Image(ctx, rec.PID); err == nil {
+	a, base, _ := accountOf(ctx, store, rec.PID) // what cannot be read was not counted: reading it says why
+	u := rec.Usage
+	return agentkernel.Usage{Syscalls: max(u.Syscalls, a.Calls), ToolCalls: max(u.ToolCalls, a.ToolCalls), Waits: max(u.Waits, base.Waits),
+		Running: max(u.Running, base.Running), Output: max(u.Output, a.Output), BytesIn: max(u.BytesIn, a.BytesIn)}
+}
+
+// AccountOf is the account of a process that is in no kernel's memory, as its image and its journal tell.
+func AccountOf(ctx context.Context, store agentkernel.StoreReader, rec *agentkernel.ProcessRecord) (Account, error) {
+	a, _, err := accountOf(ctx, store, rec.PID)
+	return a, err
+}
+
+func accountOf(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID) (a Account, base Base, err error) {
+	if image, err := store.Image(ctx, pid); err == nil {
 		if b, err := ParseBase(image.Kernel, image.Seq); err == nil {
 			base = b
 		}
 	}
-	from, a := base.Seq+1, base.Account
-	if base.Whole() {
+	from := base.Seq + 1
+	if a = base.Account; base.Whole() {
 		from, a = 1, Account{}
 	}
-	_ = Each(ctx, store, rec.PID, from, func(e *agentkernel.Entry) error { // what cannot be read was not counted: reading it says why
+	err = Each(ctx, store, pid, from, func(e *agentkernel.Entry) error {
 		a.Add(e)
 		return nil
 	})
-	u := rec.Usage
-	return agentkernel.Usage{Syscalls: max(u.Syscalls, a.Calls), ToolCalls: max(u.ToolCalls, a.ToolCalls), Waits: max(u.Waits, base.Waits),
-		Running: max(u.Running, base.Running), Output: max(u.Output, a.Output), BytesIn: max(u.BytesIn, a.BytesIn)}
+	return a, base, err
 }
 
 // StillThere gives the answer for a process that was read while it was being pruned: what was read may be a part.
@@ -103,6 +115,23 @@ func StillThere(ctx context.Context, store agentkernel.StoreReader, pid agentker
 		return perr
 	}
 	return err
+}
+
+// NotCarried says why nothing can be done for a process that no kernel runs.
+func NotCarried(ctx context.Context, store agentkernel.StoreReader, op string, pid agentkernel.PID) error {
+	rec, _, err := Row(ctx, store, pid)
+	switch {
+	case err != nil:
+		return err
+	case rec.State.Terminal():
+		return agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d has ended: %s", pid, rec.State).WithPID(pid)
+	}
+	return RunByNone(op, pid)
+}
+
+// RunByNone is the error for a process that has not ended and that no kernel runs.
+func RunByNone(op string, pid agentkernel.PID) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d is unfinished: no kernel runs it", pid).WithPID(pid).WithHint(advice.Recover, pid)
 }
 
 // Living refuses a process that has ended with all below it, or never was.

@@ -40,11 +40,11 @@ func (l *List[P]) Drop(pid agentkernel.PID) {
 }
 
 // Take takes the first of the list off it, if there are more than so many.
-func (l *List[P]) Take(beyond int) (p P, ok bool) {
+func (l *List[P]) Take(beyond int) (pid agentkernel.PID, p P, ok bool) {
 	if l.order.Len() <= beyond {
-		return p, false
+		return 0, p, false
 	}
 	first := l.order.Front().Value.(item[P])
 	l.Drop(first.pid)
-	return first.p, true
+	return first.pid, first.p, true
 }

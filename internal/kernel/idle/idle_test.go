@@ -9,7 +9,7 @@ import (
 
 func TestList(t *testing.T) {
 	var l List[string]
-	if _, ok := l.Take(0); ok {
+	if _, _, ok := l.Take(0); ok {
 		t.Error("an empty list has a first")
 	}
 	for _, pid := range []agentkernel.PID{1, 2, 3, 4, 2} { // 2 became idle again
@@ -19,13 +19,16 @@ func TestList(t *testing.T) {
 	l.Drop(3)
 	got := ""
 	for {
-		p, ok := l.Take(1)
+		pid, p, ok := l.Take(1)
 		if !ok {
 			break
 		}
+		if p != fmt.Sprint("p", pid) {
+			t.Errorf("%d is %s", pid, p)
+		}
 		got += p
 	}
-	if last, ok := l.Take(0); got != "p1p4" || !ok || last != "p2" {
+	if _, last, ok := l.Take(0); got != "p1p4" || !ok || last != "p2" {
 		t.Errorf("took %s, and then %s %t", got, last, ok)
 	}
 	if len(l.places) != 0 {

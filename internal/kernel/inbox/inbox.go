@@ -5,6 +5,7 @@ package inbox
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,11 +104,11 @@ func (s *Senders) Enter(ctx context.Context, store agentkernel.Store, pid agentk
 }
 
 // Interrupted is what a program is told whose call a signal interrupts. write: it may have happened; stopBy: when the program is killed,
-// zero if it is not.
-func Interrupted(op, label string, write bool, stopBy time.Time) *agentkernel.Error {
+// zero if it is not, and deadline why, as Stopped has it.
+func Interrupted(op, label string, write bool, stopBy, deadline time.Time) *agentkernel.Error {
 	text := "a signal asked it to stop"
 	if !stopBy.IsZero() {
-		text = "it is to stop, and is killed at " + stopBy.UTC().Format(time.RFC3339)
+		text = reached(deadline) + "it is to stop, and is killed at " + stopBy.UTC().Format(time.RFC3339)
 	}
 	if write {
 		text = "interrupted while " + label + " was under way; whether it happened is unknown"
@@ -115,7 +116,31 @@ func Interrupted(op, label string, write bool, stopBy time.Time) *agentkernel.Er
 	return agentkernel.Errorf(agentkernel.CodeInterrupted, op, "%s", text)
 }
 
-// Obeyed says whether a program ended with the exception of an interrupt.
-func Obeyed(end *agentkernel.Error) bool {
-	return end != nil && (end.Code == agentkernel.CodeInterrupted || end.Exception == "KernelInterrupt" || end.Exception == "KeyboardInterrupt")
+// interrupts are the exceptions with which an interrupt ends a program that lets it.
+var interrupts = []string{"KernelInterrupt", "KeyboardInterrupt"}
+
+// Obeys says whether the error with which a program has ended is the interrupt that asked it to; nil is none.
+func Obeys(e *agentkernel.Error) bool {
+	return e != nil && (e.Code == agentkernel.CodeInterrupted || slices.Contains(interrupts, e.Exception))
+}
+
+// Stopped is why a process was killed that was asked to stop. deadline is that because of which it was asked, zero if somebody has;
+// obeyed: the interrupt ended it, and not the end of its grace time.
+func Stopped(deadline time.Time, obeyed bool) *agentkernel.Error {
+	op, how := "stop", "had not ended when its grace time was over"
+	if obeyed {
+		how = "did"
+	}
+	if !deadline.IsZero() {
+		op = agentkernel.OpDeadline
+	}
+	return agentkernel.Errorf(agentkernel.CodeKilled, op, "%sit was asked to stop, and %s", reached(deadline), how)
+}
+
+// reached says which deadline has come; "": none.
+func reached(deadline time.Time) string {
+	if deadline.IsZero() {
+		return ""
+	}
+	return "its deadline was reached (" + deadline.UTC().Format(time.RFC3339) + "): "
 }

@@ -81,3 +81,12 @@ func Depth(op string, above int) error {
 func Processes(l *agentkernel.Limits, op string) error {
 	return agentkernel.Errorf(agentkernel.CodeLimit, op, "%d processes of this tree live, which is its limit", l.Processes).WithHint(advice.WaitForSome)
 }
+
+// ExitCode is that of a process which an error ends: of one whose time was over it says so, whoever measured it.
+func ExitCode(e *agentkernel.Error) int {
+	limit, _ := e.Limit()
+	if limit == "time" || limit == "wall" || e.Code == agentkernel.CodeKilled && e.Op == agentkernel.OpDeadline {
+		return agentkernel.ExitTimeLimit
+	}
+	return e.Code.ExitCode()
+}

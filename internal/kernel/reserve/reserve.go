@@ -46,12 +46,16 @@ func Refusal(op string, want, grant agentkernel.Amounts, used *history.Amounts) 
 	return nil
 }
 
-// Settled is what a handler says that a call has used up; what cannot be is left out.
-func Settled(used agentkernel.Amounts) agentkernel.Amounts {
+// Settled is what a handler says that a call has used up; what cannot be is left out. counted says that the call is one of those that a
+// budget counts, which is spent, too, unless nothing is: then the call did not go out.
+func Settled(used agentkernel.Amounts, counted bool) agentkernel.Amounts {
 	for _, n := range used {
 		if n < 0 {
 			return nil // nonsense costs all that was reserved
 		}
+	}
+	if counted && len(used) > 0 {
+		return used.Plus(agentkernel.Amounts{agentkernel.AmountCalls: 1})
 	}
 	return used
 }

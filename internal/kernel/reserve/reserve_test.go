@@ -50,10 +50,13 @@ func TestGrant(t *testing.T) {
 }
 
 func TestSettled(t *testing.T) {
-	if got := reserve.Settled(amounts{"coins": -1, "tokens": 1}); got != nil {
+	if got := reserve.Settled(amounts{"coins": -1, "tokens": 1}, true); got != nil {
 		t.Errorf("%v", got)
 	}
-	if got := reserve.Settled(amounts{}); got == nil {
+	if got := reserve.Settled(amounts{}, true); got == nil || len(got) > 0 {
 		t.Error("nothing used has become all that was reserved")
+	}
+	if got := reserve.Settled(amounts{"coins": 2}, true); got.String() != "1 calls, 2 coins" {
+		t.Errorf("a call that counts: %s", got)
 	}
 }

@@ -36,6 +36,9 @@ type Config struct {
 
 	// Slots is how many programs may run at one moment; 0: twice the CPUs, at least 4.
 	Slots int
+	// Slice is how long a program keeps its slot while others wait for one: it gives it up at the end of the turn. 0: 50 ms;
+	// less: each turn is the last.
+	Slice time.Duration
 	// Residents is how many sandboxes may be in memory; a waiting one is parked to make room. 0: eight for
 	// each CPU, at least 16.
 	Residents int
@@ -79,6 +82,9 @@ func (c *Config) Complete() error {
 	}
 	if c.Slots == 0 {
 		c.Slots = max(4, 2*runtime.NumCPU())
+	}
+	if c.Slice == 0 {
+		c.Slice = 50 * time.Millisecond
 	}
 	if c.Residents == 0 {
 		c.Residents = max(16, 8*runtime.NumCPU())

@@ -222,6 +222,13 @@ func (q *Queue[T]) Release(p T, rest func()) {
 	q.idle.Broadcast()
 }
 
+// Wanted says whether somebody waits for a slot.
+func (q *Queue[T]) Wanted() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting.Len() > 0
+}
+
 // Ease waits while a crowd waits for slots, until ctx ends: what waits is held in memory.
 func (q *Queue[T]) Ease(ctx context.Context) {
 	q.mu.Lock()

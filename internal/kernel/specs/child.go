@@ -1,6 +1,7 @@
 package specs
 
 import (
+	"agentkernel/internal/kernel/budget"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ func FromOutside(s *agentkernel.Spec) error {
 	if err := keys.Usable(s.IdempotencyKey); err != nil {
 		return err
 	}
-	s.Ancestors, s.DetachedFrom = nil, 0
+	s.Ancestors, s.DetachedFrom, s.Budgets = nil, 0, nil
 	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
 			WithHint("leave them out; a session is fed its pieces one by one")
@@ -27,7 +28,29 @@ func FromOutside(s *agentkernel.Spec) error {
 // PutBelow gives a Spec what it has from the parent that its creator named.
 func PutBelow(s, parent *agentkernel.Spec) {
 	s.Ancestors, s.DetachedFrom = below(parent, s.Parent), detachedFrom(parent, s.Parent)
-	s.Isolation = s.Isolation.Below(parent.Isolation)
+	s.Isolation, s.Budgets = s.Isolation.Below(parent.Isolation), budget.Nodes(s.Parent, parent)
+	s.Deadline = deadlineBelow(parent, s)
+}
+
+// deadlineBelow is the deadline of a child: its own, or that of the parent if that is sooner and the child is not detached.
+func deadlineBelow(parent, s *agentkernel.Spec) time.Time {
+	if at := parent.Deadline; !at.IsZero() && !s.Detached && (s.Deadline.IsZero() || at.Before(s.Deadline)) {
+		return at
+	}
+	return s.Deadline
+}
+
+// InTime refuses a deadline that has passed, and one that is too far ahead.
+func InTime(s *agentkernel.Spec, now time.Time) error {
+	ahead := s.Deadline.Sub(now)
+	switch {
+	case s.Deadline.IsZero():
+	case ahead <= 0:
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s has passed: it is %s", s.Deadline.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case ahead > agentkernel.MaxDeadline:
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s is too far ahead: ten years are the most", s.Deadline.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // below gives the ancestors of a child.
@@ -70,6 +93,7 @@ func Complete(s *agentkernel.Spec) error {
 	if s.Namespace == "" {
 		s.Namespace = "default"
 	}
+	s.Deadline = s.Deadline.UTC().Truncate(time.Microsecond) // as it is stored
 	if s.Priority == 0 {
 		s.Priority = agentkernel.DefaultPriority
 	}
@@ -94,7 +118,9 @@ type Asked struct {
 	Args         []string
 	Priority     int
 	Detached     bool
+	Budget       agentkernel.Budget
 	Limits       *agentkernel.Limits // nil: those of the parent
+	Deadline     *float64            // in seconds since 1970; nil: that of the parent
 }
 
 // Parent is a process that starts a child.
@@ -110,7 +136,7 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: environmentOf(&parent.Program)},
-		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Detached: a.Detached, DetachedFrom: detachedFrom(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
+		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Budget: a.Budget, Budgets: budget.Nodes(parent.PID, &parent.Spec), OnBudget: parent.OnBudget, Detached: a.Detached, DetachedFrom: detachedFrom(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: slices.Concat(parent.Allow, parent.Allowed), AllowHosts: parent.AllowHosts,
 		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		IdempotencyKey: keys.OfChild(parent.PID, call),
@@ -118,6 +144,10 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	if s.Program.Name == "" {
 		s.Program.Name = "<spawned>"
 	}
+	if a.Deadline != nil { // InTime refuses what is out of these bounds
+		s.Deadline = time.UnixMicro(int64(min(max(*a.Deadline, 1), 1e11) * 1e6)).UTC()
+	}
+	s.Deadline = deadlineBelow(&parent.Spec, &s)
 	if a.Limits != nil {
 		s.Limits = a.Limits.Within(parent.InForce)
 	}

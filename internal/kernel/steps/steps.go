@@ -47,6 +47,7 @@ var (
 	Reserve = &Step{"reserve", []agentkernel.State{ready, waiting}, "", takes}
 	Proceed = &Step{"proceed", []agentkernel.State{waiting}, running, keeps}
 	Wait    = &Step{"wait", []agentkernel.State{running}, waiting, releases}
+	Yield   = &Step{"yield", []agentkernel.State{running}, ready, releases}
 	Rewind  = &Step{"rewind", []agentkernel.State{running}, waiting, keeps}
 	Release = &Step{"release", []agentkernel.State{ready, running, waiting}, "", releases}
 	Exit    = &Step{"exit", []agentkernel.State{running, waiting}, agentkernel.StateExited, ends}
@@ -56,7 +57,7 @@ var (
 
 // All are the steps.
 func All() []*Step {
-	return []*Step{Begin, Wake, Hold, Drive, Reserve, Proceed, Wait, Rewind, Release, Exit, Fail, Kill}
+	return []*Step{Begin, Wake, Hold, Drive, Reserve, Proceed, Wait, Yield, Rewind, Release, Exit, Fail, Kill}
 }
 
 // String is the step as a line of the table.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -18,10 +17,6 @@ func TestWhatCannotBeWrittenIsNotQueued(t *testing.T) {
 	pid := newPID(s)
 	huge := make(json.RawMessage, maxBatch+1) // never written to, so it costs no memory
 	megabyte := strings.Repeat("#", 1<<20)
-	nan := exampleRow(pid)
-	nan.Spec.Budget.USD = math.NaN()
-	infinite := exampleRow(pid)
-	infinite.Spec.Budget.USD = math.Inf(1)
 	modules := exampleRow(pid)
 	modules.Spec.Program.Modules = map[string]string{}
 	for i := range maxBatch>>20 + 1 { // one text under many names
@@ -32,8 +27,6 @@ func TestWhatCannotBeWrittenIsNotQueued(t *testing.T) {
 		batch agentkernel.Batch
 		code  agentkernel.Code
 	}{
-		"NaN":           {agentkernel.Batch{Process: nan}, agentkernel.CodeInvalid},
-		"infinity":      {agentkernel.Batch{Process: infinite}, agentkernel.CodeInvalid},
 		"huge modules":  {agentkernel.Batch{Process: modules}, agentkernel.CodeLimit},
 		"huge data":     {agentkernel.Batch{Entries: []agentkernel.Entry{{PID: pid, Seq: 1, Data: huge}}}, agentkernel.CodeLimit},
 		"huge state":    {agentkernel.Batch{Entries: entries, State: map[string]json.RawMessage{"k": huge}}, agentkernel.CodeLimit},

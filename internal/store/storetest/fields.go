@@ -1,6 +1,9 @@
 package storetest
 
-import "reflect"
+import (
+	"reflect"
+	"time"
+)
 
 // EachField sets the fields of the struct behind ptr one after the other, those of structs in it too, to something that
 // is not their zero value, and calls visit with the name of each. Afterwards the struct is what it was. It finds what
@@ -47,6 +50,12 @@ func fill(f reflect.Value) bool {
 		f.Set(m)
 	case reflect.Pointer:
 		f.Set(reflect.New(f.Type().Elem()))
+	case reflect.Struct:
+		at, ok := f.Addr().Interface().(*time.Time)
+		if !ok {
+			return false
+		}
+		*at = time.UnixMicro(at.UnixMicro() + 1e15).UTC()
 	default:
 		return false
 	}

@@ -202,6 +202,19 @@ class Models(unittest.TestCase):
         with self.assertRaises(errors.InvalidArgument):
             Spec(b"1").to_wire()  # type: ignore[arg-type]
 
+    def test_deadlines(self) -> None:
+        at = datetime.datetime(2031, 12, 1, 10, tzinfo=datetime.timezone.utc)
+        for value in (at, at.astimezone(datetime.timezone(datetime.timedelta(hours=2))), at.astimezone().replace(tzinfo=None), "2031-12-01T10:00:00Z", "2031-12-01T12:00:00+02:00"):
+            self.assertEqual(Spec("1", deadline=value).to_wire()["deadline"], "2031-12-01T10:00:00+00:00")
+        for value in (90, "90", "1m30s", datetime.timedelta(seconds=90)):
+            ahead = datetime.datetime.fromisoformat(Spec("1").with_options(deadline=value).to_wire()["deadline"]) - datetime.datetime.now(datetime.timezone.utc)
+            self.assertTrue(85 < ahead.total_seconds() <= 90, ahead)
+        for wrong in (0, -5, "soon", "", "2031-13-01T10:00:00Z", "2031-12-01", "2031-12-01T10:00:00", "99999-01-01T00:00:00Z", True, [], float("nan")):
+            with self.assertRaises(errors.InvalidArgument, msg=repr(wrong)):
+                Spec("1", deadline=wrong).to_wire()  # type: ignore[arg-type]
+        self.assertEqual(Process.from_wire({"pid": 1, "state": "ready", "deadline": "2031-12-01T10:00:00Z"}).deadline, at)
+        self.assertNotIn("deadline", Spec("1").to_wire())
+
     def test_spec_from_a_file(self) -> None:
         with tempfile.TemporaryDirectory() as d:
             Path(d, "tools", "report").mkdir(parents=True)

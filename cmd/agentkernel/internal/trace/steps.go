@@ -92,7 +92,7 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: join("recovered: its kernel had stopped",
 			since("nothing ran for", history.DownSince(&e, b.last), e.At), recoverDetail(e))})
 	case agentkernel.EntrySignal:
-		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "signal " + cmp.Or(textField(e.Data, "signal"), e.Note)})
+		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: join("signal "+cmp.Or(textField(e.Data, "signal"), e.Note), deadlineOf(&e))})
 	case agentkernel.EntryResolve:
 		b.add(&step{kind: stepMark, at: e.At, mark: decided(e)})
 	case agentkernel.EntryRetry:
@@ -110,6 +110,14 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.closeGroup()
 		b.terminal(e)
 	}
+}
+
+// deadlineOf says that a signal came because of a deadline.
+func deadlineOf(e *agentkernel.Entry) string {
+	if history.SignalOf(e).Deadline.IsZero() {
+		return ""
+	}
+	return "its deadline was reached"
 }
 
 func (b *builder) add(s *step) {

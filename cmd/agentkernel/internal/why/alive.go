@@ -40,6 +40,18 @@ func (c *inquiry) alive() {
 	}
 }
 
+// deadline adds when a process is asked to stop, or was.
+func (c *inquiry) deadline() {
+	at, left := c.p.Deadline, c.p.Deadline.Sub(c.in.Now)
+	switch {
+	case at.IsZero():
+	case left > 0:
+		c.cause.Sentence += "; deadline in " + console.Age(left)
+	default:
+		c.cause.Sentence += "; its deadline was " + console.Age(-left) + " ago"
+	}
+}
+
 func (c *inquiry) paused(open []*history.Call) {
 	ago := ""
 	if since := c.history.Pauses.At; !since.IsZero() {

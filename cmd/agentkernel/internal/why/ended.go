@@ -169,9 +169,12 @@ func (c *inquiry) toolsFlags() string {
 }
 
 func (c *inquiry) killed() {
-	if c.p.Error != nil && c.p.Error.Op == "stop" {
+	switch op := c.p.Error.Op; op {
+	case "stop":
 		c.say(Killed, "%s (agentkernel stop)%s", c.p.Error.Message(), c.under())
-	} else {
+	case agentkernel.OpDeadline:
+		c.say(Killed, "%s%s", c.p.Error.Message(), c.under())
+	default:
 		c.say(Killed, "ended from outside (agentkernel kill)%s", c.under())
 	}
 	c.step(c.cmd("trace %d"), "what it had done")

@@ -116,6 +116,7 @@ func Of(in Input) Report {
 			r.State = "paused"
 		}
 		c.alive()
+		c.deadline()
 	}
 	r.Cause, r.Next = c.cause, c.next
 	r.Time = split(in, list)

@@ -64,6 +64,7 @@ class Process:
     error: Optional[KernelError] = None
     created: Optional[datetime.datetime] = None
     ended: Optional[datetime.datetime] = None
+    deadline: Optional[datetime.datetime] = None  #: when it is asked to stop
     usage: Usage = field(default_factory=Usage)
     recoveries: int = 0
     left: tuple[str, ...] = ()  #: files that went with its sandbox, since it had no workspace
@@ -97,6 +98,7 @@ class Process:
             error=KernelError.from_wire(data["error"]) if data.get("error") else None,
             created=parse_time(data.get("created")),
             ended=parse_time(data.get("ended")),
+            deadline=parse_time(data.get("deadline")),
             usage=Usage.from_wire(data.get("usage") or {}),
             recoveries=data.get("recoveries", 0),
             left=tuple(data.get("left", ())),

@@ -12,6 +12,7 @@ from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from ._limits import LimitFields, Size, Span
 from .errors import InvalidArgument, NotFound, ProgramSyntaxError
+from .model import parse_time
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -42,6 +43,18 @@ def seconds(value: Span, what: str) -> str:
     if number <= 0:
         raise InvalidArgument(f"{what}={value!r} is not a span of time", hint="seconds above zero, or a text such as '1m30s'")
     return f"{number:.6f}s"
+
+
+def moment(value: Union[datetime.datetime, Span], what: str) -> str:
+    """A moment as the kernel reads it: from a datetime (one without a zone is local), an RFC 3339 text or a span from now."""
+    try:
+        if isinstance(value, str) and re.match(r"\d{4,}-", value):
+            value = parse_time(value)
+        elif not isinstance(value, datetime.datetime):
+            value = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=float(seconds(value, what)[:-1]))
+        return value.astimezone(datetime.timezone.utc).isoformat()
+    except (OverflowError, ValueError):
+        raise InvalidArgument(f"{what}={value!r} is not a time", hint='a datetime, a text such as "2026-12-01T10:00:00Z", or a span from now') from None
 
 
 def whole(value: Any, what: str, least: int = 1) -> int:
@@ -134,6 +147,7 @@ class Spec:
     are sources that travel with the program, by dotted name. ``workspace`` is the folder that the program works in; what
     it changes there is kept apart until it is applied, or with ``publish`` applied when it exits with 0. ``volumes`` are
     further folders by name (a path or a :class:`Volume`), ``stdin`` is a file that it reads as its standard input.
+    ``deadline`` is when it is asked to stop, as ``stop`` asks: a datetime, or a span from the moment at which it is started.
     ``interactive`` says that you read the events and answer those of kind "ask". ``environment`` is the path of a virtual
     environment whose packages the program has, as ``agentkernel env build`` prints it.
     """
@@ -158,6 +172,7 @@ class Spec:
     on_unknown: str = ""
     durability: str = ""
     restart: str = ""
+    deadline: Union[datetime.datetime, Span, None] = None
     idempotency_key: str = ""
     interactive: bool = False
     language: str = "python"
@@ -211,6 +226,8 @@ class Spec:
                 if not isinstance(value, str):
                     raise InvalidArgument(f"{name}={value!r} is not a text")
                 out[name] = value
+        if self.deadline is not None:
+            out["deadline"] = moment(self.deadline, "deadline")
         if self.interactive:
             out["interactive"] = True
         return out

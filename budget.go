@@ -1,0 +1,165 @@
+package agentkernel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+)
+
+// Budgets are what processes and all below them may spend.
+type Budgets interface {
+	// Budget says what the budget of a process is, and what is spent of it. CodeNotFound: there is no such process, or it has no budget.
+	Budget(ctx context.Context, pid PID) (BudgetState, error)
+	// AddBudget raises the budget of an unfinished process, durably, by what more says, and lets go on those below it (and itself) that
+	// were paused because too little was left. CodeInvalid: the budget does not bound what is to be raised. CodeConflict: the process
+	// has ended.
+	AddBudget(ctx context.Context, pid PID, more Budget) (BudgetState, error)
+}
+
+// What a budget bounds, as names of Amounts.
+const (
+	AmountUSD    = "usd"    // nano-dollars
+	AmountTokens = "tokens" // of models, input and output
+	AmountCalls  = "calls"  // that left the kernel: to tools, to the network
+)
+
+// NanoUSD is money: billionths of a US dollar. JSON and people write dollars.
+type NanoUSD int64
+
+// USD is one dollar.
+const USD NanoUSD = 1e9
+
+// ParseUSD reads dollars as people write them, "2" or "0.0015"; what is smaller than a nano-dollar is rounded up.
+func ParseUSD(text string) (NanoUSD, error) {
+	clean := strings.TrimPrefix(strings.TrimSpace(text), "$")
+	r, ok := new(big.Rat).SetString(clean)
+	if !ok || len(clean) > 40 || strings.ContainsAny(clean, "/_xXpP") || exponentTooLarge(clean) {
+		return 0, Errorf(CodeInvalid, "budget", "%.60q is no number of dollars: write 2 or 0.05", text)
+	}
+	r.Mul(r, new(big.Rat).SetInt64(int64(USD)))
+	n, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		n.Add(n, big.NewInt(1))
+	}
+	if !n.IsInt64() {
+		return 0, Errorf(CodeInvalid, "budget", "%.60q dollars are too many: the most is %s", text, NanoUSD(math.MaxInt64))
+	}
+	return NanoUSD(n.Int64()), nil
+}
+
+// exponentTooLarge says whether a number in scientific notation would take much memory to write out.
+func exponentTooLarge(text string) bool {
+	_, exp, found := strings.Cut(strings.ToLower(text), "e")
+	return found && len(strings.TrimLeft(exp, "+-0")) > 2
+}
+
+// String is the number of dollars, with as many digits as it needs and at least two behind the point: "2.00", "0.0015".
+func (n NanoUSD) String() string {
+	sign, abs := "", uint64(n) //nolint:gosec // the smallest number has no positive counterpart in int64
+	if n < 0 {
+		sign, abs = "-", -abs
+	}
+	text := fmt.Sprintf("%s%d.%09d", sign, abs/uint64(USD), abs%uint64(USD))
+	for strings.HasSuffix(text, "0") && text[len(text)-4] != '.' {
+		text = text[:len(text)-1]
+	}
+	if text[len(text)-1] == '0' && text[len(text)-4] == '.' { // three digits: two are enough
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
+// MarshalJSON writes dollars as a number.
+func (n NanoUSD) MarshalJSON() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalJSON reads dollars: a number, or a text with one.
+func (n *NanoUSD) UnmarshalJSON(b []byte) (err error) {
+	*n, err = ParseUSD(strings.Trim(string(b), `"`))
+	return err
+}
+
+// Spending is what is spent, or may be. What is 0 is nothing.
+type Spending struct {
+	USD    NanoUSD `json:"usd,omitempty"`
+	Tokens int64   `json:"tokens,omitempty"`
+	Calls  int64   `json:"calls,omitempty"`
+}
+
+// SpendingOf is what of amounts a budget can bound.
+func SpendingOf(a Amounts) Spending {
+	return Spending{USD: NanoUSD(a[AmountUSD]), Tokens: a[AmountTokens], Calls: a[AmountCalls]}
+}
+
+// Amounts are the same by name, without those that are nothing.
+func (s Spending) Amounts() Amounts {
+	a := Amounts{}
+	for name, n := range map[string]int64{AmountUSD: int64(s.USD), AmountTokens: s.Tokens, AmountCalls: s.Calls} {
+		if n != 0 {
+			a[name] = n
+		}
+	}
+	return a
+}
+
+// Budget caps what a process and all below it spend together. What is 0 is not capped; a child's cap reserves nothing of its parent's.
+type Budget Spending
+
+// Amounts are the caps by name.
+func (b Budget) Amounts() Amounts { return Spending(b).Amounts() }
+
+// UnmarshalJSON refuses caps of 0, which others would take for none, and names that are not known.
+func (b *Budget) UnmarshalJSON(data []byte) error {
+	var caps map[string]json.RawMessage
+	if err := json.Unmarshal(data, &caps); err != nil {
+		return Errorf(CodeInvalid, "budget", "a budget is an object such as {\"usd\": 2, \"tokens\": 200000, \"calls\": 50}")
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var s Spending
+	if err := dec.Decode(&s); err != nil {
+		if known, ok := errors.AsType[*Error](err); ok {
+			return known
+		}
+		return Errorf(CodeInvalid, "budget", "it has usd, tokens and calls, each a number: %v", err)
+	}
+	for name := range caps {
+		if s.Amounts()[name] == 0 {
+			return Errorf(CodeInvalid, "budget", "%s is 0, with which nothing could be spent: leave out what is not to be capped", name)
+		}
+	}
+	*b = Budget(s)
+	return b.Validate()
+}
+
+// Validate refuses caps that are negative.
+func (b Budget) Validate() error {
+	for name, n := range b.Amounts() {
+		if n < 0 {
+			return Errorf(CodeInvalid, "budget", "%s is negative: a budget is what may be spent", name)
+		}
+	}
+	return nil
+}
+
+// BudgetState is a budget and what has become of it. What calls that are under way hold is not spent yet, and cannot be spent by others.
+type BudgetState struct {
+	PID   PID      `json:"pid"`
+	Limit Spending `json:"limit"`
+	Spent Spending `json:"spent"`
+	Held  Spending `json:"held"`
+}
+
+// OnBudget says what happens to a process that makes a call for which too little is left.
+type OnBudget string
+
+// What can happen.
+const (
+	BudgetPause OnBudget = "pause" // it is paused before the call, which is made when the budget was raised (default)
+	BudgetRaise OnBudget = "raise" // the program is handed the error
+	BudgetKill  OnBudget = "kill"
+)

@@ -1,0 +1,317 @@
+package kernel_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/sys/systest/toy"
+)
+
+// pay is a call of the toy family that reserves nano-dollars, and uses them up.
+func pay(effect agentkernel.Effect, reserve, use int) string {
+	return fmt.Sprintf(`{"for":"pay","effect":%q,"reserve":{"usd":%d},"use":{"usd":%d}}`, effect, reserve, use)
+}
+
+// spenders adds programs that spend: "spender" makes as many payments as its argument says, "family" starts three of them (the
+// second of which may spend 3) and pays one itself.
+func (r *rig) spenders() {
+	r.backend.add("spender", func(p *prog) error {
+		n := 5
+		if len(p.args) > 0 {
+			_, _ = fmt.Sscan(p.args[0], &n)
+		}
+		for range n {
+			if _, err := p.call("toy.charge", pay("paid", 2, 1)); err != nil {
+				p.print("%s", agentkernel.CodeOf(err))
+				return err
+			}
+		}
+		return nil
+	})
+	r.backend.add("family", func(p *prog) error {
+		var pids []string
+		for i := range 3 {
+			budget := "null"
+			if i == 1 {
+				budget = `{"usd":0.000000003}`
+			}
+			pid, err := p.call("proc.spawn", fmt.Sprintf(`{"source":"spender","budget":%s}`, budget))
+			if err != nil {
+				return err
+			}
+			pids = append(pids, string(pid))
+		}
+		if _, err := p.call("toy.charge", pay("write", 2, 1)); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeOutcomeUnknown {
+			return err
+		}
+		for _, pid := range pids {
+			if _, err := p.call("proc.wait", fmt.Sprintf(`{"pid":%s}`, pid)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func budgeted(program string, b agentkernel.Budget) agentkernel.Spec {
+	s := spec(program)
+	s.Tools, s.Allow, s.Budget = nil, nil, b
+	return s
+}
+
+// spentBelow is what the journals of a process and all below it say, added up.
+func spentBelow(t *testing.T, r *rig, root agentkernel.PID) (spent, held agentkernel.Amounts, err error) {
+	t.Helper()
+	all, err := r.List(t.Context(), agentkernel.Filter{})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range all {
+		if s, err := r.Spec(t.Context(), p.PID); err != nil {
+			return nil, nil, err
+		} else if p.PID != root && !history.Descends(&s, root) {
+			continue
+		}
+		entries, err := r.Journal(t.Context(), p.PID, 1, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, h := history.Fold(history.Base{}, entries).Account.Amounts.Used()
+		spent, held = spent.Plus(s), held.Plus(h)
+	}
+	return spent, held, nil
+}
+
+// checkBudget compares a budget with the journals, if there is power.
+func checkBudget(t *testing.T, r *rig, pid agentkernel.PID) agentkernel.BudgetState {
+	t.Helper()
+	got, err := r.Budget(t.Context(), pid)
+	spent, held, err2 := spentBelow(t, r, pid)
+	if err = cmp.Or(err, err2); agentkernel.CodeOf(err) == agentkernel.CodeStorage {
+		return got
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if got.Spent != agentkernel.SpendingOf(spent) || got.Held != agentkernel.SpendingOf(held) {
+		t.Errorf("the budget of process %d: %+v; the journals say %s, and held %s", pid, got, spent, held)
+	}
+	if got.Limit.USD > 0 && got.Spent.USD+got.Held.USD > got.Limit.USD {
+		t.Errorf("beyond the limit: %+v", got)
+	}
+	return got
+}
+
+// TestABudgetPauses: a process for whose call too little is left is paused before anything of the call is in its journal, and makes
+// it once when the budget was raised.
+func TestABudgetPauses(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			y := &toy.World{}
+			r := newRig(t, newRAMStore(), with(y), parkSoon)
+			r.spenders()
+			p, err := r.Spawn(t.Context(), budgeted("spender", agentkernel.Budget{USD: 3, Calls: 9}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			if crash {
+				r = r.boot(t, r.store.crash(), with(y), parkSoon)
+				if _, err := r.Recover(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Minute)
+			}
+			now, err := r.Process(t.Context(), p.PID)
+			want := "budget: the call costs $0.000000002, and the budget of process 1 is $0.000000003: $0.000000002 are spent"
+			if crash { // the last payment may have been made before, and is paid for twice
+				want = strings.Replace(want, "2 are", "3 are", 1)
+			}
+			if err != nil || !now.Paused || now.PauseNote != want {
+				t.Errorf("%v %q, want %q", err, now.PauseNote, want)
+			}
+			if got := checkBudget(t, r, p.PID); !crash && got.Spent != (agentkernel.Spending{USD: 2, Calls: 2}) {
+				t.Errorf("%+v", got)
+			}
+			if err := r.Signal(t.Context(), p.PID, agentkernel.SignalResume); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			if now, err := r.Process(t.Context(), p.PID); err != nil || !now.Paused {
+				t.Errorf("it goes on with nothing left: %+v %v", now, err)
+			}
+			if s, err := r.AddBudget(t.Context(), p.PID, agentkernel.Budget{USD: 6}); err != nil || s.Limit.USD != 9 {
+				t.Errorf("%+v %v", s, err)
+			}
+			if p, err := r.Wait(t.Context(), p.PID); err != nil || p.State != agentkernel.StateExited {
+				t.Errorf("%+v %v", p, err)
+			}
+			if n := len(y.Charged()); n != 5 && !crash || n > 6 {
+				t.Errorf("%d payments were made", n)
+			}
+			if got := checkBudget(t, r, p.PID); !crash && got.Spent != (agentkernel.Spending{USD: 5, Calls: 5}) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestOverTheBudget: what else can happen to a process for whose call too little is left.
+func TestOverTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), with(&toy.World{}))
+		r.spenders()
+		s := budgeted("spender", agentkernel.Budget{Calls: 3})
+		s.OnBudget = agentkernel.BudgetRaise
+		if p, out := r.run(t, s); p.State != agentkernel.StateKilled || out != "limit_exceeded" {
+			t.Errorf("%+v %q", p, out)
+		}
+		s.OnBudget = agentkernel.BudgetKill
+		p, out := r.run(t, s)
+		if p.State != agentkernel.StateKilled || out != "" || !strings.Contains(p.Error.Error(), "the call costs 1 calls") {
+			t.Errorf("%+v %q", p, out)
+		}
+		if got := checkBudget(t, r, p.PID); got.Spent.Calls != 3 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestABudgetOfATree: a child's budget reserves nothing, and binds it with those below it; what one above has left binds all.
+func TestABudgetOfATree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), with(&toy.World{}), parkSoon)
+		r.spenders()
+		p, err := r.Spawn(t.Context(), budgeted("family", agentkernel.Budget{USD: 10}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		root := checkBudget(t, r, p.PID)
+		if root.Spent.USD != 9 && root.Spent.USD != 10 {
+			t.Errorf("%+v", root)
+		}
+		if _, err := r.AddBudget(t.Context(), p.PID, agentkernel.Budget{USD: 100}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		if root := checkBudget(t, r, p.PID); root.Spent.USD != 1+5+2+5 {
+			t.Errorf("the second child has no more than its own budget: %+v", root)
+		}
+		if child := checkBudget(t, r, 3); child.Spent.USD != 2 || child.Limit.USD != 3 {
+			t.Errorf("%+v", child)
+		}
+		if _, err := r.AddBudget(t.Context(), 3, agentkernel.Budget{USD: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := r.Wait(t.Context(), p.PID); err != nil || p.State != agentkernel.StateExited {
+			t.Errorf("%+v %v", p, err)
+		}
+		checkBudget(t, r, p.PID)
+		for pid, code := range map[agentkernel.PID]agentkernel.Code{p.PID: agentkernel.CodeConflict, 99: agentkernel.CodeNotFound} {
+			if _, err := r.AddBudget(t.Context(), pid, agentkernel.Budget{USD: 1}); agentkernel.CodeOf(err) != code {
+				t.Errorf("raising the budget of %d: %v", pid, err)
+			}
+		}
+	})
+}
+
+// TestBadBudgets: what is no budget, and what cannot be added to one.
+func TestBadBudgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), with(&toy.World{}))
+		r.spenders()
+		r.backend.add("sleeps", func(p *prog) error {
+			_, err := p.call("time.sleep", `{"seconds":3600}`)
+			return err
+		})
+		for text, says := range map[string]string{`{"usd":0}`: "is 0", `{"usd":-1}`: "negative", `{"usd":"x"}`: "no number", `{"euro":1}`: "usd, tokens and calls",
+			`{"usd":1e300}`: "", `[]`: "object", `{"calls":1.5}`: "each a number", `{"usd":10000000000}`: "too many"} {
+			var b agentkernel.Budget
+			if err := json.Unmarshal([]byte(text), &b); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+		if _, err := r.Spawn(t.Context(), budgeted("spender", agentkernel.Budget{Calls: -1})); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
+			t.Error(err)
+		}
+		with, err := r.Spawn(t.Context(), budgeted("sleeps", agentkernel.Budget{Calls: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		without := r.spawnWith(t, "sleeps", 10)
+		for _, c := range []struct {
+			pid  agentkernel.PID
+			more agentkernel.Budget
+			code agentkernel.Code
+		}{{with.PID, agentkernel.Budget{}, agentkernel.CodeInvalid}, {with.PID, agentkernel.Budget{USD: 1}, agentkernel.CodeInvalid},
+			{with.PID, agentkernel.Budget{Calls: -1}, agentkernel.CodeInvalid}, {without, agentkernel.Budget{Calls: 1}, agentkernel.CodeNotFound}} {
+			if _, err := r.AddBudget(t.Context(), c.pid, c.more); agentkernel.CodeOf(err) != c.code {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+		if _, err := r.Budget(t.Context(), without); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBudgetsOverCrashes cuts the power at each operation of the store, before and after it. What a tree has spent and holds is at all
+// times what its journals say, no limit is passed, and what was used is not more than what was charged.
+func TestBudgetsOverCrashes(t *testing.T) {
+	for at := 1; ; at++ {
+		done := false
+		synctest.Test(t, func(t *testing.T) {
+			y := &toy.World{}
+			r := newRig(t, newRAMStore(), with(y), parkSoon)
+			r.spenders()
+			s := budgeted("family", agentkernel.Budget{USD: 10})
+			s.IdempotencyKey = "one"
+			var pid agentkernel.PID
+			end := func(r *rig) bool {
+				p, err := r.Spawn(t.Context(), s)
+				pid = p.PID
+				for range 40 {
+					if err != nil || p.State.Terminal() {
+						break
+					}
+					pass(time.Minute)
+					checkBudget(t, r, p.PID)
+					for pid := p.PID; pid < p.PID+8; pid++ { // it, and the child with a budget
+						_, _ = r.AddBudget(t.Context(), pid, agentkernel.Budget{USD: 2})
+					}
+					p, err = r.Process(t.Context(), p.PID)
+				}
+				return err == nil && p.State == agentkernel.StateExited
+			}
+			r.store.cutPower(at)
+			done = end(r)
+			next := r.boot(t, r.store.crash(), with(y), parkSoon)
+			if _, err := next.Recover(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if !end(next) {
+				t.Error("it has not ended")
+			}
+			state := checkBudget(t, next, pid)
+			if used := agentkernel.NanoUSD(y.Used()["usd"]); used > state.Spent.USD {
+				t.Errorf("%d were used, %+v", used, state)
+			}
+			if t.Failed() {
+				t.Errorf("the power was cut at operation %d", at)
+			}
+		})
+		if done || t.Failed() {
+			if at < 40 {
+				t.Errorf("only %d operations", at)
+			}
+			return
+		}
+	}
+}
