@@ -333,14 +333,15 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	if p.state.Terminal() || f.dropped || k.waitsNow(p, f, func() { k.begin(p, f, canonical) }) {
 		return false, nil
 	}
+	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
+		p.inflight.add(f)
+		return false, nil
+	}
 	entry := f.entry(canonical)
 	if entry.Reserve, err = k.reserves(p, f); err != nil {
 		return false, err
 	}
 	p.inflight.add(f)
-	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
-		return false, nil
-	}
 	k.append(p, entry)
 	f.seq = p.standing.Seq
 	return true, nil
