@@ -65,7 +65,7 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 		return true
 	}
 	if f.handler.exits {
-		return k.exit(p, f, canonical)
+		return k.exit(p, f, canonical, false)
 	}
 	k.makeOrWait(p, f, canonical)
 	return true
