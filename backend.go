@@ -121,6 +121,12 @@ type Suspender interface {
 	Suspend(stop bool) error
 }
 
+// Stopper is a sandbox that can ask its program to end as the system of the program knows it: by SIGTERM. What the program does then
+// is up to it; one that lets the signal end it ends as by an interrupt (CodeInterrupted). One that is suspended is asked when it goes on.
+type Stopper interface {
+	Stop() error
+}
+
 // Ender is a sandbox that can say when nothing of it runs any more: the channel is closed then. It is for sandboxes
 // with Mounts, whose files are not touched before.
 type Ender interface {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Holds lets everything stand still, and go on.
@@ -39,6 +40,9 @@ func (h *Hold) Validate() error {
 	case len(h.Why) > MaxHoldWhy:
 		return Errorf(CodeInvalid, "halt", "the reason is %d bytes long; the limit is %d", len(h.Why), MaxHoldWhy)
 	}
+	if err := ValidateNamespace(h.Namespace); err != nil {
+		return err
+	}
 	return validText("the reason", h.Why)
 }
 
@@ -67,12 +71,18 @@ func (h *Hold) Covers(pid PID, namespace string, ancestors []PID) bool {
 	return true
 }
 
-// Command is the end of the command line that begins or ends the hold: "halt --namespace a".
+// Command is the end of the command line that begins or ends the hold, for a shell: "halt --namespace 'a b'".
 func (h *Hold) Command(verb string) string {
 	words := []string{verb}
 	switch {
 	case h.Namespace != "":
-		words = append(words, "--namespace", h.Namespace)
+		name := h.Namespace // which others have chosen
+		if strings.ContainsFunc(name, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-/:", r)
+		}) {
+			name = "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+		}
+		words = append(words, "--namespace", name)
 	case h.Tree != 0:
 		words = append(words, "--tree", h.Tree.String())
 	}

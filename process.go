@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -287,11 +288,17 @@ func (s *Spec) Validate() error {
 	return s.Program.Validate()
 }
 
+// MaxNamespace bounds the name of a namespace, in bytes.
+const MaxNamespace = 200
+
 // ValidateNamespace refuses a name that begins with $: such a namespace is the kernel's own. Recordings of strangers are
-// replayed in one, and nothing else may share their workers.
+// replayed in one, and nothing else may share their workers. It also refuses what cannot be shown in a line.
 func ValidateNamespace(name string) error {
 	if strings.HasPrefix(name, "$") {
 		return Errorf(CodeInvalid, "spec", "the namespace %.100q begins with $, as only those of the kernel do", name).WithHint("choose another name")
+	}
+	if len(name) > MaxNamespace || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return Errorf(CodeInvalid, "spec", "the namespace %.100q is more than one line of text, or longer than %d bytes", name, MaxNamespace)
 	}
 	return nil
 }

@@ -175,6 +175,8 @@ type Store interface {
 	// Inbox reads what a process has been sent and has not taken: the most urgent first, of these what was sent first, ties by
 	// PostID. What a process that has ended had not taken is gone.
 	Inbox(ctx context.Context, pid PID) ([]Post, error)
+	// Waiting counts what of a kind Inbox would read.
+	Waiting(ctx context.Context, pid PID, kind string) (int, error)
 	// Posted lists the unfinished processes that have something in their inboxes, by PID.
 	Posted(ctx context.Context) ([]PID, error)
 	// SetHolds replaces the holds, and returns when that is durable.

@@ -32,6 +32,7 @@ type inspection struct {
 	Decide   []string                   `json:"decide,omitempty"`   // the commands that decide about writes of unknown outcome
 	Budget   *agentkernel.BudgetState   `json:"budget,omitempty"`   // its own
 	Imported string                     `json:"imported,omitempty"` // where the recording says that it ran
+	Signals  []json.RawMessage          `json:"signals,omitempty"`  // that wait for the program, the oldest first
 }
 
 func (c *inspectCmd) Run(a *app) error {
@@ -68,6 +69,9 @@ func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, e
 	if len(entries) > 0 {
 		i.Entries = entries[len(entries)-1].Seq
 		i.Decide, i.Imported = decisions(p, entries), history.ImportedFrom(entries)
+		if !p.State.Terminal() {
+			i.Signals = signalsWaiting(entries)
+		}
 		if len(entries[0].Data) > 0 {
 			i.Spec = entries[0].Data
 		}
@@ -92,6 +96,27 @@ func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, e
 	}
 	slices.Sort(i.Children)
 	return i, nil
+}
+
+// signalsWaiting are the payloads of the user signals that a program has not taken: it takes the oldest first.
+func signalsWaiting(entries []agentkernel.Entry) (waiting []json.RawMessage) {
+	calls := map[int64]bool{}
+	taken := 0
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.Kind == agentkernel.EntrySignal && e.Signal == agentkernel.SignalUser:
+			waiting = append(waiting, plain(history.SignalOf(e).Payload))
+		case e.Kind == agentkernel.EntryCall && e.Op == "signals.wait" && e.Origin == nil:
+			calls[e.Call] = true
+			if e.Done && e.Err == nil {
+				taken++
+			}
+		case e.Kind == agentkernel.EntryResult && e.Err == nil && calls[e.Call]:
+			taken++
+		}
+	}
+	return waiting[min(taken, len(waiting)):]
 }
 
 // sheet is a list of name and value lines.
@@ -128,6 +153,9 @@ func (i *inspection) text(now time.Time) string {
 	}
 	for _, command := range i.Decide {
 		s.add("decide with", "%s", command)
+	}
+	if n := len(i.Signals); n > 0 {
+		s.add("signals", "%s not taken yet, the oldest: %s", counted(int64(n), "is", "are"), trace.Value(i.Signals[0], 200))
 	}
 	s.add("waiting for", "%s", strings.Join(p.WaitsFor, ", "))
 	if !p.WaitsSince.IsZero() {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/strictjson"
 )
 
 const (
@@ -110,6 +111,9 @@ func argsOfLine(line []byte) ([]string, error) {
 	var value json.RawMessage
 	if err := json.Unmarshal(line, &value); err != nil {
 		return nil, fmt.Errorf("it is no JSON value: %w", err)
+	}
+	if at := strictjson.LoneSurrogate(line); at >= 0 {
+		return nil, fmt.Errorf("%s, at byte %d, is half of a character: what is no text cannot be an argument", line[at:at+len(`\uXXXX`)], at)
 	}
 	values := []json.RawMessage{value}
 	if line[0] == '[' {

@@ -18,7 +18,8 @@ type stopCmd struct {
 func (stopCmd) Help() string {
 	return `The program is interrupted, as by KernelInterrupt, in the call that it waits for or else in its next one, and so are
 its children. What it does then is up to it; what has not ended when the time is over is killed, also if the kernel
-stops meanwhile. A process that is paused, or that makes no calls, is not heard and has only the time.
+stops meanwhile. A program in another language than Python that waits for no call gets SIGTERM. A process that is paused, or
+in Python makes no calls, is not heard and has only the time.
 
 ` + examples("agentkernel stop 12", "agentkernel stop 12 13 --grace 1m", "agentkernel stop --tree 12 --no-wait")
 }

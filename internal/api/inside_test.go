@@ -314,7 +314,7 @@ func TestRoutesAreDocumented(t *testing.T) {
 }
 
 func TestNearestField(t *testing.T) {
-	for name, want := range map[string]string{"programm": "program", "idempotencykey": "idempotency_key", "callwait": "call_wait", "tolos": "tools", "source": "program.source", "tokens": "tokens"} {
+	for name, want := range map[string]string{"programm": "program", "idempotencykey": "idempotency_key", "callwait": "call_wait", "tolos": "tools", "source": "program.source", "recursion": "limits.recursion"} {
 		var spec agentkernel.Spec
 		e, ok := errors.AsType[*agentkernel.Error](decode([]byte(`{"`+name+`":null}`), &spec))
 		if !ok || !strings.Contains(e.Hint, want+"?") {

@@ -366,6 +366,7 @@ type fakeTools struct {
 	mu    sync.Mutex
 	lines []string // what append wrote
 	delay func()   // runs inside append before it acts
+	look  func()   // runs before the tools are listed; nil: nothing does
 	fail  func(call agentkernel.ToolCall) (agentkernel.ToolResult, error)
 	// answer is what fetch gives.
 	answer func(call agentkernel.ToolCall) json.RawMessage
@@ -380,6 +381,9 @@ func (t *fakeTools) Servers(context.Context) ([]agentkernel.ToolServer, error) {
 }
 
 func (t *fakeTools) Tools(_ context.Context, server string) ([]agentkernel.Tool, error) {
+	if t.look != nil {
+		t.look()
+	}
 	if server != "fake" {
 		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "no server %q", server)
 	}

@@ -174,7 +174,7 @@ func TestOverTheBudget(t *testing.T) {
 		}
 		s.OnBudget = agentkernel.BudgetKill
 		p, out := r.run(t, s)
-		if p.State != agentkernel.StateKilled || out != "" || !strings.Contains(p.Error.Error(), "the call costs 1 calls") {
+		if p.State != agentkernel.StateKilled || out != "" || !strings.Contains(p.Error.Error(), "the call costs 1 call,") {
 			t.Errorf("%+v %q", p, out)
 		}
 		if got := checkBudget(t, r, p.PID); got.Spent.Calls != 3 {

@@ -29,10 +29,14 @@ func (k *Kernel) overBudget(p *process, f *inflight, err error, later func()) bo
 		return false
 	}
 	p.mu.Lock()
-	f.later = later
-	p.inflight.add(f)
+	gone := p.state.Terminal() || f.dropped || f.intended() && p.inflight.find(f.id) != f
+	if !gone {
+		f.later = later
+		p.inflight.add(f)
+	}
 	p.mu.Unlock()
 	switch {
+	case gone:
 	case k.table.ledger.Await(err, func() { k.external.Go(func() { k.tryAgain(p, f) }) }):
 	case p.spec.OnBudget == agentkernel.BudgetKill:
 		k.killFor(p, agentkernel.AsError(err, agentkernel.CodeLimit, f.op))

@@ -65,7 +65,7 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 		return true
 	}
 	if f.handler.exits {
-		return k.exit(p, f, canonical)
+		return k.exit(p, f, canonical, false)
 	}
 	k.makeOrWait(p, f, canonical)
 	return true
@@ -333,14 +333,15 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	if p.state.Terminal() || f.dropped || k.waitsNow(p, f, func() { k.begin(p, f, canonical) }) {
 		return false, nil
 	}
+	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
+		p.inflight.add(f)
+		return false, nil
+	}
 	entry := f.entry(canonical)
 	if entry.Reserve, err = k.reserves(p, f); err != nil {
 		return false, err
 	}
 	p.inflight.add(f)
-	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
-		return false, nil
-	}
 	k.append(p, entry)
 	f.seq = p.standing.Seq
 	return true, nil
@@ -366,7 +367,10 @@ func (k *Kernel) reserves(p *process, f *inflight) (agentkernel.Amounts, error) 
 func (k *Kernel) reserveAgain(p *process, f *inflight) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.Terminal() || f.effect != agentkernel.EffectPaid && !f.again {
+	switch {
+	case p.state.Terminal() || p.inflight.find(f.id) != f: // it was interrupted while its family was asked
+		return agentkernel.Errorf(agentkernel.CodeCanceled, f.op, "nobody waits for it any more")
+	case f.effect != agentkernel.EffectPaid && !f.again:
 		return nil
 	}
 	want, err := k.reserves(p, f)

@@ -37,9 +37,7 @@ func (k *Kernel) letGo(p *process, why *agentkernel.Error) {
 	p.ending, p.pausing, p.run.replay = &ending{state: p.state, err: why, at: k.cfg.Now()}, nil, nil
 	box := p.takeBox()
 	p.dropInflight(why)
-	if p.wall != nil {
-		p.wall.Stop()
-	}
+	p.wall.Stop()
 	if m := p.migration; m != nil {
 		p.migration = nil
 		m.End(why)

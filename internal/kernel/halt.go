@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/history"
 )
 
 // What stands still because of a hold is as it is when it is paused, only that no journal says so: the set of holds does. A call
@@ -12,27 +11,19 @@ import (
 
 // Halt lets what a hold is over stand still.
 func (k *Kernel) Halt(ctx context.Context, h agentkernel.Hold) error {
-	if err := h.Validate(); err != nil {
-		return err
-	}
-	if h.Tree != 0 {
-		if err := history.Lives(ctx, k.store, h.Tree); err != nil {
-			return err
-		}
-	}
-	if err := k.holds.Add(ctx, h); err != nil {
-		return err
-	}
-	k.standStill()
-	return nil
+	return k.changeHolds(ctx, h, k.holds.Add)
 }
 
 // Thaw ends a hold.
 func (k *Kernel) Thaw(ctx context.Context, h agentkernel.Hold) error {
+	return k.changeHolds(ctx, h, k.holds.Remove)
+}
+
+func (k *Kernel) changeHolds(ctx context.Context, h agentkernel.Hold, change func(context.Context, agentkernel.Hold) error) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	if err := k.holds.Remove(ctx, h); err != nil {
+	if err := change(ctx, h); err != nil {
 		return err
 	}
 	k.standStill()

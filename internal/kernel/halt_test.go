@@ -200,6 +200,10 @@ func TestBadHolds(t *testing.T) {
 			{agentkernel.Hold{Namespace: "a", Tree: 1}, agentkernel.CodeInvalid},
 			{agentkernel.Hold{Tree: -1}, agentkernel.CodeInvalid},
 			{agentkernel.Hold{Tree: 99}, agentkernel.CodeNotFound},
+			{agentkernel.Hold{Namespace: "$a"}, agentkernel.CodeInvalid},
+			{agentkernel.Hold{Namespace: "a\n$(touch b)"}, agentkernel.CodeInvalid},
+			{agentkernel.Hold{Namespace: "\x1b[2J"}, agentkernel.CodeInvalid},
+			{agentkernel.Hold{Namespace: strings.Repeat("x", 201)}, agentkernel.CodeInvalid},
 			{agentkernel.Hold{Why: strings.Repeat("x", 2000)}, agentkernel.CodeInvalid},
 		} {
 			if err := r.Halt(t.Context(), c.hold); agentkernel.CodeOf(err) != c.code {
@@ -265,4 +269,35 @@ func TestARetryWaitsForTheThaw(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNothingIsPutBelowWhatIsHalted: nobody from outside starts a process anywhere in a tree that stands still.
+func TestNothingIsPutBelowWhatIsHalted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.stopPrograms()
+		for _, parent := range []agentkernel.PID{0, 1, 2} {
+			s := spec("deaf")
+			s.Parent = parent
+			if _, err := r.Spawn(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Halt(t.Context(), agentkernel.Hold{Tree: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for parent := range agentkernel.PID(4) {
+			s := spec("deaf")
+			s.Parent = parent
+			if _, err := r.Spawn(t.Context(), s); (agentkernel.CodeOf(err) == agentkernel.CodeUnavailable) != (parent != 0) {
+				t.Errorf("below %d: %v", parent, err)
+			}
+		}
+		if err := r.Signal(t.Context(), 1, agentkernel.SignalKill); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := r.Info(t.Context()); err != nil || len(info.Holds) != 0 {
+			t.Errorf("of the tree nothing is left, and it is held: %+v, %v", info.Holds, err)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
@@ -97,12 +98,7 @@ func (p *process) takeHosted(f *inflight) *agentkernel.Entry {
 	if !ok {
 		return nil
 	}
-	for i, id := range p.run.replay.Order {
-		if id == f.id {
-			p.run.replay.Order = append(p.run.replay.Order[:i:i], p.run.replay.Order[i+1:]...)
-			break
-		}
-	}
+	p.run.replay.Order = slices.DeleteFunc(slices.Clone(p.run.replay.Order), func(id int64) bool { return id == f.id })
 	return &e
 }
 

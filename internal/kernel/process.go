@@ -49,8 +49,11 @@ type process struct {
 	filesFree  chan struct{}       // closed when the process has ended and nothing writes to its files; nil: it has none
 }
 
-// pausing is why a process is paused; "": somebody wanted that.
-type pausing struct{ note string }
+// pausing is why a process is paused; "": somebody wanted that. all: with what it detaches.
+type pausing struct {
+	note string
+	all  bool
+}
 
 // paused says that somebody, or the kernel, has paused the process; p.mu is held.
 func (p *process) paused() bool { return p.pausing != nil }

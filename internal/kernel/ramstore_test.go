@@ -192,6 +192,11 @@ func (s *ramStore) Inbox(_ context.Context, pid agentkernel.PID) (list []agentke
 	return list, nil
 }
 
+func (s *ramStore) Waiting(ctx context.Context, pid agentkernel.PID, kind string) (int, error) {
+	list, err := s.Inbox(ctx, pid)
+	return len(slices.DeleteFunc(list, func(p agentkernel.Post) bool { return p.Kind != kind })), err
+}
+
 func (s *ramStore) Posted(ctx context.Context) (found []agentkernel.PID, err error) {
 	rows, err := s.Processes(ctx, agentkernel.Filter{Unfinished: true})
 	for _, p := range slices.Backward(rows) {

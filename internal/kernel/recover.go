@@ -199,7 +199,7 @@ func (k *Kernel) takeUp(f found) bool {
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, history.SpecData(&rec.Spec)), k.backends.Find(rec.Backend))
 	if p.created = rec.Created; rec.Paused {
-		p.pausing = &pausing{rec.PauseNote}
+		p.pausing = &pausing{note: rec.PauseNote}
 	}
 	p.recoveries, p.run.lastWalls = int32(min(rec.Recoveries+1, math.MaxInt32)), rec.Walls
 	p.imaged = true

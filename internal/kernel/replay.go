@@ -22,7 +22,7 @@ func (k *Kernel) recorded(p *process, f *inflight, canonical json.RawMessage) (*
 func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 	f.effect, f.since, f.label, f.seq = entry.Effect, entry.At, k.label(&entry), entry.Seq
 	if f.handler != nil && f.handler.exits {
-		return k.exitAgain(p, f)
+		return k.exit(p, f, nil, true)
 	}
 	p.mu.Lock()
 	result, known := p.run.replay.Results[f.id]

@@ -10,7 +10,7 @@ import (
 // hold keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
 func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
 	f.cancel = nil
-	p.pausing = &pausing{undecided.Note(p.pid, f.id, f.label)}
+	p.pausing = &pausing{note: undecided.Note(p.pid, f.id, f.label)}
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote()}}})
 	k.startClock(p)
@@ -35,11 +35,7 @@ func (k *Kernel) reconsider(p *process, f *inflight) {
 // retry makes a call once more that a human allowed to be made again.
 func (k *Kernel) retry(p *process, f *inflight) {
 	p.mu.Lock()
-	if p.state.Terminal() {
-		p.mu.Unlock()
-		return
-	}
-	if k.waitsNow(p, f, func() { k.retry(p, f) }) { // nothing says that it is made before it is
+	if p.state.Terminal() || k.waitsNow(p, f, func() { k.retry(p, f) }) { // nothing says that it is made before it is
 		p.mu.Unlock()
 		return
 	}
@@ -143,7 +139,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 	if next := p.standing.Unresolved.First(); next != 0 {
 		if p.paused() {
-			p.pausing = &pausing{undecided.Note(p.pid, next, k.labelOf(p, next))}
+			p.pausing = &pausing{note: undecided.Note(p.pid, next, k.labelOf(p, next))}
 		}
 		return false
 	}

@@ -30,15 +30,13 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 		return k.signalAbsent(ctx, pid, sig, opt)
 	}
 	defer k.release(p)
-	if sig == agentkernel.SignalKill {
-		if k.table.untaken() { // some of them may be below it
-			return k.signalAbsent(ctx, pid, sig, opt)
-		}
+	if sig == agentkernel.SignalKill && !k.table.untaken() { // else some of them may be below it
 		return k.killTree(ctx, p, opt.Tree)
 	}
-	any, err := k.reach(ctx, p, sig, opt)
-	if any || err != nil {
-		return err
+	if sig != agentkernel.SignalKill {
+		if any, err := k.reach(ctx, p, sig, opt); any || err != nil {
+			return err
+		}
 	}
 	return k.signalAbsent(ctx, pid, sig, opt)
 }
@@ -49,23 +47,19 @@ func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, 
 	case agentkernel.SignalPause, agentkernel.SignalResume:
 		return k.holdTree(ctx, p.pid, p.spec.Ancestors, sig, opt.Tree)
 	case agentkernel.SignalStop:
-		return k.stopAll(ctx, append([]*process{p}, k.under(p.pid, opt.Tree)...), opt) // one that is asked starts no more
+		return k.stopTree(ctx, p.pid, opt)
 	}
 	to := []*process{p}
 	if opt.Tree {
 		to = append(to, k.under(p.pid, true)...)
 	}
-	for _, q := range to {
-		if sig == agentkernel.SignalUser {
-			err = k.tell(ctx, q, opt.Payload)
-		} else {
-			any = k.interruptNow(q) || any
-		}
-		if err != nil {
-			return any, err
-		}
+	if sig == agentkernel.SignalUser {
+		return true, k.tellAll(ctx, to, opt.Payload)
 	}
-	return any || sig == agentkernel.SignalUser, k.settled(ctx)
+	for _, q := range to {
+		any = k.interruptNow(q) || any
+	}
+	return any, k.settled(ctx)
 }
 
 // interruptNow interrupts a process. False: it has ended.
@@ -118,7 +112,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	}
 	var any bool
 	if sig == agentkernel.SignalStop {
-		any, err = k.stopAll(ctx, k.under(pid, opt.Tree), opt)
+		any, err = k.stopTree(ctx, pid, opt)
 	} else {
 		any, err = k.holdTree(ctx, pid, rec.Spec.Ancestors, sig, opt.Tree)
 	}
@@ -164,10 +158,7 @@ func (k *Kernel) killTree(ctx context.Context, p *process, all bool) error {
 	for _, q := range k.under(p.pid, all) { // now: whoever asked may not wait for the end
 		k.kill(q)
 	}
-	if err := k.awaitEnd(ctx, p); err != nil {
-		return err
-	}
-	return k.killBelow(ctx, p.pid, all)
+	return cmp.Or(k.awaitEnd(ctx, p), k.killBelow(ctx, p.pid, all))
 }
 
 // killBelow is killTree for the descendants alone.
@@ -243,7 +234,7 @@ func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
 	if asked := p.asks(); note == "" && asked != "" { // for whoever sees it after this kernel
 		note = "by hand; " + asked
 	}
-	p.pausing = &pausing{note}
+	p.pausing = &pausing{note: note}
 	if p.halted == nil {
 		k.suspend(p, true)
 	}
@@ -293,7 +284,7 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 	if p.standing.Account.Masks > 0 {
 		f = nil
 	}
-	data.Pending = f == nil && !p.asksForPiece() && !k.stopPiece(p)
+	data.Pending = f == nil && !p.asksForPiece() && !k.stopPiece(p) && (sig != agentkernel.SignalStop || !k.stopProgram(p))
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: sig, Data: data.Encode()})
 	if f == nil || p.asksForPiece() { // of a session that waits nothing runs
 		return

@@ -261,3 +261,37 @@ func TestAKillReachesWhatNobodyHasTakenUp(t *testing.T) {
 		})
 	}
 }
+
+// A call of an earlier life that is interrupted while its tool is looked up does not go out: its result is in the journal.
+func TestACallThatIsInterruptedWhileItIsLookedUpDoesNotGoOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("p", func(p *prog) error {
+			_, err := p.call("tool.call", callTool("put", `{}`))
+			p.print("%s", agentkernel.CodeOf(err))
+			_, err = p.call("time.sleep", `{"seconds":60}`)
+			return err
+		})
+		r.tools.delay = func() { pass(time.Hour) }
+		p, err := r.Spawn(t.Context(), spec("p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		next := r.boot(t, r.store.crash())
+		looked := false
+		next.tools.look, next.tools.delay = func() { looked = true; time.Sleep(2 * time.Second) }, nil
+		if _, err := next.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if err := next.Signal(t.Context(), p.PID, agentkernel.SignalInterrupt); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour)
+		next.expectOutput(t, p.PID, agentkernel.StateExited, "interrupted")
+		if n := len(next.tools.keys); !looked || n != 1 { // before the crash
+			t.Errorf("looked up: %t; the tool was called %d times", looked, n)
+		}
+	})
+}

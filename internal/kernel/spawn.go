@@ -71,21 +71,20 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 	if err := cmp.Or(specs.FromOutside(s), permit.Check(s, k.syscalls())); err != nil {
 		return nil, err
 	}
-	if h := k.holds.Over(s.Parent, cmp.Or(s.Namespace, "default"), nil); h != nil {
+	if s.Parent != 0 {
+		if parent = k.carried(ctx, s.Parent); parent != nil {
+			specs.PutBelow(s, &parent.spec.Spec)
+		} else if row, err := k.store.Process(ctx, s.Parent); err == nil {
+			specs.PutBelow(s, &row.Spec)
+		} else {
+			return nil, err
+		}
+	}
+	if h := k.holds.Over(0, cmp.Or(s.Namespace, "default"), s.Ancestors); h != nil {
+		k.release(parent)
 		return nil, h.Halted("spawn")
 	}
-	if s.Parent == 0 {
-		return nil, nil
-	}
-	if parent = k.carried(ctx, s.Parent); parent != nil {
-		specs.PutBelow(s, &parent.spec.Spec)
-		return parent, nil
-	}
-	row, err := k.store.Process(ctx, s.Parent)
-	if err == nil {
-		specs.PutBelow(s, &row.Spec)
-	}
-	return nil, err
+	return parent, nil
 }
 
 // crowded is how long the creation of many processes waits, at most, while many wait for a slot: a process that has not begun is in

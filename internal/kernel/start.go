@@ -12,6 +12,7 @@ import (
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/gate"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/holds"
 	"agentkernel/internal/kernel/observe"
 	"agentkernel/internal/kernel/roles"
@@ -45,7 +46,7 @@ func New(cfg Config) (*Kernel, error) {
 	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))
 	k.Reader = roles.New(cfg.Store, cfg.Retention, k.settledOf)
 	k.Library = skills.New(cfg.Library, k.backends)
-	if k.holds, err = holds.Read(ctx, cfg.Store, cfg.Now); err != nil {
+	if k.holds, err = holds.Read(ctx, cfg.Store, cfg.Now, history.Living(cfg.Store)); err != nil {
 		stop()
 		return nil, err
 	}
@@ -81,8 +82,9 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	info := agentkernel.KernelInfo{
 		Version: k.cfg.About.Version, API: agentkernel.APIVersion, OSPID: os.Getpid(), Home: k.cfg.About.Home,
 		Store: k.store.Info(), Started: k.cfg.About.Started, Mode: k.cfg.About.Mode, Settings: k.cfg.About.Settings, Before: k.cfg.About.Before,
-		Storage: storage, Holds: k.holds.All(),
+		Storage: storage,
 	}
+	info.Holds, _ = k.holds.Living(ctx) // all, if the store cannot say which
 	for _, b := range k.cfg.Backends {
 		info.Backends = append(info.Backends, b.Info())
 	}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -12,16 +13,39 @@ import (
 	"agentkernel/internal/kernel/specs"
 )
 
-// stopAll asks processes to end. Each is killed that has not ended when the grace time is over. False: all have ended.
-func (k *Kernel) stopAll(ctx context.Context, procs []*process, opt agentkernel.SignalOptions) (any bool, err error) {
-	by := k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond)
-	for i, p := range procs { // those that do not listen are killed in this order
-		any = k.askToStop(p, history.SignalData{By: by.Add(time.Duration(i) * time.Microsecond)}) || any
+// stopTree asks a process to end, if this kernel carries it, and those below it. Each is killed that has not ended when the grace time
+// is over. False: all have ended.
+func (k *Kernel) stopTree(ctx context.Context, pid agentkernel.PID, opt agentkernel.SignalOptions) (any bool, err error) {
+	how := history.SignalData{By: k.cfg.Now().Add(time.Duration(opt.Grace)).Truncate(time.Microsecond), All: opt.Tree}
+	if p := k.lookup(pid); p != nil {
+		any = k.askToStop(p, how)
+	}
+	asked := map[*process]bool{}
+	for again := true; again; { // one that was not asked yet may start another meanwhile
+		again = false
+		for _, q := range k.under(pid, opt.Tree) {
+			if !asked[q] {
+				asked[q], again = true, true
+				how.By = how.By.Add(time.Microsecond) // those that do not listen are killed in this order
+				any = k.askToStop(q, how) || any
+			}
+		}
 	}
 	return any, k.settled(ctx)
 }
 
-// askToStop asks a process to end until a time. A later time than it has already changes nothing. False: it has ended.
+// stopNewborn asks a child to stop whose parent was asked while the child was being created: whoever asked has not seen it.
+func (k *Kernel) stopNewborn(p, child *process) {
+	p.mu.Lock()
+	a := &p.standing.Account
+	how := history.SignalData{By: a.StopBy, All: a.StopAll, Deadline: a.Deadline}
+	p.mu.Unlock()
+	if !how.By.IsZero() && (how.All || !child.spec.Detached) {
+		k.askToStop(child, how)
+	}
+}
+
+// askToStop asks a process to end until a time, if it has none before that. False: it has ended.
 func (k *Kernel) askToStop(p *process, how history.SignalData) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,30 +80,40 @@ func (p *process) stoppedAsAsked(e ending) ending {
 	return endingFor(inbox.Stopped(p.standing.Account.Deadline, true))
 }
 
+// tellAll puts a user signal before a process and others below it. One that cannot have it keeps it from no other.
+func (k *Kernel) tellAll(ctx context.Context, procs []*process, payload json.RawMessage) (err error) {
+	for i, p := range procs {
+		if failed := k.tell(ctx, p, payload); i == 0 || agentkernel.CodeOf(failed) != agentkernel.CodeConflict { // else it has just ended
+			err = cmp.Or(err, failed)
+		}
+	}
+	for _, p := range procs {
+		err = cmp.Or(err, k.flush(ctx, p))
+	}
+	return err
+}
+
 // tell puts a user signal before a process: into its journal and its inbox, where it waits until the program takes it.
 func (k *Kernel) tell(ctx context.Context, p *process, payload json.RawMessage) error {
 	canonical, err := journal.Canonical(payload)
 	if err != nil {
 		return agentkernel.AsError(err, agentkernel.CodeInvalid, "signal")
 	}
-	waiting, err := k.store.Inbox(ctx, p.pid)
-	if err == nil {
-		err = inbox.Room(p.pid, waiting)
-	}
+	end, err := k.table.senders.Enter(ctx, k.store, p.pid)
 	if err != nil {
 		return err
 	}
+	defer end()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.state.Terminal() {
-		p.mu.Unlock()
 		return hasEnded(agentkernel.SignalUser, p.pid, p.state)
 	}
 	k.appendBatch(p, agentkernel.Batch{
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalUser, Data: history.SignalData{Payload: canonical}.Encode()}},
 		Posts:   []agentkernel.Post{{To: p.pid, Kind: agentkernel.PostSignal, Data: canonical}}, // priority 0: ahead of every message
 	})
-	p.mu.Unlock()
-	return k.flush(ctx, p)
+	return nil
 }
 
 // under returns the descendants of a process that are in memory; those that are detached from it, and theirs, with all alone.

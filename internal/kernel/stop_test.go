@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel"
 )
 
 // grace is what a test gives a process to end.
@@ -337,5 +339,96 @@ func TestBadSignals(t *testing.T) {
 		if p, err := r.Process(t.Context(), pid); err != nil || p.State.Terminal() || !p.StopBy.IsZero() {
 			t.Errorf("%+v, %v", p, err)
 		}
+	})
+}
+
+// pidStore is a store that tells when a PID is taken.
+type pidStore struct {
+	*ramStore
+	onPID func()
+}
+
+func (s *pidStore) NewPID(ctx context.Context) (agentkernel.PID, error) {
+	if s.onPID != nil {
+		s.onPID()
+	}
+	return s.ramStore.NewPID(ctx)
+}
+
+// TestSignalsToTheNewborn: a child that is being created while its parent gets a signal has it, too, unless it is detached and the
+// signal is not for the tree.
+func TestSignalsToTheNewborn(t *testing.T) {
+	for _, sig := range []agentkernel.Signal{agentkernel.SignalStop, agentkernel.SignalPause, agentkernel.SignalKill} {
+		for _, tree := range []bool{false, true} {
+			for _, detached := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, tree %t, detached %t", sig, tree, detached), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						ram := newRAMStore()
+						store := &pidStore{ramStore: ram}
+						r := newRig(t, ram, func(c *kernel.Config) { c.Store = store })
+						r.stopPrograms()
+						r.backend.add("parent", func(p *prog) error {
+							_, err := p.call("proc.spawn", fmt.Sprintf(`{"source":"deaf","detached":%t}`, detached))
+							_, _ = p.call("time.sleep", `{"seconds":3600}`)
+							return err
+						})
+						parent := r.spawnArgs(t, "parent")
+						store.onPID = func() {
+							store.onPID = nil
+							go func() {
+								if err := r.Signal(t.Context(), parent, sig, agentkernel.SignalOptions{Tree: tree}); err != nil {
+									t.Error(err)
+								}
+							}()
+							time.Sleep(time.Second)
+						}
+						pass(time.Minute)
+						child, err := r.Process(t.Context(), parent+1)
+						if sig == agentkernel.SignalKill && agentkernel.CodeOf(err) == agentkernel.CodeNotFound {
+							return // it was never born
+						}
+						if err != nil {
+							t.Fatal(err)
+						}
+						if had := child.Paused || child.State.Terminal(); had != (tree || !detached) {
+							t.Errorf("%s, paused %t", child.State, child.Paused)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestTellTheTree: what one of a tree does not take keeps a signal from none of the others.
+func TestTellTheTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.stopPrograms()
+		r.backend.add("listens", func(p *prog) error {
+			v, err := p.call("signals.wait", `{}`)
+			p.print("%s", v)
+			return err
+		})
+		for i, parent := range []agentkernel.PID{0, 1, 1, 1} {
+			s := spec([]string{"deaf", "deaf", "listens", "listens"}[i])
+			s.Parent = parent
+			if _, err := r.Spawn(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Second)
+		for range agentkernel.MaxSignalsWaiting {
+			if err := r.Signal(t.Context(), 2, agentkernel.SignalUser); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := r.Signal(t.Context(), 1, agentkernel.SignalUser, agentkernel.SignalOptions{Tree: true, Payload: json.RawMessage(`"all"`)})
+		if agentkernel.CodeOf(err) != agentkernel.CodeLimit || !strings.Contains(err.Error(), "process 2") {
+			t.Errorf("of the one that is full it says %v", err)
+		}
+		pass(time.Second)
+		r.expectOutput(t, 3, agentkernel.StateExited, `"all"`)
+		r.expectOutput(t, 4, agentkernel.StateExited, `"all"`)
 	})
 }

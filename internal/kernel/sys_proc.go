@@ -41,28 +41,18 @@ func procExit(*Kernel, *process, *inflight) (json.RawMessage, error) {
 	return nil, agentkernel.Errorf(agentkernel.CodeInternal, opExit, "an exit has no reply")
 }
 
-// exit journals proc.exit and ends the process. False: it has ended.
-func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage) bool {
+// exit journals proc.exit, unless the journal has it since the end was lost, and ends the process. False: it has ended.
+func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage, again bool) bool {
 	code, text := history.ExitCode(f.args)
 	if text != "" {
 		k.output(p, "stderr", text+"\n")
 	}
 	p.mu.Lock()
-	if !p.state.Terminal() {
+	if !again && !p.state.Terminal() {
 		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect,
 			Args: canonical, Done: true})
 	}
 	p.mu.Unlock()
-	k.finish(p, ending{state: agentkernel.StateExited, exitCode: code})
-	return false
-}
-
-// exitAgain repeats an exit that the journal has, of a process whose end was lost.
-func (k *Kernel) exitAgain(p *process, f *inflight) bool {
-	code, text := history.ExitCode(f.args)
-	if text != "" {
-		k.output(p, "stderr", text+"\n")
-	}
 	k.finish(p, ending{state: agentkernel.StateExited, exitCode: code})
 	return false
 }
@@ -103,12 +93,10 @@ func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
 	child, existing, err := k.create(p.context(), spec, nil)
 	if err != nil || existing != 0 {
 		room.Settle(0)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(existing)
+		return json.RawMessage(existing.String()), err
 	}
 	room.Settle(child.pid)
+	k.stopNewborn(p, child)
 	k.launch(child)
 	return json.Marshal(child.pid)
 }

@@ -22,6 +22,7 @@ import (
 type table struct {
 	rows       *rows.Rows[*process]
 	looks      inbox.Looks
+	senders    inbox.Senders
 	locals     *locals.Set
 	streams    *streams.Registry
 	ledger     *budget.Ledger

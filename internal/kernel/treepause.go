@@ -19,7 +19,7 @@ const pausersAtOnce = 16
 // pauseTree pauses a process and its descendants, durably. False: it has ended, and there is nothing below.
 func (k *Kernel) pauseTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, all bool) (any bool, err error) {
 	if p := k.lookup(pid); p != nil {
-		any = k.pauseWith(p, 0, nil)
+		any = k.pauseWith(p, 0, nil, all)
 		if !k.inTree(p) {
 			return any, k.settled(ctx)
 		}
@@ -27,15 +27,15 @@ func (k *Kernel) pauseTree(ctx context.Context, pid agentkernel.PID, above []age
 	// One that still runs may start another while the tree is being stopped: it is seen the next time, or it sees the
 	// pause of its parent when it is born.
 	for again := true; again; {
-		again = k.overTree(pid, all, func(q *process) bool { return k.pauseWith(q, pid, above) })
+		again = k.overTree(pid, all, func(q *process) bool { return k.pauseWith(q, pid, above, all) })
 		any = any || again
 	}
 	return any, k.settled(ctx)
 }
 
 // pauseWith pauses a process because of another one; 0: by itself. above are the ancestors of that one: what was paused
-// because of them is from now on paused because of it. False: there was nothing to do.
-func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel.PID) bool {
+// because of them is from now on paused because of it; all: so is what it detaches. False: there was nothing to do.
+func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel.PID, all bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -43,10 +43,12 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 		return false
 	case !p.paused():
 		k.pause(p, with, withNote(with))
+		p.pausing.all = all
 	case p.standing.Pauses.With != 0 && (with == 0 || slices.Contains(above, p.standing.Pauses.With)):
-		p.pausing = &pausing{withNote(with)}
+		p.pausing = &pausing{withNote(with), all}
 		k.journalState(p, agentkernel.EntryPaused, with)
 	case with == 0:
+		p.pausing.all = p.pausing.all || all
 		return true // it is paused, as was asked for
 	default:
 		return false
@@ -118,14 +120,14 @@ func (k *Kernel) overTree(pid agentkernel.PID, all bool, do func(*process) bool)
 
 // heldWith says because of whom a process that is born now has to be paused; 0: it need not be. The process is in the
 // table already, so that whoever pauses its parent after this sees it.
-func (k *Kernel) heldWith(parent agentkernel.PID) agentkernel.PID {
-	p := k.lookup(parent)
+func (k *Kernel) heldWith(newborn *process) agentkernel.PID {
+	p := k.lookup(newborn.spec.Parent)
 	if p == nil {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.paused() || p.standing.Pauses.With == 0 && p.pauseNote() != "" { // the kernel holds that one alone
+	if !p.paused() || newborn.spec.Detached && !p.pausing.all || p.standing.Pauses.With == 0 && p.pauseNote() != "" { // the kernel holds that one alone
 		return 0
 	}
 	return cmp.Or(p.standing.Pauses.With, p.pid)
@@ -134,12 +136,12 @@ func (k *Kernel) heldWith(parent agentkernel.PID) agentkernel.PID {
 // holdNewborn pauses a process whose parent is held, unless whoever held the parent lets it go meanwhile: he may have looked
 // at what is below it before the child was paused.
 func (k *Kernel) holdNewborn(p *process) {
-	with := k.heldWith(p.spec.Parent)
-	if with == 0 || p.spec.Detached {
+	with := k.heldWith(p)
+	if with == 0 {
 		return
 	}
-	k.pauseWith(p, with, nil)
-	if k.heldWith(p.spec.Parent) != 0 {
+	k.pauseWith(p, with, nil, p.spec.Detached)
+	if k.heldWith(p) != 0 {
 		return
 	}
 	p.mu.Lock()

@@ -51,3 +51,9 @@ func (k *Kernel) suspend(p *process, stop bool) {
 		p.run.hasOutput = true
 	}
 }
+
+// stopProgram has the sandbox ask the program to end that waits for no call in which it could be told; p.mu is held. False: it cannot.
+func (k *Kernel) stopProgram(p *process) bool {
+	s, ok := p.run.box.(agentkernel.Stopper)
+	return ok && p.standing.Account.Masks == 0 && s.Stop() == nil
+}

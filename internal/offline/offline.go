@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"slices"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
@@ -45,6 +46,10 @@ func (r *Reader) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 	info.Unfinished = left
 	if err == nil {
 		info.Holds, err = r.store.Holds(ctx)
+		living := history.Living(r.store)
+		info.Holds = slices.DeleteFunc(info.Holds, func(h agentkernel.Hold) bool {
+			return h.Tree != 0 && agentkernel.CodeOf(living(ctx, h.Tree)) == agentkernel.CodeConflict
+		})
 	}
 	return info, err
 }

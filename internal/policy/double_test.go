@@ -16,6 +16,7 @@ type double struct {
 	spec    agentkernel.Spec // of the last Spawn or Run
 	space   string           // the last namespace that was named
 	closed  bool
+	holds   []agentkernel.Hold
 }
 
 const (
@@ -174,7 +175,7 @@ func (d *double) Storage(context.Context) (agentkernel.Storage, error) {
 	return agentkernel.Storage{Database: 1}, d.note("Storage")
 }
 func (d *double) Info(context.Context) (agentkernel.KernelInfo, error) {
-	return agentkernel.KernelInfo{Version: "1", API: 1, OSPID: 7, Home: "/home/o", Processes: 50, Unfinished: 60, Mode: "serve",
+	return agentkernel.KernelInfo{Version: "1", API: 1, OSPID: 7, Home: "/home/o", Processes: 50, Unfinished: 60, Mode: "serve", Holds: d.holds,
 		Store:    agentkernel.StoreInfo{UUID: "u", Schema: 3, Path: "/home/o/db", Earlier: []agentkernel.Origin{{Last: 9}}},
 		Backends: []agentkernel.BackendInfo{{Name: "b", Available: true, Problem: "/opt/b is missing"}},
 		Settings: map[string]string{"PATH": "/bin"}, Storage: agentkernel.Storage{Database: 1}}, d.note("Info")

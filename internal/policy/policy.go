@@ -157,19 +157,7 @@ func (s *scope) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 		b.Problem, b.Fix, b.Walls = "", "", nil // they name paths
 		info.Backends = append(info.Backends, b)
 	}
-	for _, h := range all.Holds {
-		switch {
-		case h.Tree != 0:
-			if p, err := s.k.Process(ctx, h.Tree); err != nil || !s.here(p.Namespace) {
-				continue
-			}
-		case h.Namespace == "":
-			h.Why = "" // the owner's words
-		case !s.here(h.Namespace):
-			continue
-		}
-		info.Holds = append(info.Holds, h)
-	}
+	info.Holds = s.holds(ctx, all.Holds)
 	unended := agentkernel.Filter{Namespace: s.namespace, Unfinished: true}
 	if all.Unfinished == 0 {
 		info.Processes, err = s.k.Count(ctx, unended)

@@ -432,3 +432,23 @@ func isEmpty(answer any) bool {
 	v := reflect.ValueOf(answer)
 	return !v.IsValid() || v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0
 }
+
+// TestHoldsAreOfTheNamespace: what stands still elsewhere is not told, and no namespace uses up the holds that all have.
+func TestHoldsAreOfTheNamespace(t *testing.T) {
+	d := newDouble()
+	d.holds = []agentkernel.Hold{{Why: "secret"}, {Namespace: others, Why: "secret"}, {Namespace: team, Why: "ours"}, {Tree: ofOthers, Why: "secret"}, {Tree: ofTeam, Why: "ours"}}
+	k := policy.Scoped(d, agentkernel.Principal{Namespace: team, Rights: agentkernel.Rights()})
+	info, err := k.Info(t.Context())
+	if want := []agentkernel.Hold{{}, {Namespace: team, Why: "ours"}, {Tree: ofTeam, Why: "ours"}}; err != nil || !cmp.Equal(info.Holds, want) {
+		t.Errorf("%+v, %v", info.Holds, err)
+	}
+	for _, pid := range []agentkernel.PID{ofOthers, ofTeam} {
+		d.holds = nil
+		for range 100 {
+			d.holds = append(d.holds, agentkernel.Hold{Tree: pid})
+		}
+		if err := k.Halt(t.Context(), agentkernel.Hold{Tree: ofTeam}); (agentkernel.CodeOf(err) == agentkernel.CodeLimit) != (pid == ofTeam) {
+			t.Errorf("100 holds over %d: %v", pid, err)
+		}
+	}
+}

@@ -35,6 +35,7 @@ func (w *World) act() {
 	}
 	switch {
 	case w.chance(1, 4) && w.decide(open):
+	case w.chance(1, 8) && w.money(rows):
 	case w.chance(w.plan.kills, 200):
 		if r := w.disk.row(pid); len(r.Spec.Ancestors) > 0 && w.chance(1, 2) { // with all that is below it
 			pid = r.Spec.Ancestors[w.rng.IntN(len(r.Spec.Ancestors))]
@@ -177,6 +178,9 @@ func (w *World) create() {
 	}
 	if w.plan.limits {
 		w.limit(&s)
+	}
+	if w.chance(1, 3) {
+		w.endow(&s)
 	}
 	if w.chance(1, 5) {
 		s.OnUnknown = agentkernel.UnknownPause

@@ -23,6 +23,7 @@ import (
 //   - what the kernel says of a process is what its journal comes to: checkUsage
 //   - a signal is taken once, in the order in which they came, and never while the program holds them back: ledger.hear
 //   - what has a deadline is asked to stop then, and what was asked has ended when its time is over: checkIdle
+//   - no budget is passed at any append, what the kernel says of one is what the journals come to, and who can pay is not kept: checkBudgets, askBudget, checkIdle
 //   - what stands still begins no call, and its program does not go on: store.Append, begins
 //   - all processes come to an end when they are left alone: settle
 //   - a kernel that was closed has no goroutine, sandbox or client left: stopped, kill, and the bubble itself
@@ -62,7 +63,8 @@ func (w *World) begins(s *sandbox) {
 		return
 	}
 	again := s.loaded && !s.begun // nothing runs in a turn that is said again
-	if l := w.disk.ledger(s.pid); l != nil && l.paused && !again {
+	// A refusal that comes of a refund pauses at the moment of that, at which the program may get the result: in which order is left to chance.
+	if l := w.disk.ledger(s.pid); l != nil && l.paused && !again && (len(w.disk.paysNone(s.pid)) == 0 || time.Since(l.pausedAt) > 2*time.Microsecond) {
 		w.failf("process %d is paused, and its sandbox is driven on", s.pid)
 	}
 	if r := w.disk.row(s.pid); w.held.over(r) && !again {
@@ -162,6 +164,16 @@ func (w *World) checkIdle() {
 		if l.paused || w.disk.halted(r) {
 			continue
 		}
+		if s.kind == issuing && (r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0) && !l.hasTo(s.call-1) { // an async call before it waits for what others may give back
+			continue
+		}
+		if s.kind == issuing {
+			if short, held := w.disk.broke(r, &s.issues); held { // it waits for what others may give back
+				continue
+			} else if short {
+				w.failf("process %d can pay for nothing, and is not paused", r.PID)
+			}
+		}
 		switch s.kind {
 		case issuing, ended, exited:
 			w.failf("process %d could go on, and nothing happens: the program comes to %v %s %s", r.PID, s.m.Turn.Kind, s.m.Turn.Op, s.m.Turn.Args)
@@ -221,7 +233,7 @@ func (w *World) checkEnd(r *agentkernel.ProcessRecord, s *standing) {
 			w.failf("process %d failed: %v; its program stands at %v", r.PID, r.Error, s.m.Turn)
 		}
 	case agentkernel.StateKilled:
-		limited := r.Error.Code == agentkernel.CodeLimit && w.plan.limits
+		limited := r.Error.Code == agentkernel.CodeLimit && (w.plan.limits || r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0)
 		late := r.Error.Op == agentkernel.OpDeadline && !r.Spec.Deadline.IsZero() && !r.Ended.Before(r.Spec.Deadline)
 		if !limited && !late && !w.promises.killed(r) {
 			w.failf("process %d was killed by nobody: %v", r.PID, r.Error)
@@ -275,6 +287,9 @@ func (w *World) checkChild(pid agentkernel.PID, c *ledgerCall) {
 // checkWait checks that a call which has no result is right to have none.
 func (w *World) checkWait(r *agentkernel.ProcessRecord, l *ledger, id int64) {
 	c := l.calls[id]
+	if c == nil && (r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0) {
+		return // it may be too dear, or wait for what others give back; settle sees whether it ends
+	}
 	if c == nil {
 		w.failf("process %d: call %d was made, and nothing becomes of it", r.PID, id)
 		return

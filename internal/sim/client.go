@@ -19,6 +19,7 @@ type op struct {
 	expect  *ledger // a look: what the journal comes to when it begins; nil: who knows
 	resumes int     // see World.resumes; -1: somebody was about to resume something
 	patient bool    // it began while the kernel recovered, and may wait for the end of that
+	check   func()  // what it was told, when everything rests; nil: nothing more
 	cancel  context.CancelFunc
 	run     func(ctx context.Context, o *op) error
 

@@ -138,6 +138,9 @@ func (d *disk) apply(b *agentkernel.Batch) error {
 	for _, p := range b.Posts {
 		v.inbox[p.To] = append(slices.Clip(v.inbox[p.To]), p)
 	}
+	if err == nil {
+		err = d.checkBudgets(b)
+	}
 	if len(b.Took) > 0 {
 		v.inbox[pid] = slices.DeleteFunc(slices.Clone(v.inbox[pid]), func(p agentkernel.Post) bool { return slices.Contains(b.Took, p.PostID) })
 	}

@@ -209,6 +209,9 @@ func (w *World) ended(o *op) {
 		w.promises.process(w, &o.answer)
 	}
 	w.checkAnswer(o)
+	if o.check != nil {
+		o.check()
+	}
 }
 
 // stopped deals with a kernel that was closed: everything is durable, and nothing of it runs.
@@ -278,6 +281,9 @@ func (w *World) settled() bool {
 				w.recover(0)
 				return false // one at a time: see act
 			}
+		case w.disk.ledger(pid).paused && !w.running("fund") && len(w.disk.paysNone(pid)) > 0:
+			w.fund(w.disk.paysNone(pid), pid)
+			return false
 		case w.disk.ledger(pid).paused && !w.running("resume") && !w.running("recover"):
 			w.resume(pid)
 			return false

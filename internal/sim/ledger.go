@@ -22,7 +22,8 @@ type ledger struct {
 	// As agentkernel.Usage has them.
 	toolCalls, bytesIn, output int64
 	killed                     bool // by a signal or a limit
-	deadline, stopBy           time.Time
+	deadline, stopBy, pausedAt time.Time
+	purse                      purse
 	masks                      int               // how many hold signals back
 	told                       []json.RawMessage // user signals, in their order
 	heard                      int               // how many of them the program has taken
@@ -38,6 +39,7 @@ type ledgerCall struct {
 	asked          bool // what became of it is not known, and a human is to decide
 	decided        agentkernel.Decision
 	retries        int // that were decided and begun
+	paid           int // how often a call that is paid for was begun again
 	async, done    bool
 	result         json.RawMessage
 	err            *agentkernel.Error
@@ -82,6 +84,9 @@ func (l *ledger) take(b *agentkernel.Batch) error {
 }
 
 func (l *ledger) add(e *agentkernel.Entry) error {
+	if err := l.purse.add(e); err != nil {
+		return err
+	}
 	switch e.Kind {
 	case agentkernel.EntryCall:
 		return l.call(e)
@@ -110,7 +115,7 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 			l.told = append(l.told, s.Payload)
 		}
 	case agentkernel.EntryPaused:
-		l.paused = true
+		l.paused, l.pausedAt = true, e.At
 		if c := l.calls[e.Call]; c != nil {
 			c.asked = true
 		}
@@ -207,6 +212,11 @@ func (l *ledger) decide(e *agentkernel.Entry) error {
 		return fmt.Errorf("it is decided about call %d, which is not open", e.Call)
 	case e.Kind == agentkernel.EntryResolve:
 		c.decided, c.asked = agentkernel.Decision(e.Note), false
+	case c.effect == agentkernel.EffectPaid:
+		if c.paid++; c.paid > 1 {
+			return fmt.Errorf("call %d, which costs each time, is begun a third time", e.Call)
+		}
+		c.seq = e.Seq
 	case c.decided != agentkernel.DecisionRetry:
 		return fmt.Errorf("call %d is made again, and nobody has decided so", e.Call)
 	default:

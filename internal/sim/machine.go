@@ -200,7 +200,11 @@ func (m *machine) call(in instr) (op string, args json.RawMessage, ok bool) {
 	case opSleep:
 		return "time.sleep", fmt.Appendf(nil, `{"seconds":%s}`, journal.AppendFloat(nil, time.Duration(in.N).Seconds())), true
 	case opSpawn:
-		return "proc.spawn", fmt.Appendf(nil, `{"name":"c%x","source":%s}`, m.Digest, text(in.S)), true
+		budget := ""
+		if in.N > 0 {
+			budget = fmt.Sprintf(`"budget":{"calls":%d},`, in.N)
+		}
+		return "proc.spawn", fmt.Appendf(nil, `{%s"name":"c%x","source":%s}`, budget, m.Digest, text(in.S)), true
 	case opWait:
 		if len(m.Kids) == 0 {
 			return "", nil, false

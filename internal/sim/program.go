@@ -24,7 +24,7 @@ const (
 	opGet   = "get"   // key S
 	opTool  = "tool"  // the tool S
 	opSleep = "sleep" // N nanoseconds
-	opSpawn = "spawn" // a child that runs S
+	opSpawn = "spawn" // a child that runs S, and may make N calls that leave the kernel; 0: as many as it likes
 	opWait  = "wait"  // for the child number N, of those that there are
 	opHear  = "hear"  // for a user signal, N nanoseconds at most
 	opMask  = "mask"  // holds signals back
@@ -42,7 +42,7 @@ const (
 )
 
 // tools are those of the model server: what they are called says what they do.
-var toolNames = []string{"read0", "read1", "idem0", "write0", "write1"}
+var toolNames = []string{"read0", "read1", "idem0", "write0", "write1", paidTool}
 
 // generator writes programs.
 type generator struct {
@@ -119,7 +119,7 @@ func (g *generator) family(code []instr) []instr {
 	n := 1 + g.n(3)
 	child := &generator{rng: g.rng, depth: g.depth - 1}
 	for range n {
-		code = append(code, instr{Op: opSpawn, S: child.source()})
+		code = append(code, instr{Op: opSpawn, S: child.source(), N: int64(max(0, g.n(9)-5))})
 	}
 	if g.n(5) == 0 { // it leaves them alone
 		return code

@@ -228,6 +228,16 @@ func (s *store) Inbox(ctx context.Context, pid agentkernel.PID) ([]agentkernel.P
 	return s.w.disk.inbox(pid), nil
 }
 
+func (s *store) Waiting(ctx context.Context, pid agentkernel.PID, kind string) (n int, err error) {
+	list, err := s.Inbox(ctx, pid)
+	for i := range list {
+		if list[i].Kind == kind {
+			n++
+		}
+	}
+	return n, err
+}
+
 func (s *store) Posted(ctx context.Context) (found []agentkernel.PID, err error) {
 	if err := s.read(ctx, "posted", ""); err != nil {
 		return nil, err

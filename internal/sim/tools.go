@@ -41,6 +41,8 @@ func effectOf(tool string) agentkernel.Effect {
 		return agentkernel.EffectRead
 	case strings.HasPrefix(tool, "idem"):
 		return agentkernel.EffectIdempotent
+	case strings.HasPrefix(tool, "paid"):
+		return agentkernel.EffectPaid
 	}
 	return agentkernel.EffectWrite
 }
@@ -187,10 +189,11 @@ func (b *toolbox) Bind(ctx context.Context, s *agentkernel.Spec, refs []agentker
 func (b *toolbox) Family() sys.Family {
 	f := b.Box.Family()
 	for i := range f.Ops {
-		inner := f.Ops[i].Admit
-		if inner == nil {
+		if f.Ops[i].Admit == nil {
 			continue
 		}
+		priced(&f.Ops[i])
+		inner := f.Ops[i].Admit
 		f.Ops[i].Admit = func(c *sys.Call) (sys.Admission, error) {
 			adm, err := inner(c)
 			later := adm.Later

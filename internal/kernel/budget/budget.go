@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +24,45 @@ func Nodes(pid agentkernel.PID, s *agentkernel.Spec) []agentkernel.PID {
 		return s.Budgets
 	}
 	return append(slices.Clip(s.Budgets), pid)
+}
+
+// The amounts that budgets bound, and sums of them in this order.
+var names = [...]string{agentkernel.AmountUSD, agentkernel.AmountTokens, agentkernel.AmountCalls}
+
+type sums [len(names)]int64
+
+func sumsOf(a agentkernel.Amounts) (s sums) {
+	for i, name := range names {
+		s[i] = a[name]
+	}
+	return s
+}
+
+// add adds a sum so many times; one that is too large stays at the largest number.
+func (s *sums) add(more sums, times int64) {
+	for i := range s {
+		if n := more[i] * times; n > 0 && s[i] > math.MaxInt64-n {
+			s[i] = math.MaxInt64
+		} else {
+			s[i] += n
+		}
+	}
+}
+
+func (s sums) spending() agentkernel.Spending {
+	return agentkernel.Spending{USD: agentkernel.NanoUSD(s[0]), Tokens: s[1], Calls: s[2]}
+}
+
+// standing is what an account has spent and holds.
+func standing(a *history.Amounts) (spent, held sums) {
+	if a == nil {
+		return spent, held
+	}
+	spent = sumsOf(a.Spent)
+	for _, h := range a.Held {
+		held.add(sumsOf(h.Amounts), 1)
+	}
+	return spent, held
 }
 
 // Ledger has the books by the process whose budget each is about.
@@ -45,16 +84,14 @@ type Source struct {
 // New returns a ledger without books.
 func New(src Source) *Ledger { return &Ledger{src: src, books: map[agentkernel.PID]*book{}} }
 
-// book is about one process and all below it.
+// book is about one process and all below it. The ledger's lock guards it.
 type book struct {
-	ready chan struct{} // closed when it is read, or cannot be
-
-	mu    sync.Mutex
-	limit agentkernel.Amounts
-	spent agentkernel.Amounts
-	held  agentkernel.Amounts
-	seen  map[agentkernel.PID]bool // who counts already, while it is read; nil: all do
-	queue []waiter                 // for what calls under way may give back
+	ready       chan struct{} // closed when it is read, or cannot be
+	caps        [len(names)]bool
+	limit       sums
+	spent, held sums
+	seen        map[agentkernel.PID]bool // who counts already, while it is read; nil: all do
+	queue       []waiter                 // for what calls under way may give back
 }
 
 // waiter is a call that waits.
@@ -65,12 +102,6 @@ type waiter struct {
 
 // errClosed says that a book is not open, or was dropped since it was.
 var errClosed = errors.New("the book is closed")
-
-func (l *Ledger) find(pid agentkernel.PID) *book {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.books[pid]
-}
 
 // Within does what may Reserve, with the books of nodes open.
 func (l *Ledger) Within(ctx context.Context, nodes []agentkernel.PID, do func() error) error {
@@ -106,7 +137,7 @@ func (l *Ledger) open(ctx context.Context, pid agentkernel.PID) error {
 	}
 	err := l.src.Flush(ctx)
 	if err == nil {
-		err = b.read(ctx, &l.src, pid)
+		err = l.read(ctx, b, pid)
 	}
 	if err != nil {
 		l.Drop(pid)
@@ -116,29 +147,31 @@ func (l *Ledger) open(ctx context.Context, pid agentkernel.PID) error {
 }
 
 // read counts all who are below the process of a book, with it.
-func (b *book) read(ctx context.Context, src *Source, root agentkernel.PID) error {
-	src.Loaded(root, func(pid agentkernel.PID, account *history.Account) {
-		b.join(pid, account, pid == root)
-	})
-	rec, err := src.Store.Process(ctx, root)
+func (l *Ledger) read(ctx context.Context, b *book, root agentkernel.PID) error {
+	l.src.Loaded(root, func(pid agentkernel.PID, account *history.Account) { l.join(b, pid, account, pid == root) })
+	rec, err := l.src.Store.Process(ctx, root)
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	b.limit = b.limit.Plus(rec.Spec.Budget.Amounts())
-	b.mu.Unlock()
-	if err := b.readOne(ctx, src.Store, &rec, true); err != nil {
+	caps := rec.Spec.Budget.Amounts()
+	l.mu.Lock()
+	b.limit.add(sumsOf(caps), 1)
+	for i, name := range names {
+		b.caps[i] = caps[name] != 0
+	}
+	l.mu.Unlock()
+	if err := l.readOne(ctx, b, &rec, true); err != nil {
 		return err
 	}
 	for below := []agentkernel.PID{root}; len(below) > 0; below = below[1:] {
 		f := agentkernel.Filter{Parent: below[0]}
 		for f.Limit = pageSize; ; {
-			page, err := src.Store.Processes(ctx, f)
+			page, err := l.src.Store.Processes(ctx, f)
 			if err != nil {
 				return err
 			}
 			for i := range page {
-				if err := b.readOne(ctx, src.Store, &page[i], false); err != nil {
+				if err := l.readOne(ctx, b, &page[i], false); err != nil {
 					return err
 				}
 				below = append(below, page[i].PID)
@@ -149,9 +182,9 @@ func (b *book) read(ctx context.Context, src *Source, root agentkernel.PID) erro
 			f.Before = page[len(page)-1].PID
 		}
 	}
-	b.mu.Lock()
+	l.mu.Lock()
 	b.seen = nil
-	b.mu.Unlock()
+	l.mu.Unlock()
 	return nil
 }
 
@@ -159,44 +192,51 @@ func (b *book) read(ctx context.Context, src *Source, root agentkernel.PID) erro
 const pageSize = 100
 
 // readOne counts a process that is in nobody's memory.
-func (b *book) readOne(ctx context.Context, store agentkernel.StoreReader, rec *agentkernel.ProcessRecord, root bool) error {
-	b.mu.Lock()
+func (l *Ledger) readOne(ctx context.Context, b *book, rec *agentkernel.ProcessRecord, root bool) error {
+	l.mu.Lock()
 	seen := b.seen[rec.PID]
-	b.mu.Unlock()
+	l.mu.Unlock()
 	if seen || !root && rec.State.Terminal() && rec.Usage.Syscalls == 0 {
 		return nil
 	}
-	account, err := history.AccountOf(ctx, store, rec)
-	if err != nil {
-		return err
+	account, err := history.AccountOf(ctx, l.src.Store, rec)
+	if err == nil {
+		l.join(b, rec.PID, &account, root)
 	}
-	b.join(rec.PID, &account, root)
-	return nil
+	return err
 }
 
 // join counts a process, unless it counts already. root says that the book is about it.
-func (b *book) join(pid agentkernel.PID, account *history.Account, root bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (l *Ledger) join(b *book, pid agentkernel.PID, account *history.Account, root bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if b.counts(pid) {
 		return
 	}
 	b.seen[pid] = true
-	spent, held := account.Amounts.Used()
-	b.spent, b.held = b.spent.Plus(spent), b.held.Plus(held)
+	spent, held := standing(account.Amounts)
+	b.spent.add(spent, 1)
+	b.held.add(held, 1)
 	if root {
-		b.limit = b.limit.Plus(account.Added)
+		b.limit.add(sumsOf(account.Added), 1)
 	}
 }
 
-// counts says whether a process is counted; b.mu is held.
+// counts says whether a process is counted; the ledger's lock is held.
 func (b *book) counts(pid agentkernel.PID) bool { return b.seen == nil || b.seen[pid] }
+
+// find is a book, or nil.
+func (l *Ledger) find(pid agentkernel.PID) *book {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.books[pid]
+}
 
 // Join counts a process that is new in memory in the books that are being read; its account does not change meanwhile.
 func (l *Ledger) Join(nodes []agentkernel.PID, pid agentkernel.PID, account *history.Account) {
 	for _, node := range nodes {
 		if b := l.find(node); b != nil {
-			b.join(pid, account, node == pid)
+			l.join(b, pid, account, node == pid)
 		}
 	}
 }
@@ -206,40 +246,59 @@ func (l *Ledger) Note(nodes []agentkernel.PID, pid agentkernel.PID, before, afte
 	if len(nodes) == 0 || before == after {
 		return
 	}
-	var reserved agentkernel.Amounts
+	spent, held := standing(after)
+	spentBefore, heldBefore := standing(before)
+	spent.add(spentBefore, -1)
+	held.add(heldBefore, -1)
 	for i := range entries {
-		reserved = reserved.Plus(entries[i].Reserve)
+		held.add(sumsOf(entries[i].Reserve), -1)
 	}
-	spentBefore, heldBefore := before.Used()
-	spentAfter, heldAfter := after.Used()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, node := range nodes {
-		b := l.find(node)
-		if b == nil {
-			continue
-		}
-		b.mu.Lock()
-		if b.counts(pid) {
-			b.spent = minus(b.spent.Plus(spentAfter), spentBefore)
-			b.held = minus(minus(b.held.Plus(heldAfter), heldBefore), reserved)
+		if b := l.books[node]; b != nil && b.counts(pid) {
+			b.spent.add(spent, 1)
+			b.held.add(held, 1)
 			b.wake()
 		}
-		b.mu.Unlock()
 	}
 }
 
-// wake lets those try again, in the order in which they came, for whom there is enough now, or never will be; b.mu is held.
+// wake lets those try again, in the order in which they came, for whom there is enough now, or never will be; the ledger's lock is held.
 func (b *book) wake() {
-	promised := map[string]int64{}
+	if len(b.queue) == 0 {
+		return
+	}
+	var promised sums
 	b.queue = slices.DeleteFunc(b.queue, func(w waiter) bool {
-		r := w.refused
-		left := b.limit[r.Name] - b.spent[r.Name]
-		if r.Want <= left && r.Want > left-b.held[r.Name]-promised[r.Name] {
+		i := w.refused.which
+		left := b.limit[i] - b.spent[i]
+		if w.refused.want <= left && w.refused.want > left-b.held[i]-promised[i] {
 			return false
 		}
-		promised[r.Name] += r.Want
+		promised[i] += w.refused.want
 		w.again()
 		return true
 	})
+}
+
+// Await calls again, in a goroutine of the caller's choice, when a call that was refused may be made after all, or is refused for good. False:
+// there is nothing to wait for: what is spent alone leaves too little.
+func (l *Ledger) Await(err error, again func()) bool {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok || r.again || r.want > r.limit-r.spent { // two calls that are made again would wait for what each other holds
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.books[r.pid]
+	if b == nil {
+		again()
+		return true
+	}
+	b.queue = append(b.queue, waiter{r, again})
+	b.wake() // it may have been given back a moment ago
+	return true
 }
 
 // Raised says whether a budget is larger than when it refused a call.
@@ -248,106 +307,53 @@ func (l *Ledger) Raised(err error) bool {
 	if !ok {
 		return false
 	}
-	b := l.find(r.PID)
-	if b == nil {
-		return true // asking again tells
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.limit[r.Name] > r.Limit
-}
-
-// Await calls again, in a goroutine of the caller's choice, when a call that was refused may be made after all, or is refused for good. False:
-// there is nothing to wait for: what is spent alone leaves too little.
-func (l *Ledger) Await(err error, again func()) bool {
-	r, ok := errors.AsType[*refusal](err)
-	if !ok || r.Again || r.Want > r.Limit-r.Spent { // two calls that are made again would wait for what each other holds
-		return false
-	}
-	b := l.find(r.PID)
-	if b == nil {
-		again()
-		return true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.queue = append(b.queue, waiter{r, again})
-	b.wake() // it may have been given back a moment ago
-	return true
-}
-
-// minus is a without b.
-func minus(a, b agentkernel.Amounts) agentkernel.Amounts {
-	if len(b) == 0 {
-		return a
-	}
-	rest := maps.Clone(a)
-	if rest == nil {
-		rest = agentkernel.Amounts{}
-	}
-	for name, n := range b {
-		if rest[name] -= n; rest[name] == 0 {
-			delete(rest, name)
-		}
-	}
-	return rest
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.books[r.pid]
+	return b == nil || b.limit[r.which] > r.limit // without a book, asking again tells
 }
 
 // Reserve takes what a call wants from all books of nodes, or from none: an *agentkernel.Error for which Refused is true says of
 // which too little is left. The entry that says so in the journal follows, before the caller lets go of its process. lost is what the call
 // holds already that is made once more: the entry charges it.
 func (l *Ledger) Reserve(op string, nodes []agentkernel.PID, want, lost agentkernel.Amounts) error {
-	if len(want) == 0 {
+	if len(want) == 0 || len(nodes) == 0 {
 		return nil
 	}
-	books := make([]*book, 0, len(nodes))
+	take, again := sumsOf(want), sumsOf(lost)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, pid := range nodes { // from the root downwards
+		b := l.books[pid]
+		if b == nil || b.seen != nil {
+			return errClosed
+		}
+		for i, n := range take {
+			if left := max(0, b.limit[i]-b.spent[i]-b.held[i]); b.caps[i] && n > left {
+				r := &refusal{pid: pid, which: i, want: n, limit: b.limit[i], spent: b.spent[i] + again[i], held: b.held[i] - again[i], again: len(lost) > 0}
+				return (&agentkernel.Error{Code: agentkernel.CodeLimit, Op: op, Err: r}).WithHint(advice.RaiseBudget, pid, names[i])
+			}
+		}
+	}
 	for _, pid := range nodes {
-		b := l.find(pid)
-		if b == nil {
-			return errClosed
-		}
-		books = append(books, b)
-	}
-	for i, b := range books { // from the root downwards, as everybody does
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.seen != nil { // another one is being read
-			return errClosed
-		}
-		if err := b.refusal(op, nodes[i], want, lost); err != nil {
-			return err
-		}
-	}
-	for _, b := range books {
-		b.held = b.held.Plus(want)
-	}
-	return nil
-}
-
-// refusal says why a call cannot have what it wants; b.mu is held.
-func (b *book) refusal(op string, pid agentkernel.PID, want, lost agentkernel.Amounts) error {
-	for _, name := range want.Names() {
-		limit, capped := b.limit[name]
-		if left := max(0, limit-b.spent[name]-b.held[name]); capped && want[name] > left {
-			r := &refusal{PID: pid, Name: name, Want: want[name], Limit: limit, Spent: b.spent[name] + lost[name], Held: b.held[name] - lost[name], Again: len(lost) > 0}
-			return (&agentkernel.Error{Code: agentkernel.CodeLimit, Op: op, Err: r}).WithHint(advice.RaiseBudget, pid, name)
-		}
+		l.books[pid].held.add(take, 1)
 	}
 	return nil
 }
 
 // refusal is why a reservation was refused.
 type refusal struct {
-	PID                      agentkernel.PID
-	Name                     string
-	Want, Limit, Spent, Held int64
-	Again                    bool // it was under way before, and holds something
+	pid                      agentkernel.PID
+	which                    int // of names
+	want, limit, spent, held int64
+	again                    bool // it was under way before, and holds something
 }
 
 func (r *refusal) Error() string {
-	text := fmt.Sprintf("the call costs %s, and the budget of process %d is %s: %s are spent", quantity(r.Name, r.Want), r.PID, quantity(r.Name, r.Limit), quantity(r.Name, r.Spent))
-	if r.Held > 0 {
-		text += fmt.Sprintf(", and calls under way hold %s", quantity(r.Name, r.Held))
+	name := names[r.which]
+	text := fmt.Sprintf("the call costs %s, and the budget of process %d is %s: %s are spent", quantity(name, r.want), r.pid, quantity(name, r.limit), quantity(name, r.spent))
+	if r.held > 0 {
+		text += fmt.Sprintf(", and calls under way hold %s", quantity(name, r.held))
 	}
 	return text
 }
@@ -356,6 +362,9 @@ func (r *refusal) Error() string {
 func quantity(name string, n int64) string {
 	if name == agentkernel.AmountUSD {
 		return "$" + agentkernel.NanoUSD(n).String()
+	}
+	if n == 1 {
+		name = strings.TrimSuffix(name, "s")
 	}
 	return fmt.Sprintf("%d %s", n, name)
 }
@@ -379,13 +388,11 @@ func Paused(note string) bool { return strings.HasPrefix(note, pausedFor) }
 
 // Raise notes that a budget is larger now. Its journal says so.
 func (l *Ledger) Raise(pid agentkernel.PID, by agentkernel.Amounts) {
-	if b := l.find(pid); b != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.counts(pid) {
-			b.limit = b.limit.Plus(by)
-			b.wake()
-		}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.books[pid]; b != nil && b.counts(pid) {
+		b.limit.add(sumsOf(by), 1)
+		b.wake()
 	}
 }
 
@@ -402,16 +409,13 @@ func (l *Ledger) State(ctx context.Context, pid agentkernel.PID) (s agentkernel.
 		defer l.Drop(pid)
 	}
 	return s, l.Within(ctx, []agentkernel.PID{pid}, func() error {
-		b := l.find(pid)
-		if b == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		b := l.books[pid]
+		if b == nil || b.seen != nil {
 			return errClosed
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.seen != nil {
-			return errClosed
-		}
-		s = agentkernel.BudgetState{PID: pid, Limit: agentkernel.SpendingOf(b.limit), Spent: agentkernel.SpendingOf(b.spent), Held: agentkernel.SpendingOf(b.held)}
+		s = agentkernel.BudgetState{PID: pid, Limit: b.limit.spending(), Spent: b.spent.spending(), Held: b.held.spending()}
 		return nil
 	})
 }
@@ -419,18 +423,14 @@ func (l *Ledger) State(ctx context.Context, pid agentkernel.PID) (s agentkernel.
 // Drop closes a book. Who needs it opens it again.
 func (l *Ledger) Drop(pid agentkernel.PID) {
 	l.mu.Lock()
-	b := l.books[pid]
-	delete(l.books, pid)
-	l.mu.Unlock()
-	if b == nil {
-		return
+	defer l.mu.Unlock()
+	if b := l.books[pid]; b != nil {
+		delete(l.books, pid)
+		for _, w := range b.queue {
+			w.again()
+		}
+		b.queue = nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, w := range b.queue {
-		w.again()
-	}
-	b.queue = nil
 }
 
 // none is the error for a process without a budget.

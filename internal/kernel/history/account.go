@@ -28,6 +28,8 @@ type Account struct {
 	Interrupted bool `json:"interrupted,omitempty"`
 	// StopBy is when the process is killed that was asked to stop; zero: nobody has asked.
 	StopBy time.Time `json:"stop_by,omitzero"`
+	// StopAll says that those below it were asked, too, that are detached.
+	StopAll bool `json:"stop_all,omitempty"`
 	// Deadline is that because of which StopBy is; zero: somebody has asked.
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Masks is how many hold signals back.
@@ -62,7 +64,7 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		s := SignalOf(e)
 		a.Interrupted = a.Interrupted || s.Pending
 		if !s.By.IsZero() {
-			a.StopBy, a.Deadline = s.By, s.Deadline
+			a.StopBy, a.StopAll, a.Deadline = s.By, s.All, s.Deadline
 		}
 	case agentkernel.EntryBudget:
 		a.Added = a.Added.Plus(BudgetOf(e).Amounts())
@@ -100,6 +102,7 @@ func callsTool(op string) bool {
 type SignalData struct {
 	Pending  bool            `json:"pending,omitempty"` // it waits for the program's next call
 	By       time.Time       `json:"by,omitzero"`       // of stop: the process is killed then
+	All      bool            `json:"all,omitempty"`     // of stop: so are those that are detached from it
 	Deadline time.Time       `json:"deadline,omitzero"` // of stop: because of this one of the process
 	Payload  json.RawMessage `json:"payload,omitempty"` // of user
 }

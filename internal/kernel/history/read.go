@@ -134,15 +134,17 @@ func RunByNone(op string, pid agentkernel.PID) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d is unfinished: no kernel runs it", pid).WithPID(pid).WithHint(advice.Recover, pid)
 }
 
-// Lives refuses a process that has ended with all below it, or never was.
-func Lives(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID) error {
-	rec, _, err := Row(ctx, store, pid)
-	if err != nil || !rec.State.Terminal() {
+// Living refuses a process that has ended with all below it, or never was.
+func Living(store agentkernel.StoreReader) func(ctx context.Context, pid agentkernel.PID) error {
+	return func(ctx context.Context, pid agentkernel.PID) error {
+		rec, _, err := Row(ctx, store, pid)
+		if err != nil || !rec.State.Terminal() {
+			return err
+		}
+		tree, err := Tree(ctx, store, pid)
+		if err == nil && len(tree) == 0 {
+			err = agentkernel.Errorf(agentkernel.CodeConflict, "halt", "process %d has ended already, and nothing below it goes on: %s", pid, rec.State).WithPID(pid)
+		}
 		return err
 	}
-	tree, err := Tree(ctx, store, pid)
-	if err == nil && len(tree) == 0 {
-		err = agentkernel.Errorf(agentkernel.CodeConflict, "halt", "process %d has ended already, and nothing below it goes on: %s", pid, rec.State).WithPID(pid)
-	}
-	return err
 }

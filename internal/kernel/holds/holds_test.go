@@ -24,9 +24,12 @@ func (r *ram) SetHolds(_ context.Context, holds []agentkernel.Hold) error {
 	return r.err
 }
 
+// all live.
+func all(context.Context, agentkernel.PID) error { return nil }
+
 func TestSet(t *testing.T) {
 	store := &ram{}
-	s, err := Read(t.Context(), store, time.Now)
+	s, err := Read(t.Context(), store, time.Now, all)
 	if err != nil || s.Kernel() != nil || s.Over(1, "a", nil) != nil {
 		t.Fatalf("%+v, %v", s.All(), err)
 	}
@@ -56,7 +59,7 @@ func TestSet(t *testing.T) {
 		t.Errorf("what is not stored holds, or holds no longer: %+v", s.All())
 	}
 	store.err = nil
-	again, err := Read(t.Context(), store, time.Now)
+	again, err := Read(t.Context(), store, time.Now, all)
 	if err != nil || len(again.All()) != 2 || again.Over(1, "a", nil).Why != "x" {
 		t.Errorf("the next kernel has %+v, %v", again.All(), err)
 	}
@@ -65,8 +68,16 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// However many trees are held, the kernel and a namespace can be, and trees that have ended need no room.
 func TestThereAreNotTooMany(t *testing.T) {
-	s, err := Read(t.Context(), &ram{}, time.Now)
+	ended := map[agentkernel.PID]bool{}
+	lives := func(_ context.Context, pid agentkernel.PID) error {
+		if ended[pid] {
+			return agentkernel.Errorf(agentkernel.CodeConflict, "halt", "it has ended")
+		}
+		return nil
+	}
+	s, err := Read(t.Context(), &ram{}, time.Now, lives)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,5 +86,22 @@ func TestThereAreNotTooMany(t *testing.T) {
 		if full := i == most; full != (agentkernel.CodeOf(err) == agentkernel.CodeLimit) || !full && err != nil {
 			t.Fatalf("hold %d: %v", i+1, err)
 		}
+	}
+	for _, h := range []agentkernel.Hold{{}, {Namespace: "a"}} {
+		if err := s.Add(t.Context(), h); err != nil {
+			t.Errorf("%s: %v", h.Over(), err)
+		}
+	}
+	ended[3], ended[most] = true, true
+	if err := s.Add(t.Context(), agentkernel.Hold{Tree: most}); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+		t.Error(err)
+	}
+	if err := s.Add(t.Context(), agentkernel.Hold{Tree: most + 1}); err != nil {
+		t.Error(err)
+	}
+	left := len(s.All())
+	ended[4] = true
+	if living, err := s.Living(t.Context()); err != nil || len(living) != left-1 || len(s.All()) != left-1 {
+		t.Errorf("%d of %d are left, %v", len(living), left, err)
 	}
 }

@@ -84,19 +84,23 @@ func Reachable(ctx context.Context, store agentkernel.StoreReader, namespace, op
 	return nil
 }
 
-// Room refuses one more user signal for a process where too many wait.
-func Room(pid agentkernel.PID, waiting []agentkernel.Post) error {
-	n := 0
-	for i := range waiting {
-		if waiting[i].Kind == agentkernel.PostSignal {
-			n++
-		}
+// Senders are who puts user signals into inboxes: one at a time into each, so that no more come than there is room for.
+type Senders [64]sync.Mutex
+
+// Enter waits for its turn with the inbox of a process and refuses one more user signal where too many wait. The caller ends the turn.
+func (s *Senders) Enter(ctx context.Context, store agentkernel.Store, pid agentkernel.PID) (end func(), err error) {
+	turn := &s[int(pid)%len(s)]
+	turn.Lock()
+	n, err := store.Waiting(ctx, pid, agentkernel.PostSignal)
+	if err == nil && n >= agentkernel.MaxSignalsWaiting {
+		err = agentkernel.Errorf(agentkernel.CodeLimit, "signal",
+			"%d signals wait for process %d already, which is the limit: its program does not take them", n, pid).WithPID(pid)
 	}
-	if n < agentkernel.MaxSignalsWaiting {
-		return nil
+	if err != nil {
+		turn.Unlock()
+		return nil, err
 	}
-	return agentkernel.Errorf(agentkernel.CodeLimit, "signal",
-		"%d signals wait for process %d already, which is the limit: its program does not take them", n, pid).WithPID(pid)
+	return turn.Unlock, nil
 }
 
 // Interrupted is what a program is told whose call a signal interrupts. write: it may have happened; stopBy: when the program is killed,

@@ -1,6 +1,9 @@
 package inbox
 
 import (
+	"context"
+	"runtime"
+	"sync"
 	"testing"
 
 	"agentkernel"
@@ -21,16 +24,38 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-func TestRoom(t *testing.T) {
-	full := make([]agentkernel.Post, agentkernel.MaxSignalsWaiting)
-	for i := range full {
-		full[i].Kind = agentkernel.PostSignal
+// counting is a store of which only Waiting is asked.
+type counting struct {
+	agentkernel.Store
+	n int
+}
+
+func (c *counting) Waiting(context.Context, agentkernel.PID, string) (int, error) {
+	n := c.n
+	runtime.Gosched()
+	return n, nil
+}
+
+// However many put signals into an inbox at the same time, no more come than there is room for.
+func TestSenders(t *testing.T) {
+	store := &counting{n: agentkernel.MaxSignalsWaiting - 5}
+	var s Senders
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() {
+			end, err := s.Enter(t.Context(), store, 7)
+			if err != nil {
+				if agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+					t.Error(err)
+				}
+				return
+			}
+			store.n++
+			end()
+		})
 	}
-	if err := Room(1, full); agentkernel.CodeOf(err) != agentkernel.CodeLimit {
-		t.Error(err)
-	}
-	full[0].Kind = "other"
-	if err := Room(1, full); err != nil {
-		t.Error(err)
+	group.Wait()
+	if store.n != agentkernel.MaxSignalsWaiting {
+		t.Errorf("%d wait", store.n)
 	}
 }

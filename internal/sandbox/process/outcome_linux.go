@@ -122,6 +122,9 @@ func (w *whole) wallLimit(exit confine.Exit) error {
 // signalled is the turn for a program that a signal has ended.
 func (w *whole) signalled(exit confine.Exit) (agentkernel.Turn, error) {
 	sig := exit.Status.Signal()
+	if sig == unix.SIGTERM && w.isAsked() {
+		return failTurn(agentkernel.Errorf(agentkernel.CodeInterrupted, "stop", "SIGTERM ended it")), nil
+	}
 	if limit := struckLimit(limitOfSignal[sig], w.limits()); limit != nil {
 		return agentkernel.Turn{}, limit
 	}

@@ -42,6 +42,7 @@ type whole struct {
 	closed    bool
 	dead      bool
 	suspended bool
+	asked     bool        // to end: it may by SIGTERM
 	cause     error       // why it is being killed
 	exit      *exitStatus // set when all is dead
 	idle      *idleWatch  // while it waits between two calls of Next
@@ -345,12 +346,15 @@ func (w *whole) openStreams() (files []*os.File, err error) {
 func (w *whole) started(p *confine.Process) {
 	w.mu.Lock()
 	w.process = p
-	unwanted, suspended := w.cause != nil, w.suspended
+	unwanted, suspended, asked := w.cause != nil, w.suspended, w.asked
 	w.mu.Unlock()
-	if unwanted {
+	switch {
+	case unwanted:
 		p.Kill()
-	} else if suspended {
+	case suspended:
 		_ = p.Pause() // it runs until the next word, at the worst
+	case asked:
+		_ = p.Signal(unix.SIGTERM)
 	}
 	go func() {
 		<-p.Done()
@@ -386,17 +390,50 @@ func (w *whole) kill(cause error) {
 // Suspend stops or continues every process of the program; see agentkernel.Suspender.
 func (w *whole) Suspend(stop bool) error {
 	w.mu.Lock()
-	p, over := w.process, w.dead || w.closed || w.exit != nil
+	p, asked := w.running(), w.asked
 	w.suspended = stop
 	w.mu.Unlock()
 	w.bell.ring()
-	if p == nil || over {
+	if p == nil {
 		return nil
 	}
 	if stop {
 		return p.Pause()
 	}
-	return p.Resume()
+	err := p.Resume()
+	if err == nil && asked {
+		err = p.Signal(unix.SIGTERM)
+	}
+	return err
+}
+
+// running is the process, if there is one that has not ended; w.mu is held.
+func (w *whole) running() *confine.Process {
+	if w.dead || w.closed || w.exit != nil {
+		return nil
+	}
+	return w.process
+}
+
+// Stop asks the program to end; see agentkernel.Stopper.
+func (w *whole) Stop() error {
+	w.mu.Lock()
+	p := w.running()
+	if w.suspended {
+		p = nil
+	}
+	w.asked = true
+	w.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	return p.Signal(unix.SIGTERM)
+}
+
+func (w *whole) isAsked() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked
 }
 
 // Image says that there are none.

@@ -66,6 +66,7 @@ func (s Suite) Exercise(t *testing.T) {
 	t.Run("Images", func(t *testing.T) { s.images(t, b) })
 	t.Run("Cancel", func(t *testing.T) { cancelled(t, b) })
 	t.Run("Pause", func(t *testing.T) { s.paused(t, b) })
+	t.Run("Stop", func(t *testing.T) { stopped(t, b) })
 	t.Run("Order", func(t *testing.T) { order(t, b) })
 	t.Run("Prompt", func(t *testing.T) { s.prompt(t, b) })
 	t.Run("Sessions", func(t *testing.T) { s.sessions(t, b) })

@@ -137,6 +137,17 @@ func (s *Store) Inbox(ctx context.Context, pid agentkernel.PID) (list []agentker
 	return list, err
 }
 
+// Waiting counts what of a kind Inbox would read.
+func (s *Store) Waiting(ctx context.Context, pid agentkernel.PID, kind string) (n int, err error) {
+	list, err := s.Inbox(ctx, pid)
+	for i := range list {
+		if list[i].Kind == kind {
+			n++
+		}
+	}
+	return n, err
+}
+
 // Posted lists the unfinished processes that have something in their inboxes.
 func (s *Store) Posted(ctx context.Context) ([]agentkernel.PID, error) {
 	rows, err := s.Processes(ctx, agentkernel.Filter{Unfinished: true})

@@ -46,10 +46,8 @@ const selectInbox = "SELECT sender, seq, n, kind, priority, at, data FROM inbox 
 
 // Inbox reads what a process has been sent and has not taken.
 func (s *Store) Inbox(ctx context.Context, pid agentkernel.PID) (found []agentkernel.Post, err error) {
-	if pos := s.queue.mailed(pid); pos > 0 {
-		if err := s.queue.flush(ctx, pos); err != nil {
-			return nil, err
-		}
+	if err := s.flushMail(ctx, pid); err != nil {
+		return nil, err
 	}
 	err = s.reads.do(ctx, func(c *conn) error {
 		found = nil
@@ -63,6 +61,30 @@ func (s *Store) Inbox(ctx context.Context, pid agentkernel.PID) (found []agentke
 		}, selectInbox, int64(pid))
 	})
 	return found, err
+}
+
+const countInbox = "SELECT count(*) FROM inbox WHERE pid = ? AND kind = ?"
+
+// Waiting counts what of a kind a process has been sent and has not taken.
+func (s *Store) Waiting(ctx context.Context, pid agentkernel.PID, kind string) (n int, err error) {
+	if err := s.flushMail(ctx, pid); err != nil {
+		return 0, err
+	}
+	err = s.reads.do(ctx, func(c *conn) error {
+		return c.query(func(v row) error {
+			n = int(v.int(0))
+			return nil
+		}, countInbox, int64(pid), kind)
+	})
+	return n, err
+}
+
+// flushMail waits until what was put into a process's inbox, and taken out, is durable: reads see nothing else.
+func (s *Store) flushMail(ctx context.Context, pid agentkernel.PID) error {
+	if pos := s.queue.mailed(pid); pos > 0 {
+		return s.queue.flush(ctx, pos)
+	}
+	return nil
 }
 
 const selectPosted = "SELECT DISTINCT i.pid FROM inbox i JOIN processes p ON p.pid = i.pid WHERE p.state = 'unfinished' ORDER BY i.pid"

@@ -382,12 +382,23 @@ func inboxes(t *testing.T, open Opener) {
 		}
 		return pids
 	}
+	waiting := func(p *agentkernel.ProcessRecord, kind string, want int) {
+		t.Helper()
+		if n, err := f.Waiting(t.Context(), p.PID, kind); n != want || err != nil {
+			t.Errorf("%d of kind %s wait for %d, %v; want %d", n, kind, p.PID, err, want)
+		}
+	}
+	waiting(to, "k", 3) // also what is not durable yet
+	waiting(to, "j", 0)
+	waiting(other, "k", 1)
 	f.twice(func() {
+		waiting(to, "k", 3)
 		f.same([]string{`"urgent"`, `"first"`, `"second"`}, data(to))
 		f.same([]string{large}, data(other))
 		f.same([]agentkernel.PID{to.PID, other.PID}, posted())
 	})
 	add(to, agentkernel.Batch{Took: []agentkernel.PostID{{From: sender.PID, Seq: 3, N: 0}, {From: sender.PID, Seq: 2, N: 0}}})
+	waiting(to, "k", 1)
 	f.twice(func() { f.same([]string{`"first"`}, data(to)) })
 	ended := *other
 	ended.State, ended.Ended = agentkernel.StateExited, at(20)
@@ -395,6 +406,7 @@ func inboxes(t *testing.T, open Opener) {
 	f.reopen()
 	f.twice(func() {
 		f.same([]string(nil), data(other))
+		waiting(other, "k", 0)
 		f.same([]agentkernel.PID{to.PID}, posted())
 	})
 	add(sender, agentkernel.Batch{Posts: []agentkernel.Post{post(other, 1, 30, `"too late"`)}}) // nobody is there

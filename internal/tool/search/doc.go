@@ -1,7 +1,7 @@
 // Package search finds tools by what somebody wants to do: BM25F over the words of a tool's name, server,
 // description and parameters (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework").
 //
-//	terms.go      text -> terms: identifiers are split, plurals taken off, Chinese cut into pairs
+//	terms.go      text -> terms: identifiers are split, plurals taken off, Chinese cut into pairs; queries cut into sentences
 //	stem.go       what words of one family share
 //	words.go      a thesaurus of the verbs and nouns that tools are named with
 //	glossary.go   common Chinese words in English: many servers describe their tools in Chinese

@@ -14,6 +14,7 @@ const (
 	maxQuery = 4 << 10 // bytes
 	maxWords = 64
 	maxHits  = 1000
+	maxParts = 16 // sentences
 )
 
 // Hit is one tool that was found.
@@ -35,19 +36,47 @@ func (ix *Index) SearchServer(query, server string, limit int) []Hit {
 
 func (ix *Index) search(query string, limit int, keep func(*agentkernel.Tool) bool) []Hit {
 	f := ix.snapshot()
-	words := ix.weights.read(f, query)
-	if len(words) == 0 || limit <= 0 {
+	if f.tools == 0 || limit <= 0 {
 		return nil
 	}
-	limit = min(limit, maxHits)
 	scores := scorePool.Get().(*scores)
 	defer scorePool.Put(scores)
-	scores.reset(len(f.docs))
-	for i := range words {
-		scores.add(f, &words[i])
+	top := scores.ask(f, &ix.weights, query)
+	if top == 0 {
+		return nil
 	}
-	scores.lend(f, ix.weights.Server)
-	return f.best(scores.total, limit, keep)
+	if parts := sentences(query); len(parts) > 1 {
+		scores.askEach(f, &ix.weights, parts, top)
+	}
+	return f.best(scores.total, min(limit, maxHits), keep)
+}
+
+// ask scores the tools for a query and gives the best score, 0 if no tool has a word of it.
+func (s *scores) ask(f *frozen, w *Weights, query string) float32 {
+	words := w.read(f, query)
+	s.reset(len(f.docs))
+	for i := range words {
+		s.add(f, &words[i])
+	}
+	s.lend(f, w.Server)
+	return slices.Max(s.total)
+}
+
+// second is what the best tool for a sentence scores, as a share of the best for the whole query.
+const second = .95
+
+// askEach asks for each sentence of a query whose best score is top, and gives each tool its best place. A task of
+// several steps needs a tool for each, and in the sum of all words the step with the most words wins.
+func (s *scores) askEach(f *frozen, w *Weights, parts []string, top float32) {
+	total := slices.Clone(s.total)
+	for _, part := range parts {
+		if best := s.ask(f, w, part); best > 0 {
+			for slot, v := range s.total {
+				total[slot] = max(total[slot], v*second*top/best)
+			}
+		}
+	}
+	copy(s.total, total)
 }
 
 // word is one word of a query with those that may stand for it.

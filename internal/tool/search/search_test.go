@@ -62,6 +62,31 @@ func TestWordsMeet(t *testing.T) {
 	ix.Search(strings.Repeat("read a file ", 1<<20), 3) // 12 MB
 }
 
+// A task of several sentences finds the best tool of each, however many words the others have.
+func TestEachSentenceHasASay(t *testing.T) {
+	ix := search.New(search.Default())
+	for _, n := range []string{"profit", "revenue", "dividend", "debt", "cash"} {
+		ix.Add(tool("finance", "company_"+n, "Audited financial figures of a company by quarter and year: "+n+"."))
+	}
+	ix.Add(tool("mail", "send_letter", "Send a letter to a person."), tool("gone", "polish", "Polish seven crimson lanterns."))
+	ix.Remove("gone")
+	for _, query := range []string{
+		"Tell me the profit of the company, audited financial figures by quarter and year. A letter goes to my sister in Oslo.",
+		"公司 company profit, audited financial figures by quarter and year。A letter goes to my sister in Oslo",
+		"Polish seven crimson lanterns! Profit of the company, audited financial figures by quarter and year? A letter goes to my sister in Oslo",
+	} {
+		got := ix.Search(query, 2)
+		if !slices.Contains(names(got), "mail.send_letter") {
+			t.Errorf("%q finds %v", query, names(got))
+		}
+		for _, h := range got {
+			if !(h.Score > 0) {
+				t.Errorf("%q: %s scores %v", query, h.Tool.Name, h.Score)
+			}
+		}
+	}
+}
+
 // However the tools came and went, the same tools give the same answer.
 func TestHistoryDoesNotMatter(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))

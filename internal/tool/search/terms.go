@@ -180,6 +180,25 @@ func firstSentence(text string) (first, rest string) {
 	return text, ""
 }
 
+var sentenceEnd = lazy.Regexp(`[.;!?]\s|[\n。；！？]`)
+
+// sentences cuts a query into its sentences. One of few words says too little to be asked for by itself; it goes with
+// the one before it.
+func sentences(query string) (parts []string) {
+	const fewest = 4
+	if len(query) > maxQuery || !strings.ContainsAny(query, ".;!?\n。；！？") {
+		return nil
+	}
+	for _, part := range sentenceEnd().Split(query, -1) {
+		if words, _ := terms(part, false); len(words) >= fewest && len(parts) < maxParts {
+			parts = append(parts, part)
+		} else if n := len(parts); n > 0 {
+			parts[n-1] += " " + part
+		}
+	}
+	return parts
+}
+
 // distinct keeps the first of equal texts.
 func distinct(list []string) []string {
 	out := list[:0]

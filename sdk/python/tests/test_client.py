@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 from typing import Any, Iterator
@@ -206,6 +207,9 @@ class Verbs(support.KernelTest):
         end = self.client.stop(p.pid)
         self.assertEqual((end.state, end.exit_code), ("exited", 0))
         self.assertEqual(self.client.stop(self.client.spawn("while True:\n    pass").pid, grace=0.2).state, "killed")
+        begun = time.monotonic()  # less than a millisecond is not the default of ten seconds
+        self.assertEqual(self.client.stop(self.client.spawn("while True:\n    pass").pid, grace=1e-6).state, "killed")
+        self.assertLess(time.monotonic() - begun, 8)
         p = self.client.spawn("from kernel import signals\nsignals.wait()")
         self.client.halt(why="a drill")
         self.client.tell(p.pid, {"n": [1, None]})

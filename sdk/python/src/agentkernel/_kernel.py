@@ -246,7 +246,7 @@ class Kernel(Generic[R]):
     def stop(self, pid: Any, grace: Any, tree: bool) -> Steps[Process]:
         if isinstance(grace, bool) or not isinstance(grace, (int, float)) or not 0 < grace <= 86400:
             raise InvalidArgument(f"grace={grace!r} is no number of seconds above 0, and at most 86400")
-        yield from self.signal(pid, "stop", grace=f"{int(grace * 1000)}ms", tree=bool(tree))
+        yield from self.signal(pid, "stop", grace=f"{max(int(grace * 1000), 1)}ms", tree=bool(tree))
         return (yield from self.wait(pid, grace + _KILL_PATIENCE))
 
     def hold(self, verb: str, namespace: Optional[str], tree: Any, **more: Any) -> Steps[None]:
