@@ -163,3 +163,12 @@ const (
 	BudgetRaise OnBudget = "raise" // the program is handed the error
 	BudgetKill  OnBudget = "kill"
 )
+
+// Validate refuses a word that is not known.
+func (o OnBudget) Validate() error {
+	switch o {
+	case "", BudgetPause, BudgetRaise, BudgetKill:
+		return nil
+	}
+	return Errorf(CodeInvalid, "spec", "on-budget %q is not known: pause, raise or kill", o)
+}

@@ -262,8 +262,6 @@ func (s *Spec) Validate() error {
 		return Errorf(CodeInvalid, "spec", "restart %q is not known: never or on-crash", s.Restart)
 	case s.Program.Host != "" && !path.IsAbs(s.Program.Host):
 		return Errorf(CodeInvalid, "spec", "%q is not an absolute path", s.Program.Host)
-	case s.OnBudget != "" && s.OnBudget != BudgetPause && s.OnBudget != BudgetRaise && s.OnBudget != BudgetKill:
-		return Errorf(CodeInvalid, "spec", "on-budget %q is not known: pause, raise or kill", s.OnBudget)
 	case s.Priority < 0 || s.Priority > 1000:
 		return Errorf(CodeInvalid, "spec", "priority %d is out of range: 1 (urgent) to 1000, 10 is the default", s.Priority)
 	case s.OnUnknown != "" && s.OnUnknown != UnknownRaise && s.OnUnknown != UnknownPause:
@@ -276,16 +274,7 @@ func (s *Spec) Validate() error {
 	if name, why := s.Limits.Problem(); name != "" {
 		return Errorf(CodeInvalid, "spec", "limits.%s: %s", name, why)
 	}
-	if err := cmp.Or(s.Budget.Validate(), s.Isolation.Validate()); err != nil {
-		return err
-	}
-	if err := s.validateFiles(); err != nil {
-		return err
-	}
-	if err := ValidateNamespace(s.Namespace); err != nil {
-		return err
-	}
-	return s.Program.Validate()
+	return cmp.Or(s.Budget.Validate(), s.OnBudget.Validate(), s.Isolation.Validate(), s.validateFiles(), ValidateNamespace(s.Namespace), s.Program.Validate())
 }
 
 // MaxNamespace bounds the name of a namespace, in bytes.
