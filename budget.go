@@ -109,6 +109,9 @@ func (s Spending) Amounts() Amounts {
 // Budget caps what a process and all below it spend together. What is 0 is not capped; a child's cap reserves nothing of its parent's.
 type Budget Spending
 
+// BoundsUSD says whether a budget bounds the money that a process spends: its own, or that of one above it.
+func (s *Spec) BoundsUSD() bool { return s.Budget.USD != 0 || s.BudgetsUSD }
+
 // Amounts are the caps by name.
 func (b Budget) Amounts() Amounts { return Spending(b).Amounts() }
 
@@ -164,11 +167,26 @@ const (
 	BudgetKill  OnBudget = "kill"
 )
 
-// Validate refuses a word that is not known.
+// Validate refuses what is not known.
 func (o OnBudget) Validate() error {
-	switch o {
-	case "", BudgetPause, BudgetRaise, BudgetKill:
-		return nil
+	if o != "" && o != BudgetPause && o != BudgetRaise && o != BudgetKill {
+		return Errorf(CodeInvalid, "spec", "on-budget %q is not known: pause, raise or kill", o)
 	}
-	return Errorf(CodeInvalid, "spec", "on-budget %q is not known: pause, raise or kill", o)
+	return nil
+}
+
+// RaiseBudget is the command that raises the budget for which a process is paused; "": it is paused for none.
+func (p *Process) RaiseBudget() string {
+	rest, paused := strings.CutPrefix(p.PauseNote, "budget: the call costs ")
+	cost, rest, said := strings.Cut(rest, ", and the budget of process ")
+	of, _, whose := strings.Cut(rest, " is ")
+	if !p.Paused || p.State.Terminal() || !paused || !said || !whose {
+		return ""
+	}
+	name := AmountUSD
+	if !strings.HasPrefix(cost, "$") {
+		_, name, _ = strings.Cut(cost, " ")
+		name = strings.TrimSuffix(name, "s") + "s" // one call, two calls
+	}
+	return fmt.Sprintf("agentkernel budget add %s --%s N", of, name)
 }

@@ -41,7 +41,7 @@ var specFields = map[string]string{
 	"Limits.Calls": "grant", "Limits.CallWait": "grant", "Limits.InFlight": "grant", "Limits.Processes": "grant", "Limits.Journal": "grant",
 	"Limits.Disk": "grant", "Limits.CPUs": "grant", "Limits.CPUTime": "grant", "Limits.Pids": "grant", "Limits.OpenFiles": "grant",
 	"Limits.FileSize": "grant",
-	"Budget.Tokens":   "grant", "Budget.USD": "grant", "Budget.Calls": "grant", "OnBudget": "program", "Budgets": "store",
+	"Budget.Tokens":   "grant", "Budget.USD": "grant", "Budget.Calls": "grant", "OnBudget": "program", "Budgets": "store", "BudgetsUSD": "store",
 
 	"Tools":          "host",
 	"ToolDigests":    "host",

@@ -206,6 +206,8 @@ type Spec struct {
 	OnBudget  OnBudget  `json:"on_budget,omitempty"`
 	// Budgets are those of the processes above that have a budget. The kernel fills it in.
 	Budgets []PID `json:"budgets,omitempty"`
+	// BudgetsUSD says that one of those bounds money. The kernel fills it in.
+	BudgetsUSD bool `json:"budgets_usd,omitempty"`
 	// Ancestors are the processes above, the root of the tree first, the parent last. The kernel fills it in.
 	Ancestors []PID `json:"ancestors,omitempty"`
 	// Detached says that signals to a process above it do not reach it, unless they are for the whole tree.

@@ -51,6 +51,8 @@ type Tool struct {
 	Params       []ToolParam     `json:"params"`    // in the order of the signature
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	// CostUSD is what a call costs; nil: the configuration does not say, which is not the same as 0.
+	CostUSD *NanoUSD `json:"cost_usd,omitempty"`
 	// Observed is what results looked like, where no output schema says it; nil: nothing was seen yet.
 	Observed *ToolShape `json:"observed,omitempty"`
 	// Changed says that the tool is not the one that was accepted; nil: it is.

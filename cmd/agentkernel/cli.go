@@ -55,6 +55,7 @@ func (c *cli) commands() []command {
 		{"resume", "processes", "Let a paused process go on.", &resumeCmd{}},
 		{"halt", "processes", "Let everything stand still: no call, no start.", &haltCmd{}},
 		{"thaw", "processes", "Let what was halted go on.", &thawCmd{}},
+		{"budget", "processes", "Show what a process may spend and has spent, or raise it.", &budgetCmd{}},
 		{"resolve", "processes", "Decide about a write whose outcome nobody knows.", &resolveCmd{}},
 		{"rerun", "processes", "Run again, taking over what an earlier process did.", c.rerun},
 		{"export", "processes", "Write a process into one file.", &exportCmd{}},

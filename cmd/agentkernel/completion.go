@@ -211,7 +211,8 @@ var flagWords = map[string]func() []string{
 	"durability": func() []string {
 		return []string{string(agentkernel.DurabilityFull), string(agentkernel.DurabilityRelaxed)}
 	},
-	"restart": func() []string { return []string{string(agentkernel.RestartNever), string(agentkernel.RestartOnCrash)} },
+	"on-budget": func() []string { return []string{"pause", "raise", "kill"} },
+	"restart":   func() []string { return []string{string(agentkernel.RestartNever), string(agentkernel.RestartOnCrash)} },
 	"lang": func() (words []string) {
 		for _, l := range agentkernel.Languages() {
 			words = append(words, string(l))
@@ -261,7 +262,7 @@ func (a *app) toolCandidates(tools bool) []candidate {
 // pidCandidates are the newest processes that the command can do something with. No kernel is started for it.
 func (a *app) pidCandidates(command string) []candidate {
 	const most = 50
-	living := slices.Contains([]string{"kill", "stop", "signal", "pause", "resume", "recover", "wait"}, command)
+	living := slices.Contains([]string{"kill", "stop", "signal", "pause", "resume", "recover", "wait", "add"}, command)
 	k, _, err := a.readable() // nothing may be said here
 	if err != nil {
 		return nil

@@ -30,6 +30,7 @@ type inspection struct {
 	Entries  int64                      `json:"entries"`    // length of the journal
 	Children []agentkernel.PID          `json:"children"`
 	Decide   []string                   `json:"decide,omitempty"`   // the commands that decide about writes of unknown outcome
+	Budget   *agentkernel.BudgetState   `json:"budget,omitempty"`   // its own
 	Imported string                     `json:"imported,omitempty"` // where the recording says that it ran
 	Signals  []json.RawMessage          `json:"signals,omitempty"`  // that wait for the program, the oldest first
 }
@@ -81,6 +82,9 @@ func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, e
 	}
 	for key, v := range state {
 		i.State[key] = plain(v)
+	}
+	if b, err := k.Budget(a.ctx, pid); err == nil { // else it has none, or no kernel runs, which counts
+		i.Budget = &b
 	}
 	for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Parent: pid}) {
 		if err != nil {
@@ -136,6 +140,7 @@ func (i *inspection) text(now time.Time) string {
 		s.add("paused because", "it waits for your answer whether it may call %s: %s", call, resumes(p.PID, call))
 	} else {
 		s.add("paused because", "%s", p.PauseNote)
+		s.add("goes on with", "%s", p.RaiseBudget())
 	}
 	if p.Halted != "" {
 		s.add("halted", "%s; agentkernel ps says since when, why, and how it goes on", p.Halted)
@@ -243,8 +248,21 @@ func (i *inspection) granted(s *sheet) {
 	s.add("may fetch from", "%s", strings.Join(spec.AllowHosts, ", "))
 	s.add("may not", "%s", strings.Join(spec.Deny, ", "))
 	s.add("idempotency key", "%s", spec.IdempotencyKey)
+	i.budget(s, &spec)
 	if l := spec.Limits; l != (agentkernel.Limits{}) {
 		l = l.WithDefaults(agentkernel.DefaultLimits())
 		s.add("limits", "time %s, memory %s, output %s, calls %d", l.Time, console.Bytes(l.Memory), console.Bytes(l.Output), l.Calls)
+	}
+}
+
+// budget shows what the process may spend, and what of it is spent.
+func (i *inspection) budget(s *sheet, spec *agentkernel.Spec) {
+	if i.Budget != nil {
+		s.add("budget", "%s", budgetLine(*i.Budget))
+	} else if spec.Budget != (agentkernel.Budget{}) {
+		s.add("budget", "agentkernel budget show %d", i.Process.PID)
+	}
+	for _, above := range spec.Budgets {
+		s.add("within", "the budget of process %d: agentkernel budget show %d", above, above)
 	}
 }

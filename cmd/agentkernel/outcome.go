@@ -155,6 +155,9 @@ func pausedLine(p agentkernel.Process) string {
 	if p.PauseNote != "" {
 		line += " · " + console.Line(p.PauseNote)
 	}
+	if raise := p.RaiseBudget(); raise != "" {
+		return line + fmt.Sprintf(" · continue: %s, and agentkernel logs -f %d shows the rest · end it: agentkernel kill %d", raise, p.PID, p.PID)
+	}
 	return line + fmt.Sprintf(" · continue: agentkernel resume -f %d · end it: agentkernel kill %d", p.PID, p.PID)
 }
 

@@ -259,6 +259,9 @@ func remark(p agentkernel.Process, now time.Time) string {
 	switch {
 	case p.Paused && !p.State.Terminal():
 		text = p.PauseNote
+		if raise := p.RaiseBudget(); raise != "" {
+			text = "budget · " + raise
+		}
 	case p.Error != nil:
 		text = firstLine(p.Error.Message())
 	case len(p.WaitsFor) > 0:

@@ -103,18 +103,20 @@ func processCount(n int) string {
 
 // recoveredText says what goes on, and what is taken up again but stays paused until somebody resumes it.
 func recoveredText(list []agentkernel.Process) string {
-	var stays, asked []string
+	var stays, asked, short []string
 	for _, p := range list {
 		switch {
 		case p.Paused && p.Asks() != "":
 			asked = append(asked, resumes(p.PID, p.Asks()))
+		case p.RaiseBudget() != "":
+			short = append(short, p.RaiseBudget())
 		case p.Paused:
 			stays = append(stays, p.PID.String())
 		}
 	}
 	paused := len(stays)
 	var parts []string
-	switch n := len(list) - paused - len(asked); {
+	switch n := len(list) - paused - len(asked) - len(short); {
 	case len(list) == 0:
 		return "nothing is left to recover"
 	case n == 1:
@@ -130,6 +132,9 @@ func recoveredText(list []agentkernel.Process) string {
 	}
 	if len(asked) > 0 {
 		parts = append(parts, fmt.Sprintf("%d waiting for your answer: %s", len(asked), strings.Join(asked, ", ")))
+	}
+	if len(short) > 0 {
+		parts = append(parts, fmt.Sprintf("%d paused at the end of a budget: %s", len(short), strings.Join(short, ", ")))
 	}
 	return strings.Join(parts, ", ")
 }

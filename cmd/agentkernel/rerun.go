@@ -15,7 +15,7 @@ type rerunCmd struct {
 	From  int64    `placeholder:"N" help:"Take over only the calls before call N."`
 	Again []string `sep:"none" placeholder:"PATTERN" help:"Writes to make again although the old process made them; repeatable."`
 	specFlags
-	deadlineFlag
+	boundFlags
 	Quiet bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints, and where it goes live."`
 }
 
@@ -25,8 +25,8 @@ the same order with the same arguments, they are answered from the old journal: 
 the clock and chance say the same. The first call that differs, or whose failure ended the old process, and all after
 it are made. A write that the old process made is not made again even there, unless --again names it.
 
-The new process has the program, arguments, tools, permissions and limits of the old one where no flag says otherwise,
-but not its deadline; --allow adds to what it might do. Arguments of the program stand behind --.
+The new process has the program, arguments, tools, permissions, limits and budget (anew) of the old one where no flag
+says otherwise, but not its deadline; --allow adds to what it might do. Arguments of the program stand behind --.
 
 ` + examples(
 		"agentkernel rerun 12 --with fixed.py",
@@ -47,7 +47,8 @@ func (c *rerunCmd) Run(a *app) error {
 // spec is the Spec of the old process, with what the flags change.
 func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 	none := agentkernel.Spec{}
-	if err := cmp.Or(c.check(), c.set(&agentkernel.Spec{})); err != nil {
+	// The old process may have a budget.
+	if err := cmp.Or(c.check(), c.set(&agentkernel.Spec{Budget: agentkernel.Budget{Calls: 1}})); err != nil {
 		return none, err
 	}
 	k, p, err := a.question(c.PID)
@@ -83,9 +84,9 @@ func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 	if err := c.sameTools(p.PID, old, spec); err != nil {
 		return none, err
 	}
-	spec.Stdin = old.Stdin
+	spec.Stdin, spec.Budget, spec.OnBudget = old.Stdin, old.Budget, old.OnBudget
 	spec.Past = &agentkernel.Past{PID: p.PID, From: c.From, Again: c.Again}
-	return spec, cmp.Or(c.set(&spec), spec.Validate()) // that of the old process was for that one
+	return spec, cmp.Or(c.set(&spec), spec.Validate()) // the deadline of the old process was for that one
 }
 
 // sameTools refuses tool files that are taken over and hold something else by now: what they start was agreed to for

@@ -5,7 +5,7 @@ import "agentkernel"
 type runCmd struct {
 	programArgs
 	specFlags
-	deadlineFlag
+	boundFlags
 	packageFlags
 	NoWorkspace bool `group:"access" help:"Show a command behind -- nothing of the folder that you are in."`
 	Quiet       bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints."`
@@ -29,6 +29,7 @@ a pipe. Python and Node programs are looked at for it; all others get a file, an
 		"generate | agentkernel run --stdin - -- sort      a pipe, for a program that is not looked at",
 		"agentkernel run report.py --timeout 5m --memory 512m",
 		"agentkernel run report.py --deadline 2026-12-01T10:00:00Z    it is asked to stop then, wherever it stands",
+		"agentkernel run report.py --budget-usd 2          it is paused before a call that would cost more",
 		"agentkernel run app.mjs                           Node.js, with the node_modules beside it",
 		"agentkernel run analysis.py --workspace ./data    the folder is safe: changes wait for apply",
 		"agentkernel run main.go                           built by your Go, in a sandbox of its own; a directory works too",

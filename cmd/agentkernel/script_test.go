@@ -57,6 +57,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("FOREIGN", foreign)
 			e.Setenv("DARWIN", darwin)
 			e.Setenv("EMBEDDER", embedder)
+			e.Setenv("DEMO_SERVER", server)
 			e.Setenv("AGENTKERNEL_IDLE_AFTER", "1m")
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("GORACE", os.Getenv("GORACE")) // see quickexit

@@ -24,7 +24,7 @@ type serveCmd struct {
 	EmbeddingsModel string `placeholder:"NAME" help:"The model that makes them (setting embeddings.model)."`
 	EmbeddingsKey   string `placeholder:"WHERE" help:"Where the key is: env:VARIABLE or file:/PATH (setting embeddings.key)."`
 
-	born  bool // who started it in the background knows that it serves
+	born  bool           // who started it in the background knows that it serves
 	level *slog.LevelVar // of the log
 }
 
@@ -200,7 +200,7 @@ func pausedSuffix(p agentkernel.Process) string {
 	if !p.Paused {
 		return ""
 	}
-	return " (paused: " + resumes(p.PID, p.Asks()) + ")"
+	return " (paused: " + goesOn(&p) + ")"
 }
 
 // stop ends in order: no new callers, then the kernel. A second signal does not wait.

@@ -215,7 +215,7 @@ func (a *app) signalAll(words []string, send sending) error {
 	if err != nil {
 		return err
 	}
-	refused, unfinished, err := a.notSignalled(pids, s)
+	refused, doubtful, err := a.notSignalled(pids, s)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (a *app) signalAll(words []string, send sending) error {
 			return err
 		}
 		stays := ""
-		if err == nil && unfinished[pid] && s == agentkernel.SignalResume && !a.cli.JSON {
+		if err == nil && doubtful[pid] && s == agentkernel.SignalResume && !a.cli.JSON {
 			stays = staysPaused(a.ctx, k, pid)
 		}
 		resumed := s == agentkernel.SignalResume && err == nil
@@ -345,7 +345,7 @@ func staysPaused(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID)
 		case err != nil || p.State.Terminal():
 			return ""
 		case p.Paused && p.PauseNote != "":
-			return p.PauseNote
+			return strings.TrimSuffix(p.PauseNote+" · "+p.RaiseBudget(), " · ")
 		case p.State == agentkernel.StateWaiting:
 			waits++
 		}
@@ -404,17 +404,18 @@ func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
 }
 
 // notSignalled says which processes cannot have a signal, before a kernel is started for them: those that are not there or have
-// ended, and those that would go on with a question that nobody is asked. unfinished are those that no kernel runs.
-func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refused map[agentkernel.PID]error, unfinished map[agentkernel.PID]bool, err error) {
+// ended, and those that would go on with a question that nobody is asked. doubtful are those that may pause again at
+// once: no kernel runs them, or too little is left of a budget.
+func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refused map[agentkernel.PID]error, doubtful map[agentkernel.PID]bool, err error) {
 	k, _, err := a.readable() // who needs the kernel says that it does not answer
 	if err != nil {
 		return nil, nil, err
 	}
 	defer k.Close()
-	refused, unfinished = map[agentkernel.PID]error{}, map[agentkernel.PID]bool{}
+	refused, doubtful = map[agentkernel.PID]error{}, map[agentkernel.PID]bool{}
 	for _, pid := range pids {
 		p, err := k.Process(a.ctx, pid)
-		unfinished[pid] = err == nil && p.State == agentkernel.StateUnfinished
+		doubtful[pid] = err == nil && (p.State == agentkernel.StateUnfinished || p.RaiseBudget() != "")
 		switch {
 		case err != nil:
 			refused[pid] = err
@@ -424,7 +425,7 @@ func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refuse
 			refused[pid] = unanswerable("resume", pid, p.Asks())
 		}
 	}
-	return refused, unfinished, nil
+	return refused, doubtful, nil
 }
 
 // livesBelow says whether a signal that reaches the children of a process finds some that have not ended.

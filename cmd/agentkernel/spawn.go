@@ -9,7 +9,7 @@ import (
 type spawnCmd struct {
 	programArgs
 	specFlags
-	deadlineFlag
+	boundFlags
 	packageFlags
 	Each    string `placeholder:"FILE" group:"durable" help:"One process for each line of a file (-: standard input), a JSON value: its argument, or an array of them."`
 	EachKey string `name:"key" placeholder:"PREFIX" group:"durable" help:"With --each: the idempotency key of line N is PREFIX/N, so that the same command again spawns only what is missing."`

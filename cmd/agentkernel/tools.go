@@ -194,9 +194,19 @@ func (a *app) localHere(server string) []agentkernel.Tool {
 }
 
 func (l *toolList) table(flags string) string {
-	rows := [][]string{{"TOOL", "EFFECT", "SIGNATURE"}}
+	priced := slices.ContainsFunc(l.Tools, func(t agentkernel.Tool) bool { return t.CostUSD != nil })
+	rows := [][]string{{"TOOL", "EFFECT", "COST", "SIGNATURE"}}
 	for _, t := range l.Tools {
-		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), t.SeenSignature()})
+		cost := "-"
+		if t.CostUSD != nil {
+			cost = "$" + t.CostUSD.String()
+		}
+		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), cost, t.SeenSignature()})
+	}
+	if !priced {
+		for i, row := range rows {
+			rows[i] = slices.Delete(row, 2, 3)
+		}
 	}
 	return console.Table(rows) + changedTools(l.Tools, flags)
 }
@@ -327,6 +337,9 @@ func toolText(t agentkernel.Tool, flags string) string {
 		b.WriteString(strings.TrimRight("    "+line, " ") + "\n")
 	}
 	fmt.Fprintf(&b, "\nserver  %s (its own name: %s)\neffect  %s\n", t.Server, t.Name, effectText(t))
+	if t.CostUSD != nil {
+		fmt.Fprintf(&b, "cost    $%s a call\n", t.CostUSD)
+	}
 	writeSchema(&b, "input schema", t.InputSchema)
 	writeSchema(&b, "output schema", t.OutputSchema)
 	writeObserved(&b, t, flags)

@@ -358,3 +358,16 @@ func TestBrokenFile(t *testing.T) {
 		t.Errorf("%v, told of %v: %+v", err, kinds, c.Values)
 	}
 }
+
+func TestCounts(t *testing.T) {
+	for text, want := range map[string]int64{"50": 50, "200k": 200_000, "1.5M": 1_500_000, "0.001k": 1, "2m": 2_000_000, "9223372036854775807": 1<<63 - 1} {
+		if got, err := ParseCount(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "k", "0", "0k", "-1", "-1k", "1.5", "1.0005k", "1e3", "1/2", "0x10", "+1", "1_000", "9223372036854775808", "9999999999999999M", "5 k", "kk", "5g"} {
+		if got, err := ParseCount(text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}

@@ -24,7 +24,7 @@ func Of(s *agentkernel.Spec) (Key, bool) {
 // alone says that a Spec is of a process without relatives, and without an end that others have set.
 func alone(s *agentkernel.Spec) bool {
 	return s.Parent == 0 && s.Ancestors == nil && !s.Detached && s.DetachedFrom == 0 && s.Deadline.IsZero() &&
-		s.Budget == agentkernel.Budget{} && s.OnBudget == "" && s.Budgets == nil
+		s.Budget == agentkernel.Budget{} && s.OnBudget == "" && s.Budgets == nil && !s.BudgetsUSD
 }
 
 // maxTexts bounds Texts.

@@ -43,7 +43,7 @@ func check(r *Recording) error {
 		p.Recoveries < 0:
 		return corrupt("the process has used less than nothing")
 	}
-	r.Spec.Budget = agentkernel.Budget{} // what is refused now was recorded once, and never meant anything
+	r.Spec.Budget = agentkernel.Budget{} // it was for that run
 	if err := r.Spec.Validate(); err != nil {
 		return corrupt("the spec makes no sense: %w", err)
 	}

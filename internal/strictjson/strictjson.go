@@ -158,7 +158,7 @@ func find(t reflect.Type, name, at string, on []reflect.Type) string {
 	if slices.Contains(on, t) {
 		return ""
 	}
-	list := fields(t)
+	list := members(t) // also of what decodes itself: it does so to refuse more
 	for _, f := range list {
 		if f.name == name {
 			return strings.TrimPrefix(at+"."+name, ".")
@@ -204,13 +204,16 @@ func fields(t reflect.Type) []field {
 	if known, ok := listed.Load(t); ok {
 		return known.([]field)
 	}
-	list := slices.Clip(fieldsOf(t)) // callers may append
+	var list []field
+	if !reflect.PointerTo(t).Implements(unmarshaler) {
+		list = slices.Clip(members(t)) // callers may append
+	}
 	listed.Store(t, list)
 	return list
 }
 
-func fieldsOf(t reflect.Type) (list []field) {
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(unmarshaler) {
+func members(t reflect.Type) (list []field) {
+	if t.Kind() != reflect.Struct {
 		return nil
 	}
 	for i := range t.NumField() {

@@ -37,7 +37,7 @@ func (b *Binding) Noted() json.RawMessage {
 		tools := make([]agentkernel.Tool, len(b.Tools))
 		for i, t := range b.Tools {
 			tools[i] = agentkernel.Tool{Server: t.Server, Name: t.Name, PythonServer: t.PythonServer, PythonName: t.PythonName,
-				Effect: t.Effect, Signature: t.Signature, Doc: t.Doc, Params: t.Params}
+				Effect: t.Effect, CostUSD: t.CostUSD, Signature: t.Signature, Doc: t.Doc, Params: t.Params}
 		}
 		data, err := json.Marshal(tools)
 		if err != nil {

@@ -22,7 +22,7 @@ const opCall = "tool.call"
 // Call implements agentkernel.ToolSource.
 func (s *set) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	unsent := agentkernel.ToolResult{NotSent: true}
-	srv, python, err := s.find(c.Server)
+	srv, v, err := s.find(c.Server)
 	if err != nil {
 		return unsent, err
 	}
@@ -38,7 +38,7 @@ func (s *set) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.Too
 		if err != nil {
 			return unsent, err
 		}
-		result, again, err := srv.callOn(ctx, inst, python, c)
+		result, again, err := srv.callOn(ctx, inst, v.python[srv], c)
 		if again == never || again == forgot && forgotten || ctx.Err() != nil || s.hub.ctx.Err() != nil {
 			return s.hub.redact(result, err)
 		}

@@ -34,6 +34,7 @@ type view struct {
 	entries []*entry
 	servers []*server // in the order of the files
 	python  map[*server]string
+	prices  map[*server]prices
 	byName  map[string]*server
 	byPy    map[string]*server
 }
@@ -108,17 +109,20 @@ func (h *Hub) view(files []string, entries []*entry) *view {
 
 // newView maps entries to servers; those in keep take the place of entries with their name.
 func (h *Hub) newView(entries []*entry, keep []*server) *view {
-	v := &view{entries: entries, python: map[*server]string{}, byName: map[string]*server{}, byPy: map[string]*server{}}
+	v := &view{entries: entries, python: map[*server]string{}, prices: map[*server]prices{}, byName: map[string]*server{}, byPy: map[string]*server{}}
 	for _, e := range entries {
-		at := slices.IndexFunc(keep, func(s *server) bool { return s.entry.name == e.name })
-		if at >= 0 {
-			v.servers = append(v.servers, keep[at])
+		var srv *server
+		if at := slices.IndexFunc(keep, func(s *server) bool { return s.entry.name == e.name }); at >= 0 {
+			srv = keep[at]
 			keep = slices.Delete(slices.Clone(keep), at, at+1)
-			continue
+		} else {
+			srv = h.server(e)
 		}
-		v.servers = append(v.servers, h.server(e))
+		v.servers, v.prices[srv] = append(v.servers, srv), e.prices
 	}
-	v.servers = append(v.servers, keep...) // no longer in a file, and still in use
+	for _, srv := range keep { // no longer in a file, and still in use
+		v.servers, v.prices[srv] = append(v.servers, srv), srv.entry.prices
+	}
 	names := make([]string, len(v.servers))
 	for i, srv := range v.servers {
 		names[i] = srv.entry.name
@@ -133,13 +137,13 @@ func (h *Hub) newView(entries []*entry, keep []*server) *view {
 }
 
 // find looks a server up; a name that is not known makes the files be read again.
-func (s *set) find(name string) (*server, string, error) {
+func (s *set) find(name string) (*server, *view, error) {
 	v := s.view.Load()
 	srv := v.find(name)
 	if srv == nil || srv.entry.refuses() != nil {
 		fresh, err := s.refresh()
 		if err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
 		v, srv = fresh, fresh.find(name)
 	}
@@ -148,10 +152,10 @@ func (s *set) find(name string) (*server, string, error) {
 		for _, have := range v.servers {
 			names = append(names, have.entry.name)
 		}
-		return nil, "", agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "there is no tool server %q", name).
+		return nil, nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "there is no tool server %q", name).
 			WithHint("%s", didYouMean(name, names, "configured servers"))
 	}
-	return srv, v.python[srv], nil
+	return srv, v, nil
 }
 
 // Servers implements agentkernel.ToolSource.
@@ -169,7 +173,7 @@ func (s *set) Servers(ctx context.Context) ([]agentkernel.ToolServer, error) {
 
 // Tools implements agentkernel.ToolSource.
 func (s *set) Tools(ctx context.Context, name string) ([]agentkernel.Tool, error) {
-	srv, python, err := s.find(name)
+	srv, v, err := s.find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +186,7 @@ func (s *set) Tools(ctx context.Context, name string) ([]agentkernel.Tool, error
 		ctx, cancel = limited(ctx, inst.startLimit)
 		defer cancel()
 	}
-	began := time.Now()
+	began, python := time.Now(), v.python[srv]
 	ts, err := inst.toolset(ctx, python)
 	if err != nil {
 		if overdue(ctx) {
@@ -193,8 +197,9 @@ func (s *set) Tools(ctx context.Context, name string) ([]agentkernel.Tool, error
 	tools := slices.Clone(ts.tools)
 	for i := range tools {
 		tools[i].PythonServer = python // another set may know the server under another name
+		tools[i].CostUSD = v.prices[srv].of(&tools[i])
 	}
-	return tools, nil
+	return tools, v.prices[srv].check(srv.entry, tools)
 }
 
 // Fingerprint is a hash of what configures a server, for lists of tools that are kept; "" if it may not be started.

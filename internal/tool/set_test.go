@@ -54,6 +54,53 @@ func TestSetsShareServers(t *testing.T) {
 	}
 }
 
+// The price of a tool is what the file says: by its name, in either form, or for all of its server. It is no part of what the server is.
+func TestPricesOfTools(t *testing.T) {
+	h := newHub(t, tool.Config{})
+	path := tooltest.Config(t, map[string]tooltest.Server{"a": tooltest.Stdio(t)})
+	prices := func(cost any) (map[string]string, string, error) {
+		t.Helper()
+		server := tooltest.Stdio(t)
+		if cost != nil {
+			server["cost_usd"] = cost
+		}
+		tooltest.WriteConfig(t, path, map[string]tooltest.Server{"a": server})
+		src, err := h.Set([]string{path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools, err := src.Tools(t.Context(), "a")
+		got := map[string]string{}
+		for _, tool := range tools {
+			if tool.CostUSD != nil {
+				got[tool.Name] = tool.CostUSD.String()
+			}
+		}
+		return got, incarnation(t, src, "a"), err
+	}
+	got, first, err := prices(nil)
+	if len(got) > 0 || err != nil {
+		t.Errorf("no price is said: %v, %v", got, err)
+	}
+	for _, c := range []struct {
+		cost              any
+		add, echo, append string
+	}{{0, "0.00", "0.00", "0.00"}, {0.01, "0.01", "0.01", "0.01"}, {"$0.0005", "0.0005", "0.0005", "0.0005"},
+		{map[string]any{"add": 0.005, "*": 0}, "0.005", "0.00", "0.00"}, {map[string]any{"add": 1, "append_line": "2"}, "1.00", "", "2.00"}} {
+		got, incarnation, err := prices(c.cost)
+		if err != nil || got["add"] != c.add || got["echo"] != c.echo || got["append_line"] != c.append {
+			t.Errorf("%v: %v, %v", c.cost, got, err)
+		}
+		if incarnation != first {
+			t.Errorf("%v: the server was started again for its price", c.cost)
+		}
+	}
+	if _, _, err := prices(map[string]any{"ad": 1, "*": 0}); agentkernel.CodeOf(err) != agentkernel.CodeInvalid || !strings.Contains(err.Error(), `names the tool "ad"`) ||
+		!strings.Contains(agentkernel.AsError(err, "", "").Hint, "add?") {
+		t.Errorf("the price of a tool that is not there: %v, %q", err, agentkernel.AsError(err, "", "").Hint)
+	}
+}
+
 func TestFilesAreReadAgainForNewServersOnly(t *testing.T) {
 	h := newHub(t, tool.Config{})
 	path := tooltest.Config(t, map[string]tooltest.Server{"a": tooltest.Stdio(t), "idle": tooltest.Stdio(t, "-no-start", "old")})

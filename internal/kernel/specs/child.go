@@ -17,7 +17,7 @@ func FromOutside(s *agentkernel.Spec) error {
 	if err := keys.Usable(s.IdempotencyKey); err != nil {
 		return err
 	}
-	s.Ancestors, s.DetachedFrom, s.Budgets = nil, 0, nil
+	s.Ancestors, s.DetachedFrom, s.Budgets, s.BudgetsUSD = nil, 0, nil, false
 	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
 			WithHint("leave them out; a session is fed its pieces one by one")
@@ -28,7 +28,7 @@ func FromOutside(s *agentkernel.Spec) error {
 // PutBelow gives a Spec what it has from the parent that its creator named.
 func PutBelow(s, parent *agentkernel.Spec) {
 	s.Ancestors, s.DetachedFrom = below(parent, s.Parent), detachedFrom(parent, s.Parent)
-	s.Isolation, s.Budgets = s.Isolation.Below(parent.Isolation), budget.Nodes(s.Parent, parent)
+	s.Isolation, s.Budgets, s.BudgetsUSD = s.Isolation.Below(parent.Isolation), budget.Nodes(s.Parent, parent), parent.BoundsUSD()
 	s.Deadline = deadlineBelow(parent, s)
 }
 
@@ -136,7 +136,7 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: environmentOf(&parent.Program)},
-		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Budget: a.Budget, Budgets: budget.Nodes(parent.PID, &parent.Spec), OnBudget: parent.OnBudget, Detached: a.Detached, DetachedFrom: detachedFrom(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
+		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Budget: a.Budget, Budgets: budget.Nodes(parent.PID, &parent.Spec), BudgetsUSD: parent.BoundsUSD(), OnBudget: parent.OnBudget, Detached: a.Detached, DetachedFrom: detachedFrom(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: slices.Concat(parent.Allow, parent.Allowed), AllowHosts: parent.AllowHosts,
 		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		IdempotencyKey: keys.OfChild(parent.PID, call),

@@ -165,6 +165,7 @@ type storedSpec struct {
 	Budget       agentkernel.Budget     `json:"budget,omitzero"`
 	OnBudget     agentkernel.OnBudget   `json:"on_budget,omitempty"`
 	Budgets      []agentkernel.PID      `json:"budgets,omitempty"`
+	BudgetsUSD   bool                   `json:"budgets_usd,omitempty"`
 	Tools        []string               `json:"tools,omitempty"`
 	ToolDigests  map[string]string      `json:"tool_digests,omitempty"`
 	Allow        []string               `json:"allow,omitempty"`
@@ -228,7 +229,7 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 		Name: unless(p.Name, &s.Program.Name), Args: s.Program.Args, Session: s.Program.Session,
 		Host: s.Program.Host, Restart: s.Restart, Backend: unless(p.Backend, &s.Backend), Isolation: s.Isolation,
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors, Detached: s.Detached, DetachedFrom: s.DetachedFrom, Deadline: s.Deadline,
-		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, OnBudget: s.OnBudget, Budgets: s.Budgets, Tools: s.Tools, ToolDigests: s.ToolDigests,
+		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, OnBudget: s.OnBudget, Budgets: s.Budgets, BudgetsUSD: s.BudgetsUSD, Tools: s.Tools, ToolDigests: s.ToolDigests,
 		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
 		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes, Moved: p.Moved, UnderWay: p.UnderWay, Left: p.Left,
 	})
@@ -246,7 +247,7 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 	program.Name, program.Args, program.Session, program.Host = or(s.Name, p.Name), s.Args, s.Session, s.Host
 	p.Spec = agentkernel.Spec{
 		Program: program, Backend: or(s.Backend, p.Backend), Isolation: s.Isolation, Namespace: or(s.Namespace, p.Namespace),
-		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Detached: s.Detached, DetachedFrom: s.DetachedFrom, Deadline: s.Deadline, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget, OnBudget: s.OnBudget, Budgets: s.Budgets,
+		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Detached: s.Detached, DetachedFrom: s.DetachedFrom, Deadline: s.Deadline, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget, OnBudget: s.OnBudget, Budgets: s.Budgets, BudgetsUSD: s.BudgetsUSD,
 		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
 		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
 		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes,

@@ -101,14 +101,33 @@ type admitted struct {
 	arguments json.RawMessage
 }
 
+// price is what a call of a tool reserves; nil: nothing.
+func price(t *agentkernel.Tool) agentkernel.Amounts {
+	if t.CostUSD == nil || *t.CostUSD == 0 {
+		return nil
+	}
+	return agentkernel.Amounts{agentkernel.AmountUSD: int64(*t.CostUSD)}
+}
+
+// effect is the class of a call of a tool: to make again what only reads changes nothing, and may cost.
+func effect(t *agentkernel.Tool) agentkernel.Effect {
+	if t.Effect == agentkernel.EffectRead && price(t) != nil {
+		return agentkernel.EffectPaid
+	}
+	return t.Effect
+}
+
 // admission says what a call of a known tool needs: nothing if it only reads, else permission.
 func admission(c *sys.Call, a args, t *agentkernel.Tool) (sys.Admission, error) {
 	name := t.Server + "." + t.Name
-	adm := sys.Admission{Effect: t.Effect, Subject: name, Name: name, Pattern: agentkernel.ExactPattern(t.Server, t.Name), Value: admitted{t, a.Arguments}, Matches: t.AllowedBy}
+	adm := sys.Admission{Effect: effect(t), Reserve: price(t), Subject: name, Name: name, Pattern: agentkernel.ExactPattern(t.Server, t.Name), Value: admitted{t, a.Arguments}, Matches: t.AllowedBy}
 	switch {
 	case c.Again: // permission was settled when it was made first
 	case t.Refused():
 		return adm, hasChanged(c, t)
+	case t.CostUSD == nil && c.Spec.BoundsUSD():
+		return adm, c.Errorf(agentkernel.CodeDenied, "a budget bounds what this process spends, and nothing says what %s costs", name).
+			WithHint(`say what calls of the server %q cost, "cost_usd": 0 if nothing, in %s`, t.Server, strings.Join(c.Spec.Tools, " or "))
 	case t.Effect != agentkernel.EffectRead:
 		adm.Ask = &sys.Question{Args: a.Arguments, Denied: c.Errorf(agentkernel.CodeDenied, "%s may change things (%s) and was not allowed", name, t.Effect).
 			WithHint("allow it with --allow %s", shellword.Quoted(adm.Pattern))}
@@ -144,10 +163,14 @@ func hasChanged(c *sys.Call, t *agentkernel.Tool) *agentkernel.Error {
 // stillAdmitted looks at a tool again right before its call is sent: its server may have started again since, and say
 // another thing of it.
 func stillAdmitted(c *sys.Call, now *agentkernel.Tool) error {
+	was := c.Effect
+	if was == agentkernel.EffectPaid { // it only reads
+		was = agentkernel.EffectRead
+	}
 	switch {
 	case now.Refused():
 		return hasChanged(c, now)
-	case c.Effect.Stricter(now.Effect) != c.Effect:
+	case was.Stricter(now.Effect) != was:
 		return c.Errorf(agentkernel.CodeDenied, "%s.%s was admitted as %s, and its server now says that it is %s; the call was not sent",
 			now.Server, now.Name, c.Effect, now.Effect).WithHint("call it again, if it may change things")
 	}
@@ -164,6 +187,9 @@ func (b *Box) call(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
 	r, err := src.Call(ctx, agentkernel.ToolCall{Server: a.tool.Server, Tool: a.tool.Name, Arguments: a.arguments, Key: c.Key, Expect: c.Expect,
 		Admit: func(now agentkernel.Tool) error { return stillAdmitted(c, &now) }})
 	out := sys.Outcome{Result: r.Value, Incarnation: r.Incarnation, Settled: r.NotSent}
+	if r.NotSent && (price(a.tool) != nil || c.Spec.Budget != (agentkernel.Budget{}) || len(c.Spec.Budgets) > 0) {
+		out.Settle = agentkernel.Amounts{} // it costs nothing
+	}
 	switch agentkernel.CodeOf(err) {
 	case agentkernel.CodeTool, agentkernel.CodeAnswerLost, agentkernel.CodeInvalid, agentkernel.CodeNotFound, agentkernel.CodeSessionLost, agentkernel.CodeDenied:
 		out.Settled = true

@@ -145,6 +145,76 @@ func TestAToolThatBecomesDangerous(t *testing.T) {
 	}
 }
 
+// A call reserves its price; a read that has one is paid for, and needs no permission all the same.
+func TestPrices(t *testing.T) {
+	s := newServer()
+	price, free := 5*agentkernel.USD/1000, agentkernel.NanoUSD(0)
+	s.tools[0].CostUSD, s.tools[2].CostUSD = &price, &price
+	p, b := newProcess(t, s)
+	admit := func(name string) (sys.Admission, error) {
+		return p.Admit(t, "tool.call", `{"server":"s","tool":"`+name+`"}`)
+	}
+	bound, _, err := b.Bind(t.Context(), &p.Spec, []agentkernel.ToolRef{{Server: "s", Name: "look"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var noted []agentkernel.Tool // a process that is recovered has the tools of its journal
+	if err := json.Unmarshal(bound.Noted(), &noted); err != nil {
+		t.Fatal(err)
+	}
+	for _, p.Bound = range []*sys.Binding{nil, bound, {Tools: noted}} {
+		if a, err := admit("look"); err != nil || a.Effect != agentkernel.EffectPaid || a.Ask != nil || a.Reserve["usd"] != 5_000_000 || len(a.Reserve) != 1 {
+			t.Errorf("a read with a price: %+v, %v", a, err)
+		}
+	}
+	if a, err := admit("add"); err != nil || a.Effect != agentkernel.EffectWrite || a.Ask == nil || a.Reserve["usd"] != 5_000_000 {
+		t.Errorf("a write with a price: %+v, %v", a, err)
+	}
+	if a, err := admit("put-it"); err != nil || a.Reserve != nil {
+		t.Errorf("without a budget a tool needs no price: %+v, %v", a, err)
+	}
+
+	for _, bounded := range []agentkernel.Spec{{Budget: agentkernel.Budget{USD: 1}}, {Budgets: []agentkernel.PID{7}, BudgetsUSD: true}} {
+		p.Spec.Budget, p.Spec.Budgets, p.Spec.BudgetsUSD = bounded.Budget, bounded.Budgets, bounded.BudgetsUSD
+		s.tools[1].CostUSD = nil
+		_, err := admit("put-it")
+		if agentkernel.CodeOf(err) != agentkernel.CodeDenied || !strings.Contains(agentkernel.AsError(err, "", "").Hint, `"cost_usd": 0 if nothing, in mcp.json`) {
+			t.Errorf("a tool without a price within a budget: %v", err)
+		}
+		p.Again = true
+		if _, err := admit("put-it"); err != nil {
+			t.Errorf("a call that is made again was admitted before: %v", err)
+		}
+		p.Again, s.tools[1].CostUSD = false, &free
+		if a, err := admit("put-it"); err != nil || a.Reserve != nil || a.Effect != agentkernel.EffectIdempotent {
+			t.Errorf("a tool that costs nothing: %+v, %v", a, err)
+		}
+	}
+	p.Spec.Budget, p.Spec.Budgets, p.Spec.BudgetsUSD = agentkernel.Budget{Calls: 1}, nil, false
+	if _, err := admit("put-it"); err != nil {
+		t.Errorf("a budget of calls alone: %v", err)
+	}
+
+	// What was not sent costs nothing; a read that is paid for still may not become a write.
+	p.Spec.Budget = agentkernel.Budget{}
+	for name, settles := range map[string]bool{"look": true, "add": true, "put-it": false} {
+		for _, notSent := range []bool{false, true} {
+			s.result.NotSent, s.err = notSent, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool", "it failed")
+			if out, _ := p.Outside(t.Context(), t, "tool.call", `{"server":"s","tool":"`+name+`"}`); (out.Settle != nil) != (settles && notSent) || len(out.Settle) > 0 {
+				t.Errorf("%s, not sent %v: settles %v", name, notSent, out.Settle)
+			}
+		}
+	}
+	s.err, s.calls, p.Bound = nil, nil, bound
+	for _, now := range []agentkernel.Effect{agentkernel.EffectIdempotent, agentkernel.EffectWrite} {
+		s.tools = slices.Clone(s.tools)
+		s.tools[0].Effect = now
+		if _, err := p.Outside(t.Context(), t, "tool.call", `{"server":"s","tool":"look"}`); agentkernel.CodeOf(err) != agentkernel.CodeDenied || len(s.calls) != 0 {
+			t.Errorf("a paid read that is %s now: %v", now, err)
+		}
+	}
+}
+
 // A failure is settled if it is known what became of the call; all others may have changed something.
 func TestWhichFailuresAreSettled(t *testing.T) {
 	s := newServer()

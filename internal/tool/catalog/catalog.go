@@ -211,6 +211,10 @@ func (s *source) justNow(tools []agentkernel.Tool) provenance {
 // note takes the tools of a server in, if they are not the ones that are known.
 func (s *source) note(ctx context.Context, tools []agentkernel.Tool, from provenance) *listing {
 	server := tools[0].Server
+	tools = slices.Clone(tools)
+	for i := range tools {
+		tools[i].CostUSD = nil // the file may say another one tomorrow
+	}
 	s.shelf.mu.Lock()
 	l := s.shelf.servers[server]
 	same := l != nil && slices.EqualFunc(l.tools, tools, sameTool)
@@ -227,7 +231,7 @@ func (s *source) note(ctx context.Context, tools []agentkernel.Tool, from proven
 	}
 	rec := s.catalog.record(server, s.configuredIn(ctx, server))
 	rec.see(s.catalog, tools, from.print)
-	l = &listing{tools: slices.Clone(tools), index: make(map[string]int, len(tools)), record: rec, provenance: from}
+	l = &listing{tools: tools, index: make(map[string]int, len(tools)), record: rec, provenance: from}
 	for i := range tools {
 		l.index[tools[i].PythonName] = i
 	}

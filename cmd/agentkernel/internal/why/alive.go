@@ -80,6 +80,11 @@ func (c *inquiry) paused(open []*history.Call) {
 	if note := c.p.PauseNote; note != "" && call == "" {
 		c.cause.Message = note
 		c.say(Paused, "by the kernel%s: %s", ago, note)
+		if raise := c.p.RaiseBudget(); raise != "" {
+			c.step(raise, "it goes on by itself")
+			c.step(c.cmd("kill %d"), "")
+			return
+		}
 		c.step(resume, "")
 		return
 	}
