@@ -186,7 +186,7 @@ func (p *Process) RaiseBudget() string {
 	name := AmountUSD
 	if !strings.HasPrefix(cost, "$") {
 		_, name, _ = strings.Cut(cost, " ")
-		name = strings.TrimSuffix(name, "s") + "s"
+		name = strings.TrimSuffix(name, "s") + "s" // one call, two calls
 	}
 	return fmt.Sprintf("agentkernel budget add %s --%s N", of, name)
 }

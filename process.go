@@ -276,16 +276,7 @@ func (s *Spec) Validate() error {
 	if name, why := s.Limits.Problem(); name != "" {
 		return Errorf(CodeInvalid, "spec", "limits.%s: %s", name, why)
 	}
-	if err := cmp.Or(s.Budget.Validate(), s.OnBudget.Validate(), s.Isolation.Validate()); err != nil {
-		return err
-	}
-	if err := s.validateFiles(); err != nil {
-		return err
-	}
-	if err := ValidateNamespace(s.Namespace); err != nil {
-		return err
-	}
-	return s.Program.Validate()
+	return cmp.Or(s.Budget.Validate(), s.OnBudget.Validate(), s.Isolation.Validate(), s.validateFiles(), ValidateNamespace(s.Namespace), s.Program.Validate())
 }
 
 // MaxNamespace bounds the name of a namespace, in bytes.

@@ -16,9 +16,15 @@ func Of(s *agentkernel.Spec) (Key, bool) {
 	p := &s.Program
 	return Key{p.Name, s.Backend, s.Namespace, p.Language, s.Priority, s.Durability, s.Interactive},
 		p.Args == nil && p.Host == "" && !p.Session && p.Earlier == nil && p.Pieces == 0 &&
-			s.Isolation == "" && s.Parent == 0 && s.Limits == agentkernel.Limits{} && s.Budget == agentkernel.Budget{} && s.OnBudget == "" && s.Budgets == nil && !s.BudgetsUSD && s.Ancestors == nil && !s.Detached && s.DetachedFrom == 0 && s.Deadline.IsZero() &&
+			s.Isolation == "" && s.Limits == agentkernel.Limits{} && alone(s) &&
 			s.Tools == nil && s.ToolDigests == nil && s.Allow == nil && s.AllowHosts == nil && s.Deny == nil && s.OnUnknown == "" &&
 			s.Restart == "" && s.IdempotencyKey == "" && s.Past == nil && s.Workspace == nil && s.Volumes == nil && s.Stdin == ""
+}
+
+// alone says that a Spec is of a process without relatives, and without an end that others have set.
+func alone(s *agentkernel.Spec) bool {
+	return s.Parent == 0 && s.Ancestors == nil && !s.Detached && s.DetachedFrom == 0 && s.Deadline.IsZero() &&
+		s.Budget == agentkernel.Budget{} && s.OnBudget == "" && s.Budgets == nil && !s.BudgetsUSD
 }
 
 // maxTexts bounds Texts.

@@ -169,6 +169,18 @@ func (d *disk) broke(r *agentkernel.ProcessRecord, t *turn) (short, held bool) {
 	return short, held
 }
 
+// saves says whether a process that issues a call waits for what others may give back.
+func (w *World) saves(r *agentkernel.ProcessRecord, l *ledger, s *standing) bool {
+	if (r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0) && !l.hasTo(s.call-1) {
+		return true // an async call before it does
+	}
+	short, held := w.disk.broke(r, &s.issues)
+	if short && !held {
+		w.failf("process %d can pay for nothing, and is not paused", r.PID)
+	}
+	return held
+}
+
 // paysNone says of a paused process that it is for its budget, and gives the processes whose budgets bind it.
 func (d *disk) paysNone(pid agentkernel.PID) []*agentkernel.ProcessRecord {
 	d.mu.Lock()

@@ -164,15 +164,8 @@ func (w *World) checkIdle() {
 		if l.paused || w.disk.halted(r) {
 			continue
 		}
-		if s.kind == issuing && (r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0) && !l.hasTo(s.call-1) { // an async call before it waits for what others may give back
+		if s.kind == issuing && w.saves(r, l, s) {
 			continue
-		}
-		if s.kind == issuing {
-			if short, held := w.disk.broke(r, &s.issues); held { // it waits for what others may give back
-				continue
-			} else if short {
-				w.failf("process %d can pay for nothing, and is not paused", r.PID)
-			}
 		}
 		switch s.kind {
 		case issuing, ended, exited:

@@ -85,22 +85,31 @@ func Reachable(ctx context.Context, store agentkernel.StoreReader, namespace, op
 }
 
 // Senders are who puts user signals into inboxes: one at a time into each, so that no more come than there is room for.
-type Senders [64]sync.Mutex
+type Senders [64]struct {
+	once sync.Once
+	turn chan struct{} // has room for whose turn it is
+}
 
 // Enter waits for its turn with the inbox of a process and refuses one more user signal where too many wait. The caller ends the turn.
 func (s *Senders) Enter(ctx context.Context, store agentkernel.Store, pid agentkernel.PID) (end func(), err error) {
-	turn := &s[int(pid)%len(s)]
-	turn.Lock()
+	at := &s[int(pid)%len(s)]
+	at.once.Do(func() { at.turn = make(chan struct{}, 1) })
+	select { // no mutex: who waits for a store may leave
+	case at.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	end = func() { <-at.turn }
 	n, err := store.Waiting(ctx, pid, agentkernel.PostSignal)
 	if err == nil && n >= agentkernel.MaxSignalsWaiting {
 		err = agentkernel.Errorf(agentkernel.CodeLimit, "signal",
 			"%d signals wait for process %d already, which is the limit: its program does not take them", n, pid).WithPID(pid)
 	}
 	if err != nil {
-		turn.Unlock()
+		end()
 		return nil, err
 	}
-	return turn.Unlock, nil
+	return end, nil
 }
 
 // Interrupted is what a program is told whose call a signal interrupts. write: it may have happened; stopBy: when the program is killed,

@@ -228,9 +228,6 @@ func measure(b *agentkernel.Batch) (pid agentkernel.PID, size int64, err error) 
 		for _, source := range b.Process.Spec.Program.Modules {
 			size += int64(len(source))
 		}
-		if usd := b.Process.Spec.Budget.USD; usd-usd != 0 { // JSON has no NaN and no infinity
-			err = agentkernel.Errorf(agentkernel.CodeInvalid, "store", "a budget of %v USD cannot be stored", usd).WithPID(pid)
-		}
 	}
 	if b.Key != nil {
 		size += int64(len(b.Key.Namespace) + len(b.Key.Name))
