@@ -147,3 +147,23 @@ func TestComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestMoneyIsBoundedBelow: a child knows whether a budget above it bounds money, whoever started it; nobody else can say so.
+func TestMoneyIsBoundedBelow(t *testing.T) {
+	for _, c := range []struct {
+		parent agentkernel.Spec
+		want   bool
+	}{{agentkernel.Spec{}, false}, {agentkernel.Spec{Budget: agentkernel.Budget{Calls: 1}}, false}, {agentkernel.Spec{Budget: agentkernel.Budget{USD: 1}}, true},
+		{agentkernel.Spec{Budget: agentkernel.Budget{Calls: 1}, Budgets: []agentkernel.PID{1}, BudgetsUSD: true}, true}} {
+		hosted := agentkernel.Spec{Parent: 2, BudgetsUSD: !c.want}
+		specs.PutBelow(&hosted, &c.parent)
+		spawned := specs.Child(&specs.Parent{Shared: &specs.Shared{Spec: c.parent}, PID: 2}, 1, specs.Asked{})
+		if hosted.BoundsUSD() != c.want || spawned.BoundsUSD() != c.want {
+			t.Errorf("below %+v: %v and %v", c.parent.Budget, hosted.BoundsUSD(), spawned.BoundsUSD())
+		}
+	}
+	outside := agentkernel.Spec{BudgetsUSD: true}
+	if err := specs.FromOutside(&outside); err != nil || outside.BudgetsUSD {
+		t.Errorf("who sends a Spec fills it in: %v", err)
+	}
+}
