@@ -19,7 +19,7 @@ from typing import Any, Iterator
 from unittest import mock
 
 import support
-from agentkernel import Client, Event, Limits, Spec, _kernel, _steps, _sync, errors
+from agentkernel import Client, Event, Limits, Spec, Spending, _kernel, _steps, _sync, errors
 
 SLEEPER = "from kernel import sleep\nprint('up', flush=True)\nsleep(60)\nprint('never')"
 
@@ -297,6 +297,26 @@ class Tools(support.KernelTest):
 
     def test_call(self) -> None:
         self.assertEqual(self.client.run("from tools.test import add\nadd(a=2, b=3)", tools=self.config).result, {"sum": 5})
+
+    def test_budgets(self) -> None:
+        priced = self.write("priced.json", Path(self.config).read_text().replace('"command"', '"cost_usd": 0.05, "command"'))
+        source = "from tools.test import add\nfor n in range(3):\n    print(add(a=n, b=n)['sum'])"
+        self.assertEqual(self.client.tools(priced)[0].cost_usd, 0.05)
+        p = self.client.wait(self.client.spawn(source, tools=priced, budget={"usd": 0.1, "calls": 9}).pid)
+        self.assertTrue(p.paused, p)
+        self.assertIn("budget: the call costs $0.05", p.pause_note)
+        b = self.client.budget(p.pid)
+        self.assertEqual((str(b.limit.usd), b.limit.calls, str(b.spent.usd), b.spent.calls, b.held), ("0.1", 9, "0.1", 2, Spending()))
+        b = self.client.add_budget(p.pid, usd="0.05")
+        self.assertEqual((str(b.limit.usd), b.limit.tokens), ("0.15", 0))
+        self.assertEqual(self.client.result(p.pid).output, "0\n2\n4\n")
+        with self.assertRaises(errors.Conflict):
+            self.client.add_budget(p.pid, calls=1)
+        with self.assertRaises(errors.NotFound):
+            self.client.budget(self.client.run("1").pid or 0)
+        r = self.client.run(source, tools=priced, budget={"calls": 1}, on_budget="raise")
+        self.assertIn("the budget of process %d is 1 call" % (r.pid or 0), str(r.error))
+        self.assertEqual(self.client.run(source, tools=priced, budget={"calls": 1}, on_budget="kill").state, "killed")
 
     def test_permission(self) -> None:
         source = f"from tools.test import append_line\nappend_line(path={self.file!r}, text='x')"

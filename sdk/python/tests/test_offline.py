@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import os
 import pickle
 import re
@@ -16,7 +17,7 @@ from pathlib import Path
 from unittest import mock
 
 import support
-from agentkernel import KernelError, Limits, Spec, _home, _kernel, changes, create_agent, errors
+from agentkernel import Budget, Client, KernelError, Limits, Spec, Spending, _home, _kernel, changes, create_agent, errors
 from agentkernel.model import Process, parse_time
 from agentkernel.spec import local_tools, size
 
@@ -214,6 +215,24 @@ class Models(unittest.TestCase):
                 Spec("1", deadline=wrong).to_wire()  # type: ignore[arg-type]
         self.assertEqual(Process.from_wire({"pid": 1, "state": "ready", "deadline": "2031-12-01T10:00:00Z"}).deadline, at)
         self.assertNotIn("deadline", Spec("1").to_wire())
+
+    def test_budgets(self) -> None:
+        for given, want in (
+            ({"usd": 2}, {"usd": "2"}), ({"usd": 0.1}, {"usd": "0.1"}), ({"usd": "1e-3", "calls": None}, {"usd": "0.001"}), ({"usd": decimal.Decimal("0.000000001")}, {"usd": "0.000000001"}),
+            ({"tokens": "200k", "calls": 50}, {"tokens": 200_000, "calls": 50}), ({"tokens": "1.5M", "calls": "7"}, {"tokens": 1_500_000, "calls": 7}),
+        ):  # fmt: skip
+            self.assertEqual(Spec("1", budget=given).to_wire()["budget"], want)
+        for wrong in ({"usd": 0}, {"usd": -1}, {"usd": "much"}, {"usd": float("nan")}, {"usd": "1k"}, {"usd": True}, {"tokens": 1.5}, {"tokens": "0k"}, {"tokens": 2**63}, {"calls": []}, {"euro": 1}, 5, "2"):
+            with self.assertRaises(errors.InvalidArgument, msg=repr(wrong)):
+                Spec("1", budget=wrong).to_wire()  # type: ignore[arg-type]
+        self.assertEqual(Spec("1", budget={"calls": 1}, on_budget="raise").to_wire()["on_budget"], "raise")
+        for empty in (Spec("1"), Spec("1", budget={}), Spec("1", budget={"usd": None})):
+            self.assertNotIn("budget", empty.to_wire())
+        for more in ({}, {"usd": 0}, {"calls": -5}):
+            with self.assertRaises(errors.InvalidArgument):
+                Client("/nowhere", start=False).add_budget(1, **more)
+        b = Budget.from_wire({"pid": 3, "limit": {"usd": 0.3}, "spent": {"usd": 0.1, "calls": 2}, "held": {}})
+        self.assertEqual((b.limit.usd - b.spent.usd, b.spent.calls, b.held), (decimal.Decimal("0.2"), 2, Spending()))
 
     def test_spec_from_a_file(self) -> None:
         with tempfile.TemporaryDirectory() as d:

@@ -14,8 +14,8 @@ from ._steps import Call, Close, Connect, ConnectionCut, Emit, NobodyListens, No
 from .errors import Conflict, InvalidArgument, KernelError, KernelGone, ProgramSyntaxError, Timeout, Unavailable, VersionMismatch
 from ._result import R
 from .changes import Changes
-from .model import Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
-from .spec import PathLike, Span, Spec, files, span, texts, whole
+from .model import Budget, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
+from .spec import PathLike, Span, Spec, files, span, spending, texts, whole
 from .values import from_wire, parse
 
 log = logging.getLogger("agentkernel")
@@ -256,6 +256,19 @@ class Kernel(Generic[R]):
         if tree is not None:
             body["tree"] = check_pid(tree)
         yield from self.ask(verb, "POST", f"/{verb}", body=body, pid=0)
+
+    def budget(self, pid: Any) -> Steps[Budget]:
+        pid = check_pid(pid)
+        data = yield from self.ask("budget", "GET", f"/processes/{pid}/budget", pid=pid)
+        return Budget.from_wire(data)
+
+    def add_budget(self, pid: Any, more: Mapping[str, Any]) -> Steps[Budget]:
+        pid = check_pid(pid)
+        body = spending(more, "add_budget")
+        if not body:
+            raise InvalidArgument("nothing is to be added", hint="add_budget(pid, usd=1)")
+        data = yield from self.ask("budget", "POST", f"/processes/{pid}/budget", body=body, pid=pid)
+        return Budget.from_wire(data)
 
     def answer(self, pid: Any, ask: Any, answer: Any) -> Steps[None]:
         pid = check_pid(pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
@@ -9,7 +10,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequenc
 from . import _files, _sync
 from ._kernel import Kernel, Program, check_pid
 from .changes import Applied, Change, Changes
-from .model import Ask, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
+from .model import Ask, Budget, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
 from .result import Result
 from .spec import PathLike, Span
 
@@ -130,6 +131,16 @@ class Client:
     def resume(self, pid: int) -> None:
         """Lets a paused process go on, with the children that were paused with it."""
         _sync.run(self.kernel.signal(pid, "resume"))
+
+    def budget(self, pid: int) -> Budget:
+        """What a process with all below it may spend, and has spent. Raises NotFound if it has no budget of its own."""
+        return _sync.run(self.kernel.budget(pid))
+
+    def add_budget(
+        self, pid: int, usd: Union[int, float, str, Decimal, None] = None, tokens: Union[int, str, None] = None, calls: Union[int, str, None] = None
+    ) -> Budget:
+        """Raises the budget of a process; what was paused for it goes on. If the connection breaks, look with :meth:`budget` before you repeat it."""
+        return _sync.run(self.kernel.add_budget(pid, {"usd": usd, "tokens": tokens, "calls": calls}))
 
     def answer(self, pid: int, ask: int, answer: str) -> None:
         """Answers an event of kind "ask" by its id: "yes", "always" or "no"."""

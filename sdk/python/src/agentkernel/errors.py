@@ -78,7 +78,7 @@ class KernelError(Exception):
 _FLAGS = {
     "allow": "allow=", "allow-host": "allow_hosts=", "deny": "deny=", "tools": "tools=", "with": "packages=", "workspace": "workspace_dir= (of a Spec: workspace=)",
     "publish": "publish=True", "volume": "volumes=", "stdin": "stdin=", "timeout": "timeout=", "backend": "backend=", "isolation": "isolation=",
-    "namespace": "namespace=", "priority": "priority=", "restart": "restart=", "deadline": "deadline=", "on-unknown": "on_unknown=", "durability": "durability=", "lang": "language=",
+    "namespace": "namespace=", "priority": "priority=", "restart": "restart=", "deadline": "deadline=", "on-budget": "on_budget=", "budget-usd": 'budget={"usd": ...}', "budget-tokens": 'budget={"tokens": ...}', "budget-calls": 'budget={"calls": ...}', "on-unknown": "on_unknown=", "durability": "durability=", "lang": "language=",
     "idempotency-key": "idempotency_key=", "force": "force=True", "patch": "patch()", "home": "home=",
     **{flag: f"limits=Limits({name}=...)" for flag, name in FLAGS.items()},
 }  # fmt: skip

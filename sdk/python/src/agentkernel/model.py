@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 import os
 import re
 from dataclasses import dataclass, field
@@ -43,6 +44,33 @@ class Usage:
     def from_wire(cls, data: Mapping[str, Any]) -> "Usage":
         known = {k: data.get(k, 0) for k in ("syscalls", "tool_calls", "waits", "output", "bytes_in")}
         return cls(running=data.get("running_ns", 0) / 1e9, **known)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Dollars, tokens of models, and calls out of the kernel. In a limit 0 is no bound."""
+
+    usd: decimal.Decimal = decimal.Decimal(0)
+    tokens: int = 0
+    calls: int = 0
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "Spending":
+        return cls(decimal.Decimal(str(data.get("usd", 0))), data.get("tokens", 0), data.get("calls", 0))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a process and all below it may spend, and have spent. What calls under way may cost is held."""
+
+    pid: int
+    limit: Spending
+    spent: Spending
+    held: Spending
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "Budget":
+        return cls(data["pid"], *(Spending.from_wire(data.get(part) or {}) for part in ("limit", "spent", "held")))
 
 
 @dataclass(frozen=True)
@@ -230,6 +258,7 @@ class Tool:
     doc: str = ""
     input_schema: Any = None
     output_schema: Any = None
+    cost_usd: Optional[float] = None  #: what a call costs; None: the tools file does not say
     observed: Optional[Mapping[str, Any]] = None  #: what results looked like, where no output schema says it
     changed: Optional[Mapping[str, Any]] = None  #: what is not as it was accepted; None: nothing
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 import os
 import re
 from dataclasses import dataclass, field
@@ -64,6 +65,32 @@ def whole(value: Any, what: str, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidArgument(f"{what}={value!r} is not a whole number from {least}")
     return value
+
+
+_SUFFIXES = {"k": 10**3, "m": 10**6}
+
+
+def spending(values: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Dollars, tokens and calls above zero as the kernel reads them. A number of things may be a text: "200k", "1.5M"."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in ("usd", "tokens", "calls"):
+            raise InvalidArgument(f"{what} has no {name!r}: it has usd, tokens and calls", hint='{"usd": 2, "tokens": "200k", "calls": 50}')
+        if value is None:
+            continue
+        number = decimal.Decimal(0)
+        if isinstance(value, (int, float, str, decimal.Decimal)) and not isinstance(value, bool):
+            text = str(value).strip()
+            times = 1 if name == "usd" else _SUFFIXES.get(text[-1:].lower(), 1)
+            try:
+                number = decimal.Decimal(text if times == 1 else text[:-1]) * times
+            except decimal.DecimalException:
+                pass
+        if not number.is_finite() or not 0 < number < 2**63 or name != "usd" and number % 1:
+            kind = "a number of dollars" if name == "usd" else "a whole number"
+            raise InvalidArgument(f"{what}: {name}={value!r} is not {kind} above zero", hint="leave out what is not to be bounded")
+        out[name] = format(number, "f") if name == "usd" else int(number)
+    return out
 
 
 def _items(value: Any, what: str) -> list[Any]:
@@ -148,6 +175,8 @@ class Spec:
     it changes there is kept apart until it is applied, or with ``publish`` applied when it exits with 0. ``volumes`` are
     further folders by name (a path or a :class:`Volume`), ``stdin`` is a file that it reads as its standard input.
     ``deadline`` is when it is asked to stop, as ``stop`` asks: a datetime, or a span from the moment at which it is started.
+    ``budget`` is what it and all below it may spend, ``{"usd": 2, "tokens": "200k", "calls": 50}`` or some of them, and ``on_budget``
+    what happens before a call for which too little is left: "pause" (default), "raise" or "kill".
     ``interactive`` says that you read the events and answer those of kind "ask". ``environment`` is the path of a virtual
     environment whose packages the program has, as ``agentkernel env build`` prints it.
     """
@@ -173,6 +202,8 @@ class Spec:
     durability: str = ""
     restart: str = ""
     deadline: Union[datetime.datetime, Span, None] = None
+    budget: Optional[Mapping[str, Any]] = None
+    on_budget: str = ""
     idempotency_key: str = ""
     interactive: bool = False
     language: str = "python"
@@ -221,13 +252,18 @@ class Spec:
                 out[name] = value
         if self.priority:
             out["priority"] = whole(self.priority, "priority")
-        for name in ("namespace", "backend", "isolation", "on_unknown", "durability", "restart", "idempotency_key"):
+        for name in ("namespace", "backend", "isolation", "on_unknown", "durability", "restart", "on_budget", "idempotency_key"):
             if value := getattr(self, name):
                 if not isinstance(value, str):
                     raise InvalidArgument(f"{name}={value!r} is not a text")
                 out[name] = value
         if self.deadline is not None:
             out["deadline"] = moment(self.deadline, "deadline")
+        if self.budget is not None:
+            if not isinstance(self.budget, Mapping):
+                raise InvalidArgument(f"budget={self.budget!r} is not a dict", hint='budget={"usd": 2, "tokens": "200k", "calls": 50}')
+            if budget := spending(self.budget, "budget"):
+                out["budget"] = budget
         if self.interactive:
             out["interactive"] = True
         return out

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import Any, AsyncIterator, Callable, Iterable, Mapping, Optional, Sequence, Union
@@ -10,7 +11,7 @@ from typing import Any, AsyncIterator, Callable, Iterable, Mapping, Optional, Se
 from .. import _async, _files
 from .._kernel import Kernel, Program, check_pid
 from ..changes import Applied, Change, Changes
-from ..model import Ask, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
+from ..model import Ask, Budget, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
 from .result import Result
 from ..spec import PathLike, Span
 
@@ -131,6 +132,16 @@ class Client:
     async def resume(self, pid: int) -> None:
         """Lets a paused process go on, with the children that were paused with it."""
         await _async.run(self.kernel.signal(pid, "resume"))
+
+    async def budget(self, pid: int) -> Budget:
+        """What a process with all below it may spend, and has spent. Raises NotFound if it has no budget of its own."""
+        return await _async.run(self.kernel.budget(pid))
+
+    async def add_budget(
+        self, pid: int, usd: Union[int, float, str, Decimal, None] = None, tokens: Union[int, str, None] = None, calls: Union[int, str, None] = None
+    ) -> Budget:
+        """Raises the budget of a process; what was paused for it goes on. If the connection breaks, look with :meth:`budget` before you repeat it."""
+        return await _async.run(self.kernel.add_budget(pid, {"usd": usd, "tokens": tokens, "calls": calls}))
 
     async def answer(self, pid: int, ask: int, answer: str) -> None:
         """Answers an event of kind "ask" by its id: "yes", "always" or "no"."""
