@@ -370,7 +370,7 @@ func (k *Kernel) reserveAgain(p *process, f *inflight) error {
 	switch {
 	case p.state.Terminal() || p.inflight.find(f.id) != f: // it was interrupted while its family was asked
 		return agentkernel.Errorf(agentkernel.CodeCanceled, f.op, "nobody waits for it any more")
-	case f.effect != agentkernel.EffectPaid && !f.again:
+	case f.effect != agentkernel.EffectPaid && !f.again && (f.admission == nil || f.admission.Reserve[agentkernel.AmountUSD] == 0):
 		return nil
 	}
 	want, err := k.reserves(p, f)

@@ -220,8 +220,8 @@ type Admission struct {
 	// Reserve is what the call may use up at most, by name. It is taken from what its process has left in the batch of the
 	// intent, and settled in that of the result (Outcome.Settle). A call that would take more than is left is refused before
 	// anything goes out. The amounts of a call that is made again after a crash stay reserved, but for those that cost each
-	// time: one that is paid, and a write that somebody lets be made again, reserve anew, and what they had reserved first is
-	// charged.
+	// time: one that is paid or reserves money, and a write that somebody lets be made again, reserve anew, and what they had
+	// reserved first is charged.
 	Reserve agentkernel.Amounts
 	// Later decides, in the time that calls have, where that takes a look outside; nil: it is decided.
 	Later func(ctx context.Context) (Admission, error)

@@ -351,9 +351,9 @@ type refusal struct {
 
 func (r *refusal) Error() string {
 	name := names[r.which]
-	text := fmt.Sprintf("the call costs %s, and the budget of process %d is %s: %s are spent", quantity(name, r.want), r.pid, quantity(name, r.limit), quantity(name, r.spent))
+	text := fmt.Sprintf("the call costs %s, and the budget of process %d is %s: spent %s", quantity(name, r.want), r.pid, quantity(name, r.limit), quantity(name, r.spent))
 	if r.held > 0 {
-		text += fmt.Sprintf(", and calls under way hold %s", quantity(name, r.held))
+		text += fmt.Sprintf(", held by calls under way %s", quantity(name, r.held))
 	}
 	return text
 }
