@@ -77,6 +77,9 @@ func TestFirstLines(t *testing.T) {
 			if exit != 0 {
 				t.Errorf("%s: exit code %d\n$ %s\n%s", file, exit, line, printed)
 			}
+			if strings.Contains(line, " spawn ") {
+				pid = strings.TrimSpace(printed)
+			}
 			if m := receiptPID.FindStringSubmatch(printed); m != nil {
 				pid = m[1]
 			}

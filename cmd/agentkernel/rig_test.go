@@ -25,6 +25,10 @@ type fakeKernel struct {
 	info   agentkernel.KernelInfo
 }
 
+func (f *fakeKernel) Budget(_ context.Context, pid agentkernel.PID) (agentkernel.BudgetState, error) {
+	return agentkernel.BudgetState{}, agentkernel.Errorf(agentkernel.CodeNotFound, "budget", "process %d has no budget of its own", pid)
+}
+
 func (f *fakeKernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 	return f.run(ctx, s, fn)
 }
