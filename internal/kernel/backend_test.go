@@ -381,8 +381,11 @@ func (t *fakeTools) Servers(context.Context) ([]agentkernel.ToolServer, error) {
 }
 
 func (t *fakeTools) Tools(_ context.Context, server string) ([]agentkernel.Tool, error) {
-	if t.look != nil {
-		t.look()
+	t.mu.Lock()
+	look := t.look
+	t.mu.Unlock()
+	if look != nil {
+		look()
 	}
 	if server != "fake" {
 		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "no server %q", server)

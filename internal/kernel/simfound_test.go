@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,8 +280,10 @@ func TestACallThatIsInterruptedWhileItIsLookedUpDoesNotGoOut(t *testing.T) {
 		}
 		pass(time.Second)
 		next := r.boot(t, r.store.crash())
-		looked := false
-		next.tools.look, next.tools.delay = func() { looked = true; time.Sleep(2 * time.Second) }, nil
+		var looked atomic.Bool
+		next.tools.mu.Lock()
+		next.tools.look, next.tools.delay = func() { looked.Store(true); time.Sleep(2 * time.Second) }, nil
+		next.tools.mu.Unlock()
 		if _, err := next.Recover(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -290,8 +293,8 @@ func TestACallThatIsInterruptedWhileItIsLookedUpDoesNotGoOut(t *testing.T) {
 		}
 		pass(time.Hour)
 		next.expectOutput(t, p.PID, agentkernel.StateExited, "interrupted")
-		if n := len(next.tools.keys); !looked || n != 1 { // before the crash
-			t.Errorf("looked up: %t; the tool was called %d times", looked, n)
+		if n := len(next.tools.keys); !looked.Load() || n != 1 { // before the crash
+			t.Errorf("looked up: %t; the tool was called %d times", looked.Load(), n)
 		}
 	})
 }

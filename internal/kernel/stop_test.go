@@ -372,9 +372,12 @@ func TestSignalsToTheNewborn(t *testing.T) {
 							_, _ = p.call("time.sleep", `{"seconds":3600}`)
 							return err
 						})
-						parent := r.spawnArgs(t, "parent")
+						const parent = agentkernel.PID(1)
+						pids := 0
 						store.onPID = func() {
-							store.onPID = nil
+							if pids++; pids != 2 { // the child's
+								return
+							}
 							go func() {
 								if err := r.Signal(t.Context(), parent, sig, agentkernel.SignalOptions{Tree: tree}); err != nil {
 									t.Error(err)
@@ -382,6 +385,7 @@ func TestSignalsToTheNewborn(t *testing.T) {
 							}()
 							time.Sleep(time.Second)
 						}
+						r.spawnArgs(t, "parent")
 						pass(time.Minute)
 						child, err := r.Process(t.Context(), parent+1)
 						if sig == agentkernel.SignalKill && agentkernel.CodeOf(err) == agentkernel.CodeNotFound {
