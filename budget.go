@@ -64,14 +64,8 @@ func (n NanoUSD) String() string {
 	if n < 0 {
 		sign, abs = "-", -abs
 	}
-	text := fmt.Sprintf("%s%d.%09d", sign, abs/uint64(USD), abs%uint64(USD))
-	for strings.HasSuffix(text, "0") && text[len(text)-4] != '.' {
-		text = text[:len(text)-1]
-	}
-	if text[len(text)-1] == '0' && text[len(text)-4] == '.' { // three digits: two are enough
-		text = text[:len(text)-1]
-	}
-	return text
+	cents, rest := fmt.Sprintf("%02d", abs%uint64(USD)/1e7), strings.TrimRight(fmt.Sprintf("%07d", abs%1e7), "0")
+	return fmt.Sprintf("%s%d.%s%s", sign, abs/uint64(USD), cents, rest)
 }
 
 // MarshalJSON writes dollars as a number.

@@ -25,7 +25,7 @@ func FromOutside(s *agentkernel.Spec) error {
 	return s.Isolation.Validate()
 }
 
-// PutBelow gives a Spec what it has from the parent that its creator named.
+// PutBelow gives a Spec what it has from its parent, whoever starts it.
 func PutBelow(s, parent *agentkernel.Spec) {
 	s.Ancestors, s.DetachedFrom = below(parent, s.Parent), detachedFrom(parent, s.Parent)
 	s.Isolation, s.Budgets, s.BudgetsUSD = s.Isolation.Below(parent.Isolation), budget.Nodes(s.Parent, parent), parent.BoundsUSD()
@@ -136,9 +136,9 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: environmentOf(&parent.Program)},
-		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Ancestors: below(&parent.Spec, parent.PID), Budget: a.Budget, Budgets: budget.Nodes(parent.PID, &parent.Spec), BudgetsUSD: parent.BoundsUSD(), OnBudget: parent.OnBudget, Detached: a.Detached, DetachedFrom: detachedFrom(&parent.Spec, parent.PID), Priority: max(parent.Priority, a.Priority),
+		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Detached: a.Detached, Budget: a.Budget, OnBudget: parent.OnBudget, Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: slices.Concat(parent.Allow, parent.Allowed), AllowHosts: parent.AllowHosts,
-		Isolation: parent.Isolation, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
+		Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		IdempotencyKey: keys.OfChild(parent.PID, call),
 	}
 	if s.Program.Name == "" {
@@ -147,7 +147,7 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	if a.Deadline != nil { // InTime refuses what is out of these bounds
 		s.Deadline = time.UnixMicro(int64(min(max(*a.Deadline, 1), 1e11) * 1e6)).UTC()
 	}
-	s.Deadline = deadlineBelow(&parent.Spec, &s)
+	PutBelow(&s, &parent.Spec)
 	if a.Limits != nil {
 		s.Limits = a.Limits.Within(parent.InForce)
 	}

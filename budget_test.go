@@ -1,0 +1,31 @@
+package agentkernel_test
+
+import (
+	"math"
+	"testing"
+
+	"agentkernel"
+)
+
+// TestDollars: money is written with two digits behind the point, or as many as it needs, and is read as it was written.
+func TestDollars(t *testing.T) {
+	for n, want := range map[agentkernel.NanoUSD]string{0: "0.00", 1: "0.000000001", 2e9: "2.00", 25e7: "0.25", 1e8: "0.10", 5e6: "0.005", 15e5: "0.0015",
+		12e7: "0.12", 1_000_000_010: "1.00000001", -5e8: "-0.50", math.MaxInt64: "9223372036.854775807", math.MinInt64: "-9223372036.854775808"} {
+		if n.String() != want {
+			t.Errorf("%d is written %s, want %s", int64(n), n, want)
+		}
+		if got, err := agentkernel.ParseUSD(want); err != nil || got != n {
+			t.Errorf("%s is read as %d: %v", want, int64(got), err)
+		}
+	}
+	for text, want := range map[string]agentkernel.NanoUSD{"$2": 2e9, "7e-9": 7, "0.0000000001": 1, " 3 ": 3e9} {
+		if got, err := agentkernel.ParseUSD(text); err != nil || got != want {
+			t.Errorf("%q is read as %d: %v", text, int64(got), err)
+		}
+	}
+	for _, text := range []string{"", "x", "1/2", "0x10", "1_0", "1e999999999", "10000000000", "NaN"} {
+		if got, err := agentkernel.ParseUSD(text); err == nil {
+			t.Errorf("%q is read as %s", text, got)
+		}
+	}
+}
