@@ -116,6 +116,7 @@ func TestAFencedTreeIsLetGo(t *testing.T) {
 				if err != nil || p.State != agentkernel.StateExited {
 					t.Errorf("the other tree: %+v, %v", p, err)
 				}
+				synctest.Wait() // whoever waits for an end is told of it before the sandbox has been closed
 				if n := r.backend.sandboxes(); n != 0 {
 					t.Errorf("%d sandboxes are open", n)
 				}
