@@ -299,8 +299,14 @@ func TestMCPSessionMoves(t *testing.T) {
 	}
 	tool(t, ann, "execute_code", args{"code": "x = 43\nwhile True: pass", "timeout": 0.5}, "!the variables from before it")
 	tool(t, ann, "execute_code", args{"code": "x"}, "result: 42")
-	if got := tool(t, ann, "execute_code", args{"code": "x = 44\nfrom kernel import sleep\nsleep(60)", "timeout": 5}, "!ran longer than 5s"); got["note"] != nil {
-		t.Errorf("stopped in a call: %v", got)
+	for _, seconds := range []float64{2, 10, 60} { // a busy machine may not bring it to its call in time
+		got := tool(t, ann, "execute_code", args{"code": "x = 44\nfrom kernel import sleep\nsleep(600)", "timeout": seconds}, "!ran longer than ")
+		if got["note"] == nil {
+			break
+		}
+		if seconds == 60 {
+			t.Errorf("stopped in a call: %v", got)
+		}
 	}
 	tool(t, ann, "execute_code", args{"code": "x"}, "result: 44")
 	tool(t, bo, "execute_code", args{"code": "x"}, "of bo")

@@ -215,6 +215,9 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 		}
 	case p.state == steps.Created:
 		p.step(steps.Begin)
+		p.step(steps.Reserve)
+	default:
+		p.step(steps.Reserve) // nobody begins to drive it before it has ended
 	}
 	p.mu.Unlock()
 	k.finish(p, endingFor(cause))
