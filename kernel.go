@@ -79,14 +79,6 @@ type Tools interface {
 	AcceptTools(ctx context.Context, files []string, server string, names []string) (int, error)
 }
 
-// Hosted is the ability to run processes whose program lives elsewhere (backend "hosted"): a framework, an
-// SDK coroutine, a gateway. The process is created with Spawn; whoever holds its Syscaller issues its calls.
-type Hosted interface {
-	// Attach takes up the hosted process pid from its first call on: calls that the journal holds are
-	// answered from it, in order, the first new one goes live. Only one holder at a time (CodeConflict).
-	Attach(ctx context.Context, pid PID) (Syscaller, error)
-}
-
 // KernelInfo describes a running kernel.
 type KernelInfo struct {
 	Version    string        `json:"version"`

@@ -27,6 +27,7 @@ const (
 	EntryPublish  EntryKind = "publish"  // the program has exited with 0, and its files are about to be applied; Data is how it ends
 	EntryAllowed  EntryKind = "allowed"  // a human allows the tools of Pattern from now on
 	EntryBudget   EntryKind = "budget"   // the budget is raised; Data is the Budget that is added
+	EntryAttached EntryKind = "attached" // a host has taken the process up; Data has the epoch
 	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
 )
 
@@ -47,7 +48,7 @@ type Entry struct {
 	Done   bool            `json:"done,omitempty"`   // EntryCall: Data or Err is the result
 	Data   json.RawMessage `json:"data,omitempty"`   // result, output text or details, by Kind
 	Err    *Error          `json:"error,omitempty"`  // EntryCall with Done, EntryResult: the error reply
-	Stream string          `json:"stream,omitempty"` // EntryOutput
+	Stream string          `json:"stream,omitempty"` // EntryOutput: "stdout" or "stderr"; EntryCall of a hosted program: its Place
 	Note   string          `json:"note,omitempty"`   // for people: what else is worth knowing, and the fields from Origin on
 	// Missing says why Args or Data cannot be read, where a journal is read that has lost payloads: see Salvager.
 	Missing *Error `json:"missing,omitempty"`

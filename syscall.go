@@ -1,7 +1,6 @@
 package agentkernel
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -171,10 +170,4 @@ type Reply struct {
 	Err    *Error          `json:"error,omitempty"`
 	// Pending tells the sandbox that an async call is under way; its result comes with a later Reply.
 	Pending bool `json:"pending,omitempty"`
-}
-
-// Syscaller issues syscalls in the name of one process. A hosted process, whose program runs elsewhere,
-// holds one over a connection. Args is a JSON object; the result is JSON; errors are *Error.
-type Syscaller interface {
-	Syscall(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
 }

@@ -45,6 +45,8 @@ func wakeCause(call string) string {
 	switch {
 	case strings.HasPrefix(call, YourAnswer):
 		return "your answer"
+	case call == ItsHost:
+		return "a host"
 	case name == "proc.wait":
 		return "the end of process " + about
 	case name == "proc.next":

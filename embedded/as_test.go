@@ -51,14 +51,15 @@ func TestTenantsOfOneKernel(t *testing.T) {
 	if again := spawnFor(t, a, hostedSpec("key")); again != ofA {
 		t.Errorf("a key of the namespace made process %d, and had made %d", again, ofA)
 	}
-	c, err := a.(agentkernel.Hosted).Attach(t.Context(), ofA)
+	c, err := a.(agentkernel.Hosted).Attach(t.Context(), ofA, agentkernel.Attaching{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Syscall(t.Context(), "state.set", json.RawMessage(`{"key":"k","value":"secret of a"}`)); err != nil {
+	set := agentkernel.HostedCall{Place: agentkernel.Place{N: 1}, Op: "state.set", Args: json.RawMessage(`{"key":"k","value":"secret of a"}`)}
+	if _, err := c.Issue(set)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.(agentkernel.Hosted).Attach(t.Context(), ofA); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+	if _, err := b.(agentkernel.Hosted).Attach(t.Context(), ofA, agentkernel.Attaching{}); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
 		t.Errorf("attaching to another's process: %v", err)
 	}
 	if state, err := b.State(t.Context(), ofA); agentkernel.CodeOf(err) != agentkernel.CodeNotFound || state != nil {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -40,6 +41,9 @@ func (rt *route) ask(s *Server) *httptest.ResponseRecorder {
 	}
 	r := httptest.NewRequest(rt.method, wire.Prefix+strings.Replace(rt.path, "{pid}", "1", 1)+"?"+queries[rt.path], strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
+	if strings.HasSuffix(rt.path, "/host") {
+		r.Header.Set("Upgrade", wire.UpgradeHost)
+	}
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, r)
 	return w
@@ -88,4 +92,8 @@ func TestEverybodyIsTheOwnerWhereNobodyIsToldApart(t *testing.T) {
 	if _, err := told.kernel(r).Info(t.Context()); agentkernel.CodeOf(err) != agentkernel.CodeDenied {
 		t.Errorf("a request that did not come through guard: %v", err)
 	}
+}
+
+func (unreachable) Attach(context.Context, agentkernel.PID, agentkernel.Attaching) (agentkernel.Host, error) {
+	panic("the kernel was asked")
 }

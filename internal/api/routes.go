@@ -44,6 +44,7 @@ func routes() []route {
 		{"POST", "/processes/{pid}/resolutions", nil, (*Server).postResolution},
 		{"POST", "/processes/{pid}/pieces", nil, (*Server).postPiece},
 		{"POST", "/processes/{pid}/end", nil, (*Server).postEnd},
+		{"GET", "/processes/{pid}/host", []string{"epoch", "takeover"}, (*Server).getHost},
 		{"GET", "/processes/{pid}/changes", nil, (*Server).getChanges},
 		{"POST", "/processes/{pid}/apply", nil, (*Server).postApply},
 		{"POST", "/processes/{pid}/discard", nil, (*Server).postDiscard},

@@ -61,6 +61,7 @@ type Server struct {
 	entry    sync.Mutex    // before serving and stop
 	stopOnce sync.Once
 	serving  sync.WaitGroup
+	hosting  sync.WaitGroup // connections that were upgraded
 }
 
 // New makes a server; nothing runs yet.
@@ -138,6 +139,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := srv.Shutdown(bounded); err != nil {
 		_ = srv.Close()
 	}
+	s.hosting.Wait()                                                                              // each ends with its context
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) { // closed above
 		s.log.Warn("the socket ended badly", "err", err)
 	}

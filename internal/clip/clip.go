@@ -3,7 +3,11 @@ package clip
 
 import "strings"
 
-const most = 100 // bytes
+// The most that is kept, in bytes.
+const (
+	most = 100
+	long = 64 << 10
+)
 
 // Short is at most the first 100 bytes of s, cut between words where there are any, and three dots for what is missing.
 func Short(s string) string {
@@ -15,4 +19,12 @@ func Short(s string) string {
 		s = s[:i]
 	}
 	return s + "..."
+}
+
+// Long is at most the first 64 KiB of s, whole letters, and three dots for what is missing.
+func Long(s string) string {
+	if len(s) <= long {
+		return s
+	}
+	return strings.ToValidUTF8(s[:long], "") + "..."
 }

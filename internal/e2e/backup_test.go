@@ -29,12 +29,13 @@ type busy struct {
 }
 
 // callOf is call n of a process: the same whenever it is repeated. Some are too large for the database.
-func callOf(n int64) json.RawMessage {
+func callOf(n int64) agentkernel.HostedCall {
 	size := 20
 	if n%100 == 0 {
 		size = 40_000
 	}
-	return json.RawMessage(fmt.Sprintf(`{"key":"k%d","value":"%d %s"}`, n%10, n, strings.Repeat("x", size)))
+	args := fmt.Sprintf(`{"key":"k%d","value":"%d %s"}`, n%10, n, strings.Repeat("x", size))
+	return agentkernel.HostedCall{Place: agentkernel.Place{N: n}, Op: "state.set", Args: json.RawMessage(args)}
 }
 
 func makeBusy(t *testing.T, k *embedded.Kernel, n int) *busy {
@@ -47,14 +48,14 @@ func makeBusy(t *testing.T, k *embedded.Kernel, n int) *busy {
 		if err != nil {
 			t.Fatal(err)
 		}
-		caller, err := k.Attach(ctx, p.PID)
+		caller, err := k.Attach(ctx, p.PID, agentkernel.Attaching{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.pids = append(b.pids, p.PID)
 		group.Go(func() {
 			for n := int64(1); ctx.Err() == nil; n++ {
-				if _, err := caller.Syscall(ctx, "state.set", callOf(n)); err == nil {
+				if _, err := caller.Issue(callOf(n))(ctx); err == nil {
 					b.acked[i].Store(n)
 				} else if ctx.Err() == nil {
 					t.Errorf("call %d: %v", n, err)
@@ -288,12 +289,12 @@ func goesOn(t *testing.T, k *embedded.Kernel, pid agentkernel.PID, acked int64) 
 	for _, e := range entries {
 		calls = max(calls, e.Call)
 	}
-	caller, err := k.Attach(t.Context(), pid)
+	caller, err := k.Attach(t.Context(), pid, agentkernel.Attaching{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := int64(1); n <= calls+1; n++ {
-		if _, err := caller.Syscall(t.Context(), "state.set", callOf(n)); err != nil {
+		if _, err := caller.Issue(callOf(n))(t.Context()); err != nil {
 			t.Fatalf("call %d of %d, of which %d were acknowledged: %v", n, calls, acked, err)
 		}
 	}

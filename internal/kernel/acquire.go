@@ -15,7 +15,7 @@ import (
 // acquire returns a process that this kernel carries, in memory until release; nil: it carries none with this PID. One that is
 // read back goes on waiting: that somebody looks at it does not wake it.
 func (k *Kernel) acquire(ctx context.Context, pid agentkernel.PID) (*process, error) {
-	p, first, err := k.table.claim(ctx, pid)
+	p, first, err := k.table.Claim(ctx, pid)
 	if first {
 		return k.load(ctx, pid)
 	}
@@ -25,14 +25,14 @@ func (k *Kernel) acquire(ctx context.Context, pid agentkernel.PID) (*process, er
 // release lets go of a process that was acquired; nil: of none.
 func (k *Kernel) release(p *process) {
 	if p != nil {
-		k.table.unpin(p)
+		k.table.Unpin(p.pid, p)
 		k.trim()
 	}
 }
 
 // load reads a parked process back for acquire, while others who want it wait.
 func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error) {
-	defer k.table.loaded(pid)
+	defer k.table.Loaded(pid)
 	rec, ofRow, err := history.Row(ctx, k.store, pid)
 	switch {
 	case agentkernel.CodeOf(err) == agentkernel.CodeNotFound:
@@ -46,8 +46,8 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 	}
 	p := found.p
 	p.parked, p.recoveries, p.run.lastRun = rec.Parked, int32(rec.Recoveries), rec.Parked.Since.UnixNano()
-	if !k.table.adopt(p, true) {
-		return nil, k.table.refuses()
+	if !k.table.Adopt(p.pid, p, true) {
+		return nil, k.table.Refuses()
 	}
 	k.rejoin(p)
 	if !k.takeUp(found) {
@@ -65,7 +65,7 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 
 // carries says whether a parked process is this kernel's to wake.
 func (k *Kernel) carries(rec *agentkernel.ProcessRecord) bool {
-	return rec.Parked != nil && (rec.Parked.Kernel == k.stamp() || k.table.carriesAll())
+	return rec.Parked != nil && (rec.Parked.Kernel == k.stamp() || k.table.CarriesAll())
 }
 
 // due reads for the list of those that have to be woken.

@@ -92,7 +92,7 @@ func (k *Kernel) Answer(ctx context.Context, pid agentkernel.PID, ask int64, a a
 		return agentkernel.Errorf(agentkernel.CodeNotFound, "answer", "process %d is not running here", pid)
 	}
 	defer k.release(p)
-	if err := k.table.refuses(); err != nil { // it asks again when it is continued
+	if err := k.table.Refuses(); err != nil { // it asks again when it is continued
 		return err
 	}
 	p.mu.Lock()

@@ -12,7 +12,7 @@ func (k *Kernel) Backup(ctx context.Context, w io.Writer) error {
 	if k.cfg.Backup == nil {
 		return agentkernel.Errorf(agentkernel.CodeUnsupported, "backup", "this kernel's store cannot be backed up while it runs")
 	}
-	if err := k.table.refuses(); err != nil {
+	if err := k.table.Refuses(); err != nil {
 		return err
 	}
 	if err := k.settled(ctx); err != nil {

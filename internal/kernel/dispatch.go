@@ -290,12 +290,12 @@ func (k *Kernel) wait(p *process, f *inflight) error {
 
 // entry is a call in the journal.
 func (f *inflight) entry(args json.RawMessage) agentkernel.Entry {
-	return agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async, Args: args}
+	return agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async, Args: args, Stream: f.place}
 }
 
 // answer journals a call together with its result and hands the result over.
 func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out outcome, err error) {
-	stopping := err != nil && k.table.isClosed()
+	stopping := err != nil && k.table.Closed()
 	entry := f.entry(canonical)
 	entry.Done, entry.Data, entry.Err, entry.Origin = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op), out.origin
 	p.mu.Lock()
@@ -327,7 +327,7 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 // intend journals the intent of a call whose result comes later, with what the call reserves. False: nobody waits for it any
 // more. The error says that there is too little left for it; then the journal has nothing of it.
 func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (waits bool, err error) {
-	stopping := f.handler.Outside != nil && k.table.isClosed()
+	stopping := f.handler.Outside != nil && k.table.Closed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped || k.waitsNow(p, f, func() { k.begin(p, f, canonical) }) {

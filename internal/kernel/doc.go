@@ -17,7 +17,7 @@
 //	wake     waiting                -> ready    unowned
 //	hold     ready                  -> waiting  unowned   hosted, paused, or all of its calls are under way
 //	drive    ready                  -> running  takes
-//	reserve  ready waiting          ->          takes     to park or migrate it, or to drive it inline
+//	reserve  ready waiting          ->          takes     to park, migrate or end it, or to drive it inline
 //	proceed  waiting                -> running  keeps
 //	wait     running                -> waiting  releases
 //	yield    running                -> ready    releases

@@ -37,6 +37,7 @@ func (k *Kernel) letGo(p *process, why *agentkernel.Error) {
 	p.ending, p.pausing, p.run.replay = &ending{state: p.state, err: why, at: k.cfg.Now()}, nil, nil
 	box := p.takeBox()
 	p.dropInflight(why)
+	k.table.hosts.Vacate(p.pid, why)
 	p.wall.Stop()
 	if m := p.migration; m != nil {
 		p.migration = nil

@@ -181,7 +181,7 @@ func TestAHostedProcessIsFenced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sys, err := r.Attach(t.Context(), p.PID)
+		sys, err := r.attach(t, p.PID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -147,7 +147,7 @@ func (k *Kernel) storageFailed(err error) {
 		return // the process ended while it waited for the disk
 	}
 	failure := agentkernel.AsError(err, agentkernel.CodeStorage, "store")
-	procs, first := k.table.fail(failure)
+	procs, first := k.table.Fail(failure)
 	if !first {
 		return
 	}
@@ -160,6 +160,7 @@ func (k *Kernel) storageFailed(err error) {
 		for _, w := range q.watchers {
 			w.Fail(failure.WithPID(q.pid))
 		}
+		k.table.hosts.Vacate(q.pid, failure)
 		q.mu.Unlock()
 	}
 }
@@ -169,5 +170,5 @@ func (k *Kernel) Broken() <-chan struct{} { return k.broken }
 
 // Failure is why the store failed; nil as long as Broken is open.
 func (k *Kernel) Failure() error {
-	return errOrNil(k.table.failed())
+	return errOrNil(k.table.Failed())
 }

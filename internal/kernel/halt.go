@@ -34,7 +34,7 @@ func (k *Kernel) changeHolds(ctx context.Context, h agentkernel.Hold, change fun
 func (k *Kernel) standStill() {
 	k.wakes.Hold(k.holds.Kernel() != nil)
 	var later []func()
-	for _, p := range k.table.all() {
+	for _, p := range k.table.All() {
 		p.mu.Lock()
 		later = append(later, k.heed(p)...)
 		p.mu.Unlock()

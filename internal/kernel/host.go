@@ -11,7 +11,7 @@ type host Kernel
 
 func (h *host) Live(pid agentkernel.PID) bool { return (*Kernel)(h).lookup(pid) != nil }
 
-func (h *host) Accepting() error { return (*Kernel)(h).table.refuses() }
+func (h *host) Accepting() error { return (*Kernel)(h).table.Refuses() }
 
 func (h *host) Settled(ctx context.Context) error { return (*Kernel)(h).settled(ctx) }
 

@@ -1,123 +1,150 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
-	"sync"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
-	"agentkernel/internal/kernel/history"
-	"agentkernel/internal/kernel/permit"
+	"agentkernel/internal/kernel/hosting"
+	"agentkernel/internal/kernel/specs"
 )
 
-// Attach takes up a hosted process from its first call on.
-func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID) (agentkernel.Syscaller, error) {
+// Attach makes the caller the host of a hosted process.
+func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID, how agentkernel.Attaching) (agentkernel.Host, error) {
 	p := k.carried(ctx, pid)
 	if p == nil {
-		if _, err := k.store.Process(ctx, pid); err != nil {
-			return nil, err
+		rec, err := k.store.Process(ctx, pid)
+		if err == nil && rec.State.Terminal() {
+			err = hasEnded("attach", pid, rec.State)
 		}
-		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "no kernel carries process %d", pid).WithPID(pid).
-			WithHint(advice.Recover, pid)
+		if err == nil { // its host comes back, and nobody else would continue it
+			_, err = k.Recover(ctx, pid)
+		}
+		if p = k.carried(ctx, pid); p == nil {
+			return nil, cmp.Or(err, hasEnded("attach", pid, agentkernel.StateUnfinished))
+		}
 	}
 	defer k.release(p) // one that is hosted stays in memory
+	seat := k.table.hosts.Of(pid)
+	seat.Lock()
+	defer seat.Unlock()
+	h, err := k.attach(p, seat, how)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.flush(ctx, p); err != nil { // the epoch outlives the kernel
+		h.Leave()
+		return nil, err
+	}
+	return h, nil
+}
+
+// attach is Attach to a process in memory; its seat is locked.
+func (k *Kernel) attach(p *process, seat *hosting.Seat, how agentkernel.Attaching) (*hosting.Host, error) {
+	hosted := &hostedProcess{k, p}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.run.backend != nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", pid, p.backendName()).WithPID(pid)
-	}
-	if _, held := k.table.attached.Load(pid); held {
-		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is held by another connection", pid).WithPID(pid)
-	}
-	if p.run.calls > 0 {
-		// A second holder in the same kernel begins again: its calls are answered from the journal.
-		if err := k.rewind(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	k.table.attached.Store(pid, true)
-	return &hostedCaller{k: k, p: p}, nil
-}
-
-// rewind lets a hosted program repeat its calls from the first on; p.mu is held.
-func (k *Kernel) rewind(ctx context.Context, p *process) error {
-	entries, err := k.store.Entries(ctx, p.pid, 1, 0)
-	if err != nil {
-		return err
-	}
-	k.newRun(p, nil, history.Fold(history.Base{}, entries), entries)
-	return nil
-}
-
-// hostedCaller issues the syscalls of one hosted program.
-type hostedCaller struct {
-	k       *Kernel
-	p       *process
-	issuing sync.Mutex // one call after the other: each limit is looked at with the calls before it under way
-}
-
-// Syscall issues one call and waits for its result. Calls are numbered in the order in which they come.
-func (h *hostedCaller) Syscall(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
-	canonical, bad := permit.Arguments(&agentkernel.Call{Op: op, Args: args})
-	if bad != nil {
-		return nil, bad
-	}
-	k, p := h.k, h.p
-	f, known, goesOn := h.issue(op, args, canonical)
 	switch {
-	case f == nil:
-		return nil, agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d has ended: %s", p.pid, p.state).WithPID(p.pid)
-	case !goesOn:
-		return json.RawMessage("null"), nil
-	case known != nil:
-		return known.Data, errOrNil(known.Err)
+	case p.spec.Backend != specs.Hosted:
+		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", p.pid, p.backendName()).WithPID(p.pid)
+	case p.state.Terminal():
+		k.table.hosts.Vacate(p.pid, nil) // the seat came after its end
+		return nil, hasEnded("attach", p.pid, p.state)
 	}
-	select {
-	case r := <-f.done:
-		if err := k.flush(ctx, p); err != nil { // the reply leaves the kernel
-			return nil, err
-		}
-		return r.Result, errOrNil(r.Err)
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	epoch := p.standing.Account.Host
+	if err := seat.Admits(p.pid, epoch, how); err != nil {
+		return nil, err
 	}
+	if err := k.journalFull(p); err != nil {
+		return nil, err
+	}
+	entries, err := k.store.Entries(p.runContext().ctx, p.pid, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	tenure := hosting.NewTenure(p.pid, epoch+1, entries, how.Epoch > 0 && p.spec.Durability == agentkernel.DurabilityRelaxed)
+	p.dropUnissued(0) // it is issued again, or by nobody
+	p.run.calls = max(p.run.calls, tenure.Attached.Calls)
+	p.setNeed(needGo, 0, nil)
+	k.append(p, tenure.Entry())
+	return hosting.NewHost(hosted, seat, tenure), nil
 }
 
-// issue lets a call begin, or gives the result that the journal has. A nil call: its process has ended; goesOn: it does not end with it.
-func (h *hostedCaller) issue(op string, args, canonical json.RawMessage) (f *inflight, known *agentkernel.Entry, goesOn bool) {
-	h.issuing.Lock()
-	defer h.issuing.Unlock()
-	h.p.mu.Lock()
-	if h.p.state.Terminal() {
-		h.p.mu.Unlock()
-		return nil, nil, false
-	}
-	f = h.k.number(h.p, agentkernel.Call{Op: op, Args: args, Async: true})
-	f.done = make(chan agentkernel.Reply, 1)
-	known = h.p.takeHosted(f)
-	h.p.mu.Unlock()
-	return f, known, h.k.dispatch(h.p, f, canonical, nil)
+// hostedProcess is a hosted process as its host sees it.
+type hostedProcess struct {
+	k *Kernel
+	p *process
 }
 
-// takeHosted takes the journalled result of a hosted call, which needs no order of delivery; p.mu is held.
-func (p *process) takeHosted(f *inflight) *agentkernel.Entry {
-	if p.run.replay == nil {
-		return nil
-	}
-	e, ok := p.run.replay.Results[f.id]
-	if !ok {
-		return nil
-	}
-	p.run.replay.Order = slices.DeleteFunc(slices.Clone(p.run.replay.Order), func(id int64) bool { return id == f.id })
-	return &e
+func (h *hostedProcess) Entries(from int64, limit int) ([]agentkernel.Entry, error) {
+	return h.k.store.Entries(h.p.context(), h.p.pid, from, limit)
 }
 
-// Close lets go of the process; another holder may attach.
-func (h *hostedCaller) Close() error {
+func (h *hostedProcess) Ended() error {
 	h.p.mu.Lock()
 	defer h.p.mu.Unlock()
-	h.k.table.attached.Delete(h.p.pid)
-	return nil
+	if !h.p.state.Terminal() {
+		return nil
+	}
+	return hasEnded("host", h.p.pid, h.p.state)
+}
+
+func (h *hostedProcess) Issue(call agentkernel.Call, place string, canonical json.RawMessage, bad *agentkernel.Error, reply chan agentkernel.Reply) {
+	h.p.mu.Lock()
+	f := h.k.number(h.p, call)
+	f.place, f.done = place, reply
+	h.p.mu.Unlock()
+	h.k.dispatch(h.p, f, canonical, bad)
+}
+
+func (h *hostedProcess) Rejoin(call int64, reply chan agentkernel.Reply) bool {
+	h.p.mu.Lock()
+	defer h.p.mu.Unlock()
+	f := h.p.inflight.find(call)
+	if f != nil {
+		f.done = reply
+	}
+	return f != nil
+}
+
+func (h *hostedProcess) Reissue(e *agentkernel.Entry, args json.RawMessage, reply chan agentkernel.Reply) {
+	f := h.k.opened(e)
+	f.args, f.place, f.done = args, e.Stream, reply
+	if h.Exits(e.Op) {
+		h.k.exit(h.p, f, nil, true)
+		return
+	}
+	h.p.mu.Lock()
+	h.p.inflight.add(f)
+	h.p.mu.Unlock()
+	h.k.reissue(h.p, f)
+}
+
+func (h *hostedProcess) Exits(op string) bool { o := h.k.ops[op]; return o != nil && o.exits }
+
+func (h *hostedProcess) Finish(exitCode int, result json.RawMessage, err *agentkernel.Error) {
+	e := ending{state: agentkernel.StateExited, exitCode: exitCode, result: result}
+	if err != nil {
+		e = endingFor(err)
+	}
+	h.k.finish(h.p, e)
+}
+
+// Reply waits for the journal: what a hosted program is told leaves the kernel.
+func (h *hostedProcess) Reply(ctx context.Context) error {
+	if h.p.spec.Durability == agentkernel.DurabilityRelaxed {
+		return nil
+	}
+	return h.k.flush(ctx, h.p)
+}
+
+func (h *hostedProcess) Outcome(ctx context.Context) (agentkernel.Process, error) {
+	return h.k.Process(ctx, h.p.pid)
+}
+
+func (h *hostedProcess) Left() {
+	h.p.mu.Lock()
+	defer h.p.mu.Unlock()
+	h.p.setNeed(needStart, 0, nil)
 }

@@ -71,6 +71,7 @@ type inflight struct {
 	timer     *timers.Timer           // answers it; nil: none does
 	cancel    context.CancelFunc      // of the handler outside the kernel
 	done      chan agentkernel.Reply  // hosted: whoever waits for the result
+	place     string                  // hosted: where it stands in its program
 	later     func()                  // makes the call, which waits until its process goes on; nil: it does not
 }
 

@@ -73,4 +73,4 @@ var (
 func (k *Kernel) clock() time.Duration { return k.cfg.Now().Sub(k.cfg.About.Started) + 1 }
 
 // lookup returns a process that is in memory; nil: it is not. See acquire.
-func (k *Kernel) lookup(pid agentkernel.PID) *process { return k.table.lookup(pid) }
+func (k *Kernel) lookup(pid agentkernel.PID) *process { return k.table.Lookup(pid) }

@@ -666,7 +666,7 @@ func TestHostedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The agent runs here, in the test, and speaks to the kernel over a connection of its own.
-	agent := func(sys agentkernel.Syscaller) string {
+	agent := func(sys *calls) string {
 		var out []string
 		for i := range 3 {
 			res, err := sys.Syscall(t.Context(), "tool.call", json.RawMessage(callTool("append", fmt.Sprintf(`{"n":%d}`, i))))
@@ -674,19 +674,19 @@ func TestHostedProcess(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	sys, err := r.Attach(t.Context(), p.PID)
+	sys, err := r.attach(t, p.PID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := agent(sys)
-	if _, err := r.Attach(t.Context(), p.PID); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+	if _, err := r.attach(t, p.PID); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
 		t.Errorf("a second holder: %v", err)
 	}
 	r2 := r.boot(t, store.crash())
 	if _, err := r2.Recover(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if sys, err = r2.Attach(t.Context(), p.PID); err != nil {
+	if sys, err = r2.attach(t, p.PID); err != nil {
 		t.Fatal(err)
 	}
 	if again := agent(sys); again != first || len(r.tools.lines) != 3 {

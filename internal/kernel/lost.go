@@ -46,7 +46,7 @@ func (k *Kernel) sandboxFailed(p *process, err error) {
 	switch {
 	case cause != nil:
 		k.finish(p, endingFor(cause))
-	case k.ctx.Err() != nil || k.table.isClosed() && p.contextEnded():
+	case k.ctx.Err() != nil || k.table.Closed() && p.contextEnded():
 		p.mu.Lock()
 		p.release()
 		p.mu.Unlock()

@@ -136,7 +136,7 @@ func (k *Kernel) begunAnew(p *process) bool {
 	if err == nil {
 		return true
 	}
-	if p.stopped() != nil || k.ctx.Err() != nil || k.table.isClosed() && p.contextEnded() {
+	if p.stopped() != nil || k.ctx.Err() != nil || k.table.Closed() && p.contextEnded() {
 		k.sandboxFailed(p, err)
 		return false
 	}

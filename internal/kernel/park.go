@@ -69,7 +69,7 @@ func (k *Kernel) park(p *process) {
 	k.wake(p)
 	p.mu.Unlock()
 	k.discard(p, box)
-	k.table.parked(p)
+	k.table.Parked(p.pid, p)
 	k.trim()
 }
 

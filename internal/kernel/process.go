@@ -96,6 +96,9 @@ func (p *process) snapshot() agentkernel.Process {
 		}
 		s.WaitsFor = append(s.WaitsFor, label)
 	}
+	if p.spec.Backend == specs.Hosted && p.run.need == needStart && !p.state.Terminal() {
+		s.WaitsFor = append(s.WaitsFor, agentkernel.ItsHost)
+	}
 	sort.Strings(s.WaitsFor)
 	if p.state == agentkernel.StateWaiting && p.run.lastRun != 0 {
 		s.WaitsSince = time.Unix(0, p.run.lastRun).UTC().Truncate(time.Microsecond)

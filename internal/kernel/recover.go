@@ -23,7 +23,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 	if pid == 0 {
 		defer k.table.recovered()
 	}
-	if err := k.table.refuses(); err != nil {
+	if err := k.table.Refuses(); err != nil {
 		return nil, err
 	}
 	records, err := history.Unfinished(ctx, k.store, pid)
@@ -77,9 +77,9 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 	if err != nil {
 		return nil, err
 	}
-	_, asleep, _ := k.table.rows.Counts()
+	_, asleep, _ := k.table.Counts()
 	parked := max(all-active-asleep, 0)
-	k.table.rows.CarryAll(parked)
+	k.table.CarryAll(parked)
 	k.wakes.TakeAll()
 	posted, err := k.store.Posted(ctx)
 	if err != nil {
@@ -104,11 +104,11 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 // this kernel carries it already, or it could not be taken up and has failed. A caller who leaves is not the reason for that.
 func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
 	ctx = context.WithoutCancel(ctx)
-	if running, first, err := k.table.claim(ctx, row.PID); !first {
+	if running, first, err := k.table.Claim(ctx, row.PID); !first {
 		k.release(running)
 		return nil, err
 	}
-	defer k.table.loaded(row.PID)
+	defer k.table.Loaded(row.PID)
 	rec, ofRow, err := history.Row(ctx, k.store, row.PID) // lists come without program text
 	if err != nil || rec.State.Terminal() {               // the list was older
 		return nil, err
@@ -118,8 +118,8 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 		return nil, err
 	}
 	p := found.p
-	if !k.table.adopt(p, k.carries(&rec)) {
-		return nil, k.table.refuses()
+	if !k.table.Adopt(p.pid, p, k.carries(&rec)) {
+		return nil, k.table.Refuses()
 	}
 	k.rejoin(p)
 	p.mu.Lock()
@@ -263,6 +263,9 @@ func (k *Kernel) newRun(p *process, from *origin.Origin, h *history.History, ent
 	}
 	if base.Seq > 0 {
 		p.run.running, p.run.waits = base.Running, base.Waits
+	}
+	if p.spec.Backend == specs.Hosted {
+		p.run.replay = nil // its calls are found by their places
 	}
 	p.replayed()
 }

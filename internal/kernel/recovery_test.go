@@ -52,7 +52,7 @@ func earlyCalls() map[string]early {
 			return err
 		}},
 		"attach": {spec: hosted, call: func(ctx context.Context, r *rig, pid agentkernel.PID) error {
-			_, err := r.Attach(ctx, pid)
+			_, err := r.Attach(ctx, pid, agentkernel.Attaching{})
 			return err
 		}},
 		"resolve": {spec: pausing("write"), call: func(ctx context.Context, r *rig, pid agentkernel.PID) error { return r.Resolve(ctx, pid, 1, done) }},

@@ -51,7 +51,7 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	if err := k.table.refuses(); err != nil {
+	if err := k.table.Refuses(); err != nil {
 		return err
 	}
 	p := k.carried(ctx, pid)

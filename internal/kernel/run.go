@@ -261,6 +261,7 @@ func (k *Kernel) afterRun(p *process) {
 	p.mu.Lock()
 	cause := p.cause() // it came after the program's last turn
 	if cause != nil && p.state == agentkernel.StateWaiting && !p.owned {
+		p.step(steps.Reserve)
 		p.mu.Unlock()
 		k.finish(p, endingFor(cause))
 		return

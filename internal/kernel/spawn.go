@@ -149,7 +149,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := k.table.refuses(); err != nil {
+	if err := k.table.Refuses(); err != nil {
 		return nil, 0, err
 	}
 	if s.IdempotencyKey != "" && !k.surelyNewChild(&s) {

@@ -95,7 +95,7 @@ func (k *Kernel) Info(ctx context.Context) (agentkernel.KernelInfo, error) {
 // Close stops the kernel. Processes are left as their journals say: no program runs on, external calls
 // under way get Config.Grace to finish so that their results are kept, waiting sandboxes are parked.
 func (k *Kernel) Close() error {
-	procs, first := k.table.close()
+	procs, first := k.table.Close()
 	if !first {
 		return nil
 	}
@@ -141,10 +141,12 @@ func (k *Kernel) abandon(p *process) {
 	for _, f := range p.inflight {
 		f.timer.Stop()
 	}
+	why := agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel was stopped; the process is unfinished").
+		WithPID(p.pid).WithHint(advice.Recover, p.pid)
 	for _, w := range p.watchers {
-		w.Fail(agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel was stopped; the process is unfinished").
-			WithPID(p.pid).WithHint(advice.Recover, p.pid))
+		w.Fail(why)
 	}
+	k.table.hosts.Vacate(p.pid, why)
 	p.mu.Unlock()
 	if box != nil {
 		if err := box.Close(); err != nil {

@@ -49,8 +49,9 @@ func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage, again 
 	}
 	p.mu.Lock()
 	if !again && !p.state.Terminal() {
-		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect,
-			Args: canonical, Done: true})
+		entry := f.entry(canonical)
+		entry.Done = true
+		k.append(p, entry)
 	}
 	p.mu.Unlock()
 	k.finish(p, ending{state: agentkernel.StateExited, exitCode: code})

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"slices"
 	"sync"
 
@@ -10,6 +9,7 @@ import (
 	"agentkernel/internal/kernel/eviction"
 	"agentkernel/internal/kernel/gate"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/hosting"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/locals"
 	"agentkernel/internal/kernel/rows"
@@ -20,13 +20,13 @@ import (
 
 // table is the process table: the processes that this kernel carries. The store has all others.
 type table struct {
-	rows       *rows.Rows[*process]
+	*rows.Rows[*process]
 	looks      inbox.Looks
 	senders    inbox.Senders
 	locals     *locals.Set
 	streams    *streams.Registry
 	ledger     *budget.Ledger
-	attached   sync.Map   // by PID: hosted programs whose Syscaller is held
+	hosts      hosting.Seats
 	recovering *gate.Gate // recoveries that are under way
 	recovered  func()     // the first of all processes has ended
 
@@ -37,7 +37,7 @@ type table struct {
 
 func newTable(unfinished int, recovers bool, families []sys.Family) *table {
 	t := &table{
-		rows: rows.New[*process](unfinished), locals: locals.New(families), recovering: gate.New(), recovered: func() {},
+		Rows: rows.New[*process](unfinished), locals: locals.New(families), recovering: gate.New(), recovered: func() {},
 		resident: map[agentkernel.PID]*process{},
 	}
 	if recovers && t.recovering.Enter() {
@@ -46,41 +46,22 @@ func newTable(unfinished int, recovers bool, families []sys.Family) *table {
 	return t
 }
 
-// What the rows say and do without a look into a process.
-
-func (t *table) lookup(pid agentkernel.PID) *process            { return t.rows.Lookup(pid) }
-func (t *table) all() []*process                                { return t.rows.All() }
-func (t *table) refuses() error                                 { return t.rows.Refuses() }
-func (t *table) close() ([]*process, bool)                      { return t.rows.Close() }
-func (t *table) isClosed() bool                                 { return t.rows.Closed() }
-func (t *table) fail(why *agentkernel.Error) ([]*process, bool) { return t.rows.Fail(why) }
-func (t *table) failed() *agentkernel.Error                     { return t.rows.Failed() }
-func (t *table) adopt(p *process, asleep bool) bool             { return t.rows.Adopt(p.pid, p, asleep) }
-func (t *table) loaded(pid agentkernel.PID)                     { t.rows.Loaded(pid) }
-func (t *table) unpin(p *process)                               { t.rows.Unpin(p.pid, p) }
-func (t *table) parked(p *process)                              { t.rows.Parked(p.pid, p) }
-func (t *table) carriesAll() bool                               { return t.rows.CarriesAll() }
-
-func (t *table) claim(ctx context.Context, pid agentkernel.PID) (p *process, first bool, err error) {
-	return t.rows.Claim(ctx, pid)
-}
-
 // enter adds a new process, and locks it: whoever finds it here finds it created.
-func (t *table) enter(p *process) error { return t.rows.Enter(p.pid, p, p.mu.Lock) }
+func (t *table) enter(p *process) error { return t.Enter(p.pid, p, p.mu.Lock) }
 
 // remove takes a process that has ended off the table.
 func (t *table) remove(pid agentkernel.PID) {
 	t.looks.End(pid)
-	t.attached.Delete(pid)
+	t.hosts.Vacate(pid, nil)
 	t.mu.Lock()
 	delete(t.resident, pid)
 	t.mu.Unlock()
-	t.rows.Remove(pid)
+	t.Remove(pid)
 }
 
 // surplus returns a process to unload if more than limit are listed, and owns it for its caller; nil: there is none.
 func (t *table) surplus(limit int, may func(*process) bool) *process {
-	return t.rows.Surplus(limit, func(p *process) bool {
+	return t.Surplus(limit, func(p *process) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		ok := may(p)
@@ -94,7 +75,7 @@ func (t *table) surplus(limit int, may func(*process) bool) *process {
 // evict takes a process that the caller owns out of the table, with its timers. False: it is in use, or its row does not say
 // any more that it is parked.
 func (t *table) evict(p *process) bool {
-	return t.rows.Evict(p.pid, func() bool {
+	return t.Evict(p.pid, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.parked == nil || len(p.watchers) > 0 || p.deliverable() || p.runEnded() {
@@ -111,13 +92,13 @@ func (t *table) evict(p *process) bool {
 
 // untaken says whether there are processes of earlier kernels that nobody has taken up.
 func (t *table) untaken() bool {
-	_, _, unfinished := t.rows.Counts()
+	_, _, unfinished := t.Counts()
 	return unfinished > 0
 }
 
 // below returns the descendants of a process, also where one between has ended.
 func (t *table) below(pid agentkernel.PID) []*process {
-	return slices.DeleteFunc(t.all(), func(p *process) bool { return !history.Descends(&p.spec.Spec, pid) })
+	return slices.DeleteFunc(t.All(), func(p *process) bool { return !history.Descends(&p.spec.Spec, pid) })
 }
 
 // counts says how many processes there are, and how many of earlier kernels nobody has taken up.
@@ -125,7 +106,7 @@ func (t *table) counts(i *agentkernel.KernelInfo) {
 	t.mu.Lock()
 	i.Resident = len(t.resident)
 	t.mu.Unlock()
-	loaded, asleep, unfinished := t.rows.Counts()
+	loaded, asleep, unfinished := t.Counts()
 	i.Processes, i.Parked, i.Unfinished = loaded+asleep, asleep, unfinished
 }
 
@@ -187,7 +168,7 @@ func (t *table) idlest(may func(*process) bool) *process {
 func (t *table) schedule() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.parking || t.isClosed() || len(t.resident) == 0 {
+	if t.parking || t.Closed() || len(t.resident) == 0 {
 		return false
 	}
 	t.parking = true

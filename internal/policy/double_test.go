@@ -188,7 +188,7 @@ func (d *double) Close() error {
 // hosting is a double that hosts programs, too.
 type hosting struct{ *double }
 
-func (h hosting) Attach(context.Context, agentkernel.PID) (agentkernel.Syscaller, error) {
+func (h hosting) Attach(context.Context, agentkernel.PID, agentkernel.Attaching) (agentkernel.Host, error) {
 	return nil, h.note("Attach")
 }
 

@@ -137,7 +137,7 @@ var calls = map[string]struct {
 	"Info":    {func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Info(ctx) }, [4]string{ok, ok, ok, ok}},
 	"Close":   {func(_ context.Context, k agentkernel.Kernel) (any, error) { return nil, k.Close() }, [4]string{ok, empty, empty, empty}},
 	"Attach": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
-		return k.(agentkernel.Hosted).Attach(ctx, ofTeam)
+		return k.(agentkernel.Hosted).Attach(ctx, ofTeam, agentkernel.Attaching{})
 	}, [4]string{ok, ok, gone, denied}},
 }
 
@@ -273,7 +273,7 @@ func TestWhatAProcessMayDoNeedsTheRight(t *testing.T) {
 			_, spawned := k.Spawn(t.Context(), c.spec)
 			_, ran := k.Run(t.Context(), c.spec, nil)
 			_, fed := k.Feed(t.Context(), ofTeam, agentkernel.Piece{}, nil)
-			_, held := k.(agentkernel.Hosted).Attach(t.Context(), ofTeam)
+			_, held := k.(agentkernel.Hosted).Attach(t.Context(), ofTeam, agentkernel.Attaching{})
 			for what, err := range map[string]error{"spawn": spawned, "run": ran, "feed": fed, "attach": held} {
 				if agentkernel.CodeOf(err) != want {
 					t.Errorf("%s %s with the rights %q: %v, want %q", what, name, rights, err, want)

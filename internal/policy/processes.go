@@ -233,9 +233,9 @@ func (s *scope) EndSession(ctx context.Context, pid agentkernel.PID) (agentkerne
 }
 
 // Attach takes up a hosted process of the namespace: whoever holds it may do all that it may.
-func (s *hostedScope) Attach(ctx context.Context, pid agentkernel.PID) (agentkernel.Syscaller, error) {
+func (s *hostedScope) Attach(ctx context.Context, pid agentkernel.PID, how agentkernel.Attaching) (agentkernel.Host, error) {
 	if err := s.drive(ctx, "attach", pid); err != nil {
 		return nil, err
 	}
-	return s.hosted.Attach(ctx, pid)
+	return s.hosted.Attach(ctx, pid, how)
 }

@@ -493,13 +493,13 @@ func others(m *maker) {
 	m.ends("folder-kept", "open('new.txt', 'w').write('text')\nprint('done')", inFolder)
 	m.hangs("folder", "import os\nfrom tools.book import read\nopen('other.txt', 'w').write('text')\nprint(os.listdir())\nprint(read(line='hang'))\nopen('last.txt', 'w').write('last')", inFolder)
 	hosted := m.start("hosted", "", func(s *agentkernel.Spec) { s.Backend, s.Program.Language = "hosted", "" })
-	c, err := m.Attach(background, hosted)
+	c, err := m.Attach(background, hosted, agentkernel.Attaching{})
 	m.must(err)
-	for _, call := range hostedCalls[:2] {
-		_, err := c.Syscall(background, call.op, json.RawMessage(call.args))
+	for i := range hostedCalls[:2] {
+		_, err := c.Issue(hostedCall(i))(background)
 		m.must(err)
 	}
-	go func() { _, _ = c.Syscall(background, hostedCalls[2].op, json.RawMessage(hostedCalls[2].args)) }()
+	c.Issue(hostedCall(2))
 	m.until(hosted, "its call hangs", func(agentkernel.Process) bool { calls, _ := m.far.made(); return len(calls[hosted]) == 2 })
 }
 
@@ -510,6 +510,11 @@ var hostedCalls = []struct{ op, args string }{
 	{"tool.call", `{"server":"book","tool":"write","arguments":{"line":"hang"}}`},
 	{"tool.call", `{"server":"book","tool":"write","arguments":{"line":"last"}}`},
 	{"proc.exit", `{"code":0}`},
+}
+
+func hostedCall(i int) agentkernel.HostedCall {
+	call := hostedCalls[i]
+	return agentkernel.HostedCall{Place: agentkernel.Place{N: int64(i) + 1}, Op: call.op, Args: json.RawMessage(call.args)}
 }
 
 func computing(m *maker) {

@@ -411,12 +411,12 @@ func decide(t *testing.T, k *embedded.Kernel, p agentkernel.Process) {
 // finishHosted is the hosted program, begun again.
 func finishHosted(t *testing.T, k *embedded.Kernel, pid agentkernel.PID) {
 	t.Helper()
-	c, err := k.Attach(t.Context(), pid)
+	c, err := k.Attach(t.Context(), pid, agentkernel.Attaching{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, call := range hostedCalls {
-		_, err := c.Syscall(t.Context(), call.op, json.RawMessage(call.args))
+	for i := range hostedCalls {
+		_, err := c.Issue(hostedCall(i))(t.Context())
 		if unknown := i == 2; unknown != (agentkernel.CodeOf(err) == agentkernel.CodeOutcomeUnknown) || err != nil && !unknown {
 			t.Errorf("hosted call %d: %v", i+1, err)
 		}

@@ -30,6 +30,7 @@ const (
 	Resume            = "agentkernel resume %d"
 	ResumeItself      = "agentkernel resume %d lets it go on itself; agentkernel kill %d ends it"
 	CloseSome         = "close some of them, or read them to their end"
+	TakeOver          = "let the other one end; or take the process from it: takeover"
 	TakeSome          = "take the results of some before you issue more; or raise limits.in_flight"
 	TakesProcess      = "it takes the process backend: agentkernel doctor"
 	Trace             = "agentkernel trace %d"

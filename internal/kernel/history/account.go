@@ -24,6 +24,8 @@ type Account struct {
 	Amounts   *Amounts `json:"amounts,omitempty"`
 	// Added is by what the budget was raised beyond that of the Spec.
 	Added agentkernel.Amounts `json:"added,omitempty"`
+	// Host is the epoch of the last attachment of a host; 0: there was none.
+	Host int64 `json:"host,omitempty"`
 	// Interrupted says that an interrupt waits for the program's next call.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// StopBy is when the process is killed that was asked to stop; zero: nobody has asked.
@@ -68,6 +70,8 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		}
 	case agentkernel.EntryBudget:
 		a.Added = a.Added.Plus(BudgetOf(e).Amounts())
+	case agentkernel.EntryAttached:
+		a.Host++
 	case agentkernel.EntryAborted:
 		a.Interrupted, a.Masks = false, 0
 	}

@@ -44,14 +44,22 @@ func (r *Replay) Take(c Issued) (*agentkernel.Entry, *agentkernel.Error) {
 	if !ok {
 		return nil, nil
 	}
-	same := string(entry.Args) == string(c.Args) ||
-		c.Cell && (sameButAddresses(string(entry.Args), string(c.Args)) || c.Moved && sameEnd(entry.Args, c.Args))
-	if entry.Op != c.Op || entry.Async != c.Async || !same {
-		return nil, Diverged("call %d is not the one in the journal\n%s", c.ID,
-			journal.Diff(history.Describe(entry.Op, entry.Async, entry.Args), history.Describe(c.Op, c.Async, c.Args)))
+	if err := Differs(&entry, &c); err != nil {
+		return nil, err
 	}
 	delete(r.Calls, c.ID)
 	return &entry, nil
+}
+
+// Differs says in what a call is not the one that the journal has; nil: it is.
+func Differs(entry *agentkernel.Entry, c *Issued) *agentkernel.Error {
+	same := string(entry.Args) == string(c.Args) ||
+		c.Cell && (sameButAddresses(string(entry.Args), string(c.Args)) || c.Moved && sameEnd(entry.Args, c.Args))
+	if entry.Op == c.Op && entry.Async == c.Async && same {
+		return nil
+	}
+	return Diverged("call %d is not the one in the journal\n%s", c.ID,
+		journal.Diff(history.Describe(entry.Op, entry.Async, entry.Args), history.Describe(c.Op, c.Async, c.Args)))
 }
 
 // NextAsync delivers the next async result that the journal has. issued is the last call number.
