@@ -31,6 +31,12 @@ const (
 	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
 )
 
+// EntryKinds are all kinds.
+func EntryKinds() []EntryKind {
+	return []EntryKind{EntryCreated, EntryCall, EntryResult, EntryOutput, EntryPaused, EntryResumed, EntryRecover, EntrySignal, EntryResolve, EntryRetry,
+		EntryPast, EntryTools, EntryMoved, EntryAborted, EntryPublish, EntryAllowed, EntryBudget, EntryAttached, EntryTerminal}
+}
+
 // Entry is one record of a process's journal. Seq numbers are dense from 1 within a process.
 //
 // What code decides by has a field. Those from Origin on have no JSON and no column of their own: Note has them in words,

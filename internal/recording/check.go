@@ -8,14 +8,6 @@ import (
 	"agentkernel/internal/lazy"
 )
 
-// The entry kinds that this version knows.
-var kinds = []agentkernel.EntryKind{
-	agentkernel.EntryCreated, agentkernel.EntryCall, agentkernel.EntryResult, agentkernel.EntryOutput, agentkernel.EntryPaused,
-	agentkernel.EntryResumed, agentkernel.EntryRecover, agentkernel.EntrySignal, agentkernel.EntryResolve, agentkernel.EntryRetry,
-	agentkernel.EntryPast, agentkernel.EntryTools, agentkernel.EntryTerminal,
-	agentkernel.EntryPublish, agentkernel.EntryMoved, agentkernel.EntryAborted, agentkernel.EntryAllowed,
-}
-
 var effects = []agentkernel.Effect{agentkernel.EffectPure, agentkernel.EffectRead, agentkernel.EffectIdempotent,
 	agentkernel.EffectPaid, agentkernel.EffectWrite, agentkernel.EffectByTool, agentkernel.EffectByMethod, ""}
 
@@ -95,7 +87,7 @@ func checkJournal(r *Recording) error {
 	if len(r.Entries) == 0 || r.Entries[0].Kind != agentkernel.EntryCreated {
 		return corrupt("the journal does not begin with the creation of the process")
 	}
-	last := len(r.Entries) - 1
+	last, kinds := len(r.Entries)-1, agentkernel.EntryKinds()
 	for i := range r.Entries {
 		e := &r.Entries[i]
 		switch {

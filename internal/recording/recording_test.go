@@ -49,6 +49,8 @@ func sample() *Recording {
 			{Kind: agentkernel.EntryMoved, Data: raw(`{"from":"a","to":"b"}`), Err: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no")}},
 			{Kind: agentkernel.EntryAborted, Call: 2, Err: &agentkernel.Error{Code: agentkernel.CodeInterrupted, Op: agentkernel.OpPiece, Err: errors.New("no")}},
 			{Kind: agentkernel.EntryAllowed, Note: "files.*"},
+			{Kind: agentkernel.EntryBudget, Data: raw(`{"calls":3}`)},
+			{Kind: agentkernel.EntryAttached, Data: raw(`{"epoch":1}`)},
 			{Kind: agentkernel.EntryPublish, Data: raw(`{"exit_code":0}`)},
 			{Kind: agentkernel.EntryTerminal, Data: raw(`{"state":"failed","exit_code":1}`), Err: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no")}},
 		},
@@ -92,7 +94,7 @@ func TestRoundTrip(t *testing.T) {
 	if again := encode(t, got); !bytes.Equal(file, again) {
 		t.Error("the same recording gives other bytes the second time")
 	}
-	for _, kind := range kinds {
+	for _, kind := range agentkernel.EntryKinds() {
 		found := false
 		for _, e := range r.Entries {
 			found = found || e.Kind == kind

@@ -186,6 +186,10 @@ func (c *chrome) life(t *Tree, end time.Time) {
 			c.instant(p, "the piece was given up", e.At, nil)
 		case agentkernel.EntryAllowed:
 			c.instant(p, allowedMark(*e), e.At, nil)
+		case agentkernel.EntryBudget:
+			c.instant(p, "budget raised", e.At, map[string]any{"by": e.Data})
+		case agentkernel.EntryAttached:
+			c.instant(p, "a host took it up", e.At, map[string]any{"by": e.Data})
 		case agentkernel.EntryOutput:
 			c.instant(p, "output", e.At, map[string]any{"stream": oneLine(e.Stream), "text": cut(outputOf(*e), 200)})
 		case agentkernel.EntryTerminal:

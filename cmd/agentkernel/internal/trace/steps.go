@@ -106,6 +106,11 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "the piece was given up"})
 	case agentkernel.EntryAllowed:
 		b.add(&step{kind: stepMark, at: e.At, mark: allowedMark(e)})
+	case agentkernel.EntryBudget:
+		b.add(&step{kind: stepMark, at: e.At, mark: "its budget was raised: " + string(e.Data)})
+	case agentkernel.EntryAttached:
+		b.closeGroup() // the program begins again, or goes on; what was under way may not have an answer
+		b.add(&step{kind: stepMark, at: e.At, mark: "a host took it up: " + string(e.Data)})
 	case agentkernel.EntryTerminal:
 		b.closeGroup()
 		b.terminal(e)
