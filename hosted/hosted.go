@@ -180,7 +180,7 @@ func lost(h agentkernel.Host) bool {
 		return false
 	}
 	switch agentkernel.CodeOf(h.Err()) {
-	case agentkernel.CodeUnavailable, agentkernel.CodeTimeout:
+	case agentkernel.CodeUnavailable, agentkernel.CodeTimeout, agentkernel.CodeStorage:
 		return true
 	}
 	return false

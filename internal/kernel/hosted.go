@@ -136,7 +136,11 @@ func (h *hostedProcess) Reply(ctx context.Context) error {
 	if h.p.spec.Durability == agentkernel.DurabilityRelaxed {
 		return nil
 	}
-	return h.k.flush(ctx, h.p)
+	err := h.k.flush(ctx, h.p)
+	if err != nil && ctx.Err() == nil {
+		h.k.notStored(h.p, err)
+	}
+	return err
 }
 
 func (h *hostedProcess) Outcome(ctx context.Context) (agentkernel.Process, error) {

@@ -25,7 +25,7 @@ type Process interface {
 	Exits(op string) bool
 	// Finish ends the process, with err if that is not nil.
 	Finish(exitCode int, result json.RawMessage, err *agentkernel.Error)
-	// Reply waits until a reply may leave the kernel.
+	// Reply waits until a reply may leave the kernel. An error that is not the context's ends the tenure of the host.
 	Reply(ctx context.Context) error
 	// Outcome is the process, durably.
 	Outcome(ctx context.Context) (agentkernel.Process, error)
@@ -167,6 +167,10 @@ func (h *Host) await(ctx context.Context, op string, reply chan agentkernel.Repl
 		return nil, ctx.Err()
 	}
 	if err := h.p.Reply(ctx); err != nil {
+		select {
+		case <-h.over:
+		case <-ctx.Done():
+		}
 		return nil, err
 	}
 	if r.Err != nil {
