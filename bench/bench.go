@@ -138,7 +138,7 @@ func errTooLong(after time.Duration) error {
 
 // sections in the order of the document.
 func sections() []section {
-	return []section{warmSection, coldSection, syscallSection, parkSection, throughputSection, growthSection, parkedSection, millionSection, killedSection, signalsSection, processSection, tasksSection, promisedSection, mcpSection}
+	return []section{warmSection, coldSection, syscallSection, hostedSection, parkSection, throughputSection, growthSection, parkedSection, millionSection, killedSection, signalsSection, processSection, tasksSection, promisedSection, mcpSection}
 }
 
 // measureSection runs one section; its failure is part of the document.
