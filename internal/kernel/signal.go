@@ -216,7 +216,7 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 	case p.state == steps.Created:
 		p.step(steps.Begin)
 		p.step(steps.Reserve)
-	default:
+	case p.state != agentkernel.StateRunning: // or the kernel ends, and nobody drives it any more
 		p.step(steps.Reserve) // nobody begins to drive it before it has ended
 	}
 	p.mu.Unlock()
