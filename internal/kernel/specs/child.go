@@ -97,7 +97,7 @@ func Complete(s *agentkernel.Spec) error {
 	if s.Priority == 0 {
 		s.Priority = agentkernel.DefaultPriority
 	}
-	if s.Program.Language == "" {
+	if s.Program.Language == "" && s.Backend != Hosted {
 		s.Program.Language = agentkernel.Python
 	}
 	return nil

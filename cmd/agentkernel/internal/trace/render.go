@@ -107,6 +107,9 @@ func (r *renderer) callLines(s *step) []string {
 	if s.call.Effect.External() {
 		details = append(details, string(s.call.Effect))
 	}
+	if place, ok := agentkernel.ParsePlace(s.call.Stream); ok && place.Lane != "" {
+		details = append(details, "lane "+place.Lane)
+	}
 	details = append(details, took(s))
 	switch {
 	case r.o.Full: // which incarnation of a server answered: nothing for a first look

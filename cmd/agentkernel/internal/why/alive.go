@@ -26,6 +26,8 @@ func (c *inquiry) alive() {
 	case c.p.Halted != "":
 		c.say(Waiting, "it stands still: %s is halted", c.p.Halted)
 		c.step("agentkernel ps", "since when and why it is halted, and the agentkernel thaw that lets it go on")
+	case slices.Contains(c.p.WaitsFor, agentkernel.ItsHost):
+		c.hostless(open)
 	case c.p.State == agentkernel.StateRunning:
 		c.running()
 	case c.p.State == agentkernel.StateReady:
@@ -38,6 +40,17 @@ func (c *inquiry) alive() {
 	default:
 		c.waiting(open)
 	}
+}
+
+// hostless: its program lives elsewhere, and is not there.
+func (c *inquiry) hostless(open []*history.Call) {
+	text := "its program runs outside the kernel, and is not there: start it again, and what it did is answered from the journal"
+	if n := len(open); n > 0 {
+		text += fmt.Sprintf("; %d of its calls are under way", n)
+	}
+	c.say(Waiting, "%s%s", text, c.sinceLast())
+	c.step(c.cmd("trace %d"), "what it did")
+	c.step(c.cmd("kill %d"), "")
 }
 
 // deadline adds when a process is asked to stop, or was.
