@@ -338,3 +338,42 @@ func TestHostedOverKernels(t *testing.T) {
 	}
 	stop()
 }
+
+// TestHostGoesOn: a program whose connection broke before it heard that it is the host again is the host all the same, and a signal
+// reaches the call for which it waits.
+func TestHostGoesOn(t *testing.T) {
+	eachHosting(t, func(t *testing.T, k hosting) {
+		p, err := k.Spawn(t.Context(), agentkernel.Spec{Backend: "hosted", Program: agentkernel.Program{Name: "agent"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attach := func(how agentkernel.Attaching, want agentkernel.Code) agentkernel.Host {
+			t.Helper()
+			h, err := k.Attach(t.Context(), p.PID, how)
+			if agentkernel.CodeOf(err) != want {
+				t.Fatalf("attaching with %+v: %v", how, err)
+			}
+			return h
+		}
+		sleep := agentkernel.HostedCall{Place: agentkernel.Place{N: 1}, Op: "time.sleep", Args: json.RawMessage(`{"seconds":3600}`)}
+		attach(agentkernel.Attaching{}, "").Issue(sleep)
+		for range 3 {
+			attach(agentkernel.Attaching{Epoch: 1}, "") // nobody hears that it succeeded
+		}
+		again := attach(agentkernel.Attaching{Epoch: 1}, "")
+		wait := again.Issue(sleep)
+		now := agentkernel.HostedCall{Place: agentkernel.Place{Lane: "1", N: 1}, Op: "time.now", Args: json.RawMessage(`{}`)}
+		if _, err := again.Issue(now)(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Signal(t.Context(), p.PID, agentkernel.SignalInterrupt); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wait(t.Context()); agentkernel.CodeOf(err) != agentkernel.CodeInterrupted {
+			t.Errorf("the call that is under way comes to %v", err)
+		}
+		attach(agentkernel.Attaching{TakeOver: true}, "")
+		attach(agentkernel.Attaching{Epoch: again.Attached().Epoch}, agentkernel.CodeFenced)
+		attach(agentkernel.Attaching{Epoch: 6}, "") // that which has taken it over
+	})
+}

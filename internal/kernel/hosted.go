@@ -52,18 +52,21 @@ func (k *Kernel) attach(p *process, seat *hosting.Seat, how agentkernel.Attachin
 		k.table.hosts.Vacate(p.pid, nil) // the seat came after its end
 		return nil, hasEnded("attach", p.pid, p.state)
 	}
-	epoch := p.standing.Account.Host
-	if err := seat.Admits(p.pid, epoch, how); err != nil {
+	entries, err := k.store.Entries(p.runContext().ctx, p.pid, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	began, epoch := hosting.Began(entries), p.standing.Account.Host
+	if err := seat.Admits(p.pid, began, epoch, how); err != nil {
 		return nil, err
 	}
 	if err := k.journalFull(p); err != nil {
 		return nil, err
 	}
-	entries, err := k.store.Entries(p.runContext().ctx, p.pid, 1, 0)
-	if err != nil {
-		return nil, err
+	if how.Epoch == 0 {
+		began = epoch + 1
 	}
-	tenure := hosting.NewTenure(p.pid, epoch+1, entries, how.Epoch > 0 && p.spec.Durability == agentkernel.DurabilityRelaxed)
+	tenure := hosting.NewTenure(p.pid, began, epoch+1, entries, how.Epoch > 0 && p.spec.Durability == agentkernel.DurabilityRelaxed)
 	p.dropUnissued(0) // it is issued again, or by nobody
 	p.run.calls = max(p.run.calls, tenure.Attached.Calls)
 	p.setNeed(needGo, 0, nil)

@@ -314,7 +314,7 @@ func (p *process) interruptible() *inflight {
 	}
 	var first *inflight
 	for _, f := range p.inflight {
-		if (f.intended() || f.asking) && (p.run.need == needAny || f.id == p.run.current) && (first == nil || f.id < first.id) {
+		if (f.intended() || f.asking) && (p.run.need == needAny || p.run.backend == nil || f.id == p.run.current) && (first == nil || f.id < first.id) {
 			first = f
 		}
 	}

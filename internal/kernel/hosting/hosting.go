@@ -3,8 +3,9 @@
 package hosting
 
 import (
+	"cmp"
 	"encoding/json"
-	"strconv"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -39,15 +40,17 @@ func (s *Seats) Vacate(pid agentkernel.PID, why *agentkernel.Error) {
 	}
 }
 
-// Admits says whether a process whose last attachment has the number epoch may be taken up.
-func (s *Seat) Admits(pid agentkernel.PID, epoch int64, how agentkernel.Attaching) error {
+// Admits says whether a process may be taken up whose last attachment has the number epoch, by a program that began with the one
+// of the number began. That program is the host until another begins, whatever it has heard of: its connection may break before it
+// learns the number of its attachment.
+func (s *Seat) Admits(pid agentkernel.PID, began, epoch int64, how agentkernel.Attaching) error {
 	refuse := func(code agentkernel.Code, format string, args ...any) *agentkernel.Error {
 		return agentkernel.Errorf(code, "attach", format, args...).WithPID(pid)
 	}
 	switch {
 	case how.Epoch < 0 || how.Epoch > epoch:
 		return refuse(agentkernel.CodeInvalid, "process %d had no host with the epoch %d: the last one had %d", pid, how.Epoch, epoch)
-	case how.Epoch > 0 && how.Epoch < epoch:
+	case how.Epoch > 0 && how.Epoch < began:
 		return fenced(pid, epoch)
 	case how.Epoch == 0 && !how.TakeOver && s.host.Load() != nil:
 		return refuse(agentkernel.CodeConflict, "process %d has a host already, with the epoch %d", pid, epoch).WithHint(advice.TakeOver)
@@ -78,16 +81,35 @@ func (s *Seat) leave(t *Tenure) bool {
 type Tenure struct {
 	agentkernel.Attached
 	*lanes
-	once sync.Once
-	over chan struct{}
-	why  *agentkernel.Error
+	began int64 // the attachment with which its program began
+	once  sync.Once
+	over  chan struct{}
+	why   *agentkernel.Error
 }
 
-// NewTenure returns one that has not begun, for a process with a journal. gaps: its program goes on, and may have had answers that
-// the journal has lost.
-func NewTenure(pid agentkernel.PID, epoch int64, entries []agentkernel.Entry, gaps bool) *Tenure {
+// attachment is the data of an attachment in the journal.
+type attachment struct {
+	Epoch int64 `json:"epoch"`
+	Began int64 `json:"began,omitempty"` // with which its program began; 0: with this one
+}
+
+// Began is the attachment with which the program began that was the last host; 0: there was none.
+func Began(entries []agentkernel.Entry) int64 {
+	for _, e := range slices.Backward(entries) {
+		if e.Kind == agentkernel.EntryAttached {
+			var a attachment
+			_ = json.Unmarshal(e.Data, &a) // 0 lets nobody in who should not be
+			return cmp.Or(a.Began, a.Epoch)
+		}
+	}
+	return 0
+}
+
+// NewTenure returns one that has not begun, for a process with a journal. began is the attachment with which its program began.
+// gaps: its program goes on, and may have had answers that the journal has lost.
+func NewTenure(pid agentkernel.PID, began, epoch int64, entries []agentkernel.Entry, gaps bool) *Tenure {
 	l, calls := newLanes(entries, gaps)
-	return &Tenure{Attached: agentkernel.Attached{PID: pid, Epoch: epoch, Calls: calls}, lanes: l, over: make(chan struct{})}
+	return &Tenure{Attached: agentkernel.Attached{PID: pid, Epoch: epoch, Calls: calls}, lanes: l, began: began, over: make(chan struct{})}
 }
 
 func (t *Tenure) end(why *agentkernel.Error) {
@@ -109,7 +131,12 @@ func (t *Tenure) reason() *agentkernel.Error {
 
 // Entry is the attachment in the journal.
 func (t *Tenure) Entry() agentkernel.Entry {
-	return agentkernel.Entry{Kind: agentkernel.EntryAttached, Data: json.RawMessage(`{"epoch":` + strconv.FormatInt(t.Epoch, 10) + `}`)}
+	a := attachment{Epoch: t.Epoch}
+	if t.began != t.Epoch {
+		a.Began = t.began
+	}
+	data, _ := json.Marshal(a) // two numbers
+	return agentkernel.Entry{Kind: agentkernel.EntryAttached, Data: data}
 }
 
 // ending reads how a hosted program ended: with a result, or with a failure. The error says what is wrong with e.
