@@ -105,7 +105,7 @@ var rules = []struct {
 	{"client", []string{"", "internal/api/wire"}},
 	{"hosted", []string{""}},
 	{"userland/...", []string{""}},
-	{"internal/config", []string{"", "internal/fetch", "internal/lazy", "internal/nearest", "internal/regular"}},
+	{"internal/config", []string{"", "internal/fetch", "internal/lazy", "internal/nearest", "internal/regular", "internal/sched"}},
 	{"internal/setup", []string{"", "internal/bytesize", "internal/datadir", "internal/lazy"}},
 	{"embedded", []string{"", "internal/..."}},
 	// Of the kernel, commands know what its journals mean, and nothing else.

@@ -26,6 +26,7 @@ import (
 	"agentkernel/internal/retention"
 	"agentkernel/internal/sandbox/monty"
 	"agentkernel/internal/sandbox/workspace"
+	"agentkernel/internal/sched"
 	"agentkernel/internal/setup"
 	"agentkernel/internal/store/sqlite"
 	"agentkernel/internal/sys/families"
@@ -41,10 +42,12 @@ type Config struct {
 	Version string // of the calling program
 	// Recovers says that Recover of all processes follows: callers that come before its end wait for it.
 	Recovers bool
-	Workers  int    // sandboxes in memory at most; 0: chosen from the number of CPUs
-	Slots    int    // programs that run at one moment; 0: chosen from the number of CPUs
-	Engine   string // path of the Monty executable; "": found on PATH, in the data directory or where `agentkernel setup` puts it
-	Python   string // interpreter of the process backend, path or name; "": python3 on PATH
+	Workers  int // sandboxes in memory at most; 0: chosen from the number of CPUs
+	// Shares are the weights by which namespaces get slots while they wait for some at the same time: "team 3". Others have 1.
+	Shares []string
+	Slots  int    // programs that run at one moment; 0: chosen from the number of CPUs
+	Engine string // path of the Monty executable; "": found on PATH, in the data directory or where `agentkernel setup` puts it
+	Python string // interpreter of the process backend, path or name; "": python3 on PATH
 	// Sandboxes says that the calling program calls [Main] first of all: without that the process backend cannot
 	// build its walls, and runs nothing.
 	Sandboxes bool
@@ -197,6 +200,10 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, closeBackends())
 	}
+	weight, err := sched.Weights(cfg.Shares)
+	if err != nil {
+		return errors.Join(agentkernel.AsError(err, agentkernel.CodeInvalid, "open"), closeBackends())
+	}
 	store, err := openStore(ctx, cfg, dir, key)
 	if err != nil {
 		return errors.Join(err, closeBackends())
@@ -220,7 +227,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 		Families: families.All(families.Parts{Tools: toolbox, Fetcher: k.fetcher}), Tools: toolbox,
 		Layers: layers, Retention: k.keeper, Recordings: recordings,
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
-		Logger: cfg.Logger, Observer: cfg.Observer, Slots: cfg.Slots, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
+		Logger: cfg.Logger, Observer: cfg.Observer, Slots: cfg.Slots, Weight: weight, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
 		About: agentkernel.KernelInfo{Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings, Before: lock.Before()}})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())

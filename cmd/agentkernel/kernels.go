@@ -243,7 +243,7 @@ func (a *app) openKernel(dir *datadir.Dir, mode string, recovers bool, log *slog
 		return nil, a.broken
 	}
 	k, err := a.open(a.ctx, embedded.Config{Home: dir.Path(), Mode: mode, Recovers: recovers, Version: version, Workers: c.Workers, Engine: a.engine(),
-		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Settings: a.kernelSettings(), Logger: log})
+		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Shares: c.Shares, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Settings: a.kernelSettings(), Logger: log})
 	if agentkernel.CodeOf(err) == agentkernel.CodeConflict && mode != background {
 		// For a command that must have the directory to itself, a kernel that holds it is an absence. One in
 		// the background has lost a race: the command that started it attaches to the winner.

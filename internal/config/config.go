@@ -38,6 +38,7 @@ type Values struct {
 	Tools      []string // MCP configuration files, absolute
 	Allow      []string // patterns of calls that may change things
 	AllowHosts []string // hosts that http.fetch reaches
+	Shares     []string // weights of namespaces
 	Secrets    []string // what http.fetch may fill in: where it is, and where it may go
 	Deny       []string // capabilities taken away
 	Namespace  string

@@ -109,6 +109,7 @@ tools = ["mcp.json", "/etc/mcp.json"]
 allow = ["filesystem.write_*", "github.*"]
 allow_hosts = ["api.example.com", "127.0.0.1:8080"]
 secrets = ["github env:GITHUB_TOKEN api.github.com"]
+shares = ["team 3"]
 deny = "state"
 namespace = "n"
 backend = "auto"
@@ -161,7 +162,7 @@ key = "env:EMBEDDINGS_KEY"
 		Embeddings: Embeddings{URL: "http://127.0.0.1:11434/v1", Model: "small", Key: "env:EMBEDDINGS_KEY"},
 		Quota:      20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
 		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
-		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: []string{"github env:GITHUB_TOKEN api.github.com"},
+		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: []string{"github env:GITHUB_TOKEN api.github.com"}, Shares: []string{"team 3"},
 		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Isolation: agentkernel.IsolationProcess, IsolationNone: "never", Priority: 7,
 		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, Restart: agentkernel.RestartOnCrash,
 		Limits: agentkernel.Limits{Time: agentkernel.Duration(30 * time.Second), Wall: agentkernel.Duration(time.Hour),

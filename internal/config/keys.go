@@ -63,6 +63,8 @@ func kernelKeys() []key {
 			value: engineInto(func(c *Config) *string { return &c.Python })},
 		{name: "workers", project: Never, doc: "Monty workers at most; by default chosen from the number of CPUs",
 			value: intInto(func(c *Config) *int { return &c.Workers }, 1, 4096)},
+		{name: "shares", list: true, project: Never, doc: "weights by which namespaces get slots while they wait for some at the same time: \"team 3\"; others have 1",
+			value: checked(listInto(func(c *Config) *[]string { return &c.Shares }), checkShare)},
 		{name: "secrets", list: true, project: Never, doc: "what http.fetch may fill into headers: \"github env:GITHUB_TOKEN api.github.com\"",
 			value: checked(listInto(func(c *Config) *[]string { return &c.Secrets }), fetch.CheckSecret)},
 		{name: "embeddings.url", project: Never, doc: "where tool search finds vectors: an address of the form of OpenAI's, http://127.0.0.1:11434/v1; by default nowhere",

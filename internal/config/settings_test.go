@@ -32,8 +32,11 @@ func example(name string, f Form) string {
 	case KindPath:
 		return "/srv/x"
 	}
-	if name == "secrets" {
+	switch name {
+	case "secrets":
 		return "name env:VARIABLE example.com"
+	case "shares":
+		return "team 3"
 	}
 	return "some.text"
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/lazy"
 	"agentkernel/internal/nearest"
+	"agentkernel/internal/sched"
 )
 
 // A value is what a key holds: how its text is read, how it is written again, and what it may be.
@@ -204,6 +206,11 @@ func checked(v value, check func(string) error) value {
 		return known(c, o, values)
 	}
 	return v
+}
+
+func checkShare(text string) error {
+	name, _, err := sched.ParseShare(text)
+	return cmp.Or(err, agentkernel.ValidateNamespace(name))
 }
 
 // knownBackend refuses a name that no backend has. The one without walls is asked for by the isolation, and not offered.

@@ -72,6 +72,9 @@ func (p *process) standsStill() bool { return p.halted != nil || p.paused() }
 // Priority is the one that its Spec gives it.
 func (p *process) Priority() int { return p.spec.Priority }
 
+// Flow is the tenant with whose processes it shares slots.
+func (p *process) Flow() string { return p.spec.Namespace }
+
 // snapshot is what the world sees of p; p.mu is held.
 func (p *process) snapshot() agentkernel.Process {
 	s := agentkernel.Process{

@@ -50,7 +50,7 @@ func New(cfg Config) (*Kernel, error) {
 		stop()
 		return nil, err
 	}
-	k.queue = slots.New(cfg.Slots, cfg.Now, k.drive)
+	k.queue = slots.New(cfg.Slots, cfg.Now, cfg.Weight, k.drive)
 	k.timers = timers.New(cfg.Now)
 	k.wakes = wakes.New(ctx, wakes.Config{Due: k.due, Wake: k.wakeParked, Timers: k.timers, Go: k.external.Go, Now: cfg.Now, Logger: cfg.Logger})
 	k.wakes.Hold(k.holds.Kernel() != nil)

@@ -36,6 +36,8 @@ type Config struct {
 
 	// Slots is how many programs may run at one moment; 0: twice the CPUs, at least 4.
 	Slots int
+	// Weight is the weight of a namespace, by which it gets slots while others wait for some, too; nil: all have the same.
+	Weight func(namespace string) int
 	// Slice is how long a program keeps its slot while others wait for one: it gives it up at the end of the turn. 0: 50 ms;
 	// less: each turn is the last.
 	Slice time.Duration

@@ -16,10 +16,12 @@ const preemptAfter = time.Second
 // crowd is how many items may wait before whoever makes many more of them has to; see Ease.
 const crowd = 2048
 
-// Item is something that can be driven, such as a process. Priority is the same each time; lower is more urgent.
+// Item is something that can be driven, such as a process. Priority is the same each time; lower is more urgent. So is Flow, which says
+// with whom it shares the slots that its kind gets: see sched.Shares.
 type Item interface {
 	comparable
 	Priority() int
+	Flow() string
 }
 
 // Queue hands ready items to at most `slots` goroutines, and to as many more for which items that compute for long were
@@ -30,7 +32,7 @@ type Queue[T Item] struct {
 	drive func(T)
 
 	mu        sync.Mutex
-	waiting   sched.Queue[T]
+	waiting   sched.Shares[T]
 	running   int                // slots in use
 	turns     map[*turn]struct{} // who uses them, but for those that TryAcquire gave
 	preempted int                // turns that go on without a slot
@@ -42,14 +44,15 @@ type Queue[T Item] struct {
 
 // turn is the time that an item has a slot.
 type turn struct {
+	flow      string
 	priority  int
 	since     time.Time
 	preempted bool
 }
 
-// New returns a queue that calls drive for each item, in a slot.
-func New[T Item](slots int, now func() time.Time, drive func(T)) *Queue[T] {
-	q := &Queue[T]{slots: slots, now: now, drive: drive, turns: map[*turn]struct{}{}}
+// New returns a queue that calls drive for each item, in a slot. weight is that of a flow; nil: all have the same.
+func New[T Item](slots int, now func() time.Time, weight func(flow string) int, drive func(T)) *Queue[T] {
+	q := &Queue[T]{slots: slots, now: now, drive: drive, waiting: sched.Shares[T]{Weight: weight}, turns: map[*turn]struct{}{}}
 	q.idle = sync.NewCond(&q.mu)
 	return q
 }
@@ -66,7 +69,7 @@ func (q *Queue[T]) Push(p T) {
 		go q.slot(p)
 		return
 	}
-	q.waiting.Push(p, p.Priority(), q.now())
+	q.waiting.Push(p, p.Flow(), p.Priority(), q.now())
 	q.preempt()
 }
 
@@ -167,7 +170,7 @@ func (q *Queue[T]) next() (p T, ok, back bool) {
 
 // begin notes who has a slot from now on; q.mu is held. It ends with end.
 func (q *Queue[T]) begin(p T) *turn {
-	t := &turn{priority: p.Priority(), since: q.now()}
+	t := &turn{flow: p.Flow(), priority: p.Priority(), since: q.now()}
 	q.turns[t] = struct{}{}
 	q.preempt()
 	return t
@@ -178,6 +181,7 @@ func (q *Queue[T]) end(t *turn) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.turns, t)
+	q.waiting.Charge(t.flow, q.now().Sub(t.since))
 	if t.preempted {
 		q.preempted--
 		q.preempt()

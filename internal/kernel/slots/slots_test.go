@@ -7,9 +7,13 @@ import (
 	"time"
 )
 
-type program struct{ priority int }
+type program struct {
+	priority int
+	flow     string
+}
 
 func (p *program) Priority() int { return p.priority }
+func (p *program) Flow() string  { return p.flow }
 
 // slots is a queue whose programs compute for a given time and do nothing else.
 type slots struct {
@@ -21,7 +25,7 @@ type slots struct {
 
 func newSlots(n int) *slots {
 	s := &slots{zero: time.Now(), takes: map[*program]time.Duration{}, began: map[*program]time.Duration{}}
-	s.Queue = New(n, time.Now, func(p *program) {
+	s.Queue = New(n, time.Now, nil, func(p *program) {
 		s.mu.Lock()
 		s.began[p] = time.Since(s.zero)
 		d := s.takes[p]
@@ -33,7 +37,7 @@ func newSlots(n int) *slots {
 
 // add queues a program and lets it come as far as it can.
 func (s *slots) add(priority int, takes time.Duration) *program {
-	p := &program{priority}
+	p := &program{priority: priority}
 	s.mu.Lock()
 	s.takes[p] = takes
 	s.mu.Unlock()
@@ -108,7 +112,7 @@ func TestACrowdIsWaitedFor(t *testing.T) {
 			t.Errorf("an empty queue was waited for, %s", took)
 		}
 		for range crowd + 3 { // one of them has the slot
-			p := &program{10}
+			p := &program{priority: 10}
 			s.mu.Lock()
 			s.takes[p] = time.Second
 			s.mu.Unlock()
@@ -124,7 +128,7 @@ func TestACrowdIsWaitedFor(t *testing.T) {
 		if took := ease(time.Hour); took != 0 {
 			t.Errorf("no crowd was waited for, %s", took)
 		}
-		s.Push(&program{10})
+		s.Push(&program{priority: 10})
 		waits := make(chan time.Duration)
 		go func() { waits <- ease(time.Hour) }()
 		synctest.Wait()
@@ -133,5 +137,37 @@ func TestACrowdIsWaitedFor(t *testing.T) {
 			t.Errorf("a closed queue was waited for, %s", took)
 		}
 		s.Drain()
+	})
+}
+
+// Two tenants share the slots by their weights, however many programs each has.
+func TestTenantsShareSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		served := map[string]int{}
+		var q *Queue[*program]
+		q = New(2, time.Now, func(flow string) int { return map[string]int{"crowd": 1, "team": 3}[flow] }, func(p *program) {
+			time.Sleep(time.Millisecond)
+			q.mu.Lock()
+			served[p.flow]++
+			q.mu.Unlock()
+			q.Push(p)
+		})
+		for range 1000 {
+			q.Push(&program{10, "crowd"})
+		}
+		time.Sleep(time.Second)
+		for range 6 {
+			q.Push(&program{10, "team"})
+		}
+		q.mu.Lock()
+		before := served["crowd"]
+		q.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		q.Close()
+		q.Drain()
+		crowd, team := served["crowd"]-before, served["team"]
+		if share := float64(team) / float64(crowd); share < 2.9 || share > 3.1 {
+			t.Errorf("the team has had %d turns, and the crowd %d", team, crowd)
+		}
 	})
 }
