@@ -135,14 +135,18 @@ func Open(ctx context.Context, cfg Config) (*Kernel, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	weight, err := sched.Weights(cfg.Shares)
+	if err != nil {
+		return nil, agentkernel.AsError(err, agentkernel.CodeInvalid, "open")
+	}
 	k := &Kernel{}
-	if err := k.open(ctx, cfg); err != nil {
+	if err := k.open(ctx, cfg, weight); err != nil {
 		return nil, errors.Join(err, k.closeParts())
 	}
 	return k, nil
 }
 
-func (k *Kernel) open(ctx context.Context, cfg Config) error {
+func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace string) int) error {
 	home, err := datadir.Resolve(cfg.Home)
 	if err != nil {
 		return err
@@ -199,10 +203,6 @@ func (k *Kernel) open(ctx context.Context, cfg Config) error {
 	key, err := dir.Key()
 	if err != nil {
 		return errors.Join(err, closeBackends())
-	}
-	weight, err := sched.Weights(cfg.Shares)
-	if err != nil {
-		return errors.Join(agentkernel.AsError(err, agentkernel.CodeInvalid, "open"), closeBackends())
 	}
 	store, err := openStore(ctx, cfg, dir, key)
 	if err != nil {
