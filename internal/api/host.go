@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 
 	"agentkernel"
 	"agentkernel/internal/api/wire"
@@ -71,6 +72,9 @@ type hosting struct {
 	r     *http.Request
 	h     agentkernel.Host
 	lines *wire.Lines
+
+	issuing sync.Mutex
+	answers sync.WaitGroup // of calls that were issued
 }
 
 // serve reads calls until the attachment is over, or the host is gone.
@@ -133,13 +137,15 @@ func (c *hosting) take(ctx context.Context, b []byte) error {
 	if err := line.Validate(); err != nil {
 		return err
 	}
+	c.issuing.Lock()
+	defer c.issuing.Unlock()
 	wait := c.h.Issue(line.HostedCall)
-	go func() {
+	c.answers.Go(func() {
 		result, err := wait(ctx)
 		if ctx.Err() == nil {
 			c.reply(line.Place, result, err)
 		}
-	}()
+	})
 	return nil
 }
 
@@ -177,6 +183,9 @@ func (c *hosting) tell(ctx context.Context) {
 		c.fail(agentkernel.AsError(err, agentkernel.CodeInternal, "host"))
 		return
 	}
+	c.issuing.Lock() // the call that has ended it may be about to answer why
+	defer c.issuing.Unlock()
+	c.answers.Wait()
 	_ = c.lines.Send(wire.KernelLine{Ended: &p})
 	c.lines.Close()
 }

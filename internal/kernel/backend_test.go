@@ -93,13 +93,16 @@ func (b *goBackend) Start(ctx context.Context, req agentkernel.StartRequest) (ag
 		}
 	}
 	b.mu.Lock()
+	missing, look := b.missing, b.onStart
+	b.mu.Unlock()
+	if missing != nil {
+		return nil, missing
+	}
+	if look != nil {
+		look(req) // it may take long, and other sandboxes are closed in the meantime
+	}
+	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.missing != nil {
-		return nil, b.missing
-	}
-	if b.onStart != nil {
-		b.onStart(req)
-	}
 	b.live++
 	b.started++
 	s := &goSandbox{b: b, turns: make(chan agentkernel.Turn), replies: make(chan *agentkernel.Reply), dead: make(chan struct{}), output: req.Output}

@@ -82,10 +82,12 @@ func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentk
 		return s, err
 	}
 	p.mu.Lock()
-	if !p.state.Terminal() { // else it has ended a moment ago
-		k.append(p, raising)
-		k.table.ledger.Raise(pid, more.Amounts())
+	if p.state.Terminal() { // a moment ago: the table has it yet
+		defer p.mu.Unlock()
+		return s, hasEnded("budget", pid, p.state)
 	}
+	k.append(p, raising)
+	k.table.ledger.Raise(pid, more.Amounts())
 	p.mu.Unlock()
 	for _, q := range append(k.table.below(pid), p) {
 		q.mu.Lock()

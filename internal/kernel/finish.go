@@ -104,11 +104,12 @@ func (p *process) dropInflight(why *agentkernel.Error) {
 	p.inflight, p.run.arrived, p.run.reply = nil, nil, nil
 }
 
-// forget takes an ended process off the table; its row and journal stay in the store.
+// forget takes an ended process off the table; its row and journal stay in the store. Its place in its tree is free before: a parent
+// that waits for it looks at the table, and starts the next.
 func (k *Kernel) forget(p *process) {
+	k.forest.Leave(p.place())
 	k.table.remove(p.pid)
 	k.table.ledger.Drop(p.pid)
-	k.forest.Leave(p.place())
 	k.specs.Drop(p.spec)
 	k.sessions.Ended(p.pid)
 	k.dropLocals(p)

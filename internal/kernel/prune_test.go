@@ -132,6 +132,7 @@ func TestPruneSparesWhatIsNeeded(t *testing.T) {
 		if err := r.Signal(t.Context(), sleeper.PID, agentkernel.SignalKill); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // whoever waits for an end is told of it before the kernel lets go of the process
 		if out, err = r.Prune(t.Context(), allEnded()); err != nil || out.Processes != 3 || out.Kept != 0 {
 			t.Errorf("%+v, %v", out, err)
 		}

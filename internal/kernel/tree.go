@@ -26,8 +26,9 @@ func (k *Kernel) rejoin(p *process) {
 	p.mu.Lock()
 	k.heed(p)
 	k.table.ledger.Join(p.budgets(), p.pid, &p.standing.Account)
+	written := p.standing.Account.Journal
 	p.mu.Unlock()
-	k.forest.Rejoin(p.place(), p.standing.Account.Journal, func() (above int64) {
+	k.forest.Rejoin(p.place(), written, func() (above int64) {
 		if root := k.lookup(rootOf(p)); root != nil {
 			root.mu.Lock()
 			above = root.standing.Account.Journal
