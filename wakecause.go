@@ -23,6 +23,9 @@ func (p *Process) WakeCauses() (causes []string) {
 	case p.State == StateUnfinished:
 		return []string{"recover"}
 	case p.Paused:
+		if p.RaiseBudget() != "" {
+			add("a larger budget")
+		}
 		add("resume")
 	case p.Halted != "":
 		add("thaw")

@@ -23,6 +23,7 @@ func TestWakeCauses(t *testing.T) {
 		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{agentkernel.YourAnswer + "fs.write"}}, "your answer"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{"proc.next"}, WakeAt: at}, "the next piece, timer"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, Paused: true, WaitsFor: []string{"http.fetch GET a"}}, "resume, the answer of GET a"},
+		{agentkernel.Process{State: agentkernel.StateWaiting, Paused: true, PauseNote: "budget: the call costs $1.00, and the budget of process 3 is $2.00: spent $2.00"}, "a larger budget, resume"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, Halted: "the kernel"}, "thaw"},
 	} {
 		if got := strings.Join(c.p.WakeCauses(), ", "); got != c.want {
