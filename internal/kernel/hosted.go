@@ -28,14 +28,13 @@ func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID, how agentkerne
 	defer k.release(p) // one that is hosted stays in memory
 	seat := k.table.hosts.Of(pid)
 	seat.Lock()
-	defer seat.Unlock()
 	h, err := k.attach(p, seat, how)
+	seat.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	if err := k.flush(ctx, p); err != nil { // the epoch outlives the kernel
-		h.Leave()
-		return nil, err
+		return nil, cmp.Or(err, h.Close())
 	}
 	return h, nil
 }

@@ -13,7 +13,12 @@ import (
 // act lets a client do something.
 func (w *World) act() {
 	w.mu.Lock()
-	busy := len(w.ops)
+	busy := 0
+	for _, o := range w.ops {
+		if !o.hosts {
+			busy++
+		}
+	}
 	w.mu.Unlock()
 	if busy >= w.plan.clients || w.running("shutdown") {
 		w.release()
@@ -34,6 +39,7 @@ func (w *World) act() {
 		return
 	}
 	switch {
+	case w.plan.hosted && w.chance(1, 3) && w.visit(open):
 	case w.chance(1, 4) && w.decide(open):
 	case w.chance(1, 8) && w.money(rows):
 	case w.chance(w.plan.kills, 200):
@@ -168,6 +174,10 @@ func (w *World) create() {
 		return
 	}
 	w.programs++
+	if w.plan.hosted && w.chance(1, 3) {
+		w.spawn(w.hostedSpec())
+		return
+	}
 	g := &generator{rng: w.rng, depth: w.rng.IntN(3)}
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: fmt.Sprintf("p%d", w.programs), Language: agentkernel.Python, Source: g.source()},

@@ -24,6 +24,7 @@ import (
 //   - a signal is taken once, in the order in which they came, and never while the program holds them back: ledger.hear
 //   - what has a deadline is asked to stop then, and what was asked has ended when its time is over: checkIdle
 //   - no budget is passed at any append, what the kernel says of one is what the journals come to, and who can pay is not kept: checkBudgets, askBudget, checkIdle
+//   - a hosted program is told the same of a call each time, durably, and each call has one place: guest.hears, checkGuest, ledger.call
 //   - what stands still begins no call, and its program does not go on: store.Append, begins
 //   - all processes come to an end when they are left alone: settle
 //   - a kernel that was closed has no goroutine, sandbox or client left: stopped, kill, and the bubble itself
@@ -95,6 +96,10 @@ func (w *World) checkError(o *op) {
 	switch agentkernel.CodeOf(o.err) {
 	case agentkernel.CodeConflict, agentkernel.CodeNotFound, agentkernel.CodeUnavailable, agentkernel.CodeCanceled:
 		return
+	case agentkernel.CodeFenced:
+		if o.hosts {
+			return
+		}
 	case agentkernel.CodeStorage:
 		if w.store.broken.Load() {
 			return
@@ -161,7 +166,7 @@ func (w *World) checkIdle() {
 		if !l.stopBy.IsZero() && time.Since(l.stopBy) > time.Millisecond && !w.disk.standsStill() { // then it may be in the store alone
 			w.failf("process %d was asked to stop until %s, and lives", r.PID, l.stopBy)
 		}
-		if l.paused || w.disk.halted(r) {
+		if l.paused || w.disk.halted(r) || s.kind == elsewhere {
 			continue
 		}
 		if s.kind == issuing && w.saves(r, l, s) {
@@ -193,7 +198,7 @@ func (w *World) checkProcess(r *agentkernel.ProcessRecord, l *ledger) *standing 
 	if last := w.checked[r.PID]; last.seq == l.seq {
 		return last.standing
 	}
-	s, err := reference(&r.Spec.Program, l)
+	s, err := w.reference(r, l)
 	if err != nil {
 		w.failf("process %d: %v", r.PID, err)
 		return nil
@@ -213,6 +218,12 @@ func (w *World) checkProcess(r *agentkernel.ProcessRecord, l *ledger) *standing 
 func (w *World) checkEnd(r *agentkernel.ProcessRecord, s *standing) {
 	switch r.State {
 	case agentkernel.StateExited:
+		if s.kind == elsewhere {
+			if !bytes.Equal(r.Result, s.result) {
+				w.failf("process %d exited with %s, and its program comes to %s", r.PID, r.Result, s.result)
+			}
+			return
+		}
 		if s.kind == exited {
 			return
 		}

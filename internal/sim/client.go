@@ -18,6 +18,7 @@ type op struct {
 	locks   bool    // the kernel holds a lock while it reads for it
 	expect  *ledger // a look: what the journal comes to when it begins; nil: who knows
 	resumes int     // see World.resumes; -1: somebody was about to resume something
+	hosts   bool    // it is the host of a process, for as long as it likes
 	patient bool    // it began while the kernel recovered, and may wait for the end of that
 	check   func()  // what it was told, when everything rests; nil: nothing more
 	cancel  context.CancelFunc

@@ -276,6 +276,11 @@ func (w *World) settled() bool {
 	}
 	for _, pid := range open {
 		switch {
+		case w.hostless(pid):
+			if !w.recovering() {
+				w.host(pid, false, false)
+			}
+			return false
 		case !w.disk.carries(pid):
 			if !w.running("recover") {
 				w.recover(0)

@@ -24,9 +24,10 @@ type ledger struct {
 	killed                     bool // by a signal or a limit
 	deadline, stopBy, pausedAt time.Time
 	purse                      purse
-	masks                      int               // how many hold signals back
-	told                       []json.RawMessage // user signals, in their order
-	heard                      int               // how many of them the program has taken
+	masks                      int                         // how many hold signals back
+	told                       []json.RawMessage           // user signals, in their order
+	heard                      int                         // how many of them the program has taken
+	places                     map[agentkernel.Place]int64 // of a hosted program: its calls
 }
 
 // ledgerCall is a call as the journal has it.
@@ -46,7 +47,7 @@ type ledgerCall struct {
 }
 
 func newLedger(pid agentkernel.PID) *ledger {
-	return &ledger{pid: pid, calls: map[int64]*ledgerCall{}}
+	return &ledger{pid: pid, calls: map[int64]*ledgerCall{}, places: map[agentkernel.Place]int64{}}
 }
 
 // take folds a batch; the error says what is wrong with it.
@@ -142,6 +143,12 @@ func (l *ledger) call(e *agentkernel.Entry) error {
 	}
 	if limit := l.limits.Calls; limit > 0 && e.Call > limit {
 		return fmt.Errorf("call %d is beyond the limit of %d", e.Call, limit)
+	}
+	if place, hosted := agentkernel.ParsePlace(e.Stream); hosted {
+		if l.places[place] != 0 {
+			return fmt.Errorf("call %d has the place %s, which call %d has", e.Call, place, l.places[place])
+		}
+		l.places[place] = e.Call
 	}
 	l.last = max(l.last, e.Call)
 	c := &ledgerCall{seq: e.Seq, at: e.At, op: e.Op, args: e.Args, effect: e.Effect, async: e.Async, done: e.Done}

@@ -87,4 +87,10 @@ var mutations = []mutation{
 	{"a thaw forgets a call that waited", "halt.go",
 		"			later = append(later, f.later)\n",
 		"			if !(PLANTED) {\n				later = append(later, f.later)\n			}\n"},
+	{"a hosted program is told what is not durable", "hosted.go",
+		"	err := h.k.flush(ctx, h.p)\n", "	if PLANTED {\n		return nil\n	}\n	err := h.k.flush(ctx, h.p)\n"},
+	{"a call of a host that is gone is made after all", "hosted.go",
+		"	p.dropUnissued(0)", "	if !(PLANTED) {\n		p.dropUnissued(0)\n	} //"},
+	{"a call of a hosted program loses its place", "dispatch.go",
+		"Args: args, Stream: f.place}\n", "Args: args, Stream: map[bool]string{true: \"\", false: f.place}[PLANTED && f.async]}\n"},
 }

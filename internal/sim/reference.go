@@ -18,16 +18,26 @@ type standing struct {
 	issues turn     // issuing: what it calls
 	m      *machine // ended: what it has come to
 	out    string   // what it has printed
+	result []byte   // elsewhere: what it ends with; nil: it has not come to its end
 }
 
 type standingKind int
 
 const (
-	blocked standingKind = iota // it waits for results that the journal does not have
-	issuing                     // it is about to make a call that the journal does not have
-	ended                       // by its last turn
-	exited                      // by proc.exit
+	blocked   standingKind = iota // it waits for results that the journal does not have
+	issuing                       // it is about to make a call that the journal does not have
+	ended                         // by its last turn
+	exited                        // by proc.exit
+	elsewhere                     // it waits for its host, or the host for it
 )
+
+// reference is where the program of a process stands by its journal.
+func (w *World) reference(r *agentkernel.ProcessRecord, l *ledger) (*standing, error) {
+	if r.Spec.Backend == hostedBackend {
+		return checkGuest(&r.Spec.Program, l)
+	}
+	return reference(&r.Spec.Program, l)
+}
 
 // reference runs the program of a process by itself. The error says where journal and program differ.
 func reference(p *agentkernel.Program, l *ledger) (*standing, error) {

@@ -145,6 +145,18 @@ func (s *store) Close() error {
 	return nil
 }
 
+// readOf is read for something of a process. What the kernel reads of one whose program lives elsewhere it reads with the seat of
+// its host locked.
+func (s *store) readOf(ctx context.Context, pid agentkernel.PID, what string, about any) error {
+	if r := s.w.disk.row(pid); r == nil || r.Spec.Backend != hostedBackend {
+		return s.read(ctx, what, about)
+	}
+	if !s.w.gate.alive(s.generation) {
+		return crashed()
+	}
+	return nil
+}
+
 // read waits for the turn of a read, unless its caller holds a lock meanwhile: one that looks for an idempotency key.
 func (s *store) read(ctx context.Context, what string, about any) error {
 	if !s.w.gate.alive(s.generation) {
@@ -222,7 +234,7 @@ func (s *store) Due(ctx context.Context, kernel int64, limit int) (list []agentk
 }
 
 func (s *store) Inbox(ctx context.Context, pid agentkernel.PID) ([]agentkernel.Post, error) {
-	if err := s.read(ctx, "inbox", pid); err != nil {
+	if err := s.readOf(ctx, pid, "inbox", pid); err != nil {
 		return nil, err
 	}
 	return s.w.disk.inbox(pid), nil
@@ -266,7 +278,7 @@ func (s *store) ByKey(ctx context.Context, namespace, key string) (agentkernel.P
 }
 
 func (s *store) Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
-	if err := s.read(ctx, "entries", fmt.Sprint(pid, from, limit)); err != nil {
+	if err := s.readOf(ctx, pid, "entries", fmt.Sprint(pid, from, limit)); err != nil {
 		return nil, err
 	}
 	all := s.w.disk.journal(pid)
@@ -292,7 +304,7 @@ func (s *store) Image(ctx context.Context, pid agentkernel.PID) (agentkernel.Ima
 }
 
 func (s *store) State(ctx context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error) {
-	if err := s.read(ctx, "state", pid); err != nil {
+	if err := s.readOf(ctx, pid, "state", pid); err != nil {
 		return nil, err
 	}
 	d := s.w.disk

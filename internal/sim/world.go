@@ -61,6 +61,7 @@ type World struct {
 	lastOp   int
 	told     int                         // user signals that were sent
 	held     held                        // what stands still for certain
+	guests   map[agentkernel.PID]*guest  // hosted programs
 	specs    map[string]agentkernel.Spec // with idempotency keys
 	checked  map[agentkernel.PID]checked
 	report   Report
@@ -85,9 +86,10 @@ type plan struct {
 	slow             string        // effects whose names begin so mostly come last
 	commits          int           // how many steps of a thousand are a commit that nobody asked for
 	limits           bool
-	recovers         int // of ten boots, after how many everything is taken up at once
-	kills            int // of two hundred acts of clients, how many are kills
-	images           int // of ten programs, how many run where there are images
+	recovers         int  // of ten boots, after how many everything is taken up at once
+	kills            int  // of two hundred acts of clients, how many are kills
+	images           int  // of ten programs, how many run where there are images
+	hosted           bool // some programs live elsewhere
 }
 
 func newPlan(rng *rand.Rand) plan {
@@ -123,9 +125,10 @@ func newWorld(opt Options) *World {
 	rng := rand.New(rand.NewPCG(opt.Seed, 0x5eed)) //nolint:gosec // a seed has to give the same numbers again
 	w := &World{
 		opt: opt, rng: rng, plan: newPlan(rng), disk: newDisk(), server: server{done: map[string]*deed{}}, promises: newPromises(),
-		trace: newTrace(opt.Verbose), specs: map[string]agentkernel.Spec{}, checked: map[agentkernel.PID]checked{}, report: Report{Seed: opt.Seed},
+		trace: newTrace(opt.Verbose), specs: map[string]agentkernel.Spec{}, checked: map[agentkernel.PID]checked{}, guests: map[agentkernel.PID]*guest{}, report: Report{Seed: opt.Seed},
 	}
 	w.disk.lies = opt.Lies
+	w.plan.hosted = opt.Seed%3 == 0 // the others are as they were before there were any
 	return w
 }
 

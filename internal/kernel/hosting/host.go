@@ -64,15 +64,10 @@ func (h *Host) Err() error {
 func (h *Host) Close() error {
 	h.seat.Lock()
 	defer h.seat.Unlock()
-	h.Leave()
-	return nil
-}
-
-// Leave is Close where the seat is locked.
-func (h *Host) Leave() {
 	if h.seat.leave(h.Tenure) {
 		h.p.Left()
 	}
+	return nil
 }
 
 // gone is the error of one that is not the host any more; nil: it is.
@@ -185,11 +180,18 @@ func (h *Host) End(ctx context.Context, e agentkernel.HostedEnd) (agentkernel.Pr
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	h.seat.Lock()
-	defer h.seat.Unlock()
-	if err := h.gone(); err != nil {
+	if err := h.finish(e.ExitCode, result, failure); err != nil {
 		return agentkernel.Process{}, err
 	}
-	h.p.Finish(e.ExitCode, result, failure)
 	return h.p.Outcome(ctx)
+}
+
+func (h *Host) finish(exitCode int, result json.RawMessage, failure *agentkernel.Error) error {
+	h.seat.Lock()
+	defer h.seat.Unlock()
+	err := h.gone()
+	if err == nil {
+		h.p.Finish(exitCode, result, failure)
+	}
+	return err
 }
