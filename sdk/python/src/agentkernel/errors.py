@@ -234,6 +234,10 @@ class Interrupted(KernelError):
     code = "interrupted"
 
 
+#: The name that programs in sandboxes know. Here it is no KeyboardInterrupt: one would end the loop of all coroutines.
+KernelInterrupt = Interrupted
+
+
 class Killed(KernelError):
     """The process was ended from outside."""
 
