@@ -111,7 +111,8 @@ def tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class HostedTask:
-    """A coroutine that is a process of the kernel. ``await task`` waits for its result, as ``await task.result()`` does."""
+    """A coroutine that is a process of the kernel. ``await task`` waits for its result, as ``await task.result()`` does; as with a task
+    of asyncio, whoever is cancelled while he waits for it cancels it."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -146,7 +147,7 @@ class HostedTask:
         """Waits for the end, and returns the process as it ended, well or badly. Raises Fenced if another program has taken it over,
         and CancelledError after :meth:`cancel`."""
         if self._task is not None:
-            self._process = await asyncio.shield(self._task)
+            self._process = await self._task
         return self._process
 
     async def result(self) -> Any:
