@@ -235,6 +235,7 @@ class Hosted(support.KernelTest, unittest.IsolatedAsyncioTestCase):
     async def test_proc_exit(self) -> None:
         async def program(p: HostedProcess, code: int) -> None:
             await p.call("proc.exit", code=code)
+            self.fail("nothing after it runs")
 
         self.assertIsNone(await (await self.k.host("exits", program, 0)))
         h = await self.k.host("exits", program, 3)

@@ -212,8 +212,8 @@ class _Host:
         self.loop = asyncio.get_running_loop()
         self.epoch = 0
         self.link: Optional[_Link] = None
-        #: The lines without an answer in the order in which they were made, with who waits for it.
-        self._open: dict[tuple[str, int], tuple[bytes, "asyncio.Future[Any]"]] = {}
+        #: The calls without an answer in the order in which they were made: operation, line, who waits.
+        self._open: dict[tuple[str, int], tuple[str, bytes, "asyncio.Future[Any]"]] = {}
         self._end: Optional[bytes] = None
         self._over: Optional[KernelError] = None  # why no call is made any more
         self._ended: Optional[Process] = None
@@ -238,7 +238,7 @@ class _Host:
         line = _hosted.call(lane.name, number, op, args)
         answer: "asyncio.Future[Any]" = self.loop.create_future()
         lane.issued = number
-        self._open[lane.name, number] = line, answer
+        self._open[lane.name, number] = op, line, answer
         if self.link is not None:
             self.link.write(line)
         return await answer
@@ -261,7 +261,10 @@ class _Host:
         error = message.get("error")
         if error is not None and error.get("code") == "killed":
             return  # the process has ended: the kernel says how, and the coroutine is cancelled
-        _, answer = self._open.pop(place, (b"", None))
+        op, _, answer = self._open.get(place, ("", b"", None))
+        if error is None and op == "proc.exit":
+            return  # nothing after it runs
+        self._open.pop(place, None)
         if answer is None or answer.done():
             return  # nobody waits for it any more
         if error is None:
@@ -303,7 +306,7 @@ class _Host:
         self._dismissed = False
         if not link.closed.done():
             self.link = link
-        for line, _ in self._open.values():
+        for _, line, _ in self._open.values():
             link.write(line)
         if self._end is not None:
             link.write(self._end)
@@ -366,7 +369,7 @@ class _Host:
 
     def _give_up(self) -> None:
         """Tells the tasks that still wait for an answer."""
-        for _, answer in self._open.values():
+        for _, _, answer in self._open.values():
             if not answer.done() and self._over is not None:
                 answer.set_exception(self._over)
                 answer.exception()  # who has gone does not ask for it
