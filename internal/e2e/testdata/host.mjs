@@ -129,19 +129,20 @@ class Host {
   }
 }
 
+// read reads an answer; an error answer is thrown.
+async function read(res) {
+  let text = "";
+  for await (const chunk of res.setEncoding("utf8")) text += chunk;
+  const answer = JSON.parse(text);
+  if (res.statusCode < 300) return answer;
+  throw new KernelError(answer);
+}
+
 // request makes an ordinary request.
 function request(socketPath, method, path, body) {
   return new Promise((resolve, reject) => {
-    const req = http.request({ socketPath, method, path: API + path, headers: { "Content-Type": "application/json" } }, async (res) => {
-      try {
-        let text = "";
-        for await (const chunk of res.setEncoding("utf8")) text += chunk;
-        if (res.statusCode < 300) resolve(JSON.parse(text));
-        else reject(new KernelError(JSON.parse(text)));
-      } catch (e) {
-        reject(e); // the answer was cut off
-      }
-    });
+    const headers = { "Content-Type": "application/json" };
+    const req = http.request({ socketPath, method, path: API + path, headers }, (res) => read(res).then(resolve, reject));
     req.on("error", reject);
     req.end(body && JSON.stringify(body));
   });
@@ -155,11 +156,7 @@ function upgrade(socketPath, path) {
       socket.unshift(head); // lines that came at once
       resolve(socket);
     });
-    req.on("response", async (res) => {
-      let text = "";
-      for await (const chunk of res.setEncoding("utf8")) text += chunk;
-      reject(new KernelError(JSON.parse(text)));
-    });
+    req.on("response", (res) => read(res).then(reject, reject));
     req.on("error", reject);
     req.end();
   });

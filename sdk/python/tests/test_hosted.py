@@ -433,6 +433,21 @@ class Hosted(support.KernelTest, unittest.IsolatedAsyncioTestCase):
         await h
         self.assertEqual(set(await self.calls(h.pid)), {"1@1", "1@2", "1@"})
 
+    @unittest.skipIf(sys.version_info < (3, 12), "eager tasks are of Python 3.12")
+    async def test_eager_tasks(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.addCleanup(loop.set_task_factory, loop.get_task_factory())
+        loop.set_task_factory(getattr(asyncio, "eager_task_factory"))
+
+        async def program(p: HostedProcess) -> str:
+            await asyncio.gather(p.now(), p.now())
+            await p.now()
+            return "done"
+
+        h = await self.k.host("eager", program)
+        self.assertEqual(await h, "done")
+        self.assertEqual(set(await self.calls(h.pid)), {"1@1", "1@2", "1@"})
+
     async def test_options(self) -> None:
         async def program(p: HostedProcess) -> None:
             pass
