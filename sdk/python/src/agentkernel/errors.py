@@ -281,7 +281,7 @@ class StorageFailed(KernelError):
 
 
 class Fenced(KernelError):
-    """Another kernel holds the process's tree now, and continues it."""
+    """Another kernel holds the process's tree now, and continues it; or another program is the host of a process."""
 
     code = "fenced"
 
