@@ -121,6 +121,11 @@ func TestHostedEnds(t *testing.T) {
 		if err != nil || p.State != agentkernel.StateFailed || p.Error == nil || p.Error.Code != agentkernel.CodeProgram || p.Error.Message() != "no page 13" {
 			t.Errorf("a program that fails: %+v, %v", p, err)
 		}
+		const inOrder = `{"topic":"tides","pages":[1,2.0]}`
+		p, err = hosted.Run(t.Context(), k, hostedSpec(""), func(context.Context, *hosted.Process) (any, error) { return json.RawMessage(inOrder), nil })
+		if err != nil || string(p.Result) != inOrder {
+			t.Errorf("a program that returns something: %s, %v", p.Result, err)
+		}
 		p, err = hosted.Run(t.Context(), k, hostedSpec(""), func(ctx context.Context, p *hosted.Process) (any, error) {
 			return nil, p.Call(ctx, "proc.exit", map[string]int{"code": 3}, nil)
 		})

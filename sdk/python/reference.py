@@ -67,12 +67,17 @@ def fields(cls: type) -> str:
 
 def reference() -> str:
     import agentkernel
+    import agentkernel.aio
 
     lines: list[str] = []
     for function in (agentkernel.create_agent, agentkernel.execute_task, agentkernel.execute_code):
         lines += [f"### {function.__name__}", "", f"`{function.__name__}{signature(function)}`", "", text(function.__doc__), ""]
     for cls in (agentkernel.AgentHelper, agentkernel.TaskManager, agentkernel.Client):
         lines += [f"### {cls.__name__}", "", text(cls.__doc__), *members(cls), ""]
+    host = agentkernel.aio.Client.host
+    lines += ["### aio.Client.host", "", f"`host{signature(host)}`", "", text(host.__doc__), ""]
+    for cls in (agentkernel.aio.HostedProcess, agentkernel.aio.BlockingProcess, agentkernel.aio.HostedTask):
+        lines += [f"### aio.{cls.__name__}", "", text(cls.__doc__), *members(cls), ""]
     for cls in (agentkernel.Result, agentkernel.Changes, agentkernel.Change, agentkernel.Applied, agentkernel.TaskStatus, agentkernel.Spec, agentkernel.Volume,
                 agentkernel.Limits, agentkernel.Process, agentkernel.Event, agentkernel.Entry,
                 agentkernel.Inspection, agentkernel.Skill, agentkernel.Tool, agentkernel.ToolServer, agentkernel.Usage):  # fmt: skip

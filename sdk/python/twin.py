@@ -27,6 +27,8 @@ REPLACEMENTS = [
     (r"Any, Iterable, AsyncIterator, ", "Any, AsyncIterator, Iterable, "),
     (r"Any, AsyncIterator, Callable", "Any, AsyncIterator, Callable"),
     (r"\[self\.wait_for_task\(", "[await self.wait_for_task("),
+    (r"(?m)^class Client:", "class Client(Hosting):"),
+    (r"(?m)^(from \.\.model import .*\bKernelInfo\b.*)$", r"\1\nfrom .hosted import Hosting"),
     (r"return create_agent\((.*)\)\.", r"return await create_agent(\1)."),
     (r"def __enter__", "async def __aenter__"),
     (r"def __exit__", "async def __aexit__"),

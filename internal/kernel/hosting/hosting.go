@@ -3,6 +3,7 @@
 package hosting
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
@@ -153,8 +154,10 @@ func ending(e *agentkernel.HostedEnd) (result json.RawMessage, failure *agentker
 	case e.Result == nil:
 		return nil, nil, nil
 	}
-	if result, err = journal.Canonical(e.Result); err != nil {
+	if _, err = journal.Canonical(e.Result); err != nil {
 		return nil, nil, agentkernel.Errorf(agentkernel.CodeInvalid, "end", "the result is no JSON: %v", err)
 	}
-	return result, nil, nil
+	var b bytes.Buffer
+	_ = json.Compact(&b, e.Result) // what is canonical is JSON; the order of its names is the program's
+	return b.Bytes(), nil, nil
 }

@@ -32,7 +32,8 @@ class Twin(unittest.TestCase):
             self.assertEqual(text, twin.twin(name), f"aio/{name}.py is out of date: python3 sdk/python/twin.py")
 
     def test_same_names_same_arguments(self) -> None:
-        for name in agentkernel.aio.__all__:
+        hosted = {"BlockingProcess", "HostedProcess", "HostedTask"}  # asyncio only
+        for name in set(agentkernel.aio.__all__) - hosted:
             ours, theirs = getattr(agentkernel, name), getattr(agentkernel.aio, name)
             if not inspect.isclass(ours):
                 self.assertEqual(inspect.signature(ours).parameters, inspect.signature(theirs).parameters)

@@ -36,6 +36,13 @@ completed 20
 completed 30
 ['completed', 'completed', 'completed', 'cancelled']
 """,
+    "my_agents.py": """researcher hosted
+writer     hosted
+reviewer   hosted
+researcher -> ['page 1', 'page 2', 'page 3']
+writer -> 4 lines
+reviewer -> 2 rounds
+""",
     "state.py": """visit 1, 1 visitors
 visit 2, 2 visitors
 visit 3, 2 visitors

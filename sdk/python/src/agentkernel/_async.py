@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from typing import Any, AsyncIterator, Optional, TypeVar
 
-from . import _steps
+from . import _lanes, _steps
 from ._steps import Steps
 from ._sync import check_peer, refused
 from .errors import KernelError, PermissionDenied
@@ -64,7 +64,8 @@ class Run:
             if step.timeout is None:
                 data: bytes = await read
             else:
-                data = await asyncio.wait_for(read, step.timeout)
+                with _lanes.within(None):  # it may make a task
+                    data = await asyncio.wait_for(read, step.timeout)
             return data
         except (TimeoutError, asyncio.TimeoutError):
             raise TimeoutError from None

@@ -234,6 +234,10 @@ class Interrupted(KernelError):
     code = "interrupted"
 
 
+#: The name that programs in sandboxes know. Here it is no KeyboardInterrupt: one would end the loop of all coroutines.
+KernelInterrupt = Interrupted
+
+
 class Killed(KernelError):
     """The process was ended from outside."""
 
@@ -277,7 +281,7 @@ class StorageFailed(KernelError):
 
 
 class Fenced(KernelError):
-    """Another kernel holds the process's tree now, and continues it."""
+    """Another kernel holds the process's tree now, and continues it; or another program is the host of a process."""
 
     code = "fenced"
 

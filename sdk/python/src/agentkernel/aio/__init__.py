@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from .agent import AgentHelper, create_agent, execute_code, execute_task
 from .client import Client
+from .hosted import BlockingProcess, HostedProcess, HostedTask
 from .tasks import TaskManager
 
-__all__ = ["AgentHelper", "Client", "TaskManager", "create_agent", "execute_code", "execute_task"]
+__all__ = [
+    "AgentHelper", "BlockingProcess", "Client", "HostedProcess", "HostedTask", "TaskManager", "create_agent", "execute_code", "execute_task",
+]  # fmt: skip

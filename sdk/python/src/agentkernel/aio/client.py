@@ -12,11 +12,12 @@ from .. import _async, _files
 from .._kernel import Kernel, Program, check_pid
 from ..changes import Applied, Change, Changes
 from ..model import Ask, Budget, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
+from .hosted import Hosting
 from .result import Result
 from ..spec import PathLike, Span
 
 
-class Client:
+class Client(Hosting):
     """The kernel of a data directory. For asyncio: each verb is to be awaited, callbacks may be coroutine functions.
 
     ``home`` is the data directory (default: $AGENTKERNEL_HOME, else the one that the command line uses), ``binary``
