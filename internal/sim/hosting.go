@@ -161,6 +161,11 @@ func (w *World) host(pid agentkernel.PID, again, takeOver bool) {
 	w.start(&op{what: fmt.Sprintf("host %d again %t takes over %t", pid, again, takeOver), pid: pid, hosts: true, run: func(ctx context.Context, o *op) error {
 		h, err := k.Attach(ctx, pid, how)
 		if err != nil {
+			g.mu.Lock()
+			if g.now == v && agentkernel.CodeOf(err) == agentkernel.CodeFenced { // by one that did not hear that it succeeded
+				g.now = nil
+			}
+			g.mu.Unlock()
 			return err
 		}
 		defer func() { _ = h.Close() }()
