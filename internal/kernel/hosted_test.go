@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -310,4 +311,47 @@ func TestDecidedHostedProcess(t *testing.T) {
 			t.Errorf("the call that waited: %v", err)
 		}
 	})
+}
+
+// TestAttachReadsBesides: a process can be looked at, and signalled, while its journal is read for a host. What comes into the journal
+// meanwhile is known to the host.
+func TestAttachReadsBesides(t *testing.T) {
+	store := newRAMStore()
+	r := newRig(t, store)
+	p, err := r.Spawn(t.Context(), agentkernel.Spec{Backend: "hosted", Program: agentkernel.Program{Name: "agent"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := r.attach(t, p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	look := func() {
+		once.Do(func() { // with the lock held, this would never return
+			if got, err := r.Process(t.Context(), p.PID); err != nil || got.State.Terminal() {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if err := r.Signal(t.Context(), p.PID, agentkernel.SignalInterrupt); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	store.mu.Lock()
+	store.onEntries = look
+	store.mu.Unlock()
+	h, err := r.Attach(t.Context(), p.PID, agentkernel.Attaching{TakeOver: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Err(); agentkernel.CodeOf(err) != agentkernel.CodeFenced {
+		t.Errorf("the host before: %v", err)
+	}
+	kinds := []agentkernel.EntryKind{}
+	for _, e := range r.entries(t, p.PID)[1:] {
+		kinds = append(kinds, e.Kind)
+	}
+	if want := []agentkernel.EntryKind{agentkernel.EntryAttached, agentkernel.EntrySignal, agentkernel.EntryAttached}; !slices.Equal(kinds, want) || h.Attached().Epoch != 2 {
+		t.Errorf("%v, not %v; %+v", kinds, want, h.Attached())
+	}
 }
