@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/specs"
 )
 
 // What stands still because of a hold is as it is when it is paused, only that no journal says so: the set of holds does. A call
@@ -85,7 +86,8 @@ func (p *process) laters() (later []func()) {
 	return later
 }
 
-// waits says whether a call has to wait until its process goes on; then later makes it. The caller holds no lock.
+// waits says whether a call has to wait until its process goes on; then later makes it. The caller holds no lock. A pause holds back
+// the replies of a sandbox, which so makes no call; a hosted program is not stopped by it.
 func (k *Kernel) waits(p *process, f *inflight, later func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +96,7 @@ func (k *Kernel) waits(p *process, f *inflight, later func()) bool {
 
 // waitsNow is waits; p.mu is held.
 func (k *Kernel) waitsNow(p *process, f *inflight, later func()) bool {
-	if p.halted == nil || p.state.Terminal() {
+	if p.halted == nil && !(p.paused() && p.spec.Backend == specs.Hosted) || p.state.Terminal() {
 		return false
 	}
 	f.later = later

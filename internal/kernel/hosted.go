@@ -44,19 +44,22 @@ func (k *Kernel) attach(p *process, seat *hosting.Seat, how agentkernel.Attachin
 	hosted := &hostedProcess{k, p}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.spec.Backend != specs.Hosted:
-		return nil, agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", p.pid, p.backendName()).WithPID(p.pid)
-	case p.state.Terminal():
-		k.table.hosts.Vacate(p.pid, nil) // the seat came after its end
-		return nil, hasEnded("attach", p.pid, p.state)
-	}
-	entries, err := k.store.Entries(p.runContext().ctx, p.pid, 1, 0)
-	if err != nil {
-		return nil, err
+	var entries []agentkernel.Entry
+	for read := int64(-1); read < p.standing.Seq; { // a long journal takes a while, in which others look at the process
+		if err := k.admits(p, seat, 0, how); err != nil {
+			return nil, err
+		}
+		read = p.standing.Seq
+		p.mu.Unlock()
+		more, err := hosted.Entries(int64(len(entries))+1, 0)
+		p.mu.Lock()
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, more...)
 	}
 	began, epoch := hosting.Began(entries), p.standing.Account.Host
-	if err := seat.Admits(p.pid, began, epoch, how); err != nil {
+	if err := k.admits(p, seat, began, how); err != nil {
 		return nil, err
 	}
 	if err := k.journalFull(p); err != nil {
@@ -71,6 +74,18 @@ func (k *Kernel) attach(p *process, seat *hosting.Seat, how agentkernel.Attachin
 	p.setNeed(needGo, 0, nil)
 	k.append(p, tenure.Entry())
 	return hosting.NewHost(hosted, seat, tenure), nil
+}
+
+// admits says whether a process may be taken up, by a program that began with the attachment began; p.mu is held.
+func (k *Kernel) admits(p *process, seat *hosting.Seat, began int64, how agentkernel.Attaching) error {
+	switch {
+	case p.spec.Backend != specs.Hosted:
+		return agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", p.pid, p.backendName()).WithPID(p.pid)
+	case p.state.Terminal():
+		k.table.hosts.Vacate(p.pid, nil) // the seat came after its end
+		return hasEnded("attach", p.pid, p.state)
+	}
+	return seat.Admits(p.pid, began, p.standing.Account.Host, how)
 }
 
 // hostedProcess is a hosted process as its host sees it.

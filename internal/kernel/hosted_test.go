@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -193,4 +194,164 @@ func hostedCrash(t *testing.T, at int, goesOn bool) (done bool) {
 		t.Errorf("the power was cut at operation %d", at)
 	}
 	return false
+}
+
+// TestPausedHostedProcess: no sandbox holds a hosted program back while its process is paused; the kernel holds back its calls.
+func TestPausedHostedProcess(t *testing.T) {
+	r := newRig(t, newRAMStore())
+	s := agentkernel.Spec{Backend: "hosted", Program: agentkernel.Program{Name: "agent"}, Tools: []string{"x"}, Allow: []string{"*"}}
+	p, err := r.Spawn(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := r.attach(t, p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signal := func(sig agentkernel.Signal) {
+		t.Helper()
+		if err := r.Signal(t.Context(), p.PID, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(agentkernel.SignalPause)
+	var waits []agentkernel.Awaited
+	for n, op := range []string{"tool.call", "time.now"} {
+		args := json.RawMessage("{}")
+		if op == "tool.call" {
+			args = json.RawMessage(callTool("append", `{"n":1}`))
+		}
+		waits = append(waits, h.Issue(agentkernel.HostedCall{Place: agentkernel.Place{N: int64(n) + 1}, Op: op, Args: args}))
+	}
+	for _, e := range r.entries(t, p.PID) {
+		if e.Kind == agentkernel.EntryCall {
+			t.Errorf("call %d (%s) was made while the process was paused", e.Call, e.Op)
+		}
+	}
+	signal(agentkernel.SignalResume)
+	for _, wait := range waits {
+		if _, err := wait(t.Context()); err != nil {
+			t.Errorf("a call that waited: %v", err)
+		}
+	}
+	if len(r.tools.lines) != 1 {
+		t.Errorf("the tool was called %d times", len(r.tools.lines))
+	}
+}
+
+// TestRecordingOfHosted: the calls of a hosted process say where in its program they stand, also in a recording.
+func TestRecordingOfHosted(t *testing.T) {
+	r := newRig(t, newRAMStore())
+	p, err := r.Spawn(t.Context(), agentkernel.Spec{Backend: "hosted", Program: agentkernel.Program{Name: "agent"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := r.attach(t, p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.lane = "1.2"
+	if _, err := h.Syscall(t.Context(), "time.now", json.RawMessage("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.End(t.Context(), agentkernel.HostedEnd{}); err != nil {
+		t.Fatal(err)
+	}
+	file, far := export(t, r, p.PID), elsewhere(t, r)
+	got, err := far.Import(t.Context(), file, agentkernel.ImportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ours, theirs := r.entries(t, p.PID)[2], far.entries(t, got.PID)[2]; theirs.Stream != "1@1.2" || theirs.Stream != ours.Stream {
+		t.Errorf("the call of the import is at %q, that of the process at %q", theirs.Stream, ours.Stream)
+	}
+	if _, err := far.Replay(t.Context(), file, agentkernel.ReplayOptions{}); agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
+		t.Errorf("a replay of a hosted program: %v", err)
+	}
+}
+
+// TestDecidedHostedProcess: what a hosted program asked for while its process was paused with a write whose outcome nobody knows is
+// done when somebody has decided.
+func TestDecidedHostedProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.tools.delay = func() { pass(time.Hour) }
+		s := agentkernel.Spec{Backend: "hosted", Program: agentkernel.Program{Name: "agent"}, Tools: []string{"x"}, Allow: []string{"*"}, OnUnknown: agentkernel.UnknownPause}
+		p, err := r.Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := r.attach(t, p.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := func(n int64, op, args string) agentkernel.Awaited {
+			return h.Issue(agentkernel.HostedCall{Place: agentkernel.Place{N: n}, Op: op, Args: json.RawMessage(args)})
+		}
+		call(1, "tool.call", callTool("append", `{}`))
+		synctest.Wait()
+		r = r.boot(t, r.store.crash())
+		if h, err = r.attach(t, p.PID); err != nil {
+			t.Fatal(err)
+		}
+		cut, then := call(1, "tool.call", callTool("append", `{}`)), call(2, "time.now", "{}")
+		synctest.Wait()
+		if got, _ := r.Process(t.Context(), p.PID); !got.Paused {
+			t.Fatalf("it is not paused: %+v", got)
+		}
+		if err := r.Resolve(t.Context(), p.PID, 1, agentkernel.Resolution{Decision: agentkernel.DecisionFail, Message: "no"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := cut(ctx); err == nil || ctx.Err() != nil {
+			t.Errorf("the call that was decided about: %v", err)
+		}
+		if _, err := then(ctx); err != nil {
+			t.Errorf("the call that waited: %v", err)
+		}
+	})
+}
+
+// TestAttachReadsBesides: a process can be looked at, and signalled, while its journal is read for a host. What comes into the journal
+// meanwhile is known to the host.
+func TestAttachReadsBesides(t *testing.T) {
+	store := newRAMStore()
+	r := newRig(t, store)
+	p, err := r.Spawn(t.Context(), agentkernel.Spec{Backend: "hosted", Program: agentkernel.Program{Name: "agent"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := r.attach(t, p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	look := func() {
+		once.Do(func() { // with the lock held, this would never return
+			if got, err := r.Process(t.Context(), p.PID); err != nil || got.State.Terminal() {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if err := r.Signal(t.Context(), p.PID, agentkernel.SignalInterrupt); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	store.mu.Lock()
+	store.onEntries = look
+	store.mu.Unlock()
+	h, err := r.Attach(t.Context(), p.PID, agentkernel.Attaching{TakeOver: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Err(); agentkernel.CodeOf(err) != agentkernel.CodeFenced {
+		t.Errorf("the host before: %v", err)
+	}
+	kinds := []agentkernel.EntryKind{}
+	for _, e := range r.entries(t, p.PID)[1:] {
+		kinds = append(kinds, e.Kind)
+	}
+	if want := []agentkernel.EntryKind{agentkernel.EntryAttached, agentkernel.EntrySignal, agentkernel.EntryAttached}; !slices.Equal(kinds, want) || h.Attached().Epoch != 2 {
+		t.Errorf("%v, not %v; %+v", kinds, want, h.Attached())
+	}
 }

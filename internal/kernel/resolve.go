@@ -147,6 +147,9 @@ func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 		return false
 	}
 	p.pausing = nil
+	if p.halted == nil {
+		k.inOrder(p.laters())
+	}
 	*batch = append(*batch, agentkernel.Entry{Kind: agentkernel.EntryResumed})
 	return true
 }

@@ -247,7 +247,7 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 		}
 	}
 	if s.Backend == specs.Hosted {
-		return nil, specs.HostedBelow(s)
+		return nil, specs.OfHosted(s)
 	}
 	if err := k.Add(k.ctx, s); err != nil {
 		return nil, err

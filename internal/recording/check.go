@@ -114,7 +114,7 @@ func checkEntry(e *agentkernel.Entry) error {
 		bad = "operation"
 	case !slices.Contains(effects, e.Effect):
 		bad = "effect"
-	case e.Stream != "" && e.Stream != "stdout" && e.Stream != "stderr":
+	case e.Stream != "" && e.Stream != "stdout" && e.Stream != "stderr" && !placed(e):
 		bad = "stream"
 	case len(e.Note) > maxNote:
 		bad = "note"
@@ -124,6 +124,12 @@ func checkEntry(e *agentkernel.Entry) error {
 		return nil
 	}
 	return corrupt("entry %d of the journal has an impossible %s", e.Seq, bad)
+}
+
+// placed says whether an entry is a call of a hosted program, and says where in it.
+func placed(e *agentkernel.Entry) bool {
+	_, ok := agentkernel.ParsePlace(e.Stream)
+	return ok && e.Kind == agentkernel.EntryCall
 }
 
 // sane says whether a store can keep a time: as microseconds since 1970.

@@ -80,7 +80,7 @@ func (l *lanes) take(p agentkernel.Place) (known, bool, error) {
 	case p.N <= at.last:
 		return known{}, false, agentkernel.Errorf(agentkernel.CodeInvalid, "host", "call %d of lane %q came behind call %d", p.N, clip.Short(p.Lane), at.last).
 			WithHint("the calls of a lane are numbered in the order in which they are sent, and each is sent once in an attachment")
-	case p.N > at.highest+1 && !(l.gaps && at.last == 0):
+	case p.N > at.highest+1 && !l.gaps:
 		return known{}, false, agentkernel.Errorf(agentkernel.CodeInvalid, "host", "call %d of lane %q is not the next, which is call %d",
 			p.N, clip.Short(p.Lane), at.highest+1).WithHint("the numbers of a lane rise by 1; a program that begins again begins with 1")
 	}

@@ -103,13 +103,23 @@ func Complete(s *agentkernel.Spec) error {
 	return nil
 }
 
-// HostedBelow refuses a floor for a program that runs where the kernel sets no boundary.
-func HostedBelow(s *agentkernel.Spec) error {
-	if s.Isolation == "" || s.Isolation == agentkernel.IsolationNone {
-		return nil
+// OfHosted refuses what a program cannot have that runs where the kernel sets no boundary, and has no sandbox.
+func OfHosted(s *agentkernel.Spec) error {
+	refuse := func(what, without string) error {
+		return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "a hosted program runs outside the kernel, which cannot %s", what).
+			WithHint("leave %s out, or let a backend run the program", without)
 	}
-	return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "a hosted program runs outside the kernel, which cannot promise the isolation %s", s.Isolation).
-		WithHint("leave the isolation out, or let a backend run the program")
+	switch {
+	case s.Isolation != "" && s.Isolation != agentkernel.IsolationNone:
+		return refuse("promise the isolation "+string(s.Isolation), "the isolation")
+	case s.Program.Session:
+		return refuse("hand it pieces of a session", "session")
+	case s.Workspace != nil || len(s.Volumes) > 0:
+		return refuse("keep its changes to files apart", "workspace and volumes")
+	case s.Stdin != "":
+		return refuse("give it a standard input", "stdin")
+	}
+	return nil
 }
 
 // Asked is what a program asks for in a child of its own.
@@ -143,6 +153,9 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	}
 	if s.Program.Name == "" {
 		s.Program.Name = "<spawned>"
+	}
+	if s.Backend == Hosted { // the child is a text, which a backend runs
+		s.Backend = ""
 	}
 	if a.Deadline != nil { // InTime refuses what is out of these bounds
 		s.Deadline = time.UnixMicro(int64(min(max(*a.Deadline, 1), 1e11) * 1e6)).UTC()

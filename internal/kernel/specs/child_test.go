@@ -3,6 +3,7 @@ package specs_test
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,9 +142,35 @@ func TestComplete(t *testing.T) {
 	if err := specs.Complete(&agentkernel.Spec{Program: agentkernel.Program{Source: "1", Language: "cobol"}}); err == nil {
 		t.Error("a Spec that is none is completed")
 	}
-	for floor, ok := range map[agentkernel.Isolation]bool{"": true, agentkernel.IsolationNone: true, agentkernel.IsolationKernel: false} {
-		if err := specs.HostedBelow(&agentkernel.Spec{Isolation: floor}); (err == nil) != ok {
-			t.Errorf("a hosted program with the floor %q: %v", floor, err)
+}
+
+// TestOfHosted: a hosted program has no sandbox; what it would need one for is refused, and not left out silently.
+func TestOfHosted(t *testing.T) {
+	for _, c := range []struct {
+		spec agentkernel.Spec
+		says string // "": it is taken
+	}{
+		{agentkernel.Spec{}, ""},
+		{agentkernel.Spec{Isolation: agentkernel.IsolationNone}, ""},
+		{agentkernel.Spec{Isolation: agentkernel.IsolationKernel}, "isolation"},
+		{agentkernel.Spec{Program: agentkernel.Program{Session: true}}, "session"},
+		{agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: "/w"}}, "files"},
+		{agentkernel.Spec{Volumes: []agentkernel.Volume{{Name: "v", Path: "/v"}}}, "files"},
+		{agentkernel.Spec{Stdin: "/in"}, "standard input"},
+	} {
+		err := specs.OfHosted(&c.spec)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want %q", c.spec, err, c.says)
+		}
+	}
+}
+
+// TestChildOfHosted: what a hosted program spawns is a text, and nobody would be the host of it.
+func TestChildOfHosted(t *testing.T) {
+	for backend, want := range map[string]string{specs.Hosted: "", "monty": "monty"} {
+		parent := &specs.Parent{Shared: &specs.Shared{Spec: agentkernel.Spec{Backend: backend}}, PID: 2}
+		if s := specs.Child(parent, 1, specs.Asked{Source: "1"}); s.Backend != want {
+			t.Errorf("a child of one on %q is on %q, not on %q", backend, s.Backend, want)
 		}
 	}
 }
