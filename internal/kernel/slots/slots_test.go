@@ -2,6 +2,7 @@ package slots
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,5 +134,29 @@ func TestACrowdIsWaitedFor(t *testing.T) {
 			t.Errorf("a closed queue was waited for, %s", took)
 		}
 		s.Drain()
+	})
+}
+
+// An item that is queued while it waits has one place, its first, and is driven once for it.
+func TestWhoWaitsHasOnePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		busy, first, second := &program{}, &program{priority: 1}, &program{priority: 1}
+		names := map[*program]string{busy: "busy", first: "first", second: "second"}
+		q := New(1, time.Now, func(p *program) {
+			order = append(order, names[p])
+			time.Sleep(time.Second)
+		})
+		for _, p := range []*program{busy, first, second, first, first} {
+			q.Push(p)
+		}
+		time.Sleep(time.Minute)
+		q.Push(first) // again, now that it has had its turn
+		time.Sleep(time.Minute)
+		q.Close()
+		q.Drain()
+		if want := []string{"busy", "first", "second", "first"}; !slices.Equal(order, want) {
+			t.Errorf("driven: %v", order)
+		}
 	})
 }
