@@ -127,7 +127,8 @@ func TestAPieceIsTheSameWhoeverDrivesIt(t *testing.T) {
 			if got, err := r.feed(t.Context(), pid, c.source); got != c.want || err != nil {
 				t.Errorf("plain %v, %s: %q %v", plain, c.source, got, err)
 			}
-			if n := r.store.flushCount() - before; n != c.commits {
+			// Of one that the queue drives the caller may see the first words before the last, and each look is a commit.
+			if n := r.store.flushCount() - before; n < c.commits || n > c.commits && !plain {
 				t.Errorf("plain %v, %s: %d commits, not %d", plain, c.source, n, c.commits)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -162,8 +163,11 @@ func TestExternalCallWaitsForItsIntent(t *testing.T) {
 			return err
 		})
 		r.tools.delay = func() {
+			r.store.mu.Lock()
+			durable := slices.Clone(r.store.durable)
+			r.store.mu.Unlock()
 			var ops []string
-			for _, b := range r.store.durable {
+			for _, b := range durable {
 				for _, e := range b.Entries {
 					ops = append(ops, string(e.Kind)+" "+e.Op)
 				}

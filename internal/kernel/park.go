@@ -63,7 +63,7 @@ func (k *Kernel) park(p *process) {
 	p.mu.Lock()
 	box = k.keepImage(p, image, err)
 	p.release()
-	if p.state == agentkernel.StateReady { // drive met it owned and left it to us
+	if p.state == agentkernel.StateReady { // drive may have met it owned and left it to us; else it still waits for its slot
 		k.queue.Push(p)
 	}
 	k.wake(p)

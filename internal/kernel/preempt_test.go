@@ -123,14 +123,19 @@ func TestAnEndlessProgramSharesItsSlot(t *testing.T) {
 		for i := range done {
 			r.backend.add(fmt.Sprint("endless", i), func(p *prog) error {
 				for {
-					select {
-					case <-time.After(10 * time.Millisecond):
-					case <-p.s.dead:
+					again := len(p.past) > 0 // its image has computed it
+					if !again {
+						select {
+						case <-time.After(10 * time.Millisecond):
+						case <-p.s.dead:
+						}
 					}
 					if _, err := p.call("rand.bytes", `{"n":3}`); err != nil {
 						return err
 					}
-					done[i].Add(1)
+					if !again {
+						done[i].Add(1)
+					}
 				}
 			})
 			r.spawnWith(t, fmt.Sprint("endless", i), 100)
@@ -143,12 +148,13 @@ func TestAnEndlessProgramSharesItsSlot(t *testing.T) {
 			t.Errorf("one that is less urgent waited for %s", d)
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		for i := range done {
-			if n := done[i].Load(); n < 150 {
+			if n := done[i].Load(); n < 200 {
 				t.Errorf("program %d came to %d calls in more than 10 s: a fair share are 250", i, n)
 			}
 		}
-		if n := r.backend.sandboxes(); n > 4 {
+		if n := r.backend.sandboxes(); n > 5 { // who has the other slot may have looked for room at the same time
 			t.Errorf("%d sandboxes are in memory, 4 may be", n)
 		}
 	})

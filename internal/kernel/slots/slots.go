@@ -33,6 +33,7 @@ type Queue[T Item] struct {
 
 	mu        sync.Mutex
 	waiting   sched.Shares[T]
+	queued    map[T]struct{}     // what waits
 	running   int                // slots in use
 	turns     map[*turn]struct{} // who uses them, but for those that TryAcquire gave
 	preempted int                // turns that go on without a slot
@@ -52,12 +53,12 @@ type turn struct {
 
 // New returns a queue that calls drive for each item, in a slot. weight is that of a flow; nil: all have the same.
 func New[T Item](slots int, now func() time.Time, weight func(flow string) int, drive func(T)) *Queue[T] {
-	q := &Queue[T]{slots: slots, now: now, drive: drive, waiting: sched.Shares[T]{Weight: weight}, turns: map[*turn]struct{}{}}
+	q := &Queue[T]{slots: slots, now: now, drive: drive, waiting: sched.Shares[T]{Weight: weight}, queued: map[T]struct{}{}, turns: map[*turn]struct{}{}}
 	q.idle = sync.NewCond(&q.mu)
 	return q
 }
 
-// Push queues an item that has just become ready.
+// Push queues an item that has just become ready. One that waits already keeps its place, and has no second one.
 func (q *Queue[T]) Push(p T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -69,6 +70,10 @@ func (q *Queue[T]) Push(p T) {
 		go q.slot(p)
 		return
 	}
+	if _, twice := q.queued[p]; twice {
+		return
+	}
+	q.queued[p] = struct{}{}
 	q.waiting.Push(p, p.Flow(), p.Priority(), q.now())
 	q.preempt()
 }
@@ -91,7 +96,7 @@ func (q *Queue[T]) preempt() {
 			}
 			return
 		}
-		p, _ := q.waiting.PopHighest()
+		p, _ := q.popped(q.waiting.PopHighest())
 		t.preempted = true
 		q.preempted++
 		go q.slot(p)
@@ -154,18 +159,24 @@ func (q *Queue[T]) next() (p T, ok, back bool) {
 		}
 	}
 	if first == nil {
-		p, ok = q.waiting.Pop()
+		p, ok = q.popped(q.waiting.Pop())
 		q.ease()
 		return p, ok, false
 	}
 	if priority, some := q.waiting.Highest(); some && priority < first.priority && !q.closed {
-		p, ok = q.waiting.PopHighest() // not who has waited longest: it may be less urgent than the one that was preempted
+		p, ok = q.popped(q.waiting.PopHighest()) // not who has waited longest: it may be less urgent than the one that was preempted
 		return p, ok, false
 	}
 	first.preempted = false
 	q.preempted--
 	q.preempt() // there may be another to preempt
 	return none, false, true
+}
+
+// popped notes that an item waits no more; q.mu is held.
+func (q *Queue[T]) popped(p T, ok bool) (T, bool) {
+	delete(q.queued, p)
+	return p, ok
 }
 
 // begin notes who has a slot from now on; q.mu is held. It ends with end.

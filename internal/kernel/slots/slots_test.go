@@ -2,6 +2,7 @@ package slots
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,11 +154,11 @@ func TestTenantsShareSlots(t *testing.T) {
 			q.Push(p)
 		})
 		for range 1000 {
-			q.Push(&program{10, "crowd"})
+			q.Push(&program{priority: 10, flow: "crowd"})
 		}
 		time.Sleep(time.Second)
 		for range 6 {
-			q.Push(&program{10, "team"})
+			q.Push(&program{priority: 10, flow: "team"})
 		}
 		q.mu.Lock()
 		before := served["crowd"]
@@ -168,6 +169,30 @@ func TestTenantsShareSlots(t *testing.T) {
 		crowd, team := served["crowd"]-before, served["team"]
 		if share := float64(team) / float64(crowd); share < 2.9 || share > 3.1 {
 			t.Errorf("the team has had %d turns, and the crowd %d", team, crowd)
+		}
+	})
+}
+
+// An item that is queued while it waits has one place, its first, and is driven once for it.
+func TestWhoWaitsHasOnePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		busy, first, second := &program{}, &program{priority: 1}, &program{priority: 1}
+		names := map[*program]string{busy: "busy", first: "first", second: "second"}
+		q := New(1, time.Now, nil, func(p *program) {
+			order = append(order, names[p])
+			time.Sleep(time.Second)
+		})
+		for _, p := range []*program{busy, first, second, first, first} {
+			q.Push(p)
+		}
+		time.Sleep(time.Minute)
+		q.Push(first) // again, now that it has had its turn
+		time.Sleep(time.Minute)
+		q.Close()
+		q.Drain()
+		if want := []string{"busy", "first", "second", "first"}; !slices.Equal(order, want) {
+			t.Errorf("driven: %v", order)
 		}
 	})
 }
