@@ -80,6 +80,7 @@ var rules = []struct {
 	{"internal/kernel/replay", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/locals", []string{"", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/budget", []string{"", "internal/kernel/advice", "internal/kernel/history"}},
+	{"internal/kernel/progress", []string{"", "internal/clip", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/reserve", []string{"", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/slots", []string{"internal/sched"}},
 	{"internal/kernel/steps", []string{""}},

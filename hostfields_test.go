@@ -38,7 +38,7 @@ var specFields = map[string]string{
 	"Deadline": "grant",
 
 	"Limits.Time": "grant", "Limits.Wall": "grant", "Limits.Memory": "grant", "Limits.Recursion": "grant", "Limits.Output": "grant",
-	"Limits.Calls": "grant", "Limits.CallWait": "grant", "Limits.InFlight": "grant", "Limits.Processes": "grant", "Limits.Journal": "grant",
+	"Limits.Calls": "grant", "Limits.CallWait": "grant", "Limits.InFlight": "grant", "Limits.Repeats": "grant", "Limits.Processes": "grant", "Limits.Journal": "grant",
 	"Limits.Disk": "grant", "Limits.CPUs": "grant", "Limits.CPUTime": "grant", "Limits.Pids": "grant", "Limits.OpenFiles": "grant",
 	"Limits.FileSize": "grant",
 	"Budget.Tokens":   "grant", "Budget.USD": "grant", "Budget.Calls": "grant", "OnBudget": "program", "Budgets": "store", "BudgetsUSD": "store",

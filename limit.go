@@ -1,6 +1,7 @@
 package agentkernel
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -19,6 +20,9 @@ type Limits struct {
 	Output    int64    `json:"output,omitempty"`    // bytes of stdout and stderr together
 	Calls     int64    `json:"calls,omitempty"`     // syscalls over the whole life
 	CallWait  Duration `json:"call_wait,omitempty"` // the longest one external call may take
+	// Repeats is how often in a row the same call may be made with the same answer: the process is paused before the next. It is
+	// not ended.
+	Repeats Repeats `json:"repeats,omitempty"`
 	// InFlight is how many calls may be under way at one moment. The call beyond it is answered with
 	// CodeLimit, and the program goes on.
 	InFlight int `json:"in_flight,omitempty"`
@@ -41,6 +45,27 @@ type Limits struct {
 	FileSize  int64    `json:"file_size,omitempty"`  // bytes of one file; no default besides Disk
 }
 
+// Repeats is a number of calls. In JSON 0 is none at all: then nothing is counted.
+type Repeats int64
+
+// AnyRepeats is no limit.
+const AnyRepeats Repeats = math.MaxInt32
+
+// Off says that there is no limit.
+func (r Repeats) Off() bool { return r >= AnyRepeats }
+
+// UnmarshalJSON reads a number.
+func (r *Repeats) UnmarshalJSON(data []byte) error {
+	var n int64
+	if err := json.Unmarshal(data, &n); err != nil {
+		return err
+	}
+	if *r = Repeats(n); n == 0 && string(data) != "null" {
+		*r = AnyRepeats
+	}
+	return nil
+}
+
 // Limit describes one of [Limits]. All that reads, checks, lowers, sets, explains or documents limits goes by [AllLimits]: a
 // new limit is a field of Limits, a row of that table, and whoever enforces it.
 type Limit struct {
@@ -52,6 +77,8 @@ type Limit struct {
 	Hit        string // why a process has ended by it: "it printed more"; "it ran for %s" takes what was used
 	// Least is what a setting of somebody else may lower it to, as settings are written: hardly a program runs with less.
 	Least string
+	// None is the value that "none" and 0 stand for where people write it; 0: it cannot be switched off.
+	None int64
 
 	min, max float64 // what it can be; max 0: anything
 	of       func(*Limits) any
@@ -115,6 +142,11 @@ var allLimits = sync.OnceValue(func() []Limit {
 		{Name: "call_wait", Unit: LimitSpan, Flag: "--call-timeout", Help: "The longest one external call may take (default 2m).", Least: "1s",
 			Doc: "the longest that one external call may take", Hit: "a call took longer",
 			min: leastSpan, of: func(l *Limits) any { return &l.CallWait }},
+		{Name: "repeats", Unit: LimitNumber, Flag: "--repeats", Least: "1", None: int64(AnyRepeats),
+			Help: "How often in a row it may make the same call with the same answer before it is paused (default 50); none: any number.",
+			Doc:  "the same call with the same answer in a row; the process is paused before the next (default 50); none: it is not",
+			Hit:  "it made the same call more often in a row",
+			min:  1, max: float64(AnyRepeats), of: func(l *Limits) any { return (*int64)(&l.Repeats) }},
 		{Name: "in_flight", Unit: LimitNumber, Least: "1",
 			Doc: "calls under way at one moment (default 1000)", Hit: "it had more calls under way",
 			min: 1, max: mostCount, of: func(l *Limits) any { return &l.InFlight }},
@@ -202,6 +234,7 @@ func DefaultLimits() Limits {
 		Output:    16 << 20,
 		Calls:     100_000,
 		CallWait:  Duration(2 * time.Minute),
+		Repeats:   50,
 		InFlight:  1000,
 		Processes: 1000,
 		Journal:   4 << 30,

@@ -14,12 +14,12 @@ func TestEachLimitIsInTheTable(t *testing.T) {
 	if n := len(agentkernel.AllLimits()); n != fields.NumField() {
 		t.Errorf("%d rows for %d fields", n, fields.NumField())
 	}
-	units := map[agentkernel.LimitUnit]string{agentkernel.LimitSpan: "Duration", agentkernel.LimitSize: "int64", agentkernel.LimitShare: "float64", agentkernel.LimitNumber: "int64 int"}
+	units := map[agentkernel.LimitUnit]string{agentkernel.LimitSpan: "Duration", agentkernel.LimitSize: "int64", agentkernel.LimitShare: "float64", agentkernel.LimitNumber: "int64 int Repeats"}
 	for i := range fields.NumField() {
 		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
 		d, ok := agentkernel.FindLimit(name)
 		var l agentkernel.Limits
-		if !ok || d.Of(&l) != reflect.ValueOf(&l).Elem().Field(i).Addr().Interface() {
+		if !ok || reflect.ValueOf(d.Of(&l)).Pointer() != reflect.ValueOf(&l).Elem().Field(i).Addr().Pointer() {
 			t.Errorf("the row of %s holds another field", name)
 			continue
 		}

@@ -410,6 +410,9 @@ type Event struct {
 // Process.PauseNote, too, where the process is paused since nobody was there to answer, and ends it behind a pause by hand.
 const YourAnswer = "your answer: "
 
+// NoProgress begins Process.PauseNote where the process is paused since it made the same call, with the same answer, too often in a row.
+const NoProgress = "no progress: "
+
 // Asks is the call about which a human is asked, or was when the process was paused; "": there is none.
 func (p *Process) Asks() string {
 	notes := p.WaitsFor

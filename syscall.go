@@ -68,6 +68,8 @@ type Syscall struct {
 	Peer string
 	// Mask is what the call adds to the number of those who hold signals back (signals.mask); it is never negative.
 	Mask int
+	// Advances says that each call takes what comes next, of the clock, of chance or of a stream: the same answer again is no repetition.
+	Advances bool
 	// Event is what a journalled call shows to those who watch the process; "": nothing.
 	Event EventKind
 	// Guest is the name under which a program finds it in the module `kernel` ("state.get", "sleep");

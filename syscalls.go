@@ -92,6 +92,7 @@ var familyCalls = []Syscall{
 		Result:     "number",
 		Effect:     "pure",
 		Capability: "time",
+		Advances:   true,
 		Guest:      "now",
 	},
 	{
@@ -125,6 +126,7 @@ var familyCalls = []Syscall{
 		Result:     "bytes",
 		Effect:     "pure",
 		Capability: "rand",
+		Advances:   true,
 		Guest:      "random_bytes",
 	},
 	{
@@ -198,6 +200,7 @@ var familyCalls = []Syscall{
 		ResultDoc:  "one item or more; an empty list at the end",
 		Effect:     "read",
 		Capability: "stream",
+		Advances:   true,
 		Guest:      "stream.next",
 	},
 	{

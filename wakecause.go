@@ -22,6 +22,8 @@ func (p *Process) WakeCauses() (causes []string) {
 	switch {
 	case p.State == StateUnfinished:
 		return []string{"recover"}
+	case p.Paused && strings.HasPrefix(p.PauseNote, NoProgress): // the call that WaitsFor names was not made
+		return []string{"resume"}
 	case p.Paused:
 		if p.RaiseBudget() != "" {
 			add("a larger budget")

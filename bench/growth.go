@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"agentkernel"
 	"agentkernel/embedded"
 )
 
@@ -47,7 +48,9 @@ func (b *bench) growth(ctx context.Context, program string, calls int) (float64,
 		if err != nil {
 			return 0, err
 		}
-		if err := runAndCheck(ctx, k, withTools("calls.py", fmt.Sprintf(program, calls)), ""); err != nil {
+		spec := withTools("calls.py", fmt.Sprintf(program, calls))
+		spec.Limits.Repeats = agentkernel.AnyRepeats
+		if err := runAndCheck(ctx, k, spec, ""); err != nil {
 			_ = k.Close()
 			return 0, err
 		}

@@ -41,8 +41,11 @@ var limitTexts = sync.OnceValue(func() reflect.Type {
 	var fields []reflect.StructField
 	for _, l := range agentkernel.AllLimits() {
 		if l.Flag != "" {
-			fields = append(fields, reflect.StructField{Name: limitField(l), Type: reflect.TypeFor[string](),
-				Tag: reflect.StructTag(fmt.Sprintf(`name:%q placeholder:%q group:"limits" help:%q`, strings.TrimPrefix(l.Flag, "--"), limitPlaceholder(l), l.Help))})
+			tag := fmt.Sprintf(`name:%q placeholder:%q group:"limits" help:%q`, strings.TrimPrefix(l.Flag, "--"), limitPlaceholder(l), l.Help)
+			if l.None != 0 {
+				tag += ` zero:"none"`
+			}
+			fields = append(fields, reflect.StructField{Name: limitField(l), Type: reflect.TypeFor[string](), Tag: reflect.StructTag(tag)})
 		}
 	}
 	return reflect.StructOf(fields)

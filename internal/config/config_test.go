@@ -128,6 +128,7 @@ output = 1024
 calls = 10
 call_wait = "5s"
 in_flight = 20
+repeats = 7
 processes = 30
 journal = "1g"
 disk = "3g"
@@ -167,7 +168,7 @@ key = "env:EMBEDDINGS_KEY"
 		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, Restart: agentkernel.RestartOnCrash,
 		Limits: agentkernel.Limits{Time: agentkernel.Duration(30 * time.Second), Wall: agentkernel.Duration(time.Hour),
 			Memory: 512 << 20, Recursion: 500, Output: 1024, Calls: 10, CallWait: agentkernel.Duration(5 * time.Second),
-			InFlight: 20, Processes: 30, Journal: 1 << 30, Disk: 3 << 30,
+			InFlight: 20, Repeats: 7, Processes: 30, Journal: 1 << 30, Disk: 3 << 30,
 			CPUs: 2.5, CPUTime: agentkernel.Duration(time.Minute), Pids: 40, OpenFiles: 64, FileSize: 10 << 20},
 	}
 	if diff := cmp.Diff(want, c.Values); diff != "" {

@@ -41,6 +41,9 @@ func set(k *key, value string) string {
 		value = "'" + value + "'"
 	}
 	if k.value.form.Kind == KindInteger || k.value.form.Kind == KindNumber {
+		if strings.Trim(value, "'") == none {
+			return k.name + ` = "none"` + "\n"
+		}
 		value = strings.Trim(value, "'")
 	}
 	return k.name + " = " + value + "\n"
@@ -60,6 +63,7 @@ var projectCases = map[string]struct{ less, user, more string }{
 	"limits.calls":      {"200", "300", "999999999"},
 	"limits.call_wait":  {"2s", "3s", "1h"},
 	"limits.in_flight":  {"2", "3", "999999"},
+	"limits.repeats":    {"2", "3", "none"},
 	"limits.processes":  {"2", "3", "999999"},
 	"limits.disk":       {"2m", "3m", "1t"},
 	"limits.journal":    {"2m", "3m", "1t"},

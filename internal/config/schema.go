@@ -88,6 +88,9 @@ func (f Form) schema() *schema {
 		if f.Max != math.MaxInt64 {
 			s.Maximum = &f.Max
 		}
+		if f.None {
+			return &schema{OneOf: []*schema{s, {Type: "string", Enum: []string{none}}}}
+		}
 		return s
 	case KindNumber:
 		return &schema{Type: "number", Minimum: &f.Min, Maximum: &f.Max}

@@ -43,7 +43,11 @@ type Form struct {
 	Min     int64 // integers and numbers
 	Max     int64
 	Choices []string
+	None    bool // it can be none
 }
+
+// none is how people write that there is no such limit.
+const none = "none"
 
 // get writes a value that is not zero.
 func get[T comparable](field func(*Config) *T, text func(T) string) func(*Config) []string {
@@ -170,9 +174,31 @@ func limitInto(l agentkernel.Limit) value {
 		hi = int64(most)
 	}
 	if _, wide := l.Of(new(agentkernel.Limits)).(*int64); wide {
-		return intInto(limitField[int64](l), int64(least), hi)
+		return orNone(intInto(limitField[int64](l), int64(least), hi), l.None)
 	}
 	return intInto(limitField[int](l), int64(least), hi)
+}
+
+// orNone also reads and writes none, and reads 0, for a number; 0: there is no such.
+func orNone(v value, number int64) value {
+	if number == 0 {
+		return v
+	}
+	set, get, text := v.set, v.get, strconv.FormatInt(number, 10)
+	v.form.Min, v.form.None = 0, true
+	v.set = func(c *Config, o Origin, values []string) error {
+		if values[0] == none || values[0] == "0" {
+			values = []string{text}
+		}
+		return set(c, o, values)
+	}
+	v.get = func(c *Config) []string {
+		if values := get(c); !slices.Equal(values, []string{text}) {
+			return values
+		}
+		return []string{none}
+	}
+	return v
 }
 
 func limitField[T any](l agentkernel.Limit) func(*Config) *T {

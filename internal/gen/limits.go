@@ -29,13 +29,17 @@ Size = Union[int, str]
 class LimitFields:
 `)
 	types := map[agentkernel.LimitUnit]string{agentkernel.LimitSpan: "Span", agentkernel.LimitSize: "Size", agentkernel.LimitShare: "float", agentkernel.LimitNumber: "int"}
-	var flags []string
+	var flags, off []string
 	for _, l := range agentkernel.AllLimits() {
 		fmt.Fprintf(&b, "    %s: Optional[%s] = None  #: %s\n", l.Name, types[l.Unit], l.Doc)
+		if l.None != 0 {
+			off = append(off, fmt.Sprintf("%q", l.Name))
+		}
 		if l.Flag != "" {
 			flags = append(flags, fmt.Sprintf("    %q: %q,\n", strings.TrimPrefix(l.Flag, "--"), l.Name))
 		}
 	}
 	b.WriteString("\n\n#: What a flag of the command line sets.\nFLAGS = {\n" + strings.Join(flags, "") + "}\n")
+	b.WriteString("\n#: What 0 switches off.\nOFF = {" + strings.Join(off, ", ") + "}\n")
 	return b.String()
 }

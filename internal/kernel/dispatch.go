@@ -13,6 +13,7 @@ import (
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/permit"
+	"agentkernel/internal/kernel/progress"
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/streams"
@@ -57,6 +58,14 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 	if p.run.verifies != nil {
 		return k.beyond(p, f, canonical)
 	}
+	return k.issueNew(p, f, canonical, bad)
+}
+
+// issueNew makes a call that no journal has an answer for, or refuses it. False: the process has ended.
+func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
+	if k.repeats(p, f, canonical, func() { k.issueNew(p, f, canonical, bad) }) {
+		return true
+	}
 	if err := k.refusal(p, f, canonical, bad); err != nil {
 		k.answer(p, f, canonical, outcome{}, err)
 		return true
@@ -68,6 +77,24 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 		return k.exit(p, f, canonical, false)
 	}
 	k.makeOrWait(p, f, canonical)
+	return true
+}
+
+// repeats pauses a process before a call that it has made often enough with the same answer; later makes it.
+func (k *Kernel) repeats(p *process, f *inflight, canonical json.RawMessage, later func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry := f.entry(canonical)
+	note := progress.Note(&p.spec.InForce, &p.standing.Account, &entry, func() string {
+		f.label = k.label(&entry)
+		return f.brief()
+	})
+	if note == "" || p.state.Terminal() || f.dropped {
+		return false
+	}
+	f.later = later
+	p.inflight.add(f)
+	k.pause(p, 0, note)
 	return true
 }
 

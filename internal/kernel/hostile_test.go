@@ -62,7 +62,9 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 			_, err := p.call("time.sleep", `{"seconds":1}`)
 			return err
 		})
-		p, _ := r.run(t, hostileSpec())
+		s := hostileSpec()
+		s.Limits.Repeats = agentkernel.AnyRepeats
+		p, _ := r.run(t, s)
 		if p.State != agentkernel.StateExited || rest != 1000 || refused != 24_000 {
 			t.Errorf("%d calls ran and %d were refused: %+v %v", rest, refused, p, p.Error)
 		}
@@ -319,7 +321,7 @@ func TestArgumentsUnderWay(t *testing.T) {
 		})
 		r.tools.delay = func() { pass(time.Second) }
 		s := hostileSpec()
-		s.Limits.Memory = 8 << 20
+		s.Limits.Memory, s.Limits.Repeats = 8<<20, agentkernel.AnyRepeats
 		p, _ := r.run(t, s)
 		if p.State != agentkernel.StateExited || refused < 98 {
 			t.Errorf("%d of 100 were refused: %v", refused, p.Error)

@@ -22,6 +22,7 @@ const (
 	PauseInstead      = "with --on-unknown pause a process waits for your decision instead"
 	GiveBudget        = "a budget is given when a process is started: agentkernel spawn --budget-usd 2 ..."
 	RaiseBudget       = "agentkernel budget add %d --%s N"
+	Repeats           = "%s was made %d times in a row with the same arguments and the same answer, since %s; resume lets it go on and counts anew, --repeats allows more"
 	Recover           = "agentkernel recover %d"
 	RecoverItself     = "agentkernel recover %d lets it go on itself; agentkernel kill %d ends it"
 	RecoverOrKill     = "agentkernel recover %d lets it go on, agentkernel kill %d ends it"

@@ -36,11 +36,14 @@ type Account struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Masks is how many hold signals back.
 	Masks int `json:"masks,omitempty"`
+	// Repeats is how often in a row the last call was made with the same answer.
+	Repeats *Repeats `json:"repeats,omitempty"`
 }
 
 // Add counts an entry that stands behind all that were added before.
 func (a *Account) Add(e *agentkernel.Entry) {
 	a.Amounts = a.Amounts.add(e)
+	a.Repeats = a.Repeats.add(e)
 	a.Journal += entryCost + int64(len(e.Args)) + int64(len(e.Data))
 	switch e.Kind {
 	case agentkernel.EntryCall:

@@ -14,7 +14,7 @@ import (
 func Family() sys.Family {
 	return sys.Family{Name: "time", Ops: []sys.Op{
 		{Rerun: sys.Free, Now: now, Syscall: agentkernel.Syscall{
-			Name: "time.now", Guest: "now", Effect: agentkernel.EffectPure, Capability: "time",
+			Name: "time.now", Guest: "now", Effect: agentkernel.EffectPure, Capability: "time", Advances: true,
 			Doc:    "Seconds since 1970, UTC. time.time and datetime.now are the same call.",
 			Result: "number"}},
 		{Rerun: sys.Free, Begin: sleep, Syscall: agentkernel.Syscall{

@@ -20,7 +20,7 @@ func Family(source io.Reader) sys.Family {
 	}
 	return sys.Family{Name: "rand", Ops: []sys.Op{
 		{Rerun: sys.Free, Now: func(c *sys.Call) (sys.Outcome, error) { return draw(c, source) }, Syscall: agentkernel.Syscall{
-			Name: "rand.bytes", Guest: "random_bytes", Effect: agentkernel.EffectPure, Capability: "rand",
+			Name: "rand.bytes", Guest: "random_bytes", Effect: agentkernel.EffectPure, Capability: "rand", Advances: true,
 			Doc:    "Random bytes from the operating system. random, uuid4 and secrets draw from it.",
 			Args:   []agentkernel.Param{{Name: "n", Type: "integer", Doc: "how many, 0 to 65536"}},
 			Result: "bytes"}},

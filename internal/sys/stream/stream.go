@@ -28,7 +28,7 @@ func Family() sys.Family {
 		Local: &sys.Local{Fold: fold, Save: save, Load: load, Wants: func(op *sys.Op) bool { return op.Opens }},
 		Ops: []sys.Op{
 			{Subject: subject, Admit: admit, Outside: ask, Syscall: agentkernel.Syscall{
-				Name: next, Guest: next, Effect: agentkernel.EffectRead, Capability: "stream",
+				Name: next, Guest: next, Effect: agentkernel.EffectRead, Capability: "stream", Advances: true,
 				Doc:    "Waits for the next items of a stream: `while items := stream.next(handle): ...`",
 				Args:   handle,
 				Result: "array", ResultDoc: "one item or more; an empty list at the end"}},

@@ -98,6 +98,12 @@ func (c *inquiry) paused(open []*history.Call) {
 			c.step(c.cmd("kill %d"), "")
 			return
 		}
+		if strings.HasPrefix(note, agentkernel.NoProgress) {
+			c.step(c.cmd("trace %d --full"), "what it was answered")
+			c.step(resume, "it goes on, and is counted anew")
+			c.step(c.cmd("kill %d"), "")
+			return
+		}
 		c.step(resume, "")
 		return
 	}

@@ -25,6 +25,7 @@ class LimitFields:
     output: Optional[Size] = None  #: stdout and stderr together
     calls: Optional[int] = None  #: syscalls over the whole life
     call_wait: Optional[Span] = None  #: the longest that one external call may take
+    repeats: Optional[int] = None  #: the same call with the same answer in a row; the process is paused before the next (default 50); none: it is not
     in_flight: Optional[int] = None  #: calls under way at one moment (default 1000)
     processes: Optional[int] = None  #: processes of one tree at one moment (default 1000)
     disk: Optional[Size] = None  #: what changes to files may hold, and the largest file (default 2g)
@@ -45,5 +46,9 @@ FLAGS = {
     "output-limit": "output",
     "max-calls": "calls",
     "call-timeout": "call_wait",
+    "repeats": "repeats",
     "disk": "disk",
 }
+
+#: What 0 switches off.
+OFF = {"repeats"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
-from ._limits import LimitFields, Size, Span
+from ._limits import OFF, LimitFields, Size, Span
 from .errors import InvalidArgument, NotFound, ProgramSyntaxError
 from .model import parse_time
 
@@ -127,13 +127,17 @@ class Limits(LimitFields):
     """Limits of a process. Spans are seconds, texts such as "1m30s" or timedeltas; sizes are bytes or "512m"."""
 
     def to_wire(self) -> dict[str, Any]:
-        readers = {"Span": seconds, "Size": size, "int": whole, "float": _processors}
+        readers = {"Span": seconds, "Size": size, "int": _number, "float": _processors}
         out: dict[str, Any] = {}
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             if value is not None:
                 out[f.name] = readers[str(f.type).removeprefix("Optional[").rstrip("]")](value, f.name)
         return out
+
+
+def _number(value: Any, what: str) -> int:
+    return whole(value, what, 0 if what in OFF else 1)
 
 
 def _processors(value: Any, what: str) -> float:
