@@ -90,6 +90,7 @@ var rules = []struct {
 	{"internal/kernel/undecided", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/verify", []string{"", "internal/kernel/backends", "internal/kernel/history", "internal/kernel/specs"}},
 	{"internal/kernel/holds", []string{""}},
+	{"internal/kernel/numbered", nil},
 	{"internal/kernel/hosting", []string{"", "internal/clip", "internal/journal", "internal/kernel/advice", "internal/kernel/permit", "internal/kernel/replay"}},
 	{"internal/kernel/idle", []string{""}},
 	{"internal/kernel/inbox", []string{"", "internal/sys"}},

@@ -24,7 +24,7 @@ func (k *Kernel) permit(p *process, f *inflight, canonical json.RawMessage) bool
 	defer p.mu.Unlock()
 	if !f.dropped {
 		f.asking = true
-		p.inflight.add(f)
+		p.inflight.Add(f)
 		k.publish(p, agentkernel.Event{Kind: agentkernel.EventAsk, Ask: f.question()})
 		k.pauseUnheard(p)
 	}
@@ -96,7 +96,7 @@ func (k *Kernel) Answer(ctx context.Context, pid agentkernel.PID, ask int64, a a
 		return err
 	}
 	p.mu.Lock()
-	f := p.inflight.find(ask)
+	f := p.inflight.Find(ask)
 	if f == nil || !f.asking {
 		p.mu.Unlock()
 		return agentkernel.Errorf(agentkernel.CodeNotFound, "answer", "nothing was asked under number %d", ask).WithPID(p.pid)

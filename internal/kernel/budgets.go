@@ -29,10 +29,10 @@ func (k *Kernel) overBudget(p *process, f *inflight, err error, later func()) bo
 		return false
 	}
 	p.mu.Lock()
-	gone := p.state.Terminal() || f.dropped || f.intended() && p.inflight.find(f.id) != f
+	gone := p.state.Terminal() || f.dropped || f.intended() && p.inflight.Find(f.id) != f
 	if !gone {
 		f.later = later
-		p.inflight.add(f)
+		p.inflight.Add(f)
 	}
 	p.mu.Unlock()
 	switch {
@@ -43,7 +43,7 @@ func (k *Kernel) overBudget(p *process, f *inflight, err error, later func()) bo
 	default:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !p.state.Terminal() && p.inflight.find(f.id) == f {
+		if !p.state.Terminal() && p.inflight.Find(f.id) == f {
 			k.pause(p, 0, budget.PauseNote(err))
 			if k.table.ledger.Raised(err) { // whoever did so may not have seen the pause
 				k.resume(p)
@@ -58,7 +58,7 @@ func (k *Kernel) tryAgain(p *process, f *inflight) {
 	p.mu.Lock()
 	later := f.later
 	f.later = nil
-	gone := p.state.Terminal() || p.inflight.find(f.id) != f
+	gone := p.state.Terminal() || p.inflight.Find(f.id) != f
 	p.mu.Unlock()
 	if later != nil && !gone {
 		later()

@@ -93,7 +93,7 @@ func (k *Kernel) repeats(p *process, f *inflight, canonical json.RawMessage, lat
 		return false
 	}
 	f.later = later
-	p.inflight.add(f)
+	p.inflight.Add(f)
 	k.pause(p, 0, note)
 	return true
 }
@@ -157,7 +157,7 @@ func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
 	ctx, cancel := context.WithTimeout(p.context(), time.Duration(p.spec.InForce.CallWait))
 	p.mu.Lock()
 	f.cancel = cancel
-	p.inflight.add(f)
+	p.inflight.Add(f)
 	p.mu.Unlock()
 	if !k.external.Go(func() {
 		defer cancel()
@@ -238,7 +238,7 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 		return nil // never under way
 	}
 	if f.handler.Opens {
-		if err := streams.Full(f.op, k.table.streams.Count(p.pid, p.inflight.has)+p.inflight.opening()); err != nil {
+		if err := streams.Full(f.op, k.table.streams.Count(p.pid, p.inflight.Has)+p.opening()); err != nil {
 			return err
 		}
 	}
@@ -331,10 +331,10 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 		return
 	}
 	if stopping { // it may be about the end of the kernel, which is nothing that the program should learn: it is asked again
-		p.inflight.add(f) // without an intent, so that no image is made that stands behind the call
+		p.inflight.Add(f) // without an intent, so that no image is made that stands behind the call
 		return
 	}
-	p.inflight.remove(f)
+	p.inflight.Remove(f.id)
 	if entry.Err == nil && len(p.watchers) > 0 {
 		if ev, shown := history.Event(&entry); shown {
 			k.publishAt(p, p.standing.Seq+1, ev) // the position that the entry is about to have
@@ -361,14 +361,14 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 		return false, nil
 	}
 	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
-		p.inflight.add(f)
+		p.inflight.Add(f)
 		return false, nil
 	}
 	entry := f.entry(canonical)
 	if entry.Reserve, err = k.reserves(p, f); err != nil {
 		return false, err
 	}
-	p.inflight.add(f)
+	p.inflight.Add(f)
 	k.append(p, entry)
 	f.seq = p.standing.Seq
 	return true, nil
@@ -395,7 +395,7 @@ func (k *Kernel) reserveAgain(p *process, f *inflight) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.state.Terminal() || p.inflight.find(f.id) != f: // it was interrupted while its family was asked
+	case p.state.Terminal() || p.inflight.Find(f.id) != f: // it was interrupted while its family was asked
 		return agentkernel.Errorf(agentkernel.CodeCanceled, f.op, "nobody waits for it any more")
 	case f.effect != agentkernel.EffectPaid && !f.again && (f.admission == nil || f.admission.Reserve[agentkernel.AmountUSD] == 0):
 		return nil
@@ -472,7 +472,7 @@ func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) bool 
 
 // completeNow is complete; p.mu is held.
 func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) bool {
-	if p.state.Terminal() || p.inflight.find(f.id) != f || k.ctx.Err() != nil || err != nil && p.runEnded() {
+	if p.state.Terminal() || p.inflight.Find(f.id) != f || k.ctx.Err() != nil || err != nil && p.runEnded() {
 		return false
 	}
 	failure, unknown := f.unknown(agentkernel.AsError(err, agentkernel.CodeInternal, f.op))
@@ -480,7 +480,7 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) bo
 		k.hold(p, f, failure)
 		return false
 	}
-	p.inflight.remove(f)
+	p.inflight.Remove(f.id)
 	result, fits := out.Result, true
 	if err := k.tooMuchHeld(p, f, len(result), 1, "it was done, and its result of %s is dropped: there is no room for it"); err != nil {
 		result, failure, fits = nil, err, false

@@ -100,6 +100,6 @@ func (k *Kernel) waitsNow(p *process, f *inflight, later func()) bool {
 		return false
 	}
 	f.later = later
-	p.inflight.add(f)
+	p.inflight.Add(f)
 	return true
 }

@@ -118,7 +118,7 @@ func (h *hostedProcess) Issue(call agentkernel.Call, place string, canonical jso
 func (h *hostedProcess) Rejoin(call int64, reply chan agentkernel.Reply) bool {
 	h.p.mu.Lock()
 	defer h.p.mu.Unlock()
-	f := h.p.inflight.find(call)
+	f := h.p.inflight.Find(call)
 	if f != nil {
 		f.done = reply
 	}
@@ -133,7 +133,7 @@ func (h *hostedProcess) Reissue(e *agentkernel.Entry, args json.RawMessage, repl
 		return
 	}
 	h.p.mu.Lock()
-	h.p.inflight.add(f)
+	h.p.inflight.Add(f)
 	h.p.mu.Unlock()
 	h.k.reissue(h.p, f)
 }

@@ -1,10 +1,8 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"agentkernel"
@@ -12,39 +10,6 @@ import (
 	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/sys"
 )
-
-// calls are the calls of a process that have no result yet, by rising number. Few processes have more than
-// one, so that a map would be most of what a waiting process costs.
-type calls []*inflight
-
-func (c calls) search(id int64) (int, bool) {
-	return slices.BinarySearchFunc(c, id, func(f *inflight, id int64) int { return cmp.Compare(f.id, id) })
-}
-
-// find gives the call with this number, or nil.
-func (c calls) find(id int64) *inflight {
-	if i, ok := c.search(id); ok {
-		return c[i]
-	}
-	return nil
-}
-
-// add puts a call in its place; one with its number that is there already is replaced.
-func (c *calls) add(f *inflight) {
-	i, ok := c.search(f.id)
-	if ok {
-		(*c)[i] = f
-		return
-	}
-	*c = slices.Insert(*c, i, f)
-}
-
-// remove takes a call out if it is there.
-func (c *calls) remove(f *inflight) {
-	if i, ok := c.search(f.id); ok {
-		*c = slices.Delete(*c, i, i+1)
-	}
-}
 
 // inflight is a call that has no result yet.
 type inflight struct {
@@ -125,12 +90,12 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 	return failure, false
 }
 
-// has says whether one of them has a number.
-func (c calls) has(id int64) bool { return c.find(id) != nil }
+// Number is that of the call.
+func (f *inflight) Number() int64 { return f.id }
 
-// opening is how many of them open a stream.
-func (c calls) opening() (n int) {
-	for _, f := range c {
+// opening is how many of the calls under way open a stream; p.mu is held.
+func (p *process) opening() (n int) {
+	for _, f := range p.inflight {
 		if f.handler != nil && f.handler.Opens {
 			n++
 		}

@@ -11,6 +11,7 @@ import (
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/moves"
+	"agentkernel/internal/kernel/numbered"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
@@ -29,7 +30,7 @@ type process struct {
 	state    agentkernel.State
 	run      *run                       // whoever owns the process may replace it, under mu
 	rc       *runContext                // nil: nothing runs for it
-	inflight calls                      // calls without a result
+	inflight numbered.List[*inflight]   // calls without a result
 	standing history.Standing           // of its journal
 	work     map[string]json.RawMessage // working set, nil until first used
 	pos      agentkernel.Position       // last append
@@ -196,7 +197,7 @@ func (p *process) dropUnissued(after int64) {
 		}
 		f.dropped = true
 		f.stop()
-		p.inflight.remove(f)
+		p.inflight.Remove(f.id)
 	}
 }
 

@@ -275,7 +275,7 @@ func (k *Kernel) reopen(p *process, open []agentkernel.Entry) {
 	for _, e := range open {
 		f := k.opened(&e)
 		p.mu.Lock()
-		p.inflight.add(f)
+		p.inflight.Add(f)
 		p.mu.Unlock()
 		k.reissue(p, f)
 	}

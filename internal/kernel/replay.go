@@ -36,7 +36,7 @@ func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 		p.run.reply, p.run.replySeq = &agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}, result.Seq
 		p.began(f, result.Err)
 		p.run.calls = max(p.run.calls, p.run.replay.Skips[f.id])
-	case p.inflight.find(f.id) != nil: // it was under way when the program moved, and still is
+	case p.inflight.Find(f.id) != nil: // it was under way when the program moved, and still is
 		known = true
 		if err := p.arrivedAt(f); err != nil {
 			p.mu.Unlock()
@@ -44,7 +44,7 @@ func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 			return false
 		}
 	default:
-		p.inflight.add(f)
+		p.inflight.Add(f)
 	}
 	p.replayed()
 	p.mu.Unlock()

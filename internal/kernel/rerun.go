@@ -84,7 +84,7 @@ func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c 
 	call := agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async,
 		Args: canonical, Origin: c.From()}
 	if c.Unknown() || f.async && f.done == nil {
-		p.inflight.add(f)
+		p.inflight.Add(f)
 		k.append(p, call)
 		f.seq = p.standing.Seq
 		if c.Unknown() {
@@ -97,7 +97,7 @@ func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c 
 		p.mu.Unlock()
 		return
 	}
-	p.inflight.remove(f)
+	p.inflight.Remove(f.id)
 	batch := []agentkernel.Entry{call}
 	result := k.originResult(p, f, c)
 	if f.effect == agentkernel.EffectPure {
@@ -151,8 +151,8 @@ func (k *Kernel) nextFromOrigin(p *process) *agentkernel.Reply {
 	if c == nil {
 		return nil
 	}
-	f := p.inflight.find(id)
-	p.inflight.remove(f)
+	f := p.inflight.Find(id)
+	p.inflight.Remove(f.id)
 	e := k.originResult(p, f, c)
 	k.append(p, e)
 	return &agentkernel.Reply{ID: id, Result: e.Data, Err: e.Err}
@@ -173,7 +173,7 @@ func (k *Kernel) resumeOrigin(p *process, f *inflight) bool {
 		return true
 	}
 	p.run.origin.Drop(f.id)
-	p.inflight.remove(f)
+	p.inflight.Remove(f.id)
 	e := k.originResult(p, f, c)
 	k.append(p, e)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: e.Data, Err: e.Err}, p.standing.Seq})

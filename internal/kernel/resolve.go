@@ -118,7 +118,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 	if !p.standing.Unresolved.Asks(call) && !p.openInReplay(call) {
 		return nil, false
 	}
-	f = p.inflight.find(call)
+	f = p.inflight.Find(call)
 	p.standing.Unresolved.Drop(call)
 	batch := undecided.Entries(call, r, p.standing.Account.Amounts.Returned(call))
 	goesOn := k.unpause(p, &batch)
@@ -156,8 +156,8 @@ func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 
 // handOver delivers a result that did not come from the call itself; p.mu is held and it is in the journal.
 func (k *Kernel) handOver(p *process, result agentkernel.Entry) {
-	if f := p.inflight.find(result.Call); f != nil {
-		p.inflight.remove(f)
+	if f := p.inflight.Find(result.Call); f != nil {
+		p.inflight.Remove(f.id)
 		k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Result: result.Data, Err: result.Err}, result.Seq})
 		return
 	}
@@ -192,7 +192,7 @@ func (p *process) openInReplay(call int64) bool {
 
 // labelOf names a call that is under way, or that the program has still to repeat; p.mu is held.
 func (k *Kernel) labelOf(p *process, call int64) string {
-	if f := p.inflight.find(call); f != nil {
+	if f := p.inflight.Find(call); f != nil {
 		return f.label
 	}
 	if p.run.replay != nil {

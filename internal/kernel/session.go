@@ -161,7 +161,7 @@ func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agen
 	}
 	k.appendBatch(p, batch)
 	f.seq = p.standing.Seq
-	p.inflight.add(f)
+	p.inflight.Add(f)
 	p.setNeed(needReply, f.id, nil)
 	p.step(steps.Rewind)
 	return box, f

@@ -293,7 +293,7 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 		return
 	}
 	f.stop()
-	p.inflight.remove(f)
+	p.inflight.Remove(f.id)
 	p.standing.Unresolved.Drop(f.id)
 	p.run.origin.Drop(f.id)
 	failure := p.interrupted(f)

@@ -72,7 +72,7 @@ func (p *process) betweenPieces() bool {
 
 // asksForPiece says whether the process is a session that waits for its next piece; p.mu is held.
 func (p *process) asksForPiece() bool {
-	f := p.inflight.find(p.run.current)
+	f := p.inflight.Find(p.run.current)
 	return p.spec.Program.Session && p.run.need == needReply && f != nil && f.asksForCell() && f.intended()
 }
 
@@ -105,7 +105,7 @@ func (p *process) atNext() (*inflight, error) {
 		return nil, cells.Conflict(p.pid, "session %d is paused", p.pid).WithHint(advice.Resume, p.pid)
 	default:
 		// Before its timer runs it has not said how the last piece ended: whoever feeds the next would take that for his.
-		if call := p.inflight.find(f); call != nil && call.asksForCell() && call.timer != nil {
+		if call := p.inflight.Find(f); call != nil && call.asksForCell() && call.timer != nil {
 			return call, nil
 		}
 	}

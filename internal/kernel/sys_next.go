@@ -30,7 +30,7 @@ func procNext(k *Kernel, p *process, f *inflight) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.Terminal() || p.inflight.find(f.id) != f {
+	if p.state.Terminal() || p.inflight.Find(f.id) != f {
 		return nil // it was killed meanwhile
 	}
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventIdle, Idle: &idle})
@@ -73,7 +73,7 @@ func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*proc
 // awaitNext waits for a session that is on its way back to where it waits for its next piece.
 func (k *Kernel) awaitNext(ctx context.Context, p *process) {
 	p.mu.Lock()
-	f := p.inflight.find(p.run.current)
+	f := p.inflight.Find(p.run.current)
 	_, err := p.atNext()
 	if err == nil || !(p.run.replay != nil && p.run.replay.Asks() || f != nil && f.asksForCell()) {
 		p.mu.Unlock()

@@ -96,7 +96,7 @@ func (k *Kernel) beyond(p *process, f *inflight, canonical json.RawMessage) bool
 	if f.id < p.run.verifies.last && f.async {
 		// It was under way when the process ended, and not as far as its journal.
 		p.mu.Lock()
-		p.inflight.add(f)
+		p.inflight.Add(f)
 		p.mu.Unlock()
 		return true
 	}
