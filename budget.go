@@ -1,7 +1,6 @@
 package agentkernel
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,14 +114,25 @@ func (b *Budget) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &caps); err != nil {
 		return Errorf(CodeInvalid, "budget", "a budget is an object such as {\"usd\": 2, \"tokens\": 200000, \"calls\": 50}")
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
 	var s Spending
-	if err := dec.Decode(&s); err != nil {
+	for name, n := range caps {
+		var err error
+		switch name {
+		case AmountUSD:
+			err = json.Unmarshal(n, &s.USD)
+		case AmountTokens:
+			err = json.Unmarshal(n, &s.Tokens)
+		case AmountCalls:
+			err = json.Unmarshal(n, &s.Calls)
+		default:
+			return Errorf(CodeInvalid, "budget", "%.40q cannot be bounded: a budget has usd, tokens and calls", name)
+		}
 		if known, ok := errors.AsType[*Error](err); ok {
 			return known
 		}
-		return Errorf(CodeInvalid, "budget", "it has usd, tokens and calls, each a number: %v", err)
+		if err != nil {
+			return Errorf(CodeInvalid, "budget", "%s must be a whole number such as 50, and not %.40s", name, n)
+		}
 	}
 	for name := range caps {
 		if s.Amounts()[name] == 0 {

@@ -1,6 +1,7 @@
 package agentkernel_test
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -26,6 +27,32 @@ func TestDollars(t *testing.T) {
 	for _, text := range []string{"", "x", "1/2", "0x10", "1_0", "1e999999999", "10000000000", "NaN"} {
 		if got, err := agentkernel.ParseUSD(text); err == nil {
 			t.Errorf("%q is read as %s", text, got)
+		}
+	}
+}
+
+// TestBudgetInJSON: what is wrong with a budget is said in the words of who wrote it.
+func TestBudgetInJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"usd": 2, "tokens": 200000, "calls": 50}`: "",
+		`{"usd": "0.5"}`:                 "",
+		`{"USD": 1}`:                     `"USD" cannot be bounded: a budget has usd, tokens and calls`,
+		`{"eur": 1}`:                     `"eur" cannot be bounded: a budget has usd, tokens and calls`,
+		`{"calls": 1.5}`:                 "calls must be a whole number such as 50, and not 1.5",
+		`{"tokens": "5"}`:                `tokens must be a whole number such as 50, and not "5"`,
+		`{"calls": null}`:                "calls is 0, with which nothing could be spent: leave out what is not to be capped",
+		`{"usd": 0}`:                     "usd is 0, with which nothing could be spent: leave out what is not to be capped",
+		`{"calls": -1}`:                  "calls is negative: a budget is what may be spent",
+		`[]`:                             `a budget is an object such as {"usd": 2, "tokens": 200000, "calls": 50}`,
+		`{"calls": 9223372036854775808}`: "calls must be a whole number such as 50, and not 9223372036854775808",
+	} {
+		var b agentkernel.Budget
+		got := ""
+		if err := json.Unmarshal([]byte(text), &b); err != nil {
+			got = agentkernel.AsError(err, agentkernel.CodeInternal, "").Message()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (c *hosting) take(ctx context.Context, b []byte) error {
 		return err
 	}
 	switch {
-	case line.End != nil && line.N != 0:
+	case line.End != nil && (line.Place != agentkernel.Place{} || line.Op != "" || line.Args != nil):
 		return invalid("a line is a call, or the end, and not both")
 	case line.End != nil:
 		_, err := c.h.End(ctx, *line.End)

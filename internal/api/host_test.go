@@ -87,3 +87,13 @@ func TestACallIsAnsweredBeforeTheEnd(t *testing.T) {
 		<-served
 	})
 }
+
+// TestAnEndIsNoCall: a line with both is a mistake, and neither is done.
+func TestAnEndIsNoCall(t *testing.T) {
+	for _, line := range []string{`{"end":{},"lane":"","n":1,"op":"time.now"}`, `{"end":{},"op":"time.now"}`, `{"end":{},"lane":"x"}`, `{"end":{},"args":{}}`} {
+		var c hosting // no host: what is done of the line fails
+		if err := c.take(t.Context(), []byte(line)); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}

@@ -232,7 +232,7 @@ func TestBadBudgets(t *testing.T) {
 			return err
 		})
 		for text, says := range map[string]string{`{"usd":0}`: "is 0", `{"usd":-1}`: "negative", `{"usd":"x"}`: "no number", `{"euro":1}`: "usd, tokens and calls",
-			`{"usd":1e300}`: "", `[]`: "object", `{"calls":1.5}`: "each a number", `{"usd":10000000000}`: "too many"} {
+			`{"usd":1e300}`: "", `[]`: "object", `{"calls":1.5}`: "whole number", `{"usd":10000000000}`: "too many"} {
 			var b agentkernel.Budget
 			if err := json.Unmarshal([]byte(text), &b); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", text, err)

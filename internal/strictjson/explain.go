@@ -18,7 +18,7 @@ import (
 // whole is what the reader calls the value, such as "the body" or "the arguments".
 func Explain(err error, whole string) string {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		what := e.Field
+		what := member(e.Field)
 		if what == "" {
 			what = whole
 		}
@@ -41,6 +41,16 @@ func Explain(err error, whole string) string {
 		return "there is no field " + clip.Short(name)
 	}
 	return text
+}
+
+// member is a path as JSON has it: encoding/json puts the names of embedded types before it, which are exported, and members begin
+// with a small letter.
+func member(path string) string {
+	parts := strings.Split(path, ".")
+	for len(parts) > 1 && parts[0] != "" && parts[0][0] >= 'A' && parts[0][0] <= 'Z' {
+		parts = parts[1:]
+	}
+	return strings.Join(parts, ".")
 }
 
 // wanted is what JSON calls the values of a type.

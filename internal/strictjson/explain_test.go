@@ -20,7 +20,11 @@ func TestExplain(t *testing.T) {
 		Calls int64    `json:"calls"`
 		Names []string `json:"names"`
 	}
+	type Place struct {
+		N int64 `json:"n"`
+	}
 	type fetchArgs struct {
+		Place
 		URL    string    `json:"url"`
 		Again  bool      `json:"again"`
 		Limits *limits   `json:"limits"`
@@ -42,6 +46,7 @@ func TestExplain(t *testing.T) {
 		`{"at": "2026-13-01T10:00:00Z"}`: `"2026-13-01T10:00:00Z" is not a time: write 2026-12-01T10:00:00Z`,
 		`{"at": 5}`:                      `a time is a text such as "2026-12-01T10:00:00Z"`,
 		`{"size": -1}`:                   "size must be a whole number from 0, not -1",
+		`{"n": 1.5}`:                     "n must be a whole number, not 1.5",
 		`{"map": 5}`:                     "map must be an object, not a number",
 		`{"span": 5}`:                    `span must be a text such as "5s", not a number`,
 		`[1]`:                            "the arguments must be an object, not a list",
