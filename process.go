@@ -388,6 +388,7 @@ const (
 	EventAsk     EventKind = "ask"     // Ask is set: the process waits for an answer
 	EventLog     EventKind = "log"     // Text is set: a line of kernel.log
 	EventPast    EventKind = "past"    // Text is set: how far a rerun went along its past
+	EventBudget  EventKind = "budget"  // Text is set: most of the process's budget is spent
 	EventIdle    EventKind = "idle"    // Idle is set: a session has run a piece and waits for the next
 	EventEnd     EventKind = "end"     // Process is set; the last event of a process
 )

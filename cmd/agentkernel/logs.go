@@ -123,6 +123,8 @@ func (c *logsCmd) show(a *app, e agentkernel.Event) error {
 	switch {
 	case e.Kind == agentkernel.EventAsk:
 		a.con.Note("process %d waits for your answer whether it may call %s: %s", e.PID, e.Ask.Call, resumes(e.PID, e.Ask.Call))
+	case e.Kind == agentkernel.EventBudget:
+		a.con.Note("process %d: %s", e.PID, e.Text)
 	case e.Kind == agentkernel.EventLog:
 		a.con.Out(e.Text + "\n")
 	case e.Kind != agentkernel.EventOutput:

@@ -104,6 +104,8 @@ func (w *watch) event(e agentkernel.Event) error {
 	case agentkernel.EventPast: // also when it is to be quiet: what is made again is never kept to itself
 		w.past = append(w.past, e.Text)
 		w.a.con.Say("%s", e.Text)
+	case agentkernel.EventBudget:
+		w.a.con.Say("process %d: %s", e.PID, e.Text)
 	case agentkernel.EventState:
 		w.stands(e.Process)
 	case agentkernel.EventAsk:

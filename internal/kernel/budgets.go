@@ -65,6 +65,31 @@ func (k *Kernel) tryAgain(p *process, f *inflight) {
 	}
 }
 
+// warn puts before a process what its ledger has to say of its budget. What cannot be told now is due again.
+func (k *Kernel) warn(pid agentkernel.PID) {
+	p, err := k.acquire(k.ctx, pid)
+	if p == nil || err != nil {
+		return
+	}
+	defer k.release(p)
+	end, err := k.table.senders.Enter(k.ctx, k.store, pid)
+	if err != nil {
+		return // its program takes none
+	}
+	defer end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Terminal() {
+		return
+	}
+	for _, b := range k.table.ledger.Warnings(pid) {
+		k.appendBatch(p, b)
+		if ev, ok := history.Event(&b.Entries[0]); ok {
+			k.publish(p, ev)
+		}
+	}
+}
+
 // Budget says what has become of the budget of a process.
 func (k *Kernel) Budget(ctx context.Context, pid agentkernel.PID) (agentkernel.BudgetState, error) {
 	return k.table.ledger.State(ctx, pid)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/steps"
+	"agentkernel/internal/kernel/undecided"
 )
 
 // finish ends a process: one terminal entry, its row, its last event. It is idempotent.
@@ -76,19 +76,13 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 // withUnresolved adds to the error that ends a process the writes that are under way: whoever reads it would make them again. Where
 // there is no error it gives them; p.mu is held.
 func (p *process) withUnresolved(err *agentkernel.Error) (*agentkernel.Error, []string) {
-	var calls, hints []string
+	var calls []string
 	for _, f := range p.inflight {
 		if f.intended() && f.effect == agentkernel.EffectWrite {
-			calls, hints = append(calls, f.label), append(hints, agentkernel.InDoubt(f.label))
+			calls = append(calls, f.label)
 		}
 	}
-	if err == nil || len(calls) == 0 {
-		return err, calls
-	}
-	if err.Hint != "" {
-		hints = append(hints, err.Hint)
-	}
-	return err.WithHint("%s", strings.Join(hints, "; ")), nil
+	return undecided.Told(err, calls)
 }
 
 // dropInflight stops the calls that are under way; why is what a hosted program hears of its own; p.mu is held.

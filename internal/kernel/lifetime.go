@@ -33,7 +33,7 @@ func (k *Kernel) begins(p *process) {
 func (p *process) endsAt(now time.Time) time.Time {
 	at, _ := p.standing.Account.Stops(p.spec.Deadline, now)
 	if wall := time.Duration(p.spec.InForce.Wall); wall > 0 && !p.paused() {
-		if end := now.Add(wall - p.lived(now)); at.IsZero() || end.Before(at) {
+		if end := now.Add(wall - p.standing.Pauses.Lived(p.created, now)); at.IsZero() || end.Before(at) {
 			at = end
 		}
 	}
@@ -44,7 +44,7 @@ func (p *process) endsAt(now time.Time) time.Time {
 func (k *Kernel) clockReached(p *process) {
 	p.mu.Lock()
 	now := k.cfg.Now()
-	lived, wall, because := p.lived(now), time.Duration(p.spec.InForce.Wall), p.standing.Account.Deadline
+	lived, wall, because := p.standing.Pauses.Lived(p.created, now), time.Duration(p.spec.InForce.Wall), p.standing.Account.Deadline
 	at, ask := p.standing.Account.Stops(p.spec.Deadline, now)
 	due, old := !at.IsZero() && !now.Before(at), wall > 0 && !p.paused() && lived >= wall
 	if !due && !old {
@@ -59,12 +59,4 @@ func (k *Kernel) clockReached(p *process) {
 	case due:
 		k.askToStop(p, history.SignalData{By: now.Add(time.Duration(agentkernel.DefaultGrace)).Truncate(time.Microsecond), Deadline: p.spec.Deadline})
 	}
-}
-
-// lived is the time since the creation of a process, pauses left out; p.mu is held.
-func (p *process) lived(now time.Time) time.Duration {
-	if p.paused() {
-		now = p.standing.Pauses.At
-	}
-	return now.Sub(p.created) - p.standing.Pauses.Ended
 }

@@ -70,17 +70,12 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 		k.launch(p)
 	}
 	if !decided {
-		return k.undecidable(ctx, pid, call)
+		return undecided.Why(ctx, k.store, pid, call, k.label)
 	}
 	if f != nil {
 		k.retry(p, f)
 	}
 	return k.flush(ctx, p)
-}
-
-// undecidable says why there is nothing to decide about a call.
-func (k *Kernel) undecidable(ctx context.Context, pid agentkernel.PID, call int64) error {
-	return undecided.Why(ctx, k.store, pid, call, k.label)
 }
 
 // takeUpUndecided takes up a process that no kernel carries, so that one of its calls can be decided. A
@@ -95,12 +90,12 @@ func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call 
 		return nil, err
 	}
 	if !undecided.Open(&rec, entries, call) {
-		return nil, k.undecidable(ctx, pid, call)
+		return nil, undecided.Why(ctx, k.store, pid, call, k.label)
 	}
 	p, err := k.adopt(ctx, rec)
 	if err == nil && p == nil { // somebody else took it up meanwhile, or it could not be
 		if p, err = k.acquire(ctx, pid); p == nil && err == nil {
-			err = k.undecidable(ctx, pid, call)
+			err = undecided.Why(ctx, k.store, pid, call, k.label)
 		}
 	}
 	if err == nil {

@@ -13,7 +13,6 @@ import (
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/watch"
-	"agentkernel/internal/sys"
 )
 
 // Spawn creates a process and returns once it is durable.
@@ -256,13 +255,13 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 }
 
 // childSpec makes the Spec of a child.
-func (k *Kernel) childSpec(p *process, f *inflight, a spawnArgs) (agentkernel.Spec, error) {
-	asked := specs.Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached, Deadline: a.Deadline}
-	if err := cmp.Or(sys.DecodePart(f.op, "limits", a.Limits, &asked.Limits), sys.DecodePart(f.op, "budget", a.Budget, &asked.Budget)); err != nil {
+func (k *Kernel) childSpec(p *process, f *inflight, a specs.SpawnArgs) (agentkernel.Spec, error) {
+	asked, err := a.Asked(f.op)
+	if err != nil {
 		return agentkernel.Spec{}, err
 	}
 	p.mu.Lock()
-	parent := &specs.Parent{Shared: p.spec, PID: p.pid, Allowed: p.standing.Account.Allowed, Lived: p.lived(k.cfg.Now())}
+	parent := &specs.Parent{Shared: p.spec, PID: p.pid, Allowed: p.standing.Account.Allowed, Lived: p.standing.Pauses.Lived(p.created, k.cfg.Now())}
 	p.mu.Unlock()
 	return specs.Child(parent, f.id, asked), nil
 }

@@ -61,7 +61,8 @@ func New(cfg Config) (*Kernel, error) {
 	}
 	k.table = newTable(left, cfg.Recovers, cfg.Families)
 	k.table.streams = streams.New(k.external.Go)
-	k.table.ledger = budget.New(budget.Source{Loaded: k.accounts, Flush: k.settled, Store: k.store})
+	k.table.ledger = budget.New(budget.Source{Loaded: k.accounts, Flush: k.settled, Store: k.store,
+		Due: func(pid agentkernel.PID) { k.external.Go(func() { k.warn(pid) }) }})
 	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
 		f.OnFenced(k.fenced)
 	}

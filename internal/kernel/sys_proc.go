@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/sys"
 )
 
@@ -58,19 +59,8 @@ func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage, again 
 	return false
 }
 
-type spawnArgs struct {
-	Source   string          `json:"source"`
-	Args     []string        `json:"args"`
-	Name     string          `json:"name"`
-	Priority int             `json:"priority"`
-	Limits   json.RawMessage `json:"limits"`
-	Detached bool            `json:"detached"`
-	Budget   json.RawMessage `json:"budget"`
-	Deadline *float64        `json:"deadline"`
-}
-
 func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
-	var a spawnArgs
+	var a specs.SpawnArgs
 	if err := decodeArgs(f, &a); err != nil {
 		return nil, err
 	}

@@ -28,6 +28,9 @@ func (k *Kernel) rejoin(p *process) {
 	k.table.ledger.Join(p.budgets(), p.pid, &p.standing.Account)
 	written := p.standing.Account.Journal
 	p.mu.Unlock()
+	if p.spec.Budget != (agentkernel.Budget{}) { // its kernel may have died before it warned
+		k.external.Go(func() { _, _ = k.Budget(k.ctx, p.pid) })
+	}
 	k.forest.Rejoin(p.place(), written, func() (above int64) {
 		if root := k.lookup(rootOf(p)); root != nil {
 			root.mu.Lock()

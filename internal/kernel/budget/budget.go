@@ -79,6 +79,9 @@ type Source struct {
 	// Flush returns when the store has all that was journalled before.
 	Flush func(ctx context.Context) error
 	Store agentkernel.StoreReader
+	// Due lets a goroutine of its own tell a process what Warnings says. It is called with a lock held, and again until that is done. nil:
+	// nobody is told.
+	Due func(pid agentkernel.PID)
 }
 
 // New returns a ledger without books.
@@ -90,6 +93,7 @@ type book struct {
 	caps        [len(names)]bool
 	limit       sums
 	spent, held sums
+	warned      sums                     // the limits of which the process was told that most is spent
 	seen        map[agentkernel.PID]bool // who counts already, while it is read; nil: all do
 	queue       []waiter                 // for what calls under way may give back
 }
@@ -183,8 +187,9 @@ func (l *Ledger) read(ctx context.Context, b *book, root agentkernel.PID) error 
 		}
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	b.seen = nil
-	l.mu.Unlock()
+	l.tell(root, b)
 	return nil
 }
 
@@ -219,6 +224,7 @@ func (l *Ledger) join(b *book, pid agentkernel.PID, account *history.Account, ro
 	b.held.add(held, 1)
 	if root {
 		b.limit.add(sumsOf(account.Added), 1)
+		b.warned = sumsOf(account.Warned)
 	}
 }
 
@@ -260,6 +266,7 @@ func (l *Ledger) Note(nodes []agentkernel.PID, pid agentkernel.PID, before, afte
 			b.spent.add(spent, 1)
 			b.held.add(held, 1)
 			b.wake()
+			l.tell(node, b)
 		}
 	}
 }
@@ -393,6 +400,7 @@ func (l *Ledger) Raise(pid agentkernel.PID, by agentkernel.Amounts) {
 	if b := l.books[pid]; b != nil && b.counts(pid) {
 		b.limit.add(sumsOf(by), 1)
 		b.wake()
+		l.tell(pid, b)
 	}
 }
 

@@ -24,6 +24,8 @@ type Account struct {
 	Amounts   *Amounts `json:"amounts,omitempty"`
 	// Added is by what the budget was raised beyond that of the Spec.
 	Added agentkernel.Amounts `json:"added,omitempty"`
+	// Warned are the limits of its budget with which it was told that most is spent, as BudgetWarning says.
+	Warned agentkernel.Amounts `json:"warned,omitempty"`
 	// Host is the epoch of the last attachment of a host; 0: there was none.
 	Host int64 `json:"host,omitempty"`
 	// Interrupted says that an interrupt waits for the program's next call.
@@ -68,6 +70,7 @@ func (a *Account) Add(e *agentkernel.Entry) {
 	case agentkernel.EntrySignal:
 		s := SignalOf(e)
 		a.Interrupted = a.Interrupted || s.Pending
+		a.warned(s.Warns)
 		if !s.By.IsZero() {
 			a.StopBy, a.StopAll, a.Deadline = s.By, s.All, s.Deadline
 		}
@@ -112,6 +115,8 @@ type SignalData struct {
 	All      bool            `json:"all,omitempty"`     // of stop: so are those that are detached from it
 	Deadline time.Time       `json:"deadline,omitzero"` // of stop: because of this one of the process
 	Payload  json.RawMessage `json:"payload,omitempty"` // of user
+	// Warns: the kernel has sent it, since most of these limits of the process's budget is spent.
+	Warns agentkernel.Amounts `json:"warns,omitempty"`
 }
 
 // Encode gives the Data; nil: there is nothing to say.

@@ -61,6 +61,10 @@ func Event(e *agentkernel.Entry) (agentkernel.Event, bool) {
 		ev.Kind = agentkernel.EventState
 	case agentkernel.EntryTerminal:
 		ev.Kind = agentkernel.EventEnd
+	case agentkernel.EntrySignal:
+		w, ok := WarningOf(e)
+		ev.Kind, ev.Text = agentkernel.EventBudget, w.String()
+		return ev, ok
 	case agentkernel.EntryPast:
 		ev.Kind, ev.Text = agentkernel.EventPast, e.Note
 	case agentkernel.EntryCall:

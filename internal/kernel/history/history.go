@@ -79,6 +79,14 @@ func (p *Pauses) Add(e *agentkernel.Entry) {
 	p.With = PausedWith(e)
 }
 
+// Lived is the time since a process was created, its pauses left out.
+func (p *Pauses) Lived(created, now time.Time) time.Duration {
+	if p.Paused {
+		now = p.At
+	}
+	return now.Sub(created) - p.Ended
+}
+
 // PauseData is the Data of an EntryPaused.
 type PauseData struct {
 	With agentkernel.PID `json:"with,omitempty"` // because of which process; 0: because of none

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
@@ -34,6 +35,21 @@ func Entries(call int64, r agentkernel.Resolution, returned agentkernel.Amounts)
 			Err: agentkernel.Errorf(agentkernel.CodeTool, "resolve", "%s", r.Message)})
 	}
 	return decided
+}
+
+// Told adds to the error that ends a process the writes that are under way; without an error it gives them.
+func Told(err *agentkernel.Error, calls []string) (*agentkernel.Error, []string) {
+	if err == nil || len(calls) == 0 {
+		return err, calls
+	}
+	var hints []string
+	for _, label := range calls {
+		hints = append(hints, agentkernel.InDoubt(label))
+	}
+	if err.Hint != "" {
+		hints = append(hints, err.Hint)
+	}
+	return err.WithHint("%s", strings.Join(hints, "; ")), nil
 }
 
 // Open says that a process which no kernel carries has a call to decide about.

@@ -175,7 +175,11 @@ func (c *chrome) life(t *Tree, end time.Time) {
 			}
 			c.instant(p, join("recovered", recoverDetail(*e)), e.At, nil)
 		case agentkernel.EntrySignal:
-			c.instant(p, "signal "+e.Note, e.At, nil)
+			name := "signal " + e.Note
+			if w, ok := history.WarningOf(e); ok {
+				name = w.String()
+			}
+			c.instant(p, name, e.At, nil)
 		case agentkernel.EntryResolve:
 			c.instant(p, decided(*e), e.At, nil)
 		case agentkernel.EntryPast:

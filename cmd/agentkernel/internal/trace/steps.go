@@ -92,6 +92,10 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: join("recovered: its kernel had stopped",
 			since("nothing ran for", history.DownSince(&e, b.last), e.At), recoverDetail(e))})
 	case agentkernel.EntrySignal:
+		if w, ok := history.WarningOf(&e); ok {
+			b.add(&step{kind: stepMark, at: e.At, bad: true, mark: w.String()})
+			break
+		}
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: join("signal "+cmp.Or(textField(e.Data, "signal"), e.Note), deadlineOf(&e))})
 	case agentkernel.EntryResolve:
 		b.add(&step{kind: stepMark, at: e.At, mark: decided(e)})

@@ -65,6 +65,16 @@ func (c *inquiry) deadline() {
 	}
 }
 
+// budget adds that most of its budget was spent when it was told so last.
+func (c *inquiry) budget() {
+	for i := len(c.in.Entries) - 1; i >= 0; i-- {
+		if w, ok := history.WarningOf(&c.in.Entries[i]); ok {
+			c.cause.Sentence += "; it was told " + console.Age(c.in.Now.Sub(c.in.Entries[i].At)) + " ago that " + w.String()
+			return
+		}
+	}
+}
+
 func (c *inquiry) paused(open []*history.Call) {
 	ago := ""
 	if since := c.history.Pauses.At; !since.IsZero() {

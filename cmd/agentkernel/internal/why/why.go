@@ -117,6 +117,7 @@ func Of(in Input) Report {
 		}
 		c.alive()
 		c.deadline()
+		c.budget()
 	}
 	r.Cause, r.Next = c.cause, c.next
 	r.Time = split(in, list)
