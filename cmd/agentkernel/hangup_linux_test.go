@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,6 +14,9 @@ import (
 
 // SIGHUP lets serve read its settings again, also at a terminal; that of a terminal that was closed ends it.
 func TestServeAtATerminalThatIsClosed(t *testing.T) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP) // under nohup the command would ignore it, as the test does
+	defer signal.Stop(hup)
 	keyboard, tty := openPTY(t)
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "serve")

@@ -68,8 +68,8 @@ func TestASlowReaderHoldsItsSourceOnly(t *testing.T) {
 		}
 		for range events {
 			g.tokens <- struct{}{}
+			synctest.Wait() // until the next buffer is full
 		}
-		synctest.Wait()
 		if n := sent.Load(); n != events {
 			t.Errorf("%d events after the reader woke up", n)
 		}

@@ -295,7 +295,11 @@ func (inst *instance) lastWords() string {
 
 // death says why the instance ended in the middle of something.
 func (inst *instance) death() string {
-	if inst.proc == nil {
+	switch {
+	case inst.proc != nil:
+	case inst.refusedWith() == http.StatusNotFound: // which ends the session; whoever called may be about to say so
+		return "it answered with HTTP 404"
+	default:
 		return "the connection was lost"
 	}
 	if err := inst.conn.failure(); err != nil {
