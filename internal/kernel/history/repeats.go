@@ -16,7 +16,7 @@ import (
 //
 // A call counts that the process has made itself and whose answer tells something: one that an origin answers does not, nor one that
 // answers nothing (log.write, state.set) or another thing each time (time.now, stream.next), nor one that waits inside the kernel
-// (time.sleep). But what does not count ends the row, as any other call does. So does whoever resumes the process.
+// (time.sleep) or looks at what the process has itself (state.get): a program that computes may do so at each step. But what does not count ends the row, as any other call does. So does whoever resumes the process.
 type Repeats struct {
 	Call   uint64    `json:"call,omitempty"`   // see CallPrint
 	Answer uint64    `json:"answer,omitempty"` // the same of what it was answered with
@@ -110,8 +110,8 @@ func (r *Repeats) add(e *agentkernel.Entry) *Repeats {
 // counts says whether the answer to a call tells if its process makes progress.
 func counts(e *agentkernel.Entry) bool {
 	desc, _ := agentkernel.FindSyscall(e.Op)
-	waits := e.Effect == agentkernel.EffectPure && !e.Done
-	return e.Origin == nil && !waits && !desc.Advances && desc.Result != "null"
+	own := e.Effect == agentkernel.EffectPure && e.Err == nil // it waits inside the kernel, or looks at what the process has itself
+	return e.Origin == nil && !own && !desc.Advances && desc.Result != "null"
 }
 
 // answered is r with the answer to a call.

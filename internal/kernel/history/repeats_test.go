@@ -66,7 +66,7 @@ func TestRowsOfTheSameCall(t *testing.T) {
 		{[]string{"+a", "-a=1", "+a", "-a=2"}, 1, 2},
 		{[]string{"a", "b", "a"}, 1, 2},
 		{[]string{"refused", "refused"}, 2, 0},
-		{[]string{"state.get", "state.get"}, 2, 0},
+		{[]string{"state.get", "state.get"}, 0, 0},
 		{[]string{"a", "a", "+a"}, 2, 0},                           // it has no answer yet
 		{[]string{"+a", "+b", "+c", "-a=1", "-b=1", "-c=1"}, 1, 2}, // in the order of the answers
 		{[]string{"+a", "+b", "-b=1", "-a=1", "a"}, 2, 0},
