@@ -3,7 +3,6 @@ package hosted_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"sync"
 
 	"agentkernel"
@@ -16,7 +15,8 @@ func Example() {
 	ctx := context.Background()
 	k, err := client.Dial(ctx, client.Options{Socket: "/run/agentkernel/kernel.sock", AnyVersion: true})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	spec := agentkernel.Spec{Program: agentkernel.Program{Name: "researcher"}, IdempotencyKey: "researcher-7", Budget: agentkernel.Budget{Calls: 100}}
 	p, err := hosted.Run(ctx, k, spec, func(ctx context.Context, p *hosted.Process) (any, error) {
@@ -35,7 +35,8 @@ func Example() {
 		return pages, nil
 	})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(p.State, string(p.Result))
 }

@@ -110,6 +110,9 @@ func OfHosted(s *agentkernel.Spec) error {
 			WithHint("leave %s out, or let a backend run the program", without)
 	}
 	switch {
+	case s.Past != nil:
+		return agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "a hosted program runs outside the kernel, which cannot run it again").
+			WithHint("start the program itself again, with another key")
 	case s.Isolation != "" && s.Isolation != agentkernel.IsolationNone:
 		return refuse("promise the isolation "+string(s.Isolation), "the isolation")
 	case s.Program.Session:

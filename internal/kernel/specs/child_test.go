@@ -157,6 +157,7 @@ func TestOfHosted(t *testing.T) {
 		{agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: "/w"}}, "files"},
 		{agentkernel.Spec{Volumes: []agentkernel.Volume{{Name: "v", Path: "/v"}}}, "files"},
 		{agentkernel.Spec{Stdin: "/in"}, "standard input"},
+		{agentkernel.Spec{Past: &agentkernel.Past{PID: 1}}, "again"},
 	} {
 		err := specs.OfHosted(&c.spec)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
