@@ -82,17 +82,17 @@ func TestABudgetWarns(t *testing.T) {
 		}
 		pass(time.Minute)
 		r.expectWarnings(t, p.PID, "9 of its budget of 10 calls are spent", "18 of its budget of 20 calls are spent")
-		if _, err := r.AddBudget(t.Context(), p.PID, agentkernel.Budget{Calls: 1}); err != nil { // 20 of 21 are spent already
+		if _, err := r.AddBudget(t.Context(), p.PID, agentkernel.Budget{Calls: 3}); err != nil { // of 23 nine tenths are not spent yet
 			t.Fatal(err)
 		}
 		pass(time.Minute)
-		all := []string{"9 of its budget of 10 calls are spent", "18 of its budget of 20 calls are spent", "20 of its budget of 21 calls are spent"}
+		all := []string{"9 of its budget of 10 calls are spent", "18 of its budget of 20 calls are spent", "21 of its budget of 23 calls are spent"}
 		r.expectWarnings(t, p.PID, all...)
 		if !slices.Equal(lines, all) {
 			t.Errorf("those who watch were told %q", lines)
 		}
 		want := ""
-		for _, c := range [][3]int{{9, 10, 9}, {18, 20, 18}, {21, 21, 20}} {
+		for _, c := range [][3]int{{9, 10, 9}, {18, 20, 18}, {21, 23, 21}} {
 			want += fmt.Sprintf("%d {\"budget\":{\"amount\":\"calls\",\"held\":0,\"limit\":%d,\"spent\":%d}}\n", c[0], c[1], c[2])
 		}
 		if out := strings.ReplaceAll(r.printed(t, p.PID), `"held":1`, `"held":0`); out != want {
