@@ -79,9 +79,9 @@ func TestHostileServers(t *testing.T) {
 			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(bomb))
 			_, _ = c.Write(bomb)
 		}, agentkernel.CodeLimit, "larger", true},
-		"bad gzip": {func(c net.Conn) {
+		"bad gzip": {func(c net.Conn) { // whole but for its body: without Connection: close, the connection would be used again
 			request(c)
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 36\r\n\r\nthis is anything but not gzip at all")
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 36\r\n\r\nthis is anything but not gzip at all")
 		}, agentkernel.CodeUnavailable, "not HTTP", false},
 		"huge headers": {func(c net.Conn) {
 			request(c)
