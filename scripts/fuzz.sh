@@ -12,6 +12,11 @@ cache=$(go env GOCACHE)/fuzz
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT
 
+# fuzz runs one target for so long.
+fuzz() {
+	(cd "$1" && "$built/fuzz" -test.run='^$' -test.fuzz="^$2\$" -test.fuzztime="$3" -test.fuzzcachedir="$cache/$1" >"$built/said" 2>&1)
+}
+
 found=0
 failed=()
 while read -r dir; do
@@ -21,8 +26,11 @@ while read -r dir; do
 	for target in $targets; do
 		found=$((found + 1))
 		printf '%s %s\n' "$dir" "$target"
-		(cd "$dir" && "$built/fuzz" -test.run='^$' -test.fuzz="^$target\$" -test.fuzztime="$time" \
-			-test.fuzzcachedir="$cache/$dir" >"$built/said" 2>&1) || {
+		fuzz "$dir" "$target" "$time" || {
+			# On a busy machine Go may find its own end of the time to be a failure, without an input that fails
+			# (golang.org/issue/75804, until Go 1.27): a number of runs has no such end.
+			! grep -q 'Failing input' "$built/said" && grep -q '^ *context deadline exceeded$' "$built/said" && fuzz "$dir" "$target" 1000x
+		} || {
 			failed+=("$dir $target")
 			cat "$built/said"
 		}

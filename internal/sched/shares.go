@@ -174,6 +174,36 @@ func Weights(shares []string) (func(flow string) int, error) {
 	return func(flow string) int { return cmp.Or(weights[flow], 1) }, nil
 }
 
+// Reserved reads reserved shares, and gives the part of all, from 0 to 1, that each flow has.
+func Reserved(shares []string) (map[string]float64, error) {
+	reserved, sum := map[string]float64{}, 0.0
+	for _, text := range shares {
+		name, percent, err := ParseReserved(text)
+		if err != nil {
+			return nil, err
+		}
+		if _, there := reserved[name]; there {
+			return nil, fmt.Errorf("%q: a share is reserved for %s twice", text, name)
+		}
+		if sum += percent; sum > 100+1e-9 {
+			return nil, fmt.Errorf("%q: the reserved shares are %s%% together; what they are parts of is 100%%", text, strconv.FormatFloat(sum, 'f', -1, 64))
+		}
+		reserved[name] = percent / 100
+	}
+	return reserved, nil
+}
+
+// ParseReserved reads a reserved share as people write it: "team 70%".
+func ParseReserved(text string) (name string, percent float64, err error) {
+	name, n, found := strings.Cut(strings.TrimSpace(text), " ")
+	n, isPart := strings.CutSuffix(strings.TrimSpace(n), "%")
+	percent, err = strconv.ParseFloat(n, 64)
+	if !found || !isPart || err != nil || !(percent > 0 && percent <= 100) {
+		return "", 0, fmt.Errorf("%.100q reserves no share: write a namespace and its part, above 0 and at most 100%%: team 70%%", text)
+	}
+	return name, percent, nil
+}
+
 // ParseShare reads the weight of a flow as people write it: "team 3".
 func ParseShare(text string) (name string, weight int, err error) {
 	name, n, found := strings.Cut(strings.TrimSpace(text), " ")

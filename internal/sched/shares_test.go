@@ -2,6 +2,8 @@ package sched_test
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,5 +115,21 @@ func TestSharesForget(t *testing.T) {
 	}
 	if n := s.Flows(); n > 100 {
 		t.Errorf("%d flows are kept", n)
+	}
+}
+
+// TestReserved: parts are read, and are no more than all together.
+func TestReserved(t *testing.T) {
+	got, err := sched.Reserved([]string{"team 70%", " batch  12.5% ", "c 17.5%"})
+	if err != nil || !maps.Equal(got, map[string]float64{"team": 0.7, "batch": 0.125, "c": 0.175}) {
+		t.Errorf("%v %v", got, err)
+	}
+	for text, want := range map[string]string{
+		"team": "reserves no share", "team 70": "reserves no share", "team 0%": "reserves no share", "team 101%": "reserves no share", "team NaN%": "reserves no share",
+		"team -5%": "reserves no share", "team Inf%": "reserves no share", "%": "reserves no share", "a 10%": "a share is reserved for a twice", "d 51%": "are 101% together",
+	} {
+		if _, err := sched.Reserved([]string{"a 50%", text}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
 	}
 }

@@ -1,0 +1,66 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"agentkernel"
+)
+
+// Engine asks models for programs.
+type Engine interface {
+	// Plan says how a query would be answered. Nothing is sent, and nothing waits.
+	Plan(q *Query) (Plan, error)
+	// Check refuses declarations of models that no process may bring.
+	Check(declared []string) error
+}
+
+// Query is what a call asks, and for whom.
+type Query struct {
+	Model     string // an alias; "": the default
+	ID        string // of the call, among all that are under way
+	PID, Tree agentkernel.PID
+	Namespace string
+	Brought   []string // declarations of models that come before the engine's own (agentkernel.Spec.Models)
+	Priority  int
+	Bounded   bool // the dollars that its process spends are bounded
+	Capped    bool // something that its process spends is
+	Streams   bool // somebody is told the answer bit by bit (Plan.Ask)
+	// Reuse lets an answer be given again that its namespace got to the same query at most so long ago; 0: none is. Not of what Streams.
+	Reuse time.Duration
+	// Shrink lets the oldest turns of Request be left out, once, if it is too long for the model.
+	Shrink  bool
+	Request Request
+	Embed   *EmbedRequest // instead of Request
+}
+
+// Plan is a query that can be asked. It belongs to one call.
+type Plan interface {
+	// Alias is the model that programs know: that of the query, or the default.
+	Alias() string
+	// Reserve is what it may use up at most, in all. After Wait it may be less: an answer has come that is given again.
+	Reserve() agentkernel.Amounts
+	// Wait returns when it is its turn. What it got is kept for Ask, or given back by Drop, which may come several times.
+	Wait(ctx context.Context) error
+	Drop()
+	// Lasts says that Wait waits for somebody, who may take days: for who gives the key of the model.
+	Lasts() bool
+	// Waiting says why Wait has not returned: "queued 2.1 s: tokens/min of key a, 31 ahead"; "": it has.
+	Waiting() string
+	// Wanted says that others wait for the place of a request which is under way.
+	Wanted() bool
+	// Ask asks, as often as it takes. used is what was used up, with an error, too; nil: nobody knows. tell is told each bit of the answer
+	// as it comes, and ends it with its error; nil: nobody is. Of a query that Streams alone. Behind the first bit nothing is asked again: the stream has broken.
+	Ask(ctx context.Context, tell func(Delta) error) (a *Result, used agentkernel.Amounts, err error)
+}
+
+// Result is what has come of a query.
+type Result struct {
+	*Answer
+	Embeddings *Embeddings          // to Query.Embed
+	Data       json.RawMessage      // what Request.Schema asked for, checked; nil: nothing
+	Cost       *agentkernel.NanoUSD // nil: nobody knows the price
+	LeftOut    int                  // how many messages of the request were left out, since it was too long
+	Reused     bool                 // it was given before (Query.Reuse): it has used nothing, and must not be changed
+}

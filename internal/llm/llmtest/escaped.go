@@ -1,0 +1,31 @@
+package llmtest
+
+import (
+	"bytes"
+	"testing"
+
+	"agentkernel/internal/llm"
+)
+
+// Escaped checks that an encoder sends a text as it was escaped before, wherever it stands, and that what is sent is what it would have
+// written itself.
+func Escaped(t *testing.T, encode func(*llm.Request) ([]byte, error)) {
+	t.Helper()
+	const plain, escaped, mark = "a \"b\"\n\\ü", `a \"b\"\n\\ü`, "written before"
+	request := func(p llm.Part) *llm.Request {
+		image := llm.Part{Image: &llm.Image{Type: "image/png", Data: []byte("x")}}
+		return &llm.Request{Model: "m", MaxTokens: 9, Messages: []llm.Message{
+			{Role: llm.System, Parts: []llm.Part{p}}, {Role: llm.User, Parts: []llm.Part{p, image}}, {Role: llm.Assistant, Parts: []llm.Part{p}},
+			{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.ToolResult{ID: "1", Parts: []llm.Part{p}}}}}, {Role: llm.User, Parts: []llm.Part{p}}}}
+	}
+	want, err := encode(request(llm.Part{Text: plain}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := encode(request(llm.Part{Text: plain, Escaped: escaped})); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s, %v; without what was written before it is %s", got, err, want)
+	}
+	if got, err := encode(request(llm.Part{Text: plain, Escaped: mark})); err != nil || bytes.Count(got, []byte(mark)) != 5 {
+		t.Errorf("%s, %v: not all five texts are what was written before", got, err)
+	}
+}

@@ -1,0 +1,51 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"agentkernel/internal/llm"
+)
+
+// usage is what a server says it has used, in either protocol.
+type usage struct {
+	Prompt        int64        `json:"prompt_tokens"`
+	Completion    int64        `json:"completion_tokens"`
+	Input         int64        `json:"input_tokens"`
+	Output        int64        `json:"output_tokens"`
+	Total         int64        `json:"total_tokens"`
+	CacheHit      int64        `json:"prompt_cache_hit_tokens"` // DeepSeek's
+	PromptDetails usageDetails `json:"prompt_tokens_details"`
+	InputDetails  usageDetails `json:"input_tokens_details"`
+	ComplDetails  usageDetails `json:"completion_tokens_details"`
+	OutputDetails usageDetails `json:"output_tokens_details"`
+}
+
+type usageDetails struct {
+	Cached     int64 `json:"cached_tokens"`
+	CacheWrite int64 `json:"cache_write_tokens"`
+	Reasoning  int64 `json:"reasoning_tokens"`
+}
+
+// usageOf makes the classes of usage disjoint: a server counts what its cache had as input, too, and reasoning as output. The
+// answer is nil where the server says nothing.
+func usageOf(raw json.RawMessage) *llm.Usage {
+	var u usage
+	if len(raw) == 0 || string(raw) == "null" || json.Unmarshal(raw, &u) != nil {
+		return nil
+	}
+	in, out := max(u.Prompt, u.Input, 0), max(u.Completion, u.Output, 0) // gateways say the same under both names
+	if in == 0 && out == 0 {
+		return nil
+	}
+	read := max(u.PromptDetails.Cached, u.InputDetails.Cached, u.CacheHit)
+	write := max(u.PromptDetails.CacheWrite, u.InputDetails.CacheWrite)
+	reasoning := max(u.ComplDetails.Reasoning, u.OutputDetails.Reasoning)
+	if reasoning > 0 && u.Total == in+out+reasoning { // xAI counts it beside the output
+		out += reasoning
+	}
+	read = min(max(read, 0), in)
+	write = min(max(write, 0), in-read)
+	reasoning = min(max(reasoning, 0), out)
+	return &llm.Usage{Input: in - read - write, CacheRead: read, CacheWrite: write, Output: out - reasoning, Reasoning: reasoning, Raw: bytes.Clone(raw)}
+}

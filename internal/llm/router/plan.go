@@ -1,0 +1,423 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"agentkernel"
+	"agentkernel/internal/clip"
+	"agentkernel/internal/llm"
+	"agentkernel/internal/llm/control"
+)
+
+// plan is a query on its way.
+type plan struct {
+	r      *Router
+	q      *llm.Query
+	alias  string
+	size   size
+	tokens int64 // at most
+	out    int64 // the largest cap of an answer
+	usd    agentkernel.NanoUSD
+	schema *schema // of the program's; nil: the answer is text
+	wraps  bool    // the request asks for an object that has the answer
+
+	tell func(llm.Delta) error // is told each bit of the answer; nil: nobody is
+	told int                   // characters of text so far
+	by   *deployment           // that was asked last; nil: none was
+
+	leftOut int // messages, since the conversation was too long
+
+	reuse    bool // an answer may be given again
+	question question
+
+	mu     sync.Mutex
+	ticket *control.Ticket // of Wait, for Ask
+	sent   *control.Ticket // of the request that was sent last
+	held   *llm.Result     // is given again; nil: the model is asked
+}
+
+// Alias is the model that programs know.
+func (p *plan) Alias() string { return p.alias }
+
+// Reserve is what the query may use up at most, with the model that is asked if nothing comes in between. Of one whose price nobody
+// knows no money is reserved; of an answer that is given again nothing is, and the model alone is named.
+func (p *plan) Reserve() agentkernel.Amounts {
+	first := p.r.of[p.alias][0]
+	if p.recalled() != nil {
+		return agentkernel.Amounts{agentkernel.AmountModel(first.model.ID()): 1}
+	}
+	a := agentkernel.Amounts{agentkernel.AmountTokens: p.tokens, agentkernel.AmountModel(first.model.ID()): 1}
+	if first.price == nil {
+		a[agentkernel.AmountUnpriced] = 1
+	}
+	if p.q.Embed == nil {
+		a[agentkernel.AmountTurns] = 1
+	}
+	if p.usd > 0 {
+		a[agentkernel.AmountUSD] = int64(p.usd)
+	}
+	return a
+}
+
+// call is the query as the controller knows it.
+func (p *plan) call() control.Call {
+	return control.Call{ID: p.q.ID, Alias: p.alias, Namespace: p.q.Namespace, Tree: p.q.Tree.String(), Priority: p.q.Priority,
+		Conversation: p.q.PID.String(), Content: p.size.content, MaxTokens: p.out, Restartable: !p.q.Streams, Once: p.q.Capped}
+}
+
+// Wait returns when it is the query's turn. An answer that has come to the same question meanwhile saves asking it.
+func (p *plan) Wait(ctx context.Context) error {
+	if p.recalled() != nil {
+		return nil
+	}
+	t, err := p.r.control.Acquire(ctx, p.call())
+	if err != nil {
+		return p.failure(ctx, err, nil)
+	}
+	if p.recall() != nil {
+		t.Drop()
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ticket = t
+	return nil
+}
+
+// Lasts says that Wait waits for who gives a key.
+func (p *plan) Lasts() bool { return p.recalled() == nil && p.r.control.Lacking(p.alias) }
+
+// Waiting says why Wait has not returned.
+func (p *plan) Waiting() string {
+	why, _ := p.r.control.Explain(p.q.ID)
+	return why
+}
+
+// take takes what Wait got; nil: it got nothing, or that was given back.
+func (p *plan) take() *control.Ticket {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.ticket
+	p.ticket = nil
+	return t
+}
+
+// Wanted says that others wait for the place of a request which is under way.
+func (p *plan) Wanted() bool {
+	p.mu.Lock()
+	t := p.sent
+	p.mu.Unlock()
+	return t != nil && t.Wanted()
+}
+
+// Drop gives back what Wait got.
+func (p *plan) Drop() {
+	if t := p.take(); t != nil {
+		t.Drop()
+	}
+}
+
+// Ask asks, as often as it takes.
+func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result, agentkernel.Amounts, error) {
+	if held := p.recalled(); held != nil {
+		return held, agentkernel.Amounts{}, nil
+	}
+	out := llm.Result{Answer: &llm.Answer{}}
+	p.tell = tell
+	var used spent
+	var last error     // of an attempt that was not cut short
+	var expected int64 // tokens that it has, as far as is known
+	send := func(ctx context.Context, t *control.Ticket) (*llm.Usage, error) {
+		p.mu.Lock()
+		p.sent = t
+		p.mu.Unlock()
+		d := p.r.deployments[t.Deployment().Name]
+		usage, err := p.send(ctx, d, t, &out)
+		used.add(d, usage, err)
+		p.by, expected = d, t.Expected().Input
+		if err != nil && ctx.Err() == nil {
+			last = err
+		}
+		return usage, err
+	}
+	err := p.r.control.RunFrom(ctx, p.take(), p.call(), send)
+	e, failed := errors.AsType[*llm.Error](err)
+	if failed && e.Kind == llm.TooLong && !e.Began && !(p.q.Capped && e.Charged()) && p.by != nil && p.shrink(p.by, expected) { // what is reserved pays for one
+		err = p.r.control.RunFrom(ctx, nil, p.call(), send)
+	}
+	if err != nil {
+		return nil, used.amounts(p.Reserve()), p.failure(ctx, err, last)
+	}
+	out.LeftOut = p.leftOut
+	if used.priced {
+		out.Cost = &used.usd
+	}
+	if p.schema != nil && len(out.Calls()) == 0 {
+		if out.Data, err = p.checked(out.Answer); err != nil {
+			return nil, used.amounts(p.Reserve()), err
+		}
+	}
+	if p.reuse && p.leftOut == 0 && slices.Contains(p.r.of[p.alias], p.by) { // what a fallback says is no answer of this model, nor what was said to less an answer to this
+		p.r.answers.put(p.question, &out, p.r.now())
+	}
+	return &out, used.amounts(p.Reserve()), nil
+}
+
+// send sends the query to a deployment once.
+func (p *plan) send(ctx context.Context, d *deployment, t *control.Ticket, out *llm.Result) (*llm.Usage, error) {
+	watch := llm.Watch{Head: t.Head}
+	if p.q.Embed != nil {
+		e := *p.q.Embed
+		e.Model = d.model.Name
+		v, err := d.provider.Embed(ctx, &e, watch)
+		if err != nil {
+			return nil, err
+		}
+		out.Embeddings, out.Model = v, v.Model
+		return &v.Usage, nil
+	}
+	r := p.q.Request
+	r.Model, r.Priority = d.model.Name, p.q.Priority
+	if r.MaxTokens == 0 {
+		r.MaxTokens = d.model.Cap()
+	}
+	if p.tell != nil {
+		watch.Delta = func(bit llm.Delta) error {
+			p.told += utf8.RuneCountInString(bit.Text)
+			return p.tell(bit)
+		}
+	}
+	a, err := d.provider.Complete(ctx, &r, watch)
+	if err != nil {
+		return nil, err
+	}
+	out.Answer = a
+	return &a.Usage, nil
+}
+
+// spent is what the attempts of a query have used up.
+type spent struct {
+	usage    llm.Usage // all together
+	requests int64
+	refused  int64  // 1: another one was sent, and costs nothing
+	unpriced int64  // of requests
+	model    string // that was asked last
+	usd      agentkernel.NanoUSD
+	priced   bool
+	unknown  int64 // more of them: nobody knows what they have used
+}
+
+func (s *spent) add(d *deployment, usage *llm.Usage, err error) {
+	e, failed := errors.AsType[*llm.Error](err)
+	switch {
+	case err == nil:
+	case failed && e.Usage != nil && !e.Usage.Estimated:
+		usage = e.Usage
+	case failed && e.Kind == llm.Canceled && d.provider.Traits().CancelFree && e.Began && e.Usage != nil: // what had come, as far as one can tell
+		usage = e.Usage
+	case failed && (!e.MayCharge() || e.Kind == llm.Canceled && d.provider.Traits().CancelFree):
+		if e.Sent && s.model == "" { // it is a call all the same
+			s.model, s.refused = d.model.ID(), 1
+		}
+		return
+	default:
+		s.unknown++
+		return
+	}
+	s.model = d.model.ID()
+	s.requests++
+	u := possible(usage)
+	s.usage.Input += u.Input
+	s.usage.CacheRead += u.CacheRead
+	s.usage.CacheWrite += u.CacheWrite
+	s.usage.CacheWrite1h += u.CacheWrite1h
+	s.usage.Output += u.Output
+	s.usage.Reasoning += u.Reasoning
+	if s.priced = d.price != nil; s.priced {
+		s.usd += d.price.Cost(u)
+	} else {
+		s.unpriced++
+	}
+}
+
+// possible is a usage whose sums are numbers, whatever a server says.
+func possible(u *llm.Usage) llm.Usage {
+	const most = 1e12
+	tokens := func(n int64) int64 { return min(max(n, 0), most) }
+	return llm.Usage{Input: tokens(u.Input), CacheRead: tokens(u.CacheRead), CacheWrite: tokens(u.CacheWrite), CacheWrite1h: tokens(u.CacheWrite1h),
+		Output: tokens(u.Output), Reasoning: tokens(u.Reasoning)}
+}
+
+// amounts are what was used up; nil: nobody knows, so that all that was reserved is. Of several requests, each of which nobody knows what
+// it has used may have used that. Of several models that were asked the last one is named.
+func (s *spent) amounts(reserved agentkernel.Amounts) agentkernel.Amounts {
+	if s.unknown == 1 && s.requests == 0 {
+		return nil
+	}
+	a, u := agentkernel.Amounts{}, &s.usage
+	for name, n := range map[string]int64{
+		agentkernel.AmountUSD: int64(s.usd), agentkernel.AmountTokens: u.Inputs() + u.Outputs(),
+		agentkernel.AmountInput: u.Input, agentkernel.AmountCached: u.CacheRead, agentkernel.AmountCacheWrite: u.CacheWrite + u.CacheWrite1h,
+		agentkernel.AmountOutput: u.Output, agentkernel.AmountReasoning: u.Reasoning,
+		agentkernel.AmountUnpriced: s.unpriced, agentkernel.AmountModel(s.model): max(s.requests, s.refused),
+	} {
+		if n > 0 {
+			a[name] = n
+		}
+	}
+	if s.unknown > 0 {
+		for name, n := range reserved {
+			if name != agentkernel.AmountTurns { // it is one turn, however often it was asked for
+				a[name] += n * s.unknown
+			}
+		}
+	}
+	return a
+}
+
+// wrapped is the name under which an answer is in its object.
+const wrapped = "answer"
+
+// wrap asks for an object that has the answer, where the schema is of something else: providers take schemas of objects alone.
+func (p *plan) wrap() (err error) {
+	asked := p.q.Request.Schema
+	if asked == nil {
+		return nil
+	}
+	if p.schema, err = compile(asked); err != nil {
+		return err
+	}
+	if root, _ := p.schema.doc.(map[string]any); root["type"] == "object" {
+		return nil
+	}
+	p.wraps = true
+	request := append([]byte(`{"type":"object","properties":{"`+wrapped+`":`), asked...)
+	p.q.Request.Schema = append(request, `},"required":["`+wrapped+`"],"additionalProperties":false}`...)
+	return nil
+}
+
+// unwrap takes an answer out of its object. A model that was not held to the schema may have left the object out.
+func (p *plan) unwrap(text string) string {
+	var object map[string]json.RawMessage
+	if p.wraps && json.Unmarshal([]byte(text), &object) == nil && len(object) == 1 && object[wrapped] != nil {
+		return string(object[wrapped])
+	}
+	return text
+}
+
+// checked is the value that an answer has, which fits the schema.
+func (p *plan) checked(a *llm.Answer) (json.RawMessage, error) {
+	bad := func(format string, args ...any) error {
+		e := agentkernel.Errorf(agentkernel.CodeTool, "llm", format, args...)
+		if a.Stop == llm.StopLength {
+			return e.WithHint("the answer was cut at max_tokens: allow more")
+		}
+		return e
+	}
+	text := strings.TrimSpace(a.Text())
+	if rest, fenced := strings.CutPrefix(text, "```"); fenced { // models without a mode for it write it so
+		_, rest, _ = strings.Cut(rest, "\n")
+		text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "```"))
+	}
+	text = p.unwrap(text)
+	var value any
+	dec := json.NewDecoder(strings.NewReader(text))
+	if err := dec.Decode(&value); err != nil || dec.More() {
+		return nil, bad("the model's answer is no JSON: %s", clip.Short(text))
+	}
+	if !affordable(p.schema.doc, value) {
+		return nil, bad("the model's answer cannot be checked: with this schema that would take more than %d steps", maxChecks)
+	}
+	if err := p.schema.check.Validate(value); err != nil {
+		return nil, bad("the model's answer does not fit the schema: %s", clip.Long(err.Error()))
+	}
+	var plain bytes.Buffer
+	if err := json.Compact(&plain, []byte(text)); err != nil {
+		return nil, bad("the model's answer is no JSON: %v", err)
+	}
+	return plain.Bytes(), nil
+}
+
+// tooLong says how long the conversation is, and what the model takes as far as its declaration says it: not every server has both numbers
+// in its refusal.
+func (p *plan) tooLong() string {
+	takes := ""
+	if most := p.r.of[p.alias][0].model.Context; most > 0 {
+		takes = fmt.Sprintf(", %d tokens by its declaration", most)
+	}
+	advice := "send less of it, or let its oldest turns be left out (shrink=True)"
+	switch {
+	case p.leftOut > 0:
+		advice = fmt.Sprintf("%d messages were left out already", p.leftOut)
+	case p.q.Shrink:
+		advice = "its last turn alone is as long: send less of that"
+	case p.q.Embed != nil:
+		advice = "send less of it"
+	}
+	return fmt.Sprintf("the conversation has %d bytes, which is more than the model takes%s: %s", p.size.bytes(), takes, advice)
+}
+
+// failure is an error as programs are told it; last is that of the last attempt.
+func (p *plan) failure(ctx context.Context, err, last error) error {
+	e, ours := errors.AsType[*llm.Error](err)
+	if !ours {
+		if errors.Is(err, control.ErrClosed) {
+			return agentkernel.Errorf(agentkernel.CodeUnavailable, "llm", "%w", err)
+		}
+		return err
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		why, hint := "", "raise limits.call_wait, or ask for less"
+		if last != nil {
+			why = ": " + last.Error()
+		}
+		if n, ok := errors.AsType[*llm.Error](last); ok && n.Kind == llm.Network && !n.Sent {
+			hint = "look whether the server runs, and at the address in the declaration: `agentkernel doctor` asks it"
+		}
+		return agentkernel.Errorf(agentkernel.CodeTimeout, "llm", "the model %s did not answer in time%s", p.alias, why).WithHint("%s", hint)
+	}
+	code, hint := agentkernel.CodeUnavailable, ""
+	switch e.Kind {
+	case llm.Canceled:
+		return agentkernel.Errorf(agentkernel.CodeCanceled, "llm", "nobody waits for the model %s any more", p.alias)
+	case llm.Auth:
+		hint = fmt.Sprintf("look at the key of the model (%s): `agentkernel llm test %s` asks it something", p.r.of[p.alias][0].model.Key.Source, p.alias)
+		if command := p.givesAnother(); command != "" {
+			hint = fmt.Sprintf("the provider refuses the key that was given: `%s` gives it another", command)
+		} else if e.Status == 0 && e.Err != nil { // nothing was sent: the key cannot be read, and why has nothing of it
+			hint = fmt.Sprintf("%v; a kernel has the environment in which it was started: `agentkernel shutdown` ends it, and the next command starts one with yours", e.Err)
+		}
+	case llm.Quota:
+		hint = "the account at the provider has no money or no credit left: waiting does not help"
+	case llm.NoModel:
+		code, hint = agentkernel.CodeNotFound, "look at the declaration of the model: `agentkernel llm list`"
+	case llm.TooLong:
+		code, hint = agentkernel.CodeLimit, p.tooLong()
+	case llm.Invalid, llm.Unsupported:
+		if code = agentkernel.CodeInvalid; e.Status == http.StatusNotFound {
+			hint = "the server has nothing at that address: url= in the declaration is what comes before /chat/completions, often .../v1"
+		}
+	case llm.Filtered:
+		code = agentkernel.CodeDenied
+	case llm.Timeout:
+		code = agentkernel.CodeTimeout
+	}
+	what := ""
+	if p.tell != nil && e.Began {
+		what = fmt.Sprintf("the stream broke after %d characters: ", p.told)
+	}
+	out := agentkernel.Errorf(code, "llm", "the model %s: %s%s", p.alias, what, e.Error())
+	if hint != "" {
+		return out.WithHint("%s", hint)
+	}
+	return out
+}
