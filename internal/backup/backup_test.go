@@ -273,7 +273,7 @@ func TestNamesThatNoDataDirectoryHas(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"key", "trust.json", "skills/=0af3/x/skill.json", "states/default/=all/state-1.json", "tools/v1.json"} {
+	for _, name := range []string{"key", "trust.json", "prices/current.json", "skills/=0af3/x/skill.json", "states/default/=all/state-1.json", "tools/v1.json"} {
 		m := Manifest{Format: Format, Files: []File{{Name: DatabaseName}, {Name: name}}}
 		if err := m.check(); err != nil {
 			t.Errorf("%q: %v", name, err)

@@ -14,7 +14,7 @@ import (
 // kept are the files and directories, beside database and blobs, that belong to what the directory holds: a backup
 // has them, and nothing else is ever put in place from one.
 func kept() []string {
-	return []string{keyFile, "mcp-token", "skills", "states", toolsDir, trustFile}
+	return []string{keyFile, "mcp-token", pricesDir, "skills", "states", toolsDir, trustFile}
 }
 
 // passing are those that belong to a running kernel, or that can be had again: a backup leaves them out, and a

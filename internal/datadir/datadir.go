@@ -31,6 +31,7 @@ const (
 	enginesDir   = "engines"
 	// environmentsDir holds environments of packages.
 	environmentsDir = "environments"
+	pricesDir       = "prices"
 	runDir          = "run"
 	toolsDir        = "tools"
 	workspacesDir   = "workspaces"
@@ -185,6 +186,9 @@ func (d *Dir) Begun() bool {
 
 // Blobs is the directory of large payloads; it may not exist yet.
 func (d *Dir) Blobs() string { return d.file(blobsDir) }
+
+// Prices is the directory of the table of prices that was installed, and of the one before it.
+func (d *Dir) Prices() string { return d.file(pricesDir) }
 
 // Socket is where the kernel listens. Within the directory if its path is short enough for a socket
 // address, else in a directory of this user below /tmp; the same for every caller.

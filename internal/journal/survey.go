@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -39,11 +41,22 @@ type survey struct {
 	spaced  bool         // there is space between its parts
 	dollar  bool         // some object is not plain
 	huge    bool         // some number has an exponent of three digits or more
+	long    []longString // in their order
 }
+
+// longString is where a long string stands, quotes included: the writer need not look for its end again.
+type longString struct {
+	from, to int
+	shortest bool // its escapes are those that AppendString writes
+}
+
+// minLong is the least length of a long string, in bytes.
+const minLong = 128
 
 type surveyor struct {
 	survey
-	at int
+	at  int
+	odd bool // an escape of this string is one that AppendString does not write
 }
 
 // shape is what surveying a value tells of it.
@@ -282,11 +295,15 @@ func (s *surveyor) digits() int {
 func (s *surveyor) str() ([]byte, error) {
 	s.at++
 	start := s.at
+	s.odd = false
 	for s.at < len(s.raw) {
 		switch c := s.raw[s.at]; {
 		case c == '"':
 			inner := s.raw[start:s.at]
 			s.at++
+			if len(inner) >= minLong {
+				s.long = append(s.long, longString{start - 1, s.at, !s.odd})
+			}
 			if !utf8.Valid(inner) {
 				return nil, errors.New("a string is not UTF-8")
 			}
@@ -298,10 +315,28 @@ func (s *surveyor) str() ([]byte, error) {
 				return nil, err
 			}
 		default:
-			s.at++
+			s.at = ordinary(s.raw, s.at+1)
 		}
 	}
 	return nil, errEnd
+}
+
+// ordinary is where the next byte from i on is that a string cannot have as it is, or the end. It looks at eight bytes at once: of
+// a conversation of half a megabyte, most is text.
+func ordinary(s []byte, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; len(s)-i >= 8; i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		quote, back := w^'"'*ones, w^'\\'*ones
+		// A byte has its top bit set where it is below ' ', or one of the two. Above the first such byte it may be set by mistake.
+		if found := ((w-' '*ones)&^w | (quote-ones)&^quote | (back-ones)&^back) & tops; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 func (s *surveyor) escape() error {
@@ -310,10 +345,15 @@ func (s *surveyor) escape() error {
 		return errEnd
 	}
 	switch c := s.raw[s.at]; c {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	case '"', '\\', 'b', 'f', 'n', 'r', 't':
 		s.at++
 		return nil
+	case '/':
+		s.at++
+		s.odd = true
+		return nil
 	case 'u':
+		s.odd = true
 		if s.at+5 > len(s.raw) {
 			return errEnd
 		}

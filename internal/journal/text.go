@@ -59,6 +59,22 @@ func appendName(b, inner []byte) []byte {
 	return AppendString(b, name)
 }
 
+// shortest says whether each escape of a surveyed string, of which inner stands between the quotes, is the one that AppendString writes.
+func shortest(inner []byte) bool {
+	for {
+		at := bytes.IndexByte(inner, '\\')
+		if at < 0 {
+			return true
+		}
+		switch inner = inner[at+1:]; inner[0] {
+		case '"', '\\', 'n', 'r', 't', 'b', 'f':
+		default:
+			return false
+		}
+		inner = inner[1:]
+	}
+}
+
 // unescaped gives the text of a surveyed string from what stands between its quotes; without an escape it
 // is the same bytes.
 func unescaped(inner []byte) []byte {

@@ -6,9 +6,10 @@ import "bytes"
 // at the first byte of something, spaces behind it.
 type writer struct {
 	*survey
-	at    int
-	begun int // objects that have begun
-	out   []byte
+	at     int
+	begun  int // objects that have begun
+	passed int // long strings
+	out    []byte
 
 	notFinite      bool   // plain has written null for a number
 	sameKey        string // a name that plain has written twice in one object
@@ -66,9 +67,24 @@ func (w *writer) separate() {
 	}
 }
 
+// longHere passes a long string that begins here, if one does.
+func (w *writer) longHere() *longString {
+	for w.passed < len(w.long) && w.long[w.passed].from < w.at {
+		w.passed++
+	}
+	if w.passed == len(w.long) || w.long[w.passed].from != w.at {
+		return nil
+	}
+	w.at = w.long[w.passed].to
+	return &w.long[w.passed]
+}
+
 // str passes a string and gives it as it stands, quotes included.
 func (w *writer) str() []byte {
 	start := w.at
+	if w.longHere() != nil {
+		return w.raw[start:w.at]
+	}
 	for w.at++; ; {
 		w.at += bytes.IndexByte(w.raw[w.at:], '"')
 		slashes := 0
@@ -108,9 +124,14 @@ func (w *writer) scalar() []byte {
 
 // text writes the string that comes next with the shortest escapes.
 func (w *writer) text() {
-	s := w.str()
+	start := w.at
+	long := w.longHere()
+	s := w.raw[start:w.at]
+	if long == nil {
+		s = w.str()
+	}
 	w.space()
-	if bytes.IndexByte(s, '\\') < 0 {
+	if long != nil && long.shortest || long == nil && shortest(s[1:len(s)-1]) {
 		w.out = append(w.out, s...)
 		return
 	}

@@ -50,6 +50,7 @@ func sample() *Recording {
 			{Kind: agentkernel.EntryAborted, Call: 2, Err: &agentkernel.Error{Code: agentkernel.CodeInterrupted, Op: agentkernel.OpPiece, Err: errors.New("no")}},
 			{Kind: agentkernel.EntryAllowed, Note: "files.*"},
 			{Kind: agentkernel.EntryBudget, Data: raw(`{"calls":3}`)},
+			{Kind: agentkernel.EntrySettled, Call: 2, Note: `settled {"usd":3}`},
 			{Kind: agentkernel.EntryAttached, Data: raw(`{"epoch":1}`)},
 			{Kind: agentkernel.EntryPublish, Data: raw(`{"exit_code":0}`)},
 			{Kind: agentkernel.EntryTerminal, Data: raw(`{"state":"failed","exit_code":1}`), Err: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no")}},

@@ -3,6 +3,7 @@ package retention
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"agentkernel"
 )
@@ -40,14 +41,30 @@ type bystander struct {
 	unfinished        bool
 }
 
+// options say which processes somebody means, and which of them are still counted.
+type options struct {
+	agentkernel.PruneOptions
+	allowances agentkernel.Allowances
+	now        time.Time
+}
+
 // expired says whether a process is one that the options mean.
-func expired(k *agentkernel.Lineage, o *agentkernel.PruneOptions) bool {
+func expired(k *agentkernel.Lineage, o *options) bool {
 	return k.State.Terminal() && k.Ended.Before(o.Before) && (o.Namespace == "" || k.Namespace == o.Namespace) &&
-		!(o.KeepFailed && (k.State != agentkernel.StateExited || k.ExitCode != 0))
+		!(o.KeepFailed && (k.State != agentkernel.StateExited || k.ExitCode != 0)) &&
+		k.Ended.Before(o.counted(k.Namespace))
+}
+
+// counted is since when what has ended in a namespace is counted by an allowance; far in the future: none counts it.
+func (o *options) counted(namespace string) time.Time {
+	if since := o.allowances.Since(namespace, o.now); !since.IsZero() {
+		return since
+	}
+	return o.now.AddDate(1000, 0, 0)
 }
 
 // add takes the next process, in the order of PIDs.
-func (k *plan) add(r agentkernel.Lineage, o *agentkernel.PruneOptions) {
+func (k *plan) add(r agentkernel.Lineage, o *options) {
 	if expired(&r, o) {
 		k.pids, k.parents, k.pasts = append(k.pids, r.PID), append(k.parents, r.Parent), append(k.pasts, r.Past)
 		return

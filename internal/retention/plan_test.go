@@ -82,9 +82,9 @@ func TestWhoMayBeForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := family(t)
 		o := agentkernel.PruneOptions{Before: cut, KeepFailed: rapid.Bool().Draw(t, "keep failed"), Namespace: rapid.SampledFrom([]string{"", "a"}).Draw(t, "of")}
-		p := new(plan)
+		p, which := new(plan), options{PruneOptions: o, now: cut}
 		for _, k := range all {
-			p.add(k, &o)
+			p.add(k, &which)
 		}
 		p.decide()
 		taken := p.take(rapid.IntRange(0, 4).Draw(t, "first"))
@@ -107,7 +107,7 @@ func TestWhoMayBeForgotten(t *testing.T) {
 		}
 		candidates := int64(0)
 		for _, k := range all {
-			if expired(&k, &o) {
+			if expired(&k, &which) {
 				candidates++
 			}
 			switch {
@@ -125,4 +125,34 @@ func TestWhoMayBeForgotten(t *testing.T) {
 			t.Fatalf("%d are gone and %d kept, of %d", gone, kept, candidates)
 		}
 	})
+}
+
+// TestWhatAnAllowanceCounts: what has ended in a namespace with an allowance since its period began is not pruned: what it spent would be
+// given back.
+func TestWhatAnAllowanceCounts(t *testing.T) {
+	now := time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
+	all, err := agentkernel.ParseAllowances([]string{"a day usd 1", "a month calls 5", "b day usd 1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		namespace, ended string
+		goes             bool
+	}{
+		{"a", "2026-03-15T01:00:00Z", false},
+		{"a", "2026-03-01T00:00:00Z", false},
+		{"a", "2026-02-28T23:59:59Z", true},
+		{"b", "2026-03-15T00:00:00Z", false},
+		{"b", "2026-03-14T23:59:59Z", true},
+		{"c", "2026-03-15T01:00:00Z", true},
+	} {
+		ended, err := time.Parse(time.RFC3339, c.ended)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := agentkernel.Lineage{PID: 1, Namespace: c.namespace, State: agentkernel.StateExited, Ended: ended}
+		if goes := expired(&k, &options{PruneOptions: agentkernel.PruneOptions{Before: now}, allowances: all, now: now}); goes != c.goes {
+			t.Errorf("%s, ended %s: goes %t", c.namespace, c.ended, goes)
+		}
+	}
 }

@@ -119,8 +119,8 @@ func (k *Keeper) decide(ctx context.Context, store agentkernel.Pruner, o *agentk
 	k.pruning = true
 	k.mu.Unlock()
 	k.refs.Unlock()
-	p := new(plan)
-	if err := store.Lineages(ctx, func(r agentkernel.Lineage) error { p.add(r, o); return nil }); err != nil {
+	p, which := new(plan), options{*o, k.rules.Load().Allowances, k.cfg.Now()}
+	if err := store.Lineages(ctx, func(r agentkernel.Lineage) error { p.add(r, &which); return nil }); err != nil {
 		return nil, err
 	}
 	p.decide()

@@ -30,6 +30,8 @@ type Rules struct {
 	// that ended well. 0: for ever.
 	Keep       time.Duration
 	KeepFailed bool
+	// Allowances keep what ended in a namespace since the period began that they are for: what it has spent still counts.
+	Allowances agentkernel.Allowances
 }
 
 // Layers is what processes did to folders; workspace.Store is one.

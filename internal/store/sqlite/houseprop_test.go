@@ -65,6 +65,7 @@ func (c *crashing) Discard(ctx context.Context, i blob.Item) error {
 type known struct {
 	row     agentkernel.ProcessRecord
 	entries []string
+	args    map[int]string // by place, of entries in which they are not the same
 	image   []byte
 	ended   bool
 }
@@ -183,8 +184,16 @@ func (h *house) write(*rapid.T) {
 		return
 	}
 	text, _ := json.Marshal(h.content("entry"))
-	pid := k.row.PID
+	pid, args := k.row.PID, text
 	b := agentkernel.Batch{Entries: []agentkernel.Entry{{PID: pid, Seq: int64(len(k.entries) + 1), Kind: agentkernel.EntryOutput, Args: text, Data: text}}}
+	if rapid.Bool().Draw(h.T, "paid") { // its conversation is all that was said before, and this
+		args = fmt.Appendf(nil, `{"messages":[{"content":%q}`, strings.Repeat("y", minShared))
+		for i := range k.entries {
+			args = fmt.Appendf(args, `,{"content":%q}`, fmt.Sprint(i))
+		}
+		args = fmt.Appendf(args, `,{"content":%s}]}`, text)
+		b.Entries[0].Args, b.Entries[0].Effect = args, agentkernel.EffectPaid
+	}
 	if !k.ended && rapid.Bool().Draw(h.T, "image") {
 		random := make([]byte, 3*BlobThreshold) // it cannot be compressed below the threshold
 		src := rand.New(rand.NewPCG(uint64(pid), uint64(len(k.entries))))
@@ -194,6 +203,10 @@ func (h *house) write(*rapid.T) {
 		b.Image = &agentkernel.Image{PID: pid, Seq: b.Entries[0].Seq, Fingerprint: "f", Bytes: random}
 	}
 	h.put(b, func() {
+		if k.args == nil {
+			k.args = map[int]string{}
+		}
+		k.args[len(k.entries)] = string(args)
 		k.entries = append(k.entries, string(text))
 		if b.Image != nil {
 			k.image = b.Image.Bytes
@@ -302,7 +315,7 @@ func (h *house) check(*rapid.T) {
 			h.Fatalf("process %d has %d entries, %d were stored", pid, len(list), len(k.entries))
 		}
 		for i, e := range list {
-			if string(e.Data) != k.entries[i] || string(e.Args) != k.entries[i] {
+			if string(e.Data) != k.entries[i] || string(e.Args) != k.args[i] {
 				h.Fatalf("process %d: entry %d is not as it was stored", pid, i+1)
 			}
 		}

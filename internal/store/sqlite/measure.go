@@ -82,6 +82,14 @@ FROM entries WHERE pid = ?`, pid)
 	if err != nil {
 		return err
 	}
+	err = c.query(func(r row) error {
+		m.bytes += rowCost
+		m.payload(r[0])
+		return nil
+	}, "SELECT text FROM parts WHERE pid = ?", pid)
+	if err != nil {
+		return err
+	}
 	state, err := c.int("SELECT coalesce(sum(octet_length(key) + octet_length(value)), 0) FROM state WHERE pid = ?", pid)
 	m.bytes += state
 	return err

@@ -40,6 +40,9 @@ var schema7 string
 //go:embed schema/0008_holds.sql
 var schema8 string
 
+//go:embed schema/0009_parts.sql
+var schema9 string
+
 // step is one numbered change of the schema. Steps are never edited once released; version n is reached
 // by the first n steps.
 type step struct {
@@ -58,6 +61,7 @@ func steps() []step {
 		{"keys", schema6},
 		{"parked", schema7},
 		{"holds", schema8},
+		{"parts", schema9},
 	}
 }
 

@@ -17,6 +17,7 @@ CREATE TEMP VIEW totals AS SELECT 'blobs' AS name, count(*) AS files, coalesce(s
 	{4, "CREATE TEMP TABLE walls (id INTEGER, walls TEXT);\n"},
 	{6, "CREATE TEMP TABLE keys (namespace TEXT, key TEXT, pid INTEGER);\n"},
 	{8, "CREATE TEMP TABLE holds (namespace TEXT, tree INTEGER, since INTEGER, why TEXT);\n"},
+	{9, "CREATE TEMP TABLE parts (pid INTEGER, start INTEGER, size INTEGER, text ANY);\n"},
 }
 
 // addedColumns are those of the table processes.

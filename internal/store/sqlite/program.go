@@ -166,6 +166,7 @@ type storedSpec struct {
 	OnBudget     agentkernel.OnBudget   `json:"on_budget,omitempty"`
 	Budgets      []agentkernel.PID      `json:"budgets,omitempty"`
 	BudgetsUSD   bool                   `json:"budgets_usd,omitempty"`
+	BudgetsTime  bool                   `json:"budgets_time,omitempty"`
 	Tools        []string               `json:"tools,omitempty"`
 	ToolDigests  map[string]string      `json:"tool_digests,omitempty"`
 	Allow        []string               `json:"allow,omitempty"`
@@ -178,6 +179,7 @@ type storedSpec struct {
 	Stdin        string                 `json:"stdin,omitempty"`
 	Volumes      []agentkernel.Volume   `json:"volumes,omitempty"`
 	Interactive  bool                   `json:"interactive,omitempty"`
+	Models       []string               `json:"models,omitempty"`
 	// Moved is the process's and not the Spec's. It stands here because it says how the backend that was asked for
 	// became the one of the column.
 	Moved *agentkernel.Move `json:"moved,omitempty"`
@@ -229,8 +231,8 @@ func encodeSpec(p *agentkernel.ProcessRecord) (string, error) {
 		Name: unless(p.Name, &s.Program.Name), Args: s.Program.Args, Session: s.Program.Session,
 		Host: s.Program.Host, Restart: s.Restart, Backend: unless(p.Backend, &s.Backend), Isolation: s.Isolation,
 		Namespace: unless(p.Namespace, &s.Namespace), Parent: unless(p.Parent, &s.Parent), Ancestors: s.Ancestors, Detached: s.Detached, DetachedFrom: s.DetachedFrom, Deadline: s.Deadline,
-		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, OnBudget: s.OnBudget, Budgets: s.Budgets, BudgetsUSD: s.BudgetsUSD, Tools: s.Tools, ToolDigests: s.ToolDigests,
-		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive,
+		Priority: unless(p.Priority, &s.Priority), Limits: s.Limits, Budget: s.Budget, OnBudget: s.OnBudget, Budgets: s.Budgets, BudgetsUSD: s.BudgetsUSD, BudgetsTime: s.BudgetsTime, Tools: s.Tools, ToolDigests: s.ToolDigests,
+		Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability, Past: s.Past, Interactive: s.Interactive, Models: s.Models,
 		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes, Moved: p.Moved, UnderWay: p.UnderWay, Left: p.Left,
 	})
 	return string(text), err
@@ -247,9 +249,9 @@ func decodeSpec(text string, p *agentkernel.ProcessRecord) error {
 	program.Name, program.Args, program.Session, program.Host = or(s.Name, p.Name), s.Args, s.Session, s.Host
 	p.Spec = agentkernel.Spec{
 		Program: program, Backend: or(s.Backend, p.Backend), Isolation: s.Isolation, Namespace: or(s.Namespace, p.Namespace),
-		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Detached: s.Detached, DetachedFrom: s.DetachedFrom, Deadline: s.Deadline, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget, OnBudget: s.OnBudget, Budgets: s.Budgets, BudgetsUSD: s.BudgetsUSD,
+		Parent: or(s.Parent, p.Parent), Ancestors: s.Ancestors, Detached: s.Detached, DetachedFrom: s.DetachedFrom, Deadline: s.Deadline, Priority: or(s.Priority, p.Priority), Limits: s.Limits, Budget: s.Budget, OnBudget: s.OnBudget, Budgets: s.Budgets, BudgetsUSD: s.BudgetsUSD, BudgetsTime: s.BudgetsTime,
 		Tools: s.Tools, ToolDigests: s.ToolDigests, Allow: s.Allow, AllowHosts: s.AllowHosts, Deny: s.Deny, OnUnknown: s.OnUnknown, Durability: s.Durability,
-		Past: s.Past, Interactive: s.Interactive, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
+		Past: s.Past, Interactive: s.Interactive, Models: s.Models, Restart: s.Restart, IdempotencyKey: p.Spec.IdempotencyKey,
 		Workspace: s.Workspace, Stdin: s.Stdin, Volumes: s.Volumes,
 	}
 	p.Moved, p.UnderWay, p.Left = s.Moved, s.UnderWay, s.Left

@@ -98,6 +98,7 @@ func (f *forgetting) one(pid agentkernel.PID) error {
 	if err != nil {
 		return err
 	}
+	f.w.texts.kept.remove(pid)
 	if err := f.w.emptyInbox(pid); err != nil {
 		return err
 	}

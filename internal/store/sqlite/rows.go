@@ -16,7 +16,7 @@ VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 const insertKey = "INSERT INTO keys(namespace, key, pid) VALUES (?,?,?) ON CONFLICT DO UPDATE SET pid = excluded.pid"
 
 func (w *writer) writeEntry(e *agentkernel.Entry) error {
-	args, err := w.payload(e.Args, BlobThreshold)
+	args, err := w.writeArgs(e)
 	if err != nil {
 		return err
 	}
@@ -31,6 +31,20 @@ func (w *writer) writeEntry(e *agentkernel.Entry) error {
 	return w.c.exec(insertEntry, int64(e.PID), e.Seq, string(e.Kind), e.At.UnixMicro(), nullInt(e.Call),
 		nullText(e.Op), nullText(string(e.Effect)), nullBool(e.Async), args, nullBool(e.Done), data, failure,
 		nullText(e.Stream), nullText(e.Note))
+}
+
+// writeArgs gives the value of the column args. See text.go.
+func (w *writer) writeArgs(e *agentkernel.Entry) (driver.Value, error) {
+	placed, shared := w.texts.planned[e]
+	if !shared {
+		return w.payload(e.Args, BlobThreshold)
+	}
+	for i := range placed.parts {
+		if err := w.writePart(e.PID, &placed.parts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return placed.column, nil
 }
 
 func errorText(e *agentkernel.Error) (driver.Value, error) {
@@ -84,7 +98,13 @@ func (w *writer) putBlobs(group []pending) error {
 	for i := range group {
 		for j := range group[i].batch.Entries {
 			e := &group[i].batch.Entries[j]
-			add(e.Args, BlobThreshold)
+			if placed, shared := w.texts.planned[e]; shared {
+				for _, p := range placed.parts {
+					add(p.text, BlobThreshold)
+				}
+			} else {
+				add(e.Args, BlobThreshold)
+			}
 			add(e.Data, threshold(e.Kind))
 		}
 		for j := range group[i].batch.Posts {

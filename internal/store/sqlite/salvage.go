@@ -9,8 +9,12 @@ import (
 
 // salvage notes that payloads are lost, for whoever wants to see what is left. A nil one takes no loss.
 type salvage struct {
-	err error // the first
+	err     error // the first
+	outline bool  // payloads are not wanted
 }
+
+// outlines says that payloads are not wanted: then none is read, and none can be lost.
+func (s *salvage) outlines() bool { return s != nil && s.outline }
 
 func (s *salvage) reset() {
 	if s != nil {
@@ -83,4 +87,14 @@ func (r *reads) processLeft(ctx context.Context, pid agentkernel.PID) (rec agent
 		lost = ofProcess(pid, found.err)
 	}
 	return rec, lost, err
+}
+
+// Outline reads entries from seq on without what lies elsewhere; those that are queued yet have it.
+func (s *Store) Outline(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	return s.entries(ctx, pid, from, limit, &salvage{outline: true})
+}
+
+// Outline reads entries from seq on without their payloads.
+func (r *Reader) Outline(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	return r.reads.entries(ctx, pid, from, limit, &salvage{outline: true})
 }

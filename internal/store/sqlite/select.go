@@ -221,20 +221,29 @@ func (r *reads) byKey(ctx context.Context, namespace, key string) (agentkernel.P
 const selectEntries = `SELECT seq, kind, at, call, op, effect, async, args, done, data, error, stream, note
 FROM entries WHERE pid = ? AND seq >= ? ORDER BY seq LIMIT ?`
 
+// selectOutline is selectEntries without payloads.
+const selectOutline = `SELECT seq, kind, at, call, op, effect, async, NULL, done, NULL, error, stream, note
+FROM entries WHERE pid = ? AND seq >= ? ORDER BY seq LIMIT ?`
+
 func (r *reads) entries(ctx context.Context, pid agentkernel.PID, from int64, limit int, lost *salvage) ([]agentkernel.Entry, error) {
 	n := int64(limit)
 	if n <= 0 {
 		n = -1
 	}
+	query := selectEntries
+	if lost.outlines() {
+		query = selectOutline
+	}
 	var found []agentkernel.Entry
 	err := r.do(ctx, func(c *conn) error {
 		found = nil
 		lost.reset()
+		parts := &partsReader{reads: r, c: c, pid: pid}
 		err := c.query(func(v row) error {
-			e, err := r.scanEntry(ctx, pid, v, lost)
+			e, err := r.scanEntry(ctx, parts, v, lost)
 			found = append(found, e)
 			return errors.Join(err, ctx.Err())
-		}, selectEntries, int64(pid), from, n)
+		}, query, int64(pid), from, n)
 		if err != nil || from > maxShortEntries || len(found) > 0 && found[0].Seq <= from {
 			return err
 		}
@@ -253,7 +262,8 @@ func (r *reads) entries(ctx context.Context, pid agentkernel.PID, from int64, li
 	return found, err
 }
 
-func (r *reads) scanEntry(ctx context.Context, pid agentkernel.PID, v row, lost *salvage) (agentkernel.Entry, error) {
+func (r *reads) scanEntry(ctx context.Context, parts *partsReader, v row, lost *salvage) (agentkernel.Entry, error) {
+	pid := parts.pid
 	e := agentkernel.Entry{
 		PID: pid, Seq: v.int(0), Kind: agentkernel.EntryKind(v.text(1)), At: microTime(v.int(2)), Call: v.int(3),
 		Op: v.text(4), Effect: agentkernel.Effect(v.text(5)), Async: v.bool(6), Done: v.bool(8),
@@ -264,7 +274,12 @@ func (r *reads) scanEntry(ctx context.Context, pid agentkernel.PID, v row, lost 
 		own = &salvage{}
 	}
 	var err error
-	if e.Args, err = r.payload(ctx, v[7], own); err != nil {
+	if column, ok := v[7].([]byte); ok && isSpans(column) {
+		e.Args, err = parts.args(ctx, column, own)
+	} else {
+		e.Args, err = r.payload(ctx, v[7], own)
+	}
+	if err != nil {
 		return e, ofEntry(pid, e.Seq, err)
 	}
 	if e.Data, err = r.payload(ctx, v[9], own); err != nil {

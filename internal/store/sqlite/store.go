@@ -114,7 +114,8 @@ func open(c *conn, cfg Config, m *logMark) (*Store, error) {
 		info:   info,
 		images: newImageCache(cfg.ImageCache),
 		max:    cfg.MaxImage,
-		writer: &writer{path: cfg.Path, c: c, blobs: blob.NewDir(cfg.Blobs, 0), seal: seal, log: cfg.Logger, mark: m, filed: true, posted: true, sweep: true},
+		writer: &writer{path: cfg.Path, c: c, blobs: blob.NewDir(cfg.Blobs, 0), seal: seal, log: cfg.Logger, mark: m, texts: newTexts(),
+			filed: true, posted: true, sweep: true},
 		reads: newReads(cfg, func() (*readConn, error) {
 			c, err := dial(cfg.Path, url.Values{"mode": {"ro"}}, readPragmas...) // WAL: it never waits for the writer
 			return &readConn{conn: c}, err

@@ -57,6 +57,9 @@ func (w *writer) sweepLeftovers() (entries int64, more bool, err error) {
 		n, err := w.sweepEntries(pid, &room)
 		entries += n
 		if err == nil && room.left() {
+			err = w.sweepParts(pid, &room)
+		}
+		if err == nil && room.left() {
 			err = w.sweepState(pid, &room)
 		}
 		if err == nil && room.left() {
@@ -93,6 +96,23 @@ func (w *writer) sweepEntries(pid int64, room *bounds) (n int64, err error) {
 		return 0, err
 	}
 	return n, w.c.exec("DELETE FROM entries WHERE pid = ? AND seq <= ?", pid, last)
+}
+
+// sweepParts deletes the text of a process, when none of its entries is left.
+func (w *writer) sweepParts(pid int64, room *bounds) error {
+	last, n := int64(0), 0
+	err := w.c.query(func(r row) error {
+		if room.left() {
+			last = r.int(0)
+			room.take(r.int(1))
+			n++
+		}
+		return nil
+	}, "SELECT start, octet_length(text) FROM parts WHERE pid = ? ORDER BY start LIMIT ?", pid, room.rows)
+	if err != nil || n == 0 {
+		return err
+	}
+	return w.c.exec("DELETE FROM parts WHERE pid = ? AND start <= ?", pid, last)
 }
 
 func (w *writer) sweepState(pid int64, room *bounds) error {

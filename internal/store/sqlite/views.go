@@ -15,6 +15,20 @@ func payloadText(column string) string {
 	return "CASE typeof(" + column + ") WHEN 'blob' THEN 'blob:' || lower(hex(" + column + ")) ELSE " + column + " END"
 }
 
+// argsText writes the column args of a table. The arguments of a paid call are put together from the text of its process (see
+// text.go); a part of it that is a file is named.
+func argsText(table string) string {
+	args := table + ".args"
+	return "CASE WHEN typeof(" + args + ") <> 'blob' THEN " + args + " WHEN length(" + args + ") = 32 THEN " + payloadText(args) + ` ELSE
+    (SELECT group_concat(piece, '') FROM
+      (SELECT CASE typeof(p.text) WHEN 'blob' THEN ` + payloadText("p.text") + ` ELSE
+        CAST(substr(CAST(p.text AS BLOB), max(s.value ->> 0, p.start) - p.start + 1,
+          min((s.value ->> 0) + (s.value ->> 1), p.start + p.size) - max(s.value ->> 0, p.start)) AS TEXT) END AS piece
+      FROM json_each(CAST(` + args + ` AS TEXT)) s JOIN parts p ON p.pid = ` + table + `.pid AND p.start < (s.value ->> 0) + (s.value ->> 1)
+        AND p.start >= (SELECT max(start) FROM parts WHERE pid = ` + table + `.pid AND start <= s.value ->> 0)
+      WHERE s.key > 0 ORDER BY s.key, p.start)) END`
+}
+
 func timeText(column string) string {
 	return "strftime('%Y-%m-%d %H:%M:%f', " + column + " / 1e6, 'unixepoch')"
 }
@@ -39,7 +53,7 @@ SELECT c.pid, c.call, c.seq, ` + timeText("c.at") + ` AS at, c.op,
   c.effect, coalesce(c.async, 0) AS async,
   CASE WHEN c.done THEN 0.0 ELSE (r.at - c.at) / 1e3 END AS ms,
   CASE WHEN coalesce(c.error, r.error) IS NOT NULL THEN 'error' WHEN c.done OR r.seq IS NOT NULL THEN 'ok' ELSE 'open' END AS outcome,
-  ` + payloadText("c.args") + ` AS args,
+  ` + argsText("c") + ` AS args,
   CASE WHEN c.done THEN ` + payloadText("c.data") + ` ELSE ` + payloadText("r.data") + ` END AS result,
   coalesce(c.error, r.error) ->> 'code' AS error_code, coalesce(c.error, r.error) ->> 'message' AS error,
   coalesce(c.note, r.note) AS note

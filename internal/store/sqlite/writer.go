@@ -23,6 +23,7 @@ type writer struct {
 	programs programIndex
 	specs    specTexts
 	walls    wallsIndex
+	texts    texts
 	taken    map[int64]bool // programs that processes were written with while strays are looked for; nil: nobody looks
 	changes  changes
 	filed    bool         // the table blobs may have rows
@@ -43,6 +44,9 @@ func (w *writer) commit(group []pending) error {
 		if err := w.findProgram(ch); err != nil {
 			return w.rollback(err)
 		}
+	}
+	if err := w.placeTexts(group); err != nil {
+		return w.rollback(err)
 	}
 	if err := w.putBlobs(group); err != nil {
 		return w.rollback(err)

@@ -53,6 +53,9 @@ func appendForEver(dir string, open Opener) error {
 		if random.IntN(8) == 0 { // now and then a large one
 			e.Args = json.RawMessage(`"` + strings.Repeat("x", 40_000) + `"`)
 		}
+		if random.IntN(2) == 0 {
+			e.Effect, e.Args = agentkernel.EffectPaid, conversation(pid, e.Seq)
+		}
 		row := record(pid)
 		row.Calls = e.Seq
 		next[pid]++
@@ -104,9 +107,9 @@ func crash(t *testing.T, open Opener) {
 		rounds = 3
 	}
 	acknowledged := map[agentkernel.PID]int64{}
-	// On a machine that is busy with other things children may be killed before their first commit.
-	for round := 0; round < rounds || len(acknowledged) == 0 && round < 20*rounds; round++ {
-		killOne(t, self, dir, acknowledged)
+	// On a machine that is busy with other things children may be killed before their first commit: then they get longer.
+	for round := 0; round < rounds || len(acknowledged) == 0 && round < 10*rounds; round++ {
+		killOne(t, self, dir, time.Duration(1+round/rounds*10)*60*time.Millisecond, acknowledged)
 		s, err := open(dir)
 		if err != nil {
 			t.Fatalf("open after the crash: %v", err)
@@ -121,8 +124,8 @@ func crash(t *testing.T, open Opener) {
 	}
 }
 
-// killOne runs a child, kills it at a random moment and collects what it acknowledged.
-func killOne(t *testing.T, self, dir string, acknowledged map[agentkernel.PID]int64) {
+// killOne runs a child, kills it at a random moment of its first `life` and collects what it acknowledged.
+func killOne(t *testing.T, self, dir string, life time.Duration, acknowledged map[agentkernel.PID]int64) {
 	t.Helper()
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), childEnv+"="+dir)
@@ -141,7 +144,7 @@ func killOne(t *testing.T, self, dir string, acknowledged map[agentkernel.PID]in
 		cmd.Wait()
 		t.Fatalf("the child said %q, %v: %s (is Main called from TestMain?)", line, err, stderr.String())
 	}
-	killer := time.AfterFunc(time.Duration(rand.IntN(60_000))*time.Microsecond, func() { cmd.Process.Kill() })
+	killer := time.AfterFunc(rand.N(life), func() { cmd.Process.Kill() })
 	defer killer.Stop()
 	for {
 		line, err := lines.ReadString('\n')
@@ -179,6 +182,9 @@ func inspectAfterCrash(t *testing.T, s agentkernel.Store, acknowledged map[agent
 				t.Fatal(err)
 			}
 			top = max(top, n)
+			if e.Effect == agentkernel.EffectPaid && string(e.Args) != string(conversation(pid, e.Seq)) {
+				t.Fatalf("process %d: entry %d has another conversation", pid, e.Seq)
+			}
 		}
 		count += int64(len(list))
 		if last := int64(len(list)); last < acknowledged[pid] {

@@ -21,13 +21,16 @@ func notes(t *testing.T, open Opener) {
 		{Kind: agentkernel.EntryRetry, Call: 2, Reserve: agentkernel.Amounts{"tokens": 1}},
 		{Kind: agentkernel.EntryResult, Call: 2, Data: json.RawMessage(`1`), Incarnation: "i1", Settle: agentkernel.Amounts{}},
 		{Kind: agentkernel.EntryCall, Call: 2, Op: "proc.spawn", Args: json.RawMessage(`{}`), Done: true, Data: json.RawMessage(`4`), Origin: &agentkernel.OriginCall{PID: 9, Call: 4, As: true}},
+		{Kind: agentkernel.EntryCall, Call: 3, Op: "x.open", Reserve: agentkernel.Amounts{"tokens": 9}},
+		{Kind: agentkernel.EntryResult, Call: 3, Data: json.RawMessage(`"9.3"`), Settle: agentkernel.Amounts{}, Reserve: agentkernel.Amounts{"tokens": 9}},
+		{Kind: agentkernel.EntrySettled, Call: 3, Async: true, Settle: agentkernel.Amounts{"tokens": 4}},
 		{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalInterrupt},
 		{Kind: agentkernel.EntryResolve, Call: 2, Decision: agentkernel.DecisionRetry},
 		{Kind: agentkernel.EntryAllowed, Pattern: "files.*"},
 		{Kind: agentkernel.EntryPaused, Note: "from pid 9 call 3"},
 		{Kind: agentkernel.EntryTerminal, Data: json.RawMessage(`{}`)},
 	}
-	withoutCalls := []agentkernel.Entry{said[0], said[7], said[9], said[10], said[11]}
+	withoutCalls := []agentkernel.Entry{said[0], said[10], said[12], said[13], said[14]}
 	type journal struct {
 		pid  agentkernel.PID
 		want []agentkernel.Entry

@@ -80,7 +80,7 @@ func fullRecord(pid, parent agentkernel.PID) *agentkernel.ProcessRecord {
 				Recursion: 50, Output: 1 << 10, Calls: 77, CallWait: agentkernel.Duration(90 * time.Second),
 				InFlight: 8, Processes: 9, Journal: 1 << 40},
 			Budget: agentkernel.Budget{Tokens: 5, USD: 250_000_000, Calls: 6},
-			Tools:  []string{"/home/u/mcp.json"}, ToolDigests: map[string]string{"/home/u/mcp.json": "ab12"}, Allow: []string{"filesystem.write_*", "*"}, AllowHosts: []string{"*.example.com"},
+			Tools:  []string{"/home/u/mcp.json"}, ToolDigests: map[string]string{"/home/u/mcp.json": "ab12"}, Allow: []string{"filesystem.write_*", "*"}, AllowHosts: []string{"*.example.com"}, Models: []string{"fast openai:gpt-5 key=given"},
 			Workspace: &agentkernel.Workspace{Path: "/home/u/data", Publish: true}, Stdin: "/home/u/data.csv", Volumes: []agentkernel.Volume{{Name: "v", Path: "/v", ReadOnly: true, Size: 7}},
 			Deny:      []string{"proc.spawn"},
 			OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, IdempotencyKey: "key 1", Interactive: true,

@@ -30,6 +30,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"round trip of walls", wallsRoundTrip},
 		{"programs that come again", programsAgain},
 		{"large payloads", largePayloads},
+		{"conversations", conversations},
 		{"pages of entries", pages},
 		{"journals stay dense", dense},
 		{"short lives", shortLives},

@@ -1,0 +1,119 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCut(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"messages":[{"a":1},"x",[2,3]],"model":"m"}`:                    `{"model":"m"} [{"a":1} "x" [2,3]]`,
+		` { "a" : 1 , "messages" : [ { "b" : "]}" } , 5 ] , "c":[1,2] } `: `{"a" : 1,"c":[1,2]} [{ "b" : "]}" } 5]`,
+		`{"messages":[]}`:                       `{} []`,
+		`{"m\u0065ssages":[1]}`:                 "no",
+		`{"messages":{"a":[1]}}`:                "no",
+		`{"messages":"x"}`:                      "no",
+		`{"messages":[1],"messages":[2]}`:       "no",
+		`{"model":"m"}`:                         "no",
+		`[{"messages":[1]}]`:                    "no",
+		`{"messages":[1]`:                       "no",
+		`{"messages":["\"}],{","\\"],"b":"\\"}`: `{"b":"\\"} ["\"}],{" "\\"]`,
+	} {
+		items, rest, ok := Cut(json.RawMessage(raw), "messages")
+		got := "no"
+		if ok {
+			var texts []string
+			for _, item := range items {
+				if !json.Valid(item) {
+					t.Errorf("%s: the item %s is no JSON", raw, item)
+				}
+				texts = append(texts, string(item))
+			}
+			got = string(rest) + " [" + strings.Join(texts, " ") + "]"
+			if !json.Valid(rest) {
+				t.Errorf("%s: the rest %s is no JSON", raw, rest)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", raw, got, want)
+		}
+	}
+}
+
+// FuzzCut compares with what the standard library finds.
+func FuzzCut(f *testing.F) {
+	f.Add([]byte(`{"messages":[{"content":"a\"}]\\"},{"b":[1,{}]}],"model":"m"}`))
+	f.Add([]byte(` {"x": 1.5e3 , "messages" : [ ] , "y":{"messages":[1]} }`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		items, rest, ok := Cut(raw, "messages")
+		if !ok || !json.Valid(raw) {
+			return
+		}
+		var all, left map[string]json.RawMessage
+		var want []json.RawMessage
+		if json.Unmarshal(raw, &all) != nil || json.Unmarshal(all["messages"], &want) != nil || json.Unmarshal(rest, &left) != nil {
+			t.Fatalf("%q was cut into %q and %q", raw, items, rest)
+		}
+		same := func(a, b json.RawMessage) bool {
+			return strings.TrimSpace(string(a)) == strings.TrimSpace(string(b))
+		}
+		if !slices.EqualFunc(items, want, same) {
+			t.Errorf("%q has the items %q, not %q", raw, want, items)
+		}
+		delete(all, "messages")
+		for name, value := range all {
+			if !same(left[name], value) {
+				t.Errorf("%q: %s is %q, not %q", raw, name, left[name], value)
+			}
+		}
+		if len(left) != len(all) {
+			t.Errorf("%q leaves %q", raw, rest)
+		}
+	})
+}
+
+// What a string may have as it is is found by eight bytes as it is by one.
+func TestOrdinary(t *testing.T) {
+	for _, special := range []byte{0, '\n', 0x1f, '"', '\\'} {
+		for at := range 40 {
+			for _, fill := range []string{"a", "\x7f", "\xff", " ", "!", "#", "[", "]"} {
+				text := strings.Repeat(fill, 40)
+				if got := ordinary([]byte(text[:at]+string([]byte{special})+text[at:]), 0); got != at {
+					t.Fatalf("%q behind %d times %q is found at %d", special, at, fill, got)
+				}
+				if got := ordinary([]byte(text), at); got != len(text) {
+					t.Fatalf("in %d times %q something is found at %d", len(text), fill, got)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkConversation is what a call with half a megabyte of messages costs before it is made.
+func BenchmarkConversation(b *testing.B) {
+	said := strings.Repeat("The \"quick\" brown fox jumps over the lazy dog.\nWhat does it mean? ", 14)
+	args := []byte(`{"max_tokens":100,"messages":[{"role":"system","content":"x"}`)
+	for len(args) < 512<<10 {
+		args = fmt.Appendf(args, `,{"role":"user","content":%q}`, said)
+	}
+	args = append(args, `],"model":"m"}`...)
+	b.Run("canonical", func(b *testing.B) {
+		b.SetBytes(int64(len(args)))
+		for b.Loop() {
+			if _, err := Canonical(args); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("cut", func(b *testing.B) {
+		b.SetBytes(int64(len(args)))
+		for b.Loop() {
+			if _, _, ok := Cut(args, "messages"); !ok {
+				b.Fatal("it is not cut")
+			}
+		}
+	})
+}
