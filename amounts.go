@@ -50,6 +50,7 @@ func (a Amounts) String() string {
 const (
 	noteReserved = "reserved "
 	noteSettled  = "settled "
+	noteKept     = " kept "
 	noteBy       = " by "
 )
 
@@ -62,9 +63,12 @@ func (a Amounts) written() string {
 	return string(data)
 }
 
-// settledNote is the note of a result that has Settle, or an Incarnation that could be read as one.
+// settledNote is the note of a result that has Settle or Reserve, or an Incarnation that could be read as one.
 func (e *Entry) settledNote() string {
 	note := noteSettled + e.Settle.written()
+	if len(e.Reserve) > 0 {
+		note += noteKept + e.Reserve.written()
+	}
 	if e.Incarnation != "" {
 		note += noteBy + e.Incarnation
 	}
@@ -88,14 +92,23 @@ func (e *Entry) readSettled() bool {
 		return false
 	}
 	read := *e
+	read.Settle, read.Reserve = nil, nil
 	dec := json.NewDecoder(strings.NewReader(text))
 	if dec.Decode(&read.Settle) != nil {
 		return false
 	}
-	read.Incarnation = strings.TrimPrefix(text[dec.InputOffset():], noteBy)
+	text = text[dec.InputOffset():]
+	if kept, found := strings.CutPrefix(text, noteKept); found {
+		dec = json.NewDecoder(strings.NewReader(kept))
+		if dec.Decode(&read.Reserve) != nil {
+			return false
+		}
+		text = kept[dec.InputOffset():]
+	}
+	read.Incarnation = strings.TrimPrefix(text, noteBy)
 	if read.settledNote() != e.Note {
 		return false
 	}
-	e.Settle, e.Incarnation = read.Settle, read.Incarnation
+	e.Settle, e.Reserve, e.Incarnation = read.Settle, read.Reserve, read.Incarnation
 	return true
 }

@@ -36,8 +36,8 @@ func TestBudgetInJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"usd": 2, "tokens": 200000, "calls": 50}`: "",
 		`{"usd": "0.5"}`:                 "",
-		`{"USD": 1}`:                     `"USD" cannot be bounded: a budget has usd, tokens and calls`,
-		`{"eur": 1}`:                     `"eur" cannot be bounded: a budget has usd, tokens and calls`,
+		`{"USD": 1}`:                     `"USD" cannot be bounded: a budget has usd, tokens, calls, turns and time`,
+		`{"eur": 1}`:                     `"eur" cannot be bounded: a budget has usd, tokens, calls, turns and time`,
 		`{"calls": 1.5}`:                 "calls must be a whole number such as 50, and not 1.5",
 		`{"tokens": "5"}`:                `tokens must be a whole number such as 50, and not "5"`,
 		`{"calls": null}`:                "calls is 0, with which nothing could be spent: leave out what is not to be capped",

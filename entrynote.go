@@ -52,7 +52,7 @@ func (e *Entry) WriteNote() {
 		e.Note = e.Origin.String()
 	case (e.Kind == EntryCall || e.Kind == EntryRetry) && len(e.Reserve) > 0:
 		e.Note = noteReserved + e.Reserve.written()
-	case e.Kind == EntryResult && (e.Settle != nil || strings.HasPrefix(e.Incarnation, noteSettled)):
+	case e.Kind == EntryResult && (e.Settle != nil || len(e.Reserve) > 0 || strings.HasPrefix(e.Incarnation, noteSettled)), e.Kind == EntrySettled:
 		e.Note = e.settledNote()
 	case e.Kind == EntryResult && e.Incarnation != "":
 		e.Note = e.Incarnation
@@ -82,6 +82,8 @@ func (e *Entry) ReadNote() {
 		if !e.readSettled() {
 			e.Incarnation = e.Note
 		}
+	case EntrySettled:
+		e.readSettled()
 	case EntrySignal:
 		e.Signal = Signal(e.Note)
 	case EntryResolve:

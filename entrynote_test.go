@@ -22,6 +22,10 @@ func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 		{Kind: agentkernel.EntryResult, Note: `settled {}`, Settle: agentkernel.Amounts{}},
 		{Kind: agentkernel.EntryResult, Note: `settled {"tokens":9223372036854775807} by i1`, Settle: agentkernel.Amounts{"tokens": 1<<63 - 1}, Incarnation: "i1"},
 		{Kind: agentkernel.EntryResult, Note: `settled null by settled {"tokens":1}`, Incarnation: `settled {"tokens":1}`}, // as a server may call itself
+		{Kind: agentkernel.EntryResult, Note: `settled {} kept {"tokens":7}`, Settle: agentkernel.Amounts{}, Reserve: agentkernel.Amounts{"tokens": 7}},
+		{Kind: agentkernel.EntryResult, Note: `settled {"calls":1} kept {"tokens":7} by i1`, Settle: agentkernel.Amounts{"calls": 1}, Reserve: agentkernel.Amounts{"tokens": 7}, Incarnation: "i1"},
+		{Kind: agentkernel.EntrySettled, Note: `settled {"tokens":3}`, Settle: agentkernel.Amounts{"tokens": 3}},
+		{Kind: agentkernel.EntrySettled, Note: `settled null`},
 		{Kind: agentkernel.EntrySignal, Note: "interrupt", Signal: agentkernel.SignalInterrupt},
 		{Kind: agentkernel.EntryResolve, Note: "retry", Decision: agentkernel.DecisionRetry},
 		{Kind: agentkernel.EntryAllowed, Note: "files.*", Pattern: "files.*"},
@@ -57,7 +61,7 @@ func TestNotesInOtherWords(t *testing.T) {
 			t.Errorf("%q was read as %v", note, e.Reserve)
 		}
 	}
-	for _, note := range []string{`settled`, `settled  {}`, `settled {"a":1}by x`, `settled {"a":1} `, `settled {"a":1} by`, `settled {"a":1} by `} {
+	for _, note := range []string{`settled`, `settled  {}`, `settled {"a":1}by x`, `settled {"a":1} `, `settled {"a":1} by`, `settled {"a":1} by `, `settled {} kept`, `settled {} kept {"a": 1}`, `settled {} kept {}`} {
 		e := agentkernel.Entry{Kind: agentkernel.EntryResult, Note: note}
 		if e.ReadNote(); e.Settle != nil || e.Incarnation != note {
 			t.Errorf("%q was read as %v of %q", note, e.Settle, e.Incarnation)

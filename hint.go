@@ -21,8 +21,8 @@ const (
 const attribution = "for whoever runs agentkernel: "
 
 // Commands are the commands of the command line that hints name; a test compares them with what there is.
-var Commands = []string{"apply", "artifacts", "backup", "budget", "bug-report", "completion", "config", "diff", "discard", "doctor", "env", "export", "get", "halt",
-	"import", "init", "inspect", "install", "kill", "logs", "man", "mcp", "pause", "prune", "ps", "recover", "replay", "rerun", "resolve", "restore",
+var Commands = []string{"apply", "artifacts", "backup", "budget", "bug-report", "chat", "completion", "config", "devllm", "diff", "discard", "do", "doctor", "env", "export", "get", "halt",
+	"import", "init", "inspect", "install", "kill", "llm", "logs", "man", "mcp", "pause", "prune", "ps", "recover", "replay", "rerun", "resolve", "restore",
 	"resume", "run", "serve", "setup", "shutdown", "signal", "spawn", "sql", "start", "stop", "task", "thaw", "tools", "trace", "uninstall", "version", "wait", "why"}
 
 var (

@@ -9,5 +9,6 @@ func (s Spec) WithoutHost() Spec {
 	s.Tools, s.ToolDigests = nil, nil
 	s.Workspace, s.Volumes = nil, nil
 	s.Stdin = ""
+	s.Models = nil // they name servers, which this machine would ask
 	return s
 }

@@ -42,6 +42,7 @@ var specFields = map[string]string{
 	"Limits.Disk": "grant", "Limits.CPUs": "grant", "Limits.CPUTime": "grant", "Limits.Pids": "grant", "Limits.OpenFiles": "grant",
 	"Limits.FileSize": "grant",
 	"Budget.Tokens":   "grant", "Budget.USD": "grant", "Budget.Calls": "grant", "OnBudget": "program", "Budgets": "store", "BudgetsUSD": "store",
+	"Budget.Turns": "grant", "Budget.Time": "grant", "BudgetsTime": "store",
 
 	"Tools":          "host",
 	"ToolDigests":    "host",
@@ -60,6 +61,7 @@ var specFields = map[string]string{
 	"Volumes.Name": "host", "Volumes.Path": "host", "Volumes.ReadOnly": "host", "Volumes.Size": "host",
 	"Stdin":       "host",
 	"Interactive": "grant",
+	"Models":      "host",
 }
 
 // leaves calls visit with each field below t that has no fields of its own.

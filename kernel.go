@@ -12,6 +12,7 @@ type Kernel interface {
 	Processes
 	Holds
 	Budgets
+	Models
 	Listing
 	Traces
 	Repairs

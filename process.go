@@ -190,6 +190,14 @@ const (
 	DurabilityRelaxed Durability = "relaxed"
 )
 
+// RootOf is the root of the tree of a process with these ancestors, the root first.
+func RootOf(pid PID, ancestors []PID) PID {
+	if len(ancestors) > 0 {
+		return ancestors[0]
+	}
+	return pid
+}
+
 // Spec is everything that is needed to create a process.
 type Spec struct {
 	Program Program `json:"program"`
@@ -206,8 +214,9 @@ type Spec struct {
 	OnBudget  OnBudget  `json:"on_budget,omitempty"`
 	// Budgets are those of the processes above that have a budget. The kernel fills it in.
 	Budgets []PID `json:"budgets,omitempty"`
-	// BudgetsUSD says that one of those bounds money. The kernel fills it in.
-	BudgetsUSD bool `json:"budgets_usd,omitempty"`
+	// BudgetsUSD says that one of those bounds money, BudgetsTime that one bounds the time that programs run. The kernel fills them in.
+	BudgetsUSD  bool `json:"budgets_usd,omitempty"`
+	BudgetsTime bool `json:"budgets_time,omitempty"`
 	// Ancestors are the processes above, the root of the tree first, the parent last. The kernel fills it in.
 	Ancestors []PID `json:"ancestors,omitempty"`
 	// Detached says that signals to a process above it do not reach it, unless they are for the whole tree.
@@ -248,7 +257,12 @@ type Spec struct {
 	// Stdin is the absolute path of a file on the kernel's machine whose bytes are the program's standard input. The
 	// kernel copies it when the process is created, at most Limits.Disk. A rerun reads the copy of its past.
 	Stdin string `json:"stdin,omitempty"`
-	// Interactive says that the creator listens to the process's events and answers EventAsk.
+	// Models are declarations of language models, as the setting models has them, for the process and the children that it starts. They
+	// come before those of the setting: the first one is the default, and an alias of theirs hides that of the setting. Their keys are
+	// given (key=given, Models.GiveKey), or there are none.
+	Models []string `json:"models,omitempty"`
+	// Interactive says that the creator listens to the process's events and answers EventAsk. Its children are interactive, too, but for
+	// those that it detaches: who listens to it hears what they ask.
 	Interactive bool `json:"interactive,omitempty"`
 }
 
@@ -394,7 +408,8 @@ const (
 )
 
 // Event is one thing that happened to a process, for those who watch it. Events up to and including
-// Seq are in the journal when they are seen (EventAsk excepted).
+// Seq are in the journal when they are seen (EventAsk excepted). An EventAsk may be of a process below the one that is watched: then
+// it has the PID of that one, and Seq is 0.
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	PID     PID       `json:"pid"`
@@ -406,6 +421,10 @@ type Event struct {
 	Idle    *Idle     `json:"idle,omitempty"`
 	Process *Process  `json:"process,omitempty"`
 }
+
+// WaitsForKey is in an entry of Process.WaitsFor, behind the call, as long as its model waits for the key that somebody gives it
+// (Models.GiveKey); how follows.
+const WaitsForKey = ", waits for its key"
 
 // YourAnswer begins an entry of Process.WaitsFor for a call about which a human is asked; the tool's name follows. It begins
 // Process.PauseNote, too, where the process is paused since nobody was there to answer, and ends it behind a pause by hand.

@@ -27,6 +27,7 @@ const (
 	EntryPublish  EntryKind = "publish"  // the program has exited with 0, and its files are about to be applied; Data is how it ends
 	EntryAllowed  EntryKind = "allowed"  // a human allows the tools of Pattern from now on
 	EntryBudget   EntryKind = "budget"   // the budget is raised; Data is the Budget that is added
+	EntrySettled  EntryKind = "settled"  // a stream is at its end that Call has opened: Settle, of what its result has kept; Async: it has more to give
 	EntryAttached EntryKind = "attached" // a host has taken the process up; Data has the epoch
 	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
 )
@@ -34,7 +35,7 @@ const (
 // EntryKinds are all kinds.
 func EntryKinds() []EntryKind {
 	return []EntryKind{EntryCreated, EntryCall, EntryResult, EntryOutput, EntryPaused, EntryResumed, EntryRecover, EntrySignal, EntryResolve, EntryRetry,
-		EntryPast, EntryTools, EntryMoved, EntryAborted, EntryPublish, EntryAllowed, EntryBudget, EntryAttached, EntryTerminal}
+		EntryPast, EntryTools, EntryMoved, EntryAborted, EntryPublish, EntryAllowed, EntryBudget, EntrySettled, EntryAttached, EntryTerminal}
 }
 
 // Entry is one record of a process's journal. Seq numbers are dense from 1 within a process.
@@ -64,8 +65,8 @@ type Entry struct {
 	Signal      Signal      `json:"-"` // EntrySignal
 	Decision    Decision    `json:"-"` // EntryResolve
 	Pattern     string      `json:"-"` // EntryAllowed: as in Spec.Allow
-	Reserve     Amounts     `json:"-"` // EntryCall without a result, EntryRetry: what the call may use up
-	Settle      Amounts     `json:"-"` // EntryResult: what the call has used up; nil: all that was reserved for it
+	Reserve     Amounts     `json:"-"` // EntryCall without a result, EntryRetry: what the call may use up; EntryResult: what its stream may yet
+	Settle      Amounts     `json:"-"` // EntryResult, EntrySettled: what the call has used up; nil: all that was reserved for it
 	Imported    *ProcessOf  `json:"-"` // EntryCreated: of which process the recording was; nil: the process was created here
 }
 
@@ -216,6 +217,12 @@ type Salvager interface {
 	ProcessLeft(ctx context.Context, pid PID) (rec ProcessRecord, lost, err error)
 	// EntriesLeft is Entries; an entry that has lost its Args or Data says so in Missing.
 	EntriesLeft(ctx context.Context, pid PID, from int64, limit int) (list []Entry, lost, err error)
+}
+
+// Outliner is a StoreReader that reads journals without the Args and Data of entries, which may be large: for who counts. Some of them
+// may have theirs all the same.
+type Outliner interface {
+	Outline(ctx context.Context, pid PID, from int64, limit int) ([]Entry, error)
 }
 
 // StoreReader reads what a store holds, appended batches that are not durable yet included. A reader of

@@ -75,6 +75,8 @@ type Syscall struct {
 	// Guest is the name under which a program finds it in the module `kernel` ("state.get", "sleep");
 	// empty if programs reach it in another way.
 	Guest string
+	// Bare says that the name of its family alone makes the call, too: llm("...") is llm.ask("...").
+	Bare bool
 }
 
 // Family is the part of the name before the dot.
@@ -135,7 +137,7 @@ var kernelCalls = []Syscall{
 			{Name: "limits", Type: "object", Optional: true, Default: "None", Doc: "smaller limits than the parent's: " + limitNames()},
 			{Name: "detached", Type: "boolean", Optional: true, Default: "False", Doc: "pause, stop and kill of a process above do not reach it"},
 			{Name: "deadline", Type: "number", Optional: true, Default: "None", Doc: "when it is asked to stop, in seconds since 1970, UTC, as now() says them; that of the parent, if that is sooner and the child is not detached"},
-			{Name: "budget", Type: "object", Optional: true, Default: "None", Doc: "what it and all below it may spend, within what this process may: usd, tokens, calls"},
+			{Name: "budget", Type: "object", Optional: true, Default: "None", Doc: "what it and all below it may spend, within what this process may: usd, tokens, calls, turns, time"},
 		},
 		Result: "integer", ResultDoc: "the child's pid"},
 	{Name: "proc.wait", Guest: "wait", Effect: EffectPure, Capability: "proc.wait",

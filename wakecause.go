@@ -24,10 +24,11 @@ func (p *Process) WakeCauses() (causes []string) {
 		return []string{"recover"}
 	case p.Paused && strings.HasPrefix(p.PauseNote, NoProgress): // the call that WaitsFor names was not made
 		return []string{"resume"}
+	case p.Paused && p.RaiseBudget() != "": // resume alone pauses it again
+		return []string{"a larger budget"}
+	case p.Paused && p.AllowanceAgain() != "":
+		return []string{"the next " + string(p.Shortage().Period), "a larger allowance"}
 	case p.Paused:
-		if p.RaiseBudget() != "" {
-			add("a larger budget")
-		}
 		add("resume")
 	case p.Halted != "":
 		add("thaw")
@@ -45,11 +46,15 @@ func (p *Process) WakeCauses() (causes []string) {
 
 // wakeCause says what answers a call that WaitsFor names; "": the clock alone.
 func wakeCause(call string) string {
+	call, _, _ = strings.Cut(call, ", queued ") // why it waits its turn
+	call, _, key := strings.Cut(call, WaitsForKey)
 	name, about, _ := strings.Cut(call, " ")
 	family, _, _ := strings.Cut(name, ".")
 	switch {
 	case strings.HasPrefix(call, YourAnswer):
 		return "your answer"
+	case key && family == "llm": // others are about what a program has written
+		return "key"
 	case call == ItsHost:
 		return "a host"
 	case name == "proc.wait":

@@ -69,7 +69,7 @@ func dataset(t task, tools []agentkernel.Tool) (*Plan, error) {
 	}
 	reader, ok := findReader(tools)
 	if !ok {
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, op, "template mode (no model is configured) would need a tool that reads text files, and there is none").
+		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, op, "template mode (no model is asked) would need a tool that reads text files, and there is none").
 			WithHint("name an MCP configuration file with a file server (--tools FILE, or tools= and workspace_dir= of the Python SDK)")
 	}
 	data := map[string]any{"Read": reader, "Path": file, "Format": format(file), "Kind": q.kind, "Value": q.value, "Group": q.group, "Period": q.period}

@@ -67,6 +67,6 @@ func Make(text string, tools []agentkernel.Tool) (Plan, error) {
 func Refused(err error) bool { return agentkernel.CodeOf(err) == agentkernel.CodeUnsupported }
 
 func refuse(format string, args ...any) error {
-	return agentkernel.Errorf(agentkernel.CodeUnsupported, op, "template mode (no model is configured) cannot do this task: "+format, args...).
-		WithHint("it can do %s. Models for all else are coming; until then write the program yourself", abilities)
+	return agentkernel.Errorf(agentkernel.CodeUnsupported, op, "template mode (no model is asked) cannot do this task: "+format, args...).
+		WithHint("it can do %s. For all else there is agentkernel do, with a model, or write the program yourself", abilities)
 }

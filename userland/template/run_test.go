@@ -3,7 +3,6 @@ package template_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,27 +13,9 @@ import (
 	"agentkernel/userland/template"
 )
 
-// engine gives the Monty executable, or skips; CI must have it.
 func engine(t *testing.T) string {
 	t.Helper()
-	if p := os.Getenv("AGENTKERNEL_MONTY"); p != "" {
-		return p
-	}
-	root, err := tooltest.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found, err := filepath.Glob(filepath.Join(root, ".cache", "monty", "node_modules", "@pydantic", "monty-*", "monty")); err == nil && len(found) > 0 {
-		return found[0]
-	}
-	if p, err := exec.LookPath("monty"); err == nil {
-		return p
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("the Monty engine is missing; run: make engine")
-	}
-	t.Skip("NO PLANNED PROGRAM IS RUN: the Monty engine is missing; run: make engine")
-	return ""
+	return tooltest.Engine(t, "NO PLANNED PROGRAM IS RUN")
 }
 
 func writeFile(t *testing.T, dir, name, text string) {
