@@ -4,6 +4,10 @@ from engine import bytes as _bytes, print as _print, round as _round, sum as _su
 from json import loads as _json_loads
 from kernel.http import fetch as _http_fetch
 from kernel.aio.http import fetch as _http_fetch_later
+from kernel.llm import stream as _stream_open
+from kernel.aio.llm import stream as _stream_open_later
+from kernel.stream import next as _stream_next, close as _stream_close
+from kernel.aio.stream import next as _stream_next_later
 from program import functions as _functions
 
 
@@ -145,6 +149,86 @@ def _fetch_later(*args, **kwargs):
 
     async def result():
         return _response(await future)
+    return result()
+
+
+def _stream_class():
+    class Stream:
+        def __init__(self, handle):
+            self.handle = handle
+            self._open = True
+
+        def next(self):
+            items = []
+            if self._open:
+                try:
+                    items = _stream_next(self.handle)
+                except BaseException:
+                    self.close()
+                    raise
+                if not items:
+                    self._open = False
+            return items
+
+        def close(self):
+            if self._open:
+                self._open = False
+                _stream_close(self.handle)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, kind, error, trace):
+            self.close()
+
+        def __iter__(self):
+            raise NotImplementedError('a loop over a stream is not available on the monty backend; `while pieces := stream.next():` is')
+
+        def __next__(self):
+            raise NotImplementedError('a loop over a stream is not available on the monty backend; `while pieces := stream.next():` is')
+    return Stream
+
+
+_stream = _stream_class()
+
+
+def _stream_now(*args, **kwargs):
+    return _stream(_stream_open(*args, **kwargs))
+
+
+def _async_stream_class():
+    class AsyncStream:
+        def __init__(self, handle):
+            self.handle = handle
+            self._open = True
+
+        async def next(self):
+            items = []
+            if self._open:
+                try:
+                    items = await _stream_next_later(self.handle)
+                except BaseException:
+                    self.close()
+                    raise
+                if not items:
+                    self._open = False
+            return items
+
+        def close(self):
+            if self._open:
+                self._open = False
+                _stream_close(self.handle)
+    return AsyncStream
+
+
+_async_stream = _async_stream_class()
+
+
+def _stream_later(*args, **kwargs):
+    future = _stream_open_later(*args, **kwargs)
+
+    async def result():
+        return _async_stream(await future)
     return result()
 
 

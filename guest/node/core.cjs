@@ -94,33 +94,79 @@ function call(op, args) {
   return answer;
 }
 
-function named(params, given, what) {
+// named makes arguments of what was given in order. With options a last object has the others by name.
+function named(params, given, what, options) {
+  const more = given[given.length - 1];
+  const find = (name) => params.findIndex((p) => p === name || camel(p) === name);
+  const byName = options && given.length > 1 && plain(more) && Object.keys(more).every((name) => find(name) >= given.length - 1);
+  if (byName) given = given.slice(0, -1);
   if (given.length > params.length) throw new TypeError(`${what}(${params.join(", ")}) was called with ${given.length} arguments`);
   const args = {};
   given.forEach((v, i) => {
     if (v !== undefined) args[params[i]] = v;
   });
+  if (byName) for (const [name, v] of Object.entries(more)) args[params[find(name)]] = v;
   return args;
 }
 
 const camel = (name) => name.replace(/_+([a-z0-9])/g, (_, c) => c.toUpperCase());
 
-// syscalls makes the functions of the module "kernel" of the table of system calls: {name, guest, params}.
+/** Stream is an answer that comes bit by bit: for await (const piece of llm.stream("...")). Who leaves the loop closes it. */
+class Stream {
+  #open = true;
+  constructor(handle) {
+    this.handle = handle;
+  }
+  async *[Symbol.asyncIterator]() {
+    try {
+      for (;;) {
+        const items = await call("stream.next", { handle: this.handle });
+        if (items.length === 0) break;
+        yield* items;
+      }
+      this.#open = false;
+    } finally {
+      await this.close();
+    }
+  }
+  /** close ends the answer; nothing happens if it has ended. */
+  async close() {
+    if (!this.#open) return;
+    this.#open = false;
+    await call("stream.close", { handle: this.handle });
+  }
+}
+
+// streamed makes a stream of what a call answers. It can be iterated over at once, or awaited first.
+function streamed(answer) {
+  const stream = answer.then((handle) => new Stream(handle));
+  stream[Symbol.asyncIterator] = async function* () {
+    yield* await stream;
+  };
+  return stream;
+}
+
+const shapes = { "llm.stream": streamed };
+
+// syscalls makes the functions of the module "kernel" of the table of system calls: {name, guest, params, bare}; with
+// bare the name of its family alone makes the call, too, and those of the family take options.
 function syscalls(table) {
   const kernel = { call, result, ...errors };
-  for (const { name, guest, params } of table) {
+  const taking = new Set(table.filter((c) => c.bare).map((c) => c.guest.split(".")[0]));
+  for (const { name, guest, params, bare } of table) {
     const words = guest.split(".");
     const verb = words.pop();
-    let at = kernel;
-    for (const w of words) at = at[w] || (at[w] = {});
+    const shape = shapes[name] ?? ((answer) => answer);
     const fn = (...given) => {
       try {
-        return call(name, named(params, given, guest));
+        return shape(call(name, named(params, given, guest, taking.has(words[0]))));
       } catch (e) {
-        return Promise.reject(e);
+        return shape(Promise.reject(e));
       }
     };
     Object.defineProperty(fn, "name", { value: verb });
+    let at = kernel;
+    for (const w of words) at = at[w] || (at[w] = bare ? (...given) => fn(...given) : {});
     at[verb] = at[camel(verb)] = fn;
   }
   return kernel;

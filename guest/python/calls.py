@@ -8,7 +8,7 @@ import inspect
 import types
 from asyncio import events
 
-from _agentkernel import errors, fetched, syscalls, values, wire
+from _agentkernel import errors, fetched, streams, syscalls, values, wire
 
 
 class Call(collections.abc.Coroutine):
@@ -111,8 +111,8 @@ def _object(params, given):
     return values.encode(dict(pairs))
 
 
-# What programs get in place of a result's dict.
-_shapes = {"http.fetch": fetched.Response}
+# What programs get in place of a result, and from the awaitable form.
+_shapes = {"http.fetch": (fetched.Response, fetched.Response), "llm.stream": (streams.Stream, streams.AsyncStream)}
 
 
 def function(name, op, prefix, params, signature, doc, aio):
@@ -120,7 +120,7 @@ def function(name, op, prefix, params, signature, doc, aio):
     beginning of a JSON object that _object's text closes; empty for system calls."""
     suffix = "}" if prefix else ""
     short = op.rsplit(".", 1)[-1] if not prefix else name
-    shape = _shapes.get(op)
+    shape = _shapes[op][aio] if op in _shapes else None
 
     if aio:
         def call(*args, **kwargs):
@@ -162,23 +162,36 @@ class _Family:
         return "<kernel.%s>" % self.__name__
 
 
+class _Callable(_Family):
+    """A family whose name alone makes a call: llm("...") is llm.ask("...")."""
+
+    def __init__(self, name, bare):
+        super().__init__(name)
+        self.__doc__ = bare.__doc__
+        self._bare = bare
+
+    def __call__(self, *args, **kwargs):
+        return self._bare(*args, **kwargs)
+
+
 def kernel_module(aio=False):
     """The module `kernel`, or its awaitable twin, out of the generated table."""
     module = types.ModuleType("kernel.aio" if aio else "kernel",
                               "The functions of `kernel`, awaitable." if aio else "The kernel, as a program inside AgentKernel sees it.")
     names = []
-    for op, guest, signature, doc, args in syscalls.TABLE:
+    for op, guest, signature, doc, args, bare in syscalls.TABLE:
         params = [Param(n, n, not optional, default, kind) for n, kind, optional, default in args]
         family, _, verb = guest.rpartition(".")
+        made = function(verb, op, "", params, signature, doc, aio)
         holder = module
         if family:
             if not hasattr(module, family):
-                setattr(module, family, _Family(family))
+                setattr(module, family, _Callable(family, made) if bare else _Family(family))
                 names.append(family)
             holder = getattr(module, family)
         else:
             names.append(verb)
-        setattr(holder, verb, function(verb, op, "", params, signature, doc, aio))
+        setattr(holder, verb, made)
     if not aio:
         for name in errors.NAMES:
             setattr(module, name, errors.find(name))

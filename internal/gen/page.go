@@ -15,6 +15,7 @@ var families = map[string]string{
 	"time":  "time",
 	"rand":  "randomness",
 	"http":  "HTTP requests",
+	"llm":   "language models",
 	"log":   "the log",
 
 	"stream": "streams",
@@ -83,6 +84,9 @@ func section(s agentkernel.Syscall) string {
 	fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", s.Name, s.Doc)
 	if s.Guest != "" {
 		fmt.Fprintf(&b, "```python\n%s\n```\n", guestSignature(s))
+		if family, _, _ := strings.Cut(s.Guest, "."); s.Bare {
+			fmt.Fprintf(&b, "\n`%s(...)` is the same.\n", family)
+		}
 	}
 	if len(s.Args) > 0 {
 		b.WriteString("\n| argument | type | |\n|---|---|---|\n")

@@ -17,7 +17,7 @@ func stub(table []agentkernel.Syscall, aio bool) string {
 		b.WriteString("\"\"\"The kernel, as a program inside AgentKernel sees it.\"\"\"\n\n")
 	}
 	if aio {
-		b.WriteString("from typing import Any, Awaitable, Dict, List\n\nfrom . import Response\n")
+		b.WriteString("from typing import Any, Awaitable, Dict, List\n\nfrom . import AsyncStream, Response\n")
 	} else {
 		b.WriteString("from typing import Any, Dict, List\n\nfrom . import aio as aio\n\n" + response)
 	}
@@ -26,6 +26,10 @@ func stub(table []agentkernel.Syscall, aio bool) string {
 		for _, s := range table {
 			if family, _, dotted := strings.Cut(s.Guest, "."); dotted && family == f {
 				b.WriteString(function(s, aio, "    "))
+				if s.Bare {
+					s.Guest = family + ".__call__"
+					b.WriteString(function(s, aio, "    "))
+				}
 			}
 		}
 		fmt.Fprintf(&b, "\n%s: _%s\n", f, title(f))
@@ -43,7 +47,8 @@ func stub(table []agentkernel.Syscall, aio bool) string {
 	return b.String()
 }
 
-// response is what programs get of the result type Response: guest/python/fetched.py and guest/monty/builtins.py define it.
+// response is what programs get of the result types Response and Stream: guest/python/fetched.py, guest/python/streams.py and
+// guest/monty/builtins.py define them.
 const response = `class Response:
     """An answer to an HTTP request."""
     status: int
@@ -54,6 +59,30 @@ const response = `class Response:
         """The body as bytes."""
     def json(self) -> Any:
         """The body as the value that its JSON stands for."""
+
+class Stream:
+    """An answer that comes bit by bit: iterate over it, or use it in a with block, which closes it."""
+    handle: str  # for stream.next and stream.close
+    def __iter__(self) -> Stream: ...
+    def __next__(self) -> Any: ...
+    def __enter__(self) -> Stream: ...
+    def __exit__(self, *error: Any) -> None: ...
+    def next(self) -> List[Any]:
+        """The pieces that are there, one or more; an empty list at the end. It is the form that Monty has, too."""
+    def close(self) -> None:
+        """Ends the answer; nothing happens if it has ended."""
+
+class AsyncStream:
+    """The same for async for and async with."""
+    handle: str
+    def __aiter__(self) -> AsyncStream: ...
+    async def __anext__(self) -> Any: ...
+    async def __aenter__(self) -> AsyncStream: ...
+    async def __aexit__(self, *error: Any) -> None: ...
+    async def next(self) -> List[Any]:
+        """As of Stream."""
+    def close(self) -> None:
+        """Ends the answer; nothing happens if it has ended."""
 `
 
 // familyObjects are the names in `kernel` that hold functions, in the order of the table.
@@ -82,6 +111,9 @@ func function(s agentkernel.Syscall, aio bool, indent string) string {
 		verb = s.Guest
 	}
 	result := annotation(s.Result)
+	if aio && result == "Stream" {
+		result = "AsyncStream"
+	}
 	if aio {
 		result = "Awaitable[" + result + "]"
 	}

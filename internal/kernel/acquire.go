@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -45,7 +46,8 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 		return nil, err
 	}
 	p := found.p
-	p.parked, p.recoveries, p.run.lastRun = rec.Parked, int32(rec.Recoveries), rec.Parked.Since.UnixNano()
+	p.parked, p.run.lastRun, p.pos = rec.Parked, rec.Parked.Since.UnixNano(), agentkernel.Position(k.last.Load()) // what was read may not be durable yet
+	p.recoveries.Store(int32(rec.Recoveries))
 	if !k.table.Adopt(p.pid, p, true) {
 		return nil, k.table.Refuses()
 	}
@@ -99,7 +101,7 @@ func (k *Kernel) trim() {
 func (k *Kernel) unloadable(p *process) bool {
 	r := p.run
 	switch {
-	case p.state != agentkernel.StateWaiting, p.owned, p.halted != nil, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
+	case p.state != agentkernel.StateWaiting, p.owned, p.halted != nil, budget.Paused(p.pauseNote()), p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
 		r.need != needReply && r.need != needAny, p.deliverable(), r.replay != nil, r.origin != nil, r.abort != nil, p.migration != nil,
 		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.inTree(p), k.table.looks.Looking(p.pid), k.table.streams.Count(p.pid, nil) > 0:
 		return false
@@ -109,8 +111,8 @@ func (k *Kernel) unloadable(p *process) bool {
 			return false
 		}
 	}
-	at := p.wakesAt() // what is due is about to wake it
-	return at.IsZero() || at.After(k.cfg.Now())
+	at, now := p.wakesAt(), k.cfg.Now() // what is due is about to wake it; one that has not begun has no clock yet
+	return (at.IsZero() || at.After(now)) && (p.wall.Waits() || p.endsAt(now).IsZero())
 }
 
 // unload takes a process that its caller owns out of memory, unless somebody has come for it meanwhile.
@@ -181,7 +183,7 @@ func (k *Kernel) carried(ctx context.Context, pid agentkernel.PID) *process {
 			return nil
 		}
 	}
-	if p != nil && p.recoveries == 0 { // it is this kernel's own
+	if p != nil && p.recoveries.Load() == 0 { // it is this kernel's own
 		return p
 	}
 	k.table.recovering.Await(ctx, recoverPatience)

@@ -33,14 +33,16 @@ func (k *Kernel) appendBatch(p *process, b agentkernel.Batch) {
 	}
 	before := p.standing.Account.Amounts
 	k.account(p, &b)
-	b.Epoch = k.cfg.Epoch(rootOf(p))
+	b.Epoch = k.cfg.Epoch(p.place().Root())
 	pos, err := k.store.Append(b)
 	if err != nil {
 		go k.notStored(p, err)
 		return
 	}
 	p.pos = pos
-	k.table.ledger.Note(p.budgets(), p.pid, before, p.standing.Account.Amounts, b.Entries) // now: who takes what was given back comes later in the journal
+	if after := p.standing.Account.Amounts; after != before { // now: who takes what was given back comes later in the journal
+		k.table.ledger.Note(k.books(p), p.pid, before, after, b.Entries)
+	}
 	k.observe(p, &b)
 	k.sent(b.Posts)
 	for { // another process's batch may be later, and noted already
@@ -68,7 +70,7 @@ func (k *Kernel) woken(p *process, b agentkernel.Batch) agentkernel.Batch {
 	p.parked = nil
 	first := agentkernel.Batch{}
 	if !own {
-		p.recoveries++
+		p.recoveries.Add(1)
 		first.Entries = []agentkernel.Entry{k.recoveryEntry(true)}
 	}
 	if b.Key != nil { // which goes with no row

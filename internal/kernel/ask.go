@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"agentkernel"
@@ -13,7 +12,10 @@ import (
 
 // permit lets a call through that needs permission: a pattern allows it, or a human says yes. False: it does not go on now.
 func (k *Kernel) permit(p *process, f *inflight, canonical json.RawMessage) bool {
-	if k.allowed(p, f) {
+	p.mu.Lock()
+	always := p.standing.Account.Allowed
+	p.mu.Unlock()
+	if f.admission.Means(p.spec.Allow) || f.admission.Means(always) {
 		return true
 	}
 	if !p.spec.Interactive {
@@ -25,7 +27,7 @@ func (k *Kernel) permit(p *process, f *inflight, canonical json.RawMessage) bool
 	if !f.dropped {
 		f.asking = true
 		p.inflight.Add(f)
-		k.publish(p, agentkernel.Event{Kind: agentkernel.EventAsk, Ask: f.question()})
+		k.table.audience.Ask(p.question(f), p.spec.Ancestors, p.pos)
 		k.pauseUnheard(p)
 	}
 	return false
@@ -55,34 +57,42 @@ func (k *Kernel) heard(p *process) {
 
 // pauseUnheard pauses a process whose question finds nobody who could answer it: that is no answer. p.mu is held.
 func (k *Kernel) pauseUnheard(p *process) {
-	if p.state.Terminal() || k.ctx.Err() != nil || slices.ContainsFunc(p.watchers, (*watch.Watcher).Asks) {
-		return
-	}
-	if question := p.asks(); question != "" {
+	question := p.asks()
+	if question != "" && !p.state.Terminal() && k.ctx.Err() == nil && !k.table.audience.Hears(p.pid, p.spec.Ancestors) {
 		k.pause(p, 0, question)
 	}
 }
 
-// allowed says whether a pattern of the Spec, or an answer "always", allows the call.
-func (k *Kernel) allowed(p *process, f *inflight) bool {
-	p.mu.Lock()
-	approved := p.standing.Account.Allowed
-	p.mu.Unlock()
-	return f.matches(p.spec.Allow) || f.matches(approved)
+// answers tells a watcher that answers questions what a process and those below it ask already, and lets those go on that waited for it.
+func (k *Kernel) answers(p *process, w *watch.Watcher) {
+	k.askers(p, w, func(q *process) {
+		for _, f := range q.inflight {
+			if f.asking && w.Asks() {
+				w.Catch(q.question(f), q.pos)
+			}
+		}
+		if q.unheard() && w.Asks() {
+			k.resume(q)
+		}
+	})
 }
 
-// matches says whether one of the patterns means the call.
-func (f *inflight) matches(patterns []string) bool {
-	return f.admission != nil && f.admission.Matches != nil && slices.ContainsFunc(patterns, f.admission.Matches)
-}
-
-// question is what a human is asked about a call; the process's mutex is held.
-func (f *inflight) question() *agentkernel.Ask {
-	args := f.admission.Ask.Args
-	if canonical, err := journal.Canonical(args); err == nil { // else it was refused before
-		args = canonical
+// askers does something to a process, and to all below it if the watcher answers their questions. Their mutexes are held, one at a time.
+func (k *Kernel) askers(p *process, w *watch.Watcher, do func(*process)) {
+	all := []*process{p}
+	if w.Asks() && k.inTree(p) {
+		all = append(all, k.table.below(p.pid)...)
 	}
-	return &agentkernel.Ask{ID: f.id, Call: f.admission.Name, Pattern: f.admission.Pattern, Effect: f.effect, Args: args}
+	for _, q := range all {
+		q.mu.Lock()
+		do(q)
+		q.mu.Unlock()
+	}
+}
+
+// question is what a human is asked about a call; p.mu is held.
+func (p *process) question(f *inflight) agentkernel.Event {
+	return agentkernel.Event{Kind: agentkernel.EventAsk, PID: p.pid, Seq: p.standing.Seq, At: f.since, Ask: f.admission.Question(f.id, f.effect)}
 }
 
 // Answer answers the question whether a call may run.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentkernel"
@@ -105,7 +106,7 @@ func (b *goBackend) Start(ctx context.Context, req agentkernel.StartRequest) (ag
 	defer b.mu.Unlock()
 	b.live++
 	b.started++
-	s := &goSandbox{b: b, turns: make(chan agentkernel.Turn), replies: make(chan *agentkernel.Reply), dead: make(chan struct{}), output: req.Output}
+	s := &goSandbox{b: b, turns: make(chan agentkernel.Turn), replies: make(chan *agentkernel.Reply), dead: make(chan struct{}), held: make(chan struct{}, 1), output: req.Output}
 	if req.Image != nil {
 		if err := json.Unmarshal(req.Image, &s.history); err != nil {
 			return nil, err
@@ -158,6 +159,12 @@ type goSandbox struct {
 	output  func(string, string)
 	begun   bool
 	turned  *agentkernel.Turn
+	ran     atomic.Int64
+	mu      sync.Mutex
+	stopped chan struct{} // closed when it is suspended; nil: it does not compute
+	since   time.Time     // when it began, or went on, to compute
+	goOn    chan struct{} // closed when it goes on; nil: it is not suspended
+	held    chan struct{} // Next says that it is
 }
 
 // StartNow starts a program without an image, if there is a place.
@@ -214,6 +221,9 @@ func (s *goSandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentke
 	select {
 	case t := <-s.turns:
 		return t, nil
+	case <-s.held:
+		s.begun = true // Next(nil) lets it go on
+		return agentkernel.Turn{Kind: agentkernel.TurnHeld}, nil
 	case <-ctx.Done():
 		return agentkernel.Turn{}, context.Cause(ctx)
 	case <-s.dead:
@@ -231,7 +241,26 @@ func (s *goSandbox) Image(context.Context) ([]byte, error) {
 	}
 	return image, err
 }
-func (s *goSandbox) Running() time.Duration { return 0 }
+
+// Running is how long the program has computed; see prog.compute.
+func (s *goSandbox) Running() time.Duration { return time.Duration(s.ran.Load()) }
+
+// Suspend stops a program that computes, and lets it go on.
+func (s *goSandbox) Suspend(stop bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !stop && s.goOn != nil:
+		close(s.goOn)
+		s.goOn = nil
+	case stop && s.goOn == nil && s.stopped != nil:
+		close(s.stopped)
+		s.ran.Add(int64(time.Since(s.since)))
+		s.stopped, s.goOn = nil, make(chan struct{})
+		s.held <- struct{}{}
+	}
+	return nil
+}
 
 func (s *goSandbox) Walls() []agentkernel.Wall { return s.b.walls }
 
@@ -304,6 +333,41 @@ func (p *prog) call(op, args string) (json.RawMessage, error) {
 		return nil, r.Err
 	}
 	return r.Result, nil
+}
+
+// compute runs for so long, and stands still while its sandbox is suspended. An image has it behind it.
+func (p *prog) compute(long time.Duration) {
+	if len(p.past) > 0 {
+		return
+	}
+	s := p.s
+	for end := s.Running() + long; ; {
+		s.mu.Lock()
+		goOn, stopped := s.goOn, make(chan struct{})
+		if goOn == nil {
+			s.stopped, s.since = stopped, time.Now()
+		}
+		s.mu.Unlock()
+		select {
+		case <-goOn:
+			continue
+		case <-s.dead:
+			panic(errStopped)
+		case <-stopped:
+			continue
+		case <-time.After(end - s.Running()):
+		}
+		s.mu.Lock()
+		done := s.stopped == stopped // else it was suspended at this moment
+		if done {
+			s.ran.Add(int64(time.Since(s.since)))
+			s.stopped = nil
+		}
+		s.mu.Unlock()
+		if done {
+			return
+		}
+	}
 }
 
 // session runs the pieces that it is handed; each gives its result as JSON.

@@ -162,6 +162,99 @@ func TestABudgetPauses(t *testing.T) {
 	}
 }
 
+// TestAPauseOverABudget: whoever pauses a process that is paused for its budget has paused it. It does not go on by itself when there is
+// enough, be it that the budget was raised or that whoever had it has ended, but when it is resumed; after a crash, too.
+func TestAPauseOverABudget(t *testing.T) {
+	for _, c := range []struct{ ends, crash bool }{{false, false}, {false, true}, {true, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			y := &toy.World{}
+			r := newRig(t, newRAMStore(), with(y))
+			r.spenders()
+			r.backend.add("parent", func(p *prog) error {
+				_, err := p.call("proc.spawn", `{"source":"spender"}`)
+				if err == nil {
+					_, err = p.call("time.sleep", `{"seconds":100}`)
+				}
+				return err
+			})
+			root, err := r.Spawn(t.Context(), budgeted("parent", agentkernel.Budget{USD: 3}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass(30 * time.Second)
+			below, err := r.List(t.Context(), agentkernel.Filter{Parent: root.PID})
+			if err != nil || len(below) != 1 || !below[0].Paused {
+				t.Fatalf("%+v %v", below, err)
+			}
+			pid := below[0].PID
+			if err := r.Signal(t.Context(), pid, agentkernel.SignalPause); err != nil {
+				t.Fatal(err)
+			}
+			if c.crash {
+				r = r.boot(t, r.store.crash(), with(y))
+				if _, err := r.Recover(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.ends {
+				pass(time.Hour)
+			} else if _, err := r.AddBudget(t.Context(), root.PID, agentkernel.Budget{USD: 100}); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			if now, err := r.Process(t.Context(), pid); err != nil || !now.Paused || now.PauseNote != "" {
+				t.Errorf("%+v: it was paused, and has gone on: %s %q %v", c, now.State, now.PauseNote, err)
+			}
+			if err := r.Signal(t.Context(), pid, agentkernel.SignalResume); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			if now, err := r.Process(t.Context(), pid); err != nil || c.ends != (now.State != agentkernel.StateExited) {
+				t.Errorf("%+v: resumed, it is %s %q %v", c, now.State, now.PauseNote, err)
+			}
+		})
+	}
+}
+
+// TestABudgetRaisedBeforeACrash: a budget was raised, and the power was cut before those went on who were paused for it. Whoever
+// takes them up lets them ask again; one whose budget is as it was stays paused.
+func TestABudgetRaisedBeforeACrash(t *testing.T) {
+	for _, raised := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore(), with(&toy.World{}))
+			r.spenders()
+			p, err := r.Spawn(t.Context(), budgeted("spender", agentkernel.Budget{Calls: 3}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			if now, err := r.Process(t.Context(), p.PID); err != nil || !now.Paused { // what it says is durable
+				t.Fatalf("%+v %v", now, err)
+			}
+			store := r.store.crash()
+			if raised {
+				entries, err := store.Entries(t.Context(), p.PID, 1, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := agentkernel.Entry{PID: p.PID, Seq: int64(len(entries)) + 1, Kind: agentkernel.EntryBudget, At: time.Now(), Data: json.RawMessage(`{"calls":5}`)}
+				if _, err := store.Append(agentkernel.Batch{Entries: []agentkernel.Entry{e}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r = r.boot(t, store, with(&toy.World{}))
+			if _, err := r.Recover(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			if now, err := r.Process(t.Context(), p.PID); err != nil || now.Paused == raised || now.State.Terminal() != raised {
+				t.Errorf("raised %t: %+v %v", raised, now, err)
+			}
+			checkBudget(t, r, p.PID)
+		})
+	}
+}
+
 // TestOverTheBudget: what else can happen to a process for whose call too little is left.
 func TestOverTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +324,7 @@ func TestBadBudgets(t *testing.T) {
 			_, err := p.call("time.sleep", `{"seconds":3600}`)
 			return err
 		})
-		for text, says := range map[string]string{`{"usd":0}`: "is 0", `{"usd":-1}`: "negative", `{"usd":"x"}`: "no number", `{"euro":1}`: "usd, tokens and calls",
+		for text, says := range map[string]string{`{"usd":0}`: "is 0", `{"usd":-1}`: "negative", `{"usd":"x"}`: "no number", `{"euro":1}`: "usd, tokens, calls, turns and time",
 			`{"usd":1e300}`: "", `[]`: "object", `{"calls":1.5}`: "whole number", `{"usd":10000000000}`: "too many"} {
 			var b agentkernel.Budget
 			if err := json.Unmarshal([]byte(text), &b); err == nil || !strings.Contains(err.Error(), says) {
@@ -313,5 +406,93 @@ func TestBudgetsOverCrashes(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// heirs adds a program that leaves a child behind, after so many seconds, and the child, which pays for something after ten.
+func (r *rig) heirs(after int) {
+	r.backend.add("leaves", func(p *prog) error {
+		if _, err := p.call("proc.spawn", `{"source":"stays"}`); err != nil {
+			return err
+		}
+		_, err := p.call("time.sleep", fmt.Sprintf(`{"seconds":%d}`, after))
+		return err
+	})
+	r.backend.add("stays", func(p *prog) error {
+		if _, err := p.call("time.sleep", `{"seconds":10}`); err != nil {
+			return err
+		}
+		_, err := p.call("toy.charge", pay("paid", 2, 1))
+		p.print("%s", agentkernel.CodeOf(err))
+		return nil
+	})
+}
+
+// TestTheBudgetOfOneThatHasEnded: whoever has too little left of a budget that nobody can raise any more is told, whether the process with
+// the budget ends before or afterwards.
+func TestTheBudgetOfOneThatHasEnded(t *testing.T) {
+	for _, c := range []struct {
+		after int // the owner ends
+		on    agentkernel.OnBudget
+		state agentkernel.State
+		says  string
+	}{
+		{1, "", agentkernel.StateExited, "limit_exceeded"},
+		{100, "", agentkernel.StateExited, "limit_exceeded"},
+		{1, agentkernel.BudgetRaise, agentkernel.StateExited, "limit_exceeded"},
+		{1, agentkernel.BudgetKill, agentkernel.StateKilled, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore(), with(&toy.World{}), parkSoon)
+			r.heirs(c.after)
+			s := budgeted("leaves", agentkernel.Budget{USD: 1})
+			s.OnBudget = c.on
+			root, err := r.Spawn(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass(50 * time.Second)
+			if p, err := r.Process(t.Context(), root.PID+1); err != nil || p.Paused != (c.after > 10) {
+				t.Errorf("%+v %v", p, err)
+			}
+			pass(100 * time.Second)
+			r.expectOutput(t, root.PID+1, c.state, c.says)
+		})
+	}
+}
+
+// TestTheBudgetOfOneThatHasEndedOverCrashes cuts the power at each operation of the store, before and after it.
+func TestTheBudgetOfOneThatHasEndedOverCrashes(t *testing.T) {
+	for at, done := 1, false; !done && !t.Failed(); at++ {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore(), with(&toy.World{}), parkSoon)
+			r.heirs(100)
+			s := budgeted("leaves", agentkernel.Budget{USD: 1})
+			s.IdempotencyKey = "one"
+			r.store.cutPower(at)
+			end := func(r *rig) bool {
+				root, err := r.Spawn(t.Context(), s)
+				pass(5 * time.Minute)
+				if err != nil {
+					return false
+				}
+				below, err := r.List(t.Context(), agentkernel.Filter{Parent: root.PID})
+				return err == nil && len(below) == 1 && below[0].State == agentkernel.StateExited
+			}
+			done = end(r)
+			next := r.boot(t, r.store.crash(), with(&toy.World{}), parkSoon)
+			if _, err := next.Recover(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if !end(next) {
+				t.Fatalf("the child has not ended; the power was cut at operation %d", at)
+			}
+			if all, err := next.List(t.Context(), agentkernel.Filter{}); err != nil || next.output(t, all[0].PID) != "limit_exceeded" {
+				t.Errorf("%+v %v", all, err)
+			}
+			if done && at < 20 {
+				t.Errorf("only %d operations", at)
+			}
+		})
 	}
 }

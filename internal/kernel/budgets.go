@@ -6,20 +6,29 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/reserve"
+	"agentkernel/internal/sys"
 )
 
-// budgets are the processes with a budget that binds p.
-func (p *process) budgets() []agentkernel.PID { return budget.Nodes(p.pid, &p.spec.Spec) }
-
-// accounts shows the accounts of a process and of all below it that are in memory; see budget.Source.
-func (k *Kernel) accounts(pid agentkernel.PID, fn func(agentkernel.PID, *history.Account)) {
-	for _, p := range append(k.table.below(pid), k.lookup(pid)) {
+// accounts shows the accounts of processes; see budget.Source.
+func accounts(of []*process, fn func(agentkernel.PID, *history.Account)) {
+	for _, p := range of {
 		if p != nil {
 			p.mu.Lock()
 			fn(p.pid, &p.standing.Account)
 			p.mu.Unlock()
 		}
 	}
+}
+
+// bookable waits until what the books of the ledger are made from is durable. It notices a store that has failed: whoever asks may
+// have nothing to write any more that would tell.
+func (k *Kernel) bookable(ctx context.Context) error {
+	err := k.settled(ctx)
+	if agentkernel.CodeOf(err) == agentkernel.CodeStorage {
+		k.storageFailed(err)
+	}
+	return err
 }
 
 // overBudget deals with a call for which too little is left of a budget: later makes it when its process is resumed. False: the
@@ -37,9 +46,15 @@ func (k *Kernel) overBudget(p *process, f *inflight, err error, later func()) bo
 	p.mu.Unlock()
 	switch {
 	case gone:
-	case k.table.ledger.Await(err, func() { k.external.Go(func() { k.tryAgain(p, f) }) }):
+	case k.table.ledger.Await(err, func() { k.external.Go(func() { k.tryAgain(p, f, err) }) }):
 	case p.spec.OnBudget == agentkernel.BudgetKill:
 		k.killFor(p, agentkernel.AsError(err, agentkernel.CodeLimit, f.op))
+	case budget.Final(err):
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		mine := f.later != nil // else somebody makes it
+		f.later = nil
+		return !mine
 	default:
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -53,15 +68,29 @@ func (k *Kernel) overBudget(p *process, f *inflight, err error, later func()) bo
 	return true
 }
 
-// tryAgain makes a call that has waited until others give back what they hold.
-func (k *Kernel) tryAgain(p *process, f *inflight) {
+// tryAgain makes a call that was refused, and has waited until others give back what they hold.
+func (k *Kernel) tryAgain(p *process, f *inflight, refused error) {
+	defer k.table.ledger.Tried(refused)
 	p.mu.Lock()
-	later := f.later
+	later, gone := f.later, p.state.Terminal() || p.inflight.Find(f.id) != f
 	f.later = nil
-	gone := p.state.Terminal() || p.inflight.Find(f.id) != f
 	p.mu.Unlock()
 	if later != nil && !gone {
 		later()
+	}
+}
+
+// streamEnded settles what the call of a stream has kept: who needs that may have to have it before the program reads on.
+func (k *Kernel) streamEnded(pid agentkernel.PID, s sys.Settlement) {
+	p := k.lookup(pid)
+	if p == nil || len(k.books(p)) == 0 || !k.external.Enter() {
+		return
+	}
+	defer k.external.Leave()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if list := reserve.Early(p.standing.Account.Amounts, s); len(list) > 0 && k.ctx.Err() == nil && !p.state.Terminal() {
+		k.appendBatch(p, agentkernel.Batch{Entries: list})
 	}
 }
 
@@ -90,11 +119,6 @@ func (k *Kernel) warn(pid agentkernel.PID) {
 	}
 }
 
-// Budget says what has become of the budget of a process.
-func (k *Kernel) Budget(ctx context.Context, pid agentkernel.PID) (agentkernel.BudgetState, error) {
-	return k.table.ledger.State(ctx, pid)
-}
-
 // AddBudget raises the budget of a process, and lets those go on that were paused for it.
 func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentkernel.Budget) (s agentkernel.BudgetState, err error) {
 	p := k.carried(ctx, pid)
@@ -102,7 +126,7 @@ func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentk
 		return s, history.NotCarried(ctx, k.store, "budget", pid)
 	}
 	defer k.release(p)
-	raising, err := budget.Raising(pid, p.spec.Budget, more)
+	raising, err := budget.Raising(pid, &p.spec.Spec, more)
 	if err != nil {
 		return s, err
 	}
@@ -114,15 +138,12 @@ func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentk
 	k.append(p, raising)
 	k.table.ledger.Raise(pid, more.Amounts())
 	p.mu.Unlock()
-	for _, q := range append(k.table.below(pid), p) {
-		q.mu.Lock()
-		if budget.Paused(q.pauseNote()) {
-			k.resume(q)
-		}
-		q.mu.Unlock()
-	}
-	if s, err = k.Budget(ctx, pid); err != nil {
-		return s, err
-	}
-	return s, k.settled(ctx)
+	k.resumeIf(append(k.table.below(pid), p), func(p *process) bool { return budget.PausedBy(p.pauseNote()) == pid })
+	return k.Budget(ctx, pid)
+}
+
+// Allow replaces the allowances, and lets those go on that were paused for one that is larger now.
+func (k *Kernel) Allow(all agentkernel.Allowances) {
+	k.table.ledger.Allow(all)
+	k.resumeIf(k.table.All(), func(p *process) bool { return k.table.ledger.Outdated(p.spec.Namespace, p.pauseNote()) })
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/clip"
+	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/limits"
@@ -17,6 +17,7 @@ import (
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/streams"
+	"agentkernel/internal/kernel/undecided"
 	"agentkernel/internal/sys"
 )
 
@@ -125,12 +126,15 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 func (k *Kernel) readmit(p *process, f *inflight) {
 	then := func(err error) {
 		if err == nil {
-			err = k.table.ledger.Within(p.context(), p.budgets(), func() error { return k.reserveAgain(p, f) })
+			err = k.table.ledger.Within(p.context(), k.books(p), func() error { return k.reserveAgain(p, f) })
 		}
-		switch {
-		case err == nil:
+		if err == nil { // a process that was paused for it, or for another that asks again now, has enough
+			k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && budget.Paused(p.pauseNote()) })
 			k.goOutside(p, f)
-		case !k.overBudget(p, f, err, func() { k.readmit(p, f) }):
+			return
+		}
+		f.admission.NotUsed()
+		if !k.overBudget(p, f, err, func() { k.readmit(p, f) }) {
 			k.complete(p, f, outcome{}, err)
 		}
 	}
@@ -145,24 +149,26 @@ func (k *Kernel) readmit(p *process, f *inflight) {
 	}
 }
 
-// consult lets the family of a call decide about it, and calls then with its error. A decision that takes a look outside is
-// made in a goroutine of its own; the call shows as under way meanwhile.
+// consult lets the family of a call decide about it, and calls then with its error. What has to look outside is done in a goroutine.
 func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
 	adm, err := f.handler.Admit(k.call(p, f))
 	p.admitted(f, adm)
-	if err != nil || adm.Later == nil {
+	if err != nil || adm.Later == nil || adm.Lasts && !f.intended() {
 		then(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(p.context(), time.Duration(p.spec.InForce.CallWait))
+	ctx, cancel := context.WithTimeout(p.context(), adm.Patience(time.Duration(p.spec.InForce.CallWait)))
 	p.mu.Lock()
-	f.cancel = cancel
-	p.inflight.Add(f)
+	gone := f.dropped // the program has begun again meanwhile, and issues it anew
+	if f.cancel = cancel; !gone {
+		p.inflight.Add(f)
+	}
 	p.mu.Unlock()
-	if !k.external.Go(func() {
+	if gone || !k.external.Go(func() {
 		defer cancel()
 		adm, err := adm.Later(ctx)
 		if p.contextEnded() {
+			adm.NotUsed()
 			return
 		}
 		p.admitted(f, adm)
@@ -177,7 +183,7 @@ func (p *process) admitted(f *inflight, adm sys.Admission) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f.admission = &adm
-	if adm.Subject != "" && !f.intended() {
+	if adm.Subject != "" {
 		f.label = f.handler.Labelled(adm.Subject)
 	}
 	if adm.Effect != "" && !f.intended() { // the class of a journalled intent stays
@@ -187,19 +193,25 @@ func (p *process) admitted(f *inflight, adm sys.Admission) {
 
 // make makes a call that may be made: outside, unless the origin has made it.
 func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
+	adm := f.admission // a decision of a human about the call may put another there once it is seen
 	if k.doneByOrigin(p, f, canonical) {
+		adm.NotUsed()
 		return
 	}
 	var waits bool
-	err := k.table.ledger.Within(p.context(), p.budgets(), func() (err error) {
+	err := k.table.ledger.Within(p.context(), k.books(p), func() (err error) {
 		waits, err = k.intend(p, f, canonical)
 		return err
 	})
 	switch {
-	case err != nil && !k.overBudget(p, f, err, func() { k.make(p, f, canonical) }):
-		k.answer(p, f, canonical, outcome{}, err)
+	case waits && adm.Wants()[agentkernel.AmountUnsent] > 0: // for somebody; its process can be parked
+		k.readmit(p, f)
 	case waits:
 		k.goOutside(p, f)
+	default:
+		if adm.NotUsed(); err != nil && !k.overBudget(p, f, err, func() { k.make(p, f, canonical) }) {
+			k.answer(p, f, canonical, outcome{}, err)
+		}
 	}
 }
 
@@ -217,7 +229,7 @@ func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
 // It is journalled as the call's result, so that a replay refuses the same calls.
 func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) *agentkernel.Error {
 	if f.handler == nil {
-		return agentkernel.Errorf(agentkernel.CodeNotFound, clip.Short(f.op), "there is no syscall %q", clip.Short(f.op))
+		return permit.NoSyscall(f.op, k.ops)
 	}
 	desc := &f.handler.Syscall
 	switch {
@@ -262,9 +274,7 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 	switch h := f.handler; {
 	case h.now != nil:
 		raw, err := h.now(k, p, f)
-		out := outcomeOf(raw)
-		out.origin = f.origin
-		k.answer(p, f, canonical, out, err)
+		k.answer(p, f, canonical, outcome{Outcome: sys.Outcome{Result: raw}, origin: f.origin}, err)
 	case h.Now != nil:
 		out, err := h.Now(k.call(p, f))
 		if err == nil {
@@ -340,7 +350,7 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 			k.publishAt(p, p.standing.Seq+1, ev) // the position that the entry is about to have
 		}
 	}
-	b := agentkernel.Batch{Entries: []agentkernel.Entry{entry}}
+	b := agentkernel.Batch{Entries: reserve.Result(entry, &out.Outcome, p.standing.Account.Amounts)}
 	if entry.Err == nil {
 		b.State, b.Posts = out.State, inbox.Posts(out.Posts)
 	}
@@ -365,8 +375,12 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 		return false, nil
 	}
 	entry := f.entry(canonical)
-	if entry.Reserve, err = k.reserves(p, f); err != nil {
+	var at time.Time
+	if entry.Reserve, at, err = k.reserves(p, f); err != nil {
 		return false, err
+	}
+	if !at.IsZero() { // it may have waited for an allowance, and belongs to the one of this time
+		entry.At = at
 	}
 	p.inflight.Add(f)
 	k.append(p, entry)
@@ -374,20 +388,17 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	return true, nil
 }
 
-// reserves is what a call reserves; p.mu is held. The error says that there is too little left.
-func (k *Kernel) reserves(p *process, f *inflight) (agentkernel.Amounts, error) {
-	var want agentkernel.Amounts
-	if f.admission != nil {
-		want = f.admission.Reserve
-	}
-	nodes := p.budgets()
-	if len(nodes) > 0 && f.handler.Outside != nil {
-		want = want.Plus(agentkernel.Amounts{agentkernel.AmountCalls: 1})
+// reserves is what a call reserves, and the time of its entry; see budget.Ledger. p.mu is held. The error says that there is too little left.
+func (k *Kernel) reserves(p *process, f *inflight) (want agentkernel.Amounts, at time.Time, err error) {
+	want, nodes := f.admission.Wants(), k.books(p)
+	if len(nodes) > 0 && f.handler.Outside != nil && want[agentkernel.AmountUnsent] == 0 {
+		want = want.Plus(k.table.ledger.OfCall(&p.spec.Spec, p.run.running, p.standing.Account.Amounts))
 	}
 	if err := reserve.Refusal(f.op, want, reserve.Grant(k.cfg.Families, &p.spec.Spec), p.standing.Account.Amounts); err != nil {
-		return nil, err
+		return nil, at, err
 	}
-	return want, k.table.ledger.Reserve(f.op, nodes, want, p.standing.Account.Amounts.Of(f.id))
+	at, err = k.table.ledger.Reserve(f.op, nodes, want, p.standing.Account.Amounts.Lost(f.id))
+	return want, at, err
 }
 
 // reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved.
@@ -397,12 +408,12 @@ func (k *Kernel) reserveAgain(p *process, f *inflight) error {
 	switch {
 	case p.state.Terminal() || p.inflight.Find(f.id) != f: // it was interrupted while its family was asked
 		return agentkernel.Errorf(agentkernel.CodeCanceled, f.op, "nobody waits for it any more")
-	case f.effect != agentkernel.EffectPaid && !f.again && (f.admission == nil || f.admission.Reserve[agentkernel.AmountUSD] == 0):
+	case f.effect != agentkernel.EffectPaid && !f.again && f.admission.Wants()[agentkernel.AmountUSD] == 0:
 		return nil
 	}
-	want, err := k.reserves(p, f)
+	want, at, err := k.reserves(p, f)
 	if err == nil && (f.effect == agentkernel.EffectPaid || len(want) > 0) {
-		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: f.id, Reserve: want})
+		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, At: at, Call: f.id, Reserve: want})
 	}
 	return err
 }
@@ -417,6 +428,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 	if !k.external.Go(func() {
 		defer cancel()
 		if err := k.store.Flush(ctx, pos); err != nil {
+			f.admission.NotUsed()
 			k.notStored(p, err)
 			return
 		}
@@ -428,6 +440,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 			out.Done(committed)
 		}
 	}) {
+		f.admission.NotUsed()
 		cancel() // the kernel is stopping; recovery finds the intent
 	}
 }
@@ -444,10 +457,8 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	}
 	p.mu.Unlock()
 	out, err := f.handler.Outside(ctx, c)
-	if err == nil && out.Stream != nil {
-		k.table.streams.Open(p.pid, f.id, &out)
-	}
 	if err == nil {
+		k.table.streams.Open(p.pid, f.id, &out)
 		return outcome{Outcome: out}, nil
 	}
 	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, f.op)
@@ -456,9 +467,9 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 		e = agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "%s did not answer in time", f.label)
 	}
 	if f.effect == agentkernel.EffectWrite && !out.Settled {
-		e, out.Settle = outcomeUnknown(f, e), nil
+		e, out.Settle = undecided.Unknown(f.op, f.brief(), e), nil
 	}
-	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle, Done: out.Done}}, e
+	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle, Ends: out.Ends, Done: out.Done}}, e
 }
 
 // complete journals the result of a call that was under way and hands it over. A result that nobody waits
@@ -486,8 +497,8 @@ func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) bo
 		result, failure, fits = nil, err, false
 	}
 	p.standing.Answered(f.peer, out.Incarnation, failure)
-	batch := agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure,
-		Incarnation: out.Incarnation, Settle: reserve.Settled(out.Settle, len(p.budgets()) > 0)}}}
+	entry := agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Data: result, Err: failure, Incarnation: out.Incarnation}
+	batch := agentkernel.Batch{Entries: reserve.Result(entry, &out.Outcome, p.standing.Account.Amounts)}
 	if failure == nil {
 		batch.Key, batch.State, batch.Posts, batch.Took = f.bind, out.State, inbox.Posts(out.Posts), out.took
 	}

@@ -1,6 +1,5 @@
-// Package kernel is the heart of AgentKernel: the process table, the life of a process, and the one path
-// on which every syscall is dispatched. It knows no concrete store, backend, tool client or transport, and
-// only it changes the state of a process.
+// Package kernel is the heart of AgentKernel: the process table, the life of a process, and the one path on which every syscall is
+// dispatched. It knows no concrete store, backend, tool client or transport, and only it changes the state of a process.
 //
 // # Life of a process
 //
@@ -10,8 +9,8 @@
 //	                         ▼
 //	            exited │ failed │ killed
 //
-// The same as a table, which the tests compare with the code (package steps). An owner drives the sandbox, takes it away or
-// replaces it; a process has one at most.
+// The same as a table, which the tests compare with the code (package steps). An owner drives the sandbox, takes it away or replaces it;
+// a process has one at most.
 //
 //	begin    created                -> ready    unowned
 //	wake     waiting                -> ready    unowned
@@ -27,31 +26,29 @@
 //	fail     ready running waiting  -> failed   ends
 //	kill     ready running waiting  -> killed   ends
 //
-// Only created, paused, resumed and the three ends are journalled; ready, running and waiting follow from
-// what is in flight. Paused and resident are attributes beside the state: a paused process keeps its state
-// but is handed no reply, and a waiting process may lose its sandbox (parked) and get it back.
-// The death of a kernel is no transition: afterwards a process stands where its journal says.
+// Only created, paused, resumed and the three ends are journalled; ready, running and waiting follow from what is in flight. Paused and
+// resident are attributes beside the state: a paused process keeps its state but is handed no reply, and a waiting process may lose its
+// sandbox (parked) and get it back. The death of a kernel is no transition: afterwards a process stands where its journal says.
 //
 // # One dispatch path
 //
 //	capability -> limits -> admission -> journal the intent -> handler -> journal the result -> reply
 //
-// What a call reserves is taken with its intent and settled with its result (reserve, history.Amounts). What families keep of
-// a process is folded from the entries of their calls (locals). The streams that calls have opened are beside the journal
-// (streams), and what they give is in it.
+// What a call reserves is taken with its intent and settled with its result (reserve, history.Amounts). What families keep of a process
+// is folded from the entries of their calls (locals). The streams that calls have opened are beside the journal (streams), and what they
+// give is in it.
 //
-// Before the journal two others may have the answer: an earlier life of the process (replay.go), and the origin of a
-// rerun (origin). A process that repeats a recording (verification.go) has no other answers at all.
+// Before the journal two others may have the answer: an earlier life of the process (replay.go), and the origin of a rerun (origin). A
+// process that repeats a recording (verification.go) has no other answers at all.
 //
-// A pure call is one entry that waits for no disk. An external call's handler runs only when its intent
-// and everything before it are durable. Whatever leaves the kernel (events, answers to clients) is
-// flushed first.
+// A pure call is one entry that waits for no disk. An external call's handler runs only when its intent and everything before it are
+// durable. Whatever leaves the kernel (events, answers to clients) is flushed first.
 //
 // # Files
 //
-// The files stand in layers. A file may use what its own layer and those below it declare. Where one needs a layer above its own
-// (a process that ends may be waited for by its parent) the arrow is counted, and arrows_test.go in the root bounds how many
-// there are. What needs neither the process table nor a process's lock is no file here, but a package below this one.
+// The files stand in layers. A file may use what its own layer and those below it declare. Where one needs a layer above its own (a
+// process that ends may be waited for by its parent) the arrow is counted, and arrows_test.go in the root bounds how many there are. What
+// needs neither the process table nor a process's lock is no file here, but a package below this one.
 //
 //	8 outside   start.go spawn.go hosted.go traces.go feed.go backup.go
 //	7 driving   run.go inline.go
@@ -64,7 +61,7 @@
 //
 // # Concurrency
 //
-// A runnable process is driven by one of a bounded number of slot goroutines; a waiting one has no
-// goroutine at all. Whoever owns a process (process.owned) drives its sandbox. Lock order: table.mu, then
-// that of table.rows, then process.mu, then Kernel.queue's own lock; a watcher's lock is the innermost. Handlers run without locks.
+// A runnable process is driven by one of a bounded number of slot goroutines; a waiting one has no goroutine at all. Whoever owns a
+// process (process.owned) drives its sandbox. Lock order: that of table.residents, then that of table.rows, then process.mu, then
+// Kernel.queue's own lock; that of table.audience is behind them, a watcher's the innermost. Handlers run without locks.
 package kernel

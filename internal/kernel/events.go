@@ -21,37 +21,29 @@ func (k *Kernel) publishAt(p *process, seq int64, ev agentkernel.Event) {
 		ev.At = k.cfg.Now()
 	}
 	for _, w := range p.watchers {
-		if ev.Kind != agentkernel.EventAsk || w.Asks() {
-			w.Add(ev, p.pos)
-		}
+		w.Add(ev, p.pos)
 	}
 }
 
-// watch adds a watcher; p.mu is held. One who answers hears what was asked before, and lets a process go on that waited for him.
+// watch adds a watcher; p.mu is held.
 func (k *Kernel) watch(p *process, asks bool) *watch.Watcher {
 	w := watch.New(asks)
-	p.watchers = append(p.watchers, w)
-	if !asks {
-		return w
-	}
-	for _, f := range p.inflight {
-		if f.asking {
-			w.Add(agentkernel.Event{Kind: agentkernel.EventAsk, PID: p.pid, Seq: p.standing.Seq, At: f.since, Ask: f.question()}, p.pos)
-		}
-	}
-	if p.unheard() {
-		k.resume(p)
-	}
+	k.listen(p, w)
 	return w
 }
 
+// listen shows a watcher the events of a process from now on, and, if it answers questions, what is asked below it; p.mu is held.
+func (k *Kernel) listen(p *process, w *watch.Watcher) {
+	p.watchers = append(p.watchers, w)
+	k.table.audience.Join(p.pid, w)
+}
+
 func (k *Kernel) unwatch(p *process, w *watch.Watcher) {
+	k.table.audience.Leave(p.pid, w)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.watchers, w); i >= 0 {
-		p.watchers = slices.Delete(slices.Clone(p.watchers), i, i+1)
-	}
-	k.pauseUnheard(p)
+	p.watchers = slices.DeleteFunc(slices.Clone(p.watchers), func(other *watch.Watcher) bool { return other == w })
+	p.mu.Unlock()
+	k.askers(p, w, k.pauseUnheard)
 }
 
 // pump delivers a process's events, each only when what it reports is durable, until the process ends,

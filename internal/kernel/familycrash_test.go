@@ -60,9 +60,7 @@ func TestAllOfAFamilyOverCrashes(t *testing.T) {
 			s := spec("all")
 			s.Tools, s.Allow = nil, nil
 			s.IdempotencyKey = "one"
-			r.store.mu.Lock()
-			r.store.crashAt, r.store.after = r.store.ops+(at+1)/2, at%2 == 0
-			r.store.mu.Unlock()
+			r.store.cutPower(at)
 			if p, err := r.Spawn(t.Context(), s); err == nil {
 				pass(10 * time.Minute)
 				p, err = r.Process(t.Context(), p.PID)
@@ -71,17 +69,7 @@ func TestAllOfAFamilyOverCrashes(t *testing.T) {
 					done = false
 				}
 			}
-			next := r.boot(t, r.store.crash(), with(y), parkSoon)
-			if _, err := next.Recover(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
-			p, err := next.Spawn(t.Context(), s)
-			if err == nil {
-				p, err = next.Wait(t.Context(), p.PID)
-			}
-			if err != nil || p.State != agentkernel.StateExited {
-				t.Fatalf("%+v %v", p, err)
-			}
+			next, p := r.afterCrash(t, s, with(y), parkSoon)
 			pass(time.Minute)
 			next.expectOutput(t, taker, agentkernel.StateExited, `"hello" `)
 			lost += checkAll(t, next, y, p.PID)

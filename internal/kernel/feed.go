@@ -42,7 +42,7 @@ func (k *Kernel) mayHaveFed(ctx context.Context, pid agentkernel.PID, key string
 		return true, nil
 	}
 	p.mu.Lock()
-	born, ended := p.recoveries == 0, p.state.Terminal() // this kernel has seen all its pieces
+	born, ended := p.recoveries.Load() == 0, p.state.Terminal() // this kernel has seen all its pieces
 	p.mu.Unlock()
 	if ended {
 		return true, nil
@@ -98,13 +98,14 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	if err != nil {
 		return end, agentkernel.AsError(err, agentkernel.CodeInvalid, "session")
 	}
-	w := watch.New(true) // whoever feeds an interactive session answers its questions
+	w := watch.New(p.spec.Interactive) // whoever feeds an interactive session answers its questions
 	w.Hold()
 	seen, err := k.feedInline(ctx, p, answer, fed, w)
 	if err != nil {
 		return end, err
 	}
 	defer k.unwatch(p, w)
+	k.answers(p, w)
 	k.sessions.Release(pid)
 	feeding = false
 	end, _, err = cells.Follow(func(fn func(agentkernel.Event) error) error { return k.pump(ctx, p, w, seen, true, fn) }, fn)

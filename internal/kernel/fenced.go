@@ -11,7 +11,7 @@ import (
 // notStored deals with what the store has not taken of a process: the tree stops, or the kernel.
 func (k *Kernel) notStored(p *process, err error) {
 	if unlessFenced(err) == nil {
-		k.fenced(rootOf(p))
+		k.fenced(p.place().Root())
 		return
 	}
 	k.storageFailed(err)

@@ -3,9 +3,11 @@ package kernel
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/budget"
+	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/undecided"
 )
@@ -15,13 +17,14 @@ func (k *Kernel) finish(p *process, e ending) {
 	if k.movedBack(p, e) {
 		return
 	}
+	ends := k.table.streams.End(p.pid, 0)
 	p.mu.Lock()
 	if p.state.Terminal() {
 		p.mu.Unlock()
 		return
 	}
 	e = p.movedEnding(p.checkedEnding(e))
-	box := p.end(k, e)
+	box := p.end(k, e, reserve.Settlements(ends, p.standing.Account.Amounts))
 	p.mu.Unlock()
 	k.discard(p, box)
 	k.freeFiles(p, box)
@@ -33,11 +36,9 @@ func (k *Kernel) finish(p *process, e ending) {
 	k.tellParent(p)
 }
 
-// end makes the process terminal; p.mu is held. It gives the sandbox to discard.
-func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
-	if p.run.box != nil {
-		p.run.running = max(p.run.running, p.run.box.Running())
-	}
+// end makes the process terminal, whose open streams were settled so; p.mu is held. It gives the sandbox to discard.
+func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentkernel.Sandbox {
+	p.run.running, p.run.turning = p.ran(k.clock()), 0
 	if e.err != nil && e.err.PID == 0 {
 		e.err = e.err.WithPID(p.pid)
 	}
@@ -53,10 +54,11 @@ func (p *process) end(k *Kernel, e ending) agentkernel.Sandbox {
 	p.dropInflight(agentkernel.Errorf(agentkernel.CodeKilled, "kernel", "the process has ended").WithPID(p.pid))
 	p.wall.Stop()
 	// The order matters: what the handlers that are still outside append must come before, or not at all.
-	data := fmt.Appendf(nil, `{"exit_code":%d,"state":%q}`, e.exitCode, e.state)
+	data := history.EndData{ExitCode: e.exitCode, State: e.state,
+		Ran: k.table.ledger.Uncounted(&p.spec.Spec, p.run.running, p.standing.Account.Amounts)}.Encode()
 	words := p.lastWords()
 	last := agentkernel.Batch{
-		Entries: append(words, agentkernel.Entry{Kind: agentkernel.EntryTerminal, At: e.at, Data: data, Err: e.err}),
+		Entries: append(append(settled, words...), agentkernel.Entry{Kind: agentkernel.EntryTerminal, At: e.at, Data: data, Err: e.err}),
 		Process: p.record(),
 	}
 	if p.imaged { // most runs are never parked, and need not pay for a deletion
@@ -103,7 +105,9 @@ func (p *process) dropInflight(why *agentkernel.Error) {
 func (k *Kernel) forget(p *process) {
 	k.forest.Leave(p.place())
 	k.table.remove(p.pid)
-	k.table.ledger.Drop(p.pid)
+	if k.table.ledger.Drop(p.pid); p.spec.Budget != (agentkernel.Budget{}) {
+		k.resumeIf(k.table.below(p.pid), func(q *process) bool { return budget.PausedBy(q.pauseNote()) == p.pid }) // nobody will raise it any more
+	}
 	k.specs.Drop(p.spec)
 	k.sessions.Ended(p.pid)
 	k.dropLocals(p)
@@ -111,7 +115,7 @@ func (k *Kernel) forget(p *process) {
 
 // dropLocals lets go of what families keep of a process that leaves memory, and of its streams.
 func (k *Kernel) dropLocals(p *process) {
-	k.table.streams.Drop(p.pid, 0)
+	k.table.streams.End(p.pid, 0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.standing.Locals.Drop()

@@ -63,6 +63,7 @@ func (k *Kernel) attach(p *process, seat *hosting.Seat, how agentkernel.Attachin
 		return nil, err
 	}
 	if err := k.journalFull(p); err != nil {
+		k.external.Go(func() { k.killFor(p, err) }) // as a call would: nobody can take it up any more
 		return nil, err
 	}
 	if how.Epoch == 0 {

@@ -355,3 +355,30 @@ func TestAttachReadsBesides(t *testing.T) {
 		t.Errorf("%v, not %v; %+v", kinds, want, h.Attached())
 	}
 }
+
+// TestAttachToAFullJournal: nothing can be added to what a process with a full journal has done, so it ends, and is not left to be tried again.
+func TestAttachToAFullJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		p, err := r.Spawn(t.Context(), agentkernel.Spec{Program: agentkernel.Program{Name: "h"}, Backend: "hosted", Limits: agentkernel.Limits{Journal: 1 << 10}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; err == nil; n++ {
+			if n == 1000 {
+				t.Fatal("1,000 attachments, and its journal is not full")
+			}
+			var h *calls
+			if h, err = r.attach(t, p.PID); err == nil {
+				_ = h.Close()
+			}
+		}
+		if agentkernel.CodeOf(err) != agentkernel.CodeLimit {
+			t.Error(err)
+		}
+		pass(time.Second)
+		if p, err := r.Process(t.Context(), p.PID); err != nil || p.State != agentkernel.StateKilled || p.Error.Op != "limit.journal" {
+			t.Errorf("%s %v %v", p.State, p.Error, err)
+		}
+	})
+}

@@ -140,9 +140,7 @@ func TestPostsOverCrashes(t *testing.T) {
 			r := mailRig(t, newRAMStore())
 			taker := r.spawnArgs(t, "takes", "1", "2", "3")
 			pass(10 * time.Second) // parked, and in the store alone
-			r.store.mu.Lock()
-			r.store.crashAt, r.store.after = r.store.ops+(at+1)/2, at%2 == 0
-			r.store.mu.Unlock()
+			r.store.cutPower(at)
 			sender := r.spawnArgs2(t, "sends", taker.String(), "a", "b", "c")
 			pass(10 * time.Second)
 			if p, err := r.Process(t.Context(), taker); err == nil && p.State.Terminal() && sender != 0 {

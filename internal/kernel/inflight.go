@@ -8,6 +8,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/clip"
 	"agentkernel/internal/kernel/timers"
+	"agentkernel/internal/kernel/undecided"
 	"agentkernel/internal/sys"
 )
 
@@ -25,7 +26,7 @@ type inflight struct {
 	async   bool
 	again   bool // made once more by a human's decision: what the first time did is not known
 	asking  bool // a human is asked whether it may be made
-	// dropped says that its program has moved to another backend, and will issue it again: it was not in the journal yet.
+	// dropped says of one that was not in the journal yet that it was interrupted, or that its program has moved to another backend, and will issue it again.
 	dropped   bool
 	admission *sys.Admission          // nil: its family was not asked
 	peer      string                  // see history.Peer; "": it has not gone out
@@ -67,13 +68,12 @@ func (f *inflight) brief() string {
 	return f.handler.Brief(f.label)
 }
 
-// outcomeUnknown is the answer for a write of which nobody knows whether it happened.
-func outcomeUnknown(f *inflight, cause error) *agentkernel.Error {
-	why := "the kernel died while it was under way"
-	if cause != nil {
-		why = agentkernel.AsError(cause, agentkernel.CodeInternal, "").Message()
+// waitsFor is the call as tables show what a process waits for.
+func (f *inflight) waitsFor() string {
+	if f.asking {
+		return agentkernel.YourAnswer + f.admission.Name
 	}
-	return agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, f.op, "%s may or may not have happened: %s", f.brief(), why)
+	return f.label + f.admission.Waits()
 }
 
 // unknown says whether a failure leaves open whether the call happened, and gives it as the program would
@@ -85,7 +85,7 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 	case failure.Code == agentkernel.CodeOutcomeUnknown:
 		return failure, true
 	case f.again && failure.Code != agentkernel.CodeTool && failure.Code != agentkernel.CodeAnswerLost:
-		return outcomeUnknown(f, failure), true
+		return undecided.Unknown(f.op, f.brief(), failure), true
 	}
 	return failure, false
 }

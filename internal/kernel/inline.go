@@ -67,7 +67,7 @@ func (h *inline) isOf(k *Kernel, p *process) {
 // headStart begins a program if it may end within inlineTime and a sandbox is at hand.
 func (k *Kernel) headStart(h *inline, pid agentkernel.PID, s *agentkernel.Spec, b *backends.Backend) {
 	quick, ok := b.Backend.(prompt.Backend)
-	if !ok || s.HasFiles() || !b.RunsAgain(s.Program.Language) || k.table.full(k.cfg.Residents) || !k.queue.TryAcquire() {
+	if !ok || s.HasFiles() || !b.RunsAgain(s.Program.Language) || k.table.residents.Count() >= k.cfg.Residents || !k.queue.TryAcquire() {
 		return
 	}
 	if k.beginInline(h, pid, s, b, quick); h.box == nil {
@@ -131,7 +131,7 @@ func (k *Kernel) launchInline(p *process, h *inline) {
 
 // moveIn makes the caller the one who drives the process, in the sandbox in which it has begun.
 func (k *Kernel) moveIn(p *process, h *inline) bool {
-	k.table.settle(p)
+	k.table.residents.Add(p.pid, p)
 	p.mu.Lock()
 	ok := !p.standsStill() && p.state == agentkernel.StateReady && !p.owned
 	if ok {
@@ -161,7 +161,7 @@ func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMess
 	seen = p.standing.Seq
 	reserved := acquired && p.reserve()
 	if err = k.answerNext(p, answer, fed.Bind); err == nil {
-		p.watchers = append(p.watchers, w)
+		k.listen(p, w)
 		k.sessions.Remember(p.pid, fed) // before the piece can be given up, or end the session: then they are forgotten
 	}
 	p.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/gate"
@@ -32,6 +33,7 @@ type others struct {
 	*skills.Library
 	*files.Files
 	*roles.Reader
+	budget.States
 	agentkernel.Recordings
 }
 
@@ -74,3 +76,8 @@ func (k *Kernel) clock() time.Duration { return k.cfg.Now().Sub(k.cfg.About.Star
 
 // lookup returns a process that is in memory; nil: it is not. See acquire.
 func (k *Kernel) lookup(pid agentkernel.PID) *process { return k.table.Lookup(pid) }
+
+// books are those in which what p spends is; see budget.Ledger.
+func (k *Kernel) books(p *process) []agentkernel.PID {
+	return k.table.ledger.Nodes(p.pid, &p.spec.Spec)
+}

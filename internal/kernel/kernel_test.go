@@ -63,6 +63,23 @@ func (r *rig) boot(t *testing.T, store *ramStore, change ...func(*kernel.Config)
 	return &rig{Kernel: k, store: store, backend: r.backend, tools: r.tools}
 }
 
+// afterCrash starts a kernel on what was durable, and waits there for the process of a Spec with a key, which has to exit.
+func (r *rig) afterCrash(t *testing.T, s agentkernel.Spec, change ...func(*kernel.Config)) (*rig, agentkernel.Process) {
+	t.Helper()
+	next := r.boot(t, r.store.crash(), change...)
+	if _, err := next.Recover(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	p, err := next.Spawn(t.Context(), s)
+	if err == nil {
+		p, err = next.Wait(t.Context(), p.PID)
+	}
+	if err != nil || p.State != agentkernel.StateExited {
+		t.Fatalf("%+v %v", p, err)
+	}
+	return next, p
+}
+
 func toolsOf(open func([]string) (agentkernel.ToolSource, error)) *tool.Box {
 	return tool.New(open, nil)
 }

@@ -4,9 +4,11 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/limits"
+	"agentkernel/internal/kernel/timers"
 )
 
 // startClock arms the one timer of what ends a process by the clock, anew if something has changed: the wall limit, which stands still
@@ -17,9 +19,31 @@ func (k *Kernel) startClock(p *process) {
 	if p.state.Terminal() {
 		return
 	}
-	if at := p.endsAt(k.cfg.Now()); !at.IsZero() {
+	until, _ := k.runsUntil(p)
+	if at := timers.Sooner(p.endsAt(k.cfg.Now()), until); !at.IsZero() {
 		p.wall = k.timers.At(at, func() { k.clockReached(p) })
 	}
+}
+
+// runsUntil is how long a program may run that runs now, as budgets say; zero: for ever. The error says that it may not; p.mu is held.
+func (k *Kernel) runsUntil(p *process) (until time.Time, err error) {
+	if p.run.turning == 0 || p.standsStill() || p.spec.OnBudget == agentkernel.BudgetRaise || !k.table.ledger.Bounds(&p.spec.Spec, agentkernel.AmountTime) {
+		return until, nil
+	}
+	return k.table.ledger.RunsUntil(k.books(p), k.table.ledger.Uncounted(&p.spec.Spec, p.ran(k.clock()), p.standing.Account.Amounts))
+}
+
+// overTime lets a program stand still, or ends it, that has run longer than budgets allow; p.mu is held. False: it has not.
+func (k *Kernel) overTime(p *process) bool {
+	_, err := k.runsUntil(p)
+	switch {
+	case err == nil:
+	case p.spec.OnBudget == agentkernel.BudgetKill, budget.Final(err): // nobody could let it go on
+		k.external.Go(func() { k.killFor(p, agentkernel.AsError(err, agentkernel.CodeLimit, "budget")) })
+	default:
+		k.pause(p, 0, budget.PauseNote(err))
+	}
+	return err != nil
 }
 
 // begins is for a process that was just put into the table, before it runs: whoever changes the holds after this finds it there;
@@ -27,15 +51,20 @@ func (k *Kernel) startClock(p *process) {
 func (k *Kernel) begins(p *process) {
 	k.inOrder(k.heed(p))
 	k.startClock(p)
+	if note := p.pauseNote(); budget.Paused(note) { // the budget may be another by now: no kernel carried the process meanwhile
+		k.external.Go(func() {
+			stale := k.table.ledger.Stale(k.ctx, p.spec.Namespace, note)
+			k.resumeIf([]*process{p}, func(*process) bool { return stale && p.pauseNote() == note })
+		})
+	}
 }
 
-// endsAt is when the clock ends a process first, or asks it to end; zero: never; p.mu is held.
+// endsAt is when the clock ends a process first, asks it to end, or lets it go on; zero: never; p.mu is held.
 func (p *process) endsAt(now time.Time) time.Time {
 	at, _ := p.standing.Account.Stops(p.spec.Deadline, now)
+	at = timers.Sooner(at, budget.PausedUntil(p.pauseNote())) // then there is enough for its call again
 	if wall := time.Duration(p.spec.InForce.Wall); wall > 0 && !p.paused() {
-		if end := now.Add(wall - p.standing.Pauses.Lived(p.created, now)); at.IsZero() || end.Before(at) {
-			at = end
-		}
+		at = timers.Sooner(at, now.Add(wall-p.standing.Pauses.Lived(p.created, now)))
 	}
 	return at
 }
@@ -47,7 +76,9 @@ func (k *Kernel) clockReached(p *process) {
 	lived, wall, because := p.standing.Pauses.Lived(p.created, now), time.Duration(p.spec.InForce.Wall), p.standing.Account.Deadline
 	at, ask := p.standing.Account.Stops(p.spec.Deadline, now)
 	due, old := !at.IsZero() && !now.Before(at), wall > 0 && !p.paused() && lived >= wall
-	if !due && !old {
+	if until := budget.PausedUntil(p.pauseNote()); !until.IsZero() && !now.Before(until) {
+		k.resume(p)
+	} else if !k.overTime(p) && !due && !old {
 		k.startClock(p)
 	}
 	p.mu.Unlock()
@@ -58,5 +89,18 @@ func (k *Kernel) clockReached(p *process) {
 		k.external.Go(func() { k.killFor(p, limits.Wall(&p.spec.InForce, lived, p.pid)) })
 	case due:
 		k.askToStop(p, history.SignalData{By: now.Add(time.Duration(agentkernel.DefaultGrace)).Truncate(time.Microsecond), Deadline: p.spec.Deadline})
+	}
+}
+
+// resumeIf lets those of processes go on whose budget may pay for the call now for which they are paused.
+func (k *Kernel) resumeIf(of []*process, may func(*process) bool) {
+	for _, p := range of {
+		if p != nil {
+			p.mu.Lock()
+			if may(p) {
+				k.resume(p)
+			}
+			p.mu.Unlock()
+		}
 	}
 }

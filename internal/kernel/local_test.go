@@ -61,17 +61,7 @@ func TestLocalOverCrashes(t *testing.T) {
 					t.Errorf("dropped %d times", n)
 				}
 			}
-			next := r.boot(t, r.store.crash(), with(y), parkSoon)
-			if _, err := next.Recover(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
-			p, err := next.Spawn(t.Context(), s)
-			if err == nil {
-				p, err = next.Wait(t.Context(), p.PID)
-			}
-			if err != nil || p.State != agentkernel.StateExited {
-				t.Fatalf("%+v %v", p, err)
-			}
+			next, p := r.afterCrash(t, s, with(y), parkSoon)
 			if out := next.output(t, p.PID); out != "" {
 				t.Error(out)
 			}

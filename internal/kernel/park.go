@@ -112,7 +112,7 @@ func (k *Kernel) discard(p *process, box agentkernel.Sandbox) {
 // tried; if none gives way, memory holds more than Config.Residents for a while.
 func (k *Kernel) makeRoom() {
 	for range k.cfg.Residents {
-		if !k.table.full(k.cfg.Residents) {
+		if k.table.residents.Count() < k.cfg.Residents {
 			return
 		}
 		p := k.table.idlest(func(*process) bool { return true })
@@ -125,7 +125,7 @@ func (k *Kernel) makeRoom() {
 
 // schedulePark arranges that sandboxes which wait for long are parked.
 func (k *Kernel) schedulePark() {
-	if k.table.schedule() {
+	if !k.table.Closed() && k.table.residents.Look() {
 		k.timers.After(k.cfg.ParkAfter, func() { k.external.Go(k.parkIdle) })
 	}
 }
@@ -139,7 +139,7 @@ func (k *Kernel) parkIdle() {
 		}
 		k.park(p)
 	}
-	k.table.scheduled()
+	k.table.residents.Looked()
 	k.schedulePark()
 }
 

@@ -17,8 +17,8 @@ func (k *Kernel) beginAgain(p *process) {
 		return
 	}
 	var base history.Base
-	if p.imaged && from == nil { // what an origin was taken for since the image cannot be told apart
-		base = k.usableImage(ctx, p)
+	if p.imaged && from == nil && p.run.backend != nil && p.replayable() { // what an origin was taken for since the image cannot be told apart
+		base = history.UsableImage(ctx, k.store, p.pid, p.run.backend.Now().Fingerprint, k.cfg.Logger)
 	}
 	entries, err := k.lockWithJournal(ctx, p)
 	if err != nil {

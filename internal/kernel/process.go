@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentkernel"
@@ -38,7 +39,7 @@ type process struct {
 	// The small ones stand together: a hundred thousand processes may be parked.
 	owned      bool // a goroutine drives the sandbox (runs or parks it)
 	imaged     bool // the store may have an image of it
-	recoveries int32
+	recoveries atomic.Int32
 	pausing    *pausing          // nil: it is not paused
 	halted     *agentkernel.Hold // that is over it; nil: there is none. See heed
 	migration  *moves.Session    // a session that moves; nil: it does not
@@ -82,7 +83,7 @@ func (p *process) snapshot() agentkernel.Process {
 		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
 		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused() && !p.state.Terminal(),
 		PauseNote: p.pauseNote(), StopBy: p.standing.Account.StopBy, Deadline: p.spec.Deadline, Resident: p.run.box != nil,
-		Created: p.created, Usage: p.usage(), Fingerprint: p.run.fingerprint, Recoveries: int(p.recoveries),
+		Created: p.created, Usage: p.usage(), Fingerprint: p.run.fingerprint, Recoveries: int(p.recoveries.Load()),
 	}
 	if p.run.moved != nil {
 		s.Moved = &p.run.moved.Move
@@ -94,11 +95,7 @@ func (p *process) snapshot() agentkernel.Process {
 		s.Halted = p.halted.Over()
 	}
 	for _, f := range p.inflight {
-		label := f.label
-		if f.asking {
-			label = agentkernel.YourAnswer + f.admission.Name
-		}
-		s.WaitsFor = append(s.WaitsFor, label)
+		s.WaitsFor = append(s.WaitsFor, f.waitsFor())
 	}
 	if p.spec.Backend == specs.Hosted && p.run.need == needStart && !p.state.Terminal() {
 		s.WaitsFor = append(s.WaitsFor, agentkernel.ItsHost)
@@ -122,10 +119,16 @@ func (p *process) now(clock time.Duration) agentkernel.Process {
 	if p.state == agentkernel.StateWaiting {
 		s.WakeAt = p.wakesAt()
 	}
-	if p.run.turning != 0 && !p.standsStill() {
-		s.Usage.Running += clock - p.run.turning
-	}
+	s.Usage.Running = p.ran(clock)
 	return s
+}
+
+// ran is how long the program ran until a time of the clock; p.mu is held.
+func (p *process) ran(clock time.Duration) time.Duration {
+	if p.run.turning != 0 && !p.standsStill() {
+		return p.run.running + clock - p.run.turning
+	}
+	return p.run.running
 }
 
 // backendName is the backend that has the program now; p.mu is held.

@@ -48,11 +48,11 @@ func (s *ramStore) operate() (happens bool, err error) {
 	return true, nil
 }
 
-// cutPower lets the power fail at an operation: at, from 1, counts each twice, before and after it.
+// cutPower lets the power fail at one of the operations from now on: at, from 1, counts each twice, before and after it.
 func (s *ramStore) cutPower(at int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.crashAt, s.after = (at+1)/2, at%2 == 0
+	s.crashAt, s.after = s.ops+(at+1)/2, at%2 == 0
 }
 
 func newRAMStore() *ramStore { return &ramStore{nextPID: 1} }
@@ -150,7 +150,7 @@ func (s *ramStore) Processes(_ context.Context, f agentkernel.Filter) ([]agentke
 	}
 	var out []agentkernel.ProcessRecord
 	for _, r := range rows {
-		if f.Unfinished && r.State.Terminal() || f.Active && (r.State.Terminal() || r.Parked != nil) || f.Before != 0 && r.PID >= f.Before || f.Parent != 0 && r.Parent != f.Parent {
+		if f.Unfinished && r.State.Terminal() || f.Active && (r.State.Terminal() || r.Parked != nil) || f.Before != 0 && r.PID >= f.Before || f.Parent != 0 && r.Parent != f.Parent || f.Namespace != "" && f.Key == "" && r.Namespace != f.Namespace {
 			continue
 		}
 		out = append(out, r)

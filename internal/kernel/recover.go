@@ -10,6 +10,7 @@ import (
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
 )
@@ -148,7 +149,9 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 	var base history.Base
 	if f.lost == nil {
 		from, f.lost = k.originOf(ctx, p)
-		base = k.usableImage(ctx, p)
+		if p.run.backend != nil && p.replayable() {
+			base = history.UsableImage(ctx, k.store, p.pid, p.run.backend.Now().Fingerprint, k.cfg.Logger)
+		}
 	}
 	h, entries, ofJournal, err := history.Resume(ctx, k.store, p.pid, base, p.spec.Past != nil, k.table.locals.From(p.pid))
 	if err != nil {
@@ -169,7 +172,8 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 
 // noteRecovery says in the journal that this kernel has taken a process up; p.mu is held.
 func (k *Kernel) noteRecovery(p *process, fromImage bool) {
-	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{k.recoveryEntry(fromImage)}, Process: p.record()})
+	entries := append([]agentkernel.Entry{k.recoveryEntry(fromImage)}, reserve.Lost(p.standing.Account.Amounts)...)
+	k.appendBatch(p, agentkernel.Batch{Entries: entries, Process: p.record()})
 }
 
 // takeUp issues again what was under way for a process that has come into the table. False: it could not be continued, and has
@@ -201,9 +205,8 @@ func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	if p.created = rec.Created; rec.Paused {
 		p.pausing = &pausing{note: rec.PauseNote}
 	}
-	p.recoveries, p.run.lastWalls = int32(min(rec.Recoveries+1, math.MaxInt32)), rec.Walls
-	p.imaged = true
-	p.run.fingerprint = rec.Fingerprint
+	p.recoveries.Store(int32(min(rec.Recoveries+1, math.MaxInt32)))
+	p.imaged, p.run.lastWalls, p.run.fingerprint = true, rec.Walls, rec.Fingerprint
 	return p
 }
 
@@ -213,23 +216,6 @@ func (p *process) restore(h *history.History) {
 	if h.Moved != nil {
 		p.run.moved = moves.Of(h.Moved)
 	}
-}
-
-// usableImage gives the base of the newest image if this kernel's engine can load it. An image of another engine, or
-// one that is damaged, is not used: the journal has everything.
-func (k *Kernel) usableImage(ctx context.Context, p *process) (none history.Base) {
-	if p.run.backend == nil || !p.replayable() {
-		return none
-	}
-	base, err := history.OfImage(ctx, k.store, p.pid, p.run.backend.Now().Fingerprint)
-	switch agentkernel.CodeOf(err) {
-	case "", agentkernel.CodeNotFound:
-	case agentkernel.CodeVersion:
-		k.cfg.Logger.Info("image not used, replaying the journal instead", "pid", p.pid, "err", err)
-	default:
-		k.cfg.Logger.Warn("image not used, replaying the journal instead", "pid", p.pid, "err", err)
-	}
-	return base
 }
 
 // newRun replaces the run of a process that has no sandbox by one that stands where the history does: at its image, or at its

@@ -8,6 +8,7 @@ import (
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/origin"
+	"agentkernel/internal/kernel/undecided"
 	"agentkernel/internal/shellword"
 )
 
@@ -56,7 +57,7 @@ func (k *Kernel) doneByOrigin(p *process, f *inflight, canonical json.RawMessage
 func (k *Kernel) takeDone(p *process, f *inflight, canonical json.RawMessage) *origin.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.run.origin == nil || f.dropped || f.effect != agentkernel.EffectWrite || f.matches(p.spec.Past.Again) {
+	if p.run.origin == nil || f.dropped || f.effect != agentkernel.EffectWrite || f.admission.Means(p.spec.Past.Again) {
 		return nil
 	}
 	c := p.run.origin.TakeDone(f.op, f.effect, canonical)
@@ -138,7 +139,7 @@ func inDoubt(f *inflight, c *origin.Call) *agentkernel.Error {
 	if c.Result != nil && c.Result.Err.Code == agentkernel.CodeOutcomeUnknown {
 		return c.Result.Err
 	}
-	return outcomeUnknown(f, fmt.Errorf("process %d ended before it was answered", c.PID))
+	return undecided.Unknown(f.op, f.brief(), fmt.Errorf("process %d ended before it was answered", c.PID))
 }
 
 // nextFromOrigin gives the async result of the origin that comes next, nil if there is none or others come first;

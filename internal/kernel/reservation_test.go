@@ -142,17 +142,7 @@ func TestReservationsOverCrashes(t *testing.T) {
 				p, err = r.Process(t.Context(), p.PID)
 				done = err == nil && p.State.Terminal()
 			}
-			next := r.boot(t, r.store.crash(), with(y), parkSoon)
-			if _, err := next.Recover(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
-			p, err := next.Spawn(t.Context(), s)
-			if err == nil {
-				p, err = next.Wait(t.Context(), p.PID)
-			}
-			if err != nil || p.State != agentkernel.StateExited {
-				t.Fatalf("%+v %v", p, err)
-			}
+			next, p := r.afterCrash(t, s, with(y), parkSoon)
 			// Three charges that use 3 of 5. One that nobody knows about costs 5, and one that is paid twice 5 and 3.
 			made, unknown, paid := y.Charged(), 0, 0
 			out := next.output(t, p.PID)

@@ -28,7 +28,7 @@ func (k *Kernel) reconsider(p *process, f *inflight) {
 	case again:
 		k.retry(p, f)
 	case !asked: // else it is held already
-		k.complete(p, f, outcome{}, outcomeUnknown(f, nil))
+		k.complete(p, f, outcome{}, undecided.Unknown(f.op, f.brief(), nil))
 	}
 }
 

@@ -72,13 +72,13 @@ func (k *Kernel) driveOn(p *process) {
 // yield lets a program that has had its slot for long queue behind those that wait for one. It keeps the slot if a sandbox more
 // would be one too many in memory and it cannot be parked.
 func (k *Kernel) yield(p *process) bool {
-	crowded := k.table.full(k.cfg.Residents)
+	crowded := k.table.residents.Count() >= k.cfg.Residents
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state != agentkernel.StateRunning || !p.deliverable() || p.run.abort != nil || p.run.verifies != nil {
 		return false
 	}
-	p.run.running, p.run.lastRun = p.run.box.Running(), k.cfg.Now().UnixNano()
+	p.run.lastRun = k.cfg.Now().UnixNano()
 	p.step(steps.Yield)
 	if crowded && !p.evictable() {
 		p.step(steps.Drive)
@@ -97,6 +97,11 @@ func (k *Kernel) handleTurn(p *process, turn agentkernel.Turn, err error) bool {
 		k.sandboxFailed(p, err)
 		return false
 	}
+	p.mu.Lock()
+	if p.run.box != nil {
+		p.run.running = max(p.run.running, p.run.box.Running()) // a sandbox that is lost forgets
+	}
+	p.mu.Unlock()
 	return k.handleStop(p, turn)
 }
 
@@ -105,7 +110,7 @@ func (k *Kernel) handleTurn(p *process, turn agentkernel.Turn, err error) bool {
 func (k *Kernel) setAside(p *process, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	begun := p.imaged || p.recoveries > 0 || p.losses != nil || p.canAbort() && p.run.replay != nil
+	begun := p.imaged || p.recoveries.Load() > 0 || p.losses != nil || p.canAbort() && p.run.replay != nil
 	code := agentkernel.CodeOf(err)
 	mendable := code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied
 	if !begun || !mendable || p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
@@ -119,19 +124,27 @@ func (k *Kernel) setAside(p *process, err error) bool {
 
 // next runs the program for one turn under the kernel's own watchdog.
 func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, error) {
-	before := p.run.box.Running()
+	before, timed := p.run.box.Running(), k.table.ledger.Bounds(&p.spec.Spec, agentkernel.AmountTime)
 	left := time.Duration(p.spec.InForce.Time) - before + watchdogGrace
 	ctx, cancel := context.WithTimeout(p.context(), max(left, watchdogGrace))
 	defer cancel()
 	p.mu.Lock()
 	p.run.turning, p.run.running = k.clock(), before
+	if timed {
+		k.startClock(p)
+	}
 	p.mu.Unlock()
 	turn, err := p.run.box.Next(ctx, reply)
 	p.mu.Lock()
-	if err != nil && !p.standsStill() { // what is lost with its sandbox was running until now
-		p.run.running += k.clock() - p.run.turning
+	if err != nil { // what is lost with its sandbox was running until now
+		p.run.running = p.ran(k.clock())
 	}
-	p.run.turning = 0
+	if timed && err == nil && turn.Kind == agentkernel.TurnCall { // many short turns make a long time
+		k.overTime(p)
+	}
+	if p.run.turning = 0; timed {
+		k.startClock(p)
+	}
 	p.mu.Unlock()
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
 		err = limits.Time(&p.spec.InForce, before)
@@ -155,7 +168,6 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 		return nil, true, true
 	}
 	if !p.deliverable() || k.ctx.Err() != nil {
-		p.run.running = p.run.box.Running()
 		p.run.waits++
 		p.run.lastRun = k.cfg.Now().UnixNano()
 		p.step(steps.Wait)
@@ -323,7 +335,7 @@ func (k *Kernel) startRequest(p *process, bound *sys.Binding) agentkernel.StartR
 
 // settle puts a new sandbox in its place.
 func (k *Kernel) settle(p *process, box agentkernel.Sandbox, bound *sys.Binding, fromImage bool) {
-	k.table.settle(p)
+	k.table.residents.Add(p.pid, p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.run.box, p.run.bound, p.run.reemit = box, bound, fromImage

@@ -9,6 +9,7 @@ import (
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/permit"
+	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/steps"
 )
 
@@ -93,7 +94,6 @@ func (k *Kernel) aborted(p *process, err *agentkernel.Error) bool {
 	if open := h.Queue.OpenWrites(); len(open) > 0 { // nobody will tell what became of it
 		why = cells.InDoubt(k.label(&open[0]), why)
 	}
-	k.table.streams.Drop(p.pid, piece) // no variable has them any more
 	box, f := k.takeBack(p, piece, why)
 	k.sessions.Forget(p.pid)
 	k.letWait(p, box, f)
@@ -133,7 +133,7 @@ func (k *Kernel) letWait(p *process, box agentkernel.Sandbox, f *inflight) {
 func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agentkernel.Sandbox, *inflight) {
 	box := p.takeBox()
 	p.run.bound, p.run.replay, p.run.abort, p.run.reemit = nil, nil, nil, false
-	var batch agentkernel.Batch
+	batch := agentkernel.Batch{Entries: reserve.Settlements(k.table.streams.End(p.pid, piece), p.standing.Account.Amounts)}
 	for _, f := range slices.Clone(p.inflight) {
 		f.dropped = true
 		f.stop()

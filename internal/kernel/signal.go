@@ -140,19 +140,19 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord,
 		return hasEnded(agentkernel.SignalKill, rec.PID, rec.State)
 	}
 	for _, rec := range tree {
-		adopted, notTaken := k.adopt(ctx, rec) // or somebody else just has
-		err = cmp.Or(err, notTaken)
-		if p := k.lookup(rec.PID); p != nil {
+		adopted, notTaken := k.adopt(ctx, rec) // or somebody else just has, and it may sleep, or run by now
+		p, unread := k.acquire(ctx, rec.PID)
+		if err = cmp.Or(err, notTaken, unread); p != nil {
 			k.kill(p)
-			err = cmp.Or(err, k.awaitEnd(ctx, p)) // it may run by now
+			err = cmp.Or(err, k.awaitEnd(ctx, p))
+			k.release(p)
 		}
 		k.release(adopted)
 	}
 	return cmp.Or(err, k.killBelow(ctx, rec.PID, all))
 }
 
-// killTree kills a process and its descendants and returns when all have ended, durably. One that runs may
-// start another while it is being killed, so it looks again.
+// killTree kills a process and its descendants, also those that are started meanwhile, and returns when all have ended, durably.
 func (k *Kernel) killTree(ctx context.Context, p *process, all bool) error {
 	k.kill(p)
 	for _, q := range k.under(p.pid, all) { // now: whoever asked may not wait for the end
@@ -229,15 +229,11 @@ func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
 	if p.paused() {
 		return
 	}
-	if p.run.turning != 0 { // it has been running until now, also where its sandbox is lost with the pause
-		now := k.clock()
-		p.run.running += now - p.run.turning
-		p.run.turning = now
+	clock := k.clock()
+	if p.run.running = p.ran(clock); p.run.turning != 0 { // also where its sandbox is lost with the pause
+		p.run.turning = clock
 	}
-	if asked := p.asks(); note == "" && asked != "" { // for whoever sees it after this kernel
-		note = "by hand; " + asked
-	}
-	p.pausing = &pausing{note: note}
+	p.pausing = &pausing{note: history.NoteByHand(note, with, p.asks())}
 	if p.halted == nil {
 		k.suspend(p, true)
 	}
@@ -294,11 +290,12 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 	}
 	f.stop()
 	p.inflight.Remove(f.id)
+	f.dropped = !f.intended() // its family may still be asked
 	p.standing.Unresolved.Drop(f.id)
 	p.run.origin.Drop(f.id)
 	failure := p.interrupted(f)
 	entry := agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure}
-	if canonical, err := journal.Canonical(f.args); f.asking && err == nil { // else it was refused before
+	if canonical, err := journal.Canonical(f.args); f.dropped && err == nil { // else it was refused before
 		entry = f.entry(canonical)
 		entry.Done, entry.Err = true, failure
 	}
@@ -307,14 +304,14 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 	k.heard(p)
 }
 
-// interruptible is the call that the program is waiting for at this moment, which is journalled or asked about.
+// interruptible is the call that the program is waiting for at this moment, which is journalled, asked about, or waits its turn.
 func (p *process) interruptible() *inflight {
 	if p.state != agentkernel.StateWaiting && p.run.backend != nil {
 		return nil
 	}
 	var first *inflight
 	for _, f := range p.inflight {
-		if (f.intended() || f.asking) && (p.run.need == needAny || p.run.backend == nil || f.id == p.run.current) && (first == nil || f.id < first.id) {
+		if (f.intended() || f.asking || f.admission.Waits() != "") && (p.run.need == needAny || p.run.backend == nil || f.id == p.run.current) && (first == nil || f.id < first.id) {
 			first = f
 		}
 	}

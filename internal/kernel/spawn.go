@@ -71,17 +71,17 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 		return nil, err
 	}
 	if s.Parent != 0 {
+		var above agentkernel.ProcessRecord
 		if parent = k.carried(ctx, s.Parent); parent != nil {
-			specs.PutBelow(s, &parent.spec.Spec)
-		} else if row, err := k.store.Process(ctx, s.Parent); err == nil {
-			specs.PutBelow(s, &row.Spec)
-		} else {
+			above.Spec = parent.spec.Spec
+		} else if above, err = k.store.Process(ctx, s.Parent); err != nil {
 			return nil, err
 		}
+		err = specs.PutBelow(s, &above.Spec)
 	}
-	if h := k.holds.Over(0, cmp.Or(s.Namespace, "default"), s.Ancestors); h != nil {
+	if err = cmp.Or(err, k.holds.Refuse("spawn", cmp.Or(s.Namespace, "default"), s.Ancestors)); err != nil {
 		k.release(parent)
-		return nil, h.Halted("spawn")
+		return nil, err
 	}
 	return parent, nil
 }
@@ -188,7 +188,6 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		p.run.fingerprint = chosen.Now().Fingerprint
 	}
 	if h != nil {
-		p.watchers = append(p.watchers, h.w)
 		p.rc = h.rc
 	}
 	if err := k.table.enter(p); err != nil {
@@ -196,10 +195,11 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		k.specs.Drop(p.spec)
 		return nil, 0, err
 	}
-	k.table.ledger.Join(p.budgets(), pid, &p.standing.Account)
+	k.table.ledger.Join(k.books(p), pid, &p.standing.Account)
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{{Kind: agentkernel.EntryCreated, At: p.created, Data: data}}, Process: p.record()})
 	p.step(steps.Begin)
-	if len(p.watchers) > 0 {
+	if h != nil {
+		k.listen(p, h.w)
 		snapshot := p.snapshot()
 		k.publish(p, agentkernel.Event{Kind: agentkernel.EventCreated, At: p.created, Process: &snapshot})
 	}
@@ -222,7 +222,7 @@ func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
 	}
 	parent.mu.Lock()
 	defer parent.mu.Unlock()
-	return parent.recoveries == 0
+	return parent.recoveries.Load() == 0
 }
 
 // prepare fills in defaults, refuses what cannot run, and chooses the backend (nil: hosted).

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
@@ -40,11 +42,11 @@ func New(cfg Config) (*Kernel, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Kernel{
 		others: &others{Tools: cfg.Tools}, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
-		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &trees.Forest{}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
+		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &trees.Forest{Ended: cfg.TreeEnded}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
 	k.backends = backends.New(cfg.Backends)
 	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))
-	k.Reader = roles.New(cfg.Store, cfg.Retention, k.settledOf)
+	k.Reader = roles.New(cfg.Store, cfg.Retention, cfg.Traffic, k.settledOf)
 	k.Library = skills.New(cfg.Library, k.backends)
 	if k.holds, err = holds.Read(ctx, cfg.Store, cfg.Now, history.Living(cfg.Store)); err != nil {
 		stop()
@@ -60,9 +62,10 @@ func New(cfg Config) (*Kernel, error) {
 		return nil, err
 	}
 	k.table = newTable(left, cfg.Recovers, cfg.Families)
-	k.table.streams = streams.New(k.external.Go)
-	k.table.ledger = budget.New(budget.Source{Loaded: k.accounts, Flush: k.settled, Store: k.store,
-		Due: func(pid agentkernel.PID) { k.external.Go(func() { k.warn(pid) }) }})
+	k.table.streams = streams.New(k.external.Go, k.streamEnded)
+	k.table.ledger = budget.New(k.bookkeeping())
+	k.table.ledger.Allow(cfg.Allowances)
+	k.States = k.table.ledger.States()
 	if f, ok := cfg.Store.(agentkernel.Fencer); ok {
 		f.OnFenced(k.fenced)
 	}
@@ -72,6 +75,21 @@ func New(cfg Config) (*Kernel, error) {
 	}
 	cfg.Retention.Start((*host)(k))
 	return k, nil
+}
+
+// bookkeeping is what budgets are kept with.
+func (k *Kernel) bookkeeping() budget.Source {
+	return budget.Source{
+		Loaded: func(pid agentkernel.PID, fn func(agentkernel.PID, *history.Account)) {
+			accounts(append(k.table.below(pid), k.lookup(pid)), fn)
+		},
+		Members: func(namespace string, fn func(agentkernel.PID, *history.Account)) {
+			accounts(slices.DeleteFunc(k.table.All(), func(p *process) bool { return p.spec.Namespace != namespace }), fn)
+		},
+		Flush: k.bookable, Store: k.store, Now: k.cfg.Now,
+		Due: func(pid agentkernel.PID) { k.external.Go(func() { k.warn(pid) }) },
+		At:  func(at time.Time, fn func()) { k.timers.At(at, func() { k.external.Go(fn) }) },
+	}
 }
 
 // Info says which kernel this is.

@@ -141,25 +141,6 @@ func (k *Kernel) recheckChild(p *process, f *inflight, child agentkernel.PID) {
 // completeWait answers a wait for a child that has ended.
 func (k *Kernel) completeWait(p *process, f *inflight, child agentkernel.PID) {
 	ctx := context.WithoutCancel(p.context())
-	rec, err := k.store.Process(ctx, child)
-	if err != nil {
-		k.complete(p, f, outcome{}, err)
-		return
-	}
-	out, err := history.Printed(ctx, k.store, child)
-	if err != nil {
-		k.complete(p, f, outcome{}, err)
-		return
-	}
-	result, err := json.Marshal(map[string]any{"pid": child, "state": rec.State, "exit_code": rec.ExitCode,
-		"result": rec.Result, "error": childError(rec.Error), "stdout": out})
+	result, err := history.Waited(ctx, k.store, child)
 	k.complete(p, f, outcomeOf(result), err)
-}
-
-// childError is what a parent sees of its child's error: "code: message", or nothing.
-func childError(err *agentkernel.Error) any {
-	if err == nil {
-		return nil
-	}
-	return err.GuestText()
 }

@@ -15,6 +15,7 @@ import (
 	"agentkernel/internal/kernel/rows"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/streams"
+	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/sys"
 )
 
@@ -29,16 +30,13 @@ type table struct {
 	hosts      hosting.Seats
 	recovering *gate.Gate // recoveries that are under way
 	recovered  func()     // the first of all processes has ended
-
-	mu       sync.Mutex
-	resident map[agentkernel.PID]*process // those with a sandbox in memory
-	parking  bool                         // see schedule
+	audience   watch.Audience
+	residents  eviction.Residents[*process]
 }
 
 func newTable(unfinished int, recovers bool, families []sys.Family) *table {
 	t := &table{
 		Rows: rows.New[*process](unfinished), locals: locals.New(families), recovering: gate.New(), recovered: func() {},
-		resident: map[agentkernel.PID]*process{},
 	}
 	if recovers && t.recovering.Enter() {
 		t.recovered = sync.OnceFunc(t.recovering.Leave)
@@ -53,9 +51,7 @@ func (t *table) enter(p *process) error { return t.Enter(p.pid, p, p.mu.Lock) }
 func (t *table) remove(pid agentkernel.PID) {
 	t.looks.End(pid)
 	t.hosts.Vacate(pid, nil)
-	t.mu.Lock()
-	delete(t.resident, pid)
-	t.mu.Unlock()
+	t.residents.Remove(pid, nil)
 	t.Remove(pid)
 }
 
@@ -103,81 +99,35 @@ func (t *table) below(pid agentkernel.PID) []*process {
 
 // counts says how many processes there are, and how many of earlier kernels nobody has taken up.
 func (t *table) counts(i *agentkernel.KernelInfo) {
-	t.mu.Lock()
-	i.Resident = len(t.resident)
-	t.mu.Unlock()
+	i.Resident = t.residents.Count()
 	loaded, asleep, unfinished := t.Counts()
 	i.Processes, i.Parked, i.Unfinished = loaded+asleep, asleep, unfinished
 }
 
-// settle notes that a process has a sandbox.
-func (t *table) settle(p *process) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.resident[p.pid] = p
-}
-
 // unsettle notes that a process has no sandbox, if it has none.
 func (t *table) unsettle(p *process) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.run.box == nil {
-		delete(t.resident, p.pid)
-	}
-}
-
-// full says whether there are so many sandboxes.
-func (t *table) full(limit int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.resident) >= limit
+	t.residents.Remove(p.pid, func() bool { return p.sandbox() == nil })
 }
 
 // idlest returns the process whose sandbox should go first of those that may, and owns it for its caller; nil: none may. A
 // process that is ready again but has no slot may give way too: whoever has the slot may be waiting for its place.
 func (t *table) idlest(may func(*process) bool) *process {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var best *process
-	var rank eviction.Rank // of best, whose lock is not held
-	for _, p := range t.resident {
+	rank := func(p *process) (eviction.Rank, bool) {
 		p.mu.Lock()
-		if p.evictable() && may(p) {
-			if r := p.eviction(); best == nil || r.Before(rank) {
-				best, rank = p, r
-			}
+		defer p.mu.Unlock()
+		return p.eviction(), p.evictable() && may(p)
+	}
+	p, ok := t.residents.First(rank, func(p *process) bool { // its lock was not held
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.evictable() {
+			return false
 		}
-		p.mu.Unlock()
-	}
-	if best == nil {
+		p.step(steps.Reserve)
+		return true
+	})
+	if !ok {
 		return nil
 	}
-	best.mu.Lock()
-	defer best.mu.Unlock()
-	if !best.evictable() {
-		return nil
-	}
-	best.step(steps.Reserve)
-	return best
-}
-
-// schedule says whether idle sandboxes have to be looked for in a while: there are some, and nobody is about to. Its caller is, from
-// then on, until scheduled.
-func (t *table) schedule() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.parking || t.Closed() || len(t.resident) == 0 {
-		return false
-	}
-	t.parking = true
-	return true
-}
-
-// scheduled notes that they were looked for.
-func (t *table) scheduled() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.parking = false
+	return p
 }

@@ -109,14 +109,11 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 	var w *watch.Watcher
 	if p != nil && follow {
 		p.mu.Lock()
+		follow = !p.state.Terminal() // else it ended meanwhile: the journal has everything
 		w = k.watch(p, p.spec.Interactive)
-		if p.state.Terminal() { // it ended meanwhile: the journal has everything
-			w = nil
-		}
 		p.mu.Unlock()
-		if w != nil {
-			defer k.unwatch(p, w)
-		}
+		defer k.unwatch(p, w)
+		k.answers(p, w)
 	}
 	if p == nil {
 		if _, _, err := history.Row(ctx, k.store, pid); err != nil {
@@ -127,7 +124,7 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 	if p == nil {
 		return history.StillThere(ctx, k.store, pid, err)
 	}
-	if err != nil || done || w == nil {
+	if err != nil || done || !follow {
 		return err
 	}
 	return k.pump(ctx, p, w, last, false, fn)

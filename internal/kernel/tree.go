@@ -10,9 +10,6 @@ import (
 	"agentkernel/internal/kernel/trees"
 )
 
-// rootOf is the process at the root of the tree to which p belongs.
-func rootOf(p *process) agentkernel.PID { return p.place().Root() }
-
 // place is where p is among all processes.
 func (p *process) place() trees.Place {
 	return trees.Place{PID: p.pid, Above: p.spec.Ancestors, Share: &p.share}
@@ -25,14 +22,14 @@ func (k *Kernel) inTree(p *process) bool { return k.forest.Of(p.place()) != nil 
 func (k *Kernel) rejoin(p *process) {
 	p.mu.Lock()
 	k.heed(p)
-	k.table.ledger.Join(p.budgets(), p.pid, &p.standing.Account)
+	k.table.ledger.Join(k.books(p), p.pid, &p.standing.Account)
 	written := p.standing.Account.Journal
 	p.mu.Unlock()
 	if p.spec.Budget != (agentkernel.Budget{}) { // its kernel may have died before it warned
 		k.external.Go(func() { _, _ = k.Budget(k.ctx, p.pid) })
 	}
 	k.forest.Rejoin(p.place(), written, func() (above int64) {
-		if root := k.lookup(rootOf(p)); root != nil {
+		if root := k.lookup(p.place().Root()); root != nil {
 			root.mu.Lock()
 			above = root.standing.Account.Journal
 			root.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/budget"
+	"agentkernel/internal/kernel/history"
 )
 
 // A pause by a signal holds the process and all below it. What was held only because of it goes on when it is resumed;
@@ -42,10 +44,11 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 	case p.state.Terminal():
 		return false
 	case !p.paused():
-		k.pause(p, with, withNote(with))
+		k.pause(p, with, history.NoteWith(with))
 		p.pausing.all = all
-	case p.standing.Pauses.With != 0 && (with == 0 || slices.Contains(above, p.standing.Pauses.With)):
-		p.pausing = &pausing{withNote(with), all}
+	case p.standing.Pauses.With != 0 && (with == 0 || slices.Contains(above, p.standing.Pauses.With)),
+		with == 0 && (budget.Paused(p.pauseNote()) || p.unheard()): // the kernel would let it go on by itself
+		p.pausing = &pausing{history.NoteByHand(history.NoteWith(with), with, p.asks()), all}
 		k.journalState(p, agentkernel.EntryPaused, with)
 	case with == 0:
 		p.pausing.all = p.pausing.all || all
@@ -54,14 +57,6 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 		return false
 	}
 	return true
-}
-
-// withNote says for whom a process is paused.
-func withNote(with agentkernel.PID) string {
-	if with == 0 {
-		return ""
-	}
-	return "with process " + with.String()
 }
 
 // resumeTree lets a process go on, and those below it that were paused because of it or of one above it, durably.

@@ -105,9 +105,6 @@ func (k *Kernel) freeFiles(p *process, box agentkernel.Sandbox) {
 	close(p.filesFree)
 }
 
-// InMemory says whether the kernel has a process in memory, for those who look at its files.
-func (h *host) InMemory(pid agentkernel.PID) bool { return (*Kernel)(h).lookup(pid) != nil }
-
 // AtRest says what has become of a process whose files somebody wants: a kernel runs it; it has ended; and when nothing writes
 // to them any more.
 func (h *host) AtRest(ctx context.Context, pid agentkernel.PID) (carried, ended bool, free <-chan struct{}) {

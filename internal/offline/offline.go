@@ -10,6 +10,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/usage"
 )
 
 // Reader shows what a store holds while no kernel runs on it. It implements agentkernel.Kernel; whatever
@@ -273,6 +274,26 @@ func (r *Reader) Budget(context.Context, agentkernel.PID) (agentkernel.BudgetSta
 // AddBudget needs a kernel.
 func (r *Reader) AddBudget(context.Context, agentkernel.PID, agentkernel.Budget) (agentkernel.BudgetState, error) {
 	return agentkernel.BudgetState{}, errNoKernel("budget")
+}
+
+// Allowances needs a kernel, whose setting they are.
+func (r *Reader) Allowances(context.Context, string) ([]agentkernel.AllowanceState, error) {
+	return nil, errNoKernel("budget")
+}
+
+// ModelUsage adds up what calls to models have used.
+func (r *Reader) ModelUsage(ctx context.Context, q agentkernel.UsageQuery) (agentkernel.ModelUsage, error) {
+	return usage.Read(ctx, r.store, q)
+}
+
+// ModelLimits needs a kernel, which has learned them.
+func (r *Reader) ModelLimits(context.Context) (agentkernel.ModelLimits, error) {
+	return agentkernel.ModelLimits{}, errNoKernel("limits")
+}
+
+// GiveKey needs a kernel, in whose memory the key is.
+func (r *Reader) GiveKey(context.Context, agentkernel.PID, string, string) error {
+	return errNoKernel("key")
 }
 
 // Halt needs a kernel.

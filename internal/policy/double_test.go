@@ -196,6 +196,22 @@ func (d *double) Budget(_ context.Context, pid agentkernel.PID) (agentkernel.Bud
 	return agentkernel.BudgetState{PID: pid}, d.note("Budget")
 }
 
+func (d *double) Allowances(_ context.Context, namespace string) ([]agentkernel.AllowanceState, error) {
+	return []agentkernel.AllowanceState{{Allowance: agentkernel.Allowance{Namespace: namespace}}}, d.note("Allowances")
+}
+
+func (d *double) ModelUsage(_ context.Context, q agentkernel.UsageQuery) (agentkernel.ModelUsage, error) {
+	return agentkernel.ModelUsage{Rows: []agentkernel.UsageRow{{Namespace: q.Namespace}}}, d.note("ModelUsage")
+}
+
+func (d *double) ModelLimits(context.Context) (agentkernel.ModelLimits, error) {
+	return agentkernel.ModelLimits{}, d.note("ModelLimits")
+}
+
+func (d *double) GiveKey(context.Context, agentkernel.PID, string, string) error {
+	return d.note("GiveKey")
+}
+
 func (d *double) AddBudget(_ context.Context, pid agentkernel.PID, _ agentkernel.Budget) (agentkernel.BudgetState, error) {
 	return agentkernel.BudgetState{PID: pid}, d.note("AddBudget")
 }

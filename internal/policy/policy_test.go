@@ -65,7 +65,16 @@ var calls = map[string]struct {
 	"Signal": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return nil, k.Signal(ctx, ofTeam, agentkernel.SignalKill)
 	}, [4]string{ok, ok, gone, denied}},
-	"Budget": {func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Budget(ctx, ofTeam) }, [4]string{ok, ok, gone, ok}},
+	"Budget":     {func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Budget(ctx, ofTeam) }, [4]string{ok, ok, gone, ok}},
+	"Allowances": {func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Allowances(ctx, team) }, [4]string{ok, ok, empty, ok}},
+	"ModelUsage": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		u, err := k.ModelUsage(ctx, agentkernel.UsageQuery{Namespace: team})
+		return u.Rows, err
+	}, [4]string{ok, ok, empty, ok}},
+	"ModelLimits": {func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.ModelLimits(ctx) }, [4]string{ok, denied, denied, denied}},
+	"GiveKey": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return nil, k.GiveKey(ctx, ofTeam, "fast", "sk-made-up")
+	}, [4]string{ok, ok, gone, denied}},
 	"AddBudget": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return k.AddBudget(ctx, ofTeam, agentkernel.Budget{Calls: 1})
 	}, [4]string{ok, ok, gone, denied}},
@@ -402,11 +411,11 @@ func TestTheOwnerHasTheKernelItself(t *testing.T) {
 func TestEachRightAlone(t *testing.T) {
 	always := []string{"Close"}
 	for right, want := range map[agentkernel.Right][]string{
-		agentkernel.RightRead: {"Budget", "Changes", "Count", "Document", "Events", "Export", "Info", "Journal", "List", "OpenFile", "Process", "Skill", "Skills",
+		agentkernel.RightRead: {"Allowances", "Budget", "Changes", "Count", "Document", "Events", "Export", "Info", "Journal", "List", "ModelUsage", "OpenFile", "Process", "Skill", "Skills",
 			"Spec", "State", "Wait"},
 		agentkernel.RightRun:    {"Attach", "DeleteSkill", "EndSession", "PutDocument", "Recover", "Replay", "SaveSkill", "Spawn", "SpawnMany"},
 		agentkernel.RightAnswer: {"AddBudget", "Answer", "Halt", "Resolve", "Signal"},
-		agentkernel.RightTools:  {"AcceptTools", "ListTools", "SearchTools", "ToolServers"},
+		agentkernel.RightTools:  {"AcceptTools", "GiveKey", "ListTools", "SearchTools", "ToolServers"},
 		agentkernel.RightHost:   {"Apply", "Discard"},
 		agentkernel.RightAdmin:  {"Import", "Prune", "Thaw"},
 	} {

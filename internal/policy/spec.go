@@ -10,7 +10,7 @@ import (
 // may do all that the Spec says.
 func needs(s *agentkernel.Spec) []agentkernel.Right {
 	rights := []agentkernel.Right{agentkernel.RightRun}
-	if len(s.Tools) > 0 || len(s.Allow) > 0 || len(s.AllowHosts) > 0 {
+	if len(s.Tools) > 0 || len(s.Allow) > 0 || len(s.AllowHosts) > 0 || len(s.Models) > 0 {
 		rights = append(rights, agentkernel.RightTools)
 	}
 	if s.HasFiles() || s.Stdin != "" || s.Program.Host != "" || s.Isolation == agentkernel.IsolationNone {

@@ -17,14 +17,14 @@ func Of(s *agentkernel.Spec) (Key, bool) {
 	return Key{p.Name, s.Backend, s.Namespace, p.Language, s.Priority, s.Durability, s.Interactive},
 		p.Args == nil && p.Host == "" && !p.Session && p.Earlier == nil && p.Pieces == 0 &&
 			s.Isolation == "" && s.Limits == agentkernel.Limits{} && alone(s) &&
-			s.Tools == nil && s.ToolDigests == nil && s.Allow == nil && s.AllowHosts == nil && s.Deny == nil && s.OnUnknown == "" &&
+			s.Tools == nil && s.ToolDigests == nil && s.Allow == nil && s.AllowHosts == nil && s.Deny == nil && s.Models == nil && s.OnUnknown == "" &&
 			s.Restart == "" && s.IdempotencyKey == "" && s.Past == nil && s.Workspace == nil && s.Volumes == nil && s.Stdin == ""
 }
 
 // alone says that a Spec is of a process without relatives, and without an end that others have set.
 func alone(s *agentkernel.Spec) bool {
 	return s.Parent == 0 && s.Ancestors == nil && !s.Detached && s.DetachedFrom == 0 && s.Deadline.IsZero() &&
-		s.Budget == agentkernel.Budget{} && s.OnBudget == "" && s.Budgets == nil && !s.BudgetsUSD
+		s.Budget == agentkernel.Budget{} && s.OnBudget == "" && s.Budgets == nil && !s.BudgetsUSD && !s.BudgetsTime
 }
 
 // maxTexts bounds Texts.

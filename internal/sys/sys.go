@@ -15,10 +15,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/journal"
 	"agentkernel/internal/strictjson"
 )
 
@@ -68,6 +70,9 @@ type Step struct {
 	// Aborted: the cell that Call was answered with was aborted, for Err, and what it did behind Call is not repeated. It has
 	// neither Op nor Args, and is told of data that is not nil alone.
 	Aborted bool
+	// Settled: the stream that Call has opened has given all that it had; the answer which has the last of it, or says why there is
+	// none, is the next step. It is told as Aborted is.
+	Settled bool
 }
 
 // Op is one system call. Exactly one of Now, Begin and Outside is set. Handlers are called without locks, by several
@@ -143,8 +148,10 @@ type Call struct {
 	// Effect is the class with which the call was admitted, or with which it stands in the journal.
 	Effect agentkernel.Effect
 	Again  bool // it was made before, and is in the journal
-	Bound  *Binding
-	State  WorkingSet
+	// Budgeted says that something bounds what the process spends, BoundsUSD that it bounds money.
+	Budgeted, BoundsUSD bool
+	Bound               *Binding
+	State               WorkingSet
 	// Streams are those that the process has open.
 	Streams Streams
 	Local   any // what its family keeps of the process; nil: nothing. It is not changed
@@ -225,6 +232,64 @@ type Admission struct {
 	Reserve agentkernel.Amounts
 	// Later decides, in the time that calls have, where that takes a look outside; nil: it is decided.
 	Later func(ctx context.Context) (Admission, error)
+	// Queues says that Later waits for the call's turn, and takes as long as that does.
+	Queues bool
+	// Lasts says that Later waits for somebody, for days perhaps: the call is in the journal before, with what Reserve has then
+	// (agentkernel.AmountUnsent), so that its process can be parked. It is admitted again behind that.
+	Lasts bool
+	// Drop gives back what Later has got for the call, which is not made now; nil: it has got nothing. A call that is made after all
+	// gets it again by itself. It may come several times.
+	Drop func()
+	// Waiting says why Later has not returned, in few words; "": it has. nil: there is nothing to say.
+	Waiting func() string
+}
+
+// Wants is what the call may use up at most; nil: nothing, or its family was not asked.
+func (a *Admission) Wants() agentkernel.Amounts {
+	if a == nil {
+		return nil
+	}
+	return a.Reserve
+}
+
+// Waits is what the label of the call has behind it as long as it waits its turn: ", queued 2.1 s: ...".
+func (a *Admission) Waits() string {
+	if a == nil || a.Waiting == nil {
+		return ""
+	}
+	if why := a.Waiting(); why != "" {
+		return ", " + why
+	}
+	return ""
+}
+
+// Means says whether one of the patterns means the call.
+func (a *Admission) Means(patterns []string) bool {
+	return a != nil && a.Matches != nil && slices.ContainsFunc(patterns, a.Matches)
+}
+
+// Question is what a human is asked about the call.
+func (a *Admission) Question(call int64, effect agentkernel.Effect) *agentkernel.Ask {
+	args := a.Ask.Args
+	if canonical, err := journal.Canonical(args); err == nil { // else it was refused before
+		args = canonical
+	}
+	return &agentkernel.Ask{ID: call, Call: a.Name, Pattern: a.Pattern, Effect: effect, Args: args}
+}
+
+// Patience is how long Later may take, if a look outside may take so long; ten years stand for any time.
+func (a *Admission) Patience(look time.Duration) time.Duration {
+	if a.Queues {
+		return tenYears
+	}
+	return look
+}
+
+// NotUsed says that the call is not made now.
+func (a *Admission) NotUsed() {
+	if a != nil && a.Drop != nil {
+		a.Drop()
+	}
 }
 
 // Question asks for permission.
@@ -246,6 +311,11 @@ type Outcome struct {
 	// reserved; what is not known to have been spared is charged. It counts with a failure, too, but for a write of which
 	// nobody knows what became of it.
 	Settle agentkernel.Amounts
+	// Keeps says that what the call has reserved stays reserved behind its result, but for the call itself, until its stream is settled
+	// (Settler). Of an outcome with a Stream alone; its Settle does not count.
+	Keeps bool
+	// Ends settles what an earlier call has kept; nil: nothing is settled.
+	Ends *Settlement
 	// Stream is what the call has opened; the kernel makes Result a handle for it. nil: nothing. Of calls with Op.Opens alone.
 	Stream Stream
 	// Done is told whether the call was answered so: not, if nobody waits for it any more. nil: the family need not know.
@@ -270,13 +340,25 @@ type Wait struct {
 	Err    *agentkernel.Error // at Until, instead of Result; nil: Result
 }
 
+// Traffic is what asks models for a family, as far as it is no matter of a call.
+type Traffic interface {
+	// Limits are what is known of the traffic at this moment.
+	Limits() agentkernel.ModelLimits
+	// Give hands over the key of a model, in place of the one before: of one of the kernel's own or, with brought, of those that the
+	// processes of a tree have brought (agentkernel.Spec.Models).
+	Give(tree agentkernel.PID, brought []string, model, key string) error
+	// Ended drops what there is for a tree whose processes have ended. It returns at once.
+	Ended(tree agentkernel.PID)
+}
+
 // Null is the result of a call that has none.
 var Null = json.RawMessage("null")
 
+const tenYears = 10 * 365 * 24 * time.Hour
+
 // Seconds converts without overflow: ten years stand for any longer time.
 func Seconds(s float64) time.Duration {
-	const tenYears = 10 * 365 * 24 * 3600
-	return time.Duration(min(s, tenYears) * float64(time.Second))
+	return time.Duration(min(s, tenYears.Seconds()) * float64(time.Second))
 }
 
 // Table joins families by the names of their calls, and refuses what is no family: a call with another name, two of one

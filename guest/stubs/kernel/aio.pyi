@@ -3,7 +3,7 @@
 
 from typing import Any, Awaitable, Dict, List
 
-from . import Response
+from . import AsyncStream, Response
 
 class _Tool:
     def call(self, server: str, tool: str, arguments: Dict[str, Any] | None = None) -> Awaitable[Any]:
@@ -32,6 +32,20 @@ class _Http:
         """Makes an HTTP request to a host that --allow-host allows. An answer with any status is an answer, not an error. Returns status, url, headers (names in lower case), text (None if the body is not text), json(), bytes()."""
 
 http: _Http
+
+class _Llm:
+    def ask(self, prompt: str, system: str | None = None, images: List[Any] | None = None, model: str | None = None, schema: Dict[str, Any] | None = None, max_tokens: int | None = None, temperature: float | None = None, reasoning: str | None = None, reuse: float | None = None) -> Awaitable[Any]:
+        """Asks a model one thing: `llm("...")`. It waits its turn: no limit of the provider is passed. Returns its text, or with a schema the value."""
+    def __call__(self, prompt: str, system: str | None = None, images: List[Any] | None = None, model: str | None = None, schema: Dict[str, Any] | None = None, max_tokens: int | None = None, temperature: float | None = None, reasoning: str | None = None, reuse: float | None = None) -> Awaitable[Any]:
+        """Asks a model one thing: `llm("...")`. It waits its turn: no limit of the provider is passed. Returns its text, or with a schema the value."""
+    def complete(self, messages: List[Any], tools: List[Any] | None = None, tool_choice: str | None = None, stop: List[Any] | None = None, top_p: float | None = None, seed: int | None = None, cache: str | None = None, extra: Dict[str, Any] | None = None, shrink: bool = False, model: str | None = None, schema: Dict[str, Any] | None = None, max_tokens: int | None = None, temperature: float | None = None, reasoning: str | None = None, reuse: float | None = None) -> Awaitable[Dict[str, Any]]:
+        """Asks a model to go on with a conversation. Returns text, data, message (to be appended to the messages), tool_calls, stop, model, usage, cost_usd."""
+    def stream(self, messages: Any, tools: List[Any] | None = None, tool_choice: str | None = None, stop: List[Any] | None = None, top_p: float | None = None, seed: int | None = None, cache: str | None = None, extra: Dict[str, Any] | None = None, shrink: bool = False, model: str | None = None, schema: Dict[str, Any] | None = None, max_tokens: int | None = None, temperature: float | None = None, reasoning: str | None = None) -> Awaitable[AsyncStream]:
+        """Asks as llm.complete does, and returns the answer as it comes: `for piece in llm.stream("..."): ...` Returns {"text": "..."} and {"reasoning": "..."}, bits of {"call": {"index", "id", "name", "arguments"}}, and at the end {"answer": ...}, which is what llm.complete returns."""
+    def embed(self, texts: List[Any], model: str | None = None, dimensions: int | None = None, reuse: float | None = None) -> Awaitable[List[Any]]:
+        """Makes vectors of texts. Returns a list of float for each text."""
+
+llm: _Llm
 
 class _Signals:
     def wait(self, timeout: float | None = None) -> Awaitable[Any]:

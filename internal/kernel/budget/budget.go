@@ -1,5 +1,5 @@
-// Package budget is the ledger of what trees with a budget have spent and hold. All of it is folded from journals: a book is read
-// when the first of its tree needs it, kept by the entries that follow, and dropped at will. It sees no process: whoever calls
+// Package budget is the ledger of what trees with a budget, and namespaces with an allowance, have spent and hold. All of it is folded from journals: a book is read
+// when the first who is in it needs it, kept by the entries that follow, and dropped at will. It sees no process: whoever calls
 // says which books are about one.
 package budget
 
@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/advice"
@@ -27,7 +27,7 @@ func Nodes(pid agentkernel.PID, s *agentkernel.Spec) []agentkernel.PID {
 }
 
 // The amounts that budgets bound, and sums of them in this order.
-var names = [...]string{agentkernel.AmountUSD, agentkernel.AmountTokens, agentkernel.AmountCalls}
+var names = agentkernel.BudgetAmounts
 
 type sums [len(names)]int64
 
@@ -50,47 +50,48 @@ func (s *sums) add(more sums, times int64) {
 }
 
 func (s sums) spending() agentkernel.Spending {
-	return agentkernel.Spending{USD: agentkernel.NanoUSD(s[0]), Tokens: s[1], Calls: s[2]}
+	a := agentkernel.Amounts{}
+	for i, name := range names {
+		a[name] = s[i]
+	}
+	return agentkernel.SpendingOf(a)
 }
 
-// standing is what an account has spent and holds.
-func standing(a *history.Amounts) (spent, held sums) {
-	if a == nil {
-		return spent, held
-	}
-	spent = sumsOf(a.Spent)
-	for _, h := range a.Held {
-		held.add(sumsOf(h.Amounts), 1)
-	}
-	return spent, held
-}
-
-// Ledger has the books by the process whose budget each is about.
+// Ledger has the books by the process whose budget each is about, and those of allowances by negative numbers.
 type Ledger struct {
-	src   Source
-	mu    sync.Mutex
-	books map[agentkernel.PID]*book
+	src        Source
+	mu         sync.Mutex
+	books      map[agentkernel.PID]*book
+	allowances allowances
 }
 
 // Source is what books are made from.
 type Source struct {
 	// Loaded calls fn, while nothing changes, with the account of each process in memory that is one of pid and all below it.
 	Loaded func(pid agentkernel.PID, fn func(pid agentkernel.PID, account *history.Account))
+	// Members is Loaded for those of a namespace.
+	Members func(namespace string, fn func(pid agentkernel.PID, account *history.Account))
 	// Flush returns when the store has all that was journalled before.
 	Flush func(ctx context.Context) error
 	Store agentkernel.StoreReader
 	// Due lets a goroutine of its own tell a process what Warnings says. It is called with a lock held, and again until that is done. nil:
 	// nobody is told.
 	Due func(pid agentkernel.PID)
+	// Now is the time, by which periods begin and end.
+	Now func() time.Time
+	// At calls fn, in a goroutine of its own, at a time.
+	At func(at time.Time, fn func())
 }
 
-// New returns a ledger without books.
+// New returns a ledger without books. What allowances there are, says Allow.
 func New(src Source) *Ledger { return &Ledger{src: src, books: map[agentkernel.PID]*book{}} }
 
-// book is about one process and all below it. The ledger's lock guards it.
+// book is about one process and all below it, or about a period of an allowance. The ledger's lock guards it.
 type book struct {
+	of          *period       // nil: it is about a process
 	ready       chan struct{} // closed when it is read, or cannot be
 	caps        [len(names)]bool
+	ended       bool // the process has, when the book was read: nothing raises its budget any more
 	limit       sums
 	spent, held sums
 	warned      sums                     // the limits of which the process was told that most is spent
@@ -127,7 +128,7 @@ func (l *Ledger) open(ctx context.Context, pid agentkernel.PID) error {
 	b := l.books[pid]
 	first := b == nil
 	if first {
-		b = &book{ready: make(chan struct{}), seen: map[agentkernel.PID]bool{}}
+		b = &book{ready: make(chan struct{}), seen: map[agentkernel.PID]bool{}, of: l.allowances.begin(pid, l.src.Now)}
 		l.books[pid] = b
 	}
 	l.mu.Unlock()
@@ -140,7 +141,11 @@ func (l *Ledger) open(ctx context.Context, pid agentkernel.PID) error {
 		}
 	}
 	err := l.src.Flush(ctx)
-	if err == nil {
+	switch {
+	case err != nil:
+	case b.of != nil:
+		err = l.readPeriod(ctx, b, pid)
+	default:
 		err = l.read(ctx, b, pid)
 	}
 	if err != nil {
@@ -159,6 +164,7 @@ func (l *Ledger) read(ctx context.Context, b *book, root agentkernel.PID) error 
 	}
 	caps := rec.Spec.Budget.Amounts()
 	l.mu.Lock()
+	b.ended = rec.State.Terminal()
 	b.limit.add(sumsOf(caps), 1)
 	for i, name := range names {
 		b.caps[i] = caps[name] != 0
@@ -201,7 +207,7 @@ func (l *Ledger) readOne(ctx context.Context, b *book, rec *agentkernel.ProcessR
 	l.mu.Lock()
 	seen := b.seen[rec.PID]
 	l.mu.Unlock()
-	if seen || !root && rec.State.Terminal() && rec.Usage.Syscalls == 0 {
+	if seen || !root && rec.State.Terminal() && rec.Usage.Syscalls == 0 && !l.Bounds(&rec.Spec, agentkernel.AmountTime) {
 		return nil
 	}
 	account, err := history.AccountOf(ctx, l.src.Store, rec)
@@ -219,7 +225,10 @@ func (l *Ledger) join(b *book, pid agentkernel.PID, account *history.Account, ro
 		return
 	}
 	b.seen[pid] = true
-	spent, held := standing(account.Amounts)
+	if b.of != nil && account.Imported {
+		return
+	}
+	spent, held := b.standing(account.Amounts)
 	b.spent.add(spent, 1)
 	b.held.add(held, 1)
 	if root {
@@ -227,6 +236,9 @@ func (l *Ledger) join(b *book, pid agentkernel.PID, account *history.Account, ro
 		b.warned = sumsOf(account.Warned)
 	}
 }
+
+// open says whether a book is there, and read; the ledger's lock is held.
+func (b *book) open() bool { return b != nil && b.seen == nil }
 
 // counts says whether a process is counted; the ledger's lock is held.
 func (b *book) counts(pid agentkernel.PID) bool { return b.seen == nil || b.seen[pid] }
@@ -252,23 +264,38 @@ func (l *Ledger) Note(nodes []agentkernel.PID, pid agentkernel.PID, before, afte
 	if len(nodes) == 0 || before == after {
 		return
 	}
-	spent, held := standing(after)
-	spentBefore, heldBefore := standing(before)
-	spent.add(spentBefore, -1)
-	held.add(heldBefore, -1)
-	for i := range entries {
-		held.add(sumsOf(entries[i].Reserve), -1)
-	}
+	spent, held := change(before, after, entries, nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, node := range nodes {
 		if b := l.books[node]; b != nil && b.counts(pid) {
+			spent, held := spent, held
+			if b.of != nil {
+				if b.seen == nil {
+					b.at(entries[len(entries)-1].At) // what nothing was reserved for may be the first of a period
+				}
+				spent, held = change(before, after, entries, b.of)
+			}
 			b.spent.add(spent, 1)
 			b.held.add(held, 1)
 			b.wake()
 			l.tell(node, b)
 		}
 	}
+}
+
+// change is by what entries have changed what is spent and held, all of it or in a period.
+func change(before, after *history.Amounts, entries []agentkernel.Entry, in *period) (spent, held sums) {
+	spent, held = in.standing(after)
+	spentBefore, heldBefore := in.standing(before)
+	spent.add(spentBefore, -1)
+	held.add(heldBefore, -1)
+	for i := range entries {
+		if entries[i].Kind != agentkernel.EntryResult && in.has(entries[i].At) { // what a result keeps was reserved before
+			held.add(sumsOf(entries[i].Reserve), -1)
+		}
+	}
+	return spent, held
 }
 
 // wake lets those try again, in the order in which they came, for whom there is enough now, or never will be; the ledger's lock is held.
@@ -290,7 +317,7 @@ func (b *book) wake() {
 }
 
 // Await calls again, in a goroutine of the caller's choice, when a call that was refused may be made after all, or is refused for good. False:
-// there is nothing to wait for: what is spent alone leaves too little.
+// there is nothing to wait for: what is spent alone leaves too little. Whoever is called says Tried afterwards.
 func (l *Ledger) Await(err error, again func()) bool {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok || r.again || r.want > r.limit-r.spent { // two calls that are made again would wait for what each other holds
@@ -304,11 +331,26 @@ func (l *Ledger) Await(err error, again func()) bool {
 		return true
 	}
 	b.queue = append(b.queue, waiter{r, again})
+	l.endsAlone(r.pid, b)
 	b.wake() // it may have been given back a moment ago
 	return true
 }
 
-// Raised says whether a budget is larger than when it refused a call.
+// Tried says that the one has tried again who was called so. If it has taken nothing (its call is gone, or another book has too little for
+// it), it is the next one's turn.
+func (l *Ledger) Tried(refused error) {
+	r, ok := errors.AsType[*refusal](refused)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.books[r.pid]; b != nil {
+		b.wake()
+	}
+}
+
+// Raised says whether what has refused a call is larger now, or has begun anew, or will be no larger any more: its process has ended.
 func (l *Ledger) Raised(err error) bool {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {
@@ -317,35 +359,39 @@ func (l *Ledger) Raised(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.books[r.pid]
-	return b == nil || b.limit[r.which] > r.limit // without a book, asking again tells
+	return b == nil || b.limit[r.which] > r.limit || !b.caps[r.which] || b.ended && !r.final || b.of != nil && b.of.since != r.of.since // without a book, asking again tells
 }
 
 // Reserve takes what a call wants from all books of nodes, or from none: an *agentkernel.Error for which Refused is true says of
-// which too little is left. The entry that says so in the journal follows, before the caller lets go of its process. lost is what the call
-// holds already that is made once more: the entry charges it.
-func (l *Ledger) Reserve(op string, nodes []agentkernel.PID, want, lost agentkernel.Amounts) error {
+// which too little is left. The entry that says so in the journal, of the time that is returned, follows before the caller lets go of its
+// process; zero: the time does not matter. lost is what the call holds already that is made once more: the entry charges it.
+func (l *Ledger) Reserve(op string, nodes []agentkernel.PID, want, lost agentkernel.Amounts) (at time.Time, err error) {
 	if len(want) == 0 || len(nodes) == 0 {
-		return nil
+		return at, nil
 	}
 	take, again := sumsOf(want), sumsOf(lost)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, pid := range nodes { // from the root downwards
+	at = l.moment(nodes)
+	for _, pid := range nodes { // allowances first, then from the root downwards
 		b := l.books[pid]
-		if b == nil || b.seen != nil {
-			return errClosed
+		if !b.open() {
+			return at, errClosed
 		}
 		for i, n := range take {
 			if left := max(0, b.limit[i]-b.spent[i]-b.held[i]); b.caps[i] && n > left {
-				r := &refusal{pid: pid, which: i, want: n, limit: b.limit[i], spent: b.spent[i] + again[i], held: b.held[i] - again[i], again: len(lost) > 0}
-				return (&agentkernel.Error{Code: agentkernel.CodeLimit, Op: op, Err: r}).WithHint(advice.RaiseBudget, pid, names[i])
+				r := l.refusal(b, pid, i, n)
+				if r.again = len(lost) > 0; b.of == nil {
+					r.spent, r.held = r.spent+again[i], r.held-again[i]
+				}
+				return at, r.hinted(op)
 			}
 		}
 	}
 	for _, pid := range nodes {
 		l.books[pid].held.add(take, 1)
 	}
-	return nil
+	return at, nil
 }
 
 // refusal is why a reservation was refused.
@@ -353,28 +399,44 @@ type refusal struct {
 	pid                      agentkernel.PID
 	which                    int // of names
 	want, limit, spent, held int64
-	again                    bool // it was under way before, and holds something
+	again                    bool   // it was under way before, and holds something
+	final                    bool   // the process with the budget has ended
+	of                       period // zero: it is a process's
 }
 
-func (r *refusal) Error() string {
-	name := names[r.which]
-	text := fmt.Sprintf("the call costs %s, and the budget of process %d is %s: spent %s", quantity(name, r.want), r.pid, quantity(name, r.limit), quantity(name, r.spent))
-	if r.held > 0 {
-		text += fmt.Sprintf(", held by calls under way %s", quantity(name, r.held))
+// refusal is that of so much by a book; the ledger's lock is held.
+func (l *Ledger) refusal(b *book, pid agentkernel.PID, which int, want int64) *refusal {
+	r := &refusal{pid: pid, which: which, want: want, limit: b.limit[which], spent: b.spent[which], held: b.held[which], final: b.ended}
+	if b.of != nil {
+		r.of = *b.of
 	}
-	return text
+	return r
 }
 
-// quantity is an amount as people read it.
-func quantity(name string, n int64) string {
-	if name == agentkernel.AmountUSD {
-		return "$" + agentkernel.NanoUSD(n).String()
+// hinted is a refusal as an error, with what can be done about it.
+func (r *refusal) hinted(op string) *agentkernel.Error {
+	err := &agentkernel.Error{Code: agentkernel.CodeLimit, Op: op, Err: r}
+	switch {
+	case r.of.Namespace != "":
+		return err.WithHint("%s", agentkernel.RaiseAllowance)
+	case r.final:
+		return err.WithHint(advice.BudgetEnded, r.pid)
 	}
-	if n == 1 {
-		name = strings.TrimSuffix(name, "s")
-	}
-	return fmt.Sprintf("%d %s", n, name)
+	return err.WithHint("%s", agentkernel.RaiseBudget(r.pid, names[r.which], r.shortage().More()))
 }
+
+// shortage is a refusal as whoever is told of it reads it.
+func (r *refusal) shortage() *agentkernel.Shortage {
+	s := &agentkernel.Shortage{Amount: names[r.which], Wants: r.want, Limit: r.limit, Spent: r.spent, Held: r.held}
+	if r.of.Namespace == "" {
+		s.Budget = r.pid
+	} else {
+		s.Namespace, s.Period, s.Until = r.of.Namespace, r.of.Period, r.of.until
+	}
+	return s
+}
+
+func (r *refusal) Error() string { return r.shortage().String() }
 
 // Refused says whether an error is a refusal of Reserve.
 func Refused(err error) bool {
@@ -382,16 +444,28 @@ func Refused(err error) bool {
 	return ok
 }
 
-// pausedFor begins the notes of pauses because of a budget.
-const pausedFor = "budget: "
+// Final says that an error is a refusal by the budget of a process that has ended: to wait for more would be in vain.
+func Final(err error) bool {
+	r, ok := errors.AsType[*refusal](err)
+	return ok && r.final
+}
 
 // PauseNote says why a process is paused whose call was refused.
 func PauseNote(err error) string {
-	return pausedFor + agentkernel.AsError(err, agentkernel.CodeLimit, "").Message()
+	r, _ := errors.AsType[*refusal](err)
+	return r.shortage().PauseNote()
 }
 
 // Paused says whether the note of a pause is one of those.
-func Paused(note string) bool { return strings.HasPrefix(note, pausedFor) }
+func Paused(note string) bool { return agentkernel.ParseShortage(note) != nil }
+
+// PausedBy is the process whose budget a note of a pause is about; 0: it is about none.
+func PausedBy(note string) agentkernel.PID {
+	if s := agentkernel.ParseShortage(note); s != nil {
+		return s.Budget
+	}
+	return 0
+}
 
 // Raise notes that a budget is larger now. Its journal says so.
 func (l *Ledger) Raise(pid agentkernel.PID, by agentkernel.Amounts) {
@@ -408,7 +482,7 @@ func (l *Ledger) Raise(pid agentkernel.PID, by agentkernel.Amounts) {
 func (l *Ledger) State(ctx context.Context, pid agentkernel.PID) (s agentkernel.BudgetState, err error) {
 	rec, err := l.src.Store.Process(ctx, pid)
 	if err == nil && rec.Spec.Budget == (agentkernel.Budget{}) {
-		err = none(pid)
+		err = none(pid, &rec.Spec, advice.BudgetAbove)
 	}
 	if err != nil {
 		return s, err
@@ -420,7 +494,7 @@ func (l *Ledger) State(ctx context.Context, pid agentkernel.PID) (s agentkernel.
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		b := l.books[pid]
-		if b == nil || b.seen != nil {
+		if !b.open() {
 			return errClosed
 		}
 		s = agentkernel.BudgetState{PID: pid, Limit: b.limit.spending(), Spent: b.spent.spending(), Held: b.held.spending()}
@@ -432,6 +506,11 @@ func (l *Ledger) State(ctx context.Context, pid agentkernel.PID) (s agentkernel.
 func (l *Ledger) Drop(pid agentkernel.PID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.drop(pid)
+}
+
+// drop is Drop; the ledger's lock is held.
+func (l *Ledger) drop(pid agentkernel.PID) {
 	if b := l.books[pid]; b != nil {
 		delete(l.books, pid)
 		for _, w := range b.queue {
@@ -441,17 +520,23 @@ func (l *Ledger) Drop(pid agentkernel.PID) {
 	}
 }
 
-// none is the error for a process without a budget.
-func none(pid agentkernel.PID) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeNotFound, "budget", "process %d has no budget of its own", pid).WithPID(pid).WithHint(advice.GiveBudget)
+// none is the error for a process without a budget of its own. above is what to do about that of another one, which has the PID.
+func none(pid agentkernel.PID, s *agentkernel.Spec, above string) *agentkernel.Error {
+	err := &agentkernel.Error{Code: agentkernel.CodeNotFound, Op: "budget", PID: pid}
+	if n := len(s.Budgets); n > 0 {
+		err.Err = fmt.Errorf("process %d has no budget of its own: it is within that of process %d", pid, s.Budgets[n-1])
+		return err.WithHint(above, s.Budgets[n-1])
+	}
+	err.Err = fmt.Errorf("process %d has no budget of its own", pid)
+	return err.WithHint(advice.GiveBudget)
 }
 
-// Raising is the entry that raises a budget. The error says why it cannot be: nothing, less, and what it does not bound.
-func Raising(pid agentkernel.PID, had, more agentkernel.Budget) (agentkernel.Entry, error) {
+// Raising is the entry that raises the budget of a process. The error says why it cannot be: nothing, less, and what it does not bound.
+func Raising(pid agentkernel.PID, s *agentkernel.Spec, more agentkernel.Budget) (agentkernel.Entry, error) {
 	e := agentkernel.Entry{Kind: agentkernel.EntryBudget}
 	switch {
-	case had == (agentkernel.Budget{}):
-		return e, none(pid)
+	case s.Budget == (agentkernel.Budget{}):
+		return e, none(pid, s, advice.RaiseAbove)
 	case more == (agentkernel.Budget{}):
 		return e, agentkernel.Errorf(agentkernel.CodeInvalid, "budget", "nothing is to be added to the budget of process %d", pid).WithPID(pid)
 	}
@@ -459,7 +544,7 @@ func Raising(pid agentkernel.PID, had, more agentkernel.Budget) (agentkernel.Ent
 		return e, err
 	}
 	for _, name := range more.Amounts().Names() {
-		if had.Amounts()[name] == 0 {
+		if s.Budget.Amounts()[name] == 0 {
 			return e, agentkernel.Errorf(agentkernel.CodeInvalid, "budget", "the budget of process %d does not bound %s: there is nothing to raise", pid, name).WithPID(pid)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/budget"
@@ -34,6 +35,7 @@ type member struct {
 	mu      sync.Mutex
 	pid     agentkernel.PID
 	seq     int64
+	now     time.Time // where the ledger does not say when a call begins
 	account history.Account
 }
 
@@ -65,12 +67,16 @@ func (m *member) pay(l *budget.Ledger, nodes []agentkernel.PID, reserve, use int
 	err := l.Within(context.Background(), nodes, func() error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if err := l.Reserve("pay", nodes, want, nil); err != nil {
+		at, err := l.Reserve("pay", nodes, want, nil)
+		if err != nil {
 			return err
+		}
+		if at.IsZero() {
+			at = m.now
 		}
 		m.seq++
 		call = m.seq
-		m.note(l, nodes, agentkernel.Entry{Kind: agentkernel.EntryCall, Call: call, Reserve: want})
+		m.note(l, nodes, agentkernel.Entry{Kind: agentkernel.EntryCall, At: at, Call: call, Reserve: want})
 		return nil
 	})
 	if err != nil {
@@ -157,7 +163,10 @@ func TestWhileABookIsRead(t *testing.T) {
 func TestABookThatCannotBeRead(t *testing.T) {
 	l, _, _ := ledgerOf(1)
 	for range 2 {
-		err := l.Within(t.Context(), []agentkernel.PID{9}, func() error { return l.Reserve("x", []agentkernel.PID{9}, agentkernel.Amounts{"usd": 1}, nil) })
+		err := l.Within(t.Context(), []agentkernel.PID{9}, func() error {
+			_, err := l.Reserve("x", []agentkernel.PID{9}, agentkernel.Amounts{"usd": 1}, nil)
+			return err
+		})
 		if agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
 			t.Error(err)
 		}
@@ -183,5 +192,35 @@ func BenchmarkReserveAndSettle(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestWhoIsCalledAndTakesNothing: what was given back is the next one's then.
+func TestWhoIsCalledAndTakesNothing(t *testing.T) {
+	l, chain, nodes := ledgerOf(5)
+	want := agentkernel.Amounts{agentkernel.AmountUSD: 5}
+	if err := chain[0].pay(l, nodes, 1, 0); err != nil { // opens the book
+		t.Fatal(err)
+	}
+	if _, err := l.Reserve("pay", nodes, want, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, refused := l.Reserve("pay", nodes, want, nil)
+	var called []string
+	for _, name := range []string{"gone", "next"} {
+		if !l.Await(refused, func() { called = append(called, name) }) {
+			t.Fatal(refused)
+		}
+	}
+	m := chain[0]
+	m.mu.Lock()
+	m.account.Add(&agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 9, Reserve: want})
+	m.note(l, nodes, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 9, Settle: agentkernel.Amounts{}})
+	m.mu.Unlock()
+	if fmt.Sprint(called) != "[gone]" {
+		t.Errorf("%v are called, and there is enough for one", called)
+	}
+	if l.Tried(refused); fmt.Sprint(called) != "[gone next]" {
+		t.Errorf("%v are called", called)
 	}
 }

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"encoding/json"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
@@ -13,7 +14,7 @@ func nearly(spent, limit int64) bool { return limit > 0 && spent >= limit-limit/
 
 // due says whether the process of a book is to be warned, of an amount of which it was not with this limit; the ledger's lock is held.
 func (b *book) due(i int) bool {
-	return b.seen == nil && b.caps[i] && b.warned[i] < b.limit[i] && nearly(b.spent[i], b.limit[i])
+	return b.of == nil && b.seen == nil && b.caps[i] && b.warned[i] < b.limit[i] && nearly(b.spent[i], b.limit[i])
 }
 
 // tell lets the process of a book be warned, if it is due; the ledger's lock is held.
@@ -54,10 +55,13 @@ func (l *Ledger) Warnings(pid agentkernel.PID) (all []agentkernel.Batch) {
 	return all
 }
 
-// number is an amount as a program reads it: dollars are a float.
+// number is an amount as a program reads it: dollars and seconds are a float.
 func number(name string, n int64) json.RawMessage {
-	if name == agentkernel.AmountUSD {
+	switch name {
+	case agentkernel.AmountUSD:
 		return journal.AppendFloat(nil, float64(n)/float64(agentkernel.USD))
+	case agentkernel.AmountTime:
+		return journal.AppendFloat(nil, time.Duration(n).Seconds())
 	}
 	data, err := json.Marshal(n)
 	if err != nil {

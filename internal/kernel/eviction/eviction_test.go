@@ -3,6 +3,7 @@ package eviction_test
 import (
 	"testing"
 
+	"agentkernel"
 	"agentkernel/internal/kernel/eviction"
 )
 
@@ -21,5 +22,31 @@ func TestBefore(t *testing.T) {
 				t.Errorf("%+v before %+v: %t", a, b, a.Before(b))
 			}
 		}
+	}
+}
+
+// TestResidents: the one that goes first of those that may is taken, unless it may not any more; one at a time looks for idle ones.
+func TestResidents(t *testing.T) {
+	var r eviction.Residents[int64]
+	if r.Look() || r.Count() != 0 {
+		t.Error("somebody looks for idle ones, and there are none")
+	}
+	for pid := range int64(4) {
+		r.Add(agentkernel.PID(pid), pid)
+	}
+	r.Remove(3, func() bool { return false })
+	r.Remove(2, nil)
+	rank := func(p int64) (eviction.Rank, bool) { return eviction.Rank{LastRun: p}, p != 0 }
+	if p, ok := r.First(rank, func(int64) bool { return true }); p != 1 || !ok {
+		t.Errorf("%d goes first: %t", p, ok)
+	}
+	if _, ok := r.First(rank, func(int64) bool { return false }); ok {
+		t.Error("it went, and may not any more")
+	}
+	if r.Count() != 3 || !r.Look() || r.Look() {
+		t.Errorf("%d are left, or two look", r.Count())
+	}
+	if r.Looked(); !r.Look() {
+		t.Error("nobody looks any more")
 	}
 }

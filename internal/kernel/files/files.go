@@ -13,8 +13,8 @@ import (
 
 // Host is the kernel as the files of its processes see it.
 type Host interface {
-	// InMemory says whether the kernel has a process in memory.
-	InMemory(pid agentkernel.PID) bool
+	// Live says whether the kernel has a process in memory.
+	Live(pid agentkernel.PID) bool
 	// AtRest says whether a kernel runs a process, whether it has ended, and when nothing writes to its files any more.
 	AtRest(ctx context.Context, pid agentkernel.PID) (carried, ended bool, free <-chan struct{})
 }
@@ -81,7 +81,7 @@ func (f *Files) has(ctx context.Context, pid agentkernel.PID) (live bool, err er
 		return false, agentkernel.Errorf(agentkernel.CodeInvalid, "workspace", "process %d has no workspace", pid).WithPID(pid).
 			WithHint(advice.NoFolder, pid)
 	}
-	return !rec.State.Terminal() || f.host.InMemory(pid), nil
+	return !rec.State.Terminal() || f.host.Live(pid), nil
 }
 
 // atRest refuses to touch the files of a process that may still write them. One that has just ended is waited for.

@@ -25,7 +25,7 @@ func (r *rows) Process(context.Context, agentkernel.PID) (agentkernel.ProcessRec
 // gone is a kernel that has no process in memory.
 type gone struct{}
 
-func (gone) InMemory(agentkernel.PID) bool { return false }
+func (gone) Live(agentkernel.PID) bool { return false }
 func (gone) AtRest(context.Context, agentkernel.PID) (carried, ended bool, free <-chan struct{}) {
 	return false, false, nil
 }

@@ -22,6 +22,7 @@ type Account struct {
 	Journal   int64    `json:"journal,omitempty"`    // bytes of the journal, as limits.journal counts them
 	Allowed   []string `json:"approved,omitempty"`   // patterns of tools that a human has allowed from then on
 	Amounts   *Amounts `json:"amounts,omitempty"`
+	Imported  bool     `json:"imported,omitempty"` // of a recording: what it has spent was spent elsewhere
 	// Added is by what the budget was raised beyond that of the Spec.
 	Added agentkernel.Amounts `json:"added,omitempty"`
 	// Warned are the limits of its budget with which it was told that most is spent, as BudgetWarning says.
@@ -44,10 +45,12 @@ type Account struct {
 
 // Add counts an entry that stands behind all that were added before.
 func (a *Account) Add(e *agentkernel.Entry) {
-	a.Amounts = a.Amounts.add(e)
+	a.Amounts = a.Amounts.Add(e)
 	a.Repeats = a.Repeats.add(e)
 	a.Journal += entryCost + int64(len(e.Args)) + int64(len(e.Data))
 	switch e.Kind {
+	case agentkernel.EntryCreated:
+		a.Imported = e.Imported != nil
 	case agentkernel.EntryCall:
 		a.Calls = max(a.Calls, e.Call)
 		if !e.Done && e.Origin == nil && callsTool(e.Op) {

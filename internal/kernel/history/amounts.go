@@ -1,10 +1,13 @@
 package history
 
 import (
+	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"agentkernel"
 )
@@ -14,6 +17,8 @@ import (
 type Amounts struct {
 	Spent agentkernel.Amounts `json:"spent,omitempty"`
 	Held  map[int64]Held      `json:"held,omitempty"` // by call
+	// Days are those of the newest month and of the one before on which calls began that have spent something, in their order.
+	Days []Day `json:"days,omitempty"`
 }
 
 // Held is the reservation of a call that has no result.
@@ -22,43 +27,127 @@ type Held struct {
 	// Again says that the call was begun a second time, after a crash or by the decision of a human. What it had reserved
 	// first stays charged.
 	Again bool `json:"again,omitempty"`
+	// Kept says that the call has its result, and has opened a stream.
+	Kept bool `json:"kept,omitempty"`
+	// Day is that on which it was begun, or begun again.
+	Day Date `json:"day,omitempty"`
 }
 
-// add takes an entry that stands behind all that were added before. An intent reserves, a second beginning charges what the
-// first had reserved and reserves again, and a result settles: what it says was used is charged, or, if it says nothing, all
-// that was reserved. A call that
-// never has a result keeps its reservation, which is spent when the process ends.
-func (a *Amounts) add(e *agentkernel.Entry) *Amounts {
+// Add takes an entry that stands behind all that were added before. An intent reserves, a second beginning charges what the
+// first had reserved and reserves again, and a result settles; see Charges. A result may keep some of it for the stream
+// that the call has opened, which is settled later. Running time is over when it is noted, and is never held: that
+// until a call is in its reservation, that until the end in the last entry.
+func (a *Amounts) Add(e *agentkernel.Entry) *Amounts {
+	day := a.day(e)
+	for c := range a.Charges(e) {
+		a = a.with(c.Amounts, c.Day, c.Call, nil)
+	}
 	switch {
-	case e.Kind == agentkernel.EntryCall && len(e.Reserve) > 0:
-		return a.with(nil, e.Call, &Held{Amounts: e.Reserve})
-	case e.Kind == agentkernel.EntryRetry:
-		return a.with(a.Of(e.Call), e.Call, &Held{Amounts: e.Reserve, Again: true})
-	case e.Kind == agentkernel.EntryResult && e.Settle != nil:
-		return a.with(e.Settle, e.Call, nil)
-	case e.Kind == agentkernel.EntryResult && a.Holds(e.Call):
-		return a.with(a.Of(e.Call), e.Call, nil)
-	case e.Kind == agentkernel.EntryTerminal && a != nil && a.Held != nil:
-		spent, held := a.Used()
-		return (&Amounts{Spent: spent}).with(held, 0, nil)
+	case e.Kind == agentkernel.EntryRetry, e.Kind == agentkernel.EntryCall && len(e.Reserve) > 0:
+		ran, held := ranUntil(e.Reserve)
+		return a.with(ran, DateOf(e.At), e.Call, &Held{Amounts: held, Again: e.Kind == agentkernel.EntryRetry && !a.Unsent(e.Call), Day: DateOf(e.At)})
+	case e.Kind == agentkernel.EntryResult && len(e.Reserve) > 0:
+		return a.with(nil, 0, e.Call, &Held{Amounts: e.Reserve, Kept: true, Day: day})
+	case e.Kind == agentkernel.EntryTerminal:
+		if ran := ReadEnd(e.Data).Ran; ran > 0 {
+			return a.with(agentkernel.Amounts{agentkernel.AmountTime: int64(ran)}, DateOf(e.At), 0, nil)
+		}
 	}
 	return a
 }
 
-// with is a, with more spent, and with what a call holds from then on; nil: nothing.
-func (a *Amounts) with(spent agentkernel.Amounts, call int64, held *Held) *Amounts {
+// Charge is what an entry says that a call has spent.
+type Charge struct {
+	Call    int64
+	Amounts agentkernel.Amounts
+	Day     Date // on which it began
+	Known   bool // false: nobody knows what it has used, so that it is charged with all that was reserved
+}
+
+// Charges are what an entry says that calls have spent, which stands behind all that were added before: of a result what it says was used
+// or, if it says nothing, all that was reserved, as of a call that begins a second time. A call that never has a result keeps its
+// reservation, which is spent when the process ends.
+func (a *Amounts) Charges(e *agentkernel.Entry) iter.Seq[Charge] {
+	settles := e.Kind == agentkernel.EntryResult || e.Kind == agentkernel.EntrySettled
+	return func(yield func(Charge) bool) {
+		switch {
+		case e.Kind == agentkernel.EntryRetry && a.Unsent(e.Call): // it begins
+		case e.Kind == agentkernel.EntryRetry:
+			yield(Charge{e.Call, a.Of(e.Call), a.day(e), false})
+		case e.Kind == agentkernel.EntryResult && len(e.Reserve) > 0, settles && e.Settle != nil:
+			yield(Charge{e.Call, e.Settle, a.day(e), true})
+		case settles && a.Holds(e.Call):
+			yield(Charge{e.Call, a.Lost(e.Call), a.day(e), a.Unsent(e.Call)})
+		case e.Kind == agentkernel.EntryTerminal && a != nil && a.Held != nil:
+			for _, call := range slices.Sorted(maps.Keys(a.Held)) {
+				if !yield(Charge{call, a.Lost(call), a.Held[call].Day, a.Unsent(call)}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ranUntil splits what a call has reserved into the time that its program ran until then, and the rest.
+func ranUntil(reserve agentkernel.Amounts) (ran, held agentkernel.Amounts) {
+	n, there := reserve[agentkernel.AmountTime]
+	if !there {
+		return nil, reserve
+	}
+	held = maps.Clone(reserve)
+	delete(held, agentkernel.AmountTime)
+	return agentkernel.Amounts{agentkernel.AmountTime: n}, held
+}
+
+// EndData is the Data of a last entry.
+type EndData struct {
+	ExitCode int               `json:"exit_code"`
+	State    agentkernel.State `json:"state"`
+	// Ran is the time that the program ran since what was counted before, if a budget or an allowance bounds it.
+	Ran time.Duration `json:"ran_ns,omitempty"`
+}
+
+// Encode is d in an entry.
+func (d EndData) Encode() json.RawMessage {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return nil // numbers and a word always encode
+	}
+	return data
+}
+
+// ReadEnd reads it, as far as it can be read.
+func ReadEnd(data json.RawMessage) (d EndData) {
+	_ = json.Unmarshal(data, &d) // a recording may have anything there
+	return d
+}
+
+// day is that to which what a call has spent belongs: that of its reservation, if it has one.
+func (a *Amounts) day(e *agentkernel.Entry) Date {
+	if a.Holds(e.Call) {
+		return a.Held[e.Call].Day
+	}
+	return DateOf(e.At)
+}
+
+// with is a, with more spent by a call that began on a day, and with what a call holds from then on; nil: nothing.
+func (a *Amounts) with(spent agentkernel.Amounts, day Date, call int64, held *Held) *Amounts {
 	var next Amounts
 	if a != nil {
-		next = Amounts{a.Spent, maps.Clone(a.Held)}
+		next = Amounts{a.Spent, nil, a.Days}
+		if n := len(a.Held); n > 1 || n == 1 && !a.Holds(call) { // most programs have one call under way
+			next.Held = maps.Clone(a.Held)
+			delete(next.Held, call)
+		}
 	}
 	next.Spent = next.Spent.Plus(spent)
-	delete(next.Held, call)
+	next.Days = spentOn(next.Days, day, spent)
 	if held != nil {
 		if next.Held == nil {
 			next.Held = map[int64]Held{}
 		}
 		if next.Held[call] = *held; len(held.Amounts) == 0 {
-			next.Held[call] = Held{Again: held.Again} // as a base has it
+			next.Held[call] = Held{Again: held.Again, Kept: held.Kept, Day: held.Day} // as a base has it
 		}
 	}
 	if len(next.Held) == 0 {
@@ -87,8 +176,32 @@ func (a *Amounts) Holds(call int64) bool {
 	return ok
 }
 
+// Unsent says whether a call is in the journal that was not sent yet.
+func (a *Amounts) Unsent(call int64) bool { return a.Of(call)[agentkernel.AmountUnsent] > 0 }
+
+// Lost is what a call is charged with of which nobody knows what it has used: all that it holds.
+func (a *Amounts) Lost(call int64) agentkernel.Amounts {
+	if a.Unsent(call) {
+		return nil
+	}
+	return a.Of(call)
+}
+
 // Again says whether a call without a result was begun a second time.
 func (a *Amounts) Again(call int64) bool { return a != nil && a.Held[call].Again }
+
+// Kept are the calls that hold something for streams that they have opened, in their order.
+func (a *Amounts) Kept() (calls []int64) {
+	if a == nil {
+		return nil
+	}
+	for _, call := range slices.Sorted(maps.Keys(a.Held)) {
+		if a.Held[call].Kept {
+			calls = append(calls, call)
+		}
+	}
+	return calls
+}
 
 // Returned is how a call settles that is known not to have happened; nil: it has reserved nothing.
 func (a *Amounts) Returned(call int64) agentkernel.Amounts {

@@ -11,9 +11,9 @@ import (
 )
 
 // BaseVersion is the Base.Version of a base that has all of the history. It is raised where bases of before lack something: a
-// family whose calls are in journals begins to keep locals. 0 is an image of before bases: it holds a position
+// family whose calls are in journals begins to keep locals; 1 lacks Amounts.Days. 0 is an image of before bases: it holds a position
 // alone, and Fold takes the whole journal with it.
-const BaseVersion = 1
+const BaseVersion = 2
 
 // Base is where a fold begins: the zero Base at the start of the journal, any other behind entry Seq, with which it travels
 // in an image.
@@ -71,8 +71,9 @@ func Fold(base Base, entries []agentkernel.Entry) *History { return FoldInto(nil
 func FoldInto(locals Locals, base Base, entries []agentkernel.Entry) *History {
 	h := &History{Base: base, Standing: Standing{Seq: base.Seq, Servers: maps.Clone(base.Servers), Locals: locals}}
 	if base.Whole() {
-		// Everything is in the entries, but for what an image of that time had alone.
-		h.Account.Allowed = slices.Clone(base.Allowed)
+		if base.Version == 0 { // everything is in the entries, but for what an image of that time had alone
+			h.Account.Allowed = slices.Clone(base.Allowed)
+		}
 	} else {
 		h.Account, h.Pauses, h.Noted, h.Cell = base.Account, base.Pauses, base.Noted, base.Cell
 		for _, call := range base.Again {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"agentkernel"
@@ -59,6 +60,23 @@ func Printed(ctx context.Context, store agentkernel.StoreReader, pid agentkernel
 		return nil
 	})
 	return out.String(), err
+}
+
+// Waited is what a parent is told of a child that has ended.
+func Waited(ctx context.Context, store agentkernel.StoreReader, child agentkernel.PID) (json.RawMessage, error) {
+	rec, err := store.Process(ctx, child)
+	if err != nil {
+		return nil, err
+	}
+	out, err := Printed(ctx, store, child)
+	if err != nil {
+		return nil, err
+	}
+	end := map[string]any{"pid": child, "state": rec.State, "exit_code": rec.ExitCode, "result": rec.Result, "error": nil, "stdout": out}
+	if rec.Error != nil {
+		end["error"] = rec.Error.GuestText() // "code: message"
+	}
+	return json.Marshal(end)
 }
 
 // Shown is a process as a row of the store shows it; lost says what that has lost, nil: nothing.

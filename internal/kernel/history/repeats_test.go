@@ -3,6 +3,7 @@ package history_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +98,13 @@ func TestRowsOfTheSameCall(t *testing.T) {
 }
 
 func TestCallPrints(t *testing.T) {
+	long := func(end string) json.RawMessage {
+		return json.RawMessage(`"` + strings.Repeat("x", 100_000) + end + `"`)
+	}
+	if one := history.CallPrint("a", long("1")); one != history.CallPrint("a", long("1")) || one == history.CallPrint("a", long("2")) || one == history.CallPrint("a", long("")) ||
+		one == history.CallPrint("b", long("1")) {
+		t.Error("long arguments are not told apart")
+	}
 	same := history.CallPrint("a", json.RawMessage(`{}`))
 	for _, other := range []uint64{history.CallPrint("b", json.RawMessage(`{}`)), history.CallPrint("a", json.RawMessage(`{"x":1}`)), history.CallPrint("a", nil), history.CallPrint("a{", json.RawMessage(`}`))} {
 		if same == other {

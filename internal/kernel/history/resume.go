@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 
 	"agentkernel"
@@ -98,6 +99,20 @@ func Descends(s *agentkernel.Spec, pid agentkernel.PID) bool {
 	return s.Parent == pid || slices.Contains(s.Ancestors, pid)
 }
 
+// UsableImage is the base of the newest image of a process, if the engine with this fingerprint can load it. An image of another one, or
+// one that is damaged, is not used: the journal has everything.
+func UsableImage(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, fingerprint string, log *slog.Logger) Base {
+	base, err := OfImage(ctx, store, pid, fingerprint)
+	switch agentkernel.CodeOf(err) {
+	case "", agentkernel.CodeNotFound:
+	case agentkernel.CodeVersion:
+		log.Info("image not used, replaying the journal instead", "pid", pid, "err", err)
+	default:
+		log.Warn("image not used, replaying the journal instead", "pid", pid, "err", err)
+	}
+	return base
+}
+
 // OfImage reads the base of an image of a process. CodeNotFound: there is no image; CodeVersion: it is of another engine than
 // the one with this fingerprint.
 func OfImage(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, fingerprint string) (Base, error) {
@@ -106,7 +121,11 @@ func OfImage(ctx context.Context, store agentkernel.StoreReader, pid agentkernel
 		return Base{}, err
 	}
 	if image.Fingerprint != fingerprint {
-		return Base{}, agentkernel.Errorf(agentkernel.CodeVersion, "recover", "it is of another engine: %s", image.Fingerprint)
+		var none Base
+		if old, err := ParseBase(image.Kernel, image.Seq); err == nil && old.Version == 0 {
+			none.Allowed = old.Allowed // no journal has it
+		}
+		return none, agentkernel.Errorf(agentkernel.CodeVersion, "recover", "it is of another engine: %s", image.Fingerprint)
 	}
 	base, err := ParseBase(image.Kernel, image.Seq)
 	if err != nil {

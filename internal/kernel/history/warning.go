@@ -34,6 +34,9 @@ func WarningOf(e *agentkernel.Entry) (w BudgetWarning, ok bool) {
 // String is the warning for people: "$1.85 of its budget of $2.00 are spent".
 func (w BudgetWarning) String() string {
 	text := fmt.Sprintf("%s of its budget of %s are spent", w.Budget.quantity(w.Budget.Spent, ""), w.Budget.quantity(w.Budget.Limit, " "+w.Budget.Amount))
+	if string(w.Budget.Limit) == "1" && w.Budget.Amount != agentkernel.AmountUSD { // the one that it has is spent
+		text = fmt.Sprintf("its budget of 1 %s is spent", strings.TrimSuffix(w.Budget.Amount, "s"))
+	}
 	if held := string(w.Budget.Held); strings.Trim(held, "0.") != "" {
 		text += ", and calls under way hold " + w.Budget.quantity(w.Budget.Held, "")
 	}

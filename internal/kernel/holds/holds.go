@@ -89,6 +89,14 @@ func (s *Set) Over(pid agentkernel.PID, namespace string, ancestors []agentkerne
 	return nil
 }
 
+// Refuse refuses to begin a process where a hold is over it; nil: none is.
+func (s *Set) Refuse(op, namespace string, ancestors []agentkernel.PID) error {
+	if h := s.Over(0, namespace, ancestors); h != nil {
+		return h.Halted(op)
+	}
+	return nil
+}
+
 // Kernel gives the hold that is over all; nil: there is none.
 func (s *Set) Kernel() *agentkernel.Hold { return s.Over(0, "", nil) }
 

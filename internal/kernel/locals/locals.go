@@ -136,13 +136,23 @@ func (o *Of) Add(e *agentkernel.Entry) history.Locals {
 			o.fold(step)
 		}
 	case agentkernel.EntryAborted:
-		for i := range o.data {
-			if o.data[i] != nil {
-				o.data[i] = o.set.locals[i].Fold(o.data[i], &sys.Step{PID: o.pid, Call: e.Call, At: e.At, Aborted: true, Err: e.Err})
-			}
+		o.tell(sys.Step{PID: o.pid, Call: e.Call, At: e.At, Aborted: true, Err: e.Err})
+	case agentkernel.EntrySettled:
+		if e.Async { // it has more to give
+			break
 		}
+		o.tell(sys.Step{PID: o.pid, Call: e.Call, At: e.At, Settled: true})
 	}
 	return o
+}
+
+// tell tells all who keep something.
+func (o *Of) tell(step sys.Step) {
+	for i := range o.data {
+		if o.data[i] != nil {
+			o.data[i] = o.set.locals[i].Fold(o.data[i], &step)
+		}
+	}
 }
 
 func (o *Of) fold(step sys.Step) {

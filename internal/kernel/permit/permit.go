@@ -6,6 +6,7 @@ package permit
 import (
 	"encoding/json"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -95,4 +96,13 @@ func UnknownArgument(call *agentkernel.Syscall, canonical json.RawMessage) *agen
 		}
 	}
 	return nil
+}
+
+// NoSyscall refuses a call that none of ops is, and says which ones may be meant.
+func NoSyscall[T any](name string, ops map[string]T) *agentkernel.Error {
+	err := agentkernel.Errorf(agentkernel.CodeNotFound, clip.Short(name), "there is no syscall %q", clip.Short(name))
+	if q := nearest.Question(clip.Short(name), slices.Sorted(maps.Keys(ops))); q != "" {
+		return err.WithHint("%s", q)
+	}
+	return err
 }

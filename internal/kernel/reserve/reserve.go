@@ -3,6 +3,8 @@
 package reserve
 
 import (
+	"maps"
+
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/sys"
@@ -46,16 +48,75 @@ func Refusal(op string, want, grant agentkernel.Amounts, used *history.Amounts) 
 	return nil
 }
 
-// Settled is what a handler says that a call has used up; what cannot be is left out. counted says that the call is one of those that a
-// budget counts, which is spent, too, unless nothing is: then the call did not go out.
-func Settled(used agentkernel.Amounts, counted bool) agentkernel.Amounts {
+// Result is the result of a call as entries: what it ends comes first. account is what its process has used up and reserved.
+func Result(e agentkernel.Entry, out *sys.Outcome, account *history.Amounts) []agentkernel.Entry {
+	held := account.Of(e.Call)
+	switch {
+	case e.Kind != agentkernel.EntryResult: // it has reserved nothing
+	case out.Keeps && e.Err == nil: // what the call is one of is done
+		e.Settle, e.Reserve = agentkernel.Amounts{}, maps.Clone(held)
+		for _, one := range ones {
+			if n, there := held[one]; there {
+				e.Settle[one] = n
+				delete(e.Reserve, one)
+			}
+		}
+	default:
+		e.Settle = Settled(out.Settle, held)
+	}
+	if out.Ends == nil {
+		return []agentkernel.Entry{e}
+	}
+	ends := Settlements([]sys.Settlement{*out.Ends}, account)
+	if len(ends) == 0 && e.Kind == agentkernel.EntryResult && e.Err == nil && string(e.Data) != "[]" { // it was settled before all of it was given, which is so now
+		ends = []agentkernel.Entry{{Kind: agentkernel.EntrySettled, Call: out.Ends.Call, Settle: agentkernel.Amounts{}}}
+	}
+	return append(ends, e)
+}
+
+// Settlements are the entries for streams that have ended. Of a call that has kept nothing there is none.
+func Settlements(ends []sys.Settlement, account *history.Amounts) (list []agentkernel.Entry) {
+	for _, s := range ends {
+		if account.Holds(s.Call) {
+			list = append(list, agentkernel.Entry{Kind: agentkernel.EntrySettled, Call: s.Call, Settle: Settled(s.Used, nil)})
+		}
+	}
+	return list
+}
+
+// Early are the entries for streams that have ended, and have more to give, or would have.
+func Early(account *history.Amounts, ends ...sys.Settlement) []agentkernel.Entry {
+	list := Settlements(ends, account)
+	for i := range list {
+		list[i].Async = true
+	}
+	return list
+}
+
+// Lost are the entries for the streams of a process that went with its kernel: what they have used up, nobody knows.
+func Lost(account *history.Amounts) []agentkernel.Entry {
+	var ends []sys.Settlement
+	for _, call := range account.Kept() {
+		ends = append(ends, sys.Settlement{Call: call})
+	}
+	return Early(account, ends...)
+}
+
+// ones are what a call is one of.
+var ones = []string{agentkernel.AmountCalls, agentkernel.AmountTurns}
+
+// Settled is what a handler says that a call has used up; what cannot be is left out. What a call is one of (a call, a turn) is in what it
+// held, and is spent, too, unless nothing is: then the call did not go out.
+func Settled(used, held agentkernel.Amounts) agentkernel.Amounts {
 	for _, n := range used {
 		if n < 0 {
 			return nil // nonsense costs all that was reserved
 		}
 	}
-	if counted && len(used) > 0 {
-		return used.Plus(agentkernel.Amounts{agentkernel.AmountCalls: 1})
+	for _, one := range ones {
+		if held[one] > 0 && len(used) > 0 {
+			used = used.Plus(agentkernel.Amounts{one: held[one]})
+		}
 	}
 	return used
 }

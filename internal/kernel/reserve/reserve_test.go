@@ -1,6 +1,7 @@
 package reserve_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -50,13 +51,79 @@ func TestGrant(t *testing.T) {
 }
 
 func TestSettled(t *testing.T) {
-	if got := reserve.Settled(amounts{"coins": -1, "tokens": 1}, true); got != nil {
+	if got := reserve.Settled(amounts{"coins": -1, "tokens": 1}, amounts{"calls": 1}); got != nil {
 		t.Errorf("%v", got)
 	}
-	if got := reserve.Settled(amounts{}, true); got == nil || len(got) > 0 {
+	if got := reserve.Settled(amounts{}, amounts{"calls": 1}); got == nil || len(got) > 0 {
 		t.Error("nothing used has become all that was reserved")
 	}
-	if got := reserve.Settled(amounts{"coins": 2}, true); got.String() != "1 calls, 2 coins" {
+	if got := reserve.Settled(amounts{"coins": 2}, amounts{"calls": 1, "turns": 1, "coins": 5}); got.String() != "1 calls, 2 coins, 1 turns" {
 		t.Errorf("a call that counts: %s", got)
+	}
+	if got := reserve.Settled(amounts{"coins": 2}, nil); got.String() != "2 coins" {
+		t.Errorf("one that does not: %s", got)
+	}
+}
+
+// TestResult: what a call keeps for its stream, and what it ends of another one.
+func TestResult(t *testing.T) {
+	account := &history.Amounts{Held: map[int64]history.Held{
+		3: {Amounts: amounts{"coins": 9, agentkernel.AmountCalls: 1}}, 4: {Amounts: amounts{"coins": 5}}, 5: {Amounts: amounts{"coins": 2}},
+	}}
+	failed := agentkernel.Errorf(agentkernel.CodeLimit, "x", "too large")
+	for _, c := range []struct {
+		name string
+		e    agentkernel.Entry
+		out  sys.Outcome
+		want string
+	}{
+		{"a result", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 3}, sys.Outcome{Settle: amounts{"coins": 2}}, `result 3 settled {"calls":1,"coins":2}; `},
+		{"unknown", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 3}, sys.Outcome{}, `result 3 ; `},
+		{"kept, with the call counted", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 3}, sys.Outcome{Keeps: true}, `result 3 settled {"calls":1} kept {"coins":9}; `},
+		{"kept", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 4}, sys.Outcome{Keeps: true, Settle: amounts{"coins": 1}}, `result 4 settled {} kept {"coins":5}; `},
+		{"nothing to keep", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 9}, sys.Outcome{Keeps: true}, `result 9 settled {}; `},
+		{"not kept after all", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 4, Err: failed}, sys.Outcome{Keeps: true}, `result 4 ; `},
+		{"ended", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 5}, sys.Outcome{Settle: amounts{}, Ends: &sys.Settlement{Call: 4, Used: amounts{"coins": 2}}},
+			`settled 4 settled {"coins":2}; result 5 settled {}; `},
+		{"ended by a call that was answered at once", agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 6, Done: true}, sys.Outcome{Ends: &sys.Settlement{Call: 4}}, `settled 4 settled null; call 6 ; `},
+		{"settled before, and given whole now", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 5, Data: []byte(`[1]`)}, sys.Outcome{Settle: amounts{}, Ends: &sys.Settlement{Call: 2}},
+			`settled 2 settled {}; result 5 settled {}; `},
+		{"ended before", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 5, Data: []byte(`[]`)}, sys.Outcome{Settle: amounts{}, Ends: &sys.Settlement{Call: 2}}, `result 5 settled {}; `},
+		{"closed after it was settled", agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 6, Done: true, Data: []byte(`true`)}, sys.Outcome{Ends: &sys.Settlement{Call: 2}}, `call 6 ; `},
+		{"nonsense", agentkernel.Entry{Kind: agentkernel.EntryResult, Call: 5}, sys.Outcome{Settle: amounts{}, Ends: &sys.Settlement{Call: 4, Used: amounts{"coins": -1}}},
+			`settled 4 settled null; result 5 settled {}; `},
+	} {
+		got := ""
+		for _, e := range reserve.Result(c.e, &c.out, account) {
+			e.WriteNote()
+			got += fmt.Sprintf("%s %d %s; ", e.Kind, e.Call, e.Note)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	if n := account.Of(3)["coins"]; n != 9 || account.Of(3)[agentkernel.AmountCalls] != 1 {
+		t.Error("the account was changed")
+	}
+}
+
+// TestEarly: of streams that have more to give, or would have, the entries say so.
+func TestEarly(t *testing.T) {
+	account := &history.Amounts{Held: map[int64]history.Held{
+		3: {Amounts: amounts{"coins": 9}, Kept: true}, 4: {Amounts: amounts{"coins": 5}}, 7: {Amounts: amounts{"coins": 2}, Kept: true},
+	}}
+	for want, list := range map[string][]agentkernel.Entry{
+		`settled 3 settled {"coins":1} true; `: reserve.Early(account, sys.Settlement{Call: 3, Used: amounts{"coins": 1}}),
+		``:                                     reserve.Early(account, sys.Settlement{Call: 2, Used: amounts{"coins": 1}}),
+		`settled 3 settled null true; settled 7 settled null true; `: reserve.Lost(account),
+	} {
+		got := ""
+		for _, e := range list {
+			e.WriteNote()
+			got += fmt.Sprintf("%s %d %s %t; ", e.Kind, e.Call, e.Note, e.Async)
+		}
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package roles is what a kernel answers from its store alone: the Spec, the working set and the journal of a process, and what
-// the store keeps. It never looks at a process that runs, and changes none.
+// Package roles is what a kernel answers from its store alone: the Spec, the working set and the journal of a process, what calls to
+// models have used, and what the store keeps. It hands on keys of models, and never looks at a process that runs, or changes one.
 package roles
 
 import (
@@ -8,18 +8,68 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/usage"
+	"agentkernel/internal/sys"
 )
 
 // Reader answers from a store.
 type Reader struct {
 	store     agentkernel.StoreReader
 	retention agentkernel.Retention
+	traffic   sys.Traffic // nil: there are no models
 	settled   func(ctx context.Context, pid agentkernel.PID) error
 }
 
 // New returns a Reader. settled returns when everything that the store was handed of a process (0: of all) is durable.
-func New(store agentkernel.StoreReader, retention agentkernel.Retention, settled func(ctx context.Context, pid agentkernel.PID) error) *Reader {
-	return &Reader{store, retention, settled}
+func New(store agentkernel.StoreReader, retention agentkernel.Retention, traffic sys.Traffic, settled func(ctx context.Context, pid agentkernel.PID) error) *Reader {
+	return &Reader{store, retention, traffic, settled}
+}
+
+// ModelUsage adds up what calls to models have used.
+func (r *Reader) ModelUsage(ctx context.Context, q agentkernel.UsageQuery) (agentkernel.ModelUsage, error) {
+	u, err := usage.Read(ctx, r.store, q)
+	if err == nil {
+		err = r.settled(ctx, 0)
+	}
+	return u, err
+}
+
+// ModelLimits is what is known of the traffic to models.
+func (r *Reader) ModelLimits(context.Context) (agentkernel.ModelLimits, error) {
+	if r.traffic == nil {
+		return agentkernel.ModelLimits{}, nil
+	}
+	return r.traffic.Limits(), nil
+}
+
+// GiveKey hands over the key of a model.
+func (r *Reader) GiveKey(ctx context.Context, pid agentkernel.PID, model, key string) error {
+	if r.traffic == nil {
+		return agentkernel.Errorf(agentkernel.CodeNotFound, "key", "no model is configured")
+	}
+	if pid == 0 {
+		return r.traffic.Give(0, nil, model, key)
+	}
+	rec, err := r.store.Process(ctx, pid)
+	if err != nil {
+		return err
+	}
+	if len(rec.Spec.Models) == 0 {
+		return agentkernel.Errorf(agentkernel.CodeNotFound, "key", "process %d has brought no models of its own", pid).WithPID(pid)
+	}
+	root := agentkernel.RootOf(pid, rec.Spec.Ancestors)
+	if !rec.State.Terminal() {
+		if err := r.traffic.Give(root, rec.Spec.Models, model, key); err != nil {
+			return err
+		}
+		if rec, err = r.store.Process(ctx, pid); err != nil { // it may have ended meanwhile, and taken along what its tree had
+			return err
+		}
+	}
+	if !rec.State.Terminal() {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeConflict, "key", "process %d has ended: it asks no model any more", pid).WithPID(pid)
 }
 
 // Spec is what a process was created with.

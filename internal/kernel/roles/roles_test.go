@@ -39,7 +39,7 @@ func TestAnswersAreDurable(t *testing.T) {
 	s := &store{entries: []agentkernel.Entry{{Seq: 1}, {Seq: 2}}}
 	var waited []agentkernel.PID
 	var fails error
-	r := roles.New(s, nil, func(_ context.Context, pid agentkernel.PID) error {
+	r := roles.New(s, nil, nil, func(_ context.Context, pid agentkernel.PID) error {
 		waited = append(waited, pid)
 		return fails
 	})
@@ -76,7 +76,7 @@ func TestAnswersAreDurable(t *testing.T) {
 // TestJournalOfAPrunedProcess: what was read while it was pruned may be a part.
 func TestJournalOfAPrunedProcess(t *testing.T) {
 	s := &store{entries: []agentkernel.Entry{{Seq: 1}}}
-	r := roles.New(s, nil, func(context.Context, agentkernel.PID) error { s.pruned = true; return nil })
+	r := roles.New(s, nil, nil, func(context.Context, agentkernel.PID) error { s.pruned = true; return nil })
 	if _, err := r.Journal(t.Context(), 7, 1, 0); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
 		t.Errorf("a part of a journal is shown: %v", err)
 	}

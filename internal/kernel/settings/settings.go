@@ -19,6 +19,8 @@ type Config struct {
 	Backends []agentkernel.Backend            // in the order in which "auto" tries them
 	// Families are the system calls beside the kernel's own.
 	Families []sys.Family
+	// Traffic is what asks models; nil: there are none.
+	Traffic sys.Traffic
 	// Tools finds the tools that programs import.
 	Tools sys.Toolbox
 	// Library keeps skills and documents; nil: there are none.
@@ -29,10 +31,12 @@ type Config struct {
 	Backup func(ctx context.Context, w io.Writer) error
 	// Recovers says that Recover of all processes follows: callers that come before its end wait for it.
 	Recovers bool
-	Limits   agentkernel.Limits // defaults for processes; zero fields are DefaultLimits
-	Logger   *slog.Logger
-	Observer agentkernel.Observer // told what processes do; nil: none is
-	Now      func() time.Time
+	// Allowances bound what the processes of a namespace spend in a day or a month; see Kernel.Allow.
+	Allowances agentkernel.Allowances
+	Limits     agentkernel.Limits // defaults for processes; zero fields are DefaultLimits
+	Logger     *slog.Logger
+	Observer   agentkernel.Observer // told what processes do; nil: none is
+	Now        func() time.Time
 
 	// Slots is how many programs may run at one moment; 0: twice the CPUs, at least 4.
 	Slots int
@@ -59,6 +63,13 @@ type Config struct {
 	Grace time.Duration
 
 	About agentkernel.KernelInfo // for Info: Version, Mode, Home, Settings, Before
+}
+
+// TreeEnded notes that the processes of a tree have ended.
+func (c *Config) TreeEnded(root agentkernel.PID) {
+	if c.Traffic != nil {
+		c.Traffic.Ended(root)
+	}
 }
 
 // Complete fills in what is left out, and refuses a Config without which there is no kernel.

@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	may := map[string]bool{"Backends": true, "Families": true, "Library": true, "Layers": true, "Backup": true, "Recovers": true, "Observer": true,
-		"Recordings": true, "About": true, "Weight": true}
+		"Recordings": true, "About": true, "Weight": true, "Allowances": true, "Traffic": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != may[name] {

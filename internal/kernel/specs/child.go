@@ -1,11 +1,12 @@
 package specs
 
 import (
-	"agentkernel/internal/kernel/budget"
+	"cmp"
 	"slices"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/keys"
 )
 
@@ -17,7 +18,7 @@ func FromOutside(s *agentkernel.Spec) error {
 	if err := keys.Usable(s.IdempotencyKey); err != nil {
 		return err
 	}
-	s.Ancestors, s.DetachedFrom, s.Budgets, s.BudgetsUSD = nil, 0, nil, false
+	s.Ancestors, s.DetachedFrom, s.Budgets, s.BudgetsUSD, s.BudgetsTime = nil, 0, nil, false, false
 	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
 			WithHint("leave them out; a session is fed its pieces one by one")
@@ -25,10 +26,20 @@ func FromOutside(s *agentkernel.Spec) error {
 	return s.Isolation.Validate()
 }
 
-// PutBelow gives a Spec what it has from its parent, whoever starts it.
-func PutBelow(s, parent *agentkernel.Spec) {
+// PutBelow gives a Spec what it has from its parent, whoever starts it. A tree is of one namespace: what it spends counts for that.
+func PutBelow(s, parent *agentkernel.Spec) error {
+	if s.Namespace = cmp.Or(s.Namespace, parent.Namespace); s.Namespace != parent.Namespace {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "process %d is of the namespace %q, so that a child of it cannot be of %q", s.Parent, parent.Namespace, s.Namespace).
+			WithHint("leave the namespace out, or the parent")
+	}
+	putBelow(s, parent)
+	return nil
+}
+
+func putBelow(s, parent *agentkernel.Spec) {
 	s.Ancestors, s.DetachedFrom = below(parent, s.Parent), detachedFrom(parent, s.Parent)
-	s.Isolation, s.Budgets, s.BudgetsUSD = s.Isolation.Below(parent.Isolation), budget.Nodes(s.Parent, parent), parent.BoundsUSD()
+	s.Isolation, s.Budgets = s.Isolation.Below(parent.Isolation), budget.Nodes(s.Parent, parent)
+	s.BudgetsUSD, s.BudgetsTime = parent.BoundsUSD(), parent.BoundsTime()
 	s.Deadline = deadlineBelow(parent, s)
 }
 
@@ -46,7 +57,11 @@ func InTime(s *agentkernel.Spec, now time.Time) error {
 	switch {
 	case s.Deadline.IsZero():
 	case ahead <= 0:
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s has passed: it is %s", s.Deadline.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		layout := time.RFC3339
+		if ahead > -time.Second { // both may be in the same second
+			layout = time.RFC3339Nano
+		}
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s has passed: it is %s", s.Deadline.UTC().Format(layout), now.UTC().Format(layout))
 	case ahead > agentkernel.MaxDeadline:
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s is too far ahead: ten years are the most", s.Deadline.UTC().Format(time.RFC3339))
 	}
@@ -151,8 +166,9 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 			Host: environmentOf(&parent.Program)},
 		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Detached: a.Detached, Budget: a.Budget, OnBudget: parent.OnBudget, Priority: max(parent.Priority, a.Priority),
 		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: slices.Concat(parent.Allow, parent.Allowed), AllowHosts: parent.AllowHosts,
-		Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
+		Models: parent.Models, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		IdempotencyKey: keys.OfChild(parent.PID, call),
+		Interactive:    parent.Interactive && !a.Detached, // who follows its parent is told what it asks; one that is detached may outlive him
 	}
 	if s.Program.Name == "" {
 		s.Program.Name = "<spawned>"
@@ -163,7 +179,7 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	if a.Deadline != nil { // InTime refuses what is out of these bounds
 		s.Deadline = time.UnixMicro(int64(min(max(*a.Deadline, 1), 1e11) * 1e6)).UTC()
 	}
-	PutBelow(&s, &parent.Spec)
+	putBelow(&s, &parent.Spec)
 	if a.Limits != nil {
 		s.Limits = a.Limits.Within(parent.InForce)
 	}

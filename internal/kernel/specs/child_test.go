@@ -53,12 +53,15 @@ func TestChildHasNoMore(t *testing.T) {
 // TestChildHasWhatItsParentHas: each field of a Spec is the parent's, or one of those that a child does not have from it.
 func TestChildHasWhatItsParentHas(t *testing.T) {
 	own := map[string]bool{"Program": true, "Parent": true, "Ancestors": true, "IdempotencyKey": true, "Workspace": true, "Volumes": true,
-		"Stdin": true, "Interactive": true, "Past": true, "Restart": true}
+		"Stdin": true, "Past": true, "Restart": true}
 	p := parent(0, nil)
 	fill(reflect.ValueOf(&p.Spec).Elem())
 	p.InForce, p.Allowed = p.Limits, nil
 	p.InForce.Wall, p.Limits.Wall = 0, 0
 	c := specs.Child(p, 4, specs.Asked{})
+	if specs.Child(p, 4, specs.Asked{Detached: true}).Interactive {
+		t.Error("a child that is detached asks whoever follows its parent")
+	}
 	from, to := reflect.ValueOf(p.Spec), reflect.ValueOf(c)
 	for i := range from.NumField() {
 		name := from.Type().Field(i).Name
@@ -124,9 +127,12 @@ func TestFromOutside(t *testing.T) {
 		}
 	}
 	child := agentkernel.Spec{Parent: 3, Isolation: agentkernel.IsolationNone}
-	specs.PutBelow(&child, &agentkernel.Spec{Ancestors: []agentkernel.PID{1}, Isolation: agentkernel.IsolationKernel})
-	if !slices.Equal(child.Ancestors, []agentkernel.PID{1, 3}) || child.Isolation != agentkernel.IsolationKernel {
-		t.Errorf("below a parent: %v, %s", child.Ancestors, child.Isolation)
+	parent := agentkernel.Spec{Namespace: "a", Ancestors: []agentkernel.PID{1}, Isolation: agentkernel.IsolationKernel}
+	if err := specs.PutBelow(&child, &parent); err != nil || !slices.Equal(child.Ancestors, []agentkernel.PID{1, 3}) || child.Isolation != agentkernel.IsolationKernel || child.Namespace != "a" {
+		t.Errorf("below a parent: %v, %s, %s: %v", child.Ancestors, child.Isolation, child.Namespace, err)
+	}
+	if err := specs.PutBelow(&agentkernel.Spec{Parent: 3, Namespace: "b"}, &parent); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
+		t.Errorf("below a parent of another namespace: %v", err)
 	}
 }
 
@@ -184,7 +190,9 @@ func TestMoneyIsBoundedBelow(t *testing.T) {
 	}{{agentkernel.Spec{}, false}, {agentkernel.Spec{Budget: agentkernel.Budget{Calls: 1}}, false}, {agentkernel.Spec{Budget: agentkernel.Budget{USD: 1}}, true},
 		{agentkernel.Spec{Budget: agentkernel.Budget{Calls: 1}, Budgets: []agentkernel.PID{1}, BudgetsUSD: true}, true}} {
 		hosted := agentkernel.Spec{Parent: 2, BudgetsUSD: !c.want}
-		specs.PutBelow(&hosted, &c.parent)
+		if err := specs.PutBelow(&hosted, &c.parent); err != nil {
+			t.Error(err)
+		}
 		spawned := specs.Child(&specs.Parent{Shared: &specs.Shared{Spec: c.parent}, PID: 2}, 1, specs.Asked{})
 		if hosted.BoundsUSD() != c.want || spawned.BoundsUSD() != c.want {
 			t.Errorf("below %+v: %v and %v", c.parent.Budget, hosted.BoundsUSD(), spawned.BoundsUSD())

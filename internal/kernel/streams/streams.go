@@ -3,6 +3,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,15 +30,17 @@ func Full(op string, open int) *agentkernel.Error {
 
 // Registry has those of all processes.
 type Registry struct {
-	run func(func()) bool // runs a function in a goroutine; false: it did not
+	run   func(func()) bool // runs a function in a goroutine; false: it did not
+	ended func(agentkernel.PID, sys.Settlement)
 
 	mu   sync.Mutex
 	open map[agentkernel.PID]map[string]*stream
 }
 
-// New returns a registry that closes streams in goroutines which run begins.
-func New(run func(func()) bool) *Registry {
-	return &Registry{run: run, open: map[agentkernel.PID]map[string]*stream{}}
+// New returns a registry that closes streams in goroutines which run begins. ended is told what those have used up that have ended before
+// they were read to their ends.
+func New(run func(func()) bool, ended func(agentkernel.PID, sys.Settlement)) *Registry {
+	return &Registry{run: run, ended: ended, open: map[agentkernel.PID]map[string]*stream{}}
 }
 
 // stream is an open stream.
@@ -50,8 +53,11 @@ type stream struct {
 	err   error         // why it failed; nil: it has not
 }
 
-// Open makes a handle for the stream that a call has answered. A rerun has handles of its origin, which mean nothing else.
+// Open makes a handle for the stream that a call has answered, if it has answered one. A rerun has handles of its origin, which mean nothing else.
 func (r *Registry) Open(pid agentkernel.PID, call int64, out *sys.Outcome) {
+	if out.Stream == nil {
+		return
+	}
 	handle := fmt.Sprintf("%d.%d", pid, call)
 	s := &stream{Stream: out.Stream, call: call, turn: make(chan struct{}, 1)}
 	s.turn <- struct{}{}
@@ -63,7 +69,9 @@ func (r *Registry) Open(pid agentkernel.PID, call int64, out *sys.Outcome) {
 	r.open[pid][handle] = s
 	out.Result = journal.String(handle)
 	out.Done = func(committed bool) {
-		if !committed {
+		if e, ok := s.Stream.(sys.Ender); ok && committed {
+			e.OnEnd(func(used agentkernel.Amounts) { r.ended(pid, sys.Settlement{Call: call, Used: used}) })
+		} else if !committed {
 			r.close(pid, handle)
 		}
 	}
@@ -81,36 +89,61 @@ func (r *Registry) Count(pid agentkernel.PID, underWay func(call int64) bool) (n
 	return n
 }
 
-// Drop closes those of a process that calls behind one have opened.
-func (r *Registry) Drop(pid agentkernel.PID, behind int64) {
-	r.mu.Lock()
-	of := maps.Clone(r.open[pid])
-	r.mu.Unlock()
-	for _, handle := range slices.Sorted(maps.Keys(of)) {
-		if of[handle].call > behind {
-			r.close(pid, handle)
-		}
-	}
-}
-
 func (r *Registry) find(pid agentkernel.PID, handle string) *stream {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.open[pid][handle]
 }
 
-// close closes a stream; false: it is not open. That may take time, for which nobody waits.
-func (r *Registry) close(pid agentkernel.PID, handle string) bool {
+// close closes a stream, if it is open. That may take time, for which nobody waits.
+func (r *Registry) close(pid agentkernel.PID, handle string) {
+	if s := r.take(pid, handle); s != nil && !r.run(s.Close) {
+		s.Close()
+	}
+}
+
+// take takes a stream that is being closed out of the registry; nil: it is not open.
+func (r *Registry) take(pid agentkernel.PID, handle string) *stream {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	s := r.open[pid][handle]
 	if delete(r.open[pid], handle); len(r.open[pid]) == 0 {
 		delete(r.open, pid)
 	}
+	return s
+}
+
+// End closes those of a process that calls behind one have opened, and says what they have used up of what the calls have kept. It
+// waits for that a moment.
+func (r *Registry) End(pid agentkernel.PID, behind int64) []sys.Settlement {
+	r.mu.Lock()
+	handles := slices.Collect(maps.Keys(r.open[pid]))
 	r.mu.Unlock()
-	if s != nil && !r.run(s.Close) {
+	var ended []*stream
+	for _, handle := range handles {
+		if s := r.find(pid, handle); s != nil && s.call > behind && r.take(pid, handle) != nil {
+			ended = append(ended, s)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *stream) int { return cmp.Compare(a.call, b.call) })
+	ends := make([]sys.Settlement, len(ended))
+	var all sync.WaitGroup
+	for i, s := range ended {
+		all.Go(func() { ends[i] = r.settle(s) })
+	}
+	all.Wait()
+	return ends
+}
+
+// settle closes a stream that was taken, and says what it has used up of what its call has kept.
+func (r *Registry) settle(s *stream) sys.Settlement {
+	end := sys.Settlement{Call: s.call}
+	if settler, ok := s.Stream.(sys.Settler); ok {
+		end.Used = settler.Settle()
+	} else if !r.run(s.Close) {
 		s.Close()
 	}
-	return s != nil
+	return end
 }
 
 // Of is the streams of a process, for handlers.
@@ -120,7 +153,24 @@ type Of struct {
 }
 
 // Close closes a stream; false: it is not open.
-func (o Of) Close(handle string) bool { return o.Registry.close(o.PID, handle) }
+func (o Of) Close(handle string) (ends *sys.Settlement, open bool) {
+	s := o.Registry.take(o.PID, handle)
+	if s == nil {
+		return nil, false
+	}
+	end := o.Registry.settle(s)
+	return &end, true
+}
+
+// Waiting says what a stream waits for.
+func (o Of) Waiting(handle string) string {
+	if s := o.Registry.find(o.PID, handle); s != nil {
+		if w, ok := s.Stream.(sys.Waiter); ok {
+			return w.Waiting()
+		}
+	}
+	return ""
+}
 
 // Reserve is what the next items of a stream may use up.
 func (o Of) Reserve(handle string) agentkernel.Amounts {
@@ -154,6 +204,9 @@ func (o Of) Next(ctx context.Context, handle string) (out sys.Outcome, ok bool, 
 	}
 	last := s.err != nil || len(s.items.List) == 0
 	out = sys.Outcome{Result: s.items.Result(), Settle: s.items.Settle, Settled: true}
+	if s.items.Ended {
+		out.Ends = &sys.Settlement{Call: s.call, Used: s.items.Total}
+	}
 	out.Done = func(committed bool) {
 		if s.given = !committed; committed && last {
 			o.Registry.close(o.PID, handle)

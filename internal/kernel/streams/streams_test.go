@@ -50,7 +50,7 @@ func at(f func()) bool { f(); return true }
 
 // TestWhatNoJournalHasIsGivenAgain: an answer that nobody waited for is not lost, and is paid once.
 func TestWhatNoJournalHasIsGivenAgain(t *testing.T) {
-	r, s := streams.New(at), &counting{last: 2}
+	r, s := streams.New(at, nil), &counting{last: 2}
 	of := streams.Of{Registry: r, PID: 7}
 	h := open(r, 7, 3, s, true)
 	if h != "7.3" {
@@ -74,7 +74,7 @@ func TestWhatNoJournalHasIsGivenAgain(t *testing.T) {
 // TestOneAtATime: two calls on a stream get its items one after the other, and one that may wait no longer takes nothing.
 func TestOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := streams.New(at)
+		r := streams.New(at, nil)
 		of := streams.Of{Registry: r, PID: 7}
 		h := open(r, 7, 3, &counting{last: 9, delay: time.Second}, true)
 		got := make(chan string, 3)
@@ -109,7 +109,7 @@ func TestFailures(t *testing.T) {
 		agentkernel.Errorf(agentkernel.CodeInterrupted, "x", "dead"): agentkernel.CodeUnavailable,
 		context.DeadlineExceeded:                                     agentkernel.CodeUnavailable,
 	} {
-		r, s := streams.New(at), &counting{err: err}
+		r, s := streams.New(at, nil), &counting{err: err}
 		of := streams.Of{Registry: r, PID: 7}
 		h := open(r, 7, 3, s, true)
 		for range 2 { // the first answer is lost
@@ -127,9 +127,9 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestDrop: what goes with an aborted cell, with a process, and with an opening that nobody waited for.
-func TestDrop(t *testing.T) {
-	r := streams.New(func(func()) bool { return false })
+// TestEnd: what goes with an aborted cell, with a process, and with an opening that nobody waited for.
+func TestEnd(t *testing.T) {
+	r := streams.New(func(func()) bool { return false }, nil)
 	all := []*counting{{}, {}, {}, {}}
 	open(r, 7, 3, all[0], true)
 	open(r, 7, 5, all[1], true)
@@ -142,16 +142,79 @@ func TestDrop(t *testing.T) {
 		}
 	}
 	says("an opening that nobody waited for", "0 0 0 1 2 1")
-	r.Drop(7, 3)
+	r.End(7, 3)
 	says("an abort", "0 1 0 1 1 1")
-	r.Drop(7, 0)
+	r.End(7, 0)
 	says("an end", "1 1 0 1 0 1")
 	of := streams.Of{Registry: r, PID: 7}
-	if of.Close("8.9") || of.Reserve("8.9") != nil {
+	if _, open := of.Close("8.9"); open || of.Reserve("8.9") != nil || of.Waiting("8.9") != "" {
 		t.Error("the stream of another process is open")
 	}
-	if of.PID = 8; !of.Close("8.9") || of.Close("8.9") {
-		t.Error("a stream is closed twice, or not at all")
+	of.PID = 8
+	ends, first := of.Close("8.9")
+	if _, again := of.Close("8.9"); !first || again || ends.Call != 9 || ends.Used != nil {
+		t.Errorf("a stream is closed twice, or not at all: %v", ends)
 	}
 	says("a close", "1 1 1 1 0 0")
+}
+
+// costing is a stream that says what it has used up: as much as it has given.
+type costing struct{ counting }
+
+func (c *costing) Next(ctx context.Context) (sys.Items, error) {
+	items, err := c.counting.Next(ctx)
+	if items.Ended = ctx.Err() == nil && len(items.List) == 0; items.Ended {
+		items.Total = agentkernel.Amounts{"coins": int64(c.n)}
+	}
+	return items, err
+}
+
+func (c *costing) Settle() agentkernel.Amounts {
+	c.Close()
+	return agentkernel.Amounts{"coins": int64(c.n)}
+}
+
+func (c *costing) Waiting() string { return fmt.Sprintf("%d so far", c.n) }
+
+// TestSettle: what a call has kept is settled with the answer that says that its stream has ended, as often as that is given, or
+// when the stream is closed.
+func TestSettle(t *testing.T) {
+	for _, err := range []error{nil, errors.New("dead")} {
+		r, s := streams.New(at, nil), &costing{counting{last: 1, err: err}}
+		of := streams.Of{Registry: r, PID: 7}
+		h := open(r, 7, 3, s, true)
+		for i, want := range []string{"nothing", "3: 1 coins", "3: 1 coins"} {
+			if i > 0 && of.Waiting(h) != "1 so far" {
+				t.Errorf("it waits for %q", of.Waiting(h))
+			}
+			out, _, got := of.Next(t.Context(), h)
+			says := "nothing"
+			if out.Ends != nil {
+				says = fmt.Sprintf("%d: %s", out.Ends.Call, out.Ends.Used)
+			}
+			if says != want || (got != nil) != (err != nil && i > 0) {
+				t.Errorf("%v, answer %d: settles %s, want %s: %v", err, i, says, want, got)
+			}
+			out.Done(i != 1)
+		}
+		if s.closed != 1 {
+			t.Errorf("%v: closed %d times", err, s.closed)
+		}
+	}
+	r := streams.New(at, nil)
+	all := []*costing{{counting{last: 9}}, {counting{last: 9}}, {counting{last: 9}}}
+	for i, call := range []int64{11, 9, 3} { // by their texts 7.11 is before 7.9
+		open(r, 7, call, all[i], true)
+	}
+	if out, _, err := (streams.Of{Registry: r, PID: 7}).Next(t.Context(), "7.9"); err != nil {
+		t.Fatal(err)
+	} else {
+		out.Done(true)
+	}
+	if got := fmt.Sprint(r.End(7, 3)); got != "[{9 1 coins} {11 0 coins}]" || r.Count(7, nil) != 1 {
+		t.Errorf("%s, %d are open", got, r.Count(7, nil))
+	}
+	if ends, open := (streams.Of{Registry: r, PID: 7}).Close("7.3"); !open || ends.Call != 3 || ends.Used.String() != "0 coins" || all[2].closed != 1 {
+		t.Errorf("%v %v", ends, open)
+	}
 }

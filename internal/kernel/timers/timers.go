@@ -173,3 +173,11 @@ func (q *queue) Pop() any {
 	*q = old[:len(old)-1]
 	return x
 }
+
+// Sooner is the one of two times that comes first; zero: never.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -18,12 +18,7 @@ type Place struct {
 }
 
 // Root is the process at the root of its tree.
-func (at Place) Root() agentkernel.PID {
-	if len(at.Above) > 0 {
-		return at.Above[0]
-	}
-	return at.PID
-}
+func (at Place) Root() agentkernel.PID { return agentkernel.RootOf(at.PID, at.Above) }
 
 // Tree is what the processes of a tree have together. A process that never had a child has none.
 type Tree struct {
@@ -35,6 +30,9 @@ type Tree struct {
 
 // Forest finds the tree of a process by the process at its root. The zero value is ready.
 type Forest struct {
+	// Ended is told when the last process of a tree that the kernel knows of has ended; nil: nothing is.
+	Ended func(root agentkernel.PID)
+
 	trees sync.Map // agentkernel.PID -> *Tree
 	total room.Total
 }
@@ -81,17 +79,26 @@ func (fo *Forest) Rejoin(at Place, written int64, above func() int64) {
 // Leave takes a process that has ended out of its tree; the last one takes the tree along.
 func (fo *Forest) Leave(at Place) {
 	fo.Unload(at)
+	if fo.leave(at) && fo.Ended != nil {
+		fo.Ended(at.Root())
+	}
+}
+
+// leave says whether it was the last one.
+func (fo *Forest) leave(at Place) (last bool) {
 	found, ok := fo.trees.Load(at.Root())
 	if !ok {
-		return
+		return true
 	}
 	t := found.(*Tree)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.members, at.PID)
-	if len(t.members) == 0 && t.reserved == 0 {
-		fo.trees.Delete(at.Root())
+	if len(t.members) > 0 || t.reserved > 0 {
+		return false
 	}
+	fo.trees.Delete(at.Root())
+	return true
 }
 
 // Unload notes that the kernel holds nothing for a process any more.

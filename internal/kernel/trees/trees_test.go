@@ -1,6 +1,7 @@
 package trees_test
 
 import (
+	"slices"
 	"testing"
 
 	"agentkernel"
@@ -14,7 +15,9 @@ func at(pid agentkernel.PID, above ...agentkernel.PID) trees.Place {
 
 // TestPlaces: a tree has as many members as it may, those that are about to join included, and goes with the last.
 func TestPlaces(t *testing.T) {
-	var fo trees.Forest
+	var ended []agentkernel.PID
+	fo := trees.Forest{Ended: func(root agentkernel.PID) { ended = append(ended, root) }}
+	fo.Leave(at(9)) // it never had a child
 	root, child := at(1), at(2, 1)
 	if fo.Of(root) != nil || fo.Trees() != 0 {
 		t.Fatal("a process that never had a child has a tree")
@@ -41,10 +44,16 @@ func TestPlaces(t *testing.T) {
 	if fo.Trees() != 1 {
 		t.Error("a tree goes while a child is about to join it")
 	}
+	if !slices.Equal(ended, []agentkernel.PID{9}) {
+		t.Errorf("ended are %v", ended)
+	}
 	tree.Settle(5)
 	fo.Leave(at(5, 1))
 	if fo.Trees() != 0 {
 		t.Error("an empty tree stays")
+	}
+	if !slices.Equal(ended, []agentkernel.PID{9, 1}) {
+		t.Errorf("ended are %v", ended)
 	}
 }
 

@@ -14,6 +14,15 @@ import (
 	"agentkernel/internal/kernel/history"
 )
 
+// Unknown is the answer for a write of which nobody knows whether it happened; cause is why, nil: its kernel died.
+func Unknown(op, brief string, cause error) *agentkernel.Error {
+	why := "the kernel died while it was under way"
+	if cause != nil {
+		why = agentkernel.AsError(cause, agentkernel.CodeInternal, "").Message()
+	}
+	return agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, op, "%s may or may not have happened: %s", brief, why)
+}
+
 // Note is what a process that is paused for a call says of it.
 func Note(pid agentkernel.PID, call int64, label string) string {
 	return fmt.Sprintf(advice.Unresolved, call, label, pid, call)

@@ -26,11 +26,19 @@ type Watcher struct {
 	pos      agentkernel.Position
 	lagged   bool
 	err      error
-	asks     bool          // see Asks
+	asks     bool // see Asks
+	of       agentkernel.PID
+	asked    map[question]bool
 	poke     chan struct{} // something is there that should not wait for more
 	timer    *time.Timer   // pokes when output has settled
 	settling bool          // the timer runs
 	held     bool          // it need not: whoever reads drives the process itself
+}
+
+// question is one that a process asks.
+type question struct {
+	pid agentkernel.PID
+	id  int64
 }
 
 // New returns a watcher. asks: its reader answers EventAsk.
@@ -45,7 +53,29 @@ func (w *Watcher) Asks() bool { return w.asks }
 func (w *Watcher) Add(ev agentkernel.Event, pos agentkernel.Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.add(ev, pos)
+}
+
+// Catch is Add for a question that was asked before, unless the reader was handed it then.
+func (w *Watcher) Catch(ev agentkernel.Event, pos agentkernel.Position) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.asked[question{ev.PID, ev.Ask.ID}] {
+		w.add(ev, pos)
+	}
+}
+
+func (w *Watcher) add(ev agentkernel.Event, pos agentkernel.Position) {
 	w.pos = max(w.pos, pos)
+	if ev.Kind == agentkernel.EventAsk {
+		if w.asked == nil {
+			w.asked = map[question]bool{}
+		}
+		w.asked[question{ev.PID, ev.Ask.ID}] = true
+		if ev.PID != w.of { // it is in another journal
+			ev.Seq = 0
+		}
+	}
 	if w.size > limit && !w.lagged && ev.Kind != agentkernel.EventAsk {
 		w.lag()
 	}

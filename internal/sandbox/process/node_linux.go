@@ -185,6 +185,7 @@ var nodeLibrary = sync.OnceValue(func() (files []confine.File) {
 		Name   string   `json:"name"`
 		Guest  string   `json:"guest"`
 		Params []string `json:"params"`
+		Bare   bool     `json:"bare,omitempty"`
 	}
 	var table []call
 	names := []string{"call", "result", "KernelError", "ToolError", "PermissionError", "LimitError", "OutcomeUnknown", "SessionLost", "KernelInterrupt", "TimeoutError"}
@@ -192,7 +193,7 @@ var nodeLibrary = sync.OnceValue(func() (files []confine.File) {
 		if s.Guest == "" {
 			continue
 		}
-		c := call{s.Name, s.Guest, []string{}}
+		c := call{s.Name, s.Guest, []string{}, s.Bare}
 		for _, p := range s.Args {
 			c.Params = append(c.Params, p.Name)
 		}

@@ -49,6 +49,8 @@ func TestNodePrograms(t *testing.T) {
 		{p: nodeProgram("app.mjs", "import { state, now, randomBytes } from 'kernel';\nawait state.set('k', {a: [1, 1.5, 2n**70n, NaN, null, undefined], b: new Uint8Array([97]), $c: new Set([1])});\nconsole.log(await state.get('x'), await now());"),
 			calls: `async state.set {"key":"k","value":{"$dict":[["a",[1,1.5,1180591620717411303424,{"$float":"nan"},null,null]],["b",{"$bytes":"YQ=="}],["$c",{"$set":[1]}]]}}` + "\n" + `async state.get {"key":"x"}` + "\nasync time.now {}",
 			out:   "x time.now\n"},
+		{p: nodeProgram("app.mjs", "import { llm, state } from 'kernel';\nawait llm('hi', { maxTokens: 5, model: 'fast' });\nawait llm.complete([], { tools: [] });\nawait llm('hi', 'be short', { schema: {} });\nawait state.set('k', { value: 1 });"),
+			calls: `async llm.ask {"prompt":"hi","max_tokens":5,"model":"fast"}` + "\n" + `async llm.complete {"messages":[],"tools":[]}` + "\n" + `async llm.ask {"prompt":"hi","system":"be short","schema":{}}` + "\n" + `async state.set {"key":"k","value":{"value":1}}`},
 		{p: nodeProgram("app.cjs", "const kernel = require('kernel'); const files = require('tools/my_files');\n(async () => { await files.read_text('/a', 3); await files.readText({path: '/b'}); await files.delete(); kernel.result({done: true}); })()"),
 			calls:  `async tool.call {"server":"my-files","tool":"read-text","arguments":{"path":"/a","head":3}}` + "\n" + `async tool.call {"server":"my-files","tool":"read-text","arguments":{"path":"/b"}}` + "\n" + `async tool.call {"server":"my-files","tool":"delete","arguments":{}}`,
 			result: `{"done":true}`},

@@ -5,9 +5,11 @@ import (
 	"io"
 
 	"agentkernel"
+	models "agentkernel/internal/llm"
 	"agentkernel/internal/sys"
 	"agentkernel/internal/sys/clock"
 	"agentkernel/internal/sys/http"
+	"agentkernel/internal/sys/llm"
 	"agentkernel/internal/sys/logs"
 	"agentkernel/internal/sys/random"
 	"agentkernel/internal/sys/signals"
@@ -20,6 +22,7 @@ import (
 type Parts struct {
 	Tools   *tool.Box           // nil: there are none
 	Fetcher agentkernel.Fetcher // nil: programs make no HTTP requests
+	Models  models.Engine       // nil: programs ask no models
 	Random  io.Reader           // nil: that of the operating system
 }
 
@@ -34,6 +37,7 @@ func All(p Parts) []sys.Family {
 		clock.Family(),
 		random.Family(p.Random),
 		http.Family(p.Fetcher),
+		llm.Family(p.Models, p.Fetcher),
 		logs.Family(),
 		signals.Family(),
 		stream.Family(),

@@ -64,7 +64,8 @@ func admit(c *sys.Call) (sys.Admission, error) {
 	if err != nil {
 		return sys.Admission{}, err
 	}
-	return sys.Admission{Reserve: c.Streams.Reserve(h), Value: h}, nil
+	says := func() string { return c.Streams.Waiting(h) }
+	return sys.Admission{Subject: clip.Short(h), Reserve: c.Streams.Reserve(h), Value: h, Waiting: says}, nil
 }
 
 func ask(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
@@ -73,7 +74,11 @@ func ask(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
 	switch {
 	case open:
 		return out, err
+	case isOpen(c.Local, h) && !hasMore(c.Local, h): // the kernel that gave the last of it has ended
+		out.Result = json.RawMessage(`[]`)
+		return out, nil
 	case isOpen(c.Local, h):
+		out.Ends = lost(c, h)
 		return out, c.Errorf(agentkernel.CodeSessionLost, "stream %s is lost: the kernel that had it has ended, or another process opened it; what it gave before is all there is", h)
 	}
 	return out, c.Errorf(agentkernel.CodeNotFound, "stream %s is not open: it was read to its end, it failed, it was closed, or there never was one", clip.Short(h))
@@ -84,14 +89,32 @@ func closes(c *sys.Call) (sys.Outcome, error) {
 	if err != nil {
 		return sys.Outcome{}, err
 	}
-	c.Streams.Close(h)
-	return sys.Outcome{Result: json.RawMessage(strconv.FormatBool(isOpen(c.Local, h)))}, nil
+	ends, here := c.Streams.Close(h)
+	was := isOpen(c.Local, h)
+	if was && !here && hasMore(c.Local, h) {
+		ends = lost(c, h)
+	}
+	return sys.Outcome{Result: json.RawMessage(strconv.FormatBool(was)), Ends: ends}, nil
 }
 
-// handles are the streams that are open, as the journal says.
+// lost settles what is kept for a stream that went with its kernel: what that has used, nobody knows. nil: another process has opened it.
+func lost(c *sys.Call, handle string) *sys.Settlement {
+	if !strings.HasPrefix(handle, c.PID.String()+".") {
+		return nil
+	}
+	return &sys.Settlement{Call: callOf(handle)}
+}
+
+// handles are the streams that are open, as the journal says; false: of those all that they had was given.
 type handles = map[string]bool
 
 func isOpen(data any, handle string) bool {
+	h, _ := data.(handles)
+	_, open := h[handle]
+	return open
+}
+
+func hasMore(data any, handle string) bool {
 	h, _ := data.(handles)
 	return h[handle]
 }
@@ -103,6 +126,11 @@ func fold(data any, s *sys.Step) any {
 	case s.Aborted:
 		open = maps.Clone(open)
 		maps.DeleteFunc(open, func(h string, _ bool) bool { return callOf(h) > s.Call })
+	case s.Settled:
+		if h := s.PID.String() + "." + strconv.FormatInt(s.Call, 10); open[h] {
+			open = maps.Clone(open)
+			open[h] = false
+		}
 	case !s.Answered:
 	case s.Op == closeNow && s.Err == nil, s.Op == next && ends(s):
 		open = maps.Clone(open)

@@ -18,7 +18,9 @@ type Process struct {
 	Keys  map[string]json.RawMessage // its working set
 	Since time.Time                  // when the next call is first made
 	Again bool                       // it was made before
-	Local any                        // what the family keeps of it
+	// As in sys.Call.
+	Budgeted, BoundsUSD bool
+	Local               any // what the family keeps of it
 	// Streams are those that it has open; nil: none.
 	Streams sys.Streams
 
@@ -51,7 +53,7 @@ func (p *Process) call(t testing.TB, name, args string) *sys.Call {
 		streams = noStreams{}
 	}
 	return &sys.Call{PID: 1, ID: p.calls, Op: op, Args: json.RawMessage(args), Since: p.Since, Spec: &p.Spec, Effect: op.Effect,
-		Again: p.Again, Bound: p.Bound, State: p, Key: "key",
+		Again: p.Again, Budgeted: p.Budgeted, BoundsUSD: p.BoundsUSD, Bound: p.Bound, State: p, Key: "key",
 		Local: p.Local, Streams: streams}
 }
 
@@ -61,8 +63,9 @@ type noStreams struct{}
 func (noStreams) Next(context.Context, string) (sys.Outcome, bool, error) {
 	return sys.Outcome{}, false, nil
 }
-func (noStreams) Close(string) bool                  { return false }
-func (noStreams) Reserve(string) agentkernel.Amounts { return nil }
+func (noStreams) Close(string) (*sys.Settlement, bool) { return nil, false }
+func (noStreams) Waiting(string) string                { return "" }
+func (noStreams) Reserve(string) agentkernel.Amounts   { return nil }
 
 // Now makes a call that is answered at once.
 func (p *Process) Now(t testing.TB, name, args string) (sys.Outcome, error) {

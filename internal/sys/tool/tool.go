@@ -125,8 +125,8 @@ func admission(c *sys.Call, a args, t *agentkernel.Tool) (sys.Admission, error) 
 	case c.Again: // permission was settled when it was made first
 	case t.Refused():
 		return adm, hasChanged(c, t)
-	case t.CostUSD == nil && c.Spec.BoundsUSD():
-		return adm, c.Errorf(agentkernel.CodeDenied, "a budget bounds what this process spends, and nothing says what %s costs", name).
+	case t.CostUSD == nil && c.BoundsUSD:
+		return adm, c.Errorf(agentkernel.CodeDenied, "a budget or an allowance bounds what this process spends, and nothing says what %s costs", name).
 			WithHint(`say what calls of the server %q cost, "cost_usd": 0 if nothing, in %s`, t.Server, strings.Join(c.Spec.Tools, " or "))
 	case t.Effect != agentkernel.EffectRead:
 		adm.Ask = &sys.Question{Args: a.Arguments, Denied: c.Errorf(agentkernel.CodeDenied, "%s may change things (%s) and was not allowed", name, t.Effect).
@@ -187,7 +187,7 @@ func (b *Box) call(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
 	r, err := src.Call(ctx, agentkernel.ToolCall{Server: a.tool.Server, Tool: a.tool.Name, Arguments: a.arguments, Key: c.Key, Expect: c.Expect,
 		Admit: func(now agentkernel.Tool) error { return stillAdmitted(c, &now) }})
 	out := sys.Outcome{Result: r.Value, Incarnation: r.Incarnation, Settled: r.NotSent}
-	if r.NotSent && (price(a.tool) != nil || c.Spec.Budget != (agentkernel.Budget{}) || len(c.Spec.Budgets) > 0) {
+	if r.NotSent && (price(a.tool) != nil || c.Budgeted) {
 		out.Settle = agentkernel.Amounts{} // it costs nothing
 	}
 	switch agentkernel.CodeOf(err) {

@@ -174,29 +174,27 @@ func TestPrices(t *testing.T) {
 		t.Errorf("without a budget a tool needs no price: %+v, %v", a, err)
 	}
 
-	for _, bounded := range []agentkernel.Spec{{Budget: agentkernel.Budget{USD: 1}}, {Budgets: []agentkernel.PID{7}, BudgetsUSD: true}} {
-		p.Spec.Budget, p.Spec.Budgets, p.Spec.BudgetsUSD = bounded.Budget, bounded.Budgets, bounded.BudgetsUSD
-		s.tools[1].CostUSD = nil
-		_, err := admit("put-it")
-		if agentkernel.CodeOf(err) != agentkernel.CodeDenied || !strings.Contains(agentkernel.AsError(err, "", "").Hint, `"cost_usd": 0 if nothing, in mcp.json`) {
-			t.Errorf("a tool without a price within a budget: %v", err)
-		}
-		p.Again = true
-		if _, err := admit("put-it"); err != nil {
-			t.Errorf("a call that is made again was admitted before: %v", err)
-		}
-		p.Again, s.tools[1].CostUSD = false, &free
-		if a, err := admit("put-it"); err != nil || a.Reserve != nil || a.Effect != agentkernel.EffectIdempotent {
-			t.Errorf("a tool that costs nothing: %+v, %v", a, err)
-		}
+	p.BoundsUSD, p.Budgeted = true, true
+	s.tools[1].CostUSD = nil
+	_, err = admit("put-it")
+	if agentkernel.CodeOf(err) != agentkernel.CodeDenied || !strings.Contains(agentkernel.AsError(err, "", "").Hint, `"cost_usd": 0 if nothing, in mcp.json`) {
+		t.Errorf("a tool without a price within a budget: %v", err)
 	}
-	p.Spec.Budget, p.Spec.Budgets, p.Spec.BudgetsUSD = agentkernel.Budget{Calls: 1}, nil, false
+	p.Again = true
+	if _, err := admit("put-it"); err != nil {
+		t.Errorf("a call that is made again was admitted before: %v", err)
+	}
+	p.Again, s.tools[1].CostUSD = false, &free
+	if a, err := admit("put-it"); err != nil || a.Reserve != nil || a.Effect != agentkernel.EffectIdempotent {
+		t.Errorf("a tool that costs nothing: %+v, %v", a, err)
+	}
+	p.BoundsUSD, s.tools[1].CostUSD = false, nil
 	if _, err := admit("put-it"); err != nil {
 		t.Errorf("a budget of calls alone: %v", err)
 	}
 
 	// What was not sent costs nothing; a read that is paid for still may not become a write.
-	p.Spec.Budget = agentkernel.Budget{}
+	p.Budgeted = false
 	for name, settles := range map[string]bool{"look": true, "add": true, "put-it": false} {
 		for _, notSent := range []bool{false, true} {
 			s.result.NotSent, s.err = notSent, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool", "it failed")

@@ -23,7 +23,8 @@ type file struct {
 	kernelErrors     map[string]bool      // names imported from kernel that are exceptions
 	origins          map[string][2]string // names bound by from-imports alone: module and name there
 	made             map[string]*madeClass
-	callableSub      bool // re.sub with something else than a text as replacement
+	bare             map[int32]string // at these tokens a family is called itself: the function that it means
+	callableSub      bool             // re.sub with something else than a text as replacement
 }
 
 // use is one "module.name" in a file.

@@ -87,6 +87,10 @@ func (b *binder) kernelValue(f *file, module, name string) string {
 		return b.builtin("_fetch")
 	case "kernel.aio.http.fetch":
 		return b.builtin("_fetch_later")
+	case "kernel.llm.stream":
+		return b.builtin("_stream_now")
+	case "kernel.aio.llm.stream":
+		return b.builtin("_stream_later")
 	}
 	return b.function(module + "." + name)
 }

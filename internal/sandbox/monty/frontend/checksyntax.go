@@ -62,6 +62,10 @@ func (f *file) checkExpressions(st *stmt, no func(int32, string)) {
 			switch f.str(t) {
 			case "yield":
 				no(t, "generators ('yield') are not available")
+			case "in":
+				if f.overStream(t + 1) {
+					no(t, "a loop over llm.stream is not available ('while pieces := stream.next():' is)")
+				}
 			case "async":
 				if t > st.first && f.is(t+1, "for") {
 					no(t, "asynchronous comprehensions are not available")
@@ -78,6 +82,15 @@ func (f *file) checkExpressions(st *stmt, no func(int32, string)) {
 		}
 	}
 	f.checkTargets(st, no)
+}
+
+// overStream says whether llm.stream is called at token t. The engine cannot wait for a call in the head of a loop.
+func (f *file) overStream(t int32) bool {
+	root := "llm"
+	if f.is(t, "kernel") && f.is(t+1, ".") {
+		root, t = "kernel", t+2
+	}
+	return f.imported[root] && f.is(t, "llm") && f.is(t+1, ".") && f.is(t+2, "stream") && f.is(t+3, "(")
 }
 
 // halfPair says whether a literal has an escape for half of a surrogate pair. The engine would put U+FFFD in its place.

@@ -9,6 +9,9 @@ func (b *binder) builtin(name string) string {
 
 // rewriteToken makes the edits that begin at one token of a statement.
 func (ed *editor) rewriteToken(st *stmt, t int32) {
+	if verb := ed.bare[t]; verb != "" {
+		ed.after(t, "."+verb)
+	}
 	switch ed.tok[t].kind {
 	case tokName:
 		if ed.is(t-1, ".") {

@@ -112,6 +112,14 @@ func (f *file) follow(a *analysis, key string, i int32) {
 		f.uses = append(f.uses, use{key, name, i + 2})
 		return
 	}
+	if verb := bareFunction(key); verb != "" && f.is(i+1, "(") {
+		f.uses = append(f.uses, use{key, verb, i})
+		if f.bare == nil {
+			f.bare = map[int32]string{}
+		}
+		f.bare[i] = verb
+		return
+	}
 	f.escapes[key] = true
 }
 

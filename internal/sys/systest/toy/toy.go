@@ -79,7 +79,7 @@ func (w *World) Family() sys.Family {
 		Ops: []sys.Op{
 			{Syscall: op("charge", agentkernel.EffectPaid, "for", "free", "effect", "reserve", "use"), Admit: admit, Outside: w.charge,
 				Subject: func(args json.RawMessage) string { return strings.Trim(string(args), "{}") }},
-			{Syscall: op("stream", agentkernel.EffectRead, "items", "fail", "cost", "deaf"), Opens: true, Outside: w.stream},
+			{Syscall: op("stream", agentkernel.EffectRead, "items", "fail", "cost", "deaf", "keep", "usd", "ahead", "tells"), Opens: true, Admit: admitStream, Outside: w.stream},
 			{Syscall: op("wait", agentkernel.EffectPure), Rerun: sys.Free, Begin: wait},
 			{Syscall: op("post", agentkernel.EffectPure, "to", "data", "priority"), Now: post},
 			{Syscall: op("recv", agentkernel.EffectPure, "timeout"), Begin: recv},
@@ -208,6 +208,35 @@ func seen(c *sys.Call) (sys.Outcome, error) {
 	return sys.Outcome{Result: raw}, err
 }
 
+// opening is what a stream is to be.
+type opening struct {
+	Items int              `json:"items"`
+	Fail  agentkernel.Code `json:"fail"`
+	Cost  int64            `json:"cost"`
+	Deaf  bool             `json:"deaf"`  // it does not hear that nobody waits any more
+	Keep  int64            `json:"keep"`  // the call reserves so many coins for all items; else each reserves for itself
+	USD   bool             `json:"usd"`   // they are nano-dollars
+	Ahead bool             `json:"ahead"` // all of them are used up from the beginning
+	Tells bool             `json:"tells"` // it says with its last item that it is the last, where the call has reserved
+}
+
+// kept is what the call reserves.
+func (a *opening) kept() string {
+	if a.USD {
+		return agentkernel.AmountUSD
+	}
+	return "coins"
+}
+
+// admitStream reserves what a stream keeps.
+func admitStream(c *sys.Call) (sys.Admission, error) {
+	var a opening
+	if err := c.Decode(&a); err != nil || a.Keep == 0 {
+		return sys.Admission{}, err
+	}
+	return sys.Admission{Effect: agentkernel.EffectPaid, Reserve: agentkernel.Amounts{a.kept(): a.Keep}}, nil
+}
+
 // stream opens a stream of as many items, numbered from 1, of which each costs so many coins; then it ends or fails.
 func (w *World) stream(_ context.Context, c *sys.Call) (sys.Outcome, error) {
 	s := &stream{w: w, key: c.Key[strings.IndexByte(c.Key, '/'):]}
@@ -217,19 +246,21 @@ func (w *World) stream(_ context.Context, c *sys.Call) (sys.Outcome, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open++
+	if s.args.Keep > 0 {
+		k := &keeper{s}
+		if s.args.Ahead {
+			return sys.Outcome{Stream: &ahead{k}, Keeps: true}, nil
+		}
+		return sys.Outcome{Stream: k, Keeps: true}, nil
+	}
 	return sys.Outcome{Stream: s}, nil
 }
 
 type stream struct {
 	w    *World
 	key  string
-	args struct {
-		Items int              `json:"items"`
-		Fail  agentkernel.Code `json:"fail"`
-		Cost  int64            `json:"cost"`
-		Deaf  bool             `json:"deaf"` // it does not hear that nobody waits any more
-	}
-	n int
+	args opening
+	n    int
 }
 
 // Reserve is what an item costs.
@@ -238,6 +269,59 @@ func (s *stream) Reserve() agentkernel.Amounts {
 		return nil
 	}
 	return agentkernel.Amounts{"coins": s.args.Cost}
+}
+
+// keeper is a stream whose call has reserved for all of it.
+type keeper struct{ *stream }
+
+// Reserve is nothing: the call has.
+func (k *keeper) Reserve() agentkernel.Amounts { return nil }
+
+// used is what the items have cost.
+func (k *keeper) used() agentkernel.Amounts {
+	k.w.mu.Lock()
+	defer k.w.mu.Unlock()
+	n := k.n
+	if k.args.Ahead {
+		n = k.args.Items
+	}
+	return agentkernel.Amounts{k.args.kept(): int64(n) * k.args.Cost}
+}
+
+// all says that all items were given.
+func (k *keeper) all() bool {
+	k.w.mu.Lock()
+	defer k.w.mu.Unlock()
+	return k.n == k.args.Items
+}
+
+// Next gives an item.
+func (k *keeper) Next(ctx context.Context) (sys.Items, error) {
+	items, err := k.stream.Next(ctx)
+	items.Settle = nil
+	if items.Ended = ctx.Err() == nil && (len(items.List) == 0 || k.args.Tells && k.all()); items.Ended {
+		items.Total = k.used()
+	}
+	return items, err
+}
+
+// Settle closes it.
+func (k *keeper) Settle() agentkernel.Amounts {
+	k.Close()
+	return k.used()
+}
+
+// ahead is a keeper that has ended before it is read.
+type ahead struct{ *keeper }
+
+// OnEnd has fn called at once.
+func (a *ahead) OnEnd(fn func(used agentkernel.Amounts)) { fn(a.used()) }
+
+// Waiting says how far it is.
+func (k *keeper) Waiting() string {
+	k.w.mu.Lock()
+	defer k.w.mu.Unlock()
+	return fmt.Sprintf("%d so far", k.n)
 }
 
 // Next gives an item.
@@ -255,9 +339,9 @@ func (s *stream) Next(ctx context.Context) (sys.Items, error) {
 	if s.n == s.args.Items {
 		return sys.Items{Settle: agentkernel.Amounts{}}, nil
 	}
-	s.n++
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
+	s.n++
 	s.w.asked, s.w.used = append(s.w.asked, fmt.Sprintf("%s:%d", s.key, s.n)), s.w.used.Plus(s.Reserve())
 	return sys.Items{List: []json.RawMessage{json.RawMessage(fmt.Sprint(s.n))}, Settle: s.Reserve()}, nil
 }

@@ -1,0 +1,58 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What is remembered is what was read, of this namespace and these bytes, and not more than may be.
+func TestMemo(t *testing.T) {
+	m := newMemo()
+	m.max = 6000
+	raw := func(n int) json.RawMessage {
+		return json.RawMessage(fmt.Sprintf(`{"role":"user","content":%q}`, fmt.Sprint(n, strings.Repeat("\n", 40))))
+	}
+	var group sync.WaitGroup
+	for _, namespace := range []string{"a", "b"} {
+		group.Go(func() {
+			for i := range 300 {
+				got, err := m.read(namespace, raw(i*7%23))
+				want, wrong := readMessage(raw(i * 7 % 23))
+				if err != nil || wrong != nil || !cmp.Equal(want, got) {
+					t.Errorf("message %d: %v, %v", i, got, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if m.size > m.max || m.size < m.max/2 || m.order.Len() != len(m.known) {
+		t.Errorf("%d bytes of at most %d are remembered, in %d and %d places", m.size, m.max, m.order.Len(), len(m.known))
+	}
+	for range 2 { // what cannot be read is never remembered
+		if _, err := m.read("a", json.RawMessage(`{"role":"boss","content":"x"}`)); err == nil {
+			t.Error("a message of a role that is none is read")
+		}
+	}
+	before := m.order.Len()
+	if _, err := m.read("c", raw(1)); err != nil || m.order.Front().Value.(*memory).namespace != "c" {
+		t.Errorf("another namespace: %v, %d remembered", err, before)
+	}
+}
+
+// TestMemoOfManySmallOnes: what is remembered of messages that are nothing but what stands around them is bounded, too.
+func TestMemoOfManySmallOnes(t *testing.T) {
+	m := newMemo()
+	for i := range 200_000 {
+		if _, err := m.read("a", json.RawMessage(fmt.Sprintf(`{"role":"user","content":"%d"}`, i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, most := m.order.Len(), maxMemory/aroundMemory; n > most {
+		t.Errorf("%d messages are remembered, of at most %d", n, most)
+	}
+}
