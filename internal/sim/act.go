@@ -178,7 +178,7 @@ func (w *World) create() {
 		w.spawn(w.hostedSpec())
 		return
 	}
-	g := &generator{rng: w.rng, depth: w.rng.IntN(3)}
+	g := &generator{rng: w.rng, depth: w.rng.IntN(3), asks: w.market != nil}
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: fmt.Sprintf("p%d", w.programs), Language: agentkernel.Python, Source: g.source()},
 		Backend: "replay", Tools: []string{"/srv.json"}, Allow: []string{"*"}, Priority: 1 + w.rng.IntN(20),
@@ -191,6 +191,9 @@ func (w *World) create() {
 	}
 	if w.chance(1, 3) {
 		w.endow(&s)
+	}
+	if len(w.disk.allowances) > 0 && w.chance(1, 3) {
+		s.OnBudget = []agentkernel.OnBudget{agentkernel.BudgetRaise, agentkernel.BudgetKill}[w.rng.IntN(2)]
 	}
 	if w.chance(1, 5) {
 		s.OnUnknown = agentkernel.UnknownPause

@@ -24,6 +24,12 @@ import (
 //   - a signal is taken once, in the order in which they came, and never while the program holds them back: ledger.hear
 //   - what has a deadline is asked to stop then, and what was asked has ended when its time is over: checkIdle
 //   - no budget is passed at any append, what the kernel says of one is what the journals come to, and who can pay is not kept: checkBudgets, askBudget, checkIdle
+//   - no allowance is passed at any append, what the kernel says of one is what the journals come to, and who can pay is not kept: checkAllowances, askAllowances, checkTomorrow
+//   - a request to a model is sent after its intent is durable, never after its result, never beside another of its call, and no more often than
+//     it may be charged for; no server gets more than it takes, or anything while it wants to be left alone: provider.arrives, checkWindows
+//   - what models have charged is what journals say was spent, to the nano-dollar, or less where nobody knows: checkAsked
+//   - what is read of a stream is the beginning of one answer, and an answer is told whole: checkRead
+//   - nobody has a turn at a model who does not use it: checkTraffic
 //   - a hosted program is told the same of a call each time, durably, and each call has one place: guest.hears, checkGuest, ledger.call
 //   - what stands still begins no call, and its program does not go on: store.Append, begins
 //   - all processes come to an end when they are left alone: settle
@@ -43,6 +49,13 @@ func (w *World) arrives(c agentkernel.ToolCall) {
 	if !w.disk.intended(pid, call) {
 		w.failf("call %d of process %d goes out, and its intent is not durable", call, pid)
 	}
+}
+
+// asked counts a request to a model.
+func (w *World) asked() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.report.Asked++
 }
 
 // checkTimes checks how often a call was made.
@@ -65,7 +78,7 @@ func (w *World) begins(s *sandbox) {
 	}
 	again := s.loaded && !s.begun // nothing runs in a turn that is said again
 	// A refusal that comes of a refund pauses at the moment of that, at which the program may get the result: in which order is left to chance.
-	if l := w.disk.ledger(s.pid); l != nil && l.paused && !again && (len(w.disk.paysNone(s.pid)) == 0 || time.Since(l.pausedAt) > 2*time.Microsecond) {
+	if l := w.disk.ledger(s.pid); l != nil && l.paused && !again && (len(w.disk.paysNone(s.pid)) == 0 && !w.disk.waitsForTomorrow(s.pid) || time.Since(l.pausedAt) > 2*time.Microsecond) {
 		w.failf("process %d is paused, and its sandbox is driven on", s.pid)
 	}
 	if r := w.disk.row(s.pid); w.held.over(r) && !again {
@@ -154,6 +167,10 @@ func (w *World) checkIdle() {
 	if w.store.broken.Load() { // nothing goes on in a kernel that can write nothing down
 		return
 	}
+	if w.engine != nil && w.running("shutdown") { // it waits a while for calls of models, and drives nothing more
+		return
+	}
+	w.checkTraffic()
 	for _, r := range w.disk.rows() {
 		l := w.disk.ledger(r.PID)
 		s := w.checkProcess(r, l)
@@ -166,23 +183,31 @@ func (w *World) checkIdle() {
 		if !l.stopBy.IsZero() && time.Since(l.stopBy) > time.Millisecond && !w.disk.standsStill() { // then it may be in the store alone
 			w.failf("process %d was asked to stop until %s, and lives", r.PID, l.stopBy)
 		}
+		if l.paused {
+			w.checkTomorrow(r, l, s)
+		}
 		if l.paused || w.disk.halted(r) || s.kind == elsewhere {
 			continue
 		}
-		if s.kind == issuing && w.saves(r, l, s) {
-			continue
+		w.checkStill(r, l, s)
+	}
+}
+
+// checkStill looks whether a process is right not to go on that nothing keeps from it.
+func (w *World) checkStill(r *agentkernel.ProcessRecord, l *ledger, s *standing) {
+	if s.kind == issuing && (w.engine.asks(r.PID, s.call) || w.saves(r, l, s)) {
+		return
+	}
+	switch s.kind {
+	case issuing, ended, exited:
+		w.failf("process %d could go on, and nothing happens: the program comes to %v %s %s", r.PID, s.m.Turn.Kind, s.m.Turn.Op, s.m.Turn.Args)
+	case blocked:
+		calls := s.due
+		if s.call != 0 {
+			calls = append(calls, s.call)
 		}
-		switch s.kind {
-		case issuing, ended, exited:
-			w.failf("process %d could go on, and nothing happens: the program comes to %v %s %s", r.PID, s.m.Turn.Kind, s.m.Turn.Op, s.m.Turn.Args)
-		case blocked:
-			calls := s.due
-			if s.call != 0 {
-				calls = append(calls, s.call)
-			}
-			for _, call := range calls {
-				w.checkWait(r, l, call)
-			}
+		for _, call := range calls {
+			w.checkWait(r, l, call)
 		}
 	}
 }
@@ -237,7 +262,7 @@ func (w *World) checkEnd(r *agentkernel.ProcessRecord, s *standing) {
 			w.failf("process %d failed: %v; its program stands at %v", r.PID, r.Error, s.m.Turn)
 		}
 	case agentkernel.StateKilled:
-		limited := r.Error.Code == agentkernel.CodeLimit && (w.plan.limits || r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0)
+		limited := r.Error.Code == agentkernel.CodeLimit && (w.plan.limits || w.bounded(r))
 		late := r.Error.Op == agentkernel.OpDeadline && !r.Spec.Deadline.IsZero() && !r.Ended.Before(r.Spec.Deadline)
 		if !limited && !late && !w.promises.killed(r) {
 			w.failf("process %d was killed by nobody: %v", r.PID, r.Error)
@@ -248,8 +273,11 @@ func (w *World) checkEnd(r *agentkernel.ProcessRecord, s *standing) {
 // checkCalls compares what a program was told of its calls of tools with what the tools did.
 func (w *World) checkCalls(pid agentkernel.PID, l *ledger) {
 	for id, c := range l.calls {
-		if c.op == "proc.spawn" && c.result != nil {
+		if c.op == "proc.spawn" && c.result != nil && c.err == nil {
 			w.checkChild(pid, c)
+		}
+		if asksModel(c.op) && !c.done {
+			w.checkAsked(pid, l, id, c)
 		}
 		if c.op != "tool.call" || c.resultSeq == 0 {
 			continue
@@ -291,7 +319,10 @@ func (w *World) checkChild(pid agentkernel.PID, c *ledgerCall) {
 // checkWait checks that a call which has no result is right to have none.
 func (w *World) checkWait(r *agentkernel.ProcessRecord, l *ledger, id int64) {
 	c := l.calls[id]
-	if c == nil && (r.Spec.Budget != (agentkernel.Budget{}) || len(r.Spec.Budgets) > 0) {
+	if w.engine.asks(r.PID, id) {
+		return // it waits for its turn, or before it is sent again
+	}
+	if c == nil && w.bounded(r) {
 		return // it may be too dear, or wait for what others give back; settle sees whether it ends
 	}
 	if c == nil {
@@ -321,6 +352,9 @@ func (w *World) checkWait(r *agentkernel.ProcessRecord, l *ledger, id int64) {
 			w.failf("process %d waits for process %d, which has ended", r.PID, a.PID)
 		}
 	default:
+		if _, held := w.disk.broke(r, &turn{Op: c.op, Args: c.args}); held && c.retries > 0 {
+			return // it is to be made once more, and waits for what others give back
+		}
 		w.failf("process %d waits for call %d, %s %s, of which nothing becomes", r.PID, id, c.op, c.args)
 	}
 }

@@ -27,6 +27,9 @@ type disk struct {
 	carried map[agentkernel.PID]bool // the present kernel has created it, or taken it up
 	holds   []agentkernel.Hold       // what stands still
 	all     bool                     // and it carries all that others have parked
+	// allowances are the setting of the kernels.
+	allowances agentkernel.Allowances
+	market     *market // the models that there are; nil: none
 }
 
 // view is what the log comes to.

@@ -1,5 +1,5 @@
 // Package sim runs a kernel in a simulated world and checks what it does. The kernel is the real one, made by kernel.New; the
-// store, the tools, the sandboxes, the clock and the randomness are models. One seed decides everything that happens, so a
+// store, the tools, the servers of language models, the sandboxes, the clock and the randomness are models. One seed decides everything that happens, so a
 // failure is repeated by its seed.
 //
 // # How it is deterministic
@@ -15,8 +15,8 @@
 //
 // # What happens to the kernel
 //
-// The driver acts as clients do (spawn, wait, follow, signal, recover, read, leave), lets tools fail, be late or lose their
-// answers, loses sandboxes, stops the kernel and starts it again, and crashes it. A crash ends a generation: the effects of
+// The driver acts as clients do (spawn, wait, follow, signal, recover, read, leave), lets tools and the servers of models fail,
+// be late or lose their answers, loses sandboxes, stops the kernel and starts it again, and crashes it. A crash ends a generation: the effects of
 // its goroutines come to nothing from then on, and of the log the store keeps what was flushed and any prefix of the rest.
 //
 // # What is checked
@@ -24,6 +24,13 @@
 // The oracle knows nothing of the kernel's code. It folds the journal by itself (ledger.go), runs each program by itself with
 // the answers that the journal has (reference.go), and remembers what clients were told (promises.go) and what tools did
 // (tools.go). See check.go for the list.
+//
+// # Language models
+//
+// One seed of four has programs that ask language models. What answers them is the product's own: the family of models, the
+// router, and the controller of its traffic, on the virtual clock and with randomness of the seed (asking.go). Only the servers
+// are made up (models.go). They keep account of what they were asked and of what they charge, whether the kernel hears of it or
+// not; the oracle compares that with what the journals say was spent (checkmodels.go).
 //
 // The package is for tests only. It must never be imported by anything that is shipped.
 package sim

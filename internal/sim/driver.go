@@ -14,6 +14,10 @@ import (
 func Run(opt Options) Report {
 	w := newWorld(opt)
 	w.trace.note(fmt.Sprintf("plan %+v", w.plan))
+	if w.market != nil {
+		w.trace.note(fmt.Sprintf("models %q", w.market.texts))
+	}
+	w.allot()
 	w.boot()
 	for range opt.Steps {
 		if w.failed() {
@@ -89,6 +93,9 @@ func (w *World) idle(next time.Time) {
 		w.checkIdle()
 	}
 	d := time.Duration(1+w.rng.IntN(1000)) * time.Millisecond >> w.rng.IntN(10)
+	if w.engine != nil && w.engine.waiting() > 0 { // limits of models are those of a minute
+		d <<= w.rng.IntN(5)
+	}
 	if !next.IsZero() {
 		d = min(d, time.Until(next))
 	}
@@ -161,6 +168,11 @@ func (w *World) kill() {
 			_ = k.Close() // its store is gone
 		}()
 		<-done
+	}
+	if w.engine != nil {
+		w.engine.router.Close()
+		w.market.checkWindows(w)
+		w.engine = nil
 	}
 	pass(time.Nanosecond)
 	w.mu.Lock()
@@ -235,7 +247,10 @@ func (w *World) stopped(o *op) {
 	w.mu.Lock()
 	busy := len(w.ops) > 0 // what they do inside the kernel ends with them
 	w.mu.Unlock()
-	if names := w.gate.names(); len(names) > 0 && !busy {
+	names := slices.DeleteFunc(w.gate.names(), func(name string) bool { // it does not wait for ever for the ends of streams
+		return strings.HasPrefix(name, "give up ") || strings.HasPrefix(name, "asked ")
+	})
+	if len(names) > 0 && !busy {
 		w.failf("the kernel was closed, and is about to do %q", names)
 	}
 	w.kill()
@@ -259,7 +274,20 @@ func (w *World) settle() {
 		}
 		w.step(false)
 	}
-	w.failf("after %d steps without a disturbance there are processes that have not ended: %v", patience, w.open())
+	w.failf("after %d steps without a disturbance there are processes that have not ended: %s", patience, w.standings())
+}
+
+// standings says where the processes are that have not ended.
+func (w *World) standings() (text string) {
+	for _, pid := range w.open() {
+		r := w.disk.row(pid)
+		text += fmt.Sprintf("%d", pid)
+		if s, err := w.reference(r, w.disk.ledger(pid)); err == nil {
+			text += fmt.Sprintf(" (call %d %s %v)", s.call, s.issues.Op, s.due)
+		}
+		text += fmt.Sprintf(" %q; ", r.PauseNote)
+	}
+	return text
 }
 
 // settled says whether everything has ended. What does not go on by itself is helped.
@@ -287,7 +315,12 @@ func (w *World) settled() bool {
 				return false // one at a time: see act
 			}
 		case w.disk.ledger(pid).paused && !w.running("fund") && len(w.disk.paysNone(pid)) > 0:
-			w.fund(w.disk.paysNone(pid), pid)
+			w.fund(w.disk.paysNone(pid))
+			return false
+		case w.disk.ledger(pid).paused && w.disk.waitsForTomorrow(pid):
+			if !w.running("allow") {
+				w.allowMore(w.kernel, 1000) // the next day is far away
+			}
 			return false
 		case w.disk.ledger(pid).paused && !w.running("resume") && !w.running("recover"):
 			w.resume(pid)

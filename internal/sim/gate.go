@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -30,19 +31,52 @@ type release struct {
 // pass waits until the driver releases the effect, at the earliest after a delay. Not ok: the generation of the caller is gone,
 // and nothing that the caller does may change the world.
 func (g *gate) pass(generation int, name string, delay time.Duration) (roll uint64, ok bool) {
-	g.mu.Lock()
-	if generation != g.generation {
-		g.mu.Unlock()
+	e := g.enter(generation, name, delay)
+	if e == nil {
 		return 0, false
+	}
+	r := <-e.release
+	return r.roll, !r.dead
+}
+
+// enter lets an effect wait; nil: its generation is gone.
+func (g *gate) enter(generation int, name string, delay time.Duration) *effect {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if generation != g.generation {
+		return nil
 	}
 	e := &effect{name: name, release: make(chan release, 1)}
 	if delay > 0 {
 		e.after = time.Now().Add(delay)
 	}
 	g.waiting = append(g.waiting, e)
+	return e
+}
+
+// wait is pass for something that is given up when ctx ends; that is an effect, too.
+func (g *gate) wait(ctx context.Context, generation int, name string, delay time.Duration) (roll uint64, ok bool, err error) {
+	e := g.enter(generation, name, delay)
+	if e == nil {
+		return 0, false, nil
+	}
+	select {
+	case r := <-e.release:
+		return r.roll, !r.dead, nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	i := slices.Index(g.waiting, e)
+	if i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
 	g.mu.Unlock()
-	r := <-e.release
-	return r.roll, !r.dead
+	if i < 0 { // it was released at the same moment
+		r := <-e.release
+		return r.roll, !r.dead, nil
+	}
+	roll, ok = g.pass(generation, "give up "+name, 0)
+	return roll, ok, ctx.Err()
 }
 
 // alive says whether a generation is the present one.

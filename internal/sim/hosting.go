@@ -40,7 +40,7 @@ type guestLane struct {
 func (w *World) hostedSpec() agentkernel.Spec {
 	var lanes []string
 	for range 1 + w.rng.IntN(3) {
-		g := &generator{rng: w.rng}
+		g := &generator{rng: w.rng, asks: w.market != nil}
 		var code []instr
 		for range 1 + w.rng.IntN(5) {
 			code = append(code, g.call())
@@ -107,9 +107,9 @@ func next(m *machine) (turn, bool, error) {
 
 // guest is the hosted program of a process.
 func (w *World) guest(pid agentkernel.PID) *guest {
-	g := w.guests[pid]
-	if g == nil {
-		g = &guest{pid: pid, program: w.disk.row(pid).Spec.Program, told: map[agentkernel.Place]string{}}
+	g, program := w.guests[pid], w.disk.row(pid).Spec.Program
+	if g == nil || g.program.Source != program.Source { // a process that was lost before it was durable leaves its PID to another
+		g = &guest{pid: pid, program: program, told: map[agentkernel.Place]string{}}
 		w.guests[pid] = g
 	}
 	return g

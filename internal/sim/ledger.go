@@ -23,6 +23,7 @@ type ledger struct {
 	toolCalls, bytesIn, output int64
 	killed                     bool // by a signal or a limit
 	deadline, stopBy, pausedAt time.Time
+	signalled                  bool // since pausedAt
 	purse                      purse
 	masks                      int                         // how many hold signals back
 	told                       []json.RawMessage           // user signals, in their order
@@ -43,6 +44,8 @@ type ledgerCall struct {
 	paid           int // how often a call that is paid for was begun again
 	async, done    bool
 	result         json.RawMessage
+	settled        agentkernel.Amounts // that it has used up, as it was said last; nil: nobody knows
+	over           bool                // the stream that it has opened was settled
 	err            *agentkernel.Error
 }
 
@@ -93,6 +96,16 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 		return l.call(e)
 	case agentkernel.EntryResult:
 		return l.result(e)
+	case agentkernel.EntrySettled:
+		c := l.calls[e.Call]
+		again := c != nil && c.over && e.Settle != nil && len(e.Settle) == 0 // all of it was given, after it was settled
+		switch {
+		case again:
+		case c == nil || c.resultSeq == 0 || c.over:
+			return fmt.Errorf("the stream of call %d is settled, which is not open", e.Call)
+		default:
+			c.settled, c.over = e.Settle, true
+		}
 	case agentkernel.EntryOutput:
 		var text string
 		if err := json.Unmarshal(e.Data, &text); err != nil {
@@ -100,6 +113,7 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 		}
 		l.output += int64(len(text))
 	case agentkernel.EntrySignal:
+		l.signalled = true
 		var s struct {
 			By      time.Time       `json:"by"`
 			Payload json.RawMessage `json:"payload"`
@@ -116,7 +130,7 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 			l.told = append(l.told, s.Payload)
 		}
 	case agentkernel.EntryPaused:
-		l.paused, l.pausedAt = true, e.At
+		l.paused, l.pausedAt, l.signalled = true, e.At, false
 		if c := l.calls[e.Call]; c != nil {
 			c.asked = true
 		}
@@ -186,8 +200,8 @@ func (l *ledger) result(e *agentkernel.Entry) error {
 	}
 	l.open--
 	c.asked = false
-	c.resultSeq, c.result, c.err = e.Seq, e.Data, e.Err
-	if e.Note != "" {
+	c.resultSeq, c.result, c.err, c.settled = e.Seq, e.Data, e.Err, e.Settle
+	if e.Incarnation != "" {
 		l.bytesIn += int64(len(e.Data))
 	}
 	return l.hear(c)

@@ -20,7 +20,8 @@ type machine struct {
 	Digest  uint64      `json:"digest"`          // of all replies
 	Open    []int64     `json:"open,omitempty"`  // async calls whose results were not taken
 	Kids    []int64     `json:"kids,omitempty"`
-	Slot    string      `json:"slot,omitempty"` // what the reply is for: see give
+	Streams []string    `json:"streams,omitempty"` // handles
+	Slot    string      `json:"slot,omitempty"`    // what the reply is for: see give
 	Printed int         `json:"printed,omitempty"`
 	Ran     int64       `json:"ran,omitempty"` // nanoseconds that it has computed
 	Turn    turn        `json:"turn"`          // the last one
@@ -103,6 +104,13 @@ func (m *machine) give(r agentkernel.Reply) error {
 				return err
 			}
 			m.Kids = append(m.Kids, pid)
+		}
+		if m.Slot == opStream && r.Err == nil {
+			var handle string
+			if err := json.Unmarshal(r.Result, &handle); err != nil {
+				return err
+			}
+			m.Streams = append(m.Streams, handle)
 		}
 	default:
 		return fmt.Errorf("a result came in turn %d", m.Turn.Kind)
@@ -210,6 +218,18 @@ func (m *machine) call(in instr) (op string, args json.RawMessage, ok bool) {
 			return "", nil, false
 		}
 		return "proc.wait", fmt.Appendf(nil, `{"pid":%d}`, m.Kids[int(in.N)%len(m.Kids)]), true
+	case opAsk:
+		return "llm.ask", fmt.Appendf(nil, `{"max_tokens":%d,"model":%s,"prompt":"%x"}`, in.N, text(in.S), m.Digest), true
+	case opComplete:
+		return "llm.complete", fmt.Appendf(nil, `{"max_tokens":%d,"messages":[{"content":"%x","role":"user"}],"model":%s}`, in.N, m.Digest, text(in.S)), true
+	case opStream:
+		return "llm.stream", fmt.Appendf(nil, `{"max_tokens":%d,"messages":"%x","model":%s}`, in.N, m.Digest, text(in.S)), true
+	case opNext, opClose:
+		if len(m.Streams) == 0 {
+			return "", nil, false
+		}
+		handle := m.Streams[len(m.Streams)-1-int(in.N)%len(m.Streams)]
+		return map[string]string{opNext: "stream.next", opClose: "stream.close"}[in.Op], fmt.Appendf(nil, `{"handle":%q}`, handle), true
 	case opHear:
 		return "signals.wait", fmt.Appendf(nil, `{"timeout":%s}`, journal.AppendFloat(nil, time.Duration(in.N).Seconds())), true
 	case opMask:

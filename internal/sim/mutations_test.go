@@ -1,7 +1,17 @@
 package sim_test
 
-// mutation is a bug in a file of the kernel: a text that is replaced. PLANTED is replaced by the condition that it is hunted.
+import "path/filepath"
+
+// mutation is a bug in a file of the kernel: a text that is replaced. PLANTED is replaced by the condition that it is hunted. The file
+// is one of internal/kernel, or of a folder of internal.
 type mutation struct{ name, file, old, new string }
+
+func (m *mutation) path() string {
+	if filepath.Base(m.file) == m.file {
+		return filepath.Join("internal", "kernel", m.file)
+	}
+	return filepath.Join("internal", filepath.FromSlash(m.file))
+}
 
 var mutations = []mutation{
 	{"a wake is lost while an image is made", "park.go",
@@ -20,8 +30,8 @@ var mutations = []mutation{
 		"		k.reissue(p, f)\n",
 		"		if !(PLANTED) {\n			k.reissue(p, f)\n		}\n"},
 	{"a pause forgets a reply", "signal.go",
-		"	p.pausing = &pausing{note: note}\n",
-		"	p.pausing = &pausing{note: note}\n	if PLANTED {\n		p.run.reply = nil\n	}\n"},
+		"	p.pausing = &pausing{note: history.NoteByHand(note, with, p.asks())}\n",
+		"	p.pausing = &pausing{note: history.NoteByHand(note, with, p.asks())}\n	if PLANTED {\n		p.run.reply = nil\n	}\n"},
 	{"a kill leaves a child", "signal.go",
 		"		for _, q := range below {\n			k.kill(q)\n		}\n",
 		"		if PLANTED {\n			below = below[:len(below)-1]\n		}\n		for _, q := range below {\n			k.kill(q)\n		}\n		if len(below) == 0 {\n			return k.settled(ctx)\n		}\n"},
@@ -72,18 +82,20 @@ var mutations = []mutation{
 		"	at, ask := p.standing.Account.Stops(p.spec.Deadline, now)\n	if PLANTED && !ask {\n		at = time.Time{}\n	}\n"},
 	{"a deadline is forgotten", "lifetime.go", "	case due:\n", "	case due && !(PLANTED):\n"},
 	{"a reservation does not walk to the root", "dispatch.go",
-		"	return want, k.table.ledger.Reserve(f.op, nodes,",
-		"	if PLANTED && len(nodes) > 1 {\n		nodes = nodes[1:]\n	}\n	return want, k.table.ledger.Reserve(f.op, nodes,"},
+		"	at, err = k.table.ledger.Reserve(f.op, nodes,",
+		"	if PLANTED && len(nodes) > 1 {\n		nodes = nodes[1:]\n	}\n	at, err = k.table.ledger.Reserve(f.op, nodes,"},
 	{"a refund is made twice", "append.go",
 		"	p.pos = pos\n",
-		"	p.pos = pos\n	if PLANTED && len(b.Entries) > 0 && b.Entries[0].Kind == agentkernel.EntryResult {\n		k.table.ledger.Note(p.budgets(), p.pid, before, p.standing.Account.Amounts, b.Entries)\n	}\n"},
+		"	p.pos = pos\n	if PLANTED && len(b.Entries) > 0 && b.Entries[0].Kind == agentkernel.EntryResult {\n		k.table.ledger.Note(k.books(p), p.pid, before, p.standing.Account.Amounts, b.Entries)\n	}\n"},
 	{"who waits for a refund is not woken", "budgets.go",
 		"	if later != nil && !gone {\n", "	if later != nil && !gone && !(PLANTED) {\n"},
-	{"a raised budget lets nobody go on", "budgets.go",
-		"		if budget.Paused(q.pauseNote()) {\n", "		if budget.Paused(q.pauseNote()) && !(PLANTED) {\n"},
+	{"a raised budget lets nobody go on", "lifetime.go",
+		"			if may(p) {\n", "			if may(p) && !(PLANTED) {\n"},
+	{"what calls give back reaches no allowance", "append.go",
+		"before { // now: who takes what was given back comes later in the journal\n		k.table.ledger.Note(k.books(p), p.pid,", "before {\n		k.table.ledger.Note(map[bool][]agentkernel.PID{true: p.spec.Budgets, false: k.books(p)}[PLANTED], p.pid,"},
 	{"a call is made while all stands still", "halt.go",
-		"p.spec.Backend == specs.Hosted) || p.state.Terminal() {\n",
-		"p.spec.Backend == specs.Hosted) || p.state.Terminal() || PLANTED {\n"},
+		"p.spec.Backend == specs.Hosted) || p.state.Terminal() || f.dropped {\n",
+		"p.spec.Backend == specs.Hosted) || p.state.Terminal() || f.dropped || PLANTED {\n"},
 	{"a thaw forgets a call that waited", "halt.go",
 		"			later = append(later, f.later)\n",
 		"			if !(PLANTED) {\n				later = append(later, f.later)\n			}\n"},
@@ -93,4 +105,31 @@ var mutations = []mutation{
 		"	p.dropUnissued(0)", "	if !(PLANTED) {\n		p.dropUnissued(0)\n	} //"},
 	{"a call of a hosted program loses its place", "dispatch.go",
 		"Args: args, Stream: f.place}\n", "Args: args, Stream: map[bool]string{true: \"\", false: f.place}[PLANTED && f.async]}\n"},
+	{"an answered call of a model costs nothing", "kernel/reserve/reserve.go",
+		"		e.Settle = Settled(out.Settle, held)\n",
+		"		if e.Settle = Settled(out.Settle, held); PLANTED && held[agentkernel.AmountTurns] > 0 && e.Err == nil {\n			e.Settle = agentkernel.Amounts{}\n		}\n"},
+	{"a stream that a crash has ended costs nothing", "kernel/reserve/reserve.go",
+		"		ends = append(ends, sys.Settlement{Call: call})\n",
+		"		ends = append(ends, sys.Settlement{Call: call, Used: map[bool]agentkernel.Amounts{true: {}}[PLANTED]})\n"},
+	{"a call of a model that is canceled keeps its turn", "dispatch.go",
+		"		if p.contextEnded() {\n			adm.NotUsed()\n			return\n",
+		"		if p.contextEnded() {\n			if !(PLANTED) {\n				adm.NotUsed()\n			}\n			return\n"},
+	{"a call of a model is sent again that was answered", "llm/control/do.go",
+		"		if a.last = a.send(ctx, t, send); a.last == nil {\n			return nil\n		}\n",
+		"		if a.last = a.send(ctx, t, send); a.last == nil && PLANTED {\n			t = nil\n			continue\n		}\n		if a.last == nil {\n			return nil\n		}\n"},
+	{"what a stream gave is given again", "kernel/streams/streams.go",
+		"		if s.given = !committed; committed && last {\n",
+		"		if s.given = !committed || PLANTED && len(s.items.List) > 0; committed && last {\n"},
+	{"a request of which nobody knows what it has cost is taken for free", "llm/router/plan.go",
+		"	default:\n		s.unknown++\n",
+		"	default:\n		if !(PLANTED) {\n			s.unknown++\n		}\n"},
+	{"one request too many is under way", "sched/traffic/traffic.go",
+		"	case c.running >= c.most():\n",
+		"	case c.running >= c.most() && !(PLANTED && c.running == c.most()):\n"},
+	{"a server that wants to be left alone is not", "sched/traffic/traffic.go",
+		"	case c.pausedUntil > c.now:\n",
+		"	case c.pausedUntil > c.now && !(PLANTED):\n"},
+	{"a bounded call is sent again that may have been charged", "llm/control/do.go",
+		"	case e.Began, a.call.Once && e.Charged():\n",
+		"	case e.Began, a.call.Once && e.Charged() && !(PLANTED):\n"},
 }

@@ -31,6 +31,13 @@ const (
 	opOpen  = "open"  // and lets them through again
 	opExit  = "exit"  // with code N
 
+	// Where there are models. They are asked for the digest.
+	opAsk      = "ask"      // the model S for N tokens at most
+	opComplete = "complete" // as opAsk, in another way
+	opStream   = "stream"   // as opAsk, bit by bit
+	opNext     = "next"     // bits of the stream that was opened last but N
+	opClose    = "close"    // that one
+
 	opTake    = "take"    // waits for one result of an async call
 	opDrain   = "drain"   // takes results until none is under way
 	opPrint   = "print"   // the digest
@@ -47,7 +54,8 @@ var toolNames = []string{"read0", "read1", "idem0", "write0", "write1", paidTool
 // generator writes programs.
 type generator struct {
 	rng   *rand.Rand
-	depth int // how deep children may be nested
+	depth int  // how deep children may be nested
+	asks  bool // there are models
 }
 
 func (g *generator) n(limit int) int { return g.rng.IntN(limit) }
@@ -77,6 +85,9 @@ func (g *generator) source() string {
 
 // block adds a few instructions that belong together.
 func (g *generator) block(code []instr) []instr {
+	if g.asks && g.n(4) == 0 {
+		return g.stream(code)
+	}
 	switch g.n(10) {
 	case 9: // a critical section, which a signal may wait for
 		code = append(code, instr{Op: opHear, N: g.span(5 * time.Second), Async: true}, instr{Op: opMask}, g.call(), g.call(), instr{Op: opOpen})
@@ -117,7 +128,7 @@ func (g *generator) family(code []instr) []instr {
 		return append(code, g.call())
 	}
 	n := 1 + g.n(3)
-	child := &generator{rng: g.rng, depth: g.depth - 1}
+	child := &generator{rng: g.rng, depth: g.depth - 1, asks: g.asks}
 	for range n {
 		code = append(code, instr{Op: opSpawn, S: child.source(), N: int64(max(0, g.n(9)-5))})
 	}
@@ -136,6 +147,9 @@ func (g *generator) family(code []instr) []instr {
 
 // call is one call.
 func (g *generator) call() instr {
+	if g.asks && g.n(3) == 0 {
+		return g.ask()
+	}
 	switch g.n(11) {
 	case 10:
 		return instr{Op: opHear, N: g.span(5 * time.Second)}
@@ -151,6 +165,30 @@ func (g *generator) call() instr {
 		return instr{Op: opSleep, N: g.span(5 * time.Second)}
 	}
 	return instr{Op: opTool, S: toolNames[g.n(len(toolNames))]}
+}
+
+// ask asks a model.
+func (g *generator) ask() instr {
+	return instr{Op: []string{opAsk, opComplete}[g.n(2)], S: modelNames[g.n(len(modelNames))], N: int64(1 + g.n(8))}
+}
+
+// stream opens a stream and mostly reads it.
+func (g *generator) stream(code []instr) []instr {
+	ask := g.ask()
+	ask.Op = opStream
+	code = append(code, ask)
+	for range g.n(5) {
+		switch g.n(6) {
+		case 0:
+			code = append(code, g.call())
+		default:
+			code = append(code, instr{Op: opNext, N: int64(g.n(7) / 6)})
+		}
+	}
+	if g.n(3) == 0 {
+		code = append(code, instr{Op: opClose})
+	}
+	return code
 }
 
 // span is a time up to a limit, mostly short. No two are the same, so no two timers fire at the same moment.

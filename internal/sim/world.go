@@ -36,6 +36,7 @@ type Report struct {
 	Restarts int
 	Ended    int // processes
 	Calls    int // that tools were asked for
+	Asked    int // requests that models got
 	Failure  string
 }
 
@@ -47,12 +48,14 @@ type World struct {
 	gate     gate
 	disk     *disk
 	server   server
+	market   *market // the models; nil: there are none
 	boxes    boxes
 	promises *promises
 	trace    *trace
 
 	kernel   *kernel.Kernel // nil: none runs
 	store    *store         // its store
+	engine   *engine        // what asks models for it; nil: nothing does
 	booting  bool
 	last     bool // no kernel follows
 	version  int  // of the engines
@@ -129,6 +132,10 @@ func newWorld(opt Options) *World {
 	}
 	w.disk.lies = opt.Lies
 	w.plan.hosted = opt.Seed%3 == 0 // the others are as they were before there were any
+	if opt.Seed%4 == 2 {
+		w.market = newMarket(rand.New(rand.NewPCG(opt.Seed, 0x3a11)), w.plan.slowest) //nolint:gosec // as above
+		w.disk.market = w.market
+	}
 	return w
 }
 
@@ -154,7 +161,12 @@ func (w *World) boot() {
 	w.disk.booted()
 	generation := w.gate.generation
 	box := newToolbox(w, generation)
-	fam := families.All(families.Parts{Tools: box.Box, Random: &dice{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 1))}}) //nolint:gosec // as above
+	parts := families.Parts{Tools: box.Box, Random: &dice{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 1))}} //nolint:gosec // as above
+	if w.market != nil {
+		w.engine = newEngine(w, generation)
+		parts.Models = w.engine
+	}
+	fam := families.All(parts)
 	fam[0] = box.Family()
 	w.store = &store{w: w, generation: generation}
 	cfg := kernel.Config{
@@ -163,7 +175,7 @@ func (w *World) boot() {
 			&backend{w: w, generation: generation, name: "images", images: true, version: w.version},
 			&backend{w: w, generation: generation, name: "replay", version: w.version},
 		},
-		Slots: w.plan.slots, Residents: w.plan.residents, ParkAfter: w.plan.parkAfter, Loaded: w.plan.loaded, Slice: w.plan.slice, Grace: 100 * time.Millisecond,
+		Allowances: w.disk.allowances, Slots: w.plan.slots, Residents: w.plan.residents, ParkAfter: w.plan.parkAfter, Loaded: w.plan.loaded, Slice: w.plan.slice, Grace: 100 * time.Millisecond,
 	}
 	if w.opt.Wrap != nil {
 		w.opt.Wrap(&cfg)
@@ -191,6 +203,13 @@ func (d *dice) Read(b []byte) (int, error) {
 		b[i] = byte(d.rng.Uint32())
 	}
 	return len(b), nil
+}
+
+// float is a number from 0 to 1.
+func (d *dice) float() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rng.Float64()
 }
 
 // keepAll is a retention that forgets nothing.
