@@ -111,6 +111,7 @@ func TestTenantsOfOneKernel(t *testing.T) {
 func TestAbilitiesBesideTheContract(t *testing.T) {
 	decided := map[string]bool{
 		"Attach":  true,  // narrowed: agentkernel.Hosted
+		"Allow":   false, // a setting of the kernel
 		"Add":     false, // fills skills of any namespace into a Spec
 		"As":      false, // the owner says who others are
 		"Broken":  false, // of the kernel as a whole

@@ -3,6 +3,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -45,9 +46,11 @@ type Config struct {
 	Workers  int // sandboxes in memory at most; 0: chosen from the number of CPUs
 	// Shares are the weights by which namespaces get slots while they wait for some at the same time: "team 3". Others have 1.
 	Shares []string
-	Slots  int    // programs that run at one moment; 0: chosen from the number of CPUs
-	Engine string // path of the Monty executable; "": found on PATH, in the data directory or where `agentkernel setup` puts it
-	Python string // interpreter of the process backend, path or name; "": python3 on PATH
+	// Allowances bound what the processes of a namespace spend together in a day or a month, by UTC: "team day usd 5".
+	Allowances []string
+	Slots      int    // programs that run at one moment; 0: chosen from the number of CPUs
+	Engine     string // path of the Monty executable; "": found on PATH, in the data directory or where `agentkernel setup` puts it
+	Python     string // interpreter of the process backend, path or name; "": python3 on PATH
 	// Sandboxes says that the calling program calls [Main] first of all: without that the process backend cannot
 	// build its walls, and runs nothing.
 	Sandboxes bool
@@ -74,6 +77,11 @@ type Config struct {
 	Secrets []string
 	// Embeddings is where tool search finds vectors; without a URL it goes by words alone.
 	Embeddings Embeddings
+	// Models declares language models ("fast openai:gpt-5-mini rpm=500"); docs/llm.md has the form. Prices are files with what they
+	// cost, before the table that is installed in the data directory, and that which comes with this version.
+	Models, Prices []string
+	// ModelShares are the parts of each limit of models that namespaces have as long as they ask for them: "team 70%".
+	ModelShares []string
 	// WrapStore puts something around the store: a fault to be injected, a counter. Nil: nothing.
 	WrapStore func(agentkernel.Store) agentkernel.Store
 	// Observer is told what processes do, for metrics and traces; nil: none is.
@@ -94,19 +102,25 @@ type Kernel struct {
 	closers  []func() error
 }
 
-// Reload takes from a Config what may change while the kernel runs: Quota, Keep, KeepFailed, Secrets, and Settings, which Info reports
-// from then on. Processes go on. CodeInvalid: an entry of Secrets is none, and nothing has changed.
+// Reload takes from a Config what may change while the kernel runs: Quota, Keep, KeepFailed, Allowances, Secrets, and Settings, which Info
+// reports from then on. Processes go on, also those that were paused for an allowance that is larger now. CodeInvalid: an entry of Secrets
+// or of Allowances is none, and nothing has changed.
 func (k *Kernel) Reload(cfg Config) error {
+	allowances, err := agentkernel.ParseAllowances(cfg.Allowances)
+	if err != nil {
+		return err
+	}
 	if err := k.fetcher.SetSecrets(cfg.Secrets); err != nil {
 		return err
 	}
-	k.keeper.SetRules(cfg.rules())
+	k.keeper.SetRules(cfg.rules(allowances))
+	k.Allow(allowances)
 	k.settings.Store(&cfg.Settings)
 	return nil
 }
 
-func (cfg *Config) rules() retention.Rules {
-	return retention.Rules{Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed}
+func (cfg *Config) rules(allowances agentkernel.Allowances) retention.Rules {
+	return retention.Rules{Quota: cfg.Quota, Keep: cfg.Keep, KeepFailed: cfg.KeepFailed, Allowances: allowances}
 }
 
 // Info says which kernel this is.
@@ -136,17 +150,18 @@ func Open(ctx context.Context, cfg Config) (*Kernel, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	weight, err := sched.Weights(cfg.Shares)
-	if err != nil {
+	allowances, err2 := agentkernel.ParseAllowances(cfg.Allowances)
+	if err := cmp.Or(err, err2); err != nil {
 		return nil, agentkernel.AsError(err, agentkernel.CodeInvalid, "open")
 	}
 	k := &Kernel{}
-	if err := k.open(ctx, cfg, weight); err != nil {
+	if err := k.open(ctx, cfg, weight, allowances); err != nil {
 		return nil, errors.Join(err, k.closeParts())
 	}
 	return k, nil
 }
 
-func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace string) int) error {
+func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace string) int, allowances agentkernel.Allowances) error {
 	home, err := datadir.Resolve(cfg.Home)
 	if err != nil {
 		return err
@@ -174,30 +189,8 @@ func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace str
 		return err
 	}
 	k.onClose(reap.Close)
-	spawner, problem, err := k.spawner(cfg, dir, reap)
+	backends, closeBackends, err := k.backends(cfg, dir, reap)
 	if err != nil {
-		return err
-	}
-	// The engine's first worker starts while the database opens.
-	engine, err := monty.New(monty.Config{Launcher: reap, Walls: spawner, NoWalls: problem, Masked: []string{dir.Path()}, Engine: cfg.Engine, Candidates: setup.Candidates(dir.Path(), setup.UserEngines()),
-		Cache: filepath.Join(dir.Path(), "engine.json"), Workers: cfg.Workers * spareWorkers, Logger: cfg.Logger})
-	if err != nil {
-		return err
-	}
-	cpython, err := k.process(cfg, dir, reap, spawner, problem)
-	if err != nil {
-		return errors.Join(err, engine.Close())
-	}
-	backends := []agentkernel.Backend{engine, cpython}
-	if bare, err := k.unconfined(cfg, dir, reap, spawner); err != nil {
-		return errors.Join(err, engine.Close(), cpython.Close())
-	} else if bare != nil {
-		backends = append(backends, bare)
-	}
-	closeBackends := func() (err error) {
-		for _, b := range backends {
-			err = errors.Join(err, b.Close())
-		}
 		return err
 	}
 	key, err := dir.Key()
@@ -217,17 +210,22 @@ func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace str
 		return errors.Join(err, closeBackends(), store.Close())
 	}
 	k.onClose(k.fetcher.Close)
+	router, err := askers(cfg, dir, weight)
+	if err != nil {
+		return errors.Join(err, closeBackends(), store.Close())
+	}
+	k.onClose(func() error { router.Close(); return nil })
 	layers := workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger})
-	k.keeper = retention.New(retention.Config{Store: store, Layers: layers, Rules: cfg.rules(), Logger: cfg.Logger})
+	k.keeper = retention.New(retention.Config{Store: store, Layers: layers, Rules: cfg.rules(allowances), Logger: cfg.Logger})
 	toolbox := toolcalls.New(tools, nil)
 	recordings := func(host agentkernel.RecordingHost) agentkernel.Recordings {
 		return recording.New(recording.Config{Store: store, Layers: layers, Room: k.keeper.Room, Tools: toolbox.Open, Version: cfg.Version}, host)
 	}
 	k.Kernel, err = kernel.New(kernel.Config{Store: store, Backends: backends, Limits: cfg.Limits, Recovers: cfg.Recovers,
-		Families: families.All(families.Parts{Tools: toolbox, Fetcher: k.fetcher}), Tools: toolbox,
+		Traffic: router, Families: families.All(families.Parts{Tools: toolbox, Fetcher: k.fetcher, Models: router}), Tools: toolbox,
 		Layers: layers, Retention: k.keeper, Recordings: recordings,
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
-		Logger: cfg.Logger, Observer: cfg.Observer, Slots: cfg.Slots, Weight: weight, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
+		Logger: cfg.Logger, Observer: cfg.Observer, Allowances: allowances, Slots: cfg.Slots, Weight: weight, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
 		About: agentkernel.KernelInfo{Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings, Before: lock.Before()}})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
@@ -236,6 +234,38 @@ func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace str
 		cfg.Logger.Info("the kernel is open", "version", cfg.Version, "os_pid", os.Getpid(), "mode", cfg.Mode)
 	}
 	return nil
+}
+
+// backends opens all that programs can run in, the engine first: its first worker starts while the database opens.
+// They are the kernel's to close as soon as there is one; until then, the caller closes them with what it returns.
+func (k *Kernel) backends(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) ([]agentkernel.Backend, func() error, error) {
+	spawner, problem, err := k.spawner(cfg, dir, reap)
+	if err != nil {
+		return nil, nil, err
+	}
+	engine, err := monty.New(monty.Config{Launcher: reap, Walls: spawner, NoWalls: problem, Masked: []string{dir.Path()}, Engine: cfg.Engine, Candidates: setup.Candidates(dir.Path(), setup.UserEngines()),
+		Cache: filepath.Join(dir.Path(), "engine.json"), Workers: cfg.Workers * spareWorkers, Logger: cfg.Logger})
+	if err != nil {
+		return nil, nil, err
+	}
+	opened := []agentkernel.Backend{engine}
+	closeAll := func() (err error) {
+		for _, b := range opened {
+			err = errors.Join(err, b.Close())
+		}
+		return err
+	}
+	cpython, err := k.process(cfg, dir, reap, spawner, problem)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	opened = append(opened, cpython)
+	if bare, err := k.unconfined(cfg, dir, reap, spawner); err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	} else if bare != nil {
+		opened = append(opened, bare)
+	}
+	return opened, closeAll, nil
 }
 
 func openStore(ctx context.Context, cfg Config, dir *datadir.Dir, key []byte) (agentkernel.Store, error) {

@@ -96,6 +96,20 @@ var calls = []struct {
 	call func(ctx context.Context, k agentkernel.Kernel) (any, error)
 }{
 	{"info", func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Info(ctx) }},
+	{"usage of models", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.ModelUsage(ctx, agentkernel.UsageQuery{By: []agentkernel.UsageKey{agentkernel.UsageDay, agentkernel.UsageTree}, Namespace: "n", Tree: 7,
+			Since: time.Date(2026, 11, 25, 1, 2, 3, 456789000, time.UTC), Until: time.Date(2026, 11, 26, 0, 0, 0, 0, time.FixedZone("", 3600))})
+	}},
+	{"usage by nothing that is known", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.ModelUsage(ctx, agentkernel.UsageQuery{By: []agentkernel.UsageKey{"colour"}})
+	}},
+	{"limits of models", func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.ModelLimits(ctx) }},
+	{"key of a model", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return nil, k.GiveKey(ctx, 7, "fast", "sk-1")
+	}},
+	{"key of no model", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return nil, k.GiveKey(ctx, 7, "none", "sk-1")
+	}},
 	{"run", func(_ context.Context, k agentkernel.Kernel) (any, error) {
 		return run(k, spec("print <a> & 'b' \u2028 ü 😀\nset k {\"x\":[1.0,\"<\"]}\nprint"))
 	}},
@@ -109,7 +123,8 @@ var calls = []struct {
 	}},
 	{"run whose reader gives up", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		_, err := k.Run(ctx, spec("print a\nprint b"), func(agentkernel.Event) error { return errors.New("enough") })
-		return nil, err
+		ended, waitErr := k.Wait(ctx, 4) // it runs on without its reader, and what comes next lists what runs
+		return ended, errors.Join(err, waitErr)
 	}},
 	{"spawn", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		s := spec("block")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 )
 
 func (s *Server) getBudget(w http.ResponseWriter, r *http.Request, _ query) error {
@@ -32,4 +33,12 @@ func (s *Server) postBudget(w http.ResponseWriter, r *http.Request, _ query) err
 		return err
 	}
 	return answer(w, http.StatusOK, state)
+}
+
+func (s *Server) getAllowances(w http.ResponseWriter, r *http.Request, q query) error {
+	states, err := s.kernel(r).Allowances(r.Context(), q.text("namespace"))
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, wire.AllowanceList{Allowances: notNil(states)})
 }

@@ -99,6 +99,9 @@ func decodeError(err error, b []byte, v any) error {
 	return invalid("%s", strictjson.Explain(err, "the body"))
 }
 
+// lists are the parameters that may be there several times.
+var lists = []string{"by", "files"}
+
 // query is a request's parameters, all of them known to the endpoint.
 type query struct{ values url.Values }
 
@@ -115,6 +118,9 @@ func parseQuery(raw string, known []string) (query, error) {
 			return query{}, invalid("the parameter %q is not valid UTF-8", clip.Short(name)).WithHint(`the name of a file that is not is written as diff does it: a\xff`)
 		}
 		if slices.Contains(known, name) {
+			if len(values[name]) > 1 && !slices.Contains(lists, name) {
+				return query{}, invalid("the parameter %q is there twice", name)
+			}
 			continue
 		}
 		e := invalid("there is no parameter %q", clip.Short(name))

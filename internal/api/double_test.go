@@ -469,6 +469,40 @@ func (k *double) Budget(_ context.Context, pid agentkernel.PID) (agentkernel.Bud
 	return agentkernel.BudgetState{PID: pid}, nil
 }
 
+func (k *double) Allowances(_ context.Context, namespace string) ([]agentkernel.AllowanceState, error) {
+	if namespace == "none" {
+		return nil, nil
+	}
+	day := time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
+	return []agentkernel.AllowanceState{{Allowance: agentkernel.Allowance{Namespace: namespace, Period: agentkernel.PeriodDay, Limit: agentkernel.Spending{USD: 5 * agentkernel.USD}},
+		Spent: agentkernel.Spending{USD: agentkernel.USD}, Since: day, Until: day.AddDate(0, 0, 1)}}, nil
+}
+
+func (k *double) ModelUsage(_ context.Context, q agentkernel.UsageQuery) (agentkernel.ModelUsage, error) {
+	if err := q.Validate(); err != nil {
+		return agentkernel.ModelUsage{}, err
+	}
+	row := agentkernel.UsageRow{Agent: fmt.Sprint(q.By), Namespace: q.Namespace, Tree: q.Tree, Day: q.Since.UTC().Format(time.RFC3339Nano), Model: q.Until.UTC().Format(time.RFC3339Nano), USD: 1}
+	if len(q.By) == 0 {
+		return agentkernel.ModelUsage{Total: row}, nil
+	}
+	return agentkernel.ModelUsage{Rows: []agentkernel.UsageRow{row}, Total: row}, nil
+}
+
+func (k *double) ModelLimits(context.Context) (agentkernel.ModelLimits, error) {
+	at := time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
+	return agentkernel.ModelLimits{Keys: []agentkernel.KeyLimits{{Key: "k", Family: "f", Share: 1, Limits: []agentkernel.ModelLimit{{What: "requests", Source: "headers", Amount: 500,
+		Period: agentkernel.Duration(time.Minute), Left: 3}}, Queue: []agentkernel.QueuedAt{{Priority: 10, Calls: 2}}, PausedUntil: at}},
+		Deployments: []agentkernel.ModelDeployment{{Name: "fast", State: agentkernel.ModelDown, Since: at, Until: at}}, Unplaced: 1}, nil
+}
+
+func (k *double) GiveKey(_ context.Context, pid agentkernel.PID, model, key string) error {
+	if model == "none" {
+		return agentkernel.Errorf(agentkernel.CodeNotFound, "key", "%s of %d, with a key of %d bytes", model, pid, len(key))
+	}
+	return nil
+}
+
 func (k *double) AddBudget(_ context.Context, pid agentkernel.PID, more agentkernel.Budget) (agentkernel.BudgetState, error) {
 	return agentkernel.BudgetState{PID: pid, Limit: agentkernel.Spending(more)}, nil
 }

@@ -97,6 +97,7 @@ func TestBadRequests(t *testing.T) {
 		{"a defect", "POST", processes, `{"program":{"source":"panic"}}`, 500, agentkernel.CodeInternal, "defect"},
 		{"a defect, followed", "POST", processes + "?follow=1", `{"program":{"source":"panic"}}`, 500, agentkernel.CodeInternal, "defect"},
 		{"unknown parameter", "POST", processes + "?folow=true", `{}`, 400, agentkernel.CodeInvalid, "did you mean follow?"},
+		{"parameter twice", "GET", processes + "?limit=1&limit=2", "", 400, agentkernel.CodeInvalid, `the parameter "limit" is there twice`},
 		{"unknown parameter where none is", "GET", one + "?x=1", "", 400, agentkernel.CodeInvalid, "no parameter"},
 		{"bad flag", "GET", processes + "?unfinished=perhaps", "", 400, agentkernel.CodeInvalid, "true or false"},
 		{"bad number", "GET", processes + "?limit=-1", "", 400, agentkernel.CodeInvalid, "0 or more"},

@@ -114,8 +114,13 @@ func (st *eventStream) event(ctx context.Context, ev *agentkernel.Event) error {
 			return st.failed
 		case st.pending.Len() < streamBuffer:
 			defer st.mu.Unlock()
-			st.pid = ev.PID
-			if err := st.append(string(ev.Kind), ev.Seq, ev); err != nil {
+			seq := ev.Seq
+			if seq == 0 { // a question of a process below: nobody begins there again
+				seq = -1
+			} else {
+				st.pid = ev.PID
+			}
+			if err := st.append(string(ev.Kind), seq, ev); err != nil {
 				return err
 			}
 			if ev.Kind != st.lastKind { // else it leaves with the last frame, in one write

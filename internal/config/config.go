@@ -30,6 +30,10 @@ type Values struct {
 	Log       Log
 	// Embeddings is where tool search finds vectors.
 	Embeddings Embeddings
+	Models     []string // declarations of language models
+	Prices     []string // files with what they cost, absolute
+	// ModelShares are parts of their limits that namespaces have.
+	ModelShares []string
 
 	Quota      int64         // bytes of journals and blobs beyond which no process starts
 	Keep       time.Duration // processes are pruned so long after their end
@@ -39,6 +43,7 @@ type Values struct {
 	Allow      []string // patterns of calls that may change things
 	AllowHosts []string // hosts that http.fetch reaches
 	Shares     []string // weights of namespaces
+	Allowances []string // what namespaces may spend in a day or a month
 	Secrets    []string // what http.fetch may fill in: where it is, and where it may go
 	Deny       []string // capabilities taken away
 	Namespace  string

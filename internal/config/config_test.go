@@ -110,6 +110,10 @@ allow = ["filesystem.write_*", "github.*"]
 allow_hosts = ["api.example.com", "127.0.0.1:8080"]
 secrets = ["github env:GITHUB_TOKEN api.github.com"]
 shares = ["team 3"]
+models = ["fast openai:gpt-5-mini rpm=500"]
+model_shares = ["team 70%"]
+prices = "prices.json"
+allowances = ["team day usd 5", "* month tokens 2M"]
 deny = "state"
 namespace = "n"
 backend = "auto"
@@ -163,7 +167,8 @@ key = "env:EMBEDDINGS_KEY"
 		Embeddings: Embeddings{URL: "http://127.0.0.1:11434/v1", Model: "small", Key: "env:EMBEDDINGS_KEY"},
 		Quota:      20 << 30, Keep: 30 * 24 * time.Hour, KeepFailed: "yes",
 		Tools: []string{filepath.Join(conf, "mcp.json"), "/etc/mcp.json"}, Allow: []string{"filesystem.write_*", "github.*"},
-		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: []string{"github env:GITHUB_TOKEN api.github.com"}, Shares: []string{"team 3"},
+		AllowHosts: []string{"api.example.com", "127.0.0.1:8080"}, Secrets: []string{"github env:GITHUB_TOKEN api.github.com"}, Shares: []string{"team 3"}, Allowances: []string{"team day usd 5", "* month tokens 2M"},
+		Models: []string{"fast openai:gpt-5-mini rpm=500"}, Prices: []string{filepath.Join(conf, "prices.json")}, ModelShares: []string{"team 70%"},
 		Deny: []string{"state"}, Namespace: "n", Backend: "auto", Isolation: agentkernel.IsolationProcess, IsolationNone: "never", Priority: 7,
 		OnUnknown: agentkernel.UnknownPause, Durability: agentkernel.DurabilityRelaxed, Restart: agentkernel.RestartOnCrash,
 		Limits: agentkernel.Limits{Time: agentkernel.Duration(30 * time.Second), Wall: agentkernel.Duration(time.Hour),
@@ -363,12 +368,12 @@ func TestBrokenFile(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	for text, want := range map[string]int64{"50": 50, "200k": 200_000, "1.5M": 1_500_000, "0.001k": 1, "2m": 2_000_000, "9223372036854775807": 1<<63 - 1} {
-		if got, err := ParseCount(text); err != nil || got != want {
+		if got, err := agentkernel.ParseCount(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "k", "0", "0k", "-1", "-1k", "1.5", "1.0005k", "1e3", "1/2", "0x10", "+1", "1_000", "9223372036854775808", "9999999999999999M", "5 k", "kk", "5g"} {
-		if got, err := ParseCount(text); err == nil {
+		if got, err := agentkernel.ParseCount(text); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
 	}

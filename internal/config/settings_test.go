@@ -35,10 +35,27 @@ func example(name string, f Form) string {
 	switch name {
 	case "secrets":
 		return "name env:VARIABLE example.com"
+	case "allowances":
+		return "team day usd 5"
 	case "shares":
 		return "team 3"
+	case "model_shares":
+		return "team 70%"
+	case "models":
+		return "fast openai:gpt-5-mini"
 	}
 	return "some.text"
+}
+
+// another may be in a list with an example: most values may be there twice.
+func another(name, first string) string {
+	switch name {
+	case "allowances":
+		return "team month usd 5"
+	case "model_shares":
+		return "other 20%"
+	}
+	return first
 }
 
 // What is set is shown, in the form in which it can be set again, with its origin.
@@ -55,7 +72,7 @@ func TestSettingsShowWhatWasSet(t *testing.T) {
 	for _, k := range Keys() {
 		values := []string{example(k.Name, k.Form)}
 		if k.List {
-			values = append(values, values[0])
+			values = append(values, another(k.Name, values[0]))
 		}
 		if err := c.SetFlag(k.Name, "--flag", values...); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/lazy"
+	"agentkernel/internal/llm/models"
 	"agentkernel/internal/nearest"
 	"agentkernel/internal/sched"
 )
@@ -234,9 +234,41 @@ func checked(v value, check func(string) error) value {
 	return v
 }
 
+// together is a list of which a function looks at all texts, too: each may be right, and they contradict one another.
+func together(v value, check func([]string) error) value {
+	known := v.set
+	v.set = func(c *Config, o Origin, values []string) error {
+		if err := check(values); err != nil {
+			return err
+		}
+		return known(c, o, values)
+	}
+	return v
+}
+
+func checkAllowances(texts []string) error {
+	_, err := agentkernel.ParseAllowances(texts)
+	return err
+}
+
+func checkReservedShares(texts []string) error {
+	_, err := sched.Reserved(texts)
+	return err
+}
+
 func checkShare(text string) error {
 	name, _, err := sched.ParseShare(text)
 	return cmp.Or(err, agentkernel.ValidateNamespace(name))
+}
+
+func checkReserved(text string) error {
+	name, _, err := sched.ParseReserved(text)
+	return cmp.Or(err, agentkernel.ValidateNamespace(name))
+}
+
+func checkModel(text string) error {
+	_, err := models.Parse(text)
+	return err
 }
 
 // knownBackend refuses a name that no backend has. The one without walls is asked for by the isolation, and not offered.
@@ -321,29 +353,6 @@ func parseDuration(s string) (time.Duration, error) {
 
 // spans is how a duration is written, however long it is.
 var spans = lazy.Regexp(`^([0-9]+(ns|us|µs|ms|[smhdw]))+$`)
-
-// ParseCount reads a number of things above zero as people write it: 50, 200k, 1.5M, in thousands and millions.
-func ParseCount(s string) (int64, error) {
-	digits, unit := s, int64(1)
-	for suffix, n := range map[string]int64{"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6} {
-		if cut, ok := strings.CutSuffix(s, suffix); ok {
-			digits, unit = cut, n
-		}
-	}
-	r, ok := new(big.Rat).SetString(digits)
-	if !ok || len(digits) > 20 || strings.Trim(digits, "0123456789.-") != "" {
-		return 0, fmt.Errorf("%q is not a number: write 50, 200k or 1.5M", s)
-	}
-	switch r.Mul(r, new(big.Rat).SetInt64(unit)); {
-	case r.Sign() <= 0:
-		return 0, fmt.Errorf("%q is not above zero; leave it out for no bound", s)
-	case !r.IsInt():
-		return 0, fmt.Errorf("%q is not a whole number", s)
-	case !r.Num().IsInt64():
-		return 0, fmt.Errorf("%q is too large", s)
-	}
-	return r.Num().Int64(), nil
-}
 
 // ParseSpan reads a duration as people write it: 500ms, 30s, 1h30m, and in whole days and weeks 30d, 2w.
 func ParseSpan(s string) (time.Duration, error) {

@@ -26,7 +26,7 @@ func (h *server) executeTools() []*definition {
 			say: "Run Python in a sandbox; returns what it prints and the value of its last expression. Tools are importable functions " +
 				"(from tools.github import search_issues); results stay inside the program. Variables last."}, executeCode),
 		handle(&definition{name: "execute_task", destroys: true, needsPlan: true, runs: true,
-			say: "Do a task in plain language by a recipe (arithmetic, totals of CSV and JSON), else by MCP sampling."}, executeTask),
+			say: "Do a task in words: by a model, a recipe (totals of CSV) or MCP sampling."}, executeTask),
 	}
 }
 

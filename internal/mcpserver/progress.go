@@ -60,7 +60,9 @@ func (w *watch) stop() {
 func (w *watch) event(ev agentkernel.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pid, w.seq = ev.PID, max(w.seq, ev.Seq)
+	if ev.Seq != 0 { // else it is a question of a process below
+		w.pid, w.seq = ev.PID, max(w.seq, ev.Seq)
+	}
 	switch ev.Kind {
 	case agentkernel.EventOutput:
 		stream := &w.stdout

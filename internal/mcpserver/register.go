@@ -31,7 +31,7 @@ type definition struct {
 }
 
 func (d *definition) offered(cfg *Config) bool {
-	return (d.minimal || !cfg.Minimal) && (!d.needsPlan || cfg.Plan != nil)
+	return (d.minimal || !cfg.Minimal) && (!d.needsPlan || cfg.Plan != nil || cfg.Agent != nil)
 }
 
 // Surface describes the tools for docs: the same tables that clients are served from.

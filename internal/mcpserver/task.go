@@ -4,15 +4,23 @@ import (
 	"context"
 	"crypto/rand"
 	"strings"
+	"time"
 
 	"agentkernel"
 )
 
-// A task in plain language becomes a program by a recipe, if one covers every word of it: that costs nothing and is
-// tested. Anything else is written by the client's own model, where the client lets servers ask it (MCP sampling).
+// A task in plain language is done by a model of the kernel's, if one is configured. Else it becomes a program by a recipe, if one covers
+// every word of it: that costs nothing and is tested. Anything else is written by the client's own model, where the client
+// lets servers ask it (MCP sampling).
 
-// modeSampling is the mode of a program that the client's model wrote.
-const modeSampling = "sampling"
+// Modes of a task, beside those of plans.
+const (
+	modeSampling = "sampling" // the client's model wrote the program
+	modeModel    = "model"    // a model of the kernel's wrote programs, and ended with a result
+)
+
+// agentTimeout bounds a task that a model does in several turns.
+const agentTimeout = 10 * time.Minute
 
 type taskInput struct {
 	Task string `json:"task_description"`
@@ -20,7 +28,7 @@ type taskInput struct {
 
 type taskOutput struct {
 	Mode    string `json:"mode"`
-	Program string `json:"program"`
+	Program string `json:"program,omitempty"` // of mode model there are several, which trace shows
 	executeOutput
 }
 
@@ -39,7 +47,7 @@ func executeTask(ctx context.Context, c *call, in taskInput) (*taskOutput, error
 	}
 	plan, err := c.plan(ctx, in.Task)
 	switch {
-	case agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && c.samples():
+	case agentkernel.CodeOf(err) == agentkernel.CodeUnsupported && c.h.cfg.Agent == nil && c.samples():
 		return c.sampledTask(ctx, a, in.Task)
 	case err != nil:
 		return nil, err
@@ -49,22 +57,43 @@ func executeTask(ctx context.Context, c *call, in taskInput) (*taskOutput, error
 
 // runPlan runs the program of a task.
 func (c *call) runPlan(ctx context.Context, a *attempt, plan TaskPlan) (*taskOutput, error) {
-	spec := c.spec("", &executeInput{}, defaultTimeout)
+	timeout := defaultTimeout
+	if plan.Mode == modeModel {
+		timeout = agentTimeout
+	}
+	spec := c.planned(plan, timeout)
+	a.plan = &plan
+	out, err := c.runOnce(ctx, a, spec, timeout)
+	if err != nil {
+		return nil, err
+	}
+	done := &taskOutput{Mode: plan.Mode, Program: plan.Program.Source, executeOutput: *out}
+	if plan.Mode == modeModel {
+		done.Program = ""
+	}
+	return done, nil
+}
+
+// planned is the process of a plan.
+func (c *call) planned(plan TaskPlan, timeout time.Duration) agentkernel.Spec {
+	spec := c.spec("", &executeInput{}, timeout)
 	modules := spec.Program.Modules
 	spec.Program = plan.Program
 	if spec.Program.Modules == nil {
 		spec.Program.Modules = modules
 	}
-	a.plan = &plan
-	out, err := c.runOnce(ctx, a, spec, defaultTimeout)
-	if err != nil {
-		return nil, err
+	if plan.Budget != (agentkernel.Budget{}) { // one that waits for more would hang where nobody looks
+		spec.Budget, spec.OnBudget = plan.Budget, agentkernel.BudgetRaise
 	}
-	return &taskOutput{Mode: plan.Mode, Program: plan.Program.Source, executeOutput: *out}, nil
+	return spec
 }
 
-// plan writes the program of a task by a recipe, without tools first: servers are started only for one that needs them.
+// plan gives the program of a task: that of a model of the kernel's, or a recipe's, without tools first: servers are started only for one
+// that needs them.
 func (c *call) plan(ctx context.Context, task string) (TaskPlan, error) {
+	if c.h.cfg.Agent != nil {
+		return c.h.cfg.Agent(ctx, task)
+	}
 	plan, err := c.h.cfg.Plan(task, nil)
 	if agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
 		return plan, err
@@ -141,8 +170,11 @@ func fenced(answer string) string {
 
 func (o *taskOutput) text() string {
 	by := o.Mode + " mode (no model)"
-	if o.Mode == modeSampling {
+	switch o.Mode {
+	case modeSampling:
 		by = "written by your client's model"
+	case modeModel:
+		return o.executeOutput.text()
 	}
 	return by + ", program:\n" + strings.TrimRight(o.Program, "\n") + "\n---\n" + o.executeOutput.text()
 }

@@ -23,7 +23,7 @@ const maxTasks = 1000
 func (h *server) taskTools() []*definition {
 	return []*definition{
 		handle(&definition{name: "dispatch_background_task", destroys: true,
-			say: "Start a Python program and return its task_id. It survives restarts."}, dispatchTask),
+			say: "Start code or a task in words; returns a task_id. Survives restarts."}, dispatchTask),
 		handle(&definition{name: "get_background_task_status", reads: true, say: "State, output and result of a task."}, taskStatus),
 		handle(&definition{name: "wait_for_background_task", reads: true,
 			say: "Wait until a task has ended; after timeout it runs on."}, waitForTask),
@@ -33,7 +33,8 @@ func (h *server) taskTools() []*definition {
 }
 
 type dispatchInput struct {
-	Code    string  `json:"code"`
+	Code    string  `json:"code,omitempty"`
+	Task    string  `json:"task_description,omitempty"`
 	Timeout float64 `json:"timeout,omitempty" say:"seconds, default none"`
 	Backend string  `json:"backend,omitempty"`
 	Key     string  `json:"idempotency_key,omitempty" where:"hosts"`
@@ -72,20 +73,20 @@ func (c *call) taskName() string {
 
 func dispatchTask(ctx context.Context, c *call, in dispatchInput) (*taskState, error) {
 	in.Code = unwrapped(in.Code)
-	if strings.TrimSpace(in.Code) == "" {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "dispatch_background_task", "code is empty")
-	}
 	timeout, err := seconds(in.Timeout, 0)
 	if err != nil {
 		return nil, err
 	}
-	spec := c.spec(in.Code, &executeInput{Backend: in.Backend}, timeout)
+	spec, err := c.dispatched(ctx, in, timeout)
+	if err != nil {
+		return nil, err
+	}
 	spec.Program.Name = c.taskName()
 	key, err := c.ownKey(in.Key)
 	if err != nil {
 		return nil, err
 	}
-	a := c.attempt(key, in.Code, in.Backend, timeout.String())
+	a := c.attempt(key, in.Code, in.Task, in.Backend, timeout.String())
 	spec.IdempotencyKey = a.key
 	p, err := c.kernel().Spawn(ctx, spec)
 	if err == nil && p.State == agentkernel.StateUnfinished { // of the same request, before its kernel died
@@ -96,6 +97,29 @@ func dispatchTask(ctx context.Context, c *call, in dispatchInput) (*taskState, e
 		return nil, lost(err, "the task may have been started")
 	}
 	return c.state(p), nil
+}
+
+// dispatched is the process of a task: code, or what does what a sentence says.
+func (c *call) dispatched(ctx context.Context, in dispatchInput, timeout time.Duration) (spec agentkernel.Spec, err error) {
+	code, task := strings.TrimSpace(in.Code) != "", strings.TrimSpace(in.Task) != ""
+	switch {
+	case code && task:
+		return spec, agentkernel.Errorf(agentkernel.CodeInvalid, "dispatch_background_task", "code and task_description are both there").WithHint("leave one of them out")
+	case code:
+		return c.spec(in.Code, &executeInput{Backend: in.Backend}, timeout), nil
+	case !task:
+		return spec, agentkernel.Errorf(agentkernel.CodeInvalid, "dispatch_background_task", "code is empty")
+	case c.h.cfg.Plan == nil && c.h.cfg.Agent == nil:
+		return spec, agentkernel.Errorf(agentkernel.CodeUnsupported, "dispatch_background_task", "this server does no tasks in plain language").WithHint("send code")
+	}
+	plan, err := c.plan(ctx, in.Task)
+	if err != nil {
+		return spec, err
+	}
+	if spec = c.planned(plan, timeout); in.Backend != "" {
+		spec.Backend = in.Backend
+	}
+	return spec, nil
 }
 
 // task finds a task of the client's user.

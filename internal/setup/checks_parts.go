@@ -112,3 +112,14 @@ func checkSearch(ctx context.Context, o DoctorOptions) []Finding {
 	}
 	return ok("by words and by vectors of %d numbers from %s", n, o.Embeddings)
 }
+
+// checkModels looks at the language models that are declared. Programs that ask none run without.
+func checkModels(ctx context.Context, o DoctorOptions) []Finding {
+	if o.Models == nil {
+		return nil
+	}
+	if found := o.Models(ctx); len(found) > 0 {
+		return found
+	}
+	return ok("none is declared (models is not set)")
+}

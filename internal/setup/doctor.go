@@ -49,6 +49,7 @@ type DoctorOptions struct {
 	Tools   []string // MCP configuration files, absolute
 	Log     string   // the kernel's log; "": that of the data directory
 	Quota   int64    // the setting `storage.quota`, bytes; 0: none
+	Unread  []string // settings that cannot be read: what goes by them is not looked at
 
 	// Reader opens the database for reading, without a kernel.
 	Reader func(ctx context.Context, home string) (agentkernel.Kernel, error)
@@ -60,6 +61,8 @@ type DoctorOptions struct {
 	// Embeddings is the setting embeddings.url. TryEmbeddings asks it for one vector and returns its length.
 	Embeddings    string
 	TryEmbeddings func(ctx context.Context) (int, error)
+	// Models says of each declared model whether its key, its server and its price are there.
+	Models func(ctx context.Context) []Finding
 	// TryWalls starts a worker of the engine and says which walls it lacks, with the reason.
 	TryWalls func(ctx context.Context, engine string) (lacking []string, err error)
 	// TryProcess runs a small program on the process backend.
@@ -73,6 +76,8 @@ type DoctorOptions struct {
 type Check struct {
 	Name string
 	Run  func(ctx context.Context, o DoctorOptions) []Finding
+	// Setting is what it goes by alone; "": it can be made whatever is set.
+	Setting string
 }
 
 // CheckTools is the check of the servers of tools files.
@@ -81,19 +86,20 @@ const CheckTools = "tool servers"
 // Checks is the table: a new check is one entry.
 func Checks() []Check {
 	return []Check{
-		{"data directory", checkHome},
-		{"disk space", checkSpace},
-		{"kernel", checkKernel},
-		{"database", checkDatabase},
-		{"storage", checkStorage},
-		{"leftovers", checkLeftovers},
-		{"kernel log", checkLog},
-		{"engine", checkEngine},
-		{"walls of Monty", checkWalls},
-		{"process backend", checkProcess},
-		{"node", checkNode},
-		{CheckTools, checkTools},
-		{"tool search", checkSearch},
+		{"data directory", checkHome, ""},
+		{"disk space", checkSpace, ""},
+		{"kernel", checkKernel, ""},
+		{"database", checkDatabase, ""},
+		{"storage", checkStorage, ""},
+		{"leftovers", checkLeftovers, ""},
+		{"kernel log", checkLog, "log.path"},
+		{"engine", checkEngine, "engine"},
+		{"walls of Monty", checkWalls, "engine"},
+		{"process backend", checkProcess, "python"},
+		{"node", checkNode, ""},
+		{CheckTools, checkTools, "tools"},
+		{"tool search", checkSearch, "embeddings.url"},
+		{"models", checkModels, "models"},
 	}
 }
 
@@ -129,6 +135,9 @@ func (r *Report) Add(found ...Finding) {
 }
 
 func runCheck(ctx context.Context, o DoctorOptions, c Check) []Finding {
+	if slices.Contains(o.Unread, c.Setting) {
+		return warn("", "not looked at: the settings cannot be read")
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	done := make(chan []Finding, 1)

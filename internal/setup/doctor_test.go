@@ -213,8 +213,8 @@ func TestDoctorOnABrokenOne(t *testing.T) {
 // A check that hangs costs its own time, not the report.
 func TestOneCheckCannotHoldTheOthers(t *testing.T) {
 	r := examine(t.Context(), DoctorOptions{Timeout: 10 * time.Millisecond}, []Check{
-		{"slow", func(ctx context.Context, _ DoctorOptions) []Finding { <-ctx.Done(); return failed(Fail, ctx.Err()) }},
-		{"fast", func(context.Context, DoctorOptions) []Finding { return ok("fine") }},
+		{Name: "slow", Run: func(ctx context.Context, _ DoctorOptions) []Finding { <-ctx.Done(); return failed(Fail, ctx.Err()) }},
+		{Name: "fast", Run: func(context.Context, DoctorOptions) []Finding { return ok("fine") }},
 	})
 	expect(t, r, "slow", Fail, "deadline", "")
 	expect(t, r, "fast", OK, "fine", "")
@@ -244,9 +244,9 @@ func TestDoctorEndsThoughACheckHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		checks := []Check{
-			{"stuck", func(context.Context, DoctorOptions) []Finding { <-free; return nil }},
-			{"slow", func(ctx context.Context, _ DoctorOptions) []Finding { <-ctx.Done(); return warn("", "it was cut off") }},
-			{"next", func(context.Context, DoctorOptions) []Finding { return ok("well") }},
+			{Name: "stuck", Run: func(context.Context, DoctorOptions) []Finding { <-free; return nil }},
+			{Name: "slow", Run: func(ctx context.Context, _ DoctorOptions) []Finding { <-ctx.Done(); return warn("", "it was cut off") }},
+			{Name: "next", Run: func(context.Context, DoctorOptions) []Finding { return ok("well") }},
 		}
 		r := examine(t.Context(), DoctorOptions{Timeout: time.Minute}, checks)
 		close(free)

@@ -26,7 +26,7 @@ func TestDoctorTriesTheWalls(t *testing.T) {
 					t.Errorf("asked about %s", engine)
 				}
 				return tc.lacking, tc.err
-			}}, []Check{{"walls of Monty", checkWalls}})
+			}}, []Check{{Name: "walls of Monty", Run: checkWalls}})
 			expect(t, r, "walls of Monty", tc.status, tc.found, "")
 			if !r.OK {
 				t.Error("programs cannot run?")

@@ -152,6 +152,18 @@ const TrailerError = "Agentkernel-Error"
 // program wrote is no page of ours.
 const HeaderMedia = "Agentkernel-Media"
 
+// AllowanceList lists allowances of namespaces.
+type AllowanceList struct {
+	Allowances []agentkernel.AllowanceState `json:"allowances"`
+}
+
+// KeyRequest is the body of POST /models/key.
+type KeyRequest struct {
+	PID   agentkernel.PID `json:"pid,omitempty"` // a process that has brought the model
+	Model string          `json:"model"`
+	Key   string          `json:"key"`
+}
+
 // SkillList lists skills, without their code.
 type SkillList struct {
 	Skills []agentkernel.Skill `json:"skills"`
