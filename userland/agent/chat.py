@@ -1,0 +1,57 @@
+# A conversation: a session whose pieces are what the user says, one after the other. What was said and done before, and the variables of
+# the programs, are variables of the session, so that they are there after a crash as everything else of it. It runs in CPython.
+
+
+class GaveUp(Exception):
+    """A turn that has come to no answer. The conversation goes on."""
+
+
+talk = {"functions": None}
+
+
+def give_up(why):
+    raise GaveUp(why)
+
+
+def chat(said, nanos):
+    """Answers what the user says; nanos is what the conversation has cost so far, in nano-dollars."""
+    spent[0] = nanos / 1e9
+    if not messages:
+        talk["functions"] = begin(said, "\n" + setup["prompts"]["chat"] + "\n")
+    before = len(messages)
+    messages.append({"role": "user", "content": said})
+    seen.clear()
+    try:
+        reply = turns()
+    except GaveUp as e:
+        del messages[before + 1:]
+        messages.append({"role": "assistant", "content": "I came to no answer: " + str(e)})
+        say("no answer: " + str(e))
+    except KeyboardInterrupt:
+        del messages[before:]
+        say("interrupted: this is forgotten; what programs have changed stays")
+    else:
+        if reply is not None:
+            print(reply)
+
+
+def turns():
+    """The turns until there is an answer; None: it was shown as it came."""
+    for turn in range(1, setup["turns"] + 1):
+        answer, talk["functions"] = ask(talk["functions"])
+        tell(turn, answer)
+        outcome = act(answer)
+        if outcome is not None and outcome[0]:
+            close_calls(answer)
+            return as_printed(outcome[1])
+        if outcome is None and answer["stop"] != "pause":
+            return None if setup["watched"] else (answer["text"] or "").strip()
+    give_up("it has taken " + str(setup["turns"]) + (" turn" if setup["turns"] == 1 else " turns"))
+
+
+def close_calls(answer):
+    """Answers the calls of an answer that end a turn: no provider goes on with a conversation in which a call has no answer."""
+    answered = [m.get("tool_call_id") for m in messages if m.get("role") == "tool"]
+    for call in answer["tool_calls"] or []:
+        if call["id"] not in answered:
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": "the user was shown it"})

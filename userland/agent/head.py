@@ -1,0 +1,8 @@
+"""Does a task in plain language: a model writes programs, the kernel runs them. docs/do.md says how it is used."""
+import json
+import re
+import sys
+
+from kernel import exit, llm, spawn, tool, wait
+
+setup = json.loads(sys.argv[1])  # what agent.Task has, with local tools and prompts

@@ -1,0 +1,259 @@
+# The loop: ask the model for a program, run it as a child, show what it printed, until there is a result. It is a program like any other: each
+# call is in its journal, so a crash repeats none, and budgets, limits and permissions are the kernel's, not the loop's.
+
+PAGE = 4000  # characters of output that the model is shown at once
+PATIENCE = 3  # so often in a row an answer may be none, and so often the same program may give the same result
+SHOWN = 160  # characters of a line of progress
+
+FUNCTIONS = [
+    {"name": "run_python", "description": "Run a complete Python program in the sandbox; returns what it printed and the value of its last expression.",
+     "schema": {"type": "object", "required": ["code"], "properties": {"code": {"type": "string"}}}},
+    {"name": "read_output", "description": "Show a further page of what program number `run` printed, from character `start` on.",
+     "schema": {"type": "object", "required": ["run", "start"], "properties": {"run": {"type": "integer"}, "start": {"type": "integer"}}}},
+]
+
+messages = []
+outputs = []  # of all programs that were run
+seen = {}  # how often a program gave a result
+spent = [0.0]  # dollars, for the model's answers
+
+
+def say(text):
+    print(text, file=sys.stderr)
+
+
+def line_of(text, most=SHOWN):
+    """The beginning of a text as one line that does nothing to a terminal."""
+    text = re.sub(r"\s+", " ", re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text)).strip()
+    return text if len(text) <= most else text[:most] + " ..."
+
+
+def used_up(e):
+    """What a bound says that ends the task: what the kernel advises would let a process go on that waits, and this one does not."""
+    return "a bound is used up: " + re.sub(r" \(for whoever runs agentkernel: [^()]*\)$", "", str(e)) + "; give it more, or let it wait until it is given more with --on-budget pause"
+
+
+def ask(functions):
+    """The model's answer, and what of the functions it can call: none, if its provider refuses them. Ends the task where there can be no answer."""
+    try:
+        return answer_to(functions), functions
+    except MemoryError as e:
+        give_up(used_up(e))
+    except TypeError as e:
+        if functions is None or len(messages) > 2:
+            give_up("the model cannot be asked: " + str(e))
+        say("the model takes no functions (" + line_of(str(e)) + "); it is asked for text")
+    except (PermissionError, TimeoutError, OSError, RuntimeError) as e:
+        give_up("the model cannot be asked: " + str(e))
+    return ask(None)
+
+
+def answer_to(functions):
+    """The model's answer. Where somebody watches, it is shown as it comes."""
+    if not setup["watched"]:
+        return llm.complete(messages, tools=functions, model=setup["model"])
+    stream = llm.stream(messages, tools=functions, model=setup["model"])
+    said, shown, answer = "", 0, None
+    try:
+        while pieces := stream.next():
+            for piece in pieces:
+                if "text" in piece:
+                    said = (said + piece["text"]).lstrip()
+                    shown = hear(said, shown, False)
+                elif "answer" in piece:
+                    answer = piece["answer"]
+    except (OSError, RuntimeError) as e:
+        said, why = said + "`", str(e)
+    if hear(said, shown, answer is not None):
+        say("")
+    if answer is None:
+        say("the answer broke off (" + line_of(why) + "); it is asked for once more")
+        return llm.complete(messages, tools=functions, model=setup["model"])
+    return answer
+
+
+def hear(said, shown, whole):
+    """Shows what has come of an answer behind what is shown already, up to a program in it. Returns how many characters are shown then."""
+    end = said.find("```")
+    if end < 0:
+        end = len(said)
+        while not whole and end > shown and said[end - 1] == "`":  # it may begin a program
+            end -= 1
+    if end <= shown:
+        return shown
+    print(re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", " ", said[shown:end]), end="", file=sys.stderr)
+    return end
+
+
+def page(run, start):
+    """A page of an output, and how to see the next."""
+    if not isinstance(run, int) or run < 1 or run > len(outputs):
+        return "there is no program number " + str(run) + ": there were " + str(len(outputs))
+    text = outputs[run - 1]
+    start = max(start, 0) if isinstance(start, int) else 0
+    shown = text[start:start + PAGE]
+    if start + len(shown) < len(text):
+        shown += ("\n[characters " + str(start) + " to " + str(start + len(shown)) + " of " + str(len(text)) + ". The next page: read_output(run=" + str(run)
+                  + ", start=" + str(start + PAGE) + "), or a line READ " + str(run) + " " + str(start + PAGE) + ". Better: print less]")
+    return shown
+
+
+def run(code):
+    """Runs a program, and returns what the model is shown of it."""
+    if not isinstance(code, str) or not code.strip():
+        return "run_python takes the argument code: the text of a Python program"
+    number = len(outputs) + 1
+    lines = code.strip().split("\n")
+    say("  program " + str(number) + ", " + counted(lines, "line") + ": " + line_of(lines[0]))
+    try:
+        end = run_program(code, "program-" + str(number) + ".py")
+    except MemoryError as e:
+        give_up(used_up(e))
+    except (PermissionError, RuntimeError, TypeError, ValueError) as e:
+        end = {"stdout": "", "error": str(e), "exit_code": 1, "result": None}
+    printed = end["stdout"] or ""
+    outputs.append(printed)
+    if end["error"]:
+        became = "failed: " + end["error"]
+    else:
+        became = "ended with exit code " + str(end["exit_code"]) if end["exit_code"] else "ended well"
+    say("  " + line_of(became, 2 * SHOWN) + told_of_output(printed.strip(), end.get("pid")))
+    value = "" if end["result"] is None else json.dumps(end["result"], ensure_ascii=False)
+    again(code.strip(), became, printed, value)
+    shown = "program " + str(number) + " " + became + ". " + ("It printed:\n" + page(number, 0) if printed.strip() else "It printed nothing.")
+    if value:
+        shown += "\nThe value of its last expression: " + (value if len(value) <= PAGE else value[:PAGE] + " ... (cut; print less)")
+    return shown
+
+
+def told_of_output(printed, pid):
+    """The beginning of what a program printed, and for whoever watches where the rest is."""
+    if not printed:
+        return ""
+    lines = printed.split("\n")
+    first = line_of(printed)
+    told = " · " + counted(lines, "line") + ": " + first
+    if setup["watched"] and pid is not None and (len(lines) > 1 or first.endswith(" ...")):
+        told += " · all of it: agentkernel logs " + str(pid)
+    return told
+
+
+def counted(items, what):
+    return str(len(items)) + " " + what + ("" if len(items) == 1 else "s")
+
+
+def again(code, became, printed, value):
+    """Ends the task where the same program gives the same result once too often: more of it costs, and changes nothing."""
+    key = json.dumps([code, became, printed, value])
+    seen[key] = seen.get(key, 0) + 1
+    if seen[key] >= PATIENCE:
+        give_up("the same program has given the same result " + str(PATIENCE) + " times: " + line_of(became + ". " + (printed or value)))
+
+
+def checked(value):
+    """Whether a result fits the schema: [True, value], or [False, what is to be said]."""
+    if setup["schema"] is None:
+        return [True, value]
+    if isinstance(value, str) and "string" not in json.dumps(setup["schema"].get("type", "") if isinstance(setup["schema"], dict) else ""):
+        try:  # models like to write JSON as a text
+            value = json.loads(re.sub(r"^```(?:json)?\s*|\s*```$", "", value.strip()))
+        except ValueError as e:
+            return [False, "the result is not accepted: it is no JSON: " + str(e)]
+    said = misfit(value, setup["schema"])
+    if said:
+        return [False, "the result is not accepted: " + said + ". Look again at what the programs have shown, and mend it"]
+    return [True, value]
+
+
+def called(call, ran):
+    """Does what the model calls: [done, value or what it is shown]. ran says that a program ran since the model has seen anything."""
+    arguments = call["arguments"] if isinstance(call["arguments"], dict) else {}
+    if call["name"] == "run_python":
+        return [False, run(arguments.get("code"))]
+    if call["name"] == "read_output":
+        return [False, page(arguments.get("run"), arguments.get("start", 0))]
+    if call["name"] != "finish":
+        return [False, "there is no function " + str(call["name"]) + ": there are run_python, read_output and finish. Tools are imported by programs"]
+    if "result" not in arguments:
+        return [False, "finish takes the argument result"]
+    if ran:
+        return [False, "look at what the program printed before you finish"]
+    ok, value = checked(arguments["result"])
+    if not ok:
+        say("  " + value)
+    return [ok, value]
+
+
+def answered_by_calls(calls):
+    """Does all that the model calls, programs before the end: [done, value]."""
+    ran = False
+    for call in calls:
+        done, value = called(call, ran)
+        if done:
+            return [True, value]
+        ran = ran or call["name"] == "run_python"
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": value})
+    return [False, None]
+
+
+def answered_by_text(text):
+    """Does what a text asks for: [done, value], or None where it asks for nothing."""
+    block = re.search(r"```(?:python|py)[ \t]*\r?\n(.*?)(?:\n```|$)", text, re.DOTALL)
+    final = re.search(r"^[ *]*FINAL:[ *]*(.*)$", text, re.MULTILINE | re.DOTALL)
+    more = re.search(r"^READ (\d+) (\d+)\s*$", text, re.MULTILINE)
+    if block:
+        shown = run(block.group(1))
+        messages.append({"role": "user", "content": shown})
+        return [False, None]
+    if more:
+        messages.append({"role": "user", "content": page(int(more.group(1)), int(more.group(2)))})
+        return [False, None]
+    if final:
+        ok, value = checked(final.group(1).strip())
+        if ok:
+            return [True, value]
+        say("  " + value)
+        messages.append({"role": "user", "content": value})
+        return [False, None]
+    return None
+
+
+def tell(turn, answer):
+    """Shows a turn: what the model says, and the cost so far."""
+    spent[0] += answer["cost_usd"] or 0
+    text = "" if setup["watched"] else line_of(re.sub(r"```.*", "", answer["text"] or "", flags=re.DOTALL))
+    say("turn " + str(turn) + (" · " + text if text else "") + " · $" + f"{spent[0]:.4f}")
+
+
+def act(answer):
+    """Does what an answer asks for: [done, value], or None where it asks for nothing."""
+    messages.append(answer["message"])
+    if answer["stop"] == "refusal":
+        give_up("the model refuses: " + line_of(answer["text"] or "it says no more"))
+    if answer["tool_calls"]:
+        return answered_by_calls(answer["tool_calls"])
+    return answered_by_text(answer["text"] or "")
+
+
+def begin(task, more):
+    """Tells the model what it is to know, and returns what it can call."""
+    system = setup["prompts"]["system"] + HERE + more + told_of_tools(task)
+    result = {"description": "the result of the task"}
+    if setup["schema"] is not None:
+        system += "\n" + setup["prompts"]["schema"] + "\n" + json.dumps(setup["schema"], ensure_ascii=False) + "\n"
+        result = setup["schema"]
+    messages.append({"role": "system", "content": system})
+    return FUNCTIONS + [{"name": "finish", "description": "End the task with its result, once a program has shown it.",
+                         "schema": {"type": "object", "required": ["result"], "properties": {"result": result}}}]
+
+
+def check_schema():
+    """Ends the task where its schema cannot be checked."""
+    unchecked = unknown_in(setup["schema"]) if setup["schema"] is not None else ""
+    if unchecked:
+        give_up(unchecked)
+
+
+def as_printed(value):
+    """A result as the user reads it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,31 @@
+# A task: to its result, which is printed, and the program ends.
+
+
+def give_up(why):
+    exit("the task is not done: " + why)
+
+
+def work():
+    """The task, to its result."""
+    functions = begin(setup["task"], "")
+    messages.append({"role": "user", "content": setup["task"]})
+    answer, functions = ask(functions)
+    turn, idle = 1, 0
+    while True:
+        tell(turn, answer)
+        outcome = act(answer)
+        if outcome is not None and outcome[0]:
+            return outcome[1]
+        idle = idle + 1 if outcome is None else 0
+        if idle >= PATIENCE:
+            give_up(str(PATIENCE) + " answers in a row held neither a program nor a result; the last: " + line_of(answer["text"] or "nothing"))
+        if outcome is None and answer["stop"] != "pause":
+            messages.append({"role": "user", "content": setup["prompts"]["nothing"]})
+        turn += 1
+        answer, functions = ask(functions)
+
+
+check_schema()
+done = work()
+print(as_printed(done))
+done

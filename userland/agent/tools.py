@@ -1,0 +1,50 @@
+# What the model is told of the tools: those that fit the words of the task as stubs, the others by name.
+
+STUBS = 12  # of so many tools each is described
+NAMED = 3000  # characters of names of the others
+
+
+def words_of(text):
+    """The words of a text, in lower case, without a plural's s."""
+    found = []
+    for word in re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", text).lower()):
+        found.append(word[:-1] if len(word) > 3 and word.endswith("s") else word)
+    return found
+
+
+def fitting(tools, task):
+    """The tools in the order in which they share words with the task; names count more than descriptions."""
+    wanted = {w: True for w in words_of(task) if len(w) > 2}
+    scored = []
+    for i, t in enumerate(tools):
+        names, described = words_of(t["server"] + " " + t["name"]), words_of(t["description"] or "")
+        score = 3 * len([w for w in wanted if w in names]) + len([w for w in wanted if w in described])
+        scored.append([-score, i, t])
+    return [s[2] for s in sorted(scored, key=lambda s: (s[0], s[1]))]
+
+
+def stub(t):
+    """How a tool is imported and called, and what it is for."""
+    d = t if "signature" in t else tool.describe(t["server"], t["name"])  # of local tools all is known
+    doc = re.sub(r"\s+", " ", d["doc"] or "")
+    changes = "" if d["effect"] == "read" else "  # changes things (" + d["effect"] + "): it needs the user's permission"
+    return d["import"] + changes + "\n    " + d["signature"] + "\n    " + (doc if len(doc) <= 600 else doc[:600] + " ...") + "\n"
+
+
+def told_of_tools(task):
+    """The part of the prompt about tools."""
+    try:
+        tools = tool.list() + setup["local"]
+    except (PermissionError, RuntimeError) as e:
+        return "\nTools cannot be listed: " + str(e) + "\n"
+    if not tools:
+        return "\nThere are no tools.\n"
+    tools = fitting(tools, task)
+    told = "\n" + setup["prompts"]["tools"] + "\n" + "\n".join([stub(t) for t in tools[:STUBS]])
+    if len(tools) > STUBS:
+        by_server = {}
+        for t in tools[STUBS:]:
+            by_server.setdefault(t["server"], []).append(t["name"])
+        names = "\n".join([server + ": " + ", ".join(by_server[server]) for server in sorted(by_server)])
+        told += "\n" + setup["prompts"]["more"] + "\n" + (names if len(names) <= NAMED else names[:NAMED] + " ... (`tool.list()` has all)") + "\n"
+    return told
