@@ -150,7 +150,7 @@ def cutting(home: str, greets: bool) -> Iterator[None]:
 #: Each verb that asks a kernel for something, on process 7 where it is about one.
 VERBS: list[tuple[str, tuple[Any, ...]]] = [
     ("info", ()), ("run", ("1",)), ("stream", ("1",)), ("spawn", ("1",)), ("ps", ()), ("process", (7,)), ("wait", (7,)), ("result", (7,)), ("kill", (7,)), ("pause", (7,)),
-    ("resume", (7,)), ("answer", (7, 1, "yes")), ("budget", (7,)), ("add_budget", (7, 1)), ("recover", ()), ("recover", (7,)), ("logs", (7,)), ("events", (7,)), ("trace", (7,)), ("state", (7,)), ("diff", (7,)),
+    ("resume", (7,)), ("answer", (7, 1, "yes")), ("budget", (7,)), ("add_budget", (7, 1)), ("allowances", ()), ("llm_usage", ("model",)), ("llm_limits", ()), ("give_key", ("fast", "sk-1")), ("recover", ()), ("recover", (7,)), ("logs", (7,)), ("events", (7,)), ("trace", (7,)), ("state", (7,)), ("diff", (7,)),
     ("patch", (7,)), ("apply", (7,)), ("discard", (7,)), ("artifacts", (7,)), ("get_file", (7, "a")), ("save_file", (7, "a")), ("inspect", (7,)), ("servers", ([],)),
     ("stop", (7,)), ("tell", (7, 2)), ("halt", ()), ("thaw", ()),
     ("tools", ([],)), ("search_tools", ([], "a")), ("save_skill", ("a", "def f(): pass")), ("get_skill", ("a",)), ("list_skills", ()), ("search_skills", ("a",)), ("delete_skill", ("a",)),

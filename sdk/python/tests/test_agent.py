@@ -26,7 +26,7 @@ class Agents(support.KernelTest):
         self.assertEqual((r.output, r.result, r.mode, r.success), ("832040\n", 832040, "template", True))
         self.assertIn("answer = fibonacci(30)", r.code)
         self.assertIn("Fibonacci number 30", r.title)
-        self.assertIn("template mode (no model is configured)", logs.output[0])
+        self.assertIn("template mode (no model is asked)", logs.output[0])
         result, output, error = execute_task("What is 15% of 240?")
         self.assertEqual((result, output, error), (True, "36.0\n", None))
 

@@ -71,6 +71,25 @@ class Hosted(support.KernelTest, unittest.IsolatedAsyncioTestCase):
         while not any(w.startswith(for_) for w in (await self.k.process(pid)).waits_for):
             await asyncio.sleep(0.002)
 
+    async def test_why_it_waits(self) -> None:
+        path = os.environ.get("AGENTKERNEL_TEST_SERVER") or support.missing("the tool server of the tests")
+        tools = self.write("mcp.json", '{"mcpServers": {"t": {"command": "%s"}}}' % path)
+
+        async def spender(p: HostedProcess) -> None:
+            for n in range(2):
+                await p.tool("t.add", a=n, b=2)
+
+        with mock.patch.object(hosted, "_TELLS", 0.02), self.assertLogs("agentkernel", "WARNING") as logs:
+            task = await self.k.host("spender", spender, tools=tools, budget={"calls": 1})
+            while not logs.output:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            self.assertEqual(len(logs.output), 1, logs.output)
+            self.assertRegex(logs.output[0], rf"process {task.pid}: it is paused: budget: .*; agentkernel why {task.pid} says what helps")
+            await self.k.kill(task.pid)
+            with self.assertRaises(errors.Killed):
+                await task
+
     async def test_a_coroutine_is_a_process(self) -> None:
         async def researcher(p: HostedProcess, topic: str) -> Any:
             self.assertIn((p.pid, "researcher", "hosted"), [(q.pid, q.name, q.backend) for q in await self.k.ps()])

@@ -56,7 +56,7 @@ class Notebook(support.KernelTest):
     def test_task(self) -> None:
         value, out, err = self.cell("", "Calculate fibonacci(10)")
         self.assertEqual((value, out), (55, "55\n"))
-        self.assertIn("template mode: no model is configured", err)
+        self.assertIn("template mode: no model is asked", err)
         self.assertIn("answer = fibonacci(10)", err)
         self.assertEqual(self.cell("--quiet", "Calculate fibonacci(10)")[2], "")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from unittest import mock
 
 import support
-from agentkernel import Budget, Client, KernelError, Limits, Spec, Spending, _home, _kernel, changes, create_agent, errors
+from agentkernel import Allowance, Budget, Client, KernelError, Limits, ModelUsage, Spec, Spending, _home, _kernel, changes, create_agent, errors
 from agentkernel.model import Process, parse_time
 from agentkernel.spec import local_tools, size
 
@@ -219,10 +219,11 @@ class Models(unittest.TestCase):
     def test_budgets(self) -> None:
         for given, want in (
             ({"usd": 2}, {"usd": "2"}), ({"usd": 0.1}, {"usd": "0.1"}), ({"usd": "1e-3", "calls": None}, {"usd": "0.001"}), ({"usd": decimal.Decimal("0.000000001")}, {"usd": "0.000000001"}),
+            ({"turns": "2k", "time": "1m30s"}, {"turns": 2000, "time": "90.000000s"}), ({"time": 5}, {"time": "5.000000s"}),
             ({"tokens": "200k", "calls": 50}, {"tokens": 200_000, "calls": 50}), ({"tokens": "1.5M", "calls": "7"}, {"tokens": 1_500_000, "calls": 7}),
         ):  # fmt: skip
             self.assertEqual(Spec("1", budget=given).to_wire()["budget"], want)
-        for wrong in ({"usd": 0}, {"usd": -1}, {"usd": "much"}, {"usd": float("nan")}, {"usd": "1k"}, {"usd": True}, {"tokens": 1.5}, {"tokens": "0k"}, {"tokens": 2**63}, {"calls": []}, {"euro": 1}, 5, "2"):
+        for wrong in ({"usd": 0}, {"usd": -1}, {"usd": "much"}, {"usd": float("nan")}, {"usd": "1k"}, {"usd": True}, {"tokens": 1.5}, {"tokens": "0k"}, {"tokens": 2**63}, {"calls": []}, {"turns": 0.5}, {"time": 0}, {"time": "soon"}, {"euro": 1}, 5, "2"):
             with self.assertRaises(errors.InvalidArgument, msg=repr(wrong)):
                 Spec("1", budget=wrong).to_wire()  # type: ignore[arg-type]
         self.assertEqual(Spec("1", budget={"calls": 1}, on_budget="raise").to_wire()["on_budget"], "raise")
@@ -233,6 +234,23 @@ class Models(unittest.TestCase):
                 Client("/nowhere", start=False).add_budget(1, **more)
         b = Budget.from_wire({"pid": 3, "limit": {"usd": 0.3}, "spent": {"usd": 0.1, "calls": 2}, "held": {}})
         self.assertEqual((b.limit.usd - b.spent.usd, b.spent.calls, b.held), (decimal.Decimal("0.2"), 2, Spending()))
+        s = Spending.from_wire({"turns": 7, "time": "1m30.5s"})
+        self.assertEqual((s.turns, s.time, Spending.from_wire({"time": "34.5µs"}).time), (7, 90.5, 34.5e-6))
+
+    def test_usage_of_models(self) -> None:
+        u = ModelUsage.from_wire({
+            "rows": [{"agent": "a", "model": "openai:x", "tree": 7, "calls": 2, "failed": 1, "tokens": 30, "input": 20, "cached": 5, "output": 5, "usd": 0.1, "uncertain_usd": 0.02, "later": 1}],
+            "total": {"calls": 2, "usd": 0.1, "held_usd": 0.3},
+        })  # fmt: skip
+        row = u.rows[0]
+        self.assertEqual((row.agent, row.model, row.tree, row.day, row.calls, row.failed, row.input, row.cached), ("a", "openai:x", 7, "", 2, 1, 20, 5))
+        self.assertEqual((row.usd - row.uncertain_usd, u.total.held_usd, u.total.tokens), (decimal.Decimal("0.08"), decimal.Decimal("0.3"), 0))
+        a = Allowance.from_wire({"namespace": "n", "period": "day", "limit": {"usd": 5}, "spent": {"usd": 1.5}, "held": {}, "since": "2026-11-25T00:00:00Z", "until": "2026-11-26T00:00:00Z"})
+        assert a.since is not None and a.until is not None
+        self.assertEqual((a.limit.usd - a.spent.usd, a.until - a.since), (decimal.Decimal("3.5"), datetime.timedelta(days=1)))
+        for wrong in ({"since": "soon"}, {"until": -1}, {"tree": 0}):
+            with self.assertRaises(errors.InvalidArgument, msg=str(wrong)):
+                Client("/nowhere", start=False).llm_usage("model", **wrong)
 
     def test_spec_from_a_file(self) -> None:
         with tempfile.TemporaryDirectory() as d:
@@ -311,12 +329,40 @@ class Plain(unittest.TestCase):
 
 
 class Agents(unittest.TestCase):
-    def test_models_are_not_there_yet(self) -> None:
-        with self.assertRaises(errors.Unsupported) as caught:
-            create_agent(llm_enabled=True, llm_provider="azure_openai", llm_azure_endpoint="https://x.example", llm_api_key="sk-secret")
-        self.assertIn("no model calls yet", caught.exception.message)
-        self.assertIn("planner=", caught.exception.hint)
-        self.assertNotIn("sk-secret", repr(caught.exception) + str(caught.exception))
+    def test_models(self) -> None:
+        """What says which model it is becomes a declaration; the key is beside it, and in no text."""
+        azure = {"llm_provider": "azure_openai", "llm_azure_endpoint": "https://x.example/", "llm_azure_deployment": "mine"}
+        for arguments, declared in [
+            ({"llm_model": "gpt-5-mini", "llm_api_key": "sk-secret"}, "agent openai:gpt-5-mini key=given"),
+            ({"llm_model": "m", "llm_base_url": "http://h/v1", "llm_api_key": "sk-secret"}, "agent openai:m url=http://h/v1 key=given"),
+            ({"llm_provider": "anthropic", "llm_model": "claude-opus-4-8", "llm_api_key": "sk-secret"}, "agent anthropic:claude-opus-4-8 key=given"),
+            ({**azure, "llm_api_key": "sk-secret"}, "agent azure:mine url=https://x.example/openai/v1 deployment=mine key=given"),
+            ({**azure, "llm_azure_api_key": "sk-secret", "llm_azure_api_version": "2025-04-01", "llm_model": "gpt-5"},
+             "agent azure:gpt-5 url=https://x.example/ deployment=mine api_version=2025-04-01 key=given"),
+            ({"llm_provider": "ollama", "llm_model": "llama3.2"}, "agent ollama:llama3.2"),
+        ]:  # fmt: skip
+            agent = create_agent(llm_enabled=True, models="fast openai:a key=given", keys={"fast": "sk-other"}, **arguments).agent  # type: ignore[arg-type]
+            models, keys = agent.settings.model()
+            self.assertEqual(models, [declared, "fast openai:a key=given"])
+            self.assertEqual(keys, {"fast": "sk-other", **({"agent": "sk-secret"} if "given" in declared else {})})
+            self.assertNotIn("sk-", repr(agent.settings))
+        for arguments, says in [
+            ({"llm_api_key": "sk-secret"}, "without a model"), ({"llm_model": "m"}, "without a key"), ({"llm_model": "m x", "llm_api_key": "sk-secret"}, "without spaces"),
+            ({"llm_provider": "azure_openai", "llm_model": "m", "llm_api_key": "sk-secret"}, "without an address"),
+        ]:  # fmt: skip
+            with self.assertRaisesRegex(errors.InvalidArgument, says) as caught:
+                create_agent(llm_enabled=True, **arguments)  # type: ignore[arg-type]
+            self.assertNotIn("sk-secret", repr(caught.exception) + str(caught.exception))
+
+    def test_keys_of_a_spec(self) -> None:
+        """Keys are no part of what is sent to make a process."""
+        spec = Spec("1", models=["fast openai:a key=given", "fast openai:b key=given"], keys={"fast": "sk-1", "fast#2": "sk-2"})
+        self.assertEqual(spec.to_wire()["models"], ["fast openai:a key=given", "fast openai:b key=given"])
+        self.assertNotIn("sk-", repr(spec) + repr(spec.to_wire()))
+        for keys in ({"slow": "sk-1"}, {"fast": 1}, {"fast": ""}, ["sk-1"]):
+            with self.assertRaises(errors.InvalidArgument) as caught:
+                Spec("1", models="fast openai:a key=given", keys=keys).to_wire()  # type: ignore[arg-type]
+            self.assertNotIn("sk-", str(caught.exception) + caught.exception.hint)
 
     def test_wrong_arguments(self) -> None:
         with self.assertRaisesRegex(errors.InvalidArgument, "openai, azure_openai"):

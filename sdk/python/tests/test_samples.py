@@ -115,9 +115,13 @@ class Samples(support.KernelTest):
     def test_settings_for_models(self) -> None:
         from code_execution_mcp import create_agent
 
-        with self.assertRaisesRegex(errors.Unsupported, "no model calls yet") as caught:
-            create_agent(llm_enabled=True, llm_provider="azure_openai", llm_azure_endpoint="https://your-resource.openai.azure.com", llm_api_key="your_key")
+        azure = {"llm_enabled": True, "llm_provider": "azure_openai", "llm_azure_endpoint": "https://your-resource.openai.azure.com", "llm_api_key": "your_key"}
+        with self.assertRaisesRegex(errors.InvalidArgument, "without a model") as caught:
+            create_agent(**azure)
         self.assertNotIn("your_key", str(caught.exception))
+        agent = create_agent(llm_azure_deployment="gpt-4o", **azure)
+        self.assertNotIn("your_key", repr(agent) + repr(agent.agent.settings))
+        self.assertEqual(agent.execute_task("1 + 1").check().result, 2)
 
     def test_state(self) -> None:
         from code_execution_mcp import create_agent

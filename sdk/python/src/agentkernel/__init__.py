@@ -20,7 +20,7 @@ from .agent import AgentHelper, create_agent, execute_code, execute_task
 from .changes import Applied, Change, Changes
 from .client import Client
 from .errors import KernelError, KernelGone
-from .model import Ask, Budget, Entry, Event, Inspection, KernelInfo, Process, Skill, Spending, Tool, ToolServer, Usage
+from .model import Allowance, Ask, Budget, Entry, Event, Inspection, KernelInfo, ModelUsage, ModelUse, Process, Skill, Spending, Tool, ToolServer, Usage
 from .result import Result
 from .spec import Limits, Spec, Volume
 from .tasks import TaskManager
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AgentHelper", "Applied", "Ask", "Budget", "Change", "Changes", "Client", "Entry", "Event", "Inspection", "KernelError", "KernelGone", "KernelInfo", "Limits", "Planned",
-    "Process", "Result", "Skill", "Spec", "Spending", "TaskManager", "TaskStatus", "Tool", "ToolServer", "Usage", "Volume", "create_agent", "errors", "execute_code",
+    "AgentHelper", "Allowance", "Applied", "Ask", "Budget", "Change", "Changes", "Client", "Entry", "Event", "Inspection", "KernelError", "KernelGone", "KernelInfo", "Limits",
+    "ModelUsage", "ModelUse", "Planned", "Process", "Result", "Skill", "Spec", "Spending", "TaskManager", "TaskStatus", "Tool", "ToolServer", "Usage", "Volume", "create_agent", "errors", "execute_code",
     "execute_task", "run_server",
 ]  # fmt: skip
 

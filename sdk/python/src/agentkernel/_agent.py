@@ -27,7 +27,14 @@ log = logging.getLogger("agentkernel")
 #: the async client.
 Planner = Callable[[str, list[Tool]], Any]
 
-PROVIDERS = ("openai", "azure_openai")
+#: What ``llm_provider`` may be, and what the kernel calls that kind of server.
+PROVIDERS = {"openai": "openai", "azure_openai": "azure", "anthropic": "anthropic", "openrouter": "openrouter", "ollama": "ollama", "vllm": "vllm"}
+
+#: Those that run on machines of one's own, and mostly ask for no key.
+_KEYLESS = ("ollama", "vllm")
+
+#: The alias of the model of ``llm_enabled``: the default of the agent's programs.
+MODEL = "agent"
 
 
 @dataclass
@@ -58,6 +65,13 @@ class Settings:
     llm_provider: Optional[str] = None
     llm_api_key: Optional[str] = field(default=None, repr=False)
     llm_azure_endpoint: Optional[str] = None
+    llm_azure_deployment: Optional[str] = None
+    llm_azure_api_key: Optional[str] = field(default=None, repr=False)
+    llm_azure_api_version: Optional[str] = None
+    llm_model: Optional[str] = None
+    llm_base_url: Optional[str] = None
+    models: Union[str, Sequence[str]] = ()
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def check(self) -> None:
         """Says what cannot be done before anything is done with it."""
@@ -67,20 +81,58 @@ class Settings:
             raise InvalidArgument("publish=True without workspace_dir: there is nothing to publish", hint="workspace_dir= names the folder")
         if self.llm_provider is not None and self.llm_provider not in PROVIDERS:
             raise InvalidArgument(f"llm_provider={self.llm_provider!r} is not known", hint=f"one of {', '.join(PROVIDERS)}")
-        if self.llm_azure_endpoint is not None and self.llm_provider not in (None, "azure_openai"):
-            raise InvalidArgument("llm_azure_endpoint is for llm_provider='azure_openai'")
+        azure = [n for n in _OF_MODELS if n.startswith("llm_azure_") and getattr(self, n) is not None]
+        if azure and self.llm_provider not in (None, "azure_openai"):
+            raise InvalidArgument(f"{azure[0]} is for llm_provider='azure_openai'")
         if self.llm_enabled:
-            raise Unsupported(
-                "llm_enabled=True: this kernel makes no model calls yet, so there is nothing to configure; nothing was sent anywhere",
-                hint="leave llm_enabled out: programs run as they are, and plain language goes to template mode; planner=your_function lets a model of yours write the programs",
-            )
-        without = [n for n in ("llm_provider", "llm_api_key", "llm_azure_endpoint") if getattr(self, n) is not None]
-        if without:
+            self.model()
+        without = [n for n in _OF_MODELS if getattr(self, n) is not None]
+        if without and not self.llm_enabled:
             warnings.warn(f"{', '.join(without)} has no effect without llm_enabled=True", UserWarning, stacklevel=5)
         if self.state_file is not None and not self.state_enabled:
             warnings.warn("state_file has no effect without state_enabled=True", UserWarning, stacklevel=5)
         if self.state_enabled and "state" in ([self.deny] if isinstance(self.deny, str) else list(self.deny)):
             raise InvalidArgument("state_enabled=True needs the capability that deny= takes away: state")
+
+
+    def model(self) -> tuple[list[str], dict[str, str]]:
+        """The models that the agent's programs bring, and their keys: that of ``llm_enabled`` first."""
+        models, keys = texts(self.models, "models"), dict(self.keys or {})
+        if not self.llm_enabled:
+            return models, keys
+        provider = self.llm_provider or ("azure_openai" if self.llm_azure_endpoint else "openai")
+        name = self.llm_model or self.llm_azure_deployment
+        if not name:
+            raise InvalidArgument("llm_enabled=True without a model: nothing says which one is to be asked", hint='llm_model="gpt-5-mini"; of Azure also llm_azure_deployment=, the name of your deployment')
+        key = self.llm_api_key or (self.llm_azure_api_key if provider == "azure_openai" else None)
+        if not key and provider not in _KEYLESS:
+            raise InvalidArgument("llm_enabled=True without a key", hint="llm_api_key= is handed to the kernel, which keeps it in memory alone")
+        options = {"url": self.llm_base_url}
+        if provider == "azure_openai":
+            options = self._azure(self.llm_base_url)
+        if key:
+            options["key"] = "given"
+            keys.setdefault(MODEL, key)
+        words = [MODEL, f"{PROVIDERS[provider]}:{name}", *(f"{n}={v}" for n, v in options.items() if v)]
+        if any(not isinstance(w, str) or len(w.split()) != 1 for w in words):
+            raise InvalidArgument("the llm_* arguments are texts without spaces")
+        return [" ".join(words), *models], keys
+
+    def _azure(self, base: Optional[str]) -> dict[str, Optional[str]]:
+        """Where a model of Azure is: with a version of the API at a deployment, without one behind the address that needs none."""
+        endpoint = base or self.llm_azure_endpoint
+        if not endpoint:
+            raise InvalidArgument("llm_provider='azure_openai' without an address", hint='llm_azure_endpoint="https://NAME.openai.azure.com"')
+        if self.llm_azure_api_version:
+            return {"url": endpoint, "deployment": self.llm_azure_deployment or self.llm_model, "api_version": self.llm_azure_api_version}
+        endpoint = endpoint.rstrip("/")
+        return {"url": endpoint if endpoint.endswith("/openai/v1") else endpoint + "/openai/v1", "deployment": self.llm_azure_deployment}
+
+
+#: The arguments of ``create_agent`` that say what model its programs have.
+_OF_MODELS = (
+    "llm_provider", "llm_api_key", "llm_azure_endpoint", "llm_azure_deployment", "llm_azure_api_key", "llm_azure_api_version", "llm_model", "llm_base_url",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -183,7 +235,7 @@ class Agent(Generic[R]):
             planned = yield from self._ask_planner(task)
             return planned
         planned = yield from self._template(task)
-        log.info("template mode (no model is configured): %s", planned.title)
+        log.info("template mode (no model is asked): %s", planned.title)
         return planned
 
     def _ask_planner(self, task: str) -> Steps[Planned]:
@@ -224,10 +276,11 @@ class Agent(Generic[R]):
             source, moved = with_prelude(source, f"import {MODULE}")
             modules[MODULE] = self.state.module(snapshot)
         environment = yield from self.environment()
+        models, keys = s.model()
         spec = Spec(
             source, name=planned.name, tools=s.tools, allow=s.allow, allow_hosts=s.allow_hosts, deny=s.deny, modules=modules, limits=s.limits,
             workspace=self.workspace, publish=s.publish, volumes=s.volumes,
-            namespace=s.namespace, backend=s.backend, priority=s.priority, environment=environment,
+            namespace=s.namespace, backend=s.backend, priority=s.priority, environment=environment, models=models, keys=keys,
         )  # fmt: skip
         return spec.with_options(**given), snapshot, moved
 
@@ -290,8 +343,8 @@ def _none() -> Steps[list[Any]]:
 
 
 def _needs_model(error: Unsupported) -> Unsupported:
-    """What template mode cannot do needs a model, and this kernel calls none yet."""
-    hint = "this task needs a model to write its program, and AgentKernel calls none yet: give the program itself, or planner=your_function of create_agent, which asks a model of yours"
+    """What template mode cannot do needs a model that writes the program, and agents of this library ask none for that."""
+    hint = "this task needs a model to write its program: give the program itself, or planner=your_function of create_agent, which asks a model of yours; `agentkernel do` asks one of the kernel's"
     return Unsupported(error.message, op=error.op, hint=f"{hint}. Without a model: {error.hint}" if error.hint else hint)
 
 

@@ -85,6 +85,13 @@ def failure(process: Process) -> Optional[KernelError]:
     return error
 
 
+def waiting(process: Process) -> str:
+    """Why a call of a process takes long, if there is a reason other than the call itself: "" else."""
+    if process.paused:
+        return "it is paused: " + (process.pause_note or "by hand")
+    return "; ".join(w for w in process.waits_for if ", " in w)
+
+
 class Reader:
     """Reads what a kernel sends on the connection of a host: the head of an answer, then lines."""
 

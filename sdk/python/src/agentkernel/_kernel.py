@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from functools import partial
-from typing import Any, Callable, Generic, Iterable, Mapping, Optional, Union
+from typing import Any, Callable, Generic, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _files, _home
 from ._code import dedent
@@ -14,8 +14,9 @@ from ._steps import Call, Close, Connect, ConnectionCut, Emit, NobodyListens, No
 from .errors import Conflict, InvalidArgument, KernelError, KernelGone, ProgramSyntaxError, Timeout, Unavailable, VersionMismatch
 from ._result import R
 from .changes import Changes
-from .model import Budget, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
-from .spec import PathLike, Span, Spec, files, span, spending, texts, whole
+from .model import Allowance, Budget, Entry, Event, Inspection, KernelInfo, ModelUsage, Process, Skill, Tool, ToolServer
+from ._span import span
+from .spec import PathLike, Span, Spec, files, moment, spending, texts, whole
 from .values import from_wire, parse
 
 log = logging.getLogger("agentkernel")
@@ -62,6 +63,7 @@ class Kernel(Generic[R]):
         self.start = start
         self._binary = binary
         self._greeted = False
+        self._keys: dict[int, Mapping[str, str]] = {}  # of models that processes have brought, by pid: each kernel has to be given them
 
     def binary(self) -> str:
         return _home.find_binary(self._binary)
@@ -190,7 +192,19 @@ class Kernel(Generic[R]):
             if e.code in Refusal.CODES:
                 raise Refusal(e) from None
             raise
-        return Process.from_wire(data)
+        process = Process.from_wire(data)
+        if spec.keys and not process.done:
+            self._keys[process.pid] = dict(spec.keys)
+            yield from self._give_keys(process.pid)
+        return process
+
+    def _give_keys(self, pid: int) -> Steps[None]:
+        """Gives the kernel the keys of a process that has brought models. One that has ended needs none; a kernel that is gone gets them later."""
+        for model, key in self._keys.get(pid, {}).items():
+            try:
+                yield from self.give_key(model, key, pid)
+            except (Conflict, KernelGone, Unavailable):
+                return
 
     def process(self, pid: Any) -> Steps[Process]:
         pid = check_pid(pid)
@@ -210,6 +224,7 @@ class Kernel(Generic[R]):
     def wait(self, pid: Any, timeout: Optional[Span]) -> Steps[Process]:
         pid = check_pid(pid)
         timeout = None if timeout is None else span(timeout, "timeout")
+        yield from self._give_keys(pid)
         if timeout is not None and timeout <= 0:
             p = yield from self.process(pid)
             return self._ended_in_time(p, timeout)
@@ -223,7 +238,10 @@ class Kernel(Generic[R]):
             raise (gone(pid, "waited for") if _is_ending(e) else e) from None
         except Conflict as e:
             raise _unfinished(e, pid) from None
-        return self._ended_in_time(Process.from_wire(data), timeout)
+        process = Process.from_wire(data)
+        if process.done:
+            self._keys.pop(pid, None)
+        return self._ended_in_time(process, timeout)
 
     def _ended_in_time(self, p: Process, timeout: Optional[float]) -> Process:
         if p.state == "unfinished":
@@ -270,6 +288,33 @@ class Kernel(Generic[R]):
         data = yield from self.ask("budget", "POST", f"/processes/{pid}/budget", body=body, pid=pid)
         return Budget.from_wire(data)
 
+    def allowances(self, namespace: Optional[str]) -> Steps[list[Allowance]]:
+        data = yield from self.ask("budget", "GET", "/allowances", {} if namespace is None else {"namespace": namespace}, pid=0)
+        return [Allowance.from_wire(a) for a in data["allowances"]]
+
+    def llm_usage(self, by: Sequence[str], since: Any, until: Any, namespace: Optional[str], tree: Any) -> Steps[ModelUsage]:
+        query: dict[str, Any] = {"by": list(by)}
+        if since is not None:
+            query["since"] = moment(since, "since", past=True)
+        if until is not None:
+            query["until"] = moment(until, "until", past=True)
+        if namespace is not None:
+            query["namespace"] = namespace
+        if tree is not None:
+            query["tree"] = check_pid(tree)
+        data = yield from self.ask("usage", "GET", "/models/usage", query, pid=0)
+        return ModelUsage.from_wire(data)
+
+    def llm_limits(self) -> Steps[dict[str, Any]]:
+        data = yield from self.ask("limits", "GET", "/models/limits", pid=0)
+        return dict(data)
+
+    def give_key(self, model: Any, key: Any, pid: Optional[Any] = None) -> Steps[None]:
+        if not isinstance(model, str) or not isinstance(key, str) or not model or not key.strip():
+            raise InvalidArgument("give_key takes the alias of a model and its key, as texts")
+        of = 0 if pid is None else check_pid(pid)
+        yield from self.ask("key", "POST", "/models/key", body={"model": model, "key": key, **({"pid": of} if of else {})}, pid=of)
+
     def answer(self, pid: Any, ask: Any, answer: Any) -> Steps[None]:
         pid = check_pid(pid)
         body = {"ask": whole(ask, "ask"), "answer": {True: "yes", False: "no", None: "no"}.get(answer, answer)}
@@ -278,6 +323,8 @@ class Kernel(Generic[R]):
     def recover(self, pid: Optional[Any]) -> Steps[list[Process]]:
         body = {} if pid is None else {"pid": check_pid(pid)}
         data = yield from self.ask("recover", "POST", "/recover", body=body, repeatable=True, pid=body.get("pid", 0))
+        for known in list(self._keys):
+            yield from self._give_keys(known)
         return [Process.from_wire(p) for p in data["processes"]]
 
     # Streams
@@ -297,6 +344,8 @@ class Kernel(Generic[R]):
         except ProgramSyntaxError as e:
             raise Refusal(e) from None
         request = compose("POST", "/processes", {"follow": True}, body)
+        if spec.keys:  # the request makes no second process: it has a key of its own
+            yield from self.create(spec)
         follower = _Follower(self, 0, 0, True, until_pause=True)
         try:
             process = yield from self._followed(follower, request, spec.idempotency_key)
@@ -327,11 +376,15 @@ class Kernel(Generic[R]):
             process = yield from self.process(follower.pid)
         if process.state == "unfinished":  # another kernel took the place of the one that ran it
             raise gone(process.pid, "watched")
+        if process.done:
+            self._keys.pop(process.pid, None)
         return process
 
     def events(self, pid: Any, first: int, follow: bool, kinds: Optional[tuple[str, ...]] = None) -> Steps[None]:
         pid = check_pid(pid)
         follower = _Follower(self, pid, max(whole(first, "first", 0), 1) - 1, follow, kinds=kinds)
+        if follow:
+            yield from self._give_keys(pid)
         try:
             yield from follower.once(follower.request(), self.start)
         except (ConnectionCut, Unavailable) as e:

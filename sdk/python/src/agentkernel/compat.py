@@ -33,18 +33,30 @@ __all__ = ["CONTEXT_TOKENS", "AgentKernel", "AgentProcess", "PrioritizedItem", "
 
 log = logging.getLogger("agentkernel.compat")
 
-#: How many tokens an agent's prompts may have together.
+#: How many tokens an agent may use, prompts and answers together.
 CONTEXT_TOKENS = 8000
 _TOKENS_A_WORD = 1.3
+_ANSWER_TOKENS = 4096  # what an answer may have where nothing is said
 _USED = "memory_usage"
+_NO_MODEL = "no model is configured"
+_CLASSES = ("input", "cache_read", "cache_write", "output", "reasoning")
 
 _active: "contextvars.ContextVar[Optional[AgentKernel]]" = contextvars.ContextVar("agentkernel_active", default=None)
 _last: "Optional[AgentKernel]" = None
 
 
 @dataclass
+class _Run:
+    """An agent that runs. One that begins again makes its calls again, so it counts anew."""
+
+    process: HostedProcess
+    used: int = 0
+    asked: int = 0  # tokens of prompts that have no answer yet, about
+
+
+@dataclass
 class AgentProcess:
-    """One agent. ``memory_usage`` is in tokens; ``status`` is "idle", "running", "terminated" or "crashed"."""
+    """One agent. ``memory_usage`` is what it has used, in tokens; ``status`` is "idle", "running", "terminated" or "crashed"."""
 
     pid: str
     name: str
@@ -62,7 +74,8 @@ class AgentKernel:
         self.message_bus: asyncio.Queue[Any] = asyncio.Queue()
         self.client = client or Client()
         self.run = os.environ.get("AGENTKERNEL_RUN", "") if run is None else run
-        self._hosted: dict[str, HostedProcess] = {}
+        self._runs: dict[str, _Run] = {}
+        self._alone = False  # it was said that there is no model
         self._spawned: dict[str, int] = {}
         _last = self
 
@@ -73,7 +86,7 @@ class AgentKernel:
         async def agent(p: HostedProcess) -> None:
             process = self._process(p.pid, name)
             process.status = "running"
-            self._hosted[process.pid] = p
+            self._runs[process.pid] = _Run(p)
             _active.set(self)
             await agent_coro(process.pid)
 
@@ -95,22 +108,45 @@ class AgentKernel:
         return self.processes.setdefault(str(pid), AgentProcess(str(pid), name))
 
     async def syscall_llm(self, pid: str, prompt: str) -> str:
-        """Asks the model, for an agent that runs. Raises MemoryError when its prompts have more than CONTEXT_TOKENS together.
+        """Asks the model, for an agent that runs: the first one that the setting ``models`` declares (docs/llm.md), by a call of the
+        process, which is in its journal and counts for its budget. After a crash an answer that came is not asked for again.
 
-        No model is asked yet, since the kernel makes no such calls: the answer is a stand-in that says so. What the prompts take of
-        the context is in the working set of the process (``agentkernel inspect PID``), so it is still known after a crash.
+        Raises MemoryError when an agent would use more than CONTEXT_TOKENS, prompts and answers together, and what ``llm.complete``
+        raises. What it has used is ``memory_usage``, and in the working set of the process (``agentkernel inspect PID``). Without a
+        model the answer is a stand-in that says so, and the log says it once.
         """
-        process, p = self.processes.get(pid), self._hosted.get(pid)
-        if process is None or p is None:
+        process, run = self.processes.get(pid), self._runs.get(pid)
+        if process is None or run is None:
             raise RuntimeError(f"there is no agent with the pid {pid}")
-        tokens = len(prompt.split()) * _TOKENS_A_WORD
-        used: int = await p.call("state.get", key=_USED, default=0)
-        if used + tokens > CONTEXT_TOKENS:
-            await p.log(f"context full: {used} tokens, and a prompt of {int(tokens)}; at most {CONTEXT_TOKENS}", "error")
-            raise MemoryError(f"the prompts of agent {process.name} (pid {pid}) are more than {CONTEXT_TOKENS} tokens together")
-        process.memory_usage = used + int(tokens)
-        await p.call("state.set", key=_USED, value=process.memory_usage)
-        return f"[no model is connected] {prompt}"
+        p, about = run.process, len(prompt.split()) * _TOKENS_A_WORD
+        left = CONTEXT_TOKENS - run.used - run.asked - about
+        if left < 0:
+            await p.log(f"context full: {run.used + run.asked} tokens, and a prompt of {int(about)}; at most {CONTEXT_TOKENS}", "error")
+            raise MemoryError(f"agent {process.name} (pid {pid}) would use more than {CONTEXT_TOKENS} tokens")
+        run.asked += int(about)
+        try:
+            answer, tokens = await self._ask(p, prompt, max(int(left), 1))
+        finally:
+            run.asked -= int(about)
+        run.used += int(about) if tokens is None else tokens
+        process.memory_usage = run.used
+        await p.call("state.set", key=_USED, value=run.used)
+        return answer
+
+    async def _ask(self, p: HostedProcess, prompt: str, left: int) -> "tuple[str, Optional[int]]":
+        """The answer, and how many tokens it took with its question; None if there is no model."""
+        try:  # each time: what was made at first is made when the agent begins again
+            said = await p.call(
+                "llm.complete", messages=[{"role": "user", "content": prompt}], max_tokens=left if left < _ANSWER_TOKENS else None
+            )
+        except errors.Unavailable as e:
+            if _NO_MODEL not in e.message:
+                raise
+            if not self._alone:
+                self._alone = True
+                log.warning("no model is declared, so answers are a stand-in; the setting models declares one (docs/llm.md)")
+            return f"[no model is connected] {prompt}", None
+        return said["text"], sum(said["usage"][name] for name in _CLASSES)
 
 
 def get_active_kernel() -> AgentKernel:
@@ -152,7 +188,7 @@ class SignalBus:
     async def pop(self) -> Any:
         """Takes the most urgent message, waiting if there is none."""
         if self._pid is not None:
-            await self._take_in(self._of()._hosted[self._pid])
+            await self._take_in(self._of()._runs[self._pid].process)
         async with self._news:
             await self._news.wait_for(lambda: self._items)
             return heapq.heappop(self._items)[0].data

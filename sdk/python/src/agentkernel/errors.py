@@ -78,7 +78,7 @@ class KernelError(Exception):
 _FLAGS = {
     "allow": "allow=", "allow-host": "allow_hosts=", "deny": "deny=", "tools": "tools=", "with": "packages=", "workspace": "workspace_dir= (of a Spec: workspace=)",
     "publish": "publish=True", "volume": "volumes=", "stdin": "stdin=", "timeout": "timeout=", "backend": "backend=", "isolation": "isolation=",
-    "namespace": "namespace=", "priority": "priority=", "restart": "restart=", "deadline": "deadline=", "on-budget": "on_budget=", "budget-usd": 'budget={"usd": ...}', "budget-tokens": 'budget={"tokens": ...}', "budget-calls": 'budget={"calls": ...}', "on-unknown": "on_unknown=", "durability": "durability=", "lang": "language=",
+    "namespace": "namespace=", "priority": "priority=", "restart": "restart=", "deadline": "deadline=", "on-budget": "on_budget=", "budget-usd": 'budget={"usd": ...}', "budget-tokens": 'budget={"tokens": ...}', "budget-calls": 'budget={"calls": ...}', "budget-turns": 'budget={"turns": ...}', "budget-time": 'budget={"time": ...}', "on-unknown": "on_unknown=", "durability": "durability=", "lang": "language=",
     "idempotency-key": "idempotency_key=", "force": "force=True", "patch": "patch()", "home": "home=",
     **{flag: f"limits=Limits({name}=...)" for flag, name in FLAGS.items()},
 }  # fmt: skip
@@ -93,6 +93,8 @@ _COMMANDS = [(re.compile(f"`?agentkernel {typed}`?"), here) for typed, here in (
     (r"diff (\d+)(?! +-| +\d| +PID)", r"client.diff(\1)"),
     (r"apply (\d+) --force", r"client.apply(\1, force=True)"),
     (r"(apply|discard) (\d+)" + _END, r"client.\1(\2)"),
+    (r"llm key (\S+) --pid (\d+)" + _END, r'client.give_key("\1", ..., \2)'),
+    (r"llm key (\S+?)" + _END, r'client.give_key("\1", ...)'),
     (r"get (\d+) (\S+) -o (\S+)" + _END, lambda m: f"client.save_file({m[1]}, {_quoted(m[2])}, {_quoted(m[3])})"),
     (r"ps (?:-a|--all)\b", "client.ps(all=True)"),
     (r"(ps|recover|shutdown)\b(?! +-| +\d)", r"client.\1()"),

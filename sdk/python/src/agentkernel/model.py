@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
+from ._span import span
 from .errors import InvalidArgument, KernelError, NotFound, ProgramSyntaxError
 from .values import from_wire
 
@@ -48,15 +49,18 @@ class Usage:
 
 @dataclass(frozen=True)
 class Spending:
-    """Dollars, tokens of models, and calls out of the kernel. In a limit 0 is no bound."""
+    """Dollars, tokens of models, calls out of the kernel, turns of models, and seconds that programs ran. In a limit 0 is no bound."""
 
     usd: decimal.Decimal = decimal.Decimal(0)
     tokens: int = 0
     calls: int = 0
+    turns: int = 0
+    time: float = 0
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> "Spending":
-        return cls(decimal.Decimal(str(data.get("usd", 0))), data.get("tokens", 0), data.get("calls", 0))
+        counts = {name: data.get(name, 0) for name in ("tokens", "calls", "turns")}
+        return cls(usd=decimal.Decimal(str(data.get("usd", 0))), time=span(data.get("time", 0), "time"), **counts)
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,68 @@ class Budget:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> "Budget":
         return cls(data["pid"], *(Spending.from_wire(data.get(part) or {}) for part in ("limit", "spent", "held")))
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What the processes of a namespace may spend together in each day or month, and have spent since it began."""
+
+    namespace: str
+    period: str  #: day or month
+    limit: Spending
+    spent: Spending
+    held: Spending
+    since: Optional[datetime.datetime] = None
+    until: Optional[datetime.datetime] = None  #: it begins anew then
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "Allowance":
+        amounts = (Spending.from_wire(data.get(part) or {}) for part in ("limit", "spent", "held"))
+        return cls(data["namespace"], data["period"], *amounts, parse_time(data.get("since")), parse_time(data.get("until")))
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """What some calls to models have used. Of agent, model, day, namespace and tree those are set that were asked for."""
+
+    agent: str = ""
+    model: str = ""
+    day: str = ""
+    namespace: str = ""
+    tree: int = 0
+    calls: int = 0  #: that have ended
+    failed: int = 0  #: of them
+    tokens: int = 0  #: all together
+    input: int = 0
+    cached: int = 0
+    cache_write: int = 0
+    output: int = 0
+    reasoning: int = 0
+    usd: decimal.Decimal = decimal.Decimal(0)
+    uncertain: int = 0  #: requests that are charged in full, since nobody knows whether their servers have
+    uncertain_usd: decimal.Decimal = decimal.Decimal(0)  #: of usd
+    unpriced: int = 0  #: requests whose price nobody knows
+    open: int = 0  #: calls under way
+    held_usd: decimal.Decimal = decimal.Decimal(0)  #: for them, and not in usd
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "ModelUse":
+        known = {f.name: data[f.name] for f in dataclasses.fields(cls) if f.name in data}
+        for name in ("usd", "uncertain_usd", "held_usd"):
+            known[name] = decimal.Decimal(str(data.get(name, 0)))
+        return cls(**known)
+
+
+@dataclass(frozen=True)
+class ModelUsage:
+    """What calls to models have used: rows, the dearest first, and all together."""
+
+    rows: tuple[ModelUse, ...]
+    total: ModelUse
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "ModelUsage":
+        return cls(tuple(ModelUse.from_wire(r) for r in data.get("rows") or ()), ModelUse.from_wire(data.get("total") or {}))
 
 
 @dataclass(frozen=True)

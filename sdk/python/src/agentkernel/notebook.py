@@ -86,7 +86,7 @@ def _run(agent: AgentHelper, cell: str, args: argparse.Namespace) -> Result:
     options = {"timeout": args.timeout} if args.timeout else {}
     result = agent.execute_task(cell, on_output=write, **options)
     if result.mode == "template" and not args.quiet and result.code:
-        print(f"[template mode: no model is configured; the program that ran:]\n{result.code}", file=sys.stderr)
+        print(f"[template mode: no model is asked; the program that ran:]\n{result.code}", file=sys.stderr)
     changes = result.changes
     if changes is not None and changes.state == "kept" and len(changes) > 0:
         verbs = f"agentkernel.Client().apply({result.pid}) writes them there, discard({result.pid}) throws them away"

@@ -12,47 +12,20 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from ._limits import OFF, LimitFields, Size, Span
+from ._span import seconds, span
 from .errors import InvalidArgument, NotFound, ProgramSyntaxError
 from .model import parse_time
 
 PathLike = Union[str, "os.PathLike[str]"]
 
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
-_PART = r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(h|ms|us|µs|m|s)"
-
-
-def span(value: Any, what: str) -> float:
-    """A span of time in seconds: from a number of them (also as text), "1m30s" or a timedelta."""
-    given, number = value, float("nan")
-    if isinstance(value, datetime.timedelta):
-        number = value.total_seconds()
-    elif isinstance(value, str) and re.fullmatch(f"(?:{_PART})+\\s*", value):
-        number = sum(float(n) * _UNITS[unit] for n, unit in re.findall(_PART, value))
-    elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except (ValueError, OverflowError):
-            pass
-    if not abs(number) < 1e9:  # also what is not a number
-        raise InvalidArgument(f"{what}={given!r} is not a span of time", hint="seconds, or a text such as '1m30s'")
-    return number
-
-
-def seconds(value: Span, what: str) -> str:
-    """A span of time above zero as the kernel reads it."""
-    number = span(value, what)
-    if number <= 0:
-        raise InvalidArgument(f"{what}={value!r} is not a span of time", hint="seconds above zero, or a text such as '1m30s'")
-    return f"{number:.6f}s"
-
-
-def moment(value: Union[datetime.datetime, Span], what: str) -> str:
-    """A moment as the kernel reads it: from a datetime (one without a zone is local), an RFC 3339 text or a span from now."""
+def moment(value: Union[datetime.datetime, Span], what: str, past: bool = False) -> str:
+    """A moment as the kernel reads it: from a datetime (one without a zone is local), an RFC 3339 text or a span from now; with ``past`` so long ago."""
     try:
         if isinstance(value, str) and re.match(r"\d{4,}-", value):
             value = parse_time(value)
         elif not isinstance(value, datetime.datetime):
-            value = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=float(seconds(value, what)[:-1]))
+            away = datetime.timedelta(seconds=float(seconds(value, what)[:-1]))
+            value = datetime.datetime.now(datetime.timezone.utc) + (-away if past else away)
         return value.astimezone(datetime.timezone.utc).isoformat()
     except (OverflowError, ValueError):
         raise InvalidArgument(f"{what}={value!r} is not a time", hint='a datetime, a text such as "2026-12-01T10:00:00Z", or a span from now') from None
@@ -71,12 +44,15 @@ _SUFFIXES = {"k": 10**3, "m": 10**6}
 
 
 def spending(values: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Dollars, tokens and calls above zero as the kernel reads them. A number of things may be a text: "200k", "1.5M"."""
+    """What a budget bounds, above zero, as the kernel reads it. A number of things may be a text: "200k", "1.5M"; a time is a span: 90, "10m"."""
     out: dict[str, Any] = {}
     for name, value in values.items():
-        if name not in ("usd", "tokens", "calls"):
-            raise InvalidArgument(f"{what} has no {name!r}: it has usd, tokens and calls", hint='{"usd": 2, "tokens": "200k", "calls": 50}')
+        if name not in ("usd", "tokens", "calls", "turns", "time"):
+            raise InvalidArgument(f"{what} has no {name!r}: it has usd, tokens, calls, turns and time", hint='{"usd": 2, "tokens": "200k", "calls": 50}')
         if value is None:
+            continue
+        if name == "time":
+            out[name] = seconds(value, f"{what}: time")
             continue
         number = decimal.Decimal(0)
         if isinstance(value, (int, float, str, decimal.Decimal)) and not isinstance(value, bool):
@@ -179,8 +155,10 @@ class Spec:
     it changes there is kept apart until it is applied, or with ``publish`` applied when it exits with 0. ``volumes`` are
     further folders by name (a path or a :class:`Volume`), ``stdin`` is a file that it reads as its standard input.
     ``deadline`` is when it is asked to stop, as ``stop`` asks: a datetime, or a span from the moment at which it is started.
-    ``budget`` is what it and all below it may spend, ``{"usd": 2, "tokens": "200k", "calls": 50}`` or some of them, and ``on_budget``
+    ``budget`` is what it and all below it may spend, ``{"usd": 2, "tokens": "200k", "calls": 50, "turns": 20, "time": "10m"}`` or some of them, and ``on_budget``
     what happens before a call for which too little is left: "pause" (default), "raise" or "kill".
+    ``models`` are declarations of language models of its own, which come before those of the kernel: "fast openai:gpt-5-mini key=given"; their
+    keys are ``keys``, by alias, which the kernel keeps in memory alone, and which are given to the next kernel again when you wait for the process.
     ``interactive`` says that you read the events and answer those of kind "ask". ``environment`` is the path of a virtual
     environment whose packages the program has, as ``agentkernel env build`` prints it.
     """
@@ -212,6 +190,8 @@ class Spec:
     interactive: bool = False
     language: str = "python"
     environment: str = ""
+    models: Union[str, Sequence[str]] = ()
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def file(cls, path: PathLike, **options: Any) -> "Spec":
@@ -251,7 +231,8 @@ class Spec:
             out["limits"] = limits
         if tools := files(self.tools):
             out["tools"] = tools
-        for name in ("allow", "allow_hosts", "deny"):
+        self._check_keys()
+        for name in ("allow", "allow_hosts", "deny", "models"):
             if value := texts(getattr(self, name), name):
                 out[name] = value
         if self.priority:
@@ -271,6 +252,15 @@ class Spec:
         if self.interactive:
             out["interactive"] = True
         return out
+
+    def _check_keys(self) -> None:
+        """Refuses keys that are for no model of the program. The keys themselves are in no message, and in no Spec of the kernel."""
+        if not isinstance(self.keys or {}, Mapping) or not all(isinstance(text, str) and text for pair in (self.keys or {}).items() for text in pair):
+            raise InvalidArgument("keys is not a dict of aliases and keys", hint='keys={"fast": os.environ["MY_KEY"]}')
+        aliases = {text.split()[0] for text in texts(self.models, "models") if text.strip()}
+        for name in self.keys or {}:
+            if name.partition("#")[0] not in aliases:
+                raise InvalidArgument(f"keys has one for {name!r}, which is none of models", hint='models=["fast openai:gpt-5-mini key=given"] declares one; client.give_key gives that of a model of the kernel')
 
     def _program(self) -> dict[str, Any]:
         language = self.language or "python"

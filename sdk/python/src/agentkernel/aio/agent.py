@@ -149,6 +149,13 @@ def create_agent(
     llm_provider: Optional[str] = None,
     llm_api_key: Optional[str] = None,
     llm_azure_endpoint: Optional[str] = None,
+    llm_azure_deployment: Optional[str] = None,
+    llm_azure_api_key: Optional[str] = None,
+    llm_azure_api_version: Optional[str] = None,
+    llm_model: Optional[str] = None,
+    llm_base_url: Optional[str] = None,
+    models: Union[str, Sequence[str]] = (),
+    keys: Optional[Mapping[str, str]] = None,
 ) -> AgentHelper:
     """Makes an agent. Nothing is started until it is used.
 
@@ -160,15 +167,17 @@ def create_agent(
     keeps it beyond this object, written after each program unless ``state_auto_save`` is off. ``timeout`` ends a program
     after so many seconds, ``backend`` says where programs run (default: the kernel chooses). ``planner`` writes programs for tasks in plain language instead of template mode.
     ``packages`` are those that programs may import ("polars>=1"): with your pip, wheels only, built once and kept. ``home``,
-    ``binary`` and ``start`` are those of :class:`Client`. The ``llm_*`` arguments are checked; ``llm_enabled=True``
-    raises Unsupported as long as the kernel makes no model calls.
+    ``binary`` and ``start`` are those of :class:`Client`. With ``llm_enabled=True`` programs
+    ask a model of their own (``from kernel import llm``): ``llm_provider`` ("openai", "azure_openai", "anthropic", "openrouter", "ollama", "vllm"), ``llm_model`` and
+    ``llm_base_url`` or ``llm_azure_endpoint`` say which, and ``llm_api_key`` is handed to the kernel, which keeps it in memory alone. ``models`` and ``keys`` are those of :class:`Spec`.
     """
     return AgentHelper(
         Settings(
             home=home, binary=binary, start=start, tools=tools, allow=allow, deny=deny, namespace=namespace, backend=backend, priority=priority,
             limits=limits or Limits(), timeout=timeout, workspace_dir=workspace_dir, publish=publish, volumes=volumes or {}, allow_hosts=allow_hosts, state_enabled=state_enabled,
             state_file=state_file, state_auto_save=state_auto_save, planner=planner, packages=packages, llm_enabled=llm_enabled,
-            llm_provider=llm_provider, llm_api_key=llm_api_key, llm_azure_endpoint=llm_azure_endpoint,
+            llm_provider=llm_provider, llm_api_key=llm_api_key, llm_azure_endpoint=llm_azure_endpoint, llm_azure_deployment=llm_azure_deployment,
+            llm_azure_api_key=llm_azure_api_key, llm_azure_api_version=llm_azure_api_version, llm_model=llm_model, llm_base_url=llm_base_url, models=models, keys=keys or {},
         )
     )  # fmt: skip
 

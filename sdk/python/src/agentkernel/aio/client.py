@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,7 @@ from typing import Any, AsyncIterator, Callable, Iterable, Mapping, Optional, Se
 from .. import _async, _files
 from .._kernel import Kernel, Program, check_pid
 from ..changes import Applied, Change, Changes
-from ..model import Ask, Budget, Entry, Event, Inspection, KernelInfo, Process, Skill, Tool, ToolServer
+from ..model import Allowance, Ask, Budget, Entry, Event, Inspection, KernelInfo, ModelUsage, Process, Skill, Tool, ToolServer
 from .hosted import Hosting
 from .result import Result
 from ..spec import PathLike, Span
@@ -139,10 +140,30 @@ class Client(Hosting):
         return await _async.run(self.kernel.budget(pid))
 
     async def add_budget(
-        self, pid: int, usd: Union[int, float, str, Decimal, None] = None, tokens: Union[int, str, None] = None, calls: Union[int, str, None] = None
-    ) -> Budget:
+        self, pid: int, usd: Union[int, float, str, Decimal, None] = None, tokens: Union[int, str, None] = None, calls: Union[int, str, None] = None,
+        turns: Union[int, str, None] = None, time: Optional[Span] = None,
+    ) -> Budget:  # fmt: skip
         """Raises the budget of a process; what was paused for it goes on. If the connection breaks, look with :meth:`budget` before you repeat it."""
-        return await _async.run(self.kernel.add_budget(pid, {"usd": usd, "tokens": tokens, "calls": calls}))
+        return await _async.run(self.kernel.add_budget(pid, {"usd": usd, "tokens": tokens, "calls": calls, "turns": turns, "time": time}))
+
+    async def allowances(self, namespace: Optional[str] = None) -> list[Allowance]:
+        """What namespaces may spend in the day and the month that it is, and have spent; without ``namespace`` those with an allowance of their own."""
+        return await _async.run(self.kernel.allowances(namespace))
+
+    async def llm_usage(
+        self, *by: str, since: Union[datetime.datetime, Span, None] = None, until: Union[datetime.datetime, Span, None] = None, namespace: Optional[str] = None, tree: Optional[int] = None
+    ) -> ModelUsage:
+        """What calls to models have used, by "agent", "model", "day", "namespace" or "tree". ``since`` and ``until`` are datetimes, or how long ago."""
+        return await _async.run(self.kernel.llm_usage(by, since, until, namespace, tree))
+
+    async def llm_limits(self) -> dict[str, Any]:
+        """What the kernel knows of the limits of providers, what is left of them, and what waits: as ``GET /models/limits`` has it."""
+        return await _async.run(self.kernel.llm_limits())
+
+    async def give_key(self, model: str, key: str, pid: Optional[int] = None) -> None:
+        """Hands over the key of a model that is declared with ``key=given``, in place of the one before: by the kernel, or by the process ``pid``
+        (``models=``). It is in the memory of the kernel alone, and has to be given to the next one again. Calls that wait for it go on."""
+        await _async.run(self.kernel.give_key(model, key, pid))
 
     async def answer(self, pid: int, ask: int, answer: str) -> None:
         """Answers an event of kind "ask" by its id: "yes", "always" or "no"."""

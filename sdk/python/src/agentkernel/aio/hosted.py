@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import weakref
 from typing import Any, Awaitable, Callable, ContextManager, Generator, Optional
 
@@ -13,7 +14,8 @@ from .._steps import ConnectionCut, NobodyListens
 from .._sync import check_peer
 from ..errors import BinaryNotFound, Conflict, Fenced, InvalidArgument, KernelError, PermissionDenied, Unavailable
 from ..model import Process
-from ..spec import Span, span
+from .._span import span
+from ..spec import Span
 from ..values import from_wire
 
 log = logging.getLogger("agentkernel")
@@ -22,6 +24,8 @@ log = logging.getLogger("agentkernel")
 _PATIENCE = 5.0
 #: How long a host before may take to be gone: its program was killed, and the kernel has not heard of it yet.
 _GOING = 3.0
+#: After how long it is looked why a call has no answer yet.
+_TELLS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
 
 #: One coroutine of a loop asks whether a kernel is there, and starts it if need be; the others wait for it.
@@ -341,6 +345,7 @@ class _Host:
         """Runs the coroutine to its end, or to that of the process."""
         body = _lanes.start(self.loop, coroutine, _lanes.Lane(self, ""))
         keeper = self.loop.create_task(self._keep())
+        teller = self.loop.create_task(self._tell())
         try:
             await asyncio.wait((body, keeper), return_when=asyncio.FIRST_COMPLETED)
             error: Optional[BaseException] = None
@@ -357,6 +362,7 @@ class _Host:
         finally:
             self._over = self._over or Unavailable(f"process {self.pid} has no host any more", pid=self.pid)
             keeper.cancel()
+            teller.cancel()
             body.cancel()
             if self.link is not None:
                 self.link.transport.close()
@@ -366,6 +372,23 @@ class _Host:
         if process.error is not None:
             process.error.__cause__ = error
         return process
+
+    async def _tell(self) -> None:
+        """Says in the log why a call takes long, once for each reason: whoever waits for the coroutine sees nothing else."""
+        said = ""
+        while True:
+            await asyncio.sleep(_TELLS)
+            if not self._open or self.link is None:
+                continue
+            try:
+                data = await _async.run(self.kernel.ask("attach", "GET", f"/processes/{self.pid}", pid=self.pid, start=False))
+            except (KernelError, ConnectionCut, NobodyListens, OSError):
+                continue  # the connection tells
+            why = _hosted.waiting(Process.from_wire(data))
+            reason = re.sub(r"[\d.,]+", "", why)  # without the times, which change
+            if why and reason != said:
+                log.warning("process %d: %s; agentkernel why %d says what helps", self.pid, why, self.pid)
+            said = reason
 
     def _give_up(self) -> None:
         """Tells the tasks that still wait for an answer."""
