@@ -183,6 +183,9 @@ func usageError(err error, args []string) error {
 	if word, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && len(node.Children) > 0 {
 		return unknownCommand(node, word)
 	}
+	if word, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && node.FullPath() == "agentkernel budget add" {
+		return e.WithHint("say of what: --usd %s, --tokens %s, --calls %s, --turns %s or --time %s", word, word, word, word, word)
+	}
 	if flag, ok := strings.CutPrefix(err.Error(), "unknown flag -"); ok {
 		flag, guess, _ := strings.Cut(flag, ",")
 		name, long := strings.CutPrefix(flag, "-")
@@ -194,6 +197,9 @@ func usageError(err error, args []string) error {
 		}
 		if meant := programsFlag(node, args, "-"+flag); meant != "" && (guess == "" || !long) {
 			return e.WithHint("arguments of the program stand behind --: %s", meant)
+		}
+		if near := nearest.One(name, flagNames(node)); near != "" && guess == "" && long {
+			return e.WithHint("did you mean --%s?", near)
 		}
 	}
 	return e.WithHint("%s --help", node.FullPath())
@@ -217,24 +223,33 @@ var flagElsewhere = map[string]string{
 
 // commandElsewhere has commands of the tools that people come from (Docker, systemd), and what does the same here.
 var commandElsewhere = map[string]string{
-	"cancel":   "agentkernel kill PID",
-	"suspend":  "agentkernel pause PID",
-	"continue": "agentkernel resume PID, or, if its kernel has stopped, agentkernel recover PID",
-	"restart":  "agentkernel rerun PID runs a program again; agentkernel shutdown stops the kernel, and the next command starts one",
-	"status":   "agentkernel ps lists what runs, agentkernel inspect PID shows a process, agentkernel doctor what works here",
-	"top":      "agentkernel ps lists what runs, agentkernel inspect PID shows what a process uses",
-	"ls":       "agentkernel ps -a lists processes, agentkernel artifacts PID the files that one made",
-	"list":     "agentkernel ps -a lists processes, agentkernel tools list the tools",
-	"history":  "agentkernel ps -a",
-	"attach":   "agentkernel logs -f PID shows what a process prints, to its end",
-	"exec":     "agentkernel run -- COMMAND runs a command; none runs inside of a process that is there",
-	"rm":       "agentkernel prune removes processes that have ended, agentkernel kill PID ends one",
-	"search":   "agentkernel tools search WORDS",
-	"call":     "agentkernel tools call SERVER.TOOL",
+	"cancel":     "agentkernel kill PID",
+	"suspend":    "agentkernel pause PID",
+	"continue":   "agentkernel resume PID, or, if its kernel has stopped, agentkernel recover PID",
+	"restart":    "agentkernel rerun PID runs a program again; agentkernel shutdown stops the kernel, and the next command starts one",
+	"status":     "agentkernel ps lists what runs, agentkernel inspect PID shows a process, agentkernel doctor what works here",
+	"top":        "agentkernel ps lists what runs, agentkernel inspect PID shows what a process uses",
+	"ls":         "agentkernel ps -a lists processes, agentkernel artifacts PID the files that one made",
+	"list":       "agentkernel ps -a lists processes, agentkernel tools list the tools",
+	"history":    "agentkernel ps -a",
+	"allowance":  "agentkernel budget show says what the allowances of namespaces are, and what is spent of them; the setting allowances gives them",
+	"allowances": "agentkernel budget show says what the allowances of namespaces are, and what is spent of them; the setting allowances gives them",
+	"attach":     "agentkernel logs -f PID shows what a process prints, to its end",
+	"exec":       "agentkernel run -- COMMAND runs a command; none runs inside of a process that is there",
+	"rm":         "agentkernel prune removes processes that have ended, agentkernel kill PID ends one",
+	"search":     "agentkernel tools search WORDS",
+	"call":       "agentkernel tools call SERVER.TOOL",
 }
 
 func hasFlag(node *kong.Node, name string) bool {
 	return slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == name })
+}
+
+func flagNames(node *kong.Node) (names []string) {
+	for _, f := range node.Flags {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // unknownCommand answers a word that is no command of node: with the commands that may be meant, or, for a

@@ -53,10 +53,11 @@ func (w *watch) askLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case q := <-w.asks:
+		case e := <-w.asks:
+			q := e.Ask
 			answer := agentkernel.AnswerAlways
 			if q.Pattern == "" || !always[q.Pattern] {
-				answer = w.question(ctx, human, q)
+				answer = w.question(ctx, human, e.PID, q)
 			}
 			switch answer {
 			case "": // nobody is there any more, which is no answer: it asks again when it is resumed
@@ -65,7 +66,7 @@ func (w *watch) askLoop(ctx context.Context) {
 			case agentkernel.AnswerAlways:
 				always[q.Pattern] = true
 			}
-			w.answer(ctx, q, answer)
+			w.answer(ctx, e.PID, q, answer)
 		}
 	}
 }
@@ -86,10 +87,11 @@ func discardTyped(r io.Reader) bool {
 }
 
 // question gives the human's answer; "": there is none, since the terminal or this command has gone.
-func (w *watch) question(ctx context.Context, human *human, q agentkernel.Ask) agentkernel.Answer {
+func (w *watch) question(ctx context.Context, human *human, pid agentkernel.PID, q *agentkernel.Ask) agentkernel.Answer {
+	who := w.asker(ctx, pid)
 	for human != nil {
-		line, err := human.ask(fmt.Sprintf("%s(%s) changes things (%s). Allow? [y]es once, [a]lways for this run, [N]o ",
-			asktext.Name(q.Call), asktext.Arguments(q.Args, askWidth), q.Effect))
+		line, err := human.ask(fmt.Sprintf("%s%s(%s) changes things (%s). Allow? [y]es once, [a]lways for this run, [N]o ",
+			who, asktext.Name(q.Call), asktext.Arguments(q.Args, askWidth), q.Effect))
 		answer, ok := parseAnswer(line)
 		switch {
 		case ctx.Err() != nil || err != nil && !(errors.Is(err, io.EOF) && human.there()):
@@ -108,8 +110,20 @@ func (h *human) there() bool {
 	return !ok || term.IsTerminal(int(f.Fd()))
 }
 
-func (w *watch) answer(ctx context.Context, q agentkernel.Ask, answer agentkernel.Answer) {
-	err := w.k.Answer(ctx, w.process(), q.ID, answer)
+// asker says which process asks, if it is one below that which this command follows: "process 14 (program-2.py): ".
+func (w *watch) asker(ctx context.Context, pid agentkernel.PID) string {
+	if pid == w.process() {
+		return ""
+	}
+	name := ""
+	if p, err := w.k.Process(ctx, pid); err == nil && p.Name != "" {
+		name = " (" + asktext.Name(p.Name) + ")"
+	}
+	return "process " + pid.String() + name + ": "
+}
+
+func (w *watch) answer(ctx context.Context, pid agentkernel.PID, q *agentkernel.Ask, answer agentkernel.Answer) {
+	err := w.k.Answer(ctx, pid, q.ID, answer)
 	if err != nil && ctx.Err() == nil && agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
 		w.a.con.Say("the answer could not be given: %v", err)
 	}

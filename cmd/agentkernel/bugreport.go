@@ -102,8 +102,10 @@ type reporter struct {
 func (a *app) bugReport(ctx context.Context, pids []agentkernel.PID, lines int) ([]reportPart, error) {
 	r := &reporter{a: a, ctx: ctx, scrub: &scrub.Scrubber{}}
 	_, wrong := a.settings()
+	var unread []string
 	if wrong != nil { // they are what is to be mended
 		a.cfg = &config.Config{Values: config.Values{Home: a.cli.Home}}
+		unread = a.unread(nil)
 	}
 	home, err := a.home()
 	if err != nil {
@@ -112,7 +114,7 @@ func (a *app) bugReport(ctx context.Context, pids []agentkernel.PID, lines int) 
 	files := r.toolsFiles(home)
 	r.learn(home, files)
 	r.json("version.json", "agentkernel, Go, operating system", versions())
-	r.json("doctor.json", "what doctor finds", a.examine(ctx, home, nil)) // no tool servers: a report starts nothing
+	r.json("doctor.json", "what doctor finds", a.examine(ctx, home, nil, nil, unread)) // no tool servers, and no command that says a key: a report starts nothing
 	r.json("config.json", "settings and where they come from", r.settings(wrong))
 	r.text("log.txt", fmt.Sprintf("the last %d lines of the kernel's log", lines), lastLines(a.logConfig(datadir.At(home)).Path, lines))
 	r.json("store.json", "schema version, rows of each table", r.store(home))

@@ -34,6 +34,8 @@ func (c *cli) commands() []command {
 		{"run", "programs", "Run a program, show its output, wait for its end.", c.run},
 		{"spawn", "programs", "Start a program in the background and print its PID.", &spawnCmd{specFlags: newSpecFlags()}},
 		{"init", "programs", "Make a folder ready for programs: settings, tools file, a first program.", &initCmd{}},
+		{"do", "programs", "Do a task in plain language: a model writes programs, the kernel runs them.", &doCmd{specFlags: newSpecFlags()}},
+		{"chat", "programs", "Talk with a model that writes programs, which the kernel runs.", &chatCmd{specFlags: newSpecFlags()}},
 		{"task", "programs", "Do a task in plain language, without a model: a recipe writes the program.", &taskCmd{specFlags: newSpecFlags()}},
 
 		{"ps", "processes", "List processes.", &psCmd{}},
@@ -64,6 +66,7 @@ func (c *cli) commands() []command {
 		{"recover", "processes", "Continue processes that a stopped kernel left unfinished.", &recoverCmd{}},
 
 		{"tools", "tools", "List, show, call and trust tools.", c.tools},
+		{"llm", "tools", "List and test language models; show what they cost, and their limits.", &llmCmd{}},
 		{"env", "tools", "List and delete environments of packages.", &envCmd{}},
 		{"mcp", "tools", "Serve this kernel to an AI assistant over MCP (stdio).", &mcpCmd{specFlags: newSpecFlags()}},
 		{"install", "tools", "Put this server into an assistant's configuration, in place of the others.", &installCmd{}},
@@ -72,6 +75,7 @@ func (c *cli) commands() []command {
 		{"serve", "kernel", "Run a kernel in the foreground and continue unfinished processes.", &serveCmd{}},
 		{"start", "kernel", "Start a kernel in the background if none runs, and say where it listens.", &startCmd{}},
 		{"shutdown", "kernel", "Stop the running kernel.", &shutdownCmd{}},
+		{"devllm", "kernel", "Serve a made-up provider of models, for tests and demos.", &devllmCmd{}},
 		{"backup", "kernel", "Copy everything into one file, also while processes run.", &backupCmd{}},
 		{"restore", "kernel", "Put a backup into an empty data directory.", &restoreCmd{}},
 		{"prune", "kernel", "Remove processes that ended long ago, and what only they needed.", &pruneCmd{}},

@@ -160,7 +160,7 @@ func TestSettingsOfAKernelAreDocumented(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range append(k.Form.Choices, "1m", "100", "state", "monty", "name env:VARIABLE example.com", "team 3") {
+		for _, text := range append(k.Form.Choices, "1m", "100", "state", "monty", "name env:VARIABLE example.com", "team 3", "team 70%", "team day usd 5", "fast openai:gpt-5-mini") {
 			if err = c.SetFlag(k.Name, "--flag", text); err == nil {
 				break
 			}

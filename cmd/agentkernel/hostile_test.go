@@ -57,6 +57,23 @@ func (k *evilKernel) State(context.Context, agentkernel.PID) (map[string]json.Ra
 	return map[string]json.RawMessage{evil: evilJSON()}, nil
 }
 
+func (k *evilKernel) Allowances(context.Context, string) ([]agentkernel.AllowanceState, error) {
+	return []agentkernel.AllowanceState{{Allowance: agentkernel.Allowance{Namespace: evil, Period: agentkernel.Period(evil), Limit: agentkernel.Spending{Calls: 1}}}}, nil
+}
+
+func (k *evilKernel) ModelUsage(context.Context, agentkernel.UsageQuery) (agentkernel.ModelUsage, error) {
+	return agentkernel.ModelUsage{Rows: []agentkernel.UsageRow{{Agent: evil, Model: evil, Day: evil, Namespace: evil, Calls: 1}}, Total: agentkernel.UsageRow{Calls: 1}}, nil
+}
+
+func (k *evilKernel) ModelLimits(context.Context) (agentkernel.ModelLimits, error) {
+	return agentkernel.ModelLimits{Keys: []agentkernel.KeyLimits{{Key: evil, Family: evil, Waiting: evil, Limits: []agentkernel.ModelLimit{{What: evil, Source: evil}}}},
+		Deployments: []agentkernel.ModelDeployment{{Name: evil, Key: evil, Family: evil, Model: evil, State: evil, Reason: evil}}}, nil
+}
+
+func (k *evilKernel) GiveKey(context.Context, agentkernel.PID, string, string) error {
+	return agentkernel.Errorf(agentkernel.CodeNotFound, "key", "%s", evil).WithHint("%s", evil)
+}
+
 func (k *evilKernel) Wait(context.Context, agentkernel.PID) (agentkernel.Process, error) {
 	return k.list[0], nil
 }
@@ -73,6 +90,7 @@ func TestCommandsShowNothingThatATerminalObeys(t *testing.T) {
 	for _, args := range [][]string{
 		{"ps", "-a"}, {"inspect", "12"}, {"inspect", "13"}, {"trace", "12"}, {"trace", "12", "--full"}, {"logs", "12"}, {"logs", "12", "--log"},
 		{"wait", "12"}, {"wait", "13"}, {"run", "-c", "x"}, {"why", "12"}, {"run", "-c", "x", "--json"}, {"inspect", "12", "--json"}, {"ps", "--json"},
+		{"llm", "usage"}, {"llm", "usage", "--csv"}, {"llm", "limits"}, {"budget", "show"},
 	} {
 		r := newRig(t)
 		r.outTTY = true

@@ -29,6 +29,8 @@ type initCmd struct {
 func (initCmd) Help() string {
 	return `Makes what is missing of agentkernel.toml, mcp.json, hello.py, and lines in .gitignore. What is there stays as it
 is. The tools file that it makes is accepted at once, since you made it; after a change: agentkernel tools trust.
+If no model is declared, it looks whether OPENAI_API_KEY or ANTHROPIC_API_KEY is set and an Ollama runs here, and says which models you
+could declare. No key is written anywhere.
 
 ` + examples("agentkernel init", "agentkernel init myagents && cd myagents && agentkernel run hello.py")
 }
@@ -38,6 +40,8 @@ type initResult struct {
 	Dir  string   `json:"dir"`
 	Made []string `json:"made"`
 	Kept []string `json:"kept"` // was there
+	// Models are lines for the setting models, if it has none: their keys or servers are there.
+	Models []proposed `json:"models"`
 }
 
 func (c *initCmd) Run(a *app) error {
@@ -45,11 +49,14 @@ func (c *initCmd) Run(a *app) error {
 	if err != nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "init", "the working directory is gone: %w", err)
 	}
-	r := initResult{Dir: wd, Made: []string{}, Kept: []string{}}
+	r := initResult{Dir: wd, Made: []string{}, Kept: []string{}, Models: []proposed{}}
 	if c.Dir != "" {
 		if r.Dir = c.Dir; !filepath.IsAbs(r.Dir) {
 			r.Dir = filepath.Join(wd, c.Dir)
 		}
+	}
+	if cfg, err := a.settings(); err == nil && len(cfg.Models) == 0 {
+		r.Models = append(r.Models, a.proposeModels(a.ctx)...)
 	}
 	if err := r.write(); err != nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "init", "%s: %w", a.relative(r.Dir), err)
@@ -87,6 +94,9 @@ func (r *initResult) write() error {
 		content, err := projectFiles.ReadFile(path.Join("project", f.Name()))
 		if err != nil {
 			return err
+		}
+		if f.Name() == "agentkernel.toml" {
+			content = []byte(withModels(string(content), r.Models))
 		}
 		made, err := create(filepath.Join(r.Dir, f.Name()), content)
 		if err != nil {
@@ -170,6 +180,7 @@ func (r *initResult) text(dir string) string {
 		b.WriteString("next: cd " + dir + "\n")
 	}
 	b.WriteString("next: agentkernel run hello.py\n")
+	b.WriteString(modelsText(r.Models))
 	if slices.Contains(r.Kept, "mcp.json") {
 		b.WriteString("next: agentkernel tools trust mcp.json      if you have read it\n")
 	}

@@ -29,10 +29,12 @@ type inspection struct {
 	State    map[string]json.RawMessage `json:"state_keys"` // the working set, plain form
 	Entries  int64                      `json:"entries"`    // length of the journal
 	Children []agentkernel.PID          `json:"children"`
-	Decide   []string                   `json:"decide,omitempty"`   // the commands that decide about writes of unknown outcome
-	Budget   *agentkernel.BudgetState   `json:"budget,omitempty"`   // its own
-	Imported string                     `json:"imported,omitempty"` // where the recording says that it ran
-	Signals  []json.RawMessage          `json:"signals,omitempty"`  // that wait for the program, the oldest first
+	Decide   []string                   `json:"decide,omitempty"` // the commands that decide about writes of unknown outcome
+	Budget   *agentkernel.BudgetState   `json:"budget,omitempty"` // its own
+	// Allowances are those that its calls are within; of one that has ended none.
+	Allowances []agentkernel.AllowanceState `json:"allowances,omitempty"`
+	Imported   string                       `json:"imported,omitempty"` // where the recording says that it ran
+	Signals    []json.RawMessage            `json:"signals,omitempty"`  // that wait for the program, the oldest first
 }
 
 func (c *inspectCmd) Run(a *app) error {
@@ -85,6 +87,12 @@ func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, e
 	}
 	if b, err := k.Budget(a.ctx, pid); err == nil { // else it has none, or no kernel runs, which counts
 		i.Budget = &b
+	}
+	if !i.Process.State.Terminal() {
+		i.Allowances, err = k.Allowances(a.ctx, i.Process.Namespace)
+		if err != nil && agentkernel.CodeOf(err) != agentkernel.CodeUnavailable { // else no kernel runs
+			return nil, err
+		}
 	}
 	for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Parent: pid}) {
 		if err != nil {
@@ -140,7 +148,7 @@ func (i *inspection) text(now time.Time) string {
 		s.add("paused because", "it waits for your answer whether it may call %s: %s", call, resumes(p.PID, call))
 	} else {
 		s.add("paused because", "%s", p.PauseNote)
-		s.add("goes on with", "%s", p.RaiseBudget())
+		s.add("goes on with", "%s", p.EndsShortage())
 	}
 	if p.Halted != "" {
 		s.add("halted", "%s; agentkernel ps says since when, why, and how it goes on", p.Halted)
@@ -246,8 +254,11 @@ func (i *inspection) granted(s *sheet) {
 	}
 	s.add("may change", "%s", strings.Join(spec.Allow, ", "))
 	s.add("may fetch from", "%s", strings.Join(spec.AllowHosts, ", "))
+	s.add("brings models", "%s", strings.Join(spec.Models, ", "))
 	s.add("may not", "%s", strings.Join(spec.Deny, ", "))
-	s.add("idempotency key", "%s", spec.IdempotencyKey)
+	if !strings.HasPrefix(spec.IdempotencyKey, "\x00") { // else the kernel has made it, for a child
+		s.add("idempotency key", "%s", spec.IdempotencyKey)
+	}
 	i.budget(s, &spec)
 	if l := spec.Limits; l != (agentkernel.Limits{}) {
 		l = l.WithDefaults(agentkernel.DefaultLimits())
@@ -258,9 +269,12 @@ func (i *inspection) granted(s *sheet) {
 // budget shows what the process may spend, and what of it is spent.
 func (i *inspection) budget(s *sheet, spec *agentkernel.Spec) {
 	if i.Budget != nil {
-		s.add("budget", "%s", budgetLine(*i.Budget))
+		s.add("budget", "%s", budgetLine(i.Budget.Limit, i.Budget.Spent, i.Budget.Held))
 	} else if spec.Budget != (agentkernel.Budget{}) {
 		s.add("budget", "agentkernel budget show %d", i.Process.PID)
+	}
+	for _, w := range i.Allowances {
+		s.add("allowance", "of namespace %s for the %s: %s; until %s", w.Namespace, w.Period, budgetLine(w.Limit, w.Spent, w.Held), w.Until.UTC().Format("2006-01-02 15:04 UTC"))
 	}
 	for _, above := range spec.Budgets {
 		s.add("within", "the budget of process %d: agentkernel budget show %d", above, above)

@@ -12,6 +12,7 @@ import (
 	"agentkernel/cmd/agentkernel/internal/trace"
 	"agentkernel/cmd/agentkernel/internal/why"
 	"agentkernel/embedded"
+	"agentkernel/internal/llm/models"
 	"agentkernel/internal/packages"
 	"agentkernel/internal/setup"
 	"agentkernel/userland/template"
@@ -36,19 +37,19 @@ func TestJSONIsDocumented(t *testing.T) {
 		of   []string
 		part int // of the row, which has several separated by semicolons
 	}{
-		"`run`, `tools call`, `resume -f`": {of: slices.DeleteFunc(run, func(name string) bool { return name == "past" })}, // a rerun's
-		"`rerun`":                          {of: []string{"past"}},
-		"`task`":                           {of: members(reflect.TypeFor[template.Plan]())},
-		"`logs`":                           {of: slices.DeleteFunc(members(reflect.TypeFor[agentkernel.Event]()), func(name string) bool { return name == "ask" || name == "idle" })}, // never logged
-		"`trace --open-waits`":             {of: members(reflect.TypeFor[trace.OpenWait]())},
-		"`why`":                            {of: members(reflect.TypeFor[why.Report]())},
-		"`diff`":                           {of: members(reflect.TypeFor[diff.Diff]())},
-		"`diff PID`":                       {of: members(reflect.TypeFor[agentkernel.Changes]())},
-		"`apply`":                          {of: members(reflect.TypeFor[agentkernel.Applied]())},
-		"`discard`":                        {of: members(reflect.TypeFor[discarded]())},
-		"`get -o PATH`":                    {of: members(reflect.TypeFor[got]())},
-		"`sql`":                            {of: members(reflect.TypeFor[sqlResult]())},
-		"`inspect`":                        {of: members(reflect.TypeFor[inspection]())},
+		"`run`, `do`, `tools call`, `resume -f`": {of: slices.DeleteFunc(run, func(name string) bool { return name == "past" })}, // a rerun's
+		"`rerun`":                                {of: []string{"past"}},
+		"`task`":                                 {of: members(reflect.TypeFor[template.Plan]())},
+		"`logs`":                                 {of: slices.DeleteFunc(members(reflect.TypeFor[agentkernel.Event]()), func(name string) bool { return name == "ask" || name == "idle" })}, // never logged
+		"`trace --open-waits`":                   {of: members(reflect.TypeFor[trace.OpenWait]())},
+		"`why`":                                  {of: members(reflect.TypeFor[why.Report]())},
+		"`diff`":                                 {of: members(reflect.TypeFor[diff.Diff]())},
+		"`diff PID`":                             {of: members(reflect.TypeFor[agentkernel.Changes]())},
+		"`apply`":                                {of: members(reflect.TypeFor[agentkernel.Applied]())},
+		"`discard`":                              {of: members(reflect.TypeFor[discarded]())},
+		"`get -o PATH`":                          {of: members(reflect.TypeFor[got]())},
+		"`sql`":                                  {of: members(reflect.TypeFor[sqlResult]())},
+		"`inspect`":                              {of: members(reflect.TypeFor[inspection]())},
 		"`stop`, `kill`, `signal`, `pause`, `resume`": {of: members(reflect.TypeFor[signalled]())},
 		"`budget show`, `budget add`":                 {of: append(members(reflect.TypeFor[agentkernel.BudgetState]()), members(reflect.TypeFor[agentkernel.Spending]())...)},
 		"`resolve`":                                   {of: members(reflect.TypeFor[resolved]())},
@@ -56,6 +57,12 @@ func TestJSONIsDocumented(t *testing.T) {
 		"`replay`":                                    {of: members(reflect.TypeFor[agentkernel.Verdict]())},
 		"`tools list`":                                {of: members(reflect.TypeFor[toolList]())},
 		"`tools search`":                              {of: members(reflect.TypeFor[agentkernel.ToolMatches]())},
+		"`llm list`":                                  {of: members(reflect.TypeFor[listedModel]())},
+		"`llm test`":                                  {of: members(reflect.TypeFor[tested]())},
+		"`llm usage`":                                 {of: members(reflect.TypeFor[agentkernel.ModelUsage]())},
+		"`llm limits`":                                {of: members(reflect.TypeFor[agentkernel.ModelLimits]())},
+		"`llm prices`":                                {of: members(reflect.TypeFor[shownPrices]())},
+		"`llm prices update`":                         {of: members(reflect.TypeFor[updatedPrices]())},
 		"`start`":                                     {of: members(reflect.TypeFor[started]())},
 		"`shutdown`":                                  {of: members(reflect.TypeFor[stopped]())},
 		"`backup`, `backup --check`":                  {of: members(reflect.TypeFor[backedUp]())},
@@ -95,6 +102,31 @@ func TestJSONIsDocumented(t *testing.T) {
 		for name := range said {
 			if !slices.Contains([]string{"run", "with", "plan", "unfinished", "-f", "f"}, name) { // other commands, flags and values
 				t.Errorf("docs/cli.md, %s: there is no %s", row, name)
+			}
+		}
+	}
+}
+
+// TestUsageIsDocumented: what stands in brackets, too.
+func TestUsageIsDocumented(t *testing.T) {
+	_, section, _ := strings.Cut(readDoc(t, "cli.md"), "\n## JSON\n")
+	for row, of := range map[string][]reflect.Type{
+		"| `llm usage` |":         {reflect.TypeFor[agentkernel.UsageRow]()},
+		"| `llm limits` |":        {reflect.TypeFor[agentkernel.KeyLimits](), reflect.TypeFor[agentkernel.ModelLimit](), reflect.TypeFor[agentkernel.QueuedAt](), reflect.TypeFor[agentkernel.ModelDeployment]()},
+		"| `llm prices` |":        {reflect.TypeFor[priceTable](), reflect.TypeFor[pricedModel]()},
+		"| `llm prices update` |": {reflect.TypeFor[models.Change]()},
+		"| `init` |":              {reflect.TypeFor[proposed]()},
+	} {
+		_, text, found := strings.Cut(section, row)
+		text, _, _ = strings.Cut(text, "\n")
+		if !found {
+			t.Errorf("docs/cli.md has no row %s", row)
+		}
+		for _, of := range of {
+			for _, name := range members(of) {
+				if !strings.Contains(text, "`"+name+"`") {
+					t.Errorf("docs/cli.md, %s: %s is missing", row, name)
+				}
 			}
 		}
 	}

@@ -243,7 +243,7 @@ func (a *app) openKernel(dir *datadir.Dir, mode string, recovers bool, log *slog
 		return nil, a.broken
 	}
 	k, err := a.open(a.ctx, embedded.Config{Home: dir.Path(), Mode: mode, Recovers: recovers, Version: version, Workers: c.Workers, Engine: a.engine(),
-		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Shares: c.Shares, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Settings: a.kernelSettings(), Logger: log})
+		Python: c.Python, Sandboxes: true, Secrets: c.Secrets, Shares: c.Shares, Allowances: c.Allowances, Models: c.Models, Prices: c.Prices, ModelShares: c.ModelShares, Embeddings: embedded.Embeddings(c.Embeddings), Quota: c.Quota, NeverUnconfined: c.IsolationNone == "never", Keep: c.Keep, KeepFailed: c.KeepFailed == "yes", Settings: a.kernelSettings(), Logger: log})
 	if agentkernel.CodeOf(err) == agentkernel.CodeConflict && mode != background {
 		// For a command that must have the directory to itself, a kernel that holds it is an absence. One in
 		// the background has lost a race: the command that started it attaches to the winner.
@@ -351,16 +351,33 @@ func (a *app) mentionUnfinished(k agentkernel.Kernel) {
 	}
 }
 
+// shortSetting is how long both values of a setting may be that are shown where nobody has asked for them.
+const shortSetting = 80
+
+// otherSettings says of what a kernel has answered that it has other settings than this command.
+func (a *app) otherSettings(k agentkernel.Kernel) {
+	if a.cli.JSON || a.cli.quiet() {
+		return
+	}
+	if info, err := k.Info(a.ctx); err == nil {
+		a.mentionSettings(&info)
+	}
+}
+
 // mentionSettings says which settings of this command count for nothing, since the kernel that runs was started with others.
 func (a *app) mentionSettings(info *agentkernel.KernelInfo) {
 	var differ []string
 	for key, value := range a.cfg.Kernel() {
 		if has := info.Settings[key]; has != value {
-			differ = append(differ, settingText(key, value, has))
+			text := settingText(key, value, has)
+			if len(text) > shortSetting {
+				text = key
+			}
+			differ = append(differ, text)
 		}
 	}
 	if len(differ) > 0 {
 		slices.Sort(differ)
-		a.con.Note("the kernel that runs was started with other settings: %s · agentkernel shutdown; the next command starts one with these", strings.Join(differ, "; "))
+		a.con.Note("the kernel that runs was started with other settings: %s · agentkernel doctor compares them; agentkernel shutdown, and the next command starts one with these", strings.Join(differ, "; "))
 	}
 }

@@ -114,11 +114,7 @@ func (c *logsCmd) show(a *app, e agentkernel.Event) error {
 		return nil
 	}
 	if a.cli.JSON {
-		if e.Process != nil {
-			p := public(*e.Process)
-			e.Process = &p
-		}
-		return a.printJSON(e)
+		return a.printEvent(e)
 	}
 	switch {
 	case e.Kind == agentkernel.EventAsk:
@@ -134,6 +130,15 @@ func (c *logsCmd) show(a *app, e agentkernel.Event) error {
 		a.con.Out(e.Text)
 	}
 	return nil
+}
+
+// printEvent prints an event as one line of JSON.
+func (a *app) printEvent(e agentkernel.Event) error {
+	if e.Process != nil {
+		p := public(*e.Process)
+		e.Process = &p
+	}
+	return a.printJSON(e)
 }
 
 // selected says whether the flags ask for an event; without flags it is what the program printed.

@@ -37,8 +37,8 @@ func (a *app) find(k agentkernel.Kernel, pid agentkernel.PID) (agentkernel.Proce
 			WithHint("agentkernel run -c 'print(6*7)' runs the first one")
 	case pid < newest[0].PID:
 		return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process",
-			"there is no process %d: its number was reserved, and no process was made; what it was for was refused, or its kernel ended before (or it was lost with a damaged log)", pid).
-			WithHint("agentkernel ps --all lists those that are there")
+			"there is no process %d: a run that was refused uses up a number, and so does a kernel that ends before it makes one (only with a damaged log one may be lost)", pid).
+			WithHint("agentkernel ps --all lists those that are there; the pid of a run stands at the end of its last line")
 	}
 	return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "there is no process %d: the newest is %d", pid, newest[0].PID).
 		WithHint("agentkernel ps --all lists them")

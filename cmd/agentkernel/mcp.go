@@ -67,7 +67,8 @@ type mcpConfig struct {
 	jwt      *mcpserver.JWTConfig
 	origins  []string
 	hosts    []string
-	leaving  func() // nil: there is nothing to do
+	agent    func(ctx context.Context, k agentkernel.Kernel, task string) (agentkernel.Program, error) // nil: no model is configured
+	leaving  func()                                                                                    // nil: there is nothing to do
 }
 
 func (c *mcpCmd) Run(a *app) error {
@@ -90,6 +91,9 @@ func (c *mcpCmd) Run(a *app) error {
 	cfg := mcpConfig{spec: spec, minimal: c.Minimal, origins: c.Origin, hosts: c.Host}
 	if c.AllowPackages {
 		cfg.packages = a.packagesFor()
+	}
+	if cfg.agent, err = a.agentFor(&spec); err != nil {
+		return err
 	}
 	if c.HTTP != "" {
 		if err := c.listen(a, &cfg); err != nil {

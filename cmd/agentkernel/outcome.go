@@ -52,21 +52,31 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 	if w.a.cli.JSON {
 		return w.reportJSON(p, err)
 	}
+	if w.look != nil {
+		w.a.con.Err(w.look.rest())
+	}
 	switch {
 	case errors.Is(err, errDetached) || errors.Is(err, errInterrupted):
 		return w.left(err)
 	case err != nil && w.process() != 0:
 		return lostKernel(err, w.process())
 	case err != nil:
-		w.otherSettings()
+		if w.k != nil {
+			w.a.otherSettings(w.k)
+		}
 		return err
 	case p.Paused && !p.State.Terminal():
 		w.a.con.Say("%s", pausedLine(p))
 		return exitCode(w.pausedExit())
 	}
+	w.withPrograms(&p)
+	if e := w.withoutResult(p); e != nil {
+		p.Error, p.ExitCode = e, agentkernel.ExitFailed
+	}
 	if p.Error != nil {
 		w.a.reportError(w.a.ofRunningKernel(p.Error))
 	}
+	w.result(p)
 	w.a.con.Note("%s", p.Receipt())
 	if w.files != nil {
 		if line := w.a.filesLine(w.files); line != "" {
@@ -113,16 +123,6 @@ func (w *watch) mentionEngine(p agentkernel.Process) {
 	}
 }
 
-// otherSettings says of a program that was refused that the kernel which refused it has other settings than this command.
-func (w *watch) otherSettings() {
-	if w.k == nil || w.a.cli.quiet() {
-		return
-	}
-	if info, err := w.k.Info(w.a.ctx); err == nil {
-		w.a.mentionSettings(&info)
-	}
-}
-
 // mentionBoundary explains the failure of a program that raises nothing, a script or a command, by what it said on stderr. told says that a
 // line has told of the folder that it saw.
 func (w *watch) mentionBoundary(p agentkernel.Process, told bool) {
@@ -158,6 +158,9 @@ func pausedLine(p agentkernel.Process) string {
 	if raise := p.RaiseBudget(); raise != "" {
 		return line + fmt.Sprintf(" · continue: %s, and agentkernel logs -f %d shows the rest · end it: agentkernel kill %d", raise, p.PID, p.PID)
 	}
+	if p.AllowanceAgain() != "" {
+		return line + fmt.Sprintf(" · then it goes on by itself, and agentkernel logs -f %d shows the rest · end it: agentkernel kill %d", p.PID, p.PID)
+	}
 	return line + fmt.Sprintf(" · continue: agentkernel resume -f %d · end it: agentkernel kill %d", p.PID, p.PID)
 }
 
@@ -181,6 +184,10 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 			r.State = withoutPID(err)
 		}
 	default:
+		w.withPrograms(&p)
+		if e := w.withoutResult(p); e != nil {
+			p.Error, p.ExitCode = e, agentkernel.ExitFailed
+		}
 		r.fill(p)
 		r.Error = w.a.ofRunningKernel(r.Error)
 		if p.Paused && !p.State.Terminal() {
@@ -231,7 +238,12 @@ func (a *app) warnUnconfined(s *agentkernel.Spec) {
 
 // runProgram runs a program to its end and reports it: what run and tools call do.
 func (a *app) runProgram(spec agentkernel.Spec, ended func(agentkernel.Kernel, *agentkernel.Process)) error {
-	w := &watch{a: a, hold: a.cli.JSON, spec: &spec, auto: spec.Program.Language == agentkernel.Python && (spec.Backend == "" || spec.Backend == "auto") && !spec.NeedsFiles()}
+	return a.runShown(spec, nil, ended)
+}
+
+// runShown is runProgram for what is shown in a way of its own; nil: in none.
+func (a *app) runShown(spec agentkernel.Spec, look *look, ended func(agentkernel.Kernel, *agentkernel.Process)) error {
+	w := &watch{a: a, look: look, hold: a.cli.JSON, spec: &spec, auto: spec.Program.Language == agentkernel.Python && (spec.Backend == "" || spec.Backend == "auto") && !spec.NeedsFiles()}
 	k, err := a.kernel()
 	if err != nil {
 		return w.report(agentkernel.Process{}, err)

@@ -261,6 +261,8 @@ func remark(p agentkernel.Process, now time.Time) string {
 		text = p.PauseNote
 		if raise := p.RaiseBudget(); raise != "" {
 			text = "budget · " + raise
+		} else if again := p.AllowanceAgain(); again != "" {
+			text = "allowance · until " + again
 		}
 	case p.Error != nil:
 		text = firstLine(p.Error.Message())

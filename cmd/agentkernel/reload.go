@@ -20,7 +20,7 @@ type reloader interface {
 }
 
 // reloaded are the settings of a kernel that may change while it runs; the others count for the next one.
-var reloaded = []string{"log.level", "secrets", "storage.keep", "storage.keep_failed", "storage.quota"}
+var reloaded = []string{"allowances", "log.level", "secrets", "storage.keep", "storage.keep_failed", "storage.quota"}
 
 // inForce are the settings of a kernel that is opened with those of this command.
 func (a *app) inForce() map[string]string {
@@ -81,7 +81,7 @@ func (c *serveCmd) change(next *app, k agentkernel.Kernel, has map[string]string
 	}
 	told := maps.Clone(is)
 	delete(told, "home") // which each command names for itself
-	return is, later, k.(reloader).Reload(embedded.Config{Secrets: set.Secrets, Quota: set.Quota, Keep: set.Keep, KeepFailed: set.KeepFailed == "yes", Settings: told})
+	return is, later, k.(reloader).Reload(embedded.Config{Secrets: set.Secrets, Allowances: set.Allowances, Quota: set.Quota, Keep: set.Keep, KeepFailed: set.KeepFailed == "yes", Settings: told})
 }
 
 // loggedSetting is a value for the log. None holds a secret, unless somebody has written one into an address.

@@ -156,6 +156,9 @@ func (c *rerunCmd) inherit(a *app, pid agentkernel.PID, old agentkernel.Spec) er
 		c.AllowHost = slices.Concat(old.AllowHosts, c.AllowHost)
 	}
 	a.cfg = &cfg
+	if len(c.BringModel) == 0 {
+		c.BringModel = old.Models
+	}
 	if len(old.Tools) == 0 {
 		return nil
 	}

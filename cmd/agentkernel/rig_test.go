@@ -21,6 +21,7 @@ type fakeKernel struct {
 	run    func(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error)
 	signal func(pid agentkernel.PID, s agentkernel.Signal) error
 	answer func(ask int64, a agentkernel.Answer) error
+	toldOf []agentkernel.PID // whose questions were answered
 	list   []agentkernel.Process
 	info   agentkernel.KernelInfo
 }
@@ -28,6 +29,20 @@ type fakeKernel struct {
 func (f *fakeKernel) Budget(_ context.Context, pid agentkernel.PID) (agentkernel.BudgetState, error) {
 	return agentkernel.BudgetState{}, agentkernel.Errorf(agentkernel.CodeNotFound, "budget", "process %d has no budget of its own", pid)
 }
+
+func (f *fakeKernel) Allowances(context.Context, string) ([]agentkernel.AllowanceState, error) {
+	return nil, nil
+}
+
+func (f *fakeKernel) ModelUsage(context.Context, agentkernel.UsageQuery) (agentkernel.ModelUsage, error) {
+	return agentkernel.ModelUsage{}, nil
+}
+
+func (f *fakeKernel) ModelLimits(context.Context) (agentkernel.ModelLimits, error) {
+	return agentkernel.ModelLimits{}, nil
+}
+
+func (f *fakeKernel) GiveKey(context.Context, agentkernel.PID, string, string) error { return nil }
 
 func (f *fakeKernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 	return f.run(ctx, s, fn)
@@ -37,7 +52,8 @@ func (f *fakeKernel) Signal(_ context.Context, pid agentkernel.PID, s agentkerne
 	return f.signal(pid, s)
 }
 
-func (f *fakeKernel) Answer(_ context.Context, _ agentkernel.PID, ask int64, a agentkernel.Answer) error {
+func (f *fakeKernel) Answer(_ context.Context, pid agentkernel.PID, ask int64, a agentkernel.Answer) error {
+	f.toldOf = append(f.toldOf, pid)
 	return f.answer(ask, a)
 }
 
@@ -117,6 +133,7 @@ type rig struct {
 	outTo    io.Writer // instead of out
 	outTTY   bool
 	inTTY    bool
+	in       io.Reader          // nil: there is nothing to read
 	any      agentkernel.Kernel // instead of kernel
 	door     listener           // what serve listens with; nil: it cannot
 	env      []string
@@ -143,6 +160,9 @@ func (r *rig) run(args ...string) int {
 		signals: func() (<-chan os.Signal, func()) { return r.signals, func() {} },
 	}
 	h.outTTY, h.inTTY = r.outTTY, r.inTTY
+	if r.in != nil {
+		h.in = r.in
+	}
 	if r.outTo != nil {
 		h.out = r.outTo
 	}

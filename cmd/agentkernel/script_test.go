@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 
 	"agentkernel/client"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/devllm"
 	"agentkernel/internal/quickexit"
 	"agentkernel/internal/sandbox/process"
 	"agentkernel/internal/tool/tooltest"
@@ -57,6 +59,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("FOREIGN", foreign)
 			e.Setenv("DARWIN", darwin)
 			e.Setenv("EMBEDDER", embedder)
+			e.Setenv("DEVLLM", devllmFor(t, e.Defer))
+			e.Setenv("OLLAMA_HOST", "127.0.0.1:1") // that of the machine is not asked
 			e.Setenv("DEMO_SERVER", server)
 			e.Setenv("AGENTKERNEL_IDLE_AFTER", "1m")
 			e.Setenv("HOME", e.WorkDir)
@@ -83,6 +87,18 @@ func TestScripts(t *testing.T) {
 			"hangup":    hangup,
 		},
 	})
+}
+
+// devllmFor starts a made-up provider of models for one script, and gives its address.
+func devllmFor(t *testing.T, later func(func())) string {
+	t.Helper()
+	provider, err := devllm.New(devllm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(provider)
+	later(srv.Close)
+	return srv.URL
 }
 
 // buildFor builds the smallest program there is for another machine.

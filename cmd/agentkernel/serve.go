@@ -33,7 +33,7 @@ func (serveCmd) Help() string {
 kernel starts one in the background, which ends when it has been idle for a while (setting idle_after). serve takes over
 from such a kernel, and continues what it ran.
 
-SIGHUP lets it read the files of settings again. log.level, secrets and storage count from then on; the log says what has
+SIGHUP lets it read the files of settings again. allowances, log.level, secrets and storage count from then on; the log says what has
 changed, and what counts only when the kernel is started again. If a file cannot be used, nothing changes. Processes go on.
 
 ` + examples("agentkernel serve", "agentkernel serve --home /var/lib/agentkernel")

@@ -3,14 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"agentkernel"
 	"agentkernel/embedded"
 	"agentkernel/internal/config"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/llm/models"
 	"agentkernel/internal/setup"
 	"agentkernel/internal/tool"
 )
@@ -71,13 +78,17 @@ func (doctorCmd) Help() string {
 func (c *doctorCmd) Run(a *app) error {
 	settings := a.settingsOrDefaults()
 	files, problems := a.usableTools(&c.toolFiles)
+	var unread []string
+	if settings[0].Status != setup.OK {
+		unread = a.unread(files)
+	}
 	home, err := a.home()
 	if err != nil {
 		return err
 	}
 	var r setup.Report
 	err = a.withProgress(a.ctx, "examining", func(ctx context.Context) error {
-		r = a.examine(ctx, home, files)
+		r = a.examine(ctx, home, files, a.examineModels, unread)
 		for i := range r.Findings { // it was this command that looked
 			r.Findings[i].Found = strings.ReplaceAll(r.Findings[i].Found, " "+agentkernel.OfRunningKernel, "")
 		}
@@ -92,6 +103,7 @@ func (c *doctorCmd) Run(a *app) error {
 	r.Add(append(settings, problems...)...)
 	if settings[0].Status == setup.OK { // else they are not known
 		r.Add(a.examineRunning()...)
+		r.Add(a.examineAllowances()...)
 	}
 	if a.cli.JSON {
 		err = a.printJSON(r)
@@ -105,8 +117,8 @@ func (c *doctorCmd) Run(a *app) error {
 	return err
 }
 
-// settingsOrDefaults reads the settings for a report. Where they cannot be read that is a finding, and all but the data directory is as if
-// nothing were set.
+// settingsOrDefaults reads the settings for a report. Where they cannot be read that is a finding, and what variables set, which are stronger
+// than files, is all that is known.
 func (a *app) settingsOrDefaults() []setup.Finding {
 	c, err := a.settings()
 	if err == nil {
@@ -114,16 +126,32 @@ func (a *app) settingsOrDefaults() []setup.Finding {
 	}
 	e := asError(err)
 	found := []setup.Finding{{Check: "settings", Status: setup.Fail, Found: e.Message() + "; no program starts before this is right", Fix: e.Hint}}
-	var env []string
-	if home, ok := a.lookupEnv(datadir.EnvHome); ok {
-		env = []string{datadir.EnvHome + "=" + home}
+	alone := func(env []string) error {
+		c, err = config.Load(config.Options{Dir: string(filepath.Separator), Env: env})
+		return err
 	}
-	if c, err = config.Load(config.Options{Dir: string(filepath.Separator), Env: env}); err != nil {
-		c = &config.Config{}
+	if alone(slices.DeleteFunc(slices.Clone(a.env), func(v string) bool { return !strings.HasPrefix(v, "AGENTKERNEL_") })) != nil {
+		var home []string
+		if dir, ok := a.lookupEnv(datadir.EnvHome); ok {
+			home = []string{datadir.EnvHome + "=" + dir}
+		}
+		if alone(home) != nil {
+			c = &config.Config{}
+		}
 	}
 	c.Home = cmp.Or(a.cli.Home, c.Home)
 	a.cfg = c
 	return found
+}
+
+// unread are the settings by which checks go that a file which cannot be read may set.
+func (a *app) unread(tools []string) (names []string) {
+	for _, name := range []string{"log.path", "engine", "python", "tools", "embeddings.url", "models"} {
+		if known := a.cfg.Origin(name).Kind == config.Env || name == "tools" && len(tools) > 0; !known {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func settingsFiles(c *config.Config) string {
@@ -157,11 +185,12 @@ func (a *app) usableTools(f *toolFiles) (files []string, problems []setup.Findin
 	return files, problems
 }
 
-// examine runs all checks. files are tools files whose servers are started once.
-func (a *app) examine(ctx context.Context, home string, files []string) setup.Report {
+// examine runs all checks. files are tools files whose servers are started once; models looks at the models, nil: nothing does.
+// unread are settings that cannot be read.
+func (a *app) examine(ctx context.Context, home string, files []string, models func(context.Context) []setup.Finding, unread []string) setup.Report {
 	return setup.Doctor(ctx, setup.DoctorOptions{Home: home, Shared: setup.UserEngines(), Version: version, Engine: a.engine(), Tools: files, Log: a.cfg.Log.Path,
-		Python: a.cfg.Python, Quota: a.cfg.Quota, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess, TryWalls: embedded.TryWalls,
-		Embeddings: a.cfg.Embeddings.URL, TryEmbeddings: func(ctx context.Context) (int, error) {
+		Python: a.cfg.Python, Quota: a.cfg.Quota, Unread: unread, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess, TryWalls: embedded.TryWalls,
+		Models: models, Embeddings: a.cfg.Embeddings.URL, TryEmbeddings: func(ctx context.Context) (int, error) {
 			return embedded.TryEmbeddings(ctx, embedded.Embeddings(a.cfg.Embeddings))
 		}})
 }
@@ -169,6 +198,105 @@ func (a *app) examine(ctx context.Context, home string, files []string) setup.Re
 func tryProcess(ctx context.Context, python string) (setup.Trial, error) {
 	t, err := embedded.TryProcess(ctx, python)
 	return setup.Trial{Python: t.Python, Lacking: t.Lacking}, err
+}
+
+// reachTime is how long a server may take that is only to be reached.
+const reachTime = 5 * time.Second
+
+// examineModels looks at the models that are declared. No key is sent, and no model is asked: that is `llm test`. A server
+// whose key is missing is left alone.
+func (a *app) examineModels(ctx context.Context) []setup.Finding {
+	all, err := a.models()
+	if err != nil { // a table of prices cannot be read
+		e := asError(err)
+		return []setup.Finding{{Status: setup.Warn, Found: e.Message(), Fix: e.Hint}}
+	}
+	reached := map[string]func() error{}
+	for _, m := range all {
+		if m.Missing == "" && reached[m.Address] == nil {
+			done := make(chan error, 1)
+			go func() { done <- reach(ctx, m.Address) }()
+			reached[m.Address] = sync.OnceValue(func() error { return <-done })
+		}
+	}
+	means := unpricedMeans(a.cfg.Allowances)
+	var found []setup.Finding
+	for _, m := range all {
+		var unreached error
+		if m.Missing == "" {
+			unreached = reached[m.Address]()
+		}
+		found = append(found, m.finding(unreached, means))
+	}
+	return found
+}
+
+// examineAllowances says which allowances are nearly used up, as the running kernel counts; none, or no kernel: nothing.
+func (a *app) examineAllowances() (found []setup.Finding) {
+	k := a.shared()
+	if k == nil {
+		return nil
+	}
+	defer k.Close()
+	states, err := k.Allowances(a.ctx, "")
+	if err != nil {
+		e := asError(err)
+		return []setup.Finding{{Check: "allowances", Status: setup.Warn, Found: e.Message(), Fix: e.Hint}}
+	}
+	for _, s := range states {
+		for _, r := range budgetRows(s.Limit, s.Spent, s.Held) {
+			if r.limit == 0 || r.spent+r.held < r.limit-r.limit/10 {
+				continue
+			}
+			found = append(found, setup.Finding{Check: "allowances", Status: setup.Warn,
+				Found: fmt.Sprintf("that of namespace %s for the %s is nearly used up: %s", s.Namespace, s.Period, budgetLine(r.only(r.limit), r.only(r.spent), r.only(r.held))),
+				Fix:   fmt.Sprintf("wait until it begins anew at %s, or raise it in the setting allowances", s.Until.UTC().Format("2006-01-02 15:04 UTC"))})
+		}
+	}
+	return found
+}
+
+// finding is what is to be said of a model, whose server was reached or not; unpriced is what it means if it has no price.
+func (m *listedModel) finding(unreached error, unpriced string) setup.Finding {
+	f := setup.Finding{Check: "model " + m.Alias, Status: setup.Warn}
+	is := m.Kind + ":" + m.Model
+	switch {
+	case m.Missing != "":
+		f.Found, f.Fix = is+": "+m.Missing, m.remedy()
+	case unreached != nil:
+		f.Found, f.Fix = fmt.Sprintf("%s: %s cannot be reached: %v", is, m.Address, unreached), "look whether it runs and the network is there, or declare the model with another url="
+	case m.Input == nil:
+		f.Found, f.Fix = is+": nobody says what it costs"+unpriced, "declare the model with price=INPUT/OUTPUT, in dollars for a million tokens, or: agentkernel llm prices update FILE"
+	default:
+		key := "no key"
+		if m.Key != "" {
+			key = "key in " + m.Key
+			if m.Key == models.KeyGiven {
+				key = "key given to the kernel that runs"
+			}
+		}
+		f.Status, f.Found = setup.OK, fmt.Sprintf("%s at %s, %s, $%s in and $%s out for a million tokens (%s)", is, m.Address, key, m.Input, m.Output, m.Priced)
+	}
+	return f
+}
+
+// reach asks an address for anything at all, without a key. Whatever comes back proves that somebody is there.
+func reach(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(r)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // the address is said already
+		}
+		return err
+	}
+	return answer.Body.Close()
 }
 
 // toolSource gives tool servers to the doctor without a kernel.

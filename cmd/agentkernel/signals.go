@@ -345,7 +345,7 @@ func staysPaused(ctx context.Context, k agentkernel.Kernel, pid agentkernel.PID)
 		case err != nil || p.State.Terminal():
 			return ""
 		case p.Paused && p.PauseNote != "":
-			return strings.TrimSuffix(p.PauseNote+" · "+p.RaiseBudget(), " · ")
+			return strings.TrimSuffix(p.PauseNote+" · "+p.EndsShortage(), " · ")
 		case p.State == agentkernel.StateWaiting:
 			waits++
 		}
@@ -415,7 +415,7 @@ func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refuse
 	refused, doubtful = map[agentkernel.PID]error{}, map[agentkernel.PID]bool{}
 	for _, pid := range pids {
 		p, err := k.Process(a.ctx, pid)
-		doubtful[pid] = err == nil && (p.State == agentkernel.StateUnfinished || p.RaiseBudget() != "")
+		doubtful[pid] = err == nil && (p.State == agentkernel.StateUnfinished || p.Shortage() != nil)
 		switch {
 		case err != nil:
 			refused[pid] = err

@@ -20,6 +20,7 @@ type specFlags struct {
 	Tools      []string `sep:"none" placeholder:"FILE" group:"access" help:"MCP configuration file whose servers the program may import; repeatable."`
 	Allow      []string `sep:"none" placeholder:"PATTERN" group:"access" help:"Calls that may change things: 'filesystem.write_*', 'github.*'; repeatable."`
 	AllowHost  []string `sep:"none" placeholder:"HOST" group:"access" help:"Hosts that http.fetch reaches: api.github.com, '*.example.com', 127.0.0.1:8080; repeatable."`
+	BringModel []string `sep:"none" placeholder:"DECLARATION" group:"access" help:"A language model that the program brings, before those of the settings: 'fast openai:gpt-5-mini key=given'; repeatable."`
 	Deny       []string `sep:"none" placeholder:"NAME" group:"access" help:"Take a capability away: proc.spawn, state, time, rand, log; repeatable."`
 	Namespace  string   `placeholder:"NAME" group:"access" help:"Tenant that the process belongs to."`
 	Backend    string   `placeholder:"NAME" group:"access" help:"Where the program runs: auto, monty, process."`
@@ -135,7 +136,7 @@ func (a *app) spec(f *specFlags, p agentkernel.Program) (agentkernel.Spec, error
 	spec := agentkernel.Spec{
 		Program: p, Backend: c.Backend, Isolation: c.Isolation, Namespace: c.Namespace, Priority: c.Priority, Limits: c.Limits,
 		Tools: c.Tools, ToolDigests: digests, Allow: c.Allow, AllowHosts: c.AllowHosts, Deny: c.Deny, OnUnknown: c.OnUnknown, Durability: c.Durability, Restart: c.Restart,
-		IdempotencyKey: f.Key,
+		Models: f.BringModel, IdempotencyKey: f.Key,
 	}
 	return spec, a.addFiles(f, &spec)
 }

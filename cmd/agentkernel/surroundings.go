@@ -31,6 +31,20 @@ func (a *app) kernelSettings() map[string]string {
 
 // running describes the kernel that other terminals share; nil: there is none, or it does not answer.
 func (a *app) running() *agentkernel.KernelInfo {
+	k := a.shared()
+	if k == nil {
+		return nil
+	}
+	defer k.Close()
+	info, err := k.Info(a.ctx)
+	if err != nil {
+		return nil
+	}
+	return &info
+}
+
+// shared is the kernel that other terminals share; nil: there is none.
+func (a *app) shared() agentkernel.Kernel {
 	home, err := a.home()
 	if err != nil || a.cli.Embedded {
 		return nil
@@ -46,12 +60,7 @@ func (a *app) running() *agentkernel.KernelInfo {
 	if err != nil {
 		return nil
 	}
-	defer k.Close()
-	info, err := k.Info(a.ctx)
-	if err != nil {
-		return nil
-	}
-	return &info
+	return k
 }
 
 // kernelText names a running kernel.

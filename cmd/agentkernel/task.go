@@ -19,8 +19,8 @@ type taskCmd struct {
 }
 
 func (taskCmd) Help() string {
-	return `There is no model yet: a recipe writes the program (arithmetic, fibonacci(N), summaries and totals of a CSV or JSON file), and
-what no recipe covers in full is refused. The program is shown on standard error before it runs. One tool: agentkernel tools call.
+	return `A recipe writes the program (arithmetic, fibonacci(N), summaries and totals of a CSV or JSON file), no model is asked, and
+what no recipe covers in full is refused: agentkernel do has a model do it. The program is shown on standard error before it runs. One tool: agentkernel tools call.
 
 ` + examples(
 		"agentkernel task 'Calculate fibonacci(30)'",
@@ -39,7 +39,7 @@ func (c *taskCmd) Run(a *app) error {
 	if c.Given != "" {
 		return c.planGiven(a)
 	}
-	text, err := c.text(a)
+	text, err := a.taskText(c.Task, "agentkernel task 'Calculate fibonacci(30)'; agentkernel task --help has examples")
 	if err != nil {
 		return a.refuse(err)
 	}
@@ -58,8 +58,14 @@ func (c *taskCmd) Run(a *app) error {
 		if err := a.printJSON(plan); err != nil {
 			return err
 		}
-	} else {
-		a.con.Say("template mode (no model is configured), recipe %s:\n%s", plan.Recipe, indented(plan.Program.Source))
+	}
+	return a.runRecipe(spec, plan)
+}
+
+// runRecipe runs what a recipe wrote, and shows it first.
+func (a *app) runRecipe(spec agentkernel.Spec, plan template.Plan) error {
+	if !a.cli.JSON {
+		a.con.Say("template mode (no model is asked), recipe %s:\n%s", plan.Recipe, indented(plan.Program.Source))
 	}
 	name := spec.Program.Name
 	spec.Program = plan.Program
@@ -129,16 +135,15 @@ func (c *taskCmd) readGiven(a *app) ([]byte, error) {
 	return b, nil
 }
 
-// text is the task: the words of the command line, or standard input for "-".
-func (c *taskCmd) text(a *app) (string, error) {
-	if len(c.Task) == 1 && c.Task[0] == "-" {
+// taskText is a task: the words of the command line, or standard input for "-".
+func (a *app) taskText(words []string, hint string) (string, error) {
+	if len(words) == 1 && words[0] == "-" {
 		return readSource(a.in, "standard input")
 	}
-	if len(c.Task) == 0 {
-		return "", agentkernel.Errorf(agentkernel.CodeInvalid, "task", "no task was named").
-			WithHint("agentkernel task 'Calculate fibonacci(30)'; agentkernel task --help has examples")
+	if len(words) == 0 {
+		return "", agentkernel.Errorf(agentkernel.CodeInvalid, "task", "no task was named").WithHint("%s", hint)
 	}
-	return strings.Join(c.Task, " "), nil
+	return strings.Join(words, " "), nil
 }
 
 func (a *app) printPlan(plan template.Plan) error {
@@ -146,7 +151,7 @@ func (a *app) printPlan(plan template.Plan) error {
 		return a.printJSON(plan)
 	}
 	a.con.Out(plan.Program.Source)
-	a.con.Note("template mode (no model is configured), recipe %s; nothing was run", plan.Recipe)
+	a.con.Note("template mode (no model is asked), recipe %s; nothing was run", plan.Recipe)
 	return a.outputError()
 }
 

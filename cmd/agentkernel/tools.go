@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -141,15 +142,20 @@ func (c *toolsListCmd) ask(a *app, files []string, list *toolList) error {
 		return err
 	}
 	a.mentionVariables(k, &agentkernel.Spec{Tools: files})
-	if list.Servers, err = k.ToolServers(a.ctx, files); err != nil {
+	return list.ask(a.ctx, k, files)
+}
+
+// ask is that of the command, without a Server.
+func (l *toolList) ask(ctx context.Context, k agentkernel.Kernel, files []string) (err error) {
+	if l.Servers, err = k.ToolServers(ctx, files); err != nil {
 		return err
 	}
-	found := make([][]agentkernel.Tool, len(list.Servers))
+	found := make([][]agentkernel.Tool, len(l.Servers))
 	var asking sync.WaitGroup
-	for i := range list.Servers {
+	for i := range l.Servers {
 		asking.Go(func() {
-			s := &list.Servers[i]
-			tools, err := k.ListTools(a.ctx, files, s.Name)
+			s := &l.Servers[i]
+			tools, err := k.ListTools(ctx, files, s.Name)
 			found[i] = tools
 			if err != nil {
 				s.Problem = problemText(err)
@@ -159,14 +165,24 @@ func (c *toolsListCmd) ask(a *app, files []string, list *toolList) error {
 		})
 	}
 	asking.Wait()
-	if now, err := k.ToolServers(a.ctx, files); err == nil {
-		list.notePrinted(now)
+	if now, err := k.ToolServers(ctx, files); err == nil {
+		l.notePrinted(now)
 	}
-	list.Tools = slices.Concat(found...)
-	if list.Tools == nil {
-		list.Tools = []agentkernel.Tool{}
+	l.Tools = slices.Concat(found...)
+	if l.Tools == nil {
+		l.Tools = []agentkernel.Tool{}
 	}
 	return nil
+}
+
+// pythonServers are the servers as programs import them.
+func (l *toolList) pythonServers() (names []string) {
+	for _, t := range l.Tools {
+		if !slices.Contains(names, t.PythonServer) {
+			names = append(names, t.PythonServer)
+		}
+	}
+	return names
 }
 
 // notePrinted takes over what servers have printed since they were started for the list.

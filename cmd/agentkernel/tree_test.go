@@ -77,7 +77,7 @@ func outside(t *testing.T, errs io.Writer, args []string) (home, printed string,
 }
 
 // speaksItself are the commands whose standard output is a protocol or a log.
-var speaksItself = []string{"mcp", "serve"}
+var speaksItself = []string{"mcp", "serve", "devllm"}
 
 // Each command answers --json with JSON, or says in JSON that it has none; so does its help.
 func TestEveryCommandAnswersInJSON(t *testing.T) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +25,10 @@ type watch struct {
 	hold bool              // keep the output for --json instead of writing it
 	spec *agentkernel.Spec // of the program, if this command made it
 	said string            // the end of what it wrote to stderr
-	auto bool              // the kernel chooses where the program runs, and nothing in its Spec speaks against Monty
+	look *look             // how a task is shown; nil: it is another program
+	// talks says that it is a conversation: Ctrl-C interrupts what it does, and with --json each event is a line.
+	talks bool
+	auto  bool // the kernel chooses where the program runs, and nothing in its Spec speaks against Monty
 	// seen is what a command of the system sees of the folder in which people are, and expect it to be.
 	seen seen
 
@@ -39,7 +44,7 @@ type watch struct {
 	stderr     strings.Builder
 	files      *agentkernel.Changes
 	past       []string // what was told about the past of a rerun
-	asks       chan agentkernel.Ask
+	asks       chan agentkernel.Event
 }
 
 // Why a watch ended before its process did.
@@ -62,12 +67,15 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel(nil)
-	w.asks, w.again = make(chan agentkernel.Ask, 64), make(chan struct{})
+	w.asks, w.again = make(chan agentkernel.Event, 64), make(chan struct{})
 	signals, stop := w.a.signals()
 	defer stop()
 	tasks.Go(func() { w.signalLoop(ctx, cancel, signals) })
 	if !w.a.cli.quiet() {
 		tasks.Go(func() { w.a.con.Spin(ctx, w.status) })
+		if w.look != nil && !w.a.con.Interactive() {
+			tasks.Go(func() { w.tellWaits(ctx) })
+		}
 	}
 	if w.a.askTTY != nil {
 		// Not waited for: it may sit in a read that only the human can end.
@@ -75,7 +83,7 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 	}
 	p, err := f(ctx, w.event)
 	w.a.con.Unasked()
-	if err == nil && p.Paused && !p.State.Terminal() {
+	if err == nil && p.Paused && !p.State.Terminal() && !w.talks {
 		p, err = w.settle(ctx, p)
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && w.a.ctx.Err() == nil {
@@ -87,13 +95,21 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 func (w *watch) event(e agentkernel.Event) error {
 	w.mu.Lock()
 	known := w.known
-	if w.pid == 0 {
+	if w.pid == 0 { // the first event is its own
 		w.pid = e.PID
 	}
 	w.known = nil
 	w.mu.Unlock()
 	if known != nil {
 		known()
+	}
+	if w.talks && w.a.cli.JSON {
+		if err := w.a.printEvent(e); err != nil {
+			return err
+		}
+		if e.Kind != agentkernel.EventAsk {
+			return nil
+		}
 	}
 	switch e.Kind {
 	case agentkernel.EventOutput:
@@ -114,7 +130,7 @@ func (w *watch) event(e agentkernel.Event) error {
 		case w.a.askTTY == nil: // whoever was asked before has gone
 			return unanswerable("ask", e.PID, e.Ask.Call)
 		default:
-			w.asks <- *e.Ask
+			w.asks <- e
 		}
 	}
 	return nil
@@ -146,11 +162,62 @@ func (w *watch) output(e agentkernel.Event) {
 		w.stderr.WriteString(e.Text)
 	case w.hold:
 		w.stdout.WriteString(e.Text)
+	case w.look != nil && e.Stream == "stderr":
+		w.a.con.Err(w.look.stderr(e.Text))
+	case w.isTask(): // a program that runs in the task's own process may write to its output, too: the result is what it ends with
+	case w.look != nil:
+		w.a.con.Out(w.look.stdout(e.Text))
 	case e.Stream == "stderr":
 		w.a.con.Err(e.Text)
 	default:
 		w.a.con.Out(e.Text)
 	}
+}
+
+// isTask says that the process does a task, whose result is the value with which it ends.
+func (w *watch) isTask() bool { return w.look != nil && !w.talks }
+
+// withoutResult is the error of a task that has ended well, as it says, and has no result; nil: it has one, or it is no task.
+func (w *watch) withoutResult(p agentkernel.Process) *agentkernel.Error {
+	if !w.isTask() || p.State != agentkernel.StateExited || p.ExitCode != 0 || string(plain(p.Result)) != "null" {
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeTool, "do", "the task has ended without a result").WithPID(p.PID).
+		WithHint("a program that the model wrote may have ended it: agentkernel trace %d", p.PID)
+}
+
+// withPrograms adds to a task what the programs that its model wrote have done, as far as a receipt tells of it.
+func (w *watch) withPrograms(p *agentkernel.Process) {
+	if !w.isTask() || w.k == nil || p.PID == 0 {
+		return
+	}
+	for parents := []agentkernel.PID{p.PID}; len(parents) > 0; parents = parents[1:] {
+		below, err := w.k.List(w.a.ctx, agentkernel.Filter{Parent: parents[0]})
+		if err != nil {
+			return // it is a matter of numbers
+		}
+		for i := range below {
+			parents = append(parents, below[i].PID)
+			p.Usage.ToolCalls += below[i].Usage.ToolCalls
+			p.Usage.BytesIn += below[i].Usage.BytesIn
+			p.Left = append(p.Left, below[i].Left...)
+		}
+	}
+}
+
+// result shows the result of a task.
+func (w *watch) result(p agentkernel.Process) {
+	if !w.isTask() || p.State != agentkernel.StateExited || p.ExitCode != 0 {
+		return
+	}
+	value := plain(p.Result)
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		var b bytes.Buffer
+		_ = json.Indent(&b, value, "", "  ") // it is JSON
+		text = b.String()
+	}
+	w.a.con.Out(w.look.stdout(text + "\n"))
 }
 
 func (w *watch) process() agentkernel.PID {
@@ -175,9 +242,12 @@ func (w *watch) status(ctx context.Context) string {
 	if len(p.WaitsFor) == 0 {
 		return fmt.Sprintf("pid %d %s", pid, p.State)
 	}
-	text := "waiting for " + strings.TrimPrefix(p.WaitsFor[0], "tool.call ")
+	text := waitingFor(&p)
 	if n := len(p.WaitsFor) - 1; n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
+	}
+	if w.look != nil {
+		text = w.look.status(text)
 	}
 	return text
 }
@@ -199,6 +269,10 @@ func (w *watch) signalLoop(ctx context.Context, cancel context.CancelCauseFunc, 
 
 // interrupt is Ctrl-C: the first pauses the process, the second kills it, the third leaves at once.
 func (w *watch) interrupt(ctx context.Context, cancel context.CancelCauseFunc) {
+	if w.talks {
+		w.interruptTurn(ctx, cancel)
+		return
+	}
 	pauses := func() {
 		pid, again := w.process(), ""
 		if w.a.errTTY {
@@ -240,6 +314,21 @@ func (w *watch) interrupt(ctx context.Context, cancel context.CancelCauseFunc) {
 		w.a.con.Say("killing process %d …", pid)
 		w.signal(ctx, pid, agentkernel.SignalKill)
 	}
+}
+
+// interruptTurn is Ctrl-C in a conversation: the first ends what is being done, the second leaves.
+func (w *watch) interruptTurn(ctx context.Context, cancel context.CancelCauseFunc) {
+	w.a.con.Echoed()
+	w.mu.Lock()
+	w.interrupts++
+	n := w.interrupts
+	w.mu.Unlock()
+	if n > 1 {
+		cancel(errInterrupted)
+		return
+	}
+	w.a.con.Say("interrupting … (Ctrl-C again leaves)")
+	w.signal(ctx, w.process(), agentkernel.SignalInterrupt)
 }
 
 // againPatience is how long a second Ctrl-C is waited for after the first: a program pauses in milliseconds, in which nobody

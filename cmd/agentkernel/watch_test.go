@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -412,6 +413,36 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
+}
+
+// A question of a process below is shown with who asks, and answered there. "Always" is for all of them.
+func TestQuestionsFromBelow(t *testing.T) {
+	r := newRig(t)
+	r.tty = io.NopCloser(strings.NewReader("y\na\n"))
+	r.kernel.list = []agentkernel.Process{{PID: 14, Name: "program-1.py"}, {PID: 15, Name: "odd\x1b[2J name"}}
+	got := make(chan agentkernel.Answer, 4)
+	r.kernel.answer = func(_ int64, a agentkernel.Answer) error { got <- a; return nil }
+	r.kernel.run = func(_ context.Context, _ agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+		if err := fn(created(12)); err != nil {
+			return agentkernel.Process{}, err
+		}
+		for _, pid := range []agentkernel.PID{14, 15, 16} {
+			q := ask(1, "fs.write")
+			if err := fn(agentkernel.Event{Kind: agentkernel.EventAsk, PID: pid, Ask: &q}); err != nil {
+				return agentkernel.Process{}, err
+			}
+		}
+		for _, want := range []agentkernel.Answer{agentkernel.AnswerYes, agentkernel.AnswerAlways, agentkernel.AnswerAlways} {
+			if a := <-got; a != want {
+				t.Errorf("answered %s, want %s", a, want)
+			}
+		}
+		return exitedProcess, nil
+	}
+	if code := r.run("run", "-c", "x"); code != 0 || !slices.Equal(r.kernel.toldOf, []agentkernel.PID{14, 15, 16}) {
+		t.Errorf("exit code %d, told %v", code, r.kernel.toldOf)
+	}
+	contains(t, "the questions", r.err.String(), "process 14 (program-1.py): fs.write(", `process 15 ("odd\x1b[2J name"): fs.write(`)
 }
 
 // A process that was paused at a question is not resumed where nobody is asked: the answer would be no.

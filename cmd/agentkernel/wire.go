@@ -11,6 +11,7 @@ import (
 	"agentkernel/internal/datadir"
 	"agentkernel/internal/mcpserver"
 	"agentkernel/internal/tool"
+	"agentkernel/userland/agent"
 	"agentkernel/userland/template"
 )
 
@@ -57,6 +58,12 @@ func serveMCP(ctx context.Context, k agentkernel.Kernel, cfg mcpConfig) error {
 			plan, err := template.Make(task, tools)
 			return mcpserver.TaskPlan{Program: plan.Program, Mode: "template", Recipe: plan.Recipe}, err
 		}}
+	if cfg.agent != nil {
+		offered.Agent = func(ctx context.Context, task string) (mcpserver.TaskPlan, error) {
+			program, err := cfg.agent(ctx, k, task)
+			return mcpserver.TaskPlan{Program: program, Mode: "model", Budget: agentkernel.Budget{Turns: agent.Turns}}, err
+		}
+	}
 	if cfg.listener == nil {
 		return mcpserver.ServeStdio(ctx, offered)
 	}

@@ -57,6 +57,9 @@ func (c *Console) Interactive() bool { return c.cfg.ErrTTY }
 // OutColor says whether standard output takes colours.
 func (c *Console) OutColor() bool { return c.cfg.Color && c.cfg.OutTTY }
 
+// ErrColor says whether standard error takes colours.
+func (c *Console) ErrColor() bool { return c.cfg.Color && c.cfg.ErrTTY }
+
 // OutTTY says whether standard output is a terminal.
 func (c *Console) OutTTY() bool { return c.cfg.OutTTY }
 

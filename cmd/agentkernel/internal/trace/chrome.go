@@ -192,6 +192,8 @@ func (c *chrome) life(t *Tree, end time.Time) {
 			c.instant(p, allowedMark(*e), e.At, nil)
 		case agentkernel.EntryBudget:
 			c.instant(p, "budget raised", e.At, map[string]any{"by": e.Data})
+		case agentkernel.EntrySettled:
+			c.instant(p, settledMark(t, e), e.At, nil)
 		case agentkernel.EntryAttached:
 			c.instant(p, "a host took it up", e.At, map[string]any{"by": e.Data})
 		case agentkernel.EntryOutput:

@@ -100,7 +100,7 @@ func (b *builder) entry(e agentkernel.Entry) {
 	case agentkernel.EntryResolve:
 		b.add(&step{kind: stepMark, at: e.At, mark: decided(e)})
 	case agentkernel.EntryRetry:
-		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "call " + strconv.FormatInt(e.Call, 10) + " is made once more"})
+		b.again(&e)
 	case agentkernel.EntryPast:
 		b.add(&step{kind: stepMark, at: e.At, mark: e.Note})
 	case agentkernel.EntryMoved:
@@ -111,14 +111,57 @@ func (b *builder) entry(e agentkernel.Entry) {
 	case agentkernel.EntryAllowed:
 		b.add(&step{kind: stepMark, at: e.At, mark: allowedMark(e)})
 	case agentkernel.EntryBudget:
-		b.add(&step{kind: stepMark, at: e.At, mark: "its budget was raised: " + string(e.Data)})
+		b.add(&step{kind: stepMark, at: e.At, mark: "its budget was raised by " + raisedBy(&e)})
+	case agentkernel.EntrySettled:
+		b.add(&step{kind: stepMark, at: e.At, bad: e.Settle == nil, mark: settledMark(b.tree, &e)})
 	case agentkernel.EntryAttached:
 		b.closeGroup() // the program begins again, or goes on; what was under way may not have an answer
-		b.add(&step{kind: stepMark, at: e.At, mark: "a host took it up: " + string(e.Data)})
+		b.add(&step{kind: stepMark, at: e.At, mark: "host " + strconv.FormatInt(hostOf(&e), 10) + " took it up"})
 	case agentkernel.EntryTerminal:
 		b.closeGroup()
 		b.terminal(e)
 	}
+}
+
+// settledMark says what a stream has used up, or, if that was said before, that it was given whole.
+func settledMark(t *Tree, e *agentkernel.Entry) string {
+	if slices.ContainsFunc(t.Entries, func(before agentkernel.Entry) bool {
+		return before.Kind == agentkernel.EntrySettled && before.Call == e.Call && before.Seq < e.Seq
+	}) {
+		return "the stream of call " + strconv.FormatInt(e.Call, 10) + " was read to its end"
+	}
+	text := "the stream of call " + strconv.FormatInt(e.Call, 10) + " has ended: "
+	switch used := amountsText(e.Settle); {
+	case e.Settle == nil:
+		return text + "nobody knows what it has used, so all that it held is charged"
+	case used == "":
+		return text + "nothing was used"
+	default:
+		return text + used
+	}
+}
+
+// raisedBy is by how much a budget was raised.
+func raisedBy(e *agentkernel.Entry) string { return amountsText(history.BudgetOf(e).Amounts()) }
+
+// amountsText is what budgets bound of amounts: "$1.00, 50 calls".
+func amountsText(by agentkernel.Amounts) string {
+	var parts []string
+	for _, name := range agentkernel.BudgetAmounts {
+		if n := by[name]; n != 0 {
+			parts = append(parts, agentkernel.AmountPhrase(name, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// hostOf is which host has taken a process up: its epoch.
+func hostOf(e *agentkernel.Entry) int64 {
+	var a struct {
+		Epoch int64 `json:"epoch"`
+	}
+	_ = json.Unmarshal(e.Data, &a) // a recording may have anything there
+	return a.Epoch
 }
 
 // deadlineOf says that a signal came because of a deadline.
@@ -135,6 +178,16 @@ func (b *builder) add(s *step) {
 		parent = b.group
 	}
 	parent.children = append(parent.children, s)
+}
+
+// again is a call that is made once more, or for the first time after somebody was waited for.
+func (b *builder) again(e *agentkernel.Entry) {
+	mark := step{kind: stepMark, at: e.At, bad: true, mark: "call " + strconv.FormatInt(e.Call, 10) + " is made once more"}
+	if s := b.open[e.Call]; s != nil && s.call.Reserve[agentkernel.AmountUnsent] > 0 {
+		mark.bad, mark.mark = false, "call "+strconv.FormatInt(e.Call, 10)+" goes out: what it waited for is there"
+		s.call.Reserve = e.Reserve
+	}
+	b.add(&mark)
 }
 
 func (b *builder) callEntry(e agentkernel.Entry) {

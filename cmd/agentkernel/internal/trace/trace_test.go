@@ -164,6 +164,21 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// A stream that was settled when its answer was there is said to have ended then, and to be read when it is.
+func TestAStreamThatIsSettledBeforeItIsRead(t *testing.T) {
+	used := agentkernel.Amounts{agentkernel.AmountUSD: 1_000_000_000}
+	tree := &Tree{Entries: []agentkernel.Entry{
+		{Seq: 5, Kind: agentkernel.EntrySettled, Call: 2, Settle: used},
+		{Seq: 6, Kind: agentkernel.EntrySettled, Call: 3, Async: true, Settle: used},
+		{Seq: 7, Kind: agentkernel.EntrySettled, Call: 3, Settle: agentkernel.Amounts{}},
+	}}
+	for i, want := range []string{"the stream of call 2 has ended: $1.00", "the stream of call 3 has ended: $1.00", "the stream of call 3 was read to its end"} {
+		if got := settledMark(tree, &tree.Entries[i]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // What a program prints in many pieces is put together once, not once for each piece.
 func TestManyPiecesOfOutput(t *testing.T) {
 	const pieces = 10_000

@@ -10,6 +10,7 @@ import (
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/lazy"
 )
 
 // alive explains a process that has not ended.
@@ -18,6 +19,7 @@ func (c *inquiry) alive() {
 	for _, o := range open {
 		c.cause.WaitsFor = append(c.cause.WaitsFor, *ref(o))
 	}
+	keyless, gives := c.keyless()
 	switch {
 	case c.p.Paused:
 		c.paused(open)
@@ -32,6 +34,8 @@ func (c *inquiry) alive() {
 		c.running()
 	case c.p.State == agentkernel.StateReady:
 		c.ready()
+	case keyless != "":
+		c.key(keyless, gives)
 	case len(open) == 0 && len(c.p.WaitsFor) > 0:
 		c.asking()
 	case len(open) == 0:
@@ -105,6 +109,13 @@ func (c *inquiry) paused(open []*history.Call) {
 		c.say(Paused, "by the kernel%s: %s", ago, note)
 		if raise := c.p.RaiseBudget(); raise != "" {
 			c.step(raise, "it goes on by itself")
+			c.step(c.cmd("kill %d"), "")
+			return
+		}
+		if c.p.AllowanceAgain() != "" {
+			c.step("agentkernel config show", "names the file with the setting allowances: raise it there")
+			c.step("kill -HUP KERNEL", "the kernel reads its settings again, and this goes on; agentkernel doctor names its process")
+			c.step("agentkernel budget show", "what the allowances are, and when it goes on by itself")
 			c.step(c.cmd("kill %d"), "")
 			return
 		}
@@ -216,9 +227,35 @@ func (c *inquiry) ready() {
 	c.step("agentkernel ps --state running", "all that run; a slot is free when one ends, or waits for a call")
 }
 
+// keylessForm is a call of whose model the key is waited for, and the command that gives it. What a program has written reads like no such
+// command.
+var keylessForm = lazy.Regexp(`^(llm\.[a-z]+ [A-Za-z0-9_.-]+)` + agentkernel.WaitsForKey + ": `(agentkernel llm key [A-Za-z0-9_.#-]+( --pid [0-9]+)?)` gives it$")
+
+// keyless is such a call, and the command; "": there is none.
+func (c *inquiry) keyless() (call, command string) {
+	for _, w := range c.p.WaitsFor {
+		if m := keylessForm().FindStringSubmatch(w); m != nil {
+			return m[1], m[2]
+		}
+	}
+	return "", ""
+}
+
+// key: nothing was sent, and the call waits for as long as it takes.
+func (c *inquiry) key(call, command string) {
+	c.say(Key, "%s waits for the key of its model, which somebody has to give%s", call, c.sinceLast())
+	c.step(command, "gives it; it is in the memory of the kernel alone")
+	c.step(c.cmd("kill -s interrupt %d"), "the call raises KernelInterrupt in the program")
+}
+
 // asking: the kernel knows of calls that are not in the journal, because they have not been let through.
 func (c *inquiry) asking() {
 	name, asked := strings.CutPrefix(c.p.WaitsFor[0], agentkernel.YourAnswer)
+	if call, why, queued := strings.Cut(name, ", queued "); queued {
+		c.say(Waiting, "%s waits its turn: queued %s", call, why)
+		c.step("agentkernel llm list", "the models and their limits")
+		return
+	}
 	name = strings.TrimPrefix(name, "tool.call ")
 	c.cause.Allow = name
 	if asked {

@@ -45,7 +45,7 @@ func stateStyle(k Kind) string {
 	switch k {
 	case Finished:
 		return "32;1"
-	case Asking, Waiting, Asleep, Running, Ready, Paused, Unfinished:
+	case Asking, Key, Waiting, Asleep, Running, Ready, Paused, Unfinished:
 		return "33;1"
 	}
 	return "31;1"

@@ -54,6 +54,7 @@ const (
 	Paused     Kind = "paused"
 	Unfinished Kind = "unfinished" // no kernel carries it on
 	Asking     Kind = "asking"     // a human is to allow a call, or its server is about to start
+	Key        Kind = "key"        // somebody is to give the key of a model
 	Waiting    Kind = "waiting"
 	Asleep     Kind = "asleep"
 	Running    Kind = "running"

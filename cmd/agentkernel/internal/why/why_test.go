@@ -162,6 +162,8 @@ func cases() map[string]*run {
 		"asking_refused": created(`{"interactive":true}`).call(1, "tool.call", agentkernel.EffectWrite, `{"arguments":{},"server":"github","tool":"create"}`).
 			refusedAtOnce(failure(agentkernel.CodeDenied, "tool.call", "github.create may change things (write) and was not allowed")).after(9*time.Second).
 			ends(agentkernel.StateExited, 0, nil),
+		"key": two().state(agentkernel.StateWaiting, "http.fetch GET https://a.test/"+agentkernel.WaitsForKey+": `agentkernel llm key x; rm -r /` gives it",
+			"llm.ask fast"+agentkernel.WaitsForKey+": `agentkernel llm key fast --pid 12` gives it").after(4 * time.Second),
 		"asking_starts": two().state(agentkernel.StateWaiting, "tool.call github.create").after(4 * time.Second),
 		"asking_paused": two().state(agentkernel.StateWaiting, agentkernel.YourAnswer+"github.create").after(4 * time.Second).pause("").after(time.Minute),
 		"child":         two().call(3, "proc.wait", agentkernel.EffectPure, `{"pid":13}`).state(agentkernel.StateWaiting, "proc.wait").after(4 * time.Second),

@@ -1,0 +1,378 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/userland/agent"
+)
+
+type chatCmd struct {
+	Model  string `placeholder:"ALIAS" help:"Which model answers and writes the programs: an alias of the setting models (default: the first one)."`
+	Turns  int    `placeholder:"N" help:"How many answers of the model each thing that you say may take (default 20)."`
+	Resume string `placeholder:"PID" help:"Go on with an earlier conversation."`
+	boundFlags
+	specFlags
+}
+
+func (chatCmd) Help() string {
+	return `A conversation: what you say next is done with all that was said, and with the variables of the programs so far. Each line is one thing to
+say. Piped, the answers alone are on standard output; all else is on standard error.
+
+Ctrl-C interrupts what is being done, and that is forgotten; a second Ctrl-C leaves. Ctrl-D or /quit ends the conversation; /cost says what it
+has cost, /help what else there is. When the terminal is closed, or the kernel dies, it is left as it is: --resume PID goes on.
+
+Tools, permissions, bounds and --workspace are those of agentkernel do. Programs run in the process of the conversation, in CPython.
+
+` + examples(
+		"agentkernel chat",
+		"agentkernel chat --tools mcp.json --model smart",
+		"agentkernel chat --workspace . --budget-usd 2",
+		"agentkernel chat --resume 12",
+		"printf 'What is 15%% of 240?\\nAnd of 300?\\n' | agentkernel chat",
+	)
+}
+
+func (c *chatCmd) Run(a *app) error {
+	if c.Resume != "" {
+		pid, err := agentkernel.ParsePID(c.Resume)
+		if err != nil {
+			return err
+		}
+		return c.talk(a, func(t *talk) error { return t.resume(pid) })
+	}
+	spec, err := c.spec(a)
+	if err != nil {
+		return a.refuse(err)
+	}
+	return c.talk(a, func(t *talk) error { return t.begin(spec) })
+}
+
+// spec is the process of a new conversation.
+func (c *chatCmd) spec(a *app) (agentkernel.Spec, error) {
+	task := agent.Task{Model: c.Model, Turns: c.Turns, Watched: a.watched() && a.con.OutTTY()}
+	modules := a.localToolsFor("")
+	task.Local = a.localTools(modules)
+	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
+	if err != nil {
+		return spec, err
+	}
+	if err := c.set(&spec); err != nil { // a flag that cannot be is said first, as everywhere
+		return spec, err
+	}
+	models, err := a.models()
+	if err == nil && len(models) == 0 {
+		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "chat", "no model is configured").WithHint(declareModel)
+	}
+	if err != nil {
+		return spec, err
+	}
+	task.Folder = spec.HasFiles()
+	if task.Servers, err = a.pythonServers(spec.ToolFiles()); err != nil {
+		return spec, err
+	}
+	name := spec.Program.Name
+	if spec.Program, err = agent.Chat(task); err != nil {
+		return spec, err
+	}
+	if name != "" {
+		spec.Program.Name = name
+	}
+	spec.Program.Modules = modules
+	if spec.Backend == "" || spec.Backend == "auto" {
+		spec.Backend = "process"
+	}
+	spec.Interactive = a.askTTY != nil
+	if spec.OnBudget == "" {
+		spec.OnBudget = agentkernel.BudgetRaise
+	}
+	return spec, spec.Validate()
+}
+
+// talk is a conversation at this command.
+type talk struct {
+	a    *app
+	k    *session
+	pid  agentkernel.PID
+	look *look
+
+	lines *bufio.Reader
+	typed bool // what is said is typed at a terminal, and is asked for
+}
+
+func (c *chatCmd) talk(a *app, begin func(*talk) error) error {
+	k, err := a.kernel()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	t := &talk{a: a, k: k, look: a.newLook(), lines: bufio.NewReader(a.in), typed: a.inTTY && a.con.Interactive()}
+	if err := begin(t); err != nil {
+		return err
+	}
+	return t.loop()
+}
+
+// known notes which conversation it is, and says so where somebody is there.
+func (t *talk) known(pid agentkernel.PID) {
+	if t.pid = pid; t.typed {
+		t.a.con.Note("conversation %d · Ctrl-D ends it, /help says what else there is", pid)
+	}
+}
+
+func (t *talk) begin(spec agentkernel.Spec) error {
+	t.a.warnUnconfined(&spec)
+	p, err := t.k.Spawn(t.a.ctx, spec)
+	if err != nil {
+		return err
+	}
+	t.known(p.PID)
+	return t.turn(t.atRest)
+}
+
+// resume goes on with a conversation, when what was being done is done.
+func (t *talk) resume(pid agentkernel.PID) error {
+	spec, err := t.k.Spec(t.a.ctx, pid)
+	if err != nil {
+		return err
+	}
+	if !agent.Talks(&spec.Program) {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "chat", "process %d is no conversation", pid).WithPID(pid).WithHint("agentkernel ps -a lists them: they are called chat")
+	}
+	p, err := t.k.Process(t.a.ctx, pid)
+	if err == nil && p.State.Terminal() {
+		err = agentkernel.Errorf(agentkernel.CodeConflict, "chat", "conversation %d has ended: %s", pid, stateText(p)).WithPID(pid).WithHint("agentkernel chat begins another")
+	}
+	if err == nil {
+		_, err = t.k.Recover(t.a.ctx, pid)
+	}
+	if err == nil {
+		p, err = t.k.Process(t.a.ctx, pid)
+	}
+	if err != nil {
+		return err
+	}
+	t.known(pid)
+	if p.Paused && p.Asks() == "" {
+		if err := t.k.Signal(t.a.ctx, pid, agentkernel.SignalResume); err != nil {
+			return err
+		}
+	}
+	return t.turn(t.atRest)
+}
+
+// restPoll is how often a conversation that is taken up is asked whether it waits for the user.
+const restPoll = 20 * time.Millisecond
+
+// atRest shows what the conversation does until it waits for the user.
+func (t *talk) atRest(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+	entries, err := t.k.Journal(ctx, t.pid, 1, 0)
+	if err != nil {
+		return agentkernel.Process{}, err
+	}
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	var last agentkernel.Process
+	followed := make(chan error, 1)
+	go func() {
+		followed <- t.k.Events(following, t.pid, int64(len(entries))+1, true, fn)
+	}()
+	tick := time.NewTicker(restPoll)
+	defer tick.Stop()
+	for {
+		last, err = t.k.Process(ctx, t.pid)
+		if err != nil || last.State.Terminal() || last.Paused && last.Asks() == "" || slices.Contains(last.WaitsFor, "proc.next") {
+			break
+		}
+		select {
+		case <-tick.C:
+			continue
+		case <-ctx.Done():
+			err = ctx.Err()
+		case err = <-followed:
+			return last, err
+		}
+		break
+	}
+	stop()
+	if failed := <-followed; err == nil && failed != nil && !errors.Is(failed, context.Canceled) {
+		err = failed
+	}
+	return last, err
+}
+
+// loop takes what the user says, one line after the other, until there is no more.
+func (t *talk) loop() error {
+	for {
+		said, err := t.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return t.end()
+		case err != nil:
+			return err
+		case said == "":
+			continue
+		case strings.HasPrefix(said, "/"):
+			if over, err := t.command(said); over || err != nil {
+				return err
+			}
+			continue
+		}
+		if err := t.say(said); err != nil {
+			return err
+		}
+	}
+}
+
+// next is what the user says next. At a terminal Ctrl-C says nothing; a closed terminal, or SIGTERM, leaves the conversation.
+func (t *talk) next() (string, error) {
+	if !t.typed {
+		return t.line()
+	}
+	signals, stop := t.a.signals()
+	defer stop()
+	type read struct {
+		line string
+		err  error
+	}
+	lines := make(chan read, 1)
+	done := t.a.con.Prompt("> ", nil)
+	defer func() { done() }()
+	go func() {
+		line, err := t.line()
+		lines <- read{line, err}
+	}()
+	for {
+		select {
+		case r := <-lines:
+			if errors.Is(r.err, io.EOF) {
+				t.a.con.Echoed()
+			}
+			return r.line, r.err
+		case s := <-signals:
+			if s != os.Interrupt {
+				return "", t.left(errDetached)
+			}
+			done()
+			t.a.con.Echoed()
+			t.a.con.Note("Ctrl-D ends the conversation")
+			done = t.a.con.Prompt("> ", nil)
+		case <-t.a.ctx.Done():
+			return "", t.a.ctx.Err()
+		}
+	}
+}
+
+func (t *talk) line() (string, error) {
+	line, err := t.lines.ReadString('\n')
+	if line = strings.TrimSpace(line); line != "" {
+		err = nil // what comes next says that there is no more
+	}
+	return line, err
+}
+
+// command does what begins with a slash; over says that the conversation is.
+func (t *talk) command(said string) (over bool, err error) {
+	switch said {
+	case "/quit", "/exit":
+		return true, t.end()
+	case "/cost":
+		u, err := t.k.ModelUsage(t.a.ctx, agentkernel.UsageQuery{Tree: t.pid})
+		if err != nil {
+			return false, t.lost(err)
+		}
+		t.a.con.Say("$%.4f so far · calls to models: %d", float64(u.Total.USD)/1e9, u.Total.Calls)
+	case "/help":
+		t.a.con.Say("/cost  what it has cost so far\n/quit  ends the conversation, as Ctrl-D does\nCtrl-C interrupts what is being done")
+	default:
+		t.a.con.Say("there is no %s: there are /cost, /help and /quit", said)
+	}
+	return false, nil
+}
+
+// say hands over what the user says, and shows what is done until there is an answer.
+func (t *talk) say(said string) error {
+	entries, err := t.k.Journal(t.a.ctx, t.pid, 1, 0)
+	if err != nil {
+		return t.lost(err)
+	}
+	u, err := t.k.ModelUsage(t.a.ctx, agentkernel.UsageQuery{Tree: t.pid})
+	if err != nil {
+		return t.lost(err)
+	}
+	piece := agentkernel.Piece{Name: fmt.Sprintf("said %d", len(entries)), Source: agent.Said(said, u.Total.USD)}
+	return t.turn(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+		end, err := t.k.Feed(ctx, t.pid, piece, fn)
+		switch {
+		case err != nil || end.Error == nil || end.Ended:
+		case end.Error.Code == agentkernel.CodeInterrupted:
+			t.a.con.Say("interrupted: this is forgotten; what programs have changed stays")
+		default:
+			t.a.con.Say("no answer: %s", end.Error.Message())
+		}
+		return end.Process, err
+	})
+}
+
+// turn follows the conversation as long as f does. The error is one with which the command ends.
+func (t *talk) turn(f follower) error {
+	w := &watch{a: t.a, k: t.k, pid: t.pid, look: t.look, talks: true}
+	p, err := w.follow(f)
+	t.a.con.Err(t.look.rest())
+	switch {
+	case errors.Is(err, errDetached), errors.Is(err, errInterrupted):
+		return t.left(err)
+	case err != nil:
+		return t.lost(err)
+	case p.State.Terminal():
+		return w.report(p, nil)
+	case p.Paused:
+		t.a.con.Say("%s", pausedLine(p))
+		return t.left(errDetached)
+	}
+	return t.a.outputError()
+}
+
+// lost is an error of a kernel that may have gone: the conversation has not.
+func (t *talk) lost(err error) error {
+	e := asError(err)
+	if agentkernel.KernelGone(err) || e.Code == agentkernel.CodeUnavailable {
+		return e.WithPID(t.pid).WithHint("it is left as it was: agentkernel chat --resume %d", t.pid)
+	}
+	return e
+}
+
+// left says how a conversation goes on that is left as it is.
+func (t *talk) left(why error) error {
+	t.a.con.Say("left · go on: agentkernel chat --resume %d", t.pid)
+	if errors.Is(why, errDetached) {
+		return exitCode(exitTerminated)
+	}
+	return exitCode(agentkernel.ExitInterrupted)
+}
+
+// end ends the conversation.
+func (t *talk) end() error {
+	p, err := t.k.EndSession(t.a.ctx, t.pid)
+	if err != nil {
+		return t.lost(err)
+	}
+	spec, err := t.k.Spec(t.a.ctx, t.pid)
+	if err != nil {
+		return err
+	}
+	w := &watch{a: t.a, k: t.k, pid: t.pid, talks: true}
+	w.noteFiles(&spec, p)
+	if t.a.cli.JSON {
+		return t.a.printJSON(public(p))
+	}
+	return w.report(p, nil)
+}

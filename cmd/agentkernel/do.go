@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"agentkernel"
+	"agentkernel/userland/agent"
+	"agentkernel/userland/template"
+)
+
+type doCmd struct {
+	Task   []string `arg:"" optional:"" help:"The task in plain language; - reads standard input."`
+	Model  string   `placeholder:"ALIAS" help:"Which model writes the programs: an alias of the setting models (default: the first one)."`
+	Schema string   `placeholder:"FILE" help:"JSON Schema that the result has to fit."`
+	Turns  int      `placeholder:"N" help:"How many answers of models it may take, those that its programs ask for included (default 20)."`
+	boundFlags
+	specFlags
+}
+
+func (doCmd) Help() string {
+	return `A model writes a program, the kernel runs it in a sandbox, the model looks at what it printed, mends it, and ends with a result. Standard
+output has the result alone; what happens meanwhile is on standard error, turn by turn, with what it has cost so far.
+
+The model is one of the setting models (docs/llm.md). Without one, a recipe does what it covers in full, as agentkernel task does.
+Tools come from --tools and from a directory tools/ here. One that changes things needs --allow, or a yes at the terminal; without a
+terminal it is denied. With --workspace programs run in the folder, and what they change waits for agentkernel apply. Each bound ends the task with a message and a code other than 0: --turns, --budget-usd and the other budgets.
+Killed in the middle, agentkernel recover continues it; no answer is paid for twice.
+
+` + examples(
+		"agentkernel do 'Which region grew fastest in sales.csv?' --tools mcp.json",
+		"agentkernel do 'List the open issues about login' --tools mcp.json --model smart --turns 8",
+		"agentkernel do 'Write the totals to report.txt' --tools mcp.json --allow 'filesystem.write_file'",
+		"agentkernel do 'Make a chart of sales.csv' --workspace .",
+		"agentkernel do 'Sum up sales.csv by region' --tools mcp.json --schema totals.json > totals.out",
+		"agentkernel do 'What is 15% of 240?' --budget-usd 0.10 --json | jq .result",
+	)
+}
+
+func (c *doCmd) Run(a *app) error {
+	text, err := a.taskText(c.Task, "agentkernel do 'Which region grew fastest in sales.csv?'; agentkernel do --help has examples")
+	if err != nil {
+		spec, wrong := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
+		return a.refuse(cmp.Or(wrong, c.bound(&spec), err)) // a flag that cannot be is said first, as everywhere
+	}
+	models, err := a.models()
+	if err != nil {
+		return a.refuse(err)
+	}
+	if len(models) == 0 {
+		return c.withoutModel(a, text)
+	}
+	spec, err := c.spec(a, text)
+	if err != nil {
+		return a.refuse(err)
+	}
+	return a.runShown(spec, a.newLook(), nil)
+}
+
+// spec is the process that does the task.
+func (c *doCmd) spec(a *app, text string) (agentkernel.Spec, error) {
+	task := agent.Task{Text: text, Model: c.Model, Watched: a.watched()}
+	if c.Schema != "" {
+		schema, err := readFile(c.Schema)
+		if err != nil {
+			return agentkernel.Spec{}, err
+		}
+		if task.Schema = json.RawMessage(schema); !json.Valid(task.Schema) {
+			return agentkernel.Spec{}, agentkernel.Errorf(agentkernel.CodeInvalid, "do", "%s is no JSON: a schema is, such as {\"type\": \"number\"}", c.Schema)
+		}
+	}
+	modules := a.localToolsFor("")
+	task.Local = a.localTools(modules)
+	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
+	if err != nil {
+		return spec, err
+	}
+	if task.Folder = spec.HasFiles(); task.Folder {
+		if task.Servers, err = a.pythonServers(spec.ToolFiles()); err != nil {
+			return spec, err
+		}
+	}
+	name := spec.Program.Name
+	if spec.Program, err = agent.Program(task); err != nil {
+		return spec, err
+	}
+	spec.Program.Name = cmp.Or(name, spec.Program.Name)
+	spec.Program.Modules = modules // its programs import them
+	return spec, cmp.Or(c.bound(&spec), spec.Validate())
+}
+
+// pythonServers are the servers as programs import them.
+func (a *app) pythonServers(files []string) (names []string, err error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	var list toolList
+	if err := (&toolsListCmd{}).ask(a, files, &list); err != nil {
+		return nil, err
+	}
+	return list.pythonServers(), nil
+}
+
+// agentFor gives what makes the program of a task for processes like one, as a model does it; nil: no model is declared.
+func (a *app) agentFor(spec *agentkernel.Spec) (func(context.Context, agentkernel.Kernel, string) (agentkernel.Program, error), error) {
+	declared, _, err := a.loadModels()
+	if err != nil || len(declared) == 0 {
+		return nil, err
+	}
+	local, modules := a.localTools(spec.Program.Modules), spec.Program.Modules
+	files, folder := spec.ToolFiles(), spec.HasFiles()
+	return func(ctx context.Context, k agentkernel.Kernel, text string) (agentkernel.Program, error) {
+		task := agent.Task{Text: text, Local: local, Folder: folder}
+		if folder && len(files) > 0 {
+			var list toolList
+			if err := list.ask(ctx, k, files); err != nil {
+				return agentkernel.Program{}, err
+			}
+			task.Servers = list.pythonServers()
+		}
+		program, err := agent.Program(task)
+		program.Modules = modules
+		return program, err
+	}, nil
+}
+
+// bound sets what the task may spend. A bound that is reached ends it: a task that waits for somebody to raise it would hang where nobody looks.
+func (c *doCmd) bound(spec *agentkernel.Spec) error {
+	if c.Turns != 0 && c.BudgetTurns != "" {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--turns and --budget-turns are the same bound").WithHint("leave one of them out")
+	}
+	if spec.OnBudget == "" {
+		spec.OnBudget = agentkernel.BudgetRaise
+	}
+	spec.Budget.Turns = agent.Turns
+	if c.Turns != 0 {
+		spec.Budget.Turns = int64(c.Turns)
+	}
+	return c.set(spec)
+}
+
+const declareModel = `declare one: models = ["fast openai:gpt-5-mini"] in ~/.config/agentkernel/config.toml, with its key in OPENAI_API_KEY; agentkernel init says what could be declared here, docs/llm.md the rest`
+
+// withoutModel does what a recipe covers.
+func (c *doCmd) withoutModel(a *app, text string) error {
+	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
+	if err == nil {
+		err = c.bound(&spec)
+	}
+	if err != nil {
+		return a.refuse(err)
+	}
+	if c.Model != "" || c.Schema != "" {
+		return a.refuse(agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and a recipe takes neither --model nor --schema").WithHint(declareModel))
+	}
+	plan, err := a.planTask(text, spec.ToolFiles())
+	if template.Refused(err) {
+		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and no recipe covers this task").WithHint(declareModel)
+	}
+	if err != nil {
+		return a.refuse(err)
+	}
+	return a.runRecipe(spec, plan)
+}

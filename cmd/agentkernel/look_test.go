@@ -1,0 +1,77 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"agentkernel"
+)
+
+// Programs and turns are dim, what the model says and all of a stream without colours is as it was. Text that may become a line of the task waits until
+// that is known, and is shown at the end, whatever it is.
+func TestLook(t *testing.T) {
+	const text = "I add.\nturn 1 · $0.0012\n  program 1, 1 line: print(1)\n\nturning it around\n  ended well · 1 line: \x1b[31m1\nturn 2 · Done. · $0.0026\ntur"
+	const shown = "I add.\n\x1b[2mturn 1 · $0.0012\x1b[0m\n\x1b[2m  program 1, 1 line: print(1)\x1b[0m\n\nturning it around\n" +
+		"\x1b[2m  ended well · 1 line: \x1b[31m1\x1b[0m\n\x1b[2mturn 2 · Done. · $0.0026\x1b[0m\ntur"
+	for _, size := range []int{1, 2, 3, 7, len(text)} {
+		for _, color := range []bool{true, false} {
+			l := &look{err: color}
+			var b strings.Builder
+			for rest := text; rest != ""; {
+				n := min(size, len(rest))
+				b.WriteString(l.stderr(rest[:n]))
+				rest = rest[n:]
+			}
+			b.WriteString(l.rest())
+			want := text
+			if color {
+				want = shown
+			}
+			if b.String() != want {
+				t.Errorf("in pieces of %d, color %v:\n%q, want\n%q", size, color, b.String(), want)
+			}
+			if got := l.status("waiting for fast"); got != "turn 2 · $0.0026 · waiting for fast" {
+				t.Errorf("the status is %q", got)
+			}
+		}
+	}
+	l := &look{err: true}
+	if got := l.stderr("Word"); got != "Word" {
+		t.Errorf("a word waits: %q", got)
+	}
+	if got := (&look{out: true}).stdout("one\n\ntwo"); got != "\x1b[1mone\x1b[0m\n\n\x1b[1mtwo\x1b[0m" {
+		t.Errorf("a result is %q", got)
+	}
+}
+
+// Whoever has no progress line is told after 3 seconds what a model is waited for, then each time twice as late; another call begins anew.
+func TestPatient(t *testing.T) {
+	var p patient
+	var told []int
+	for s := range 30 {
+		if p.tells("a", time.Duration(s)*time.Second) {
+			told = append(told, s)
+		}
+	}
+	if len(told) != 4 || told[0] != 3 || told[1] != 6 || told[2] != 12 || told[3] != 24 {
+		t.Errorf("told after %v s", told)
+	}
+	if p.tells("b", 2*time.Second) || !p.tells("b", 3*time.Second) {
+		t.Error("another call is told of as the one before")
+	}
+}
+
+func TestWaitingFor(t *testing.T) {
+	for waits, want := range map[string]string{
+		"tool.call fs.write": "waiting for fs.write",
+		"llm.complete fast":  "waiting for fast, no answer yet",
+		"llm.stream fast, no answer yet, connection refused, tried 2 times, again in 4.1 s": "waiting for fast, no answer yet, connection refused, tried 2 times, again in 4.1 s",
+		"stream.next 12.3, model fast: 40 characters so far, the last 3.1 s ago":            "waiting for fast: 40 characters so far, the last 3.1 s ago",
+		"proc.wait 3": "waiting for proc.wait 3",
+	} {
+		if got := waitingFor(&agentkernel.Process{WaitsFor: []string{waits}}); got != want {
+			t.Errorf("%s: %q, want %q", waits, got, want)
+		}
+	}
+}
