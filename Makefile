@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check lint generate unit cross fuzz bench bench-tokens soak bench-million test-cpython cpython deps engine mcp data clean rename install uninstall
+.PHONY: help build demo test check lint generate unit cross fuzz bench bench-tokens soak bench-million test-cpython cpython deps engine mcp llmsdks data clean rename install uninstall
 
 # A tagged commit has its tag's version; any other says which commit it is.
 VERSION ?= $(shell git describe --tags --exact-match 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0-dev+$$(git describe --always --dirty 2>/dev/null || echo unknown))
@@ -28,7 +28,8 @@ TESTFLAGS ?= $(RACE) -timeout 45m
 # first, so that none of them is left alone at the end. What they print comes in this order.
 JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 LONGEST := $(addprefix ./,internal/e2e internal/tool internal/sandbox/process internal/store/sqlite cmd/agentkernel \
-	internal/sandbox/confine internal/sandbox/monty examples internal/sandbox/sandboxtest/cpython internal/kernel)
+	internal/sandbox/confine internal/sandbox/monty examples internal/sandbox/sandboxtest/cpython internal/kernel \
+	internal/llm/control internal/llm/openai)
 # What go test itself vets is a part of what lint does: `make test` turns it off.
 VET ?=
 
@@ -70,7 +71,7 @@ test: ## everything that CI checks: generated files, format, vet, lint, tests wi
 	@scripts/together.sh unit $(MAKE) --no-print-directory unit VET=-vet=off -- lint $(MAKE) --no-print-directory lint -- cross scripts/cross.sh -- fuzz scripts/fuzz.sh -- demo scripts/demotest.sh
 	@echo "all of it passed"
 
-unit: engine mcp data cpython ## only the tests (TESTFLAGS, PKG=./internal/...)
+unit: engine mcp llmsdks data cpython ## only the tests (TESTFLAGS, PKG=./internal/...)
 	@scripts/deps.sh go cc python
 	go test -p $(JOBS) $(VET) $(TESTFLAGS) $(or $(PKG),$(LONGEST) ./...)
 
@@ -136,6 +137,10 @@ engine: ## install the Monty engine for development into .cache/monty
 mcp: ## install the MCP servers of examples and tests into .cache/mcp
 	@scripts/deps.sh node
 	@scripts/npm-ci.sh scripts/mcp .cache/mcp "the example MCP servers"
+
+llmsdks: ## install the official clients of model providers, for tests, into .cache/llmsdks
+	@scripts/deps.sh node
+	@scripts/npm-ci.sh scripts/llmsdks .cache/llmsdks "the clients of model providers"
 
 data: examples/data/sales.csv examples/data/stocks/history.csv ## make the examples' data (50,000 sales, 10,000 stock prices)
 examples/data/sales.csv: examples/gen/main.go

@@ -112,9 +112,13 @@ func damagedLog(t *testing.T, damage func(t *testing.T, home string, log []byte)
 }
 
 // openEmbeddedToClose is openEmbedded for whoever closes the kernel.
-func openEmbeddedToClose(t *testing.T, home string) *embedded.Kernel {
+func openEmbeddedToClose(t *testing.T, home string, change ...func(*embedded.Config)) *embedded.Kernel {
 	t.Helper()
-	k, err := embedded.Open(t.Context(), embedded.Config{Home: home, Engine: engine(t), Version: testVersion})
+	cfg := embedded.Config{Home: home, Engine: engine(t), Version: testVersion}
+	for _, c := range change {
+		c(&cfg)
+	}
+	k, err := embedded.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

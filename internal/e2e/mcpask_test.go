@@ -150,6 +150,25 @@ func TestMCPAsksTheHuman(t *testing.T) {
 	})
 }
 
+// What a program starts asks the same human, and the answer for the session holds for it, too.
+func TestMCPAsksForChildren(t *testing.T) {
+	bothWaysOfAsking(t, func() *human { return &human{} }, func(t *testing.T, cs *mcp.ClientSession, h *human) {
+		file := filepath.Join(t.TempDir(), "lines")
+		child := func(text string) string {
+			return fmt.Sprintf("from kernel import spawn, wait\nwait(spawn(%q))[\"error\"]", importAppend+append1(file, text))
+		}
+		h.will("once", "no", "session")
+		tool(t, cs, "execute_code", args{"code": child("a")}, "")
+		tool(t, cs, "execute_code", args{"code": child("b")}, "may change things")
+		tool(t, cs, "execute_code", args{"code": child("c"), "session": "none"}, "")
+		tool(t, cs, "execute_code", args{"code": child("d")}, "")
+		tool(t, cs, "execute_code", args{"code": importAppend + append1(file, "e")}, "")
+		if asked, got := h.questions(), lines(t, file); len(asked) != 3 || got != "a c d e " {
+			t.Errorf("asked %q, wrote %q", asked, got)
+		}
+	})
+}
+
 // Questions at the same time are asked one after the other, and one that was settled meanwhile is not asked at all.
 func TestMCPAsksOneAtATime(t *testing.T) {
 	bothWaysOfAsking(t, func() *human { return &human{} }, func(t *testing.T, cs *mcp.ClientSession, h *human) {

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,28 +24,9 @@ import (
 
 const testVersion = "0.0.0-test"
 
-// engine gives the Monty executable, or skips; CI must have it.
 func engine(t testing.TB) string {
 	t.Helper()
-	if p := os.Getenv("AGENTKERNEL_MONTY"); p != "" {
-		return p
-	}
-	root, err := tooltest.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := filepath.Join(root, ".cache", "monty", "node_modules", "@pydantic", "monty-linux-x64-gnu", "monty")
-	if _, err := os.Stat(p); err == nil {
-		return p
-	}
-	if p, err := exec.LookPath("monty"); err == nil {
-		return p
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("the Monty engine is missing; run: make engine")
-	}
-	t.Skip("NOTHING IS TESTED END TO END: the Monty engine is missing; run: make engine")
-	return ""
+	return tooltest.Engine(t, "NOTHING IS TESTED END TO END")
 }
 
 // home makes a data directory. Its path is short, because a socket is to fit into it.
@@ -177,6 +157,8 @@ const (
 	envLeave = "AGENTKERNEL_E2E_LEAVE" // what is unfinished
 	// envSandboxes is the Python of a child that has the process backend; none without it.
 	envSandboxes = "AGENTKERNEL_E2E_SANDBOXES"
+	// envModels declares the language models of a child, one a line.
+	envModels = "AGENTKERNEL_E2E_MODELS"
 )
 
 func TestMain(m *testing.M) {
@@ -200,7 +182,7 @@ func TestMain(m *testing.M) {
 func childKernel() error {
 	ctx := context.Background()
 	k, err := embedded.Open(ctx, embedded.Config{Home: os.Getenv(envHome), Engine: os.Getenv("AGENTKERNEL_MONTY"), Version: testVersion,
-		ParkAfter: 20 * time.Millisecond, Sandboxes: os.Getenv(envSandboxes) != "", Python: os.Getenv(envSandboxes)})
+		Models: strings.FieldsFunc(os.Getenv(envModels), func(r rune) bool { return r == '\n' }), ParkAfter: 20 * time.Millisecond, Sandboxes: os.Getenv(envSandboxes) != "", Python: os.Getenv(envSandboxes)})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 // TestFullDisk: the program stops with a message that says so, nothing that was acknowledged is lost, and
 // after room was made the process goes on where it stood.
 func TestFullDisk(t *testing.T) {
-	dir := smallDisk(t, "6m")
+	dir := smallDisk(t, "16m") // where a checkpoint comes late, its log needs room, too
 	far := &book{lines: map[string]int{}}
 	tools := func([]string) (agentkernel.ToolSource, error) { return far, nil }
 	own := func(c *embedded.Config) { c.Tools = tools }
