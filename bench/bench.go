@@ -32,6 +32,8 @@ type bench struct {
 	scale  scale
 	// heapProfile is a file for a heap profile of a kernel full of parked processes; "" for none.
 	heapProfile string
+	// chart is a file for the chart of the section agents; "" for none.
+	chart string
 
 	errw  io.Writer
 	now   string // name of the section that runs
@@ -138,7 +140,7 @@ func errTooLong(after time.Duration) error {
 
 // sections in the order of the document.
 func sections() []section {
-	return []section{warmSection, coldSection, syscallSection, hostedSection, parkSection, throughputSection, growthSection, parkedSection, millionSection, killedSection, signalsSection, processSection, tasksSection, promisedSection, mcpSection}
+	return []section{warmSection, coldSection, syscallSection, hostedSection, modelsSection, parkSection, throughputSection, growthSection, parkedSection, millionSection, killedSection, signalsSection, processSection, tasksSection, promisedSection, mcpSection, agentsSection}
 }
 
 // measureSection runs one section; its failure is part of the document.

@@ -28,6 +28,7 @@ type options struct {
 	dir     string
 	profile string
 	heap    string
+	chart   string
 }
 
 func main() {
@@ -47,6 +48,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "a directory on the disk to measure (default: the system's temporary directory)")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process to a file")
 	flag.StringVar(&o.heap, "memprofile", "", "write a heap profile to a file when the processes of section parked are parked")
+	flag.StringVar(&o.chart, "chart", "", "write the chart of the section agents to a file, as SVG")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unknown argument %q; sections are named with -only\n", flag.Arg(0))
@@ -74,7 +76,7 @@ func run(ctx context.Context, o options, out, errw io.Writer) (err error) {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	b := &bench{engine: findEngine(root), root: root, tmp: tmp, scale: full, errw: errw, began: time.Now(), heapProfile: o.heap}
+	b := &bench{engine: findEngine(root), root: root, tmp: tmp, scale: full, errw: errw, began: time.Now(), heapProfile: o.heap, chart: o.chart}
 	if o.quick {
 		b.scale = quick
 	}
