@@ -148,7 +148,7 @@ func newReader(t *testing.T, exe string) *reader {
 		}
 	}
 	r.env = append(r.env, "HOME="+home, "PATH="+dir+":"+os.Getenv("PATH"), "OUT="+r.out, "PYTHONDONTWRITEBYTECODE=1",
-		"DEMO_SERVER="+tooltest.Build(t),
+		"DEMO_SERVER="+tooltest.Build(t), "OPENAI_API_KEY=made-up", // docs/llm.md says so; what it is for takes any
 		// What `agentkernel setup` would have downloaded.
 		"AGENTKERNEL_ENGINE="+engine(t))
 	if err := os.WriteFile(r.cwd(), []byte(dir), 0o600); err != nil {

@@ -10,7 +10,7 @@ from agentkernel import create_agent
 
 agent = create_agent()
 
-# Plain language: no model is configured, so a recipe writes the program (template mode).
+# Plain language: a recipe writes the program, and no model is asked (template mode).
 result = agent.execute_task("Calculate fibonacci(30)")
 print(result.mode, "->", result.output.strip())
 

@@ -76,6 +76,29 @@ func Root() (string, error) {
 	return filepath.Dir(mod), nil
 }
 
+// Engine gives the Monty executable. Without it the test is skipped, which says that so (what) is not tested; CI must have it.
+func Engine(t testing.TB, what string) string {
+	t.Helper()
+	if p := os.Getenv("AGENTKERNEL_MONTY"); p != "" {
+		return p
+	}
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := filepath.Glob(filepath.Join(root, ".cache", "monty", "node_modules", "@pydantic", "monty-*", "monty")); err == nil && len(found) > 0 {
+		return found[0]
+	}
+	if p, err := exec.LookPath("monty"); err == nil {
+		return p
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("the Monty engine is missing; run: make engine")
+	}
+	t.Skip(what + ": the Monty engine is missing; run: make engine")
+	return ""
+}
+
 // Stdio is an entry that runs the test server with flags.
 func Stdio(t testing.TB, flags ...string) Server {
 	t.Helper()
