@@ -42,8 +42,7 @@ func (k *Kernel) boundFor(b *backends.Backend, s *agentkernel.Spec) (agentkernel
 	return needs, k.cfg.Tools.Bound(s, needs.Tools), nil
 }
 
-// noteTools journals what the program's imports of tools mean, once: a replay elsewhere has no servers that
-// could be asked.
+// noteTools journals what the program's imports of tools mean, once: a replay elsewhere has no servers that could be asked.
 func (k *Kernel) noteTools(p *process, b *sys.Binding) {
 	if len(b.Tools) == 0 {
 		return

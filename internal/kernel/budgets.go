@@ -38,7 +38,7 @@ func (k *Kernel) overBudget(p *process, f *inflight, err error, later func()) bo
 		return false
 	}
 	p.mu.Lock()
-	gone := p.state.Terminal() || f.dropped || f.intended() && p.inflight.Find(f.id) != f
+	gone := p.gone(f)
 	if !gone {
 		f.later = later
 		p.inflight.Add(f)

@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
 
@@ -43,8 +42,7 @@ func (k *Kernel) number(p *process, call agentkernel.Call) *inflight {
 	return f
 }
 
-// dispatch is the one path of every syscall, of sandboxes and hosted programs alike. bad says what is wrong
-// with the arguments. False: the process has ended.
+// dispatch is the one path of every syscall, of sandboxes and hosted programs alike. bad: what is wrong with the arguments. False: the process has ended.
 func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
 	if entry, diverged := k.recorded(p, f, canonical); diverged != nil {
 		k.finish(p, endingFor(diverged))
@@ -112,8 +110,10 @@ func (k *Kernel) makeOrWait(p *process, f *inflight, canonical json.RawMessage) 
 
 // admit asks the family of a call what is to become of it, before anything of it is in the journal.
 func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
-	k.consult(p, f, func(err error) {
+	k.consult(p, f, canonical, func(err error) {
 		switch {
+		case f.intended(): // it has waited for long
+			k.goOutsideAgain(p, f, err)
 		case err != nil:
 			k.answer(p, f, canonical, outcome{}, err)
 		case f.admission.Ask == nil || k.permit(p, f, canonical):
@@ -124,36 +124,46 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 
 // readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled.
 func (k *Kernel) readmit(p *process, f *inflight) {
-	then := func(err error) {
-		if err == nil {
-			err = k.table.ledger.Within(p.context(), k.books(p), func() error { return k.reserveAgain(p, f) })
-		}
-		if err == nil { // a process that was paused for it, or for another that asks again now, has enough
-			k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && budget.Paused(p.pauseNote()) })
-			k.goOutside(p, f)
-			return
-		}
-		f.admission.NotUsed()
-		if !k.overBudget(p, f, err, func() { k.readmit(p, f) }) {
-			k.complete(p, f, outcome{}, err)
-		}
-	}
+	then := func(err error) { k.goOutsideAgain(p, f, err) }
 	switch {
 	case k.waits(p, f, func() { k.readmit(p, f) }):
 	case f.handler == nil:
-		then(noHandler(f))
+		then(permit.NotHere(f.op))
 	case f.handler.Admit == nil:
 		then(nil)
 	default:
-		k.consult(p, f, then)
+		k.consult(p, f, nil, then)
 	}
 }
 
+// goOutsideAgain makes a call of the journal, which was made before or has waited for its turn, unless its family has an error for it.
+func (k *Kernel) goOutsideAgain(p *process, f *inflight, err error) {
+	later := func() { k.readmit(p, f) }
+	if k.waits(p, f, later) { // the process stands still since the family was asked
+		f.admission.NotUsed()
+		return
+	}
+	if err == nil {
+		err = k.table.ledger.Within(p.context(), k.books(p), func() error { return k.reserveAgain(p, f) })
+	}
+	if err == nil { // a process that was paused for it, or for another that asks again now, has enough
+		k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && budget.Paused(p.pauseNote()) })
+		k.goOutside(p, f)
+		return
+	}
+	if f.admission.NotUsed(); !k.overBudget(p, f, err, later) {
+		k.complete(p, f, outcome{}, err)
+	}
+}
+
+// turnAfter is how long a call waits for its turn before the journal has it, so that its process can be parked.
+const turnAfter = 250 * time.Millisecond
+
 // consult lets the family of a call decide about it, and calls then with its error. What has to look outside is done in a goroutine.
-func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
+func (k *Kernel) consult(p *process, f *inflight, canonical json.RawMessage, then func(error)) {
 	adm, err := f.handler.Admit(k.call(p, f))
 	p.admitted(f, adm)
-	if err != nil || adm.Later == nil || adm.Lasts && !f.intended() {
+	if err != nil || adm.Later == nil {
 		then(err)
 		return
 	}
@@ -166,6 +176,9 @@ func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
 	p.mu.Unlock()
 	if gone || !k.external.Go(func() {
 		defer cancel()
+		if adm.Queues {
+			defer k.timers.After(turnAfter, func() { k.queued(p, f, canonical) }).Stop()
+		}
 		adm, err := adm.Later(ctx)
 		if p.contextEnded() {
 			adm.NotUsed()
@@ -176,6 +189,19 @@ func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
 	}) {
 		cancel()
 	}
+}
+
+// queued journals a call that still waits for its turn.
+func (k *Kernel) queued(p *process, f *inflight, canonical json.RawMessage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f.intended() || f.admission.Later == nil || p.gone(f) || p.standsStill() || k.table.Closed() {
+		return
+	}
+	entry := f.entry(canonical)
+	entry.Reserve = agentkernel.Amounts{agentkernel.AmountUnsent: 1}
+	k.append(p, entry)
+	f.seq = p.standing.Seq
 }
 
 // admitted notes what a family has decided about a call; others may be looking at it already.
@@ -203,15 +229,10 @@ func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
 		waits, err = k.intend(p, f, canonical)
 		return err
 	})
-	switch {
-	case waits && adm.Wants()[agentkernel.AmountUnsent] > 0: // for somebody; its process can be parked
-		k.readmit(p, f)
-	case waits:
+	if waits {
 		k.goOutside(p, f)
-	default:
-		if adm.NotUsed(); err != nil && !k.overBudget(p, f, err, func() { k.make(p, f, canonical) }) {
-			k.answer(p, f, canonical, outcome{}, err)
-		}
+	} else if adm.NotUsed(); err != nil && !k.overBudget(p, f, err, func() { k.make(p, f, canonical) }) {
+		k.answer(p, f, canonical, outcome{}, err)
 	}
 }
 
@@ -231,14 +252,7 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	if f.handler == nil {
 		return permit.NoSyscall(f.op, k.ops)
 	}
-	desc := &f.handler.Syscall
-	switch {
-	case permit.Denied(p.spec.Deny, desc):
-		return agentkernel.Errorf(agentkernel.CodeDenied, f.op, "%s is denied to this process (deny = %q)", f.op, desc.Capability)
-	case bad != nil:
-		return bad
-	}
-	if err := permit.UnknownArgument(desc, canonical); err != nil {
+	if err := permit.Refusal(p.spec.Deny, &f.handler.Syscall, canonical, bad); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -406,7 +420,7 @@ func (k *Kernel) reserveAgain(p *process, f *inflight) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.state.Terminal() || p.inflight.Find(f.id) != f: // it was interrupted while its family was asked
+	case p.gone(f): // it was interrupted while its family was asked
 		return agentkernel.Errorf(agentkernel.CodeCanceled, f.op, "nobody waits for it any more")
 	case f.effect != agentkernel.EffectPaid && !f.again && f.admission.Wants()[agentkernel.AmountUSD] == 0:
 		return nil
@@ -461,20 +475,15 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 		k.table.streams.Open(p.pid, f.id, &out)
 		return outcome{Outcome: out}, nil
 	}
-	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, f.op)
-	late := errors.Is(err, context.DeadlineExceeded) || !out.Settled && ctx.Err() == context.DeadlineExceeded
-	if late && e.Code != agentkernel.CodeTimeout { // an answer that came is what counts, however late it is now
-		e = agentkernel.Errorf(agentkernel.CodeTimeout, f.op, "%s did not answer in time", f.label)
-	}
+	e := undecided.Failure(ctx, f.op, f.label, err, out.Settled)
 	if f.effect == agentkernel.EffectWrite && !out.Settled {
 		e, out.Settle = undecided.Unknown(f.op, f.brief(), e), nil
 	}
 	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle, Ends: out.Ends, Done: out.Done}}, e
 }
 
-// complete journals the result of a call that was under way and hands it over. A result that nobody waits
-// for any more (killed, interrupted, kernel stopping) is dropped: recovery treats the call as open. False: the journal has
-// another answer, or none.
+// complete journals the result of a call that was under way and hands it over. A result that nobody waits for any more (killed, interrupted,
+// kernel stopping) is dropped: recovery treats the call as open. False: the journal has another answer, or none.
 func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

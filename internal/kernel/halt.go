@@ -96,7 +96,7 @@ func (k *Kernel) waits(p *process, f *inflight, later func()) bool {
 
 // waitsNow is waits; p.mu is held.
 func (k *Kernel) waitsNow(p *process, f *inflight, later func()) bool {
-	if p.halted == nil && !(p.paused() && p.spec.Backend == specs.Hosted) || p.state.Terminal() || f.dropped {
+	if p.halted == nil && !(p.paused() && p.spec.Backend == specs.Hosted) || p.gone(f) {
 		return false
 	}
 	f.later = later

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/clip"
 	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/kernel/undecided"
 	"agentkernel/internal/sys"
@@ -53,13 +52,6 @@ type arrival struct {
 // asksForCell says that a session waits with the call for its next cell.
 func (f *inflight) asksForCell() bool { return f.handler != nil && f.handler.cell }
 
-// noHandler is the answer for a call of the journal that this kernel does not have: a newer one, or one with more families,
-// ran the process.
-func noHandler(f *inflight) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeVersion, f.op, "this kernel does not know the call %s, which is in the journal", clip.Short(f.op)).
-		WithHint("continue the process with the version that ran it")
-}
-
 // brief names a call in the words of a sentence.
 func (f *inflight) brief() string {
 	if f.handler == nil {
@@ -101,4 +93,9 @@ func (p *process) opening() (n int) {
 		}
 	}
 	return n
+}
+
+// gone says that nobody waits for a call any more; p.mu is held.
+func (p *process) gone(f *inflight) bool {
+	return p.state.Terminal() || f.dropped || f.intended() && p.inflight.Find(f.id) != f
 }

@@ -73,8 +73,7 @@ func (k *Kernel) park(p *process) {
 	k.trim()
 }
 
-// keepImage stores the image of a process and takes its sandbox off it; p.mu is held. It gives nil if the
-// sandbox has to stay.
+// keepImage stores the image of a process and takes its sandbox off it; p.mu is held. It gives nil if the sandbox has to stay.
 func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sandbox {
 	if p.state.Terminal() {
 		return p.takeBox()
@@ -108,13 +107,13 @@ func (k *Kernel) discard(p *process, box agentkernel.Sandbox) {
 	k.table.unsettle(p)
 }
 
+// roomEvery is how often room is made for one who waits for it: who was needed a moment ago waits now, perhaps for the slot of that one.
+const roomEvery = 20 * time.Millisecond
+
 // makeRoom parks sandboxes until there is room for one more. One that gives no image stays, and the next is
 // tried; if none gives way, memory holds more than Config.Residents for a while.
 func (k *Kernel) makeRoom() {
-	for range k.cfg.Residents {
-		if k.table.residents.Count() < k.cfg.Residents {
-			return
-		}
+	for n := 0; n < k.cfg.Residents && k.table.residents.Count() >= k.cfg.Residents; n++ {
 		p := k.table.idlest(func(*process) bool { return true })
 		if p == nil {
 			return
@@ -132,11 +131,8 @@ func (k *Kernel) schedulePark() {
 
 func (k *Kernel) parkIdle() {
 	now := k.cfg.Now()
-	for {
-		p := k.table.idlest(func(p *process) bool { return k.idleLong(p, now) })
-		if p == nil {
-			break
-		}
+	idle := func() *process { return k.table.idlest(func(p *process) bool { return k.idleLong(p, now) }) }
+	for p := idle(); p != nil; p = idle() {
 		k.park(p)
 	}
 	k.table.residents.Looked()

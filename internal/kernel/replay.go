@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/replay"
 )
 
@@ -68,7 +69,7 @@ func (k *Kernel) reissue(p *process, f *inflight) {
 	p.mu.Unlock()
 	switch {
 	case f.handler == nil && f.effect.Repeatable():
-		k.complete(p, f, outcome{}, noHandler(f))
+		k.complete(p, f, outcome{}, permit.NotHere(f.op))
 	case f.effect == agentkernel.EffectPure:
 		k.beginLater(p, f)
 	case f.effect.Repeatable() || paid:

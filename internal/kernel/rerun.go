@@ -142,8 +142,7 @@ func inDoubt(f *inflight, c *origin.Call) *agentkernel.Error {
 	return undecided.Unknown(f.op, f.brief(), fmt.Errorf("process %d ended before it was answered", c.PID))
 }
 
-// nextFromOrigin gives the async result of the origin that comes next, nil if there is none or others come first;
-// p.mu is held.
+// nextFromOrigin gives the async result of the origin that comes next, nil if there is none or others come first; p.mu is held.
 func (k *Kernel) nextFromOrigin(p *process) *agentkernel.Reply {
 	if len(p.run.arrived) > 0 || p.run.replay != nil && len(p.run.replay.Order) > 0 {
 		return nil

@@ -263,8 +263,7 @@ func (k *Kernel) handleStop(p *process, turn agentkernel.Turn) bool {
 	return false
 }
 
-// afterRun looks after a process that has just begun to wait: a reply may have come in between, and under
-// pressure it is parked at once.
+// afterRun looks after a process that has just begun to wait: a reply may have come in between.
 func (k *Kernel) afterRun(p *process) {
 	if p.run.verifies != nil {
 		k.stuck(p)
@@ -292,6 +291,7 @@ func (k *Kernel) ensureBox(p *process) error {
 		return err
 	}
 	k.makeRoom()
+	defer k.timers.Every(roomEvery, func() { k.external.Go(k.makeRoom) })()
 	bound, err := k.bind(p)
 	if err != nil {
 		return err
@@ -344,8 +344,7 @@ func (k *Kernel) settle(p *process, box agentkernel.Sandbox, bound *sys.Binding,
 	}
 }
 
-// output takes what a program prints: compared while it repeats what the journal has, journalled and
-// shown beyond that.
+// output takes what a program prints: compared while it repeats what the journal has, journalled and shown beyond that.
 func (k *Kernel) output(p *process, stream, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

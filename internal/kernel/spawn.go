@@ -210,8 +210,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	return p, 0, nil
 }
 
-// surelyNewChild says that the spec is of a child whose parent lives its first life, so that no child of
-// that call can exist.
+// surelyNewChild says that the spec is of a child whose parent lives its first life, so that no child of that call can exist.
 func (k *Kernel) surelyNewChild(s *agentkernel.Spec) bool {
 	if !keys.IsOfChild(s.IdempotencyKey) {
 		return false

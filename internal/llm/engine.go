@@ -44,8 +44,6 @@ type Plan interface {
 	// Wait returns when it is its turn. What it got is kept for Ask, or given back by Drop, which may come several times.
 	Wait(ctx context.Context) error
 	Drop()
-	// Lasts says that Wait waits for somebody, who may take days: for who gives the key of the model.
-	Lasts() bool
 	// Waiting says why Wait has not returned: "queued 2.1 s: tokens/min of key a, 31 ahead"; "": it has.
 	Waiting() string
 	// Wanted says that others wait for the place of a request which is under way.

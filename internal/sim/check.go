@@ -322,7 +322,7 @@ func (w *World) checkWait(r *agentkernel.ProcessRecord, l *ledger, id int64) {
 	if w.engine.asks(r.PID, id) {
 		return // it waits for its turn, or before it is sent again
 	}
-	if c == nil && w.bounded(r) {
+	if (c == nil || c.unsent) && w.bounded(r) {
 		return // it may be too dear, or wait for what others give back; settle sees whether it ends
 	}
 	if c == nil {

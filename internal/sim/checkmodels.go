@@ -40,6 +40,9 @@ func (p *provider) arrives(a *asking, r *llm.Request, fate fate, roll uint64, tu
 		if c.resultSeq != 0 || l.terminal {
 			w.failf("call %d of process %d asks a model, and has its result", call, pid)
 		}
+		if c.unsent {
+			w.failf("call %d of process %d asks a model, and its journal says that it waits for its turn", call, pid)
+		}
 	}
 	text := ""
 	for _, part := range r.Messages[len(r.Messages)-1].Parts {

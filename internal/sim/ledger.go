@@ -40,8 +40,9 @@ type ledgerCall struct {
 	effect         agentkernel.Effect
 	asked          bool // what became of it is not known, and a human is to decide
 	decided        agentkernel.Decision
-	retries        int // that were decided and begun
-	paid           int // how often a call that is paid for was begun again
+	retries        int  // that were decided and begun
+	paid           int  // how often a call that is paid for was begun again
+	unsent         bool // it waits for its turn, and was not sent yet
 	async, done    bool
 	result         json.RawMessage
 	settled        agentkernel.Amounts // that it has used up, as it was said last; nil: nobody knows
@@ -165,7 +166,8 @@ func (l *ledger) call(e *agentkernel.Entry) error {
 		l.places[place] = e.Call
 	}
 	l.last = max(l.last, e.Call)
-	c := &ledgerCall{seq: e.Seq, at: e.At, op: e.Op, args: e.Args, effect: e.Effect, async: e.Async, done: e.Done}
+	c := &ledgerCall{seq: e.Seq, at: e.At, op: e.Op, args: e.Args, effect: e.Effect, async: e.Async, done: e.Done,
+		unsent: e.Reserve[agentkernel.AmountUnsent] > 0}
 	l.calls[e.Call] = c
 	if e.Done {
 		c.resultSeq, c.result, c.err = e.Seq, e.Data, e.Err
@@ -233,6 +235,8 @@ func (l *ledger) decide(e *agentkernel.Entry) error {
 		return fmt.Errorf("it is decided about call %d, which is not open", e.Call)
 	case e.Kind == agentkernel.EntryResolve:
 		c.decided, c.asked = agentkernel.Decision(e.Note), false
+	case c.unsent:
+		c.unsent, c.seq = false, e.Seq
 	case c.effect == agentkernel.EffectPaid:
 		if c.paid++; c.paid > 1 {
 			return fmt.Errorf("call %d, which costs each time, is begun a third time", e.Call)

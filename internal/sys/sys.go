@@ -232,11 +232,10 @@ type Admission struct {
 	Reserve agentkernel.Amounts
 	// Later decides, in the time that calls have, where that takes a look outside; nil: it is decided.
 	Later func(ctx context.Context) (Admission, error)
-	// Queues says that Later waits for the call's turn, and takes as long as that does.
+	// Queues says that Later waits for the call's turn, and takes as long as that does: days perhaps, where somebody has to do something
+	// for it. A call that waits for long is in the journal meanwhile, with nothing reserved but agentkernel.AmountUnsent, so that its
+	// process can be parked.
 	Queues bool
-	// Lasts says that Later waits for somebody, for days perhaps: the call is in the journal before, with what Reserve has then
-	// (agentkernel.AmountUnsent), so that its process can be parked. It is admitted again behind that.
-	Lasts bool
 	// Drop gives back what Later has got for the call, which is not made now; nil: it has got nothing. A call that is made after all
 	// gets it again by itself. It may come several times.
 	Drop func()

@@ -82,6 +82,18 @@ func Arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
 	return canonical, nil
 }
 
+// Refusal says why a process may not make a call: it was denied to it, or its arguments are wrong. bad is what is known to be wrong with
+// them.
+func Refusal(deny []string, call *agentkernel.Syscall, canonical json.RawMessage, bad *agentkernel.Error) *agentkernel.Error {
+	switch {
+	case Denied(deny, call):
+		return agentkernel.Errorf(agentkernel.CodeDenied, call.Name, "%s is denied to this process (deny = %q)", call.Name, call.Capability)
+	case bad != nil:
+		return bad
+	}
+	return UnknownArgument(call, canonical)
+}
+
 // UnknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for
 // "tool", and which of the two counts would depend on their order, which is another one in the
 // journal.
@@ -105,4 +117,11 @@ func NoSyscall[T any](name string, ops map[string]T) *agentkernel.Error {
 		return err.WithHint("%s", q)
 	}
 	return err
+}
+
+// NotHere is the answer for a call of the journal that this kernel does not have: a newer one, or one with more families,
+// ran the process.
+func NotHere(name string) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeVersion, name, "this kernel does not know the call %s, which is in the journal", clip.Short(name)).
+		WithHint("continue the process with the version that ran it")
 }

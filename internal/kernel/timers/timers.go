@@ -54,6 +54,32 @@ func (t *Timers) At(at time.Time, fn func()) *Timer {
 // After is At for a time from now on.
 func (t *Timers) After(d time.Duration, fn func()) *Timer { return t.At(t.now().Add(d), fn) }
 
+// Every calls fn each d, for the first time after d, until stop is called. fn must not wait.
+func (t *Timers) Every(d time.Duration, fn func()) (stop func()) {
+	var mu sync.Mutex
+	var next *Timer
+	var stopped bool
+	var ring func()
+	wait := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !stopped {
+			next = t.After(d, ring)
+		}
+	}
+	ring = func() {
+		fn()
+		wait()
+	}
+	wait()
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		next.Stop()
+	}
+}
+
 // Stop keeps the function from being called, unless that has begun. A nil Timer has nothing to stop.
 func (x *Timer) Stop() {
 	if x == nil {

@@ -151,3 +151,19 @@ func TestCloseWaitsForWhatRings(t *testing.T) {
 		pass(2 * time.Hour)
 	})
 }
+
+// What is called again and again is not any more once it is stopped.
+func TestEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := New(time.Now)
+		defer ts.Close()
+		n := 0
+		stop := ts.Every(time.Second, func() { n++ })
+		pass(3500 * time.Millisecond)
+		stop()
+		pass(time.Minute)
+		if n != 3 {
+			t.Errorf("%d times", n)
+		}
+	})
+}

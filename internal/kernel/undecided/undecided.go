@@ -5,6 +5,7 @@ package undecided
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,6 +22,17 @@ func Unknown(op, brief string, cause error) *agentkernel.Error {
 		why = agentkernel.AsError(cause, agentkernel.CodeInternal, "").Message()
 	}
 	return agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, op, "%s may or may not have happened: %s", brief, why)
+}
+
+// Failure is what a call outside the kernel has ended with, by the error of its handler. settled: that is how it ended. Else what comes
+// after its time is no answer.
+func Failure(ctx context.Context, op, label string, err error, settled bool) *agentkernel.Error {
+	e := agentkernel.AsError(err, agentkernel.CodeUnavailable, op)
+	late := errors.Is(err, context.DeadlineExceeded) || !settled && ctx.Err() == context.DeadlineExceeded
+	if late && e.Code != agentkernel.CodeTimeout { // an answer that came is what counts, however late it is now
+		e = agentkernel.Errorf(agentkernel.CodeTimeout, op, "%s did not answer in time", label)
+	}
+	return e
 }
 
 // Note is what a process that is paused for a call says of it.

@@ -100,20 +100,6 @@ func (c *Control) healthy(d *deployment, now time.Time) {
 	}
 }
 
-// Lacking says that no deployment of an alias, or of those behind it, has what it cannot do without.
-func (c *Control) Lacking(alias string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, name := range append([]string{alias}, c.aliases[alias].Fallback...) {
-		for _, d := range c.aliases[name].Deployments {
-			if !c.byName[d].lacks {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // Equip notes that a deployment has what it lacked, or another one in place of that: what it refused before does not count any more.
 func (c *Control) Equip(name string) {
 	c.mu.Lock()

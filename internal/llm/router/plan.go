@@ -93,9 +93,6 @@ func (p *plan) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Lasts says that Wait waits for who gives a key.
-func (p *plan) Lasts() bool { return p.recalled() == nil && p.r.control.Lacking(p.alias) }
-
 // Waiting says why Wait has not returned.
 func (p *plan) Waiting() string {
 	why, _ := p.r.control.Explain(p.q.ID)

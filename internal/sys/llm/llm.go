@@ -138,12 +138,9 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 		return sys.Admission{}, named(c, err)
 	}
 	a := sys.Admission{Subject: p.Alias(), Value: p, Reserve: p.Reserve(), Drop: p.Drop, Waiting: p.Waiting, Queues: true}
-	if p.Lasts() {
-		a.Lasts, a.Reserve = true, agentkernel.Amounts{agentkernel.AmountUnsent: 1}
-	}
 	a.Later = func(ctx context.Context) (sys.Admission, error) {
 		now := a
-		now.Later, now.Lasts = nil, false
+		now.Later = nil
 		err := p.Wait(ctx)
 		now.Reserve = p.Reserve()
 		return now, named(c, err)

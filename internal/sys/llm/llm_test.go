@@ -35,8 +35,6 @@ type engine struct {
 	bits   func(ctx context.Context, tell func(llm.Delta) error) error // before the answer; its error is that of the query
 }
 
-func (e *engine) Lasts() bool { return false }
-
 func (e *engine) Check([]string) error { return nil }
 
 func (e *engine) Plan(q *llm.Query) (llm.Plan, error) {
