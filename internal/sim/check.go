@@ -147,15 +147,15 @@ func (w *World) checkAnswer(o *op) {
 	}
 }
 
-// checkUsage compares what the kernel says of a process with what its journal comes to.
+// checkUsage compares what the kernel says of a process with what its journal came to when it was asked, and comes to now.
 func (w *World) checkUsage(o *op) {
-	got, want := &o.answer, o.expect
+	got, want, now := &o.answer, o.expect, w.disk.ledger(o.pid)
 	u := &got.Usage
-	if u.Syscalls < want.last || u.ToolCalls != want.toolCalls || u.BytesIn != want.bytesIn || u.Output != want.output {
-		w.failf("process %d has used %+v by the kernel, and by its journal %d calls, %d of tools, %d bytes from them, %d bytes of output",
-			o.pid, *u, want.last, want.toolCalls, want.bytesIn, want.output)
+	within := func(then, used, since int64) bool { return then <= used && used <= since }
+	if u.Syscalls < want.last || !within(want.toolCalls, u.ToolCalls, now.toolCalls) || !within(want.bytesIn, u.BytesIn, now.bytesIn) || !within(want.output, u.Output, now.output) {
+		w.failf("process %d has used %+v by the kernel, and by its journal %d calls, %d of tools, %d bytes from them, %d bytes of output; now %d of tools, %d and %d bytes",
+			o.pid, *u, want.last, want.toolCalls, want.bytesIn, want.output, now.toolCalls, now.bytesIn, now.output)
 	}
-	now := w.disk.ledger(o.pid)
 	same := now.paused == want.paused && now.terminal == want.terminal // as when it was asked
 	if same && (got.Paused != want.paused || got.State.Terminal() != want.terminal) {
 		w.failf("process %d is %s, paused: %t; by its journal it has ended: %t, paused: %t", o.pid, got.State, got.Paused, want.terminal, want.paused)

@@ -114,6 +114,9 @@ func (m *market) checkLimits(w *World, q *request, fate fate, turn time.Time, to
 	if fate == refused || fate == overloaded {
 		return
 	}
+	if fate == failed { // it is one of its requests, and no model has read it
+		tokens = 0
+	}
 	at := time.Now()
 	if late := turn.Add(guard); late.Before(at) { // the disk was slow
 		at = late
