@@ -46,7 +46,11 @@ func newConnection(conn net.Conn) *connection {
 // RoundTrip sends a request and gives its answer; when the body has been read to its end the connection serves again. An
 // exchange whose context ends is broken off, also while the body is read.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	c, err := t.take(req.Context())
+	var c *connection
+	err := req.Context().Err() // what ends later ends the exchange a moment later
+	if err == nil {
+		c, err = t.take(req.Context())
+	}
 	if err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close()
