@@ -26,7 +26,7 @@ type Exchange struct {
 	silence *time.Timer
 	idle    time.Duration
 	key     string
-	sent    atomic.Bool
+	sent    atomic.Bool // the server may have the request
 	resp    *http.Response
 	answer  io.Reader // the body of resp, without the key
 	head    llm.Head

@@ -13,9 +13,9 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"agentkernel/internal/llm"
@@ -176,16 +176,18 @@ func (s *Server) Send(ctx context.Context, call Call) (*Exchange, error) {
 	var cancel context.CancelCauseFunc
 	x.ctx, cancel = context.WithCancelCause(ctx)
 	x.cancel = cancel
-	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, s.base+call.Path, nil)
+	trace := httptrace.ClientTrace{WroteHeaders: func() { x.sent.Store(true) }} // the body goes along, and how far it has come nobody knows
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(x.ctx, &trace), http.MethodPost, s.base+call.Path, bytes.NewReader(call.Body))
 	if err != nil {
 		cancel(nil)
 		return nil, &llm.Error{Kind: llm.Invalid, Message: "the address of the request is wrong"}
 	}
 	req.Header = head
-	req.ContentLength = int64(len(call.Body))
-	req.Body = x.body()
-	// net/http asks for the body once more only where it knows that no server got the first one.
-	req.GetBody = func() (io.ReadCloser, error) { return x.body(), nil }
+	again := req.GetBody // net/http asks for the body once more only where it knows that no server got the first one
+	req.GetBody = func() (io.ReadCloser, error) {
+		x.sent.Store(false)
+		return again()
+	}
 	x.silence = time.AfterFunc(x.idle, func() { cancel(errSilent) })
 	resp, err := s.client.Do(req)
 	x.silence.Stop()
@@ -235,24 +237,3 @@ func (x *Exchange) requestHead(ctx context.Context) (http.Header, error) {
 	}
 	return h, nil
 }
-
-// body is the body of a request, which notes when all of it was taken: from then on the server may have the request.
-func (x *Exchange) body() io.ReadCloser {
-	x.sent.Store(len(x.call.Body) == 0)
-	return &sending{rest: bytes.NewReader(x.call.Body), sent: &x.sent}
-}
-
-type sending struct {
-	rest *bytes.Reader
-	sent *atomic.Bool
-}
-
-func (b *sending) Read(p []byte) (int, error) {
-	n, err := b.rest.Read(p)
-	if b.rest.Len() == 0 {
-		b.sent.Store(true)
-	}
-	return n, err
-}
-
-func (b *sending) Close() error { return nil }
