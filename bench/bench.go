@@ -140,7 +140,7 @@ func errTooLong(after time.Duration) error {
 
 // sections in the order of the document.
 func sections() []section {
-	return []section{warmSection, coldSection, syscallSection, hostedSection, modelsSection, parkSection, throughputSection, growthSection, parkedSection, millionSection, killedSection, signalsSection, processSection, tasksSection, promisedSection, mcpSection, agentsSection}
+	return []section{warmSection, coldSection, syscallSection, hostedSection, modelsSection, parkSection, throughputSection, growthSection, parkedSection, millionSection, killedSection, signalsSection, processSection, tasksSection, promisedSection, mcpSection, agentsSection, turnsSection}
 }
 
 // measureSection runs one section; its failure is part of the document.
