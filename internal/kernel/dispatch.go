@@ -138,20 +138,18 @@ func (k *Kernel) readmit(p *process, f *inflight) {
 
 // goOutsideAgain makes a call of the journal, which was made before or has waited for its turn, unless its family has an error for it.
 func (k *Kernel) goOutsideAgain(p *process, f *inflight, err error) {
+	var goes bool
 	later := func() { k.readmit(p, f) }
-	if k.waits(p, f, later) { // the process stands still since the family was asked
-		f.admission.NotUsed()
-		return
-	}
 	if err == nil {
-		err = k.table.ledger.Within(p.context(), k.books(p), func() error { return k.reserveAgain(p, f) })
+		err = k.table.ledger.Within(p.context(), k.books(p), func() (err error) {
+			goes, err = k.reserveAgain(p, f, later)
+			return err
+		})
 	}
-	if err == nil { // a process that was paused for it, or for another that asks again now, has enough
+	if goes { // a process that was paused for it, or for another that asks again now, has enough
 		k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && budget.Paused(p.pauseNote()) })
 		k.goOutside(p, f)
-		return
-	}
-	if f.admission.NotUsed(); !k.overBudget(p, f, err, later) {
+	} else if f.admission.NotUsed(); err != nil && !k.overBudget(p, f, err, later) {
 		k.complete(p, f, outcome{}, err)
 	}
 }
@@ -415,21 +413,22 @@ func (k *Kernel) reserves(p *process, f *inflight) (want agentkernel.Amounts, at
 	return want, at, err
 }
 
-// reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved.
-func (k *Kernel) reserveAgain(p *process, f *inflight) error {
+// reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved. False: nobody
+// waits for it any more, or its process stands still, and later makes it.
+func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.gone(f): // it was interrupted while its family was asked
-		return agentkernel.Errorf(agentkernel.CodeCanceled, f.op, "nobody waits for it any more")
+	case p.gone(f) || k.waitsNow(p, f, later):
+		return false, nil
 	case f.effect != agentkernel.EffectPaid && !f.again && f.admission.Wants()[agentkernel.AmountUSD] == 0:
-		return nil
+		return true, nil
 	}
 	want, at, err := k.reserves(p, f)
 	if err == nil && (f.effect == agentkernel.EffectPaid || len(want) > 0) {
 		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, At: at, Call: f.id, Reserve: want})
 	}
-	return err
+	return err == nil, err
 }
 
 // goOutside runs an external handler once its intent is durable.

@@ -76,7 +76,9 @@ func (s *store) Append(b agentkernel.Batch) (agentkernel.Position, error) {
 	b = clean(b)
 	s.w.trace.batch(&b)
 	for i := range b.Entries {
-		if e := &b.Entries[i]; e.Kind == agentkernel.EntryCall && !e.Done && s.w.held.over(d.view.rows[e.PID]) {
+		e := &b.Entries[i]
+		begins := e.Kind == agentkernel.EntryCall && !e.Done || e.Kind == agentkernel.EntryRetry
+		if begins && s.w.held.over(d.view.rows[e.PID]) {
 			s.w.failf("process %d begins call %d, %s, and was told to stand still", e.PID, e.Call, e.Op)
 		}
 	}
