@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -23,41 +24,63 @@ type human struct {
 	con   *console.Console
 	tty   io.Reader
 	lines *bufio.Reader
+	typed chan typed // what else reads lines; nil: nothing
+	early []typed    // that no question was asked for yet
 }
 
-func (a *app) human(tty io.Reader) *human { return &human{a.con, tty, bufio.NewReader(tty)} }
+func (a *app) human(tty io.Reader) *human {
+	return &human{con: a.con, tty: tty, lines: bufio.NewReader(tty)}
+}
 
 // ask shows a question and returns the line that is typed then. What was typed before is no answer to it: a program
 // can print a question of its own and make the call when the user has answered that. Answers that come through
 // something else than a terminal may be there already.
 func (h *human) ask(question string) (string, error) {
+	var shown time.Time
 	done := h.con.Prompt(question, func() {
-		if discardTyped(h.tty) {
+		if discardTyped(h.tty) && h.typed == nil {
 			h.lines.Reset(h.tty)
 		}
+		shown = time.Now()
 	})
 	defer done()
+	if h.typed != nil {
+		return h.answer(shown)
+	}
 	return h.lines.ReadString('\n')
 }
 
-// askLoop puts the questions of the process to the human, one after another. It ends with ctx, or with the
-// first read that fails.
+// askLoop puts the questions of the process to the human, one after another, and tells a task what else is typed. It ends with ctx, or
+// with the first read that fails.
 func (w *watch) askLoop(ctx context.Context) {
 	var human *human
+	var said chan typed
 	if tty, err := w.a.askTTY(); err == nil {
 		defer tty.Close()
 		human = w.a.human(tty)
+		if f := w.steers(tty); f != nil {
+			human.steerable(ctx, f)
+			said = human.typed
+		}
 	}
 	always := map[string]bool{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case t, more := <-said:
+			if w.steer(ctx, t); !more {
+				said = nil
+			}
 		case e := <-w.asks:
 			q := e.Ask
 			answer := agentkernel.AnswerAlways
 			if q.Pattern == "" || !always[q.Pattern] {
 				answer = w.question(ctx, human, e.PID, q)
+			}
+			if human != nil {
+				w.steer(ctx, human.early...)
+				human.early = nil
 			}
 			switch answer {
 			case "": // nobody is there any more, which is no answer: it asks again when it is resumed
