@@ -131,7 +131,7 @@ var rules = []struct {
 	// The simulator drives the kernel by its public surface, like embedded does; nothing that is shipped imports it.
 	{"internal/sim", []string{"", "internal/journal", "internal/kernel", "internal/llm", "internal/llm/models", "internal/llm/router", "internal/sys", "internal/sys/families", "internal/sys/tool"}},
 	{"internal/gen", []string{"", "internal/config", "internal/mcpserver", "internal/sys/families"}},
-	{"bench/...", []string{"", "client", "embedded", "guest/...", "internal/...", "userland/..."}},
+	{"bench/...", []string{"", "bench/...", "client", "embedded", "guest/...", "internal/...", "userland/..."}},
 	{"internal/e2e/...", []string{"", "client", "embedded", "internal/..."}},
 	{"examples/...", []string{"", "client", "embedded"}},
 	{"sdk/...", nil}, // Python; a Go test runs its tests

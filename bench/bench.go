@@ -34,6 +34,8 @@ type bench struct {
 	heapProfile string
 	// chart is a file for the chart of the section agents; "" for none.
 	chart string
+	// tau2 is a checkout of tau2-bench; "" for none.
+	tau2 string
 
 	errw  io.Writer
 	now   string // name of the section that runs
@@ -140,7 +142,7 @@ func errTooLong(after time.Duration) error {
 
 // sections in the order of the document.
 func sections() []section {
-	return []section{warmSection, coldSection, syscallSection, hostedSection, modelsSection, parkSection, throughputSection, growthSection, parkedSection, millionSection, killedSection, signalsSection, processSection, tasksSection, promisedSection, mcpSection, agentsSection, turnsSection}
+	return []section{warmSection, coldSection, syscallSection, hostedSection, modelsSection, parkSection, throughputSection, growthSection, parkedSection, millionSection, killedSection, signalsSection, processSection, tasksSection, promisedSection, mcpSection, agentsSection, turnsSection, tau2Section}
 }
 
 // measureSection runs one section; its failure is part of the document.

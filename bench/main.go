@@ -29,6 +29,7 @@ type options struct {
 	profile string
 	heap    string
 	chart   string
+	tau2    string
 }
 
 func main() {
@@ -49,6 +50,7 @@ func main() {
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process to a file")
 	flag.StringVar(&o.heap, "memprofile", "", "write a heap profile to a file when the processes of section parked are parked")
 	flag.StringVar(&o.chart, "chart", "", "write the chart of the section agents to a file, as SVG")
+	flag.StringVar(&o.tau2, "tau2", "", "a checkout of github.com/sierra-research/tau2-bench, for the section tau2")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unknown argument %q; sections are named with -only\n", flag.Arg(0))
@@ -76,7 +78,7 @@ func run(ctx context.Context, o options, out, errw io.Writer) (err error) {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	b := &bench{engine: findEngine(root), root: root, tmp: tmp, scale: full, errw: errw, began: time.Now(), heapProfile: o.heap, chart: o.chart}
+	b := &bench{engine: findEngine(root), root: root, tmp: tmp, scale: full, errw: errw, began: time.Now(), heapProfile: o.heap, chart: o.chart, tau2: o.tau2}
 	if o.quick {
 		b.scale = quick
 	}
