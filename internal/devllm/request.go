@@ -83,6 +83,14 @@ func (r *request) chars() (n int64) {
 	return n
 }
 
+// images is how many pictures the prompt has.
+func (r *request) images() (n int64) {
+	for _, b := range r.blocks {
+		n += b.images
+	}
+	return n
+}
+
 // last is the text of the last message of a role; "" if there is none.
 func (r *request) last(role string) string {
 	for i := len(r.msgs) - 1; i >= 0; i-- {

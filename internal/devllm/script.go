@@ -76,6 +76,7 @@ type conditions struct {
 	Turn       int      `yaml:"turn"`        // the number of the answer that is asked for, from 1
 	Tools      []string `yaml:"tools"`       // each of them is offered
 	Schema     *bool    `yaml:"schema"`      // whether an answer in JSON is asked for
+	Images     *int64   `yaml:"images"`      // how many pictures the conversation has
 }
 
 // reply is an answer as it is written. Texts may quote groups of the rule's expressions: {{city}}, {{1}}.

@@ -119,3 +119,46 @@ func TestBadScripts(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// A rule can ask how many pictures the conversation has, in each dialect.
+func TestScriptCountsImages(t *testing.T) {
+	const counts = `
+rules:
+  - {when: {images: 0}, answer: {text: none}}
+  - {when: {images: 2}, answer: {text: two}}
+default: {text: others}
+`
+	const pixel = "iVBORw0KGgo="
+	text := map[string]any{"type": "text", "text": "look"}
+	url := map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:image/png;base64," + pixel}}
+	source := map[string]any{"type": "image", "source": map[string]any{"type": "base64", "media_type": "image/png", "data": pixel}}
+	user := func(content any, more ...any) []any {
+		m := map[string]any{"role": "user", "content": content}
+		for i := 0; i < len(more); i += 2 {
+			m[more[i].(string)] = more[i+1]
+		}
+		return []any{m}
+	}
+	for _, c := range []struct {
+		profile, path string
+		body          func(msgs []any) any
+		of            func(n int) []any
+	}{
+		{"openai", "/v1/chat/completions", func(msgs []any) any { return chatOf("gpt-dev", "", "messages", msgs) }, func(n int) []any {
+			return user(append([]any{text}, []any{url, url, url}[:n]...))
+		}},
+		{"anthropic", "/v1/messages", func(msgs []any) any { return claudeOf("", "messages", msgs) }, func(n int) []any {
+			return user(append([]any{text}, []any{source, source, source}[:n]...))
+		}},
+		{"ollama", "/api/chat", func(msgs []any) any { return chatOf("llama-dev:3b", "", "messages", msgs, "stream", false) }, func(n int) []any {
+			return user("look", "images", []any{pixel, pixel, pixel}[:n])
+		}},
+	} {
+		r := newRig(t, c.profile, func(o *Options) { o.Script = script(t, counts) })
+		for n, want := range []string{"none", "others", "two", "others"} {
+			if g := r.post(c.path, c.body(c.of(n))); g.status != 200 || !strings.Contains(g.body, `"`+want+`"`) {
+				t.Errorf("%s, %d pictures: %d %s", c.profile, n, g.status, g.body)
+			}
+		}
+	}
+}

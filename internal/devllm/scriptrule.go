@@ -102,6 +102,9 @@ func (c conditions) hold(r *request, groups map[string]string) bool {
 	if c.Turn != 0 && c.Turn != r.turn() || c.Schema != nil && *c.Schema != (r.schema != nil || r.jsonMode) {
 		return false
 	}
+	if c.Images != nil && *c.Images != r.images() {
+		return false
+	}
 	for _, name := range c.Tools {
 		if !slices.ContainsFunc(r.tools, func(t tool) bool { return t.name == name }) {
 			return false
