@@ -3,6 +3,7 @@ package agentkernel
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -37,6 +38,24 @@ type Skill struct {
 	Code        string    `json:"code,omitempty"`
 	Created     time.Time `json:"created,omitzero"`
 	Updated     time.Time `json:"updated,omitzero"`
+}
+
+// keywords of Python that look like names of modules, and aio, which a name of a module ends with.
+const keywords = " and as assert async await break class continue def del elif else except finally for from global if import in is " +
+	"lambda nonlocal not or pass raise return try while with yield aio "
+
+// CheckSkillName refuses what no import statement can have as the name of a skill: CodeInvalid. Names are in lower case, so that two are never
+// one file.
+func CheckSkillName(name string) error {
+	ok := len(name) > 0 && len(name) <= 64 && !strings.Contains(keywords, " "+name+" ")
+	for i, r := range name {
+		ok = ok && (r == '_' || r >= 'a' && r <= 'z' || i > 0 && r >= '0' && r <= '9')
+	}
+	if ok {
+		return nil
+	}
+	return Errorf(CodeInvalid, "skill", "%.80q cannot be the name of a skill", name).
+		WithHint("programs import it: write lower-case letters, digits and _, such as monthly_report")
 }
 
 // SkillQuery selects skills.

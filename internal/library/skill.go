@@ -30,10 +30,6 @@ const (
 // identifier are the names that skills can have: lower case, so that two are never one file.
 var identifier = lazy.Regexp(`^[a-z_][a-z0-9_]{0,63}$`)
 
-// keywords of Python that look like identifiers; a module cannot have their names.
-const keywords = " and as assert async await break class continue def del elif else except finally for from global if import in is " +
-	"lambda nonlocal not or pass raise return try while with yield aio "
-
 // definition finds the functions at the top of a module, up to the end of their parameters.
 var definition = lazy.Regexp(`(?m)^(?:async )?def ([A-Za-z_][A-Za-z0-9_]*)\(`)
 
@@ -92,9 +88,10 @@ func validSkill(s *agentkernel.Skill) error {
 	bad := func(format string, args ...any) *agentkernel.Error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, opSkill, format, args...)
 	}
+	if err := agentkernel.CheckSkillName(s.Name); err != nil {
+		return err
+	}
 	switch {
-	case !identifier().MatchString(s.Name) || strings.Contains(keywords, " "+s.Name+" "):
-		return bad("%.80q cannot be the name of a skill", s.Name).WithHint("programs import it: write lower-case letters, digits and _, such as monthly_report")
 	case strings.TrimSpace(s.Code) == "":
 		return bad("the code of skill %s is empty", s.Name)
 	case len(s.Code) > agentkernel.MaxSkill:
