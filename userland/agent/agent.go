@@ -6,6 +6,7 @@
 //	tools.py      what the model is told of the tools
 //	child.py      a program is a child; or, where the task has a folder,
 //	folder.py     a program runs in the process of the task
+//	pictures.py   what the model looks at
 //	loop.py       ask, run, show
 //	task.py       until there is a result; or, in a session,
 //	chat.py       until there is an answer, and the user says the next thing
@@ -16,10 +17,13 @@
 package agent
 
 import (
+	"context"
 	"embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"agentkernel"
@@ -46,6 +50,169 @@ type Task struct {
 	Servers []string `json:"-"`
 	// Local are tools that travel with the programs; those of servers it finds itself.
 	Local []agentkernel.Tool `json:"-"`
+	// Images are pictures that the model is shown with the task: PNG, JPEG, GIF or WebP, each of at most MaxImage bytes, all of at most
+	// MaxImages.
+	Images []Picture `json:"-"`
+	// Skills are those that the model is told of; SkillsFor finds them.
+	Skills []agentkernel.Skill `json:"-"`
+	// Save names the skill that a program is to be kept as; "": none is. The program only hands it over, in its log, as a Step of the kind
+	// skill: whoever runs it saves it.
+	Save string `json:"save"`
+	// Steps says that each step is written to the log, as a Step.
+	Steps bool `json:"steps"`
+}
+
+// Bounds of what the model is shown, in bytes; pictures.py has the same.
+const (
+	MaxImage  = 3_750_000
+	MaxImages = 10_000_000
+)
+
+// ReadStep reads a line of a task's log, as an event has it; false: it is none of its steps.
+func ReadStep(line string) (s Step, ok bool) {
+	text, ok := strings.CutPrefix(line, "debug: {")
+	return s, ok && json.Unmarshal([]byte("{"+text), &s) == nil && slices.Contains([]string{"turn", "program", "output", "result", "skill", "end"}, s.Kind)
+}
+
+// Step is what a task does, one after the other, as its log has it. Which fields are set depends on the kind.
+type Step struct {
+	Kind string `json:"kind"` // turn, program, output, result, skill, end
+	// Turn is the number of the answer, CostUSD what those so far have cost. Text is what the model says, or what a program printed, up to
+	// 4,000 characters.
+	Turn    int      `json:"turn,omitempty"`
+	Text    string   `json:"text,omitempty"`
+	CostUSD *float64 `json:"cost_usd,omitempty"`
+	// Program is the number of a program, ProgramPID its process; 0: it runs in that of the task. Characters is how long its source is, or
+	// what it printed.
+	Program    int             `json:"program,omitempty"`
+	ProgramPID agentkernel.PID `json:"program_pid,omitempty"`
+	Characters *int            `json:"characters,omitempty"`
+	// Value is the JSON of its last expression, up to 4,000 characters, Error what it failed with.
+	Value    string `json:"value,omitempty"`
+	Error    string `json:"error,omitempty"`
+	ExitCode *int   `json:"exit_code,omitempty"`
+	// Result is that of the task.
+	Result json.RawMessage `json:"result,omitempty"`
+	// Code is the program that is to be a skill.
+	Code string `json:"code,omitempty"`
+	// Reason is why the task has ended: "done", or why it is not.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Bounds of the skills that a model is told of.
+const (
+	maxSkills    = 50
+	maxSkillCode = 32 << 10 // bytes of code that it can read
+)
+
+// skill is what the model is told of a skill.
+type skill struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Import      string   `json:"import"`
+	Functions   []string `json:"functions"`
+	Code        string   `json:"code"` // "": it is too long
+}
+
+// SkillsFor are the skills of a namespace for a task: those that fit it first, each with its code. A kernel that keeps none has none.
+func SkillsFor(ctx context.Context, lib agentkernel.Library, namespace, task string) ([]agentkernel.Skill, error) {
+	var found []agentkernel.Skill
+	named := map[string]bool{}
+	for _, text := range []string{task, ""} {
+		if text == "" && len(found) >= maxSkills {
+			break
+		}
+		some, err := lib.Skills(ctx, agentkernel.SkillQuery{Namespace: namespace, Text: text, Limit: maxSkills})
+		if agentkernel.CodeOf(err) == agentkernel.CodeUnsupported {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			if named[some[i].Name] || len(found) >= maxSkills {
+				continue
+			}
+			s, err := lib.Skill(ctx, namespace, some[i].Name, 0)
+			if err != nil { // it was deleted meanwhile, or is damaged: a task needs none
+				continue
+			}
+			named[s.Name] = true
+			found = append(found, s)
+		}
+	}
+	return found, nil
+}
+
+func told(skills []agentkernel.Skill) []skill {
+	all := []skill{}
+	for i := range skills {
+		s := &skills[i]
+		var names []string
+		for _, f := range s.Functions {
+			name, _, _ := strings.Cut(f, "(")
+			names = append(names, name)
+		}
+		code := s.Code
+		if len(code) > maxSkillCode {
+			code = ""
+		}
+		all = append(all, skill{s.Name, s.Description, "from skills." + s.Name + " import " + strings.Join(names, ", "), s.Functions, code})
+	}
+	return all
+}
+
+// Picture is one that the model is shown.
+type Picture struct {
+	Name string // for messages: a path
+	Data []byte
+}
+
+// CheckPictures refuses what the model cannot be shown.
+func CheckPictures(pictures []Picture) error {
+	total := 0
+	for _, p := range pictures {
+		switch total += len(p.Data); {
+		case len(p.Data) > MaxImage:
+			return TooLarge(p.Name)
+		case total > MaxImages:
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "do", "the pictures up to %s have %d bytes; all of a task may have %d", p.Name, total, MaxImages).
+				WithHint("make them smaller, or let programs read them: --workspace DIR")
+		case !isImage(p.Data):
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "do", "%s is no PNG, JPEG, GIF or WebP", p.Name)
+		}
+	}
+	return nil
+}
+
+// TooLarge is the error of a picture of more than MaxImage bytes.
+func TooLarge(name string) error {
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "do", "the picture %s is larger than %d bytes, the most that each provider takes", name, MaxImage).
+		WithHint("make it smaller, or let programs read it: --workspace DIR")
+}
+
+// encoded are pictures as the program reads them.
+func encoded(pictures []Picture) (texts []string) {
+	for _, p := range pictures {
+		texts = append(texts, base64.StdEncoding.EncodeToString(p.Data))
+	}
+	return texts
+}
+
+// isImage says whether bytes are a picture that models take, by how they begin.
+func isImage(data []byte) bool {
+	text := string(data[:min(len(data), 12)])
+	for _, magic := range []string{"\x89PNG\r\n\x1a\n", "\xff\xd8\xff", "GIF87a", "GIF89a"} {
+		if strings.HasPrefix(text, magic) {
+			return true
+		}
+	}
+	return strings.HasPrefix(text, "RIFF") && strings.HasSuffix(text, "WEBP")
+}
+
+// Does says whether a program is one of Program.
+func Does(p *agentkernel.Program) bool {
+	return !p.Session && len(p.Args) > 0 && strings.Contains(p.Source, "\ndef keep_program():\n")
 }
 
 // stub is what the model is told of a local tool, in the fields of tool.list and tool.describe.
@@ -85,15 +252,22 @@ func Chat(t Task) (agentkernel.Program, error) {
 
 // Talks says whether a program is one of Chat.
 func Talks(p *agentkernel.Program) bool {
-	return p.Session && strings.Contains(p.Source, "\ndef chat(said, nanos):\n")
+	return p.Session && strings.Contains(p.Source, "\ndef chat(said, nanos")
 }
 
-// Said is the piece of a conversation with which the user says something. spent is what the conversation has cost so far: what was interrupted
-// is forgotten, and was paid for all the same.
-func Said(text string, spent agentkernel.NanoUSD) string {
+// Said is the piece of a conversation with which the user says something, and shows pictures. spent is what the conversation has cost so far: what
+// was interrupted is forgotten, and was paid for all the same.
+func Said(text string, spent agentkernel.NanoUSD, pictures ...Picture) string {
 	b, _ := json.Marshal(text) // a string is always encoded, and JSON's are Python's
-	return fmt.Sprintf("chat(%s, %d)", b, spent)
+	if len(pictures) == 0 {
+		return fmt.Sprintf("chat(%s, %d)", b, spent)
+	}
+	images, _ := json.Marshal(encoded(pictures))
+	return fmt.Sprintf("chat(%s, %d, %s)", b, spent, images)
 }
+
+// LastProgram is the piece of a conversation whose value is the program that can be kept as a skill; null: none can.
+const LastProgram = "last_program()"
 
 func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 	if t.Turns == 0 {
@@ -109,26 +283,43 @@ func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 		for _, server := range t.Servers {
 			source.WriteString("import tools." + server + "\n")
 		}
+		source.WriteString(skillsOf(t.Skills))
 	}
 	end := "task.py"
 	if talks {
 		end = "chat.py"
 	}
-	for _, part := range []string{"head.py", "schema.py", "tools.py", runner, "loop.py", end} {
+	for _, part := range []string{"head.py", "schema.py", "tools.py", runner, "pictures.py", "loop.py", end} {
 		source.WriteString(text(part))
 		source.WriteString("\n\n")
 	}
-	told, err := json.Marshal(struct {
+	if err := CheckPictures(t.Images); err != nil {
+		return agentkernel.Program{}, err
+	}
+	setup, err := json.Marshal(struct {
 		Task
 		Model   *string           `json:"model"`
 		Keeps   bool              `json:"keeps"` // programs share their variables
 		Local   []stub            `json:"local"`
+		Skills  []skill           `json:"skills"`
 		Prompts map[string]string `json:"prompts"`
-	}{t, named(t.Model), talks, stubs(t.Local), prompts()})
+	}{t, named(t.Model), talks, stubs(t.Local), told(t.Skills), prompts()})
 	if err != nil {
 		return agentkernel.Program{}, agentkernel.Errorf(agentkernel.CodeInternal, "do", "%w", err)
 	}
-	return agentkernel.Program{Name: name, Language: agentkernel.Python, Source: source.String(), Args: []string{string(told)}}, nil
+	return agentkernel.Program{Name: name, Language: agentkernel.Python, Source: source.String(), Args: append([]string{string(setup)}, encoded(t.Images)...)}, nil
+}
+
+// skillsOf makes the skills modules that programs in the process of the task can import. None is run by that.
+func skillsOf(skills []agentkernel.Skill) string {
+	var b strings.Builder
+	for i := range skills {
+		b.WriteString("    import skills." + skills[i].Name + "\n")
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "def skills_of_programs():\n" + b.String() + "\n\n"
 }
 
 // named is nil where there is no name: the program then leaves the choice to the kernel.
@@ -141,7 +332,7 @@ func named(model string) *string {
 
 func prompts() map[string]string {
 	all := map[string]string{}
-	for _, name := range []string{"system", "schema", "nothing", "tools", "more", "chat"} {
+	for _, name := range []string{"system", "schema", "nothing", "tools", "more", "chat", "skills", "save"} {
 		all[name] = text(path.Join("prompts", name+".md"))
 	}
 	return all

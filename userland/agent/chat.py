@@ -9,18 +9,23 @@ class GaveUp(Exception):
 talk = {"functions": None}
 
 
-def give_up(why):
+def give_up(why, code=1):
     raise GaveUp(why)
 
 
-def chat(said, nanos):
-    """Answers what the user says; nanos is what the conversation has cost so far, in nano-dollars."""
+def chat(said, nanos, images=()):
+    """Answers what the user says, and shows with pictures in base64; nanos is what the conversation has cost so far, in nano-dollars."""
     spent[0] = nanos / 1e9
     if not messages:
-        talk["functions"] = begin(said, "\n" + setup["prompts"]["chat"] + "\n")
+        try:
+            talk["functions"] = begin(said, "\n" + setup["prompts"]["chat"] + "\n")
+        except GaveUp as e:
+            say("no answer: " + str(e))
+            return
     before = len(messages)
-    messages.append({"role": "user", "content": said})
+    messages.append({"role": "user", "content": with_pictures(said, [base64.b64decode(text) for text in images])})
     seen.clear()
+    looked.clear()
     try:
         reply = turns()
     except GaveUp as e:
@@ -55,3 +60,8 @@ def close_calls(answer):
     for call in answer["tool_calls"] or []:
         if call["id"] not in answered:
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": "the user was shown it"})
+
+
+def last_program():
+    """The program that /save keeps: the last one that ended well and has a function."""
+    return worked[-1] if worked else None

@@ -1,8 +1,9 @@
 """Does a task in plain language: a model writes programs, the kernel runs them. docs/do.md says how it is used."""
+import base64
 import json
 import re
 import sys
 
-from kernel import exit, llm, spawn, tool, wait
+from kernel import exit, llm, log, spawn, tool, wait
 
-setup = json.loads(sys.argv[1])  # what agent.Task has, with local tools and prompts
+setup = json.loads(sys.argv[1])  # what agent.Task has, with local tools and prompts; the user's pictures follow, in base64

@@ -10,16 +10,30 @@ FUNCTIONS = [
      "schema": {"type": "object", "required": ["code"], "properties": {"code": {"type": "string"}}}},
     {"name": "read_output", "description": "Show a further page of what program number `run` printed, from character `start` on.",
      "schema": {"type": "object", "required": ["run", "start"], "properties": {"run": {"type": "integer"}, "start": {"type": "integer"}}}},
+    {"name": "look_at", "description": "Look at a picture (PNG, JPEG, GIF, WebP): one in the value of a program, by its number, or a file of the user's folder, by its path. It costs tokens in each further turn.",
+     "schema": {"type": "object", "required": ["picture"], "properties": {"picture": {"type": "string"}}}},
 ]
+READ_SKILL = {"name": "read_skill", "description": "Show the code of a skill.",
+              "schema": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}}
 
 messages = []
 outputs = []  # of all programs that were run
+worked = []  # the programs that ended well and have a function: the last one can be kept as a skill
 seen = {}  # how often a program gave a result
 spent = [0.0]  # dollars, for the model's answers
 
 
 def say(text):
     print(text, file=sys.stderr)
+
+
+def step(facts):
+    """Tells a step to whoever wants the task as events: agentkernel do --json reads them in the log."""
+    if setup["steps"] or facts["kind"] == "skill":
+        try:
+            log(facts, level="debug")
+        except PermissionError:
+            pass
 
 
 def line_of(text, most=SHOWN):
@@ -40,6 +54,8 @@ def ask(functions):
     except MemoryError as e:
         give_up(used_up(e))
     except TypeError as e:
+        if unseen(str(e)):
+            return ask(functions)
         if functions is None or len(messages) > 2:
             give_up("the model cannot be asked: " + str(e))
         say("the model takes no functions (" + line_of(str(e)) + "); it is asked for text")
@@ -106,7 +122,7 @@ def run(code):
     lines = code.strip().split("\n")
     say("  program " + str(number) + ", " + counted(lines, "line") + ": " + line_of(lines[0]))
     try:
-        end = run_program(code, "program-" + str(number) + ".py")
+        end = run_program(code, number)
     except MemoryError as e:
         give_up(used_up(e))
     except (PermissionError, RuntimeError, TypeError, ValueError) as e:
@@ -119,6 +135,9 @@ def run(code):
         became = "ended with exit code " + str(end["exit_code"]) if end["exit_code"] else "ended well"
     say("  " + line_of(became, 2 * SHOWN) + told_of_output(printed.strip(), end.get("pid")))
     value = "" if end["result"] is None else json.dumps(end["result"], ensure_ascii=False)
+    step({"kind": "output", "program": number, "program_pid": end.get("pid"), "text": printed[:PAGE], "characters": len(printed), "value": value[:PAGE], "error": end["error"], "exit_code": end["exit_code"]})
+    if became == "ended well" and re.search(r"^(async )?def [A-Za-z]", code, re.MULTILINE):
+        worked.append(code)
     again(code.strip(), became, printed, value)
     shown = "program " + str(number) + " " + became + ". " + ("It printed:\n" + page(number, 0) if printed.strip() else "It printed nothing.")
     if value:
@@ -172,13 +191,24 @@ def called(call, ran):
         return [False, run(arguments.get("code"))]
     if call["name"] == "read_output":
         return [False, page(arguments.get("run"), arguments.get("start", 0))]
+    if call["name"] == "look_at":
+        return [False, look_at(arguments.get("picture"))]
+    if call["name"] == "read_skill":
+        return [False, read_skill(arguments.get("name"))]
     if call["name"] != "finish":
-        return [False, "there is no function " + str(call["name"]) + ": there are run_python, read_output and finish. Tools are imported by programs"]
+        return [False, "there is no function " + str(call["name"]) + ": there are run_python, read_output, look_at and finish. Tools are imported by programs"]
     if "result" not in arguments:
         return [False, "finish takes the argument result"]
     if ran:
         return [False, "look at what the program printed before you finish"]
-    ok, value = checked(arguments["result"])
+    return finished(arguments["result"])
+
+
+def finished(value):
+    """Whether the task can end with a result: [True, value], or [False, what the model is told]."""
+    ok, value = checked(value)
+    if ok and setup["save"] and not worked:
+        ok, value = False, "the user wants a program to be kept as a skill, and none that ended well has a function at its top: run one"
     if not ok:
         say("  " + value)
     return [ok, value]
@@ -193,6 +223,7 @@ def answered_by_calls(calls):
             return [True, value]
         ran = ran or call["name"] == "run_python"
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": value})
+    show_looked()
     return [False, None]
 
 
@@ -201,6 +232,7 @@ def answered_by_text(text):
     block = re.search(r"```(?:python|py)[ \t]*\r?\n(.*?)(?:\n```|$)", text, re.DOTALL)
     final = re.search(r"^[ *]*FINAL:[ *]*(.*)$", text, re.MULTILINE | re.DOTALL)
     more = re.search(r"^READ (\d+) (\d+)\s*$", text, re.MULTILINE)
+    skill = re.search(r"^READ ([a-z_]\w*)\s*$", text, re.MULTILINE)
     if block:
         shown = run(block.group(1))
         messages.append({"role": "user", "content": shown})
@@ -208,11 +240,13 @@ def answered_by_text(text):
     if more:
         messages.append({"role": "user", "content": page(int(more.group(1)), int(more.group(2)))})
         return [False, None]
+    if skill:
+        messages.append({"role": "user", "content": read_skill(skill.group(1))})
+        return [False, None]
     if final:
-        ok, value = checked(final.group(1).strip())
+        ok, value = finished(final.group(1).strip())
         if ok:
             return [True, value]
-        say("  " + value)
         messages.append({"role": "user", "content": value})
         return [False, None]
     return None
@@ -222,6 +256,7 @@ def tell(turn, answer):
     """Shows a turn: what the model says, and the cost so far."""
     spent[0] += answer["cost_usd"] or 0
     text = "" if setup["watched"] else line_of(re.sub(r"```.*", "", answer["text"] or "", flags=re.DOTALL))
+    step({"kind": "turn", "turn": turn, "text": answer["text"] or "", "cost_usd": round(spent[0], 9)})
     say("turn " + str(turn) + (" · " + text if text else "") + " · $" + f"{spent[0]:.4f}")
 
 
@@ -237,14 +272,20 @@ def act(answer):
 
 def begin(task, more):
     """Tells the model what it is to know, and returns what it can call."""
-    system = setup["prompts"]["system"] + HERE + more + told_of_tools(task)
+    system = setup["prompts"]["system"] + HERE + more + told_of_tools(task) + told_of_skills()
     result = {"description": "the result of the task"}
     if setup["schema"] is not None:
         system += "\n" + setup["prompts"]["schema"] + "\n" + json.dumps(setup["schema"], ensure_ascii=False) + "\n"
         result = setup["schema"]
     messages.append({"role": "system", "content": system})
-    return FUNCTIONS + [{"name": "finish", "description": "End the task with its result, once a program has shown it.",
+    return FUNCTIONS + ([READ_SKILL] if setup["skills"] else []) + [{"name": "finish", "description": "End the task with its result, once a program has shown it.",
                          "schema": {"type": "object", "required": ["result"], "properties": {"result": result}}}]
+
+
+def keep_program():
+    """Hands the program that is to be a skill to whoever saves it. No program can do so itself."""
+    if setup["save"]:
+        step({"kind": "skill", "code": worked[-1]})
 
 
 def check_schema():

@@ -16,6 +16,12 @@ import (
 	"agentkernel/userland/agent"
 )
 
+// Programs in a folder run in sandboxes, as whose helper this program is started once more.
+func TestMain(m *testing.M) {
+	embedded.Main()
+	os.Exit(m.Run())
+}
+
 func engine(t *testing.T) string {
 	t.Helper()
 	return tooltest.Engine(t, "NO TASK IS DONE")
@@ -52,7 +58,7 @@ func newRig(t *testing.T, script string, change ...func(*devllm.Options)) *rig {
 	if err := os.WriteFile(key, []byte("sk-made-up"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k, err := embedded.Open(t.Context(), embedded.Config{Home: filepath.Join(dir, "home"), Engine: engine(t),
+	k, err := embedded.Open(t.Context(), embedded.Config{Home: filepath.Join(dir, "home"), Engine: engine(t), Sandboxes: true,
 		Models: []string{fmt.Sprintf("fast openai:gpt-dev url=%s/v1 price=1/10 key=file:%s", web.URL, key)}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,16 @@
 # A task: to its result, which is printed, and the program ends.
 
 
-def give_up(why):
-    exit("the task is not done: " + why)
+def give_up(why, code=1):
+    step({"kind": "end", "reason": why})
+    say("the task is not done: " + why)
+    exit(code)
 
 
 def work():
     """The task, to its result."""
     functions = begin(setup["task"], "")
-    messages.append({"role": "user", "content": setup["task"]})
+    messages.append({"role": "user", "content": with_pictures(setup["task"], [base64.b64decode(text) for text in sys.argv[2:]])})
     answer, functions = ask(functions)
     turn, idle = 1, 0
     while True:
@@ -27,5 +29,8 @@ def work():
 
 check_schema()
 done = work()
+keep_program()
+step({"kind": "result", "result": done})
+step({"kind": "end", "reason": "done"})
 print(as_printed(done))
 done

@@ -2,6 +2,7 @@
 
 STUBS = 12  # of so many tools each is described
 NAMED = 3000  # characters of names of the others
+UNAVAILABLE = 69  # the exit code where something is not there that the task needs
 
 
 def words_of(text):
@@ -35,8 +36,10 @@ def told_of_tools(task):
     """The part of the prompt about tools."""
     try:
         tools = tool.list() + setup["local"]
-    except (PermissionError, RuntimeError) as e:
+    except PermissionError as e:
         return "\nTools cannot be listed: " + str(e) + "\n"
+    except RuntimeError as e:  # a server does not start, say: better known before the model is paid
+        give_up("tools cannot be listed: " + str(e), UNAVAILABLE)
     if not tools:
         return "\nThere are no tools.\n"
     tools = fitting(tools, task)
@@ -48,3 +51,21 @@ def told_of_tools(task):
         names = "\n".join([server + ": " + ", ".join(by_server[server]) for server in sorted(by_server)])
         told += "\n" + setup["prompts"]["more"] + "\n" + (names if len(names) <= NAMED else names[:NAMED] + " ... (`tool.list()` has all)") + "\n"
     return told
+
+
+def told_of_skills():
+    """The part of the prompt about skills: of each a line."""
+    told = ""
+    for s in setup["skills"]:
+        told += s["import"] + ("  # " + re.sub(r"\s+", " ", s["description"])[:200] if s["description"] else "") + "\n"
+    if told:
+        told = "\n" + setup["prompts"]["skills"] + "\n" + told
+    return told + ("\n" + setup["prompts"]["save"].replace("NAME", setup["save"]) + "\n" if setup["save"] else "")
+
+
+def read_skill(name):
+    """The code of a skill."""
+    for s in setup["skills"]:
+        if s["name"] == name:
+            return s["code"] or "its code is too long to be shown; its functions: " + ", ".join(s["functions"])
+    return "there is no skill " + str(name) + ": there are " + ", ".join([s["name"] for s in setup["skills"]])
