@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,7 @@ func (chatCmd) Help() string {
 say. Piped, the answers alone are on standard output; all else is on standard error.
 
 Ctrl-C interrupts what is being done, and that is forgotten; a second Ctrl-C leaves. Ctrl-D or /quit ends the conversation; /cost says what it
-has cost, /help what else there is. When the terminal is closed, or the kernel dies, it is left as it is: --resume PID goes on.
+has cost, /image FILE shows a picture, /save NAME keeps a program as a skill, /help has all. When the terminal is closed, or the kernel dies, it is left as it is: --resume PID goes on.
 
 Tools, permissions, bounds and --workspace are those of agentkernel do. Programs run in the process of the conversation, in CPython.
 
@@ -79,6 +80,9 @@ func (c *chatCmd) spec(a *app) (agentkernel.Spec, error) {
 	if task.Servers, err = a.pythonServers(spec.ToolFiles()); err != nil {
 		return spec, err
 	}
+	if task.Skills, err = a.skillsFor(spec.Namespace, ""); err != nil {
+		return spec, err
+	}
 	name := spec.Program.Name
 	if spec.Program, err = agent.Chat(task); err != nil {
 		return spec, err
@@ -103,6 +107,8 @@ type talk struct {
 	k    *session
 	pid  agentkernel.PID
 	look *look
+
+	pictures []agent.Picture // that are shown with what is said next
 
 	lines *bufio.Reader
 	typed bool // what is said is typed at a terminal, and is asked for
@@ -281,7 +287,8 @@ func (t *talk) line() (string, error) {
 
 // command does what begins with a slash; over says that the conversation is.
 func (t *talk) command(said string) (over bool, err error) {
-	switch said {
+	said, name, _ := strings.Cut(said, " ")
+	switch name = strings.TrimSpace(name); said {
 	case "/quit", "/exit":
 		return true, t.end()
 	case "/cost":
@@ -290,12 +297,59 @@ func (t *talk) command(said string) (over bool, err error) {
 			return false, t.lost(err)
 		}
 		t.a.con.Say("$%.4f so far · calls to models: %d", float64(u.Total.USD)/1e9, u.Total.Calls)
+	case "/image":
+		return false, t.show(name)
+	case "/save":
+		return false, t.save(name)
 	case "/help":
-		t.a.con.Say("/cost  what it has cost so far\n/quit  ends the conversation, as Ctrl-D does\nCtrl-C interrupts what is being done")
+		t.a.con.Say("/cost        what it has cost so far\n/image FILE  shows a picture with what is said next\n/save NAME   keeps the last program that has a function as a skill\n/quit        ends the conversation, as Ctrl-D does\nCtrl-C interrupts what is being done")
 	default:
-		t.a.con.Say("there is no %s: there are /cost, /help and /quit", said)
+		t.a.con.Say("there is no %s: there are /cost, /image, /save, /help and /quit", said)
 	}
 	return false, nil
+}
+
+// show keeps a picture for what is said next. That it cannot be shown ends no conversation.
+func (t *talk) show(path string) error {
+	pictures, err := readPictures(append(pathsOf(t.pictures), path))
+	if err != nil {
+		t.a.reportError(asError(err))
+		return nil
+	}
+	t.pictures = pictures
+	t.a.con.Say("%s is shown with what you say next", path)
+	return nil
+}
+
+func pathsOf(pictures []agent.Picture) (paths []string) {
+	for _, p := range pictures {
+		paths = append(paths, p.Name)
+	}
+	return paths
+}
+
+// save keeps the last program that ended well, and has a function, as a skill.
+func (t *talk) save(name string) error {
+	spec, err := t.k.Spec(t.a.ctx, t.pid)
+	if err != nil {
+		return t.lost(err)
+	}
+	end, err := t.k.Feed(t.a.ctx, t.pid, agentkernel.Piece{Name: "save", Source: agent.LastProgram}, func(agentkernel.Event) error { return nil })
+	if err != nil {
+		return t.lost(err)
+	}
+	var code string
+	if end.Error != nil || json.Unmarshal(plain(end.Result), &code) != nil || code == "" {
+		t.a.con.Say("no program that has ended well has a function at its top")
+		return nil
+	}
+	saved, err := t.k.SaveSkill(t.a.ctx, agentkernel.Skill{Namespace: spec.Namespace, Name: name, Code: code})
+	if err != nil {
+		t.a.reportError(asError(err))
+		return nil
+	}
+	t.a.con.Say("%s", (&savedSkill{Name: saved.Name, Version: saved.Version, Functions: saved.Functions}).said())
+	return nil
 }
 
 // say hands over what the user says, and shows what is done until there is an answer.
@@ -308,7 +362,8 @@ func (t *talk) say(said string) error {
 	if err != nil {
 		return t.lost(err)
 	}
-	piece := agentkernel.Piece{Name: fmt.Sprintf("said %d", len(entries)), Source: agent.Said(said, u.Total.USD)}
+	piece := agentkernel.Piece{Name: fmt.Sprintf("said %d", len(entries)), Source: agent.Said(said, u.Total.USD, t.pictures...)}
+	t.pictures = nil
 	return t.turn(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 		end, err := t.k.Feed(ctx, t.pid, piece, fn)
 		switch {

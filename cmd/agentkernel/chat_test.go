@@ -73,6 +73,10 @@ func (k *talking) Feed(ctx context.Context, _ agentkernel.PID, p agentkernel.Pie
 	return end, fn(agentkernel.Event{Kind: agentkernel.EventOutput, PID: 12, Stream: "stdout", Text: p.Source + "\n"})
 }
 
+func (k *talking) Skills(context.Context, agentkernel.SkillQuery) ([]agentkernel.Skill, error) {
+	return nil, nil
+}
+
 func (k *talking) EndSession(context.Context, agentkernel.PID) (agentkernel.Process, error) {
 	k.state = agentkernel.StateExited
 	return k.Process(context.Background(), 12)
@@ -124,7 +128,7 @@ func TestChatInterrupted(t *testing.T) {
 		r.signals <- os.Interrupt
 		<-r.err.sees("interrupted: this is forgotten")
 		fmt.Fprintln(keyboard, "/help")
-		<-r.err.sees("/quit  ends")
+		<-r.err.sees("ends the conversation, as Ctrl-D does")
 		k.stops = make(chan struct{}) // nobody hears of it
 		r.kernel.signal = func(agentkernel.PID, agentkernel.Signal) error { return nil }
 		fmt.Fprintln(keyboard, "hang again")

@@ -14,6 +14,8 @@ type doCmd struct {
 	Task   []string `arg:"" optional:"" help:"The task in plain language; - reads standard input."`
 	Model  string   `placeholder:"ALIAS" help:"Which model writes the programs: an alias of the setting models (default: the first one)."`
 	Schema string   `placeholder:"FILE" help:"JSON Schema that the result has to fit."`
+	Image  []string `sep:"none" placeholder:"FILE" help:"Picture that the model is shown with the task (PNG, JPEG, GIF, WebP, up to 3.75 MB); repeatable."`
+	Skill  string   `name:"save-skill" placeholder:"NAME" help:"When the task is done, keep its program as a skill that later programs import: from skills.NAME import f."`
 	Turns  int      `placeholder:"N" help:"How many answers of models it may take, those that its programs ask for included (default 20)."`
 	boundFlags
 	specFlags
@@ -26,7 +28,10 @@ output has the result alone; what happens meanwhile is on standard error, turn b
 The model is one of the setting models (docs/llm.md). Without one, a recipe does what it covers in full, as agentkernel task does.
 Tools come from --tools and from a directory tools/ here. One that changes things needs --allow, or a yes at the terminal; without a
 terminal it is denied. With --workspace programs run in the folder, and what they change waits for agentkernel apply. Each bound ends the task with a message and a code other than 0: --turns, --budget-usd and the other budgets.
-Killed in the middle, agentkernel recover continues it; no answer is paid for twice.
+Killed in the middle, agentkernel recover continues it; no answer is paid for twice. With --json each step is a line, and the last one has the result.
+
+The model can look at pictures: those of --image, and those that programs make. It is told of the skills that there are; a program becomes one
+with --save-skill alone.
 
 ` + examples(
 		"agentkernel do 'Which region grew fastest in sales.csv?' --tools mcp.json",
@@ -34,7 +39,9 @@ Killed in the middle, agentkernel recover continues it; no answer is paid for tw
 		"agentkernel do 'Write the totals to report.txt' --tools mcp.json --allow 'filesystem.write_file'",
 		"agentkernel do 'Make a chart of sales.csv' --workspace .",
 		"agentkernel do 'Sum up sales.csv by region' --tools mcp.json --schema totals.json > totals.out",
-		"agentkernel do 'What is 15% of 240?' --budget-usd 0.10 --json | jq .result",
+		"agentkernel do 'Which of these two charts is wrong?' --image a.png --image b.png",
+		"agentkernel do 'Total of sales.csv by region' --tools mcp.json --save-skill totals",
+		"agentkernel do 'What is 15% of 240?' --budget-usd 0.10 --json | jq 'select(.kind == \"end\").result'",
 	)
 }
 
@@ -42,25 +49,53 @@ func (c *doCmd) Run(a *app) error {
 	text, err := a.taskText(c.Task, "agentkernel do 'Which region grew fastest in sales.csv?'; agentkernel do --help has examples")
 	if err != nil {
 		spec, wrong := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
-		return a.refuse(cmp.Or(wrong, c.bound(&spec), err)) // a flag that cannot be is said first, as everywhere
+		return c.refuse(a, cmp.Or(wrong, c.bound(&spec), err)) // a flag that cannot be is said first, as everywhere
 	}
 	models, err := a.models()
 	if err != nil {
-		return a.refuse(err)
+		return c.refuse(a, err)
 	}
 	if len(models) == 0 {
 		return c.withoutModel(a, text)
 	}
 	spec, err := c.spec(a, text)
 	if err != nil {
-		return a.refuse(err)
+		return c.refuse(a, err)
 	}
-	return a.runShown(spec, a.newLook(), nil)
+	w := c.watch(a)
+	w.look = a.newLook()
+	if c.Skill != "" {
+		w.steps = &steps{lines: a.cli.JSON, skill: &agentkernel.Skill{Namespace: spec.Namespace, Name: c.Skill, Description: description(text)}}
+	}
+	return a.runShown(spec, w, nil)
+}
+
+// watch stands before the task: with --json each step is a line.
+func (c *doCmd) watch(a *app) *watch {
+	w := &watch{a: a}
+	if a.cli.JSON {
+		w.steps = &steps{lines: true}
+	}
+	return w
+}
+
+// refuse reports an error before anything ran; with --json as the end, which is the only line then.
+func (c *doCmd) refuse(a *app, err error) error {
+	return c.watch(a).report(agentkernel.Process{}, err)
 }
 
 // spec is the process that does the task.
 func (c *doCmd) spec(a *app, text string) (agentkernel.Spec, error) {
-	task := agent.Task{Text: text, Model: c.Model, Watched: a.watched()}
+	task := agent.Task{Text: text, Model: c.Model, Watched: a.watched(), Steps: a.cli.JSON, Save: c.Skill}
+	if c.Skill != "" {
+		if err := agentkernel.CheckSkillName(c.Skill); err != nil {
+			return agentkernel.Spec{}, err
+		}
+	}
+	var err error
+	if task.Images, err = readPictures(c.Image); err != nil {
+		return agentkernel.Spec{}, err
+	}
 	if c.Schema != "" {
 		schema, err := readFile(c.Schema)
 		if err != nil {
@@ -81,6 +116,9 @@ func (c *doCmd) spec(a *app, text string) (agentkernel.Spec, error) {
 			return spec, err
 		}
 	}
+	if task.Skills, err = a.skillsFor(spec.Namespace, text); err != nil {
+		return spec, err
+	}
 	name := spec.Program.Name
 	if spec.Program, err = agent.Program(task); err != nil {
 		return spec, err
@@ -90,7 +128,17 @@ func (c *doCmd) spec(a *app, text string) (agentkernel.Spec, error) {
 	return spec, cmp.Or(c.bound(&spec), spec.Validate())
 }
 
-// pythonServers are the servers as programs import them.
+// skillsFor are the skills that the model of a task is told of.
+func (a *app) skillsFor(namespace, text string) ([]agentkernel.Skill, error) {
+	k, err := a.kernel()
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	return agent.SkillsFor(a.ctx, k, namespace, text)
+}
+
+// pythonServers are the servers as programs import them. One that does not start is an error: programs of the task's process import all.
 func (a *app) pythonServers(files []string) (names []string, err error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -98,6 +146,11 @@ func (a *app) pythonServers(files []string) (names []string, err error) {
 	var list toolList
 	if err := (&toolsListCmd{}).ask(a, files, &list); err != nil {
 		return nil, err
+	}
+	for _, s := range list.Servers {
+		if s.Problem != "" {
+			return nil, a.ofRunningKernel(agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "%s", s.Problem))
+		}
 	}
 	return list.pythonServers(), nil
 }
@@ -149,17 +202,17 @@ func (c *doCmd) withoutModel(a *app, text string) error {
 		err = c.bound(&spec)
 	}
 	if err != nil {
-		return a.refuse(err)
+		return c.refuse(a, err)
 	}
-	if c.Model != "" || c.Schema != "" {
-		return a.refuse(agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and a recipe takes neither --model nor --schema").WithHint(declareModel))
+	if c.Model != "" || c.Schema != "" || len(c.Image) > 0 || c.Skill != "" {
+		return c.refuse(a, agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and a recipe takes none of --model, --schema, --image and --save-skill").WithHint(declareModel))
 	}
 	plan, err := a.planTask(text, spec.ToolFiles())
 	if template.Refused(err) {
 		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and no recipe covers this task").WithHint(declareModel)
 	}
 	if err != nil {
-		return a.refuse(err)
+		return c.refuse(a, err)
 	}
-	return a.runRecipe(spec, plan)
+	return a.runRecipe(spec, plan, c.watch(a))
 }

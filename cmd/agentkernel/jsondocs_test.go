@@ -37,19 +37,20 @@ func TestJSONIsDocumented(t *testing.T) {
 		of   []string
 		part int // of the row, which has several separated by semicolons
 	}{
-		"`run`, `do`, `tools call`, `resume -f`": {of: slices.DeleteFunc(run, func(name string) bool { return name == "past" })}, // a rerun's
-		"`rerun`":                                {of: []string{"past"}},
-		"`task`":                                 {of: members(reflect.TypeFor[template.Plan]())},
-		"`logs`":                                 {of: slices.DeleteFunc(members(reflect.TypeFor[agentkernel.Event]()), func(name string) bool { return name == "ask" || name == "idle" })}, // never logged
-		"`trace --open-waits`":                   {of: members(reflect.TypeFor[trace.OpenWait]())},
-		"`why`":                                  {of: members(reflect.TypeFor[why.Report]())},
-		"`diff`":                                 {of: members(reflect.TypeFor[diff.Diff]())},
-		"`diff PID`":                             {of: members(reflect.TypeFor[agentkernel.Changes]())},
-		"`apply`":                                {of: members(reflect.TypeFor[agentkernel.Applied]())},
-		"`discard`":                              {of: members(reflect.TypeFor[discarded]())},
-		"`get -o PATH`":                          {of: members(reflect.TypeFor[got]())},
-		"`sql`":                                  {of: members(reflect.TypeFor[sqlResult]())},
-		"`inspect`":                              {of: members(reflect.TypeFor[inspection]())},
+		"`run`, `tools call`, `resume -f`": {of: slices.DeleteFunc(run, func(name string) bool { return name == "past" })}, // a rerun's
+		"`rerun`":                          {of: []string{"past"}},
+		"`do`":                             {of: slices.DeleteFunc(append(members(reflect.TypeFor[taskStep]()), "tokens", "turns", "skill"), func(name string) bool { return name == "code" })}, // it is in the log alone
+		"`task`":                           {of: members(reflect.TypeFor[template.Plan]())},
+		"`logs`":                           {of: slices.DeleteFunc(members(reflect.TypeFor[agentkernel.Event]()), func(name string) bool { return name == "ask" || name == "idle" })}, // never logged
+		"`trace --open-waits`":             {of: members(reflect.TypeFor[trace.OpenWait]())},
+		"`why`":                            {of: members(reflect.TypeFor[why.Report]())},
+		"`diff`":                           {of: members(reflect.TypeFor[diff.Diff]())},
+		"`diff PID`":                       {of: members(reflect.TypeFor[agentkernel.Changes]())},
+		"`apply`":                          {of: members(reflect.TypeFor[agentkernel.Applied]())},
+		"`discard`":                        {of: members(reflect.TypeFor[discarded]())},
+		"`get -o PATH`":                    {of: members(reflect.TypeFor[got]())},
+		"`sql`":                            {of: members(reflect.TypeFor[sqlResult]())},
+		"`inspect`":                        {of: members(reflect.TypeFor[inspection]())},
 		"`stop`, `kill`, `signal`, `pause`, `resume`": {of: members(reflect.TypeFor[signalled]())},
 		"`budget show`, `budget add`":                 {of: append(members(reflect.TypeFor[agentkernel.BudgetState]()), members(reflect.TypeFor[agentkernel.Spending]())...)},
 		"`resolve`":                                   {of: members(reflect.TypeFor[resolved]())},
@@ -100,7 +101,7 @@ func TestJSONIsDocumented(t *testing.T) {
 			delete(said, name)
 		}
 		for name := range said {
-			if !slices.Contains([]string{"run", "with", "plan", "unfinished", "-f", "f"}, name) { // other commands, flags and values
+			if !slices.Contains([]string{"run", "with", "plan", "unfinished", "-f", "f", "end"}, name) { // other commands, flags and values
 				t.Errorf("docs/cli.md, %s: there is no %s", row, name)
 			}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,6 +100,13 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 	if err := w.a.outputError(); err != nil {
 		return err
 	}
+	if w.steps != nil && w.steps.saved != nil {
+		if e := w.steps.saved.Error; e != nil {
+			w.a.reportError(e)
+			return exitCode(exitFor(e))
+		}
+		w.a.con.Say("%s", w.steps.saved.said())
+	}
 	return exitCode(exitOf(p))
 }
 
@@ -194,10 +202,13 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 			r.State, r.ExitCode = "paused", w.pausedExit()
 		}
 	}
-	if err := w.a.printJSON(r); err != nil {
-		return err
+	if w.steps == nil {
+		return cmp.Or(w.a.printJSON(r), error(exitCode(r.ExitCode)))
 	}
-	return exitCode(r.ExitCode)
+	if saved := w.steps.saved; saved != nil && saved.Error != nil {
+		r.ExitCode = exitFor(saved.Error)
+	}
+	return cmp.Or(w.a.printJSON(w.end(r)), error(exitCode(r.ExitCode)))
 }
 
 // withoutPID is the state of a program of which no PID is known, because of an error.
@@ -238,12 +249,13 @@ func (a *app) warnUnconfined(s *agentkernel.Spec) {
 
 // runProgram runs a program to its end and reports it: what run and tools call do.
 func (a *app) runProgram(spec agentkernel.Spec, ended func(agentkernel.Kernel, *agentkernel.Process)) error {
-	return a.runShown(spec, nil, ended)
+	return a.runShown(spec, &watch{}, ended)
 }
 
-// runShown is runProgram for what is shown in a way of its own; nil: in none.
-func (a *app) runShown(spec agentkernel.Spec, look *look, ended func(agentkernel.Kernel, *agentkernel.Process)) error {
-	w := &watch{a: a, look: look, hold: a.cli.JSON, spec: &spec, auto: spec.Program.Language == agentkernel.Python && (spec.Backend == "" || spec.Backend == "auto") && !spec.NeedsFiles()}
+// runShown is runProgram for what is shown in a way of its own, as w says.
+func (a *app) runShown(spec agentkernel.Spec, w *watch, ended func(agentkernel.Kernel, *agentkernel.Process)) error {
+	w.a, w.hold, w.spec = a, a.cli.JSON, &spec
+	w.auto = spec.Program.Language == agentkernel.Python && (spec.Backend == "" || spec.Backend == "auto") && !spec.NeedsFiles()
 	k, err := a.kernel()
 	if err != nil {
 		return w.report(agentkernel.Process{}, err)
@@ -262,6 +274,9 @@ func (a *app) runShown(spec agentkernel.Spec, look *look, ended func(agentkernel
 		w.pid = p.PID
 		w.mu.Unlock()
 		w.noteFiles(&spec, p)
+		if w.steps != nil {
+			w.steps.keep(a, k, p)
+		}
 		if ended != nil {
 			ended(k, &p)
 		}

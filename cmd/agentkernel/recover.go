@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/datadir"
+	"agentkernel/userland/agent"
 )
 
 type recoverCmd struct {
@@ -152,17 +154,33 @@ func (a *app) listRecovered(list []agentkernel.Process) error {
 // awaitAll waits for the recovered processes; the exit code is that of the first that did not end well.
 func (a *app) awaitAll(k *session, list []agentkernel.Process) error {
 	code := 0
+	tasks := map[agentkernel.PID]*agentkernel.Spec{}
+	for _, p := range list {
+		if spec, err := k.Spec(a.ctx, p.PID); err == nil && agent.Does(&spec.Program) {
+			tasks[p.PID] = &spec
+		}
+	}
 	for i, p := range list {
 		end, err := k.Wait(a.ctx, p.PID)
 		if err != nil {
 			return err
 		}
 		list[i] = end
-		if code == 0 {
-			code = exitOf(end)
+		if tasks[p.Parent] != nil { // the task tells what became of its programs
+			continue
 		}
-		if !a.cli.JSON {
+		ended := exitOf(end)
+		switch {
+		case a.cli.JSON:
+		case tasks[p.PID] != nil:
+			if ended, err = a.reportTask(k, end, tasks[p.PID]); err != nil {
+				return err
+			}
+		default:
 			a.reportEnded(end)
+		}
+		if code == 0 {
+			code = ended
 		}
 	}
 	if a.cli.JSON {
@@ -171,6 +189,29 @@ func (a *app) awaitAll(k *session, list []agentkernel.Process) error {
 		}
 	}
 	return exitCode(code)
+}
+
+// reportTask tells how a task that was recovered has ended, as do tells it, and returns the exit code.
+func (a *app) reportTask(k *session, p agentkernel.Process, spec *agentkernel.Spec) (int, error) {
+	w := &watch{a: a, k: k, pid: p.PID, look: a.newLook(), spec: spec}
+	if p.State == agentkernel.StateExited && p.ExitCode != 0 {
+		err := k.Events(a.ctx, p.PID, 0, false, func(e agentkernel.Event) error {
+			if e.Kind == agentkernel.EventOutput && e.Stream == "stderr" {
+				w.said = (w.said + e.Text)[max(0, len(w.said)+len(e.Text)-saidAtMost):]
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		lines := strings.Split(strings.TrimSpace(w.said), "\n")
+		a.con.Say("%s", lines[len(lines)-1]) // why it is not done
+	}
+	var code exitCode
+	if err := w.report(p, nil); !errors.As(err, &code) {
+		return 0, err
+	}
+	return int(code), nil
 }
 
 func (a *app) printProcesses(list []agentkernel.Process) error {

@@ -59,11 +59,11 @@ func (c *taskCmd) Run(a *app) error {
 			return err
 		}
 	}
-	return a.runRecipe(spec, plan)
+	return a.runRecipe(spec, plan, &watch{})
 }
 
 // runRecipe runs what a recipe wrote, and shows it first.
-func (a *app) runRecipe(spec agentkernel.Spec, plan template.Plan) error {
+func (a *app) runRecipe(spec agentkernel.Spec, plan template.Plan, w *watch) error {
 	if !a.cli.JSON {
 		a.con.Say("template mode (no model is asked), recipe %s:\n%s", plan.Recipe, indented(plan.Program.Source))
 	}
@@ -72,7 +72,7 @@ func (a *app) runRecipe(spec agentkernel.Spec, plan template.Plan) error {
 	if name != "" {
 		spec.Program.Name = name
 	}
-	return a.runProgram(spec, nil)
+	return a.runShown(spec, w, nil)
 }
 
 // planTask asks without tools first: servers are started only for a task that needs one.

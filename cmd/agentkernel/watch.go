@@ -26,6 +26,8 @@ type watch struct {
 	spec *agentkernel.Spec // of the program, if this command made it
 	said string            // the end of what it wrote to stderr
 	look *look             // how a task is shown; nil: it is another program
+	// steps are those that a task tells in its log; nil: nobody wants them.
+	steps *steps
 	// talks says that it is a conversation: Ctrl-C interrupts what it does, and with --json each event is a line.
 	talks bool
 	auto  bool // the kernel chooses where the program runs, and nothing in its Spec speaks against Monty
@@ -117,6 +119,10 @@ func (w *watch) event(e agentkernel.Event) error {
 			w.seen = seenNamed // that line has said it
 		}
 		w.output(e)
+	case agentkernel.EventLog:
+		if w.steps != nil {
+			return w.steps.take(w.a, e)
+		}
 	case agentkernel.EventPast: // also when it is to be quiet: what is made again is never kept to itself
 		w.past = append(w.past, e.Text)
 		w.a.con.Say("%s", e.Text)
