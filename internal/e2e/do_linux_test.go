@@ -136,3 +136,99 @@ func doSixTurns(t *testing.T, killAt int64) []agentkernel.Entry {
 	}
 	return entries
 }
+
+// TestPicturesAfterCrash kills the kernel at each step of a task that was given a picture and looks at one of its programs: the next kernel shows
+// the model both again, and asks nothing twice.
+func TestPicturesAfterCrash(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-made-up")
+	t.Setenv(envSandboxes, systemPython(t))
+	for name, way := range map[string]wayToLook{
+		"a value":              {code: `[b'\\x89PNG\\r\\n\\x1a\\nmade']`, shown: "[picture 1: PNG, 12 bytes]", picture: "1"},
+		"a file of the folder": {code: `with open('made.png', 'wb') as f:\n    f.write(b'\\x89PNG\\r\\n\\x1a\\nmade')`, shown: "ended well", picture: "made.png", folder: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps := []int64{1}
+			for _, e := range lookAfterCrash(t, way, 0) {
+				if e.Kind == agentkernel.EntryCall || e.Kind == agentkernel.EntryResult {
+					steps = append(steps, e.Seq)
+				}
+			}
+			if len(steps) < 6 {
+				t.Fatalf("the steps are %v", steps)
+			}
+			for _, at := range steps {
+				lookAfterCrash(t, way, at)
+			}
+		})
+	}
+}
+
+// wayToLook is a program that makes a picture, what the model is shown of it, and how it asks for it.
+type wayToLook struct {
+	code, shown, picture string
+	folder               bool
+}
+
+func lookAfterCrash(t *testing.T, way wayToLook, killAt int64) []agentkernel.Entry {
+	t.Helper()
+	dir := home(t)
+	server, model := devModels(t, func(o *devllm.Options) {
+		script, err := devllm.ParseScript("answers.yaml", fmt.Appendf(nil, `
+rules:
+  - when: {turn: 1, images: 1}
+    answer: {calls: [{name: run_python, arguments: {code: "%s"}}]}
+  - when: {turn: 2, images: 1, tool_result: "%s"}
+    answer: {calls: [{name: look_at, arguments: {picture: "%s"}}]}
+  - when: {turn: 3, images: 2, user: "%[3]s:"}
+    answer: {calls: [{name: finish, arguments: {result: seen}}]}
+default: {error: {status: 400, message: this was not to be shown}}
+`, way.code, way.shown, way.picture))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Script, o.FirstToken = script, 10*time.Millisecond // so that a kill may meet a call
+	})
+	t.Setenv(envModels, model)
+	large := append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 100_000)...) // of a message that the journal keeps in a file
+	program, err := agent.Program(agent.Task{Text: "look", Folder: way.folder, Images: []agent.Picture{{Name: "given.png", Data: large}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := startVictim(t, dir)
+	spec := agentkernel.Spec{Program: program, Budget: agentkernel.Budget{Turns: agent.Turns}, OnBudget: agentkernel.BudgetRaise}
+	if way.folder {
+		spec.Workspace = &agentkernel.Workspace{Path: t.TempDir()}
+	}
+	p, err := v.client(t, dir).Spawn(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if killAt > 0 {
+		k := v.client(t, dir)
+		eventually(t, fmt.Sprintf("the journal has %d entries", killAt), func() bool {
+			entries, err := k.Journal(t.Context(), p.PID, 1, 0)
+			return err == nil && int64(len(entries)) >= killAt
+		})
+		v.kill()
+		v = startVictim(t, dir)
+	}
+	k := v.client(t, dir)
+	got, err := k.Wait(t.Context(), p.PID)
+	if out := stdoutOf(t, k, p.PID); err != nil || got.State != agentkernel.StateExited || got.ExitCode != 0 || out != "seen\n" {
+		t.Fatalf("killed at entry %d: %s, exit code %d, %v %v, printed %q", killAt, got.State, got.ExitCode, got.Error, err, out)
+	}
+	entries, err := k.Journal(t.Context(), p.PID, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := 0
+	for _, e := range entries {
+		if e.Kind == agentkernel.EntryRetry {
+			again++
+		}
+	}
+	if n := len(server.Log(devllm.Filter{})); n < 3 || n > 3+again {
+		t.Errorf("killed at entry %d: the provider was asked %d times, and calls were made again %d times", killAt, n, again)
+	}
+	return entries
+}
