@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/clip"
 	"agentkernel/internal/regular"
 	"agentkernel/userland/agent"
 )
@@ -124,10 +123,16 @@ func (w *watch) end(r runResult) taskEnd {
 	return end
 }
 
+// maxDescription is how many characters of a task tell what a skill does.
+const maxDescription = 200
+
 // description is the first line of a task, as what the skill does that was made for it.
 func description(task string) string {
 	first, _, _ := strings.Cut(strings.TrimSpace(task), "\n")
-	return clip.Short(first)
+	if runes := []rune(first); len(runes) > maxDescription {
+		first = string(runes[:maxDescription]) + " ..."
+	}
+	return first
 }
 
 // readPictures reads the pictures that a model is to be shown.

@@ -38,6 +38,12 @@ type rig struct {
 
 func newRig(t *testing.T, script string, change ...func(*devllm.Options)) *rig {
 	t.Helper()
+	return newRigOf(t, "openai:gpt-dev", script, change...)
+}
+
+// newRigOf is newRig with a model of another kind: "anthropic:claude-dev".
+func newRigOf(t *testing.T, model, script string, change ...func(*devllm.Options)) *rig {
+	t.Helper()
 	s, err := devllm.ParseScript("answers.yaml", []byte(script))
 	if err != nil {
 		t.Fatal(err)
@@ -53,13 +59,17 @@ func newRig(t *testing.T, script string, change ...func(*devllm.Options)) *rig {
 	}
 	web := httptest.NewServer(provider)
 	t.Cleanup(web.Close)
+	path := "/v1"
+	if strings.HasPrefix(model, "ollama:") {
+		path = ""
+	}
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
 	if err := os.WriteFile(key, []byte("sk-made-up"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	k, err := embedded.Open(t.Context(), embedded.Config{Home: filepath.Join(dir, "home"), Engine: engine(t), Sandboxes: true,
-		Models: []string{fmt.Sprintf("fast openai:gpt-dev url=%s/v1 price=1/10 key=file:%s", web.URL, key)}})
+		Models: []string{fmt.Sprintf("fast %s url=%s price=1/10 key=file:%s", model, web.URL+path, key)}})
 	if err != nil {
 		t.Fatal(err)
 	}
