@@ -212,7 +212,7 @@ func isImage(data []byte) bool {
 
 // Does says whether a program is one of Program.
 func Does(p *agentkernel.Program) bool {
-	return !p.Session && len(p.Args) > 0 && strings.Contains(p.Source, "\ndef keep_program():\n")
+	return !p.Session && len(p.Args) > 0 && strings.Contains(p.Source, "\ndone = work()\n")
 }
 
 // stub is what the model is told of a local tool, in the fields of tool.list and tool.describe.
