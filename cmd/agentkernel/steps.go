@@ -86,6 +86,10 @@ func (s *steps) keep(a *app, k agentkernel.Kernel, p agentkernel.Process) {
 	if s.skill == nil || p.State != agentkernel.StateExited || p.ExitCode != 0 {
 		return
 	}
+	if s.skill.Code == "" {
+		s.saved = &savedSkill{Name: s.skill.Name, Error: agentkernel.Errorf(agentkernel.CodeDenied, "skill", "the task has handed over no program, since it may not write to its log").WithHint("leave --deny log out")}
+		return
+	}
 	saved, err := k.SaveSkill(a.ctx, *s.skill)
 	s.saved = &savedSkill{Name: s.skill.Name, Version: saved.Version, Functions: saved.Functions}
 	if err != nil {
