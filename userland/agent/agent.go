@@ -7,6 +7,7 @@
 //	child.py      a program is a child; or, where the task has a folder,
 //	folder.py     a program runs in the process of the task
 //	loop.py       ask, run, show
+//	told.py       whoever has started the task hears of each step, and may check results; left out where he need not
 //	task.py       until there is a result; or, in a session,
 //	chat.py       until there is an answer, and the user says the next thing
 //	prompts/      all that the model is told in words
@@ -44,6 +45,12 @@ type Task struct {
 	// import: all tools of Servers (names as in Python).
 	Folder  bool     `json:"folder"`
 	Servers []string `json:"-"`
+	// Steps has each step in the log of the task, as JSON: {"task": {"step": {"turn", "said", "program", "output", "error", "exit_code",
+	// "result", "pid"}}}, without a program for the result with which it ends.
+	Steps bool `json:"-"`
+	// Checked has each result in the log, {"task": {"result": {"number", "value"}}}, and waits then for a user signal with {"result": number,
+	// "wrong": text} that says what is wrong with it, which the model is told, or no text: it is the result of the task.
+	Checked bool `json:"checked"`
 	// Local are tools that travel with the programs; those of servers it finds itself.
 	Local []agentkernel.Tool `json:"-"`
 }
@@ -114,7 +121,11 @@ func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 	if talks {
 		end = "chat.py"
 	}
-	for _, part := range []string{"head.py", "schema.py", "tools.py", runner, "loop.py", end} {
+	parts := []string{"head.py", "schema.py", "tools.py", runner, "loop.py"}
+	if t.Steps || t.Checked {
+		parts = append(parts, "told.py")
+	}
+	for _, part := range append(parts, end) {
 		source.WriteString(text(part))
 		source.WriteString("\n\n")
 	}
