@@ -242,6 +242,26 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One step of a task that a model does: a program that it wrote, or at the end its result, where ``program`` is empty. ``said`` is what the
+    model said with it, ``pid`` the process of the program (0: it ran in that of the task). Texts are cut after 100,000 characters."""
+
+    turn: int  #: which answer of the model it comes from, from 1
+    said: str = ""
+    program: str = ""
+    output: str = ""  #: what the program printed
+    error: str = ""  #: why it failed
+    exit_code: int = 0
+    result: Any = None  #: the value of its last expression, or the result of the task
+    pid: int = 0
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "Step":
+        texts = {name: data.get(name) or "" for name in ("said", "program", "output", "error")}
+        return cls(data.get("turn") or 0, **texts, exit_code=data.get("exit_code") or 0, result=from_wire(data.get("result")), pid=data.get("pid") or 0)
+
+
+@dataclass(frozen=True)
 class Entry:
     """One record of a process's journal."""
 
