@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/api/wire"
 	"agentkernel/userland/agent"
 	"agentkernel/userland/template"
 )
@@ -106,25 +107,19 @@ func (c *doCmd) spec(a *app, text string) (agentkernel.Spec, error) {
 		}
 	}
 	modules := a.localToolsFor("")
-	task.Local = a.localTools(modules)
 	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
 	if err != nil {
 		return spec, err
-	}
-	if task.Folder = spec.HasFiles(); task.Folder {
-		if task.Servers, err = a.pythonServers(spec.ToolFiles()); err != nil {
-			return spec, err
-		}
 	}
 	if task.Skills, err = a.skillsFor(spec.Namespace, text); err != nil {
 		return spec, err
 	}
 	name := spec.Program.Name
-	if spec.Program, err = agent.Program(task); err != nil {
+	spec.Program.Modules = modules
+	if spec.Program, err = a.taskProgram(&spec, task, a.pythonServers); err != nil {
 		return spec, err
 	}
 	spec.Program.Name = cmp.Or(name, spec.Program.Name)
-	spec.Program.Modules = modules // its programs import them
 	return spec, cmp.Or(c.bound(&spec), spec.Validate())
 }
 
@@ -136,6 +131,20 @@ func (a *app) skillsFor(namespace, text string) ([]agentkernel.Skill, error) {
 	}
 	defer k.Close()
 	return agent.SkillsFor(a.ctx, k, namespace, text)
+}
+
+// taskProgram is the program of a task in a process like spec, which a model does; this is the one place where it is made. servers gives the
+// names under which programs import the tool servers of files; it is asked only where they have to be known.
+func (a *app) taskProgram(spec *agentkernel.Spec, task agent.Task, servers func(files []string) ([]string, error)) (program agentkernel.Program, err error) {
+	task.Local = a.localTools(spec.Program.Modules)
+	if task.Folder = spec.HasFiles(); task.Folder && len(spec.ToolFiles()) > 0 {
+		if task.Servers, err = servers(spec.ToolFiles()); err != nil {
+			return program, err
+		}
+	}
+	program, err = agent.Program(task)
+	program.Modules = spec.Program.Modules // its programs import them
+	return program, err
 }
 
 // pythonServers are the servers as programs import them. One that does not start is an error: programs of the task's process import all.
@@ -155,27 +164,40 @@ func (a *app) pythonServers(files []string) (names []string, err error) {
 	return list.pythonServers(), nil
 }
 
+// pythonServersOf are the same, as a kernel says that somebody else talks to.
+func pythonServersOf(ctx context.Context, k agentkernel.Kernel) func(files []string) ([]string, error) {
+	return func(files []string) ([]string, error) {
+		var list toolList
+		if err := list.ask(ctx, k, files); err != nil {
+			return nil, err
+		}
+		return list.pythonServers(), nil
+	}
+}
+
 // agentFor gives what makes the program of a task for processes like one, as a model does it; nil: no model is declared.
 func (a *app) agentFor(spec *agentkernel.Spec) (func(context.Context, agentkernel.Kernel, string) (agentkernel.Program, error), error) {
 	declared, _, err := a.loadModels()
 	if err != nil || len(declared) == 0 {
 		return nil, err
 	}
-	local, modules := a.localTools(spec.Program.Modules), spec.Program.Modules
-	files, folder := spec.ToolFiles(), spec.HasFiles()
 	return func(ctx context.Context, k agentkernel.Kernel, text string) (agentkernel.Program, error) {
-		task := agent.Task{Text: text, Local: local, Folder: folder}
-		if folder && len(files) > 0 {
-			var list toolList
-			if err := list.ask(ctx, k, files); err != nil {
-				return agentkernel.Program{}, err
-			}
-			task.Servers = list.pythonServers()
-		}
-		program, err := agent.Program(task)
-		program.Modules = modules
-		return program, err
+		return a.taskProgram(spec, agent.Task{Text: text}, pythonServersOf(ctx, k))
 	}, nil
+}
+
+// tasksOf makes the programs of tasks for callers of the API, with the models of the settings with which the kernel was opened.
+func (a *app) tasksOf() func(context.Context, agentkernel.Kernel, *wire.TaskRequest) (wire.TaskProgram, error) {
+	settings, err := a.settings()
+	declared := err == nil && len(settings.Models) > 0
+	return func(ctx context.Context, k agentkernel.Kernel, asked *wire.TaskRequest) (wire.TaskProgram, error) {
+		if !declared && len(asked.Spec.Models) == 0 {
+			return wire.TaskProgram{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "task", "no model is configured").WithHint(declareModel)
+		}
+		task := agent.Task{Text: asked.Task, Model: asked.Model, Schema: asked.Schema, Steps: asked.Steps, Checked: asked.Checked}
+		program, err := a.taskProgram(&asked.Spec, task, pythonServersOf(ctx, k))
+		return wire.TaskProgram{Program: program, Turns: agent.Turns}, err
+	}
 }
 
 // bound sets what the task may spend. A bound that is reached ends it: a task that waits for somebody to raise it would hang where nobody looks.

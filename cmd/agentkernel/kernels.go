@@ -16,6 +16,7 @@ import (
 	"agentkernel"
 	"agentkernel/client"
 	"agentkernel/embedded"
+	"agentkernel/internal/api/wire"
 	"agentkernel/internal/datadir"
 )
 
@@ -45,6 +46,7 @@ type listenConfig struct {
 	socket string
 	idle   time.Duration // 0: the default; below 0: never idle
 	log    *slog.Logger
+	task   func(context.Context, agentkernel.Kernel, *wire.TaskRequest) (wire.TaskProgram, error) // as in api.Config
 }
 
 // listener is a kernel's front door.
@@ -210,7 +212,7 @@ func (a *app) embed(dir *datadir.Dir) (*session, error) {
 		return nil, err
 	}
 	s := &session{Kernel: k, inProcess: true, closers: []func() error{closeLog, k.Close}}
-	l, err := a.listen(a.ctx, listenConfig{kernel: k, socket: dir.Socket(), idle: never, log: log})
+	l, err := a.listen(a.ctx, listenConfig{kernel: k, socket: dir.Socket(), idle: never, log: log, task: a.tasksOf()})
 	if err != nil {
 		// The program can run without being looked at.
 		a.con.Note("other terminals cannot attach to this kernel: %v", err)

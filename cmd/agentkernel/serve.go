@@ -76,7 +76,7 @@ func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
-	door, err := a.listen(a.ctx, listenConfig{kernel: k, socket: dir.Socket(), idle: idle, log: log})
+	door, err := a.listen(a.ctx, listenConfig{kernel: k, socket: dir.Socket(), idle: idle, log: log, task: a.tasksOf()})
 	if err != nil {
 		_ = k.Close()
 		return err

@@ -86,7 +86,7 @@ type door struct {
 }
 
 func listen(ctx context.Context, cfg listenConfig) (listener, error) {
-	server, err := api.New(api.Config{Kernel: cfg.kernel, Version: version, OSPID: os.Getpid(), Logger: cfg.log, IdleAfter: cfg.idle})
+	server, err := api.New(api.Config{Kernel: cfg.kernel, Version: version, OSPID: os.Getpid(), Logger: cfg.log, IdleAfter: cfg.idle, Task: cfg.task})
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ func routes() []route {
 		{"GET", "/models/usage", []string{"by", "namespace", "tree", "since", "until"}, (*Server).getModelUsage},
 		{"GET", "/models/limits", nil, (*Server).getModelLimits},
 		{"POST", "/models/key", nil, (*Server).postModelKey},
+		{"POST", "/tasks/program", nil, (*Server).postTaskProgram},
 		{"POST", "/processes/{pid}/signal", nil, (*Server).postSignal},
 		{"POST", "/processes/{pid}/answers", nil, (*Server).postAnswer},
 		{"GET", "/processes/{pid}/export", []string{"unredacted", "files"}, (*Server).getExport},

@@ -45,12 +45,16 @@ type Config struct {
 	// Principal says who sends a request, or refuses it. Nil: everybody who reaches the server is the owner, as on a socket that
 	// the owner alone can connect to.
 	Principal func(*http.Request) (agentkernel.Principal, error)
+	// Task writes the program of a task in plain language, for a process of the kernel that the caller sees. CodeUnsupported: no model
+	// is configured, and the task brings none. Nil: no task is done.
+	Task func(context.Context, agentkernel.Kernel, *wire.TaskRequest) (wire.TaskProgram, error)
 }
 
 // Server answers requests. It may serve several listeners; they end together.
 type Server struct {
 	whole     agentkernel.Kernel // what the owner sees; see kernel
 	principal func(*http.Request) (agentkernel.Principal, error)
+	task      func(context.Context, agentkernel.Kernel, *wire.TaskRequest) (wire.TaskProgram, error)
 	version   wire.Version
 	osPID     int
 	log       *slog.Logger
@@ -76,7 +80,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.IdleAfter = DefaultIdleAfter
 	}
 	s := &Server{
-		whole: cfg.Kernel, principal: cfg.Principal, version: wire.Version{Version: cfg.Version, API: agentkernel.APIVersion}, osPID: cfg.OSPID,
+		whole: cfg.Kernel, principal: cfg.Principal, task: cfg.Task, version: wire.Version{Version: cfg.Version, API: agentkernel.APIVersion}, osPID: cfg.OSPID,
 		log: cfg.Logger, stop: make(chan struct{}),
 	}
 	s.idle = newIdle(cfg.IdleAfter, s.busy)

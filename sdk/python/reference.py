@@ -78,7 +78,7 @@ def reference() -> str:
     lines += ["### aio.Client.host", "", f"`host{signature(host)}`", "", text(host.__doc__), ""]
     for cls in (agentkernel.aio.HostedProcess, agentkernel.aio.BlockingProcess, agentkernel.aio.HostedTask):
         lines += [f"### aio.{cls.__name__}", "", text(cls.__doc__), *members(cls), ""]
-    for cls in (agentkernel.Result, agentkernel.Changes, agentkernel.Change, agentkernel.Applied, agentkernel.TaskStatus, agentkernel.Spec, agentkernel.Volume,
+    for cls in (agentkernel.Result, agentkernel.Changes, agentkernel.Change, agentkernel.Applied, agentkernel.Step, agentkernel.TaskStatus, agentkernel.Spec, agentkernel.Volume,
                 agentkernel.Limits, agentkernel.Process, agentkernel.Event, agentkernel.Entry,
                 agentkernel.Inspection, agentkernel.Skill, agentkernel.Tool, agentkernel.ToolServer, agentkernel.Usage):  # fmt: skip
         lines += [f"### {cls.__name__}", "", text(cls.__doc__), "", fields(cls), *members(cls), ""]

@@ -8,6 +8,7 @@
 //	folder.py     a program runs in the process of the task
 //	pictures.py   what the model looks at
 //	loop.py       ask, run, show
+//	check.py      whoever has started the task checks results; left out where he does not
 //	task.py       until there is a result; or, in a session,
 //	chat.py       until there is an answer, and the user says the next thing
 //	prompts/      all that the model is told in words
@@ -48,6 +49,9 @@ type Task struct {
 	// import: all tools of Servers (names as in Python).
 	Folder  bool     `json:"folder"`
 	Servers []string `json:"-"`
+	// Checked has each result in the log, as a Step of the kind check, and waits then for a user signal with {"result": Number, "wrong": text}
+	// that says what is wrong with it, which the model is told, or no text: it is the result of the task. The log has a Step of the kind checked then.
+	Checked bool `json:"checked"`
 	// Local are tools that travel with the programs; those of servers it finds itself.
 	Local []agentkernel.Tool `json:"-"`
 	// Images are pictures that the model is shown with the task: PNG, JPEG, GIF or WebP, each of at most MaxImage bytes, all of at most
@@ -71,14 +75,14 @@ const (
 // ReadStep reads a line of a task's log, as an event has it; false: it is none of its steps.
 func ReadStep(line string) (s Step, ok bool) {
 	text, ok := strings.CutPrefix(line, "debug: {")
-	return s, ok && json.Unmarshal([]byte("{"+text), &s) == nil && slices.Contains([]string{"turn", "program", "output", "result", "skill", "end"}, s.Kind)
+	return s, ok && json.Unmarshal([]byte("{"+text), &s) == nil && slices.Contains([]string{"turn", "program", "output", "result", "skill", "check", "checked", "end"}, s.Kind)
 }
 
 // Step is what a task does, one after the other, as its log has it. Which fields are set depends on the kind.
 type Step struct {
-	Kind string `json:"kind"` // turn, program, output, result, skill, end
+	Kind string `json:"kind"` // turn, program, output, result, skill, check, checked, end
 	// Turn is the number of the answer, CostUSD what those so far have cost. Text is what the model says, or what a program printed, up to
-	// 4,000 characters.
+	// 100,000 characters.
 	Turn    int      `json:"turn,omitempty"`
 	Text    string   `json:"text,omitempty"`
 	CostUSD *float64 `json:"cost_usd,omitempty"`
@@ -87,13 +91,14 @@ type Step struct {
 	Program    int             `json:"program,omitempty"`
 	ProgramPID agentkernel.PID `json:"program_pid,omitempty"`
 	Characters *int            `json:"characters,omitempty"`
-	// Value is the JSON of its last expression, up to 4,000 characters, Error what it failed with.
+	// Value is the JSON of its last expression, up to 100,000 characters, Error what it failed with.
 	Value    string `json:"value,omitempty"`
 	Error    string `json:"error,omitempty"`
 	ExitCode *int   `json:"exit_code,omitempty"`
-	// Result is that of the task.
+	// Result is that of the task, or the one that is to be checked: the first has the Number 1.
 	Result json.RawMessage `json:"result,omitempty"`
-	// Code is the program that is to be a skill.
+	Number int             `json:"number,omitempty"`
+	// Code is the program, up to 100,000 characters; all of it, where it is to be a skill.
 	Code string `json:"code,omitempty"`
 	// Reason is why the task has ended: "done", or why it is not.
 	Reason string `json:"reason,omitempty"`
@@ -289,7 +294,11 @@ func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 	if talks {
 		end = "chat.py"
 	}
-	for _, part := range []string{"head.py", "schema.py", "tools.py", runner, "pictures.py", "loop.py", end} {
+	parts := []string{"head.py", "schema.py", "tools.py", runner, "pictures.py", "loop.py"}
+	if t.Checked {
+		parts = append(parts, "check.py")
+	}
+	for _, part := range append(parts, end) {
 		source.WriteString(text(part))
 		source.WriteString("\n\n")
 	}

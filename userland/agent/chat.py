@@ -47,19 +47,11 @@ def turns():
         tell(turn, answer)
         outcome = act(answer)
         if outcome is not None and outcome[0]:
-            close_calls(answer)
+            close_calls(answer, "the user was shown it")
             return as_printed(outcome[1])
         if outcome is None and answer["stop"] != "pause":
             return None if setup["watched"] else (answer["text"] or "").strip()
     give_up("it has taken " + str(setup["turns"]) + (" turn" if setup["turns"] == 1 else " turns"))
-
-
-def close_calls(answer):
-    """Answers the calls of an answer that end a turn: no provider goes on with a conversation in which a call has no answer."""
-    answered = [m.get("tool_call_id") for m in messages if m.get("role") == "tool"]
-    for call in answer["tool_calls"] or []:
-        if call["id"] not in answered:
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": "the user was shown it"})
 
 
 def last_program():

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 
-from kernel import exit, llm, log, spawn, tool, wait
+from kernel import exit, llm, log, signals, spawn, tool, wait
 
 setup = {"skills": [], "save": "", "steps": False}  # what a caller may leave out
 setup.update(json.loads(sys.argv[1]))  # what agent.Task has, with local tools and prompts; the user's pictures follow, in base64

@@ -4,6 +4,7 @@
 PAGE = 4000  # characters of output that the model is shown at once
 PATIENCE = 3  # so often in a row an answer may be none, and so often the same program may give the same result
 SHOWN = 160  # characters of a line of progress
+TOLD = 100000  # characters of a text of a step
 
 FUNCTIONS = [
     {"name": "run_python", "description": "Run a complete Python program in the sandbox; returns what it printed and the value of its last expression.",
@@ -21,6 +22,7 @@ outputs = []  # of all programs that were run
 worked = []  # the programs that ended well and have a function: the last one can be kept as a skill
 seen = {}  # how often a program gave a result
 spent = [0.0]  # dollars, for the model's answers
+unheard = []  # user signals that came while something else was waited for
 
 
 def say(text):
@@ -28,8 +30,8 @@ def say(text):
 
 
 def step(facts):
-    """Tells a step to whoever wants the task as events: agentkernel do --json reads them in the log."""
-    if setup["steps"] or facts["kind"] == "skill":
+    """Tells a step to whoever wants the task as events: agentkernel do --json and the SDK read them in the log."""
+    if setup["steps"] or facts["kind"] in ["skill", "check", "checked"]:
         try:
             log(facts, level="debug")
         except PermissionError:
@@ -126,6 +128,7 @@ def run(code):
     except MemoryError as e:
         give_up(used_up(e))
     except (PermissionError, RuntimeError, TypeError, ValueError) as e:
+        step({"kind": "program", "program": number, "code": code[:TOLD], "characters": len(code)})
         end = {"stdout": "", "error": str(e), "exit_code": 1, "result": None}
     printed = end["stdout"] or ""
     outputs.append(printed)
@@ -135,7 +138,7 @@ def run(code):
         became = "ended with exit code " + str(end["exit_code"]) if end["exit_code"] else "ended well"
     say("  " + line_of(became, 2 * SHOWN) + told_of_output(printed.strip(), end.get("pid")))
     value = "" if end["result"] is None else json.dumps(end["result"], ensure_ascii=False)
-    step({"kind": "output", "program": number, "program_pid": end.get("pid"), "text": printed[:PAGE], "characters": len(printed), "value": value[:PAGE], "error": end["error"], "exit_code": end["exit_code"]})
+    step({"kind": "output", "program": number, "program_pid": end.get("pid"), "text": printed[:TOLD], "characters": len(printed), "value": value[:TOLD], "error": end["error"], "exit_code": end["exit_code"]})
     if became == "ended well" and re.search(r"^(async )?def [A-Za-z]", code, re.MULTILINE):
         worked.append(code)
     again(code.strip(), became, printed, value)
@@ -268,6 +271,37 @@ def act(answer):
     if answer["tool_calls"]:
         return answered_by_calls(answer["tool_calls"])
     return answered_by_text(answer["text"] or "")
+
+
+def heard(answer):
+    """Tells the model what was said to the task since its last turn (agentkernel signal, or typed at its terminal), and that little is left of a
+    budget. Returns whether anybody said anything."""
+    came, words, left = list(unheard), [], []
+    unheard.clear()
+    try:
+        while True:
+            came.append(signals.wait(timeout=0))
+    except (TimeoutError, PermissionError):
+        pass
+    for said in came:
+        if isinstance(said, str):
+            say("  told: " + line_of(said))
+            words.append(said)
+        elif isinstance(said, dict) and isinstance(said.get("budget"), dict):
+            say("  nine tenths of a budget are spent: " + line_of(str(said["budget"].get("amount"))))
+            left.append("Nine tenths of what the task may spend are spent (" + str(said["budget"].get("amount")) + "). End it soon with what you have.")
+    if words or left:
+        close_calls(answer, "the task goes on: the user has said more")
+        messages.append({"role": "user", "content": "\n".join(words + left)})
+    return bool(words)
+
+
+def close_calls(answer, said):
+    """Answers the calls of an answer that have no result: no provider goes on with a conversation in which a call has none."""
+    answered = [m.get("tool_call_id") for m in messages if m.get("role") == "tool"]
+    for call in answer["tool_calls"] or []:
+        if call["id"] not in answered:
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": said})
 
 
 def begin(task, more):

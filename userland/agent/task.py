@@ -16,12 +16,13 @@ def work():
     while True:
         tell(turn, answer)
         outcome = act(answer)
-        if outcome is not None and outcome[0]:
+        said = heard(answer)
+        if outcome is not None and outcome[0] and not said:
             return outcome[1]
-        idle = idle + 1 if outcome is None else 0
+        idle = idle + 1 if outcome is None and not said else 0
         if idle >= PATIENCE:
             give_up(str(PATIENCE) + " answers in a row held neither a program nor a result; the last: " + line_of(answer["text"] or "nothing"))
-        if outcome is None and answer["stop"] != "pause":
+        if outcome is None and not said and answer["stop"] != "pause":
             messages.append({"role": "user", "content": setup["prompts"]["nothing"]})
         turn += 1
         answer, functions = ask(functions)

@@ -164,6 +164,22 @@ type KeyRequest struct {
 	Key   string          `json:"key"`
 }
 
+// TaskRequest is the body of POST /tasks/program: a task in plain language that a model is to do.
+type TaskRequest struct {
+	Task    string           `json:"task"`
+	Model   string           `json:"model,omitempty"`  // an alias; "": the first one
+	Schema  json.RawMessage  `json:"schema,omitempty"` // that the result has to fit
+	Steps   bool             `json:"steps,omitempty"`
+	Checked bool             `json:"checked,omitempty"`
+	Spec    agentkernel.Spec `json:"spec"` // of its process, but for the program, of which Modules alone counts
+}
+
+// TaskProgram answers a TaskRequest.
+type TaskProgram struct {
+	Program agentkernel.Program `json:"program"`
+	Turns   int                 `json:"turns"` // how many answers of models it may take where nobody says
+}
+
 // SkillList lists skills, without their code.
 type SkillList struct {
 	Skills []agentkernel.Skill `json:"skills"`

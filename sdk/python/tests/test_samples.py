@@ -121,7 +121,7 @@ class Samples(support.KernelTest):
         self.assertNotIn("your_key", str(caught.exception))
         agent = create_agent(llm_azure_deployment="gpt-4o", **azure)
         self.assertNotIn("your_key", repr(agent) + repr(agent.agent.settings))
-        self.assertEqual(agent.execute_task("1 + 1").check().result, 2)
+        self.assertEqual(agent.execute_code("1 + 1").check().result, 2)  # a task in plain language would be the model's
 
     def test_state(self) -> None:
         from code_execution_mcp import create_agent

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Generic, Mapping, Optional, Sequence, Union
 
 from . import _home
+from ._bymodel import MODE, Asked, Told, explain
 from ._filetools import file_tools
 from ._code import dedent, program_in, shift_traceback, with_prelude
 from ._kernel import MOST_TOOLS, Callback, Kernel
@@ -143,6 +144,8 @@ class Planned:
     mode: str
     name: str = "program.py"
     title: str = ""
+    args: tuple[str, ...] = ()
+    turns: int = 0  #: how many answers of models it may take where nobody says; 0: it asks none
 
 
 class Agent(Generic[R]):
@@ -223,20 +226,38 @@ class Agent(Generic[R]):
 
     # Tasks
 
-    def plan(self, task: str) -> Steps[Planned]:
-        """The program for a task: the task itself if it is one, else what planner or template mode write. Raises
-        Unsupported if template mode cannot do it."""
+    def plan(self, task: str, asked: Asked = Asked(), options: Optional[Mapping[str, Any]] = None) -> Steps[Planned]:
+        """The program for a task: the task itself if it is one, else what does it: what the planner writes; the loop in which
+        a model does it, if there is one; or what template mode writes. Raises Unsupported if that cannot do it."""
         if not isinstance(task, str):
             raise InvalidArgument(f"a task is a text, not {type(task).__name__}")
         source = program_in(task)
+        if asked.of_results() and (source is not None or self.settings.planner is not None):
+            raise InvalidArgument(f"{asked.of_results()[0]} is for a task in plain language that a model of the kernel does", hint="leave it out for a program, and with planner=")
         if source is not None:
             return Planned(source, "code")
         if self.settings.planner is not None:
             planned = yield from self._ask_planner(task)
             return planned
-        planned = yield from self._template(task)
+        try:
+            planned = yield from self._by_model(task, asked, options or {})
+            return planned
+        except Unsupported as e:
+            none = e
+        if asked.of_results():
+            raise Unsupported(f"{none.message}, and a recipe takes no {asked.of_results()[0]}", op=none.op, hint=_models(none))
+        planned = yield from self._template(task, none)
         log.info("template mode (no model is asked): %s", planned.title)
         return planned
+
+    def _by_model(self, task: str, asked: Asked, options: Mapping[str, Any]) -> Steps[Planned]:
+        """The loop in which a model does a task. Unsupported: there is no model."""
+        if options.get("args"):
+            raise InvalidArgument("args= is for programs", hint="put it into the task")
+        spec, _, _ = yield from self._spec(Planned("tools", MODE), options, "")
+        made = yield from self.kernel.task_program(asked.wire(task, spec.to_wire()))
+        program = made["program"]
+        return Planned(program["source"], MODE, program["name"], task.strip()[:160], tuple(program["args"]), made["turns"])
 
     def _ask_planner(self, task: str) -> Steps[Planned]:
         tools = yield from self.known_tools()
@@ -245,23 +266,28 @@ class Agent(Generic[R]):
             raise InvalidArgument("the planner gave no program", hint="it returns the program as a text, or raises")
         return Planned(program_in(source) or source, "planner", title=task.strip()[:160])
 
-    def _template(self, task: str) -> Steps[Planned]:
+    def _template(self, task: str, none: Unsupported) -> Steps[Planned]:
         # Without tools first: servers are started only for a task that needs one.
         try:
             plan = yield from self.kernel.plan(task, self._tools or [])
         except Unsupported as e:
             stale, tools = self._tools, (yield from self.known_tools(fresh=True))
             if not tools or stale == tools:
-                raise _needs_model(e) from None
+                raise _needs_model(e, none) from None
             try:
                 plan = yield from self.kernel.plan(task, tools)
             except Unsupported as again:
-                raise _needs_model(again) from None
+                raise _needs_model(again, none) from None
         program = plan["program"]
         return Planned(program["source"], "template", program["name"], plan["title"])
 
     def spec(self, planned: Planned, options: Mapping[str, Any]) -> Steps[tuple[Spec, dict[str, Any], int]]:
         """The Spec of a program of this agent, the state that it is given, and how far its lines have moved."""
+        environment = yield from self.environment()
+        made = yield from self._spec(planned, options, environment)
+        return made
+
+    def _spec(self, planned: Planned, options: Mapping[str, Any], environment: str) -> Steps[tuple[Spec, dict[str, Any], int]]:
         s = self.settings
         given = dict(options)
         if s.timeout is not None:
@@ -275,10 +301,9 @@ class Agent(Generic[R]):
         if self.state is not None and snapshot:
             source, moved = with_prelude(source, f"import {MODULE}")
             modules[MODULE] = self.state.module(snapshot)
-        environment = yield from self.environment()
         models, keys = s.model()
         spec = Spec(
-            source, name=planned.name, tools=s.tools, allow=s.allow, allow_hosts=s.allow_hosts, deny=s.deny, modules=modules, limits=s.limits,
+            source, name=planned.name, args=planned.args, tools=s.tools, allow=s.allow, allow_hosts=s.allow_hosts, deny=s.deny, modules=modules, limits=s.limits,
             workspace=self.workspace, publish=s.publish, volumes=s.volumes,
             namespace=s.namespace, backend=s.backend, priority=s.priority, environment=environment, models=models, keys=keys,
         )  # fmt: skip
@@ -286,20 +311,27 @@ class Agent(Generic[R]):
 
     def execute(self, task: str, is_code: bool, on_output: Callback, on_event: Callback, on_ask: Callback, options: Mapping[str, Any]) -> Steps[R]:
         """Plans, runs, takes the state over. What is wrong with the task is in the result."""
+        asked = Asked()
+        if not is_code:
+            asked, options = Asked.take(options)
         try:
-            planned = Planned(_program(task), "code") if is_code else (yield from self.plan(task))
+            planned = Planned(_program(task), "code") if is_code else (yield from self.plan(task, asked, options))
         except Unsupported as e:
             return self.refused(e)
-        spec, snapshot, moved = yield from self.spec(planned, options)
-        result = yield from self.kernel.run(spec, {}, on_output, on_event, on_ask)
+        spec, snapshot, moved = yield from self.spec(planned, asked.bounded(options, planned.turns))
+        told = Told(self.kernel, asked.of(planned.mode))
+        result = yield from self.kernel.run(spec, {}, on_output, on_event, on_ask, told.heard if told else None)
         if result.pid is not None:
             yield from self.take_state(result.pid, snapshot)
         return finish(result, planned, spec.name, moved)
 
     def stream(self, task: str, options: Mapping[str, Any]) -> Steps[None]:
         """The same as events. What cannot run is raised."""
-        planned = yield from self.plan(task)
-        spec, snapshot, moved = yield from self.spec(planned, options)
+        asked, options = Asked.take(options)
+        if Told(self.kernel, asked):
+            raise InvalidArgument("check= and on_step= are for execute_task and dispatch_task: here the events are yours")
+        planned = yield from self.plan(task, asked, options)
+        spec, snapshot, moved = yield from self.spec(planned, asked.bounded(options, planned.turns))
         process = yield from self.kernel.stream(spec, {})
         yield from self.take_state(process.pid, snapshot)
 
@@ -342,9 +374,14 @@ def _none() -> Steps[list[Any]]:
     return []
 
 
-def _needs_model(error: Unsupported) -> Unsupported:
-    """What template mode cannot do needs a model that writes the program, and agents of this library ask none for that."""
-    hint = "this task needs a model to write its program: give the program itself, or planner=your_function of create_agent, which asks a model of yours; `agentkernel do` asks one of the kernel's"
+def _models(none: Unsupported) -> str:
+    """How there comes to be a model."""
+    return f"{none.hint}; or bring one: llm_enabled=True of create_agent"
+
+
+def _needs_model(error: Unsupported, none: Unsupported) -> Unsupported:
+    """What template mode cannot do needs a model that writes the program, and there is none."""
+    hint = f"this task needs a model to write its program, and {none.message}: {_models(none)}. Or give the program itself, or planner=your_function"
     return Unsupported(error.message, op=error.op, hint=f"{hint}. Without a model: {error.hint}" if error.hint else hint)
 
 
@@ -362,6 +399,9 @@ def _program(code: str) -> str:
 def finish(result: R, planned: Planned, name: str, moved: int) -> R:
     """The result as the user knows the program: without the prelude, with its origin."""
     result.mode, result.code, result.title = planned.mode, planned.source, planned.title
+    if planned.mode == MODE:
+        result.code = ""  # of the programs that the model wrote there are several
+        explain(result.error, result.stderr)
     if result.error is not None and moved:
         result.error.traceback = shift_traceback(result.error.traceback, name, moved)
     return result

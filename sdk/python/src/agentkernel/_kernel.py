@@ -396,8 +396,9 @@ class Kernel(Generic[R]):
             if process.state == "unfinished":
                 raise gone(process.pid, "watched") if follower.resumed else _unfinished(None, process.pid)
 
-    def run(self, program: Program, options: Mapping[str, Any], on_output: Callback, on_event: Callback, on_ask: Callback) -> Steps[R]:
-        """Runs a program to its end: what it printed, its value, its error."""
+    def run(self, program: Program, options: Mapping[str, Any], on_output: Callback, on_event: Callback, on_ask: Callback,
+            heard: Optional[Callable[[Event], Steps[None]]] = None) -> Steps[R]:  # fmt: skip
+        """Runs a program to its end: what it printed, its value, its error. ``heard`` is done with each event, too."""
         spec = spec_of(program, options)
         for name, callback in (("on_output", on_output), ("on_event", on_event), ("on_ask", on_ask)):
             if callback is not None and not callable(callback):
@@ -406,7 +407,7 @@ class Kernel(Generic[R]):
             spec = spec.with_options(interactive=True)
         printed: dict[str, list[str]] = {"stdout": [], "stderr": []}
         try:
-            process = yield from redirect(self._stream(spec), lambda event: self._tell(event, printed, on_output, on_event, on_ask))
+            process = yield from redirect(self._stream(spec), lambda event: self._tell(event, printed, on_output, on_event, on_ask, heard))
         except Refusal as e:
             return self.outcome.refused(e.error, spec.source)
         result = self.outcome.of(process, printed, spec.source)
@@ -424,7 +425,10 @@ class Kernel(Generic[R]):
             return None
         return found
 
-    def _tell(self, event: Event, printed: dict[str, list[str]], on_output: Callback, on_event: Callback, on_ask: Callback) -> Steps[None]:
+    def _tell(self, event: Event, printed: dict[str, list[str]], on_output: Callback, on_event: Callback, on_ask: Callback,
+              heard: Optional[Callable[[Event], Steps[None]]]) -> Steps[None]:  # fmt: skip
+        if heard is not None:
+            yield from heard(event)
         if on_event is not None:
             yield Notify(on_event, event)
         if event.kind == "output":
@@ -523,6 +527,11 @@ class Kernel(Generic[R]):
 
     def delete_skill(self, namespace: str, name: str) -> Steps[None]:
         yield from self.ask("delete_skill", "POST", "/skills/delete", body={"namespace": namespace, "name": name})
+
+    def task_program(self, body: Mapping[str, Any]) -> Steps[Any]:
+        """The program with which a model does a task. Unsupported: there is no model."""
+        answer = yield from self.ask("task", "POST", "/tasks/program", body=body, repeatable=True)
+        return answer
 
     def plan(self, task: str, tools: list[Tool]) -> Steps[Any]:
         plan = yield Call(partial(_plan, self, task, tools))

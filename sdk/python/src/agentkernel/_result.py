@@ -38,8 +38,8 @@ class Outcome:
     exit_code: int = 0
     usage: Usage = field(default_factory=Usage)
     duration: float = 0.0  #: seconds from start to end
-    mode: str = "code"  #: "code": run as it was given; "template" or "planner": written for a task
-    code: str = ""  #: the program that ran
+    mode: str = "code"  #: "code": run as it was given; "template" or "planner": written for a task; "model": a model did the task
+    code: str = ""  #: the program that ran; of mode "model" there are several, which on_step and trace show
     title: str = ""  #: of a program that was written for a task: what it does
     process: Optional[Process] = field(default=None, repr=False)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Mapping, Optional
 
 from ._agent import Agent, Planned, finish
-from ._kernel import Refusal, check_pid, keyed
+from ._bymodel import Asked, Told
+from ._kernel import Callback, Refusal, check_pid, keyed
 from ._result import R
 from ._steps import Steps
 from .errors import Conflict, KernelError, Unsupported
@@ -72,6 +73,7 @@ class _Dispatched:
     name: str
     moved: int
     snapshot: Mapping[str, Any]
+    told: Told
     collected: bool = False
 
 
@@ -90,17 +92,18 @@ class Tasks(Generic[R]):
 
     def dispatch(self, task: str, options: Mapping[str, Any]) -> Steps[int]:
         """What is wrong with the task is in its result, as for a task that is not dispatched."""
+        asked, options = Asked.take(options)
         try:
-            planned = yield from self.agent.plan(task)
+            planned = yield from self.agent.plan(task, asked, options)
         except Unsupported as e:
             return self._refuse(task, "template", e)
-        spec, snapshot, moved = yield from self.agent.spec(planned, options)
+        spec, snapshot, moved = yield from self.agent.spec(planned, asked.bounded(options, planned.turns))
         spec = keyed(spec)
         try:
             process = yield from self.kernel.create(spec)
         except Refusal as e:
             return self._refuse(task, planned.mode, e.error)
-        self.known[process.pid] = _Dispatched(planned.title or _short(task), planned, spec.name, moved, snapshot)
+        self.known[process.pid] = _Dispatched(planned.title or _short(task), planned, spec.name, moved, snapshot, Told(self.kernel, asked.of(planned.mode)))
         return process.pid
 
     def _refuse(self, task: str, mode: str, error: KernelError) -> int:
@@ -124,13 +127,16 @@ class Tasks(Generic[R]):
     def _description(self, pid: int) -> str:
         return self.known[pid].description if pid in self.known else ""
 
-    def wait(self, task_id: Any, timeout: Optional[Span]) -> Steps[R]:
+    def wait(self, task_id: Any, timeout: Optional[Span], check: Callback = None, on_step: Callback = None) -> Steps[R]:
         if (refused := self.refusal(task_id)) is not None:
             result = self.agent.refused(refused.error)
             result.mode = refused.mode
             return result
-        process = yield from self.kernel.wait(task_id, timeout)
-        task = self.known.get(process.pid)
+        task = self.known.get(pid := check_pid(task_id))
+        told = task.told if task is not None else Told(self.kernel, Asked())
+        given, _ = Asked.take({"check": check or told.asked.check, "on_step": on_step or told.asked.on_step})
+        told.asked = given
+        process = yield from (told.wait(pid, timeout) if told else self.kernel.wait(pid, timeout))
         result = yield from self.kernel.collect(process)
         if task is None:
             return result

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 from . import _sync
 from ._agent import Agent, Planned, Planner, Settings
 from .client import Client
-from .model import Ask, Event, Skill, Tool, ToolServer
+from .model import Ask, Event, Skill, Step, Tool, ToolServer
 from .result import Result
 from .spec import Limits, PathLike, Span, Volume
 
@@ -44,11 +44,23 @@ class AgentHelper:
         on_output: Optional[Callable[[Event], Any]] = None,
         on_event: Optional[Callable[[Event], Any]] = None,
         on_ask: Optional[Callable[[Ask], Any]] = None,
+        on_step: Optional[Callable[[Step], Any]] = None,
+        schema: Optional[Mapping[str, Any]] = None,
+        check: Optional[Callable[[Any], Any]] = None,
+        turns: Optional[int] = None,
+        model: str = "",
         **options: Any,
     ) -> Result:
-        """Does a task. Code is recognised, dedented and run as it is; plain language goes to the planner, or to template
-        mode. ``timeout=`` and the fields of :class:`Spec` are options. A task that fails or cannot be done is a Result with
-        an error; raised is what is wrong with the call or the kernel."""
+        """Does a task. Code is recognised, dedented and run as it is. Plain language goes to the planner; without one, to the model
+        that the agent brings or that the kernel declares; without that, to template mode. ``timeout=`` and the fields of
+        :class:`Spec` are options. A task that fails or cannot be done is a Result with an error; raised is what is wrong with the
+        call or the kernel.
+
+        For a task that a model does: ``on_step`` sees each :class:`Step`. The result has to fit the JSON Schema ``schema``, and
+        ``check(result)`` has to accept it: True or None do, a text says what is wrong. The model is told, and mends it. ``turns`` is how
+        many answers of models the task may take (default 20), those that its programs ask for included; ``budget=`` bounds the rest.
+        ``model`` is the alias of the one that is asked (default: the first)."""
+        options.update(on_step=on_step, schema=schema, check=check, turns=turns, model=model)
         return _sync.run(self.agent.execute(task, False, on_output, on_event, on_ask, options))
 
     def execute_code(
@@ -164,10 +176,10 @@ def create_agent(
     ``state_file`` are sought. What a program changes there is kept apart until :meth:`Result.apply`; with ``publish`` it is
     applied when the program exits with 0. ``volumes`` are further folders by name, seen as ``/volumes/NAME``. With ``state_enabled`` each program begins with the ``kernel.state`` that the one before left; ``state_file``
     keeps it beyond this object, written after each program unless ``state_auto_save`` is off. ``timeout`` ends a program
-    after so many seconds, ``backend`` says where programs run (default: the kernel chooses). ``planner`` writes programs for tasks in plain language instead of template mode.
+    after so many seconds, ``backend`` says where programs run (default: the kernel chooses). ``planner`` writes programs for tasks in plain language, instead of a model or template mode.
     ``packages`` are those that programs may import ("polars>=1"): with your pip, wheels only, built once and kept. ``home``,
-    ``binary`` and ``start`` are those of :class:`Client`. With ``llm_enabled=True`` programs
-    ask a model of their own (``from kernel import llm``): ``llm_provider`` ("openai", "azure_openai", "anthropic", "openrouter", "ollama", "vllm"), ``llm_model`` and
+    ``binary`` and ``start`` are those of :class:`Client`. With ``llm_enabled=True`` a model of the agent's own
+    does tasks in plain language, and programs ask it (``from kernel import llm``): ``llm_provider`` ("openai", "azure_openai", "anthropic", "openrouter", "ollama", "vllm"), ``llm_model`` and
     ``llm_base_url`` or ``llm_azure_endpoint`` say which, and ``llm_api_key`` is handed to the kernel, which keeps it in memory alone. ``models`` and ``keys`` are those of :class:`Spec`.
     """
     return AgentHelper(
@@ -181,9 +193,19 @@ def create_agent(
     )  # fmt: skip
 
 
-def execute_task(task: str, **agent: Any) -> Result:
-    """Does one task with an agent of its own; the keyword arguments are those of :func:`create_agent`."""
-    return create_agent(**agent).execute_task(task)
+def execute_task(
+    task: str,
+    *,
+    on_step: Optional[Callable[[Step], Any]] = None,
+    schema: Optional[Mapping[str, Any]] = None,
+    check: Optional[Callable[[Any], Any]] = None,
+    turns: Optional[int] = None,
+    budget: Optional[Mapping[str, Any]] = None,
+    model: str = "",
+    **agent: Any,
+) -> Result:
+    """Does one task with an agent of its own; the other keyword arguments are those of :func:`create_agent`."""
+    return create_agent(**agent).execute_task(task, on_step=on_step, schema=schema, check=check, turns=turns, budget=budget, model=model)
 
 
 def execute_code(code: str, **agent: Any) -> Result:

@@ -242,6 +242,21 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One step of a task that a model does: a program that it wrote, or at the end its result, where ``program`` is empty. ``said`` is what the
+    model said with it, ``pid`` the process of the program (0: it ran in that of the task). Texts are cut after 100,000 characters."""
+
+    turn: int  #: which answer of the model it comes from, from 1
+    said: str = ""
+    program: str = ""
+    output: str = ""  #: what the program printed
+    error: str = ""  #: why it failed
+    exit_code: int = 0
+    result: Any = None  #: the value of its last expression, or the result of the task
+    pid: int = 0
+
+
+@dataclass(frozen=True)
 class Entry:
     """One record of a process's journal."""
 

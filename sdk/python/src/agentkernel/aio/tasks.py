@@ -5,12 +5,12 @@ interpreter that dispatched it."""
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, AsyncIterator, Iterable, Optional
+from typing import Any, AsyncIterator, Callable, Iterable, Optional
 
 from .. import _async
 from .._tasks import Tasks, TaskStatus
 from .agent import AgentHelper, create_agent
-from ..model import Event
+from ..model import Event, Step
 from .result import Result
 from ..spec import Span
 
@@ -34,18 +34,27 @@ class TaskManager:
 
     async def dispatch_task(self, task: str, **options: Any) -> int:
         """Starts a task and gives its id; it is durable when this returns. A task that cannot be done (it needs a model,
-        it does not parse) gets an id below zero, and its result says why. ``timeout=`` and the fields of :class:`Spec` are
-        options."""
+        it does not parse) gets an id below zero, and its result says why. Options are ``timeout=``, the fields of :class:`Spec`,
+        and ``schema=``, ``check=``, ``on_step=``, ``turns=`` and ``model=`` of :meth:`AgentHelper.execute_task`; ``check`` and ``on_step``
+        are called while the task is waited for."""
         return await _async.run(self._tasks.dispatch(task, options))
 
     async def get_task_status(self, task_id: int) -> TaskStatus:
         """How a task stands."""
         return await _async.run(self._tasks.status(task_id))
 
-    async def wait_for_task(self, task_id: int, timeout: Optional[Span] = None) -> Result:
+    async def wait_for_task(
+        self,
+        task_id: int,
+        timeout: Optional[Span] = None,
+        *,
+        check: Optional[Callable[[Any], Any]] = None,
+        on_step: Optional[Callable[[Step], Any]] = None,
+    ) -> Result:
         """Waits for a task and gives its result. Raises Timeout after so many seconds, and KernelGone if the kernel ends
-        meanwhile: then :meth:`recover` continues what was unfinished, and you wait again."""
-        return await _async.run(self._tasks.wait(task_id, timeout))
+        meanwhile: then :meth:`recover` continues what was unfinished, and you wait again. ``check`` and ``on_step`` take the place of
+        those with which the task was dispatched, here or by another interpreter."""
+        return await _async.run(self._tasks.wait(task_id, timeout, check, on_step))
 
     async def wait_for_all(self, task_ids: Optional[Iterable[int]] = None, timeout: Optional[Span] = None) -> list[Result]:
         """The results of these tasks, or of all of this manager, in order; the timeout is for each."""
