@@ -101,7 +101,7 @@ def page(run, start):
 def run(code):
     """Runs a program, and returns what the model is shown of it."""
     if not isinstance(code, str) or not code.strip():
-        return "run_python takes the argument code: the text of a Python program"
+        return wrong("run_python takes the argument code: the text of a Python program")
     number = len(outputs) + 1
     lines = code.strip().split("\n")
     say("  program " + str(number) + ", " + counted(lines, "line") + ": " + line_of(lines[0]))
@@ -119,7 +119,7 @@ def run(code):
         became = "ended with exit code " + str(end["exit_code"]) if end["exit_code"] else "ended well"
     say("  " + line_of(became, 2 * SHOWN) + told_of_output(printed.strip(), end.get("pid")))
     value = "" if end["result"] is None else json.dumps(end["result"], ensure_ascii=False)
-    again(code.strip(), became, printed, value)
+    again([code.strip(), became, printed, value], "the same program has given the same result", became + ". " + (printed or value))
     shown = "program " + str(number) + " " + became + ". " + ("It printed:\n" + page(number, 0) if printed.strip() else "It printed nothing.")
     if value:
         shown += "\nThe value of its last expression: " + (value if len(value) <= PAGE else value[:PAGE] + " ... (cut; print less)")
@@ -142,12 +142,25 @@ def counted(items, what):
     return str(len(items)) + " " + what + ("" if len(items) == 1 else "s")
 
 
-def again(code, became, printed, value):
-    """Ends the task where the same program gives the same result once too often: more of it costs, and changes nothing."""
-    key = json.dumps([code, became, printed, value])
+def again(key, what, said):
+    """Ends the task where the same has come of it once too often: more of it costs, and changes nothing."""
+    key = json.dumps(key)
     seen[key] = seen.get(key, 0) + 1
     if seen[key] >= PATIENCE:
-        give_up("the same program has given the same result " + str(PATIENCE) + " times: " + line_of(became + ". " + (printed or value)))
+        give_up(what + " " + str(PATIENCE) + " times: " + line_of(said))
+
+
+def wrong(said):
+    """What the model is told of a call with which nothing can be done: whoever watches sees for what the turn was."""
+    say("  not done: " + line_of(said))
+    return said
+
+
+def refused(value, said):
+    """What the model is told of a result that does not fit."""
+    say("  " + said)
+    again(["finish", value], "the same result was not accepted", said)
+    return said
 
 
 def checked(value):
@@ -173,15 +186,13 @@ def called(call, ran):
     if call["name"] == "read_output":
         return [False, page(arguments.get("run"), arguments.get("start", 0))]
     if call["name"] != "finish":
-        return [False, "there is no function " + str(call["name"]) + ": there are run_python, read_output and finish. Tools are imported by programs"]
+        return [False, wrong("there is no function " + str(call["name"]) + ": there are run_python, read_output and finish. Tools are imported by programs")]
     if "result" not in arguments:
-        return [False, "finish takes the argument result"]
+        return [False, wrong("finish takes the argument result")]
     if ran:
-        return [False, "look at what the program printed before you finish"]
+        return [False, wrong("look at what the program printed before you finish")]
     ok, value = checked(arguments["result"])
-    if not ok:
-        say("  " + value)
-    return [ok, value]
+    return [ok, value if ok else refused(arguments["result"], value)]
 
 
 def answered_by_calls(calls):
@@ -212,8 +223,7 @@ def answered_by_text(text):
         ok, value = checked(final.group(1).strip())
         if ok:
             return [True, value]
-        say("  " + value)
-        messages.append({"role": "user", "content": value})
+        messages.append({"role": "user", "content": refused(final.group(1).strip(), value)})
         return [False, None]
     return None
 
