@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -34,6 +35,7 @@ type task struct {
 	Turns   int64               `yaml:"turns"`
 	USD     float64             `yaml:"usd"`
 	Output  int64               `yaml:"output"`
+	Time    int64               `yaml:"time"`
 	Model   []taskStep          `yaml:"model"`
 	taskEnd `yaml:",inline"`
 }
@@ -319,7 +321,7 @@ func (c *task) spec(t *testing.T, config string) agentkernel.Spec {
 	if c.USD == 0 {
 		c.USD = 0.25
 	}
-	return agentkernel.Spec{Program: program, Tools: []string{config}, Allow: c.Allow, OnBudget: agentkernel.BudgetRaise, Limits: agentkernel.Limits{Output: c.Output},
+	return agentkernel.Spec{Program: program, Tools: []string{config}, Allow: c.Allow, OnBudget: agentkernel.BudgetRaise, Limits: agentkernel.Limits{Output: c.Output, Time: agentkernel.Duration(time.Duration(c.Time) * time.Second)},
 		Budget: agentkernel.Budget{Turns: c.Turns, USD: agentkernel.NanoUSD(c.USD * 1e9)}}
 }
 
