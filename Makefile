@@ -154,7 +154,7 @@ deps: ## install what is missing of Node, npm and a C compiler
 	@scripts/deps.sh go node cc
 
 clean: ## remove what was built; CACHE=1 also removes .cache
-	rm -rf agentkernel dist examples/data/*.csv examples/data/stocks
+	rm -rf agentkernel dist examples/data/*.csv examples/data/stocks examples/data/tasks
 	@if [ -n "$(CACHE)" ]; then rm -rf .cache; fi
 
 rename: ## give the module another import path: make rename MODULE=example.org/agentkernel

@@ -45,7 +45,7 @@ func TestFirstLines(t *testing.T) {
 	}
 	tooltest.NPM(t, "@modelcontextprotocol/server-memory")
 	var files []string
-	for _, pattern := range []string{"*.py", "python/*.py", "mcp/*.py", "local_tools/*.py"} {
+	for _, pattern := range []string{"*.py", "python/*.py", "mcp/*.py", "local_tools/*.py", "tasks/*.py"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

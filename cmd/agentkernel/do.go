@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/api/wire"
@@ -63,6 +65,7 @@ func (c *doCmd) Run(a *app) error {
 	if err != nil {
 		return c.refuse(a, err)
 	}
+	a.tellUnpriced(&spec)
 	w := c.watch(a)
 	w.look = a.newLook()
 	if c.Skill != "" {
@@ -83,6 +86,29 @@ func (c *doCmd) watch(a *app) *watch {
 // refuse reports an error before anything ran; with --json as the end, which is the only line then.
 func (c *doCmd) refuse(a *app, err error) error {
 	return c.watch(a).report(agentkernel.Process{}, err)
+}
+
+// tellUnpriced says whose tools a task under a budget of dollars cannot call, since nothing says what they cost: the model would be told call by call,
+// and can do nothing about it.
+func (a *app) tellUnpriced(spec *agentkernel.Spec) {
+	files := spec.ToolFiles()
+	if spec.Budget.USD == 0 || len(files) == 0 {
+		return
+	}
+	var list toolList
+	if err := (&toolsListCmd{}).ask(a, files, &list); err != nil {
+		return // the task meets it, too
+	}
+	var servers []string
+	for _, t := range list.Tools {
+		if t.CostUSD == nil && !slices.Contains(servers, t.Server) {
+			servers = append(servers, t.Server)
+		}
+	}
+	if len(servers) > 0 {
+		a.con.Say("warning: under a budget of dollars, tools of %s are refused, since nothing says what they cost (\"cost_usd\": 0 if nothing, in %s)",
+			strings.Join(servers, ", "), strings.Join(spec.Tools, ", "))
+	}
 }
 
 // spec is the process that does the task.

@@ -119,7 +119,7 @@ def page(run, start):
 def run(code):
     """Runs a program, and returns what the model is shown of it."""
     if not isinstance(code, str) or not code.strip():
-        return "run_python takes the argument code: the text of a Python program"
+        return wrong("run_python takes the argument code: the text of a Python program")
     number = len(outputs) + 1
     lines = code.strip().split("\n")
     say("  program " + str(number) + ", " + counted(lines, "line") + ": " + line_of(lines[0]))
@@ -141,7 +141,8 @@ def run(code):
     step({"kind": "output", "program": number, "program_pid": end.get("pid"), "text": printed[:TOLD], "characters": len(printed), "value": value[:TOLD], "error": end["error"], "exit_code": end["exit_code"]})
     if became == "ended well" and re.search(r"^(async )?def [A-Za-z]", code, re.MULTILINE):
         worked.append(code)
-    again(code.strip(), became, printed, value)
+    bounded = became.startswith("failed: limit_exceeded: ")  # it says how long it ran, and has printed so much as it came to: that differs
+    again([code.strip(), re.sub(r"\d[\d.]*", "N", became), "", ""] if bounded else [code.strip(), became, printed, value], "the same program has given the same result", became + ". " + (printed or value))
     shown = "program " + str(number) + " " + became + ". " + ("It printed:\n" + page(number, 0) if printed.strip() else "It printed nothing.")
     if value:
         shown += "\nThe value of its last expression: " + (value if len(value) <= PAGE else value[:PAGE] + " ... (cut; print less)")
@@ -164,12 +165,25 @@ def counted(items, what):
     return str(len(items)) + " " + what + ("" if len(items) == 1 else "s")
 
 
-def again(code, became, printed, value):
-    """Ends the task where the same program gives the same result once too often: more of it costs, and changes nothing."""
-    key = json.dumps([code, became, printed, value])
+def again(key, what, said):
+    """Ends the task where the same has come of it once too often: more of it costs, and changes nothing."""
+    key = json.dumps(key)
     seen[key] = seen.get(key, 0) + 1
     if seen[key] >= PATIENCE:
-        give_up("the same program has given the same result " + str(PATIENCE) + " times: " + line_of(became + ". " + (printed or value)))
+        give_up(what + " " + str(PATIENCE) + " times: " + line_of(said))
+
+
+def wrong(said):
+    """What the model is told of a call with which nothing can be done: whoever watches sees for what the turn was."""
+    say("  not done: " + line_of(said))
+    return said
+
+
+def refused(value, said):
+    """What the model is told of a result that does not fit."""
+    say("  " + said)
+    again(["finish", value], "the same result was not accepted", said)
+    return said
 
 
 def checked(value):
@@ -199,22 +213,20 @@ def called(call, ran):
     if call["name"] == "read_skill":
         return [False, read_skill(arguments.get("name"))]
     if call["name"] != "finish":
-        return [False, "there is no function " + str(call["name"]) + ": there are run_python, read_output, look_at and finish. Tools are imported by programs"]
+        return [False, wrong("there is no function " + str(call["name"]) + ": there are run_python, read_output, look_at and finish. Tools are imported by programs")]
     if "result" not in arguments:
-        return [False, "finish takes the argument result"]
+        return [False, wrong("finish takes the argument result")]
     if ran:
-        return [False, "look at what the program printed before you finish"]
+        return [False, wrong("look at what the program printed before you finish")]
     return finished(arguments["result"])
 
 
-def finished(value):
+def finished(given):
     """Whether the task can end with a result: [True, value], or [False, what the model is told]."""
-    ok, value = checked(value)
+    ok, value = checked(given)
     if ok and setup["save"] and not worked:
         ok, value = False, "the user wants a program to be kept as a skill, and none that ended well has a function at its top: run one"
-    if not ok:
-        say("  " + value)
-    return [ok, value]
+    return [ok, value if ok else refused(given, value)]
 
 
 def answered_by_calls(calls):

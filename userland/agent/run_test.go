@@ -214,7 +214,7 @@ func TestTasks(t *testing.T) {
     answer: {calls: [{name: finish, arguments: {}}]}
   - when: {turn: 4, tool_result: finish takes the argument result}
     answer: {calls: [{name: finish, arguments: {result: thought}}]}`,
-			stdout: "thought\n", asked: 4,
+			stdout: "thought\n", asked: 4, says: []string{"not done: run_python takes the argument code", "not done: finish takes the argument result"},
 		},
 		"a loop": {
 			script: "\n  - answer: {calls: [{name: run_python, arguments: {code: \"print('again')\"}}]}",
@@ -255,6 +255,11 @@ func TestTasks(t *testing.T) {
 		},
 		"success that is claimed again and again": {
 			script: "\n  - answer: {calls: [{name: finish, arguments: {result: It is all done.}}]}",
+			schema: `{"type": "number"}`, asked: 3,
+			says: []string{"the result is not accepted", "the task is not done: the same result was not accepted 3 times: the result is not accepted: it is no JSON"},
+		},
+		"success that is claimed in other words each time": {
+			script: "\n  - answer: {calls: [{name: finish, arguments: {result: 'It is all done, says {{turn}}.'}}]}",
 			schema: `{"type": "number"}`, change: asked(4), asked: 4,
 			says: []string{"the result is not accepted", "the task is not done: a bound is used up: limit_exceeded"},
 		},
