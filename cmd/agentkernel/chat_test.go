@@ -73,10 +73,6 @@ func (k *talking) Feed(ctx context.Context, _ agentkernel.PID, p agentkernel.Pie
 	return end, fn(agentkernel.Event{Kind: agentkernel.EventOutput, PID: 12, Stream: "stdout", Text: p.Source + "\n"})
 }
 
-func (k *talking) Skills(context.Context, agentkernel.SkillQuery) ([]agentkernel.Skill, error) {
-	return nil, nil
-}
-
 func (k *talking) EndSession(context.Context, agentkernel.PID) (agentkernel.Process, error) {
 	k.state = agentkernel.StateExited
 	return k.Process(context.Background(), 12)

@@ -26,6 +26,10 @@ type fakeKernel struct {
 	info   agentkernel.KernelInfo
 }
 
+func (f *fakeKernel) Skills(context.Context, agentkernel.SkillQuery) ([]agentkernel.Skill, error) {
+	return nil, nil
+}
+
 func (f *fakeKernel) Budget(_ context.Context, pid agentkernel.PID) (agentkernel.BudgetState, error) {
 	return agentkernel.BudgetState{}, agentkernel.Errorf(agentkernel.CodeNotFound, "budget", "process %d has no budget of its own", pid)
 }
