@@ -3,6 +3,7 @@ package agent_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -34,6 +35,7 @@ type rig struct {
 	model  *devllm.Server
 	file   string // that the tools append to
 	events []agentkernel.Event
+	before func() // is called before the model answers; nil: nothing is
 }
 
 func newRig(t *testing.T, script string, change ...func(*devllm.Options)) *rig {
@@ -57,7 +59,13 @@ func newRigOf(t *testing.T, model, script string, change ...func(*devllm.Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(provider)
+	r := &rig{t: t, model: provider}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.before != nil {
+			r.before()
+		}
+		provider.ServeHTTP(w, req)
+	}))
 	t.Cleanup(web.Close)
 	path := "/v1"
 	if strings.HasPrefix(model, "ollama:") {
@@ -74,7 +82,8 @@ func newRigOf(t *testing.T, model, script string, change ...func(*devllm.Options
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.Close() })
-	return &rig{t: t, kernel: k, model: provider, file: filepath.Join(dir, "lines")}
+	r.kernel, r.file = k, filepath.Join(dir, "lines")
+	return r
 }
 
 // do does a task, and gives the process and what it printed.
