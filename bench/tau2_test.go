@@ -33,7 +33,7 @@ func tau2MadeUp(t *testing.T) *tau2Bench {
 func TestTau2(t *testing.T) {
 	x := tau2MadeUp(t)
 	for i, want := range []struct{ calls, refused, turns1, turns2 int }{
-		{8, 1, 2 + 1 + 1, 3 + 1 + 1}, // a program anew after the call that is refused, one for signatures, the end
+		{8, 1, 1 + 1 + 1, 2 + 1 + 1}, // a program anew after the call that is refused, the end
 		{5, 0, 1 + 1, 2 + 1},
 		{6, 1, 1 + 1 + 1, 1 + 1 + 1 + 1},
 	} {

@@ -1,6 +1,7 @@
 # What the model is told of the tools: those that fit the words of the task as stubs, the others by name.
 
-STUBS = 12  # of so many tools each is described
+FEW = 20  # of so many tools each is described
+STUBS = 12  # of more, so many are
 NAMED = 3000  # characters of names of the others
 UNAVAILABLE = 69  # the exit code where something is not there that the task needs
 
@@ -43,10 +44,11 @@ def told_of_tools(task):
     if not tools:
         return "\nThere are no tools.\n"
     tools = fitting(tools, task)
-    told = "\n" + setup["prompts"]["tools"] + "\n" + "\n".join([stub(t) for t in tools[:STUBS]])
-    if len(tools) > STUBS:
+    described = len(tools) if len(tools) <= FEW else STUBS
+    told = "\n" + setup["prompts"]["tools"] + "\n" + "\n".join([stub(t) for t in tools[:described]])
+    if len(tools) > described:
         by_server = {}
-        for t in tools[STUBS:]:
+        for t in tools[described:]:
             by_server.setdefault(t["server"], []).append(t["name"])
         names = "\n".join([server + ": " + ", ".join(by_server[server]) for server in sorted(by_server)])
         told += "\n" + setup["prompts"]["more"] + "\n" + (names if len(names) <= NAMED else names[:NAMED] + " ... (`tool.list()` has all)") + "\n"
