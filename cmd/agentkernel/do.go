@@ -20,6 +20,7 @@ type doCmd struct {
 	Image  []string `sep:"none" placeholder:"FILE" help:"Picture that the model is shown with the task (PNG, JPEG, GIF, WebP, up to 3.75 MB); repeatable."`
 	Skill  string   `name:"save-skill" placeholder:"NAME" help:"When the task is done, keep its program as a skill that later programs import: from skills.NAME import f."`
 	Turns  int      `placeholder:"N" help:"How many answers of models it may take, those that its programs ask for included (default 20)."`
+	Agents int      `placeholder:"N" help:"How many sub-agents the model may have do parts of the task, in all (default none)."`
 	boundFlags
 	specFlags
 }
@@ -113,11 +114,14 @@ func (a *app) tellUnpriced(spec *agentkernel.Spec) {
 
 // spec is the process that does the task.
 func (c *doCmd) spec(a *app, text string) (agentkernel.Spec, error) {
-	task := agent.Task{Text: text, Model: c.Model, Watched: a.watched(), Steps: a.cli.JSON, Save: c.Skill}
+	task := agent.Task{Text: text, Model: c.Model, Watched: a.watched(), Steps: a.cli.JSON, Save: c.Skill, Agents: c.Agents}
 	if c.Skill != "" {
 		if err := agentkernel.CheckSkillName(c.Skill); err != nil {
 			return agentkernel.Spec{}, err
 		}
+	}
+	if c.Agents < 0 {
+		return agentkernel.Spec{}, agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--agents %d is no number of sub-agents", c.Agents)
 	}
 	var err error
 	if task.Images, err = readPictures(c.Image); err != nil {
@@ -252,8 +256,8 @@ func (c *doCmd) withoutModel(a *app, text string) error {
 	if err != nil {
 		return c.refuse(a, err)
 	}
-	if c.Model != "" || c.Schema != "" || len(c.Image) > 0 || c.Skill != "" {
-		return c.refuse(a, agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and a recipe takes none of --model, --schema, --image and --save-skill").WithHint(declareModel))
+	if c.Model != "" || c.Schema != "" || len(c.Image) > 0 || c.Skill != "" || c.Agents > 0 {
+		return c.refuse(a, agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and a recipe takes none of --model, --schema, --image, --save-skill and --agents").WithHint(declareModel))
 	}
 	plan, err := a.planTask(text, spec.ToolFiles())
 	if template.Refused(err) {

@@ -8,6 +8,7 @@
 //	folder.py     a program runs in the process of the task
 //	pictures.py   what the model looks at
 //	loop.py       ask, run, show
+//	agents.py     the model has sub-agents; left out where it has none
 //	check.py      whoever has started the task checks results; left out where he does not
 //	task.py       until there is a result; or, in a session,
 //	chat.py       until there is an answer, and the user says the next thing
@@ -62,6 +63,9 @@ type Task struct {
 	// Save names the skill that a program is to be kept as; "": none is. The program only hands it over, in its log, as a Step of the kind
 	// skill: whoever runs it saves it.
 	Save string `json:"save"`
+	// Agents is how many sub-agents the model may have do parts of the task, in all; 0: none. Each is a child, with turns of its own within
+	// the budget of the task.
+	Agents int `json:"agents"`
 	// Steps says that each step is written to the log, as a Step.
 	Steps bool `json:"steps"`
 }
@@ -295,12 +299,16 @@ func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 		end = "chat.py"
 	}
 	parts := []string{"head.py", "schema.py", "tools.py", runner, "pictures.py", "loop.py"}
+	if t.Agents > 0 {
+		parts = append(parts, "agents.py")
+	}
 	if t.Checked {
 		parts = append(parts, "check.py")
 	}
-	for _, part := range append(parts, end) {
-		source.WriteString(text(part))
-		source.WriteString("\n\n")
+	join(&source, append(parts, end)...)
+	var part strings.Builder // the program of a sub-agent
+	if t.Agents > 0 {
+		join(&part, "head.py", "schema.py", "tools.py", "child.py", "pictures.py", "loop.py", "task.py")
 	}
 	if err := CheckPictures(t.Images); err != nil {
 		return agentkernel.Program{}, err
@@ -312,11 +320,20 @@ func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 		Local   []stub            `json:"local"`
 		Skills  []skill           `json:"skills"`
 		Prompts map[string]string `json:"prompts"`
-	}{t, named(t.Model), talks, stubs(t.Local), told(t.Skills), prompts()})
+		Part    string            `json:"part"`
+	}{t, named(t.Model), talks, stubs(t.Local), told(t.Skills), prompts(), part.String()})
 	if err != nil {
 		return agentkernel.Program{}, agentkernel.Errorf(agentkernel.CodeInternal, "do", "%w", err)
 	}
 	return agentkernel.Program{Name: name, Language: agentkernel.Python, Source: source.String(), Args: append([]string{string(setup)}, encoded(t.Images)...)}, nil
+}
+
+// join writes parts of a program one behind the other.
+func join(b *strings.Builder, parts ...string) {
+	for _, part := range parts {
+		b.WriteString(text(part))
+		b.WriteString("\n\n")
+	}
 }
 
 // skillsOf makes the skills modules that programs in the process of the task can import. None is run by that.

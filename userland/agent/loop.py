@@ -236,7 +236,7 @@ def answered_by_calls(calls):
         done, value = called(call, ran)
         if done:
             return [True, value]
-        ran = ran or call["name"] == "run_python"
+        ran = ran or call["name"] in ["run_python", "delegate"]
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": value})
     show_looked()
     return [False, None]

@@ -3,7 +3,7 @@
 
 def give_up(why, code=1):
     step({"kind": "end", "reason": why})
-    say("the task is not done: " + why)
+    print("the task is not done: " + why, file=sys.stdout if setup["parted"] else sys.stderr)  # a sub-agent's task sees what it prints
     exit(code)
 
 
