@@ -224,7 +224,7 @@ func (a *app) tasksOf() func(context.Context, agentkernel.Kernel, *wire.TaskRequ
 		if !declared && len(asked.Spec.Models) == 0 {
 			return wire.TaskProgram{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "task", "no model is configured").WithHint(declareModel)
 		}
-		task := agent.Task{Text: asked.Task, Model: asked.Model, Schema: asked.Schema, Steps: asked.Steps, Checked: asked.Checked}
+		task := agent.Task{Text: asked.Task, Model: asked.Model, Schema: asked.Schema, Steps: asked.Steps, Checked: asked.Checked, Agents: asked.Agents}
 		program, err := a.taskProgram(&asked.Spec, task, pythonServersOf(ctx, k))
 		return wire.TaskProgram{Program: program, Turns: agent.Turns}, err
 	}

@@ -171,7 +171,8 @@ type TaskRequest struct {
 	Schema  json.RawMessage  `json:"schema,omitempty"` // that the result has to fit
 	Steps   bool             `json:"steps,omitempty"`
 	Checked bool             `json:"checked,omitempty"`
-	Spec    agentkernel.Spec `json:"spec"` // of its process, but for the program, of which Modules alone counts
+	Agents  int              `json:"agents,omitempty"` // that may do parts of it; 0: none
+	Spec    agentkernel.Spec `json:"spec"`             // of its process, but for the program, of which Modules alone counts
 }
 
 // TaskProgram answers a TaskRequest.

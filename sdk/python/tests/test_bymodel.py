@@ -65,6 +65,13 @@ rules:
   - when: {anywhere: count once more, turn: 2, tool_result: '8'}
     answer: {calls: [{name: finish, arguments: {result: 8}}]}
 
+  - when: {anywhere: divide the work, turn: 1}
+    answer: {calls: [{name: delegate, arguments: {task: find the first half}}]}
+  - when: {anywhere: divide the work, turn: 2, tool_result: 'it is 21'}
+    answer: {calls: [{name: finish, arguments: {result: 42}}]}
+  - when: {anywhere: find the first half}
+    answer: {calls: [{name: finish, arguments: {result: it is 21}}]}
+
   - when: {anywhere: run around}
     answer: {calls: [{name: run_python, arguments: {code: "print({{turn}})"}}]}
 default: {error: {status: 400, message: this was not to be shown}}
@@ -128,6 +135,14 @@ class Declared(support.KernelTest):
         self.assertEqual((plan.mode, plan.name, plan.turns), ("model", "do", 20))
         self.assertEqual(create_agent().execute_task("print(6 * 7)").mode, "code")
         self.assertEqual(create_agent(planner=lambda task, tools: "print('planned')").execute_task("write a haiku").mode, "planner")
+
+    def test_agents(self) -> None:
+        result = create_agent().execute_task("Please divide the work.", agents=1)
+        self.assertEqual((result.success, result.result), (True, 42), result.stderr)
+        assert result.pid is not None
+        self.assertEqual([p.name for p in self.client.ps(all=True, parent=result.pid)], ["agent-1"])
+        with self.assertRaises(errors.InvalidArgument):
+            create_agent().execute_task("Please divide the work.", agents=0)
 
     def test_schema(self) -> None:
         schema = {"type": "object", "required": ["total"], "properties": {"total": {"type": "number"}}}

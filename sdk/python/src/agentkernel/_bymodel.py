@@ -44,12 +44,13 @@ class Asked:
     check: Callback = None
     on_step: Callback = None
     turns: Optional[int] = None
+    agents: Optional[int] = None
 
     @classmethod
     def take(cls, options: Mapping[str, Any]) -> "tuple[Asked, dict[str, Any]]":
         """What of the options is about this, checked, and the others."""
         left = dict(options)
-        given = {name: left.pop(name) for name in ("model", "schema", "check", "on_step", "turns") if name in left}
+        given = {name: left.pop(name) for name in ("model", "schema", "check", "on_step", "turns", "agents") if name in left}
         asked = cls(**{name: value for name, value in given.items() if value is not None})
         if not isinstance(asked.model, str):
             raise InvalidArgument(f"model={asked.model!r} is not a text", hint="the alias of a model that is declared")
@@ -60,11 +61,13 @@ class Asked:
                 raise InvalidArgument(f"{name}={function!r} is not a function")
         if asked.turns is not None:
             whole(asked.turns, "turns")
+        if asked.agents is not None:
+            whole(asked.agents, "agents")
         return asked, left
 
     def of_results(self) -> list[str]:
         """What it asks for that a model alone can do."""
-        return [f"{name}=" for name in ("model", "schema", "check") if getattr(self, name)]
+        return [f"{name}=" for name in ("model", "schema", "check", "agents") if getattr(self, name)]
 
     def bounded(self, options: Mapping[str, Any], turns: int) -> dict[str, Any]:
         """The options with what the task may spend; turns is how many there are where nobody says, 0: nobody counts them."""
@@ -92,6 +95,8 @@ class Asked:
             body["model"] = self.model
         if self.schema is not None:
             body["schema"] = self.schema
+        if self.agents:
+            body["agents"] = self.agents
         return body
 
 

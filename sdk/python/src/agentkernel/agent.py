@@ -48,6 +48,7 @@ class AgentHelper:
         schema: Optional[Mapping[str, Any]] = None,
         check: Optional[Callable[[Any], Any]] = None,
         turns: Optional[int] = None,
+        agents: Optional[int] = None,
         model: str = "",
         **options: Any,
     ) -> Result:
@@ -59,8 +60,8 @@ class AgentHelper:
         For a task that a model does: ``on_step`` sees each :class:`Step`. The result has to fit the JSON Schema ``schema``, and
         ``check(result)`` has to accept it: True or None do, a text says what is wrong. The model is told, and mends it. ``turns`` is how
         many answers of models the task may take (default 20), those that its programs ask for included; ``budget=`` bounds the rest.
-        ``model`` is the alias of the one that is asked (default: the first)."""
-        options.update(on_step=on_step, schema=schema, check=check, turns=turns, model=model)
+        Up to ``agents`` sub-agents may do parts of it (default none). ``model`` is the alias of the one that is asked (default: the first)."""
+        options.update(on_step=on_step, schema=schema, check=check, turns=turns, agents=agents, model=model)
         return _sync.run(self.agent.execute(task, False, on_output, on_event, on_ask, options))
 
     def execute_code(
@@ -200,12 +201,13 @@ def execute_task(
     schema: Optional[Mapping[str, Any]] = None,
     check: Optional[Callable[[Any], Any]] = None,
     turns: Optional[int] = None,
+    agents: Optional[int] = None,
     budget: Optional[Mapping[str, Any]] = None,
     model: str = "",
     **agent: Any,
 ) -> Result:
     """Does one task with an agent of its own; the other keyword arguments are those of :func:`create_agent`."""
-    return create_agent(**agent).execute_task(task, on_step=on_step, schema=schema, check=check, turns=turns, budget=budget, model=model)
+    return create_agent(**agent).execute_task(task, on_step=on_step, schema=schema, check=check, turns=turns, agents=agents, budget=budget, model=model)
 
 
 def execute_code(code: str, **agent: Any) -> Result:

@@ -35,7 +35,7 @@ class TaskManager:
     async def dispatch_task(self, task: str, **options: Any) -> int:
         """Starts a task and gives its id; it is durable when this returns. A task that cannot be done (it needs a model,
         it does not parse) gets an id below zero, and its result says why. Options are ``timeout=``, the fields of :class:`Spec`,
-        and ``schema=``, ``check=``, ``on_step=``, ``turns=`` and ``model=`` of :meth:`AgentHelper.execute_task`; ``check`` and ``on_step``
+        and ``schema=``, ``check=``, ``on_step=``, ``turns=``, ``agents=`` and ``model=`` of :meth:`AgentHelper.execute_task`; ``check`` and ``on_step``
         are called while the task is waited for."""
         return await _async.run(self._tasks.dispatch(task, options))
 
