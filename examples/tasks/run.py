@@ -78,7 +78,7 @@ def do(sentence: str, *flags: str) -> int:
     command = [COMMAND, "do", sentence, *flags]
     print("$", shlex.join(["agentkernel", *command[1:]]))
     ended = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, text=True, encoding="utf-8")
-    answer = json.loads(ended.stdout)
+    answer = json.loads(ended.stdout.splitlines()[-1])  # before it is a line for each step
     print(answer.get("stderr", ""), end="", file=sys.stderr)
     if ended.returncode != 0:
         raise SystemExit(f"not done: {answer}")
