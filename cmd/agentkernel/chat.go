@@ -83,6 +83,9 @@ func (c *chatCmd) spec(a *app) (agentkernel.Spec, error) {
 	if task.Skills, err = a.skillsFor(spec.Namespace, ""); err != nil {
 		return spec, err
 	}
+	if task.Rules, err = a.rulesOf(&spec); err != nil {
+		return spec, err
+	}
 	name := spec.Program.Name
 	if spec.Program, err = agent.Chat(task); err != nil {
 		return spec, err

@@ -144,6 +144,9 @@ func (c *doCmd) spec(a *app, text string) (agentkernel.Spec, error) {
 	if task.Skills, err = a.skillsFor(spec.Namespace, text); err != nil {
 		return spec, err
 	}
+	if task.Rules, err = a.rulesOf(&spec); err != nil {
+		return spec, err
+	}
 	name := spec.Program.Name
 	spec.Program.Modules = modules
 	if spec.Program, err = a.taskProgram(&spec, task, a.pythonServers); err != nil {

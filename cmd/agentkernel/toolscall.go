@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"agentkernel"
@@ -169,12 +170,13 @@ func nearestTool(name string, names []string) string {
 }
 
 type toolsTrustCmd struct {
-	File string `arg:"" help:"An MCP configuration file."`
+	File string `arg:"" help:"An MCP configuration file, or AGENTS.md."`
 }
 
 func (toolsTrustCmd) Help() string {
 	return `A tools file that a project's agentkernel.toml names starts commands as you, so it counts only once you have
-accepted it; a changed file is asked about again. Files that you name yourself (--tools) need no trust.
+accepted it; a changed file is asked about again. Files that you name yourself (--tools) need no trust. AGENTS.md of a folder, which the
+model of agentkernel do and chat would follow there, is accepted the same way.
 
 ` + examples("agentkernel tools trust ./mcp.json")
 }
@@ -202,7 +204,9 @@ func (c *toolsTrustCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return a.printJSON(map[string]string{"trusted": file})
 	}
-	a.sayServers(file, content)
+	if filepath.Base(file) != rulesFile {
+		a.sayServers(file, content)
+	}
 	a.con.Note("%s", fmt.Sprintf("accepted %s with the content that it has now", a.relative(file)))
 	return nil
 }

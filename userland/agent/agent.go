@@ -63,6 +63,8 @@ type Task struct {
 	// Save names the skill that a program is to be kept as; "": none is. The program only hands it over, in its log, as a Step of the kind
 	// skill: whoever runs it saves it.
 	Save string `json:"save"`
+	// Rules are those of the folder, for whoever works in it; "": there are none that count.
+	Rules string `json:"rules"`
 	// Agents is how many sub-agents the model may have do parts of the task, in all; 0: none. Each is a child, with turns of its own within
 	// the budget of the task.
 	Agents int `json:"agents"`
@@ -358,7 +360,7 @@ func named(model string) *string {
 
 func prompts() map[string]string {
 	all := map[string]string{}
-	for _, name := range []string{"system", "schema", "nothing", "tools", "more", "chat", "skills", "save"} {
+	for _, name := range []string{"system", "schema", "nothing", "tools", "more", "chat", "skills", "save", "rules"} {
 		all[name] = text(path.Join("prompts", name+".md"))
 	}
 	return all

@@ -6,5 +6,5 @@ import sys
 
 from kernel import exit, llm, log, signals, spawn, tool, wait
 
-setup = {"skills": [], "save": "", "steps": False, "agents": 0, "parted": False}  # what a caller may leave out
+setup = {"skills": [], "save": "", "steps": False, "agents": 0, "parted": False, "rules": ""}  # what a caller may leave out
 setup.update(json.loads(sys.argv[1]))  # what agent.Task has, with local tools and prompts; the user's pictures follow, in base64

@@ -319,6 +319,8 @@ def close_calls(answer, said):
 def begin(task, more):
     """Tells the model what it is to know, and returns what it can call."""
     system = setup["prompts"]["system"] + HERE + more + told_of_tools(task) + told_of_skills()
+    if setup["rules"]:
+        system += "\n" + setup["prompts"]["rules"] + "\n" + setup["rules"].strip() + "\n"
     result = {"description": "the result of the task"}
     if setup["schema"] is not None:
         system += "\n" + setup["prompts"]["schema"] + "\n" + json.dumps(setup["schema"], ensure_ascii=False) + "\n"
