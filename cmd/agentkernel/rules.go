@@ -40,15 +40,8 @@ func (a *app) rulesOf(spec *agentkernel.Spec) (string, error) {
 		a.con.Note("%s of the folder is not told to the model: %v", rulesFile, err)
 		return "", nil
 	}
-	dir, err := a.dataDir()
-	if err != nil {
-		return "", err
-	}
 	file := filepath.Join(spec.Workspace.Path, rulesFile)
-	ok, err := a.trusted(dir.Path(), file, content)
-	if err == nil && !ok && a.askTTY != nil && a.askRules(file, string(content)) {
-		ok, err = true, a.trust(dir.Path(), file, content)
-	}
+	ok, err := a.accepted(file, content, func() { a.sayRules(file, string(content)) })
 	if err != nil {
 		return "", err
 	}
@@ -59,13 +52,8 @@ func (a *app) rulesOf(spec *agentkernel.Spec) (string, error) {
 	return string(content), nil
 }
 
-// askRules asks whether the rules of a folder count, and shows how they begin.
-func (a *app) askRules(file, content string) bool {
-	tty, err := a.askTTY()
-	if err != nil {
-		return false
-	}
-	defer tty.Close()
+// sayRules shows how the rules of a folder begin.
+func (a *app) sayRules(file, content string) {
 	lines := strings.Split(strings.TrimRight(content, "\n"), "\n")
 	a.con.Say("the folder has %s, which the model would follow:", a.relative(file))
 	for _, line := range lines[:min(len(lines), shownRules)] {
@@ -74,7 +62,4 @@ func (a *app) askRules(file, content string) bool {
 	if more := len(lines) - shownRules; more > 0 {
 		a.con.Say("  ... %s more", count(int64(more), "line"))
 	}
-	line, err := a.human(tty).ask("Accept it, as it is now? [y]es, [N]o ")
-	answer, known := parseAnswer(line)
-	return err == nil && known && answer == agentkernel.AnswerYes
 }

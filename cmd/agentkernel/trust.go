@@ -82,29 +82,37 @@ func speaksOfTools(p *agentkernel.Program) bool {
 }
 
 func (a *app) requireTrust(c *config.Config, file string, content []byte) error {
-	dir, err := a.dataDir()
-	if err != nil {
-		return err
-	}
-	ok, err := a.trusted(dir.Path(), file, content)
+	ok, err := a.accepted(file, content, func() {
+		a.con.Say("%s names the tools file %s, which would start:", c.Origin("tools"), a.relative(file))
+		a.sayServers(file, content)
+	})
 	if err != nil || ok {
 		return err
-	}
-	if a.askTTY != nil && a.askTrust(c, file, content) {
-		return a.trust(dir.Path(), file, content)
 	}
 	return agentkernel.Errorf(agentkernel.CodeDenied, "trust", "%s names the tools file %s, which you have not accepted yet; it starts commands as you",
 		c.Origin("tools"), a.relative(file)).WithHint("read it, then: agentkernel tools trust %s", shellword.File(a.relative(file)))
 }
 
-func (a *app) askTrust(c *config.Config, file string, content []byte) bool {
+// accepted says whether the user has accepted a file with this content. At a terminal he is asked, when show has said what that would mean.
+func (a *app) accepted(file string, content []byte, show func()) (bool, error) {
+	dir, err := a.dataDir()
+	if err != nil {
+		return false, err
+	}
+	ok, err := a.trusted(dir.Path(), file, content)
+	if err != nil || ok || a.askTTY == nil || !a.askAccept(show) {
+		return ok, err
+	}
+	return true, a.trust(dir.Path(), file, content)
+}
+
+func (a *app) askAccept(show func()) bool {
 	tty, err := a.askTTY()
 	if err != nil {
 		return false
 	}
 	defer tty.Close()
-	a.con.Say("%s names the tools file %s, which would start:", c.Origin("tools"), a.relative(file))
-	a.sayServers(file, content)
+	show()
 	line, err := a.human(tty).ask("Accept it, as it is now? [y]es, [N]o ")
 	answer, known := parseAnswer(line)
 	return err == nil && known && answer == agentkernel.AnswerYes
