@@ -138,6 +138,7 @@ var kernelCalls = []Syscall{
 			{Name: "detached", Type: "boolean", Optional: true, Default: "False", Doc: "pause, stop and kill of a process above do not reach it"},
 			{Name: "deadline", Type: "number", Optional: true, Default: "None", Doc: "when it is asked to stop, in seconds since 1970, UTC, as now() says them; that of the parent, if that is sooner and the child is not detached"},
 			{Name: "budget", Type: "object", Optional: true, Default: "None", Doc: "what it and all below it may spend, within what this process may: usd, tokens, calls, turns, time"},
+			{Name: "folder", Type: "boolean", Optional: true, Default: "False", Doc: "it sees the folders of this process as they were found; what it changes in the workspace is kept apart under its own pid, volumes it only reads"},
 		},
 		Result: "integer", ResultDoc: "the child's pid"},
 	{Name: "proc.wait", Guest: "wait", Effect: EffectPure, Capability: "proc.wait",

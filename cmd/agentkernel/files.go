@@ -206,6 +206,7 @@ type fileCounts struct {
 	Deleted  int                    `json:"deleted"`
 	Withheld int                    `json:"withheld,omitempty"` // of these
 	Hidden   []string               `json:"hidden,omitempty"`   // what the program did not see
+	Children []agentkernel.PID      `json:"children,omitempty"` // whose changes wait to be applied, too
 }
 
 // noteFiles finds out what a run that has ended did to files. Not to know is no failure of the run.
@@ -216,14 +217,30 @@ func (w *watch) noteFiles(s *agentkernel.Spec, p agentkernel.Process) {
 	if c, err := w.k.Changes(w.a.ctx, p.PID); err == nil {
 		w.files = &c
 	}
+	children, err := w.k.List(w.a.ctx, agentkernel.Filter{Parent: p.PID, Limit: shownChildren})
+	if err != nil {
+		return
+	}
+	for i := range slices.Backward(children) { // the newest is listed first
+		if c, err := w.k.Changes(w.a.ctx, children[i].PID); err == nil && c.State == agentkernel.LayerKept && w.a.filesLine(&c) != "" {
+			w.below = append(w.below, c)
+		}
+	}
 }
+
+// shownChildren is of how many children it is told what they did to files.
+const shownChildren = 32
 
 func (w *watch) fileCounts() *fileCounts {
 	if w.files == nil {
 		return nil
 	}
 	_, withheld := split(w.files)
-	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden}
+	var children []agentkernel.PID
+	for i := range w.below {
+		children = append(children, w.below[i].PID)
+	}
+	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden, children}
 }
 
 // leftOut says why a change stays out of the folder, or a file's content out of a recording.

@@ -84,6 +84,9 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 			w.a.con.Note("%s", line)
 		}
 	}
+	for i := range w.below {
+		w.a.con.Note("a child, process %d: %s", w.below[i].PID, w.a.filesLine(&w.below[i]))
+	}
 	folder := w.folderLine(p)
 	if folder != "" {
 		w.a.con.Note("%s", folder)

@@ -45,7 +45,8 @@ type watch struct {
 	stdout     strings.Builder
 	stderr     strings.Builder
 	files      *agentkernel.Changes
-	past       []string // what was told about the past of a rerun
+	below      []agentkernel.Changes // those of its children that have something to be applied
+	past       []string              // what was told about the past of a rerun
 	asks       chan agentkernel.Event
 }
 

@@ -262,5 +262,5 @@ func (k *Kernel) childSpec(p *process, f *inflight, a specs.SpawnArgs) (agentker
 	p.mu.Lock()
 	parent := &specs.Parent{Shared: p.spec, PID: p.pid, Allowed: p.standing.Account.Allowed, Lived: p.standing.Pauses.Lived(p.created, k.cfg.Now())}
 	p.mu.Unlock()
-	return specs.Child(parent, f.id, asked), nil
+	return specs.Child(parent, f.id, asked)
 }

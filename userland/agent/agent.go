@@ -291,10 +291,7 @@ func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 	runner := "child.py"
 	if t.Folder || talks {
 		runner = "folder.py"
-		for _, server := range t.Servers {
-			source.WriteString("import tools." + server + "\n")
-		}
-		source.WriteString(skillsOf(t.Skills))
+		source.WriteString(importsOf(&t))
 	}
 	end := "task.py"
 	if talks {
@@ -310,7 +307,12 @@ func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 	join(&source, append(parts, end)...)
 	var part strings.Builder // the program of a sub-agent
 	if t.Agents > 0 {
-		join(&part, "head.py", "schema.py", "tools.py", "child.py", "pictures.py", "loop.py", "task.py")
+		runner = "child.py"
+		if t.Folder {
+			runner = "folder.py"
+			part.WriteString(importsOf(&t))
+		}
+		join(&part, "head.py", "schema.py", "tools.py", runner, "pictures.py", "loop.py", "task.py")
 	}
 	if err := CheckPictures(t.Images); err != nil {
 		return agentkernel.Program{}, err
@@ -336,6 +338,16 @@ func join(b *strings.Builder, parts ...string) {
 		b.WriteString(text(part))
 		b.WriteString("\n\n")
 	}
+}
+
+// importsOf are the imports of a program in whose process the programs of a model run: what they may import.
+func importsOf(t *Task) string {
+	var b strings.Builder
+	for _, server := range t.Servers {
+		b.WriteString("import tools." + server + "\n")
+	}
+	b.WriteString(skillsOf(t.Skills))
+	return b.String()
 }
 
 // skillsOf makes the skills modules that programs in the process of the task can import. None is run by that.

@@ -1,10 +1,13 @@
 # Sub-agents: the model may have parts of the task done by others of its kind. Each is a child with the same program, tools and permissions, and
 # a budget of its own within that of the task; it sees nothing of the conversation, and has no sub-agents. Those of one answer run side by side.
+# Where the task has a folder, each sees it as it was found, through a layer of its own: what it changes waits under its own pid.
 
 DELEGATE = {"name": "delegate", "description": "Have a sub-agent do a part of the task by itself. It has the same tools, sees nothing of this conversation, and returns its result. Several in one answer work at the same time.",
             "schema": {"type": "object", "required": ["task"], "properties": {
                 "task": {"type": "string", "description": "all that it has to know"},
                 "turns": {"type": "integer", "description": "how many answers it may take (default 8)"}}}}
+if setup["folder"]:
+    DELEGATE["description"] += " It sees the user's folder as it was before this task: none of your changes, and you see none of its own, which are kept for the user. So let it return what you need."
 SHARE = 8  # turns of a sub-agent, where nobody says
 
 agents = []  # the pids of those that were started
@@ -43,9 +46,9 @@ def started(arguments):
     if len(agents) >= setup["agents"]:
         return "this task has no more than " + counted(range(setup["agents"]), "sub-agent") + ": do it yourself"
     part = dict(setup)
-    part.update({"task": task, "schema": None, "watched": False, "folder": False, "keeps": False, "steps": False, "checked": False, "save": "", "agents": 0, "part": "", "parted": True})
+    part.update({"task": task, "schema": None, "watched": False, "keeps": False, "steps": False, "checked": False, "save": "", "agents": 0, "part": "", "parted": True})
     try:
-        pid = spawn(setup["part"], args=[json.dumps(part)], name="agent-" + str(len(agents) + 1), budget={"turns": turns})
+        pid = spawn(setup["part"], args=[json.dumps(part)], name="agent-" + str(len(agents) + 1), budget={"turns": turns}, folder=setup["folder"])
     except (PermissionError, RuntimeError, ValueError) as e:
         return "there is no sub-agent: " + str(e)
     agents.append(pid)

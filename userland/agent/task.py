@@ -30,6 +30,8 @@ def work():
 
 check_schema()
 done = work()
+if not outputs:  # a program, a tool or a file would be in what one has shown
+    say("no program was run: the result is what the model says, and nothing has shown it")
 keep_program()
 step({"kind": "result", "result": done})
 step({"kind": "end", "reason": "done"})

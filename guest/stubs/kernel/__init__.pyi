@@ -106,7 +106,7 @@ def self() -> Dict[str, Any]:
 def exit(code: Any = 0) -> None:
     """Ends the process at once; nothing after it runs. sys.exit is the same call."""
 
-def spawn(source: str, args: List[Any] | None = None, name: str | None = None, priority: int | None = None, limits: Dict[str, Any] | None = None, detached: bool = False, deadline: float | None = None, budget: Dict[str, Any] | None = None) -> int:
+def spawn(source: str, args: List[Any] | None = None, name: str | None = None, priority: int | None = None, limits: Dict[str, Any] | None = None, detached: bool = False, deadline: float | None = None, budget: Dict[str, Any] | None = None, folder: bool = False) -> int:
     """Starts a child process. It has at most the permissions of its parent and outlives a parent that ends first. Returns the child's pid."""
 
 def wait(pid: int, timeout: float | None = None) -> Dict[str, Any]:

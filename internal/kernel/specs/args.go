@@ -17,10 +17,11 @@ type SpawnArgs struct {
 	Detached bool            `json:"detached"`
 	Budget   json.RawMessage `json:"budget"`
 	Deadline *float64        `json:"deadline"`
+	Folder   bool            `json:"folder"`
 }
 
 // Asked is what they ask for. op is the call.
 func (a *SpawnArgs) Asked(op string) (Asked, error) {
-	asked := Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached, Deadline: a.Deadline}
+	asked := Asked{Name: a.Name, Source: a.Source, Args: a.Args, Priority: a.Priority, Detached: a.Detached, Deadline: a.Deadline, Folder: a.Folder}
 	return asked, cmp.Or(sys.DecodePart(op, "limits", a.Limits, &asked.Limits), sys.DecodePart(op, "budget", a.Budget, &asked.Budget))
 }

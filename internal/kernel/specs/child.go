@@ -149,6 +149,7 @@ type Asked struct {
 	Budget       agentkernel.Budget
 	Limits       *agentkernel.Limits // nil: those of the parent
 	Deadline     *float64            // in seconds since 1970; nil: that of the parent
+	Folder       bool                // it sees the folders of the parent, through a layer of its own
 }
 
 // Parent is a process that starts a child.
@@ -160,7 +161,7 @@ type Parent struct {
 }
 
 // Child makes the Spec of the child that a process starts with a call: never more than its parent has.
-func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
+func Child(parent *Parent, call int64, a Asked) (agentkernel.Spec, error) {
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: environmentOf(&parent.Program)},
@@ -186,7 +187,28 @@ func Child(parent *Parent, call int64, a Asked) agentkernel.Spec {
 	if wall := time.Duration(parent.InForce.Wall); wall > 0 { // the parent's time from start to end holds for all that it starts
 		s.Limits = s.Limits.Within(agentkernel.Limits{Wall: agentkernel.Duration(max(wall-parent.Lived, time.Millisecond))})
 	}
-	return s
+	if !a.Folder {
+		return s, nil
+	}
+	return s, foldersOf(&s, &parent.Spec)
+}
+
+// foldersOf shows a child the folders of its parent as they are, without what the parent has changed. What it changes in the workspace waits in a
+// layer of its own to be applied: nobody has asked for more. Volumes are applied by themselves, so those it only reads.
+func foldersOf(s, parent *agentkernel.Spec) error {
+	if !parent.HasFiles() {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "this process has no folder that a child could have").
+			WithHint("leave folder out, or start the process with a workspace")
+	}
+	if parent.Workspace != nil {
+		w := *parent.Workspace
+		w.Publish, s.Workspace = false, &w
+	}
+	s.Volumes = slices.Clone(parent.Volumes)
+	for i := range s.Volumes {
+		s.Volumes[i].ReadOnly, s.Volumes[i].Size = true, 0
+	}
+	return nil
 }
 
 // environmentOf is the virtual environment that a program's children in Python have, too.

@@ -12,6 +12,15 @@ import (
 	"agentkernel/internal/kernel/specs"
 )
 
+// child is what Child makes; an error is none of what the test asks for.
+func child(p *specs.Parent, a specs.Asked) agentkernel.Spec {
+	s, err := specs.Child(p, 4, a)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 func parent(lived time.Duration, change func(*agentkernel.Spec)) *specs.Parent {
 	s := agentkernel.Spec{Namespace: "n", Priority: 5, Ancestors: []agentkernel.PID{1, 2}, Allow: []string{"a.*"}, AllowHosts: []string{"h"},
 		Program: agentkernel.Program{Language: agentkernel.Python, Host: "/venv", Modules: map[string]string{"m": "1"}},
@@ -26,7 +35,7 @@ func parent(lived time.Duration, change func(*agentkernel.Spec)) *specs.Parent {
 func TestChildHasNoMore(t *testing.T) {
 	p := parent(0, nil)
 	more := agentkernel.Limits{Calls: 99, Memory: 1 << 30}
-	c := specs.Child(p, 4, specs.Asked{Source: "1", Args: []string{"x"}, Priority: 1, Limits: &more})
+	c := child(p, specs.Asked{Source: "1", Args: []string{"x"}, Priority: 1, Limits: &more})
 	if c.Limits.Calls != 10 || c.Limits.Memory != 1<<20 || c.Priority != 5 {
 		t.Errorf("it has more: %+v, priority %d", c.Limits, c.Priority)
 	}
@@ -40,7 +49,7 @@ func TestChildHasNoMore(t *testing.T) {
 		t.Errorf("it is: %+v", c.Program)
 	}
 	less := agentkernel.Limits{Calls: 3}
-	c = specs.Child(p, 4, specs.Asked{Name: "x", Priority: 9, Limits: &less})
+	c = child(p, specs.Asked{Name: "x", Priority: 9, Limits: &less})
 	if c.Limits.Calls != 3 || c.Priority != 9 || c.Program.Name != "x" {
 		t.Errorf("less than its parent: %+v, priority %d, %s", c.Limits, c.Priority, c.Program.Name)
 	}
@@ -58,8 +67,8 @@ func TestChildHasWhatItsParentHas(t *testing.T) {
 	fill(reflect.ValueOf(&p.Spec).Elem())
 	p.InForce, p.Allowed = p.Limits, nil
 	p.InForce.Wall, p.Limits.Wall = 0, 0
-	c := specs.Child(p, 4, specs.Asked{})
-	if specs.Child(p, 4, specs.Asked{Detached: true}).Interactive {
+	c := child(p, specs.Asked{})
+	if child(p, specs.Asked{Detached: true}).Interactive {
 		t.Error("a child that is detached asks whoever follows its parent")
 	}
 	from, to := reflect.ValueOf(p.Spec), reflect.ValueOf(c)
@@ -68,6 +77,31 @@ func TestChildHasWhatItsParentHas(t *testing.T) {
 		if !own[name] && !reflect.DeepEqual(from.Field(i).Interface(), to.Field(i).Interface()) {
 			t.Errorf("%s: %v, its parent has %v", name, to.Field(i), from.Field(i))
 		}
+	}
+}
+
+// TestChildWithFolders: it sees those of its parent and publishes nothing: its changes wait for somebody, and volumes are applied by themselves.
+func TestChildWithFolders(t *testing.T) {
+	p := parent(0, func(s *agentkernel.Spec) {
+		s.Workspace = &agentkernel.Workspace{Path: "/a", Publish: true}
+		s.Volumes = []agentkernel.Volume{{Name: "v", Path: "/b", Size: 7}}
+	})
+	c := child(p, specs.Asked{Folder: true})
+	if !reflect.DeepEqual(c.Workspace, &agentkernel.Workspace{Path: "/a"}) || !reflect.DeepEqual(c.Volumes, []agentkernel.Volume{{Name: "v", Path: "/b", ReadOnly: true}}) {
+		t.Errorf("it sees %+v, %+v", c.Workspace, c.Volumes)
+	}
+	if !p.Workspace.Publish || p.Volumes[0].ReadOnly {
+		t.Error("its parent has lost what it had")
+	}
+	if c = child(p, specs.Asked{}); c.HasFiles() {
+		t.Errorf("one that asked for none sees %+v, %+v", c.Workspace, c.Volumes)
+	}
+	p = parent(0, func(s *agentkernel.Spec) { s.Workspace = &agentkernel.Workspace{Path: "/a", ReadOnly: true} })
+	if c = child(p, specs.Asked{Folder: true}); !c.Workspace.ReadOnly {
+		t.Error("it may change what its parent only reads")
+	}
+	if _, err := specs.Child(parent(0, nil), 4, specs.Asked{Folder: true}); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
+		t.Errorf("the folder of a parent that has none: %v", err)
 	}
 }
 
@@ -93,11 +127,11 @@ func fill(v reflect.Value) {
 func TestChildLivesNoLonger(t *testing.T) {
 	hour := func(s *agentkernel.Spec) { s.Limits.Wall = agentkernel.Duration(time.Hour) }
 	for lived, want := range map[time.Duration]time.Duration{0: time.Hour, 50 * time.Minute: 10 * time.Minute, 2 * time.Hour: time.Millisecond} {
-		if got := specs.Child(parent(lived, hour), 4, specs.Asked{}).Limits.Wall; time.Duration(got) != want {
+		if got := child(parent(lived, hour), specs.Asked{}).Limits.Wall; time.Duration(got) != want {
 			t.Errorf("its parent has lived for %v: %v, want %v", lived, got, want)
 		}
 	}
-	if got := specs.Child(parent(time.Hour, nil), 4, specs.Asked{}).Limits.Wall; got != 0 {
+	if got := child(parent(time.Hour, nil), specs.Asked{}).Limits.Wall; got != 0 {
 		t.Errorf("its parent has no limit: %v", got)
 	}
 }
@@ -105,7 +139,7 @@ func TestChildLivesNoLonger(t *testing.T) {
 // TestEnvironmentOfAChild: a virtual environment is for programs in Python.
 func TestEnvironmentOfAChild(t *testing.T) {
 	p := parent(0, func(s *agentkernel.Spec) { s.Program.Language = agentkernel.Node })
-	if got := specs.Child(p, 4, specs.Asked{}).Program.Host; got != "" {
+	if got := child(p, specs.Asked{}).Program.Host; got != "" {
 		t.Errorf("a child of a program in another language has %q", got)
 	}
 }
@@ -176,7 +210,7 @@ func TestOfHosted(t *testing.T) {
 func TestChildOfHosted(t *testing.T) {
 	for backend, want := range map[string]string{specs.Hosted: "", "monty": "monty"} {
 		parent := &specs.Parent{Shared: &specs.Shared{Spec: agentkernel.Spec{Backend: backend}}, PID: 2}
-		if s := specs.Child(parent, 1, specs.Asked{Source: "1"}); s.Backend != want {
+		if s := child(parent, specs.Asked{Source: "1"}); s.Backend != want {
 			t.Errorf("a child of one on %q is on %q, not on %q", backend, s.Backend, want)
 		}
 	}
@@ -193,7 +227,7 @@ func TestMoneyIsBoundedBelow(t *testing.T) {
 		if err := specs.PutBelow(&hosted, &c.parent); err != nil {
 			t.Error(err)
 		}
-		spawned := specs.Child(&specs.Parent{Shared: &specs.Shared{Spec: c.parent}, PID: 2}, 1, specs.Asked{})
+		spawned := child(&specs.Parent{Shared: &specs.Shared{Spec: c.parent}, PID: 2}, specs.Asked{})
 		if hosted.BoundsUSD() != c.want || spawned.BoundsUSD() != c.want {
 			t.Errorf("below %+v: %v and %v", c.parent.Budget, hosted.BoundsUSD(), spawned.BoundsUSD())
 		}
