@@ -1,7 +1,11 @@
 // Package clip keeps what a program, a client or a file says short where it stands in a message.
 package clip
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
 
 // The most that is kept, in bytes.
 const (
@@ -27,4 +31,16 @@ func Long(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:long], "") + "..."
+}
+
+// At is at most about the first n bytes of s, whole letters, and for what is missing how long s is.
+func At(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	cut := n
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "... (" + strconv.Itoa(len(s)) + " bytes)"
 }

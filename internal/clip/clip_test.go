@@ -24,3 +24,23 @@ func TestShort(t *testing.T) {
 		t.Errorf("%q is not UTF-8", got)
 	}
 }
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	var r clip.Tail
+	for range 1000 {
+		_, _ = r.Write([]byte("0123456789é\n"))
+	}
+	_, _ = r.Write([]byte("\x1b[31mthe end\xff\n"))
+	s := r.String()
+	if len(s) > clip.Kept || !strings.HasSuffix(s, "0123456789é\n[31mthe end\ufffd") || strings.ContainsRune(s, 0x1b) {
+		t.Errorf("%q", s[max(0, len(s)-60):])
+	}
+}
+
+func TestAt(t *testing.T) {
+	for in, want := range map[string]string{"": "", "12345": "12345", "123456": "12345... (6 bytes)", "1234é": "1234... (6 bytes)"} {
+		if got := clip.At(in, 5); got != want {
+			t.Errorf("At(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/lazy"
 )
 
@@ -42,7 +43,7 @@ func localTool(server, name, source string) agentkernel.Tool {
 	if t.Signature == name {
 		t.Doc = strings.TrimSpace(leadingText(source) + "\n\n" + strings.Join(others, "\n"))
 	}
-	t.Doc = clip(t.Doc, maxLocalDoc)
+	t.Doc = clip.At(t.Doc, maxLocalDoc)
 	t.Description = t.Doc
 	return t
 }

@@ -108,18 +108,6 @@ func TestSlotsAreFIFO(t *testing.T) {
 	})
 }
 
-func TestRingKeepsTheEnd(t *testing.T) {
-	var r ring
-	for range 1000 {
-		_, _ = r.Write([]byte("0123456789é\n"))
-	}
-	_, _ = r.Write([]byte("\x1b[31mthe end\xff\n"))
-	s := r.String()
-	if len(s) > stderrKept || !strings.HasSuffix(s, "0123456789é\n[31mthe end?") || strings.ContainsRune(s, 0x1b) {
-		t.Errorf("%q", s[max(0, len(s)-60):])
-	}
-}
-
 func TestHeadAndTail(t *testing.T) {
 	var buf []byte
 	whole := strings.Repeat("h", 600) + strings.Repeat("m", 9000) + `,"id":17}` + "\n"

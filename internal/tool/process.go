@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 // How long is waited for the last words of a server that has ended: a grandchild may hold its pipes open.
@@ -24,7 +25,7 @@ type process struct {
 	launcher Launcher
 	stdin    *os.File // to the server
 	stdout   *os.File // from the server
-	stderr   *ring
+	stderr   *clip.Tail
 	dead     chan struct{} // the process has ended
 	ended    chan struct{} // the process has ended and its stderr is read; err is set
 	err      error         // of cmd.Wait
@@ -61,7 +62,7 @@ func startProcess(e *entry, l Launcher, lookup func(string) (string, bool)) (*pr
 		return nil, err
 	}
 	closeAll(pipes[0], pipes[3], pipes[5])
-	p := &process{cmd: cmd, launcher: l, stdin: pipes[1], stdout: pipes[2], stderr: &ring{},
+	p := &process{cmd: cmd, launcher: l, stdin: pipes[1], stdout: pipes[2], stderr: &clip.Tail{},
 		dead: make(chan struct{}), ended: make(chan struct{})}
 	drained := make(chan struct{})
 	go func() {

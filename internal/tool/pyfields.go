@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"agentkernel/internal/clip"
 )
 
 // field is a member of an object, gathered from all schemas that describe it.
@@ -130,7 +132,7 @@ func (d *schemaDoc) writeField(b *strings.Builder, f field, indent string, depth
 	if !f.required {
 		mark = " (optional)"
 	}
-	fmt.Fprintf(b, "\n%s%s: %s%s", indent, pythonString(clip(f.name, maxName)), union(types), mark)
+	fmt.Fprintf(b, "\n%s%s: %s%s", indent, pythonString(clip.At(f.name, maxName)), union(types), mark)
 	if doc != "" {
 		b.WriteString(" - " + doc)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 // shape is what an object schema says of its members, gathered from $ref, allOf, anyOf and oneOf.
@@ -96,23 +97,23 @@ func (d *schemaDoc) params(s shape) []agentkernel.ToolParam {
 
 // paramDoc is the description of one argument, with the choices that its type does not show.
 func (d *schemaDoc) paramDoc(s *schema) string {
-	doc := clip(oneLine(s.Description), maxParamDoc)
+	doc := clip.At(oneLine(s.Description), maxParamDoc)
 	if doc == "" {
-		doc = clip(oneLine(s.Title), maxParamDoc)
+		doc = clip.At(oneLine(s.Title), maxParamDoc)
 	}
 	var extra []string
 	if tuple := d.tupleDoc(s); tuple != "" {
-		extra = append(extra, clip(tuple, maxParamDoc))
+		extra = append(extra, clip.At(tuple, maxParamDoc))
 	}
 	if s.Format != "" {
-		extra = append(extra, clip(oneLine(s.Format), maxLiteralText))
+		extra = append(extra, clip.At(oneLine(s.Format), maxLiteralText))
 	}
 	if n := len(s.Enum); n > 0 && !strings.HasPrefix(union(enumTypes(s.Enum)), "Literal") {
 		var values []string
 		for _, v := range s.Enum[:min(n, 100)] {
-			values = append(values, clip(pythonLiteral(v), maxLiteralText))
+			values = append(values, clip.At(pythonLiteral(v), maxLiteralText))
 		}
-		extra = append(extra, clip("one of "+strings.Join(values, ", "), maxParamDoc))
+		extra = append(extra, clip.At("one of "+strings.Join(values, ", "), maxParamDoc))
 	}
 	if len(extra) > 0 {
 		doc = strings.TrimSpace(doc + " (" + strings.Join(extra, "; ") + ")")
@@ -131,7 +132,7 @@ func signature(name string, params []agentkernel.ToolParam, result string) strin
 	}
 	s := name + "(" + strings.Join(parts, ", ") + ") -> " + result
 	if len(s) > maxSignature {
-		return name + "(...) -> " + clip(result, maxLiteralText)
+		return name + "(...) -> " + clip.At(result, maxLiteralText)
 	}
 	return s
 }
@@ -140,7 +141,7 @@ func signature(name string, params []agentkernel.ToolParam, result string) strin
 // not say.
 func docstring(description string, in, out *schemaDoc, params []agentkernel.ToolParam, inner *schema) string {
 	var b strings.Builder
-	b.WriteString(strings.TrimSpace(clip(description, maxText)))
+	b.WriteString(strings.TrimSpace(clip.At(description, maxText)))
 	shape := in.shape()
 	title := "\n\nArgs:"
 	for _, p := range params {
@@ -172,7 +173,7 @@ func docstring(description string, in, out *schemaDoc, params []agentkernel.Tool
 			b.WriteString(fields.String())
 		}
 	}
-	return clip(strings.TrimSpace(b.String()), maxDoc)
+	return clip.At(strings.TrimSpace(b.String()), maxDoc)
 }
 
 // Texts of a tool go to people, to models and into programs: they are as long as somebody reads.

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agentkernel/internal/clip"
 	"agentkernel/internal/lazy"
 )
 
@@ -30,7 +31,7 @@ type lineConn struct {
 
 	queue []jsonrpc.Message // of a batch; used by Read only
 	idle  int               // bytes since the last message that were none; used by Read only
-	words ring              // the last lines that were none
+	words clip.Tail         // the last lines that were none
 	// printed is told the first of them, once; nil: nobody is.
 	printed func(line string)
 
@@ -348,7 +349,7 @@ func (c *lineConn) passOver(line []byte) error {
 		c.printed(excerpt(line))
 		c.printed = nil
 	}
-	_, _ = c.words.Write(line[:min(len(line), stderrKept)])
+	_, _ = c.words.Write(line[:min(len(line), clip.Kept)])
 	_, _ = c.words.Write([]byte{'\n'})
 	return nil
 }

@@ -1,9 +1,9 @@
 package tool
 
 import (
-	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"agentkernel/internal/clip"
 )
 
 // What servers say of failures is as long as somebody reads.
@@ -11,18 +11,6 @@ const (
 	maxToolError   = 16 << 10 // of a tool: the program reads it
 	maxServerError = 8 << 10
 )
-
-// clip shortens text to about n bytes and says so.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	cut := n
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s... (%d bytes)", text[:cut], len(text))
-}
 
 // printable takes from a text of a server what would move the cursor, colour the screen, or show letters in
 // another order than they stand in. Line ends and tabs stay.
@@ -41,5 +29,5 @@ func printable(text string) string {
 
 // failureText is what a server says of a failure, fit to be shown.
 func failureText(text string, n int, secrets *redactor) string {
-	return clip(printable(secrets.text(text)), n)
+	return clip.At(printable(secrets.text(text)), n)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 // Bounds of what one server may declare in all: the kernel holds it many times over, as texts, trees and compiled schemas.
@@ -232,7 +233,7 @@ func bindTool(e *entry, pythonServer, python string, w wireTool) *boundTool {
 	if title == "" && w.Annotations != nil {
 		title = w.Annotations.Title
 	}
-	title, description := printable(clip(title, maxName)), printable(clip(w.Description, maxText))
+	title, description := printable(clip.At(title, maxName)), printable(clip.At(w.Description, maxText))
 	b.Tool = agentkernel.Tool{
 		Server: e.name, Name: w.Name, PythonServer: pythonServer, PythonName: python, Title: title,
 		Description: description, Effect: effect(e, w), Signature: signature(python, params, result),

@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 // pipeProcess is a process that never was: only its stdout exists.
@@ -34,7 +35,7 @@ func pipeProcess(t testing.TB) (*process, *os.File) {
 	}
 	dead := make(chan struct{})
 	close(dead)
-	p := &process{cmd: &exec.Cmd{}, stdin: in, stdout: r, stderr: &ring{}, dead: dead, ended: dead}
+	p := &process{cmd: &exec.Cmd{}, stdin: in, stdout: r, stderr: &clip.Tail{}, dead: dead, ended: dead}
 	t.Cleanup(func() { _, _, _ = r.Close(), w.Close(), in.Close() })
 	return p, w
 }

@@ -6,6 +6,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/bytesize"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/sandbox/monty/montypb"
 )
 
@@ -88,7 +89,7 @@ func bind(params []param, c *montypb.FunctionCall, op, signature string) error {
 		p := find(params, string(key))
 		switch {
 		case p == nil:
-			return fail("%s() got an unexpected keyword argument '%s'", name, clip(string(key), 100))
+			return fail("%s() got an unexpected keyword argument '%s'", name, clip.At(string(key), 100))
 		case p.given:
 			return fail("%s() got multiple values for argument '%s'", name, key)
 		}

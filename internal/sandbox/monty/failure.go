@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"agentkernel"
 	"agentkernel/internal/bytesize"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/sandbox/monty/frontend"
 	"agentkernel/internal/sandbox/monty/montypb"
 )
@@ -44,18 +44,6 @@ func protoText(s string) *string {
 
 // maxMessage bounds what an exception of a program says, in bytes: it stands in rows, tables and events.
 const maxMessage = 16 << 10
-
-// clip shortens text to about n bytes and says so.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	cut := n
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s... (%s)", text[:cut], bytesize.InMiB(int64(len(text))))
-}
 
 // lacksBuiltins are the builtins of CPython that the engine does not know, and that the front end lets through where a program may
 // have defined them. Anything else that is not defined is the program's own mistake, as far as can be told.
@@ -105,7 +93,7 @@ func limitError(limit, format string, args ...any) *agentkernel.Error {
 
 // programFailed turns an exception that nobody caught into the program's end.
 func (s *sandbox) programFailed(x *montypb.Raised) (agentkernel.Turn, error) {
-	typ, msg := clip(x.GetType(), 100), frontend.Clean(clip(x.GetMessage(), maxMessage))
+	typ, msg := clip.At(x.GetType(), 100), frontend.Clean(clip.At(x.GetMessage(), maxMessage))
 	if len(x.GetFrames()) == 0 && strings.HasPrefix(msg, "protocol violation: ") {
 		return agentkernel.Turn{}, fmt.Errorf("%w: %s", errProtocol, msg)
 	}

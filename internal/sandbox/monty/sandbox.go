@@ -11,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/bytesize"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/sandbox/monty/montypb"
 )
 
@@ -318,7 +319,7 @@ func (s *sandbox) handle(ev *montypb.Event) (turn agentkernel.Turn, done bool, e
 		}
 		return turn, true, err
 	case *montypb.Event_FatalError:
-		return turn, false, fmt.Errorf("%w: %s", errProtocol, clip(k.FatalError.GetMessage(), maxMessage))
+		return turn, false, fmt.Errorf("%w: %s", errProtocol, clip.At(k.FatalError.GetMessage(), maxMessage))
 	}
 	return turn, false, fmt.Errorf("%w: %T at this point", errProtocol, ev.Kind)
 }

@@ -10,6 +10,8 @@ import (
 
 	"agentkernel/internal/sandbox/monty/frontend"
 	"agentkernel/internal/sandbox/monty/montypb"
+
+	"agentkernel/internal/clip"
 )
 
 // repeatsShown is how many equal frames in a row CPython prints before it counts them.
@@ -189,12 +191,12 @@ func (files files) mended(at place, f *montypb.Frame, in *feed, last string, inn
 
 func writeFrame(b *strings.Builder, at place, f *montypb.Frame, in *feed) {
 	if at.until > at.line {
-		fmt.Fprintf(b, "  File %q, lines %d-%d, in %s\n", clip(at.file, maxLine), at.line, at.until, clip(at.function, maxLine))
+		fmt.Fprintf(b, "  File %q, lines %d-%d, in %s\n", clip.At(at.file, maxLine), at.line, at.until, clip.At(at.function, maxLine))
 		return
 	}
-	fmt.Fprintf(b, "  File %q, line %d", clip(at.file, maxLine), at.line)
+	fmt.Fprintf(b, "  File %q, line %d", clip.At(at.file, maxLine), at.line)
 	if at.function != "" {
-		b.WriteString(", in " + clip(at.function, maxLine))
+		b.WriteString(", in " + clip.At(at.function, maxLine))
 	}
 	b.WriteByte('\n')
 	engineLine := f.GetLine()
@@ -207,7 +209,7 @@ func writeFrame(b *strings.Builder, at place, f *montypb.Frame, in *feed) {
 		return
 	}
 	if len(text) > maxLine {
-		b.WriteString("    " + clip(text, maxLine) + "\n")
+		b.WriteString("    " + clip.At(text, maxLine) + "\n")
 		return
 	}
 	b.WriteString("    " + text + "\n")

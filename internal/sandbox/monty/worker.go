@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/sandbox/monty/montypb"
 )
 
@@ -23,7 +24,6 @@ const (
 	// flushMillis is how long the worker may hold back what a program prints: short enough to watch, long
 	// enough that a loop of prints makes few frames. What is held back is sent before each suspension.
 	flushMillis = 10
-	stderrKept  = 4 << 10
 	// exitWait is how long the end of a worker whose pipe closed is waited for, to learn why.
 	exitWait = 2 * time.Second
 	// housekeeping bounds what takes a healthy worker microseconds: greeting, reset, configure.
@@ -75,7 +75,7 @@ type worker struct {
 	out    *os.File // its stdout
 	outFD  int      // of out
 	frames *frameReader
-	stderr tail
+	stderr clip.Tail
 	how    string        // it ended; valid after gone
 	gone   chan struct{} // closed when the process has ended and was waited for
 	buried chan struct{} // closed when nothing of it is left to do
@@ -376,27 +376,4 @@ var errOutOfMemory = errors.New("the worker ran out of memory")
 func ranOutOfMemory(stderr string) bool {
 	return strings.Contains(stderr, "exceeds the memory limit") ||
 		strings.Contains(stderr, "allocation of ") && strings.Contains(stderr, " bytes failed")
-}
-
-// tail keeps the last bytes written to it.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-// Write never fails.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - stderrKept; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.ToValidUTF8(string(t.buf), "�")
 }

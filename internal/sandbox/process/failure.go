@@ -2,11 +2,11 @@ package process
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/bytesize"
+	"agentkernel/internal/clip"
 )
 
 func failTurn(e *agentkernel.Error) agentkernel.Turn {
@@ -22,8 +22,8 @@ const maxTraceback = 256 << 10
 
 // programFailed is the turn for an error that nobody in the program caught.
 func programFailed(m *message, limits agentkernel.Limits, ran time.Duration) agentkernel.Turn {
-	e := &agentkernel.Error{Code: agentkernel.CodeProgram, Op: "run", Exception: clip(m.Exception, 256),
-		Traceback: clip(m.Traceback, maxTraceback), Err: fmt.Errorf("%s", clip(m.Message, maxTraceback))}
+	e := &agentkernel.Error{Code: agentkernel.CodeProgram, Op: "run", Exception: clip.At(m.Exception, 256),
+		Traceback: clip.At(m.Traceback, maxTraceback), Err: fmt.Errorf("%s", clip.At(m.Message, maxTraceback))}
 	var limit *agentkernel.Error
 	switch m.Limit {
 	case "time":
@@ -67,11 +67,4 @@ func hiddenMemory() *agentkernel.Error {
 
 func outputLimit(l agentkernel.Limits) *agentkernel.Error {
 	return limitError("output", "the program printed more than its limit of %s", bytesize.InMiB(l.Output))
-}
-
-func clip(s string, most int) string {
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + " [...]"
-	}
-	return s
 }

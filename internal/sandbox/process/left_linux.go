@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/sandbox/confine"
 )
 
@@ -21,7 +22,7 @@ func leftBehind(req *agentkernel.StartRequest, p *confine.Process) []string {
 	slices.Sort(names)
 	names = names[:min(len(names), agentkernel.MaxLeft+1)]
 	for i, name := range names {
-		names[i] = clip(strings.ToValidUTF8(name, "\uFFFD"), longest)
+		names[i] = clip.At(strings.ToValidUTF8(name, "\uFFFD"), longest)
 	}
 	return names
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/sandbox/confine"
 )
 
@@ -24,7 +25,7 @@ type whole struct {
 	recipe *recipe
 	cell   *confine.Cell
 	out    output
-	said   tail // the end of stderr
+	said   clip.Tail // the end of stderr
 	door   *door
 	unseen error  // why the program does not see a folder that it may do without
 	pipes  [2]int // stdout and stderr; -1 when they have ended

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 	"agentkernel/internal/sandbox/confine"
 )
 
@@ -54,7 +55,7 @@ type zygote struct {
 	cfg     *Config
 	body    body
 	control *net.UnixConn
-	said    *tail
+	said    *clip.Tail
 	gone    chan struct{} // closed when the process has ended and all is cleared away
 
 	mu       sync.Mutex
@@ -104,7 +105,7 @@ func startZygote(ctx context.Context, cfg *Config, python Interpreter, set impor
 	if err != nil {
 		return nil, agentkernel.AsError(errors.Join(err, conn.Close()), agentkernel.CodeInternal, "zygote")
 	}
-	z := &zygote{cfg: cfg, control: control, said: &tail{}, gone: make(chan struct{}), ready: make(chan struct{}),
+	z := &zygote{cfg: cfg, control: control, said: &clip.Tail{}, gone: make(chan struct{}), ready: make(chan struct{}),
 		forks: map[int64]*fork{}, children: map[int64]*child{}, early: map[int64]ending{}, plans: map[planKey]string{}}
 	start := startWalled
 	if cfg.Isolation == IsolationNone {
