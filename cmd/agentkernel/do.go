@@ -209,13 +209,17 @@ func pythonServersOf(ctx context.Context, k agentkernel.Kernel) func(files []str
 }
 
 // agentFor gives what makes the program of a task for processes like one, as a model does it; nil: no model is declared.
-func (a *app) agentFor(spec *agentkernel.Spec) (func(context.Context, agentkernel.Kernel, string) (agentkernel.Program, error), error) {
+func (a *app) agentFor(spec *agentkernel.Spec) (func(ctx context.Context, k agentkernel.Kernel, namespace, text string) (agentkernel.Program, error), error) {
 	declared, _, err := a.loadModels()
 	if err != nil || len(declared) == 0 {
 		return nil, err
 	}
-	return func(ctx context.Context, k agentkernel.Kernel, text string) (agentkernel.Program, error) {
-		return a.taskProgram(spec, agent.Task{Text: text}, pythonServersOf(ctx, k))
+	return func(ctx context.Context, k agentkernel.Kernel, namespace, text string) (agentkernel.Program, error) {
+		skills, err := agent.SkillsFor(ctx, k, namespace, text)
+		if err != nil {
+			return agentkernel.Program{}, err
+		}
+		return a.taskProgram(spec, agent.Task{Text: text, Skills: skills}, pythonServersOf(ctx, k))
 	}, nil
 }
 
@@ -228,6 +232,11 @@ func (a *app) tasksOf() func(context.Context, agentkernel.Kernel, *wire.TaskRequ
 			return wire.TaskProgram{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "task", "no model is configured").WithHint(declareModel)
 		}
 		task := agent.Task{Text: asked.Task, Model: asked.Model, Schema: asked.Schema, Steps: asked.Steps, Checked: asked.Checked, Agents: asked.Agents}
+		skills, err := agent.SkillsFor(ctx, k, asked.Spec.Namespace, asked.Task)
+		if err != nil {
+			return wire.TaskProgram{}, err
+		}
+		task.Skills = skills
 		program, err := a.taskProgram(&asked.Spec, task, pythonServersOf(ctx, k))
 		return wire.TaskProgram{Program: program, Turns: agent.Turns}, err
 	}

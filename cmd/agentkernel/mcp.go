@@ -67,7 +67,7 @@ type mcpConfig struct {
 	jwt      *mcpserver.JWTConfig
 	origins  []string
 	hosts    []string
-	agent    func(ctx context.Context, k agentkernel.Kernel, task string) (agentkernel.Program, error) // nil: no model is configured
+	agent    func(ctx context.Context, k agentkernel.Kernel, namespace, task string) (agentkernel.Program, error) // nil: no model is configured
 	leaving  func()                                                                                    // nil: there is nothing to do
 }
 

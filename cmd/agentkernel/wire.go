@@ -59,8 +59,8 @@ func serveMCP(ctx context.Context, k agentkernel.Kernel, cfg mcpConfig) error {
 			return mcpserver.TaskPlan{Program: plan.Program, Mode: "template", Recipe: plan.Recipe}, err
 		}}
 	if cfg.agent != nil {
-		offered.Agent = func(ctx context.Context, task string) (mcpserver.TaskPlan, error) {
-			program, err := cfg.agent(ctx, k, task)
+		offered.Agent = func(ctx context.Context, namespace, task string) (mcpserver.TaskPlan, error) {
+			program, err := cfg.agent(ctx, k, namespace, task)
 			return mcpserver.TaskPlan{Program: program, Mode: "model", Budget: agentkernel.Budget{Turns: agent.Turns}}, err
 		}
 	}

@@ -41,7 +41,10 @@ func TestMCPTaskByModel(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-made-up")
 	k := openEmbedded(t, home(t), func(c *embedded.Config) { c.Models = []string{declared} })
 	cfg := mcpConfig(k, tooltest.Config(t, map[string]tooltest.Server{"test": tooltest.Stdio(t)}))
-	cfg.Agent = func(_ context.Context, task string) (mcpserver.TaskPlan, error) {
+	cfg.Agent = func(_ context.Context, namespace, task string) (mcpserver.TaskPlan, error) {
+		if namespace != "default/ann" { // whose skills the model is told of
+			t.Errorf("the task is of the namespace %q", namespace)
+		}
 		program, err := agent.Program(agent.Task{Text: task})
 		return mcpserver.TaskPlan{Program: program, Mode: "model", Budget: agentkernel.Budget{Turns: agent.Turns}}, err
 	}

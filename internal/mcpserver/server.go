@@ -39,8 +39,8 @@ type Config struct {
 	Minimal bool
 	// Plan writes the program of a task in plain language; nil: execute_task is not offered.
 	Plan func(task string, tools []agentkernel.Tool) (TaskPlan, error)
-	// Agent gives the program with which a model of the kernel's own does a task; nil: none is configured.
-	Agent func(ctx context.Context, task string) (TaskPlan, error)
+	// Agent gives the program with which a model of the kernel's own does a task in a namespace; nil: none is configured.
+	Agent func(ctx context.Context, namespace, task string) (TaskPlan, error)
 	// Packages gives the environment (Program.Host) with these packages and those that the program itself names, building
 	// it if need be; "": none is needed. Nil: execute_code installs no packages.
 	Packages func(ctx context.Context, source string, with []string) (host string, err error)

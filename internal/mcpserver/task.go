@@ -92,7 +92,7 @@ func (c *call) planned(plan TaskPlan, timeout time.Duration) agentkernel.Spec {
 // that needs them.
 func (c *call) plan(ctx context.Context, task string) (TaskPlan, error) {
 	if c.h.cfg.Agent != nil {
-		return c.h.cfg.Agent(ctx, task)
+		return c.h.cfg.Agent(ctx, c.namespace(), task)
 	}
 	plan, err := c.h.cfg.Plan(task, nil)
 	if agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {

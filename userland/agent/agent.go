@@ -125,7 +125,8 @@ type skill struct {
 	Code        string   `json:"code"` // "": it is too long
 }
 
-// SkillsFor are the skills of a namespace for a task: those that fit it first, each with its code. A kernel that keeps none has none.
+// SkillsFor are the skills of a namespace for a task: those that fit it first, each with its code. A kernel that keeps
+// none has none, and who may not read them is told of none.
 func SkillsFor(ctx context.Context, lib agentkernel.Library, namespace, task string) ([]agentkernel.Skill, error) {
 	var found []agentkernel.Skill
 	named := map[string]bool{}
@@ -134,7 +135,7 @@ func SkillsFor(ctx context.Context, lib agentkernel.Library, namespace, task str
 			break
 		}
 		some, err := lib.Skills(ctx, agentkernel.SkillQuery{Namespace: namespace, Text: text, Limit: maxSkills})
-		if agentkernel.CodeOf(err) == agentkernel.CodeUnsupported {
+		if code := agentkernel.CodeOf(err); code == agentkernel.CodeUnsupported || code == agentkernel.CodeDenied {
 			return nil, nil
 		}
 		if err != nil {
@@ -221,9 +222,12 @@ func isImage(data []byte) bool {
 	return strings.HasPrefix(text, "RIFF") && strings.HasSuffix(text, "WEBP")
 }
 
+// firstLine is that of each program of this package, by which it is known again.
+const firstLine = "# agentkernel: a model does this"
+
 // Does says whether a program is one of Program.
 func Does(p *agentkernel.Program) bool {
-	return !p.Session && len(p.Args) > 0 && strings.Contains(p.Source, "\ndone = work()\n")
+	return !p.Session && strings.HasPrefix(p.Source, firstLine+"\n")
 }
 
 // stub is what the model is told of a local tool, in the fields of tool.list and tool.describe.
@@ -263,7 +267,7 @@ func Chat(t Task) (agentkernel.Program, error) {
 
 // Talks says whether a program is one of Chat.
 func Talks(p *agentkernel.Program) bool {
-	return p.Session && strings.Contains(p.Source, "\ndef chat(said, nanos")
+	return p.Session && strings.HasPrefix(p.Source, firstLine+"\n")
 }
 
 // Said is the piece of a conversation with which the user says something, and shows pictures. spent is what the conversation has cost so far: what
@@ -288,6 +292,7 @@ func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 		return agentkernel.Program{}, agentkernel.Errorf(agentkernel.CodeInvalid, "do", "the schema is no JSON")
 	}
 	var source strings.Builder
+	source.WriteString(firstLine + "\n")
 	runner := "child.py"
 	if t.Folder || talks {
 		runner = "folder.py"

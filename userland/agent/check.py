@@ -2,12 +2,12 @@
 # in the journal, so after a crash no answer is lost, and none counts twice.
 
 results = [0]  # how many there were
-fitting = checked
+fits_schema = checked
 
 
 def checked(value):
     """Whether a result fits the schema, and whoever checks it accepts it."""
-    fits, value = fitting(value)
+    fits, value = fits_schema(value)
     wrong = objection(value) if fits else ""
     if wrong:
         return [False, "the result is not accepted: " + wrong + ". Look again at what the programs have shown, and mend it"]

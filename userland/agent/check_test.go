@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"agentkernel"
+	"agentkernel/internal/tool/tooltest"
 	"agentkernel/userland/agent"
 )
 
@@ -31,7 +32,8 @@ func TestChecked(t *testing.T) {
 	}
 	var steps, values []any
 	answers := map[int]string{1: "it is written in small letters", 2: "too loud", 3: ""}
-	p, err := r.kernel.Run(t.Context(), agentkernel.Spec{Program: program, Budget: agentkernel.Budget{Turns: agent.Turns}}, func(e agentkernel.Event) error {
+	tools := []string{tooltest.Config(t, map[string]tooltest.Server{"test": tooltest.Stdio(t)})}
+	p, err := r.kernel.Run(t.Context(), agentkernel.Spec{Program: program, Tools: tools, Budget: agentkernel.Budget{Turns: agent.Turns}}, func(e agentkernel.Event) error {
 		line, ok := agent.ReadStep(e.Text)
 		if e.Kind != agentkernel.EventLog || !ok {
 			return nil

@@ -1,4 +1,4 @@
-# The loop: ask the model for a program, run it as a child, show what it printed, until there is a result. It is a program like any other: each
+# The loop: ask the model for a program, run it (child.py, folder.py), show what it printed, until there is a result. It is a program like any other: each
 # call is in its journal, so a crash repeats none, and budgets, limits and permissions are the kernel's, not the loop's.
 
 PAGE = 4000  # characters of output that the model is shown at once
@@ -18,6 +18,7 @@ READ_SKILL = {"name": "read_skill", "description": "Show the code of a skill.",
               "schema": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}}
 
 messages = []
+offered = []  # the names of the functions that the model can call
 outputs = []  # of all programs that were run
 worked = []  # the programs that ended well and have a function: the last one can be kept as a skill
 seen = {}  # how often a program gave a result
@@ -51,6 +52,8 @@ def used_up(e):
 
 def ask(functions):
     """The model's answer, and what of the functions it can call: none, if its provider refuses them. Ends the task where there can be no answer."""
+    offered.clear()
+    offered.extend([f["name"] for f in functions or []])
     try:
         return answer_to(functions), functions
     except MemoryError as e:
@@ -213,7 +216,7 @@ def called(call, ran):
     if call["name"] == "read_skill":
         return [False, read_skill(arguments.get("name"))]
     if call["name"] != "finish":
-        return [False, wrong("there is no function " + str(call["name"]) + ": there are run_python, read_output, look_at and finish. Tools are imported by programs")]
+        return [False, wrong("there is no function " + str(call["name"]) + ": there are " + ", ".join(offered) + ". Tools are imported by programs")]
     if "result" not in arguments:
         return [False, wrong("finish takes the argument result")]
     if ran:

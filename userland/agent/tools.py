@@ -14,7 +14,7 @@ def words_of(text):
     return found
 
 
-def fitting(tools, task):
+def by_relevance(tools, task):
     """The tools in the order in which they share words with the task; names count more than descriptions."""
     wanted = {w: True for w in words_of(task) if len(w) > 2}
     scored = []
@@ -43,7 +43,7 @@ def told_of_tools(task):
         give_up("tools cannot be listed: " + str(e), UNAVAILABLE)
     if not tools:
         return "\nThere are no tools.\n"
-    tools = fitting(tools, task)
+    tools = by_relevance(tools, task)
     described = len(tools) if len(tools) <= FEW else STUBS
     told = "\n" + setup["prompts"]["tools"] + "\n" + "\n".join([stub(t) for t in tools[:described]])
     if len(tools) > described:

@@ -72,6 +72,11 @@ rules:
   - when: {anywhere: find the first half}
     answer: {calls: [{name: finish, arguments: {result: it is 21}}]}
 
+  - when: {anywhere: stripes, turn: 1, system: 'from skills.zebra import stripes  # how many they have'}
+    answer: {calls: [{name: run_python, arguments: {code: "from skills.zebra import stripes\\nprint(stripes(2))"}}]}
+  - when: {anywhere: stripes, turn: 2, tool_result: '/printed:\\n(52)/'}
+    answer: {calls: [{name: finish, arguments: {result: "{{1}}"}}]}
+
   - when: {anywhere: run around}
     answer: {calls: [{name: run_python, arguments: {code: "print({{turn}})"}}]}
 default: {error: {status: 400, message: this was not to be shown}}
@@ -227,6 +232,20 @@ class Declared(support.KernelTest):
             result = create_agent(tools=tools).execute_task("Please keep the line", **options)
             self.assertEqual((result.result, result.error), (says, None), (options, result.stderr))
         self.assertEqual(Path(self.path("lines.txt")).read_text(), "kept\nkept\n")
+
+    def test_skills_are_known_to_the_model(self) -> None:
+        agent = create_agent()
+        agent.save_skill("zebra", "def stripes(n):\n    return 26 * n\n", "how many they have")
+        self.addCleanup(agent.delete_skill, "zebra")
+        result = agent.execute_task("How many stripes have two zebras?")
+        self.assertEqual((result.result, result.error), (52, None), result.stderr)
+
+    def test_a_check_beside_tools(self) -> None:
+        server = os.environ.get("AGENTKERNEL_TEST_SERVER") or support.missing("the tool server of the tests")
+        tools = self.write("mcp.json", json.dumps({"mcpServers": {"test": {"command": server}}}))
+        checked: list[Any] = []
+        result = create_agent(tools=tools).execute_task("What is the capital of Italy?", check=lambda r: checked.append(r) or r == "Rome" or "it begins with no capital letter")
+        self.assertEqual((result.result, checked), ("Rome", ["rome", "Rome"]), result.stderr)
 
     def test_the_state_in_a_folder(self) -> None:
         self.write("counted/n.txt", "")
