@@ -19,7 +19,7 @@ const (
 	EntryRecover  EntryKind = "recover"  // a kernel took the process up again; Data: {"from": seq, "by": ...}
 	EntrySignal   EntryKind = "signal"   // Signal came; Data: {"pending": true} if it waits for the program's next call
 	EntryResolve  EntryKind = "resolve"  // a human decided about Call: Decision. Done and fail: its EntryResult follows
-	EntryRetry    EntryKind = "retry"    // Call, whose outcome was unknown, is about to be made again, as EntryResolve allowed
+	EntryRetry    EntryKind = "retry"    // Call is about to be sent once more or, if its intent has not left, for the first time; Reserve is what it may use
 	EntryPast     EntryKind = "past"     // how far a rerun went along its past, in words (Note); Call: the first that was live
 	EntryTools    EntryKind = "tools"    // what the program imports: Data is the list of Tools, without their schemas
 	EntryMoved    EntryKind = "moved"    // another backend goes on with the program; Data: {"from", "to"}; Err: what ended it on the first
@@ -29,7 +29,7 @@ const (
 	EntryBudget   EntryKind = "budget"   // the budget is raised; Data is the Budget that is added
 	EntrySettled  EntryKind = "settled"  // a stream is at its end that Call has opened: Settle, of what its result has kept; Async: it has more to give
 	EntryAttached EntryKind = "attached" // a host has taken the process up; Data has the epoch
-	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"state","exit_code","result","error"}
+	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"exit_code","state","ran_ns"}, Err what it failed with
 )
 
 // EntryKinds are all kinds.

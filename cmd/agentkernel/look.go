@@ -126,14 +126,14 @@ const silence = 3 * time.Second
 
 // patient says when it is time to tell what a model is waited for: after 3 seconds, after 6 and so on, each time twice as long.
 type patient struct {
-	for_ string
+	call string
 	told time.Duration
 }
 
 // tells says whether to tell of a wait that has lasted so long.
 func (p *patient) tells(call string, lasted time.Duration) bool {
-	if call != p.for_ {
-		p.for_, p.told = call, 0
+	if call != p.call {
+		p.call, p.told = call, 0
 	}
 	if lasted < max(silence, 2*p.told) {
 		return false

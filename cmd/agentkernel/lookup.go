@@ -37,7 +37,7 @@ func (a *app) find(k agentkernel.Kernel, pid agentkernel.PID) (agentkernel.Proce
 			WithHint("agentkernel run -c 'print(6*7)' runs the first one")
 	case pid < newest[0].PID:
 		return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process",
-			"there is no process %d: a run that was refused uses up a number, and so does a kernel that ends before it makes one (only with a damaged log one may be lost)", pid).
+			"there is no process %d: its number was used up by a run that did not start", pid).
 			WithHint("agentkernel ps --all lists those that are there; the pid of a run stands at the end of its last line")
 	}
 	return p, agentkernel.Errorf(agentkernel.CodeNotFound, "process", "there is no process %d: the newest is %d", pid, newest[0].PID).

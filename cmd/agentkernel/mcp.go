@@ -68,7 +68,7 @@ type mcpConfig struct {
 	origins  []string
 	hosts    []string
 	agent    func(ctx context.Context, k agentkernel.Kernel, namespace, task string) (agentkernel.Program, error) // nil: no model is configured
-	leaving  func()                                                                                    // nil: there is nothing to do
+	leaving  func()                                                                                               // nil: there is nothing to do
 }
 
 func (c *mcpCmd) Run(a *app) error {

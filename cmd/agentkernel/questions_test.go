@@ -24,7 +24,7 @@ func (f *fakeKernel) Spec(context.Context, agentkernel.PID) (agentkernel.Spec, e
 // A PID whose process is not there never was one; the message says why.
 func TestPIDsThatAreNotThere(t *testing.T) {
 	for args, want := range map[string]string{
-		"why 7":      "there is no process 7: a run that was refused uses up a number",
+		"why 7":      "there is no process 7: its number was used up by a run that did not start",
 		"diff 12 7":  "there is no process 7",
 		"trace 7":    "there is no process 7",
 		"why 13":     "there is no process 13: the newest is 12",

@@ -24,7 +24,7 @@ type LogConfig struct {
 	Size int64 // bytes at which a new file is begun; 0: DefaultLogSize
 	Keep int   // how many older ones are kept: PATH.1, the newest of them, to PATH.<Keep>; 0: DefaultLogKeep
 	// Standard points standard output and standard error at the file, also after each change: what the runtime writes
-	// when the program dies belongs into the log, too.
+	// when the program dies belongs in the log, too.
 	Standard bool
 }
 

@@ -23,8 +23,8 @@ func (k *Kernel) acquire(ctx context.Context, pid agentkernel.PID) (*process, er
 	return p, err
 }
 
-// release lets go of a process that was acquired; nil: of none.
-func (k *Kernel) release(p *process) {
+// unpin lets go of a process that was acquired; nil: of none.
+func (k *Kernel) unpin(p *process) {
 	if p != nil {
 		k.table.Unpin(p.pid, p)
 		k.trim()
@@ -53,7 +53,7 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 	}
 	k.rejoin(p)
 	if !k.takeUp(found) {
-		k.release(p)
+		k.unpin(p)
 		return nil, nil
 	}
 	p.mu.Lock()
@@ -81,7 +81,7 @@ func (k *Kernel) due(ctx context.Context, own bool, limit int) ([]agentkernel.Du
 // wakeParked reads a process back whose time has come: its timers do the rest.
 func (k *Kernel) wakeParked(ctx context.Context, pid agentkernel.PID) error {
 	p, err := k.acquire(ctx, pid)
-	k.release(p)
+	k.unpin(p)
 	return err
 }
 

@@ -43,14 +43,14 @@ func (p *process) asks() string {
 	return ""
 }
 
-// unheard says that the process was paused since nobody could answer what it asks; p.mu is held.
-func (p *process) unheard() bool {
+// pausedUnasked says that the process was paused since nobody could answer what it asks; p.mu is held.
+func (p *process) pausedUnasked() bool {
 	return p.paused() && strings.HasPrefix(p.pauseNote(), agentkernel.YourAnswer)
 }
 
-// heard lets a process go on that was paused for its questions, when none is left; p.mu is held.
-func (k *Kernel) heard(p *process) {
-	if p.unheard() && p.asks() == "" {
+// resumeIfAnswered lets a process go on that was paused for its questions, when none is left; p.mu is held.
+func (k *Kernel) resumeIfAnswered(p *process) {
+	if p.pausedUnasked() && p.asks() == "" {
 		k.resume(p)
 	}
 }
@@ -63,15 +63,15 @@ func (k *Kernel) pauseUnheard(p *process) {
 	}
 }
 
-// answers tells a watcher that answers questions what a process and those below it ask already, and lets those go on that waited for it.
-func (k *Kernel) answers(p *process, w *watch.Watcher) {
+// showQuestions tells a watcher that answers questions what a process and those below it ask already, and lets those go on that waited for it.
+func (k *Kernel) showQuestions(p *process, w *watch.Watcher) {
 	k.askers(p, w, func(q *process) {
 		for _, f := range q.inflight {
 			if f.asking && w.Asks() {
 				w.Catch(q.question(f), q.pos)
 			}
 		}
-		if q.unheard() && w.Asks() {
+		if q.pausedUnasked() && w.Asks() {
 			k.resume(q)
 		}
 	})
@@ -101,7 +101,7 @@ func (k *Kernel) Answer(ctx context.Context, pid agentkernel.PID, ask int64, a a
 	if p == nil {
 		return agentkernel.Errorf(agentkernel.CodeNotFound, "answer", "process %d is not running here", pid)
 	}
-	defer k.release(p)
+	defer k.unpin(p)
 	if err := k.table.Refuses(); err != nil { // it asks again when it is continued
 		return err
 	}
@@ -115,7 +115,7 @@ func (k *Kernel) Answer(ctx context.Context, pid agentkernel.PID, ask int64, a a
 	if a == agentkernel.AnswerAlways {
 		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryAllowed, Pattern: f.admission.Pattern})
 	}
-	k.heard(p)
+	k.resumeIfAnswered(p)
 	p.mu.Unlock()
 	canonical, err := journal.Canonical(f.args)
 	if err != nil {

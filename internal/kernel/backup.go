@@ -15,7 +15,7 @@ func (k *Kernel) Backup(ctx context.Context, w io.Writer) error {
 	if err := k.table.Refuses(); err != nil {
 		return err
 	}
-	if err := k.settled(ctx); err != nil {
+	if err := k.flushAll(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -24,16 +24,16 @@ func accounts(of []*process, fn func(agentkernel.PID, *history.Account)) {
 // bookable waits until what the books of the ledger are made from is durable. It notices a store that has failed: whoever asks may
 // have nothing to write any more that would tell.
 func (k *Kernel) bookable(ctx context.Context) error {
-	err := k.settled(ctx)
+	err := k.flushAll(ctx)
 	if agentkernel.CodeOf(err) == agentkernel.CodeStorage {
 		k.storageFailed(err)
 	}
 	return err
 }
 
-// overBudget deals with a call for which too little is left of a budget: later makes it when its process is resumed. False: the
+// deferOverBudget deals with a call for which too little is left of a budget: later makes it when its process is resumed. False: the
 // program is handed the error.
-func (k *Kernel) overBudget(p *process, f *inflight, err error, later func()) bool {
+func (k *Kernel) deferOverBudget(p *process, f *inflight, err error, later func()) bool {
 	if !budget.Refused(err) || p.spec.OnBudget == agentkernel.BudgetRaise {
 		return false
 	}
@@ -100,7 +100,7 @@ func (k *Kernel) warn(pid agentkernel.PID) {
 	if p == nil || err != nil {
 		return
 	}
-	defer k.release(p)
+	defer k.unpin(p)
 	end, err := k.table.senders.Enter(k.ctx, k.store, pid)
 	if err != nil {
 		return // its program takes none
@@ -125,7 +125,7 @@ func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentk
 	if p == nil {
 		return s, history.NotCarried(ctx, k.store, "budget", pid)
 	}
-	defer k.release(p)
+	defer k.unpin(p)
 	raising, err := budget.Raising(pid, &p.spec.Spec, more)
 	if err != nil {
 		return s, err

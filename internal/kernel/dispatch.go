@@ -62,14 +62,14 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 
 // issueNew makes a call that no journal has an answer for, or refuses it. False: the process has ended.
 func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
-	if k.repeats(p, f, canonical, func() { k.issueNew(p, f, canonical, bad) }) {
+	if k.pauseIfRepeating(p, f, canonical, func() { k.issueNew(p, f, canonical, bad) }) {
 		return true
 	}
 	if err := k.refusal(p, f, canonical, bad); err != nil {
 		k.answer(p, f, canonical, outcome{}, err)
 		return true
 	}
-	if k.answeredByOrigin(p, f, canonical) {
+	if k.answerFromOrigin(p, f, canonical) {
 		return true
 	}
 	if f.handler.exits {
@@ -79,8 +79,8 @@ func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, ba
 	return true
 }
 
-// repeats pauses a process before a call that it has made often enough with the same answer; later makes it.
-func (k *Kernel) repeats(p *process, f *inflight, canonical json.RawMessage, later func()) bool {
+// pauseIfRepeating pauses a process before a call that it has made often enough with the same answer; later makes it.
+func (k *Kernel) pauseIfRepeating(p *process, f *inflight, canonical json.RawMessage, later func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	entry := f.entry(canonical)
@@ -100,7 +100,7 @@ func (k *Kernel) repeats(p *process, f *inflight, canonical json.RawMessage, lat
 // makeOrWait makes a call that is new, as soon as its process does not stand still.
 func (k *Kernel) makeOrWait(p *process, f *inflight, canonical json.RawMessage) {
 	switch {
-	case k.waits(p, f, func() { k.makeOrWait(p, f, canonical) }):
+	case k.deferCall(p, f, func() { k.makeOrWait(p, f, canonical) }):
 	case f.handler.Admit != nil:
 		k.admit(p, f, canonical)
 	default:
@@ -126,7 +126,7 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 func (k *Kernel) readmit(p *process, f *inflight) {
 	then := func(err error) { k.goOutsideAgain(p, f, err) }
 	switch {
-	case k.waits(p, f, func() { k.readmit(p, f) }):
+	case k.deferCall(p, f, func() { k.readmit(p, f) }):
 	case f.handler == nil:
 		then(permit.NotHere(f.op))
 	case f.handler.Admit == nil:
@@ -149,7 +149,7 @@ func (k *Kernel) goOutsideAgain(p *process, f *inflight, err error) {
 	if goes { // a process that was paused for it, or for another that asks again now, has enough
 		k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && budget.Paused(p.pauseNote()) })
 		k.goOutside(p, f)
-	} else if f.admission.NotUsed(); err != nil && !k.overBudget(p, f, err, later) {
+	} else if f.admission.NotUsed(); err != nil && !k.deferOverBudget(p, f, err, later) {
 		k.complete(p, f, outcome{}, err)
 	}
 }
@@ -218,7 +218,7 @@ func (p *process) admitted(f *inflight, adm sys.Admission) {
 // make makes a call that may be made: outside, unless the origin has made it.
 func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
 	adm := f.admission // a decision of a human about the call may put another there once it is seen
-	if k.doneByOrigin(p, f, canonical) {
+	if k.answerDone(p, f, canonical) {
 		adm.NotUsed()
 		return
 	}
@@ -229,7 +229,7 @@ func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
 	})
 	if waits {
 		k.goOutside(p, f)
-	} else if adm.NotUsed(); err != nil && !k.overBudget(p, f, err, func() { k.make(p, f, canonical) }) {
+	} else if adm.NotUsed(); err != nil && !k.deferOverBudget(p, f, err, func() { k.make(p, f, canonical) }) {
 		k.answer(p, f, canonical, outcome{}, err)
 	}
 }
@@ -379,7 +379,7 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	stopping := f.handler.Outside != nil && k.table.Closed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.Terminal() || f.dropped || k.waitsNow(p, f, func() { k.begin(p, f, canonical) }) {
+	if p.state.Terminal() || f.dropped || k.deferCallLocked(p, f, func() { k.begin(p, f, canonical) }) {
 		return false, nil
 	}
 	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
@@ -388,7 +388,7 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	}
 	entry := f.entry(canonical)
 	var at time.Time
-	if entry.Reserve, at, err = k.reserves(p, f); err != nil {
+	if entry.Reserve, at, err = k.reserve(p, f); err != nil {
 		return false, err
 	}
 	if !at.IsZero() { // it may have waited for an allowance, and belongs to the one of this time
@@ -400,8 +400,8 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	return true, nil
 }
 
-// reserves is what a call reserves, and the time of its entry; see budget.Ledger. p.mu is held. The error says that there is too little left.
-func (k *Kernel) reserves(p *process, f *inflight) (want agentkernel.Amounts, at time.Time, err error) {
+// reserve is what a call reserves, and the time of its entry; see budget.Ledger. p.mu is held. The error says that there is too little left.
+func (k *Kernel) reserve(p *process, f *inflight) (want agentkernel.Amounts, at time.Time, err error) {
 	want, nodes := f.admission.Wants(), k.books(p)
 	if len(nodes) > 0 && f.handler.Outside != nil && want[agentkernel.AmountUnsent] == 0 {
 		want = want.Plus(k.table.ledger.OfCall(&p.spec.Spec, p.run.running, p.standing.Account.Amounts))
@@ -419,12 +419,12 @@ func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.gone(f) || k.waitsNow(p, f, later):
+	case p.gone(f) || k.deferCallLocked(p, f, later):
 		return false, nil
 	case f.effect != agentkernel.EffectPaid && !f.again && f.admission.Wants()[agentkernel.AmountUSD] == 0:
 		return true, nil
 	}
-	want, at, err := k.reserves(p, f)
+	want, at, err := k.reserve(p, f)
 	if err == nil && (f.effect == agentkernel.EffectPaid || len(want) > 0) {
 		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, At: at, Call: f.id, Reserve: want})
 	}
@@ -486,17 +486,17 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return k.completeNow(p, f, out, err)
+	return k.completeLocked(p, f, out, err)
 }
 
-// completeNow is complete; p.mu is held.
-func (k *Kernel) completeNow(p *process, f *inflight, out outcome, err error) bool {
+// completeLocked is complete; p.mu is held.
+func (k *Kernel) completeLocked(p *process, f *inflight, out outcome, err error) bool {
 	if p.state.Terminal() || p.inflight.Find(f.id) != f || k.ctx.Err() != nil || err != nil && p.runEnded() {
 		return false
 	}
 	failure, unknown := f.unknown(agentkernel.AsError(err, agentkernel.CodeInternal, f.op))
 	if unknown && p.spec.OnUnknown == agentkernel.UnknownPause && f.effect != agentkernel.EffectPaid {
-		k.hold(p, f, failure)
+		k.pauseForDecision(p, f, failure)
 		return false
 	}
 	p.inflight.Remove(f.id)

@@ -6,8 +6,16 @@ import (
 	"agentkernel"
 )
 
-// settled waits until everything that an answer may speak of is durable.
-func (k *Kernel) settled(ctx context.Context) error {
+// flush waits until everything of a process is durable.
+func (k *Kernel) flush(ctx context.Context, p *process) error {
+	p.mu.Lock()
+	pos := p.pos
+	p.mu.Unlock()
+	return k.store.Flush(ctx, pos)
+}
+
+// flushAll waits until everything that an answer may speak of is durable.
+func (k *Kernel) flushAll(ctx context.Context) error {
 	return unlessFenced(k.store.Flush(ctx, agentkernel.Position(k.last.Load())))
 }
 
@@ -16,7 +24,7 @@ func (k *Kernel) settledOf(ctx context.Context, pid agentkernel.PID) error {
 	if p := k.lookup(pid); p != nil {
 		return k.flush(ctx, p) // what is being appended is waited for
 	}
-	return k.settled(ctx)
+	return k.flushAll(ctx)
 }
 
 // unlessFenced leaves out that a batch was refused, for those who wait for the batches of other trees.

@@ -24,7 +24,7 @@ func (k *Kernel) fedBefore(ctx context.Context, pid agentkernel.PID, piece *agen
 	if known, err := k.mayHaveFed(ctx, pid, piece.Key); !known || err != nil {
 		return 0, err
 	}
-	if err := k.settled(ctx); err != nil {
+	if err := k.flushAll(ctx); err != nil {
 		return 0, err
 	}
 	handed, err := history.Cells(ctx, k.store, pid)
@@ -89,7 +89,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	if err != nil {
 		return end, err
 	}
-	defer k.release(p)
+	defer k.unpin(p)
 	next, fed, err := k.preparePiece(ctx, p, piece)
 	if err != nil {
 		return end, err
@@ -105,7 +105,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 		return end, err
 	}
 	defer k.unwatch(p, w)
-	k.answers(p, w)
+	k.showQuestions(p, w)
 	k.sessions.Release(pid)
 	feeding = false
 	end, _, err = cells.Follow(func(fn func(agentkernel.Event) error) error { return k.pump(ctx, p, w, seen, true, fn) }, fn)
@@ -191,7 +191,7 @@ func (k *Kernel) EndSession(ctx context.Context, pid agentkernel.PID) (agentkern
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	defer k.release(p)
+	defer k.unpin(p)
 	p.mu.Lock()
 	err = k.answerNext(p, endOfSession, nil)
 	p.mu.Unlock()

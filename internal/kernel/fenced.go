@@ -21,13 +21,13 @@ func (k *Kernel) notStored(p *process, err error) {
 func (k *Kernel) fenced(root agentkernel.PID) {
 	for _, p := range append(k.table.below(root), k.lookup(root)) {
 		if p != nil {
-			k.letGo(p, agentkernel.Errorf(agentkernel.CodeFenced, "kernel", "another kernel has taken process %d over", p.pid).WithPID(p.pid))
+			k.dropFenced(p, agentkernel.Errorf(agentkernel.CodeFenced, "kernel", "another kernel has taken process %d over", p.pid).WithPID(p.pid))
 		}
 	}
 }
 
-// letGo takes a process off the table: killed in memory, so that nothing is done for it any more. Its journal is elsewhere.
-func (k *Kernel) letGo(p *process, why *agentkernel.Error) {
+// dropFenced takes a process off the table: killed in memory, so that nothing is done for it any more. Its journal is elsewhere.
+func (k *Kernel) dropFenced(p *process, why *agentkernel.Error) {
 	p.mu.Lock()
 	if p.state.Terminal() {
 		p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 // finish ends a process: one terminal entry, its row, its last event. It is idempotent.
 func (k *Kernel) finish(p *process, e ending) {
-	if k.movedBack(p, e) {
+	if k.moveBack(p, e) {
 		return
 	}
 	ends := k.table.streams.End(p.pid, 0)

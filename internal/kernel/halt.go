@@ -86,16 +86,16 @@ func (p *process) laters() (later []func()) {
 	return later
 }
 
-// waits says whether a call has to wait until its process goes on; then later makes it. The caller holds no lock. A pause holds back
+// deferCall says whether a call has to wait until its process goes on; then later makes it. The caller holds no lock. A pause holds back
 // the replies of a sandbox, which so makes no call; a hosted program is not stopped by it.
-func (k *Kernel) waits(p *process, f *inflight, later func()) bool {
+func (k *Kernel) deferCall(p *process, f *inflight, later func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return k.waitsNow(p, f, later)
+	return k.deferCallLocked(p, f, later)
 }
 
-// waitsNow is waits; p.mu is held.
-func (k *Kernel) waitsNow(p *process, f *inflight, later func()) bool {
+// deferCallLocked is deferCall; p.mu is held.
+func (k *Kernel) deferCallLocked(p *process, f *inflight, later func()) bool {
 	if p.halted == nil && !(p.paused() && p.spec.Backend == specs.Hosted) || p.gone(f) {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/hosting"
 	"agentkernel/internal/kernel/specs"
 )
@@ -22,10 +23,10 @@ func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID, how agentkerne
 			_, err = k.Recover(ctx, pid)
 		}
 		if p = k.carried(ctx, pid); p == nil {
-			return nil, cmp.Or(err, hasEnded("attach", pid, agentkernel.StateUnfinished))
+			return nil, cmp.Or[error](err, history.RunByNone("attach", pid))
 		}
 	}
-	defer k.release(p) // one that is hosted stays in memory
+	defer k.unpin(p) // one that is hosted stays in memory
 	seat := k.table.hosts.Of(pid)
 	seat.Lock()
 	h, err := k.attach(p, seat, how)

@@ -23,7 +23,7 @@ func (k *Kernel) sent(posts []agentkernel.Post) {
 			}
 			if p != nil {
 				k.look(p)
-				k.release(p)
+				k.unpin(p)
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func (k *Kernel) take(p *process, m *agentkernel.Post) {
 	for _, f := range p.inflight {
 		if f.mail == m.Kind && f.intended() {
 			f.timer.Stop()
-			k.completeNow(p, f, outcome{Outcome: sys.Outcome{Result: m.Data}, took: []agentkernel.PostID{m.PostID}}, nil)
+			k.completeLocked(p, f, outcome{Outcome: sys.Outcome{Result: m.Data}, took: []agentkernel.PostID{m.PostID}}, nil)
 			return
 		}
 	}

@@ -99,3 +99,11 @@ func (p *process) opening() (n int) {
 func (p *process) gone(f *inflight) bool {
 	return p.state.Terminal() || f.dropped || f.intended() && p.inflight.Find(f.id) != f
 }
+
+// stop ends what goes on for a call whose result nobody waits for any more.
+func (f *inflight) stop() {
+	f.timer.Stop()
+	if f.cancel != nil {
+		f.cancel()
+	}
+}

@@ -33,8 +33,8 @@ func (k *Kernel) runsUntil(p *process) (until time.Time, err error) {
 	return k.table.ledger.RunsUntil(k.books(p), k.table.ledger.Uncounted(&p.spec.Spec, p.ran(k.clock()), p.standing.Account.Amounts))
 }
 
-// overTime lets a program stand still, or ends it, that has run longer than budgets allow; p.mu is held. False: it has not.
-func (k *Kernel) overTime(p *process) bool {
+// enforceTime lets a program stand still, or ends it, that has run longer than budgets allow; p.mu is held. False: it has not.
+func (k *Kernel) enforceTime(p *process) bool {
 	_, err := k.runsUntil(p)
 	switch {
 	case err == nil:
@@ -78,7 +78,7 @@ func (k *Kernel) clockReached(p *process) {
 	due, old := !at.IsZero() && !now.Before(at), wall > 0 && !p.paused() && lived >= wall
 	if until := budget.PausedUntil(p.pauseNote()); !until.IsZero() && !now.Before(until) {
 		k.resume(p)
-	} else if !k.overTime(p) && !due && !old {
+	} else if !k.enforceTime(p) && !due && !old {
 		k.startClock(p)
 	}
 	p.mu.Unlock()

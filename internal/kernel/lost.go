@@ -50,7 +50,7 @@ func (k *Kernel) sandboxFailed(p *process, err error) {
 		p.mu.Lock()
 		p.release()
 		p.mu.Unlock()
-	case k.aborted(p, agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")):
+	case k.abortCell(p, agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")):
 	default:
 		k.finish(p, endingFor(agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")))
 	}

@@ -19,15 +19,15 @@ import (
 // the program runs it from its start, as a recovery by replay would. What the journal has is answered by it and compared
 // with it, so nothing is done or shown twice, and a program that does not come to the same place ends as diverged.
 
-// failed ends a process whose program has raised what nobody caught, unless another backend goes on with it: true.
-func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
+// handleFailure ends a process whose program has raised what nobody caught, unless another backend goes on with it: true.
+func (k *Kernel) handleFailure(p *process, turn agentkernel.Turn) bool {
 	failure := turn.Err
-	if failure != nil && k.aborted(p, failure) {
+	if failure != nil && k.abortCell(p, failure) {
 		return false
 	}
 	to, why := k.destination(p, turn, true)
 	if to != nil && k.move(p, to, failure) {
-		return k.begunAnew(p)
+		return k.startMoved(p)
 	}
 	if err := p.stopped(); err != nil { // killed while a place was looked for
 		k.sandboxFailed(p, err)
@@ -47,8 +47,8 @@ func (k *Kernel) failed(p *process, turn agentkernel.Turn) bool {
 	return false
 }
 
-// startsElsewhere moves a process that has not begun, and whose backend turns out not to work at all.
-func (k *Kernel) startsElsewhere(p *process, err error) bool {
+// moveUnstarted moves a process that has not begun, and whose backend turns out not to work at all.
+func (k *Kernel) moveUnstarted(p *process, err error) bool {
 	p.mu.Lock()
 	begun := p.run.need != needStart || p.run.replay != nil || p.runEnded()
 	p.mu.Unlock()
@@ -130,8 +130,8 @@ func (k *Kernel) takeMove(p *process, to *backends.Backend, failure *agentkernel
 	return box
 }
 
-// begunAnew gives a process that has moved its sandbox. False: it has none, and has ended with the error that it moved for.
-func (k *Kernel) begunAnew(p *process) bool {
+// startMoved gives a process that has moved its sandbox. False: it has none, and has ended with the error that it moved for.
+func (k *Kernel) startMoved(p *process) bool {
 	err := k.ensureBox(p)
 	if err == nil {
 		return true

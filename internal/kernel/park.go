@@ -79,7 +79,7 @@ func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sand
 		return p.takeBox()
 	}
 	if !p.run.backend.Images {
-		return p.evict()
+		return p.dropBox()
 	}
 	part, partErr := json.Marshal(p.base())
 	if err != nil || partErr != nil {
@@ -93,7 +93,7 @@ func (k *Kernel) keepImage(p *process, image []byte, err error) agentkernel.Sand
 		PID: p.pid, Seq: p.standing.Seq, Fingerprint: p.run.fingerprint, Kernel: part, Bytes: image,
 	}})
 	p.imaged = true
-	return p.evict()
+	return p.dropBox()
 }
 
 // discard closes a sandbox that its process no longer has. No lock is held.
@@ -148,11 +148,11 @@ func (k *Kernel) idleLong(p *process, now time.Time) bool {
 	return p.state == agentkernel.StateWaiting && p.run.lastRun < now.Add(-stay).UnixNano()
 }
 
-// evict takes the sandbox off a process. The working set is read again from the store: what is journalled needs no second copy in
+// dropBox takes the sandbox off a process. The working set is read again from the store: what is journalled needs no second copy in
 // memory. p.mu is held.
-func (p *process) evict() agentkernel.Sandbox {
+func (p *process) dropBox() agentkernel.Sandbox {
 	box := p.takeBox()
 	p.work = nil
-	p.rest()
+	p.dropContext()
 	return box
 }

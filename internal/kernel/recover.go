@@ -55,7 +55,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 		p.mu.Lock()
 		out = append(out, p.snapshot())
 		p.mu.Unlock()
-		defer k.release(p)
+		defer k.unpin(p)
 	}
 	for _, p := range taken {
 		if err := k.flush(ctx, p); err != nil {
@@ -106,7 +106,7 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
 	ctx = context.WithoutCancel(ctx)
 	if running, first, err := k.table.Claim(ctx, row.PID); !first {
-		k.release(running)
+		k.unpin(running)
 		return nil, err
 	}
 	defer k.table.Loaded(row.PID)
@@ -127,7 +127,7 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	k.noteRecovery(p, found.h.Base.Seq > 0)
 	p.mu.Unlock()
 	if !k.takeUp(found) {
-		k.release(p)
+		k.unpin(p)
 		return nil, nil
 	}
 	return p, nil

@@ -12,8 +12,8 @@ import (
 	"agentkernel/internal/shellword"
 )
 
-// answeredByOrigin answers a call from the origin of its process. False: it is to be made.
-func (k *Kernel) answeredByOrigin(p *process, f *inflight, canonical json.RawMessage) bool {
+// answerFromOrigin answers a call from the origin of its process. False: it is to be made.
+func (k *Kernel) answerFromOrigin(p *process, f *inflight, canonical json.RawMessage) bool {
 	if p.run.origin == nil {
 		return false
 	}
@@ -42,9 +42,9 @@ func (k *Kernel) tellOrigin(p *process, call int64, text string) {
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventPast, Text: text})
 }
 
-// doneByOrigin answers a write that the origin made beyond the first difference: it is not made again unless the
+// answerDone answers a write that the origin made beyond the first difference: it is not made again unless the
 // Spec says so. False: it is to be made.
-func (k *Kernel) doneByOrigin(p *process, f *inflight, canonical json.RawMessage) bool {
+func (k *Kernel) answerDone(p *process, f *inflight, canonical json.RawMessage) bool {
 	c := k.takeDone(p, f, canonical)
 	if c == nil {
 		return false

@@ -7,8 +7,8 @@ import (
 	"agentkernel/internal/kernel/undecided"
 )
 
-// hold keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
-func (k *Kernel) hold(p *process, f *inflight, why *agentkernel.Error) {
+// pauseForDecision keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
+func (k *Kernel) pauseForDecision(p *process, f *inflight, why *agentkernel.Error) {
 	f.cancel = nil
 	p.pausing = &pausing{note: undecided.Note(p.pid, f.id, f.label)}
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
@@ -35,7 +35,7 @@ func (k *Kernel) reconsider(p *process, f *inflight) {
 // retry makes a call once more that a human allowed to be made again.
 func (k *Kernel) retry(p *process, f *inflight) {
 	p.mu.Lock()
-	if p.state.Terminal() || k.waitsNow(p, f, func() { k.retry(p, f) }) { // nothing says that it is made before it is
+	if p.state.Terminal() || k.deferCallLocked(p, f, func() { k.retry(p, f) }) { // nothing says that it is made before it is
 		p.mu.Unlock()
 		return
 	}
@@ -55,7 +55,7 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 		return err
 	}
 	p := k.carried(ctx, pid)
-	defer func() { k.release(p) }()
+	defer func() { k.unpin(p) }()
 	absent := p == nil
 	if absent {
 		var err error

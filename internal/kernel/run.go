@@ -42,8 +42,8 @@ func (k *Kernel) driveOwned(p *process) {
 	case err == nil:
 		k.driveOn(p)
 	case k.setAside(p, err):
-	case k.startsElsewhere(p, err):
-		if k.begunAnew(p) {
+	case k.moveUnstarted(p, err):
+		if k.startMoved(p) {
 			k.driveOn(p)
 		}
 	default:
@@ -102,7 +102,7 @@ func (k *Kernel) handleTurn(p *process, turn agentkernel.Turn, err error) bool {
 		p.run.running = max(p.run.running, p.run.box.Running()) // a sandbox that is lost forgets
 	}
 	p.mu.Unlock()
-	return k.handleStop(p, turn)
+	return k.applyTurn(p, turn)
 }
 
 // setAside pauses a process that has done something already and gets no sandbox now because the backend's
@@ -140,7 +140,7 @@ func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, e
 		p.run.running = p.ran(k.clock())
 	}
 	if timed && err == nil && turn.Kind == agentkernel.TurnCall { // many short turns make a long time
-		k.overTime(p)
+		k.enforceTime(p)
 	}
 	if p.run.turning = 0; timed {
 		k.startClock(p)
@@ -224,13 +224,13 @@ func (k *Kernel) repeatedTurn(p *process, turn agentkernel.Turn) bool {
 		p.run.need == needReply && turn.Kind == agentkernel.TurnCall && !turn.Call.Async
 }
 
-// handleStop deals with where the program stopped; it says whether the program can go on at once or must be
+// applyTurn deals with where the program stopped; it says whether the program can go on at once or must be
 // asked for its next reply. False: the process has ended.
-func (k *Kernel) handleStop(p *process, turn agentkernel.Turn) bool {
+func (k *Kernel) applyTurn(p *process, turn agentkernel.Turn) bool {
 	switch turn.Kind {
 	case agentkernel.TurnCall:
-		if turn.Fault == agentkernel.FaultBackend && k.asksForCell(turn.Call.Op) && k.pieceMoves(p, turn.Call) {
-			return k.begunAnew(p)
+		if turn.Fault == agentkernel.FaultBackend && k.asksForCell(turn.Call.Op) && k.moveInCell(p, turn.Call) {
+			return k.startMoved(p)
 		}
 		return k.issue(p, turn.Call)
 	case agentkernel.TurnWait:
@@ -256,7 +256,7 @@ func (k *Kernel) handleStop(p *process, turn agentkernel.Turn) bool {
 	case agentkernel.TurnExit:
 		k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result}))
 	case agentkernel.TurnFail:
-		return k.failed(p, turn)
+		return k.handleFailure(p, turn)
 	default:
 		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "unknown turn %d", turn.Kind)))
 	}

@@ -67,8 +67,8 @@ func (p *process) contextEnded() bool {
 	return p.runEnded()
 }
 
-// rest forgets the context if nothing runs under it: no sandbox, and no call outside; p.mu is held.
-func (p *process) rest() {
+// dropContext forgets the context if nothing runs under it: no sandbox, and no call outside; p.mu is held.
+func (p *process) dropContext() {
 	if p.run.box != nil || p.runEnded() {
 		return
 	}

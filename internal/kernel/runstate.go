@@ -50,7 +50,7 @@ type run struct {
 	turning     time.Duration      // since when, by Kernel.clock, it has been in a turn; 0: it is not, or in one that the kernel does not time
 	running     time.Duration      // in its sandboxes
 	waits       int64              // how often it had to wait
-	lastRun     int64              // when it last left its slot, for eviction: nanoseconds of the kernel's clock
+	lastRun     int64              // when it last left its slot, for eviction: nanoseconds since 1970
 }
 
 // verification makes a process repeat a journal and do nothing else: no call is made, nothing is journalled, and

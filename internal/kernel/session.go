@@ -62,9 +62,9 @@ func (k *Kernel) stopPiece(p *process) bool {
 	return true
 }
 
-// aborted deals with a sandbox that is dead because of the piece that it ran: the session asks for the next piece, as its
+// abortCell deals with a sandbox that is dead because of the piece that it ran: the session asks for the next piece, as its
 // sandbox will when its journal is repeated. False: the piece is not the reason, or there is no way back to before it.
-func (k *Kernel) aborted(p *process, err *agentkernel.Error) bool {
+func (k *Kernel) abortCell(p *process, err *agentkernel.Error) bool {
 	p.mu.Lock()
 	why := p.run.abort
 	can := p.canAbort() && (why != nil || cells.Alone(err))

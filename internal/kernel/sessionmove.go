@@ -123,8 +123,8 @@ func (p *process) arrivedAt(f *inflight) *agentkernel.Error {
 	return nil
 }
 
-// pieceMoves takes a session to another backend in the middle of a piece, that has failed with call. False: it has failed.
-func (k *Kernel) pieceMoves(p *process, call agentkernel.Call) bool {
+// moveInCell takes a session to another backend in the middle of a piece, that has failed with call. False: it has failed.
+func (k *Kernel) moveInCell(p *process, call agentkernel.Call) bool {
 	var idle agentkernel.Idle
 	if json.Unmarshal(call.Args, &idle) != nil || idle.Error == nil {
 		return false
@@ -176,9 +176,9 @@ func (p *process) inPlace() {
 	}
 }
 
-// movedBack takes a session that did not come to the same place on another backend back to the one that it had, in place
+// moveBack takes a session that did not come to the same place on another backend back to the one that it had, in place
 // of its end. False: that is its end.
-func (k *Kernel) movedBack(p *process, e ending) bool {
+func (k *Kernel) moveBack(p *process, e ending) bool {
 	p.mu.Lock()
 	c := p.migration
 	if c == nil || p.state.Terminal() {
@@ -195,7 +195,7 @@ func (k *Kernel) movedBack(p *process, e ending) bool {
 	entries, err := k.lockWithJournal(k.ctx, p)
 	if err != nil {
 		k.cfg.Logger.Warn("a session cannot go back: its journal cannot be read", "pid", p.pid, "err", err)
-		return k.movedBack(p, e) // now it ends
+		return k.moveBack(p, e) // now it ends
 	}
 	if cause := p.cause(); moves.EndsAnywhere(cause) { // it came after the divergence
 		p.mu.Unlock()

@@ -29,7 +29,7 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 	if p == nil {
 		return k.signalAbsent(ctx, pid, sig, opt)
 	}
-	defer k.release(p)
+	defer k.unpin(p)
 	if sig == agentkernel.SignalKill && !k.table.untaken() { // else some of them may be below it
 		return k.killTree(ctx, p, opt.Tree)
 	}
@@ -45,7 +45,7 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, opt agentkernel.SignalOptions) (any bool, err error) {
 	switch sig {
 	case agentkernel.SignalPause, agentkernel.SignalResume:
-		return k.holdTree(ctx, p.pid, p.spec.Ancestors, sig, opt.Tree)
+		return k.pauseOrResumeTree(ctx, p.pid, p.spec.Ancestors, sig, opt.Tree)
 	case agentkernel.SignalStop:
 		return k.stopTree(ctx, p.pid, opt)
 	}
@@ -57,13 +57,13 @@ func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, 
 		return true, k.tellAll(ctx, to, opt.Payload)
 	}
 	for _, q := range to {
-		any = k.interruptNow(q) || any
+		any = k.interruptOne(q) || any
 	}
-	return any, k.settled(ctx)
+	return any, k.flushAll(ctx)
 }
 
-// interruptNow interrupts a process. False: it has ended.
-func (k *Kernel) interruptNow(p *process) bool {
+// interruptOne interrupts a process. False: it has ended.
+func (k *Kernel) interruptOne(p *process) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() {
@@ -73,19 +73,12 @@ func (k *Kernel) interruptNow(p *process) bool {
 	return true
 }
 
-// holdTree pauses or resumes a process with what is below it. False: there is nothing that has not ended.
-func (k *Kernel) holdTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, sig agentkernel.Signal, all bool) (any bool, err error) {
+// pauseOrResumeTree pauses or resumes a process with what is below it. False: there is nothing that has not ended.
+func (k *Kernel) pauseOrResumeTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, sig agentkernel.Signal, all bool) (any bool, err error) {
 	if sig == agentkernel.SignalPause {
 		return k.pauseTree(ctx, pid, above, all)
 	}
 	return k.resumeTree(ctx, pid, above)
-}
-
-func (k *Kernel) flush(ctx context.Context, p *process) error {
-	p.mu.Lock()
-	pos := p.pos
-	p.mu.Unlock()
-	return k.store.Flush(ctx, pos)
 }
 
 // signalAbsent deals with a process that this kernel does not carry: one that has ended, that never was,
@@ -114,7 +107,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	if sig == agentkernel.SignalStop {
 		any, err = k.stopTree(ctx, pid, opt)
 	} else {
-		any, err = k.holdTree(ctx, pid, rec.Spec.Ancestors, sig, opt.Tree)
+		any, err = k.pauseOrResumeTree(ctx, pid, rec.Spec.Ancestors, sig, opt.Tree)
 	}
 	if err == nil && !any && rec.State.Terminal() {
 		err = hasEnded(sig, pid, rec.State)
@@ -145,9 +138,9 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord,
 		if err = cmp.Or(err, notTaken, unread); p != nil {
 			k.kill(p)
 			err = cmp.Or(err, k.awaitEnd(ctx, p))
-			k.release(p)
+			k.unpin(p)
 		}
-		k.release(adopted)
+		k.unpin(adopted)
 	}
 	return cmp.Or(err, k.killBelow(ctx, rec.PID, all))
 }
@@ -166,7 +159,7 @@ func (k *Kernel) killBelow(ctx context.Context, pid agentkernel.PID, all bool) e
 	for {
 		below := k.under(pid, all)
 		if len(below) == 0 {
-			return k.settled(ctx)
+			return k.flushAll(ctx)
 		}
 		for _, q := range below {
 			k.kill(q)
@@ -301,7 +294,7 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 	}
 	k.append(p, entry)
 	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Err: failure}, p.standing.Seq})
-	k.heard(p)
+	k.resumeIfAnswered(p)
 }
 
 // interruptible is the call that the program is waiting for at this moment, which is journalled, asked about, or waits its turn.
@@ -316,12 +309,4 @@ func (p *process) interruptible() *inflight {
 		}
 	}
 	return first
-}
-
-// stop ends what goes on for a call whose result nobody waits for any more.
-func (f *inflight) stop() {
-	f.timer.Stop()
-	if f.cancel != nil {
-		f.cancel()
-	}
 }

@@ -21,7 +21,7 @@ func (k *Kernel) Spawn(ctx context.Context, s agentkernel.Spec) (agentkernel.Pro
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	defer k.release(parent)
+	defer k.unpin(parent)
 	p, existing, err := k.create(ctx, s, nil)
 	if err != nil {
 		return agentkernel.Process{}, err
@@ -42,7 +42,7 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 	if err != nil {
 		return agentkernel.Process{}, err
 	}
-	defer k.release(parent)
+	defer k.unpin(parent)
 	h := &inline{w: watch.New(s.Interactive)}
 	h.w.Hold()
 	p, existing, err := k.create(ctx, s, h)
@@ -80,7 +80,7 @@ func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *
 		err = specs.PutBelow(s, &above.Spec)
 	}
 	if err = cmp.Or(err, k.holds.Refuse("spawn", cmp.Or(s.Namespace, "default"), s.Ancestors)); err != nil {
-		k.release(parent)
+		k.unpin(parent)
 		return nil, err
 	}
 	return parent, nil
@@ -99,7 +99,7 @@ func (k *Kernel) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agent
 	if err != nil {
 		return nil, err
 	}
-	defer k.release(parent)
+	defer k.unpin(parent)
 	if _, err := k.prepare(&s); err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	}
 	p.mu.Unlock()
 	if s.Parent != 0 {
-		k.holdNewborn(p)
+		k.pauseNewborn(p)
 	}
 	return p, 0, nil
 }

@@ -81,8 +81,8 @@ func (p *process) canAbort() bool {
 	return p.spec.Program.Session && p.replayable() && p.run.verifies == nil && p.run.origin == nil
 }
 
-// held is how many bytes the kernel keeps for calls of p that are under way or whose results nobody has taken yet; p.mu is held.
-func (p *process) held() int64 {
+// heldBytes is how many bytes the kernel keeps for calls of p that are under way or whose results nobody has taken yet; p.mu is held.
+func (p *process) heldBytes() int64 {
 	var n int64
 	for _, f := range p.inflight {
 		n += room.ArgsCopies * int64(len(f.args))

@@ -31,7 +31,7 @@ func (k *Kernel) stopTree(ctx context.Context, pid agentkernel.PID, opt agentker
 			}
 		}
 	}
-	return any, k.settled(ctx)
+	return any, k.flushAll(ctx)
 }
 
 // stopNewborn asks a child to stop whose parent was asked while the child was being created: whoever asked has not seen it.

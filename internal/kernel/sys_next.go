@@ -35,7 +35,7 @@ func procNext(k *Kernel, p *process, f *inflight) error {
 	}
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventIdle, Idle: &idle})
 	if p.stopping() {
-		k.completeNow(p, f, outcomeOf(endOfSession), nil)
+		k.completeLocked(p, f, outcomeOf(endOfSession), nil)
 		return nil
 	}
 	f.timer = k.timers.At(f.since.Add(sessionIdle), func() { k.complete(p, f, outcomeOf(endOfSession), nil) })
@@ -56,7 +56,7 @@ func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*proc
 		return nil, cells.Unfinished(pid)
 	}
 	if !p.spec.Program.Session {
-		k.release(p)
+		k.unpin(p)
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "session", "process %d is no session", pid).WithPID(pid)
 	}
 	k.awaitNext(ctx, p)
@@ -64,7 +64,7 @@ func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*proc
 	_, err := p.atNext()
 	p.mu.Unlock()
 	if err != nil {
-		k.release(p)
+		k.unpin(p)
 		return nil, err
 	}
 	return p, nil
@@ -105,6 +105,6 @@ func (k *Kernel) answerNext(p *process, answer json.RawMessage, bind *agentkerne
 	}
 	f.stop()
 	f.bind = bind
-	k.completeNow(p, f, outcomeOf(answer), nil)
+	k.completeLocked(p, f, outcomeOf(answer), nil)
 	return nil
 }

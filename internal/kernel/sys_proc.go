@@ -68,7 +68,7 @@ func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {
 	stopping := p.stopping()
 	p.mu.Unlock()
 	if stopping {
-		return nil, agentkernel.Errorf(agentkernel.CodeConflict, f.op, "the process is to stop, and starts no others")
+		return nil, agentkernel.Errorf(agentkernel.CodeConflict, f.op, "the process was asked to stop, and can start no children")
 	}
 	spec, err := k.childSpec(p, f, a)
 	if err != nil {

@@ -16,7 +16,7 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 		rec, lost, err := history.Row(ctx, k.store, pid)
 		if p = k.lookup(pid); p == nil && err == nil { // else somebody has read it into memory meanwhile
 			rec.Usage = history.Used(ctx, k.store, &rec)
-			return k.shown(rec, lost), k.settled(ctx)
+			return k.shown(rec, lost), k.flushAll(ctx)
 		} else if p == nil {
 			return agentkernel.Process{}, err
 		}
@@ -25,7 +25,7 @@ func (k *Kernel) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.
 	snapshot := p.now(k.clock())
 	snapshot.Walls = p.walls()
 	p.mu.Unlock()
-	return snapshot, k.settled(ctx)
+	return snapshot, k.flushAll(ctx)
 }
 
 // List gives a page of processes, newest first, as they stand at this moment. The store alone says which are on it: it has all that this
@@ -37,19 +37,19 @@ func (k *Kernel) List(ctx context.Context, f agentkernel.Filter) ([]agentkernel.
 	}
 	out := make([]agentkernel.Process, 0, len(records))
 	for _, rec := range records {
-		out = append(out, k.standing(ctx, rec))
+		out = append(out, k.current(ctx, rec))
 	}
-	return out, k.settled(ctx)
+	return out, k.flushAll(ctx)
 }
 
 // Count says how many processes a filter selects.
 func (k *Kernel) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
 	n, err := k.store.Count(ctx, f)
-	return n, cmp.Or(err, k.settled(ctx))
+	return n, cmp.Or(err, k.flushAll(ctx))
 }
 
-// standing is a process of a list as it stands at this moment.
-func (k *Kernel) standing(ctx context.Context, rec agentkernel.ProcessRecord) agentkernel.Process {
+// current is a process of a list as it stands at this moment.
+func (k *Kernel) current(ctx context.Context, rec agentkernel.ProcessRecord) agentkernel.Process {
 	for again := true; ; again = false {
 		if p := k.lookup(rec.PID); p != nil {
 			p.mu.Lock()
@@ -78,9 +78,9 @@ func (k *Kernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Pro
 		if !rec.State.Terminal() {
 			return history.Shown(rec, nil), history.RunByNone("wait", pid)
 		}
-		return history.Shown(rec, lost), k.settled(ctx)
+		return history.Shown(rec, lost), k.flushAll(ctx)
 	}
-	defer k.release(p)
+	defer k.unpin(p)
 	p.mu.Lock()
 	snapshot := p.snapshot()
 	held := p.paused() && !p.computing()
@@ -104,7 +104,7 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 	p := k.lookup(pid)
 	if follow {
 		p = k.carried(ctx, pid)
-		defer k.release(p)
+		defer k.unpin(p)
 	}
 	var w *watch.Watcher
 	if p != nil && follow {
@@ -113,7 +113,7 @@ func (k *Kernel) Events(ctx context.Context, pid agentkernel.PID, from int64, fo
 		w = k.watch(p, p.spec.Interactive)
 		p.mu.Unlock()
 		defer k.unwatch(p, w)
-		k.answers(p, w)
+		k.showQuestions(p, w)
 	}
 	if p == nil {
 		if _, _, err := history.Row(ctx, k.store, pid); err != nil {

@@ -39,7 +39,7 @@ func (k *Kernel) rejoin(p *process) {
 }
 
 // note keeps in mind what the kernel holds for a process; p.mu is held.
-func (k *Kernel) note(p *process) { k.forest.Note(p.place(), p.held()) }
+func (k *Kernel) note(p *process) { k.forest.Note(p.place(), p.heldBytes()) }
 
 // journalFull is the error that ends a process whose journal, or that of its tree, is full; p.mu is held.
 func (k *Kernel) journalFull(p *process) *agentkernel.Error {
@@ -54,7 +54,7 @@ func (k *Kernel) roomForChild(p *process, op string) (*trees.Tree, error) {
 	t := k.forest.Of(p.place())
 	if t == nil {
 		p.mu.Lock()
-		held, written := p.held(), p.standing.Account.Journal
+		held, written := p.heldBytes(), p.standing.Account.Journal
 		p.mu.Unlock()
 		t = k.forest.Plant(p.place(), held, written)
 	}
@@ -70,7 +70,7 @@ func (k *Kernel) tooMuchHeld(p *process, f *inflight, size, copies int, what str
 	if size < room.BigPayload {
 		return nil
 	}
-	if full := k.forest.Full(p.place(), p.held(), int64(size)*int64(copies), p.spec.InForce.Memory); full != "" {
+	if full := k.forest.Full(p.place(), p.heldBytes(), int64(size)*int64(copies), p.spec.InForce.Memory); full != "" {
 		return agentkernel.Errorf(agentkernel.CodeLimit, f.op, "%s", fmt.Sprintf(what, bytesize.Text(int64(size)))).WithHint("%s", full)
 	}
 	return nil

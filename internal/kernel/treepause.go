@@ -23,7 +23,7 @@ func (k *Kernel) pauseTree(ctx context.Context, pid agentkernel.PID, above []age
 	if p := k.lookup(pid); p != nil {
 		any = k.pauseWith(p, 0, nil, all)
 		if !k.inTree(p) {
-			return any, k.settled(ctx)
+			return any, k.flushAll(ctx)
 		}
 	}
 	// One that still runs may start another while the tree is being stopped: it is seen the next time, or it sees the
@@ -32,7 +32,7 @@ func (k *Kernel) pauseTree(ctx context.Context, pid agentkernel.PID, above []age
 		again = k.overTree(pid, all, func(q *process) bool { return k.pauseWith(q, pid, above, all) })
 		any = any || again
 	}
-	return any, k.settled(ctx)
+	return any, k.flushAll(ctx)
 }
 
 // pauseWith pauses a process because of another one; 0: by itself. above are the ancestors of that one: what was paused
@@ -47,7 +47,7 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 		k.pause(p, with, history.NoteWith(with))
 		p.pausing.all = all
 	case p.standing.Pauses.With != 0 && (with == 0 || slices.Contains(above, p.standing.Pauses.With)),
-		with == 0 && (budget.Paused(p.pauseNote()) || p.unheard()): // the kernel would let it go on by itself
+		with == 0 && (budget.Paused(p.pauseNote()) || p.pausedUnasked()): // the kernel would let it go on by itself
 		p.pausing = &pausing{history.NoteByHand(history.NoteWith(with), with, p.asks()), all}
 		k.journalState(p, agentkernel.EntryPaused, with)
 	case with == 0:
@@ -69,7 +69,7 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 		}
 		p.mu.Unlock()
 		if !k.inTree(p) {
-			return any, k.settled(ctx)
+			return any, k.flushAll(ctx)
 		}
 	}
 	below := k.overTree(pid, true, func(q *process) bool {
@@ -83,7 +83,7 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 		}
 		return true
 	})
-	return any || below, k.settled(ctx)
+	return any || below, k.flushAll(ctx)
 }
 
 // overTree does something to those below a process, with all also to those detached from it, and says whether it did it to any. Those whose sandboxes are stopped or
@@ -113,9 +113,9 @@ func (k *Kernel) overTree(pid agentkernel.PID, all bool, do func(*process) bool)
 	return any.Load()
 }
 
-// heldWith says because of whom a process that is born now has to be paused; 0: it need not be. The process is in the
+// pausedWith says because of whom a process that is born now has to be paused; 0: it need not be. The process is in the
 // table already, so that whoever pauses its parent after this sees it.
-func (k *Kernel) heldWith(newborn *process) agentkernel.PID {
+func (k *Kernel) pausedWith(newborn *process) agentkernel.PID {
 	p := k.lookup(newborn.spec.Parent)
 	if p == nil {
 		return 0
@@ -128,15 +128,15 @@ func (k *Kernel) heldWith(newborn *process) agentkernel.PID {
 	return cmp.Or(p.standing.Pauses.With, p.pid)
 }
 
-// holdNewborn pauses a process whose parent is held, unless whoever held the parent lets it go meanwhile: he may have looked
+// pauseNewborn pauses a process whose parent is held, unless whoever held the parent lets it go meanwhile: he may have looked
 // at what is below it before the child was paused.
-func (k *Kernel) holdNewborn(p *process) {
-	with := k.heldWith(p)
+func (k *Kernel) pauseNewborn(p *process) {
+	with := k.pausedWith(p)
 	if with == 0 {
 		return
 	}
 	k.pauseWith(p, with, nil, p.spec.Detached)
-	if k.heldWith(p) != 0 {
+	if k.pausedWith(p) != 0 {
 		return
 	}
 	p.mu.Lock()

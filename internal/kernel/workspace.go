@@ -113,7 +113,7 @@ func (h *host) AtRest(ctx context.Context, pid agentkernel.PID) (carried, ended 
 	if p == nil {
 		return false, false, nil
 	}
-	defer k.release(p)
+	defer k.unpin(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return true, p.state.Terminal(), p.filesFree

@@ -8,7 +8,7 @@ import (
 	"agentkernel"
 )
 
-// Engine asks models for programs.
+// Engine sends the questions of programs to models.
 type Engine interface {
 	// Plan says how a query would be answered. Nothing is sent, and nothing waits.
 	Plan(q *Query) (Plan, error)

@@ -339,7 +339,7 @@ type Wait struct {
 	Err    *agentkernel.Error // at Until, instead of Result; nil: Result
 }
 
-// Traffic is what asks models for a family, as far as it is no matter of a call.
+// Traffic reports the limits of models, takes their keys, and drops what belongs to trees that have ended.
 type Traffic interface {
 	// Limits are what is known of the traffic at this moment.
 	Limits() agentkernel.ModelLimits

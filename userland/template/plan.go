@@ -48,7 +48,7 @@ func Make(text string, tools []agentkernel.Tool) (Plan, error) {
 		return Plan{}, agentkernel.Errorf(agentkernel.CodeInvalid, op, "the task is not valid UTF-8").WithHint("send it as UTF-8")
 	case len(text) > MaxTask:
 		return Plan{}, agentkernel.Errorf(agentkernel.CodeInvalid, op, "the task has %d bytes; template mode reads at most %d", len(text), MaxTask).
-			WithHint("large data belongs into a file that the program reads through a tool")
+			WithHint("large data belongs in a file that the program reads through a tool")
 	}
 	t := newTask(text)
 	for _, r := range recipes {

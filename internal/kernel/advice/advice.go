@@ -14,7 +14,7 @@ const (
 	MoreCalls         = "--max-calls allows more, if the program is right"
 	MoreDisk          = "agentkernel diff %d shows what it wrote; --disk SIZE allows more"
 	NoFolder          = "agentkernel run --workspace DIR gives a program a folder to work in; two runs are compared with: agentkernel diff %d PID"
-	NoneForbidden     = "leave the isolation out; the setting isolation_none, of whoever starts the kernel, may forbid it, and other systems than Linux have it not"
+	NoneForbidden     = "leave the isolation out; the setting isolation_none, of whoever starts the kernel, may forbid it, and only Linux has it"
 	OtherBackend      = "leave --backend out, or name one that does: --backend process"
 	OtherKeyOrInspect = "take another key for a process of its own; `agentkernel inspect %d` shows what has this one"
 	OtherKeyOrLogs    = "take another key, or read what became of that: `agentkernel logs %d`"

@@ -19,7 +19,7 @@ type Config struct {
 	Backends []agentkernel.Backend            // in the order in which "auto" tries them
 	// Families are the system calls beside the kernel's own.
 	Families []sys.Family
-	// Traffic is what asks models; nil: there are none.
+	// Traffic knows the limits and keys of models; nil: there are none.
 	Traffic sys.Traffic
 	// Tools finds the tools that programs import.
 	Tools sys.Toolbox

@@ -13,7 +13,7 @@ import (
 // Hosted is the name of the backend in a Spec of a process whose program runs elsewhere.
 const Hosted = "hosted"
 
-// FromOutside refuses in a Spec what only the kernel may fill in.
+// FromOutside clears what only the kernel fills in, and refuses a Spec that sets the rest of it.
 func FromOutside(s *agentkernel.Spec) error {
 	if err := keys.Usable(s.IdempotencyKey); err != nil {
 		return err

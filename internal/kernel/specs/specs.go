@@ -1,9 +1,8 @@
-// Package specs shares equal Specs between processes.
+// Package specs completes and checks Specs, makes those of children, and shares equal ones between processes.
 package specs
 
 import (
 	"encoding/json"
-	"slices"
 	"sync"
 
 	"agentkernel"
@@ -20,7 +19,7 @@ type Interner struct {
 	texts    prompt.Texts[prompt.Key, json.RawMessage] // see data
 }
 
-// internKey is a Spec as text: what specData shows, and what it leaves out.
+// internKey is a Spec as text: what history.SpecData shows, and what it leaves out.
 type internKey struct{ spec, source string }
 
 // Shared is a Spec with what follows from it alone. It must not be changed.
@@ -37,7 +36,7 @@ func New(defaults agentkernel.Limits) *Interner {
 	return &Interner{defaults: defaults, refs: map[internKey]*Shared{}}
 }
 
-// Data is specData, which takes longer than a small program, and mostly says what it said before.
+// Data is history.SpecData, which takes longer than a small program, and mostly says what it said before.
 func (in *Interner) Data(s *agentkernel.Spec) json.RawMessage {
 	simple, ok := prompt.Of(s)
 	if !ok {
@@ -49,7 +48,7 @@ func (in *Interner) Data(s *agentkernel.Spec) json.RawMessage {
 	return text
 }
 
-// Take returns the shared Spec that equals s, of which data is the text (specData). A program with modules
+// Take returns the shared Spec that equals s, of which data is the text (history.SpecData). A program with modules
 // is not shared.
 func (in *Interner) Take(s *agentkernel.Spec, data []byte) *Shared {
 	if len(s.Program.Modules) > 0 || data == nil {
@@ -88,17 +87,4 @@ func (in *Interner) Drop(s *Shared) {
 	if s.users--; s.users == 0 {
 		delete(in.refs, s.key)
 	}
-}
-
-// EnvironmentOf is the virtual environment that a program's children in Python have, too.
-func EnvironmentOf(p *agentkernel.Program) string {
-	if p.Language != agentkernel.Python {
-		return ""
-	}
-	return p.Host
-}
-
-// Below gives the ancestors of a child.
-func Below(parent *agentkernel.Spec, pid agentkernel.PID) []agentkernel.PID {
-	return append(slices.Clone(parent.Ancestors), pid)
 }

@@ -183,9 +183,6 @@ func canceled(ctx context.Context) error {
 // Deployment is where the call is to be sent.
 func (t *Ticket) Deployment() Deployment { return t.d.Deployment }
 
-// Waited is how long the call was queued, since its first attempt.
-func (t *Ticket) Waited() time.Duration { return t.sent.Sub(t.queued) }
-
 // Expected is what the call was charged with.
 func (t *Ticket) Expected() traffic.Cost { return t.entry.Cost }
 

@@ -1,4 +1,4 @@
-// Package router asks models for programs: it finds the deployments behind an alias, says what a query costs at most, waits until it
+// Package router sends the questions of programs to models: it finds the deployments behind an alias, says what a query costs at most, waits until it
 // is its turn, and sends it by the provider of whichever deployment that is. It must never send anything that its controller has not
 // allowed, and never keep a key but those that somebody gives it, in memory alone.
 package router

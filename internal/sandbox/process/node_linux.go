@@ -160,7 +160,7 @@ func (r *recipe) addSources(dir, main string, p agentkernel.Program) error {
 	}
 	if total > maxSources {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "check", "the program's files have %s; the limit is %s", bytesize.InMiB(int64(total)), bytesize.InMiB(maxSources)).
-			WithHint("data belongs into a workspace, packages into node_modules")
+			WithHint("data belongs in a workspace, packages into node_modules")
 	}
 	return nil
 }

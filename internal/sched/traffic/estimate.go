@@ -31,14 +31,6 @@ const (
 // the largest that was seen.
 const enough = 20
 
-// SafeRatio is the number of tokens of a byte that is assumed before anything is known of a model.
-func SafeRatio(c Content) float64 {
-	if total := c.Text + c.Code + c.Image; total > 0 {
-		return (safeRatios[text]*float64(c.Text) + safeRatios[code]*float64(c.Code) + safeRatios[image]*float64(c.Image)) / float64(total)
-	}
-	return 0
-}
-
 // Estimator foresees what calls to one model will use: the 95th percentile of what such calls have used. The zero value knows nothing
 // and assumes safe values. It takes 4 kB.
 type Estimator struct {
