@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"agentkernel/internal/sandbox/process"
+	"agentkernel/embedded"
 )
 
 func main() {
-	process.Main() // does not return if this process is a part of the sandboxes
+	embedded.Main() // does not return if this process is a part of the sandboxes
 	dumpNothing()
 	os.Exit(run(context.Background(), systemHost(os.Args[1:]), systemParts()))
 }
