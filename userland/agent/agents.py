@@ -49,7 +49,7 @@ def started(arguments):
     part.update({"task": task, "schema": None, "watched": False, "keeps": False, "steps": False, "checked": False, "save": "", "agents": 0, "part": "", "parted": True})
     try:
         pid = spawn(setup["part"], args=[json.dumps(part)], name="agent-" + str(len(agents) + 1), budget={"turns": turns}, folder=setup["folder"])
-    except (PermissionError, RuntimeError, ValueError) as e:
+    except (PermissionError, RuntimeError, TypeError, ValueError) as e:  # such as turns that no budget can have
         return "there is no sub-agent: " + str(e)
     agents.append(pid)
     say("  agent " + str(len(agents)) + ": " + line_of(task))

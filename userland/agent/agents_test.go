@@ -57,3 +57,18 @@ func TestAgents(t *testing.T) {
 		t.Errorf("%+v %v", b, err)
 	}
 }
+
+// TestTurnsThatNoBudgetHas: a number that the kernel does not take is the model's to mend, and no end of the task.
+func TestTurnsThatNoBudgetHas(t *testing.T) {
+	r := newRig(t, `
+rules:
+  - when: {turn: 1}
+    answer: {calls: [{name: delegate, arguments: {task: Count., turns: 9223372036854775808}}, {name: delegate, arguments: {task: Count., turns: true}}]}
+  - when: {turn: 2, tool_result: there is no sub-agent}
+    answer: {calls: [{name: finish, arguments: {result: mended}}]}
+`)
+	p, stdout, stderr := r.do(agent.Task{Text: "Compare.", Agents: 2}, nil)
+	if p.ExitCode != 0 || stdout != "mended\n" || strings.Count(stderr, "  not done: there is no sub-agent: ") != 2 {
+		t.Errorf("exit code %d, %q: %s", p.ExitCode, stdout, stderr)
+	}
+}

@@ -33,6 +33,7 @@ func TestHostileSources(t *testing.T) {
 		"one long line":              "x = 1" + strings.Repeat(" + 1", 5*n),
 		"one long name":              strings.Repeat("x", 20*n),
 		"one long import":            "import " + strings.Repeat("x", 20*n),
+		"dots of an import":          "from " + strings.Repeat(".", 20*n) + " import x",
 		"one long tool":              "from tools.fs import " + strings.Repeat("x", 20*n),
 		"one long kernel name":       "from kernel import " + strings.Repeat("x", 20*n),
 		"many imports":               numbered(n, "import os\n"),

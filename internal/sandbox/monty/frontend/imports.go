@@ -89,11 +89,11 @@ func (s *source) fromImport(index int32) (imp importStmt, ok bool) {
 	st := s.stmts[index]
 	i := st.first + 1
 	imp = importStmt{stmt: index, tok: i, from: true}
-	for i < st.last && (s.is(i, ".") || s.is(i, "...")) {
-		imp.module += s.str(i)
-		i++
+	var dots strings.Builder // millions of them may stand there
+	for ; i < st.last && (s.is(i, ".") || s.is(i, "...")); i++ {
+		dots.WriteString(s.str(i))
 	}
-	if !s.is(i, "import") {
+	if imp.module = dots.String(); !s.is(i, "import") {
 		var name string
 		name, i = s.dotted(i, st.last)
 		imp.module += name
