@@ -90,7 +90,7 @@ var rules = []struct {
 	{"internal/kernel/rows", []string{"", "internal/kernel/idle"}},
 	{"internal/kernel/settings", []string{"", "internal/sys"}},
 	{"internal/kernel/skills", []string{"", "internal/kernel/backends", "internal/lazy"}},
-	{"internal/kernel/specs", []string{"", "internal/kernel/budget", "internal/kernel/history", "internal/kernel/keys", "internal/prompt", "internal/sys"}},
+	{"internal/kernel/specs", []string{"", "internal/bytesize", "internal/kernel/budget", "internal/kernel/history", "internal/kernel/keys", "internal/kernel/room", "internal/prompt", "internal/sys"}},
 	{"internal/kernel/origin", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/replay", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/locals", []string{"", "internal/kernel/history", "internal/sys"}},

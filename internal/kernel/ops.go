@@ -62,7 +62,7 @@ func (k *Kernel) syscalls() iter.Seq[*agentkernel.Syscall] {
 }
 
 // immediate says that the call is never under way.
-func (o *op) immediate() bool { return o.now != nil || o.Now != nil }
+func (o *op) immediate() bool { return o.now != nil || o.Now != nil || o.exits }
 
 // asksForCell says whether a session waits for its next cell with calls of a name.
 func (k *Kernel) asksForCell(name string) bool {

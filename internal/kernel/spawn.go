@@ -158,7 +158,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 		}
 		defer unlock()
 	}
-	if err := cmp.Or(specs.InTime(&s, k.cfg.Now()), k.cfg.Retention.Room(ctx)); err != nil {
+	if err := cmp.Or(specs.InTime(&s, k.cfg.Now()), k.specs.Room(&s), k.cfg.Retention.Room(ctx)); err != nil {
 		return nil, 0, err
 	}
 	release, err := k.cfg.Retention.Hold(ctx, &s)

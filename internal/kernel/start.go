@@ -40,9 +40,10 @@ func New(cfg Config) (*Kernel, error) {
 	}
 	cfg.About.Started = cfg.Now()
 	ctx, stop := context.WithCancel(context.Background())
+	forest := &trees.Forest{Ended: cfg.TreeEnded}
 	k := &Kernel{
 		others: &others{Tools: cfg.Tools}, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
-		specs: specs.New(cfg.Limits), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: &trees.Forest{Ended: cfg.TreeEnded}, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
+		specs: specs.New(cfg.Limits, &forest.Total), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: forest, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
 	k.backends = backends.New(cfg.Backends)
 	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))

@@ -14,7 +14,7 @@ import (
 // procCalls is the family of processes: who am I, end, start a child, wait for it.
 var procCalls = map[string]ownOp{
 	opSelf:       {now: procSelf, inherit: selfOf},
-	opExit:       {now: procExit, exits: true},
+	opExit:       {exits: true},
 	"proc.spawn": {now: procSpawn, once: true},
 	"proc.wait":  {begin: procWait},
 }
@@ -35,11 +35,6 @@ func procSelf(_ *Kernel, p *process, _ *inflight) (json.RawMessage, error) {
 	}
 	return json.Marshal(map[string]any{"pid": p.pid, "parent": p.spec.Parent, "namespace": p.spec.Namespace,
 		"name": p.spec.Program.Name, "priority": p.spec.Priority, "args": args})
-}
-
-// procExit is never reached: dispatch ends the process itself, since no reply is due.
-func procExit(*Kernel, *process, *inflight) (json.RawMessage, error) {
-	return nil, agentkernel.Errorf(agentkernel.CodeInternal, opExit, "an exit has no reply")
 }
 
 // exit journals proc.exit, unless the journal has it since the end was lost, and ends the process. False: it has ended.

@@ -67,7 +67,7 @@ func (k *Kernel) roomForChild(p *process, op string) (*trees.Tree, error) {
 // tooMuchHeld refuses a payload (what) of size bytes, in copies, if with it the kernel would keep more for the program and
 // its tree than the program's own memory may hold, or too much for all; p.mu is held.
 func (k *Kernel) tooMuchHeld(p *process, f *inflight, size, copies int, what string) *agentkernel.Error {
-	if size < room.BigPayload {
+	if size < room.BigPayload && !k.forest.Total.Exceeded(int64(size)*int64(copies)) {
 		return nil
 	}
 	if full := k.forest.Full(p.place(), p.heldBytes(), int64(size)*int64(copies), p.spec.InForce.Memory); full != "" {

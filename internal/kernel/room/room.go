@@ -1,12 +1,17 @@
-// Package room bounds what the kernel keeps in memory for all programs together: arguments of calls under way, and results
-// that were not taken. It must not know what they are.
+// Package room bounds what the kernel keeps in memory for all programs together: arguments of calls under way, results
+// that were not taken, and the programs themselves. It must not know what they are.
 package room
 
 import (
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
+	"path"
 	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -17,11 +22,12 @@ import (
 // canonical form for the journal, and as they go to a server, with what the garbage collector has not taken back.
 const ArgsCopies = 4
 
-// BigPayload is the size from which arguments and results are counted in the kernel's memory: smaller ones are bounded by
-// their number.
+// BigPayload is the size from which what is kept is held against the memory limit of one program and its tree: smaller ones are
+// bounded by their number, and by what all programs may have together.
 const BigPayload = 64 << 10
 
-// Most is how many bytes are kept for all programs: a quarter of the machine's memory, or of what Go was told to use.
+// Most is how many bytes are kept for all programs: a quarter of the machine's memory, of what its cgroup may have, or of what Go was
+// told to use.
 var Most = sync.OnceValue(func() int64 {
 	total := int64(4 << 30) // a machine that does not say
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -33,8 +39,38 @@ var Most = sync.OnceValue(func() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		total = min(total, limit)
 	}
-	return total / 4
+	group, _ := os.ReadFile("/proc/self/cgroup") // none: there are no groups
+	return min(total, groupLimit(os.DirFS("/sys/fs/cgroup"), string(group))) / 4
 })
+
+// groupLimit is the least memory limit of a cgroup and those above it, as the file system of groups has them (v2, or the controller of
+// memory of v1); MaxInt64: there is none. A container often sees itself as the root.
+func groupLimit(groups fs.FS, self string) int64 {
+	limit := int64(math.MaxInt64)
+	least := func(name string) {
+		text, err := fs.ReadFile(groups, name)
+		if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil && n > 0 { // "max" is no number
+			limit = min(limit, n)
+		}
+	}
+	for line := range strings.Lines(self) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 || parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","), "memory") {
+			continue
+		}
+		for dir := path.Join("/", parts[2]); ; dir = path.Dir(dir) {
+			if parts[1] == "" {
+				least(path.Join(".", dir, "memory.max"))
+			} else {
+				least(path.Join("memory", dir, "memory.limit_in_bytes"))
+			}
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return limit
+}
 
 // Total adds up what is kept. The zero value is ready.
 type Total struct{ held atomic.Int64 }
@@ -51,6 +87,9 @@ func (t *Total) Set(s *Share, n int64) int64 {
 // Held is what is kept.
 func (t *Total) Held() int64 { return t.held.Load() }
 
+// Exceeded says whether with more bytes there would be too much for all programs.
+func (t *Total) Exceeded(more int64) bool { return t.Held()+more > Most() }
+
 // Full says why there is no room for more bytes of a program for which held are kept and which may have limit; "": there is.
 func (t *Total) Full(held, more, limit int64) string {
 	const advice = "take results before you issue more calls"
@@ -58,7 +97,7 @@ func (t *Total) Full(held, more, limit int64) string {
 	case held+more > limit:
 		return fmt.Sprintf("%s wait in the kernel for this program and its tree of processes, and its memory limit is %s: "+advice,
 			bytesize.Text(held), bytesize.Text(limit))
-	case all+more > Most():
+	case t.Exceeded(more):
 		return fmt.Sprintf("%s wait in the kernel for all programs, and the most is %s: "+advice, bytesize.Text(all), bytesize.Text(Most()))
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/keys"
+	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/specs"
 )
 
@@ -28,7 +29,7 @@ func parent(lived time.Duration, change func(*agentkernel.Spec)) *specs.Parent {
 	if change != nil {
 		change(&s)
 	}
-	return &specs.Parent{Shared: specs.New(agentkernel.DefaultLimits()).Own(&s), PID: 3, Allowed: []string{"b.c"}, Lived: lived}
+	return &specs.Parent{Shared: specs.New(agentkernel.DefaultLimits(), &room.Total{}).Own(&s), PID: 3, Allowed: []string{"b.c"}, Lived: lived}
 }
 
 // TestChildHasNoMore: whatever it asks for, a child has no more than its parent, and it is found again by its key.

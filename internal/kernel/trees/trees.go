@@ -33,8 +33,10 @@ type Forest struct {
 	// Ended is told when the last process of a tree that the kernel knows of has ended; nil: nothing is.
 	Ended func(root agentkernel.PID)
 
+	// Total is what the kernel holds for all.
+	Total room.Total
+
 	trees sync.Map // agentkernel.PID -> *Tree
-	total room.Total
 }
 
 // Of gives the tree of a process, nil if it is alone. A member of an earlier kernel joins when it is first seen.
@@ -102,11 +104,11 @@ func (fo *Forest) leave(at Place) (last bool) {
 }
 
 // Unload notes that the kernel holds nothing for a process any more.
-func (fo *Forest) Unload(at Place) { fo.total.Set(at.Share, 0) }
+func (fo *Forest) Unload(at Place) { fo.Total.Set(at.Share, 0) }
 
 // Note keeps in mind what the kernel holds for a process.
 func (fo *Forest) Note(at Place, held int64) {
-	fo.total.Set(at.Share, held)
+	fo.Total.Set(at.Share, held)
 	if t := fo.Of(at); t != nil {
 		t.mu.Lock()
 		t.members[at.PID] = held
@@ -137,7 +139,7 @@ func (fo *Forest) Written(at Place, own int64) int64 {
 // Full says why the kernel has no room for more bytes of a process for which it holds own, and whose tree may have limit; "":
 // it has.
 func (fo *Forest) Full(at Place, own, more, limit int64) string {
-	return fo.total.Full(fo.held(at, own), more, limit)
+	return fo.Total.Full(fo.held(at, own), more, limit)
 }
 
 // held is how much the kernel holds for a process and its tree.
@@ -157,7 +159,7 @@ func (fo *Forest) held(at Place, own int64) int64 {
 }
 
 // Held is what the kernel holds for all processes.
-func (fo *Forest) Held() int64 { return fo.total.Held() }
+func (fo *Forest) Held() int64 { return fo.Total.Held() }
 
 // Trees is how many there are.
 func (fo *Forest) Trees() (n int) {
