@@ -201,8 +201,9 @@ func (l *layer) inPlace(it *item, st *unix.Stat_t) bool {
 	switch it.typ {
 	case agentkernel.TypeDir:
 		return true
-	case agentkernel.TypeFile:
-		return st.Size == it.size && l.sameContent(it.path)
+	case agentkernel.TypeFile: // with the same bytes it may still have become a program, or none
+		runs := permissions(it.mode, it.before, it.typ) & 0o111
+		return st.Size == it.size && st.Mode&0o111 == runs && l.sameContent(it.path)
 	case agentkernel.TypeSymlink:
 		parent, name, err := l.root.parent(it.path)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/usertest"
 )
 
 func TestAttributesAreNotTakenOver(t *testing.T) {
@@ -81,4 +82,27 @@ func TestForceThrowsNoFolderAway(t *testing.T) {
 		wantCode(t, err, agentkernel.CodeConflict, "tree has got something new: his", "nothing was written")
 		r.expect(files{"tree/a": "a", "tree/his": "h"})
 	}
+}
+
+// Who makes a file a program, or stops it from being one, may leave its bytes as they are.
+func TestAFileThatBecomesAProgramIsApplied(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
+		r := newRig(t, files{"runs": "r", "ran": "n"})
+		must(t, os.Chmod(filepath.Join(r.folder, "ran"), 0o755))
+		r = newRigOn(t, r.folder)
+		r.write(r.upper(""), files{"runs": "r", "ran": "n"})
+		must(t, os.Chmod(r.upper("runs"), 0o755))
+		got, err := r.apply(false)
+		must(t, err)
+		if got.Changed != 2 {
+			t.Errorf("%d changed, want 2", got.Changed)
+		}
+		for name, want := range map[string]os.FileMode{"runs": 0o755, "ran": 0o644} {
+			info, err := os.Stat(filepath.Join(r.folder, name))
+			must(t, err)
+			if info.Mode() != want {
+				t.Errorf("%s has the mode %v, want %v", name, info.Mode(), want)
+			}
+		}
+	})
 }
