@@ -43,6 +43,7 @@ type entry struct {
 	timeout      time.Duration
 	startTimeout time.Duration
 	concurrency  int
+	program      int    // the os process whose functions its tools are, as long as it runs; 0: it is any other server
 	prices       prices // not in hash: a server is the same whatever it costs
 
 	hash    string // of everything above: two entries with one hash may share a process
@@ -67,6 +68,7 @@ type rawEntry struct {
 	StartTimeout span              `json:"startTimeout"`
 	Concurrency  int               `json:"concurrency"`
 	CostUSD      prices            `json:"cost_usd"`
+	Program      int               `json:"program"`
 }
 
 // span is a length of time: a number of seconds, or text such as "30s".
@@ -203,7 +205,7 @@ func (p *configParser) entry(name string, raw json.RawMessage, at, body int64) *
 		e.trusted = *r.Trusted
 	}
 	e.timeout, e.startTimeout, e.concurrency = time.Duration(r.Timeout), time.Duration(r.StartTimeout), r.Concurrency
-	e.prices = r.CostUSD
+	e.prices, e.program = r.CostUSD, r.Program
 	if err := e.fill(&r, raw); err != nil {
 		return fail(at, err)
 	}
