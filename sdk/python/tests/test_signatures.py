@@ -49,6 +49,7 @@ class Hints(unittest.TestCase):
             (tuple[int, ...], {"type": "array", "items": WHOLE}),
             (dict, {"type": "object", "additionalProperties": True}), (Mapping[str, float], {"type": "object", "additionalProperties": NUMBER}),
             (Optional[int], {"anyOf": [WHOLE, {"type": "null"}]}), (Union[int, str], {"anyOf": [WHOLE, TEXT]}),
+            (Optional[Annotated[Optional[int], "how many"]], {"anyOf": [WHOLE, {"type": "null"}]}),
             (Literal["a", "b"], {"enum": ["a", "b"]}), (Colour, {"enum": ["red", "blue"]}), (Annotated[int, "how many"], WHOLE),
             (list[dict[str, Optional[str]]], {"type": "array", "items": {"type": "object", "additionalProperties": {"anyOf": [TEXT, {"type": "null"}]}}}),
             (Address, {"type": "object", "properties": {"city": TEXT, "zip": {"anyOf": [TEXT, {"type": "null"}]}}, "required": ["city", "zip"], "additionalProperties": False}),

@@ -120,7 +120,12 @@ def _union(kinds: list[Kind]) -> Kind:
                 problems.append(str(e))
         raise Unreadable("; ".join(problems))
 
-    return Kind({"anyOf": [k.schema for k in kinds]}, read)
+    choices: list[dict[str, Any]] = []  # Python 3.10 puts an Optional around a parameter whose default is None, whatever it is
+    for kind in kinds:
+        for choice in kind.schema["anyOf"] if set(kind.schema) == {"anyOf"} else [kind.schema]:
+            if choice not in choices:
+                choices.append(choice)
+    return Kind({"anyOf": choices}, read, next((k.doc for k in kinds if k.doc), ""))
 
 
 def _choice(values: list[Any], meant: dict[Any, Any]) -> Kind:
