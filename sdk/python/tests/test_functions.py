@@ -231,6 +231,13 @@ class Calls(support.KernelTest):
         with self.assertRaises(errors.Unavailable):
             agent.execute_code("1")
 
+    def test_a_data_directory_that_cannot_be_written(self) -> None:
+        self.write("full/host", "a file is in the way")
+        server = FunctionServer(functions_of(Shop().stock), self.path("full"))
+        with self.assertRaisesRegex(errors.Unavailable, "the functions cannot be served: .*full/host"):
+            server.start()
+        server.close()
+
     def test_folders(self) -> None:
         """Those that are open have one each; what is closed is used again. Nobody else may read them."""
         agents = [self.agent(Shop().stock) for _ in range(2)]

@@ -55,7 +55,7 @@ class FunctionServer:
         self.home = home
         self.loop: Optional[asyncio.AbstractEventLoop] = None  #: that of the asyncio face, where async functions run; None: one of our own
         self.token = secrets.token_urlsafe(32)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # an agent that is not closed is when it is collected, which may be in the middle of anything
         self._own: Optional[asyncio.AbstractEventLoop] = None
         self._http: Optional[_Server] = None
         self._folder: Optional[_Folder] = None
@@ -78,13 +78,15 @@ class FunctionServer:
             if self._closed:
                 raise Unavailable("the agent is closed: its functions can be called no more", hint="create_agent(functions=...) makes another")
             if not self.listens():
-                self._http, self._own = _Server(self), None
+                self._own, self._folder, self._http = None, None, _Server(self)
                 try:
                     self._folder = _Folder.take(self.home)
                     self._folder.write(self._tools_file())
-                except BaseException:
+                except OSError as e:
                     self._http.server_close()
-                    raise
+                    if self._folder is not None:
+                        self._folder.leave()
+                    raise Unavailable(f"the functions cannot be served: {e.strerror} ({e.filename})", hint="the data directory has to be writable: home=") from None
                 self._started = os.getpid()
                 self._thread = threading.Thread(target=self._http.run, name="agentkernel-functions", daemon=True)
                 self._thread.start()
@@ -100,7 +102,8 @@ class FunctionServer:
             return
         assert self._http is not None and self._folder is not None and self._thread is not None
         self._http.stop()
-        self._thread.join(5)
+        if self._thread is not threading.current_thread():
+            self._thread.join(5)
         self._folder.leave()
         if self._own is not None:
             self._own.call_soon_threadsafe(self._own.stop)
@@ -108,7 +111,7 @@ class FunctionServer:
     def forked(self) -> None:
         """In the child of a fork: what listens is the parent's, and would seem to be there when the parent has ended."""
         if self._http is not None and self._folder is not None:
-            self._http.socket.close()
+            self._http.abandon()
             self._folder.leave()
             self._http = self._folder = None
 
@@ -231,7 +234,7 @@ class _Server(ThreadingHTTPServer):
         self.functions = functions
         self._ending = False
         self._open: set[socket.socket] = set()
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def server_bind(self) -> None:
@@ -257,6 +260,11 @@ class _Server(ThreadingHTTPServer):
             socket.create_connection(self.server_address[:2], 1).close()  # wakes run
         except OSError:
             pass  # it has ended
+
+    def abandon(self) -> None:
+        """In the child of a fork: lets go of what is the parent's, which it goes on using."""
+        for inherited in (self.socket, *self._open):
+            inherited.close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._guard:
