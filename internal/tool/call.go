@@ -189,7 +189,7 @@ func (inst *instance) callError(ctx context.Context, what string, o outcome, err
 		return say(agentkernel.CodeUnavailable, "server %q was stopped while it worked on %s", e.name, what)
 	case ctx.Err() != nil:
 		return inst.gaveUp(ctx, what)
-	case e.program != 0 && (o.failed == nil && o.status != 0 || !o.sent):
+	case e.program != 0 && (o.refused() || !o.sent):
 		return say(agentkernel.CodeUnavailable, "%s; %s was not called", e.programEnded(), what).WithHint("%s", runAgain)
 	case o.status == http.StatusUnauthorized || o.status == http.StatusForbidden:
 		return say(agentkernel.CodeUnavailable, "server %q refused access (HTTP %d)", e.name, o.status).
@@ -210,7 +210,7 @@ func (inst *instance) gaveUp(ctx context.Context, what string) error {
 	if up, ok := errors.AsType[*timeUp](context.Cause(ctx)); ok {
 		msg := fmt.Sprintf("server %q did not answer %s within %s%s", inst.entry.name, what, up.after, inst.lastWords())
 		return agentkernel.Errorf(agentkernel.CodeTimeout, opCall, "%s", failureText(msg, maxServerError, &inst.entry.secrets)).
-			WithHint("%s", inst.entry.longer())
+			WithHint("a longer limit: \"timeout\" in %s, or --call-timeout", inst.entry.file)
 	}
 	code := codeOfContext(ctx)
 	if code == agentkernel.CodeTimeout {

@@ -18,14 +18,6 @@ func (e *entry) programEnded() string {
 	return fmt.Sprintf("%s (os process %d), or it runs on another machine than the kernel", e.programGone(), e.program)
 }
 
-// longer says how a call is given more time.
-func (e *entry) longer() string {
-	if e.program != 0 { // nobody writes that file by hand
-		return "a longer limit: call_wait of the process's limits, --call-timeout"
-	}
-	return fmt.Sprintf("a longer limit: \"timeout\" in %s, or --call-timeout", e.file)
-}
-
 // succeeds lets go of the servers of programs that had the tools file of an entry before: they have ended, and there may be one for each
 // task of a program that runs for long. h.mu is held.
 func (h *Hub) succeeds(e *entry) {

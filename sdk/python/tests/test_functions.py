@@ -19,7 +19,7 @@ from typing import Any, Optional
 from unittest import mock
 
 import support
-from agentkernel import TaskManager, aio, create_agent, effect, errors, execute_code
+from agentkernel import Limits, TaskManager, aio, create_agent, effect, errors, execute_code
 from agentkernel._functionserver import FunctionServer
 from agentkernel.agent import AgentHelper
 from agentkernel.functions import functions_of
@@ -112,6 +112,21 @@ class Calls(support.KernelTest):
         self.assertEqual(tools["order"].cost_usd, 0)
         self.assertEqual([t.import_line for t in agent.search_tools("pieces in a warehouse", 1)], ["from tools.host import stock"])
         self.assertEqual([s.name for s in agent.list_servers()], ["host"])
+
+    def test_how_long_a_call_may_take(self) -> None:
+        """The limits of the process say it, and nothing else does."""
+        done = threading.Event()
+        self.addCleanup(done.set)
+
+        @effect("read")
+        def endless() -> None:
+            done.wait(support.PATIENCE)
+
+        agent = self.agent(endless)
+        result = agent.execute_code("from tools.host import endless\nendless()", limits=Limits(call_wait=1))
+        self.assertIn("did not answer endless within 1s", str(result.error))
+        (entry,) = json.loads(Path(agent.agent._server.start()).read_text())["mcpServers"].values()  # type: ignore[union-attr]
+        self.assertEqual(entry["timeout"], "24h")
 
     def test_exceptions(self) -> None:
         shop = Shop()

@@ -120,6 +120,7 @@ class FunctionServer:
             "url": f"http://{self.host}/mcp",
             "headers": {"Authorization": f"Bearer {self.token}"},
             "cost_usd": 0,
+            "timeout": "24h",  # the limits of the process say how long a call may take
             "program": os.getpid(),
         }
         return json.dumps({"mcpServers": {NAME: entry}}, indent=2) + "\n"
