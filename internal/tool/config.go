@@ -205,9 +205,12 @@ func (p *configParser) entry(name string, raw json.RawMessage, at, body int64) *
 		e.trusted = *r.Trusted
 	}
 	e.timeout, e.startTimeout, e.concurrency = time.Duration(r.Timeout), time.Duration(r.StartTimeout), r.Concurrency
-	e.prices, e.program = r.CostUSD, r.Program
+	e.prices = r.CostUSD
 	if err := e.fill(&r, raw); err != nil {
 		return fail(at, err)
+	}
+	if e.transport == "http" { // a command is started again where it has ended
+		e.program = r.Program
 	}
 	x := &expander{lookup: p.lookup, folder: filepath.Dir(p.file)}
 	if err := e.resolve(&r, x); err != nil {
