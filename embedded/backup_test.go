@@ -232,7 +232,7 @@ func TestStrangersBackups(t *testing.T) {
 	if _, err := restore(t, forged(t, empty, nil), home, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"engines/monty/monty", "kernel.lock", "kernel.sock", "engine.json", "python.json", "kernel.db-wal", "run/x.json", "restoring/x", "replaced-1/x", "other"} {
+	for _, name := range []string{"engines/monty/monty", "kernel.lock", "kernel.sock", "engine.json", "python.json", "kernel.db-wal", "run/x.json", "host/1/tools.json", "restoring/x", "replaced-1/x", "other"} {
 		home := filepath.Join(t.TempDir(), "h")
 		_, err := restore(t, forged(t, empty, func(s *backup.Source) {
 			s.Manifest.Files = append(s.Manifest.Files, backup.File{Name: name})

@@ -25,6 +25,8 @@ func passing(name string) bool {
 		return true
 	case workspacesDir: // what waits there is applied or discarded first
 		return true
+	case hostDir: // how running programs serve their functions
+		return true
 	case socketFile, lockFile, runDir, enginesDir, "engine.json", "python.json", "lost+found", restoringDir:
 		return true
 	}

@@ -31,13 +31,15 @@ const (
 	enginesDir   = "engines"
 	// environmentsDir holds environments of packages.
 	environmentsDir = "environments"
-	pricesDir       = "prices"
-	runDir          = "run"
-	toolsDir        = "tools"
-	workspacesDir   = "workspaces"
-	keyFile         = "key"
-	lockFile        = "kernel.lock"
-	trustFile       = "trust.json"
+	// hostDir holds tools files of programs that serve functions of theirs: the SDKs write them.
+	hostDir       = "host"
+	pricesDir     = "prices"
+	runDir        = "run"
+	toolsDir      = "tools"
+	workspacesDir = "workspaces"
+	keyFile       = "key"
+	lockFile      = "kernel.lock"
+	trustFile     = "trust.json"
 )
 
 // Resolve finds the data directory's path without touching it: explicit if it is not empty, else

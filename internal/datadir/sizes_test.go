@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -47,5 +48,20 @@ func TestSizes(t *testing.T) {
 	cancel()
 	if _, err := At(home).Sizes(ended); err == nil {
 		t.Error("it goes on when nobody waits")
+	}
+}
+
+// What running programs have there is no stranger, and goes into no backup: it holds how they are called.
+func TestFunctionsOfProgramsAreNotBackedUp(t *testing.T) {
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mkdir(t, filepath.Join(d.Path(), "host"), 0o700)
+	write(t, filepath.Join(d.Path(), "host", "tools.json"), "{}")
+	write(t, filepath.Join(d.Path(), "other"), "x")
+	files, strangers, err := d.Documents()
+	if err != nil || len(files) != 0 || !slices.Equal(strangers, []string{"other"}) {
+		t.Errorf("files %q, strangers %q, %v", files, strangers, err)
 	}
 }

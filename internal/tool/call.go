@@ -189,12 +189,16 @@ func (inst *instance) callError(ctx context.Context, what string, o outcome, err
 		return say(agentkernel.CodeUnavailable, "server %q was stopped while it worked on %s", e.name, what)
 	case ctx.Err() != nil:
 		return inst.gaveUp(ctx, what)
+	case e.program != 0 && (o.refused() || !o.sent):
+		return say(agentkernel.CodeUnavailable, "%s; %s was not called", e.programEnded(), what).WithHint("%s", runAgain)
 	case o.status == http.StatusUnauthorized || o.status == http.StatusForbidden:
 		return say(agentkernel.CodeUnavailable, "server %q refused access (HTTP %d)", e.name, o.status).
 			WithHint("check \"headers\" in %s, %s", e.file, e.where)
 	case o.status == http.StatusNotFound:
 		return say(agentkernel.CodeUnavailable, "server %q answered %s with HTTP 404, in a new session, too", e.name, what).
 			WithHint("check \"url\" in %s, %s", e.file, e.where)
+	case e.program != 0:
+		return say(agentkernel.CodeUnavailable, "server %q did not answer %s: %v", e.name, what, err).WithHint("if its program has ended: %s", runAgain)
 	case e.transport == "http":
 		return say(agentkernel.CodeUnavailable, "server %q did not answer %s: %v", e.name, what, err)
 	}

@@ -43,6 +43,7 @@ type entry struct {
 	timeout      time.Duration
 	startTimeout time.Duration
 	concurrency  int
+	program      int    // the os process whose functions its tools are, as long as it runs; 0: it is any other server
 	prices       prices // not in hash: a server is the same whatever it costs
 
 	hash    string // of everything above: two entries with one hash may share a process
@@ -67,6 +68,7 @@ type rawEntry struct {
 	StartTimeout span              `json:"startTimeout"`
 	Concurrency  int               `json:"concurrency"`
 	CostUSD      prices            `json:"cost_usd"`
+	Program      int               `json:"program"`
 }
 
 // span is a length of time: a number of seconds, or text such as "30s".
@@ -206,6 +208,9 @@ func (p *configParser) entry(name string, raw json.RawMessage, at, body int64) *
 	e.prices = r.CostUSD
 	if err := e.fill(&r, raw); err != nil {
 		return fail(at, err)
+	}
+	if e.transport == "http" { // a command is started again where it has ended
+		e.program = r.Program
 	}
 	x := &expander{lookup: p.lookup, folder: filepath.Dir(p.file)}
 	if err := e.resolve(&r, x); err != nil {

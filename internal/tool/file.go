@@ -112,6 +112,13 @@ func (h *Hub) changed(path string, content []byte) error {
 	if h.cfg.Changed != nil && h.cfg.Changed(path, content) == nil {
 		return nil
 	}
+	if entries, err := parseConfig(path, content, h.cfg.LookupEnv); err == nil {
+		for _, e := range entries {
+			if e.program != 0 { // the file is now that of another program, whose functions are not those that were meant
+				return agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.start", "%s", e.programGone()).WithHint("%s", runAgain)
+			}
+		}
+	}
 	return agentkernel.Errorf(agentkernel.CodeDenied, "trust",
 		"the tools file %s is not what it was when it was named, and what it is now has not been accepted", path).
 		WithHint("read it, then: agentkernel tools trust %s; or put its old content back", shellword.File(path))

@@ -134,6 +134,7 @@ func (h *Hub) server(e *entry) *server {
 	defer h.mu.Unlock()
 	s := h.servers[key]
 	if s == nil || s.entry.problem != nil { // a problem may be gone by now
+		h.succeeds(e)
 		s = newServer(h, e)
 		s.closed = h.closed
 		h.servers[key] = s

@@ -228,6 +228,9 @@ func (inst *instance) startError(err error, timedOut string) *agentkernel.Error 
 			what += err.Error()
 		}
 	}
+	if e.program != 0 && timedOut == "" && wireErr == nil {
+		return agentkernel.Errorf(code, "tool.start", "%s", e.programEnded()).WithHint("%s", runAgain)
+	}
 	if e.transport == "http" {
 		if status := inst.refusedWith(); status == http.StatusUnauthorized || status == http.StatusForbidden {
 			return agentkernel.Errorf(code, "tool.start", "server %q refused access (HTTP %d)", e.name, status).

@@ -23,6 +23,7 @@ var secretName = lazy.Regexp(`(?i)key|token|secret|passw|passphrase|auth|cred|co
 type secret struct {
 	value  string
 	mask   string // what stands in its place: "[GITHUB_TOKEN]"
+	of     string // the tools file of the program that it belongs to, and ends with; "": it is of any other server
 	strong bool   // surely a secret: taken out of results, too
 }
 
@@ -57,7 +58,17 @@ func (h *Hub) noteSecrets(entries []*entry) {
 		all.secrets = slices.Clone(have.secrets)
 	}
 	for _, e := range entries {
-		all.secrets = append(all.secrets, e.secrets.certain()...)
+		if e.program != 0 {
+			all.secrets = slices.DeleteFunc(all.secrets, func(s secret) bool { return s.of == e.file })
+		}
+	}
+	for _, e := range entries {
+		for _, sec := range e.secrets.certain() {
+			if e.program != 0 {
+				sec.of = e.file
+			}
+			all.secrets = append(all.secrets, sec)
+		}
 	}
 	all.seal()
 	h.secrets.Store(all)

@@ -91,6 +91,9 @@ func (v *view) used() []*server {
 	return out
 }
 
+// maxViews is how many views are kept for new sets.
+const maxViews = 256
+
 // view gives a new set the view that other sets of the same files have, if it still holds.
 func (h *Hub) view(files []string, entries []*entry) *view {
 	key := strings.Join(files, "\x00")
@@ -102,6 +105,9 @@ func (h *Hub) view(files []string, entries []*entry) *view {
 	}
 	v := h.newView(entries, nil)
 	h.mu.Lock()
+	if len(h.views) >= maxViews {
+		clear(h.views)
+	}
 	h.views[key] = v
 	h.mu.Unlock()
 	return v

@@ -70,7 +70,7 @@ def reference() -> str:
     import agentkernel.aio
 
     lines: list[str] = []
-    for function in (agentkernel.create_agent, agentkernel.execute_task, agentkernel.execute_code):
+    for function in (agentkernel.create_agent, agentkernel.execute_task, agentkernel.execute_code, agentkernel.effect):
         lines += [f"### {function.__name__}", "", f"`{function.__name__}{signature(function)}`", "", text(function.__doc__), ""]
     for cls in (agentkernel.AgentHelper, agentkernel.TaskManager, agentkernel.Client):
         lines += [f"### {cls.__name__}", "", text(cls.__doc__), *members(cls), ""]

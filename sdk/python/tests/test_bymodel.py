@@ -13,7 +13,7 @@ from typing import Any
 
 import support
 import agentkernel
-from agentkernel import Client, Step, TaskManager, aio, create_agent, errors, execute_task
+from agentkernel import Client, Step, TaskManager, aio, create_agent, effect, errors, execute_task
 
 KEY = "sk-made-up-for-this-test"
 
@@ -47,6 +47,11 @@ rules:
     answer: {calls: [{name: run_python, arguments: {code: "from tools.billing import vat\\nprint(vat(200))"}}]}
   - when: {anywhere: invoice, turn: 2, tool_result: '/printed:\\n(238.0)/'}
     answer: {calls: [{name: finish, arguments: {result: "It is {{1}}."}}]}
+
+  - when: {anywhere: prepare the parcel, turn: 1, system: 'from tools.host import stock'}
+    answer: {calls: [{name: run_python, arguments: {code: "from tools.host import stock, order\\nprint(order('screw', 10 - stock('screw')), 'ordered')"}}]}
+  - when: {anywhere: prepare the parcel, turn: 2, tool_result: '7 ordered'}
+    answer: {calls: [{name: finish, arguments: {result: There are ten.}}]}
 
   - when: {anywhere: rows of the table, turn: 1, system: 'from tools.workspace import read_text_file'}
     answer: {calls: [{name: run_python, arguments: {code: "from tools.workspace import read_text_file\\nn = len(read_text_file('sales.csv').splitlines()) - 1\\nopen('rows.txt', 'w').write(str(n))\\nprint(n, 'rows')"}}]}
@@ -224,6 +229,38 @@ class Declared(support.KernelTest):
         os.chdir(self.path("project"))
         result = create_agent().execute_task("What is on the invoice of 200?")
         self.assertEqual((result.result, result.error), ("It is 238.0.", None))
+
+    def test_functions_of_this_program_are_tools(self) -> None:
+        """The model is told of them, and its programs call them: without a folder, in one, for asyncio and in the background."""
+        ordered: list[tuple[str, int]] = []
+
+        @effect("read")
+        def stock(item: str) -> int:
+            """How many pieces of an item there are."""
+            return 3
+
+        def order(item: str, count: int) -> int:
+            """Orders pieces of an item."""
+            ordered.append((item, count))
+            return count
+
+        async def in_asyncio() -> agentkernel.Result:
+            async with aio.create_agent(functions=[stock, order]) as agent:
+                return await agent.execute_task("Please prepare the parcel.")
+
+        self.write("parcels/list.txt", "screw\n")
+        with create_agent(functions=[stock, order]) as agent, create_agent(functions=[stock, order], workspace_dir=self.path("parcels")) as with_folder:
+            manager = TaskManager(agent)
+            results = [
+                agent.execute_task("Please prepare the parcel."),
+                with_folder.execute_task("Please prepare the parcel."),
+                asyncio.run(in_asyncio()),
+                manager.wait_for_task(manager.dispatch_task("Please prepare the parcel.")),
+                execute_task("Please prepare the parcel.", functions=[stock, order]),
+            ]
+        for result in results:
+            self.assertEqual((result.result, result.error), ("There are ten.", None), result.stderr)
+        self.assertEqual(ordered, [("screw", 7)] * len(results))
 
     def test_permission(self) -> None:
         server = os.environ.get("AGENTKERNEL_TEST_SERVER") or support.missing("the tool server of the tests")

@@ -43,6 +43,10 @@ researcher -> ['page 1', 'page 2', 'page 3']
 writer -> 4 lines
 reviewer -> 2 rounds
 """,
+    "own_functions.py": """bolt 0 -> tool_error: ValueError: 10 pieces of bolt: more than 8 need a signature
+screw 3 -> 10
+in the journal: ['stock', 'order', 'order']
+""",
     "state.py": """visit 1, 1 visitors
 visit 2, 2 visitors
 visit 3, 2 visitors

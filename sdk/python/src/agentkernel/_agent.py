@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+import weakref
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,12 @@ from typing import Any, Callable, Generic, Mapping, Optional, Sequence, Union
 from . import _home
 from ._bymodel import MODE, Asked, Told, explain
 from ._filetools import file_tools
+from ._functionserver import NAME, FunctionServer
 from ._code import dedent, program_in, shift_traceback, with_prelude
 from ._kernel import MOST_TOOLS, Callback, Kernel
-from ._steps import Call, Notify, Steps
+from ._steps import Call, Loop, Notify, Steps
 from .errors import InvalidArgument, KernelError, KernelGone, NotFound, Unavailable, Unsupported
+from .functions import functions_of
 from ._result import R
 from .model import Tool, ToolServer
 from .spec import Limits, PathLike, Span, Spec, files, folder, local_tools, texts
@@ -61,6 +64,7 @@ class Settings:
     state_file: Optional[PathLike] = None
     state_auto_save: bool = True
     planner: Optional[Planner] = None
+    functions: Union[Callable[..., Any], Sequence[Callable[..., Any]]] = ()
     packages: Union[str, Sequence[str]] = ()
     llm_enabled: bool = False
     llm_provider: Optional[str] = None
@@ -161,6 +165,10 @@ class Agent(Generic[R]):
             self.state = StateFile(self._state_path())
         self._tools: Optional[list[Tool]] = None
         self._environment = ""
+        self._server: Optional[FunctionServer] = None
+        if functions := functions_of(settings.functions):
+            self._server = FunctionServer(functions, self.kernel.home)
+            weakref.finalize(self, self._server.close)  # also when the program ends
 
     def _workspace(self) -> Optional[Path]:
         if self.settings.workspace_dir is None:
@@ -170,6 +178,11 @@ class Agent(Generic[R]):
         if os.path.realpath(path) == home or os.path.realpath(path).startswith(home + os.sep):
             raise InvalidArgument(f"workspace_dir {path} lies in the kernel's data directory", hint="choose a folder of its own")
         return path
+
+    def close(self) -> None:
+        """Serves the agent's functions no more."""
+        if self._server is not None:
+            self._server.close()
 
     def environment(self) -> Steps[str]:
         """The environment of the agent's programs, which is built before the first of them; "": they need none."""
@@ -194,12 +207,37 @@ class Agent(Generic[R]):
             found.update(file_tools(source))
         beside = self.workspace if self.workspace is not None and (self.workspace / "tools").is_dir() else Path(".")
         found.update(local_tools(beside, source))
+        self._named_once(found)
         return found
+
+    def _named_once(self, modules: Mapping[str, str]) -> None:
+        """Refuses local tools that have the name of the agent's functions."""
+        for module in modules:
+            if self._server is not None and module.startswith(f"tools.{NAME}."):
+                raise InvalidArgument(f"the local tool {module.replace('.', '/')}.py and functions= have one name: a program that imports tools.{NAME} could mean either", hint=f"rename the folder tools/{NAME}")
+
+    def served(self, tools: Union[PathLike, Sequence[PathLike]]) -> Steps[list[str]]:
+        """Configuration files with that of the agent's functions, which are served from then on."""
+        paths = files(tools)
+        if self._server is None:
+            return paths
+        self._server.loop = yield Loop()
+        if not self._server.listens():
+            yield from self.kernel.info()  # the data directory is the kernel's to make
+        own = yield Call(self._server.start)
+        try:
+            servers = (yield from self.kernel.servers(paths)) if paths else []
+        except (NotFound, InvalidArgument):
+            servers = []  # whoever uses the files is told
+        for server in servers:
+            if NAME in (server.name, server.python_name):
+                raise InvalidArgument(f"the server {server.name!r} of {server.source} and functions= have one name: a program that imports tools.{NAME} could mean either", hint=f"give the server in {server.source} another name")
+        return [*paths, own]
 
     def known_tools(self, fresh: bool = False) -> Steps[list[Tool]]:
         """The tools that programs can import; asked once."""
         if self._tools is None or fresh:
-            paths, modules = files(self.settings.tools), (yield Call(self.modules))
+            paths, modules = (yield from self.served(self.settings.tools)), (yield Call(self.modules))
             local = yield from self.kernel.search([], "", "", MOST_TOOLS, modules) if modules else _none()
             served = yield from self.kernel.tools(paths, "") if paths else _none()
             self._tools = [*local, *served]
@@ -215,11 +253,12 @@ class Agent(Generic[R]):
 
     def search_tools(self, query: str, server: str, limit: int) -> Steps[list[Tool]]:
         modules = yield Call(self.modules)
-        found = yield from self.kernel.search(self.settings.tools, query, server, limit, modules)
+        paths = yield from self.served(self.settings.tools)
+        found = yield from self.kernel.search(paths, query, server, limit, modules)
         return found
 
     def list_servers(self) -> Steps[list[ToolServer]]:
-        paths, modules = files(self.settings.tools), (yield Call(self.modules))
+        paths, modules = (yield from self.served(self.settings.tools)), (yield Call(self.modules))
         names = sorted({m.split(".")[1] for m in modules})
         servers = yield from self.kernel.servers(paths) if paths else _none()
         return [*(ToolServer(n, n, "local", trusted=True, running=True) for n in names), *servers]
@@ -307,7 +346,13 @@ class Agent(Generic[R]):
             workspace=self.workspace, publish=s.publish, volumes=s.volumes,
             namespace=s.namespace, backend=s.backend, priority=s.priority, environment=environment, models=models, keys=keys,
         )  # fmt: skip
-        return spec.with_options(**given), snapshot, moved
+        spec = spec.with_options(**given)
+        if self._server is not None:
+            self._named_once(modules)
+            # Whoever hands a function over wants it called: that is the permission, for the programs of this agent.
+            paths = yield from self.served(spec.tools)
+            spec = spec.with_options(tools=paths, allow=[*texts(spec.allow, "allow"), NAME])
+        return spec, snapshot, moved
 
     def execute(self, task: str, is_code: bool, on_output: Callback, on_event: Callback, on_ask: Callback, options: Mapping[str, Any]) -> Steps[R]:
         """Plans, runs, takes the state over. What is wrong with the task is in the result."""

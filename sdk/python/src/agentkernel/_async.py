@@ -46,6 +46,8 @@ class Run:
         if isinstance(step, _steps.Notify):
             answer = step.callback(step.value)
             return await answer if inspect.isawaitable(answer) else answer
+        if isinstance(step, _steps.Loop):
+            return asyncio.get_running_loop()
         await asyncio.sleep(step.seconds)
         return None
 

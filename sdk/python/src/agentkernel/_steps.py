@@ -63,6 +63,11 @@ class Notify:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """Say which event loop performs the steps; None: a thread does, which waits."""
+
+
+@dataclass(frozen=True)
 class Pause:
     """Wait a moment."""
 

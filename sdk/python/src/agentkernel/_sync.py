@@ -79,6 +79,8 @@ class Run:
             return step.function()
         if isinstance(step, _steps.Notify):
             return step.callback(step.value)
+        if isinstance(step, _steps.Loop):
+            return None
         time.sleep(step.seconds)
         return None
 

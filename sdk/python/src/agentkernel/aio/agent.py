@@ -30,7 +30,8 @@ class AgentHelper:
         return f"AgentHelper(home={self.agent.kernel.home!r})"
 
     def close(self) -> None:
-        """Nothing is held open between calls, and background tasks go on; it is there for ``async with``."""
+        """Ends what the agent holds open: with ``functions`` their calls, which fail from then on; else nothing. Background tasks go on."""
+        self.agent.close()
 
     @property
     def client(self) -> Client:
@@ -154,6 +155,7 @@ def create_agent(
     backend: str = "",
     priority: int = 0,
     planner: Optional[Planner] = None,
+    functions: Union[Callable[..., Any], Sequence[Callable[..., Any]]] = (),
     packages: Union[str, Sequence[str]] = (),
     home: Optional[PathLike] = None,
     binary: Optional[PathLike] = None,
@@ -179,6 +181,8 @@ def create_agent(
     applied when the program exits with 0. ``volumes`` are further folders by name, seen as ``/volumes/NAME``. With ``state_enabled`` each program begins with the ``kernel.state`` that the one before left; ``state_file``
     keeps it beyond this object, written after each program unless ``state_auto_save`` is off. ``timeout`` ends a program
     after so many seconds, ``backend`` says where programs run (default: the kernel chooses). ``planner`` writes programs for tasks in plain language, instead of a model or template mode.
+    ``functions`` are functions of your program, sync or async, that programs import from ``tools.host``: they run where you call this, as long as the agent lives, and
+    need no further permission; :func:`effect` says what they do.
     ``packages`` are those that programs may import ("polars>=1"): with your pip, wheels only, built once and kept. ``home``,
     ``binary`` and ``start`` are those of :class:`Client`. With ``llm_enabled=True`` a model of the agent's own
     does tasks in plain language, and programs ask it (``from kernel import llm``): ``llm_provider`` ("openai", "azure_openai", "anthropic", "openrouter", "ollama", "vllm"), ``llm_model`` and
@@ -188,7 +192,7 @@ def create_agent(
         Settings(
             home=home, binary=binary, start=start, tools=tools, allow=allow, deny=deny, namespace=namespace, backend=backend, priority=priority,
             limits=limits or Limits(), timeout=timeout, workspace_dir=workspace_dir, publish=publish, volumes=volumes or {}, allow_hosts=allow_hosts, state_enabled=state_enabled,
-            state_file=state_file, state_auto_save=state_auto_save, planner=planner, packages=packages, llm_enabled=llm_enabled,
+            state_file=state_file, state_auto_save=state_auto_save, planner=planner, functions=functions, packages=packages, llm_enabled=llm_enabled,
             llm_provider=llm_provider, llm_api_key=llm_api_key, llm_azure_endpoint=llm_azure_endpoint, llm_azure_deployment=llm_azure_deployment,
             llm_azure_api_key=llm_azure_api_key, llm_azure_api_version=llm_azure_api_version, llm_model=llm_model, llm_base_url=llm_base_url, models=models, keys=keys or {},
         )
@@ -208,9 +212,11 @@ async def execute_task(
     **agent: Any,
 ) -> Result:
     """Does one task with an agent of its own; the other keyword arguments are those of :func:`create_agent`."""
-    return await create_agent(**agent).execute_task(task, on_step=on_step, schema=schema, check=check, turns=turns, agents=agents, budget=budget, model=model)
+    async with create_agent(**agent) as helper:
+        return await helper.execute_task(task, on_step=on_step, schema=schema, check=check, turns=turns, agents=agents, budget=budget, model=model)
 
 
 async def execute_code(code: str, **agent: Any) -> Result:
     """Runs one program with an agent of its own; the keyword arguments are those of :func:`create_agent`."""
-    return await create_agent(**agent).execute_code(code)
+    async with create_agent(**agent) as helper:
+        return await helper.execute_code(code)
