@@ -60,7 +60,10 @@ func (c *chatCmd) Run(a *app) error {
 // spec is the process of a new conversation.
 func (c *chatCmd) spec(a *app) (agentkernel.Spec, error) {
 	task := agent.Task{Model: c.Model, Turns: c.Turns, Watched: a.watched() && a.con.OutTTY()}
-	modules := a.localToolsFor("")
+	modules, err := a.offeredTools()
+	if err != nil {
+		return agentkernel.Spec{}, err
+	}
 	task.Local = a.localTools(modules)
 	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
 	if err != nil {

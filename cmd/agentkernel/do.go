@@ -136,7 +136,10 @@ func (c *doCmd) spec(a *app, text string) (agentkernel.Spec, error) {
 			return agentkernel.Spec{}, agentkernel.Errorf(agentkernel.CodeInvalid, "do", "%s is no JSON: a schema is, such as {\"type\": \"number\"}", c.Schema)
 		}
 	}
-	modules := a.localToolsFor("")
+	modules, err := a.offeredTools()
+	if err != nil {
+		return agentkernel.Spec{}, err
+	}
 	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
 	if err != nil {
 		return spec, err

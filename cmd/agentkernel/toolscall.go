@@ -170,18 +170,21 @@ func nearestTool(name string, names []string) string {
 }
 
 type toolsTrustCmd struct {
-	File string `arg:"" help:"An MCP configuration file, or AGENTS.md."`
+	File string `arg:"" help:"An MCP configuration file, AGENTS.md, or a folder tools/ of local tools."`
 }
 
 func (toolsTrustCmd) Help() string {
 	return `A tools file that a project's agentkernel.toml names starts commands as you, so it counts only once you have
 accepted it; a changed file is asked about again. Files that you name yourself (--tools) need no trust. AGENTS.md of a folder, which the
-model of agentkernel do and chat would follow there, is accepted the same way.
+model of agentkernel do and chat would follow there, and a folder tools/, of whose local tools it would be told, are accepted the same way.
 
 ` + examples("agentkernel tools trust ./mcp.json")
 }
 
 func (c *toolsTrustCmd) Run(a *app) error {
+	if isFolder(c.File) {
+		return a.trustLocal(filepath.Clean(c.File))
+	}
 	cfg, err := a.settings()
 	if err != nil {
 		return err
