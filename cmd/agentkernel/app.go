@@ -368,7 +368,10 @@ func (a *app) reportError(e *agentkernel.Error) {
 // passedOn is a text of a program for the person whom the hint in it was meant for.
 func (a *app) passedOn(text string) string {
 	before, hint, after := agentkernel.PassedOn(text)
-	return before + a.withTools(hint) + after
+	if hint == "" {
+		return text
+	}
+	return before + "(" + a.withTools(hint) + ")" + after
 }
 
 // saidAlready says whether the traceback ends with the message: "ValueError: no" or, for a syntax error
