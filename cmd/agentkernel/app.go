@@ -45,6 +45,7 @@ type app struct {
 	here string
 	// named are the tools files of a command line that is being completed.
 	named []string
+	held  *session // see hold; nil: none is
 	// beside are the folders in which files beside the program were looked for.
 	beside []string
 }
@@ -89,6 +90,7 @@ func run(ctx context.Context, h host, p parts) int {
 		return a.fail(err)
 	}
 	a.bears = tolerances[strings.Fields(kctx.Command())[0]]
+	defer a.letGo()
 	return a.fail(kctx.Run(a))
 }
 
