@@ -11,13 +11,24 @@ import (
 // keptEnvironment says why a key in a variable that was put right is not seen yet, and what is to be done about it.
 const keptEnvironment = "and then `agentkernel shutdown`: a kernel keeps the environment in which it was started, and the next command starts one with yours"
 
+// asked is the deployment that was asked last.
+func (p *plan) asked() *deployment {
+	if p.by != nil {
+		return p.by
+	}
+	return p.r.of[p.alias][0]
+}
+
+// nameHint says what is to be done where a server does not know a model by its name.
+func (p *plan) nameHint() string {
+	m := p.asked().model
+	return fmt.Sprintf("correct %s:%s in the setting models, which `agentkernel llm list` shows, and then `agentkernel shutdown`: a kernel keeps the settings with which it was started", m.Kind, m.Name)
+}
+
 // keyHint says what is to be done about a key that a server refuses or that cannot be read: where it is put right, and how the kernel comes
 // to have it. Variables are those of the kernel; all other places are asked for each request.
 func (p *plan) keyHint(e *llm.Error) string {
-	d := p.r.of[p.alias][0]
-	if p.by != nil {
-		d = p.by
-	}
+	d := p.asked()
 	if d.model.Key.Given() {
 		return fmt.Sprintf("the provider refuses the key that was given: `%s` gives it another", d.giving)
 	}

@@ -391,7 +391,7 @@ func (p *plan) failure(ctx context.Context, err, last error) error {
 	case llm.Quota:
 		hint = "the account at the provider has no money or no credit left: waiting does not help"
 	case llm.NoModel:
-		code, hint = agentkernel.CodeNotFound, "look at the declaration of the model: `agentkernel llm list`"
+		code, hint = agentkernel.CodeNotFound, p.nameHint()
 	case llm.TooLong:
 		code, hint = agentkernel.CodeLimit, p.tooLong()
 	case llm.Invalid, llm.Unsupported:
