@@ -123,7 +123,7 @@ var rules = []struct {
 	{"client", []string{"", "internal/api/wire"}},
 	{"hosted", []string{""}},
 	{"userland/...", []string{""}},
-	{"internal/config", []string{"", "internal/fetch", "internal/lazy", "internal/llm/models", "internal/nearest", "internal/regular", "internal/sched"}},
+	{"internal/config", []string{"", "internal/fetch", "internal/lazy", "internal/llm/models", "internal/nearest", "internal/regular", "internal/sched", "internal/shellword"}},
 	{"internal/setup", []string{"", "internal/bytesize", "internal/datadir", "internal/lazy"}},
 	{"embedded", []string{"", "internal/..."}},
 	// Of the kernel, commands know what its journals mean, and nothing else.

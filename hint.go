@@ -36,15 +36,29 @@ var (
 	kernelCall = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bkernel call \S+ --json`) })
 )
 
-// PassedOn cuts a text that ends with a hint which its reader was to pass on around that hint, without the words that say so: a
-// person at the command line is whom it was meant for. The text is what a program said, so the hint may be of its making.
+// PassedOn cuts a text that ends with a hint in brackets, some of which its reader was to pass on: into what is said before the hint, the
+// hint without the words that say so, and what is behind it. A person at the command line is whom it was meant for. hint is "" where there
+// is none. The text is what a program said, so the hint may be of its making.
 func PassedOn(text string) (before, hint, after string) {
-	at := strings.LastIndex(text, attribution)
-	end := len(strings.TrimRight(text, "\n"))
+	at, end := strings.LastIndex(text, attribution), len(strings.TrimRight(text, "\n"))
 	if at < 0 || text[end-1] != ')' {
 		return text, "", ""
 	}
-	return text[:at], text[at+len(attribution) : end-1], text[end-1:]
+	from := end - 1
+	for depth := 1; depth > 0; {
+		if from = strings.LastIndexAny(text[:from], "()"); from < 0 {
+			return text, "", ""
+		}
+		if text[from] == '(' {
+			depth--
+		} else {
+			depth++
+		}
+	}
+	if from > at { // those brackets are part of what was passed on, which has none around it
+		return text, "", ""
+	}
+	return text[:from], text[from+1:at] + text[at+len(attribution):end-1], text[end:]
 }
 
 // ForOperator says whether a text names what only who runs agentkernel can do, without saying that it is for them.

@@ -161,3 +161,21 @@ func textOf(e ast.Expr, constants map[string]ast.Expr) string {
 	}
 	return ""
 }
+
+// TestPassedOn: what a program says of an error that it could not mend is cut into what went wrong and what its reader can do, in whole sentences.
+func TestPassedOn(t *testing.T) {
+	for text, want := range map[string][3]string{
+		"no key (for whoever runs agentkernel: set it)\n":                             {"no key ", "set it", "\n"},
+		"no key (it is not set; for whoever runs agentkernel: set it)":                {"no key ", "it is not set; set it", ""},
+		"no (none) key (it (the key) is not; for whoever runs agentkernel: set (it))": {"no (none) key ", "it (the key) is not; set (it)", ""},
+		"no key (it is not set)":             {"no key (it is not set)", "", ""},
+		"for whoever runs agentkernel: f(x)": {"for whoever runs agentkernel: f(x)", "", ""},
+		"for whoever runs agentkernel: x)":   {"for whoever runs agentkernel: x)", "", ""},
+		"":                                   {"", "", ""},
+	} {
+		before, hint, after := agentkernel.PassedOn(text)
+		if got := [3]string{before, hint, after}; got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

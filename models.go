@@ -182,8 +182,9 @@ const (
 type ModelDeployment struct {
 	Name     string    `json:"name"` // the alias, with #2 for the second of one
 	Key      string    `json:"key"`
-	Tree     PID       `json:"tree,omitempty"`  // as in KeyLimits
-	Given    bool      `json:"given,omitempty"` // its key is one that somebody gives, and was given unless State is ModelKeyless
+	Tree     PID       `json:"tree,omitempty"`    // as in KeyLimits
+	Given    bool      `json:"given,omitempty"`   // its key is one that somebody gives, and was given unless State is ModelKeyless
+	Missing  string    `json:"missing,omitempty"` // why a key that this kernel has in a variable or a file is not there now; "": it is, or only a request can say
 	Family   string    `json:"family"`
 	Model    string    `json:"model"` // as the server names it
 	Queued   int       `json:"queued"`

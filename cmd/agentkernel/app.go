@@ -45,6 +45,7 @@ type app struct {
 	here string
 	// named are the tools files of a command line that is being completed.
 	named []string
+	held  *session // see hold; nil: none is
 	// beside are the folders in which files beside the program were looked for.
 	beside []string
 }
@@ -89,6 +90,7 @@ func run(ctx context.Context, h host, p parts) int {
 		return a.fail(err)
 	}
 	a.bears = tolerances[strings.Fields(kctx.Command())[0]]
+	defer a.letGo()
 	return a.fail(kctx.Run(a))
 }
 
@@ -368,7 +370,10 @@ func (a *app) reportError(e *agentkernel.Error) {
 // passedOn is a text of a program for the person whom the hint in it was meant for.
 func (a *app) passedOn(text string) string {
 	before, hint, after := agentkernel.PassedOn(text)
-	return before + a.withTools(hint) + after
+	if hint == "" {
+		return text
+	}
+	return before + "(" + a.withTools(hint) + ")" + after
 }
 
 // saidAlready says whether the traceback ends with the message: "ValueError: no" or, for a syntax error

@@ -10,7 +10,7 @@ import (
 )
 
 type applyCmd struct {
-	PID   string    `arg:"" help:"A process that worked in a folder and has ended."`
+	PID   string    `arg:"" optional:"" help:"A process that worked in a folder and has ended; without one, those are listed that wait with changes."`
 	Paths []rawText `arg:"" optional:"" name:"path" help:"Files and directories to apply; all else waits. Without any: all but what is withheld."`
 	Force bool      `help:"Replace also what has changed in the folder meanwhile."`
 }
@@ -24,14 +24,17 @@ Files that this machine acts on by itself (.git/hooks, .envrc, CI files, setting
 withheld until you name them: read them before. Symbolic links that lead out of the folder, pipes and sockets are left
 out and told. Files never get setuid bits, and nobody else may write them who could not before.
 
-` + examples("agentkernel apply 12", "agentkernel apply 12 --force", "agentkernel apply 12 .envrc src/app     these alone",
+` + examples("agentkernel apply               lists the runs that wait with changes", "agentkernel apply 12", "agentkernel apply 12 --force", "agentkernel apply 12 .envrc src/app     these alone",
 		"agentkernel diff 12 --patch             look first")
 }
 
 func (c *applyCmd) Run(a *app) error {
+	if c.PID == "" {
+		return a.whichPID("apply", nil)
+	}
 	pid, err := agentkernel.ParsePID(c.PID)
 	if err != nil {
-		return err
+		return a.whichPID("apply", err)
 	}
 	var paths []string
 	for _, p := range c.Paths {

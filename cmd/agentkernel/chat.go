@@ -59,44 +59,28 @@ func (c *chatCmd) Run(a *app) error {
 
 // spec is the process of a new conversation.
 func (c *chatCmd) spec(a *app) (agentkernel.Spec, error) {
-	task := agent.Task{Model: c.Model, Turns: c.Turns, Watched: a.watched() && a.con.OutTTY()}
 	modules, err := a.offeredTools()
 	if err != nil {
 		return agentkernel.Spec{}, err
 	}
-	task.Local = a.localTools(modules)
-	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
+	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python, Modules: modules})
 	if err != nil {
 		return spec, err
 	}
 	if err := c.set(&spec); err != nil { // a flag that cannot be is said first, as everywhere
 		return spec, err
 	}
-	models, err := a.models()
-	if err == nil && len(models) == 0 {
-		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "chat", "no model is configured").WithHint(declareModel)
+	models, _, err := a.loadModels()
+	if err == nil && len(models) == 0 && len(c.BringModel) == 0 {
+		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "chat", "no model is configured").WithHint("%s", a.declareModel())
 	}
 	if err != nil {
 		return spec, err
 	}
-	task.Folder = spec.HasFiles()
-	if task.Servers, err = a.pythonServers(spec.ToolFiles()); err != nil {
+	task := agent.Task{Model: c.Model, Turns: c.Turns, Watched: a.watched() && a.con.OutTTY()}
+	if err := a.addTask(&spec, task, true, &listedTools{a: a}); err != nil {
 		return spec, err
 	}
-	if task.Skills, err = a.skillsFor(spec.Namespace, ""); err != nil {
-		return spec, err
-	}
-	if task.Rules, err = a.rulesOf(&spec); err != nil {
-		return spec, err
-	}
-	name := spec.Program.Name
-	if spec.Program, err = agent.Chat(task); err != nil {
-		return spec, err
-	}
-	if name != "" {
-		spec.Program.Name = name
-	}
-	spec.Program.Modules = modules
 	if spec.Backend == "" || spec.Backend == "auto" {
 		spec.Backend = "process"
 	}
@@ -378,7 +362,9 @@ func (t *talk) say(said string) error {
 		case end.Error.Code == agentkernel.CodeInterrupted:
 			t.a.con.Say("interrupted: this is forgotten; what programs have changed stays")
 		default:
-			t.a.con.Say("no answer: %s", end.Error.Message())
+			before, hint, _ := agentkernel.PassedOn(end.Error.Message())
+			t.a.con.Say("no answer: %s", strings.TrimSpace(before))
+			t.a.con.Hint(t.a.keyAdvice(hint))
 		}
 		return end.Process, err
 	})

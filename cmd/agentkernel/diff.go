@@ -6,7 +6,7 @@ import (
 )
 
 type diffCmd struct {
-	A     string `arg:"" help:"A process."`
+	A     string `arg:"" optional:"" help:"A process; without one, those are listed that wait with changes."`
 	B     string `arg:"" optional:"" help:"The process to compare it with; without it, what A did to files."`
 	Patch bool   `short:"p" help:"Files: the changed lines of small texts, as diff -u shows them."`
 	All   bool   `help:"Show each of the calls that are the same, too."`
@@ -28,7 +28,10 @@ is 0 if there are none.
 }
 
 func (c *diffCmd) Run(a *app) error {
-	if c.B == "" {
+	switch {
+	case c.A == "":
+		return a.whichPID("diff", nil)
+	case c.B == "":
 		return c.fileDiff(a)
 	}
 	pidB, err := agentkernel.ParsePID(c.B)

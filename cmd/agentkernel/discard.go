@@ -8,7 +8,7 @@ import (
 )
 
 type discardCmd struct {
-	PIDs []string `arg:"" name:"pid" help:"Processes that worked in a folder and have ended."`
+	PIDs []string `arg:"" optional:"" name:"pid" help:"Processes that worked in a folder and have ended; without any, those are listed that wait with changes."`
 }
 
 func (discardCmd) Help() string {
@@ -25,6 +25,9 @@ type discarded struct {
 }
 
 func (c *discardCmd) Run(a *app) error {
+	if len(c.PIDs) == 0 {
+		return a.whichPID("discard", nil)
+	}
 	var pids []agentkernel.PID
 	for _, text := range c.PIDs {
 		pid, err := agentkernel.ParsePID(text)

@@ -2,13 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 
 	"agentkernel"
-	"agentkernel/internal/api/wire"
 	"agentkernel/userland/agent"
 	"agentkernel/userland/template"
 )
@@ -55,18 +53,19 @@ func (c *doCmd) Run(a *app) error {
 		spec, wrong := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
 		return c.refuse(a, cmp.Or(wrong, c.bound(&spec), err)) // a flag that cannot be is said first, as everywhere
 	}
-	models, err := a.models()
+	models, _, err := a.loadModels()
 	if err != nil {
 		return c.refuse(a, err)
 	}
-	if len(models) == 0 {
+	if len(models) == 0 && len(c.BringModel) == 0 {
 		return c.withoutModel(a, text)
 	}
-	spec, err := c.spec(a, text)
+	tools := &listedTools{a: a}
+	spec, err := c.spec(a, text, tools)
 	if err != nil {
 		return c.refuse(a, err)
 	}
-	a.tellUnpriced(&spec)
+	a.tellUnpriced(&spec, tools)
 	w := c.watch(a)
 	w.look = a.newLook()
 	if c.Skill != "" {
@@ -91,13 +90,13 @@ func (c *doCmd) refuse(a *app, err error) error {
 
 // tellUnpriced says whose tools a task under a budget of dollars cannot call, since nothing says what they cost: the model would be told call by call,
 // and can do nothing about it.
-func (a *app) tellUnpriced(spec *agentkernel.Spec) {
+func (a *app) tellUnpriced(spec *agentkernel.Spec, tools *listedTools) {
 	files := spec.ToolFiles()
 	if spec.Budget.USD == 0 || len(files) == 0 {
 		return
 	}
-	var list toolList
-	if err := (&toolsListCmd{}).ask(a, files, &list); err != nil {
+	list, err := tools.of(files)
+	if err != nil {
 		return // the task meets it, too
 	}
 	var servers []string
@@ -113,136 +112,50 @@ func (a *app) tellUnpriced(spec *agentkernel.Spec) {
 }
 
 // spec is the process that does the task.
-func (c *doCmd) spec(a *app, text string) (agentkernel.Spec, error) {
-	task := agent.Task{Text: text, Model: c.Model, Watched: a.watched(), Steps: a.cli.JSON, Save: c.Skill, Agents: c.Agents}
-	if c.Skill != "" {
-		if err := agentkernel.CheckSkillName(c.Skill); err != nil {
-			return agentkernel.Spec{}, err
-		}
-	}
-	if c.Agents < 0 {
-		return agentkernel.Spec{}, agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--agents %d is no number of sub-agents", c.Agents)
-	}
-	var err error
-	if task.Images, err = readPictures(c.Image); err != nil {
+func (c *doCmd) spec(a *app, text string, tools *listedTools) (agentkernel.Spec, error) {
+	task, err := c.task(a, text)
+	if err != nil {
 		return agentkernel.Spec{}, err
-	}
-	if c.Schema != "" {
-		schema, err := readFile(c.Schema)
-		if err != nil {
-			return agentkernel.Spec{}, err
-		}
-		if task.Schema = json.RawMessage(schema); !json.Valid(task.Schema) {
-			return agentkernel.Spec{}, agentkernel.Errorf(agentkernel.CodeInvalid, "do", "%s is no JSON: a schema is, such as {\"type\": \"number\"}", c.Schema)
-		}
 	}
 	modules, err := a.offeredTools()
 	if err != nil {
 		return agentkernel.Spec{}, err
 	}
-	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
+	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python, Modules: modules})
+	if err == nil {
+		err = a.filesNamed(text, &spec)
+	}
+	if err == nil {
+		err = a.addTask(&spec, task, false, tools)
+	}
 	if err != nil {
 		return spec, err
 	}
-	if task.Skills, err = a.skillsFor(spec.Namespace, text); err != nil {
-		return spec, err
-	}
-	if task.Rules, err = a.rulesOf(&spec); err != nil {
-		return spec, err
-	}
-	name := spec.Program.Name
-	spec.Program.Modules = modules
-	if spec.Program, err = a.taskProgram(&spec, task, a.pythonServers); err != nil {
-		return spec, err
-	}
-	spec.Program.Name = cmp.Or(name, spec.Program.Name)
 	return spec, cmp.Or(c.bound(&spec), spec.Validate())
 }
 
-// skillsFor are the skills that the model of a task is told of.
-func (a *app) skillsFor(namespace, text string) ([]agentkernel.Skill, error) {
-	k, err := a.kernel()
+// task is the task as the flags say it.
+func (c *doCmd) task(a *app, text string) (task agent.Task, err error) {
+	task = agent.Task{Text: text, Model: c.Model, Watched: a.watched(), Steps: a.cli.JSON, Save: c.Skill, Agents: c.Agents}
+	if c.Skill != "" {
+		if err := agentkernel.CheckSkillName(c.Skill); err != nil {
+			return task, err
+		}
+	}
+	if c.Agents < 0 {
+		return task, agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--agents %d is no number of sub-agents", c.Agents)
+	}
+	if task.Images, err = readPictures(c.Image); err != nil || c.Schema == "" {
+		return task, err
+	}
+	schema, err := readFile(c.Schema)
 	if err != nil {
-		return nil, err
+		return task, err
 	}
-	defer k.Close()
-	return agent.SkillsFor(a.ctx, k, namespace, text)
-}
-
-// taskProgram is the program of a task in a process like spec, which a model does; this is the one place where it is made. servers gives the
-// names under which programs import the tool servers of files; it is asked only where they have to be known.
-func (a *app) taskProgram(spec *agentkernel.Spec, task agent.Task, servers func(files []string) ([]string, error)) (program agentkernel.Program, err error) {
-	task.Local = a.localTools(spec.Program.Modules)
-	if task.Folder = spec.HasFiles(); task.Folder && len(spec.ToolFiles()) > 0 {
-		if task.Servers, err = servers(spec.ToolFiles()); err != nil {
-			return program, err
-		}
+	if task.Schema = json.RawMessage(schema); !json.Valid(task.Schema) {
+		return task, agentkernel.Errorf(agentkernel.CodeInvalid, "do", "%s is no JSON: a schema is, such as {\"type\": \"number\"}", c.Schema)
 	}
-	program, err = agent.Program(task)
-	program.Modules = spec.Program.Modules // its programs import them
-	return program, err
-}
-
-// pythonServers are the servers as programs import them. One that does not start is an error: programs of the task's process import all.
-func (a *app) pythonServers(files []string) (names []string, err error) {
-	if len(files) == 0 {
-		return nil, nil
-	}
-	var list toolList
-	if err := (&toolsListCmd{}).ask(a, files, &list); err != nil {
-		return nil, err
-	}
-	for _, s := range list.Servers {
-		if s.Problem != "" {
-			return nil, a.ofRunningKernel(agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "%s", s.Problem))
-		}
-	}
-	return list.pythonServers(), nil
-}
-
-// pythonServersOf are the same, as a kernel says that somebody else talks to.
-func pythonServersOf(ctx context.Context, k agentkernel.Kernel) func(files []string) ([]string, error) {
-	return func(files []string) ([]string, error) {
-		var list toolList
-		if err := list.ask(ctx, k, files); err != nil {
-			return nil, err
-		}
-		return list.pythonServers(), nil
-	}
-}
-
-// agentFor gives what makes the program of a task for processes like one, as a model does it; nil: no model is declared.
-func (a *app) agentFor(spec *agentkernel.Spec) (func(ctx context.Context, k agentkernel.Kernel, namespace, text string) (agentkernel.Program, error), error) {
-	declared, _, err := a.loadModels()
-	if err != nil || len(declared) == 0 {
-		return nil, err
-	}
-	return func(ctx context.Context, k agentkernel.Kernel, namespace, text string) (agentkernel.Program, error) {
-		skills, err := agent.SkillsFor(ctx, k, namespace, text)
-		if err != nil {
-			return agentkernel.Program{}, err
-		}
-		return a.taskProgram(spec, agent.Task{Text: text, Skills: skills}, pythonServersOf(ctx, k))
-	}, nil
-}
-
-// tasksOf makes the programs of tasks for callers of the API, with the models of the settings with which the kernel was opened.
-func (a *app) tasksOf() func(context.Context, agentkernel.Kernel, *wire.TaskRequest) (wire.TaskProgram, error) {
-	settings, err := a.settings()
-	declared := err == nil && len(settings.Models) > 0
-	return func(ctx context.Context, k agentkernel.Kernel, asked *wire.TaskRequest) (wire.TaskProgram, error) {
-		if !declared && len(asked.Spec.Models) == 0 {
-			return wire.TaskProgram{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "task", "no model is configured").WithHint(declareModel)
-		}
-		task := agent.Task{Text: asked.Task, Model: asked.Model, Schema: asked.Schema, Steps: asked.Steps, Checked: asked.Checked, Agents: asked.Agents}
-		skills, err := agent.SkillsFor(ctx, k, asked.Spec.Namespace, asked.Task)
-		if err != nil {
-			return wire.TaskProgram{}, err
-		}
-		task.Skills = skills
-		program, err := a.taskProgram(&asked.Spec, task, pythonServersOf(ctx, k))
-		return wire.TaskProgram{Program: program, Turns: agent.Turns}, err
-	}
+	return task, nil
 }
 
 // bound sets what the task may spend. A bound that is reached ends it: a task that waits for somebody to raise it would hang where nobody looks.
@@ -260,8 +173,6 @@ func (c *doCmd) bound(spec *agentkernel.Spec) error {
 	return c.set(spec)
 }
 
-const declareModel = `declare one: models = ["fast openai:gpt-5-mini"] in ~/.config/agentkernel/config.toml, with its key in OPENAI_API_KEY; agentkernel init says what could be declared here, docs/llm.md the rest`
-
 // withoutModel does what a recipe covers.
 func (c *doCmd) withoutModel(a *app, text string) error {
 	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python})
@@ -272,11 +183,11 @@ func (c *doCmd) withoutModel(a *app, text string) error {
 		return c.refuse(a, err)
 	}
 	if c.Model != "" || c.Schema != "" || len(c.Image) > 0 || c.Skill != "" || c.Agents > 0 {
-		return c.refuse(a, agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and a recipe takes none of --model, --schema, --image, --save-skill and --agents").WithHint(declareModel))
+		return c.refuse(a, agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and a recipe takes none of --model, --schema, --image, --save-skill and --agents").WithHint("%s", a.declareModel()))
 	}
 	plan, err := a.planTask(text, spec.ToolFiles())
 	if template.Refused(err) {
-		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and no recipe covers this task").WithHint(declareModel)
+		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and no recipe covers this task").WithHint("%s", a.declareModel())
 	}
 	if err != nil {
 		return c.refuse(a, err)

@@ -20,6 +20,9 @@ func (a *app) addFiles(f *specFlags, s *agentkernel.Spec) error {
 		if err != nil {
 			return err
 		}
+		if err := a.missingFolder("--workspace ", f.Workspace, path); err != nil {
+			return err
+		}
 		s.Workspace = &agentkernel.Workspace{Path: path, Publish: f.Publish}
 	} else if f.Publish && s.Workspace == nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--publish writes to the folder of --workspace, and none is named").
@@ -89,8 +92,10 @@ func (a *app) volume(text string) (v agentkernel.Volume, err error) {
 		}
 		rest = rest[:i]
 	}
-	v.Path, err = a.absolute(rest)
-	return v, err
+	if v.Path, err = a.absolute(rest); err != nil {
+		return v, err
+	}
+	return v, a.missingFolder("--volume "+name+":", rest, v.Path)
 }
 
 // fileText is a name that a program chose, as it may stand on a terminal.

@@ -29,8 +29,8 @@ type initCmd struct {
 func (initCmd) Help() string {
 	return `Makes what is missing of agentkernel.toml, mcp.json, hello.py, and lines in .gitignore. What is there stays as it
 is. The tools file that it makes is accepted at once, since you made it; after a change: agentkernel tools trust.
-If no model is declared, it looks whether OPENAI_API_KEY or ANTHROPIC_API_KEY is set and an Ollama runs here, and says which models you
-could declare. No key is written anywhere.
+If no model is declared, it looks whether OPENAI_API_KEY or ANTHROPIC_API_KEY is set and an Ollama runs here, and says which lines would
+declare models, and where they belong. No key is written anywhere.
 
 ` + examples("agentkernel init", "agentkernel init myagents && cd myagents && agentkernel run hello.py")
 }
@@ -42,6 +42,9 @@ type initResult struct {
 	Kept []string `json:"kept"` // was there
 	// Models are lines for the setting models, if it has none: their keys or servers are there.
 	Models []proposed `json:"models"`
+
+	Declares bool `json:"-"` // the setting models has some, or nobody knows
+	Unread   bool `json:"-"` // mcp.json is there, and its content is not accepted
 }
 
 func (c *initCmd) Run(a *app) error {
@@ -55,31 +58,43 @@ func (c *initCmd) Run(a *app) error {
 			r.Dir = filepath.Join(wd, c.Dir)
 		}
 	}
-	if cfg, err := a.settings(); err == nil && len(cfg.Models) == 0 {
+	cfg, err := a.settings()
+	if r.Declares = err != nil || len(cfg.Models) > 0; !r.Declares {
 		r.Models = append(r.Models, a.proposeModels(a.ctx)...)
 	}
 	if err := r.write(); err != nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "init", "%s: %w", a.relative(r.Dir), err)
 	}
-	if slices.Contains(r.Made, "mcp.json") {
-		dir, err := a.dataDir()
-		if err != nil {
-			return err
-		}
-		file := filepath.Join(r.Dir, "mcp.json")
-		content, err := tool.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := a.trust(dir.Path(), file, content); err != nil {
-			return err
-		}
+	if err := r.acceptTools(a); err != nil {
+		return err
 	}
 	if a.cli.JSON {
 		return a.printJSON(r)
 	}
-	a.con.Out(r.text(c.Dir))
+	a.con.Out(r.text(a, c.Dir))
 	return a.outputError()
+}
+
+// acceptTools accepts the tools file if this command has made it, since then the user has; of one that was there it notes whether he has.
+func (r *initResult) acceptTools(a *app) error {
+	dir, err := a.dataDir()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(r.Dir, "mcp.json")
+	content, err := tool.ReadFile(file)
+	switch {
+	case slices.Contains(r.Made, "mcp.json"):
+		if err != nil {
+			return err
+		}
+		return a.trust(dir.Path(), file, content)
+	case err != nil:
+		return nil //nolint:nilerr // whoever uses it is told what is wrong with it
+	}
+	ok, err := a.trusted(dir.Path(), file, content)
+	r.Unread = !ok
+	return err
 }
 
 func (r *initResult) write() error {
@@ -168,7 +183,7 @@ func ignore(path string) (bool, error) {
 	return true, errors.Join(err, f.Close())
 }
 
-func (r *initResult) text(dir string) string {
+func (r *initResult) text(a *app, dir string) string {
 	var b strings.Builder
 	for _, n := range r.Made {
 		fmt.Fprintf(&b, "made  %s\n", n)
@@ -180,8 +195,10 @@ func (r *initResult) text(dir string) string {
 		b.WriteString("next: cd " + dir + "\n")
 	}
 	b.WriteString("next: agentkernel run hello.py\n")
-	b.WriteString(modelsText(r.Models))
-	if slices.Contains(r.Kept, "mcp.json") {
+	if !r.Declares {
+		b.WriteString(a.modelsText(r.Models))
+	}
+	if r.Unread {
 		b.WriteString("next: agentkernel tools trust mcp.json      if you have read it\n")
 	}
 	return b.String()

@@ -7,9 +7,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"agentkernel/internal/config"
 )
 
 // proposed is a model that could be declared here, since its key or its server is there.
@@ -126,18 +129,47 @@ func withModels(content string, found []proposed) string {
 	return strings.Replace(content, theUsual, "# models = [\n"+strings.Join(lines, "")+"# ]\n", 1)
 }
 
-// modelsText says what to write into the settings, for which a project's file is not the place.
-func modelsText(found []proposed) string {
-	if len(found) == 0 {
-		return ""
+// userFile is the user's own file of settings as messages name it. A model is declared there: a project's file is not the place.
+func (a *app) userFile() string {
+	file := filepath.Join(config.UserDir(a.env, a.userHome), "config.toml")
+	if rest, below := strings.CutPrefix(file, a.userHome+string(filepath.Separator)); below && a.userHome != "" {
+		file = "~/" + rest
 	}
-	var reasons, lines []string
-	for _, p := range found {
-		if !slices.Contains(reasons, p.Why) {
-			reasons = append(reasons, p.Why)
+	return file
+}
+
+// declareModel says how a model is declared, to whoever needs one and has none.
+func (a *app) declareModel() string {
+	return fmt.Sprintf(`declare one: write models = ["fast openai:gpt-5-mini"] into %s, and: export OPENAI_API_KEY=...; then agentkernel llm test tries it. `+
+		`agentkernel init lists other models, and the made-up ones of agentkernel devllm need no key (README.md, "From a key to a chart")`, a.userFile())
+}
+
+// modelsText says what to write into the settings. Where nothing was found that could be declared, it says what there is to choose from.
+func (a *app) modelsText(found []proposed) string {
+	var b strings.Builder
+	if len(found) > 0 {
+		var reasons, lines []string
+		for _, p := range found {
+			if !slices.Contains(reasons, p.Why) {
+				reasons = append(reasons, p.Why)
+			}
+			lines = append(lines, fmt.Sprintf("%q", p.Line))
 		}
-		lines = append(lines, fmt.Sprintf("%q", p.Line))
+		fmt.Fprintf(&b, "next: programs can ask models (%s): put into %s\n          models = [%s]\n", strings.Join(reasons, "; "), a.userFile(), strings.Join(lines, ", "))
+	} else {
+		fmt.Fprintf(&b, "next: programs can ask models once one is declared: put one of these lines into %s\n", a.userFile())
+		for _, u := range usualModels {
+			fmt.Fprintf(&b, "          models = [%-35s # and here: export %s=...\n", fmt.Sprintf("%q]", "fast "+u.fast), u.variable)
+		}
+		fmt.Fprintf(&b, "          models = [%-35s # an Ollama on this machine; it needs no key\n", `"local ollama:llama3.2"]`)
 	}
-	return fmt.Sprintf("next: programs can ask models (%s): put into ~/.config/agentkernel/config.toml\n          models = [%s]\n      and then: agentkernel llm test\n",
-		strings.Join(reasons, "; "), strings.Join(lines, ", "))
+	b.WriteString("      and then: ")
+	if a.running() != nil { // it has the settings and the environment with which it was started
+		b.WriteString("agentkernel shutdown && ")
+	}
+	b.WriteString("agentkernel llm test")
+	if len(found) == 0 {
+		b.WriteString("      (without any key: agentkernel devllm, README.md says how)")
+	}
+	return b.String() + "\n"
 }

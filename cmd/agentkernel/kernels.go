@@ -86,8 +86,11 @@ func (a *app) dataDir() (*datadir.Dir, error) {
 }
 
 // kernel is what a command that runs something uses: with --embedded a kernel of its own, else the one that
-// runs, else one that is started in the background.
+// runs, else one that is started in the background. Closing it leaves alone one that is held.
 func (a *app) kernel() (*session, error) {
+	if a.held != nil {
+		return &session{Kernel: a.held.Kernel, inProcess: a.held.inProcess}, nil
+	}
 	dir, err := a.dataDir()
 	if err != nil {
 		return nil, err
@@ -100,6 +103,26 @@ func (a *app) kernel() (*session, error) {
 		return nil, err
 	}
 	return &session{Kernel: k, closers: []func() error{k.Close}}, nil
+}
+
+// hold has all that this command asks a kernel from now on asked the same one, until the command ends: to open one of its own each time takes
+// long, and tool servers would be started again.
+func (a *app) hold() (*session, error) {
+	if a.held == nil {
+		k, err := a.kernel()
+		if err != nil {
+			return nil, err
+		}
+		a.held = k
+	}
+	return a.held, nil
+}
+
+// letGo closes the kernel that is held.
+func (a *app) letGo() {
+	if a.held != nil {
+		_ = a.held.Close()
+	}
 }
 
 // attached is attach to the kernel of the command's data directory.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"agentkernel"
@@ -40,8 +40,8 @@ docs/llm.md says how.
 type llmListCmd struct{}
 
 func (llmListCmd) Help() string {
-	return `Whether a key is there is said of the environment of this command: a kernel that runs already has its own. Of a key that is given (key=given) that
-kernel says it.
+	return `Whether a key is there is said of the kernel that runs, which has the environment in which it was started; without one, of the environment of this
+command, with which the next kernel starts.
 
 ` + examples("agentkernel llm list", "agentkernel llm list --json | jq -r '.[].alias'")
 }
@@ -61,6 +61,8 @@ type listedModel struct {
 	Fallback string               `json:"fallback,omitempty"`
 
 	Address string `json:"-"` // URL, or that of the kind
+	Fix     string `json:"-"` // what is to be done about a key that is missing
+	There   bool   `json:"-"` // the running kernel has said whether the key is there
 }
 
 func (c *llmListCmd) Run(a *app) error {
@@ -72,7 +74,8 @@ func (c *llmListCmd) Run(a *app) error {
 		return a.printJSON(all)
 	}
 	if len(all) == 0 {
-		a.con.Note("no model is declared: in ~/.config/agentkernel/config.toml, models = [\"fast openai:gpt-5-mini\"]; docs/llm.md says how")
+		a.con.Note("no model is declared")
+		a.con.Hint(a.declareModel())
 		return nil
 	}
 	rows := [][]string{{"MODEL", "IS", "KEY", "USD FOR 1M IN", "OUT", "LIMITS"}}
@@ -100,6 +103,7 @@ func (c *llmListCmd) Run(a *app) error {
 	for _, m := range all {
 		if m.Missing != "" {
 			a.con.Note("%s: %s", m.Alias, m.Missing)
+			a.con.Hint(m.Fix)
 		}
 	}
 	return a.outputError()
@@ -112,32 +116,22 @@ func (a *app) models() ([]listedModel, error) {
 		return nil, err
 	}
 	all, lines := []listedModel{}, map[string]int{}
-	var states keyStates
-	if anyGiven(declared) {
+	var states *keyStates
+	if len(declared) > 0 {
 		states = a.keyStates()
 	}
 	for _, m := range declared {
 		lines[m.Alias]++
 		l := listedModel{Alias: m.Alias, Kind: m.Kind, Model: m.Name, URL: m.URL, Key: m.Key.Source, Limits: m.Limited(), Fallback: m.Fallback, Address: m.Address()}
-		if m.Key.Given() {
-			l.Missing = states.missing(models.DeploymentName(m.Alias, lines[m.Alias]))
-		} else if _, err := m.Key.Read(a.ctx, os.LookupEnv); err != nil {
-			l.Missing = err.Error()
-		}
+		name := models.DeploymentName(m.Alias, lines[m.Alias])
+		l.Missing, l.Fix = a.missing(states, m.Key, name)
+		_, l.There = states.deployment(name)
 		if p, from := m.PriceOf(tables...); p != nil {
 			l.Input, l.Output, l.Priced = &p.Input, &p.Output, from
 		}
 		all = append(all, l)
 	}
 	return all, nil
-}
-
-// remedy is what is to be done about a key that is missing.
-func (m *listedModel) remedy() string {
-	if m.Key == models.KeyGiven {
-		return "give it, or declare the model with another key="
-	}
-	return "set it, or declare the model with another key="
 }
 
 type llmTestCmd struct {
@@ -186,10 +180,13 @@ func (c *llmTestCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if info := a.running(); len(all) == 0 && (info == nil || info.Settings["models"] == "") {
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, "llm test", "no model is declared").WithHint("%s", a.declareModel())
+	}
 	i := slices.IndexFunc(all, func(m listedModel) bool { return c.Model == "" || m.Alias == c.Model })
 	if i >= 0 && all[i].Missing != "" {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, "llm test", "%s: %s", all[i].Alias, all[i].Missing).
-			WithHint("%s; a kernel that runs has the environment in which it was started: agentkernel shutdown", all[i].remedy())
+			WithHint("%s", all[i].Fix)
 	}
 	k, err := a.kernel()
 	if err != nil {
@@ -206,19 +203,8 @@ func (c *llmTestCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	pid := p.PID
-	if err := a.untilSignal(func(ctx context.Context) (err error) {
-		p, err = k.Wait(ctx, pid)
+	if p, err = a.awaitTest(k, p); err != nil {
 		return err
-	}); err != nil {
-		return err
-	}
-	if !p.State.Terminal() { // told to end: nobody waits for the answer any more
-		if err := k.Signal(a.ctx, pid, agentkernel.SignalKill); err != nil {
-			return err
-		}
-		a.con.Note("interrupted; process %d is killed", pid)
-		return exitCode(agentkernel.ExitInterrupted)
 	}
 	if p.Error != nil {
 		e := *p.Error
@@ -232,14 +218,9 @@ func (c *llmTestCmd) Run(a *app) error {
 	if err := json.Unmarshal(p.Result, &answer); err != nil {
 		return agentkernel.Errorf(agentkernel.CodeInternal, "llm test", "the answer cannot be read: %w", err)
 	}
-	if code, text, failed := strings.Cut(answer.Error, ": "); failed {
-		a.otherSettings(k)
-		before, hint, _ := agentkernel.PassedOn(text)
-		e := agentkernel.Errorf(agentkernel.Code(code), "llm test", "%s", strings.TrimRight(before, " ("))
-		if hint != "" {
-			e = e.WithHint("%s", hint)
-		}
-		return e
+	a.otherSettings(k) // then another model was asked than the declared one, or none
+	if answer.Error != "" {
+		return saidByProgram("llm test", answer.Error)
 	}
 	t := answer.tested
 	t.PID, t.Took, t.Text = p.PID, time.Since(begun).Seconds(), strings.TrimSpace(t.Text)
@@ -258,6 +239,39 @@ func (c *llmTestCmd) Run(a *app) error {
 		a.con.Out("limits: " + text + "\n")
 	}
 	return a.outputError()
+}
+
+// awaitTest waits for the end of a test, and says what it waits for when that takes more than a moment.
+func (a *app) awaitTest(k *session, p agentkernel.Process) (agentkernel.Process, error) {
+	w := &watch{a: a, k: k, pid: p.PID, look: a.newLook()}
+	err := a.untilSignal(func(ctx context.Context) (err error) {
+		watching, stop := context.WithCancel(ctx)
+		var waits sync.WaitGroup
+		defer waits.Wait()
+		defer stop()
+		waits.Go(func() { w.tell(watching) })
+		p, err = k.Wait(ctx, w.pid)
+		return err
+	})
+	if err != nil || p.State.Terminal() {
+		return p, err
+	}
+	if err := k.Signal(a.ctx, w.pid, agentkernel.SignalKill); err != nil { // told to end: nobody waits for the answer any more
+		return p, err
+	}
+	a.con.Note("interrupted; process %d is killed", w.pid)
+	return p, exitCode(agentkernel.ExitInterrupted)
+}
+
+// saidByProgram is the error that a program has printed as it caught it, "code: message (hint)", for the person whom its hint was meant for.
+func saidByProgram(op, text string) *agentkernel.Error {
+	code, text, _ := strings.Cut(text, ": ")
+	before, hint, _ := agentkernel.PassedOn(text)
+	e := agentkernel.Errorf(agentkernel.Code(code), op, "%s", strings.TrimSpace(before))
+	if hint != "" {
+		e = e.WithHint("%s", hint)
+	}
+	return e
 }
 
 // limitsOf are the limits of the key of a model that the kernel knows; "": of the first.

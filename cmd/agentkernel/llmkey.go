@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"golang.org/x/term"
 
@@ -108,46 +107,4 @@ func (a *app) readKey(model string) (string, error) {
 		a.con.Err("\n")
 		return "", errors.Join(term.Restore(fd, before), agentkernel.Errorf(agentkernel.CodeCanceled, "llm key", "no key was given"))
 	}
-}
-
-// keyStates are what the kernel that runs says of models whose keys are given; what is not there it does not know.
-type keyStates map[string]agentkernel.ModelDeployment
-
-// keyStates asks the kernel that runs; nil: none does.
-func (a *app) keyStates() keyStates {
-	k := a.shared()
-	if k == nil {
-		return nil
-	}
-	defer k.Close()
-	states := keyStates{}
-	l, err := k.ModelLimits(a.ctx)
-	if err != nil {
-		return states
-	}
-	for i := range l.Deployments {
-		if d := &l.Deployments[i]; d.Tree == 0 { // others are no matter of the settings
-			states[d.Name] = *d
-		}
-	}
-	return states
-}
-
-// missing says why the key of a deployment is not there; "": it is.
-func (s keyStates) missing(deployment string) string {
-	d, known := s[deployment]
-	switch {
-	case s == nil:
-		return fmt.Sprintf("its key is given to a kernel that runs, and none does: agentkernel llm key %s", deployment)
-	case !known || !d.Given:
-		return "its key is given, and the kernel that runs does not know it: it has other settings (agentkernel shutdown ends it)"
-	case d.State == agentkernel.ModelKeyless:
-		return fmt.Sprintf("the kernel that runs waits for its key: agentkernel llm key %s", deployment)
-	}
-	return ""
-}
-
-// anyGiven says whether the key of one of the models is given.
-func anyGiven(all []models.Model) bool {
-	return slices.ContainsFunc(all, func(m models.Model) bool { return m.Key.Given() })
 }

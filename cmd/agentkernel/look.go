@@ -19,16 +19,39 @@ type look struct {
 	mid  bool   // the middle of a line is shown
 	dims bool   // that line is dim
 	turn string // the last one that was reported: "turn 2 · $0.0014"
+
+	failed func(line string) string // the line that says why there is no result or answer, as it is shown
 }
 
 // newLook is how this command shows a task.
-func (a *app) newLook() *look { return &look{err: a.con.ErrColor(), out: a.con.OutColor()} }
+func (a *app) newLook() *look {
+	return &look{err: a.con.ErrColor(), out: a.con.OutColor(), failed: a.notDoneText}
+}
+
+// notDone and noAnswer begin the lines with which a task and a conversation say why there is nothing; userland/agent writes them.
+const (
+	notDone  = "the task is not done: "
+	noAnswer = "no answer: "
+)
+
+// notDoneText is that line with the hint in it, which the task could only pass on, in a line of its own.
+func (a *app) notDoneText(line string) string {
+	before, hint, after := agentkernel.PassedOn(line)
+	if hint == "" {
+		return line
+	}
+	e := a.ofRunningKernel(agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "%s", strings.TrimSpace(before)).WithHint("%s", hint))
+	return e.Message() + "\nhint: " + a.withTools(e.Hint) + after
+}
 
 // watched says that somebody looks on while a task is done.
 func (a *app) watched() bool { return a.con.Interactive() && !a.cli.quiet() }
 
 // Lines of a task that are not the model's words begin with one of these.
 var ofTask = []string{"turn ", "  "}
+
+// told begin lines that are looked at as a whole.
+var told = append([]string{notDone, noAnswer}, ofTask...)
 
 // turnLine is a report of a turn; the loop of userland/agent writes it.
 var turnLine = regexp.MustCompile(`^(turn \d+)(?: · .*)? · (\$\d+\.\d+)$`)
@@ -51,6 +74,9 @@ func (l *look) stderr(text string) string {
 		if m := turnLine.FindStringSubmatch(line); m != nil && whole && !l.mid {
 			l.turn = m[1] + " · " + m[2]
 		}
+		if l.failed != nil && whole && !l.mid && (strings.HasPrefix(line, notDone) || strings.HasPrefix(line, noAnswer)) {
+			line = l.failed(line)
+		}
 		if l.mid = !whole; whole {
 			line += "\n"
 		}
@@ -72,7 +98,7 @@ func (l *look) rest() string {
 
 // begins says that a line may yet become one of the task.
 func begins(line string) bool {
-	for _, prefix := range ofTask {
+	for _, prefix := range told {
 		if strings.HasPrefix(prefix, line) || strings.HasPrefix(line, prefix) {
 			return true
 		}
@@ -140,6 +166,17 @@ func (p *patient) tells(call string, lasted time.Duration) bool {
 	}
 	p.told = lasted
 	return true
+}
+
+// tell says what is waited for until ctx ends: on a line of progress, or, of models, where there is none.
+func (w *watch) tell(ctx context.Context) {
+	switch {
+	case w.a.cli.quiet():
+	case w.look != nil && !w.a.con.Interactive():
+		w.tellWaits(ctx)
+	default:
+		w.a.con.Spin(ctx, w.status)
+	}
 }
 
 // tellWaits tells those who have no progress line what a model is waited for that does not answer.

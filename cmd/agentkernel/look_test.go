@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,23 @@ func TestWaitingFor(t *testing.T) {
 	} {
 		if got := waitingFor(&agentkernel.Process{WaitsFor: []string{waits}}); got != want {
 			t.Errorf("%s: %q, want %q", waits, got, want)
+		}
+	}
+}
+
+// TestNotDone: of a task that is not done, what its user can do stands in a line of its own, whatever the pieces in which the text comes.
+func TestNotDone(t *testing.T) {
+	const text = "turn 1 · $0.0012\nthe task is not done: no key (it is not set; for whoever runs agentkernel: set it)\nno answer: no key (for whoever runs agentkernel: set it)\nthe task is not done: (for ever)\n"
+	const shown = "turn 1 · $0.0012\nthe task is not done: no key\nhint: it is not set; set it\nno answer: no key\nhint: set it\nthe task is not done: (for ever)\n"
+	a := &app{}
+	for _, size := range []int{1, 7, len(text)} {
+		l := &look{failed: a.notDoneText}
+		var b strings.Builder
+		for piece := range slices.Chunk([]byte(text), size) {
+			b.WriteString(l.stderr(string(piece)))
+		}
+		if b.WriteString(l.rest()); b.String() != shown {
+			t.Errorf("in pieces of %d:\n%s", size, b.String())
 		}
 	}
 }

@@ -142,6 +142,7 @@ type rig struct {
 	door     listener           // what serve listens with; nil: it cannot
 	env      []string
 	dir      string
+	opened   int // kernels in this command
 }
 
 func newRig(t *testing.T) *rig {
@@ -176,7 +177,10 @@ func (r *rig) run(args ...string) int {
 	}
 	p := parts{
 		dial: func(context.Context, string) (agentkernel.Kernel, error) { return r.instance(), nil },
-		open: func(context.Context, embedded.Config) (agentkernel.Kernel, error) { return r.instance(), nil },
+		open: func(context.Context, embedded.Config) (agentkernel.Kernel, error) {
+			r.opened++
+			return r.instance(), nil
+		},
 		listen: func(context.Context, listenConfig) (listener, error) {
 			if r.door != nil {
 				return r.door, nil

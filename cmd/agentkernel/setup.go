@@ -3,21 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"agentkernel"
 	"agentkernel/embedded"
 	"agentkernel/internal/config"
 	"agentkernel/internal/datadir"
-	"agentkernel/internal/llm/models"
 	"agentkernel/internal/setup"
 	"agentkernel/internal/tool"
 )
@@ -122,7 +116,11 @@ func (c *doctorCmd) Run(a *app) error {
 func (a *app) settingsOrDefaults() []setup.Finding {
 	c, err := a.settings()
 	if err == nil {
-		return []setup.Finding{{Check: "settings", Status: setup.OK, Found: settingsFiles(c)}}
+		found := []setup.Finding{{Check: "settings", Status: setup.OK, Found: settingsFiles(c)}}
+		for _, note := range c.Notes() {
+			found = append(found, setup.Finding{Check: "settings", Status: setup.Warn, Found: note})
+		}
+		return found
 	}
 	e := asError(err)
 	found := []setup.Finding{{Check: "settings", Status: setup.Fail, Found: e.Message() + "; no program starts before this is right", Fix: e.Hint}}
@@ -200,37 +198,6 @@ func tryProcess(ctx context.Context, python string) (setup.Trial, error) {
 	return setup.Trial{Python: t.Python, Lacking: t.Lacking}, err
 }
 
-// reachTime is how long a server may take that is only to be reached.
-const reachTime = 5 * time.Second
-
-// examineModels looks at the models that are declared. No key is sent, and no model is asked: that is `llm test`. A server
-// whose key is missing is left alone.
-func (a *app) examineModels(ctx context.Context) []setup.Finding {
-	all, err := a.models()
-	if err != nil { // a table of prices cannot be read
-		e := asError(err)
-		return []setup.Finding{{Status: setup.Warn, Found: e.Message(), Fix: e.Hint}}
-	}
-	reached := map[string]func() error{}
-	for _, m := range all {
-		if m.Missing == "" && reached[m.Address] == nil {
-			done := make(chan error, 1)
-			go func() { done <- reach(ctx, m.Address) }()
-			reached[m.Address] = sync.OnceValue(func() error { return <-done })
-		}
-	}
-	means := unpricedMeans(a.cfg.Allowances)
-	var found []setup.Finding
-	for _, m := range all {
-		var unreached error
-		if m.Missing == "" {
-			unreached = reached[m.Address]()
-		}
-		found = append(found, m.finding(unreached, means))
-	}
-	return found
-}
-
 // examineAllowances says which allowances are nearly used up, as the running kernel counts; none, or no kernel: nothing.
 func (a *app) examineAllowances() (found []setup.Finding) {
 	k := a.shared()
@@ -254,49 +221,6 @@ func (a *app) examineAllowances() (found []setup.Finding) {
 		}
 	}
 	return found
-}
-
-// finding is what is to be said of a model, whose server was reached or not; unpriced is what it means if it has no price.
-func (m *listedModel) finding(unreached error, unpriced string) setup.Finding {
-	f := setup.Finding{Check: "model " + m.Alias, Status: setup.Warn}
-	is := m.Kind + ":" + m.Model
-	switch {
-	case m.Missing != "":
-		f.Found, f.Fix = is+": "+m.Missing, m.remedy()
-	case unreached != nil:
-		f.Found, f.Fix = fmt.Sprintf("%s: %s cannot be reached: %v", is, m.Address, unreached), "look whether it runs and the network is there, or declare the model with another url="
-	case m.Input == nil:
-		f.Found, f.Fix = is+": nobody says what it costs"+unpriced, "declare the model with price=INPUT/OUTPUT, in dollars for a million tokens, or: agentkernel llm prices update FILE"
-	default:
-		key := "no key"
-		if m.Key != "" {
-			key = "key in " + m.Key
-			if m.Key == models.KeyGiven {
-				key = "key given to the kernel that runs"
-			}
-		}
-		f.Status, f.Found = setup.OK, fmt.Sprintf("%s at %s, %s, $%s in and $%s out for a million tokens (%s)", is, m.Address, key, m.Input, m.Output, m.Priced)
-	}
-	return f
-}
-
-// reach asks an address for anything at all, without a key. Whatever comes back proves that somebody is there.
-func reach(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, reachTime)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return err
-	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := client.Do(r)
-	if err != nil {
-		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // the address is said already
-		}
-		return err
-	}
-	return answer.Body.Close()
 }
 
 // toolSource gives tool servers to the doctor without a kernel.

@@ -102,9 +102,6 @@ func (a *app) prepare(p *programArgs, f *specFlags) (agentkernel.Spec, error) {
 	if err != nil {
 		return agentkernel.Spec{}, err
 	}
-	for _, note := range a.cfg.Notes() {
-		a.con.Note("%s", note)
-	}
 	if err := a.addStdin(p, &spec); err != nil {
 		return spec, err
 	}

@@ -133,6 +133,9 @@ func (a *app) spec(f *specFlags, p agentkernel.Program) (agentkernel.Spec, error
 	if f.Name != "" {
 		p.Name = f.Name
 	}
+	for _, note := range c.Notes() {
+		a.con.Note("%s", note)
+	}
 	spec := agentkernel.Spec{
 		Program: p, Backend: c.Backend, Isolation: c.Isolation, Namespace: c.Namespace, Priority: c.Priority, Limits: c.Limits,
 		Tools: c.Tools, ToolDigests: digests, Allow: c.Allow, AllowHosts: c.AllowHosts, Deny: c.Deny, OnUnknown: c.OnUnknown, Durability: c.Durability, Restart: c.Restart,

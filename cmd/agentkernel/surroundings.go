@@ -71,7 +71,12 @@ func kernelText(info *agentkernel.KernelInfo) string {
 // ofRunningKernel adds to an error about what the kernel keeps from its start which kernel that is, and, if this terminal has what the
 // kernel lacks, how to get one that has it.
 func (a *app) ofRunningKernel(e *agentkernel.Error) *agentkernel.Error {
-	if e == nil || !strings.Contains(e.Message(), agentkernel.OfRunningKernel) {
+	if e == nil {
+		return nil
+	}
+	if advice := a.keyAdvice(e.Hint); advice != e.Hint {
+		e = e.WithHint("%s", advice)
+	} else if !strings.Contains(e.Message(), agentkernel.OfRunningKernel) {
 		return e
 	}
 	said, info := *e, a.running()
@@ -161,6 +166,10 @@ func (a *app) examineRunning() []setup.Finding {
 			Fix: restart(info, "settings")})
 	}
 	if differ := a.otherVariables(info, a.cfg.Tools); len(differ) > 0 {
+		found = append(found, setup.Finding{Check: check, Status: setup.Warn, Found: kernelText(info) + ", has another environment: " + strings.Join(differ, "; "),
+			Fix: restart(info, "environment")})
+	}
+	if differ := a.otherKeys(info); len(differ) > 0 {
 		found = append(found, setup.Finding{Check: check, Status: setup.Warn, Found: kernelText(info) + ", has another environment: " + strings.Join(differ, "; "),
 			Fix: restart(info, "environment")})
 	}

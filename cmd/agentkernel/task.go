@@ -81,8 +81,11 @@ func (a *app) planTask(text string, files []string) (template.Plan, error) {
 	if err == nil || !template.Refused(err) || len(files) == 0 {
 		return plan, err
 	}
-	var list toolList
-	if err := (&toolsListCmd{}).ask(a, files, &list); err != nil {
+	if _, err := a.hold(); err != nil { // the program of the plan runs in the same kernel
+		return plan, err
+	}
+	list, err := (&listedTools{a: a}).of(files)
+	if err != nil {
 		return plan, err
 	}
 	for _, s := range list.Servers {

@@ -74,12 +74,7 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 	signals, stop := w.a.signals()
 	defer stop()
 	tasks.Go(func() { w.signalLoop(ctx, cancel, signals) })
-	if !w.a.cli.quiet() {
-		tasks.Go(func() { w.a.con.Spin(ctx, w.status) })
-		if w.look != nil && !w.a.con.Interactive() {
-			tasks.Go(func() { w.tellWaits(ctx) })
-		}
-	}
+	tasks.Go(func() { w.tell(ctx) })
 	if w.a.askTTY != nil {
 		// Not waited for: it may sit in a read that only the human can end.
 		go w.askLoop(ctx)

@@ -212,10 +212,24 @@ func (k *key) setValue(c *Config, o Origin, values []string) error {
 
 func unknownKey(name string, o Origin) error {
 	e := agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: unknown key %q", o, name)
+	if table, last, below := cutLast(name); below {
+		if _, known := findKey(last); known { // TOML has no other way back to the top
+			return e.WithHint("%s is not one of [%s]: write its line above the first line in brackets", last, table)
+		}
+	}
 	if near := nearest.One(name, keyNames()); near != "" {
 		return e.WithHint("did you mean %q?", near)
 	}
 	return e.WithHint("docs/config.md lists the keys")
+}
+
+// cutLast cuts a name at its last dot.
+func cutLast(name string) (table, last string, found bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return "", name, false
+	}
+	return name[:i], name[i+1:], true
 }
 
 func userFile(env map[string]string, home string) string {
@@ -248,10 +262,18 @@ func (c *Config) findProjectFile() string {
 	}
 	for dir := c.dir; ; {
 		path := filepath.Join(dir, ProjectFileName)
-		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
-			if trusted(path, fi) {
-				return path
+		fi, err := os.Stat(path)
+		switch {
+		case err != nil:
+		case !fi.Mode().IsRegular():
+			what := "it is no file"
+			if fi.IsDir() {
+				what = "it is a directory"
 			}
+			c.notes = append(c.notes, uncounted{text: fmt.Sprintf("%s does not count: %s; settings of a folder are in a file of that name, which agentkernel init makes where there is none", path, what)})
+		case trusted(path, fi):
+			return path
+		default:
 			c.notes = append(c.notes, uncounted{text: fmt.Sprintf("%s does not count: it belongs to another user; copy it, or chown it, if you trust it", path)})
 		}
 		parent := filepath.Dir(dir)

@@ -378,3 +378,40 @@ func TestCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestFilesThatAreNone: a directory in the place of a file of settings, and a key in the wrong place of one, are said with what to do.
+func TestFilesThatAreNone(t *testing.T) {
+	hint := func(err error) string {
+		if e := agentkernel.AsError(err, "", ""); e != nil {
+			return e.Hint
+		}
+		return ""
+	}
+	p := newPlace(t, "", "")
+	if err := os.MkdirAll(filepath.Join(p.home, ".config", "agentkernel", "config.toml"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.load(); !strings.Contains(hint(err), "it is a directory") {
+		t.Errorf("the user's file: %v, hint %q", err, hint(err))
+	}
+	p = newPlace(t, "", "")
+	if err := os.Mkdir(filepath.Join(p.project, ProjectFileName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.load()
+	if err != nil || len(c.Notes()) != 1 || !strings.Contains(c.Notes()[0], "agentkernel.toml does not count: it is a directory") {
+		t.Errorf("the project's file: %v", err)
+	}
+	for text, want := range map[string]string{
+		"[limits]\nmodels = [\"fast openai:a\"]\n": "models is not one of [limits]: write its line above the first line in brackets",
+		"[limits]\nmodls = [\"fast openai:a\"]\n":  "did you mean",
+		"models = [\"fast openai:a\"\n":            `a list in brackets, as in models = ["fast openai:gpt-5-mini"]`,
+	} {
+		if _, err := newPlace(t, text, "").load(); !strings.Contains(hint(err), want) {
+			t.Errorf("%q: %v, hint %q, want %q", text, err, hint(err), want)
+		}
+	}
+	if _, err := newPlace(t, "[models]\n", "").load(); err == nil || !strings.Contains(err.Error(), "write NAME = VALUE, not [NAME]") {
+		t.Errorf("a table: %v", err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/regular"
+	"agentkernel/internal/shellword"
 )
 
 // maxFile bounds a file of settings, in bytes. That of a project may be a stranger's.
@@ -26,7 +27,16 @@ func (c *Config) loadFile(path string, kind Kind) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "the %s cannot be read: %w", kind, err)
+		e := agentkernel.Errorf(agentkernel.CodeInvalid, "config", "the %s cannot be read: %w", kind, err)
+		switch info, serr := os.Stat(path); {
+		case serr == nil && info.IsDir():
+			return false, e.WithHint("it is a directory, and settings are in a file of that name: rename it, or remove it with rmdir if it is empty")
+		case errors.Is(err, os.ErrPermission):
+			return false, e.WithHint("let yourself read it: chmod u+r %s", shellword.File(path))
+		case errors.Is(err, regular.ErrTooLarge):
+			return false, e.WithHint("settings have at most %d KiB", maxFile>>10)
+		}
+		return false, e
 	}
 	settings, err := parseFile(path, data)
 	if err != nil {
@@ -61,7 +71,7 @@ func parseFile(path string, data []byte) ([]setting, error) {
 		if de, ok := errors.AsType[*toml.DecodeError](err); ok {
 			row, col := de.Position()
 			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s:%d:%d: %s", path, row, col,
-				strings.TrimPrefix(de.Error(), "toml: ")).WithHint("the file is TOML: key = \"value\"")
+				strings.TrimPrefix(de.Error(), "toml: ")).WithHint("%s", `the file is TOML: a text is in quotes, a list in brackets, as in models = ["fast openai:gpt-5-mini"]`)
 		}
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", path, err)
 	}
@@ -110,6 +120,9 @@ func texts(v any) ([]string, error) {
 			out = append(out, s)
 		}
 		return out, nil
+	}
+	if _, table := v.(map[string]any); table {
+		return nil, fmt.Errorf("it is a setting, and no table of settings: write NAME = VALUE, not [NAME]")
 	}
 	return nil, fmt.Errorf("the value must be a text, a number or a list of texts")
 }

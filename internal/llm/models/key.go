@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"agentkernel"
 )
 
 // Key says where a key is, and never what it is.
@@ -68,7 +70,7 @@ func (k Key) Read(ctx context.Context, lookup func(string) (string, bool)) (stri
 	case "env":
 		v, set := lookup(where)
 		if !set || strings.TrimSpace(v) == "" {
-			return "", fmt.Errorf("the variable %s, which should have the key, is not set where the kernel runs", where)
+			return "", agentkernel.NotSet(where)
 		}
 		value = []byte(v)
 	case "file":
@@ -100,6 +102,23 @@ func (k Key) Read(ctx context.Context, lookup func(string) (string, bool)) (stri
 	}
 	return text, nil
 }
+
+// Look says why a key is not there that is in a variable or a file, without waiting for anything. Others are asked for when a request needs
+// them: a command may take its time, and a keyring ask its user.
+func (k Key) Look(lookup func(string) (string, bool)) error {
+	if path, inFile := strings.CutPrefix(k.Source, "file:"); inFile {
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe is to wait for its writer
+			return nil
+		}
+	} else if _, inVariable := k.Variable(); !inVariable {
+		return nil
+	}
+	_, err := k.Read(context.Background(), lookup)
+	return err
+}
+
+// Variable is the variable that has the key; false: it is elsewhere.
+func (k Key) Variable() (string, bool) { return strings.CutPrefix(k.Source, "env:") }
 
 // sendable says whether the head of a request can carry a key.
 func sendable(key string) bool {

@@ -219,7 +219,7 @@ func TestKeys(t *testing.T) {
 		"env:GOOD": "sk-good",
 		"file:" + write("key", "sk-file\n", 0o600):                    "sk-file",
 		"command:" + write("say", "#!/bin/sh\necho sk-said\n", 0o700): "sk-said",
-		"env:MISSING":                         "!the variable MISSING",
+		"env:MISSING":                         "!environment variable MISSING is not set",
 		"env:SPACES":                          "!is no key",
 		"file:" + filepath.Join(dir, "none"):  "!cannot be read",
 		"file:" + write("empty", "\n", 0o600): "!is empty",

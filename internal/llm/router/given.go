@@ -72,11 +72,3 @@ func (d *deployment) givenKey(context.Context) (string, error) {
 	}
 	return "", errors.New("nobody has given it") // the controller sends nothing before
 }
-
-// givesAnother is the command that gives another key to the deployment that was asked last; "": its key is not given.
-func (p *plan) givesAnother() string {
-	if p.by == nil || !p.by.model.Key.Given() {
-		return ""
-	}
-	return p.by.giving
-}

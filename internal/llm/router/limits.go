@@ -36,7 +36,11 @@ func (r *Router) limits() agentkernel.ModelLimits {
 	}
 	for i := range s.Deployments {
 		d := deployed(&s.Deployments[i])
-		d.Tree, d.Given = r.cfg.tree, r.deployments[d.Name].model.Key.Given()
+		key := r.deployments[d.Name].model.Key
+		d.Tree, d.Given = r.cfg.tree, key.Given()
+		if err := key.Look(r.cfg.Lookup); err != nil {
+			d.Missing = err.Error()
+		}
 		out.Deployments = append(out.Deployments, d)
 	}
 	return out

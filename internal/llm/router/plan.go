@@ -387,16 +387,11 @@ func (p *plan) failure(ctx context.Context, err, last error) error {
 	case llm.Canceled:
 		return agentkernel.Errorf(agentkernel.CodeCanceled, "llm", "nobody waits for the model %s any more", p.alias)
 	case llm.Auth:
-		hint = fmt.Sprintf("look at the key of the model (%s): `agentkernel llm test %s` asks it something", p.r.of[p.alias][0].model.Key.Source, p.alias)
-		if command := p.givesAnother(); command != "" {
-			hint = fmt.Sprintf("the provider refuses the key that was given: `%s` gives it another", command)
-		} else if e.Status == 0 && e.Err != nil { // nothing was sent: the key cannot be read, and why has nothing of it
-			hint = fmt.Sprintf("%v; a kernel has the environment in which it was started: `agentkernel shutdown` ends it, and the next command starts one with yours", e.Err)
-		}
+		hint = p.keyHint(e)
 	case llm.Quota:
 		hint = "the account at the provider has no money or no credit left: waiting does not help"
 	case llm.NoModel:
-		code, hint = agentkernel.CodeNotFound, "look at the declaration of the model: `agentkernel llm list`"
+		code, hint = agentkernel.CodeNotFound, p.nameHint()
 	case llm.TooLong:
 		code, hint = agentkernel.CodeLimit, p.tooLong()
 	case llm.Invalid, llm.Unsupported:
@@ -412,7 +407,11 @@ func (p *plan) failure(ctx context.Context, err, last error) error {
 	if p.tell != nil && e.Began {
 		what = fmt.Sprintf("the stream broke after %d characters: ", p.told)
 	}
-	out := agentkernel.Errorf(code, "llm", "the model %s: %s%s", p.alias, what, e.Error())
+	why := e.Error()
+	if e.Kind == llm.Auth && e.Status == 0 && e.Err != nil { // nothing was sent: the key cannot be read, and why has nothing of it
+		why += ": " + e.Err.Error()
+	}
+	out := agentkernel.Errorf(code, "llm", "the model %s: %s%s", p.alias, what, why)
 	if hint != "" {
 		return out.WithHint("%s", hint)
 	}

@@ -27,7 +27,7 @@ import (
 type Config struct {
 	Models []models.Model
 	Prices []*models.Table // the user's own, the first first; those of this version come last
-	// Lookup finds variables of the kernel's environment, where keys may be.
+	// Lookup finds variables of the kernel's environment, where keys may be; nil: there are none.
 	Lookup func(name string) (string, bool)
 	Weight func(namespace string) int // nil: all have the same
 	// Reserved are the parts of each limit, from 0 to 1, that namespaces have as long as they ask for them. Others have what is left.
@@ -71,6 +71,9 @@ type deployment struct {
 func New(cfg Config) (*Router, error) {
 	if cfg.Provider == nil {
 		cfg.Provider = providers.New
+	}
+	if cfg.Lookup == nil {
+		cfg.Lookup = func(string) (string, bool) { return "", false }
 	}
 	r := &Router{cfg: cfg, deployments: map[string]*deployment{}, of: map[string][]*deployment{}, answer: map[string][]*deployment{}, answers: newAnswers(), brought: map[book]*Router{}}
 	var traffics []control.Deployment
@@ -203,10 +206,14 @@ func unknown(alias string, declared []string) error {
 			WithHint(`the setting models declares them: models = ["fast openai:gpt-5-mini"]; docs/llm.md says how`)
 	}
 	e := agentkernel.Errorf(agentkernel.CodeNotFound, "llm", "there is no model %q", clip.Short(alias))
-	if q := nearest.Question(alias, declared); q != "" {
-		return e.WithHint("%s", q)
+	all := "there are " + strings.Join(declared, ", ")
+	if len(declared) == 1 {
+		return e.WithHint("did you mean %s? No other is declared", declared[0])
 	}
-	return e.WithHint("there are %s", strings.Join(declared, ", "))
+	if q := nearest.Question(alias, declared); q != "" {
+		return e.WithHint("%s %s", q, all)
+	}
+	return e.WithHint("%s", all)
 }
 
 // consider adds what a deployment may cost to what the plan reserves.

@@ -17,7 +17,7 @@ from pathlib import Path
 from unittest import mock
 
 import support
-from agentkernel import Allowance, Budget, Client, KernelError, Limits, ModelUsage, Spec, Spending, _home, _kernel, changes, create_agent, errors
+from agentkernel import Allowance, Budget, Client, KernelError, Limits, ModelUsage, Spec, Spending, _home, _kernel, _result, changes, create_agent, errors
 from agentkernel.model import Process, parse_time
 from agentkernel.spec import local_tools, size
 
@@ -52,6 +52,15 @@ class Errors(unittest.TestCase):
         e = errors.KernelGone("m", hint="h", pid=3)
         again = pickle.loads(pickle.dumps(e))
         self.assertEqual((type(again), str(again), again.pid), (errors.KernelGone, str(e), 3))
+
+
+class Hints(unittest.TestCase):
+    def test_passed_on(self) -> None:
+        """What a program was told to pass on is its user's hint, whether there was more in the hint before it or not."""
+        for text in ["no (for whoever runs agentkernel: set it)", "no (it is not set; for whoever runs agentkernel: set it)\n"]:
+            found = _result._PASSED_ON.search(text)
+            self.assertEqual(found and found[1], "set it", text)
+        self.assertIsNone(_result._PASSED_ON.search("no (it is not set)"))
 
 
 class Pages(unittest.TestCase):

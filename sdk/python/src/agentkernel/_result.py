@@ -21,7 +21,7 @@ R = TypeVar("R", bound="Outcome")
 _PERMISSION = re.compile(r"--allow '([^']+)'")
 
 #: What a program was told to pass on.
-_PASSED_ON = re.compile(r"\(for whoever runs agentkernel: (.*)\)\s*$")
+_PASSED_ON = re.compile(r"[(;·] ?for whoever runs agentkernel: (.*)\)\s*$")
 
 
 @dataclass
