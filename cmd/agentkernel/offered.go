@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,10 +85,4 @@ func (a *app) trustLocal(folder string) error {
 	}
 	a.con.Note("accepted %s/ with the %s that it has now", folder, count(int64(len(modules)), "local tool"))
 	return nil
-}
-
-// isFolder says whether a path is a directory.
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
