@@ -247,6 +247,9 @@ func DefaultLimits() Limits {
 
 // WithDefaults fills the zero fields of l from d.
 func (l Limits) WithDefaults(d Limits) Limits {
+	if l == (Limits{}) { // most name none
+		return d
+	}
 	return l.joined(d, func(mine, _ float64) bool { return mine == 0 })
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -48,7 +49,7 @@ func (a *Amounts) Add(e *agentkernel.Entry) *Amounts {
 		return a.with(ran, DateOf(e.At), e.Call, &Held{Amounts: held, Again: e.Kind == agentkernel.EntryRetry && !a.Unsent(e.Call), Day: DateOf(e.At)})
 	case e.Kind == agentkernel.EntryResult && len(e.Reserve) > 0:
 		return a.with(nil, 0, e.Call, &Held{Amounts: e.Reserve, Kept: true, Day: day})
-	case e.Kind == agentkernel.EntryTerminal:
+	case e.Kind == agentkernel.EntryTerminal && bytes.Contains(e.Data, []byte(`"ran_ns"`)): // of most it is not there, and reading takes longer than looking
 		if ran := ReadEnd(e.Data).Ran; ran > 0 {
 			return a.with(agentkernel.Amounts{agentkernel.AmountTime: int64(ran)}, DateOf(e.At), 0, nil)
 		}

@@ -22,7 +22,7 @@ func (w *writer) writePosts(pid agentkernel.PID, b *agentkernel.Batch) error {
 		if err != nil {
 			return err
 		}
-		w.posted = true
+		w.posted, w.mailed = true, true
 	}
 	for _, id := range b.Took {
 		if err := w.c.exec(deletePost, int64(pid), int64(id.From), id.Seq, int64(id.N)); err != nil {
@@ -30,6 +30,13 @@ func (w *writer) writePosts(pid agentkernel.PID, b *agentkernel.Batch) error {
 		}
 	}
 	return nil
+}
+
+// mayHavePosts says whether there is anything in the table.
+func (w *writer) mayHavePosts() error {
+	_, found, err := w.c.one("SELECT 1 FROM inbox LIMIT 1")
+	w.posted = found
+	return err
 }
 
 // emptyInbox throws away what a process has not taken.

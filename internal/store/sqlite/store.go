@@ -122,6 +122,9 @@ func open(c *conn, cfg Config, m *logMark) (*Store, error) {
 		}),
 		stopped: make(chan struct{}),
 	}
+	if err := s.writer.mayHavePosts(); err != nil {
+		return nil, err
+	}
 	s.queue = newQueue(cfg.MaxQueue, s.images)
 	s.reads.info = s.info
 	s.lastPID.Store(last)

@@ -28,6 +28,7 @@ type writer struct {
 	changes  changes
 	filed    bool         // the table blobs may have rows
 	posted   bool         // the table inbox may have rows
+	mailed   bool         // the group that is being written has posts
 	sweep    bool         // some blob may have lost its last reference
 	holds    atomic.Int32 // backups that read blobs: see backup.go
 
@@ -87,6 +88,7 @@ func (w *writer) rollback(err error) error {
 }
 
 func (w *writer) write(group []pending) error {
+	w.mailed = false
 	for i := range group {
 		if k := group[i].batch.Key; k != nil {
 			if err := w.c.exec(insertKey, k.Namespace, k.Name, int64(group[i].pid)); err != nil {
@@ -110,7 +112,7 @@ func (w *writer) write(group []pending) error {
 			if err := w.writeProcess(ch); err != nil {
 				return err
 			}
-			if ch.process.State.Terminal() {
+			if ch.process.State.Terminal() && (w.mailed || len(ch.whole) == 0) { // what began in this group has no older post
 				if err := w.emptyInbox(ch.pid); err != nil {
 					return err
 				}
