@@ -141,7 +141,7 @@ func wrongFlag(k *kong.Context) error {
 		case f.Target.Int() < 0:
 			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--%s: \"%v\" is below zero", f.Name, f.Target).WithHint("leave it out for the default")
 		case f.Target.Int() == 0 && !f.Tag.Has("zero"):
-			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--%s is above zero", f.Name).WithHint("leave it out for the default")
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--%s: 0 is too little; it must be above zero", f.Name).WithHint("leave it out for the default")
 		}
 	}
 	return nil

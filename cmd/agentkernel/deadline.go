@@ -30,7 +30,7 @@ func (f *deadlineFlag) set(s *agentkernel.Spec) error {
 	case err == nil && span > 0:
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--deadline %s is too far ahead: ten years are the most", f.Deadline)
 	case err == nil:
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--deadline %s has passed: a span is above zero", f.Deadline)
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--deadline %s has passed: a span must be above zero", f.Deadline)
 	}
 	return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--deadline: it is no time, such as 2026-12-01T10:00:00Z or 2026-12-01T11:00:00+01:00, and %w", err)
 }
