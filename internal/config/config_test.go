@@ -231,6 +231,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{name: "unknown table", user: "[server]\nport = 1\n", want: []string{"config.toml:2", `"server.port"`}, hint: "docs/config.md"},
 		{name: "empty unknown table", user: "\n[serve]\n", want: []string{"config.toml:2", `"serve"`}, hint: "docs/config.md"},
 		{name: "dotted key", user: "limits.memory = '1x'\n", want: []string{"config.toml:1", "limits.memory", `"1x" is not a size`}},
+		{name: "a number out of range", user: "workers = 1e400\n", want: []string{"config.toml:1:11: the number cannot be read: \"1e400\": value out of range"}, hint: "TOML"},
 		{name: "not TOML", user: "priority = \n", want: []string{"config.toml:1"}, hint: "TOML"},
 		{name: "twice", user: "priority = 1\npriority = 2\n", want: []string{"config.toml:2"}},
 		{name: "wrong choice", project: "on_unknown = 'ignore'\n", want: []string{"agentkernel.toml:1", `"ignore" is not one of raise, pause`}},

@@ -61,7 +61,7 @@ func parseFile(path string, data []byte) ([]setting, error) {
 		if de, ok := errors.AsType[*toml.DecodeError](err); ok {
 			row, col := de.Position()
 			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s:%d:%d: %s", path, row, col,
-				strings.TrimPrefix(de.Error(), "toml: ")).WithHint("the file is TOML: key = \"value\"")
+				plainTOML(de.Error())).WithHint("the file is TOML: key = \"value\"")
 		}
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", path, err)
 	}
@@ -75,6 +75,17 @@ func parseFile(path string, data []byte) ([]setting, error) {
 	// The first wrong line is the one to report.
 	slices.SortFunc(out, func(a, b setting) int { return a.line - b.line })
 	return out, nil
+}
+
+// plainTOML leaves out of a message of the parser what names the parser, and functions of Go.
+func plainTOML(text string) string {
+	text = strings.TrimPrefix(text, "toml: ")
+	_, after, ok := strings.Cut(text, ": strconv.Parse") // "unable to parse float: strconv.ParseFloat: parsing "1e400": value out of range"
+	if !ok {
+		return text
+	}
+	_, after, _ = strings.Cut(after, ": parsing ")
+	return "the number cannot be read: " + after
 }
 
 func flatten(prefix string, tree map[string]any, visit func(string, any)) {
