@@ -106,6 +106,8 @@ func TestBadRequests(t *testing.T) {
 		{"bad signal", "POST", one + "/signal", `{"signal":"hup"}`, 400, agentkernel.CodeInvalid, "interrupt, stop, user, pause, resume or kill"},
 		{"bad answer", "POST", one + "/answers", `{"ask":1,"answer":"maybe"}`, 400, agentkernel.CodeInvalid, "yes, always or no"},
 		{"bad recover", "POST", "/api/v1/recover", `{"pid":-1}`, 400, agentkernel.CodeInvalid, "0 means all"},
+		{"import of no recording", "POST", "/api/v1/import", "", 400, agentkernel.CodeCorrupt, "nothing"},
+		{"replay of no recording", "POST", "/api/v1/replay", "", 400, agentkernel.CodeCorrupt, "nothing"},
 		{"events of nobody", "GET", processes + "/99/events?follow=true", "", 404, agentkernel.CodeNotFound, "no process 99"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
