@@ -58,7 +58,7 @@ type SignalOptions struct {
 const (
 	DefaultGrace     = Duration(10 * time.Second)
 	MaxGrace         = Duration(24 * time.Hour)
-	MaxDeadline      = 10 * 365 * 24 * time.Hour // how far ahead Spec.Deadline may be
+	MaxDeadline      = 10 * 365 * 24 * time.Hour // 3,650 days, how far ahead Spec.Deadline may be
 	MaxSignalPayload = 64 << 10                  // bytes
 	// MaxSignalsWaiting is how many user signals wait for a program that does not take them.
 	MaxSignalsWaiting = 1000

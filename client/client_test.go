@@ -381,6 +381,7 @@ func TestDialRefuses(t *testing.T) {
 			_, _ = io.WriteString(c, "220 mail ready\r\n")
 			_ = c.Close()
 		}), agentkernel.CodeUnavailable, "went away"},
+		{"a kernel that is killed", fake(t, func(c net.Conn) { _ = c.Close() }), agentkernel.CodeUnavailable, "the kernel went away before it answered: the connection broke"},
 		{"another server", fakeHTTP(t, func(w http.ResponseWriter) {}), agentkernel.CodeUnavailable, "is not a kernel"},
 		{"an older API", fakeHTTP(t, func(w http.ResponseWriter) {
 			w.Header().Set(wire.HeaderAPI, "0")

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
+	"syscall"
 	"time"
 
 	"agentkernel"
@@ -77,6 +79,19 @@ func (c *Client) post(ctx context.Context, op, path string, body, into any) erro
 type brokenCause struct{ error }
 
 func (c brokenCause) Unwrap() error { return c.error }
+
+// Error leaves out what package net puts before the cause: the operation, and addresses that a socket of this machine has not.
+func (c brokenCause) Error() string {
+	for _, cut := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
+		if errors.Is(c.error, cut) {
+			return "the connection broke"
+		}
+	}
+	if errno, ok := errors.AsType[syscall.Errno](c.error); ok {
+		return errno.Error()
+	}
+	return c.error.Error()
+}
 
 func isBroken(err error) bool {
 	_, ok := errors.AsType[brokenCause](err)

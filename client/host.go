@@ -98,7 +98,7 @@ func (h *host) run() {
 		line, err := h.read()
 		switch {
 		case err != nil:
-			h.over(nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "host", "the connection to the kernel broke: %w", err).WithPID(h.pid))
+			h.over(nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "host", "the kernel went away while it was attached to: %w", brokenCause{err}).WithPID(h.pid))
 			return
 		case line.Ended != nil:
 			h.over(line.Ended, nil)

@@ -170,6 +170,9 @@ func (a *app) console() *console.Console {
 
 // usageError turns what the parser says of the arguments into an error that says how to go on.
 func usageError(err error, args []string) error {
+	if e, ok := errors.AsType[*agentkernel.Error](err); ok { // what reads a value has said it all; the parser puts the name of its place before it
+		return e
+	}
 	e := agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "%s", readable(err.Error()))
 	pe, ok := errors.AsType[*kong.ParseError](err)
 	if !ok || pe.Context == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"agentkernel"
+	"agentkernel/internal/config"
 )
 
 // rawText is an argument that is taken byte for byte: the name of a file.
@@ -32,6 +33,17 @@ func utf8Text(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	target.SetString(s)
 	return nil
+}
+
+// span takes a duration, as the settings read theirs. One below zero is for wrongFlag to refuse.
+func span(ctx *kong.DecodeContext, target reflect.Value) error {
+	s, err := popText(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := config.ParseSpan(s)
+	target.SetInt(int64(d))
+	return err
 }
 
 func popText(ctx *kong.DecodeContext) (text string, err error) {

@@ -48,6 +48,8 @@ type backedUp struct {
 
 func (c *backupCmd) Run(a *app) error {
 	switch {
+	case c.File == "":
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "backup", "the name of the file is empty").WithHint("agentkernel backup FILE, or - for standard output")
 	case c.Check:
 		return c.check(a)
 	case c.File == "-" && a.outTTY:
@@ -138,6 +140,9 @@ func openPartial(path string) (*os.File, error) {
 }
 
 func notWritten(path string, err error) error {
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	}
 	return agentkernel.Errorf(agentkernel.CodeStorage, "backup", "%s cannot be written: %w", path, unwrapPath(err)).
 		WithHint("name a file in a directory that you may write to, on a disk with room")
 }

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -105,6 +106,7 @@ func newParser(a *app) (*kong.Kong, error) {
 		kong.Writers(a.out, a.err),
 		kong.Bind(a),
 		kong.KindMapper(reflect.String, kong.MapperFunc(utf8Text)),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(span)),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "programs", Title: "Programs"},
 			{Key: "processes", Title: "Processes"},

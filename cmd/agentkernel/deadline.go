@@ -28,7 +28,7 @@ func (f *deadlineFlag) set(s *agentkernel.Spec) error {
 		s.Deadline = time.Now().Add(span)
 		return nil
 	case err == nil && span > 0:
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--deadline %s is too far ahead: ten years are the most", f.Deadline)
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--deadline %s is too far ahead: ten years are the most, 3,650 days", f.Deadline)
 	case err == nil:
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--deadline %s has passed: a span must be above zero", f.Deadline)
 	}

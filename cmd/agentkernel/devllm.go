@@ -66,13 +66,9 @@ func (c *devllmCmd) Run(a *app) error {
 	if err != nil {
 		return devllmError(err)
 	}
-	if _, err := strconv.ParseUint(c.Listen, 10, 16); err == nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "devllm", "--listen %s is a port; an address has a host, too", c.Listen).WithHint("--listen 127.0.0.1:%s", c.Listen)
-	}
-	door, err := net.Listen("tcp", c.Listen)
+	door, err := listenAt("devllm", "--listen", c.Listen, "choose another address, or any port that is free: --listen 127.0.0.1:0")
 	if err != nil {
-		return agentkernel.Errorf(agentkernel.CodeUnavailable, "devllm", "%s cannot be listened on: %w", c.Listen, err).
-			WithHint("choose another address, or any port that is free: --listen 127.0.0.1:0")
+		return err
 	}
 	return c.serve(a, server, door)
 }

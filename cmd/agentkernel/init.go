@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"agentkernel"
 	"agentkernel/internal/tool"
@@ -99,7 +100,10 @@ func (r *initResult) acceptTools(a *app) error {
 
 func (r *initResult) write() error {
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
-		return err
+		if at, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, syscall.ENOTDIR) {
+			return fmt.Errorf("%s is a file; a project is a folder", at.Path)
+		}
+		return fmt.Errorf("the folder cannot be made: %w", unwrapPath(err))
 	}
 	files, err := fs.ReadDir(projectFiles, "project")
 	if err != nil {

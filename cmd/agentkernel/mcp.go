@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"sync/atomic"
 
 	"agentkernel"
@@ -195,13 +194,9 @@ func (c *mcpCmd) listen(a *app, cfg *mcpConfig) error {
 		}
 		cfg.tokens, says = string(text), "the bearer token is in "+path
 	}
-	if _, err := strconv.ParseUint(c.HTTP, 10, 16); err == nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--http %s is a port; an address has a host, too", c.HTTP).WithHint("--http 127.0.0.1:%s", c.HTTP)
-	}
 	var err error
-	if cfg.listener, err = net.Listen("tcp", c.HTTP); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "%s cannot be listened on: %w", c.HTTP, err).
-			WithHint("choose another address, such as 127.0.0.1:0")
+	if cfg.listener, err = listenAt("mcp", "--http", c.HTTP, "choose another address, such as 127.0.0.1:0"); err != nil {
+		return err
 	}
 	if tcp, ok := cfg.listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		a.con.Say("warning: others reach %s without encryption (TLS), and may read the tokens: put a server that has TLS before 127.0.0.1, or listen there alone", tcp)

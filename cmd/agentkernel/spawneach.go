@@ -110,7 +110,7 @@ func argsOfLine(line []byte) ([]string, error) {
 	}
 	var value json.RawMessage
 	if err := json.Unmarshal(line, &value); err != nil {
-		return nil, fmt.Errorf("it is no JSON value: %w", err)
+		return nil, fmt.Errorf("it is no JSON value: %s", strings.TrimPrefix(strictjson.Wrong(err, line), "line 1, "))
 	}
 	if at := strictjson.LoneSurrogate(line); at >= 0 {
 		return nil, fmt.Errorf("%s, at byte %d, is half of a character: what is no text cannot be an argument", line[at:at+len(`\uXXXX`)], at)

@@ -108,7 +108,7 @@ func (c *taskCmd) planGiven(a *app) error {
 	}
 	var g given
 	if err := json.Unmarshal(b, &g); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "task", "%s is not {\"task\": ..., \"tools\": [...]}: %s", c.Given, strictjson.Explain(err, "it"))
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "task", "%s is not {\"task\": ..., \"tools\": [...]}: %s", c.Given, strictjson.Explain(err, "it", b))
 	}
 	plan, err := template.Make(g.Task, g.Tools)
 	if err != nil {

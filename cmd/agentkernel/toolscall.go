@@ -114,7 +114,7 @@ func callArguments(words []string) (map[string]json.RawMessage, error) {
 	args := map[string]json.RawMessage{}
 	if len(words) == 1 && strings.HasPrefix(strings.TrimSpace(words[0]), "{") {
 		if err := json.Unmarshal([]byte(words[0]), &args); err != nil {
-			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "tools call", "%s", strictjson.Explain(err, "the arguments")).
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "tools call", "%s", strictjson.Explain(err, "the arguments", []byte(words[0]))).
 				WithHint(`'{"path": "/data", "head": 3}', or path=/data head=3`)
 		}
 		return args, nil

@@ -1,11 +1,31 @@
 // Values as they are written between kernel and programs (docs/values.md).
 "use strict";
 
+const { types } = require("node:util");
+
+const MAX_DEPTH = 200;
+const half = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
+
+/** refuse is the error of a value that cannot leave the program. */
+function refuse(text) {
+  return Object.assign(new TypeError("invalid_argument: " + text), { code: "invalid_argument" });
+}
+
+function text(s) {
+  if (s.isWellFormed ? !s.isWellFormed() : half.test(s)) throw refuse("a text holds half of a surrogate pair and is not UTF-8");
+  return JSON.stringify(s);
+}
+
+/** repr stands for a value that JSON cannot hold, as docs/values.md has it. */
+const repr = (s) => `{"$repr":${text(s)}}`;
+
+const bytes = (b) => `{"$bytes":"${b.toString("base64")}"}`;
+
 /** encode writes a value; undefined members are left out, as JSON.stringify does. */
 function encode(v, above = []) {
   switch (typeof v) {
     case "string":
-      return JSON.stringify(v.toWellFormed ? v.toWellFormed() : v.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd"));
+      return text(v);
     case "boolean":
     case "bigint":
       return String(v);
@@ -16,23 +36,35 @@ function encode(v, above = []) {
       if (!Number.isFinite(v)) return v > 0 ? '{"$float":"inf"}' : '{"$float":"-inf"}';
       return Object.is(v, -0) ? "-0.0" : String(v);
     case "object":
-      break;
+      return v === null ? "null" : compound(v, above);
+    case "function":
+      return repr(`<function ${v.name || "(anonymous)"}>`);
     default:
-      throw new TypeError(`a ${typeof v} cannot be handed to the kernel`);
+      return repr(String(v)); // a symbol
   }
-  if (v === null) return "null";
-  if (above.includes(v)) throw new TypeError("a value that holds itself cannot be handed to the kernel");
+}
+
+function compound(v, above) {
+  if (above.includes(v)) throw refuse("a value that holds itself cannot be handed to the kernel");
+  if (above.length >= MAX_DEPTH) throw refuse(`a value is nested deeper than ${MAX_DEPTH} levels`);
   const inside = [...above, v];
   const list = (items) => "[" + Array.from(items, (x) => encode(x, inside)).join(",") + "]";
-  if (Array.isArray(v)) return list(v);
-  if (v instanceof Uint8Array) return `{"$bytes":${JSON.stringify(Buffer.from(v.buffer, v.byteOffset, v.byteLength).toString("base64"))}}`;
-  if (v instanceof Date) return encode(Number.isNaN(v.getTime()) ? null : v.toISOString());
+  if (Array.isArray(v) || types.isArgumentsObject(v)) return list(v);
+  if (v instanceof Uint8Array || types.isDataView(v)) return bytes(Buffer.from(v.buffer, v.byteOffset, v.byteLength));
+  if (types.isAnyArrayBuffer(v)) return bytes(Buffer.from(v));
+  if (ArrayBuffer.isView(v)) return list(v); // numbers of another kind
+  if (types.isDate(v)) return Number.isNaN(v.getTime()) ? repr("Invalid Date") : encode(v.toISOString());
   if (v instanceof Set) return `{"$set":${list(v)}}`;
   if (v instanceof Map) return `{"$dict":${list(v)}}`;
+  if (types.isBoxedPrimitive(v)) return encode(v.valueOf(), inside);
   if (typeof v.toJSON === "function") return encode(v.toJSON(), inside);
-  const entries = Object.entries(v).filter(([, x]) => x !== undefined && typeof x !== "function" && typeof x !== "symbol");
+  if (v instanceof Error || types.isNativeError(v)) return `{"$exception":{"type":${text(String(v.name || "Error"))},"arg":${v.message ? text(String(v.message)) : "null"}}}`;
+  if (types.isRegExp(v)) return repr(String(v));
+  const tag = Object.prototype.toString.call(v);
+  const entries = Object.entries(v).filter(([, x]) => x !== undefined);
+  if (types.isModuleNamespaceObject(v) || (entries.length === 0 && tag !== "[object Object]")) return repr(tag); // what it has, a promise for one, is no member
   if (entries.some(([k]) => k.startsWith("$"))) return `{"$dict":${list(entries)}}`;
-  return "{" + entries.map(([k, x]) => JSON.stringify(k) + ":" + encode(x, inside)).join(",") + "}";
+  return "{" + entries.map(([k, x]) => text(k) + ":" + encode(x, inside)).join(",") + "}";
 }
 
 const floats = { nan: NaN, inf: Infinity, "-inf": -Infinity };
@@ -47,6 +79,9 @@ const special = {
     const pairs = x.map((p) => p.map(decode));
     return pairs.every(([k]) => typeof k === "string") ? Object.fromEntries(pairs) : new Map(pairs);
   },
+  $repr: (x) => x,
+  $object: (x) => decode(x.fields),
+  $exception: (x) => Object.assign(new Error(x.arg ?? ""), { name: x.type }),
   $datetime: (x) => new Date(/[zZ]|[+-]\d\d:\d\d(:\d\d)?$/.test(x) ? x : x + "Z"),
 };
 

@@ -43,6 +43,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if w.Header().Get("Allow") != "" {
 		status = http.StatusMethodNotAllowed
 	}
+	if e.Code == agentkernel.CodeCorrupt && e.Op == "recording" { // it came with the request: nothing of ours is damaged
+		status = http.StatusBadRequest
+	}
 	if e.Code == agentkernel.CodeInternal {
 		s.log.Error("request failed", "path", r.URL.Path, "error", e.Error())
 	}

@@ -81,7 +81,7 @@ func strictly(b []byte, v any) error {
 		return e
 	}
 	if err != nil {
-		return invalid("%s", strictjson.Explain(err, "the body"))
+		return invalid("%s", strictjson.Explain(err, "the body", b))
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func decodeError(err error, b []byte, v any) error {
 			return err
 		}
 	}
-	return invalid("%s", strictjson.Explain(err, "the body"))
+	return invalid("%s", strictjson.Explain(err, "the body", b))
 }
 
 // lists are the parameters that may be there several times.

@@ -72,7 +72,7 @@ func TestBadRequests(t *testing.T) {
 		{"empty body", "POST", processes, "", 400, agentkernel.CodeInvalid, "empty"},
 		{"null for a process", "POST", processes, " null\n", 400, agentkernel.CodeInvalid, "the body is null"},
 		{"nanoseconds", "POST", processes, `{"limits":{"time":5000000000}}`, 400, agentkernel.CodeInvalid, `limits.time must be a text such as "5s", not a number`},
-		{"not JSON", "POST", processes, "{program}", 400, agentkernel.CodeInvalid, "not JSON at byte 2"},
+		{"not JSON", "POST", processes, "{program}", 400, agentkernel.CodeInvalid, "line 1, column 2: a name in double quotes should be here"},
 		{"half a JSON", "POST", processes, `{"program":`, 400, agentkernel.CodeInvalid, "ends too early"},
 		{"two JSONs", "POST", processes, `{"program":{"source":"print"}} {}`, 400, agentkernel.CodeInvalid, "follows"},
 		{"an array", "POST", processes, `[]`, 400, agentkernel.CodeInvalid, "must be an object, not a list"},
@@ -90,7 +90,7 @@ func TestBadRequests(t *testing.T) {
 		{"wrong type", "POST", processes, `{"limits":{"memory":"1G"}}`, 400, agentkernel.CodeInvalid, "limits.memory must be a whole number, not a string"},
 		{"bad duration", "POST", processes, `{"limits":{"time":"soon"}}`, 400, agentkernel.CodeInvalid, "500ms"},
 		{"not UTF-8", "POST", processes, "{\"program\":{\"source\":\"\xff\"}}", 400, agentkernel.CodeInvalid, "UTF-8"},
-		{"deep", "POST", processes, strings.Repeat(`{"program":`, 20000), 400, agentkernel.CodeInvalid, "depth"},
+		{"deep", "POST", processes, strings.Repeat(`{"program":`, 20000), 400, agentkernel.CodeInvalid, "nested more than 10,000 deep"},
 		{"too large", "POST", processes, `{"program":{"source":"` + strings.Repeat("x", wire.MaxBody) + `"}}`, 400, agentkernel.CodeInvalid, "64 MiB"},
 		{"syntax error", "POST", processes, `{"program":{"source":""}}`, 400, agentkernel.CodeSyntax, "write something"},
 		{"syntax error, followed", "POST", processes + "?follow=true", `{"program":{"source":""}}`, 400, agentkernel.CodeSyntax, "write something"},
@@ -106,6 +106,8 @@ func TestBadRequests(t *testing.T) {
 		{"bad signal", "POST", one + "/signal", `{"signal":"hup"}`, 400, agentkernel.CodeInvalid, "interrupt, stop, user, pause, resume or kill"},
 		{"bad answer", "POST", one + "/answers", `{"ask":1,"answer":"maybe"}`, 400, agentkernel.CodeInvalid, "yes, always or no"},
 		{"bad recover", "POST", "/api/v1/recover", `{"pid":-1}`, 400, agentkernel.CodeInvalid, "0 means all"},
+		{"import of no recording", "POST", "/api/v1/import", "", 400, agentkernel.CodeCorrupt, "nothing"},
+		{"replay of no recording", "POST", "/api/v1/replay", "", 400, agentkernel.CodeCorrupt, "nothing"},
 		{"events of nobody", "GET", processes + "/99/events?follow=true", "", 404, agentkernel.CodeNotFound, "no process 99"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -38,13 +38,19 @@ func (c *Config) loadFile(path string, kind Kind) (bool, error) {
 		}
 		return false, e
 	}
-	settings, err := parseFile(path, data)
+	settings, err := parseFile(path, bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) // the mark that some editors of Windows put first
 	if err != nil {
 		return false, err
 	}
 	for _, s := range settings {
 		o := Origin{Kind: kind, Name: path, Line: s.line, base: filepath.Dir(path)}
+		if s.err == nil {
+			s.err = s.unfit()
+		}
 		if s.err != nil {
+			if isTable(s.key) {
+				return false, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %s is one table, not a list of them", o, s.key).WithHint("write [%s]", s.key)
+			}
 			if _, known := findKey(s.key); !known {
 				return false, unknownKey(s.key, o)
 			}
@@ -62,7 +68,25 @@ type setting struct {
 	key    string
 	line   int
 	values []string
+	raw    any   // as TOML has it
 	err    error // the value is of a kind that no key has
+}
+
+// unfit says what is wrong with a value whose kind its key does not have, and whose text another could have: true would be a path.
+func (s *setting) unfit() error {
+	k, known := findKey(s.key)
+	if !known {
+		return nil
+	}
+	_, list := s.raw.([]any)
+	_, isText := s.raw.(string)
+	switch kind := k.value.form.Kind; {
+	case list && !k.list:
+		return errors.New("it is one value, not a list")
+	case !list && !isText && (kind == KindPath || kind == KindText):
+		return fmt.Errorf("it is a text in quotes, not %v", s.raw)
+	}
+	return nil
 }
 
 func parseFile(path string, data []byte) ([]setting, error) {
@@ -71,20 +95,31 @@ func parseFile(path string, data []byte) ([]setting, error) {
 		if de, ok := errors.AsType[*toml.DecodeError](err); ok {
 			row, col := de.Position()
 			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s:%d:%d: %s", path, row, col,
-				strings.TrimPrefix(de.Error(), "toml: ")).WithHint("%s", `the file is TOML: a text is in quotes, a list in brackets, as in models = ["fast openai:gpt-5-mini"]`)
+				plainTOML(de.Error())).WithHint("%s", `the file is TOML: a text is in quotes, a list in brackets, as in models = ["fast openai:gpt-5-mini"]`)
 		}
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", path, err)
 	}
 	lines := keyLines(data)
 	var out []setting
 	flatten("", tree, func(key string, v any) {
-		s := setting{key: key, line: lines[key]}
+		s := setting{key: key, line: lines[key], raw: v}
 		s.values, s.err = texts(v)
 		out = append(out, s)
 	})
 	// The first wrong line is the one to report.
 	slices.SortFunc(out, func(a, b setting) int { return a.line - b.line })
 	return out, nil
+}
+
+// plainTOML leaves out of a message of the parser what names the parser, and functions of Go.
+func plainTOML(text string) string {
+	text = strings.TrimPrefix(text, "toml: ")
+	_, after, ok := strings.Cut(text, ": strconv.Parse") // "unable to parse float: strconv.ParseFloat: parsing "1e400": value out of range"
+	if !ok {
+		return text
+	}
+	_, after, _ = strings.Cut(after, ": parsing ")
+	return "the number cannot be read: " + after
 }
 
 func flatten(prefix string, tree map[string]any, visit func(string, any)) {

@@ -79,7 +79,7 @@ func (s *Server) postLimits(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(body, &only)
 	}
 	if err != nil {
-		refuse(w, bad(`send {"requests": 100, "total": 50000}`).of("%s", strictjson.Explain(err, "the body")))
+		refuse(w, bad(`send {"requests": 100, "total": 50000}`).of("%s", strictjson.Explain(err, "the body", body)))
 		return
 	}
 	s.limiter.mu.Lock()
@@ -118,7 +118,7 @@ func decode(body []byte, v any) error {
 	d.DisallowUnknownFields()
 	hint := hint("docs/devllm.md says what it may hold")
 	if err := d.Decode(v); err != nil {
-		return hint.of("%s", strictjson.Explain(err, "the body"))
+		return hint.of("%s", strictjson.Explain(err, "the body", body))
 	}
 	if d.More() {
 		return hint.of("the body: more than one value")

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -204,9 +206,25 @@ func pass(w http.ResponseWriter, from io.Reader) (whole []byte, complete bool) {
 	}
 }
 
-// keep writes a recording. An answer that has the key in it is not kept.
+// repeats finds the key in a text, of which any character may be escaped as in JSON, several times over too.
+func repeats(key string) func(text string) bool {
+	if key == "" {
+		return func(string) bool { return false }
+	}
+	var b strings.Builder
+	for _, c := range []byte(key) {
+		fmt.Fprintf(&b, `(?:\\*%s|\\+u00(?i:%02x))`, regexp.QuoteMeta(string(rune(c))), c)
+	}
+	re, err := regexp.Compile(b.String())
+	if err != nil { // it is too long for one: then only as it is
+		return func(text string) bool { return strings.Contains(text, key) }
+	}
+	return re.MatchString
+}
+
+// keep writes a recording. An answer that has the key in its body or its head is not kept.
 func (t *tape) keep(m taped, body []byte, key string) error {
-	if key != "" && bytes.Contains(body, []byte(key)) {
+	if has := repeats(key); has(string(body)) || slices.ContainsFunc(slices.Collect(maps.Values(m.Headers)), has) {
 		return bad("the provider repeats the key; nothing was written").of("an answer to %s was not recorded", m.name())
 	}
 	t.mu.Lock()

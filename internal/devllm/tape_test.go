@@ -65,7 +65,14 @@ func TestWhatIsNotRecorded(t *testing.T) {
 		if r.URL.Path == "/cut" {
 			w.Header().Set("Content-Length", "100")
 		}
-		fmt.Fprint(w, "you are ", r.Header.Get("Authorization"))
+		switch r.URL.Path {
+		case "/head":
+			w.Header().Set("X-Request-Id", "req-"+r.Header.Get("Authorization"))
+		case "/escaped":
+			fmt.Fprint(w, `{"you": "`+strings.ReplaceAll(r.Header.Get("Authorization"), "key", `\u006B\\u0065y`)+`"}`)
+		default:
+			fmt.Fprint(w, "you are ", r.Header.Get("Authorization"))
+		}
 	}))
 	dir := t.TempDir()
 	r := newRig(t, "openai", func(o *Options) { o.Record, o.Upstream = dir, far.URL })
@@ -73,6 +80,12 @@ func TestWhatIsNotRecorded(t *testing.T) {
 	r.do("POST", "/v1/chat/completions?api_key=key-1", "{}")
 	if err := r.RecordingError(); err == nil || strings.Contains(err.Error(), "key-1") {
 		t.Errorf("%v", err)
+	}
+	for _, path := range []string{"/head", "/escaped"} {
+		r := newRig(t, "openai", func(o *Options) { o.Record, o.Upstream = dir, far.URL })
+		if r.do("POST", path, "{}"); r.RecordingError() == nil {
+			t.Errorf("%s was recorded", path)
+		}
 	}
 	far.Close()
 	if g := r.do("POST", "/v1/chat/completions", "{}"); g.status != 502 || !strings.Contains(g.body, "cannot be reached") {

@@ -3,10 +3,11 @@ package jsonc
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"agentkernel/internal/strictjson"
 )
 
 // Doc is a text whose top is an object. The edits change its bytes in place and leave all others as they are.
@@ -44,11 +45,11 @@ func (d *Doc) scan() error {
 	blankTrailingCommas(d.clean)
 	var probe json.RawMessage
 	if err := json.Unmarshal(d.clean, &probe); err != nil {
-		offset := int64(len(d.src))
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			offset = max(syntax.Offset-1, 0)
+		offset, syntax := strictjson.Offset(err)
+		if !syntax {
+			offset = int64(len(d.src))
 		}
-		return d.wrong(int(offset), "%s", strings.TrimPrefix(err.Error(), "json: "))
+		return d.wrong(int(offset), "%s", strictjson.Reason(err, d.clean))
 	}
 	if start := d.next(0); d.clean[start] != '{' {
 		return d.wrong(start, "the top must be an object, {...}")

@@ -89,13 +89,13 @@ func TestEdits(t *testing.T) {
 
 func TestWhatIsRefused(t *testing.T) {
 	for src, want := range map[string]string{
-		"":                                  "line 1, column 1: unexpected end",
+		"":                                  "line 1, column 1: the JSON ends too early",
 		"[1]":                               "line 1, column 1: the top must be an object",
-		"{\n  \"a\": 1\n  \"b\": 2\n}":      "line 3, column 3: invalid character '\"'",
+		"{\n  \"a\": 1\n  \"b\": 2\n}":      "line 3, column 3: a comma or } should follow the value, not '\"'",
 		"{\"a\": /* open":                   "line 1, column 7",
 		"{\n \"servers\": []\n}":            `line 2, column 13: "servers" must be an object`,
 		`{"servers": {"a": 1, "a": 2}}`:     `line 1, column 22: the key "a" stands there twice`,
-		"{\"servers\": {\"a\": 1}, } trail": "line 1, column 25: invalid character 't'",
+		"{\"servers\": {\"a\": 1}, } trail": "line 1, column 25: nothing may follow the value, and 't' does",
 	} {
 		d, err := jsonc.Parse([]byte(src))
 		if err == nil {

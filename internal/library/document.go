@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"agentkernel/internal/strictjson"
+
 	"agentkernel"
 )
 
@@ -73,7 +75,7 @@ func (l *Library) PutDocument(_ context.Context, d agentkernel.Document) (agentk
 	}
 	var data bytes.Buffer
 	if err := json.Compact(&data, d.Data); err != nil {
-		return d, agentkernel.Errorf(agentkernel.CodeInvalid, opState, "state %q is not JSON: %w", d.Name, err)
+		return d, agentkernel.Errorf(agentkernel.CodeInvalid, opState, "state %q is not JSON: %s", d.Name, strictjson.Wrong(err, d.Data))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

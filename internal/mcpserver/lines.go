@@ -9,6 +9,8 @@ import (
 	"io"
 	"sync"
 
+	"agentkernel/internal/strictjson"
+
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
@@ -74,7 +76,7 @@ func refuse(line []byte) []byte {
 	code, text := invalidRequest, "this is no message of JSON-RPC"
 	var raw json.RawMessage
 	if err := json.Unmarshal(line, &raw); err != nil {
-		code, text = parseError, fmt.Sprintf("the line is not JSON: %v. Messages are JSON objects, one a line", err)
+		code, text = parseError, fmt.Sprintf("the line is not JSON: %s. Messages are JSON objects, one a line", strictjson.Wrong(err, line))
 	} else if raw[0] == '[' {
 		return nil
 	} else if _, err := jsonrpc.DecodeMessage(raw); err == nil {

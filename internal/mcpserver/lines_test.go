@@ -15,9 +15,9 @@ func TestLinesThatAreNoMessages(t *testing.T) {
 		{"a batch", "[" + strings.TrimSpace(ping) + "]\n", "[" + strings.TrimSpace(ping) + "]\n", ""},
 		{"empty lines", "\n \r\n" + ping, "\n \r\n" + ping, ""},
 		{"without an end", ping + strings.TrimSpace(ping), ping + strings.TrimSpace(ping), ""},
-		{"no JSON", "hello\n" + ping, ping, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not JSON: invalid character 'h'`},
-		{"cut off", ping + `{"jsonrpc":`, ping, "unexpected end of JSON input"},
-		{"two on a line", strings.TrimSpace(ping) + ping + ping, ping, "after top-level value"},
+		{"no JSON", "hello\n" + ping, ping, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not JSON: line 1, column 1: a value should begin here, not 'h'`},
+		{"cut off", ping + `{"jsonrpc":`, ping, "the JSON ends too early"},
+		{"two on a line", strings.TrimSpace(ping) + ping + ping, ping, "nothing may follow the value"},
 		{"a number", "42\n" + ping, ping, `"code":-32600`},
 		{"another object", "{\"a\":1}\n" + ping, ping, `"code":-32600`},
 	} {

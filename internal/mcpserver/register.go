@@ -99,7 +99,7 @@ func decodeArguments(d *definition, raw json.RawMessage, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(plainly(raw, d.in)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return bad("%s", strictjson.Explain(err, "the arguments"))
+		return bad("%s", strictjson.Explain(err, "the arguments", raw))
 	}
 	if err := strictjson.Check(raw, into); err != nil {
 		return bad("%s", err)

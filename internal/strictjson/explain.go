@@ -15,8 +15,8 @@ import (
 )
 
 // Explain says in plain words what encoding/json found wrong when it decoded a value into a type; it names no type of Go.
-// whole is what the reader calls the value, such as "the body" or "the arguments".
-func Explain(err error, whole string) string {
+// whole is what the reader calls the value, such as "the body" or "the arguments"; raw is the text itself.
+func Explain(err error, whole string, raw []byte) string {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what := member(e.Field)
 		if what == "" {
@@ -24,11 +24,8 @@ func Explain(err error, whole string) string {
 		}
 		return fmt.Sprintf("%s must be %s, not %s", clip.Short(what), wanted(e.Type), found(e.Value))
 	}
-	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Sprintf("%s: not JSON at byte %d: %s", whole, e.Offset, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return whole + ": the JSON ends too early"
+	if _, ok := Offset(err); ok || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return whole + ": " + Wrong(err, raw)
 	}
 	if e, ok := errors.AsType[*time.ParseError](err); ok {
 		return fmt.Sprintf("%s is not a time: write 2026-12-01T10:00:00Z", clip.Short(strconv.Quote(strings.Trim(e.Value, `"`))))

@@ -51,7 +51,7 @@ func TestExplain(t *testing.T) {
 		`{"span": 5}`:                    `span must be a text such as "5s", not a number`,
 		`[1]`:                            "the arguments must be an object, not a list",
 		`5`:                              "the arguments must be an object, not a number",
-		`{"url": x}`:                     "the arguments: not JSON at byte 9: invalid character 'x' looking for beginning of value",
+		`{"url": x}`:                     "the arguments: line 1, column 9: a value should begin here, not 'x': a text in double quotes, a number, true, false, null, [...] or {...}",
 		`{"url": "x`:                     "the arguments: the JSON ends too early",
 		`{"ulr": "x"}`:                   `there is no field "ulr"`,
 	} {
@@ -62,11 +62,12 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s was taken", raw)
 			continue
 		}
-		if got := strictjson.Explain(err, "the arguments"); got != want {
+		if got := strictjson.Explain(err, "the arguments", []byte(raw)); got != want {
 			t.Errorf("%s:\n%s, want\n%s", raw, got, want)
 		}
 	}
-	long := strictjson.Explain(json.Unmarshal([]byte(`{"`+strings.Repeat("ä", 200)+`": 5}`), &map[string]string{}), "it")
+	raw := []byte(`{"` + strings.Repeat("ä", 200) + `": 5}`)
+	long := strictjson.Explain(json.Unmarshal(raw, &map[string]string{}), "it", raw)
 	if len(long) > 150 || strings.ContainsRune(long, '\uFFFD') {
 		t.Errorf("%q", long)
 	}

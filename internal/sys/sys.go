@@ -170,7 +170,7 @@ func Decode(desc *agentkernel.Syscall, args json.RawMessage, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(args))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: %s", desc.Signature(), strictjson.Explain(err, "the arguments"))
+		return agentkernel.Errorf(agentkernel.CodeInvalid, desc.Name, "wrong arguments for %s: %s", desc.Signature(), strictjson.Explain(err, "the arguments", args))
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func DecodePart(op, name string, raw json.RawMessage, v any) error {
 	if err == nil {
 		return nil
 	}
-	text := strictjson.Explain(err, name)
+	text := strictjson.Explain(err, name, raw)
 	if e, ok := errors.AsType[*agentkernel.Error](err); ok {
 		text = e.Message()
 	}

@@ -104,10 +104,8 @@ func parseConfig(file string, src []byte, lookup func(string) (string, bool)) ([
 	}
 	var probe json.RawMessage
 	if err := json.Unmarshal(clean, &probe); err != nil {
-		if syn, ok := errors.AsType[*json.SyntaxError](err); ok {
-			return nil, bad(syn.Offset-1, "not JSON: %v", err)
-		}
-		return nil, bad(0, "not JSON: %v", err)
+		at, _ := strictjson.Offset(err)
+		return nil, bad(at, "not JSON: %s", strictjson.Reason(err, clean))
 	}
 	p := &configParser{file: file, src: src, dec: json.NewDecoder(bytes.NewReader(clean)), bad: bad, lookup: lookup}
 	return p.parse()

@@ -63,7 +63,7 @@ func InTime(s *agentkernel.Spec, now time.Time) error {
 		}
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s has passed: it is %s", s.Deadline.UTC().Format(layout), now.UTC().Format(layout))
 	case ahead > agentkernel.MaxDeadline:
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s is too far ahead: ten years are the most", s.Deadline.UTC().Format(time.RFC3339))
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "the deadline %s is too far ahead: ten years are the most, 3,650 days", s.Deadline.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

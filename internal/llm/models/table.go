@@ -20,6 +20,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/clip"
 	"agentkernel/internal/nearest"
+	"agentkernel/internal/strictjson"
 )
 
 // Table is what models cost, as somebody has said it at a time.
@@ -117,11 +118,11 @@ func (t *Table) otherUnit() *agentkernel.Error {
 
 // unread says why a table cannot be decoded.
 func (t *Table) unread(err error) *agentkernel.Error {
-	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return tableError(t.File, lineAt(t.data, e.Offset), "it is no JSON: %v", e)
+	if at, ok := strictjson.Offset(err); ok {
+		return tableError(t.File, lineAt(t.data, at), "it is no JSON: %s", strictjson.Reason(err, t.data))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return tableError(t.File, lineAt(t.data, int64(len(t.data))), "it is no JSON: it ends too early")
+		return tableError(t.File, lineAt(t.data, int64(len(t.data))), "it is no JSON: %s", strictjson.Reason(err, t.data))
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return tableError(t.File, lineAt(t.data, e.Offset), "%s cannot be a %s", clip.Short(e.Field), e.Value)

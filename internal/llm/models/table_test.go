@@ -31,7 +31,7 @@ const table = `{
 func TestWrongTables(t *testing.T) {
 	for _, c := range []struct{ from, to, want, hint string }{
 		{`"source"`, `source`, "ours.json, line 3: it is no JSON: ", "a table is JSON"},
-		{"    }\n  }\n}\n", "    }\n", "ours.json, line 11: it is no JSON: it ends too early", "a table is JSON"},
+		{"    }\n  }\n}\n", "    }\n", "ours.json, line 11: it is no JSON: the JSON ends too early", "a table is JSON"},
 		{"\n}\n", "\n}\n{}", "line 13: something follows the table", ""},
 		{`"input": 3`, `"inptu": 3`, `line 8: nothing is known of "inptu"`, "input"},
 		{`"input": 3`, `"image": 3`, `line 8: nothing is known of "image"`, "the classes of a price are input"},

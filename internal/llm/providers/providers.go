@@ -22,6 +22,10 @@ func Kinds() []string {
 func New(kind string, opts llm.Options) (llm.Provider, error) {
 	var p llm.Provider
 	var err error
+	secret := opts.Key != nil
+	if secret {
+		opts = maskingFor(opts)
+	}
 	switch kind {
 	case "openai", "azure", "vllm", "openrouter":
 		p, err = openai.New(opts, openai.Flavour(kind))
@@ -46,6 +50,9 @@ func New(kind string, opts llm.Options) (llm.Provider, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: %w", kind, err)
+	}
+	if secret {
+		return masking{p}, nil
 	}
 	return p, nil
 }

@@ -28,7 +28,6 @@ type Exchange struct {
 	key     string
 	sent    atomic.Bool // the server may have the request
 	resp    *http.Response
-	answer  io.Reader // the body of resp, without the key
 	head    llm.Head
 	left    int64 // bytes that the body may still have
 	// What of the answer was told, in bytes.
@@ -113,7 +112,7 @@ func (x *Exchange) Read(p []byte) (int, error) {
 		return 0, errTooLarge
 	}
 	x.silence.Reset(x.idle)
-	n, err := x.answer.Read(p[:min(int64(len(p)), x.left)])
+	n, err := x.resp.Body.Read(p[:min(int64(len(p)), x.left)])
 	x.silence.Stop() // how long whoever is told takes does not count
 	x.left -= int64(n)
 	if errors.Is(err, io.EOF) {

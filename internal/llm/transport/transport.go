@@ -195,9 +195,7 @@ func (s *Server) Send(ctx context.Context, call Call) (*Exchange, error) {
 		defer x.Close()
 		return nil, x.fail(err)
 	}
-	if x.resp, x.answer = resp, resp.Body; resp.StatusCode == http.StatusOK { // of a failure the message is concealed as a whole
-		x.answer = masked(resp.Body, x.key)
-	}
+	x.resp = resp
 	if err := x.readHead(); err != nil {
 		defer x.Close()
 		return nil, err

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,55 +98,6 @@ func TestRefusalsHaveNoKey(t *testing.T) {
 			t.Fatalf("%d: %s", n, text)
 		}
 	}
-}
-
-// TestMask: the key is in no answer, however that comes, and nothing else of it is changed or kept back.
-func TestMask(t *testing.T) {
-	const key = "sk-abcabd"
-	for in, want := range map[string]string{
-		"":                       "",
-		"hello":                  "hello",
-		"it is sk-abcabd.":       "it is *********.",
-		"sk-abcabdsk-abcabd":     "******************",
-		"sk-abcsk-abcabd sk-abc": "sk-abc********* sk-abc",
-		"sk-abcab":               "sk-abcab",
-	} {
-		for n := 1; n < 9; n++ {
-			for _, most := range []int{1, 3, 64} {
-				var got []byte
-				r := masked(&pieces{in, n}, key)
-				p := make([]byte, most)
-				for {
-					k, err := r.Read(p)
-					if got = append(got, p[:k]...); err != nil {
-						break
-					}
-				}
-				if string(got) != want {
-					t.Errorf("%q in pieces of %d, read by %d: %q, want %q", in, n, most, got, want)
-				}
-			}
-		}
-	}
-	p := make([]byte, 64)
-	if n, err := masked(&pieces{"data: x\n\nrest", 9}, key).Read(p); n != 9 || err != nil {
-		t.Errorf("an event waits for the next: %q %v", p[:n], err)
-	}
-}
-
-// pieces is a text that comes so many bytes at a time.
-type pieces struct {
-	text string
-	n    int
-}
-
-func (p *pieces) Read(to []byte) (int, error) {
-	if p.text == "" {
-		return 0, io.EOF
-	}
-	n := copy(to, p.text[:min(p.n, len(p.text))])
-	p.text = p.text[n:]
-	return n, nil
 }
 
 // TestConcealWhatRepeatsItself: what a program has sent may be millions of times what a message says.

@@ -84,7 +84,7 @@ func TestNodeErrors(t *testing.T) {
 		"throw 'text'":                    {"uncaught: text", ""},
 		"let x = = 2":                     {"SyntaxError: Unexpected token '='", "app.mjs:1"},
 		"import x from 'no-such-package'": {"Cannot find package 'no-such-package'", "app.mjs"},
-		"import { state } from 'kernel';\nconst a = []; a.push(a); await state.set('k', a)": {"TypeError: a value that holds itself", "app.mjs:2"},
+		"import { state } from 'kernel';\nconst a = []; a.push(a); await state.set('k', a)": {"TypeError: invalid_argument: a value that holds itself", "app.mjs:2"},
 		"import { state } from 'kernel';\nawait state.get(1, 2, 3)":                         {"state.get(key, default) was called with 3 arguments", "app.mjs:2"},
 	} {
 		r, turn, err := wholeRun(t, nodeProgram("app.mjs", source), answeredBy(denied))
@@ -95,6 +95,52 @@ func TestNodeErrors(t *testing.T) {
 	}
 	caught := "import { self, PermissionError } from 'kernel';\ntry { await self(); } catch (e) { console.log(e instanceof PermissionError, e.code, e.message); }"
 	if r, turn, err := wholeRun(t, nodeProgram("app.mjs", caught), answeredBy(denied)); err != nil || r.out.String() != "true permission_denied permission_denied: no (do y)\n" {
+		t.Errorf("%+v %v %s", turn, err, r.out.String())
+	}
+}
+
+// Values that JSON lacks leave a program in Node as docs/values.md says, or not at all.
+func TestNodeValues(t *testing.T) {
+	needNode(t)
+	for value, want := range map[string]string{
+		`new Date(0)`:                            `"1970-01-01T00:00:00.000Z"`,
+		`new Date(NaN)`:                          `{"$repr":"Invalid Date"}`,
+		`new RangeError('no')`:                   `{"$exception":{"type":"RangeError","arg":"no"}}`,
+		`new Error()`:                            `{"$exception":{"type":"Error","arg":null}}`,
+		`/a+/g`:                                  `{"$repr":"/a+/g"}`,
+		`new Float64Array([1, 0.5])`:             `[1,0.5]`,
+		`new BigInt64Array([2n ** 62n])`:         `[4611686018427387904]`,
+		`new Uint8Array([97]).buffer`:            `{"$bytes":"YQ=="}`,
+		`Promise.resolve(1)`:                     `{"$repr":"[object Promise]"}`,
+		`new WeakMap()`:                          `{"$repr":"[object WeakMap]"}`,
+		`(await import('node:path'))`:            `{"$repr":"[object Module]"}`,
+		`[function f() {}, Symbol('s')]`:         `[{"$repr":"<function f>"},{"$repr":"Symbol(s)"}]`,
+		`new (class P { x = 1 })()`:              `{"x":1}`,
+		`(function () { return arguments })(1)`:  `[1]`,
+		`new String('text')`:                     `"text"`,
+		`new URL('http://example.com/a')`:        `"http://example.com/a"`,
+		`[...Array(198)].reduce((v) => [v], [])`: strings.Repeat("[", 199) + strings.Repeat("]", 199),
+		`[...Array(199)].reduce((v) => [v], [])`: "! invalid_argument: a value is nested deeper than 200 levels",
+		`'a\ud800'`:                              "! invalid_argument: a text holds half of a surrogate pair and is not UTF-8",
+		`{['\udc00']: 1}`:                        "! invalid_argument: a text holds half of a surrogate pair and is not UTF-8",
+		`new Map([['\ud83d', 1]])`:               "! invalid_argument: a text holds half of a surrogate pair and is not UTF-8",
+		`'\ud83d\ude00'`:                         `"😀"`,
+	} {
+		source := "import { call } from 'kernel';\ntry { await call('x', { v: " + value + " }); } catch (e) { console.log('!', e.message, e.code); }"
+		r, turn, err := wholeRun(t, nodeProgram("app.mjs", source), answeredBy(echoState))
+		got := strings.TrimSuffix(strings.TrimPrefix(strings.Join(r.calls, "\n"), `async x {"v":`), "}")
+		if len(r.calls) == 0 {
+			got = strings.TrimSuffix(r.out.String(), " invalid_argument\n")
+		}
+		if err != nil || turn.Kind != agentkernel.TurnExit || got != want {
+			t.Errorf("%s: %.300s, want %.300s (%+v %v)", value, got, want, turn, err)
+		}
+	}
+	forms := func(agentkernel.Call) agentkernel.Reply {
+		return agentkernel.Reply{Result: json.RawMessage(`[{"$repr":"a"},{"$object":{"type":"P","fields":{"x":{"$repr":"b"}}}},{"$exception":{"type":"E","arg":"c"}}]`)}
+	}
+	source := "import { call } from 'kernel';\nconst [a, b, c] = await call('x', {});\nconsole.log(a, b, String(c), c instanceof Error)"
+	if r, turn, err := wholeRun(t, nodeProgram("app.mjs", source), answeredBy(forms)); err != nil || r.out.String() != "a { x: 'b' } E: c true\n" {
 		t.Errorf("%+v %v %s", turn, err, r.out.String())
 	}
 }

@@ -37,6 +37,9 @@ func explain(path string, err error) error {
 	case primary == sqlite3.SQLITE_READONLY, errors.Is(err, syscall.EROFS):
 		return agentkernel.Errorf(agentkernel.CodeStorage, "store", "%s cannot be written: %w", dir, err).
 			WithHint("make the file system writable, or choose another data directory with AGENTKERNEL_HOME")
+	case errors.Is(err, syscall.EMFILE), primary == sqlite3.SQLITE_CANTOPEN && fewFiles():
+		return agentkernel.Errorf(agentkernel.CodeStorage, "store", "the database %s cannot be opened: this process may have too few open files", path).
+			WithHint("allow more, as by ulimit -n 1024, and try again")
 	case errors.Is(err, fs.ErrPermission), primary == sqlite3.SQLITE_PERM, primary == sqlite3.SQLITE_AUTH:
 		return agentkernel.Errorf(agentkernel.CodeDenied, "store", "no permission to open the database %s: %w", path, err).
 			WithHint("give this user the directory: chown -R \"$USER\" %s", dir)
@@ -49,6 +52,13 @@ func explain(path string, err error) error {
 	default:
 		return agentkernel.Errorf(agentkernel.CodeStorage, "store", "the database %s: %w", path, err)
 	}
+}
+
+// fewFiles says whether this process may have so few open files that SQLite, which does not say why it cannot open one, may lack them.
+func fewFiles() bool {
+	const enough = 256 // as macOS has it
+	var l syscall.Rlimit
+	return syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil && l.Cur < enough
 }
 
 func diskFull(dir string, err error) error {
