@@ -13,8 +13,8 @@ import (
 )
 
 type recoverCmd struct {
-	PID  string `arg:"" optional:"" help:"Only this process; without it all that are unfinished."`
-	Wait bool   `short:"w" help:"Wait until they have ended (always with --embedded)."`
+	PID  optionalPID `arg:"" optional:"" help:"Only this process; without it all that are unfinished."`
+	Wait bool        `short:"w" help:"Wait until they have ended (always with --embedded)."`
 
 	AcceptLoss bool `help:"Continue without what is lost, if the log of the database was damaged; processes that may have lost the end of their journals are paused."`
 }
@@ -34,7 +34,7 @@ func (c *recoverCmd) Run(a *app) error {
 	var pid agentkernel.PID
 	var err error
 	if c.PID != "" {
-		if pid, err = agentkernel.ParsePID(c.PID); err != nil {
+		if pid, err = agentkernel.ParsePID(string(c.PID)); err != nil {
 			return err
 		}
 	}
