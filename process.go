@@ -447,6 +447,10 @@ func (p *Process) Asks() string {
 	return ""
 }
 
+// NotTakenUp says that Kernel.Recover left the process as it was: a file with a payload of it is missing or damaged. Error says which,
+// PauseNote what to do.
+func (p *Process) NotTakenUp() bool { return p.State == StateUnfinished && p.Paused && p.Error != nil }
+
 // Ask is a question to the human behind an interactive process: may this call run?
 type Ask struct {
 	ID   int64  `json:"id"`   // the call's number

@@ -340,6 +340,19 @@ func OpenReader(ctx context.Context, home string) (agentkernel.Kernel, error) {
 	return offline.New(store, info, store.Close).After(dir.LastLife()), nil
 }
 
+// Examination is what Examine has found.
+type Examination = sqlite.Examination
+
+// Examine looks for damage of a data directory that opening it does not show, in its database and its blobs. It reads a bounded part,
+// says how much that was, and changes nothing.
+func Examine(ctx context.Context, home string) (Examination, error) {
+	home, err := datadir.Resolve(home)
+	if err != nil {
+		return Examination{}, err
+	}
+	return sqlite.Examine(ctx, readerConfig(datadir.At(home)))
+}
+
 // readerConfig is of a database that this process reads and does not have open as its kernel.
 func readerConfig(dir *datadir.Dir) sqlite.Config {
 	return sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs(), Key: dir.KeyIfAny(), Idle: func() bool {

@@ -20,6 +20,20 @@ func (t *rawText) Decode(ctx *kong.DecodeContext) error {
 	return err
 }
 
+// optionalPID is a process that may be left out. An empty argument is not left out: it is what a shell makes of a variable that is not
+// set, and would mean all processes.
+type optionalPID string
+
+// Decode implements kong.MapperValue.
+func (p *optionalPID) Decode(ctx *kong.DecodeContext) error {
+	s, err := popText(ctx)
+	if err == nil {
+		_, err = agentkernel.ParsePID(s)
+	}
+	*p = optionalPID(s)
+	return err
+}
+
 // utf8Text takes all other arguments. Those that are not UTF-8 are refused: kong and JSON replace such bytes, and what
 // is meant then is something else, another folder even.
 func utf8Text(ctx *kong.DecodeContext, target reflect.Value) error {

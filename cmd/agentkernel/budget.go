@@ -70,8 +70,8 @@ An allowance does the same for all processes of a namespace together, in each da
 }
 
 type budgetShowCmd struct {
-	PID       string `arg:"" optional:"" name:"pid" help:"The process; without it, allowances are shown."`
-	Namespace string `placeholder:"NAME" help:"Show the allowances of this namespace alone."`
+	PID       optionalPID `arg:"" optional:"" name:"pid" help:"The process; without it, allowances are shown."`
+	Namespace string      `placeholder:"NAME" help:"Show the allowances of this namespace alone."`
 }
 
 func (budgetShowCmd) Help() string {
@@ -85,7 +85,7 @@ func (c *budgetShowCmd) Run(a *app) error {
 	if c.Namespace != "" {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--namespace shows allowances, and a pid the budget of a process: give one of them")
 	}
-	return a.budget(c.PID, func(k agentkernel.Kernel, pid agentkernel.PID) (agentkernel.BudgetState, error) {
+	return a.budget(string(c.PID), func(k agentkernel.Kernel, pid agentkernel.PID) (agentkernel.BudgetState, error) {
 		return k.Budget(a.ctx, pid)
 	})
 }

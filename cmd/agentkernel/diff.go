@@ -6,12 +6,12 @@ import (
 )
 
 type diffCmd struct {
-	A     string `arg:"" optional:"" help:"A process; without one, those are listed that wait with changes."`
-	B     string `arg:"" optional:"" help:"The process to compare it with; without it, what A did to files."`
-	Patch bool   `short:"p" help:"Files: the changed lines of small texts, as diff -u shows them."`
-	All   bool   `help:"Show each of the calls that are the same, too."`
-	Full  bool   `help:"Whole arguments and results."`
-	Exact bool   `help:"Compare what differs each time, too: the clock, random bytes, PIDs of children."`
+	A     string      `arg:"" optional:"" help:"A process; without one, those are listed that wait with changes."`
+	B     optionalPID `arg:"" optional:"" help:"The process to compare it with; without it, what A did to files."`
+	Patch bool        `short:"p" help:"Files: the changed lines of small texts, as diff -u shows them."`
+	All   bool        `help:"Show each of the calls that are the same, too."`
+	Full  bool        `help:"Whole arguments and results."`
+	Exact bool        `help:"Compare what differs each time, too: the clock, random bytes, PIDs of children."`
 }
 
 func (diffCmd) Help() string {
@@ -34,7 +34,7 @@ func (c *diffCmd) Run(a *app) error {
 	case c.B == "":
 		return c.fileDiff(a)
 	}
-	pidB, err := agentkernel.ParsePID(c.B)
+	pidB, err := agentkernel.ParsePID(string(c.B))
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 type llmKeyCmd struct {
-	Model string `arg:"" name:"alias" help:"The model: its alias, or of the second line with one alias#2."`
-	PID   string `name:"pid" placeholder:"PID" help:"A process of the tree that has brought the model; without it, the settings declare it."`
+	Model string      `arg:"" name:"alias" help:"The model: its alias, or of the second line with one alias#2."`
+	PID   optionalPID `name:"pid" placeholder:"PID" help:"A process of the tree that has brought the model; without it, the settings declare it."`
 }
 
 func (llmKeyCmd) Help() string {
@@ -29,7 +29,7 @@ func (c *llmKeyCmd) Run(a *app) error {
 	var pid agentkernel.PID
 	if c.PID != "" {
 		var err error
-		if pid, err = agentkernel.ParsePID(c.PID); err != nil {
+		if pid, err = agentkernel.ParsePID(string(c.PID)); err != nil {
 			return err
 		}
 	}

@@ -14,12 +14,12 @@ import (
 )
 
 type psCmd struct {
-	All       bool     `short:"a" help:"Also those that have ended."`
-	Limit     int      `short:"n" placeholder:"N" zero:"all" help:"At most so many, newest first; 0: all (default: 100 with those that have ended, else all)." default:"-1"`
-	Namespace string   `placeholder:"NAME" help:"Only this tenant's."`
-	Parent    string   `placeholder:"PID" help:"Only the children of this process."`
-	State     []string `enum:"ready,running,waiting,paused,halted,stopping,unfinished,exited,failed,killed" placeholder:"STATE" help:"Only those in one of these states: ready, running, waiting, paused, halted, stopping, unfinished; exited, failed or killed (implies --all)."`
-	Name      string   `placeholder:"PATTERN" help:"Only those whose name matches: 'report*'."`
+	All       bool        `short:"a" help:"Also those that have ended."`
+	Limit     int         `short:"n" placeholder:"N" zero:"all" help:"At most so many, newest first; 0: all (default: 100 with those that have ended, else all)." default:"-1"`
+	Namespace string      `placeholder:"NAME" help:"Only this tenant's."`
+	Parent    optionalPID `placeholder:"PID" help:"Only the children of this process."`
+	State     []string    `enum:"ready,running,waiting,paused,halted,stopping,unfinished,exited,failed,killed" placeholder:"STATE" help:"Only those in one of these states: ready, running, waiting, paused, halted, stopping, unfinished; exited, failed or killed (implies --all)."`
+	Name      string      `placeholder:"PATTERN" help:"Only those whose name matches: 'report*'."`
 }
 
 // psEnded is how many processes ps lists by default where it lists those that have ended: they only become more.
@@ -38,7 +38,7 @@ func (c *psCmd) Run(a *app) error {
 	}
 	filter := agentkernel.Filter{Namespace: c.Namespace, Unfinished: !c.All && !c.ended()}
 	if c.Parent != "" {
-		pid, err := agentkernel.ParsePID(c.Parent)
+		pid, err := agentkernel.ParsePID(string(c.Parent))
 		if err != nil {
 			return err
 		}

@@ -13,8 +13,8 @@ import (
 )
 
 type recoverCmd struct {
-	PID  string `arg:"" optional:"" help:"Only this process; without it all that are unfinished."`
-	Wait bool   `short:"w" help:"Wait until they have ended (always with --embedded)."`
+	PID  optionalPID `arg:"" optional:"" help:"Only this process; without it all that are unfinished."`
+	Wait bool        `short:"w" help:"Wait until they have ended (always with --embedded)."`
 
 	AcceptLoss bool `help:"Continue without what is lost, if the log of the database was damaged; processes that may have lost the end of their journals are paused."`
 }
@@ -34,7 +34,7 @@ func (c *recoverCmd) Run(a *app) error {
 	var pid agentkernel.PID
 	var err error
 	if c.PID != "" {
-		if pid, err = agentkernel.ParsePID(c.PID); err != nil {
+		if pid, err = agentkernel.ParsePID(string(c.PID)); err != nil {
 			return err
 		}
 	}
@@ -56,13 +56,34 @@ func (c *recoverCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if !a.cli.JSON {
-		a.con.Say("%s", recoveredText(list))
+	taken, left := splitLeft(list)
+	if !a.cli.JSON && (len(taken) > 0 || len(left) == 0) {
+		a.con.Say("%s", recoveredText(taken))
 	}
-	if !c.Wait && !k.inProcess {
-		return a.listRecovered(list)
+	for _, p := range left {
+		a.con.Say("process %d cannot be taken up: %s", p.PID, p.PauseNote)
 	}
-	return a.awaitAll(k, list)
+	if c.Wait || k.inProcess {
+		err = a.awaitAll(k, taken, left)
+	} else {
+		err = a.listRecovered(append(taken, left...))
+	}
+	if err == nil && len(left) > 0 {
+		err = exitCode(left[0].Error.Code.ExitCode())
+	}
+	return err
+}
+
+// splitLeft separates the processes that go on from those that were left as they were.
+func splitLeft(list []agentkernel.Process) (taken, left []agentkernel.Process) {
+	for _, p := range list {
+		if p.NotTakenUp() {
+			left = append(left, p)
+		} else {
+			taken = append(taken, p)
+		}
+	}
+	return taken, left
 }
 
 // acceptLoss makes a data directory usable whose log was damaged, and says what it did.
@@ -151,8 +172,8 @@ func (a *app) listRecovered(list []agentkernel.Process) error {
 	return a.outputError()
 }
 
-// awaitAll waits for the recovered processes; the exit code is that of the first that did not end well.
-func (a *app) awaitAll(k *session, list []agentkernel.Process) error {
+// awaitAll waits for the recovered processes; the exit code is that of the first that did not end well. left were not taken up.
+func (a *app) awaitAll(k *session, list, left []agentkernel.Process) error {
 	code := 0
 	tasks := map[agentkernel.PID]*agentkernel.Spec{}
 	for _, p := range list {
@@ -184,9 +205,12 @@ func (a *app) awaitAll(k *session, list []agentkernel.Process) error {
 		}
 	}
 	if a.cli.JSON {
-		if err := a.printProcesses(list); err != nil {
+		if err := a.printProcesses(append(list, left...)); err != nil {
 			return err
 		}
+	}
+	if code == 0 {
+		return nil
 	}
 	return exitCode(code)
 }

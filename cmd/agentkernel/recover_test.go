@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"agentkernel"
@@ -22,5 +24,30 @@ func TestRecoveredText(t *testing.T) {
 		if got := recoveredText(c.list); got != c.want {
 			t.Errorf("recoveredText(%d) = %q; want %q", len(c.list), got, c.want)
 		}
+	}
+}
+
+// leftKernel recovers what it is told, and waits for nothing.
+type leftKernel struct {
+	*fakeKernel
+	list []agentkernel.Process
+}
+
+func (k *leftKernel) Recover(context.Context, agentkernel.PID) ([]agentkernel.Process, error) {
+	return k.list, nil
+}
+
+// TestRecoverNamesWhatIsLeft: a process that could not be taken up is named, and the exit code says so, whatever else goes on.
+func TestRecoverNamesWhatIsLeft(t *testing.T) {
+	left := agentkernel.Process{PID: 7, State: agentkernel.StateUnfinished, Paused: true, PauseNote: "a blob is missing",
+		Error: agentkernel.Errorf(agentkernel.CodeCorrupt, "blob", "a blob is missing")}
+	for said, list := range map[string][]agentkernel.Process{"": {left}, "1 process goes on": {left, {PID: 8, State: agentkernel.StateReady}}} {
+		r := newRig(t)
+		r.any = &leftKernel{r.kernel, list}
+		code := r.run("recover")
+		if text := r.err.String(); code != 74 || strings.Contains(text, "nothing is left") || !strings.Contains(text, said) {
+			t.Errorf("exit code %d: %s", code, text)
+		}
+		contains(t, "recover", r.err.String(), "process 7 cannot be taken up: a blob is missing")
 	}
 }

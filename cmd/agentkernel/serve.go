@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -188,6 +189,10 @@ func (c *serveCmd) greet(a *app, k agentkernel.Kernel, dir *datadir.Dir, stop <-
 			a.con.Error("recovery: "+asError(err).Message(), asError(err).Hint)
 		}
 		for _, p := range list {
+			if p.NotTakenUp() {
+				a.con.Error(fmt.Sprintf("process %d cannot be taken up: %s", p.PID, p.PauseNote), "")
+				continue
+			}
 			a.con.Say("continuing process %d %s%s", p.PID, p.Name, pausedSuffix(p))
 		}
 		return nil

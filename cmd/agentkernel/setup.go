@@ -187,10 +187,15 @@ func (a *app) usableTools(f *toolFiles) (files []string, problems []setup.Findin
 // unread are settings that cannot be read.
 func (a *app) examine(ctx context.Context, home string, files []string, models func(context.Context) []setup.Finding, unread []string) setup.Report {
 	return setup.Doctor(ctx, setup.DoctorOptions{Home: home, Shared: setup.UserEngines(), Version: version, Engine: a.engine(), Tools: files, Log: a.cfg.Log.Path,
-		Python: a.cfg.Python, Quota: a.cfg.Quota, Unread: unread, Reader: embedded.OpenReader, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess, TryWalls: embedded.TryWalls,
+		Python: a.cfg.Python, Quota: a.cfg.Quota, Unread: unread, Reader: embedded.OpenReader, Examine: examineStored, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess, TryWalls: embedded.TryWalls,
 		Models: models, Embeddings: a.cfg.Embeddings.URL, TryEmbeddings: func(ctx context.Context) (int, error) {
 			return embedded.TryEmbeddings(ctx, embedded.Embeddings(a.cfg.Embeddings))
 		}})
+}
+
+func examineStored(ctx context.Context, home string) (setup.Examined, error) {
+	e, err := embedded.Examine(ctx, home)
+	return setup.Examined(e), err
 }
 
 func tryProcess(ctx context.Context, python string) (setup.Trial, error) {

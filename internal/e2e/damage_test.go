@@ -134,7 +134,8 @@ func countLines(t *testing.T, file string) int {
 	return strings.Count(string(text), "\n")
 }
 
-// TestMissingBlob: a payload that is lost fails the process that needs it, and no other; what is left of its journal can be read.
+// TestMissingBlob: a payload that is lost pauses the process that needs it, and no other; what is left of its journal can be read.
+// When the file is back, it goes on.
 func TestMissingBlob(t *testing.T) {
 	dir := home(t)
 	v := startVictim(t, dir)
@@ -159,23 +160,34 @@ func TestMissingBlob(t *testing.T) {
 		return err == nil && p.State == agentkernel.StateWaiting && !p.Resident
 	})
 	v.kill()
-	removeBlobsWith(t, dir, "aaaa", "cccc", "dddd")
+	putBack := removeBlobsWith(t, dir, "aaaa", "cccc", "dddd")
 
 	again := openEmbedded(t, dir)
-	list, err := again.Recover(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
+	for range 2 { // it is the same the second time
+		list, err := again.Recover(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []agentkernel.Process
+		for _, p := range list {
+			if p.NotTakenUp() {
+				left = append(left, p)
+			}
+		}
+		if len(left) != 1 || left[0].PID != lost || left[0].Error.Code != agentkernel.CodeCorrupt || !strings.Contains(left[0].PauseNote, "put the file back") {
+			t.Errorf("left as they were: %+v, want process %d alone", left, lost)
+		}
 	}
-	var pids []agentkernel.PID
-	for _, p := range list {
-		pids = append(pids, p.PID)
+	for _, pid := range []agentkernel.PID{whole, asleep} {
+		if p, err := again.Process(t.Context(), pid); err != nil || p.Paused || p.State == agentkernel.StateUnfinished || p.State.Terminal() {
+			t.Errorf("process %d needs none of what is lost: %+v, %v", pid, p, err)
+		}
 	}
-	if !slices.Equal(pids, []agentkernel.PID{whole, asleep}) {
-		t.Errorf("taken up: %v, want %d and %d", pids, whole, asleep)
+	if p, err := again.Process(t.Context(), lost); err != nil || p.State != agentkernel.StateUnfinished || !p.Paused || !strings.Contains(p.PauseNote, "blob") {
+		t.Errorf("the one that lacks it: %+v, %v", p, err)
 	}
-	p, err := again.Process(t.Context(), lost)
-	if err != nil || p.State != agentkernel.StateFailed || p.Error == nil || p.Error.Code != agentkernel.CodeCorrupt || !strings.Contains(p.Error.Message(), "blob") {
-		t.Errorf("the one that lacks it: %+v, %v, error %v", p.State, err, p.Error)
+	if err := again.Signal(t.Context(), lost, agentkernel.SignalResume); agentkernel.CodeOf(err) != agentkernel.CodeCorrupt {
+		t.Errorf("resumed, and it still lacks it: %v", err)
 	}
 	for _, pid := range []agentkernel.PID{lost, ended} {
 		if said := stdoutOf(t, again, pid); said != "begun\nset\n" {
@@ -189,6 +201,15 @@ func TestMissingBlob(t *testing.T) {
 	if list, err := again.List(t.Context(), agentkernel.Filter{}); err != nil || len(list) != 4 {
 		t.Errorf("%d processes, %v", len(list), err)
 	}
+
+	putBack()
+	if err := again.Signal(t.Context(), lost, agentkernel.SignalResume); err != nil {
+		t.Errorf("resumed when the file is back: %v", err)
+	}
+	eventually(t, "it goes on", func() bool {
+		p, err := again.Process(t.Context(), lost)
+		return err == nil && !p.Paused && p.State == agentkernel.StateRunning
+	})
 
 	// A directory that is not there at all is no loss of a process: it stays unfinished.
 	if err := os.Rename(filepath.Join(dir, "blobs"), filepath.Join(dir, "elsewhere")); err != nil {
@@ -206,22 +227,88 @@ func TestMissingBlob(t *testing.T) {
 	}
 }
 
-// removeBlobsWith deletes the blobs that hold one of these texts.
-func removeBlobsWith(t *testing.T, home string, texts ...string) {
+// TestMissingBlobKilled: what lacks a payload can be killed, asleep or not, and is not failed by anything else that is asked of it.
+func TestMissingBlobKilled(t *testing.T) {
+	dir := home(t)
+	v := startVictim(t, dir)
+	k := v.client(t, dir)
+	spawn := func(source string) agentkernel.PID {
+		t.Helper()
+		p, err := k.Spawn(t.Context(), program(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it has printed", func() bool { return stdoutOf(t, k, p.PID) == "begun\n" })
+		return p.PID
+	}
+	computes := spawn("from kernel import state\nstate.set('x', 'a' * 40000)\nprint('begun')\nwhile True:\n    pass\n")
+	asleep := spawn("from kernel import sleep\nprint('begun')\nsleep(100000)\n#" + strings.Repeat("c", 40000)) // its text is what is lost
+	eventually(t, "the one that sleeps is parked", func() bool {
+		p, err := k.Process(t.Context(), asleep)
+		return err == nil && p.State == agentkernel.StateWaiting && !p.Resident
+	})
+	v.kill()
+	putBack := removeBlobsWith(t, dir, "aaaa", "cccc")
+	again := openEmbeddedToClose(t, dir)
+	if _, err := again.Recover(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []agentkernel.PID{computes, asleep} {
+		_ = again.Signal(t.Context(), pid, agentkernel.SignalInterrupt)
+		if p, err := again.Process(t.Context(), pid); err != nil || p.State.Terminal() {
+			t.Errorf("process %d has ended: %+v, %v", pid, p, err)
+		}
+	}
+	if err := again.Signal(t.Context(), computes, agentkernel.SignalKill); err != nil {
+		t.Error(err)
+	}
+	if p, err := again.Process(t.Context(), computes); err != nil || p.State != agentkernel.StateKilled {
+		t.Errorf("killed: %+v, %v", p, err)
+	}
+	putBack()
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	third := openEmbedded(t, dir)
+	if _, err := third.Recover(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := third.Spec(t.Context(), asleep)
+	if err != nil || !strings.Contains(spec.Program.Source, "cccc") {
+		t.Errorf("the text of the one that sleeps is gone: %v", err)
+	}
+	if err := third.Signal(t.Context(), asleep, agentkernel.SignalInterrupt); err != nil {
+		t.Error(err)
+	}
+	if p, err := third.Wait(t.Context(), asleep); err != nil || p.Error == nil || p.Error.Code == agentkernel.CodeCorrupt {
+		t.Errorf("it can be read again: %+v, %v", p, err)
+	}
+}
+
+// removeBlobsWith deletes the blobs that hold one of these texts, and returns what puts them back.
+func removeBlobsWith(t *testing.T, home string, texts ...string) (putBack func()) {
 	t.Helper()
-	removed := 0
+	removed := map[string][]byte{}
 	err := filepath.WalkDir(filepath.Join(home, "blobs"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		b, err := os.ReadFile(path)
 		if err == nil && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(string(b), text) }) {
-			removed++
+			removed[path] = b
 			err = os.Remove(path)
 		}
 		return err
 	})
-	if err != nil || removed != len(texts) {
-		t.Fatalf("%d blobs removed, %v", removed, err)
+	if err != nil || len(removed) != len(texts) {
+		t.Fatalf("%d blobs removed, %v", len(removed), err)
+	}
+	return func() {
+		t.Helper()
+		for path, b := range removed {
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

@@ -1,12 +1,14 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/timers"
 )
 
 // The process table is a cache. Of the processes that are parked, some thousand stay in memory; of the others the store has
@@ -44,6 +46,9 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 	found, err := k.readProcess(context.WithoutCancel(ctx), rec, ofRow)
 	if err != nil {
 		return nil, err
+	}
+	if history.CanBePutBack(found.lost) {
+		return nil, cmp.Or[error](k.leave(ctx, rec, found, ofRow == nil), found.lost) // it is not asked for again at once
 	}
 	p := found.p
 	p.parked, p.run.lastRun, p.pos = rec.Parked, rec.Parked.Since.UnixNano(), agentkernel.Position(k.last.Load()) // what was read may not be durable yet
@@ -152,9 +157,7 @@ func (k *Kernel) notePark(p *process) {
 func (p *process) wakesAt() time.Time {
 	first := p.wall.When()
 	for _, f := range p.inflight {
-		if at := f.timer.When(); first.IsZero() || !at.IsZero() && at.Before(first) {
-			first = at
-		}
+		first = timers.Sooner(first, f.timer.When())
 	}
 	return first.Round(0)
 }

@@ -21,16 +21,6 @@ func accounts(of []*process, fn func(agentkernel.PID, *history.Account)) {
 	}
 }
 
-// bookable waits until what the books of the ledger are made from is durable. It notices a store that has failed: whoever asks may
-// have nothing to write any more that would tell.
-func (k *Kernel) bookable(ctx context.Context) error {
-	err := k.flushAll(ctx)
-	if agentkernel.CodeOf(err) == agentkernel.CodeStorage {
-		k.storageFailed(err)
-	}
-	return err
-}
-
 // deferOverBudget deals with a call for which too little is left of a budget: later makes it when its process is resumed. False: the
 // program is handed the error.
 func (k *Kernel) deferOverBudget(p *process, f *inflight, err error, later func()) bool {

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 
 	"agentkernel"
+	"agentkernel/internal/kernel"
+	"agentkernel/internal/store/faulty"
 )
 
 // What a reader of a journal is shown is durable, also what was appended while he reads.
@@ -91,4 +93,26 @@ func TestIntentsAreDurableAlsoWhereRepliesAreNot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRecoveryOnAFullDisk: whoever tries again is told again, also of a process that writes nothing more.
+func TestRecoveryOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ram := newRAMStore()
+		r := newRig(t, ram)
+		r.backend.add("p", func(p *prog) error { <-p.s.dead; return nil })
+		if _, err := r.Spawn(t.Context(), spec("p")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		left := r.store.crash()
+		full := faulty.Wrap(left, faulty.Plan{At: 1, Counts: func(op faulty.Op) bool { return op == faulty.Flush }})
+		next := r.boot(t, left, func(c *kernel.Config) { c.Store = full })
+		for n := range 3 {
+			if list, err := next.Recover(t.Context(), 0); agentkernel.CodeOf(err) != agentkernel.CodeStorage {
+				t.Errorf("recovery %d: %v, %v", n, list, err)
+			}
+		}
+		<-next.Broken()
+	})
 }

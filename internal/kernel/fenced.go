@@ -3,6 +3,7 @@ package kernel
 import (
 	"agentkernel"
 	"agentkernel/internal/kernel/steps"
+	"agentkernel/internal/kernel/trees"
 )
 
 // Another kernel may take over a tree that this one still runs: see agentkernel.Fencer. What this one does for it from then on
@@ -10,7 +11,7 @@ import (
 
 // notStored deals with what the store has not taken of a process: the tree stops, or the kernel.
 func (k *Kernel) notStored(p *process, err error) {
-	if unlessFenced(err) == nil {
+	if trees.UnlessFenced(err) == nil {
 		k.fenced(p.place().Root())
 		return
 	}

@@ -2,10 +2,6 @@ package kernel
 
 import "agentkernel"
 
-// maxLosses is how often in a row a process begins again whose sandbox was killed, without coming any further: its program
-// may be what draws the kill (a kernel of the operating system that is out of memory takes the largest process).
-const maxLosses = 3
-
 // lostBox deals with a sandbox that was killed from outside: its process begins again, if it can be repeated, and ends as
 // crashed if that does not help.
 func (k *Kernel) lostBox(p *process, why *agentkernel.Error) {
@@ -19,17 +15,12 @@ func (k *Kernel) lostBox(p *process, why *agentkernel.Error) {
 		k.sandboxFailed(p, why)
 		return
 	}
-	if p.losses == nil || p.standing.Seq > p.losses.at {
-		p.losses = &losses{}
-	}
-	p.losses.times++
-	p.losses.at = p.standing.Seq
-	times := p.losses.times
-	if times > maxLosses {
+	p.losses = p.losses.Another(p.standing.Seq)
+	times := p.losses.Times
+	if final := p.losses.TooMany(why); final != nil {
 		p.losses = nil // a session goes on without the piece
 		p.mu.Unlock()
-		k.sandboxFailed(p, agentkernel.Errorf(why.Code, why.Op, "%s (it began again %d times, and each time it came no further)", why.Message(), maxLosses).
-			WithHint("look for what kills it (memory, a watchdog: dmesg says)"))
+		k.sandboxFailed(p, final)
 		return
 	}
 	p.mu.Unlock()

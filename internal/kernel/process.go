@@ -13,6 +13,7 @@ import (
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/numbered"
+	"agentkernel/internal/kernel/progress"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
@@ -35,7 +36,7 @@ type process struct {
 	standing history.Standing           // of its journal
 	work     map[string]json.RawMessage // working set, nil until first used
 	pos      agentkernel.Position       // last append
-	losses   *losses                    // nil: none
+	losses   *progress.Losses           // of sandboxes that something from outside has killed; nil: none
 	// The small ones stand together: a hundred thousand processes may be parked.
 	owned      bool // a goroutine drives the sandbox (runs or parks it)
 	imaged     bool // the store may have an image of it
@@ -175,12 +176,6 @@ func (p *process) takeBox() agentkernel.Sandbox {
 // setNeed says what the sandbox needs next; p.mu is held.
 func (p *process) setNeed(n need, call int64, reply *agentkernel.Reply) {
 	p.run.need, p.run.current, p.run.reply = n, call, reply
-}
-
-// losses count the sandboxes of a process that something from outside has killed.
-type losses struct {
-	times int   // in a row, since the journal grew last
-	at    int64 // the last entry of the journal then
 }
 
 // began notes that a session has got a piece; p.mu is held.

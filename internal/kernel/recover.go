@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/kernel/replay"
@@ -15,8 +16,8 @@ import (
 	"agentkernel/internal/kernel/steps"
 )
 
-// Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those
-// that cannot be taken up fail with the reason; the others go on.
+// Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those that cannot be taken up fail
+// with the reason, or are left and come back unfinished if what they lack can be put back; the others go on.
 func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkernel.Process, error) {
 	if k.table.recovering.Enter() {
 		defer k.table.recovering.Leave()
@@ -43,8 +44,8 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 		if failed = cmp.Or(failed, ctx.Err()); ctx.Err() != nil {
 			break // whoever asked has gone: what was taken up runs, and the rest is for the next who asks
 		}
-		p, err := k.adopt(ctx, rec)
-		failed = cmp.Or(failed, err)
+		p, left, err := k.adopt(ctx, rec, false)
+		failed, asleep = cmp.Or(failed, err), append(asleep, left...)
 		if p != nil {
 			taken = append(taken, p)
 		}
@@ -70,16 +71,12 @@ const listed = 1000
 
 // carryAll makes what other kernels have parked this kernel's to wake, and tells of it.
 func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err error) {
-	all, err := k.store.Count(ctx, agentkernel.Filter{Unfinished: true})
-	if err != nil {
-		return nil, err
-	}
-	active, err := k.store.Count(ctx, agentkernel.Filter{Active: true})
+	parked, err := history.Parked(ctx, k.store)
 	if err != nil {
 		return nil, err
 	}
 	_, asleep, _ := k.table.Counts()
-	parked := max(all-active-asleep, 0)
+	parked = max(parked-asleep, 0)
 	k.table.CarryAll(parked)
 	k.wakes.TakeAll()
 	posted, err := k.store.Posted(ctx)
@@ -102,25 +99,31 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 }
 
 // adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet, and in memory until release. nil:
-// this kernel carries it already, or it could not be taken up and has failed. A caller who leaves is not the reason for that.
-func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*process, error) {
-	ctx = context.WithoutCancel(ctx)
+// this kernel carries it already, it could not be taken up and has failed, or it was left as it was. To be killed, it need not be whole.
+func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord, toKill bool) (_ *process, left []agentkernel.Process, _ error) {
+	ctx = context.WithoutCancel(ctx) // a caller who leaves is no reason to fail it
 	if running, first, err := k.table.Claim(ctx, row.PID); !first {
 		k.unpin(running)
-		return nil, err
+		return nil, nil, err
 	}
 	defer k.table.Loaded(row.PID)
 	rec, ofRow, err := history.Row(ctx, k.store, row.PID) // lists come without program text
 	if err != nil || rec.State.Terminal() {               // the list was older
-		return nil, err
+		return nil, nil, err
 	}
 	found, err := k.readProcess(ctx, rec, ofRow)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := found.p
+	if history.CanBePutBack(found.lost) {
+		if !toKill {
+			return nil, []agentkernel.Process{history.Unreadable(rec, found.lost)}, k.leave(ctx, rec, found, ofRow == nil)
+		}
+		found.lost = inbox.Killed()
+	}
 	if !k.table.Adopt(p.pid, p, k.carries(&rec)) {
-		return nil, k.table.Refuses()
+		return nil, nil, k.table.Refuses()
 	}
 	k.rejoin(p)
 	p.mu.Lock()
@@ -128,9 +131,26 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord) (*pro
 	p.mu.Unlock()
 	if !k.takeUp(found) {
 		k.unpin(p)
-		return nil, nil
+		return nil, nil, nil
 	}
-	return p, nil
+	return p, nil, nil
+}
+
+// leave pauses a process without taking it up, of which something is lost that can be put back: if it ended, that would be for good.
+// A row that has lost something is not written, which would lose it for good, too.
+func (k *Kernel) leave(ctx context.Context, rec agentkernel.ProcessRecord, f found, write bool) error {
+	p := f.p
+	p.mu.Lock()
+	if p.recoveries.Store(int32(rec.Recoveries)); write && !rec.Paused { // else it says already why it stays
+		p.pausing = &pausing{note: history.UnreadableNote(p.pid, f.lost)}
+		k.journalState(p, agentkernel.EntryPaused, 0)
+		k.table.Leave(k.carries(&rec))
+	}
+	p.mu.Unlock()
+	k.specs.Drop(p.spec)
+	k.dropLocals(p)
+	k.forest.Unload(p.place())
+	return k.flush(ctx, p)
 }
 
 // found is a process as it was read from the store.

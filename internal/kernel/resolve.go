@@ -92,7 +92,7 @@ func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call 
 	if !undecided.Open(&rec, entries, call) {
 		return nil, undecided.Why(ctx, k.store, pid, call, k.label)
 	}
-	p, err := k.adopt(ctx, rec)
+	p, _, err := k.adopt(ctx, rec, false)
 	if err == nil && p == nil { // somebody else took it up meanwhile, or it could not be
 		if p, err = k.acquire(ctx, pid); p == nil && err == nil {
 			err = undecided.Why(ctx, k.store, pid, call, k.label)

@@ -99,7 +99,8 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	case !rec.State.Terminal() && sig != agentkernel.SignalResume:
 		return history.RunByNone(string(sig), pid)
 	case !rec.State.Terminal(): // what was paused because of it is continued with it
-		if _, err := k.Recover(ctx, pid); err != nil {
+		list, err := k.Recover(ctx, pid)
+		if err = cmp.Or(err, history.Left(list, pid)); err != nil {
 			return err
 		}
 	}
@@ -133,7 +134,7 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord,
 		return hasEnded(agentkernel.SignalKill, rec.PID, rec.State)
 	}
 	for _, rec := range tree {
-		adopted, notTaken := k.adopt(ctx, rec) // or somebody else just has, and it may sleep, or run by now
+		adopted, _, notTaken := k.adopt(ctx, rec, true) // or somebody else just has, and it may sleep, or run by now
 		p, unread := k.acquire(ctx, rec.PID)
 		if err = cmp.Or(err, notTaken, unread); p != nil {
 			k.kill(p)
@@ -185,9 +186,7 @@ func (k *Kernel) awaitEnd(ctx context.Context, p *process) error {
 	return k.pump(ctx, p, w, 0, false, func(agentkernel.Event) error { return nil })
 }
 
-func (k *Kernel) kill(p *process) {
-	k.killFor(p, agentkernel.Errorf(agentkernel.CodeKilled, "kill", "killed by a signal"))
-}
+func (k *Kernel) kill(p *process) { k.killFor(p, inbox.Killed()) }
 
 // killFor ends a process at once, whatever it does.
 func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {

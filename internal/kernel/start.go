@@ -87,7 +87,7 @@ func (k *Kernel) bookkeeping() budget.Source {
 		Members: func(namespace string, fn func(agentkernel.PID, *history.Account)) {
 			accounts(slices.DeleteFunc(k.table.All(), func(p *process) bool { return p.spec.Namespace != namespace }), fn)
 		},
-		Flush: k.bookable, Store: k.store, Now: k.cfg.Now,
+		Flush: k.flushAll, Store: k.store, Now: k.cfg.Now,
 		Due: func(pid agentkernel.PID) { k.external.Go(func() { k.warn(pid) }) },
 		At:  func(at time.Time, fn func()) { k.timers.At(at, func() { k.external.Go(fn) }) },
 	}

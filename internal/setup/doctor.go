@@ -53,6 +53,8 @@ type DoctorOptions struct {
 
 	// Reader opens the database for reading, without a kernel.
 	Reader func(ctx context.Context, home string) (agentkernel.Kernel, error)
+	// Examine looks for damage of the database, and of the files that lie beside it.
+	Examine func(ctx context.Context, home string) (Examined, error)
 	// Dial reaches a running kernel at its socket.
 	Dial func(ctx context.Context, socket string) (agentkernel.Kernel, error)
 	// ToolSource gives the tools of configuration files; the servers that it starts end with close.
@@ -90,6 +92,7 @@ func Checks() []Check {
 		{"disk space", checkSpace, ""},
 		{"kernel", checkKernel, ""},
 		{"database", checkDatabase, ""},
+		{"stored data", checkStored, ""},
 		{"storage", checkStorage, ""},
 		{"leftovers", checkLeftovers, ""},
 		{"kernel log", checkLog, "log.path"},

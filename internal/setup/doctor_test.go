@@ -173,6 +173,27 @@ func write(t *testing.T, path string, size int) {
 	}
 }
 
+// TestDoctorOnDamage: what opening the database does not show.
+func TestDoctorOnDamage(t *testing.T) {
+	home := t.TempDir()
+	write(t, datadir.At(home).Database(), 10)
+	for _, c := range []struct {
+		e      Examined
+		status Status
+		found  string
+		fix    string
+	}{
+		{Examined{Pages: true}, OK, "the pages of the database fit together", ""},
+		{Examined{Blobs: 12, There: 12, Read: 10}, OK, "too large to look at its pages; of 12 blobs 12 are there, and 10 were compared", ""},
+		{Examined{Damage: agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "it was cut").WithHint("restore it")}, Fail, "it was cut", "restore it"},
+		{Examined{Pages: true, Blobs: 12, There: 12, Read: 12, Bad: 1, BadBlob: agentkernel.Errorf(agentkernel.CodeNotFound, "blob", "blob ab is gone")}, Warn,
+			"1 blob missing or damaged of 12 that were looked for: blob ab is gone", "put the file back"},
+	} {
+		o := DoctorOptions{Home: home, LookPath: nothing, Engine: "/nonexistent", Examine: func(context.Context, string) (Examined, error) { return c.e, nil }}
+		expect(t, Doctor(t.Context(), o), "stored data", c.status, c.found, c.fix)
+	}
+}
+
 func TestDoctorOnABrokenOne(t *testing.T) {
 	home := t.TempDir()
 	if err := os.Chmod(home, 0o755); err != nil {

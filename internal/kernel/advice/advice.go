@@ -21,6 +21,7 @@ const (
 	PassByName        = "pass large data between tools by name; or raise limits.journal"
 	PauseInstead      = "with --on-unknown pause a process waits for your decision instead"
 	GiveBudget        = "a budget is given when a process is started: agentkernel spawn --budget-usd 2 ..."
+	PutBack           = "put the file back from a backup, then: agentkernel resume %d; or agentkernel kill %d ends it"
 	Repeats           = "%s was made %d times in a row with the same arguments and the same answer, since %s; resume lets it go on and counts anew, --repeats allows more"
 	Recover           = "agentkernel recover %d"
 	RecoverItself     = "agentkernel recover %d lets it go on itself; agentkernel kill %d ends it"
@@ -43,5 +44,6 @@ const (
 	WaitOrKill        = "agentkernel wait %d, or agentkernel kill %d"
 	WallCountsWaiting = "this limit (--timeout) counts waiting, too; agentkernel why %d says where the time went"
 	WhenMended        = "%s; when that is mended: agentkernel resume %d"
+	WhenPutBack       = "%s; " + PutBack
 	WithoutBackend    = "without --backend %s the kernel runs in %s what %s lacks"
 )

@@ -61,6 +61,16 @@ func shorterThanImage(pid agentkernel.PID, last, image int64) error {
 		WithPID(pid).WithHint(advice.Restore)
 }
 
+// Parked is how many processes are parked, whichever kernel carries them.
+func Parked(ctx context.Context, store agentkernel.StoreReader) (int, error) {
+	all, err := store.Count(ctx, agentkernel.Filter{Unfinished: true})
+	if err != nil {
+		return 0, err
+	}
+	active, err := store.Count(ctx, agentkernel.Filter{Active: true})
+	return all - active, err
+}
+
 // Unfinished lists the processes that have not ended and are not parked, of all trees (0) or of the one below pid, parents
 // first: a child's PID is greater than its parent's. CodeConflict: nothing of the tree is left.
 func Unfinished(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID) (found []agentkernel.ProcessRecord, err error) {

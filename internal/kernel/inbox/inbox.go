@@ -133,6 +133,11 @@ func Obeys(e *agentkernel.Error) bool {
 	return e != nil && (e.Code == agentkernel.CodeInterrupted || slices.Contains(interrupts, e.Exception))
 }
 
+// Killed is why a process ended that somebody has killed.
+func Killed() *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeKilled, "kill", "killed by a signal")
+}
+
 // Stopped is why a process was killed that was asked to stop. deadline is that because of which it was asked, zero if somebody has;
 // obeyed: the interrupt ended it, and not the end of its grace time.
 func Stopped(deadline time.Time, obeyed bool) *agentkernel.Error {

@@ -1,5 +1,6 @@
-// Package progress says of a process that makes the same call over and over, and gets the same answer, that it makes no progress.
-// What is counted is in its journal (history.Repeats); the package decides by that alone, and stops nothing: that is the kernel's.
+// Package progress says of a process that makes the same call over and over, and gets the same answer, that it makes no progress; and
+// of one that begins again and again, since its sandbox is killed each time. What is counted is in its journal (history.Repeats,
+// the last entry); the package decides by that alone, and stops nothing: that is the kernel's.
 package progress
 
 import (

@@ -88,6 +88,16 @@ func (r *Rows[P]) Adopt(pid agentkernel.PID, p P, asleep bool) bool {
 	return true
 }
 
+// Leave notes that a process that its caller has claimed stays as it was left: it cannot be read now.
+func (r *Rows[P]) Leave(asleep bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if asleep {
+		r.asleep--
+		r.unfinished++
+	}
+}
+
 // Remove takes a process out that has ended.
 func (r *Rows[P]) Remove(pid agentkernel.PID) {
 	r.mu.Lock()

@@ -194,3 +194,11 @@ func (t *Tree) join(pid agentkernel.PID) {
 		t.members[pid] = 0
 	}
 }
+
+// UnlessFenced leaves out that a batch was refused, for those who wait for the batches of other trees.
+func UnlessFenced(err error) error {
+	if agentkernel.CodeOf(err) == agentkernel.CodeFenced {
+		return nil
+	}
+	return err
+}

@@ -25,7 +25,7 @@ func explain(path string, err error) error {
 	dir := filepath.Dir(path)
 	switch primary := resultCode(err); {
 	case primary == sqlite3.SQLITE_FULL, errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return diskFull(dir, err)
+		return diskFull(dir)
 	case primary == sqlite3.SQLITE_CORRUPT:
 		return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the database %s is damaged: %w", path, err).
 			WithHint("restore it from a backup, or move it away to begin a new one; `sqlite3 %s .recover` saves what can be read", path)
@@ -61,8 +61,9 @@ func fewFiles() bool {
 	return syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil && l.Cur < enough
 }
 
-func diskFull(dir string, err error) error {
-	return agentkernel.Errorf(agentkernel.CodeStorage, "store", "the disk that holds %s is full: %w", dir, err).
+// diskFull says it in no words but its own: those of SQLite speak of the database, which may be small.
+func diskFull(dir string) error {
+	return agentkernel.Errorf(agentkernel.CodeStorage, "store", "the disk that holds %s is full", dir).
 		WithHint("free space, then: agentkernel recover")
 }
 

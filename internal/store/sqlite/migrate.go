@@ -147,7 +147,9 @@ func readIdentity(c *conn, path string) (info agentkernel.StoreInfo, err error) 
 	switch {
 	case err != nil:
 		return info, explain(path, err)
-	case !found || r.text(0) == "":
+	case !found:
+		return info, errNotBegun(c, path)
+	case r.text(0) == "":
 		return info, notOurs(path, "it has no store_uuid")
 	}
 	info.UUID = r.text(0)
@@ -158,6 +160,20 @@ func readIdentity(c *conn, path string) (info agentkernel.StoreInfo, err error) 
 		return info, agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "what %s was restored from cannot be read: %w", path, err)
 	}
 	return info, nil
+}
+
+// errNotBegun is of a database with tables and no identity. The identity comes right behind the tables, so of one in which nothing is
+// the kernel died between the two.
+func errNotBegun(c *conn, path string) error {
+	used, err := c.int("SELECT EXISTS (SELECT 1 FROM processes) OR EXISTS (SELECT 1 FROM entries)")
+	if err != nil {
+		return explain(path, err)
+	}
+	if used != 0 {
+		return notOurs(path, "it has no store_uuid")
+	}
+	return agentkernel.Errorf(agentkernel.CodeVersion, "store", "the database %s has nothing in it: the kernel that made it died before it had begun", path).
+		WithHint("nothing ran, and nothing is lost: any command that starts a kernel goes on with it: agentkernel recover")
 }
 
 // Renew gives a database that was restored from a backup, or has lost what was in its log, an identity of its own, in one step; its

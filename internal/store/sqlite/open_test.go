@@ -208,3 +208,26 @@ func TestMigrationsAreAppliedInOrderAndOnce(t *testing.T) {
 		t.Fatalf("the database holds %v", r)
 	}
 }
+
+// TestKilledBeforeItHadBegun: a kernel that dies between the tables and the identity leaves a database in which nothing is lost.
+func TestKilledBeforeItHadBegun(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	s := mustOpen(t, cfg)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rawSQL(t, cfg.Path, "DELETE FROM meta WHERE key = 'store_uuid'")
+	_, err := OpenReader(t.Context(), cfg)
+	checkError(t, err, agentkernel.CodeVersion, "has nothing in it", "nothing is lost", "agentkernel recover")
+	s = mustOpen(t, cfg) // and the next one goes on with it
+	pid := newPID(s)
+	if err := appendFlush(s, agentkernel.Batch{Process: exampleRow(pid), Entries: note(pid, 1, 10).Entries}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rawSQL(t, cfg.Path, "DELETE FROM meta WHERE key = 'store_uuid'")
+	_, err = OpenReader(t.Context(), cfg)
+	checkError(t, err, agentkernel.CodeCorrupt, "no store_uuid")
+}

@@ -17,7 +17,7 @@ from pathlib import Path
 from unittest import mock
 
 import support
-from agentkernel import Allowance, Budget, Client, KernelError, Limits, ModelUsage, Spec, Spending, _home, _kernel, _result, changes, create_agent, errors
+from agentkernel import Allowance, Budget, Client, KernelError, Limits, ModelUsage, Spec, Spending, _home, _kernel, _result, _steps, changes, create_agent, errors
 from agentkernel.model import Process, parse_time
 from agentkernel.spec import local_tools, size
 
@@ -61,6 +61,33 @@ class Hints(unittest.TestCase):
             found = _result._PASSED_ON.search(text)
             self.assertEqual(found and found[1], "set it", text)
         self.assertIsNone(_result._PASSED_ON.search("no (it is not set)"))
+
+
+class Connecting(unittest.TestCase):
+    def test_kernels_that_end_before_they_are_met(self) -> None:
+        """Another one is started each time; if none lives, the error has the key, since start=True was given."""
+        with tempfile.TemporaryDirectory() as home:
+            for dies, met in ((2, True), (3, True), (99, False)):
+                kernel = _kernel.Kernel(home, None, True, object)
+                kernel._greeted = True
+                steps, started, connects = kernel.ask("spawn", "POST", "/processes", body={}, key="k"), 0, 0
+                try:
+                    step = next(steps)
+                    while True:
+                        if isinstance(step, _steps.Connect):
+                            connects += 1
+                            if connects > dies:
+                                break
+                            step = steps.throw(_steps.NobodyListens())
+                        else:
+                            self.assertIsInstance(step, _steps.Call)
+                            started += 1
+                            step = steps.send(kernel.socket)
+                    self.assertTrue(met)
+                    self.assertEqual(started, dies)
+                except errors.KernelGone as e:
+                    self.assertFalse(met)
+                    self.assertEqual((e.idempotency_key, started), ("k", 3))
 
 
 class Pages(unittest.TestCase):

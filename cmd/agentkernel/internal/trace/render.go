@@ -58,7 +58,7 @@ func (r *renderer) life(p agentkernel.Process) string {
 	if end.IsZero() {
 		end = r.o.Now
 	}
-	return join(state, console.Span(end.Sub(p.Created)))
+	return join(state, span(p.Created, end))
 }
 
 func (r *renderer) steps(list []*step, indent string, zero time.Time) {
@@ -68,7 +68,7 @@ func (r *renderer) steps(list []*step, indent string, zero time.Time) {
 			branch, below = "└─ ", "   "
 		}
 		lines := r.lines(s)
-		offset := fmt.Sprintf("%9s  ", "+"+console.Span(s.at.Sub(zero)))
+		offset := fmt.Sprintf("%9s  ", "+"+console.Span(max(0, s.at.Sub(zero))))
 		r.b.WriteString(r.style("2", indent+branch+offset) + lines[0] + "\n")
 		inner := indent + below
 		for _, l := range lines[1:] {
@@ -134,9 +134,9 @@ func took(s *step) string {
 	case s.instant || s.end.IsZero():
 		return ""
 	case s.kind == stepCall && !s.call.Effect.External():
-		return "waited " + console.Span(s.end.Sub(s.at))
+		return "waited " + span(s.at, s.end)
 	}
-	return console.Span(s.end.Sub(s.at))
+	return span(s.at, s.end)
 }
 
 func (r *renderer) outcome(s *step) string {
@@ -240,7 +240,7 @@ func waits(list []*step) string {
 	sum = func(list []*step) {
 		for _, s := range list {
 			if s.kind == stepCall && !s.instant && !s.end.IsZero() {
-				total[waitName(s)] += s.end.Sub(s.at)
+				total[waitName(s)] += max(0, s.end.Sub(s.at))
 			}
 			sum(s.children)
 		}

@@ -230,7 +230,15 @@ func since(word string, from, to time.Time) string {
 	if from.IsZero() {
 		return ""
 	}
-	return word + " " + console.Span(to.Sub(from))
+	return word + " " + span(from, to)
+}
+
+// span is how long it is between two times of a journal. The clock may have been set back between them: then they do not say.
+func span(from, to time.Time) string {
+	if to.Before(from) {
+		return "an unknown time (the clock was set back)"
+	}
+	return console.Span(to.Sub(from))
 }
 
 func noteOf(e agentkernel.Entry) string {

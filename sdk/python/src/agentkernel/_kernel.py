@@ -72,16 +72,18 @@ class Kernel(Generic[R]):
 
     def connect(self, start: Optional[bool] = None) -> Steps[Any]:
         """A connection. Where nobody listens, nothing was asked yet, so starting a kernel is safe; so is greeting another
-        where one ends while it is greeted. ConnectionCut: the last one did, too."""
+        where one ends before or while it is greeted. ConnectionCut: the last one did, too."""
         start = self.start if start is None else start
         cut: Optional[ConnectionCut] = None
-        for attempt in range(4):
+        for left in (3, 2, 1, 0):
             try:
                 connection = yield Connect(self.socket)
             except NobodyListens:
-                if not start or attempt > 1:
+                if not start:
                     break
-                self.socket = yield Call(lambda: _home.start_kernel(self.binary(), self.home, self.settings))
+                cut = ConnectionCut("no kernel listens, and those that were started ended at once")
+                if left:
+                    self.socket = yield Call(lambda: _home.start_kernel(self.binary(), self.home, self.settings))
                 continue
             if self._greeted:
                 return connection
