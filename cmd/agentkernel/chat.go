@@ -111,6 +111,7 @@ type talk struct {
 	pid  agentkernel.PID
 	look *look
 
+	always   *always         // for all that is said until this command ends
 	pictures []agent.Picture // that are shown with what is said next
 
 	lines *bufio.Reader
@@ -123,7 +124,7 @@ func (c *chatCmd) talk(a *app, begin func(*talk) error) error {
 		return err
 	}
 	defer k.Close()
-	t := &talk{a: a, k: k, look: a.newLook(), lines: bufio.NewReader(a.in), typed: a.inTTY && a.con.Interactive()}
+	t := &talk{a: a, k: k, look: a.newLook(), always: &always{}, lines: bufio.NewReader(a.in), typed: a.inTTY && a.con.Interactive()}
 	if err := begin(t); err != nil {
 		return err
 	}
@@ -383,7 +384,7 @@ func (t *talk) say(said string) error {
 
 // turn follows the conversation as long as f does. The error is one with which the command ends.
 func (t *talk) turn(f follower) error {
-	w := &watch{a: t.a, k: t.k, pid: t.pid, look: t.look, talks: true}
+	w := &watch{a: t.a, k: t.k, pid: t.pid, look: t.look, talks: true, always: t.always}
 	p, err := w.follow(f)
 	t.a.con.Err(t.look.rest())
 	switch {

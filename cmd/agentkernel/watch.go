@@ -48,6 +48,7 @@ type watch struct {
 	below      []agentkernel.Changes // those of its children that have something to be applied
 	past       []string              // what was told about the past of a rerun
 	asks       chan agentkernel.Event
+	always     *always
 }
 
 // Why a watch ended before its process did.
@@ -71,6 +72,9 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 	defer tasks.Wait()
 	defer cancel(nil)
 	w.asks, w.again = make(chan agentkernel.Event, 64), make(chan struct{})
+	if w.always == nil {
+		w.always = &always{}
+	}
 	signals, stop := w.a.signals()
 	defer stop()
 	tasks.Go(func() { w.signalLoop(ctx, cancel, signals) })
