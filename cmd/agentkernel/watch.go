@@ -197,25 +197,6 @@ func (w *watch) withoutResult(p agentkernel.Process) *agentkernel.Error {
 		WithHint("a program that the model wrote may have ended it: agentkernel trace %d", p.PID)
 }
 
-// withPrograms adds to a task what the programs that its model wrote have done, as far as a receipt tells of it.
-func (w *watch) withPrograms(p *agentkernel.Process) {
-	if !w.isTask() || w.k == nil || p.PID == 0 {
-		return
-	}
-	for parents := []agentkernel.PID{p.PID}; len(parents) > 0; parents = parents[1:] {
-		below, err := w.k.List(w.a.ctx, agentkernel.Filter{Parent: parents[0]})
-		if err != nil {
-			return // it is a matter of numbers
-		}
-		for i := range below {
-			parents = append(parents, below[i].PID)
-			p.Usage.ToolCalls += below[i].Usage.ToolCalls
-			p.Usage.BytesIn += below[i].Usage.BytesIn
-			p.Left = append(p.Left, below[i].Left...)
-		}
-	}
-}
-
 // result shows the result of a task.
 func (w *watch) result(p agentkernel.Process) {
 	if !w.isTask() || p.State != agentkernel.StateExited || p.ExitCode != 0 {
