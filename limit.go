@@ -20,8 +20,8 @@ type Limits struct {
 	Output    int64    `json:"output,omitempty"`    // bytes of stdout and stderr together
 	Calls     int64    `json:"calls,omitempty"`     // syscalls over the whole life
 	CallWait  Duration `json:"call_wait,omitempty"` // the longest one external call may take
-	// Repeats is how often in a row the same call may be made with the same answer: the process is paused before the next. It is
-	// not ended.
+	// Repeats is how often in a row the same call may be made with the same answer: the process is paused before the next. A child ends, unless
+	// it is detached: its parent may wait for it.
 	Repeats Repeats `json:"repeats,omitempty"`
 	// InFlight is how many calls may be under way at one moment. The call beyond it is answered with
 	// CodeLimit, and the program goes on.
