@@ -25,7 +25,7 @@ type runResult struct {
 	DurationMS float64            `json:"duration_ms"`
 	Syscalls   int64              `json:"syscalls"`
 	Backend    string             `json:"backend"`
-	Running    []agentkernel.PID  `json:"running,omitempty"` // children that were detached and go on, some of them
+	Running    []agentkernel.PID  `json:"running,omitempty"` // children that go on, some of them
 	Left       []string           `json:"left,omitempty"`    // files that went with the sandbox
 	Moved      *agentkernel.Move  `json:"moved,omitempty"`   // from which backend it came there, and why
 	ExitCode   int                `json:"exit_code"`

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/asktext"
 )
 
 // withPrograms adds to a task what the programs that its model wrote have done, as far as a receipt tells of it. It returns the processes below
-// one that has ended which have not: children that were detached.
+// one that has ended which have not: nothing ends a child with its parent.
 func (w *watch) withPrograms(p *agentkernel.Process) (running []agentkernel.Process) {
 	if w.k == nil || p.PID == 0 || !p.State.Terminal() || !w.isTask() && w.a.cli.quiet() && !w.a.cli.JSON {
 		return nil
@@ -56,4 +60,39 @@ func pidsOf(processes []agentkernel.Process) (pids []agentkernel.PID) {
 		pids = append(pids, processes[i].PID)
 	}
 	return pids
+}
+
+// tellPaused tells of the children of a task that are paused while it waits for them: it would wait without a word.
+func (w *watch) tellPaused(ctx context.Context) {
+	told := map[string]bool{}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.mentionPaused(ctx, told)
+		}
+	}
+}
+
+// mentionPaused says which children of the process are paused, why, and what to do about it, each once. A question that waits is shown anyway.
+func (w *watch) mentionPaused(ctx context.Context, told map[string]bool) {
+	proc, err := w.k.Process(ctx, w.process())
+	if err != nil || !slices.ContainsFunc(proc.WaitsFor, func(call string) bool { return strings.HasPrefix(call, "proc.wait") }) {
+		return
+	}
+	below, err := w.k.List(ctx, agentkernel.Filter{Parent: proc.PID, Unfinished: true, Limit: shownChildren})
+	if err != nil {
+		return
+	}
+	for i := range below {
+		p := &below[i]
+		line := fmt.Sprintf("waits for process %d (%s): %s", p.PID, asktext.Name(p.Name), pausedLine(*p))
+		if p.Paused && p.Asks() == "" && !told[line] {
+			told[line] = true
+			w.a.con.Say("%s", line)
+		}
+	}
 }

@@ -83,6 +83,9 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 		if w.look != nil && !w.a.con.Interactive() {
 			tasks.Go(func() { w.tellWaits(ctx) })
 		}
+		if w.isTask() {
+			tasks.Go(func() { w.tellPaused(ctx) })
+		}
 	}
 	if w.a.askTTY != nil {
 		// Not waited for: it may sit in a read that only the human can end.
