@@ -20,8 +20,8 @@ type Limits struct {
 	Output    int64    `json:"output,omitempty"`    // bytes of stdout and stderr together
 	Calls     int64    `json:"calls,omitempty"`     // syscalls over the whole life
 	CallWait  Duration `json:"call_wait,omitempty"` // the longest one external call may take
-	// Repeats is how often in a row the same call may be made with the same answer: the process is paused before the next. It is
-	// not ended.
+	// Repeats is how often in a row the same call may be made with the same answer: the process is paused before the next. A child ends, unless
+	// it is detached: its parent may wait for it.
 	Repeats Repeats `json:"repeats,omitempty"`
 	// InFlight is how many calls may be under way at one moment. The call beyond it is answered with
 	// CodeLimit, and the program goes on.
@@ -143,8 +143,8 @@ var allLimits = sync.OnceValue(func() []Limit {
 			Doc: "the longest that one external call may take", Hit: "a call took longer",
 			min: leastSpan, of: func(l *Limits) any { return &l.CallWait }},
 		{Name: "repeats", Unit: LimitNumber, Flag: "--repeats", Least: "1", None: int64(AnyRepeats),
-			Help: "How often in a row it may make the same call with the same answer before it is paused (default 50); none: any number.",
-			Doc:  "the same call with the same answer in a row; the process is paused before the next (default 50); none: it is not",
+			Help: "How often in a row it may make the same call with the same answer before it is paused, or ends if it is a child (default 50); none: any number.",
+			Doc:  "the same call with the same answer in a row; the process is paused before the next, or ends if it is a child (default 50); none: it is not",
 			Hit:  "it made the same call more often in a row",
 			min:  1, max: float64(AnyRepeats), of: func(l *Limits) any { return (*int64)(&l.Repeats) }},
 		{Name: "in_flight", Unit: LimitNumber, Least: "1",

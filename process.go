@@ -466,7 +466,7 @@ type Answer string
 
 const (
 	AnswerYes    Answer = "yes"    // this call
-	AnswerAlways Answer = "always" // this call and further ones of the same tool, for this process
+	AnswerAlways Answer = "always" // this call and further ones of the same tool, for this process as long as it lives; not for its children
 	AnswerNo     Answer = "no"
 )
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -18,6 +19,30 @@ import (
 )
 
 const askWidth = 400
+
+// always are the calls to which the human has said "always", by pattern: each is answered with a yes of its own, so that the promise ends with
+// this command. To the kernel "always" means as long as the process lives, which may be longer than anybody is there.
+type always struct {
+	mu       sync.Mutex
+	patterns map[string]bool
+}
+
+func (a *always) allows(pattern string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.patterns[pattern]
+}
+
+func (a *always) allow(pattern string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.patterns == nil {
+		a.patterns = map[string]bool{}
+	}
+	if pattern != "" { // else nothing but this call is allowed by it
+		a.patterns[pattern] = true
+	}
+}
 
 // human is whoever types at a terminal.
 type human struct {
@@ -63,7 +88,6 @@ func (w *watch) askLoop(ctx context.Context) {
 			said = human.typed
 		}
 	}
-	always := map[string]bool{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,8 +98,8 @@ func (w *watch) askLoop(ctx context.Context) {
 			}
 		case e := <-w.asks:
 			q := e.Ask
-			answer := agentkernel.AnswerAlways
-			if q.Pattern == "" || !always[q.Pattern] {
+			answer := agentkernel.AnswerYes
+			if !w.always.allows(q.Pattern) {
 				answer = w.question(ctx, human, e.PID, q)
 			}
 			if human != nil {
@@ -87,7 +111,8 @@ func (w *watch) askLoop(ctx context.Context) {
 				w.signal(ctx, w.process(), agentkernel.SignalPause)
 				return
 			case agentkernel.AnswerAlways:
-				always[q.Pattern] = true
+				w.always.allow(q.Pattern)
+				answer = agentkernel.AnswerYes
 			}
 			w.answer(ctx, e.PID, q, answer)
 		}

@@ -20,13 +20,15 @@ type chatCmd struct {
 	Model  string `placeholder:"ALIAS" help:"Which model answers and writes the programs: an alias of the setting models (default: the first one)."`
 	Turns  int    `placeholder:"N" help:"How many answers of the model each thing that you say may take (default 20)."`
 	Resume string `placeholder:"PID" help:"Go on with an earlier conversation."`
+	Piped  bool   `name:"piped-commands" help:"Do /save and /image also where standard input is no terminal."`
 	boundFlags
 	specFlags
 }
 
 func (chatCmd) Help() string {
 	return `A conversation: what you say next is done with all that was said, and with the variables of the programs so far. Each line is one thing to
-say. Piped, the answers alone are on standard output; all else is on standard error.
+say. Piped, the answers alone are on standard output; all else is on standard error. /save and /image are not done then, since the
+lines may be of a file that somebody else wrote, unless --piped-commands says so.
 
 Ctrl-C interrupts what is being done, and that is forgotten; a second Ctrl-C leaves. Ctrl-D or /quit ends the conversation; /cost says what it
 has cost, /image FILE shows a picture, /save NAME keeps a program as a skill, /help has all. When the terminal is closed, or the kernel dies, it is left as it is: --resume PID goes on.
@@ -98,9 +100,11 @@ type talk struct {
 	pid  agentkernel.PID
 	look *look
 
+	always   *always         // for all that is said until this command ends
 	pictures []agent.Picture // that are shown with what is said next
 
 	lines *bufio.Reader
+	trust bool // whoever writes the lines may have files read and skills kept
 	typed bool // what is said is typed at a terminal, and is asked for
 }
 
@@ -110,7 +114,7 @@ func (c *chatCmd) talk(a *app, begin func(*talk) error) error {
 		return err
 	}
 	defer k.Close()
-	t := &talk{a: a, k: k, look: a.newLook(), lines: bufio.NewReader(a.in), typed: a.inTTY && a.con.Interactive()}
+	t := &talk{a: a, k: k, look: a.newLook(), always: &always{}, lines: bufio.NewReader(a.in), trust: a.inTTY || c.Piped, typed: a.inTTY && a.con.Interactive()}
 	if err := begin(t); err != nil {
 		return err
 	}
@@ -278,6 +282,10 @@ func (t *talk) line() (string, error) {
 // command does what begins with a slash; over says that the conversation is.
 func (t *talk) command(said string) (over bool, err error) {
 	said, name, _ := strings.Cut(said, " ")
+	if !t.trust && (said == "/image" || said == "/save") {
+		t.a.con.Say("%s is not done: standard input is no terminal, and --piped-commands was not given", said)
+		return false, nil
+	}
 	switch name = strings.TrimSpace(name); said {
 	case "/quit", "/exit":
 		return true, t.end()
@@ -372,7 +380,7 @@ func (t *talk) say(said string) error {
 
 // turn follows the conversation as long as f does. The error is one with which the command ends.
 func (t *talk) turn(f follower) error {
-	w := &watch{a: t.a, k: t.k, pid: t.pid, look: t.look, talks: true}
+	w := &watch{a: t.a, k: t.k, pid: t.pid, look: t.look, talks: true, always: t.always}
 	p, err := w.follow(f)
 	t.a.con.Err(t.look.rest())
 	switch {

@@ -25,8 +25,9 @@ type runResult struct {
 	DurationMS float64            `json:"duration_ms"`
 	Syscalls   int64              `json:"syscalls"`
 	Backend    string             `json:"backend"`
-	Left       []string           `json:"left,omitempty"`  // files that went with the sandbox
-	Moved      *agentkernel.Move  `json:"moved,omitempty"` // from which backend it came there, and why
+	Running    []agentkernel.PID  `json:"running,omitempty"` // children that go on, some of them
+	Left       []string           `json:"left,omitempty"`    // files that went with the sandbox
+	Moved      *agentkernel.Move  `json:"moved,omitempty"`   // from which backend it came there, and why
 	ExitCode   int                `json:"exit_code"`
 	Usage      *agentkernel.Usage `json:"usage,omitempty"`
 	Files      *fileCounts        `json:"files,omitempty"`
@@ -70,7 +71,7 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 		w.a.con.Say("%s", pausedLine(p))
 		return exitCode(w.pausedExit())
 	}
-	w.withPrograms(&p)
+	running := w.withPrograms(&p)
 	if e := w.withoutResult(p); e != nil {
 		p.Error, p.ExitCode = e, agentkernel.ExitFailed
 	}
@@ -87,6 +88,7 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 	for i := range w.below {
 		w.a.con.Note("a child, process %d: %s", w.below[i].PID, w.a.filesLine(&w.below[i]))
 	}
+	w.mentionRunning(running)
 	folder := w.folderLine(p)
 	if folder != "" {
 		w.a.con.Note("%s", folder)
@@ -195,7 +197,7 @@ func (w *watch) reportJSON(p agentkernel.Process, err error) error {
 			r.State = withoutPID(err)
 		}
 	default:
-		w.withPrograms(&p)
+		r.Running = pidsOf(w.withPrograms(&p))
 		if e := w.withoutResult(p); e != nil {
 			p.Error, p.ExitCode = e, agentkernel.ExitFailed
 		}

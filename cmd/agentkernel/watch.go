@@ -48,6 +48,7 @@ type watch struct {
 	below      []agentkernel.Changes // those of its children that have something to be applied
 	past       []string              // what was told about the past of a rerun
 	asks       chan agentkernel.Event
+	always     *always
 }
 
 // Why a watch ended before its process did.
@@ -71,10 +72,16 @@ func (w *watch) follow(f follower) (agentkernel.Process, error) {
 	defer tasks.Wait()
 	defer cancel(nil)
 	w.asks, w.again = make(chan agentkernel.Event, 64), make(chan struct{})
+	if w.always == nil {
+		w.always = &always{}
+	}
 	signals, stop := w.a.signals()
 	defer stop()
 	tasks.Go(func() { w.signalLoop(ctx, cancel, signals) })
 	tasks.Go(func() { w.tell(ctx) })
+	if w.isTask() && !w.a.cli.quiet() {
+		tasks.Go(func() { w.tellPaused(ctx) })
+	}
 	if w.a.askTTY != nil {
 		// Not waited for: it may sit in a read that only the human can end.
 		go w.askLoop(ctx)
@@ -186,25 +193,6 @@ func (w *watch) withoutResult(p agentkernel.Process) *agentkernel.Error {
 	}
 	return agentkernel.Errorf(agentkernel.CodeTool, "do", "the task has ended without a result").WithPID(p.PID).
 		WithHint("a program that the model wrote may have ended it: agentkernel trace %d", p.PID)
-}
-
-// withPrograms adds to a task what the programs that its model wrote have done, as far as a receipt tells of it.
-func (w *watch) withPrograms(p *agentkernel.Process) {
-	if !w.isTask() || w.k == nil || p.PID == 0 {
-		return
-	}
-	for parents := []agentkernel.PID{p.PID}; len(parents) > 0; parents = parents[1:] {
-		below, err := w.k.List(w.a.ctx, agentkernel.Filter{Parent: parents[0]})
-		if err != nil {
-			return // it is a matter of numbers
-		}
-		for i := range below {
-			parents = append(parents, below[i].PID)
-			p.Usage.ToolCalls += below[i].Usage.ToolCalls
-			p.Usage.BytesIn += below[i].Usage.BytesIn
-			p.Left = append(p.Left, below[i].Left...)
-		}
-	}
 }
 
 // result shows the result of a task.

@@ -209,7 +209,7 @@ func ask(id int64, call string) agentkernel.Ask {
 }
 
 func TestQuestions(t *testing.T) {
-	const yes, always, no = agentkernel.AnswerYes, agentkernel.AnswerAlways, agentkernel.AnswerNo
+	const yes, no = agentkernel.AnswerYes, agentkernel.AnswerNo
 	cases := []struct {
 		name, typed string
 		asks        []agentkernel.Ask
@@ -217,7 +217,7 @@ func TestQuestions(t *testing.T) {
 		says        string
 	}{
 		{"yes is once", "y\nn\n", []agentkernel.Ask{ask(1, "fs.write"), ask(2, "fs.write")}, []agentkernel.Answer{yes, no}, ""},
-		{"always is not asked again", "always\ny\n", []agentkernel.Ask{ask(1, "fs.write"), ask(2, "fs.write"), ask(3, "fs.move")}, []agentkernel.Answer{always, always, yes}, ""},
+		{"always is not asked again", "always\ny\n", []agentkernel.Ask{ask(1, "fs.write"), ask(2, "fs.write"), ask(3, "fs.move")}, []agentkernel.Answer{yes, yes, yes}, ""},
 		{"an empty line is no", "\n", []agentkernel.Ask{ask(1, "fs.write")}, []agentkernel.Answer{no}, ""},
 		{"anything else is asked again", "perhaps\nYES\n", []agentkernel.Ask{ask(1, "fs.write")}, []agentkernel.Answer{yes}, "please answer y, a or n"},
 		{"the end of the terminal is no", "", []agentkernel.Ask{ask(1, "fs.write")}, []agentkernel.Answer{no}, ""},
@@ -415,7 +415,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// A question of a process below is shown with who asks, and answered there. "Always" is for all of them.
+// A question of a process below is shown with who asks, and answered there. "Always" is for all of them; the kernel is told yes each time, so that
+// nothing is allowed any more when this command has ended.
 func TestQuestionsFromBelow(t *testing.T) {
 	r := newRig(t)
 	r.tty = io.NopCloser(strings.NewReader("y\na\n"))
@@ -432,7 +433,7 @@ func TestQuestionsFromBelow(t *testing.T) {
 				return agentkernel.Process{}, err
 			}
 		}
-		for _, want := range []agentkernel.Answer{agentkernel.AnswerYes, agentkernel.AnswerAlways, agentkernel.AnswerAlways} {
+		for _, want := range []agentkernel.Answer{agentkernel.AnswerYes, agentkernel.AnswerYes, agentkernel.AnswerYes} {
 			if a := <-got; a != want {
 				t.Errorf("answered %s, want %s", a, want)
 			}

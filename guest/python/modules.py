@@ -15,16 +15,16 @@ class _Package(types.ModuleType):
         self.__path__ = []
         self.__package__ = name
         self.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
-        self.__dict__["_finder"] = finder
+        self.__dict__["__finder__"] = finder  # no tool has a name with two underscores in front
 
     def __getattr__(self, name):
         if name[:2] == "__":
             raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
-        return self.__dict__["_finder"].member(self, name)
+        return self.__dict__["__finder__"].member(self, name)
 
     def __dir__(self):
         prefix = self.__name__ + "."
-        local = {m[len(prefix):].split(".")[0] for m in self.__dict__["_finder"].modules if m.startswith(prefix)}
+        local = {m[len(prefix):].split(".")[0] for m in self.__dict__["__finder__"].modules if m.startswith(prefix)}
         return sorted(local | {n for n in self.__dict__ if n[:1] != "_"})
 
 

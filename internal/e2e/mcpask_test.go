@@ -169,6 +169,33 @@ func TestMCPAsksForChildren(t *testing.T) {
 	})
 }
 
+// What was allowed for the session goes with the client: a child that may outlive it has none of it, whether its parent was asked or was
+// spared the question.
+func TestMCPSessionIsNoLongerThanTheClient(t *testing.T) {
+	bothWaysOfAsking(t, func() *human { return &human{} }, func(t *testing.T, cs *mcp.ClientSession, h *human) {
+		file := filepath.Join(t.TempDir(), "lines")
+		program := func(text string) string {
+			return importAppend + append1(file, text) + fmt.Sprintf("\nfrom kernel import spawn, wait\nwait(spawn(%q, detached=True))[\"error\"]", importAppend+append1(file, "detached"))
+		}
+		h.will("session")
+		tool(t, cs, "execute_code", args{"code": program("a"), "session": "none"}, "may change things")
+		tool(t, cs, "execute_code", args{"code": program("b"), "session": "none"}, "may change things")
+		tool(t, cs, "execute_code", args{"code": program("c")}, "may change things")
+		if asked, got := h.questions(), lines(t, file); len(asked) != 1 || got != "a b c " {
+			t.Errorf("asked %q, wrote %q", asked, got)
+		}
+		list, err := h.kernel.List(t.Context(), agentkernel.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list {
+			if s, err := h.kernel.Spec(t.Context(), p.PID); err != nil || len(s.Allow) > 0 {
+				t.Errorf("process %d may call %q unasked, also when it is run again: %v", p.PID, s.Allow, err)
+			}
+		}
+	})
+}
+
 // Questions at the same time are asked one after the other, and one that was settled meanwhile is not asked at all.
 func TestMCPAsksOneAtATime(t *testing.T) {
 	bothWaysOfAsking(t, func() *human { return &human{} }, func(t *testing.T, cs *mcp.ClientSession, h *human) {

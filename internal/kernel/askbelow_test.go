@@ -71,6 +71,53 @@ func TestAQuestionFromBelow(t *testing.T) {
 	}
 }
 
+// What a human allows a process with "always" is that process's alone: a child asks anew, and one that is detached, which may outlive whoever
+// was asked, is denied it. Nor is it in the Spec of a child, which a rerun has, too.
+func TestAlwaysIsNotForChildren(t *testing.T) {
+	for name, c := range map[string]struct {
+		more  string
+		told  agentkernel.Code
+		asked int
+	}{"a child": {"", "", 2}, "detached": {`,"detached":true`, agentkernel.CodeDenied, 1}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, newRAMStore())
+			r.backend.add("parent", func(p *prog) error {
+				for range 2 {
+					if _, err := p.call("tool.call", callTool("append", `{}`)); err != nil {
+						return err
+					}
+				}
+				pid, err := p.call("proc.spawn", `{"source":"child"`+c.more+`}`)
+				if err == nil {
+					_, err = p.call("proc.wait", fmt.Sprintf(`{"pid":%s}`, pid))
+				}
+				return err
+			})
+			r.backend.add("child", func(p *prog) error {
+				_, err := p.call("tool.call", callTool("append", `{}`))
+				p.print("%s", agentkernel.CodeOf(err))
+				return nil
+			})
+			s := spec("parent")
+			s.Allow, s.Interactive = nil, true
+			asked := 0
+			p, err := r.Run(t.Context(), s, func(ev agentkernel.Event) error {
+				if ev.Kind != agentkernel.EventAsk {
+					return nil
+				}
+				asked++
+				return r.Answer(t.Context(), ev.PID, ev.Ask.ID, agentkernel.AnswerAlways)
+			})
+			if out := r.output(t, 2); err != nil || p.State != agentkernel.StateExited || asked != c.asked || out != string(c.told) {
+				t.Errorf("%+v, %v: asked %d times, the child was told %q", p, err, asked, out)
+			}
+			if child, err := r.Spec(t.Context(), 2); err != nil || len(child.Allow) > 0 {
+				t.Errorf("the child may %q, %v", child.Allow, err)
+			}
+		})
+	}
+}
+
 // Without anybody who can answer a call is denied: below a process that is not interactive, and below one that was detached, which may
 // outlive whoever follows the root.
 func TestNobodyIsAskedFromBelow(t *testing.T) {

@@ -62,7 +62,10 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 
 // issueNew makes a call that no journal has an answer for, or refuses it. False: the process has ended.
 func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
-	if k.pauseIfRepeating(p, f, canonical, func() { k.issueNew(p, f, canonical, bad) }) {
+	if stuck, ends := k.stopIfRepeating(p, f, canonical, func() { k.issueNew(p, f, canonical, bad) }); ends != nil {
+		k.finish(p, endingFor(ends))
+		return false
+	} else if stuck {
 		return true
 	}
 	if err := k.refusal(p, f, canonical, bad); err != nil {
@@ -79,22 +82,22 @@ func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, ba
 	return true
 }
 
-// pauseIfRepeating pauses a process before a call that it has made often enough with the same answer; later makes it.
-func (k *Kernel) pauseIfRepeating(p *process, f *inflight, canonical json.RawMessage, later func()) bool {
+// stopIfRepeating pauses a process before a call that it has made often enough with the same answer, or says how it ends; later makes the call.
+func (k *Kernel) stopIfRepeating(p *process, f *inflight, canonical json.RawMessage, later func()) (stuck bool, ends *agentkernel.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	entry := f.entry(canonical)
-	note := progress.Note(&p.spec.InForce, &p.standing.Account, &entry, func() string {
-		f.label = k.label(&entry)
-		return f.brief()
-	})
+	note := progress.Note(&p.spec.InForce, &p.standing.Account, &entry, func() string { f.label = k.label(&entry); return f.brief() })
 	if note == "" || p.state.Terminal() || f.dropped {
-		return false
+		return false, nil
+	}
+	if ends = progress.Ends(&p.spec.Spec, note); ends != nil {
+		return true, ends
 	}
 	f.later = later
 	p.inflight.Add(f)
 	k.pause(p, 0, note)
-	return true
+	return true, nil
 }
 
 // makeOrWait makes a call that is new, as soon as its process does not stand still.

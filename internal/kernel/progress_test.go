@@ -321,7 +321,7 @@ func TestRepeatsAreInherited(t *testing.T) {
 		r := newRig(t, newRAMStore())
 		r.stuck()
 		r.backend.add("parent", func(p *prog) error {
-			_, err := p.call("proc.spawn", `{"source":"stuck","limits":{"repeats":0}}`)
+			_, err := p.call("proc.spawn", `{"source":"stuck","detached":true,"limits":{"repeats":0}}`)
 			return err
 		})
 		s := spec("parent")
@@ -337,4 +337,48 @@ func TestRepeatsAreInherited(t *testing.T) {
 		at := slices.IndexFunc(all, func(p agentkernel.Process) bool { return p.Parent != 0 })
 		r.expectStuck(t, all[at].PID, 5)
 	})
+}
+
+// TestNoProgressOfAChild: a child that makes no progress ends with the limit, which its parent is told that waits for it without a limit of
+// time; if it were paused, the parent would wait for ever. One that was detached is paused as one without a parent is.
+func TestNoProgressOfAChild(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore(), parkSoon)
+			r.stuck()
+			r.backend.add("parent", func(p *prog) error {
+				if _, err := p.call("proc.spawn", `{"source":"stuck","detached":true}`); err != nil {
+					return err
+				}
+				pid, err := p.call("proc.spawn", `{"source":"stuck"}`)
+				if err != nil {
+					return err
+				}
+				end, err := p.call("proc.wait", fmt.Sprintf(`{"pid":%s}`, pid))
+				p.print("%s", end)
+				return err
+			})
+			pid := r.spawnArgs(t, "parent")
+			if crash {
+				pass(time.Millisecond)
+				r = r.boot(t, r.store.crash(), parkSoon)
+				if _, err := r.Recover(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pass(time.Minute)
+			p, err := r.Process(t.Context(), pid)
+			if err != nil || p.State != agentkernel.StateExited {
+				t.Fatalf("the parent is %+v, %v", p, err)
+			}
+			if out := r.output(t, pid); !strings.Contains(out, `limit_exceeded: repeats limit reached: fake.fetch`) || !strings.Contains(out, "50 times in a row") {
+				t.Errorf("the parent was told %s", out)
+			}
+			r.expectStuck(t, pid+1, 50)
+			child, err := r.Process(t.Context(), pid+2)
+			if limit, _ := child.Error.Limit(); err != nil || !child.State.Terminal() || limit != "repeats" || child.ExitCode != agentkernel.ExitKilled || child.Usage.ToolCalls != 50 {
+				t.Errorf("the child is %+v, %v", child, err)
+			}
+		})
+	}
 }

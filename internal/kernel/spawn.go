@@ -260,7 +260,7 @@ func (k *Kernel) childSpec(p *process, f *inflight, a specs.SpawnArgs) (agentker
 		return agentkernel.Spec{}, err
 	}
 	p.mu.Lock()
-	parent := &specs.Parent{Shared: p.spec, PID: p.pid, Allowed: p.standing.Account.Allowed, Lived: p.standing.Pauses.Lived(p.created, k.cfg.Now())}
+	parent := &specs.Parent{Shared: p.spec, PID: p.pid, Lived: p.standing.Pauses.Lived(p.created, k.cfg.Now())}
 	p.mu.Unlock()
 	return specs.Child(parent, f.id, asked)
 }

@@ -161,15 +161,12 @@ func (c *client) approve(pattern string) {
 	c.approved = append(c.approved, pattern)
 }
 
-// interactive makes the programs of a Spec ask, and spares the questions that were answered for the session.
+// interactive makes the programs of a Spec ask. What the human has allowed for the session is not in it, since it may outlive the client.
 func (c *call) interactive(spec agentkernel.Spec) agentkernel.Spec {
 	if c.asks == asksNot {
 		return spec
 	}
-	c.client.askingMu.Lock()
-	defer c.client.askingMu.Unlock()
 	spec.Interactive = true
-	spec.Allow = slices.Concat(spec.Allow, c.client.approved)
 	return spec
 }
 
@@ -191,11 +188,15 @@ func (w *watch) asked(pid agentkernel.PID, ask *agentkernel.Ask) {
 	})
 }
 
-// ask asks the human, one question at a time.
+// ask asks the human, one question at a time. What he has allowed for the session is answered call by call: the kernel's "always" holds as long
+// as the process lives, and it may live longer than the client.
 func (w *watch) ask(ask *agentkernel.Ask) agentkernel.Answer {
 	c := w.c
 	if c.asks == asksNot {
 		return agentkernel.AnswerNo
+	}
+	if c.client.approves(ask.Pattern) {
+		return agentkernel.AnswerYes
 	}
 	select {
 	case c.client.turn <- struct{}{}:
@@ -203,8 +204,8 @@ func (w *watch) ask(ask *agentkernel.Ask) agentkernel.Answer {
 	case <-w.ctx.Done():
 		return agentkernel.AnswerNo
 	}
-	if c.client.approves(ask.Pattern) {
-		return agentkernel.AnswerAlways
+	if c.client.approves(ask.Pattern) { // while it waited for its turn
+		return agentkernel.AnswerYes
 	}
 	answer := agentkernel.AnswerNo
 	if c.asks == asksDirect {
@@ -229,6 +230,7 @@ func (w *watch) ask(ask *agentkernel.Ask) agentkernel.Answer {
 	}
 	if answer == agentkernel.AnswerAlways {
 		c.client.approve(ask.Pattern)
+		return agentkernel.AnswerYes
 	}
 	return answer
 }

@@ -10,7 +10,8 @@ import (
 // PythonName is the identifier under which programs find a server, tool or argument of this name: letters,
 // digits and underscores stay; any other ASCII character becomes "_"; another letter becomes "u" and its
 // code point in hex, so that names in other scripts stay apart; a leading digit gets "_" in front, a
-// keyword "_" behind. It does not see collisions; [PythonNames] does.
+// keyword "_" behind, and of underscores in front one stays: __class__ and __proto__ mean something to the languages of
+// programs, and a tool of that name would break the module in which it stands. It does not see collisions; [PythonNames] does.
 func PythonName(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -24,6 +25,9 @@ func PythonName(name string) string {
 		}
 	}
 	id := b.String()
+	if strings.HasPrefix(id, "__") {
+		id = "_" + strings.TrimLeft(id, "_")
+	}
 	switch {
 	case id == "":
 		return "_"
@@ -58,7 +62,7 @@ func PythonNames(names []string) map[string]string {
 		plain := PythonName(n)
 		id, i := plain, max(next[plain], 2)
 		for ; taken[id]; i++ {
-			id = fmt.Sprintf("%s_%d", plain, i)
+			id = PythonName(fmt.Sprintf("%s_%d", plain, i)) // of "_" it is "_2"
 		}
 		next[plain] = i
 		out[n] = id

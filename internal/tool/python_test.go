@@ -18,6 +18,7 @@ func TestPythonName(t *testing.T) {
 	for name, want := range map[string]string{
 		"read_file": "read_file", "get-user.profile/v2": "get_user_profile_v2", "class": "class_", "None": "None_",
 		"2fast": "_2fast", "": "_", "a b": "a_b", "match": "match", "日本": "u65e5u672c", "naïve": "nau" + "efve", "💥": "_", "_x": "_x",
+		"__class__": "_class__", "__proto__": "_proto__", "__getattr__": "_getattr__", "__x": "_x", "__": "_", "--x": "_x", "_x__": "_x__",
 	} {
 		if got := PythonName(name); got != want {
 			t.Errorf("PythonName(%q) = %q, want %q", name, got, want)

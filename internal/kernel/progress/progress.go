@@ -5,6 +5,7 @@ package progress
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -23,5 +24,15 @@ func Note(l *agentkernel.Limits, a *history.Account, call *agentkernel.Entry, na
 	if times == 0 {
 		return ""
 	}
-	return agentkernel.NoProgress + fmt.Sprintf(advice.Repeats, clip.Short(name()), times, since.UTC().Format(time.RFC3339))
+	return agentkernel.NoProgress + fmt.Sprintf(advice.Repeats, clip.Short(name()), times, since.UTC().Format(time.RFC3339)) + advice.ResumeRepeats
+}
+
+// Ends is the error with which a process ends that would be paused with a note of Note; nil: it is paused, and waits for somebody. A child ends,
+// unless it is detached: its parent may wait for it, without a limit, and then stands still for a reason that nobody is told.
+func Ends(s *agentkernel.Spec, note string) *agentkernel.Error {
+	if s.Parent == 0 || s.Detached {
+		return nil
+	}
+	said := strings.TrimSuffix(strings.TrimPrefix(note, agentkernel.NoProgress), advice.ResumeRepeats)
+	return agentkernel.LimitErrorf("repeats", "repeats limit reached: %s", said).WithHint(advice.MoreRepeats)
 }

@@ -155,18 +155,18 @@ type Asked struct {
 // Parent is a process that starts a child.
 type Parent struct {
 	*Shared
-	PID     agentkernel.PID
-	Allowed []string      // what a human has allowed it beyond its Spec
-	Lived   time.Duration // as Limits.Wall counts
+	PID   agentkernel.PID
+	Lived time.Duration // as Limits.Wall counts
 }
 
-// Child makes the Spec of the child that a process starts with a call: never more than its parent has.
+// Child makes the Spec of the child that a process starts with a call: never more than its parent has. What a human has allowed the parent
+// with "always" is the parent's alone: a Spec outlives who said so, and a child that is detached outlives the process of which it was said.
 func Child(parent *Parent, call int64, a Asked) (agentkernel.Spec, error) {
 	s := agentkernel.Spec{
 		Program: agentkernel.Program{Name: a.Name, Language: agentkernel.Python, Source: a.Source, Args: a.Args, Modules: parent.Program.Modules,
 			Host: environmentOf(&parent.Program)},
 		Backend: parent.Backend, Namespace: parent.Namespace, Parent: parent.PID, Detached: a.Detached, Budget: a.Budget, OnBudget: parent.OnBudget, Priority: max(parent.Priority, a.Priority),
-		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: slices.Concat(parent.Allow, parent.Allowed), AllowHosts: parent.AllowHosts,
+		Limits: parent.Limits, Tools: parent.Tools, ToolDigests: parent.ToolDigests, Allow: parent.Allow, AllowHosts: parent.AllowHosts,
 		Models: parent.Models, Deny: parent.Deny, OnUnknown: parent.OnUnknown, Durability: parent.Durability,
 		IdempotencyKey: keys.OfChild(parent.PID, call),
 		Interactive:    parent.Interactive && !a.Detached, // who follows its parent is told what it asks; one that is detached may outlive him

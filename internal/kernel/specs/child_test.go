@@ -29,7 +29,7 @@ func parent(lived time.Duration, change func(*agentkernel.Spec)) *specs.Parent {
 	if change != nil {
 		change(&s)
 	}
-	return &specs.Parent{Shared: specs.New(agentkernel.DefaultLimits(), &room.Total{}).Own(&s), PID: 3, Allowed: []string{"b.c"}, Lived: lived}
+	return &specs.Parent{Shared: specs.New(agentkernel.DefaultLimits(), &room.Total{}).Own(&s), PID: 3, Lived: lived}
 }
 
 // TestChildHasNoMore: whatever it asks for, a child has no more than its parent, and it is found again by its key.
@@ -43,7 +43,7 @@ func TestChildHasNoMore(t *testing.T) {
 	if !slices.Equal(c.Ancestors, []agentkernel.PID{1, 2, 3}) || c.Parent != 3 || c.Namespace != "n" || c.IdempotencyKey != keys.OfChild(3, 4) {
 		t.Errorf("it is elsewhere: %+v", c)
 	}
-	if !slices.Equal(c.Allow, []string{"a.*", "b.c"}) || !slices.Equal(c.AllowHosts, []string{"h"}) {
+	if !slices.Equal(c.Allow, []string{"a.*"}) || !slices.Equal(c.AllowHosts, []string{"h"}) {
 		t.Errorf("it may: %v, %v", c.Allow, c.AllowHosts)
 	}
 	if c.Program.Name != "<spawned>" || c.Program.Source != "1" || c.Program.Host != "/venv" || c.Program.Modules["m"] != "1" {
@@ -66,7 +66,7 @@ func TestChildHasWhatItsParentHas(t *testing.T) {
 		"Stdin": true, "Past": true, "Restart": true}
 	p := parent(0, nil)
 	fill(reflect.ValueOf(&p.Spec).Elem())
-	p.InForce, p.Allowed = p.Limits, nil
+	p.InForce = p.Limits
 	p.InForce.Wall, p.Limits.Wall = 0, 0
 	c := child(p, specs.Asked{})
 	if child(p, specs.Asked{Detached: true}).Interactive {

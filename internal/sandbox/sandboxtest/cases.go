@@ -19,6 +19,8 @@ var tools = []agentkernel.Tool{
 		}},
 	{Server: "my-files", Name: "write", PythonServer: "my_files", PythonName: "write", Signature: "write(path: str)",
 		Params: []agentkernel.ToolParam{{Name: "path", Python: "path", Type: "str", Required: true}}},
+	{Server: "my-files", Name: "__class__", PythonServer: "my_files", PythonName: "_class__", Signature: "_class__()"},
+	{Server: "my-files", Name: "_finder", PythonServer: "my_files", PythonName: "_finder", Signature: "_finder()"},
 }
 
 func failing(code agentkernel.Code, text string) func(agentkernel.Call) agentkernel.Reply {
@@ -128,6 +130,9 @@ var toolCases = []Case{
 	{Name: "call", Source: "from tools.my_files import read_text as read\nprint(read('/a'), read('/b', 3), read(path='/c', head=None))", Calls: []string{
 		`tool.call {"arguments":{"path":"/a"},"server":"my-files","tool":"read-text"}`, `tool.call {"arguments":{"head":3,"path":"/b"},"server":"my-files","tool":"read-text"}`,
 		`tool.call {"arguments":{"head":null,"path":"/c"},"server":"my-files","tool":"read-text"}`}, Output: "{'path': '/a'} {'path': '/b', 'head': 3} {'path': '/c', 'head': None}\n"},
+	{Name: "names with underscores", Source: "import tools.my_files as f\nfrom tools.my_files import _class__\nprint(_class__(), f._finder(), f.read_text('/a'))", Calls: []string{
+		`tool.call {"arguments":{},"server":"my-files","tool":"__class__"}`, `tool.call {"arguments":{},"server":"my-files","tool":"_finder"}`,
+		`tool.call {"arguments":{"path":"/a"},"server":"my-files","tool":"read-text"}`}, Output: "{} {} {'path': '/a'}\n"},
 	{Name: "odd names", Source: "import tools.my_files as f\nprint(f.read_text('/a', filter_='f'))", Calls: []string{
 		`tool.call {"arguments":{"$dict":[["$filter","f"],["path","/a"]]},"server":"my-files","tool":"read-text"}`}, Output: "{'path': '/a', '$filter': 'f'}\n"},
 	{Name: "wrong arguments", Source: "from tools.my_files import read_text\ntry:\n    read_text(pth='/a')\nexcept TypeError as e:\n    print(e)", Calls: []string{},

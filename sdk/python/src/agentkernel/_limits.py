@@ -25,7 +25,7 @@ class LimitFields:
     output: Optional[Size] = None  #: stdout and stderr together
     calls: Optional[int] = None  #: syscalls over the whole life
     call_wait: Optional[Span] = None  #: the longest that one external call may take
-    repeats: Optional[int] = None  #: the same call with the same answer in a row; the process is paused before the next (default 50); none: it is not
+    repeats: Optional[int] = None  #: the same call with the same answer in a row; the process is paused before the next, or ends if it is a child (default 50); none: it is not
     in_flight: Optional[int] = None  #: calls under way at one moment (default 1000)
     processes: Optional[int] = None  #: processes of one tree at one moment (default 1000)
     disk: Optional[Size] = None  #: what changes to files may hold, and the largest file (default 2g)

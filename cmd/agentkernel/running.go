@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/asktext"
+)
+
+// withPrograms adds to a task what the programs that its model wrote have done, as far as a receipt tells of it. It returns the processes below
+// one that has ended which have not: nothing ends a child with its parent.
+func (w *watch) withPrograms(p *agentkernel.Process) (running []agentkernel.Process) {
+	if w.k == nil || p.PID == 0 || !p.State.Terminal() || !w.isTask() && w.a.cli.quiet() && !w.a.cli.JSON {
+		return nil
+	}
+	if !w.isTask() { // what ended children of it have left behind is not worth a question for each
+		running, _ = w.k.List(w.a.ctx, agentkernel.Filter{Parent: p.PID, Unfinished: true, Limit: shownChildren})
+		return running
+	}
+	for parents := []agentkernel.PID{p.PID}; len(parents) > 0; parents = parents[1:] {
+		below, err := w.k.List(w.a.ctx, agentkernel.Filter{Parent: parents[0]})
+		if err != nil {
+			return running // it is a matter of numbers
+		}
+		for i := range below {
+			parents = append(parents, below[i].PID)
+			p.Usage.ToolCalls += below[i].Usage.ToolCalls
+			p.Usage.BytesIn += below[i].Usage.BytesIn
+			p.Left = append(p.Left, below[i].Left...)
+			if !below[i].State.Terminal() && len(running) < shownChildren {
+				running = append(running, below[i])
+			}
+		}
+	}
+	return running
+}
+
+// mentionRunning says which children of a process that has ended go on without it, and how to end them.
+func (w *watch) mentionRunning(running []agentkernel.Process) {
+	for i := range running {
+		p, name := &running[i], ""
+		if p.Name != "" {
+			name = " (" + asktext.Name(p.Name) + ")"
+		}
+		does := fmt.Sprintf("still runs · see: agentkernel logs -f %d", p.PID)
+		if w.k.inProcess { // its kernel ends with this command
+			does = fmt.Sprintf("is unfinished · continue: agentkernel recover %d", p.PID)
+		}
+		w.a.con.Note("a child, process %d%s, %s · end it: agentkernel kill %d", p.PID, name, does, p.PID)
+	}
+}
+
+// pidsOf are the PIDs of processes.
+func pidsOf(processes []agentkernel.Process) (pids []agentkernel.PID) {
+	for i := range processes {
+		pids = append(pids, processes[i].PID)
+	}
+	return pids
+}
+
+// tellPaused tells of the children of a task that are paused while it waits for them: it would wait without a word.
+func (w *watch) tellPaused(ctx context.Context) {
+	told := map[string]bool{}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.mentionPaused(ctx, told)
+		}
+	}
+}
+
+// mentionPaused says which children of the process are paused, why, and what to do about it, each once. A question that waits is shown anyway.
+func (w *watch) mentionPaused(ctx context.Context, told map[string]bool) {
+	proc, err := w.k.Process(ctx, w.process())
+	if err != nil || !slices.ContainsFunc(proc.WaitsFor, func(call string) bool { return strings.HasPrefix(call, "proc.wait") }) {
+		return
+	}
+	below, err := w.k.List(ctx, agentkernel.Filter{Parent: proc.PID, Unfinished: true, Limit: shownChildren})
+	if err != nil {
+		return
+	}
+	for i := range below {
+		p := &below[i]
+		line := fmt.Sprintf("waits for process %d (%s): %s", p.PID, asktext.Name(p.Name), pausedLine(*p))
+		if p.Paused && p.Asks() == "" && !told[line] {
+			told[line] = true
+			w.a.con.Say("%s", line)
+		}
+	}
+}

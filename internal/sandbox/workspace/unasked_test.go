@@ -1,0 +1,31 @@
+package workspace
+
+import (
+	"strings"
+	"testing"
+)
+
+// Names by which other programs of the host run what a folder says, unasked; in whatever folder, and whatever the case.
+func TestNamesThatActUnasked(t *testing.T) {
+	for _, name := range []string{
+		".zuul.yaml", "zuul.yaml", ".zuul.d/x", "zuul.d/x", "codemagic.yaml", "bitrise.yml", ".bitrise.yml", "wercker.yml", "render.yaml",
+		".drone.yaml", ".drone.star", ".drone.jsonnet", ".travis.yaml", "heroku.yml", ".bashrc.d/x", ".bash_enter", ".xsessionrc", ".xserverrc",
+		".forward", ".procmailrc", ".rhosts", ".shosts", ".k5login", ".mkshrc", ".rvmrc", ".factory/x", ".codebuddy/x", "codebuddy.md", ".iflow/x",
+		"iflow.md", ".lingma/x", ".vibe/x", ".zencoder/x", ".tabnine/x", ".tabnine_root", ".copilot/x", ".rovodev/x", ".cline/x", ".amp/x",
+		".rprofile", "rprofile.site", ".renviron", ".rdata", ".ghci", ".haskeline", ".ocamlinit", ".octaverc", "octaverc", ".iex.exs", ".erlang",
+		".perldb", ".byebugrc", ".rdebugrc", ".rdbgrc", ".rdbgrc.rb", "maxima-init.mac", "maxima-init.lisp", ".sbclrc", ".guile", ".julia/x",
+		".ipython/x", ".jupyter/x", "ipython_config.py", "jupyter_notebook_config.py", "gradle.properties", ".sbtopts", ".jvmopts", ".scalaopts",
+		".psqlrc", ".sqliterc", ".my.cnf", ".mylogin.cnf", ".huskyrc.js", ".trunk/x", "hk.pkl", ".hk.pkl", "captainhook.json",
+	} {
+		for _, p := range []string{name, "sub/" + strings.ToUpper(name)} {
+			if actsPath(p, true) == "" {
+				t.Errorf("%s is not withheld", p)
+			}
+		}
+	}
+	for _, p := range []string{"analysis.R", "build.gradle", "CODEBUDDY.txt", "render.yaml.md"} {
+		if why := actsPath(p, true); why != "" {
+			t.Errorf("%s is withheld: %s", p, why)
+		}
+	}
+}
