@@ -299,7 +299,7 @@ func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	if _, err := os.Stat(home); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, errNothingYet(home)
 	}
-	dir, err := datadir.Open(home)
+	dir, err := datadir.OpenToRead(home)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -106,6 +106,19 @@ func Open(path string) (*Dir, error) {
 	return d, nil
 }
 
+// OpenToRead is Open for who only reads: the file system may be one that nobody can write.
+func OpenToRead(path string) (*Dir, error) {
+	d, err := Open(path)
+	if !errors.Is(err, unix.EROFS) {
+		return d, err
+	}
+	d = &Dir{path: path}
+	if d.socket, err = socketPath(path); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
 func (d *Dir) check(info fs.FileInfo) error {
 	if !info.IsDir() {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, op, "%s is a file, not a directory", d.path).
