@@ -51,7 +51,7 @@ func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentker
 	p.ending = &e
 	p.pausing = nil
 	box := p.takeBox()
-	p.dropInflight(agentkernel.Errorf(agentkernel.CodeKilled, "kernel", "the process has ended").WithPID(p.pid))
+	p.dropInflight(hasNoReply)
 	p.wall.Stop()
 	// The order matters: what the handlers that are still outside append must come before, or not at all.
 	data := history.EndData{ExitCode: e.exitCode, State: e.state,
@@ -87,13 +87,15 @@ func (p *process) withUnresolved(err *agentkernel.Error) (*agentkernel.Error, []
 	return undecided.Told(err, calls)
 }
 
+var hasNoReply = agentkernel.Errorf(agentkernel.CodeKilled, "kernel", "the process has ended")
+
 // dropInflight stops the calls that are under way; why is what a hosted program hears of its own; p.mu is held.
 func (p *process) dropInflight(why *agentkernel.Error) {
 	for _, f := range p.inflight {
 		f.stop()
 		if f.done != nil {
 			own := *why
-			own.Op = f.op
+			own.Op, own.PID = f.op, p.pid
 			f.done <- agentkernel.Reply{ID: f.id, Err: &own}
 		}
 	}

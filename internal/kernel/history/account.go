@@ -154,8 +154,15 @@ func Text(e *agentkernel.Entry) string {
 
 // printedSize is the length of the text of an EntryOutput.
 func printedSize(data json.RawMessage) int64 {
-	if len(data) >= 2 && data[0] == '"' && bytes.IndexByte(data, '\\') < 0 {
-		return int64(len(data) - 2)
+	if len(data) >= 2 && data[0] == '"' && !bytes.Contains(data, []byte(`\u`)) {
+		n := len(data) - 2
+		for i := 1; i < len(data); i++ {
+			if data[i] == '\\' { // it and the next stand for one byte
+				n--
+				i++
+			}
+		}
+		return int64(n)
 	}
 	return int64(len(Text(&agentkernel.Entry{Data: data})))
 }

@@ -119,6 +119,9 @@ func (r *Registry) End(pid agentkernel.PID, behind int64) []sys.Settlement {
 	r.mu.Lock()
 	handles := slices.Collect(maps.Keys(r.open[pid]))
 	r.mu.Unlock()
+	if len(handles) == 0 {
+		return nil
+	}
 	var ended []*stream
 	for _, handle := range handles {
 		if s := r.find(pid, handle); s != nil && s.call > behind && r.take(pid, handle) != nil {

@@ -190,6 +190,9 @@ func CheckDatabase(f io.ReaderAt, size int64) (found Contents, err error) {
 		return found, err
 	}
 	info, err := readIdentity(c, "of the backup")
+	if agentkernel.CodeOf(err) == agentkernel.CodeVersion { // a backup is made of a database that has begun
+		err = notOurs("of the backup", "it has no store_uuid")
+	}
 	if err != nil {
 		return found, damaged(err)
 	}

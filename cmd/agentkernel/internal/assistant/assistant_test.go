@@ -411,7 +411,7 @@ func TestRefusals(t *testing.T) {
 		text, want string
 		code       agentkernel.Code
 	}{
-		"no JSON":             {"{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"a\"\n  }\n", "line 4, column 4", agentkernel.CodeInvalid},
+		"no JSON":             {"{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"a\"\n  }\n", "line 5, column 1: the JSON ends too early", agentkernel.CodeInvalid},
 		"a comma too few":     {"{\n  \"a\": 1\n  \"b\": 2\n}", "line 3, column 3", agentkernel.CodeInvalid},
 		"servers are a list":  {`{"mcpServers": []}`, `line 1, column 16: "mcpServers" must be an object`, agentkernel.CodeInvalid},
 		"a server twice":      {`{"mcpServers": {"a": {}, "a": {}}}`, `the key "a" stands there twice`, agentkernel.CodeInvalid},
