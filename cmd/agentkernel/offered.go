@@ -60,29 +60,17 @@ func (a *app) sayLocal(modules map[string]string) {
 	}
 }
 
-// trustLocal accepts a folder of local tools.
-func (a *app) trustLocal(folder string) error {
+// localTrusted is what `tools trust` accepts of a folder of local tools, and how it says so.
+func (a *app) localTrusted(folder string) (path string, content []byte, says func(), err error) {
 	if filepath.Base(folder) != localFolder {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "trust", "%s is a directory, and not one of local tools, which is called %s", folder, localFolder)
+		return "", nil, nil, agentkernel.Errorf(agentkernel.CodeInvalid, "trust", "%s is a directory, and not one of local tools, which is called %s", folder, localFolder)
 	}
-	modules, err := a.modules(localFolder, []string{filepath.Dir(folder)})
+	modules, err := a.localModules(filepath.Dir(folder))
 	if err != nil {
-		return err
+		return "", nil, nil, err
 	}
-	path, content, err := localContent(folder, modules)
-	if err != nil {
-		return err
-	}
-	dir, err := a.dataDir()
-	if err != nil {
-		return err
-	}
-	if err := a.trust(dir.Path(), path, content); err != nil {
-		return err
-	}
-	if a.cli.JSON {
-		return a.printJSON(map[string]string{"trusted": path})
-	}
-	a.con.Note("accepted %s/ with the %s that it has now", folder, count(int64(len(modules)), "local tool"))
-	return nil
+	path, content, err = localContent(folder, modules)
+	return path, content, func() {
+		a.con.Note("accepted %s/ with the %s that it has now", folder, count(int64(len(modules)), "local tool"))
+	}, err
 }

@@ -182,18 +182,7 @@ model of agentkernel do and chat would follow there, and a folder tools/, of who
 }
 
 func (c *toolsTrustCmd) Run(a *app) error {
-	if isFolder(c.File) {
-		return a.trustLocal(filepath.Clean(c.File))
-	}
-	cfg, err := a.settings()
-	if err != nil {
-		return err
-	}
-	if err := cfg.SetFlag("tools", "tools trust", c.File); err != nil {
-		return err
-	}
-	file := cfg.Tools[0]
-	content, err := a.readTools(cfg, file)
+	file, content, says, err := c.read(a)
 	if err != nil {
 		return err
 	}
@@ -207,9 +196,28 @@ func (c *toolsTrustCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return a.printJSON(map[string]string{"trusted": file})
 	}
-	if filepath.Base(file) != rulesFile {
-		a.sayServers(file, content)
-	}
-	a.con.Note("%s", fmt.Sprintf("accepted %s with the content that it has now", a.relative(file)))
+	says()
 	return nil
+}
+
+// read gives what is accepted, a file or all of a folder of local tools, and what says so then.
+func (c *toolsTrustCmd) read(a *app) (file string, content []byte, says func(), err error) {
+	if isFolder(c.File) {
+		return a.localTrusted(filepath.Clean(c.File))
+	}
+	cfg, err := a.settings()
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if err := cfg.SetFlag("tools", "tools trust", c.File); err != nil {
+		return "", nil, nil, err
+	}
+	file = cfg.Tools[0]
+	content, err = a.readTools(cfg, file)
+	return file, content, func() {
+		if filepath.Base(file) != rulesFile {
+			a.sayServers(file, content)
+		}
+		a.con.Note("accepted %s with the content that it has now", a.relative(file))
+	}, err
 }
