@@ -346,8 +346,9 @@ type Layers interface {
 	Begin(pid PID) ([]Mount, error)
 	// Drift lists paths, a few, at which the folders are not what they were when the process was created.
 	Drift(pid PID) ([]string, error)
-	// Used is what the process's changes hold, as Limits.Disk counts.
-	Used(pid PID) (int64, error)
+	// Used is what the process's changes hold, as Limits.Disk counts, and what is kept beside them: how the folders were found, and
+	// copies of them.
+	Used(pid PID) (changes, beside int64, err error)
 	Changes(pid PID) (Changes, error)
 	Apply(ctx context.Context, pid PID, o ApplyOptions) (Applied, error)
 	Discard(ctx context.Context, pid PID) error

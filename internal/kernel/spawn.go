@@ -7,7 +7,6 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
-	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/keys"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/specs"
@@ -174,7 +173,7 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := files.Create(k.cfg.Layers, pid, &s); err != nil {
+	if err := k.Disk.Create(ctx, pid, &s); err != nil {
 		return nil, 0, err
 	}
 	if h != nil && chosen != nil && from == nil { // what may fail has not

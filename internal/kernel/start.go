@@ -40,13 +40,14 @@ func New(cfg Config) (*Kernel, error) {
 	}
 	cfg.About.Started = cfg.Now()
 	ctx, stop := context.WithCancel(context.Background())
-	forest := &trees.Forest{Ended: cfg.TreeEnded}
+	forest := &trees.Forest{}
 	k := &Kernel{
 		others: &others{Tools: cfg.Tools}, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
 		specs: specs.New(cfg.Limits, &forest.Total), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: forest, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
 	k.backends = backends.New(cfg.Backends)
-	k.Files = files.New(cfg.Store, cfg.Layers, (*host)(k))
+	forest.Ended = func(root agentkernel.PID) { cfg.TreeEnded(root); k.Disk.Forget(root) }
+	k.Files = files.New(files.NewDisk(cfg.Store, cfg.Layers, k.specs.Limits, cfg.Logger), (*host)(k))
 	k.Reader = roles.New(cfg.Store, cfg.Retention, cfg.Traffic, k.settledOf)
 	k.Library = skills.New(cfg.Library, k.backends)
 	if k.holds, err = holds.Read(ctx, cfg.Store, cfg.Now, history.Living(cfg.Store)); err != nil {

@@ -11,21 +11,9 @@ import (
 
 // watchDisk ends a process whose changes hold more than they may, as long as it has a sandbox.
 func (k *Kernel) watchDisk(p *process) {
-	if !p.spec.HasFiles() {
-		return
+	if p.spec.HasFiles() {
+		go k.Disk.Watch(p.context(), p.pid, &p.spec.Spec, p.sandbox, func(full *agentkernel.Error) { k.killFor(p, full) })
 	}
-	go files.Watch(p.context(), func() bool {
-		full := k.diskFull(p)
-		if full != nil {
-			k.killFor(p, full)
-		}
-		return full != nil
-	})
-}
-
-// diskFull is the limit that a process's changes have hit; nil: none.
-func (k *Kernel) diskFull(p *process) *agentkernel.Error {
-	return files.Full(k.cfg.Layers, p.pid, &p.spec.InForce, p.sandbox, k.cfg.Logger)
 }
 
 // settleFiles looks after the files of a program that has exited, before its process ends: nothing of its sandbox runs
@@ -39,7 +27,7 @@ func (k *Kernel) settleFiles(p *process, e ending) ending {
 	e = p.checkedEnding(e)
 	p.mu.Unlock()
 	files.Close(p.sandbox(), p.pid, k.cfg.Logger)
-	if full := k.diskFull(p); full != nil {
+	if full := k.Disk.Full(k.ctx, p.pid, &p.spec.Spec, p.sandbox); full != nil {
 		return endingFor(full)
 	}
 	if e.state != agentkernel.StateExited || e.exitCode != 0 || !p.spec.Publishes() {

@@ -13,6 +13,7 @@ const (
 	MadeBefore        = "call %d (%s) was made by process %d as call %d: answered from its journal (--again %s makes it again)"
 	MoreCalls         = "--max-calls allows more, if the program is right"
 	MoreDisk          = "agentkernel diff %d shows what it wrote; --disk SIZE allows more"
+	MoreDiskOfTree    = "agentkernel apply lists whose changes wait: apply or discard them; --disk SIZE allows more"
 	NoFolder          = "agentkernel run --workspace DIR gives a program a folder to work in; two runs are compared with: agentkernel diff %d PID"
 	NoneForbidden     = "leave the isolation out; the setting isolation_none, of whoever starts the kernel, may forbid it, and only Linux has it"
 	OtherBackend      = "leave --backend out, or name one that does: --backend process"

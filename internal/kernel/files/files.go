@@ -24,11 +24,13 @@ type Files struct {
 	store  agentkernel.StoreReader
 	layers agentkernel.Layers // nil: no process has folders
 	host   Host
+
+	Disk *Disk
 }
 
-// New returns the role on what a store and layers have.
-func New(store agentkernel.StoreReader, layers agentkernel.Layers, host Host) *Files {
-	return &Files{store, layers, host}
+// New returns the role on what the store and the layers of a Disk have.
+func New(disk *Disk, host Host) *Files {
+	return &Files{disk.store, disk.layers, host, disk}
 }
 
 // Changes says what a process has done to its folders.

@@ -44,8 +44,9 @@ func (layers) Apply(context.Context, agentkernel.PID, agentkernel.ApplyOptions) 
 func TestAProcessThatEndsMeanwhileIsAtRest(t *testing.T) {
 	for _, ends := range []bool{true, false} {
 		role := func() *Files {
-			return New(&rows{rec: agentkernel.ProcessRecord{Process: agentkernel.Process{PID: 1, State: agentkernel.StateUnfinished},
-				Spec: agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: "/w"}}}, ends: ends}, layers{}, gone{})
+			store := &rows{rec: agentkernel.ProcessRecord{Process: agentkernel.Process{PID: 1, State: agentkernel.StateUnfinished},
+				Spec: agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: "/w"}}}, ends: ends}
+			return New(NewDisk(store, layers{}, nil, nil), gone{})
 		}
 		want, state := agentkernel.CodeConflict, agentkernel.LayerOpen
 		if ends {

@@ -17,7 +17,6 @@ import (
 // layers is a Layers of one process.
 type layers struct {
 	agentkernel.Layers
-	used    int64
 	err     error
 	created agentkernel.PID
 	changes agentkernel.Changes
@@ -32,7 +31,6 @@ func (l *layers) Begin(agentkernel.PID) ([]agentkernel.Mount, error) {
 	return []agentkernel.Mount{{}}, l.err
 }
 func (l *layers) Stdin(agentkernel.PID) (string, error)                { return "in", nil }
-func (l *layers) Used(agentkernel.PID) (int64, error)                  { return l.used, l.err }
 func (l *layers) Changes(agentkernel.PID) (agentkernel.Changes, error) { return l.changes, nil }
 func (l *layers) Drift(agentkernel.PID) ([]string, error) {
 	return strings.Split("a b c d e f", " "), l.err
@@ -64,14 +62,15 @@ func withFolder() *agentkernel.Spec {
 
 // TestWithoutLayers: a kernel that gives no folders refuses a Spec that needs some, and any other begins without.
 func TestWithoutLayers(t *testing.T) {
-	if err := files.Create(nil, 7, withFolder()); agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
+	none := disk(nil, nil)
+	if err := none.Create(t.Context(), 7, withFolder()); agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
 		t.Errorf("create: %v", err)
 	}
 	if _, _, err := files.Begin(nil, 7, withFolder()); agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
 		t.Errorf("begin: %v", err)
 	}
 	plain := &agentkernel.Spec{}
-	if err := files.Create(nil, 7, plain); err != nil {
+	if err := none.Create(t.Context(), 7, plain); err != nil {
 		t.Errorf("create without: %v", err)
 	}
 	if mounts, stdin, err := files.Begin(nil, 7, plain); mounts != nil || stdin != "" || err != nil {
@@ -81,7 +80,7 @@ func TestWithoutLayers(t *testing.T) {
 
 func TestBegin(t *testing.T) {
 	l := &layers{}
-	if err := files.Create(l, 7, withFolder()); err != nil || l.created != 7 {
+	if err := disk(nil, l).Create(t.Context(), 7, withFolder()); err != nil || l.created != 7 {
 		t.Errorf("create: %v, process %d", err, l.created)
 	}
 	if mounts, stdin, err := files.Begin(l, 7, withFolder()); len(mounts) != 1 || stdin != "in" || err != nil {
@@ -93,33 +92,12 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestFull: what a sandbox holds in files without a name counts, and what cannot be measured ends nothing.
-func TestFull(t *testing.T) {
-	log, limit := slog.New(slog.DiscardHandler), &agentkernel.Limits{Disk: 100}
-	for name, c := range map[string]struct {
-		layers layers
-		box    agentkernel.Sandbox
-		full   bool
-	}{
-		"as much as it may":        {layers{used: 100}, nil, false},
-		"more":                     {layers{used: 101}, nil, true},
-		"with what has no name":    {layers{used: 60}, &box{held: 41}, true},
-		"and that fits":            {layers{used: 60}, &box{held: 40}, false},
-		"not to be measured":       {layers{err: errors.New("broken")}, nil, false},
-		"said while it is counted": {layers{err: agentkernel.LimitErrorf("disk", "too many files")}, nil, true},
-	} {
-		if full := files.Full(&c.layers, 7, limit, func() agentkernel.Sandbox { return c.box }, log); (full != nil) != c.full {
-			t.Errorf("%s: %v", name, full)
-		}
-	}
-}
-
 // TestWatch: a layer is measured soon and then for a tenth of the time, until it is full or its process ends.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
 		begun := time.Now()
-		files.Watch(t.Context(), func() bool {
+		files.WatchLoop(t.Context(), func() bool {
 			at = append(at, time.Since(begun))
 			wait(time.Duration(len(at)) * 10 * time.Millisecond) // 10, 20, 30 ms
 			return len(at) == 3
@@ -132,7 +110,7 @@ func TestWatch(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		files.Watch(ctx, func() bool { t.Error("measured after the end"); return true })
+		files.WatchLoop(ctx, func() bool { t.Error("measured after the end"); return true })
 	})
 }
 

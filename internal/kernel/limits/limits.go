@@ -43,6 +43,16 @@ func Disk(l *agentkernel.Limits, used int64, pid agentkernel.PID) *agentkernel.E
 	return reached("disk", bytesize.Text(l.Disk), bytesize.Text(used)).WithHint(advice.MoreDisk, pid)
 }
 
+// DiskOfTree ends a process, or refuses a child, where the changes of all processes below a root hold together more than the root
+// may have; nil: they do not.
+func DiskOfTree(limit, used int64, root agentkernel.PID) *agentkernel.Error {
+	if used <= limit {
+		return nil
+	}
+	return agentkernel.LimitErrorf("disk", "disk limit of %s reached (used %s by all processes below process %d together)", bytesize.Text(limit), bytesize.Text(used), root).
+		WithHint(advice.MoreDiskOfTree)
+}
+
 // Time ends a process that has run for too long.
 func Time(l *agentkernel.Limits, used time.Duration) *agentkernel.Error {
 	return reached("time", l.Time.String(), used.String())

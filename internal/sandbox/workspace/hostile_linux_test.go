@@ -223,7 +223,7 @@ func TestShutAgainstTheirOwner(t *testing.T) {
 		must(t, os.Chmod(r.upper("d/e/f"), 0))
 		must(t, os.Chmod(r.upper("d/e"), 0))
 		must(t, os.Chmod(r.upper("d"), 0))
-		if n, err := r.s.Used(pid); err != nil || n != 3*entryBytes+6 {
+		if n, _, err := r.s.Used(pid); err != nil || n != 3*entryBytes+6 {
 			t.Errorf("used %d %v: what is shut must count", n, err)
 		}
 		if info, err := os.Stat(r.upper("d")); err != nil || info.Mode().Perm() != 0 { // the program may look, too
@@ -239,7 +239,7 @@ func TestNestedDeeperThanAnybodyGoes(t *testing.T) {
 	r := newRig(t, files{})
 	deep := r.upper(strings.Repeat("d/", maxDepth+5))
 	must(t, os.MkdirAll(deep, 0o755))
-	_, err := r.s.Used(pid)
+	_, _, err := r.s.Used(pid)
 	wantCode(t, err, agentkernel.CodeLimit, "directories are nested deeper than 200")
 	must(t, r.s.Discard(r.t.Context(), pid))
 }
@@ -268,7 +268,7 @@ func TestCopyWhereThereIsNoOverlay(t *testing.T) {
 		if got := r.changes(); got != "" {
 			t.Errorf("changes before anything was written: %s", got)
 		}
-		if n, err := r.s.Used(pid); n != 0 || err != nil {
+		if n, _, err := r.s.Used(pid); n != 0 || err != nil {
 			t.Errorf("used %d %v", n, err)
 		}
 		must(t, os.WriteFile(r.upper("edit"), []byte("newer"), 0o644))

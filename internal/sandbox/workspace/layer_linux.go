@@ -236,18 +236,22 @@ const spareRoom = 64 << 10
 
 // Used is what the layers of a process hold, in bytes as Limits.Disk counts: the sizes of files, and 4 KiB for each
 // name. Of directories that are nested too deep nobody can tell: CodeLimit.
-func (s *Store) Used(pid agentkernel.PID) (int64, error) {
+func (s *Store) Used(pid agentkernel.PID) (changes, beside int64, err error) {
 	h, err := s.open(pid)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer h.Close()
 	return h.used()
 }
 
-func (h *home) used() (sum int64, err error) {
+func (h *home) used() (changes, beside int64, err error) {
+	beside = entryBytes
 	for i := range h.rec.Folders {
 		f := &h.rec.Folders[i]
+		if st, err := h.look(f.Base); f.Base != "" && err == nil && st != nil {
+			beside += entryBytes + st.Size
+		}
 		if f.Layer == "" {
 			continue
 		}
@@ -256,23 +260,24 @@ func (h *home) used() (sum int64, err error) {
 			continue
 		}
 		if err != nil {
-			return 0, storage(err)
+			return 0, 0, storage(err)
 		}
 		n, err := top.used()
 		_ = top.Close()
 		if errors.Is(err, errTooDeep) {
-			return 0, agentkernel.Errorf(agentkernel.CodeLimit, op, "what it wrote cannot be counted: %w", errTooDeep).
+			return 0, 0, agentkernel.Errorf(agentkernel.CodeLimit, op, "what it wrote cannot be counted: %w", errTooDeep).
 				WithHint("nest directories less deep: %d is the most", maxDepth)
 		}
 		if err != nil {
-			return 0, storage(err)
+			return 0, 0, storage(err)
 		}
 		if f.Copy {
+			beside += f.Held
 			n -= f.Held
 		}
-		sum += max(n, 0)
+		changes += max(n, 0)
 	}
-	return sum, nil
+	return changes, beside, nil
 }
 
 func (d dir) used() (sum int64, err error) {
@@ -331,7 +336,7 @@ func (s *Store) Changes(pid agentkernel.PID) (agentkernel.Changes, error) {
 	if h.rec.State != agentkernel.LayerKept {
 		return c, nil
 	}
-	if c.Bytes, err = h.used(); err == nil {
+	if c.Bytes, _, err = h.used(); err == nil {
 		c.Drift, err = h.drift()
 	}
 	return c, err

@@ -31,7 +31,7 @@ func (*Store) Begin(agentkernel.PID) ([]agentkernel.Mount, error) { return nil, 
 func (*Store) Drift(agentkernel.PID) ([]string, error) { return nil, refused() }
 
 // Used refuses.
-func (*Store) Used(agentkernel.PID) (int64, error) { return 0, refused() }
+func (*Store) Used(agentkernel.PID) (changes, beside int64, err error) { return 0, 0, refused() }
 
 // Changes refuses.
 func (*Store) Changes(agentkernel.PID) (agentkernel.Changes, error) {

@@ -435,7 +435,7 @@ func TestUsed(t *testing.T) {
 	must(t, err)
 	must(t, f.Truncate(1<<30))
 	must(t, f.Close())
-	n, err := r.s.Used(pid)
+	n, _, err := r.s.Used(pid)
 	if want := int64(5*entryBytes + 1000 + 1 + 1<<30); err != nil || n != want {
 		t.Errorf("used %d, want %d; %v", n, want, err)
 	}

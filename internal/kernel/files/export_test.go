@@ -1,0 +1,4 @@
+package files
+
+// WatchLoop is what calls again and again.
+var WatchLoop = watch
