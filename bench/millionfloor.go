@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"agentkernel"
 	"agentkernel/embedded"
 	"agentkernel/internal/datadir"
@@ -100,7 +98,6 @@ func (f *parkedFloor) bind() error {
 	if err != nil {
 		return err
 	}
-	const functionField = 25 // of montypb.Value
 	for i, feed := range bundle.Feeds {
 		req := &montypb.Feed{Code: feed.Code, SkipTypeCheck: true}
 		if len(bytes.TrimSpace([]byte(feed.Code))) == 0 {
@@ -108,9 +105,7 @@ func (f *parkedFloor) bind() error {
 		}
 		if i == 0 {
 			for _, fn := range bundle.Functions {
-				name := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), fn.Name)
-				req.Inputs = append(req.Inputs, &montypb.Input{Name: fn.Input,
-					Value: protowire.AppendBytes(protowire.AppendTag(nil, functionField, protowire.BytesType), name)})
+				req.Inputs = append(req.Inputs, functionInput(fn.Input, fn.Name))
 			}
 		}
 		f.feeds = append(f.feeds, req)

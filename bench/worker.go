@@ -11,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"agentkernel"
@@ -182,4 +183,11 @@ func (w *bareWorker) dump() ([]byte, error) {
 func (w *bareWorker) load(image []byte) (*montypb.Event, error) {
 	ev, _, err := w.ask(&montypb.Request{Kind: &montypb.Request_Load{Load: &montypb.Load{State: image}}})
 	return ev, err
+}
+
+// functionInput gives a program the name input for a function that its host has.
+func functionInput(input, function string) *montypb.Input {
+	const functionField = 25 // of montypb.Value
+	name := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), function)
+	return &montypb.Input{Name: input, Value: protowire.AppendBytes(protowire.AppendTag(nil, functionField, protowire.BytesType), name)}
 }
