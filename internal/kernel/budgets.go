@@ -24,7 +24,7 @@ func accounts(of []*process, fn func(agentkernel.PID, *history.Account)) {
 // deferOverBudget deals with a call for which too little is left of a budget: later makes it when its process is resumed. False: the
 // program is handed the error.
 func (k *Kernel) deferOverBudget(p *process, f *inflight, err error, later func()) bool {
-	if !budget.Refused(err) || p.spec.OnBudget == agentkernel.BudgetRaise {
+	if !budget.Refused(err) {
 		return false
 	}
 	p.mu.Lock()
@@ -39,7 +39,7 @@ func (k *Kernel) deferOverBudget(p *process, f *inflight, err error, later func(
 	case k.table.ledger.Await(err, func() { k.external.Go(func() { k.tryAgain(p, f, err) }) }):
 	case p.spec.OnBudget == agentkernel.BudgetKill:
 		k.killFor(p, agentkernel.AsError(err, agentkernel.CodeLimit, f.op))
-	case budget.Final(err):
+	case budget.Final(err), p.spec.OnBudget == agentkernel.BudgetRaise:
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		mine := f.later != nil // else somebody makes it
