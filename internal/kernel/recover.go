@@ -290,5 +290,6 @@ func (k *Kernel) reopen(p *process, open []agentkernel.Entry) {
 	defer p.mu.Unlock()
 	if p.state == agentkernel.StateReady && !p.deliverable() {
 		p.step(steps.Hold)
+		k.interruptWaiting(p)
 	}
 }

@@ -171,6 +171,7 @@ func (k *Kernel) nextReply(p *process) (reply *agentkernel.Reply, fresh, ok bool
 		p.run.waits++
 		p.run.lastRun = k.cfg.Now().UnixNano()
 		p.step(steps.Wait)
+		k.interruptWaiting(p)
 		if p.standsStill() {
 			k.announce(p)
 		}

@@ -272,11 +272,20 @@ func (k *Kernel) announce(p *process) {
 // signals back, that is its next one after that; p.mu is held.
 func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.SignalData) {
 	f := p.interruptible()
-	if p.standing.Account.Masks > 0 {
-		f = nil
-	}
 	data.Pending = f == nil && !p.asksForPiece() && !k.stopPiece(p) && (sig != agentkernel.SignalStop || !k.stopProgram(p))
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: sig, Data: data.Encode()})
+	k.interruptCall(p, f)
+}
+
+// interruptWaiting does what a signal has left to do that came before the program was back in the call that it waits for; p.mu is held.
+func (k *Kernel) interruptWaiting(p *process) {
+	if p.standing.Account.Interrupted {
+		k.interruptCall(p, p.interruptible())
+	}
+}
+
+// interruptCall answers a call, nil: none, with KernelInterrupt; p.mu is held.
+func (k *Kernel) interruptCall(p *process, f *inflight) {
 	if f == nil || p.asksForPiece() { // of a session that waits nothing runs
 		return
 	}
@@ -296,9 +305,10 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 	k.resumeIfAnswered(p)
 }
 
-// interruptible is the call that the program is waiting for at this moment, which is journalled, asked about, or waits its turn.
+// interruptible is the call that the program is waiting for at this moment, which is journalled, asked about, or waits its turn. nil:
+// there is none, or it holds signals back.
 func (p *process) interruptible() *inflight {
-	if p.state != agentkernel.StateWaiting && p.run.backend != nil {
+	if p.standing.Account.Masks > 0 || p.state != agentkernel.StateWaiting && p.run.backend != nil {
 		return nil
 	}
 	var first *inflight

@@ -56,13 +56,14 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		if !e.Done && e.Origin == nil && callsTool(e.Op) {
 			a.ToolCalls++
 		}
-		if e.Done && e.Origin == nil && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
-			a.Interrupted = false
+		if e.Done {
+			a.tookInterrupt(e)
 		}
 		if e.Done && e.Err == nil {
 			a.Masks = max(0, a.Masks+masks(e.Op))
 		}
 	case agentkernel.EntryResult:
+		a.tookInterrupt(e)
 		if e.Incarnation != "" { // a tool's server has answered
 			a.BytesIn += int64(len(e.Data))
 		}
@@ -83,6 +84,13 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		a.Host++
 	case agentkernel.EntryAborted:
 		a.Interrupted, a.Masks = false, 0
+	}
+}
+
+// tookInterrupt notes that a call was answered with an interrupt: none waits any more.
+func (a *Account) tookInterrupt(e *agentkernel.Entry) {
+	if e.Origin == nil && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
+		a.Interrupted = false
 	}
 }
 
