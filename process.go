@@ -447,6 +447,12 @@ func (p *Process) Asks() string {
 	return ""
 }
 
+// Unheard says that the process is paused since nobody was there to answer what it asks.
+func (p *Process) Unheard() bool { return p.Paused && strings.HasPrefix(p.PauseNote, YourAnswer) }
+
+// Repeats says that the process is paused for calls without progress; see NoProgress.
+func (p *Process) Repeats() bool { return p.Paused && strings.HasPrefix(p.PauseNote, NoProgress) }
+
 // NotTakenUp says that Kernel.Recover left the process as it was: a file with a payload of it is missing or damaged. Error says which,
 // PauseNote what to do.
 func (p *Process) NotTakenUp() bool { return p.State == StateUnfinished && p.Paused && p.Error != nil }

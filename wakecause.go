@@ -22,7 +22,7 @@ func (p *Process) WakeCauses() (causes []string) {
 	switch {
 	case p.State == StateUnfinished:
 		return []string{"recover"}
-	case p.Paused && strings.HasPrefix(p.PauseNote, NoProgress): // the call that WaitsFor names was not made
+	case p.Repeats(): // the call that WaitsFor names was not made
 		return []string{"resume"}
 	case p.Paused && p.RaiseBudget() != "": // resume alone pauses it again
 		return []string{"a larger budget"}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/limits"
@@ -87,16 +86,16 @@ func (k *Kernel) stopIfRepeating(p *process, f *inflight, canonical json.RawMess
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	entry := f.entry(canonical)
-	note := progress.Note(&p.spec.InForce, &p.standing.Account, &entry, func() string { f.label = k.label(&entry); return f.brief() })
-	if note == "" || p.state.Terminal() || f.dropped {
+	why := progress.Stuck(&p.spec.InForce, &p.standing.Account, &entry, func() string { f.label = k.label(&entry); return f.brief() })
+	if why == "" || p.state.Terminal() || f.dropped {
 		return false, nil
 	}
-	if ends = progress.Ends(&p.spec.Spec, note); ends != nil {
+	if ends = progress.Ends(&p.spec.Spec, why); ends != nil {
 		return true, ends
 	}
 	f.later = later
 	p.inflight.Add(f)
-	k.pause(p, 0, note)
+	k.pause(p, 0, history.Pause{Note: progress.Note(why)})
 	return true, nil
 }
 
@@ -150,7 +149,7 @@ func (k *Kernel) goOutsideAgain(p *process, f *inflight, err error) {
 		})
 	}
 	if goes { // a process that was paused for it, or for another that asks again now, has enough
-		k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && budget.Paused(p.pauseNote()) })
+		k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && p.whyPaused().Short != nil })
 		k.goOutside(p, f)
 	} else if f.admission.NotUsed(); err != nil && !k.deferOverBudget(p, f, err, later) {
 		k.complete(p, f, outcome{}, err)

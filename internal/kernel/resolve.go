@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/undecided"
 )
 
 // pauseForDecision keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
 func (k *Kernel) pauseForDecision(p *process, f *inflight, why *agentkernel.Error) {
 	f.cancel = nil
-	p.pausing = &pausing{note: undecided.Note(p.pid, f.id, f.label)}
+	p.pausing = &pausing{Pause: history.Pause{Note: undecided.Note(p.pid, f.id, f.label)}}
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
-		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote()}}})
+		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pausing.Note}}})
 	k.startClock(p)
 	if !p.computing() {
 		k.announce(p)
@@ -134,7 +135,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 	if next := p.standing.Unresolved.First(); next != 0 {
 		if p.paused() {
-			p.pausing = &pausing{note: undecided.Note(p.pid, next, k.labelOf(p, next))}
+			p.pausing = &pausing{Pause: history.Pause{Note: undecided.Note(p.pid, next, k.labelOf(p, next))}}
 		}
 		return false
 	}
