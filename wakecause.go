@@ -60,7 +60,7 @@ func wakeCause(call string) string {
 	case name == "proc.wait":
 		return "the end of process " + about
 	case name == "proc.next":
-		return "the next piece"
+		return "the next cell"
 	case family == "signals":
 		return "a signal"
 	case family == "time":

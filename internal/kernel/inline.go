@@ -16,7 +16,7 @@ import (
 )
 
 // A caller who waits for a process drives it himself for as long as nothing has to be waited for: the first
-// microseconds, in which small programs and the small pieces of sessions end. A program runs while the caller still
+// microseconds, in which small programs and the small cells of sessions end. A program runs while the caller still
 // makes the process and its entries. What takes longer goes to a goroutine of the queue, so that the caller can show what
 // the program prints meanwhile, and can go when its own context ends.
 
@@ -162,7 +162,7 @@ func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMess
 	reserved := acquired && p.reserve()
 	if err = k.answerNext(p, answer, fed.Bind); err == nil {
 		k.listen(p, w)
-		k.sessions.Remember(p.pid, fed) // before the piece can be given up, or end the session: then they are forgotten
+		k.sessions.Remember(p.pid, fed) // before the cell can be aborted, or end the session: then they are forgotten
 	}
 	p.mu.Unlock()
 	unlock()

@@ -178,10 +178,10 @@ func (p *process) setNeed(n need, call int64, reply *agentkernel.Reply) {
 	p.run.need, p.run.current, p.run.reply = n, call, reply
 }
 
-// began notes that a session has got a piece; p.mu is held.
+// began notes that a session has got a cell; p.mu is held.
 func (p *process) began(f *inflight, failure *agentkernel.Error) {
 	if f.asksForCell() && failure == nil {
-		p.run.piece = f.id
+		p.run.cell = f.id
 	}
 }
 

@@ -249,7 +249,7 @@ func (k *Kernel) newRun(p *process, from *origin.Origin, h *history.History, ent
 	p.run = &run{
 		backend: old.backend, fingerprint: old.fingerprint, moved: old.moved, lastWalls: old.lastWalls, bound: old.bound,
 		stays: old.stays, abort: old.abort, running: old.running, waits: old.waits, lastRun: old.lastRun,
-		origin: from, calls: base.Calls, piece: base.Cell.Next, reemit: base.Seq > 0,
+		origin: from, calls: base.Calls, cell: base.Cell.Next, reemit: base.Seq > 0,
 		replay: replay.New(h.Queue, p.spec.Program.Session),
 	}
 	switch {

@@ -274,9 +274,9 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 	if p.standing.Account.Masks > 0 {
 		f = nil
 	}
-	data.Pending = f == nil && !p.asksForPiece() && !k.stopPiece(p) && (sig != agentkernel.SignalStop || !k.stopProgram(p))
+	data.Pending = f == nil && !p.asksForCell() && !k.stopCell(p) && (sig != agentkernel.SignalStop || !k.stopProgram(p))
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: sig, Data: data.Encode()})
-	if f == nil || p.asksForPiece() { // of a session that waits nothing runs
+	if f == nil || p.asksForCell() { // of a session that waits nothing runs
 		return
 	}
 	f.stop()

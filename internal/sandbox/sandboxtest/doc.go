@@ -20,7 +20,7 @@ type Feature string
 // by Check, with CodeUnsupported, or fails where its case says so.
 const (
 	Images     Feature = "images"
-	Sessions   Feature = "sessions" // programs that are handed their source piece by piece
+	Sessions   Feature = "sessions" // programs that are handed their source cell by cell
 	Generators Feature = "generators"
 	Subclasses Feature = "subclasses" // classes that inherit, exceptions of the program's own among them
 	Match      Feature = "match"      // the statement
