@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/prompt"
+	"agentkernel/internal/fastpath"
 )
 
 // goBackend is a backend whose programs are Go functions: the source names one. It has all the abilities
@@ -168,7 +168,7 @@ type goSandbox struct {
 }
 
 // StartNow starts a program without an image, if there is a place.
-func (b *goBackend) StartNow(req agentkernel.StartRequest) prompt.Sandbox {
+func (b *goBackend) StartNow(req agentkernel.StartRequest) fastpath.Sandbox {
 	if req.Image != nil || b.places != nil && len(b.places) == cap(b.places) {
 		return nil
 	}

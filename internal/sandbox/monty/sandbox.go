@@ -101,7 +101,7 @@ func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkern
 	return s.end(*out)
 }
 
-// Begin lets the program go on; see prompt.Sandbox.
+// Begin lets the program go on; see fastpath.Sandbox.
 func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, error) {
 	if s.stage == stageLoaded || s.wasLost() {
 		return false, nil

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/prompt"
+	"agentkernel/internal/fastpath"
 )
 
 // sessionRun is a session driven by hand: what the kernel answers to proc.next is the test's.
@@ -21,8 +21,8 @@ type sessionRun struct {
 	box  agentkernel.Sandbox
 	out  *strings.Builder
 	turn agentkernel.Turn
-	// prompt has cells run as for a caller who drives them: Begin, Ready, and Next does not wait.
-	prompt bool
+	// inline has cells run as for a caller who drives them: Begin, Ready, and Next does not wait.
+	inline bool
 }
 
 func newSession(t *testing.T, source string) *sessionRun {
@@ -48,8 +48,8 @@ func (r *sessionRun) start(image []byte) {
 
 func (r *sessionRun) next(reply *agentkernel.Reply) {
 	r.t.Helper()
-	if r.prompt {
-		box := r.box.(prompt.Sandbox)
+	if r.inline {
+		box := r.box.(fastpath.Sandbox)
 		begun, err := box.Begin(r.t.Context(), reply)
 		if err != nil {
 			r.t.Fatal(err)
@@ -114,10 +114,10 @@ func (r *sessionRun) repark() {
 // error ends its cell only. With parks between any two cells the answers are the same.
 func TestSessionKeepsItsVariables(t *testing.T) {
 	for mode := range 4 {
-		park, prompt := mode&1 != 0, mode&2 != 0
-		t.Run(fmt.Sprintf("parked %v prompt %v", park, prompt), func(t *testing.T) {
+		park, inline := mode&1 != 0, mode&2 != 0
+		t.Run(fmt.Sprintf("parked %v inline %v", park, inline), func(t *testing.T) {
 			r := newSession(t, "")
-			r.prompt = prompt
+			r.inline = inline
 			if r.ended() != "null" {
 				t.Fatalf("%+v", r.turn)
 			}
@@ -247,14 +247,14 @@ func sameJSON(a, b string) bool {
 }
 
 func TestSessionThatIsInterruptedOrRefused(t *testing.T) {
-	for _, prompt := range []bool{false, true} {
-		t.Run(fmt.Sprintf("prompt %v", prompt), func(t *testing.T) { testInterruptedOrRefused(t, prompt) })
+	for _, inline := range []bool{false, true} {
+		t.Run(fmt.Sprintf("inline %v", inline), func(t *testing.T) { testInterruptedOrRefused(t, inline) })
 	}
 }
 
-func testInterruptedOrRefused(t *testing.T, prompt bool) {
+func testInterruptedOrRefused(t *testing.T, inline bool) {
 	r := newSession(t, "x = 1")
-	r.prompt = prompt
+	r.inline = inline
 	r.next(&agentkernel.Reply{ID: 1, Err: agentkernel.Errorf(agentkernel.CodeInterrupted, opNext, "interrupted")})
 	if r.ended() != "null" {
 		t.Errorf("%+v", r.turn)
@@ -279,7 +279,7 @@ func testInterruptedOrRefused(t *testing.T, prompt bool) {
 // dies with its limits and its context as any other.
 func TestACellThatWasBegun(t *testing.T) {
 	r := newSession(t, "")
-	box := r.box.(prompt.Sandbox)
+	box := r.box.(fastpath.Sandbox)
 	begin := func(ctx context.Context, source string) {
 		t.Helper()
 		answer, err := json.Marshal(agentkernel.NextCell{Cell: agentkernel.Cell{Name: "cell", Source: source}})

@@ -68,7 +68,7 @@ func (s Suite) Exercise(t *testing.T) {
 	t.Run("Pause", func(t *testing.T) { s.paused(t, b) })
 	t.Run("Stop", func(t *testing.T) { stopped(t, b) })
 	t.Run("Order", func(t *testing.T) { order(t, b) })
-	t.Run("Prompt", func(t *testing.T) { s.prompt(t, b) })
+	t.Run("Inline", func(t *testing.T) { s.inline(t, b) })
 	t.Run("Sessions", func(t *testing.T) { s.sessions(t, b) })
 }
 

@@ -1,4 +1,4 @@
-package prompt
+package fastpath
 
 import "agentkernel"
 
