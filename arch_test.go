@@ -102,7 +102,7 @@ var rules = []struct {
 	{"internal/kernel/streams", []string{"", "internal/journal", "internal/kernel/advice", "internal/sys"}},
 	{"internal/kernel/timers", nil},
 	{"internal/kernel/trees", []string{"", "internal/kernel/room"}},
-	{"internal/kernel/undecided", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
+	{"internal/kernel/unresolved", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/verify", []string{"", "internal/kernel/backends", "internal/kernel/history", "internal/kernel/specs"}},
 	{"internal/kernel/holds", []string{""}},
 	{"internal/kernel/numbered", nil},

@@ -15,7 +15,7 @@ import (
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/streams"
-	"agentkernel/internal/kernel/undecided"
+	"agentkernel/internal/kernel/unresolved"
 	"agentkernel/internal/sys"
 )
 
@@ -476,9 +476,9 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 		k.table.streams.Open(p.pid, f.id, &out)
 		return outcome{Outcome: out}, nil
 	}
-	e := undecided.Failure(ctx, f.op, f.label, err, out.Settled)
+	e := unresolved.Failure(ctx, f.op, f.label, err, out.Settled)
 	if f.effect == agentkernel.EffectWrite && !out.Settled {
-		e, out.Settle = undecided.Unknown(f.op, f.brief(), e), nil
+		e, out.Settle = unresolved.Unknown(f.op, f.brief(), e), nil
 	}
 	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle, Ends: out.Ends, Done: out.Done}}, e
 }

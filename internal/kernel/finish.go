@@ -8,7 +8,7 @@ import (
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/steps"
-	"agentkernel/internal/kernel/undecided"
+	"agentkernel/internal/kernel/unresolved"
 )
 
 // finish ends a process: one terminal entry, its row, its last event. It is idempotent.
@@ -83,7 +83,7 @@ func (p *process) withUnresolved(err *agentkernel.Error) (*agentkernel.Error, []
 			calls = append(calls, f.label)
 		}
 	}
-	return undecided.Told(err, calls)
+	return unresolved.Told(err, calls)
 }
 
 var hasNoReply = agentkernel.Errorf(agentkernel.CodeKilled, "kernel", "the process has ended")
