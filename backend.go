@@ -53,7 +53,7 @@ type Needs struct {
 	// Differs are places, a few sentences with their lines, at which this backend may not do what the
 	// language's own runtime does. Where the kernel may choose, another backend that has none goes first.
 	Differs []string `json:"differs,omitempty"`
-	// Plain says of a piece of a session that later ones are understood without it.
+	// Plain says of a cell of a session that later ones are understood without it.
 	Plain bool `json:"plain,omitempty"`
 }
 

@@ -25,7 +25,7 @@ var specFields = map[string]string{
 	"Program.Host":     "host",
 	"Program.Session":  "program",
 	"Program.Earlier":  "store", // the kernel's own note of a session
-	"Program.Pieces":   "store",
+	"Program.Cells":    "store",
 
 	"Backend":   "program",
 	"Isolation": "program", // a floor: it only asks for more

@@ -93,11 +93,11 @@ type Program struct {
 	// Session says that the program does not end after its last statement: it keeps its variables and waits
 	// for more code (syscall proc.next, [Sessions]).
 	Session bool `json:"session,omitempty"`
-	// Earlier are the sources of the pieces that ran before this one in the same session, but for those that were
+	// Earlier are the sources of the cells that ran before this one in the same session, but for those that were
 	// Plain. A backend needs them to understand what this one imports.
 	Earlier []string `json:"earlier,omitempty"`
-	// Pieces is how many ran before this one.
-	Pieces int `json:"pieces,omitempty"`
+	// Cells is how many ran before this one.
+	Cells int `json:"pieces,omitempty"`
 }
 
 // MaxSource bounds the text of a program and of each of its modules, in bytes.
@@ -403,7 +403,7 @@ const (
 	EventLog     EventKind = "log"     // Text is set: a line of kernel.log
 	EventPast    EventKind = "past"    // Text is set: how far a rerun went along its past
 	EventBudget  EventKind = "budget"  // Text is set: most of the process's budget is spent
-	EventIdle    EventKind = "idle"    // Idle is set: a session has run a piece and waits for the next
+	EventIdle    EventKind = "idle"    // Idle is set: a session has run a cell and waits for the next
 	EventEnd     EventKind = "end"     // Process is set; the last event of a process
 )
 
@@ -446,6 +446,12 @@ func (p *Process) Asks() string {
 	}
 	return ""
 }
+
+// Unheard says that the process is paused since nobody was there to answer what it asks.
+func (p *Process) Unheard() bool { return p.Paused && strings.HasPrefix(p.PauseNote, YourAnswer) }
+
+// Repeats says that the process is paused for calls without progress; see NoProgress.
+func (p *Process) Repeats() bool { return p.Paused && strings.HasPrefix(p.PauseNote, NoProgress) }
 
 // NotTakenUp says that Kernel.Recover left the process as it was: a file with a payload of it is missing or damaged. Error says which,
 // PauseNote what to do.

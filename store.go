@@ -23,7 +23,7 @@ const (
 	EntryPast     EntryKind = "past"     // how far a rerun went along its past, in words (Note); Call: the first that was live
 	EntryTools    EntryKind = "tools"    // what the program imports: Data is the list of Tools, without their schemas
 	EntryMoved    EntryKind = "moved"    // another backend goes on with the program; Data: {"from", "to"}; Err: what ended it on the first
-	EntryAborted  EntryKind = "given_up" // Call is the proc.next whose piece was given up: what is between its result and this is not repeated; Err says why
+	EntryAborted  EntryKind = "given_up" // Call is the proc.next whose cell was aborted: what is between its result and this is not repeated; Err says why
 	EntryPublish  EntryKind = "publish"  // the program has exited with 0, and its files are about to be applied; Data is how it ends
 	EntryAllowed  EntryKind = "allowed"  // a human allows the tools of Pattern from now on
 	EntryBudget   EntryKind = "budget"   // the budget is raised; Data is the Budget that is added

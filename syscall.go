@@ -149,12 +149,12 @@ var kernelCalls = []Syscall{
 		},
 		Result: "object", ResultDoc: "pid, state, exit_code, result, error, stdout"},
 	{Name: "proc.next", Effect: EffectPure, Event: EventIdle,
-		Doc: "Hands over how a piece of a session ended and waits for the next one. Sandboxes of sessions make it between two pieces; programs cannot.",
+		Doc: "Hands over how a cell of a session ended and waits for the next one. Sandboxes of sessions make it between two cells; programs cannot.",
 		Args: []Param{
-			{Name: "result", Type: "any", Optional: true, Default: "None", Doc: "value of the piece's last expression"},
-			{Name: "error", Type: "object", Optional: true, Default: "None", Doc: "what the piece raised"},
+			{Name: "result", Type: "any", Optional: true, Default: "None", Doc: "value of the cell's last expression"},
+			{Name: "error", Type: "object", Optional: true, Default: "None", Doc: "what the cell raised"},
 		},
-		Result: "object", ResultDoc: "the next piece with the tools that it imports, or the end"},
+		Result: "object", ResultDoc: "the next cell with the tools that it imports, or the end"},
 }
 
 // Call is one syscall as a sandbox issues it. Calls are numbered in the order in which they are issued.

@@ -22,7 +22,7 @@ func (p *Process) WakeCauses() (causes []string) {
 	switch {
 	case p.State == StateUnfinished:
 		return []string{"recover"}
-	case p.Paused && strings.HasPrefix(p.PauseNote, NoProgress): // the call that WaitsFor names was not made
+	case p.Repeats(): // the call that WaitsFor names was not made
 		return []string{"resume"}
 	case p.Paused && p.RaiseBudget() != "": // resume alone pauses it again
 		return []string{"a larger budget"}
@@ -60,7 +60,7 @@ func wakeCause(call string) string {
 	case name == "proc.wait":
 		return "the end of process " + about
 	case name == "proc.next":
-		return "the next piece"
+		return "the next cell"
 	case family == "signals":
 		return "a signal"
 	case family == "time":

@@ -22,7 +22,7 @@ func TestWakeCauses(t *testing.T) {
 		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{"tool.call fs.read", "tool.call fs.read"}}, "the answer of fs.read"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{agentkernel.YourAnswer + "fs.write"}}, "your answer"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{"llm.ask fast" + agentkernel.WaitsForKey + ": so it is given", "llm.ask slow, queued 1.0 s: why"}}, "key, the answer of slow"},
-		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{"proc.next"}, WakeAt: at}, "the next piece, timer"},
+		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{"proc.next"}, WakeAt: at}, "the next cell, timer"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, Paused: true, WaitsFor: []string{"http.fetch GET a"}}, "resume, the answer of GET a"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, Paused: true, PauseNote: "budget: the call costs $1.00, and the budget of process 3 is $2.00: spent $2.00"}, "a larger budget"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, Paused: true, PauseNote: "budget: the call costs 1 call, and the allowance of namespace a for the day is 5 calls: spent 5 calls; it begins anew at 2026-12-01 00:00 UTC"},

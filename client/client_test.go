@@ -217,8 +217,8 @@ func TestACutConnectionLosesNothing(t *testing.T) {
 // fed is a counter that is a session, too.
 type fed struct{ *counter }
 
-func (k fed) Feed(_ context.Context, _ agentkernel.PID, p agentkernel.Piece, _ func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
-	return agentkernel.PieceEnd{Result: []byte(`"` + p.Key + `"`)}, nil
+func (k fed) Feed(_ context.Context, _ agentkernel.PID, p agentkernel.Cell, _ func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
+	return agentkernel.CellEnd{Result: []byte(`"` + p.Key + `"`)}, nil
 }
 
 // TestTheSocketOutlivesTheKernel: one that is killed takes connections for a moment after it has broken those that it had. What
@@ -236,9 +236,9 @@ func TestTheSocketOutlivesTheKernel(t *testing.T) {
 			return err
 		},
 		"feeds with a key": func(c *Client) error {
-			end, err := c.Feed(t.Context(), 3, agentkernel.Piece{Source: "1", Key: "k"}, func(agentkernel.Event) error { return nil })
+			end, err := c.Feed(t.Context(), 3, agentkernel.Cell{Source: "1", Key: "k"}, func(agentkernel.Event) error { return nil })
 			if err == nil && string(end.Result) != `"k"` {
-				err = fmt.Errorf("the piece ended with %s", end.Result)
+				err = fmt.Errorf("the cell ended with %s", end.Result)
 			}
 			return err
 		},

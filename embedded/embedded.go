@@ -63,8 +63,8 @@ type Config struct {
 	Limits agentkernel.Limits
 	// ParkAfter is how long a waiting program stays in memory although nobody needs its place; 0: 1 s.
 	ParkAfter time.Duration
-	// SessionStay is how long a session in CPython keeps its process between two pieces although nobody needs its place;
-	// then its pieces run again when the next one comes. 0: 15 min.
+	// SessionStay is how long a session in CPython keeps its process between two cells although nobody needs its place;
+	// then its cells run again when the next one comes. 0: 15 min.
 	SessionStay time.Duration
 	// Quota is how many bytes journals and blobs may take before new processes are refused; 0: any.
 	Quota int64

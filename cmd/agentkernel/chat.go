@@ -332,7 +332,7 @@ func (t *talk) save(name string) error {
 	if err != nil {
 		return t.lost(err)
 	}
-	end, err := t.k.Feed(t.a.ctx, t.pid, agentkernel.Piece{Name: "save", Source: agent.LastProgram}, func(agentkernel.Event) error { return nil })
+	end, err := t.k.Feed(t.a.ctx, t.pid, agentkernel.Cell{Name: "save", Source: agent.LastProgram}, func(agentkernel.Event) error { return nil })
 	if err != nil {
 		return t.lost(err)
 	}
@@ -361,10 +361,10 @@ func (t *talk) say(said string) error {
 	if err != nil {
 		return t.lost(err)
 	}
-	piece := agentkernel.Piece{Name: fmt.Sprintf("said %d", len(entries)), Source: agent.Said(said, u.Total.USD, t.pictures...)}
+	cell := agentkernel.Cell{Name: fmt.Sprintf("said %d", len(entries)), Source: agent.Said(said, u.Total.USD, t.pictures...)}
 	t.pictures = nil
 	return t.turn(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
-		end, err := t.k.Feed(ctx, t.pid, piece, fn)
+		end, err := t.k.Feed(ctx, t.pid, cell, fn)
 		switch {
 		case err != nil || end.Error == nil || end.Ended:
 		case end.Error.Code == agentkernel.CodeInterrupted:

@@ -52,12 +52,12 @@ func (k *talking) ModelUsage(context.Context, agentkernel.UsageQuery) (agentkern
 	return agentkernel.ModelUsage{Total: agentkernel.UsageRow{USD: 1_500_000, Calls: int64(len(k.fed))}}, nil
 }
 
-func (k *talking) Feed(ctx context.Context, _ agentkernel.PID, p agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+func (k *talking) Feed(ctx context.Context, _ agentkernel.PID, p agentkernel.Cell, fn func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
 	k.fed = append(k.fed, p.Source)
 	if k.lost != nil {
-		return agentkernel.PieceEnd{}, k.lost
+		return agentkernel.CellEnd{}, k.lost
 	}
-	var end agentkernel.PieceEnd
+	var end agentkernel.CellEnd
 	if strings.Contains(p.Source, "hang") {
 		if err := fn(agentkernel.Event{Kind: agentkernel.EventOutput, PID: 12, Stream: "stderr", Text: fmt.Sprintf("hangs %d\n", len(k.fed))}); err != nil {
 			return end, err

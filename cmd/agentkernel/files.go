@@ -226,6 +226,9 @@ func (w *watch) noteFiles(s *agentkernel.Spec, p agentkernel.Process) {
 	if err != nil {
 		return
 	}
+	if len(children) < shownChildren { // all of them
+		w.children = append([]agentkernel.Process{}, children...)
+	}
 	for i := range slices.Backward(children) { // the newest is listed first
 		if c, err := w.k.Changes(w.a.ctx, children[i].PID); err == nil && c.State == agentkernel.LayerKept && w.a.filesLine(&c) != "" {
 			w.below = append(w.below, c)

@@ -61,7 +61,7 @@ func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 		return none, err
 	}
 	if old.Program.Session && c.With == "" {
-		return none, agentkernel.Errorf(agentkernel.CodeUnsupported, "rerun", "process %d is a session, whose code came piece by piece", p.PID).
+		return none, agentkernel.Errorf(agentkernel.CodeUnsupported, "rerun", "process %d is a session, whose code came cell by cell", p.PID).
 			WithHint("agentkernel rerun %d --with FILE takes its calls over into a whole program", p.PID)
 	}
 	program, err := c.program(a, old.Program)

@@ -49,7 +49,7 @@ func (c *resolveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := a.undecided(pid); err != nil {
+	if err := a.resolvable(pid); err != nil {
 		return err
 	}
 	if c.Follow || a.cli.Embedded {
@@ -100,8 +100,8 @@ func (c *resolveCmd) resolution() (agentkernel.Resolution, error) {
 	return r, r.Validate()
 }
 
-// undecided refuses processes that are not there or have ended, before a kernel is started for them.
-func (a *app) undecided(pid agentkernel.PID) error {
+// resolvable refuses processes that are not there or have ended, before a kernel is started for them.
+func (a *app) resolvable(pid agentkernel.PID) error {
 	k, p, err := a.question(pid.String())
 	if err != nil {
 		return err

@@ -18,13 +18,19 @@ func (w *watch) withPrograms(p *agentkernel.Process) (running []agentkernel.Proc
 		return nil
 	}
 	if !w.isTask() { // what ended children of it have left behind is not worth a question for each
-		running, _ = w.k.List(w.a.ctx, agentkernel.Filter{Parent: p.PID, Unfinished: true, Limit: shownChildren})
-		return running
+		if w.children == nil {
+			running, _ = w.k.List(w.a.ctx, agentkernel.Filter{Parent: p.PID, Unfinished: true, Limit: shownChildren})
+			return running
+		}
+		return slices.DeleteFunc(slices.Clone(w.children), func(q agentkernel.Process) bool { return q.State.Terminal() })
 	}
 	for parents := []agentkernel.PID{p.PID}; len(parents) > 0; parents = parents[1:] {
-		below, err := w.k.List(w.a.ctx, agentkernel.Filter{Parent: parents[0]})
-		if err != nil {
-			return running // it is a matter of numbers
+		below := w.children
+		if parents[0] != p.PID || below == nil {
+			var err error
+			if below, err = w.k.List(w.a.ctx, agentkernel.Filter{Parent: parents[0]}); err != nil {
+				return running // it is a matter of numbers
+			}
 		}
 		for i := range below {
 			parents = append(parents, below[i].PID)

@@ -46,6 +46,7 @@ type watch struct {
 	stderr     strings.Builder
 	files      *agentkernel.Changes
 	below      []agentkernel.Changes // those of its children that have something to be applied
+	children   []agentkernel.Process // all that it has, once they were listed; nil: they were not, or are too many
 	past       []string              // what was told about the past of a rerun
 	asks       chan agentkernel.Event
 	always     *always

@@ -1,5 +1,5 @@
 """A session: a program that does not end after its last statement. It keeps its variables and asks the kernel for more,
-piece by piece, until the kernel has none."""
+cell by cell, until the kernel has none."""
 import resource
 import sys
 
@@ -9,19 +9,19 @@ MOST = wire.MAX_FRAME - 4096  # bytes of a result in one message
 
 
 def run(channel, request, names):
-    """Runs the pieces of a session, of which the program that it was started with is the first."""
-    piece, last = request, "null"
+    """Runs the cells of a session, of which the program that it was started with is the first."""
+    cell, last = request, "null"
     known = request.get("modules") or {}
     seeded, left = False, None
     while True:
         if not seeded and "numpy.random" in sys.modules:
-            seeded = exact.begin(_imports(piece))
+            seeded = exact.begin(_imports(cell))
         limit = resource.getrlimit(resource.RLIMIT_DATA)
         try:
-            names["__file__"] = piece["name"]
-            result = program.execute(*_compiled(piece), names)
+            names["__file__"] = cell["name"]
+            result = program.execute(*_compiled(cell), names)
             last = _result_text(result)
-            del result  # what a piece gave last is not kept alive
+            del result  # what a cell gave last is not kept alive
             said = '"result":' + last
         except SystemExit as e:
             left = e
@@ -30,11 +30,11 @@ def run(channel, request, names):
             last, said = "null", '"failure":' + values.encode(program.failure(e))
             resource.setrlimit(resource.RLIMIT_DATA, limit)
         output.flush()
-        answer = channel.next_piece(said)
+        answer = channel.next_cell(said)
         if answer.get("end"):
             break
-        piece = answer["piece"]
-        known = {**known, **(piece.get("modules") or {})}
+        cell = answer["piece"]
+        known = {**known, **(cell.get("modules") or {})}
         modules.install(answer.get("tools") or (), known)
     try:
         program.finish()
@@ -50,15 +50,15 @@ def run(channel, request, names):
     channel.send_json('{"type":"exit","code":0,"result":%s}' % last)
 
 
-def _compiled(piece):
-    """The code of a piece. One that does not compile was refused before it came here, unless it needs too much for that."""
-    trace.register(piece["name"], piece["source"])
-    return scan.compiled(piece["name"], piece["source"])
+def _compiled(cell):
+    """The code of a cell. One that does not compile was refused before it came here, unless it needs too much for that."""
+    trace.register(cell["name"], cell["source"])
+    return scan.compiled(cell["name"], cell["source"])
 
 
-def _imports(piece):
-    """The roots of what a piece imports."""
-    found = scan.check({"name": piece["name"], "source": piece["source"], "modules": piece.get("modules")})
+def _imports(cell):
+    """The roots of what a cell imports."""
+    found = scan.check({"name": cell["name"], "source": cell["source"], "modules": cell.get("modules")})
     return found.get("imports") or ()
 
 

@@ -200,8 +200,8 @@ class Channel:
                     return self.outcome(reply)
                 self.early.append(reply)
 
-    def next_piece(self, said):
-        """Tells how a piece of a session ended and waits for the next one."""
+    def next_cell(self, said):
+        """Tells how a cell of a session ended and waits for the next one."""
         with self.asking:
             self.last = number = self.last + 1
             self.send_json('{"type":"next","id":%d,%s}' % (number, said))

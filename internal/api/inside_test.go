@@ -363,7 +363,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// TestTheLastEventLeavesWithTheEnd: a short piece costs its caller one write, not two, and no other goroutine.
+// TestTheLastEventLeavesWithTheEnd: a short cell costs its caller one write, not two, and no other goroutine.
 func TestTheLastEventLeavesWithTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

@@ -43,16 +43,16 @@ func (k *double) PutDocument(_ context.Context, d agentkernel.Document) (agentke
 	return d, nil
 }
 
-func (k *double) Feed(_ context.Context, pid agentkernel.PID, p agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+func (k *double) Feed(_ context.Context, pid agentkernel.PID, p agentkernel.Cell, fn func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
 	if pid == 99 {
-		return agentkernel.PieceEnd{}, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session 99 is busy")
+		return agentkernel.CellEnd{}, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session 99 is busy")
 	}
 	if err := fn(agentkernel.Event{Kind: agentkernel.EventOutput, PID: pid, Seq: 4, Stream: "stdout", Text: p.Source}); err != nil {
-		return agentkernel.PieceEnd{}, err
+		return agentkernel.CellEnd{}, err
 	}
 	idle := &agentkernel.Idle{Result: json.RawMessage(`1.0`)}
 	err := fn(agentkernel.Event{Kind: agentkernel.EventIdle, PID: pid, Seq: 5, Idle: idle})
-	return agentkernel.PieceEnd{Process: agentkernel.Process{PID: pid}, Result: idle.Result}, err
+	return agentkernel.CellEnd{Process: agentkernel.Process{PID: pid}, Result: idle.Result}, err
 }
 
 func (k *double) EndSession(_ context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
@@ -85,16 +85,16 @@ var libraryCalls = []struct {
 	{"document put", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		return k.PutDocument(ctx, agentkernel.Document{Owner: "o", Name: "s.json", Data: json.RawMessage(`{"b":1,"a":1.50}`)})
 	}},
-	{"piece", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+	{"cell", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
 		var got []agentkernel.Event
-		end, err := k.Feed(ctx, 7, agentkernel.Piece{Name: "p", Source: "print('<ü>')"}, func(ev agentkernel.Event) error {
+		end, err := k.Feed(ctx, 7, agentkernel.Cell{Name: "p", Source: "print('<ü>')"}, func(ev agentkernel.Event) error {
 			got = append(got, ev)
 			return nil
 		})
 		return []any{got, end}, err
 	}},
-	{"piece for a busy session", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
-		return k.Feed(ctx, 99, agentkernel.Piece{Source: "1"}, func(agentkernel.Event) error { return nil })
+	{"cell for a busy session", func(ctx context.Context, k agentkernel.Kernel) (any, error) {
+		return k.Feed(ctx, 99, agentkernel.Cell{Source: "1"}, func(agentkernel.Event) error { return nil })
 	}},
 	{"session ended", func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.EndSession(ctx, 7) }},
 	{"document in conflict", func(ctx context.Context, k agentkernel.Kernel) (any, error) {

@@ -47,7 +47,7 @@ func routes() []route {
 		{"POST", "/import", []string{"namespace"}, (*Server).postImport},
 		{"POST", "/replay", []string{"time", "memory", "environment"}, (*Server).postReplay},
 		{"POST", "/processes/{pid}/resolutions", nil, (*Server).postResolution},
-		{"POST", "/processes/{pid}/pieces", nil, (*Server).postPiece},
+		{"POST", "/processes/{pid}/pieces", nil, (*Server).postCell},
 		{"POST", "/processes/{pid}/end", nil, (*Server).postEnd},
 		{"GET", "/processes/{pid}/host", []string{"epoch", "takeover"}, (*Server).getHost},
 		{"GET", "/processes/{pid}/changes", nil, (*Server).getChanges},

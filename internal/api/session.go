@@ -8,20 +8,20 @@ import (
 	"agentkernel/internal/api/wire"
 )
 
-// postPiece hands a session its next piece; the answer is the piece's events. The piece runs on if the
+// postCell hands a session its next cell; the answer is the cell's events. The cell runs on if the
 // client leaves.
-func (s *Server) postPiece(w http.ResponseWriter, r *http.Request, _ query) error {
+func (s *Server) postCell(w http.ResponseWriter, r *http.Request, _ query) error {
 	pid, err := pathPID(r)
 	if err != nil {
 		return err
 	}
-	var piece agentkernel.Piece
-	if err := readBody(w, r, &piece); err != nil {
+	var cell agentkernel.Cell
+	if err := readBody(w, r, &cell); err != nil {
 		return err
 	}
 	return s.stream(w, r, agentkernel.EventIdle, func(ctx context.Context, fn func(agentkernel.Event) error) (wire.Done, error) {
-		end, err := s.kernel(r).Feed(ctx, pid, piece, fn)
-		return wire.Done{Piece: &end}, err
+		end, err := s.kernel(r).Feed(ctx, pid, cell, fn)
+		return wire.Done{Cell: &end}, err
 	})
 }
 

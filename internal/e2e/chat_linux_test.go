@@ -92,7 +92,7 @@ func (c *chatting) rests() {
 func (c *chatting) say(text string, hears func(agentkernel.Event) error) (stdout, stderr string, err error) {
 	c.t.Helper()
 	c.n++
-	end, err := c.k.Feed(c.t.Context(), c.pid, agentkernel.Piece{Name: fmt.Sprintf("said %d", c.n), Source: agent.Said(text, 0)}, func(ev agentkernel.Event) error {
+	end, err := c.k.Feed(c.t.Context(), c.pid, agentkernel.Cell{Name: fmt.Sprintf("said %d", c.n), Source: agent.Said(text, 0)}, func(ev agentkernel.Event) error {
 		switch {
 		case ev.Kind != agentkernel.EventOutput:
 		case ev.Stream == "stderr":

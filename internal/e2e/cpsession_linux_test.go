@@ -91,11 +91,11 @@ func TestMCPSessionInCPython(t *testing.T) {
 	for i, c := range []struct{ code, want string }{
 		{"import zlib\nwords = zlib.compress(b'x')", "(no output"},
 		{"zlib.decompress(words)", "result: "},
-		{"def f(x):\n    return x / 0\n\nf(1)", "File \"piece 3\", line 2, in f"},
+		{"def f(x):\n    return x / 0\n\nf(1)", "File \"cell 3\", line 2, in f"},
 	} {
 		text, structured, _ := callMCP(t, cs, "execute_code", args{"code": c.code, "backend": "process"})
 		if !strings.Contains(text, c.want) || structured["session"] == nil || structured["pid"] != float64(1) {
-			t.Errorf("piece %d: %s %v", i+1, text, structured)
+			t.Errorf("cell %d: %s %v", i+1, text, structured)
 		}
 	}
 }
@@ -109,9 +109,9 @@ func eventuallyGone(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID) {
 	})
 }
 
-// A piece that is stopped while it computes, or that dies, leaves the session as it was before it, on either backend and
+// A cell that is stopped while it computes, or that dies, leaves the session as it was before it, on either backend and
 // whether the kernel lives on or not; what it did in calls stays done, and nothing is done twice.
-func TestSessionPieceGivenUp(t *testing.T) {
+func TestSessionCellGivenUp(t *testing.T) {
 	for _, backend := range []string{"process", "monty"} {
 		t.Run(backend, func(t *testing.T) {
 			far := &book{lines: map[string]int{}}
@@ -146,7 +146,7 @@ func TestSessionPieceGivenUp(t *testing.T) {
 			if _, err := k.Recover(t.Context(), pid); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the session waits", func() bool { return waitsForPiece(t, k, pid) })
+			eventually(t, "the session waits", func() bool { return waitsForCell(t, k, pid) })
 			want("x[0]", x)
 			want("len(x)", "2")
 			if backend == "process" {
@@ -163,22 +163,22 @@ func TestSessionPieceGivenUp(t *testing.T) {
 	}
 }
 
-// interruptWhile feeds a piece and interrupts it when it has printed something.
+// interruptWhile feeds a cell and interrupts it when it has printed something.
 func interruptWhile(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID, source, printed string) {
 	t.Helper()
-	end, err := k.Feed(t.Context(), pid, agentkernel.Piece{Name: "piece", Source: source}, func(ev agentkernel.Event) error {
+	end, err := k.Feed(t.Context(), pid, agentkernel.Cell{Name: "cell", Source: source}, func(ev agentkernel.Event) error {
 		if strings.Contains(ev.Text, printed) {
 			return k.Signal(t.Context(), pid, agentkernel.SignalInterrupt)
 		}
 		return nil
 	})
-	if err != nil || end.Error == nil || end.Error.Op != agentkernel.OpPiece || end.Ended {
-		t.Errorf("the interrupted piece: %+v %v", end, err)
+	if err != nil || end.Error == nil || end.Error.Op != agentkernel.OpCell || end.Ended {
+		t.Errorf("the interrupted cell: %+v %v", end, err)
 	}
 }
 
-// A session in CPython that nobody feeds for a while ends its process. Its next piece finds everything as it was: the
-// pieces run again, and nothing is asked, written or printed twice.
+// A session in CPython that nobody feeds for a while ends its process. Its next cell finds everything as it was: the
+// cells run again, and nothing is asked, written or printed twice.
 func TestSessionInCPythonComesBack(t *testing.T) {
 	far := &book{lines: map[string]int{}}
 	k := openEmbedded(t, home(t), withSandboxes(t), func(c *embedded.Config) {
@@ -213,7 +213,7 @@ func TestSessionInCPythonComesBack(t *testing.T) {
 	}
 }
 
-// A session that began in Monty moves to CPython when a piece needs that: with its variables, and with nothing done or
+// A session that began in Monty moves to CPython when a cell needs that: with its variables, and with nothing done or
 // printed twice. Where its code does something else there it stays where it is, with all that it has.
 func TestSessionMoves(t *testing.T) {
 	far := &book{lines: map[string]int{}}
@@ -244,7 +244,7 @@ func TestSessionMoves(t *testing.T) {
 		t.Errorf("what nobody runs: %s, on %s", got, backendOf(pid))
 	}
 	if got := feed(t, k, pid, "import zlib\nzlib.crc32(b'x') + f()"); got != "2363233925" || backendOf(pid) != "process" {
-		t.Errorf("the piece that moves it: %s, on %s", got, backendOf(pid))
+		t.Errorf("the cell that moves it: %s, on %s", got, backendOf(pid))
 	}
 	for _, source := range []string{"kept[0]", "__import__('zlib') and kept[0]"} {
 		if got := feed(t, k, pid, source); got != x {
@@ -258,7 +258,7 @@ func TestSessionMoves(t *testing.T) {
 	if _, err := k.Recover(t.Context(), pid); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the session waits", func() bool { return waitsForPiece(t, k, pid) })
+	eventually(t, "the session waits", func() bool { return waitsForCell(t, k, pid) })
 	if got := feed(t, k, pid, "zlib.crc32(b'x')\nkept[0]"); got != x {
 		t.Errorf("after a restart: %s, not %s", got, x)
 	}
@@ -282,7 +282,7 @@ func TestSessionMoves(t *testing.T) {
 	}
 }
 
-// An assistant need not say where its code runs: the first piece that needs CPython takes the session there, and another
+// An assistant need not say where its code runs: the first cell that needs CPython takes the session there, and another
 // client's session is its own.
 func TestMCPSessionMoves(t *testing.T) {
 	cfg := mcpConfig(openEmbedded(t, home(t), withSandboxes(t)), "")
@@ -295,7 +295,7 @@ func TestMCPSessionMoves(t *testing.T) {
 		t.Errorf("the move is not told: %v", moved)
 	}
 	if got := tool(t, ann, "execute_code", args{"code": "zlib.crc32(b'')\nx"}, "result: 42"); got["note"] != nil || got["session"] != moved["session"] {
-		t.Errorf("the piece after it: %v", got)
+		t.Errorf("the cell after it: %v", got)
 	}
 	tool(t, ann, "execute_code", args{"code": "x = 43\nwhile True: pass", "timeout": 0.5}, "!the variables from before it")
 	tool(t, ann, "execute_code", args{"code": "x"}, "result: 42")
@@ -326,7 +326,7 @@ func TestMCPSessionMoves(t *testing.T) {
 	}
 }
 
-// The recording of a session is repeated elsewhere, also where one of its pieces was given up, and where it has moved.
+// The recording of a session is repeated elsewhere, also where one of its cells was aborted, and where it has moved.
 func TestSessionRecordings(t *testing.T) {
 	k := openEmbedded(t, home(t), withSandboxes(t))
 	cfg := tooltest.Config(t, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
@@ -357,8 +357,8 @@ func TestSessionComesBackWithOtherAddresses(t *testing.T) {
 	dir := home(t)
 	k := openEmbedded(t, dir, withSandboxes(t))
 	pid := startSession(t, k, inCPython)
-	pieces := []string{"def f(): pass\nx = 7\nstr(f)", "print('before', f, object(), 'after', end='')", "raise ValueError(f)", "{'of': [repr(f)]}"}
-	for _, source := range pieces {
+	cells := []string{"def f(): pass\nx = 7\nstr(f)", "print('before', f, object(), 'after', end='')", "raise ValueError(f)", "{'of': [repr(f)]}"}
+	for _, source := range cells {
 		if got := feed(t, k, pid, source); !strings.Contains(got, " at 0x") {
 			t.Fatalf("it shows no address: %s", got)
 		}
@@ -370,14 +370,14 @@ func TestSessionComesBackWithOtherAddresses(t *testing.T) {
 	if _, err := k.Recover(t.Context(), pid); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the session waits", func() bool { return waitsForPiece(t, k, pid) })
+	eventually(t, "the session waits", func() bool { return waitsForCell(t, k, pid) })
 	if got := feed(t, k, pid, "x"); got != "7" {
 		t.Errorf("%s", got)
 	}
 }
 
-// A piece that Monty accepts and whose engine then lacks something goes on in CPython from there; where the session cannot,
-// the piece has failed, and nothing else.
+// A cell that Monty accepts and whose engine then lacks something goes on in CPython from there; where the session cannot,
+// the cell has failed, and nothing else.
 func TestSessionMovesInTheMiddle(t *testing.T) {
 	far := &book{lines: map[string]int{}}
 	k := openEmbedded(t, home(t), withSandboxes(t), func(c *embedded.Config) {

@@ -8,11 +8,11 @@ import (
 	"agentkernel"
 )
 
-// feedKeyed is feed of a piece with a key.
+// feedKeyed is feed of a cell with a key.
 func feedKeyed(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID, key, source string) string {
 	t.Helper()
 	var out strings.Builder
-	end, err := k.Feed(t.Context(), pid, agentkernel.Piece{Name: "piece", Source: source, Key: key}, func(ev agentkernel.Event) error {
+	end, err := k.Feed(t.Context(), pid, agentkernel.Cell{Name: "cell", Source: source, Key: key}, func(ev agentkernel.Event) error {
 		out.WriteString(ev.Text)
 		return nil
 	})
@@ -28,9 +28,9 @@ func feedKeyed(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID, key, sou
 	return out.String() + string(end.Result)
 }
 
-// A piece with a key runs once, however often it is fed: also while it runs, after it raised, was stopped, or has ended its
+// A cell with a key runs once, however often it is fed: also while it runs, after it raised, was stopped, or has ended its
 // session. Who feeds it again is told the same.
-func TestAPieceWithAKeyRunsOnce(t *testing.T) {
+func TestACellWithAKeyRunsOnce(t *testing.T) {
 	bothKernels(t, func(t *testing.T, k agentkernel.Kernel) {
 		pid := startSession(t, k)
 		feedKeyed(t, k, pid, "", "n = 0")
@@ -54,7 +54,7 @@ func TestAPieceWithAKeyRunsOnce(t *testing.T) {
 		}
 		leave := errors.New("the client leaves")
 		slow := "from kernel import sleep\nprint('on')\nsleep(0.2)\nn += 1\nn"
-		if _, err := k.Feed(t.Context(), pid, agentkernel.Piece{Name: "piece", Source: slow, Key: "slow"}, func(ev agentkernel.Event) error {
+		if _, err := k.Feed(t.Context(), pid, agentkernel.Cell{Name: "cell", Source: slow, Key: "slow"}, func(ev agentkernel.Event) error {
 			if ev.Kind == agentkernel.EventOutput {
 				return leave
 			}
@@ -63,7 +63,7 @@ func TestAPieceWithAKeyRunsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := feedKeyed(t, k, pid, "slow", slow); got != "on\n8" {
-			t.Errorf("a piece that still runs: %s", got)
+			t.Errorf("a cell that still runs: %s", got)
 		}
 		if got := feedKeyed(t, k, pid, "end", "from kernel import exit\nexit(3)"); !strings.HasPrefix(got, "ended ") {
 			t.Errorf("the end: %s", got)
@@ -78,20 +78,20 @@ func TestAPieceWithAKeyRunsOnce(t *testing.T) {
 			t.Errorf("the end, again: %s", got)
 		}
 		if got := feedKeyed(t, k, pid, "new", "1"); !strings.Contains(got, "has ended") {
-			t.Errorf("a new piece of an ended session: %s", got)
+			t.Errorf("a new cell of an ended session: %s", got)
 		}
 	})
 }
 
 // After its kernel died a session is recovered with its keys.
-func TestAPieceWithAKeyRunsOnceAfterACrash(t *testing.T) {
+func TestACellWithAKeyRunsOnceAfterACrash(t *testing.T) {
 	dir := home(t)
 	k := openEmbedded(t, dir)
 	pid := startSession(t, k)
 	feedKeyed(t, k, pid, "first", "n = 1\nn")
 	leave := errors.New("the client leaves")
 	source := "from kernel import sleep\nprint('on')\nn += 1\nsleep(0.2)\nn"
-	if _, err := k.Feed(t.Context(), pid, agentkernel.Piece{Name: "piece", Source: source, Key: "cut"}, func(ev agentkernel.Event) error {
+	if _, err := k.Feed(t.Context(), pid, agentkernel.Cell{Name: "cell", Source: source, Key: "cut"}, func(ev agentkernel.Event) error {
 		if ev.Kind == agentkernel.EventOutput {
 			return leave
 		}
@@ -104,7 +104,7 @@ func TestAPieceWithAKeyRunsOnceAfterACrash(t *testing.T) {
 	}
 	k = openEmbedded(t, dir)
 	if got := feedKeyed(t, k, pid, "first", "n = 1\nn"); got != "1" { // it had run to its end
-		t.Errorf("a piece of an unfinished session: %s", got)
+		t.Errorf("a cell of an unfinished session: %s", got)
 	}
 	if got := feedKeyed(t, k, pid, "cut", source); !strings.Contains(got, "unfinished") {
 		t.Errorf("one that was cut off: %s", got)

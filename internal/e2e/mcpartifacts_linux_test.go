@@ -81,12 +81,12 @@ func TestMCPArtifacts(t *testing.T) {
 	}
 	check("a program that fails", res)
 	res = execute(t, cs, args{"code": leaveFiles})
-	check("a piece of a session", res)
+	check("a cell of a session", res)
 	if text := res.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, `session "new" ends; for whoever`) {
 		t.Errorf("%s", text)
 	}
 	if res = execute(t, cs, args{"code": "os.listdir('out')"}); len(res.StructuredContent.(map[string]any)["artifacts"].([]any)) != 4 || len(res.Content) != 5 {
-		t.Errorf("the next piece, which is not shown the picture again: %+v", res)
+		t.Errorf("the next cell, which is not shown the picture again: %+v", res)
 	}
 	id := tool(t, cs, "dispatch_background_task", args{"code": leaveFiles}, "running")["task_id"]
 	res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "wait_for_background_task", Arguments: args{"task_id": id}})

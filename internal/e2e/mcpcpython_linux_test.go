@@ -68,7 +68,7 @@ func TestMCPSessionSurvivesKill(t *testing.T) {
 		v.kill()
 		v = startVictim(t, dir)
 		pid := agentkernel.PID(begun["pid"].(float64))
-		eventually(t, "the session waits", func() bool { return waitsForPiece(t, k, pid) })
+		eventually(t, "the session waits", func() bool { return waitsForCell(t, k, pid) })
 		got := tool(t, cs, "execute_code", args{"code": "import zlib as z\nassert z.crc32(b'x') == size\nx"}, "result: ")
 		if got["result"] != begun["result"] || got["session"] != begun["session"] {
 			t.Errorf("round %d: %v, and before %v", round, got, begun)

@@ -316,8 +316,8 @@ type cancelling struct {
 	cancel context.CancelFunc
 }
 
-func (k *cancelling) Feed(ctx context.Context, pid agentkernel.PID, piece agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
-	end, err := k.Kernel.Feed(ctx, pid, piece, fn)
+func (k *cancelling) Feed(ctx context.Context, pid agentkernel.PID, cell agentkernel.Cell, fn func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
+	end, err := k.Kernel.Feed(ctx, pid, cell, fn)
 	if err != nil && k.cancel != nil { // it went away, or the next one has not taken the session up
 		k.cancel()
 		<-ctx.Done()
@@ -378,7 +378,7 @@ func TestMCPOwnKeys(t *testing.T) {
 				t.Errorf("a key in _meta: %v %v", res, err)
 			}
 		}
-		tool(t, cs, "execute_code", args{"code": "1", "idempotency_key": "a"}, "!belongs to another piece")
+		tool(t, cs, "execute_code", args{"code": "1", "idempotency_key": "a"}, "!belongs to another cell")
 		tool(t, cs, "execute_code", args{"code": "1", "idempotency_key": strings.Repeat("x", 300)}, "!invalid_argument")
 		tool(t, cs, "wait_for_background_task", args{"task_id": task}, "completed")
 		_ = cs.Close()

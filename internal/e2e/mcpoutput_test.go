@@ -98,7 +98,7 @@ func TestMCPResultIsReadInPages(t *testing.T) {
 			if !ok || len(text) > 4<<10 || !strings.HasPrefix(text, `result, the beginning: "üüü`) || !strings.Contains(text, link.URI) {
 				t.Fatalf("%d bytes: %.200q, %+v", len(text), text, res.Content)
 			}
-			tool(t, cs, "execute_code", args{"code": "'another'"}, "another") // of a piece, not of the session as it is now
+			tool(t, cs, "execute_code", args{"code": "'another'"}, "another") // of a cell, not of the session as it is now
 			if all, pages := readPages(t, cs, link.URI); all != strings.Repeat("ü", 300000) || pages != 3 {
 				t.Errorf("session %q: %d bytes in %d pages", session, len(all), pages)
 			}

@@ -156,7 +156,7 @@ func TestMCPCodeBeyondItsMemory(t *testing.T) {
 	tool(t, cs, "execute_code", args{"code": "keep"}, "result: 1")
 }
 
-// A piece that is stopped leaves its session; what one that computed had done to the variables is taken back.
+// A cell that is stopped leaves its session; what one that computed had done to the variables is taken back.
 func TestMCPTimeoutAndCancel(t *testing.T) {
 	overBothTransports(t, "", func(t *testing.T, cs *mcp.ClientSession) {
 		tool(t, cs, "execute_code", args{"code": "keep = 7\nfrom kernel import sleep"}, "")
@@ -173,7 +173,7 @@ func TestMCPTimeoutAndCancel(t *testing.T) {
 		if err := <-called; err == nil {
 			t.Error("a cancelled call has an answer")
 		}
-		// Whether the cancelled piece began or not, it runs no more.
+		// Whether the cancelled cell began or not, it runs no more.
 		tool(t, cs, "execute_code", args{"code": "1"}, "result: 1")
 		back := tool(t, cs, "execute_code", args{"code": "keep = 9\nwhile True:\n    pass", "timeout": 0.1}, "!ran longer than 100ms")
 		if got["session"] == nil || got["session"] != back["session"] || got["note"] != nil || !strings.Contains(fmt.Sprint(back["note"]), "the variables from before it") {

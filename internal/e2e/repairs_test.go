@@ -365,8 +365,8 @@ func TestSessionReplays(t *testing.T) {
 	k := openEmbedded(t, home(t))
 	cfg := tooltest.Config(t, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
 	pid := startSession(t, k, func(s *agentkernel.Spec) { s.Tools = []string{cfg} })
-	for _, piece := range []string{"x = 20", "from tools.test import add\nprint(add(a=x, b=1))", "x / 0", "import random\nx + random.random()"} {
-		feed(t, k, pid, piece)
+	for _, cell := range []string{"x = 20", "from tools.test import add\nprint(add(a=x, b=1))", "x / 0", "import random\nx + random.random()"} {
+		feed(t, k, pid, cell)
 	}
 	for _, ended := range []bool{false, true} {
 		if ended {

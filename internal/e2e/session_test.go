@@ -25,11 +25,11 @@ func startSession(t *testing.T, k agentkernel.Kernel, change ...func(*agentkerne
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the session waits for a piece", func() bool { return waitsForPiece(t, k, p.PID) })
+	eventually(t, "the session waits for a cell", func() bool { return waitsForCell(t, k, p.PID) })
 	return p.PID
 }
 
-func waitsForPiece(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID) bool {
+func waitsForCell(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID) bool {
 	t.Helper()
 	p, err := k.Process(t.Context(), pid)
 	if err != nil {
@@ -38,11 +38,11 @@ func waitsForPiece(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID) bool
 	return fmt.Sprint(p.WaitsFor) == "[proc.next]" && p.State == agentkernel.StateWaiting
 }
 
-// feed gives what a piece printed and its result, or its error.
+// feed gives what a cell printed and its result, or its error.
 func feed(t *testing.T, k agentkernel.Kernel, pid agentkernel.PID, source string) string {
 	t.Helper()
 	var out strings.Builder
-	end, err := k.Feed(t.Context(), pid, agentkernel.Piece{Name: "piece", Source: source}, func(ev agentkernel.Event) error {
+	end, err := k.Feed(t.Context(), pid, agentkernel.Cell{Name: "cell", Source: source}, func(ev agentkernel.Event) error {
 		out.WriteString(ev.Text)
 		return nil
 	})
@@ -76,7 +76,7 @@ func TestSessions(t *testing.T) {
 			{"from tools.test import ecko", "refused: "},
 			{"import random\nrandom.seed(7)\na = random.random()\nrandom.seed(7)\nrandom.random() == a", "true"},
 			{"random.seed(7)", ""},
-			{"random.random() == a", "false"}, // a seed holds for its piece
+			{"random.random() == a", "false"}, // a seed holds for its cell
 			{"import statistics" + strings.Repeat("\n#", 100<<10), ""},
 			{"statistics.mean([1, 2])", "1.5"},
 			{"import bisect" + strings.Repeat("\n#", 128<<10), ""}, // more than 256 KiB
@@ -94,14 +94,14 @@ func TestSessions(t *testing.T) {
 		if got := feed(t, k, pid, "x"); !strings.Contains(got, "has ended") {
 			t.Errorf("after the end: %s", got)
 		}
-		if _, err := k.Feed(t.Context(), 9999, agentkernel.Piece{Source: "1"}, func(agentkernel.Event) error { return nil }); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+		if _, err := k.Feed(t.Context(), 9999, agentkernel.Cell{Source: "1"}, func(agentkernel.Event) error { return nil }); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
 			t.Errorf("an unknown session: %v", err)
 		}
 		plain, err := k.Spawn(t.Context(), program("from kernel import sleep\nsleep(60)"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.Feed(t.Context(), plain.PID, agentkernel.Piece{Source: "1"}, func(agentkernel.Event) error { return nil }); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
+		if _, err := k.Feed(t.Context(), plain.PID, agentkernel.Cell{Source: "1"}, func(agentkernel.Event) error { return nil }); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
 			t.Errorf("a process that is no session: %v", err)
 		}
 		if err := k.Signal(t.Context(), plain.PID, agentkernel.SignalKill); err != nil {
@@ -135,7 +135,7 @@ func TestSessionsAreParkedAndRecovered(t *testing.T) {
 	if _, err := k.Recover(t.Context(), pid); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the session waits", func() bool { return waitsForPiece(t, k, pid) })
+	eventually(t, "the session waits", func() bool { return waitsForCell(t, k, pid) })
 	if got := feed(t, k, pid, "textwrap.dedent('  ') + show()"); got != `"> a,b0,b1,b2"` {
 		t.Errorf("after recovery: %s", got)
 	}
@@ -171,7 +171,7 @@ func TestSessionsAreReplayed(t *testing.T) {
 	if _, err := k.Recover(t.Context(), pid); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the session waits", func() bool { return waitsForPiece(t, k, pid) })
+	eventually(t, "the session waits", func() bool { return waitsForCell(t, k, pid) })
 	if got := feed(t, k, pid, "textwrap.indent(str(n), '# ')"); got != want || !strings.Contains(got, "[0.") {
 		t.Errorf("after the replay: %s, not %s", got, want)
 	}
@@ -180,7 +180,7 @@ func TestSessionsAreReplayed(t *testing.T) {
 	}
 }
 
-// One who gives up leaves the piece running; another cannot feed meanwhile; a kill ends the session.
+// One who gives up leaves the cell running; another cannot feed meanwhile; a kill ends the session.
 func TestSessionsThatAreBusy(t *testing.T) {
 	bothKernels(t, func(t *testing.T, k agentkernel.Kernel) {
 		pid := startSession(t, k)
@@ -188,7 +188,7 @@ func TestSessionsThatAreBusy(t *testing.T) {
 		begun := make(chan struct{})
 		gone := make(chan error, 1)
 		go func() {
-			_, err := k.Feed(ctx, pid, agentkernel.Piece{Source: "print('go')\nfrom kernel import sleep\nsleep(0.3)\nprint('on')\nz = 1"}, func(ev agentkernel.Event) error {
+			_, err := k.Feed(ctx, pid, agentkernel.Cell{Source: "print('go')\nfrom kernel import sleep\nsleep(0.3)\nprint('on')\nz = 1"}, func(ev agentkernel.Event) error {
 				if ev.Text == "go\n" {
 					close(begun)
 				}
@@ -204,11 +204,11 @@ func TestSessionsThatAreBusy(t *testing.T) {
 		if err := <-gone; err == nil || !errors.Is(err, context.Canceled) && agentkernel.CodeOf(err) != agentkernel.CodeCanceled {
 			t.Errorf("gave up: %v", err)
 		}
-		eventually(t, "the piece has run", func() bool { return waitsForPiece(t, k, pid) })
+		eventually(t, "the cell has run", func() bool { return waitsForCell(t, k, pid) })
 		if got := feed(t, k, pid, "z"); got != "1" {
 			t.Errorf("after that: %s", got)
 		}
-		// A runaway piece ends by its limit, and with it the session.
+		// A runaway cell ends by its limit, and with it the session.
 		if err := k.Signal(t.Context(), pid, agentkernel.SignalKill); err != nil {
 			t.Fatal(err)
 		}
@@ -218,22 +218,22 @@ func TestSessionsThatAreBusy(t *testing.T) {
 	})
 }
 
-// Whatever was fed before, an error shows the piece and the line in which it is; a function of an earlier piece too. Empty
-// pieces are among them, since the engine does not count those.
+// Whatever was fed before, an error shows the cell and the line in which it is; a function of an earlier cell too. Empty
+// cells are among them, since the engine does not count those.
 func TestSessionTracebacks(t *testing.T) {
 	for _, source := range []string{"", "0\n"} {
 		k := openEmbedded(t, home(t))
 		pid := startSession(t, k, func(s *agentkernel.Spec) { s.Program.Source = source })
 		for i, c := range []struct{ source, want string }{
 			{"a = 1\nb = 2", ""},
-			{"x = 10\ny = x / 0", "File \"piece 1\", line 2, in <module>\n    y = x / 0\n"},
+			{"x = 10\ny = x / 0", "File \"cell 1\", line 2, in <module>\n    y = x / 0\n"},
 			{"", ""}, {" \n\t\n", ""}, {"# nothing", ""}, {"import json\nfrom statistics import mean", ""},
 			{"def f():\n    return 1 / 0", ""},
-			{"# that was piece 6\nf()", "File \"piece 7\", line 2, in <module>\n    f()\n  File \"piece 6\", line 2, in f\n    return 1 / 0\n"},
-			{"z = 1\nfor i in range(3)\n    print(i)", "File \"piece 8\", line 2\n    for i in range(3)\n"},
-			{"json.dumps(x.nothing)", "File \"piece 9\", line 1, in <module>\n    json.dumps(x.nothing)\n"},
+			{"# that was cell 6\nf()", "File \"cell 7\", line 2, in <module>\n    f()\n  File \"cell 6\", line 2, in f\n    return 1 / 0\n"},
+			{"z = 1\nfor i in range(3)\n    print(i)", "File \"cell 8\", line 2\n    for i in range(3)\n"},
+			{"json.dumps(x.nothing)", "File \"cell 9\", line 1, in <module>\n    json.dumps(x.nothing)\n"},
 		} {
-			end, err := k.Feed(t.Context(), pid, agentkernel.Piece{Name: fmt.Sprintf("piece %d", i), Source: c.source}, func(agentkernel.Event) error { return nil })
+			end, err := k.Feed(t.Context(), pid, agentkernel.Cell{Name: fmt.Sprintf("cell %d", i), Source: c.source}, func(agentkernel.Event) error { return nil })
 			got := ""
 			if end.Error != nil {
 				got = end.Error.Traceback

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/timers"
 )
@@ -106,7 +105,7 @@ func (k *Kernel) trim() {
 func (k *Kernel) unloadable(p *process) bool {
 	r := p.run
 	switch {
-	case p.state != agentkernel.StateWaiting, p.owned, p.halted != nil, budget.Paused(p.pauseNote()), p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
+	case p.state != agentkernel.StateWaiting, p.owned, p.halted != nil, p.whyPaused().Short != nil, p.runEnded(), !p.imaged, r.box != nil, r.backend == nil || !r.backend.Images,
 		r.need != needReply && r.need != needAny, p.deliverable(), r.replay != nil, r.origin != nil, r.abort != nil, p.migration != nil,
 		len(p.watchers) > 0, p.spec.HasFiles(), p.standing.Unresolved.First() != 0, len(p.spec.Ancestors) > 0, k.inTree(p), k.table.looks.Looking(p.pid), k.table.streams.Count(p.pid, nil) > 0:
 		return false

@@ -3,10 +3,10 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/watch"
 )
 
@@ -43,14 +43,9 @@ func (p *process) asks() string {
 	return ""
 }
 
-// pausedUnasked says that the process was paused since nobody could answer what it asks; p.mu is held.
-func (p *process) pausedUnasked() bool {
-	return p.paused() && strings.HasPrefix(p.pauseNote(), agentkernel.YourAnswer)
-}
-
 // resumeIfAnswered lets a process go on that was paused for its questions, when none is left; p.mu is held.
 func (k *Kernel) resumeIfAnswered(p *process) {
-	if p.pausedUnasked() && p.asks() == "" {
+	if p.whyPaused().Unheard && p.asks() == "" {
 		k.resume(p)
 	}
 }
@@ -59,7 +54,7 @@ func (k *Kernel) resumeIfAnswered(p *process) {
 func (k *Kernel) pauseUnheard(p *process) {
 	question := p.asks()
 	if question != "" && !p.state.Terminal() && k.ctx.Err() == nil && !k.table.audience.Hears(p.pid, p.spec.Ancestors) {
-		k.pause(p, 0, question)
+		k.pause(p, 0, history.Unheard(question))
 	}
 }
 
@@ -71,7 +66,7 @@ func (k *Kernel) showQuestions(p *process, w *watch.Watcher) {
 				w.Catch(q.question(f), q.pos)
 			}
 		}
-		if q.pausedUnasked() && w.Asks() {
+		if q.whyPaused().Unheard && w.Asks() {
 			k.resume(q)
 		}
 	})

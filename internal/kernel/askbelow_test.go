@@ -215,7 +215,7 @@ func TestAQuestionFromBelowOutlivesWhoIsAsked(t *testing.T) {
 	}
 }
 
-// A piece of a session may leave a child behind, which asks when nobody is there: whoever feeds the next piece is asked.
+// A cell of a session may leave a child behind, which asks when nobody is there: whoever feeds the next cell is asked.
 func TestAQuestionFromBelowASession(t *testing.T) {
 	goes := make(chan struct{})
 	r := sessionWith(t, map[string]func(*prog) (string, error){
@@ -244,7 +244,7 @@ func TestAQuestionFromBelowASession(t *testing.T) {
 		t.Fatalf("%+v, %v; want it paused at its question", p, err)
 	}
 	asked := 0
-	end, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "meet"}, func(ev agentkernel.Event) error {
+	end, err := r.Feed(t.Context(), pid, agentkernel.Cell{Source: "meet"}, func(ev agentkernel.Event) error {
 		if ev.Kind == agentkernel.EventAsk {
 			asked++
 			return r.Answer(t.Context(), ev.PID, ev.Ask.ID, agentkernel.AnswerYes)

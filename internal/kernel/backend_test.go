@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/prompt"
+	"agentkernel/internal/fastpath"
 )
 
 // goBackend is a backend whose programs are Go functions: the source names one. It has all the abilities
@@ -168,7 +168,7 @@ type goSandbox struct {
 }
 
 // StartNow starts a program without an image, if there is a place.
-func (b *goBackend) StartNow(req agentkernel.StartRequest) prompt.Sandbox {
+func (b *goBackend) StartNow(req agentkernel.StartRequest) fastpath.Sandbox {
 	if req.Image != nil || b.places != nil && len(b.places) == cap(b.places) {
 		return nil
 	}
@@ -286,7 +286,7 @@ type prog struct {
 	args    []string
 	tools   []agentkernel.Tool
 	past    []agentkernel.Reply
-	ran     int  // pieces of a session
+	ran     int  // cells of a session
 	quiet   bool // it runs through its origin: nothing that it does has an effect
 	result  json.RawMessage
 	results map[int64]agentkernel.Reply
@@ -370,12 +370,12 @@ func (p *prog) compute(long time.Duration) {
 	}
 }
 
-// session runs the pieces that it is handed; each gives its result as JSON.
-func (p *prog) session(pieces map[string]func(*prog) (string, error)) error {
+// session runs the cells that it is handed; each gives its result as JSON.
+func (p *prog) session(cells map[string]func(*prog) (string, error)) error {
 	var fault agentkernel.Fault
 	for idle := `{"result":null}`; ; {
 		r := p.turn(agentkernel.Turn{Kind: agentkernel.TurnCall, Call: agentkernel.Call{Op: "proc.next", Args: json.RawMessage(idle)}, Fault: fault})
-		if r.Err != nil && r.Err.Op == agentkernel.OpPiece { // the piece was given up: that is how it ended
+		if r.Err != nil && r.Err.Op == agentkernel.OpCell { // the cell was aborted: that is how it ended
 			text, _ := json.Marshal(agentkernel.Idle{Error: r.Err})
 			idle, fault = string(text), agentkernel.FaultProgram
 			continue
@@ -384,12 +384,12 @@ func (p *prog) session(pieces map[string]func(*prog) (string, error)) error {
 		} else if r.Err != nil {
 			return r.Err
 		}
-		var next agentkernel.NextPiece
+		var next agentkernel.NextCell
 		if err := json.Unmarshal(r.Result, &next); err != nil || next.End {
 			return err
 		}
 		p.ran++
-		result, err := pieces[next.Piece.Source](p)
+		result, err := cells[next.Cell.Source](p)
 		if idle = `{"result":` + result + `}`; err != nil {
 			text, _ := json.Marshal(agentkernel.AsError(err, agentkernel.CodeProgram, "piece"))
 			idle = `{"error":` + string(text) + `}`

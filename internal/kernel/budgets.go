@@ -49,7 +49,7 @@ func (k *Kernel) deferOverBudget(p *process, f *inflight, err error, later func(
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.state.Terminal() && p.inflight.Find(f.id) == f {
-			k.pause(p, 0, budget.PauseNote(err))
+			k.pause(p, 0, history.Short(budget.ShortageOf(err)))
 			if k.table.ledger.Raised(err) { // whoever did so may not have seen the pause
 				k.resume(p)
 			}
@@ -128,12 +128,12 @@ func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentk
 	k.append(p, raising)
 	k.table.ledger.Raise(pid, more.Amounts())
 	p.mu.Unlock()
-	k.resumeIf(append(k.table.below(pid), p), func(p *process) bool { return budget.PausedBy(p.pauseNote()) == pid })
+	k.resumeIf(append(k.table.below(pid), p), func(p *process) bool { s := p.whyPaused().Short; return s != nil && s.Budget == pid })
 	return k.Budget(ctx, pid)
 }
 
 // Allow replaces the allowances, and lets those go on that were paused for one that is larger now.
 func (k *Kernel) Allow(all agentkernel.Allowances) {
 	k.table.ledger.Allow(all)
-	k.resumeIf(k.table.All(), func(p *process) bool { return k.table.ledger.Outdated(p.spec.Namespace, p.pauseNote()) })
+	k.resumeIf(k.table.All(), func(p *process) bool { return k.table.ledger.Outdated(p.spec.Namespace, p.whyPaused().Short) })
 }

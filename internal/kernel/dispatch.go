@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/limits"
@@ -16,7 +15,7 @@ import (
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/streams"
-	"agentkernel/internal/kernel/undecided"
+	"agentkernel/internal/kernel/unresolved"
 	"agentkernel/internal/sys"
 )
 
@@ -87,16 +86,16 @@ func (k *Kernel) stopIfRepeating(p *process, f *inflight, canonical json.RawMess
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	entry := f.entry(canonical)
-	note := progress.Note(&p.spec.InForce, &p.standing.Account, &entry, func() string { f.label = k.label(&entry); return f.brief() })
-	if note == "" || p.state.Terminal() || f.dropped {
+	why := progress.Stuck(&p.spec.InForce, &p.standing.Account, &entry, func() string { f.label = k.label(&entry); return f.brief() })
+	if why == "" || p.state.Terminal() || f.dropped {
 		return false, nil
 	}
-	if ends = progress.Ends(&p.spec.Spec, note); ends != nil {
+	if ends = progress.Ends(&p.spec.Spec, why); ends != nil {
 		return true, ends
 	}
 	f.later = later
 	p.inflight.Add(f)
-	k.pause(p, 0, note)
+	k.pause(p, 0, history.Pause{Note: progress.Note(why)})
 	return true, nil
 }
 
@@ -150,7 +149,7 @@ func (k *Kernel) goOutsideAgain(p *process, f *inflight, err error) {
 		})
 	}
 	if goes { // a process that was paused for it, or for another that asks again now, has enough
-		k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && budget.Paused(p.pauseNote()) })
+		k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && p.whyPaused().Short != nil })
 		k.goOutside(p, f)
 	} else if f.admission.NotUsed(); err != nil && !k.deferOverBudget(p, f, err, later) {
 		k.complete(p, f, outcome{}, err)
@@ -477,9 +476,9 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 		k.table.streams.Open(p.pid, f.id, &out)
 		return outcome{Outcome: out}, nil
 	}
-	e := undecided.Failure(ctx, f.op, f.label, err, out.Settled)
+	e := unresolved.Failure(ctx, f.op, f.label, err, out.Settled)
 	if f.effect == agentkernel.EffectWrite && !out.Settled {
-		e, out.Settle = undecided.Unknown(f.op, f.brief(), e), nil
+		e, out.Settle = unresolved.Unknown(f.op, f.brief(), e), nil
 	}
 	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle, Ends: out.Ends, Done: out.Done}}, e
 }

@@ -11,17 +11,17 @@ import (
 	"agentkernel/internal/sys"
 )
 
-// A piece with a key runs once. Whoever does not know what became of it (his connection broke, the kernel died) feeds it
+// A cell with a key runs once. Whoever does not know what became of it (his connection broke, the kernel died) feeds it
 // again: then he reads in the journal what it did, and follows it if it is still running. The key is in the journal with
-// the piece, so that it is durable before anything that the piece does outside.
+// the cell, so that it is durable before anything that the cell does outside.
 
-// fedBefore finds where in the journal of a session a piece with this one's key was handed over; 0: nowhere. CodeConflict if
-// that was another piece.
-func (k *Kernel) fedBefore(ctx context.Context, pid agentkernel.PID, piece *agentkernel.Piece) (at int64, err error) {
-	if piece.Key == "" {
+// fedBefore finds where in the journal of a session a cell with this one's key was handed over; 0: nowhere. CodeConflict if
+// that was another cell.
+func (k *Kernel) fedBefore(ctx context.Context, pid agentkernel.PID, cell *agentkernel.Cell) (at int64, err error) {
+	if cell.Key == "" {
 		return 0, nil
 	}
-	if known, err := k.mayHaveFed(ctx, pid, piece.Key); !known || err != nil {
+	if known, err := k.mayHaveFed(ctx, pid, cell.Key); !known || err != nil {
 		return 0, err
 	}
 	if err := k.flushAll(ctx); err != nil {
@@ -31,18 +31,18 @@ func (k *Kernel) fedBefore(ctx context.Context, pid agentkernel.PID, piece *agen
 	if err != nil {
 		return 0, err
 	}
-	return cells.FedBefore(pid, handed, piece)
+	return cells.FedBefore(pid, handed, cell)
 }
 
-// mayHaveFed says whether a session has had a piece with a key, or has to be asked by its journal. The keys of one that
-// runs are kept, so that each new piece does not read all that was before it.
+// mayHaveFed says whether a session has had a cell with a key, or has to be asked by its journal. The keys of one that
+// runs are kept, so that each new cell does not read all that was before it.
 func (k *Kernel) mayHaveFed(ctx context.Context, pid agentkernel.PID, key string) (bool, error) {
 	p := k.lookup(pid)
 	if p == nil {
 		return true, nil
 	}
 	p.mu.Lock()
-	born, ended := p.recoveries.Load() == 0, p.state.Terminal() // this kernel has seen all its pieces
+	born, ended := p.recoveries.Load() == 0, p.state.Terminal() // this kernel has seen all its cells
 	p.mu.Unlock()
 	if ended {
 		return true, nil
@@ -50,8 +50,8 @@ func (k *Kernel) mayHaveFed(ctx context.Context, pid agentkernel.PID, key string
 	return k.sessions.HasKey(pid, key, born, func() ([]history.Handed, error) { return history.Cells(ctx, k.store, pid) })
 }
 
-// fedAgain reports the events of a piece that was handed over at a journal position, until it has run.
-func (k *Kernel) fedAgain(ctx context.Context, pid agentkernel.PID, at int64, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+// fedAgain reports the events of a cell that was handed over at a journal position, until it has run.
+func (k *Kernel) fedAgain(ctx context.Context, pid agentkernel.PID, at int64, fn func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
 	end, done, err := cells.Follow(func(fn func(agentkernel.Event) error) error { return k.Events(ctx, pid, at+1, true, fn) }, fn)
 	if err != nil {
 		return end, err
@@ -66,10 +66,10 @@ func (k *Kernel) fedAgain(ctx context.Context, pid agentkernel.PID, at int64, fn
 	return end, nil
 }
 
-// Feed hands a session its next piece.
-func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
-	var end agentkernel.PieceEnd
-	if err := k.takeSession(ctx, pid, piece.Key != ""); err != nil {
+// Feed hands a session its next cell.
+func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, cell agentkernel.Cell, fn func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
+	var end agentkernel.CellEnd
+	if err := k.takeSession(ctx, pid, cell.Key != ""); err != nil {
 		return end, err
 	}
 	feeding := true
@@ -78,7 +78,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 			k.sessions.Release(pid)
 		}
 	}()
-	if known, err := k.fedBefore(ctx, pid, &piece); err != nil {
+	if known, err := k.fedBefore(ctx, pid, &cell); err != nil {
 		return end, err
 	} else if known > 0 {
 		k.sessions.Release(pid)
@@ -90,7 +90,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 		return end, err
 	}
 	defer k.unpin(p)
-	next, fed, err := k.preparePiece(ctx, p, piece)
+	next, fed, err := k.prepareCell(ctx, p, cell)
 	if err != nil {
 		return end, err
 	}
@@ -118,39 +118,39 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, piece agentkerne
 	return end, nil
 }
 
-// preparePiece checks a piece as a program is checked, and finds the tools and skills that it imports. fed is what the
-// session has been fed when it has this piece.
-func (k *Kernel) preparePiece(ctx context.Context, p *process, piece agentkernel.Piece) (next *agentkernel.NextPiece, fed cells.Sources, err error) {
+// prepareCell checks a cell as a program is checked, and finds the tools and skills that it imports. fed is what the
+// session has been fed when it has this cell.
+func (k *Kernel) prepareCell(ctx context.Context, p *process, cell agentkernel.Cell) (next *agentkernel.NextCell, fed cells.Sources, err error) {
 	earlier, err := k.earlierSources(ctx, p)
 	if err != nil {
 		return nil, fed, err
 	}
-	spec := agentkernel.Spec{Namespace: p.spec.Namespace, Program: cells.Program(&p.spec.Program, &piece, earlier)}
+	spec := agentkernel.Spec{Namespace: p.spec.Namespace, Program: cells.Program(&p.spec.Program, &cell, earlier)}
 	if err := spec.Program.Validate(); err != nil {
 		return nil, fed, err
 	}
-	if err := k.cfg.Tools.Shadowed(ctx, &p.spec.Spec, piece.Modules); err != nil {
+	if err := k.cfg.Tools.Shadowed(ctx, &p.spec.Spec, cell.Modules); err != nil {
 		return nil, fed, err
 	}
 	if err := k.Add(ctx, &spec); err != nil {
 		return nil, fed, err
 	}
-	needs, err := k.checkPiece(ctx, p, &piece, &spec.Program)
+	needs, err := k.checkCell(ctx, p, &cell, &spec.Program)
 	if err != nil {
 		return nil, fed, err
 	}
-	tools, err := k.pieceTools(ctx, p, piece.Name, needs.Tools)
+	tools, err := k.cellTools(ctx, p, cell.Name, needs.Tools)
 	if err != nil {
 		return nil, fed, err
 	}
-	piece.Modules = spec.Program.Modules
-	fed = earlier.Fed(&piece, needs.Plain, p.spec.Namespace)
-	return &agentkernel.NextPiece{Piece: piece, Tools: tools}, fed, nil
+	cell.Modules = spec.Program.Modules
+	fed = earlier.Fed(&cell, needs.Plain, p.spec.Namespace)
+	return &agentkernel.NextCell{Cell: cell, Tools: tools}, fed, nil
 }
 
-// pieceTools binds the tools that a piece imports. What is handed over is journalled, so that a replay needs
+// cellTools binds the tools that a cell imports. What is handed over is journalled, so that a replay needs
 // no server: the schemas stay out.
-func (k *Kernel) pieceTools(ctx context.Context, p *process, name string, refs []agentkernel.ToolRef) ([]agentkernel.Tool, error) {
+func (k *Kernel) cellTools(ctx context.Context, p *process, name string, refs []agentkernel.ToolRef) ([]agentkernel.Tool, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}

@@ -5,11 +5,10 @@ import (
 	"errors"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/steps"
-	"agentkernel/internal/kernel/undecided"
+	"agentkernel/internal/kernel/unresolved"
 )
 
 // finish ends a process: one terminal entry, its row, its last event. It is idempotent.
@@ -84,7 +83,7 @@ func (p *process) withUnresolved(err *agentkernel.Error) (*agentkernel.Error, []
 			calls = append(calls, f.label)
 		}
 	}
-	return undecided.Told(err, calls)
+	return unresolved.Told(err, calls)
 }
 
 var hasNoReply = agentkernel.Errorf(agentkernel.CodeKilled, "kernel", "the process has ended")
@@ -108,7 +107,7 @@ func (k *Kernel) forget(p *process) {
 	k.forest.Leave(p.place())
 	k.table.remove(p.pid)
 	if k.table.ledger.Drop(p.pid); p.spec.Budget != (agentkernel.Budget{}) {
-		k.resumeIf(k.table.below(p.pid), func(q *process) bool { return budget.PausedBy(q.pauseNote()) == p.pid }) // nobody will raise it any more
+		k.resumeIf(k.table.below(p.pid), func(q *process) bool { s := q.whyPaused().Short; return s != nil && s.Budget == p.pid }) // nobody will raise it any more
 	}
 	k.specs.Drop(p.spec)
 	k.sessions.Ended(p.pid)

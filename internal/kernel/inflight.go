@@ -7,7 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/timers"
-	"agentkernel/internal/kernel/undecided"
+	"agentkernel/internal/kernel/unresolved"
 	"agentkernel/internal/sys"
 )
 
@@ -77,7 +77,7 @@ func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool
 	case failure.Code == agentkernel.CodeOutcomeUnknown:
 		return failure, true
 	case f.again && failure.Code != agentkernel.CodeTool && failure.Code != agentkernel.CodeAnswerLost:
-		return undecided.Unknown(f.op, f.brief(), failure), true
+		return unresolved.Unknown(f.op, f.brief(), failure), true
 	}
 	return failure, false
 }

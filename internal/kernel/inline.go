@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/fastpath"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/watch"
-	"agentkernel/internal/prompt"
 	"agentkernel/internal/sys"
 )
 
 // A caller who waits for a process drives it himself for as long as nothing has to be waited for: the first
-// microseconds, in which small programs and the small pieces of sessions end. A program runs while the caller still
+// microseconds, in which small programs and the small cells of sessions end. A program runs while the caller still
 // makes the process and its entries. What takes longer goes to a goroutine of the queue, so that the caller can show what
 // the program prints meanwhile, and can go when its own context ends.
 
@@ -26,8 +26,8 @@ const inlineTime = time.Millisecond
 // inline is a caller of Run: what it waits with, and its program, which runs already while its process is made.
 type inline struct {
 	w     *watch.Watcher
-	since time.Time      // it drives
-	box   prompt.Sandbox // its program has begun, in a slot that the caller has; nil: not
+	since time.Time        // it drives
+	box   fastpath.Sandbox // its program has begun, in a slot that the caller has; nil: not
 	bound *sys.Binding
 	rc    *runContext
 
@@ -66,7 +66,7 @@ func (h *inline) isOf(k *Kernel, p *process) {
 
 // headStart begins a program if it may end within inlineTime and a sandbox is at hand.
 func (k *Kernel) headStart(h *inline, pid agentkernel.PID, s *agentkernel.Spec, b *backends.Backend) {
-	quick, ok := b.Backend.(prompt.Backend)
+	quick, ok := b.Backend.(fastpath.Backend)
 	if !ok || s.HasFiles() || !b.RunsAgain(s.Program.Language) || k.table.residents.Count() >= k.cfg.Residents || !k.queue.TryAcquire() {
 		return
 	}
@@ -75,7 +75,7 @@ func (k *Kernel) headStart(h *inline, pid agentkernel.PID, s *agentkernel.Spec, 
 	}
 }
 
-func (k *Kernel) beginInline(h *inline, pid agentkernel.PID, s *agentkernel.Spec, b *backends.Backend, quick prompt.Backend) {
+func (k *Kernel) beginInline(h *inline, pid agentkernel.PID, s *agentkernel.Spec, b *backends.Backend, quick fastpath.Backend) {
 	h.since = time.Now()
 	_, bound, err := k.boundFor(b, s)
 	if bound == nil || err != nil {
@@ -162,7 +162,7 @@ func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMess
 	reserved := acquired && p.reserve()
 	if err = k.answerNext(p, answer, fed.Bind); err == nil {
 		k.listen(p, w)
-		k.sessions.Remember(p.pid, fed) // before the piece can be given up, or end the session: then they are forgotten
+		k.sessions.Remember(p.pid, fed) // before the cell can be aborted, or end the session: then they are forgotten
 	}
 	p.mu.Unlock()
 	unlock()
@@ -171,7 +171,7 @@ func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMess
 	}
 	var rest func()
 	if reserved && k.goOn(p) {
-		rest = k.driveInline(p, p.run.box.(prompt.Sandbox), begun, false)
+		rest = k.driveInline(p, p.run.box.(fastpath.Sandbox), begun, false)
 	}
 	k.queue.Release(p, rest)
 	return seen, err
@@ -183,7 +183,7 @@ func (p *process) reserve() bool {
 	if p.owned || p.state != agentkernel.StateWaiting || p.run.need != needReply || p.run.reemit || p.run.origin != nil || p.run.replay != nil || p.run.verifies != nil {
 		return false
 	}
-	if _, ok := p.run.box.(prompt.Sandbox); !ok {
+	if _, ok := p.run.box.(fastpath.Sandbox); !ok {
 		return false
 	}
 	p.step(steps.Reserve)
@@ -206,7 +206,7 @@ func (k *Kernel) goOn(p *process) bool {
 // driveInline drives a process that the caller owns until it waits or ends, in a slot that the caller has. What is left of
 // that to be done, because it may take longer, it gives as a function. since is when the caller began; begun: the program
 // goes on already.
-func (k *Kernel) driveInline(p *process, box prompt.Sandbox, since time.Time, begun bool) (rest func()) {
+func (k *Kernel) driveInline(p *process, box fastpath.Sandbox, since time.Time, begun bool) (rest func()) {
 	for staged := p.spec.Durability == agentkernel.DurabilityRelaxed; ; begun = false {
 		left := inlineTime - time.Since(since)
 		if left <= 0 && !begun {
@@ -258,7 +258,7 @@ func (k *Kernel) driveAfter(p *process, turn agentkernel.Turn, err error) {
 
 // stage lets the store begin with what the caller will wait for.
 func (k *Kernel) stage() {
-	if s, ok := k.store.(prompt.Stager); ok {
+	if s, ok := k.store.(fastpath.Stager); ok {
 		s.Stage()
 	}
 }

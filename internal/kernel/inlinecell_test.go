@@ -16,8 +16,8 @@ import (
 	"agentkernel/internal/kernel"
 )
 
-// pieces are those that sessions of these tests know.
-var pieces = map[string]func(*prog) (string, error){
+// cells are those that sessions of these tests know.
+var cells = map[string]func(*prog) (string, error){
 	"quick": func(*prog) (string, error) { return "42", nil },
 	"print": func(p *prog) (string, error) { p.print("hello\n"); return "null", nil },
 	"fail": func(*prog) (string, error) {
@@ -43,7 +43,7 @@ var pieces = map[string]func(*prog) (string, error){
 	},
 }
 
-// sessionRig is a rig whose backend keeps sessions of these pieces.
+// sessionRig is a rig whose backend keeps sessions of these cells.
 func sessionRig(t *testing.T, store *ramStore, change ...func(*kernel.Config)) *rig {
 	t.Helper()
 	return newRig(t, store, append(change, func(c *kernel.Config) {
@@ -53,15 +53,15 @@ func sessionRig(t *testing.T, store *ramStore, change ...func(*kernel.Config)) *
 			}
 			b := b.(*goBackend)
 			b.sessions = true
-			b.add("session", func(p *prog) error { return p.session(pieces) })
-			for name := range pieces {
+			b.add("session", func(p *prog) error { return p.session(cells) })
+			for name := range cells {
 				b.add(name, nil)
 			}
 		}
 	})...)
 }
 
-// begin starts a session and returns when it waits for its first piece.
+// begin starts a session and returns when it waits for its first cell.
 func (r *rig) begin(t *testing.T) agentkernel.PID {
 	t.Helper()
 	return r.beginAs(t, spec("session"))
@@ -84,10 +84,10 @@ func (r *rig) beginAs(t *testing.T, s agentkernel.Spec) (pid agentkernel.PID) {
 	return pid
 }
 
-// feed gives what a piece printed, and its result or error.
+// feed gives what a cell printed, and its result or error.
 func (r *rig) feed(ctx context.Context, pid agentkernel.PID, source string) (string, error) {
 	var out strings.Builder
-	end, err := r.Feed(ctx, pid, agentkernel.Piece{Name: "piece", Source: source}, func(ev agentkernel.Event) error {
+	end, err := r.Feed(ctx, pid, agentkernel.Cell{Name: "cell", Source: source}, func(ev agentkernel.Event) error {
 		out.WriteString(ev.Text)
 		return nil
 	})
@@ -107,8 +107,8 @@ func (b plainBackend) Start(ctx context.Context, req agentkernel.StartRequest) (
 	return plainSandbox{box}, err
 }
 
-// A piece says and journals the same, whoever drives it; and what a caller waits for is one commit.
-func TestAPieceIsTheSameWhoeverDrivesIt(t *testing.T) {
+// A cell says and journals the same, whoever drives it; and what a caller waits for is one commit.
+func TestACellIsTheSameWhoeverDrivesIt(t *testing.T) {
 	journals := map[bool]string{}
 	for _, plain := range []bool{false, true} {
 		r := sessionRig(t, newRAMStore(), func(c *kernel.Config) {
@@ -148,13 +148,13 @@ func TestAPieceIsTheSameWhoeverDrivesIt(t *testing.T) {
 	}
 }
 
-func TestAPieceThatTakesLongLeavesItsCaller(t *testing.T) {
+func TestACellThatTakesLongLeavesItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := sessionRig(t, newRAMStore())
 		pid := r.begin(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now()
-		_, err := r.Feed(ctx, pid, agentkernel.Piece{Source: "slow"}, func(ev agentkernel.Event) error {
+		_, err := r.Feed(ctx, pid, agentkernel.Cell{Source: "slow"}, func(ev agentkernel.Event) error {
 			if ev.Kind == agentkernel.EventOutput {
 				if took := time.Since(begun); ev.Text != "at once\n" || took > 10*time.Millisecond {
 					t.Errorf("%q was shown after %v", ev.Text, took)
@@ -167,7 +167,7 @@ func TestAPieceThatTakesLongLeavesItsCaller(t *testing.T) {
 			t.Errorf("the caller gave up after a second: %v after %v", err, took)
 		}
 		if _, err := r.feed(t.Context(), pid, "quick"); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
-			t.Errorf("another piece beside it: %v", err)
+			t.Errorf("another cell beside it: %v", err)
 		}
 		time.Sleep(2 * time.Second)
 		if got, err := r.feed(t.Context(), pid, "quick"); got != "42" || err != nil {
@@ -176,27 +176,27 @@ func TestAPieceThatTakesLongLeavesItsCaller(t *testing.T) {
 	})
 }
 
-// What comes while a piece runs meets it wherever it is driven.
-func TestAPieceIsStopped(t *testing.T) {
+// What comes while a cell runs meets it wherever it is driven.
+func TestACellIsStopped(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		stop func(r *rig, pid agentkernel.PID) error
-		want func(p agentkernel.Process, end agentkernel.PieceEnd, err error) bool
+		want func(p agentkernel.Process, end agentkernel.CellEnd, err error) bool
 	}{
 		{"kill", func(r *rig, pid agentkernel.PID) error {
 			return r.Signal(context.Background(), pid, agentkernel.SignalKill)
 		},
-			func(p agentkernel.Process, end agentkernel.PieceEnd, err error) bool {
+			func(p agentkernel.Process, end agentkernel.CellEnd, err error) bool {
 				return err == nil && end.Ended && end.Error.Code == agentkernel.CodeKilled && p.State == agentkernel.StateKilled
 			}},
 		{"pause", func(r *rig, pid agentkernel.PID) error {
 			return r.Signal(context.Background(), pid, agentkernel.SignalPause)
 		},
-			func(p agentkernel.Process, end agentkernel.PieceEnd, err error) bool {
+			func(p agentkernel.Process, end agentkernel.CellEnd, err error) bool {
 				return err == nil && !end.Ended && p.Paused
 			}},
 		{"close", func(r *rig, pid agentkernel.PID) error { return r.Close() },
-			func(p agentkernel.Process, end agentkernel.PieceEnd, err error) bool {
+			func(p agentkernel.Process, end agentkernel.CellEnd, err error) bool {
 				return agentkernel.CodeOf(err) == agentkernel.CodeUnavailable
 			}},
 	} {
@@ -207,7 +207,7 @@ func TestAPieceIsStopped(t *testing.T) {
 					pid := r.begin(t)
 					stopped := make(chan error, 1)
 					time.AfterFunc(after, func() { stopped <- c.stop(r, pid) })
-					end, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "slow"}, func(agentkernel.Event) error { return nil })
+					end, err := r.Feed(t.Context(), pid, agentkernel.Cell{Source: "slow"}, func(agentkernel.Event) error { return nil })
 					if err := <-stopped; err != nil {
 						t.Error(err)
 					}
@@ -222,8 +222,8 @@ func TestAPieceIsStopped(t *testing.T) {
 	}
 }
 
-// What befalls a session while its next piece is looked at is told whoever brings it, and no older answer.
-func TestASessionThatIsSignalledBeforeItsPiece(t *testing.T) {
+// What befalls a session while its next cell is looked at is told whoever brings it, and no older answer.
+func TestASessionThatIsSignalledBeforeItsCell(t *testing.T) {
 	for _, c := range []struct {
 		sig  agentkernel.Signal
 		want string
@@ -252,7 +252,7 @@ func TestASessionThatIsSignalledBeforeItsPiece(t *testing.T) {
 	}
 }
 
-// Callers who drive pieces take no more slots than there are, and a session that lost its sandbox gets it back.
+// Callers who drive cells take no more slots than there are, and a session that lost its sandbox gets it back.
 func TestManySessionsInFewSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := sessionRig(t, newRAMStore(), func(c *kernel.Config) { c.Slots, c.Residents, c.ParkAfter = 2, 3, time.Millisecond })
@@ -306,8 +306,8 @@ func TestManyCallersOfOneSession(t *testing.T) {
 	}
 }
 
-// Signals and parking at any moment: no piece is answered wrongly, none hangs, and the session goes on.
-func TestPiecesUnderFire(t *testing.T) {
+// Signals and parking at any moment: no cell is answered wrongly, none hangs, and the session goes on.
+func TestCellsUnderFire(t *testing.T) {
 	r := sessionRig(t, newRAMStore(), func(c *kernel.Config) { c.Slots, c.ParkAfter = 2, time.Millisecond })
 	pid := r.begin(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -324,7 +324,7 @@ func TestPiecesUnderFire(t *testing.T) {
 					}
 				}
 				time.Sleep(rand.N(500 * time.Microsecond))
-				// An interrupt that gives a piece up, and a pause that meets one, has the session repeat all its pieces: it
+				// An interrupt that aborts a cell, and a pause that meets one, has the session repeat all its cells: it
 				// has to come to something in between.
 				for last = max(last, answered.Load()); answered.Load() == last && under.Err() == nil; {
 					time.Sleep(20 * time.Microsecond)
@@ -352,7 +352,7 @@ func TestPiecesUnderFire(t *testing.T) {
 	}
 	cease()
 	fire.Wait()
-	// The last piece may still run, and an interrupt that nothing was there for meets the next call.
+	// The last cell may still run, and an interrupt that nothing was there for meets the next call.
 	for try := 0; ; try++ {
 		got, err := r.feed(ctx, pid, "quick")
 		if got == "42" && err == nil {

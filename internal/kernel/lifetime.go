@@ -41,7 +41,7 @@ func (k *Kernel) enforceTime(p *process) bool {
 	case p.spec.OnBudget == agentkernel.BudgetKill, budget.Final(err): // nobody could let it go on
 		k.external.Go(func() { k.killFor(p, agentkernel.AsError(err, agentkernel.CodeLimit, "budget")) })
 	default:
-		k.pause(p, 0, budget.PauseNote(err))
+		k.pause(p, 0, history.Short(budget.ShortageOf(err)))
 	}
 	return err != nil
 }
@@ -51,10 +51,10 @@ func (k *Kernel) enforceTime(p *process) bool {
 func (k *Kernel) begins(p *process) {
 	k.inOrder(k.heed(p))
 	k.startClock(p)
-	if note := p.pauseNote(); budget.Paused(note) { // the budget may be another by now: no kernel carried the process meanwhile
+	if short := p.whyPaused().Short; short != nil { // the budget may be another by now: no kernel carried the process meanwhile
 		k.external.Go(func() {
-			stale := k.table.ledger.Stale(k.ctx, p.spec.Namespace, note)
-			k.resumeIf([]*process{p}, func(*process) bool { return stale && p.pauseNote() == note })
+			stale := k.table.ledger.Stale(k.ctx, p.spec.Namespace, short)
+			k.resumeIf([]*process{p}, func(*process) bool { return stale && p.whyPaused().Short == short })
 		})
 	}
 }
@@ -62,7 +62,9 @@ func (k *Kernel) begins(p *process) {
 // endsAt is when the clock ends a process first, asks it to end, or lets it go on; zero: never; p.mu is held.
 func (p *process) endsAt(now time.Time) time.Time {
 	at, _ := p.standing.Account.Stops(p.spec.Deadline, now)
-	at = timers.Sooner(at, budget.PausedUntil(p.pauseNote())) // then there is enough for its call again
+	if short := p.whyPaused().Short; short != nil {
+		at = timers.Sooner(at, short.Until) // then there is enough for its call again
+	}
 	if wall := time.Duration(p.spec.InForce.Wall); wall > 0 && !p.paused() {
 		at = timers.Sooner(at, now.Add(wall-p.standing.Pauses.Lived(p.created, now)))
 	}
@@ -76,7 +78,7 @@ func (k *Kernel) clockReached(p *process) {
 	lived, wall, because := p.standing.Pauses.Lived(p.created, now), time.Duration(p.spec.InForce.Wall), p.standing.Account.Deadline
 	at, ask := p.standing.Account.Stops(p.spec.Deadline, now)
 	due, old := !at.IsZero() && !now.Before(at), wall > 0 && !p.paused() && lived >= wall
-	if until := budget.PausedUntil(p.pauseNote()); !until.IsZero() && !now.Before(until) {
+	if short := p.whyPaused().Short; short != nil && !short.Until.IsZero() && !now.Before(short.Until) {
 		k.resume(p)
 	} else if !k.enforceTime(p) && !due && !old {
 		k.startClock(p)

@@ -18,7 +18,7 @@ func (k *Kernel) lostBox(p *process, why *agentkernel.Error) {
 	p.losses = p.losses.Another(p.standing.Seq)
 	times := p.losses.Times
 	if final := p.losses.TooMany(why); final != nil {
-		p.losses = nil // a session goes on without the piece
+		p.losses = nil // a session goes on without the cell
 		p.mu.Unlock()
 		k.sandboxFailed(p, final)
 		return

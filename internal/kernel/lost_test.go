@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/fastpath"
 	"agentkernel/internal/kernel"
-	"agentkernel/internal/prompt"
 )
 
 // mortal is a backend whose sandboxes die where their programs say so, as if somebody had killed them.
@@ -111,4 +111,4 @@ func TestSandboxIsKilled(t *testing.T) {
 }
 
 // StartNow has none at hand.
-func (b *mortal) StartNow(agentkernel.StartRequest) prompt.Sandbox { return nil }
+func (b *mortal) StartNow(agentkernel.StartRequest) fastpath.Sandbox { return nil }

@@ -22,8 +22,8 @@ func (p *process) base() history.Base {
 		Pauses: p.standing.Pauses, Locals: p.standing.Locals.Save(), Waits: p.run.waits, Running: p.run.running,
 	}
 	b.Calls = p.run.calls
-	if !p.asksForPiece() {
-		b.Cell.Next = p.run.piece
+	if !p.asksForCell() {
+		b.Cell.Next = p.run.cell
 	}
 	if p.run.need == needReply {
 		b.Reply = p.run.current

@@ -52,21 +52,21 @@ type process struct {
 	filesFree  chan struct{}       // closed when the process has ended and nothing writes to its files; nil: it has none
 }
 
-// pausing is why a process is paused; "": somebody wanted that. all: with what it detaches.
+// pausing is a pause of a process. all: with what it detaches.
 type pausing struct {
-	note string
-	all  bool
+	history.Pause
+	all bool
 }
 
 // paused says that somebody, or the kernel, has paused the process; p.mu is held.
 func (p *process) paused() bool { return p.pausing != nil }
 
-// pauseNote is why, if the kernel has; p.mu is held.
-func (p *process) pauseNote() string {
-	if p.pausing == nil {
-		return ""
+// whyPaused is why it is paused; zero: it is not. p.mu is held.
+func (p *process) whyPaused() (why history.Pause) {
+	if p.pausing != nil {
+		why = p.pausing.Pause
 	}
-	return p.pausing.note
+	return why
 }
 
 // standsStill says that the program does not go on whatever comes; p.mu is held.
@@ -83,7 +83,7 @@ func (p *process) snapshot() agentkernel.Process {
 	s := agentkernel.Process{
 		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
 		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused() && !p.state.Terminal(),
-		PauseNote: p.pauseNote(), StopBy: p.standing.Account.StopBy, Deadline: p.spec.Deadline, Resident: p.run.box != nil,
+		PauseNote: p.whyPaused().Note, StopBy: p.standing.Account.StopBy, Deadline: p.spec.Deadline, Resident: p.run.box != nil,
 		Created: p.created, Usage: p.usage(), Fingerprint: p.run.fingerprint, Recoveries: int(p.recoveries.Load()),
 	}
 	if p.run.moved != nil {
@@ -178,10 +178,10 @@ func (p *process) setNeed(n need, call int64, reply *agentkernel.Reply) {
 	p.run.need, p.run.current, p.run.reply = n, call, reply
 }
 
-// began notes that a session has got a piece; p.mu is held.
+// began notes that a session has got a cell; p.mu is held.
 func (p *process) began(f *inflight, failure *agentkernel.Error) {
 	if f.asksForCell() && failure == nil {
-		p.run.piece = f.id
+		p.run.cell = f.id
 	}
 }
 

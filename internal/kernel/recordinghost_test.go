@@ -18,7 +18,7 @@ import (
 func greedy(program string) agentkernel.Spec {
 	return agentkernel.Spec{
 		Program: agentkernel.Program{Name: program, Source: program, Language: agentkernel.Python, Args: []string{"a"},
-			Modules: map[string]string{"tools.x.y": "z"}, Host: "/home/victim", Earlier: []string{"e"}, Pieces: 7},
+			Modules: map[string]string{"tools.x.y": "z"}, Host: "/home/victim", Earlier: []string{"e"}, Cells: 7},
 		Backend: "go", Isolation: agentkernel.IsolationInterpreter, Namespace: "theirs", Parent: 3, Ancestors: []agentkernel.PID{1, 3}, Priority: 3,
 		Limits: agentkernel.Limits{Memory: 1 << 40}, Tools: []string{"/home/victim/mcp.json"}, ToolDigests: map[string]string{"/home/victim/mcp.json": strings.Repeat("0", 64)},
 		Allow: []string{"*"}, AllowHosts: []string{"*.example.com"}, Deny: []string{"rand"}, OnUnknown: agentkernel.UnknownPause,
@@ -236,7 +236,7 @@ func TestWhatTheKernelFillsInIsItsOwn(t *testing.T) {
 	r.backend.add("p", func(*prog) error { return nil })
 	for what, change := range map[string]func(*agentkernel.Spec){
 		"earlier": func(s *agentkernel.Spec) { s.Program.Earlier = []string{"x"} },
-		"pieces":  func(s *agentkernel.Spec) { s.Program.Pieces = 1 },
+		"pieces":  func(s *agentkernel.Spec) { s.Program.Cells = 1 },
 	} {
 		s := spec("p")
 		change(&s)

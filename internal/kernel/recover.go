@@ -142,7 +142,7 @@ func (k *Kernel) leave(ctx context.Context, rec agentkernel.ProcessRecord, f fou
 	p := f.p
 	p.mu.Lock()
 	if p.recoveries.Store(int32(rec.Recoveries)); write && !rec.Paused { // else it says already why it stays
-		p.pausing = &pausing{note: history.UnreadableNote(p.pid, f.lost)}
+		p.pausing = &pausing{Pause: history.Pause{Note: history.UnreadableNote(p.pid, f.lost)}}
 		k.journalState(p, agentkernel.EntryPaused, 0)
 		k.table.Leave(k.carries(&rec))
 	}
@@ -223,7 +223,7 @@ func (k *Kernel) takeUp(f found) bool {
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, history.SpecData(&rec.Spec)), k.backends.Find(rec.Backend))
 	if p.created = rec.Created; rec.Paused {
-		p.pausing = &pausing{note: rec.PauseNote}
+		p.pausing = &pausing{Pause: history.PauseOf(rec.PauseNote)}
 	}
 	p.recoveries.Store(int32(min(rec.Recoveries+1, math.MaxInt32)))
 	p.imaged, p.run.lastWalls, p.run.fingerprint = true, rec.Walls, rec.Fingerprint
@@ -249,7 +249,7 @@ func (k *Kernel) newRun(p *process, from *origin.Origin, h *history.History, ent
 	p.run = &run{
 		backend: old.backend, fingerprint: old.fingerprint, moved: old.moved, lastWalls: old.lastWalls, bound: old.bound,
 		stays: old.stays, abort: old.abort, running: old.running, waits: old.waits, lastRun: old.lastRun,
-		origin: from, calls: base.Calls, piece: base.Cell.Next, reemit: base.Seq > 0,
+		origin: from, calls: base.Calls, cell: base.Cell.Next, reemit: base.Seq > 0,
 		replay: replay.New(h.Queue, p.spec.Program.Session),
 	}
 	switch {

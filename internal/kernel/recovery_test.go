@@ -32,7 +32,7 @@ func earlyCalls() map[string]early {
 	}
 	feed := func(key string) early {
 		return early{spec: session, call: func(ctx context.Context, r *rig, pid agentkernel.PID) error {
-			end, err := r.Feed(ctx, pid, agentkernel.Piece{Name: "piece", Source: "quick", Key: key}, nothing)
+			end, err := r.Feed(ctx, pid, agentkernel.Cell{Name: "cell", Source: "quick", Key: key}, nothing)
 			if err == nil && string(end.Result) != "42" {
 				return agentkernel.Errorf(agentkernel.CodeInternal, "feed", "%s %v", end.Result, end.Error)
 			}
@@ -130,7 +130,7 @@ func (c *early) begin(t *testing.T, r *rig) agentkernel.PID {
 	switch {
 	case c.spec.Program.Session:
 		pid := r.beginAs(t, c.spec)
-		if _, err := r.Feed(t.Context(), pid, agentkernel.Piece{Name: "piece", Source: "quick", Key: "old"}, nothing); err != nil {
+		if _, err := r.Feed(t.Context(), pid, agentkernel.Cell{Name: "cell", Source: "quick", Key: "old"}, nothing); err != nil {
 			t.Fatal(err)
 		}
 		return pid

@@ -8,7 +8,7 @@ import (
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/origin"
-	"agentkernel/internal/kernel/undecided"
+	"agentkernel/internal/kernel/unresolved"
 	"agentkernel/internal/shellword"
 )
 
@@ -139,7 +139,7 @@ func inDoubt(f *inflight, c *origin.Call) *agentkernel.Error {
 	if c.Result != nil && c.Result.Err.Code == agentkernel.CodeOutcomeUnknown {
 		return c.Result.Err
 	}
-	return undecided.Unknown(f.op, f.brief(), fmt.Errorf("process %d ended before it was answered", c.PID))
+	return unresolved.Unknown(f.op, f.brief(), fmt.Errorf("process %d ended before it was answered", c.PID))
 }
 
 // nextFromOrigin gives the async result of the origin that comes next, nil if there is none or others come first; p.mu is held.

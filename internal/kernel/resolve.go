@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/undecided"
+	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/unresolved"
 )
 
 // pauseForDecision keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
 func (k *Kernel) pauseForDecision(p *process, f *inflight, why *agentkernel.Error) {
 	f.cancel = nil
-	p.pausing = &pausing{note: undecided.Note(p.pid, f.id, f.label)}
+	p.pausing = &pausing{Pause: history.Pause{Note: unresolved.Note(p.pid, f.id, f.label)}}
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
-		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pauseNote()}}})
+		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pausing.Note}}})
 	k.startClock(p)
 	if !p.computing() {
 		k.announce(p)
@@ -28,7 +29,7 @@ func (k *Kernel) reconsider(p *process, f *inflight) {
 	case again:
 		k.retry(p, f)
 	case !asked: // else it is held already
-		k.complete(p, f, outcome{}, undecided.Unknown(f.op, f.brief(), nil))
+		k.complete(p, f, outcome{}, unresolved.Unknown(f.op, f.brief(), nil))
 	}
 }
 
@@ -59,7 +60,7 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 	absent := p == nil
 	if absent {
 		var err error
-		if p, err = k.takeUpUndecided(ctx, pid, call); err != nil {
+		if p, err = k.takeUpUnresolved(ctx, pid, call); err != nil {
 			return err
 		}
 	}
@@ -70,7 +71,7 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 		k.launch(p)
 	}
 	if !decided {
-		return undecided.Why(ctx, k.store, pid, call, k.label)
+		return unresolved.Why(ctx, k.store, pid, call, k.label)
 	}
 	if f != nil {
 		k.retry(p, f)
@@ -78,9 +79,9 @@ func (k *Kernel) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r
 	return k.flush(ctx, p)
 }
 
-// takeUpUndecided takes up a process that no kernel carries, so that one of its calls can be decided. A
+// takeUpUnresolved takes up a process that no kernel carries, so that one of its calls can be decided. A
 // process about which there is nothing to decide is left alone.
-func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call int64) (*process, error) {
+func (k *Kernel) takeUpUnresolved(ctx context.Context, pid agentkernel.PID, call int64) (*process, error) {
 	rec, err := k.store.Process(ctx, pid)
 	if err != nil {
 		return nil, err
@@ -89,13 +90,13 @@ func (k *Kernel) takeUpUndecided(ctx context.Context, pid agentkernel.PID, call 
 	if err != nil {
 		return nil, err
 	}
-	if !undecided.Open(&rec, entries, call) {
-		return nil, undecided.Why(ctx, k.store, pid, call, k.label)
+	if !unresolved.Open(&rec, entries, call) {
+		return nil, unresolved.Why(ctx, k.store, pid, call, k.label)
 	}
 	p, _, err := k.adopt(ctx, rec, false)
 	if err == nil && p == nil { // somebody else took it up meanwhile, or it could not be
 		if p, err = k.acquire(ctx, pid); p == nil && err == nil {
-			err = undecided.Why(ctx, k.store, pid, call, k.label)
+			err = unresolved.Why(ctx, k.store, pid, call, k.label)
 		}
 	}
 	if err == nil {
@@ -115,7 +116,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 	}
 	f = p.inflight.Find(call)
 	p.standing.Unresolved.Drop(call)
-	batch := undecided.Entries(call, r, p.standing.Account.Amounts.Returned(call))
+	batch := unresolved.Entries(call, r, p.standing.Account.Amounts.Returned(call))
 	goesOn := k.unpause(p, &batch)
 	k.appendBatch(p, agentkernel.Batch{Entries: batch, Process: p.record()})
 	if r.Decision != agentkernel.DecisionRetry {
@@ -134,7 +135,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 	if next := p.standing.Unresolved.First(); next != 0 {
 		if p.paused() {
-			p.pausing = &pausing{note: undecided.Note(p.pid, next, k.labelOf(p, next))}
+			p.pausing = &pausing{Pause: history.Pause{Note: unresolved.Note(p.pid, next, k.labelOf(p, next))}}
 		}
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/files"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/limits"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/kernel/steps"
@@ -118,7 +119,7 @@ func (k *Kernel) setAside(p *process, err error) bool {
 	}
 	p.step(steps.Wait)
 	note := agentkernel.AsError(err, agentkernel.CodeUnavailable, "sandbox").Message()
-	k.pause(p, 0, fmt.Sprintf(advice.WhenMended, note, p.pid))
+	k.pause(p, 0, history.Pause{Note: fmt.Sprintf(advice.WhenMended, note, p.pid)})
 	return true
 }
 

@@ -41,9 +41,9 @@ type run struct {
 	replySeq    int64              // the entry that has it
 	arrived     []arrival          // results of async calls not yet delivered, in journal order
 	calls       int64              // number of the last call that the program, which may be repeating itself, has made
-	piece       int64              // a session's: the proc.next whose piece it runs, or ran last; 0: none
-	stays       int64              // a session: the proc.next for whose piece it could not move
-	abort       *agentkernel.Error // why the kernel is ending the sandbox of a piece, and not the session
+	cell        int64              // a session's: the proc.next whose cell it runs, or ran last; 0: none
+	stays       int64              // a session: the proc.next for whose cell it could not move
+	abort       *agentkernel.Error // why the kernel is ending the sandbox of a cell, and not the session
 	replay      *replay.Replay     // what the journal still knows better than the program; nil when live
 	origin      *origin.Origin     // of a rerun; nil: none
 	verifies    *verification      // repeats a recording and does nothing else; nil: an ordinary process

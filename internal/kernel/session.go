@@ -13,8 +13,8 @@ import (
 	"agentkernel/internal/kernel/steps"
 )
 
-// What a session has beyond proc.next (sys_next.go): its sandbox can go, and its pieces can be aborted. Both rest on its
-// journal. A session that has no sandbox and no image begins again when it has to go on: its pieces run once more, with
+// What a session has beyond proc.next (sys_next.go): its sandbox can go, and its cells can be aborted. Both rest on its
+// journal. A session that has no sandbox and no image begins again when it has to go on: its cells run once more, with
 // their calls answered from the journal and their output compared with it, as in a recovery.
 
 // repeatIfGone sets a process whose sandbox is gone for good to its beginning: there is no image of it.
@@ -44,10 +44,10 @@ func (k *Kernel) repeatIfGone(p *process) error {
 	return nil
 }
 
-// stopPiece aborts the piece that a session computes at the moment, if it can: the session then has the variables that
-// it had before. What the piece did in calls stays done; p.mu is held. False: there is none.
-func (k *Kernel) stopPiece(p *process) bool {
-	if p.state != agentkernel.StateRunning || !p.canAbort() || p.cause() != nil || p.run.piece == 0 && p.run.replay == nil {
+// stopCell aborts the cell that a session computes at the moment, if it can: the session then has the variables that
+// it had before. What the cell did in calls stays done; p.mu is held. False: there is none.
+func (k *Kernel) stopCell(p *process) bool {
+	if p.state != agentkernel.StateRunning || !p.canAbort() || p.cause() != nil || p.run.cell == 0 && p.run.replay == nil {
 		return false
 	}
 	if p.run.replay != nil && p.run.replay.Asks() {
@@ -62,8 +62,8 @@ func (k *Kernel) stopPiece(p *process) bool {
 	return true
 }
 
-// abortCell deals with a sandbox that is dead because of the piece that it ran: the session asks for the next piece, as its
-// sandbox will when its journal is repeated. False: the piece is not the reason, or there is no way back to before it.
+// abortCell deals with a sandbox that is dead because of the cell that it ran: the session asks for the next cell, as its
+// sandbox will when its journal is repeated. False: the cell is not the reason, or there is no way back to before it.
 func (k *Kernel) abortCell(p *process, err *agentkernel.Error) bool {
 	p.mu.Lock()
 	why := p.run.abort
@@ -77,34 +77,34 @@ func (k *Kernel) abortCell(p *process, err *agentkernel.Error) bool {
 	}
 	entries, jerr := k.lockWithJournal(p.context(), p)
 	if jerr != nil {
-		k.cfg.Logger.Warn("a piece cannot be given up: the journal cannot be read", "pid", p.pid, "err", jerr)
+		k.cfg.Logger.Warn("a cell cannot be aborted: the journal cannot be read", "pid", p.pid, "err", jerr)
 		return false
 	}
 	h := history.Fold(history.Base{}, entries)
-	piece := h.Cell.Next
-	if piece == 0 && p.state == agentkernel.StateRunning && p.cause() == nil && p.run.abort != nil && p.asksForPiece() {
-		box := k.loseBox(p) // it has said how its piece ended: there is none to abort
+	cell := h.Cell.Next
+	if cell == 0 && p.state == agentkernel.StateRunning && p.cause() == nil && p.run.abort != nil && p.asksForCell() {
+		box := k.loseBox(p) // it has said how its cell ended: there is none to abort
 		k.letWait(p, box, nil)
 		return true
 	}
-	if piece == 0 || p.state != agentkernel.StateRunning || p.cause() != nil || p.run.abort == nil && p.run.piece != piece {
+	if cell == 0 || p.state != agentkernel.StateRunning || p.cause() != nil || p.run.abort == nil && p.run.cell != cell {
 		p.mu.Unlock() // the last: one that had run to its end before does not do so again
 		return false
 	}
 	if open := h.Queue.OpenWrites(); len(open) > 0 { // nobody will tell what became of it
 		why = cells.InDoubt(k.label(&open[0]), why)
 	}
-	box, f := k.takeBack(p, piece, why)
+	box, f := k.takeBack(p, cell, why)
 	k.sessions.Forget(p.pid)
 	k.letWait(p, box, f)
 	return true
 }
 
-// loseBox makes a session wait for its next piece whose sandbox an interrupt has closed; p.mu is held. It gives that to
+// loseBox makes a session wait for its next cell whose sandbox an interrupt has closed; p.mu is held. It gives that to
 // discard. What the sandbox was is repeated from the journal.
 func (k *Kernel) loseBox(p *process) agentkernel.Sandbox {
 	p.run.abort, p.run.bound, p.run.reemit = nil, nil, false
-	if p.imaged { // older than its last piece
+	if p.imaged { // older than its last cell
 		k.appendBatch(p, agentkernel.Batch{Image: &agentkernel.Image{PID: p.pid}})
 		p.imaged = false
 	}
@@ -129,11 +129,11 @@ func (k *Kernel) letWait(p *process, box agentkernel.Sandbox, f *inflight) {
 	p.mu.Unlock()
 }
 
-// takeBack journals that a piece was aborted, and the call for the next one; p.mu is held. It gives the sandbox to discard.
-func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agentkernel.Sandbox, *inflight) {
+// takeBack journals that a cell was aborted, and the call for the next one; p.mu is held. It gives the sandbox to discard.
+func (k *Kernel) takeBack(p *process, cell int64, why *agentkernel.Error) (agentkernel.Sandbox, *inflight) {
 	box := p.takeBox()
 	p.run.bound, p.run.replay, p.run.abort, p.run.reemit = nil, nil, nil, false
-	batch := agentkernel.Batch{Entries: reserve.Settlements(k.table.streams.End(p.pid, piece), p.standing.Account.Amounts)}
+	batch := agentkernel.Batch{Entries: reserve.Settlements(k.table.streams.End(p.pid, cell), p.standing.Account.Amounts)}
 	for _, f := range slices.Clone(p.inflight) {
 		f.dropped = true
 		f.stop()
@@ -154,7 +154,7 @@ func (k *Kernel) takeBack(p *process, piece int64, why *agentkernel.Error) (agen
 	}
 	f := k.newCall(p.run.calls, opNext)
 	f.args, f.since = args, k.cfg.Now()
-	batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryAborted, Call: piece, Err: why},
+	batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryAborted, Call: cell, Err: why},
 		agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: opNext, Effect: f.effect, Args: canonical})
 	if p.imaged {
 		batch.Image, p.imaged = &agentkernel.Image{PID: p.pid}, false

@@ -13,11 +13,11 @@ import (
 	"agentkernel/internal/kernel"
 )
 
-// sessionWith is a sessionRig whose sessions know these pieces, too, and "ran": how many they have run.
+// sessionWith is a sessionRig whose sessions know these cells, too, and "ran": how many they have run.
 func sessionWith(t *testing.T, more map[string]func(*prog) (string, error), change ...func(*kernel.Config)) *rig {
 	t.Helper()
 	r := sessionRig(t, newRAMStore(), change...)
-	all := maps.Clone(pieces)
+	all := maps.Clone(cells)
 	maps.Copy(all, more)
 	all["ran"] = func(p *prog) (string, error) { return fmt.Sprint(p.ran), nil }
 	for name := range all {
@@ -27,9 +27,9 @@ func sessionWith(t *testing.T, more map[string]func(*prog) (string, error), chan
 	return r
 }
 
-// A piece can be given up while a call of it is not in the journal yet, since a human is asked. The session goes on, and
+// A cell can be aborted while a call of it is not in the journal yet, since a human is asked. The session goes on, and
 // repeats its journal as often as it has to.
-func TestAPieceIsAbortedWhileAHumanIsAsked(t *testing.T) {
+func TestACellIsAbortedWhileAHumanIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := sessionWith(t, map[string]func(*prog) (string, error){"ask": func(p *prog) (string, error) {
 			p.async("tool.call", callTool("append", `{}`))
@@ -40,7 +40,7 @@ func TestAPieceIsAbortedWhileAHumanIsAsked(t *testing.T) {
 		s.Allow, s.Interactive = nil, true
 		pid := r.beginAs(t, s)
 		asked := false
-		end, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "ask"}, func(ev agentkernel.Event) error {
+		end, err := r.Feed(t.Context(), pid, agentkernel.Cell{Source: "ask"}, func(ev agentkernel.Event) error {
 			if ev.Kind == agentkernel.EventAsk {
 				asked = true
 				return r.Signal(t.Context(), pid, agentkernel.SignalInterrupt)
@@ -66,15 +66,15 @@ func TestAPieceIsAbortedWhileAHumanIsAsked(t *testing.T) {
 	})
 }
 
-// A signal that comes when a piece has ended, and before the session has said so, ends the session or leaves it.
-func TestASignalAtTheEndOfAPiece(t *testing.T) {
+// A signal that comes when a cell has ended, and before the session has said so, ends the session or leaves it.
+func TestASignalAtTheEndOfACell(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("interrupt, once parked: %v", parked), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, pid := signalledAtTheEnd(t, agentkernel.SignalInterrupt, parked)
 				for ran := range 3 {
 					if got, err := r.feed(t.Context(), pid, "ran"); got != fmt.Sprint(ran+3) || err != nil {
-						t.Errorf("the session has run %q pieces: %v", got, err)
+						t.Errorf("the session has run %q cells: %v", got, err)
 					}
 				}
 			})
@@ -88,10 +88,10 @@ func TestASignalAtTheEndOfAPiece(t *testing.T) {
 	})
 }
 
-// What stood around a session is known also when its sandbox is gone: because a piece was given up, or it was idle.
+// What stood around a session is known also when its sandbox is gone: because a cell was aborted, or it was idle.
 func TestWallsOfASessionWithoutSandbox(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *rig, agentkernel.PID){
-		"a piece was given up": func(t *testing.T, r *rig, pid agentkernel.PID) {
+		"a cell was aborted": func(t *testing.T, r *rig, pid agentkernel.PID) {
 			time.AfterFunc(time.Second, func() {
 				if err := r.Signal(t.Context(), pid, agentkernel.SignalInterrupt); err != nil {
 					t.Error(err)
@@ -174,13 +174,13 @@ func TestASessionWithoutImagesKeepsItsSandbox(t *testing.T) {
 	})
 }
 
-// signalledAtTheEnd gives a session that has run two pieces, and was sent a signal at the end of the second.
+// signalledAtTheEnd gives a session that has run two cells, and was sent a signal at the end of the second.
 func signalledAtTheEnd(t *testing.T, sig agentkernel.Signal, parked bool) (*rig, agentkernel.PID) {
 	t.Helper()
 	var r *rig
 	var pid agentkernel.PID
 	r = sessionWith(t, map[string]func(*prog) (string, error){"lacks": func(*prog) (string, error) {
-		// Whether the session could move is looked at between the end of the piece and the call that tells it.
+		// Whether the session could move is looked at between the end of the cell and the call that tells it.
 		r.store.beforeNextRead(func() {
 			go func() { _ = r.Signal(context.Background(), pid, sig) }()
 			synctest.Wait()
@@ -198,14 +198,14 @@ func signalledAtTheEnd(t *testing.T, sig agentkernel.Signal, parked bool) (*rig,
 		}
 	}
 	if got, err := r.feed(t.Context(), pid, "lacks"); got != "!"+errUnknownName.Error() || err != nil {
-		t.Errorf("the piece: %q %v", got, err)
+		t.Errorf("the cell: %q %v", got, err)
 	}
 	synctest.Wait()
 	return r, pid
 }
 
-// A session that is killed while the sandbox of a piece that was given up closes says nothing more, and waits for nothing.
-func TestAKillWhileAPieceIsAborted(t *testing.T) {
+// A session that is killed while the sandbox of a cell that was aborted closes says nothing more, and waits for nothing.
+func TestAKillWhileACellIsAborted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *rig
 		var pid agentkernel.PID
@@ -221,7 +221,7 @@ func TestAKillWhileAPieceIsAborted(t *testing.T) {
 		}})
 		pid = r.begin(t)
 		idle, end := kernel.IdleEvents(r.Kernel, pid)
-		got, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "huge"}, func(agentkernel.Event) error { return nil })
+		got, err := r.Feed(t.Context(), pid, agentkernel.Cell{Source: "huge"}, func(agentkernel.Event) error { return nil })
 		if err != nil || !got.Ended || got.Error.Code != agentkernel.CodeKilled {
 			t.Errorf("%+v %v", got, err)
 		}

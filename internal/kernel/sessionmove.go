@@ -12,20 +12,20 @@ import (
 	"agentkernel/internal/kernel/steps"
 )
 
-// A session moves, as a program does (move.go), when a piece comes that its backend cannot run, or runs in another way than
-// the language's own runtime, and the choice was the kernel's. It does so before the piece is handed over: the pieces so far
+// A session moves, as a program does (move.go), when a cell comes that its backend cannot run, or runs in another way than
+// the language's own runtime, and the choice was the kernel's. It does so before the cell is handed over: the cells so far
 // run again on the next backend, up to where the session waits. If they do not come to the same place the session goes back
-// to where it was, with all that it had, and the piece is refused.
+// to where it was, with all that it had, and the cell is refused.
 //
-// It also moves when a piece fails in the middle for what surely only its backend lacks (open, where there are no files).
-// The piece goes on there from where it failed, or, if the session has to go back, has failed.
+// It also moves when a cell fails in the middle for what surely only its backend lacks (open, where there are no files).
+// The cell goes on there from where it failed, or, if the session has to go back, has failed.
 
-// checkPiece is Check for a piece of a session. Where its backend is not the one for it, the session moves.
-func (k *Kernel) checkPiece(ctx context.Context, p *process, piece *agentkernel.Piece, program *agentkernel.Program) (agentkernel.Needs, error) {
+// checkCell is Check for a cell of a session. Where its backend is not the one for it, the session moves.
+func (k *Kernel) checkCell(ctx context.Context, p *process, cell *agentkernel.Cell, program *agentkernel.Program) (agentkernel.Needs, error) {
 	p.mu.Lock()
-	here, cell := p.run.backend, p.cell(piece.Backend, program)
+	here, placing := p.run.backend, p.placing(cell.Backend, program)
 	p.mu.Unlock()
-	v := cell.Check(k.backends, here)
+	v := placing.Check(k.backends, here)
 	if v.To == nil {
 		return v.Needs, v.Err
 	}
@@ -39,12 +39,12 @@ func (k *Kernel) checkPiece(ctx context.Context, p *process, piece *agentkernel.
 	return v.Needs, err
 }
 
-// cell is a piece that the session is to run; p.mu is held.
-func (p *process) cell(backend string, program *agentkernel.Program) *moves.Cell {
-	return &moves.Cell{PID: p.pid, Spec: &p.spec.Spec, Stays: p.run.origin != nil || !p.replayable(), Backend: backend, Program: program}
+// placing is a cell that the session is to run, for which a backend is wanted; p.mu is held.
+func (p *process) placing(backend string, program *agentkernel.Program) *moves.Placing {
+	return &moves.Placing{PID: p.pid, Spec: &p.spec.Spec, Stays: p.run.origin != nil || !p.replayable(), Backend: backend, Program: program}
 }
 
-// moveSession takes a session that waits for a piece to another backend, and returns when it waits there, or why it does
+// moveSession takes a session that waits for a cell to another backend, and returns when it waits there, or why it does
 // not: then it is where it was.
 func (k *Kernel) moveSession(ctx context.Context, p *process, to *backends.Backend, why *agentkernel.Error) error {
 	c, err := p.leave(ctx)
@@ -79,15 +79,15 @@ func (k *Kernel) moveSession(ctx context.Context, p *process, to *backends.Backe
 	return c.Outcome(p.pid, to.Name, why)
 }
 
-// settleLook is how often a session is looked at that has just said how its piece ended, and is still put to rest.
+// settleLook is how often a session is looked at that has just said how its cell ended, and is still put to rest.
 const settleLook = 500 * time.Microsecond
 
-// leave makes the caller the one who moves a session that waits for its next piece.
+// leave makes the caller the one who moves a session that waits for its next cell.
 func (p *process) leave(ctx context.Context) (*moves.Session, error) {
 	for {
 		p.mu.Lock()
 		switch {
-		case !p.asksForPiece() || p.standsStill() || p.cause() != nil || p.migration != nil:
+		case !p.asksForCell() || p.standsStill() || p.cause() != nil || p.migration != nil:
 			p.mu.Unlock()
 			return nil, agentkernel.Errorf(agentkernel.CodeConflict, "session", "session %d is busy", p.pid).WithPID(p.pid).WithHint("try again")
 		case !p.owned && p.state == agentkernel.StateWaiting:
@@ -106,7 +106,7 @@ func (p *process) leave(ctx context.Context) (*moves.Session, error) {
 	}
 }
 
-// arrivedAt tells whoever moved a session that it waits for its piece again; p.mu is held. The error says that it does not
+// arrivedAt tells whoever moved a session that it waits for its cell again; p.mu is held. The error says that it does not
 // stand where it stood.
 func (p *process) arrivedAt(f *inflight) *agentkernel.Error {
 	c := p.migration
@@ -115,7 +115,7 @@ func (p *process) arrivedAt(f *inflight) *agentkernel.Error {
 	}
 	if p.run.replay != nil {
 		if left := p.run.replay.Left(); left != "" {
-			return replay.Diverged("the session waits for its next piece, but %s", left)
+			return replay.Diverged("the session waits for its next cell, but %s", left)
 		}
 	}
 	p.migration = nil
@@ -123,14 +123,14 @@ func (p *process) arrivedAt(f *inflight) *agentkernel.Error {
 	return nil
 }
 
-// moveInCell takes a session to another backend in the middle of a piece, that has failed with call. False: it has failed.
+// moveInCell takes a session to another backend in the middle of a cell, that has failed with call. False: it has failed.
 func (k *Kernel) moveInCell(p *process, call agentkernel.Call) bool {
 	var idle agentkernel.Idle
 	if json.Unmarshal(call.Args, &idle) != nil || idle.Error == nil {
 		return false
 	}
 	p.mu.Lock()
-	at := p.run.piece
+	at := p.run.cell
 	can := p.spec.Program.Session && p.spec.Backend == backends.Auto && at > 0 && p.run.stays != at && p.run.replay == nil && p.run.origin == nil &&
 		p.run.verifies == nil && p.migration == nil && len(p.inflight) == 0
 	p.mu.Unlock()
@@ -142,8 +142,8 @@ func (k *Kernel) moveInCell(p *process, call agentkernel.Call) bool {
 		k.cfg.Logger.Warn("a session cannot move: its journal cannot be read", "pid", p.pid, "err", err)
 		return false
 	}
-	program, ok := moves.Piece(entries, at, &p.spec.Program)
-	here, cell := p.run.backend, p.cell("", program)
+	program, ok := moves.CellOf(entries, at, &p.spec.Program)
+	here, cell := p.run.backend, p.placing("", program)
 	p.mu.Unlock()
 	if !ok {
 		return false
@@ -167,10 +167,10 @@ func (k *Kernel) moveInCell(p *process, call agentkernel.Call) bool {
 	return true
 }
 
-// inPlace notes that a session which moved in the middle of a piece, or had to go back, has repeated all that it had done:
+// inPlace notes that a session which moved in the middle of a cell, or had to go back, has repeated all that it had done:
 // it stays. p.mu is held.
 func (p *process) inPlace() {
-	if c := p.migration; c != nil && c.Piece > 0 {
+	if c := p.migration; c != nil && c.Cell > 0 {
 		p.migration = nil
 		c.Arrive()
 	}

@@ -11,8 +11,8 @@ import (
 	"agentkernel/internal/kernel"
 )
 
-// newSessionLadder is a ladder whose backends keep sessions: of these pieces on the first, and of others on the second.
-// The first refuses the piece "there".
+// newSessionLadder is a ladder whose backends keep sessions: of these cells on the first, and of others on the second.
+// The first refuses the cell "there".
 func newSessionLadder(t *testing.T, first, second map[string]func(*prog) (string, error), change ...func(*kernel.Config)) *ladder {
 	t.Helper()
 	return newLadder(t, append(change, func(c *kernel.Config) {
@@ -42,11 +42,11 @@ func TestEndWhileASessionMoves(t *testing.T) {
 	}
 	expire := func(*ladder, agentkernel.PID) { pass(time.Minute) }
 	for name, c := range map[string]struct {
-		again func(p *prog, now func()) (string, error) // what the piece does on the other backend
+		again func(p *prog, now func()) (string, error) // what the cell does on the other backend
 		end   func(*ladder, agentkernel.PID)
 		want  string // the operation of the error
 	}{
-		"the wall limit while its pieces run again": {
+		"the wall limit while its cells run again": {
 			func(p *prog, _ func()) (string, error) { <-p.s.dead; return "", errStopped }, nil, "limit.wall",
 		},
 		"a kill after it printed something else": {
@@ -76,7 +76,7 @@ func TestEndWhileASessionMoves(t *testing.T) {
 				}
 				got, err := l.feed(t.Context(), pid, "there")
 				if agentkernel.CodeOf(err) != agentkernel.CodeConflict || !strings.Contains(err.Error(), "has ended") {
-					t.Errorf("whoever brought the piece is told %q %v", got, err)
+					t.Errorf("whoever brought the cell is told %q %v", got, err)
 				}
 				synctest.Wait()
 				if p, err := l.Process(t.Context(), pid); err != nil || p.State != agentkernel.StateKilled || p.Error.Op != c.want {
@@ -100,7 +100,7 @@ func TestASessionGoesBack(t *testing.T) {
 				t.Fatal(got, err)
 			}
 			if _, err := l.feed(t.Context(), pid, "there"); agentkernel.CodeOf(err) != agentkernel.CodeDiverged {
-				t.Errorf("the piece that only the other backend runs: %v", err)
+				t.Errorf("the cell that only the other backend runs: %v", err)
 			}
 			synctest.Wait()
 		}
@@ -111,9 +111,9 @@ func TestASessionGoesBack(t *testing.T) {
 	})
 }
 
-// A piece that could not be read ended alike wherever it ran: parsers name what is wrong in ways of their own, and backends find it
-// at different times. What a piece did before any other error may not be the same.
-func TestErrorsOfPiecesWhereTheyMove(t *testing.T) {
+// A cell that could not be read ended alike wherever it ran: parsers name what is wrong in ways of their own, and backends find it
+// at different times. What a cell did before any other error may not be the same.
+func TestErrorsOfCellsWhereTheyMove(t *testing.T) {
 	raised := func(code agentkernel.Code, exception string) func(*prog) (string, error) {
 		return func(*prog) (string, error) {
 			err := agentkernel.Errorf(code, "piece", "%s: said in words of its own on %s", exception, code)
@@ -148,7 +148,7 @@ func TestErrorsOfPiecesWhereTheyMove(t *testing.T) {
 				}
 				got, err := l.feed(t.Context(), pid, "there")
 				if moved := got == "there1" && err == nil; moved != c.moves {
-					t.Errorf("the piece that only the other backend runs: %q, %v", got, err)
+					t.Errorf("the cell that only the other backend runs: %q, %v", got, err)
 				}
 			})
 		})

@@ -31,11 +31,11 @@ func TestALocalToolDoesNotShadowAServer(t *testing.T) {
 	}
 }
 
-// TestAPieceDoesNotShadowAServer either.
-func TestAPieceDoesNotShadowAServer(t *testing.T) {
+// TestACellDoesNotShadowAServer either.
+func TestACellDoesNotShadowAServer(t *testing.T) {
 	r := sessionRig(t, newRAMStore())
 	pid := r.begin(t)
-	_, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "x", Modules: map[string]string{"tools.fake.append": ""}}, func(agentkernel.Event) error { return nil })
+	_, err := r.Feed(t.Context(), pid, agentkernel.Cell{Source: "x", Modules: map[string]string{"tools.fake.append": ""}}, func(agentkernel.Event) error { return nil })
 	if agentkernel.CodeOf(err) != agentkernel.CodeInvalid || !strings.Contains(err.Error(), "tools/fake/append.py") {
 		t.Error(err)
 	}

@@ -215,9 +215,8 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 	k.finish(p, endingFor(cause))
 }
 
-// pause lets no reply through any more; p.mu is held. with is the process because of which, 0: because of none; note says why if
-// the kernel paused it by itself.
-func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
+// pause lets no reply through any more; p.mu is held. with is the process because of which, 0: because of none.
+func (k *Kernel) pause(p *process, with agentkernel.PID, why history.Pause) {
 	if p.paused() {
 		return
 	}
@@ -225,7 +224,7 @@ func (k *Kernel) pause(p *process, with agentkernel.PID, note string) {
 	if p.run.running = p.ran(clock); p.run.turning != 0 { // also where its sandbox is lost with the pause
 		p.run.turning = clock
 	}
-	p.pausing = &pausing{note: history.NoteByHand(note, with, p.asks())}
+	p.pausing = &pausing{Pause: why}
 	if p.halted == nil {
 		k.suspend(p, true)
 	}
@@ -253,7 +252,7 @@ func (k *Kernel) resume(p *process) {
 }
 
 func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, with agentkernel.PID) {
-	entry := agentkernel.Entry{Kind: kind, Note: p.pauseNote(), Data: history.PauseData{With: with}.Encode()}
+	entry := agentkernel.Entry{Kind: kind, Note: p.whyPaused().Note, Data: history.PauseData{With: with}.Encode()}
 	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, Process: p.record()})
 	if !p.computing() { // else nextReply reports the pause, when the sandbox has stopped
 		k.announce(p)
@@ -272,7 +271,7 @@ func (k *Kernel) announce(p *process) {
 // signals back, that is its next one after that; p.mu is held.
 func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.SignalData) {
 	f := p.interruptible()
-	data.Pending = f == nil && !p.asksForPiece() && !k.stopPiece(p) && (sig != agentkernel.SignalStop || !k.stopProgram(p))
+	data.Pending = f == nil && !p.asksForCell() && !k.stopCell(p) && (sig != agentkernel.SignalStop || !k.stopProgram(p))
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: sig, Data: data.Encode()})
 	k.interruptCall(p, f)
 }
@@ -286,7 +285,7 @@ func (k *Kernel) interruptWaiting(p *process) {
 
 // interruptCall answers a call, nil: none, with KernelInterrupt; p.mu is held.
 func (k *Kernel) interruptCall(p *process, f *inflight) {
-	if f == nil || p.asksForPiece() { // of a session that waits nothing runs
+	if f == nil || p.asksForCell() { // of a session that waits nothing runs
 		return
 	}
 	f.stop()

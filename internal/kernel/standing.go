@@ -61,22 +61,22 @@ func (p *process) evictable() bool {
 	}
 	// One that was paused before it was told that its async call is under way stays: from its image it would issue the call again.
 	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady
-	return idle && !p.owned && p.run.box != nil && !p.run.reemit && p.run.replay == nil && p.run.need != needStart && p.run.need != needAck && p.run.need != needGo && (p.run.backend.Images || p.betweenPieces())
+	return idle && !p.owned && p.run.box != nil && !p.run.reemit && p.run.replay == nil && p.run.need != needStart && p.run.need != needAck && p.run.need != needGo && (p.run.backend.Images || p.betweenCells())
 }
 
-// betweenPieces says whether the process is a session that could be repeated, and waits for its next piece. One with a
+// betweenCells says whether the process is a session that could be repeated, and waits for its next cell. One with a
 // folder keeps its sandbox: the folder may not be what it was when that is needed again. p.mu is held.
-func (p *process) betweenPieces() bool {
-	return p.asksForPiece() && p.replayable() && p.run.verifies == nil && !p.spec.HasFiles()
+func (p *process) betweenCells() bool {
+	return p.asksForCell() && p.replayable() && p.run.verifies == nil && !p.spec.HasFiles()
 }
 
-// asksForPiece says whether the process is a session that waits for its next piece; p.mu is held.
-func (p *process) asksForPiece() bool {
+// asksForCell says whether the process is a session that waits for its next cell; p.mu is held.
+func (p *process) asksForCell() bool {
 	f := p.inflight.Find(p.run.current)
 	return p.spec.Program.Session && p.run.need == needReply && f != nil && f.asksForCell() && f.intended()
 }
 
-// canAbort says whether a piece of the process can be aborted; p.mu is held.
+// canAbort says whether a cell of the process can be aborted; p.mu is held.
 func (p *process) canAbort() bool {
 	return p.spec.Program.Session && p.replayable() && p.run.verifies == nil && p.run.origin == nil
 }
@@ -93,7 +93,7 @@ func (p *process) heldBytes() int64 {
 	return n
 }
 
-// atNext is the call at which a session waits for its next piece; p.mu is held. CodeConflict if it does not.
+// atNext is the call at which a session waits for its next cell; p.mu is held. CodeConflict if it does not.
 func (p *process) atNext() (*inflight, error) {
 	switch f := p.run.current; {
 	case p.state.Terminal():
@@ -103,10 +103,10 @@ func (p *process) atNext() (*inflight, error) {
 	case p.paused():
 		return nil, cells.Conflict(p.pid, "session %d is paused", p.pid).WithHint(advice.Resume, p.pid)
 	default:
-		// Before its timer runs it has not said how the last piece ended: whoever feeds the next would take that for his.
+		// Before its timer runs it has not said how the last cell ended: whoever feeds the next would take that for his.
 		if call := p.inflight.Find(f); call != nil && call.asksForCell() && call.timer != nil {
 			return call, nil
 		}
 	}
-	return nil, cells.Conflict(p.pid, "session %d is still busy with the last piece", p.pid).WithHint("wait for it, or use another session")
+	return nil, cells.Conflict(p.pid, "session %d is still busy with the last cell", p.pid).WithHint("wait for it, or use another session")
 }

@@ -145,7 +145,7 @@ func (k *Kernel) Close() error {
 func (k *Kernel) abandon(p *process) {
 	p.mu.Lock()
 	if question := p.asks(); question != "" { // whoever is asked loses his kernel, which is no answer
-		k.pause(p, 0, question)
+		k.pause(p, 0, history.Unheard(question))
 	}
 	if p.state == agentkernel.StateWaiting && p.evictable() && p.run.backend.Images {
 		p.step(steps.Reserve)

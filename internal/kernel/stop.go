@@ -64,7 +64,7 @@ func (k *Kernel) askToStop(p *process, how history.SignalData) bool {
 	return true
 }
 
-// endOfSession is the answer to a session's call for its next piece with which it ends.
+// endOfSession is the answer to a session's call for its next cell with which it ends.
 var endOfSession = json.RawMessage(`{"end":true}`)
 
 // stopping says that a process was asked to stop; p.mu is held.

@@ -135,7 +135,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopOfASession: one at rest ends at once; one that runs a piece ends with the piece.
+// TestStopOfASession: one at rest ends at once; one that runs a cell ends with the cell.
 func TestStopOfASession(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestStopOfASession(t *testing.T) {
 			pid := r.begin(t)
 			if busy {
 				go func() {
-					_, _ = r.Feed(t.Context(), pid, agentkernel.Piece{Source: "slow"}, func(agentkernel.Event) error { return nil })
+					_, _ = r.Feed(t.Context(), pid, agentkernel.Cell{Source: "slow"}, func(agentkernel.Event) error { return nil })
 				}()
 				pass(time.Second)
 			}

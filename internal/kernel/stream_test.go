@@ -178,7 +178,7 @@ func TestStreamsOfAnAbortedCell(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if end, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "dies"}, func(agentkernel.Event) error { return nil }); err != nil || agentkernel.CodeOf(end.Error) != agentkernel.CodeInterrupted {
+		if end, err := r.Feed(t.Context(), pid, agentkernel.Cell{Source: "dies"}, func(agentkernel.Event) error { return nil }); err != nil || agentkernel.CodeOf(end.Error) != agentkernel.CodeInterrupted {
 			t.Fatalf("%+v %v", end, err)
 		}
 		synctest.Wait()

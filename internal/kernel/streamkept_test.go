@@ -152,7 +152,7 @@ func TestKeptInAnAbortedCell(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if end, err := r.Feed(t.Context(), pid, agentkernel.Piece{Source: "dies"}, func(agentkernel.Event) error { return nil }); err != nil || agentkernel.CodeOf(end.Error) != agentkernel.CodeInterrupted {
+		if end, err := r.Feed(t.Context(), pid, agentkernel.Cell{Source: "dies"}, func(agentkernel.Event) error { return nil }); err != nil || agentkernel.CodeOf(end.Error) != agentkernel.CodeInterrupted {
 			t.Fatalf("%+v %v", end, err)
 		}
 		if got := account(t, r, pid); got != "spent 2 coins, held nothing" || y.Open() != 0 {

@@ -9,17 +9,17 @@ import (
 	"agentkernel/internal/kernel/cells"
 )
 
-// opNext is the call with which a session waits for its next piece.
+// opNext is the call with which a session waits for its next cell.
 const opNext = "proc.next"
 
-// sessionIdle is how long a session waits for a piece before it ends by itself: whoever fed it may be gone
+// sessionIdle is how long a session waits for a cell before it ends by itself: whoever fed it may be gone
 // for good. Counted from the moment at which it began to wait, also over a crash.
 const sessionIdle = 6 * time.Hour
 
 // sessionCalls is the family of sessions.
 var sessionCalls = map[string]ownOp{opNext: {begin: procNext, cell: true}}
 
-// procNext reports how the last piece ended and waits: Feed or EndSession completes the call.
+// procNext reports how the last cell ended and waits: Feed or EndSession completes the call.
 func procNext(k *Kernel, p *process, f *inflight) error {
 	if !p.spec.Program.Session {
 		return agentkernel.Errorf(agentkernel.CodeUnsupported, f.op, "this process is no session")
@@ -42,7 +42,7 @@ func procNext(k *Kernel, p *process, f *inflight) error {
 	return nil
 }
 
-// waitingSession acquires the session pid, which waits for its next piece. CodeConflict if it does not.
+// waitingSession acquires the session pid, which waits for its next cell. CodeConflict if it does not.
 func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*process, error) {
 	p := k.carried(ctx, pid)
 	if p == nil {
@@ -70,7 +70,7 @@ func (k *Kernel) waitingSession(ctx context.Context, pid agentkernel.PID) (*proc
 	return p, nil
 }
 
-// awaitNext waits for a session that is on its way back to where it waits for its next piece.
+// awaitNext waits for a session that is on its way back to where it waits for its next cell.
 func (k *Kernel) awaitNext(ctx context.Context, p *process) {
 	p.mu.Lock()
 	f := p.inflight.Find(p.run.current)

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/budget"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -44,11 +43,11 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 	case p.state.Terminal():
 		return false
 	case !p.paused():
-		k.pause(p, with, history.NoteWith(with))
+		k.pause(p, with, history.ByHand(with, p.asks()))
 		p.pausing.all = all
 	case p.standing.Pauses.With != 0 && (with == 0 || slices.Contains(above, p.standing.Pauses.With)),
-		with == 0 && (budget.Paused(p.pauseNote()) || p.pausedUnasked()): // the kernel would let it go on by itself
-		p.pausing = &pausing{history.NoteByHand(history.NoteWith(with), with, p.asks()), all}
+		with == 0 && p.pausing.EndsByItself():
+		p.pausing = &pausing{history.ByHand(with, p.asks()), all}
 		k.journalState(p, agentkernel.EntryPaused, with)
 	case with == 0:
 		p.pausing.all = p.pausing.all || all
@@ -122,7 +121,7 @@ func (k *Kernel) pausedWith(newborn *process) agentkernel.PID {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.paused() || newborn.spec.Detached && !p.pausing.all || p.standing.Pauses.With == 0 && p.pauseNote() != "" { // the kernel holds that one alone
+	if !p.paused() || newborn.spec.Detached && !p.pausing.all || !p.pausing.ByHand { // the kernel holds that one alone
 		return 0
 	}
 	return cmp.Or(p.standing.Pauses.With, p.pid)

@@ -6,6 +6,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/files"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/steps"
 )
 
@@ -79,7 +80,7 @@ func (k *Kernel) pauseOnDrift(p *process) {
 	}
 	if note := files.Drifted(k.cfg.Layers, p.pid); note != "" {
 		p.mu.Lock()
-		k.pause(p, 0, note)
+		k.pause(p, 0, history.Pause{Note: note})
 		p.mu.Unlock()
 	}
 }

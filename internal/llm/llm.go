@@ -18,8 +18,6 @@ type Provider interface {
 	Complete(ctx context.Context, r *Request, w Watch) (*Answer, error)
 	// Embed makes vectors of texts. An [*Error] of the kind [Unsupported]: the provider has no such thing.
 	Embed(ctx context.Context, r *EmbedRequest, w Watch) (*Embeddings, error)
-	// Count asks how many input tokens a request has. [Unsupported]: the provider does not count.
-	Count(ctx context.Context, r *Request) (int64, error)
 	// Traits are what is true of the server as a whole.
 	Traits() Traits
 }
@@ -44,8 +42,6 @@ type Options struct {
 	BaseURL string // up to the version: "https://api.openai.com/v1"; "": the provider's own
 	// Key gives the key for one request; nil: none is sent. It is asked for each request, and its answer is kept nowhere.
 	Key func(ctx context.Context) (string, error)
-	// Headers go along with each request. Some providers need one: an organisation, a beta.
-	Headers map[string]string
 	// APIVersion and Deployment are Azure's.
 	APIVersion, Deployment string
 	Client                 *http.Client  // nil: one of its own, that follows no redirect

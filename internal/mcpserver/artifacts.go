@@ -44,7 +44,7 @@ func artifactURI(pid agentkernel.PID, name string) string {
 	return artifactPrefix + pid.String() + "/" + strings.Join(parts, "/")
 }
 
-// addArtifacts puts the files that a program has left into its answer. A session's are all that its pieces have left so
+// addArtifacts puts the files that a program has left into its answer. A session's are all that its cells have left so
 // far; shown are those of which its client has seen the pictures.
 func (c *call) addArtifacts(ctx context.Context, out *executeOutput, shown *sync.Map) {
 	if !c.h.cfg.Spec.HasFiles() || out.PID == 0 {

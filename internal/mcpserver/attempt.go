@@ -36,7 +36,7 @@ type attempt struct {
 
 	asked   [sha256.Size]byte // what was asked for
 	session *session          // where it ran; nil: nowhere, or by itself
-	piece   agentkernel.Piece // of the session
+	cell    agentkernel.Cell  // of the session
 	plan    *TaskPlan         // of a task in plain language
 }
 
@@ -168,8 +168,8 @@ func (c *call) leftWrite(ctx context.Context, a *attempt, pid agentkernel.PID) b
 		case e.Kind == agentkernel.EntryCall && ours && e.Effect == agentkernel.EffectWrite && !e.Done:
 			open[e.Call] = true
 		case e.Kind == agentkernel.EntryResult && asks[e.Call]:
-			var next agentkernel.NextPiece
-			ours = json.Unmarshal(e.Data, &next) == nil && next.Piece.Key == a.key
+			var next agentkernel.NextCell
+			ours = json.Unmarshal(e.Data, &next) == nil && next.Cell.Key == a.key
 		case e.Kind == agentkernel.EntryResult && (e.Err == nil || e.Err.Code != agentkernel.CodeInterrupted && e.Err.Code != agentkernel.CodeOutcomeUnknown):
 			delete(open, e.Call)
 		}

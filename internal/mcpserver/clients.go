@@ -26,7 +26,7 @@ type client struct {
 	used   int64        // when its last request came, in uses of all; guarded by clients.mu
 	calls  atomic.Int32 // that it makes
 
-	mu      sync.Mutex // one piece at a time is fed by one client
+	mu      sync.Mutex // one cell at a time is fed by one client
 	session *session   // its own, that calls without a session use; nil: not begun
 
 	said     sync.Map // notes that it has heard
@@ -54,11 +54,11 @@ type session struct {
 	pid agentkernel.PID
 	// principal is whose it is.
 	principal string
-	pieces    atomic.Int64 // how many it was fed
-	ran       sync.Map     // backends on which a piece of it has run
+	cells     atomic.Int64 // how many it was fed
+	ran       sync.Map     // backends on which a cell of it has run
 	shown     sync.Map     // artifacts of which a client has seen the picture
 	taken     atomic.Int64 // how often it had been recovered when it was taken up last
-	// unsettled is the piece of which no client was told what became of it; it runs before any other. nil: none.
+	// unsettled is the cell of which no client was told what became of it; it runs before any other. nil: none.
 	unsettled atomic.Pointer[attempt]
 
 	// Guarded by clients.mu.
@@ -329,9 +329,9 @@ func (cs *clients) feeding(s *session) (done func()) {
 	return func() { use(-1) }
 }
 
-var errBegun = errors.New("the session waits for its first piece")
+var errBegun = errors.New("the session waits for its first cell")
 
-// spawn starts a session and returns when it waits for its first piece. If the client goes before that, it ends.
+// spawn starts a session and returns when it waits for its first cell. If the client goes before that, it ends.
 func (cs *clients) spawn(ctx context.Context, spec agentkernel.Spec) (pid agentkernel.PID, err error) {
 	running, known, stop := untilKnown(ctx)
 	defer stop()
@@ -378,14 +378,14 @@ func untilKnown(ctx context.Context) (running context.Context, known func(), sto
 	return running, sync.OnceFunc(func() { close(born) }), func() { undo(); cancel() }
 }
 
-// sessionLimits are those of a session, which runs many pieces: what the template says, or ten times what
-// one program may have. A wall limit holds for each piece instead.
+// sessionLimits are those of a session, which runs many cells: what the template says, or ten times what
+// one program may have. A wall limit holds for each cell instead.
 func sessionLimits(l agentkernel.Limits) agentkernel.Limits {
-	const pieces = 10
+	const cells = 10
 	d := agentkernel.DefaultLimits()
-	d.Time *= pieces
-	d.Output *= pieces
-	d.Calls *= pieces
+	d.Time *= cells
+	d.Output *= cells
+	d.Calls *= cells
 	l.Wall = 0
 	return l.WithDefaults(d)
 }

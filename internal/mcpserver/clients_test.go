@@ -22,7 +22,7 @@ func TestSessionLimits(t *testing.T) {
 	}
 }
 
-// manySessions is a kernel whose sessions wait for their first piece for ever.
+// manySessions is a kernel whose sessions wait for their first cell for ever.
 type manySessions struct {
 	agentkernel.Kernel
 	last  agentkernel.PID

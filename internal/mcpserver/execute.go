@@ -69,7 +69,7 @@ type programError struct {
 	Try       string `json:"try,omitempty"`
 }
 
-// executeCode runs a piece of the client's session, or a program of its own.
+// executeCode runs a cell of the client's session, or a program of its own.
 func executeCode(ctx context.Context, c *call, in executeInput) (*executeOutput, error) {
 	in.Code = unwrapped(in.Code)
 	in.speakPlainly()
@@ -149,7 +149,7 @@ func (c *call) packages(ctx context.Context, in *executeInput) (host string, err
 	return c.h.cfg.Packages(ctx, in.Code, in.Packages)
 }
 
-// alone says why a program cannot be a piece of a session; "": it can, as far as one can tell before it is read.
+// alone says why a program cannot be a cell of a session; "": it can, as far as one can tell before it is read.
 func (c *call) alone(in *executeInput, host string) string {
 	language := in.Language
 	switch {
@@ -284,8 +284,8 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 			return nil, err
 		}
 	}
-	if a.piece.Source == "" {
-		a.piece = agentkernel.Piece{Name: fmt.Sprintf("piece %d", a.session.pieces.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules, Backend: in.Backend, Key: a.key, Shared: a.given}
+	if a.cell.Source == "" {
+		a.cell = agentkernel.Cell{Name: fmt.Sprintf("cell %d", a.session.cells.Add(1)), Source: in.Code, Modules: c.h.cfg.Spec.Program.Modules, Backend: in.Backend, Key: a.key, Shared: a.given}
 	}
 	out, err = c.feed(ctx, a, timeout)
 	if untold(err) {
@@ -293,7 +293,7 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 	} else {
 		a.session.unsettled.CompareAndSwap(a, nil)
 		if err != nil {
-			a.session.pieces.Add(-1)
+			a.session.cells.Add(-1)
 		}
 	}
 	c.settle(ctx, a, out, err)
@@ -306,7 +306,7 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 	return out, nil
 }
 
-// feed hands a session a piece, or follows it if it was handed over before, until it has run.
+// feed hands a session a cell, or follows it if it was handed over before, until it has run.
 func (c *call) feed(ctx context.Context, a *attempt, timeout time.Duration) (*executeOutput, error) {
 	s := a.session
 	defer c.h.clients.feeding(s)()
@@ -315,19 +315,19 @@ func (c *call) feed(ctx context.Context, a *attempt, timeout time.Duration) (*ex
 	watch := c.watch(ctx, clock)
 	defer func() { watch.stop() }()
 	watch.session = true
-	end, err := c.kernel().Feed(running, s.pid, a.piece, watch.event)
-	for agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.left(ctx, s) { // nothing of a new piece has run
+	end, err := c.kernel().Feed(running, s.pid, a.cell, watch.event)
+	for agentkernel.CodeOf(err) == agentkernel.CodeConflict && c.left(ctx, s) { // nothing of a new cell has run
 		if err = c.takeUp(running, s, watch); err != nil {
 			break
 		}
 		watch.stop()
 		watch = c.watch(ctx, clock)
 		watch.session = true
-		end, err = c.kernel().Feed(running, s.pid, a.piece, watch.event)
+		end, err = c.kernel().Feed(running, s.pid, a.cell, watch.event)
 	}
 	switch {
 	case running.Err() != nil && err != nil:
-		kept := c.stopPiece(ctx, s)
+		kept := c.stopCell(ctx, s)
 		if ctx.Err() != nil {
 			return nil, agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "execute_code")
 		}
@@ -347,10 +347,10 @@ func (c *call) feed(ctx context.Context, a *attempt, timeout time.Duration) (*ex
 	return c.fed(ctx, s, end, watch), nil
 }
 
-// fed is the answer about a piece that has run.
-func (c *call) fed(ctx context.Context, s *session, end agentkernel.PieceEnd, watch *watch) *executeOutput {
+// fed is the answer about a cell that has run.
+func (c *call) fed(ctx context.Context, s *session, end agentkernel.CellEnd, watch *watch) *executeOutput {
 	if !end.Ended {
-		end.Process.ExitCode = 0 // of a session that has ended since: this piece had run before
+		end.Process.ExitCode = 0 // of a session that has ended since: this cell had run before
 	}
 	out := watch.output(end.Process, end.Result, end.Error)
 	c.addArtifacts(ctx, out, &s.shown)
@@ -375,7 +375,7 @@ func (c *call) fed(ctx context.Context, s *session, end agentkernel.PieceEnd, wa
 	return out
 }
 
-// sessionFor is the session that new code is for. A piece of it that nobody was told the outcome of comes first: the note says
+// sessionFor is the session that new code is for. A cell of it that nobody was told the outcome of comes first: the note says
 // what became of it.
 func (c *call) sessionFor(ctx context.Context, in executeInput, timeout time.Duration) (s *session, note string, err error) {
 	if s, err = c.session(ctx, in.Session, in.Backend); err != nil || s.unsettled.Load() == nil {
@@ -427,7 +427,7 @@ func diedAgain(err error) error {
 	return agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel that continued it went away, too: %w", err)
 }
 
-// takeUp continues a session whose kernel died, until it can have its next piece. What the piece before it asks, the human of this
+// takeUp continues a session whose kernel died, until it can have its next cell. What the cell before it asks, the human of this
 // call is asked.
 func (c *call) takeUp(ctx context.Context, s *session, watch *watch) error {
 	if _, err := c.recovered(ctx, agentkernel.Process{PID: s.pid}); err != nil {
@@ -436,7 +436,7 @@ func (c *call) takeUp(ctx context.Context, s *session, watch *watch) error {
 	listening, stop := context.WithCancel(ctx)
 	var listener sync.WaitGroup
 	listener.Go(func() {
-		_ = c.kernel().Events(listening, s.pid, 1, true, func(ev agentkernel.Event) error { // what goes wrong there, the next piece meets
+		_ = c.kernel().Events(listening, s.pid, 1, true, func(ev agentkernel.Event) error { // what goes wrong there, the next cell meets
 			if ev.Kind == agentkernel.EventAsk {
 				watch.asked(ev.PID, ev.Ask)
 			}
@@ -510,16 +510,16 @@ func (c *call) session(ctx context.Context, id, backend string) (*session, error
 	return s, nil
 }
 
-// stopGraces are how long an interrupted piece has to come to its end, before it is interrupted once more, since it may
+// stopGraces are how long an interrupted cell has to come to its end, before it is interrupted once more, since it may
 // compute again, and then before its session is killed.
 var stopGraces = []time.Duration{100 * time.Millisecond, 3 * time.Second}
 
 // interruptTries is how often a session is interrupted whose kernel goes away meanwhile.
 const interruptTries = 3
 
-// stopPiece stops what a session runs: by interrupting the call that it waits for or what it computes, or else by killing
+// stopCell stops what a session runs: by interrupting the call that it waits for or what it computes, or else by killing
 // it. It says whether the session is still there.
-func (c *call) stopPiece(ctx context.Context, s *session) bool {
+func (c *call) stopCell(ctx context.Context, s *session) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
 	for _, grace := range stopGraces {
@@ -531,7 +531,7 @@ func (c *call) stopPiece(ctx context.Context, s *session) bool {
 		return true
 	}
 	if err := c.kernel().Signal(ctx, s.pid, agentkernel.SignalKill); err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict {
-		c.h.cfg.Logger.Warn("a piece could not be stopped", "pid", s.pid, "err", err)
+		c.h.cfg.Logger.Warn("a cell could not be stopped", "pid", s.pid, "err", err)
 	}
 	c.h.clients.forget(c.client, s)
 	return false
@@ -554,7 +554,7 @@ func (c *call) interrupt(ctx context.Context, s *session) (err error) {
 	return err
 }
 
-// tellStop says what the client of a session has to know about its piece that was stopped: where it was in what call, so that a
+// tellStop says what the client of a session has to know about its cell that was stopped: where it was in what call, so that a
 // write that may have happened is not made again; or that the variables are those from before it. seen is the last that the client saw.
 func (c *call) tellStop(ctx context.Context, out *executeOutput, pid agentkernel.PID, seen int64) {
 	var last *agentkernel.Error
@@ -566,14 +566,14 @@ func (c *call) tellStop(ctx context.Context, out *executeOutput, pid agentkernel
 	})
 	switch {
 	case err != nil || last == nil:
-	case last.Op == agentkernel.OpPiece:
+	case last.Op == agentkernel.OpCell:
 		out.addNote(last.Message())
 	default:
 		out.Error.Traceback = last.Traceback
 	}
 }
 
-// awaitIdle waits for a session to ask for its next piece.
+// awaitIdle waits for a session to ask for its next cell.
 func (c *call) awaitIdle(ctx context.Context, pid agentkernel.PID, grace time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()

@@ -44,7 +44,7 @@ func (w *watch) output(p agentkernel.Process, result json.RawMessage, failure *a
 		out.take(result, resultURI(p.PID, w.idle))
 	}
 	if failure != nil {
-		if failure.Hint == "" { // a piece of a session failed, which is no end of a process: the kernel has not looked for one
+		if failure.Hint == "" { // a cell of a session failed, which is no end of a process: the kernel has not looked for one
 			failure = failure.WithHint("%s", w.c.h.cfg.Spec.Boundary(failure.Message()+"\n"+failure.Traceback))
 		}
 		out.Error = explain(w.c.h.withPackages(failure))
@@ -95,7 +95,7 @@ func (o *executeOutput) attached(links bool) []mcp.Content {
 	return out
 }
 
-// timedOut is the answer of a piece that was stopped; p is its session as it stands.
+// timedOut is the answer of a cell that was stopped; p is its session as it stands.
 func (w *watch) timedOut(p agentkernel.Process, timeout time.Duration, kept bool) *executeOutput {
 	e := agentkernel.Errorf(agentkernel.CodeTimeout, "execute_code", "the code ran longer than %s and was stopped", timeout).
 		WithHint("give a longer timeout, or dispatch_background_task; calls that it made stay made")

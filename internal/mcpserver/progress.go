@@ -28,13 +28,13 @@ type watch struct {
 	beats  sync.WaitGroup
 	asking sync.WaitGroup
 
-	session bool // it watches a piece of a session
+	session bool // it watches a cell of a session
 
 	mu             sync.Mutex
 	stdout, stderr capped
 	printed        int64  // bytes of both
 	seq            int64  // journal position of the last event
-	idle           int64  // journal position at which a session reported how the piece ended
+	idle           int64  // journal position at which a session reported how the cell ended
 	last           string // the newest line
 	steps          float64
 }

@@ -35,7 +35,7 @@ func outputURI(pid agentkernel.PID, from int64) string {
 	return uri
 }
 
-// resultURI is where the result of a process is read; at is the journal position of the result of one piece of
+// resultURI is where the result of a process is read; at is the journal position of the result of one cell of
 // a session, 0: that of the process.
 func resultURI(pid agentkernel.PID, at int64) string {
 	uri := resultPrefix + pid.String()
@@ -205,7 +205,7 @@ func readOutput(ctx context.Context, c *call, w wanted) (content, error) {
 	return content{text: b.String(), total: max(p.Usage.Output, w.from+int64(b.Len()))}, nil
 }
 
-// readResult gives the result of a process, or of one piece of a session: a text as it is, anything else as JSON.
+// readResult gives the result of a process, or of one cell of a session: a text as it is, anything else as JSON.
 func readResult(ctx context.Context, c *call, w wanted) (content, error) {
 	p, err := c.readable(ctx, w.name)
 	if err != nil {

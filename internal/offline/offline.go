@@ -208,8 +208,8 @@ func (r *Reader) AcceptTools(context.Context, []string, string, []string) (int, 
 }
 
 // Feed needs a kernel.
-func (r *Reader) Feed(context.Context, agentkernel.PID, agentkernel.Piece, func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
-	return agentkernel.PieceEnd{}, errNoKernel("session")
+func (r *Reader) Feed(context.Context, agentkernel.PID, agentkernel.Cell, func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
+	return agentkernel.CellEnd{}, errNoKernel("session")
 }
 
 // EndSession needs a kernel.

@@ -151,8 +151,8 @@ func (d *double) Document(_ context.Context, namespace, _, _ string) (agentkerne
 func (d *double) PutDocument(_ context.Context, doc agentkernel.Document) (agentkernel.Document, error) {
 	return doc, d.in("PutDocument", doc.Namespace)
 }
-func (d *double) Feed(context.Context, agentkernel.PID, agentkernel.Piece, func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
-	return agentkernel.PieceEnd{}, d.note("Feed")
+func (d *double) Feed(context.Context, agentkernel.PID, agentkernel.Cell, func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
+	return agentkernel.CellEnd{}, d.note("Feed")
 }
 func (d *double) EndSession(context.Context, agentkernel.PID) (agentkernel.Process, error) {
 	return agentkernel.Process{}, d.note("EndSession")

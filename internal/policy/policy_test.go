@@ -127,7 +127,7 @@ var calls = map[string]struct {
 		return k.PutDocument(ctx, agentkernel.Document{Namespace: team})
 	}, [4]string{ok, ok, denied, denied}},
 	"Feed": {func(ctx context.Context, k agentkernel.Kernel) (any, error) {
-		return k.Feed(ctx, ofTeam, agentkernel.Piece{}, nil)
+		return k.Feed(ctx, ofTeam, agentkernel.Cell{}, nil)
 	}, [4]string{ok, ok, gone, denied}},
 	"EndSession": {func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.EndSession(ctx, ofTeam) }, [4]string{ok, ok, gone, denied}},
 	"Changes":    {func(ctx context.Context, k agentkernel.Kernel) (any, error) { return k.Changes(ctx, ofTeam) }, [4]string{ok, ok, gone, ok}},
@@ -281,7 +281,7 @@ func TestWhatAProcessMayDoNeedsTheRight(t *testing.T) {
 			}
 			_, spawned := k.Spawn(t.Context(), c.spec)
 			_, ran := k.Run(t.Context(), c.spec, nil)
-			_, fed := k.Feed(t.Context(), ofTeam, agentkernel.Piece{}, nil)
+			_, fed := k.Feed(t.Context(), ofTeam, agentkernel.Cell{}, nil)
 			_, held := k.(agentkernel.Hosted).Attach(t.Context(), ofTeam, agentkernel.Attaching{})
 			for what, err := range map[string]error{"spawn": spawned, "run": ran, "feed": fed, "attach": held} {
 				if agentkernel.CodeOf(err) != want {

@@ -216,10 +216,10 @@ func (s *scope) Resolve(ctx context.Context, pid agentkernel.PID, call int64, r 
 	return s.k.Resolve(ctx, pid, call, r)
 }
 
-// Feed hands a session of the namespace its next piece, which may do all that the session may.
-func (s *scope) Feed(ctx context.Context, pid agentkernel.PID, p agentkernel.Piece, fn func(agentkernel.Event) error) (agentkernel.PieceEnd, error) {
+// Feed hands a session of the namespace its next cell, which may do all that the session may.
+func (s *scope) Feed(ctx context.Context, pid agentkernel.PID, p agentkernel.Cell, fn func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
 	if err := s.drive(ctx, "feed", pid, agentkernel.RightRead); err != nil {
-		return agentkernel.PieceEnd{}, err
+		return agentkernel.CellEnd{}, err
 	}
 	return s.k.Feed(ctx, pid, p, fn)
 }

@@ -48,7 +48,7 @@ func (r *Recorder) Import(ctx context.Context, file []byte, o agentkernel.Import
 func imported(r *Recording, pid agentkernel.PID, o agentkernel.ImportOptions) (agentkernel.ProcessRecord, []agentkernel.Entry) {
 	p := r.Process
 	bare := r.Spec.WithoutHost()
-	bare.Program.Earlier, bare.Program.Pieces = nil, 0
+	bare.Program.Earlier, bare.Program.Cells = nil, 0
 	s := agentkernel.Spec{Program: bare.Program, Namespace: o.Namespace, Deny: r.Spec.Deny, OnUnknown: r.Spec.OnUnknown, Durability: r.Spec.Durability}
 	if s.Namespace == "" {
 		s.Namespace = "default"

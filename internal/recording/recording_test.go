@@ -47,7 +47,7 @@ func sample() *Recording {
 			{Kind: agentkernel.EntryRecover, Data: raw(`{"kernel":1}`)},
 			{Kind: agentkernel.EntryPast, Call: 3, Note: "live"},
 			{Kind: agentkernel.EntryMoved, Data: raw(`{"from":"a","to":"b"}`), Err: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New("no")}},
-			{Kind: agentkernel.EntryAborted, Call: 2, Err: &agentkernel.Error{Code: agentkernel.CodeInterrupted, Op: agentkernel.OpPiece, Err: errors.New("no")}},
+			{Kind: agentkernel.EntryAborted, Call: 2, Err: &agentkernel.Error{Code: agentkernel.CodeInterrupted, Op: agentkernel.OpCell, Err: errors.New("no")}},
 			{Kind: agentkernel.EntryAllowed, Note: "files.*"},
 			{Kind: agentkernel.EntryBudget, Data: raw(`{"calls":3}`)},
 			{Kind: agentkernel.EntrySettled, Call: 2, Note: `settled {"usd":3}`},

@@ -258,7 +258,7 @@ func Program(t Task) (agentkernel.Program, error) {
 	return program(t, "do", false)
 }
 
-// Chat is the program of a conversation: a session, each piece of which is what Said returns. Its task has no text.
+// Chat is the program of a conversation: a session, each cell of which is what Said returns. Its task has no text.
 func Chat(t Task) (agentkernel.Program, error) {
 	p, err := program(t, "chat", true)
 	p.Session = true
@@ -270,7 +270,7 @@ func Talks(p *agentkernel.Program) bool {
 	return p.Session && strings.HasPrefix(p.Source, firstLine+"\n")
 }
 
-// Said is the piece of a conversation with which the user says something, and shows pictures. spent is what the conversation has cost so far: what
+// Said is the cell of a conversation with which the user says something, and shows pictures. spent is what the conversation has cost so far: what
 // was interrupted is forgotten, and was paid for all the same.
 func Said(text string, spent agentkernel.NanoUSD, pictures ...Picture) string {
 	b, _ := json.Marshal(text) // a string is always encoded, and JSON's are Python's
@@ -281,7 +281,7 @@ func Said(text string, spent agentkernel.NanoUSD, pictures ...Picture) string {
 	return fmt.Sprintf("chat(%s, %d, %s)", b, spent, images)
 }
 
-// LastProgram is the piece of a conversation whose value is the program that can be kept as a skill; null: none can.
+// LastProgram is the cell of a conversation whose value is the program that can be kept as a skill; null: none can.
 const LastProgram = "last_program()"
 
 func program(t Task, name string, talks bool) (agentkernel.Program, error) {

@@ -1,4 +1,4 @@
-# A conversation: a session whose pieces are what the user says, one after the other. What was said and done before, and the variables of
+# A conversation: a session whose cells are what the user says, one after the other. What was said and done before, and the variables of
 # the programs, are variables of the session, so that they are there after a crash as everything else of it. It runs in CPython.
 
 

@@ -36,10 +36,10 @@ const (
 )
 
 // Done is the last frame of a stream that ended well. Process is set if the stream created the process,
-// Piece if it fed a session.
+// Cell if it fed a session.
 type Done struct {
-	Process *agentkernel.Process  `json:"process,omitempty"`
-	Piece   *agentkernel.PieceEnd `json:"piece,omitempty"`
+	Process *agentkernel.Process `json:"process,omitempty"`
+	Cell    *agentkernel.CellEnd `json:"piece,omitempty"`
 }
 
 // Version is the answer of GET /version.

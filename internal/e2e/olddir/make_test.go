@@ -246,12 +246,12 @@ func (m *maker) session(name string, change []func(*agentkernel.Spec), pieces ..
 	pid := m.start(name, "", append(change, session)...)
 	m.waits(pid, "proc.next")
 	for i, source := range pieces {
-		m.feed(pid, agentkernel.Piece{Name: fmt.Sprintf("piece %d", i+1), Key: fmt.Sprintf("key %d", i+1), Source: source})
+		m.feed(pid, agentkernel.Cell{Name: fmt.Sprintf("piece %d", i+1), Key: fmt.Sprintf("key %d", i+1), Source: source})
 	}
 	return pid
 }
 
-func (m *maker) feed(pid agentkernel.PID, piece agentkernel.Piece) {
+func (m *maker) feed(pid agentkernel.PID, piece agentkernel.Cell) {
 	_, err := m.Feed(background, pid, piece, func(agentkernel.Event) error { return nil })
 	m.must(err)
 	m.waits(pid, "proc.next")
@@ -260,7 +260,7 @@ func (m *maker) feed(pid agentkernel.PID, piece agentkernel.Piece) {
 // feedLater hands a session a piece and does not wait for its end.
 func (m *maker) feedLater(pid agentkernel.PID, source string) {
 	go func() {
-		_, _ = m.Feed(background, pid, agentkernel.Piece{Name: "piece", Source: source}, func(agentkernel.Event) error { return nil })
+		_, _ = m.Feed(background, pid, agentkernel.Cell{Name: "piece", Source: source}, func(agentkernel.Event) error { return nil })
 	}()
 }
 
@@ -478,9 +478,9 @@ func sessions(m *maker) {
 	m.printed(aborted, "in it")
 	m.signal(aborted, agentkernel.SignalInterrupt)
 	m.waits(aborted, "proc.next")
-	m.feed(aborted, agentkernel.Piece{Name: "piece", Source: "x.append('after')\nwrite(line='three')"})
+	m.feed(aborted, agentkernel.Cell{Name: "piece", Source: "x.append('after')\nwrite(line='three')"})
 	moved := m.session("session-moved", []func(*agentkernel.Spec){auto}, pieces...)
-	m.feed(moved, agentkernel.Piece{Name: "piece 4", Source: "import zlib\ny = len(zlib.compress(b'x'))\nx.append(4)\nwrite(line='four')", Backend: "process"})
+	m.feed(moved, agentkernel.Cell{Name: "piece 4", Source: "import zlib\ny = len(zlib.compress(b'x'))\nx.append(4)\nwrite(line='four')", Backend: "process"})
 }
 
 func others(m *maker) {

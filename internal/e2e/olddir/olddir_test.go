@@ -378,7 +378,7 @@ func finishSession(t *testing.T, k *embedded.Kernel, pid agentkernel.PID) {
 		return p.State == agentkernel.StateWaiting && slices.Equal(p.WaitsFor, []string{"proc.next"})
 	})
 	old := "import random\nfrom tools.book import write\nx = [random.random()]\nwrite(line='one')\nprint('first')\nx[0]"
-	for _, piece := range []agentkernel.Piece{{Name: "piece", Source: "print(x)\nwrite(line='again')\nx"}, {Name: "piece 1", Key: "key 1", Source: old}} {
+	for _, piece := range []agentkernel.Cell{{Name: "piece", Source: "print(x)\nwrite(line='again')\nx"}, {Name: "piece 1", Key: "key 1", Source: old}} {
 		if _, err := k.Feed(t.Context(), pid, piece, func(agentkernel.Event) error { return nil }); err != nil {
 			t.Errorf("pid %d: %s: %v", pid, piece.Name, err)
 		}

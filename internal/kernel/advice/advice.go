@@ -41,7 +41,7 @@ const (
 	TakeSome          = "take the results of some before you issue more; or raise limits.in_flight"
 	TakesProcess      = "it takes the process backend: agentkernel doctor"
 	Trace             = "agentkernel trace %d"
-	Undecided         = "agentkernel inspect %d says which call is to be decided"
+	WhichCall         = "agentkernel inspect %d says which call is to be decided"
 	Unresolved        = "the outcome of call %d (%s) is unknown; decide with agentkernel resolve %d %d, or resume hands the program OutcomeUnknown"
 	WaitForSome       = "wait for some of them; or raise limits.processes"
 	WaitOrKill        = "agentkernel wait %d, or agentkernel kill %d"

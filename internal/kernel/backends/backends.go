@@ -228,7 +228,7 @@ func BothRefused(first error, name string, next error) error {
 func (b *Backend) Takes(s *agentkernel.Spec) (agentkernel.Needs, error) {
 	if s.Program.Session && !b.Sessions {
 		return agentkernel.Needs{}, agentkernel.Errorf(agentkernel.CodeUnsupported, "spec", "the %s backend keeps no sessions", b.Name).
-			WithHint("run each piece as a program of its own")
+			WithHint("run each cell as a program of its own")
 	}
 	return b.Check(s.Program)
 }

@@ -277,17 +277,8 @@ func (l *Ledger) nodesOf(namespace string) (nodes []agentkernel.PID) {
 	return nodes
 }
 
-// PausedUntil is when the allowance begins anew that a note of a pause is about; zero: it is about none.
-func PausedUntil(note string) time.Time {
-	if s := agentkernel.ParseShortage(note); s != nil {
-		return s.Until
-	}
-	return time.Time{}
-}
-
-// Outdated says whether a note of a pause is about an allowance of a namespace that is another one now: there may be enough.
-func (l *Ledger) Outdated(namespace, note string) bool {
-	s := agentkernel.ParseShortage(note)
+// Outdated says whether a shortage is one of an allowance of a namespace that is another one now: there may be enough. nil is none.
+func (l *Ledger) Outdated(namespace string, s *agentkernel.Shortage) bool {
 	if s == nil || s.Budget != 0 {
 		return false
 	}
@@ -296,11 +287,10 @@ func (l *Ledger) Outdated(namespace, note string) bool {
 	return s.Namespace != namespace || l.allowances.all.Of(namespace, s.Period).Amounts()[s.Amount] != s.Limit
 }
 
-// Stale says whether the budget or the allowance that the note of a pause names is another by now, or nobody's.
-func (l *Ledger) Stale(ctx context.Context, namespace, note string) bool {
-	short := agentkernel.ParseShortage(note)
+// Stale says whether the budget or the allowance of a shortage is another by now, or nobody's.
+func (l *Ledger) Stale(ctx context.Context, namespace string, short *agentkernel.Shortage) bool {
 	if short == nil || short.Budget == 0 {
-		return l.Outdated(namespace, note)
+		return l.Outdated(namespace, short)
 	}
 	rec, err := l.src.Store.Process(ctx, short.Budget)
 	if err != nil || rec.State.Terminal() {

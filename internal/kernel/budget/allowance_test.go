@@ -171,8 +171,8 @@ func TestTheDayOfACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	say("under way", 0, 7, 0, 7)
-	if err := begin(2); !budget.Refused(err) || budget.PausedUntil(budget.PauseNote(err)).String() != "2026-12-01 00:00:00 +0000 UTC" {
-		t.Errorf("%v, until %v", err, budget.PausedUntil(budget.PauseNote(err)))
+	if err := begin(2); !budget.Refused(err) || budget.ShortageOf(err).Until.String() != "2026-12-01 00:00:00 +0000 UTC" {
+		t.Errorf("%v, until %v", err, budget.ShortageOf(err).Until)
 	}
 	c.set("2026-12-01 00:00:00")
 	say("after midnight", 0, 0, 0, 0)
@@ -199,7 +199,7 @@ func TestTheDayOfACall(t *testing.T) {
 	if err := begin(5); err != nil {
 		t.Fatal(err)
 	}
-	if err := begin(6); !budget.Refused(err) || budget.PausedUntil(budget.PauseNote(err)).String() != "2027-01-01 00:00:00 +0000 UTC" {
+	if err := begin(6); !budget.Refused(err) || budget.ShortageOf(err).Until.String() != "2027-01-01 00:00:00 +0000 UTC" {
 		t.Errorf("%v", err)
 	}
 	c.set("2026-12-01 00:00:00") // it finds what was spent

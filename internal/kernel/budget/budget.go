@@ -450,21 +450,12 @@ func Final(err error) bool {
 	return ok && r.final
 }
 
-// PauseNote says why a process is paused whose call was refused.
-func PauseNote(err error) string {
-	r, _ := errors.AsType[*refusal](err)
-	return r.shortage().PauseNote()
-}
-
-// Paused says whether the note of a pause is one of those.
-func Paused(note string) bool { return agentkernel.ParseShortage(note) != nil }
-
-// PausedBy is the process whose budget a note of a pause is about; 0: it is about none.
-func PausedBy(note string) agentkernel.PID {
-	if s := agentkernel.ParseShortage(note); s != nil {
-		return s.Budget
+// ShortageOf is that because of which an error refuses a call; nil: it refuses none.
+func ShortageOf(err error) *agentkernel.Shortage {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.shortage()
 	}
-	return 0
+	return nil
 }
 
 // Raise notes that a budget is larger now. Its journal says so.

@@ -6,19 +6,19 @@ const staysMade = "the session has the variables from before it, and the calls t
 
 // Stopped is the error of a cell that a signal has stopped while it computed.
 func Stopped() *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeInterrupted, agentkernel.OpPiece, "it was stopped while it computed; "+staysMade)
+	return agentkernel.Errorf(agentkernel.CodeInterrupted, agentkernel.OpCell, "it was stopped while it computed; "+staysMade)
 }
 
 // Broke is the error of a cell whose sandbox has ended with it.
 func Broke(err *agentkernel.Error) *agentkernel.Error {
-	why := agentkernel.Errorf(err.Code, agentkernel.OpPiece, "%s; "+staysMade, err.Message())
+	why := agentkernel.Errorf(err.Code, agentkernel.OpCell, "%s; "+staysMade, err.Message())
 	why.Hint = err.Hint
 	return why
 }
 
 // InDoubt is the error of a cell that was aborted while a write was under way: nobody will tell what became of it.
 func InDoubt(call string, why *agentkernel.Error) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, agentkernel.OpPiece, "%s may or may not have happened: %s", call, why.Message())
+	return agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, agentkernel.OpCell, "%s may or may not have happened: %s", call, why.Message())
 }
 
 // Alone says whether an error that ended a sandbox need not end its session.

@@ -97,13 +97,13 @@ func TestSources(t *testing.T) {
 	if !slices.Equal(before.Texts, []string{"first", "a", "c"}) || before.Cells != 3 {
 		t.Errorf("%+v", before)
 	}
-	piece := agentkernel.Piece{Source: "d", Key: "k", Shared: true}
-	fed := before.Fed(&piece, true, "n")
+	cell := agentkernel.Cell{Source: "d", Key: "k", Shared: true}
+	fed := before.Fed(&cell, true, "n")
 	if !slices.Equal(fed.Texts, before.Texts) || fed.Cells != 4 || fed.Key != "k" || fed.Bind == nil || *fed.Bind != (agentkernel.Key{Namespace: "n", Name: "k"}) {
 		t.Errorf("a plain cell with a key: %+v", fed)
 	}
-	piece = agentkernel.Piece{Source: "e", Key: "own"}
-	if fed = fed.Fed(&piece, false, "n"); fed.Texts[3] != "e" || fed.Key != "own" || fed.Bind != nil {
+	cell = agentkernel.Cell{Source: "e", Key: "own"}
+	if fed = fed.Fed(&cell, false, "n"); fed.Texts[3] != "e" || fed.Key != "own" || fed.Bind != nil {
 		t.Errorf("a cell whose key is the session's alone: %+v", fed)
 	}
 }
@@ -111,14 +111,14 @@ func TestSources(t *testing.T) {
 // TestProgram: a cell is a program with what its session is; its own modules go first.
 func TestProgram(t *testing.T) {
 	session := &agentkernel.Program{Name: "s", Language: agentkernel.Node, Args: []string{"x"}, Host: "/h", Modules: map[string]string{"a": "1", "b": "1"}}
-	piece := &agentkernel.Piece{Source: "1", Modules: map[string]string{"b": "2"}}
-	p := cells.Program(session, piece, cells.Sources{Texts: []string{"0"}, Cells: 2})
-	want := agentkernel.Program{Name: "<piece>", Language: agentkernel.Node, Source: "1", Args: []string{"x"}, Host: "/h", Modules: map[string]string{"a": "1", "b": "2"},
-		Earlier: []string{"0"}, Pieces: 2}
-	if !reflect.DeepEqual(p, want) || piece.Name != "<piece>" || session.Modules["b"] != "1" {
-		t.Errorf("%+v, the piece is called %q, the session has %v", p, piece.Name, session.Modules)
+	cell := &agentkernel.Cell{Source: "1", Modules: map[string]string{"b": "2"}}
+	p := cells.Program(session, cell, cells.Sources{Texts: []string{"0"}, Cells: 2})
+	want := agentkernel.Program{Name: "<cell>", Language: agentkernel.Node, Source: "1", Args: []string{"x"}, Host: "/h", Modules: map[string]string{"a": "1", "b": "2"},
+		Earlier: []string{"0"}, Cells: 2}
+	if !reflect.DeepEqual(p, want) || cell.Name != "<cell>" || session.Modules["b"] != "1" {
+		t.Errorf("%+v, the cell is called %q, the session has %v", p, cell.Name, session.Modules)
 	}
-	if p := cells.Program(&agentkernel.Program{}, &agentkernel.Piece{Name: "n"}, cells.Sources{}); p.Modules == nil || p.Name != "n" {
+	if p := cells.Program(&agentkernel.Program{}, &agentkernel.Cell{Name: "n"}, cells.Sources{}); p.Modules == nil || p.Name != "n" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -142,7 +142,7 @@ func TestFedBefore(t *testing.T) {
 		at          int64
 		code        agentkernel.Code
 	}{{"k", "1", 8, ""}, {"j", "2", 9, ""}, {"new", "1", 0, ""}, {"j", "1", 0, agentkernel.CodeConflict}} {
-		at, err := cells.FedBefore(7, handed, &agentkernel.Piece{Key: c.key, Source: c.source})
+		at, err := cells.FedBefore(7, handed, &agentkernel.Cell{Key: c.key, Source: c.source})
 		if at != c.at || agentkernel.CodeOf(err) != c.code {
 			t.Errorf("%q under %q: %d, %v", c.source, c.key, at, err)
 		}
@@ -190,7 +190,7 @@ func TestFollow(t *testing.T) {
 // TestAborts: what an aborted cell's error says, and which errors abort a cell and not its session.
 func TestAborts(t *testing.T) {
 	crash := agentkernel.Errorf(agentkernel.CodeCrashed, "x", "100%% gone").WithHint("look")
-	if err := cells.Broke(crash); err.Code != agentkernel.CodeCrashed || err.Hint != "look" || err.Op != agentkernel.OpPiece || err.Message() != "100% gone; the session has the variables from before it, and the calls that it made stay made" {
+	if err := cells.Broke(crash); err.Code != agentkernel.CodeCrashed || err.Hint != "look" || err.Op != agentkernel.OpCell || err.Message() != "100% gone; the session has the variables from before it, and the calls that it made stay made" {
 		t.Errorf("%v (%s)", err, err.Hint)
 	}
 	if err := cells.Stopped(); err.Code != agentkernel.CodeInterrupted {

@@ -37,12 +37,12 @@ func Earlier(first string, handed []history.Handed) Sources {
 
 // FedBefore finds where in the journal of a session a cell with this one's key was handed over; 0: nowhere. CodeConflict if that
 // was another cell.
-func FedBefore(pid agentkernel.PID, handed []history.Handed, piece *agentkernel.Piece) (at int64, err error) {
+func FedBefore(pid agentkernel.PID, handed []history.Handed, cell *agentkernel.Cell) (at int64, err error) {
 	for _, had := range handed {
 		switch {
-		case had.Key != piece.Key:
-		case had.Source != piece.Source:
-			return at, Conflict(pid, "the key %.80q belongs to another piece of session %d", piece.Key, pid).WithHint("take another key")
+		case had.Key != cell.Key:
+		case had.Source != cell.Source:
+			return at, Conflict(pid, "the key %.80q belongs to another cell of session %d", cell.Key, pid).WithHint("take another key")
 		default:
 			at = had.Seq
 		}
@@ -51,25 +51,25 @@ func FedBefore(pid agentkernel.PID, handed []history.Handed, piece *agentkernel.
 }
 
 // Program is a cell as a program: with what its session is, and has been fed. It names a cell that has no name.
-func Program(session *agentkernel.Program, piece *agentkernel.Piece, earlier Sources) agentkernel.Program {
-	if piece.Name == "" {
-		piece.Name = "<piece>"
+func Program(session *agentkernel.Program, cell *agentkernel.Cell, earlier Sources) agentkernel.Program {
+	if cell.Name == "" {
+		cell.Name = "<cell>"
 	}
-	p := agentkernel.Program{Name: piece.Name, Language: session.Language, Source: piece.Source, Args: session.Args, Host: session.Host,
-		Modules: maps.Clone(session.Modules), Earlier: earlier.Texts, Pieces: earlier.Cells}
+	p := agentkernel.Program{Name: cell.Name, Language: session.Language, Source: cell.Source, Args: session.Args, Host: session.Host,
+		Modules: maps.Clone(session.Modules), Earlier: earlier.Texts, Cells: earlier.Cells}
 	if p.Modules == nil {
 		p.Modules = map[string]string{}
 	}
-	maps.Copy(p.Modules, piece.Modules)
+	maps.Copy(p.Modules, cell.Modules)
 	return p
 }
 
 // Fed is what a session of a namespace has been fed when it has a cell, too; plain: later ones are understood without it.
-func (s Sources) Fed(piece *agentkernel.Piece, plain bool, namespace string) Sources {
-	fed := s.And(piece.Source, plain)
-	fed.Key, fed.Bind = piece.Key, nil
-	if piece.Shared && piece.Key != "" {
-		fed.Bind = &agentkernel.Key{Namespace: namespace, Name: piece.Key}
+func (s Sources) Fed(cell *agentkernel.Cell, plain bool, namespace string) Sources {
+	fed := s.And(cell.Source, plain)
+	fed.Key, fed.Bind = cell.Key, nil
+	if cell.Shared && cell.Key != "" {
+		fed.Bind = &agentkernel.Key{Namespace: namespace, Name: cell.Key}
 	}
 	return fed
 }
@@ -89,7 +89,7 @@ var errDone = errors.New("the cell has run")
 
 // Follow hands fn the events that read reports, until one says that the cell has run, or that its session has ended or is
 // paused: done. end is what they said of that; its Process is left out.
-func Follow(read func(fn func(agentkernel.Event) error) error, fn func(agentkernel.Event) error) (end agentkernel.PieceEnd, done bool, err error) {
+func Follow(read func(fn func(agentkernel.Event) error) error, fn func(agentkernel.Event) error) (end agentkernel.CellEnd, done bool, err error) {
 	err = read(func(ev agentkernel.Event) error {
 		if err := fn(ev); err != nil {
 			return err

@@ -28,9 +28,9 @@ func Cells(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.P
 		case AsksForCell(e):
 			asked[e.Call] = true
 		case e.Kind == agentkernel.EntryResult && asked[e.Call] && e.Err == nil:
-			var next agentkernel.NextPiece
+			var next agentkernel.NextCell
 			if json.Unmarshal(e.Data, &next) == nil && !next.End {
-				cells = append(cells, Handed{Seq: e.Seq, Next: e.Call, Source: next.Piece.Source, Key: next.Piece.Key})
+				cells = append(cells, Handed{Seq: e.Seq, Next: e.Call, Source: next.Cell.Source, Key: next.Cell.Key})
 			}
 		}
 		return nil

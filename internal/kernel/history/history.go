@@ -87,23 +87,6 @@ func (p *Pauses) Lived(created, now time.Time) time.Duration {
 	return now.Sub(created) - p.Ended
 }
 
-// NoteByHand is the note of a pause that nobody but a human, or the process with which it is paused, has a reason for: it ends with what the
-// process asks, for whoever sees it after this kernel.
-func NoteByHand(note string, with agentkernel.PID, asks string) string {
-	if asks != "" && (note == "" || with != 0) {
-		return cmp.Or(note, "by hand") + "; " + asks
-	}
-	return note
-}
-
-// NoteWith is the note of a pause of a process because of another one; 0: because of none.
-func NoteWith(with agentkernel.PID) string {
-	if with == 0 {
-		return ""
-	}
-	return "with process " + with.String()
-}
-
 // PauseData is the Data of an EntryPaused.
 type PauseData struct {
 	With agentkernel.PID `json:"with,omitempty"` // because of which process; 0: because of none

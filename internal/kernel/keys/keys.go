@@ -69,7 +69,7 @@ func (k *Keys) Take(ctx context.Context, store agentkernel.StoreReader, pid agen
 	return nil, err
 }
 
-// taken is the error of a key that a process has otherwise than one wants it: for a piece, or as its own.
+// taken is the error of a key that a process has otherwise than one wants it: for a cell, or as its own.
 func taken(owner agentkernel.PID, key string) error {
 	return agentkernel.Errorf(agentkernel.CodeConflict, agentkernel.OpKey, "the idempotency key %q belongs to process %d already", key, owner).
 		WithPID(owner).WithHint(advice.OtherKeyOrLogs, owner)

@@ -66,11 +66,11 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: others wait: %t", name, unlock != nil)
 		}
 	}
-	piece := stored(spec("own", "1"))
-	piece.key = "of a piece"
+	cell := stored(spec("own", "1"))
+	cell.key = "of a cell"
 	var k keys.Keys
-	if _, _, err := k.Find(t.Context(), piece, spec("of a piece", "1")); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
-		t.Errorf("a key that a session has for a piece: %v", err)
+	if _, _, err := k.Find(t.Context(), cell, spec("of a cell", "1")); agentkernel.CodeOf(err) != agentkernel.CodeConflict {
+		t.Errorf("a key that a session has for a cell: %v", err)
 	}
 	broken := errors.New("broken")
 	for range 2 { // and no lock is kept

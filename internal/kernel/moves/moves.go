@@ -69,13 +69,13 @@ func (m *Moved) Ending(err *agentkernel.Error, to string, pid agentkernel.PID) *
 	return err
 }
 
-// Piece is the cell that answered a session's call for one, as a program like the session's own. False: there is none.
-func Piece(entries []agentkernel.Entry, call int64, session *agentkernel.Program) (*agentkernel.Program, bool) {
+// CellOf is the cell that answered a session's call for one, as a program like the session's own. False: there is none.
+func CellOf(entries []agentkernel.Entry, call int64, session *agentkernel.Program) (*agentkernel.Program, bool) {
 	for _, e := range slices.Backward(entries) {
-		var next agentkernel.NextPiece
+		var next agentkernel.NextCell
 		if e.Kind == agentkernel.EntryResult && e.Call == call && e.Err == nil && json.Unmarshal(e.Data, &next) == nil {
-			return &agentkernel.Program{Name: next.Piece.Name, Language: session.Language, Source: next.Piece.Source,
-				Host: session.Host, Modules: next.Piece.Modules}, true
+			return &agentkernel.Program{Name: next.Cell.Name, Language: session.Language, Source: next.Cell.Source,
+				Host: session.Host, Modules: next.Cell.Modules}, true
 		}
 	}
 	return nil, false

@@ -41,7 +41,7 @@ func backend(name string, change func(*fake)) *fake {
 	return f
 }
 
-// TestCheck: a piece runs where its session is unless that cannot, or another backend would do as the language does; then the
+// TestCheck: a cell runs where its session is unless that cannot, or another backend would do as the language does; then the
 // session goes to the first behind it that can.
 func TestCheck(t *testing.T) {
 	quick := backend("quick", func(f *fake) {
@@ -82,7 +82,7 @@ func TestCheck(t *testing.T) {
 		if c.fixed {
 			spec.Backend = "quick"
 		}
-		cell := moves.Cell{PID: 7, Spec: &spec, Stays: c.stays, Backend: c.wants, Program: &agentkernel.Program{Language: agentkernel.Python, Source: c.source}}
+		cell := moves.Placing{PID: 7, Spec: &spec, Stays: c.stays, Backend: c.wants, Program: &agentkernel.Program{Language: agentkernel.Python, Source: c.source}}
 		v := cell.Check(all, all[0])
 		to, why := "", ""
 		if v.To != nil {
@@ -197,21 +197,21 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestPiece: the last answer to a session's call is the piece, in the session's language and environment.
-func TestPiece(t *testing.T) {
+// TestCellOf: the last answer to a session's call is the cell, in the session's language and environment.
+func TestCellOf(t *testing.T) {
 	entries := []agentkernel.Entry{
 		{Kind: agentkernel.EntryResult, Call: 1, Data: json.RawMessage(`{"piece":{"name":"a","source":"1"}}`)},
 		{Kind: agentkernel.EntryResult, Call: 2, Data: json.RawMessage(`{"piece":{"name":"b","source":"2","modules":{"m":"x"}}}`)},
 		{Kind: agentkernel.EntryResult, Call: 3, Err: agentkernel.Errorf(agentkernel.CodeInterrupted, "x", "x")},
 	}
 	session := &agentkernel.Program{Name: "s", Language: agentkernel.Node, Host: "/h", Source: "0"}
-	p, ok := moves.Piece(entries, 2, session)
+	p, ok := moves.CellOf(entries, 2, session)
 	if !ok || p.Name != "b" || p.Source != "2" || p.Language != agentkernel.Node || p.Host != "/h" || p.Modules["m"] != "x" {
 		t.Errorf("%+v, %t", p, ok)
 	}
 	for _, call := range []int64{3, 4} {
-		if _, ok := moves.Piece(entries, call, session); ok {
-			t.Errorf("call %d was answered with a piece", call)
+		if _, ok := moves.CellOf(entries, call, session); ok {
+			t.Errorf("call %d was answered with a cell", call)
 		}
 	}
 }

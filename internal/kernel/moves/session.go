@@ -14,16 +14,16 @@ type Session struct {
 	From   *backends.Backend
 	Failed *agentkernel.Error // why it goes back to From; nil: it does not
 	Ended  *agentkernel.Error // its own end came first
-	Piece  int64              // it moves in the middle of the piece that answered this call; 0: between two
-	done   chan struct{}      // closed when it waits for its piece again, or has ended
+	Cell   int64              // it moves in the middle of the cell that answered this call; 0: between two
+	done   chan struct{}      // closed when it waits for its cell again, or has ended
 }
 
 // NewSession is a session that is about to leave a backend.
-func NewSession(from *backends.Backend, piece int64) *Session {
-	return &Session{From: from, Piece: piece, done: make(chan struct{})}
+func NewSession(from *backends.Backend, cell int64) *Session {
+	return &Session{From: from, Cell: cell, done: make(chan struct{})}
 }
 
-// Done is closed when the session waits for its piece again, or has ended.
+// Done is closed when the session waits for its cell again, or has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Arrive says that the session is where it is to stay.
@@ -68,8 +68,8 @@ func EndsAnywhere(err *agentkernel.Error) bool {
 	return limit == "wall" || err != nil && err.Code == agentkernel.CodeKilled
 }
 
-// Cell is a piece that a session is to run.
-type Cell struct {
+// Placing is a cell that a session is to run, for which a backend is wanted.
+type Placing struct {
 	PID     agentkernel.PID // of the session
 	Spec    *agentkernel.Spec
 	Stays   bool   // the session cannot move
@@ -77,12 +77,12 @@ type Cell struct {
 	Program *agentkernel.Program
 }
 
-// named says whether the piece asks for another backend than the one on which its session is.
-func (c *Cell) named(here *backends.Backend) bool {
+// named says whether the cell asks for another backend than the one on which its session is.
+func (c *Placing) named(here *backends.Backend) bool {
 	return c.Backend != "" && c.Backend != backends.Auto && c.Backend != here.Name
 }
 
-// Verdict is where a piece is to run.
+// Verdict is where a cell is to run.
 type Verdict struct {
 	Needs  agentkernel.Needs // where its session is
 	Err    error             // why it cannot run there; nil: it can
@@ -91,9 +91,9 @@ type Verdict struct {
 	CanRun bool // where its session is, if that cannot go
 }
 
-// Check is Backend.Check for a piece whose session is on one of all backends: where that is not the one for it, its session is
+// Check is Backend.Check for a cell whose session is on one of all backends: where that is not the one for it, its session is
 // to move.
-func (c *Cell) Check(all backends.List, here *backends.Backend) (v Verdict) {
+func (c *Placing) Check(all backends.List, here *backends.Backend) (v Verdict) {
 	named := c.named(here)
 	v.Needs, v.Err = here.Check(*c.Program)
 	if !named && (v.Err == nil && len(v.Needs.Differs) == 0 || c.Spec.Backend != backends.Auto || v.Err != nil && !backends.Elsewhere(v.Err)) {
@@ -112,9 +112,9 @@ func (c *Cell) Check(all backends.List, here *backends.Backend) (v Verdict) {
 	return v
 }
 
-// Destination finds the backend that can run a piece, and the session's earlier ones perhaps, behind the present one in the
-// order of choice. Nil: there is none; the error is then why the piece cannot run, or nil if it can where it is.
-func (c *Cell) Destination(all backends.List, here *backends.Backend, refused error) (*backends.Backend, error) {
+// Destination finds the backend that can run a cell, and the session's earlier ones perhaps, behind the present one in the
+// order of choice. Nil: there is none; the error is then why the cell cannot run, or nil if it can where it is.
+func (c *Placing) Destination(all backends.List, here *backends.Backend, refused error) (*backends.Backend, error) {
 	named := c.named(here)
 	if named && !slices.Contains(all.Names(), c.Backend) {
 		return nil, all.Unknown(c.Backend)
@@ -141,7 +141,7 @@ func (c *Cell) Destination(all backends.List, here *backends.Backend, refused er
 	return nil, result
 }
 
-// couldGo says whether a backend could have the session, whatever its pieces are.
-func (c *Cell) couldGo(b *backends.Backend, named bool) bool {
+// couldGo says whether a backend could have the session, whatever its cells are.
+func (c *Placing) couldGo(b *backends.Backend, named bool) bool {
 	return (named || b.Offered(c.Spec)) && !c.Stays && b.Sessions && b.Replayable && b.Speaks(c.Spec.Program.Language) && b.Lacks(c.Spec) == nil
 }

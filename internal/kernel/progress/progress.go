@@ -5,7 +5,6 @@ package progress
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"agentkernel"
@@ -14,9 +13,9 @@ import (
 	"agentkernel/internal/kernel/history"
 )
 
-// Note says why a process is paused before it makes a call; "": it need not be. call is what its journal would have of it, name
+// Stuck says why a process does not make a call; "": it does. call is what its journal would have of it, name
 // its name in a sentence.
-func Note(l *agentkernel.Limits, a *history.Account, call *agentkernel.Entry, name func() string) string {
+func Stuck(l *agentkernel.Limits, a *history.Account, call *agentkernel.Entry, name func() string) string {
 	if a.Repeats == nil || l.Repeats.Off() || a.Repeats.Times < int64(l.Repeats) {
 		return ""
 	}
@@ -24,15 +23,17 @@ func Note(l *agentkernel.Limits, a *history.Account, call *agentkernel.Entry, na
 	if times == 0 {
 		return ""
 	}
-	return agentkernel.NoProgress + fmt.Sprintf(advice.Repeats, clip.Short(name()), times, since.UTC().Format(time.RFC3339)) + advice.ResumeRepeats
+	return fmt.Sprintf(advice.Repeats, clip.Short(name()), times, since.UTC().Format(time.RFC3339))
 }
 
-// Ends is the error with which a process ends that would be paused with a note of Note; nil: it is paused, and waits for somebody. A child ends,
-// unless it is detached: its parent may wait for it, without a limit, and then stands still for a reason that nobody is told.
-func Ends(s *agentkernel.Spec, note string) *agentkernel.Error {
+// Note is the note of a pause for what Stuck says.
+func Note(why string) string { return agentkernel.NoProgress + why + advice.ResumeRepeats }
+
+// Ends is the error with which a process ends for what Stuck says; nil: it is paused, and waits for somebody. A child ends, unless it is
+// detached: its parent may wait for it, without a limit, and then stands still for a reason that nobody is told.
+func Ends(s *agentkernel.Spec, why string) *agentkernel.Error {
 	if s.Parent == 0 || s.Detached {
 		return nil
 	}
-	said := strings.TrimSuffix(strings.TrimPrefix(note, agentkernel.NoProgress), advice.ResumeRepeats)
-	return agentkernel.LimitErrorf("repeats", "repeats limit reached: %s", said).WithHint(advice.MoreRepeats)
+	return agentkernel.LimitErrorf("repeats", "repeats limit reached: %s", why).WithHint(advice.MoreRepeats)
 }

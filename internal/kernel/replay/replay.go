@@ -123,7 +123,7 @@ func (r *Replay) Left() string {
 	return ""
 }
 
-// Asks says whether the journal stops where a session waits for its next piece.
+// Asks says whether the journal stops where a session waits for its next cell.
 func (r *Replay) Asks() bool {
 	for id, e := range r.Calls {
 		if _, answered := r.Results[id]; history.AsksForCell(&e) && !e.Done && !answered {

@@ -12,7 +12,7 @@ const leastAddress = 6
 
 // sameButAddresses says whether two texts of a session are the same but for addresses, which CPython shows where a value
 // has no better name (<function f at 0x7f1a...>) and which are others, and longer or shorter, in each process. People look
-// at such values all the time, and a session has to run again far more often than a program: for a piece that was stopped,
+// at such values all the time, and a session has to run again far more often than a program: for a cell that was stopped,
 // or after it was idle. What a session hands to calls is compared as it is.
 func sameButAddresses(a, b string) bool {
 	na, nb := commonButAddresses(a, b)
@@ -51,11 +51,11 @@ func addressAt(s string, at int) int {
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 
-// sameEnd says whether two reports of how a piece ended mean the same where a session has moved: an error is told in other
+// sameEnd says whether two reports of how a cell ended mean the same where a session has moved: an error is told in other
 // words by another backend, and so is a value that stands for itself.
 //
-// A piece that cannot be read has changed nothing, so it ended alike under whatever name: parsers differ in whether they
-// call it a SyntaxError or an IndentationError, and backends in whether they found it before the piece began.
+// A cell that cannot be read has changed nothing, so it ended alike under whatever name: parsers differ in whether they
+// call it a SyntaxError or an IndentationError, and backends in whether they found it before the cell began.
 func sameEnd(a, b json.RawMessage) bool {
 	var x, y struct {
 		Result map[string]json.RawMessage
@@ -84,7 +84,7 @@ func typeName(exception string) string {
 	return "PatternError" // of re, as it was called before Python 3.13
 }
 
-// unreadable says whether a piece ended because it is no program.
+// unreadable says whether a cell ended because it is no program.
 func unreadable(err *agentkernel.Error) bool {
 	switch err.Exception {
 	case "SyntaxError", "IndentationError", "TabError":

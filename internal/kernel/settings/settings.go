@@ -53,8 +53,8 @@ type Config struct {
 	// Loaded is how many parked processes stay in memory; what else waits is read from the store when something wakes it.
 	// 0: 8,192; less: none.
 	Loaded int
-	// SessionStay is how long a session whose backend makes no images keeps its sandbox between two pieces although nobody
-	// needs its place: to have it again costs the time of all its pieces. 0: 15 min.
+	// SessionStay is how long a session whose backend makes no images keeps its sandbox between two cells although nobody
+	// needs its place: to have it again costs the time of all its cells. 0: 15 min.
 	SessionStay time.Duration
 	Retention   agentkernel.Retention // of the store
 	// Recordings makes what exports, imports and verifies processes; nil: nothing does.

@@ -19,9 +19,9 @@ func FromOutside(s *agentkernel.Spec) error {
 		return err
 	}
 	s.Ancestors, s.DetachedFrom, s.Budgets, s.BudgetsUSD, s.BudgetsTime = nil, 0, nil, false, false
-	if len(s.Program.Earlier) > 0 || s.Program.Pieces != 0 {
+	if len(s.Program.Earlier) > 0 || s.Program.Cells != 0 {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "earlier and pieces of a program are filled in by the kernel").
-			WithHint("leave them out; a session is fed its pieces one by one")
+			WithHint("leave them out; a session is fed its cells one by one")
 	}
 	return s.Isolation.Validate()
 }
@@ -131,7 +131,7 @@ func OfHosted(s *agentkernel.Spec) error {
 	case s.Isolation != "" && s.Isolation != agentkernel.IsolationNone:
 		return refuse("promise the isolation "+string(s.Isolation), "the isolation")
 	case s.Program.Session:
-		return refuse("hand it pieces of a session", "session")
+		return refuse("hand it cells of a session", "session")
 	case s.Workspace != nil || len(s.Volumes) > 0:
 		return refuse("keep its changes to files apart", "workspace and volumes")
 	case s.Stdin != "":

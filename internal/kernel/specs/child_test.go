@@ -154,7 +154,7 @@ func TestFromOutside(t *testing.T) {
 	for name, bad := range map[string]agentkernel.Spec{
 		"a child's key":   {IdempotencyKey: keys.OfChild(1, 2)},
 		"earlier cells":   {Program: agentkernel.Program{Earlier: []string{"1"}}},
-		"a count of them": {Program: agentkernel.Program{Pieces: 1}},
+		"a count of them": {Program: agentkernel.Program{Cells: 1}},
 		"no isolation":    {Isolation: "strong"},
 	} {
 		if err := specs.FromOutside(&bad); err == nil {

@@ -7,9 +7,9 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/bytesize"
+	"agentkernel/internal/fastpath"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/room"
-	"agentkernel/internal/prompt"
 )
 
 // Interner shares equal Specs, program text included, between processes: a thousand processes of one
@@ -18,8 +18,8 @@ type Interner struct {
 	defaults agentkernel.Limits
 	mu       sync.Mutex
 	refs     map[internKey]*Shared
-	texts    prompt.Texts[prompt.Key, json.RawMessage] // see data
-	total    *room.Total                               // has the larger ones
+	texts    fastpath.Texts[fastpath.Key, json.RawMessage] // see data
+	total    *room.Total                                   // has the larger ones
 }
 
 // internKey is a Spec as text: what history.SpecData shows, and what it leaves out.
@@ -70,7 +70,7 @@ func (in *Interner) Room(s *agentkernel.Spec) error {
 
 // Data is history.SpecData, which takes longer than a small program, and mostly says what it said before.
 func (in *Interner) Data(s *agentkernel.Spec) json.RawMessage {
-	simple, ok := prompt.Of(s)
+	simple, ok := fastpath.Of(s)
 	if !ok {
 		return history.SpecData(s)
 	}

@@ -63,7 +63,7 @@ func known(ev *agentkernel.Event, seen, read int64) bool {
 	switch ev.Kind {
 	case agentkernel.EventAsk, agentkernel.EventState:
 		return false
-	case agentkernel.EventIdle: // it may come after what was journalled behind it: a session that is resumed while its piece is given up
+	case agentkernel.EventIdle: // it may come after what was journalled behind it: a session that is resumed while its cell is aborted
 		return ev.Seq <= read
 	}
 	return ev.Seq <= seen

@@ -20,7 +20,7 @@ const Name = "anthropic"
 // Provider speaks messages.
 type Provider struct{ server *transport.Server }
 
-// New makes a provider. Betas go into Options.Headers, as "anthropic-beta". The error says which of the options is wrong.
+// New makes a provider. The error says which of the options is wrong.
 func New(opts llm.Options) (*Provider, error) {
 	if u, err := url.Parse(opts.BaseURL); err == nil && u.Host != "" && strings.Trim(u.Path, "/") == "" {
 		opts.BaseURL = strings.TrimRight(opts.BaseURL, "/") + "/v1" // as the SDKs have it
@@ -52,7 +52,7 @@ func (p *Provider) Embed(context.Context, *llm.EmbedRequest, llm.Watch) (*llm.Em
 // Complete sends one request.
 func (p *Provider) Complete(ctx context.Context, r *llm.Request, w llm.Watch) (*llm.Answer, error) {
 	stream := w.Delta != nil
-	body, err := encodeRequest(r, stream, false)
+	body, err := encodeRequest(r, stream)
 	if err != nil {
 		return nil, err
 	}
@@ -68,30 +68,6 @@ func (p *Provider) Complete(ctx context.Context, r *llm.Request, w llm.Watch) (*
 		return a.stream()
 	}
 	return a.whole()
-}
-
-// Count asks how many input tokens a request has.
-func (p *Provider) Count(ctx context.Context, r *llm.Request) (int64, error) {
-	body, err := encodeRequest(r, false, true)
-	if err != nil {
-		return 0, err
-	}
-	x, err := p.server.Send(ctx, transport.Call{Path: "/messages/count_tokens", Body: body, Asked: transport.Asked(r)})
-	if err != nil {
-		return 0, err
-	}
-	defer x.Close()
-	var counted struct {
-		Tokens *int64 `json:"input_tokens"`
-	}
-	if err := x.JSON(&counted); err != nil {
-		return 0, err
-	}
-	if counted.Tokens == nil {
-		return 0, x.Fail(transport.Malformed("the answer has no count"), nil)
-	}
-	x.Done()
-	return *counted.Tokens, nil
 }
 
 // limits reads anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}.

@@ -14,7 +14,7 @@ func BenchmarkEncode(b *testing.B) {
 		name   string
 		encode func(*llm.Request) ([]byte, error)
 	}{
-		{"messages", func(r *llm.Request) ([]byte, error) { return encodeRequest(r, true, false) }},
+		{"messages", func(r *llm.Request) ([]byte, error) { return encodeRequest(r, true) }},
 	}
 	for _, kB := range []int{2, 64, 512} {
 		r := llmtest.Conversation(kB << 10)
@@ -35,5 +35,5 @@ func BenchmarkEncode(b *testing.B) {
 
 // A text that was escaped before is sent so.
 func TestEscapedBefore(t *testing.T) {
-	llmtest.Escaped(t, func(r *llm.Request) ([]byte, error) { return encodeRequest(r, true, false) })
+	llmtest.Escaped(t, func(r *llm.Request) ([]byte, error) { return encodeRequest(r, true) })
 }

@@ -11,16 +11,13 @@ import (
 	"agentkernel/internal/llm/transport"
 )
 
-// encodeRequest writes the body of a request, or of a question how many tokens it has. The messages come last: all that is
-// before them is the same for each turn.
-func encodeRequest(r *llm.Request, stream, count bool) ([]byte, error) {
+// encodeRequest writes the body of a request. The messages come last: all that is before them is the same for each turn.
+func encodeRequest(r *llm.Request, stream bool) ([]byte, error) {
 	b := encode.NewBody(transport.Size(r)).Open('{').Key("model").String(r.Model)
-	if !count {
-		if r.MaxTokens <= 0 {
-			b.Fail(&llm.Error{Kind: llm.Invalid, Message: "anthropic needs max_tokens: it has no cap of its own"})
-		}
-		b.Key("max_tokens").Int(r.MaxTokens)
+	if r.MaxTokens <= 0 {
+		b.Fail(&llm.Error{Kind: llm.Invalid, Message: "anthropic needs max_tokens: it has no cap of its own"})
 	}
+	b.Key("max_tokens").Int(r.MaxTokens)
 	messages := r.Messages
 	for len(messages) > 0 && messages[0].Role == llm.System {
 		messages = messages[1:]
@@ -30,20 +27,18 @@ func encodeRequest(r *llm.Request, stream, count bool) ([]byte, error) {
 	if len(leading) > 0 {
 		system(b, r, leading)
 	}
-	thinking(b, r, count)
-	if !count {
-		settings(b, r)
-		if stream {
-			b.Key("stream").Bool(true)
-		}
-		if r.Cache != "" {
-			// The server puts the mark behind the last message itself. A mark in the message would be gone with the next one, and
-			// with it the bytes that the cache goes by.
-			b.Key("cache_control")
-			cache(b, r)
-		}
-		b.Extra(r.Extra, "messages", "stream", "system")
+	thinking(b, r)
+	settings(b, r)
+	if stream {
+		b.Key("stream").Bool(true)
 	}
+	if r.Cache != "" {
+		// The server puts the mark behind the last message itself. A mark in the message would be gone with the next one, and
+		// with it the bytes that the cache goes by.
+		b.Key("cache_control")
+		cache(b, r)
+	}
+	b.Extra(r.Extra, "messages", "stream", "system")
 	b.Key("messages").Open('[')
 	for i := 0; i < len(messages); {
 		n := 1
@@ -138,13 +133,13 @@ func system(b *encode.Body, r *llm.Request, leading []llm.Message) {
 }
 
 // thinking writes how much the model is to think, and the schema of its answer, which share a field.
-func thinking(b *encode.Body, r *llm.Request, count bool) {
+func thinking(b *encode.Body, r *llm.Request) {
 	thinks := r.Reasoning != "" && r.Reasoning != "none"
 	byEffort := thinks && adaptive(r.Model)
 	switch {
 	case byEffort:
 		b.Key("thinking").Open('{').Key("type").String("adaptive").Close('}')
-	case thinks && !count:
+	case thinks:
 		b.Key("thinking").Open('{').Key("type").String("enabled").Key("budget_tokens").Int(budget(b, r)).Close('}')
 	}
 	if !byEffort && len(r.Schema) == 0 {

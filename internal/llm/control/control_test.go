@@ -70,7 +70,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		n := 0
 		var done sync.WaitGroup
 		done.Go(func() {
-			_, err := c.Do(t.Context(), control.Call{ID: "x", Alias: "m", Namespace: "n"}, func(ctx context.Context, _ *control.Ticket) (*llm.Answer, error) {
+			_, err := do(t.Context(), c, control.Call{ID: "x", Alias: "m", Namespace: "n"}, func(ctx context.Context, _ *control.Ticket) (*llm.Answer, error) {
 				if n++; n == 3 {
 					return &llm.Answer{}, sleep(ctx, 5*time.Second)
 				}
@@ -98,7 +98,7 @@ func TestUrgent(t *testing.T) {
 		var all sync.WaitGroup
 		do := func(id string, priority int) {
 			all.Go(func() {
-				_, err := c.Do(t.Context(), control.Call{ID: id, Alias: "m", Namespace: id, Priority: priority}, answer(time.Second, func(*control.Ticket) { sent = append(sent, id) }))
+				_, err := do(t.Context(), c, control.Call{ID: id, Alias: "m", Namespace: id, Priority: priority}, answer(time.Second, func(*control.Ticket) { sent = append(sent, id) }))
 				if err != nil {
 					t.Errorf("%s: %v", id, err)
 				}
@@ -210,7 +210,7 @@ func TestRetryAfter(t *testing.T) {
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
-				_, err := c.Do(t.Context(), control.Call{ID: "x", Alias: "m"}, func(ctx context.Context, ticket *control.Ticket) (*llm.Answer, error) {
+				_, err := do(t.Context(), c, control.Call{ID: "x", Alias: "m"}, func(ctx context.Context, ticket *control.Ticket) (*llm.Answer, error) {
 					if now := time.Now(); now.After(refused) && now.Before(refused.Add(7*time.Second)) {
 						t.Errorf("one is sent %s after the refusal", now.Sub(refused))
 					}
@@ -264,7 +264,7 @@ func TestRetries(t *testing.T) {
 				c := newControl(t, cfg)
 				sent := 0
 				began := time.Now()
-				_, err := c.Do(t.Context(), control.Call{Alias: "m"}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
+				_, err := do(t.Context(), c, control.Call{Alias: "m"}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
 					sent++
 					return nil, test.err
 				})
@@ -289,7 +289,7 @@ func TestRetriesEnd(t *testing.T) {
 		cfg.Retry = control.Retry{Attempts: 1000, Time: time.Minute}
 		c := newControl(t, cfg)
 		began := time.Now()
-		_, err := c.Do(t.Context(), control.Call{Alias: "m"}, func(ctx context.Context, _ *control.Ticket) (*llm.Answer, error) {
+		_, err := do(t.Context(), c, control.Call{Alias: "m"}, func(ctx context.Context, _ *control.Ticket) (*llm.Answer, error) {
 			return nil, cmpErr(sleep(ctx, 7*time.Second), &llm.Error{Kind: llm.Server, Status: 500, Sent: true})
 		})
 		if took := time.Since(began); kind(err) != llm.Server || took < time.Minute || took > 3*time.Minute {
@@ -307,7 +307,7 @@ func TestCancelledBetweenAttempts(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		began := time.Now()
-		_, err := c.Do(ctx, control.Call{Alias: "m"}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
+		_, err := do(ctx, c, control.Call{Alias: "m"}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
 			return nil, &llm.Error{Kind: llm.Timeout, Sent: true}
 		})
 		var e *llm.Error
@@ -336,7 +336,7 @@ func TestDown(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 100 {
 			all.Go(func() {
-				_, err := c.Do(t.Context(), control.Call{ID: fmt.Sprint(i), Alias: "m"}, func(ctx context.Context, ticket *control.Ticket) (*llm.Answer, error) {
+				_, err := do(t.Context(), c, control.Call{ID: fmt.Sprint(i), Alias: "m"}, func(ctx context.Context, ticket *control.Ticket) (*llm.Answer, error) {
 					return p.complete(ctx, request{in: 10, out: 10, max: 10}, ticket.Head)
 				})
 				if err != nil {
@@ -432,7 +432,7 @@ func TestFallback(t *testing.T) {
 					return &llm.Answer{}, nil
 				}
 				for range 10 {
-					if _, err := c.Do(t.Context(), control.Call{Alias: "m"}, send); err != nil {
+					if _, err := do(t.Context(), c, control.Call{Alias: "m"}, send); err != nil {
 						t.Fatal(err)
 					}
 					if last := sent[len(sent)-1]; last != test.want {
@@ -444,7 +444,7 @@ func TestFallback(t *testing.T) {
 				}
 				test.bad = nil
 				time.Sleep(5 * time.Minute)
-				if _, err := c.Do(t.Context(), control.Call{Alias: "m"}, send); err != nil || sent[len(sent)-1] == "g" {
+				if _, err := do(t.Context(), c, control.Call{Alias: "m"}, send); err != nil || sent[len(sent)-1] == "g" {
 					t.Errorf("%v: %v", sent, err)
 				}
 			})
@@ -458,7 +458,7 @@ func TestNoneLeft(t *testing.T) {
 		c := newControl(t, two())
 		for range 3 {
 			sent := 0
-			_, err := c.Do(t.Context(), control.Call{Alias: "m"}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
+			_, err := do(t.Context(), c, control.Call{Alias: "m"}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
 				sent++
 				return nil, &llm.Error{Kind: llm.Auth, Status: 401, Sent: true}
 			})
@@ -516,7 +516,7 @@ func TestPreempt(t *testing.T) {
 				var all sync.WaitGroup
 				do := func(name string, priority int, restartable bool) {
 					all.Go(func() {
-						_, err := c.Do(t.Context(), control.Call{Alias: "m", Priority: priority, Restartable: restartable}, answer(10*time.Second, func(*control.Ticket) {
+						_, err := do(t.Context(), c, control.Call{Alias: "m", Priority: priority, Restartable: restartable}, answer(10*time.Second, func(*control.Ticket) {
 							mu.Lock()
 							defer mu.Unlock()
 							sent[name]++
@@ -607,7 +607,7 @@ func TestOneTimer(t *testing.T) {
 		for i := range 2000 {
 			all.Go(func() {
 				failed := false
-				_, err := c.Do(t.Context(), control.Call{Alias: "m"}, func(ctx context.Context, ticket *control.Ticket) (*llm.Answer, error) {
+				_, err := do(t.Context(), c, control.Call{Alias: "m"}, func(ctx context.Context, ticket *control.Ticket) (*llm.Answer, error) {
 					if i%50 == 0 && !failed { // they wait for their pauses
 						failed = true
 						return nil, &llm.Error{Kind: llm.Server, Status: 500, Sent: true}

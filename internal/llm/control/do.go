@@ -12,31 +12,13 @@ import (
 // errPreempted is why a call was cancelled that gives way.
 var errPreempted = errors.New("a more urgent call needs its place")
 
-// Do sends a call for an answer; see [Control.Run].
-func (c *Control) Do(ctx context.Context, call Call, send func(context.Context, *Ticket) (*llm.Answer, error)) (answer *llm.Answer, err error) {
-	err = c.Run(ctx, call, func(ctx context.Context, t *Ticket) (*llm.Usage, error) {
-		if answer, err = send(ctx, t); err != nil {
-			return nil, err
-		}
-		return &answer.Usage, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
-}
-
 // Run sends a call by send as often as it takes: it waits for the call's turn each time, sends again what may be sent again after a
 // random pause, and goes to another deployment when one fails. Nothing is sent again after a bit of its answer has come. The error
 // is that of the last attempt, or that of [Control.Acquire] if none is possible any more.
 //
-// send returns what was used. It must pass the heads of answers on to the ticket, and must not end it.
-func (c *Control) Run(ctx context.Context, call Call, send func(context.Context, *Ticket) (*llm.Usage, error)) error {
-	return c.RunFrom(ctx, nil, call, send)
-}
-
-// RunFrom is Run for a call whose turn it is: it has a ticket of Acquire for its first attempt; nil: it has none.
-func (c *Control) RunFrom(ctx context.Context, t *Ticket, call Call, send func(context.Context, *Ticket) (*llm.Usage, error)) error {
+// t is a ticket of Acquire for the first attempt of a call whose turn it is; nil: it has none. send returns what was used. It must pass
+// the heads of answers on to the ticket, and must not end it.
+func (c *Control) Run(ctx context.Context, t *Ticket, call Call, send func(context.Context, *Ticket) (*llm.Usage, error)) error {
 	a := attempts{c: c, call: call, not: map[*deployment]bool{}, rather: map[*deployment]bool{}, since: c.cfg.Clock.Now()}
 	defer c.begun(&a)()
 	for {

@@ -162,7 +162,7 @@ func (s scenario) agent(ctx context.Context, c *control.Control, i int) error {
 			}
 			call.Cached = r.cached
 		}
-		_, err := c.Do(ctx, call, func(ctx context.Context, t *control.Ticket) (*llm.Answer, error) {
+		_, err := do(ctx, c, call, func(ctx context.Context, t *control.Ticket) (*llm.Answer, error) {
 			return s.provider.complete(ctx, r, t.Head)
 		})
 		switch {
@@ -191,4 +191,15 @@ func newControl(t *testing.T, cfg control.Config) *control.Control {
 	}
 	t.Cleanup(c.Close)
 	return c
+}
+
+// do sends a call for an answer.
+func do(ctx context.Context, c *control.Control, call control.Call, send func(context.Context, *control.Ticket) (*llm.Answer, error)) (answer *llm.Answer, err error) {
+	err = c.Run(ctx, nil, call, func(ctx context.Context, t *control.Ticket) (*llm.Usage, error) {
+		if answer, err = send(ctx, t); err != nil {
+			return nil, err
+		}
+		return &answer.Usage, nil
+	})
+	return answer, err
 }

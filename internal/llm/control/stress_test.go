@@ -46,7 +46,7 @@ func lose(t *testing.T, seed uint64) {
 				} else {
 					func() {
 						defer func() { recover() }()
-						_, _ = c.Do(ctx, call, func(ctx context.Context, ticket *control.Ticket) (*llm.Answer, error) {
+						_, _ = do(ctx, c, call, func(ctx context.Context, ticket *control.Ticket) (*llm.Answer, error) {
 							return outcome(ctx, rnd, ticket)
 						})
 					}()

@@ -481,26 +481,6 @@ func (b bed) embeddings(t *testing.T) {
 	}
 }
 
-func (b bed) count(t *testing.T) {
-	body := b.Speaker.Count(1234)
-	s, p := b.start(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
-	r, turns := b.long()
-	n, err := p.Count(t.Context(), r)
-	if body == nil {
-		if e := isError(t, err); e.Kind != llm.Unsupported || e.Sent {
-			t.Errorf("%+v", e)
-		}
-		return
-	}
-	if asked, _ := s.last(); err != nil || n != 1234 || !reflect.DeepEqual(asked.Turns, turns) || asked.MaxTokens != 0 {
-		t.Errorf("%d, %v, %+v", n, err, asked)
-	}
-	_, p = b.start(t, func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{}`)) })
-	if _, err := p.Count(t.Context(), r); isError(t, err).Kind != llm.Malformed {
-		t.Errorf("nothing: %v", err)
-	}
-}
-
 func (b bed) choices(t *testing.T) {
 	s, p := b.start(t, b.replies(plain()))
 	for choice, want := range map[string]string{"": "auto", "auto": "auto", "none": "none", "required": "required", "weather": "weather"} {

@@ -191,9 +191,6 @@ func (Anthropic) Opaque() (json.RawMessage, string) {
 // Embeddings is nil: there are none.
 func (Anthropic) Embeddings([][]float32, int64) []byte { return nil }
 
-// Count is a reply with a number of tokens.
-func (Anthropic) Count(tokens int64) []byte { return []byte(object(m{"input_tokens": tokens})) }
-
 // Can says what the dialect has a word for.
 func (Anthropic) Can(what Ability) bool { return what != Seeds }
 

@@ -116,9 +116,6 @@ func (Ollama) Embeddings(vectors [][]float32, tokens int64) []byte {
 	return []byte(object(m{"model": replyModel, "embeddings": vectors, "prompt_eval_count": tokens}))
 }
 
-// Count is nil: there is none.
-func (Ollama) Count(int64) []byte { return nil }
-
 // Can says what the dialect has a word for.
 func (Ollama) Can(what Ability) bool {
 	switch what {

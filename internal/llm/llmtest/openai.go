@@ -202,9 +202,6 @@ func (c Chat) Embeddings(vectors [][]float32, tokens int64) []byte {
 	return []byte(object(m{"model": replyModel, "object": "list", "data": data, "usage": m{"prompt_tokens": tokens, "total_tokens": tokens}}))
 }
 
-// Count is nil: there is none.
-func (Chat) Count(int64) []byte { return nil }
-
 // Can says what the dialect has a word for.
 func (Chat) Can(what Ability) bool {
 	return what != ToolImages && what != FailedResults

@@ -152,11 +152,6 @@ func (s Responses) Embeddings(vectors [][]float32, tokens int64) []byte {
 	return s.chat.Embeddings(vectors, tokens)
 }
 
-// Count is a reply with a number of tokens.
-func (Responses) Count(tokens int64) []byte {
-	return []byte(object(m{"object": "response.input_tokens", "input_tokens": tokens}))
-}
-
 // Can says what the dialect has a word for.
 func (Responses) Can(what Ability) bool {
 	return what != Stopping && what != Seeds && what != FailedResults

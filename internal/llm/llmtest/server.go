@@ -43,7 +43,7 @@ func Run(t *testing.T, s Subject) {
 			b := bed{s, h2}
 			tests := map[string]func(*testing.T){
 				"text": b.text, "request": b.request, "sent back": b.sentBack, "faults": b.faults, "bodies grow": b.grow, "embeddings": b.embeddings,
-				"count": b.count, "choices": b.choices, "usage": b.usage, "key": b.key, "redirect": b.redirect,
+				"choices": b.choices, "usage": b.usage, "key": b.key, "redirect": b.redirect,
 			}
 			if !s.Brief {
 				maps.Copy(tests, map[string]func(*testing.T){

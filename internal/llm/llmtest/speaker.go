@@ -29,9 +29,8 @@ type Speaker interface {
 	// Opaque is a block that only the dialect understands, as it has to come back; nil: there is none. The second is the part of
 	// a request that has it.
 	Opaque() (block json.RawMessage, back string)
-	// Embeddings is a reply with vectors; nil: there are none. Count is one with a number of tokens.
+	// Embeddings is a reply with vectors; nil: there are none.
 	Embeddings(vectors [][]float32, tokens int64) []byte
-	Count(tokens int64) []byte
 	// Can says what the dialect has a word for.
 	Can(what Ability) bool
 }

@@ -33,11 +33,6 @@ func New(opts llm.Options) (*Provider, error) {
 // Traits are what is true of the server as a whole.
 func (p *Provider) Traits() llm.Traits { return llm.Traits{Name: Name, CancelFree: true} }
 
-// Count is [llm.Unsupported]: the server counts nothing.
-func (p *Provider) Count(context.Context, *llm.Request) (int64, error) {
-	return 0, &llm.Error{Kind: llm.Unsupported, Message: "ollama counts no tokens"}
-}
-
 func fault(body []byte) transport.Fault {
 	var outer struct {
 		Error json.RawMessage `json:"error"`

@@ -24,7 +24,7 @@ func BenchmarkEncode(b *testing.B) {
 		encode func(*llm.Request) ([]byte, error)
 	}{
 		{"chat", func(r *llm.Request) ([]byte, error) { return chat.encode(r, true) }},
-		{"responses", func(r *llm.Request) ([]byte, error) { return responses.encode(r, true, false) }},
+		{"responses", func(r *llm.Request) ([]byte, error) { return responses.encode(r, true) }},
 	}
 	for _, kB := range []int{2, 64, 512} {
 		r := llmtest.Conversation(kB << 10)
@@ -54,5 +54,5 @@ func TestEscapedBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	llmtest.Escaped(t, func(r *llm.Request) ([]byte, error) { return responses.encode(r, false, false) })
+	llmtest.Escaped(t, func(r *llm.Request) ([]byte, error) { return responses.encode(r, false) })
 }

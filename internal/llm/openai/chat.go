@@ -33,11 +33,6 @@ func (c *Chat) Traits() llm.Traits {
 	}
 }
 
-// Count is [llm.Unsupported]: the protocol counts nothing.
-func (c *Chat) Count(context.Context, *llm.Request) (int64, error) {
-	return 0, unsupported("chat completions count no tokens")
-}
-
 // Complete sends one request.
 func (c *Chat) Complete(ctx context.Context, r *llm.Request, w llm.Watch) (*llm.Answer, error) {
 	stream := w.Delta != nil

@@ -34,7 +34,7 @@ func (p *Responses) Complete(ctx context.Context, r *llm.Request, w llm.Watch) (
 	if len(r.Stop) > 0 {
 		return nil, unsupported("responses know no words to stop at")
 	}
-	body, err := p.encode(r, stream, false)
+	body, err := p.encode(r, stream)
 	if err != nil {
 		return nil, err
 	}
@@ -52,32 +52,8 @@ func (p *Responses) Complete(ctx context.Context, r *llm.Request, w llm.Watch) (
 	return a.whole()
 }
 
-// Count asks how many input tokens a request has.
-func (p *Responses) Count(ctx context.Context, r *llm.Request) (int64, error) {
-	body, err := p.encode(r, false, true)
-	if err != nil {
-		return 0, err
-	}
-	x, err := p.Send(ctx, transport.Call{Path: p.call("/responses/input_tokens"), Body: body, Asked: transport.Asked(r)})
-	if err != nil {
-		return 0, err
-	}
-	defer x.Close()
-	var answer struct {
-		Tokens *int64 `json:"input_tokens"`
-	}
-	if err := x.JSON(&answer); err != nil {
-		return 0, err
-	}
-	if answer.Tokens == nil {
-		return 0, x.Fail(transport.Malformed("the answer has no count"), nil)
-	}
-	x.Done()
-	return *answer.Tokens, nil
-}
-
-// encode writes the body of a request, or of a question how many tokens it has.
-func (p *Responses) encode(r *llm.Request, stream, count bool) ([]byte, error) {
+// encode writes the body of a request.
+func (p *Responses) encode(r *llm.Request, stream bool) ([]byte, error) {
 	b := encode.NewBody(transport.Size(r)).Open('{').Key("model").String(p.modelOf(r.Model))
 	if len(r.Tools) > 0 {
 		b.Key("tools").Open('[')
@@ -105,23 +81,21 @@ func (p *Responses) encode(r *llm.Request, stream, count bool) ([]byte, error) {
 	if r.Reasoning != "" {
 		b.Key("reasoning").Open('{').Key("effort").String(r.Reasoning).Close('}')
 	}
-	if !count {
-		if r.MaxTokens != 0 {
-			b.Key("max_output_tokens").Int(r.MaxTokens)
-		}
-		b.FloatIf("temperature", r.Temperature).FloatIf("top_p", r.TopP)
-		// Nothing is stored, so reasoning has to come along to be sent back.
-		if r.Reasoning != "" && r.Reasoning != "none" && r.Extra["include"] == nil {
-			b.Key("include").Open('[').String("reasoning.encrypted_content").Close(']')
-		}
-		if r.Extra["store"] == nil {
-			b.Key("store").Bool(false)
-		}
-		if stream {
-			b.Key("stream").Bool(true)
-		}
-		b.Extra(r.Extra, "input", "stream")
+	if r.MaxTokens != 0 {
+		b.Key("max_output_tokens").Int(r.MaxTokens)
 	}
+	b.FloatIf("temperature", r.Temperature).FloatIf("top_p", r.TopP)
+	// Nothing is stored, so reasoning has to come along to be sent back.
+	if r.Reasoning != "" && r.Reasoning != "none" && r.Extra["include"] == nil {
+		b.Key("include").Open('[').String("reasoning.encrypted_content").Close(']')
+	}
+	if r.Extra["store"] == nil {
+		b.Key("store").Bool(false)
+	}
+	if stream {
+		b.Key("stream").Bool(true)
+	}
+	b.Extra(r.Extra, "input", "stream")
 	b.Key("input").Open('[')
 	for i := range r.Messages {
 		inputItems(b, &r.Messages[i])

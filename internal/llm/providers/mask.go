@@ -71,13 +71,6 @@ func (p masking) Embed(ctx context.Context, r *llm.EmbedRequest, w llm.Watch) (*
 	return e, m.failure(err)
 }
 
-// Count implements llm.Provider.
-func (p masking) Count(ctx context.Context, r *llm.Request) (int64, error) {
-	ctx, m := masked(ctx)
-	n, err := p.Provider.Count(ctx, r)
-	return n, m.failure(err)
-}
-
 // mask takes the key out of one answer.
 type mask struct {
 	asked *asked

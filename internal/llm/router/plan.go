@@ -146,10 +146,10 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 		}
 		return usage, err
 	}
-	err := p.r.control.RunFrom(ctx, p.take(), p.call(), send)
+	err := p.r.control.Run(ctx, p.take(), p.call(), send)
 	e, failed := errors.AsType[*llm.Error](err)
 	if failed && e.Kind == llm.TooLong && !e.Began && !(p.q.Capped && e.Charged()) && p.by != nil && p.shrink(p.by, expected) { // what is reserved pays for one
-		err = p.r.control.RunFrom(ctx, nil, p.call(), send)
+		err = p.r.control.Run(ctx, nil, p.call(), send)
 	}
 	if err != nil {
 		return nil, used.amounts(p.Reserve()), p.failure(ctx, err, last)

@@ -59,10 +59,6 @@ func (f *fake) Embed(_ context.Context, r *llm.EmbedRequest, _ llm.Watch) (*llm.
 	return e, nil
 }
 
-func (f *fake) Count(context.Context, *llm.Request) (int64, error) {
-	return 0, &llm.Error{Kind: llm.Unsupported}
-}
-
 func (f *fake) Traits() llm.Traits { return llm.Traits{Name: f.kind} }
 
 // text is an answer.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"net"
@@ -39,7 +38,7 @@ type Dialect struct {
 	BaseURL string // where Options name none
 	// Auth puts the key into the head of a request. It is not called without one.
 	Auth func(h http.Header, key string)
-	// Headers go along where Options have none of the same name.
+	// Headers go along with each request.
 	Headers map[string]string
 	// RequestIDs are the headers that may name a request, the best first.
 	RequestIDs []string
@@ -77,17 +76,6 @@ func New(opts llm.Options, d Dialect) (*Server, error) {
 	for name, value := range d.Headers {
 		s.headers.Set(name, value)
 	}
-	for name, value := range opts.Headers {
-		if !isToken(name) || strings.ContainsFunc(value, isControl) {
-			return nil, fmt.Errorf("the header %q cannot be sent", name)
-		}
-		switch http.CanonicalHeaderKey(name) {
-		case "Idempotency-Key", "X-Idempotency-Key", "Content-Length", "Transfer-Encoding", "Host", "Connection":
-			// With the first two, net/http would send a request again on its own.
-			return nil, fmt.Errorf("the header %q is not the same for all requests", name)
-		}
-		s.headers.Set(name, value)
-	}
 	if s.idle <= 0 {
 		s.idle = defaultIdle
 	}
@@ -115,14 +103,6 @@ func newTransport() *http.Transport {
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }
-
-func isToken(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
-	})
-}
-
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 // Official says whether the server's host is domain, or below it.
 func (s *Server) Official(domain string) bool {

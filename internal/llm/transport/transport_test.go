@@ -171,10 +171,6 @@ func TestOptions(t *testing.T) {
 		"another scheme": {BaseURL: "ftp://models.example"},
 		"a password":     {BaseURL: "https://user:secret-password@models.example"},
 		"a query":        {BaseURL: "https://models.example?key=secret-password"},
-		"a wrong header": {Headers: map[string]string{"a b": "secret-password"}},
-		"a wrong value":  {Headers: map[string]string{"X": "secret-password\r\nY: z"}},
-		"an idempotency": {Headers: map[string]string{"idempotency-key": "secret-password"}},
-		"its length":     {Headers: map[string]string{"content-length": "7"}},
 	} {
 		if _, err := New(opts, d); err == nil || strings.Contains(err.Error(), "secret-password") {
 			t.Errorf("%s: %v", name, err)

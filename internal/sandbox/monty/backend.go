@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/prompt"
+	"agentkernel/internal/fastpath"
 	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/sandbox/monty/frontend"
 )
@@ -222,8 +222,8 @@ func (b *Backend) start(ctx context.Context, req agentkernel.StartRequest, prog 
 	return s, nil
 }
 
-// StartNow gives a sandbox for a fresh program if a worker is at hand; see prompt.Backend.
-func (b *Backend) StartNow(req agentkernel.StartRequest) prompt.Sandbox {
+// StartNow gives a sandbox for a fresh program if a worker is at hand; see fastpath.Backend.
+func (b *Backend) StartNow(req agentkernel.StartRequest) fastpath.Sandbox {
 	if req.Image != nil || req.Program.Session {
 		return nil
 	}

@@ -40,10 +40,10 @@ type imageHeader struct {
 	Flights     map[int64]uint32 `json:"fly,omitempty"`
 	Landed      []landedHeader   `json:"land,omitempty"`
 	Base        int              `json:"base,omitempty"` // a session: feeds of its first source that were sent, if not all
-	Pieces      []pieceHeader    `json:"pieces,omitempty"`
+	Cells       []cellHeader     `json:"pieces,omitempty"`
 	Asked       json.RawMessage  `json:"asked,omitempty"` // stands at proc.next with these arguments
 	Last        json.RawMessage  `json:"last,omitempty"`
-	Left        []int64          `json:"left,omitempty"` // async calls of pieces that have ended
+	Left        []int64          `json:"left,omitempty"` // async calls of cells that have ended
 }
 
 type landedHeader struct {
@@ -59,7 +59,7 @@ func (s *sandbox) Image(ctx context.Context) ([]byte, error) {
 	}
 	defer s.leave()
 	h := imageHeader{Fingerprint: fingerprint(), Program: s.prog.key[:16], Fed: s.fed, Micros: s.micros,
-		Host: s.host, Output: s.output, Flights: s.flights, Base: s.session.base, Pieces: s.session.pieces, Asked: s.session.asked,
+		Host: s.host, Output: s.output, Flights: s.flights, Base: s.session.base, Cells: s.session.cells, Asked: s.session.asked,
 		Last: s.session.last, Left: slices.Sorted(maps.Keys(s.session.left))}
 	for _, l := range s.landed {
 		h.Landed = append(h.Landed, landedHeader{l.callID, l.reply})
@@ -147,9 +147,9 @@ func (s *sandbox) openImage(image []byte) error {
 		s.keepFeeds(h.Base)
 		s.session.base = h.Base
 	}
-	for _, p := range h.Pieces {
-		if err := s.addPiece(p); err != nil {
-			return corrupt("a piece of the image's session cannot be read: %w", err)
+	for _, p := range h.Cells {
+		if err := s.addCell(p); err != nil {
+			return corrupt("a cell of the image's session cannot be read: %w", err)
 		}
 	}
 	s.session.asked, s.session.last = h.Asked, h.Last
@@ -177,7 +177,7 @@ func (s *sandbox) load(ctx context.Context) error {
 	defer s.w.watch(ctx, housekeeping)()
 	ev, err := s.loadDump()
 	if err == nil {
-		if s.session.asked != nil && waitsForPiece(ev) {
+		if s.session.asked != nil && waitsForCell(ev) {
 			s.stage, s.dump = stageLoaded, nil
 			return nil
 		}

@@ -66,7 +66,7 @@ func (p *programs) again(prog *agentkernel.Program, tools []agentkernel.Tool) *l
 }
 
 func textOnly(prog *agentkernel.Program) bool {
-	return len(prog.Args) == 0 && len(prog.Modules) == 0 && len(prog.Earlier) == 0 && !prog.Session && prog.Pieces == 0
+	return len(prog.Args) == 0 && len(prog.Modules) == 0 && len(prog.Earlier) == 0 && !prog.Session && prog.Cells == 0
 }
 
 // note makes a program the last one, if it is plain.
@@ -86,7 +86,7 @@ func newPrograms() *programs {
 }
 
 func (p *programs) check(prog agentkernel.Program) (agentkernel.Needs, error) {
-	if prog.Pieces > 0 { // of a session: it runs once, and must not push out what runs again
+	if prog.Cells > 0 { // of a session: it runs once, and must not push out what runs again
 		return frontend.Check(prog)
 	}
 	if l := p.again(&prog, nil); l != nil {

@@ -101,7 +101,7 @@ func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkern
 	return s.end(*out)
 }
 
-// Begin lets the program go on; see prompt.Sandbox.
+// Begin lets the program go on; see fastpath.Sandbox.
 func (s *sandbox) Begin(ctx context.Context, reply *agentkernel.Reply) (bool, error) {
 	if s.stage == stageLoaded || s.wasLost() {
 		return false, nil
@@ -123,7 +123,7 @@ func (s *sandbox) wasLost() bool { return s.lost != nil }
 // goOn hands over the reply. done: turn is the kernel's; else the program runs.
 func (s *sandbox) goOn(reply *agentkernel.Reply) (turn agentkernel.Turn, done bool, err error) {
 	if s.session.asked != nil {
-		return s.nextPiece(reply)
+		return s.nextCell(reply)
 	}
 	if s.wasLeft(reply) {
 		return agentkernel.Turn{Kind: agentkernel.TurnWait}, true, nil
@@ -228,7 +228,7 @@ func (s *sandbox) run(reply *agentkernel.Reply) (agentkernel.Turn, error) {
 
 // sayAgain repeats the turn at which an image was made.
 func (s *sandbox) sayAgain() (agentkernel.Turn, bool, error) {
-	if s.session.asked != nil { // between two pieces the engine has nothing to say
+	if s.session.asked != nil { // between two cells the engine has nothing to say
 		return s.ask(s.session.asked)
 	}
 	ev := s.first
@@ -295,7 +295,7 @@ func (s *sandbox) handle(ev *montypb.Event) (turn agentkernel.Turn, done bool, e
 			return turn, false, s.answer(l.callID, &l.reply, true)
 		}
 		if len(s.flights) == 0 && s.req.Program.Session {
-			s.session.lone = true // no call has this number, so the engine ends the piece
+			s.session.lone = true // no call has this number, so the engine ends the cell
 			return turn, false, s.answer(0, &agentkernel.Reply{}, true)
 		}
 		if len(s.flights) == 0 {
@@ -308,14 +308,14 @@ func (s *sandbox) handle(ev *montypb.Event) (turn agentkernel.Turn, done bool, e
 			return turn, false, s.feedNext()
 		}
 		if s.req.Program.Session {
-			return s.pieceDone(resultJSON(k.Complete.GetValue(), s.req.Limits.Output))
+			return s.cellDone(resultJSON(k.Complete.GetValue(), s.req.Limits.Output))
 		}
 		s.stage = stageEnded
 		return agentkernel.Turn{Kind: agentkernel.TurnExit, Result: resultJSON(k.Complete.GetValue(), s.req.Limits.Output)}, true, nil
 	case *montypb.Event_Failed:
 		turn, err = s.programFailed(k.Failed.GetException())
 		if err == nil && s.req.Program.Session {
-			turn, _ = s.pieceFailed(turn)
+			turn, _ = s.cellFailed(turn)
 		}
 		return turn, true, err
 	case *montypb.Event_FatalError:

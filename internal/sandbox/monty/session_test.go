@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/prompt"
+	"agentkernel/internal/fastpath"
 )
 
 // sessionRun is a session driven by hand: what the kernel answers to proc.next is the test's.
@@ -21,8 +21,8 @@ type sessionRun struct {
 	box  agentkernel.Sandbox
 	out  *strings.Builder
 	turn agentkernel.Turn
-	// prompt has pieces run as for a caller who drives them: Begin, Ready, and Next does not wait.
-	prompt bool
+	// inline has cells run as for a caller who drives them: Begin, Ready, and Next does not wait.
+	inline bool
 }
 
 func newSession(t *testing.T, source string) *sessionRun {
@@ -48,8 +48,8 @@ func (r *sessionRun) start(image []byte) {
 
 func (r *sessionRun) next(reply *agentkernel.Reply) {
 	r.t.Helper()
-	if r.prompt {
-		box := r.box.(prompt.Sandbox)
+	if r.inline {
+		box := r.box.(fastpath.Sandbox)
 		begun, err := box.Begin(r.t.Context(), reply)
 		if err != nil {
 			r.t.Fatal(err)
@@ -67,10 +67,10 @@ func (r *sessionRun) next(reply *agentkernel.Reply) {
 	r.turn = turn
 }
 
-// feed hands over a piece and gives how it ended: "result", or "!Type: message".
+// feed hands over a cell and gives how it ended: "result", or "!Type: message".
 func (r *sessionRun) feed(source string, tools ...agentkernel.Tool) string {
 	r.t.Helper()
-	answer, err := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: source}, Tools: tools})
+	answer, err := json.Marshal(agentkernel.NextCell{Cell: agentkernel.Cell{Name: "cell", Source: source}, Tools: tools})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -111,13 +111,13 @@ func (r *sessionRun) repark() {
 }
 
 // Variables, functions and imports last, also those that the engine lacks and the front end makes up; an
-// error ends its piece only. With parks between any two pieces the answers are the same.
+// error ends its cell only. With parks between any two cells the answers are the same.
 func TestSessionKeepsItsVariables(t *testing.T) {
 	for mode := range 4 {
-		park, prompt := mode&1 != 0, mode&2 != 0
-		t.Run(fmt.Sprintf("parked %v prompt %v", park, prompt), func(t *testing.T) {
+		park, inline := mode&1 != 0, mode&2 != 0
+		t.Run(fmt.Sprintf("parked %v inline %v", park, inline), func(t *testing.T) {
 			r := newSession(t, "")
-			r.prompt = prompt
+			r.inline = inline
 			if r.ended() != "null" {
 				t.Fatalf("%+v", r.turn)
 			}
@@ -150,9 +150,9 @@ func TestSessionKeepsItsVariables(t *testing.T) {
 				got := r.feed(c.source, tools...)
 				want, _ := strings.CutSuffix(c.want, "\x00")
 				if got != want && !(strings.HasPrefix(want, "!") && strings.HasPrefix(got, want)) && !sameJSON(got, want) {
-					t.Errorf("piece %d %q: %s, not %s", i, c.source, got, want)
+					t.Errorf("cell %d %q: %s, not %s", i, c.source, got, want)
 				}
-				if c.source == "# a comment\n\ndeep()" && (!strings.Contains(got, `File "piece", line 3`) || !strings.Contains(got, "in deep_inner")) {
+				if c.source == "# a comment\n\ndeep()" && (!strings.Contains(got, `File "cell", line 3`) || !strings.Contains(got, "in deep_inner")) {
 					t.Errorf("traceback: %s", got)
 				}
 				if park {
@@ -167,14 +167,14 @@ func TestSessionKeepsItsVariables(t *testing.T) {
 	}
 }
 
-// What an async call gives that a piece has left is dropped, also by a session that was parked since; and a piece that
+// What an async call gives that a cell has left is dropped, also by a session that was parked since; and a cell that
 // awaits such a call fails, and the session goes on.
 func TestSessionDropsWhatWasLeft(t *testing.T) {
 	for _, park := range []bool{false, true} {
 		r := newSession(t, "import asyncio\nx = 1")
-		piece := func(source string) {
+		cell := func(source string) {
 			t.Helper()
-			answer, err := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: source}})
+			answer, err := json.Marshal(agentkernel.NextCell{Cell: agentkernel.Cell{Name: "cell", Source: source}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestSessionDropsWhatWasLeft(t *testing.T) {
 			}
 		}
 		interrupted := &agentkernel.Error{Code: agentkernel.CodeInterrupted, Err: fmt.Errorf("stop")}
-		piece("from kernel.aio import sleep\nheld = sleep(1)\nasync def both(): await asyncio.gather(sleep(2), sleep(2))\nasyncio.run(both())")
+		cell("from kernel.aio import sleep\nheld = sleep(1)\nasync def both(): await asyncio.gather(sleep(2), sleep(2))\nasyncio.run(both())")
 		r.next(&agentkernel.Reply{ID: 2, Pending: true})
 		r.next(&agentkernel.Reply{ID: 3, Pending: true})
 		r.next(&agentkernel.Reply{ID: 4, Pending: true})
@@ -199,7 +199,7 @@ func TestSessionDropsWhatWasLeft(t *testing.T) {
 		if park {
 			r.repark()
 		}
-		piece("x += 1\nawait sleep(3)")
+		cell("x += 1\nawait sleep(3)")
 		r.next(&agentkernel.Reply{ID: 5, Pending: true})
 		turn(agentkernel.TurnWait)
 		r.next(&agentkernel.Reply{ID: 2, Result: json.RawMessage(`"of held"`)})
@@ -208,11 +208,11 @@ func TestSessionDropsWhatWasLeft(t *testing.T) {
 		if got := r.ended(); got != `"own"` {
 			t.Error(got)
 		}
-		piece("await held")
+		cell("await held")
 		if got := r.ended(); !strings.HasPrefix(got, "!"+errLone.Error()) {
 			t.Error(got)
 		}
-		piece("x")
+		cell("x")
 		if got := r.ended(); got != "2" {
 			t.Error(got)
 		}
@@ -229,13 +229,13 @@ func TestSessionAugmentedAssignmentOfNothing(t *testing.T) {
 		{"x += 1", "line 1, in <module>\n    x += 1\n"},
 		{"a = 1\nb = 2\nx += 1", "line 3, in <module>\n    x += 1\n"},
 		{"if True:\n    a = 1\n    x -= 1; a = 3", "line 3, in <module>\n    x -= 1; a = 3\n"},
-		{"def f():\n    n = 0\n    def g():\n        pass\n    y //= 1\nf()", "line 6, in <module>\n    f()\n  File \"piece\", line 5, in f\n    y //= 1\n"},
+		{"def f():\n    n = 0\n    def g():\n        pass\n    y //= 1\nf()", "line 6, in <module>\n    f()\n  File \"cell\", line 5, in f\n    y //= 1\n"},
 		{"def h():\n    global z\n    z += 1", ""},
-		{"h()", "line 1, in <module>\n    h()\n  File \"piece\", line 3, in h\n    z += 1\n"},
+		{"h()", "line 1, in <module>\n    h()\n  File \"cell\", line 3, in h\n    z += 1\n"},
 		{"a\nx", "line 2, in <module>\n    x\n"},
 	} {
 		got := r.feed(c.source)
-		if c.want != "" && !strings.Contains(got, "File \"piece\", "+c.want) {
+		if c.want != "" && !strings.Contains(got, "File \"cell\", "+c.want) {
 			t.Errorf("%q: %s", c.source, got)
 		}
 	}
@@ -247,14 +247,14 @@ func sameJSON(a, b string) bool {
 }
 
 func TestSessionThatIsInterruptedOrRefused(t *testing.T) {
-	for _, prompt := range []bool{false, true} {
-		t.Run(fmt.Sprintf("prompt %v", prompt), func(t *testing.T) { testInterruptedOrRefused(t, prompt) })
+	for _, inline := range []bool{false, true} {
+		t.Run(fmt.Sprintf("inline %v", inline), func(t *testing.T) { testInterruptedOrRefused(t, inline) })
 	}
 }
 
-func testInterruptedOrRefused(t *testing.T, prompt bool) {
+func testInterruptedOrRefused(t *testing.T, inline bool) {
 	r := newSession(t, "x = 1")
-	r.prompt = prompt
+	r.inline = inline
 	r.next(&agentkernel.Reply{ID: 1, Err: agentkernel.Errorf(agentkernel.CodeInterrupted, opNext, "interrupted")})
 	if r.ended() != "null" {
 		t.Errorf("%+v", r.turn)
@@ -275,14 +275,14 @@ func testInterruptedOrRefused(t *testing.T, prompt bool) {
 	}
 }
 
-// A piece that computes for longer than its caller drives it is waited for as any other, and one whose caller has begun it
+// A cell that computes for longer than its caller drives it is waited for as any other, and one whose caller has begun it
 // dies with its limits and its context as any other.
-func TestAPieceThatWasBegun(t *testing.T) {
+func TestACellThatWasBegun(t *testing.T) {
 	r := newSession(t, "")
-	box := r.box.(prompt.Sandbox)
+	box := r.box.(fastpath.Sandbox)
 	begin := func(ctx context.Context, source string) {
 		t.Helper()
-		answer, err := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: source}})
+		answer, err := json.Marshal(agentkernel.NextCell{Cell: agentkernel.Cell{Name: "cell", Source: source}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,23 +321,23 @@ func TestSessionWhoseSourceFails(t *testing.T) {
 
 func TestSessionEndsWithItsLimits(t *testing.T) {
 	r := newSession(t, "")
-	answer, _ := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: "def f(): return f()\nf()"}})
+	answer, _ := json.Marshal(agentkernel.NextCell{Cell: agentkernel.Cell{Name: "cell", Source: "def f(): return f()\nf()"}})
 	r.next(&agentkernel.Reply{ID: 1, Result: answer})
 	if r.turn.Kind != agentkernel.TurnFail || r.turn.Err.Code != agentkernel.CodeLimit {
 		t.Errorf("%+v", r.turn)
 	}
 }
 
-// Pieces run once; what was kept of programs stays kept beside any number of them.
-func TestPiecesPushNoProgramOut(t *testing.T) {
+// Cells run once; what was kept of programs stays kept beside any number of them.
+func TestCellsPushNoProgramOut(t *testing.T) {
 	b := newBackend(t)
 	program := agentkernel.Program{Name: "p.py", Language: agentkernel.Python, Source: "1"}
 	if _, err := b.Check(program); err != nil {
 		t.Fatal(err)
 	}
 	for i := range keptPrograms + 1 {
-		piece := agentkernel.Program{Name: fmt.Sprintf("piece %d", i), Language: agentkernel.Python, Source: "x = 1", Pieces: i + 1}
-		if _, err := b.Check(piece); err != nil {
+		cell := agentkernel.Program{Name: fmt.Sprintf("cell %d", i), Language: agentkernel.Python, Source: "x = 1", Cells: i + 1}
+		if _, err := b.Check(cell); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -346,33 +346,33 @@ func TestPiecesPushNoProgramOut(t *testing.T) {
 	}
 }
 
-// TestAPieceCostsNoMoreForThoseBefore: what is allocated for a piece does not grow with the session.
-func TestAPieceCostsNoMoreForThoseBefore(t *testing.T) {
+// TestACellCostsNoMoreForThoseBefore: what is allocated for a cell does not grow with the session.
+func TestACellCostsNoMoreForThoseBefore(t *testing.T) {
 	s := &sandbox{prog: &program{tools: map[string]*agentkernel.Tool{}}, req: agentkernel.StartRequest{Program: agentkernel.Program{Session: true}}}
-	cost := func(pieces int) uint64 {
+	cost := func(cells int) uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		for i := range pieces {
-			h := pieceHeader{Piece: agentkernel.Piece{Name: "piece", Source: fmt.Sprintf("x%d = %d", i, i)}, Feeds: -1}
-			if err := s.addPiece(h); err != nil {
+		for i := range cells {
+			h := cellHeader{Cell: agentkernel.Cell{Name: "cell", Source: fmt.Sprintf("x%d = %d", i, i)}, Feeds: -1}
+			if err := s.addCell(h); err != nil {
 				t.Fatal(err)
 			}
 		}
 		runtime.ReadMemStats(&after)
-		return (after.TotalAlloc - before.TotalAlloc) / uint64(pieces)
+		return (after.TotalAlloc - before.TotalAlloc) / uint64(cells)
 	}
 	cost(20) // what is made once
 	first := cost(100)
 	cost(3000)
 	if late := cost(100); late > 3*first {
-		t.Errorf("a piece after 3,000 takes %d bytes, an early one %d", late, first)
+		t.Errorf("a cell after 3,000 takes %d bytes, an early one %d", late, first)
 	}
 	if n := len(s.session.texts); n != 1 {
-		t.Errorf("%d texts are read again for each piece, but only the first source may matter", n)
+		t.Errorf("%d texts are read again for each cell, but only the first source may matter", n)
 	}
-	// What may change how a later piece is read stays: an import, and another meaning for what was imported or is Python's.
+	// What may change how a later cell is read stays: an import, and another meaning for what was imported or is Python's.
 	for i, source := range []string{"import json", "json = 5", "y = 6", "sum = 7"} {
-		if err := s.addPiece(pieceHeader{Piece: agentkernel.Piece{Name: "piece", Source: source}, Feeds: -1}); err != nil {
+		if err := s.addCell(cellHeader{Cell: agentkernel.Cell{Name: "cell", Source: source}, Feeds: -1}); err != nil {
 			t.Fatal(err)
 		}
 		if n, want := len(s.session.texts), []int{2, 3, 3, 4}[i]; n != want {

@@ -32,7 +32,7 @@
 // rehearse has a child that waits use the time: it does what running a program needs. compiled is the program's code as
 // its static pass made it; a child of the same interpreter need not compile it again.
 //
-// A session says next in place of exit, with a number as calls have, and its reply is the next piece with its tools or the
+// A session says next in place of exit, with a number as calls have, and its reply is the next cell with its tools or the
 // end. The kernel hears of it as the call proc.next.
 //
 // Calls are numbered by the guest upwards from 1 in the order of issue; a number may be left out. After a call that is

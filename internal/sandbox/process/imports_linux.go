@@ -34,7 +34,7 @@ func (s importSet) imports() (all, needed []string) {
 // setFor chooses the import set of a program: the one with numpy and pandas if it imports one of them and the
 // interpreter has both.
 //
-// A session has it always: what its pieces import is not known yet, and must not decide what a replay of it begins with.
+// A session has it always: what its cells import is not known yet, and must not decide what a replay of it begins with.
 func setFor(python Interpreter, v *verdict, session bool) importSet {
 	if python.Data && (session || slices.ContainsFunc(dataRoots, func(m string) bool { return slices.Contains(v.Imports, m) })) {
 		return dataSet

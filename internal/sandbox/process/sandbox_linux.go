@@ -43,7 +43,7 @@ type sandbox struct {
 	begun   time.Time       // of this one
 
 	held  bool            // Next broke off because the program was stopped
-	asked json.RawMessage // a session's: arguments of the proc.next that it stands at; nil while a piece runs
+	asked json.RawMessage // a session's: arguments of the proc.next that it stands at; nil while a cell runs
 
 	mu     sync.Mutex
 	inNext bool
@@ -160,7 +160,7 @@ func (s *sandbox) run(reply *agentkernel.Reply) (agentkernel.Turn, error) {
 		if err := s.c.flush(); err != nil {
 			return agentkernel.Turn{}, err
 		}
-	} else if turn, done, err := s.noPiece(reply); done || err != nil {
+	} else if turn, done, err := s.noCell(reply); done || err != nil {
 		return turn, err
 	} else if err := s.resume(reply); err != nil {
 		return agentkernel.Turn{}, err
@@ -253,7 +253,7 @@ func (s *sandbox) hear(kind byte, payload []byte) (turn agentkernel.Turn, done b
 	case "call":
 		return s.call(&m)
 	case "next":
-		return s.pieceDone(&m)
+		return s.cellDone(&m)
 	case "wait":
 		return s.wait()
 	case "exit":
@@ -290,7 +290,7 @@ func (s *sandbox) call(m *message) (agentkernel.Turn, bool, error) {
 	if m.ID <= s.last { // a number may be left out: an exception that came between is no call
 		return agentkernel.Turn{}, false, broke("call %d after call %d", m.ID, s.last)
 	}
-	if m.Op == opNext { // a piece cannot end itself
+	if m.Op == opNext { // a cell cannot end itself
 		return agentkernel.Turn{}, false, broke("a call of %s", opNext)
 	}
 	s.stage, s.last, s.async = stageCall, m.ID, m.Async

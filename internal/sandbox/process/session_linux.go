@@ -11,14 +11,14 @@ import (
 	"agentkernel/internal/bytesize"
 )
 
-// A session is a program that does not end: the guest keeps its variables, says how each piece ended, and waits for the
+// A session is a program that does not end: the guest keeps its variables, says how each cell ended, and waits for the
 // next one (message next). The kernel hears of that as a call like any other, proc.next. What is wrong with the answer is
-// dealt with here; the guest gets pieces and the end.
+// dealt with here; the guest gets cells and the end.
 
 const opNext = "proc.next"
 
-// pieceDone takes the guest's word that a piece has ended.
-func (s *sandbox) pieceDone(m *message) (turn agentkernel.Turn, done bool, err error) {
+// cellDone takes the guest's word that a cell has ended.
+func (s *sandbox) cellDone(m *message) (turn agentkernel.Turn, done bool, err error) {
 	switch {
 	case !s.req.Program.Session:
 		return turn, false, broke("next, from a program that is no session")
@@ -27,7 +27,7 @@ func (s *sandbox) pieceDone(m *message) (turn agentkernel.Turn, done bool, err e
 	}
 	s.last, s.async = m.ID, false
 	if m.Failure != nil {
-		return s.askWithError(pieceError(m.Failure, inForce(s.req.Limits, s.c.cell)))
+		return s.askWithError(cellError(m.Failure, inForce(s.req.Limits, s.c.cell)))
 	}
 	result := m.Result
 	if len(result) == 0 {
@@ -43,12 +43,12 @@ func (s *sandbox) pieceDone(m *message) (turn agentkernel.Turn, done bool, err e
 	return s.ask(slices.Concat([]byte(`{"result":`), result, []byte(`}`)))
 }
 
-// pieceError is what a piece failed with. A replay compares it, so nothing in it is measured.
-func pieceError(m *message, limits agentkernel.Limits) *agentkernel.Error {
+// cellError is what a cell failed with. A replay compares it, so nothing in it is measured.
+func cellError(m *message, limits agentkernel.Limits) *agentkernel.Error {
 	return programFailed(m, limits, time.Duration(limits.Time)).Err
 }
 
-// ask hands the kernel the call for the next piece.
+// ask hands the kernel the call for the next cell.
 func (s *sandbox) ask(args json.RawMessage) (agentkernel.Turn, bool, error) {
 	s.stage, s.asked = stageCall, args
 	return agentkernel.Turn{Kind: agentkernel.TurnCall, Call: agentkernel.Call{Op: opNext, Args: args}}, true, nil
@@ -62,15 +62,15 @@ func (s *sandbox) askWithError(e *agentkernel.Error) (agentkernel.Turn, bool, er
 	return s.ask(text)
 }
 
-// noPiece deals with an answer to proc.next that is neither a piece nor the end: turn is the kernel's then. Not done: it is
+// noCell deals with an answer to proc.next that is neither a cell nor the end: turn is the kernel's then. Not done: it is
 // one of them, or the answer to something else.
-func (s *sandbox) noPiece(reply *agentkernel.Reply) (turn agentkernel.Turn, done bool, err error) {
+func (s *sandbox) noCell(reply *agentkernel.Reply) (turn agentkernel.Turn, done bool, err error) {
 	if s.asked == nil || reply == nil || reply.Err == nil {
 		return turn, false, nil
 	}
 	switch e := reply.Err; {
-	case e.Op == agentkernel.OpPiece:
-		return s.askWithError(e) // the piece did not come to its end
+	case e.Op == agentkernel.OpCell:
+		return s.askWithError(e) // the cell did not come to its end
 	case e.Code == agentkernel.CodeInterrupted:
 		return s.ask(s.asked)
 	case e.Code == agentkernel.CodeLimit && !bytes.HasPrefix(s.asked, []byte(`{"error":`)):

@@ -29,7 +29,7 @@ type message struct {
 	Limit     string `json:"limit"`
 	Syntax    bool   `json:"syntax"`
 
-	Failure *message `json:"failure"` // next: a fail, if the piece raised; else Result
+	Failure *message `json:"failure"` // next: a fail, if the cell raised; else Result
 
 	List  string `json:"list"` // refused
 	Step  int    `json:"step"`
@@ -101,7 +101,7 @@ type startMessage struct {
 	Type      string             `json:"type"`
 	Name      string             `json:"name"`
 	Source    string             `json:"source"`
-	Session   bool               `json:"session,omitempty"` // it waits for pieces when it has run
+	Session   bool               `json:"session,omitempty"` // it waits for cells when it has run
 	Args      []string           `json:"args,omitempty"`
 	Modules   map[string]string  `json:"modules,omitempty"`
 	Tools     []agentkernel.Tool `json:"tools,omitempty"`

@@ -20,7 +20,7 @@ type Feature string
 // by Check, with CodeUnsupported, or fails where its case says so.
 const (
 	Images     Feature = "images"
-	Sessions   Feature = "sessions" // programs that are handed their source piece by piece
+	Sessions   Feature = "sessions" // programs that are handed their source cell by cell
 	Generators Feature = "generators"
 	Subclasses Feature = "subclasses" // classes that inherit, exceptions of the program's own among them
 	Match      Feature = "match"      // the statement
@@ -68,7 +68,7 @@ func (s Suite) Exercise(t *testing.T) {
 	t.Run("Pause", func(t *testing.T) { s.paused(t, b) })
 	t.Run("Stop", func(t *testing.T) { stopped(t, b) })
 	t.Run("Order", func(t *testing.T) { order(t, b) })
-	t.Run("Prompt", func(t *testing.T) { s.prompt(t, b) })
+	t.Run("Inline", func(t *testing.T) { s.inline(t, b) })
 	t.Run("Sessions", func(t *testing.T) { s.sessions(t, b) })
 }
 

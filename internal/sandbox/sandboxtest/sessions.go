@@ -43,10 +43,10 @@ func (s *session) next(reply *agentkernel.Reply) {
 	}
 }
 
-// feed hands over a piece and gives how it ended: the result, or "!" and the error with its traceback.
+// feed hands over a cell and gives how it ended: the result, or "!" and the error with its traceback.
 func (s *session) feed(source string) string {
 	s.t.Helper()
-	answer, err := json.Marshal(agentkernel.NextPiece{Piece: agentkernel.Piece{Name: "piece", Source: source}, Tools: tools})
+	answer, err := json.Marshal(agentkernel.NextCell{Cell: agentkernel.Cell{Name: "cell", Source: source}, Tools: tools})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (s *session) feed(source string) string {
 func (s *session) ended() string {
 	s.t.Helper()
 	if s.turn.Kind != agentkernel.TurnCall {
-		s.t.Fatalf("it does not wait for a piece: %+v", s.turn)
+		s.t.Fatalf("it does not wait for a cell: %+v", s.turn)
 	}
 	var idle agentkernel.Idle
 	if err := json.Unmarshal(s.turn.Call.Args, &idle); err != nil {
@@ -73,8 +73,8 @@ func (s *session) ended() string {
 	return string(text)
 }
 
-// sessions: variables, functions and imports last from piece to piece, an error ends its piece alone, and what is answered
-// in place of a piece is told as its end. A backend without them says so.
+// sessions: variables, functions and imports last from cell to cell, an error ends its cell alone, and what is answered
+// in place of a cell is told as its end. A backend without them says so.
 func (s Suite) sessions(t *testing.T, b agentkernel.Backend) {
 	_, keeps := s.has([]Feature{Sessions})
 	if b.Info().Sessions != keeps {
@@ -86,7 +86,7 @@ func (s Suite) sessions(t *testing.T, b agentkernel.Backend) {
 	}
 }
 
-// leavesCalls: a piece that fails while another call of it is under way fails alone, and what the call gives later is not
+// leavesCalls: a cell that fails while another call of it is under way fails alone, and what the call gives later is not
 // taken for the result of another one.
 func leavesCalls(t *testing.T, b agentkernel.Backend) {
 	s := newSession(t, b, "import asyncio\nfrom tools.my_files.aio import write\nx = 1")
@@ -137,7 +137,7 @@ func keepsVariables(t *testing.T, b agentkernel.Backend) {
 		if got != c.want && !(c.want[0] == '!' && strings.HasPrefix(got, c.want)) {
 			t.Errorf("%q: %s, not %s", c.source, got, c.want)
 		}
-		if strings.HasSuffix(c.source, "\ndeep()") && (!strings.Contains(got, `File "piece", line 3, in <module>`) || !strings.Contains(got, "in deep")) {
+		if strings.HasSuffix(c.source, "\ndeep()") && (!strings.Contains(got, `File "cell", line 3, in <module>`) || !strings.Contains(got, "in deep")) {
 			t.Errorf("a traceback: %s", got)
 		}
 	}
@@ -152,9 +152,9 @@ func keepsVariables(t *testing.T, b agentkernel.Backend) {
 	if got := s.ended(); !strings.HasPrefix(got, "!no room") {
 		t.Errorf("a result that is too large: %s", got)
 	}
-	s.next(&agentkernel.Reply{Err: agentkernel.Errorf(agentkernel.CodeInterrupted, agentkernel.OpPiece, "given up")})
+	s.next(&agentkernel.Reply{Err: agentkernel.Errorf(agentkernel.CodeInterrupted, agentkernel.OpCell, "given up")})
 	if got := s.ended(); !strings.HasPrefix(got, "!given up") {
-		t.Errorf("a piece that was given up: %s", got)
+		t.Errorf("a cell that was aborted: %s", got)
 	}
 	if got := s.feed("x"); got != "41" {
 		t.Errorf("after that: %s", got)

@@ -75,7 +75,7 @@ func (s *Store) lead(pos agentkernel.Position) (durable bool) {
 	return false
 }
 
-// Stage begins the next commit; see prompt.Stager.
+// Stage begins the next commit; see fastpath.Stager.
 func (s *Store) Stage() {
 	if !s.queue.claimToStage() {
 		return

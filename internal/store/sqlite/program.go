@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/prompt"
+	"agentkernel/internal/fastpath"
 )
 
 // programSum names a program's content: its language, source and modules, not its name or arguments.
@@ -204,12 +204,12 @@ func or[T any](v *T, same T) T {
 
 // specTexts remembers the spec columns of Specs that ask for nothing special: they mostly say the same.
 type specTexts struct {
-	texts prompt.Texts[specColumn, string]
+	texts fastpath.Texts[specColumn, string]
 }
 
 // specColumn is what the spec column of such a process follows from.
 type specColumn struct {
-	spec                     prompt.Key
+	spec                     fastpath.Key
 	name, backend, namespace string
 	priority                 int
 }
@@ -218,7 +218,7 @@ type specColumn struct {
 func (t *specTexts) encode(p *agentkernel.ProcessRecord) (string, error) {
 	s := p.Spec
 	s.IdempotencyKey = "" // has a column of its own
-	simple, ok := prompt.Of(&s)
+	simple, ok := fastpath.Of(&s)
 	if !ok || p.Parent != 0 || p.Moved != nil || len(p.UnderWay)+len(p.Left) > 0 {
 		return encodeSpec(p)
 	}

@@ -195,9 +195,9 @@ func TestKeysOfPrunedProcessesAreFree(t *testing.T) {
 	if err := appendFlush(s, agentkernel.Batch{Process: first}); err != nil {
 		t.Fatal(err)
 	}
-	piece := note(first.PID, 1, 1)
-	piece.Key = &agentkernel.Key{Namespace: "default", Name: "of a piece"}
-	if err := appendFlush(s, piece); err != nil {
+	cell := note(first.PID, 1, 1)
+	cell.Key = &agentkernel.Key{Namespace: "default", Name: "of a cell"}
+	if err := appendFlush(s, cell); err != nil {
 		t.Fatal(err)
 	}
 	if err := appendFlush(s, endedBatch(*first, 2)); err != nil {
@@ -208,8 +208,8 @@ func TestKeysOfPrunedProcessesAreFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := row()
-	if _, err := s.ByKey(t.Context(), "default", "of a piece"); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
-		t.Errorf("the key of a piece: %v", err)
+	if _, err := s.ByKey(t.Context(), "default", "of a cell"); agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+		t.Errorf("the key of a cell: %v", err)
 	}
 	if err := appendFlush(s, agentkernel.Batch{Process: second}); err != nil {
 		t.Fatal(err)

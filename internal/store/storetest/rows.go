@@ -441,7 +441,7 @@ func keys(t *testing.T, open Opener) {
 	})
 }
 
-// givenKeys are those that a process gets later, for a piece of its session.
+// givenKeys are those that a process gets later, for a cell of its session.
 func givenKeys(t *testing.T, open Opener) {
 	f := start(t, open)
 	made, owner, other := record(f.pid()), record(f.pid()), record(f.pid())

@@ -187,7 +187,7 @@ func (c *chrome) life(t *Tree, end time.Time) {
 		case agentkernel.EntryMoved:
 			c.instant(p, movedMark(*e), e.At, nil)
 		case agentkernel.EntryAborted:
-			c.instant(p, "the piece was given up", e.At, nil)
+			c.instant(p, "the cell was aborted", e.At, nil)
 		case agentkernel.EntryAllowed:
 			c.instant(p, allowedMark(*e), e.At, nil)
 		case agentkernel.EntryBudget:

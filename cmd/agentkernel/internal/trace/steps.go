@@ -107,7 +107,7 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: movedMark(e)})
 	case agentkernel.EntryAborted:
 		b.closeGroup()
-		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "the piece was given up"})
+		b.add(&step{kind: stepMark, at: e.At, bad: true, mark: "the cell was aborted"})
 	case agentkernel.EntryAllowed:
 		b.add(&step{kind: stepMark, at: e.At, mark: allowedMark(e)})
 	case agentkernel.EntryBudget:

@@ -119,7 +119,7 @@ func (c *inquiry) paused(open []*history.Call) {
 			c.step(c.cmd("kill %d"), "")
 			return
 		}
-		if strings.HasPrefix(note, agentkernel.NoProgress) {
+		if c.p.Repeats() {
 			c.step(c.cmd("trace %d --full"), "what it was answered")
 			c.step(resume, "it goes on, and is counted anew")
 			c.step(c.cmd("kill %d"), "")
@@ -130,7 +130,7 @@ func (c *inquiry) paused(open []*history.Call) {
 	}
 	text := "by hand" + ago
 	if call != "" {
-		if strings.HasPrefix(c.p.PauseNote, agentkernel.YourAnswer) { // nobody was there who could answer
+		if c.p.Unheard() { // nobody was there who could answer
 			text = strings.TrimPrefix(ago, " ")
 		}
 		c.cause.Allow = call

@@ -58,12 +58,12 @@ type object struct {
 	attrs    map[string]bool
 }
 
-// prefixesEach is how many prefixes each piece of a session may try, so that no two pieces have the same.
+// prefixesEach is how many prefixes each cell of a session may try, so that no two cells have the same.
 const prefixesEach = 1000
 
 // choosePrefix finds a beginning for hidden names that no file uses.
 func (b *binder) choosePrefix() {
-	for n := b.a.program.Pieces * prefixesEach; ; n++ {
+	for n := b.a.program.Cells * prefixesEach; ; n++ {
 		b.prefix = "_k_"
 		if n > 0 {
 			b.prefix = "_k" + strconv.Itoa(n) + "_"

@@ -7,16 +7,16 @@ import (
 	"agentkernel"
 )
 
-// earlier is what the pieces of a session say that ran before this one (Program.Earlier). Their variables
+// earlier is what the cells of a session say that ran before this one (Program.Earlier). Their variables
 // live in the engine. What the front end made of their imports does not: a module that the engine lacks is
-// an object with the attributes that one piece used. So a piece imports again what it uses of them, and the
-// object gets the attributes that any piece used.
+// an object with the attributes that one cell used. So a cell imports again what it uses of them, and the
+// object gets the attributes that any cell used.
 type earlier struct {
 	files   []*file
-	carried []string // modules that this piece imports again
+	carried []string // modules that this cell imports again
 }
 
-// readEarlier parses the pieces; one that does not parse never ran.
+// readEarlier parses the cells; one that does not parse never ran.
 func readEarlier(p agentkernel.Program) *earlier {
 	out := &earlier{}
 	a := &analysis{program: p, byKey: map[string]*file{}}
@@ -35,17 +35,17 @@ func readEarlier(p agentkernel.Program) *earlier {
 	return out
 }
 
-// plain says that later pieces of the session are understood without this one.
+// plain says that later cells of the session are understood without this one.
 func (a *analysis) plain() bool {
 	return len(a.program.Source) > maxEarlier || !matters(a.program.Source, a.earlier.files)
 }
 
-// maxEarlier is the length of a piece beyond which it is not read again for each piece that follows: what it
+// maxEarlier is the length of a cell beyond which it is not read again for each cell that follows: what it
 // imported has to be imported again.
 const maxEarlier = 256 << 10
 
-// matters says whether an earlier piece may change how another is read: it imports something, or gives a
-// name of Python's, or one that was imported, another meaning. Most pieces of a long session do neither.
+// matters says whether an earlier cell may change how another is read: it imports something, or gives a
+// name of Python's, or one that was imported, another meaning. Most cells of a long session do neither.
 func matters(text string, before []*file) bool {
 	found := false
 	eachWord(text, func(w string) {
@@ -90,7 +90,7 @@ func eachWord(text string, fn func(word string)) {
 	}
 }
 
-// carry gives the imports of earlier pieces that a text uses, as one line of source; "" if there are none.
+// carry gives the imports of earlier cells that a text uses, as one line of source; "" if there are none.
 func (e *earlier) carry(a *analysis, text string) string {
 	if len(e.files) == 0 {
 		return ""
@@ -141,7 +141,7 @@ func (e *earlier) carry(a *analysis, text string) string {
 	return strings.Join(lines, ";")
 }
 
-// carried says whether an import of an earlier piece can be made again: it surely succeeded then.
+// carried says whether an import of an earlier cell can be made again: it surely succeeded then.
 func (a *analysis) carried(imp importStmt) bool {
 	switch firstPart(imp.module) {
 	case "kernel", "tools", "skills":
@@ -170,7 +170,7 @@ func (a *analysis) lasts(module, name string) bool {
 	return true
 }
 
-// define tells a file what names earlier pieces gave a meaning of their own.
+// define tells a file what names earlier cells gave a meaning of their own.
 func (e *earlier) define(f *file) {
 	for _, before := range e.files {
 		for name := range before.assigned {
@@ -181,7 +181,7 @@ func (e *earlier) define(f *file) {
 	}
 }
 
-// join adds what earlier pieces use of the modules that are imported again.
+// join adds what earlier cells use of the modules that are imported again.
 func (e *earlier) join(f *file) {
 	for _, before := range e.files {
 		for _, u := range before.uses {

@@ -1,4 +1,4 @@
-package prompt
+package fastpath
 
 import "agentkernel"
 
@@ -15,7 +15,7 @@ type Key struct {
 func Of(s *agentkernel.Spec) (Key, bool) {
 	p := &s.Program
 	return Key{p.Name, s.Backend, s.Namespace, p.Language, s.Priority, s.Durability, s.Interactive},
-		p.Args == nil && p.Host == "" && !p.Session && p.Earlier == nil && p.Pieces == 0 &&
+		p.Args == nil && p.Host == "" && !p.Session && p.Earlier == nil && p.Cells == 0 &&
 			s.Isolation == "" && s.Limits == agentkernel.Limits{} && alone(s) &&
 			s.Tools == nil && s.ToolDigests == nil && s.Allow == nil && s.AllowHosts == nil && s.Deny == nil && s.Models == nil && s.OnUnknown == "" &&
 			s.Restart == "" && s.IdempotencyKey == "" && s.Past == nil && s.Workspace == nil && s.Volumes == nil && s.Stdin == ""

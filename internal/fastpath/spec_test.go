@@ -1,24 +1,24 @@
-package prompt_test
+package fastpath_test
 
 import (
 	"testing"
 
 	"agentkernel"
-	"agentkernel/internal/prompt"
+	"agentkernel/internal/fastpath"
 	"agentkernel/internal/store/storetest"
 )
 
 // Each field of a Spec is either in its Key, or makes it one that asks for something special.
 func TestEveryFieldCounts(t *testing.T) {
-	was := prompt.Key{}
+	was := fastpath.Key{}
 	var s agentkernel.Spec
-	if k, ok := prompt.Of(&s); !ok || k != was {
+	if k, ok := fastpath.Of(&s); !ok || k != was {
 		t.Fatal("an empty Spec asks for something")
 	}
 	fields := 0
 	storetest.EachField(&s, func(name string) {
 		fields++
-		k, ok := prompt.Of(&s)
+		k, ok := fastpath.Of(&s)
 		if text := name == "Program.Source" || name == "Program.Modules"; ok && k == was && !text {
 			t.Errorf("%s: nothing is seen of it", name)
 		}
@@ -29,7 +29,7 @@ func TestEveryFieldCounts(t *testing.T) {
 }
 
 func TestTexts(t *testing.T) {
-	var texts prompt.Texts[int, string]
+	var texts fastpath.Texts[int, string]
 	made := 0
 	get := func(key int) string {
 		text, err := texts.Get(key, func() (string, error) { made++; return string(rune('a' + key%20)), nil })

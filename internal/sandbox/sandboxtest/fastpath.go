@@ -6,30 +6,30 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/prompt"
+	"agentkernel/internal/fastpath"
 )
 
-// promptly is a backend whose sandboxes are had at once where they can be, and whose turns are begun before they are
+// inlineBackend is a backend whose sandboxes are had at once where they can be, and whose turns are begun before they are
 // waited for.
-type promptly struct {
-	prompt.Backend
+type inlineBackend struct {
+	fastpath.Backend
 	had, begun, ready int
 }
 
-func (b *promptly) Start(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
+func (b *inlineBackend) Start(ctx context.Context, req agentkernel.StartRequest) (agentkernel.Sandbox, error) {
 	if box := b.StartNow(req); box != nil && ctx.Err() == nil {
 		b.had++
-		return &promptBox{box, b}, nil
+		return &inlineBox{box, b}, nil
 	}
 	return b.Backend.Start(ctx, req)
 }
 
-type promptBox struct {
-	prompt.Sandbox
-	b *promptly
+type inlineBox struct {
+	fastpath.Sandbox
+	b *inlineBackend
 }
 
-func (s *promptBox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkernel.Turn, error) {
+func (s *inlineBox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkernel.Turn, error) {
 	begun, err := s.Begin(ctx, reply)
 	if err != nil {
 		return agentkernel.Turn{}, err
@@ -44,13 +44,13 @@ func (s *promptBox) Next(ctx context.Context, reply *agentkernel.Reply) (agentke
 	return s.Sandbox.Next(ctx, reply)
 }
 
-// prompt runs the suite's programs once more, as a caller does who drives them itself.
-func (s Suite) prompt(t *testing.T, b agentkernel.Backend) {
-	inner, ok := b.(prompt.Backend)
+// inline runs the suite's programs once more, as a caller does who drives them itself.
+func (s Suite) inline(t *testing.T, b agentkernel.Backend) {
+	inner, ok := b.(fastpath.Backend)
 	if !ok {
 		t.Skip("the backend has no sandboxes at hand")
 	}
-	p := &promptly{Backend: inner}
+	p := &inlineBackend{Backend: inner}
 	s.programs(t, p)
 	t.Run("Cancel", func(t *testing.T) { cancelled(t, p) })
 	t.Run("Order", func(t *testing.T) { order(t, p) })

@@ -1,6 +1,6 @@
-// Package undecided is about writes whose outcome nobody knows: what a human's decision about one means in a journal, and why
+// Package unresolved is about writes whose outcome nobody knows: what a human's decision about one means in a journal, and why
 // there is nothing to decide about a call. It reads journals, and never decides anything or changes a process.
-package undecided
+package unresolved
 
 import (
 	"context"
@@ -98,7 +98,7 @@ func Why(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID
 	made := history.CallOf(entries, call)
 	if made == nil {
 		return agentkernel.Errorf(agentkernel.CodeNotFound, "resolve", "process %d has made no call %d", pid, call).WithPID(pid).
-			WithHint(advice.Undecided, pid)
+			WithHint(advice.WhichCall, pid)
 	}
 	name := label(&agentkernel.Entry{Op: made.Op, Args: made.Args})
 	switch {

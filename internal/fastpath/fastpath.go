@@ -1,7 +1,7 @@
-// Package prompt is what makes a small program quick: what a backend and a store may be able to do so that whoever waits for
-// such a program drives it himself, and what can be remembered of Specs that ask for nothing special. It is worth tens of
-// microseconds. The contract does not know it; without it everything works, later.
-package prompt
+// Package fastpath is what makes a small program quick: what a backend and a store may be able to do so that the caller who
+// waits for such a program drives it inline, and what can be remembered of Specs that ask for nothing special. It is worth tens
+// of microseconds. The contract does not know it; without it everything works, later. It has nothing to do with models.
+package fastpath
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"agentkernel"
 )
 
-// Backend has sandboxes at hand whose programs mostly answer within microseconds. Whoever waits for such a
-// program drives it himself at first: to wake another goroutine, and to be woken by it, takes longer than the program. He
-// has it begin while its process is still made.
+// Backend has sandboxes at hand whose programs mostly answer within microseconds. The caller who waits for such a program
+// drives it inline at first: to wake another goroutine, and to be woken by it, takes longer than the program. It begins
+// while its process is still made.
 type Backend interface {
 	agentkernel.Backend
 	// StartNow is Start if that need not wait for anything. Nil: it would have to, or the program cannot be had so;

@@ -1,4 +1,4 @@
-package undecided_test
+package unresolved_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/undecided"
+	"agentkernel/internal/kernel/unresolved"
 )
 
 // store has one process.
@@ -61,11 +61,11 @@ func TestWhy(t *testing.T) {
 		"an ended process":     {ended, 4, agentkernel.CodeConflict, "has ended already", false},
 		"a process that hands": {hands, 4, agentkernel.CodeConflict, "nobody is asked", false},
 	} {
-		err := undecided.Why(t.Context(), c.store, 7, c.call, func(e *agentkernel.Entry) string { return "named " + e.Op })
+		err := unresolved.Why(t.Context(), c.store, 7, c.call, func(e *agentkernel.Entry) string { return "named " + e.Op })
 		if agentkernel.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := undecided.Open(&c.store.rec, c.store.entries, c.call); got != c.open {
+		if got := unresolved.Open(&c.store.rec, c.store.entries, c.call); got != c.open {
 			t.Errorf("%s: to be decided: %t", name, got)
 		}
 	}
@@ -83,7 +83,7 @@ func TestEntries(t *testing.T) {
 		{agentkernel.Resolution{Decision: agentkernel.DecisionFail, Message: "100% broken"}, "", agentkernel.CodeTool, 2},
 		{agentkernel.Resolution{Decision: agentkernel.DecisionRetry}, "", "", 1},
 	} {
-		got := undecided.Entries(3, c.resolution, agentkernel.Amounts{})
+		got := unresolved.Entries(3, c.resolution, agentkernel.Amounts{})
 		if settles := len(got) == 2 && got[1].Settle != nil; settles != (c.resolution.Decision == agentkernel.DecisionFail) {
 			t.Errorf("%s settles: %v", c.resolution.Decision, settles)
 		}
@@ -105,7 +105,7 @@ func TestEntries(t *testing.T) {
 }
 
 func TestNote(t *testing.T) {
-	if note := undecided.Note(7, 3, "a.b"); !strings.Contains(note, "call 3 (a.b)") || !strings.Contains(note, "resolve 7 3") {
+	if note := unresolved.Note(7, 3, "a.b"); !strings.Contains(note, "call 3 (a.b)") || !strings.Contains(note, "resolve 7 3") {
 		t.Error(note)
 	}
 }

@@ -1,0 +1,55 @@
+package history
+
+import (
+	"cmp"
+	"strings"
+
+	"agentkernel"
+)
+
+// Pause is why a process is paused. The Note of its entry and of its row tell people so; whoever decides anything goes by the other
+// fields. PauseOf sets them for a pause of an earlier kernel, and is the only reader of such notes.
+type Pause struct {
+	Note    string                // "": somebody wanted it
+	Short   *agentkernel.Shortage // that of a budget or an allowance because of which it is; nil: there is none
+	Unheard bool                  // nobody could answer what the process asks
+	ByHand  bool                  // somebody wanted it, or that of the process with which it is paused
+}
+
+// The words of notes. They are in stored rows and journals, and never change.
+const (
+	noteByHand = "by hand"
+	noteWith   = "with process "
+	noteAsks   = "; " // what the process asks follows
+)
+
+// ByHand is a pause that somebody wanted, of the process itself (with is 0) or of the one with which it is paused. Its note ends with what
+// the process asks, for whoever sees it after this kernel; asks is "" if that is nothing.
+func ByHand(with agentkernel.PID, asks string) Pause {
+	p := Pause{ByHand: true}
+	if with != 0 {
+		p.Note = noteWith + with.String()
+	}
+	if asks != "" {
+		p.Note = cmp.Or(p.Note, noteByHand) + noteAsks + asks
+	}
+	return p
+}
+
+// Unheard is a pause because nobody could answer a question, in the words of Process.WaitsFor.
+func Unheard(question string) Pause { return Pause{Note: question, Unheard: true} }
+
+// Short is a pause because too little is left of a budget or an allowance.
+func Short(s *agentkernel.Shortage) Pause { return Pause{Note: s.PauseNote(), Short: s} }
+
+// PauseOf is the pause that a note is about.
+func PauseOf(note string) Pause {
+	row := agentkernel.Process{Paused: true, PauseNote: note}
+	return Pause{
+		Note: note, Short: row.Shortage(), Unheard: row.Unheard(),
+		ByHand: note == "" || strings.HasPrefix(note, noteByHand+noteAsks) || strings.HasPrefix(note, noteWith),
+	}
+}
+
+// EndsByItself says that the kernel ends the pause when its cause is gone.
+func (p *Pause) EndsByItself() bool { return p.Short != nil || p.Unheard }
