@@ -22,6 +22,7 @@ import (
 //   - no process waits while there is something for it: checkIdle
 //   - what the kernel says of a process is what its journal comes to: checkUsage
 //   - a signal is taken once, in the order in which they came, and never while the program holds them back: ledger.hear
+//   - no program waits in a call that was interrupted: checkWait
 //   - what has a deadline is asked to stop then, and what was asked has ended when its time is over: checkIdle
 //   - no budget is passed at any append, what the kernel says of one is what the journals come to, and who can pay is not kept: checkBudgets, askBudget, checkIdle
 //   - no allowance is passed at any append, what the kernel says of one is what the journals come to, and who can pay is not kept: checkAllowances, askAllowances, checkTomorrow
@@ -328,6 +329,9 @@ func (w *World) checkWait(r *agentkernel.ProcessRecord, l *ledger, id int64) {
 	if c == nil {
 		w.failf("process %d: call %d was made, and nothing becomes of it", r.PID, id)
 		return
+	}
+	if l.interrupted && l.masks == 0 {
+		w.failf("process %d was interrupted, and waits for call %d all the same", r.PID, id)
 	}
 	switch c.op {
 	case "time.sleep":

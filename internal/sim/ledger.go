@@ -26,6 +26,7 @@ type ledger struct {
 	signalled                  bool // since pausedAt
 	purse                      purse
 	masks                      int                         // how many hold signals back
+	interrupted                bool                        // it was interrupted, and no call says so yet
 	told                       []json.RawMessage           // user signals, in their order
 	heard                      int                         // how many of them the program has taken
 	places                     map[agentkernel.Place]int64 // of a hosted program: its calls
@@ -118,6 +119,7 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 		var s struct {
 			By      time.Time       `json:"by"`
 			Payload json.RawMessage `json:"payload"`
+			Pending bool            `json:"pending"`
 		}
 		if len(e.Data) > 0 {
 			if err := json.Unmarshal(e.Data, &s); err != nil {
@@ -127,6 +129,7 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 		if !s.By.IsZero() {
 			l.stopBy = s.By
 		}
+		l.interrupted = l.interrupted || s.Pending
 		if s.Payload != nil {
 			l.told = append(l.told, s.Payload)
 		}
@@ -216,6 +219,9 @@ func (l *ledger) hear(c *ledgerCall) error {
 	switch {
 	case (interrupted || took) && l.masks > 0:
 		return fmt.Errorf("a signal reaches %s, and the program holds signals back", c.op)
+	case interrupted:
+		l.interrupted = false
+		return nil
 	case !took:
 		return nil
 	case l.heard == len(l.told):
