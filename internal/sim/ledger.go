@@ -115,24 +115,7 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 		}
 		l.output += int64(len(text))
 	case agentkernel.EntrySignal:
-		l.signalled = true
-		var s struct {
-			By      time.Time       `json:"by"`
-			Payload json.RawMessage `json:"payload"`
-			Pending bool            `json:"pending"`
-		}
-		if len(e.Data) > 0 {
-			if err := json.Unmarshal(e.Data, &s); err != nil {
-				return err
-			}
-		}
-		if !s.By.IsZero() {
-			l.stopBy = s.By
-		}
-		l.interrupted = l.interrupted || s.Pending
-		if s.Payload != nil {
-			l.told = append(l.told, s.Payload)
-		}
+		return l.signal(e)
 	case agentkernel.EntryPaused:
 		l.paused, l.pausedAt, l.signalled = true, e.At, false
 		if c := l.calls[e.Call]; c != nil {
@@ -151,6 +134,29 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 			return err
 		}
 		l.killed = end.State == agentkernel.StateKilled
+	}
+	return nil
+}
+
+// signal takes a signal that was sent.
+func (l *ledger) signal(e *agentkernel.Entry) error {
+	l.signalled = true
+	var s struct {
+		By      time.Time       `json:"by"`
+		Payload json.RawMessage `json:"payload"`
+		Pending bool            `json:"pending"`
+	}
+	if len(e.Data) > 0 {
+		if err := json.Unmarshal(e.Data, &s); err != nil {
+			return err
+		}
+	}
+	if !s.By.IsZero() {
+		l.stopBy = s.By
+	}
+	l.interrupted = l.interrupted || s.Pending
+	if s.Payload != nil {
+		l.told = append(l.told, s.Payload)
 	}
 	return nil
 }
