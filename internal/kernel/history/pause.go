@@ -51,5 +51,8 @@ func PauseOf(note string) Pause {
 	}
 }
 
+// For says that the pause is because of the budget of a process.
+func (p Pause) For(pid agentkernel.PID) bool { return p.Short != nil && p.Short.Budget == pid }
+
 // EndsByItself says that the kernel ends the pause when its cause is gone.
-func (p *Pause) EndsByItself() bool { return p.Short != nil || p.Unheard }
+func (p Pause) EndsByItself() bool { return p.Short != nil || p.Unheard }
