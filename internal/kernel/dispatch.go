@@ -19,10 +19,9 @@ import (
 	"agentkernel/internal/sys"
 )
 
-// A new call passes, in this order: issue (its number), dispatch (does the journal have it?), issueNew (is it refused, or answered by the
-// origin?), makeOrWait (does its process stand still?), admit (what its family says), make (its intent), goOutside (its handler runs) and
-// complete (its result). One of which the journal has the intent alone enters at reissue (replay.go), and goes by readmit and
-// goOutsideAgain to the same end.
+// A new call passes issue (its number), dispatch (does the journal have it?), issueNew (is it refused, or answered by the origin?),
+// makeOrWait (does its process stand still?), admit (what its family says), make (its intent), goOutside (its handler) and complete (its
+// result). One of which the journal has the intent alone enters at reissue (replay.go), and goes by readmit and goOutsideAgain.
 
 // issue takes a call from the sandbox that the caller drives. False: the process has ended.
 func (k *Kernel) issue(p *process, call agentkernel.Call) bool {
