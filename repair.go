@@ -52,7 +52,8 @@ func (r *Resolution) Validate() error {
 // Past makes a process a rerun of another: calls that it makes in the order of the other, with the same
 // operation and arguments, are answered from the other's journal; the first difference and everything after it
 // is live. The answered calls are copied, so that the new journal is complete by itself. A write that the
-// other process made is not made again, wherever it comes, unless Again says so.
+// other process made is not made again, wherever it comes, unless Again says so. Users know the other process as
+// the past of the rerun; in code it is its origin.
 type Past struct {
 	PID  PID   `json:"pid"`            // has ended, and is of the same namespace
 	From int64 `json:"from,omitempty"` // calls of it from this number on are not answered; 0: all are

@@ -225,7 +225,8 @@ func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace str
 		Traffic: router, Families: families.All(families.Parts{Tools: toolbox, Fetcher: k.fetcher, Models: router}), Tools: toolbox,
 		Layers: layers, Retention: k.keeper, Recordings: recordings,
 		Library: library.New(dir.Path(), nil), Backup: backups(cfg, dir, store),
-		Logger: cfg.Logger, Observer: cfg.Observer, Allowances: allowances, Slots: cfg.Slots, Weight: weight, Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
+		Logger: cfg.Logger, Observer: cfg.Observer, Allowances: allowances, Slots: cfg.Slots, Weight: weight,
+		Residents: cfg.Workers, ParkAfter: cfg.ParkAfter, SessionStay: cfg.SessionStay,
 		About: agentkernel.KernelInfo{Version: cfg.Version, Mode: cfg.Mode, Home: dir.Path(), Settings: cfg.Settings, Before: lock.Before()}})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())

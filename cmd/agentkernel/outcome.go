@@ -16,8 +16,9 @@ import (
 
 // runResult is the one object that run --json and tools call --json print.
 type runResult struct {
-	PID        *agentkernel.PID   `json:"pid"`   // null: nothing was started, or with unknown, that it was is not known
-	State      string             `json:"state"` // exited, failed, killed, paused, detached, refused; the kernel was lost: unfinished, or unknown if the PID is, too
+	PID *agentkernel.PID `json:"pid"` // null: nothing was started, or with unknown, that it was is not known
+	// State is exited, failed, killed, paused, detached or refused; if the kernel was lost unfinished, or unknown if the PID is, too.
+	State      string             `json:"state"`
 	Result     json.RawMessage    `json:"result"`
 	Stdout     string             `json:"stdout"`
 	Stderr     string             `json:"stderr"`

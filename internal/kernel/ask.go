@@ -58,7 +58,8 @@ func (k *Kernel) pauseUnheard(p *process) {
 	}
 }
 
-// showQuestions tells a watcher that answers questions what a process and those below it ask already, and lets those go on that waited for it.
+// showQuestions tells a watcher that answers questions what a process and those below it ask already, and lets those go on that
+// waited for it.
 func (k *Kernel) showQuestions(p *process, w *watch.Watcher) {
 	k.askers(p, w, func(q *process) {
 		for _, f := range q.inflight {

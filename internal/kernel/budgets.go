@@ -128,7 +128,7 @@ func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentk
 	k.append(p, raising)
 	k.table.ledger.Raise(pid, more.Amounts())
 	p.mu.Unlock()
-	k.resumeIf(append(k.table.below(pid), p), func(p *process) bool { s := p.whyPaused().Short; return s != nil && s.Budget == pid })
+	k.resumeIf(append(k.table.below(pid), p), func(p *process) bool { return p.whyPaused().For(pid) })
 	return k.Budget(ctx, pid)
 }
 

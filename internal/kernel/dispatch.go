@@ -19,6 +19,10 @@ import (
 	"agentkernel/internal/sys"
 )
 
+// A new call passes issue (its number), dispatch (does the journal have it?), issueNew (is it refused, or answered by the origin?),
+// makeOrWait (does its process stand still?), admit (what its family says), make (its intent), goOutside (its handler) and complete (its
+// result). One of which the journal has the intent alone enters at reissue (replay.go), and goes by readmit and goOutsideAgain.
+
 // issue takes a call from the sandbox that the caller drives. False: the process has ended.
 func (k *Kernel) issue(p *process, call agentkernel.Call) bool {
 	canonical, err := permit.Arguments(&call)
@@ -41,7 +45,8 @@ func (k *Kernel) number(p *process, call agentkernel.Call) *inflight {
 	return f
 }
 
-// dispatch is the one path of every syscall, of sandboxes and hosted programs alike. bad: what is wrong with the arguments. False: the process has ended.
+// dispatch is the one path of every syscall, of sandboxes and hosted programs alike. bad: what is wrong with the arguments.
+// False: the process has ended.
 func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
 	if entry, diverged := k.recorded(p, f, canonical); diverged != nil {
 		k.finish(p, endingFor(diverged))
@@ -81,7 +86,8 @@ func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, ba
 	return true
 }
 
-// stopIfRepeating pauses a process before a call that it has made often enough with the same answer, or says how it ends; later makes the call.
+// stopIfRepeating pauses a process before a call that it has made often enough with the same answer, or says how it ends; later
+// makes the call.
 func (k *Kernel) stopIfRepeating(p *process, f *inflight, canonical json.RawMessage, later func()) (stuck bool, ends *agentkernel.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -402,7 +408,8 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	return true, nil
 }
 
-// reserve is what a call reserves, and the time of its entry; see budget.Ledger. p.mu is held. The error says that there is too little left.
+// reserve is what a call reserves, and the time of its entry; see budget.Ledger. p.mu is held. The error says that there is too
+// little left.
 func (k *Kernel) reserve(p *process, f *inflight) (want agentkernel.Amounts, at time.Time, err error) {
 	want, nodes := f.admission.Wants(), k.books(p)
 	if len(nodes) > 0 && f.handler.Outside != nil && want[agentkernel.AmountUnsent] == 0 {
@@ -415,8 +422,8 @@ func (k *Kernel) reserve(p *process, f *inflight) (want agentkernel.Amounts, at 
 	return want, at, err
 }
 
-// reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved. False: nobody
-// waits for it any more, or its process stands still, and later makes it.
+// reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved.
+// False: nobody waits for it any more, or its process stands still, and later makes it.
 func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -483,8 +490,8 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	return outcome{Outcome: sys.Outcome{Incarnation: out.Incarnation, Settle: out.Settle, Ends: out.Ends, Done: out.Done}}, e
 }
 
-// complete journals the result of a call that was under way and hands it over. A result that nobody waits for any more (killed, interrupted,
-// kernel stopping) is dropped: recovery treats the call as open. False: the journal has another answer, or none.
+// complete journals the result of a call that was under way and hands it over. A result that nobody waits for any more (killed,
+// interrupted, kernel stopping) is dropped: recovery treats the call as open. False: the journal has another answer, or none.
 func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -107,7 +107,7 @@ func (k *Kernel) forget(p *process) {
 	k.forest.Leave(p.place())
 	k.table.remove(p.pid)
 	if k.table.ledger.Drop(p.pid); p.spec.Budget != (agentkernel.Budget{}) {
-		k.resumeIf(k.table.below(p.pid), func(q *process) bool { s := q.whyPaused().Short; return s != nil && s.Budget == p.pid }) // nobody will raise it any more
+		k.resumeIf(k.table.below(p.pid), func(q *process) bool { return q.whyPaused().For(p.pid) }) // nobody will raise it any more
 	}
 	k.specs.Drop(p.spec)
 	k.sessions.Ended(p.pid)

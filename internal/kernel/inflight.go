@@ -25,7 +25,8 @@ type inflight struct {
 	async   bool
 	again   bool // made once more by a human's decision: what the first time did is not known
 	asking  bool // a human is asked whether it may be made
-	// dropped says of one that was not in the journal yet that it was interrupted, or that its program has moved to another backend, and will issue it again.
+	// dropped says of one that was not in the journal yet that it was interrupted, or that its program has moved to another
+	// backend, and will issue it again.
 	dropped   bool
 	admission *sys.Admission          // nil: its family was not asked
 	peer      string                  // see history.Peer; "": it has not gone out

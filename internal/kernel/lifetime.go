@@ -62,9 +62,7 @@ func (k *Kernel) begins(p *process) {
 // endsAt is when the clock ends a process first, asks it to end, or lets it go on; zero: never; p.mu is held.
 func (p *process) endsAt(now time.Time) time.Time {
 	at, _ := p.standing.Account.Stops(p.spec.Deadline, now)
-	if short := p.whyPaused().Short; short != nil {
-		at = timers.Sooner(at, short.Until) // then there is enough for its call again
-	}
+	at = timers.Sooner(at, p.whyPaused().Until()) // then there is enough for its call again
 	if wall := time.Duration(p.spec.InForce.Wall); wall > 0 && !p.paused() {
 		at = timers.Sooner(at, now.Add(wall-p.standing.Pauses.Lived(p.created, now)))
 	}
@@ -78,7 +76,7 @@ func (k *Kernel) clockReached(p *process) {
 	lived, wall, because := p.standing.Pauses.Lived(p.created, now), time.Duration(p.spec.InForce.Wall), p.standing.Account.Deadline
 	at, ask := p.standing.Account.Stops(p.spec.Deadline, now)
 	due, old := !at.IsZero() && !now.Before(at), wall > 0 && !p.paused() && lived >= wall
-	if short := p.whyPaused().Short; short != nil && !short.Until.IsZero() && !now.Before(short.Until) {
+	if until := p.whyPaused().Until(); !until.IsZero() && !now.Before(until) {
 		k.resume(p)
 	} else if !k.enforceTime(p) && !due && !old {
 		k.startClock(p)

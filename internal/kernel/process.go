@@ -82,8 +82,9 @@ func (p *process) Flow() string { return p.spec.Namespace }
 func (p *process) snapshot() agentkernel.Process {
 	s := agentkernel.Process{
 		PID: p.pid, Parent: p.spec.Parent, Namespace: p.spec.Namespace, Name: p.spec.Program.Name,
-		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority, State: p.state, Paused: p.paused() && !p.state.Terminal(),
-		PauseNote: p.whyPaused().Note, StopBy: p.standing.Account.StopBy, Deadline: p.spec.Deadline, Resident: p.run.box != nil,
+		Backend: p.backendName(), Language: p.spec.Program.Language, Replayable: p.replayable(), Priority: p.spec.Priority,
+		State: p.state, Paused: p.paused() && !p.state.Terminal(), PauseNote: p.whyPaused().Note,
+		StopBy: p.standing.Account.StopBy, Deadline: p.spec.Deadline, Resident: p.run.box != nil,
 		Created: p.created, Usage: p.usage(), Fingerprint: p.run.fingerprint, Recoveries: int(p.recoveries.Load()),
 	}
 	if p.run.moved != nil {
@@ -111,7 +112,8 @@ func (p *process) snapshot() agentkernel.Process {
 // usage is what the process has used in all its runs; p.mu is held.
 func (p *process) usage() agentkernel.Usage {
 	a := &p.standing.Account
-	return agentkernel.Usage{Syscalls: max(a.Calls, p.run.calls), ToolCalls: a.ToolCalls, Waits: p.run.waits, Running: p.run.running, Output: a.Output, BytesIn: a.BytesIn}
+	return agentkernel.Usage{Syscalls: max(a.Calls, p.run.calls), ToolCalls: a.ToolCalls, Waits: p.run.waits,
+		Running: p.run.running, Output: a.Output, BytesIn: a.BytesIn}
 }
 
 // now is snapshot for who asks at this moment: the turn that is under way counts; p.mu is held.

@@ -47,7 +47,7 @@ type run struct {
 	replay      *replay.Replay     // what the journal still knows better than the program; nil when live
 	origin      *origin.Origin     // of a rerun; nil: none
 	verifies    *verification      // repeats a recording and does nothing else; nil: an ordinary process
-	turning     time.Duration      // since when, by Kernel.clock, it has been in a turn; 0: it is not, or in one that the kernel does not time
+	turning     time.Duration      // since when, by Kernel.clock, it has been in a turn that the kernel times; 0: it is in none
 	running     time.Duration      // in its sandboxes
 	waits       int64              // how often it had to wait
 	lastRun     int64              // when it last left its slot, for eviction: nanoseconds since 1970

@@ -312,7 +312,8 @@ func (p *process) interruptible() *inflight {
 	}
 	var first *inflight
 	for _, f := range p.inflight {
-		if (f.intended() || f.asking || f.admission.Waits() != "") && (p.run.need == needAny || p.run.backend == nil || f.id == p.run.current) && (first == nil || f.id < first.id) {
+		waits := p.run.need == needAny || p.run.backend == nil || f.id == p.run.current
+		if waits && (f.intended() || f.asking || f.admission.Waits() != "") && (first == nil || f.id < first.id) {
 			first = f
 		}
 	}

@@ -61,7 +61,8 @@ func (p *process) evictable() bool {
 	}
 	// One that was paused before it was told that its async call is under way stays: from its image it would issue the call again.
 	idle := p.state == agentkernel.StateWaiting || p.state == agentkernel.StateReady
-	return idle && !p.owned && p.run.box != nil && !p.run.reemit && p.run.replay == nil && p.run.need != needStart && p.run.need != needAck && p.run.need != needGo && (p.run.backend.Images || p.betweenCells())
+	waits := p.run.need == needReply || p.run.need == needAny
+	return idle && waits && !p.owned && p.run.box != nil && !p.run.reemit && p.run.replay == nil && (p.run.backend.Images || p.betweenCells())
 }
 
 // betweenCells says whether the process is a session that could be repeated, and waits for its next cell. One with a

@@ -85,8 +85,8 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 	return any || below, k.flushAll(ctx)
 }
 
-// overTree does something to those below a process, with all also to those detached from it, and says whether it did it to any. Those whose sandboxes are stopped or
-// continued, which takes a while each, have it done at the same time.
+// overTree does something to those below a process, with all also to those detached from it, and says whether it did it to any.
+// Those whose sandboxes are stopped or continued, which takes a while each, have it done at the same time.
 func (k *Kernel) overTree(pid agentkernel.PID, all bool, do func(*process) bool) bool {
 	var group sync.WaitGroup
 	var any atomic.Bool

@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"agentkernel"
 )
@@ -51,5 +52,16 @@ func PauseOf(note string) Pause {
 	}
 }
 
+// For says that the pause is because of the budget of a process.
+func (p Pause) For(pid agentkernel.PID) bool { return p.Short != nil && p.Short.Budget == pid }
+
+// Until is when the allowance begins anew because of which it is; zero: it is because of none.
+func (p Pause) Until() (at time.Time) {
+	if p.Short != nil {
+		at = p.Short.Until
+	}
+	return at
+}
+
 // EndsByItself says that the kernel ends the pause when its cause is gone.
-func (p *Pause) EndsByItself() bool { return p.Short != nil || p.Unheard }
+func (p Pause) EndsByItself() bool { return p.Short != nil || p.Unheard }

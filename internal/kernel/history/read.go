@@ -23,7 +23,8 @@ func Row(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID
 }
 
 // Entries reads what is left of a journal; lost says that something is.
-func Entries(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, from int64, limit int) (list []agentkernel.Entry, lost, err error) {
+func Entries(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, from int64, limit int) (
+	list []agentkernel.Entry, lost, err error) {
 	if s, ok := store.(agentkernel.Salvager); ok {
 		return s.EntriesLeft(ctx, pid, from, limit)
 	}

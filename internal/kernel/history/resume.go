@@ -13,7 +13,8 @@ import (
 // Resume folds the journal of a process from a base on. entries is what it read for that: all of the journal if whole is set.
 // lost says that something cannot be read, or is not there: then nothing of it can be continued. at is the locals where a base
 // stands; nil: there are none. A base whose locals cannot be read is not used: the journal has all of them.
-func Resume(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, base Base, whole bool, at func(*Base) (Locals, error)) (h *History, entries []agentkernel.Entry, lost, err error) {
+func Resume(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, base Base, whole bool,
+	at func(*Base) (Locals, error)) (h *History, entries []agentkernel.Entry, lost, err error) {
 	from := int64(1)
 	if base.Seq > 0 && !base.Whole() && !whole {
 		from = base.Seq

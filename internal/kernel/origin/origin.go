@@ -1,5 +1,5 @@
 // Package origin answers the calls of a rerun from the journals of the process that it repeats and of those that that one
-// repeated.
+// repeated. That process is the past of the rerun for users, in Spec.Past and in what is stored, and its origin in code.
 package origin
 
 import (

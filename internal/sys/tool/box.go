@@ -170,7 +170,8 @@ func bindingKey(files []string, refs []agentkernel.ToolRef) string {
 
 // imported finds what imports mean. Their servers are asked all at once, since each may have to start; of several errors the
 // first in the program counts, with the import that it is about.
-func imported(ctx context.Context, src agentkernel.ToolSource, refs []agentkernel.ToolRef) (tools []agentkernel.Tool, about agentkernel.ToolRef, err error) {
+func imported(ctx context.Context, src agentkernel.ToolSource, refs []agentkernel.ToolRef) (
+	tools []agentkernel.Tool, about agentkernel.ToolRef, err error) {
 	type answer struct {
 		tools []agentkernel.Tool
 		err   error

@@ -17,7 +17,8 @@ import (
 
 // Family is the family of tools.
 func (b *Box) Family() sys.Family {
-	op := func(admit func(*sys.Call) (sys.Admission, error), outside func(context.Context, *sys.Call) (sys.Outcome, error), desc agentkernel.Syscall) sys.Op {
+	op := func(admit func(*sys.Call) (sys.Admission, error), outside func(context.Context, *sys.Call) (sys.Outcome, error),
+		desc agentkernel.Syscall) sys.Op {
 		desc.Capability = "tool"
 		desc.Guest = desc.Name
 		return sys.Op{Admit: admit, Outside: outside, Syscall: desc}
@@ -120,7 +121,8 @@ func effect(t *agentkernel.Tool) agentkernel.Effect {
 // admission says what a call of a known tool needs: nothing if it only reads, else permission.
 func admission(c *sys.Call, a args, t *agentkernel.Tool) (sys.Admission, error) {
 	name := t.Server + "." + t.Name
-	adm := sys.Admission{Effect: effect(t), Reserve: price(t), Subject: name, Name: name, Pattern: agentkernel.ExactPattern(t.Server, t.Name), Value: admitted{t, a.Arguments}, Matches: t.AllowedBy}
+	adm := sys.Admission{Effect: effect(t), Reserve: price(t), Subject: name, Name: name, Matches: t.AllowedBy,
+		Pattern: agentkernel.ExactPattern(t.Server, t.Name), Value: admitted{t, a.Arguments}}
 	switch {
 	case c.Again: // permission was settled when it was made first
 	case t.Refused():
