@@ -87,6 +87,14 @@ func (e *Error) WithRecover(pid PID) *Error {
 	return e.WithPID(pid).WithHint("if it is unfinished, `agentkernel recover %d` continues it; to run the program again would do again what it did", pid)
 }
 
+// OrNil is the error as an interface: nil if e is, and not an interface that holds a nil pointer.
+func (e *Error) OrNil() error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
 // WithPID returns a copy of e that names the process.
 func (e *Error) WithPID(pid PID) *Error {
 	c := *e

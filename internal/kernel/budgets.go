@@ -123,7 +123,7 @@ func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentk
 	p.mu.Lock()
 	if p.state.Terminal() { // a moment ago: the table has it yet
 		defer p.mu.Unlock()
-		return s, hasEnded("budget", pid, p.state)
+		return s, history.HasEnded("budget", pid, p.state)
 	}
 	k.append(p, raising)
 	k.table.ledger.Raise(pid, more.Amounts())

@@ -263,7 +263,7 @@ func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.standing.Account.Interrupted && p.standing.Account.Masks == 0 { // the entry of this answer takes it back
+	if p.interruptDue() { // the entry of this answer takes it back
 		return p.interrupted(f)
 	}
 	if f.handler.immediate() && !f.async {
@@ -304,8 +304,10 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 	case h.Outside != nil:
 		k.make(p, f, canonical)
 	default:
-		if waits, _ := k.intend(p, f, canonical); waits { // such calls reserve nothing
+		if waits, err := k.intend(p, f, canonical); waits {
 			k.beginLater(p, f)
+		} else if err != nil {
+			k.answer(p, f, canonical, outcome{}, err)
 		}
 	}
 }
@@ -329,7 +331,7 @@ func (k *Kernel) wait(p *process, f *inflight) error {
 	if err != nil {
 		return err
 	}
-	ring := func() { k.complete(p, f, outcomeOf(w.Result), errOrNil(w.Err)) }
+	ring := func() { k.complete(p, f, outcomeOf(w.Result), w.Err.OrNil()) }
 	later := w.Until.After(k.cfg.Now())
 	p.mu.Lock()
 	if f.mail = w.Kind; later {
@@ -389,6 +391,9 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped || k.deferCallLocked(p, f, func() { k.begin(p, f, canonical) }) {
 		return false, nil
+	}
+	if p.interruptDue() { // it came while the call waited to be made
+		return false, p.interrupted(f)
 	}
 	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
 		p.inflight.Add(f)

@@ -33,14 +33,6 @@ func endingFor(err *agentkernel.Error) ending {
 	return e
 }
 
-// errOrNil keeps a nil *Error from becoming a non-nil error.
-func errOrNil(e *agentkernel.Error) error {
-	if e == nil {
-		return nil
-	}
-	return e
-}
-
 // checkedEnding turns an end of the program that leaves part of the journal unrepeated into a divergence; p.mu is held.
 func (p *process) checkedEnding(e ending) ending {
 	if p.run.replay == nil || !history.Repeatable(e.err) || e.state == agentkernel.StateKilled || e.err != nil && e.err.Code == agentkernel.CodeDiverged {

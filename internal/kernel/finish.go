@@ -170,5 +170,5 @@ func (k *Kernel) Broken() <-chan struct{} { return k.broken }
 
 // Failure is why the store failed; nil as long as Broken is open.
 func (k *Kernel) Failure() error {
-	return errOrNil(k.table.Failed())
+	return k.table.Failed().OrNil()
 }

@@ -17,7 +17,7 @@ func (k *Kernel) Attach(ctx context.Context, pid agentkernel.PID, how agentkerne
 	if p == nil {
 		rec, err := k.store.Process(ctx, pid)
 		if err == nil && rec.State.Terminal() {
-			err = hasEnded("attach", pid, rec.State)
+			err = history.HasEnded("attach", pid, rec.State)
 		}
 		if err == nil { // its host comes back, and nobody else would continue it
 			_, err = k.Recover(ctx, pid)
@@ -85,7 +85,7 @@ func (k *Kernel) admits(p *process, seat *hosting.Seat, began int64, how agentke
 		return agentkernel.Errorf(agentkernel.CodeConflict, "attach", "process %d is not hosted: it runs in %s", p.pid, p.backendName()).WithPID(p.pid)
 	case p.state.Terminal():
 		k.table.hosts.Vacate(p.pid, nil) // the seat came after its end
-		return hasEnded("attach", p.pid, p.state)
+		return history.HasEnded("attach", p.pid, p.state)
 	}
 	return seat.Admits(p.pid, began, p.standing.Account.Host, how)
 }
@@ -106,7 +106,7 @@ func (h *hostedProcess) Ended() error {
 	if !h.p.state.Terminal() {
 		return nil
 	}
-	return hasEnded("host", h.p.pid, h.p.state)
+	return history.HasEnded("host", h.p.pid, h.p.state)
 }
 
 func (h *hostedProcess) Issue(call agentkernel.Call, place string, canonical json.RawMessage, bad *agentkernel.Error, reply chan agentkernel.Reply) {

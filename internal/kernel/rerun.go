@@ -8,7 +8,6 @@ import (
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/origin"
-	"agentkernel/internal/kernel/unresolved"
 	"agentkernel/internal/shellword"
 )
 
@@ -90,7 +89,7 @@ func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c 
 		f.seq = p.standing.Seq
 		if c.Unknown() {
 			p.mu.Unlock()
-			k.complete(p, f, outcome{}, inDoubt(f, c))
+			k.complete(p, f, outcome{}, c.InDoubt(f.op, f.brief()))
 			return
 		}
 		p.run.origin.Issued(f.id, c)
@@ -132,14 +131,6 @@ func selfOf(p *process, recorded json.RawMessage) json.RawMessage {
 		return recorded
 	}
 	return origin.Self(mine, recorded)
-}
-
-// inDoubt is the answer for a write of the origin of which nobody knows whether it happened.
-func inDoubt(f *inflight, c *origin.Call) *agentkernel.Error {
-	if c.Result != nil && c.Result.Err.Code == agentkernel.CodeOutcomeUnknown {
-		return c.Result.Err
-	}
-	return unresolved.Unknown(f.op, f.brief(), fmt.Errorf("process %d ended before it was answered", c.PID))
 }
 
 // nextFromOrigin gives the async result of the origin that comes next, nil if there is none or others come first; p.mu is held.

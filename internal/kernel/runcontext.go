@@ -87,5 +87,5 @@ func (p *process) stopped() error {
 	if cause := p.cause(); cause != nil {
 		return cause
 	}
-	return errOrNil(p.run.abort)
+	return p.run.abort.OrNil()
 }

@@ -19,6 +19,11 @@ func (p *process) interrupted(f *inflight) *agentkernel.Error {
 	return inbox.Interrupted(f.op, f.label, f.intended() && f.effect == agentkernel.EffectWrite, p.standing.Account.StopBy, p.standing.Account.Deadline)
 }
 
+// interruptDue says that the program's next call is answered with an interrupt; p.mu is held.
+func (p *process) interruptDue() bool {
+	return p.standing.Account.Interrupted && p.standing.Account.Masks == 0
+}
+
 // Signal sends a signal to a process, and to what it reaches of those below.
 func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal, with ...agentkernel.SignalOptions) error {
 	opt, err := agentkernel.OptionsOf(sig, with)
@@ -90,7 +95,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	}
 	alone := sig == agentkernel.SignalInterrupt || sig == agentkernel.SignalUser // what is below it does not matter
 	if alone && rec.State.Terminal() {
-		return hasEnded(sig, pid, rec.State)
+		return history.HasEnded(string(sig), pid, rec.State)
 	}
 	k.table.recovering.Await(ctx, recoverPatience) // what is below it may be yet to be taken up
 	switch {
@@ -111,13 +116,9 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 		any, err = k.pauseOrResumeTree(ctx, pid, rec.Spec.Ancestors, sig, opt.Tree)
 	}
 	if err == nil && !any && rec.State.Terminal() {
-		err = hasEnded(sig, pid, rec.State)
+		err = history.HasEnded(string(sig), pid, rec.State)
 	}
 	return err
-}
-
-func hasEnded(sig agentkernel.Signal, pid agentkernel.PID, state agentkernel.State) error {
-	return agentkernel.Errorf(agentkernel.CodeConflict, string(sig), "process %d has ended already: %s", pid, state).WithPID(pid)
 }
 
 // killAbsent kills a process that no kernel runs, and all below it, also what no kernel has taken up: a later recovery would
@@ -131,7 +132,7 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord,
 		tree = slices.DeleteFunc(tree, func(q agentkernel.ProcessRecord) bool { return q.PID != rec.PID && !specs.Attached(&q.Spec, rec.PID) })
 	}
 	if len(tree) == 0 && len(k.under(rec.PID, all)) == 0 {
-		return hasEnded(agentkernel.SignalKill, rec.PID, rec.State)
+		return history.HasEnded(string(agentkernel.SignalKill), rec.PID, rec.State)
 	}
 	for _, rec := range tree {
 		adopted, _, notTaken := k.adopt(ctx, rec, true) // or somebody else just has, and it may sleep, or run by now

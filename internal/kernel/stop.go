@@ -107,7 +107,7 @@ func (k *Kernel) tell(ctx context.Context, p *process, payload json.RawMessage) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() {
-		return hasEnded(agentkernel.SignalUser, p.pid, p.state)
+		return history.HasEnded(string(agentkernel.SignalUser), p.pid, p.state)
 	}
 	k.appendBatch(p, agentkernel.Batch{
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalUser, Data: history.SignalData{Payload: canonical}.Encode()}},

@@ -153,6 +153,11 @@ func RunByNone(op string, pid agentkernel.PID) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d is unfinished: no kernel runs it", pid).WithPID(pid).WithHint(advice.Recover, pid)
 }
 
+// HasEnded is the error for a process that has ended.
+func HasEnded(op string, pid agentkernel.PID, state agentkernel.State) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d has ended already: %s", pid, state).WithPID(pid)
+}
+
 // Living refuses a process that has ended with all below it, or never was.
 func Living(store agentkernel.StoreReader) func(ctx context.Context, pid agentkernel.PID) error {
 	return func(ctx context.Context, pid agentkernel.PID) error {

@@ -14,6 +14,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/unresolved"
 	"agentkernel/internal/sys"
 )
 
@@ -167,6 +168,14 @@ func (c *Call) made() bool {
 		return true
 	}
 	return false
+}
+
+// InDoubt is the answer for a write of which nobody knows whether it happened.
+func (c *Call) InDoubt(op, brief string) *agentkernel.Error {
+	if c.Result != nil && c.Result.Err.Code == agentkernel.CodeOutcomeUnknown {
+		return c.Result.Err
+	}
+	return unresolved.Unknown(op, brief, fmt.Errorf("process %d ended before it was answered", c.PID))
 }
 
 // Unknown says that nobody knows whether a write happened, and that the program of the origin did not go on
