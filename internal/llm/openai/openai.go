@@ -180,7 +180,7 @@ func (f form) message(b *encode.Body, m *llm.Message) {
 	case llm.Assistant:
 		f.assistant(b, m)
 	case llm.System, llm.User:
-		said := slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return p.Text == "" && p.Image == nil })
+		said := only(m.Parts, func(p *llm.Part) bool { return p.Text != "" || p.Image != nil })
 		if len(said) == 0 && len(m.Parts) > 0 {
 			return
 		}
@@ -190,4 +190,23 @@ func (f form) message(b *encode.Body, m *llm.Message) {
 	default:
 		b.Fail(&llm.Error{Kind: llm.Invalid, Message: "a message has no role"})
 	}
+}
+
+// only gives the parts of which says is true: the same list where that is all of them, as it nearly always is.
+func only(parts []llm.Part, says func(*llm.Part) bool) (some []llm.Part) {
+	n := 0
+	for i := range parts {
+		if says(&parts[i]) {
+			n++
+		}
+	}
+	if n == len(parts) {
+		return parts
+	}
+	for i := range parts {
+		if says(&parts[i]) {
+			some = append(some, parts[i])
+		}
+	}
+	return some
 }
