@@ -89,6 +89,9 @@ func (a *asking) Wait(ctx context.Context) error {
 	return err
 }
 
+// Ready is never so: what may happen while a call waits is what is looked for.
+func (a *asking) Ready() bool { return false }
+
 // Drop is that of the plan.
 func (a *asking) Drop() {
 	a.e.mu.Lock()

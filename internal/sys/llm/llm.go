@@ -137,7 +137,12 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 	if err != nil {
 		return sys.Admission{}, named(c, err)
 	}
-	a := sys.Admission{Subject: p.Alias(), Value: p, Reserve: p.Reserve(), Drop: p.Drop, Waiting: p.Waiting, Queues: true}
+	a := sys.Admission{Subject: p.Alias(), Value: p, Drop: p.Drop, Waiting: p.Waiting}
+	if p.Ready() { // nothing waits, nor has to be woken
+		a.Reserve = p.Reserve()
+		return a, nil
+	}
+	a.Reserve, a.Queues = p.Reserve(), true
 	a.Later = func(ctx context.Context) (sys.Admission, error) {
 		now := a
 		now.Later = nil
