@@ -28,7 +28,7 @@ func Family(engine llm.Engine, hosts Hosts) sys.Family {
 	if engine == nil {
 		engine = none{}
 	}
-	f := family{engine, hosts, newMemo()}
+	f := family{engine, hosts, newMemo(), newTalks()}
 	model := agentkernel.Param{Name: "model", Type: "string", Optional: true, Default: "None", Doc: "an alias of the setting `models`; the first one, if there is none"}
 	common := []agentkernel.Param{
 		model,
@@ -94,6 +94,7 @@ type family struct {
 	engine llm.Engine
 	hosts  Hosts
 	memo   *memo
+	talks  talks
 }
 
 // check refuses models that a process may not bring.
