@@ -92,15 +92,17 @@ func limits(h http.Header, now time.Time) (list []llm.Limit) {
 	for _, l := range []struct{ suffix, what string }{
 		{"-Requests", llm.LimitRequests}, {"", llm.LimitRequests}, {"-Tokens", llm.LimitTokens}, {"-Project-Tokens", llm.LimitTokens},
 	} {
-		reset := h.Get("X-Ratelimit-Reset" + l.suffix)
+		most, left, reset := h.Get("X-Ratelimit-Limit"+l.suffix), h.Get("X-Ratelimit-Remaining"+l.suffix), h.Get("X-Ratelimit-Reset"+l.suffix)
+		if most == "" && left == "" && reset == "" { // to find out that nothing is a number, a time or a duration takes longer than all else
+			continue
+		}
 		until := transport.Until(reset, now)
 		const farMilliseconds = 1e11 // as seconds, more than 3,000 years: it is a time in milliseconds since 1970
 		if ms, err := strconv.ParseFloat(reset, 64); err == nil && ms > farMilliseconds {
 			until = max(0, time.UnixMilli(int64(ms)).Sub(now))
 		}
 		list = transport.Tighter(list, llm.Limit{
-			What: l.what, Limit: transport.Number(h.Get("X-Ratelimit-Limit" + l.suffix)),
-			Remaining: transport.Number(h.Get("X-Ratelimit-Remaining" + l.suffix)), Reset: until,
+			What: l.what, Limit: transport.Number(most), Remaining: transport.Number(left), Reset: until,
 		})
 	}
 	return list
