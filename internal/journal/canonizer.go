@@ -195,8 +195,12 @@ func (s *surveyor) items(m *member) bool {
 
 // write writes what was read. Of the first members, and of the first items of the list that goes on, it was written before.
 func (r *reading) write(found *survey, starts []start, kept int) bool {
-	before := r.out
-	w := writer{survey: found, out: make([]byte, 0, len(found.raw)), mayMove: movesFor(found.raw)}
+	w := rewriter{before: r.out, writer: writer{survey: found, mayMove: movesFor(found.raw)}}
+	size := len(found.raw)
+	if kept < len(r.members) && starts[0].items > 0 {
+		size += aroundCopy - starts[0].at // the rest is copied
+	}
+	w.out = make([]byte, 0, size)
 	r.order = r.order[:0]
 	for i := range r.members {
 		r.order = append(r.order, i)
@@ -213,34 +217,64 @@ func (r *reading) write(found *survey, starts []start, kept int) bool {
 			w.out = append(w.out, ',')
 		}
 		w.out = append(append(append(w.out, '"'), m.name...), `":`...)
-		from := int32(len(w.out))
+		from := w.len()
 		if at < kept {
-			w.out = append(w.out, before[m.outFrom:m.end]...)
-		} else if !w.member(m, starts[at-kept], before) {
+			w.copy(m.outFrom, m.end)
+		} else if !w.member(m, starts[at-kept]) {
 			return false
 		}
-		m.outFrom, m.end = from, int32(len(w.out))
+		m.outFrom, m.end = from, w.len()
 		moved += m.moved
 	}
 	w.out = append(w.out, '}')
 	if !slices.IsSorted(r.order) {
-		moved += len(w.out) - len("{}")
+		moved += int(w.len()) - len("{}")
 	}
-	r.out = w.out
+	r.out = w.whole()
 	return moved <= w.mayMove
 }
 
+// rewriter is a writer that takes what it can from what was written before.
+type rewriter struct {
+	writer
+	before []byte
+	pieces [][]byte // that stand before what is in out
+	size   int      // of the pieces
+}
+
+// aroundCopy is the room for what is written beside what is copied, if little is new.
+const aroundCopy = 4 << 10
+
+// len is how much is written.
+func (w *rewriter) len() int32 { return int32(w.size + len(w.out)) }
+
+// copy writes what was written before.
+func (w *rewriter) copy(from, to int32) {
+	n := len(w.out)
+	w.pieces = append(w.pieces, w.out[:n:n], w.before[from:to])
+	w.size += n + int(to-from)
+	w.out = w.out[n:]
+}
+
+// whole is all that is written. Half a megabyte is put together without being cleared first.
+func (w *rewriter) whole() []byte {
+	if len(w.pieces) == 0 {
+		return w.out
+	}
+	return bytes.Join(append(w.pieces, w.out), nil)
+}
+
 // member writes the value of a member.
-func (w *writer) member(m *member, begins start, before []byte) bool {
+func (w *rewriter) member(m *member, begins start) bool {
 	w.at, w.begun, w.passed, w.moved = begins.at, begins.objects, begins.long, 0
 	if !m.list {
 		err := w.canonical()
 		m.moved = w.moved
 		return err == nil
 	}
-	from := int32(len(w.out))
+	from := w.len()
 	if n := begins.items; n > 0 {
-		w.out = append(w.out, before[m.outFrom:m.outFrom+m.items[n-1].out]...)
+		w.copy(m.outFrom, m.outFrom+m.items[n-1].out)
 		w.moved = m.items[n-1].moved
 		w.space()
 	} else {
@@ -252,7 +286,7 @@ func (w *writer) member(m *member, begins start, before []byte) bool {
 		if w.canonical() != nil {
 			return false
 		}
-		m.items[i].out, m.items[i].moved = int32(len(w.out))-from, w.moved
+		m.items[i].out, m.items[i].moved = w.len()-from, w.moved
 	}
 	w.out = append(w.out, ']')
 	m.moved = w.moved
