@@ -2,7 +2,8 @@
 // the plain form, and the diff that a divergence shows. docs/values.md is the specification.
 //
 // It must never do I/O and never know a store, a guest or the kernel. What it reads comes from hostile
-// programs and servers: whatever they send costs time and memory in proportion to its length.
+// programs and servers: whatever they send costs time and memory in proportion to its length. What it
+// remembers of one text for the next ([Known]) saves time, and changes nothing that is written.
 package journal
 
 import (
