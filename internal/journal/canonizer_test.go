@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -101,6 +102,26 @@ func TestCanonizerGoesOn(t *testing.T) {
 	if c.known.size > c.known.most || c.known.size == 0 {
 		t.Errorf("%d bytes are known, of at most %d", c.known.size, c.known.most)
 	}
+}
+
+// TestCanonizerAtOnce: calls of a process come at one moment, while texts of others are forgotten.
+func TestCanonizerAtOnce(t *testing.T) {
+	c := NewCanonizer(200 << 10)
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			said := spoken(i*1000, 50)
+			for turn := range 30 {
+				said += ", " + spoken(turn, 1)
+				raw := []byte(fmt.Sprintf(`{"messages": [%s], "tail": %d}`, said, turn))
+				want, err := Canonical(raw)
+				if got, _, wrong := c.Canonical(int64(i%3), raw); err != nil || wrong != nil || !bytes.Equal(got, want) {
+					t.Errorf("turn %d of %d: %.100q, want %.100q (%v, %v)", turn, i, got, want, wrong, err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // FuzzCanonizer: whatever a text has become, it is what it is without the memory.
