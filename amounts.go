@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -56,6 +57,23 @@ const (
 
 // written is how a note has amounts: JSON with sorted names. null: there are none.
 func (a Amounts) written() string {
+	if a == nil {
+		return "null"
+	}
+	out := append(make([]byte, 0, 32*len(a)+2), '{')
+	for _, name := range a.Names() {
+		if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
+			return a.marshalled() // what has to be escaped is rare
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(append(append(append(out, '"'), name...), `":`...), a[name], 10)
+	}
+	return string(append(out, '}'))
+}
+
+func (a Amounts) marshalled() string {
 	data, err := json.Marshal(map[string]int64(a))
 	if err != nil {
 		return "null" // texts and numbers always encode

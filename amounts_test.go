@@ -1,6 +1,7 @@
 package agentkernel_test
 
 import (
+	"encoding/json"
 	"math"
 	"reflect"
 	"testing"
@@ -22,5 +23,16 @@ func TestAmounts(t *testing.T) {
 	}
 	if got := agentkernel.Amounts(nil).Plus(nil); got != nil || got.String() != "nothing" {
 		t.Errorf("nothing and nothing are %v", got)
+	}
+}
+
+// TestAmountsWritten: a note has amounts as encoding/json writes them, whatever their names are.
+func TestAmountsWritten(t *testing.T) {
+	for _, a := range []agentkernel.Amounts{nil, {}, {"usd": 1, "tokens": -2, "model a:b/c.d-e": math.MaxInt64}, {"a<b": 1}, {`a"b`: 1}, {"é": 1}, {"a\\": 1, "\x00\xff": 2, "&": 3}, {"": 4, "\x7f": 5}} {
+		want, err := json.Marshal(map[string]int64(a))
+		e := agentkernel.Entry{Kind: agentkernel.EntrySettled, Settle: a}
+		if e.WriteNote(); err != nil || e.Note != "settled "+string(want) {
+			t.Errorf("%s, want %s (%v)", e.Note, want, err)
+		}
 	}
 }

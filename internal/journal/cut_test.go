@@ -117,3 +117,52 @@ func BenchmarkConversation(b *testing.B) {
 		}
 	})
 }
+
+// cutOn fails if a list that was cut out of the text before, or of its beginning, is another one than Cut gives.
+func cutOn(t *testing.T, l *List, before, raw []byte) {
+	t.Helper()
+	items, rest, ok := Cut(raw, "messages")
+	kept, left, found := l.Cut(raw, "messages", CommonPrefix(before, raw))
+	if found != ok || !slices.Equal(left, rest) || ok && l.Len() != len(items) || kept > len(items) {
+		t.Fatalf("%q behind %q: %q and %d items, %d of them kept, %v; want %q and %d, %v", raw, before, left, l.Len(), kept, found, rest, len(items), ok)
+	}
+	for i := range items {
+		if !slices.Equal(l.Item(raw, i), items[i]) {
+			t.Fatalf("%q behind %q: item %d is %q, want %q", raw, before, i, l.Item(raw, i), items[i])
+		}
+	}
+	if !ok {
+		*l = List{}
+	}
+}
+
+func TestCutGoesOn(t *testing.T) {
+	var l List
+	before := ""
+	for _, raw := range []string{
+		`{"a": 1, "messages": [{"a":1}, 2`, `{"a": 1, "messages": [{"a":1}, 2]}`, `{"a": 1, "messages": [{"a":1}, 25], "model": "m"}`,
+		`{"a": 1, "messages": [{"a":1}, 25, 3 ], "model": "m"}`, `{"a": 1, "messages": [{"a":1}, 25, 3 ], "model": "n"}`,
+		`{"a": 1, "messages": [{"a":1}, 25, 3 ], "messages": []}`, `{"a": 1, "messages": [{"a":1}, 25, 3 ]}`, `{"a": 1, "messages": [{"a":1}]}`,
+		`{"a": 1, "messages": []}`, `{"a": 1, "messages": [[], "x"]}`, `{"a": 1, "messages": [[], "x"`, `{"b": 1, "messages": [[], "x"]}`,
+	} {
+		cutOn(t, &l, []byte(before), []byte(raw))
+		if before = raw; l.items == nil {
+			before = ""
+		}
+	}
+}
+
+// FuzzCutGoesOn: what a text has in common with the one before changes nothing.
+func FuzzCutGoesOn(f *testing.F) {
+	f.Add([]byte(`{"messages":[{"a":1},2`), []byte(`],"b":1}`), []byte(`5,[1]]}`))
+	f.Add([]byte(`{"x":"\"","messages":["\\",`), []byte(`1]}`), []byte(`"a" ] , "messages":1}`))
+	f.Fuzz(func(t *testing.T, head, first, second []byte) {
+		var l List
+		a, b := slices.Concat(head, first), slices.Concat(head, second)
+		cutOn(t, &l, nil, a)
+		if l.items == nil {
+			a = nil
+		}
+		cutOn(t, &l, a, b)
+	})
+}

@@ -2,7 +2,8 @@
 // the plain form, and the diff that a divergence shows. docs/values.md is the specification.
 //
 // It must never do I/O and never know a store, a guest or the kernel. What it reads comes from hostile
-// programs and servers: whatever they send costs time and memory in proportion to its length.
+// programs and servers: whatever they send costs time and memory in proportion to its length. What it
+// remembers of one text for the next ([Known]) saves time, and changes nothing that is written.
 package journal
 
 import (
@@ -27,7 +28,7 @@ func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := writer{survey: s, out: make([]byte, 0, len(raw)), mayMove: movesPerByte*len(raw) + 1<<16}
+	w := writer{survey: s, out: make([]byte, 0, len(raw)), mayMove: movesFor(raw)}
 	w.space()
 	if err := w.canonical(); err != nil {
 		return nil, err
@@ -79,6 +80,8 @@ func TextOf(raw json.RawMessage, member string) (text string, ok bool) {
 // movesPerByte bounds the work of sorting what is nested: an object in an object is moved twice if both are
 // out of order. No value that means something comes near it.
 const movesPerByte = 64
+
+func movesFor(raw []byte) int { return movesPerByte*len(raw) + 1<<16 }
 
 var errTangled = errors.New("too many sets and unsorted objects are nested in one another")
 

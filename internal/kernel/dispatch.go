@@ -25,7 +25,7 @@ import (
 
 // issue takes a call from the sandbox that the caller drives. False: the process has ended.
 func (k *Kernel) issue(p *process, call agentkernel.Call) bool {
-	canonical, err := permit.Arguments(&call)
+	canonical, err := k.args.Read(p.pid, &call)
 	p.mu.Lock()
 	f := k.number(p, call)
 	p.mu.Unlock()
@@ -72,7 +72,7 @@ func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, ba
 	} else if stuck {
 		return true
 	}
-	if err := k.refusal(p, f, canonical, bad); err != nil {
+	if err := k.refusal(p, f, bad); err != nil {
 		k.answer(p, f, canonical, outcome{}, err)
 		return true
 	}
@@ -254,11 +254,11 @@ func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
 
 // refusal says why a call may not run: unknown, no capability, bad arguments, a signal, too much under way.
 // It is journalled as the call's result, so that a replay refuses the same calls.
-func (k *Kernel) refusal(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) *agentkernel.Error {
+func (k *Kernel) refusal(p *process, f *inflight, bad *agentkernel.Error) *agentkernel.Error {
 	if f.handler == nil {
 		return permit.NoSyscall(f.op, k.ops)
 	}
-	if err := permit.Refusal(p.spec.Deny, &f.handler.Syscall, canonical, bad); err != nil {
+	if err := permit.Refusal(p.spec.Deny, &f.handler.Syscall, bad); err != nil {
 		return err
 	}
 	p.mu.Lock()

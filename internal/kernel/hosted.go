@@ -109,6 +109,10 @@ func (h *hostedProcess) Ended() error {
 	return history.HasEnded("host", h.p.pid, h.p.state)
 }
 
+func (h *hostedProcess) Arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
+	return h.k.args.Read(h.p.pid, call)
+}
+
 func (h *hostedProcess) Issue(call agentkernel.Call, place string, canonical json.RawMessage, bad *agentkernel.Error, reply chan agentkernel.Reply) {
 	h.p.mu.Lock()
 	f := h.k.number(h.p, call)

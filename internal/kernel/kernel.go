@@ -14,6 +14,7 @@ import (
 	"agentkernel/internal/kernel/holds"
 	"agentkernel/internal/kernel/keys"
 	"agentkernel/internal/kernel/observe"
+	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/roles"
 	"agentkernel/internal/kernel/settings"
 	"agentkernel/internal/kernel/skills"
@@ -44,6 +45,7 @@ type Kernel struct {
 	store    agentkernel.Store
 	origin   agentkernel.StoreInfo
 	ops      map[string]*op
+	args     *permit.Arguments
 	backends backends.List
 	table    *table
 	queue    *slots.Queue[*process]

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"agentkernel"
+	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
-	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/steps"
 )
@@ -148,8 +148,8 @@ func (k *Kernel) takeBack(p *process, cell int64, why *agentkernel.Error) (agent
 	if err != nil {
 		args = json.RawMessage("{}") // an error always encodes
 	}
-	canonical, bad := permit.Arguments(&agentkernel.Call{Op: opNext, Args: args})
-	if bad != nil {
+	canonical, err := journal.Canonical(args)
+	if err != nil {
 		canonical = args
 	}
 	f := k.newCall(p.run.calls, opNext)

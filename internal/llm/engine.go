@@ -41,8 +41,10 @@ type Plan interface {
 	Alias() string
 	// Reserve is what it may use up at most, in all. After Wait it may be less: an answer has come that is given again.
 	Reserve() agentkernel.Amounts
-	// Wait returns when it is its turn. What it got is kept for Ask, or given back by Drop, which may come several times.
+	// Wait returns when it is its turn. What it got is kept for Ask, or given back by Drop, which may come several times. Ready says that
+	// it is its turn at once, and then is as good as Wait.
 	Wait(ctx context.Context) error
+	Ready() bool
 	Drop()
 	// Waiting says why Wait has not returned: "queued 2.1 s: tokens/min of key a, 31 ahead"; "": it has.
 	Waiting() string

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/replay"
 )
 
@@ -15,6 +14,8 @@ type Process interface {
 	Entries(from int64, limit int) ([]agentkernel.Entry, error)
 	// Ended says that it has ended, and how; nil: it has not.
 	Ended() error
+	// Arguments gives the canonical form of the arguments of a call, and what is wrong with them.
+	Arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error)
 	// Issue makes a new call. bad says what is wrong with its arguments.
 	Issue(call agentkernel.Call, place string, canonical json.RawMessage, bad *agentkernel.Error, reply chan agentkernel.Reply)
 	// Rejoin lets a call that is under way answer to reply. False: it is not under way.
@@ -80,7 +81,7 @@ func (h *Host) gone() error {
 
 // Issue makes the next call of a lane, or takes it from the journal.
 func (h *Host) Issue(c agentkernel.HostedCall) agentkernel.Awaited {
-	canonical, bad := permit.Arguments(&agentkernel.Call{Op: c.Op, Args: c.Args})
+	canonical, bad := h.p.Arguments(&agentkernel.Call{Op: c.Op, Args: c.Args})
 	h.seat.Lock()
 	defer h.seat.Unlock()
 	reply := make(chan agentkernel.Reply, 1)

@@ -68,40 +68,61 @@ func Check(s *agentkernel.Spec, calls iter.Seq[*agentkernel.Syscall]) error {
 // maxArgs bounds the arguments of one call, in bytes: no tool server takes a larger message.
 const maxArgs = 64 << 20
 
-// Arguments gives the canonical form of a call's arguments; null with the reason for those that
-// have none.
-func Arguments(call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
+// maxKnown bounds what is remembered of long arguments, in bytes: some dozen long conversations.
+const maxKnown = 32 << 20
+
+// Arguments reads the arguments of calls. Of long ones it remembers what it has read.
+type Arguments struct {
+	calls     map[string]*agentkernel.Syscall
+	canonizer *journal.Canonizer
+}
+
+// NewArguments knows some calls.
+func NewArguments(calls iter.Seq[*agentkernel.Syscall]) *Arguments {
+	a := &Arguments{map[string]*agentkernel.Syscall{}, journal.NewCanonizer(maxKnown)}
+	for call := range calls {
+		a.calls[call.Name] = call
+	}
+	return a
+}
+
+// Read gives the canonical form of the arguments of a process's call, and what is wrong with them; null for those that have none. What is
+// wrong with those of a call that is not known, nobody asks.
+func (a *Arguments) Read(pid agentkernel.PID, call *agentkernel.Call) (json.RawMessage, *agentkernel.Error) {
 	if len(call.Args) > maxArgs {
 		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeLimit, call.Op, "the arguments are %s long; the limit is %s",
 			bytesize.Text(int64(len(call.Args))), bytesize.Text(maxArgs))
 	}
-	canonical, err := journal.Canonical(call.Args)
+	canonical, names, err := a.canonizer.Canonical(int64(pid), call.Args)
 	if err != nil {
 		return json.RawMessage("null"), agentkernel.Errorf(agentkernel.CodeInvalid, call.Op, "arguments: %v", err)
 	}
-	return canonical, nil
-}
-
-// Refusal says why a process may not make a call: it was denied to it, or its arguments are wrong. bad is what is known to be wrong with
-// them.
-func Refusal(deny []string, call *agentkernel.Syscall, canonical json.RawMessage, bad *agentkernel.Error) *agentkernel.Error {
-	switch {
-	case Denied(deny, call):
-		return agentkernel.Errorf(agentkernel.CodeDenied, call.Name, "%s is denied to this process (deny = %q)", call.Name, call.Capability)
-	case bad != nil:
-		return bad
+	desc := a.calls[call.Op]
+	if desc == nil {
+		return canonical, nil
 	}
-	return UnknownArgument(call, canonical)
+	ok := true
+	if names == nil {
+		names, ok = journal.Names(canonical)
+	}
+	if !ok {
+		return canonical, agentkernel.Errorf(agentkernel.CodeInvalid, call.Op, "wrong arguments for %s: they are not an object", desc.Signature())
+	}
+	return canonical, unknownArgument(desc, names)
 }
 
-// UnknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for
+// Refusal says why a process may not make a call: it was denied to it, or bad is wrong with its arguments.
+func Refusal(deny []string, call *agentkernel.Syscall, bad *agentkernel.Error) *agentkernel.Error {
+	if Denied(deny, call) {
+		return agentkernel.Errorf(agentkernel.CodeDenied, call.Name, "%s is denied to this process (deny = %q)", call.Name, call.Capability)
+	}
+	return bad
+}
+
+// unknownArgument refuses names that the call does not have. encoding/json would take "TOOL" for
 // "tool", and which of the two counts would depend on their order, which is another one in the
 // journal.
-func UnknownArgument(call *agentkernel.Syscall, canonical json.RawMessage) *agentkernel.Error {
-	names, ok := journal.Names(canonical)
-	if !ok {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, call.Name, "wrong arguments for %s: they are not an object", call.Signature())
-	}
+func unknownArgument(call *agentkernel.Syscall, names []string) *agentkernel.Error {
 	for _, name := range names {
 		if !slices.ContainsFunc(call.Args, func(a agentkernel.Param) bool { return a.Name == name }) {
 			return agentkernel.Errorf(agentkernel.CodeInvalid, call.Name, "wrong arguments for %s: there is no argument %q", call.Signature(), clip.Short(name))

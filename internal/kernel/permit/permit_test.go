@@ -73,11 +73,14 @@ func TestCheck(t *testing.T) {
 }
 
 func TestUnknownArgument(t *testing.T) {
-	call, _ := agentkernel.FindSyscall("state.get")
+	reads := permit.NewArguments(calls())
 	for args, want := range map[string]string{
 		`{}`: "", `{"default":1,"key":"k"}`: "", `{"KEY":"k"}`: `there is no argument "KEY"`, `[]`: "not an object", `null`: "not an object",
 	} {
-		err := permit.UnknownArgument(&call, json.RawMessage(args))
+		canonical, err := reads.Read(1, &agentkernel.Call{Op: "state.get", Args: json.RawMessage(args)})
+		if string(canonical) != args {
+			t.Errorf("%s became %s", args, canonical)
+		}
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Message(), want)) {
 			t.Errorf("%s: %v", args, err)
 		}

@@ -76,9 +76,11 @@ func limits(h http.Header, now time.Time) (list []llm.Limit) {
 		{"Requests", llm.LimitRequests}, {"Tokens", llm.LimitTokens}, {"Input-Tokens", llm.LimitInput}, {"Output-Tokens", llm.LimitOutput},
 	} {
 		get := func(field string) string { return h.Get("Anthropic-Ratelimit-" + l.name + "-" + field) }
-		list = transport.Tighter(list, llm.Limit{
-			What: l.what, Limit: transport.Number(get("Limit")), Remaining: transport.Number(get("Remaining")), Reset: transport.Until(get("Reset"), now),
-		})
+		most, left, reset := get("Limit"), get("Remaining"), get("Reset")
+		if most == "" && left == "" && reset == "" { // to find out that nothing is a number, a time or a duration takes longer than all else
+			continue
+		}
+		list = transport.Tighter(list, llm.Limit{What: l.what, Limit: transport.Number(most), Remaining: transport.Number(left), Reset: transport.Until(reset, now)})
 	}
 	return list
 }

@@ -90,6 +90,50 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	})
 }
 
+// TestAcquireNow: a call gets what is free, before nobody who waits, and nothing is left behind where it gets nothing.
+func TestAcquireNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newControl(t, one(traffic.Limits{Concurrency: 1}, llm.Traits{CancelFree: true}))
+		call := control.Call{ID: "x", Alias: "m", Namespace: "n", Restartable: true}
+		if c.AcquireNow(control.Call{Alias: "none"}) != nil {
+			t.Error("there is no such model")
+		}
+		first := c.AcquireNow(call)
+		if first == nil || first.Deployment().Name != "d" {
+			t.Fatalf("%+v", first)
+		}
+		urgent := call
+		urgent.Priority = -1000
+		if c.AcquireNow(urgent) != nil || c.Snapshot().Keys[0].Queued != 0 {
+			t.Errorf("more than one goes, or waits: %+v", c.Snapshot())
+		}
+		var waited *control.Ticket
+		var all sync.WaitGroup
+		all.Go(func() {
+			var err error
+			if waited, err = c.Acquire(t.Context(), call); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if c.AcquireNow(urgent) != nil {
+			t.Error("it goes before one that waits")
+		}
+		first.Done(&llm.Usage{Input: 1}, nil)
+		all.Wait()
+		waited.Drop()
+		if again := c.AcquireNow(call); again == nil {
+			t.Error("what was given back is not there")
+		} else {
+			again.Drop()
+		}
+		c.Close()
+		if c.AcquireNow(call) != nil {
+			t.Error("it goes although the controller is closed")
+		}
+	})
+}
+
 // TestUrgent: something urgent is next, though the queue is full.
 func TestUrgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -52,6 +52,31 @@ func (c *Control) Acquire(ctx context.Context, call Call) (*Ticket, error) {
 	return c.acquire(ctx, call, time.Time{}, nil, nil)
 }
 
+// AcquireNow is Acquire for a call whose turn it is at once, so that nobody has to wait for it; nil: it is not. Nothing is queued then, and no
+// other call gives way.
+func (c *Control) AcquireNow(call Call) *Ticket {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.aliases[call.Alias]; !ok || c.closed {
+		return nil
+	}
+	now := c.cfg.Clock.Now()
+	d, _, _ := c.choose(&call, nil, nil, now)
+	if d == nil || !d.until.IsZero() || d.group.Queued() > 0 {
+		return nil
+	}
+	t := c.newTicket(d, call, now)
+	d.group.Push(&t.entry, now)
+	if d.group.Pop(now) == nil {
+		d.group.Remove(&t.entry, now)
+		c.pump(d.group, now) // the queue is empty again, and nothing is blocked
+		return nil
+	}
+	t.sent = now
+	close(t.ready)
+	return t
+}
+
 // acquire is Acquire for a call that was queued first at a time, not for some deployments, and rather not for some others.
 func (c *Control) acquire(ctx context.Context, call Call, since time.Time, not, rather map[*deployment]bool) (*Ticket, error) {
 	c.mu.Lock()
@@ -101,13 +126,19 @@ func (c *Control) downtime(ctx context.Context, call Call, since, until time.Tim
 	return c.sleep(ctx, until, true)
 }
 
-// enqueue queues a call for a deployment. c.mu is held.
-func (c *Control) enqueue(d *deployment, call Call, since, now time.Time) *Ticket {
+// newTicket makes the ticket of a call that is to be queued. c.mu is held.
+func (c *Control) newTicket(d *deployment, call Call, since time.Time) *Ticket {
 	c.numbered++
 	t := &Ticket{c: c, d: d, call: call, number: c.numbered, ready: make(chan struct{}), queued: since}
 	t.stays = call.Conversation != "" && c.affinity.get(call.Conversation) == d
 	t.entry = traffic.Call{Namespace: call.Namespace, Tree: call.Tree, Priority: call.Priority, Since: since, Owner: t,
 		Restartable: call.Restartable && d.Traits.CancelFree}
+	return t
+}
+
+// enqueue queues a call for a deployment. c.mu is held.
+func (c *Control) enqueue(d *deployment, call Call, since, now time.Time) *Ticket {
+	t := c.newTicket(d, call, since)
 	if !d.until.IsZero() {
 		d.probe = t
 	}

@@ -148,12 +148,11 @@ func chatContent(b *encode.Body, said []llm.Part) {
 
 func chatAssistant(b *encode.Body, m *llm.Message) {
 	b.Open('{').Key("role").String(string(llm.Assistant))
-	var said []llm.Part
+	said := only(m.Parts, func(p *llm.Part) bool { return p.Text != "" || p.Image != nil })
 	calls := 0
-	for _, p := range m.Parts {
-		switch {
+	for i := range m.Parts {
+		switch p := &m.Parts[i]; {
 		case p.Text != "" || p.Image != nil:
-			said = append(said, p)
 		case p.Call != nil:
 			calls++
 		case p.Opaque != nil && p.Opaque.Dialect == ChatName:

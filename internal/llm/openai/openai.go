@@ -92,15 +92,17 @@ func limits(h http.Header, now time.Time) (list []llm.Limit) {
 	for _, l := range []struct{ suffix, what string }{
 		{"-Requests", llm.LimitRequests}, {"", llm.LimitRequests}, {"-Tokens", llm.LimitTokens}, {"-Project-Tokens", llm.LimitTokens},
 	} {
-		reset := h.Get("X-Ratelimit-Reset" + l.suffix)
+		most, left, reset := h.Get("X-Ratelimit-Limit"+l.suffix), h.Get("X-Ratelimit-Remaining"+l.suffix), h.Get("X-Ratelimit-Reset"+l.suffix)
+		if most == "" && left == "" && reset == "" { // to find out that nothing is a number, a time or a duration takes longer than all else
+			continue
+		}
 		until := transport.Until(reset, now)
 		const farMilliseconds = 1e11 // as seconds, more than 3,000 years: it is a time in milliseconds since 1970
 		if ms, err := strconv.ParseFloat(reset, 64); err == nil && ms > farMilliseconds {
 			until = max(0, time.UnixMilli(int64(ms)).Sub(now))
 		}
 		list = transport.Tighter(list, llm.Limit{
-			What: l.what, Limit: transport.Number(h.Get("X-Ratelimit-Limit" + l.suffix)),
-			Remaining: transport.Number(h.Get("X-Ratelimit-Remaining" + l.suffix)), Reset: until,
+			What: l.what, Limit: transport.Number(most), Remaining: transport.Number(left), Reset: until,
 		})
 	}
 	return list
@@ -180,7 +182,7 @@ func (f form) message(b *encode.Body, m *llm.Message) {
 	case llm.Assistant:
 		f.assistant(b, m)
 	case llm.System, llm.User:
-		said := slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return p.Text == "" && p.Image == nil })
+		said := only(m.Parts, func(p *llm.Part) bool { return p.Text != "" || p.Image != nil })
 		if len(said) == 0 && len(m.Parts) > 0 {
 			return
 		}
@@ -190,4 +192,23 @@ func (f form) message(b *encode.Body, m *llm.Message) {
 	default:
 		b.Fail(&llm.Error{Kind: llm.Invalid, Message: "a message has no role"})
 	}
+}
+
+// only gives the parts of which says is true: the same list where that is all of them, as it nearly always is.
+func only(parts []llm.Part, says func(*llm.Part) bool) (some []llm.Part) {
+	n := 0
+	for i := range parts {
+		if says(&parts[i]) {
+			n++
+		}
+	}
+	if n == len(parts) {
+		return parts
+	}
+	for i := range parts {
+		if says(&parts[i]) {
+			some = append(some, parts[i])
+		}
+	}
+	return some
 }

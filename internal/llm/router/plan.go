@@ -83,14 +83,31 @@ func (p *plan) Wait(ctx context.Context) error {
 	if err != nil {
 		return p.failure(ctx, err, nil)
 	}
+	p.got(t)
+	return nil
+}
+
+// Ready says that it is the query's turn at once.
+func (p *plan) Ready() bool {
+	if p.recalled() != nil {
+		return true
+	}
+	t := p.r.control.AcquireNow(p.call())
+	if t != nil {
+		p.got(t)
+	}
+	return t != nil
+}
+
+// got keeps a ticket for Ask, unless there is an answer by now.
+func (p *plan) got(t *control.Ticket) {
 	if p.recall() != nil {
 		t.Drop()
-		return nil
+		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ticket = t
-	return nil
 }
 
 // Waiting says why Wait has not returned.

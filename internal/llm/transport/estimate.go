@@ -44,21 +44,17 @@ func InputTokens(r *llm.Request) int64 {
 
 // Parts are the parts of a message and those of the results among them.
 func Parts(parts []llm.Part) iter.Seq[*llm.Part] {
-	return func(yield func(*llm.Part) bool) {
-		for i := range parts {
-			if !yield(&parts[i]) {
-				return
-			}
-			if parts[i].Result == nil {
-				continue
-			}
-			for p := range Parts(parts[i].Result.Parts) {
-				if !yield(p) {
-					return
-				}
-			}
+	return func(yield func(*llm.Part) bool) { each(parts, yield) }
+}
+
+// each says whether there was no reason to stop. It is a function of its own so that nothing is allocated for a message.
+func each(parts []llm.Part, yield func(*llm.Part) bool) bool {
+	for i := range parts {
+		if !yield(&parts[i]) || parts[i].Result != nil && !each(parts[i].Result.Parts, yield) {
+			return false
 		}
 	}
+	return true
 }
 
 // Asked are the texts of a request.

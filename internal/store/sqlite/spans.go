@@ -164,18 +164,6 @@ func runeStart(b []byte, n int) int {
 
 const compareStep = 4 << 10
 
-// commonPrefix is how many bytes two texts begin with that are equal.
-func commonPrefix(a, b []byte) int {
-	n, i := min(len(a), len(b)), 0
-	for i+compareStep <= n && bytes.Equal(a[i:i+compareStep], b[i:i+compareStep]) {
-		i += compareStep
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
-}
-
 // commonSuffix is how many bytes two texts end with that are equal.
 func commonSuffix(a, b []byte) int {
 	n, i := min(len(a), len(b)), 0

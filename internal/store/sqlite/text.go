@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"agentkernel"
+	"agentkernel/internal/journal"
 )
 
 const (
@@ -72,7 +73,7 @@ func (t *ownText) place(args []byte) []span {
 // begin gives the spans that the arguments begin with, as those before did, and how many bytes they are.
 func (t *ownText) begin(args []byte) (list []span, n int) {
 	for _, s := range t.last {
-		same := commonPrefix(args[n:], t.at(s))
+		same := journal.CommonPrefix(args[n:], t.at(s))
 		n += same
 		if int64(same) < s.size {
 			break

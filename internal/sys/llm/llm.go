@@ -28,7 +28,7 @@ func Family(engine llm.Engine, hosts Hosts) sys.Family {
 	if engine == nil {
 		engine = none{}
 	}
-	f := family{engine, hosts, newMemo()}
+	f := family{engine, hosts, newMemo(), newTalks()}
 	model := agentkernel.Param{Name: "model", Type: "string", Optional: true, Default: "None", Doc: "an alias of the setting `models`; the first one, if there is none"}
 	common := []agentkernel.Param{
 		model,
@@ -94,6 +94,7 @@ type family struct {
 	engine llm.Engine
 	hosts  Hosts
 	memo   *memo
+	talks  talks
 }
 
 // check refuses models that a process may not bring.
@@ -137,7 +138,12 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 	if err != nil {
 		return sys.Admission{}, named(c, err)
 	}
-	a := sys.Admission{Subject: p.Alias(), Value: p, Reserve: p.Reserve(), Drop: p.Drop, Waiting: p.Waiting, Queues: true}
+	a := sys.Admission{Subject: p.Alias(), Value: p, Drop: p.Drop, Waiting: p.Waiting}
+	if !c.Budgeted && p.Ready() { // nothing waits, nor has to be woken; a book may have to be read first, which takes its time
+		a.Reserve = p.Reserve()
+		return a, nil
+	}
+	a.Reserve, a.Queues = p.Reserve(), true
 	a.Later = func(ctx context.Context) (sys.Admission, error) {
 		now := a
 		now.Later = nil

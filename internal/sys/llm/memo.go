@@ -32,12 +32,13 @@ type memory struct {
 }
 
 // maxMemory bounds what is remembered: some dozen long conversations.
-const maxMemory = 48 << 20
+const maxMemory = 32 << 20
 
 // What a message and a part of it take beside their texts, in bytes: a program may send a million of them in one call.
 const (
-	aroundMemory = 400
-	aroundPart   = 150
+	aroundMemory  = 400
+	aroundMessage = 100
+	aroundPart    = 150
 )
 
 // memory is about how many bytes a message takes: what was written, and what was read of it.

@@ -183,7 +183,7 @@ func (f family) admitAsk(c *sys.Call) (a sys.Admission, err error) {
 }
 
 func (f family) admitComplete(c *sys.Call) (a sys.Admission, err error) {
-	messages, rest := cut(c.Args)
+	t, rest := f.talks.cut(c)
 	var args completeArgs
 	if err := sys.Decode(&c.Op.Syscall, rest, &args); err != nil {
 		return a, err
@@ -192,51 +192,43 @@ func (f family) admitComplete(c *sys.Call) (a sys.Admission, err error) {
 	if err := args.reuseArg.apply(c, q); err != nil {
 		return a, err
 	}
-	return f.converse(c, &args, messages, q)
-}
-
-// cut takes the messages out of the arguments of a call: they are nearly all of them, and most were read with the call before.
-func cut(args json.RawMessage) (messages []json.RawMessage, rest json.RawMessage) {
-	messages, rest, ok := journal.Cut(args, "messages")
-	if !ok {
-		return nil, args
-	}
-	return messages, rest
+	return f.converse(c, &args, t, q)
 }
 
 // admitStream is admitComplete for an answer that is told bit by bit, of a conversation that may be one text.
 func (f family) admitStream(c *sys.Call) (a sys.Admission, err error) {
-	messages, rest := cut(c.Args)
+	t, rest := f.talks.cut(c)
 	var args streamArgs
 	if err := sys.Decode(&c.Op.Syscall, rest, &args); err != nil {
 		return a, err
 	}
 	if said := args.Messages; len(said) > 0 && said[0] == '"' {
-		messages = []json.RawMessage{slices.Concat([]byte(`{"role":"user","content":`), said, []byte("}"))}
+		t = talk{raw: []json.RawMessage{slices.Concat([]byte(`{"role":"user","content":`), said, []byte("}"))}}
 	} else if err := sys.DecodePart(c.Op.Name, "messages", said, &args.completeArgs.Messages); err != nil {
 		return a, err
 	}
-	return f.converse(c, &args.completeArgs, messages, &llm.Query{Model: args.Model, Streams: true})
+	return f.converse(c, &args.completeArgs, t, &llm.Query{Model: args.Model, Streams: true})
 }
 
 // converse plans to go on with a conversation.
-func (f family) converse(c *sys.Call, args *completeArgs, messages []json.RawMessage, q *llm.Query) (a sys.Admission, err error) {
-	if len(messages) == 0 {
+func (f family) converse(c *sys.Call, args *completeArgs, t talk, q *llm.Query) (a sys.Admission, err error) {
+	if len(t.read)+len(t.raw) == 0 {
 		return a, c.Invalid("there are no messages")
 	}
 	r := &q.Request
 	q.Shrink = args.Shrink
-	r.Messages = make([]llm.Message, 0, len(messages))
-	for i, raw := range messages {
+	r.Messages = append(make([]llm.Message, 0, len(t.read)+len(t.raw)), t.read...)
+	for i, raw := range t.raw {
 		m, err := f.memo.read(c.Spec.Namespace, raw)
 		if err != nil {
 			if err := c.Decode(&completeArgs{}); err != nil { // it says what is wrong with the arguments as a whole
 				return a, err
 			}
-			return a, c.Invalid("messages[%d]: %v", i, err)
+			return a, c.Invalid("messages[%d]: %v", len(t.read)+i, err)
 		}
 		r.Messages = append(r.Messages, m)
 	}
+	f.talks.remember(c, t, r.Messages)
 	for i, t := range args.Tools {
 		schema, err := journal.PlainExact(t.Schema)
 		if len(t.Schema) == 0 {

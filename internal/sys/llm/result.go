@@ -1,8 +1,10 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"agentkernel"
@@ -43,12 +45,12 @@ func vectors(e *llm.Embeddings) json.RawMessage {
 	return append(out, ']')
 }
 
-// completion writes an answer whole.
+// completion writes an answer whole, in the form of journals: with sorted names.
 func completion(a *llm.Result) (json.RawMessage, error) {
 	data, cost := json.RawMessage("null"), json.RawMessage("null")
 	if a.Data != nil {
 		var err error
-		if data, err = journal.FromPlain(a.Data); err != nil {
+		if data, err = canonical(a.Data); err != nil {
 			return nil, err
 		}
 	}
@@ -59,42 +61,43 @@ func completion(a *llm.Result) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	message, err := messageOf(&a.Message, calls)
-	if err != nil {
-		return nil, err
-	}
-	out := []byte(`{"cost_usd":`)
+	text := journal.String(a.Text())
+	out := append(make([]byte, 0, 3*len(text)+3*len(calls)+400), `{"cost_usd":`...)
 	out = append(append(out, cost...), `,"data":`...)
 	out = append(out, data...)
 	if a.LeftOut > 0 {
 		out = strconv.AppendInt(append(out, `,"left_out":`...), int64(a.LeftOut), 10)
 	}
 	out = append(out, `,"message":`...)
-	out = append(append(out, message...), `,"model":`...)
+	out = append(appendMessage(out, &a.Message, calls), `,"model":`...)
 	out = append(out, journal.String(a.Model)...)
 	if a.Reused {
 		out = append(out, `,"reused":true`...)
 	}
 	out = append(out, `,"stop":`...)
 	out = append(append(out, journal.String(string(a.Stop))...), `,"text":`...)
-	out = append(append(out, journal.String(a.Text())...), `,"tool_calls":`...)
+	out = append(append(out, text...), `,"tool_calls":`...)
 	out = append(append(out, calls...), `,"usage":`...)
-	out = append(append(out, usage(&a.Usage)...), '}')
-	return journal.Canonical(out)
+	return append(appendUsage(out, &a.Usage), '}'), nil
 }
 
-// usage writes tokens by class. What is an estimate says so.
-func usage(u *llm.Usage) []byte {
-	out := []byte(`{`)
-	for _, n := range []struct {
-		name string
-		n    int64
-	}{{"cache_read", u.CacheRead}, {"cache_write", u.CacheWrite + u.CacheWrite1h}, {"input", u.Input}, {"output", u.Output}, {"reasoning", u.Reasoning}} {
-		out = append(append(append(out, '"'), n.name...), `":`...)
-		out = append(strconv.AppendInt(out, n.n, 10), ',')
+// canonical is JSON of the outside world in the form of journals.
+func canonical(raw json.RawMessage) (json.RawMessage, error) {
+	guest, err := journal.FromPlain(raw)
+	if err != nil {
+		return nil, err
 	}
-	out = append(out, `"estimated":`...)
-	return append(strconv.AppendBool(out, u.Estimated), '}')
+	return journal.Canonical(guest)
+}
+
+// appendUsage writes tokens by class. What is an estimate says so.
+func appendUsage(out []byte, u *llm.Usage) []byte {
+	out = strconv.AppendInt(append(out, `{"cache_read":`...), u.CacheRead, 10)
+	out = strconv.AppendInt(append(out, `,"cache_write":`...), u.CacheWrite+u.CacheWrite1h, 10)
+	out = strconv.AppendBool(append(out, `,"estimated":`...), u.Estimated)
+	out = strconv.AppendInt(append(out, `,"input":`...), u.Input, 10)
+	out = strconv.AppendInt(append(out, `,"output":`...), u.Output, 10)
+	return append(strconv.AppendInt(append(out, `,"reasoning":`...), u.Reasoning, 10), '}')
 }
 
 // toolCalls writes what the model wants of tools.
@@ -105,7 +108,7 @@ func toolCalls(parts []llm.Part) (json.RawMessage, error) {
 		if c == nil {
 			continue
 		}
-		args, err := journal.FromPlain(c.Args)
+		args, err := canonical(c.Args)
 		if err != nil {
 			return nil, err
 		}
@@ -113,60 +116,65 @@ func toolCalls(parts []llm.Part) (json.RawMessage, error) {
 			out = append(out, ',')
 		}
 		out = append(append(out, `{"arguments":`...), args...)
-		out = appendFields(out, p.Fields)
+		if p.Fields != nil {
+			out = appendFields(append(out, ','), p.Fields)
+		}
 		out = append(append(out, `,"id":`...), journal.String(c.ID)...)
 		out = append(append(append(out, `,"name":`...), journal.String(c.Name)...), '}')
 	}
 	return append(out, ']'), nil
 }
 
-// appendFields writes what a dialect says of a part besides.
+// appendFields writes what a dialect says of a part besides, as a member.
 func appendFields(out []byte, f *llm.Opaque) []byte {
-	if f == nil {
-		return out
-	}
-	out = append(append(out, `,"fields":{"dialect":`...), journal.String(f.Dialect)...)
+	out = append(append(out, `"fields":{"dialect":`...), journal.String(f.Dialect)...)
 	out = append(append(out, `,"raw":`...), journal.String(string(f.Raw))...)
 	return append(out, '}')
 }
 
-// messageOf writes a message as llm.complete takes it: with parts, if something in it is no text.
-func messageOf(m *llm.Message, calls json.RawMessage) (json.RawMessage, error) {
-	var parts []json.RawMessage
-	plain, text := true, ""
-	for _, p := range m.Parts {
-		switch {
-		case p.Opaque != nil:
-			plain = false
-			part := append([]byte(`{"dialect":`), journal.String(p.Opaque.Dialect)...)
-			part = append(append(part, `,"raw":`...), journal.String(string(p.Opaque.Raw))...)
-			parts = append(parts, append(part, `,"type":"opaque"}`...))
-		case p.Image != nil:
-			plain = false
-			part := []byte(`{"type":"image","url":`)
-			if part = append(part, journal.String(p.Image.URL)...); p.Image.URL == "" {
-				part = append([]byte(`{"type":"image","data":{"$bytes":"`), base64.StdEncoding.EncodeToString(p.Image.Data)...)
-				part = append(part, `"}`...)
-			}
-			parts = append(parts, append(part, '}'))
-		case p.Text != "":
-			text, plain = text+p.Text, plain && p.Fields == nil
-			part := appendFields(append([]byte(`{"text":`), journal.String(p.Text)...), p.Fields)
-			parts = append(parts, append(part, `,"type":"text"}`...))
+// appendMessage writes a message as llm.complete takes it: with parts, if something in it is no text.
+func appendMessage(out []byte, m *llm.Message, calls json.RawMessage) []byte {
+	out = append(out, `{"content":`...)
+	if slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Opaque != nil || p.Image != nil || p.Text != "" && p.Fields != nil }) {
+		out = append(out, '[')
+		for i := range m.Parts {
+			out = appendPart(out, &m.Parts[i])
 		}
-	}
-	out := []byte(`{"role":"assistant","content":`)
-	if plain {
-		out = append(out, journal.String(text)...)
+		out = append(bytes.TrimSuffix(out, []byte{','}), ']')
 	} else {
-		list, err := json.Marshal(parts)
-		if err != nil {
-			return nil, err
+		text := ""
+		for i := range m.Parts {
+			text += m.Parts[i].Text
 		}
-		out = append(out, list...)
+		out = append(out, journal.String(text)...)
 	}
+	out = append(out, `,"role":"assistant"`...)
 	if len(calls) > len("[]") {
 		out = append(append(out, `,"tool_calls":`...), calls...)
 	}
-	return append(out, '}'), nil
+	return append(out, '}')
+}
+
+// appendPart writes a part with a comma behind it, if it is not a call, which is said elsewhere.
+func appendPart(out []byte, p *llm.Part) []byte {
+	switch {
+	case p.Opaque != nil:
+		out = append(append(out, `{"dialect":`...), journal.String(p.Opaque.Dialect)...)
+		out = append(append(out, `,"raw":`...), journal.String(string(p.Opaque.Raw))...)
+		return append(out, `,"type":"opaque"},`...)
+	case p.Image != nil && p.Image.URL != "":
+		out = append(append(out, `{"type":"image","url":`...), journal.String(p.Image.URL)...)
+		return append(out, `},`...)
+	case p.Image != nil:
+		out = base64.StdEncoding.AppendEncode(append(out, `{"data":{"$bytes":"`...), p.Image.Data)
+		return append(out, `"},"type":"image"},`...)
+	case p.Text != "":
+		out = append(out, '{')
+		if p.Fields != nil {
+			out = append(appendFields(out, p.Fields), ',')
+		}
+		out = append(append(out, `"text":`...), journal.String(p.Text)...)
+		return append(out, `,"type":"text"},`...)
+	}
+	return out
 }
