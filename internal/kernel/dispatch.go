@@ -45,8 +45,7 @@ func (k *Kernel) number(p *process, call agentkernel.Call) *inflight {
 	return f
 }
 
-// dispatch is the one path of every syscall, of sandboxes and hosted programs alike. bad: what is wrong with the arguments.
-// False: the process has ended.
+// dispatch is the one path of every syscall, of whatever program. bad: what is wrong with the arguments. False: the process has ended.
 func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
 	if entry, diverged := k.recorded(p, f, canonical); diverged != nil {
 		k.finish(p, endingFor(diverged))
@@ -86,8 +85,7 @@ func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, ba
 	return true
 }
 
-// stopIfRepeating pauses a process before a call that it has made often enough with the same answer, or says how it ends; later
-// makes the call.
+// stopIfRepeating pauses a process before a call that it has made too often with the same answer, or says how it ends; later makes it.
 func (k *Kernel) stopIfRepeating(p *process, f *inflight, canonical json.RawMessage, later func()) (stuck bool, ends *agentkernel.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -413,8 +411,7 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	return true, nil
 }
 
-// reserve is what a call reserves, and the time of its entry; see budget.Ledger. p.mu is held. The error says that there is too
-// little left.
+// reserve is what a call reserves, and the time of its entry; see budget.Ledger. p.mu is held. The error: too little is left.
 func (k *Kernel) reserve(p *process, f *inflight) (want agentkernel.Amounts, at time.Time, err error) {
 	want, nodes := f.admission.Wants(), k.books(p)
 	if len(nodes) > 0 && f.handler.Outside != nil && want[agentkernel.AmountUnsent] == 0 {
