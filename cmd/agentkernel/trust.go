@@ -23,7 +23,7 @@ func (a *app) toolDigests(c *config.Config) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Origin("tools").Kind == config.Project {
+		if byOthers(c) {
 			if err := a.requireTrust(c, file, content); err != nil {
 				return nil, err
 			}
@@ -31,6 +31,15 @@ func (a *app) toolDigests(c *config.Config) (map[string]string, error) {
 		digests[file] = tool.Digest(content)
 	}
 	return digests, nil
+}
+
+// projectToolsFlag names tools files that others may write.
+const projectToolsFlag = "--project-tools"
+
+// byOthers says whether the tools files are those of a project, which others may write.
+func byOthers(c *config.Config) bool {
+	o := c.Origin("tools")
+	return o.Kind == config.Project || o.Kind == config.Flag && o.Name == projectToolsFlag
 }
 
 // toolsFor is toolDigests for one program. One that speaks of no tool needs no tools file: where those of the settings cannot be used, they are
