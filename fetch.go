@@ -12,7 +12,7 @@ type Fetcher interface {
 	// CheckHosts refuses patterns of Spec.AllowHosts that are none: CodeInvalid.
 	CheckHosts(patterns []string) error
 	// Admit says whether a request may be made at all, without any network: CodeInvalid if it is none, CodeDenied if
-	// no pattern allows its host (the hint names the flag) or a secret may not go there.
+	// no pattern allows its host (the hint names the flag), a secret may not go there, or it asks for a part of an answer where one may.
 	Admit(r FetchRequest) error
 	// Fetch makes the request, Admit included, and follows redirects. Errors besides those of Admit: CodeDenied, the
 	// host is at an address that programs do not reach, or a redirect leads somewhere that is not allowed;

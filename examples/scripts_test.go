@@ -255,6 +255,7 @@ func TestClaudeCode(t *testing.T) {
 		}
 		return string(out)
 	}
+	inProject("tools", "trust", ".mcp.json")
 	if out := inProject("install", "claude", "--scope", "project"); !strings.Contains(out, "schema tokens") || strings.Contains(out, "at least") {
 		t.Errorf("%s", out)
 	}

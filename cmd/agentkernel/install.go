@@ -17,6 +17,7 @@ import (
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/internal/config"
 	"agentkernel/internal/shellword"
+	"agentkernel/internal/tool"
 )
 
 // clientFlags name the configuration file of an assistant.
@@ -40,7 +41,8 @@ func (installCmd) Help() string {
 agentkernel, in their place: the assistant's model then reads two small tools instead of the schemas of all, and writes programs
 that call the others. The client's file is backed up first; uninstall puts it back. Servers that only the client can
 start (it logs in, or asks for a value) stay where they are. The servers are started once, to count their schemas; one that
-cannot be reached then stays, too.
+cannot be reached then stays, too. Those of a project's file are started once you have accepted it, and its tools file counts
+as it is accepted (tools trust).
 
 ` + examples("agentkernel install claude", "agentkernel install cursor --dry-run", "agentkernel install vscode --scope project --keep github",
 		"agentkernel install claude --allow 'filesystem.write_*'")
@@ -104,7 +106,16 @@ func (c *installCmd) Run(a *app) error {
 	}
 	r := installResult{Client: c.Client, Scope: c.Scope, File: p.File, Tools: p.Tools, DryRun: c.DryRun, Notes: []string{}}
 	asked := map[string]serverCost{}
+	accepted := true
+	if !c.NoCount || !c.DryRun {
+		if accepted, err = a.acceptShared(in); err != nil {
+			return err
+		}
+	}
 	if !c.NoCount {
+		if !accepted {
+			return notAccepted(a, in)
+		}
 		if asked, err = a.askServers(in); err != nil {
 			return err
 		}
@@ -121,12 +132,59 @@ func (c *installCmd) Run(a *app) error {
 			return err
 		}
 		r.Backup, r.Changed = done.Backup, done.Changed
+		if err := r.count(a, in, accepted); err != nil {
+			return err
+		}
 	}
 	if a.cli.JSON {
 		return a.printJSON(r)
 	}
 	a.con.Out(r.text(p))
 	return a.outputError()
+}
+
+// acceptShared says whether the user has accepted the files of a project from which servers come. At a terminal he is asked.
+func (a *app) acceptShared(in *assistant.Install) (bool, error) {
+	for _, s := range in.Shared() {
+		ok, err := a.accepted(tool.AsTools, s.File, s.Content, func() {
+			a.con.Say("%s of the project would start:", a.relative(s.File))
+			a.sayServers(s.File, s.Content)
+		})
+		if err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// notAccepted refuses to start the servers of a project.
+func notAccepted(a *app, in *assistant.Install) error {
+	var names, files []string
+	for _, s := range in.Shared() {
+		names, files = append(names, a.relative(s.File)), append(files, "agentkernel tools trust "+shellword.File(a.relative(s.File)))
+	}
+	return agentkernel.Errorf(agentkernel.CodeDenied, "trust", "to count their tools, install starts the servers of %s, which you have not accepted yet; they are commands that run as you", strings.Join(names, " and ")).
+		WithHint("read it, then: %s; --no-count starts none", strings.Join(files, "; "))
+}
+
+// count has the tools file of a project, which the entry names, count as it was written, if the user has accepted what it was made from.
+func (r *installResult) count(a *app, in *assistant.Install, accepted bool) error {
+	if in.Place.Scope != assistant.Project {
+		return nil
+	}
+	if !accepted {
+		r.Notes = append(r.Notes, fmt.Sprintf("the entry starts nothing until you have accepted %s: read it, then agentkernel tools trust %s", a.relative(r.Tools), shellword.File(a.relative(r.Tools))))
+		return nil
+	}
+	content, err := in.ToolsFile()
+	if err != nil {
+		return err
+	}
+	dir, err := a.dataDir()
+	if err != nil {
+		return err
+	}
+	return a.trust(dir.Path(), tool.AsTools, r.Tools, content)
 }
 
 // notOnPath says that the entry of a project, which names no path since others share it, does not start this program here.

@@ -18,6 +18,7 @@ import (
 	"agentkernel/embedded"
 	"agentkernel/internal/api/wire"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/tool"
 )
 
 // parts are the constructors of what commands use. Tests of this package put fakes in their place; wire.go
@@ -33,8 +34,8 @@ type parts struct {
 	start        func(ctx context.Context, a *app, dir *datadir.Dir) error
 	localModules func(dir string) (map[string]string, error)
 	localTools   func(modules map[string]string) []agentkernel.Tool
-	trusted      func(home, file string, content []byte) (bool, error)
-	trust        func(home, file string, content []byte) error
+	trusted      func(home string, as tool.Kind, file string, content []byte) (bool, error)
+	trust        func(home string, as tool.Kind, file string, content []byte) error
 	mcp          func(ctx context.Context, k agentkernel.Kernel, cfg mcpConfig) error
 }
 

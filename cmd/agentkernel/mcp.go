@@ -26,7 +26,8 @@ type mcpCmd struct {
 	JWTIssuer   string   `name:"jwt-issuer" placeholder:"NAME" help:"With --jwt-keys: what they have as iss (default: any)."`
 	Minimal     bool     `help:"Offer execute_code and search_tools alone: under 500 tokens of schemas."`
 	specFlags
-	AllowPackages bool `group:"packages" help:"Let programs of execute_code have packages from your pip, wheels only. They are fetched outside the sandbox, with your network."`
+	ProjectTools  []string `sep:"none" placeholder:"FILE" group:"access" help:"As --tools, for a file that others may write, such as the project's: it counts once you have accepted it (tools trust); repeatable."`
+	AllowPackages bool     `group:"packages" help:"Let programs of execute_code have packages from your pip, wheels only. They are fetched outside the sandbox, with your network."`
 }
 
 func (mcpCmd) Help() string {
@@ -79,6 +80,9 @@ func (c *mcpCmd) Run(a *app) error {
 	}
 	if c.JWTKeys == "" && c.JWTAudience+c.JWTIssuer != "" {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--jwt-audience and --jwt-issuer go with --jwt-keys")
+	}
+	if c.Others = c.ProjectTools; len(c.Tools) > 0 && len(c.Others) > 0 {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "--tools and %s do not go together: a file that is named by either may be written into the other", projectToolsFlag)
 	}
 	spec, err := a.spec(&c.specFlags, agentkernel.Program{Language: agentkernel.Python, Modules: a.localToolsFor(c.Workspace)})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/shellword"
+	"agentkernel/internal/tool"
 )
 
 // localFolder is where local tools are.
@@ -26,7 +27,7 @@ func (a *app) offeredTools() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	ok, err := a.accepted(folder, content, func() { a.sayLocal(modules) })
+	ok, err := a.accepted(tool.AsLocal, folder, content, func() { a.sayLocal(modules) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (a *app) sayLocal(modules map[string]string) {
 		a.con.Say("  %s", shellword.File(strings.ReplaceAll(name, ".", "/")+".py"))
 	}
 	if more := len(names) - shownRules; more > 0 {
-		a.con.Say("  ... %s more", count(int64(more), "file"))
+		a.con.Say("  ... %s more: read them before you accept them", count(int64(more), "file"))
 	}
 }
 

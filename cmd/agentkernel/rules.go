@@ -10,6 +10,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/regular"
 	"agentkernel/internal/shellword"
+	"agentkernel/internal/tool"
 )
 
 const (
@@ -41,7 +42,7 @@ func (a *app) rulesOf(spec *agentkernel.Spec) (string, error) {
 		return "", nil
 	}
 	file := filepath.Join(spec.Workspace.Path, rulesFile)
-	ok, err := a.accepted(file, content, func() { a.sayRules(file, string(content)) })
+	ok, err := a.accepted(tool.AsRules, file, content, func() { a.sayRules(file, string(content)) })
 	if err != nil {
 		return "", err
 	}
@@ -60,6 +61,6 @@ func (a *app) sayRules(file, content string) {
 		a.con.Say("  %s", line)
 	}
 	if more := len(lines) - shownRules; more > 0 {
-		a.con.Say("  ... %s more", count(int64(more), "line"))
+		a.con.Say("  ... %s more: read them before you accept them", count(int64(more), "line"))
 	}
 }

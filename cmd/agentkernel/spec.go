@@ -29,6 +29,7 @@ type specFlags struct {
 	Publish    bool     `group:"access" help:"Write the changes to the folder when the program exits with 0."`
 	Volume     []string `sep:"none" placeholder:"NAME:DIR" group:"access" help:"Further folder, seen as /volumes/NAME; NAME:DIR:ro, NAME:DIR:size=1g; repeatable."`
 	Limits     any      `embed:""` // see newSpecFlags
+	Others     []string `kong:"-"` // tools files that were named by a flag, and that others may write: see mcp
 	Priority   string   `placeholder:"N" group:"limits" help:"1 (urgent) to 1000 (default 10)."`
 	Name       string   `placeholder:"NAME" group:"durable" help:"Name for ps and tracebacks (default: the file's)."`
 	OnUnknown  string   `placeholder:"WHAT" group:"durable" help:"A write that a crash cut off: raise OutcomeUnknown in the program, or pause it."`
@@ -77,7 +78,7 @@ func (f *specFlags) overlay(c *config.Config) error {
 		key, flag string
 		values    []string
 	}{
-		{"tools", "--tools", f.Tools}, {"allow", "--allow", f.Allow}, {"allow_hosts", "--allow-host", f.AllowHost}, {"deny", "--deny", f.Deny},
+		{"tools", "--tools", f.Tools}, {"tools", projectToolsFlag, f.Others}, {"allow", "--allow", f.Allow}, {"allow_hosts", "--allow-host", f.AllowHost}, {"deny", "--deny", f.Deny},
 		{"namespace", "--namespace", single(f.Namespace)}, {"backend", "--backend", single(f.Backend)},
 		{"isolation", "--isolation", single(f.Isolation)},
 		{"priority", "--priority", single(f.Priority)},

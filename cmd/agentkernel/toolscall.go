@@ -11,6 +11,7 @@ import (
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/nearest"
 	"agentkernel/internal/strictjson"
+	"agentkernel/internal/tool"
 )
 
 type toolsCallCmd struct {
@@ -182,7 +183,7 @@ model of agentkernel do and chat would follow there, and a folder tools/, of who
 }
 
 func (c *toolsTrustCmd) Run(a *app) error {
-	file, content, says, err := c.read(a)
+	as, file, content, says, err := c.read(a)
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (c *toolsTrustCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := a.trust(dir.Path(), file, content); err != nil {
+	if err := a.trust(dir.Path(), as, file, content); err != nil {
 		return err
 	}
 	if a.cli.JSON {
@@ -200,24 +201,29 @@ func (c *toolsTrustCmd) Run(a *app) error {
 	return nil
 }
 
-// read gives what is accepted, a file or all of a folder of local tools, and what says so then.
-func (c *toolsTrustCmd) read(a *app) (file string, content []byte, says func(), err error) {
+// read gives what is accepted, a file or all of a folder of local tools, and what says so then. A file is accepted as what its name says:
+// AGENTS.md as rules, whatever it holds.
+func (c *toolsTrustCmd) read(a *app) (as tool.Kind, file string, content []byte, says func(), err error) {
 	if isFolder(c.File) {
-		return a.localTrusted(filepath.Clean(c.File))
+		file, content, says, err = a.localTrusted(filepath.Clean(c.File))
+		return tool.AsLocal, file, content, says, err
 	}
 	cfg, err := a.settings()
 	if err != nil {
-		return "", nil, nil, err
+		return "", "", nil, nil, err
 	}
 	if err := cfg.SetFlag("tools", "tools trust", c.File); err != nil {
-		return "", nil, nil, err
+		return "", "", nil, nil, err
 	}
 	file = cfg.Tools[0]
 	content, err = a.readTools(cfg, file)
-	return file, content, func() {
-		if filepath.Base(file) != rulesFile {
-			a.sayServers(file, content)
-		}
+	if filepath.Base(file) == rulesFile {
+		return tool.AsRules, file, content, func() {
+			a.con.Note("accepted %s with the content that it has now, as what a model is told", a.relative(file))
+		}, err
+	}
+	return tool.AsTools, file, content, func() {
+		a.sayServers(file, content)
 		a.con.Note("accepted %s with the content that it has now", a.relative(file))
 	}, err
 }

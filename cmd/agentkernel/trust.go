@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 
 	"agentkernel"
@@ -22,7 +23,7 @@ func (a *app) toolDigests(c *config.Config) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Origin("tools").Kind == config.Project {
+		if byOthers(c) {
 			if err := a.requireTrust(c, file, content); err != nil {
 				return nil, err
 			}
@@ -30,6 +31,15 @@ func (a *app) toolDigests(c *config.Config) (map[string]string, error) {
 		digests[file] = tool.Digest(content)
 	}
 	return digests, nil
+}
+
+// projectToolsFlag names tools files that others may write.
+const projectToolsFlag = "--project-tools"
+
+// byOthers says whether the tools files are those of a project, which others may write.
+func byOthers(c *config.Config) bool {
+	o := c.Origin("tools")
+	return o.Kind == config.Project || o.Kind == config.Flag && o.Name == projectToolsFlag
 }
 
 // toolsFor is toolDigests for one program. One that speaks of no tool needs no tools file: where those of the settings cannot be used, they are
@@ -82,28 +92,32 @@ func speaksOfTools(p *agentkernel.Program) bool {
 }
 
 func (a *app) requireTrust(c *config.Config, file string, content []byte) error {
-	ok, err := a.accepted(file, content, func() {
+	ok, err := a.accepted(tool.AsTools, file, content, func() {
 		a.con.Say("%s names the tools file %s, which would start:", c.Origin("tools"), a.relative(file))
 		a.sayServers(file, content)
 	})
 	if err != nil || ok {
 		return err
 	}
-	return agentkernel.Errorf(agentkernel.CodeDenied, "trust", "%s names the tools file %s, which you have not accepted yet; it starts commands as you",
-		c.Origin("tools"), a.relative(file)).WithHint("read it, then: agentkernel tools trust %s", shellword.File(a.relative(file)))
+	refused := agentkernel.Errorf(agentkernel.CodeDenied, "trust", "%s names the tools file %s, which you have not accepted yet; it starts commands as you",
+		c.Origin("tools"), a.relative(file))
+	if filepath.Base(file) == rulesFile {
+		return refused.WithHint("give it another name: what is called %s is accepted as what a model is told, and starts nothing", rulesFile)
+	}
+	return refused.WithHint("read it, then: agentkernel tools trust %s", shellword.File(a.relative(file)))
 }
 
-// accepted says whether the user has accepted a file with this content. At a terminal he is asked, when show has said what that would mean.
-func (a *app) accepted(file string, content []byte, show func()) (bool, error) {
+// accepted says whether the user has accepted a file with this content as what it is to be. At a terminal he is asked, when show has said what that would mean.
+func (a *app) accepted(as tool.Kind, file string, content []byte, show func()) (bool, error) {
 	dir, err := a.dataDir()
 	if err != nil {
 		return false, err
 	}
-	ok, err := a.trusted(dir.Path(), file, content)
+	ok, err := a.trusted(dir.Path(), as, file, content)
 	if err != nil || ok || a.askTTY == nil || !a.askAccept(show) {
 		return ok, err
 	}
-	return true, a.trust(dir.Path(), file, content)
+	return true, a.trust(dir.Path(), as, file, content)
 }
 
 func (a *app) askAccept(show func()) bool {

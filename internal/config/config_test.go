@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -420,5 +421,34 @@ func TestFilesThatAreNone(t *testing.T) {
 	}
 	if _, err := newPlace(t, "[models]\n", "").load(); err == nil || !strings.Contains(err.Error(), "write NAME = VALUE, not [NAME]") {
 		t.Errorf("a table: %v", err)
+	}
+}
+
+// TestKeysAreBounded: a stranger's file of very many keys is refused before the parser compares each with all.
+func TestKeysAreBounded(t *testing.T) {
+	numbered := func(form string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, form, i)
+		}
+		return b.String()
+	}
+	for name, c := range map[string]struct{ text, says string }{
+		"as many as there may be": {numbered("k%d = 1\n", maxKeys), `:1: unknown key "k0"`},
+		"one more":                {numbered("k%d = 1\n", maxKeys+1), ":1001: there are more than 1000 keys"},
+		"tables":                  {numbered("[t%d]\n", maxKeys+1), ":1001: there are more than 1000 keys"},
+		"tables of a list":        {numbered("[[t]]\nk%d = 1\n", maxKeys), ":1001: there are more than 1000 keys"},
+		"parts of names":          {strings.Repeat("a.", maxKeys) + "a = 1", ":1: there are more than 1000 keys"},
+		"in one line":             {"a = {" + numbered("k%d = 1, ", maxKeys) + "z = 1}", ":1: there are more than 1000 keys"},
+		"in a list":               {"a = [" + numbered("{k%d = 1}, ", maxKeys) + "]", ":1: there are more than 1000 keys"},
+		"what is no TOML":         {numbered("k%d = 1\n", 3) + "]", ":4:"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "agentkernel.toml"), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "agentkernel.toml"+c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -20,6 +20,9 @@ import (
 // maxFile bounds a file of settings, in bytes. That of a project may be a stranger's.
 const maxFile = 1 << 20
 
+// maxKeys bounds the keys of a file of settings, of which there are some dozen. The parser compares each with all before it.
+const maxKeys = 1000
+
 // loadFile reads one TOML file; false if it does not exist.
 func (c *Config) loadFile(path string, kind Kind) (bool, error) {
 	data, err := regular.Read(path, maxFile)
@@ -90,6 +93,10 @@ func (s *setting) unfit() error {
 }
 
 func parseFile(path string, data []byte) ([]setting, error) {
+	if line := lineBeyond(data); line > 0 {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s:%d: there are more than %d keys", path, line, maxKeys).
+			WithHint("docs/config.md lists the keys that there are")
+	}
 	var tree map[string]any
 	if err := toml.Unmarshal(data, &tree); err != nil {
 		if de, ok := errors.AsType[*toml.DecodeError](err); ok {
@@ -160,6 +167,39 @@ func texts(v any) ([]string, error) {
 		return nil, fmt.Errorf("it is a setting, and no table of settings: write NAME = VALUE, not [NAME]")
 	}
 	return nil, fmt.Errorf("the value must be a text, a number or a list of texts")
+}
+
+// lineBeyond is the line with more keys before it than a file may have; 0: there is none. Whether it is TOML is for others to say.
+func lineBeyond(data []byte) int {
+	n := 0
+	var count func(*unstable.Node)
+	count = func(e *unstable.Node) {
+		if e.Kind == unstable.Table || e.Kind == unstable.ArrayTable || e.Kind == unstable.KeyValue {
+			for it := e.Key(); it.Next(); {
+				n++
+			}
+		}
+		switch e.Kind {
+		case unstable.KeyValue:
+			count(e.Value())
+		case unstable.InlineTable, unstable.Array:
+			for it := e.Children(); it.Next(); {
+				count(it.Node())
+			}
+		}
+	}
+	var p unstable.Parser
+	p.Reset(data)
+	for p.NextExpression() {
+		e := p.Expression()
+		if count(e); n <= maxKeys {
+			continue
+		}
+		for it := e.Key(); it.Next(); {
+			return 1 + bytes.Count(data[:it.Node().Raw.Offset], []byte("\n"))
+		}
+	}
+	return 0
 }
 
 // keyLines finds the line on which each key stands. The file is known to be well-formed.

@@ -163,7 +163,7 @@ func (f *Fetcher) direct(h *hop, hosts []string) error {
 			return err
 		}
 	}
-	return nil
+	return f.checkWhole(h)
 }
 
 // urlProblem is what url.Parse found, without the URL.
@@ -198,8 +198,8 @@ func (f *Fetcher) Fetch(ctx context.Context, r agentkernel.FetchRequest) (agentk
 		return settled, timedOut(ctx, h, &r, err)
 	}
 	defer free()
-	// What comes back is cleaned of all values that were ever sent, also behind a redirect that dropped them.
-	red := vals.redactor()
+	// What comes back is cleaned of all values that the process may have sent, also behind a redirect that dropped them.
+	red := vals.redactor(f.known(r.Hosts))
 	res, err := f.follow(ctx, h, &r, vals, red)
 	return res, red.failure(err)
 }
@@ -246,11 +246,14 @@ func (f *Fetcher) follow(ctx context.Context, h *hop, r *agentkernel.FetchReques
 		if left == 0 {
 			return settled, lost(made, agentkernel.Errorf(agentkernel.CodeLimit, op, "%s redirects more than %d times", h.to.host, r.Redirects))
 		}
+		holds := red.String(location) != location
 		next, err := f.redirected(h, res.Status, location, r.Hosts)
-		if err != nil {
+		switch {
+		case holds && err != nil: // the error may have a part of it
+			return settled, lost(made, denied("%s redirects to a url with a secret in it, which cannot be followed", h.to.host))
+		case err != nil:
 			return settled, lost(made, err)
-		}
-		if next.to != h.to && red.String(location) != location {
+		case holds && next.to != h.to:
 			return settled, lost(made, denied("%s redirects to another host with a secret in the url", h.to.host))
 		}
 		h = next

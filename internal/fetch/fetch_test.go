@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"agentkernel"
 )
@@ -397,6 +399,88 @@ func TestSecrets(t *testing.T) {
 	r := get("https://other.test/", "other.test")
 	r.Headers = map[string]string{"X-Key": "{{secret:public}}"}
 	want(t, f, r, agentkernel.CodeDenied, "may not go to other.test, only to api.test")
+}
+
+// TestSecretsThatCameBefore: a server that shows requests shows them to whomever asks, in whatever part of an answer, and at other hosts.
+func TestSecretsThatCameBefore(t *testing.T) {
+	const value = "S3cret-Value-4711"
+	var last atomic.Value
+	last.Store("")
+	show := func(w http.ResponseWriter, r *http.Request) {
+		shown := last.Load().(string)
+		if r.Header.Get("X-Key") != "" {
+			last.Store(r.Header.Get("X-Key"))
+		}
+		switch r.URL.Path {
+		case "/name":
+			w.Header().Set("X-"+strings.TrimPrefix(shown, "Key "), "there")
+		case "/moved":
+			w.Header().Set("Location", "https://"+strings.TrimPrefix(shown, "Key ")+".other.test/")
+			w.WriteHeader(http.StatusFound)
+			return
+		case "/broken":
+			w.Header().Set("Location", strings.Repeat("x", 80)+shown+":")
+			w.WriteHeader(http.StatusFound)
+			return
+		}
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader("last: "+shown))
+	}
+	url, host := serve(t, show)
+	statusURL, statusHost := serve(t, show)
+	f := newFetcher(t, Config{Env: func(k string) (string, bool) { v, ok := map[string]string{"TOK": value}[k]; return v, ok }, Secrets: []string{"tok env:TOK " + host, "none env:NONE " + host}})
+	both := []string{host, statusHost}
+	r := get(url, both...)
+	r.Headers = map[string]string{"X-Key": "Key {{secret:tok}}"}
+	want(t, f, r, "", "")
+	for _, at := range []string{url, statusURL} {
+		if res := want(t, f, get(at+"/last", both...), "", ""); string(res.Body) != "last: Key [secret:tok]" {
+			t.Errorf("%s shows %q", at, res.Body)
+		}
+		if res := want(t, f, get(at+"/name", both...), "", ""); fmt.Sprint(res.Headers) == "" || strings.Contains(strings.ToLower(fmt.Sprint(res.Headers)), strings.ToLower(value)) {
+			t.Errorf("%s: %v", at, res.Headers)
+		}
+		for _, path := range []string{"/moved", "/broken"} {
+			moved := get(at+path, both...)
+			moved.Redirects = 3
+			if _, err := f.Fetch(t.Context(), moved); agentkernel.CodeOf(err) != agentkernel.CodeDenied || strings.Contains(strings.ToLower(fmt.Sprint(err)), "s3cret") {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	for _, name := range []string{"Range", "range", "If-Range", "Request-Range"} {
+		for _, key := range []string{"", "Key {{secret:tok}}"} {
+			part := get(url, host)
+			if part.Headers = map[string]string{name: "bytes=6-9"}; key != "" {
+				part.Headers["X-Key"] = key
+			}
+			want(t, f, part, agentkernel.CodeDenied, "a secret may go there")
+		}
+	}
+	part := get(statusURL, statusHost) // nothing can have gone from this process to where a secret may go
+	part.Headers = map[string]string{"Range": "bytes=0-3"}
+	if res := want(t, f, part, "", ""); string(res.Body) != "last" {
+		t.Errorf("a part of an answer of another host: %q", res.Body)
+	}
+}
+
+func TestOverlaps(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"api.test", "api.test", true}, {"api.test", "*.test", true}, {"*.api.test", "*.test", true}, {"*.api.test", "x.api.test", true}, {"api.test", "*", true},
+		{"127.0.0.1:80", "127.0.0.1:80", true}, {"api.test", "api.test:80", false}, {"api.test", "other.test", false}, {"api.test", "*.api.test", false},
+		{"xapi.test", "*.api.test", false}, {"api.test:8080", "*", false},
+	} {
+		p, err := parsePattern(c.a)
+		q, errB := parsePattern(c.b)
+		if err = errors.Join(err, errB); err != nil {
+			t.Fatal(err)
+		}
+		if p.overlaps(q) != c.want || q.overlaps(p) != c.want {
+			t.Errorf("%s and %s: %t", c.a, c.b, !c.want)
+		}
+	}
 }
 
 func TestSecretEntriesThatAreNone(t *testing.T) {

@@ -207,6 +207,12 @@ func (p pattern) matches(t target) bool {
 	return p.host == t.host
 }
 
+// overlaps says whether there may be a host that both patterns mean.
+func (p pattern) overlaps(q pattern) bool {
+	below := func(host string, p pattern) bool { return p.sub && strings.HasSuffix(host, "."+p.host) }
+	return p.port == q.port && (p.any || q.any || p.host == q.host && p.sub == q.sub || below(p.host, q) || below(q.host, p))
+}
+
 // allow says whether one of the patterns lets a request through to a target. An address that is not public must be
 // named itself; whatever a pattern may stand for, it does not stand for such a one.
 func allow(patterns []string, t target) error {

@@ -135,6 +135,53 @@ func (s *secret) mayGo(t target) error {
 		WithHint("add the host to its entry in the setting secrets, if that is meant")
 }
 
+// known are the values that may come back to a program: those of all secrets that it could have had sent to the hosts that it reaches,
+// by this request or by another. Some servers show the last request, to whomever asks. What cannot be read cannot be sent.
+func (f *Fetcher) known(hosts []string) values {
+	out := values{}
+	for name, s := range *f.secrets.Load() {
+		if !s.reachable(hosts) {
+			continue
+		}
+		if v, err := s.value(f.cfg.Env); err == nil {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// reachable says whether one of the hosts of the secret may be among those of some patterns.
+func (s *secret) reachable(hosts []string) bool {
+	for _, text := range hosts {
+		q, err := parsePattern(text)
+		if err == nil && slices.ContainsFunc(s.hosts, q.overlaps) {
+			return true
+		}
+	}
+	return false
+}
+
+// partial are the headers that ask for a part of an answer.
+var partial = map[string]bool{"Range": true, "If-Range": true, "Request-Range": true}
+
+// checkWhole refuses to ask for a part of an answer of a host to which a secret may go: it may show a part of the secret, which nobody
+// recognizes.
+func (f *Fetcher) checkWhole(h *hop) error {
+	for name := range h.headers {
+		canonical := http.CanonicalHeaderKey(name)
+		if !partial[canonical] {
+			continue
+		}
+		for _, s := range *f.secrets.Load() {
+			if slices.ContainsFunc(s.hosts, func(p pattern) bool { return p.matches(h.to) }) {
+				return denied("the header %s is not sent to %s: a secret may go there, and a part of one could not be kept out of a part of an answer", canonical, h.to).
+					WithHint("fetch the whole: max_bytes may be up to %d", MaxBody)
+			}
+		}
+	}
+	return nil
+}
+
 // reference is a secret in a header value.
 var reference = lazy.Regexp(`\{\{\s*secret:([^{}]*?)\s*\}\}`)
 
@@ -180,11 +227,18 @@ func (v values) fill(text string) string {
 // redactor takes secrets out of what comes back.
 type redactor struct{ redact.Set }
 
-// redactor knows the values, in whatever form servers give them back.
-func (v values) redactor() *redactor {
+// redactor knows the values, in whatever form servers give them back. Those of known are further ones; where two have one value, it has
+// the name in v. Names of hosts and of headers come in lower case.
+func (v values) redactor(known values) *redactor {
 	r := &redactor{}
-	for _, name := range slices.Sorted(maps.Keys(v)) {
-		r.Add(v[name], "[secret:"+name+"]")
+	for _, list := range []values{v, known} {
+		for _, name := range slices.Sorted(maps.Keys(list)) {
+			value, mask := list[name], "[secret:"+name+"]"
+			r.Add(value, mask)
+			if low := strings.ToLower(value); low != value {
+				r.Add(low, mask)
+			}
+		}
 	}
 	return r
 }
@@ -196,7 +250,11 @@ func (r *redactor) header(h http.Header) http.Header {
 		for i, v := range list {
 			clean[i] = r.String(v)
 		}
-		out[r.String(name)] = clean
+		low := strings.ToLower(name) // as programs get it; on the way its letters were changed already
+		if masked := r.String(low); masked != low {
+			name = masked
+		}
+		out[name] = append(out[name], clean...)
 	}
 	return out
 }

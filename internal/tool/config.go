@@ -49,6 +49,7 @@ type entry struct {
 	hash    string // of everything above: two entries with one hash may share a process
 	secrets redactor
 	problem *agentkernel.Error // why it cannot be used; the other servers of the file can
+	later   *rawEntry          // what it starts once the environment has what it lacks; nil: the file would have to change
 }
 
 // rawEntry is an entry as it stands in the file.
@@ -212,6 +213,7 @@ func (p *configParser) entry(name string, raw json.RawMessage, at, body int64) *
 	}
 	x := &expander{lookup: p.lookup, folder: filepath.Dir(p.file)}
 	if err := e.resolve(&r, x); err != nil {
+		e.later = &r
 		return fail(at, err)
 	}
 	e.hash = e.digest()

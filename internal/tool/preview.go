@@ -51,10 +51,21 @@ func (e *entry) preview() string {
 	switch {
 	case e.problem != nil:
 		problem := strings.ReplaceAll(e.problem.Message(), " "+agentkernel.OfRunningKernel, "") // this is not yet read by one
-		return b.String() + "nothing, for now: " + strings.TrimPrefix(printable(strings.ReplaceAll(problem, "\n", " ")), fmt.Sprintf("server %q ", e.name))
+		b.WriteString("nothing, for now: " + strings.TrimPrefix(printable(strings.ReplaceAll(problem, "\n", " ")), fmt.Sprintf("server %q ", e.name)))
+		if r := e.later; r != nil {
+			then := &entry{transport: e.transport, command: r.Command, args: r.Args, env: r.Env, cwd: r.Cwd, url: r.URL, headers: r.Headers}
+			b.WriteString("; then it is " + then.starts())
+		}
+		return b.String()
 	case e.disabled:
 		b.WriteString("nothing, it is disabled: ")
 	}
+	return b.String() + e.starts()
+}
+
+// starts is what is started, or connected to.
+func (e *entry) starts() string {
+	var b strings.Builder
 	if e.transport == "http" {
 		fmt.Fprintf(&b, "connects to %q", e.url)
 		for _, name := range slices.Sorted(maps.Keys(e.headers)) {

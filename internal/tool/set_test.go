@@ -363,7 +363,11 @@ func TestAcceptedFilesOnly(t *testing.T) {
 	if err != nil || servers[0].Trusted || servers[0].Problem == "" {
 		t.Fatalf("%+v, %v", servers, err)
 	}
-	if err := trust.Accept(path); err != nil {
+	content, err := tool.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := trust.Accept(tool.AsTools, path, content); err != nil {
 		t.Fatal(err)
 	}
 	incarnation(t, src, "project")

@@ -9,14 +9,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"agentkernel"
 	"agentkernel/internal/shellword"
 )
 
-// Trust remembers which contents of which project files the user has accepted. A file that a project folder
+// Kind says what a file was accepted as. What a model is told is read with other eyes than what starts commands, so one does not count as
+// the other.
+type Kind string
+
+// The kinds.
+const (
+	AsTools Kind = "tools" // a tools file: it starts commands and declares tools harmless
+	AsRules Kind = "rules" // it is told to a model
+	AsLocal Kind = "local" // a folder of local tools, which a model is told of
+)
+
+// Trust remembers which contents of which project files the user has accepted, and as what. A file that a project folder
 // brings along starts commands and declares tools harmless, so it counts only after the user has seen it;
 // a changed file must be accepted again. Safe for concurrent use within one process.
 type Trust struct {
@@ -24,25 +34,16 @@ type Trust struct {
 	mu   sync.Mutex
 }
 
-// NewTrust keeps its records in the JSON file at path ({"accepted": {"<file>": ["<sha256>", ...]}}), which
-// need not exist yet.
+// NewTrust keeps its records in the JSON file at path ({"accepted_as": {"tools": {"<file>": "<sha256>", ...}, ...}}), which
+// need not exist yet. What an earlier version has accepted, without saying as what, counts no longer.
 func NewTrust(path string) *Trust { return &Trust{path: path} }
 
 type trustFile struct {
-	Accepted map[string][]string `json:"accepted"`
+	Accepted map[Kind]map[string]string `json:"accepted_as"`
 }
 
-// Accepted says whether the file, with the content that it has now, was accepted.
-func (t *Trust) Accepted(file string) (bool, error) {
-	content, err := ReadFile(file)
-	if err != nil {
-		return false, err
-	}
-	return t.AcceptedContent(file, content)
-}
-
-// AcceptedContent is Accepted for content that was read already, so that what is checked is what is used.
-func (t *Trust) AcceptedContent(file string, content []byte) (bool, error) {
+// Accepted says whether a file with this content was accepted. The content is what was read already, so that what is checked is what is used.
+func (t *Trust) Accepted(as Kind, file string, content []byte) (bool, error) {
 	file, err := canonicalFile(file)
 	if err != nil {
 		return false, err
@@ -53,20 +54,11 @@ func (t *Trust) AcceptedContent(file string, content []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return slices.Contains(rec.Accepted[file], contentHash(content)), nil
+	return rec.Accepted[as][file] == contentHash(content), nil
 }
 
-// Accept accepts the file with the content that it has now; earlier contents stay accepted no longer.
-func (t *Trust) Accept(file string) error {
-	content, err := ReadFile(file)
-	if err != nil {
-		return err
-	}
-	return t.AcceptContent(file, content)
-}
-
-// AcceptContent is Accept for the content that the user has seen, whatever the file holds by now.
-func (t *Trust) AcceptContent(file string, content []byte) error {
+// Accept accepts a file with the content that the user has seen, whatever it holds by now; earlier contents stay accepted no longer.
+func (t *Trust) Accept(as Kind, file string, content []byte) error {
 	file, err := canonicalFile(file)
 	if err != nil {
 		return err
@@ -77,13 +69,16 @@ func (t *Trust) AcceptContent(file string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	rec.Accepted[file] = []string{contentHash(content)}
+	if rec.Accepted[as] == nil {
+		rec.Accepted[as] = map[string]string{}
+	}
+	rec.Accepted[as][file] = contentHash(content)
 	return t.write(rec)
 }
 
-// Require is the check for [Config.Accepted]: CodeDenied if the content was not accepted.
+// Require is the check for [Config.Accepted]: CodeDenied if the content was not accepted as a tools file.
 func (t *Trust) Require(file string, content []byte) error {
-	ok, err := t.AcceptedContent(file, content)
+	ok, err := t.Accepted(AsTools, file, content)
 	if err != nil {
 		return err
 	}
@@ -95,7 +90,7 @@ func (t *Trust) Require(file string, content []byte) error {
 }
 
 func (t *Trust) read() (*trustFile, error) {
-	rec := &trustFile{Accepted: map[string][]string{}}
+	rec := &trustFile{Accepted: map[Kind]map[string]string{}}
 	raw, err := os.ReadFile(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return rec, nil
@@ -108,7 +103,7 @@ func (t *Trust) read() (*trustFile, error) {
 			WithHint("delete it and accept your project files again")
 	}
 	if rec.Accepted == nil {
-		rec.Accepted = map[string][]string{}
+		rec.Accepted = map[Kind]map[string]string{}
 	}
 	return rec, nil
 }

@@ -33,20 +33,24 @@ func TestTrust(t *testing.T) {
 	}
 	check := func(path string, want bool) {
 		t.Helper()
-		got, err := tool.NewTrust(record).Accepted(path) // each time from the disk
+		content, err := tool.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tool.NewTrust(record).Accepted(tool.AsTools, path, content) // each time from the disk
 		if err != nil || got != want {
 			t.Fatalf("Accepted = %v, %v; want %v", got, err, want)
 		}
 	}
 	check(file, false)
-	if err := tool.NewTrust(record).Accept(link); err != nil {
+	if err := tool.NewTrust(record).Accept(tool.AsTools, link, []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
 	check(file, true)
 	check(link, true)
 	write(t, file, `{"changed": 1}`)
 	check(file, false)
-	if err := tool.NewTrust(record).Accept(file); err != nil {
+	if err := tool.NewTrust(record).Accept(tool.AsTools, file, []byte(`{"changed": 1}`)); err != nil {
 		t.Fatal(err)
 	}
 	write(t, file, "{}")
@@ -55,10 +59,37 @@ func TestTrust(t *testing.T) {
 		t.Errorf("record: %v, %v", st.Mode(), err)
 	}
 	write(t, record, "not JSON")
-	_, err := tool.NewTrust(record).Accepted(file)
+	_, err := tool.NewTrust(record).Accepted(tool.AsTools, file, nil)
 	wantCode(t, err, agentkernel.CodeCorrupt, "is damaged")
-	_, err = tool.NewTrust(record).Accepted(filepath.Join(dir, "none"))
+	_, err = tool.NewTrust(record).Accepted(tool.AsTools, filepath.Join(dir, "none"), nil)
 	wantCode(t, err, agentkernel.CodeNotFound)
+}
+
+// TestTrustIsOfOneKind: what was accepted as rules starts no command, and what an earlier version has accepted, of which nobody knows as what, does not either.
+func TestTrustIsOfOneKind(t *testing.T) {
+	dir := t.TempDir()
+	file, record := filepath.Join(dir, "AGENTS.md"), filepath.Join(dir, "trust.json")
+	content := []byte(`{"mcpServers": {"evil": {"command": "/bin/false"}}}`)
+	write(t, file, string(content))
+	trust := tool.NewTrust(record)
+	kinds := []tool.Kind{tool.AsTools, tool.AsRules, tool.AsLocal}
+	for i, as := range kinds {
+		if err := trust.Accept(as, file, content); err != nil {
+			t.Fatal(err)
+		}
+		for j, other := range kinds {
+			if got, err := trust.Accepted(other, file, content); err != nil || got != (j <= i) {
+				t.Errorf("after %s: %s is %t, %v", as, other, got, err)
+			}
+		}
+	}
+	write(t, record, `{"accepted": {"`+file+`": ["`+tool.Digest(content)+`"]}}`)
+	for _, as := range kinds {
+		if got, err := trust.Accepted(as, file, content); err != nil || got {
+			t.Errorf("an old record counts as %s: %v", as, err)
+		}
+	}
+	wantCode(t, trust.Require(file, content), agentkernel.CodeDenied, "has not been accepted")
 }
 
 func TestLocalModules(t *testing.T) {
@@ -173,7 +204,10 @@ func TestPinnedFiles(t *testing.T) {
 		t.Error("the other server was started")
 	}
 	trust := tool.NewTrust(filepath.Join(t.TempDir(), "trust.json"))
-	if err := trust.Accept(path); err != nil {
+	if content, err = tool.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := trust.Accept(tool.AsTools, path, content); err != nil {
 		t.Fatal(err)
 	}
 	accepted, err := newHub(t, tool.Config{Changed: trust.Require}).Set([]string{pinned})
@@ -226,6 +260,8 @@ func TestPreview(t *testing.T) {
 		{"a hidden variable has another's value", `{"mcpServers":{"a":{"command":"ls","env":{"API_KEY":"hunter2-${TOKEN}"}}}}`, []string{`"API_KEY"=(hidden, of ${TOKEN})`}},
 		{"what moves the cursor", `{"mcpServers":{"a\u001b[2K":{"command":"ls\u001b[1A\r","args":["\u202e"]}}}`, []string{`"a\x1b[2K": ["ls\x1b[1A\r" "\u202e"]`}},
 		{"what cannot be used", `{"mcpServers":{"a":{"command":3}}}`, []string{`"a": nothing, for now: `}},
+		{"what waits for a variable", `{"mcpServers":{"a":{"command":"sh","args":["-c","evil","${NONE}"],"env":{"API_KEY":"x"}}}}`,
+			[]string{`"a": nothing, for now: `, `NONE is not set`, `; then it is ["sh" "-c" "evil" "${NONE}"]`, `"API_KEY"=(hidden)`}},
 		{"disabled", `{"mcpServers":{"a":{"command":"ls","disabled":true}}}`, []string{`"a": nothing, it is disabled: ["ls"]`}},
 	} {
 		lines, err := tool.Preview("/p/mcp.json", []byte(c.file), env)

@@ -1,9 +1,12 @@
 package providers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
+	"slices"
 	"strings"
 
 	"agentkernel/internal/llm"
@@ -45,6 +48,7 @@ func masked(ctx context.Context) (context.Context, *mask) {
 // Complete implements llm.Provider.
 func (p masking) Complete(ctx context.Context, r *llm.Request, w llm.Watch) (*llm.Answer, error) {
 	ctx, m := masked(ctx)
+	m.tools = r.Tools
 	told := w.Delta
 	if told != nil {
 		w.Delta = func(d llm.Delta) error { return m.delta(d, told) }
@@ -74,6 +78,7 @@ func (p masking) Embed(ctx context.Context, r *llm.EmbedRequest, w llm.Watch) (*
 // mask takes the key out of one answer.
 type mask struct {
 	asked *asked
+	tools []llm.Tool // that the request offers: their names are the program's
 	tails []tail
 	deaf  bool // who is told has refused to hear more
 }
@@ -105,7 +110,7 @@ func (m *mask) delta(d llm.Delta, told func(llm.Delta) error) error {
 	switch {
 	case d.Call != nil:
 		c := *d.Call
-		c.ID, c.Name, c.Args = m.whole(c.ID), m.whole(c.Name), m.next(c.Index, c.Args)
+		c.ID, c.Name, c.Args = m.word(c.ID), m.name(c.Name), m.next(c.Index, c.Args)
 		d.Call = &c
 		if c.ID == "" && c.Name == "" && c.Args == "" {
 			return nil
@@ -181,17 +186,127 @@ func (m *mask) json(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(out)
 }
 
+// word is whole for an id, of which the rest may never come: a server that cuts one in two is not read to the end everywhere. What only begins as
+// the key is taken out, too, if it is as long as a key.
+func (m *mask) word(text string) string {
+	out, rest := cover(text, m.asked.key)
+	if len(rest) >= shortestKey {
+		rest = strings.Repeat("*", len(rest))
+	}
+	return out + rest
+}
+
+// name is word for what a tool is called, but one that the program has named itself is no part of a key.
+func (m *mask) name(text string) string {
+	if slices.ContainsFunc(m.tools, func(t llm.Tool) bool { return t.Name == text }) {
+		return m.whole(text)
+	}
+	return m.word(text)
+}
+
+// answer takes the key out of an answer. Its texts are read as one, as programs get them: a server may cut the key over two of them.
 func (m *mask) answer(a *llm.Answer) {
-	a.ID, a.Model, a.RequestID, a.Usage.Raw = m.whole(a.ID), m.whole(a.Model), m.whole(a.RequestID), m.json(a.Usage.Raw)
+	a.ID, a.Model, a.RequestID, a.Usage.Raw = m.word(a.ID), m.whole(a.Model), m.whole(a.RequestID), m.json(a.Usage.Raw)
+	var texts, ids, names []*string
+	var raws []*json.RawMessage
 	for i := range a.Message.Parts {
 		p := &a.Message.Parts[i]
-		p.Text = m.whole(p.Text)
+		texts = append(texts, &p.Text)
 		if p.Call != nil {
-			p.Call.ID, p.Call.Name, p.Call.Args = m.whole(p.Call.ID), m.whole(p.Call.Name), m.json(p.Call.Args)
+			ids, names = append(ids, &p.Call.ID), append(names, &p.Call.Name)
+			p.Call.ID, p.Call.Name, p.Call.Args = m.word(p.Call.ID), m.name(p.Call.Name), m.json(p.Call.Args)
 		}
 		for _, o := range []*llm.Opaque{p.Opaque, p.Fields} {
 			if o != nil {
 				o.Raw = m.json(o.Raw)
+				raws = append(raws, &o.Raw)
+			}
+		}
+	}
+	m.joined(texts)
+	m.joined(ids)
+	m.joined(names)
+	m.blocks(raws)
+}
+
+// joined is whole for texts that are read one behind the other. Stars are as long as what they cover, so each text stays as long as it was.
+func (m *mask) joined(texts []*string) {
+	if len(m.asked.key) < shortestKey || len(texts) == 0 {
+		return
+	}
+	if len(texts) == 1 {
+		*texts[0] = m.whole(*texts[0])
+		return
+	}
+	var b strings.Builder
+	for _, t := range texts {
+		b.WriteString(*t)
+	}
+	all := m.whole(b.String())
+	if all == b.String() {
+		return
+	}
+	for _, t := range texts {
+		*t, all = all[:len(*t)], all[len(*t):]
+	}
+}
+
+// blocks is joined for the texts in blocks of JSON: those that have one name are read one behind the other, in one block and over all of them.
+func (m *mask) blocks(raws []*json.RawMessage) {
+	if len(m.asked.key) < shortestKey {
+		return
+	}
+	type place struct {
+		raw, from int
+		text      string
+	}
+	places := map[string][]*place{}
+	for i, raw := range raws {
+		for from, s := range texts(*raw) {
+			places[s.name] = append(places[s.name], &place{i, from, s.text})
+		}
+	}
+	for _, list := range places {
+		parts := make([]*string, len(list))
+		for i, p := range list {
+			parts[i] = &p.text
+		}
+		m.joined(parts)
+		for _, p := range list {
+			raw := *raws[p.raw]
+			if string(raw[p.from:p.from+len(p.text)]) != p.text {
+				raw = slices.Clone(raw)
+				copy(raw[p.from:], p.text)
+				*raws[p.raw] = raw
+			}
+		}
+	}
+}
+
+// named is a text of JSON as it is spelt there, and the name of the member that it is in.
+type named struct{ name, text string }
+
+// texts are those of a JSON value, each with where it begins.
+func texts(raw json.RawMessage) iter.Seq2[int, named] {
+	return func(yield func(int, named) bool) {
+		name := ""
+		for i := 0; i < len(raw); i++ {
+			if raw[i] != '"' {
+				continue
+			}
+			from := i + 1
+			for i = from; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+			text := string(raw[from:min(i, len(raw))])
+			if rest := bytes.TrimLeft(raw[min(i+1, len(raw)):], " \t\r\n"); len(rest) > 0 && rest[0] == ':' {
+				name = text
+				continue
+			}
+			if !yield(from, named{name, text}) {
+				return
 			}
 		}
 	}

@@ -51,6 +51,15 @@ func (l *layer) choose(items []item, names []string) error {
 		if err != nil {
 			return err
 		}
+		if why == "" && !c.released(it) {
+			is, err := c.toolsFile(it)
+			if err != nil {
+				return unreadable("file", it.path, err)
+			}
+			if is {
+				why = startsServers
+			}
+		}
 		if why != "" && !c.released(it) {
 			it.fate, it.why = withheld, why
 		}

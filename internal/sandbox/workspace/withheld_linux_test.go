@@ -219,3 +219,56 @@ func TestThePageNamesTheTables(t *testing.T) {
 		}
 	}
 }
+
+func TestToolsFiles(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"mcpServers": {"a": {"command": "sh"}}}`:                                                    true,
+		"\xef\xbb\xbf// a comment\n{\"servers\": {\"a\": {\"url\": \"http://x\",},},}":                true,
+		`{"mcp\u0053ervers": {"a": {"c\u006fmmand": "sh"}}}`:                                          true,
+		`{"a": 1, "mcpServers": {"b": {"disabled": true}, "a": {"Command": "sh"}}, "mcpServers": {}}`: true,
+		`{"mcpServers": {}}`:                                        false,
+		`{"mcpServers": {"a": {"command": "sh"}}`:                   false,
+		`{"x": {"mcpServers": {"a": {"command": "sh"}}}}`:           false,
+		`{"servers": [{"url": "https://api.example.com"}]}`:         false, // OpenAPI
+		`{"servers": {"a": {"host": "x"}}}`:                         false,
+		`[{"mcpServers": {"a": {"command": "sh"}}}]`:                false,
+		`import json; print({"mcpServers": {"a": {"command": 1}}})`: false,
+		``: false,
+	} {
+		if got := isToolsFile([]byte(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
+// TestToolsFilesAreWithheld: the settings of the user may name a file of any name, and what a program writes to it would be started.
+func TestToolsFilesAreWithheld(t *testing.T) {
+	const before, after = `{"mcpServers": {"a": {"command": "ls"}}}`, `{"mcpServers": {"a": {"command": "evil"}}}`
+	for _, copies := range []bool{false, true} {
+		r := newRig(t, files{"servers.json": before, "gone.json": before, "link.json": before, "old.json": "{}", "data.json": "{}"}, func(c *Config, _ *agentkernel.Spec) { c.Copy = copies })
+		for _, name := range []string{"gone.json", "link.json"} {
+			must(t, os.RemoveAll(r.upper(name)))
+		}
+		if !copies {
+			r.whiteout("gone.json")
+		}
+		r.write(r.upper(""), files{"servers.json": after, "old.json": after, "data.json": `{"a": 1}`, "link.json": "@data.json", "sub/any name": after, "large.json": after + strings.Repeat(" ", maxToolsFile)})
+		got, err := r.apply(false)
+		must(t, err)
+		if want := "gone.json link.json old.json servers.json sub/any name"; names(got.Withheld) != want {
+			t.Errorf("copies %t: withheld: %s, want %s", copies, names(got.Withheld), want)
+		}
+		for i := range got.Withheld {
+			if why := got.Withheld[i].Withheld; why != startsServers {
+				t.Errorf("%s: %q", got.Withheld[i].Name(), why)
+			}
+		}
+		r.expect(files{"servers.json": before, "gone.json": before, "link.json": before, "old.json": "{}", "data.json": `{"a": 1}`, "sub/": "", "large.json": after + strings.Repeat(" ", maxToolsFile)})
+		if got, err = r.named("sub"); err != nil || names(got.Withheld) != "sub/any name" {
+			t.Errorf("a directory that is named takes it along: %v %s", err, names(got.Withheld))
+		}
+		if got, err = r.named("sub/any name", "servers.json"); err != nil || len(got.Withheld) != 0 {
+			t.Errorf("named, it is still withheld: %v %s", err, names(got.Withheld))
+		}
+	}
+}

@@ -227,7 +227,7 @@ func TestComments(t *testing.T) {
 			"args": [
 				"mcp",
 				"--minimal",
-				"--tools",
+				"--project-tools",
 				"${workspaceFolder}/agentkernel.mcp.json"
 			]
 		}

@@ -380,6 +380,28 @@ func (in *Install) Already() []string {
 	return names
 }
 
+// Source is a file from which servers come.
+type Source struct {
+	File    string
+	Content []byte // as it was read
+}
+
+// Shared are the files of a project whose servers are started behind the entry. Others may have written them.
+func (in *Install) Shared() []Source {
+	var list []Source
+	p := in.Place
+	if p.Scope != Project {
+		return nil
+	}
+	if !p.named && len(in.moving()) > 0 {
+		list = append(list, Source{p.File, in.before.bytes})
+	}
+	if len(in.Already()) > 0 {
+		list = append(list, Source{p.Tools, in.tools.bytes})
+	}
+	return list
+}
+
 // AsIfThere is a tools file of this place for another folder: its servers start where they would start if it lay where
 // it belongs.
 func (p *Place) AsIfThere(tools []byte) ([]byte, error) {

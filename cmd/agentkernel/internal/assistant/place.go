@@ -182,7 +182,11 @@ func (p *Place) entry(o Options) ownEntry {
 	if o.Home != "" && p.Scope == User {
 		args = append(args, "--home", o.Home)
 	}
-	args = append(args, "--tools", tools)
+	flag := "--tools"
+	if p.Scope == Project { // whoever writes to the project could have commands started
+		flag = "--project-tools"
+	}
+	args = append(args, flag, tools)
 	for _, pattern := range o.Allow {
 		args = append(args, "--allow", pattern)
 	}
