@@ -249,13 +249,15 @@ try:
     while True: os.dup(0); n += 1
 except OSError as e: say(errno.errorcode[e.errno])
 say("at most 64" if n <= 64 else "BREACH %d" % n)`},
-	{name: "raise one's own limits", wall: "hard limits, no capabilities", want: "(ValueError|EPERM)( (ValueError|EPERM)){3}",
+	{name: "raise one's own limits", wall: "hard limits, no capabilities", want: "(ValueError|EPERM)( (ValueError|EPERM)){2} same",
 		program: `
 import resource
-for r in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+for r in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE):
     try: resource.setrlimit(r, (1 << 30, 1 << 30)); say("BREACH", r)
     except ValueError: say("ValueError")
-    except OSError as e: say(errno.errorcode[e.errno])`},
+    except OSError as e: say(errno.errorcode[e.errno])
+resource.setrlimit(resource.RLIMIT_CORE, (1 << 30, 1 << 30))
+say("same" if resource.getrlimit(resource.RLIMIT_CORE) == (1, 1) else "BREACH")`},
 	{name: "sparse file", wall: "RLIMIT_FSIZE", want: "EFBIG EFBIG EFBIG small",
 		program: `
 import signal
@@ -311,6 +313,19 @@ while True:
 		program: `
 os.chdir("/workspace")
 ctypes.string_at(8)`},
+	{name: "have the host handle a core dump", wall: "seccomp, RLIMIT_CORE", want: "0 0 1 1( 1 1){5} EPERM", program: `
+import resource
+core, none = resource.RLIMIT_CORE, (ctypes.c_ulong * 2)(0, 0)
+say(libc.setrlimit(core, none), libc.prlimit(0, core, none, None))
+say(*resource.getrlimit(core))
+for set in (lambda: sys_("prlimit64", 0, core, none, 0), lambda: sys_("setrlimit", core, none),
+            lambda: resource.setrlimit(core, (0, 0)), lambda: os.system("ulimit -c 0")):
+    set(); say(*resource.getrlimit(core))
+if os.fork() == 0:
+    sys_("prlimit64", os.getppid(), core, none, 0); os._exit(0)
+os.wait()
+say(*resource.getrlimit(core))
+attempt(resource.prlimit, 0, core, (0, 0))`},
 }
 
 // lives are about outliving, hiding, and reaching others.

@@ -43,7 +43,7 @@ var everyday = []uint32{
 	unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_GETSCHEDULER,
 	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_GETATTR, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_GET_PRIORITY_MAX,
 	unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_GETPRIORITY, unix.SYS_SETPRIORITY,
-	unix.SYS_IOPRIO_GET, unix.SYS_GETRLIMIT, unix.SYS_SETRLIMIT, unix.SYS_PRLIMIT64, unix.SYS_GETRUSAGE,
+	unix.SYS_IOPRIO_GET, unix.SYS_GETRLIMIT, unix.SYS_GETRUSAGE,
 	unix.SYS_TIMES, unix.SYS_GETCPU, unix.SYS_SYSINFO, unix.SYS_UNAME, unix.SYS_GETRANDOM, unix.SYS_RESTART_SYSCALL,
 	// who it is; with no capabilities none of these can change more than it already has
 	unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID,
@@ -89,14 +89,14 @@ var bareCalls = []uint32{
 	unix.SYS_BRK, unix.SYS_MUNMAP, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_MADVISE,
 	unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_SET_TID_ADDRESS, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
 	unix.SYS_FUTEX, unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID,
-	unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_PRLIMIT64, unix.SYS_GETRUSAGE, unix.SYS_SYSINFO, unix.SYS_UNAME,
+	unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETRUSAGE, unix.SYS_SYSINFO, unix.SYS_UNAME,
 	unix.SYS_GETRANDOM, unix.SYS_RESTART_SYSCALL, unix.SYS_TGKILL, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK,
 	unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_NANOSLEEP,
 	unix.SYS_NANOSLEEP, unix.SYS_GETTIMEOFDAY,
 }
 
 // bareChecked are calls that a bare program may make with some arguments.
-var bareChecked = []uint32{unix.SYS_OPENAT, unix.SYS_MMAP, unix.SYS_FCNTL}
+var bareChecked = []uint32{unix.SYS_OPENAT, unix.SYS_MMAP, unix.SYS_FCNTL, unix.SYS_PRLIMIT64}
 
 // bareCount is how many calls a bare program may make.
 var bareCount = len(bareCalls) + len(bareLegacy) + len(bareChecked)
