@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +11,12 @@ func memoryHidden(e Exit) bool { return e.Limit == "memory" || e.Limit == Hidden
 
 func memoryOr(code int) func(Exit) bool {
 	return func(e Exit) bool { return e.Limit == "memory" || exited(code)(e) }
+}
+
+// tooManyWatches is the end of a sandbox that would leave its user's other programs nothing to wait by; root's sandboxes are
+// users of their own.
+func tooManyWatches(e Exit) bool {
+	return e.Limit == Watches || os.Geteuid() == 0 && e.Limit == "memory"
 }
 
 // chainOfForks makes an address space of many pieces, each of which every fork adds a link to.
@@ -221,6 +228,22 @@ a, b = socket.socketpair()
 r, w = os.pipe()
 os.write(fd, b"x" * 65536)
 for call in (lambda: os.splice(fd, w, 1, offset_src=0), lambda: os.sendfile(w, fd, 0, 1), lambda: os.sendfile(a.fileno(), fd, 0, 1)): attempt(call)`},
+	{name: "epolls that wait for ever more", wall: "limit of watches, memory limit", want: "", ends: tooManyWatches,
+		change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 128<<20, 1024 },
+		program: `
+import select, signal
+os.fork(); os.fork()
+fds = [os.dup(0) for i in range(400)]
+r, w = os.pipe()
+for fd in fds: os.dup2(r, fd)
+keep = []
+try:
+    while True:
+        e = select.epoll(); keep.append(e)
+        for fd in fds: e.register(fd)
+except OSError as e:
+    if e.errno == errno.ENOSPC: say("BREACH")
+signal.pause()`},
 	{name: "messages and semaphores of System V", wall: "memory limit, else seccomp", wholeOnly: true, change: func(c *Config) { c.Profile = ProfileGeneric },
 		want: "EPERM EPERM", uncounted: true, program: `
 raw("msgget", 0, 0o1600); raw("semget", 0, 32000, 0o1600)`},
