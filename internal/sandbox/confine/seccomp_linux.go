@@ -22,7 +22,7 @@ var everyday = []uint32{
 	unix.SYS_NEWFSTATAT, unix.SYS_STATX, unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2,
 	unix.SYS_READLINKAT, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_LINKAT, unix.SYS_SYMLINKAT,
 	unix.SYS_UTIMENSAT, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_PIPE2, unix.SYS_CACHESTAT,
-	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_FGETXATTR,
+	unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_FGETXATTR,
 	unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_FLISTXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
 	unix.SYS_FREMOVEXATTR,
 	// waiting
@@ -109,12 +109,13 @@ var building = []uint32{
 	unix.SYS_LANDLOCK_RESTRICT_SELF, unix.SYS_PRCTL, unix.SYS_CLONE,
 }
 
-// impossible are calls that answer ENOSYS, since programs then do without. Of clone3 and openat2 the libraries use the
+// impossible are calls that answer as on a system that lacks them, since programs then do without. Of clone3 and openat2 the libraries use the
 // older call, which can be checked: the flags of these lie in memory, where a filter cannot look. (glibc takes EPERM from
 // clone3 as final.) inotify would tell what is done to a shown folder of the host, and use up what the host's user may
-// have of it.
+// have of it. Extended attributes take room on the host's disk that no size shows, and apply does not take them over.
 var impossible = map[uint32]uint32{
 	unix.SYS_CLONE3: refuse(unix.ENOSYS), unix.SYS_OPENAT2: refuse(unix.ENOSYS),
+	unix.SYS_SETXATTR: refuse(unix.EOPNOTSUPP), unix.SYS_LSETXATTR: refuse(unix.EOPNOTSUPP), unix.SYS_FSETXATTR: refuse(unix.EOPNOTSUPP),
 	unix.SYS_INOTIFY_INIT1: refuse(unix.ENOSYS), unix.SYS_INOTIFY_ADD_WATCH: refuse(unix.ENOSYS), unix.SYS_INOTIFY_RM_WATCH: refuse(unix.ENOSYS),
 }
 

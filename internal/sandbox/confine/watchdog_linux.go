@@ -68,14 +68,15 @@ func (w *watchdog) run() {
 			w.process.Kill()
 			return
 		}
-		wait, share := watchEvery, time.Duration(watchShare)
+		wait = watchEvery
+		rest := watchShare * time.Since(begun)
 		if w.load.watches-watches > w.load.mostWatches/16 { // what it takes is taken from others
-			wait, share = watchCloser, 1
+			wait, rest = watchCloser, time.Since(begun)
 		}
 		if w.most.Load()-before > w.load.most/16 || w.load.blind > 0 || w.hasty {
 			wait = watchCloser
 		}
-		wait = max(wait, min(share*time.Since(begun), watchLatest))
+		wait = max(wait, min(rest, watchLatest))
 	}
 }
 
