@@ -17,9 +17,10 @@ const (
 // checks are the calls whose arguments decide. counted says that a cgroup counts the memory.
 func checks(counted bool) map[uint32]check {
 	m := map[uint32]check{
-		// Threads share their descriptors, so that what a process has open can be seen at one place.
+		// Threads share their descriptors and their directory, so that what a process holds can be seen at one place.
 		unix.SYS_CLONE: both(without(0, newNamespaces, unix.EPERM),
-			noneOf(0, unix.CLONE_THREAD|unix.CLONE_FILES, unix.EPERM, unix.CLONE_THREAD)),
+			noneOf(0, unix.CLONE_THREAD|unix.CLONE_FILES|unix.CLONE_FS, unix.EPERM,
+				unix.CLONE_THREAD, unix.CLONE_THREAD|unix.CLONE_FILES, unix.CLONE_THREAD|unix.CLONE_FS)),
 		unix.SYS_CLOSE_RANGE: without(2, unix.CLOSE_RANGE_UNSHARE, unix.EPERM),
 		// A pair of streams only: datagram sockets can send to any address, also to sockets outside that
 		// are in the file system.

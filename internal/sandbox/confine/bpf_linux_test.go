@@ -110,6 +110,8 @@ func TestFilterLooksAtArguments(t *testing.T) {
 		{"datagram pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK}, no},
 		{"pair of another family", unix.SYS_SOCKETPAIR, []uint64{unix.AF_TIPC, unix.SOCK_STREAM}, no},
 		{"thread with descriptors of its own", unix.SYS_CLONE, []uint64{0x3d0f00 &^ unix.CLONE_FILES}, no},
+		{"thread with a directory of its own", unix.SYS_CLONE, []uint64{0x3d0f00 &^ unix.CLONE_FS}, no},
+		{"thread with both", unix.SYS_CLONE, []uint64{0x3d0f00 &^ (unix.CLONE_FS | unix.CLONE_FILES)}, no},
 		{"process that shares memory, as posix_spawn", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_VFORK | uint64(unix.SIGCHLD)}, allow},
 		{"close all", unix.SYS_CLOSE_RANGE, []uint64{3, 0xffffffff, unix.CLOSE_RANGE_CLOEXEC}, allow},
 		{"close all in a table of one's own", unix.SYS_CLOSE_RANGE, []uint64{3, 0xffffffff, unix.CLOSE_RANGE_UNSHARE}, no},
