@@ -42,13 +42,16 @@ type Exit struct {
 	// Known says that Status is the program's own; false if the whole sandbox was killed, or adopted.
 	Known  bool
 	Status syscall.WaitStatus
-	// Limit is the limit of the sandbox that ended it: "memory", HiddenMemory, "cpu time", or "".
+	// Limit is the limit of the sandbox that ended it: "memory", HiddenMemory, Watches, "cpu time", or "".
 	Limit string
 	Usage Usage
 }
 
 // HiddenMemory is the limit of a sandbox in which a process ran whose memory nothing could count.
 const HiddenMemory = "hidden memory"
+
+// Watches is the limit of a sandbox whose epolls wait for more than its part of what Linux lets the kernel's user have.
+const Watches = "epoll watches"
 
 // Usage is what a sandbox has used.
 type Usage struct {

@@ -17,9 +17,10 @@ const (
 // checks are the calls whose arguments decide. counted says that a cgroup counts the memory.
 func checks(counted bool) map[uint32]check {
 	m := map[uint32]check{
-		// Threads share their descriptors, so that what a process has open can be seen at one place.
+		// Threads share their descriptors and their directory, so that what a process holds can be seen at one place.
 		unix.SYS_CLONE: both(without(0, newNamespaces, unix.EPERM),
-			noneOf(0, unix.CLONE_THREAD|unix.CLONE_FILES, unix.EPERM, unix.CLONE_THREAD)),
+			noneOf(0, unix.CLONE_THREAD|unix.CLONE_FILES|unix.CLONE_FS, unix.EPERM,
+				unix.CLONE_THREAD, unix.CLONE_THREAD|unix.CLONE_FILES, unix.CLONE_THREAD|unix.CLONE_FS)),
 		unix.SYS_CLOSE_RANGE: without(2, unix.CLOSE_RANGE_UNSHARE, unix.EPERM),
 		// A pair of streams only: datagram sockets can send to any address, also to sockets outside that
 		// are in the file system.
@@ -39,6 +40,7 @@ func checks(counted bool) map[uint32]check {
 			unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_SECCOMP, unix.PR_GET_SECUREBITS, unix.PR_SET_TIMERSLACK,
 			unix.PR_GET_TIMERSLACK, unix.PR_SET_CHILD_SUBREAPER, unix.PR_GET_CHILD_SUBREAPER, unix.PR_SET_THP_DISABLE,
 			unix.PR_GET_THP_DISABLE, unix.PR_GET_TID_ADDRESS, unix.PR_CAP_AMBIENT, prSetVMA, unix.PR_GET_AUXV)),
+		unix.SYS_SETRLIMIT: coreCheck(0), unix.SYS_PRLIMIT64: coreOfCheck(),
 		unix.SYS_PERSONALITY: oneOf(0, anyBit, unix.EPERM, 0, queryPersona),
 		unix.SYS_OPENAT:      openCheck(2, 3),
 		unix.SYS_MKDIRAT:     modeCheck(2),
@@ -118,6 +120,36 @@ func dumpableCheck() check {
 	p.unless(unix.BPF_JEQ, unix.PR_SET_DUMPABLE, 3)
 	p = append(p, low(1))
 	p.when(unix.BPF_JEQ, 1, 1)
+	p.ret(refuse(unix.EPERM))
+	return check(p)
+}
+
+// pretended is a call that is not made and seems to succeed.
+const pretended = unix.SECCOMP_RET_ERRNO
+
+// coreCheck leaves the limit of core files as the plan has set it. With 0 in place of 1 the system would hand a core to a
+// handler on the host. Shells and libraries do set 0 ("ulimit -c 0"), and have what they want: there is no core.
+func coreCheck(resource uint32) check {
+	p := program{low(resource)}
+	p.unless(unix.BPF_JEQ, unix.RLIMIT_CORE, 1)
+	p.ret(pretended)
+	return check(p)
+}
+
+// coreOfCheck is coreCheck for prlimit64, which sets a limit only if its third argument, an address, is not null. One that is
+// to tell the old limit as well is refused: nobody would write it there.
+func coreOfCheck() check {
+	p := program{low(1)}
+	p.unless(unix.BPF_JEQ, unix.RLIMIT_CORE, 10)
+	p = append(p, low(2))
+	p.unless(unix.BPF_JEQ, 0, 2)
+	p = append(p, high(2))
+	p.when(unix.BPF_JEQ, 0, 6)
+	p = append(p, low(3))
+	p.unless(unix.BPF_JEQ, 0, 3)
+	p = append(p, high(3))
+	p.unless(unix.BPF_JEQ, 0, 1)
+	p.ret(pretended)
 	p.ret(refuse(unix.EPERM))
 	return check(p)
 }

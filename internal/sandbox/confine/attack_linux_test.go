@@ -365,6 +365,7 @@ func callNumbers() map[string]int {
 		"landlock_create_ruleset": unix.SYS_LANDLOCK_CREATE_RULESET, "landlock_add_rule": unix.SYS_LANDLOCK_ADD_RULE, "landlock_restrict_self": unix.SYS_LANDLOCK_RESTRICT_SELF,
 		"mlock": unix.SYS_MLOCK, "close_range": unix.SYS_CLOSE_RANGE, "fallocate": unix.SYS_FALLOCATE, "renameat2": unix.SYS_RENAMEAT2,
 		"inotify_init1": unix.SYS_INOTIFY_INIT1, "inotify_add_watch": unix.SYS_INOTIFY_ADD_WATCH, "exit": unix.SYS_EXIT,
+		"setrlimit": unix.SYS_SETRLIMIT, "setxattrat": unix.SYS_SETXATTRAT, "prlimit64": unix.SYS_PRLIMIT64,
 		"msgget": unix.SYS_MSGGET, "semget": unix.SYS_SEMGET, "timer_create": unix.SYS_TIMER_CREATE, "shmget": unix.SYS_SHMGET, "mq_open": unix.SYS_MQ_OPEN,
 	}
 }

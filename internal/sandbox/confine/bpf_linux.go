@@ -135,6 +135,11 @@ func low(n uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: atArgs + 8*n}
 }
 
+// high loads the high half of argument n.
+func high(n uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: atArgs + 8*n + 4}
+}
+
 // without refuses the call when argument n has one of these bits.
 func without(n, bits uint32, e unix.Errno) check {
 	var p program

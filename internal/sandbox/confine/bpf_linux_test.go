@@ -71,7 +71,9 @@ func TestFilterDecidesEveryCall(t *testing.T) {
 				switch {
 				case slices.Contains(allowed, nr):
 					want = allow
-				case nr > newestCall, impossible[nr] != 0:
+				case impossible[nr] != 0:
+					want = impossible[nr]
+				case nr > newestCall:
 					want = refuse(unix.ENOSYS)
 				case slices.Contains(pinning, nr):
 					want = refuse(unix.EINVAL)
@@ -108,6 +110,8 @@ func TestFilterLooksAtArguments(t *testing.T) {
 		{"datagram pair", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK}, no},
 		{"pair of another family", unix.SYS_SOCKETPAIR, []uint64{unix.AF_TIPC, unix.SOCK_STREAM}, no},
 		{"thread with descriptors of its own", unix.SYS_CLONE, []uint64{0x3d0f00 &^ unix.CLONE_FILES}, no},
+		{"thread with a directory of its own", unix.SYS_CLONE, []uint64{0x3d0f00 &^ unix.CLONE_FS}, no},
+		{"thread with both", unix.SYS_CLONE, []uint64{0x3d0f00 &^ (unix.CLONE_FS | unix.CLONE_FILES)}, no},
 		{"process that shares memory, as posix_spawn", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_VFORK | uint64(unix.SIGCHLD)}, allow},
 		{"close all", unix.SYS_CLOSE_RANGE, []uint64{3, 0xffffffff, unix.CLOSE_RANGE_CLOEXEC}, allow},
 		{"close all in a table of one's own", unix.SYS_CLOSE_RANGE, []uint64{3, 0xffffffff, unix.CLOSE_RANGE_UNSHARE}, no},
@@ -143,6 +147,16 @@ func TestFilterLooksAtArguments(t *testing.T) {
 		{"PR_SET_SECCOMP", unix.SYS_PRCTL, []uint64{unix.PR_SET_SECCOMP}, no},
 		{"query personality", unix.SYS_PERSONALITY, []uint64{0xffffffff}, allow},
 		{"READ_IMPLIES_EXEC", unix.SYS_PERSONALITY, []uint64{0x400000}, no},
+		{"read the limit of core files", unix.SYS_PRLIMIT64, []uint64{0, unix.RLIMIT_CORE, 0, 1}, allow},
+		{"set the limit of core files", unix.SYS_PRLIMIT64, []uint64{0, unix.RLIMIT_CORE, 1}, pretended},
+		{"set it, at a far address", unix.SYS_PRLIMIT64, []uint64{0, unix.RLIMIT_CORE, 1 << 32}, pretended},
+		{"set it, with high bits that the kernel ignores", unix.SYS_PRLIMIT64, []uint64{0, 1<<32 | unix.RLIMIT_CORE, 1}, pretended},
+		{"set it, and read the old one", unix.SYS_PRLIMIT64, []uint64{0, unix.RLIMIT_CORE, 1, 1}, no},
+		{"set it, and read the old one to a far address", unix.SYS_PRLIMIT64, []uint64{0, unix.RLIMIT_CORE, 1, 1 << 32}, no},
+		{"set another limit", unix.SYS_PRLIMIT64, []uint64{0, unix.RLIMIT_NOFILE, 1, 1}, allow},
+		{"set the limit of core files in the old way", unix.SYS_SETRLIMIT, []uint64{unix.RLIMIT_CORE, 1}, pretended},
+		{"the same, with high bits", unix.SYS_SETRLIMIT, []uint64{1<<32 | unix.RLIMIT_CORE, 1}, pretended},
+		{"another limit in the old way", unix.SYS_SETRLIMIT, []uint64{unix.RLIMIT_STACK, 1}, allow},
 		{"open to read", unix.SYS_OPENAT, []uint64{0, 0, unix.O_RDONLY, 0o4755}, allow},
 		{"create", unix.SYS_OPENAT, []uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o755}, allow},
 		{"create setuid", unix.SYS_OPENAT, []uint64{0, 0, unix.O_CREAT, 0o4755}, no},
@@ -201,6 +215,7 @@ func TestChildFilterEndsAsAWholeOne(t *testing.T) {
 			for _, args := range [][]uint64{
 				nil, {unix.CLONE_NEWUSER, 0, 0o4755, 0o4755}, {unix.PR_SET_NAME, unix.TIOCSTI, unix.S_IFCHR}, {0, unix.F_SETPIPE_SZ},
 				{0, unix.SOL_SOCKET, unix.SO_SNDBUF, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, {0, unix.F_SETLEASE, unix.SO_ATTACH_FILTER, unix.MAP_HUGETLB},
+				{0, unix.RLIMIT_CORE, 1, 0}, {unix.RLIMIT_CORE, unix.RLIMIT_CORE, 1, 1},
 			} {
 				want := judge(t, filter, auditArch, nr, args...)
 				// Of two refusals the later filter's errno counts (seccomp(2)).

@@ -234,7 +234,12 @@ func (b *builder) rlimit(resource int, soft, hard uint64) {
 // reserves ten GiB for each memory.
 const roomiest = 64 << 30
 
-func (b *builder) rlimits(counted Counted) {
+// zygoteFiles is how many files a zygote may have open. Linux counts the descriptors on their way between sockets for each
+// user, and refuses to send more while they are more than whoever sends may have open: a zygote, which sends one for each
+// child, must be able to while its children, with limits of their own, have as many on their way as they can.
+const zygoteFiles = 64 << 10
+
+func (b *builder) rlimits(m *Machine, counted Counted) {
 	b.wall = wallLimits
 	l := b.cfg.Limits
 	same := func(resource int, n uint64) { b.rlimit(resource, n, n) }
@@ -258,7 +263,11 @@ func (b *builder) rlimits(counted Counted) {
 	case b.cfg.Kind != Zygote && !counted.Memory: // a page of a page table, 4 KiB, is for 2 MiB
 		same(unix.RLIMIT_AS, max(roomiest, uint64(l.Memory)<<9))
 	}
-	same(unix.RLIMIT_NOFILE, uint64(l.OpenFiles))
+	files := uint64(l.OpenFiles) //nolint:gosec // checked
+	if b.cfg.Kind == Zygote {
+		files = max(files, min(zygoteFiles, m.maxOpenFiles))
+	}
+	same(unix.RLIMIT_NOFILE, files)
 	same(unix.RLIMIT_MEMLOCK, 1<<20)
 	same(unix.RLIMIT_MSGQUEUE, 64<<10)
 	same(unix.RLIMIT_SIGPENDING, 1024)

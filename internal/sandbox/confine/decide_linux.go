@@ -261,7 +261,7 @@ func (b *builder) seal(m *Machine, counted Counted, writable []string) {
 	if b.cfg.Kind != Zygote {
 		b.landlock(m.landlock, writable) // it would forbid the zygote's children to mount
 	}
-	b.rlimits(counted)
+	b.rlimits(m, counted)
 	b.seccomp(m.filters.get(b.cfg.Kind, b.cfg.Profile, counted.Memory))
 }
 

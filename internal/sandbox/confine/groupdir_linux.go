@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +39,36 @@ func (h *hierarchy) found(name string) error {
 			return fmt.Errorf("%s does not get its controllers: %w", dir, err)
 		}
 	}
+	h.leaveToMachine(dir)
 	return nil
+}
+
+// What of the machine all sandboxes of a kernel leave to others, as divisors.
+const (
+	sparePids   = 4
+	spareMemory = 16
+)
+
+// leaveToMachine bounds what all sandboxes of a kernel take together: each has its own limits, and a program may have many
+// children. A machine that does not let it is as it was without.
+func (h *hierarchy) leaveToMachine(dir string) {
+	if slices.Contains(h.controllers, ctlPids) {
+		pids, err := readInt("/proc/sys/kernel/pid_max")
+		threads, err2 := readInt("/proc/sys/kernel/threads-max")
+		if n := min(pids, threads); err == nil && err2 == nil && n > sparePids {
+			_ = writeFile(filepath.Join(dir, "pids.max"), strconv.FormatInt(n-n/sparePids, 10))
+		}
+	}
+	if slices.Contains(h.controllers, ctlMemory) {
+		file := "memory.limit_in_bytes"
+		if h.v2 {
+			file = "memory.max"
+		}
+		info, _ := readSmall("/proc/meminfo")
+		if n := kibibytes(string(info), "MemTotal"); n > 0 {
+			_ = writeFile(filepath.Join(dir, file), strconv.FormatInt(n-n/spareMemory, 10))
+		}
+	}
 }
 
 // abandoned is how old an empty group must be to belong to no start that is under way.

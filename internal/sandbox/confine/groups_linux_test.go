@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,32 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// TestSandboxesTogetherLeaveSomething looks at the limits of the group in which those of all sandboxes are.
+func TestSandboxesTogetherLeaveSomething(t *testing.T) {
+	s := newSpawner(t)
+	pids, err := readInt("/proc/sys/kernel/pid_max")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := readSmall("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := kibibytes(string(info), "MemTotal")
+	for _, h := range s.machine.groups.hierarchies {
+		check := func(controller, file string, most int64) {
+			if !slices.Contains(h.controllers, controller) {
+				return
+			}
+			if n, err := readInt(filepath.Join(h.base, s.machine.groups.name, file)); err != nil || n <= 0 || n > most {
+				t.Errorf("%s: %d of %d, %v", file, n, most, err)
+			}
+		}
+		check(ctlPids, "pids.max", pids*3/4+1)
+		check(ctlMemory, map[bool]string{false: "memory.limit_in_bytes", true: "memory.max"}[h.v2], memory*15/16+1)
+	}
+}
 
 func TestCgroupsAreFound(t *testing.T) {
 	const (

@@ -260,6 +260,7 @@ func forkChild(t *testing.T, s *Spawner, c *Cell, control *net.UnixConn, script 
 		defer f.Close()
 		fds[i] = int(f.Fd())
 	}
+	_ = control.SetDeadline(time.Now().Add(patience))
 	body, err := json.Marshal(map[string]any{"plan": c.Plan, "script": script})
 	if err != nil {
 		return nil, err

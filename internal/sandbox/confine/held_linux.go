@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Held is the room on disk, in bytes, of files that the sandbox's processes hold although no folder names them any more:
-// deleted, or made without a name. What lies in TmpDir is not on disk. Files that are only mapped, on their way
+// Held is the room on disk, in bytes, of files and directories that the sandbox's processes hold although no folder names
+// them any more: deleted, or made without a name. What lies in TmpDir is not on disk. Files that are only mapped, on their way
 // between sockets, or held by a process that cannot be looked into, cannot be measured; where there are some, what the disk has lost since the sandbox began counts
 // instead, less known, which is what its folders were seen to hold.
 func (p *Process) Held(known int64) int64 {
@@ -54,6 +54,7 @@ type held struct {
 // open looks at what a process has open. The error is that of openNames.
 func (h *held) open(dir string) error {
 	h.link(dir + "/exe")
+	h.link(dir + "/cwd")
 	names, err := openNames(dir)
 	for _, name := range names {
 		h.link(dir + "/fd/" + name)
@@ -68,10 +69,22 @@ func (h *held) open(dir string) error {
 	return err
 }
 
-// link adds the file to which a link of /proc leads.
+// link adds the file or directory to which a link of /proc leads.
 func (h *held) link(path string) {
 	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 0 || st.Dev == h.tmp {
+	if unix.Stat(path, &st) != nil || st.Dev == h.tmp {
+		return
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		if st.Nlink > 0 {
+			return
+		}
+	case unix.S_IFDIR: // one that was there before has one link in an overlay, also when it is gone
+		if to, _ := os.Readlink(path); st.Nlink > 0 && (st.Nlink > 1 || !strings.HasSuffix(to, " (deleted)")) {
+			return
+		}
+	default:
 		return
 	}
 	if id := [2]uint64{st.Dev, st.Ino}; !h.files[id] {

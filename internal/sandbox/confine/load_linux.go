@@ -19,6 +19,8 @@ type load struct {
 	spaces map[int]space // as of the last look at each, by process
 	init   int           // the sandbox's own pid 1, which cannot be looked into and holds nothing; 0: there is none
 	blind  int           // looks in a row that met a process that cannot be looked into
+
+	watches, mostWatches int64 // what its epolls wait for, as of the last look; beyond the most it is not counted
 }
 
 // mostBlind is how many looks in a row may meet such a process: one that ends, or is being started, is seen so for a moment.
@@ -68,9 +70,11 @@ func (l *load) of(tree []int) (memory int64, tasks int) {
 	l.looks++
 	kernel += l.pieces(all, (l.most-kernel)/mapBytes)
 	counted, blind := map[string]bool{}, false
+	l.watches = 0
 	for _, p := range all {
-		sum, err := p.buffers(counted, l.most-kernel)
+		sum, watches, err := p.buffers(counted, l.most-kernel, l.mostWatches-l.watches)
 		kernel += sum
+		l.watches += watches
 		blind = blind || err != nil && p.pid != l.init
 	}
 	if l.blind++; !blind {
@@ -212,28 +216,29 @@ func unlessGone(dir string, err error) error {
 	return err
 }
 
-// buffers is what lies unread in a process's pipes and sockets, each of which counts once, and what its epolls wait for;
-// beyond most it stops to count. The error is that of openNames.
-func (p seen) buffers(counted map[string]bool, most int64) (sum int64, err error) {
-	if most < 0 {
-		return 0, nil
+// buffers is what lies unread in a process's pipes and sockets, each of which counts once, and what its epolls wait for, also
+// by number; beyond most bytes or watches it stops to count. The error is that of openNames.
+func (p seen) buffers(counted map[string]bool, most, mostWatches int64) (sum, watches int64, err error) {
+	if most < 0 || mostWatches < 0 {
+		return 0, 0, nil
 	}
 	names, err := openNames(p.dir)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	pidfd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
-		return 0, unlessGone(p.dir, err)
+		return 0, 0, unlessGone(p.dir, err)
 	}
 	defer func() { _ = unix.Close(pidfd) }()
 	for _, name := range names {
 		to, _ := os.Readlink(p.dir + "/fd/" + name)
 		fd, _ := strconv.Atoi(name)
 		switch kind, _, _ := strings.Cut(to, "["); {
-		case to == "anon_inode:[eventpoll]":
-			info, _ := readSmall(p.dir + "/fdinfo/" + name)
-			sum += int64(bytes.Count(info, []byte("tfd:"))) * watchBytes
+		case to == eventPoll:
+			n := watchesIn(p.dir, name, to)
+			watches += n
+			sum += n * watchBytes
 		case counted[to]:
 		case kind == "pipe:":
 			counted[to] = true
@@ -247,11 +252,26 @@ func (p seen) buffers(counted map[string]bool, most int64) (sum int64, err error
 			}
 			sum += n
 		}
-		if sum > most {
+		if sum > most || watches > mostWatches {
 			break
 		}
 	}
-	return sum, nil
+	return sum, watches, nil
+}
+
+// eventPoll is what the link of an epoll says.
+const eventPoll = "anon_inode:[eventpoll]"
+
+// watchesIn is how many descriptors wait in an epoll; 0 if it is another file. to is what its link says; "": not read yet.
+func watchesIn(dir, name, to string) int64 {
+	if to == "" {
+		to, _ = os.Readlink(dir + "/fd/" + name)
+	}
+	if to != eventPoll {
+		return 0
+	}
+	info, _ := readSmall(dir + "/fdinfo/" + name)
+	return int64(bytes.Count(info, []byte("tfd:")))
 }
 
 // unread is what lies in a pipe or socket of another process, at most. One that cannot be looked at counts as full.

@@ -22,7 +22,7 @@ var everyday = []uint32{
 	unix.SYS_NEWFSTATAT, unix.SYS_STATX, unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2,
 	unix.SYS_READLINKAT, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_LINKAT, unix.SYS_SYMLINKAT,
 	unix.SYS_UTIMENSAT, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_PIPE2, unix.SYS_CACHESTAT,
-	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_FGETXATTR,
+	unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_FGETXATTR,
 	unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_FLISTXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
 	unix.SYS_FREMOVEXATTR,
 	// waiting
@@ -43,7 +43,7 @@ var everyday = []uint32{
 	unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_GETSCHEDULER,
 	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_GETATTR, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_GET_PRIORITY_MAX,
 	unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_GETPRIORITY, unix.SYS_SETPRIORITY,
-	unix.SYS_IOPRIO_GET, unix.SYS_GETRLIMIT, unix.SYS_SETRLIMIT, unix.SYS_PRLIMIT64, unix.SYS_GETRUSAGE,
+	unix.SYS_IOPRIO_GET, unix.SYS_GETRLIMIT, unix.SYS_GETRUSAGE,
 	unix.SYS_TIMES, unix.SYS_GETCPU, unix.SYS_SYSINFO, unix.SYS_UNAME, unix.SYS_GETRANDOM, unix.SYS_RESTART_SYSCALL,
 	// who it is; with no capabilities none of these can change more than it already has
 	unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID,
@@ -89,14 +89,14 @@ var bareCalls = []uint32{
 	unix.SYS_BRK, unix.SYS_MUNMAP, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_MADVISE,
 	unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_SET_TID_ADDRESS, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
 	unix.SYS_FUTEX, unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID,
-	unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_PRLIMIT64, unix.SYS_GETRUSAGE, unix.SYS_SYSINFO, unix.SYS_UNAME,
+	unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETRUSAGE, unix.SYS_SYSINFO, unix.SYS_UNAME,
 	unix.SYS_GETRANDOM, unix.SYS_RESTART_SYSCALL, unix.SYS_TGKILL, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK,
 	unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_NANOSLEEP,
 	unix.SYS_NANOSLEEP, unix.SYS_GETTIMEOFDAY,
 }
 
 // bareChecked are calls that a bare program may make with some arguments.
-var bareChecked = []uint32{unix.SYS_OPENAT, unix.SYS_MMAP, unix.SYS_FCNTL}
+var bareChecked = []uint32{unix.SYS_OPENAT, unix.SYS_MMAP, unix.SYS_FCNTL, unix.SYS_PRLIMIT64}
 
 // bareCount is how many calls a bare program may make.
 var bareCount = len(bareCalls) + len(bareLegacy) + len(bareChecked)
@@ -109,12 +109,13 @@ var building = []uint32{
 	unix.SYS_LANDLOCK_RESTRICT_SELF, unix.SYS_PRCTL, unix.SYS_CLONE,
 }
 
-// impossible are calls that answer ENOSYS, since programs then do without. Of clone3 and openat2 the libraries use the
+// impossible are calls that answer as on a system that lacks them, since programs then do without. Of clone3 and openat2 the libraries use the
 // older call, which can be checked: the flags of these lie in memory, where a filter cannot look. (glibc takes EPERM from
 // clone3 as final.) inotify would tell what is done to a shown folder of the host, and use up what the host's user may
-// have of it.
+// have of it. Extended attributes take room on the host's disk that no size shows, and apply does not take them over.
 var impossible = map[uint32]uint32{
 	unix.SYS_CLONE3: refuse(unix.ENOSYS), unix.SYS_OPENAT2: refuse(unix.ENOSYS),
+	unix.SYS_SETXATTR: refuse(unix.EOPNOTSUPP), unix.SYS_LSETXATTR: refuse(unix.EOPNOTSUPP), unix.SYS_FSETXATTR: refuse(unix.EOPNOTSUPP),
 	unix.SYS_INOTIFY_INIT1: refuse(unix.ENOSYS), unix.SYS_INOTIFY_ADD_WATCH: refuse(unix.ENOSYS), unix.SYS_INOTIFY_RM_WATCH: refuse(unix.ENOSYS),
 }
 

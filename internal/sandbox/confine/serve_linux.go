@@ -57,6 +57,7 @@ const spawnerFD = 3
 // kernel itself is too big to be cloned.)
 func outer() int {
 	runtime.LockOSThread() // the parent-death signal is the thread's
+	leaveToUser()
 	uid, gid := os.Getuid(), os.Getgid()
 	cmd := exec.Command("/proc/self/exe", Argument, roleSpawn)
 	cmd.Stderr = os.Stderr
@@ -80,6 +81,24 @@ func outer() int {
 	}
 	_ = w.send(answer{Error: forbidden(err)}, nil)
 	return 1
+}
+
+// leaveToUser lowers the limits that Linux counts for each user. A user namespace remembers those of whoever makes it, and
+// nobody in it or below can bring the user beyond them (inc_rlimit_get_ucounts in kernel/ucount.c): however many sandboxes
+// there are, something is left for the user's other programs. Only the soft limits are lowered, since each sandbox may have
+// any up to the hard ones.
+func leaveToUser() {
+	for _, l := range []struct {
+		resource int
+		most     uint64 // that is left; else half
+	}{{unix.RLIMIT_NPROC, 1024}, {unix.RLIMIT_SIGPENDING, 8192}} {
+		var now unix.Rlimit
+		if err := unix.Getrlimit(l.resource, &now); err != nil || now.Cur == unix.RLIM_INFINITY {
+			continue
+		}
+		now.Cur -= min(now.Cur/2, l.most)
+		_ = unix.Setrlimit(l.resource, &now) // a spawner without it is as good as one whose user has no limit
+	}
 }
 
 // server is the spawner: it opens trees, clones, and reaps. It keeps nothing of a sandbox.

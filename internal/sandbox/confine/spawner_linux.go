@@ -23,6 +23,7 @@ type Spawner struct {
 	cfg     SpawnerConfig
 	machine *Machine
 	people  identities
+	watches *watches
 
 	mu     sync.Mutex
 	closed bool
@@ -46,6 +47,7 @@ func NewSpawner(cfg SpawnerConfig) (*Spawner, error) {
 		s.machine.groups = &groups{why: err.Error()}
 	}
 	s.people = newIdentities(s.machine, cfg.Name)
+	s.watches = newWatches(s.machine)
 	return s, nil
 }
 

@@ -31,7 +31,7 @@ type watchdog struct {
 
 // watch starts a watchdog, if there is something to watch.
 func watch(p *Process) *watchdog {
-	w := &watchdog{process: p, ended: make(chan struct{}), load: load{most: p.cell.Config.Limits.Memory}}
+	w := &watchdog{process: p, ended: make(chan struct{}), load: load{most: p.cell.Config.Limits.Memory, mostWatches: p.cell.spawner.watches.most()}}
 	if p.control != nil {
 		w.load.init = p.pid
 	}
@@ -49,6 +49,8 @@ const (
 	watchCloser = 5 * time.Millisecond
 	// watchShare is the part of the time that it may take for it, as a divisor.
 	watchShare = 5
+	// watchLatest is the longest time between two looks.
+	watchLatest = time.Second
 )
 
 func (w *watchdog) run() {
@@ -60,17 +62,21 @@ func (w *watchdog) run() {
 			return
 		case <-timer.C:
 		}
-		begun, before := time.Now(), w.most.Load()
+		begun, before, watches := time.Now(), w.most.Load(), w.load.watches
 		if limit := w.look(); limit != "" {
 			w.cause.Store(limit)
 			w.process.Kill()
 			return
 		}
 		wait = watchEvery
+		rest := watchShare * time.Since(begun)
+		if w.load.watches-watches > w.load.mostWatches/16 { // what it takes is taken from others
+			wait, rest = watchCloser, time.Since(begun)
+		}
 		if w.most.Load()-before > w.load.most/16 || w.load.blind > 0 || w.hasty {
 			wait = watchCloser
 		}
-		wait = max(wait, watchShare*time.Since(begun))
+		wait = max(wait, min(rest, watchLatest))
 	}
 }
 
@@ -78,11 +84,12 @@ func (w *watchdog) run() {
 func (w *watchdog) look() string {
 	limits, gr := w.process.cell.Config.Limits, w.process.cell.group
 	w.process.tmp.look()
+	all := w.process.cell.spawner.watches
 	if gr.counted.Memory {
 		if gr.outOfMemory() > 0 {
 			return "memory"
 		}
-		if limits.CPUTime == 0 {
+		if limits.CPUTime == 0 && all == nil {
 			return ""
 		}
 	}
@@ -97,11 +104,17 @@ func (w *watchdog) look() string {
 			return "cpu time"
 		}
 	}
-	if gr.counted.Memory {
+	if gr.counted.Memory && all == nil {
 		return ""
 	}
 	if tree == nil {
 		tree = treeOf(w.process.pid)
+	}
+	if gr.counted.Memory {
+		if w.load.watches = all.count(tree); all.exceeded(w.process, w.load.watches) {
+			return Watches
+		}
+		return ""
 	}
 	memory, tasks := w.load.of(tree)
 	if w.process.control != nil {
@@ -114,6 +127,8 @@ func (w *watchdog) look() string {
 	switch {
 	case memory > limits.Memory:
 		return "memory"
+	case all.exceeded(w.process, w.load.watches):
+		return Watches
 	case w.load.blind >= mostBlind:
 		return HiddenMemory
 	}
@@ -124,6 +139,7 @@ func (w *watchdog) look() string {
 func (w *watchdog) stop() {
 	w.once.Do(func() { close(w.ended) })
 	w.done.Wait()
+	w.process.cell.spawner.watches.drop(w.process)
 	gr := w.process.cell.group
 	if gr.counted.Memory {
 		if w.limit() == "" && gr.outOfMemory() > 0 {

@@ -224,7 +224,7 @@ func (c *child) struck() bool {
 	return c.end.status.Signaled() && (c.end.status.Signal() == unix.SIGKILL || c.end.status.Signal() == unix.SIGTERM)
 }
 
-// errLimit is a limit of the walls that ended a program: "memory", confine.HiddenMemory or "cpu time".
+// errLimit is a limit of the walls that ended a program: "memory", confine.HiddenMemory, confine.Watches or "cpu time".
 type errLimit string
 
 func (e errLimit) Error() string { return "the " + string(e) + " limit ended it" }

@@ -65,6 +65,11 @@ func hiddenMemory() *agentkernel.Error {
 		WithHint("run no file that it may execute and not read; or start the kernel where it may make cgroups, as root or in a scope with Delegate=yes")
 }
 
+func watchesLimit() *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program's epolls waited for too many descriptors; all programs of this user share what Linux has for that").
+		WithHint("wait for fewer descriptors, in fewer epolls; or raise the sysctl fs.epoll.max_user_watches")
+}
+
 func outputLimit(l agentkernel.Limits) *agentkernel.Error {
 	return limitError("output", "the program printed more than its limit of %s", bytesize.InMiB(l.Output))
 }

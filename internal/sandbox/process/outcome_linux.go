@@ -109,6 +109,8 @@ func (w *whole) wallLimit(exit confine.Exit) error {
 	switch exit.Limit {
 	case confine.HiddenMemory:
 		return hiddenMemory()
+	case confine.Watches:
+		return watchesLimit()
 	case "memory":
 		return limitError("memory", "the program and what it started needed more than %s (seen: %s)",
 			bytesize.InMiB(w.req.Limits.Memory), bytesize.InMiB(exit.Usage.Memory))

@@ -325,6 +325,8 @@ func (s *sandbox) broken(err error) (agentkernel.Turn, error) {
 		return agentkernel.Turn{}, memoryLimit(s.req.Limits)
 	} else if ok && limit == confine.HiddenMemory {
 		return agentkernel.Turn{}, hiddenMemory()
+	} else if ok && limit == confine.Watches {
+		return agentkernel.Turn{}, watchesLimit()
 	} else if ok && s.req.Limits.CPUTime > 0 {
 		return agentkernel.Turn{}, cpuLimit(s.req.Limits)
 	} else if ok {

@@ -47,7 +47,11 @@ func (l *layer) choose(items []item, names []string) error {
 			it.fate = unnamed
 			continue
 		}
-		why, err := c.acts(it.path, it.solid())
+		acts := c.acts
+		if it.typ == agentkernel.TypeSymlink {
+			acts = c.linkActs
+		}
+		why, err := acts(it.path, it.solid())
 		if err != nil {
 			return err
 		}
@@ -173,6 +177,15 @@ func (it *item) goesAway() bool {
 // solid says whether a change puts something in place that is no directory, or takes such a thing away.
 func (it *item) solid() bool {
 	return it.typ != agentkernel.TypeDir || it.before != nil && typeOf(it.before.mode) != agentkernel.TypeDir
+}
+
+// linkActs is acts for a link, which may lead to a directory with files of local tools.
+func (c choice) linkActs(p string, solid bool) (string, error) {
+	why, err := c.acts(p, solid)
+	if why == "" && solid {
+		why = actsPath(p+"/a.py", true)
+	}
+	return why, err
 }
 
 // acts says why a change at p is withheld unless it is named; "": it is not.

@@ -298,7 +298,11 @@ func (d dir) used() (sum int64, err error) {
 			}
 			linked[st.Ino] = true
 		}
-		sum += max(st.Size, st.Blocks*512-st.Size-spareRoom)
+		spare := st.Size + spareRoom
+		if st.Size == 0 { // a file system promises nothing to a file that was never written
+			spare = entryBytes
+		}
+		sum += max(st.Size, st.Blocks*512-spare)
 		return true, nil
 	})
 	return sum, err

@@ -67,7 +67,7 @@ func (k *linked) add(a alias) error {
 	if k.seen[once] {
 		return nil
 	}
-	why, err := k.acts(a.name, true)
+	why, err := k.linkActs(a.name, true)
 	if why != "" {
 		k.seen[once] = true
 		k.todo = append(k.todo, a)
@@ -118,7 +118,11 @@ func (k *linked) withhold(it *item, a alias, name string, solid bool) error {
 	if !it.goes() || k.released(it) {
 		return nil
 	}
-	why, err := k.acts(name, solid)
+	acts := k.acts
+	if it.typ == agentkernel.TypeSymlink || name == a.name {
+		acts = k.linkActs
+	}
+	why, err := acts(name, solid)
 	if why != "" {
 		it.fate, it.why = withheld, fmt.Sprintf("%s: the link %s leads to it", why, agentkernel.PathText(a.first))
 		k.more = true

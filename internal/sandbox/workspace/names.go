@@ -60,7 +60,7 @@ func (t table) find(p string, solid bool) string {
 func (p *pattern) matches(names []string, solid bool) bool {
 	for i, want := range p.names {
 		if i == len(names) {
-			return solid
+			return solid && p.names[i-1] != "*"
 		}
 		if ok, err := path.Match(want, names[i]); err != nil || !ok {
 			return false

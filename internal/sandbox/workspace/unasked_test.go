@@ -16,6 +16,7 @@ func TestNamesThatActUnasked(t *testing.T) {
 		".perldb", ".byebugrc", ".rdebugrc", ".rdbgrc", ".rdbgrc.rb", "maxima-init.mac", "maxima-init.lisp", ".sbclrc", ".guile", ".julia/x",
 		".ipython/x", ".jupyter/x", "ipython_config.py", "jupyter_notebook_config.py", "gradle.properties", ".sbtopts", ".jvmopts", ".scalaopts",
 		".psqlrc", ".sqliterc", ".my.cnf", ".mylogin.cnf", ".huskyrc.js", ".trunk/x", "hk.pkl", ".hk.pkl", "captainhook.json",
+		"_darcs/prefs/defaults", ".pijul/config", ".bzr/branch/branch.conf", ".fossil-settings/editor", "tools/srv/y.py", "tools",
 	} {
 		for _, p := range []string{name, "sub/" + strings.ToUpper(name)} {
 			if actsPath(p, true) == "" {
@@ -23,7 +24,7 @@ func TestNamesThatActUnasked(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range []string{"analysis.R", "build.gradle", "CODEBUDDY.txt", "render.yaml.md"} {
+	for _, p := range []string{"analysis.R", "build.gradle", "CODEBUDDY.txt", "render.yaml.md", "tools/README.md", "tools/run.py", "tools/srv/y.txt", "tools/srv", "tools/a/b/c.py", "tools/_darcs/x"} {
 		if why := actsPath(p, true); why != "" {
 			t.Errorf("%s is withheld: %s", p, why)
 		}

@@ -5,6 +5,7 @@ import "strings"
 // acting are the files by which a folder has the host do something: programs that the user runs for another reason find
 // them there and do what they say, or hand them to a program. A change to one is withheld until it is named. What is run
 // because the user runs it (a Makefile, package.json, a test) is not in the table: that is what the program was for.
+// What `agentkernel mcp` offers unasked, local tools, is: their documentation goes to an assistant word for word.
 // docs/workspace.md has the same list; a test compares them.
 var acting = newTable(actingGroups)
 
@@ -14,7 +15,8 @@ var actingGroups = []group{
 		"lefthook*.yaml", ".lefthook*.yaml",
 		"lefthook*.toml", ".lefthook*.toml", "lefthook*.json", ".lefthook*.json", "prek.toml", ".overcommit.yml", ".lintstagedrc*", "lint-staged.config.*", ".simple-git-hooks.*", "simple-git-hooks.*",
 		".huskyrc*", ".trunk/", "hk.pkl", ".hk.pkl", "captainhook.json"}},
-	{"other version control acts on it", []string{".hg/hgrc*", ".hg/sharedpath", ".sl/config*", ".sl/sharedpath", ".jj/repo/config.toml", ".svn/"}},
+	{"other version control acts on it", []string{".hg/hgrc*", ".hg/sharedpath", ".sl/config*", ".sl/sharedpath", ".jj/repo/config.toml", ".svn/", "_darcs/prefs/", ".pijul/config", ".bzr/branch/branch.conf",
+		".fossil-settings/"}},
 	{"CI runs it", []string{".github/", ".gitlab-ci*.yml", ".gitlab-ci*.yaml", ".gitlab/", ".circleci/", ".travis.yml", ".drone.yml", ".woodpecker.yml",
 		".woodpecker.yaml", ".woodpecker/", "azure-pipelines*.yml", ".azure-pipelines/", ".azuredevops/", "bitbucket-pipelines.yml", "jenkinsfile*", ".buildkite/", "appveyor.yml",
 		".appveyor.yml", ".cirrus.yml", ".cirrus.star", ".forgejo/", ".gitea/", ".teamcity/", ".semaphore/", ".tekton/", ".builds/", ".build.yml", "buildspec*.yml",
@@ -35,7 +37,7 @@ var actingGroups = []group{
 		".amazonq/", ".aider*", ".junie/", ".goose*", ".opencode/", "opencode.json*", ".qwen/", ".agents/",
 		".crush/", ".crush.json", "crush.json", ".rules", ".trae/", ".augment/", ".augment-guidelines", ".clinerules/", ".kilocode/", ".kilocodemodes", ".openhands/",
 		".factory/", ".codebuddy/", "codebuddy.md", ".iflow/", "iflow.md", ".lingma/", ".vibe/", ".zencoder/", ".tabnine/", ".tabnine_root", ".copilot/", ".rovodev/", ".cline/", ".amp/"}},
-	{"AgentKernel acts on it", []string{"agentkernel.toml", ".agentkernel/"}},
+	{"AgentKernel acts on it", []string{"agentkernel.toml", ".agentkernel/", "tools/*/*.py"}},
 	{"package managers and build tools take settings or code from it", []string{".npmrc", ".yarnrc*", ".yarn/", ".pnpmfile.*", "pnpmfile.*", "bunfig.toml", ".pypirc",
 		"pip.conf", "pip.ini", "uv.toml", ".pydistutils.cfg", "sitecustomize.py", "usercustomize.py",
 		"site-packages/*.pth", "dist-packages/*.pth", "pyvenv.cfg", "*venv/bin/", "*venv/scripts/", ".cargo/", "rust-toolchain*", ".bundle/", ".gemrc", ".irbrc", ".pryrc", ".mvn/",

@@ -115,6 +115,20 @@ func (r *rig) named(paths ...string) (agentkernel.Applied, error) {
 
 // What a link, a file in place of a directory, or a removal does to what the host acts on is withheld, too, and takes
 // nothing else along.
+// TestLocalToolsAreWithheld: an assistant is told what they say of themselves.
+func TestLocalToolsAreWithheld(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
+		r := newRig(t, files{"lib/old.py": "o", "tools/linked": "@../lib"})
+		r.write(r.upper(""), files{"tools/srv/y.py": "evil", "tools/srv/notes.txt": "n", "tools/run.py": "r", "tools/README": "r", "lib/old.py": "evil", "scripts/z.py": "z"})
+		must(t, os.Symlink("../scripts", r.upper("tools/more")))
+		got, err := r.apply(false)
+		must(t, err)
+		if all := "lib/old.py tools/more tools/srv/y.py"; names(got.Withheld) != all {
+			t.Errorf("withheld: %s, want %s", names(got.Withheld), all)
+		}
+	})
+}
+
 func TestWithheldInOtherWays(t *testing.T) {
 	repo := files{".git/config": "c", ".git/objects/1": "1", ".git/hooks/h": "h", "bare/HEAD": "ref", "bare/objects/1": "1", "bare/refs/r": "r"}
 	for name, c := range map[string]struct {
