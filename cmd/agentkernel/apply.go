@@ -30,7 +30,7 @@ out and told. Files never get setuid bits, and nobody else may write them who co
 
 func (c *applyCmd) Run(a *app) error {
 	if c.PID == "" {
-		return a.whichPID("apply", nil)
+		return a.listWaiting("apply")
 	}
 	pid, err := agentkernel.ParsePID(c.PID)
 	if err != nil {

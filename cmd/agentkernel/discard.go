@@ -26,7 +26,7 @@ type discarded struct {
 
 func (c *discardCmd) Run(a *app) error {
 	if len(c.PIDs) == 0 {
-		return a.whichPID("discard", nil)
+		return a.listWaiting("discard")
 	}
 	var pids []agentkernel.PID
 	for _, text := range c.PIDs {
