@@ -73,6 +73,7 @@ func TestJSONIsDocumented(t *testing.T) {
 		"`bug-report`":                                {of: members(reflect.TypeFor[bugReported]())},
 		"`init`":                                      {of: members(reflect.TypeFor[initResult]())},
 		"`install`":                                   {of: members(reflect.TypeFor[installResult]())},
+		"`uninstall` without a client":                {of: members(reflect.TypeFor[installedAt]())},
 		"`uninstall`":                                 {of: members(reflect.TypeFor[uninstallResult]())},
 		"`config show`":                               {of: members(reflect.TypeFor[shownConfig]())},
 		"`env ls`":                                    {of: members(reflect.TypeFor[packages.Environment]())},
