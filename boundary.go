@@ -95,6 +95,8 @@ func (s *Spec) Boundary(text string) string {
 		return importedElsewhere(m[1], m[2])
 	case strings.Contains(text, NoFiles) && s.Workspace == nil: // wherever it looked
 		return nameFolder
+	case noFile().MatchString(text) && s.seenAs(text) != "":
+		return s.seenAs(text)
 	case !noFile().MatchString(text) || noCommand().MatchString(text) || inside().MatchString(text):
 		return ""
 	case s.Workspace == nil:
@@ -103,6 +105,46 @@ func (s *Spec) Boundary(text string) string {
 		return "inside, the workspace is the folder /workspace; --volume NAME:DIR adds one, seen as /volumes/NAME"
 	}
 	return ""
+}
+
+// seenAs says under which path a program sees a file of its folders that it has named as whoever started it would; "": it has not. text is
+// what says that there is no such file.
+func (s *Spec) seenAs(text string) string {
+	for line := range strings.Lines(text) {
+		if !noFile().MatchString(line) {
+			continue
+		}
+		if w := s.Workspace; w != nil {
+			if rest, ok := named(line, w.Path+"/"); ok {
+				return "the folder " + w.Path + " is /workspace inside, and the working directory: the file is '" + rest + "' there"
+			}
+			name := w.Path[strings.LastIndexByte(w.Path, '/')+1:]
+			if rest, ok := named(line, name+"/"); ok && name != "" {
+				return "the folder " + name + " is itself the working directory, /workspace: the file is '" + rest + "' there"
+			}
+		}
+		for i := range s.Volumes {
+			if v := &s.Volumes[i]; v.Path != "" {
+				if rest, ok := named(line, v.Path+"/"); ok {
+					return "the folder " + v.Path + " is /volumes/" + v.Name + " inside: the file is '/volumes/" + v.Name + "/" + rest + "'"
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// named finds the path in a message that begins so, and gives the rest of it.
+func named(line, begins string) (rest string, ok bool) {
+	for _, before := range []string{"'", `"`, " "} {
+		if _, rest, ok = strings.Cut(line, before+begins); ok {
+			if i := strings.IndexAny(rest, "'\":\n"); i >= 0 {
+				rest = rest[:i]
+			}
+			return rest, rest != ""
+		}
+	}
+	return "", false
 }
 
 // installPackage says where a program in Node finds packages.

@@ -13,6 +13,9 @@ func TestBoundary(t *testing.T) {
 	python.Program.Language, node.Program.Language, shell.Program.Language = agentkernel.Python, agentkernel.Node, agentkernel.Command
 	folder := python
 	folder.Workspace = &agentkernel.Workspace{Path: "/home/me/data"}
+	temporary, volume := python, python
+	temporary.Workspace = &agentkernel.Workspace{Path: "/tmp/d"}
+	volume.Volumes = []agentkernel.Volume{{Name: "raw", Path: "/srv/raw"}}
 	for _, c := range []struct {
 		name string
 		spec agentkernel.Spec
@@ -32,7 +35,13 @@ func TestBoundary(t *testing.T) {
 		{"Monty", python, "PermissionError: permission_denied: this sandbox has no files\nopen('/tmp/x')", "--workspace DIR"},
 		{"Node's file", node, "Error: ENOENT: no such file or directory, open 'data.csv'", "--workspace DIR"},
 		{"cat", shell, "cat: /home/me/x: No such file or directory", "--workspace DIR"},
-		{"outside of its folder", folder, "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/data/a.csv'", "/workspace"},
+		{"outside of its folder", folder, "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/other/a.csv'", "inside, the workspace is the folder /workspace"},
+		{"its folder's path of the host", folder, "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/data/in/a.csv'", "the folder /home/me/data is /workspace inside, and the working directory: the file is 'in/a.csv' there"},
+		{"its folder's path below /tmp", temporary, "FileNotFoundError: [Errno 2] No such file or directory: '/tmp/d/a.csv'", "the file is 'a.csv' there"},
+		{"its folder by name", folder, "FileNotFoundError: [Errno 2] No such file or directory: 'data/a.csv'", "the folder data is itself the working directory, /workspace: the file is 'a.csv' there"},
+		{"its folder in a shell", folder, "cat: /home/me/data/a.csv: No such file or directory", "the file is 'a.csv' there"},
+		{"its folder in Node", folder, "Error: ENOENT: no such file or directory, open 'data/a.csv'", "the file is 'a.csv' there"},
+		{"its volume", volume, "FileNotFoundError: [Errno 2] No such file or directory: '/srv/raw/x/a.csv'", "/srv/raw is /volumes/raw inside: the file is '/volumes/raw/x/a.csv'"},
 
 		{"input", python, "Traceback:\nEOFError: EOF when reading a line", "sys.argv"},
 		{"input that has ended", agentkernel.Spec{Stdin: "/in"}, "EOFError: EOF when reading a line", ""},

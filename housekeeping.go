@@ -32,6 +32,8 @@ type Pruned struct {
 	Kept   int64 `json:"kept"`  // processes that ended early enough, and stay because another needs them
 	Freed  int64 `json:"freed"` // bytes by which the files have become smaller; of a dry run: about
 	DryRun bool  `json:"dry_run,omitempty"`
+	// Unapplied says of how many of the processes changes go that nobody has applied or discarded.
+	Unapplied int64 `json:"unapplied,omitempty"`
 }
 
 // Removed counts what was taken out of a store.

@@ -188,6 +188,11 @@ func usageError(err error, args []string) error {
 	if word, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && len(node.Children) > 0 {
 		return unknownCommand(node, word)
 	}
+	if word, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok {
+		if hint := argumentElsewhere(node.FullPath(), word); hint != "" {
+			return e.WithHint("%s", hint)
+		}
+	}
 	if word, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok && node.FullPath() == "agentkernel budget add" {
 		return e.WithHint("say of what: --usd %s, --tokens %s, --calls %s, --turns %s or --time %s", word, word, word, word, word)
 	}
@@ -243,7 +248,36 @@ var commandElsewhere = map[string]string{
 	"exec":       "agentkernel run -- COMMAND runs a command; none runs inside of a process that is there",
 	"rm":         "agentkernel prune removes processes that have ended, agentkernel kill PID ends one",
 	"search":     "agentkernel tools search WORDS",
+	"skills":     "agentkernel do --save-skill NAME keeps a program as one, the folder skills of the data directory has them, and programs import them: docs/programs.md",
+	"skill":      "agentkernel do --save-skill NAME keeps a program as one, the folder skills of the data directory has them, and programs import them: docs/programs.md",
+	"models":     "agentkernel llm list",
+	"model":      "agentkernel llm list",
+	"usage":      "agentkernel llm usage says what models cost, agentkernel inspect PID what a process used",
+	"cost":       "agentkernel llm usage",
+	"costs":      "agentkernel llm usage",
+	"approve":    "a call is allowed when a program starts: agentkernel run --allow SERVER.TOOL; agentkernel resolve PID decides about a write whose outcome is not known, agentkernel resume PID lets a paused process go on",
+	"answer":     "a question is answered in the terminal that follows the process: agentkernel resume -f PID; agentkernel signal PID user JSON hands it something",
+	"delete":     "agentkernel prune removes processes that have ended, agentkernel kill PID ends one, agentkernel discard PID throws away what one changed",
+	"remove":     "agentkernel prune removes processes that have ended, agentkernel kill PID ends one, agentkernel discard PID throws away what one changed",
+	"tail":       "agentkernel logs -f PID",
+	"web":        "there is no page to look at: agentkernel ps, agentkernel trace PID and agentkernel inspect PID show all; docs/api.md is for programs",
+	"ui":         "there is no page to look at: agentkernel ps, agentkernel trace PID and agentkernel inspect PID show all; docs/api.md is for programs",
+	"dashboard":  "there is no page to look at: agentkernel ps, agentkernel trace PID and agentkernel inspect PID show all; docs/api.md is for programs",
 	"call":       "agentkernel tools call SERVER.TOOL",
+}
+
+// argumentElsewhere says what is meant by a process behind a command that takes none; "": nothing is known.
+func argumentElsewhere(command, word string) string {
+	if _, err := agentkernel.ParsePID(word); err != nil {
+		return ""
+	}
+	switch command {
+	case "agentkernel ps":
+		return fmt.Sprintf("agentkernel inspect %s shows a process, agentkernel why %s why it failed or waits", word, word)
+	case "agentkernel halt", "agentkernel thaw":
+		return command + " --tree " + word
+	}
+	return ""
 }
 
 func hasFlag(node *kong.Node, name string) bool {

@@ -13,6 +13,7 @@ type applyCmd struct {
 	PID   string    `arg:"" optional:"" help:"A process that worked in a folder and has ended; without one, those are listed that wait with changes."`
 	Paths []rawText `arg:"" optional:"" name:"path" help:"Files and directories to apply; all else waits. Without any: all but what is withheld."`
 	Force bool      `help:"Replace also what has changed in the folder meanwhile."`
+	Tree  bool      `help:"Apply the changes of all processes below it, too: of a task with sub-agents, the task's first, then those of each in the order in which they were started."`
 }
 
 func (applyCmd) Help() string {
@@ -24,13 +25,13 @@ Files that this machine acts on by itself (.git/hooks, .envrc, CI files, setting
 withheld until you name them: read them before. Symbolic links that lead out of the folder, pipes and sockets are left
 out and told. Files never get setuid bits, and nobody else may write them who could not before.
 
-` + examples("agentkernel apply               lists the runs that wait with changes", "agentkernel apply 12", "agentkernel apply 12 --force", "agentkernel apply 12 .envrc src/app     these alone",
+` + examples("agentkernel apply               lists the runs that wait with changes", "agentkernel apply 12", "agentkernel apply 12 --force", "agentkernel apply --tree 12            a task and its sub-agents", "agentkernel apply 12 .envrc src/app     these alone",
 		"agentkernel diff 12 --patch             look first")
 }
 
 func (c *applyCmd) Run(a *app) error {
 	if c.PID == "" {
-		return a.whichPID("apply", nil)
+		return a.listWaiting("apply")
 	}
 	pid, err := agentkernel.ParsePID(c.PID)
 	if err != nil {
@@ -44,6 +45,10 @@ func (c *applyCmd) Run(a *app) error {
 		}
 		paths = append(paths, name.String())
 	}
+	if c.Tree && len(paths) > 0 {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--tree applies all that waits, and %s names one file", fileText(paths[0])).
+			WithHint("leave one of them out")
+	}
 	k, err := a.kernel()
 	if err != nil {
 		return err
@@ -52,13 +57,22 @@ func (c *applyCmd) Run(a *app) error {
 	if _, err := a.find(k, pid); err != nil {
 		return err
 	}
+	if c.Tree {
+		return c.applyTree(a, k, pid)
+	}
 	done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force, Paths: paths})
 	if err != nil {
-		return err
+		return a.oneAtATime(k, pid, paths, err)
 	}
 	if a.cli.JSON {
 		return a.printJSON(done)
 	}
+	a.sayApplied(pid, &done)
+	return a.outputError()
+}
+
+// sayApplied says what an apply did.
+func (a *app) sayApplied(pid agentkernel.PID, done *agentkernel.Applied) {
 	where := "the volumes of process " + pid.String()
 	if done.Folder != "" {
 		where = a.relative(done.Folder)
@@ -73,7 +87,6 @@ func (c *applyCmd) Run(a *app) error {
 	for _, line := range withheldLines(pid, done.Withheld) {
 		a.con.Say("%s", line)
 	}
-	return a.outputError()
 }
 
 // shownWithheld is how many files are named that wait to be named.

@@ -30,7 +30,7 @@ is 0 if there are none.
 func (c *diffCmd) Run(a *app) error {
 	switch {
 	case c.A == "":
-		return a.whichPID("diff", nil)
+		return a.listWaiting("diff")
 	case c.B == "":
 		return c.fileDiff(a)
 	}

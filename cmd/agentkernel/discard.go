@@ -9,13 +9,14 @@ import (
 
 type discardCmd struct {
 	PIDs []string `arg:"" optional:"" name:"pid" help:"Processes that worked in a folder and have ended; without any, those are listed that wait with changes."`
+	Tree bool     `help:"Those of all processes below them, too: of a task with sub-agents."`
 }
 
 func (discardCmd) Help() string {
 	return `Throws away what the processes changed and was not applied, and frees the disk. The folders stay as they are. An
 apply that was cut off in the middle is finished first: then nothing is left, and the answer says so.
 
-` + examples("agentkernel discard 12", "agentkernel discard 12 13 14")
+` + examples("agentkernel discard 12", "agentkernel discard 12 13 14", "agentkernel discard --tree 12")
 }
 
 // discarded is what discard --json prints for each process.
@@ -26,7 +27,7 @@ type discarded struct {
 
 func (c *discardCmd) Run(a *app) error {
 	if len(c.PIDs) == 0 {
-		return a.whichPID("discard", nil)
+		return a.listWaiting("discard")
 	}
 	var pids []agentkernel.PID
 	for _, text := range c.PIDs {
@@ -41,7 +42,12 @@ func (c *discardCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
-	var out []discarded
+	if c.Tree {
+		if pids, err = a.waitingBelow(k, pids); err != nil {
+			return err
+		}
+	}
+	out := []discarded{}
 	var failed error
 	for _, pid := range pids {
 		d := discarded{PID: pid}
@@ -66,6 +72,8 @@ func (c *discardCmd) Run(a *app) error {
 		if err := a.printJSON(out); err != nil {
 			return err
 		}
+	case len(pids) == 0:
+		a.con.Note("nothing waits below it")
 	case len(pids) == 1:
 		return failed
 	}

@@ -22,13 +22,13 @@ import (
 
 // clientFlags name the configuration file of an assistant.
 type clientFlags struct {
-	Client string `arg:"" enum:"claude,claude-desktop,cursor,vscode" help:"claude (Claude Code), claude-desktop, cursor or vscode."`
 	Scope  string `enum:"user,project" default:"user" help:"user: for all your projects. project: the file in this folder, which a team shares."`
 	File   string `placeholder:"FILE" help:"Another configuration file than the client's usual one: a profile's."`
 	DryRun bool   `help:"Say what would be done, and write nothing."`
 }
 
 type installCmd struct {
+	Client string `arg:"" enum:"claude,claude-desktop,cursor,vscode" help:"claude (Claude Code), claude-desktop, cursor or vscode."`
 	clientFlags
 	Keep    []string `sep:"none" placeholder:"SERVER" help:"A server that stays with the client; repeatable."`
 	Allow   []string `sep:"none" placeholder:"PATTERN" help:"Calls that may change things, as for mcp: 'filesystem.write_*'; repeatable. Without it: those of the installation before."`
@@ -48,30 +48,42 @@ as it is accepted (tools trust).
 		"agentkernel install claude --allow 'filesystem.write_*'")
 }
 
-type uninstallCmd struct{ clientFlags }
+type uninstallCmd struct {
+	Client string `arg:"" optional:"" help:"claude (Claude Code), claude-desktop, cursor or vscode; without one it is listed where something is installed."`
+	clientFlags
+}
 
 func (uninstallCmd) Help() string {
 	return `Puts an assistant's configuration back to what it was before install. If the file has been written since, the servers are
-put back into what it is now; what contradicts itself is refused, and nothing is lost.
+put back into what it is now; what contradicts itself is refused, and nothing is lost. Where the settings of AgentKernel were
+removed before, the entry goes, and it is said what cannot be put back.
 
-` + examples("agentkernel uninstall claude", "agentkernel uninstall vscode --scope project --dry-run")
+` + examples("agentkernel uninstall               lists where something is installed", "agentkernel uninstall claude", "agentkernel uninstall vscode --scope project --dry-run")
 }
 
-func (c *clientFlags) place(a *app) (*assistant.Place, error) {
+// assistants is where the files of assistants are.
+func (a *app) assistants() (assistant.Host, error) {
 	dir, err := a.workingDir()
 	if err != nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "install", "the working directory is gone: %w", err)
+		return assistant.Host{}, agentkernel.Errorf(agentkernel.CodeInvalid, "install", "the working directory is gone: %w", err)
 	}
 	command, err := os.Executable()
 	if err != nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeInternal, "install", "this program does not find itself: %w", err)
+		return assistant.Host{}, agentkernel.Errorf(agentkernel.CodeInternal, "install", "this program does not find itself: %w", err)
+	}
+	return assistant.Host{GOOS: runtime.GOOS, Home: a.userHome, Dir: dir, Getenv: a.getenv, Command: command, Config: config.UserDir(a.env, a.userHome)}, nil
+}
+
+func (c *clientFlags) place(a *app, client string) (*assistant.Place, error) {
+	host, err := a.assistants()
+	if err != nil {
+		return nil, err
 	}
 	file := c.File
 	if file != "" && !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
+		file = filepath.Join(host.Dir, file)
 	}
-	return assistant.Find(assistant.Host{GOOS: runtime.GOOS, Home: a.userHome, Dir: dir, Getenv: a.getenv, Command: command,
-		Config: config.UserDir(a.env, a.userHome)}, c.Client, assistant.Scope(c.Scope), file)
+	return assistant.Find(host, client, assistant.Scope(c.Scope), file)
 }
 
 // installResult is what install --json prints.
@@ -96,7 +108,7 @@ type schemaTokens struct {
 }
 
 func (c *installCmd) Run(a *app) error {
-	p, err := c.place(a)
+	p, err := c.place(a, c.Client)
 	if err != nil {
 		return err
 	}
@@ -217,6 +229,9 @@ func (r *installResult) note(in *assistant.Install, asked map[string]serverCost,
 	}
 	if r.behind() == 0 {
 		r.Notes = append(r.Notes, r.nothingMoves())
+	}
+	if dir := in.StartIn(); dir != "" {
+		r.Notes = append(r.Notes, fmt.Sprintf("servers that name no \"cwd\" start in %s from now on, not in the folder that the client is opened in; --keep SERVER leaves one that needs that folder", dir))
 	}
 	r.Notes = append(r.Notes, idlePatterns(c.Allow, r.known(asked))...)
 	if c.NoCount {
@@ -357,8 +372,52 @@ type uninstallResult struct {
 	Notes    []string `json:"notes"`
 }
 
+// installedAt is where something is installed, as uninstall without a client lists it with --json.
+type installedAt struct {
+	Client string `json:"client"`
+	Scope  string `json:"scope"`
+	File   string `json:"file"`
+	Undo   string `json:"undo"` // the command
+}
+
+// list says where something is installed, each place as the command that undoes it.
+func (*uninstallCmd) list(a *app) error {
+	host, err := a.assistants()
+	if err != nil {
+		return err
+	}
+	list, rows := []installedAt{}, [][]string{}
+	for _, p := range assistant.Installed(host) {
+		at := installedAt{p.Client.Name, string(p.Scope), p.File, undoAt(&p)}
+		list, rows = append(list, at), append(rows, []string{at.Undo, at.File})
+	}
+	switch {
+	case a.cli.JSON:
+		return a.printJSON(list)
+	case len(list) == 0:
+		a.con.Note("nothing is installed; an entry that is left from before goes with agentkernel uninstall CLIENT")
+		return nil
+	}
+	a.con.Out(console.Table(rows))
+	return a.outputError()
+}
+
+// undoAt is the command that undoes an installation, wherever it is typed.
+func undoAt(p *assistant.Place) (command string) {
+	if p.Scope == assistant.Project {
+		command = "cd " + shellword.File(p.Folder) + " && "
+	}
+	return command + asTyped(p.Command("uninstall")...)
+}
+
 func (c *uninstallCmd) Run(a *app) error {
-	p, err := c.place(a)
+	switch {
+	case c.Client == "" && c.File != "":
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "missing: CLIENT").WithHint("agentkernel uninstall --help")
+	case c.Client == "":
+		return c.list(a)
+	}
+	p, err := c.place(a, c.Client)
 	if err != nil {
 		return err
 	}
@@ -378,19 +437,15 @@ func (c *uninstallCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return a.printJSON(r)
 	}
-	a.con.Out(r.text(p, u.Nothing))
-	for _, other := range u.Others {
-		where := ""
-		if other.Scope == assistant.Project {
-			where = "cd " + shellword.File(other.Folder) + " && "
-		}
-		a.con.Note("installed elsewhere: %s%s", where, asTyped(other.Command("uninstall")...))
+	a.con.Out(r.text(p, u))
+	for i := range u.Others {
+		a.con.Note("installed elsewhere: %s", undoAt(&u.Others[i]))
 	}
 	return a.outputError()
 }
 
-func (r *uninstallResult) text(p *assistant.Place, nothing bool) string {
-	if nothing {
+func (r *uninstallResult) text(p *assistant.Place, u *assistant.Uninstall) string {
+	if u.Nothing {
 		return fmt.Sprintf("nothing is installed in %s\n", r.File)
 	}
 	var b strings.Builder
@@ -398,9 +453,14 @@ func (r *uninstallResult) text(p *assistant.Place, nothing bool) string {
 	if !r.Exact {
 		how = "it has been written since: the servers were put back into what it is now"
 	}
-	if r.DryRun {
+	switch {
+	case u.Orphan && r.DryRun:
+		fmt.Fprintf(&b, "nothing was written. Without --dry-run the entry %s leaves %s\n", assistant.Entry, r.File)
+	case u.Orphan:
+		fmt.Fprintf(&b, "changed   %s (the entry %s is gone)\n", r.File, assistant.Entry)
+	case r.DryRun:
 		fmt.Fprintf(&b, "nothing was written. Without --dry-run %s would be put back (%s)\n", r.File, how)
-	} else {
+	default:
 		fmt.Fprintf(&b, "restored  %s (%s)\n", r.File, how)
 	}
 	if len(r.Restored) > 0 {

@@ -89,6 +89,9 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 	for i := range w.below {
 		w.a.con.Note("a child, process %d: %s", w.below[i].PID, w.a.filesLine(&w.below[i]))
 	}
+	if len(w.below) > 0 {
+		w.a.con.Note("with its children: agentkernel apply --tree %d · agentkernel discard --tree %d", p.PID, p.PID)
+	}
 	w.mentionRunning(running)
 	folder := w.folderLine(p)
 	if folder != "" {

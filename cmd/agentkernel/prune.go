@@ -20,7 +20,7 @@ type pruneCmd struct {
 func (pruneCmd) Help() string {
 	return `Removes processes with their journals, and large payloads that nobody else names. A process that is not finished
 stays, and so does one that another which stays may need: its children, and the past of a rerun. Running
-processes are not held up. The setting storage.keep does the same by itself. docs/housekeeping.md says more.
+processes are not held up. What a run changed in a folder and nobody has applied goes with it, and is told. The setting storage.keep does the same by itself. docs/housekeeping.md says more.
 
 ` + examples("agentkernel prune --older 30d --dry-run", "agentkernel prune --older 30d --keep-failed", "agentkernel prune --older 12h --namespace team-a --json")
 }
@@ -83,8 +83,19 @@ func prunedText(p agentkernel.Pruned) string {
 	if p.DryRun {
 		verb, freed = "would prune ", "about "+console.Bytes(p.Freed)
 	}
-	return fmt.Sprintf("%s%s · %s · %s · %s%s\n", verb, counted(p.Processes, "process", "processes"), counted(p.Entries, "journal entry", "journal entries"),
-		counted(p.Blobs, "blob", "blobs"), freed, keptText(p.Kept))
+	return fmt.Sprintf("%s%s · %s · %s · %s%s\n%s", verb, counted(p.Processes, "process", "processes"), counted(p.Entries, "journal entry", "journal entries"),
+		counted(p.Blobs, "blob", "blobs"), freed, keptText(p.Kept), unappliedText(p))
+}
+
+// unappliedText says what else goes with the processes; "": nothing does.
+func unappliedText(p agentkernel.Pruned) string {
+	switch {
+	case p.Unapplied == 0:
+		return ""
+	case p.DryRun:
+		return "with them would go the unapplied changes of " + counted(p.Unapplied, "run", "runs") + ": agentkernel apply lists the runs that wait\n"
+	}
+	return "with them went the unapplied changes of " + counted(p.Unapplied, "run", "runs") + "\n"
 }
 
 func keptText(n int64) string {

@@ -11,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
+	"agentkernel/cmd/agentkernel/internal/why"
 )
 
 type psCmd struct {
@@ -52,6 +53,7 @@ func (c *psCmd) Run(a *app) error {
 		return err
 	default:
 		defer k.Close()
+		out.k = k
 		if err := c.list(a, k, filter, out); err != nil {
 			return err
 		}
@@ -150,19 +152,24 @@ func (c *psCmd) pick(list []agentkernel.Process) []agentkernel.Process {
 // processList prints processes part by part: as a table, or as one array of JSON.
 type processList struct {
 	a     *app
-	n     int // processes printed
+	k     agentkernel.Kernel // nil: there is none to be asked
+	n     int                // processes printed
+	asked int                // processes whose journal was read
 	table *console.Columns
 }
 
 // add prints further processes.
 func (l *processList) add(list []agentkernel.Process) error {
 	if !l.a.cli.JSON {
+		rows, head := processRows(list, time.Now()), processHead(list)
+		if l.addWords(list, rows) {
+			head = processHead([]agentkernel.Process{{Error: &agentkernel.Error{}}})
+		}
 		if l.table == nil {
 			l.table = console.NewColumns(0, 1, 2, 4, 5, 6)
-			l.a.con.Out(l.table.Rows(append([][]string{processHead(list)}, processRows(list, time.Now())...)))
-		} else {
-			l.a.con.Out(l.table.Rows(processRows(list, time.Now())))
+			rows = append([][]string{head}, rows...)
 		}
+		l.a.con.Out(l.table.Rows(rows))
 		l.n += len(list)
 		return nil
 	}
@@ -182,6 +189,35 @@ func (l *processList) add(list []agentkernel.Process) error {
 	}
 	l.a.con.Out(b.String())
 	return nil
+}
+
+// Bounds of what is read for the last words of programs: of so many processes, and of none that did or said more than this.
+const (
+	askedWords     = 20
+	callsOfWords   = 200
+	outputOfWords  = 64 << 10
+	columnOfRemark = 8
+)
+
+// addWords puts the last words of those that ended with a code of their own, the newest of them, into the rows: nothing else says why.
+func (l *processList) addWords(list []agentkernel.Process, rows [][]string) (any bool) {
+	for i := range list {
+		p := &list[i]
+		if l.k == nil || l.asked == askedWords {
+			return any
+		}
+		if p.State != agentkernel.StateExited || p.ExitCode == 0 || p.Error != nil || p.Usage.Output == 0 || p.Usage.Output > outputOfWords ||
+			p.Usage.Syscalls > callsOfWords || p.Usage.BytesIn > outputOfWords {
+			continue
+		}
+		l.asked++
+		if entries, err := l.k.Journal(l.a.ctx, p.PID, 1, 0); err == nil {
+			if words := clipped(why.LastWords(entries)); words != "" {
+				rows[i][columnOfRemark], any = words, true
+			}
+		}
+	}
+	return any
 }
 
 // end prints what comes behind the last process.
@@ -252,9 +288,17 @@ func stateText(p agentkernel.Process) string {
 	return string(p.State)
 }
 
+// clipped is a text as the last column has room for it.
+func clipped(text string) string {
+	const width = 60
+	if r := []rune(text); len(r) > width {
+		return string(r[:width-1]) + "…"
+	}
+	return text
+}
+
 // remark is the last column: what a process waits for, or why it is not running.
 func remark(p agentkernel.Process, now time.Time) string {
-	const width = 60
 	text := ""
 	switch {
 	case p.Paused && !p.State.Terminal():
@@ -277,9 +321,7 @@ func remark(p agentkernel.Process, now time.Time) string {
 	case p.State == agentkernel.StateReady:
 		text = "its turn" // why says who has it
 	}
-	if r := []rune(text); len(r) > width {
-		text = string(r[:width-1]) + "…"
-	}
+	text = clipped(text)
 	if deadline := deadlineIn(&p, now); deadline != "" {
 		text = strings.TrimPrefix(text+" · "+deadline, " · ")
 	}

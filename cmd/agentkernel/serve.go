@@ -237,7 +237,7 @@ func (shutdownCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	running := 0
+	running, other := 0, false
 	k, err := a.dial(a.ctx, dir.Socket())
 	switch {
 	case silent(err):
@@ -257,9 +257,14 @@ func (shutdownCmd) Run(a *app) error {
 		_ = k.Close()
 	case agentkernel.CodeOf(err) != agentkernel.CodeVersion:
 		return err
+	default:
+		other = true
 	}
 	if err := a.stopKernel(dir); err != nil {
 		return err
+	}
+	if other { // it could not be asked
+		running = a.countUnfinished(dir)
 	}
 	return a.sayStopped(running)
 }

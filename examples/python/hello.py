@@ -10,9 +10,10 @@ from agentkernel import create_agent
 
 agent = create_agent()
 
-# Plain language: a recipe writes the program, and no model is asked (template mode).
+# Plain language: the first model that the kernel declares does it. Without one, a recipe writes the program (template mode).
+# What is wrong with a task is in the result: a model without its key, for example.
 result = agent.execute_task("Calculate fibonacci(30)")
-print(result.mode, "->", result.output.strip())
+print(result.mode, "->", result.output.strip() if result.success else f"not done: {result.error}")
 
 # Code is recognised, dedented and run directly. The value of the last expression is the result.
 result = agent.execute_task("""

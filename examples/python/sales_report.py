@@ -36,8 +36,9 @@ print(report.output, end="")
 quarters = [sum(v for m, v in report.result.items() if (int(m[5:]) - 1) // 3 == q) for q in range(4)]
 print("quarters", ", ".join(f"{q:,.0f}" for q in quarters))
 
-# The same question in plain language; the recipe finds the file tool and the columns.
-print(agent.execute_task("total quantity by region in sales.csv").check().output, end="")
+# A question in plain language: a model of the kernel answers it. Without one, a recipe finds the file tool and the columns.
+answer = agent.execute_task("total quantity by region in sales.csv")
+print(answer.output.strip() if answer.success else f"not done: {answer.error}")
 
 # The file that it wrote is not in the folder: it waits for apply() or discard().
 print(report.changes, "- in the folder:", (DATA / "months.csv").exists())

@@ -63,7 +63,9 @@ func TestBadRequests(t *testing.T) {
 		says                     string // in message or hint
 	}{
 		{"no such path", "GET", "/api/v1/proceses", "", 404, agentkernel.CodeNotFound, "nearest: /api/v1/processes"},
-		{"outside the API", "GET", "/", "", 404, agentkernel.CodeNotFound, "docs/api.md"},
+		{"outside the API", "GET", "/", "", 404, agentkernel.CodeNotFound, "docs/api.md lists all: all begin with /api/v1/"},
+		{"the API itself", "GET", "/api/v1/", "", 404, agentkernel.CodeNotFound, "docs/api.md lists all: all begin with /api/v1/"},
+		{"a short path", "GET", "/api/v1/procs", "", 404, agentkernel.CodeNotFound, "nearest: /api/v1/processes"},
 		{"wrong method", "DELETE", processes, "", 405, agentkernel.CodeInvalid, "GET or POST"},
 		{"wrong method below", "GET", one + "/signal", "", 405, agentkernel.CodeInvalid, "POST"},
 		{"not a pid", "GET", processes + "/x", "", 400, agentkernel.CodeInvalid, "whole numbers"},

@@ -114,5 +114,28 @@ func notRouted(mux *http.ServeMux, table []route, w http.ResponseWriter, r *http
 		known = append(known, wire.Prefix+rt.path)
 	}
 	return agentkernel.Errorf(agentkernel.CodeNotFound, "api", "there is nothing at %q", clip.Short(r.URL.Path)).
-		WithHint("docs/api.md lists all; nearest: %s", nearest.One(r.URL.Path, known))
+		WithHint("docs/api.md lists all%s", nearestPath(r.URL.Path, known))
+}
+
+// nearestPath names a path that may have been meant; "": none is near. The beginning that all have in common says nothing.
+func nearestPath(path string, known []string) string {
+	rest, below := strings.CutPrefix(path, wire.Prefix+"/")
+	if rest = strings.Trim(rest, "/"); !below || rest == "" {
+		return ": all begin with " + wire.Prefix + "/"
+	}
+	paths := make([]string, 0, len(known))
+	for _, k := range known {
+		paths = append(paths, strings.TrimPrefix(k, wire.Prefix+"/"))
+	}
+	if near := nearest.One(rest, paths); near != "" {
+		return "; nearest: " + wire.Prefix + "/" + near
+	}
+	for i := len(rest); i >= 3; i-- { // "procs" begins as "processes" does
+		for _, p := range paths {
+			if strings.HasPrefix(p, rest[:i]) {
+				return "; nearest: " + wire.Prefix + "/" + p
+			}
+		}
+	}
+	return ""
 }

@@ -213,7 +213,9 @@ func (k *key) setValue(c *Config, o Origin, values []string) error {
 func unknownKey(name string, o Origin) error {
 	e := agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: unknown key %q", o, name)
 	if table, last, below := cutLast(name); below {
-		if _, known := findKey(last); known { // TOML has no other way back to the top
+		if k, known := findKey(last); known && o.Kind == Project && k.project == Never {
+			return e.WithHint("%s is not one of [%s], and a project file cannot set it: write it into your own config.toml, above the first line in brackets", last, table)
+		} else if known { // TOML has no other way back to the top
 			return e.WithHint("%s is not one of [%s]: write its line above the first line in brackets", last, table)
 		}
 	}

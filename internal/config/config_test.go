@@ -411,13 +411,18 @@ func TestFilesThatAreNone(t *testing.T) {
 		t.Errorf("the project's file: %v", err)
 	}
 	for text, want := range map[string]string{
-		"[limits]\nmodels = [\"fast openai:a\"]\n": "models is not one of [limits]: write its line above the first line in brackets",
-		"[limits]\nmodls = [\"fast openai:a\"]\n":  "did you mean",
-		"models = [\"fast openai:a\"\n":            `a list in brackets, as in models = ["fast openai:gpt-5-mini"]`,
+		"[limits]\nmodels = [\"fast openai:a\"]\n":               "models is not one of [limits]: write its line above the first line in brackets",
+		"[limits]\nmodls = [\"fast openai:a\"]\n":                "did you mean",
+		"models = [\"a openai:a\"]\nmodels = [\"b openai:b\"]\n": `make one list of the lines: models = ["...", "..."]`,
+		"backend = \"auto\"\nbackend = \"auto\"\n":               "leave one of the lines out",
+		"models = [\"fast openai:a\"\n":                          `a list in brackets, as in models = ["fast openai:gpt-5-mini"]`,
 	} {
 		if _, err := newPlace(t, text, "").load(); !strings.Contains(hint(err), want) {
 			t.Errorf("%q: %v, hint %q, want %q", text, err, hint(err), want)
 		}
+	}
+	if _, err := newPlace(t, "", "[limits]\nallow = [\"a.*\"]\n").load(); !strings.Contains(hint(err), "a project file cannot set it: write it into your own config.toml, above") {
+		t.Errorf("a project's file: %v, hint %q", err, hint(err))
 	}
 	if _, err := newPlace(t, "[models]\n", "").load(); err == nil || !strings.Contains(err.Error(), "write NAME = VALUE, not [NAME]") {
 		t.Errorf("a table: %v", err)

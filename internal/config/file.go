@@ -13,6 +13,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 	"agentkernel/internal/regular"
 	"agentkernel/internal/shellword"
 )
@@ -92,6 +93,16 @@ func (s *setting) unfit() error {
 	return nil
 }
 
+var definedTwice = lazy.Regexp(`key ([\w.-]+) is already defined`)
+
+// twiceHint says what to do about a key that stands in a file twice.
+func twiceHint(name string) string {
+	if k, known := findKey(name); known && k.list {
+		return "make one list of the lines: " + name + ` = ["...", "..."]`
+	}
+	return "leave one of the lines out"
+}
+
 func parseFile(path string, data []byte) ([]setting, error) {
 	if line := lineBeyond(data); line > 0 {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s:%d: there are more than %d keys", path, line, maxKeys).
@@ -101,8 +112,11 @@ func parseFile(path string, data []byte) ([]setting, error) {
 	if err := toml.Unmarshal(data, &tree); err != nil {
 		if de, ok := errors.AsType[*toml.DecodeError](err); ok {
 			row, col := de.Position()
-			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s:%d:%d: %s", path, row, col,
-				plainTOML(de.Error())).WithHint("%s", `the file is TOML: a text is in quotes, a list in brackets, as in models = ["fast openai:gpt-5-mini"]`)
+			e := agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s:%d:%d: %s", path, row, col, plainTOML(de.Error()))
+			if name := definedTwice().FindStringSubmatch(de.Error()); name != nil {
+				return nil, e.WithHint("%s", twiceHint(name[1]))
+			}
+			return nil, e.WithHint("%s", `the file is TOML: a text is in quotes, a list in brackets, as in models = ["fast openai:gpt-5-mini"]`)
 		}
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "config", "%s: %w", path, err)
 	}

@@ -39,6 +39,6 @@ func (k *Keeper) pruneExpired(ctx context.Context, now time.Time) {
 	case err != nil && ctx.Err() == nil:
 		k.cfg.Logger.Warn("pruning went wrong", "error", err)
 	case out.Processes > 0:
-		k.cfg.Logger.Info("pruned", "processes", out.Processes, "entries", out.Entries, "blobs", out.Blobs, "freed", out.Freed, "keep", r.Keep)
+		k.cfg.Logger.Info("pruned", "processes", out.Processes, "entries", out.Entries, "blobs", out.Blobs, "freed", out.Freed, "unapplied", out.Unapplied, "keep", r.Keep)
 	}
 }

@@ -48,6 +48,9 @@ func (k *Keeper) prune(ctx context.Context, o agentkernel.PruneOptions, c care) 
 		all := p.take(len(p.pids))
 		out.Kept = p.kept
 		k.mu.Unlock()
+		if out.Unapplied, err = k.unapplied(all); err != nil {
+			return out, err
+		}
 		var rows int64
 		out.Removed, rows, err = store.Measure(ctx, all)
 		out.Freed = rows + out.BlobBytes
@@ -69,7 +72,7 @@ func (k *Keeper) prune(ctx context.Context, o agentkernel.PruneOptions, c care) 
 		out.Add(strays)
 	}
 	if err == nil {
-		err = k.removeLayers(ctx)
+		out.Unapplied, err = k.removeLayers(ctx)
 	}
 	for more := true; more && err == nil; {
 		more, err = store.Shrink(ctx)
@@ -184,22 +187,50 @@ func (k *Keeper) forgetSome(ctx context.Context, store agentkernel.Pruner, p *pl
 }
 
 // removeLayers removes what pruned processes did to folders and nobody has applied, also after a crash between the two.
-func (k *Keeper) removeLayers(ctx context.Context) error {
+func (k *Keeper) removeLayers(ctx context.Context) (unapplied int64, err error) {
 	if k.cfg.Layers == nil {
-		return nil
+		return 0, nil
 	}
 	pids, err := k.cfg.Layers.PIDs()
 	if err != nil {
-		return err
+		return 0, err
 	}
+	var gone []agentkernel.PID
 	for _, pid := range pids {
 		_, err := k.store.Process(ctx, pid)
 		if err == nil || agentkernel.AsError(err, agentkernel.CodeInternal, "prune").Op != agentkernel.OpPruned {
 			continue // it is there, or about to be created
 		}
+		gone = append(gone, pid)
+	}
+	if unapplied, err = k.unapplied(gone); err != nil {
+		return 0, err
+	}
+	for _, pid := range gone {
 		if err := k.cfg.Layers.Remove(pid); err != nil {
-			return err
+			return unapplied, err
 		}
 	}
-	return nil
+	return unapplied, nil
+}
+
+// unapplied counts those of which changes wait.
+func (k *Keeper) unapplied(of []agentkernel.PID) (n int64, err error) {
+	if k.cfg.Layers == nil || len(of) == 0 {
+		return 0, nil
+	}
+	holding, err := k.cfg.Layers.Holding()
+	if err != nil {
+		return 0, err
+	}
+	going := map[agentkernel.PID]bool{}
+	for _, pid := range of {
+		going[pid] = true
+	}
+	for _, pid := range holding {
+		if going[pid] {
+			n++
+		}
+	}
+	return n, nil
 }

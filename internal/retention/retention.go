@@ -39,6 +39,8 @@ type Layers interface {
 	// PIDs lists the processes of which there is something.
 	PIDs() ([]agentkernel.PID, error)
 	Remove(pid agentkernel.PID) error
+	// Holding lists the processes whose changes nobody has applied or discarded.
+	Holding() ([]agentkernel.PID, error)
 }
 
 // Keeper keeps the store of one kernel within bounds.

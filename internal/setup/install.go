@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"agentkernel"
 	"agentkernel/internal/datadir"
 )
@@ -115,11 +117,15 @@ func (in *installer) install(ctx context.Context) (says string, err error) {
 	if err := os.MkdirAll(in.engines, 0o700); err != nil {
 		return "", storage(err)
 	}
+	in.sweep()
 	tmp, err := os.MkdirTemp(in.engines, ".setup-")
 	if err != nil {
 		return "", storage(err)
 	}
 	defer os.RemoveAll(tmp)
+	if err := lock(tmp); err != nil {
+		return "", storage(err)
+	}
 	in.say("installing Monty %s for %s/%s with %s (about 35 MB)", EngineVersion(), in.platform.GOOS, in.platform.GOARCH, npm)
 	if !in.platform.Tested {
 		in.say("note: this platform is untested; please report how it goes")
@@ -137,6 +143,34 @@ func (in *installer) install(ctx context.Context) (says string, err error) {
 	}
 	in.say("checked: it is what was pinned, and it starts (%s)", says)
 	return says, in.publish(ctx, tmp)
+}
+
+// sweepAfter is how old a directory must be that is taken for one which an interrupted setup has left.
+const sweepAfter = time.Minute
+
+// sweep removes what interrupted setups have left: npm may write on for a moment when its setup was ended. One that still works holds a lock.
+func (in *installer) sweep() {
+	left, _ := filepath.Glob(filepath.Join(in.engines, ".setup-*")) // a pattern without an error
+	for _, dir := range left {
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < sweepAfter || lock(dir) != nil {
+			continue
+		}
+		_ = os.RemoveAll(dir) // the next one tries it again
+	}
+}
+
+// lock locks a directory until this process ends. It fails where another process has it.
+func lock(dir string) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	return nil
 }
 
 // publish moves the finished directory to its place. Workers that run from the old one keep their files.

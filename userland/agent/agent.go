@@ -27,6 +27,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"agentkernel"
 )
@@ -255,7 +256,32 @@ func Program(t Task) (agentkernel.Program, error) {
 		return agentkernel.Program{}, agentkernel.Errorf(agentkernel.CodeInvalid, "do", "no task was named").
 			WithHint("agentkernel do 'Which region grew fastest in sales.csv?'")
 	}
-	return program(t, "do", false)
+	return program(t, nameOf(t.Text), false)
+}
+
+// shownName is how many letters of a task its process is called by.
+const shownName = 32
+
+// nameOf is what a process is called that does a task: its first words.
+func nameOf(text string) string {
+	words := strings.Fields(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, " ")))
+	name := []rune(strings.Join(words, " "))
+	if len(name) == 0 {
+		return "task"
+	}
+	if len(name) <= shownName {
+		return string(name)
+	}
+	cut := string(name[:shownName])
+	if i := strings.LastIndexByte(cut, ' '); i > len(cut)/2 {
+		cut = cut[:i]
+	}
+	return strings.TrimRight(cut, " ,.:;") + "…"
 }
 
 // Chat is the program of a conversation: a session, each cell of which is what Said returns. Its task has no text.

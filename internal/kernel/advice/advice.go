@@ -5,7 +5,7 @@ package advice
 // What to do about a process or a call, and what became of one.
 const (
 	AskForNone        = "leave the backend out; or --isolation none, and the program may do all that you may"
-	Compare           = "the program did not repeat what its journal says; compare with: agentkernel trace"
+	Compare           = "the program did not repeat what its journal says; compare with: agentkernel trace %d"
 	Doctor            = "agentkernel doctor"
 	FolderChanged     = "its folder has changed since it was created (%s), so it may not repeat what it did; put that back, or agentkernel resume %d lets it go on with the folder as it is"
 	FromTheStart      = "run it in %s from the start: --backend %s; what it did so far: agentkernel trace %d"

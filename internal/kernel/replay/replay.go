@@ -7,7 +7,6 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -24,8 +23,7 @@ func New(q history.Queue, session bool) *Replay { return &Replay{Queue: q, sessi
 
 // Diverged is the error that ends a program which does not repeat its journal.
 func Diverged(format string, args ...any) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeDiverged, "replay", format, args...).
-		WithHint(advice.Compare)
+	return agentkernel.Errorf(agentkernel.CodeDiverged, "replay", format, args...)
 }
 
 // Issued is a call as the program issues it.

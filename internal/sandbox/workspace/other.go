@@ -54,6 +54,8 @@ func (*Store) Imported(agentkernel.PID) bool { return false }
 
 func (*Store) names() ([]string, error) { return nil, nil }
 
+func (*Store) holds(agentkernel.PID) bool { return false }
+
 // Remove has nothing to remove.
 func (*Store) Remove(agentkernel.PID) error { return nil }
 

@@ -658,3 +658,32 @@ func TestWhatIsDecidedDoesNotBeginAgain(t *testing.T) {
 		wantCode(t, err, agentkernel.CodeConflict, want)
 	}
 }
+
+// Holding names those of whose files something waits, a copied folder's included, and no others.
+func TestHolding(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Config, *agentkernel.Spec){
+		"overlay": func(*Config, *agentkernel.Spec) {},
+		"copy":    func(c *Config, _ *agentkernel.Spec) { c.Copy = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, files{"a": "before"}, change)
+			is := func(want ...agentkernel.PID) {
+				t.Helper()
+				got, err := r.s.Holding()
+				must(t, err)
+				if !slices.Equal(got, want) {
+					t.Errorf("holding: %v, want %v", got, want)
+				}
+			}
+			is()
+			r.write(r.upper(""), files{"a": "after"})
+			is(pid)
+			if got, older, err := HoldingIn(r.s.cfg.Dir, 0); len(got) != 0 || older != 1 || err != nil {
+				t.Errorf("%v, %d not looked at, %v", got, older, err)
+			}
+			must(t, r.s.Discard(t.Context(), pid))
+			is()
+		})
+	}
+}

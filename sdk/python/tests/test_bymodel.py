@@ -142,7 +142,7 @@ class Declared(support.KernelTest):
 
     def test_a_recipe_is_not_looked_for(self) -> None:
         plan = create_agent().plan("Calculate fibonacci(30)")
-        self.assertEqual((plan.mode, plan.name, plan.turns), ("model", "do", 20))
+        self.assertEqual((plan.mode, plan.name, plan.turns), ("model", "Calculate fibonacci(30)", 20))
         self.assertEqual(create_agent().execute_task("print(6 * 7)").mode, "code")
         self.assertEqual(create_agent(planner=lambda task, tools: "print('planned')").execute_task("write a haiku").mode, "planner")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import unittest
@@ -79,6 +80,24 @@ class Examples(support.KernelTest):
                 command = line.replace("python3", f"'{sys.executable}'", 1)
                 done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=300, cwd=support.ROOT)
                 self.assertEqual((done.stdout, done.stderr, done.returncode), (want, "", 0))
+
+
+class ExamplesWithAModel(support.KernelTest):
+    """A kernel that declares a model and does not have its key."""
+
+    def test_what_the_model_cannot_do_is_said(self) -> None:
+        if not (support.ROOT / "examples" / "data" / "sales.csv").is_file():
+            support.missing("examples/data/sales.csv; run: make data")
+        self.write("config/agentkernel/config.toml", 'models = ["fast openai:gpt-5-mini url=http://127.0.0.1:1/v1 key=env:NO_SUCH_KEY"]\n')
+        for name, lost in {"hello.py": ["template -> 832040"], "sales_report.py": EXPECTED["sales_report.py"].splitlines()[3:8]}.items():
+            with self.subTest(example=name):
+                command = [sys.executable, f"examples/python/{name}"]
+                env = {**os.environ, "PYTHONPATH": "sdk/python/src"}
+                done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=support.ROOT, env=env)
+                said = done.stdout.splitlines()
+                (why,) = [line for line in said if "not done: program_error: the task is not done: the model cannot be asked" in line]
+                said.remove(why)
+                self.assertEqual((said, done.stderr, done.returncode), ([line for line in EXPECTED[name].splitlines() if line not in lost], "", 0))
 
 
 if __name__ == "__main__":

@@ -358,7 +358,8 @@ class Plain(unittest.TestCase):
             self.assertEqual(KernelError.from_wire({"code": "conflict", "message": "m", "hint": hint}).hint, want)
 
     def test_flags_in_hints_become_arguments(self) -> None:
-        for hint, want in [("run it with --with PACKAGE", "run it with packages="), ("--allow-host HOST names it", "allow_hosts= names it"),
+        for hint, want in [("run it with --with PACKAGE", "run it with packages="), ("run it with --with no_such_module; or", 'run it with packages=["no_such_module"]; or'),
+                           ("run it with --with python-docx --with Pillow", 'run it with packages=["python-docx", "Pillow"]'), ("compare with: agentkernel trace 12", "compare with: client.trace(12)"), ("--allow-host HOST names it", "allow_hosts= names it"),
                            ("a larger --memory", "a larger limits=Limits(memory=...)"), ("agentkernel resume 3 --wait", "client.resume(3)"),
                            ("--no-such-flag X", "--no-such-flag X"), ("", "")]:  # fmt: skip
             self.assertEqual(KernelError.from_wire({"code": "unsupported", "message": "m", "hint": hint}).hint, want)

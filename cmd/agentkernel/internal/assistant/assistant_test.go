@@ -549,3 +549,86 @@ func TestWhereServersStart(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// AgentKernel's settings were removed first: the entry that install wrote is recognised all the same and goes, the servers come back from
+// the tools file if there is one, and what cannot be put back is said.
+func TestAnEntryWithoutItsRecordIsRemoved(t *testing.T) {
+	t.Parallel()
+	const before = `{"theme": "dark", "mcpServers": {"gh": {"command": "gh-mcp", "cwd": "/srv", "env": {"TOKEN": "tok-1"}}}}`
+	for name, c := range map[string]struct {
+		gone     string
+		restored int
+		note     string
+	}{
+		"all settings": {"", 0, "cannot be put back"},
+		"the record":   {"mcp/installed", 1, "as they stand there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			p := d.place("claude", assistant.User)
+			d.write(p.File, before, 0o600)
+			d.install(p, assistant.Options{})
+			if err := os.RemoveAll(filepath.Join(d.host.Config, c.gone)); err != nil {
+				t.Fatal(err)
+			}
+			u := d.uninstall(p)
+			text := d.read(p.File)
+			if u.Nothing || !u.Orphan || strings.Contains(text, `"agentkernel"`) || !strings.Contains(text, `"theme": "dark"`) {
+				t.Errorf("%+v\n%s", u, text)
+			}
+			if len(u.Restored) != c.restored || strings.Contains(text, "tok-1") != (c.restored == 1) || !strings.Contains(strings.Join(u.Notes, "\n"), c.note) {
+				t.Errorf("restored %v, notes %q\n%s", u.Restored, u.Notes, text)
+			}
+			if again := d.uninstall(p); !again.Nothing {
+				t.Errorf("the second time: %+v", again)
+			}
+		})
+	}
+}
+
+// An entry that somebody wrote by hand for another tools file is not taken for one of install's.
+func TestAnEntryByHandIsNoOrphan(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	p := d.place("claude", assistant.User)
+	const text = `{"mcpServers": {"agentkernel": {"command": "agentkernel", "args": ["mcp", "--tools", "/srv/mcp.json"]}}}`
+	d.write(p.File, text, 0o600)
+	if u := d.uninstall(p); !u.Nothing || d.read(p.File) != text {
+		t.Errorf("%+v\n%s", u, d.read(p.File))
+	}
+}
+
+// A server that is told a place in the folder that the client is opened in would be told the home directory if it moved for a user.
+func TestServersWithRelativePathsStay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const file = `{"mcpServers": {
+		"dot": {"command": "node", "args": ["fs.js", "."]},
+		"flag": {"command": "x", "args": ["--root=../data"]},
+		"own": {"command": "./server"},
+		"sub": {"command": "x", "cwd": "./sub"},
+		"placed": {"command": "node", "args": ["fs.js", "."], "cwd": "/srv"},
+		"plain": {"command": "npx", "args": ["-y", "@scope/server", "-"]}}}`
+	is := func(p *assistant.Place, want, startIn string) {
+		t.Helper()
+		d.write(p.File, file, 0o600)
+		in, err := p.Plan(assistant.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var moves []string
+		for _, s := range in.Servers {
+			if s.Kept == "" {
+				moves = append(moves, s.Name)
+			} else if !strings.Contains(s.Kept, "the folder that the client is opened in") {
+				t.Errorf("%s: %s", s.Name, s.Kept)
+			}
+		}
+		if got := strings.Join(moves, " "); got != want || in.StartIn() != startIn {
+			t.Errorf("%s: %s move and start in %q", p.Scope, got, in.StartIn())
+		}
+	}
+	is(d.place("claude", assistant.User), "placed plain", d.host.Home)
+	is(d.place("claude", assistant.Project), "dot flag own sub placed plain", "")
+}

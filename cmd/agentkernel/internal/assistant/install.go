@@ -142,6 +142,15 @@ func (in *Install) moving() []Server {
 	return slices.DeleteFunc(slices.Clone(in.Servers), func(s Server) bool { return s.Kept != "" })
 }
 
+// StartIn is the folder in which servers that move start from now on, since they name none; "": there are no such. A client would start
+// some of them in the folder that it is opened in, which a server of AgentKernel's, shared by all, does not know.
+func (in *Install) StartIn() string {
+	if in.Place.Scope == User && slices.ContainsFunc(in.moving(), func(s Server) bool { return s.placed }) {
+		return in.Place.Folder
+	}
+	return ""
+}
+
 // ToolsFile is AgentKernel's tools file as it would be: what it holds, and the servers that move.
 func (in *Install) ToolsFile() ([]byte, error) {
 	d, err := in.Place.parse(in.tools, in.Place.Tools)

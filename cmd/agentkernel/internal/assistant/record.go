@@ -57,21 +57,32 @@ func (p *Place) recorded() (*record, error) {
 }
 
 // others are the places where something else is installed for the same client.
-func (p *Place) others() (list []Place) {
-	paths, _ := filepath.Glob(filepath.Join(filepath.Dir(p.record), p.Client.Name+"-*.json")) // a pattern without an error
+func (p *Place) others() []Place { return installed(p.host, p.Client) }
+
+// Installed are all places where something is installed, the clients in their order.
+func Installed(h Host) (list []Place) {
+	for _, c := range Clients() {
+		list = append(list, installed(h, c)...)
+	}
+	return list
+}
+
+// installed are the places of a client where something is.
+func installed(host Host, c Client) (list []Place) {
+	paths, _ := filepath.Glob(filepath.Join(host.Config, "mcp", "installed", c.Name+"-*.json")) // a pattern without an error
 	for _, path := range paths {
-		other := Place{Client: p.Client, record: path}
+		other := Place{Client: c, record: path, host: host}
 		r, err := other.recorded()
-		if err != nil || r == nil || r.Client != p.Client.Name {
+		if err != nil || r == nil || r.Client != c.Name {
 			continue
 		}
-		other.Scope, other.File, other.Folder = r.Scope, r.File, p.Folder
-		h := p.host
+		other.Scope, other.File, other.Folder = r.Scope, r.File, host.Home
+		h := host
 		if r.Scope == Project {
 			h.Dir = filepath.Dir(r.Tools)
 			other.Folder = h.Dir
 		}
-		usual, err := Find(h, p.Client.Name, r.Scope, "")
+		usual, err := Find(h, c.Name, r.Scope, "")
 		other.named = err != nil || usual.File != r.File
 		list = append(list, other)
 	}

@@ -18,6 +18,7 @@ type Server struct {
 	Name   string
 	Kept   string // why it stays with the client; "": it moves
 	raw    []byte // as it stands in the client's file
+	placed bool   // it named no folder to start in, and has got one
 	config json.RawMessage
 }
 
@@ -49,7 +50,7 @@ func (p *Place) survey(d *jsonc.Doc, keep []string) ([]Server, error) {
 		s := Server{Name: m.Key, raw: m.Value}
 		if slices.Contains(keep, m.Key) {
 			s.Kept = "--keep"
-		} else if s.config, s.Kept = p.importable(m.Plain()); s.Kept == "" {
+		} else if s.config, s.placed, s.Kept = p.importable(m.Plain()); s.Kept == "" {
 			s.config = json.RawMessage(strings.TrimSpace(string(s.config)))
 		}
 		out = append(out, s)
@@ -67,40 +68,64 @@ func (p *Place) survey(d *jsonc.Doc, keep []string) ([]Server, error) {
 }
 
 // importable gives an entry as AgentKernel's tools file has it, or why it has to stay.
-func (p *Place) importable(plain json.RawMessage) (config json.RawMessage, kept string) {
+func (p *Place) importable(plain json.RawMessage) (config json.RawMessage, placed bool, kept string) {
 	var entry map[string]json.RawMessage
 	if json.Unmarshal(plain, &entry) != nil {
-		return nil, "it is no object"
+		return nil, false, "it is no object"
 	}
 	for member, why := range needsClient {
 		if _, there := entry[member]; there {
-			return nil, why
+			return nil, false, why
 		}
 	}
 	var known struct {
 		Type, Transport, Command, URL, Cwd string
 		Timeout                            json.RawMessage
+		Args                               []string
 	}
 	if err := json.Unmarshal(plain, &known); err != nil {
-		return nil, "it is not understood: " + strings.TrimPrefix(err.Error(), "json: ")
+		return nil, false, "it is not understood: " + strings.TrimPrefix(err.Error(), "json: ")
 	}
 	switch {
 	case known.Type == "sse" || known.Transport == "sse":
-		return nil, `type "sse" is the transport of 2024, which AgentKernel does not speak`
+		return nil, false, `type "sse" is the transport of 2024, which AgentKernel does not speak`
 	case known.Command == "" && known.URL == "":
-		return nil, `it has neither "command" nor "url"`
+		return nil, false, `it has neither "command" nor "url"`
 	}
 	for _, v := range asks().FindAllString(string(plain), -1) {
 		if name, _, _ := strings.Cut(strings.Trim(v, "${}"), ":"); p.Scope == Project && strings.HasPrefix(name, "workspaceFolder") && name != "workspaceFolderBasename" {
 			continue // the folder of the tools file is the project's
 		}
-		return nil, v + " is filled in by the client"
+		return nil, false, v + " is filled in by the client"
 	}
-	return p.adapt(plain, entry, known.Cwd, known.Timeout)
+	placed = known.Command != "" && filepath.Dir(p.Tools) != p.Folder && !absolute(known.Cwd)
+	if placed && p.Scope == User {
+		for _, name := range append([]string{known.Cwd, known.Command}, known.Args...) {
+			if relative(name) {
+				return nil, false, fmt.Sprintf("%s is a place in the folder that the client is opened in, and here it would be one in %s: with an absolute path, or an absolute \"cwd\", it moves", name, p.Folder)
+			}
+		}
+	}
+	config, kept = p.adapt(plain, placed, known.Cwd, known.Timeout)
+	return config, placed, kept
+}
+
+// absolute says of a folder whether it is one wherever the server is started: the kernel fills in ~ and variables.
+func absolute(dir string) bool {
+	return filepath.IsAbs(dir) || strings.HasPrefix(dir, "~") || strings.HasPrefix(dir, "$")
+}
+
+// relative says whether a word of a command line, or the value of a flag, is surely a path that begins in the folder of whoever starts the
+// server. "src" may be one, and may be a word.
+func relative(word string) bool {
+	if strings.HasPrefix(word, "-") {
+		_, word, _ = strings.Cut(word, "=")
+	}
+	return word == "." || word == ".." || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../")
 }
 
 // adapt writes what means something else in AgentKernel's tools file in its way; all other members stay as they are.
-func (p *Place) adapt(plain json.RawMessage, entry map[string]json.RawMessage, cwd string, timeout json.RawMessage) (json.RawMessage, string) {
+func (p *Place) adapt(plain json.RawMessage, placed bool, cwd string, timeout json.RawMessage) (json.RawMessage, string) {
 	d, err := jsonc.Parse(plain)
 	if err != nil {
 		return nil, "it is not understood: " + err.Error()
@@ -120,7 +145,7 @@ func (p *Place) adapt(plain json.RawMessage, entry map[string]json.RawMessage, c
 		set("timeout", fmt.Sprintf("%gms", ms))
 	}
 	// Clients start a server in the project, or in the home directory; the tools file may lie elsewhere.
-	if _, stdio := entry["command"]; stdio && filepath.Dir(p.Tools) != p.Folder && !filepath.IsAbs(cwd) && !strings.HasPrefix(cwd, "~") && !strings.HasPrefix(cwd, "$") {
+	if placed {
 		set("cwd", filepath.Join(p.Folder, cwd))
 	}
 	if err != nil {

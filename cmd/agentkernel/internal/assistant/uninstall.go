@@ -18,6 +18,7 @@ type Uninstall struct {
 	Exact    bool     // the file becomes byte for byte what it was
 	Restored []string // servers that the client gets back
 	Notes    []string
+	Orphan   bool    // the entry is there, and what install noted is gone
 	Others   []Place // if Nothing: where else something is installed for this client
 
 	old    *record
@@ -36,8 +37,11 @@ func (p *Place) PlanUninstall() (*Uninstall, error) {
 	if u.old, err = p.recorded(); err != nil {
 		return nil, err
 	}
-	if u.Nothing = u.old == nil; u.Nothing {
-		u.Others = p.others()
+	if u.old == nil {
+		if err := u.orphan(); err != nil || u.Orphan {
+			return u, err
+		}
+		u.Nothing, u.Others = true, p.others()
 		return u, p.mustBeThere()
 	}
 	if u.now, err = read(p.File); err != nil {
@@ -62,6 +66,70 @@ func (p *Place) PlanUninstall() (*Uninstall, error) {
 		u.Notes = append(u.Notes, p.Tools+" holds more than install wrote, and stays; no client uses it any more")
 	}
 	return u, err
+}
+
+// orphan looks for an entry that install wrote and of which nothing else is known: its record went with AgentKernel's settings. The entry
+// goes; the servers come from the tools file, if that is still there, and from nowhere if it is not.
+func (u *Uninstall) orphan() (err error) {
+	p := u.Place
+	if u.now, err = read(p.File); err != nil || !u.now.there {
+		return err
+	}
+	d, err := p.parse(u.now, p.File)
+	if err != nil {
+		return err
+	}
+	path := []string{p.Client.Key}
+	members, _, err := d.Members(path...)
+	if err != nil {
+		return p.broken(err)
+	}
+	named := func(name string) int {
+		return slices.IndexFunc(members, func(m jsonc.Member) bool { return m.Key == name })
+	}
+	if i := named(Entry); i < 0 || !p.leadsToTools(members[i].Value) {
+		return nil
+	}
+	if err := d.Remove(path, Entry); err != nil {
+		return p.broken(err)
+	}
+	if u.tools, err = read(p.Tools); err != nil {
+		return err
+	}
+	u.Orphan = true
+	u.Notes = append(u.Notes, "what install noted is gone ("+p.record+"), so the file cannot be put back as it was")
+	if !u.tools.there {
+		u.Notes = append(u.Notes, "the servers that had moved cannot be put back: "+p.Tools+" is gone, too. Add them to "+p.Client.Title+" again")
+	} else if err := u.fromTools(d, named); err != nil {
+		return err
+	}
+	u.after = d.Bytes()
+	return nil
+}
+
+// fromTools puts the servers of the tools file into the client's.
+func (u *Uninstall) fromTools(d *jsonc.Doc, named func(string) int) error {
+	p := u.Place
+	tools, err := p.parse(u.tools, p.Tools)
+	if err != nil {
+		return err
+	}
+	members, _, err := tools.Members("mcpServers")
+	if err != nil {
+		return agentkernel.Errorf(agentkernel.CodeInvalid, op, "%s, %v; nothing was changed", p.Tools, err)
+	}
+	for _, m := range members {
+		if named(m.Key) >= 0 {
+			u.Notes = append(u.Notes, "the client has a server "+m.Key+" again, which stays as it is")
+			continue
+		}
+		if err := d.Set([]string{p.Client.Key}, m.Key, json.RawMessage(m.Value)); err != nil {
+			return p.broken(err)
+		}
+		u.Restored = append(u.Restored, m.Key)
+	}
+	u.Notes = append(u.Notes, "the servers are those of "+p.Tools+", as they stand there: \"cwd\" and \"timeout\" may not be what the client had. That file stays")
+	return nil
 }
 
 // mustBeThere refuses a file that was named, is not there, and never was.
@@ -144,6 +212,9 @@ func (u *Uninstall) Apply(now time.Time) (Applied, error) {
 	}
 	if err := u.writeClient(); err != nil {
 		return Applied{}, err
+	}
+	if u.Orphan {
+		return Applied{Changed: true, Backup: backup}, nil
 	}
 	if u.ownTools() {
 		if err := os.Remove(u.tools.path); err != nil {

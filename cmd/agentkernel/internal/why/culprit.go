@@ -73,9 +73,12 @@ func (c *inquiry) number(call *history.Call) string {
 }
 
 // lastStderr is the last line on standard error.
-func (c *inquiry) lastStderr() string {
-	for i := len(c.in.Entries) - 1; i >= 0; i-- {
-		e := &c.in.Entries[i]
+func (c *inquiry) lastStderr() string { return LastWords(c.in.Entries) }
+
+// LastWords is the last line that a journal has of what a program wrote to standard error.
+func LastWords(entries []agentkernel.Entry) string {
+	for i := len(entries) - 1; i >= 0; i-- {
+		e := &entries[i]
 		var text string
 		if e.Kind != agentkernel.EntryOutput || e.Stream != "stderr" || json.Unmarshal(e.Data, &text) != nil {
 			continue

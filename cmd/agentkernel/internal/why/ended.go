@@ -146,6 +146,11 @@ func (c *inquiry) file() string {
 
 // mend is what to do about a program that is wrong.
 func (c *inquiry) mend() {
+	if c.p.Parent != 0 && c.p.Backend != hosted { // its program is a text that the parent made: no file has it
+		c.step(fmt.Sprintf("agentkernel trace %d --full", c.p.Parent), "the process that started it, with the program that it gave it")
+		c.step(c.cmd("trace %d"), "what it did")
+		return
+	}
 	c.step(c.cmd("rerun %d --with ")+c.file(), "with the program mended: finished calls are not made again")
 	c.step(c.cmd("trace %d"), "what it did")
 }

@@ -7,6 +7,8 @@
 package why
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -138,7 +140,22 @@ type inquiry struct {
 }
 
 func (c *inquiry) step(command, reason string) {
+	if c.p.Backend == hosted && strings.Contains(command, "agentkernel rerun ") {
+		c.runAgain()
+		return
+	}
 	c.next = append(c.next, Step{Command: command, Why: reason})
+}
+
+// hosted is the backend of programs that run outside of the kernel, which cannot begin them again.
+const hosted = "hosted"
+
+// runAgain is what to do instead of a rerun about a program that is not the kernel's to run.
+func (c *inquiry) runAgain() {
+	command := c.cmd("inspect %d")
+	if !slices.ContainsFunc(c.next, func(s Step) bool { return s.Command == command }) {
+		c.next = append(c.next, Step{Command: command, Why: "it is a part of a program of yours: run that again, with another key; this shows the key that it had"})
+	}
 }
 
 // ref is a call as the report names it.

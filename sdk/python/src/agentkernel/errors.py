@@ -117,11 +117,16 @@ def _clause_in_python(clause: str) -> str:
         clause = typed.sub(here, clause)
     if "agentkernel " in clause:
         return clause
+    clause = _PACKAGES.sub(lambda m: "packages=[" + ", ".join(f'"{name}"' for name in m[0].split() if name != "--with") + "]", clause)
     return _FLAG.sub(_argument, clause)
 
 
 #: A flag with what stands for its value: a word in capitals, a text in quotes, or one of a few words.
 _FLAG = re.compile(r"--([a-z][a-z-]*)\b(?: (?:[A-Z]+\b|'[A-Z]+'|('[^']*'|(?:auto|monty|process|interpreter|kernel|vm|relaxed)\b)))?")
+
+
+#: Packages by their names, each behind a flag of its own; a word in capitals only stands for one.
+_PACKAGES = re.compile(r"--with (?![A-Z]+\b(?![.-]))[A-Za-z0-9][\w.-]*\w(?: --with [A-Za-z0-9][\w.-]*\w)*")
 
 
 def _argument(m: "re.Match[str]") -> str:
