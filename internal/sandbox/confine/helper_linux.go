@@ -194,6 +194,9 @@ func (h *helper) ask(ctx context.Context, r request, fds []int) (reply, error) {
 		case a.answer.Failed != nil && r.Plan != nil:
 			closeAll(a.fds)
 			return reply{}, explain(r.Plan, *a.answer.Failed)
+		case a.answer.Unborn:
+			closeAll(a.fds)
+			return reply{}, agentkernel.Errorf(agentkernel.CodeCrashed, op, "%w", errUnborn)
 		case a.answer.Error != nil:
 			closeAll(a.fds)
 			return reply{}, a.answer.Error

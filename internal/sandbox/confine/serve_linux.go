@@ -138,7 +138,7 @@ func (s *server) handle(r request, fds []int) {
 	}
 	opened, err := s.openTrees(r.Trees)
 	defer closeAll(opened)
-	_ = s.wire.send(answer{ID: r.ID, Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, opened)
+	_ = s.wire.send(answer{ID: r.ID, Unborn: errors.Is(err, errUnborn), Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, opened)
 }
 
 func (s *server) openTrees(trees []Tree) (fds []int, err error) {
@@ -191,7 +191,7 @@ func (s *server) start(r request, files []int) {
 	pid, pidfd, err := s.clone(r.Plan, files, p)
 	if err != nil {
 		p.close()
-		_ = s.wire.send(answer{ID: r.ID, Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, nil)
+		_ = s.wire.send(answer{ID: r.ID, Unborn: errors.Is(err, errUnborn), Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, nil)
 		return
 	}
 	go func() {
@@ -237,7 +237,7 @@ func (s *server) clone(plan *Plan, files []int, p *pipes) (pid, pidfd int, err e
 	drop(&p.control[0])
 	// If something fails from here on, the child reads the end of file instead of its start, and exits.
 	if pidfd, err = unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK); err != nil {
-		return 0, -1, fmt.Errorf("pidfd_open: %w", err)
+		return 0, -1, unborn(fmt.Errorf("pidfd_open: %w", err))
 	}
 	if err := release(plan, pid, p.sync[1]); err != nil {
 		_ = unix.Close(pidfd)
@@ -250,14 +250,28 @@ func (s *server) clone(plan *Plan, files []int, p *pipes) (pid, pidfd int, err e
 // release does what the plan asks of the parent and lets the child go.
 func release(plan *Plan, pid, sync int) error {
 	if plan.Maps != nil {
-		if err := plan.Maps.write(pid); err != nil {
+		if err := plan.Maps.write(pid); errors.Is(err, errUnborn) {
+			return err
+		} else if err != nil {
 			return forbidden(err)
 		}
 	}
 	if err := join(plan.Cgroups, pid); err != nil {
-		return err
+		return unborn(err)
 	}
 	_, err := unix.Write(sync, []byte{1})
+	return unborn(err)
+}
+
+// errUnborn is in the error of a child that was killed before it was let go. Nothing of its program has run, so that
+// another one can be made in its place.
+var errUnborn = errors.New("the sandbox's first process was killed before it began")
+
+// unborn marks an error that says that the child is not there any more.
+func unborn(err error) error {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPIPE) {
+		return fmt.Errorf("%w: %w", errUnborn, err)
+	}
 	return err
 }
 

@@ -33,6 +33,7 @@ type answer struct {
 	PID    int                `json:"pid,omitempty"`    // of the init, as the spawner counts
 	Failed *report            `json:"failed,omitempty"` // what the child could not do
 	Error  *agentkernel.Error `json:"error,omitempty"`
+	Unborn bool               `json:"unborn,omitempty"` // Error is that a child was killed before it began
 }
 
 const planMark = 0
