@@ -78,7 +78,7 @@ func outer() int {
 	if wireErr != nil {
 		return 1
 	}
-	_ = w.send(answer{Error: forbidden(err)}, nil)
+	_ = w.send(refusal(0, forbidden(err)), nil)
 	return 1
 }
 
@@ -138,7 +138,7 @@ func (s *server) handle(r request, fds []int) {
 	}
 	opened, err := s.openTrees(r.Trees)
 	defer closeAll(opened)
-	_ = s.wire.send(answer{ID: r.ID, Unborn: errors.Is(err, errUnborn), Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, opened)
+	_ = s.wire.send(refusal(r.ID, err), opened)
 }
 
 func (s *server) openTrees(trees []Tree) (fds []int, err error) {
@@ -191,7 +191,7 @@ func (s *server) start(r request, files []int) {
 	pid, pidfd, err := s.clone(r.Plan, files, p)
 	if err != nil {
 		p.close()
-		_ = s.wire.send(answer{ID: r.ID, Unborn: errors.Is(err, errUnborn), Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, nil)
+		_ = s.wire.send(refusal(r.ID, err), nil)
 		return
 	}
 	go func() {
@@ -200,7 +200,9 @@ func (s *server) start(r request, files []int) {
 		failed, err := awaitReport(&p.report[0])
 		if failed != nil || err != nil {
 			_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // gone already: nothing to do
-			_ = s.wire.send(answer{ID: r.ID, Failed: failed, Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, nil)
+			a := refusal(r.ID, err)
+			a.Failed = failed
+			_ = s.wire.send(a, nil)
 			return
 		}
 		_ = s.wire.send(answer{ID: r.ID, PID: pid}, []int{pidfd, p.control[1], p.status[0]})
@@ -262,10 +264,6 @@ func release(plan *Plan, pid, sync int) error {
 	_, err := unix.Write(sync, []byte{1})
 	return unborn(err)
 }
-
-// errUnborn is in the error of a child that was killed before it was let go. Nothing of its program has run, so that
-// another one can be made in its place.
-var errUnborn = errors.New("the sandbox's first process was killed before it began")
 
 // unborn marks an error that says that the child is not there any more.
 func unborn(err error) error {

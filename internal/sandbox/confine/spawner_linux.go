@@ -253,7 +253,7 @@ func (s *Spawner) ask(ctx context.Context, r request, fds []int, again bool) (re
 		case !unborn && (!errors.Is(err, errLost) || asked && !again) || ctx.Err() != nil:
 			return reply{}, err
 		case left == 1:
-			return reply{}, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%s, %d times in a row", agentkernel.AsError(err, "", op).Message(), askTries).
+			return reply{}, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%w, %d times in a row", agentkernel.AsError(err, "", op).Err, askTries).
 				WithHint("look for what kills it (memory, a watchdog: dmesg says); agentkernel doctor")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -101,4 +102,32 @@ func fakeSpawner(t *testing.T, s *Spawner, killed int) *int {
 	t.Cleanup(func() { _ = far.conn.Close(); <-h.gone })
 	s.helper = h
 	return &asked
+}
+
+// TestAShortageCrossesTheWire: what was short in the spawner is known in the kernel.
+func TestAShortageCrossesTheWire(t *testing.T) {
+	for name, c := range map[string]struct {
+		err     error
+		passing bool
+	}{
+		"descriptors": {agentkernel.Errorf(agentkernel.CodeUnavailable, op, "pipe2: %w", unix.EMFILE), true},
+		"killed":      {errUnborn, true},
+		"forbidden":   {forbidden(unix.EPERM), false},
+	} {
+		b, err := refusal(1, c.err).encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a answer
+		if err := a.decode(b); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.err(); Passing(got) != c.passing || got.Error() != agentkernel.AsError(c.err, "", op).Error() {
+			t.Errorf("%s: %v, passing %v", name, got, Passing(got))
+		}
+	}
+	e := WithShortage(agentkernel.AsError(answer{Error: agentkernel.Errorf("", "", "x"), Short: unix.EMFILE}.err(), "", ""))
+	if !strings.Contains(e.Hint, "ulimit -n") {
+		t.Error(e.Hint)
+	}
 }
