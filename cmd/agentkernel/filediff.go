@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -49,6 +50,9 @@ func (c *diffCmd) showFiles(a *app, k agentkernel.Kernel, changes *agentkernel.C
 	}
 	a.con.Out(console.Table(rows))
 	a.con.Note("%s", a.fileDiffNote(changes))
+	if slices.ContainsFunc(changes.Changes, noFolder) {
+		a.con.Note("the folder is not there any more: move it back, or copy files out: agentkernel get %s FILE -o PATH", changes.PID)
+	}
 	if len(changes.Drift) > 0 && changes.State != agentkernel.LayerApplied {
 		var names []string
 		for _, name := range changes.Drift {
@@ -58,6 +62,8 @@ func (c *diffCmd) showFiles(a *app, k agentkernel.Kernel, changes *agentkernel.C
 	}
 	return a.outputError()
 }
+
+func noFolder(c agentkernel.Change) bool { return c.Conflict == agentkernel.NoFolder }
 
 func (a *app) fileDiffNote(c *agentkernel.Changes) string {
 	where := a.folderText(c.Folder, waiting(c))
@@ -93,6 +99,8 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	case c.Type != agentkernel.TypeFile || c.Applied || changes.State == agentkernel.LayerApplied || changes.State == agentkernel.LayerDiscarded,
 		changes.State == agentkernel.LayerImported && c.Kind != agentkernel.FileAdded:
 		return strings.Join(changeRow(changes, c), " ") + "\n", nil
+	case noFolder(*c) && c.Kind != agentkernel.FileAdded:
+		return strings.Join(changeRow(changes, c), " ") + "\n", nil
 	case c.Size > maxPatch || c.Before > maxPatch:
 		return strings.Join(changeRow(changes, c), " ") + ": too large to compare\n", nil
 	}
@@ -100,7 +108,7 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	var err error
 	there := c.Kind != agentkernel.FileAdded
 	if c.Conflict != "" { // what the process saw is not kept: the comparison is with what the folder has now
-		there = !strings.Contains(c.Conflict, "deleted")
+		there = !noFolder(*c) && !strings.Contains(c.Conflict, "deleted")
 	}
 	switch {
 	case there && c.Conflict != "":
@@ -118,7 +126,10 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 		return strings.Join(changeRow(changes, c), " ") + ": not text\n", nil
 	}
 	oldName, newName, head := patchName("a/"+c.Name()), patchName("b/"+c.Name()), ""
-	if c.Conflict != "" {
+	switch {
+	case noFolder(*c):
+		head = fileText(c.Name()) + " " + c.Conflict + "\n"
+	case c.Conflict != "":
 		head = fileText(c.Name()) + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
 	}
 	if !there {

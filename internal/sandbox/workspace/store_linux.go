@@ -219,15 +219,34 @@ func (s *Store) begun(h *home, i int) error {
 // root opens the folder, if it is still the one that was noted.
 func (f *folder) root() (dir, error) {
 	d, err := openRoot(f.Source, false)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return d, agentkernel.Errorf(agentkernel.CodeNotFound, op, "the folder %s is %w", f.Path, errNoFolder)
+	}
 	if err != nil {
 		return d, unreadable("folder", f.Path, err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(d.fd(), &st); err != nil || st.Dev != f.Dev || st.Ino != f.Ino {
 		_ = d.Close()
-		return d, conflict("%s is not the folder any more that it was when the process was created", f.Path)
+		return d, agentkernel.Errorf(agentkernel.CodeConflict, op, "%s is %w", f.Path, errOtherFolder)
 	}
 	return d, nil
+}
+
+var (
+	errNoFolder    = errors.New("not there any more")
+	errOtherFolder = errors.New("not the folder any more that it was when the process was created")
+)
+
+// away says whether an error of folder.root is that the folder has gone, or that another is in its place. What the
+// process wrote lies in its layer, and can be read all the same.
+func away(err error) bool { return errors.Is(err, errNoFolder) || errors.Is(err, errOtherFolder) }
+
+// notApplied is the error of an Apply for a folder that is away.
+func notApplied(pid agentkernel.PID, err error) error {
+	e := agentkernel.AsError(err, agentkernel.CodeNotFound, op)
+	return agentkernel.Errorf(e.Code, op, "%w; nothing was written", e.Err).WithPID(pid).
+		WithHint("move the folder back to where it was and apply again; or copy files out: agentkernel artifacts %[1]d lists them, agentkernel get %[1]d FILE -o PATH copies one", pid)
 }
 
 // Begin throws away what the layers of a process hold and gives what its sandbox is to see.
@@ -247,6 +266,9 @@ func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
 	for i := range h.rec.Folders {
 		f := &h.rec.Folders[i]
 		root, err := f.root()
+		if errors.Is(err, errNoFolder) { // it may be put back, and the process waits for that
+			return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%w", agentkernel.AsError(err, "", op).Err).WithPID(pid)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -327,7 +349,7 @@ func (h *home) drift() (list []string, err error) {
 		}
 		root, err := f.root()
 		if err != nil {
-			return nil, err
+			return list, err
 		}
 		paths, err := b.drift(root, h.temp(), shownDrift-len(list))
 		_ = root.Close()
