@@ -97,9 +97,7 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	case c.Type == agentkernel.TypeDir && c.Kind == agentkernel.FileAdded:
 		return "", nil
 	case c.Type != agentkernel.TypeFile || c.Applied || changes.State == agentkernel.LayerApplied || changes.State == agentkernel.LayerDiscarded,
-		changes.State == agentkernel.LayerImported && c.Kind != agentkernel.FileAdded:
-		return strings.Join(changeRow(changes, c), " ") + "\n", nil
-	case noFolder(*c) && c.Kind != agentkernel.FileAdded:
+		(changes.State == agentkernel.LayerImported || noFolder(*c)) && c.Kind != agentkernel.FileAdded:
 		return strings.Join(changeRow(changes, c), " ") + "\n", nil
 	case c.Size > maxPatch || c.Before > maxPatch:
 		return strings.Join(changeRow(changes, c), " ") + ": too large to compare\n", nil
@@ -125,13 +123,7 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	if !showable(before) || !showable(after) {
 		return strings.Join(changeRow(changes, c), " ") + ": not text\n", nil
 	}
-	oldName, newName, head := patchName("a/"+c.Name()), patchName("b/"+c.Name()), ""
-	switch {
-	case noFolder(*c):
-		head = fileText(c.Name()) + " " + c.Conflict + "\n"
-	case c.Conflict != "":
-		head = fileText(c.Name()) + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
-	}
+	oldName, newName, head := patchName("a/"+c.Name()), patchName("b/"+c.Name()), patchHead(c)
 	if !there {
 		oldName = "/dev/null"
 	}
@@ -139,6 +131,17 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 		newName = "/dev/null"
 	}
 	return head + diff.Unified(oldName, newName, before, after), nil
+}
+
+// patchHead says before a patch what it compares, where that is not what the process saw.
+func patchHead(c *agentkernel.Change) string {
+	switch {
+	case c.Conflict == "":
+		return ""
+	case noFolder(*c):
+		return fileText(c.Name()) + " " + c.Conflict + "\n"
+	}
+	return fileText(c.Name()) + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
 }
 
 // patchName is a name as git writes it into a patch, and git and patch read it: the whole in quotes if need be, with
