@@ -69,7 +69,7 @@ func (k *Keeper) prune(ctx context.Context, o agentkernel.PruneOptions, c care) 
 		out.Add(strays)
 	}
 	if err == nil {
-		err = k.removeLayers(ctx)
+		err = k.removeLayers(ctx, c)
 	}
 	for more := true; more && err == nil; {
 		more, err = store.Shrink(ctx)
@@ -183,8 +183,9 @@ func (k *Keeper) forgetSome(ctx context.Context, store agentkernel.Pruner, p *pl
 	return out, true, err
 }
 
-// removeLayers removes what pruned processes did to folders and nobody has applied, also after a crash between the two.
-func (k *Keeper) removeLayers(ctx context.Context) error {
+// removeLayers removes what pruned processes did to folders and nobody has applied, also after a crash between the two;
+// a thorough one also what was being made when a kernel died.
+func (k *Keeper) removeLayers(ctx context.Context, c care) error {
 	if k.cfg.Layers == nil {
 		return nil
 	}
@@ -194,12 +195,22 @@ func (k *Keeper) removeLayers(ctx context.Context) error {
 	}
 	for _, pid := range pids {
 		_, err := k.store.Process(ctx, pid)
-		if err == nil || agentkernel.AsError(err, agentkernel.CodeInternal, "prune").Op != agentkernel.OpPruned {
-			continue // it is there, or about to be created
+		switch e := agentkernel.AsError(err, agentkernel.CodeInternal, "prune"); {
+		case err == nil:
+			continue
+		case e.Op == agentkernel.OpPruned:
+			err = k.cfg.Layers.Remove(pid)
+		case e.Code == agentkernel.CodeNotFound && c == thorough: // or it is about to be created
+			err = k.cfg.Layers.RemoveStray(pid)
+		default:
+			continue
 		}
-		if err := k.cfg.Layers.Remove(pid); err != nil {
+		if err != nil {
 			return err
 		}
+	}
+	if c == thorough {
+		return k.cfg.Layers.SweepRemoved()
 	}
 	return nil
 }

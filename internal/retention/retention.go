@@ -39,6 +39,10 @@ type Layers interface {
 	// PIDs lists the processes of which there is something.
 	PIDs() ([]agentkernel.PID, error)
 	Remove(pid agentkernel.PID) error
+	// RemoveStray removes what an earlier kernel was making for a process that the store does not have.
+	RemoveStray(pid agentkernel.PID) error
+	// SweepRemoved finishes removals that were cut off.
+	SweepRemoved() error
 }
 
 // Keeper keeps the store of one kernel within bounds.

@@ -277,3 +277,21 @@ func TestDoctorEndsThoughACheckHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestUnfinishedHomes: what a kernel was making for a process when it died is counted, what is finished is not.
+func TestUnfinishedHomes(t *testing.T) {
+	dir := t.TempDir()
+	for _, home := range []string{"1", "2", "removed.3.ab"} {
+		if err := os.MkdirAll(filepath.Join(dir, home), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "1", homeRecord), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]int{dir: 2, filepath.Join(dir, "none"): 0} {
+		if n := unfinishedHomes(at); n != want {
+			t.Errorf("%s: %d, want %d", at, n, want)
+		}
+	}
+}

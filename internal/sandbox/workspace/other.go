@@ -54,6 +54,12 @@ func (*Store) Imported(agentkernel.PID) bool { return false }
 
 func (*Store) names() ([]string, error) { return nil, nil }
 
+// RemoveStray has nothing to remove.
+func (*Store) RemoveStray(agentkernel.PID) error { return nil }
+
+// SweepRemoved has nothing to remove.
+func (*Store) SweepRemoved() error { return nil }
+
 // Remove has nothing to remove.
 func (*Store) Remove(agentkernel.PID) error { return nil }
 
