@@ -20,7 +20,10 @@ import (
 // EnvHome names the environment variable that names the data directory.
 const EnvHome = "AGENTKERNEL_HOME"
 
-const op = "data directory"
+// Op is the operation of this package's errors.
+const Op = "data directory"
+
+const op = Op
 
 // The files of a data directory, all below its path.
 const (
