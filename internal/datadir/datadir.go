@@ -245,6 +245,9 @@ func owner(info fs.FileInfo) (uid int, ok bool) {
 
 // openError turns what the file system said into an error with a code and a way out.
 func openError(path, what string, err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok && pe.Path == path { // it is named once
+		err = pe.Err
+	}
 	e := agentkernel.Errorf(agentkernel.CodeStorage, op, "%s %s: %w", path, what, err)
 	switch {
 	case errors.Is(err, syscall.EROFS):
