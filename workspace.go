@@ -179,6 +179,10 @@ type Change struct {
 	Applied bool `json:"applied,omitempty"`
 }
 
+// NoFolder is the Conflict of each change to a folder that was removed or moved since the process was created, or has
+// another in its place: there is nothing to compare with.
+const NoFolder = "cannot be compared: the folder is not there any more"
+
 // Name is how users write the path: files of a volume begin with /volumes/NAME.
 func (c *Change) Name() string { return FileName{Volume: c.Volume, Path: c.Path}.String() }
 

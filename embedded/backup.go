@@ -36,7 +36,7 @@ func Backup(ctx context.Context, home, version string, w io.Writer) (err error) 
 	if dir, err = datadir.Open(home); err != nil {
 		return err
 	}
-	lock, err := dir.Lock(datadir.Holder{OSPID: os.Getpid(), Version: version, Mode: "backup", Started: time.Now()})
+	lock, err := dir.Lock(datadir.Holder{OSPID: os.Getpid(), Version: version, Mode: datadir.ModeBackup, Started: time.Now()})
 	if err != nil {
 		return err
 	}

@@ -215,7 +215,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace str
 		return errors.Join(err, closeBackends(), store.Close())
 	}
 	k.onClose(func() error { router.Close(); return nil })
-	layers := workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Logger: cfg.Logger})
+	layers := workspace.New(workspace.Config{Dir: dir.Workspaces(), Apart: dir.Path(), Origin: store.Info().UUID, Logger: cfg.Logger})
 	k.keeper = retention.New(retention.Config{Store: store, Layers: layers, Rules: cfg.rules(allowances), Logger: cfg.Logger})
 	toolbox := toolcalls.New(tools, nil)
 	recordings := func(host agentkernel.RecordingHost) agentkernel.Recordings {

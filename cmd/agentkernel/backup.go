@@ -12,12 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/embedded"
+	"agentkernel/internal/datadir"
 	"agentkernel/internal/shellword"
 )
 
@@ -180,17 +182,43 @@ func (a *app) takeBackup(to *tally) error {
 	if err != nil {
 		return err
 	}
-	take := func(ctx context.Context) error { return embedded.Backup(ctx, home, version, to) }
+	take := func(ctx context.Context) error { return alone(embedded.Backup(ctx, home, version, to)) }
 	if !a.cli.Embedded {
-		k, err := a.dial(a.ctx, dir.Socket())
-		if err == nil {
-			defer func() { _ = k.Close() }() // it was only read from
-			take = func(ctx context.Context) error { return k.Backup(ctx, to) }
-		} else if !notThere(err) {
-			return err
+		read := take
+		take = func(ctx context.Context) error {
+			for begun := time.Now(); ; {
+				k, err := a.dial(ctx, dir.Socket())
+				if err == nil {
+					err = k.Backup(ctx, to)
+					_ = k.Close() // it was only read from
+					return err
+				}
+				if !notThere(err) {
+					return err
+				}
+				err = read(ctx)
+				if agentkernel.CodeOf(err) != agentkernel.CodeUnavailable || to.n.Load() > 0 || time.Since(begun) > readPatience {
+					return err
+				}
+				select { // a kernel that holds the directory is about to listen, or to end
+				case <-ctx.Done():
+					return err
+				case <-time.After(dialPause):
+				}
+			}
 		}
 	}
 	return a.withStatus(a.ctx, func() string { return "backing up · " + console.Bytes(to.n.Load()) }, take)
+}
+
+// alone is the error of a command that must have the directory to itself: a kernel that holds it is an absence.
+func alone(err error) error {
+	if agentkernel.CodeOf(err) != agentkernel.CodeConflict || asError(err).Op != datadir.Op {
+		return err
+	}
+	held := *asError(err)
+	held.Code = agentkernel.CodeUnavailable
+	return &held
 }
 
 // checkBackup reads a whole backup under a progress line.

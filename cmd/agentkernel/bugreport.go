@@ -76,7 +76,7 @@ func (c *bugReportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := writeNew(c.Output, file); err != nil {
+	if err := writeNew("bug-report", c.Output, file); err != nil {
 		return err
 	}
 	if a.cli.JSON {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
@@ -74,7 +76,10 @@ func (c *exportCmd) Run(a *app) error {
 	}
 	if c.Output == "" {
 		a.con.Out(string(file))
-	} else if err := writeNew(c.Output, file); err != nil {
+		if err := a.outputError(); err != nil {
+			return err
+		}
+	} else if err := writeNew("export", c.Output, file); err != nil {
 		return err
 	}
 	if a.cli.JSON {
@@ -91,8 +96,18 @@ func (c *exportCmd) Run(a *app) error {
 	return a.outputError()
 }
 
+// writeCode is the code of an error of writing to a place that the user named: CodeStorage where the disk is to blame, else the name is.
+func writeCode(err error) agentkernel.Code {
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EFBIG, syscall.EROFS} {
+		if errors.Is(err, e) {
+			return agentkernel.CodeStorage
+		}
+	}
+	return agentkernel.CodeInvalid
+}
+
 // writeNew writes a file whole or not at all.
-func writeNew(path string, data []byte) error {
+func writeNew(op, path string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".export-*")
 	if err == nil {
 		defer os.Remove(tmp.Name())
@@ -105,7 +120,7 @@ func writeNew(path string, data []byte) error {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "export", "%s cannot be written: %w", path, unwrapPath(err))
+		return agentkernel.Errorf(writeCode(err), op, "%s cannot be written: %w", path, unwrapPath(err))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -49,6 +50,9 @@ func (c *diffCmd) showFiles(a *app, k agentkernel.Kernel, changes *agentkernel.C
 	}
 	a.con.Out(console.Table(rows))
 	a.con.Note("%s", a.fileDiffNote(changes))
+	if slices.ContainsFunc(changes.Changes, noFolder) {
+		a.con.Note("the folder is not there any more: move it back, or copy files out: agentkernel get %s FILE -o PATH", changes.PID)
+	}
 	if len(changes.Drift) > 0 && changes.State != agentkernel.LayerApplied {
 		var names []string
 		for _, name := range changes.Drift {
@@ -58,6 +62,8 @@ func (c *diffCmd) showFiles(a *app, k agentkernel.Kernel, changes *agentkernel.C
 	}
 	return a.outputError()
 }
+
+func noFolder(c agentkernel.Change) bool { return c.Conflict == agentkernel.NoFolder }
 
 func (a *app) fileDiffNote(c *agentkernel.Changes) string {
 	where := a.folderText(c.Folder, waiting(c))
@@ -91,7 +97,7 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	case c.Type == agentkernel.TypeDir && c.Kind == agentkernel.FileAdded:
 		return "", nil
 	case c.Type != agentkernel.TypeFile || c.Applied || changes.State == agentkernel.LayerApplied || changes.State == agentkernel.LayerDiscarded,
-		changes.State == agentkernel.LayerImported && c.Kind != agentkernel.FileAdded:
+		(changes.State == agentkernel.LayerImported || noFolder(*c)) && c.Kind != agentkernel.FileAdded:
 		return strings.Join(changeRow(changes, c), " ") + "\n", nil
 	case c.Size > maxPatch || c.Before > maxPatch:
 		return strings.Join(changeRow(changes, c), " ") + ": too large to compare\n", nil
@@ -100,7 +106,7 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	var err error
 	there := c.Kind != agentkernel.FileAdded
 	if c.Conflict != "" { // what the process saw is not kept: the comparison is with what the folder has now
-		there = !strings.Contains(c.Conflict, "deleted")
+		there = !noFolder(*c) && !strings.Contains(c.Conflict, "deleted")
 	}
 	switch {
 	case there && c.Conflict != "":
@@ -117,10 +123,7 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	if !showable(before) || !showable(after) {
 		return strings.Join(changeRow(changes, c), " ") + ": not text\n", nil
 	}
-	oldName, newName, head := patchName("a/"+c.Name()), patchName("b/"+c.Name()), ""
-	if c.Conflict != "" {
-		head = fileText(c.Name()) + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
-	}
+	oldName, newName, head := patchName("a/"+c.Name()), patchName("b/"+c.Name()), patchHead(c)
 	if !there {
 		oldName = "/dev/null"
 	}
@@ -128,6 +131,17 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 		newName = "/dev/null"
 	}
 	return head + diff.Unified(oldName, newName, before, after), nil
+}
+
+// patchHead says before a patch what it compares, where that is not what the process saw.
+func patchHead(c *agentkernel.Change) string {
+	switch {
+	case c.Conflict == "":
+		return ""
+	case noFolder(*c):
+		return fileText(c.Name()) + " " + c.Conflict + "\n"
+	}
+	return fileText(c.Name()) + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
 }
 
 // patchName is a name as git writes it into a patch, and git and patch read it: the whole in quotes if need be, with

@@ -64,7 +64,7 @@ func (c *initCmd) Run(a *app) error {
 		r.Models = append(r.Models, a.proposeModels(a.ctx)...)
 	}
 	if err := r.write(); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "init", "%s: %w", a.relative(r.Dir), err)
+		return agentkernel.Errorf(writeCode(err), "init", "%s: %w", a.relative(r.Dir), err)
 	}
 	if err := r.acceptTools(a); err != nil {
 		return err
@@ -136,17 +136,27 @@ func (r *initResult) note(name string, made bool) {
 	}
 }
 
-// create writes a file that is not there; false: it is.
+// create writes a file that is not there, whole or not at all; false: it is there.
 func create(path string, content []byte) (bool, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return false, unwrapPath(err)
 	}
+	tmp := path + ".new"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a command that was killed
+		return false, unwrapPath(err)
+	}
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return false, unwrapPath(err)
 	}
 	_, err = f.Write(content)
-	return true, errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return false, unwrapPath(errors.Join(err, os.Remove(tmp)))
+	}
+	return true, nil
 }
 
 // ignore adds the lines that a .gitignore lacks. One that is a link, or not a file, is left alone: it may lead
@@ -183,7 +193,9 @@ func ignore(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = f.WriteString(text)
+	if _, err = f.WriteString(text); err != nil {
+		err = errors.Join(err, f.Truncate(int64(len(old)))) // half a line would mean something else
+	}
 	return true, errors.Join(err, f.Close())
 }
 

@@ -34,12 +34,12 @@ func (c *manCmd) Run(a *app) error {
 		dir = filepath.Join(wd, dir)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "man", "%s: %w", a.relative(dir), unwrapPath(err))
+		return agentkernel.Errorf(writeCode(err), "man", "%s: %w", a.relative(dir), unwrapPath(err))
 	}
 	var written []string
 	for _, page := range manPages(parser.Model.Node) {
 		if err := os.WriteFile(filepath.Join(dir, page.name), []byte(page.text), 0o644); err != nil {
-			return agentkernel.Errorf(agentkernel.CodeInvalid, "man", "%s: %w", a.relative(dir), unwrapPath(err))
+			return agentkernel.Errorf(writeCode(err), "man", "%s: %w", a.relative(dir), unwrapPath(err))
 		}
 		written = append(written, page.name)
 	}

@@ -67,6 +67,7 @@ func (a *app) restore(in io.Reader, o embedded.RestoreOptions) (done embedded.Re
 	read := &countedReader{r: in}
 	err = a.withStatus(a.ctx, func() string { return "restoring · " + console.Bytes(read.n.Load()) + " read" }, func(ctx context.Context) error {
 		done, err = embedded.Restore(ctx, read, o)
+		err = alone(err)
 		return err
 	})
 	if agentkernel.CodeOf(err) == agentkernel.CodeNotFound {

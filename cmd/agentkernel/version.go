@@ -27,7 +27,7 @@ func (versionCmd) Run(a *app) error {
 		text += ", commit " + v.Commit
 	}
 	a.con.Out(text + ")\n")
-	return nil
+	return a.outputError()
 }
 
 func versions() versionInfo {

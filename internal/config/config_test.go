@@ -350,7 +350,8 @@ func TestErrorsSayTheKeyOnce(t *testing.T) {
 	_, file := newPlace(t, "isolation = 'foo'\n", "").load()
 	const says = `"foo" is not one of `
 	for err, want := range map[error]string{
-		c.SetFlag("isolation", "--isolation", "foo"): "--isolation: " + says,
+		c.SetFlag("isolation", "--isolation", "foo"):   "--isolation: " + says + "interpreter, process, kernel, vm, none",
+		c.SetFlag("limits.repeats", "--repeats", "-1"): `"-1" is not a whole number from 1 to 2147483647, or none`,
 		variable: "AGENTKERNEL_ISOLATION: " + says,
 		file:     "config.toml:1: isolation: " + says,
 	} {

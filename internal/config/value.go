@@ -190,7 +190,11 @@ func orNone(v value, number int64) value {
 		if values[0] == none || values[0] == "0" {
 			values = []string{text}
 		}
-		return set(c, o, values)
+		err := set(c, o, values)
+		if err != nil {
+			err = fmt.Errorf("%w, or %s", err, none)
+		}
+		return err
 	}
 	v.get = func(c *Config) []string {
 		if values := get(c); !slices.Equal(values, []string{text}) {
@@ -308,7 +312,11 @@ func floorInto(field func(*Config) *agentkernel.Isolation) value {
 	known := v.set
 	v.set = func(c *Config, o Origin, values []string) error {
 		if values[0] != string(agentkernel.IsolationNone) {
-			return known(c, o, values)
+			err := known(c, o, values)
+			if err != nil && o.Kind == Flag {
+				err = fmt.Errorf("%w, none", err)
+			}
+			return err
 		}
 		if o.Kind != Flag {
 			return fmt.Errorf("none is not set, but asked for with --isolation none, each time")

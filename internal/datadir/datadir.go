@@ -20,7 +20,10 @@ import (
 // EnvHome names the environment variable that names the data directory.
 const EnvHome = "AGENTKERNEL_HOME"
 
-const op = "data directory"
+// Op is the operation of this package's errors.
+const Op = "data directory"
+
+const op = Op
 
 // The files of a data directory, all below its path.
 const (
@@ -242,6 +245,9 @@ func owner(info fs.FileInfo) (uid int, ok bool) {
 
 // openError turns what the file system said into an error with a code and a way out.
 func openError(path, what string, err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok && pe.Path == path { // it is named once
+		err = pe.Err
+	}
 	e := agentkernel.Errorf(agentkernel.CodeStorage, op, "%s %s: %w", path, what, err)
 	switch {
 	case errors.Is(err, syscall.EROFS):

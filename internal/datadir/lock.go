@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,8 +24,12 @@ type Holder struct {
 	Started time.Time `json:"started"`
 }
 
-// ModeRestore is the mode of a Holder that puts a backup in place.
-const ModeRestore = "restore"
+const (
+	// ModeRestore is the mode of a Holder that puts a backup in place.
+	ModeRestore = "restore"
+	// ModeBackup is that of one that reads the directory for a backup, which nobody can ask for anything.
+	ModeBackup = "backup"
+)
 
 // Lock is the right to run a kernel on a data directory. It ends with Unlock or with the process, however
 // that dies: the operating system holds it (flock).
@@ -42,6 +47,7 @@ const (
 	// lingering is how long a lock without a living holder is waited for. A kernel that was killed while it
 	// started a program leaves a child that shares its descriptors until that program begins, and so its lock:
 	// microseconds, but on a busy machine as long as the child is not scheduled.
+	// A backup is waited for as long: of most directories it takes less.
 	lingering = 10 * time.Second
 )
 
@@ -58,7 +64,7 @@ func (d *Dir) lock(info Holder, patience time.Duration) (*Lock, error) {
 		case agentkernel.CodeOf(err) != agentkernel.CodeConflict:
 			return lock, err
 		}
-		if _, alive := d.Holder(); alive || time.Since(begin) >= patience {
+		if h, alive := d.Holder(); alive && h.Mode != ModeBackup || time.Since(begin) >= patience {
 			return nil, err
 		}
 		time.Sleep(lockPoll)
@@ -94,7 +100,7 @@ func (d *Dir) tryLock(info Holder) (*Lock, error) {
 	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		defer func() { _ = f.Close() }()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, d.held()
+			return nil, d.held(info.Mode)
 		}
 		return nil, openError(path, "cannot be locked", err)
 	}
@@ -139,11 +145,25 @@ func writeHolder(f *os.File, info Holder) error {
 	return err
 }
 
-func (d *Dir) held() error {
-	e := agentkernel.Errorf(agentkernel.CodeConflict, op, "another kernel uses %s", d.path)
-	if h, ok := d.Holder(); ok {
-		e = agentkernel.Errorf(agentkernel.CodeConflict, op, "another kernel uses %s: os process %d, version %s, mode %s, since %s",
-			d.path, h.OSPID, h.Version, h.Mode, h.Started.Local().Format(time.DateTime))
+// held is the error for one who wants the directory for itself in this mode.
+func (d *Dir) held(mode string) error {
+	who, by := "kernel", ""
+	h, ok := d.Holder()
+	if ok {
+		by = fmt.Sprintf(": os process %d, version %s, mode %s, since %s", h.OSPID, h.Version, h.Mode, h.Started.Local().Format(time.DateTime))
+	}
+	passing := ok && (h.Mode == ModeBackup || h.Mode == ModeRestore)
+	if passing {
+		who = "command"
+	}
+	e := agentkernel.Errorf(agentkernel.CodeConflict, op, "another %s uses %s%s", who, d.path, by)
+	switch {
+	case passing:
+		return e.WithHint("try again when that %s has ended; --home names another directory", h.Mode)
+	case mode == ModeBackup:
+		return e.WithHint("that kernel writes the backup itself as soon as it answers: try again; `agentkernel shutdown` ends it")
+	case mode == ModeRestore:
+		return e.WithHint("`agentkernel shutdown` ends it, and then: agentkernel restore; --home names another directory")
 	}
 	return e.WithHint("commands without --embedded attach to it; `agentkernel shutdown` ends it; --home names another directory")
 }

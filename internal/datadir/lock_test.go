@@ -243,3 +243,42 @@ func TestHeldLooksAtTheLock(t *testing.T) {
 		t.Error("a process that has the file open holds the lock")
 	}
 }
+
+// TestABackupIsWaitedFor: it holds the directory for a moment, and nobody can ask it for anything.
+func TestABackupIsWaitedFor(t *testing.T) {
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ holds, wants, hint string }{
+		{ModeBackup, ModeBackup, "when that backup has ended"}, {ModeRestore, "embedded", "when that restore has ended"},
+		{"serve", ModeBackup, "writes the backup itself"}, {"serve", ModeRestore, "then: agentkernel restore"}, {"serve", "embedded", "without --embedded"},
+	} {
+		lock, err := d.Lock(Holder{OSPID: os.Getpid(), Mode: c.holds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.lock(Holder{OSPID: os.Getpid(), Mode: c.wants}, 0)
+		if e := agentkernel.AsError(err, "", ""); e == nil || e.Code != agentkernel.CodeConflict || !strings.Contains(e.Hint, c.hint) {
+			t.Errorf("%s is held, %s wants it: %+v", c.holds, c.wants, e)
+		}
+		got := make(chan error, 1)
+		if c.holds == ModeBackup {
+			go func() {
+				next, err := d.Lock(Holder{OSPID: os.Getpid(), Mode: c.wants})
+				if err == nil {
+					err = next.Unlock()
+				}
+				got <- err
+			}()
+		} else {
+			got <- nil
+		}
+		if err := lock.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	}
+}

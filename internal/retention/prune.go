@@ -72,7 +72,7 @@ func (k *Keeper) prune(ctx context.Context, o agentkernel.PruneOptions, c care) 
 		out.Add(strays)
 	}
 	if err == nil {
-		out.Unapplied, err = k.removeLayers(ctx)
+		out.Unapplied, err = k.removeLayers(ctx, c)
 	}
 	for more := true; more && err == nil; {
 		more, err = store.Shrink(ctx)
@@ -186,8 +186,9 @@ func (k *Keeper) forgetSome(ctx context.Context, store agentkernel.Pruner, p *pl
 	return out, true, err
 }
 
-// removeLayers removes what pruned processes did to folders and nobody has applied, also after a crash between the two.
-func (k *Keeper) removeLayers(ctx context.Context) (unapplied int64, err error) {
+// removeLayers removes what pruned processes did to folders and nobody has applied, also after a crash between the two;
+// a thorough one also what was being made when a kernel died.
+func (k *Keeper) removeLayers(ctx context.Context, c care) (unapplied int64, err error) {
 	if k.cfg.Layers == nil {
 		return 0, nil
 	}
@@ -198,10 +199,15 @@ func (k *Keeper) removeLayers(ctx context.Context) (unapplied int64, err error) 
 	var gone []agentkernel.PID
 	for _, pid := range pids {
 		_, err := k.store.Process(ctx, pid)
-		if err == nil || agentkernel.AsError(err, agentkernel.CodeInternal, "prune").Op != agentkernel.OpPruned {
-			continue // it is there, or about to be created
+		switch e := agentkernel.AsError(err, agentkernel.CodeInternal, "prune"); {
+		case err == nil:
+		case e.Op == agentkernel.OpPruned:
+			gone = append(gone, pid)
+		case e.Code == agentkernel.CodeNotFound && c == thorough: // or it is about to be created
+			if err := k.cfg.Layers.RemoveStray(pid); err != nil {
+				return 0, err
+			}
 		}
-		gone = append(gone, pid)
 	}
 	if unapplied, err = k.unapplied(gone); err != nil {
 		return 0, err
@@ -210,6 +216,9 @@ func (k *Keeper) removeLayers(ctx context.Context) (unapplied int64, err error) 
 		if err := k.cfg.Layers.Remove(pid); err != nil {
 			return unapplied, err
 		}
+	}
+	if c == thorough {
+		return unapplied, k.cfg.Layers.SweepRemoved()
 	}
 	return unapplied, nil
 }

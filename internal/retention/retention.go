@@ -41,6 +41,10 @@ type Layers interface {
 	Remove(pid agentkernel.PID) error
 	// Holding lists the processes whose changes nobody has applied or discarded.
 	Holding() ([]agentkernel.PID, error)
+	// RemoveStray removes what an earlier kernel was making for a process that the store does not have.
+	RemoveStray(pid agentkernel.PID) error
+	// SweepRemoved finishes removals that were cut off.
+	SweepRemoved() error
 }
 
 // Keeper keeps the store of one kernel within bounds.

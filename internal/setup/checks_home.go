@@ -93,7 +93,27 @@ func checkLeftovers(_ context.Context, o DoctorOptions) []Finding {
 	if children > 0 {
 		return warn("agentkernel recover", "a kernel that died recorded %s; the next kernel ends those that still run", count(children, "child process", "child processes"))
 	}
+	if n := unfinishedHomes(dir.Workspaces()); n > 0 {
+		return warn("agentkernel prune --older 10000d", "a kernel that died was making files for %s; the next prune removes them, and this one forgets nothing", count(n, "process", "processes"))
+	}
 	return ok("none")
+}
+
+// homeRecord is the file that a process's home in workspaces/ gets last.
+const homeRecord = "record.json"
+
+// unfinishedHomes counts what a dead kernel was making for processes, or removing: a home that is finished has a record.
+func unfinishedHomes(dir string) (n int) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if _, err := os.Lstat(filepath.Join(dir, e.Name(), homeRecord)); e.IsDir() && errors.Is(err, fs.ErrNotExist) {
+			n++
+		}
+	}
+	return n
 }
 
 func checkLog(_ context.Context, o DoctorOptions) []Finding {

@@ -12,6 +12,12 @@ import (
 	"agentkernel/internal/datadir"
 )
 
+const (
+	// startGrace is how long a kernel that has just begun may take until it listens.
+	startGrace = 5 * time.Second
+	startPoll  = 20 * time.Millisecond
+)
+
 // checkKernel looks at the lock, the socket, and the version of the kernel behind it.
 func checkKernel(ctx context.Context, o DoctorOptions) []Finding {
 	holder, held := datadir.At(o.Home).Held()
@@ -32,6 +38,17 @@ func checkKernel(ctx context.Context, o DoctorOptions) []Finding {
 		return failed(Fail, err)
 	}
 	k, err := o.Dial(ctx, dir.Socket())
+	for agentkernel.CodeOf(err) == agentkernel.CodeUnavailable && time.Since(holder.Started) < startGrace {
+		select { // it has just begun, and is about to listen, or it ends
+		case <-ctx.Done():
+			return kernelError(err, holder)
+		case <-time.After(startPoll):
+		}
+		if _, held := dir.Held(); !held {
+			return ok("none is running; commands start one when they need it")
+		}
+		k, err = o.Dial(ctx, dir.Socket())
+	}
 	if err != nil {
 		return kernelError(err, holder)
 	}

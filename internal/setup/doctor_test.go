@@ -90,7 +90,7 @@ func TestDoctorOnAWorkingOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock, err := dir.Lock(datadir.Holder{OSPID: os.Getpid(), Version: "1", Mode: "background", Started: time.Now()})
+	lock, err := dir.Lock(datadir.Holder{OSPID: os.Getpid(), Version: "1", Mode: "background", Started: time.Now().Add(-time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,4 +276,45 @@ func TestDoctorEndsThoughACheckHangs(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+}
+
+// TestUnfinishedHomes: what a kernel was making for a process when it died is counted, what is finished is not.
+func TestUnfinishedHomes(t *testing.T) {
+	dir := t.TempDir()
+	for _, home := range []string{"1", "2", "removed.3.ab"} {
+		if err := os.MkdirAll(filepath.Join(dir, home), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "1", homeRecord), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]int{dir: 2, filepath.Join(dir, "none"): 0} {
+		if n := unfinishedHomes(at); n != want {
+			t.Errorf("%s: %d, want %d", at, n, want)
+		}
+	}
+}
+
+// TestAKernelThatHasJustBegun is waited for until it listens.
+func TestAKernelThatHasJustBegun(t *testing.T) {
+	dir, err := datadir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := dir.Lock(datadir.Holder{OSPID: os.Getpid(), Version: "1", Mode: "background", Started: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	dialled := 0
+	f := checkKernel(t.Context(), DoctorOptions{Home: dir.Path(), Version: "1", Dial: func(context.Context, string) (agentkernel.Kernel, error) {
+		if dialled++; dialled < 3 {
+			return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "dial", "connection refused")
+		}
+		return info{info: agentkernel.KernelInfo{Version: "1", OSPID: 4711, Mode: "background"}}, nil
+	}})
+	if dialled != 3 || len(f) != 1 || f[0].Status != OK {
+		t.Errorf("dialled %d times: %+v", dialled, f)
+	}
 }

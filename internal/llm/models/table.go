@@ -285,11 +285,19 @@ func (p *Price) check() (field string, err error) {
 	return "", nil
 }
 
+// pathless is an error of a file that is named already.
+func pathless(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
 // OpenTable reads the table of a file.
 func OpenTable(path string) (*Table, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "prices", "the table of prices cannot be read: %w", err)
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "prices", "the table of prices %s cannot be read: %w", path, pathless(err))
 	}
 	defer f.Close()
 	return ReadTable(path, f)

@@ -115,8 +115,8 @@ func (h *helper) settle() error {
 	}
 	close(h.gone)
 	h.bury()
-	if first.Error != nil {
-		return first.Error
+	if err := first.err(); err != nil {
+		return err
 	}
 	return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%w at once: %s", errLost, firstLine(h.stderr.String())).
 		WithHint("agentkernel doctor")
@@ -196,7 +196,7 @@ func (h *helper) ask(ctx context.Context, r request, fds []int) (reply, error) {
 			return reply{}, explain(r.Plan, *a.answer.Failed)
 		case a.answer.Error != nil:
 			closeAll(a.fds)
-			return reply{}, a.answer.Error
+			return reply{}, a.answer.err()
 		}
 		return a, nil
 	case <-ctx.Done():
@@ -205,9 +205,6 @@ func (h *helper) ask(ctx context.Context, r request, fds []int) (reply, error) {
 		return reply{}, errors.Join(lost(), h.forget(r.ID, ch))
 	}
 }
-
-// errLost is in the error of what a spawner was asked for that ended meanwhile.
-var errLost = errors.New("the spawner ended")
 
 func lost() error {
 	return agentkernel.Errorf(agentkernel.CodeCrashed, op, "%w before it answered", errLost)

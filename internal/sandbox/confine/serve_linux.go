@@ -79,7 +79,7 @@ func outer() int {
 	if wireErr != nil {
 		return 1
 	}
-	_ = w.send(answer{Error: forbidden(err)}, nil)
+	_ = w.send(refusal(0, forbidden(err)), nil)
 	return 1
 }
 
@@ -157,7 +157,7 @@ func (s *server) handle(r request, fds []int) {
 	}
 	opened, err := s.openTrees(r.Trees)
 	defer closeAll(opened)
-	_ = s.wire.send(answer{ID: r.ID, Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, opened)
+	_ = s.wire.send(refusal(r.ID, err), opened)
 }
 
 func (s *server) openTrees(trees []Tree) (fds []int, err error) {
@@ -210,7 +210,7 @@ func (s *server) start(r request, files []int) {
 	pid, pidfd, err := s.clone(r.Plan, files, p)
 	if err != nil {
 		p.close()
-		_ = s.wire.send(answer{ID: r.ID, Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, nil)
+		_ = s.wire.send(refusal(r.ID, err), nil)
 		return
 	}
 	go func() {
@@ -219,7 +219,9 @@ func (s *server) start(r request, files []int) {
 		failed, err := awaitReport(&p.report[0])
 		if failed != nil || err != nil {
 			_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // gone already: nothing to do
-			_ = s.wire.send(answer{ID: r.ID, Failed: failed, Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op)}, nil)
+			a := refusal(r.ID, err)
+			a.Failed = failed
+			_ = s.wire.send(a, nil)
 			return
 		}
 		_ = s.wire.send(answer{ID: r.ID, PID: pid}, []int{pidfd, p.control[1], p.status[0]})
@@ -256,7 +258,7 @@ func (s *server) clone(plan *Plan, files []int, p *pipes) (pid, pidfd int, err e
 	drop(&p.control[0])
 	// If something fails from here on, the child reads the end of file instead of its start, and exits.
 	if pidfd, err = unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK); err != nil {
-		return 0, -1, fmt.Errorf("pidfd_open: %w", err)
+		return 0, -1, unborn(fmt.Errorf("pidfd_open: %w", err))
 	}
 	if err := release(plan, pid, p.sync[1]); err != nil {
 		_ = unix.Close(pidfd)
@@ -269,14 +271,24 @@ func (s *server) clone(plan *Plan, files []int, p *pipes) (pid, pidfd int, err e
 // release does what the plan asks of the parent and lets the child go.
 func release(plan *Plan, pid, sync int) error {
 	if plan.Maps != nil {
-		if err := plan.Maps.write(pid); err != nil {
+		if err := plan.Maps.write(pid); errors.Is(err, errUnborn) {
+			return err
+		} else if err != nil {
 			return forbidden(err)
 		}
 	}
 	if err := join(plan.Cgroups, pid); err != nil {
-		return err
+		return unborn(err)
 	}
 	_, err := unix.Write(sync, []byte{1})
+	return unborn(err)
+}
+
+// unborn marks an error that says that the child is not there any more.
+func unborn(err error) error {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPIPE) {
+		return fmt.Errorf("%w: %w", errUnborn, err)
+	}
 	return err
 }
 

@@ -233,11 +233,12 @@ func (s *Spawner) Trees(ctx context.Context, p *Plan) ([]*os.File, error) {
 	return files, nil
 }
 
-// askTries is how often something is asked for whose spawner is killed each time.
+// askTries is how often something is asked for whose spawner, or whose new process, is killed each time.
 const askTries = 4
 
 // ask has a spawner do something. If the spawner is killed the next one is asked, unless the first may have done what must not be
-// done twice: a whole program runs as soon as it is started. Zygotes and engines wait for what they are to do.
+// done twice: a whole program runs as soon as it is started. Zygotes and engines wait for what they are to do. A process
+// that was killed before it was let go has done nothing in any case.
 func (s *Spawner) ask(ctx context.Context, r request, fds []int, again bool) (reply, error) {
 	for left := askTries; ; left-- {
 		asked := false
@@ -249,11 +250,12 @@ func (s *Spawner) ask(ctx context.Context, r request, fds []int, again bool) (re
 				return a, nil
 			}
 		}
+		unborn := errors.Is(err, errUnborn)
 		switch {
-		case !errors.Is(err, errLost) || asked && !again || ctx.Err() != nil:
+		case !unborn && (!errors.Is(err, errLost) || asked && !again) || ctx.Err() != nil:
 			return reply{}, err
 		case left == 1:
-			return reply{}, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%s, %d times in a row", agentkernel.AsError(err, "", op).Message(), askTries).
+			return reply{}, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%w, %d times in a row", agentkernel.AsError(err, "", op).Err, askTries).
 				WithHint("look for what kills it (memory, a watchdog: dmesg says); agentkernel doctor")
 		}
 	}

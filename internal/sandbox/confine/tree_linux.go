@@ -104,21 +104,30 @@ func (s *server) emptyNamespace(maps *Maps) (int, error) {
 	if err := maps.write(pid); err != nil {
 		return -1, err
 	}
-	return unix.Open(fmt.Sprintf("/proc/%d/ns/user", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/user", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	return fd, ofProcess(err)
 }
 
 // write writes the maps of process pid, which was just made in a new user namespace.
 func (m *Maps) write(pid int) error {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	if err := os.WriteFile(dir+"uid_map", idMaps(m.UID), 0); err != nil {
-		return err
+		return ofProcess(err)
 	}
 	if m.DenySetgroups {
 		if err := os.WriteFile(dir+"setgroups", []byte("deny"), 0); err != nil {
-			return err
+			return ofProcess(err)
 		}
 	}
-	return os.WriteFile(dir+"gid_map", idMaps(m.GID), 0)
+	return ofProcess(os.WriteFile(dir+"gid_map", idMaps(m.GID), 0))
+}
+
+// ofProcess is unborn for the error of a file of a process: one that is not there means that the process has gone.
+func ofProcess(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("%w: %w", errUnborn, err)
+	}
+	return unborn(err)
 }
 
 func idMaps(list []IDMap) []byte {

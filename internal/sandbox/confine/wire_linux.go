@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +34,37 @@ type answer struct {
 	PID    int                `json:"pid,omitempty"`    // of the init, as the spawner counts
 	Failed *report            `json:"failed,omitempty"` // what the child could not do
 	Error  *agentkernel.Error `json:"error,omitempty"`
+	Unborn bool               `json:"unborn,omitempty"` // Error is that a child was killed before it began
+	Short  syscall.Errno      `json:"short,omitempty"`  // Error is this shortage
 }
+
+// refusal is the answer that something went wrong; err may be nil.
+func refusal(id uint64, err error) answer {
+	return answer{ID: id, Error: agentkernel.AsError(err, agentkernel.CodeUnavailable, op), Unborn: errors.Is(err, errUnborn), Short: shortageOf(err)}
+}
+
+// err is the error of a refusal, as it was before it was written.
+func (a answer) err() error {
+	switch {
+	case a.Error == nil:
+		return nil
+	case a.Unborn:
+		return agentkernel.Errorf(agentkernel.CodeCrashed, op, "%w", errUnborn)
+	case a.Short != 0:
+		e := *a.Error
+		e.Err = short{e.Err, a.Short}
+		return &e
+	}
+	return a.Error
+}
+
+// short is an error that came over the wire, with its number.
+type short struct {
+	error
+	errno syscall.Errno
+}
+
+func (s short) Unwrap() error { return s.errno }
 
 const planMark = 0
 

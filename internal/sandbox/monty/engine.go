@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/lazy"
+	"agentkernel/internal/sandbox/confine"
 )
 
 // EngineVersion is the version of Monty that this backend speaks with. The worker protocol and the form of
@@ -122,7 +124,13 @@ func (e *engine) doubt(ctx context.Context) error {
 
 // examine runs the executable. e.mu is held.
 func (e *engine) examine(ctx context.Context, path, id string) error {
-	out, err := e.ask(ctx, path)
+	var out string
+	var err error
+	for range wallTries { // one that is killed from outside says nothing about the engine
+		if out, err = e.ask(ctx, path); err == nil || ctx.Err() != nil || !struckAs(err) {
+			break
+		}
+	}
 	if ctx.Err() != nil {
 		return ctx.Err() // says nothing about the engine
 	}
@@ -134,6 +142,7 @@ func (e *engine) examine(ctx context.Context, path, id string) error {
 		e.verdict = agentkernel.Errorf(agentkernel.CodeUnavailable, "monty",
 			"the engine %s does not run: %w%s", path, err, strings.TrimSuffix(": "+strings.TrimSpace(out), ": ")).
 			WithHint("agentkernel setup --force installs it again; one on PATH or in the setting `engine` goes before that, so take it away")
+		e.verdict = confine.WithShortage(agentkernel.AsError(e.verdict, "", ""))
 	case found != EngineVersion || !strings.Contains(out, "monty"):
 		e.verdict = agentkernel.Errorf(agentkernel.CodeVersion, "monty",
 			"the engine %s says it is %q; this AgentKernel works with Monty %s only", path, strings.TrimSpace(out), EngineVersion).
@@ -195,6 +204,16 @@ func (e *engine) ask(ctx context.Context, path string) (string, error) {
 		err = fmt.Errorf("%w to --version within %s", errLate, versionWait)
 	}
 	return out.String(), err
+}
+
+// struckAs says whether err is that of a command which a signal has ended with which no engine crashes.
+func struckAs(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || errors.Is(err, errLate) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGTERM)
 }
 
 // problem is what Info reports: the last verdict, without running anything.

@@ -1,6 +1,7 @@
 package monty
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,17 +15,30 @@ import (
 func TestTheVersionIsAskedAgain(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "monty")
-	script := "#!/bin/sh\n[ -e " + dir + "/asked ] || { : >" + dir + "/asked; kill -9 $$; }\necho monty-runtime " + EngineVersion + "\n"
+	script := "#!/bin/sh\nread n <" + dir + "/kill; [ $n -gt 0 ] && { echo $((n-1)) >" + dir + "/kill; kill -9 $$; }\necho monty-runtime " + EngineVersion + "\n"
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	kill := func(times int) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "kill"), fmt.Appendln(nil, times), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	e := &engine{path: path, launch: plainLauncher{}, clock: systemClock{}}
 	defer e.tidied.Wait()
+	kill(wallTries)
 	if err := e.check(t.Context(), path); agentkernel.CodeOf(err) != agentkernel.CodeUnavailable || e.problem() == nil {
-		t.Errorf("killed while it was asked: %v, %v", err, e.problem())
+		t.Errorf("killed each time it was asked: %v, %v", err, e.problem())
 	}
 	if err := e.check(t.Context(), path); err != nil || e.problem() != nil {
 		t.Errorf("asked again: %v, %v", err, e.problem())
+	}
+	e = &engine{path: path, launch: plainLauncher{}, clock: systemClock{}}
+	defer e.tidied.Wait()
+	kill(wallTries - 1)
+	if err := e.check(t.Context(), path); err != nil {
+		t.Errorf("killed and asked again at once: %v", err)
 	}
 }
 

@@ -117,6 +117,9 @@ func (w *walls) first(ctx context.Context, engine string, conf settings, ended f
 			return nil, ctx.Err()
 		}
 		problem = agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty")
+		if worker == nil && confine.Passing(err) { // the next program may be luckier, behind walls
+			return nil, problem
+		}
 		if worker == nil { // none was begun: the machine says no
 			break
 		}
@@ -134,6 +137,9 @@ func (w *walls) first(ctx context.Context, engine string, conf settings, ended f
 	worker, err := try(w.plainFor(problem))
 	if errors.Is(err, errLate) {
 		return nil, w.hungNow(engine)
+	}
+	if worker == nil && confine.Passing(err) {
+		return nil, err
 	}
 	if err != nil { // then it is not for the walls
 		return nil, broken(engine, err)

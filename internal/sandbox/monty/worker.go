@@ -16,6 +16,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/clip"
+	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/sandbox/monty/montypb"
 )
 
@@ -100,18 +101,19 @@ func startWorker(ctx context.Context, cfg *Config, engine string, conf settings,
 	w := &worker{engine: engine, clock: cfg.Clock, conf: conf, wall: conf.wall(), gone: make(chan struct{}), buried: make(chan struct{})}
 	childIn, in, err := blockingPipe()
 	if err != nil {
-		return nil, agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker")
+		return nil, confine.WithShortage(agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker"))
 	}
 	out, childOut, err := blockingPipe()
 	if err != nil {
-		return nil, errors.Join(agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker"), childIn.Close(), in.Close())
+		_, _ = childIn.Close(), in.Close()
+		return nil, confine.WithShortage(agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker"))
 	}
 	w.in, w.out, w.outFD, w.frames = in, out, int(out.Fd()), newFrameReader(out, cfg.MaxFrame) //nolint:gosec // a descriptor
 	w.body, err = start(ctx, engine, childIn, childOut, &w.stderr, w.wall)
 	_, _ = childIn.Close(), childOut.Close() // the child has its own
 	if err != nil {
 		_, _ = in.Close(), out.Close()
-		return nil, err
+		return nil, confine.WithShortage(agentkernel.AsError(err, agentkernel.CodeUnavailable, "monty worker"))
 	}
 	go w.reap(ended)
 	_ = w.send(conf.frame()) // if it has ended, settle learns why

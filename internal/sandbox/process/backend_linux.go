@@ -11,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/bytesize"
+	"agentkernel/internal/sandbox/confine"
 )
 
 // Backend runs Python programs in CPython processes. It is safe for concurrent use.
@@ -149,7 +150,7 @@ func (b *Backend) unavailable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return agentkernel.AsError(err, agentkernel.CodeUnavailable, "process")
+	return confine.WithShortage(agentkernel.AsError(err, agentkernel.CodeUnavailable, "process"))
 }
 
 // Stats counts the processes.

@@ -221,7 +221,7 @@ func (c *child) struck() bool {
 	if c.end.lost {
 		return !c.z.killedFor(errClosed)
 	}
-	return c.end.status.Signaled() && (c.end.status.Signal() == unix.SIGKILL || c.end.status.Signal() == unix.SIGTERM)
+	return c.end.status.Signaled() && killedFromOutside(c.end.status.Signal())
 }
 
 // errLimit is a limit of the walls that ended a program: "memory", confine.HiddenMemory, confine.Watches or "cpu time".

@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -180,27 +181,16 @@ func identityOf(path string) (string, error) {
 
 // ask runs the interpreter.
 func (in *interpreter) ask(path string) (Interpreter, error) {
-	var out, said bytes.Buffer
-	cmd := exec.Command(path, "-s", "-B", "-c", probeScript)
-	cmd.Env, cmd.Dir = probeEnv(), "/"
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &said, exitWait
-	if err := in.launch.Start(cmd); err != nil {
-		return Interpreter{}, missing("%s does not start: %w", path, err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), probeWait)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { in.launch.Kill(cmd) })()
-	err := cmd.Wait()
-	in.launch.Kill(cmd) // its record
+	out, err := probe(in.launch, path, "-s", "-B", "-c", probeScript)
 	if err != nil {
-		return Interpreter{}, missing("%s does not run: %w: %s", path, err, lastLine(said.String()))
+		return Interpreter{}, missing("%s does not %w", path, err)
 	}
 	var found struct {
 		Interpreter
 		Implementation string `json:"implementation"`
 	}
-	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
-		return Interpreter{}, missing("%s does not answer as Python does: %.80q", path, out.String())
+	if err := json.Unmarshal([]byte(out), &found); err != nil {
+		return Interpreter{}, missing("%s does not answer as Python does: %.80q", path, out)
 	}
 	if found.Implementation != "cpython" {
 		return Interpreter{}, missing("%s is %s; CPython is needed", path, found.Implementation)
@@ -210,6 +200,37 @@ func (in *interpreter) ask(path string) (Interpreter, error) {
 	}
 	return found.Interpreter, nil
 }
+
+// probe gives what a command prints that says what an interpreter is. One that is killed from outside says nothing about
+// the interpreter and is asked again. The error continues "it does not".
+func probe(launch Launcher, path string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeWait)
+	defer cancel()
+	for left := takeTries; ; left-- {
+		var out, said bytes.Buffer
+		cmd := exec.Command(path, args...)
+		cmd.Env, cmd.Dir = probeEnv(), "/"
+		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &said, exitWait
+		if err := launch.Start(cmd); err != nil {
+			return "", fmt.Errorf("start: %w", err)
+		}
+		stop := context.AfterFunc(ctx, func() { launch.Kill(cmd) })
+		err := cmd.Wait()
+		stop()
+		launch.Kill(cmd) // its record
+		if err == nil {
+			return out.String(), nil
+		}
+		status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if left > 1 && ctx.Err() == nil && ok && status.Signaled() && killedFromOutside(status.Signal()) {
+			continue
+		}
+		return "", fmt.Errorf("run: %w: %s", err, lastLine(said.String()))
+	}
+}
+
+// killedFromOutside says whether a signal is one with which no program crashes.
+func killedFromOutside(sig syscall.Signal) bool { return sig == unix.SIGKILL || sig == unix.SIGTERM }
 
 // probeEnv is the host's environment: the name python3 may be a script of a version manager, which needs it. What it
 // starts is asked for its version and nothing else.

@@ -42,3 +42,21 @@ func TestInterpreterIsLookedForAgain(t *testing.T) {
 		expect("later", "3.12.1", 2)
 	})
 }
+
+// TestAKilledProbeIsAskedAgain: a command that is killed from outside while it says what it is does not make the
+// interpreter a missing one.
+func TestAKilledProbeIsAskedAgain(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "python3")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nread n <"+dir+"/kill; [ $n -gt 0 ] && { echo $((n-1)) >"+dir+"/kill; kill -9 $$; }\necho yes\n"), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	for times, want := range map[int]string{takeTries - 1: "yes\n", takeTries: ""} {
+		if err := os.WriteFile(filepath.Join(dir, "kill"), fmt.Appendln(nil, times), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := probe(plainLauncher{}, script); got != want || (err == nil) != (want != "") {
+			t.Errorf("killed %d times: %q %v", times, got, err)
+		}
+	}
+}

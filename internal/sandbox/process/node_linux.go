@@ -1,9 +1,7 @@
 package process
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -72,9 +70,9 @@ func (n *nodejs) look() error {
 		return noNode("%w, and the program is in JavaScript", agentkernel.NotOnPath(cmp.Or(n.path, "node")))
 	}
 	// The word may be a script of a version manager: the process itself knows.
-	version, err := n.ask(found, "process.stdout.write(process.version + ' ' + process.execPath)")
+	version, err := probe(n.launch, found, "-e", "process.stdout.write(process.version + ' ' + process.execPath)")
 	if err != nil {
-		return err
+		return noNode("%s does not %w", found, err)
 	}
 	number, file, _ := strings.Cut(version, " ")
 	major, err := strconv.Atoi(strings.TrimPrefix(strings.SplitN(number, ".", 2)[0], "v"))
@@ -92,25 +90,6 @@ func (n *nodejs) look() error {
 		n.inside = commandDir + "/node"
 	}
 	return nil
-}
-
-func (n *nodejs) ask(file, script string) (string, error) {
-	var out, said bytes.Buffer
-	cmd := exec.Command(file, "-e", script)
-	cmd.Env, cmd.Dir = probeEnv(), "/"
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &said, exitWait
-	if err := n.launch.Start(cmd); err != nil {
-		return "", noNode("%s does not start: %w", file, err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), probeWait)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { n.launch.Kill(cmd) })()
-	err := cmd.Wait()
-	n.launch.Kill(cmd) // its record
-	if err != nil {
-		return "", noNode("%s does not run: %w: %s", file, err, lastLine(said.String()))
-	}
-	return out.String(), nil
 }
 
 // nodeRecipe runs a program in JavaScript, with the guest library loaded before it.

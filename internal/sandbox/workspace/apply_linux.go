@@ -162,6 +162,10 @@ func (a *applying) look() error {
 		if l == nil {
 			continue
 		}
+		if l.away != nil {
+			l.close()
+			return notApplied(a.pid, l.away)
+		}
 		w := newWriter(a, l, f)
 		a.plans = append(a.plans, w)
 		if w.items, err = l.items(); err != nil {

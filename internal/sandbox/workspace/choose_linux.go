@@ -36,6 +36,15 @@ type choice struct {
 // choose decides which changes are applied. names are those that the user has named, nil: none, and all are meant but
 // those that the host acts on.
 func (l *layer) choose(items []item, names []string) error {
+	if l.away != nil { // nothing is applied: what the folder says of a name nobody can tell
+		for i := range items {
+			if why := actsPath(items[i].path, items[i].solid()); why != "" {
+				items[i].fate, items[i].why = withheld, why
+			}
+			items[i].refuse()
+		}
+		return nil
+	}
 	ran, err := l.named(items)
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ type Config struct {
 	Dir string
 	// Apart is the data directory. A folder that holds it, or lies in it, is refused.
 	Apart string
+	// Origin names the store that the processes of this kernel are kept in: what belongs to another is left alone.
+	Origin string
 	// Copy makes every layer a copy, as on a machine without overlayfs.
 	Copy   bool
 	Logger *slog.Logger

@@ -79,6 +79,9 @@ func (a *applying) giveUp() error {
 	if err == nil {
 		err = a.plan(names)
 	}
+	if away(err) { // what is in it is where it has gone to
+		return nil
+	}
 	if err == nil {
 		err = a.sweep()
 	}

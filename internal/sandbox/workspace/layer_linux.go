@@ -39,17 +39,21 @@ type layer struct {
 	top  dir // overlayfs' upper directory, or the copy
 	copy bool
 	base base
-	root dir // the folder
+	root dir // the folder; not open if away is set
+	// away is why the folder cannot be opened, where it has gone; see [away].
+	away error
 	// finishing says that an Apply has begun to change the folder, and was cut off.
 	finishing bool
 }
 
 func (l *layer) close() {
 	_ = l.top.Close()
-	_ = l.root.Close()
+	if l.away == nil {
+		_ = l.root.Close()
+	}
 }
 
-// open opens the layer of a folder; nil: the process has not begun.
+// open opens the layer of a folder; nil: the process has not begun. The folder itself may be away.
 func (f *folder) open(h *home) (*layer, error) {
 	if f.Layer == "" {
 		return nil, nil
@@ -66,12 +70,14 @@ func (f *folder) open(h *home) (*layer, error) {
 		_ = top.Close()
 		return nil, err
 	}
-	root, err := f.root()
-	if err != nil {
+	l := &layer{top: top, copy: f.Copy, base: b, finishing: h.rec.Decided != nil}
+	if l.root, err = f.root(); away(err) {
+		l.away = err
+	} else if err != nil {
 		_ = top.Close()
 		return nil, err
 	}
-	return &layer{top: top, copy: f.Copy, base: b, root: root, finishing: h.rec.Decided != nil}, nil
+	return l, nil
 }
 
 // top is the directory in a layer that holds the files.
@@ -165,6 +171,9 @@ func (l *layer) item(in dir, p string, st *unix.Stat_t) (it item, changed bool, 
 	case agentkernel.TypeDir:
 		return it, false, nil
 	case agentkernel.TypeSymlink:
+		if l.away != nil {
+			return it, true, nil
+		}
 		parent, name, err := l.root.parent(p)
 		if err != nil {
 			return it, true, nil //nolint:nilerr // the folder has changed: apply says so
@@ -180,7 +189,7 @@ func (l *layer) item(in dir, p string, st *unix.Stat_t) (it item, changed bool, 
 			return it, true, nil
 		}
 		// Whoever opens a file for writing has it copied to the layer, though he may write nothing.
-		return it, !l.copy && !l.sameContent(p), nil
+		return it, !l.copy && l.away == nil && !l.sameContent(p), nil
 	}
 	return it, true, nil
 }
@@ -343,6 +352,9 @@ func (s *Store) Changes(pid agentkernel.PID) (agentkernel.Changes, error) {
 	if c.Bytes, _, err = h.used(); err == nil {
 		c.Drift, err = h.drift()
 	}
+	if away(err) { // each change says so
+		err = nil
+	}
 	return c, err
 }
 
@@ -361,7 +373,11 @@ func (f *folder) changes(h *home, c *agentkernel.Changes) error {
 	}
 	for _, it := range items {
 		ch := l.change(f, &it)
-		if ch.LeftOut == "" {
+		switch {
+		case ch.LeftOut != "":
+		case l.away != nil:
+			ch.Conflict = agentkernel.NoFolder
+		default:
 			if ch.Conflict, err = l.conflict(&it); err != nil {
 				return err
 			}

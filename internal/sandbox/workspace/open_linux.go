@@ -149,6 +149,10 @@ func (l *layer) before(p string) (*os.File, error) {
 	if !ok {
 		return nil, unix.ENOENT
 	}
+	if l.away != nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeOf(l.away), op, "%s was in the folder, and the process did not change it: %w",
+			agentkernel.PathText(p), agentkernel.AsError(l.away, "", "").Err)
+	}
 	file, st, err := l.root.file(p)
 	if err != nil {
 		return nil, err

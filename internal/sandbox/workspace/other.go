@@ -56,6 +56,12 @@ func (*Store) names() ([]string, error) { return nil, nil }
 
 func (*Store) holds(agentkernel.PID) bool { return false }
 
+// RemoveStray has nothing to remove.
+func (*Store) RemoveStray(agentkernel.PID) error { return nil }
+
+// SweepRemoved has nothing to remove.
+func (*Store) SweepRemoved() error { return nil }
+
 // Remove has nothing to remove.
 func (*Store) Remove(agentkernel.PID) error { return nil }
 

@@ -22,8 +22,9 @@ const (
 // record is what is kept of a process's folders: record.json.
 type record struct {
 	Version int                    `json:"version"`
-	Token   string                 `json:"token"` // in the names of files that Apply is about to put in place
-	State   agentkernel.LayerState `json:"state"` // kept, applied or discarded; whether the process has ended others know
+	Token   string                 `json:"token"`            // in the names of files that Apply is about to put in place
+	Origin  string                 `json:"origin,omitempty"` // Config.Origin
+	State   agentkernel.LayerState `json:"state"`            // kept, applied or discarded; whether the process has ended others know
 	Folders []folder               `json:"folders"`
 	Applied time.Time              `json:"applied,omitzero"`
 	Changes []done                 `json:"changes,omitempty"` // what was applied

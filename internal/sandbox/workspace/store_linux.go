@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -25,17 +26,23 @@ type Store struct {
 	mu      sync.Mutex
 	busy    map[agentkernel.PID]bool // is being applied or discarded
 	written map[string]chan struct{} // by folder: takes one, who changes it
+	found   map[agentkernel.PID]bool // homes that earlier kernels have left, and this one has not made anew
 
 	step   func(what string)  // for tests: called before each step of an Apply
 	syncfs func(fd int) error // syncfs(2)
 }
 
-// New makes nothing: directories come with the first process that has a folder.
+// New makes nothing: directories come with the first process that has a folder. It notes what is there already.
 func New(cfg Config) *Store {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Store{cfg: cfg, busy: map[agentkernel.PID]bool{}, written: map[string]chan struct{}{}, step: func(string) {}, syncfs: unix.Syncfs}
+	s := &Store{cfg: cfg, busy: map[agentkernel.PID]bool{}, written: map[string]chan struct{}{}, found: map[agentkernel.PID]bool{}, step: func(string) {}, syncfs: unix.Syncfs}
+	names, _ := s.names() // what cannot be read now is found by the next kernel
+	for _, pid := range pidsIn(names) {
+		s.found[pid] = true
+	}
+	return s
 }
 
 // take makes the caller the only one who changes what is kept of a process.
@@ -112,6 +119,9 @@ func (s *Store) Create(pid agentkernel.PID, spec *agentkernel.Spec) error {
 // make makes the home of a process, durably, with what fill puts there; nothing is left of it if that fails.
 func (s *Store) make(pid agentkernel.PID, state agentkernel.LayerState, fill func(*home) error) (err error) {
 	at := s.path(pid)
+	s.mu.Lock()
+	delete(s.found, pid)
+	s.mu.Unlock()
 	if err := removeAll(at); err != nil { // of a PID that was given out once and never became durable
 		return storage(err)
 	}
@@ -128,7 +138,7 @@ func (s *Store) make(pid agentkernel.PID, state agentkernel.LayerState, fill fun
 		return storage(err)
 	}
 	defer d.Close()
-	h := &home{dir: d, rec: record{Version: recordVersion, Token: newToken(), State: state}}
+	h := &home{dir: d, rec: record{Version: recordVersion, Token: newToken(), Origin: s.cfg.Origin, State: state}}
 	if err := fill(h); err != nil {
 		return err
 	}
@@ -219,15 +229,34 @@ func (s *Store) begun(h *home, i int) error {
 // root opens the folder, if it is still the one that was noted.
 func (f *folder) root() (dir, error) {
 	d, err := openRoot(f.Source, false)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return d, agentkernel.Errorf(agentkernel.CodeNotFound, op, "the folder %s is %w", f.Path, errNoFolder)
+	}
 	if err != nil {
 		return d, unreadable("folder", f.Path, err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(d.fd(), &st); err != nil || st.Dev != f.Dev || st.Ino != f.Ino {
 		_ = d.Close()
-		return d, conflict("%s is not the folder any more that it was when the process was created", f.Path)
+		return d, agentkernel.Errorf(agentkernel.CodeConflict, op, "%s is %w", f.Path, errOtherFolder)
 	}
 	return d, nil
+}
+
+var (
+	errNoFolder    = errors.New("not there any more")
+	errOtherFolder = errors.New("not the folder any more that it was when the process was created")
+)
+
+// away says whether an error of folder.root is that the folder has gone, or that another is in its place. What the
+// process wrote lies in its layer, and can be read all the same.
+func away(err error) bool { return errors.Is(err, errNoFolder) || errors.Is(err, errOtherFolder) }
+
+// notApplied is the error of an Apply for a folder that is away.
+func notApplied(pid agentkernel.PID, err error) error {
+	e := agentkernel.AsError(err, agentkernel.CodeNotFound, op)
+	return agentkernel.Errorf(e.Code, op, "%w; nothing was written", e.Err).WithPID(pid).
+		WithHint("move the folder back to where it was and apply again; or copy files out: agentkernel artifacts %[1]d lists them, agentkernel get %[1]d FILE -o PATH copies one", pid)
 }
 
 // Begin throws away what the layers of a process hold and gives what its sandbox is to see.
@@ -247,6 +276,9 @@ func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
 	for i := range h.rec.Folders {
 		f := &h.rec.Folders[i]
 		root, err := f.root()
+		if errors.Is(err, errNoFolder) { // it may be put back, and the process waits for that
+			return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "%w", agentkernel.AsError(err, "", op).Err).WithPID(pid)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -327,7 +359,7 @@ func (h *home) drift() (list []string, err error) {
 		}
 		root, err := f.root()
 		if err != nil {
-			return nil, err
+			return list, err
 		}
 		paths, err := b.drift(root, h.temp(), shownDrift-len(list))
 		_ = root.Close()
@@ -398,4 +430,57 @@ func (s *Store) Remove(pid agentkernel.PID) error {
 	}
 	defer s.release(pid)
 	return storage(removeAll(s.path(pid)))
+}
+
+// removing begins the names of homes that are being removed.
+const removing = "removed."
+
+// RemoveStray removes what an earlier kernel was making for a process when it was killed. The caller knows that the store
+// has no such process. What belongs to another store stays, and so does what this kernel makes: a PID that never became
+// durable is given out again.
+func (s *Store) RemoveStray(pid agentkernel.PID) error {
+	if !s.stray(pid) {
+		return nil
+	}
+	gone := filepath.Join(s.cfg.Dir, removing+pid.String()+"."+newToken())
+	s.mu.Lock()
+	var err error
+	if s.found[pid] {
+		err = os.Rename(s.path(pid), gone)
+		delete(s.found, pid)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return storage(err)
+	}
+	return storage(removeAll(gone))
+}
+
+// stray says whether a home is one that the store of this kernel would know: of another store it has the name, and
+// without a record it was never finished.
+func (s *Store) stray(pid agentkernel.PID) bool {
+	if _, err := os.Lstat(filepath.Join(s.path(pid), recordFile)); errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	h, err := s.open(pid)
+	if err != nil {
+		return false
+	}
+	defer h.Close()
+	return h.rec.Origin != "" && h.rec.Origin == s.cfg.Origin
+}
+
+// SweepRemoved removes the rest of homes whose removal was cut off.
+func (s *Store) SweepRemoved() error {
+	names, err := s.names()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		if strings.HasPrefix(name, removing) {
+			errs = append(errs, removeAll(filepath.Join(s.cfg.Dir, name)))
+		}
+	}
+	return storage(errors.Join(errs...))
 }

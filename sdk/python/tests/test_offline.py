@@ -351,6 +351,13 @@ class Plain(unittest.TestCase):
             ("allow it with --allow 'files.write'", "allow it with allow='files.write'"),
             ("agentkernel setup; or --backend process", "agentkernel setup; or backend='process'"),
             ("agentkernel ps --all lists them", "client.ps(all=True) lists them"),
+            ("agentkernel thaw", "client.thaw()"),
+            ("agentkernel thaw --namespace team:a; agentkernel ps", "client.thaw(namespace='team:a'); client.ps()"),
+            ("agentkernel thaw --namespace 'a b' lets it go on", "client.thaw(namespace='a b') lets it go on"),
+            ("agentkernel thaw --namespace 'a'\\''b' lets it go on", "agentkernel thaw --namespace 'a'\\''b' lets it go on"),
+            ("agentkernel thaw lets it go on", "client.thaw() lets it go on"),
+            ("go on: agentkernel thaw --namespace 'a b'", "go on: client.thaw(namespace='a b')"),
+            ("agentkernel thaw --tree 7", "client.thaw(tree=7)"),
             ("agentkernel setup", "agentkernel setup"),  # what only a terminal has
             ("agentkernel apply 4 a.txt", "agentkernel apply 4 a.txt"),
             ("agentkernel rerun 3 --tools x", "agentkernel rerun 3 --tools x"),

@@ -98,6 +98,9 @@ _COMMANDS = [(re.compile(f"`?agentkernel {typed}`?"), here) for typed, here in (
     (r"get (\d+) (\S+) -o (\S+)" + _END, lambda m: f"client.save_file({m[1]}, {_quoted(m[2])}, {_quoted(m[3])})"),
     (r"ps (?:-a|--all)\b", "client.ps(all=True)"),
     (r"(ps|recover|shutdown)\b(?! +-| +\d)", r"client.\1()"),
+    (r"(halt|thaw) --namespace ('[^']*'|[^\s;,'`]+)(?! +-|[^\s;,`])", lambda m: f"client.{m[1]}(namespace={_quoted(m[2])})"),
+    (r"(halt|thaw) --tree (\d+)\b(?! +-)", r"client.\1(tree=\2)"),
+    (r"(halt|thaw)\b(?! +-)", r"client.\1()"),
     (r"tools (?:list|search)\b(?: [\w-]+" + _END + ")?", "agent.search_tools(...)"),
 )]  # fmt: skip
 
