@@ -4,6 +4,7 @@
 PAGE = 4000  # characters of output that the model is shown at once
 PATIENCE = 3  # so often in a row an answer may be none, and so often the same program may give the same result
 SHOWN = 160  # characters of a line of progress
+OF_PROGRAM = "are functions of the program that started this process, and it has ended or has closed its agent"
 TOLD = 100000  # characters of a text of a step
 
 FUNCTIONS = [
@@ -133,6 +134,8 @@ def run(code):
     except (PermissionError, RuntimeError, TypeError, ValueError) as e:
         step({"kind": "program", "program": number, "code": code[:TOLD], "characters": len(code)})
         end = {"stdout": "", "error": str(e), "exit_code": 1, "result": None}
+    if OF_PROGRAM in (end["error"] or ""):  # no program that the model writes changes that
+        give_up(re.sub(r".*(the tools of server)", r"\1", end["error"], flags=re.DOTALL), UNAVAILABLE)
     printed = end["stdout"] or ""
     outputs.append(printed)
     if end["error"]:

@@ -125,6 +125,11 @@ func (c *inquiry) paused(open []*history.Call) {
 			c.step(c.cmd("kill %d"), "")
 			return
 		}
+		if strings.Contains(note, agentkernel.OfProgram) {
+			c.step(c.cmd("kill %d"), "that program, run again, starts a new process; this one cannot call its functions any more")
+			c.step(resume, "it goes on without them")
+			return
+		}
 		c.step(resume, "")
 		return
 	}
