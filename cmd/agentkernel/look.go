@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ type look struct {
 	dims bool   // that line is dim
 	turn string // the last one that was reported: "turn 2 · $0.0014"
 
+	spent  func() string            // what the task has cost by the journal, with all below it and what was lost: "$0.0014"; nil: what it says itself
 	failed func(line string) string // the line that says why there is no result or answer, as it is shown
 }
 
@@ -72,7 +75,12 @@ func (l *look) stderr(text string) string {
 			l.dims = isOfTask(line)
 		}
 		if m := turnLine.FindStringSubmatch(line); m != nil && whole && !l.mid {
-			l.turn = m[1] + " · " + m[2]
+			cost := m[2]
+			if l.spent != nil {
+				cost = cmp.Or(l.spent(), cost)
+				line = strings.TrimSuffix(line, m[2]) + cost
+			}
+			l.turn = m[1] + " · " + cost
 		}
 		if l.failed != nil && whole && !l.mid && (strings.HasPrefix(line, notDone) || strings.HasPrefix(line, noAnswer)) {
 			line = l.failed(line)
@@ -145,6 +153,29 @@ func (l *look) status(waits string) string {
 		return waits
 	}
 	return l.turn + " · " + waits
+}
+
+// spent is what the task has cost so far, by the journal: sub-agents and programs that ask models, and answers that were lost, count.
+func (w *watch) spent() (usd float64, known bool) {
+	pid := w.process()
+	if w.k == nil || pid == 0 {
+		return 0, false
+	}
+	u, err := w.k.ModelUsage(w.a.ctx, agentkernel.UsageQuery{Tree: pid})
+	return float64(u.Total.USD) / 1e9, err == nil
+}
+
+// costs has a look show what the task has cost by the journal, as long as it is watched.
+func (w *watch) costs() {
+	if !w.isTask() {
+		return
+	}
+	w.look.spent = func() string {
+		if usd, known := w.spent(); known {
+			return fmt.Sprintf("$%.4f", usd)
+		}
+		return ""
+	}
 }
 
 // silence is how long a model may be waited for before somebody is told who has no progress line.
