@@ -187,7 +187,11 @@ func (a *app) awaitAll(k *session, list, left []agentkernel.Process) error {
 		}
 	}
 	for i, p := range list {
-		end, err := k.Wait(a.ctx, p.PID)
+		var end agentkernel.Process
+		err := a.whileAwaited(a.ctx, k, p.PID, func() (err error) {
+			end, err = k.Wait(a.ctx, p.PID)
+			return err
+		})
 		if err != nil {
 			return err
 		}
