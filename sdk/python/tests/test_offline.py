@@ -19,6 +19,7 @@ from unittest import mock
 import support
 from agentkernel import Allowance, Budget, Client, KernelError, Limits, ModelUsage, Spec, Spending, _home, _kernel, _result, _steps, changes, create_agent, errors
 from agentkernel.model import Process, parse_time
+from agentkernel.result import Result
 from agentkernel.spec import local_tools, size
 
 
@@ -454,7 +455,7 @@ class PausedResults(unittest.TestCase):
              "your program, run again, starts a new process; kill(7) ends this one, resume(7) lets it go on without its functions"),
         ]:  # fmt: skip
             process = Process(7, "x", "waiting", paused=True, pause_note=note)
-            result = _result.Result.of(process, {}, "")
+            result = Result.of(process, {}, "")
             assert result.error is not None
             self.assertEqual(result.error.hint, hint)
 
