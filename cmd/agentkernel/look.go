@@ -213,6 +213,7 @@ func (w *watch) tell(ctx context.Context) {
 // tellWaits tells those who have no progress line what a model is waited for that does not answer.
 func (w *watch) tellWaits(ctx context.Context) {
 	var p patient
+	advised := false
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -227,10 +228,18 @@ func (w *watch) tellWaits(ctx context.Context) {
 		}
 		call, _, _ := strings.Cut(proc.WaitsFor[0], ",")
 		if lasted := time.Since(proc.WaitsSince); p.tells(call+proc.WaitsSince.String(), lasted) {
-			w.a.con.Note("  %s", waitingFor(&proc))
+			line := waitingFor(&proc)
+			if strings.Contains(line, refused) && !advised {
+				advised = true
+				line += " · agentkernel doctor looks where its server should be, agentkernel llm list names what is declared"
+			}
+			w.a.con.Note("  %s", line)
 		}
 	}
 }
+
+// refused is in what a call of a model waits for at whose server's address nothing listens.
+const refused = "no answer yet, connection refused"
 
 // ofModel says whether a model is waited for.
 func ofModel(waits string) bool { return strings.HasPrefix(waits, "llm.") }
