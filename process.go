@@ -435,6 +435,9 @@ const YourAnswer = "your answer: "
 // NoProgress begins Process.PauseNote where the process is paused since it made the same call, with the same answer, too often in a row.
 const NoProgress = "no progress: "
 
+// OfProgram is in Process.PauseNote, and in the error of a call, where the tools that are meant are functions of a program that has ended.
+const OfProgram = "are functions of the program that started this process, and it has ended or has closed its agent"
+
 // Asks is the call about which a human is asked, or was when the process was paused; "": there is none.
 func (p *Process) Asks() string {
 	notes := p.WaitsFor

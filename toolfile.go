@@ -1,6 +1,9 @@
 package agentkernel
 
-import "strings"
+import (
+	"context"
+	"strings"
+)
 
 // A tools file starts commands as the user, so it counts with the content that somebody saw: a process keeps
 // that of the moment at which it was created, whatever is written to the file later. Who names a file to a
@@ -42,4 +45,10 @@ func (s *Spec) ToolFiles() []string {
 type ToolDigester interface {
 	// Digests gives the SHA-256 of the content that counts, in hex, by path.
 	Digests() map[string]string
+}
+
+// ToolHosts is the ability of a ToolSource to say that a program has ended whose own functions are among its tools.
+type ToolHosts interface {
+	// Gone is CodeUnavailable if such a program is not there any more, and says what to do.
+	Gone(ctx context.Context) error
 }

@@ -12,20 +12,23 @@ import (
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/cmd/agentkernel/internal/trace"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/userland/agent"
 )
 
 type inspectCmd struct {
-	PID string `arg:"" help:"The process."`
+	PID    string `arg:"" help:"The process."`
+	Source bool   `help:"Only the program text, all of it."`
 }
 
 func (inspectCmd) Help() string {
-	return examples("agentkernel inspect 12", "agentkernel inspect 12 --json | jq .state_keys")
+	return examples("agentkernel inspect 12", "agentkernel inspect 12 --source", "agentkernel inspect 12 --json | jq .state_keys")
 }
 
 // inspection is what inspect --json prints.
 type inspection struct {
 	Process  agentkernel.Process        `json:"process"`
 	Spec     json.RawMessage            `json:"spec"`       // as it was created, without the program text
+	Source   string                     `json:"source"`     // the program text
 	State    map[string]json.RawMessage `json:"state_keys"` // the working set, plain form
 	Entries  int64                      `json:"entries"`    // length of the journal
 	Children []agentkernel.PID          `json:"children"`
@@ -51,10 +54,14 @@ func (c *inspectCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.cli.JSON {
+	switch {
+	case a.cli.JSON:
 		return a.printJSON(i)
+	case c.Source:
+		a.con.Out(i.Source)
+	default:
+		a.con.Out(i.text(time.Now()))
 	}
-	a.con.Out(i.text(time.Now()))
 	return a.outputError()
 }
 
@@ -78,6 +85,11 @@ func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, e
 			i.Spec = entries[0].Data
 		}
 	}
+	spec, err := k.Spec(a.ctx, pid)
+	if err != nil {
+		return nil, err
+	}
+	i.Source = spec.Program.Source
 	state, err := k.State(a.ctx, pid)
 	if err != nil {
 		return nil, err
@@ -214,6 +226,42 @@ func (i *inspection) text(now time.Time) string {
 	for _, key := range slices.Sorted(maps.Keys(i.State)) {
 		text += fmt.Sprintf("state[%q] = %s\n", key, trace.Value(i.State[key], 120))
 	}
+	return text + i.program()
+}
+
+// Bounds of what inspect shows of a program and of its arguments.
+const (
+	sourceLines = 40
+	sourceBytes = 4000
+	argsShown   = 300
+)
+
+// program is the beginning of the program text, and how to see all of it.
+func (i *inspection) program() string {
+	source := strings.TrimRight(i.Source, "\n")
+	all := strings.Split(source, "\n")
+	shown := all[:min(len(all), sourceLines)]
+	if agent.Does(&agentkernel.Program{Source: i.Source}) { // that loop is nobody's own
+		shown = nil
+	}
+	for len(shown) > 0 && len(strings.Join(shown, "\n")) > sourceBytes {
+		shown = shown[:len(shown)-1]
+	}
+	text := ""
+	if len(shown) > 0 {
+		text = "\n" + indented(strings.Join(shown, "\n")) + "\n"
+	}
+	if n := len(all) - len(shown); n > 0 && source != "" {
+		text += fmt.Sprintf("program: %s%s: agentkernel inspect %d --source\n", counted(int64(n), "line", "lines"), map[bool]string{true: " more"}[len(shown) > 0], i.Process.PID)
+	}
+	return text
+}
+
+// clipped is text as far as it is shown on one line; how names the command that shows all of it.
+func clipped(text, how string) string {
+	if runes := []rune(text); len(runes) > argsShown {
+		return fmt.Sprintf("%s ... (%d characters: %s)", string(runes[:argsShown]), len(runes), how)
+	}
 	return text
 }
 
@@ -240,7 +288,7 @@ func (i *inspection) granted(s *sheet) {
 	if past := spec.Past; past != nil {
 		s.add("rerun of", "%d", past.PID)
 	}
-	s.add("arguments", "%s", strings.Join(spec.Program.Args, " "))
+	s.add("arguments", "%s", clipped(strings.Join(spec.Program.Args, " "), "agentkernel inspect --json "+i.Process.PID.String()))
 	s.add("tools", "%s", strings.Join(spec.Tools, ", "))
 	if spec.Workspace != nil {
 		if spec.Workspace.ReadOnly {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -250,9 +251,17 @@ func (a *app) awaitTest(k *session, p agentkernel.Process) (agentkernel.Process,
 		defer waits.Wait()
 		defer stop()
 		waits.Go(func() { w.tell(watching) })
-		p, err = k.Wait(ctx, w.pid)
+		waiting, refuses := context.WithCancelCause(ctx)
+		defer refuses(nil)
+		waits.Go(func() { a.probe(watching, k, w.pid, refuses) })
+		if p, err = k.Wait(waiting, w.pid); err != nil && errors.As(context.Cause(waiting), new(*agentkernel.Error)) {
+			err = context.Cause(waiting)
+		}
 		return err
 	})
+	if e, ok := errors.AsType[*agentkernel.Error](err); ok && strings.Contains(e.Message(), refused) {
+		_ = k.Signal(a.ctx, w.pid, agentkernel.SignalKill) // else its call would be made again and again
+	}
 	if err != nil || p.State.Terminal() {
 		return p, err
 	}
@@ -261,6 +270,45 @@ func (a *app) awaitTest(k *session, p agentkernel.Process) (agentkernel.Process,
 	}
 	a.con.Note("interrupted; process %d is killed", w.pid)
 	return p, exitCode(agentkernel.ExitInterrupted)
+}
+
+// probePatience is how long a test waits for a server that was left alone, since it refused another's connection, to be asked again.
+const probePatience = 4 * time.Second
+
+// probe ends a test whose server is not there: what others wait for, a test says at once.
+func (a *app) probe(ctx context.Context, k *session, pid agentkernel.PID, end context.CancelCauseFunc) {
+	var first time.Time
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		p, err := k.Process(ctx, pid)
+		if err != nil {
+			continue
+		}
+		for _, w := range p.WaitsFor {
+			if !strings.Contains(w, "connection refused") {
+				continue
+			}
+			if first.IsZero() {
+				first = time.Now()
+			}
+			call, why, own := strings.Cut(w, ", "+refused)
+			if !own && time.Since(first) < probePatience { // its server was left alone, and is asked again soon
+				continue
+			}
+			_, model, _ := strings.Cut(call, " ")
+			model, _, _ = strings.Cut(model, ",")
+			where, _, _ := strings.Cut(why, ",")
+			end(agentkernel.Errorf(agentkernel.CodeUnavailable, "llm test", "%s: %s%s: nothing listens there", model, refused, where).
+				WithHint("start its server, or correct its url=: agentkernel doctor looks there, agentkernel llm list names what is declared"))
+			return
+		}
+	}
 }
 
 // saidByProgram is the error that a program has printed as it caught it, "code: message (hint)", for the person whom its hint was meant for.

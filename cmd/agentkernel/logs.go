@@ -16,10 +16,11 @@ type logsCmd struct {
 }
 
 func (logsCmd) Help() string {
-	return `Standard output goes to standard output and standard error to standard error, as the program wrote them. If
-streams are selected, all of them go to standard output. Works without a running kernel too.
+	return `Standard output goes to standard output and standard error to standard error, as the program wrote them; of a
+task the result alone is on standard output, and its progress is not, so a pipe that reads both has lost their order. If
+streams are selected, all of them go to standard output in the order in which they were written: logs --stdout --stderr PID | tail. Works without a running kernel too.
 
-` + examples("agentkernel logs 12", "agentkernel logs -f 12", "agentkernel logs -n 20 12", "agentkernel logs 12 --log --stderr", "agentkernel logs 12 --json      events, one a line")
+` + examples("agentkernel logs 12", "agentkernel logs -f 12", "agentkernel logs -n 20 12", "agentkernel logs 12 --log --stderr", "agentkernel logs 12 --stdout --stderr | tail -4", "agentkernel logs 12 --json      events, one a line")
 }
 
 func (c *logsCmd) Run(a *app) error {

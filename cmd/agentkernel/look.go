@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ type look struct {
 	dims bool   // that line is dim
 	turn string // the last one that was reported: "turn 2 · $0.0014"
 
+	spent  func() string            // what the task has cost by the journal, with all below it and what was lost: "$0.0014"; nil: what it says itself
 	failed func(line string) string // the line that says why there is no result or answer, as it is shown
 }
 
@@ -72,7 +75,12 @@ func (l *look) stderr(text string) string {
 			l.dims = isOfTask(line)
 		}
 		if m := turnLine.FindStringSubmatch(line); m != nil && whole && !l.mid {
-			l.turn = m[1] + " · " + m[2]
+			cost := m[2]
+			if l.spent != nil {
+				cost = cmp.Or(l.spent(), cost)
+				line = strings.TrimSuffix(line, m[2]) + cost
+			}
+			l.turn = m[1] + " · " + cost
 		}
 		if l.failed != nil && whole && !l.mid && (strings.HasPrefix(line, notDone) || strings.HasPrefix(line, noAnswer)) {
 			line = l.failed(line)
@@ -147,6 +155,29 @@ func (l *look) status(waits string) string {
 	return l.turn + " · " + waits
 }
 
+// spent is what the task has cost so far, by the journal: sub-agents and programs that ask models, and answers that were lost, count.
+func (w *watch) spent() (usd float64, known bool) {
+	pid := w.process()
+	if w.k == nil || pid == 0 {
+		return 0, false
+	}
+	u, err := w.k.ModelUsage(w.a.ctx, agentkernel.UsageQuery{Tree: pid})
+	return float64(u.Total.USD) / 1e9, err == nil
+}
+
+// costs has a look show what the task has cost by the journal, as long as it is watched.
+func (w *watch) costs() {
+	if !w.isTask() {
+		return
+	}
+	w.look.spent = func() string {
+		if usd, known := w.spent(); known {
+			return fmt.Sprintf("$%.4f", usd)
+		}
+		return ""
+	}
+}
+
 // silence is how long a model may be waited for before somebody is told who has no progress line.
 const silence = 3 * time.Second
 
@@ -182,6 +213,7 @@ func (w *watch) tell(ctx context.Context) {
 // tellWaits tells those who have no progress line what a model is waited for that does not answer.
 func (w *watch) tellWaits(ctx context.Context) {
 	var p patient
+	advised := false
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -196,10 +228,18 @@ func (w *watch) tellWaits(ctx context.Context) {
 		}
 		call, _, _ := strings.Cut(proc.WaitsFor[0], ",")
 		if lasted := time.Since(proc.WaitsSince); p.tells(call+proc.WaitsSince.String(), lasted) {
-			w.a.con.Note("  %s", waitingFor(&proc))
+			line := waitingFor(&proc)
+			if strings.Contains(line, refused) && !advised {
+				advised = true
+				line += " · agentkernel doctor looks where its server should be, agentkernel llm list names what is declared"
+			}
+			w.a.con.Note("  %s", line)
 		}
 	}
 }
+
+// refused is in what a call of a model waits for at whose server's address nothing listens.
+const refused = "no answer yet, connection refused"
 
 // ofModel says whether a model is waited for.
 func ofModel(waits string) bool { return strings.HasPrefix(waits, "llm.") }

@@ -275,6 +275,7 @@ func (a *app) runShown(spec agentkernel.Spec, w *watch, ended func(agentkernel.K
 	a.mentionVariables(k, &spec)
 	spec.Interactive = a.askTTY != nil
 	w.seen = seenFolder(&spec)
+	w.costs()
 	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 		return k.Run(ctx, spec, fn)
 	})

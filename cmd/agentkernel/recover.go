@@ -126,20 +126,22 @@ func processCount(n int) string {
 
 // recoveredText says what goes on, and what is taken up again but stays paused until somebody resumes it.
 func recoveredText(list []agentkernel.Process) string {
-	var stays, asked, short []string
+	var stays, asked, short, gone []string
 	for _, p := range list {
 		switch {
 		case p.Paused && p.Asks() != "":
 			asked = append(asked, resumes(p.PID, p.Asks()))
 		case p.RaiseBudget() != "":
 			short = append(short, p.RaiseBudget())
+		case p.Paused && strings.Contains(p.PauseNote, agentkernel.OfProgram):
+			gone = append(gone, p.PID.String())
 		case p.Paused:
 			stays = append(stays, p.PID.String())
 		}
 	}
 	paused := len(stays)
 	var parts []string
-	switch n := len(list) - paused - len(asked) - len(short); {
+	switch n := len(list) - paused - len(asked) - len(short) - len(gone); {
 	case len(list) == 0:
 		return "nothing is left to recover"
 	case n == 1:
@@ -158,6 +160,9 @@ func recoveredText(list []agentkernel.Process) string {
 	}
 	if len(short) > 0 {
 		parts = append(parts, fmt.Sprintf("%d paused at the end of a budget: %s", len(short), strings.Join(short, ", ")))
+	}
+	if len(gone) > 0 {
+		parts = append(parts, fmt.Sprintf("%d paused, whose tools are functions of a program that has ended: agentkernel kill %s ends them, resume lets them go on without", len(gone), strings.Join(gone, " ")))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -182,7 +187,11 @@ func (a *app) awaitAll(k *session, list, left []agentkernel.Process) error {
 		}
 	}
 	for i, p := range list {
-		end, err := k.Wait(a.ctx, p.PID)
+		var end agentkernel.Process
+		err := a.whileAwaited(a.ctx, k, p.PID, func() (err error) {
+			end, err = k.Wait(a.ctx, p.PID)
+			return err
+		})
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 // TestRecoveredText: what was paused before its kernel died stays so, and must not be said to go on.
 func TestRecoveredText(t *testing.T) {
 	running, paused := agentkernel.Process{PID: 1}, agentkernel.Process{PID: 2, Paused: true}
+	gone := agentkernel.Process{PID: 3, Paused: true, PauseNote: `the tools of server "host" ` + agentkernel.OfProgram}
 	for _, c := range []struct {
 		list []agentkernel.Process
 		want string
@@ -19,6 +20,7 @@ func TestRecoveredText(t *testing.T) {
 		{[]agentkernel.Process{running}, "1 process goes on"},
 		{[]agentkernel.Process{running, running}, "2 processes go on"},
 		{[]agentkernel.Process{paused}, "1 stays paused: agentkernel resume 2"},
+		{[]agentkernel.Process{gone, running}, "1 process goes on, 1 paused, whose tools are functions of a program that has ended: agentkernel kill 3 ends them, resume lets them go on without"},
 		{[]agentkernel.Process{paused, running, paused}, "1 process goes on, 2 stay paused: agentkernel resume 2 2"},
 	} {
 		if got := recoveredText(c.list); got != c.want {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"agentkernel"
@@ -83,6 +84,20 @@ func (w *watch) tellPaused(ctx context.Context) {
 	}
 }
 
+// whileAwaited says, while a command waits for the end of a process at which nobody answers questions, what that waits for that does not go on by itself.
+func (a *app) whileAwaited(ctx context.Context, k *session, pid agentkernel.PID, wait func() error) error {
+	w := &watch{a: a, k: k, pid: pid, unasked: true}
+	watching, stop := context.WithCancel(ctx)
+	var tells sync.WaitGroup
+	if !a.cli.quiet() {
+		tells.Go(func() { w.tellPaused(watching) })
+	}
+	err := wait()
+	stop()
+	tells.Wait()
+	return err
+}
+
 // mentionPaused says which children of the process are paused, why, and what to do about it, each once. A question that waits is shown anyway.
 func (w *watch) mentionPaused(ctx context.Context, told map[string]bool) {
 	proc, err := w.k.Process(ctx, w.process())
@@ -96,7 +111,11 @@ func (w *watch) mentionPaused(ctx context.Context, told map[string]bool) {
 	for i := range below {
 		p := &below[i]
 		line := fmt.Sprintf("waits for process %d (%s): %s", p.PID, asktext.Name(p.Name), pausedLine(*p))
-		if p.Paused && p.Asks() == "" && !told[line] {
+		call := p.Asks()
+		if call != "" && !p.Paused {
+			line = fmt.Sprintf("waits for process %d (%s), which waits for your answer whether it may call %s: %s", p.PID, asktext.Name(p.Name), call, resumes(p.PID, call))
+		}
+		if (p.Paused && call == "" || w.unasked && call != "") && !told[line] {
 			told[line] = true
 			w.a.con.Say("%s", line)
 		}

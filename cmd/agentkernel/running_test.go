@@ -32,6 +32,14 @@ func TestPausedChildrenAreTold(t *testing.T) {
 				w.mentionPaused(t.Context(), told)
 			}
 			said := shown.String()
+			shown = screen{}
+			if w.unasked = true; c.note == agentkernel.YourAnswer+"fs.write" {
+				w.mentionPaused(t.Context(), told)
+				w.mentionPaused(t.Context(), told)
+				if n := strings.Count(shown.String(), "waits for process 13 (program-1.py): paused · pid 13 · your answer: fs.write · continue: agentkernel resume -f 13"); n != 1 {
+					t.Errorf("where no question is shown: told %d times: %s", n, shown.String())
+				}
+			}
 			if n := strings.Count(said, "waits for process 13 (program-1.py): paused · pid 13"); n != c.want || n > 0 && !strings.Contains(said, c.note) {
 				t.Errorf("told %d times, want %d: %s", n, c.want, said)
 			}

@@ -13,6 +13,7 @@ import (
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/internal/shellword"
+	"agentkernel/userland/agent"
 )
 
 type killCmd struct {
@@ -445,6 +446,13 @@ func (a *app) followFrom(pid agentkernel.PID, begin func(context.Context, agentk
 	}
 	defer k.Close()
 	w := &watch{a: a, k: k, pid: pid, hold: a.cli.JSON}
+	if spec, err := k.Spec(a.ctx, pid); err == nil && agent.Talks(&spec.Program) {
+		return agentkernel.Errorf(agentkernel.CodeConflict, "resume", "process %d is a conversation: what is typed here would not reach it", pid).WithPID(pid).
+			WithHint("agentkernel chat --resume %d", pid)
+	} else if err == nil && agent.Does(&spec.Program) {
+		w.look = a.newLook() // and its terminal tells the task what is typed
+		w.costs()
+	}
 	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
 		p, err := k.Process(ctx, pid)
 		if err != nil {

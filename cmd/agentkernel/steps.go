@@ -49,7 +49,7 @@ type savedSkill struct {
 }
 
 // take reads a line of the log of a task. What is no step is a line of a program that runs in the task's process.
-func (s *steps) take(a *app, e agentkernel.Event) error {
+func (s *steps) take(w *watch, e agentkernel.Event) error {
 	told, ok := agent.ReadStep(e.Text)
 	if !ok {
 		return nil
@@ -59,6 +59,9 @@ func (s *steps) take(a *app, e agentkernel.Event) error {
 	case "turn":
 		s.turns = int64(line.Turn)
 		if line.CostUSD != nil {
+			if usd, known := w.spent(); known {
+				line.CostUSD = &usd
+			}
 			s.cost = *line.CostUSD
 		}
 	case "program", "output":
@@ -79,7 +82,7 @@ func (s *steps) take(a *app, e agentkernel.Event) error {
 	if !s.lines {
 		return nil
 	}
-	return a.printJSON(line)
+	return w.a.printJSON(line)
 }
 
 // keep saves the program of a task that is done as a skill, as its user has asked.

@@ -19,7 +19,8 @@ type traceCmd struct {
 func (traceCmd) Help() string {
 	return `Every line is a step: when (since the start), the call with its arguments, its effect and duration, and the
 result after an arrow. Calls in parallel stand in a group; pauses, recoveries and output stand where they
-happened. Works without a running kernel too.
+happened. What a watched task does over and over (pieces of a stream, looks for a signal) is counted; --full has each.
+Works without a running kernel too.
 
 ` + examples("agentkernel trace 12", "agentkernel trace 12 --full | less -R", "agentkernel trace 12 --open-waits", "agentkernel trace 12 --format chrome > trace.json",
 		"agentkernel trace 12 --json | jq 'select(.op==\"tool.call\")'      journal entries, one a line")

@@ -82,8 +82,10 @@ func (a *app) await(ctx context.Context, k *session, pid agentkernel.PID) (agent
 			WithHint("agentkernel recover %d", pid)
 	}
 	err = a.withProgress(ctx, fmt.Sprintf("waiting for process %d", pid), func(ctx context.Context) error {
-		p, err = k.Wait(ctx, pid)
-		return err
+		return a.whileAwaited(ctx, k, pid, func() error {
+			p, err = k.Wait(ctx, pid)
+			return err
+		})
 	})
 	return p, err
 }

@@ -31,6 +31,8 @@ type watch struct {
 	// talks says that it is a conversation: Ctrl-C interrupts what it does, and with --json each event is a line.
 	talks bool
 	auto  bool // the kernel chooses where the program runs, and nothing in its Spec speaks against Monty
+	// unasked says that this command shows no questions: that one waits is told.
+	unasked bool
 	// seen is what a command of the system sees of the folder in which people are, and expect it to be.
 	seen seen
 
@@ -125,7 +127,7 @@ func (w *watch) event(e agentkernel.Event) error {
 		w.output(e)
 	case agentkernel.EventLog:
 		if w.steps != nil {
-			return w.steps.take(w.a, e)
+			return w.steps.take(w, e)
 		}
 	case agentkernel.EventPast: // also when it is to be quiet: what is made again is never kept to itself
 		w.past = append(w.past, e.Text)

@@ -6,6 +6,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/why"
+	"agentkernel/userland/agent"
 )
 
 type whyCmd struct {
@@ -32,6 +33,9 @@ func (c *whyCmd) Run(a *app) error {
 		return err
 	}
 	in := why.Input{Process: p, Entries: entries, Now: time.Now()}
+	if spec, err := k.Spec(a.ctx, p.PID); err == nil {
+		in.Talks = agent.Talks(&spec.Program)
+	}
 	if p.State == agentkernel.StateReady && !p.Paused {
 		for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Active: true}) {
 			if err != nil {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -114,7 +115,8 @@ func (k *Kernel) setAside(p *process, err error) bool {
 	begun := p.imaged || p.recoveries.Load() > 0 || p.losses != nil || p.canAbort() && p.run.replay != nil
 	code := agentkernel.CodeOf(err)
 	mendable := code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied
-	if !begun || !mendable || p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
+	if !begun || !mendable || strings.Contains(err.Error(), agentkernel.OfProgram) || // it was paused when it was taken up
+		p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
 		return false
 	}
 	p.step(steps.Wait)

@@ -3,6 +3,7 @@ package llm
 import (
 	"errors"
 	"fmt"
+	"net"
 	"syscall"
 	"time"
 
@@ -62,10 +63,13 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Brief is what went wrong in a few words, for lists of what is waited for: "connection refused", "HTTP 500: the server failed".
+// Brief is what went wrong in a few words, for lists of what is waited for: "connection refused (127.0.0.1:7779)", "HTTP 500: the server failed".
 func (e *Error) Brief() string {
 	if e.Kind == Network {
 		if errno, ok := errors.AsType[syscall.Errno](e.Err); ok {
+			if op, ok := errors.AsType[*net.OpError](e.Err); ok && op.Addr != nil {
+				return errno.Error() + " (" + op.Addr.String() + ")"
+			}
 			return errno.Error()
 		}
 	}
@@ -74,6 +78,9 @@ func (e *Error) Brief() string {
 
 // Unwrap is what is behind it.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Refused says that nothing listens at the address of the server: to ask it costs nothing.
+func (e *Error) Refused() bool { return e.Kind == Network && errors.Is(e.Err, syscall.ECONNREFUSED) }
 
 // Charged says whether the server has charged for the request, or may have.
 func (e *Error) Charged() bool { return e.MayCharge() || e.Usage != nil }

@@ -79,4 +79,6 @@ type Toolbox interface {
 	Bound(s *agentkernel.Spec, refs []agentkernel.ToolRef) *Binding
 	// Bind finds the tools that a program imports, which may start servers. An error comes with the import that it is about.
 	Bind(ctx context.Context, s *agentkernel.Spec, refs []agentkernel.ToolRef) (*Binding, agentkernel.ToolRef, error)
+	// Gone is the error of a Spec whose tools are functions of a program that has ended; nil: they can be called. It does not wait.
+	Gone(ctx context.Context, s *agentkernel.Spec) *agentkernel.Error
 }

@@ -1,6 +1,16 @@
 package tool
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"syscall"
+	"time"
+
+	"agentkernel"
+)
 
 // Tools can be functions of a program that serves them itself, as long as it runs: the SDKs write a tools file for it, in which
 // "program" is its os process. Nobody can start such a server again but the program's user.
@@ -10,12 +20,36 @@ const runAgain = "run the program again: it makes functions of the same names fo
 
 // programGone says that the functions of a server cannot be called.
 func (e *entry) programGone() string {
-	return fmt.Sprintf("the tools of server %q are functions of the program that started this process, and it has ended or has closed its agent", e.name)
+	return fmt.Sprintf("the tools of server %q %s", e.name, agentkernel.OfProgram)
 }
 
 // programEnded is the same of a program that is known.
 func (e *entry) programEnded() string {
 	return fmt.Sprintf("%s (os process %d), or it runs on another machine than the kernel", e.programGone(), e.program)
+}
+
+// gonePatience bounds how long is looked whether a program of this machine listens.
+const gonePatience = time.Second
+
+// Gone implements agentkernel.ToolHosts. A program that is not there refuses the connection at once.
+func (s *set) Gone(ctx context.Context) error {
+	v := s.view.Load()
+	for _, e := range v.entries {
+		u, err := url.Parse(e.url)
+		if e.program == 0 || err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, gonePatience)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+		cancel()
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.start", "%s", e.programEnded()).WithHint("%s", runAgain)
+		}
+		if err == nil {
+			_ = conn.Close()
+		}
+	}
+	return nil
 }
 
 // succeeds lets go of the servers of programs that had the tools file of an entry before: they have ended, and there may be one for each

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/tool"
@@ -91,5 +92,25 @@ func TestProgramsDoNotPileUp(t *testing.T) {
 	}
 	if servers, secrets := tool.Held(hub); servers != 1 || slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(s, token(3)) }) || !slices.Contains(secrets, token(4)) {
 		t.Errorf("%d servers and these secrets: %q", servers, secrets)
+	}
+}
+
+// Whether the program is there can be asked without a call, and a server that does not come back is told of in the same words each time.
+func TestProgramIsLookedFor(t *testing.T) {
+	s := newHTTPServer(t, nil)
+	src := open(t, httpConfig(), map[string]tooltest.Server{"own": s.entry().With("program", 4711)})
+	if err := src.(agentkernel.ToolHosts).Gone(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	wantCode(t, src.(agentkernel.ToolHosts).Gone(t.Context()), agentkernel.CodeUnavailable, agentkernel.OfProgram)
+	cfg := httpConfig()
+	cfg.Clock = func() time.Time { return time.Unix(0, 0) }
+	src = open(t, cfg, map[string]tooltest.Server{"own": s.entry().With("program", 4711)})
+	for range 7 {
+		_, err := src.Tools(t.Context(), "own")
+		if e := wantCode(t, err, agentkernel.CodeUnavailable, agentkernel.OfProgram); !strings.HasPrefix(e.Message(), "the tools of server") {
+			t.Fatal(e)
+		}
 	}
 }

@@ -83,6 +83,9 @@ func (s *server) starting() (*startup, error) {
 		return nil, nil
 	}
 	pause, open := s.breaker.wait(s.hub.cfg.Clock())
+	if open && s.entry.program != 0 { // it does not come back, and to be told so costs nothing
+		return nil, s.breaker.cause
+	}
 	if open {
 		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.start",
 			"server %q failed %d times in a row and is left alone for %s; the last time: %w", s.entry.name,

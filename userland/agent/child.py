@@ -7,7 +7,7 @@ HERE = "\nA program has no files. Each starts anew: variables of an earlier one 
 def run_program(code, number):
     """Runs a program to its end: a dict with stdout, error, exit_code and result."""
     pid = spawn(code, name="program-" + str(number) + ".py")
-    step({"kind": "program", "program": number, "program_pid": pid, "code": code[:TOLD], "characters": len(code)})
+    tell_program(code, number, pid)
     end = wait(pid)
     end["pid"], end["result"] = pid, as_shown(end["result"])
     return end

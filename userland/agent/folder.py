@@ -19,7 +19,7 @@ def run_program(code, number):
     name, out = "program-" + str(number) + ".py", io.StringIO()
     end = {"stdout": "", "error": None, "exit_code": 0, "result": None}
     names = variables if setup["keeps"] else {}
-    step({"kind": "program", "program": number, "code": code[:TOLD], "characters": len(code)})
+    tell_program(code, number)
     names.update({"__name__": "__main__", "__file__": name})
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
     try:

@@ -4,6 +4,7 @@
 PAGE = 4000  # characters of output that the model is shown at once
 PATIENCE = 3  # so often in a row an answer may be none, and so often the same program may give the same result
 SHOWN = 160  # characters of a line of progress
+OF_PROGRAM = "are functions of the program that started this process, and it has ended or has closed its agent"
 TOLD = 100000  # characters of a text of a step
 
 FUNCTIONS = [
@@ -22,6 +23,7 @@ offered = []  # the names of the functions that the model can call
 outputs = []  # of all programs that were run
 worked = []  # the programs that ended well and have a function: the last one can be kept as a skill
 seen = {}  # how often a program gave a result
+told = [0]  # the number of the program that was told of last
 spent = [0.0]  # dollars, for the model's answers
 unheard = []  # user signals that came while something else was waited for
 
@@ -119,20 +121,34 @@ def page(run, start):
     return shown
 
 
+def tell_program(code, number, pid=None):
+    """Tells of a program that is run, once; its pid, where it is a process of its own, for whoever wants to see all of it."""
+    if told[0] == number:
+        return
+    told[0] = number
+    lines = code.strip().split("\n")
+    say("  program " + str(number) + ", " + counted(lines, "line") + ("" if pid is None else ", pid " + str(pid)) + ": " + line_of(lines[0]))
+    facts = {"kind": "program", "program": number, "code": code[:TOLD], "characters": len(code)}
+    if pid is not None:
+        facts["program_pid"] = pid
+    step(facts)
+
+
 def run(code):
     """Runs a program, and returns what the model is shown of it."""
     if not isinstance(code, str) or not code.strip():
         return wrong("run_python takes the argument code: the text of a Python program")
     number = len(outputs) + 1
-    lines = code.strip().split("\n")
-    say("  program " + str(number) + ", " + counted(lines, "line") + ": " + line_of(lines[0]))
     try:
         end = run_program(code, number)
     except MemoryError as e:
+        tell_program(code, number)
         give_up(used_up(e))
     except (PermissionError, RuntimeError, TypeError, ValueError) as e:
-        step({"kind": "program", "program": number, "code": code[:TOLD], "characters": len(code)})
+        tell_program(code, number)
         end = {"stdout": "", "error": str(e), "exit_code": 1, "result": None}
+    if OF_PROGRAM in (end["error"] or ""):  # no program that the model writes changes that
+        give_up(re.sub(r".*(the tools of server)", r"\1", end["error"], flags=re.DOTALL), UNAVAILABLE)
     printed = end["stdout"] or ""
     outputs.append(printed)
     if end["error"]:

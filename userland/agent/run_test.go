@@ -153,7 +153,7 @@ func TestTasks(t *testing.T) {
   - when: {turn: 2, tool_result: '/program 1 ended well. It printed:\nsum .*42/'}
     answer: {calls: [{name: finish, arguments: {result: 42}}]}`,
 			stdout: "42\n", asked: 2,
-			says: []string{"turn 1 · I add them. · $0.00", "program 1, 2 lines: from tools.test import add", "ended well · 1 line: sum", "turn 2 · $0.00"},
+			says: []string{"turn 1 · I add them. · $0.00", ", 2 lines, pid 2: from tools.test import add", "ended well · 1 line: sum", "turn 2 · $0.00"},
 		},
 		"the value of the last expression": {
 			script: `

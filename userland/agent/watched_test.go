@@ -28,7 +28,7 @@ func TestWatched(t *testing.T) {
 	_, stdout, stderr := r.do(agent.Task{Text: "compute it", Watched: true}, nil)
 	want := "I compute it `at once`, since nothing is easier than that, and then I say what came of it.\n\nturn 1 · $"
 	if _, after, ok := strings.Cut(stderr, want); stdout != "42 it is.\n" || !ok || strings.Contains(after, "print('shown')") ||
-		!strings.Contains(after, "program 1, 2 lines: print(6 * 7)\n  ended well · 2 lines: 42 shown · all of it: agentkernel logs 2\n") {
+		!strings.Contains(after, "program 1, 2 lines, pid 2: print(6 * 7)\n  ended well · 2 lines: 42 shown · all of it: agentkernel logs 2\n") {
 		t.Errorf("%q\n%s", stdout, stderr)
 	}
 	if strings.Contains(stderr, "```") {

@@ -9,6 +9,7 @@ const (
 	Doctor            = "agentkernel doctor"
 	FolderChanged     = "its folder has changed since it was created (%s), so it may not repeat what it did; put that back, or agentkernel resume %d lets it go on with the folder as it is"
 	FromTheStart      = "run it in %s from the start: --backend %s; what it did so far: agentkernel trace %d"
+	HostGone          = "%s; that program, run again, starts a new process: agentkernel kill %d ends this one, agentkernel resume %d lets it go on without the functions"
 	LookFirst         = "look at what it did before you run it again: agentkernel trace %d; with --restart on-crash it begins anew by itself, and does everything again"
 	MadeBefore        = "call %d (%s) was made by process %d as call %d: answered from its journal (--again %s makes it again)"
 	MoreCalls         = "--max-calls allows more, if the program is right"

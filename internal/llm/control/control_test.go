@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -130,6 +131,31 @@ func TestAcquireNow(t *testing.T) {
 		c.Close()
 		if c.AcquireNow(call) != nil {
 			t.Error("it goes although the controller is closed")
+		}
+	})
+}
+
+// TestARefusedConnectionIsTriedAgainSoon: to ask a server that is not there costs nothing, and it may be started at any moment.
+func TestARefusedConnectionIsTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := one(traffic.Limits{}, llm.Traits{})
+		cfg.Retry = control.Retry{Attempts: 1}
+		c := newControl(t, cfg)
+		ask := func(err error) error {
+			_, err = do(t.Context(), c, control.Call{Alias: "m", Namespace: "n"}, func(context.Context, *control.Ticket) (*llm.Answer, error) { return &llm.Answer{}, err })
+			return err
+		}
+		at := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7779}, Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}
+		down := &llm.Error{Kind: llm.Network, Message: "dial tcp: it is not there", Err: at}
+		if got := down.Brief(); got != "connection refused (127.0.0.1:7779)" {
+			t.Error(got)
+		}
+		for range 12 { // the pauses do not grow
+			_ = ask(down)
+		}
+		begun := time.Now()
+		if err := ask(nil); err != nil || time.Since(begun) > 2*time.Second {
+			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
 	})
 }

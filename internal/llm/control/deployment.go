@@ -31,6 +31,10 @@ type deployment struct {
 // Of a key that is wrong, or has no money, others are preferred for so long.
 const avoidFor = time.Minute
 
+// refusedPause is for how long a server is left alone at whose address nothing listens: it is tried again for nothing, and answers as soon as
+// somebody has started it.
+const refusedPause = 2 * time.Second
+
 // tooPaused is for how long a server may want to be left alone without others being preferred.
 const tooPaused = 10 * time.Second
 
@@ -130,6 +134,9 @@ func (c *Control) failed(d *deployment, t *Ticket, err *llm.Error, now time.Time
 	pause := c.cfg.Breaker.Most
 	if d.trips < 16 {
 		pause = min(pause, c.cfg.Breaker.Pause<<d.trips)
+	}
+	if err.Refused() {
+		pause = min(pause, refusedPause)
 	}
 	d.trips++
 	if d.until.IsZero() {

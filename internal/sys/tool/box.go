@@ -154,6 +154,18 @@ func (b *Box) Bind(ctx context.Context, s *agentkernel.Spec, refs []agentkernel.
 	return made, agentkernel.ToolRef{}, nil
 }
 
+// Gone implements sys.Toolbox.
+func (b *Box) Gone(ctx context.Context, s *agentkernel.Spec) *agentkernel.Error {
+	src, err := b.Source(s)
+	if hosts, ok := src.(agentkernel.ToolHosts); ok && err == nil {
+		err = hosts.Gone(ctx)
+	}
+	if agentkernel.CodeOf(err) != agentkernel.CodeUnavailable { // whatever else is wrong, the import says
+		return nil
+	}
+	return agentkernel.AsError(err, agentkernel.CodeUnavailable, "tool")
+}
+
 // bindingKey names what imports mean. Their order counts: a backend may put it into its images, and one of another order
 // would not be loaded.
 func bindingKey(files []string, refs []agentkernel.ToolRef) string {

@@ -6,6 +6,14 @@ import (
 	"agentkernel"
 )
 
+// Gone is what the source behind the catalog says.
+func (s *source) Gone(ctx context.Context) error {
+	if h, ok := s.ToolSource.(agentkernel.ToolHosts); ok {
+		return h.Gone(ctx)
+	}
+	return nil
+}
+
 // Digests are those of the source behind the catalog.
 func (s *source) Digests() map[string]string {
 	if d, ok := s.ToolSource.(agentkernel.ToolDigester); ok {

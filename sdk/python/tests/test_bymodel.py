@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 import unittest
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,24 @@ class Provider:
         self.process.stdout.close()
 
 
+#: A program that is killed while its task calls a function, and the kernel with it.
+KILLED = """
+import os
+from agentkernel import Client, create_agent, effect
+
+@effect("read")
+def stock(item: str) -> int:
+    print(os.getpid(), flush=True)
+    os.kill(Client().info().os_pid, 9)
+    os._exit(0)
+
+@effect("read")
+def order(item: str, pieces: int) -> None: ...
+
+create_agent(functions=[stock, order]).execute_task("Please prepare the parcel.")
+"""
+
+
 class Declared(support.KernelTest):
     """The kernel declares a model."""
 
@@ -145,6 +164,27 @@ class Declared(support.KernelTest):
         self.assertEqual((plan.mode, plan.name, plan.turns), ("model", "Calculate fibonacci(30)", 20))
         self.assertEqual(create_agent().execute_task("print(6 * 7)").mode, "code")
         self.assertEqual(create_agent(planner=lambda task, tools: "print('planned')").execute_task("write a haiku").mode, "planner")
+
+    def test_a_recovered_task_without_its_functions(self) -> None:
+        """It is paused, with all of its programs, and no model is asked again for what cannot be done. Resumed, it ends, and says why."""
+        self.client.info()
+        environment = {**os.environ, "PYTHONPATH": str(support.SDK / "src")}
+        said = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, env=environment, timeout=support.PATIENCE)
+        self.assertRegex(said.stdout, r"^\d+\n$", said.stderr)
+        task = next(p for p in self.client.ps(all=True) if p.name == "do" and not p.done)
+        self.client.recover(task.pid)
+        process = self.client.wait(task.pid)
+        self.assertTrue(process.paused, process)
+        self.assertIn("functions of the program that started this process, and it has ended", process.pause_note)
+        self.assertTrue(all(p.paused for p in self.client.ps(parent=task.pid)))
+        why = json.loads(subprocess.run([support.binary(), "why", str(task.pid), "--json"], capture_output=True, text=True, check=True).stdout)
+        self.assertEqual([s["command"] for s in why["next"]], [f"agentkernel kill {task.pid}", f"agentkernel resume {task.pid}"])
+        for paused in [*self.client.ps(parent=task.pid), task]:
+            self.client.resume(paused.pid)
+        result = self.client.result(task.pid)
+        self.assertEqual(result.exit_code, 69, result)
+        self.assertRegex(result.stderr, 'the task is not done: the tools of server "host" are functions of the program that started this process, and it has ended')
+        self.assertEqual(result.stderr.count("turn "), 1)
 
     def test_agents(self) -> None:
         result = create_agent().execute_task("Please divide the work.", agents=1)

@@ -9,9 +9,12 @@ import http.client
 import json
 import logging
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import threading
+import time
 import unittest
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +39,24 @@ CATCH = """
 class Line:
     item: str
     count: int = 1
+
+
+def function_one() -> Any:
+    def one() -> int:
+        return 1
+
+    return one
+
+
+@dataclass
+class Strict:
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 0:
+            raise ValueError("below zero")
+        if self.n > 9:
+            raise GeneratorExit
 
 
 class Shop:
@@ -143,6 +164,71 @@ class Calls(support.KernelTest):
         before = len(shop.calls)
         self.assertIn("item", agent.execute_code("from tools.host import stock\nstock(5)").error.message)  # type: ignore[union-attr]
         self.assertEqual(len(shop.calls), before)
+
+    def test_what_a_function_raises_never_breaks_its_call(self) -> None:
+        """An outcome that is known is told, whatever is raised, and where."""
+        called: list[Any] = []
+
+        def strict(value: Strict) -> int:
+            called.append(value)
+            return value.n
+
+        def leaves() -> None:
+            raise GeneratorExit
+
+        async def later(kind: str) -> None:
+            raise {"generator": GeneratorExit, "exit": SystemExit, "keyboard": KeyboardInterrupt}[kind]
+
+        def digits() -> int:
+            return 10**5000
+
+        def takes(n: Any) -> Any:
+            called.append(n)
+            return n
+
+        def copies(kind: str) -> None:
+            if kind == "tree":
+                raise shutil.Error([("/etc/secret/a", "/etc/secret/b", "[Errno 13] Permission denied: '/etc/secret/a'")])
+            if kind == "same":
+                raise shutil.SameFileError("'/etc/secret/a' and '/etc/secret/a' are the same file")
+            raise OSError("nothing is left")
+
+        agent, escaped = self.agent(strict, leaves, later, digits, takes, copies), mock.Mock()
+        with mock.patch.object(threading, "excepthook", escaped), self.assertLogs("agentkernel", logging.INFO):
+            for call, says in [
+                ("strict({'n': -1})", "RuntimeError tool_error: strict() was not called: ValueError: below zero"), ("strict({'n': 10})", "tool_error: strict() was not called: GeneratorExit"), ("strict({'n': 3})", "3"),
+                ("leaves()", "RuntimeError tool_error: GeneratorExit"), ("later('generator')", "tool_error: GeneratorExit"), ("later('exit')", "tool_error: SystemExit"), ("later('keyboard')", "tool_error: KeyboardInterrupt"),
+                ("digits()", "tool_error: the function has run, and its result cannot be given to a program: a number in it has more digits"),
+                ("takes(10**5000)", "invalid_argument: takes: a number of 5001 digits is larger than tools can read; send it as a text"),
+                ("copies('tree')", "tool_error: Error"), ("copies('same')", "tool_error: SameFileError"), ("copies('')", "tool_error: OSError: nothing is left"),
+            ]:  # fmt: skip
+                with self.subTest(call):
+                    result = agent.execute_code("from tools.host import strict, leaves, later, digits, takes, copies\n" + CATCH.format(call=call).replace("\n    ", "\n"))
+                    self.assertIn(says, result.output)
+                    self.assertNotIn("/etc/secret", result.output)
+        self.assertEqual([c for c in called if not isinstance(c, Strict)], [])
+        self.assertEqual(len(called), 1)
+        escaped.assert_not_called()
+
+    def test_strangers_are_bounded(self) -> None:
+        """Another user of the machine cannot have a thread of this program for each connection that he opens, nor keep those that there are."""
+        agent = self.agent(function_one())
+        self.assertEqual(agent.execute_code("from tools.host import one\none()").result, 1)
+        server = agent.agent._server  # type: ignore[union-attr]
+        assert server is not None
+        where = server.host.rsplit(":", 1)
+        with contextlib.ExitStack() as stack:
+            opened = [stack.enter_context(socket.create_connection((where[0], int(where[1])), support.PATIENCE)) for _ in range(100)]
+            for connection in opened[:60]:  # the oldest are cut
+                connection.settimeout(support.PATIENCE)
+                self.assertEqual(connection.recv(1), b"")
+            self.assertLess(sum("process_request_thread" in t.name for t in threading.enumerate()), 60)
+            self.assertEqual(agent.execute_code("from tools.host import one\none()").result, 1)
+            with mock.patch("agentkernel._functionserver.time.monotonic", return_value=time.monotonic() + 60):
+                self.assertEqual(agent.execute_code("from tools.host import one\none()").result, 1)
+            for connection in opened:  # and at last all
+                connection.settimeout(support.PATIENCE)
+                self.assertEqual(connection.recv(1), b"")
 
     def test_at_the_same_time(self) -> None:
         """Ten calls meet in the functions: none waits for another."""

@@ -19,6 +19,7 @@ from unittest import mock
 import support
 from agentkernel import Allowance, Budget, Client, KernelError, Limits, ModelUsage, Spec, Spending, _home, _kernel, _result, _steps, changes, create_agent, errors
 from agentkernel.model import Process, parse_time
+from agentkernel.result import Result
 from agentkernel.spec import local_tools, size
 
 
@@ -448,6 +449,23 @@ class Agents(unittest.TestCase):
                 agent.execute_task(task)  # type: ignore[arg-type]
             with self.assertRaises(errors.InvalidArgument):
                 agent.execute_code(task)  # type: ignore[arg-type]
+
+
+class PausedResults(unittest.TestCase):
+    def test_what_lets_it_go_on(self) -> None:
+        """resume alone would have a process paused again that lacks something. The notes are those of shortage_test.go."""
+        for note, hint in [
+            ("", "resume(7) lets it go on"),
+            ("budget: the call costs $0.125, and the budget of process 4 is $0.20: spent $0.125", "add_budget(4, ...) raises it, and it goes on; resume(7) alone would have it paused again"),
+            ("budget: the call costs 1 turn, and the allowance of namespace team for the month is 1 turn: spent 1 turn; it begins anew at 2026-12-01 00:00 UTC",
+             "it goes on by itself at 2026-12-01 00:00 UTC, or as soon as the setting allowances is raised; resume(7) alone would have it paused again"),
+            ('the tools of server "host" are functions of the program that started this process, and it has ended or has closed its agent (os process 3)',
+             "your program, run again, starts a new process; kill(7) ends this one, resume(7) lets it go on without its functions"),
+        ]:  # fmt: skip
+            process = Process(7, "x", "waiting", paused=True, pause_note=note)
+            result = Result.of(process, {}, "")
+            assert result.error is not None
+            self.assertEqual(result.error.hint, hint)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,14 @@ func (r *renderer) process(t *Tree, indent string) {
 	head := oneLine(join(fmt.Sprintf("pid %d", p.PID), p.Name, p.Backend, r.life(p)))
 	r.b.WriteString(r.style("1", head) + "\n")
 	all := steps(t)
-	r.steps(all, indent, p.Created)
+	shown, folded := all, folds{}
+	if !r.o.Full {
+		shown = folded.fold(all)
+	}
+	r.steps(shown, indent, p.Created)
+	if text := folded.text(p.PID); text != "" {
+		r.b.WriteString(indent + r.style("2", text) + "\n")
+	}
 	if waited := waits(all); waited != "" {
 		r.b.WriteString(indent + r.style("2", "waited: "+oneLine(waited)) + "\n")
 	}
@@ -93,6 +100,8 @@ func (r *renderer) lines(s *step) []string {
 		return []string{r.mark(s, "── "+oneLine(s.mark)+" ──")}
 	case stepEnd:
 		return r.endLines(s)
+	case stepFold:
+		return []string{r.foldLine(s)}
 	}
 	return r.callLines(s)
 }

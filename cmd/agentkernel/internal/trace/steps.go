@@ -34,6 +34,7 @@ const (
 	stepOutput
 	stepMark
 	stepEnd
+	stepFold // many calls alike
 )
 
 // step is one line of the tree, with the lines below it.

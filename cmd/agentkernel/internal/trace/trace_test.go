@@ -164,6 +164,32 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// What a watched task does over and over is one line, unless all is asked for.
+func TestWhatIsDoneOverAndOverIsFolded(t *testing.T) {
+	j := newJournal(1).kind(agentkernel.EntryCreated, `{}`).call(1, "llm.stream", agentkernel.EffectPaid, `{}`).result(1, `"1.1"`)
+	for i := range 5 {
+		j.call(int64(2+i), "stream.next", agentkernel.EffectRead, `{"handle":"1.1"}`).after(10*time.Millisecond).result(int64(2+i), `["word "]`).prints("stderr", "word ")
+	}
+	j.call(7, "signals.wait", agentkernel.EffectPure, `{"timeout":0}`).fails(7, agentkernel.CodeTimeout, "no signal came")
+	j.call(8, "signals.wait", agentkernel.EffectPure, `{"timeout":5}`).fails(8, agentkernel.CodeTimeout, "no signal came")
+	text := func(full bool) string {
+		var b strings.Builder
+		if err := Render(&b, &Tree{Process: agentkernel.Process{PID: 1, Created: start}, Entries: j.entries}, Options{Full: full, Now: j.now}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	short, full := text(false), text(true)
+	for what, n := range map[string]int{"stream.next ×5  read · 50 ms\n": 1, "stream.next(": 0, `"word word word word word "`: 1, "signals.wait(timeout=": 1, "folded: stream.next 5 times, signals.wait once without a signal: agentkernel trace --full 1\n": 1} {
+		if got := strings.Count(short, what); got != n {
+			t.Errorf("%q is there %d times, want %d:\n%s", what, got, n, short)
+		}
+	}
+	if strings.Count(full, "stream.next(") != 5 || strings.Count(full, "signals.wait(") != 2 || strings.Contains(full, "folded") {
+		t.Error(full)
+	}
+}
+
 // A stream that was settled when its answer was there is said to have ended then, and to be read when it is.
 func TestAStreamThatIsSettledBeforeItIsRead(t *testing.T) {
 	used := agentkernel.Amounts{agentkernel.AmountUSD: 1_000_000_000}

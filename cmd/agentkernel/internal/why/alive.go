@@ -99,6 +99,13 @@ func (c *inquiry) paused(open []*history.Call) {
 	if with := c.history.Pauses.With; with != 0 {
 		c.cause.Message = c.p.PauseNote
 		c.say(Paused, "with process %d%s, below which it stands", with, ago)
+		if call := c.p.Asks(); call != "" { // where nobody can answer, it is paused again at once
+			c.cause.Allow = call
+			c.cause.Sentence += fmt.Sprintf(", while it waited for your answer whether it may call %s", call)
+			c.step(fmt.Sprintf("agentkernel resume -f %d", with), "that goes on, and this with it, and asks again, at a terminal")
+			c.step(c.cmd("resume -f %d"), "this alone goes on")
+			return
+		}
 		c.step(fmt.Sprintf("agentkernel resume %d", with), "that goes on, and this with it")
 		c.step(resume, "this alone goes on")
 		return
@@ -123,6 +130,11 @@ func (c *inquiry) paused(open []*history.Call) {
 			c.step(c.cmd("trace %d --full"), "what it was answered")
 			c.step(resume, "it goes on, and is counted anew")
 			c.step(c.cmd("kill %d"), "")
+			return
+		}
+		if strings.Contains(note, agentkernel.OfProgram) {
+			c.step(c.cmd("kill %d"), "that program, run again, starts a new process; this one cannot call its functions any more")
+			c.step(resume, "it goes on without them")
 			return
 		}
 		c.step(resume, "")
@@ -282,11 +294,31 @@ func (c *inquiry) waiting(open []*history.Call) {
 	case r.Child != 0:
 		c.say(Waiting, "it waits for its child %d for %s (call %d)%s", r.Child, age, o.Number, more)
 		c.step(fmt.Sprintf("agentkernel why %d", r.Child), "what the child waits for")
+	case c.in.Talks && o.Op == "proc.next":
+		c.say(Waiting, "it is a conversation, and has waited for %s for what is said next (call %d)", age, o.Number)
+		c.step(c.cmd("chat --resume %d"), "goes on with it, at a terminal")
+		c.step(c.cmd("kill %d"), "")
+	case c.queued(o) != "":
+		c.say(Waiting, "it waits for %s for %s (call %d%s)%s: %s", o.Name(), age, o.Number, c.patience(o), more, c.queued(o))
+		c.step("agentkernel llm limits", "the limits of the models, and how much of them is left")
+		c.step(c.cmd("wait %d"), "")
+		c.step(c.cmd("kill -s interrupt %d"), "the call raises KernelInterrupt in the program")
 	default:
 		c.say(Waiting, "it waits for %s for %s (call %d%s)%s", o.Name(), age, o.Number, c.patience(o), more)
 		c.step(c.cmd("wait %d"), "")
 		c.step(c.cmd("kill -s interrupt %d"), "the call raises KernelInterrupt in the program")
 	}
+}
+
+// queued is why a call of a model has no answer yet, as the kernel says it: "queued 4.1 s: tokens/min of ..."; "": it says nothing.
+func (c *inquiry) queued(o *history.Call) string {
+	for _, w := range c.p.WaitsFor {
+		call, reason, _ := strings.Cut(w, ", ")
+		if op, _, _ := strings.Cut(call, " "); op == o.Op && strings.HasPrefix(o.Op, "llm.") && reason != "" {
+			return reason
+		}
+	}
+	return ""
 }
 
 // patience says when the kernel gives a call up.

@@ -110,6 +110,10 @@ func (c *inquiry) raised(e *agentkernel.Error) {
 			wait := c.spec.Limits.WithDefaults(agentkernel.DefaultLimits()).CallWait
 			c.step(fmt.Sprintf("agentkernel rerun %d --call-timeout %s", c.p.PID, wait*4), "with more patience: finished calls are not made again")
 		}
+		if strings.Contains(message, agentkernel.OfProgram) {
+			c.step(c.cmd("trace %d"), "what it did; that program, run again, starts a new process, and this one cannot call its functions any more")
+			return
+		}
 		c.serverSteps(failed.Server)
 	case agentkernel.CodeTool:
 		c.say(ToolFailed, "%s answered with an error: %s%s%s", name, first, lastWords(rest), place)
@@ -229,6 +233,8 @@ func (c *inquiry) otherError(e *agentkernel.Error) {
 		return
 	}
 	switch {
+	case strings.Contains(first, agentkernel.OfProgram):
+		c.step(c.cmd("trace %d"), "what it did; that program, run again, starts a new process, and this one cannot call its functions any more")
 	case kind == Server:
 		c.serverSteps(between(first, `server "`, `"`))
 	case e.Code == agentkernel.CodeSyntax || e.Code == agentkernel.CodeUnsupported:

@@ -23,6 +23,8 @@ type Input struct {
 	Now     time.Time             // for what has not ended
 	// Before is the kernel that ran last, for a process that no kernel carries on.
 	Before agentkernel.KernelLife
+	// Talks says that it is a conversation, which somebody can go on with.
+	Talks bool
 }
 
 // Report is the answer.

@@ -23,6 +23,7 @@ type run struct {
 	now     time.Time
 	entries []agentkernel.Entry
 	slots   []agentkernel.Process // who runs
+	talks   bool                  // it is a conversation
 }
 
 // created begins a process whose spec has these members.
@@ -164,17 +165,32 @@ func cases() map[string]*run {
 			ends(agentkernel.StateExited, 0, nil),
 		"key": two().state(agentkernel.StateWaiting, "http.fetch GET https://a.test/"+agentkernel.WaitsForKey+": `agentkernel llm key x; rm -r /` gives it",
 			"llm.ask fast"+agentkernel.WaitsForKey+": `agentkernel llm key fast --pid 12` gives it").after(4 * time.Second),
-		"asking_starts": two().state(agentkernel.StateWaiting, "tool.call github.create").after(4 * time.Second),
-		"asking_paused": two().state(agentkernel.StateWaiting, agentkernel.YourAnswer+"github.create").after(4 * time.Second).pause("").after(time.Minute),
-		"child":         two().call(3, "proc.wait", agentkernel.EffectPure, `{"pid":13}`).state(agentkernel.StateWaiting, "proc.wait").after(4 * time.Second),
-		"running":       two().state(agentkernel.StateRunning).after(2 * time.Second),
-		"ready":         two().state(agentkernel.StateReady).after(50 * ms),
+		"queued": two().call(3, "llm.complete", agentkernel.EffectPaid, `{"model":"fast"}`).
+			state(agentkernel.StateWaiting, "llm.complete fast, queued 4.1 s: tokens/min of key fast, 20 ahead").after(4 * time.Second),
+		"paused_program":     two().pause(`the tools of server "host" ` + agentkernel.OfProgram + " (os process 7)").after(time.Minute),
+		"paused_with_asking": two().tool(3, "github.create", agentkernel.EffectWrite).pausedWith(11, "with process 11; "+agentkernel.YourAnswer+"github.create").after(time.Minute),
+		"program_ended":      two().ends(agentkernel.StateFailed, 69, failure(agentkernel.CodeUnavailable, "tool.start", `report.py, line 1: the tools of server "host" `+agentkernel.OfProgram)),
+		"talk":               two().call(3, "proc.next", agentkernel.EffectPure, `{}`).state(agentkernel.StateWaiting, "proc.next").talking().after(4 * time.Hour),
+		"asking_starts":      two().state(agentkernel.StateWaiting, "tool.call github.create").after(4 * time.Second),
+		"asking_paused":      two().state(agentkernel.StateWaiting, agentkernel.YourAnswer+"github.create").after(4 * time.Second).pause("").after(time.Minute),
+		"child":              two().call(3, "proc.wait", agentkernel.EffectPure, `{"pid":13}`).state(agentkernel.StateWaiting, "proc.wait").after(4 * time.Second),
+		"running":            two().state(agentkernel.StateRunning).after(2 * time.Second),
+		"ready":              two().state(agentkernel.StateReady).after(50 * ms),
 		"ready_behind": two().state(agentkernel.StateReady).after(50*ms).behind(agentkernel.Process{PID: 3, Name: "c.py"},
 			agentkernel.Process{PID: 4, Name: "hog.py", Usage: agentkernel.Usage{Running: 61 * time.Second}},
 			agentkernel.Process{PID: 5, Name: "e.py", Usage: agentkernel.Usage{Running: 2 * time.Second}}, agentkernel.Process{PID: 6, Name: "f.py"}),
 		"empty": (&run{now: start, p: agentkernel.Process{PID: 3, Name: "x.py", State: agentkernel.StateReady, Created: start}}),
 	}
 }
+
+// pausedWith pauses it because of another process.
+func (r *run) pausedWith(with agentkernel.PID, note string) *run {
+	r.pause(note)
+	r.entries[len(r.entries)-1].Data = json.RawMessage(`{"with":` + with.String() + `}`)
+	return r
+}
+
+func (r *run) talking() *run { r.talks = true; return r }
 
 // refusedAtOnce makes the last call one whose answer is in its own entry.
 func (r *run) refusedAtOnce(e *agentkernel.Error) *run {
@@ -219,7 +235,7 @@ func (r *run) recovered(d time.Duration) *run {
 func (r *run) behind(slots ...agentkernel.Process) *run { r.slots = slots; return r }
 
 func (r *run) report() Report {
-	return Of(Input{Process: r.p, Entries: r.entries, Running: r.slots, Now: r.now})
+	return Of(Input{Process: r.p, Entries: r.entries, Running: r.slots, Now: r.now, Talks: r.talks})
 }
 
 // golden compares a text with what a file of testdata has.

@@ -16,6 +16,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 import weakref
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,6 +34,8 @@ NAME = "host"
 _PROTOCOL = "2025-11-25"
 _MOST = 64 << 20  # bytes of one request
 _IDLE = 60.0  # seconds until a connection on which nothing comes is closed
+_STRANGERS = 32  # connections of which nobody knows yet whether they have the token
+_TOKEN = 5.0  # seconds within which they show it; the kernel does so at once
 
 
 #: Those that have ever listened, for a fork.
@@ -155,32 +158,41 @@ class FunctionServer:
             given = function.arguments(arguments)
         except Unreadable as e:
             return _failed(f"{function.name}() was not called: {e}")
+        except BaseException as e:  # a dataclass of the program that takes no such values, say
+            log.info("the arguments of a call of %s() were not accepted", function.name, exc_info=True)
+            return _failed(f"{function.name}() was not called: {_words(e)}")
         try:
             value = function.call(**given)
             if inspect.isawaitable(value):
                 value = self._wait(value)
-        except (Exception, SystemExit, asyncio.CancelledError) as e:
+        except BaseException as e:  # whatever it raises, it has run, and the kernel has to be told
             log.info("the function %s() raised an exception in a call of a program", function.name, exc_info=True)
             return _failed(_words(e))
         try:
             return {"content": [], "structuredContent": {"result": plain(value)}}
-        except (Unreadable, RecursionError) as e:
-            says = e if isinstance(e, Unreadable) else "it is nested too deeply"
+        except BaseException as e:  # a dataclass of the program may compute its fields
+            says = e if isinstance(e, Unreadable) else "it is nested too deeply" if isinstance(e, RecursionError) else _words(e)
             return _failed(f"{function.name}() has run, and its result cannot be given to a program: {says}")
 
     def _wait(self, value: Any) -> Any:
         """Runs what an async function returned to its end."""
 
-        async def whole() -> Any:
-            return await value
+        async def whole() -> "tuple[Any, Optional[BaseException]]":
+            try:
+                return await value, None
+            except (GeneratorExit, KeyboardInterrupt, SystemExit) as e:  # they would end the loop, with all else that runs in it
+                return None, e
 
         running = whole()
         try:
-            return asyncio.run_coroutine_threadsafe(running, self._loop()).result()
+            result, raised = asyncio.run_coroutine_threadsafe(running, self._loop()).result()
         except RuntimeError:
             for coroutine in (running, value):  # the loop was closed before they ran; else they have, and this does nothing
                 getattr(coroutine, "close", lambda: None)()
             raise
+        if raised is not None:
+            raise raised
+        return result
 
     def _loop(self) -> asyncio.AbstractEventLoop:
         if self.loop is not None and not self.loop.is_closed():
@@ -206,10 +218,24 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _words(error: BaseException) -> str:
-    """What an exception says, without the paths that the system's errors name."""
-    text = error.strerror or "" if isinstance(error, OSError) and error.filename is not None else str(error)
+    """What an exception says, without the paths that the system's errors name: some have them in their words alone."""
     name = type(error).__name__
+    try:
+        text = error.strerror or "" if isinstance(error, OSError) and error.filename is not None else str(error)
+    except Exception:  # it is the program's own class
+        text = ""
+    if isinstance(error, OSError) and os.sep in text:
+        text = ""
     return f"{name}: {text}" if text else name
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    """An answer as it is sent. Python writes no whole number of thousands of digits."""
+    try:
+        return json.dumps(answer, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        says = "the function has run, and its result cannot be given to a program: a number in it has more digits than Python writes"
+        return json.dumps(_result(answer["id"], _failed(says))).encode()
 
 
 def _failed(text: str) -> dict[str, Any]:
@@ -235,6 +261,7 @@ class _Server(ThreadingHTTPServer):
         self.functions = functions
         self._ending = False
         self._open: set[socket.socket] = set()
+        self._strangers: dict[socket.socket, float] = {}  # the oldest first, with the moment until which they have to show the token
         self._guard = threading.RLock()
         super().__init__(("127.0.0.1", 0), _Handler)
 
@@ -271,12 +298,39 @@ class _Server(ThreadingHTTPServer):
         with self._guard:
             if not self._ending:
                 self._open.add(request)
+                self._strangers[request] = time.monotonic() + _TOKEN
+                self._cut_strangers()
                 return super().process_request(request, client_address)
         self.shutdown_request(request)
+
+    @property
+    def timeout(self) -> Optional[float]:  # type: ignore[override]
+        """How long is waited for a connection until somebody looks after those that are there."""
+        return 1.0 if self._strangers else None
+
+    def handle_timeout(self) -> None:
+        with self._guard:
+            self._cut_strangers()
+
+    def _cut_strangers(self) -> None:
+        """Cuts connections that have not shown the token in time, and the oldest where there are too many: any user of the machine can open
+        them, and each has a thread here. The guard is held."""
+        now = time.monotonic()
+        late = [connection for connection, until in self._strangers.items() if until <= now]
+        left = [connection for connection, until in self._strangers.items() if until > now]
+        for connection in late + left[: max(0, len(left) - _STRANGERS)]:
+            del self._strangers[connection]
+            _cut(connection)
+
+    def known(self, connection: socket.socket) -> None:
+        """A connection has shown the token."""
+        with self._guard:
+            self._strangers.pop(connection, None)
 
     def shutdown_request(self, request: Any) -> None:
         with self._guard:
             self._open.discard(request)
+            self._strangers.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -311,7 +365,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer = self.server.functions.answer(message)
         if answer is None:
             return self._send(202, b"")
-        self._send(200, json.dumps(answer, allow_nan=False).encode())
+        self._send(200, _encoded(answer))
 
     def _other(self) -> None:
         """There is no stream of events, and there are no sessions to end."""
@@ -331,6 +385,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not hmac.compare_digest(given, f"Bearer {functions.token}".encode()):
             self._refuse(401, "the token is missing or wrong")
             return False
+        self.server.known(self.connection)
         if self.path != "/mcp":
             self._refuse(404, "there is nothing here")
             return False

@@ -78,7 +78,7 @@ class Outcome:
         error = process.error
         if error is None and not process.success:
             error = KernelError(_why(process, paused), code="conflict" if paused else "program_error", pid=process.pid,
-                                hint=f"resume({process.pid}) lets it go on" if paused else "")  # fmt: skip
+                                hint=_goes_on(process) if paused else "")  # fmt: skip
         if error is not None and not error.hint and (needed := _PERMISSION.search(error.message)):
             error.hint = f"in Python: allow={needed[1]!r} of create_agent, or of a Spec"
         elif error is not None and not error.hint and (passed_on := _PASSED_ON.search(error.message)):
@@ -128,6 +128,27 @@ class Outcome:
             UserWarning,
             stacklevel=2,
         )
+
+
+#: Why the kernel has paused a process for money, calls and the like: Shortage of the kernel writes it.
+_BUDGET = re.compile(r"^budget: .*, and the budget of process (\d+) is ")
+_ALLOWANCE = re.compile(r"^budget: .*, and the allowance of namespace .*; it begins anew at (.+)$")
+
+
+def _goes_on(process: Process) -> str:
+    """What lets a process go on that is paused; resume alone would have it paused again for what it lacks."""
+    note = process.pause_note or ""
+    if found := _ALLOWANCE.search(note):
+        return f"it goes on by itself at {found[1]}, or as soon as the setting allowances is raised; resume({process.pid}) alone would have it paused again"
+    if found := _BUDGET.search(note):
+        return f"add_budget({found[1]}, ...) raises it, and it goes on; resume({process.pid}) alone would have it paused again"
+    if _OF_PROGRAM in note:
+        return f"your program, run again, starts a new process; kill({process.pid}) ends this one, resume({process.pid}) lets it go on without its functions"
+    return f"resume({process.pid}) lets it go on"
+
+
+#: Why a process is paused whose tools are functions of a program that has ended.
+_OF_PROGRAM = "are functions of the program that started this process, and it has ended"
 
 
 def _why(process: Process, paused: bool) -> str:

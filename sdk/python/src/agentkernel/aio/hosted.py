@@ -181,7 +181,8 @@ class Hosting:
         **options: Any,
     ) -> HostedTask:
         """Runs ``function(p, *args)``, an async function, as a process: ``p`` is its :class:`HostedProcess`. With the same ``key`` a
-        program that begins again has the same process: its calls are answered from the journal, and one that has ended is not run. If the
+        program that begins again has the same process: its calls are answered from the journal, and one that has ended is not run: its result is
+        given, whatever ``args`` are, which the kernel does not see. So what they say belongs into the key. If the
         connection breaks or the kernel ends, it goes on when there is a kernel again; with ``patience`` it fails after so many seconds without one.
         ``takeover`` takes the process from a program that hosts it, else that is Conflict. Options are those of :class:`Spec`."""
         if not callable(function):
