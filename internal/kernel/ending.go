@@ -7,7 +7,6 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/limits"
-	"agentkernel/internal/kernel/replay"
 )
 
 // ending is how a process ends.
@@ -38,15 +37,10 @@ func (p *process) checkedEnding(e ending) ending {
 	if p.run.replay == nil || !history.Repeatable(e.err) || e.state == agentkernel.StateKilled || e.err != nil && e.err.Code == agentkernel.CodeDiverged {
 		return e
 	}
-	left := p.run.replay.Left()
-	if left == "" {
-		return e
+	if unrepeated := p.run.replay.EndsBefore(e.err); unrepeated != nil {
+		return endingFor(unrepeated)
 	}
-	how := "ended"
-	if e.err != nil {
-		how = "failed (" + e.err.Message() + ")"
-	}
-	return endingFor(replay.Diverged("the program %s, but %s", how, left))
+	return e
 }
 
 // movedEnding adds to an error that ends a process what it had moved for, if that is something else; p.mu is held.

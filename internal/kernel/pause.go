@@ -38,7 +38,7 @@ func (k *Kernel) beginAgain(p *process) {
 		files.Close(box, p.pid, k.cfg.Logger)
 	}
 	k.discard(p, box)
-	k.pauseOnDrift(p)
+	k.pauseIfChanged(p)
 	p.mu.Lock()
 	p.release()
 	if p.paused() {

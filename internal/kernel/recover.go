@@ -3,11 +3,9 @@ package kernel
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/moves"
@@ -217,12 +215,7 @@ func (k *Kernel) takeUp(f found) bool {
 	if f.h.Base.Seq > 0 {
 		k.reopen(p, f.h.Queue.Open)
 	}
-	if gone := k.cfg.Tools.Gone(k.ctx, &p.spec.Spec); gone != nil {
-		p.mu.Lock()
-		k.pause(p, 0, fmt.Sprintf(advice.HostGone, gone.Message(), p.pid, p.pid))
-		p.mu.Unlock()
-	}
-	k.pauseOnDrift(p)
+	k.pauseIfChanged(p)
 	return true
 }
 

@@ -73,12 +73,10 @@ func (k *Kernel) publishAgain(p *process, intent json.RawMessage) bool {
 	return true
 }
 
-// pauseOnDrift holds a process that was just taken up, and would run again over another folder than in its first life.
-func (k *Kernel) pauseOnDrift(p *process) {
-	if !p.spec.HasFiles() || k.cfg.Layers == nil {
-		return
-	}
-	if note := files.Drifted(k.cfg.Layers, p.pid); note != "" {
+// pauseIfChanged holds a process that was just taken up, and would run again over another folder than in its first life, or without the
+// program whose functions it calls.
+func (k *Kernel) pauseIfChanged(p *process) {
+	if note := files.Changed(k.cfg.Layers, p.pid, &p.spec.Spec, k.cfg.Tools.Gone(k.ctx, &p.spec.Spec)); note != "" {
 		p.mu.Lock()
 		k.pause(p, 0, history.Pause{Note: note})
 		p.mu.Unlock()

@@ -129,6 +129,18 @@ func Publish(ctx context.Context, layers agentkernel.Layers, pid agentkernel.PID
 	return e
 }
 
+// Changed says why a program would not find what it found in its first life: gone says that the functions are not there which it has as
+// tools (nil: they are), or its folders have drifted. "": it will.
+func Changed(layers agentkernel.Layers, pid agentkernel.PID, s *agentkernel.Spec, gone *agentkernel.Error) string {
+	if gone != nil {
+		return fmt.Sprintf(advice.HostGone, gone.Message(), pid, pid)
+	}
+	if !s.HasFiles() || layers == nil {
+		return ""
+	}
+	return Drifted(layers, pid)
+}
+
 // Drifted says that a program may read something else in its folders now than it did in its first life; "": it will not.
 func Drifted(layers agentkernel.Layers, pid agentkernel.PID) string {
 	list, err := layers.Drift(pid)

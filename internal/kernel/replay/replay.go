@@ -121,6 +121,18 @@ func (r *Replay) Left() string {
 	return ""
 }
 
+// EndsBefore is the divergence of a program that ended, with an error or without, before it had repeated all; nil: it has.
+func (r *Replay) EndsBefore(err *agentkernel.Error) *agentkernel.Error {
+	left := r.Left()
+	switch {
+	case left == "":
+		return nil
+	case err != nil:
+		return Diverged("the program failed (%s), but %s", err.Message(), left)
+	}
+	return Diverged("the program ended, but %s", left)
+}
+
 // Asks says whether the journal stops where a session waits for its next cell.
 func (r *Replay) Asks() bool {
 	for id, e := range r.Calls {
