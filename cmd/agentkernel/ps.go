@@ -212,7 +212,7 @@ func (l *processList) addWords(list []agentkernel.Process, rows [][]string) (any
 		}
 		l.asked++
 		if entries, err := l.k.Journal(l.a.ctx, p.PID, 1, 0); err == nil {
-			if words := clipped(why.LastWords(entries)); words != "" {
+			if words := inColumn(why.LastWords(entries)); words != "" {
 				rows[i][columnOfRemark], any = words, true
 			}
 		}
@@ -288,8 +288,8 @@ func stateText(p agentkernel.Process) string {
 	return string(p.State)
 }
 
-// clipped is a text as the last column has room for it.
-func clipped(text string) string {
+// inColumn is a text as the last column has room for it.
+func inColumn(text string) string {
 	const width = 60
 	if r := []rune(text); len(r) > width {
 		return string(r[:width-1]) + "…"
@@ -321,7 +321,7 @@ func remark(p agentkernel.Process, now time.Time) string {
 	case p.State == agentkernel.StateReady:
 		text = "its turn" // why says who has it
 	}
-	text = clipped(text)
+	text = inColumn(text)
 	if deadline := deadlineIn(&p, now); deadline != "" {
 		text = strings.TrimPrefix(text+" · "+deadline, " · ")
 	}
