@@ -147,16 +147,16 @@ func writeHolder(f *os.File, info Holder) error {
 
 // held is the error for one who wants the directory for itself in this mode.
 func (d *Dir) held(mode string) error {
-	who, by := "kernel", ""
+	who, by := "another kernel uses", ""
 	h, ok := d.Holder()
 	if ok {
 		by = fmt.Sprintf(": os process %d, version %s, mode %s, since %s", h.OSPID, h.Version, h.Mode, h.Started.Local().Format(time.DateTime))
 	}
 	passing := ok && (h.Mode == ModeBackup || h.Mode == ModeRestore)
 	if passing {
-		who = "command"
+		who = "another command uses"
 	}
-	e := agentkernel.Errorf(agentkernel.CodeConflict, op, "another %s uses %s%s", who, d.path, by)
+	e := agentkernel.Errorf(agentkernel.CodeConflict, op, "%s %s%s", who, d.path, by)
 	switch {
 	case passing:
 		return e.WithHint("try again when that %s has ended; --home names another directory", h.Mode)
