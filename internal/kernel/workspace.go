@@ -28,7 +28,7 @@ func (k *Kernel) settleFiles(p *process, e ending) ending {
 	e = p.checkedEnding(e)
 	p.mu.Unlock()
 	files.Close(p.sandbox(), p.pid, k.cfg.Logger)
-	if full := k.Disk.Full(k.ctx, p.pid, &p.spec.Spec, p.sandbox); full != nil {
+	if full := k.Disk.Ended(k.ctx, p.pid, &p.spec.Spec, p.sandbox); full != nil {
 		return endingFor(full)
 	}
 	if e.state != agentkernel.StateExited || e.exitCode != 0 || !p.spec.Publishes() {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,26 +103,36 @@ func watch(ctx context.Context, full func() bool) {
 }
 
 // Full is the limit that a process's changes have hit, those included that its sandbox holds (nil: it has none), or those of its
-// tree; nil: none. What cannot be measured is logged, and ends nothing.
+// tree, if it has added to them; nil: none. What cannot be measured is logged, and ends nothing.
 func (d *Disk) Full(ctx context.Context, pid agentkernel.PID, s *agentkernel.Spec, box func() agentkernel.Sandbox) *agentkernel.Error {
+	own, ofTree := d.measure(ctx, pid, s, box)
+	return cmp.Or(own, ofTree)
+}
+
+// Ended is the same of a program that has exited, by itself: what its tree holds is a matter of those that go on.
+func (d *Disk) Ended(ctx context.Context, pid agentkernel.PID, s *agentkernel.Spec, box func() agentkernel.Sandbox) *agentkernel.Error {
+	own, _ := d.measure(ctx, pid, s, box)
+	return own
+}
+
+func (d *Disk) measure(ctx context.Context, pid agentkernel.PID, s *agentkernel.Spec, box func() agentkernel.Sandbox) (own, ofTree *agentkernel.Error) {
 	used, beside, err := d.layers.Used(pid)
 	if full := agentkernel.AsError(err, agentkernel.CodeStorage, ""); err != nil && full.Code == agentkernel.CodeLimit {
-		return full
+		return full, nil
 	}
 	if err != nil {
 		d.log.Warn("the changes of a process cannot be measured", "pid", pid, "err", err)
-		return nil
+		return nil, nil
 	}
 	var nameless int64
 	if holder, ok := box().(agentkernel.Holder); ok {
 		nameless = holder.Held(used)
 	}
-	var ofTree *agentkernel.Error
 	if len(s.Ancestors) > 0 {
 		ofTree = d.treeFull(ctx, s.Ancestors[0], pid, onDisk{used + beside, nameless})
 	}
 	limit := d.limit(s)
-	return cmp.Or(limits.Disk(&limit, used+nameless, pid), ofTree)
+	return limits.Disk(&limit, used+nameless, pid), ofTree
 }
 
 // Forget lets go of what is known of a tree whose last process has ended.
@@ -141,7 +153,22 @@ func (d *Disk) tree(root agentkernel.PID) *treeDisk {
 	return t
 }
 
-// treeFull notes what a process below a root has on the disk (0: none), and gives the limit that all below it have hit; nil: none.
+// Changed says that somebody has applied or discarded what a process has left.
+func (d *Disk) Changed(pid agentkernel.PID) {
+	d.mu.Lock()
+	all := slices.Collect(maps.Values(d.trees))
+	d.mu.Unlock()
+	for _, t := range all {
+		t.mu.Lock()
+		if _, ok := t.held[pid]; ok {
+			t.held[pid], _ = d.layer(pid) // nothing, where none is left
+		}
+		t.mu.Unlock()
+	}
+}
+
+// treeFull notes what a process below a root has on the disk (0: none), and gives the limit that all below it have hit, if it has more
+// than before; nil: none.
 func (d *Disk) treeFull(ctx context.Context, root, pid agentkernel.PID, now onDisk) *agentkernel.Error {
 	t := d.tree(root)
 	t.mu.Lock()
@@ -154,11 +181,15 @@ func (d *Disk) treeFull(ctx context.Context, root, pid agentkernel.PID, now onDi
 	if !t.counts && !d.count(ctx, root, t) {
 		return nil
 	}
+	before := t.held[pid]
 	note()
-	// Somebody may have applied, discarded or pruned since: whoever did so says nothing here.
+	// Somebody may have pruned since: whoever did so says nothing here.
 	if t.sum() > t.limit && !time.Now().Before(t.again) {
 		d.count(ctx, root, t)
 		note()
+	}
+	if pid != 0 && now.layer+now.nameless <= before.layer+before.nameless { // others have filled it
+		return nil
 	}
 	return limits.DiskOfTree(t.limit, t.sum(), root)
 }

@@ -54,6 +54,7 @@ func (f *Files) Apply(ctx context.Context, pid agentkernel.PID, o agentkernel.Ap
 	if err := f.atRest(ctx, "apply", pid); err != nil {
 		return agentkernel.Applied{}, err
 	}
+	defer f.Disk.Changed(pid)
 	return f.layers.Apply(ctx, pid, o)
 }
 
@@ -62,6 +63,7 @@ func (f *Files) Discard(ctx context.Context, pid agentkernel.PID) error {
 	if err := f.atRest(ctx, "discard", pid); err != nil {
 		return err
 	}
+	defer f.Disk.Changed(pid)
 	return f.layers.Discard(ctx, pid)
 }
 
