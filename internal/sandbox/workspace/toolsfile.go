@@ -13,6 +13,12 @@ const maxToolsFile = 4 << 20
 
 const startsServers = "it names tool servers, which are started"
 
+// mayBeToolsFile looks at the beginning of a text: the most are not read any further. White space may be longer than that.
+func mayBeToolsFile(head []byte) bool {
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	return len(head) == 0 || head[0] == '{' || head[0] == '/'
+}
+
 // isToolsFile says whether a text is an MCP configuration file with servers in it. Its name says nothing: any file may be one that the
 // user's settings name, and whoever writes it has commands started.
 func isToolsFile(text []byte) bool {
