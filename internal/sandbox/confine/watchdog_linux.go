@@ -111,8 +111,15 @@ func (w *watchdog) look() string {
 		tree = treeOf(w.process.pid)
 	}
 	if gr.counted.Memory {
-		if w.load.watches = all.count(tree); all.exceeded(w.process, w.load.watches) {
+		n, blind := all.count(tree, w.load.init)
+		if w.load.blind++; !blind {
+			w.load.blind = 0
+		}
+		switch w.load.watches = n; {
+		case all.exceeded(w.process, n):
 			return Watches
+		case w.load.blind >= mostBlind:
+			return HiddenMemory
 		}
 		return ""
 	}

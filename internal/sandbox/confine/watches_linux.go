@@ -8,9 +8,10 @@ import "sync"
 type watches struct {
 	each, all int64 // at most for one sandbox, and for all together
 
-	mu  sync.Mutex
-	of  map[*Process]int64 // as of the last look at each
-	sum int64
+	mu   sync.Mutex
+	of   map[*Process]int64 // as of the last look at each
+	sum  int64
+	ends *Process // the one that has to end because all together have too many, until it has
 }
 
 // What sandboxes may have of a user's watches. A program waits for a descriptor or two in each process, or for a thousand in
@@ -50,11 +51,15 @@ func (w *watches) exceeded(p *Process, n int64) bool {
 	if w.sum <= w.all {
 		return false
 	}
+	if w.ends != nil {
+		return w.ends == p
+	}
 	for _, m := range w.of {
 		if m > n {
 			return false
 		}
 	}
+	w.ends = p
 	return true
 }
 
@@ -67,6 +72,9 @@ func (w *watches) drop(p *Process) {
 	defer w.mu.Unlock()
 	w.sum -= w.of[p]
 	delete(w.of, p)
+	if w.ends == p {
+		w.ends = nil
+	}
 }
 
 // most is how many are worth counting.
@@ -77,16 +85,18 @@ func (w *watches) most() int64 {
 	return w.each
 }
 
-// count counts those of a tree of processes; beyond the most for one it stops.
-func (w *watches) count(tree []int) (n int64) {
+// count counts those of a tree of processes; beyond the most for one it stops. blind: one of them, which is not init, cannot be
+// looked into.
+func (w *watches) count(tree []int, init int) (n int64, blind bool) {
 	for _, pid := range tree {
 		dir, _ := living(pid)
-		names, _ := openNames(dir) // what cannot be looked into is another limit's
+		names, err := openNames(dir)
+		blind = blind || unlessGone(dir, err) != nil && pid != init
 		for _, name := range names {
 			if n += watchesIn(dir, name, ""); n > w.each {
-				return n
+				return n, blind
 			}
 		}
 	}
-	return n
+	return n, blind
 }
