@@ -221,9 +221,11 @@ func probe(launch Launcher, path string, args ...string) (string, error) {
 		if err == nil {
 			return out.String(), nil
 		}
-		status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-		if left > 1 && ctx.Err() == nil && ok && status.Signaled() && killedFromOutside(status.Signal()) {
-			continue
+		if cmd.ProcessState != nil { // else it could not be waited for
+			status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if left > 1 && ctx.Err() == nil && ok && status.Signaled() && killedFromOutside(status.Signal()) {
+				continue
+			}
 		}
 		return "", fmt.Errorf("run: %w: %s", err, lastLine(said.String()))
 	}

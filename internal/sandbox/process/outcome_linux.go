@@ -112,6 +112,9 @@ func (w *whole) wallLimit(exit confine.Exit) error {
 	case confine.Watches:
 		return watchesLimit()
 	case "memory":
+		if seen := exit.Usage.Memory; seen > 0 && seen < w.req.Limits.Memory/2 { // the limit of the program is not what it met
+			return limitError("memory", "the system killed a process of the program for want of memory: all programs of this kernel together have as much as the machine has for them (this one: %s)", bytesize.InMiB(seen))
+		}
 		return limitError("memory", "the program and what it started needed more than %s (seen: %s)",
 			bytesize.InMiB(w.req.Limits.Memory), bytesize.InMiB(exit.Usage.Memory))
 	}
