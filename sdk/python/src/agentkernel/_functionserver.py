@@ -261,6 +261,7 @@ class _Server(ThreadingHTTPServer):
         self.functions = functions
         self._ending = False
         self._open: set[socket.socket] = set()
+        self._dropped: set[socket.socket] = set()
         self._strangers: dict[socket.socket, float] = {}  # the oldest first, with the moment until which they have to show the token
         self._guard = threading.RLock()
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -320,16 +321,19 @@ class _Server(ThreadingHTTPServer):
         left = [connection for connection, until in self._strangers.items() if until > now]
         for connection in late + left[: max(0, len(left) - _STRANGERS)]:
             del self._strangers[connection]
+            self._dropped.add(connection)
             _cut(connection)
 
-    def known(self, connection: socket.socket) -> None:
-        """A connection has shown the token."""
+    def known(self, connection: socket.socket) -> bool:
+        """A connection has shown the token. False: it was cut before that, and nobody would hear an answer."""
         with self._guard:
             self._strangers.pop(connection, None)
+            return connection not in self._dropped
 
     def shutdown_request(self, request: Any) -> None:
         with self._guard:
             self._open.discard(request)
+            self._dropped.discard(request)
             self._strangers.pop(request, None)
         super().shutdown_request(request)
 
@@ -385,7 +389,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not hmac.compare_digest(given, f"Bearer {functions.token}".encode()):
             self._refuse(401, "the token is missing or wrong")
             return False
-        self.server.known(self.connection)
+        if not self.server.known(self.connection):
+            self.close_connection = True
+            return False
         if self.path != "/mcp":
             self._refuse(404, "there is nothing here")
             return False
