@@ -33,7 +33,7 @@ type Pruned struct {
 	Freed  int64 `json:"freed"` // bytes by which the files have become smaller; of a dry run: about
 	DryRun bool  `json:"dry_run,omitempty"`
 	// Unapplied says of how many of the processes changes go that nobody has applied or discarded.
-	Unapplied int64 `json:"unapplied,omitempty"`
+	Unapplied int64 `json:"unapplied"`
 }
 
 // Removed counts what was taken out of a store.

@@ -255,7 +255,7 @@ var commandElsewhere = map[string]string{
 	"usage":      "agentkernel llm usage says what models cost, agentkernel inspect PID what a process used",
 	"cost":       "agentkernel llm usage",
 	"costs":      "agentkernel llm usage",
-	"approve":    "a call is allowed when a program starts: agentkernel run --allow SERVER.TOOL; agentkernel resolve PID decides about a write whose outcome is not known, agentkernel resume PID lets a paused process go on",
+	"approve":    "a call is allowed when a program starts: agentkernel run --allow SERVER.TOOL; agentkernel resolve PID CALL --done JSON decides about a write whose outcome is not known, agentkernel resume PID lets a paused process go on",
 	"answer":     "a question is answered in the terminal that follows the process: agentkernel resume -f PID; agentkernel signal PID user JSON hands it something",
 	"delete":     "agentkernel prune removes processes that have ended, agentkernel kill PID ends one, agentkernel discard PID throws away what one changed",
 	"remove":     "agentkernel prune removes processes that have ended, agentkernel kill PID ends one, agentkernel discard PID throws away what one changed",

@@ -141,20 +141,16 @@ func create(path string, content []byte) (bool, error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return false, unwrapPath(err)
 	}
-	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a command that was killed
-		return false, unwrapPath(err)
-	}
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return false, unwrapPath(err)
 	}
 	_, err = f.Write(content)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(tmp, path)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
+		err = os.Link(f.Name(), path) // and not a rename: what somebody else has made meanwhile stays
 	}
-	if err != nil {
-		return false, unwrapPath(errors.Join(err, os.Remove(tmp)))
+	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
+		return false, unwrapPath(err)
 	}
 	return true, nil
 }

@@ -55,7 +55,7 @@ func (a *app) toolFiles(f *toolFiles) ([]string, error) {
 
 // toolsFlags names the tools files to another command, where a flag has named them to this one.
 func (a *app) toolsFlags() string {
-	if a.cfg == nil || a.cfg.Origin("tools").Kind != config.Flag {
+	if a.cfg == nil || a.cfg.Origin("tools").Kind != config.Flag || byOthers(a.cfg) { // --tools would take them as accepted
 		return ""
 	}
 	flags := ""

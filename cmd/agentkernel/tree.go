@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
@@ -61,6 +62,9 @@ func (c *applyCmd) applyTree(a *app, k agentkernel.Kernel, root agentkernel.PID)
 		done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force})
 		if err != nil {
 			e := asError(err)
+			if a.cli.JSON { // who reads it has to know which are in the folder now
+				return errors.Join(a.printJSON(all), e)
+			}
 			if rest := len(pids) - i; len(pids) > 1 {
 				a.con.Say("%d of %d are applied; process %d could not be, so %s", i, len(pids), pid, counted(int64(rest), "waits", "wait"))
 			}

@@ -56,9 +56,14 @@ func (a *app) listWaiting(command string) error {
 		a.con.Note("no run waits with changes; agentkernel ps -a lists all")
 		return nil
 	}
-	a.con.Out(a.waitingTable(command, &list))
+	if len(list.Waiting) > 0 {
+		a.con.Out(a.waitingTable(command, &list))
+	}
 	if text := list.rest(); text != "" {
 		a.con.Note("%s", text)
+	}
+	if len(list.Waiting) == 0 {
+		return nil
 	}
 	a.con.Note("these runs wait with changes, the newest first; agentkernel diff PID shows them")
 	return a.outputError()
@@ -67,8 +72,13 @@ func (a *app) listWaiting(command string) error {
 // whichPID is the error of such a command where what was given is no PID: it lists the same.
 func (a *app) whichPID(command string, wrong error) error {
 	list, err := a.waitingRuns(shownWaiting)
-	if err != nil || len(list.Waiting) == 0 {
+	switch {
+	case err != nil:
+		return asError(wrong).WithHint("agentkernel ps -a lists all; which runs wait with changes could not be read: %v", err)
+	case len(list.Waiting) == 0 && list.NotSeen == 0:
 		return asError(wrong).WithHint("no run waits with changes; agentkernel ps -a lists all")
+	case len(list.Waiting) == 0:
+		return asError(wrong).WithHint("%s; agentkernel ps -a lists all", list.rest())
 	}
 	if !a.cli.JSON {
 		a.con.Err(a.waitingTable(command, &list))

@@ -2,6 +2,7 @@ package assistant
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -111,12 +112,13 @@ func (u *Uninstall) orphan() (err error) {
 func (u *Uninstall) fromTools(d *jsonc.Doc, named func(string) int) error {
 	p := u.Place
 	tools, err := p.parse(u.tools, p.Tools)
-	if err != nil {
-		return err
+	var members []jsonc.Member
+	if err == nil {
+		members, _, err = tools.Members("mcpServers")
 	}
-	members, _, err := tools.Members("mcpServers")
-	if err != nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, op, "%s, %v; nothing was changed", p.Tools, err)
+	if err != nil { // the entry goes all the same: it starts nothing that is known
+		u.Notes = append(u.Notes, fmt.Sprintf("the servers that had moved are in %s, which cannot be read (%v): put them back by hand", p.Tools, err))
+		return nil
 	}
 	for _, m := range members {
 		if named(m.Key) >= 0 {
