@@ -261,8 +261,8 @@ func (k *Kernel) refusal(p *process, f *inflight, bad *agentkernel.Error) *agent
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.interruptDue() { // the entry of this answer takes it back
-		return p.interrupted(f)
+	if err := p.takeInterrupt(f); err != nil {
+		return err
 	}
 	if f.handler.immediate() && !f.async {
 		return nil // never under way
@@ -390,8 +390,8 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	if p.state.Terminal() || f.dropped || k.deferCallLocked(p, f, func() { k.begin(p, f, canonical) }) {
 		return false, nil
 	}
-	if p.interruptDue() { // it came while the call waited to be made
-		return false, p.interrupted(f)
+	if err := p.takeInterrupt(f); err != nil { // it came while the call waited to be made
+		return false, err
 	}
 	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
 		p.inflight.Add(f)
@@ -446,10 +446,10 @@ func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool,
 func (k *Kernel) goOutside(p *process, f *inflight) {
 	ctx, cancel := context.WithCancel(p.context())
 	p.mu.Lock()
-	pos := p.pos
+	pos, gone := p.pos, p.gone(f)
 	f.cancel = cancel
 	p.mu.Unlock()
-	if !k.external.Go(func() {
+	if gone || !k.external.Go(func() {
 		defer cancel()
 		if err := k.store.Flush(ctx, pos); err != nil {
 			f.admission.NotUsed()
@@ -465,7 +465,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 		}
 	}) {
 		f.admission.NotUsed()
-		cancel() // the kernel is stopping; recovery finds the intent
+		cancel() // it was interrupted; or the kernel is stopping, and recovery finds the intent
 	}
 }
 

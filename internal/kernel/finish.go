@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/unresolved"
@@ -40,9 +40,7 @@ func (k *Kernel) finish(p *process, e ending) {
 func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentkernel.Sandbox {
 	p.run.running, p.run.turning = p.ran(k.clock()), 0
 	if e.err != nil && e.err.PID == 0 {
-		if e.err = e.err.WithPID(p.pid); e.err.Code == agentkernel.CodeDiverged {
-			e.err = e.err.WithHint(advice.Compare, p.pid)
-		}
+		e.err = replay.Ended(e.err, p.pid)
 	}
 	e.err, e.underWay = p.withUnresolved(e.err)
 	if l, ok := p.run.box.(agentkernel.Leaver); ok {

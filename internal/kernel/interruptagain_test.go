@@ -68,6 +68,56 @@ func TestInterruptOfACallOfAnEarlierLife(t *testing.T) {
 	}
 }
 
+// TestAnInterruptedCallIsNotPaidForAgain: a paid call of an earlier life whose program was interrupted is not made once more for that.
+// Of a write a human decides first.
+func TestAnInterruptedCallIsNotPaidForAgain(t *testing.T) {
+	for _, effect := range []agentkernel.Effect{agentkernel.EffectPaid, agentkernel.EffectWrite} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore(), with(&toy.World{Delay: time.Hour}))
+			r.backend.noImages = true
+			slow := false
+			r.backend.add("p", func(p *prog) error {
+				if slow {
+					pass(time.Second)
+				}
+				_, err := p.call("toy.charge", pay(effect, 2, 1))
+				p.print("%s", agentkernel.CodeOf(err))
+				return err
+			})
+			s := budgeted("p", agentkernel.Budget{USD: 100})
+			s.OnUnknown = agentkernel.UnknownPause
+			p, err := r.Spawn(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Second)
+			slow = true
+			_ = r.store.Flush(t.Context(), 0)
+			r2 := r.boot(t, r.store.crash(), with(&toy.World{Delay: time.Hour}))
+			if _, err := r2.Recover(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := r2.Signal(t.Context(), p.PID, agentkernel.SignalInterrupt); err != nil {
+				t.Fatal(err)
+			}
+			pass(5 * time.Second)
+			entries, err := r2.Journal(t.Context(), p.PID, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if e.Kind == agentkernel.EntryRetry {
+					t.Errorf("%s: the call was made again: %+v", effect, e)
+				}
+			}
+			got, err := r2.Process(t.Context(), p.PID)
+			if write := effect == agentkernel.EffectWrite; err != nil || got.Paused != write || got.State.Terminal() == write {
+				t.Errorf("%s: %s, paused: %v, %v", effect, got.State, got.Paused, err)
+			}
+		})
+	}
+}
+
 // TestDeadlineWhileNoKernelRuns: whoever's deadline passes while no kernel runs is asked to stop in the call that it waits for, and
 // has its grace time.
 func TestDeadlineWhileNoKernelRuns(t *testing.T) {

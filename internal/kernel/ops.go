@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"encoding/json"
-	"iter"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/streams"
@@ -48,17 +47,6 @@ func newOps(families []sys.Family, ownOps []map[string]ownOp, ownRerun map[strin
 		}
 	}
 	return all, nil
-}
-
-// syscalls yields the descriptions of all calls.
-func (k *Kernel) syscalls() iter.Seq[*agentkernel.Syscall] {
-	return func(yield func(*agentkernel.Syscall) bool) {
-		for _, o := range k.ops {
-			if !yield(&o.Syscall) {
-				return
-			}
-		}
-	}
 }
 
 // immediate says that the call is never under way.

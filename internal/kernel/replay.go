@@ -57,7 +57,7 @@ func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 
 // reissue decides what becomes of a call whose intent is in the journal and whose result is not.
 func (k *Kernel) reissue(p *process, f *inflight) {
-	if p.run.verifies != nil {
+	if p.run.verifies != nil || k.interruptedAgain(p, f) {
 		return // nothing comes of a verification
 	}
 	k.observeAgain(p, f)

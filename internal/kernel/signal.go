@@ -24,6 +24,15 @@ func (p *process) interruptDue() bool {
 	return p.standing.Account.Interrupted && p.standing.Account.Masks == 0
 }
 
+// takeInterrupt is that answer, for one call alone; nil: there is none; p.mu is held.
+func (p *process) takeInterrupt(f *inflight) *agentkernel.Error {
+	if !p.interruptDue() {
+		return nil
+	}
+	p.standing.Account.Interrupted = false // as the entry of the answer says
+	return p.interrupted(f)
+}
+
 // Signal sends a signal to a process, and to what it reaches of those below.
 func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal, with ...agentkernel.SignalOptions) error {
 	opt, err := agentkernel.OptionsOf(sig, with)
@@ -279,9 +288,20 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 
 // interruptWaiting does what a signal has left to do that came before the program was back in the call that it waits for; p.mu is held.
 func (k *Kernel) interruptWaiting(p *process) {
-	if p.standing.Account.Interrupted {
+	if p.interruptDue() && p.standing.Unresolved.First() == 0 { // else a human decides first
 		k.interruptCall(p, p.interruptible())
 	}
+}
+
+// interruptedAgain is the same for a call of an earlier life, before it is made again. Whether a write was made, a human decides.
+func (k *Kernel) interruptedAgain(p *process, f *inflight) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.interruptDue() || p.run.backend != nil && f.id != p.run.current || f.effect == agentkernel.EffectWrite || p.asksForCell() {
+		return false
+	}
+	k.interruptCall(p, f)
+	return true
 }
 
 // interruptCall answers a call, nil: none, with KernelInterrupt; p.mu is held.
@@ -305,8 +325,7 @@ func (k *Kernel) interruptCall(p *process, f *inflight) {
 	k.resumeIfAnswered(p)
 }
 
-// interruptible is the call that the program is waiting for at this moment, which is journalled, asked about, or waits its turn. nil:
-// there is none, or it holds signals back.
+// interruptible is the call that the program waits for now, and that a signal reaches: it is journalled, asked about, or waits its turn.
 func (p *process) interruptible() *inflight {
 	if p.standing.Account.Masks > 0 || p.state != agentkernel.StateWaiting && p.run.backend != nil {
 		return nil
@@ -314,7 +333,7 @@ func (p *process) interruptible() *inflight {
 	var first *inflight
 	for _, f := range p.inflight {
 		waits := p.run.need == needAny || p.run.backend == nil || f.id == p.run.current
-		if waits && (f.intended() || f.asking || f.admission.Waits() != "") && (first == nil || f.id < first.id) {
+		if waits && (f.intended() || f.asking || f.admission.Waits() != "" || f.later != nil && !p.standsStill()) && (first == nil || f.id < first.id) {
 			first = f
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/keys"
-	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/watch"
@@ -66,7 +65,7 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 // fromOutside settles what a caller may not choose. It acquires the parent that the Spec names; nil: it names none, or one that
 // no kernel runs.
 func (k *Kernel) fromOutside(ctx context.Context, s *agentkernel.Spec) (parent *process, err error) {
-	if err := cmp.Or(specs.FromOutside(s), permit.Check(s, k.syscalls())); err != nil {
+	if err := cmp.Or(specs.FromOutside(s), k.args.Check(s)); err != nil {
 		return nil, err
 	}
 	if s.Parent != 0 {

@@ -46,7 +46,7 @@ func New(cfg Config) (*Kernel, error) {
 		others: &others{Tools: cfg.Tools}, cfg: &cfg, store: cfg.Store, origin: cfg.Store.Info(), ops: ops,
 		specs: specs.New(cfg.Limits, &forest.Total), observed: observe.New(cfg.Observer, cfg.Now), sessions: cells.New(), forest: forest, external: gate.New(), broken: make(chan struct{}), ctx: ctx, stop: stop,
 	}
-	k.args, k.backends = permit.NewArguments(k.syscalls()), backends.New(cfg.Backends)
+	k.args, k.backends = permit.NewArguments(ops, func(o *op) *agentkernel.Syscall { return &o.Syscall }), backends.New(cfg.Backends)
 	forest.Ended = func(root agentkernel.PID) { cfg.TreeEnded(root); k.Disk.Forget(root) }
 	k.Files = files.New(files.NewDisk(cfg.Store, cfg.Layers, k.specs.Limits, cfg.Logger), (*host)(k))
 	k.Reader = roles.New(cfg.Store, cfg.Retention, cfg.Traffic, k.settledOf)

@@ -47,9 +47,9 @@ func Words(calls iter.Seq[*agentkernel.Syscall]) (words, capabilities []string) 
 
 // Check refuses permissions of a Spec that would never match any of the calls: whoever wrote them
 // relies on them.
-func Check(s *agentkernel.Spec, calls iter.Seq[*agentkernel.Syscall]) error {
+func (a *Arguments) Check(s *agentkernel.Spec) error {
 	for _, word := range s.Deny {
-		if known, capabilities := Words(calls); !slices.Contains(known, word) {
+		if known, capabilities := Words(maps.Values(a.calls)); !slices.Contains(known, word) {
 			e := agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "deny %q takes nothing away: there is no capability of that name", word)
 			if q := nearest.Question(word, known); q != "" {
 				return e.WithHint("%s", q)
@@ -77,11 +77,11 @@ type Arguments struct {
 	canonizer *journal.Canonizer
 }
 
-// NewArguments knows some calls.
-func NewArguments(calls iter.Seq[*agentkernel.Syscall]) *Arguments {
+// NewArguments knows some calls, by their names.
+func NewArguments[T any](calls map[string]T, of func(T) *agentkernel.Syscall) *Arguments {
 	a := &Arguments{map[string]*agentkernel.Syscall{}, journal.NewCanonizer(maxKnown)}
-	for call := range calls {
-		a.calls[call.Name] = call
+	for name, call := range calls {
+		a.calls[name] = of(call)
 	}
 	return a
 }

@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 )
 
@@ -24,6 +25,14 @@ func New(q history.Queue, session bool) *Replay { return &Replay{Queue: q, sessi
 // Diverged is the error that ends a program which does not repeat its journal.
 func Diverged(format string, args ...any) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeDiverged, "replay", format, args...)
+}
+
+// Ended is an error as the end of a process: of a divergence that says nothing else it says how the two are compared.
+func Ended(err *agentkernel.Error, pid agentkernel.PID) *agentkernel.Error {
+	if err = err.WithPID(pid); err.Code == agentkernel.CodeDiverged && err.Hint == "" {
+		err = err.WithHint(advice.Compare, pid)
+	}
+	return err
 }
 
 // Issued is a call as the program issues it.

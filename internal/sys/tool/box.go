@@ -160,7 +160,7 @@ func (b *Box) Gone(ctx context.Context, s *agentkernel.Spec) *agentkernel.Error 
 	if hosts, ok := src.(agentkernel.ToolHosts); ok && err == nil {
 		err = hosts.Gone(ctx)
 	}
-	if agentkernel.CodeOf(err) != agentkernel.CodeUnavailable { // whatever else is wrong, the import says
+	if err == nil || !strings.Contains(err.Error(), agentkernel.OfProgram) { // whatever else is wrong, the import says
 		return nil
 	}
 	return agentkernel.AsError(err, agentkernel.CodeUnavailable, "tool")
