@@ -39,9 +39,7 @@ func (k *Kernel) finish(p *process, e ending) {
 // end makes the process terminal, whose open streams were settled so; p.mu is held. It gives the sandbox to discard.
 func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentkernel.Sandbox {
 	p.run.running, p.run.turning = p.ran(k.clock()), 0
-	if e.err != nil && e.err.PID == 0 {
-		e.err = replay.Ended(e.err, p.pid)
-	}
+	e.err = replay.Ended(e.err, p.pid)
 	e.err, e.underWay = p.withUnresolved(e.err)
 	if l, ok := p.run.box.(agentkernel.Leaver); ok {
 		e.left = l.Left()

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +22,12 @@ func TestInterruptOfACallOfAnEarlierLife(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRig(t, newRAMStore())
 					r.backend.noImages = !images
-					slow := false
+					var slow atomic.Bool
 					r.backend.add("p", func(p *prog) error {
 						if _, err := p.call("time.now", `{}`); err != nil {
 							return err
 						}
-						if slow {
+						if slow.Load() {
 							pass(time.Second) // it is still on its way back when the signal comes
 						}
 						_, err := p.call(call[0], call[1])
@@ -38,7 +39,7 @@ func TestInterruptOfACallOfAnEarlierLife(t *testing.T) {
 						t.Fatal(err)
 					}
 					pass(10 * time.Second)
-					slow = true
+					slow.Store(true)
 					_ = r.store.Flush(t.Context(), 0)
 					r2 := r.boot(t, r.store.crash())
 					if _, err := r2.Recover(t.Context(), 0); err != nil {
@@ -75,9 +76,9 @@ func TestAnInterruptedCallIsNotPaidForAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, newRAMStore(), with(&toy.World{Delay: time.Hour}))
 			r.backend.noImages = true
-			slow := false
+			var slow atomic.Bool
 			r.backend.add("p", func(p *prog) error {
-				if slow {
+				if slow.Load() {
 					pass(time.Second)
 				}
 				_, err := p.call("toy.charge", pay(effect, 2, 1))
@@ -91,7 +92,7 @@ func TestAnInterruptedCallIsNotPaidForAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			pass(time.Second)
-			slow = true
+			slow.Store(true)
 			_ = r.store.Flush(t.Context(), 0)
 			r2 := r.boot(t, r.store.crash(), with(&toy.World{Delay: time.Hour}))
 			if _, err := r2.Recover(t.Context(), 0); err != nil {
@@ -124,9 +125,9 @@ func TestDeadlineWhileNoKernelRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newRAMStore())
 		r.backend.noImages = true
-		slow := false
+		var slow atomic.Bool
 		r.backend.add("p", func(p *prog) error {
-			if slow {
+			if slow.Load() {
 				pass(time.Second)
 			}
 			_, err := p.call("time.sleep", `{"seconds":1000}`)
@@ -140,7 +141,7 @@ func TestDeadlineWhileNoKernelRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(10 * time.Second)
-		slow = true
+		slow.Store(true)
 		crashed := r.store.crash()
 		pass(time.Hour)
 		r2 := r.boot(t, crashed)

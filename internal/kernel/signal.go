@@ -288,8 +288,9 @@ func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.Sign
 
 // interruptWaiting does what a signal has left to do that came before the program was back in the call that it waits for; p.mu is held.
 func (k *Kernel) interruptWaiting(p *process) {
-	if p.interruptDue() && p.standing.Unresolved.First() == 0 { // else a human decides first
-		k.interruptCall(p, p.interruptible())
+	f := p.interruptible() // what has come to an inbox is read first, and what a human is asked is decided
+	if f != nil && p.interruptDue() && !(f.async && f.mail != "") && p.standing.Unresolved.First() == 0 {
+		k.interruptCall(p, f)
 	}
 }
 
@@ -297,11 +298,11 @@ func (k *Kernel) interruptWaiting(p *process) {
 func (k *Kernel) interruptedAgain(p *process, f *inflight) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.interruptDue() || p.run.backend != nil && f.id != p.run.current || f.effect == agentkernel.EffectWrite || p.asksForCell() {
-		return false
+	due := p.interruptDue() && (p.run.backend == nil || f.id == p.run.current) && f.effect != agentkernel.EffectWrite && !p.asksForCell()
+	if due {
+		k.interruptCall(p, f)
 	}
-	k.interruptCall(p, f)
-	return true
+	return due
 }
 
 // interruptCall answers a call, nil: none, with KernelInterrupt; p.mu is held.
@@ -325,7 +326,7 @@ func (k *Kernel) interruptCall(p *process, f *inflight) {
 	k.resumeIfAnswered(p)
 }
 
-// interruptible is the call that the program waits for now, and that a signal reaches: it is journalled, asked about, or waits its turn.
+// interruptible is the call that the program waits for now, and that a signal reaches; nil: there is none.
 func (p *process) interruptible() *inflight {
 	if p.standing.Account.Masks > 0 || p.state != agentkernel.StateWaiting && p.run.backend != nil {
 		return nil

@@ -27,8 +27,12 @@ func Diverged(format string, args ...any) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeDiverged, "replay", format, args...)
 }
 
-// Ended is an error as the end of a process: of a divergence that says nothing else it says how the two are compared.
+// Ended is an error (nil: none) as the end of a process, unless it has one already: of a divergence that says nothing else it says how
+// the two are compared.
 func Ended(err *agentkernel.Error, pid agentkernel.PID) *agentkernel.Error {
+	if err == nil || err.PID != 0 {
+		return err
+	}
 	if err = err.WithPID(pid); err.Code == agentkernel.CodeDiverged && err.Hint == "" {
 		err = err.WithHint(advice.Compare, pid)
 	}

@@ -171,7 +171,7 @@ class Declared(support.KernelTest):
         environment = {**os.environ, "PYTHONPATH": str(support.SDK / "src")}
         said = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, env=environment, timeout=support.PATIENCE)
         self.assertRegex(said.stdout, r"^\d+\n$", said.stderr)
-        task = next(p for p in self.client.ps(all=True) if p.name == "do" and not p.done)
+        task = next(p for p in self.client.ps(all=True) if p.parent == 0 and not p.done)
         self.client.recover(task.pid)
         process = self.client.wait(task.pid)
         self.assertTrue(process.paused, process)
