@@ -149,6 +149,10 @@ func create(path string, content []byte) (bool, error) {
 	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
 		err = os.Link(f.Name(), path) // and not a rename: what somebody else has made meanwhile stays
 	}
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) { // a file system without links
+		err = os.Rename(f.Name(), path)
+		return err == nil, unwrapPath(err)
+	}
 	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
 		return false, unwrapPath(err)
 	}
