@@ -278,17 +278,10 @@ const probePatience = 4 * time.Second
 // probe ends a test whose server is not there: what others wait for, a test says at once.
 func (a *app) probe(ctx context.Context, k *session, pid agentkernel.PID, end context.CancelCauseFunc) {
 	var first time.Time
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	each(ctx, 50*time.Millisecond, func() bool {
 		p, err := k.Process(ctx, pid)
 		if err != nil {
-			continue
+			return true
 		}
 		for _, w := range p.WaitsFor {
 			if !strings.Contains(w, "connection refused") {
@@ -306,9 +299,10 @@ func (a *app) probe(ctx context.Context, k *session, pid agentkernel.PID, end co
 			where, _, _ := strings.Cut(why, ",")
 			end(agentkernel.Errorf(agentkernel.CodeUnavailable, "llm test", "%s: %s%s: nothing listens there", model, refused, where).
 				WithHint("start its server, or correct its url=: agentkernel doctor looks there, agentkernel llm list names what is declared"))
-			return
+			return false
 		}
-	}
+		return true
+	})
 }
 
 // saidByProgram is the error that a program has printed as it caught it, "code: message (hint)", for the person whom its hint was meant for.

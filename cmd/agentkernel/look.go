@@ -214,17 +214,10 @@ func (w *watch) tell(ctx context.Context) {
 func (w *watch) tellWaits(ctx context.Context) {
 	var p patient
 	advised := false
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	each(ctx, time.Second, func() bool {
 		proc, err := w.k.Process(ctx, w.process())
 		if err != nil || len(proc.WaitsFor) == 0 || !ofModel(proc.WaitsFor[0]) || proc.WaitsSince.IsZero() {
-			continue
+			return true
 		}
 		call, _, _ := strings.Cut(proc.WaitsFor[0], ",")
 		if lasted := time.Since(proc.WaitsSince); p.tells(call+proc.WaitsSince.String(), lasted) {
@@ -235,7 +228,8 @@ func (w *watch) tellWaits(ctx context.Context) {
 			}
 			w.a.con.Note("  %s", line)
 		}
-	}
+		return true
+	})
 }
 
 // refused is in what a call of a model waits for at whose server's address nothing listens.

@@ -72,14 +72,24 @@ func pidsOf(processes []agentkernel.Process) (pids []agentkernel.PID) {
 // tellPaused tells of the children of a task that are paused while it waits for them: it would wait without a word.
 func (w *watch) tellPaused(ctx context.Context) {
 	told := map[string]bool{}
-	tick := time.NewTicker(time.Second)
+	each(ctx, time.Second, func() bool {
+		w.mentionPaused(ctx, told)
+		return true
+	})
+}
+
+// each calls look again and again, first when a while has passed, until ctx ends or look says false.
+func each(ctx context.Context, while time.Duration, look func() (again bool)) {
+	tick := time.NewTicker(while)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			w.mentionPaused(ctx, told)
+			if !look() {
+				return
+			}
 		}
 	}
 }

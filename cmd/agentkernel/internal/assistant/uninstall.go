@@ -76,22 +76,14 @@ func (u *Uninstall) orphan() (err error) {
 	if u.now, err = read(p.File); err != nil || !u.now.there {
 		return err
 	}
-	d, err := p.parse(u.now, p.File)
+	d, members, named, err := u.servers()
 	if err != nil {
 		return err
-	}
-	path := []string{p.Client.Key}
-	members, _, err := d.Members(path...)
-	if err != nil {
-		return p.broken(err)
-	}
-	named := func(name string) int {
-		return slices.IndexFunc(members, func(m jsonc.Member) bool { return m.Key == name })
 	}
 	if i := named(Entry); i < 0 || !p.leadsToTools(members[i].Value) {
 		return nil
 	}
-	if err := d.Remove(path, Entry); err != nil {
+	if err := d.Remove([]string{p.Client.Key}, Entry); err != nil {
 		return p.broken(err)
 	}
 	if u.tools, err = read(p.Tools); err != nil {
@@ -164,21 +156,28 @@ func (u *Uninstall) original() bool {
 	return true
 }
 
+// servers are those of the client's file as it is now; named gives the place of one among them, -1: it is not there.
+func (u *Uninstall) servers() (d *jsonc.Doc, list []jsonc.Member, named func(string) int, err error) {
+	p := u.Place
+	if d, err = p.parse(u.now, p.File); err != nil {
+		return nil, nil, nil, err
+	}
+	if list, _, err = d.Members(p.Client.Key); err != nil {
+		return nil, nil, nil, p.broken(err)
+	}
+	return d, list, func(name string) int {
+		return slices.IndexFunc(list, func(m jsonc.Member) bool { return m.Key == name })
+	}, nil
+}
+
 // merge puts the servers back into what the client's file is now.
 func (u *Uninstall) merge() error {
 	p := u.Place
-	d, err := p.parse(u.now, p.File)
+	d, members, find, err := u.servers()
 	if err != nil {
 		return err
 	}
 	path := []string{p.Client.Key}
-	members, _, err := d.Members(path...)
-	if err != nil {
-		return p.broken(err)
-	}
-	find := func(name string) int {
-		return slices.IndexFunc(members, func(m jsonc.Member) bool { return m.Key == name })
-	}
 	var twice []string
 	for _, m := range u.old.Moved {
 		if i := find(m.Name); i >= 0 && !same(members[i].Value, []byte(m.Text)) {
