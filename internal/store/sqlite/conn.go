@@ -1,28 +1,18 @@
 package sqlite
 
 import (
-	"context"
 	"database/sql/driver"
 	"errors"
-	"io"
 	"net/url"
 	"path/filepath"
 
-	driversqlite "modernc.org/sqlite"
+	"agentkernel/internal/store/sqlite/binding"
 )
 
-// conn is one connection with its prepared statements. It talks to the driver directly: database/sql
-// would add locks, reflection and a pool to a connection that one goroutine owns. Not safe for
-// concurrent use.
+// conn is one connection with its prepared statements. Not safe for concurrent use.
 type conn struct {
-	raw   driver.Conn
-	stmts map[string]*stmt
-}
-
-// stmt is a prepared statement with its argument list, reused from call to call.
-type stmt struct {
-	raw  driver.Stmt
-	args []driver.NamedValue
+	db    *binding.DB
+	stmts map[string]*binding.Stmt
 }
 
 // row is one result row: int64, float64, string, []byte or nil a column. It is valid until the next one.
@@ -34,13 +24,16 @@ func dial(path string, params url.Values, pragmas ...string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	params.Set("_error_rc", "1")
 	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(abs), RawQuery: params.Encode()}
-	raw, err := new(driversqlite.Driver).Open(u.String())
+	return dialURI(u.String(), pragmas...)
+}
+
+func dialURI(uri string, pragmas ...string) (*conn, error) {
+	db, err := binding.Open(uri)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw: raw, stmts: map[string]*stmt{}}
+	c := &conn{db: db, stmts: map[string]*binding.Stmt{}}
 	for _, p := range pragmas {
 		if err := c.script("PRAGMA " + p); err != nil {
 			return nil, errors.Join(err, c.close())
@@ -50,79 +43,49 @@ func dial(path string, params url.Values, pragmas ...string) (*conn, error) {
 }
 
 // script runs statements without arguments that are not worth keeping prepared.
-func (c *conn) script(sql string) error {
-	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), sql, nil)
-	return err
-}
+func (c *conn) script(sql string) error { return c.db.Script(sql) }
 
 // prepare gives the statement for a query text, prepared once per connection.
-func (c *conn) prepare(query string) (*stmt, error) {
+func (c *conn) prepare(query string) (*binding.Stmt, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
 	}
-	raw, err := c.raw.(driver.ConnPrepareContext).PrepareContext(context.Background(), query)
+	s, err := c.db.Prepare(query)
 	if err != nil {
 		return nil, err
 	}
-	s := &stmt{raw: raw}
 	c.stmts[query] = s
 	return s, nil
 }
 
-func (s *stmt) bind(values []driver.Value) []driver.NamedValue {
-	s.args = s.args[:0]
-	for i, v := range values {
-		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: v})
-	}
-	return s.args
-}
-
 // exec runs a statement that gives no rows.
 func (c *conn) exec(query string, values ...driver.Value) error {
-	_, err := c.result(query, values)
-	return err
+	s, err := c.prepare(query)
+	if err != nil {
+		return err
+	}
+	return s.Exec(values)
 }
 
 // change is exec; it says how many rows were changed.
 func (c *conn) change(query string, values ...driver.Value) (int64, error) {
-	r, err := c.result(query, values)
-	if err != nil {
+	if err := c.exec(query, values...); err != nil {
 		return 0, err
 	}
-	return r.RowsAffected()
-}
-
-func (c *conn) result(query string, values []driver.Value) (driver.Result, error) {
-	s, err := c.prepare(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.raw.(driver.StmtExecContext).ExecContext(context.Background(), s.bind(values))
+	return c.db.Changes(), nil
 }
 
 // query runs a statement and hands each row to fn until fn returns an error.
-func (c *conn) query(fn func(row) error, query string, values ...driver.Value) (err error) {
+func (c *conn) query(fn func(row) error, query string, values ...driver.Value) error {
 	s, err := c.prepare(query)
 	if err != nil {
 		return err
 	}
-	rows, err := s.raw.(driver.StmtQueryContext).QueryContext(context.Background(), s.bind(values))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	dest := make(row, len(rows.Columns()))
-	for {
-		switch err := rows.Next(dest); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := fn(dest); err != nil {
-			return err
-		}
-	}
+	var dest row
+	return s.Query(values, func() error {
+		dest = s.Row(dest)
+		return fn(dest)
+	})
 }
 
 // one runs a statement that gives at most one row; found says whether it did.
@@ -146,9 +109,9 @@ func (c *conn) int(query string, values ...driver.Value) (int64, error) {
 func (c *conn) close() error {
 	var err error
 	for _, s := range c.stmts {
-		err = errors.Join(err, s.raw.Close())
+		err = errors.Join(err, s.Close())
 	}
-	return errors.Join(err, c.raw.Close())
+	return errors.Join(err, c.db.Close())
 }
 
 func (r row) int(i int) int64   { v, _ := r[i].(int64); return v }

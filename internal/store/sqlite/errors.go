@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"syscall"
 
-	driversqlite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"agentkernel"
+	"agentkernel/internal/store/sqlite/binding"
 )
 
 // explain turns an error of SQLite or the operating system into one that says what was wrong with the
@@ -74,8 +74,8 @@ func notOurs(path, why string) error {
 
 // resultCode is SQLite's primary result code, 0 for an error that is not SQLite's.
 func resultCode(err error) int {
-	if e, ok := errors.AsType[*driversqlite.Error](err); ok {
-		return e.Code() & 0xff
+	if e, ok := errors.AsType[*binding.Error](err); ok {
+		return e.Code & 0xff
 	}
 	return 0
 }

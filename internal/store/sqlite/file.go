@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"time"
 
-	driversqlite "modernc.org/sqlite"
 	"modernc.org/sqlite/vfs"
 
 	"agentkernel/internal/store/sqlite/wal"
@@ -41,18 +40,10 @@ func dialReaderAt(f io.ReaderAt, size int64, pragmas ...string) (c *conn, closeA
 	if err != nil {
 		return nil, nil, err
 	}
-	raw, err := new(driversqlite.Driver).Open("file:" + oneName + "?immutable=1&mode=ro&_error_rc=1&vfs=" + name)
-	if err != nil {
+	if c, err = dialURI("file:"+oneName+"?immutable=1&mode=ro&vfs="+name, pragmas...); err != nil {
 		return nil, nil, errors.Join(err, files.Close())
 	}
-	c = &conn{raw: raw, stmts: map[string]*stmt{}}
-	closeAll = func() error { return errors.Join(c.close(), files.Close()) }
-	for _, p := range pragmas {
-		if err := c.script("PRAGMA " + p); err != nil {
-			return nil, nil, errors.Join(err, closeAll())
-		}
-	}
-	return c, closeAll, nil
+	return c, func() error { return errors.Join(c.close(), files.Close()) }, nil
 }
 
 const oneName = "kernel.db"

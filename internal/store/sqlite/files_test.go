@@ -7,10 +7,10 @@ import (
 	"syscall"
 	"testing"
 
-	driversqlite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"agentkernel"
+	"agentkernel/internal/store/sqlite/binding"
 )
 
 // TestTooFewOpenFiles: SQLite says that it is unable to open a file and not why, and the system's own word names none of its limits.
@@ -21,7 +21,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 		c.close()
 		t.Fatal("a database was opened in a folder that is not there")
 	}
-	if e, ok := errors.AsType[*driversqlite.Error](cause); !ok || e.Code()&0xff != sqlite3.SQLITE_CANTOPEN {
+	if e, ok := errors.AsType[*binding.Error](cause); !ok || e.Code&0xff != sqlite3.SQLITE_CANTOPEN {
 		t.Fatalf("%v is no error of this kind", cause)
 	}
 	var was syscall.Rlimit

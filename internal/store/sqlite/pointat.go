@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,15 +9,15 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/nearest"
+	"agentkernel/internal/store/sqlite/binding"
 )
 
-// sqliteMessage is what SQLite says, without the words that the driver puts around it.
+// sqliteMessage is what SQLite says, without its word for the kind of error.
 func sqliteMessage(err error) string {
-	m := strings.TrimPrefix(err.Error(), "SQL logic error: ")
-	if i := strings.LastIndex(m, " ("); i > 0 && strings.HasSuffix(m, ")") && strings.Trim(m[i+2:len(m)-1], "0123456789") == "" {
-		m = m[:i]
+	if e, ok := errors.AsType[*binding.Error](err); ok {
+		return e.Message
 	}
-	return m
+	return err.Error()
 }
 
 // pointAt makes the error for a statement that SQLite cannot compile: what is wrong, the line with a mark under the

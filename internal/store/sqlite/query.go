@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,9 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	driversqlite "modernc.org/sqlite"
-
 	"agentkernel"
+	"agentkernel/internal/store/sqlite/binding"
 )
 
 // Query answers SQL of a user from a database that it never changes, also while a kernel writes it. Besides
@@ -82,11 +80,8 @@ func prepareQueries(c *conn, version int64) error {
 	if err := c.script(script + "PRAGMA query_only = 1"); err != nil {
 		return err
 	}
-	reg, ok := c.raw.(driversqlite.AuthorizerRegisterer)
-	if !ok {
-		return agentkernel.Errorf(agentkernel.CodeInternal, "sql", "the database driver cannot restrict what a statement does")
-	}
-	return reg.RegisterAuthorizer(authorize)
+	c.db.Restrict(authorize)
+	return nil
 }
 
 // readingPragmas are those that tell something and change nothing; pragma_table_info('calls') uses them.
@@ -95,20 +90,16 @@ var readingPragmas = map[string]bool{"table_info": true, "table_xinfo": true, "t
 
 // authorize is asked by SQLite for everything that a statement would do. Only reading is allowed: no ATTACH, which
 // would open other files, no VACUUM INTO, which would write one, no PRAGMA that sets something.
-func authorize(action driversqlite.AuthorizerActionCode, arg1, arg2, _, _ string) driversqlite.AuthorizerReturnCode {
+func authorize(action binding.Action, arg1, arg2 string) bool {
 	switch action {
-	case driversqlite.AuthSelect, driversqlite.AuthRead, driversqlite.AuthRecursive:
-		return driversqlite.AuthorizerOK
-	case driversqlite.AuthFunction:
-		if arg2 != "load_extension" {
-			return driversqlite.AuthorizerOK
-		}
-	case driversqlite.AuthPragma:
-		if readingPragmas[strings.ToLower(arg1)] {
-			return driversqlite.AuthorizerOK
-		}
+	case binding.ActionSelect, binding.ActionRead, binding.ActionRecursive:
+		return true
+	case binding.ActionFunction:
+		return arg2 != "load_extension"
+	case binding.ActionPragma:
+		return readingPragmas[strings.ToLower(arg1)]
 	}
-	return driversqlite.AuthorizerDeny
+	return false
 }
 
 // Run runs one statement that only reads and gives at most limit rows (0: all). ctx ends it in whatever it does.
@@ -155,15 +146,14 @@ func (c *conn) compile(statement string) error {
 	if firstWord(statement) != "explain" {
 		statement = "EXPLAIN " + statement
 	}
-	rows, err := c.raw.(driver.QueryerContext).QueryContext(context.Background(), statement, nil)
+	s, err := c.db.Prepare(statement)
 	if err != nil {
 		return err
 	}
-	return rows.Close()
+	return s.Close()
 }
 
-// bounded puts a statement into one that gives no more than a row above the limit, and that does all its work in
-// the first step: the driver can end a first step, and none after it.
+// bounded puts a statement into one that gives no more than a row above the limit.
 func bounded(statement string, limit int) string {
 	if firstWord(statement) == "explain" {
 		return statement
@@ -172,21 +162,23 @@ func bounded(statement string, limit int) string {
 	if limit > 0 {
 		n = limit + 1
 	}
-	return fmt.Sprintf("WITH answer_ AS MATERIALIZED (SELECT * FROM (%s\n) LIMIT %d) SELECT * FROM answer_", statement, n)
+	return fmt.Sprintf("SELECT * FROM (%s\n) LIMIT %d", statement, n)
 }
 
 func (t *Table) fill(ctx context.Context, c *conn, statement string, limit int) (err error) {
-	rows, err := c.raw.(driver.QueryerContext).QueryContext(ctx, statement, nil)
+	s, err := c.db.Prepare(statement)
 	if err != nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "sql", "%s", sqliteMessage(err))
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	t.Columns = rows.Columns()
-	dest := make([]driver.Value, len(t.Columns))
-	for rows.Next(dest) == nil {
+	defer func() { err = errors.Join(err, s.Close()) }()
+	defer c.db.Until(ctx)()
+	t.Columns = s.Columns()
+	var dest row
+	err = s.Query(nil, func() error {
 		if t.More = limit > 0 && len(t.Rows) == limit; t.More {
-			return nil
+			return errEnough
 		}
+		dest = s.Row(dest)
 		row := make([]any, len(dest))
 		for i, v := range dest {
 			if b, ok := v.([]byte); ok {
@@ -195,9 +187,13 @@ func (t *Table) fill(ctx context.Context, c *conn, statement string, limit int) 
 			row[i] = v
 		}
 		t.Rows = append(t.Rows, row)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		return ctx.Err()
+	})
+	switch {
+	case err == nil, errors.Is(err, errEnough):
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
 	}
-	return nil
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "sql", "%s", sqliteMessage(err))
 }
