@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"agentkernel/client"
 	"agentkernel/embedded"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/store/sqlite"
 )
 
 var killedSection = section{
@@ -183,9 +185,14 @@ func (s *server) spawn(ctx context.Context, n int) (pids []agentkernel.PID, err 
 
 // await waits until each process is so many laps further than it was, and says when half of them were.
 func (s *server) await(ctx context.Context, pids []agentkernel.PID, were map[agentkernel.PID]int, further int) (half time.Time, err error) {
+	q, _, err := embedded.OpenQuery(ctx, filepath.Join(s.home, "k")) // once: what is measured has no processor for much else
+	if err != nil {
+		return half, err
+	}
+	defer func() { err = errors.Join(err, q.Close()) }()
 	deadline := time.Now().Add(5 * time.Minute)
 	for {
-		laps, err := lapsOf(ctx, s.home)
+		laps, err := lapsIn(ctx, q)
 		if err != nil {
 			return half, err
 		}
@@ -219,26 +226,22 @@ func lapsOf(ctx context.Context, home string) (laps map[agentkernel.PID]int, err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, q.Close()) }()
+	return lapsIn(ctx, q)
+}
+
+func lapsIn(ctx context.Context, q *sqlite.Query) (map[agentkernel.PID]int, error) {
 	t, err := q.Run(ctx, "SELECT pid, value FROM main.state WHERE key = 'lap'", 0)
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(t.Rows)
-	if err != nil {
-		return nil, err
-	}
-	var rows [][2]json.RawMessage
-	if err := json.Unmarshal(text, &rows); err != nil {
-		return nil, err
-	}
-	laps = make(map[agentkernel.PID]int, len(rows))
-	for _, r := range rows {
-		var pid agentkernel.PID
-		var lap int
-		if err := errors.Join(json.Unmarshal(r[0], &pid), json.Unmarshal(bytes.Trim(r[1], `"`), &lap)); err != nil {
-			return nil, err
+	laps := make(map[agentkernel.PID]int, len(t.Rows))
+	for _, r := range t.Rows {
+		pid, ok := r[0].(int64)
+		lap, err := strconv.Atoi(fmt.Sprint(r[1]))
+		if !ok || err != nil {
+			return nil, fmt.Errorf("the state of process %v has the lap %v", r[0], r[1])
 		}
-		laps[pid] = lap
+		laps[agentkernel.PID(pid)] = lap
 	}
 	return laps, nil
 }
