@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
@@ -14,6 +15,7 @@ import (
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
+	"agentkernel/internal/kernel/trees"
 )
 
 // Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those that cannot be taken up fail
@@ -38,18 +40,13 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 			return nil, err
 		}
 	}
-	var taken []*process
-	var failed error // the first
-	for _, rec := range records {
-		if failed = cmp.Or(failed, ctx.Err()); ctx.Err() != nil {
-			break // whoever asked has gone: what was taken up runs, and the rest is for the next who asks
+	taken, left, failed := make([]*process, len(records)), make([][]agentkernel.Process, len(records)), make([]error, len(records))
+	trees.Each(records, func(i int) {
+		if failed[i] = ctx.Err(); failed[i] == nil { // else whoever asked has gone: what was taken up runs, and the rest is for the next who asks
+			taken[i], left[i], failed[i] = k.adopt(ctx, records[i], false)
 		}
-		p, left, err := k.adopt(ctx, rec, false)
-		failed, asleep = cmp.Or(failed, err), append(asleep, left...)
-		if p != nil {
-			taken = append(taken, p)
-		}
-	}
+	})
+	taken = slices.DeleteFunc(taken, func(p *process) bool { return p == nil })
 	out := make([]agentkernel.Process, 0, len(taken))
 	for _, p := range taken {
 		k.launch(p)
@@ -63,7 +60,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 			return out, err
 		}
 	}
-	return append(out, asleep...), failed
+	return append(out, append(asleep, slices.Concat(left...)...)...), cmp.Or(failed...)
 }
 
 // listed is how many parked processes Recover tells of at most: it leaves them where they are.

@@ -1,12 +1,14 @@
 package eviction
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"agentkernel"
 )
 
-// Residents are the processes with a sandbox in memory. The zero value is none. What it is told to call is called with its lock held.
+// Residents are the processes with a sandbox in memory. The zero value is none.
 type Residents[P any] struct {
 	mu      sync.Mutex
 	all     map[agentkernel.PID]P
@@ -23,7 +25,7 @@ func (r *Residents[P]) Add(pid agentkernel.PID, p P) {
 	r.all[pid] = p
 }
 
-// Remove notes that a process has none, if gone says so; nil: it has none.
+// Remove notes that a process has none, if gone says so, which is called with the lock held; nil: it has none.
 func (r *Residents[P]) Remove(pid agentkernel.PID, gone func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,9 +44,10 @@ func (r *Residents[P]) Count() int {
 // First takes the one that goes first of those that rank says may go. False: none may, or take says that it does not any more.
 func (r *Residents[P]) First(rank func(P) (Rank, bool), take func(P) bool) (first P, ok bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	all := slices.Collect(maps.Values(r.all)) // rank waits for the locks of processes, and nobody else should for that
+	r.mu.Unlock()
 	var best Rank
-	for _, p := range r.all {
+	for _, p := range all {
 		if it, may := rank(p); may && (!ok || it.Before(best)) {
 			first, best, ok = p, it, true
 		}
