@@ -19,7 +19,7 @@ LINT_VERSION := v2.15.0
 LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
 
 # SQLite is C that was translated. It works on memory outside Go's heap, at which the race detector does not look, and
-# asking it at each access makes the store many times slower. The driver and database/sql are watched like all else.
+# asking it at each access makes the store many times slower. What calls it is watched like all else.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
 # Tests get 45 minutes a package at most: few need one, but machines may be busy.
