@@ -2,8 +2,8 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"agentkernel"
@@ -115,7 +115,7 @@ func (k *Kernel) setAside(p *process, err error) bool {
 	begun := p.imaged || p.recoveries.Load() > 0 || p.losses != nil || p.canAbort() && p.run.replay != nil
 	code := agentkernel.CodeOf(err)
 	mendable := code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied
-	if !begun || !mendable || strings.Contains(err.Error(), agentkernel.OfProgram) || // it was paused when it was taken up
+	if !begun || !mendable || errors.Is(err, agentkernel.ErrOfProgram) || // it was paused when it was taken up
 		p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
 		return false
 	}

@@ -229,7 +229,7 @@ func (inst *instance) startError(err error, timedOut string) *agentkernel.Error 
 		}
 	}
 	if e.program != 0 && timedOut == "" && wireErr == nil {
-		return agentkernel.Errorf(code, "tool.start", "%s", e.programEnded()).WithHint("%s", runAgain)
+		return agentkernel.Errorf(code, "tool.start", "%w", e.programEnded()).WithHint("%s", runAgain)
 	}
 	if e.transport == "http" {
 		if status := inst.refusedWith(); status == http.StatusUnauthorized || status == http.StatusForbidden {
