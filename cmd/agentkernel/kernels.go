@@ -290,8 +290,8 @@ func (a *app) reading() (*session, error) {
 	return k, err
 }
 
-// readable is reading, without a word. hidden says that a kernel holds the directory and does not answer, so that the database
-// does not say what it is doing.
+// readable is reading, without a word. hidden says that a kernel holds the directory and does not answer, or is of another version, so
+// that the database does not say what it is doing.
 func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	home, err := a.home()
 	if err != nil {
@@ -308,8 +308,11 @@ func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	if derr == nil {
 		return &session{Kernel: k, closers: []func() error{k.Close}}, nil, nil
 	}
-	if silent(derr) || notThere(derr) && kernelHolds(dir) {
+	switch {
+	case silent(derr) || notThere(derr) && kernelHolds(dir):
 		hidden = a.unanswered(dir, silent(derr))
+	case agentkernel.CodeOf(derr) == agentkernel.CodeVersion:
+		hidden = asError(derr)
 	}
 	if !dir.Begun() {
 		return nil, nil, errNothingYet(home)
