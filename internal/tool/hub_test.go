@@ -228,6 +228,8 @@ func TestServersThatDoNotStart(t *testing.T) {
 		{"speaks nonsense", tooltest.Stdio(t, "-bad-init"), agentkernel.CodeUnavailable, []string{"1999-01-01"}},
 		{"no such command", tooltest.Server{"command": "no-such-command-xyz"}, agentkernel.CodeUnavailable,
 			[]string{`there is no no-such-command-xyz on the PATH of the running kernel`}},
+		{"a whole line", tooltest.Server{"command": "npx -y @scope/server"}, agentkernel.CodeUnavailable,
+			[]string{`there is no program "npx -y @scope/server": "command" is the program alone, "npx", and its arguments belong in "args"`}},
 		{"no such path", tooltest.Server{"command": "./nope"}, agentkernel.CodeUnavailable, []string{"does not exist"}},
 		{"no directory", tooltest.Server{"command": "sh", "cwd": "nope"}, agentkernel.CodeUnavailable, []string{"its directory (cwd) does not exist"}},
 		{"disabled", tooltest.Stdio(t).With("disabled", true), agentkernel.CodeUnavailable, []string{"is disabled"}},
