@@ -373,11 +373,31 @@ func (a *app) mentionUnfinished(k agentkernel.Kernel) {
 	}
 	a.mentionSettings(&info)
 	if info.Unfinished > 0 {
-		a.con.Note("%d unfinished: agentkernel recover", info.Unfinished)
+		a.con.Note("%s", a.goesOnUnfinished(k, info.Unfinished))
 	}
 	if text := info.Storage.Warning(); text != "" {
 		a.con.Say("%s · make room: agentkernel prune --older 30d", text)
 	}
+}
+
+// lookedAt is how many unfinished processes are looked at to say how they go on.
+const lookedAt = 50
+
+// goesOnUnfinished says how the n processes go on that a kernel has left unfinished. If all of them are paused, recover continues none.
+func (a *app) goesOnUnfinished(k agentkernel.Kernel, n int) string {
+	text := fmt.Sprintf("%d unfinished: agentkernel recover", n)
+	list, err := k.List(a.ctx, agentkernel.Filter{Unfinished: true, Limit: lookedAt})
+	if err != nil || len(list) == lookedAt {
+		return text
+	}
+	list = slices.DeleteFunc(list, func(p agentkernel.Process) bool { return p.State != agentkernel.StateUnfinished })
+	if len(list) != n || slices.ContainsFunc(list, func(p agentkernel.Process) bool { return !p.Paused }) {
+		return text
+	}
+	if n == 1 {
+		return "1 unfinished, and paused: " + goesOn(&list[0])
+	}
+	return fmt.Sprintf("%d unfinished, and all of them paused: agentkernel ps lists them, agentkernel resume PID continues one", n)
 }
 
 // shortSetting is how long both values of a setting may be that are shown where nobody has asked for them.
