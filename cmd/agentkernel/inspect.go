@@ -66,7 +66,7 @@ func (c *inspectCmd) Run(a *app) error {
 }
 
 func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, error) {
-	p, err := k.Process(a.ctx, pid)
+	p, err := a.find(k, pid)
 	if err != nil {
 		return nil, err
 	}
