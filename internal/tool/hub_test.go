@@ -231,6 +231,8 @@ func TestServersThatDoNotStart(t *testing.T) {
 		{"a whole line", tooltest.Server{"command": "npx -y @scope/server"}, agentkernel.CodeUnavailable,
 			[]string{`there is no program "npx -y @scope/server": "command" is the program alone, "npx", and its arguments belong in "args"`}},
 		{"no such path", tooltest.Server{"command": "./nope"}, agentkernel.CodeUnavailable, []string{"does not exist"}},
+		{"nothing listens", tooltest.Server{"url": "http://127.0.0.1:1/mcp"}, agentkernel.CodeUnavailable,
+			[]string{`server "test" cannot be reached: connection refused (127.0.0.1:1) (see `}},
 		{"no directory", tooltest.Server{"command": "sh", "cwd": "nope"}, agentkernel.CodeUnavailable, []string{"its directory (cwd) does not exist"}},
 		{"disabled", tooltest.Stdio(t).With("disabled", true), agentkernel.CodeUnavailable, []string{"is disabled"}},
 		{"no MCP server", tooltest.Server{"command": "echo", "args": []string{"hello"}}, agentkernel.CodeUnavailable,
