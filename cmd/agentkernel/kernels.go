@@ -18,6 +18,7 @@ import (
 	"agentkernel/embedded"
 	"agentkernel/internal/api/wire"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/setup"
 	"agentkernel/internal/tool"
 )
 
@@ -380,22 +381,14 @@ func (a *app) mentionUnfinished(k agentkernel.Kernel) {
 	}
 }
 
-// lookedAt is how many unfinished processes are looked at to say how they go on.
-const lookedAt = 50
-
 // goesOnUnfinished says how the n processes go on that a kernel has left unfinished. If all of them are paused, recover continues none.
 func (a *app) goesOnUnfinished(k agentkernel.Kernel, n int) string {
 	text := fmt.Sprintf("%d unfinished: agentkernel recover", n)
-	list, err := k.List(a.ctx, agentkernel.Filter{Unfinished: true, Limit: lookedAt})
-	if err != nil || len(list) == lookedAt {
+	switch paused := setup.AllPaused(a.ctx, k, n); len(paused) {
+	case 0:
 		return text
-	}
-	list = slices.DeleteFunc(list, func(p agentkernel.Process) bool { return p.State != agentkernel.StateUnfinished })
-	if len(list) != n || slices.ContainsFunc(list, func(p agentkernel.Process) bool { return !p.Paused }) {
-		return text
-	}
-	if n == 1 {
-		return "1 unfinished, and paused: " + goesOn(&list[0])
+	case 1:
+		return "1 unfinished, and paused: " + goesOn(&paused[0])
 	}
 	return fmt.Sprintf("%d unfinished, and all of them paused: agentkernel ps lists them, agentkernel resume PID continues one", n)
 }
