@@ -108,3 +108,7 @@ func ParsePlace(s string) (Place, bool) {
 
 // ItsHost stands in Process.WaitsFor for whoever is to host the process, and does not.
 const ItsHost = "its host"
+
+// ItsServers stands in Process.WaitsFor for the servers of the tools that the program imports, which are asked, and started
+// where they do not run, before it begins or goes on.
+const ItsServers = "its tool servers"

@@ -3,6 +3,7 @@ package agentkernel
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -437,6 +438,9 @@ const NoProgress = "no progress: "
 
 // OfProgram is in Process.PauseNote, and in the error of a call, where the tools that are meant are functions of a program that has ended.
 const OfProgram = "are functions of the program that started this process, and it has ended or has closed its agent"
+
+// ErrOfProgram is in the chain of the error of a call, or of an import, that says so. What a server prints may have the same words.
+var ErrOfProgram = errors.New(OfProgram)
 
 // Asks is the call about which a human is asked, or was when the process was paused; "": there is none.
 func (p *Process) Asks() string {

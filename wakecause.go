@@ -57,6 +57,8 @@ func wakeCause(call string) string {
 		return "key"
 	case call == ItsHost:
 		return "a host"
+	case call == ItsServers:
+		return call
 	case name == "proc.wait":
 		return "the end of process " + about
 	case name == "proc.next":

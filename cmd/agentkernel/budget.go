@@ -239,7 +239,24 @@ func (a *app) budget(word string, ask func(agentkernel.Kernel, agentkernel.PID) 
 		rows = append(rows, r.cells())
 	}
 	a.con.Out(console.Table(rows, 1, 2, 3, 4))
+	if b.Held != (agentkernel.Spending{}) {
+		p, err := k.Process(a.ctx, pid)
+		if err != nil {
+			return err
+		}
+		if cut := cutOff(&p); cut != "" {
+			a.con.Say("nothing is under way: what is held is of %s", cut)
+		}
+	}
 	return a.outputError()
+}
+
+// cutOff says of which calls the budget of a process holds something that no kernel runs; "": one does, or it has ended.
+func cutOff(p *agentkernel.Process) string {
+	if p.State != agentkernel.StateUnfinished {
+		return ""
+	}
+	return fmt.Sprintf("calls that the end of its kernel cut off, and nobody knows what they cost · agentkernel recover %d continues it", p.PID)
 }
 
 // budgetRow is what there is of one amount.

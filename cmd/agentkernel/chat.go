@@ -106,6 +106,8 @@ type talk struct {
 	lines *bufio.Reader
 	trust bool // whoever writes the lines may have files read and skills kept
 	typed bool // what is said is typed at a terminal, and is asked for
+
+	interrupted time.Time // when Ctrl-C was last pressed: a second one leaves
 }
 
 func (c *chatCmd) talk(a *app, begin func(*talk) error) error {
@@ -232,7 +234,8 @@ func (t *talk) loop() error {
 	}
 }
 
-// next is what the user says next. At a terminal Ctrl-C says nothing; a closed terminal, or SIGTERM, leaves the conversation.
+// next is what the user says next. At a terminal Ctrl-C says nothing, and leaves the conversation if one was pressed just before, here
+// or while something was done; so does a closed terminal, or SIGTERM.
 func (t *talk) next() (string, error) {
 	if !t.typed {
 		return t.line()
@@ -261,9 +264,14 @@ func (t *talk) next() (string, error) {
 			if s != os.Interrupt {
 				return "", t.left(errDetached)
 			}
+			if time.Since(t.interrupted) < againPatience {
+				t.a.con.Echoed()
+				return "", t.left(errInterrupted)
+			}
+			t.interrupted = time.Now()
 			done()
 			t.a.con.Echoed()
-			t.a.con.Note("Ctrl-D ends the conversation")
+			t.a.con.Note("Ctrl-C again leaves the conversation, Ctrl-D ends it")
 			done = t.a.con.Prompt("> ", nil)
 		case <-t.a.ctx.Done():
 			return "", t.a.ctx.Err()
@@ -300,7 +308,7 @@ func (t *talk) command(said string) (over bool, err error) {
 	case "/save":
 		return false, t.save(name)
 	case "/help":
-		t.a.con.Say("/cost        what it has cost so far\n/image FILE  shows a picture with what is said next\n/save NAME   keeps the last program that has a function as a skill\n/quit        ends the conversation, as Ctrl-D does\nCtrl-C interrupts what is being done")
+		t.a.con.Say("/cost        what it has cost so far\n/image FILE  shows a picture with what is said next\n/save NAME   keeps the last program that has a function as a skill\n/quit        ends the conversation, as Ctrl-D does\nCtrl-C interrupts what is being done; a second one leaves")
 	default:
 		t.a.con.Say("there is no %s: there are /cost, /image, /save, /help and /quit", said)
 	}
@@ -382,6 +390,7 @@ func (t *talk) say(said string) error {
 func (t *talk) turn(f follower) error {
 	w := &watch{a: t.a, k: t.k, pid: t.pid, look: t.look, talks: true, always: t.always}
 	p, err := w.follow(f)
+	t.interrupted = w.interruptedAt()
 	t.a.con.Err(t.look.rest())
 	switch {
 	case errors.Is(err, errDetached), errors.Is(err, errInterrupted):

@@ -109,7 +109,8 @@ func TestChatPiped(t *testing.T) {
 	}
 }
 
-// At a terminal Ctrl-C interrupts what is being done, and at the prompt it does nothing; a second one leaves the conversation as it is.
+// At a terminal Ctrl-C interrupts what is being done, and at the prompt it does nothing; a second one leaves the conversation as it is,
+// also where the first had done what it does.
 func TestChatInterrupted(t *testing.T) {
 	r, k := newTalk(t)
 	r.tty, r.inTTY, r.outTTY = io.NopCloser(strings.NewReader("")), true, true
@@ -118,7 +119,7 @@ func TestChatInterrupted(t *testing.T) {
 	go func() {
 		<-r.err.sees("> ")
 		r.signals <- os.Interrupt
-		<-r.err.sees("Ctrl-D ends the conversation\x1b[0m\n> ")
+		<-r.err.sees("Ctrl-C again leaves the conversation, Ctrl-D ends it\x1b[0m\n> ")
 		fmt.Fprintln(keyboard, "hang")
 		<-r.err.sees("hangs 1")
 		r.signals <- os.Interrupt
@@ -136,6 +137,33 @@ func TestChatInterrupted(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, k.state)
 	}
 	contains(t, "standard error", r.err.String(), "left · go on: agentkernel chat --resume 12")
+}
+
+// A conversation is interrupted in milliseconds: the second Ctrl-C of a finger that presses twice meets the prompt.
+func TestChatInterruptedTwice(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		r, k := newTalk(t)
+		r.tty, r.inTTY, r.outTTY = io.NopCloser(strings.NewReader("")), true, true
+		in, keyboard := io.Pipe()
+		r.in = in
+		go func() {
+			<-r.err.sees("> ")
+			first := "Ctrl-C again leaves the conversation"
+			if busy {
+				fmt.Fprintln(keyboard, "hang")
+				<-r.err.sees("hangs 1")
+				first = "interrupted: this is forgotten"
+			}
+			r.signals <- os.Interrupt
+			<-r.err.sees(first)
+			r.signals <- os.Interrupt
+		}()
+		if code := r.run("chat"); code != agentkernel.ExitInterrupted || k.state != agentkernel.StateWaiting {
+			t.Errorf("busy %t: exit code %d, %s", busy, code, k.state)
+		}
+		contains(t, "standard error", r.err.String(), "left · go on: agentkernel chat --resume 12")
+		_ = keyboard.Close()
+	}
 }
 
 // A kernel that goes in the middle leaves the conversation, and the error says how it goes on. What is none, or has ended, does not.

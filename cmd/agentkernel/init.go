@@ -41,6 +41,8 @@ type initResult struct {
 	Dir  string   `json:"dir"`
 	Made []string `json:"made"`
 	Kept []string `json:"kept"` // was there
+	// Ignored are the lines that a .gitignore which was there has got.
+	Ignored []string `json:"-"`
 	// Models are lines for the setting models, if it has none: their keys or servers are there.
 	Models []proposed `json:"models"`
 
@@ -123,8 +125,9 @@ func (r *initResult) write() error {
 		}
 		r.note(f.Name(), made)
 	}
-	made, err := ignore(filepath.Join(r.Dir, ".gitignore"))
-	r.note(".gitignore", made)
+	made, added, err := ignore(filepath.Join(r.Dir, ".gitignore"))
+	r.note(".gitignore", made || len(added) > 0)
+	r.Ignored = added
 	return err
 }
 
@@ -159,21 +162,21 @@ func create(path string, content []byte) (bool, error) {
 	return true, nil
 }
 
-// ignore adds the lines that a .gitignore lacks. One that is a link, or not a file, is left alone: it may lead
+// ignore makes a .gitignore, or adds the lines that one lacks. One that is a link, or not a file, is left alone: it may lead
 // anywhere.
-func ignore(path string) (bool, error) {
+func ignore(path string) (made bool, added []string, err error) {
 	lines := strings.Join(ignored, "\n") + "\n"
-	made, err := create(path, []byte(lines))
+	made, err = create(path, []byte(lines))
 	if made || err != nil {
-		return made, err
+		return made, nil, err
 	}
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return false, err
+		return false, nil, err
 	}
 	old, err := os.ReadFile(path)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	have := strings.Split(string(old), "\n")
 	var missing []string
@@ -183,7 +186,7 @@ func ignore(path string) (bool, error) {
 		}
 	}
 	if len(missing) == 0 {
-		return false, nil
+		return false, nil, nil
 	}
 	text := strings.Join(missing, "\n") + "\n"
 	if len(old) > 0 && old[len(old)-1] != '\n' {
@@ -191,17 +194,21 @@ func ignore(path string) (bool, error) {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if _, err = f.WriteString(text); err != nil {
 		err = errors.Join(err, f.Truncate(int64(len(old)))) // half a line would mean something else
 	}
-	return true, errors.Join(err, f.Close())
+	return false, missing, errors.Join(err, f.Close())
 }
 
 func (r *initResult) text(a *app, dir string) string {
 	var b strings.Builder
 	for _, n := range r.Made {
+		if n == ".gitignore" && len(r.Ignored) > 0 {
+			fmt.Fprintf(&b, "added to %s, which was there: %s\n", n, strings.Join(r.Ignored, ", "))
+			continue
+		}
 		fmt.Fprintf(&b, "made  %s\n", n)
 	}
 	for _, n := range r.Kept {

@@ -66,7 +66,7 @@ func (c *inspectCmd) Run(a *app) error {
 }
 
 func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, error) {
-	p, err := k.Process(a.ctx, pid)
+	p, err := a.find(k, pid)
 	if err != nil {
 		return nil, err
 	}
@@ -318,6 +318,9 @@ func (i *inspection) granted(s *sheet) {
 func (i *inspection) budget(s *sheet, spec *agentkernel.Spec) {
 	if i.Budget != nil {
 		s.add("budget", "%s", budgetLine(i.Budget.Limit, i.Budget.Spent, i.Budget.Held))
+		if cut := cutOff(&i.Process); cut != "" && i.Budget.Held != (agentkernel.Spending{}) {
+			s.add("held", "of %s", cut)
+		}
 	} else if spec.Budget != (agentkernel.Budget{}) {
 		s.add("budget", "agentkernel budget show %d", i.Process.PID)
 	}

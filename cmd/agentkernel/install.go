@@ -458,6 +458,10 @@ func (r *uninstallResult) text(p *assistant.Place, u *assistant.Uninstall) strin
 		fmt.Fprintf(&b, "nothing was written. Without --dry-run the entry %s leaves %s\n", assistant.Entry, r.File)
 	case u.Orphan:
 		fmt.Fprintf(&b, "changed   %s (the entry %s is gone)\n", r.File, assistant.Entry)
+	case u.Removes() && r.DryRun:
+		fmt.Fprintf(&b, "nothing was written. Without --dry-run %s would be removed: it was not there before install\n", r.File)
+	case u.Removes():
+		fmt.Fprintf(&b, "removed   %s (it was not there before install)\n", r.File)
 	case r.DryRun:
 		fmt.Fprintf(&b, "nothing was written. Without --dry-run %s would be put back (%s)\n", r.File, how)
 	default:

@@ -18,6 +18,7 @@ import (
 	"agentkernel/embedded"
 	"agentkernel/internal/api/wire"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/setup"
 	"agentkernel/internal/tool"
 )
 
@@ -290,8 +291,8 @@ func (a *app) reading() (*session, error) {
 	return k, err
 }
 
-// readable is reading, without a word. hidden says that a kernel holds the directory and does not answer, so that the database
-// does not say what it is doing.
+// readable is reading, without a word. hidden says that a kernel holds the directory and does not answer, or is of another version, so
+// that the database does not say what it is doing.
 func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	home, err := a.home()
 	if err != nil {
@@ -308,8 +309,11 @@ func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	if derr == nil {
 		return &session{Kernel: k, closers: []func() error{k.Close}}, nil, nil
 	}
-	if silent(derr) || notThere(derr) && kernelHolds(dir) {
+	switch {
+	case silent(derr) || notThere(derr) && kernelHolds(dir):
 		hidden = a.unanswered(dir, silent(derr))
+	case agentkernel.CodeOf(derr) == agentkernel.CodeVersion:
+		hidden = asError(derr)
 	}
 	if !dir.Begun() {
 		return nil, nil, errNothingYet(home)
@@ -370,11 +374,23 @@ func (a *app) mentionUnfinished(k agentkernel.Kernel) {
 	}
 	a.mentionSettings(&info)
 	if info.Unfinished > 0 {
-		a.con.Note("%d unfinished: agentkernel recover", info.Unfinished)
+		a.con.Note("%s", a.goesOnUnfinished(k, info.Unfinished))
 	}
 	if text := info.Storage.Warning(); text != "" {
 		a.con.Say("%s · make room: agentkernel prune --older 30d", text)
 	}
+}
+
+// goesOnUnfinished says how the n processes go on that a kernel has left unfinished. If all of them are paused, recover continues none.
+func (a *app) goesOnUnfinished(k agentkernel.Kernel, n int) string {
+	text := fmt.Sprintf("%d unfinished: agentkernel recover", n)
+	switch paused := setup.AllPaused(a.ctx, k, n); len(paused) {
+	case 0:
+		return text
+	case 1:
+		return "1 unfinished, and paused: " + goesOn(&paused[0])
+	}
+	return fmt.Sprintf("%d unfinished, and all of them paused: agentkernel ps lists them, agentkernel resume PID continues one", n)
 }
 
 // shortSetting is how long both values of a setting may be that are shown where nobody has asked for them.

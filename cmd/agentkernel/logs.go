@@ -33,7 +33,7 @@ func (c *logsCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
-	p, err := k.Process(a.ctx, pid)
+	p, err := a.find(k, pid)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -263,19 +264,21 @@ func (shutdownCmd) Run(a *app) error {
 	if err := a.stopKernel(dir); err != nil {
 		return err
 	}
+	left, how := a.leftUnfinished(dir)
 	if other { // it could not be asked
-		running = a.countUnfinished(dir)
+		running = left
 	}
-	return a.sayStopped(running)
+	return a.sayStopped(running, how)
 }
 
-func (a *app) sayStopped(unfinished int) error {
+// sayStopped says that a kernel has ended, and how those go on that it has left unfinished.
+func (a *app) sayStopped(unfinished int, how string) error {
 	if a.cli.JSON {
 		return a.printJSON(stopped{true, unfinished})
 	}
 	a.con.Note("the kernel has stopped")
 	if unfinished > 0 {
-		a.con.Note("%d unfinished: agentkernel recover", unfinished)
+		a.con.Note("%s", cmp.Or(how, fmt.Sprintf("%d unfinished: agentkernel recover", unfinished)))
 	}
 	return nil
 }
@@ -297,7 +300,7 @@ func (a *app) shutdownUnheard(dir *datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	return a.sayStopped(a.countUnfinished(dir))
+	return a.sayStopped(a.leftUnfinished(dir))
 }
 
 // tellToEnd tells the kernel that holds the directory to end, if it is one that understands that and is certainly the one.
@@ -324,18 +327,18 @@ func (a *app) awaitEnd(ctx context.Context, dir *datadir.Dir, patience time.Dura
 	return true, lock.Unlock()
 }
 
-// countUnfinished reads from the database what a kernel that could not be asked has left; 0 if that cannot be told.
-func (a *app) countUnfinished(dir *datadir.Dir) int {
+// leftUnfinished reads from the database how many processes a kernel has left unfinished, and how they go on; 0 if that cannot be told.
+func (a *app) leftUnfinished(dir *datadir.Dir) (n int, how string) {
 	k, err := a.openReader(a.ctx, dir.Path())
 	if err != nil {
-		return 0
+		return 0, ""
 	}
 	defer k.Close()
 	info, err := k.Info(a.ctx)
-	if err != nil {
-		return 0
+	if err != nil || info.Unfinished == 0 {
+		return 0, ""
 	}
-	return info.Unfinished
+	return info.Unfinished, a.goesOnUnfinished(k, info.Unfinished)
 }
 
 // stopped is what shutdown --json prints.

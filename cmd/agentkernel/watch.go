@@ -315,6 +315,9 @@ func (w *watch) interruptTurn(ctx context.Context, cancel context.CancelCauseFun
 	w.mu.Lock()
 	w.interrupts++
 	n := w.interrupts
+	if n == 1 {
+		w.first = time.Now()
+	}
 	w.mu.Unlock()
 	if n > 1 {
 		cancel(errInterrupted)
@@ -322,6 +325,13 @@ func (w *watch) interruptTurn(ctx context.Context, cancel context.CancelCauseFun
 	}
 	w.a.con.Say("interrupting … (Ctrl-C again leaves)")
 	w.signal(ctx, w.process(), agentkernel.SignalInterrupt)
+}
+
+// interruptedAt is when Ctrl-C was pressed first; zero: it was not.
+func (w *watch) interruptedAt() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.first
 }
 
 // againPatience is how long a second Ctrl-C is waited for after the first: a program pauses in milliseconds, in which nobody

@@ -102,6 +102,9 @@ func (p *process) snapshot() agentkernel.Process {
 	if p.spec.Backend == specs.Hosted && p.run.need == needStart && !p.state.Terminal() {
 		s.WaitsFor = append(s.WaitsFor, agentkernel.ItsHost)
 	}
+	if p.state == agentkernel.StateRunning && p.run.box == nil && len(p.spec.Tools) > 0 { // it begins when they are there
+		s.WaitsFor = append(s.WaitsFor, agentkernel.ItsServers)
+	}
 	sort.Strings(s.WaitsFor)
 	if p.state == agentkernel.StateWaiting && p.run.lastRun != 0 {
 		s.WaitsSince = time.Unix(0, p.run.lastRun).UTC().Truncate(time.Microsecond)

@@ -2,8 +2,8 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"agentkernel"
@@ -107,16 +107,15 @@ func (k *Kernel) handleTurn(p *process, turn agentkernel.Turn, err error) bool {
 	return k.applyTurn(p, turn)
 }
 
-// setAside pauses a process that has done something already and gets no sandbox now because the backend's
-// engine is missing: that is mended by an installation, and the work is not lost.
+// setAside pauses a process that has done something already and gets no sandbox now because the backend's engine is missing:
+// that is mended by an installation, and the work is not lost. One that was paused meanwhile stays so, whatever is wrong.
 func (k *Kernel) setAside(p *process, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	begun := p.imaged || p.recoveries.Load() > 0 || p.losses != nil || p.canAbort() && p.run.replay != nil
-	code := agentkernel.CodeOf(err)
-	mendable := code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied
-	if !begun || !mendable || strings.Contains(err.Error(), agentkernel.OfProgram) || // it was paused when it was taken up
-		p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
+	code, ofProgram := agentkernel.CodeOf(err), errors.Is(err, agentkernel.ErrOfProgram) // then it was paused when it was taken up
+	mendable := (code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied) && !ofProgram
+	if !p.paused() && !(begun && mendable) || p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
 		return false
 	}
 	p.step(steps.Wait)
@@ -237,14 +236,13 @@ func (k *Kernel) applyTurn(p *process, turn agentkernel.Turn) bool {
 			return k.startMoved(p)
 		}
 		return k.issue(p, turn.Call)
-	case agentkernel.TurnWait:
+	case agentkernel.TurnWait, agentkernel.TurnHeld:
+		next := needAny
+		if turn.Kind == agentkernel.TurnHeld {
+			next = needGo
+		}
 		p.mu.Lock()
-		p.setNeed(needAny, 0, nil)
-		p.mu.Unlock()
-		return true
-	case agentkernel.TurnHeld:
-		p.mu.Lock()
-		p.setNeed(needGo, 0, nil)
+		p.setNeed(next, 0, nil)
 		p.mu.Unlock()
 		return true
 	case agentkernel.TurnLost:

@@ -269,8 +269,8 @@ func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, with agent
 	}
 }
 
-// computing says that the program runs at this moment: a pause takes effect when its sandbox has stopped.
-func (p *process) computing() bool { return p.state == agentkernel.StateRunning }
+// computing says that the program runs at this moment: a pause takes effect when its sandbox has stopped, or at once if it has none yet.
+func (p *process) computing() bool { return p.state == agentkernel.StateRunning && p.run.box != nil }
 
 func (k *Kernel) announce(p *process) {
 	snapshot := p.snapshot()

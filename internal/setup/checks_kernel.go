@@ -3,8 +3,10 @@ package setup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"agentkernel"
@@ -108,8 +110,28 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 	}
 	if info.Unfinished > 0 {
 		if _, held := dir.Holder(); !held {
-			return warn("agentkernel recover", "%s, schema %d, %d unfinished", bytesize.Rounded(size), info.Store.Schema, info.Unfinished)
+			text := fmt.Sprintf("%s, schema %d, %d unfinished", bytesize.Rounded(size), info.Store.Schema, info.Unfinished)
+			if len(AllPaused(ctx, k, info.Unfinished)) > 0 {
+				return ok("%s, and paused: agentkernel ps lists what goes on with agentkernel resume", text)
+			}
+			return warn("agentkernel recover", "%s", text)
 		}
 	}
 	return ok("%s, schema %d", bytesize.Rounded(size), info.Store.Schema)
+}
+
+// lookedAt is how many unfinished processes are looked at to say how they go on.
+const lookedAt = 50
+
+// AllPaused are the n processes that a kernel has left unfinished, if somebody has paused each of them: a recovery continues none then.
+func AllPaused(ctx context.Context, k agentkernel.Kernel, n int) []agentkernel.Process {
+	list, err := k.List(ctx, agentkernel.Filter{Unfinished: true, Limit: lookedAt})
+	if err != nil || len(list) == lookedAt {
+		return nil
+	}
+	list = slices.DeleteFunc(list, func(p agentkernel.Process) bool { return p.State != agentkernel.StateUnfinished })
+	if len(list) != n || slices.ContainsFunc(list, func(p agentkernel.Process) bool { return !p.Paused }) {
+		return nil
+	}
+	return list
 }

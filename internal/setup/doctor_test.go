@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,11 @@ type info struct {
 	err  error
 
 	storage agentkernel.Storage
+	list    []agentkernel.Process
+}
+
+func (k info) List(context.Context, agentkernel.Filter) ([]agentkernel.Process, error) {
+	return slices.Clone(k.list), k.err
 }
 
 func (k info) Info(context.Context) (agentkernel.KernelInfo, error) { return k.info, k.err }
@@ -219,6 +225,13 @@ func TestDoctorOnABrokenOne(t *testing.T) {
 		return info{info: agentkernel.KernelInfo{Unfinished: 3}}, nil
 	}
 	expect(t, Doctor(t.Context(), o), "database", Warn, "3 unfinished", "agentkernel recover")
+	left := []agentkernel.Process{{PID: 1, State: agentkernel.StateUnfinished, Paused: true}, {PID: 2, State: agentkernel.StateUnfinished, Paused: true}}
+	o.Reader = func(context.Context, string) (agentkernel.Kernel, error) {
+		return info{info: agentkernel.KernelInfo{Unfinished: 2}, list: left}, nil
+	}
+	expect(t, Doctor(t.Context(), o), "database", OK, "2 unfinished, and paused", "")
+	left[1].Paused = false
+	expect(t, Doctor(t.Context(), o), "database", Warn, "2 unfinished", "agentkernel recover")
 	o.Reader = func(context.Context, string) (agentkernel.Kernel, error) { return info{err: errors.New("io")}, nil }
 	expect(t, Doctor(t.Context(), o), "database", Fail, "io", "")
 

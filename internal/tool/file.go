@@ -115,7 +115,7 @@ func (h *Hub) changed(path string, content []byte) error {
 	if entries, err := parseConfig(path, content, h.cfg.LookupEnv); err == nil {
 		for _, e := range entries {
 			if e.program != 0 { // the file is now that of another program, whose functions are not those that were meant
-				return agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.start", "%s", e.programGone()).WithHint("%s", runAgain)
+				return agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.start", "%w", e.programGone()).WithHint("%s", runAgain)
 			}
 		}
 	}

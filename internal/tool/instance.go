@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -200,6 +203,19 @@ func (inst *instance) stop() {
 // no type.
 const unsupportedVersion = "unsupported protocol version"
 
+// networkText is what is wrong with a connection, without the requests that met it: "connection refused (127.0.0.1:9)".
+func networkText(err error) string {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil {
+			return errno.Error() + " (" + op.Addr.String() + ")"
+		}
+	}
+	return err.Error()
+}
+
 // startError says why a server did not start, with its last words. timedOut is what it did not answer, and within
 // what time; "": there was another reason.
 func (inst *instance) startError(err error, timedOut string) *agentkernel.Error {
@@ -217,7 +233,7 @@ func (inst *instance) startError(err error, timedOut string) *agentkernel.Error 
 		known := mcp.SupportedProtocolVersions()
 		what = fmt.Sprintf("did not start: %s; known are %s to %s", err, known[len(known)-1], known[0])
 	case inst.proc == nil:
-		what = "did not start: " + err.Error()
+		what = "did not start: " + networkText(err)
 	case inst.conn.failure() != nil:
 		what = "did not start: " + inst.conn.failure().Error()
 	default:
@@ -229,7 +245,7 @@ func (inst *instance) startError(err error, timedOut string) *agentkernel.Error 
 		}
 	}
 	if e.program != 0 && timedOut == "" && wireErr == nil {
-		return agentkernel.Errorf(code, "tool.start", "%s", e.programEnded()).WithHint("%s", runAgain)
+		return agentkernel.Errorf(code, "tool.start", "%w", e.programEnded()).WithHint("%s", runAgain)
 	}
 	if e.transport == "http" {
 		if status := inst.refusedWith(); status == http.StatusUnauthorized || status == http.StatusForbidden {

@@ -51,10 +51,15 @@ func (e *entry) preview() string {
 	switch {
 	case e.problem != nil:
 		problem := strings.ReplaceAll(e.problem.Message(), " "+agentkernel.OfRunningKernel, "") // this is not yet read by one
-		b.WriteString("nothing, for now: " + strings.TrimPrefix(printable(strings.ReplaceAll(problem, "\n", " ")), fmt.Sprintf("server %q ", e.name)))
+		problem = strings.TrimPrefix(printable(strings.ReplaceAll(problem, "\n", " ")), fmt.Sprintf("server %q ", e.name))
+		b.WriteString("nothing, for now: " + strings.TrimPrefix(problem, fmt.Sprintf("(%s, %s): ", e.file, e.where)))
 		if r := e.later; r != nil {
 			then := &entry{transport: e.transport, command: r.Command, args: r.Args, env: r.Env, cwd: r.Cwd, url: r.URL, headers: r.Headers}
-			b.WriteString("; then it is " + then.starts())
+			is := "is "
+			if e.transport == "http" {
+				is = ""
+			}
+			b.WriteString("; then it " + is + then.starts())
 		}
 		return b.String()
 	case e.disabled:

@@ -141,6 +141,14 @@ func childEnv(e *entry, lookup func(string) (string, bool)) []string {
 
 // findCommand looks the command up in the PATH that the server will have.
 func findCommand(e *entry, env []string) (string, error) {
+	path, err := lookedUp(e, env)
+	if program, _, more := strings.Cut(e.command, " "); err != nil && more { // the whole line, as a shell takes it
+		err = fmt.Errorf("there is no program %q: \"command\" is the program alone, %q, and its arguments belong in \"args\"", e.command, program)
+	}
+	return path, err
+}
+
+func lookedUp(e *entry, env []string) (string, error) {
 	if strings.ContainsRune(e.command, filepath.Separator) {
 		path := e.command
 		if !filepath.IsAbs(path) {

@@ -19,13 +19,13 @@ import (
 const runAgain = "run the program again: it makes functions of the same names for the processes that it starts then. This process cannot call them any more"
 
 // programGone says that the functions of a server cannot be called.
-func (e *entry) programGone() string {
-	return fmt.Sprintf("the tools of server %q %s", e.name, agentkernel.OfProgram)
+func (e *entry) programGone() error {
+	return fmt.Errorf("the tools of server %q %w", e.name, agentkernel.ErrOfProgram)
 }
 
 // programEnded is the same of a program that is known.
-func (e *entry) programEnded() string {
-	return fmt.Sprintf("%s (os process %d), or it runs on another machine than the kernel", e.programGone(), e.program)
+func (e *entry) programEnded() error {
+	return fmt.Errorf("%w (os process %d), or it runs on another machine than the kernel", e.programGone(), e.program)
 }
 
 // gonePatience bounds how long is looked whether a program of this machine listens.
@@ -43,7 +43,7 @@ func (s *set) Gone(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
 		cancel()
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			return agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.start", "%s", e.programEnded()).WithHint("%s", runAgain)
+			return agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.start", "%w", e.programEnded()).WithHint("%s", runAgain)
 		}
 		if err == nil {
 			_ = conn.Close()

@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -103,13 +104,20 @@ func TestProgramIsLookedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	wantCode(t, src.(agentkernel.ToolHosts).Gone(t.Context()), agentkernel.CodeUnavailable, agentkernel.OfProgram)
+	ofProgram := func(err error) *agentkernel.Error {
+		t.Helper()
+		if !errors.Is(err, agentkernel.ErrOfProgram) {
+			t.Fatalf("ErrOfProgram is not in the chain of %v", err)
+		}
+		return wantCode(t, err, agentkernel.CodeUnavailable, agentkernel.OfProgram)
+	}
+	ofProgram(src.(agentkernel.ToolHosts).Gone(t.Context()))
 	cfg := httpConfig()
 	cfg.Clock = func() time.Time { return time.Unix(0, 0) }
 	src = open(t, cfg, map[string]tooltest.Server{"own": s.entry().With("program", 4711)})
 	for range 7 {
 		_, err := src.Tools(t.Context(), "own")
-		if e := wantCode(t, err, agentkernel.CodeUnavailable, agentkernel.OfProgram); !strings.HasPrefix(e.Message(), "the tools of server") {
+		if e := ofProgram(err); !strings.HasPrefix(e.Message(), "the tools of server") {
 			t.Fatal(e)
 		}
 	}

@@ -262,6 +262,8 @@ func TestPreview(t *testing.T) {
 		{"what cannot be used", `{"mcpServers":{"a":{"command":3}}}`, []string{`"a": nothing, for now: `}},
 		{"what waits for a variable", `{"mcpServers":{"a":{"command":"sh","args":["-c","evil","${NONE}"],"env":{"API_KEY":"x"}}}}`,
 			[]string{`"a": nothing, for now: `, `NONE is not set`, `; then it is ["sh" "-c" "evil" "${NONE}"]`, `"API_KEY"=(hidden)`}},
+		{"an address that is none", `{"mcpServers":{"a":{"url":"127.0.0.1:9/mcp"}}}`,
+			[]string{`"a": nothing, for now: "url" is not an http or https address; then it connects to "127.0.0.1:9/mcp"`}},
 		{"disabled", `{"mcpServers":{"a":{"command":"ls","disabled":true}}}`, []string{`"a": nothing, it is disabled: ["ls"]`}},
 	} {
 		lines, err := tool.Preview("/p/mcp.json", []byte(c.file), env)

@@ -59,8 +59,8 @@ func (c *Control) Snapshot() (s Snapshot) {
 func (c *Control) Explain(id string) (text string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.cfg.Clock.Now()
-	if a := c.sending[id]; a != nil {
+	now, a := c.cfg.Clock.Now(), c.sending[id]
+	if a != nil {
 		text = a.explain(now)
 	}
 	t := c.tickets[id]
@@ -68,8 +68,14 @@ func (c *Control) Explain(id string) (text string, ok bool) {
 		return text, text != ""
 	}
 	queued, ok := c.queued(t, now)
-	if text != "" && t.d != nil { // else that says it, too
+	switch where := c.aliases[t.call.Alias].Deployments; {
+	case text != "" && t.d != nil: // else that says it, too
 		return text + ", " + queued, ok
+	case text != "" && len(where) == 1: // of several, each has its reason
+		if d := c.byName[where[0]]; a.asked.IsZero() && a.until.IsZero() && d.until.After(now) {
+			text += fmt.Sprintf(", again in %.1f s", d.until.Sub(now).Seconds())
+		}
+		return text, true
 	}
 	return queued, ok
 }

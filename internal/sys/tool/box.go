@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -160,7 +161,7 @@ func (b *Box) Gone(ctx context.Context, s *agentkernel.Spec) *agentkernel.Error 
 	if hosts, ok := src.(agentkernel.ToolHosts); ok && err == nil {
 		err = hosts.Gone(ctx)
 	}
-	if err == nil || !strings.Contains(err.Error(), agentkernel.OfProgram) { // whatever else is wrong, the import says
+	if err == nil || !errors.Is(err, agentkernel.ErrOfProgram) { // whatever else is wrong, the import says
 		return nil
 	}
 	return agentkernel.AsError(err, agentkernel.CodeUnavailable, "tool")

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
+import socket
 import subprocess
 import sys
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import support
 import agentkernel
-from agentkernel import Client, Step, TaskManager, aio, create_agent, effect, errors, execute_task
+from agentkernel import Client, Step, TaskManager, _kernel, aio, create_agent, effect, errors, execute_task
 
 KEY = "sk-made-up-for-this-test"
 
@@ -424,6 +427,47 @@ class Declared(support.KernelTest):
         self.assertIn("clever", str(unknown.error))
         with self.assertRaises(TypeError):
             agent.execute_code("print(1)", schema={"type": "number"})
+
+
+class Killer(logging.Handler):
+    """Keeps what is said of a process that waits, and ends it when that is why."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(logging.WARNING)
+        self.client = client
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+        assert isinstance(record.args, tuple) and isinstance(record.args[0], int)
+        if "refused" in self.said[-1]:
+            self.client.kill(record.args[0])
+
+
+class Down(support.KernelTest):
+    """The provider does not answer: nothing listens where its server should be."""
+
+    def test_it_is_said_what_is_waited_for(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as held:
+            port = held.getsockname()[1]
+        models = [f"fast vllm:any url=http://127.0.0.1:{port}/v1 price=0/0"]
+
+        async def waits() -> Any:
+            result: Any = await aio.create_agent(models=models).execute_task("Wait for it.")
+            return result
+
+        log = logging.getLogger("agentkernel")
+        for run in (lambda: create_agent(models=models).execute_task("Wait for it."), lambda: asyncio.run(waits())):
+            killer = Killer(self.client)
+            log.addHandler(killer)
+            try:
+                with mock.patch.object(_kernel, "_SILENCE", 0.05):
+                    result = run()
+            finally:
+                log.removeHandler(killer)
+            self.assertEqual((result.success, result.state), (False, "killed"))
+            self.assertRegex(killer.said[-1], rf"^process {result.pid} is waiting for fast, .*connection refused")
+            self.assertIn("`agentkernel doctor` looks where its server should be", killer.said[-1])
 
 
 class Brought(support.KernelTest):

@@ -29,6 +29,9 @@ type Uninstall struct {
 	remove bool // the file was not there before, and holds nothing else now
 }
 
+// Removes says that the client's file goes: install made it, and nobody has written it since.
+func (u *Uninstall) Removes() bool { return u.remove }
+
 // PlanUninstall says what would be put back. A client's file that nobody has written since becomes exactly what it
 // was; else the servers are put back into what it is now. Errors: CodeConflict if a server is there again, and
 // another one; CodeInvalid for a file that is not understood.

@@ -30,6 +30,8 @@ func (c *inquiry) alive() {
 		c.step("agentkernel ps", "since when and why it is halted, and the agentkernel thaw that lets it go on")
 	case slices.Contains(c.p.WaitsFor, agentkernel.ItsHost):
 		c.hostless(open)
+	case slices.Contains(c.p.WaitsFor, agentkernel.ItsServers):
+		c.servers()
 	case c.p.State == agentkernel.StateRunning:
 		c.running()
 	case c.p.State == agentkernel.StateReady:
@@ -54,6 +56,13 @@ func (c *inquiry) hostless(open []*history.Call) {
 	}
 	c.say(Waiting, "%s%s", text, c.sinceLast())
 	c.step(c.cmd("trace %d"), "what it did")
+	c.step(c.cmd("kill %d"), "")
+}
+
+// servers: the servers of the tools that it imports have to be there first, and one of them may take long, or never come.
+func (c *inquiry) servers() {
+	c.say(Waiting, "it waits for the servers of the tools that it imports; those that did not run are being started%s", c.sinceLast())
+	c.step("agentkernel tools list"+c.toolsFlags(), "whether they start, and why not")
 	c.step(c.cmd("kill %d"), "")
 }
 

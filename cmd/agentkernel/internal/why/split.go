@@ -135,7 +135,8 @@ func steadied(entries []agentkernel.Entry, from, to time.Time) []agentkernel.Ent
 func (s *Split) divide(in Input, list []history.Call, blocked []interval, rest time.Duration, end time.Time) {
 	p := &in.Process
 	s.Running = p.Usage.Running
-	if p.State == agentkernel.StateRunning && len(in.Entries) > 0 { // the row knows the turns before this one
+	computes := p.State == agentkernel.StateRunning && !slices.Contains(p.WaitsFor, agentkernel.ItsServers)
+	if computes && len(in.Entries) > 0 { // the row knows the turns before this one
 		s.Running += max(end.Sub(in.Entries[len(in.Entries)-1].At), 0)
 	}
 	if !s.Exact {

@@ -158,8 +158,9 @@ func cases() map[string]*run {
 		"unfinished_new":   created(`{}`).state(agentkernel.StateUnfinished).after(time.Second),
 		"waiting": two().tool(3, "github.search", agentkernel.EffectRead).async().tool(4, "github.issue", agentkernel.EffectRead).async().
 			state(agentkernel.StateWaiting, "tool.call github.issue", "tool.call github.search").after(4 * time.Second),
-		"hostless": two().state(agentkernel.StateWaiting, agentkernel.ItsHost, "tool.call github.create").after(4 * time.Second),
-		"asking":   two().state(agentkernel.StateWaiting, agentkernel.YourAnswer+"github.create").after(4 * time.Second),
+		"hostless":   two().state(agentkernel.StateWaiting, agentkernel.ItsHost, "tool.call github.create").after(4 * time.Second),
+		"serverless": created(`{"tools":["/home/me/mcp.json"]}`).state(agentkernel.StateRunning, agentkernel.ItsServers).after(4 * time.Second),
+		"asking":     two().state(agentkernel.StateWaiting, agentkernel.YourAnswer+"github.create").after(4 * time.Second),
 		"asking_refused": created(`{"interactive":true}`).call(1, "tool.call", agentkernel.EffectWrite, `{"arguments":{},"server":"github","tool":"create"}`).
 			refusedAtOnce(failure(agentkernel.CodeDenied, "tool.call", "github.create may change things (write) and was not allowed")).after(9*time.Second).
 			ends(agentkernel.StateExited, 0, nil),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from functools import partial
 from typing import Any, Callable, Generic, Iterable, Mapping, Optional, Sequence, Union
@@ -11,10 +12,10 @@ from . import _files, _home
 from ._code import dedent
 from ._http import API_VERSION, Frames, Response, compose
 from ._steps import Call, Close, Connect, ConnectionCut, Emit, NobodyListens, Notify, Pause, Receive, Send, Steps, redirect
-from .errors import Conflict, InvalidArgument, KernelError, KernelGone, ProgramSyntaxError, Timeout, Unavailable, VersionMismatch
+from .errors import Conflict, InvalidArgument, KernelError, KernelGone, ProgramSyntaxError, Timeout, Unavailable, VersionMismatch, in_python
 from ._result import R
 from .changes import Changes
-from .model import Allowance, Budget, Entry, Event, Inspection, KernelInfo, ModelUsage, Process, Skill, Tool, ToolServer
+from .model import Allowance, Budget, Entry, Event, Inspection, KernelInfo, ModelUsage, Process, Skill, Tool, ToolServer, parse_time
 from ._span import span
 from .spec import PathLike, Span, Spec, files, moment, spending, texts, whole
 from .values import from_wire, parse
@@ -30,6 +31,10 @@ _RESUMES = 4
 #: What one search gives at most.
 MOST_TOOLS = 1000
 _KILL_PATIENCE = 2.0
+#: How long a model may take, in seconds, until it is said what is waited for; then after twice as long, and so on.
+_SILENCE = 3.0
+#: Is in what a model is waited for at whose server's address nothing listens.
+_REFUSED = "connection refused"
 
 
 def spec_of(program: Program, options: Mapping[str, Any]) -> Spec:
@@ -348,7 +353,7 @@ class Kernel(Generic[R]):
         request = compose("POST", "/processes", {"follow": True}, body)
         if spec.keys:  # the request makes no second process: it has a key of its own
             yield from self.create(spec)
-        follower = _Follower(self, 0, 0, True, until_pause=True)
+        follower = _Follower(self, 0, 0, True, until_pause=True, silence=_SILENCE)
         try:
             process = yield from self._followed(follower, request, spec.idempotency_key)
         except KeyboardInterrupt as e:
@@ -635,11 +640,14 @@ def _unfinished(error: Optional[KernelError], pid: int) -> Conflict:
 class _Follower:
     """Reads a process's events over one connection after another, each event once."""
 
-    def __init__(self, kernel: Kernel[Any], pid: int, seen: int, follow: bool, until_pause: bool = False, kinds: Optional[tuple[str, ...]] = None) -> None:
+    def __init__(self, kernel: Kernel[Any], pid: int, seen: int, follow: bool, until_pause: bool = False, kinds: Optional[tuple[str, ...]] = None,
+                 silence: Optional[float] = None) -> None:  # fmt: skip
         self.kernel, self.pid, self.seen, self.follow = kernel, pid, seen, follow
         self.until_pause, self.kinds = until_pause, kinds
         self.process: Optional[Process] = None
         self.resumed = self.progress = self.ended = False
+        self.advised = False
+        self.silence = silence  # after which it is said what is waited for; None: it is not
 
     def request(self) -> bytes:
         return compose("GET", f"/processes/{self.pid}/events", {"from": self.seen + 1, "follow": self.follow}, None)
@@ -650,7 +658,11 @@ class _Follower:
         yield Send(connection, request)
         response, frames, whole = Response(), Frames(), b""
         while True:
-            data = yield Receive(connection)
+            try:
+                data = yield Receive(connection, self.silence)
+            except TimeoutError:
+                yield from self._say_wait()
+                continue
             response.feed(data)
             body = response.take()
             if response.status and not self._is_stream(response):
@@ -664,6 +676,24 @@ class _Follower:
                         return
             if response.complete or not data:
                 raise ConnectionCut("the stream ended before its process did")
+
+    def _say_wait(self) -> Steps[None]:
+        """Says that a model is waited for, and why, if one has been for long."""
+        try:
+            data = (yield from self.kernel.ask("process", "GET", f"/processes/{self.pid}", start=False)) if self.pid else {}
+        except KernelError:  # the stream says what is wrong
+            return
+        since, waits = parse_time(data.get("waits_since")), str((data.get("waits_for") or [""])[0])
+        lasted = time.time() - since.timestamp() if since is not None else 0.0
+        if not waits.startswith("llm.") or self.silence is None or lasted < self.silence:
+            self.silence = _SILENCE
+            return
+        what = waits.partition(" ")[2] if ", " in waits else waits.partition(" ")[2] + ", no answer yet"
+        if _REFUSED in what and not self.advised:
+            self.advised = True
+            what += "; `agentkernel doctor` looks where its server should be"
+        log.warning("process %d is waiting for %s", self.pid, in_python(what))
+        self.silence *= 2
 
     def _refuse(self, response: Response, body: bytes) -> None:
         try:
@@ -694,6 +724,7 @@ class _Follower:
         if event.seq <= self.seen and event.kind not in ("ask", "state"):
             return False  # told before the connection broke
         self.seen, self.progress = max(self.seen, event.seq), True
+        self.silence = _SILENCE if self.silence else None
         self.process = event.process or self.process
         self.ended = self.ended or event.kind == "end"
         if self.kinds is None or event.kind in self.kinds:

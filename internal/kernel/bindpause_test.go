@@ -1,0 +1,80 @@
+package kernel_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"agentkernel"
+	"agentkernel/internal/kernel"
+)
+
+// slowServer is asked for its tools and answers when the test says so.
+type slowServer struct {
+	*fakeTools
+	answers chan error
+}
+
+func (s *slowServer) Tools(ctx context.Context, server string) ([]agentkernel.Tool, error) {
+	if err := <-s.answers; err != nil {
+		return nil, err
+	}
+	return s.fakeTools.Tools(ctx, server)
+}
+
+// A server may take long to start. Meanwhile its programs say what they wait for, a pause takes effect at once, and a server that
+// does not start in the end fails no program that is paused: it is asked again when the program goes on.
+func TestAPauseWhileAServerStarts(t *testing.T) {
+	late := agentkernel.Errorf(agentkernel.CodeTimeout, "tool.start", `server "fake" did not answer the handshake within 20s`)
+	for name, first := range map[string]error{"it starts": nil, "it does not": late} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &slowServer{&fakeTools{}, make(chan error)}
+			r := newRig(t, newRAMStore(), func(c *kernel.Config) {
+				c.Tools = toolsOf(func([]string) (agentkernel.ToolSource, error) { return src, nil })
+			})
+			r.backend.add("p", func(p *prog) error { p.print("ran\n"); return nil }, agentkernel.ToolRef{Server: "fake", Name: "append"})
+			p, err := r.Spawn(t.Context(), spec("p"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if now, err := r.Process(t.Context(), p.PID); err != nil || !slices.Equal(now.WaitsFor, []string{agentkernel.ItsServers}) ||
+				!slices.Equal(now.WakeCauses(), []string{agentkernel.ItsServers}) {
+				t.Errorf("%s: it waits for %v, causes %v, %v", name, now.WaitsFor, now.WakeCauses(), err)
+			}
+			waited := make(chan agentkernel.Process, 1)
+			go func() {
+				p, _ := r.Wait(context.Background(), p.PID)
+				waited <- p
+			}()
+			synctest.Wait()
+			if err := r.Signal(t.Context(), p.PID, agentkernel.SignalPause); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			select {
+			case now := <-waited:
+				if !now.Paused {
+					t.Errorf("%s: %+v", name, now)
+				}
+			default:
+				t.Errorf("%s: the pause has no effect before the server has answered", name)
+			}
+			src.answers <- first
+			synctest.Wait()
+			if now, err := r.Process(t.Context(), p.PID); err != nil || now.State != agentkernel.StateWaiting || !now.Paused {
+				t.Errorf("%s: %s, paused %t, %v", name, now.State, now.Paused, err)
+			}
+			if err := r.Signal(t.Context(), p.PID, agentkernel.SignalResume); err != nil {
+				t.Fatal(err)
+			}
+			if first != nil {
+				src.answers <- nil
+			}
+			if end, err := r.Wait(t.Context(), p.PID); err != nil || end.State != agentkernel.StateExited {
+				t.Errorf("%s: %+v, %v", name, end, err)
+			}
+		})
+	}
+}
