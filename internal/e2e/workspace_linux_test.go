@@ -241,6 +241,42 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// What Python holds back of files that a program leaves open is written, as it is at the end of any interpreter, however the program ends.
+func TestOpenFilesAreWritten(t *testing.T) {
+	k := openEmbedded(t, home(t), withSandboxes(t))
+	const source = `import csv, gzip, zipfile
+text = open("text", "w")
+text.write("abc")
+octets = open("octets", "wb")
+octets.write(b"abc")
+class Cycle: pass
+hidden = Cycle()
+hidden.itself, hidden.rows = hidden, csv.writer(open("rows", "w", newline=""))
+hidden.rows.writerow([1, 2])
+packed = gzip.open("packed.gz", "wt")
+packed.write("abc")
+archive = zipfile.ZipFile("archive.zip", "w")
+archive.writestr("a", "abc")
+`
+	const look = `import gzip, zipfile
+open("seen", "w").write(" ".join([open("text").read(), open("octets").read(), open("rows").read().strip(), gzip.open("packed.gz", "rt").read(), zipfile.ZipFile("archive.zip").read("a").decode()]))`
+	for _, end := range []string{"", "raise SystemExit(0)", "import sys\nsys.exit(3)", "1/0"} {
+		dir := folder(t, nil)
+		p := run(t, k, inFolder(dir, source+end))
+		if _, err := k.Apply(t.Context(), p.PID, agentkernel.ApplyOptions{}); err != nil {
+			t.Fatalf("%q: %v", end, err)
+		}
+		s := inFolder(dir, look)
+		s.Workspace.Publish = true
+		if q := run(t, k, s); q.State != agentkernel.StateExited {
+			t.Errorf("%q: %+v", end, q.Error)
+		}
+		if seen, err := os.ReadFile(filepath.Join(dir, "seen")); string(seen) != "abc abc 1,2 abc abc" {
+			t.Errorf("%q: %q %v", end, seen, err)
+		}
+	}
+}
+
 // meddler is a tool by which the program's world changes the folder while the program runs.
 type meddler struct {
 	book
