@@ -124,7 +124,7 @@ def perform(channel, request):
     """Runs a program and tells its end."""
     global _files
     wire.channel = channel
-    channel.before = output.flush
+    channel.before, channel.last_words = output.flush, _write_files
     _files = "files" in request
     name, source = request["name"], request["source"]
     sys.argv = [name, *request.get("args", ())]
@@ -257,6 +257,10 @@ def finish():
         threading._shutdown()
     if (_callbacks(), len(_handlers)) != _quiet:
         atexit._run_exitfuncs()
+    _write_files()
+
+
+def _write_files():
     if _files and _writes():
         _write_out()
 
