@@ -72,7 +72,7 @@ func run(ctx context.Context, h host, p parts) int {
 	}
 	if len(h.args) == 0 {
 		a.con.Out(helpText(parser.Model.Node, a.con.OutColor()))
-		return agentkernel.ExitOK
+		return a.fail(a.outputError())
 	}
 	own, rest := splitRest(h.args)
 	a.rest = rest
@@ -81,6 +81,9 @@ func run(ctx context.Context, h host, p parts) int {
 	defer a.con.Close()
 	switch {
 	case errors.Is(err, errHelp):
+		if e, ok := errors.AsType[*agentkernel.Error](err); ok {
+			return a.fail(e)
+		}
 		return agentkernel.ExitOK
 	case err != nil:
 		a.cli.JSON = a.cli.JSON || wantsJSON(h.args)

@@ -172,7 +172,11 @@ func (w *watch) asker(ctx context.Context, pid agentkernel.PID) string {
 
 func (w *watch) answer(ctx context.Context, pid agentkernel.PID, q *agentkernel.Ask, answer agentkernel.Answer) {
 	err := w.k.Answer(ctx, pid, q.ID, answer)
-	if err != nil && ctx.Err() == nil && agentkernel.CodeOf(err) != agentkernel.CodeNotFound {
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case agentkernel.CodeOf(err) == agentkernel.CodeNotFound:
+		w.a.con.Say("the answer came too late: %s(...) was decided elsewhere, or is not asked any more", asktext.Name(q.Call))
+	default:
 		w.a.con.Say("the answer could not be given: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ func (helpFlag) BeforeReset(ctx *kong.Context, a *app) error {
 		return errors.Join(errHelp, a.printJSON(helped{node.FullPath(), helpText(node, false)}))
 	}
 	a.con.Out(helpText(node, a.con.OutColor()))
-	return errHelp
+	return errors.Join(errHelp, a.outputError())
 }
 
 // IsBool lets the flag stand alone.

@@ -57,8 +57,14 @@ func (c *recoverCmd) Run(a *app) error {
 		return err
 	}
 	taken, left := splitLeft(list)
+	text := recoveredText(taken)
+	if pid != 0 && len(list) == 0 { // serve, or another command, was sooner
+		if taken, text, err = a.carried(k, pid); err != nil {
+			return err
+		}
+	}
 	if !a.cli.JSON && (len(taken) > 0 || len(left) == 0) {
-		a.con.Say("%s", recoveredText(taken))
+		a.con.Say("%s", text)
 	}
 	for _, p := range left {
 		a.con.Say("process %d cannot be taken up: %s", p.PID, p.PauseNote)
@@ -72,6 +78,19 @@ func (c *recoverCmd) Run(a *app) error {
 		err = exitCode(left[0].Error.Code.ExitCode())
 	}
 	return err
+}
+
+// carried is a process that a kernel carries already, if it has not ended, and what is said of it.
+func (a *app) carried(k *session, pid agentkernel.PID) ([]agentkernel.Process, string, error) {
+	p, err := k.Process(a.ctx, pid)
+	if err != nil || p.State.Terminal() {
+		return nil, recoveredText(nil), err
+	}
+	list := []agentkernel.Process{p}
+	if p.Paused {
+		return list, recoveredText(list), nil
+	}
+	return list, fmt.Sprintf("process %d goes on already", pid), nil
 }
 
 // splitLeft separates the processes that go on from those that were left as they were.

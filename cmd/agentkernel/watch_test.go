@@ -240,6 +240,24 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// Two terminals may show one question. Who answers second is told that it did not count.
+func TestAnsweredElsewhere(t *testing.T) {
+	r := newRig(t)
+	r.tty = io.NopCloser(strings.NewReader("n\ny\n"))
+	r.asking(ask(1, "fs.write"), ask(2, "fs.move"))
+	answered := r.kernel.answer
+	r.kernel.answer = func(id int64, a agentkernel.Answer) error {
+		if err := answered(id, a); err != nil || id != 1 {
+			return err
+		}
+		return agentkernel.Errorf(agentkernel.CodeNotFound, "answer", "question 1 is not open")
+	}
+	if code := r.run("run", "-c", "x"); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	contains(t, "stderr", r.err.String(), "the answer came too late: fs.write(...) was decided elsewhere, or is not asked any more")
+}
+
 func TestNobodyToAsk(t *testing.T) {
 	r := newRig(t)
 	_, interactive := r.asking(ask(1, "fs.write"))

@@ -1,9 +1,11 @@
 """One program: from the kernel's `start` to its end."""
+import _io
 import _thread
 import asyncio
 import atexit
 import binascii
 import errno
+import fcntl
 import gc
 import inspect
 import json
@@ -14,6 +16,7 @@ import os
 import resource
 import signal
 import site
+import stat
 import sys
 import threading
 import time
@@ -119,8 +122,10 @@ def first(channel):
 
 def perform(channel, request):
     """Runs a program and tells its end."""
+    global _files
     wire.channel = channel
-    channel.before = output.flush
+    channel.before, channel.last_words = output.flush, _write_files
+    _files = "files" in request
     name, source = request["name"], request["source"]
     sys.argv = [name, *request.get("args", ())]
     sys.orig_argv = [sys.executable, *sys.argv]
@@ -243,12 +248,52 @@ async def _together(first, second, names):
     return await value if second.co_flags & inspect.CO_COROUTINE else value
 
 
+_files = False  # whether files outlast the program
+
+
 def finish():
-    """What an interpreter does before it ends: waits for threads, runs what was registered."""
+    """What an interpreter does before it ends: waits for threads, runs what was registered, writes what files hold back."""
     if _threads() and threading.active_count() > 1:
         threading._shutdown()
     if (_callbacks(), len(_handlers)) != _quiet:
         atexit._run_exitfuncs()
+    _write_files()
+
+
+def _write_files():
+    if _files and _writes():
+        _write_out()
+
+
+def _writes():
+    """Whether a file is open that may be written."""
+    try:
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            try:
+                if stat.S_ISREG(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
+                    return True
+            except OSError:
+                pass  # that by which the list was read
+        return False
+    except OSError:
+        return True
+
+
+def _write_out():
+    """Writes what is held back of files that the program has left open, outer layers first: the destructors of an interpreter do so, and this
+    process is killed before they come."""
+    kinds = (_io._IOBase, getattr(sys.modules.get("zipfile"), "ZipFile", _io._IOBase))
+    try:
+        files = [o for o in gc.get_objects() if issubclass(type(o), kinds) and type(o) is not output._Frames]
+    except MemoryError:
+        return
+    text = [o for o in files if issubclass(type(o), _io.TextIOWrapper)]
+    made = [o for o in files if type(o).__module__ != "_io"]  # such as compressed ones, whose ends are not written by a flush
+    for o, write in [(o, "flush") for o in text] + [(o, "close") for o in made] + [(o, "flush") for o in files]:
+        try:
+            getattr(o, write)()
+        except Exception:
+            pass  # it is closed, or there is no room: an interpreter goes on, too
 
 
 _STRUCK = {errno.EMFILE: "open_files", errno.EFBIG: "file_size"}

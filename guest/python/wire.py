@@ -43,6 +43,7 @@ class Channel:
         self.last = 0
         self.flying = {}  # async calls without a result: number -> object with settle(value, error)
         self.before = None  # called before a call is sent: it flushes what was printed
+        self.last_words = None  # called before the program ends by a call: it writes what files hold back
         self.early = []  # results that came while another answer was expected
         self._buffer = b""
         self._unread = array.array("i", [0])
@@ -192,6 +193,8 @@ class Channel:
 
     def ask(self, op, args):
         """Makes a call and waits for its result."""
+        if op == "proc.exit" and self.last_words is not None:
+            self.last_words()
         with self.asking:
             number = self.call(op, args)
             while True:
@@ -213,6 +216,8 @@ class Channel:
 
     def issue(self, op, args, flying):
         """Makes a call whose result `flying` is given later, by `settle_one`."""
+        if op == "proc.exit" and self.last_words is not None:
+            self.last_words()
         with self.asking:
             self.call(op, args, flying)
 

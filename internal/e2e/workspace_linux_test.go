@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -229,6 +230,51 @@ func TestPublish(t *testing.T) {
 	if err != nil || c.State != agentkernel.LayerApplied || len(c.Changes) != 2 {
 		t.Errorf("changes %+v %v", c, err)
 	}
+	for i, end := range []string{"import sys\nsys.exit()", "import sys\nsys.exit(0)", "import kernel\nkernel.exit(0)"} { // it may say itself that it ends
+		text := strconv.Itoa(i)
+		p = publish("open('out.txt', 'w').write('" + text + "')\nopen('/volumes/shared/count', 'w').write('" + text + "')\n" + end)
+		if p.State != agentkernel.StateExited || p.ExitCode != 0 {
+			t.Fatalf("%s: %+v", end, p.Process)
+		}
+		holds(t, dir, map[string]string{"in.txt": "in", "out.txt": text})
+		holds(t, shared, map[string]string{"count": text})
+	}
+}
+
+// What Python holds back of files that a program leaves open is written, as it is at the end of any interpreter, however the program ends.
+func TestOpenFilesAreWritten(t *testing.T) {
+	k := openEmbedded(t, home(t), withSandboxes(t))
+	const source = `import csv, gzip, zipfile
+text = open("text", "w")
+text.write("abc")
+octets = open("octets", "wb")
+octets.write(b"abc")
+class Cycle: pass
+hidden = Cycle()
+hidden.itself, hidden.rows = hidden, csv.writer(open("rows", "w", newline=""))
+hidden.rows.writerow([1, 2])
+packed = gzip.open("packed.gz", "wt")
+packed.write("abc")
+archive = zipfile.ZipFile("archive.zip", "w")
+archive.writestr("a", "abc")
+`
+	const look = `import gzip, zipfile
+open("seen", "w").write(" ".join([open("text").read(), open("octets").read(), open("rows").read().strip(), gzip.open("packed.gz", "rt").read(), zipfile.ZipFile("archive.zip").read("a").decode()]))`
+	for _, end := range []string{"", "raise SystemExit(0)", "import sys\nsys.exit(3)", "import kernel\nkernel.exit(0)", "1/0"} {
+		dir := folder(t, nil)
+		p := run(t, k, inFolder(dir, source+end))
+		if _, err := k.Apply(t.Context(), p.PID, agentkernel.ApplyOptions{}); err != nil {
+			t.Fatalf("%q: %v", end, err)
+		}
+		s := inFolder(dir, look)
+		s.Workspace.Publish = true
+		if q := run(t, k, s); q.State != agentkernel.StateExited {
+			t.Errorf("%q: %+v", end, q.Error)
+		}
+		if seen, err := os.ReadFile(filepath.Join(dir, "seen")); string(seen) != "abc abc 1,2 abc abc" {
+			t.Errorf("%q: %q %v", end, seen, err)
+		}
+	}
 }
 
 // meddler is a tool by which the program's world changes the folder while the program runs.
@@ -265,9 +311,10 @@ func TestPublishingThatMeetsAConflict(t *testing.T) {
 func TestDiskLimit(t *testing.T) {
 	k := openEmbedded(t, home(t), withSandboxes(t))
 	for name, source := range map[string]string{
-		"many files":      "i = 0\nwhile True:\n    open(str(i), 'w').close()\n    i += 1",
-		"many large ones": "i = 0\nwhile True:\n    open(str(i), 'wb').truncate(1 << 20)\n    i += 1",
-		"quick":           "for i in range(20): open(str(i), 'wb').truncate(1 << 20)", // it ends before anybody has looked
+		"many files":       "i = 0\nwhile True:\n    open(str(i), 'w').close()\n    i += 1",
+		"many large ones":  "i = 0\nwhile True:\n    open(str(i), 'wb').truncate(1 << 20)\n    i += 1",
+		"quick":            "for i in range(20): open(str(i), 'wb').truncate(1 << 20)", // it ends before anybody has looked
+		"quick, and exits": "import sys\nfor i in range(20): open(str(i), 'wb').truncate(1 << 20)\nsys.exit(0)",
 		"files that no name leads to": "import os, kernel\nheld = []\nfor i in range(20):\n    held.append(os.open('f', os.O_CREAT | os.O_RDWR))\n    os.unlink('f')\n" +
 			"    os.write(held[-1], b'x' * (1 << 20))\nkernel.sleep(600)",
 		"while it waits": "import threading, kernel\nfor i in range(20): open(str(i), 'wb').truncate(1 << 20)\nkernel.sleep(600)",
@@ -484,14 +531,16 @@ func TestRecoveryOverAnotherFolder(t *testing.T) {
 // TestCrashAtEveryMomentOfPublishing cuts the power at each operation of the store of a program that publishes, and
 // recovers: at the end the files are there once, whatever was cut off.
 func TestCrashAtEveryMomentOfPublishing(t *testing.T) {
-	total := crashPublishing(t, 0, faulty.CrashBefore)
 	modes := []faulty.Mode{faulty.Fail, faulty.CrashBefore, faulty.CrashAfter}
-	for at := int64(1); at <= total; at++ {
-		crashPublishing(t, at, modes[at%int64(len(modes))])
+	for _, end := range []string{"print('x')", "import sys\nsys.exit(0)"} {
+		total := crashPublishing(t, end, 0, faulty.CrashBefore)
+		for at := int64(1); at <= total; at++ {
+			crashPublishing(t, end, at, modes[at%int64(len(modes))])
+		}
 	}
 }
 
-func crashPublishing(t *testing.T, at int64, mode faulty.Mode) int64 {
+func crashPublishing(t *testing.T, end string, at int64, mode faulty.Mode) int64 {
 	t.Helper()
 	data, dir := home(t), folder(t, map[string]string{"log.txt": "1\n", "old.txt": "old"})
 	var store *faulty.Store
@@ -507,7 +556,7 @@ func crashPublishing(t *testing.T, at int64, mode faulty.Mode) int64 {
 		}
 		return 0 // the fault came before the kernel was up
 	}
-	s := inFolder(dir, "import os\nopen('log.txt', 'a').write('2\\n')\nos.remove('old.txt')\nos.mkdir('new')\nopen('new/f', 'w').write('n')\nprint('x')")
+	s := inFolder(dir, "import os\nopen('log.txt', 'a').write('2\\n')\nos.remove('old.txt')\nos.mkdir('new')\nopen('new/f', 'w').write('n')\n"+end)
 	s.Workspace.Publish = true
 	p, err := tryRun(t.Context(), k, s)
 	total := store.Operations()
@@ -527,8 +576,8 @@ func crashPublishing(t *testing.T, at int64, mode faulty.Mode) int64 {
 		holds(t, dir, map[string]string{"log.txt": "1\n", "old.txt": "old"})
 		return total
 	}
-	if end, err := l.Wait(t.Context(), rows[0].PID); err != nil || end.State != agentkernel.StateExited {
-		t.Errorf("crash at %d (%v): %+v %v\n%s", at, mode, end, err, dump(t, l, rows[0].PID))
+	if p, err := l.Wait(t.Context(), rows[0].PID); err != nil || p.State != agentkernel.StateExited {
+		t.Errorf("crash at %d (%v): %+v %v\n%s", at, mode, p, err, dump(t, l, rows[0].PID))
 	}
 	holds(t, dir, map[string]string{"log.txt": "1\n2\n", "new/f": "n"})
 	return total

@@ -105,7 +105,7 @@ func (k *Kernel) Answer(ctx context.Context, pid agentkernel.PID, ask int64, a a
 	f := p.inflight.Find(ask)
 	if f == nil || !f.asking {
 		p.mu.Unlock()
-		return agentkernel.Errorf(agentkernel.CodeNotFound, "answer", "nothing was asked under number %d", ask).WithPID(p.pid)
+		return agentkernel.Errorf(agentkernel.CodeNotFound, "answer", "question %d is not open: it was answered, or never asked", ask).WithPID(p.pid)
 	}
 	f.asking = false
 	if a == agentkernel.AnswerAlways {

@@ -76,7 +76,7 @@ func earlyCalls() map[string]early {
 		}},
 		"answer": {spec: asks, open: true, call: func(ctx context.Context, r *rig, pid agentkernel.PID) error {
 			err := r.Answer(ctx, pid, 1, agentkernel.AnswerYes)
-			if err != nil && strings.Contains(err.Error(), "nothing was asked") { // it is carried, and paused before it has asked
+			if err != nil && strings.Contains(err.Error(), "is not open") { // it is carried, and paused before it has asked
 				return nil
 			}
 			return err

@@ -50,7 +50,7 @@ func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage, again 
 		k.append(p, entry)
 	}
 	p.mu.Unlock()
-	k.finish(p, ending{state: agentkernel.StateExited, exitCode: code})
+	k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: code}))
 	return false
 }
 

@@ -6,6 +6,7 @@ PATIENCE = 3  # so often in a row an answer may be none, and so often the same p
 SHOWN = 160  # characters of a line of progress
 OF_PROGRAM = "are functions of the program that started this process, and it has ended or has closed its agent"
 TOLD = 100000  # characters of a text of a step
+BROKE_OFF = "is not sent again under a budget"  # the kernel says so of a question whose answer broke off
 
 FUNCTIONS = [
     {"name": "run_python", "description": "Run a complete Python program in the sandbox; returns what it printed and the value of its last expression.",
@@ -72,11 +73,23 @@ def ask(functions):
 
 
 def answer_to(functions):
-    """The model's answer. Where somebody watches, it is shown as it comes."""
-    if not setup["watched"]:
+    """The model's answer. One that breaks off is asked for once more: the kernel does not do that under a budget, and a task has one of turns."""
+    try:
+        answer, why = (shown_answer(functions) if setup["watched"] else (llm.complete(messages, tools=functions, model=setup["model"]), ""))
+    except RuntimeError as e:
+        if BROKE_OFF not in str(e):
+            raise
+        answer, why = None, str(e)
+    if answer is None:
+        say("the answer broke off (" + line_of(why) + "); it is asked for once more")
         return llm.complete(messages, tools=functions, model=setup["model"])
+    return answer
+
+
+def shown_answer(functions):
+    """The model's answer, shown as it comes, or None and why it broke off."""
     stream = llm.stream(messages, tools=functions, model=setup["model"])
-    said, shown, answer = "", 0, None
+    said, shown, answer, why = "", 0, None, ""
     try:
         while pieces := stream.next():
             for piece in pieces:
@@ -89,10 +102,7 @@ def answer_to(functions):
         said, why = said + "`", str(e)
     if hear(said, shown, answer is not None):
         say("")
-    if answer is None:
-        say("the answer broke off (" + line_of(why) + "); it is asked for once more")
-        return llm.complete(messages, tools=functions, model=setup["model"])
-    return answer
+    return answer, why
 
 
 def hear(said, shown, whole):

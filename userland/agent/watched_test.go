@@ -70,3 +70,32 @@ func TestWatchedBreaksOff(t *testing.T) {
 		t.Errorf("the model was asked %d times", n)
 	}
 }
+
+// The same holds where nobody watches, and for an answer of which not a bit came. One that breaks off twice ends the task.
+func TestBreaksOff(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		fault   devllm.Fault
+		watched bool
+		asked   int
+		ends    bool
+	}{
+		{"cut", devllm.Fault{Kind: "cut", Skip: 1}, false, 4, false},
+		{"cut in the middle", devllm.Fault{Kind: "cut", AfterEvents: 4, Skip: 2}, false, 4, false},
+		{"malformed", devllm.Fault{Kind: "malformed", Skip: 1}, false, 4, false},
+		{"cut before the first bit", devllm.Fault{Kind: "cut", Skip: 1}, true, 4, false},
+		{"cut twice", devllm.Fault{Kind: "cut", Skip: 1, Count: 2}, false, 3, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, inText, func(o *devllm.Options) { o.Faults = []devllm.Fault{c.fault} })
+			_, stdout, stderr := r.do(agent.Task{Text: "compute it", Watched: c.watched}, nil)
+			if ended := strings.Contains(stderr, "the task is not done: the model cannot be asked: unavailable: "); (stdout != "42 it is.\n") != c.ends || ended != c.ends ||
+				strings.Count(stderr, "); it is asked for once more\n") != 1 {
+				t.Errorf("%q\n%s", stdout, stderr)
+			}
+			if n := len(r.model.Log(devllm.Filter{})); n != c.asked {
+				t.Errorf("the model was asked %d times", n)
+			}
+		})
+	}
+}

@@ -428,9 +428,17 @@ func (p *plan) failure(ctx context.Context, err, last error) error {
 	if e.Kind == llm.Auth && e.Status == 0 && e.Err != nil { // nothing was sent: the key cannot be read, and why has nothing of it
 		why += ": " + e.Err.Error()
 	}
-	out := agentkernel.Errorf(code, "llm", "the model %s: %s%s", p.alias, what, why)
+	out := agentkernel.Errorf(code, "llm", "the model %s: %s%s%s", p.alias, what, why, p.notAgain(e))
 	if hint != "" {
 		return out.WithHint("%s", hint)
 	}
 	return out
+}
+
+// notAgain says why a question was not sent again that would have been without a budget; "": it is not that. Tasks of models look for it.
+func (p *plan) notAgain(e *llm.Error) string {
+	if !p.q.Capped || !e.Charged() || !e.Retry() || e.Began {
+		return ""
+	}
+	return "; what may have been charged for is not sent again under a budget or an allowance"
 }

@@ -211,7 +211,8 @@ func internal(format string, args ...any) error {
 func (s *sandbox) begin() error {
 	p := s.req.Program
 	start := startMessage{Type: "start", Name: nameOf(p), Source: p.Source, Args: p.Args, Modules: p.Modules,
-		Session: p.Session, Tools: s.req.Tools, Imports: s.v.Imports, Compiled: s.v.Compiled, Recursion: s.req.Limits.Recursion}
+		Session: p.Session, Tools: s.req.Tools, Imports: s.v.Imports, Compiled: s.v.Compiled, Recursion: s.req.Limits.Recursion,
+		Files: s.c.cell == nil || len(s.req.Mounts) > 0}
 	if s.c.cell == nil {
 		start.Memory = s.req.Limits.Memory
 	}

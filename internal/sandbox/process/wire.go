@@ -109,6 +109,7 @@ type startMessage struct {
 	Compiled  string             `json:"compiled,omitempty"` // verdict.Compiled
 	Recursion int                `json:"recursion,omitempty"`
 	Memory    int64              `json:"memory,omitempty"` // bytes beyond what the zygote has, for a child without walls
+	Files     bool               `json:"files,omitempty"`  // what it writes outlasts it
 }
 
 // replyMessage answers a call.
