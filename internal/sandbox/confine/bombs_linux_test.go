@@ -221,6 +221,21 @@ try:
             while True: os.write(w, b"x" * 4096)
         except BlockingIOError: os.close(w)
 except OSError: time.sleep(3600)`},
+	{name: "pages that pipes keep once they were read", wall: "memory limit", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 64<<20, 1024 },
+		program: `
+ready, told = os.pipe()
+for _ in range(12):
+    if not os.fork():
+        keep = []
+        try:
+            while True:
+                r, w = os.pipe(); keep.append((r, w))
+                os.write(w, b"x" * 4096); os.write(w, b"x" * 4096); os.read(r, 8192)
+        except OSError: os.write(told, b"x"); time.sleep(3600)
+left = 12
+while left: left -= len(os.read(ready, left))
+time.sleep(2)
+say("BREACH")`},
 	{name: "pages of a file that is gone, in a pipe or socket", wall: "memory limit, else seccomp", want: "EINVAL EINVAL EINVAL", uncounted: true,
 		program: `
 fd = os.open(here() + "/f", os.O_CREAT | os.O_RDWR)
