@@ -236,6 +236,30 @@ left = 12
 while left: left -= len(os.read(ready, left))
 time.sleep(2)
 say("BREACH")`},
+	{name: "lists of the names in open directories", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) {
+		overlayWorkspace(c)
+		c.Limits.Memory, c.Limits.OpenFiles = 64<<20, 1024
+	},
+		program: `
+for i in range(3000): os.close(os.open("n%06d" % i + "x" * 240, os.O_CREAT | os.O_WRONLY))
+keep = []
+for i in range(900): # each list has 1.5 MB
+    keep.append(os.open(".", os.O_RDONLY | os.O_DIRECTORY)); os.listdir(keep[-1])
+    os.close(os.open("z", os.O_CREAT | os.O_WRONLY)); os.unlink("z")
+say("BREACH")`},
+	{name: "lists of directories on their way between sockets", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) {
+		overlayWorkspace(c)
+		c.Limits.Memory, c.Limits.OpenFiles = 64<<20, 1024
+	},
+		program: `
+for i in range(3000): os.close(os.open("n%06d" % i + "x" * 240, os.O_CREAT | os.O_WRONLY))
+keep = []
+for i in range(900):
+    if i % 100 == 0: keep.append(socket.socketpair())
+    d = os.open(".", os.O_RDONLY | os.O_DIRECTORY); os.listdir(d)
+    socket.send_fds(keep[-1][0], [b"x"], [d]); os.close(d)
+    os.close(os.open("z", os.O_CREAT | os.O_WRONLY)); os.unlink("z")
+say("BREACH")`},
 	{name: "pages of a file that is gone, in a pipe or socket", wall: "memory limit, else seccomp", want: "EINVAL EINVAL EINVAL", uncounted: true,
 		program: `
 fd = os.open(here() + "/f", os.O_CREAT | os.O_RDWR)
