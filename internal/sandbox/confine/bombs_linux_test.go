@@ -260,6 +260,20 @@ for i in range(900):
     socket.send_fds(keep[-1][0], [b"x"], [d]); os.close(d)
     os.close(os.open("z", os.O_CREAT | os.O_WRONLY)); os.unlink("z")
 say("BREACH")`},
+	{name: "directories that are being read", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 96<<20, 1024 },
+		program: `
+ready, told = os.pipe()
+for _ in range(8):
+    if not os.fork():
+        keep = []
+        try:
+            while True:
+                keep.append(os.scandir("/usr/lib")); next(keep[-1])
+        except OSError: os.write(told, b"x"); time.sleep(3600)
+left = 8
+while left: left -= len(os.read(ready, left))
+time.sleep(2)
+say("BREACH")`},
 	{name: "pages of a file that is gone, in a pipe or socket", wall: "memory limit, else seccomp", want: "EINVAL EINVAL EINVAL", uncounted: true,
 		program: `
 fd = os.open(here() + "/f", os.O_CREAT | os.O_RDWR)

@@ -7,9 +7,10 @@ import (
 )
 
 // dirLists is what Linux keeps of the directories that a sandbox's processes have open: of one in an overlay that was read there is a list of
-// all its names, and one for each descriptor if the directory was changed in between. No cgroup counts that (struct ovl_cache_entry of
-// fs/overlayfs/readdir.c).
+// all its names, and one for each descriptor if the directory was changed in between (struct ovl_cache_entry of fs/overlayfs/readdir.c), of
+// others the names of a block (struct fname of fs/ext4/dir.c). No cgroup counts that.
 type dirLists struct {
+	overlay bool                  // there is one
 	known   map[[2]uint64]dirList // by device and inode
 	largest int64                 // that was seen
 }
@@ -21,26 +22,26 @@ type dirList struct {
 }
 
 const (
-	nameBytes = 88 // of each name, besides its letters
+	nameBytes = 88       // of each name, besides its letters
+	dirBytes  = 24 << 10 // of a directory that is in no overlay
 	// unreadableBytes is what a byte of a directory's size may mean where its names cannot be counted: a file system may have two for a name.
 	unreadableBytes = 48
 	mostKnown       = 1 << 12
 )
 
-// newDirLists is nil for a sandbox without an overlay.
 func newDirLists(c Config) *dirLists {
-	if len(c.scratch()) == 0 {
-		return nil
-	}
-	return &dirLists{known: map[[2]uint64]dirList{}}
+	return &dirLists{overlay: len(c.scratch()) > 0, known: map[[2]uint64]dirList{}, largest: dirBytes}
+}
+
+// worth says whether the lists of a sandbox whose memory a cgroup counts may be more than its limit: few processes cannot have as many
+// directories open.
+func (l *dirLists) worth(gr *group, limits Limits) bool {
+	return l.overlay || gr.tasks()*int64(limits.OpenFiles)*dirBytes > limits.Memory
 }
 
 // of adds up the lists of a tree of processes; beyond most it stops. What is on its way between sockets may be a directory, and as large
 // as any that was seen.
 func (l *dirLists) of(tree []int, most int64) (sum int64) {
-	if l == nil {
-		return 0
-	}
 	for _, pid := range tree {
 		dir, _ := living(pid)
 		names, _ := openNames(dir) // who cannot be looked into is found elsewhere
@@ -68,8 +69,8 @@ func (l *dirLists) of(tree []int, most int64) (sum int64) {
 // list is what the list of an open directory takes; beyond most it stops to count.
 func (l *dirLists) list(path string, st *unix.Stat_t, most int64) int64 {
 	var fs unix.Statfs_t
-	if unix.Statfs(path, &fs) != nil || fs.Type != unix.OVERLAYFS_SUPER_MAGIC {
-		return 0
+	if !l.overlay || unix.Statfs(path, &fs) != nil || fs.Type != unix.OVERLAYFS_SUPER_MAGIC {
+		return dirBytes
 	}
 	id := [2]uint64{st.Dev, st.Ino}
 	if k, ok := l.known[id]; ok && k.changed == st.Ctim {
@@ -79,6 +80,7 @@ func (l *dirLists) list(path string, st *unix.Stat_t, most int64) int64 {
 	if n < 0 {
 		return max(l.largest, st.Size*unreadableBytes)
 	}
+	n = max(n, dirBytes) // of a directory that is in its upper layer alone
 	l.largest = max(l.largest, n)
 	if len(l.known) >= mostKnown {
 		clear(l.known)

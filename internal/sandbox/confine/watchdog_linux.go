@@ -19,7 +19,7 @@ import (
 type watchdog struct {
 	process *Process
 	load    load
-	lists   *dirLists // nil: it has no overlay
+	lists   *dirLists
 	cpu     cpuTotal
 	hasty   bool // processes come and go, so that it has to look more often
 	ended   chan struct{}
@@ -87,11 +87,12 @@ func (w *watchdog) look() string {
 	limits, gr := w.process.cell.Config.Limits, w.process.cell.group
 	w.process.tmp.look()
 	all := w.process.cell.spawner.watches
+	idle := gr.counted.Memory && all == nil && !w.lists.worth(gr, limits) // nobody has to look at the processes
 	if gr.counted.Memory {
 		if gr.outOfMemory() > 0 {
 			return "memory"
 		}
-		if limits.CPUTime == 0 && all == nil && w.lists == nil {
+		if limits.CPUTime == 0 && idle {
 			return ""
 		}
 	}
@@ -106,7 +107,7 @@ func (w *watchdog) look() string {
 			return "cpu time"
 		}
 	}
-	if gr.counted.Memory && all == nil && w.lists == nil {
+	if idle {
 		return ""
 	}
 	if tree == nil {
