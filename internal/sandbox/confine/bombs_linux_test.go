@@ -274,6 +274,17 @@ left = 8
 while left: left -= len(os.read(ready, left))
 time.sleep(2)
 say("BREACH")`},
+	{name: "locks of files", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles, c.TmpInodes = 32<<20, 1024, 1000 },
+		program: `
+import fcntl
+fds = [os.open("/tmp/l%d" % i, os.O_CREAT | os.O_RDWR) for i in range(900)]
+for j in range(400): # 70 MB
+    for fd in fds: fcntl.lockf(fd, fcntl.LOCK_EX, 1, (400 - j) * 2)
+say("BREACH")`},
+	{name: "locks of files that are mapped alone", wall: "seccomp", want: "EPERM", program: `
+import fcntl
+try: fcntl.fcntl(os.open("/tmp/l", os.O_CREAT | os.O_RDWR), 37, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 1, 0)); say("BREACH")
+except OSError as e: say(errno.errorcode[e.errno])`},
 	{name: "pages of a file that is gone, in a pipe or socket", wall: "memory limit, else seccomp", want: "EINVAL EINVAL EINVAL", uncounted: true,
 		program: `
 fd = os.open(here() + "/f", os.O_CREAT | os.O_RDWR)

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"golang.org/x/sys/unix"
@@ -8,11 +9,12 @@ import (
 
 // dirLists is what Linux keeps of the directories that a sandbox's processes have open: of one in an overlay that was read there is a list of
 // all its names, and one for each descriptor if the directory was changed in between (struct ovl_cache_entry of fs/overlayfs/readdir.c), of
-// others the names of a block (struct fname of fs/ext4/dir.c). No cgroup counts that.
+// others the names of a block (struct fname of fs/ext4/dir.c). Of files it is the locks (struct file_lock). No cgroup counts that.
 type dirLists struct {
 	overlay bool                  // there is one
 	known   map[[2]uint64]dirList // by device and inode
 	largest int64                 // that was seen
+	asked   int
 }
 
 // dirList is the list of a directory as it was when it was counted.
@@ -24,6 +26,7 @@ type dirList struct {
 const (
 	nameBytes = 88       // of each name, besides its letters
 	dirBytes  = 24 << 10 // of a directory that is in no overlay
+	lockBytes = 192      // of a lock of a file
 	// unreadableBytes is what a byte of a directory's size may mean where its names cannot be counted: a file system may have two for a name.
 	unreadableBytes = 48
 	mostKnown       = 1 << 12
@@ -33,10 +36,14 @@ func newDirLists(c Config) *dirLists {
 	return &dirLists{overlay: len(c.scratch()) > 0, known: map[[2]uint64]dirList{}, largest: dirBytes}
 }
 
-// worth says whether the lists of a sandbox whose memory a cgroup counts may be more than its limit: few processes cannot have as many
-// directories open.
+// listsEvery is in how many looks few processes are looked at once, where a cgroup counts what they have in memory.
+const listsEvery = 10
+
+// worth says whether it is time to look at a sandbox whose memory a cgroup counts: few processes cannot have so many directories open, and
+// take a while to make locks.
 func (l *dirLists) worth(gr *group, limits Limits) bool {
-	return l.overlay || gr.tasks()*int64(limits.OpenFiles)*dirBytes > limits.Memory
+	l.asked++
+	return l.overlay || l.asked%listsEvery == 0 || gr.tasks()*int64(limits.OpenFiles)*dirBytes > limits.Memory
 }
 
 // of adds up the lists of a tree of processes; beyond most it stops. What is on its way between sockets may be a directory, and as large
@@ -54,6 +61,9 @@ func (l *dirLists) of(tree []int, most int64) (sum int64) {
 			switch st.Mode & unix.S_IFMT {
 			case unix.S_IFDIR:
 				sum += l.list(path, &st, most-sum)
+			case unix.S_IFREG:
+				info, _ := readSmall(dir + "/fdinfo/" + name)
+				sum += int64(bytes.Count(info, []byte("\nlock:"))) * lockBytes
 			case unix.S_IFSOCK:
 				info, _ := readSmall(dir + "/fdinfo/" + name)
 				sum += number(string(info), "scm_fds") * l.largest
