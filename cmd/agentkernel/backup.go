@@ -135,10 +135,26 @@ func openPartial(path string) (*os.File, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, errors.Join(agentkernel.Errorf(agentkernel.CodeConflict, "backup", "another command is writing %s", path), f.Close())
 	}
-	if err = errors.Join(err, f.Chmod(0o600), f.Truncate(0)); err != nil {
+	if err = errors.Join(err, onlyOurs(f)); err == nil {
+		err = errors.Join(f.Chmod(0o600), f.Truncate(0))
+	}
+	if err != nil {
 		return nil, errors.Join(notWritten(path, err), f.Close())
 	}
 	return f, nil
+}
+
+// onlyOurs refuses a file that somebody else has made: he can open it, whatever its mode will be, and root can change that. Nor may another
+// name lead to it.
+func onlyOurs(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || int64(st.Uid) != int64(os.Geteuid()) || st.Nlink != 1 {
+		return errors.New("a file of another user, or one with another name, is there; remove it")
+	}
+	return nil
 }
 
 func notWritten(path string, err error) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,5 +39,40 @@ func TestCreate(t *testing.T) {
 	}
 	if list, err := os.ReadDir(filepath.Dir(path)); len(list) != 2 || err != nil {
 		t.Errorf("left: %v %v", list, err)
+	}
+}
+
+// TestBackupIsOursAlone refuses what somebody else has put where a backup is written before it is complete: it would stay his.
+func TestBackupIsOursAlone(t *testing.T) {
+	const nobody = 65534
+	for name, plant := range map[string]func(path string) error{
+		"another user's": func(path string) error {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give a file away")
+			}
+			return errors.Join(os.WriteFile(path, []byte("theirs"), 0o666), os.Chown(path, nobody, nobody))
+		},
+		"another name": func(path string) error {
+			return errors.Join(os.WriteFile(path+".2", []byte("theirs"), 0o600), os.Link(path+".2", path))
+		},
+		"a link": func(path string) error {
+			return errors.Join(os.WriteFile(path+".2", []byte("theirs"), 0o600), os.Symlink(path+".2", path))
+		},
+		"a pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "nightly.akb.partial")
+			if err := plant(path); err != nil {
+				t.Fatal(err)
+			}
+			if f, err := openPartial(path); agentkernel.CodeOf(err) != agentkernel.CodeStorage {
+				t.Errorf("%v %v", f, err)
+			}
+			if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+				if text, err := os.ReadFile(path); string(text) != "theirs" {
+					t.Errorf("it holds %q (%v)", text, err)
+				}
+			}
+		})
 	}
 }

@@ -38,10 +38,14 @@ func newWire(e *entry, limit int64) (*wire, error) {
 	if err != nil {
 		return nil, errors.New("its url cannot be read")
 	}
+	dial := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	if e.program != 0 {
+		dial = dialProgram
+	}
 	return &wire{
 		base: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			DialContext:           dial,
 			ForceAttemptHTTP2:     true,
 			MaxIdleConns:          64,
 			MaxIdleConnsPerHost:   64,

@@ -31,6 +31,19 @@ func (e *entry) programEnded() error {
 // gonePatience bounds how long is looked whether a program of this machine listens.
 const gonePatience = time.Second
 
+// dialProgram connects to a program that serves functions of its own. Nothing was sent when it returns: what listens there by now may be
+// another user's, and is refused as if nobody did.
+func dialProgram(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := oursListens(conn.RemoteAddr()); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
 // Gone implements agentkernel.ToolHosts. A program that is not there refuses the connection at once.
 func (s *set) Gone(ctx context.Context) error {
 	v := s.view.Load()
@@ -40,7 +53,7 @@ func (s *set) Gone(ctx context.Context) error {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, gonePatience)
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+		conn, err := dialProgram(ctx, "tcp", u.Host)
 		cancel()
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.start", "%w", e.programEnded()).WithHint("%s", runAgain)

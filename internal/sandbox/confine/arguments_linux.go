@@ -76,11 +76,11 @@ const (
 )
 
 // fcntlCheck allows descriptors, flags and locks. A lease would hold up whoever opens the file on the host, and F_NOTIFY
-// tell what is done there. A pipe of another size is for those whose memory is counted.
+// tell what is done there. Locks of open file descriptions outlive the descriptor, in a mapping of the file, and could not be counted. A pipe of another size is for those whose memory is counted.
 func fcntlCheck(counted bool) check {
 	commands := []uint32{
 		unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW,
-		unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_GETPIPE_SZ, unix.F_ADD_SEALS, unix.F_GET_SEALS, unix.F_DUPFD_QUERY,
+		unix.F_GETPIPE_SZ, unix.F_ADD_SEALS, unix.F_GET_SEALS, unix.F_DUPFD_QUERY,
 	}
 	if counted {
 		commands = append(commands, unix.F_SETPIPE_SZ)

@@ -221,6 +221,70 @@ try:
             while True: os.write(w, b"x" * 4096)
         except BlockingIOError: os.close(w)
 except OSError: time.sleep(3600)`},
+	{name: "pages that pipes keep once they were read", wall: "memory limit", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 64<<20, 1024 },
+		program: `
+ready, told = os.pipe()
+for _ in range(12):
+    if not os.fork():
+        keep = []
+        try:
+            while True:
+                r, w = os.pipe(); keep.append((r, w))
+                os.write(w, b"x" * 4096); os.write(w, b"x" * 4096); os.read(r, 8192)
+        except OSError: os.write(told, b"x"); time.sleep(3600)
+left = 12
+while left: left -= len(os.read(ready, left))
+time.sleep(2)
+say("BREACH")`},
+	{name: "lists of the names in open directories", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) {
+		overlayWorkspace(c)
+		c.Limits.Memory, c.Limits.OpenFiles = 64<<20, 1024
+	},
+		program: `
+for i in range(3000): os.close(os.open("n%06d" % i + "x" * 240, os.O_CREAT | os.O_WRONLY))
+keep = []
+for i in range(900): # each list has 1.5 MB
+    keep.append(os.open(".", os.O_RDONLY | os.O_DIRECTORY)); os.listdir(keep[-1])
+    os.close(os.open("z", os.O_CREAT | os.O_WRONLY)); os.unlink("z")
+say("BREACH")`},
+	{name: "lists of directories on their way between sockets", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) {
+		overlayWorkspace(c)
+		c.Limits.Memory, c.Limits.OpenFiles = 64<<20, 1024
+	},
+		program: `
+for i in range(3000): os.close(os.open("n%06d" % i + "x" * 240, os.O_CREAT | os.O_WRONLY))
+keep = []
+for i in range(900):
+    if i % 100 == 0: keep.append(socket.socketpair())
+    d = os.open(".", os.O_RDONLY | os.O_DIRECTORY); os.listdir(d)
+    socket.send_fds(keep[-1][0], [b"x"], [d]); os.close(d)
+    os.close(os.open("z", os.O_CREAT | os.O_WRONLY)); os.unlink("z")
+say("BREACH")`},
+	{name: "directories that are being read", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 96<<20, 1024 },
+		program: `
+ready, told = os.pipe()
+for _ in range(8):
+    if not os.fork():
+        keep = []
+        try:
+            while True:
+                keep.append(os.scandir("/usr/lib")); next(keep[-1])
+        except OSError: os.write(told, b"x"); time.sleep(3600)
+left = 8
+while left: left -= len(os.read(ready, left))
+time.sleep(2)
+say("BREACH")`},
+	{name: "locks of files", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles, c.TmpInodes = 32<<20, 1024, 1000 },
+		program: `
+import fcntl
+fds = [os.open("/tmp/l%d" % i, os.O_CREAT | os.O_RDWR) for i in range(900)]
+for j in range(400): # 70 MB
+    for fd in fds: fcntl.lockf(fd, fcntl.LOCK_EX, 1, (400 - j) * 2)
+say("BREACH")`},
+	{name: "locks of files that are mapped alone", wall: "seccomp", want: "EPERM", program: `
+import fcntl
+try: fcntl.fcntl(os.open("/tmp/l", os.O_CREAT | os.O_RDWR), 37, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 1, 0)); say("BREACH")
+except OSError as e: say(errno.errorcode[e.errno])`},
 	{name: "pages of a file that is gone, in a pipe or socket", wall: "memory limit, else seccomp", want: "EINVAL EINVAL EINVAL", uncounted: true,
 		program: `
 fd = os.open(here() + "/f", os.O_CREAT | os.O_RDWR)

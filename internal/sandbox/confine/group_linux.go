@@ -208,6 +208,15 @@ func (gr *group) refusedPids() int64 {
 	return counter(filepath.Join(gr.dirs[ctlPids], "pids.events"), "max")
 }
 
+// tasks is how many processes and threads there are; where nobody counts them, more than there can be.
+func (gr *group) tasks() int64 {
+	n, err := readInt(filepath.Join(gr.dirs[ctlPids], "pids.current"))
+	if err != nil || !gr.counted.Pids {
+		return 1 << 20
+	}
+	return n
+}
+
 // peak is the most memory that the sandbox has had, in bytes; 0 if it is not known.
 func (gr *group) peak() int64 {
 	file := "memory.max_usage_in_bytes"

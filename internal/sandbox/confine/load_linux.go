@@ -36,6 +36,9 @@ const (
 	chainBytes      = 64        // struct anon_vma_chain: such a piece has one for each process that it was forked through
 )
 
+// pipeBytes are the pages that a pipe keeps for the next write when what was in them was read.
+var pipeBytes = 2 * int64(os.Getpagesize())
+
 // mapsEvery is in how many looks the pieces of address spaces are counted once: it takes as long as all else. Until then a
 // new process counts with as many as its parent.
 const mapsEvery = 10
@@ -274,7 +277,7 @@ func watchesIn(dir, name, to string) int64 {
 	return int64(bytes.Count(info, []byte("tfd:")))
 }
 
-// unread is what lies in a pipe or socket of another process, at most. One that cannot be looked at counts as full.
+// unread is what lies in a pipe or socket of another process, at most, and what a pipe keeps. One that cannot be looked at counts as full.
 func unread(pidfd, fd int, pipe bool) int64 {
 	own, err := unix.PidfdGetfd(pidfd, fd, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -287,9 +290,9 @@ func unread(pidfd, fd int, pipe bool) int64 {
 	if pipe {
 		size, err := unix.FcntlInt(uintptr(own), unix.F_GETPIPE_SZ, 0) //nolint:gosec // a descriptor
 		if n, _ := unix.IoctlGetInt(own, unix.TIOCINQ); n == 0 || err != nil {
-			return 0
+			return pipeBytes
 		}
-		return int64(size)
+		return int64(size) + pipeBytes
 	}
 	ready := []unix.PollFd{{Fd: int32(own), Events: unix.POLLIN}} //nolint:gosec // a descriptor
 	if n, err := unix.Poll(ready, 0); n == 0 && err == nil {

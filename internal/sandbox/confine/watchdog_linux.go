@@ -19,6 +19,7 @@ import (
 type watchdog struct {
 	process *Process
 	load    load
+	lists   *dirLists
 	cpu     cpuTotal
 	hasty   bool // processes come and go, so that it has to look more often
 	ended   chan struct{}
@@ -31,7 +32,8 @@ type watchdog struct {
 
 // watch starts a watchdog, if there is something to watch.
 func watch(p *Process) *watchdog {
-	w := &watchdog{process: p, ended: make(chan struct{}), load: load{most: p.cell.Config.Limits.Memory, mostWatches: p.cell.spawner.watches.most()}}
+	w := &watchdog{process: p, ended: make(chan struct{}), load: load{most: p.cell.Config.Limits.Memory, mostWatches: p.cell.spawner.watches.most()},
+		lists: newDirLists(p.cell.Config)}
 	if p.control != nil {
 		w.load.init = p.pid
 	}
@@ -85,11 +87,12 @@ func (w *watchdog) look() string {
 	limits, gr := w.process.cell.Config.Limits, w.process.cell.group
 	w.process.tmp.look()
 	all := w.process.cell.spawner.watches
+	idle := gr.counted.Memory && all == nil && !w.lists.worth(gr, limits) // nobody has to look at the processes
 	if gr.counted.Memory {
 		if gr.outOfMemory() > 0 {
 			return "memory"
 		}
-		if limits.CPUTime == 0 && all == nil {
+		if limits.CPUTime == 0 && idle {
 			return ""
 		}
 	}
@@ -104,26 +107,21 @@ func (w *watchdog) look() string {
 			return "cpu time"
 		}
 	}
-	if gr.counted.Memory && all == nil {
+	if idle {
 		return ""
 	}
 	if tree == nil {
 		tree = treeOf(w.process.pid)
 	}
+	lists := w.lists.of(tree, limits.Memory)
+	if lists > limits.Memory { // no cgroup counts them
+		return "memory"
+	}
 	if gr.counted.Memory {
-		n, blind := all.count(tree, w.load.init)
-		if w.load.blind++; !blind {
-			w.load.blind = 0
-		}
-		switch w.load.watches = n; {
-		case all.exceeded(w.process, n):
-			return Watches
-		case w.load.blind >= mostBlind:
-			return HiddenMemory
-		}
-		return ""
+		return w.lookForWatches(tree)
 	}
 	memory, tasks := w.load.of(tree)
+	memory += lists
 	if w.process.control != nil {
 		tasks-- // the init
 	}
@@ -135,6 +133,25 @@ func (w *watchdog) look() string {
 	case memory > limits.Memory:
 		return "memory"
 	case all.exceeded(w.process, w.load.watches):
+		return Watches
+	case w.load.blind >= mostBlind:
+		return HiddenMemory
+	}
+	return ""
+}
+
+// lookForWatches is look for a sandbox whose memory a cgroup counts.
+func (w *watchdog) lookForWatches(tree []int) string {
+	all := w.process.cell.spawner.watches
+	if all == nil {
+		return ""
+	}
+	n, blind := all.count(tree, w.load.init)
+	if w.load.blind++; !blind {
+		w.load.blind = 0
+	}
+	switch w.load.watches = n; {
+	case all.exceeded(w.process, n):
 		return Watches
 	case w.load.blind >= mostBlind:
 		return HiddenMemory

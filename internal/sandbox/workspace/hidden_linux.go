@@ -92,17 +92,30 @@ var unfolded = strings.NewReplacer("\\\r\n", "", "\\\n", "", `\`, "", `"`, "")
 
 // credentials says whether the file p, in the directory at, is a config of git that holds a credential. git needs the others.
 func credentials(at dir, p string) bool {
-	name := path.Base(p)
-	if name != "config" && name != "config.worktree" || !strings.Contains("/"+p, "/.git/") {
+	if !isGitConfig(p) {
 		return false
 	}
-	f, _, err := at.file(name)
+	f, _, err := at.file(path.Base(p))
 	if err != nil {
 		return !errors.Is(err, unix.ENOENT)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxGitConfig+1))
 	return err != nil || len(text) > maxGitConfig || credential().Match(text) || credential().MatchString(unfolded.Replace(string(text)))
+}
+
+// isGitConfig says whether git takes settings from a file of this name: that of a repository (a bare one is called name.git), the user's own,
+// and what a repository says of its modules and large files.
+func isGitConfig(p string) bool {
+	switch path.Base(p) {
+	case ".gitconfig", ".gitmodules", ".lfsconfig":
+		return true
+	case "config":
+		return strings.Contains(p, ".git/") || strings.HasSuffix("/"+p, "/.config/git/config")
+	case "config.worktree":
+		return strings.Contains(p, ".git/")
+	}
+	return false
 }
 
 func idOf(st *unix.Stat_t) fileID { return fileID{dev: st.Dev, ino: st.Ino} }

@@ -2,6 +2,7 @@ package assistant_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -473,6 +474,55 @@ func TestUninstallConflict(t *testing.T) {
 	if u := d.uninstall(p); !u.Exact || d.read(p.File) != `{"mcpServers": {"a": {"command": "a"}}}` {
 		t.Errorf("%s", d.read(p.File))
 	}
+}
+
+// The links of a project are whoever's who wrote it: one that leads out of it is not followed, neither to put servers of the project into
+// a file of the user's own nor to move those of the user into the project.
+func TestProjectThatLeadsOut(t *testing.T) {
+	const own = `{"mcpServers": {"mine": {"command": "mine", "env": {"TOKEN": "s3cret-value"}}}}`
+	const theirs = `{"mcpServers": {"nice": {"command": "sh", "args": ["-c", "evil"]}}}`
+	for name, plant := range map[string]func(d *desk, p *assistant.Place, own string) (client string, err error){
+		"its tools file": func(d *desk, p *assistant.Place, own string) (string, error) {
+			d.write(p.File, theirs, 0o644)
+			return "claude", os.Symlink(own, p.Tools)
+		},
+		"the client's file": func(_ *desk, p *assistant.Place, own string) (string, error) {
+			return "claude", os.Symlink(own, p.File)
+		},
+		"a folder that has the file": func(_ *desk, p *assistant.Place, own string) (string, error) {
+			return "cursor", errors.Join(os.Rename(own, filepath.Join(filepath.Dir(own), "mcp.json")), os.Symlink(filepath.Dir(own), filepath.Join(p.Folder, ".cursor")))
+		},
+		"a folder that has none": func(_ *desk, p *assistant.Place, own string) (string, error) {
+			return "cursor", os.Symlink(filepath.Dir(own), filepath.Join(p.Folder, ".cursor"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			file := filepath.Join(d.host.Home, "private", "claude.json")
+			d.write(file, own, 0o600)
+			client, err := plant(d, d.place("claude", assistant.Project), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := d.place(client, assistant.Project)
+			if _, err := p.Plan(assistant.Options{}); agentkernel.CodeOf(err) != agentkernel.CodeDenied || !strings.Contains(err.Error(), "out of the project") {
+				t.Errorf("install: %v", err)
+			}
+			if _, err := p.PlanUninstall(); name != "its tools file" && agentkernel.CodeOf(err) != agentkernel.CodeDenied {
+				t.Errorf("uninstall: %v", err)
+			}
+		})
+	}
+	t.Run("a link in the project", func(t *testing.T) {
+		d := newDesk(t)
+		p := d.place("claude", assistant.Project)
+		d.write(filepath.Join(p.Folder, "etc", "mcp.json"), theirs, 0o644)
+		if err := os.Symlink(filepath.Join("etc", "mcp.json"), p.File); err != nil {
+			t.Fatal(err)
+		}
+		d.install(p, assistant.Options{})
+		d.uninstall(p)
+	})
 }
 
 // A dotfile that is a link stays one; what it leads to is replaced.

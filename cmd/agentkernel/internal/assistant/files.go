@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 )
 
 const op = "install"
@@ -70,6 +71,38 @@ func read(path string) (content, error) {
 	}
 	c.there, c.mode, c.digest = true, info.Mode().Perm(), digest(c.bytes)
 	return c, nil
+}
+
+// read is read for the files of a place. Those of a project are whoever's who wrote it, and so are its links: one that leads out of the
+// project would have servers of the project written into files of the user's own, and those of the user into the project. A file
+// that was named is the user's choice.
+func (p *Place) read(path string) (content, error) {
+	c, err := read(path)
+	if err != nil || p.Scope != Project || p.named && path == p.File {
+		return c, err
+	}
+	folder, err := filepath.EvalSymlinks(p.Folder)
+	if err != nil {
+		return c, storage("reading "+p.Folder, err)
+	}
+	to := followed(c.path)
+	if rest, err := filepath.Rel(folder, to); err != nil || !filepath.IsLocal(rest) {
+		e := agentkernel.Errorf(agentkernel.CodeDenied, op, "%s is, or lies behind, a link that leads out of the project, to %s; nothing was changed", path, to)
+		if path == p.File {
+			return content{}, e.WithHint("remove the link; if that file is meant: --file %s", shellword.File(to))
+		}
+		return content{}, e.WithHint("remove the link")
+	}
+	return c, nil
+}
+
+// followed is a path with the links of what is there of it followed.
+func followed(path string) string {
+	for rest, dir := "", path; ; rest, dir = filepath.Join(filepath.Base(dir), rest), filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil || dir == filepath.Dir(dir) {
+			return filepath.Join(real, rest)
+		}
+	}
 }
 
 // replace puts new bytes in the place of what was read, in one step. CodeConflict if the file is not what was read any

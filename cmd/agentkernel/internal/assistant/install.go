@@ -43,14 +43,14 @@ type Install struct {
 func (p *Place) Plan(o Options) (*Install, error) {
 	in := &Install{Place: p, options: o}
 	var err error
-	if in.before, err = read(p.File); err != nil {
+	if in.before, err = p.read(p.File); err != nil {
 		return nil, err
 	}
 	if p.named && !in.before.there {
 		e := p.notThere()
 		return nil, e.WithHint("%s; for a new file, write {} into it first", e.Hint)
 	}
-	if in.tools, err = read(p.Tools); err != nil {
+	if in.tools, err = p.read(p.Tools); err != nil {
 		return nil, err
 	}
 	if in.old, err = p.recorded(); err != nil {

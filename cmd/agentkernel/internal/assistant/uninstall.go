@@ -48,10 +48,10 @@ func (p *Place) PlanUninstall() (*Uninstall, error) {
 		u.Nothing, u.Others = true, p.others()
 		return u, p.mustBeThere()
 	}
-	if u.now, err = read(p.File); err != nil {
+	if u.now, err = p.read(p.File); err != nil {
 		return nil, err
 	}
-	if u.tools, err = read(p.Tools); err != nil {
+	if u.tools, err = p.read(p.Tools); err != nil {
 		return nil, err
 	}
 	for _, m := range u.old.Moved {
@@ -76,7 +76,7 @@ func (p *Place) PlanUninstall() (*Uninstall, error) {
 // goes; the servers come from the tools file, if that is still there, and from nowhere if it is not.
 func (u *Uninstall) orphan() (err error) {
 	p := u.Place
-	if u.now, err = read(p.File); err != nil || !u.now.there {
+	if u.now, err = p.read(p.File); err != nil || !u.now.there {
 		return err
 	}
 	d, members, named, err := u.servers()
@@ -89,7 +89,7 @@ func (u *Uninstall) orphan() (err error) {
 	if err := d.Remove([]string{p.Client.Key}, Entry); err != nil {
 		return p.broken(err)
 	}
-	if u.tools, err = read(p.Tools); err != nil {
+	if u.tools, err = p.read(p.Tools); err != nil {
 		return err
 	}
 	u.Orphan = true
@@ -131,7 +131,7 @@ func (u *Uninstall) fromTools(d *jsonc.Doc, named func(string) int) error {
 
 // mustBeThere refuses a file that was named, is not there, and never was.
 func (p *Place) mustBeThere() error {
-	if c, err := read(p.File); err != nil || c.there || !p.named {
+	if c, err := p.read(p.File); err != nil || c.there || !p.named {
 		return err
 	}
 	return p.notThere()

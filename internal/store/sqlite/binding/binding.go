@@ -126,7 +126,9 @@ func (d *DB) Until(ctx context.Context) (release func()) {
 		atomic.StoreInt32(flag, 1)
 		close(ended)
 	})
-	call := struct{ f func(*libc.TLS, uintptr) int32 }{mustEnd}
+	call := struct {
+		f func(*libc.TLS, uintptr) int32
+	}{mustEnd}
 	sqlite3.Xsqlite3_progress_handler(d.tls, d.handle, stepsBetween, *(*uintptr)(unsafe.Pointer(&call)), d.out+2*pointerSize)
 	return func() {
 		if !stop() {

@@ -1,0 +1,140 @@
+package confine
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirLists is what Linux keeps of the directories that a sandbox's processes have open: of one in an overlay that was read there is a list of
+// all its names, and one for each descriptor if the directory was changed in between (struct ovl_cache_entry of fs/overlayfs/readdir.c), of
+// others the names of a block (struct fname of fs/ext4/dir.c). Of files it is the locks (struct file_lock). No cgroup counts that.
+type dirLists struct {
+	overlay bool                  // there is one
+	known   map[[2]uint64]dirList // by device and inode
+	largest int64                 // that was seen
+	asked   int
+}
+
+// dirList is the list of a directory as it was when it was counted.
+type dirList struct {
+	changed unix.Timespec
+	bytes   int64
+}
+
+const (
+	nameBytes = 88       // of each name, besides its letters
+	dirBytes  = 24 << 10 // of a directory that is in no overlay
+	lockBytes = 192      // of a lock of a file
+	// unreadableBytes is what a byte of a directory's size may mean where its names cannot be counted: a file system may have two for a name.
+	unreadableBytes = 48
+	mostKnown       = 1 << 12
+)
+
+func newDirLists(c Config) *dirLists {
+	return &dirLists{overlay: len(c.scratch()) > 0, known: map[[2]uint64]dirList{}, largest: dirBytes}
+}
+
+// listsEvery is in how many looks few processes are looked at once, where a cgroup counts what they have in memory.
+const listsEvery = 10
+
+// worth says whether it is time to look at a sandbox whose memory a cgroup counts: few processes cannot have so many directories open, and
+// take a while to make locks.
+func (l *dirLists) worth(gr *group, limits Limits) bool {
+	l.asked++
+	return l.overlay || l.asked%listsEvery == 0 || gr.tasks()*int64(limits.OpenFiles)*dirBytes > limits.Memory
+}
+
+// of adds up the lists of a tree of processes; beyond most it stops. What is on its way between sockets may be a directory, and as large
+// as any that was seen.
+func (l *dirLists) of(tree []int, most int64) (sum int64) {
+	for _, pid := range tree {
+		dir, _ := living(pid)
+		names, _ := openNames(dir) // who cannot be looked into is found elsewhere
+		for _, name := range names {
+			var st unix.Stat_t
+			path := dir + "/fd/" + name
+			if unix.Stat(path, &st) != nil {
+				continue
+			}
+			switch st.Mode & unix.S_IFMT {
+			case unix.S_IFDIR:
+				sum += l.list(path, &st, most-sum)
+			case unix.S_IFREG:
+				info, _ := readSmall(dir + "/fdinfo/" + name)
+				sum += int64(bytes.Count(info, []byte("\nlock:"))) * lockBytes
+			case unix.S_IFSOCK:
+				info, _ := readSmall(dir + "/fdinfo/" + name)
+				sum += number(string(info), "scm_fds") * l.largest
+			}
+			if sum > most {
+				return sum
+			}
+		}
+	}
+	return sum
+}
+
+// list is what the list of an open directory takes; beyond most it stops to count.
+func (l *dirLists) list(path string, st *unix.Stat_t, most int64) int64 {
+	var fs unix.Statfs_t
+	if !l.overlay || unix.Statfs(path, &fs) != nil || fs.Type != unix.OVERLAYFS_SUPER_MAGIC {
+		return dirBytes
+	}
+	id := [2]uint64{st.Dev, st.Ino}
+	if k, ok := l.known[id]; ok && k.changed == st.Ctim {
+		return k.bytes
+	}
+	n, whole := countNames(path, most)
+	if n < 0 {
+		return max(l.largest, st.Size*unreadableBytes)
+	}
+	n = max(n, dirBytes) // of a directory that is in its upper layer alone
+	l.largest = max(l.largest, n)
+	if len(l.known) >= mostKnown {
+		clear(l.known)
+	}
+	if whole {
+		l.known[id] = dirList{st.Ctim, n}
+	}
+	return n
+}
+
+// countNames reads a directory and says what the list of its names takes; -1: it cannot be read. whole: it was read to its end, and not as far as most.
+func countNames(path string, most int64) (sum int64, whole bool) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	const length, name = 16, 19 // offsets in struct linux_dirent64
+	for b := make([]byte, 64<<10); sum <= most; {
+		n, err := unix.Getdents(fd, b)
+		if err != nil {
+			return -1, false
+		}
+		if n == 0 {
+			return sum, true
+		}
+		for entry := b[:n]; len(entry) > name; {
+			size := int(binary.NativeEndian.Uint16(entry[length:]))
+			if size < name || size > len(entry) {
+				return -1, false
+			}
+			sum += allocated(int64(nameBytes + size - name))
+			entry = entry[size:]
+		}
+	}
+	return sum, false
+}
+
+// allocated is what Linux takes for so many bytes.
+func allocated(n int64) int64 {
+	for _, size := range []int64{96, 128, 192, 256} {
+		if n <= size {
+			return size
+		}
+	}
+	return 512
+}
