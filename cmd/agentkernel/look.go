@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // look is how a task is shown: at a terminal with colours, dim for programs and what they printed, bold for results.
@@ -57,7 +57,7 @@ var ofTask = []string{"turn ", "  "}
 var told = append([]string{notDone, noAnswer}, ofTask...)
 
 // turnLine is a report of a turn; the loop of userland/agent writes it.
-var turnLine = regexp.MustCompile(`^(turn \d+)(?: · .*)? · (\$\d+\.\d+)$`)
+var turnLine = lazy.Regexp(`^(turn \d+)(?: · .*)? · (\$\d+\.\d+)$`)
 
 // stderr is text of the task as it is shown. What nobody can tell yet waits for more.
 func (l *look) stderr(text string) string {
@@ -74,7 +74,7 @@ func (l *look) stderr(text string) string {
 			}
 			l.dims = isOfTask(line)
 		}
-		if m := turnLine.FindStringSubmatch(line); m != nil && whole && !l.mid {
+		if m := turnLine().FindStringSubmatch(line); m != nil && whole && !l.mid {
 			cost := m[2]
 			if l.spent != nil {
 				cost = cmp.Or(l.spent(), cost)

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"agentkernel/internal/clip"
+	"agentkernel/internal/lazy"
 	"agentkernel/internal/sandbox/monty/frontend"
 	"agentkernel/internal/sandbox/monty/montypb"
-
-	"agentkernel/internal/clip"
 )
 
 // repeatsShown is how many equal frames in a row CPython prints before it counts them.
@@ -113,12 +113,12 @@ func (s *sandbox) feedOf(function string) int {
 const noFile = "\x00"
 
 // unbound finds the name in the message of an error about one that has no value.
-var unbound = regexp.MustCompile(`^(?:NameError: name|UnboundLocalError: cannot access local variable) '(\w{1,200})'`)
+var unbound = lazy.Regexp(`^(?:NameError: name|UnboundLocalError: cannot access local variable) '(\w{1,200})'`)
 
 // augmented is where a name had no value. In a session the engine does not note where x += 1 reads x: the frame is at what
 // ran before, or nowhere. Then the next such assignment in its function is meant.
 func augmented(at place, in *feed, last string) place {
-	m := unbound.FindStringSubmatch(last)
+	m := unbound().FindStringSubmatch(last)
 	if m == nil || in == nil || in.source == "" {
 		return at
 	}
@@ -142,7 +142,7 @@ func augmented(at place, in *feed, last string) place {
 }
 
 // operator finds the operator in the message of an error about an assignment like x += 1.
-var operator = regexp.MustCompile(`^TypeError: unsupported operand type\(s\) for (\S{1,3}=): `)
+var operator = lazy.Regexp(`^TypeError: unsupported operand type\(s\) for (\S{1,3}=): `)
 
 // files are those that a traceback names, read once.
 type files map[*feed]*frontend.Places
@@ -160,7 +160,7 @@ func (files files) read(in *feed) *frontend.Places {
 // frame, as far as the engine knows.
 func (files files) mended(at place, f *montypb.Frame, in *feed, last string, innermost bool) place {
 	from, to := f.GetStart(), f.GetEnd()
-	op := operator.FindStringSubmatch(last)
+	op := operator().FindStringSubmatch(last)
 	again := innermost && f.GetHideCaret() // so it is with what is raised again, and with much else
 	if in == nil || in.source == "" || f.Function == nil || !again && from.GetLine() == to.GetLine() && (!innermost || op == nil) {
 		return at

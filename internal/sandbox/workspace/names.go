@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // group is a part of a table of file names, with what is said of them.
@@ -26,20 +27,23 @@ type pattern struct {
 	why   string
 }
 
-func newTable(groups []group) table {
-	t := table{plain: map[string][]pattern{}}
-	for _, g := range groups {
-		for _, text := range g.names {
-			trimmed := strings.TrimSuffix(text, "/")
-			p := pattern{names: strings.Split(trimmed, "/"), below: trimmed != text, why: g.why}
-			if first := p.names[0]; strings.ContainsRune(first, '*') {
-				t.stars = append(t.stars, p)
-			} else {
-				t.plain[first] = append(t.plain[first], p)
+// newTable makes a table when it is first asked for: most commands need none.
+func newTable(groups []group) func() table {
+	return sync.OnceValue(func() table {
+		t := table{plain: map[string][]pattern{}}
+		for _, g := range groups {
+			for _, text := range g.names {
+				trimmed := strings.TrimSuffix(text, "/")
+				p := pattern{names: strings.Split(trimmed, "/"), below: trimmed != text, why: g.why}
+				if first := p.names[0]; strings.ContainsRune(first, '*') {
+					t.stars = append(t.stars, p)
+				} else {
+					t.plain[first] = append(t.plain[first], p)
+				}
 			}
 		}
-	}
-	return t
+		return t
+	})
 }
 
 // find says what the table says of a path; "": nothing. solid says that it is no directory: where the table has one, it

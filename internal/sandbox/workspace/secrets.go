@@ -33,7 +33,7 @@ func Secret(p string) bool { return hides(p, false) }
 
 // hides says whether a file or directory is hidden where nobody asked for the folder to be shown.
 func hides(p string, isDir bool) bool {
-	if secret.find(p, !isDir) == "" || templates.find(p, true) != "" {
+	if secret().find(p, !isDir) == "" || templates().find(p, true) != "" {
 		return false
 	}
 	return isDir || !sources[strings.ToLower(path.Ext(p))]

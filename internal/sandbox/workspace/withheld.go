@@ -68,8 +68,8 @@ func actsPath(p string, solid bool) string {
 			return gitActs
 		}
 	}
-	if templates.find(low, solid) != "" {
+	if templates().find(low, solid) != "" {
 		return ""
 	}
-	return acting.find(low, solid)
+	return acting().find(low, solid)
 }
