@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"slices"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
@@ -15,7 +14,6 @@ import (
 	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
-	"agentkernel/internal/kernel/trees"
 )
 
 // Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those that cannot be taken up fail
@@ -40,13 +38,18 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 			return nil, err
 		}
 	}
-	taken, left, failed := make([]*process, len(records)), make([][]agentkernel.Process, len(records)), make([]error, len(records))
-	trees.Each(records, func(i int) {
-		if failed[i] = ctx.Err(); failed[i] == nil { // else whoever asked has gone: what was taken up runs, and the rest is for the next who asks
-			taken[i], left[i], failed[i] = k.adopt(ctx, records[i], false)
+	var taken []*process
+	var failed error // the first
+	for _, rec := range records {
+		if failed = cmp.Or(failed, ctx.Err()); ctx.Err() != nil {
+			break // whoever asked has gone: what was taken up runs, and the rest is for the next who asks
 		}
-	})
-	taken = slices.DeleteFunc(taken, func(p *process) bool { return p == nil })
+		p, left, err := k.adopt(ctx, rec, false)
+		failed, asleep = cmp.Or(failed, err), append(asleep, left...)
+		if p != nil {
+			taken = append(taken, p)
+		}
+	}
 	out := make([]agentkernel.Process, 0, len(taken))
 	for _, p := range taken {
 		k.launch(p)
@@ -60,7 +63,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 			return out, err
 		}
 	}
-	return append(out, append(asleep, slices.Concat(left...)...)...), cmp.Or(failed...)
+	return append(out, asleep...), failed
 }
 
 // listed is how many parked processes Recover tells of at most: it leaves them where they are.
@@ -124,7 +127,8 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord, toKil
 	}
 	k.rejoin(p)
 	p.mu.Lock()
-	k.noteRecovery(p, found.h.Base.Seq > 0)
+	entries := append([]agentkernel.Entry{k.recoveryEntry(found.h.Base.Seq > 0)}, reserve.Lost(p.standing.Account.Amounts)...)
+	k.appendBatch(p, agentkernel.Batch{Entries: entries, Process: p.record()})
 	p.mu.Unlock()
 	if !k.takeUp(found) {
 		k.unpin(p)
@@ -177,7 +181,10 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 	if f.h = h; f.lost == nil {
 		f.lost = agentkernel.AsError(ofJournal, agentkernel.CodeCorrupt, "recover")
 	}
-	p.restore(h)
+	p.standing = h.Standing
+	if h.Moved != nil { // as standing, what no abort and no move unwinds
+		p.run.moved = moves.Of(h.Moved)
+	}
 	if p.replayable() {
 		k.newRun(p, from, h, entries)
 	} else if crashed := k.restoreOnce(p); f.lost == nil && crashed != nil {
@@ -185,12 +192,6 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 	}
 	p.step(steps.Begin)
 	return f, nil
-}
-
-// noteRecovery says in the journal that this kernel has taken a process up; p.mu is held.
-func (k *Kernel) noteRecovery(p *process, fromImage bool) {
-	entries := append([]agentkernel.Entry{k.recoveryEntry(fromImage)}, reserve.Lost(p.standing.Account.Amounts)...)
-	k.appendBatch(p, agentkernel.Batch{Entries: entries, Process: p.record()})
 }
 
 // takeUp issues again what was under way for a process that has come into the table. False: it could not be continued, and has
@@ -225,14 +226,6 @@ func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	p.recoveries.Store(int32(min(rec.Recoveries+1, math.MaxInt32)))
 	p.imaged, p.run.lastWalls, p.run.fingerprint = true, rec.Walls, rec.Fingerprint
 	return p
-}
-
-// restore takes from the history of a process what no abort and no move unwinds.
-func (p *process) restore(h *history.History) {
-	p.standing = h.Standing
-	if h.Moved != nil {
-		p.run.moved = moves.Of(h.Moved)
-	}
 }
 
 // newRun replaces the run of a process that has no sandbox by one that stands where the history does: at its image, or at its

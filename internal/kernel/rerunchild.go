@@ -28,13 +28,20 @@ func (k *Kernel) inheritChild(p *process, f *inflight, spec *agentkernel.Spec) (
 	return 0, nil
 }
 
-// watchForeign tells a rerun of the end of a child that another process started: tellParent does not know it.
+// watchForeign tells a rerun of the end of a child that another process started: tellParent does not know it. One that is taken up
+// later than the rerun, or never, is looked for again.
 func (k *Kernel) watchForeign(p *process, f *inflight, child agentkernel.PID) {
-	q := k.lookup(child)
+	q, ctx := k.lookup(child), p.context()
 	if q == nil {
+		k.timers.After(mailRetry, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if !p.gone(f) && !p.runEnded() {
+				k.external.Go(func() { k.watchForeign(p, f, child); k.recheckChild(p, f, child) })
+			}
+		})
 		return
 	}
-	ctx := p.context()
 	k.external.Go(func() {
 		if k.awaitEnd(ctx, q) == nil {
 			k.completeWait(p, f, child)

@@ -50,3 +50,29 @@ func TestResidents(t *testing.T) {
 		t.Error("nobody looks any more")
 	}
 }
+
+// TestTwoTakeTheFirst: where somebody else takes the one that goes first, the next one goes.
+func TestTwoTakeTheFirst(t *testing.T) {
+	var r eviction.Residents[agentkernel.PID]
+	for pid := agentkernel.PID(1); pid <= 3; pid++ {
+		r.Add(pid, pid)
+	}
+	owned := map[agentkernel.PID]bool{}
+	rank := func(p agentkernel.PID) (eviction.Rank, bool) { return eviction.Rank{PID: p}, !owned[p] }
+	take := func(p agentkernel.PID) bool {
+		ok := !owned[p]
+		owned[p] = true
+		return ok
+	}
+	first := true
+	p, ok := r.First(rank, func(p agentkernel.PID) bool {
+		if first { // the other is a moment earlier
+			first = false
+			r.First(rank, take)
+		}
+		return take(p)
+	})
+	if !ok || p != 2 {
+		t.Errorf("%d %t: the second was to go", p, ok)
+	}
+}

@@ -41,18 +41,27 @@ func (r *Residents[P]) Count() int {
 	return len(r.all)
 }
 
-// First takes the one that goes first of those that rank says may go. False: none may, or take says that it does not any more.
+// First takes the one that goes first of those that rank says may go, and of which take, too, says that it still does. False: none may.
 func (r *Residents[P]) First(rank func(P) (Rank, bool), take func(P) bool) (first P, ok bool) {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.all)) // rank waits for the locks of processes, and nobody else should for that
 	r.mu.Unlock()
-	var best Rank
-	for _, p := range all {
-		if it, may := rank(p); may && (!ok || it.Before(best)) {
-			first, best, ok = p, it, true
+	for {
+		var best Rank
+		at := -1
+		for i, p := range all {
+			if it, may := rank(p); may && (at < 0 || it.Before(best)) {
+				at, best = i, it
+			}
 		}
+		if at < 0 {
+			return first, false
+		}
+		if take(all[at]) {
+			return all[at], true
+		}
+		all = slices.Delete(all, at, at+1) // somebody else has been quicker
 	}
-	return first, ok && take(first)
 }
 
 // Look says whether somebody has to look for idle ones in a while: there are some, and nobody is about to. Its caller is, until Looked.
