@@ -121,6 +121,8 @@ func (q *Query) Run(ctx context.Context, text string, limit int) (*Table, error)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, agentkernel.Errorf(agentkernel.CodeTimeout, "sql", "the statement took too long and was ended").
 			WithHint("give it more time with --timeout, or ask for less: WHERE pid = 12")
+	case ctx.Err() != nil:
+		return nil, agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "sql")
 	case err != nil:
 		return nil, err
 	}
@@ -150,7 +152,10 @@ func (c *conn) compile(statement string) error {
 	if err != nil {
 		return err
 	}
-	return s.Close()
+	if s.Parameters() > 0 {
+		err = errors.New("a parameter (? or :name) has no value here: write the value itself")
+	}
+	return errors.Join(err, s.Close())
 }
 
 // bounded puts a statement into one that gives no more than a row above the limit.
@@ -175,6 +180,9 @@ func (t *Table) fill(ctx context.Context, c *conn, statement string, limit int) 
 	t.Columns = s.Columns()
 	var dest row
 	err = s.Query(nil, func() error {
+		if len(t.Rows) == 0 {
+			t.Columns = s.Columns()
+		}
 		if t.More = limit > 0 && len(t.Rows) == limit; t.More {
 			return errEnough
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -298,4 +299,33 @@ func TestExamplesOfTheGuide(t *testing.T) {
 			t.Errorf("%s\n%v", sql, err)
 		}
 	}
+}
+
+// TestColumnsAddedMeanwhile: a statement that was prepared before another connection added a column has as many names as values.
+func TestColumnsAddedMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	c, err := dial(path, url.Values{}, "journal_mode = WAL")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.script("CREATE TABLE t(a, b); INSERT INTO t VALUES (1, 2)"); err != nil {
+		t.Fatal(err)
+	}
+	d, err := dial(path, url.Values{"mode": {"ro"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	for _, want := range []int{2, 3} {
+		var table Table
+		if err := table.fill(t.Context(), d, bounded("SELECT * FROM t", 5), 5); err != nil || len(table.Columns) != want || len(table.Rows[0]) != want {
+			t.Errorf("%+v, %v; want %d columns", table, err, want)
+		}
+		if err := c.script("ALTER TABLE t ADD COLUMN c"); want == 2 && err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = check(c, "SELECT a FROM t WHERE b = ?")
+	checkError(t, err, agentkernel.CodeInvalid, "a parameter (? or :name) has no value here")
 }

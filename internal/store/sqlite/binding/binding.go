@@ -26,8 +26,12 @@ type DB struct {
 
 const pointerSize = unsafe.Sizeof(uintptr(0))
 
+// prepareLibrary is what its driver does before anything else; see hooks_linux_arm64.go there.
+var prepareLibrary = sync.OnceFunc(sqlite3.PatchIssue199)
+
 // Open opens a database by its URI, see https://sqlite.org/uri.html, and makes it unless the URI says mode=ro or mode=rw.
 func Open(uri string) (*DB, error) {
+	prepareLibrary()
 	d := &DB{tls: libc.NewTLS()}
 	d.out = libc.Xmalloc(d.tls, types.Size_t(3*pointerSize))
 	name, err := libc.CString(uri)
@@ -92,11 +96,23 @@ func (d *DB) Prepare(text string) (*Stmt, error) {
 		return nil, errNoMemory
 	}
 	defer libc.Xfree(d.tls, sql)
-	s, _, err := d.prepare(sql)
-	if err == nil && s == nil {
-		err = &Error{Code: sqlite3.SQLITE_MISUSE, Message: "there is no statement"}
+	s, rest, err := d.prepare(sql)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	if s == nil {
+		return nil, &Error{Code: sqlite3.SQLITE_MISUSE, Message: "there is no statement"}
+	}
+	for err == nil && libc.GoString(rest) != "" {
+		var more *Stmt
+		if more, rest, err = d.prepare(rest); more != nil {
+			err = errors.Join(&Error{Code: sqlite3.SQLITE_MISUSE, Message: "there is more than one statement"}, more.Close())
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // prepare reads the statement at sql, nil if none is there, and says where the next one is.
@@ -117,14 +133,16 @@ func (d *DB) Changes() int64 { return int64(sqlite3.Xsqlite3_changes(d.tls, d.ha
 // stepsBetween is after how many of SQLite's instructions a statement looks whether it has to end.
 const stepsBetween = 1000
 
-// Until ends whatever the connection computes when ctx ends, until release is called. A statement that was ended fails.
+// Until ends whatever the connection computes when ctx ends, until release is called. A statement that was ended fails. A wait for a
+// lock goes on, as busy_timeout has it.
 func (d *DB) Until(ctx context.Context) (release func()) {
-	flag := (*int32)(foreign(d.out + 2*pointerSize)) // it stays set: an interrupt of SQLite's would be lost between two statements
+	flag := (*int32)(foreign(d.out + 2*pointerSize))
 	atomic.StoreInt32(flag, 0)
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		atomic.StoreInt32(flag, 1)
-		close(ended)
+		defer close(ended)
+		atomic.StoreInt32(flag, 1)                // an interrupt is lost between two statements
+		sqlite3.Xsqlite3_interrupt(nil, d.handle) // and a long instruction looks for nothing else
 	})
 	call := struct {
 		f func(*libc.TLS, uintptr) int32
@@ -259,6 +277,9 @@ func (s *Stmt) Query(values []driver.Value, fn func() error) error {
 		switch code := sqlite3.Xsqlite3_step(s.db.tls, s.handle); code {
 		case sqlite3.SQLITE_ROW:
 			if err := fn(); err != nil {
+				if code := sqlite3.Xsqlite3_reset(s.db.tls, s.handle); code != sqlite3.SQLITE_OK { // it commits what the statement has changed
+					err = errors.Join(err, s.db.failure(code))
+				}
 				return err
 			}
 		case sqlite3.SQLITE_DONE:
@@ -361,7 +382,10 @@ func (s *Stmt) reserve(values []driver.Value) error {
 	return nil
 }
 
-// Columns are the names of the columns.
+// Parameters is how many arguments the statement takes.
+func (s *Stmt) Parameters() int { return s.parameters }
+
+// Columns are the names of the columns, at a row those of the row: tables may have changed since the statement was prepared.
 func (s *Stmt) Columns() []string {
 	names := make([]string, sqlite3.Xsqlite3_column_count(s.db.tls, s.handle))
 	for i := range names {

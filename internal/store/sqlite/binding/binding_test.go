@@ -133,6 +133,11 @@ func TestStatements(t *testing.T) {
 	if _, err := db.Prepare(" -- nothing"); err == nil {
 		t.Error("nothing was prepared")
 	}
+	_, err := db.Prepare("SELECT 1; SELECT 2")
+	checkError(t, err, sqlite3.SQLITE_MISUSE, "more than one statement")
+	if got := rows(t, prepare(t, db, "SELECT 1; -- and\n ; ")); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
 }
 
 // TestErrors: SQLite's codes and words, of the call that failed.
@@ -210,4 +215,26 @@ func TestUntil(t *testing.T) {
 	if got := rows(t, prepare(t, db, "SELECT 1")); got[0][0] != int64(1) {
 		t.Errorf("%v", got)
 	}
+}
+
+// TestUntilInOneInstruction: to count a table is one instruction, in which SQLite looks whether it was interrupted, and for nothing else.
+func TestUntilInOneInstruction(t *testing.T) {
+	db := open(t, "file:"+filepath.Join(t.TempDir(), "a.db"))
+	if err := db.Script("PRAGMA page_size = 512; PRAGMA synchronous = OFF; CREATE TABLE t(a); " +
+		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) INSERT INTO t SELECT i FROM n"); err != nil {
+		t.Fatal(err)
+	}
+	count := prepare(t, db, "SELECT count(*) FROM t")
+	for range 1000 { // it may be over sooner
+		ctx, cancel := context.WithCancel(t.Context())
+		release := db.Until(ctx)
+		go cancel()
+		err := count.Exec(nil)
+		release()
+		if cancel(); err != nil {
+			checkError(t, err, sqlite3.SQLITE_INTERRUPT, "interrupted")
+			return
+		}
+	}
+	t.Error("none of a thousand was ended")
 }
