@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	_ "modernc.org/sqlite" // the driver of database/sql
+
 	"agentkernel"
 	"agentkernel/embedded"
 	"agentkernel/internal/recording"
