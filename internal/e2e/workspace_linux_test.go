@@ -315,6 +315,7 @@ func TestDiskLimit(t *testing.T) {
 		"many large ones":  "i = 0\nwhile True:\n    open(str(i), 'wb').truncate(1 << 20)\n    i += 1",
 		"quick":            "for i in range(20): open(str(i), 'wb').truncate(1 << 20)", // it ends before anybody has looked
 		"quick, and exits": "import sys\nfor i in range(20): open(str(i), 'wb').truncate(1 << 20)\nsys.exit(0)",
+		"quick, and fails": "for i in range(20): open(str(i), 'wb').truncate(1 << 20)\nraise ValueError('no')",
 		"files that no name leads to": "import os, kernel\nheld = []\nfor i in range(20):\n    held.append(os.open('f', os.O_CREAT | os.O_RDWR))\n    os.unlink('f')\n" +
 			"    os.write(held[-1], b'x' * (1 << 20))\nkernel.sleep(600)",
 		"while it waits": "import threading, kernel\nfor i in range(20): open(str(i), 'wb').truncate(1 << 20)\nkernel.sleep(600)",

@@ -15,7 +15,7 @@ const bindTimeout = time.Minute
 // bind finds the tools that a program imports. It may start servers.
 func (k *Kernel) bind(p *process) (*sys.Binding, error) {
 	p.mu.Lock()
-	b := p.run.bound
+	b, rc := p.run.bound, p.runContext()
 	p.mu.Unlock()
 	if b != nil {
 		return b, nil
@@ -24,8 +24,10 @@ func (k *Kernel) bind(p *process) (*sys.Binding, error) {
 	if b != nil || err != nil {
 		return b, err
 	}
-	ctx, cancel := context.WithTimeout(p.context(), bindTimeout)
+	ctx, cancel := context.WithTimeout(rc.ctx, bindTimeout)
 	defer cancel()
+	rc.binds.Store(true)
+	defer rc.binds.Store(false)
 	b, ref, err := k.cfg.Tools.Bind(ctx, &p.spec.Spec, needs.Tools)
 	if err != nil {
 		return nil, sys.Unbound{Err: sys.AtImport(p.spec.Program.Name, ref, err)}

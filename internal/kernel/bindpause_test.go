@@ -78,3 +78,34 @@ func TestAPauseWhileAServerStarts(t *testing.T) {
 		})
 	}
 }
+
+// A hold does the same.
+func TestAHaltWhileAServerStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &slowServer{&fakeTools{}, make(chan error)}
+		r := newRig(t, newRAMStore(), func(c *kernel.Config) {
+			c.Tools = toolsOf(func([]string) (agentkernel.ToolSource, error) { return src, nil })
+		})
+		r.backend.add("p", func(p *prog) error { p.print("ran\n"); return nil }, agentkernel.ToolRef{Server: "fake", Name: "append"})
+		p, err := r.Spawn(t.Context(), spec("p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := r.Halt(t.Context(), agentkernel.Hold{Tree: p.PID}); err != nil {
+			t.Fatal(err)
+		}
+		src.answers <- agentkernel.Errorf(agentkernel.CodeTimeout, "tool.start", `server "fake" did not answer the handshake within 20s`)
+		synctest.Wait()
+		if now, err := r.Process(t.Context(), p.PID); err != nil || now.State != agentkernel.StateWaiting || now.Halted == "" || now.Paused {
+			t.Errorf("%s, halted by %q, paused %t, %v", now.State, now.Halted, now.Paused, err)
+		}
+		if err := r.Thaw(t.Context(), agentkernel.Hold{Tree: p.PID}); err != nil {
+			t.Fatal(err)
+		}
+		src.answers <- nil
+		if end, err := r.Wait(t.Context(), p.PID); err != nil || end.State != agentkernel.StateExited {
+			t.Errorf("%+v, %v", end, err)
+		}
+	})
+}

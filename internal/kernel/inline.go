@@ -225,10 +225,10 @@ func (k *Kernel) driveInline(p *process, box fastpath.Sandbox, since time.Time, 
 				return func() { k.driveFrom(p, reply) }
 			}
 		}
-		if !staged { // while the program runs
-			k.stage()
-			staged = true
+		if s, ok := k.store.(fastpath.Stager); ok && !staged { // the store begins with what the caller will wait for, while the program runs
+			s.Stage()
 		}
+		staged = true
 		if !box.Ready(max(left, 0)) {
 			return func() { k.driveFrom(p, nil) }
 		}
@@ -253,12 +253,5 @@ func (k *Kernel) driveFrom(p *process, reply *agentkernel.Reply) {
 func (k *Kernel) driveAfter(p *process, turn agentkernel.Turn, err error) {
 	if k.handleTurn(p, turn, err) {
 		k.driveOn(p)
-	}
-}
-
-// stage lets the store begin with what the caller will wait for.
-func (k *Kernel) stage() {
-	if s, ok := k.store.(fastpath.Stager); ok {
-		s.Stage()
 	}
 }

@@ -43,7 +43,7 @@ func (k *Kernel) handleFailure(p *process, turn agentkernel.Turn) bool {
 	if turn.ExitCode != 0 {
 		e.exitCode = turn.ExitCode
 	}
-	k.finish(p, p.stoppedAsAsked(e))
+	k.finish(p, k.settleFiles(p, p.stoppedAsAsked(e)))
 	return false
 }
 

@@ -102,7 +102,7 @@ func (p *process) snapshot() agentkernel.Process {
 	if p.spec.Backend == specs.Hosted && p.run.need == needStart && !p.state.Terminal() {
 		s.WaitsFor = append(s.WaitsFor, agentkernel.ItsHost)
 	}
-	if p.state == agentkernel.StateRunning && p.run.box == nil && len(p.spec.Tools) > 0 { // it begins when they are there
+	if p.rc != nil && p.rc.binds.Load() && p.state == agentkernel.StateRunning { // it begins when they are there
 		s.WaitsFor = append(s.WaitsFor, agentkernel.ItsServers)
 	}
 	sort.Strings(s.WaitsFor)

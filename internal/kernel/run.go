@@ -108,17 +108,19 @@ func (k *Kernel) handleTurn(p *process, turn agentkernel.Turn, err error) bool {
 }
 
 // setAside pauses a process that has done something already and gets no sandbox now because the backend's engine is missing:
-// that is mended by an installation, and the work is not lost. One that was paused meanwhile stays so, whatever is wrong.
+// that is mended by an installation, and the work is not lost. One that stands still by now goes on doing so, whatever is wrong.
 func (k *Kernel) setAside(p *process, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	begun := p.imaged || p.recoveries.Load() > 0 || p.losses != nil || p.canAbort() && p.run.replay != nil
 	code, ofProgram := agentkernel.CodeOf(err), errors.Is(err, agentkernel.ErrOfProgram) // then it was paused when it was taken up
-	mendable := (code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied) && !ofProgram
-	if !p.paused() && !(begun && mendable) || p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
+	mendable := begun && (code == agentkernel.CodeUnavailable || code == agentkernel.CodeDenied) && !ofProgram
+	if !p.standsStill() && !mendable || p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
 		return false
 	}
-	p.step(steps.Wait)
+	if p.step(steps.Wait); !mendable { // it asks again when it goes on
+		return true
+	}
 	note := agentkernel.AsError(err, agentkernel.CodeUnavailable, "sandbox").Message()
 	k.pause(p, 0, history.Pause{Note: fmt.Sprintf(advice.WhenMended, note, p.pid)})
 	return true

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"sync/atomic"
 
 	"agentkernel"
 )
@@ -13,6 +14,7 @@ type runContext struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ended  bool
+	binds  atomic.Bool        // servers of the tools that the program imports are asked, and may have to start
 	cause  *agentkernel.Error // why the kernel ends the sandbox: a limit, a signal; nil: for no reason of the process's own
 }
 

@@ -9,15 +9,23 @@ import (
 
 // Gate counts the handlers that are outside the kernel, and lets none out once it is closed.
 type Gate struct {
+	next chan func()   // to a goroutine that has nothing to do
+	over chan struct{} // closed by Close
+
 	mu     sync.Mutex
 	count  int
+	idle   int // goroutines that wait for next
 	closed bool
 	empty  chan struct{} // closed whenever count is 0
 }
 
+// mostIdle is how many goroutines are kept for what goes out next. A new one has a small stack, which is copied several times until it is
+// large enough for a commit.
+const mostIdle = 8
+
 // New returns an open gate.
 func New() *Gate {
-	g := &Gate{empty: make(chan struct{})}
+	g := &Gate{next: make(chan func()), over: make(chan struct{}), empty: make(chan struct{})}
 	close(g.empty)
 	return g
 }
@@ -50,11 +58,44 @@ func (g *Gate) Go(fn func()) bool {
 	if !g.Enter() {
 		return false
 	}
-	go func() {
-		defer g.Leave()
-		fn()
-	}()
+	select {
+	case g.next <- fn:
+	default:
+		go g.serve(fn)
+	}
 	return true
+}
+
+// serve runs fn, and whatever there is for it after that.
+func (g *Gate) serve(fn func()) {
+	for ok := true; ok; {
+		func() {
+			defer g.Leave()
+			fn()
+		}()
+		fn, ok = g.another()
+	}
+}
+
+// another waits for something to do. False: there are enough others who do, or the gate is closed.
+func (g *Gate) another() (fn func(), ok bool) {
+	g.mu.Lock()
+	if ok = g.idle < mostIdle && !g.closed; ok {
+		g.idle++
+	}
+	g.mu.Unlock()
+	if !ok {
+		return nil, false
+	}
+	select {
+	case fn = <-g.next:
+	case <-g.over:
+		ok = false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.idle--
+	return fn, ok
 }
 
 func (g *Gate) wait() <-chan struct{} {
@@ -77,7 +118,11 @@ func (g *Gate) Await(ctx context.Context, grace time.Duration) {
 // Close lets nobody out any more and waits for those who are.
 func (g *Gate) Close() {
 	g.mu.Lock()
+	first := !g.closed
 	g.closed = true
 	g.mu.Unlock()
 	<-g.wait()
+	if first {
+		close(g.over)
+	}
 }
