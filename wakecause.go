@@ -20,7 +20,7 @@ func (p *Process) WakeCauses() (causes []string) {
 		causes = append(causes, cause)
 	}
 	switch {
-	case p.State == StateUnfinished:
+	case p.State == StateUnfinished && (!p.Paused || p.Shortage() != nil): // one that somebody has paused, recover leaves paused
 		return []string{"recover"}
 	case p.Repeats(): // the call that WaitsFor names was not made
 		return []string{"resume"}

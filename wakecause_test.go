@@ -17,6 +17,8 @@ func TestWakeCauses(t *testing.T) {
 		{agentkernel.Process{State: agentkernel.StateExited, WaitsFor: []string{"time.sleep"}}, ""},
 		{agentkernel.Process{State: agentkernel.StateRunning}, ""},
 		{agentkernel.Process{State: agentkernel.StateUnfinished}, "recover"},
+		{agentkernel.Process{State: agentkernel.StateUnfinished, Paused: true}, "resume"},
+		{agentkernel.Process{State: agentkernel.StateUnfinished, Paused: true, PauseNote: "budget: the call costs $1.00, and the budget of process 3 is $2.00: spent $2.00"}, "recover"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{"time.sleep"}, WakeAt: at}, "timer"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{"proc.wait 12", "signals.wait"}, WakeAt: at}, "the end of process 12, a signal, timer"},
 		{agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{"tool.call fs.read", "tool.call fs.read"}}, "the answer of fs.read"},

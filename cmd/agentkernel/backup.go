@@ -125,24 +125,56 @@ func (c *backupCmd) write(a *app) (done backedUp, err error) {
 	return done, nil
 }
 
-// openPartial opens the file that is to become a backup, empty and ours alone; what a killed command left is replaced.
+// openPartial opens the file that is to become a backup, empty and ours alone; what a killed command left is replaced. Of one that it makes the
+// owner does not matter: a network may give its files to nobody.
 func openPartial(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	made := err == nil
+	if errors.Is(err, fs.ErrExist) {
+		f, err = os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	}
 	if err != nil {
 		return nil, notWritten(path, err)
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, errors.Join(agentkernel.Errorf(agentkernel.CodeConflict, "backup", "another command is writing %s", path), f.Close())
+		return nil, errors.Join(beingWritten(path), f.Close())
 	}
-	if err = errors.Join(err, onlyOurs(f)); err == nil {
+	if err == nil && !made {
+		err = onlyOurs(f)
+	}
+	if err == nil && !leadsTo(path, f) { // another command has made a backup of it, or has given it up, before it was locked
+		return nil, errors.Join(beingWritten(path), f.Close())
+	}
+	if err == nil {
 		err = errors.Join(f.Chmod(0o600), f.Truncate(0))
 	}
 	if err != nil {
-		return nil, errors.Join(notWritten(path, err), f.Close())
+		err = errors.Join(notWritten(path, err), f.Close())
+		if made {
+			_ = os.Remove(path) // the first error says what happened
+		}
+		return nil, err
 	}
 	return f, nil
 }
+
+func beingWritten(path string) error {
+	return agentkernel.Errorf(agentkernel.CodeConflict, "backup", "another command is writing %s", path)
+}
+
+// leadsTo says whether the path is still that of the open file.
+func leadsTo(path string, f *os.File) bool {
+	is, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(path)
+	return err == nil && os.SameFile(is, named)
+}
+
+// foreign says whether a file has another owner than this process. Tests say so of all.
+var foreign = func(st *unix.Stat_t) bool { return int64(st.Uid) != int64(os.Geteuid()) }
 
 // onlyOurs refuses a file that somebody else has made: he can open it, whatever its mode will be, and root can change that. Nor may another
 // name lead to it.
@@ -151,7 +183,7 @@ func onlyOurs(f *os.File) error {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || int64(st.Uid) != int64(os.Geteuid()) || st.Nlink != 1 {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || foreign(&st) || st.Nlink != 1 {
 		return errors.New("a file of another user, or one with another name, is there; remove it")
 	}
 	return nil

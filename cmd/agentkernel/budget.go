@@ -256,7 +256,7 @@ func cutOff(p *agentkernel.Process) string {
 	if p.State != agentkernel.StateUnfinished {
 		return ""
 	}
-	return fmt.Sprintf("calls that the end of its kernel cut off, and nobody knows what they cost · agentkernel recover %d continues it", p.PID)
+	return fmt.Sprintf("calls that the end of its kernel cut off, and nobody knows what they cost · %s continues it", takenUp(p))
 }
 
 // budgetRow is what there is of one amount.
@@ -315,4 +315,13 @@ func goesOn(p *agentkernel.Process) string {
 		return "goes on by itself at " + again
 	}
 	return resumes(p.PID, p.Asks())
+}
+
+// takenUp is the command with which an unfinished process goes on that no kernel carries. One that somebody has paused, a recovery leaves
+// paused.
+func takenUp(p *agentkernel.Process) string {
+	if p.Paused && p.Shortage() == nil {
+		return resumes(p.PID, p.Asks())
+	}
+	return "agentkernel recover " + p.PID.String()
 }

@@ -52,7 +52,7 @@ func (c *logsCmd) Run(a *app) error {
 		return err
 	}
 	if c.Follow && !follow && !p.State.Terminal() && !a.cli.JSON {
-		a.con.Note("process %d is unfinished and no kernel carries it on: agentkernel recover %d", pid, pid)
+		a.con.Note("process %d is unfinished and no kernel carries it on: %s", pid, takenUp(&p))
 	}
 	return a.outputError()
 }

@@ -55,7 +55,7 @@ func (w *watch) mentionRunning(running []agentkernel.Process) {
 		}
 		does := fmt.Sprintf("still runs · see: agentkernel logs -f %d", p.PID)
 		if w.k.inProcess { // its kernel ends with this command
-			does = fmt.Sprintf("is unfinished · continue: agentkernel recover %d", p.PID)
+			does = fmt.Sprintf("is unfinished · continue: %s", takenUp(p))
 		}
 		w.a.con.Note("a child, process %d%s, %s · end it: agentkernel kill %d", p.PID, name, does, p.PID)
 	}

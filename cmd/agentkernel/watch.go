@@ -404,6 +404,8 @@ func (w *watch) left(err error) error {
 	switch {
 	case pid == 0:
 		w.a.con.Say("interrupted before the process was known; agentkernel ps shows whether it started")
+	case w.k.inProcess && errors.Is(err, errDetached): // it was paused, and resume takes it up in either case
+		w.a.con.Say("stopped · process %d is unfinished · continue: agentkernel resume -f %d", pid, pid)
 	case w.k.inProcess:
 		w.a.con.Say("stopped · process %d is unfinished · continue: agentkernel recover %d", pid, pid)
 	case errors.Is(err, errDetached):

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"agentkernel"
 )
 
@@ -74,5 +76,42 @@ func TestBackupIsOursAlone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Some networks give every file to nobody. A file that the backup has made is ours there, too; one that was there is not.
+func TestPartialOnAForeignDisk(t *testing.T) {
+	was := foreign
+	foreign = func(*unix.Stat_t) bool { return true }
+	t.Cleanup(func() { foreign = was })
+	path := filepath.Join(t.TempDir(), "nightly.akb.partial")
+	f, err := openPartial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openPartial(path); agentkernel.CodeOf(err) != agentkernel.CodeStorage {
+		t.Errorf("one that was there: %v", err)
+	}
+}
+
+// A file that has become a backup between the moments in which it was opened and locked is not written into.
+func TestPartialThatWasRenamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nightly.akb.partial")
+	f, err := openPartial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if !leadsTo(path, f) {
+		t.Error("it is not its own")
+	}
+	if err := errors.Join(os.Rename(path, path+".2"), os.WriteFile(path, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if leadsTo(path, f) {
+		t.Error("another one is taken for it")
 	}
 }

@@ -123,14 +123,15 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 // lookedAt is how many unfinished processes are looked at to say how they go on.
 const lookedAt = 50
 
-// AllPaused are the n processes that a kernel has left unfinished, if somebody has paused each of them: a recovery continues none then.
+// AllPaused are the n processes that a kernel has left unfinished, if somebody has paused each of them: a recovery continues none then. One
+// that is paused at the end of a budget or of an allowance is not among them: once a kernel carries it, it goes on with more of that, or by itself.
 func AllPaused(ctx context.Context, k agentkernel.Kernel, n int) []agentkernel.Process {
 	list, err := k.List(ctx, agentkernel.Filter{Unfinished: true, Limit: lookedAt})
 	if err != nil || len(list) == lookedAt {
 		return nil
 	}
 	list = slices.DeleteFunc(list, func(p agentkernel.Process) bool { return p.State != agentkernel.StateUnfinished })
-	if len(list) != n || slices.ContainsFunc(list, func(p agentkernel.Process) bool { return !p.Paused }) {
+	if len(list) != n || slices.ContainsFunc(list, func(p agentkernel.Process) bool { return !p.Paused || p.Shortage() != nil }) {
 		return nil
 	}
 	return list
