@@ -260,9 +260,21 @@ def finish():
     _write_files()
 
 
+_writing = set()  # threads that write what files hold back
+
+
 def _write_files():
-    if _files and _writes():
-        _write_out()
+    me = _thread.get_ident()
+    if not _files or me in _writing:  # what is closed here may end the program itself
+        return
+    _writing.add(me)
+    try:
+        if _writes():
+            _write_out()
+    except BaseException:
+        pass  # the result of the program counts
+    finally:
+        _writing.discard(me)
 
 
 def _writes():
@@ -281,19 +293,37 @@ def _writes():
 
 def _write_out():
     """Writes what is held back of files that the program has left open, outer layers first: the destructors of an interpreter do so, and this
-    process is killed before they come."""
-    kinds = (_io._IOBase, getattr(sys.modules.get("zipfile"), "ZipFile", _io._IOBase))
-    try:
-        files = [o for o in gc.get_objects() if issubclass(type(o), kinds) and type(o) is not output._Frames]
-    except MemoryError:
-        return
+    process is killed before they come. Those of other objects, such as a NamedTemporaryFile or a Shelf, are not run."""
+    archive = getattr(sys.modules.get("zipfile"), "ZipFile", _io._IOBase)
+    files = [o for o in gc.get_objects() if issubclass(type(o), (_io._IOBase, archive)) and type(o) is not output._Frames]
     text = [o for o in files if issubclass(type(o), _io.TextIOWrapper)]
-    made = [o for o in files if type(o).__module__ != "_io"]  # such as compressed ones, whose ends are not written by a flush
-    for o, write in [(o, "flush") for o in text] + [(o, "close") for o in made] + [(o, "flush") for o in files]:
+    buffered = [o for o in files if issubclass(type(o), (_io.BufferedWriter, _io.BufferedRandom))]
+    # Such as compressed ones, whose ends are not written by a flush. What is written into an archive comes before it, and it before what it is in.
+    made = [o for o in files if type(o).__module__ != "_io"]
+    layers = (_io._TextIOBase, _io._BufferedIOBase, archive)
+    made.sort(key=lambda o: next((n for n, layer in enumerate(layers) if issubclass(type(o), layer)), len(layers)))
+    for o in text + buffered:
+        _finish_file(o, "flush")
+    for o in made:
+        _finish_file(o, "close")
+    for o in text + buffered:
+        _finish_file(o, "flush")
+
+
+def _finish_file(o, write):
+    """Flushes or closes a file. One that is closed is left alone, and one whose descriptor is of a pipe, say: a thread may hold its lock for ever."""
+    try:
+        beneath = o if isinstance(o, _io._IOBase) else o.fp  # of an archive
+        if beneath is None or beneath.closed:
+            return
         try:
-            getattr(o, write)()
+            regular = stat.S_ISREG(os.fstat(beneath.fileno()).st_mode)
         except Exception:
-            pass  # it is closed, or there is no room: an interpreter goes on, too
+            regular = True  # it has no descriptor of its own
+        if regular:
+            getattr(o, write)()
+    except BaseException:
+        pass  # there is no room, say: an interpreter goes on, too
 
 
 _STRUCK = {errno.EMFILE: "open_files", errno.EFBIG: "file_size"}

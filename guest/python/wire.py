@@ -191,10 +191,14 @@ class Channel:
             raise
         return number
 
+    def _ending(self, op):
+        """Does what comes before a call; what a forked child holds back is its parent's, too, which writes it."""
+        if op == "proc.exit" and self.last_words is not None and self.usable():
+            self.last_words()
+
     def ask(self, op, args):
         """Makes a call and waits for its result."""
-        if op == "proc.exit" and self.last_words is not None:
-            self.last_words()
+        self._ending(op)
         with self.asking:
             number = self.call(op, args)
             while True:
@@ -216,8 +220,7 @@ class Channel:
 
     def issue(self, op, args, flying):
         """Makes a call whose result `flying` is given later, by `settle_one`."""
-        if op == "proc.exit" and self.last_words is not None:
-            self.last_words()
+        self._ending(op)
         with self.asking:
             self.call(op, args, flying)
 

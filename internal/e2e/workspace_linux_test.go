@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -274,6 +276,78 @@ open("seen", "w").write(" ".join([open("text").read(), open("octets").read(), op
 		if seen, err := os.ReadFile(filepath.Join(dir, "seen")); string(seen) != "abc abc 1,2 abc abc" {
 			t.Errorf("%q: %q %v", end, seen, err)
 		}
+	}
+}
+
+// What a program has made itself of files is written in the order of its layers, once, and cannot change how the program ends.
+func TestOpenFilesOfOnesOwn(t *testing.T) {
+	k := openEmbedded(t, home(t), withSandboxes(t))
+	const open = "import io, os, sys\nlog = open('log', 'w')\nlog.write('log')\n"
+	for name, tc := range map[string]struct{ source, want string }{
+		"a pipe whose lock a thread holds": {`import select, subprocess, threading
+p = subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE)
+threading.Thread(target=p.stdin.write, args=(b"x" * (1 << 20),), daemon=True).start()
+while select.select([], [p.stdin], [], 0)[1]: pass
+`, "log"},
+		"a raw file below a buffer": {`class Raw(io.RawIOBase):
+    def writable(self): return True
+    def write(self, b):
+        os.write(log.fileno(), bytes(b))
+        return len(b)
+kept = io.BufferedWriter(Raw())
+kept.write(b"abc")
+log.flush()
+`, "logabc"},
+		"closed already": {`class Footer(io.TextIOBase):
+    def close(self):
+        log.write("footer")
+        super().close()
+closed, left = Footer(), Footer()
+closed.close()
+`, "logfooterfooter"},
+		"a text of one's own, compressed": {`import gzip
+class Footer(io.TextIOWrapper):
+    def close(self):
+        if not self.closed: self.write("footer")
+        super().close()
+packed = gzip.GzipFile(fileobj=open("packed", "wb"), mode="w")
+text = Footer(packed)
+log.close()
+os.rename("packed", "log")
+`, "footer"},
+		"an exit in a close": {`class Exits(io.RawIOBase):
+    def close(self): sys.exit(7)
+kept = [Exits() for _ in range(3)]
+`, "log"},
+		"a call that ends the program in a close": {`import kernel
+class Exits(io.RawIOBase):
+    def close(self): kernel.exit(0)
+kept = Exits()
+`, "log"},
+		"a forked child": {`import kernel
+pid = os.fork()
+if not pid:
+    try: kernel.exit(3)
+    except RuntimeError: pass
+    os._exit(0)
+os.waitpid(pid, 0)
+`, "log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t, nil)
+			s := inFolder(dir, open+tc.source)
+			s.Workspace.Publish, s.Limits.Time = true, agentkernel.Duration(30*time.Second)
+			if p := run(t, k, s); p.State != agentkernel.StateExited || p.ExitCode != 0 {
+				t.Errorf("%+v %+v", p.Process, p.Error)
+			}
+			got, err := os.ReadFile(filepath.Join(dir, "log"))
+			if z, zerr := gzip.NewReader(bytes.NewReader(got)); zerr == nil {
+				got, err = io.ReadAll(z)
+			}
+			if string(got) != tc.want || err != nil {
+				t.Errorf("%q %v; want %q", got, err, tc.want)
+			}
+		})
 	}
 }
 

@@ -76,7 +76,8 @@ const (
 )
 
 // fcntlCheck allows descriptors, flags and locks. A lease would hold up whoever opens the file on the host, and F_NOTIFY
-// tell what is done there. Locks of open file descriptions outlive the descriptor, in a mapping of the file, and could not be counted. A pipe of another size is for those whose memory is counted.
+// tell what is done there. Locks of open file descriptions outlive the descriptor, in a mapping of the file, and could not be counted:
+// programs that want them use those of processes where Linux does not know the command. A pipe of another size is for those whose memory is counted.
 func fcntlCheck(counted bool) check {
 	commands := []uint32{
 		unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW,
@@ -85,8 +86,16 @@ func fcntlCheck(counted bool) check {
 	if counted {
 		commands = append(commands, unix.F_SETPIPE_SZ)
 	}
-	return oneOf(1, anyBit, unix.EPERM, commands...)
+	known := oneOf(1, anyBit, unix.EPERM, commands...)
+	return both(noneOf(1, anyBit, unix.EINVAL, ofdGetLock, ofdSetLock, ofdSetLockWait), known)
 }
+
+// Of asm-generic/fcntl.h: F_OFD_GETLK and its kin.
+const (
+	ofdGetLock     = 36
+	ofdSetLock     = 37
+	ofdSetLockWait = 38
+)
 
 // optionCheck allows what programs set on a pair of streams: no filters, which take memory for each socket, and no larger
 // buffers where nothing counts them.

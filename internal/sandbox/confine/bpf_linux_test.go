@@ -125,6 +125,7 @@ func TestFilterLooksAtArguments(t *testing.T) {
 		{"FIONREAD", unix.SYS_IOCTL, []uint64{0, unix.TIOCINQ}, allow},
 		{"FIOCLEX with high bits", unix.SYS_IOCTL, []uint64{0, 1<<32 | fioCLEX}, allow},
 		{"lock a file", unix.SYS_FCNTL, []uint64{0, unix.F_SETLKW}, allow},
+		{"lock of an open file description", unix.SYS_FCNTL, []uint64{0, ofdSetLock}, refuse(unix.EINVAL)},
 		{"lease", unix.SYS_FCNTL, []uint64{0, unix.F_SETLEASE}, no},
 		{"lease with high bits", unix.SYS_FCNTL, []uint64{0, 1<<32 | unix.F_SETLEASE}, no},
 		{"dnotify", unix.SYS_FCNTL, []uint64{0, unix.F_NOTIFY}, no},
