@@ -23,22 +23,29 @@ func (s *slowServer) Tools(ctx context.Context, server string) ([]agentkernel.To
 	return s.fakeTools.Tools(ctx, server)
 }
 
+// waitsForServer starts a program whose server has been asked and has not answered.
+func waitsForServer(t *testing.T) (*slowServer, *rig, agentkernel.Process) {
+	t.Helper()
+	src := &slowServer{&fakeTools{}, make(chan error)}
+	r := newRig(t, newRAMStore(), func(c *kernel.Config) {
+		c.Tools = toolsOf(func([]string) (agentkernel.ToolSource, error) { return src, nil })
+	})
+	r.backend.add("p", func(p *prog) error { p.print("ran\n"); return nil }, agentkernel.ToolRef{Server: "fake", Name: "append"})
+	p, err := r.Spawn(t.Context(), spec("p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return src, r, p
+}
+
 // A server may take long to start. Meanwhile its programs say what they wait for, a pause takes effect at once, and a server that
 // does not start in the end fails no program that is paused: it is asked again when the program goes on.
 func TestAPauseWhileAServerStarts(t *testing.T) {
 	late := agentkernel.Errorf(agentkernel.CodeTimeout, "tool.start", `server "fake" did not answer the handshake within 20s`)
 	for name, first := range map[string]error{"it starts": nil, "it does not": late} {
 		synctest.Test(t, func(t *testing.T) {
-			src := &slowServer{&fakeTools{}, make(chan error)}
-			r := newRig(t, newRAMStore(), func(c *kernel.Config) {
-				c.Tools = toolsOf(func([]string) (agentkernel.ToolSource, error) { return src, nil })
-			})
-			r.backend.add("p", func(p *prog) error { p.print("ran\n"); return nil }, agentkernel.ToolRef{Server: "fake", Name: "append"})
-			p, err := r.Spawn(t.Context(), spec("p"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
+			src, r, p := waitsForServer(t)
 			if now, err := r.Process(t.Context(), p.PID); err != nil || !slices.Equal(now.WaitsFor, []string{agentkernel.ItsServers}) ||
 				!slices.Equal(now.WakeCauses(), []string{agentkernel.ItsServers}) {
 				t.Errorf("%s: it waits for %v, causes %v, %v", name, now.WaitsFor, now.WakeCauses(), err)
@@ -82,16 +89,7 @@ func TestAPauseWhileAServerStarts(t *testing.T) {
 // A hold does the same.
 func TestAHaltWhileAServerStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &slowServer{&fakeTools{}, make(chan error)}
-		r := newRig(t, newRAMStore(), func(c *kernel.Config) {
-			c.Tools = toolsOf(func([]string) (agentkernel.ToolSource, error) { return src, nil })
-		})
-		r.backend.add("p", func(p *prog) error { p.print("ran\n"); return nil }, agentkernel.ToolRef{Server: "fake", Name: "append"})
-		p, err := r.Spawn(t.Context(), spec("p"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
+		src, r, p := waitsForServer(t)
 		if err := r.Halt(t.Context(), agentkernel.Hold{Tree: p.PID}); err != nil {
 			t.Fatal(err)
 		}
