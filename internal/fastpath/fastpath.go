@@ -36,3 +36,22 @@ type Stager interface {
 	// time is left to the next Flush. It changes nothing of what is durable, or seen.
 	Stage()
 }
+
+// Moments is a Store that can answer many reads of single processes at little cost, as they are made when a kernel takes up what
+// another one has left.
+type Moments interface {
+	// Moment gives a context with which Process, ProcessLeft, Entries, EntriesLeft and Image read from one transaction for as long as nothing
+	// is appended about their process. What they answer is the same. done ends it.
+	Moment(ctx context.Context) (_ context.Context, done func())
+}
+
+// few is how many processes are read one by one.
+const few = 8
+
+// Together gives a context for reading n processes one after the other.
+func Together(ctx context.Context, store agentkernel.Store, n int) (_ context.Context, done func()) {
+	if s, ok := store.(Moments); ok && n > few {
+		return s.Moment(ctx)
+	}
+	return ctx, func() {}
+}

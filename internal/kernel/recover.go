@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"agentkernel"
+	"agentkernel/internal/fastpath"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/moves"
@@ -38,18 +39,20 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 			return nil, err
 		}
 	}
+	reading, done := fastpath.Together(ctx, k.store, len(records))
 	var taken []*process
 	var failed error // the first
 	for _, rec := range records {
 		if failed = cmp.Or(failed, ctx.Err()); ctx.Err() != nil {
 			break // whoever asked has gone: what was taken up runs, and the rest is for the next who asks
 		}
-		p, left, err := k.adopt(ctx, rec, false)
+		p, left, err := k.adopt(reading, rec, false)
 		failed, asleep = cmp.Or(failed, err), append(asleep, left...)
 		if p != nil {
 			taken = append(taken, p)
 		}
 	}
+	done()
 	out := make([]agentkernel.Process, 0, len(taken))
 	for _, p := range taken {
 		k.launch(p)

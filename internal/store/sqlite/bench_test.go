@@ -228,6 +228,47 @@ func BenchmarkReads(b *testing.B) {
 	})
 }
 
+// BenchmarkTakeUp is what a kernel reads and appends of a process that another one has left, by itself and among many.
+func BenchmarkTakeUp(b *testing.B) {
+	const processes = 4096
+	for _, together := range []bool{false, true} {
+		b.Run(map[bool]string{false: "one", true: "among many"}[together], func(b *testing.B) {
+			cfg := config(b.TempDir())
+			cfg.ImageCache = -1
+			s := must(sqlite.Open(b.Context(), cfg))
+			for range processes {
+				pid := newPID(s)
+				must(s.Append(agentkernel.Batch{Process: processRow(pid, agentkernel.StateUnfinished), Entries: []agentkernel.Entry{call(pid, 1), result(pid, 2), call(pid, 3)},
+					Image: &agentkernel.Image{PID: pid, Seq: 3, Fingerprint: "f", Kernel: []byte(`{}`), Bytes: imageOf(pid, 10)}}))
+			}
+			must(0, s.Close())
+			for b.Loop() { // b.N times all of them
+				b.StopTimer()
+				s := must(sqlite.Open(b.Context(), cfg)) // has not seen them
+				b.StartTimer()
+				ctx, done := b.Context(), func() {}
+				if together {
+					ctx, done = s.Moment(ctx)
+				}
+				for pid := agentkernel.PID(1); pid <= processes; pid++ {
+					rec, _, err := s.ProcessLeft(ctx, pid)
+					must(rec, err)
+					im := must(s.Image(ctx, pid))
+					list, _, err := s.EntriesLeft(ctx, pid, im.Seq, 0)
+					must(list, err)
+					rec.Recoveries++
+					must(s.Append(agentkernel.Batch{Process: &rec, Entries: []agentkernel.Entry{result(pid, list[len(list)-1].Seq+1)}}))
+				}
+				done()
+				b.StopTimer()
+				must(0, s.Close())
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/processes, "µs/process")
+		})
+	}
+}
+
 // BenchmarkOpen is what a command pays that has its own kernel.
 func BenchmarkOpen(b *testing.B) {
 	b.Run("new", func(b *testing.B) {

@@ -97,6 +97,30 @@ func (q *queue) learn(pid agentkernel.PID, next int64, k agentkernel.Key, owner 
 	}
 }
 
+// maxGuesses bounds ends.
+const maxGuesses = 1024
+
+// guess tells the queue where a journal ends that was read to its end: whoever has read it is often about to append to it. What was forgotten is as for
+// learn. It is kept until something is appended about the process.
+func (q *queue) guess(pid agentkernel.PID, next int64, forgotten int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, known := q.tails[pid]; known || q.forgot != forgotten {
+		return
+	}
+	if len(q.ends) >= maxGuesses {
+		clear(q.ends)
+	}
+	q.ends[pid] = next
+}
+
+// standing says what is durable, what has been forgotten, and the position of the newest batch about a process, 0 if none is known.
+func (q *queue) standing(pid agentkernel.PID) (durable agentkernel.Position, forgot int64, newest agentkernel.Position) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.durable, q.forgot, q.tails[pid].pos
+}
+
 // owner is the process that holds a key in a batch that is not durable yet, 0 if none.
 func (q *queue) owner(k agentkernel.Key) agentkernel.PID {
 	q.mu.Lock()

@@ -59,6 +59,7 @@ type queue struct {
 	tails    map[agentkernel.PID]tail
 	mail     map[agentkernel.PID]agentkernel.Position // see mailed
 	keys     map[agentkernel.Key]agentkernel.PID      // owner, 0 if nobody; only while it may not be in the database
+	ends     map[agentkernel.PID]int64                // see guess
 	forgot   int64                                    // tails and keys dropped so far: see learn
 	failed   error
 	claimed  bool // somebody commits: see lead.go
@@ -69,7 +70,8 @@ type queue struct {
 
 func newQueue(max int64, images *imageCache) *queue {
 	q := &queue{wake: make(chan struct{}, 1), max: max, images: images,
-		tails: map[agentkernel.PID]tail{}, mail: map[agentkernel.PID]agentkernel.Position{}, keys: map[agentkernel.Key]agentkernel.PID{}}
+		tails: map[agentkernel.PID]tail{}, mail: map[agentkernel.PID]agentkernel.Position{}, keys: map[agentkernel.Key]agentkernel.PID{},
+		ends: map[agentkernel.PID]int64{}}
 	q.space.L = &q.mu
 	return q
 }
@@ -100,9 +102,13 @@ func (q *queue) append(p pending) (agentkernel.Position, error) {
 		return 0, err
 	}
 	t := q.tails[p.pid]
+	if t.next == 0 {
+		t.next = q.ends[p.pid]
+	}
 	if err := q.check(&p, t); err != nil {
 		return 0, err
 	}
+	delete(q.ends, p.pid)
 	q.appended++
 	p.pos, p.at = q.appended, time.Now()
 	t.pos = p.pos

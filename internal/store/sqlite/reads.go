@@ -79,6 +79,11 @@ func newReads(cfg Config, open func() (*readConn, error)) *reads {
 // do lends a connection to fn. fn may run again from its beginning if the database changed under an
 // immutable connection, so it starts its results afresh.
 func (r *reads) do(ctx context.Context, fn func(*conn) error) error {
+	if m, ok := ctx.Value(readsFrom{}).(*moment); ok {
+		if done, err := m.read(fn); done {
+			return explain(r.cfg.Path, err)
+		}
+	}
 	select {
 	case c, ok := <-r.slots:
 		if !ok {

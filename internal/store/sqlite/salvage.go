@@ -58,7 +58,7 @@ func (s *Store) ProcessLeft(ctx context.Context, pid agentkernel.PID) (rec agent
 	if rec, err = s.Process(ctx, pid); agentkernel.CodeOf(err) != agentkernel.CodeCorrupt {
 		return rec, nil, err
 	}
-	return s.reads.processLeft(ctx, pid)
+	return s.reads.processLeft(s.of(ctx, pid), pid)
 }
 
 // EntriesLeft reads what is left of a journal from seq on.

@@ -26,6 +26,7 @@ type Store struct {
 	max    int64 // bytes of one image
 
 	sweeping sync.Mutex // strays are looked for
+	moments  moments
 
 	lastPID atomic.Int64
 	stopped chan struct{} // closed when the writer's goroutine has ended
@@ -275,7 +276,7 @@ func (s *Store) Process(ctx context.Context, pid agentkernel.PID) (agentkernel.P
 			return asStored(*b.Process), nil
 		}
 	}
-	return s.reads.process(ctx, pid, nil)
+	return s.reads.process(s.of(ctx, pid), pid, nil)
 }
 
 // asStored gives a row as reading it from the database would.
@@ -341,9 +342,13 @@ func (s *Store) entries(ctx context.Context, pid agentkernel.PID, from int64, li
 	}
 	var found []agentkernel.Entry
 	if len(queued) == 0 || from < queued[0].Seq {
+		forgotten := s.queue.forgotten()
 		var err error
-		if found, err = s.reads.entries(ctx, pid, from, limit, lost); err != nil {
+		if found, err = s.reads.entries(s.of(ctx, pid), pid, from, limit, lost); err != nil {
 			return nil, err
+		}
+		if n := len(found); n > 0 && limit <= 0 {
+			s.queue.guess(pid, found[n-1].Seq+1, forgotten)
 		}
 	}
 	next := from + int64(len(found))
@@ -370,7 +375,7 @@ func (s *Store) Image(ctx context.Context, pid agentkernel.PID) (agentkernel.Ima
 			return *b.Image, nil
 		}
 	}
-	return s.reads.image(ctx, pid)
+	return s.reads.image(s.of(ctx, pid), pid)
 }
 
 // State reads the whole working set of a process.
@@ -392,6 +397,7 @@ func (s *Store) Close() error {
 		s.queue.close()
 		<-s.stopped
 		failure := s.queue.failure()
+		s.moments.end(nil, true)
 		s.closed = errors.Join(failure, s.reads.close())
 		s.closed = errors.Join(s.closed, s.writer.mark.end(failure == nil && s.writer.moved()), s.writer.c.close())
 	})
