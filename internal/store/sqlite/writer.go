@@ -18,6 +18,8 @@ type writer struct {
 	log   *slog.Logger
 	mark  *logMark
 
+	checkpoints *checkpoints
+
 	open bool // a transaction was begun: see Stage
 
 	programs programIndex
@@ -63,6 +65,7 @@ func (w *writer) commit(group []pending) error {
 	}
 	w.open = false
 	w.mark.committed(group)
+	w.checkpoints.committed(w.c, w.c.db.LogPages())
 	w.commits.Add(1)
 	return nil
 }
