@@ -52,15 +52,15 @@ func (k *Kernel) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 	}
 	defer k.unwatch(p, h.w)
 	k.launchInline(p, h)
-	var last agentkernel.Process
+	last := &none
 	err = k.pump(ctx, p, h.w, 0, true, func(ev agentkernel.Event) error {
-		if ev.Process != nil {
-			last = *ev.Process
-		}
+		last = cmp.Or(ev.Process, last)
 		return fn(ev)
 	})
-	return last, err
+	return *last, err
 }
+
+var none agentkernel.Process // where no event told one
 
 // fromOutside settles what a caller may not choose. It acquires the parent that the Spec names; nil: it names none, or one that
 // no kernel runs.
@@ -141,30 +141,31 @@ func (k *Kernel) follow(ctx context.Context, pid agentkernel.PID, fn func(agentk
 
 // create validates a Spec and puts a process into the table, not running yet. existing: the process that
 // an idempotency key names already. h: the caller will wait for it; nil: not.
-func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *process, existing agentkernel.PID, err error) {
-	chosen, err := k.prepare(&s)
+func (k *Kernel) create(ctx context.Context, given agentkernel.Spec, h *inline) (p *process, existing agentkernel.PID, err error) {
+	draft, s := specs.Draft(given)
+	chosen, err := k.prepare(s)
 	if err != nil {
 		return nil, 0, err
 	}
 	if err := k.table.Refuses(); err != nil {
 		return nil, 0, err
 	}
-	if s.IdempotencyKey != "" && !k.surelyNewChild(&s) {
-		owner, unlock, err := k.keys.Find(ctx, k.store, &s)
+	if s.IdempotencyKey != "" && !k.surelyNewChild(s) {
+		owner, unlock, err := k.keys.Find(ctx, k.store, s)
 		if owner != 0 || err != nil {
 			return nil, owner, err
 		}
 		defer unlock()
 	}
-	if err := cmp.Or(specs.InTime(&s, k.cfg.Now()), k.specs.Room(&s), k.cfg.Retention.Room(ctx)); err != nil {
+	if err := cmp.Or(specs.InTime(s, k.cfg.Now()), k.specs.Room(s), k.cfg.Retention.Room(ctx)); err != nil {
 		return nil, 0, err
 	}
-	release, err := k.cfg.Retention.Hold(ctx, &s)
+	release, err := k.cfg.Retention.Hold(ctx, s)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer release()
-	from, err := k.loadOrigin(ctx, &s)
+	from, err := k.loadOrigin(ctx, s)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -172,14 +173,14 @@ func (k *Kernel) create(ctx context.Context, s agentkernel.Spec, h *inline) (p *
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := k.Disk.Create(ctx, pid, &s); err != nil {
+	if err := k.Disk.Create(ctx, pid, s); err != nil {
 		return nil, 0, err
 	}
 	if h != nil && chosen != nil && from == nil { // what may fail has not
-		k.headStart(h, pid, &s, chosen)
+		k.headStart(h, pid, s, chosen)
 	}
-	data := k.specs.Data(&s)
-	p = k.newProcess(pid, k.specs.Take(&s, data), chosen)
+	data := k.specs.Data(s)
+	p = k.newProcess(pid, k.specs.Share(draft, data), chosen)
 	p.run.origin = from
 	p.created = k.cfg.Now()
 	if chosen != nil && p.replayable() {

@@ -83,34 +83,47 @@ func (in *Interner) Data(s *agentkernel.Spec) json.RawMessage {
 // Take returns the shared Spec that equals s, of which data is the text (history.SpecData). A program with modules
 // is not shared.
 func (in *Interner) Take(s *agentkernel.Spec, data []byte) *Shared {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if len(s.Program.Modules) > 0 || data == nil {
-		return in.enter(s)
-	}
-	key := internKey{string(data), s.Program.Source}
-	shared := in.refs[key]
-	if shared == nil {
-		shared = in.enter(s)
-		shared.key = key
-		in.refs[key] = shared
-		return shared
-	}
-	shared.users++
-	return shared
+	return in.take(s, data, func() *Shared { return in.Own(s) })
 }
 
-// enter returns a Shared with its first user, whose size counts until the last has given it back.
-func (in *Interner) enter(s *agentkernel.Spec) *Shared {
-	shared := in.Own(s)
-	shared.users = 1
-	in.total.Set(&shared.held, size(s))
-	return shared
+// Share is Take of a Spec that may be kept as it is; see [Draft].
+func (in *Interner) Share(s *Shared, data []byte) *Shared {
+	return in.take(&s.Spec, data, func() *Shared {
+		s.InForce = in.Limits(&s.Spec)
+		return s
+	})
+}
+
+// take makes a Shared where there is no equal one. Its size counts until its last user has given it back.
+func (in *Interner) take(s *agentkernel.Spec, data []byte, fresh func() *Shared) *Shared {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var key internKey
+	if len(s.Program.Modules) == 0 && data != nil {
+		key = internKey{string(data), s.Program.Source}
+		if shared := in.refs[key]; shared != nil {
+			shared.users++
+			return shared
+		}
+	}
+	made := fresh()
+	made.users, made.key = 1, key
+	in.total.Set(&made.held, size(s))
+	if key != (internKey{}) {
+		in.refs[key] = made
+	}
+	return made
 }
 
 // Limits are those in force for a Spec.
 func (in *Interner) Limits(s *agentkernel.Spec) agentkernel.Limits {
 	return s.Limits.WithDefaults(in.defaults)
+}
+
+// Draft is a Shared for Share, and its Spec, which is still to be completed.
+func Draft(s agentkernel.Spec) (*Shared, *agentkernel.Spec) {
+	d := &Shared{Spec: s}
+	return d, &d.Spec
 }
 
 // Own returns a Shared of which nobody else has a part.

@@ -41,9 +41,12 @@ type question struct {
 	id  int64
 }
 
+// usual is how many events a small program has: it is created, prints, and ends.
+const usual = 3
+
 // New returns a watcher. asks: its reader answers EventAsk.
 func New(asks bool) *Watcher {
-	return &Watcher{asks: asks, poke: make(chan struct{}, 1)}
+	return &Watcher{asks: asks, poke: make(chan struct{}, 1), events: make([]agentkernel.Event, 0, usual)}
 }
 
 // Asks says whether the reader answers EventAsk.
