@@ -180,6 +180,15 @@ func (c *inquiry) unresolved() (*history.Call, *agentkernel.Error) {
 }
 
 func (c *inquiry) unfinished(open []*history.Call) {
+	if c.in.Hidden != nil {
+		c.say(Unfinished, "it may be run by a kernel that cannot be asked: %s", c.in.Hidden.Message())
+		if c.in.Hidden.Code == agentkernel.CodeVersion {
+			c.step("agentkernel shutdown", "it ends that kernel; then "+c.cmd("recover %d")+" continues what is unfinished")
+		} else {
+			c.step("agentkernel doctor", "what is wrong with that kernel")
+		}
+		return
+	}
 	text := "its kernel stopped" + c.sinceLast()
 	if len(open) > 0 {
 		c.cause.Call = ref(open[0])
