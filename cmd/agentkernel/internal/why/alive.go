@@ -115,11 +115,21 @@ func (c *inquiry) paused(open []*history.Call) {
 			c.step(c.cmd("resume -f %d"), "this alone goes on")
 			return
 		}
+		if prevents := history.PauseOf(c.p.PauseNote).Prevents(); prevents != "" {
+			c.cause.Sentence += "; what keeps it from going on: " + oneLine(prevents)
+		}
 		c.step(fmt.Sprintf("agentkernel resume %d", with), "that goes on, and this with it")
 		c.step(resume, "this alone goes on")
 		return
 	}
 	call := c.p.Asks()
+	if prevents := history.PauseOf(c.p.PauseNote).Prevents(); prevents != "" {
+		c.cause.Message = c.p.PauseNote
+		c.say(Paused, "by hand%s; what keeps it from going on: %s", ago, prevents)
+		c.step(resume, "when that is mended")
+		c.step(c.cmd("kill %d"), "")
+		return
+	}
 	if note := c.p.PauseNote; note != "" && call == "" {
 		c.cause.Message = note
 		c.say(Paused, "by the kernel%s: %s", ago, note)
