@@ -51,8 +51,8 @@ type Processes interface {
 	Signal(ctx context.Context, pid PID, sig Signal, with ...SignalOptions) error
 	// Answer answers an EventAsk; CodeNotFound if nothing was asked.
 	Answer(ctx context.Context, pid PID, ask int64, a Answer) error
-	// Recover continues unfinished processes: the one named, or all (0). It returns those that it took up, and those that it left
-	// because a payload of theirs cannot be read now (Process.NotTakenUp). Of all, those that were parked stay so until something
+	// Recover continues unfinished processes: the one named, or all (0). It returns those that it took up, those that failed since they
+	// cannot be, and those that it left because a payload of theirs cannot be read now (Process.NotTakenUp). Of all, those that were parked stay so until something
 	// wakes them, and at most 1,000 of them are returned.
 	Recover(ctx context.Context, pid PID) ([]Process, error)
 }

@@ -442,6 +442,10 @@ const OfProgram = "are functions of the program that started this process, and i
 // ErrOfProgram is in the chain of the error of a call, or of an import, that says so. What a server prints may have the same words.
 var ErrOfProgram = errors.New(OfProgram)
 
+// NotSentAgain is in the error of a question to a model whose answer broke off, where a budget or an allowance keeps the kernel from
+// sending it again: it may have been charged for.
+const NotSentAgain = "is not sent again under a budget or an allowance"
+
 // Asks is the call about which a human is asked, or was when the process was paused; "": there is none.
 func (p *Process) Asks() string {
 	notes := p.WaitsFor

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,6 +63,14 @@ func (a *app) human(tty io.Reader) *human {
 // can print a question of its own and make the call when the user has answered that. Answers that come through
 // something else than a terminal may be there already.
 func (h *human) ask(question string) (string, error) {
+	return h.askWhile(question, func() bool { return true })
+}
+
+// errUnasked says that a question was not answered here, since it is not asked any more.
+var errUnasked = errors.New("it is not asked any more")
+
+// askWhile is ask for a question that may be answered elsewhere; asked is called again and again until a line is typed.
+func (h *human) askWhile(question string, asked func() bool) (string, error) {
 	var shown time.Time
 	done := h.con.Prompt(question, func() {
 		if discardTyped(h.tty) && h.typed == nil {
@@ -69,8 +79,24 @@ func (h *human) ask(question string) (string, error) {
 		shown = time.Now()
 	})
 	defer done()
+	line, err := h.line(shown, asked)
+	if errors.Is(err, errUnasked) {
+		h.con.Unasked()
+	}
+	return line, err
+}
+
+// line is the next one that is typed, as long as it is asked for.
+func (h *human) line(shown time.Time, asked func() bool) (string, error) {
 	if h.typed != nil {
-		return h.answer(shown)
+		return h.answer(shown, asked)
+	}
+	if f, ok := h.tty.(*os.File); ok { // else it cannot be looked at
+		for h.lines.Buffered() == 0 && !lineWaits(int(f.Fd()), lookFor) {
+			if !asked() {
+				return "", errUnasked
+			}
+		}
 	}
 	return h.lines.ReadString('\n')
 }
@@ -107,6 +133,8 @@ func (w *watch) askLoop(ctx context.Context) {
 				human.early = nil
 			}
 			switch answer {
+			case elsewhere:
+				continue
 			case "": // nobody is there any more, which is no answer: it asks again when it is resumed
 				w.signal(ctx, w.process(), agentkernel.SignalPause)
 				return
@@ -134,12 +162,25 @@ func discardTyped(r io.Reader) bool {
 	return err == nil && flushed == nil
 }
 
+// elsewhere is the human's answer to a question that somebody else has answered.
+const elsewhere agentkernel.Answer = "elsewhere"
+
 // question gives the human's answer; "": there is none, since the terminal or this command has gone.
 func (w *watch) question(ctx context.Context, human *human, pid agentkernel.PID, q *agentkernel.Ask) agentkernel.Answer {
-	who := w.asker(ctx, pid)
+	who, became, looked := w.asker(ctx, pid), "", time.Now()
+	asked := func() bool {
+		if time.Since(looked) >= lookAgain {
+			became, looked = w.became(ctx, pid, q), time.Now()
+		}
+		return became == ""
+	}
 	for human != nil {
-		line, err := human.ask(fmt.Sprintf("%s%s(%s) changes things (%s). Allow? [y]es once, [a]lways for this run, [N]o ",
-			who, asktext.Name(q.Call), asktext.Arguments(q.Args, askWidth), q.Effect))
+		line, err := human.askWhile(fmt.Sprintf("%s%s(%s) changes things (%s). Allow? [y]es once, [a]lways for this run, [N]o ",
+			who, asktext.Name(q.Call), asktext.Arguments(q.Args, askWidth), q.Effect), asked)
+		if errors.Is(err, errUnasked) {
+			w.a.con.Say("%s%s(...) %s", who, asktext.Name(q.Call), became)
+			return elsewhere
+		}
 		answer, ok := parseAnswer(line)
 		switch {
 		case ctx.Err() != nil || err != nil && !(errors.Is(err, io.EOF) && human.there()):
@@ -148,6 +189,32 @@ func (w *watch) question(ctx context.Context, human *human, pid agentkernel.PID,
 			return answer
 		}
 		w.a.con.Say("please answer y, a or n")
+	}
+	return ""
+}
+
+// lookAgain is how often is looked whether somebody else has answered a question that is shown.
+const lookAgain = time.Second
+
+// became says what has become of a call that somebody else was asked about, too; "": it is still asked, or that cannot be told.
+func (w *watch) became(ctx context.Context, pid agentkernel.PID, q *agentkernel.Ask) string {
+	if p, err := w.k.Process(ctx, pid); err != nil || slices.Contains(p.WaitsFor, agentkernel.YourAnswer+q.Call) {
+		return ""
+	}
+	entries, err := w.k.Journal(ctx, pid, 1, 0)
+	if err != nil {
+		return ""
+	}
+	for i := len(entries) - 1; i >= 0; i-- {
+		switch e := &entries[i]; {
+		case e.Kind != agentkernel.EntryCall || e.Call != q.ID:
+		case e.Err == nil:
+			return "was answered elsewhere: yes"
+		case e.Err.Code == agentkernel.CodeDenied:
+			return "was answered elsewhere: no"
+		default:
+			return "is not asked any more: " + e.Err.Message()
+		}
 	}
 	return ""
 }
@@ -175,7 +242,8 @@ func (w *watch) answer(ctx context.Context, pid agentkernel.PID, q *agentkernel.
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case agentkernel.CodeOf(err) == agentkernel.CodeNotFound:
-		w.a.con.Say("the answer came too late: %s(...) was decided elsewhere, or is not asked any more", asktext.Name(q.Call))
+		became := cmp.Or(w.became(ctx, pid, q), "was decided elsewhere, or is not asked any more")
+		w.a.con.Say("the answer came too late: %s(...) %s", asktext.Name(q.Call), became)
 	default:
 		w.a.con.Say("the answer could not be given: %v", err)
 	}

@@ -81,6 +81,45 @@ func TestAnswerToSomethingElse(t *testing.T) {
 	}
 }
 
+// A question that somebody else has answered is not asked any more: who looks at it is told what was answered, and is asked the next one.
+func TestAnsweredWhileShown(t *testing.T) {
+	for said, call := range map[string]agentkernel.Entry{
+		"was answered elsewhere: yes": {Kind: agentkernel.EntryCall, Call: 1},
+		"was answered elsewhere: no":  {Kind: agentkernel.EntryCall, Call: 1, Done: true, Err: agentkernel.Errorf(agentkernel.CodeDenied, "fs.write", "was not allowed")},
+		"is not asked any more: a signal asked it to stop": {Kind: agentkernel.EntryCall, Call: 1, Done: true,
+			Err: agentkernel.Errorf(agentkernel.CodeInterrupted, "fs.write", "a signal asked it to stop")},
+	} {
+		keyboard, tty := openPTY(t)
+		r := newRig(t)
+		r.tty = tty
+		r.kernel.list, r.kernel.entries = []agentkernel.Process{{PID: 12}}, []agentkernel.Entry{call}
+		answered := make(chan int64, 1)
+		r.kernel.answer = func(ask int64, _ agentkernel.Answer) error { answered <- ask; return nil }
+		r.kernel.run = func(_ context.Context, _ agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {
+			told := r.err.sees("fs.write(...) " + said)
+			for id, name := range []string{1: "fs.write", 2: "fs.remove"} {
+				if a := ask(int64(id), name); id > 0 {
+					if err := fn(agentkernel.Event{Kind: agentkernel.EventAsk, PID: 12, Ask: &a}); err != nil {
+						return agentkernel.Process{}, err
+					}
+				}
+			}
+			<-told
+			<-r.err.sees("fs.remove(")
+			if _, err := keyboard.WriteString("n\n"); err != nil {
+				t.Error(err)
+			}
+			if id := <-answered; id != 2 {
+				t.Errorf("question %d was answered", id)
+			}
+			return exitedProcess, nil
+		}
+		if code := r.run("run", "-c", "x"); code != 0 {
+			t.Errorf("exit code %d: %s", code, r.err.String())
+		}
+	}
+}
+
 // So it is where a tools file is accepted, which starts commands: the answer that waits is none.
 func TestAnswerTypedAhead(t *testing.T) {
 	keyboard, tty := openPTY(t)

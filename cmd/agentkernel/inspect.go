@@ -38,6 +38,8 @@ type inspection struct {
 	Allowances []agentkernel.AllowanceState `json:"allowances,omitempty"`
 	Imported   string                       `json:"imported,omitempty"` // where the recording says that it ran
 	Signals    []json.RawMessage            `json:"signals,omitempty"`  // that wait for the program, the oldest first
+
+	hidden *agentkernel.Error // a kernel that may run it and cannot be asked; nil: there is none
 }
 
 func (c *inspectCmd) Run(a *app) error {
@@ -54,6 +56,7 @@ func (c *inspectCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	i.hidden = k.hidden
 	switch {
 	case a.cli.JSON:
 		return a.printJSON(i)
@@ -181,7 +184,12 @@ func (i *inspection) text(now time.Time) string {
 	if !p.WaitsSince.IsZero() {
 		s.add("waiting since", "%s (%s)", p.WaitsSince.Local().Format(time.DateTime), console.Age(now.Sub(p.WaitsSince)))
 	}
-	s.add("woken by", "%s", strings.Join(p.WakeCauses(), ", or "))
+	if i.hidden != nil && p.State == agentkernel.StateUnfinished {
+		s.add("run by", "perhaps by a kernel that cannot be asked: %s", i.hidden.Message())
+		s.add("hint", "%s", i.hidden.Hint)
+	} else {
+		s.add("woken by", "%s", strings.Join(p.WakeCauses(), ", or "))
+	}
 	if left := p.WakesIn(now); left > 0 {
 		s.add("timer rings", "%s (in %s)", p.WakeAt.Local().Format(time.DateTime), console.Age(left))
 	}

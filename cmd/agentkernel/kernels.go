@@ -67,6 +67,15 @@ type session struct {
 	agentkernel.Kernel
 	inProcess bool // it ends with this command
 	closers   []func() error
+	hidden    *agentkernel.Error // a kernel runs that cannot be asked, and the database is read instead; nil: there is none
+}
+
+// uncarried says of an unfinished process why nothing is heard of it, and what to do.
+func (s *session) uncarried(p *agentkernel.Process) (why, do string) {
+	if s.hidden != nil {
+		return fmt.Sprintf("process %d may be run by a kernel that cannot be asked: %s", p.PID, s.hidden.Message()), s.hidden.Hint
+	}
+	return fmt.Sprintf("process %d is unfinished and no kernel carries it on", p.PID), takenUp(p)
 }
 
 // Close ends the connection, or the kernel if it runs here.
@@ -324,7 +333,7 @@ func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	if info, err := k.Info(a.ctx); err == nil && info.Store.Damage != nil {
 		a.sayDamaged(info.Store.Damage)
 	}
-	return &session{Kernel: k, inProcess: true, closers: []func() error{k.Close}}, hidden, nil
+	return &session{Kernel: k, inProcess: true, closers: []func() error{k.Close}, hidden: hidden}, hidden, nil
 }
 
 // sayDamaged says that what is about to be shown may not be all.

@@ -52,7 +52,8 @@ func (c *logsCmd) Run(a *app) error {
 		return err
 	}
 	if c.Follow && !follow && !p.State.Terminal() && !a.cli.JSON {
-		a.con.Note("process %d is unfinished and no kernel carries it on: %s", pid, takenUp(&p))
+		why, do := k.uncarried(&p)
+		a.con.Note("%s: %s", why, do)
 	}
 	return a.outputError()
 }

@@ -12,9 +12,10 @@ import (
 	"agentkernel"
 )
 
-// Journal of the fake kernel: a run that was created and nothing else.
+// Journal of the fake kernel: a run that was created, and entries.
 func (f *fakeKernel) Journal(_ context.Context, pid agentkernel.PID, _ int64, _ int) ([]agentkernel.Entry, error) {
-	return []agentkernel.Entry{{PID: pid, Seq: 1, Kind: agentkernel.EntryCreated, Data: json.RawMessage(`{}`)}}, nil
+	created := agentkernel.Entry{PID: pid, Seq: 1, Kind: agentkernel.EntryCreated, Data: json.RawMessage(`{}`)}
+	return append([]agentkernel.Entry{created}, f.entries...), nil
 }
 
 func (f *fakeKernel) Spec(context.Context, agentkernel.PID) (agentkernel.Spec, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,53 +57,84 @@ func (c *recoverCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	taken, left := splitLeft(list)
-	text := recoveredText(taken)
+	r := sortRecovered(list)
+	text := recoveredText(r.taken)
 	if pid != 0 && len(list) == 0 { // serve, or another command, was sooner
-		if taken, text, err = a.carried(k, pid); err != nil {
+		if r, text, err = a.carried(k, pid); err != nil {
 			return err
 		}
 	}
-	if !a.cli.JSON && (len(taken) > 0 || len(left) == 0) {
+	if !a.cli.JSON && (len(r.taken) > 0 || len(r.left)+len(r.ended) == 0) {
 		a.con.Say("%s", text)
 	}
-	for _, p := range left {
+	for _, p := range r.left {
 		a.con.Say("process %d cannot be taken up: %s", p.PID, p.PauseNote)
 	}
-	if c.Wait || k.inProcess {
-		err = a.awaitAll(k, taken, left)
-	} else {
-		err = a.listRecovered(append(taken, left...))
+	if !a.cli.JSON {
+		for _, p := range r.ended {
+			a.con.Say("%s", endedText(&p))
+		}
 	}
-	if err == nil && len(left) > 0 {
-		err = exitCode(left[0].Error.Code.ExitCode())
+	if c.Wait || k.inProcess {
+		err = a.awaitAll(k, append(r.ended, r.taken...), r.left)
+	} else if err = a.listRecovered(append(append(r.taken, r.ended...), r.left...)); err == nil && len(r.ended) > 0 {
+		err = exitError(exitOf(r.ended[0]))
+	}
+	if err == nil && len(r.left) > 0 {
+		err = exitCode(r.left[0].Error.Code.ExitCode())
 	}
 	return err
 }
 
-// carried is a process that a kernel carries already, if it has not ended, and what is said of it.
-func (a *app) carried(k *session, pid agentkernel.PID) ([]agentkernel.Process, string, error) {
+// carried is a process that a kernel has taken up already, and what is said of it.
+func (a *app) carried(k *session, pid agentkernel.PID) (r recovered, text string, err error) {
 	p, err := k.Process(a.ctx, pid)
-	if err != nil || p.State.Terminal() {
-		return nil, recoveredText(nil), err
+	if err != nil {
+		return r, "", err
 	}
-	list := []agentkernel.Process{p}
-	if p.Paused {
-		return list, recoveredText(list), nil
+	r = sortRecovered([]agentkernel.Process{p})
+	if p.Paused || p.Halted != "" {
+		return r, recoveredText(r.taken), nil
 	}
-	return list, fmt.Sprintf("process %d goes on already", pid), nil
+	return r, fmt.Sprintf("process %d goes on already", pid), nil
 }
 
-// splitLeft separates the processes that go on from those that were left as they were.
-func splitLeft(list []agentkernel.Process) (taken, left []agentkernel.Process) {
+// recovered are processes by what became of them when they were to be taken up.
+type recovered struct {
+	taken []agentkernel.Process // they go on, or stand where they stood
+	ended []agentkernel.Process // they could not be continued, or have ended by now
+	left  []agentkernel.Process // they were left as they were
+}
+
+func sortRecovered(list []agentkernel.Process) (r recovered) {
 	for _, p := range list {
-		if p.NotTakenUp() {
-			left = append(left, p)
-		} else {
-			taken = append(taken, p)
+		switch {
+		case p.NotTakenUp():
+			r.left = append(r.left, p)
+		case p.State.Terminal():
+			r.ended = append(r.ended, p)
+		default:
+			r.taken = append(r.taken, p)
 		}
 	}
-	return taken, left
+	return r
+}
+
+// endedText says of a process that it has ended instead of going on.
+func endedText(p *agentkernel.Process) string {
+	text := fmt.Sprintf("process %d does not go on: it is %s", p.PID, p.State)
+	if p.Error != nil {
+		text += ": " + p.Error.Message()
+	}
+	return text
+}
+
+// exitError is the end of a command with an exit code; nil: it ends well.
+func exitError(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return exitCode(code)
 }
 
 // acceptLoss makes a data directory usable whose log was damaged, and says what it did.
@@ -145,7 +177,8 @@ func processCount(n int) string {
 
 // recoveredText says what goes on, and what is taken up again but stays paused until somebody resumes it.
 func recoveredText(list []agentkernel.Process) string {
-	var stays, asked, short, gone []string
+	var stays, asked, short, gone, over []string
+	halted := 0
 	for _, p := range list {
 		switch {
 		case p.Paused && p.Asks() != "":
@@ -156,17 +189,24 @@ func recoveredText(list []agentkernel.Process) string {
 			gone = append(gone, p.PID.String())
 		case p.Paused:
 			stays = append(stays, p.PID.String())
+		case p.Halted != "":
+			if halted++; !slices.Contains(over, p.Halted) {
+				over = append(over, p.Halted)
+			}
 		}
 	}
 	paused := len(stays)
 	var parts []string
-	switch n := len(list) - paused - len(asked) - len(short) - len(gone); {
+	switch n := len(list) - paused - len(asked) - len(short) - len(gone) - halted; {
 	case len(list) == 0:
 		return "nothing is left to recover"
 	case n == 1:
 		parts = append(parts, "1 process goes on")
 	case n > 1:
 		parts = append(parts, fmt.Sprintf("%d processes go on", n))
+	}
+	if halted > 0 {
+		parts = append(parts, fmt.Sprintf("%s still, since %s is halted: agentkernel ps says how it goes on", counted(int64(halted), "stands", "stand"), strings.Join(over, ", and ")))
 	}
 	switch {
 	case paused == 1:
@@ -237,10 +277,7 @@ func (a *app) awaitAll(k *session, list, left []agentkernel.Process) error {
 			return err
 		}
 	}
-	if code == 0 {
-		return nil
-	}
-	return exitCode(code)
+	return exitError(code)
 }
 
 // reportTask tells how a task that was recovered has ended, as do tells it, and returns the exit code.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +23,9 @@ func TestRecoveredText(t *testing.T) {
 		{[]agentkernel.Process{paused}, "1 stays paused: agentkernel resume 2"},
 		{[]agentkernel.Process{gone, running}, "1 process goes on, 1 paused, whose tools are functions of a program that has ended: agentkernel kill 3 ends them, resume lets them go on without"},
 		{[]agentkernel.Process{paused, running, paused}, "1 process goes on, 2 stay paused: agentkernel resume 2 2"},
+		{[]agentkernel.Process{running, {PID: 4, Halted: "the kernel"}}, "1 process goes on, 1 stands still, since the kernel is halted: agentkernel ps says how it goes on"},
+		{[]agentkernel.Process{{PID: 4, Halted: "the kernel"}, {PID: 5, Halted: "the namespace a"}},
+			"2 stand still, since the kernel, and the namespace a is halted: agentkernel ps says how it goes on"},
 	} {
 		if got := recoveredText(c.list); got != c.want {
 			t.Errorf("recoveredText(%d) = %q; want %q", len(c.list), got, c.want)
@@ -37,6 +41,26 @@ type leftKernel struct {
 
 func (k *leftKernel) Recover(context.Context, agentkernel.PID) ([]agentkernel.Process, error) {
 	return k.list, nil
+}
+
+func (k *leftKernel) Wait(_ context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
+	i := slices.IndexFunc(k.list, func(p agentkernel.Process) bool { return p.PID == pid })
+	return k.list[i], nil
+}
+
+// TestRecoverNamesWhatEnded: a process that fails while it is taken up is told of, and decides the exit code.
+func TestRecoverNamesWhatEnded(t *testing.T) {
+	failed := agentkernel.Process{PID: 7, State: agentkernel.StateFailed, ExitCode: 69,
+		Error: agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend x is not there any more")}
+	for _, args := range [][]string{{"recover"}, {"recover", "7"}, {"recover", "7", "--wait"}, {"recover", "7", "--wait", "--json"}} {
+		r := newRig(t)
+		r.any = &leftKernel{r.kernel, []agentkernel.Process{failed}}
+		code := r.run(args...)
+		if text := r.err.String() + r.out.String(); code != 69 || strings.Contains(text, "nothing is left") || strings.Contains(text, "goes on") ||
+			!strings.Contains(text, "backend x is not there any more") {
+			t.Errorf("%v: exit code %d: %s", args, code, text)
+		}
+	}
 }
 
 // TestRecoverNamesWhatIsLeft: a process that could not be taken up is named, and the exit code says so, whatever else goes on.

@@ -24,6 +24,8 @@ type fakeKernel struct {
 	toldOf []agentkernel.PID // whose questions were answered
 	list   []agentkernel.Process
 	info   agentkernel.KernelInfo
+
+	entries []agentkernel.Entry // of each journal, behind the first
 }
 
 func (f *fakeKernel) Skills(context.Context, agentkernel.SkillQuery) ([]agentkernel.Skill, error) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -101,17 +100,17 @@ func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 		case s := <-hup:
 			if gone() {
 				log.Info("stopping", "signal", s.String())
-				return c.stop(a, k, door, stop)
+				return c.stop(a, k, dir, door, stop)
 			}
 			has = c.reload(a, k, has, log)
 		case s := <-stop:
 			log.Info("stopping", "signal", s.String())
-			return c.stop(a, k, door, stop)
+			return c.stop(a, k, dir, door, stop)
 		case <-door.Done():
 			log.Info("stopping", "reason", "idle, or asked to")
-			return c.stop(a, k, door, stop)
+			return c.stop(a, k, dir, door, stop)
 		case <-broken: // to stay would keep the data directory from a kernel that can write again
-			_ = c.stop(a, k, door, stop) // fails in the same way
+			_ = c.stop(a, k, dir, door, stop) // fails in the same way
 			return failing.Failure()
 		}
 	}
@@ -194,7 +193,11 @@ func (c *serveCmd) greet(a *app, k agentkernel.Kernel, dir *datadir.Dir, stop <-
 				a.con.Error(fmt.Sprintf("process %d cannot be taken up: %s", p.PID, p.PauseNote), "")
 				continue
 			}
-			a.con.Say("continuing process %d %s%s", p.PID, p.Name, pausedSuffix(p))
+			if p.State.Terminal() {
+				a.con.Error(endedText(&p), "")
+				continue
+			}
+			a.con.Say("continuing process %d %s%s", p.PID, p.Name, stillSuffix(p))
 		}
 		return nil
 	case s := <-stop:
@@ -202,15 +205,19 @@ func (c *serveCmd) greet(a *app, k agentkernel.Kernel, dir *datadir.Dir, stop <-
 	}
 }
 
-func pausedSuffix(p agentkernel.Process) string {
-	if !p.Paused {
-		return ""
+// stillSuffix says why a process that is taken up does not go on, and how it does.
+func stillSuffix(p agentkernel.Process) string {
+	switch {
+	case p.Paused:
+		return " (paused: " + goesOn(&p) + ")"
+	case p.Halted != "":
+		return " (it stands still: " + p.Halted + " is halted)"
 	}
-	return " (paused: " + goesOn(&p) + ")"
+	return ""
 }
 
 // stop ends in order: no new callers, then the kernel. A second signal does not wait.
-func (c *serveCmd) stop(a *app, k agentkernel.Kernel, door listener, again <-chan os.Signal) error {
+func (c *serveCmd) stop(a *app, k agentkernel.Kernel, dir *datadir.Dir, door listener, again <-chan os.Signal) error {
 	done := make(chan error, 1)
 	go func() {
 		_ = door.Close() // callers learn of the end by their connections
@@ -218,6 +225,11 @@ func (c *serveCmd) stop(a *app, k agentkernel.Kernel, door listener, again <-cha
 	}()
 	select {
 	case err := <-done:
+		if err == nil && !c.Background && !a.cli.JSON {
+			if _, how := a.leftUnfinished(dir); how != "" {
+				a.con.Say("%s", how)
+			}
+		}
 		return err
 	case <-again:
 		a.con.Say("stopping at once; unfinished processes: agentkernel recover")
@@ -238,7 +250,6 @@ func (shutdownCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	running, other := 0, false
 	k, err := a.dial(a.ctx, dir.Socket())
 	switch {
 	case silent(err):
@@ -252,33 +263,26 @@ func (shutdownCmd) Run(a *app) error {
 		a.con.Note("no kernel runs on %s", dir.Path())
 		return nil
 	case err == nil:
-		if info, err := k.Info(a.ctx); err == nil {
-			running = info.Processes
-		}
 		_ = k.Close()
 	case agentkernel.CodeOf(err) != agentkernel.CodeVersion:
 		return err
-	default:
-		other = true
 	}
 	if err := a.stopKernel(dir); err != nil {
 		return err
 	}
-	left, how := a.leftUnfinished(dir)
-	if other { // it could not be asked
-		running = left
-	}
-	return a.sayStopped(running, how)
+	return a.sayStopped(dir)
 }
 
-// sayStopped says that a kernel has ended, and how those go on that it has left unfinished.
-func (a *app) sayStopped(unfinished int, how string) error {
+// sayStopped says that a kernel has ended, and how those go on that are unfinished now. The database says which: what the kernel carried
+// may have ended with it, and others nobody had taken up.
+func (a *app) sayStopped(dir *datadir.Dir) error {
+	unfinished, how := a.leftUnfinished(dir)
 	if a.cli.JSON {
 		return a.printJSON(stopped{true, unfinished})
 	}
 	a.con.Note("the kernel has stopped")
-	if unfinished > 0 {
-		a.con.Note("%s", cmp.Or(how, fmt.Sprintf("%d unfinished: agentkernel recover", unfinished)))
+	if how != "" {
+		a.con.Note("%s", how)
 	}
 	return nil
 }
@@ -300,7 +304,7 @@ func (a *app) shutdownUnheard(dir *datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	return a.sayStopped(a.leftUnfinished(dir))
+	return a.sayStopped(dir)
 }
 
 // tellToEnd tells the kernel that holds the directory to end, if it is one that understands that and is certainly the one.
@@ -344,7 +348,7 @@ func (a *app) leftUnfinished(dir *datadir.Dir) (n int, how string) {
 // stopped is what shutdown --json prints.
 type stopped struct {
 	Stopped    bool `json:"stopped"`
-	Unfinished int  `json:"unfinished"` // processes that were running
+	Unfinished int  `json:"unfinished"` // processes that wait for recover now
 }
 
 const (

@@ -46,15 +46,26 @@ func (h *human) steerable(ctx context.Context, tty *os.File) {
 	}()
 }
 
-// answer is the next line that was typed behind a moment. What was typed before is for the task, and is kept.
-func (h *human) answer(shown time.Time) (string, error) {
-	for t := range h.typed {
-		if !t.at.Before(shown) {
-			return t.line, t.err
+// answer is the next line that was typed behind a moment, as long as it is asked for. What was typed before is for the task, and is kept.
+func (h *human) answer(shown time.Time, asked func() bool) (string, error) {
+	tick := time.NewTicker(lookFor)
+	defer tick.Stop()
+	for {
+		select {
+		case t, more := <-h.typed:
+			switch {
+			case !more:
+				return "", io.EOF
+			case !t.at.Before(shown):
+				return t.line, t.err
+			}
+			h.early = append(h.early, t)
+		case <-tick.C:
+			if !asked() {
+				return "", errUnasked
+			}
 		}
-		h.early = append(h.early, t)
 	}
-	return "", io.EOF
 }
 
 // steers gives the terminal at which a person watches a task, so that what is typed is for that; nil: there is none.

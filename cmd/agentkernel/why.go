@@ -49,7 +49,7 @@ func (c *whyCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		in.Before = info.Before
+		in.Before, in.Hidden = info.Before, k.hidden
 	}
 	r := why.Of(in)
 	if a.cli.JSON {

@@ -37,6 +37,23 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	}
 }
 
+// TestTailBeginsWithAWord: what is taken out of what was kept is looked for as a whole.
+func TestTailBeginsWithAWord(t *testing.T) {
+	const secret = "TOKEN-0123456789"
+	for n := range len(secret) {
+		var r clip.Tail
+		_, _ = r.Write([]byte(strings.Repeat("-", 10) + " " + secret + " " + strings.Repeat("y", clip.Kept-1-n)))
+		if s := r.String(); s != strings.Repeat("y", clip.Kept-1-n) {
+			t.Fatalf("%d: %q", n, s[:40])
+		}
+	}
+	var r clip.Tail
+	_, _ = r.Write([]byte("all of it"))
+	if s := r.String(); s != "all of it" {
+		t.Errorf("%q", s)
+	}
+}
+
 func TestAt(t *testing.T) {
 	for in, want := range map[string]string{"": "", "12345": "12345", "123456": "12345... (6 bytes)", "1234é": "1234... (6 bytes)"} {
 		if got := clip.At(in, 5); got != want {

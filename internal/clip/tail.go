@@ -14,6 +14,7 @@ const Kept = 4 << 10
 type Tail struct {
 	mu  sync.Mutex
 	buf []byte
+	cut bool // there was more before it
 }
 
 // Write never fails.
@@ -22,16 +23,19 @@ func (t *Tail) Write(p []byte) (int, error) {
 	defer t.mu.Unlock()
 	t.buf = append(t.buf, p...)
 	if over := len(t.buf) - Kept; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
+		t.buf, t.cut = append(t.buf[:0], t.buf[over:]...), true
 	}
 	return len(p), nil
 }
 
-// String is what was kept, from the first whole character on, without control characters other than ends of lines and tabs, and
+// String is what was kept, from the first whole word on if something was lost, since half of a secret would not be found, without control characters other than ends of lines and tabs, and
 // without space around it.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	text := string(t.buf)
+	if t.cut {
+		text = text[strings.IndexAny(text, " \t\n")+1:]
+	}
 	t.mu.Unlock()
 	for i := 0; i < utf8.UTFMax && len(text) > 0 && !utf8.RuneStart(text[0]); i++ {
 		text = text[1:]

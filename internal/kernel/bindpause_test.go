@@ -70,8 +70,12 @@ func TestAPauseWhileAServerStarts(t *testing.T) {
 			}
 			src.answers <- first
 			synctest.Wait()
-			if now, err := r.Process(t.Context(), p.PID); err != nil || now.State != agentkernel.StateWaiting || !now.Paused {
-				t.Errorf("%s: %s, paused %t, %v", name, now.State, now.Paused, err)
+			note := "" // what came of the servers meanwhile is what whoever resumes it has to know
+			if first != nil {
+				note = "by hand; " + agentkernel.AsError(first, "", "").Message()
+			}
+			if now, err := r.Process(t.Context(), p.PID); err != nil || now.State != agentkernel.StateWaiting || !now.Paused || now.PauseNote != note {
+				t.Errorf("%s: %s, paused %t, %q, %v", name, now.State, now.Paused, now.PauseNote, err)
 			}
 			if err := r.Signal(t.Context(), p.PID, agentkernel.SignalResume); err != nil {
 				t.Fatal(err)

@@ -34,6 +34,7 @@ func (k *Kernel) finish(p *process, e ending) {
 	}
 	k.forget(p)
 	k.tellParent(p)
+	k.table.foreign.Ring(int64(p.pid))
 }
 
 // end makes the process terminal, whose open streams were settled so; p.mu is held. It gives the sandbox to discard.

@@ -46,6 +46,8 @@ func TestAChildOfTheOriginIsTakenUpLater(t *testing.T) {
 		pass(time.Hour)
 		if got, err := r2.Process(t.Context(), second.PID); err != nil || got.State != agentkernel.StateExited {
 			t.Errorf("the rerun: %s %v, %v", got.State, got.WaitsFor, err)
+		} else if child, err := r2.Process(t.Context(), first.PID+1); err != nil || got.Ended.Sub(child.Ended) > time.Second/2 {
+			t.Errorf("it heard of the end %v later, %v", got.Ended.Sub(child.Ended), err)
 		}
 	})
 }

@@ -190,6 +190,37 @@ func TestHaltOfWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+// TestAnEndIsNotHeld: a program that computes on under a hold ends, by its last line or by exit, and makes no other call.
+func TestAnEndIsNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for op, want := range map[string]agentkernel.State{"": agentkernel.StateExited, "proc.exit": agentkernel.StateExited, "proc.self": agentkernel.StateWaiting} {
+			r := newRig(t, newRAMStore())
+			halted := make(chan struct{})
+			r.backend.add("p", func(p *prog) (err error) {
+				if <-halted; op != "" {
+					_, err = p.call(op, map[string]string{"proc.exit": `{"code":3}`}[op])
+				}
+				return err
+			})
+			p, err := r.Spawn(t.Context(), spec("p"))
+			if err == nil {
+				synctest.Wait()
+				err = r.Halt(t.Context(), agentkernel.Hold{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			close(halted)
+			pass(time.Minute)
+			if now, err := r.Process(t.Context(), p.PID); err != nil || now.State != want || (op == "proc.exit") != (now.ExitCode == 3) {
+				t.Errorf("%q: %s, exit code %d, %v", op, now.State, now.ExitCode, err)
+			}
+			_ = r.Thaw(t.Context(), agentkernel.Hold{})
+			pass(time.Minute)
+		}
+	})
+}
+
 func TestBadHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newRAMStore())

@@ -17,8 +17,8 @@ import (
 	"agentkernel/internal/kernel/steps"
 )
 
-// Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those that cannot be taken up fail
-// with the reason, or are left and come back unfinished if what they lack can be put back; the others go on.
+// Recover continues unfinished processes of earlier kernels: pid and its descendants, or all (0). Those that cannot be taken up fail with
+// the reason, or are left and come back unfinished if what they lack can be put back; the others go on. All of them are in the answer.
 func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkernel.Process, error) {
 	if k.table.recovering.Enter() {
 		defer k.table.recovering.Leave()
@@ -62,9 +62,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 		defer k.unpin(p)
 	}
 	for _, p := range taken {
-		if err := k.flush(ctx, p); err != nil {
-			return out, err
-		}
+		failed = cmp.Or(failed, k.flush(ctx, p))
 	}
 	return append(out, asleep...), failed
 }
@@ -102,7 +100,7 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 }
 
 // adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet, and in memory until release. nil:
-// this kernel carries it already, it could not be taken up and has failed, or it was left as it was. To be killed, it need not be whole.
+// this kernel carries it already, or left has it, which has failed, or was left as it was. To be killed, it need not be whole.
 func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord, toKill bool) (_ *process, left []agentkernel.Process, _ error) {
 	ctx = context.WithoutCancel(ctx) // a caller who leaves is no reason to fail it
 	if running, first, err := k.table.Claim(ctx, row.PID); !first {
@@ -134,8 +132,11 @@ func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord, toKil
 	k.appendBatch(p, agentkernel.Batch{Entries: entries, Process: p.record()})
 	p.mu.Unlock()
 	if !k.takeUp(found) {
-		k.unpin(p)
-		return nil, nil, nil
+		defer k.unpin(p)
+		p.mu.Lock()
+		left = append(left, p.snapshot())
+		p.mu.Unlock()
+		return nil, left, k.flush(ctx, p)
 	}
 	return p, nil, nil
 }

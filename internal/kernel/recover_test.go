@@ -344,8 +344,9 @@ func TestAJournalThatEndsBeforeItsImage(t *testing.T) {
 			t.Fatal("it was not parked")
 		}
 		r2 := r.boot(t, after, parkSoon, keepLoaded)
-		if list, err := r2.Recover(t.Context(), 0); err != nil || len(list) != 0 {
-			t.Fatalf("taken up: %d, %v", len(list), err)
+		list, err := r2.Recover(t.Context(), 0)
+		if err != nil || len(list) != 1 || list[0].State != agentkernel.StateFailed {
+			t.Fatalf("taken up: %+v, %v", list, err)
 		}
 		got, err := r2.Process(t.Context(), p.PID)
 		if err != nil || got.State != agentkernel.StateFailed || got.Error == nil || got.Error.Code != agentkernel.CodeCorrupt || len(r.tools.lines) != 1 {

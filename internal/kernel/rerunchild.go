@@ -28,24 +28,13 @@ func (k *Kernel) inheritChild(p *process, f *inflight, spec *agentkernel.Spec) (
 	return 0, nil
 }
 
-// watchForeign tells a rerun of the end of a child that another process started: tellParent does not know it. One that is taken up
-// later than the rerun, or never, is looked for again.
+// watchForeign tells a rerun of the end of a child that another process started: tellParent does not know it. Where it ends in another
+// kernel, that is looked for in the store.
 func (k *Kernel) watchForeign(p *process, f *inflight, child agentkernel.PID) {
-	q, ctx := k.lookup(child), p.context()
-	if q == nil {
-		k.timers.After(mailRetry, func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if !p.gone(f) && !p.runEnded() {
-				k.external.Go(func() { k.watchForeign(p, f, child); k.recheckChild(p, f, child) })
-			}
-		})
-		return
-	}
-	k.external.Go(func() {
-		if k.awaitEnd(ctx, q) == nil {
-			k.completeWait(p, f, child)
-		}
+	k.table.foreign.Add(k.timers, int64(child), func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return !p.gone(f) && !p.runEnded() && k.external.Go(func() { k.recheckChild(p, f, child) })
 	})
 }
 

@@ -118,11 +118,14 @@ func (k *Kernel) setAside(p *process, err error) bool {
 	if !p.standsStill() && !mendable || p.migration != nil || p.runEnded() || k.ctx.Err() != nil {
 		return false
 	}
-	if p.step(steps.Wait); !mendable { // it asks again when it goes on
-		return true
-	}
 	note := agentkernel.AsError(err, agentkernel.CodeUnavailable, "sandbox").Message()
-	k.pause(p, 0, history.Pause{Note: fmt.Sprintf(advice.WhenMended, note, p.pid)})
+	switch p.step(steps.Wait); {
+	case p.paused(): // it asks again when it goes on
+		p.pausing.Pause = p.pausing.Found(note)
+		k.journalState(p, agentkernel.EntryPaused, p.standing.Pauses.With)
+	case mendable:
+		k.pause(p, 0, history.Pause{Note: fmt.Sprintf(advice.WhenMended, note, p.pid)})
+	}
 	return true
 }
 

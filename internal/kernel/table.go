@@ -15,6 +15,7 @@ import (
 	"agentkernel/internal/kernel/rows"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/streams"
+	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/sys"
 )
@@ -31,6 +32,7 @@ type table struct {
 	recovering *gate.Gate // recoveries that are under way
 	recovered  func()     // the first of all processes has ended
 	audience   watch.Audience
+	foreign    timers.Retries // the waits of reruns for children of others, by these
 	residents  eviction.Residents[*process]
 }
 

@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,18 @@ func TestRedactor(t *testing.T) {
 	} {
 		if got := string(again.result([]byte(in))); got != want || !json.Valid([]byte(got)) {
 			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+	for bytes, want := range map[string]string{ // what is left is base64, as programs are handed it
+		"the key\x00 is name-0123456789\xff": "the key\x00 is [NAME_TOKEN]\xff",
+		"name-0123456789":                    "[NAME_TOKEN]",
+		"name-012345678":                     "name-012345678",
+	} {
+		for _, form := range []string{`[{"type":"image","data":{"$bytes":%q}}]`, `{"$bytes" : %q}`} {
+			in, want := fmt.Sprintf(form, base64.StdEncoding.EncodeToString([]byte(bytes))), fmt.Sprintf(form, base64.StdEncoding.EncodeToString([]byte(want)))
+			if got := string(again.result([]byte(in))); got != want {
+				t.Errorf("%s: %s, want %s", in, got, want)
+			}
 		}
 	}
 	var addresses redactor

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -168,16 +169,36 @@ func redactJSON(secrets *redact.Set, raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	out := make([]byte, 0, len(raw))
+	named := false // what comes next is the value of $bytes
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '"' {
+			named = named && (raw[i] == ':' || raw[i] == ' ')
 			out = append(out, raw[i])
 			continue
 		}
 		end := jsonc.StringEnd(raw, i)
-		out = append(out, redactString(secrets, raw[i:end+1])...)
+		text := raw[i : end+1]
+		if clean, ok := redactBytes(secrets, text, named); ok {
+			out = append(out, clean...)
+		} else {
+			out = append(out, redactString(secrets, text)...)
+		}
+		named = string(text) == `"$bytes"`
 		i = end
 	}
 	return out
+}
+
+// redactBytes takes secrets out of the bytes that a JSON string stands for, in base64: a mask amid the base64 would make it none.
+func redactBytes(secrets *redact.Set, text []byte, named bool) (clean []byte, ok bool) {
+	if !named {
+		return nil, false
+	}
+	b, err := base64.StdEncoding.DecodeString(string(bytes.Trim(text, `"`)))
+	if err != nil {
+		return nil, false
+	}
+	return strconv.AppendQuote(nil, base64.StdEncoding.EncodeToString(secrets.Bytes(b))), true
 }
 
 // same says whether nothing was taken out.

@@ -356,11 +356,18 @@ func program(t Task, name string, talks bool) (agentkernel.Program, error) {
 		Skills  []skill           `json:"skills"`
 		Prompts map[string]string `json:"prompts"`
 		Part    string            `json:"part"`
-	}{t, named(t.Model), talks, stubs(t.Local), told(t.Skills), prompts(), part.String()})
+		Words   words             `json:"words"`
+	}{t, named(t.Model), talks, stubs(t.Local), told(t.Skills), prompts(), part.String(), words{agentkernel.NotSentAgain, agentkernel.OfProgram}})
 	if err != nil {
 		return agentkernel.Program{}, agentkernel.Errorf(agentkernel.CodeInternal, "do", "%w", err)
 	}
 	return agentkernel.Program{Name: name, Language: agentkernel.Python, Source: source.String(), Args: append([]string{string(setup)}, encoded(t.Images)...)}, nil
+}
+
+// words are those in the kernel's errors by which a task knows what it can do: a program gets of an error its code and its text alone.
+type words struct {
+	NotAgain  string `json:"not_again"`
+	OfProgram string `json:"of_program"`
 }
 
 // join writes parts of a program one behind the other.

@@ -4,9 +4,7 @@
 PAGE = 4000  # characters of output that the model is shown at once
 PATIENCE = 3  # so often in a row an answer may be none, and so often the same program may give the same result
 SHOWN = 160  # characters of a line of progress
-OF_PROGRAM = "are functions of the program that started this process, and it has ended or has closed its agent"
 TOLD = 100000  # characters of a text of a step
-BROKE_OFF = "is not sent again under a budget"  # the kernel says so of a question whose answer broke off
 
 FUNCTIONS = [
     {"name": "run_python", "description": "Run a complete Python program in the sandbox; returns what it printed and the value of its last expression.",
@@ -76,8 +74,8 @@ def answer_to(functions):
     """The model's answer. One that breaks off is asked for once more: the kernel does not do that under a budget, and a task has one of turns."""
     try:
         answer, why = (shown_answer(functions) if setup["watched"] else (llm.complete(messages, tools=functions, model=setup["model"]), ""))
-    except RuntimeError as e:
-        if BROKE_OFF not in str(e):
+    except (OSError, RuntimeError) as e:  # a model that stalls is a TimeoutError
+        if setup["words"]["not_again"] not in str(e):
             raise
         answer, why = None, str(e)
     if answer is None:
@@ -157,7 +155,7 @@ def run(code):
     except (PermissionError, RuntimeError, TypeError, ValueError) as e:
         tell_program(code, number)
         end = {"stdout": "", "error": str(e), "exit_code": 1, "result": None}
-    if OF_PROGRAM in (end["error"] or ""):  # no program that the model writes changes that
+    if setup["words"]["of_program"] in (end["error"] or ""):  # no program that the model writes changes that
         give_up(re.sub(r".*(the tools of server)", r"\1", end["error"], flags=re.DOTALL), UNAVAILABLE)
     printed = end["stdout"] or ""
     outputs.append(printed)

@@ -35,7 +35,8 @@ type rig struct {
 	model  *devllm.Server
 	file   string // that the tools append to
 	events []agentkernel.Event
-	before func() // is called before the model answers; nil: nothing is
+	before func()     // is called before the model answers; nil: nothing is
+	status func() int // with which the provider answers instead of the model; 0, and nil: the model does
 }
 
 func newRig(t *testing.T, script string, change ...func(*devllm.Options)) *rig {
@@ -63,6 +64,12 @@ func newRigOf(t *testing.T, model, script string, change ...func(*devllm.Options
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if r.before != nil {
 			r.before()
+		}
+		if r.status != nil {
+			if status := r.status(); status != 0 {
+				w.WriteHeader(status)
+				return
+			}
 		}
 		provider.ServeHTTP(w, req)
 	}))

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,25 @@ func TestWatchedBreaksOff(t *testing.T) {
 	}
 	if n := len(r.model.Log(devllm.Filter{})); n != 4 {
 		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// A model that stalls breaks off as well, though programs know that as another exception.
+func TestStalls(t *testing.T) {
+	for _, watched := range []bool{false, true} {
+		r := newRig(t, inText)
+		asked := 0
+		r.status = func() int {
+			if asked++; asked == 1 {
+				return http.StatusGatewayTimeout
+			}
+			return 0
+		}
+		p, stdout, stderr := r.do(agent.Task{Text: "compute it", Watched: watched}, nil)
+		if p.ExitCode != 0 || stdout != "42 it is.\n" || !strings.Contains(stderr, "the answer broke off (timeout: ") ||
+			strings.Count(stderr, "); it is asked for once more\n") != 1 {
+			t.Errorf("watched %v: %d, %q\n%s", watched, p.ExitCode, stdout, stderr)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type Pause struct {
 const (
 	noteByHand = "by hand"
 	noteWith   = "with process "
-	noteAsks   = "; " // what the process asks follows
+	noteAsks   = "; " // what the process asks follows, or what keeps it from going on
 )
 
 // ByHand is a pause that somebody wanted, of the process itself (with is 0) or of the one with which it is paused. Its note ends with what
@@ -35,6 +35,24 @@ func ByHand(with agentkernel.PID, asks string) Pause {
 		p.Note = cmp.Or(p.Note, noteByHand) + noteAsks + asks
 	}
 	return p
+}
+
+// Found is a pause that somebody wanted, with what has been found meanwhile that keeps the process from going on, for whoever resumes it.
+// Other pauses say already what is to be done.
+func (p Pause) Found(why string) Pause {
+	if p.ByHand && !strings.Contains(p.Note, agentkernel.YourAnswer) {
+		p.Note = cmp.Or(p.Note, noteByHand) + noteAsks + why
+	}
+	return p
+}
+
+// Prevents is what Found found; "": nothing.
+func (p Pause) Prevents() string {
+	_, why, _ := strings.Cut(p.Note, noteAsks)
+	if !p.ByHand || strings.HasPrefix(why, agentkernel.YourAnswer) {
+		return ""
+	}
+	return why
 }
 
 // Unheard is a pause because nobody could answer a question, in the words of Process.WaitsFor.

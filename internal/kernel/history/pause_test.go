@@ -16,6 +16,8 @@ func TestPauseOf(t *testing.T) {
 		"by hand":               history.ByHand(0, ""),
 		"by hand, it asks":      history.ByHand(0, question),
 		"with another":          history.ByHand(3, ""),
+		"by hand, no server":    history.ByHand(0, "").Found("the server does not start"),
+		"with another, none":    history.ByHand(3, "").Found("the server does not start"),
 		"with another, it asks": history.ByHand(3, question),
 		"unheard":               history.Unheard(question),
 		"of a budget":           history.Short(short),
@@ -25,9 +27,21 @@ func TestPauseOf(t *testing.T) {
 			t.Errorf("%s: %q is read as %+v, want %+v", name, p.Note, got, p)
 		}
 	}
+	for p, want := range map[history.Pause]string{
+		history.ByHand(0, "").Found("no server"): "no server", history.ByHand(3, "").Found("no; server"): "no; server", history.ByHand(3, ""): "",
+		history.ByHand(0, question): "", history.Unheard(question): "", {Note: "an error; when that is mended: resume"}: "",
+	} {
+		if got := p.Prevents(); got != want {
+			t.Errorf("%q: %q, want %q", p.Note, got, want)
+		}
+	}
 	for note, want := range map[string]string{
 		history.ByHand(0, question).Note: "by hand; your answer: fs.write",
 		history.ByHand(3, question).Note: "with process 3; your answer: fs.write",
+
+		history.ByHand(0, question).Found("x").Note:   "by hand; your answer: fs.write",
+		history.ByHand(3, "").Found("no server").Note: "with process 3; no server",
+		history.Short(short).Found("no server").Note:  history.Short(short).Note,
 	} {
 		if note != want {
 			t.Errorf("%q, want %q", note, want)

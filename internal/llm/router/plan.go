@@ -435,10 +435,10 @@ func (p *plan) failure(ctx context.Context, err, last error) error {
 	return out
 }
 
-// notAgain says why a question was not sent again that would have been without a budget; "": it is not that. Tasks of models look for it.
+// notAgain says why a question was not sent again that would have been without a budget; "": it is not that.
 func (p *plan) notAgain(e *llm.Error) string {
 	if !p.q.Capped || !e.Charged() || !e.Retry() || e.Began {
 		return ""
 	}
-	return "; what may have been charged for is not sent again under a budget or an allowance"
+	return "; what may have been charged for " + agentkernel.NotSentAgain
 }

@@ -20,12 +20,12 @@ const (
 // API key provided: ...", "Invalid value: ...".
 func (x *Exchange) conceal(message string) string {
 	const marks = len("...")
-	message = clip.Long(message)
 	if len(x.key) >= shortestKey {
 		var secrets redact.Set
 		secrets.Add(x.key, "[key]")
-		message = secrets.String(message) // before it is cut: half of a key would not be found
+		message = withoutHalf(secrets.String(message), x.key) // before it is cut: half of a key would not be found
 	}
+	message = clip.Long(message)
 	message = strings.ToValidUTF8(message, "\ufffd")
 	message = strings.Join(strings.FieldsFunc(message, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 	if len(message) > maxMessage {
@@ -63,6 +63,16 @@ func (x *Exchange) conceal(message string) string {
 		}
 	}
 	return cutOut(message, quoted)
+}
+
+// withoutHalf is a text without the beginning of a key with which it ends: the body of an answer may have been cut in the middle of it.
+func withoutHalf(text, key string) string {
+	for n := min(len(key)-1, len(text)); n >= shortestKey; n-- {
+		if strings.HasSuffix(text, key[:n]) {
+			return text[:len(text)-n]
+		}
+	}
+	return text
 }
 
 // filter knows the first four bytes of texts, and some that it was not told.

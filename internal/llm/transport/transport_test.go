@@ -100,6 +100,17 @@ func TestRefusalsHaveNoKey(t *testing.T) {
 	}
 }
 
+// TestConcealLongMessages: nor is it where a message is cut, or came cut.
+func TestConcealLongMessages(t *testing.T) {
+	key := strings.Repeat("Kk7-", 150)
+	x := &Exchange{key: key}
+	for _, message := range []string{strings.Repeat(key+" ", 200), strings.Repeat("-", 1000) + key[:300], "the key " + key[:len(key)-1]} {
+		if got := x.conceal(message); strings.Contains(got, key[:shortestKey]) || got == "" {
+			t.Errorf("%d bytes become %q", len(message), got)
+		}
+	}
+}
+
 // TestConcealWhatRepeatsItself: what a program has sent may be millions of times what a message says.
 func TestConcealWhatRepeatsItself(t *testing.T) {
 	x := &Exchange{call: Call{Asked: slices.Values([]string{strings.Repeat("a", 4<<20)})}}

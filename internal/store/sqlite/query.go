@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"agentkernel"
 	"agentkernel/internal/store/sqlite/binding"
 )
@@ -103,7 +105,8 @@ func authorize(action binding.Action, arg1, arg2 string) bool {
 }
 
 // Run runs one statement that only reads and gives at most limit rows (0: all). ctx ends it in whatever it does.
-// Errors: CodeInvalid with the place in the statement, CodeDenied for what does not only read, CodeTimeout.
+// Errors: CodeInvalid with the place in the statement, CodeDenied for what does not only read, CodeTimeout, CodeCorrupt and
+// CodeStorage for what is not the fault of the statement.
 func (q *Query) Run(ctx context.Context, text string, limit int) (*Table, error) {
 	statement, err := single(text)
 	if err != nil {
@@ -140,7 +143,29 @@ func check(c *conn, statement string) error {
 		return agentkernel.Errorf(agentkernel.CodeDenied, "sql", "sql only reads: %s", message).
 			WithHint("SELECT, WITH, VALUES and EXPLAIN are allowed, on one database")
 	}
+	if !ofStatement(err) {
+		return err
+	}
 	return c.pointAt(statement, message)
+}
+
+// ofStatement says whether an error is the fault of the statement, and not of the database, of its disk or of who else uses it.
+func ofStatement(err error) bool {
+	switch resultCode(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL,
+		sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
+		return false
+	}
+	_, known := errors.AsType[*agentkernel.Error](err)
+	return !known
+}
+
+// refused is the error of a statement that was compiled before.
+func refused(err error) error {
+	if !ofStatement(err) {
+		return err
+	}
+	return agentkernel.Errorf(agentkernel.CodeInvalid, "sql", "%s", sqliteMessage(err))
 }
 
 // compile makes SQLite read a statement.
@@ -173,7 +198,7 @@ func bounded(statement string, limit int) string {
 func (t *Table) fill(ctx context.Context, c *conn, statement string, limit int) (err error) {
 	s, err := c.db.Prepare(statement)
 	if err != nil {
-		return agentkernel.Errorf(agentkernel.CodeInvalid, "sql", "%s", sqliteMessage(err))
+		return refused(err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	defer c.db.Until(ctx)()
@@ -203,5 +228,5 @@ func (t *Table) fill(ctx context.Context, c *conn, statement string, limit int) 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return agentkernel.Errorf(agentkernel.CodeInvalid, "sql", "%s", sqliteMessage(err))
+	return refused(err)
 }

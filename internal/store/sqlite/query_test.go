@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"agentkernel"
+	"agentkernel/internal/store/sqlite/binding"
 )
 
 // asked is a store with one run in it: an instant call, a tool call, one that failed, one without a result, output.
@@ -328,4 +331,53 @@ func TestColumnsAddedMeanwhile(t *testing.T) {
 	}
 	err = check(c, "SELECT a FROM t WHERE b = ?")
 	checkError(t, err, agentkernel.CodeInvalid, "a parameter (? or :name) has no value here")
+}
+
+// TestErrorOfStatement: what is wrong with the database, its disk or its lock is not said to be wrong in the statement.
+func TestErrorOfStatement(t *testing.T) {
+	for code, want := range map[int]agentkernel.Code{
+		sqlite3.SQLITE_ERROR: agentkernel.CodeInvalid, sqlite3.SQLITE_MISMATCH: agentkernel.CodeInvalid,
+		sqlite3.SQLITE_TOOBIG: agentkernel.CodeInvalid, sqlite3.SQLITE_MISUSE: agentkernel.CodeInvalid,
+		sqlite3.SQLITE_CORRUPT: agentkernel.CodeCorrupt, sqlite3.SQLITE_CORRUPT_INDEX: agentkernel.CodeCorrupt,
+		sqlite3.SQLITE_NOTADB: agentkernel.CodeCorrupt,
+		sqlite3.SQLITE_IOERR:  agentkernel.CodeStorage, sqlite3.SQLITE_IOERR_READ: agentkernel.CodeStorage,
+		sqlite3.SQLITE_CANTOPEN: agentkernel.CodeStorage, sqlite3.SQLITE_FULL: agentkernel.CodeStorage,
+		sqlite3.SQLITE_NOMEM: agentkernel.CodeStorage, sqlite3.SQLITE_BUSY: agentkernel.CodeStorage,
+		sqlite3.SQLITE_BUSY_SNAPSHOT: agentkernel.CodeStorage, sqlite3.SQLITE_LOCKED: agentkernel.CodeStorage,
+	} {
+		err := explain("/data/journal.db", refused(&binding.Error{Code: code, Message: "what SQLite says"}))
+		if got := agentkernel.CodeOf(err); got != want {
+			t.Errorf("%d: %v, want %s", code, err, want)
+		}
+	}
+
+	path := filepath.Join(t.TempDir(), "a.db")
+	c, err := dial(path, url.Values{}, "page_size = 4096")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.script("CREATE TABLE good(a); CREATE TABLE bad(a); INSERT INTO good VALUES (1); INSERT INTO bad VALUES (1)")
+	root, rerr := c.int("SELECT rootpage FROM sqlite_schema WHERE name = 'bad'")
+	if err := errors.Join(err, rerr, c.close()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, 4096), (root-1)*4096)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d, err := dial(path, url.Values{"mode": {"ro"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	var table Table
+	if err := table.fill(t.Context(), d, bounded("SELECT * FROM good", 5), 5); err != nil || len(table.Rows) != 1 {
+		t.Errorf("a table that is whole: %+v, %v", table, err)
+	}
+	err = explain(path, table.fill(t.Context(), d, bounded("SELECT * FROM bad", 5), 5))
+	checkError(t, err, agentkernel.CodeCorrupt, "is damaged", path)
 }

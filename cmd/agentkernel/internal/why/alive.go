@@ -115,11 +115,21 @@ func (c *inquiry) paused(open []*history.Call) {
 			c.step(c.cmd("resume -f %d"), "this alone goes on")
 			return
 		}
+		if prevents := history.PauseOf(c.p.PauseNote).Prevents(); prevents != "" {
+			c.cause.Sentence += "; what keeps it from going on: " + oneLine(prevents)
+		}
 		c.step(fmt.Sprintf("agentkernel resume %d", with), "that goes on, and this with it")
 		c.step(resume, "this alone goes on")
 		return
 	}
 	call := c.p.Asks()
+	if prevents := history.PauseOf(c.p.PauseNote).Prevents(); prevents != "" {
+		c.cause.Message = c.p.PauseNote
+		c.say(Paused, "by hand%s; what keeps it from going on: %s", ago, prevents)
+		c.step(resume, "when that is mended")
+		c.step(c.cmd("kill %d"), "")
+		return
+	}
 	if note := c.p.PauseNote; note != "" && call == "" {
 		c.cause.Message = note
 		c.say(Paused, "by the kernel%s: %s", ago, note)
@@ -180,6 +190,15 @@ func (c *inquiry) unresolved() (*history.Call, *agentkernel.Error) {
 }
 
 func (c *inquiry) unfinished(open []*history.Call) {
+	if c.in.Hidden != nil {
+		c.say(Unfinished, "it may be run by a kernel that cannot be asked: %s", c.in.Hidden.Message())
+		if c.in.Hidden.Code == agentkernel.CodeVersion {
+			c.step("agentkernel shutdown", "it ends that kernel; then "+c.cmd("recover %d")+" continues what is unfinished")
+		} else {
+			c.step("agentkernel doctor", "what is wrong with that kernel")
+		}
+		return
+	}
 	text := "its kernel stopped" + c.sinceLast()
 	if len(open) > 0 {
 		c.cause.Call = ref(open[0])

@@ -23,6 +23,8 @@ type Input struct {
 	Now     time.Time             // for what has not ended
 	// Before is the kernel that ran last, for a process that no kernel carries on.
 	Before agentkernel.KernelLife
+	// Hidden is a kernel that may run it and cannot be asked; nil: there is none.
+	Hidden *agentkernel.Error
 	// Talks says that it is a conversation, which somebody can go on with.
 	Talks bool
 }

@@ -152,6 +152,7 @@ func cases() map[string]*run {
 		"syntax":       created(`{}`).ends(agentkernel.StateFailed, 2, failure(agentkernel.CodeSyntax, "run", "line 3: invalid syntax")),
 
 		"paused":           two().tool(3, "github.search", agentkernel.EffectRead).after(time.Second).pause("").after(time.Minute),
+		"paused_prevented": two().pause(`by hand; server "demo" did not start`).after(time.Minute),
 		"paused_kernel":    two().pause("the Monty engine is not installed; when that is mended: agentkernel resume 12").after(time.Hour),
 		"unfinished":       two().tool(3, "github.create", agentkernel.EffectWrite).state(agentkernel.StateUnfinished).after(90 * time.Second),
 		"unfinished_pause": created(`{"on_unknown":"pause"}`).tool(1, "github.create", agentkernel.EffectWrite).state(agentkernel.StateUnfinished).after(90 * time.Second),
