@@ -7,6 +7,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/bytesize"
 	"agentkernel/internal/clip"
+	"agentkernel/internal/sandbox/confine"
 )
 
 func failTurn(e *agentkernel.Error) agentkernel.Turn {
@@ -60,6 +61,21 @@ func memoryLimit(l agentkernel.Limits) *agentkernel.Error {
 	return limitError("memory", "the program needed more memory than its limit of %s", bytesize.InMiB(l.Memory))
 }
 
+// sandboxLimit is the error for a limit that sandboxes have of themselves; nil if it is one of the program's.
+func sandboxLimit(limit string, l agentkernel.Limits) *agentkernel.Error {
+	switch limit {
+	case confine.HiddenMemory:
+		return hiddenMemory()
+	case confine.Watches:
+		return watchesLimit()
+	case confine.Locks:
+		return locksLimit()
+	case confine.Descriptors:
+		return descriptorsLimit(confine.Limits{OpenFiles: l.OpenFiles, Pids: l.Pids}.Descriptors())
+	}
+	return nil
+}
+
 func hiddenMemory() *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program ran a process that the kernel may not look into, so that its memory could not be counted").
 		WithHint("run no file that it may execute and not read; or start the kernel where it may make cgroups, as root or in a scope with Delegate=yes")
@@ -68,6 +84,16 @@ func hiddenMemory() *agentkernel.Error {
 func watchesLimit() *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program's epolls waited for too many descriptors; all programs of this user share what Linux has for that").
 		WithHint("wait for fewer descriptors, in fewer epolls; or raise the sysctl fs.epoll.max_user_watches")
+}
+
+func locksLimit() *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program held more than %d locks of files, or the most while all programs of this kernel held more than %d; whoever closes a file has to look through all of its locks", confine.MostLocks, confine.MostLocksOfAll).
+		WithHint("hold fewer locks at a time: one range in place of many")
+}
+
+func descriptorsLimit(most int) *agentkernel.Error {
+	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program's processes had more than %d files, pipes and sockets open together", most).
+		WithHint("close in each process what it does not need, or start fewer; --files N lets all processes together have 16 for each of N")
 }
 
 func outputLimit(l agentkernel.Limits) *agentkernel.Error {
