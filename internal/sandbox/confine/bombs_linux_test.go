@@ -263,13 +263,15 @@ say("BREACH")`},
 	{name: "lists of names that many processes read alike", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: overlayWorkspace,
 		program: `
 for i in range(3000): os.close(os.open("n%06d" % i + "x" * 240, os.O_CREAT | os.O_WRONLY))
-keep = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
-os.listdir(keep)
+def hoard(): # 3 MB, at the same numbers, and the same places in them
+    keep = [os.open(".", os.O_RDONLY | os.O_DIRECTORY) for i in range(2)]
+    for fd in keep: os.listdir(fd)
+    return keep
+keep = hoard()
 for _ in range(30):
     if os.fork(): continue
-    os.close(keep)
-    keep = os.open(".", os.O_RDONLY | os.O_DIRECTORY) # the same number, and the same place in it
-    os.listdir(keep)
+    for fd in keep: os.close(fd)
+    keep = hoard()
     break
 time.sleep(60)
 say("BREACH")`},

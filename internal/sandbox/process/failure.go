@@ -28,9 +28,12 @@ func programFailed(m *message, limits agentkernel.Limits, ran time.Duration) age
 	var limit *agentkernel.Error
 	switch m.Limit {
 	case "time":
-		limit = timeLimit(limits, ran)
-		if limits.CPUTime > 0 && ran < time.Duration(limits.Time) { // the system told it, and not the kernel
+		switch limit = timeLimit(limits, ran); {
+		case ran >= time.Duration(limits.Time):
+		case limits.CPUTime > 0: // the system told it, and not the kernel
 			limit = cpuLimit(limits)
+		default:
+			limit = unseenTime(limits, cpuTime(limits))
 		}
 	case "memory":
 		limit = memoryLimit(limits)
@@ -52,6 +55,23 @@ func programFailed(m *message, limits agentkernel.Limits, ran time.Duration) age
 func timeLimit(l agentkernel.Limits, ran time.Duration) *agentkernel.Error {
 	return limitError("time", "the program ran for %s, its limit is %s", ran.Round(time.Millisecond), l.Time)
 }
+
+// unseenTime is the error for a program that computed while it waited, until it had all the CPU time that --time gives.
+func unseenTime(l agentkernel.Limits, cpu time.Duration) *agentkernel.Error {
+	return limitError("time", "threads and processes of the program have computed for %s, also while it waited; more than that a running time of %s does not give", cpu, l.Time)
+}
+
+// cpuTime is the CPU time that a program may have. Where none is set, it may be what as many processors as are allowed can give in
+// the running time, and some more: processes may run on while the program as a whole waits.
+func cpuTime(l agentkernel.Limits) time.Duration {
+	if l.CPUTime > 0 {
+		return time.Duration(l.CPUTime)
+	}
+	return time.Duration(float64(l.Time)*max(1, min(l.CPUs, 4096))) + cpuSlack
+}
+
+// cpuSlack is CPU time that a program may use beyond its running time: the kernel's clock is the first to end it.
+var cpuSlack = 10 * time.Second
 
 func cpuLimit(l agentkernel.Limits) *agentkernel.Error {
 	return limitError("cpu_time", "the program and what it started used their CPU time of %s", l.CPUTime)

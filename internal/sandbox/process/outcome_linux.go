@@ -119,7 +119,7 @@ func (w *whole) wallLimit(exit confine.Exit) error {
 	if w.req.Limits.CPUTime > 0 {
 		return cpuLimit(w.req.Limits)
 	}
-	return timeLimit(w.req.Limits, w.cell.Config.Limits.CPUTime)
+	return unseenTime(w.req.Limits, w.cell.Config.Limits.CPUTime)
 }
 
 // signalled is the turn for a program that a signal has ended.

@@ -329,7 +329,7 @@ func (s *sandbox) broken(err error) (agentkernel.Turn, error) {
 	} else if ok && s.req.Limits.CPUTime > 0 {
 		return agentkernel.Turn{}, cpuLimit(s.req.Limits)
 	} else if ok {
-		return agentkernel.Turn{}, timeLimit(s.req.Limits, s.ran)
+		return agentkernel.Turn{}, unseenTime(s.req.Limits, s.c.cell.Config.Limits.CPUTime)
 	}
 	switch {
 	case errors.Is(err, errOutput):
