@@ -84,7 +84,7 @@ func (l *filesLook) of(all []seen) openFiles {
 	}
 	l.took, l.grows = time.Since(begun), l.sum.watches-before.watches > l.most.watches/16 || l.sum.locks-before.locks > l.most.locks/16
 	rest := watchShare * l.took
-	if l.grows {
+	if l.grows || blind {
 		rest = l.took
 	}
 	l.rest = time.Now().Add(min(rest, filesLatest))

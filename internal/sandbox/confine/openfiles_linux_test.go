@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -155,6 +156,35 @@ signal.pause()`, locks), filepath.Join(t.TempDir(), "f"))
 	_ = cmd.Wait()
 	if n := l.of(all).locks; n != 0 {
 		t.Errorf("after its end it holds %d locks", n)
+	}
+}
+
+// TestLooksAtDescriptorsAreBounded has a look stop where there are too many, and the next one wait.
+func TestLooksAtDescriptorsAreBounded(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	l := newFilesLook(Config{}.withDefaults(), 0, true, mostWatches)
+	all := seeAll([]int{os.Getpid()})
+	begun := time.Now()
+	if got := l.of(all); got.locks < 1 || got.descriptors < 4 {
+		t.Errorf("%+v", got)
+	}
+	if rest := l.rest.Sub(begun); rest < watchShare*l.took {
+		t.Errorf("after a look of %s it rests for %s", l.took, rest)
+	}
+	l.rest = time.Now().Add(time.Hour)
+	if l.due() {
+		t.Error("it does not rest")
+	}
+	l.most.descriptors = 3
+	if got := l.of(all); got.locks > 0 || got.descriptors < 4 {
+		t.Errorf("beyond the bound it sees %+v", got)
 	}
 }
 
