@@ -107,12 +107,12 @@ func watchesLimit() *agentkernel.Error {
 }
 
 func locksLimit() *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program held more than %d locks of files, or the most while all programs of this kernel held more than %d; whoever closes a file has to look through all of its locks", confine.MostLocks, confine.MostLocksOfAll).
+	return limitError("locks", "the program held more than %d locks of files, or the most while all programs of this kernel held more than %d; whoever closes a file has to look through all of its locks", confine.MostLocks, confine.MostLocksOfAll).
 		WithHint("hold fewer locks at a time: one range in place of many")
 }
 
 func descriptorsLimit(most int) *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program's processes had more than %d files, pipes and sockets open together", most).
+	return limitError("open_files", "the program's processes had more than %d files, pipes and sockets open together", most).
 		WithHint("close in each process what it does not need, or start fewer; --files N lets all processes together have 16 for each of N")
 }
 
