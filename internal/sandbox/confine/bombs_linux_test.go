@@ -247,7 +247,7 @@ for _ in range(12):
         except OSError: os.write(told, b"x"); time.sleep(3600)
 left = 12
 while left: left -= len(os.read(ready, left))
-time.sleep(2)
+time.sleep(60)
 say("BREACH")`},
 	{name: "lists of the names in open directories", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) {
 		overlayWorkspace(c)
@@ -300,7 +300,7 @@ for _ in range(8):
         except OSError: os.write(told, b"x"); time.sleep(3600)
 left = 8
 while left: left -= len(os.read(ready, left))
-time.sleep(2)
+time.sleep(60)
 say("BREACH")`},
 	{name: "locks of files", wall: "limit of locks, by watchdog", want: "", ends: limited(Locks),
 		program: `

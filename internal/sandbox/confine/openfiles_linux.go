@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -66,7 +67,9 @@ func (l *filesLook) due() bool { return !time.Now().Before(l.rest) }
 
 // of adds up what the processes have open. Of what cannot be read, as when there is no memory for the text, as much counts as there was.
 func (l *filesLook) of(all []seen) openFiles {
-	begun, before, last, blind := time.Now(), l.sum, l.last, false
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	begun, used, before, last, blind := time.Now(), threadTime(), l.sum, l.last, false
 	l.sum, l.files, l.streams, l.last = openFiles{}, sameFiles{}, map[fileKey]bool{}, make(map[int]openFiles, len(all))
 	for _, p := range all {
 		l.known = true
@@ -83,12 +86,21 @@ func (l *filesLook) of(all []seen) openFiles {
 		l.blind = 0
 	}
 	l.took, l.grows = time.Since(begun), l.sum.watches-before.watches > l.most.watches/16 || l.sum.locks-before.locks > l.most.locks/16
-	rest := watchShare * l.took
-	if l.grows || blind {
-		rest = l.took
+	rest := threadTime() - used // of a processor: on a busy machine a look takes longer, and may come no later for that
+	if !l.grows && !blind {
+		rest *= watchShare
 	}
 	l.rest = time.Now().Add(min(rest, filesLatest))
 	return l.sum
+}
+
+// threadTime is what the calling thread has used of the processors.
+func threadTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // over says whether with more there is too much of anything.
