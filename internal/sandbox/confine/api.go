@@ -42,7 +42,7 @@ type Exit struct {
 	// Known says that Status is the program's own; false if the whole sandbox was killed, or adopted.
 	Known  bool
 	Status syscall.WaitStatus
-	// Limit is the limit of the sandbox that ended it: "memory", HiddenMemory, Watches, "cpu time", or "".
+	// Limit is the limit of the sandbox that ended it: "memory", HiddenMemory, Watches, Locks, Descriptors, "cpu time", or "".
 	Limit string
 	Usage Usage
 }
@@ -52,6 +52,19 @@ const HiddenMemory = "hidden memory"
 
 // Watches is the limit of a sandbox whose epolls wait for more than its part of what Linux lets the kernel's user have.
 const Watches = "epoll watches"
+
+// Locks is the limit of a sandbox that holds more locks of files than MostLocks, or the most while all together hold more than MostLocksOfAll.
+const Locks = "file locks"
+
+// MostLocks is how many locks of files a sandbox may hold. They hang on the file, where everyone who closes it looks through them,
+// also outside: an SQLite database has a handful for each connection.
+const MostLocks = 4096
+
+// MostLocksOfAll is how many all sandboxes of a kernel may hold together.
+const MostLocksOfAll = 4 * MostLocks
+
+// Descriptors is the limit of a sandbox whose processes have more descriptors together than Limits.Descriptors.
+const Descriptors = "descriptors"
 
 // Usage is what a sandbox has used.
 type Usage struct {

@@ -221,6 +221,19 @@ try:
             while True: os.write(w, b"x" * 4096)
         except BlockingIOError: os.close(w)
 except OSError: time.sleep(3600)`},
+	{name: "buffers of pipes with a name", wall: "memory limit", want: "", ends: limited("memory"), change: func(c *Config) {
+		c.Limits.Memory, c.Limits.OpenFiles, c.TmpInodes = 32<<20, 1024, 1200
+	},
+		program: `
+keep = []
+for i in range(1000):
+    os.mkfifo("/tmp/p%d" % i)
+    keep.append(os.open("/tmp/p%d" % i, os.O_RDWR | os.O_NONBLOCK))
+    try:
+        while True: os.write(keep[-1], b"x" * 4096)
+    except BlockingIOError: pass
+time.sleep(60)
+say("BREACH")`},
 	{name: "pages that pipes keep once they were read", wall: "memory limit", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 64<<20, 1024 },
 		program: `
 ready, told = os.pipe()
@@ -234,7 +247,7 @@ for _ in range(12):
         except OSError: os.write(told, b"x"); time.sleep(3600)
 left = 12
 while left: left -= len(os.read(ready, left))
-time.sleep(2)
+time.sleep(60)
 say("BREACH")`},
 	{name: "lists of the names in open directories", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) {
 		overlayWorkspace(c)
@@ -246,6 +259,21 @@ keep = []
 for i in range(900): # each list has 1.5 MB
     keep.append(os.open(".", os.O_RDONLY | os.O_DIRECTORY)); os.listdir(keep[-1])
     os.close(os.open("z", os.O_CREAT | os.O_WRONLY)); os.unlink("z")
+say("BREACH")`},
+	{name: "lists of names that many processes read alike", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: overlayWorkspace,
+		program: `
+for i in range(3000): os.close(os.open("n%06d" % i + "x" * 240, os.O_CREAT | os.O_WRONLY))
+def hoard(): # 3 MB, at the same numbers, and the same places in them
+    keep = [os.open(".", os.O_RDONLY | os.O_DIRECTORY) for i in range(2)]
+    for fd in keep: os.listdir(fd)
+    return keep
+keep = hoard()
+for _ in range(30):
+    if os.fork(): continue
+    for fd in keep: os.close(fd)
+    keep = hoard()
+    break
+time.sleep(60)
 say("BREACH")`},
 	{name: "lists of directories on their way between sockets", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) {
 		overlayWorkspace(c)
@@ -272,14 +300,36 @@ for _ in range(8):
         except OSError: os.write(told, b"x"); time.sleep(3600)
 left = 8
 while left: left -= len(os.read(ready, left))
-time.sleep(2)
+time.sleep(60)
 say("BREACH")`},
-	{name: "locks of files", wall: "memory limit, by watchdog", want: "", ends: limited("memory"), change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles, c.TmpInodes = 32<<20, 1024, 1000 },
+	{name: "locks of files", wall: "limit of locks, by watchdog", want: "", ends: limited(Locks),
 		program: `
 import fcntl
-fds = [os.open("/tmp/l%d" % i, os.O_CREAT | os.O_RDWR) for i in range(900)]
-for j in range(400): # 70 MB
-    for fd in fds: fcntl.lockf(fd, fcntl.LOCK_EX, 1, (400 - j) * 2)
+fds = [os.open("/tmp/l%d" % i, os.O_CREAT | os.O_RDWR) for i in range(50)]
+for j in range(100):
+    for fd in fds: fcntl.lockf(fd, fcntl.LOCK_EX, 1, (100 - j) * 2)
+time.sleep(60)
+say("BREACH")`},
+	{name: "locks of what others use", wall: "limit of locks, by watchdog", want: "", ends: limited(Locks),
+		program: `
+import fcntl, select
+null = os.open("/dev/null", os.O_RDWR)
+library = os.open(sys.executable, os.O_RDONLY)
+folder = os.open("/usr", os.O_RDONLY)
+keep = select.epoll()
+for fd in (null, library, folder, keep.fileno(), os.pipe()[0]): # 5,000, of which each kind is needed
+    for i in range(1000): fcntl.lockf(fd, fcntl.LOCK_SH, 1, (1000 - i) * 2)
+time.sleep(60)
+say("BREACH")`},
+	{name: "locks of many processes", wall: "limit of locks, by watchdog", want: "", ends: limited(Locks),
+		program: `
+import fcntl
+null = os.open("/dev/null", os.O_RDWR)
+for _ in range(30):
+    if not os.fork():
+        for i in range(200): fcntl.lockf(null, fcntl.LOCK_SH, 1, (200 - i) * 2)
+        break
+time.sleep(60)
 say("BREACH")`},
 	{name: "locks of files that are mapped alone", wall: "seccomp", want: "EINVAL", program: `
 import fcntl
@@ -329,6 +379,15 @@ say("at most 100" if n <= 100 else "BREACH %d" % n)`},
 	{name: "write into the root and /dev", wall: "own root (read-only)", want: "EROFS EROFS EROFS EROFS",
 		program: `
 for p in ("/x", "/etc/x", "/dev/x", "/usr/x"): attempt(write, p, flags=os.O_CREAT | os.O_WRONLY)`},
+	{name: "descriptors of many processes", wall: "limit of descriptors, by watchdog", want: "", ends: limited(Descriptors),
+		change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles, c.Limits.Pids = 1<<30, 1024, 80 },
+		program: `
+for _ in range(60):
+    if not os.fork(): break
+try:
+    while True: os.dup(0)
+except OSError: time.sleep(60)
+say("BREACH")`},
 	{name: "descriptor bomb", wall: "RLIMIT_NOFILE", want: "EMFILE at most 64",
 		program: `
 n = 0

@@ -171,3 +171,7 @@ func (m Mount) target() string {
 	}
 	return m.Target
 }
+
+// Descriptors is how many descriptors the processes of a sandbox may have open together. The watchdog looks at each of them, and would see
+// nothing else for seconds if all processes had as many as one may have.
+func (l Limits) Descriptors() int { return max(16*l.OpenFiles, 64*l.Pids) }

@@ -1,18 +1,18 @@
 package confine
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"golang.org/x/sys/unix"
 )
 
 // dirLists is what Linux keeps of the directories that a sandbox's processes have open: of one in an overlay that was read there is a list of
-// all its names, and one for each descriptor if the directory was changed in between (struct ovl_cache_entry of fs/overlayfs/readdir.c), of
-// others the names of a block (struct fname of fs/ext4/dir.c). Of files it is the locks (struct file_lock). No cgroup counts that.
+// all its names, and one for each time it was opened if the directory was changed in between (struct ovl_cache_entry of
+// fs/overlayfs/readdir.c), of others the names of a block (struct fname of fs/ext4/dir.c). No cgroup counts that.
 type dirLists struct {
 	overlay bool                  // there is one
 	known   map[[2]uint64]dirList // by device and inode
+	devices map[uint64]bool       // by number: it is an overlay
 	largest int64                 // that was seen
 	asked   int
 }
@@ -26,14 +26,13 @@ type dirList struct {
 const (
 	nameBytes = 88       // of each name, besides its letters
 	dirBytes  = 24 << 10 // of a directory that is in no overlay
-	lockBytes = 192      // of a lock of a file
 	// unreadableBytes is what a byte of a directory's size may mean where its names cannot be counted: a file system may have two for a name.
 	unreadableBytes = 48
 	mostKnown       = 1 << 12
 )
 
 func newDirLists(c Config) *dirLists {
-	return &dirLists{overlay: len(c.scratch()) > 0, known: map[[2]uint64]dirList{}, largest: dirBytes}
+	return &dirLists{overlay: len(c.scratch()) > 0, known: map[[2]uint64]dirList{}, devices: map[uint64]bool{}, largest: dirBytes}
 }
 
 // listsEvery is in how many looks few processes are looked at once, where a cgroup counts what they have in memory.
@@ -46,49 +45,29 @@ func (l *dirLists) worth(gr *group, limits Limits) bool {
 	return l.overlay || l.asked%listsEvery == 0 || gr.tasks()*int64(limits.OpenFiles)*dirBytes > limits.Memory
 }
 
-// of adds up the lists of a tree of processes; beyond most it stops. What is on its way between sockets may be a directory, and as large
-// as any that was seen.
-func (l *dirLists) of(tree []int, most int64) (sum int64) {
-	for _, pid := range tree {
-		dir, _ := living(pid)
-		names, _ := openNames(dir) // who cannot be looked into is found elsewhere
-		for _, name := range names {
-			var st unix.Stat_t
-			path := dir + "/fd/" + name
-			if unix.Stat(path, &st) != nil {
-				continue
-			}
-			switch st.Mode & unix.S_IFMT {
-			case unix.S_IFDIR:
-				sum += l.list(path, &st, most-sum)
-			case unix.S_IFREG:
-				info, _ := readSmall(dir + "/fdinfo/" + name)
-				sum += int64(bytes.Count(info, []byte("\nlock:"))) * lockBytes
-			case unix.S_IFSOCK:
-				info, _ := readSmall(dir + "/fdinfo/" + name)
-				sum += number(string(info), "scm_fds") * l.largest
-			}
-			if sum > most {
-				return sum
-			}
+// layered says whether a directory lies in an overlay.
+func (l *dirLists) layered(path string, st *unix.Stat_t) bool {
+	is, known := l.devices[st.Dev]
+	if !known && l.overlay { // all that a sandbox sees is mounted when its program begins
+		var fs unix.Statfs_t
+		if unix.Statfs(path, &fs) != nil {
+			return false
 		}
+		is = fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+		l.devices[st.Dev] = is
 	}
-	return sum
+	return is
 }
 
-// list is what the list of an open directory takes; beyond most it stops to count.
+// list is what the list of an open directory of an overlay takes; beyond most it stops to count.
 func (l *dirLists) list(path string, st *unix.Stat_t, most int64) int64 {
-	var fs unix.Statfs_t
-	if !l.overlay || unix.Statfs(path, &fs) != nil || fs.Type != unix.OVERLAYFS_SUPER_MAGIC {
-		return dirBytes
-	}
 	id := [2]uint64{st.Dev, st.Ino}
 	if k, ok := l.known[id]; ok && k.changed == st.Ctim {
 		return k.bytes
 	}
 	n, whole := countNames(path, most)
 	if n < 0 {
-		return max(l.largest, st.Size*unreadableBytes)
+		return l.unread(st)
 	}
 	n = max(n, dirBytes) // of a directory that is in its upper layer alone
 	l.largest = max(l.largest, n)
@@ -99,6 +78,12 @@ func (l *dirLists) list(path string, st *unix.Stat_t, most int64) int64 {
 		l.known[id] = dirList{st.Ctim, n}
 	}
 	return n
+}
+
+// unread is what the list of a directory may take that cannot be read: as much as the largest.
+func (l *dirLists) unread(st *unix.Stat_t) int64 {
+	l.largest = max(l.largest, st.Size*unreadableBytes)
+	return l.largest
 }
 
 // countNames reads a directory and says what the list of its names takes; -1: it cannot be read. whole: it was read to its end, and not as far as most.

@@ -40,7 +40,7 @@ func (c Counted) walls(l Limits) []Wall {
 		walls = append(walls, Wall{Name: "kernel memory", On: true, How: how + "counted with the program's own"})
 	} else {
 		walls = append(walls, Wall{Name: "kernel memory", On: false, How: "page tables, pipes, sockets and descriptors are counted by looking; " +
-			"file locks and what is on its way between sockets are not (" + c.Why + ")"})
+			"what is on its way between sockets is not (" + c.Why + ")"})
 	}
 	if c.CPU {
 		walls = append(walls, Wall{Name: "CPU limit", On: true, How: how + cpus})

@@ -17,10 +17,6 @@ type load struct {
 	most   int64 // the limit: what is beyond it need not be counted
 	looks  int
 	spaces map[int]space // as of the last look at each, by process
-	init   int           // the sandbox's own pid 1, which cannot be looked into and holds nothing; 0: there is none
-	blind  int           // looks in a row that met a process that cannot be looked into
-
-	watches, mostWatches int64 // what its epolls wait for, as of the last look; beyond the most it is not counted
 }
 
 // mostBlind is how many looks in a row may meet such a process: one that ends, or is being started, is seen so for a moment.
@@ -31,6 +27,7 @@ const (
 	descriptorBytes = 2 << 10   // a socket, with its file and its name
 	socketBytes     = 384 << 10 // unread in a socket whose buffer has its usual size: net.core.wmem_default and a last piece
 	watchBytes      = 256       // a descriptor that an epoll waits for
+	lockBytes       = 192       // a lock of a file
 	taskBytes       = 32 << 10  // a process or thread, with its stack in Linux
 	mapBytes        = 256       // a piece of an address space, with its place in the tree of them
 	chainBytes      = 64        // struct anon_vma_chain: such a piece has one for each process that it was forked through
@@ -48,6 +45,17 @@ type seen struct {
 	pid    int
 	parent int
 	dir    string // in /proc
+	status string // what that says
+}
+
+// seeAll looks at the processes of a tree.
+func seeAll(tree []int) []seen {
+	all := make([]seen, len(tree))
+	for i, pid := range tree {
+		dir, status := living(pid)
+		all[i] = seen{pid, int(number(status, "PPid")), dir, status}
+	}
+	return all
 }
 
 // space is an address space.
@@ -56,33 +64,18 @@ type space struct {
 	stack  string // where its stack begins: a fork has its parent's, and each exec another
 }
 
-// of counts a tree of processes: its memory, and its processes and threads. What takes longest comes last, and not at all
-// if it is too much without it.
-func (l *load) of(tree []int) (memory int64, tasks int) {
-	all := make([]seen, len(tree))
+// of counts a tree of processes, with what they have open: its memory, and its processes and threads.
+func (l *load) of(all []seen, open openFiles) (memory int64, tasks int) {
 	var resident int64
-	kernel := usedTmp(tree[0])
-	for i, pid := range tree {
-		dir, status := living(pid)
-		all[i] = seen{pid, int(number(status, "PPid")), dir}
-		resident += kibibytes(status, "RssAnon", "RssShmem", "VmSwap")
-		kernel += kibibytes(status, "VmPTE", "HugetlbPages") + openFiles(dir, status)*descriptorBytes
-		tasks += int(number(status, "Threads"))
+	kernel := usedTmp(all[0].pid) + int64(open.descriptors)*descriptorBytes + open.lists + open.buffers + open.locks*lockBytes
+	for _, p := range all {
+		resident += kibibytes(p.status, "RssAnon", "RssShmem", "VmSwap")
+		kernel += kibibytes(p.status, "VmPTE", "HugetlbPages")
+		tasks += int(number(p.status, "Threads"))
 	}
 	kernel += int64(tasks) * taskBytes
 	l.looks++
 	kernel += l.pieces(all, (l.most-kernel)/mapBytes)
-	counted, blind := map[string]bool{}, false
-	l.watches = 0
-	for _, p := range all {
-		sum, watches, err := p.buffers(counted, l.most-kernel, l.mostWatches-l.watches)
-		kernel += sum
-		l.watches += watches
-		blind = blind || err != nil && p.pid != l.init
-	}
-	if l.blind++; !blind {
-		l.blind = 0
-	}
 	if resident+kernel > l.most { // what forks share was counted for each: look closer
 		resident = 0
 		for _, p := range all {
@@ -108,14 +101,6 @@ func living(pid int) (dir, status string) {
 		}
 	}
 	return dir, string(first)
-}
-
-// openFiles is how many files a process has open; on an older Linux, for how many it has room.
-func openFiles(dir, status string) int64 {
-	if st, err := os.Stat(dir + "/fd"); err == nil && st.Size() > 0 {
-		return st.Size()
-	}
-	return number(status, "FDSize")
 }
 
 // proportional is a process's own memory, with what is shared divided among those who share it.
@@ -217,64 +202,6 @@ func unlessGone(dir string, err error) error {
 		return nil
 	}
 	return err
-}
-
-// buffers is what lies unread in a process's pipes and sockets, each of which counts once, and what its epolls wait for, also
-// by number; beyond most bytes or watches it stops to count. The error is that of openNames.
-func (p seen) buffers(counted map[string]bool, most, mostWatches int64) (sum, watches int64, err error) {
-	if most < 0 || mostWatches < 0 {
-		return 0, 0, nil
-	}
-	names, err := openNames(p.dir)
-	if err != nil {
-		return 0, 0, err
-	}
-	pidfd, err := unix.PidfdOpen(p.pid, 0)
-	if err != nil {
-		return 0, 0, unlessGone(p.dir, err)
-	}
-	defer func() { _ = unix.Close(pidfd) }()
-	for _, name := range names {
-		to, _ := os.Readlink(p.dir + "/fd/" + name)
-		fd, _ := strconv.Atoi(name)
-		switch kind, _, _ := strings.Cut(to, "["); {
-		case to == eventPoll:
-			n := watchesIn(p.dir, name, to)
-			watches += n
-			sum += n * watchBytes
-		case counted[to]:
-		case kind == "pipe:":
-			counted[to] = true
-			sum += unread(pidfd, fd, true)
-		case kind == "socket:":
-			counted[to] = true
-			n := unread(pidfd, fd, false)
-			if n > 0 { // what is on its way in it may be sockets, and full
-				info, _ := readSmall(p.dir + "/fdinfo/" + name)
-				n += number(string(info), "scm_fds") * socketBytes
-			}
-			sum += n
-		}
-		if sum > most || watches > mostWatches {
-			break
-		}
-	}
-	return sum, watches, nil
-}
-
-// eventPoll is what the link of an epoll says.
-const eventPoll = "anon_inode:[eventpoll]"
-
-// watchesIn is how many descriptors wait in an epoll; 0 if it is another file. to is what its link says; "": not read yet.
-func watchesIn(dir, name, to string) int64 {
-	if to == "" {
-		to, _ = os.Readlink(dir + "/fd/" + name)
-	}
-	if to != eventPoll {
-		return 0
-	}
-	info, _ := readSmall(dir + "/fdinfo/" + name)
-	return int64(bytes.Count(info, []byte("tfd:")))
 }
 
 // unread is what lies in a pipe or socket of another process, at most, and what a pipe keeps. One that cannot be looked at counts as full.

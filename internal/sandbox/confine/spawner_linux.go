@@ -23,7 +23,8 @@ type Spawner struct {
 	cfg     SpawnerConfig
 	machine *Machine
 	people  identities
-	watches *watches
+	watches *shares
+	locks   *shares
 
 	mu     sync.Mutex
 	closed bool
@@ -47,7 +48,7 @@ func NewSpawner(cfg SpawnerConfig) (*Spawner, error) {
 		s.machine.groups = &groups{why: err.Error()}
 	}
 	s.people = newIdentities(s.machine, cfg.Name)
-	s.watches = newWatches(s.machine)
+	s.watches, s.locks = newWatches(s.machine), newLocks()
 	return s, nil
 }
 

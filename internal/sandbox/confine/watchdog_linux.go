@@ -19,12 +19,13 @@ import (
 type watchdog struct {
 	process *Process
 	load    load
-	lists   *dirLists
+	files   *filesLook
 	cpu     cpuTotal
 	hasty   bool // processes come and go, so that it has to look more often
 	ended   chan struct{}
 	once    sync.Once
 	done    sync.WaitGroup
+	looks   atomic.Int64 // at descriptors
 	most    atomic.Int64
 	crowded atomic.Bool  // there were as many processes as may be, and no cgroup counted them
 	cause   atomic.Value // string
@@ -32,11 +33,12 @@ type watchdog struct {
 
 // watch starts a watchdog, if there is something to watch.
 func watch(p *Process) *watchdog {
-	w := &watchdog{process: p, ended: make(chan struct{}), load: load{most: p.cell.Config.Limits.Memory, mostWatches: p.cell.spawner.watches.most()},
-		lists: newDirLists(p.cell.Config)}
+	init := 0
 	if p.control != nil {
-		w.load.init = p.pid
+		init = p.pid
 	}
+	w := &watchdog{process: p, ended: make(chan struct{}), load: load{most: p.cell.Config.Limits.Memory},
+		files: newFilesLook(p.cell.Config, init, p.cell.group.counted.Memory, p.cell.spawner.watches.each)}
 	switch p.cell.Config.Kind {
 	case Zygote, Bare: // the one has no limits, the other's are its one process's own
 		return w
@@ -64,18 +66,16 @@ func (w *watchdog) run() {
 			return
 		case <-timer.C:
 		}
-		begun, before, watches := time.Now(), w.most.Load(), w.load.watches
+		begun, before := time.Now(), w.most.Load()
+		w.files.took, w.files.grows = 0, false
 		if limit := w.look(); limit != "" {
 			w.cause.Store(limit)
 			w.process.Kill()
 			return
 		}
 		wait = watchEvery
-		rest := watchShare * time.Since(begun)
-		if w.load.watches-watches > w.load.mostWatches/16 { // what it takes is taken from others
-			wait, rest = watchCloser, time.Since(begun)
-		}
-		if w.most.Load()-before > w.load.most/16 || w.load.blind > 0 || w.hasty {
+		rest := watchShare * (time.Since(begun) - w.files.took) // that has a time of its own
+		if w.most.Load()-before > w.load.most/16 || w.files.blind > 0 || w.files.grows || w.hasty {
 			wait = watchCloser
 		}
 		wait = max(wait, min(rest, watchLatest))
@@ -86,8 +86,7 @@ func (w *watchdog) run() {
 func (w *watchdog) look() string {
 	limits, gr := w.process.cell.Config.Limits, w.process.cell.group
 	w.process.tmp.look()
-	all := w.process.cell.spawner.watches
-	idle := gr.counted.Memory && all == nil && !w.lists.worth(gr, limits) // nobody has to look at the processes
+	idle := gr.counted.Memory && w.process.cell.spawner.machine.root && !w.files.lists.worth(gr, limits) // nobody has to look at the processes
 	if gr.counted.Memory {
 		if gr.outOfMemory() > 0 {
 			return "memory"
@@ -113,15 +112,17 @@ func (w *watchdog) look() string {
 	if tree == nil {
 		tree = treeOf(w.process.pid)
 	}
-	lists := w.lists.of(tree, limits.Memory)
-	if lists > limits.Memory { // no cgroup counts them
-		return "memory"
+	all := seeAll(tree)
+	if w.files.due() {
+		limit := w.limitOf(w.files.of(all))
+		if w.looks.Add(1); limit != "" {
+			return limit
+		}
 	}
 	if gr.counted.Memory {
-		return w.lookForWatches(tree)
+		return ""
 	}
-	memory, tasks := w.load.of(tree)
-	memory += lists
+	memory, tasks := w.load.of(all, w.files.sum)
 	if w.process.control != nil {
 		tasks-- // the init
 	}
@@ -129,31 +130,27 @@ func (w *watchdog) look() string {
 		w.crowded.Store(true)
 	}
 	w.most.Store(max(w.most.Load(), memory))
-	switch {
-	case memory > limits.Memory:
+	if memory > limits.Memory {
 		return "memory"
-	case all.exceeded(w.process, w.load.watches):
-		return Watches
-	case w.load.blind >= mostBlind:
-		return HiddenMemory
 	}
 	return ""
 }
 
-// lookForWatches is look for a sandbox whose memory a cgroup counts.
-func (w *watchdog) lookForWatches(tree []int) string {
-	all := w.process.cell.spawner.watches
-	if all == nil {
-		return ""
-	}
-	n, blind := all.count(tree, w.load.init)
-	if w.load.blind++; !blind {
-		w.load.blind = 0
-	}
-	switch w.load.watches = n; {
-	case all.exceeded(w.process, n):
+// limitOf names the limit that is exceeded by what processes have open, or "".
+func (w *watchdog) limitOf(open openFiles) string {
+	s := w.process.cell.spawner
+	watches, locks := s.watches.exceeded(w.process, open.watches), s.locks.exceeded(w.process, open.locks)
+	switch most := w.files.most; {
+	case open.lists+open.buffers > most.lists: // no cgroup counts them
+		w.most.Store(max(w.most.Load(), open.lists+open.buffers))
+		return "memory"
+	case open.descriptors > most.descriptors:
+		return Descriptors
+	case locks:
+		return Locks
+	case watches:
 		return Watches
-	case w.load.blind >= mostBlind:
+	case w.files.blind >= mostBlind:
 		return HiddenMemory
 	}
 	return ""
@@ -164,6 +161,7 @@ func (w *watchdog) stop() {
 	w.once.Do(func() { close(w.ended) })
 	w.done.Wait()
 	w.process.cell.spawner.watches.drop(w.process)
+	w.process.cell.spawner.locks.drop(w.process)
 	gr := w.process.cell.group
 	if gr.counted.Memory {
 		if w.limit() == "" && gr.outOfMemory() > 0 {

@@ -2,10 +2,8 @@ package confine
 
 import "sync"
 
-// watches is what the epolls of all sandboxes wait for. Linux lets each user have so many (fs.epoll.max_user_watches), and
-// the sandboxes of an ordinary user's kernel are that user: without any left, every program of the user that wants to wait
-// for a descriptor fails, the kernel too. Safe for concurrent use.
-type watches struct {
+// shares bounds what sandboxes take of something that Linux has once for all of them. Safe for concurrent use.
+type shares struct {
 	each, all int64 // at most for one sandbox, and for all together
 
 	mu   sync.Mutex
@@ -21,82 +19,62 @@ const (
 	watchesOfOne     = 16 // the part that one may have, as a divisor
 	watchesOfAll     = 4  // the part for all together
 	watchesIfUnknown = 200_000
+	unbounded        = 1 << 62
 )
 
-// newWatches is nil for root's kernel, whose sandboxes are other users.
-func newWatches(m *Machine) *watches {
+// newWatches bounds what the epolls of sandboxes wait for. Linux lets each user have so many (fs.epoll.max_user_watches), and
+// the sandboxes of an ordinary user's kernel are that user: without any left, every program of the user that wants to wait
+// for a descriptor fails, the kernel too. Those of root's kernel are other users; what one of them has is bounded so that a look at it ends.
+func newWatches(m *Machine) *shares {
 	if m.root {
-		return nil
+		return newShares(mostWatches, unbounded)
 	}
 	limit, err := readInt("/proc/sys/fs/epoll/max_user_watches")
 	if err != nil {
 		limit = watchesIfUnknown
 	}
-	return &watches{each: min(mostWatches, limit/watchesOfOne), all: limit / watchesOfAll, of: map[*Process]int64{}}
+	return newShares(min(mostWatches, limit/watchesOfOne), limit/watchesOfAll)
+}
+
+// newLocks bounds locks of files. All sandboxes of a kernel may lock the same file, and of users too many.
+func newLocks() *shares { return newShares(MostLocks, MostLocksOfAll) }
+
+func newShares(each, all int64) *shares {
+	return &shares{each: each, all: all, of: map[*Process]int64{}}
 }
 
 // exceeded takes what p was seen to have, and says whether p has to end: it has too many, or has the most and all together
 // have too many.
-func (w *watches) exceeded(p *Process, n int64) bool {
-	if w == nil {
-		return false
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sum += n - w.of[p]
-	w.of[p] = n
-	if n > w.each {
+func (s *shares) exceeded(p *Process, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sum += n - s.of[p]
+	s.of[p] = n
+	if n > s.each {
 		return true
 	}
-	if w.sum <= w.all {
+	if s.sum <= s.all {
 		return false
 	}
-	if w.ends != nil {
-		return w.ends == p
+	if s.ends != nil {
+		return s.ends == p
 	}
-	for _, m := range w.of {
+	for _, m := range s.of {
 		if m > n {
 			return false
 		}
 	}
-	w.ends = p
+	s.ends = p
 	return true
 }
 
 // drop forgets a sandbox that has ended.
-func (w *watches) drop(p *Process) {
-	if w == nil {
-		return
+func (s *shares) drop(p *Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sum -= s.of[p]
+	delete(s.of, p)
+	if s.ends == p {
+		s.ends = nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sum -= w.of[p]
-	delete(w.of, p)
-	if w.ends == p {
-		w.ends = nil
-	}
-}
-
-// most is how many are worth counting.
-func (w *watches) most() int64 {
-	if w == nil {
-		return 1 << 62
-	}
-	return w.each
-}
-
-// count counts those of a tree of processes; beyond the most for one it stops. blind: one of them, which is not init, cannot be
-// looked into.
-func (w *watches) count(tree []int, init int) (n int64, blind bool) {
-	for _, pid := range tree {
-		dir, _ := living(pid)
-		names, err := openNames(dir)
-		blind = blind || unlessGone(dir, err) != nil && pid != init
-		for _, name := range names {
-			if n += watchesIn(dir, name, ""); n > w.each {
-				return n, blind
-			}
-		}
-	}
-	return n, blind
 }

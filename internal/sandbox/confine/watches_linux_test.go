@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-func TestWatchesOfAll(t *testing.T) {
+func TestSharesOfAll(t *testing.T) {
 	a, b, c := &Process{}, &Process{}, &Process{}
-	w := &watches{each: 100, all: 200, of: map[*Process]int64{}}
+	w := newShares(100, 200)
 	for i, tc := range []struct {
 		p    *Process
 		n    int64
@@ -27,17 +27,13 @@ func TestWatchesOfAll(t *testing.T) {
 	if w.exceeded(b, 100) || w.sum != 120 {
 		t.Errorf("after its end %d are left", w.sum)
 	}
-	var none *watches
-	if none.drop(a); none.exceeded(a, 1<<40) {
-		t.Error("root's kernel bounds its sandboxes together")
-	}
 }
 
 // TestSandboxesShareWatches starts three that together have more than all may have: one has to end.
 func TestSandboxesShareWatches(t *testing.T) {
 	bothUsers(t, func(t *testing.T) {
 		s := newSpawner(t)
-		s.watches = &watches{each: 10_000, all: 10_000, of: map[*Process]int64{}}
+		s.watches = newShares(10_000, 10_000)
 		hoard := func(n int) *running {
 			return launchWhole(t, s, pythonConfig(t, fmt.Sprintf(`
 import os, select, signal

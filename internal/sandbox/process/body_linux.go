@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -162,9 +161,6 @@ func (w *walled) cell(l agentkernel.Limits, mounts []agentkernel.Mount) (*confin
 	addFolders(&cfg, mounts, l.Disk)
 	return w.z.Child(cfg)
 }
-
-// cpuSlack is CPU time that a program may use beyond its running time: the kernel's clock is the first to end it.
-const cpuSlack = 10 * time.Second
 
 // bare is a zygote without walls, and so are its children.
 type bare struct {

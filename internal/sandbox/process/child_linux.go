@@ -224,7 +224,7 @@ func (c *child) struck() bool {
 	return c.end.status.Signaled() && killedFromOutside(c.end.status.Signal())
 }
 
-// errLimit is a limit of the walls that ended a program: "memory", confine.HiddenMemory, confine.Watches or "cpu time".
+// errLimit is a limit of the walls that ended a program: "memory", one of confine's own or "cpu time".
 type errLimit string
 
 func (e errLimit) Error() string { return "the " + string(e) + " limit ended it" }

@@ -7,6 +7,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/bytesize"
 	"agentkernel/internal/clip"
+	"agentkernel/internal/sandbox/confine"
 )
 
 func failTurn(e *agentkernel.Error) agentkernel.Turn {
@@ -27,9 +28,12 @@ func programFailed(m *message, limits agentkernel.Limits, ran time.Duration) age
 	var limit *agentkernel.Error
 	switch m.Limit {
 	case "time":
-		limit = timeLimit(limits, ran)
-		if limits.CPUTime > 0 && ran < time.Duration(limits.Time) { // the system told it, and not the kernel
+		switch limit = timeLimit(limits, ran); {
+		case ran >= time.Duration(limits.Time):
+		case limits.CPUTime > 0: // the system told it, and not the kernel
 			limit = cpuLimit(limits)
+		default:
+			limit = unseenTime(limits, cpuTime(limits))
 		}
 	case "memory":
 		limit = memoryLimit(limits)
@@ -52,12 +56,44 @@ func timeLimit(l agentkernel.Limits, ran time.Duration) *agentkernel.Error {
 	return limitError("time", "the program ran for %s, its limit is %s", ran.Round(time.Millisecond), l.Time)
 }
 
+// unseenTime is the error for a program that computed while it waited, until it had all the CPU time that --time gives.
+func unseenTime(l agentkernel.Limits, cpu time.Duration) *agentkernel.Error {
+	return limitError("time", "threads and processes of the program have computed for %s, also while it waited; more than that a running time of %s does not give", cpu, l.Time)
+}
+
+// cpuTime is the CPU time that a program may have. Where none is set, it may be what as many processors as are allowed can give in
+// the running time, and some more: processes may run on while the program as a whole waits.
+func cpuTime(l agentkernel.Limits) time.Duration {
+	if l.CPUTime > 0 {
+		return time.Duration(l.CPUTime)
+	}
+	return time.Duration(float64(l.Time)*max(1, min(l.CPUs, 4096))) + cpuSlack
+}
+
+// cpuSlack is CPU time that a program may use beyond its running time: the kernel's clock is the first to end it.
+var cpuSlack = 10 * time.Second
+
 func cpuLimit(l agentkernel.Limits) *agentkernel.Error {
 	return limitError("cpu_time", "the program and what it started used their CPU time of %s", l.CPUTime)
 }
 
 func memoryLimit(l agentkernel.Limits) *agentkernel.Error {
 	return limitError("memory", "the program needed more memory than its limit of %s", bytesize.InMiB(l.Memory))
+}
+
+// sandboxLimit is the error for a limit that sandboxes have of themselves; nil if it is one of the program's.
+func sandboxLimit(limit string, l agentkernel.Limits) *agentkernel.Error {
+	switch limit {
+	case confine.HiddenMemory:
+		return hiddenMemory()
+	case confine.Watches:
+		return watchesLimit()
+	case confine.Locks:
+		return locksLimit()
+	case confine.Descriptors:
+		return descriptorsLimit(confine.Limits{OpenFiles: l.OpenFiles, Pids: l.Pids}.Descriptors())
+	}
+	return nil
 }
 
 func hiddenMemory() *agentkernel.Error {
@@ -68,6 +104,16 @@ func hiddenMemory() *agentkernel.Error {
 func watchesLimit() *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program's epolls waited for too many descriptors; all programs of this user share what Linux has for that").
 		WithHint("wait for fewer descriptors, in fewer epolls; or raise the sysctl fs.epoll.max_user_watches")
+}
+
+func locksLimit() *agentkernel.Error {
+	return limitError("locks", "the program held more than %d locks of files, or the most while all programs of this kernel held more than %d; whoever closes a file has to look through all of its locks", confine.MostLocks, confine.MostLocksOfAll).
+		WithHint("hold fewer locks at a time: one range in place of many")
+}
+
+func descriptorsLimit(most int) *agentkernel.Error {
+	return limitError("open_files", "the program's processes had more than %d files, pipes and sockets open together", most).
+		WithHint("close in each process what it does not need, or start fewer; --files N lets all processes together have 16 for each of N")
 }
 
 func outputLimit(l agentkernel.Limits) *agentkernel.Error {

@@ -55,6 +55,34 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A thread that computes while the program waits ends it in the end, and the error says why.
+func TestComputingWhileWaiting(t *testing.T) {
+	b := sharedBackend(t)
+	defer func(before time.Duration) { cpuSlack = before }(cpuSlack)
+	cpuSlack = 800 * time.Millisecond
+	r := newRun(t, b, "import threading, time\ndef busy():\n    while True: pass\nthreading.Thread(target=busy, daemon=True).start()\ntime.sleep(3600)")
+	r.req.Limits.CPUs = 1
+	r.req.Limits.Time = agentkernel.Duration(500 * time.Millisecond)
+	r.start()
+	turn, err := r.box.Next(t.Context(), nil)
+	if err != nil || turn.Kind != agentkernel.TurnCall {
+		t.Fatalf("%+v %v", turn, err)
+	}
+	box, ok := r.box.(*sandbox)
+	if !ok {
+		t.Fatal("not ours")
+	}
+	if box.c.cell == nil {
+		t.Skip("no walls")
+	}
+	<-box.c.ended
+	turn, err = r.box.Next(t.Context(), &agentkernel.Reply{})
+	e := agentkernel.AsError(err, agentkernel.CodeInternal, "")
+	if err == nil || e.Op != "limit.time" || !strings.Contains(e.Message(), "have computed for 1.3s, also while it waited") {
+		t.Errorf("%+v %v", turn, err)
+	}
+}
+
 // A program that is told of the memory limit in time can go on.
 func TestMemoryErrorIsCaught(t *testing.T) {
 	b := sharedBackend(t)

@@ -106,12 +106,10 @@ func (w *whole) whyKilled(cause error, ran time.Duration) error {
 
 // wallLimit is the error for a limit of the sandbox that ended it.
 func (w *whole) wallLimit(exit confine.Exit) error {
-	switch exit.Limit {
-	case confine.HiddenMemory:
-		return hiddenMemory()
-	case confine.Watches:
-		return watchesLimit()
-	case "memory":
+	if own := sandboxLimit(exit.Limit, w.req.Limits); own != nil {
+		return own
+	}
+	if exit.Limit == "memory" {
 		if seen := exit.Usage.Memory; seen > 0 && seen < w.req.Limits.Memory/2 { // the limit of the program is not what it met
 			return limitError("memory", "the system killed a process of the program for want of memory: all programs of this kernel together have as much as the machine has for them (this one: %s)", bytesize.InMiB(seen))
 		}
@@ -121,7 +119,7 @@ func (w *whole) wallLimit(exit confine.Exit) error {
 	if w.req.Limits.CPUTime > 0 {
 		return cpuLimit(w.req.Limits)
 	}
-	return timeLimit(w.req.Limits, w.cell.Config.Limits.CPUTime)
+	return unseenTime(w.req.Limits, w.cell.Config.Limits.CPUTime)
 }
 
 // signalled is the turn for a program that a signal has ended.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"agentkernel"
 	"agentkernel/internal/sandbox/confine"
@@ -91,14 +90,9 @@ func (b *Backend) walls(req agentkernel.StartRequest, r *recipe) confine.Config 
 	return cfg
 }
 
-// limitsOf gives the limits that the walls keep. Where none is set for CPU time, it may be what as many processors as
-// are allowed can give in the running time, and some more: processes may run on while the program as a whole waits.
+// limitsOf gives the limits that the walls keep.
 func limitsOf(l agentkernel.Limits) confine.Limits {
-	cpu := time.Duration(l.CPUTime)
-	if cpu == 0 {
-		cpu = time.Duration(float64(l.Time)*max(1, min(l.CPUs, 4096))) + cpuSlack
-	}
-	return confine.Limits{Memory: l.Memory, CPUs: l.CPUs, CPUTime: cpu, Pids: l.Pids, OpenFiles: l.OpenFiles, FileSize: l.FileSize}
+	return confine.Limits{Memory: l.Memory, CPUs: l.CPUs, CPUTime: cpuTime(l), Pids: l.Pids, OpenFiles: l.OpenFiles, FileSize: l.FileSize}
 }
 
 // environment is the whole environment of a program, besides what its language adds.

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
-	"agentkernel/internal/sandbox/confine"
 )
 
 // stage is where a sandbox stands between two calls of its methods.
@@ -322,16 +321,15 @@ func (s *sandbox) broken(err error) (agentkernel.Turn, error) {
 			return agentkernel.Turn{Kind: agentkernel.TurnExit, ExitCode: s.c.end.status.ExitStatus()}, nil
 		}
 	}
-	if limit, ok := errors.AsType[errLimit](err); ok && limit == "memory" {
+	limit, ok := errors.AsType[errLimit](err)
+	if own := sandboxLimit(string(limit), s.req.Limits); own != nil {
+		return agentkernel.Turn{}, own
+	} else if ok && limit == "memory" {
 		return agentkernel.Turn{}, memoryLimit(s.req.Limits)
-	} else if ok && limit == confine.HiddenMemory {
-		return agentkernel.Turn{}, hiddenMemory()
-	} else if ok && limit == confine.Watches {
-		return agentkernel.Turn{}, watchesLimit()
 	} else if ok && s.req.Limits.CPUTime > 0 {
 		return agentkernel.Turn{}, cpuLimit(s.req.Limits)
 	} else if ok {
-		return agentkernel.Turn{}, timeLimit(s.req.Limits, s.ran)
+		return agentkernel.Turn{}, unseenTime(s.req.Limits, s.c.cell.Config.Limits.CPUTime)
 	}
 	switch {
 	case errors.Is(err, errOutput):

@@ -1,0 +1,212 @@
+package confine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// looksMore waits until a watchdog has looked so often again.
+func (r *running) looksMore(t *testing.T, n int64) {
+	t.Helper()
+	last := r.dog.looks.Load() + n
+	until(t, "more looks of the watchdog", func() bool {
+		select {
+		case <-r.Done():
+			return true
+		default:
+			return r.dog.looks.Load() >= last
+		}
+	})
+}
+
+// mustLive fails if a sandbox has ended.
+func (r *running) mustLive(t *testing.T, what string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if e, err := r.Wait(ctx); err == nil {
+		t.Errorf("%s ended by %s\n%s", what, e, r.err)
+	}
+}
+
+// TestInheritedFilesCountOnce has workers inherit an open directory whose list is large, in a file descriptor and in a socket, and
+// files that are locked.
+func TestInheritedFilesCountOnce(t *testing.T) {
+	test := func(t *testing.T) {
+		cfg := pythonConfig(t, `
+import fcntl, os, signal, socket
+os.chdir("/workspace")
+for i in range(3000): os.close(os.open("n%06d" % i + "x" * 240, os.O_CREAT | os.O_WRONLY))
+names = os.scandir(); next(names)
+a, b = socket.socketpair()
+socket.send_fds(a, [b"x"], [os.open("/usr", os.O_RDONLY)])
+one = os.open("/tmp/one", os.O_CREAT | os.O_RDWR)
+for i in range(150): fcntl.lockf(one, fcntl.LOCK_EX, 1, (150 - i) * 2)
+for i in range(30): os.dup(one)
+for i in range(120): fcntl.flock(os.open("/tmp/f%d" % i, os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+for i in range(45):
+    if not os.fork(): break
+else: print("up", flush=True)
+signal.pause()`)
+		cfg.Limits = Limits{Memory: 96 << 20, Pids: 60}
+		dir := publicDir(t)
+		for _, name := range []string{"work", "scratch"} {
+			if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg.Workspace = &Workspace{Source: filepath.Join(dir, "work"), Access: Overlay, Scratch: filepath.Join(dir, "scratch")}
+		r := launchWhole(t, newSpawner(t, func(c *SpawnerConfig) { c.NoCgroups = true }), cfg)
+		r.out.await(t, "up")
+		r.looksMore(t, 3)
+		r.mustLive(t, "a program whose workers inherit what it has open")
+	}
+	bothUsers(t, test)
+}
+
+// TestSandboxesShareLocks starts some that together hold more locks than all may.
+func TestSandboxesShareLocks(t *testing.T) {
+	s := newSpawner(t)
+	s.locks = newShares(1000, 1000)
+	hoard := func(n int) *running {
+		return launchWhole(t, s, pythonConfig(t, fmt.Sprintf(`
+import fcntl, os, signal
+null = os.open("/dev/null", os.O_RDWR)
+for i in range(%d): fcntl.lockf(null, fcntl.LOCK_SH, 1, i * 2)
+print("up", flush=True)
+signal.pause()`, n)))
+	}
+	list := []*running{hoard(300), hoard(300)}
+	for _, r := range list {
+		r.out.await(t, "up")
+		r.looksMore(t, 2)
+	}
+	if e := hoard(600).finish(t); e.Limit != Locks {
+		t.Errorf("the one with the most ended by %s", e)
+	}
+	for _, r := range list {
+		r.mustLive(t, "one with less")
+	}
+}
+
+// TestUnreadableFilesCountAsBefore has reads fail at each step of a look.
+func TestUnreadableFilesCountAsBefore(t *testing.T) {
+	py, err := python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const locks = 100
+	cmd := exec.Command(py.Executable, "-I", "-S", "-c", fmt.Sprintf(`
+import fcntl, os, signal, sys
+fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+for i in range(%d): fcntl.lockf(fd, fcntl.LOCK_EX, 1, i * 2)
+print("up", flush=True)
+signal.pause()`, locks), filepath.Join(t.TempDir(), "f"))
+	out, w := collect(t)
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	w.Close()
+	out.await(t, "up")
+	l := newFilesLook(Config{}.withDefaults(), 0, true, mostWatches)
+	all := seeAll([]int{cmd.Process.Pid})
+	if n := l.of(all).locks; n != locks {
+		t.Fatalf("it holds %d locks, not %d", n, locks)
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	var first unix.Stat_t
+	free := uint64(0)
+	for unix.Fstat(int(free), &first) == nil {
+		free++
+	}
+	failed := 0
+	for n := range uint64(5) {
+		few := before
+		few.Cur = free + n
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+			t.Fatal(err)
+		}
+		got := l.of(all).locks
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+			t.Fatal(err)
+		}
+		if !l.known {
+			failed++
+		}
+		if got != locks {
+			t.Errorf("with %d descriptors left for the look it sees %d locks", n, got)
+		}
+	}
+	if failed < 3 {
+		t.Errorf("%d of the looks failed", failed)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if n := l.of(all).locks; n != 0 {
+		t.Errorf("after its end it holds %d locks", n)
+	}
+}
+
+// TestLooksAtDescriptorsAreBounded has a look stop where there are too many, and the next one wait.
+func TestLooksAtDescriptorsAreBounded(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	l := newFilesLook(Config{}.withDefaults(), 0, true, mostWatches)
+	l.most.descriptors = 1 << 20
+	all := seeAll([]int{os.Getpid()})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, used := time.Now(), threadTime()
+	for threadTime()-used < 20*time.Millisecond { // as many looks as can be measured
+		before, used = time.Now(), threadTime()
+		for range 200 {
+			all = append(all, all[0])
+		}
+		l.of(all)
+		l.last = nil
+	}
+	used = threadTime() - used
+	if rest := l.rest.Sub(before); rest < watchShare*used*9/10 {
+		t.Errorf("after a look that used %s it rests for %s", used, rest)
+	}
+	all = all[:1]
+	if got := l.of(all); got.locks < 1 || got.descriptors < 4 {
+		t.Errorf("%+v", got)
+	}
+	l.rest = time.Now().Add(time.Hour)
+	if l.due() {
+		t.Error("it does not rest")
+	}
+	l.most.descriptors = 3
+	if got := l.of(all); got.locks > 0 || got.descriptors < 4 {
+		t.Errorf("beyond the bound it sees %+v", got)
+	}
+}
+
+// TestUnreadableDirectoryIsLargest has a directory whose names cannot be counted lie in a socket.
+func TestUnreadableDirectoryIsLargest(t *testing.T) {
+	l := newDirLists(Config{})
+	n := l.unread(&unix.Stat_t{Size: 1 << 20})
+	if n != 1<<20*unreadableBytes || l.largest != n {
+		t.Errorf("it counts %d bytes, and one of its kind %d", n, l.largest)
+	}
+}

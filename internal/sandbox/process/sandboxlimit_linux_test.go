@@ -1,0 +1,33 @@
+package process
+
+import (
+	"strings"
+	"testing"
+
+	"agentkernel"
+	"agentkernel/internal/sandbox/confine"
+)
+
+// A limit of the walls that no setting names ends the program with an error that says what it was.
+func TestLimitsOfTheWalls(t *testing.T) {
+	for _, c := range []struct{ op, source, says string }{
+		{"limit.locks", "import fcntl, os, time\nfd = os.open('/dev/null', os.O_RDWR)\nfor i in range(5000): fcntl.lockf(fd, fcntl.LOCK_SH, 1, (5000 - i) * 2)\nwhile True: pass",
+			"more than 4096 locks of files"},
+		{"limit.open_files", "import os\nr, w = os.pipe()\nfor i in range(30):\n    if not os.fork(): break\ntry:\n    while True: os.dup(1)\nexcept OSError:\n    os.read(r, 1)",
+			"more than 4096 files, pipes and sockets open together"},
+	} {
+		r := newRun(t, sharedBackend(t), c.source)
+		r.req.Limits.OpenFiles, r.req.Limits.Pids = 256, 64
+		turn, err := r.finish()
+		if err == nil && turn.Err != nil {
+			err = turn.Err
+		}
+		if e := agentkernel.AsError(err, agentkernel.CodeInternal, ""); err == nil || e.Op != c.op || !strings.Contains(e.Message(), c.says) {
+			t.Errorf("%s: %+v %v", c.op, turn, err)
+		}
+		_ = r.box.Close()
+	}
+	if sandboxLimit("memory", agentkernel.Limits{}) != nil || sandboxLimit(confine.Watches, agentkernel.Limits{}) == nil {
+		t.Error("limits are taken for others")
+	}
+}
