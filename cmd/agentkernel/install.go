@@ -445,15 +445,14 @@ func (c *uninstallCmd) Run(a *app) error {
 }
 
 func (r *uninstallResult) text(p *assistant.Place, u *assistant.Uninstall) string {
-	if u.Nothing {
-		return fmt.Sprintf("nothing is installed in %s\n", r.File)
-	}
 	var b strings.Builder
 	how := "as it was, byte for byte"
 	if !r.Exact {
 		how = "it has been written since: the servers were put back into what it is now"
 	}
 	switch {
+	case u.Nothing:
+		fmt.Fprintf(&b, "nothing is installed in %s\n", r.File)
 	case u.Orphan && r.DryRun:
 		fmt.Fprintf(&b, "nothing was written. Without --dry-run the entry %s leaves %s\n", assistant.Entry, r.File)
 	case u.Orphan:
