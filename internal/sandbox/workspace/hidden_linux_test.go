@@ -130,11 +130,12 @@ func TestHiddenConfigsOfGit(t *testing.T) {
 		folder := filepath.Join(dir, "folder")
 		s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
 		must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
-		(&rig{t: t}).write(folder, files{".git/config": text, ".git/modules/m/config": text, "config": text, "bare.git/config": text, ".gitconfig": text, ".config/git/config": text, ".gitmodules": text, "git/config": text})
+		(&rig{t: t}).write(folder, files{".git/config": text, ".git/modules/m/config": text, "config": text, "bare.git/config": text, ".gitconfig": text, ".config/git/config": text, ".gitmodules": text, "git/config": text,
+			"Bare.GIT/CONFIG": text, "sub/.Git/config": text})
 		must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
 		mounts, err := s.Begin(pid)
 		must(t, err)
-		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules bare.git/config"}[want] {
+		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules Bare.GIT/CONFIG bare.git/config sub/.Git/config"}[want] {
 			t.Errorf("%q: hidden %q", text, got)
 		}
 	}
