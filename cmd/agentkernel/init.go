@@ -94,11 +94,11 @@ func (r *initResult) acceptTools(a *app) error {
 		if err != nil {
 			return err
 		}
-		return a.trust(dir.Path(), tool.AsTools, file, content)
+		return a.trust(dir.Path(), "", tool.AsTools, file, content)
 	case err != nil:
 		return nil //nolint:nilerr // whoever uses it is told what is wrong with it
 	}
-	ok, err := a.trusted(dir.Path(), tool.AsTools, file, content)
+	ok, err := a.trusted(dir.Path(), "", tool.AsTools, file, content)
 	r.Unread = !ok
 	return err
 }

@@ -158,7 +158,7 @@ func (c *installCmd) Run(a *app) error {
 // acceptShared says whether the user has accepted the files of a project from which servers come. At a terminal he is asked.
 func (a *app) acceptShared(in *assistant.Install) (bool, error) {
 	for _, s := range in.Shared() {
-		ok, err := a.accepted(tool.AsTools, s.File, s.Content, func() {
+		ok, err := a.accepted("", tool.AsTools, s.File, s.Content, func() {
 			a.con.Say("%s of the project would start:", a.relative(s.File))
 			a.sayServers(s.File, s.Content)
 		})
@@ -196,7 +196,7 @@ func (r *installResult) count(a *app, in *assistant.Install, accepted bool) erro
 	if err != nil {
 		return err
 	}
-	return a.trust(dir.Path(), tool.AsTools, r.Tools, content)
+	return a.trust(dir.Path(), "", tool.AsTools, r.Tools, content)
 }
 
 // notOnPath says that the entry of a project, which names no path since others share it, does not start this program here.
