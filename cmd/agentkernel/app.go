@@ -167,6 +167,7 @@ func (a *app) console() *console.Console {
 	return console.New(console.Config{
 		Out: a.out, Err: a.err, OutTTY: a.outTTY, ErrTTY: a.errTTY, Width: a.width,
 		Color: !a.cli.NoColor && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb",
+		Dumb:  a.getenv("TERM") == "dumb",
 		Quiet: a.cli.quiet(),
 	})
 }

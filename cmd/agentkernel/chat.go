@@ -76,6 +76,9 @@ func (c *chatCmd) spec(a *app) (agentkernel.Spec, error) {
 	if err == nil && len(models) == 0 && len(c.BringModel) == 0 {
 		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "chat", "no model is configured").WithHint("%s", a.declareModel())
 	}
+	if err == nil {
+		err = a.knownModel(c.Model, models, c.BringModel)
+	}
 	if err != nil {
 		return spec, err
 	}

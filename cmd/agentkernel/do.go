@@ -60,6 +60,9 @@ func (c *doCmd) Run(a *app) error {
 	if len(models) == 0 && len(c.BringModel) == 0 {
 		return c.withoutModel(a, text)
 	}
+	if err := a.knownModel(c.Model, models, c.BringModel); err != nil {
+		return c.refuse(a, err)
+	}
 	tools := &listedTools{a: a}
 	spec, err := c.spec(a, text, tools)
 	if err != nil {
@@ -154,6 +157,9 @@ func (c *doCmd) task(a *app, text string) (task agent.Task, err error) {
 	}
 	if task.Schema = json.RawMessage(schema); !json.Valid(task.Schema) {
 		return task, agentkernel.Errorf(agentkernel.CodeInvalid, "do", "%s is no JSON: a schema is, such as {\"type\": \"number\"}", c.Schema)
+	}
+	if err := agent.CheckSchema(task.Schema); err != nil {
+		return task, agentkernel.Errorf(agentkernel.CodeInvalid, "do", "%s: %s", c.Schema, asError(err).Message())
 	}
 	return task, nil
 }

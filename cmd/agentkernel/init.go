@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -40,8 +41,10 @@ declare models, and where they belong. No key is written anywhere.
 type initResult struct {
 	Dir  string   `json:"dir"`
 	Made []string `json:"made"`
-	Kept []string `json:"kept"` // was there
-	// Ignored are the lines that a .gitignore which was there has got.
+	// Changed were there, and have got lines: .gitignore.
+	Changed []string `json:"changed"`
+	Kept    []string `json:"kept"` // was there
+	// Ignored are the lines that a .gitignore which was there has got, or lacks if it was kept.
 	Ignored []string `json:"-"`
 	// Models are lines for the setting models, if it has none: their keys or servers are there.
 	Models []proposed `json:"models"`
@@ -55,7 +58,7 @@ func (c *initCmd) Run(a *app) error {
 	if err != nil {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "init", "the working directory is gone: %w", err)
 	}
-	r := initResult{Dir: wd, Made: []string{}, Kept: []string{}, Models: []proposed{}}
+	r := initResult{Dir: wd, Made: []string{}, Changed: []string{}, Kept: []string{}, Models: []proposed{}}
 	if c.Dir != "" {
 		if r.Dir = c.Dir; !filepath.IsAbs(r.Dir) {
 			r.Dir = filepath.Join(wd, c.Dir)
@@ -91,11 +94,11 @@ func (r *initResult) acceptTools(a *app) error {
 		if err != nil {
 			return err
 		}
-		return a.trust(dir.Path(), tool.AsTools, file, content)
+		return a.trust(dir.Path(), "", tool.AsTools, file, content)
 	case err != nil:
 		return nil //nolint:nilerr // whoever uses it is told what is wrong with it
 	}
-	ok, err := a.trusted(dir.Path(), tool.AsTools, file, content)
+	ok, err := a.trusted(dir.Path(), "", tool.AsTools, file, content)
 	r.Unread = !ok
 	return err
 }
@@ -125,9 +128,13 @@ func (r *initResult) write() error {
 		}
 		r.note(f.Name(), made)
 	}
-	made, added, err := ignore(filepath.Join(r.Dir, ".gitignore"))
-	r.note(".gitignore", made || len(added) > 0)
-	r.Ignored = added
+	made, added, lacks, err := ignore(filepath.Join(r.Dir, ".gitignore"))
+	if len(added) > 0 {
+		r.Changed, r.Ignored = append(r.Changed, ".gitignore"), added
+		return err
+	}
+	r.note(".gitignore", made)
+	r.Ignored = lacks
 	return err
 }
 
@@ -162,56 +169,82 @@ func create(path string, content []byte) (bool, error) {
 	return true, nil
 }
 
-// ignore makes a .gitignore, or adds the lines that one lacks. One that is a link, or not a file, is left alone: it may lead
-// anywhere.
-func ignore(path string) (made bool, added []string, err error) {
-	lines := strings.Join(ignored, "\n") + "\n"
-	made, err = create(path, []byte(lines))
+// ignore makes a .gitignore, or adds the lines that one lacks. One that is not a file, or a link, or has another name elsewhere, is left
+// alone, since it may be the user's for all projects: lacks are its lines then.
+func ignore(path string) (made bool, added, lacks []string, err error) {
+	made, err = create(path, []byte(strings.Join(ignored, "\n")+"\n"))
 	if made || err != nil {
-		return made, nil, err
+		return made, nil, nil, err
 	}
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return false, nil, err
+	f, info, err := openIgnore(path, os.O_RDONLY)
+	switch {
+	case errors.Is(err, syscall.ELOOP): // a link
+		return false, nil, ignored, nil
+	case err != nil || f == nil:
+		return false, nil, nil, err
 	}
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return false, nil, err
+	old, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return false, nil, nil, err
 	}
 	have := strings.Split(string(old), "\n")
-	var missing []string
 	for _, l := range ignored {
 		if !slices.Contains(have, l) {
-			missing = append(missing, l)
+			lacks = append(lacks, l)
 		}
 	}
-	if len(missing) == 0 {
-		return false, nil, nil
+	if st, ok := info.Sys().(*syscall.Stat_t); len(lacks) == 0 || ok && st.Nlink > 1 {
+		return false, nil, lacks, nil
 	}
-	text := strings.Join(missing, "\n") + "\n"
+	text := strings.Join(lacks, "\n") + "\n"
 	if len(old) > 0 && old[len(old)-1] != '\n' {
 		text = "\n" + text
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	f, now, err := openIgnore(path, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
-		return false, nil, err
+		return false, nil, nil, err
+	}
+	if f == nil {
+		return false, nil, nil, errReplaced
+	}
+	if !os.SameFile(info, now) {
+		return false, nil, nil, errors.Join(errReplaced, f.Close())
 	}
 	if _, err = f.WriteString(text); err != nil {
 		err = errors.Join(err, f.Truncate(int64(len(old)))) // half a line would mean something else
 	}
-	return false, missing, errors.Join(err, f.Close())
+	return false, lacks, nil, errors.Join(err, f.Close())
+}
+
+var errReplaced = errors.New(".gitignore was replaced in this moment; try again")
+
+// openIgnore opens a file and follows no link; nil if it is not a regular one. What is there is decided of what was opened, since the name
+// may lead elsewhere a moment later.
+func openIgnore(path string, flag int) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, unwrapPath(err)
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
 }
 
 func (r *initResult) text(a *app, dir string) string {
 	var b strings.Builder
 	for _, n := range r.Made {
-		if n == ".gitignore" && len(r.Ignored) > 0 {
-			fmt.Fprintf(&b, "added to %s, which was there: %s\n", n, strings.Join(r.Ignored, ", "))
-			continue
-		}
 		fmt.Fprintf(&b, "made  %s\n", n)
 	}
+	for _, n := range r.Changed {
+		fmt.Fprintf(&b, "added to %s, which was there: %s\n", n, strings.Join(r.Ignored, ", "))
+	}
 	for _, n := range r.Kept {
+		if n == ".gitignore" && len(r.Ignored) > 0 {
+			fmt.Fprintf(&b, "kept  %s, which is a link, or has another name elsewhere; it should have: %s\n", n, strings.Join(r.Ignored, ", "))
+			continue
+		}
 		fmt.Fprintf(&b, "kept  %s, which was there\n", n)
 	}
 	if dir != "" {

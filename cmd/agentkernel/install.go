@@ -158,7 +158,7 @@ func (c *installCmd) Run(a *app) error {
 // acceptShared says whether the user has accepted the files of a project from which servers come. At a terminal he is asked.
 func (a *app) acceptShared(in *assistant.Install) (bool, error) {
 	for _, s := range in.Shared() {
-		ok, err := a.accepted(tool.AsTools, s.File, s.Content, func() {
+		ok, err := a.accepted("", tool.AsTools, s.File, s.Content, func() {
 			a.con.Say("%s of the project would start:", a.relative(s.File))
 			a.sayServers(s.File, s.Content)
 		})
@@ -196,7 +196,7 @@ func (r *installResult) count(a *app, in *assistant.Install, accepted bool) erro
 	if err != nil {
 		return err
 	}
-	return a.trust(dir.Path(), tool.AsTools, r.Tools, content)
+	return a.trust(dir.Path(), "", tool.AsTools, r.Tools, content)
 }
 
 // notOnPath says that the entry of a project, which names no path since others share it, does not start this program here.
@@ -445,15 +445,14 @@ func (c *uninstallCmd) Run(a *app) error {
 }
 
 func (r *uninstallResult) text(p *assistant.Place, u *assistant.Uninstall) string {
-	if u.Nothing {
-		return fmt.Sprintf("nothing is installed in %s\n", r.File)
-	}
 	var b strings.Builder
 	how := "as it was, byte for byte"
 	if !r.Exact {
 		how = "it has been written since: the servers were put back into what it is now"
 	}
 	switch {
+	case u.Nothing:
+		fmt.Fprintf(&b, "nothing is installed in %s\n", r.File)
 	case u.Orphan && r.DryRun:
 		fmt.Fprintf(&b, "nothing was written. Without --dry-run the entry %s leaves %s\n", assistant.Entry, r.File)
 	case u.Orphan:

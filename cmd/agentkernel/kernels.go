@@ -35,8 +35,8 @@ type parts struct {
 	start        func(ctx context.Context, a *app, dir *datadir.Dir) error
 	localModules func(dir string) (map[string]string, error)
 	localTools   func(modules map[string]string) []agentkernel.Tool
-	trusted      func(home string, as tool.Kind, file string, content []byte) (bool, error)
-	trust        func(home string, as tool.Kind, file string, content []byte) error
+	trusted      func(home, project string, as tool.Kind, file string, content []byte) (bool, error)
+	trust        func(home, project string, as tool.Kind, file string, content []byte) error
 	mcp          func(ctx context.Context, k agentkernel.Kernel, cfg mcpConfig) error
 }
 

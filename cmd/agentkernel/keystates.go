@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/lazy"
 	"agentkernel/internal/llm/models"
+	"agentkernel/internal/nearest"
 )
 
 // It is the kernel that sends keys, and one in the background has the environment of the terminal that started it. So what is said of a key is
@@ -156,4 +158,32 @@ func (a *app) keyAdvice(hint string) string {
 		}
 	}
 	return fmt.Sprintf("export %s=... with the right key; %s", name, restart(info, "environment"))
+}
+
+// knownModel refuses --model with an alias that nothing declares: not the settings, nor the process, nor the kernel that runs.
+func (a *app) knownModel(alias string, declared []models.Model, brought []string) error {
+	var known []string
+	for _, m := range declared {
+		known = append(known, m.Alias)
+	}
+	for _, line := range brought {
+		if f := strings.Fields(line); len(f) > 0 {
+			known = append(known, f[0])
+		}
+	}
+	if alias == "" || slices.Contains(known, alias) {
+		return nil
+	}
+	if states := a.keyStates(); states != nil {
+		for name := range states.of {
+			if first, _, _ := strings.Cut(name, "#"); first == alias {
+				return nil
+			}
+		}
+	}
+	e := agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--model: there is no model %q", alias)
+	if q := nearest.Question(alias, known); q != "" {
+		return e.WithHint("%s", q)
+	}
+	return e.WithHint("declared are %s: agentkernel llm list", strings.Join(slices.Compact(known), ", "))
 }

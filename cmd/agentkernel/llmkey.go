@@ -37,6 +37,14 @@ func (c *llmKeyCmd) Run(a *app) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "llm key", "with --embedded the kernel ends with this command, and the key with it").
 			WithHint("leave --embedded out")
 	}
+	k, err := a.kernel()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	if err := c.wanted(a, k, pid); err != nil { // before anybody is asked for a key that goes nowhere
+		return err
+	}
 	key, err := a.readKey(c.Model)
 	if err != nil {
 		return err
@@ -45,11 +53,6 @@ func (c *llmKeyCmd) Run(a *app) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "llm key", "what was given is no key: %w", err).
 			WithHint("it comes from standard input, or is typed: agentkernel llm key %s <FILE", c.Model)
 	}
-	k, err := a.kernel()
-	if err != nil {
-		return err
-	}
-	defer k.Close()
 	if err := k.GiveKey(a.ctx, pid, c.Model, key); err != nil {
 		return err
 	}
@@ -58,6 +61,20 @@ func (c *llmKeyCmd) Run(a *app) error {
 	}
 	a.con.Note("the kernel has the key of %s until it ends", c.Model)
 	return nil
+}
+
+// wanted says why a model is given no key. The kernel has the words for it, and refuses a key that is none last.
+func (c *llmKeyCmd) wanted(a *app, k agentkernel.Kernel, pid agentkernel.PID) error {
+	l, err := k.ModelLimits(a.ctx)
+	if err != nil {
+		return err
+	}
+	for i := range l.Deployments {
+		if d := &l.Deployments[i]; d.Name == c.Model && d.Given && (d.Tree != 0) == (pid != 0) {
+			return nil
+		}
+	}
+	return k.GiveKey(a.ctx, pid, c.Model, "")
 }
 
 // givenKey says whose key was given.

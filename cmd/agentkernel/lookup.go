@@ -2,6 +2,7 @@ package main
 
 import (
 	"agentkernel"
+	"agentkernel/internal/lazy"
 )
 
 // question reads a PID and finds its process, for commands that only ask. The caller closes the session.
@@ -20,6 +21,35 @@ func (a *app) question(text string) (*session, agentkernel.Process, error) {
 		return nil, agentkernel.Process{}, err
 	}
 	return k, p, nil
+}
+
+// noProcess is what a kernel says of a PID that it does not know.
+var noProcess = lazy.Regexp(`^there is no process (\d+)$`)
+
+// missingPID is the PID that is not there according to an error; 0: it is about something else.
+func missingPID(e *agentkernel.Error) agentkernel.PID {
+	m := noProcess().FindStringSubmatch(e.Message())
+	if m == nil || e.Code != agentkernel.CodeNotFound || e.Op == agentkernel.OpPruned {
+		return 0
+	}
+	pid, err := agentkernel.ParsePID(m[1])
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// aboutNewest says what find says of a PID that is not there, whichever command was given it.
+func (a *app) aboutNewest(e *agentkernel.Error, pid agentkernel.PID) *agentkernel.Error {
+	k, _, err := a.readable()
+	if err != nil {
+		return e
+	}
+	defer k.Close()
+	if _, err = a.find(k, pid); agentkernel.CodeOf(err) == agentkernel.CodeNotFound {
+		return asError(err)
+	}
+	return e
 }
 
 // find is Process with an answer for PIDs that are not there. A process that was pruned the kernel knows.

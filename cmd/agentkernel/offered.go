@@ -27,7 +27,7 @@ func (a *app) offeredTools() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	ok, err := a.accepted(tool.AsLocal, folder, content, func() { a.sayLocal(modules) })
+	ok, err := a.accepted("", tool.AsLocal, folder, content, func() { a.sayLocal(modules) })
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -27,6 +28,7 @@ type programArgs struct {
 	Args    []string `arg:"" optional:"" help:"The program's arguments (sys.argv[1:]); put -- before those that look like flags."`
 	Lang    string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command, or another word for one, as bash (default: by its name and first line)."`
 	command bool     // a command behind --
+	verb    string   // of agentkernel that takes the program; "": run
 	Stdin   string   `placeholder:"FILE" help:"The program's standard input: a file, or - for that of this command, to its end (default: see below)."`
 }
 
@@ -58,7 +60,7 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 		}
 	case p.File == "":
 		return prog, agentkernel.Errorf(agentkernel.CodeInvalid, "run", "no program was named").
-			WithHint("name a file, - for standard input, or -c 'CODE'; agentkernel run --help has examples")
+			WithHint("name a file, - for standard input, or -c 'CODE'; agentkernel %s --help has examples", cmp.Or(p.verb, "run"))
 	case p.File == "-":
 		prog.Name = "<stdin>"
 		prog.Source, err = readSource(a.in, "standard input")

@@ -42,7 +42,7 @@ func (a *app) rulesOf(spec *agentkernel.Spec) (string, error) {
 		return "", nil
 	}
 	file := filepath.Join(spec.Workspace.Path, rulesFile)
-	ok, err := a.accepted(tool.AsRules, file, content, func() { a.sayRules(file, string(content)) })
+	ok, err := a.accepted("", tool.AsRules, file, content, func() { a.sayRules(file, string(content)) })
 	if err != nil {
 		return "", err
 	}

@@ -159,7 +159,7 @@ func settingsFiles(c *config.Config) string {
 	case c.UserFile+c.ProjectFile != "":
 		return c.UserFile + c.ProjectFile
 	}
-	return "no files, all defaults but for variables"
+	return "no settings file; defaults count, and variables AGENTKERNEL_..."
 }
 
 // usableTools are the tools files that may be tried; of each other one it is said why not.

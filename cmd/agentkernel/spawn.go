@@ -35,6 +35,7 @@ func (c *spawnCmd) Run(a *app) error {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "spawn", "a spawned process outlives the command, and with --embedded its kernel would not").
 			WithHint("leave --embedded out, or use run")
 	}
+	c.verb = "spawn"
 	var each *eachFile
 	if c.Each != "" {
 		var err error

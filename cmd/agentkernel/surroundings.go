@@ -74,6 +74,9 @@ func (a *app) ofRunningKernel(e *agentkernel.Error) *agentkernel.Error {
 	if e == nil {
 		return nil
 	}
+	if pid := missingPID(e); pid != 0 {
+		return a.aboutNewest(e, pid)
+	}
 	if advice := a.keyAdvice(e.Hint); advice != e.Hint {
 		e = e.WithHint("%s", advice)
 	} else if !strings.Contains(e.Message(), agentkernel.OfRunningKernel) {

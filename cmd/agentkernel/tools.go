@@ -126,7 +126,9 @@ func (c *toolsListCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return a.printJSON(list)
 	}
-	a.con.Out(list.table(a.toolsFlags()))
+	if len(list.Tools) > 0 || !slices.ContainsFunc(list.Servers, func(s agentkernel.ToolServer) bool { return s.Problem != "" }) {
+		a.con.Out(list.table(a.toolsFlags()))
+	}
 	return list.problems(a)
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/config"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/nearest"
 	"agentkernel/internal/strictjson"
@@ -183,7 +185,7 @@ model of agentkernel do and chat would follow there, and a folder tools/, of who
 }
 
 func (c *toolsTrustCmd) Run(a *app) error {
-	as, file, content, says, err := c.read(a)
+	as, project, file, content, says, err := c.read(a)
 	if err != nil {
 		return err
 	}
@@ -191,7 +193,7 @@ func (c *toolsTrustCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := a.trust(dir.Path(), as, file, content); err != nil {
+	if err := a.trust(dir.Path(), project, as, file, content); err != nil {
 		return err
 	}
 	if a.cli.JSON {
@@ -202,27 +204,34 @@ func (c *toolsTrustCmd) Run(a *app) error {
 }
 
 // read gives what is accepted, a file or all of a folder of local tools, and what says so then. A file is accepted as what its name says:
-// AGENTS.md as rules, whatever it holds.
-func (c *toolsTrustCmd) read(a *app) (as tool.Kind, file string, content []byte, says func(), err error) {
+// AGENTS.md as rules, whatever it holds. project is the one for which it is accepted, if that names it and it is not its own.
+func (c *toolsTrustCmd) read(a *app) (as tool.Kind, project, file string, content []byte, says func(), err error) {
 	if isFolder(c.File) {
 		file, content, says, err = a.localTrusted(filepath.Clean(c.File))
-		return tool.AsLocal, file, content, says, err
+		return tool.AsLocal, "", file, content, says, err
 	}
 	cfg, err := a.settings()
 	if err != nil {
-		return "", "", nil, nil, err
+		return "", "", "", nil, nil, err
+	}
+	var named []string
+	if cfg.Origin("tools").Kind == config.Project {
+		named = cfg.Tools
 	}
 	if err := cfg.SetFlag("tools", "tools trust", c.File); err != nil {
-		return "", "", nil, nil, err
+		return "", "", "", nil, nil, err
 	}
 	file = cfg.Tools[0]
+	if slices.Contains(named, file) {
+		project = foreignTo(cfg.ProjectFile, file)
+	}
 	content, err = a.readTools(cfg, file)
 	if filepath.Base(file) == rulesFile {
-		return tool.AsRules, file, content, func() {
+		return tool.AsRules, "", file, content, func() {
 			a.con.Note("accepted %s with the content that it has now, as what a model is told", a.relative(file))
 		}, err
 	}
-	return tool.AsTools, file, content, func() {
+	return tool.AsTools, project, file, content, func() {
 		a.sayServers(file, content)
 		a.con.Note("accepted %s with the content that it has now", a.relative(file))
 	}, err

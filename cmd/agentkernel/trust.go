@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -92,7 +93,11 @@ func speaksOfTools(p *agentkernel.Program) bool {
 }
 
 func (a *app) requireTrust(c *config.Config, file string, content []byte) error {
-	ok, err := a.accepted(tool.AsTools, file, content, func() {
+	project := ""
+	if c.Origin("tools").Kind == config.Project {
+		project = foreignTo(c.ProjectFile, file)
+	}
+	ok, err := a.accepted(project, tool.AsTools, file, content, func() {
 		a.con.Say("%s names the tools file %s, which would start:", c.Origin("tools"), a.relative(file))
 		a.sayServers(file, content)
 	})
@@ -107,17 +112,36 @@ func (a *app) requireTrust(c *config.Config, file string, content []byte) error 
 	return refused.WithHint("read it, then: agentkernel tools trust %s", shellword.File(a.relative(file)))
 }
 
+// foreignTo is the folder of the project whose agentkernel.toml names a tools file that is not its own: it lies elsewhere, if only behind a
+// link, or in another project. What was accepted there has not been accepted here. "": it is the project's own.
+func foreignTo(projectFile, file string) string {
+	project, err1 := filepath.EvalSymlinks(filepath.Dir(projectFile))
+	real, err2 := filepath.EvalSymlinks(file)
+	if err1 != nil || err2 != nil {
+		return filepath.Dir(projectFile)
+	}
+	for dir := filepath.Dir(real); within(dir, project); dir = filepath.Dir(dir) {
+		if dir == project {
+			return ""
+		}
+		if _, err := os.Lstat(filepath.Join(dir, filepath.Base(projectFile))); err == nil {
+			break // another project in this one
+		}
+	}
+	return project
+}
+
 // accepted says whether the user has accepted a file with this content as what it is to be. At a terminal he is asked, when show has said what that would mean.
-func (a *app) accepted(as tool.Kind, file string, content []byte, show func()) (bool, error) {
+func (a *app) accepted(project string, as tool.Kind, file string, content []byte, show func()) (bool, error) {
 	dir, err := a.dataDir()
 	if err != nil {
 		return false, err
 	}
-	ok, err := a.trusted(dir.Path(), as, file, content)
+	ok, err := a.trusted(dir.Path(), project, as, file, content)
 	if err != nil || ok || a.askTTY == nil || !a.askAccept(show) {
 		return ok, err
 	}
-	return true, a.trust(dir.Path(), as, file, content)
+	return true, a.trust(dir.Path(), project, as, file, content)
 }
 
 func (a *app) askAccept(show func()) bool {

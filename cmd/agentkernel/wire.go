@@ -41,11 +41,11 @@ func systemParts() parts {
 		start:        startBackground,
 		localModules: tool.LocalModules,
 		localTools:   tool.LocalTools,
-		trusted: func(home string, as tool.Kind, file string, content []byte) (bool, error) {
-			return tool.NewTrust(datadir.At(home).Trust()).Accepted(as, file, content)
+		trusted: func(home, project string, as tool.Kind, file string, content []byte) (bool, error) {
+			return tool.NewTrust(datadir.At(home).Trust()).In(project).Accepted(as, file, content)
 		},
-		trust: func(home string, as tool.Kind, file string, content []byte) error {
-			return tool.NewTrust(datadir.At(home).Trust()).Accept(as, file, content)
+		trust: func(home, project string, as tool.Kind, file string, content []byte) error {
+			return tool.NewTrust(datadir.At(home).Trust()).In(project).Accept(as, file, content)
 		},
 		mcp: serveMCP,
 	}

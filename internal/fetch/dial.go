@@ -11,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/clip"
+	"agentkernel/internal/portowner"
 )
 
 // resolver finds the addresses of a name; net.Resolver is one.
@@ -68,6 +69,23 @@ func (f *Fetcher) dialNamed(ctx context.Context, network, addr string) (net.Conn
 		return nil, denied("%s is not an address that can be allowed", clip.Short(host))
 	}
 	return dialFirst(ctx, network, []netip.Addr{a}, port)
+}
+
+// dialKeyed is dialNamed for requests with secrets: another user of this machine may listen at the port of the service that is meant.
+func (f *Fetcher) dialKeyed(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := f.dialNamed(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	err = portowner.Check(conn)
+	if err == nil {
+		return conn, nil
+	}
+	_ = conn.Close()
+	if other, ok := errors.AsType[*portowner.Other](err); ok {
+		return nil, denied("the secret was not sent: %v", other).WithHint("%s", portowner.Hint)
+	}
+	return nil, err
 }
 
 func (f *Fetcher) resolve(ctx context.Context, host string) ([]netip.Addr, error) {

@@ -60,6 +60,7 @@ type Fetcher struct {
 	own     func(netip.Addr) bool
 	public  *http.Transport
 	named   *http.Transport // for private addresses that a user has named
+	keyed   *http.Transport // for the same, with secrets
 	room    room
 
 	mu    sync.Mutex
@@ -83,7 +84,7 @@ func New(cfg Config) (*Fetcher, error) {
 	if err := f.SetSecrets(cfg.Secrets); err != nil {
 		return nil, err
 	}
-	f.public, f.named = transport(&f.cfg, f.dialPublic), transport(&f.cfg, f.dialNamed)
+	f.public, f.named, f.keyed = transport(&f.cfg, f.dialPublic), transport(&f.cfg, f.dialNamed), transport(&f.cfg, f.dialKeyed)
 	return f, nil
 }
 
@@ -100,6 +101,7 @@ func (f *Fetcher) SetSecrets(entries []string) error {
 func (f *Fetcher) Close() error {
 	f.public.CloseIdleConnections()
 	f.named.CloseIdleConnections()
+	f.keyed.CloseIdleConnections()
 	return nil
 }
 
@@ -280,7 +282,7 @@ func (f *Fetcher) one(ctx context.Context, h *hop, r *agentkernel.FetchRequest, 
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	harmless := !writes(h.method) // as a GET behind a POST that was answered
-	resp, err := f.transportFor(h.to).RoundTrip(h.request(traced, f.agent(), r.Key, vals))
+	resp, err := f.transportFor(h).RoundTrip(h.request(traced, f.agent(), r.Key, vals))
 	if err != nil {
 		return agentkernel.FetchResponse{Settled: harmless || !sent.Load()}, "", timedOut(ctx, h, r, err)
 	}
@@ -308,11 +310,14 @@ func (f *Fetcher) one(ctx context.Context, h *hop, r *agentkernel.FetchRequest, 
 	return res, location, nil
 }
 
-func (f *Fetcher) transportFor(t target) *http.Transport {
-	if t.addr.IsValid() && classify(t.addr) == private {
-		return f.named // admit has seen that it was named
+func (f *Fetcher) transportFor(h *hop) *http.Transport {
+	switch {
+	case !h.to.addr.IsValid() || classify(h.to.addr) != private:
+		return f.public
+	case len(h.secrets) > 0 && h.url.Scheme == "http": // https has a certificate say whose the server is
+		return f.keyed
 	}
-	return f.public
+	return f.named // admit has seen that it was named
 }
 
 func (f *Fetcher) agent() string { return "AgentKernel/" + f.cfg.Version }

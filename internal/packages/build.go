@@ -96,22 +96,48 @@ print(json.dumps(dict(executable=os.path.realpath(sys.executable), version="%d.%
     platform=sysconfig.get_platform(), tag=sys.implementation.cache_tag)))`
 
 func (s *Store) interpreter(ctx context.Context) (python, error) {
-	name := s.cfg.Python
-	if name == "" {
-		name = "python3"
-	}
+	name := cmp.Or(s.cfg.Python, "python3")
 	var p python
-	cmd := exec.CommandContext(ctx, name, "-I", "-S", "-c", askPython)
-	cmd.Env, cmd.WaitDelay = s.cfg.Env, time.Second
-	out, err := cmd.Output()
+	path, err := s.find(name)
 	if err == nil {
-		err = json.Unmarshal(out, &p)
+		cmd := exec.CommandContext(ctx, path, "-I", "-S", "-c", askPython)
+		// Not here: the folder may be from elsewhere, and the name may be a script of a version manager, which reads files of its directory.
+		cmd.Env, cmd.Dir, cmd.WaitDelay = s.environment(), "/", time.Second
+		var out []byte
+		if out, err = cmd.Output(); err == nil {
+			err = json.Unmarshal(out, &p)
+		}
 	}
 	if err != nil {
 		return p, agentkernel.Errorf(agentkernel.CodeUnavailable, op, "Python does not run (%s): %w", name, err).
 			WithHint("install it (apt install python3), or name one with the setting `python`")
 	}
 	return p, nil
+}
+
+// find is the absolute path of a command. What a PATH has that is relative leads into whatever folder this is, and is passed over.
+func (s *Store) find(name string) (string, error) {
+	if filepath.IsAbs(name) {
+		return name, nil
+	}
+	if strings.ContainsRune(name, filepath.Separator) {
+		return filepath.Abs(name) // the user has named it
+	}
+	search := os.Getenv("PATH")
+	for _, v := range s.cfg.Env {
+		if value, ok := strings.CutPrefix(v, "PATH="); ok {
+			search = value
+		}
+	}
+	for _, dir := range filepath.SplitList(search) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
 
 // build makes the environment beside the others and moves it among them when it is whole.

@@ -322,3 +322,35 @@ func TestNoPip(t *testing.T) {
 		}
 	}
 }
+
+// The folder in which a command is called says neither which Python is asked nor what it does: not by names in a PATH that are relative, nor by
+// files that a version manager's script, or Python, looks for in its directory.
+func TestInterpreterIsNotTheFolders(t *testing.T) {
+	evil, own := t.TempDir(), t.TempDir()
+	t.Chdir(evil)
+	python := func(path, does string) {
+		t.Helper()
+		text := "#!/bin/sh\n" + does + "\necho '{\"executable\": \"/own/python3\", \"version\": \"3.12.1\", \"platform\": \"p\", \"tag\": \"t\"}'\n"
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	started := filepath.Join(own, "started")
+	for _, at := range []string{"python3", "bin/python3"} {
+		python(filepath.Join(evil, at), "touch "+started)
+	}
+	python(filepath.Join(own, "python3"), "pwd >"+filepath.Join(own, "where")+"; echo \"$PYTHONPATH\" >>"+filepath.Join(own, "where"))
+	for _, path := range []string{".:bin::" + own + ":/usr/bin:/bin", own + ":.:/usr/bin:/bin"} {
+		s := New(Config{Dir: t.TempDir(), Env: []string{"PATH=" + path, "PYTHONPATH=" + evil}})
+		got, err := s.interpreter(t.Context())
+		if err != nil || got.Executable != "/own/python3" {
+			t.Errorf("PATH=%s: %+v, %v", path, got, err)
+		}
+		if _, err := os.Stat(started); err == nil {
+			t.Errorf("PATH=%s: the folder's own was started", path)
+		}
+		if where, err := os.ReadFile(filepath.Join(own, "where")); err != nil || string(where) != "/\n\n" {
+			t.Errorf("PATH=%s: it ran in %q, %v", path, where, err)
+		}
+	}
+}

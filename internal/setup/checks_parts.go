@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"agentkernel"
@@ -52,7 +53,11 @@ func checkNode(ctx context.Context, o DoctorOptions) []Finding {
 			missing = append(missing, name)
 			continue
 		}
-		out, err := exec.CommandContext(ctx, path, "--version").Output()
+		cmd := exec.CommandContext(ctx, path, "--version")
+		if filepath.IsAbs(path) {
+			cmd.Dir = "/" // npm, and version managers, read files of the folder that they are called in
+		}
+		out, err := cmd.Output()
 		if err != nil {
 			return warn("install Node again", "%s does not run: %v", path, err)
 		}

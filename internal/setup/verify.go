@@ -48,7 +48,7 @@ func Start(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = []string{}
+	cmd.Env, cmd.Dir = []string{}, "/"
 	cmd.WaitDelay = time.Second
 	endsWithAll(cmd)
 	out, err := cmd.CombinedOutput()

@@ -18,6 +18,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel/internal/portowner"
 )
 
 // errTooBig ends the body of an answer that is larger than the limit.
@@ -39,8 +41,11 @@ func newWire(e *entry, limit int64) (*wire, error) {
 		return nil, errors.New("its url cannot be read")
 	}
 	dial := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-	if e.program != 0 {
+	switch {
+	case e.program != 0:
 		dial = dialProgram
+	case len(e.headers) > 0 || u.User != nil || u.RawQuery != "": // there may be a key in them
+		dial = portowner.For(u, &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	return &wire{
 		base: &http.Transport{

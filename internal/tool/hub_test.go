@@ -144,6 +144,7 @@ func TestRefusals(t *testing.T) {
 		{"missing", "my_server", "add", `{"a":1}`, agentkernel.CodeInvalid, []string{`argument "b" is missing`, "expected add(a: int, b: int) -> dict[str, Any]"}},
 		{"unknown argument", "my-server", "add", `{"a":1,"b":2,"bb":3}`, agentkernel.CodeInvalid, []string{`no argument "bb"`, "did you mean b?"}},
 		{"wrong type", "my-server", "add", `{"a":"one","b":2}`, agentkernel.CodeInvalid, []string{`argument "a" must be int, not str`, "expected add(a: int"}},
+		{"null", "my-server", "add", `{"a":null,"b":2}`, agentkernel.CodeInvalid, []string{`argument "a" must be int, not None`}},
 		{"wrong type of a renamed one", "my-server", "class_", `{"user_id":"x"}`, agentkernel.CodeInvalid, []string{`argument "user_id" must be int, not str`}},
 		{"no number", "my-server", "echo", `{"value":{"$float":"nan"}}`, agentkernel.CodeInvalid, []string{"NaN and infinite numbers", "would reach the tool as null"}},
 		{"an infinite number", "my-server", "echo", `{"value":{"$float":"-inf"}}`, agentkernel.CodeInvalid, []string{"NaN and infinite numbers"}},

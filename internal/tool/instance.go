@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/internal/portowner"
 )
 
 // The protocol versions that are offered, in this order. The handshake of 2025-11-25 is understood by every
@@ -246,6 +247,10 @@ func (inst *instance) startError(err error, timedOut string) *agentkernel.Error 
 	}
 	if e.program != 0 && timedOut == "" && wireErr == nil {
 		return agentkernel.Errorf(code, "tool.start", "%w", e.programEnded()).WithHint("%s", runAgain)
+	}
+	if other, ok := errors.AsType[*portowner.Other](err); ok {
+		return agentkernel.Errorf(code, "tool.start", "server %q was sent nothing, since there may be a key in its headers or url: %w", e.name, other).
+			WithHint("%s; it is in %s, %s", portowner.Hint, e.file, e.where)
 	}
 	if e.transport == "http" {
 		if status := inst.refusedWith(); status == http.StatusUnauthorized || status == http.StatusForbidden {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/portowner"
 )
 
 // Tools can be functions of a program that serves them itself, as long as it runs: the SDKs write a tools file for it, in which
@@ -34,14 +35,11 @@ const gonePatience = time.Second
 // dialProgram connects to a program that serves functions of its own. Nothing was sent when it returns: what listens there by now may be
 // another user's, and is refused as if nobody did.
 func dialProgram(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
+	conn, err := portowner.Checked{Dialer: &net.Dialer{Timeout: 10 * time.Second}}.DialContext(ctx, network, addr)
+	if _, other := errors.AsType[*portowner.Other](err); other || errors.Is(err, portowner.ErrGone) {
+		return nil, fmt.Errorf("%w: %w", err, syscall.ECONNREFUSED)
 	}
-	if err := oursListens(conn.RemoteAddr()); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
+	return conn, err
 }
 
 // Gone implements agentkernel.ToolHosts. A program that is not there refuses the connection at once.

@@ -30,16 +30,30 @@ const (
 // brings along starts commands and declares tools harmless, so it counts only after the user has seen it;
 // a changed file must be accepted again. Safe for concurrent use within one process.
 type Trust struct {
-	path string
-	mu   sync.Mutex
+	path    string
+	project string // whose acceptances count; "": each file's own
+	mu      sync.Mutex
 }
 
 // NewTrust keeps its records in the JSON file at path ({"accepted_as": {"tools": {"<file>": "<sha256>", ...}, ...}}), which
 // need not exist yet. What an earlier version has accepted, without saying as what, counts no longer.
 func NewTrust(path string) *Trust { return &Trust{path: path} }
 
+// In is the trust in files that a project names and that are not its own: what was accepted in another project starts commands there, and has
+// not been accepted for this one. They are in "accepted_for", by the project's folder.
+func (t *Trust) In(project string) *Trust { return &Trust{path: t.path, project: project} }
+
 type trustFile struct {
-	Accepted map[Kind]map[string]string `json:"accepted_as"`
+	Accepted map[Kind]map[string]string            `json:"accepted_as"`
+	For      map[string]map[Kind]map[string]string `json:"accepted_for,omitempty"`
+}
+
+// of is what was accepted in a project; "": in each file's own.
+func (f *trustFile) of(project string) map[Kind]map[string]string {
+	if project == "" {
+		return f.Accepted
+	}
+	return f.For[project]
 }
 
 // Accepted says whether a file with this content was accepted. The content is what was read already, so that what is checked is what is used.
@@ -54,7 +68,7 @@ func (t *Trust) Accepted(as Kind, file string, content []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return rec.Accepted[as][file] == contentHash(content), nil
+	return rec.of(t.project)[as][file] == contentHash(content), nil
 }
 
 // Accept accepts a file with the content that the user has seen, whatever it holds by now; earlier contents stay accepted no longer.
@@ -69,16 +83,43 @@ func (t *Trust) Accept(as Kind, file string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if rec.Accepted[as] == nil {
-		rec.Accepted[as] = map[string]string{}
+	if t.project != "" && rec.For == nil {
+		rec.For = map[string]map[Kind]map[string]string{}
 	}
-	rec.Accepted[as][file] = contentHash(content)
+	if t.project != "" && rec.For[t.project] == nil {
+		rec.For[t.project] = map[Kind]map[string]string{}
+	}
+	accepted := rec.of(t.project)
+	if accepted[as] == nil {
+		accepted[as] = map[string]string{}
+	}
+	accepted[as][file] = contentHash(content)
 	return t.write(rec)
 }
 
-// Require is the check for [Config.Accepted]: CodeDenied if the content was not accepted as a tools file.
+// anywhere says whether a tools file with this content was accepted in any project.
+func (t *Trust) anywhere(file string, content []byte) (bool, error) {
+	file, err := canonicalFile(file)
+	if err != nil {
+		return false, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec, err := t.read()
+	if err != nil {
+		return false, err
+	}
+	ok := rec.Accepted[AsTools][file] == contentHash(content)
+	for _, accepted := range rec.For {
+		ok = ok || accepted[AsTools][file] == contentHash(content)
+	}
+	return ok, nil
+}
+
+// Require is the check for [Config.Changed]: CodeDenied if the content was not accepted as a tools file. The file was named already, by
+// whoever started the process, so the project does not matter.
 func (t *Trust) Require(file string, content []byte) error {
-	ok, err := t.Accepted(AsTools, file, content)
+	ok, err := t.anywhere(file, content)
 	if err != nil {
 		return err
 	}

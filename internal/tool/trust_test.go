@@ -90,6 +90,18 @@ func TestTrustIsOfOneKind(t *testing.T) {
 		}
 	}
 	wantCode(t, trust.Require(file, content), agentkernel.CodeDenied, "has not been accepted")
+	// What was accepted for one project is not accepted for another, nor for the file's own; a process that is there goes on with it.
+	if err := trust.In("/a").Accept(tool.AsTools, file, content); err != nil {
+		t.Fatal(err)
+	}
+	for project, want := range map[string]bool{"/a": true, "/b": false, "": false} {
+		if got, err := trust.In(project).Accepted(tool.AsTools, file, content); err != nil || got != want {
+			t.Errorf("for %q: %t, %v", project, got, err)
+		}
+	}
+	if err := trust.Require(file, content); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestLocalModules(t *testing.T) {

@@ -27,6 +27,7 @@ func TestArguments(t *testing.T) {
 		"an older dialect":               {`{"$schema":"https://json-schema.org/draft/2019-09/schema","properties":{"a":{"type":"string"}}}`, `{"a":1}`, "", `argument "a" must be str | None, not int`},
 		"what no later dialect has":      {`{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"minimum":1,"exclusiveMinimum":true}}}`, `{"a":1}`, `{"a":1}`, ""},
 		"more parts than can be checked": {`{"properties":{"a":{"items":{"type":"string"}}}}`, `{"a":[1` + strings.Repeat(",1", 20_000) + `]}`, `{"a":[1` + strings.Repeat(",1", 20_000) + `]}`, ""},
+		"null below":                     {`{"properties":{"a":{"items":{"type":"string"}}}}`, `{"a":["x",null]}`, "", `None has type "null", want "string"`},
 		"as many as can":                 {`{"properties":{"a":{"items":{"type":"string"}}}}`, `{"a":[1` + strings.Repeat(",1", 10_000) + `]}`, "", `argument "a" does not fit`},
 	} {
 		b := bindTool(&entry{name: "s"}, "s", "f", wireTool{Name: "f", InputSchema: json.RawMessage(c.schema)})

@@ -48,7 +48,9 @@ def line_of(text, most=SHOWN):
 
 def used_up(e):
     """What a bound says that ends the task: what the kernel advises would let a process go on that waits, and this one does not."""
-    return "a bound is used up: " + re.sub(r" \(for whoever runs agentkernel: [^()]*\)$", "", str(e)) + "; give it more, or let it wait until it is given more with --on-budget pause"
+    said = re.sub(r" \(for whoever runs agentkernel: [^()]*\)$", "", str(e))
+    more = " (--turns)" if re.search(r"\bturns\b", said) else ""
+    return "a bound is used up: " + said + "; give it more" + more + ", or let it wait until it is given more with --on-budget pause"
 
 
 def ask(functions):

@@ -1,11 +1,13 @@
 package router
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"agentkernel/internal/llm"
 	"agentkernel/internal/llm/models"
+	"agentkernel/internal/portowner"
 )
 
 // keptEnvironment says why a key in a variable that was put right is not seen yet, and what is to be done about it.
@@ -28,6 +30,9 @@ func (p *plan) nameHint() string {
 // keyHint says what is to be done about a key that a server refuses or that cannot be read: where it is put right, and how the kernel comes
 // to have it. Variables are those of the kernel; all other places are asked for each request.
 func (p *plan) keyHint(e *llm.Error) string {
+	if _, ok := errors.AsType[*portowner.Other](e.Err); ok {
+		return portowner.Hint
+	}
 	d := p.asked()
 	if d.model.Key.Given() {
 		return fmt.Sprintf("the provider refuses the key that was given: `%s` gives it another", d.giving)

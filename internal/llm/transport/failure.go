@@ -15,6 +15,7 @@ import (
 
 	"agentkernel/internal/llm"
 	"agentkernel/internal/llm/sse"
+	"agentkernel/internal/portowner"
 )
 
 // Fault is what a server says of a failure.
@@ -98,6 +99,7 @@ func (x *Exchange) fail(err error) *llm.Error {
 	var told refused
 	var wrong malformed
 	var timeout net.Error
+	var other *portowner.Other
 	var at *url.Error
 	if errors.As(err, &at) {
 		err = at.Err // it would name the address
@@ -112,6 +114,8 @@ func (x *Exchange) fail(err error) *llm.Error {
 		e.Kind, e.Err = llm.Canceled, told.error
 	case errors.As(err, &already):
 		return already
+	case errors.As(err, &other):
+		e.Kind, e.Message, e.Err = llm.Auth, "the key was not sent", other
 	case x.parent.Err() != nil:
 		e.Kind, e.Message, e.Err = llm.Canceled, "the request was canceled", context.Cause(x.parent)
 	case errors.Is(cause, errSilent):

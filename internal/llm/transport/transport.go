@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"agentkernel/internal/llm"
+	"agentkernel/internal/portowner"
 )
 
 // What applies where Options say nothing.
@@ -79,7 +80,7 @@ func New(opts llm.Options, d Dialect) (*Server, error) {
 	if s.idle <= 0 {
 		s.idle = defaultIdle
 	}
-	client := http.Client{Transport: newTransport()}
+	client := http.Client{Transport: newTransport(u, opts.Key != nil)}
 	if opts.Client != nil {
 		client = *opts.Client
 	}
@@ -89,8 +90,13 @@ func New(opts llm.Options, d Dialect) (*Server, error) {
 	return s, nil
 }
 
-func newTransport() *http.Transport {
-	dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}
+// newTransport makes connections. Where there is a key, those to a port of this machine are closed, and nothing sent, if another user
+// listens there.
+func newTransport(server *url.URL, keyed bool) *http.Transport {
+	var dialer portowner.Dialer = &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}
+	if keyed {
+		dialer = portowner.For(server, dialer)
+	}
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            dialer.DialContext,

@@ -228,7 +228,7 @@ func (g *gitNames) add(to map[string]string, p, key string) {
 	if !ok {
 		rest, ok = insideParent(g.home, p)
 	}
-	rest = strings.ToLower(strings.TrimPrefix(rest, "/"))
+	rest = fold(strings.TrimPrefix(rest, "/"))
 	switch {
 	case ok && rest != "":
 		to[rest] = key
@@ -254,7 +254,7 @@ func (g *gitNames) acts(p string, solid bool) string {
 	if g.unknown != "" {
 		return "what git acts on is not known: " + agentkernel.PathText(g.unknown) + " is too large"
 	}
-	p = strings.ToLower(p)
+	p = fold(p)
 	key := ""
 	if solid {
 		key = cmp.Or(g.files[p], g.above[p])
@@ -266,7 +266,7 @@ func (g *gitNames) acts(p string, solid bool) string {
 }
 
 // holds says whether a config names the directory p, or one above it, for all that is in it.
-func (g *gitNames) holds(p string) bool { return g.under(strings.ToLower(p)) != "" }
+func (g *gitNames) holds(p string) bool { return g.under(fold(p)) != "" }
 
 func (g *gitNames) under(p string) string {
 	for ; ; p = path.Dir(p) {

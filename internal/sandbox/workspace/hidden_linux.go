@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -24,6 +25,7 @@ type search struct {
 	list   []string
 	hidden map[string]bool // what is in list, without the slash
 	links  []string        // what they stand for is hidden, too
+	named  []string        // what settings in the folder name: it is hidden if it is a tools file
 	files  map[fileID]bool // hidden files that have other names
 	seen   int
 }
@@ -36,8 +38,11 @@ type fileID struct{ dev, ino uint64 }
 // name of these files. Outside of the folder the program sees nothing.
 func (f *folder) hidden(root dir) ([]string, error) {
 	root.mounts = true // the program sees them, too
-	s := &search{root: root, hidden: map[string]bool{}, files: map[fileID]bool{}}
+	s := &search{root: root, links: slices.Clone(f.Tools), hidden: map[string]bool{}, files: map[fileID]bool{}}
 	err := root.walk(s.visit)
+	if err == nil {
+		err = s.tools()
+	}
 	if err == nil {
 		err = s.follow()
 	}
@@ -66,7 +71,7 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 	typ, within := typeOf(st.Mode), s.covered(path.Dir(p))
 	isDir := typ == agentkernel.TypeDir
 	switch {
-	case !within && !hides(p, isDir) && (typ != agentkernel.TypeFile || !credentials(at, p)):
+	case !within && !hides(p, isDir) && (typ != agentkernel.TypeFile || !credentials(at, p) && !s.settings(at, p)):
 	case typ == agentkernel.TypeSymlink:
 		s.links = append(s.links, p)
 	default:
@@ -78,6 +83,70 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 		}
 	}
 	return true, nil
+}
+
+// settingsFile is the name of a project's settings.
+const settingsFile = "agentkernel.toml"
+
+// quoted are the texts of a TOML file on one line, in which it names files.
+var quoted = lazy.Regexp(`"([^"\n]+)"|'([^'\n]+)'`)
+
+// settings looks into a project's settings: whether they hold a credential, and which tools files they name, of any name.
+func (s *search) settings(at dir, p string) bool {
+	if fold(path.Base(p)) != settingsFile {
+		return false
+	}
+	text, err := config(at, p)
+	if err != nil {
+		return !errors.Is(err, unix.ENOENT)
+	}
+	for _, m := range quoted().FindAllSubmatch(text, -1) {
+		name := string(m[1]) + string(m[2])
+		if path.IsAbs(name) {
+			rest, _ := inside(s.root.Name(), path.Clean(name))
+			name = strings.TrimPrefix(rest, "/")
+		} else {
+			name = path.Join(path.Dir(p), name)
+		}
+		if name != "" && name != "." && filepath.IsLocal(name) && len(s.named) < maxHidden {
+			s.named = append(s.named, name)
+		}
+	}
+	return holdsCredential(text)
+}
+
+// tools has those of the files that settings name hidden that are tools files.
+func (s *search) tools() error {
+	steps := maxSteps
+	v := &view{root: s.root, known: map[string]entry{}, steps: &steps, home: s.root.Name()}
+	for _, p := range s.named {
+		w, err := v.follow(p)
+		if err != nil {
+			return err
+		}
+		if w.leaves || w.end == "" || s.covered(w.end) {
+			continue
+		}
+		if is, err := s.root.toolsFile(w.end); is || errors.Is(err, unix.EACCES) {
+			s.links = append(s.links, p)
+		}
+	}
+	return nil
+}
+
+// toolsIn are the names in a folder of the tools files that lie in it.
+func toolsIn(source string, files []string) (list []string) {
+	for _, file := range files {
+		path, _ := agentkernel.SplitPin(file)
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue
+		}
+		if rest, ok := inside(source, real); ok && rest != "" {
+			list = append(list, strings.TrimPrefix(rest, "/"))
+		}
+	}
+	return list
 }
 
 // credential is what a config of git has where it holds a key: in an address, as a setting, in a header, or as a text that
@@ -95,18 +164,37 @@ func credentials(at dir, p string) bool {
 	if !isGitConfig(p) {
 		return false
 	}
-	f, _, err := at.file(path.Base(p))
+	text, err := config(at, p)
 	if err != nil {
 		return !errors.Is(err, unix.ENOENT)
 	}
+	return holdsCredential(text)
+}
+
+var errLargeConfig = errors.New("it is too large for a file of settings")
+
+// config reads the file of settings p, in the directory at.
+func config(at dir, p string) ([]byte, error) {
+	f, _, err := at.file(path.Base(p))
+	if err != nil {
+		return nil, err
+	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxGitConfig+1))
-	return err != nil || len(text) > maxGitConfig || credential().Match(text) || credential().MatchString(unfolded.Replace(string(text)))
+	if err == nil && len(text) > maxGitConfig {
+		err = errLargeConfig
+	}
+	return text, err
+}
+
+func holdsCredential(text []byte) bool {
+	return credential().Match(text) || credential().MatchString(unfolded.Replace(string(text)))
 }
 
 // isGitConfig says whether git takes settings from a file of this name: that of a repository (a bare one is called name.git), the user's own,
 // and what a repository says of its modules and large files.
 func isGitConfig(p string) bool {
+	p = fold(p)
 	switch path.Base(p) {
 	case ".gitconfig", ".gitmodules", ".lfsconfig":
 		return true

@@ -130,12 +130,50 @@ func TestHiddenConfigsOfGit(t *testing.T) {
 		folder := filepath.Join(dir, "folder")
 		s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
 		must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
-		(&rig{t: t}).write(folder, files{".git/config": text, ".git/modules/m/config": text, "config": text, "bare.git/config": text, ".gitconfig": text, ".config/git/config": text, ".gitmodules": text, "git/config": text})
+		(&rig{t: t}).write(folder, files{".git/config": text, ".git/modules/m/config": text, "config": text, "bare.git/config": text, ".gitconfig": text, ".config/git/config": text, ".gitmodules": text, "git/config": text,
+			"Bare.GIT/CONFIG": text, "sub/.Git/config": text})
 		must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
 		mounts, err := s.Begin(pid)
 		must(t, err)
-		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules bare.git/config"}[want] {
+		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules Bare.GIT/CONFIG bare.git/config sub/.Git/config"}[want] {
 			t.Errorf("%q: hidden %q", text, got)
 		}
+	}
+}
+
+// Tools files of any name, which the process has or settings of the folder name, are hidden as those are whose name says it; so are settings
+// that hold a key.
+func TestHiddenToolsFiles(t *testing.T) {
+	const tools, text = `{"mcpServers": {"a": {"command": "x", "env": {"KEY": "s"}}}}`, `{"data": 1}`
+	for name, c := range map[string]struct {
+		content files
+		tools   []string
+		want    string
+	}{
+		"of the process":          {files{"servers.json": tools, "sub/mine": tools, "other.json": tools}, []string{"servers.json", "sub/mine", "../elsewhere.json"}, "servers.json sub/mine"},
+		"of the process, by link": {files{"servers.json": "@sub/mine", "sub/mine": tools}, []string{"servers.json"}, "sub/mine"},
+		"of settings":             {files{"agentkernel.toml": "tools = [\"a.json\", 'sub/b', \"data.json\", \"none.json\", \"../x\"] # \"c.json\"", "a.json": tools, "sub/b": tools, "c.json": tools, "data.json": text, "d.json": tools}, nil, "a.json c.json sub/b"},
+		"of settings below":       {files{"sub/AgentKernel.toml": "tools = [\"../a.json\", \"b\"]", "sub/b": "@../c", "a.json": tools, "c": tools}, nil, "a.json c"},
+		"settings with a key":     {files{"agentkernel.toml": "tools = [\"a.json\"]\n# api_key = sk-proj-0123456789abcdefghij\n", "a.json": tools}, nil, "a.json agentkernel.toml"},
+		"settings without":        {files{"agentkernel.toml": "tools = []\n[limits]\ntime = \"60s\"\nmemory = \"256m\" # tokens: many\n", "other.json": tools}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := publicDir(t)
+			folder := filepath.Join(dir, "folder")
+			s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
+			must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+			(&rig{t: t}).write(folder, c.content)
+			(&rig{t: t}).write(dir, files{"elsewhere.json": tools})
+			spec := &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}
+			for _, f := range c.tools {
+				spec.Tools = append(spec.Tools, filepath.Join(folder, f))
+			}
+			must(t, s.Create(pid, spec))
+			mounts, err := s.Begin(pid)
+			must(t, err)
+			if got := strings.Join(mounts[0].Hidden, " "); got != c.want {
+				t.Errorf("hidden %q, want %q", got, c.want)
+			}
+		})
 	}
 }

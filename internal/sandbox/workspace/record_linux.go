@@ -49,6 +49,7 @@ type folder struct {
 	Applied  bool   `json:"applied,omitempty"` // all that is ever applied of it
 
 	Hidden []string `json:"hidden,omitempty"` // what a program does not see of it
+	Tools  []string `json:"tools,omitempty"`  // tools files of the process in it, which it does not see if it was shown unasked
 }
 
 // done is a change that was applied, with what tells whether the file is still that.

@@ -39,7 +39,7 @@ func (l *layer) repositories(items []item) *repositories {
 		if r.changes[at] == nil {
 			r.changes[at] = folded{}
 		}
-		r.changes[at][strings.ToLower(name)] = true
+		r.changes[at][fold(name)] = true
 	}
 	return r
 }
@@ -67,7 +67,7 @@ func (r *repositories) in(at string) (folded, error) {
 	defer d.Close()
 	list, err := d.Readdirnames(-1)
 	for _, name := range list {
-		names[strings.ToLower(name)] = true
+		names[fold(name)] = true
 	}
 	return names, storage(err)
 }
@@ -81,14 +81,14 @@ func whole(has func(string) bool) bool {
 func (r *repositories) acts(p string) (bool, error) {
 	names := strings.Split(p, "/")
 	for i, name := range names {
-		name = strings.ToLower(name)
+		name = fold(name)
 		switch {
 		case gitOrders[name], name == "head", name == "commondir", name == "objects", name == "refs":
 		default:
 			continue
 		}
 		at := strings.Join(names[:i], "/")
-		if strings.EqualFold(path.Base(at), ".git") {
+		if path.Base(fold(at)) == ".git" {
 			continue // actsPath knows
 		}
 		now, err := r.in(at)
@@ -97,7 +97,7 @@ func (r *repositories) acts(p string) (bool, error) {
 		}
 		then := func(name string) bool { return now[name] || r.changes[at][name] }
 		is, was := whole(then), whole(func(name string) bool { return now[name] })
-		switch rest := strings.ToLower(strings.Join(names[i+1:], "/")); {
+		switch rest := fold(strings.Join(names[i+1:], "/")); {
 		case gitOrders[name]: // other repositories may have their objects, and so their config, here
 			is = is || then("objects") && then("refs")
 		case name == "objects" && (strings.HasPrefix(rest, "info/alternates") || strings.HasPrefix(rest, "info/http-")):

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"path"
-	"strings"
 )
 
 // secret are the files in which keys and passwords usually lie. In a folder that a program is shown without having been
@@ -36,5 +35,5 @@ func hides(p string, isDir bool) bool {
 	if secret().find(p, !isDir) == "" || templates().find(p, true) != "" {
 		return false
 	}
-	return isDir || !sources[strings.ToLower(path.Ext(p))]
+	return isDir || !sources[path.Ext(fold(p))]
 }

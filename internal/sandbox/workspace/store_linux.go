@@ -160,6 +160,9 @@ func (s *Store) folders(spec *agentkernel.Spec) (list []folder, err error) {
 			return invalid("the %s %s: nobody can say what it is", what, f.Path)
 		}
 		f.Source, f.Dev, f.Ino = source, st.Dev, st.Ino
+		if f.Optional {
+			f.Tools = toolsIn(source, spec.Tools)
+		}
 		list = append(list, f)
 		return nil
 	}

@@ -33,10 +33,14 @@ var actingGroups = []group{
 		".codesandbox/", ".project", ".classpath", ".settings/", ".helix/", ".lazy.lua", ".ycm_extra_conf.py", ".pylintrc", "pylintrc"}},
 	{"assistants act on it", []string{"*mcp*.json", "claude.md", "claude.local.md", "agents.md", "agent.md", "agents.override.md", "gemini.md", "qwen.md", "crush.md", "warp.md",
 		"claude_desktop_config.json", ".claude.json", ".claude/",
-		".cursor/", ".cursorrules", ".codex/", ".gemini/", ".continue/", ".windsurf/", ".windsurfrules", ".codeium/", ".clinerules*", ".roo/", ".roorules*", ".kiro/",
+		".cursor/", ".cursorrules", ".codex/", ".gemini/", ".continue/", ".windsurf/", ".windsurfrules", ".codeium/", ".clinerules*", ".roo/", ".roorules*", ".roomodes", ".kiro/",
 		".amazonq/", ".aider*", ".junie/", ".goose*", ".opencode/", "opencode.json*", ".qwen/", ".agents/",
 		".crush/", ".crush.json", "crush.json", ".rules", ".trae/", ".augment/", ".augment-guidelines", ".clinerules/", ".kilocode/", ".kilocodemodes", ".openhands/",
-		".factory/", ".codebuddy/", "codebuddy.md", ".iflow/", "iflow.md", ".lingma/", ".vibe/", ".zencoder/", ".tabnine/", ".tabnine_root", ".copilot/", ".rovodev/", ".cline/", ".amp/"}},
+		".factory/", ".codebuddy/", "codebuddy.md", ".iflow/", "iflow.md", ".lingma/", ".vibe/", ".zencoder/", ".tabnine/", ".tabnine_root", ".copilot/", ".rovodev/", ".cline/", ".amp/",
+		".agent/", ".aiassistant/", ".ai/", ".claude-plugin/", ".cursor-plugin/", ".codex-plugin/", "gemini-extension.json", "replit.md", "codex.md", "opencode.md", "grok.md", "soul.md", "heartbeat.md",
+		".continuerules", ".continuerc*", ".voidrules", ".openhands_instructions", ".openclaw/", ".kilo/", ".kimi/", ".grok/", ".qoder/", ".qodo/", ".pr_agent.toml", ".coderabbit.yaml", ".coderabbit.yml",
+		".bolt/", ".warp/", ".devin/", ".ona/", ".pi/", ".mux/", ".ruler/", ".rulesync/", ".specify/", ".plandex*/", ".deepagents/", ".forge/", "gptme.toml", "firebender.json", ".firebender/",
+		".adal/", ".commandcode/", ".cortex/", ".kode/", ".mcpjam/", ".neovate/", ".pochi/"}},
 	{"AgentKernel acts on it", []string{"agentkernel.toml", ".agentkernel/", "tools/*/*.py"}},
 	{"package managers and build tools take settings or code from it", []string{".npmrc", ".yarnrc*", ".yarn/", ".pnpmfile.*", "pnpmfile.*", "bunfig.toml", ".pypirc",
 		"pip.conf", "pip.ini", "uv.toml", ".pydistutils.cfg", "sitecustomize.py", "usercustomize.py",
@@ -57,7 +61,7 @@ var gitData = map[string]bool{"objects": true, "refs": true, "logs": true, "inde
 
 // actsPath says why a change at p is withheld; "": it is not. solid: it is no directory, or was none.
 func actsPath(p string, solid bool) string {
-	low := strings.ToLower(p)
+	low := fold(p)
 	for rest := low; rest != ""; {
 		name, after, more := strings.Cut(rest, "/")
 		if rest = after; name != ".git" {

@@ -27,6 +27,9 @@ func TestWhatTheHostActsOn(t *testing.T) {
 		"AGENTS.override.md": true, "QWEN.md": true, "CRUSH.md": true, ".crush.json": true, "WARP.md": true, ".rules": true, ".trae/rules/x.md": true, ".clinerules/x.md": true, ".augment/x": true, ".augment-guidelines": true, ".kilocode/mcp.json": true,
 		".venv/bin/python": true, ".venv/Scripts/python.exe": true, "venv/bin/pip": true, ".venv/pyvenv.cfg": true, ".venv/lib/python3.13/site-packages/x.pth": true, "site-packages/a/x.pth": false, "model.pth": false,
 		".venv/lib/python3.13/site-packages/x.py": false, "bin/python": false, "rules": false, "prek.py": false,
+		".agent/rules/x.md": true, ".aiassistant/rules/x.md": true, ".claude-plugin/plugin.json": true, "Replit.md": true, ".roomodes": true, ".continuerules": true, ".plandex-v2/x": true,
+		".Git/hooks/pre-commit": true, ".gıt/config": false, ".g\u200cit/config": true, ".git\ufeff/config": true, ".git./config": true, ".git . /hooks/x": true, "GIT~1/config": true, "git~1": true, "git~x/config": false, "agit~1/config": false,
+		".ſsh/config": true, ".ßh/config": true, ".vſcode/tasks.json": true, ".conﬁg/x": true, ".K\u200biro/x": true, ".\u212airo/x": true, ".env .": true, "a.\u00adenvrc": false, ".env\ufe0frc": true,
 		"Makefile": false, "package.json": false, "src/main.py": false, "conftest.py": false, "README.md": false, "hooks/pre-commit": false, "config": false, "vscode/tasks.json": false,
 	} {
 		if got := actsPath(p, true); (got != "") != want {

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/portowner"
 )
 
 // Embedder turns texts into vectors of one length, one for each text. Without one the search is by words alone.
@@ -40,6 +43,21 @@ var embedClient = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
+// keyedClient is embedClient for ports of this machine, where another user may listen.
+var keyedClient = &http.Client{
+	Timeout:       embedClient.Timeout,
+	CheckRedirect: embedClient.CheckRedirect,
+	Transport:     &http.Transport{DialContext: portowner.Checked{Dialer: &net.Dialer{Timeout: 10 * time.Second}}.DialContext, IdleConnTimeout: time.Minute},
+}
+
+// clientFor is the client for a request. A proxy, or a certificate, has its own way to say who is asked.
+func clientFor(req *http.Request, keyed bool) *http.Client {
+	if proxy, err := http.ProxyFromEnvironment(req); keyed && req.URL.Scheme == "http" && proxy == nil && err == nil {
+		return keyedClient
+	}
+	return embedClient
+}
+
 // Embed asks the endpoint. Errors: CodeUnavailable; the key is in none of them.
 func (e *Endpoint) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	fail := func(format string, args ...any) error {
@@ -64,9 +82,12 @@ func (e *Endpoint) Embed(ctx context.Context, texts []string) ([][]float32, erro
 	}
 	client := e.HTTP
 	if client == nil {
-		client = embedClient
+		client = clientFor(req, key != "")
 	}
 	res, err := client.Do(req)
+	if other, ok := errors.AsType[*portowner.Other](err); ok {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "embed", "the embedder was sent nothing, since there is a key: %w", other).WithHint("%s", portowner.Hint)
+	}
 	if err != nil {
 		return nil, fail("the embedder does not answer: %w", err)
 	}

@@ -3,7 +3,6 @@ package assistant
 import (
 	"bytes"
 	"encoding/json"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -50,10 +49,10 @@ func (p *Place) Plan(o Options) (*Install, error) {
 		e := p.notThere()
 		return nil, e.WithHint("%s; for a new file, write {} into it first", e.Hint)
 	}
-	if in.tools, err = p.read(p.Tools); err != nil {
+	if in.old, err = p.recorded(in.before); err != nil {
 		return nil, err
 	}
-	if in.old, err = p.recorded(); err != nil {
+	if in.tools, err = p.read(p.Tools); err != nil {
 		return nil, err
 	}
 	if in.old != nil && in.before.digest == in.old.Before {
@@ -257,7 +256,10 @@ func argsOf(entry []byte) []string {
 // leadsToTools says whether an entry of the client's file starts AgentKernel with the tools file of this place.
 func (p *Place) leadsToTools(entry []byte) bool {
 	return slices.ContainsFunc(argsOf(entry), func(a string) bool {
-		return a == p.Tools || p.Scope == Project && strings.HasSuffix(a, filepath.Base(p.Tools))
+		if flag, value, ok := strings.Cut(a, "="); ok && strings.HasPrefix(flag, "--") {
+			a = value
+		}
+		return a == p.Tools || a == p.earlier && a != "" || p.Scope == Project && filepath.Base(a) == filepath.Base(p.Tools)
 	})
 }
 
@@ -319,6 +321,9 @@ func (in *Install) Apply(now time.Time) (Applied, error) {
 		return Applied{}, nil
 	}
 	p := in.Place
+	if err := p.asPlanned(in.before, in.tools); err != nil {
+		return Applied{}, err
+	}
 	backup, err := p.backup(in.before, now)
 	if err != nil {
 		return Applied{}, err
@@ -329,22 +334,10 @@ func (in *Install) Apply(now time.Time) (Applied, error) {
 	if err := in.newRecord(backup, after, tools, now).save(p.record); err != nil {
 		return Applied{}, err
 	}
-	if err := in.tools.replace(tools); err != nil {
+	if err := p.replace(p.Tools, in.tools, tools); err != nil {
 		return Applied{}, err
 	}
-	if err := p.makeFolder(); err != nil {
-		return Applied{}, err
-	}
-	return Applied{Changed: true, Backup: backup}, in.before.replace(after)
-}
-
-// makeFolder makes the folder of a client's file that is not there, open as such folders are.
-func (p *Place) makeFolder() error {
-	dir := filepath.Dir(p.File)
-	if err := os.MkdirAll(dir, fs.FileMode(0o755)); err != nil {
-		return storage("making "+dir, err)
-	}
-	return nil
+	return Applied{Changed: true, Backup: backup}, p.replace(p.File, in.before, after)
 }
 
 func (in *Install) newRecord(backup string, after, tools []byte, now time.Time) *record {

@@ -98,8 +98,10 @@ type Place struct {
 	Tools  string // AgentKernel's tools file, to which the servers move
 	Folder string // what ${workspaceFolder} is, and where servers start
 	record string // what uninstall needs to know
-	named  bool   // File is not the usual one
-	host   Host
+	// earlier is where the tools file was when it was installed, if the place had another name then.
+	earlier string
+	named   bool // File is not the usual one
+	host    Host
 }
 
 // Find gives the place of a client by name. file, if not empty, is another file than the usual one: a profile's. Errors:

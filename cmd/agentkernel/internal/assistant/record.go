@@ -39,8 +39,38 @@ type moved struct {
 
 const recordVersion = 1
 
-// recorded gives the record of an installation; nil if there is none.
-func (p *Place) recorded() (*record, error) {
+// recorded gives the record of an installation; nil if there is none. now is the client's file. One that was made while the file had
+// another name, since the project was entered through a link, or has been moved as a whole, is the place's own from then on.
+func (p *Place) recorded(now content) (*record, error) {
+	r, err := p.load()
+	if r != nil || err != nil || !now.there {
+		return r, err
+	}
+	paths, _ := filepath.Glob(filepath.Join(p.host.Config, "mcp", "installed", p.Client.Name+"-*.json")) // a pattern without an error
+	for _, path := range paths {
+		other := Place{Client: p.Client, record: path, host: p.host}
+		if r, err := other.load(); err == nil && r != nil && r.Client == p.Client.Name && r.Scope == p.Scope && r.isOf(now) {
+			p.record, p.earlier = path, r.Tools
+			if _, err := os.Lstat(r.Tools); err == nil && p.Scope == User { // its name comes from that of the client's file
+				p.Tools = r.Tools
+			}
+			return r, nil
+		}
+	}
+	return nil, nil
+}
+
+// isOf says whether the client's file that was changed is the one that is there now, under another name.
+func (r *record) isOf(now content) bool {
+	then, err := filepath.EvalSymlinks(r.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r.After == now.digest
+	}
+	return err == nil && then == now.path
+}
+
+// load reads the record of this name; nil if there is none.
+func (p *Place) load() (*record, error) {
 	raw, err := os.ReadFile(p.record)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -72,7 +102,7 @@ func installed(host Host, c Client) (list []Place) {
 	paths, _ := filepath.Glob(filepath.Join(host.Config, "mcp", "installed", c.Name+"-*.json")) // a pattern without an error
 	for _, path := range paths {
 		other := Place{Client: c, record: path, host: host}
-		r, err := other.recorded()
+		r, err := other.load()
 		if err != nil || r == nil || r.Client != c.Name {
 			continue
 		}

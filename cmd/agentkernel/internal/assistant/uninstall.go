@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +39,10 @@ func (u *Uninstall) Removes() bool { return u.remove }
 func (p *Place) PlanUninstall() (*Uninstall, error) {
 	u := &Uninstall{Place: p}
 	var err error
-	if u.old, err = p.recorded(); err != nil {
+	if u.now, err = p.read(p.File); err != nil {
+		return nil, err
+	}
+	if u.old, err = p.recorded(u.now); err != nil {
 		return nil, err
 	}
 	if u.old == nil {
@@ -47,9 +51,6 @@ func (p *Place) PlanUninstall() (*Uninstall, error) {
 		}
 		u.Nothing, u.Others = true, p.others()
 		return u, p.mustBeThere()
-	}
-	if u.now, err = p.read(p.File); err != nil {
-		return nil, err
 	}
 	if u.tools, err = p.read(p.Tools); err != nil {
 		return nil, err
@@ -76,14 +77,20 @@ func (p *Place) PlanUninstall() (*Uninstall, error) {
 // goes; the servers come from the tools file, if that is still there, and from nowhere if it is not.
 func (u *Uninstall) orphan() (err error) {
 	p := u.Place
-	if u.now, err = p.read(p.File); err != nil || !u.now.there {
-		return err
+	if !u.now.there {
+		return nil
 	}
 	d, members, named, err := u.servers()
 	if err != nil {
 		return err
 	}
-	if i := named(Entry); i < 0 || !p.leadsToTools(members[i].Value) {
+	i := named(Entry)
+	if i < 0 {
+		return nil
+	}
+	if !p.leadsToTools(members[i].Value) {
+		u.Notes = append(u.Notes, fmt.Sprintf("%s has an entry %q, which stays: install would have written one that names %s, and this one does not. If it is not wanted, remove it there",
+			p.File, Entry, filepath.Base(p.Tools)))
 		return nil
 	}
 	if err := d.Remove([]string{p.Client.Key}, Entry); err != nil {
@@ -210,6 +217,9 @@ func (u *Uninstall) Apply(now time.Time) (Applied, error) {
 		return Applied{}, nil
 	}
 	p := u.Place
+	if err := p.asPlanned(u.now, u.tools); err != nil {
+		return Applied{}, err
+	}
 	backup, err := p.backup(u.now, now)
 	if err != nil {
 		return Applied{}, err
@@ -221,8 +231,8 @@ func (u *Uninstall) Apply(now time.Time) (Applied, error) {
 		return Applied{Changed: true, Backup: backup}, nil
 	}
 	if u.ownTools() {
-		if err := os.Remove(u.tools.path); err != nil {
-			return Applied{}, storage("removing "+p.Tools, err)
+		if err := p.remove(p.Tools, u.tools); err != nil {
+			return Applied{}, err
 		}
 	}
 	if err := os.Remove(p.record); err != nil {
@@ -236,15 +246,9 @@ func (u *Uninstall) writeClient() error {
 	case u.remove && !u.now.there:
 		return nil
 	case u.remove:
-		if err := os.Remove(u.now.path); err != nil {
-			return storage("removing "+u.Place.File, err)
-		}
-		return nil
+		return u.Place.remove(u.Place.File, u.now)
 	case u.now.there && digest(u.after) == u.now.digest:
 		return nil
 	}
-	if err := u.Place.makeFolder(); err != nil {
-		return err
-	}
-	return u.now.replace(u.after)
+	return u.Place.replace(u.Place.File, u.now, u.after)
 }

@@ -21,6 +21,7 @@ type Console struct {
 	mu       sync.Mutex
 	midLine  bool // the cursor of the terminal stands behind unfinished output
 	drawn    bool // the progress line is on the screen
+	behind   bool // the cursor stands behind a question
 	held     int  // questions on the screen: no progress line and no output meanwhile
 	waiting  []waiting
 	out, err screen
@@ -40,6 +41,7 @@ type Config struct {
 	OutTTY, ErrTTY bool
 	Color          bool       // colours on those streams that are terminals
 	Width          func() int // columns of the terminal; nil: 80
+	Dumb           bool       // a terminal on which nothing can be erased: no progress
 	Quiet          bool       // no notes and no progress, only output and errors
 }
 
@@ -187,7 +189,7 @@ func (c *Console) line(style, first string, rest ...string) {
 	}
 	io.WriteString(c.cfg.Err, text)
 	c.wrote(text, c.cfg.ErrTTY)
-	c.midLine = false
+	c.midLine, c.behind = false, false
 }
 
 // Prompt writes a question of one line without a line end, and keeps everything else from the terminal until the
@@ -207,6 +209,7 @@ func (c *Console) Prompt(text string, before func()) (done func()) {
 	}
 	io.WriteString(c.cfg.Err, text)
 	c.midLine = false // the answer's own line end follows
+	c.behind = true
 	c.held++
 	return func() {
 		c.mu.Lock()
@@ -219,15 +222,19 @@ func (c *Console) Prompt(text string, before func()) (done func()) {
 func (c *Console) Unasked() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held > 0 {
-		io.WriteString(c.cfg.Err, "\n")
-		c.release(c.held)
+	if c.held == 0 {
+		return
 	}
+	if c.behind {
+		io.WriteString(c.cfg.Err, "\n")
+	}
+	c.midLine = false
+	c.release(c.held)
 }
 
 // release ends n questions; c.mu is held.
 func (c *Console) release(n int) {
-	c.held = max(c.held-n, 0)
+	c.held, c.behind = max(c.held-n, 0), false
 	c.lastText = time.Now()
 	late := c.waiting
 	c.waiting = nil
@@ -255,7 +262,7 @@ func (c *Console) Silence() time.Duration {
 func (c *Console) Progress(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.cfg.ErrTTY || c.cfg.Quiet || c.midLine || c.held > 0 {
+	if !c.cfg.ErrTTY || c.cfg.Quiet || c.cfg.Dumb || c.midLine || c.held > 0 {
 		return
 	}
 	c.erase()

@@ -161,3 +161,22 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// Nothing can be erased on a dumb terminal, so no progress is drawn there.
+func TestNoProgressOnADumbTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var screen strings.Builder
+		c := New(Config{Out: &screen, Err: &screen, OutTTY: true, ErrTTY: true, Dumb: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { c.Spin(ctx, func(context.Context) string { return "waiting" }); close(done) }()
+		time.Sleep(3 * time.Second)
+		c.Progress("building")
+		cancel()
+		<-done
+		c.Note("done")
+		if got := screen.String(); got != "done\n" {
+			t.Errorf("%q", got)
+		}
+	})
+}

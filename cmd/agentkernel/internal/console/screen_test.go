@@ -123,3 +123,18 @@ func TestAQuestionThatNobodyAnswers(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// Ctrl-C at a question: what is said of it ends the line of the question, and no empty one follows.
+func TestInterruptAtAQuestion(t *testing.T) {
+	var screen strings.Builder
+	c := terminal(&screen)
+	c.Prompt("Allow? ", nil)
+	screen.WriteString("^C") // by the terminal
+	c.Echoed()
+	c.Say("interrupting")
+	c.Unasked()
+	c.Say("paused")
+	if got, want := screen.String(), "Allow? ^C\ninterrupting\npaused\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

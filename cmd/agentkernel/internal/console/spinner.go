@@ -17,7 +17,7 @@ var frames = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 // Spin shows, after a second of silence, that something goes on: a spinner, how long, and what status says
 // (it may be asked up to twice a second). It returns when ctx ends, the line erased.
 func (c *Console) Spin(ctx context.Context, status func(context.Context) string) {
-	if !c.cfg.ErrTTY || c.cfg.Quiet {
+	if !c.cfg.ErrTTY || c.cfg.Quiet || c.cfg.Dumb {
 		return
 	}
 	defer c.Progress("")
