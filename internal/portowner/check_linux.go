@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Check looks who has taken a connection that was just made, before anything is sent. Nil: this user, root, or a program of another machine;
-// or it cannot be known. Else an [*Other], or ErrGone.
+// Check looks who has taken a connection that was just made, before anything is sent. Nil: this user, root, an account of the system (as which
+// gateways and model servers run), or a program of another machine; or it cannot be known. Else an [*Other], or ErrGone.
 func Check(conn net.Conn) error {
 	to, ok1 := conn.RemoteAddr().(*net.TCPAddr)
 	from, ok2 := conn.LocalAddr().(*net.TCPAddr)
@@ -25,11 +25,15 @@ func Check(conn net.Conn) error {
 	switch {
 	case err != nil:
 		return err
-	case !known, uid == 0, uid == os.Geteuid(), reserved(to.Port), unmapped(uid):
+	case !known, uid < firstUser, uid == os.Geteuid(), reserved(to.Port), unmapped(uid):
 		return nil
 	}
 	return &Other{Addr: to, UID: uid}
 }
+
+// firstUser is the first number of an account that people have; those below are root's and of services. Source: UID_MIN of login.defs(5), and
+// https://systemd.io/UIDS-GIDS.
+const firstUser = 1000
 
 // openTable opens a table of sockets of this network namespace.
 func openTable(name string) (io.ReadCloser, error) { return os.Open("/proc/self/net/" + name) }

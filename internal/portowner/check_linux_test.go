@@ -128,4 +128,8 @@ func TestCheck(t *testing.T) {
 	if !ok || other.UID != usertest.Someone {
 		t.Errorf("a stranger's: %v", other)
 	}
+	service := usertest.ListenAs(t, firstUser-1, "tcp4", "127.0.0.1:0")
+	if err := check(service.Addr().String()); err != nil {
+		t.Errorf("a service's: %v", err)
+	}
 }

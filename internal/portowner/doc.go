@@ -24,4 +24,4 @@ func (o *Other) Error() string {
 }
 
 // Hint says what to do about an Other.
-const Hint = "if it is not the server that is meant, find out whose it is; if it is, have root or you listen there, or use https"
+const Hint = "if it is not the server that is meant, find out whose it is; if it is, have root, a system account or you listen there, or use https"

@@ -10,7 +10,13 @@ import (
 )
 
 // Listen listens as Someone. It skips the test where that cannot be.
-func Listen(t *testing.T, network, addr string) (l net.Listener) {
+func Listen(t *testing.T, network, addr string) net.Listener {
+	t.Helper()
+	return ListenAs(t, Someone, network, addr)
+}
+
+// ListenAs is Listen of another user.
+func ListenAs(t *testing.T, uid int, network, addr string) (l net.Listener) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make another user's sockets")
@@ -18,7 +24,7 @@ func Listen(t *testing.T, network, addr string) (l net.Listener) {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and not unlocked: the thread is the other user's, and ends with this
-		_, err := unix.SetfsuidRetUid(Someone)
+		_, err := unix.SetfsuidRetUid(uid)
 		if err == nil {
 			l, err = net.Listen(network, addr)
 		}
