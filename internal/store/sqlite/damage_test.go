@@ -604,7 +604,7 @@ func TestALogBehindTheDatabaseIsDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.work(func(w *writer) error { w.checkpoints.with(w.c); return nil }); err != nil {
+	if err := s.work(func(w *writer) error { return w.checkpoint() }); err != nil {
 		t.Fatal(err)
 	}
 	p := takePicture(t, cfg.Path)

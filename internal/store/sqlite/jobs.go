@@ -89,7 +89,6 @@ func (w *writer) transaction(q *queue, do func() error) error {
 	}
 	err := w.c.exec("COMMIT")
 	if err == nil {
-		w.checkpoints.committed(w.c, w.c.db.LogPages())
 		return nil
 	}
 	_ = w.c.script("ROLLBACK")

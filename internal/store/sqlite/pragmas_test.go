@@ -11,7 +11,7 @@ func TestTheWritersPragmas(t *testing.T) {
 	if err := appendFlush(s, note(1, 1, 10)); err != nil {
 		t.Fatal(err)
 	}
-	for pragma, want := range map[string]string{"synchronous": "2", "fullfsync": "1", "journal_mode": "wal", "locking_mode": "normal", "wal_autocheckpoint": "0"} {
+	for pragma, want := range map[string]string{"synchronous": "2", "fullfsync": "1", "journal_mode": "wal", "locking_mode": "normal", "wal_autocheckpoint": "1000"} {
 		err := s.work(func(w *writer) error {
 			r, _, err := w.c.one("PRAGMA " + pragma)
 			if err != nil {

@@ -81,7 +81,7 @@ func TestAViewIsTheDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%7 == 6 {
-			if err := s.work(func(w *writer) error { w.checkpoints.with(w.c); return nil }); err != nil {
+			if err := s.work(func(w *writer) error { return w.checkpoint() }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -116,14 +116,13 @@ func open(c *conn, cfg Config, m *logMark) (*Store, error) {
 		images: newImageCache(cfg.ImageCache),
 		max:    cfg.MaxImage,
 		writer: &writer{path: cfg.Path, c: c, blobs: blob.NewDir(cfg.Blobs, 0), seal: seal, log: cfg.Logger, mark: m, texts: newTexts(),
-			filed: true, posted: true, sweep: true, checkpoints: newCheckpoints(cfg.Path, cfg.Logger)},
+			filed: true, posted: true, sweep: true},
 		reads: newReads(cfg, func() (*readConn, error) {
 			c, err := dial(cfg.Path, url.Values{"mode": {"ro"}}, readPragmas...) // WAL: it never waits for the writer
 			return &readConn{conn: c}, err
 		}),
 		stopped: make(chan struct{}),
 	}
-	c.db.CountLog()
 	if err := s.writer.mayHavePosts(); err != nil {
 		return nil, err
 	}
@@ -400,8 +399,7 @@ func (s *Store) Close() error {
 		failure := s.queue.failure()
 		s.moments.end(nil, true)
 		s.closed = errors.Join(failure, s.reads.close())
-		s.writer.checkpoints.close()
-		s.closed = errors.Join(s.closed, s.writer.mark.end(failure == nil && s.writer.checkpoints.with(s.writer.c)), s.writer.c.close())
+		s.closed = errors.Join(s.closed, s.writer.mark.end(failure == nil && s.writer.moved()), s.writer.c.close())
 	})
 	return s.closed
 }

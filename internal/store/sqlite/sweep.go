@@ -266,10 +266,21 @@ func (s *Store) Shrink(ctx context.Context) (more bool, err error) {
 		if more = after > 0 && after < before; err != nil || more {
 			return err
 		}
-		w.checkpoints.with(w.c) // the file has its new size then; what readers keep from being moved is moved later
-		return nil
+		return w.checkpoint()
 	})
 	return more, err
+}
+
+// checkpoint brings the log into the database file, which then has its new size. Readers are not waited for: what
+// they keep from being done, the next commits do.
+func (w *writer) checkpoint() error {
+	return w.c.query(func(row) error { return nil }, "PRAGMA wal_checkpoint(PASSIVE)")
+}
+
+// moved brings the log into the database file, and says whether nothing is left that is not in it.
+func (w *writer) moved() bool {
+	r, found, err := w.c.one("PRAGMA wal_checkpoint(PASSIVE)")
+	return err == nil && found && r.int(0) == 0 && r.int(1) == r.int(2)
 }
 
 // Storage measures the store.

@@ -18,8 +18,6 @@ type writer struct {
 	log   *slog.Logger
 	mark  *logMark
 
-	checkpoints *checkpoints
-
 	open bool // a transaction was begun: see Stage
 
 	programs programIndex
@@ -65,7 +63,6 @@ func (w *writer) commit(group []pending) error {
 	}
 	w.open = false
 	w.mark.committed(group)
-	w.checkpoints.committed(w.c, w.c.db.LogPages())
 	w.commits.Add(1)
 	return nil
 }

@@ -21,16 +21,8 @@ import (
 type DB struct {
 	tls    *libc.TLS
 	handle uintptr
-	out    uintptr // see the places in it
+	out    uintptr // two pointers, for calls that answer through one, and the flag of Until
 }
-
-// Places in DB.out, memory that SQLite can write to: two pointers for calls that answer through one, the flag of Until, and what
-// CountLog counts.
-const (
-	untilPlace = 2 * pointerSize
-	pagesPlace = 3 * pointerSize
-	outSize    = 4 * pointerSize
-)
 
 const pointerSize = unsafe.Sizeof(uintptr(0))
 
@@ -41,7 +33,7 @@ var prepareLibrary = sync.OnceFunc(sqlite3.PatchIssue199)
 func Open(uri string) (*DB, error) {
 	prepareLibrary()
 	d := &DB{tls: libc.NewTLS()}
-	d.out = libc.Xmalloc(d.tls, types.Size_t(outSize))
+	d.out = libc.Xmalloc(d.tls, types.Size_t(3*pointerSize))
 	name, err := libc.CString(uri)
 	if err != nil || d.out == 0 {
 		return nil, errors.Join(errNoMemory, d.Close())
@@ -144,7 +136,7 @@ const stepsBetween = 1000
 // Until ends whatever the connection computes when ctx ends, until release is called. A statement that was ended fails. A wait for a
 // lock goes on, as busy_timeout has it.
 func (d *DB) Until(ctx context.Context) (release func()) {
-	flag := (*int32)(foreign(d.out + untilPlace))
+	flag := (*int32)(foreign(d.out + 2*pointerSize))
 	atomic.StoreInt32(flag, 0)
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -155,7 +147,7 @@ func (d *DB) Until(ctx context.Context) (release func()) {
 	call := struct {
 		f func(*libc.TLS, uintptr) int32
 	}{mustEnd}
-	sqlite3.Xsqlite3_progress_handler(d.tls, d.handle, stepsBetween, *(*uintptr)(unsafe.Pointer(&call)), d.out+untilPlace)
+	sqlite3.Xsqlite3_progress_handler(d.tls, d.handle, stepsBetween, *(*uintptr)(unsafe.Pointer(&call)), d.out+2*pointerSize)
 	return func() {
 		if !stop() {
 			<-ended
@@ -165,24 +157,6 @@ func (d *DB) Until(ctx context.Context) (release func()) {
 }
 
 func mustEnd(_ *libc.TLS, flag uintptr) int32 { return atomic.LoadInt32((*int32)(foreign(flag))) }
-
-// CountLog has the connection count the pages of the log at each of its commits, in place of moving them into the database file where
-// these are many.
-func (d *DB) CountLog() {
-	*(*int64)(foreign(d.out + pagesPlace)) = 0
-	call := struct {
-		f func(*libc.TLS, uintptr, uintptr, uintptr, int32) int32
-	}{countPages}
-	sqlite3.Xsqlite3_wal_hook(d.tls, d.handle, *(*uintptr)(unsafe.Pointer(&call)), d.out+pagesPlace)
-}
-
-// LogPages is how many pages the log had after the connection's newest commit, since CountLog.
-func (d *DB) LogPages() int64 { return *(*int64)(foreign(d.out + pagesPlace)) }
-
-func countPages(_ *libc.TLS, count, _, _ uintptr, pages int32) int32 {
-	*(*int64)(foreign(count)) = int64(pages)
-	return sqlite3.SQLITE_OK
-}
 
 // Action is something that a statement would do; see https://sqlite.org/c3ref/c_alter_table.html.
 type Action int32
