@@ -53,7 +53,7 @@ var rules = []struct {
 	{"internal/store/sqlite", []string{"", "internal/journal", "internal/nearest", "internal/fastpath", "internal/store/blob", "internal/store/sqlite/binding", "internal/store/sqlite/wal", "internal/shellword"}},
 	{"internal/store/sqlite/binding", nil},
 	{"internal/store/sqlite/wal", nil},
-	{"internal/store/...", []string{"", "internal/journal"}},
+	{"internal/store/...", []string{"", "internal/fastpath", "internal/journal"}},
 	{"internal/tool/...", []string{"internal/clip", "", "internal/journal", "internal/jsonc", "internal/lazy", "internal/nearest", "internal/portowner", "internal/reaper", "internal/redact", "internal/regular", "internal/strictjson", "internal/tool/...", "internal/shellword"}},
 	// What speaks to models knows nothing of the kernel, and no provider knows another.
 	{"internal/llm", []string{"", "internal/clip"}},
@@ -75,7 +75,7 @@ var rules = []struct {
 	{"internal/sys/families", []string{"", "internal/llm", "internal/sys", "internal/sys/..."}},
 	{"internal/sys/llm", []string{"", "internal/clip", "internal/journal", "internal/llm", "internal/sys"}},
 	{"internal/sys/...", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest", "internal/sys", "internal/shellword"}},
-	{"internal/kernel/history", []string{"", "internal/journal", "internal/kernel/advice"}},
+	{"internal/kernel/history", []string{"", "internal/fastpath", "internal/journal", "internal/kernel/advice"}},
 	{"internal/kernel/advice", nil},
 	{"internal/kernel/room", []string{"internal/bytesize"}},
 	{"internal/kernel/backends", []string{"", "internal/kernel/advice"}},

@@ -45,6 +45,13 @@ type Moments interface {
 	Moment(ctx context.Context) (_ context.Context, done func())
 }
 
+// Actives is a Store that can tell of the processes which are neither parked nor ended by their PIDs alone, which is most of what a
+// kernel wants to know of those that another one has left.
+type Actives interface {
+	// Active gives them in ascending order.
+	Active(ctx context.Context) ([]agentkernel.PID, error)
+}
+
 // few is how many processes are read one by one.
 const few = 8
 

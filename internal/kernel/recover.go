@@ -29,7 +29,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 	if err := k.table.Refuses(); err != nil {
 		return nil, err
 	}
-	records, err := history.Unfinished(ctx, k.store, pid)
+	pids, err := history.Unfinished(ctx, k.store, pid)
 	if err != nil {
 		return nil, err
 	}
@@ -39,14 +39,14 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 			return nil, err
 		}
 	}
-	reading, done := fastpath.Together(ctx, k.store, len(records))
+	reading, done := fastpath.Together(ctx, k.store, len(pids))
 	var taken []*process
 	var failed error // the first
-	for _, rec := range records {
+	for _, pid := range pids {
 		if failed = cmp.Or(failed, ctx.Err()); ctx.Err() != nil {
 			break // whoever asked has gone: what was taken up runs, and the rest is for the next who asks
 		}
-		p, left, err := k.adopt(reading, rec, false)
+		p, left, err := k.adopt(reading, pid, false)
 		failed, asleep = cmp.Or(failed, err), append(asleep, left...)
 		if p != nil {
 			taken = append(taken, p)
@@ -101,15 +101,15 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 
 // adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet, and in memory until release. nil:
 // this kernel carries it already, or left has it, which has failed, or was left as it was. To be killed, it need not be whole.
-func (k *Kernel) adopt(ctx context.Context, row agentkernel.ProcessRecord, toKill bool) (_ *process, left []agentkernel.Process, _ error) {
+func (k *Kernel) adopt(ctx context.Context, pid agentkernel.PID, toKill bool) (_ *process, left []agentkernel.Process, _ error) {
 	ctx = context.WithoutCancel(ctx) // a caller who leaves is no reason to fail it
-	if running, first, err := k.table.Claim(ctx, row.PID); !first {
+	if running, first, err := k.table.Claim(ctx, pid); !first {
 		k.unpin(running)
 		return nil, nil, err
 	}
-	defer k.table.Loaded(row.PID)
-	rec, ofRow, err := history.Row(ctx, k.store, row.PID) // lists come without program text
-	if err != nil || rec.State.Terminal() {               // the list was older
+	defer k.table.Loaded(pid)
+	rec, ofRow, err := history.Row(ctx, k.store, pid)
+	if err != nil || rec.State.Terminal() { // whoever listed it did so before
 		return nil, nil, err
 	}
 	found, err := k.readProcess(ctx, rec, ofRow)

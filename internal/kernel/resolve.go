@@ -93,7 +93,7 @@ func (k *Kernel) takeUpUnresolved(ctx context.Context, pid agentkernel.PID, call
 	if !unresolved.Open(&rec, entries, call) {
 		return nil, unresolved.Why(ctx, k.store, pid, call, k.label)
 	}
-	p, _, err := k.adopt(ctx, rec, false)
+	p, _, err := k.adopt(ctx, rec.PID, false)
 	if err == nil && p == nil { // somebody else took it up meanwhile, or it could not be
 		if p, err = k.acquire(ctx, pid); p == nil && err == nil {
 			err = unresolved.Why(ctx, k.store, pid, call, k.label)

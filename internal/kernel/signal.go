@@ -144,7 +144,7 @@ func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord,
 		return history.HasEnded(string(agentkernel.SignalKill), rec.PID, rec.State)
 	}
 	for _, rec := range tree {
-		adopted, _, notTaken := k.adopt(ctx, rec, true) // or somebody else just has, and it may sleep, or run by now
+		adopted, _, notTaken := k.adopt(ctx, rec.PID, true) // or somebody else just has, and it may sleep, or run by now
 		p, unread := k.acquire(ctx, rec.PID)
 		if err = cmp.Or(err, notTaken, unread); p != nil {
 			k.kill(p)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"agentkernel"
+	"agentkernel/internal/fastpath"
 	"agentkernel/internal/kernel/advice"
 )
 
@@ -74,17 +75,21 @@ func Parked(ctx context.Context, store agentkernel.StoreReader) (int, error) {
 
 // Unfinished lists the processes that have not ended and are not parked, of all trees (0) or of the one below pid, parents
 // first: a child's PID is greater than its parent's. CodeConflict: nothing of the tree is left.
-func Unfinished(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID) (found []agentkernel.ProcessRecord, err error) {
+func Unfinished(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID) (pids []agentkernel.PID, err error) {
+	var found []agentkernel.ProcessRecord
+	if quick, ok := store.(fastpath.Actives); ok && pid == 0 {
+		return quick.Active(ctx)
+	}
 	if pid == 0 {
 		found, err = store.Processes(ctx, agentkernel.Filter{Active: true})
 	} else if found, err = Tree(ctx, store, pid); err == nil && len(found) == 0 {
 		err = agentkernel.Errorf(agentkernel.CodeConflict, "recover", "process %d has ended already, and all below it", pid).WithPID(pid)
 	}
-	if err != nil {
-		return nil, err
+	for i := range found {
+		pids = append(pids, found[i].PID)
 	}
-	slices.SortFunc(found, func(a, b agentkernel.ProcessRecord) int { return cmp.Compare(a.PID, b.PID) })
-	return found, nil
+	slices.Sort(pids)
+	return pids, err
 }
 
 // Tree gives a process and all that descend from it, but for those that have ended.

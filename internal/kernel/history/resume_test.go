@@ -58,12 +58,8 @@ func TestUnfinished(t *testing.T) {
 	store := rows{all: []agentkernel.ProcessRecord{row(1, ended), row(2, lives, 1), row(3, lives), row(4, ended, 1, 2), row(5, lives, 1, 2, 4), row(6, ended)}}
 	for root, want := range map[agentkernel.PID][]agentkernel.PID{0: {2, 3, 5}, 1: {2, 5}, 2: {2, 5}, 4: {5}, 3: {3}} {
 		found, err := history.Unfinished(t.Context(), store, root)
-		var got []agentkernel.PID
-		for _, rec := range found {
-			got = append(got, rec.PID)
-		}
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("below %d: %v, %v; want %v", root, got, err, want)
+		if err != nil || !slices.Equal(found, want) {
+			t.Errorf("below %d: %v, %v; want %v", root, found, err, want)
 		}
 	}
 	if _, err := history.Unfinished(t.Context(), store, 6); agentkernel.CodeOf(err) != agentkernel.CodeConflict {

@@ -206,6 +206,19 @@ func (r *reads) processes(ctx context.Context, f agentkernel.Filter) ([]agentker
 	return found, err
 }
 
+func (r *reads) active(ctx context.Context) ([]agentkernel.PID, error) {
+	where, args := filtered(agentkernel.Filter{Active: true})
+	var found []agentkernel.PID
+	err := r.do(ctx, func(c *conn) error {
+		found = nil
+		return c.query(func(v row) error {
+			found = append(found, agentkernel.PID(v.int(0)))
+			return ctx.Err()
+		}, "SELECT p.pid FROM processes p"+where+" ORDER BY p.pid", args...)
+	})
+	return found, err
+}
+
 func (r *reads) byKey(ctx context.Context, namespace, key string) (agentkernel.PID, error) {
 	var pid int64
 	err := r.do(ctx, func(c *conn) (err error) {

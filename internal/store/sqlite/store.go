@@ -305,6 +305,14 @@ func (s *Store) Processes(ctx context.Context, f agentkernel.Filter) ([]agentker
 	return s.reads.processes(ctx, f)
 }
 
+// Active lists the PIDs that Processes would with Filter.Active, oldest first; see fastpath.Actives.
+func (s *Store) Active(ctx context.Context) ([]agentkernel.PID, error) {
+	if err := s.flushAll(ctx); err != nil {
+		return nil, err
+	}
+	return s.reads.active(ctx)
+}
+
 // Count says how many rows Processes would list without a limit.
 func (s *Store) Count(ctx context.Context, f agentkernel.Filter) (int, error) {
 	if err := s.flushAll(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/fastpath"
 )
 
 // anError has every field set.
@@ -315,6 +316,13 @@ func parked(t *testing.T, open Opener) {
 		active, err := f.Processes(t.Context(), agentkernel.Filter{Active: true})
 		if err != nil || len(active) != 2 || active[0].PID != pids[5] || active[1].PID != pids[4] || active[0].Parked != nil {
 			t.Fatalf("active %+v, error %v", active, err)
+		}
+		if quick, ok := f.Store.(fastpath.Actives); ok {
+			got, err := quick.Active(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.same([]agentkernel.PID{pids[4], pids[5]}, got)
 		}
 		for i, pid := range pids[:4] {
 			got, err := f.Process(t.Context(), pid)
