@@ -163,7 +163,7 @@ func members(t reflect.Type) (names []string) {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
-		case name == "-":
+		case name == "-", !f.IsExported() && !f.Anonymous:
 		case f.Anonymous && name == "":
 			if f.Type.Kind() == reflect.Pointer {
 				f.Type = f.Type.Elem()
