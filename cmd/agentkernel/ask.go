@@ -168,9 +168,15 @@ const elsewhere agentkernel.Answer = "elsewhere"
 // question gives the human's answer; "": there is none, since the terminal or this command has gone.
 func (w *watch) question(ctx context.Context, human *human, pid agentkernel.PID, q *agentkernel.Ask) agentkernel.Answer {
 	who, became, looked := w.asker(ctx, pid), "", time.Now()
+	before, _ := w.k.Process(ctx, pid)
 	asked := func() bool {
 		if time.Since(looked) >= lookAgain {
-			became, looked = w.became(ctx, pid, q), time.Now()
+			looked = time.Now()
+			now, err := w.k.Process(ctx, pid)
+			// One that waits for such a question and has issued no call since is not looked at further: journals are long.
+			if err == nil && (now.Usage.Syscalls != before.Usage.Syscalls || !slices.Contains(now.WaitsFor, agentkernel.YourAnswer+q.Call)) {
+				became, before = w.became(ctx, pid, q), now
+			}
 		}
 		return became == ""
 	}
@@ -198,9 +204,6 @@ const lookAgain = time.Second
 
 // became says what has become of a call that somebody else was asked about, too; "": it is still asked, or that cannot be told.
 func (w *watch) became(ctx context.Context, pid agentkernel.PID, q *agentkernel.Ask) string {
-	if p, err := w.k.Process(ctx, pid); err != nil || slices.Contains(p.WaitsFor, agentkernel.YourAnswer+q.Call) {
-		return ""
-	}
 	entries, err := w.k.Journal(ctx, pid, 1, 0)
 	if err != nil {
 		return ""

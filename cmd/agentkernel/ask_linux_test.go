@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -92,7 +93,11 @@ func TestAnsweredWhileShown(t *testing.T) {
 		keyboard, tty := openPTY(t)
 		r := newRig(t)
 		r.tty = tty
-		r.kernel.list, r.kernel.entries = []agentkernel.Process{{PID: 12}}, []agentkernel.Entry{call}
+		r.kernel.entries = []agentkernel.Entry{call}
+		var calls atomic.Int64
+		r.kernel.process = func(agentkernel.PID) (agentkernel.Process, error) { // it asks about the same tool again, at once
+			return agentkernel.Process{PID: 12, WaitsFor: []string{agentkernel.YourAnswer + "fs.write"}, Usage: agentkernel.Usage{Syscalls: calls.Add(1)}}, nil
+		}
 		answered := make(chan int64, 1)
 		r.kernel.answer = func(ask int64, _ agentkernel.Answer) error { answered <- ask; return nil }
 		r.kernel.run = func(_ context.Context, _ agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error) {

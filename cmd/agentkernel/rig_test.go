@@ -18,12 +18,13 @@ import (
 // fakeKernel answers as a test tells it; what a test does not tell panics.
 type fakeKernel struct {
 	agentkernel.Kernel
-	run    func(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error)
-	signal func(pid agentkernel.PID, s agentkernel.Signal) error
-	answer func(ask int64, a agentkernel.Answer) error
-	toldOf []agentkernel.PID // whose questions were answered
-	list   []agentkernel.Process
-	info   agentkernel.KernelInfo
+	run     func(ctx context.Context, s agentkernel.Spec, fn func(agentkernel.Event) error) (agentkernel.Process, error)
+	signal  func(pid agentkernel.PID, s agentkernel.Signal) error
+	answer  func(ask int64, a agentkernel.Answer) error
+	process func(pid agentkernel.PID) (agentkernel.Process, error) // nil: from list
+	toldOf  []agentkernel.PID                                      // whose questions were answered
+	list    []agentkernel.Process
+	info    agentkernel.KernelInfo
 
 	entries []agentkernel.Entry // of each journal, behind the first
 }
@@ -71,6 +72,9 @@ func (f *fakeKernel) List(_ context.Context, filter agentkernel.Filter) ([]agent
 }
 
 func (f *fakeKernel) Process(_ context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
+	if f.process != nil {
+		return f.process(pid)
+	}
 	for _, p := range f.list {
 		if p.PID == pid {
 			return p, nil
