@@ -147,7 +147,7 @@ func (k *Kernel) create(ctx context.Context, given agentkernel.Spec, h *inline) 
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := k.table.Refuses(); err != nil {
+	if err := cmp.Or(ctx.Err(), k.table.Refuses()); err != nil { // to look at it may have taken a minute: whoever has left knows of no process
 		return nil, 0, err
 	}
 	if s.IdempotencyKey != "" && !k.surelyNewChild(s) {
