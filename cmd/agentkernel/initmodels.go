@@ -141,7 +141,7 @@ func (a *app) userFile() string {
 // declareModel says how a model is declared, to whoever needs one and has none.
 func (a *app) declareModel() string {
 	return fmt.Sprintf(`declare one: write models = ["fast openai:gpt-5-mini"] into %s, and: export OPENAI_API_KEY=...; then agentkernel llm test tries it. `+
-		`agentkernel init lists other models, and the made-up ones of agentkernel devllm need no key (README.md, "From a key to a chart")`, a.userFile())
+		`agentkernel init lists other models, and the made-up ones of agentkernel devllm take any key (README.md, "From a key to a chart")`, a.userFile())
 }
 
 // modelsText says what to write into the settings. Where nothing was found that could be declared, it says what there is to choose from.

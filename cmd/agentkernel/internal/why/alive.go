@@ -210,8 +210,22 @@ func (c *inquiry) unfinished(open []*history.Call) {
 		c.step(c.cmd("kill %d"), "")
 		return
 	}
-	c.step(c.cmd("recover %d"), "it goes on; finished calls are not made again")
+	c.recovered()
 	c.step(c.cmd("kill %d"), "")
+}
+
+// recovered adds what recovering it does.
+func (c *inquiry) recovered() {
+	anew := fmt.Sprintf(": a program in %s cannot be replayed", c.p.Language)
+	switch {
+	case c.p.Replayable || !c.history.Noted:
+		c.step(c.cmd("recover %d"), "it goes on; finished calls are not made again")
+	case c.spec.Restart == agentkernel.RestartOnCrash:
+		c.step(c.cmd("recover %d"), "it begins anew"+anew)
+	default:
+		c.step(c.cmd("recover %d"), "it ends as failed"+anew)
+		c.step(c.cmd("rerun %d"), "runs it again, after that; calls whose results its journal has are not made again")
+	}
 }
 
 // recovery says what becomes of a call that was cut off.
