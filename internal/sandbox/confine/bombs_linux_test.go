@@ -372,13 +372,13 @@ try:
 except OSError as e:
     if e.errno == errno.ENOSPC: say("BREACH")
 signal.pause()`},
-	{name: "texts of /proc that files keep", wall: "memory limit", want: "", ends: limited("memory"),
+	{name: "texts of procfs that files keep", wall: "memory limit", want: "", ends: limited("memory"),
 		change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 96<<20, 1024 }, program: longFdinfo + `
 os.fork()
 for i in range(100): long() # each keeps 2 to 4 MiB
 time.sleep(60)
 say("BREACH")`},
-	{name: "texts of /proc in files on their way between sockets", wall: "memory limit", want: "", ends: limited("memory"),
+	{name: "texts of procfs in files on their way between sockets", wall: "memory limit", want: "", ends: limited("memory"),
 		change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 96<<20, 1024 }, program: longFdinfo + `
 first = long()
 keep = []

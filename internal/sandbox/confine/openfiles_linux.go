@@ -254,7 +254,7 @@ func (l *filesLook) watched(n int64, key fileKey, f openFile, one *openFiles) {
 // What a file keeps of the text that was read from it, however little of it, until it is closed (struct seq_file).
 const (
 	textBytes = 64 << 10 // of /proc or /sys: a process's memory maps have the longest line, the host's /proc/stat the longest text
-	infoBytes = 8 << 20  // of fdinfo: a line for each of mostWatches, in the power of two that holds them
+	infoBytes = 8 << 20  // of fdinfo: a line for each of MostWatches, in the power of two that holds them
 )
 
 // text adds what a file of /proc keeps. How much of it was read cannot be seen, nor how long it was then.

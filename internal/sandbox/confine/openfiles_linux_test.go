@@ -170,7 +170,7 @@ signal.pause()`, locks), filepath.Join(t.TempDir(), "f"))
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	w.Close()
 	out.await(t, "up")
-	l := newFilesLook(Config{}.withDefaults(), 0, true, mostWatches)
+	l := newFilesLook(Config{}.withDefaults(), 0, true, MostWatches)
 	all := seeAll([]int{cmd.Process.Pid})
 	if n := l.of(all).locks; n != locks {
 		t.Fatalf("it holds %d locks, not %d", n, locks)
@@ -222,7 +222,7 @@ func TestLooksAtDescriptorsAreBounded(t *testing.T) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
 		t.Fatal(err)
 	}
-	l := newFilesLook(Config{}.withDefaults(), 0, true, mostWatches)
+	l := newFilesLook(Config{}.withDefaults(), 0, true, MostWatches)
 	l.most.descriptors = 1 << 20
 	all := seeAll([]int{os.Getpid()})
 	runtime.LockOSThread()
