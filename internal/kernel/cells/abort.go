@@ -23,6 +23,9 @@ func InDoubt(call string, why *agentkernel.Error) *agentkernel.Error {
 
 // Alone says whether an error that ended a sandbox need not end its session.
 func Alone(e *agentkernel.Error) bool {
-	limit, _ := e.Limit()
-	return e.Code == agentkernel.CodeCrashed || limit == "memory" || limit == "recursion"
+	switch limit, _ := e.Limit(); limit {
+	case "memory", "hidden_memory", "watches", "recursion":
+		return true
+	}
+	return e.Code == agentkernel.CodeCrashed
 }

@@ -53,6 +53,10 @@ const HiddenMemory = "hidden memory"
 // Watches is the limit of a sandbox whose epolls wait for more than its part of what Linux lets the kernel's user have.
 const Watches = "epoll watches"
 
+// MostWatches is how many descriptors the epolls of a sandbox may wait for. A program waits for a descriptor or two in each process, or for
+// a thousand in one; as many as these are found in some 20 ms, so that few are added meanwhile.
+const MostWatches = 64 << 10
+
 // Locks is the limit of a sandbox that holds more locks of files than MostLocks, or the most while all together hold more than MostLocksOfAll.
 const Locks = "file locks"
 

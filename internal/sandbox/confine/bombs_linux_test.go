@@ -28,6 +28,20 @@ ctypes.memset(p, 1, n * 4096)
 for i in range(0, n, 2): libc.mprotect(p + i * 4096, 4096, 1)
 `
 
+// longFdinfo opens a file of /proc that has a line for each of 25,000 watches, and reads of it a byte.
+const longFdinfo = `
+import select
+watching = select.epoll()
+for i in range(50):
+    r, w = os.pipe()
+    for fd in range(300, 800): os.dup2(r, fd); watching.register(fd, 0)
+os.closerange(300, 800)
+def long():
+    fd = os.open("/proc/self/fdinfo/%d" % watching.fileno(), os.O_RDONLY)
+    os.read(fd, 1)
+    return fd
+`
+
 // bombs try to take more than was given. All run with the limits of tight.
 var bombs = []attack{
 	{name: "fork bomb", wall: "process limit", want: "EAGAIN at most 40",
@@ -358,6 +372,21 @@ try:
 except OSError as e:
     if e.errno == errno.ENOSPC: say("BREACH")
 signal.pause()`},
+	{name: "texts of procfs that files keep", wall: "memory limit", want: "", ends: limited("memory"),
+		change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 96<<20, 1024 }, program: longFdinfo + `
+os.fork()
+for i in range(100): long() # each keeps 2 to 4 MiB
+time.sleep(60)
+say("BREACH")`},
+	{name: "texts of procfs in files on their way between sockets", wall: "memory limit", want: "", ends: limited("memory"),
+		change: func(c *Config) { c.Limits.Memory, c.Limits.OpenFiles = 96<<20, 1024 }, program: longFdinfo + `
+first = long()
+keep = []
+for i in range(200): # fewer than would do if each was a full socket
+    if i % 100 == 0: keep.append(socket.socketpair())
+    fd = long(); socket.send_fds(keep[-1][0], [b"x"], [fd]); os.close(fd)
+time.sleep(60)
+say("BREACH")`},
 	{name: "messages and semaphores of System V", wall: "memory limit, else seccomp", wholeOnly: true, change: func(c *Config) { c.Profile = ProfileGeneric },
 		want: "EPERM EPERM", uncounted: true, program: `
 raw("msgget", 0, 0o1600); raw("semget", 0, 32000, 0o1600)`},

@@ -12,7 +12,7 @@ import (
 type dirLists struct {
 	overlay bool                  // there is one
 	known   map[[2]uint64]dirList // by device and inode
-	devices map[uint64]bool       // by number: it is an overlay
+	devices map[uint64]int64      // the kind of file system, by number
 	largest int64                 // that was seen
 	asked   int
 }
@@ -32,7 +32,7 @@ const (
 )
 
 func newDirLists(c Config) *dirLists {
-	return &dirLists{overlay: len(c.scratch()) > 0, known: map[[2]uint64]dirList{}, devices: map[uint64]bool{}, largest: dirBytes}
+	return &dirLists{overlay: len(c.scratch()) > 0, known: map[[2]uint64]dirList{}, devices: map[uint64]int64{}, largest: dirBytes}
 }
 
 // listsEvery is in how many looks few processes are looked at once, where a cgroup counts what they have in memory.
@@ -47,16 +47,30 @@ func (l *dirLists) worth(gr *group, limits Limits) bool {
 
 // layered says whether a directory lies in an overlay.
 func (l *dirLists) layered(path string, st *unix.Stat_t) bool {
-	is, known := l.devices[st.Dev]
-	if !known && l.overlay { // all that a sandbox sees is mounted when its program begins
+	return l.overlay && l.kind(path, st) == unix.OVERLAYFS_SUPER_MAGIC
+}
+
+// generated says whether Linux makes the text of a file when it is read.
+func (l *dirLists) generated(path string, st *unix.Stat_t) bool {
+	switch l.kind(path, st) {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
+// kind is that of the file system in which a file lies; 0: nobody can say. All that a sandbox sees is mounted when its program begins.
+func (l *dirLists) kind(path string, st *unix.Stat_t) int64 {
+	kind, known := l.devices[st.Dev]
+	if !known {
 		var fs unix.Statfs_t
 		if unix.Statfs(path, &fs) != nil {
-			return false
+			return 0
 		}
-		is = fs.Type == unix.OVERLAYFS_SUPER_MAGIC
-		l.devices[st.Dev] = is
+		kind = fs.Type //nolint:unconvert // not everywhere of 64 bits
+		l.devices[st.Dev] = kind
 	}
-	return is
+	return kind
 }
 
 // list is what the list of an open directory of an overlay takes; beyond most it stops to count.

@@ -18,7 +18,7 @@ type openFiles struct {
 	locks       int64 // of files, whatever these are
 	watches     int64 // what epolls wait for
 	lists       int64 // names in directories, bytes, which no cgroup counts
-	buffers     int64 // what lies unread in pipes and sockets, bytes
+	buffers     int64 // what lies unread in pipes and sockets, and texts that files keep, bytes
 }
 
 func (o *openFiles) add(p openFiles) {
@@ -52,6 +52,8 @@ type filesLook struct {
 	known    bool              // all that was to be read of a process was read, or has gone
 	files    sameFiles         // seen in this look
 	streams  map[fileKey]bool  // pipes and sockets that were
+	again    int64             // watches that were read once more in this look, in another process
+	texts    bool              // a file of fdinfo was ever seen open
 	info     []byte            // room to read
 }
 
@@ -70,7 +72,7 @@ func (l *filesLook) of(all []seen) openFiles {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	begun, used, before, last, blind := time.Now(), threadTime(), l.sum, l.last, false
-	l.sum, l.files, l.streams, l.last = openFiles{}, sameFiles{}, map[fileKey]bool{}, make(map[int]openFiles, len(all))
+	l.sum, l.files, l.streams, l.last, l.again = openFiles{}, sameFiles{}, map[fileKey]bool{}, make(map[int]openFiles, len(all)), 0
 	for _, p := range all {
 		l.known = true
 		one, err := l.process(p)
@@ -121,13 +123,16 @@ func (l *filesLook) process(p seen) (one openFiles, err error) {
 	if err != nil {
 		return l.missed(p, err)
 	}
+	tid, _ := strconv.Atoi(filepath.Base(p.dir))
+	if known, _ := l.files.add(fileKey{of: tables}, openFile{tid, wholeTable}); known {
+		return one, nil // as of clone(2) with CLONE_FILES
+	}
 	one.descriptors = len(names)
 	infos, err := unix.Open(p.dir+"/fdinfo", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return l.missed(p, err)
 	}
 	defer func() { _ = unix.Close(infos) }()
-	tid, _ := strconv.Atoi(filepath.Base(p.dir))
 	d := descriptor{process: p, tid: tid, pidfd: -1, fds: int(fds.Fd()), infos: infos} //nolint:gosec // a descriptor
 	defer d.close()
 	for _, d.name = range names {
@@ -174,28 +179,32 @@ func (l *filesLook) descriptor(d *descriptor, one *openFiles) error {
 	if err := unix.Fstatat(d.fds, d.name, &st, 0); err != nil && !errors.Is(err, unix.EACCES) { // as some file systems answer to root
 		return err
 	}
-	info, err := l.read(d)
-	if err != nil {
-		return err
-	}
 	number, _ := strconv.Atoi(d.name)
 	file, key := openFile{d.tid, number}, fileKey{dev: st.Dev, ino: st.Ino}
 	own := key // what a fork does not inherit
 	own.pid = d.process.pid
+	kind := st.Mode & unix.S_IFMT
+	if kind == 0 { // it may be an epoll: read for each process, since locks are its own, and not for each duplicate
+		one := own
+		if one.of = watches; l.files.known(one, file) {
+			return nil
+		}
+	}
+	info, err := l.read(d)
+	if err != nil {
+		return err
+	}
 	if info.ownLocks > 0 && l.files.first(own, file) {
 		one.locks += info.ownLocks
 	}
 	if info.fileLocks > 0 && l.files.first(key, file) {
 		one.locks += info.fileLocks
 	}
-	one.watches += info.watches
-	if l.buffered {
-		one.buffers += info.watches * watchBytes
-	}
-	switch st.Mode & unix.S_IFMT {
+	l.watched(info.watches, key, file, one)
+	switch kind {
 	case unix.S_IFDIR:
 		path := d.process.dir + "/fd/" + d.name
-		if key.directory = true; !l.lists.layered(path, &st) {
+		if key.of = directories; !l.lists.layered(path, &st) {
 			one.lists += dirBytes
 		} else if l.files.first(key, file) {
 			one.lists += l.lists.list(path, &st, l.most.lists-l.sum.lists-one.lists)
@@ -207,15 +216,74 @@ func (l *filesLook) descriptor(d *descriptor, one *openFiles) error {
 		l.streams[key] = true
 		one.lists += info.inFlight * l.lists.largest // it may be a directory, and as large as any that was seen
 		if l.buffered {
-			n, err := l.unread(d, number, st.Mode&unix.S_IFMT == unix.S_IFIFO)
+			n, err := l.unread(d, number, kind == unix.S_IFIFO)
 			if n > 0 { // what is on its way in it may be sockets, and full
-				n += info.inFlight * socketBytes
+				n += info.inFlight * l.carried()
 			}
 			one.buffers += n
 			return err
 		}
+	case unix.S_IFREG:
+		if l.buffered {
+			l.text(d, &st, key, file, one)
+		}
 	}
 	return nil
+}
+
+// readAgain is how often a look may read as many watches as a sandbox may have, for locks of processes that inherited them; more
+// of them count, so that the look ends.
+const readAgain = 4
+
+// watched adds what an epoll waits for, once for all who have it.
+func (l *filesLook) watched(n int64, key fileKey, f openFile, one *openFiles) {
+	if n == 0 {
+		return
+	}
+	if key.of = watches; l.files.known(key, f) {
+		if l.again += n; l.again <= readAgain*l.most.watches {
+			return
+		}
+	}
+	one.watches += n
+	if l.buffered {
+		one.buffers += n * watchBytes
+	}
+}
+
+// What a file keeps of the text that was read from it, however little of it, until it is closed (struct seq_file).
+const (
+	textBytes = 64 << 10 // of /proc or /sys: a process's memory maps have the longest line, the host's /proc/stat the longest text
+	infoBytes = 8 << 20  // of fdinfo: a line for each of MostWatches, in the power of two that holds them
+)
+
+// text adds what a file of /proc keeps. How much of it was read cannot be seen, nor how long it was then.
+func (l *filesLook) text(d *descriptor, st *unix.Stat_t, key fileKey, f openFile, one *openFiles) {
+	path := d.process.dir + "/fd/" + d.name
+	if !l.lists.generated(path, st) {
+		return
+	}
+	if key.of = texts; l.files.known(key, f) {
+		return
+	}
+	to, err := os.Readlink(path)
+	if err == nil && filepath.Base(filepath.Dir(to)) != "fdinfo" {
+		one.buffers += textBytes
+		return
+	}
+	if err != nil && hasGone(err) {
+		return
+	}
+	l.texts = true
+	one.buffers += infoBytes
+}
+
+// carried is what a descriptor on its way in a socket may hold.
+func (l *filesLook) carried() int64 {
+	if l.texts {
+		return infoBytes
+	}
+	return socketBytes
 }
 
 // unread is what lies in a pipe or socket.
@@ -292,13 +360,27 @@ func (i *fdInfo) line(line []byte) {
 
 // fileKey is a file, and what of it is compared.
 type fileKey struct {
-	dev, ino  uint64
-	pid       int // 0: of all processes
-	directory bool
+	dev, ino uint64
+	pid      int // 0: of all processes
+	of       compared
 }
+
+// compared is what is counted once of an open file.
+type compared int
+
+const (
+	locks compared = iota
+	directories
+	watches
+	texts
+	tables // of descriptors
+)
 
 // openFile is a descriptor of a thread.
 type openFile struct{ tid, fd int }
+
+// wholeTable stands for all descriptors of a thread.
+const wholeTable = -1
 
 // sameFiles tells descriptors of one open file, which were inherited or duplicated, from those of a file that was opened several
 // times: a program can make all else of them the same. By file, they are in the order of kcmp(2).
@@ -306,21 +388,33 @@ type sameFiles map[fileKey][]openFile
 
 // first says whether no descriptor of the same open file was seen before.
 func (s sameFiles) first(key fileKey, f openFile) bool {
-	list, stale := s[key], false
+	known, stale := s.add(key, f)
+	return !known && !stale // what the one held that has gone was counted, and f takes its place
+}
+
+// known says that a descriptor of the same open file was seen before.
+func (s sameFiles) known(key fileKey, f openFile) bool {
+	known, _ := s.add(key, f)
+	return known
+}
+
+// add adds a descriptor if none of the same open file is known. stale: one that was has gone, which may have been of the same.
+func (s sameFiles) add(key fileKey, f openFile) (known, stale bool) {
+	list := s[key]
 	low, high := 0, len(list)
 	for low < high {
 		mid := (low + high) / 2
 		switch order, err := compare(list[mid], f); {
 		case hasGone(err) || errors.Is(err, unix.EBADF):
 			if _, err := compare(f, f); err != nil {
-				return false // it is f that has gone
+				return true, stale // it is f that has gone
 			}
-			list = append(list[:mid], list[mid+1:]...) // what it held was counted, and f takes its place
+			list = append(list[:mid], list[mid+1:]...)
 			low, high, stale = 0, len(list), true
 		case err != nil: // nobody can say
-			return true
+			return false, false
 		case order == 0:
-			return false
+			return true, stale
 		case order == 1:
 			low = mid + 1
 		default:
@@ -331,13 +425,17 @@ func (s sameFiles) first(key fileKey, f openFile) bool {
 	copy(list[low+1:], list[low:])
 	list[low] = f
 	s[key] = list
-	return !stale
+	return false, stale
 }
 
-// compare is 0 if two descriptors are of one open file, 1 if the first comes before the second, else 2.
+// compare is 0 if two descriptors are of one open file, or two tables of descriptors are one, 1 if the first comes before the second, else 2.
 func compare(a, b openFile) (int, error) {
-	const kcmpFile = 0
-	n, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a.tid), uintptr(b.tid), kcmpFile, uintptr(a.fd), uintptr(b.fd), 0) //nolint:gosec // numbers
+	const kcmpFile, kcmpFiles = 0, 2
+	kind := uintptr(kcmpFile)
+	if a.fd == wholeTable {
+		kind, a.fd, b.fd = kcmpFiles, 0, 0
+	}
+	n, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a.tid), uintptr(b.tid), kind, uintptr(a.fd), uintptr(b.fd), 0) //nolint:gosec // numbers
 	if errno != 0 {
 		return 0, errno
 	}

@@ -72,6 +72,58 @@ signal.pause()`)
 	bothUsers(t, test)
 }
 
+// TestSharedFilesCountOnce has workers inherit an epoll that waits for much, and processes share a table of descriptors with locked files.
+func TestSharedFilesCountOnce(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		s := newSpawner(t, func(c *SpawnerConfig) { c.NoCgroups = true })
+		s.watches = newShares(10_000, unbounded)
+		cfg := pythonConfig(t, fmt.Sprintf(`
+import ctypes, fcntl, os, select, signal
+one, other = select.epoll(), select.epoll()
+for i in range(6):
+    r, w = os.pipe()
+    for fd in range(300, 800): os.dup2(r, fd); (one if i %% 2 else other).register(fd, 0)
+os.closerange(300, 800)
+for i in range(30): os.dup(one.fileno())
+file = os.open("/tmp/one", os.O_CREAT | os.O_RDWR)
+for i in range(1500): fcntl.lockf(file, fcntl.LOCK_EX, 1, (1500 - i) * 2)
+for i in range(12):
+    if not os.fork(): signal.pause()
+for i in range(4):
+    if not ctypes.CDLL(None).syscall(%d, 0x400 | 17, 0, 0, 0, 0): signal.pause() # CLONE_FILES | SIGCHLD
+print("up", flush=True)
+signal.pause()`, unix.SYS_CLONE))
+		cfg.Limits = Limits{Memory: 256 << 20, Pids: 60, OpenFiles: 1024}
+		r := launchWhole(t, s, cfg)
+		r.out.await(t, "up")
+		r.looksMore(t, 3)
+		r.mustLive(t, "a program whose processes share what it has open")
+		l := newFilesLook(r.cell.Config, 0, true, 10_000)
+		if n := l.of(seeAll(treeOf(r.PID()))); n.watches != 3000 || n.locks != 1500 {
+			t.Errorf("it has %d watches and %d locks", n.watches, n.locks)
+		}
+	})
+}
+
+// TestFilesOfProcCountLittle has a program keep some open.
+func TestFilesOfProcCountLittle(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		cfg := pythonConfig(t, `
+import os, signal
+keep = [open("/proc/self/" + name, "rb") for name in ("status", "stat", "maps", "mountinfo", "fdinfo/0", "cgroup") for i in range(4)]
+for f in keep: f.read(1)
+for i in range(20):
+    if not os.fork(): break
+else: print("up", flush=True)
+signal.pause()`)
+		cfg.Limits = Limits{Memory: 128 << 20, Pids: 60}
+		r := launchWhole(t, newSpawner(t, func(c *SpawnerConfig) { c.NoCgroups = true }), cfg)
+		r.out.await(t, "up")
+		r.looksMore(t, 3)
+		r.mustLive(t, "a program that reads /proc")
+	})
+}
+
 // TestSandboxesShareLocks starts some that together hold more locks than all may.
 func TestSandboxesShareLocks(t *testing.T) {
 	s := newSpawner(t)
@@ -118,7 +170,7 @@ signal.pause()`, locks), filepath.Join(t.TempDir(), "f"))
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	w.Close()
 	out.await(t, "up")
-	l := newFilesLook(Config{}.withDefaults(), 0, true, mostWatches)
+	l := newFilesLook(Config{}.withDefaults(), 0, true, MostWatches)
 	all := seeAll([]int{cmd.Process.Pid})
 	if n := l.of(all).locks; n != locks {
 		t.Fatalf("it holds %d locks, not %d", n, locks)
@@ -170,7 +222,7 @@ func TestLooksAtDescriptorsAreBounded(t *testing.T) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
 		t.Fatal(err)
 	}
-	l := newFilesLook(Config{}.withDefaults(), 0, true, mostWatches)
+	l := newFilesLook(Config{}.withDefaults(), 0, true, MostWatches)
 	l.most.descriptors = 1 << 20
 	all := seeAll([]int{os.Getpid()})
 	runtime.LockOSThread()

@@ -12,10 +12,8 @@ type shares struct {
 	ends *Process // the one that has to end because all together have too many, until it has
 }
 
-// What sandboxes may have of a user's watches. A program waits for a descriptor or two in each process, or for a thousand in
-// one; 65,536 are found in some 20 ms, so that few are added meanwhile.
+// What sandboxes may have of a user's watches.
 const (
-	mostWatches      = 64 << 10
 	watchesOfOne     = 16 // the part that one may have, as a divisor
 	watchesOfAll     = 4  // the part for all together
 	watchesIfUnknown = 200_000
@@ -27,13 +25,13 @@ const (
 // for a descriptor fails, the kernel too. Those of root's kernel are other users; what one of them has is bounded so that a look at it ends.
 func newWatches(m *Machine) *shares {
 	if m.root {
-		return newShares(mostWatches, unbounded)
+		return newShares(MostWatches, unbounded)
 	}
 	limit, err := readInt("/proc/sys/fs/epoll/max_user_watches")
 	if err != nil {
 		limit = watchesIfUnknown
 	}
-	return newShares(min(mostWatches, limit/watchesOfOne), limit/watchesOfAll)
+	return newShares(min(MostWatches, limit/watchesOfOne), limit/watchesOfAll)
 }
 
 // newLocks bounds locks of files. All sandboxes of a kernel may lock the same file, and of users too many.

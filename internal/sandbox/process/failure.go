@@ -97,13 +97,13 @@ func sandboxLimit(limit string, l agentkernel.Limits) *agentkernel.Error {
 }
 
 func hiddenMemory() *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program ran a process that the kernel may not look into, so that its memory could not be counted").
+	return limitError("hidden_memory", "the program ran a process that the kernel may not look into, so that its memory could not be counted").
 		WithHint("run no file that it may execute and not read; or start the kernel where it may make cgroups, as root or in a scope with Delegate=yes")
 }
 
 func watchesLimit() *agentkernel.Error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, "limit.memory", "memory limit: the program's epolls waited for too many descriptors; all programs of this user share what Linux has for that").
-		WithHint("wait for fewer descriptors, in fewer epolls; or raise the sysctl fs.epoll.max_user_watches")
+	return limitError("watches", "the program's epolls waited for more than %d descriptors, or for too many of those for which Linux lets all programs of this user wait (fs.epoll.max_user_watches)", confine.MostWatches).
+		WithHint("wait for fewer descriptors, in fewer epolls, or in fewer programs at a time")
 }
 
 func locksLimit() *agentkernel.Error {

@@ -27,7 +27,18 @@ func TestLimitsOfTheWalls(t *testing.T) {
 		}
 		_ = r.box.Close()
 	}
-	if sandboxLimit("memory", agentkernel.Limits{}) != nil || sandboxLimit(confine.Watches, agentkernel.Limits{}) == nil {
+	if sandboxLimit("memory", agentkernel.Limits{}) != nil {
 		t.Error("limits are taken for others")
+	}
+}
+
+// No setting raises what an error of these is about, and none may be named as if it did.
+func TestLimitsThatNoSettingRaises(t *testing.T) {
+	for _, limit := range []string{confine.Watches, confine.HiddenMemory, confine.Locks} {
+		e := sandboxLimit(limit, agentkernel.Limits{})
+		name, ok := e.Limit()
+		if _, found := agentkernel.FindLimit(name); !ok || found || e.Hint == "" {
+			t.Errorf("%s: it is said to be the limit %q, with the hint %q", limit, name, e.Hint)
+		}
 	}
 }
