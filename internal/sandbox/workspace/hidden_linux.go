@@ -254,7 +254,7 @@ func holdsCredential(text []byte) bool {
 // isGitConfig says whether git takes settings from a file of this name: that of a repository (a bare one is called name.git), the user's own,
 // and what a repository says of its modules and large files.
 func isGitConfig(p string) bool {
-	p = fold(p)
+	p = copied(fold(p))
 	switch path.Base(p) {
 	case ".gitconfig", ".gitmodules", ".lfsconfig":
 		return true

@@ -21,6 +21,8 @@ func TestNamesOfSecrets(t *testing.T) {
 		"terraform.tfstate": true, "prod.tfvars": true, ".mcp.json": true, "mcp.json": true, ".docker/config.json": true, "config.json": false, ".bash_history": true,
 		".env~": true, ".env.d/a": true, ".m2/settings.xml": true, "settings.xml": false, ".gradle/gradle.properties": true, ".config/rclone/rclone.conf": true, "x.keyring": true, ".sentryclirc": true,
 		".mylogin.cnf": true, "keystore.properties": true, "serviceAccountKey.json": true, "gradle.properties": false,
+		".npmrc~": true, ".pypirc.bak": true, ".netrc.old": true, "server.key.old": true, "prod.env.bak": true, ".env_local": true, ".envrc.local": true, ".git-credentials.lock": true, "#.env#": true,
+		"a/.server.key.swp": true, "id.pem.bak~": true, ".DOCKER/config.json.orig": true, "yarn.lock": false, "a.bak": false, "~": false, ".bak": false, "##": false, "readme.md~": false,
 		"token": true, "token.go": false, "tokens.txt": false, "readme.md": false, "main.py": false,
 	} {
 		if got := hides(p, false); got != want {
