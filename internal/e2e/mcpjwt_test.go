@@ -220,6 +220,55 @@ func TestMCPSubjectsAreUsers(t *testing.T) {
 	}
 }
 
+// Names in a token are compared exactly, each may be there once, and a header that demands what this server does not know is refused.
+func TestMCPNamesInSignedTokens(t *testing.T) {
+	k, kernel := newKeys(t), openEmbedded(t, home(t))
+	url := serveJWT(t, kernel, k.jwks)
+	raw := func(header, claims string) string {
+		text := b64([]byte(header)) + "." + b64([]byte(claims))
+		signature, err := jwt.SigningMethodHS256.Sign(text, k.secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text + "." + b64(signature)
+	}
+	const header, iss = `{"alg":"HS256","kid":"s"}`, `"iss":"https://id.example"`
+	later := fmt.Sprintf(`"exp":%d`, time.Now().Add(time.Hour).Unix())
+	good := `{"sub":"mallory","aud":"` + audience + `",` + iss + `,` + later
+	for name, c := range map[string]struct {
+		header, claims string
+		want           int
+	}{
+		"good":                      {header, good + `}`, 200},
+		"other claims, any case":    {header, good + `,"Sub":"ann","AUD":5,"x":{"a":1,"a":2}}`, 200},
+		"no lower-case sub":         {header, `{"Sub":"ann","aud":"` + audience + `",` + iss + `,` + later + `}`, 401},
+		"audience in another case":  {header, `{"sub":"mallory","aud":"other","Aud":"` + audience + `",` + iss + `,` + later + `}`, 401},
+		"time in another case":      {header, `{"sub":"mallory","aud":"` + audience + `",` + iss + `,"exp":1,"Exp":9999999999}`, 401},
+		"issuer in another case":    {header, `{"sub":"mallory","aud":"` + audience + `","ISS":"https://id.example",` + later + `}`, 401},
+		"subject twice":             {header, good + `,"sub":"ann"}`, 401},
+		"subject twice, escaped":    {header, good + `,"s\u0075b":"ann"}`, 401},
+		"another claim twice":       {header, good + `,"role":"a","role":"b"}`, 401},
+		"subject with half a rune":  {header, `{"sub":"\ud800","aud":"` + audience + `",` + iss + `,` + later + `}`, 401},
+		"subject that is no UTF-8":  {header, "{\"sub\":\"\xff\",\"aud\":\"" + audience + `",` + iss + `,` + later + `}`, 401},
+		"claims are null":           {header, `null`, 401},
+		"claims are a list":         {header, `[]`, 401},
+		"crit":                      {`{"alg":"HS256","kid":"s","crit":["b64"],"b64":true}`, good + `}`, 401},
+		"crit, empty":               {`{"alg":"HS256","kid":"s","crit":[]}`, good + `}`, 401},
+		"crit, null":                {`{"alg":"HS256","kid":"s","crit":null}`, good + `}`, 401},
+		"algorithm in another case": {`{"Alg":"HS256","kid":"s"}`, good + `}`, 401},
+		"key in another case":       {`{"alg":"HS256","kid":"zzz","Kid":"s"}`, good + `}`, 401},
+		"key twice":                 {`{"alg":"HS256","kid":"zzz","kid":"s"}`, good + `}`, 401},
+		"algorithm twice":           {`{"alg":"none","alg":"HS256","kid":"s"}`, good + `}`, 401},
+		"key is no text":            {`{"alg":"HS256","kid":5}`, good + `}`, 401},
+	} {
+		if got := knock(t, url, raw(c.header, c.claims)); got != c.want {
+			t.Errorf("%s: HTTP %d, not %d", name, got, c.want)
+		}
+	}
+	tool(t, dialHTTP(t, url, annToken, nil), "save_state", args{"state_data": "ann's"}, `"version":1`)
+	tool(t, dialHTTP(t, url, raw(header, good+`,"Sub":"ann"}`), nil), "get_state", nil, `"exists":false`)
+}
+
 func TestMCPKeyFiles(t *testing.T) {
 	k := newKeys(t)
 	der, err := x509.MarshalPKIXPublicKey(&k.ec.PublicKey)
@@ -257,6 +306,8 @@ func TestMCPKeyFiles(t *testing.T) {
 		"private key":  {Keys: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), Audience: audience},
 		"damaged":      {Keys: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der[4:]}), Audience: audience},
 		"no JWKS":      {Keys: []byte(`{"keys": 5}`), Audience: audience},
+		"other case":   {Keys: []byte(`{"keys": [{"kty":"oct","K":"` + b64(k.secret) + `"}]}`), Audience: audience},
+		"twice":        {Keys: []byte(`{"keys": [{"kty":"oct","k":"c2hvcnQ","k":"` + b64(k.secret) + `"}]}`), Audience: audience},
 		"no keys":      {Keys: []byte(`{"keys": []}`), Audience: audience},
 		"weak RSA":     {Keys: []byte(`{"keys": [{"kty":"RSA","n":"` + strings.Repeat("A", 100) + `B","e":"AQAB"}]}`), Audience: audience},
 		"weak secret":  {Keys: []byte(`{"keys": [{"kty":"oct","k":"c2hvcnQ"}]}`), Audience: audience},

@@ -18,11 +18,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
 	"agentkernel"
+	"agentkernel/internal/strictjson"
 )
 
 // JWTConfig says which JSON Web Tokens (RFC 7519) are let in beside listed tokens. Nothing is asked over the network.
@@ -84,7 +86,7 @@ func badKeys(format string, args ...any) *agentkernel.Error {
 
 // verify checks a token and names its user.
 func (v *jwtVerifier) verify(token string) (*auth.TokenInfo, error) {
-	var claims jwt.RegisteredClaims
+	var claims exactClaims
 	_, err := v.parser.ParseWithClaims(token, &claims, v.keysFor)
 	switch {
 	case err != nil:
@@ -96,9 +98,55 @@ func (v *jwtVerifier) verify(token string) (*auth.TokenInfo, error) {
 		Extra: principal("jwt", claims.Issuer, claims.Subject)}, nil
 }
 
+// exactClaims are the claims of a token whose names are just so: they are case-sensitive (RFC 7519, section 10.1.1), and
+// encoding/json takes "Sub" for "sub".
+type exactClaims struct{ jwt.RegisteredClaims }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *exactClaims) UnmarshalJSON(raw []byte) error {
+	all, err := exactObject(raw)
+	if err != nil {
+		return err
+	}
+	for name, into := range map[string]any{"iss": &c.Issuer, "sub": &c.Subject, "aud": &c.Audience, "exp": &c.ExpiresAt,
+		"nbf": &c.NotBefore, "iat": &c.IssuedAt, "jti": &c.ID} {
+		if v, ok := all[name]; ok {
+			if err := json.Unmarshal(v, into); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// exactObject is an object of JSON in which no name is there twice and every text is Unicode: two that are none decode to the same.
+func exactObject(raw []byte) (all map[string]json.RawMessage, err error) {
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(raw) || strictjson.LoneSurrogate(raw) >= 0 {
+		return nil, errors.New("a text in it is no Unicode")
+	}
+	return all, strictjson.Check(raw, all)
+}
+
 // keysFor gives the keys that may have signed a token: those of its algorithm and, if it names one, of its key id.
 func (v *jwtVerifier) keysFor(t *jwt.Token) (any, error) {
-	id, _ := t.Header["kid"].(string)
+	encoded, _, _ := strings.Cut(t.Raw, ".")
+	header, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err == nil {
+		_, err = exactObject(header)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its header: %w", err)
+	}
+	if _, ok := t.Header["crit"]; ok { // RFC 7515, section 4.1.11
+		return nil, errors.New("its header demands extensions (crit), and none is known")
+	}
+	id, isText := t.Header["kid"].(string)
+	if _, ok := t.Header["kid"]; ok && !isText {
+		return nil, errors.New("its key id (kid) is no text")
+	}
 	var set jwt.VerificationKeySet
 	for _, k := range v.keys {
 		if slices.Contains(k.algs, t.Method.Alg()) && (id == "" || k.id == "" || k.id == id) {
@@ -223,6 +271,9 @@ func parseJWKS(content []byte) ([]verifyKey, error) {
 	}
 	if err := json.Unmarshal(content, &set); err != nil {
 		return nil, badKeys("the key file is no JWKS document: %w", err)
+	}
+	if err := strictjson.CheckKnown(content, &set); err != nil {
+		return nil, badKeys("the key file cannot be used: %w", err)
 	}
 	var keys []verifyKey
 	var problems error

@@ -1,5 +1,5 @@
 // Package redact takes secrets out of texts, however writers spell them: escaped as in JSON, a URL or HTML, several times
-// over too, or encoded as a part of something in base64. It knows no secret that is cut in pieces, reversed or encrypted.
+// over too, or encoded as a part of something in base64, also where lines of it end. It knows no secret that is cut in pieces, reversed or encrypted.
 package redact
 
 import (
@@ -22,6 +22,7 @@ type Set struct {
 type form struct {
 	runes         []rune
 	mask          string
+	base64        bool // lines may end in it
 	before, after bool // the base64 digits beside it hold a part of the secret, too
 	second        byte // if it is a letter or digit
 }
@@ -37,7 +38,7 @@ func (s *Set) Add(value, mask string) {
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			text := e.EncodeToString(append(make([]byte, before), value...))
 			if from, to := (8*before+5)/6, bits/6; to-from > 2 {
-				s.add(form{runes: runes(text[from:to]), mask: mask, before: before > 0, after: bits%6 != 0})
+				s.add(form{runes: runes(text[from:to]), mask: mask, base64: true, before: before > 0, after: bits%6 != 0})
 			}
 		}
 	}
@@ -77,11 +78,12 @@ func (s *Set) Bytes(b []byte) []byte {
 			continue
 		}
 		from := i
-		if i += n; f.before && from > done && digit(b[from-1]) {
-			from--
+		i += n
+		if before := from - breakBefore(b[done:from]); f.before && before > done && digit(b[before-1]) {
+			from = before - 1
 		}
-		if f.after && i < len(b) && digit(b[i]) {
-			i++
+		if next := i + lineBreak(b[i:]); f.after && next < len(b) && digit(b[next]) {
+			i = next + 1
 		}
 		out = append(append(out, b[done:from]...), f.mask...)
 		done = i
@@ -178,8 +180,116 @@ func unpercent(b []byte) int {
 
 // match is how many bytes at the beginning of b spell the form; 0: they do not.
 func (f *form) match(b []byte) int {
+	if f.base64 {
+		return matchLines(b, f.runes)
+	}
 	if n := match(b, f.runes, 0); n > 0 {
 		return n
+	}
+	return 0
+}
+
+// matchLines is match for base64: there is one reading of each character, and between two a line may end.
+func matchLines(b []byte, text []rune) (n int) {
+	for i, r := range text {
+		rest := b[n:]
+		switch {
+		case len(rest) > 0 && rune(rest[0]) == r:
+			n++
+			continue
+		case len(rest) == 0 || plain(rest[0]):
+			return 0
+		case i > 0:
+			n += lineBreak(rest)
+		}
+		k := spelled(b[n:], r)
+		if k == 0 {
+			return 0
+		}
+		n += k
+	}
+	return n
+}
+
+// spelled is how many bytes at the beginning of b spell a digit of base64; 0: they do not.
+func spelled(b []byte, r rune) int {
+	switch {
+	case len(b) == 0:
+		return 0
+	case rune(b[0]) == r:
+		return 1
+	case b[0] == '%':
+		return percent(b, r)
+	case b[0] == '&':
+		return entity(b, r)
+	case b[0] == '\\':
+		return behindBackslash(b, r, byte(r)) //nolint:gosec // it is ASCII
+	}
+	return 0
+}
+
+// behindBackslash is escaped for a character of ASCII that this letter stands for.
+func behindBackslash(b []byte, r rune, letter byte) int {
+	n := 1
+	for n < min(len(b), maxRun) && b[n] == '\\' {
+		n++
+	}
+	if n == len(b) {
+		return 0
+	}
+	switch b[n] {
+	case letter:
+		return n + 1
+	case 'u', 'U', 'x', byte(r): //nolint:gosec // it is ASCII
+		return escaped(b, r)
+	}
+	return 0
+}
+
+// lineBreak is how many bytes at the beginning of b end a line, and indent the next; 0: they do not.
+func lineBreak(b []byte) int {
+	n := control(b, '\r', 'r')
+	k := control(b[n:], '\n', 'n')
+	if k == 0 {
+		return 0
+	}
+	n += k
+	for most := n + maxRun; n < min(len(b), most) && (b[n] == ' ' || b[n] == '\t'); {
+		n++
+	}
+	return n
+}
+
+// control is how many bytes at the beginning of b spell a control character, which has a letter behind a backslash.
+func control(b []byte, r rune, letter byte) int {
+	if len(b) > 0 && b[0] == '\\' {
+		return behindBackslash(b, r, letter)
+	}
+	return spelled(b, r)
+}
+
+// breakBefore is how many bytes at the end of b end a line, and indent the next.
+func breakBefore(b []byte) int {
+	rest := bytes.TrimRight(b, " \t")
+	n := controlBefore(rest, '\n', "n", "%0a")
+	if n == 0 {
+		return 0
+	}
+	rest = rest[:len(rest)-n]
+	return len(b) - len(rest) + controlBefore(rest, '\r', "r", "%0d")
+}
+
+// controlBefore is how many bytes at the end of b spell a control character.
+func controlBefore(b []byte, c byte, letter, percent string) int {
+	switch {
+	case len(b) > 0 && b[len(b)-1] == c:
+		return 1
+	case len(b) >= len(percent) && strings.EqualFold(string(b[len(b)-len(percent):]), percent):
+		return len(percent)
+	}
+	text, ok := bytes.CutSuffix(b, []byte(letter))
+	if n := len(text) - len(bytes.TrimRight(text, `\`)); ok && n > 0 {
+		return n + 1
 	}
 	return 0
 }

@@ -1,9 +1,11 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -55,6 +57,66 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
+// Base64 comes in lines, as of base64(1), MIME and PEM, and what holds them may be escaped once more.
+func TestBase64InLines(t *testing.T) {
+	const value = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+	var s Set
+	s.Add(value, "[m]")
+	quote := func(v string) string { b, _ := json.Marshal(v); return string(b[1 : len(b)-1]) }
+	bare := strings.NewReplacer("\\", "", "\n", "", "\r", "", "%0A", "", "%0D", "", " ", "", "[m]", "")
+	for _, width := range []int{1, 2, 3, 4, 5, 19, 64, 76} {
+		for _, end := range []string{"\n", "\r\n", "\n    "} {
+			for before := range 80 {
+				whole := strings.Repeat("\x00", before) + value + strings.Repeat("\x00", 80)
+				var lines []string
+				for rest := base64.StdEncoding.EncodeToString([]byte(whole)); rest != ""; {
+					n := min(width, len(rest))
+					lines, rest = append(lines, rest[:n]), rest[n:]
+				}
+				text := strings.Join(lines, end)
+				for name, text := range map[string]string{"lines": text, "JSON": quote(text), "JSON in JSON": quote(quote(text)), "URL": strings.ReplaceAll(url.QueryEscape(text), "+", " ")} {
+					got := s.String(text)
+					left := bare.Replace(strings.NewReplacer(`\r`, "", `\n`, "").Replace(got))
+					if strings.Count(got, "[m]") != 1 || strings.Trim(left, "A=%3D") != "" {
+						t.Fatalf("lines of %d behind %d, %s: %q\n%q", width, before, name, text, got)
+					}
+				}
+			}
+		}
+	}
+	for _, text := range []string{"Z2hw\n\nX2Fi", "Z2hwX2Fi\nY2Rl", "\n", `\n`, "%0A"} {
+		if got := s.String(text); got != text {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+// Whatever stands around a secret and wherever lines end, its base64 does not stay.
+func FuzzBase64InLines(f *testing.F) {
+	f.Add([]byte("user:"), []byte(":x"), uint8(19), false, uint8(0))
+	f.Add([]byte(`{"env": {`), []byte("\xff\n"), uint8(76), true, uint8(2))
+	f.Fuzz(func(t *testing.T, before, after []byte, width uint8, cr bool, quotes uint8) {
+		const value = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+		var s Set
+		s.Add(value, "[m]")
+		end := map[bool]string{false: "\n", true: "\r\n"}[cr]
+		var lines []string
+		for rest := base64.StdEncoding.EncodeToString(slices.Concat(before, []byte(value), after)); rest != ""; {
+			n := min(int(width%100)+1, len(rest))
+			lines, rest = append(lines, rest[:n]), rest[n:]
+		}
+		text := strings.Join(lines, end)
+		for range quotes % 4 {
+			b, _ := json.Marshal(text)
+			text = string(b[1 : len(b)-1])
+		}
+		got := s.String(text)
+		if !bytes.Contains(before, []byte(value)) && !bytes.Contains(after, []byte(value)) && strings.Count(got, "[m]") != 1 {
+			t.Errorf("%q: %q", text, got)
+		}
+	})
+}
+
 func hexOf(r rune) string {
 	const digits = "0123456789abcdef"
 	return string([]byte{digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15]})
@@ -100,7 +162,8 @@ func BenchmarkManySecrets(b *testing.B) {
 
 // No text of a server makes it slow.
 func BenchmarkBytes(b *testing.B) {
-	for name, unit := range map[string]string{"ordinary": `{"name": "value & more", "url": "https:\/\/example.org\/%2f"}`, "backslashes": `\`, "percent": "%25", "digits": "25", "ampersands": "&"} {
+	for name, unit := range map[string]string{"ordinary": `{"name": "value & more", "url": "https:\/\/example.org\/%2f"}`, "backslashes": `\`, "percent": "%25", "digits": "25", "ampersands": "&",
+		"line breaks": "\n", "indented": "XCV\n      ", "escaped breaks": `XCV\n`, "breaks with many backslashes": `XCV\n` + strings.Repeat(`\`, 60) + "n"} {
 		b.Run(name, func(b *testing.B) {
 			var s Set
 			s.Add(`\%wJalrXUtnFEMI/K7MDENG/bPxRfi+YEX`, "[m]")

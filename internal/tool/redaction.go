@@ -32,9 +32,9 @@ func (s *set) Redaction(context.Context) (agentkernel.Redaction, error) {
 // Text takes every secret out.
 func (r *redaction) Text(s string) string { return r.secrets.text(s) }
 
-// JSON takes every secret out of the strings of a value.
+// JSON takes every secret out of the strings of a value, and out of its numbers what is surely one.
 func (r *redaction) JSON(raw json.RawMessage) json.RawMessage {
-	return redactJSON(&r.secrets.all, raw)
+	return redactJSON(&r.secrets.all, r.secrets.numbers, raw)
 }
 
 // Source takes out what is surely a secret, and what may be one where it stands in quotes: anywhere else it is

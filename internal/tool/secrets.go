@@ -28,12 +28,16 @@ type secret struct {
 	strong bool   // surely a secret: taken out of results, too
 }
 
+// minStrong is how long a value is at least that is surely a secret.
+const minStrong = 8
+
 // redactor takes the secrets of one server out of texts, however they are spelled. Weak ones (any other value of env) are
 // taken out of errors and logs only: in a result, a value such as "production" may be data.
 type redactor struct {
 	secrets []secret
 	all     redact.Set
 	surely  redact.Set // the strong ones
+	numbers numbers    // of the strong ones
 }
 
 func (r *redactor) add(name, value string, isHeader bool) {
@@ -42,9 +46,9 @@ func (r *redactor) add(name, value string, isHeader bool) {
 	case strong && len(value) < 4, !strong && (len(value) < 6 || harmless(value)):
 		return
 	}
-	strong = strong && len(value) >= 8
+	strong = strong && len(value) >= minStrong
 	r.secrets = append(r.secrets, secret{value: value, mask: "[" + name + "]", strong: strong})
-	if _, credential, ok := strings.Cut(value, " "); ok && isHeader && len(credential) >= 8 {
+	if _, credential, ok := strings.Cut(value, " "); ok && isHeader && len(credential) >= minStrong {
 		r.secrets = append(r.secrets, secret{value: credential, mask: "[" + name + "]", strong: true})
 	}
 }
@@ -134,11 +138,12 @@ func (r *redactor) addAddresses(text string) {
 // seal makes the secrets that were added ready. Of those with the same value one has the mask.
 func (r *redactor) seal() {
 	slices.SortFunc(r.secrets, func(a, b secret) int { return strings.Compare(a.value+a.mask, b.value+b.mask) })
-	r.all, r.surely = redact.Set{}, redact.Set{}
+	r.all, r.surely, r.numbers = redact.Set{}, redact.Set{}, numbers{}
 	for _, sec := range r.secrets {
 		r.all.Add(sec.value, sec.mask)
 		if sec.strong {
 			r.surely.Add(sec.value, sec.mask)
+			r.numbers.add(sec.value, sec.mask)
 		}
 	}
 }
@@ -161,11 +166,35 @@ func harmless(v string) bool {
 func (r *redactor) text(s string) string { return r.all.String(s) }
 
 // result takes the certain secrets out of a JSON result; it stays valid JSON.
-func (r *redactor) result(raw json.RawMessage) json.RawMessage { return redactJSON(&r.surely, raw) }
+func (r *redactor) result(raw json.RawMessage) json.RawMessage {
+	return redactJSON(&r.surely, r.numbers, raw)
+}
 
-// redactJSON takes secrets out of the strings of raw, never across them.
-func redactJSON(secrets *redact.Set, raw json.RawMessage) json.RawMessage {
-	if secrets.Empty() || bytes.IndexByte(raw, '\\') < 0 && same(secrets.Bytes(raw), raw) {
+// numbers are the masks of secrets that JSON may spell as numbers.
+type numbers map[string]string
+
+func (n numbers) add(value, mask string) {
+	if strings.Trim(value, "0123456789+-.eE") != "" || !strings.ContainsAny(value, "0123456789") {
+		return
+	}
+	if key := numberKey(value); n[key] == "" {
+		n[key] = mask
+	}
+}
+
+// numberKey is the same for all spellings of a number, whatever its sign. Short numbers keep theirs: 1 is not 00000001.
+func numberKey(text string) string {
+	text = strings.TrimLeft(text, "+-")
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f < 1e7 && len(strconv.FormatFloat(f, 'f', -1, 64)) < minStrong {
+		return text
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+// redactJSON takes secrets out of the strings of raw, never across them. Numbers that are secrets become strings.
+func redactJSON(secrets *redact.Set, numbers numbers, raw json.RawMessage) json.RawMessage {
+	if secrets.Empty() || len(numbers) == 0 && bytes.IndexByte(raw, '\\') < 0 && same(secrets.Bytes(raw), raw) {
 		return raw
 	}
 	out := make([]byte, 0, len(raw))
@@ -173,6 +202,11 @@ func redactJSON(secrets *redact.Set, raw json.RawMessage) json.RawMessage {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '"' {
 			named = named && (raw[i] == ':' || raw[i] == ' ')
+			if end := numberEnd(raw, i); end > i && len(numbers) > 0 {
+				out = numbers.redact(out, raw[i:end])
+				i = end - 1
+				continue
+			}
 			out = append(out, raw[i])
 			continue
 		}
@@ -187,6 +221,26 @@ func redactJSON(secrets *redact.Set, raw json.RawMessage) json.RawMessage {
 		i = end
 	}
 	return out
+}
+
+// numberEnd is where the number ends that begins at from; from: none does.
+func numberEnd(raw []byte, from int) int {
+	if c := raw[from]; c != '-' && (c < '0' || c > '9') {
+		return from
+	}
+	end := from + 1
+	for end < len(raw) && strings.IndexByte("0123456789+-.eE", raw[end]) >= 0 {
+		end++
+	}
+	return end
+}
+
+// redact appends a number, or the mask of the secret that it is.
+func (n numbers) redact(out, number []byte) []byte {
+	if mask, ok := n[numberKey(string(number))]; ok {
+		return appendJSONString(out, mask)
+	}
+	return append(out, number...)
 }
 
 // redactBytes takes secrets out of the bytes that a JSON string stands for, in base64: a mask amid the base64 would make it none.

@@ -60,6 +60,17 @@ func TestSecretsOfOtherServers(t *testing.T) {
 	}
 }
 
+// A secret of digits is taken out of results as a number, too.
+func TestSecretsThatAreNumbers(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{
+		"test":  tooltest.Stdio(t),
+		"other": {"command": "x", "env": map[string]string{"API_TOKEN": "123456789012345678901234567890"}},
+	})
+	if got, err := call(t, src, "test", "exact", obj{}); err != nil || !strings.Contains(got, `"a","[API_TOKEN]"`) || !strings.Contains(got, `"z",1.0`) {
+		t.Errorf("%s %v", got, err)
+	}
+}
+
 // A large result passes through the kernel in a few copies: what it costs is a small multiple of its size.
 func TestLargeResultsCostFewCopies(t *testing.T) {
 	const mb, most = 32, 8

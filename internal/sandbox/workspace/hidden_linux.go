@@ -3,6 +3,7 @@ package workspace
 import (
 	"errors"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ type search struct {
 	list   []string
 	hidden map[string]bool // what is in list, without the slash
 	links  []string        // what they stand for is hidden, too
+	gits   []string        // configs of git that others include, or that are links
 	named  []string        // what settings in the folder name: it is hidden if it is a tools file
 	files  map[fileID]bool // hidden files that have other names
 	seen   int
@@ -42,6 +44,9 @@ func (f *folder) hidden(root dir) ([]string, error) {
 	err := root.walk(s.visit)
 	if err == nil {
 		err = s.tools()
+	}
+	if err == nil {
+		err = s.included()
 	}
 	if err == nil {
 		err = s.follow()
@@ -70,8 +75,11 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 	}
 	typ, within := typeOf(st.Mode), s.covered(path.Dir(p))
 	isDir := typ == agentkernel.TypeDir
+	if typ == agentkernel.TypeSymlink && isGitConfig(p) {
+		s.gits = append(s.gits, p)
+	}
 	switch {
-	case !within && !hides(p, isDir) && (typ != agentkernel.TypeFile || !credentials(at, p) && !s.settings(at, p)):
+	case !within && !hides(p, isDir) && (typ != agentkernel.TypeFile || !s.credentials(at, p) && !s.settings(at, p)):
 	case typ == agentkernel.TypeSymlink:
 		s.links = append(s.links, p)
 	default:
@@ -96,7 +104,7 @@ func (s *search) settings(at dir, p string) bool {
 	if fold(path.Base(p)) != settingsFile {
 		return false
 	}
-	text, err := config(at, p)
+	text, err := config(at, path.Base(p))
 	if err != nil {
 		return !errors.Is(err, unix.ENOENT)
 	}
@@ -151,7 +159,9 @@ func toolsIn(source string, files []string) (list []string) {
 
 // credential is what a config of git has where it holds a key: in an address, as a setting, in a header, or as a text that
 // is one wherever it stands (those of scrub's shapes that say so by their first letters).
-var credential = lazy.Regexp(`(?i)://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|api_?key|authorization)["']?\s*[=:]\s*\S|` +
+var credential = lazy.Regexp(`(?i)://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|(api|access|auth)[_-]?key|authorization|cookie)["']?\s*[=:]\s*\S|` +
+	`\bx-[a-z0-9-]*(key|auth|session)["']?\s*:\s*\S|\bsshpass(\s+-\S+)*\s+-[a-z]*p\s*\S|\b(plink|pscp)(\.exe)?\s[^\n]*-pw\s+\S|\bcurl\s([^\n]*\s)?(-u|--user)[\s=]*["']?[^\s:"'$]+:[^\s"'$]|` +
+	`--(password|passwd|token|api-key)\s+["']?[^\s"'$-]|` +
 	`\b(bearer|basic)\s+[a-z0-9._~+/=-]{16,}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY|` +
 	`\b(gh[pousr]|github_pat|glpat|gldt|xox[abeoprs]|dop_v1|shpat)[-_][a-z0-9_-]{16,}|\b(sk|rk|npm|hf|pypi)[-_]([a-z]+[0-9]*[-_])*[a-z0-9]{20,}|\b(AKIA|ASIA)[0-9A-Z]{12,}|\beyJ[a-z0-9_-]{8,}\.[a-z0-9_-]{8,}`)
 
@@ -160,22 +170,72 @@ var credential = lazy.Regexp(`(?i)://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@|ex
 var unfolded = strings.NewReplacer("\\\r\n", "", "\\\n", "", `\`, "", `"`, "")
 
 // credentials says whether the file p, in the directory at, is a config of git that holds a credential. git needs the others.
-func credentials(at dir, p string) bool {
+func (s *search) credentials(at dir, p string) bool {
 	if !isGitConfig(p) {
 		return false
 	}
-	text, err := config(at, p)
+	text, err := config(at, path.Base(p))
 	if err != nil {
 		return !errors.Is(err, unix.ENOENT)
 	}
+	s.include(p, text)
 	return holdsCredential(text)
+}
+
+// include notes the files of the folder that the config p includes, on whatever condition.
+func (s *search) include(p string, text []byte) {
+	for _, set := range gitSettings(string(text)) {
+		name := set.value
+		if set.key != "include.path" && set.key != "includeif.path" || name == "" || len(s.gits) >= maxHidden {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(name, "~/"); ok {
+			home, _ := os.UserHomeDir() // without one, ~ stands for nothing
+			name = path.Join(home, rest)
+		}
+		if path.IsAbs(name) {
+			rest, ok := inside(s.root.Name(), path.Clean(name))
+			if !ok {
+				continue
+			}
+			s.gits = append(s.gits, strings.TrimPrefix(rest, "/"))
+			continue
+		}
+		s.gits = append(s.gits, path.Dir(p)+"/"+name)
+	}
+}
+
+// included has those of the configs of git that others include hidden that hold a credential.
+func (s *search) included() error {
+	steps := maxSteps
+	v := &view{root: s.root, known: map[string]entry{}, steps: &steps, home: s.root.Name()}
+	read := map[string]bool{}
+	for i := 0; i < len(s.gits); i++ { // one may include others
+		p := s.gits[i]
+		w, err := v.follow(p)
+		if err != nil {
+			return err
+		}
+		if w.leaves || w.end == "" || read[w.end] {
+			continue
+		}
+		read[w.end] = true
+		text, err := config(s.root, w.end)
+		switch {
+		case errors.Is(err, unix.ENOENT), agentkernel.CodeOf(err) == agentkernel.CodeInvalid: // git reads no directory either
+		case err != nil, holdsCredential(text):
+			s.links = append(s.links, p)
+		}
+		s.include(p, text)
+	}
+	return nil
 }
 
 var errLargeConfig = errors.New("it is too large for a file of settings")
 
-// config reads the file of settings p, in the directory at.
+// config reads the file of settings p, below the directory at.
 func config(at dir, p string) ([]byte, error) {
-	f, _, err := at.file(path.Base(p))
+	f, _, err := at.file(p)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +254,7 @@ func holdsCredential(text []byte) bool {
 // isGitConfig says whether git takes settings from a file of this name: that of a repository (a bare one is called name.git), the user's own,
 // and what a repository says of its modules and large files.
 func isGitConfig(p string) bool {
-	p = fold(p)
+	p = copied(fold(p))
 	switch path.Base(p) {
 	case ".gitconfig", ".gitmodules", ".lfsconfig":
 		return true

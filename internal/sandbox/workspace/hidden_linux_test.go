@@ -21,6 +21,8 @@ func TestNamesOfSecrets(t *testing.T) {
 		"terraform.tfstate": true, "prod.tfvars": true, ".mcp.json": true, "mcp.json": true, ".docker/config.json": true, "config.json": false, ".bash_history": true,
 		".env~": true, ".env.d/a": true, ".m2/settings.xml": true, "settings.xml": false, ".gradle/gradle.properties": true, ".config/rclone/rclone.conf": true, "x.keyring": true, ".sentryclirc": true,
 		".mylogin.cnf": true, "keystore.properties": true, "serviceAccountKey.json": true, "gradle.properties": false,
+		".npmrc~": true, ".pypirc.bak": true, ".netrc.old": true, "server.key.old": true, "prod.env.bak": true, ".env_local": true, ".envrc.local": true, ".git-credentials.lock": true, "#.env#": true,
+		"a/.server.key.swp": true, "id.pem.bak~": true, ".DOCKER/config.json.orig": true, "yarn.lock": false, "a.bak": false, "~": false, ".bak": false, "##": false, "readme.md~": false,
 		"token": true, "token.go": false, "tokens.txt": false, "readme.md": false, "main.py": false,
 	} {
 		if got := hides(p, false); got != want {
@@ -124,6 +126,11 @@ func TestHiddenConfigsOfGit(t *testing.T) {
 		"[remote \"o\"]\n\turl = https://u:\\\npw@h/x\n": true, "[remote \"o\"]\n\turl = https://u:\\\r\npw@h/x\n": true, "[remote \"o\"]\n\turl = https://u\":p\"w@h/x\n": true,
 		"[alias]\n\tp = \"!curl -H \\\"PRIVATE-TOKEN: glpat-abcdefghij0123456789\\\" x\"\n": true, "[alias]\n\tp = !x -H 'Authorization: Bearer abcdefghij0123456789'\n": true,
 		"[alias]\n\tp = !x ghp_abcdefghij0123456789abcdefghij012345\n": true, "[alias]\n\tco = checkout\n\tlast = log -1 HEAD\n[branch \"npm-and-yarn-some-longer-name\"]\n\tremote = origin\n# basic settings\n": false,
+		"[alias]\n\tup = !curl -H \"X-Api-Key: abcd1234efgh5678\" https://h/x\n": true, "[alias]\n\tup = \"!curl -H \\\"X-Auth-Key: abcd1234\\\" h\"\n": true, "[alias]\n\tup = !curl -H 'Cookie: sid=12345678' h\n": true,
+		"[core]\n\tsshCommand = \"sshpass -phunter2secret ssh\"\n": true, "[core]\n\tsshCommand = sshpass -v -p 'hunter2' ssh -p 22\n": true, "[core]\n\tsshCommand = plink -batch -pw hunter2\n": true,
+		"[alias]\n\tup = !curl -s -u ann:hunter2 https://h/x\n": true, "[alias]\n\tup = !curl --user=ann:hunter2 h\n": true, "[alias]\n\tup = !x --password hunter2\n": true,
+		"[core]\n\tsshCommand = sshpass -f ~/.pw ssh -p 22\n": false, "[core]\n\tsshCommand = ssh -p 22 -i ~/.ssh/id\n": false, "[alias]\n\td = !docker run -u 1000:1000 x\n\tpu = push -u origin HEAD:main\n": false,
+		"[alias]\n\tup = !curl -u \"$USER:$PW\" --password $PW h\n": false, "[user]\n\tsigningKey = 0123456789ABCDEF\n[http]\n\tcookieFile = ~/c\n": false,
 		"[remote \"origin\"]\n\turl = https://alice@host/x\n": false, "[core]\n\tbare = false\n": false,
 	} {
 		dir := publicDir(t)
@@ -138,6 +145,47 @@ func TestHiddenConfigsOfGit(t *testing.T) {
 		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules Bare.GIT/CONFIG bare.git/config sub/.Git/config"}[want] {
 			t.Errorf("%q: hidden %q", text, got)
 		}
+	}
+}
+
+// What a config of git includes is one, whatever it is called; so is what a link of such a name leads to.
+func TestHiddenConfigsThatOthersInclude(t *testing.T) {
+	const key, none = "[http]\n\textraheader = AUTHORIZATION: basic dTpwdwo=\n", "[core]\n\tbare = false\n"
+	for name, c := range map[string]struct {
+		content files
+		want    string
+	}{
+		"below":             {files{".git/config": "[include]\n path = ../creds.inc\n", "creds.inc": key, "other.inc": key}, "creds.inc"},
+		"in .git":           {files{".git/config": "[include]\n path = mine\n", ".git/mine": key}, ".git/mine"},
+		"on a condition":    {files{".git/config": "[includeIf \"gitdir:x/\"]\n path = \"../a/b\"\n", "a/b": key}, "a/b"},
+		"without":           {files{".git/config": "[include]\n path = ../creds.inc\n path = ../a\n path = ../none\n", "creds.inc": none, "a/b": none}, ""},
+		"in turn":           {files{".gitconfig": "[include]\n path = a/one\n", "a/one": "[include]\n path = ../b/two\n path = one\n", "b/two": key + "[include]\n path = ../a/one\n"}, "b/two"},
+		"absolute":          {files{".gitconfig": "[include]\n path = FOLDER/a/one\n path = /etc/passwd\n", "a/one": key}, "a/one"},
+		"of the home":       {files{".gitconfig": "[include]\n path = ~/a/one\n", "a/one": key}, "a/one"},
+		"by a link":         {files{".gitconfig": "[include]\n path = one\n", "one": "@a/one", "a/one": key}, "a/one"},
+		"outside":           {files{".gitconfig": "[include]\n path = ../elsewhere\n"}, ""},
+		"a link":            {files{".gitconfig": "@dot/gitconfig", "dot/gitconfig": key}, "dot/gitconfig"},
+		"a link, and below": {files{".git/config": "@../cfg", "cfg": "[include]\n path = ../two\n", "two": key}, "two"},
+		"a link, without":   {files{".gitconfig": "@dot/gitconfig", "dot/gitconfig": none}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := publicDir(t)
+			s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
+			must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+			folder := filepath.Join(dir, "folder")
+			t.Setenv("HOME", folder)
+			for p, text := range c.content {
+				c.content[p] = strings.ReplaceAll(text, "FOLDER", folder)
+			}
+			(&rig{t: t}).write(folder, c.content)
+			(&rig{t: t}).write(dir, files{"elsewhere": key})
+			must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
+			mounts, err := s.Begin(pid)
+			must(t, err)
+			if got := strings.Join(mounts[0].Hidden, " "); got != c.want {
+				t.Errorf("hidden %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

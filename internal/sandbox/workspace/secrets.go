@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"path"
+	"strings"
 )
 
 // secret are the files in which keys and passwords usually lie. In a folder that a program is shown without having been
@@ -9,7 +10,7 @@ import (
 var secret = newTable(secretGroups)
 
 var secretGroups = []group{
-	{"environments", []string{".env", ".env.*", "*.env", ".envrc", ".dev.vars", ".flaskenv", ".env~", ".env.d/"}},
+	{"environments", []string{".env", ".env.*", "*.env", ".envrc", ".dev.vars", ".flaskenv", ".env~", ".env.d/", ".env_*", ".envrc.*"}},
 	{"keys", []string{"*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.keyring", "keystore.properties", "*.kdbx", "*.ppk", "*.p8", "*.age", "*.ovpn", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
 		".ssh/", ".gnupg/", "wallet.dat", ".vault-token", ".vault_pass*", ".vault-pass*"}},
 	{"credentials", []string{"credentials", "credentials.*", "*credentials*.json", "client_secret*.json", "service-account*.json", "service_account*.json", "serviceaccount*.json", "secret.*", "secrets.*",
@@ -27,11 +28,32 @@ var sources = map[string]bool{".pub": true, ".md": true, ".rst": true, ".html": 
 	".cjs": true, ".jsx": true, ".ts": true, ".tsx": true, ".vue": true, ".svelte": true, ".rs": true, ".java": true, ".kt": true, ".scala": true, ".c": true, ".h": true, ".cc": true, ".cpp": true,
 	".hpp": true, ".cs": true, ".rb": true, ".php": true, ".swift": true, ".dart": true, ".ex": true, ".exs": true, ".erl": true, ".hs": true, ".ml": true, ".lua": true, ".zig": true}
 
+// copies are how names of files end that editors, tools and people write beside another.
+var copies = []string{"~", ".bak", ".old", ".orig", ".save", ".swp", ".lock"}
+
+// copied is the path of the file that one of this path is a copy of, by its name; p itself: of none.
+func copied(p string) string {
+	low := fold(p)
+	dir, name := path.Split(low)
+	if strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#") && len(name) > 2 { // Emacs
+		return dir + name[1:len(name)-1]
+	}
+	for _, end := range copies {
+		if bare, ok := strings.CutSuffix(name, end); ok && bare != "" {
+			return dir + bare
+		}
+	}
+	return p
+}
+
 // Secret says whether keys or passwords usually lie in a file of this path.
 func Secret(p string) bool { return hides(p, false) }
 
 // hides says whether a file or directory is hidden where nobody asked for the folder to be shown.
 func hides(p string, isDir bool) bool {
+	if of := copied(p); !isDir && of != p && hides(of, false) {
+		return true
+	}
 	if secret().find(p, !isDir) == "" || templates().find(p, true) != "" {
 		return false
 	}

@@ -16,6 +16,7 @@ func TestWhatTheHostActsOn(t *testing.T) {
 		".git/hooks/pre-commit": true, ".git/config": true, "sub/.git/config": true, ".GIT/Config": true, ".git/info/attributes": true, ".git/modules/x/config": true,
 		".git/rebase-merge/git-rebase-todo": true, ".git/objects/info/alternates": true, ".git": true, ".gitmodules": true,
 		".git/objects/ab/cdef": false, ".git/refs/heads/main": false, ".git/HEAD": false, ".git/index": false, ".git/logs/HEAD": false, ".git/COMMIT_EDITMSG": false,
+		".envrc.local": true, ".envrc.private": true, "flake.nix": true, "devenv.nix": true, "shell.nix": true, ".direnv/x": true, ".mcp.yml": true, ".nvim/init.lua": true, "default.nix": false,
 		".envrc": true, "a/b/.envrc": true, ".env": true, ".env.local": true, ".env.example": false, "env": false, ".environment": false,
 		".mcp.json": true, "mcp.json": true, "agentkernel.toml": true, "sub/agentkernel.toml": true, "my-mcp-servers.json": true,
 		".github/workflows/ci.yml": true, ".github": true, ".gitlab-ci.yml": true, ".circleci/config.yml": true, "Jenkinsfile": true, "github/workflows/ci.yml": false,
