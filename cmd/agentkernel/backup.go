@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -134,6 +135,10 @@ func openPartial(path string) (*os.File, error) {
 		f, err = os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	}
 	if err != nil {
+		if dir := filepath.Dir(path); isMissing(dir) {
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "backup", "%s cannot be written: there is no directory %s", strings.TrimSuffix(path, ".partial"), dir).
+				WithHint("make it, or name a file in one that is there")
+		}
 		return nil, notWritten(path, err)
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -187,6 +192,11 @@ func onlyOurs(f *os.File) error {
 		return errors.New("a file of another user, or one with another name, is there; remove it")
 	}
 	return nil
+}
+
+func isMissing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func notWritten(path string, err error) error {

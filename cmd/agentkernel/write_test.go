@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -76,6 +77,16 @@ func TestBackupIsOursAlone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where the directory is not there, the error names it, and not a file that the user has not named.
+func TestBackupIntoNoDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nodir", "nightly.akb")
+	_, err := openPartial(path + ".partial")
+	want := path + " cannot be written: there is no directory " + filepath.Dir(path)
+	if agentkernel.CodeOf(err) != agentkernel.CodeInvalid || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v; want %q", err, want)
 	}
 }
 

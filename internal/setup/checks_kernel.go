@@ -63,8 +63,21 @@ func checkKernel(ctx context.Context, o DoctorOptions) []Finding {
 		return warn("agentkernel shutdown; the next command starts one of this version",
 			"os process %d runs version %s, and this is %s", info.OSPID, info.Version, o.Version)
 	}
-	return ok("os process %d, %s, version %s, since %s, %s", info.OSPID, info.Mode, info.Version,
+	text := fmt.Sprintf("os process %d, %s, version %s, since %s, %s", info.OSPID, info.Mode, info.Version,
 		info.Started.Format(time.RFC3339), count(info.Processes, "process", "processes"))
+	if info.Unfinished > 0 { // an earlier kernel has left them, and this one does not carry them
+		return unfinished(ctx, k, text, info.Unfinished)
+	}
+	return ok("%s", text)
+}
+
+// unfinished is the finding that n processes wait for a recovery, after what else is said of their kernel or database.
+func unfinished(ctx context.Context, k agentkernel.Kernel, text string, n int) []Finding {
+	text = fmt.Sprintf("%s, %d unfinished", text, n)
+	if len(AllPaused(ctx, k, n)) > 0 {
+		return ok("%s, and paused: agentkernel ps lists what goes on with agentkernel resume", text)
+	}
+	return warn("agentkernel recover", "%s", text)
 }
 
 func kernelError(err error, h datadir.Holder) []Finding {
@@ -110,11 +123,7 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 	}
 	if info.Unfinished > 0 {
 		if _, held := dir.Holder(); !held {
-			text := fmt.Sprintf("%s, schema %d, %d unfinished", bytesize.Rounded(size), info.Store.Schema, info.Unfinished)
-			if len(AllPaused(ctx, k, info.Unfinished)) > 0 {
-				return ok("%s, and paused: agentkernel ps lists what goes on with agentkernel resume", text)
-			}
-			return warn("agentkernel recover", "%s", text)
+			return unfinished(ctx, k, fmt.Sprintf("%s, schema %d", bytesize.Rounded(size), info.Store.Schema), info.Unfinished)
 		}
 	}
 	return ok("%s, schema %d", bytesize.Rounded(size), info.Store.Schema)

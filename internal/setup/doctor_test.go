@@ -103,13 +103,14 @@ func TestDoctorOnAWorkingOne(t *testing.T) {
 	defer lock.Unlock()
 	write(t, dir.Database(), 3000)
 	write(t, dir.Log(), 10)
+	var left []agentkernel.Process
 	running := agentkernel.KernelInfo{Version: "1", OSPID: 4711, Mode: "background", Store: agentkernel.StoreInfo{Schema: 7}}
 	o := DoctorOptions{Home: home, Version: "1", Engine: engine(t), Tools: []string{"/mcp.json"},
 		Dial: func(_ context.Context, socket string) (agentkernel.Kernel, error) {
 			if socket != dir.Socket() {
 				t.Errorf("dialled %s", socket)
 			}
-			return info{info: running}, nil
+			return info{info: running, list: left}, nil
 		},
 		Reader: func(context.Context, string) (agentkernel.Kernel, error) {
 			return info{info: running, storage: agentkernel.Storage{Database: 9 << 20, Unused: 1 << 20, Log: 4 << 20, Blobs: 2 << 20, BlobFiles: 3}}, nil
@@ -125,6 +126,19 @@ func TestDoctorOnAWorkingOne(t *testing.T) {
 	expect(t, r, "data directory", OK, "0700", "")
 	expect(t, r, "kernel", OK, "os process 4711, background, version 1", "")
 	expect(t, r, "database", OK, "schema 7", "")
+
+	kernelAlone := func() Report {
+		return examine(t.Context(), o, []Check{{Name: "kernel", Run: checkKernel}})
+	}
+	running.Unfinished = 2 // what a kernel before this one has left, and this one does not carry
+	expect(t, kernelAlone(), "kernel", Warn, "2 unfinished", "agentkernel recover")
+	left = []agentkernel.Process{{PID: 1, State: agentkernel.StateUnfinished, Paused: true}, {PID: 2, State: agentkernel.StateUnfinished, Paused: true},
+		{PID: 3, State: agentkernel.StateWaiting}}
+	expect(t, kernelAlone(), "kernel", OK, "2 unfinished, and paused", "")
+	left[1].Paused = false
+	expect(t, kernelAlone(), "kernel", Warn, "2 unfinished", "agentkernel recover")
+	running.Unfinished, left = 0, left[2:]
+	expect(t, kernelAlone(), "kernel", OK, "os process 4711", "")
 	expect(t, r, "kernel log", OK, dir.Log(), "")
 	expect(t, r, "storage", OK, "database 9 MiB (1 MiB of it free), its log 4 MiB, 3 blobs 2 MiB, kernel logs 1 KiB", "")
 	o.Quota = 12 << 20

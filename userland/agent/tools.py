@@ -4,6 +4,7 @@ FEW = 20  # of so many tools each is described
 STUBS = 12  # of more, so many are
 NAMED = 3000  # characters of names of the others
 UNAVAILABLE = 69  # the exit code where something is not there that the task needs
+INVALID = 2  # where what the user has written is wrong
 
 
 def words_of(text):
@@ -36,11 +37,18 @@ def stub(t):
 def told_of_tools(task):
     """The part of the prompt about tools."""
     try:
-        tools = tool.list() + setup["local"]
+        return tools_told(task)
     except PermissionError as e:
         return "\nTools cannot be listed: " + str(e) + "\n"
-    except RuntimeError as e:  # a server does not start, say: better known before the model is paid
+    except (RuntimeError, TimeoutError) as e:  # a server does not start, say: better known before the model is paid
         give_up("tools cannot be listed: " + str(e), UNAVAILABLE)
+    except (TypeError, ValueError) as e:  # what the file says of a server is wrong
+        give_up("tools cannot be listed: " + str(e), INVALID)
+
+
+def tools_told(task):
+    """What the model is told of each tool."""
+    tools = tool.list() + setup["local"]
     if not tools:
         return "\nThere are no tools.\n"
     tools = by_relevance(tools, task)

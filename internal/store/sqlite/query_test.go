@@ -283,6 +283,23 @@ func FuzzStatement(f *testing.F) {
 	})
 }
 
+// A word that is near to one that reads is misspelt; one that writes is refused as that.
+func TestMisspeltStatements(t *testing.T) {
+	for word, want := range map[string]agentkernel.Code{
+		"selec": agentkernel.CodeInvalid, "SELCET": agentkernel.CodeInvalid, "slect": agentkernel.CodeInvalid, "wiht": agentkernel.CodeInvalid,
+		"expalin": agentkernel.CodeInvalid, "value": agentkernel.CodeInvalid,
+		"alter": agentkernel.CodeDenied, "analyze": agentkernel.CodeDenied, "attach": agentkernel.CodeDenied, "begin": agentkernel.CodeDenied,
+		"commit": agentkernel.CodeDenied, "create": agentkernel.CodeDenied, "delete": agentkernel.CodeDenied, "detach": agentkernel.CodeDenied,
+		"drop": agentkernel.CodeDenied, "end": agentkernel.CodeDenied, "insert": agentkernel.CodeDenied, "reindex": agentkernel.CodeDenied,
+		"release": agentkernel.CodeDenied, "replace": agentkernel.CodeDenied, "rollback": agentkernel.CodeDenied, "savepoint": agentkernel.CodeDenied,
+		"update": agentkernel.CodeDenied, "vacuum": agentkernel.CodeDenied, "pragma": agentkernel.CodeDenied,
+	} {
+		if _, err := single(word + " x"); agentkernel.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %s", word, err, want)
+		}
+	}
+}
+
 // The statements of the guide are those that work.
 func TestExamplesOfTheGuide(t *testing.T) {
 	cfg, _ := asked(t)

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/nearest"
 )
 
 // token is a piece of SQL: a word, a number, a quoted text or name, or one other character.
@@ -106,6 +107,9 @@ func single(text string) (string, error) {
 		return "", agentkernel.Errorf(agentkernel.CodeDenied, "sql", "sql only reads; PRAGMA may set something").
 			WithHint("as a function it only reads: select * from pragma_table_info('calls')")
 	default:
+		if near := nearest.One(word, []string{"select", "with", "values", "explain"}); near != "" && len(word) > 2 {
+			return "", agentkernel.Errorf(agentkernel.CodeInvalid, "sql", "no statement begins with %q", word).WithHint("did you mean %s?", near)
+		}
 		return "", agentkernel.Errorf(agentkernel.CodeDenied, "sql", "sql only reads; a statement that begins with %q does something else", word).
 			WithHint("SELECT, WITH, VALUES and EXPLAIN are allowed; what a kernel may change, its commands change")
 	}

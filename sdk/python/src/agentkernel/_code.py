@@ -105,7 +105,9 @@ def _expression_is_code(node: ast.expr) -> bool:
             function = part.func
             if isinstance(function, ast.Attribute) or isinstance(function, ast.Name) and function.id not in _MATH and hasattr(builtins, function.id):
                 return True
-    return False
+    # No recipe compares; words do, and "in" and "is" are words.
+    compares = isinstance(node, ast.Compare) and all(isinstance(op, (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in node.ops)
+    return compares and not any(isinstance(part, ast.Name) for part in ast.walk(node))
 
 
 _PROGRAMMING = (ast.Await, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Lambda, ast.JoinedStr, ast.Dict, ast.List, ast.Set, ast.Subscript)
