@@ -15,7 +15,10 @@ import (
 
 // Check looks who has taken a connection that was just made, before anything is sent. Nil: this user, root, an account of the system (as which
 // gateways and model servers run), or a program of another machine; or it cannot be known. Else an [*Other], or ErrGone.
-func Check(conn net.Conn) error {
+func Check(conn net.Conn) error { return check(conn, false) }
+
+// check is Check; mine: of accounts of the system root alone.
+func check(conn net.Conn, mine bool) error {
 	to, ok1 := conn.RemoteAddr().(*net.TCPAddr)
 	from, ok2 := conn.LocalAddr().(*net.TCPAddr)
 	if !ok1 || !ok2 || !to.IP.IsLoopback() && !to.IP.Equal(from.IP) { // a connection to this machine has one address at both ends
@@ -25,7 +28,7 @@ func Check(conn net.Conn) error {
 	switch {
 	case err != nil:
 		return err
-	case !known, uid < firstUser, uid == os.Geteuid(), reserved(to.Port), unmapped(uid):
+	case !known, uid == 0, !mine && isService(uid), uid == os.Geteuid(), reserved(to.Port), unmapped(uid):
 		return nil
 	}
 	return &Other{Addr: to, UID: uid}
@@ -34,6 +37,9 @@ func Check(conn net.Conn) error {
 // firstUser is the first number of an account that people have; those below are root's and of services. Source: UID_MIN of login.defs(5), and
 // https://systemd.io/UIDS-GIDS.
 const firstUser = 1000
+
+// isService says whether an account is one of the system: also those that systemd makes for a service while it runs (DynamicUser).
+func isService(uid int) bool { return uid < firstUser || 61184 <= uid && uid <= 65519 }
 
 // openTable opens a table of sockets of this network namespace.
 func openTable(name string) (io.ReadCloser, error) { return os.Open("/proc/self/net/" + name) }

@@ -14,7 +14,10 @@ type Dialer interface {
 }
 
 // Checked is a dialer that looks who has taken each connection, and closes one that another user has.
-type Checked struct{ Dialer }
+type Checked struct {
+	Dialer
+	Mine bool // the server is a program of this user: no account of the system will do
+}
 
 // DialContext implements Dialer. Nothing was sent when it returns.
 func (c Checked) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -22,7 +25,7 @@ func (c Checked) DialContext(ctx context.Context, network, addr string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	if err := Check(conn); err != nil {
+	if err := check(conn, c.Mine); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
@@ -47,7 +50,7 @@ type toOne struct {
 
 func (o *toOne) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	if strings.ToLower(addr) == o.addr {
-		return Checked{o.Dialer}.DialContext(ctx, network, addr)
+		return Checked{Dialer: o.Dialer}.DialContext(ctx, network, addr)
 	}
 	return o.Dialer.DialContext(ctx, network, addr)
 }

@@ -218,7 +218,7 @@ func TestRedactor(t *testing.T) {
 		}
 	}
 	got := string(r.result([]byte(`{"ghp_0123456789":"x ghp_0123456789","production":"production","n":12345678,"s":"12345678","t":"1234567"}`)))
-	if got != `{"[GITHUB_TOKEN]":"x [GITHUB_TOKEN]","production":"production","n":12345678,"s":"[PIN_TOKEN]","t":"1234567"}` {
+	if got != `{"[GITHUB_TOKEN]":"x [GITHUB_TOKEN]","production":"production","n":"[PIN_TOKEN]","s":"[PIN_TOKEN]","t":"1234567"}` {
 		t.Errorf("result: %s", got)
 	}
 }

@@ -35,7 +35,7 @@ const gonePatience = time.Second
 // dialProgram connects to a program that serves functions of its own. Nothing was sent when it returns: what listens there by now may be
 // another user's, and is refused as if nobody did.
 func dialProgram(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := portowner.Checked{Dialer: &net.Dialer{Timeout: 10 * time.Second}}.DialContext(ctx, network, addr)
+	conn, err := portowner.Checked{Dialer: &net.Dialer{Timeout: 10 * time.Second}, Mine: true}.DialContext(ctx, network, addr)
 	if _, other := errors.AsType[*portowner.Other](err); other || errors.Is(err, portowner.ErrGone) {
 		return nil, fmt.Errorf("%w: %w", err, syscall.ECONNREFUSED)
 	}

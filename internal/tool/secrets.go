@@ -143,7 +143,9 @@ func (r *redactor) seal() {
 		r.all.Add(sec.value, sec.mask)
 		if sec.strong {
 			r.surely.Add(sec.value, sec.mask)
-			r.numbers.add(sec.value, sec.mask)
+			if secretName().MatchString(sec.mask) { // an account's number in a header is none
+				r.numbers.add(sec.value, sec.mask)
+			}
 		}
 	}
 }
@@ -174,7 +176,7 @@ func (r *redactor) result(raw json.RawMessage) json.RawMessage {
 type numbers map[string]string
 
 func (n numbers) add(value, mask string) {
-	if strings.Trim(value, "0123456789+-.eE") != "" || !strings.ContainsAny(value, "0123456789") {
+	if strings.Trim(value, "0123456789+-.eE") != "" || len(strings.Trim(value, "+-0.")) < minStrong { // 86400000 is a span, and in many results
 		return
 	}
 	if key := numberKey(value); n[key] == "" {
@@ -185,6 +187,9 @@ func (n numbers) add(value, mask string) {
 // numberKey is the same for all spellings of a number, whatever its sign. Short numbers keep theirs: 1 is not 00000001.
 func numberKey(text string) string {
 	text = strings.TrimLeft(text, "+-")
+	if strings.Trim(text, "0123456789") == "" && text != "" && text[0] != '0' && len(text) > 15 {
+		return text // float64 has the same for neighbours
+	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f < 1e7 && len(strconv.FormatFloat(f, 'f', -1, 64)) < minStrong {
 		return text
