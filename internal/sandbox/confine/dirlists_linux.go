@@ -47,30 +47,46 @@ func (l *dirLists) worth(gr *group, limits Limits) bool {
 
 // layered says whether a directory lies in an overlay.
 func (l *dirLists) layered(path string, st *unix.Stat_t) bool {
-	return l.overlay && l.kind(path, st) == unix.OVERLAYFS_SUPER_MAGIC
+	if !l.overlay {
+		return false
+	}
+	kind := l.kind(path, st)
+	return kind == unix.OVERLAYFS_SUPER_MAGIC || kind == otherFile
 }
 
 // generated says whether Linux makes the text of a file when it is read.
 func (l *dirLists) generated(path string, st *unix.Stat_t) bool {
 	switch l.kind(path, st) {
-	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC:
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, otherFile:
 		return true
 	}
 	return false
 }
 
+// otherFile is the kind where another file was at the path than that which was looked at: a program changes its descriptors meanwhile, to have
+// one taken for another. It is of any kind then.
+const otherFile = -1
+
 // kind is that of the file system in which a file lies; 0: nobody can say. All that a sandbox sees is mounted when its program begins.
 func (l *dirLists) kind(path string, st *unix.Stat_t) int64 {
-	kind, known := l.devices[st.Dev]
-	if !known {
-		var fs unix.Statfs_t
-		if unix.Statfs(path, &fs) != nil {
-			return 0
-		}
-		kind = fs.Type //nolint:unconvert // not everywhere of 64 bits
-		l.devices[st.Dev] = kind
+	if kind, known := l.devices[st.Dev]; known {
+		return kind
 	}
-	return kind
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var is unix.Stat_t
+	var fs unix.Statfs_t
+	if unix.Fstat(fd, &is) != nil || unix.Fstatfs(fd, &fs) != nil {
+		return 0
+	}
+	l.devices[is.Dev] = fs.Type //nolint:unconvert // not everywhere of 64 bits
+	if is.Dev != st.Dev {
+		return otherFile
+	}
+	return fs.Type
 }
 
 // list is what the list of an open directory of an overlay takes; beyond most it stops to count.
@@ -79,7 +95,7 @@ func (l *dirLists) list(path string, st *unix.Stat_t, most int64) int64 {
 	if k, ok := l.known[id]; ok && k.changed == st.Ctim {
 		return k.bytes
 	}
-	n, whole := countNames(path, most)
+	n, whole := countNames(path, st, most)
 	if n < 0 {
 		return l.unread(st)
 	}
@@ -100,13 +116,18 @@ func (l *dirLists) unread(st *unix.Stat_t) int64 {
 	return l.largest
 }
 
-// countNames reads a directory and says what the list of its names takes; -1: it cannot be read. whole: it was read to its end, and not as far as most.
-func countNames(path string, most int64) (sum int64, whole bool) {
+// countNames reads a directory and says what the list of its names takes; -1: it cannot be read, or is not that of st. whole: it was read to its end,
+// and not as far as most, as it was then.
+func countNames(path string, st *unix.Stat_t, most int64) (sum int64, whole bool) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, false
 	}
 	defer func() { _ = unix.Close(fd) }()
+	var is unix.Stat_t
+	if unix.Fstat(fd, &is) != nil || is.Dev != st.Dev || is.Ino != st.Ino {
+		return -1, false
+	}
 	const length, name = 16, 19 // offsets in struct linux_dirent64
 	for b := make([]byte, 64<<10); sum <= most; {
 		n, err := unix.Getdents(fd, b)
@@ -114,7 +135,7 @@ func countNames(path string, most int64) (sum int64, whole bool) {
 			return -1, false
 		}
 		if n == 0 {
-			return sum, true
+			return sum, is.Ctim == st.Ctim
 		}
 		for entry := b[:n]; len(entry) > name; {
 			size := int(binary.NativeEndian.Uint16(entry[length:]))

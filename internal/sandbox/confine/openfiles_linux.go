@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -148,11 +149,16 @@ func (l *filesLook) process(p seen) (one openFiles, err error) {
 
 // missed is what process returns for one whose descriptors cannot be listed.
 func (l *filesLook) missed(p seen, err error) (one openFiles, _ error) {
-	l.known = hasGone(err)
+	l.known = hasGone(err) || isZombie(p.status) // which holds nothing any more, and only root may look into
 	if err = unlessGone(p.dir, err); err != nil && p.pid != l.init {
 		one.descriptors = int(number(p.status, "FDSize"))
 	}
 	return one, err
+}
+
+// isZombie says whether a process has ended and was not waited for yet.
+func isZombie(status string) bool {
+	return strings.Contains(status, "\nState:\tZ") || strings.Contains(status, "\nState:\tX")
 }
 
 // hasGone says whether a process or descriptor was not there any more.
@@ -184,11 +190,9 @@ func (l *filesLook) descriptor(d *descriptor, one *openFiles) error {
 	own := key // what a fork does not inherit
 	own.pid = d.process.pid
 	kind := st.Mode & unix.S_IFMT
-	if kind == 0 { // it may be an epoll: read for each process, since locks are its own, and not for each duplicate
-		one := own
-		if one.of = watches; l.files.known(one, file) {
-			return nil
-		}
+	once := own // read for each process, since locks are its own, and not for each duplicate, which has a line for each of them
+	if once.of = opened; l.files.known(once, file) {
+		return nil
 	}
 	info, err := l.read(d)
 	if err != nil {
@@ -374,6 +378,7 @@ const (
 	watches
 	texts
 	tables // of descriptors
+	opened // at all
 )
 
 // openFile is a descriptor of a thread.

@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,11 +29,47 @@ func (r *running) looksMore(t *testing.T, n int64) {
 // mustLive fails if a sandbox has ended.
 func (r *running) mustLive(t *testing.T, what string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if e, err := r.Wait(ctx); err == nil {
-		t.Errorf("%s ended by %s\n%s", what, e, r.err)
+	select {
+	case <-r.Done():
+		e, err := r.Wait(t.Context())
+		t.Errorf("%s ended by %s, %v\n%s", what, e, err, r.err)
+	default:
 	}
+}
+
+// TestZombiesHoldNothing has a process end that nobody waits for: an ordinary user may not look into it any more.
+func TestZombiesHoldNothing(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		r := launchWhole(t, newSpawner(t, func(c *SpawnerConfig) { c.NoCgroups = true }), pythonConfig(t, `
+import fcntl, os, signal
+if os.fork() == 0:
+    fd = os.open("/tmp/locked", os.O_CREAT | os.O_RDWR)
+    for i in range(100): fcntl.lockf(fd, fcntl.LOCK_EX, 1, 2 * i)
+    print("up", flush=True)
+signal.pause()
+`))
+		r.out.await(t, "up")
+		l := newFilesLook(r.cell.Config, 0, true, 10_000)
+		all := seeAll(treeOf(r.PID()))
+		if n := l.of(all); n.locks != 100 {
+			t.Fatalf("%d locks", n.locks)
+		}
+		child := all[len(all)-1].pid
+		if err := unix.Kill(child, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		for until := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			if all = seeAll(treeOf(r.PID())); isZombie(all[len(all)-1].status) && all[len(all)-1].pid == child {
+				break
+			}
+			if time.Now().After(until) {
+				t.Fatal("it does not end, or is waited for")
+			}
+		}
+		if n := l.of(all); n.locks != 0 {
+			t.Errorf("%d locks of a process that has ended", n.locks)
+		}
+	})
 }
 
 // TestInheritedFilesCountOnce has workers inherit an open directory whose list is large, in a file descriptor and in a socket, and
