@@ -42,8 +42,10 @@ func (c *llmKeyCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
-	if err := c.wanted(a, k, pid); err != nil { // before anybody is asked for a key that goes nowhere
-		return err
+	if pid == 0 { // what a program brings is known when it first asks
+		if err := c.wanted(a, k); err != nil { // before anybody is asked for a key that goes nowhere
+			return err
+		}
 	}
 	key, err := a.readKey(c.Model)
 	if err != nil {
@@ -64,17 +66,17 @@ func (c *llmKeyCmd) Run(a *app) error {
 }
 
 // wanted says why a model is given no key. The kernel has the words for it, and refuses a key that is none last.
-func (c *llmKeyCmd) wanted(a *app, k agentkernel.Kernel, pid agentkernel.PID) error {
+func (c *llmKeyCmd) wanted(a *app, k agentkernel.Kernel) error {
 	l, err := k.ModelLimits(a.ctx)
 	if err != nil {
 		return err
 	}
 	for i := range l.Deployments {
-		if d := &l.Deployments[i]; d.Name == c.Model && d.Given && (d.Tree != 0) == (pid != 0) {
+		if d := &l.Deployments[i]; d.Name == c.Model && d.Given && d.Tree == 0 {
 			return nil
 		}
 	}
-	return k.GiveKey(a.ctx, pid, c.Model, "")
+	return k.GiveKey(a.ctx, 0, c.Model, "")
 }
 
 // givenKey says whose key was given.

@@ -77,8 +77,10 @@ func (c *recoverCmd) Run(a *app) error {
 	}
 	if c.Wait || k.inProcess {
 		err = a.awaitAll(k, append(r.ended, r.taken...), r.left)
-	} else if err = a.listRecovered(append(append(r.taken, r.ended...), r.left...)); err == nil && len(r.ended) > 0 {
-		err = exitError(exitOf(r.ended[0]))
+	} else if err = a.listRecovered(append(append(r.taken, r.ended...), r.left...)); err == nil {
+		for i := 0; i < len(r.ended) && err == nil; i++ {
+			err = exitError(exitOf(r.ended[i]))
+		}
 	}
 	if err == nil && len(r.left) > 0 {
 		err = exitCode(r.left[0].Error.Code.ExitCode())
@@ -122,6 +124,9 @@ func sortRecovered(list []agentkernel.Process) (r recovered) {
 
 // endedText says of a process that it has ended instead of going on.
 func endedText(p *agentkernel.Process) string {
+	if exitOf(*p) == 0 {
+		return fmt.Sprintf("process %d has ended", p.PID)
+	}
 	text := fmt.Sprintf("process %d does not go on: it is %s", p.PID, p.State)
 	if p.Error != nil {
 		text += ": " + p.Error.Message()

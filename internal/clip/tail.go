@@ -34,7 +34,10 @@ func (t *Tail) String() string {
 	t.mu.Lock()
 	text := string(t.buf)
 	if t.cut {
-		text = text[strings.IndexAny(text, " \t\n")+1:]
+		at := strings.IndexAny(text, " \t\n")
+		if text = text[at+1:]; at < 0 || strings.TrimSpace(text) == "" {
+			text = "..." // one long line
+		}
 	}
 	t.mu.Unlock()
 	for i := 0; i < utf8.UTFMax && len(text) > 0 && !utf8.RuneStart(text[0]); i++ {

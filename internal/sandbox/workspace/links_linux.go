@@ -86,18 +86,24 @@ func (v *view) at(p string) (entry, *item, error) {
 	return e, nil, err
 }
 
+// isNoName says that nothing can have the name: it comes out of a file's text, and may be anything.
+func isNoName(err error) bool { return errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.EINVAL) }
+
 func (v *view) found(p string) (e entry, err error) {
 	parent, name, err := v.root.parent(p)
 	switch {
 	case errors.Is(err, unix.EXDEV):
 		return entry{away: true}, nil
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EACCES):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EACCES), isNoName(err):
 		return e, nil
 	case err != nil:
 		return e, storage(err)
 	}
 	defer parent.Close()
 	st, err := parent.stat(name)
+	if isNoName(err) {
+		return e, nil
+	}
 	if err != nil || st == nil {
 		return e, storage(err)
 	}

@@ -51,7 +51,7 @@ var actingGroups = []group{
 }
 
 // templates look like files that the shell reads, and are read by people.
-var templates = newTable([]group{{"template", []string{".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults"}}})
+var templates = newTable([]group{{"template", []string{".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", ".env_example", ".env_sample", ".env_template", ".envrc.example", ".envrc.sample", ".envrc.template", ".envrc.dist"}}})
 
 const gitActs = "git acts on it"
 

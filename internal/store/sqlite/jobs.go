@@ -106,6 +106,7 @@ func (q *queue) dropped(pids []agentkernel.PID, keys []agentkernel.Key) {
 	defer q.mu.Unlock()
 	for _, pid := range pids {
 		delete(q.tails, pid)
+		delete(q.ends, pid)
 		q.images.put(&agentkernel.Image{PID: pid}) // an empty one deletes
 	}
 	for _, k := range keys {
