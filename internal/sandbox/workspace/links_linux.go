@@ -87,7 +87,9 @@ func (v *view) at(p string) (entry, *item, error) {
 }
 
 // isNoName says that nothing can have the name: it comes out of a file's text, and may be anything.
-func isNoName(err error) bool { return errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.EINVAL) }
+func isNoName(err error) bool {
+	return errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.EINVAL)
+}
 
 func (v *view) found(p string) (e entry, err error) {
 	parent, name, err := v.root.parent(p)
