@@ -13,10 +13,6 @@ import (
 	"strings"
 )
 
-// Check looks who has taken a connection that was just made, before anything is sent. Nil: this user, root, an account of the system (as which
-// gateways and model servers run), or a program of another machine; or it cannot be known. Else an [*Other], or ErrGone.
-func Check(conn net.Conn) error { return check(conn, false) }
-
 // check is Check; mine: of accounts of the system root alone.
 func check(conn net.Conn, mine bool) error {
 	to, ok1 := conn.RemoteAddr().(*net.TCPAddr)

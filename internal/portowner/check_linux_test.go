@@ -108,7 +108,7 @@ func TestCheck(t *testing.T) {
 		t.Skip("no IPv6 here")
 	}
 	defer mine.Close()
-	check := func(addr string) error {
+	look := func(addr string) error {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
@@ -116,20 +116,28 @@ func TestCheck(t *testing.T) {
 		defer conn.Close()
 		return Check(conn)
 	}
-	if err := check(mine.Addr().String()); err != nil {
+	if err := look(mine.Addr().String()); err != nil {
 		t.Errorf("my own: %v", err)
 	}
 	_, port, _ := net.SplitHostPort(mine.Addr().String())
 	usertest.Listen(t, "tcp4", "0.0.0.0:"+port)
-	if err := check(mine.Addr().String()); err != nil {
+	if err := look(mine.Addr().String()); err != nil {
 		t.Errorf("my own, with a stranger's at the same port: %v", err)
 	}
-	other, ok := errors.AsType[*Other](check("127.0.0.1:" + port))
+	other, ok := errors.AsType[*Other](look("127.0.0.1:" + port))
 	if !ok || other.UID != usertest.Someone {
 		t.Errorf("a stranger's: %v", other)
 	}
 	service := usertest.ListenAs(t, firstUser-1, "tcp4", "127.0.0.1:0")
-	if err := check(service.Addr().String()); err != nil {
+	if err := look(service.Addr().String()); err != nil {
 		t.Errorf("a service's: %v", err)
+	}
+	conn, err := net.Dial("tcp", service.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := check(conn, true); err == nil {
+		t.Error("a service's, where a program of mine is meant")
 	}
 }

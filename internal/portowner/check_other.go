@@ -4,7 +4,5 @@ package portowner
 
 import "net"
 
-// Check cannot tell here.
-func Check(net.Conn) error { return nil }
-
+// check cannot tell here.
 func check(net.Conn, bool) error { return nil }

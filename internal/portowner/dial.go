@@ -13,6 +13,10 @@ type Dialer interface {
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
+// Check looks who has taken a connection that was just made, before anything is sent. Nil: this user, root, an account of the system (as which
+// gateways and model servers run), or a program of another machine; or it cannot be known. Else an [*Other], or ErrGone.
+func Check(conn net.Conn) error { return check(conn, false) }
+
 // Checked is a dialer that looks who has taken each connection, and closes one that another user has.
 type Checked struct {
 	Dialer

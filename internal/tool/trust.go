@@ -57,18 +57,25 @@ func (f *trustFile) of(project string) map[Kind]map[string]string {
 }
 
 // Accepted says whether a file with this content was accepted. The content is what was read already, so that what is checked is what is used.
-func (t *Trust) Accepted(as Kind, file string, content []byte) (bool, error) {
+func (t *Trust) Accepted(as Kind, file string, content []byte) (ok bool, err error) {
+	err = t.look(file, func(rec *trustFile, file string) { ok = rec.of(t.project)[as][file] == contentHash(content) })
+	return ok, err
+}
+
+// look hands fn what was accepted, and the name by which a file stands there.
+func (t *Trust) look(file string, fn func(rec *trustFile, file string)) error {
 	file, err := canonicalFile(file)
 	if err != nil {
-		return false, err
+		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rec, err := t.read()
 	if err != nil {
-		return false, err
+		return err
 	}
-	return rec.of(t.project)[as][file] == contentHash(content), nil
+	fn(rec, file)
+	return nil
 }
 
 // Accept accepts a file with the content that the user has seen, whatever it holds by now; earlier contents stay accepted no longer.
@@ -98,22 +105,14 @@ func (t *Trust) Accept(as Kind, file string, content []byte) error {
 }
 
 // anywhere says whether a tools file with this content was accepted in any project.
-func (t *Trust) anywhere(file string, content []byte) (bool, error) {
-	file, err := canonicalFile(file)
-	if err != nil {
-		return false, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rec, err := t.read()
-	if err != nil {
-		return false, err
-	}
-	ok := rec.Accepted[AsTools][file] == contentHash(content)
-	for _, accepted := range rec.For {
-		ok = ok || accepted[AsTools][file] == contentHash(content)
-	}
-	return ok, nil
+func (t *Trust) anywhere(file string, content []byte) (ok bool, err error) {
+	err = t.look(file, func(rec *trustFile, file string) {
+		ok = rec.Accepted[AsTools][file] == contentHash(content)
+		for _, accepted := range rec.For {
+			ok = ok || accepted[AsTools][file] == contentHash(content)
+		}
+	})
+	return ok, err
 }
 
 // Require is the check for [Config.Changed]: CodeDenied if the content was not accepted as a tools file. The file was named already, by

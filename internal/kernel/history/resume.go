@@ -76,10 +76,10 @@ func Parked(ctx context.Context, store agentkernel.StoreReader) (int, error) {
 // Unfinished lists the processes that have not ended and are not parked, of all trees (0) or of the one below pid, parents
 // first: a child's PID is greater than its parent's. CodeConflict: nothing of the tree is left.
 func Unfinished(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID) (pids []agentkernel.PID, err error) {
-	var found []agentkernel.ProcessRecord
 	if quick, ok := store.(fastpath.Actives); ok && pid == 0 {
 		return quick.Active(ctx)
 	}
+	var found []agentkernel.ProcessRecord
 	if pid == 0 {
 		found, err = store.Processes(ctx, agentkernel.Filter{Active: true})
 	} else if found, err = Tree(ctx, store, pid); err == nil && len(found) == 0 {

@@ -82,7 +82,7 @@ func (l *dirLists) kind(path string, st *unix.Stat_t) int64 {
 	if unix.Fstat(fd, &is) != nil || unix.Fstatfs(fd, &fs) != nil {
 		return 0
 	}
-	l.devices[is.Dev] = fs.Type //nolint:unconvert // not everywhere of 64 bits
+	l.devices[is.Dev] = fs.Type
 	if is.Dev != st.Dev {
 		return otherFile
 	}
