@@ -31,6 +31,10 @@ func TestRecoveredText(t *testing.T) {
 			t.Errorf("recoveredText(%d) = %q; want %q", len(c.list), got, c.want)
 		}
 	}
+	well := agentkernel.Process{PID: 6, State: agentkernel.StateExited}
+	if got := endedText(&well); got != "process 6 has ended" {
+		t.Errorf("of one that ended well: %q", got)
+	}
 }
 
 // leftKernel recovers what it is told, and waits for nothing.

@@ -47,6 +47,13 @@ func TestTailBeginsWithAWord(t *testing.T) {
 			t.Fatalf("%d: %q", n, s[:40])
 		}
 	}
+	for _, end := range []string{"", "\n"} { // half a secret may be at its begin, and it has no word
+		var line clip.Tail
+		_, _ = line.Write([]byte(strings.Repeat("x", clip.Kept+1) + end))
+		if s := line.String(); s != "..." {
+			t.Errorf("one long line: %q", s)
+		}
+	}
 	var r clip.Tail
 	_, _ = r.Write([]byte("all of it"))
 	if s := r.String(); s != "all of it" {

@@ -59,7 +59,8 @@ func TestRedaction(t *testing.T) {
 func TestRedactionOfNumbers(t *testing.T) {
 	long := strings.Repeat("1234567890", 40) // more than a float64 can be
 	red, err := redactionOf(t, `{"mcpServers": {"a": {"command": "x", "env": {
-		"API_TOKEN": "1234567890", "PIN_TOKEN": "4711", "ZERO_TOKEN": "00000001", "FLOAT_KEY": "0.12345678", "DEBT_KEY": "-98765432", "DASH_KEY": "--------", "LONG_KEY": "`+long+`", "NUMBER": "87654321"}}}}`, nil)
+		"API_TOKEN": "1234567890", "PIN_TOKEN": "4711", "ZERO_TOKEN": "00000001", "FLOAT_KEY": "0.12345678", "DEBT_KEY": "-98765432", "DASH_KEY": "--------", "LONG_KEY": "`+long+`", "NUMBER": "87654321", "SESSION_TIMEOUT_MS": "86400000", "ID_TOKEN": "12345678901234567"},
+		"headers": {"X-Account-Id": "20241022"}}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +69,12 @@ func TestRedactionOfNumbers(t *testing.T) {
 		`{"n":1234567890,"l":[1234567890, 1]}`: `{"n":"[API_TOKEN]","l":["[API_TOKEN]", 1]}`,
 		`[-1234567890,1234567890.0,1.23456789e9,1.23456789E+9,123456789e1,12345678900e-1]`: `["[API_TOKEN]","[API_TOKEN]","[API_TOKEN]","[API_TOKEN]","[API_TOKEN]","[API_TOKEN]"]`,
 		`[12345678901,123456789,1234567890.5,1234567891,1e9]`:                              `[12345678901,123456789,1234567890.5,1234567891,1e9]`,
-		`[4711,1,-1,87654321,-8]`:                    `[4711,1,-1,87654321,-8]`,
-		`[0.12345678,1.2345678e-1,98765432]`:         `["[FLOAT_KEY]","[FLOAT_KEY]","[DEBT_KEY]"]`,
-		`{"1234567890":"x1234567890 1","k":7}`:       `{"[API_TOKEN]":"x[API_TOKEN] 1","k":7}`,
-		`[` + long + `,-` + long + `,` + long + `1]`: `["[LONG_KEY]","[LONG_KEY]",` + long + `1]`,
+		`[86400000,20241022,"20241022"]`:                                                   `[86400000,20241022,"[X-Account-Id]"]`,
+		`[12345678901234567,12345678901234568]`:                                            `["[ID_TOKEN]",12345678901234568]`,
+		`[4711,1,-1,87654321,-8]`:                                                          `[4711,1,-1,87654321,-8]`,
+		`[0.12345678,1.2345678e-1,98765432]`:                                               `["[FLOAT_KEY]","[FLOAT_KEY]","[DEBT_KEY]"]`,
+		`{"1234567890":"x1234567890 1","k":7}`:                                             `{"[API_TOKEN]":"x[API_TOKEN] 1","k":7}`,
+		`[` + long + `,-` + long + `,` + long + `1]`:                                       `["[LONG_KEY]","[LONG_KEY]",` + long + `1]`,
 	} {
 		if got := string(red.JSON(json.RawMessage(in))); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)

@@ -199,7 +199,7 @@ func TestAborts(t *testing.T) {
 	if err := cells.InDoubt("a.b", crash); err.Code != agentkernel.CodeOutcomeUnknown || err.Message() != "a.b may or may not have happened: 100% gone" {
 		t.Error(err)
 	}
-	for err, alone := range map[*agentkernel.Error]bool{crash: true, agentkernel.LimitErrorf("memory", "x"): true, agentkernel.LimitErrorf("recursion", "x"): true,
+	for err, alone := range map[*agentkernel.Error]bool{crash: true, agentkernel.LimitErrorf("memory", "x"): true, agentkernel.LimitErrorf("recursion", "x"): true, agentkernel.LimitErrorf("locks", "x"): true, agentkernel.LimitErrorf("open_files", "x"): true,
 		agentkernel.LimitErrorf("time", "x"): false, agentkernel.Errorf(agentkernel.CodeKilled, "x", "x"): false} {
 		if cells.Alone(err) != alone {
 			t.Errorf("%v ends the cell alone: %t", err, !alone)

@@ -14,7 +14,7 @@ import (
 
 func TestNamesOfSecrets(t *testing.T) {
 	for p, want := range map[string]bool{
-		".env": true, ".env.local": true, "a/.env.production": true, "prod.env": true, ".envrc": true, ".env.example": false, "environment.yml": false,
+		".env": true, ".env.local": true, "a/.env.production": true, "prod.env": true, ".envrc": true, ".env.example": false, ".env_example": false, ".envrc.sample": false, "environment.yml": false,
 		"key.pem": true, "certs/server.KEY": true, "id_rsa": true, "id_ed25519": true, "id_ed25519.pub": false, "x.p12": true, "keys.go": false,
 		".npmrc": true, ".pypirc": true, ".netrc": true, ".git-credentials": true, ".git/config": false, "package.json": false,
 		"credentials.json": true, "credentials": true, "my-credentials-2.json": true, "credentials.go": false, "secrets.yaml": true, "secrets.py": false, "service-account-x.json": true,
@@ -198,12 +198,13 @@ func TestHiddenToolsFiles(t *testing.T) {
 		tools   []string
 		want    string
 	}{
-		"of the process":          {files{"servers.json": tools, "sub/mine": tools, "other.json": tools}, []string{"servers.json", "sub/mine", "../elsewhere.json"}, "servers.json sub/mine"},
-		"of the process, by link": {files{"servers.json": "@sub/mine", "sub/mine": tools}, []string{"servers.json"}, "sub/mine"},
-		"of settings":             {files{"agentkernel.toml": "tools = [\"a.json\", 'sub/b', \"data.json\", \"none.json\", \"../x\"] # \"c.json\"", "a.json": tools, "sub/b": tools, "c.json": tools, "data.json": text, "d.json": tools}, nil, "a.json c.json sub/b"},
-		"of settings below":       {files{"sub/AgentKernel.toml": "tools = [\"../a.json\", \"b\"]", "sub/b": "@../c", "a.json": tools, "c": tools}, nil, "a.json c"},
-		"settings with a key":     {files{"agentkernel.toml": "tools = [\"a.json\"]\n# api_key = sk-proj-0123456789abcdefghij\n", "a.json": tools}, nil, "a.json agentkernel.toml"},
-		"settings without":        {files{"agentkernel.toml": "tools = []\n[limits]\ntime = \"60s\"\nmemory = \"256m\" # tokens: many\n", "other.json": tools}, nil, ""},
+		"of the process":            {files{"servers.json": tools, "sub/mine": tools, "other.json": tools}, []string{"servers.json", "sub/mine", "../elsewhere.json"}, "servers.json sub/mine"},
+		"of the process, by link":   {files{"servers.json": "@sub/mine", "sub/mine": tools}, []string{"servers.json"}, "sub/mine"},
+		"of settings":               {files{"agentkernel.toml": "tools = [\"a.json\", 'sub/b', \"data.json\", \"none.json\", \"../x\"] # \"c.json\"", "a.json": tools, "sub/b": tools, "c.json": tools, "data.json": text, "d.json": tools}, nil, "a.json c.json sub/b"},
+		"of settings below":         {files{"sub/AgentKernel.toml": "tools = [\"../a.json\", \"b\"]", "sub/b": "@../c", "a.json": tools, "c": tools}, nil, "a.json c"},
+		"settings with a key":       {files{"agentkernel.toml": "tools = [\"a.json\"]\n# api_key = sk-proj-0123456789abcdefghij\n", "a.json": tools}, nil, "a.json agentkernel.toml"},
+		"settings with a long text": {files{"sub/agentkernel.toml": "tools = [\"a.json\"] # '" + strings.Repeat("x", 300) + "' '" + strings.Repeat("x", 300) + "/y'\n", "sub/a.json": tools}, nil, "sub/a.json"},
+		"settings without":          {files{"agentkernel.toml": "tools = []\n[limits]\ntime = \"60s\"\nmemory = \"256m\" # tokens: many\n", "other.json": tools}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := publicDir(t)
