@@ -187,6 +187,7 @@ func (r *rig) run(args ...string) int {
 			r.opened++
 			return r.instance(), nil
 		},
+		openReader: func(context.Context, string) (agentkernel.Kernel, error) { return r.instance(), nil },
 		listen: func(context.Context, listenConfig) (listener, error) {
 			if r.door != nil {
 				return r.door, nil
