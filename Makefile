@@ -22,8 +22,8 @@ LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
 # asking it at each access makes the store many times slower. What calls it is watched like all else.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
-# Tests get 45 minutes a package at most: few need one, but machines may be busy.
-TESTFLAGS ?= $(RACE) -timeout 45m
+# Tests get 80 minutes a package at most: few need one, but machines may be busy.
+TESTFLAGS ?= $(RACE) -timeout 80m
 # Many packages wait as much as they compute: one more than there are processors runs at a time, those that take longest
 # first, so that none of them is left alone at the end. What they print comes in this order.
 JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))

@@ -349,7 +349,7 @@ func TestHTTPListsWithoutEnd(t *testing.T) {
 			}
 			_, _ = fmt.Fprintf(w, `%s{"jsonrpc":"2.0","id":%s,"result":%s}%s`, before, req.ID, body, after) // the kernel may have left
 		}))
-		src := open(t, tool.Config{}, map[string]tooltest.Server{"liar": {"url": server.URL}})
+		src := open(t, tool.Config{StartTimeout: 10 * time.Minute}, map[string]tooltest.Server{"liar": {"url": server.URL}})
 		cheap(t, 2<<30, func() {
 			_, err := src.Tools(t.Context(), "liar")
 			wantCode(t, err, agentkernel.CodeUnavailable, "declares more than 10000 tools")
