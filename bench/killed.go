@@ -25,7 +25,7 @@ import (
 var killedSection = section{
 	name: "killed", title: "A kernel that is killed with 10,000 processes under way",
 	about: "Each process is in the middle of a loop that sets a key of its state and sleeps for half a second, so that all the time some wake, run and are parked. `agentkernel serve` is killed " +
-		"(SIGKILL) and started again. Measured from that start until the next call of each process is durable, as a reader of the database sees it, every 100 ms. Then the journals are read: each has to have " +
+		"(SIGKILL) and started again. Measured from that start until the next call of each process is durable, as a reader of the database sees it, every 100 ms: the next lap, or the sleep of one that was killed before it. Then the journals are read: each has to have " +
 		"every lap once, in order. Floor: the same number of context switches on two bare Monty workers.",
 	run: measureKilled,
 }
@@ -54,12 +54,12 @@ func measureKilled(ctx context.Context, b *bench) ([]table, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.await(ctx, pids, map[agentkernel.PID]int{}, 2); err != nil { // at least the third lap of each
+	if _, err := s.await(ctx, pids, standing{}, 2); err != nil { // at least the third lap of each
 		return nil, err
 	}
 	b.tell("all are in the middle of their loops")
 	s.kill()
-	laps, err := lapsOf(ctx, home)
+	were, err := standingOf(ctx, home, pids)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func measureKilled(ctx context.Context, b *bench) ([]table, error) {
 		return nil, err
 	}
 	ready := time.Since(began)
-	half, err := s.await(ctx, pids, laps, 1)
+	half, err := s.await(ctx, pids, were, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -183,15 +183,26 @@ func (s *server) spawn(ctx context.Context, n int) (pids []agentkernel.PID, err 
 	return spawnInBulk(ctx, k, python("lapper.py", lapper), n)
 }
 
-// await waits until each process is so many laps further than it was, and says when half of them were.
-func (s *server) await(ctx context.Context, pids []agentkernel.PID, were map[agentkernel.PID]int, further int) (half time.Time, err error) {
+// standing is where processes were when their kernel was killed.
+type standing struct {
+	laps    map[agentkernel.PID]int
+	between map[agentkernel.PID]int64 // the seq of their last call, if it set a lap: the next is to sleep, and then there is no lap before half a second
+}
+
+// await waits until each process is so many laps further than it was, or sleeps where it was about to, and says when half of them were.
+func (s *server) await(ctx context.Context, pids []agentkernel.PID, were standing, further int) (half time.Time, err error) {
 	q, _, err := embedded.OpenQuery(ctx, filepath.Join(s.home, "k")) // once: what is measured has no processor for much else
 	if err != nil {
 		return half, err
 	}
 	defer func() { err = errors.Join(err, q.Close()) }()
+	journals, err := openReader(ctx, filepath.Join(s.home, "k"))
+	if err != nil {
+		return half, err
+	}
+	defer func() { err = errors.Join(err, journals.Close()) }()
 	least := 0 // laps that there are when half of them are so far
-	for _, lap := range were {
+	for _, lap := range were.laps {
 		least += lap
 	}
 	least += len(pids) / 2 * further
@@ -210,9 +221,19 @@ func (s *server) await(ctx context.Context, pids []agentkernel.PID, were map[age
 		}
 		for _, pid := range pids {
 			lap, begun := laps[pid]
-			was, before := were[pid]
-			if begun && (!before && lap >= further || before && lap >= was+further) {
+			was, before := were.laps[pid]
+			last, sleeps := were.between[pid]
+			switch {
+			case begun && (!before && lap >= further || before && lap >= was+further):
 				there++
+			case begun && sleeps:
+				op, err := lastCall(ctx, journals, pid, last+1)
+				if err != nil {
+					return half, err
+				}
+				if op.Seq > last {
+					there++
+				}
 			}
 		}
 		if half.IsZero() && there >= len(pids)/2 {
@@ -268,6 +289,40 @@ func lapsIn(ctx context.Context, q *sqlite.Query) (map[agentkernel.PID]int, erro
 		laps[agentkernel.PID(pid)] = lap
 	}
 	return laps, nil
+}
+
+// standingOf reads where processes stand that no kernel runs.
+func standingOf(ctx context.Context, home string, pids []agentkernel.PID) (s standing, err error) {
+	if s.laps, err = lapsOf(ctx, home); err != nil {
+		return s, err
+	}
+	journals, err := openReader(ctx, filepath.Join(home, "k"))
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, journals.Close()) }()
+	s.between = map[agentkernel.PID]int64{}
+	for _, pid := range pids {
+		last, err := lastCall(ctx, journals, pid, 1)
+		if err != nil {
+			return s, err
+		}
+		if last.Op == "state.set" {
+			s.between[pid] = last.Seq
+		}
+	}
+	return s, nil
+}
+
+// lastCall is the last call of a process from an entry on; zero: there is none.
+func lastCall(ctx context.Context, journals *sqlite.Reader, pid agentkernel.PID, from int64) (last agentkernel.Entry, err error) {
+	entries, err := journals.Entries(ctx, pid, from, 0)
+	for _, e := range entries {
+		if e.Kind == agentkernel.EntryCall {
+			last = e
+		}
+	}
+	return last, err
 }
 
 // checkLaps reads all journals: each process has made every lap once, in order.

@@ -92,6 +92,15 @@ func openStore(ctx context.Context, home string) (*sqlite.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs(), Key: key})
 }
 
+// openReader opens the database of a kernel to be read, which may run.
+func openReader(ctx context.Context, home string) (*sqlite.Reader, error) {
+	dir, err := datadir.Open(home)
+	if err != nil {
+		return nil, err
+	}
+	return sqlite.OpenReader(ctx, sqlite.Config{Path: dir.Database(), Blobs: dir.Blobs()})
+}
+
 // bind makes of the program what the engine is fed.
 func (f *parkedFloor) bind() error {
 	bundle, err := frontend.Bind(withTools("desk.py", deskProgram).Program, newToolbox(nil).tools)

@@ -68,7 +68,7 @@ func measureSignals(ctx context.Context, b *bench) (tables []table, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.await(ctx, spinners, map[agentkernel.PID]int{}, 1); err != nil {
+	if _, err := s.await(ctx, spinners, standing{}, 1); err != nil {
 		return nil, err
 	}
 	b.tell("%d more are busy", busy)
@@ -88,7 +88,7 @@ func measureSignals(ctx context.Context, b *bench) (tables []table, err error) {
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := s.await(ctx, spinners, before, 1); err != nil {
+	if _, err := s.await(ctx, spinners, standing{laps: before}, 1); err != nil {
 		return nil, err
 	}
 	alone, busyRows := calm.rows(), took.rows()
