@@ -69,7 +69,7 @@ var rules = []struct {
 	// A stranger to both: what it says of limits is no echo of what ours believe.
 	{"internal/devllm", []string{"internal/clip", "internal/lazy", "internal/nearest", "internal/strictjson"}},
 	{"internal/recording", []string{"", "internal/bytesize", "internal/journal", "internal/kernel/history", "internal/lazy", "internal/strictjson"}},
-	{"internal/backup", []string{""}},
+	{"internal/backup", []string{"", "internal/strictjson"}},
 	// A family sees the door and what it is about, and neither the kernel nor another family.
 	{"internal/sys", []string{"", "internal/journal", "internal/strictjson"}},
 	{"internal/sys/families", []string{"", "internal/llm", "internal/sys", "internal/sys/..."}},
@@ -129,7 +129,7 @@ var rules = []struct {
 	{"internal/setup", []string{"", "internal/bytesize", "internal/datadir", "internal/lazy"}},
 	{"embedded", []string{"", "internal/..."}},
 	// Of the kernel, commands know what its journals mean, and nothing else.
-	{"cmd/...", []string{"", "client", "embedded", "userland/...", "cmd/...", "internal/api", "internal/api/wire", "internal/asktext", "internal/config", "internal/datadir", "internal/devllm", "internal/journal", "internal/jsonc", "internal/kernel/history", "internal/lazy", "internal/llm/models", "internal/mcpserver", "internal/nearest", "internal/packages", "internal/regular", "internal/sandbox/process", "internal/sandbox/workspace", "internal/setup", "internal/store/sqlite", "internal/strictjson", "internal/tool", "internal/shellword"}},
+	{"cmd/...", []string{"", "client", "embedded", "userland/...", "cmd/...", "internal/api", "internal/api/wire", "internal/asktext", "internal/config", "internal/datadir", "internal/devllm", "internal/journal", "internal/jsonc", "internal/kernel/history", "internal/lazy", "internal/llm/models", "internal/mcpserver", "internal/nearest", "internal/packages", "internal/redact", "internal/regular", "internal/sandbox/process", "internal/sandbox/workspace", "internal/setup", "internal/store/sqlite", "internal/strictjson", "internal/tool", "internal/shellword"}},
 	// The simulator drives the kernel by its public surface, like embedded does; nothing that is shipped imports it.
 	{"internal/sim", []string{"", "internal/journal", "internal/kernel", "internal/llm", "internal/llm/models", "internal/llm/router", "internal/sys", "internal/sys/families", "internal/sys/tool"}},
 	{"internal/gen", []string{"", "internal/config", "internal/mcpserver", "internal/sys/families"}},

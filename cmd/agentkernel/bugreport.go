@@ -162,6 +162,7 @@ func (r *reporter) learnServers(file string) {
 	}
 	if redaction, err := keeper.Redaction(r.ctx); err == nil {
 		r.scrub.Also = append(r.scrub.Also, redaction.Text)
+		r.scrub.AlsoNumbers = append(r.scrub.AlsoNumbers, redaction.JSON)
 	}
 }
 

@@ -202,6 +202,18 @@ func TestHostileBackups(t *testing.T) {
 		"unknown field": func(w *tar.Writer) {
 			put(t, w, tar.Header{Name: manifestName}, `{"format":1,"files":[],"evil":1}`)
 		},
+		"field twice": func(w *tar.Writer) {
+			put(t, w, tar.Header{Name: manifestName}, strings.Replace(manifestOf(files()), "{", `{"store":"x",`, 1))
+			put(t, w, tar.Header{Name: DatabaseName}, "")
+		},
+		"field in another case": func(w *tar.Writer) {
+			put(t, w, tar.Header{Name: manifestName}, strings.Replace(manifestOf(files()), `"store"`, `"Store"`, 1))
+			put(t, w, tar.Header{Name: DatabaseName}, "")
+		},
+		"second value": func(w *tar.Writer) {
+			put(t, w, tar.Header{Name: manifestName}, manifestOf(files())+"{}")
+			put(t, w, tar.Header{Name: DatabaseName}, "")
+		},
 		"symlink": func(w *tar.Writer) {
 			put(t, w, tar.Header{Name: manifestName}, manifestOf(files()))
 			put(t, w, tar.Header{Name: DatabaseName, Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, "")

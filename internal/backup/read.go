@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"agentkernel"
+	"agentkernel/internal/strictjson"
 )
 
 // Sink takes the members of a backup.
@@ -110,7 +111,14 @@ func (u *unpacked) manifest() (*Manifest, error) {
 	m := &Manifest{}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(m); err != nil {
+	err = dec.Decode(m)
+	if err == nil {
+		err = strictjson.Check(text, m) // a field that is there twice, or in another case
+	}
+	if _, more := dec.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("something follows it")
+	}
+	if err != nil {
 		return nil, corrupt("the manifest of the backup cannot be read: %w", err)
 	}
 	return m, m.check()

@@ -36,8 +36,8 @@ const minStrong = 8
 type redactor struct {
 	secrets []secret
 	all     redact.Set
-	surely  redact.Set // the strong ones
-	numbers numbers    // of the strong ones
+	surely  redact.Set     // the strong ones
+	numbers redact.Numbers // of the strong ones
 }
 
 func (r *redactor) add(name, value string, isHeader bool) {
@@ -138,13 +138,13 @@ func (r *redactor) addAddresses(text string) {
 // seal makes the secrets that were added ready. Of those with the same value one has the mask.
 func (r *redactor) seal() {
 	slices.SortFunc(r.secrets, func(a, b secret) int { return strings.Compare(a.value+a.mask, b.value+b.mask) })
-	r.all, r.surely, r.numbers = redact.Set{}, redact.Set{}, numbers{}
+	r.all, r.surely, r.numbers = redact.Set{}, redact.Set{}, redact.Numbers{}
 	for _, sec := range r.secrets {
 		r.all.Add(sec.value, sec.mask)
 		if sec.strong {
 			r.surely.Add(sec.value, sec.mask)
 			if secretName().MatchString(sec.mask) { // an account's number in a header is none
-				r.numbers.add(sec.value, sec.mask)
+				r.numbers.Add(sec.value, sec.mask)
 			}
 		}
 	}
@@ -172,33 +172,8 @@ func (r *redactor) result(raw json.RawMessage) json.RawMessage {
 	return redactJSON(&r.surely, r.numbers, raw)
 }
 
-// numbers are the masks of secrets that JSON may spell as numbers.
-type numbers map[string]string
-
-func (n numbers) add(value, mask string) {
-	if strings.Trim(value, "0123456789+-.eE") != "" || len(strings.Trim(value, "+-0.")) < minStrong { // 86400000 is a span, and in many results
-		return
-	}
-	if key := numberKey(value); n[key] == "" {
-		n[key] = mask
-	}
-}
-
-// numberKey is the same for all spellings of a number, whatever its sign. Short numbers keep theirs: 1 is not 00000001.
-func numberKey(text string) string {
-	text = strings.TrimLeft(text, "+-")
-	if strings.Trim(text, "0123456789") == "" && text != "" && text[0] != '0' && len(text) > 15 {
-		return text // float64 has the same for neighbours
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || f < 1e7 && len(strconv.FormatFloat(f, 'f', -1, 64)) < minStrong {
-		return text
-	}
-	return strconv.FormatFloat(f, 'g', -1, 64)
-}
-
 // redactJSON takes secrets out of the strings of raw, never across them. Numbers that are secrets become strings.
-func redactJSON(secrets *redact.Set, numbers numbers, raw json.RawMessage) json.RawMessage {
+func redactJSON(secrets *redact.Set, numbers redact.Numbers, raw json.RawMessage) json.RawMessage {
 	if secrets.Empty() || len(numbers) == 0 && bytes.IndexByte(raw, '\\') < 0 && same(secrets.Bytes(raw), raw) {
 		return raw
 	}
@@ -208,7 +183,11 @@ func redactJSON(secrets *redact.Set, numbers numbers, raw json.RawMessage) json.
 		if raw[i] != '"' {
 			named = named && (raw[i] == ':' || raw[i] == ' ')
 			if end := numberEnd(raw, i); end > i && len(numbers) > 0 {
-				out = numbers.redact(out, raw[i:end])
+				if mask := numbers.Mask(string(raw[i:end])); mask != "" {
+					out = appendJSONString(out, mask)
+				} else {
+					out = append(out, raw[i:end]...)
+				}
 				i = end - 1
 				continue
 			}
@@ -238,14 +217,6 @@ func numberEnd(raw []byte, from int) int {
 		end++
 	}
 	return end
-}
-
-// redact appends a number, or the mask of the secret that it is.
-func (n numbers) redact(out, number []byte) []byte {
-	if mask, ok := n[numberKey(string(number))]; ok {
-		return appendJSONString(out, mask)
-	}
-	return append(out, number...)
 }
 
 // redactBytes takes secrets out of the bytes that a JSON string stands for, in base64: a mask amid the base64 would make it none.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -352,6 +353,21 @@ func TestProbe(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNothingCompares is a machine that cannot tell an inherited file from one that was opened again.
+func TestNothingCompares(t *testing.T) {
+	m := Look()
+	for _, can := range []bool{true, false} {
+		if can != m.kcmp {
+			t.Errorf("files can be compared here: %t", m.kcmp)
+		}
+		i := slices.IndexFunc(m.walls(Config{}.withDefaults(), Identity{}, Counted{}), func(w Wall) bool { return !w.On && w.Name == "inherited files" })
+		if (i < 0) != can {
+			t.Errorf("with files that can be compared %t, it is wall %d that is missing", can, i)
+		}
+		m.kcmp = false
+	}
 }
 
 // TestNoUserNamespaces is a machine where namespaces are used up: this one, in a namespace that may have none.

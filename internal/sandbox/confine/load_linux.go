@@ -67,7 +67,7 @@ type space struct {
 // of counts a tree of processes, with what they have open: its memory, and its processes and threads.
 func (l *load) of(all []seen, open openFiles) (memory int64, tasks int) {
 	var resident int64
-	kernel := usedTmp(all[0].pid) + int64(open.descriptors)*descriptorBytes + open.lists + open.buffers + open.locks*lockBytes
+	kernel := usedTmp(all[0].pid) + open.memory()
 	for _, p := range all {
 		resident += kibibytes(p.status, "RssAnon", "RssShmem", "VmSwap")
 		kernel += kibibytes(p.status, "VmPTE", "HugetlbPages")
@@ -75,14 +75,18 @@ func (l *load) of(all []seen, open openFiles) (memory int64, tasks int) {
 	}
 	kernel += int64(tasks) * taskBytes
 	l.looks++
-	kernel += l.pieces(all, (l.most-kernel)/mapBytes)
-	if resident+kernel > l.most { // what forks share was counted for each: look closer
+	now, most := l.looks%mapsEvery == 1, (l.most-kernel)/mapBytes
+	pieces := l.pieces(all, most, now)
+	if resident+kernel+pieces > l.most { // what forks share was counted for each: look closer
 		resident = 0
 		for _, p := range all {
 			resident += proportional(p.dir)
 		}
 	}
-	return resident + kernel, tasks
+	if without := resident + kernel; !now && without <= l.most && without+pieces > l.most { // they may be fewer by now
+		pieces = l.pieces(all, most, true)
+	}
+	return resident + kernel + pieces, tasks
 }
 
 // living is the directory in /proc of a process, or, if its first thread has ended alone, of one that runs and so still
@@ -131,7 +135,8 @@ type kinship struct {
 // pieces is what the pieces of all address spaces take. A piece that was forked has a link to each of its origins, as long as
 // they or their forks live, so that a chain of forks takes the square of its length. Of the children of a process each may stand
 // behind all others, as an orphan that it took over (it is pid 1, or a subreaper): how they were forked nobody can see any more.
-func (l *load) pieces(all []seen, most int64) (sum int64) {
+// They are counted now, or as of the last time.
+func (l *load) pieces(all []seen, most int64, count bool) (sum int64) {
 	now := make(map[int]space, len(all))
 	kin := map[kinship]int64{} // how many there are
 	for _, p := range all {    // parents come first
@@ -140,7 +145,7 @@ func (l *load) pieces(all []seen, most int64) (sum int64) {
 		if !known && parent.pieces > 0 {
 			s, known = parent, true
 		}
-		if !known || l.looks%mapsEvery == 1 {
+		if !known || count {
 			s = spaceOf(p.dir, most)
 		}
 		now[p.pid] = s

@@ -20,6 +20,7 @@ type Machine struct {
 	nested       bool // in a user namespace already, where user 0 is somebody else outside
 	uid, gid     uint32
 	landlock     int // ABI; 0: none
+	kcmp         bool
 	lastCap      int
 	maxOpenFiles uint64
 	staging      string // an existing directory, to build new roots on
@@ -33,7 +34,7 @@ func Look() *Machine {
 	all, zero := ownMap()
 	m.nested = !zero
 	m.root = os.Geteuid() == 0 && all
-	m.landlock = landlockABI()
+	m.landlock, m.kcmp = landlockABI(), canCompare()
 	m.lastCap = 63
 	if n, err := readInt("/proc/sys/kernel/cap_last_cap"); err == nil {
 		m.lastCap = int(n)
@@ -133,6 +134,10 @@ func (m *Machine) walls(c Config, id Identity, counted Counted) []Wall {
 	if c.Kind == Bare {
 		return append(walls, on("memory limit", "%s of address space", size(c.Limits.Memory)), on("process limit", "1"),
 			on("CPU limit", "1: it has one thread"))
+	}
+	if !m.kcmp {
+		walls = append(walls, Wall{Name: "inherited files", On: false, How: "they count again for each process that inherited them, and a program with many may be killed for a limit: " +
+			"this Linux lacks kcmp (CONFIG_KCMP), or what runs the kernel forbids it (docker: --security-opt seccomp=unconfined)"})
 	}
 	return append(walls, counted.walls(c.Limits)...)
 }

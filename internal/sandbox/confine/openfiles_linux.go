@@ -35,6 +35,11 @@ func (o openFiles) orMore(p openFiles) openFiles {
 	return openFiles{max(o.descriptors, p.descriptors), max(o.locks, p.locks), max(o.watches, p.watches), max(o.lists, p.lists), max(o.buffers, p.buffers)}
 }
 
+// memory is what Linux keeps for all that, in bytes.
+func (o openFiles) memory() int64 {
+	return int64(o.descriptors)*descriptorBytes + o.locks*lockBytes + o.lists + o.buffers
+}
+
 // filesLatest is the longest time between two looks at descriptors. Of as many as a sandbox may have, a look takes some tenths of a second.
 const filesLatest = 5 * time.Second
 
@@ -46,15 +51,17 @@ type filesLook struct {
 	lists    *dirLists
 	rest     time.Time         // until then nobody looks: it would take too much of the time
 	took     time.Duration     // the last look
-	grows    bool              // what is taken from others was seen to grow fast by it
+	grows    bool              // what is taken from others, or memory, was seen to grow fast by it
 	blind    int               // looks in a row that met a process that cannot be looked into
 	last     map[int]openFiles // by process, as of the last look
 	sum      openFiles         // as of the last look, or of this one
 	known    bool              // all that was to be read of a process was read, or has gone
+	flying   bool              // a descriptor was on its way between sockets in this look, or may have been
+	rests    int               // looks in which none was, since what was seen before them was forgotten
+	texts    recent            // what a file of fdinfo that is on its way may hold
 	files    sameFiles         // seen in this look
 	streams  map[fileKey]bool  // pipes and sockets that were
 	again    int64             // watches that were read once more in this look, in another process
-	texts    bool              // a file of fdinfo was ever seen open
 	info     []byte            // room to read
 }
 
@@ -74,6 +81,7 @@ func (l *filesLook) of(all []seen) openFiles {
 	defer runtime.UnlockOSThread()
 	begun, used, before, last, blind := time.Now(), threadTime(), l.sum, l.last, false
 	l.sum, l.files, l.streams, l.last, l.again = openFiles{}, sameFiles{}, map[fileKey]bool{}, make(map[int]openFiles, len(all)), 0
+	l.flying = false
 	for _, p := range all {
 		l.known = true
 		one, err := l.process(p)
@@ -81,20 +89,29 @@ func (l *filesLook) of(all []seen) openFiles {
 			one = one.orMore(last[p.pid])
 		}
 		l.last[p.pid] = one
+		l.flying = l.flying || !l.known && p.pid != l.init
 		if l.sum.add(one); l.over(openFiles{}) {
+			l.flying = true
 			break
 		}
 	}
+	l.forget()
 	if l.blind++; !blind {
 		l.blind = 0
 	}
-	l.took, l.grows = time.Since(begun), l.sum.watches-before.watches > l.most.watches/16 || l.sum.locks-before.locks > l.most.locks/16
+	l.took, l.grows = time.Since(begun), l.fast(before)
 	rest := threadTime() - used // of a processor: on a busy machine a look takes longer, and may come no later for that
 	if !l.grows && !blind {
 		rest *= watchShare
 	}
 	l.rest = time.Now().Add(min(rest, filesLatest))
 	return l.sum
+}
+
+// fast says whether something has grown so much since a look that the next one has to come soon.
+func (l *filesLook) fast(before openFiles) bool {
+	return l.sum.watches-before.watches > l.most.watches/16 || l.sum.locks-before.locks > l.most.locks/16 ||
+		l.sum.lists+l.sum.buffers-before.lists-before.buffers > l.most.lists/16
 }
 
 // threadTime is what the calling thread has used of the processors.
@@ -182,7 +199,8 @@ func (d *descriptor) close() {
 // descriptor adds what one holds.
 func (l *filesLook) descriptor(d *descriptor, one *openFiles) error {
 	var st unix.Stat_t
-	if err := unix.Fstatat(d.fds, d.name, &st, 0); err != nil && !errors.Is(err, unix.EACCES) { // as some file systems answer to root
+	// Other errors last as long as the file is open: some file systems do not answer to root, or their server has gone.
+	if err := unix.Fstatat(d.fds, d.name, &st, 0); hasGone(err) || shortageOf(err) != 0 {
 		return err
 	}
 	number, _ := strconv.Atoi(d.name)
@@ -218,11 +236,12 @@ func (l *filesLook) descriptor(d *descriptor, one *openFiles) error {
 			return nil
 		}
 		l.streams[key] = true
-		one.lists += info.inFlight * l.lists.largest // it may be a directory, and as large as any that was seen
+		l.flying = l.flying || info.inFlight > 0
+		one.lists += info.inFlight * max(dirBytes, l.lists.largest.most) // it may be a directory, and as large as any that was seen
 		if l.buffered {
 			n, err := l.unread(d, number, kind == unix.S_IFIFO)
 			if n > 0 { // what is on its way in it may be sockets, and full
-				n += info.inFlight * l.carried()
+				n += info.inFlight * max(socketBytes, l.texts.most)
 			}
 			one.buffers += n
 			return err
@@ -278,16 +297,31 @@ func (l *filesLook) text(d *descriptor, st *unix.Stat_t, key fileKey, f openFile
 	if err != nil && hasGone(err) {
 		return
 	}
-	l.texts = true
+	l.texts.saw(infoBytes)
 	one.buffers += infoBytes
 }
 
-// carried is what a descriptor on its way in a socket may hold.
-func (l *filesLook) carried() int64 {
-	if l.texts {
-		return infoBytes
+// recent is the largest that was seen of what may be on its way between sockets since then.
+type recent struct{ most, later int64 }
+
+func (r *recent) saw(n int64) { r.most, r.later = max(r.most, n), max(r.later, n) }
+
+// forget keeps what was seen since the last time.
+func (r *recent) forget() { r.most, r.later = r.later, 0 }
+
+// forgetAfter is in how many looks nothing has to be on its way: one may just miss what is sent or received meanwhile.
+const forgetAfter = 20
+
+// forget has what was seen long ago, and is neither open nor on its way, count no more.
+func (l *filesLook) forget() {
+	if l.flying {
+		return
 	}
-	return socketBytes
+	if l.rests++; l.rests >= forgetAfter {
+		l.rests = 0
+		l.texts.forget()
+		l.lists.largest.forget()
+	}
 }
 
 // unread is what lies in a pipe or socket.
@@ -445,4 +479,11 @@ func compare(a, b openFile) (int, error) {
 		return 0, errno
 	}
 	return int(n), nil //nolint:gosec // small
+}
+
+// canCompare says whether compare works here.
+func canCompare() bool {
+	own := openFile{os.Getpid(), 0}
+	_, err := compare(own, own)
+	return err == nil || errors.Is(err, unix.EBADF) // it is not open
 }

@@ -293,7 +293,230 @@ func TestLooksAtDescriptorsAreBounded(t *testing.T) {
 func TestUnreadableDirectoryIsLargest(t *testing.T) {
 	l := newDirLists(Config{})
 	n := l.unread(&unix.Stat_t{Size: 1 << 20})
-	if n != 1<<20*unreadableBytes || l.largest != n {
-		t.Errorf("it counts %d bytes, and one of its kind %d", n, l.largest)
+	if n != 1<<20*unreadableBytes || l.largest.most != n {
+		t.Errorf("it counts %d bytes, and one of its kind %d", n, l.largest.most)
+	}
+}
+
+// TestOldSumsDoNotKill has a program read into its memory what lay in pipes at the last look.
+func TestOldSumsDoNotKill(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		cfg := pythonConfig(t, `
+import os, signal
+pipes = [os.pipe() for i in range(640)]
+for r, w in pipes: os.write(w, b"x" * 65536)
+def drain(*_):
+    global kept
+    kept = [os.read(r, 65536) for r, w in pipes]
+    print("drained", flush=True)
+signal.signal(signal.SIGUSR1, drain)
+print("up", flush=True)
+while True: signal.pause()`)
+		cfg.Limits = Limits{Memory: 80 << 20, OpenFiles: 2048}
+		r := launchWhole(t, newSpawner(t, func(c *SpawnerConfig) { c.NoCgroups = true }), cfg)
+		r.out.await(t, "up")
+		r.dog.once.Do(func() { close(r.dog.ended) })
+		r.dog.done.Wait()
+		w := &watchdog{process: r.Process, load: load{most: cfg.Limits.Memory}, files: newFilesLook(r.cell.Config, r.PID(), false, MostWatches)}
+		if limit := w.look(); limit != "" || w.files.sum.buffers < 40<<20 {
+			t.Fatalf("full pipes: %q, %d bytes", limit, w.files.sum.buffers)
+		}
+		w.files.rest = time.Now().Add(time.Hour)
+		if err := r.Signal(unix.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		r.out.await(t, "drained")
+		if limit := w.look(); limit != "" || !w.again || w.looks.Load() != 2 {
+			t.Errorf("empty pipes: %q after %d looks", limit, w.looks.Load())
+		}
+		w.load.looks = 1
+		for pid, s := range w.load.spaces {
+			s.pieces = 1 << 20
+			w.load.spaces[pid] = s
+		}
+		if limit := w.look(); limit != "" {
+			t.Errorf("pieces of address spaces that it has no more: %q", limit)
+		}
+	})
+}
+
+// TestLooksSoonWhereMuchIsOpened has buffers and lists grow from one look to the next.
+func TestLooksSoonWhereMuchIsOpened(t *testing.T) {
+	l := newFilesLook(Config{Limits: Limits{Memory: 32 << 20}}.withDefaults(), 0, false, MostWatches)
+	all := seeAll([]int{os.Getpid()})
+	look := func(what string, want bool) {
+		t.Helper()
+		for range 2 {
+			if l.of(all); l.grows != want {
+				t.Errorf("%s: %t", what, l.grows)
+			}
+			want = false
+		}
+	}
+	l.of(all)
+	look("nothing new", false)
+	for range 40 {
+		var p [2]int
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _, _ = unix.Close(p[0]), unix.Close(p[1]) }()
+		if _, err := unix.Write(p[1], make([]byte, 64<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look("full pipes", true)
+	for range 100 {
+		f, err := os.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+	}
+	look("open directories", true)
+}
+
+// TestWhatFliesIsForgotten has a file of fdinfo open for a while, and descriptors on their way between sockets.
+func TestWhatFliesIsForgotten(t *testing.T) {
+	l := newFilesLook(Config{}.withDefaults(), 0, false, MostWatches)
+	all := seeAll([]int{os.Getpid()})
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = unix.Close(pair[0]), unix.Close(pair[1]) }()
+	send := func() {
+		t.Helper()
+		if err := unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(0, 1), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Open("/proc/self/fdinfo/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.of(all)
+	l.lists.largest.saw(1 << 20)
+	none := l.of(all)
+	send()
+	info.Close()
+	for range 3 * forgetAfter { // it may be on its way
+		if n := l.of(all); n.buffers-none.buffers < infoBytes || n.lists-none.lists != 2<<20 {
+			t.Fatalf("of two descriptors on their way %d bytes count, and %d of lists", n.buffers-none.buffers, n.lists-none.lists)
+		}
+	}
+	oob := make([]byte, unix.CmsgSpace(8))
+	if _, _, _, _, err := unix.Recvmsg(pair[1], make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+	for range 2 * forgetAfter {
+		none = l.of(all)
+	}
+	send()
+	if n := l.of(all); n.buffers-none.buffers != 3*socketBytes || n.lists-none.lists != 2*dirBytes {
+		t.Errorf("later %d bytes count of them, and %d of lists", n.buffers-none.buffers, n.lists-none.lists)
+	}
+}
+
+// TestDuplicatesAreNotReadAgain counts read(2), one of which returns some 80 lines.
+func TestDuplicatesAreNotReadAgain(t *testing.T) {
+	py, err := python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const locks, dups = 4000, 1000
+	cmd := exec.Command(py.Executable, "-I", "-S", "-c", fmt.Sprintf(`
+import fcntl, os, resource, signal, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+for i in range(%d): fcntl.lockf(fd, fcntl.LOCK_EX, 1, i * 2)
+for i in range(%d): os.dup(fd)
+print("up", flush=True)
+signal.pause()`, locks, dups), filepath.Join(t.TempDir(), "f"))
+	out, w := collect(t)
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	w.Close()
+	out.await(t, "up")
+	l := newFilesLook(Config{}.withDefaults(), 0, true, MostWatches)
+	all := seeAll([]int{cmd.Process.Pid})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	reads := func() int64 {
+		t.Helper()
+		b, err := os.ReadFile("/proc/thread-self/io")
+		if err != nil {
+			t.Skip("this Linux does not count system calls: ", err)
+		}
+		return number(string(b), "syscr")
+	}
+	before := reads()
+	n := l.of(all)
+	if did := reads() - before; did > locks/2 {
+		t.Errorf("%d reads", did)
+	}
+	if n.locks != locks || n.descriptors < dups {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestFilesWhoseServerHasGone has one open that can never be looked at again, by which nothing else may count for ever.
+func TestFilesWhoseServerHasGone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may mount")
+	}
+	server, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skip("no file system in a program: ", err)
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("test", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server)); err != nil {
+		_ = unix.Close(server)
+		t.Skip("no file system in a program: ", err)
+	}
+	gone, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	_ = unix.Unmount(dir, unix.MNT_DETACH)
+	_ = unix.Close(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(gone) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(gone, &st); err == nil || hasGone(err) || shortageOf(err) != 0 {
+		t.Fatalf("it can be looked at: %v", err)
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	l := newFilesLook(Config{}.withDefaults(), 0, true, MostWatches)
+	all := seeAll([]int{os.Getpid()})
+	before := l.of(all).locks
+	for _, tc := range []struct {
+		how  int
+		want int64
+	}{{unix.LOCK_SH, 1}, {unix.LOCK_UN, 0}} {
+		if err := unix.Flock(int(f.Fd()), tc.how); err != nil {
+			t.Fatal(err)
+		}
+		if n := l.of(all).locks - before; n != tc.want || !l.known {
+			t.Errorf("%d locks, want %d; all was read: %t", n, tc.want, l.known)
+		}
 	}
 }

@@ -22,6 +22,7 @@ type watchdog struct {
 	files   *filesLook
 	cpu     cpuTotal
 	hasty   bool // processes come and go, so that it has to look more often
+	again   bool // it has looked at descriptors before it was time to
 	ended   chan struct{}
 	once    sync.Once
 	done    sync.WaitGroup
@@ -67,7 +68,7 @@ func (w *watchdog) run() {
 		case <-timer.C:
 		}
 		begun, before := time.Now(), w.most.Load()
-		w.files.took, w.files.grows = 0, false
+		w.files.took, w.files.grows, w.again = 0, false, false
 		if limit := w.look(); limit != "" {
 			w.cause.Store(limit)
 			w.process.Kill()
@@ -75,6 +76,9 @@ func (w *watchdog) run() {
 		}
 		wait = watchEvery
 		rest := watchShare * (time.Since(begun) - w.files.took) // that has a time of its own
+		if w.again {
+			rest += w.files.took
+		}
 		if w.most.Load()-before > w.load.most/16 || w.files.blind > 0 || w.files.grows || w.hasty {
 			wait = watchCloser
 		}
@@ -113,9 +117,9 @@ func (w *watchdog) look() string {
 		tree = treeOf(w.process.pid)
 	}
 	all := seeAll(tree)
-	if w.files.due() {
-		limit := w.limitOf(w.files.of(all))
-		if w.looks.Add(1); limit != "" {
+	due := w.files.due()
+	if due {
+		if limit := w.lookAtFiles(all); limit != "" {
 			return limit
 		}
 	}
@@ -123,6 +127,14 @@ func (w *watchdog) look() string {
 		return ""
 	}
 	memory, tasks := w.load.of(all, w.files.sum)
+	if !due && memory > limits.Memory && memory-w.files.sum.memory() <= limits.Memory {
+		// What lay in a pipe at the last look may be a process's own memory by now, and count twice.
+		w.again = true
+		if limit := w.lookAtFiles(all); limit != "" {
+			return limit
+		}
+		memory, tasks = w.load.of(all, w.files.sum)
+	}
 	if w.process.control != nil {
 		tasks-- // the init
 	}
@@ -134,6 +146,12 @@ func (w *watchdog) look() string {
 		return "memory"
 	}
 	return ""
+}
+
+// lookAtFiles looks at what the processes have open, and names the limit that is exceeded by it, or "".
+func (w *watchdog) lookAtFiles(all []seen) string {
+	defer w.looks.Add(1)
+	return w.limitOf(w.files.of(all))
 }
 
 // limitOf names the limit that is exceeded by what processes have open, or "".

@@ -91,14 +91,14 @@ func sandboxLimit(limit string, l agentkernel.Limits) *agentkernel.Error {
 	case confine.Locks:
 		return locksLimit()
 	case confine.Descriptors:
-		return descriptorsLimit(confine.Limits{OpenFiles: l.OpenFiles, Pids: l.Pids}.Descriptors())
+		return descriptorsLimit(confine.Limits{OpenFiles: l.OpenFiles, Pids: l.Pids})
 	}
 	return nil
 }
 
 func hiddenMemory() *agentkernel.Error {
-	return limitError("hidden_memory", "the program ran a process that the kernel may not look into, so that its memory could not be counted").
-		WithHint("run no file that it may execute and not read; or start the kernel where it may make cgroups, as root or in a scope with Delegate=yes")
+	return limitError("hidden_memory", "the program ran a process that the kernel may not look into, so that what Linux keeps for it could not be counted").
+		WithHint("run no file that it may execute and not read; or start the kernel as root, who may look into all")
 }
 
 func watchesLimit() *agentkernel.Error {
@@ -111,9 +111,9 @@ func locksLimit() *agentkernel.Error {
 		WithHint("hold fewer locks at a time: one range in place of many")
 }
 
-func descriptorsLimit(most int) *agentkernel.Error {
-	return limitError("open_files", "the program's processes had more than %d files, pipes and sockets open together", most).
-		WithHint("close in each process what it does not need, or start fewer; --files N lets all processes together have 16 for each of N")
+func descriptorsLimit(l confine.Limits) *agentkernel.Error {
+	return limitError("open_files", "the program's processes had more than %d files, pipes and sockets open together", l.Descriptors()).
+		WithHint("close in each process what it does not need, or start fewer; together they may have 16 for each of --files %d, or 64 for each of --pids %d, whichever is more", l.OpenFiles, l.Pids)
 }
 
 func outputLimit(l agentkernel.Limits) *agentkernel.Error {

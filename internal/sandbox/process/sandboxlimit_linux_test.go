@@ -32,6 +32,14 @@ func TestLimitsOfTheWalls(t *testing.T) {
 	}
 }
 
+// Of two settings the one that allows more is what ends a program: both are named, with what they are.
+func TestOpenFilesNameBothSettings(t *testing.T) {
+	e := sandboxLimit(confine.Descriptors, agentkernel.Limits{OpenFiles: 64, Pids: 300})
+	if !strings.Contains(e.Message(), "19200") || !strings.Contains(e.Hint, "--files 64") || !strings.Contains(e.Hint, "--pids 300") {
+		t.Errorf("%s (%s)", e.Message(), e.Hint)
+	}
+}
+
 // No setting raises what an error of these is about, and none may be named as if it did.
 func TestLimitsThatNoSettingRaises(t *testing.T) {
 	for _, limit := range []string{confine.Watches, confine.HiddenMemory, confine.Locks} {
@@ -39,6 +47,9 @@ func TestLimitsThatNoSettingRaises(t *testing.T) {
 		name, ok := e.Limit()
 		if _, found := agentkernel.FindLimit(name); !ok || found || e.Hint == "" {
 			t.Errorf("%s: it is said to be the limit %q, with the hint %q", limit, name, e.Hint)
+		}
+		if strings.Contains(e.Hint, "Delegate") {
+			t.Errorf("%s: an ordinary user's kernel in a cgroup of its own has the same limit: %s", limit, e.Hint)
 		}
 	}
 }

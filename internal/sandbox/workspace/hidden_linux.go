@@ -26,7 +26,8 @@ type search struct {
 	list   []string
 	hidden map[string]bool // what is in list, without the slash
 	links  []string        // what they stand for is hidden, too
-	gits   []string        // configs of git that others include, or that are links
+	gits   []string        // configs of git that others include, that are links, or those of repos
+	repos  []string        // .git that is a file or a link, since the repository lies elsewhere
 	named  []string        // what settings in the folder name: it is hidden if it is a tools file
 	files  map[fileID]bool // hidden files that have other names
 	seen   int
@@ -77,6 +78,9 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 	isDir := typ == agentkernel.TypeDir
 	if typ == agentkernel.TypeSymlink && isGitConfig(p) {
 		s.gits = append(s.gits, p)
+	}
+	if !isDir && fold(path.Base(p)) == ".git" {
+		s.repos = append(s.repos, p)
 	}
 	switch {
 	case !within && !hides(p, isDir) && (typ != agentkernel.TypeFile || !s.credentials(at, p) && !s.settings(at, p)):
@@ -193,22 +197,65 @@ func (s *search) include(p string, text []byte) {
 			home, _ := os.UserHomeDir() // without one, ~ stands for nothing
 			name = path.Join(home, rest)
 		}
-		if path.IsAbs(name) {
-			rest, ok := inside(s.root.Name(), path.Clean(name))
-			if !ok {
-				continue
-			}
-			s.gits = append(s.gits, strings.TrimPrefix(rest, "/"))
-			continue
+		if to, ok := s.relative(path.Dir(p), name); ok {
+			s.gits = append(s.gits, to)
 		}
-		s.gits = append(s.gits, path.Dir(p)+"/"+name)
 	}
+}
+
+// relative is the path in the folder of what is called name in a file of the directory at. A relative one may leave the folder.
+func (s *search) relative(at, name string) (p string, ok bool) {
+	if !path.IsAbs(name) {
+		return at + "/" + name, true
+	}
+	rest, ok := inside(s.root.Name(), path.Clean(name))
+	return strings.TrimPrefix(rest, "/"), ok
+}
+
+// repository notes the configs of the repository for which .git stands that is a file or a link at p: a linked work tree, a submodule, a bare
+// repository of any name (gitrepository-layout(5)).
+func (s *search) repository(v *view, p string) error {
+	text, is, err := s.read(v, p)
+	if err != nil {
+		return err
+	}
+	dir := p // what the link leads to, if that is no file
+	if is {
+		name, ok := strings.CutPrefix(text, "gitdir:")
+		if !ok {
+			return nil
+		}
+		if dir, ok = s.relative(path.Dir(p), strings.TrimSpace(name)); !ok {
+			return nil
+		}
+	}
+	s.gits = append(s.gits, dir+"/config", dir+"/config.worktree")
+	text, is, err = s.read(v, dir+"/commondir")
+	if common, ok := s.relative(dir, strings.TrimSpace(text)); is && ok {
+		s.gits = append(s.gits, common+"/config")
+	}
+	return err
+}
+
+// read reads the file to which the path p of the folder leads. is: there is one that can be read.
+func (s *search) read(v *view, p string) (text string, is bool, err error) {
+	w, err := v.follow(p)
+	if err != nil || w.leaves || w.end == "" {
+		return "", false, err
+	}
+	b, err := config(s.root, w.end)
+	return string(b), err == nil, nil
 }
 
 // included has those of the configs of git that others include hidden that hold a credential.
 func (s *search) included() error {
 	steps := maxSteps
 	v := &view{root: s.root, known: map[string]entry{}, steps: &steps, home: s.root.Name()}
+	for _, p := range s.repos {
+		if err := s.repository(v, p); err != nil {
+			return err
+		}
+	}
 	read := map[string]bool{}
 	for i := 0; i < len(s.gits); i++ { // one may include others
 		p := s.gits[i]

@@ -189,6 +189,44 @@ func TestHiddenConfigsThatOthersInclude(t *testing.T) {
 	}
 }
 
+// A repository may lie elsewhere in the folder than its work tree, in a directory of any name: its config is one, too.
+func TestHiddenConfigsOfRepositoriesElsewhere(t *testing.T) {
+	const key, none = "[http]\n\textraheader = AUTHORIZATION: basic dTpwdwo=\n", "[core]\n\tbare = false\n"
+	for name, c := range map[string]struct {
+		content files
+		want    string
+	}{
+		"bare":                   {files{".git": "gitdir: ./.bare\n", ".bare/config": key, "other/config": key}, ".bare/config"},
+		"absolute":               {files{"work/.git": "gitdir: FOLDER/store\n", "store/config": key}, "store/config"},
+		"a linked work tree":     {files{"work/.git": "gitdir: FOLDER/repo/worktrees/work\n", "repo/worktrees/work/commondir": "../..\n", "repo/worktrees/work/config.worktree": key, "repo/config": key}, "repo/config repo/worktrees/work/config.worktree"},
+		"an absolute common one": {files{"work/.GIT": "gitdir: ../tree\n", "tree/commondir": "FOLDER/repo\n", "repo/config": key}, "repo/config"},
+		"a submodule":            {files{".git": "gitdir: .bare\n", ".bare/config": none, "sub/.git": "gitdir: ../.bare/modules/sub\n", ".bare/modules/sub/config": key}, ".bare/modules/sub/config"},
+		"included":               {files{".git": "gitdir: .bare\n", ".bare/config": "[include]\n path = ../mine\n", "mine": key}, "mine"},
+		"a link":                 {files{".git": "@store", "store/config": key}, "store/config"},
+		"a link to a file":       {files{".git": "@dot", "dot": "gitdir: store\n", "store/config": key}, "store/config"},
+		"outside":                {files{".git": "gitdir: ../elsewhere\n", "sub/.git": "gitdir: /elsewhere\n", "a/.git": "gitdir: none\n", "b/.git": "store\n", "c/.git": "@c", "store/config": key}, ""},
+		"without":                {files{".git": "gitdir: .bare\n", ".bare/config": none}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := publicDir(t)
+			s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
+			must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+			folder := filepath.Join(dir, "folder")
+			for p, text := range c.content {
+				c.content[p] = strings.ReplaceAll(text, "FOLDER", folder)
+			}
+			(&rig{t: t}).write(folder, c.content)
+			(&rig{t: t}).write(dir, files{"elsewhere/config": key})
+			must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
+			mounts, err := s.Begin(pid)
+			must(t, err)
+			if got := strings.Join(mounts[0].Hidden, " "); got != c.want {
+				t.Errorf("hidden %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // Tools files of any name, which the process has or settings of the folder name, are hidden as those are whose name says it; so are settings
 // that hold a key.
 func TestHiddenToolsFiles(t *testing.T) {

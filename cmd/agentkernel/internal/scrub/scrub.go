@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"agentkernel/internal/lazy"
+	"agentkernel/internal/redact"
 )
 
 // minSecret is the length in bytes below which a value is no secret by itself: "1", "true" and "dev" stand everywhere.
@@ -22,8 +24,12 @@ const minSecret = 5
 // Scrubber knows secrets. The zero value knows what secrets look like.
 type Scrubber struct {
 	// Also are others who know secrets and take them out of a text, each after the one before.
-	Also  []func(string) string
-	known []known
+	Also []func(string) string
+	// AlsoNumbers take them out of a number of JSON: what they return for it is another value where it is a secret.
+	AlsoNumbers []func(json.RawMessage) json.RawMessage
+
+	known   []known
+	numbers redact.Numbers
 }
 
 type known struct{ value, mask string }
@@ -41,6 +47,10 @@ func (s *Scrubber) Add(name, value string) {
 		return
 	}
 	mask := "[" + name + "]"
+	if s.numbers == nil {
+		s.numbers = redact.Numbers{}
+	}
+	s.numbers.Add(value, mask)
 	quoted := strconv.Quote(value)
 	inJSON, _ := json.Marshal(value) // a string always encodes
 	for _, form := range []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]),
@@ -54,7 +64,7 @@ func (s *Scrubber) Add(name, value string) {
 
 // Clone is a Scrubber that knows the same, and may learn more.
 func (s *Scrubber) Clone() *Scrubber {
-	return &Scrubber{Also: slices.Clone(s.Also), known: slices.Clone(s.known)}
+	return &Scrubber{Also: slices.Clone(s.Also), AlsoNumbers: slices.Clone(s.AlsoNumbers), known: slices.Clone(s.known), numbers: maps.Clone(s.numbers)}
 }
 
 // AddEnvironment makes the values of variables known whose names or values are those of secrets.
@@ -114,23 +124,33 @@ func (s *Scrubber) text(text string, shapes []func() *regexp.Regexp) string {
 	return text
 }
 
-// JSON gives a value as indented JSON without secrets: in every string, in every name, and whole where a name says so.
+// JSON gives a value as indented JSON without secrets: in every string and number, in every name, and whole where a name says so.
 func (s *Scrubber) JSON(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	var plain any
-	if err := json.Unmarshal(text, &plain); err != nil {
+	plain, err := decode(text)
+	if err != nil {
 		return nil, err
 	}
 	return json.MarshalIndent(s.clean(plain), "", "  ")
+}
+
+// decode reads a value; numbers stay as they are written.
+func decode(raw []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
 }
 
 func (s *Scrubber) clean(v any) any {
 	switch v := v.(type) {
 	case string:
 		return s.Text(v)
+	case json.Number:
+		return s.number(v)
 	case []any:
 		for i := range v {
 			v[i] = s.clean(v[i])
@@ -144,6 +164,19 @@ func (s *Scrubber) clean(v any) any {
 			out[s.Text(name)] = s.clean(value)
 		}
 		return out
+	}
+	return v
+}
+
+// number is the number, or what stands in its place if it is a secret.
+func (s *Scrubber) number(v json.Number) any {
+	if mask := s.numbers.Mask(string(v)); mask != "" {
+		return mask
+	}
+	for _, also := range s.AlsoNumbers {
+		if clean := also(json.RawMessage(v)); string(clean) != string(v) {
+			return clean
+		}
 	}
 	return v
 }
@@ -163,15 +196,13 @@ func (r Redaction) Source(text string) string {
 	return r.text(text, shapes[:len(shapes)-1])
 }
 
-// JSON gives a value without secrets; numbers stay as they are written.
+// JSON gives a value without secrets; other numbers stay as they are written.
 func (r Redaction) JSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return raw
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
+	v, err := decode(raw)
+	if err != nil {
 		return raw
 	}
 	var b bytes.Buffer

@@ -1,6 +1,7 @@
 package scrub
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -75,6 +76,33 @@ func TestValuesAreCleanedWhole(t *testing.T) {
 	if err := json.Unmarshal(got, &back); err != nil || back["password"] != removed || back["auth_token"] != removed || back["[X]"] != removed || back["n"] != 1.5 ||
 		back["list"].([]any)[0] != "a [X] b" {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A secret of digits is one also where JSON has it as a number.
+func TestNumbersThatAreSecrets(t *testing.T) {
+	var s Scrubber
+	s.Add("PIN", "4711471147")
+	s.AlsoNumbers = []func(json.RawMessage) json.RawMessage{func(n json.RawMessage) json.RawMessage {
+		if string(n) == "815815815" {
+			return json.RawMessage(`"[OTHER]"`)
+		}
+		return n
+	}}
+	learned := Redaction{s.Clone()}
+	learned.Add("LATER", "1234123412")
+	const text = `{"list":[4711471147,4711471147.0,-4711471147,815815815,4711471148],"later":1234123412,"n":12345678901234567890}`
+	got, err := s.JSON(json.RawMessage(text))
+	var plain bytes.Buffer
+	if err != nil || json.Compact(&plain, got) != nil {
+		t.Fatal(string(got), err)
+	}
+	const want = `{"later":1234123412,"list":["[PIN]","[PIN]","[PIN]","[OTHER]",4711471148],"n":12345678901234567890}`
+	if plain.String() != want {
+		t.Errorf("%s, want %s", plain.String(), want)
+	}
+	if got, want := string(learned.JSON([]byte(text))), strings.Replace(want, "1234123412", `"[LATER]"`, 1); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
