@@ -24,6 +24,9 @@ var projectFiles embed.FS
 // which hold what programs saw.
 var ignored = []string{".agentkernel/", "*.akr"}
 
+// toolsFile is the tools file of a new project.
+const toolsFile = "mcp.json"
+
 type initCmd struct {
 	Dir string `arg:"" optional:"" help:"The folder (default: the working directory); made if it is not there."`
 }
@@ -44,13 +47,16 @@ type initResult struct {
 	// Changed were there, and have got lines: .gitignore.
 	Changed []string `json:"changed"`
 	Kept    []string `json:"kept"` // was there
-	// Ignored are the lines that a .gitignore which was there has got, or lacks if it was kept.
+	// Ignored are the lines that a .gitignore which was there has got.
 	Ignored []string `json:"-"`
 	// Models are lines for the setting models, if it has none: their keys or servers are there.
 	Models []proposed `json:"models"`
 
 	Declares bool `json:"-"` // the setting models has some, or nobody knows
 	Unread   bool `json:"-"` // mcp.json is there, and its content is not accepted
+
+	tools   []byte // mcp.json as this command has made it
+	ignores string // why a .gitignore that should have lines was left alone
 }
 
 func (c *initCmd) Run(a *app) error {
@@ -81,21 +87,19 @@ func (c *initCmd) Run(a *app) error {
 	return a.outputError()
 }
 
-// acceptTools accepts the tools file if this command has made it, since then the user has; of one that was there it notes whether he has.
+// acceptTools accepts the tools file with the content that this command has written, since then the user has, whatever it holds by now; of
+// one that was there it notes whether he has.
 func (r *initResult) acceptTools(a *app) error {
 	dir, err := a.dataDir()
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(r.Dir, "mcp.json")
+	file := filepath.Join(r.Dir, toolsFile)
+	if r.tools != nil {
+		return a.trust(dir.Path(), "", tool.AsTools, file, r.tools)
+	}
 	content, err := tool.ReadFile(file)
-	switch {
-	case slices.Contains(r.Made, "mcp.json"):
-		if err != nil {
-			return err
-		}
-		return a.trust(dir.Path(), "", tool.AsTools, file, content)
-	case err != nil:
+	if err != nil {
 		return nil //nolint:nilerr // whoever uses it is told what is wrong with it
 	}
 	ok, err := a.trusted(dir.Path(), "", tool.AsTools, file, content)
@@ -127,14 +131,17 @@ func (r *initResult) write() error {
 			return err
 		}
 		r.note(f.Name(), made)
+		if made && f.Name() == toolsFile {
+			r.tools = content
+		}
 	}
-	made, added, lacks, err := ignore(filepath.Join(r.Dir, ".gitignore"))
+	made, added, kept, err := ignore(filepath.Join(r.Dir, ".gitignore"))
 	if len(added) > 0 {
 		r.Changed, r.Ignored = append(r.Changed, ".gitignore"), added
 		return err
 	}
 	r.note(".gitignore", made)
-	r.Ignored = lacks
+	r.ignores = kept
 	return err
 }
 
@@ -170,31 +177,35 @@ func create(path string, content []byte) (bool, error) {
 }
 
 // ignore makes a .gitignore, or adds the lines that one lacks. One that is not a file, or a link, or has another name elsewhere, is left
-// alone, since it may be the user's for all projects: lacks are its lines then.
-func ignore(path string) (made bool, added, lacks []string, err error) {
+// alone, since it may be the user's for all projects: kept says so, and which lines it should have.
+func ignore(path string) (made bool, added []string, kept string, err error) {
 	made, err = create(path, []byte(strings.Join(ignored, "\n")+"\n"))
 	if made || err != nil {
-		return made, nil, nil, err
+		return made, nil, "", err
 	}
 	f, info, err := openIgnore(path, os.O_RDONLY)
 	switch {
 	case errors.Is(err, syscall.ELOOP): // a link
-		return false, nil, ignored, nil
+		return false, nil, "is a link and was left alone; what it leads to should have: " + strings.Join(ignored, ", "), nil
 	case err != nil || f == nil:
-		return false, nil, nil, err
+		return false, nil, "", err
 	}
 	old, err := io.ReadAll(f)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return false, nil, nil, err
+		return false, nil, "", err
 	}
+	var lacks []string
 	have := strings.Split(string(old), "\n")
 	for _, l := range ignored {
 		if !slices.Contains(have, l) {
 			lacks = append(lacks, l)
 		}
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); len(lacks) == 0 || ok && st.Nlink > 1 {
-		return false, nil, lacks, nil
+	if len(lacks) == 0 {
+		return false, nil, "", nil
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+		return false, nil, "has another name elsewhere and was left alone; it lacks: " + strings.Join(lacks, ", "), nil
 	}
 	text := strings.Join(lacks, "\n") + "\n"
 	if len(old) > 0 && old[len(old)-1] != '\n' {
@@ -202,18 +213,18 @@ func ignore(path string) (made bool, added, lacks []string, err error) {
 	}
 	f, now, err := openIgnore(path, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
-		return false, nil, nil, err
+		return false, nil, "", err
 	}
 	if f == nil {
-		return false, nil, nil, errReplaced
+		return false, nil, "", errReplaced
 	}
 	if !os.SameFile(info, now) {
-		return false, nil, nil, errors.Join(errReplaced, f.Close())
+		return false, nil, "", errors.Join(errReplaced, f.Close())
 	}
 	if _, err = f.WriteString(text); err != nil {
 		err = errors.Join(err, f.Truncate(int64(len(old)))) // half a line would mean something else
 	}
-	return false, lacks, nil, errors.Join(err, f.Close())
+	return false, lacks, "", errors.Join(err, f.Close())
 }
 
 var errReplaced = errors.New(".gitignore was replaced in this moment; try again")
@@ -241,11 +252,11 @@ func (r *initResult) text(a *app, dir string) string {
 		fmt.Fprintf(&b, "added to %s, which was there: %s\n", n, strings.Join(r.Ignored, ", "))
 	}
 	for _, n := range r.Kept {
-		if n == ".gitignore" && len(r.Ignored) > 0 {
-			fmt.Fprintf(&b, "kept  %s, which is a link, or has another name elsewhere; it should have: %s\n", n, strings.Join(r.Ignored, ", "))
-			continue
+		why := "was there"
+		if n == ".gitignore" && r.ignores != "" {
+			why = r.ignores
 		}
-		fmt.Fprintf(&b, "kept  %s, which was there\n", n)
+		fmt.Fprintf(&b, "kept  %s, which %s\n", n, why)
 	}
 	if dir != "" {
 		b.WriteString("next: cd " + dir + "\n")

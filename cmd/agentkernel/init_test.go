@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"agentkernel/internal/config"
+	"agentkernel/internal/tool"
 )
 
 // A link that takes the place of a .gitignore after it was looked at is not followed: what is opened is what is looked at.
@@ -22,5 +25,40 @@ func TestGitignoreIsOpenedWithoutLinks(t *testing.T) {
 	}
 	if f, info, err := openIgnore(dir, os.O_RDONLY); f != nil || err != nil {
 		t.Errorf("a folder was opened as %v: %v", info, err)
+	}
+}
+
+// The tools file counts with the content that init has written, not with one that somebody else writes in that moment.
+func TestInitAcceptsWhatItHasWritten(t *testing.T) {
+	home, project := t.TempDir(), t.TempDir()
+	r := initResult{Dir: project}
+	if err := r.write(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(project, toolsFile)
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := []byte(`{"mcpServers": {"theirs": {"command": "theirs"}}}`)
+	if err := os.WriteFile(file, theirs, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trust := tool.NewTrust(filepath.Join(home, "trust.json"))
+	a := &app{cfg: &config.Config{}}
+	a.cfg.Home = home
+	a.trust = func(_, _ string, as tool.Kind, file string, content []byte) error {
+		return trust.Accept(as, file, content)
+	}
+	if err := r.acceptTools(a); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		content []byte
+		want    bool
+	}{{written, true}, {theirs, false}} {
+		if ok, err := trust.Accepted(tool.AsTools, file, c.content); ok != c.want || err != nil {
+			t.Errorf("%s: accepted %v, %v", c.content, ok, err)
+		}
 	}
 }

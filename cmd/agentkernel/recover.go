@@ -236,7 +236,7 @@ func (a *app) listRecovered(list []agentkernel.Process) error {
 		return a.printProcesses(list)
 	}
 	if len(list) > 0 {
-		a.con.Out(processTable(list, time.Now()))
+		a.con.OutTable(processTable(list, time.Now()))
 	}
 	return a.outputError()
 }
@@ -252,7 +252,7 @@ func (a *app) awaitAll(k *session, list, left []agentkernel.Process) error {
 	}
 	for i, p := range list {
 		var end agentkernel.Process
-		err := a.whileAwaited(a.ctx, k, p.PID, func() (err error) {
+		err := a.whileAwaited(a.ctx, k, p.PID, p.Halted, func() (err error) {
 			end, err = k.Wait(a.ctx, p.PID)
 			return err
 		})

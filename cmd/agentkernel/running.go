@@ -73,6 +73,9 @@ func pidsOf(processes []agentkernel.Process) (pids []agentkernel.PID) {
 func (w *watch) tellPaused(ctx context.Context) {
 	told := map[string]bool{}
 	each(ctx, time.Second, func() bool {
+		if w.unasked { // else events tell of it
+			w.mentionHalted(ctx)
+		}
 		w.mentionPaused(ctx, told)
 		return true
 	})
@@ -94,18 +97,27 @@ func each(ctx context.Context, while time.Duration, look func() (again bool)) {
 	}
 }
 
-// whileAwaited says, while a command waits for the end of a process at which nobody answers questions, what that waits for that does not go on by itself.
-func (a *app) whileAwaited(ctx context.Context, k *session, pid agentkernel.PID, wait func() error) error {
-	w := &watch{a: a, k: k, pid: pid, unasked: true}
+// whileAwaited says, while a command waits for the end of a process at which nobody answers questions, what that waits for that does not go on
+// by itself. halted is what it was said to stand still with already.
+func (a *app) whileAwaited(ctx context.Context, k *session, pid agentkernel.PID, halted string, wait func() error) error {
+	w := &watch{a: a, k: k, pid: pid, unasked: true, halted: halted}
 	watching, stop := context.WithCancel(ctx)
 	var tells sync.WaitGroup
 	if !a.cli.quiet() {
+		w.mentionHalted(ctx)
 		tells.Go(func() { w.tellPaused(watching) })
 	}
 	err := wait()
 	stop()
 	tells.Wait()
 	return err
+}
+
+// mentionHalted says that the process has come to stand still, or goes on.
+func (w *watch) mentionHalted(ctx context.Context) {
+	if p, err := w.k.Process(ctx, w.process()); err == nil && !p.State.Terminal() {
+		w.stands(&p)
+	}
 }
 
 // mentionPaused says which children of the process are paused, why, and what to do about it, each once. A question that waits is shown anyway.

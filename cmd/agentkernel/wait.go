@@ -82,7 +82,7 @@ func (a *app) await(ctx context.Context, k *session, pid agentkernel.PID) (agent
 		return p, agentkernel.Errorf(agentkernel.CodeConflict, "wait", "%s", why).WithHint("%s", do)
 	}
 	err = a.withProgress(ctx, fmt.Sprintf("waiting for process %d", pid), func(ctx context.Context) error {
-		return a.whileAwaited(ctx, k, pid, func() error {
+		return a.whileAwaited(ctx, k, pid, "", func() error {
 			p, err = k.Wait(ctx, pid)
 			return err
 		})

@@ -68,8 +68,8 @@ func diskFull(dir string) error {
 }
 
 func notOurs(path, why string) error {
-	return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "%s is not a database of AgentKernel: %s", path, why).
-		WithHint("move the file away, or choose another data directory with AGENTKERNEL_HOME")
+	return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "%s is not a database of AgentKernel, or its beginning is damaged: %s", path, why).
+		WithHint("if it was one, restore a backup: agentkernel restore FILE --force; else move the file away, or choose another data directory with AGENTKERNEL_HOME")
 }
 
 // resultCode is SQLite's primary result code, 0 for an error that is not SQLite's.

@@ -91,6 +91,11 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	}
 	newer := bytes.Clone(whole)
 	newer[60+3] = 99 // user_version in the header
+	negative, unversioned, foreign := bytes.Clone(whole), bytes.Clone(whole), bytes.Clone(whole)
+	copy(negative[60:], "\xff\xff\xff\xff")
+	copy(unversioned[60:], "\x00\x00\x00\x00")
+	copy(foreign[68:], "\xff\xff\xff\xff") // application_id
+	headless := append(bytes.Repeat([]byte{0xa5}, 100), whole[100:]...)
 	for _, test := range []struct {
 		name  string
 		path  string
@@ -104,6 +109,10 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"another application's", database("app.db", "PRAGMA application_id = 7"), agentkernel.CodeCorrupt, []string{"another program"}},
 		{"newer", file("newer.db", newer), agentkernel.CodeVersion, []string{"version 99", fmt.Sprintf("up to %d", len(steps())), "newer agentkernel"}},
 		{"damaged", file("damaged.db", holed), agentkernel.CodeCorrupt, []string{"damaged", "backup"}},
+		{"without its header", file("headless.db", headless), agentkernel.CodeCorrupt, []string{"damaged", "restore a backup", "move the file away", "not an SQLite database"}},
+		{"with a negative version", file("negative.db", negative), agentkernel.CodeCorrupt, []string{"damaged", "no schema version", "backup"}},
+		{"without its version", file("unversioned.db", unversioned), agentkernel.CodeCorrupt, []string{"damaged", "no schema version", "backup"}},
+		{"with another application's number", file("foreign.db", foreign), agentkernel.CodeCorrupt, []string{"damaged", "another program", "restore"}},
 		{"cut off", file("cut.db", whole[:len(whole)/2]), agentkernel.CodeCorrupt, []string{"damaged", "backup"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

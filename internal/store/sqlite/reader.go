@@ -50,10 +50,6 @@ func (r *Reader) identify(c *conn) error {
 	if tables, err := c.int("SELECT count(*) FROM sqlite_schema"); version == 0 && err == nil && tables == 0 {
 		return errNoTables(info.Path)
 	}
-	if version == 0 {
-		return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the database %s has tables and no schema version: another program changed it", info.Path).
-			WithHint("put a backup in its place: agentkernel restore")
-	}
 	path := info.Path
 	*info, err = readIdentity(c, path)
 	info.Schema, info.Path = version, path
