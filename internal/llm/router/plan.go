@@ -149,6 +149,7 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 	p.tell = tell
 	var used spent
 	var last error     // of an attempt that was not cut short
+	var unfit error    // of an answer that does not fit its schema
 	var expected int64 // tokens that it has, as far as is known
 	send := func(ctx context.Context, t *control.Ticket) (*llm.Usage, error) {
 		p.mu.Lock()
@@ -158,7 +159,9 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 		usage, err := p.send(ctx, d, t, &out)
 		used.add(d, usage, err)
 		p.by, expected = d, t.Expected().Input
-		if err != nil && ctx.Err() == nil {
+		if err == nil {
+			unfit = p.complete(&out)
+		} else if ctx.Err() == nil {
 			last = err
 		}
 		return usage, err
@@ -171,19 +174,27 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 	if err != nil {
 		return nil, used.amounts(p.Reserve()), p.failure(ctx, err, last)
 	}
-	out.LeftOut = p.leftOut
+	if unfit != nil {
+		return nil, used.amounts(p.Reserve()), unfit
+	}
 	if used.priced {
 		out.Cost = &used.usd
 	}
+	return &out, used.amounts(p.Reserve()), nil
+}
+
+// complete checks an answer, and keeps it before whoever waits for the same one has its turn.
+func (p *plan) complete(out *llm.Result) (err error) {
+	out.LeftOut = p.leftOut
 	if p.schema != nil && len(out.Calls()) == 0 {
 		if out.Data, err = p.checked(out.Answer); err != nil {
-			return nil, used.amounts(p.Reserve()), err
+			return err
 		}
 	}
 	if p.reuse && p.leftOut == 0 && slices.Contains(p.r.of[p.alias], p.by) { // what a fallback says is no answer of this model, nor what was said to less an answer to this
-		p.r.answers.put(p.question, &out, p.r.now())
+		p.r.answers.put(p.question, out, p.r.now())
 	}
-	return &out, used.amounts(p.Reserve()), nil
+	return nil
 }
 
 // send sends the query to a deployment once.
