@@ -515,10 +515,10 @@ func (k *leftAtAQuestion) Events(ctx context.Context, pid agentkernel.PID, _ int
 	if err := fn(agentkernel.Event{Kind: agentkernel.EventAsk, PID: pid, Seq: 1, Ask: &agentkernel.Ask{ID: 3, Call: "demo.add", Effect: agentkernel.EffectWrite}}); err != nil {
 		return err
 	}
-	k.fakeKernel.list[0] = agentkernel.Process{PID: pid, State: agentkernel.StateExited}
 	if a := <-k.answered; a != agentkernel.AnswerYes {
 		k.t.Errorf("the answer is %s", a)
 	}
+	k.fakeKernel.list[0] = agentkernel.Process{PID: pid, State: agentkernel.StateExited} // nobody looks whether it was answered any more
 	return fn(agentkernel.Event{Kind: agentkernel.EventEnd, PID: pid, Seq: 2, Process: &k.fakeKernel.list[0]})
 }
 

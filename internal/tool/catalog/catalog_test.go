@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,17 +19,18 @@ import (
 
 // servers is a tool source whose servers a test can change.
 type servers struct {
-	mu      sync.Mutex
-	tools   map[string][]agentkernel.Tool
-	order   []string
-	results map[string]string // by tool
-	hang    string            // a server that answers only when its caller gives up
-	running string            // a server that runs
-	problem string            // a server that has failed
-	prints  map[string]string // fingerprints by server
-	release map[string]string // what servers called themselves when they were started
-	asked   map[string]int    // how often a server was asked for its tools
-	later   int64             // seconds by which it is later
+	mu       sync.Mutex
+	tools    map[string][]agentkernel.Tool
+	order    []string
+	results  map[string]string // by tool
+	hang     string            // a server that answers only when its caller gives up
+	patience time.Duration     // how long a search waits; 0: a minute
+	running  string            // a server that runs
+	problem  string            // a server that has failed
+	prints   map[string]string // fingerprints by server
+	release  map[string]string // what servers called themselves when they were started
+	asked    map[string]int    // how often a server was asked for its tools
+	later    int64             // seconds by which it is later
 }
 
 func (s *servers) Fingerprint(server string) string {
@@ -113,7 +115,7 @@ type rig struct {
 
 func open(t *testing.T, s *servers, dir string) rig {
 	t.Helper()
-	cat, err := catalog.New(catalog.Config{Source: func([]string) (agentkernel.ToolSource, error) { return s, nil }, Dir: dir, Patience: 50 * time.Millisecond,
+	cat, err := catalog.New(catalog.Config{Source: func([]string) (agentkernel.ToolSource, error) { return s, nil }, Dir: dir, Patience: cmp.Or(s.patience, time.Minute),
 		Now: func() time.Time { return time.Unix(1_700_000_000+s.later, 0) }})
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +158,7 @@ func (r rig) call(server, tool string) {
 
 func TestSearchFollowsTheServers(t *testing.T) {
 	s := newServers()
+	s.patience = 3 * time.Second // for one that hangs; the others have it all
 	r := open(t, s, "")
 	if got, m := r.search(agentkernel.ToolQuery{Text: "load the file"}); got != "fs.read-file" || m.Total != 3 || len(m.Problems) != 0 {
 		t.Errorf("%s %+v", got, m)

@@ -116,12 +116,14 @@ func TestListsThatDoNotCount(t *testing.T) {
 		found  string
 		says   string
 	}{
-		"as it was":              {func(*testing.T, *servers, string) {}, 0, "fs.read-file fs.stat", ""},
-		"configured otherwise":   {func(_ *testing.T, s *servers, _ string) { s.prints["fs"] = "2" }, 1, "fs.read-file fs.stat", ""},
-		"may not be started":     {func(_ *testing.T, s *servers, _ string) { s.prints["fs"] = ""; s.put("fs") }, 1, "", "does not start"},
-		"a day old":              {func(_ *testing.T, s *servers, _ string) { s.later = 25 * 3600 }, 1, "fs.read-file fs.stat", ""},
-		"a day old, and gone":    {func(_ *testing.T, s *servers, _ string) { s.later = 25 * 3600; s.put("fs") }, 1, "fs.read-file fs.stat", "does not start (what it had on 2023-11-14 is shown)"},
-		"a day old, and slow":    {func(_ *testing.T, s *servers, _ string) { s.later = 25 * 3600; s.hang = "fs" }, 1, "fs.read-file fs.stat", "when it was asked last is shown"},
+		"as it was":            {func(*testing.T, *servers, string) {}, 0, "fs.read-file fs.stat", ""},
+		"configured otherwise": {func(_ *testing.T, s *servers, _ string) { s.prints["fs"] = "2" }, 1, "fs.read-file fs.stat", ""},
+		"may not be started":   {func(_ *testing.T, s *servers, _ string) { s.prints["fs"] = ""; s.put("fs") }, 1, "", "does not start"},
+		"a day old":            {func(_ *testing.T, s *servers, _ string) { s.later = 25 * 3600 }, 1, "fs.read-file fs.stat", ""},
+		"a day old, and gone":  {func(_ *testing.T, s *servers, _ string) { s.later = 25 * 3600; s.put("fs") }, 1, "fs.read-file fs.stat", "does not start (what it had on 2023-11-14 is shown)"},
+		"a day old, and slow": {func(_ *testing.T, s *servers, _ string) {
+			s.later, s.hang, s.patience = 25*3600, "fs", 50*time.Millisecond
+		}, 1, "fs.read-file fs.stat", "when it was asked last is shown"},
 		"it runs":                {func(_ *testing.T, s *servers, _ string) { s.running = "fs" }, 1, "fs.read-file fs.stat", ""},
 		"it failed a moment ago": {func(_ *testing.T, s *servers, _ string) { s.problem = "fs"; s.put("fs") }, 1, "fs.read-file fs.stat", "is shown"},
 		"damaged":                {func(t *testing.T, _ *servers, dir string) { write(t, list(t, dir), "{") }, 1, "fs.read-file fs.stat", ""},
