@@ -33,7 +33,11 @@ func (a Amounts) Plus(b Amounts) Amounts {
 }
 
 // Names are the names, sorted.
-func (a Amounts) Names() []string { return slices.Sorted(maps.Keys(a)) }
+func (a Amounts) Names() []string {
+	names := slices.AppendSeq(make([]string, 0, len(a)), maps.Keys(a))
+	slices.Sort(names)
+	return names
+}
 
 // String is how people read it: "3 requests, 200 tokens".
 func (a Amounts) String() string {
@@ -62,7 +66,9 @@ func (a Amounts) written() string {
 	}
 	out := append(make([]byte, 0, 32*len(a)+2), '{')
 	for _, name := range a.Names() {
-		if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
+		if strings.ContainsFunc(name, func(r rune) bool {
+			return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
+		}) {
 			return a.marshalled() // what has to be escaped is rare
 		}
 		if len(out) > 1 {

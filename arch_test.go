@@ -62,7 +62,7 @@ var rules = []struct {
 	{"internal/llm/router", []string{"", "internal/clip", "internal/llm", "internal/llm/control", "internal/llm/models", "internal/llm/providers", "internal/nearest", "internal/portowner", "internal/redact", "internal/sched/traffic"}},
 	{"internal/llm/sse", nil},
 	{"internal/llm/encode", nil},
-	{"internal/llm/transport", []string{"internal/clip", "internal/llm", "internal/llm/sse", "internal/portowner", "internal/redact"}},
+	{"internal/llm/transport", []string{"internal/clip", "internal/llm", "internal/llm/encode", "internal/llm/sse", "internal/portowner", "internal/redact"}},
 	{"internal/llm/llmtest", []string{"internal/llm"}},
 	{"internal/llm/providers", []string{"internal/llm", "internal/llm/anthropic", "internal/llm/ollama", "internal/llm/openai", "internal/nearest"}},
 	{"internal/llm/...", []string{"internal/llm", "internal/llm/encode", "internal/llm/sse", "internal/llm/transport"}},

@@ -126,8 +126,8 @@ type Message struct {
 // Part is a part of a message. Exactly one of Text, Image, Call, Result and Opaque is set.
 type Part struct {
 	Text string `json:"text,omitempty"`
-	// Escaped is Text as it stands between the quotes of a JSON string, for whoever writes it into a request; "": nobody has written it so yet.
-	Escaped string      `json:"-"`
+	// Escaped is Text as it stands between the quotes of a JSON string, for whoever writes it into a request, and must not be changed; nil: nobody has written it so yet.
+	Escaped []byte      `json:"-"`
 	Image   *Image      `json:"image,omitempty"`
 	Call    *ToolCall   `json:"call,omitempty"`
 	Result  *ToolResult `json:"result,omitempty"`

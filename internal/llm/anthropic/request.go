@@ -12,8 +12,8 @@ import (
 )
 
 // encodeRequest writes the body of a request. The messages come last: all that is before them is the same for each turn.
-func encodeRequest(r *llm.Request, stream bool) ([]byte, error) {
-	b := encode.NewBody(transport.Size(r)).Open('{').Key("model").String(r.Model)
+func encodeRequest(r *llm.Request, stream bool) ([][]byte, error) {
+	b := transport.NewBody(r).Open('{').Key("model").String(r.Model)
 	if r.MaxTokens <= 0 {
 		b.Fail(&llm.Error{Kind: llm.Invalid, Message: "anthropic needs max_tokens: it has no cap of its own"})
 	}
@@ -49,7 +49,7 @@ func encodeRequest(r *llm.Request, stream bool) ([]byte, error) {
 		message(b, messages[i:i+n])
 		i += n
 	}
-	body, err := b.Close(']').Close('}').Bytes()
+	body, err := b.Close(']').Close('}').Pieces()
 	var already *llm.Error
 	switch {
 	case err == nil:

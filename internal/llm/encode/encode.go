@@ -4,6 +4,7 @@
 package encode
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -17,20 +18,52 @@ import (
 
 // Body is a body in the making. The zero value is an empty one.
 type Body struct {
-	buf   []byte
-	err   error
-	depth int
-	top   []string // the fields of the outermost object
+	before [][]byte // the pieces before buf
+	size   int      // of these
+	buf    []byte
+	err    error
+	depth  int
+	top    []string // the fields of the outermost object
 }
+
+// LongText is the length in bytes from which a text that was escaped before is a piece of its own: it is sent from where it is, and not copied.
+const LongText = 512
 
 // NewBody makes a body with room for so many bytes.
 func NewBody(size int) *Body { return &Body{buf: make([]byte, 0, size)} }
 
-// Bytes is the body, or what was wrong with a value that was given as JSON.
-func (b *Body) Bytes() ([]byte, error) { return b.buf, b.err }
+// Expect makes room for so many long texts that were escaped before.
+func (b *Body) Expect(long int) *Body {
+	b.before = slices.Grow(b.before, 2*long+1)
+	return b
+}
+
+// Pieces is the body in pieces, or what was wrong with a value that was given as JSON. They must not be changed.
+func (b *Body) Pieces() ([][]byte, error) { return append(b.before, b.buf), b.err }
+
+// Bytes is the body in one piece.
+func (b *Body) Bytes() ([]byte, error) {
+	if len(b.before) == 0 {
+		return b.buf, b.err
+	}
+	return bytes.Join(append(b.before, b.buf), nil), b.err
+}
 
 // Len is how many bytes there are.
-func (b *Body) Len() int { return len(b.buf) }
+func (b *Body) Len() int { return b.size + len(b.buf) }
+
+// piece puts what was written before behind the body as it is. Something must follow.
+func (b *Body) piece(text []byte) {
+	n := len(b.buf)
+	b.before = append(b.before, b.buf[:n:n], text)
+	b.size += n + len(text)
+	if b.buf = b.buf[n:]; cap(b.buf) < least {
+		b.buf = make([]byte, 0, chunk)
+	}
+}
+
+// What is written between long texts is short, and goes on in a chunk of its own where there is less than this room for it, in bytes.
+const least, chunk = 256, 4 << 10
 
 // Open begins an object ('{') or an array ('[').
 func (b *Body) Open(kind byte) *Body {
@@ -47,14 +80,20 @@ func (b *Body) Close(kind byte) *Body {
 	return b
 }
 
-// Key begins a field of an object. Its value must follow.
+// Key begins a field of an object, whose name has nothing that is to be escaped. Its value must follow.
 func (b *Body) Key(name string) *Body {
 	if b.depth == 1 {
 		b.top = append(b.top, name)
 	}
 	b.comma()
-	b.buf = append(appendEscaped(append(b.buf, '"'), name), '"', ':')
+	b.buf = append(append(append(b.buf, '"'), name...), '"', ':')
 	return b
+}
+
+// foreign begins a field whose name is somebody else's.
+func (b *Body) foreign(name string) *Body {
+	escaped := appendEscaped(nil, name)
+	return b.Key(string(escaped))
 }
 
 // comma separates a value from the one before it: only behind what opens or names it there is none.
@@ -80,17 +119,23 @@ func (b *Body) String(texts ...string) *Body {
 	return b
 }
 
-// Text is a text, and what stands for it between the quotes of a JSON string; "": that is not known.
-type Text struct{ Plain, Escaped string }
+// Text is a text, and what stands for it between the quotes of a JSON string; nil: that is not known.
+type Text struct {
+	Plain   string
+	Escaped []byte // not to be changed
+}
 
 // Texts writes texts as one value, one after the other.
 func (b *Body) Texts(texts ...Text) *Body {
 	b.comma()
 	b.buf = append(b.buf, '"')
 	for _, t := range texts {
-		if t.Escaped != "" {
+		switch {
+		case len(t.Escaped) >= LongText:
+			b.piece(t.Escaped)
+		case len(t.Escaped) > 0:
 			b.buf = append(b.buf, t.Escaped...)
-		} else {
+		default:
 			b.buf = appendEscaped(b.buf, t.Plain)
 		}
 	}
@@ -184,7 +229,7 @@ func (b *Body) Extra(extra map[string]json.RawMessage, toCome ...string) *Body {
 		if slices.Contains(toCome, name) || slices.Contains(b.top, name) {
 			b.fail(errors.New("extra has the field " + strconv.Quote(name) + ", which the request says itself"))
 		}
-		b.Key(name).Raw(extra[name])
+		b.foreign(name).Raw(extra[name])
 	}
 	return b
 }
@@ -322,7 +367,7 @@ func (o Object) Bytes() json.RawMessage {
 	var b Body
 	b.Open('{')
 	for _, f := range o {
-		b.Key(f.Name)
+		b.foreign(f.Name)
 		b.buf = append(b.buf, f.Value...)
 	}
 	return b.Close('}').buf

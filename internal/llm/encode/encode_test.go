@@ -1,6 +1,7 @@
 package encode_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -20,6 +21,30 @@ func TestBody(t *testing.T) {
 	want := `{"s":"ab","n":-7,"f":0.5,"t":true,"nil":null,"list":[1,2,{},[],""],"x" : 1.0,"raw":{"b":1, "a":2},"y":2,"z":1,"d":"data:,/wA="}`
 	if string(got) != want || err != nil || b.Len() != len(want) {
 		t.Errorf("%s\n%s\n%v", got, want, err)
+	}
+}
+
+// TestLongTexts: what was escaped before is a piece where it is long, and not copied.
+func TestLongTexts(t *testing.T) {
+	long, short := bytes.Repeat([]byte(`a\n`), encode.LongText), []byte(`b\"`)
+	b := encode.NewBody(0).Expect(1).Open('[')
+	want := "["
+	for range 50 {
+		b.Texts(encode.Text{Plain: "x"}, encode.Text{Escaped: long}, encode.Text{Escaped: short}, encode.Text{Escaped: long})
+		want += `"x` + string(long) + string(short) + string(long) + `",`
+	}
+	b.Open('{').Key("n").Int(1).Close('}').Close(']')
+	want += `{"n":1}]`
+	whole, err := b.Bytes()
+	if string(whole) != want || err != nil || b.Len() != len(want) {
+		t.Errorf("%.100s has %d bytes, not %d: %v", whole, b.Len(), len(want), err)
+	}
+	pieces, err := b.Pieces()
+	if joined := bytes.Join(pieces, nil); string(joined) != want || err != nil || len(pieces) != 201 {
+		t.Errorf("%d pieces are %.100s: %v", len(pieces), joined, err)
+	}
+	if &pieces[1][0] != &long[0] {
+		t.Error("a long text is copied")
 	}
 }
 

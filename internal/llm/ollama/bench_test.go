@@ -12,9 +12,9 @@ import (
 func BenchmarkEncode(b *testing.B) {
 	encoders := []struct {
 		name   string
-		encode func(*llm.Request) ([]byte, error)
+		encode func(*llm.Request) ([][]byte, error)
 	}{
-		{"chat", func(r *llm.Request) ([]byte, error) { return encodeRequest(r, true) }},
+		{"chat", func(r *llm.Request) ([][]byte, error) { return encodeRequest(r, true) }},
 	}
 	for _, kB := range []int{2, 64, 512} {
 		r := llmtest.Conversation(kB << 10)
@@ -26,7 +26,11 @@ func BenchmarkEncode(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					b.SetBytes(int64(len(body)))
+					size := 0
+					for _, piece := range body {
+						size += len(piece)
+					}
+					b.SetBytes(int64(size))
 				}
 			})
 		}
@@ -35,5 +39,5 @@ func BenchmarkEncode(b *testing.B) {
 
 // A text that was escaped before is sent so.
 func TestEscapedBefore(t *testing.T) {
-	llmtest.Escaped(t, func(r *llm.Request) ([]byte, error) { return encodeRequest(r, false) })
+	llmtest.Escaped(t, func(r *llm.Request) ([][]byte, error) { return encodeRequest(r, false) })
 }

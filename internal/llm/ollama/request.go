@@ -11,8 +11,8 @@ import (
 )
 
 // encodeRequest writes the body of a request. The messages come last: all that is before them is the same for each turn.
-func encodeRequest(r *llm.Request, stream bool) ([]byte, error) {
-	b := encode.NewBody(transport.Size(r)).Open('{').Key("model").String(r.Model).Key("stream").Bool(stream)
+func encodeRequest(r *llm.Request, stream bool) ([][]byte, error) {
+	b := transport.NewBody(r).Open('{').Key("model").String(r.Model).Key("stream").Bool(stream)
 	// Whoever has too long a prompt is to hear it: neither is the front of it dropped, nor that of the answer. Older servers do
 	// not know the fields.
 	b.Key("truncate").Bool(false).Key("shift").Bool(false)
@@ -61,8 +61,8 @@ func encodeRequest(r *llm.Request, stream bool) ([]byte, error) {
 }
 
 // done is the body, or the error that makes it none. Nothing was sent.
-func done(b *encode.Body) ([]byte, error) {
-	body, err := b.Bytes()
+func done(b *encode.Body) ([][]byte, error) {
+	body, err := b.Pieces()
 	var already *llm.Error
 	switch {
 	case err == nil:
@@ -170,7 +170,8 @@ func call(b *encode.Body, c *llm.ToolCall) {
 
 // contents writes the text and the pictures of parts.
 func contents(b *encode.Body, parts []llm.Part) {
-	var texts []encode.Text
+	const few = 4 // are on the stack
+	texts := make([]encode.Text, 0, few)
 	images := 0
 	for _, p := range parts {
 		if p.Text != "" {

@@ -21,10 +21,10 @@ func BenchmarkEncode(b *testing.B) {
 
 	encoders := []struct {
 		name   string
-		encode func(*llm.Request) ([]byte, error)
+		encode func(*llm.Request) ([][]byte, error)
 	}{
-		{"chat", func(r *llm.Request) ([]byte, error) { return chat.encode(r, true) }},
-		{"responses", func(r *llm.Request) ([]byte, error) { return responses.encode(r, true) }},
+		{"chat", func(r *llm.Request) ([][]byte, error) { return chat.encode(r, true) }},
+		{"responses", func(r *llm.Request) ([][]byte, error) { return responses.encode(r, true) }},
 	}
 	for _, kB := range []int{2, 64, 512} {
 		r := llmtest.Conversation(kB << 10)
@@ -36,7 +36,11 @@ func BenchmarkEncode(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					b.SetBytes(int64(len(body)))
+					size := 0
+					for _, piece := range body {
+						size += len(piece)
+					}
+					b.SetBytes(int64(size))
 				}
 			})
 		}
@@ -49,10 +53,10 @@ func TestEscapedBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	llmtest.Escaped(t, func(r *llm.Request) ([]byte, error) { return chat.encode(r, false) })
+	llmtest.Escaped(t, func(r *llm.Request) ([][]byte, error) { return chat.encode(r, false) })
 	responses, err := NewResponses(llm.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	llmtest.Escaped(t, func(r *llm.Request) ([]byte, error) { return responses.encode(r, false) })
+	llmtest.Escaped(t, func(r *llm.Request) ([][]byte, error) { return responses.encode(r, false) })
 }

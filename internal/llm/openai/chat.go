@@ -1,9 +1,11 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"agentkernel/internal/llm"
 	"agentkernel/internal/llm/encode"
@@ -55,8 +57,8 @@ func (c *Chat) Complete(ctx context.Context, r *llm.Request, w llm.Watch) (*llm.
 }
 
 // encode writes the body of a request. The messages come last: all that is before them is the same for each turn.
-func (c *Chat) encode(r *llm.Request, stream bool) ([]byte, error) {
-	b := encode.NewBody(transport.Size(r)).Open('{').Key("model").String(c.modelOf(r.Model))
+func (c *Chat) encode(r *llm.Request, stream bool) ([][]byte, error) {
+	b := transport.NewBody(r).Open('{').Key("model").String(c.modelOf(r.Model))
 	if len(r.Tools) > 0 {
 		b.Key("tools").Open('[')
 		for _, t := range r.Tools {
@@ -187,7 +189,8 @@ func chatAssistant(b *encode.Body, m *llm.Message) {
 
 // texts are those of parts that may have nothing else.
 func texts(b *encode.Body, parts []llm.Part) []encode.Text {
-	list := make([]encode.Text, 0, len(parts))
+	const few = 4 // are on the stack
+	list := make([]encode.Text, 0, few)
 	for _, p := range parts {
 		if p.Image != nil {
 			b.Fail(unsupported("chat completions take images from users only: send it in a message of the user"))
@@ -201,6 +204,10 @@ func texts(b *encode.Body, parts []llm.Part) []encode.Text {
 type text string
 
 func (t *text) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 1 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) { // as bits of an answer are mostly
+		*t = text(raw[1 : len(raw)-1])
+		return nil
+	}
 	var s *string
 	if err := json.Unmarshal(raw, &s); err == nil {
 		if s != nil {

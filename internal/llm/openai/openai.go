@@ -143,8 +143,8 @@ func imageURL(b *encode.Body, i *llm.Image) {
 }
 
 // done is the body, or the error that makes it none. Nothing was sent.
-func done(b *encode.Body) ([]byte, error) {
-	body, err := b.Bytes()
+func done(b *encode.Body) ([][]byte, error) {
+	body, err := b.Pieces()
 	var already *llm.Error
 	if err == nil {
 		return body, nil

@@ -53,8 +53,8 @@ func (p *Responses) Complete(ctx context.Context, r *llm.Request, w llm.Watch) (
 }
 
 // encode writes the body of a request.
-func (p *Responses) encode(r *llm.Request, stream bool) ([]byte, error) {
-	b := encode.NewBody(transport.Size(r)).Open('{').Key("model").String(p.modelOf(r.Model))
+func (p *Responses) encode(r *llm.Request, stream bool) ([][]byte, error) {
+	b := transport.NewBody(r).Open('{').Key("model").String(p.modelOf(r.Model))
 	if len(r.Tools) > 0 {
 		b.Key("tools").Open('[')
 		for _, t := range r.Tools {

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"agentkernel/internal/llm"
+	"agentkernel/internal/llm/encode"
 )
 
 // Tokens estimates how many tokens a text of so many bytes has. English has 4 bytes a token; it is for what a server does not
@@ -72,16 +73,20 @@ func Asked(r *llm.Request) iter.Seq[string] {
 	}
 }
 
-// Size is about how many bytes the body of a request has, so that it is allocated once.
-func Size(r *llm.Request) int {
-	size := 512 + len(r.Schema)
+// NewBody makes a body with room for what of a request has to be written.
+func NewBody(r *llm.Request) *encode.Body {
+	size, long := 512+len(r.Schema), 0
 	for _, t := range r.Tools {
 		size += 100 + len(t.Name) + len(t.Description) + len(t.Schema)
 	}
 	for _, m := range r.Messages {
-		size += 50
+		size += 20
 		for p := range Parts(m.Parts) {
-			size += 60 + len(p.Text) + len(p.Text)/20
+			if size += 30; len(p.Escaped) >= encode.LongText {
+				long++
+			} else {
+				size += 60 + len(p.Text) + len(p.Text)/20
+			}
 			switch {
 			case p.Image != nil:
 				size += len(p.Image.URL) + len(p.Image.Data)/3*4 + 4
@@ -95,5 +100,5 @@ func Size(r *llm.Request) int {
 			}
 		}
 	}
-	return size
+	return encode.NewBody(size).Expect(long)
 }

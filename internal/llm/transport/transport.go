@@ -4,7 +4,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -121,9 +120,9 @@ func (s *Server) Base() string { return s.base }
 
 // Call is one request.
 type Call struct {
-	Path   string // behind the base, with a query
-	Body   []byte
-	Stream bool // the answer is asked for in bits
+	Path   string   // behind the base, with a query
+	Body   [][]byte // in pieces, which are not changed
+	Stream bool     // the answer is asked for in bits
 	// Vectors says that the answer has many numbers, and may be larger than words are.
 	Vectors bool
 	// Asked are the texts of the request, as far as a message of the server may repeat them.
@@ -163,16 +162,17 @@ func (s *Server) Send(ctx context.Context, call Call) (*Exchange, error) {
 	x.ctx, cancel = context.WithCancelCause(ctx)
 	x.cancel = cancel
 	trace := httptrace.ClientTrace{WroteHeaders: func() { x.sent.Store(true) }} // the body goes along, and how far it has come nobody knows
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(x.ctx, &trace), http.MethodPost, s.base+call.Path, bytes.NewReader(call.Body))
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(x.ctx, &trace), http.MethodPost, s.base+call.Path, nil)
 	if err != nil {
 		cancel(nil)
 		return nil, &llm.Error{Kind: llm.Invalid, Message: "the address of the request is wrong"}
 	}
 	req.Header = head
-	again := req.GetBody // net/http asks for the body once more only where it knows that no server got the first one
-	req.GetBody = func() (io.ReadCloser, error) {
+	req.Body, req.ContentLength = open(call.Body)
+	req.GetBody = func() (io.ReadCloser, error) { // net/http asks for it only where it knows that no server got the first one
 		x.sent.Store(false)
-		return again()
+		body, _ := open(call.Body)
+		return body, nil
 	}
 	x.silence = time.AfterFunc(x.idle, func() { cancel(errSilent) })
 	resp, err := s.client.Do(req)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"agentkernel"
+	"agentkernel/internal/journal"
 )
 
 // selectParts finds the parts that a span is in.
@@ -36,8 +37,8 @@ func (p *partsReader) args(ctx context.Context, column []byte, lost *salvage) ([
 			return nil, err
 		}
 	}
-	if checksum(out) != sum {
-		return nil, lost.note(errSpans("its arguments are not those that were written: their CRC-32C is %08x, and not %08x", checksum(out), sum))
+	if journal.Checksum(out) != sum {
+		return nil, lost.note(errSpans("its arguments are not those that were written: their CRC-32C is %08x, and not %08x", journal.Checksum(out), sum))
 	}
 	return out, nil
 }

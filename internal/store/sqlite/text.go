@@ -22,9 +22,10 @@ const (
 // ownText is what is remembered of a process's text: its newest bytes, and where what stands.
 type ownText struct {
 	seed  maphash.Seed
-	first int64  // where known begins
-	known []byte // what is in the parts from there on
-	last  []span // where the newest arguments stand; nil: they are not known
+	first int64        // where known begins
+	known []byte       // what is in the parts from there on
+	last  []span       // where the newest arguments stand; nil: they are not known
+	of    journal.Name // of these
 	where map[uint64]int64
 	large []span // pieces appended since the last call of parts that are parts of their own
 	open  int64  // where the last part begins, if it has room; else the end
@@ -66,14 +67,16 @@ func (t *ownText) place(args []byte) []span {
 	if list = join(list, tail); len(list) > maxSpans {
 		list = t.anew(from, args)
 	}
-	t.last = list
+	t.last, t.of = list, journal.NameOf(args)
 	return list
 }
 
 // begin gives the spans that the arguments begin with, as those before did, and how many bytes they are.
 func (t *ownText) begin(args []byte) (list []span, n int) {
+	known := int64(journal.Since(args, t.of))
 	for _, s := range t.last {
-		same := journal.CommonPrefix(args[n:], t.at(s))
+		passed := int(min(max(known-int64(n), 0), s.size))
+		same := passed + journal.CommonPrefix(args[n+passed:], t.at(s)[passed:])
 		n += same
 		if int64(same) < s.size {
 			break

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -388,9 +389,9 @@ func readParts(raw json.RawMessage) (parts []llm.Part, err error) {
 }
 
 // escaped is what stands for a text between the quotes of a JSON string: it is written once, and sent with each turn.
-func escaped(text string) string {
+func escaped(text string) []byte {
 	quoted := journal.String(text)
-	return string(quoted[1 : len(quoted)-1])
+	return bytes.Clone(quoted[1 : len(quoted)-1])
 }
 
 // thought says whether an opaque part is what a model thought. Any other block could be of a program's own making: a picture at an
