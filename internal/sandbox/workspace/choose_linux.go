@@ -188,11 +188,18 @@ func (it *item) solid() bool {
 	return it.typ != agentkernel.TypeDir || it.before != nil && typeOf(it.before.mode) != agentkernel.TypeDir
 }
 
-// linkActs is acts for a link, which may lead to a directory with files of local tools.
+// linkActs is acts for a link, which may lead to a directory with files of local tools. In a repository it stands where git writes, and git
+// would write what it leads to.
 func (c choice) linkActs(p string, solid bool) (string, error) {
 	why, err := c.acts(p, solid)
 	if why == "" && solid {
 		why = actsPath(p+"/a.py", true)
+	}
+	if why == "" && err == nil {
+		var in bool
+		if in, err = c.git.hold(p); in {
+			why = gitActs
+		}
 	}
 	return why, err
 }

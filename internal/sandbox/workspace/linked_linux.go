@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -14,7 +15,8 @@ import (
 
 // A link gives a file a second name. If the host acts on that name (.envrc -> scripts/env.sh), a change of the file is one
 // to what the host acts on, whatever the file's own name is. So such links are followed in the folder as it will be, and
-// what lies on their way is withheld, until what is left of the changes touches none.
+// what lies on their way is withheld, until what is left of the changes touches none. The other way round, a new link to such a file lets
+// whoever writes to it write that file.
 
 // alias is a name that the host acts on, and the link in the folder that has it: the same, or, where links lead to
 // directories with links, one that lies elsewhere.
@@ -45,7 +47,13 @@ func (c choice) withholdLinked(items []item, there []string) (more bool, err err
 	slices.Sort(k.links)
 	k.links = slices.Compact(k.links)
 	for _, p := range k.links {
-		if err := k.add(alias{name: p, first: p, at: p}); err != nil {
+		err := k.add(alias{name: p, first: p, at: p})
+		if it := k.view.items[p]; err == nil && it != nil && it.kind != agentkernel.FileDeleted && it.typ == agentkernel.TypeSymlink {
+			err = k.leads(it)
+		}
+		if errors.Is(err, errSteps) {
+			return c.withholdAll(items), nil
+		} else if err != nil {
 			return false, err
 		}
 	}
@@ -59,6 +67,21 @@ func (c choice) withholdLinked(items []item, there []string) (more bool, err err
 		}
 	}
 	return k.more, nil
+}
+
+// leads withholds a new link to what the host acts on: whoever writes to the one writes the other.
+func (k *linked) leads(it *item) error {
+	w, err := k.view.follow(it.path)
+	to := cmp.Or(w.end, w.absent)
+	if err != nil || to == "" || k.released(it) {
+		return err
+	}
+	why, err := k.acts(to, true)
+	if why != "" {
+		it.fate, it.why = withheld, fmt.Sprintf("%s: it leads to %s", why, agentkernel.PathText(to))
+		k.more = true
+	}
+	return err
 }
 
 // add has a link followed if the host acts on its name.

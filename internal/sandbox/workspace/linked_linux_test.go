@@ -118,6 +118,46 @@ func TestWithheldBehindLinks(t *testing.T) {
 	}
 }
 
+// A new link by which somebody who writes to it would write what the host acts on is withheld, and so is any link where git writes.
+func TestNewLinksToWhatTheHostActsOn(t *testing.T) {
+	repository := files{".git/HEAD": "ref: refs/heads/main\n", ".git/config": "c", ".git/hooks/pre-commit": "h", ".git/COMMIT_EDITMSG": "m", ".git/objects/1": "", ".git/refs/heads/main": "", ".git/logs/HEAD": "l"}
+	bare := files{"b/HEAD": "ref: refs/heads/main\n", "b/config": "c", "b/objects/1": "", "b/refs/heads/main": ""}
+	for name, c := range map[string]struct {
+		folder, change files
+		left           string
+	}{
+		"a message of git":          {repository, files{".git/COMMIT_EDITMSG": "@config", ".git/MERGE_MSG": "m"}, ".git/COMMIT_EDITMSG"},
+		"a log of git":              {repository, files{".git/logs/HEAD": "@../hooks/pre-commit"}, ".git/logs/HEAD"},
+		"to an ordinary file":       {repository, files{".git/FETCH_HEAD": "@../notes", "notes": "n"}, ".git/FETCH_HEAD"},
+		"a directory of git":        {repository, files{".git/logs/refs": "@../hooks"}, ".git/logs/refs"},
+		"of a repository by itself": {bare, files{"b/logs/HEAD": "@../config", "b/FETCH_HEAD": "@config"}, "b/FETCH_HEAD b/logs/HEAD"},
+		"there":                     {files{".envrc": "e"}, files{"log.txt": "@.envrc", "x": "x"}, "log.txt"},
+		"not there yet":             {nil, files{"out/log.txt": "@../.envrc", "x": "@out"}, "out/log.txt"},
+		"a chain":                   {repository, files{"a": "@b", "b": "@.git/hooks/post-commit"}, "a b"},
+		"over a link that is there": {files{"b": "@.git/config", ".git/config": "c"}, files{"a": "@b"}, "a"},
+		"a directory":               {files{".vscode/tasks.json": "{}"}, files{"build": "@.vscode"}, "build"},
+		"to what is ordinary":       {repository, files{"a": "@b", "b": "b", "c": "@none", "d": "@src", "src/x": "x"}, ""},
+		"none any more":             {files{"a": "@.envrc", ".envrc": "e"}, files{"a": "plain"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, c.folder)
+			r.write(r.upper(""), c.change)
+			got, err := r.apply(false)
+			must(t, err)
+			if names(got.Withheld) != c.left {
+				t.Errorf("withheld: %s, want %s", names(got.Withheld), c.left)
+			}
+			if c.left != "" {
+				got, err = r.named(strings.Fields(c.left)...)
+				must(t, err)
+				if len(got.Withheld) != 0 {
+					t.Errorf("named, it is still withheld: %s", names(got.Withheld))
+				}
+			}
+		})
+	}
+}
+
 // A link by the folder's own path leads into the folder as one that does not leave it.
 func TestWithheldBehindAbsoluteLinks(t *testing.T) {
 	r := newRig(t, files{"scripts/env.sh": "ok", "up": "u"})

@@ -124,6 +124,7 @@ var errSteps = errors.New(tooManyLinks)
 type way struct {
 	end    string  // what it stands for, without links; "": nothing, or
 	top    bool    // the folder itself
+	absent string  // what would be made by writing through it, without links, where it stands for nothing
 	leaves bool    // it leads out of the folder
 	passes []*item // changes on the way
 }
@@ -184,6 +185,9 @@ func (v *view) follow(p string) (w way, err error) {
 		case e.typ == agentkernel.TypeDir:
 			at = place
 		case e.typ == "" || len(todo) > 0:
+			if e.typ == "" && len(todo) == 0 {
+				w.absent = place
+			}
 			return w, nil
 		default:
 			at = place

@@ -110,3 +110,19 @@ func (r *repositories) acts(p string) (bool, error) {
 	}
 	return false, nil
 }
+
+// hold says whether p lies in a repository, or in a directory that git would take for one.
+func (r *repositories) hold(p string) (bool, error) {
+	for at, _ := split(p); ; at, _ = split(at) {
+		if path.Base(fold(at)) == ".git" {
+			return true, nil
+		}
+		now, err := r.in(at)
+		if err != nil || whole(func(name string) bool { return now[name] || r.changes[at][name] }) {
+			return err == nil, err
+		}
+		if at == "" {
+			return false, nil
+		}
+	}
+}
