@@ -36,7 +36,6 @@ type reading struct {
 	members []member // in the order in which they came
 	order   []int    // by name
 	out     []byte
-	sums    sums // of out
 }
 
 // member is a member of an object: where its value stands in what was read, and in what was written.
@@ -70,7 +69,7 @@ const (
 )
 
 func (r *reading) size() int {
-	n := len(r.out) + 4*cap(r.sums)
+	n := len(r.out)
 	for i := range r.members {
 		n += aroundMember + aroundItem*cap(r.members[i].items)
 	}
@@ -231,13 +230,8 @@ func (r *reading) write(found *survey, starts []start, kept int) bool {
 	if !slices.IsSorted(r.order) {
 		moved += int(w.len()) - len("{}")
 	}
-	if moved > w.mayMove {
-		return false
-	}
-	before := NameOf(r.out)
 	r.out = w.whole()
-	note(r.out, noted{r.sums.grow(r.out, w.same), before, w.same})
-	return true
+	return moved <= w.mayMove
 }
 
 // rewriter is a writer that takes what it can from what was written before.
@@ -246,7 +240,6 @@ type rewriter struct {
 	before []byte
 	pieces [][]byte // that stand before what is in out
 	size   int      // of the pieces
-	same   int      // bytes that are known to be those before, from the first on
 }
 
 // aroundCopy is the room for what is written beside what is copied, if little is new.
@@ -257,9 +250,6 @@ func (w *rewriter) len() int32 { return int32(w.size + len(w.out)) }
 
 // copy writes what was written before.
 func (w *rewriter) copy(from, to int32) {
-	if w.same == w.size && w.len() == from && bytes.Equal(w.out, w.before[w.same:from]) {
-		w.same = int(to)
-	}
 	n := len(w.out)
 	w.pieces = append(w.pieces, w.out[:n:n], w.before[from:to])
 	w.size += n + int(to-from)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -36,63 +35,7 @@ func same(t *testing.T, c *Canonizer, owner int64, raw []byte) {
 	if have, _ := Names(want); names != nil && !slices.Equal(names, have) {
 		t.Fatalf("the names %q, want %q", names, have)
 	}
-	if sum := crc32.Checksum(want, castagnoli); Checksum(got) != sum {
-		t.Fatalf("the checksum of %.300q is %08x, not %08x", got, Checksum(got), sum)
-	}
 	clear(given) // whoever gave it may write over it
-}
-
-// TestSince: what is noted of a text and the one before is true, and is noted of a conversation that goes on.
-func TestSince(t *testing.T) {
-	c := NewCanonizer(1 << 20)
-	long := spoken(0, 100)
-	var before []byte
-	for i, test := range []struct {
-		raw   string
-		least int // bytes
-	}{
-		{`{"messages": [` + long + `], "model": "m"}`, 0},
-		{`{"messages": [` + long + `,` + spoken(100, 1) + `], "model": "m"}`, len(long) - 3000},
-		{`{"messages": [` + long + `,` + spoken(101, 1) + `], "model": "m"}`, len(long) - 3000},
-		{`{"messages": [` + long + `,` + spoken(101, 1) + `], "a": 10, "model": "m"}`, 0},
-		{`{"messages": [` + long + `,` + spoken(101, 2) + `], "a": 10, "model": "m"}`, len(long) - 3000},
-		{`{"messages": [` + long + `,` + spoken(101, 2) + `], "a": 20, "model": "m"}`, 0},
-		{`{"messages": [` + long + `,` + spoken(101, 2) + `], "b": 20, "model": "m"}`, 0},
-		{`{"b": 20, "messages": [` + long + `,` + spoken(101, 3) + `], "model": "m"}`, 0},
-		{`{"b": 20, "messages": [` + long + `,` + spoken(101, 4) + `], "model": "n"}`, len(long) - 3000},
-		{`{"b": 20, "messages": [` + spoken(1, 60) + `], "model": "n"}`, 0},
-	} {
-		got, _, err := c.Canonical(1, []byte(test.raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		since, common := Since(got, NameOf(before)), CommonPrefix(got, before)
-		if since > common || since < test.least {
-			t.Errorf("text %d begins with %d bytes of the one before; noted are %d, at least %d should be", i, common, since, test.least)
-		}
-		if n := Since(bytes.Clone(got), NameOf(before)); n != 0 {
-			t.Errorf("of a copy of text %d %d bytes are noted", i, n)
-		}
-		if sum := crc32.Checksum(got, castagnoli); Checksum(got) != sum {
-			t.Errorf("the checksum of text %d is %08x, not %08x", i, Checksum(got), sum)
-		}
-		before = got
-	}
-}
-
-// TestNotes: the notes are bounded.
-func TestNotes(t *testing.T) {
-	c := NewCanonizer(1 << 20)
-	for i := range 2 * mostNotes {
-		if _, _, err := c.Canonical(int64(i), []byte(`{"messages": [`+spoken(i, 60)+`]}`)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	notes.Lock()
-	defer notes.Unlock()
-	if len(notes.of) != mostNotes {
-		t.Errorf("there are %d notes", len(notes.of))
-	}
 }
 
 func TestCanonizer(t *testing.T) {

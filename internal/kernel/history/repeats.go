@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/journal"
 )
 
 // Repeats is how often in a row a process has made the same call and had the same answer, in the order in which its journal has
@@ -53,7 +53,7 @@ func fingerprint(kind, about string, data []byte) uint64 {
 		data = nil
 	}
 	if len(data) >= longData {
-		data = fmt.Appendf(nil, "%d bytes, CRC-32C %08x", len(data), journal.Checksum(data))
+		data = fmt.Appendf(nil, "%d bytes, CRC-32C %08x", len(data), crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
 	}
 	head := kind + "\x00" + about + "\x00"
 	h := sha256.New()

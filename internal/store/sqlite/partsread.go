@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"agentkernel"
-	"agentkernel/internal/journal"
 )
 
 // selectParts finds the parts that a span is in.
@@ -37,8 +36,8 @@ func (p *partsReader) args(ctx context.Context, column []byte, lost *salvage) ([
 			return nil, err
 		}
 	}
-	if journal.Checksum(out) != sum {
-		return nil, lost.note(errSpans("its arguments are not those that were written: their CRC-32C is %08x, and not %08x", journal.Checksum(out), sum))
+	if checksum(out) != sum {
+		return nil, lost.note(errSpans("its arguments are not those that were written: their CRC-32C is %08x, and not %08x", checksum(out), sum))
 	}
 	return out, nil
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"strconv"
+	"fmt"
+	"hash/crc32"
 	"unicode/utf8"
 
 	"agentkernel"
-	"agentkernel/internal/journal"
 )
 
 // How conversations are kept. Each turn of a conversation is a call whose arguments hold all of it again. So the arguments of
@@ -52,10 +52,9 @@ func join(list []span, s span) []span {
 // spansColumn is the value of args: a JSON array of the CRC-32C of the arguments and of pairs of where a span begins and how
 // long it is. It is of type blob, so that what looks for text does not take it for one, and never as long as the name of a blob.
 func spansColumn(args []byte, list []span) []byte {
-	out := strconv.AppendUint(append(make([]byte, 0, 64), '['), uint64(journal.Checksum(args)), 10)
+	out := fmt.Appendf(nil, "[%d", checksum(args))
 	for _, s := range list {
-		out = strconv.AppendInt(append(out, ",["...), s.start, 10)
-		out = append(strconv.AppendInt(append(out, ','), s.size, 10), ']')
+		out = fmt.Appendf(out, ",[%d,%d]", s.start, s.size)
 	}
 	out = append(out, ']')
 	if len(out) == sha256.Size {
@@ -63,6 +62,8 @@ func spansColumn(args []byte, list []span) []byte {
 	}
 	return out
 }
+
+func checksum(args []byte) uint32 { return crc32.Checksum(args, crc32.MakeTable(crc32.Castagnoli)) }
 
 // isSpans says whether a column of type blob holds what spansColumn gave; else it names a blob.
 func isSpans(column []byte) bool { return len(column) != sha256.Size }

@@ -22,10 +22,9 @@ const (
 // ownText is what is remembered of a process's text: its newest bytes, and where what stands.
 type ownText struct {
 	seed  maphash.Seed
-	first int64        // where known begins
-	known []byte       // what is in the parts from there on
-	last  []span       // where the newest arguments stand; nil: they are not known
-	of    journal.Name // of these
+	first int64  // where known begins
+	known []byte // what is in the parts from there on
+	last  []span // where the newest arguments stand; nil: they are not known
 	where map[uint64]int64
 	large []span // pieces appended since the last call of parts that are parts of their own
 	open  int64  // where the last part begins, if it has room; else the end
@@ -67,16 +66,14 @@ func (t *ownText) place(args []byte) []span {
 	if list = join(list, tail); len(list) > maxSpans {
 		list = t.anew(from, args)
 	}
-	t.last, t.of = list, journal.NameOf(args)
+	t.last = list
 	return list
 }
 
 // begin gives the spans that the arguments begin with, as those before did, and how many bytes they are.
 func (t *ownText) begin(args []byte) (list []span, n int) {
-	known := int64(journal.Since(args, t.of))
 	for _, s := range t.last {
-		passed := int(min(max(known-int64(n), 0), s.size))
-		same := passed + journal.CommonPrefix(args[n+passed:], t.at(s)[passed:])
+		same := journal.CommonPrefix(args[n:], t.at(s))
 		n += same
 		if int64(same) < s.size {
 			break

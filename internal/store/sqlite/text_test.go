@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"agentkernel"
-	"agentkernel/internal/journal"
 )
 
 // talk is a conversation as a program hands it to llm.complete.
@@ -255,45 +253,6 @@ func FuzzSpans(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestNotedArguments: arguments of which it is noted how they begin have the same places as others, and the same checksum.
-func TestNotedArguments(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 3))
-	k := &talk{before: `"max_tokens":10,`}
-	for range 100 {
-		k.messages = append(k.messages, message("user", words(r, 1000)))
-	}
-	noted, others := newText(0), newText(0)
-	c := journal.NewCanonizer(1 << 20)
-	for i, change := range []func(){
-		func() {},
-		func() { k.messages = append(k.messages, message("user", "more")) },
-		func() { k.messages[len(k.messages)-1] = message("user", "else") },
-		func() { k.messages[50] = message("user", words(r, 1000)) },
-		func() { k.messages = k.messages[:60] },
-		func() { k.messages[0] = message("user", "") },
-		func() { k.messages = append(k.messages, message("user", words(r, 30_000))) },
-		func() { k.before = `"max_tokens":20,` },
-		func() { k.messages = append(k.messages, message("user", words(r, 40_000))) },
-		func() { k.messages = k.messages[:3] },
-		func() { *noted, *others = *newText(noted.end()), *newText(others.end()) },
-		func() { k.messages = append(k.messages, message("user", words(r, 40_000))) },
-	} {
-		change()
-		args, _, err := c.Canonical(1, k.args())
-		if err != nil {
-			t.Fatal(err)
-		}
-		copied := bytes.Clone(args)
-		got, want := noted.place(args), others.place(copied)
-		if !slices.Equal(got, want) || !bytes.Equal(noted.known, others.known) {
-			t.Errorf("after change %d the places are %v, and not %v", i, got, want)
-		}
-		if got, want := spansColumn(args, got), spansColumn(copied, want); !bytes.Equal(got, want) {
-			t.Errorf("after change %d the column is %s, not %s", i, got, want)
-		}
-	}
 }
 
 func makeDir(t *testing.T, root string, run int) {
