@@ -159,9 +159,9 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 		usage, err := p.send(ctx, d, t, &out)
 		used.add(d, usage, err)
 		p.by, expected = d, t.Expected().Input
-		if err == nil {
+		if err == nil && p.reuse { // before whoever waits for the same answer has its turn
 			unfit = p.complete(&out)
-		} else if ctx.Err() == nil {
+		} else if err != nil && ctx.Err() == nil {
 			last = err
 		}
 		return usage, err
@@ -174,6 +174,9 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 	if err != nil {
 		return nil, used.amounts(p.Reserve()), p.failure(ctx, err, last)
 	}
+	if !p.reuse { // else it was
+		unfit = p.complete(&out)
+	}
 	if unfit != nil {
 		return nil, used.amounts(p.Reserve()), unfit
 	}
@@ -183,7 +186,7 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 	return &out, used.amounts(p.Reserve()), nil
 }
 
-// complete checks an answer, and keeps it before whoever waits for the same one has its turn.
+// complete checks an answer, and keeps it for the same question if it may.
 func (p *plan) complete(out *llm.Result) (err error) {
 	out.LeftOut = p.leftOut
 	if p.schema != nil && len(out.Calls()) == 0 {
