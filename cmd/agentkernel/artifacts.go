@@ -42,7 +42,7 @@ func (c *artifactsCmd) Run(a *app) error {
 		}
 		rows = append(rows, row)
 	}
-	a.con.OutTable(console.Table(rows, 1))
+	a.con.Out(console.Table(rows, 1))
 	a.con.Note("%s", artifactsNote(changes, len(list), bytes))
 	return a.outputError()
 }

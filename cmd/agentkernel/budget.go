@@ -120,7 +120,7 @@ func (a *app) allowances(namespace string) error {
 			rows = append(rows, slices.Concat([]string{s.Namespace, string(s.Period)}, r.cells(), []string{s.Until.UTC().Format("2006-01-02 15:04 UTC")}))
 		}
 	}
-	a.con.OutTable(console.Table(rows, 3, 4, 5, 6))
+	a.con.Out(console.Table(rows, 3, 4, 5, 6))
 	return a.outputError()
 }
 
@@ -238,7 +238,7 @@ func (a *app) budget(word string, ask func(agentkernel.Kernel, agentkernel.PID) 
 	for _, r := range budgetRows(b.Limit, b.Spent, b.Held) {
 		rows = append(rows, r.cells())
 	}
-	a.con.OutTable(console.Table(rows, 1, 2, 3, 4))
+	a.con.Out(console.Table(rows, 1, 2, 3, 4))
 	if b.Held != (agentkernel.Spending{}) {
 		p, err := k.Process(a.ctx, pid)
 		if err != nil {

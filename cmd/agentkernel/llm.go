@@ -100,7 +100,7 @@ func (c *llmListCmd) Run(a *app) error {
 		}
 		rows = append(rows, []string{m.Alias, m.Kind + ":" + m.Model, key, in, out, limits})
 	}
-	a.con.OutTable(console.Table(rows, 3, 4))
+	a.con.Out(console.Table(rows, 3, 4))
 	for _, m := range all {
 		if m.Missing != "" {
 			a.con.Note("%s: %s", m.Alias, m.Missing)

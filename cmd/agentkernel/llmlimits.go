@@ -40,8 +40,8 @@ func (c *llmLimitsCmd) Run(a *app) error {
 		return nil
 	}
 	now := time.Now()
-	a.con.OutTable(limitsTable(&l, now))
-	a.con.OutTable("\n" + deploymentsTable(&l, now))
+	a.con.Out(limitsTable(&l, now))
+	a.con.Out("\n" + deploymentsTable(&l, now))
 	if l.Unplaced > 0 {
 		verb := "wait"
 		if l.Unplaced == 1 {

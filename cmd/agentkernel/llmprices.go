@@ -83,7 +83,7 @@ func (c *llmPricesShowCmd) Run(a *app) error {
 	if len(declared) == 0 {
 		a.con.Note("no model is declared: agentkernel llm list says how")
 	} else {
-		a.con.OutTable(pricesTable(shown.Models) + "\n")
+		a.con.Out(pricesTable(shown.Models) + "\n")
 	}
 	rows := [][]string{{"TABLE", "DATE", "MODELS", "SOURCE"}}
 	for _, t := range shown.Tables {
@@ -95,7 +95,7 @@ func (c *llmPricesShowCmd) Run(a *app) error {
 		}
 		rows = append(rows, []string{name, t.Date, fmt.Sprint(t.Models), t.Source})
 	}
-	a.con.OutTable(console.Table(rows, 2))
+	a.con.Out(console.Table(rows, 2))
 	if len(shown.Unpriced) > 0 {
 		a.con.Note("nobody says what %s: price=INPUT/OUTPUT in the declaration does, or a table (agentkernel llm prices update FILE)%s", costs(shown.Unpriced), unpricedMeans(cfg.Allowances))
 	}

@@ -62,7 +62,7 @@ func (c *llmUsageCmd) Run(a *app) error {
 		a.con.Note("no call to a model is in the journals%s", sinceText(q.Since))
 		return nil
 	}
-	a.con.OutTable(usageTable(q.By, &u))
+	a.con.Out(usageTable(q.By, &u))
 	a.noteUsage(&u.Total)
 	return a.outputError()
 }

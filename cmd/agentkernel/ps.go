@@ -169,7 +169,7 @@ func (l *processList) add(list []agentkernel.Process) error {
 			l.table = console.NewColumns(0, 1, 2, 4, 5, 6)
 			rows = append([][]string{head}, rows...)
 		}
-		l.a.con.OutTable(l.table.Rows(rows))
+		l.a.con.Out(l.table.Rows(rows))
 		l.n += len(list)
 		return nil
 	}

@@ -2,12 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"agentkernel"
 )
@@ -87,18 +85,5 @@ func TestPsListsByPages(t *testing.T) {
 				t.Fatalf("%s --json: pid %d where %d is expected", c.args, pid, want)
 			}
 		}
-	}
-}
-
-// On a terminal a process has one line, however much there is to say of it.
-func TestPsHasOneLineForEach(t *testing.T) {
-	r := newRig(t)
-	r.outTTY = true
-	r.kernel.list = []agentkernel.Process{{PID: 7, Name: "report.py", State: agentkernel.StateFailed,
-		Error: &agentkernel.Error{Code: agentkernel.CodeProgram, Err: errors.New(strings.Repeat("long ", 20))}}}
-	r.run("ps", "-a")
-	lines := strings.Split(strings.TrimSpace(r.out.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[1], "report.py") || !strings.HasSuffix(lines[1], "…") || utf8.RuneCountInString(lines[1]) > 80 {
-		t.Errorf("%q %s", lines, r.err.String())
 	}
 }

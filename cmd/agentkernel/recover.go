@@ -236,7 +236,7 @@ func (a *app) listRecovered(list []agentkernel.Process) error {
 		return a.printProcesses(list)
 	}
 	if len(list) > 0 {
-		a.con.OutTable(processTable(list, time.Now()))
+		a.con.Out(processTable(list, time.Now()))
 	}
 	return a.outputError()
 }

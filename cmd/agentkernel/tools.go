@@ -127,8 +127,7 @@ func (c *toolsListCmd) Run(a *app) error {
 		return a.printJSON(list)
 	}
 	if len(list.Tools) > 0 || !slices.ContainsFunc(list.Servers, func(s agentkernel.ToolServer) bool { return s.Problem != "" }) {
-		a.con.OutTable(list.table())
-		a.con.Out(changedTools(list.Tools, a.toolsFlags()))
+		a.con.Out(list.table(a.toolsFlags()))
 	}
 	return list.problems(a)
 }
@@ -212,7 +211,7 @@ func (a *app) localHere(server string) []agentkernel.Tool {
 	return slices.DeleteFunc(a.localTools(a.localToolsFor("")), func(t agentkernel.Tool) bool { return server != "" && t.PythonServer != server })
 }
 
-func (l *toolList) table() string {
+func (l *toolList) table(flags string) string {
 	priced := slices.ContainsFunc(l.Tools, func(t agentkernel.Tool) bool { return t.CostUSD != nil })
 	rows := [][]string{{"TOOL", "EFFECT", "COST", "SIGNATURE"}}
 	for _, t := range l.Tools {
@@ -227,7 +226,7 @@ func (l *toolList) table() string {
 			rows[i] = slices.Delete(row, 2, 3)
 		}
 	}
-	return console.Table(rows)
+	return console.Table(rows) + changedTools(l.Tools, flags)
 }
 
 func (l *toolList) problems(a *app) error {

@@ -52,8 +52,7 @@ func (c *toolsSearchCmd) Run(a *app) error {
 		rows = append(rows, []string{t.PythonServer + "." + t.PythonName, string(t.Effect), first})
 	}
 	if len(found.Tools) > 0 {
-		a.con.OutTable(console.Table(rows))
-		a.con.Out(changedTools(found.Tools, a.toolsFlags()))
+		a.con.Out(console.Table(rows) + changedTools(found.Tools, a.toolsFlags()))
 	}
 	for _, p := range found.Problems {
 		a.con.Error(p, "")

@@ -57,7 +57,7 @@ func (a *app) listWaiting(command string) error {
 		return nil
 	}
 	if len(list.Waiting) > 0 {
-		a.con.OutTable(a.waitingTable(command, &list))
+		a.con.Out(a.waitingTable(command, &list))
 	}
 	if text := list.rest(); text != "" {
 		a.con.Note("%s", text)

@@ -77,19 +77,6 @@ func (c *Console) Out(text string) {
 	c.output(text, false)
 }
 
-// OutTable is Out for a table: at a terminal a line ends in "…" where it has no room for more, since the columns of one that goes on in the
-// next line cannot be told apart.
-func (c *Console) OutTable(text string) {
-	if c.cfg.OutTTY {
-		lines := strings.Split(text, "\n")
-		for i, line := range lines {
-			lines[i] = clip(line, c.cfg.Width())
-		}
-		text = strings.Join(lines, "\n")
-	}
-	c.Out(text)
-}
-
 // TookOut says whether anything that was given to Out was kept from the terminal.
 func (c *Console) TookOut() bool {
 	c.mu.Lock()

@@ -100,21 +100,6 @@ func TestNobodyElseMovesTheCursor(t *testing.T) {
 	}
 }
 
-// A table on a terminal has a line for each row; what goes to a file or a pipe is whole.
-func TestATableHasRoom(t *testing.T) {
-	table := Table([][]string{{"PID", "WAITING FOR"}, {"1", "time.sleep"}, {"2", "häuser.verkaufen und mehr"}})
-	for tty, want := range map[bool]string{
-		true:  "PID  WAITING FOR\n1    time.sleep\n2    häuser.verkaufe…\n",
-		false: table,
-	} {
-		var b strings.Builder
-		New(Config{Out: &b, OutTTY: tty, Width: func() int { return 21 }}).OutTable(table)
-		if b.String() != want {
-			t.Errorf("at a terminal %v: %q", tty, b.String())
-		}
-	}
-}
-
 func TestColours(t *testing.T) {
 	cases := []struct {
 		cfg  Config
