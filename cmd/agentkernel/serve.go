@@ -232,11 +232,7 @@ func (c *serveCmd) stop(a *app, k agentkernel.Kernel, dir *datadir.Dir, door lis
 		}
 		return err
 	case <-again:
-		text := "stopping at once"
-		if _, how := a.leftUnfinished(dir); how != "" {
-			text += "; " + how
-		}
-		a.con.Say("%s", text)
+		a.con.Say("stopping at once; unfinished processes: agentkernel recover")
 		return exitCode(exitTerminated)
 	}
 }
@@ -335,19 +331,14 @@ func (a *app) awaitEnd(ctx context.Context, dir *datadir.Dir, patience time.Dura
 	return true, lock.Unlock()
 }
 
-// countPatience is how long the end of a kernel may take to count what is unfinished: a database that does not answer is none to wait for.
-const countPatience = 5 * time.Second
-
 // leftUnfinished reads from the database how many processes a kernel has left unfinished, and how they go on; 0 if that cannot be told.
 func (a *app) leftUnfinished(dir *datadir.Dir) (n int, how string) {
-	ctx, cancel := context.WithTimeout(a.ctx, countPatience)
-	defer cancel()
-	k, err := a.openReader(ctx, dir.Path())
+	k, err := a.openReader(a.ctx, dir.Path())
 	if err != nil {
 		return 0, ""
 	}
 	defer k.Close()
-	info, err := k.Info(ctx)
+	info, err := k.Info(a.ctx)
 	if err != nil || info.Unfinished == 0 {
 		return 0, ""
 	}
