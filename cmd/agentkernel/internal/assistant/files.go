@@ -34,8 +34,6 @@ type content struct {
 	bytes  []byte
 	mode   fs.FileMode
 	digest string // of bytes; "" if it is not there
-
-	modified time.Time // when it was written last
 }
 
 func digest(b []byte) string {
@@ -77,7 +75,7 @@ func (c *content) fill(name string) error {
 	case err != nil:
 		return storage("reading "+name, err)
 	}
-	c.there, c.mode, c.digest, c.modified = true, info.Mode().Perm(), digest(c.bytes), info.ModTime()
+	c.there, c.mode, c.digest = true, info.Mode().Perm(), digest(c.bytes)
 	return nil
 }
 
@@ -161,7 +159,7 @@ func (p *Place) asPlanned(client, tools content) error {
 }
 
 // replace puts new bytes in the place of what was read, in one step, if that has not changed.
-func (p *Place) replace(name string, c content, b []byte, now time.Time) error {
+func (p *Place) replace(name string, c content, b []byte) error {
 	if err := p.unchanged(name, c); err != nil {
 		return err
 	}
@@ -169,7 +167,7 @@ func (p *Place) replace(name string, c content, b []byte, now time.Time) error {
 	if name == p.File {
 		folder = 0o755 // open, as clients make it
 	}
-	return c.write(b, folder, now)
+	return c.write(b, folder)
 }
 
 // remove takes away what was read, if it has not changed.
@@ -188,14 +186,13 @@ func (p *Place) remove(name string, c content) error {
 }
 
 // write makes or replaces a file of AgentKernel's own.
-func write(path string, b []byte, mode fs.FileMode, now time.Time) error {
-	return content{path: path, mode: mode}.write(b, 0o700, now)
+func write(path string, b []byte, mode fs.FileMode) error {
+	return content{path: path, mode: mode}.write(b, 0o700)
 }
 
 // write makes or replaces the file in one step: a reader sees the old or the new, and after a power cut there is one of
-// them. Another name of the same file (a hard link) keeps what it has. folder is the mode of folders that are made, now the time of the
-// file's last change.
-func (c content) write(b []byte, folder fs.FileMode, now time.Time) error {
+// them. Another name of the same file (a hard link) keeps what it has. folder is the mode of folders that are made.
+func (c content) write(b []byte, folder fs.FileMode) error {
 	if c.within == "" {
 		if err := os.MkdirAll(filepath.Dir(c.path), folder); err != nil {
 			return storage("making "+filepath.Dir(c.path), err)
@@ -219,7 +216,7 @@ func (c content) write(b []byte, folder fs.FileMode, now time.Time) error {
 		keepOwner(tmp, info)
 	}
 	_, err = tmp.Write(b)
-	err = errors.Join(err, tmp.Chmod(c.mode), root.Chtimes(name, now, now), tmp.Sync(), tmp.Close())
+	err = errors.Join(err, tmp.Chmod(c.mode), tmp.Sync(), tmp.Close())
 	if err == nil {
 		err = root.Rename(name, rest)
 	}
@@ -254,7 +251,7 @@ func (p *Place) backup(c content, now time.Time) (string, error) {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, c.bytes) {
 		return path, nil
 	}
-	return path, write(path, c.bytes, c.mode, now)
+	return path, write(path, c.bytes, c.mode)
 }
 
 func storage(what string, err error) error {

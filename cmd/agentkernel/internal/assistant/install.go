@@ -334,10 +334,10 @@ func (in *Install) Apply(now time.Time) (Applied, error) {
 	if err := in.newRecord(backup, after, tools, now).save(p.record); err != nil {
 		return Applied{}, err
 	}
-	if err := p.replace(p.Tools, in.tools, tools, now); err != nil {
+	if err := p.replace(p.Tools, in.tools, tools); err != nil {
 		return Applied{}, err
 	}
-	return Applied{Changed: true, Backup: backup}, p.replace(p.File, in.before, after, now)
+	return Applied{Changed: true, Backup: backup}, p.replace(p.File, in.before, after)
 }
 
 func (in *Install) newRecord(backup string, after, tools []byte, now time.Time) *record {

@@ -187,31 +187,3 @@ func TestAnEntryThatStaysIsExplained(t *testing.T) {
 		}
 	}
 }
-
-// The record of a project that is gone is not that of another one whose files are the same: what the other had before is its own.
-func TestSameContentInAnotherProject(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	p := d.place("claude", assistant.Project)
-	d.write(p.File, oneServer, 0o644)
-	d.install(p, assistant.Options{})
-	gone, client, tools := d.host.Dir, d.read(p.File), d.read(p.Tools)
-	must(t, os.RemoveAll(gone))
-
-	d.host.Dir = filepath.Join(d.host.Home, "clone")
-	q := d.place("claude", assistant.Project)
-	d.write(q.File, client, 0o644)
-	d.write(q.Tools, tools, 0o644)
-	if u := d.uninstall(q); !u.Orphan || u.Exact {
-		t.Errorf("%+v", u)
-	}
-	if got := d.servers(q.File, "mcpServers"); len(got) != 1 || got["a"] == "" {
-		t.Errorf("the clone has %v", got)
-	}
-	must(t, os.MkdirAll(gone, 0o755))
-	d.write(p.File, client, 0o644)
-	d.host.Dir = gone
-	if u := d.uninstall(p); u.Nothing || u.Orphan {
-		t.Errorf("the record of the first project went: %+v", u)
-	}
-}

@@ -60,12 +60,11 @@ func (p *Place) recorded(now content) (*record, error) {
 	return nil, nil
 }
 
-// isOf says whether the client's file that was changed is the one that is there now, under another name. A file that has moved keeps the
-// time that install gave it; another project, such as another clone, may have the same content.
+// isOf says whether the client's file that was changed is the one that is there now, under another name.
 func (r *record) isOf(now content) bool {
 	then, err := filepath.EvalSymlinks(r.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r.After == now.digest && r.Installed.Equal(now.modified)
+		return r.After == now.digest
 	}
 	return err == nil && then == now.path
 }
@@ -125,7 +124,7 @@ func (r *record) save(path string) error {
 	if err != nil {
 		return fmt.Errorf("the record of the installation: %w", err)
 	}
-	return write(path, append(raw, '\n'), private, r.Installed)
+	return write(path, append(raw, '\n'), private)
 }
 
 // add notes servers that have moved; a name that is there gets its newer text.

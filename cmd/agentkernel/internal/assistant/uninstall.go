@@ -224,7 +224,7 @@ func (u *Uninstall) Apply(now time.Time) (Applied, error) {
 	if err != nil {
 		return Applied{}, err
 	}
-	if err := u.writeClient(now); err != nil {
+	if err := u.writeClient(); err != nil {
 		return Applied{}, err
 	}
 	if u.Orphan {
@@ -241,7 +241,7 @@ func (u *Uninstall) Apply(now time.Time) (Applied, error) {
 	return Applied{Changed: true, Backup: backup}, nil
 }
 
-func (u *Uninstall) writeClient(now time.Time) error {
+func (u *Uninstall) writeClient() error {
 	switch {
 	case u.remove && !u.now.there:
 		return nil
@@ -250,5 +250,5 @@ func (u *Uninstall) writeClient(now time.Time) error {
 	case u.now.there && digest(u.after) == u.now.digest:
 		return nil
 	}
-	return u.Place.replace(u.Place.File, u.now, u.after, now)
+	return u.Place.replace(u.Place.File, u.now, u.after)
 }
