@@ -252,7 +252,11 @@ func (a *app) awaitAll(k *session, list, left []agentkernel.Process) error {
 	}
 	for i, p := range list {
 		var end agentkernel.Process
-		err := a.whileAwaited(a.ctx, k, p.PID, p.Halted, func() (err error) {
+		said := p.Halted
+		if a.cli.JSON {
+			said = ""
+		}
+		err := a.whileAwaited(a.ctx, k, p.PID, said, func() (err error) {
 			end, err = k.Wait(a.ctx, p.PID)
 			return err
 		})

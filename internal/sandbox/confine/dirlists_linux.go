@@ -13,7 +13,7 @@ type dirLists struct {
 	overlay bool                  // there is one
 	known   map[[2]uint64]dirList // by device and inode
 	devices map[uint64]int64      // the kind of file system, by number
-	largest recent
+	largest int64                 // that was seen, for ever: one that cannot be read any more stays what it was
 	asked   int
 }
 
@@ -32,7 +32,7 @@ const (
 )
 
 func newDirLists(c Config) *dirLists {
-	return &dirLists{overlay: len(c.scratch()) > 0, known: map[[2]uint64]dirList{}, devices: map[uint64]int64{}}
+	return &dirLists{overlay: len(c.scratch()) > 0, known: map[[2]uint64]dirList{}, devices: map[uint64]int64{}, largest: dirBytes}
 }
 
 // listsEvery is in how many looks few processes are looked at once, where a cgroup counts what they have in memory.
@@ -93,7 +93,6 @@ func (l *dirLists) kind(path string, st *unix.Stat_t) int64 {
 func (l *dirLists) list(path string, st *unix.Stat_t, most int64) int64 {
 	id := [2]uint64{st.Dev, st.Ino}
 	if k, ok := l.known[id]; ok && k.changed == st.Ctim {
-		l.largest.saw(k.bytes)
 		return k.bytes
 	}
 	n, whole := countNames(path, st, most)
@@ -101,7 +100,7 @@ func (l *dirLists) list(path string, st *unix.Stat_t, most int64) int64 {
 		return l.unread(st)
 	}
 	n = max(n, dirBytes) // of a directory that is in its upper layer alone
-	l.largest.saw(n)
+	l.largest = max(l.largest, n)
 	if len(l.known) >= mostKnown {
 		clear(l.known)
 	}
@@ -113,8 +112,8 @@ func (l *dirLists) list(path string, st *unix.Stat_t, most int64) int64 {
 
 // unread is what the list of a directory may take that cannot be read: as much as the largest.
 func (l *dirLists) unread(st *unix.Stat_t) int64 {
-	l.largest.saw(max(dirBytes, st.Size*unreadableBytes))
-	return l.largest.most
+	l.largest = max(l.largest, st.Size*unreadableBytes)
+	return l.largest
 }
 
 // countNames reads a directory and says what the list of its names takes; -1: it cannot be read, or is not that of st. whole: it was read to its end,

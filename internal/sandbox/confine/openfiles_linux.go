@@ -237,7 +237,7 @@ func (l *filesLook) descriptor(d *descriptor, one *openFiles) error {
 		}
 		l.streams[key] = true
 		l.flying = l.flying || info.inFlight > 0
-		one.lists += info.inFlight * max(dirBytes, l.lists.largest.most) // it may be a directory, and as large as any that was seen
+		one.lists += info.inFlight * l.lists.largest // it may be a directory, and as large as any that was seen
 		if l.buffered {
 			n, err := l.unread(d, number, kind == unix.S_IFIFO)
 			if n > 0 { // what is on its way in it may be sockets, and full
@@ -320,7 +320,6 @@ func (l *filesLook) forget() {
 	if l.rests++; l.rests >= forgetAfter {
 		l.rests = 0
 		l.texts.forget()
-		l.lists.largest.forget()
 	}
 }
 

@@ -232,7 +232,7 @@ func (s *search) repository(v *view, p string) error {
 	s.gits = append(s.gits, dir+"/config", dir+"/config.worktree")
 	text, is, err = s.read(v, dir+"/commondir")
 	if common, ok := s.relative(dir, strings.TrimSpace(text)); is && ok {
-		s.gits = append(s.gits, common+"/config")
+		s.gits = append(s.gits, common+"/config", common+"/config.worktree")
 	}
 	return err
 }
