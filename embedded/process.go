@@ -23,6 +23,9 @@ import (
 // program's own executable once more as the helper that builds walls, and in that process Main does not return.
 func Main() { process.Main() }
 
+// InSystem says whether every sandbox has a file of this machine, which is named without links, in the same place.
+func InSystem(file string) bool { return confine.InSystem(file) }
+
 // spawner makes what builds the walls of all backends, or says why there is none.
 func (k *Kernel) spawner(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) (*confine.Spawner, *agentkernel.Error, error) {
 	if !cfg.Sandboxes {

@@ -18,6 +18,15 @@ func (a *app) showHere(p *programArgs, s *agentkernel.Spec) error {
 	if !p.command || s.HasFiles() {
 		return nil
 	}
+	dir, err := a.hereFolder()
+	if err == nil && dir != "" {
+		s.Workspace = &agentkernel.Workspace{Path: dir, ReadOnly: true, Optional: true}
+	}
+	return err
+}
+
+// hereFolder is the folder that this command was called in, if a command behind -- may see it; "": it may not, and a.here says why.
+func (a *app) hereFolder() (string, error) {
 	dir, err := a.workingDir()
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
@@ -30,20 +39,20 @@ func (a *app) showHere(p *programArgs, s *agentkernel.Spec) error {
 	}
 	if err != nil {
 		a.here = "this folder cannot be read"
-		return nil //nolint:nilerr // the command need not have to do with it
+		return "", nil //nolint:nilerr // the command need not have to do with it
 	}
 	data, err := a.dataDir()
 	if err != nil {
-		return err
+		return "", err
 	}
 	a.here = private(dir, data.Path(), a.homes())
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); a.here == "" && err == nil && mountedBelow(dir, string(mounts)) {
 		a.here = "other file systems are mounted in this folder"
 	}
-	if a.here == "" {
-		s.Workspace = &agentkernel.Workspace{Path: dir, ReadOnly: true, Optional: true}
+	if a.here != "" {
+		return "", nil
 	}
-	return nil
+	return dir, nil
 }
 
 // homes are the home directories of whoever calls: the one that is set, and the one that the system knows.

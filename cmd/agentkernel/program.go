@@ -28,8 +28,12 @@ type programArgs struct {
 	Args    []string `arg:"" optional:"" help:"The program's arguments (sys.argv[1:]); put -- before those that look like flags."`
 	Lang    string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command, or another word for one, as bash (default: by its name and first line)."`
 	command bool     // a command behind --
-	verb    string   // of agentkernel that takes the program; "": run
-	Stdin   string   `placeholder:"FILE" help:"The program's standard input: a file, or - for that of this command, to its end (default: see below)."`
+	// What decides whether a script behind -- is a command; see installed.
+	folder      string // that --workspace names
+	mayShowHere bool   // a command sees the folder that it is called in
+	packages    bool   // the program is to have packages: it is one in Python
+	verb        string // of agentkernel that takes the program; "": run
+	Stdin       string `placeholder:"FILE" help:"The program's standard input: a file, or - for that of this command, to its end (default: see below)."`
 }
 
 // program reads the program that the arguments name, and the local tools beside it.
@@ -43,7 +47,7 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	}
 	if p.File == "" && p.Code == "" && len(a.rest) > 0 {
 		p.File, a.rest = a.rest[0], a.rest[1:]
-		if lang == "" && isCommand(p.File) {
+		if lang == "" && (isCommand(p.File) || a.installed(p)) {
 			lang, p.command = agentkernel.Command, true
 		}
 	}

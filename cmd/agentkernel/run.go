@@ -46,12 +46,16 @@ func (c *runCmd) Run(a *app) error {
 	if c.NoWorkspace && c.Workspace != "" {
 		return a.refuse(agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--workspace names a folder, and --no-workspace wants none").WithHint("leave one of them out"))
 	}
-	spec, err := a.prepare(&c.programArgs, &c.specFlags)
+	c.mayShowHere = !c.NoWorkspace
+	spec, err := a.prepare(&c.programArgs, &c.specFlags, &c.packageFlags)
 	if err == nil {
 		err = c.set(&spec)
 	}
 	if err == nil && !c.NoWorkspace {
 		err = a.showHere(&c.programArgs, &spec)
+	}
+	if err == nil {
+		err = a.place(&c.programArgs, &spec)
 	}
 	if err != nil {
 		return a.refuse(err)

@@ -46,11 +46,14 @@ func (c *spawnCmd) Run(a *app) error {
 	} else if c.EachKey != "" {
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--key belongs to --each").WithHint("of one process: --idempotency-key KEY")
 	}
-	spec, err := a.prepare(&c.programArgs, &c.specFlags)
+	spec, err := a.prepare(&c.programArgs, &c.specFlags, &c.packageFlags)
 	if err != nil {
 		return err
 	}
 	if err := c.set(&spec); err != nil {
+		return err
+	}
+	if err := a.place(&c.programArgs, &spec); err != nil {
 		return err
 	}
 	if err := a.addPackages(&c.packageFlags, &spec.Program); err != nil {
@@ -94,7 +97,9 @@ func (c *spawnCmd) openEach(a *app) (*eachFile, error) {
 }
 
 // prepare makes the Spec of a program from the command line.
-func (a *app) prepare(p *programArgs, f *specFlags) (agentkernel.Spec, error) {
+func (a *app) prepare(p *programArgs, f *specFlags, packages *packageFlags) (agentkernel.Spec, error) {
+	p.folder, p.packages = f.Workspace, packages.Python != "" || len(packages.With) > 0
+	p.mayShowHere = p.mayShowHere && f.Workspace == "" && len(f.Volume) == 0
 	prog, err := a.program(p)
 	if err != nil {
 		return agentkernel.Spec{}, err

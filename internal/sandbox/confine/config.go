@@ -1,6 +1,8 @@
 package confine
 
 import (
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,6 +20,14 @@ const (
 	VolumesDir   = "/volumes" // a volume is VolumesDir/Name
 	TmpDir       = "/tmp"
 )
+
+// InSystem says whether every sandbox has a file of the machine, which is named without links, in the same place: it lies in
+// one of the directories of SystemRuntime.
+func InSystem(file string) bool {
+	return slices.ContainsFunc(SystemRuntime(), func(m Mount) bool {
+		return file == m.Source || strings.HasPrefix(file, m.Source+"/")
+	})
+}
 
 // Kind says what a plan is for.
 type Kind int

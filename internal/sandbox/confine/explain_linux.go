@@ -67,7 +67,7 @@ func notExecuted(p *Plan, errno syscall.Errno) *agentkernel.Error {
 	switch errno {
 	case unix.ENOENT:
 		return agentkernel.Errorf(agentkernel.CodeNotFound, op, "%s is not in the sandbox, or the loader or interpreter that it names is not", path).
-			WithHint("its directory must be part of the runtime")
+			WithHint("it must lie in /usr, /bin or /lib or in a folder that is shown, and so must the loader or the interpreter that it names")
 	case unix.ENOEXEC:
 		return agentkernel.Errorf(agentkernel.CodeUnsupported, op, "%s is no program for this machine", path).
 			WithHint("it is for another architecture, or a script without #!")

@@ -146,7 +146,7 @@ func (g *golang) build(b *Backend, p agentkernel.Program, env *goEnv, out string
 		return err
 	}
 	mounts := confine.SystemRuntime()
-	if !inRuntime(env.GOROOT) {
+	if !confine.InSystem(env.GOROOT) {
 		mounts = append(mounts, confine.Mount{Source: env.GOROOT})
 	}
 	targets := []string{main}

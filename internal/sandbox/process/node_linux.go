@@ -86,7 +86,7 @@ func (n *nodejs) look() error {
 		return noNode("%s: %w", found, err)
 	}
 	n.file, n.inside = file, file
-	if !inRuntime(file) {
+	if !confine.InSystem(file) {
 		n.inside = commandDir + "/node"
 	}
 	return nil

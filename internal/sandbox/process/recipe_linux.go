@@ -44,7 +44,7 @@ func (b *Backend) recipeFor(_ context.Context, p agentkernel.Program, tools []ag
 	case agentkernel.Script:
 		return scriptRecipe(p)
 	case agentkernel.Command:
-		return commandRecipe(p)
+		return b.commandRecipe(p)
 	}
 	return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, "check", "the process backend runs no programs in the language %s", p.Language)
 }
@@ -63,6 +63,7 @@ func (b *Backend) startWhole(ctx context.Context, req agentkernel.StartRequest) 
 	}
 	var unseen error
 	req.Mounts, unseen = b.shownFolders(ctx, req.Mounts)
+	r.inFolder(req.Program, req.Mounts)
 	cell, err := b.cfg.Spawner.Prepare(b.walls(req, r))
 	if err != nil {
 		return nil, err
@@ -173,8 +174,9 @@ func interpreterThere(where, interpreter, arg string) (string, error) {
 	return found, nil
 }
 
-// commandRecipe runs an executable: one of the system's, or the one that Host names.
-func commandRecipe(p agentkernel.Program) (*recipe, error) {
+// commandRecipe runs an executable: one of the system's, or the one that Host names, which is shown by itself where no
+// sandbox has it.
+func (b *Backend) commandRecipe(p agentkernel.Program) (*recipe, error) {
 	name := p.Source
 	if name == "" || strings.ContainsRune(name, 0) {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "exec", "no command was named")
@@ -184,8 +186,15 @@ func commandRecipe(p agentkernel.Program) (*recipe, error) {
 		if err := runnable(p.Host); err != nil {
 			return nil, err
 		}
+		if r.program.Path = p.Host; confine.InSystem(p.Host) {
+			return r, nil
+		}
+		var err error
+		if r.mounts, err = b.interpreterOf(p); err != nil {
+			return nil, err
+		}
 		r.program.Path = programDir + "/" + filepath.Base(p.Host)
-		r.mounts = []confine.Mount{{Source: p.Host, Target: r.program.Path}}
+		r.mounts = append(r.mounts, confine.Mount{Source: p.Host, Target: r.program.Path})
 		return r, nil
 	}
 	var err error
@@ -195,6 +204,45 @@ func commandRecipe(p agentkernel.Program) (*recipe, error) {
 		r.program.Path, err = onPath(name)
 	}
 	return r, err
+}
+
+// inFolder runs a command that is named by its path in the workspace there, with what lies beside it, and shows it nowhere
+// else. Without the workspace it stays where commandRecipe puts it.
+func (r *recipe) inFolder(p agentkernel.Program, mounts []agentkernel.Mount) {
+	shown := slices.ContainsFunc(mounts, func(m agentkernel.Mount) bool { return m.Volume == "" })
+	if shown && p.Language == agentkernel.Command && p.Host != "" && strings.HasPrefix(path.Clean(p.Source), confine.WorkspaceDir+"/") {
+		r.program.Path = path.Clean(p.Source)
+		r.mounts = slices.DeleteFunc(r.mounts, func(m confine.Mount) bool { return m.Source == p.Host })
+	}
+}
+
+// interpreterOf gives what has to be shown for the interpreter of a command that is a script, or what is wrong with its
+// first line.
+func (b *Backend) interpreterOf(p agentkernel.Program) ([]confine.Mount, error) {
+	f, err := os.Open(p.Host)
+	if err != nil {
+		return nil, nil //nolint:nilerr // who may execute a file need not be able to read it
+	}
+	defer func() { _ = f.Close() }()
+	var head [256]byte // as much as Linux reads
+	n, _ := io.ReadFull(f, head[:])
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	rest, ok := strings.CutPrefix(line, "#!")
+	if !ok {
+		return nil, nil
+	}
+	interpreter, arg, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	if strings.HasPrefix(interpreter, confine.WorkspaceDir+"/") { // only the sandbox knows
+		return nil, nil
+	}
+	arg = strings.TrimSpace(arg)
+	if filepath.Base(interpreter) == "env" && arg == "node" { // as a program in Node has it
+		if _, mounts, err := b.node.find(); err == nil && len(mounts) > 0 {
+			return mounts, nil
+		}
+	}
+	_, err = interpreterThere("line 1 of "+nameOf(p), interpreter, arg)
+	return nil, err
 }
 
 // onPath finds a command where a sandbox would.
@@ -220,18 +268,12 @@ func onPath(name string) (string, error) {
 // lies elsewhere on the machine, also behind a link, the answer says nothing, not even whether it is there.
 func executable(file string) (string, error) {
 	file = path.Clean(file)
-	if inRuntime(file) {
-		if real, err := filepath.EvalSymlinks(file); err == nil && inRuntime(real) {
+	if confine.InSystem(file) {
+		if real, err := filepath.EvalSymlinks(file); err == nil && confine.InSystem(real) {
 			return file, runnable(real)
 		}
 	}
 	return "", notFound("%s is not in the sandbox", file).WithHint("a sandbox sees /usr, /bin and /lib of this machine; name another file with its path on the command line, and it is shown too")
-}
-
-func inRuntime(file string) bool {
-	return slices.ContainsFunc(confine.SystemRuntime(), func(m confine.Mount) bool {
-		return file == m.Source || strings.HasPrefix(file, m.Source+"/")
-	})
 }
 
 // runnable says what keeps a file of the machine from being executed.
