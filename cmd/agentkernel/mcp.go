@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -61,12 +62,9 @@ func (a *app) localToolsFor(workspace string) map[string]string {
 type mcpConfig struct {
 	spec     agentkernel.Spec
 	minimal  bool
-	packages func(ctx context.Context, source string, with []string) (host string, err error) // nil: not allowed
-	listener net.Listener                                                                     // nil: standard input and output
-	tokens   string                                                                           // content of the token file
-	jwt      *mcpserver.JWTConfig
-	origins  []string
-	hosts    []string
+	packages func(ctx context.Context, source string, with []string) (host string, err error)                     // nil: not allowed
+	listener net.Listener                                                                                         // nil: standard input and output
+	over     mcpserver.HTTPConfig                                                                                 // with listener
 	agent    func(ctx context.Context, k agentkernel.Kernel, namespace, task string) (agentkernel.Program, error) // nil: no model is configured
 	leaving  func()                                                                                               // nil: there is nothing to do
 }
@@ -91,7 +89,7 @@ func (c *mcpCmd) Run(a *app) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	cfg := mcpConfig{spec: spec, minimal: c.Minimal, origins: c.Origin, hosts: c.Host}
+	cfg := mcpConfig{spec: spec, minimal: c.Minimal, over: mcpserver.HTTPConfig{Origins: c.Origin, Hosts: c.Host}}
 	if c.AllowPackages {
 		cfg.packages = a.packagesFor()
 	}
@@ -178,7 +176,7 @@ func (c *mcpCmd) listen(a *app, cfg *mcpConfig) error {
 		if err != nil {
 			return err
 		}
-		cfg.jwt = &mcpserver.JWTConfig{Keys: keys, Audience: c.JWTAudience, Issuer: c.JWTIssuer}
+		cfg.over.JWT = &mcpserver.JWTConfig{Keys: keys, Audience: c.JWTAudience, Issuer: c.JWTIssuer}
 	}
 	if c.JWTKeys == "" || c.TokenFile != "" {
 		file := c.TokenFile
@@ -196,9 +194,17 @@ func (c *mcpCmd) listen(a *app, cfg *mcpConfig) error {
 		if err != nil {
 			return err
 		}
-		cfg.tokens, says = string(text), "the bearer token is in "+path
+		if cfg.over.Tokens, err = mcpserver.ParseTokens(string(text)); err != nil {
+			e := asError(err)
+			e.Err = fmt.Errorf("%s: %w", path, e.Err)
+			return e
+		}
+		says = "the bearer token is in " + path
 	}
-	var err error
+	err := cfg.over.Check()
+	if err != nil {
+		return err
+	}
 	if cfg.listener, err = listenAt("mcp", "--http", c.HTTP, "choose another address, such as 127.0.0.1:0"); err != nil {
 		return err
 	}
@@ -206,7 +212,7 @@ func (c *mcpCmd) listen(a *app, cfg *mcpConfig) error {
 		a.con.Say("warning: others reach %s without encryption (TLS), and may read the tokens: put a server that has TLS before 127.0.0.1, or listen there alone", tcp)
 	}
 	if name, _, err := net.SplitHostPort(c.HTTP); err == nil && name != "" {
-		cfg.hosts = append(cfg.hosts, name)
+		cfg.over.Hosts = append(cfg.over.Hosts, name)
 	}
 	a.con.Note("serving MCP at http://%s; %s", cfg.listener.Addr(), says)
 	return nil

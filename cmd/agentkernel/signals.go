@@ -42,7 +42,8 @@ func (c *killCmd) Run(a *app) error {
 	return a.signalAll(c.PIDs, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: agentkernel.SignalOptions{Tree: c.Tree}})
 }
 
-// killAll signals the processes that have not ended and that nobody unfinished has started: the others go with those.
+// killAll signals the processes that have not ended and that nobody unfinished has started: the others go with those, also
+// what they have detached.
 func (c *killCmd) killAll(a *app) error {
 	k, _, err := a.readable()
 	if isNothingYet(err) {
@@ -63,10 +64,11 @@ func (c *killCmd) killAll(a *app) error {
 			return err
 		}
 	}
+	each := agentkernel.Signal(c.Signal) == agentkernel.SignalInterrupt // which reaches no other
 	var pids []string
 	for _, pid := range slices.Backward(slices.Sorted(maps.Keys(parents))) {
 		_, there := parents[parents[pid]]
-		if !there || agentkernel.Signal(c.Signal) == agentkernel.SignalInterrupt { // which reaches no other
+		if !there || each {
 			pids = append(pids, pid.String())
 		}
 	}
@@ -77,7 +79,7 @@ func (c *killCmd) killAll(a *app) error {
 	if err := c.meant(a, len(parents), strings.Join(pids, ", ")); err != nil {
 		return err
 	}
-	return a.signalAll(pids, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: agentkernel.SignalOptions{Tree: c.Tree}})
+	return a.signalAll(pids, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: agentkernel.SignalOptions{Tree: !each}})
 }
 
 // meant asks whether all processes are meant.

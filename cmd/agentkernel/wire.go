@@ -72,11 +72,7 @@ func serveMCP(ctx context.Context, k agentkernel.Kernel, cfg mcpConfig) error {
 		return err
 	}
 	defer s.Close()
-	tokens, err := mcpserver.ParseTokens(cfg.tokens)
-	if err != nil {
-		return err
-	}
-	return s.ServeHTTP(ctx, cfg.listener, mcpserver.HTTPConfig{Tokens: tokens, JWT: cfg.jwt, Origins: cfg.origins, Hosts: cfg.hosts})
+	return s.ServeHTTP(ctx, cfg.listener, cfg.over)
 }
 
 // door is the API on the kernel's socket.

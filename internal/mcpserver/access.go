@@ -44,12 +44,21 @@ type knownToken struct {
 	user string
 }
 
+// Check says what is wrong with the tokens and keys, before anybody is told that they are served by.
+func (c *HTTPConfig) Check() error {
+	_, err := c.verifier(time.Now)
+	return err
+}
+
 // verifier tells who the bearer of a token is.
 func (c *HTTPConfig) verifier(now func() time.Time) (auth.TokenVerifier, error) {
+	if len(c.Tokens) == 0 && c.JWT == nil {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "no bearer token: anybody could call").WithHint("name a file of tokens with --token-file")
+	}
 	known := make([]knownToken, 0, len(c.Tokens))
 	for token, user := range c.Tokens {
 		if len(token) < minToken {
-			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "the token of user %q is shorter than %d characters", user, minToken)
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "a token is shorter than %d characters", minToken) // which, ParseTokens says: what is taken for the user may be the token
 		}
 		known = append(known, knownToken{sha256.Sum256([]byte(token)), user})
 	}

@@ -43,9 +43,6 @@ const (
 // Handler serves clients over streamable HTTP at any path. It lets nobody in without a token, nor a web page
 // of another origin: a browser on this machine must not become anybody's way to the kernel.
 func (s *Server) Handler(cfg HTTPConfig) (http.Handler, error) {
-	if len(cfg.Tokens) == 0 && cfg.JWT == nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "no bearer token: anybody could call").WithHint("name a file of tokens with --token-file")
-	}
 	verify, err := cfg.verifier(s.h.cfg.Now)
 	if err != nil {
 		return nil, err
@@ -117,7 +114,8 @@ func (s *Server) ServeHTTP(ctx context.Context, ln net.Listener, cfg HTTPConfig)
 	return nil
 }
 
-// ParseTokens reads a file of tokens: one a line, alone or behind the name of its user; # begins a comment.
+// ParseTokens reads a file of tokens: one a line, alone or behind the name of its user; # begins a comment. Its errors name
+// the line, and nothing that stands there.
 func ParseTokens(text string) (map[string]string, error) {
 	out := map[string]string{}
 	line := 0
@@ -132,10 +130,14 @@ func ParseTokens(text string) (map[string]string, error) {
 			user, token = fields[0], fields[1]
 		}
 		if len(fields) > 2 || !plainUser(user) {
-			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "line %d of the tokens is not `TOKEN` or `USER TOKEN`", line)
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "line %d is not `TOKEN` or `USER TOKEN`", line)
+		}
+		if len(token) < minToken { // no name is said: where the two are the wrong way round, it is the token
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "the token in line %d is shorter than %d characters", line, minToken).
+				WithHint("a line is `TOKEN` or `USER TOKEN`")
 		}
 		if _, twice := out[token]; twice {
-			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "line %d of the tokens repeats a token", line)
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "line %d repeats a token", line)
 		}
 		out[token] = user
 	}

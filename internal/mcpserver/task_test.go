@@ -3,7 +3,10 @@ package mcpserver
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
 )
@@ -52,12 +55,20 @@ func TestStatusOfATask(t *testing.T) {
 type dying struct {
 	agentkernel.Kernel
 	deaths, waits, recovers int
+	away                    int // questions that nobody answers after a death
+	silent                  int // of them, those that are left
 	gone                    bool
 	ends                    bool
 }
 
+var errNoKernel = agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending")
+
 func (k *dying) Process(context.Context, agentkernel.PID) (agentkernel.Process, error) {
-	p := agentkernel.Process{PID: 3, State: agentkernel.StateRunning}
+	if k.silent > 0 {
+		k.silent--
+		return agentkernel.Process{}, errNoKernel
+	}
+	p := agentkernel.Process{PID: 3, Name: "<task>", State: agentkernel.StateRunning, Recoveries: k.recovers}
 	switch {
 	case k.gone:
 		p.State = agentkernel.StateUnfinished
@@ -65,6 +76,10 @@ func (k *dying) Process(context.Context, agentkernel.PID) (agentkernel.Process, 
 		p.State = agentkernel.StateExited
 	}
 	return p, nil
+}
+
+func (k *dying) Events(context.Context, agentkernel.PID, int64, bool, func(agentkernel.Event) error) error {
+	return nil
 }
 
 func (k *dying) Recover(context.Context, agentkernel.PID) ([]agentkernel.Process, error) {
@@ -75,7 +90,7 @@ func (k *dying) Recover(context.Context, agentkernel.PID) ([]agentkernel.Process
 
 func (k *dying) Wait(ctx context.Context, _ agentkernel.PID) (agentkernel.Process, error) {
 	if k.waits++; k.waits <= k.deaths {
-		k.gone = true
+		k.gone, k.silent = true, k.away
 		if k.waits%2 == 1 { // as the next kernel answers
 			return agentkernel.Process{}, agentkernel.Errorf(agentkernel.CodeConflict, "wait", "process 3 is unfinished: no kernel runs it")
 		}
@@ -89,31 +104,48 @@ func (k *dying) Wait(ctx context.Context, _ agentkernel.PID) (agentkernel.Proces
 	return agentkernel.Process{}, nil
 }
 
-// A task goes on with the next kernel if its own dies while somebody waits, and nobody is kept longer than they wanted.
+// A task goes on with the next kernel if its own dies while somebody waits, however long that one takes to come, and nobody is
+// kept longer than they wanted. What no kernel runs is unfinished, and no error.
 func TestAwaitATask(t *testing.T) {
-	running := agentkernel.Process{PID: 3, State: agentkernel.StateRunning}
 	for _, c := range []struct {
-		deaths   int
-		timeout  time.Duration
-		want     agentkernel.State
-		recovers int
+		deaths, away int
+		timeout      float64
+		want         string
+		recovers     int
 	}{
-		{0, time.Minute, agentkernel.StateExited, 0},
-		{1, time.Minute, agentkernel.StateExited, 1},
-		{2, time.Minute, agentkernel.StateExited, 2},
-		{-1, 0, agentkernel.StateRunning, 0},
-		{-1, time.Millisecond, agentkernel.StateRunning, 0},
+		{0, 0, 60, "completed", 0},
+		{1, 0, 60, "completed", 1},
+		{2, 0, 60, "completed", 2},
+		{1, 20, 60, "completed", 1},
+		{2, 20, 60, "completed", 2},
+		{1, 8, 2, "unfinished", 0}, // the next kernel comes later than that
+		{-1, 0, 0, "running", 0},
+		{-1, 0, 0.001, "running", 0},
+		{1000, 0, 60, "unfinished", maxKernels},
 	} {
-		k := &dying{deaths: c.deaths}
+		synctest.Test(t, func(t *testing.T) {
+			k := &dying{deaths: c.deaths, away: c.away}
+			h := &server{cfg: Config{Now: time.Now, Kernel: k}}
+			call := &call{h: h, req: &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{}}, client: &client{}}
+			s, err := waitForTask(t.Context(), call, waitInput{TaskID: "3", Timeout: &c.timeout})
+			if err != nil || s.Status != c.want || k.recovers != c.recovers {
+				t.Errorf("%+v: %+v, %v, %d recoveries", c, s, err, k.recovers)
+			}
+		})
+	}
+}
+
+// What a task is can be known again as soon as there is a kernel.
+func TestStatusWhileKernelsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &dying{silent: 5, gone: true}
 		call := &call{h: &server{cfg: Config{Now: time.Now, Kernel: k}}, client: &client{}}
-		p, err := call.awaitTask(t.Context(), running, c.timeout)
-		if err != nil || p.State != c.want || k.recovers != c.recovers {
-			t.Errorf("%d deaths, %s: %s, %v, %d recoveries", c.deaths, c.timeout, p.State, err, k.recovers)
+		if s, err := taskStatus(t.Context(), call, taskID{TaskID: "3"}); err != nil || s.Status != "unfinished" {
+			t.Errorf("%+v %v", s, err)
 		}
-	}
-	k := &dying{deaths: 1000}
-	call := &call{h: &server{cfg: Config{Now: time.Now, Kernel: k}}, client: &client{}}
-	if _, err := call.awaitTask(t.Context(), running, time.Minute); agentkernel.CodeOf(err) != agentkernel.CodeConflict || k.waits != maxKernels {
-		t.Errorf("a kernel that always dies: %v after %d", err, k.waits)
-	}
+		k.silent = 1000
+		if _, err := taskStatus(t.Context(), call, taskID{TaskID: "3"}); agentkernel.CodeOf(err) != agentkernel.CodeUnavailable {
+			t.Errorf("without a kernel: %v", err)
+		}
+	})
 }

@@ -194,11 +194,46 @@ type taskID struct {
 }
 
 func taskStatus(ctx context.Context, c *call, in taskID) (*taskState, error) {
-	p, err := c.task(ctx, in.TaskID)
-	if err != nil {
-		return nil, err
+	return patiently(ctx, endPatience, func() (*taskState, error) {
+		p, err := c.task(ctx, in.TaskID)
+		if err != nil {
+			return nil, err
+		}
+		return c.outcome(ctx, p)
+	})
+}
+
+// Between two questions whether there is a kernel; the pause doubles.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 640 * time.Millisecond
+)
+
+// patiently asks for what changes nothing, for so long as no kernel answers: one that has ended is followed by the next.
+func patiently[T any](ctx context.Context, patience time.Duration, ask func() (T, error)) (out T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if out, err = ask(); !noKernel(err) || !rested(ctx, pause) {
+			return out, err
+		}
 	}
-	return c.outcome(ctx, p)
+}
+
+// noKernel says whether no kernel has answered: it went away, is going, or is not there yet.
+func noKernel(err error) bool {
+	e, ok := errors.AsType[*agentkernel.Error](err)
+	return ok && e.Code == agentkernel.CodeUnavailable && (e.Op == agentkernel.OpKernel || e.Op == "attach" || noKernel(e.Err))
+}
+
+// rested waits; false: ctx ended.
+func rested(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 type waitInput struct {
@@ -214,7 +249,7 @@ func waitForTask(ctx context.Context, c *call, in waitInput) (*taskState, error)
 			return nil, err
 		}
 	}
-	p, err := c.task(ctx, in.TaskID)
+	p, err := patiently(ctx, max(timeout, endPatience), func() (agentkernel.Process, error) { return c.task(ctx, in.TaskID) })
 	if err != nil {
 		return nil, err
 	}
@@ -224,26 +259,27 @@ func waitForTask(ctx context.Context, c *call, in waitInput) (*taskState, error)
 	if err != nil {
 		return nil, lost(err, "the task may have ended")
 	}
-	return c.outcome(ctx, p)
+	return patiently(ctx, endPatience, func() (*taskState, error) { return c.outcome(ctx, p) })
 }
 
 // maxKernels is how many kernels may die while somebody waits for a task: one may be its own doing.
 const maxKernels = 3
 
-// awaitTask waits until a task has ended, or for so long. One whose kernel died before or dies meanwhile goes on with the next.
+// awaitTask waits until a task has ended, or for so long. One whose kernel died before or dies meanwhile goes on with the next;
+// where none takes it up, or each dies of it, it is unfinished.
 func (c *call) awaitTask(ctx context.Context, p agentkernel.Process, timeout time.Duration) (agentkernel.Process, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
-	for kernels := 1; ; kernels++ {
+	first, end := p.Recoveries, time.Now().Add(timeout)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		now, err := c.awaitOnce(ctx, bounded, p)
-		if err != nil && ctx.Err() == nil { // by what the next kernel says of it, its own may be gone
-			if then, failed := c.kernel().Process(ctx, p.PID); failed == nil && (agentkernel.KernelGone(err) || then.State == agentkernel.StateUnfinished) {
-				now, p = then, then
-			}
-		}
-		again := agentkernel.KernelGone(err) || now.State == agentkernel.StateUnfinished
-		if !again || kernels == maxKernels || ctx.Err() != nil || bounded.Err() != nil {
+		left := noKernel(err) || agentkernel.CodeOf(err) == agentkernel.CodeConflict || err == nil && now.State == agentkernel.StateUnfinished
+		if !left || ctx.Err() != nil {
 			return now, err
+		}
+		p, err = patiently(ctx, max(time.Until(end), endPatience), func() (agentkernel.Process, error) { return c.kernel().Process(ctx, p.PID) })
+		if err != nil || p.State.Terminal() || p.State == agentkernel.StateUnfinished && p.Recoveries-first >= maxKernels || !rested(bounded, pause) {
+			return p, err
 		}
 	}
 }
