@@ -46,6 +46,9 @@ type FetchResponse struct {
 	// Settled, with an error, says that the outcome is known all the same: nothing was sent, or the server had
 	// answered. Otherwise the request may or may not have been acted upon.
 	Settled bool
+	// Done, if not nil, gives back the room that the body takes among all that is being received. It is called once the kernel has
+	// what became of the body.
+	Done func()
 }
 
 // FetchEffect is the class of a request by its method; "" for methods that programs may not use.

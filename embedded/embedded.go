@@ -18,7 +18,9 @@ import (
 	"agentkernel"
 	"agentkernel/internal/datadir"
 	"agentkernel/internal/fetch"
+	"agentkernel/internal/incoming"
 	"agentkernel/internal/kernel"
+	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/library"
 	"agentkernel/internal/offline"
 	"agentkernel/internal/policy"
@@ -201,11 +203,12 @@ func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace str
 	if err != nil {
 		return errors.Join(err, closeBackends())
 	}
+	received := incoming.New(room.Most())
 	tools, err := k.tools(cfg, dir, reap)
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
-	k.fetcher, err = fetch.New(fetch.Config{Secrets: cfg.Secrets, Env: os.LookupEnv, Version: cfg.Version})
+	k.fetcher, err = fetch.New(fetch.Config{Secrets: cfg.Secrets, Env: os.LookupEnv, Room: received, Version: cfg.Version})
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}

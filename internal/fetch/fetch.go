@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -20,6 +21,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/clip"
+	"agentkernel/internal/incoming"
 )
 
 // Bounds of a request.
@@ -29,8 +31,7 @@ const (
 	maxURL         = 8 << 10
 	defaultTimeout = 30 * time.Second
 	mostRedirects  = 20
-	atOnce         = 64        // requests of one namespace under way; more wait
-	allBodies      = 512 << 20 // bytes of all bodies that are being received
+	atOnce         = 64 // requests of one namespace under way; more wait
 )
 
 // Config says how to fetch. The zero value works, without secrets.
@@ -45,6 +46,8 @@ type Config struct {
 	Resolver resolver
 	// Own says whether an address is this machine's own; nil: its network interfaces are asked.
 	Own func(netip.Addr) bool
+	// Room is what all that is being received has together; nil: one of its own, for any machine.
+	Room *incoming.Room
 	// Version stands in the User-Agent of requests that set none.
 	Version string
 }
@@ -61,7 +64,6 @@ type Fetcher struct {
 	public  *http.Transport
 	named   *http.Transport // for private addresses that a user has named
 	keyed   *http.Transport // for the same, with secrets
-	room    room
 
 	mu    sync.Mutex
 	slots map[string]chan struct{} // by namespace
@@ -80,7 +82,10 @@ func New(cfg Config) (*Fetcher, error) {
 	if cfg.Own == nil {
 		cfg.Own = ownAddress
 	}
-	f := &Fetcher{cfg: cfg, own: cfg.Own, slots: map[string]chan struct{}{}, room: room{limit: allBodies}}
+	if cfg.Room == nil {
+		cfg.Room = incoming.New(math.MaxInt64)
+	}
+	f := &Fetcher{cfg: cfg, own: cfg.Own, slots: map[string]chan struct{}{}}
 	if err := f.SetSecrets(cfg.Secrets); err != nil {
 		return nil, err
 	}
@@ -295,8 +300,8 @@ func (f *Fetcher) one(ctx context.Context, h *hop, r *agentkernel.FetchRequest, 
 	if h.method == http.MethodHead {
 		expect = 0
 	}
-	body, release, err := f.room.read(resp.Body, r.MaxBytes, expect)
-	defer release()
+	held := f.cfg.Room.Hold()
+	body, err := read(resp.Body, r.MaxBytes, expect, held)
 	switch {
 	case errors.Is(err, errTooLarge):
 		return res, "", tooLarge(resp.StatusCode, r.MaxBytes)
@@ -306,7 +311,7 @@ func (f *Fetcher) one(ctx context.Context, h *hop, r *agentkernel.FetchRequest, 
 		res.Settled = harmless
 		return res, "", timedOut(ctx, h, r, err)
 	}
-	res.Body = red.Bytes(body)
+	res.Body, res.Done = red.Bytes(body), held.Release
 	return res, location, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/incoming"
 )
 
 // until writes again and again, as slowly as pause says, until the reader has gone.
@@ -120,7 +121,7 @@ func TestHostileServers(t *testing.T) {
 					t.Errorf("%s: settled %v, body of %d bytes", r.Method, res.Settled, len(res.Body))
 				}
 			}
-			if used := f.room.used.Load(); used != 0 {
+			if used := f.cfg.Room.Used(); used != 0 {
 				t.Errorf("%d bytes are still taken", used)
 			}
 		})
@@ -230,14 +231,35 @@ func TestCrowd(t *testing.T) {
 	hanging.Wait()
 }
 
+// TestNoRoomForBodies: a body counts with its copies, and as large as it is in JSON, until the kernel has what became of it.
 func TestNoRoomForBodies(t *testing.T) {
-	url, host := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
-	f := newFetcher(t, Config{})
-	f.room.limit = 256 << 10
-	want(t, f, get(url, host), agentkernel.CodeLimit, "no room")
-	f.room.limit = allBodies
-	want(t, f, get(url, host), "", "")
-	if f.room.used.Load() != 0 {
-		t.Errorf("%d bytes are still taken", f.room.used.Load())
+	const size = 1<<20 - 1
+	answer := map[string]string{"/text": strings.Repeat("x", size), "/zeros": strings.Repeat("\x00", size), "/bytes": strings.Repeat("\xff", size)}
+	url, host := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, answer[r.URL.Path]) })
+	get := func(path string) agentkernel.FetchRequest { return get(url+path, host) }
+	room := incoming.Exactly(2*incoming.Copies*size - 1)
+	f := newFetcher(t, Config{Room: room})
+	first := want(t, f, get("/text"), "", "")
+	if room.Used() != incoming.Copies*size {
+		t.Errorf("%d bytes are taken", room.Used())
+	}
+	for _, path := range []string{"/text", "/zeros", "/bytes"} {
+		if res := want(t, f, get(path), agentkernel.CodeLimit, "no room"); !res.Settled || res.Done != nil {
+			t.Errorf("%s: settled %v", path, res.Settled)
+		}
+	}
+	first.Done()
+	want(t, f, get("/zeros"), agentkernel.CodeLimit, "no room")
+	want(t, f, get("/bytes"), agentkernel.CodeLimit, "no room")
+	want(t, f, get("/text"), "", "").Done()
+	if room.Used() != 0 {
+		t.Errorf("%d bytes are still taken", room.Used())
+	}
+	f = newFetcher(t, Config{Room: incoming.New(0)}) // a small machine
+	usual := get("/text")
+	usual.MaxBytes = 0
+	answer["/text"] = strings.Repeat("x\n", defaultBody/2)
+	if res := want(t, f, usual, "", ""); len(res.Body) != defaultBody {
+		t.Errorf("%d bytes", len(res.Body))
 	}
 }

@@ -194,7 +194,11 @@ func (f family) fetch(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
 		return sys.Outcome{Settled: res.Settled}, err
 	}
 	result, err := answer(res)
-	return sys.Outcome{Result: result}, err
+	out := sys.Outcome{Result: result}
+	if res.Done != nil {
+		out.Done = func(bool) { res.Done() }
+	}
+	return out, err
 }
 
 // answer is an answer as guests read it: the body is text if it can be, else bytes.
@@ -205,7 +209,7 @@ func answer(res agentkernel.FetchResponse) (json.RawMessage, error) {
 	out = append(append(out, `,"headers":`...), headerObject(res.Headers)...)
 	text, same, ok := bodyText(res.Headers.Get("Content-Type"), res.Body)
 	if ok {
-		out = append(append(out, `,"text":`...), journal.String(text)...)
+		out = journal.AppendString(append(out, `,"text":`...), text) // which is UTF-8
 	}
 	if !same {
 		out = append(out, `,"body":{"$bytes":"`...)

@@ -144,6 +144,19 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// The room of a body is given back when the kernel has the result, and not before.
+func TestTheKernelSaysWhenItHasTheResult(t *testing.T) {
+	done := 0
+	f := &fetcher{answer: agentkernel.FetchResponse{Status: 200, Done: func() { done++ }}}
+	out, err := systest.New(t, httpfamily.Family(f)).Outside(t.Context(), t, "http.fetch", `{"url":"https://host.test/"}`)
+	if err != nil || out.Done == nil || done != 0 {
+		t.Fatalf("%v, done %d times", err, done)
+	}
+	if out.Done(true); done != 1 {
+		t.Errorf("done %d times", done)
+	}
+}
+
 // Whether a request that failed may have been made is for the fetcher to say.
 func TestFailureIsSettledIfTheFetcherSaysSo(t *testing.T) {
 	f := &fetcher{err: agentkernel.Errorf(agentkernel.CodeUnavailable, "http.fetch", "gone")}

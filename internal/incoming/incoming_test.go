@@ -1,0 +1,28 @@
+package incoming
+
+import "testing"
+
+func TestRoom(t *testing.T) {
+	for allowed, want := range map[int64]int64{1 << 20: Copies * usual, 256 << 20: 256 << 20, 1 << 40: Copies * most} {
+		if got := New(allowed).most; got != want {
+			t.Errorf("of %d bytes %d may be taken, want %d", allowed, got, want)
+		}
+	}
+	r := Exactly(100)
+	a, b := r.Hold(), r.Hold()
+	if !a.Set(60) || b.Set(41) || !b.Set(40) || a.Set(61) || r.Used() != 100 {
+		t.Fatalf("%d bytes are taken", r.Used())
+	}
+	part := a.Part(50)
+	a.Release()
+	a.Release()
+	if r.Used() != 90 || part.Part(99).n != 50 || !b.Set(10) {
+		t.Errorf("%d bytes are taken", r.Used())
+	}
+	part.Release()
+	b.Release()
+	(*Hold)(nil).Release()
+	if r.Used() != 50 { // of the part of the part
+		t.Errorf("%d bytes are taken", r.Used())
+	}
+}
