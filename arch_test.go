@@ -115,6 +115,7 @@ var rules = []struct {
 	{"internal/kernel/usage", []string{"", "internal/kernel/history"}},
 	{"internal/kernel/wakes", []string{"", "internal/kernel/timers"}},
 	{"internal/kernel/watch", []string{""}},
+	{"internal/kernel/workingset", []string{"", "internal/bytesize", "internal/kernel/room", "internal/sys"}},
 	{"internal/retention", []string{"", "internal/bytesize"}},
 	// Whoever calls from outside does so through it, and it sees the contract alone.
 	{"internal/policy", []string{""}},

@@ -177,6 +177,8 @@ type Store interface {
 	// Flush waits until everything up to pos is durable. Concurrent calls share one commit.
 	Flush(ctx context.Context, pos Position) error
 	StoreReader
+	// StateSize is how many bytes the keys and values are that State would read. It reads no values.
+	StateSize(ctx context.Context, pid PID) (int64, error)
 	// Due lists the parked processes that have to be woken, those that are due first at the beginning, ties by PID. kernel is the
 	// one that parked them (Parked.Kernel); 0: whoever did.
 	Due(ctx context.Context, kernel int64, limit int) ([]Due, error)

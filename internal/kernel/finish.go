@@ -114,12 +114,13 @@ func (k *Kernel) forget(p *process) {
 	k.dropLocals(p)
 }
 
-// dropLocals lets go of what families keep of a process that leaves memory, and of its streams.
+// dropLocals lets go of what families keep of a process that leaves memory, of its working set and its streams.
 func (k *Kernel) dropLocals(p *process) {
 	k.table.streams.End(p.pid, 0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.standing.Locals.Drop()
+	p.dropWork()
 }
 
 // tellParent completes the wait of a parent for this child.

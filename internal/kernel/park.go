@@ -148,11 +148,10 @@ func (k *Kernel) idleLong(p *process, now time.Time) bool {
 	return p.state == agentkernel.StateWaiting && p.run.lastRun < now.Add(-stay).UnixNano()
 }
 
-// dropBox takes the sandbox off a process. The working set is read again from the store: what is journalled needs no second copy in
-// memory. p.mu is held.
+// dropBox takes the sandbox off a process, and with it what is read again when it is needed; p.mu is held.
 func (p *process) dropBox() agentkernel.Sandbox {
 	box := p.takeBox()
-	p.work = nil
+	p.dropWork()
 	p.dropContext()
 	return box
 }

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"encoding/json"
 	"slices"
 	"sort"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/timers"
 	"agentkernel/internal/kernel/watch"
+	"agentkernel/internal/kernel/workingset"
 )
 
 // process is one row of the process table while this kernel carries it: what stays the same however often its program is
@@ -30,13 +30,13 @@ type process struct {
 
 	mu       sync.Mutex
 	state    agentkernel.State
-	run      *run                       // whoever owns the process may replace it, under mu
-	rc       *runContext                // nil: nothing runs for it
-	inflight numbered.List[*inflight]   // calls without a result
-	standing history.Standing           // of its journal
-	work     map[string]json.RawMessage // working set, nil until first used
-	pos      agentkernel.Position       // last append
-	losses   *progress.Losses           // of sandboxes that something from outside has killed; nil: none
+	run      *run                     // whoever owns the process may replace it, under mu
+	rc       *runContext              // nil: nothing runs for it
+	inflight numbered.List[*inflight] // calls without a result
+	standing history.Standing         // of its journal
+	work     *workingset.Set          // nil until first used
+	pos      agentkernel.Position     // last append
+	losses   *progress.Losses         // of sandboxes that something from outside has killed; nil: none
 	// The small ones stand together: a hundred thousand processes may be parked.
 	owned      bool // a goroutine drives the sandbox (runs or parks it)
 	imaged     bool // the store may have an image of it

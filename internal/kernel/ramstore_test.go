@@ -286,6 +286,14 @@ func (s *ramStore) State(_ context.Context, pid agentkernel.PID) (map[string]jso
 	return out, nil
 }
 
+func (s *ramStore) StateSize(ctx context.Context, pid agentkernel.PID) (n int64, err error) {
+	state, err := s.State(ctx, pid)
+	for k, v := range state {
+		n += int64(len(k) + len(v))
+	}
+	return n, err
+}
+
 func (s *ramStore) Close() error { return s.Flush(context.Background(), 0) }
 
 // pass lets synctest's clock go on.

@@ -1,41 +1,44 @@
 package kernel
 
 import (
-	"encoding/json"
-
 	"agentkernel"
+	"agentkernel/internal/kernel/workingset"
+	"agentkernel/internal/sys"
 )
 
-// workingSet is the working set of a process for a handler. It is in memory while its process uses it.
+// workingSet is the working set of a process for the handler of a call (op). It is in memory while its process uses it.
 type workingSet struct {
-	k *Kernel
-	p *process
+	k  *Kernel
+	p  *process
+	op string
 }
 
-// Change runs fn on the working set, reading it first if it is not in memory.
-func (w workingSet) Change(fn func(keys map[string]json.RawMessage) error) error {
-	k, p := w.k, w.p
-	p.mu.Lock()
-	loaded := p.work != nil
-	p.mu.Unlock()
-	if !loaded {
-		work, err := k.store.State(p.context(), p.pid)
-		if err != nil {
-			return err
-		}
-		if work == nil {
-			work = map[string]json.RawMessage{}
-		}
-		p.mu.Lock()
-		if p.work == nil {
-			p.work = work
-		}
-		p.mu.Unlock()
-	}
+// Change reads the working set first if it is not in memory.
+func (w workingSet) Change(use sys.Use) error {
+	p := w.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.work == nil {
-		return agentkernel.Errorf(agentkernel.CodeCanceled, "state", "the process was parked meanwhile")
+		p.mu.Unlock()
+		work, err := workingset.Load(p.context(), w.k.store, p.pid, w.op, &w.k.forest.Total)
+		p.mu.Lock()
+		switch {
+		case err != nil:
+			return err
+		case p.state.Terminal():
+			work.Drop()
+			return agentkernel.Errorf(agentkernel.CodeCanceled, "state", "the process has ended")
+		case p.work != nil: // another call has read it
+			work.Drop()
+		default:
+			p.work = work
+		}
 	}
-	return fn(p.work)
+	return p.work.Change(w.op, use)
+}
+
+// dropWork takes the working set out of memory; p.mu is held.
+func (p *process) dropWork() {
+	p.work.Drop()
+	p.work = nil
 }

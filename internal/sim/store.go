@@ -315,6 +315,17 @@ func (s *store) State(ctx context.Context, pid agentkernel.PID) (map[string]json
 	return maps.Clone(d.view.state[pid]), nil
 }
 
+// StateSize never fails: State, which follows it, does.
+func (s *store) StateSize(ctx context.Context, pid agentkernel.PID) (n int64, err error) {
+	d := s.w.disk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, v := range d.view.state[pid] {
+		n += int64(len(k) + len(v))
+	}
+	return n, ctx.Err()
+}
+
 // SetHolds is durable at once, or did not happen.
 func (s *store) SetHolds(ctx context.Context, holds []agentkernel.Hold) error {
 	if err := s.read(ctx, "set holds", len(holds)); err != nil {

@@ -207,11 +207,15 @@ func (c *Call) Invalid(format string, args ...any) error {
 	return c.Errorf(agentkernel.CodeInvalid, format, args...)
 }
 
-// WorkingSet is the working set of a process. Change calls fn with it while nothing else uses it; fn may change it, and the
-// changes that its Outcome names are committed with the call.
+// WorkingSet is the working set of a process. Change calls use while nothing else uses it, and makes the changes that it returns,
+// unless there is no room for them. Outcome.State names the same, and is committed with the call.
 type WorkingSet interface {
-	Change(fn func(keys map[string]json.RawMessage) error) error
+	Change(use Use) error
 }
+
+// Use reads the keys of a working set, which are so many bytes with their values. It changes nothing itself: a nil value deletes
+// its key.
+type Use = func(keys map[string]json.RawMessage, size int64) (changed map[string]json.RawMessage, err error)
 
 // Admission is what a family decides about a call.
 type Admission struct {

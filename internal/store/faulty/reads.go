@@ -238,6 +238,15 @@ func (s *Store) Image(ctx context.Context, pid agentkernel.PID) (im agentkernel.
 	return im, err
 }
 
+// StateSize is how many bytes the keys and values of a working set are.
+func (s *Store) StateSize(ctx context.Context, pid agentkernel.PID) (n int64, err error) {
+	state, err := s.State(ctx, pid)
+	for k, v := range state {
+		n += int64(len(k) + len(v))
+	}
+	return n, err
+}
+
 // State reads the whole working set of a process.
 func (s *Store) State(ctx context.Context, pid agentkernel.PID) (state map[string]json.RawMessage, err error) {
 	s.mu.Lock()

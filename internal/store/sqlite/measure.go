@@ -90,7 +90,7 @@ FROM entries WHERE pid = ?`, pid)
 	if err != nil {
 		return err
 	}
-	state, err := c.int("SELECT coalesce(sum(octet_length(key) + octet_length(value)), 0) FROM state WHERE pid = ?", pid)
+	state, err := c.int(sumState, pid)
 	m.bytes += state
 	return err
 }

@@ -346,6 +346,16 @@ func (r *reads) state(ctx context.Context, pid agentkernel.PID) (map[string]json
 	return found, err
 }
 
+const sumState = "SELECT coalesce(sum(octet_length(key) + octet_length(value)), 0) FROM state WHERE pid = ?"
+
+func (r *reads) stateSize(ctx context.Context, pid agentkernel.PID) (n int64, err error) {
+	err = r.do(ctx, func(c *conn) (err error) {
+		n, err = c.int(sumState, int64(pid))
+		return err
+	})
+	return n, err
+}
+
 // journalEnd gives the seq after the last durable entry of a process.
 func (r *reads) journalEnd(ctx context.Context, pid agentkernel.PID) (int64, error) {
 	var last int64

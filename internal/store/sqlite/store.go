@@ -388,15 +388,26 @@ func (s *Store) Image(ctx context.Context, pid agentkernel.PID) (agentkernel.Ima
 
 // State reads the whole working set of a process.
 func (s *Store) State(ctx context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error) {
-	for _, b := range s.queue.pendingOf(pid) {
-		if len(b.State) > 0 {
-			if err := s.flushAll(ctx); err != nil {
-				return nil, err
-			}
-			break
-		}
+	if err := s.flushState(ctx, pid); err != nil {
+		return nil, err
 	}
 	return s.reads.state(ctx, pid)
+}
+
+// StateSize is how many bytes the keys and values of a working set are.
+func (s *Store) StateSize(ctx context.Context, pid agentkernel.PID) (int64, error) {
+	if err := s.flushState(ctx, pid); err != nil {
+		return 0, err
+	}
+	return s.reads.stateSize(ctx, pid)
+}
+
+// flushState makes what was appended to a working set durable.
+func (s *Store) flushState(ctx context.Context, pid agentkernel.PID) error {
+	if slices.ContainsFunc(s.queue.pendingOf(pid), func(b agentkernel.Batch) bool { return len(b.State) > 0 }) {
+		return s.flushAll(ctx)
+	}
+	return nil
 }
 
 // Close makes everything appended durable and releases the files. Further calls give the same answer.

@@ -26,6 +26,13 @@ func workingSets(t *testing.T, open Opener) {
 				t.Fatal(err)
 			}
 			f.same(state, got)
+			var bytes int64
+			for k, v := range state {
+				bytes += int64(len(k) + len(v))
+			}
+			if n, err := f.StateSize(t.Context(), pid); err != nil || n != bytes {
+				t.Errorf("a working set of %d bytes is said to have %d: %v", bytes, n, err)
+			}
 		})
 	}
 	type values = map[string]json.RawMessage

@@ -60,7 +60,7 @@ func get(c *sys.Call) (out sys.Outcome, err error) {
 	if err := c.Decode(&a); err != nil {
 		return out, err
 	}
-	err = c.State.Change(func(work keys) error {
+	err = c.State.Change(func(work keys, _ int64) (keys, error) {
 		v, ok := work[a.Key]
 		if !ok {
 			v = a.Default
@@ -69,7 +69,7 @@ func get(c *sys.Call) (out sys.Outcome, err error) {
 			v = sys.Null
 		}
 		out.Result = v
-		return nil
+		return nil, nil
 	})
 	return out, err
 }
@@ -88,19 +88,18 @@ func set(c *sys.Call) (out sys.Outcome, err error) {
 	if a.Value == nil {
 		return out, c.Invalid("wrong arguments for set(key, value): value is missing")
 	}
-	err = c.State.Change(func(work keys) error {
-		if err := room(c, work, a.Key, a.Value); err != nil {
-			return err
+	err = c.State.Change(func(work keys, size int64) (keys, error) {
+		if err := room(c, work, size, a.Key, a.Value); err != nil {
+			return nil, err
 		}
-		work[a.Key] = a.Value
 		out.Result, out.State = sys.Null, keys{a.Key: a.Value}
-		return nil
+		return out.State, nil
 	})
 	return out, err
 }
 
 // room refuses what would make the working set too large. What makes it smaller is always possible.
-func room(c *sys.Call, work keys, key string, value json.RawMessage) error {
+func room(c *sys.Call, work keys, size int64, key string, value json.RawMessage) error {
 	old, there := work[key]
 	if there && len(value) <= len(old) {
 		return nil
@@ -109,12 +108,11 @@ func room(c *sys.Call, work keys, key string, value json.RawMessage) error {
 		return c.Errorf(agentkernel.CodeLimit, "the state has %d keys, which is the limit", len(work)).
 			WithHint("keep a dict under one key, or delete what is done with")
 	}
-	size := len(key) + len(value) - len(old)
-	for k, v := range work {
-		size += len(k) + len(v)
+	if size += int64(len(value) - len(old)); !there {
+		size += int64(len(key))
 	}
 	if size > maxSize {
-		return c.Errorf(agentkernel.CodeLimit, "the state would be %s large; the limit is %s", bytesize.Text(int64(size)), bytesize.Text(maxSize)).
+		return c.Errorf(agentkernel.CodeLimit, "the state would be %s large; the limit is %s", bytesize.Text(size), bytesize.Text(maxSize)).
 			WithHint("large data belongs behind a tool; delete what is done with")
 	}
 	return nil
@@ -127,13 +125,12 @@ func remove(c *sys.Call) (out sys.Outcome, err error) {
 	if err := c.Decode(&a); err != nil {
 		return out, err
 	}
-	err = c.State.Change(func(work keys) error {
+	err = c.State.Change(func(work keys, _ int64) (keys, error) {
 		out.Result = json.RawMessage("false")
 		if _, found := work[a.Key]; found {
-			delete(work, a.Key)
 			out.Result, out.State = json.RawMessage("true"), keys{a.Key: nil}
 		}
-		return nil
+		return out.State, nil
 	})
 	return out, err
 }
@@ -143,11 +140,11 @@ func list(c *sys.Call) (out sys.Outcome, err error) {
 		return out, err
 	}
 	names := []string{}
-	err = c.State.Change(func(work keys) error {
+	err = c.State.Change(func(work keys, _ int64) (keys, error) {
 		for key := range work {
 			names = append(names, key)
 		}
-		return nil
+		return nil, nil
 	})
 	if err != nil {
 		return out, err

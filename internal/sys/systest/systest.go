@@ -39,7 +39,22 @@ func New(t testing.TB, f sys.Family) *Process {
 }
 
 // Change is that of a working set.
-func (p *Process) Change(fn func(keys map[string]json.RawMessage) error) error { return fn(p.Keys) }
+func (p *Process) Change(use sys.Use) error {
+	var size int64
+	for k, v := range p.Keys {
+		size += int64(len(k) + len(v))
+	}
+	changed, err := use(p.Keys, size)
+	if err != nil {
+		return err
+	}
+	for k, v := range changed {
+		if p.Keys[k] = v; v == nil {
+			delete(p.Keys, k)
+		}
+	}
+	return nil
+}
 
 func (p *Process) call(t testing.TB, name, args string) *sys.Call {
 	t.Helper()

@@ -157,11 +157,10 @@ func recv(c *sys.Call) (w sys.Wait, err error) {
 
 // count keeps in the working set how often it was called.
 func count(c *sys.Call) (out sys.Outcome, err error) {
-	err = c.State.Change(func(keys map[string]json.RawMessage) error {
+	err = c.State.Change(func(keys map[string]json.RawMessage, _ int64) (map[string]json.RawMessage, error) {
 		n := json.RawMessage(fmt.Sprint(len(keys["toy"]) + 1))
-		keys["toy"] = append(slices.Clip(keys["toy"]), '1')
-		out = sys.Outcome{Result: n, State: map[string]json.RawMessage{"toy": keys["toy"]}}
-		return nil
+		out = sys.Outcome{Result: n, State: map[string]json.RawMessage{"toy": append(slices.Clip(keys["toy"]), '1')}}
+		return out.State, nil
 	})
 	return out, err
 }
