@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
-	"strings"
 
 	"agentkernel"
 	"agentkernel/userland/agent"
@@ -68,7 +66,6 @@ func (c *doCmd) Run(a *app) error {
 	if err != nil {
 		return c.refuse(a, err)
 	}
-	a.tellUnpriced(&spec, tools)
 	w := c.watch(a)
 	w.look = a.newLook()
 	if c.Skill != "" {
@@ -89,29 +86,6 @@ func (c *doCmd) watch(a *app) *watch {
 // refuse reports an error before anything ran; with --json as the end, which is the only line then.
 func (c *doCmd) refuse(a *app, err error) error {
 	return c.watch(a).report(agentkernel.Process{}, err)
-}
-
-// tellUnpriced says whose tools a task under a budget of dollars cannot call, since nothing says what they cost: the model would be told call by call,
-// and can do nothing about it.
-func (a *app) tellUnpriced(spec *agentkernel.Spec, tools *listedTools) {
-	files := spec.ToolFiles()
-	if spec.Budget.USD == 0 || len(files) == 0 {
-		return
-	}
-	list, err := tools.of(files)
-	if err != nil {
-		return // the task meets it, too
-	}
-	var servers []string
-	for _, t := range list.Tools {
-		if t.CostUSD == nil && !slices.Contains(servers, t.Server) {
-			servers = append(servers, t.Server)
-		}
-	}
-	if len(servers) > 0 {
-		a.con.Say("warning: under a budget of dollars, tools of %s are refused, since nothing says what they cost (\"cost_usd\": 0 if nothing, in %s)",
-			strings.Join(servers, ", "), strings.Join(spec.Tools, ", "))
-	}
 }
 
 // spec is the process that does the task.

@@ -157,7 +157,7 @@ func (w *watch) folderLine(p agentkernel.Process) string {
 	switch {
 	case w.seen == seenHere:
 		return "it could read this folder" + w.hiddenText() + " and change nothing · to let it: --workspace . (changes wait for apply) · to hide the folder: --no-workspace"
-	case w.seen == seenNothing && failed && w.a.here != "":
+	case w.seen == seenNothing && w.a.here != "": // also of one that succeeds: that it printed nothing may be why
 		return "it saw none of your files: " + w.a.here + " · cd to the folder that it is to see, or --workspace DIR"
 	case w.seen == seenNothing && failed:
 		return "it saw none of your files · --workspace . shows it this folder, and leaves it as it is"

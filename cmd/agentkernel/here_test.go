@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"agentkernel"
@@ -47,6 +48,21 @@ func TestOnlyCommandsAreShownThisFolder(t *testing.T) {
 	s.Volumes = []agentkernel.Volume{{Name: "v", Path: "/srv"}}
 	if err := a.showHere(&programArgs{command: true}, &s); err != nil || s.Workspace != nil || len(s.Volumes) != 1 || a.here != "" {
 		t.Errorf("a command with a folder: %v, %+v, %q", err, s.Workspace, a.here)
+	}
+}
+
+// Where a folder is not shown because of what it is that is said, whatever the exit code: `ls` prints nothing and succeeds.
+func TestWhyNoFolderIsSeen(t *testing.T) {
+	w := &watch{a: &app{}, seen: seenNothing}
+	ended := agentkernel.Process{State: agentkernel.StateExited}
+	if line := w.folderLine(ended); line != "" {
+		t.Errorf("no folder was to be shown: %q", line)
+	}
+	w.a.here = "this is your home, where keys lie"
+	for ended.ExitCode = range 2 {
+		if line := w.folderLine(ended); !strings.HasPrefix(line, "it saw none of your files: this is your home, where keys lie · ") {
+			t.Errorf("exit code %d: %q", ended.ExitCode, line)
+		}
 	}
 }
 

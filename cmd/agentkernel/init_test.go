@@ -62,3 +62,16 @@ func TestInitAcceptsWhatItHasWritten(t *testing.T) {
 		}
 	}
 }
+
+// TestExamplesArePriced: the tools files that the pages use, and that init writes, work under a budget of dollars.
+func TestExamplesArePriced(t *testing.T) {
+	for _, file := range []string{"project/mcp.json", "../../examples/mcp.json", "../../examples/tasks/mcp.json"} {
+		content, err := tool.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if servers, err := tool.Unpriced(file, content); err != nil || len(servers) > 0 {
+			t.Errorf("%s: without a price: %q, %v", file, servers, err)
+		}
+	}
+}

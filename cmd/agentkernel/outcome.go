@@ -272,6 +272,7 @@ func (a *app) runShown(spec agentkernel.Spec, w *watch, ended func(agentkernel.K
 	defer k.Close()
 	w.k = k
 	a.warnUnconfined(&spec)
+	a.tellUnpriced(&spec)
 	a.mentionVariables(k, &spec)
 	spec.Interactive = a.askTTY != nil
 	w.seen = seenFolder(&spec)

@@ -65,6 +65,7 @@ func (c *spawnCmd) Run(a *app) error {
 	}
 	defer k.Close()
 	a.warnUnconfined(&spec)
+	a.tellUnpriced(&spec)
 	if each != nil {
 		return (&spawnEach{a: a, k: k, spec: spec, file: each, key: c.EachKey}).run()
 	}

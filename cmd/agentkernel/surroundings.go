@@ -246,6 +246,24 @@ func (a *app) mentionVariables(k *session, spec *agentkernel.Spec) {
 	}
 }
 
+// tellUnpriced says whose tools a process under a budget of dollars cannot call, since its tools files say nothing of what they cost: the program, or the
+// model, would learn it call by call.
+func (a *app) tellUnpriced(spec *agentkernel.Spec) {
+	if spec.Budget.USD == 0 || a.cli.quiet() || spec.Program.Source != "" && !speaksOfTools(&spec.Program) {
+		return
+	}
+	for _, file := range spec.Tools {
+		content, err := tool.ReadFile(file)
+		if err != nil {
+			continue // what is wrong with it is said elsewhere
+		}
+		if servers, _ := tool.Unpriced(file, content); len(servers) > 0 {
+			a.con.Say("warning: under a budget of dollars, tools of %s are refused, since nothing says what they cost: in %s, write \"cost_usd\": 0 beside the \"command\" or \"url\" of each that costs nothing",
+				strings.Join(servers, ", "), a.relative(file))
+		}
+	}
+}
+
 // otherPath says how a PATH differs from that of this terminal; "": a command is found alike on both.
 func otherPath(here, there string) string {
 	a, b := pathDirs(here), pathDirs(there)

@@ -45,9 +45,22 @@ class Finder:
         raise ModuleNotFoundError(self._unknown(name), name=name)
 
     def _unknown(self, name):
+        near = self._near(name)
+        if near:
+            return "No module named %r: did you mean %s?" % (name, near)
         if name.startswith("tools.") and name.count(".") == 1:
             return "no tool server %r: a program imports its tools by name, from tools.%s import <tool>" % (name[6:], name[6:])
         return "No module named %r" % name
+
+    def _near(self, name):
+        """The module of the program that a misspelt one may mean."""
+        import difflib
+        depth = name.count(".") + 1
+        there = {".".join(m.split(".")[:depth]) for m in self.modules if m.count(".") >= depth - 1}
+        parent, _, word = name.rpartition(".")
+        beside = {m.rpartition(".")[2] for m in there if m.rpartition(".")[0] == parent}
+        near = difflib.get_close_matches(word, sorted(beside), 1)
+        return parent + "." + near[0] if near else ""
 
     def _below(self, name):
         prefix = name + "."

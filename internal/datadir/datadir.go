@@ -145,22 +145,39 @@ func (d *Dir) check(info fs.FileInfo) error {
 // tighten closes the directory to others. It leaves a directory alone that is shared by its mode, or holds files but
 // none of ours: `--home /tmp` must not lock everybody out of /tmp.
 func (d *Dir) tighten(info fs.FileInfo) error {
-	mode, why := info.Mode().Perm(), ""
-	switch {
-	case info.Mode()&fs.ModeSticky != 0:
-		why = "is shared with other users (sticky)"
-	case !d.recognisable():
-		why = "is open to other users and holds files that are not the kernel's"
-	}
-	if why != "" {
-		return agentkernel.Errorf(agentkernel.CodeDenied, op, "%s (mode %#o) %s", d.path, mode, why).
-			WithHint("name a directory of its own, such as %s", filepath.Join(d.path, "agentkernel"))
+	mode := info.Mode().Perm()
+	if err := d.mayTighten(info); err != nil {
+		return err
 	}
 	if err := os.Chmod(d.path, 0o700); err != nil {
 		return openError(d.path, "is open to other users and cannot be closed", err)
 	}
 	d.warnings = append(d.warnings, fmt.Sprintf("%s was open to other users (mode %#o); it is 0700 now", d.path, mode))
 	return nil
+}
+
+// mayTighten says why a directory that is open to others is not closed.
+func (d *Dir) mayTighten(info fs.FileInfo) error {
+	var why string
+	switch {
+	case info.Mode()&fs.ModeSticky != 0:
+		why = "is shared with other users (sticky)"
+	case !d.recognisable():
+		why = "is open to other users and holds files that are not the kernel's"
+	default:
+		return nil
+	}
+	return agentkernel.Errorf(agentkernel.CodeDenied, op, "%s (mode %#o) %s", d.path, info.Mode().Perm(), why).
+		WithHint("name a directory of its own, such as %s", filepath.Join(d.path, "agentkernel"))
+}
+
+// Shared says why Open would refuse a directory that is there and open to other users; nil: it would close it.
+func Shared(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	return (&Dir{path: path}).mayTighten(info)
 }
 
 // recognisable says whether the directory is empty or holds something of a kernel's.

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"agentkernel/internal/datadir"
-
+	"agentkernel"
 	"agentkernel/internal/bytesize"
+	"agentkernel/internal/datadir"
 )
 
 const (
@@ -39,6 +39,9 @@ func checkHome(_ context.Context, o DoctorOptions) []Finding {
 		return fail("run as the user that owns it, or choose another one with --home or "+datadir.EnvHome,
 			"%s cannot be read and written by this user", o.Home)
 	case st.Mode().Perm()&0o077 != 0:
+		if e := agentkernel.AsError(datadir.Shared(o.Home), agentkernel.CodeStorage, "datadir"); e != nil {
+			return fail(e.Hint, "%s", e.Message())
+		}
 		return warn("chmod 700 "+o.Home, "%s is open to other users (mode %#o)", o.Home, st.Mode().Perm())
 	}
 	return ok("%s (mode %#o)", o.Home, st.Mode().Perm())

@@ -249,6 +249,12 @@ func TestDoctorOnABrokenOne(t *testing.T) {
 	o.Reader = func(context.Context, string) (agentkernel.Kernel, error) { return info{err: errors.New("io")}, nil }
 	expect(t, Doctor(t.Context(), o), "database", Fail, "io", "")
 
+	shared := filepath.Join(t.TempDir(), "shared")
+	if err := errors.Join(os.Mkdir(shared, 0o700), os.Chmod(shared, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, Doctor(t.Context(), DoctorOptions{Home: shared}), "data directory", Fail, "shared with other users (sticky)", "directory of its own, such as "+shared)
+
 	file := filepath.Join(home, "file")
 	write(t, file, 1)
 	expect(t, Doctor(t.Context(), DoctorOptions{Home: file}), "data directory", Fail, "not a directory", "--home")

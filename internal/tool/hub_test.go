@@ -214,6 +214,15 @@ func TestAnswerTooBigKeepsTheSession(t *testing.T) {
 	}
 }
 
+// downloader is a command called npx that answers nothing.
+func downloader(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "npx")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nwhile read -r line; do :; done\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestServersThatDoNotStart(t *testing.T) {
 	cfg := tool.Config{StartTimeout: 300 * time.Millisecond, StopGrace: 50 * time.Millisecond}
 	for _, c := range []struct {
@@ -225,7 +234,9 @@ func TestServersThatDoNotStart(t *testing.T) {
 		{"exits", tooltest.Stdio(t, "-no-start", "Error: DATABASE_URL is required"), agentkernel.CodeUnavailable,
 			[]string{`server "test" did not start: it exited with status 1`, "DATABASE_URL is required", "mcp.json"}},
 		{"hangs", tooltest.Stdio(t, "-hang-start", "-stderr", "connecting..."), agentkernel.CodeTimeout,
-			[]string{"did not answer the handshake within 300ms", "connecting..."}},
+			[]string{"did not answer the handshake within 300ms", "connecting...", `a longer limit: "startTimeout" there`}},
+		{"downloads", tooltest.Server{"command": downloader(t), "args": []string{}}, agentkernel.CodeTimeout,
+			[]string{"did not answer the handshake within 300ms", "; npx may still be downloading it: run its command once by hand"}},
 		{"speaks nonsense", tooltest.Stdio(t, "-bad-init"), agentkernel.CodeUnavailable, []string{"1999-01-01"}},
 		{"no such command", tooltest.Server{"command": "no-such-command-xyz"}, agentkernel.CodeUnavailable,
 			[]string{`there is no no-such-command-xyz on the PATH of the running kernel`}},

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -261,7 +263,20 @@ func (inst *instance) startError(err error, timedOut string) *agentkernel.Error 
 	}
 	out := &agentkernel.Error{Code: code, Op: "tool.start",
 		Err: &startFailure{text: failureText(fmt.Sprintf("server %q %s%s", e.name, what, inst.lastWords()), maxServerError, &e.secrets), cause: wireErr}}
+	if timedOut != "" {
+		return out.WithHint("%s", inst.longerStart())
+	}
 	return out.WithHint("see %s, %s", e.file, e.where)
+}
+
+// longerStart is what to do about a server that took longer to start than it may. What downloads it first is slow once.
+func (inst *instance) longerStart() string {
+	e := inst.entry
+	hint := fmt.Sprintf("see %s, %s; a longer limit: \"startTimeout\" there", e.file, e.where)
+	if name := filepath.Base(e.command); slices.Contains([]string{"npx", "uvx", "bunx", "pipx"}, name) {
+		hint += fmt.Sprintf("; %s may still be downloading it: run its command once by hand", name)
+	}
+	return hint
 }
 
 // refusal is the server's own answer in an error of the SDK, nil if there is none: the SDK uses the codes

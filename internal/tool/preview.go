@@ -45,6 +45,18 @@ func Variables(file string, content []byte) ([]string, error) {
 	return slices.Sorted(maps.Keys(names)), err
 }
 
+// Unpriced are the servers of a configuration file of whose tools it does not say what they cost.
+func Unpriced(file string, content []byte) ([]string, error) {
+	entries, err := parseConfig(file, content, func(string) (string, bool) { return "x", true })
+	var names []string
+	for _, e := range entries {
+		if e.prices == nil && !e.disabled && !slices.Contains(names, e.name) {
+			names = append(names, e.name)
+		}
+	}
+	return names, err
+}
+
 func (e *entry) preview() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q: ", e.name)

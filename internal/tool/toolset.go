@@ -134,9 +134,9 @@ func (inst *instance) noList(ctx context.Context, began time.Time) error {
 	}
 	err := inst.startError(ctx.Err(), listMethod+" within "+waited.String())
 	if ok && up.after == inst.startLimit {
-		return err.WithHint("see %s, %s; a longer limit: \"startTimeout\" there", inst.entry.file, inst.entry.where)
+		return err
 	}
-	return err
+	return err.WithHint("see %s, %s", inst.entry.file, inst.entry.where)
 }
 
 // listTools asks for all pages.

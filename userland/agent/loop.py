@@ -49,7 +49,12 @@ def line_of(text, most=SHOWN):
 def used_up(e):
     """What a bound says that ends the task: what the kernel advises would let a process go on that waits, and this one does not."""
     said = re.sub(r" \(for whoever runs agentkernel: [^()]*\)$", "", str(e))
-    more = " (--turns)" if re.search(r"\bturns\b", said) else ""
+    bound = re.search(r"budget of process \d+ is (\$?)[^ :]+(?: ([a-z]+?)s?)?: spent ", said)
+    more = ""
+    if bound:
+        more = " (--budget-" + ("usd" if bound.group(1) else bound.group(2) + "s" if bound.group(2) else "time") + ")"
+    if re.search(r"\bturns\b", said):
+        more = " (--turns)"
     return "a bound is used up: " + said + "; give it more" + more + ", or let it wait until it is given more with --on-budget pause"
 
 

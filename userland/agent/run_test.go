@@ -303,7 +303,12 @@ func TestTasks(t *testing.T) {
 		"money": {
 			script: "\n  - answer: {calls: [{name: run_python, arguments: {code: \"print({{turn}})\"}}]}",
 			change: func(s *agentkernel.Spec) { s.Budget.USD = 100_000 }, asked: 0,
-			says: []string{"the task is not done: a bound is used up: limit_exceeded: "},
+			says: []string{"the task is not done: a bound is used up: limit_exceeded: ", "; give it more (--budget-usd), or let it wait"},
+		},
+		"tokens": {
+			script: "\n  - answer: {calls: [{name: run_python, arguments: {code: \"print({{turn}})\"}}]}",
+			change: func(s *agentkernel.Spec) { s.Budget.Tokens = 10 }, asked: 0,
+			says: []string{"the task is not done: a bound is used up: limit_exceeded: ", "; give it more (--budget-tokens), or let it wait"},
 		},
 		"a refusal": {
 			script: "\n  - answer: {refusal: I would rather not.}", asked: 1,

@@ -31,7 +31,7 @@ const (
 	RecoverItself     = "agentkernel recover %d lets it go on itself; agentkernel kill %d ends it"
 	RecoverOrKill     = "agentkernel recover %d lets it go on, agentkernel kill %d ends it"
 	Rerun             = "agentkernel rerun %d makes a new process that goes on from what this one did"
-	Restore           = "restore a backup: agentkernel restore"
+	Restore           = "restore a backup: agentkernel restore FILE --force"
 	Resume            = "agentkernel resume %d"
 	ResumeItself      = "agentkernel resume %d lets it go on itself; agentkernel kill %d ends it"
 	BudgetAbove       = "agentkernel budget show %d"

@@ -25,6 +25,8 @@ func TestModules(t *testing.T) {
 		"from skills.deep import er\nprint(er.X)":                                                                                 "5\n",
 		"from tools.my_files import read_text\nimport tools.my_files.aio as a\nprint(read_text.__module__, a.read_text.__name__)": "tools.my_files read_text\n",
 		"try:\n    import tools.nosuch\nexcept ModuleNotFoundError as e:\n    print(e)":                                           "no tool server 'nosuch': a program imports its tools by name, from tools.nosuch import <tool>\n",
+		"try:\n    from tools.report.monthl import monthly\nexcept ModuleNotFoundError as e:\n    print(e)":                       "No module named 'tools.report.monthl': did you mean tools.report.monthly?\n",
+		"try:\n    from tools.repor.monthly import monthly\nexcept ModuleNotFoundError as e:\n    print(e)":                       "No module named 'tools.repor': did you mean tools.report?\n",
 		"try:\n    from tools.report import nosuch\nexcept ImportError as e:\n    print(type(e).__name__)":                        "ImportError\n",
 	} {
 		r := newRun(t, b, src)

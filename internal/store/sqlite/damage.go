@@ -135,7 +135,7 @@ func errLogAlone(path, what string) error {
 
 func errVanished(path, what string) error {
 	return agentkernel.Errorf(agentkernel.CodeCorrupt, opDamaged, "the database %s was %s", path, what).
-		WithHint("nothing runs, since what is lost would be done again · put a backup in its place: agentkernel restore · " +
+		WithHint("nothing runs, since what is lost would be done again · put a backup in its place: agentkernel restore FILE --force · " +
 			"or begin a new one, and keep a copy of what is left: agentkernel recover --accept-loss")
 }
 
@@ -145,7 +145,7 @@ func errDamaged(path, what string, good int64) error {
 		what += fmt.Sprintf(" (%d frames before that are whole)", good)
 	}
 	return agentkernel.Errorf(agentkernel.CodeCorrupt, opDamaged, "the log of the database %s is damaged: %s", path, what).
-		WithHint("nothing runs, since what is lost would be done again · put a backup in its place: agentkernel restore · " +
+		WithHint("nothing runs, since what is lost would be done again · put a backup in its place: agentkernel restore FILE --force · " +
 			"or continue without what is lost: agentkernel recover --accept-loss")
 }
 
@@ -225,7 +225,7 @@ func checkPages(cfg Config) (err error) {
 	r, found, err := c.one("PRAGMA quick_check(1)")
 	if err == nil && (!found || r.text(0) != "ok") {
 		err = agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "what is left of the database %s does not fit together: %s", cfg.Path, r.text(0)).
-			WithHint("restore a backup: agentkernel restore; `sqlite3 %s .recover` saves what can be read", shellword.File(cfg.Path))
+			WithHint("restore a backup: agentkernel restore FILE --force; `sqlite3 %s .recover` saves what can be read", shellword.File(cfg.Path))
 	}
 	return explain(cfg.Path, err)
 }

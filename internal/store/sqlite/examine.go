@@ -93,7 +93,7 @@ func examinePages(c *conn, path string, e *Examination) error {
 // errDoesNotFit is of a database whose parts do not fit together.
 func errDoesNotFit(path, what string) *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the database %s is damaged: %s", path, what).
-		WithHint("restore a backup: agentkernel restore; `sqlite3 %s .recover` saves what can be read", shellword.File(path))
+		WithHint("restore a backup: agentkernel restore FILE --force; `sqlite3 %s .recover` saves what can be read", shellword.File(path))
 }
 
 // examineBlobs looks for files, and reads them as long as they are not too much together.

@@ -67,7 +67,7 @@ func TestExamine(t *testing.T) {
 			if err != nil || (e.Damage != nil) != c.database || e.Bad != c.bad || (e.BadBlob != nil) != (c.bad > 0) || e.Read != c.read {
 				t.Errorf("%+v, %v", e, err)
 			}
-			if e.Damage != nil && (agentkernel.CodeOf(e.Damage) != agentkernel.CodeCorrupt || !strings.Contains(e.Damage.Hint, "restore")) {
+			if e.Damage != nil && (agentkernel.CodeOf(e.Damage) != agentkernel.CodeCorrupt || !strings.Contains(e.Damage.Hint, "agentkernel restore FILE --force")) {
 				t.Errorf("damage: %v, %s", e.Damage, e.Damage.Hint)
 			}
 			if after := files(t, filepath.Dir(cfg.Path)); after[cfg.Path] != before[cfg.Path] || after[cfg.Path+"-wal"] != before[cfg.Path+"-wal"] {

@@ -45,7 +45,7 @@ func (r *Reader) identify(c *conn) error {
 	}
 	if file, err := os.Stat(info.Path); version == 0 && err == nil && file.Size() == 0 {
 		return agentkernel.Errorf(agentkernel.CodeVersion, "store", "the database %s is empty: nothing ever ran, or somebody emptied it", info.Path).
-			WithHint("if processes should be in it, restore a backup: agentkernel restore; else any command that starts a kernel begins a new one")
+			WithHint("if processes should be in it, restore a backup: agentkernel restore FILE --force; else any command that starts a kernel begins a new one")
 	}
 	if tables, err := c.int("SELECT count(*) FROM sqlite_schema"); version == 0 && err == nil && tables == 0 {
 		return errNoTables(info.Path)

@@ -3,6 +3,8 @@ package tool
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -88,15 +90,7 @@ func (b *Box) Shadowed(ctx context.Context, s *agentkernel.Spec, modules map[str
 	if len(s.Tools) == 0 || s.Program.Language != agentkernel.Python {
 		return nil
 	}
-	local := map[string]string{}
-	for module := range modules {
-		if rest, ok := strings.CutPrefix(module, "tools."); ok {
-			server, _, _ := strings.Cut(rest, ".")
-			if have, ok := local[server]; !ok || module < have {
-				local[server] = module
-			}
-		}
-	}
+	local := localTools(modules)
 	if len(local) == 0 {
 		return nil
 	}
@@ -105,9 +99,9 @@ func (b *Box) Shadowed(ctx context.Context, s *agentkernel.Spec, modules map[str
 		return err
 	}
 	for _, srv := range servers {
-		if module, both := local[srv.PythonName]; both {
+		if names, both := local[srv.PythonName]; both {
 			return agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "the local tool %s and the server %q of %s have one name: a program that imports tools.%s could mean either",
-				strings.ReplaceAll(module, ".", "/")+".py", srv.Name, srv.Source, srv.PythonName).
+				"tools/"+srv.PythonName+"/"+strings.ReplaceAll(names[0], ".", "/")+".py", srv.Name, srv.Source, srv.PythonName).
 				WithHint("rename the folder tools/%s, or the server", srv.PythonName)
 		}
 	}
@@ -137,11 +131,18 @@ func (b *Box) Bind(ctx context.Context, s *agentkernel.Spec, refs []agentkernel.
 	if len(refs) == 0 {
 		return &unbound, agentkernel.ToolRef{}, nil
 	}
+	local := localTools(s.Program.Modules)
+	for _, ref := range refs {
+		if names := local[ref.Server]; names != nil && ref.Name != "*" { // no server has the name of their folder
+			return nil, ref, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "there is no local tool tools/%s/%s.py", ref.Server, ref.Name).
+				WithHint("%s", nearest.Question(ref.Name, names))
+		}
+	}
 	src, err := b.Source(s)
 	if err != nil {
 		return nil, agentkernel.ToolRef{}, err
 	}
-	tools, ref, err := imported(ctx, src, refs)
+	tools, ref, err := imported(ctx, src, refs, local)
 	if err != nil {
 		return nil, ref, err
 	}
@@ -153,6 +154,18 @@ func (b *Box) Bind(ctx context.Context, s *agentkernel.Spec, refs []agentkernel.
 	}
 	b.made[bindingKey(s.ToolFiles(), refs)] = madeBinding{made, b.now()}
 	return made, agentkernel.ToolRef{}, nil
+}
+
+// localTools are the names of the local tools among the modules of a program in Python, by folder.
+func localTools(modules map[string]string) map[string][]string {
+	local := map[string][]string{}
+	for _, module := range slices.Sorted(maps.Keys(modules)) {
+		if rest, ok := strings.CutPrefix(module, "tools."); ok {
+			folder, name, _ := strings.Cut(rest, ".")
+			local[folder] = append(local[folder], name)
+		}
+	}
+	return local
 }
 
 // Gone implements sys.Toolbox.
@@ -182,8 +195,9 @@ func bindingKey(files []string, refs []agentkernel.ToolRef) string {
 }
 
 // imported finds what imports mean. Their servers are asked all at once, since each may have to start; of several errors the
-// first in the program counts, with the import that it is about.
-func imported(ctx context.Context, src agentkernel.ToolSource, refs []agentkernel.ToolRef) (
+// first in the program counts, with the import that it is about. A server that is not there may be a misspelt folder of local
+// tools.
+func imported(ctx context.Context, src agentkernel.ToolSource, refs []agentkernel.ToolRef, local map[string][]string) (
 	tools []agentkernel.Tool, about agentkernel.ToolRef, err error) {
 	type answer struct {
 		tools []agentkernel.Tool
@@ -205,6 +219,9 @@ func imported(ctx context.Context, src agentkernel.ToolSource, refs []agentkerne
 	for _, ref := range refs {
 		got := asked[ref.Server]()
 		if got.err != nil {
+			if near := nearest.Question(ref.Server, slices.Sorted(maps.Keys(local))); near != "" && agentkernel.CodeOf(got.err) == agentkernel.CodeNotFound {
+				return nil, ref, agentkernel.AsError(got.err, "", "").WithHint("%s", near)
+			}
 			return nil, ref, got.err
 		}
 		if err := add(&b, ref, got.tools); err != nil {

@@ -101,8 +101,11 @@ func (a *analysis) checkToolImport(f *file, imp importStmt, rest string, dotted 
 	case local:
 		a.checkMembers(f, imp)
 	case deeper != "" && deeper != "aio":
-		a.report(f.source, imp.tok, agentkernel.CodeNotFound, "write: from tools."+server+" import "+firstPart(deeper),
-			"there is no module %q", imp.module)
+		hint := "write: from tools." + server + " import " + firstPart(deeper)
+		if near := a.localNear(server, firstPart(deeper)); near != "" {
+			hint = near
+		}
+		a.report(f.source, imp.tok, agentkernel.CodeNotFound, hint, "there is no module %q", imp.module)
 	case imp.from:
 		for _, n := range imp.names {
 			if n.name == "aio" && deeper == "" {
@@ -113,6 +116,23 @@ func (a *analysis) checkToolImport(f *file, imp importStmt, rest string, dotted 
 	default:
 		a.needServer(f, server, imp.tok, needs)
 	}
+}
+
+// localNear names the local tools that a module of tools which is not there may mean; "": none. Where the word is right the
+// server is misspelt.
+func (a *analysis) localNear(server, name string) string {
+	var servers, names []string
+	for _, key := range a.under("tools") {
+		s, n, _ := strings.Cut(strings.TrimPrefix(key, "tools."), ".")
+		servers = append(servers, s)
+		if s == server {
+			names = append(names, n)
+		}
+	}
+	if len(names) > 0 {
+		return a.suggest(name, func() []string { return names })
+	}
+	return a.suggest(server, func() []string { return slices.Compact(servers) })
 }
 
 // needServer notes that the whole server is wanted if the program does not say which of its tools.

@@ -214,3 +214,19 @@ func TestModulesAreChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestMisspeltLocalTools(t *testing.T) {
+	for source, hint := range map[string]string{
+		"from tools.report.monthl import table":  "did you mean monthly?",
+		"from tools.repor.monthly import table":  "did you mean report?",
+		"import tools.fs.read":                   "write: from tools.fs import read",
+		"import tools.report.quite_another_word": "write: from tools.report import quite_another_word",
+	} {
+		p := program(source)
+		p.Modules = map[string]string{"tools.report.monthly": "def monthly(): pass"}
+		_, err := frontend.Check(p)
+		if e := agentkernel.AsError(err, "", ""); e == nil || e.Code != agentkernel.CodeNotFound || e.Hint != hint {
+			t.Errorf("%s: %v, want the hint %q", source, err, hint)
+		}
+	}
+}
