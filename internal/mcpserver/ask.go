@@ -176,7 +176,7 @@ func (w *watch) asked(pid agentkernel.PID, ask *agentkernel.Ask) {
 	w.asking.Go(func() {
 		defer w.clock.release()
 		answer := w.ask(ask)
-		if w.ctx.Err() != nil && w.given.Err() == nil { // its kernel has gone: it asks again under the next
+		if w.ctx.Err() != nil && (w.given.Err() == nil || w.c.ending()) { // its kernel or its server has gone: it asks again under the next
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), endPatience)

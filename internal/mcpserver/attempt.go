@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -180,11 +181,30 @@ func (c *call) leftWrite(ctx context.Context, a *attempt, pid agentkernel.PID) b
 // sameCall is what a client is told whose kernel went away.
 const sameCall = "make the same call again"
 
-// lost is the error of a request whose kernel went away.
-func lost(err error, what string) error {
-	if !agentkernel.KernelGone(err) {
+// lost is the error of a request whose kernel went away, or whose server ends.
+func (c *call) lost(err error, what string) error {
+	if err = c.cutShort(err); !agentkernel.KernelGone(err) {
 		return err
 	}
-	e := agentkernel.Errorf(agentkernel.CodeUnavailable, "execute_code", "%s: its kernel went away. What it has done is kept; it may have written, and may not have ended: %w", what, err)
-	return e.WithHint(sameCall + ": it is taken up where it was, and nothing that it did is done twice")
+	why, hint := "its kernel went away", sameCall
+	if errors.Is(err, errEnding) {
+		why, hint = "its server ended", sameCall+", with the idempotency_key that it had (without one look first, since it is run again)"
+	}
+	e := agentkernel.Errorf(agentkernel.CodeUnavailable, "execute_code", "%s: %s. What it has done is kept; it may have written, and may not have ended: %w", what, why, err)
+	return e.WithHint("%s: it is taken up where it was, and nothing that it did is done twice", hint)
+}
+
+// errEnding is why a client goes whose server ends. It has cancelled nothing: what its calls run goes on, as it does where a
+// connection breaks.
+var errEnding = errors.New("the MCP server is ending")
+
+// ending says whether the server ends while the client is there.
+func (c *call) ending() bool { return errors.Is(context.Cause(c.client.here), errEnding) }
+
+// cutShort is the error of a call that was cut off: not canceled, where its server ends.
+func (c *call) cutShort(err error) error {
+	if !c.ending() || !errors.Is(err, context.Canceled) && agentkernel.CodeOf(err) != agentkernel.CodeCanceled {
+		return err
+	}
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "%w", errEnding).WithHint(sameCall)
 }

@@ -23,7 +23,7 @@ func TestBodiesUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serve := withRequestID(newBodies(2500, 1000), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	serve := (&server{clients: newClients(Config{})}).withRequestID(newBodies(2500, 1000), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	handler := auth.RequireBearerToken(verify, nil)(serve)
 	var under sync.WaitGroup
 	post := func(user string, body io.Reader, announced int64) *httptest.ResponseRecorder {

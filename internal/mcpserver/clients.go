@@ -22,7 +22,7 @@ type client struct {
 	principal string
 	// here ends when the client goes: calls under way end with it.
 	here   context.Context
-	goAway context.CancelFunc
+	goAway context.CancelCauseFunc
 	used   int64        // when its last request came, in uses of all; guarded by clients.mu
 	calls  atomic.Int32 // that it makes
 
@@ -78,6 +78,8 @@ type clients struct {
 	uses     int64
 	closed   bool
 	ending   sync.WaitGroup
+	// answering are the calls over HTTP that have no answer yet. None is added once closed.
+	answering sync.WaitGroup
 }
 
 // Bounds of the sessions that are open at once: each may hold a sandbox, or an image on the disk. One principal alone shall
@@ -106,6 +108,9 @@ func (cs *clients) of(ss *mcp.ServerSession, extra *mcp.RequestExtra) (*client, 
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	if cs.closed {
+		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "%w", errEnding).WithHint(sameCall)
+	}
 	if c := cs.byServer[ss]; c != nil {
 		if c.principal != principal { // Handler lets no such request through
 			return nil, agentkernel.Errorf(agentkernel.CodeDenied, "mcp", "this MCP session belongs to another user")
@@ -114,15 +119,12 @@ func (cs *clients) of(ss *mcp.ServerSession, extra *mcp.RequestExtra) (*client, 
 		c.used = cs.uses
 		return c, nil
 	}
-	if cs.closed {
-		return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "mcp", "the server is stopping")
-	}
 	if old := cs.idlest(principal); old != nil {
 		go func() { _ = old.Close() }() // leave follows, which takes the lock
 	}
 	cs.uses++
 	c := &client{id: rand.Text(), user: user, principal: principal, turn: make(chan struct{}, 1), used: cs.uses}
-	c.here, c.goAway = context.WithCancel(context.Background())
+	c.here, c.goAway = context.WithCancelCause(context.Background())
 	cs.byServer[ss] = c
 	if id := ss.ID(); id != "" {
 		cs.owners[id] = principal
@@ -149,7 +151,7 @@ func (cs *clients) idlest(principal string) (idlest *mcp.ServerSession) {
 	if own < maxOwnClients || idlest == nil {
 		return nil
 	}
-	cs.byServer[idlest].goAway() // it is not counted again
+	cs.byServer[idlest].goAway(nil) // it is not counted again
 	return idlest
 }
 
@@ -163,7 +165,7 @@ func (cs *clients) owns(principal, id string) bool {
 
 // leave ends what a client that has gone leaves behind.
 func (cs *clients) leave(ss *mcp.ServerSession, c *client) {
-	c.goAway()
+	c.goAway(nil)
 	cs.mu.Lock()
 	delete(cs.byServer, ss)
 	delete(cs.owners, ss.ID())
@@ -172,9 +174,49 @@ func (cs *clients) leave(ss *mcp.ServerSession, c *client) {
 	s := c.session
 	c.session = nil
 	c.mu.Unlock()
-	if s != nil {
+	if s != nil && !cs.goesOn(s) {
 		cs.end(s)
 	}
+}
+
+// enter counts a call over HTTP until its answer is sent; false: no call is taken any more.
+func (cs *clients) enter() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if !cs.closed {
+		cs.answering.Add(1)
+	}
+	return !cs.closed
+}
+
+// awaitAnswers waits until the calls under way are answered, for a while.
+func (cs *clients) awaitAnswers() {
+	answered := make(chan struct{})
+	go func() {
+		cs.answering.Wait()
+		close(answered)
+	}()
+	patience := time.NewTimer(endPatience)
+	defer patience.Stop()
+	select {
+	case <-answered:
+	case <-patience.C:
+	}
+}
+
+// ended says whether no call is taken any more.
+func (cs *clients) ended() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.closed
+}
+
+// goesOn says whether a session runs code that nobody was told the outcome of when the server ended. It is asked for again, at
+// the next server.
+func (cs *clients) goesOn(s *session) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.closed && (s.feeding > 0 || s.unsettled.Load() != nil)
 }
 
 // hangUp ends the calls of a client that says goodbye while they run: the SDK would wait for them.
@@ -183,7 +225,7 @@ func (cs *clients) hangUp(id string) {
 	defer cs.mu.Unlock()
 	for ss, c := range cs.byServer {
 		if id != "" && ss.ID() == id {
-			c.goAway()
+			c.goAway(nil)
 		}
 	}
 }
@@ -193,7 +235,7 @@ func (cs *clients) hangUpAll() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for _, c := range cs.byServer {
-		c.goAway()
+		c.goAway(nil)
 	}
 }
 
@@ -214,7 +256,7 @@ func (cs *clients) end(s *session) {
 	}
 }
 
-// close ends all sessions; no client is served any more.
+// close ends all sessions but those whose code is under way; no client is served any more.
 func (cs *clients) close() {
 	cs.mu.Lock()
 	cs.closed = true
@@ -225,8 +267,9 @@ func (cs *clients) close() {
 	}
 	cs.mu.Unlock()
 	for _, c := range callers {
-		c.goAway()
+		c.goAway(errEnding)
 	}
+	cs.awaitAnswers() // a session of the SDK that closes sends none
 	for _, ss := range open {
 		_ = ss.Close()
 	}
@@ -238,7 +281,9 @@ func (cs *clients) close() {
 	}
 	cs.mu.Unlock()
 	for _, s := range left {
-		cs.end(s)
+		if !cs.goesOn(s) {
+			cs.end(s)
+		}
 	}
 }
 

@@ -214,7 +214,11 @@ func (c *call) runOnce(ctx context.Context, a *attempt, spec agentkernel.Spec, t
 		}
 	}
 	c.settle(ctx, a, out, err)
-	return out, lost(err, "the program may have run")
+	what := "the program may have run"
+	if e, ok := errors.AsType[*agentkernel.Error](err); ok && e.PID != 0 {
+		what += fmt.Sprintf(" as process %d", e.PID)
+	}
+	return out, c.lost(err, what)
 }
 
 // recovered continues a process whose kernel died, for a client that asks for it again.
@@ -254,12 +258,15 @@ func (c *call) run(ctx context.Context, spec agentkernel.Spec, timeout time.Dura
 		c.addArtifacts(ctx, out, new(sync.Map))
 		return out, nil
 	}
+	if c.ending() && watch.pid != 0 {
+		return nil, agentkernel.AsError(c.cutShort(err), agentkernel.CodeInternal, "").WithPID(watch.pid)
+	}
 	return nil, err
 }
 
-// kill ends the work of a client that has gone or cancelled.
+// kill ends the work of a client that has gone or cancelled; if the server ends, it goes on.
 func (c *call) kill(ctx context.Context, pid agentkernel.PID) {
-	if ctx.Err() == nil || pid == 0 {
+	if ctx.Err() == nil || pid == 0 || c.ending() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
@@ -298,7 +305,7 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 	}
 	c.settle(ctx, a, out, err)
 	if err != nil {
-		return nil, lost(err, fmt.Sprintf("the code may have run in session %d", a.session.pid))
+		return nil, c.lost(err, fmt.Sprintf("the code may have run in session %d", a.session.pid))
 	}
 	if note != "" {
 		out.addNote(note)
@@ -326,6 +333,8 @@ func (c *call) feed(ctx context.Context, a *attempt, timeout time.Duration) (*ex
 		end, err = c.kernel().Feed(running, s.pid, a.cell, watch.event)
 	}
 	switch {
+	case err != nil && c.ending(): // the cell goes on
+		return nil, c.cutShort(err)
 	case running.Err() != nil && err != nil:
 		kept := c.stopCell(ctx, s)
 		if ctx.Err() != nil {
@@ -384,7 +393,7 @@ func (c *call) sessionFor(ctx context.Context, in executeInput, timeout time.Dur
 	before := s.unsettled.Load()
 	out, err := c.feed(ctx, before, timeout)
 	if untold(err) {
-		return nil, "", lost(err, fmt.Sprintf("the code may have run in session %d", s.pid))
+		return nil, "", c.lost(err, fmt.Sprintf("the code may have run in session %d", s.pid))
 	}
 	s.unsettled.Store(nil)
 	if c.inDoubt(ctx, before, out) {

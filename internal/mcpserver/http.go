@@ -50,7 +50,23 @@ func (s *Server) Handler(cfg HTTPConfig) (http.Handler, error) {
 	streams := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.Server },
 		&mcp.StreamableHTTPOptions{Logger: s.h.cfg.Logger, SessionTimeout: sessionPause, MaxRequestBodyBytes: maxRequest, EventStore: mcp.NewMemoryEventStore(nil),
 			DisableLocalhostProtection: true}) // toHosts knows more names
-	return deadline.Bodies(bodyPatience, cfg.toHosts(cfg.fromOrigins(s.h.authorized(verify, withRequestID(newBodies(maxBodies, maxOwnBodies), resumable(streams)))))), nil
+	return deadline.Bodies(bodyPatience, cfg.toHosts(cfg.fromOrigins(s.h.authorized(verify, s.h.untilEnding(s.h.withRequestID(newBodies(maxBodies, maxOwnBodies), resumable(streams))))))), nil
+}
+
+// untilEnding takes no more requests once the server ends, so that clients make them again.
+func (h *server) untilEnding(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.clients.ended() {
+			refuseEnding(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func refuseEnding(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", bodyPause)
+	http.Error(w, errEnding.Error()+": "+sameCall, http.StatusServiceUnavailable)
 }
 
 // resumable tells clients how long to wait before they take up a stream that broke, with the event that makes them able to
@@ -88,7 +104,7 @@ func localOrigin(origin string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ServeHTTP serves clients on a listener until ctx ends; then nil, once their calls have ended.
+// ServeHTTP serves clients on a listener until ctx ends; then nil, once their calls are answered.
 func (s *Server) ServeHTTP(ctx context.Context, ln net.Listener, cfg HTTPConfig) error {
 	handler, err := s.Handler(cfg)
 	if err != nil {

@@ -168,7 +168,7 @@ func (d *definition) serve(ctx context.Context, h *server, req *mcp.CallToolRequ
 func (d *definition) answer(ctx context.Context, c *call) *mcp.CallToolResult {
 	out, err := d.call(ctx, c, c.req.Params.Arguments)
 	if err != nil {
-		return failed(c.h.withPackages(agentkernel.AsError(err, agentkernel.CodeInternal, "")))
+		return failed(c.h.withPackages(agentkernel.AsError(c.cutShort(err), agentkernel.CodeInternal, "")))
 	}
 	res := answer(out)
 	if a, ok := out.(attacher); ok {

@@ -23,8 +23,9 @@ func requestID(extra *mcp.RequestExtra) string {
 	return extra.Header.Get(requestIDHeader)
 }
 
-// withRequestID notes the id of a request over HTTP. No client can set it otherwise. The body counts until it is served.
-func withRequestID(held *bodies, next http.Handler) http.Handler {
+// withRequestID notes the id of a request over HTTP. No client can set it otherwise. The body counts until it is served, and the
+// end of the server waits for the answer of a call.
+func (h *server) withRequestID(held *bodies, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del(requestIDHeader)
 		if r.Method != http.MethodPost || r.Body == nil {
@@ -46,10 +47,18 @@ func withRequestID(held *bodies, next http.Handler) http.Handler {
 			return
 		}
 		var message struct {
-			ID json.RawMessage `json:"id"`
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
 		}
 		if json.Unmarshal(body, &message) == nil && len(message.ID) > 0 {
 			r.Header.Set(requestIDHeader, string(message.ID))
+		}
+		if message.Method == "tools/call" {
+			if !h.clients.enter() {
+				refuseEnding(w)
+				return
+			}
+			defer h.clients.answering.Done()
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)

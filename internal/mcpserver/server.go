@@ -105,7 +105,8 @@ type Server struct {
 	h *server
 }
 
-// Close ends the sessions of all clients. Background tasks go on.
+// Close ends the sessions of all clients. Calls under way are answered as where a connection broke: what they run goes on, as
+// background tasks do.
 func (s *Server) Close() { s.h.clients.close() }
 
 // ServeStdio serves one client on standard input and output until it goes away or ctx ends.
@@ -114,13 +115,14 @@ func ServeStdio(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
 	leave := sync.OnceFunc(func() {
 		if cfg.Leaving != nil {
 			cfg.Leaving()
 		}
 		s.h.clients.hangUpAll()
 	})
+	defer s.Close()
+	defer leave() // who ends its server has gone
 	out := &oneWriter{Writer: os.Stdout}
 	in := &untilEnd{ReadCloser: newLines(os.Stdin, out), ended: leave}
 	defer context.AfterFunc(ctx, leave)() // the SDK would wait for the calls under way here, too

@@ -94,7 +94,7 @@ func dispatchTask(ctx context.Context, c *call, in dispatchInput) (*taskState, e
 	}
 	c.settle(ctx, a, nil, err)
 	if err != nil {
-		return nil, lost(err, "the task may have been started")
+		return nil, c.lost(err, "the task may have been started")
 	}
 	return c.state(p), nil
 }
@@ -257,7 +257,7 @@ func waitForTask(ctx context.Context, c *call, in waitInput) (*taskState, error)
 	p, err = c.awaitTask(ctx, p, timeout)
 	watch.stop()
 	if err != nil {
-		return nil, lost(err, "the task may have ended")
+		return nil, c.lost(err, "the task may have ended")
 	}
 	return patiently(ctx, endPatience, func() (*taskState, error) { return c.outcome(ctx, p) })
 }
