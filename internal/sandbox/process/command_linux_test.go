@@ -81,7 +81,9 @@ func TestCommandsNeedTheirInterpreter(t *testing.T) {
 
 // A script for Node finds the one that programs in Node have, where it is none of the system's.
 func TestCommandsFindNode(t *testing.T) {
-	b := newBackend(t, func(c *Config) { c.Node = executableFile(t, t.TempDir(), "node", "#!/bin/sh\nprintf 'v20.0.0 %s' \"$0\"\n") })
+	b := newBackend(t, func(c *Config) {
+		c.Node = executableFile(t, t.TempDir(), "node", "#!/bin/sh\nprintf 'v20.0.0 %s' \"$0\"\n")
+	})
 	file := executableFile(t, t.TempDir(), "tool", "#!/usr/bin/env node\n")
 	r, err := b.commandRecipe(agentkernel.Program{Name: "tool", Language: agentkernel.Command, Source: "./tool", Host: file})
 	if err != nil || len(r.mounts) != 2 || r.mounts[0] != (confine.Mount{Source: b.node.file, Target: commandDir + "/node"}) {
