@@ -20,6 +20,9 @@ import (
 // workspaceDir is where a program sees its folder.
 const workspaceDir = "/workspace"
 
+// namesCommand says whether what stands behind -- is a command: one of the system's, or a tool that was installed.
+func (a *app) namesCommand(p *programArgs) bool { return isCommand(p.File) || a.installed(p) }
+
 // installed says whether a script that is named behind -- is a command: a tool that was installed into a virtual environment, or into the
 // node_modules of the folder that a command would see, or a script for a shell in the folder that was named. It needs what lies beside it. Other
 // scripts are programs in the language of their first line.

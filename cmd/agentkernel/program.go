@@ -47,7 +47,7 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	}
 	if p.File == "" && p.Code == "" && len(a.rest) > 0 {
 		p.File, a.rest = a.rest[0], a.rest[1:]
-		if lang == "" && (isCommand(p.File) || a.installed(p)) {
+		if lang == "" && a.namesCommand(p) {
 			lang, p.command = agentkernel.Command, true
 		}
 	}
