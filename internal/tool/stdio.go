@@ -192,13 +192,13 @@ func (c *lineConn) Read(context.Context) (jsonrpc.Message, error) {
 			c.readOnce.Do(func() { close(c.readAll) })
 			c.ended(err)
 			return nil, io.EOF
-		case kept == errNoRoom && idOf(line) == nil && bytes.Contains(line, []byte(`"method"`)): // no answer: it is passed over
+		case errors.Is(kept, errNoRoom) && idOf(line) == nil && bytes.Contains(line, []byte(`"method"`)): // no answer: it is passed over
 			continue
 		case kept != nil:
 			if msg := c.dropped(line, kept); msg != nil {
 				return msg, nil
 			}
-			if kept == errNoRoom {
+			if errors.Is(kept, errNoRoom) {
 				return nil, c.fail(fmt.Errorf("it sent a message of more than %s while %w", megabytes(uncounted), kept))
 			}
 			return nil, c.fail(fmt.Errorf("it sent a message of more than %s", megabytes(c.limit)))
@@ -478,7 +478,7 @@ func (l *incomingLine) read() ([]byte, error) {
 		}
 		switch {
 		case err == nil && l.dropped != nil:
-			return l.edges, nil
+			return l.edges, nil //nolint:nilerr // why it is not kept is in dropped
 		case err == nil:
 			return l.all.whole(), nil
 		case errors.Is(err, bufio.ErrBufferFull) && l.size <= 4*l.conn.limit:
@@ -503,7 +503,7 @@ func (l *incomingLine) why(late bool) error {
 	case l.size > l.conn.limit:
 		return errTooBig
 	case l.size <= uncounted || l.dropped != nil:
-		return nil
+		return nil //nolint:nilerr // it was said before
 	case late || !l.conn.held.Set(incoming.Copies*l.size):
 		return errNoRoom
 	}

@@ -94,7 +94,7 @@ func (t *track) refuse(status int) {
 // markDropped notes why the answer was not kept: errTooBig or errNoRoom.
 func (t *track) markDropped(why error) {
 	t.mu.Lock()
-	t.tooBig, t.noRoom = why == errTooBig, why == errNoRoom
+	t.tooBig, t.noRoom = errors.Is(why, errTooBig), errors.Is(why, errNoRoom)
 	t.mu.Unlock()
 }
 
