@@ -55,7 +55,7 @@ var rules = []struct {
 	{"internal/store/sqlite/binding", nil},
 	{"internal/store/sqlite/wal", nil},
 	{"internal/store/...", []string{"", "internal/fastpath", "internal/journal"}},
-	{"internal/tool/...", []string{"internal/clip", "", "internal/journal", "internal/jsonc", "internal/lazy", "internal/nearest", "internal/portowner", "internal/reaper", "internal/redact", "internal/regular", "internal/strictjson", "internal/tool/...", "internal/shellword"}},
+	{"internal/tool/...", []string{"internal/clip", "", "internal/incoming", "internal/journal", "internal/jsonc", "internal/lazy", "internal/nearest", "internal/portowner", "internal/reaper", "internal/redact", "internal/regular", "internal/strictjson", "internal/tool/...", "internal/shellword"}},
 	// What speaks to models knows nothing of the kernel, and no provider knows another.
 	{"internal/llm", []string{"", "internal/clip"}},
 	{"internal/llm/control", []string{"internal/llm", "internal/sched/..."}},

@@ -204,7 +204,7 @@ func (k *Kernel) open(ctx context.Context, cfg Config, weight func(namespace str
 		return errors.Join(err, closeBackends())
 	}
 	received := incoming.New(room.Most())
-	tools, err := k.tools(cfg, dir, reap)
+	tools, err := k.tools(cfg, dir, reap, received)
 	if err != nil {
 		return errors.Join(err, closeBackends(), store.Close())
 	}
@@ -284,11 +284,11 @@ func openStore(ctx context.Context, cfg Config, dir *datadir.Dir, key []byte) (a
 }
 
 // tools gives the tools of configuration files, with what is known of them beside what their servers say.
-func (k *Kernel) tools(cfg Config, dir *datadir.Dir, reap *reaper.Reaper) (func([]string) (agentkernel.ToolSource, error), error) {
+func (k *Kernel) tools(cfg Config, dir *datadir.Dir, reap *reaper.Reaper, received *incoming.Room) (func([]string) (agentkernel.ToolSource, error), error) {
 	source := cfg.Tools
 	if source == nil {
 		// What a tools file holds when it is named counts; what it holds later only if the user has accepted it.
-		hub, err := tool.New(tool.Config{Launcher: reap, Logger: cfg.Logger, Version: cfg.Version,
+		hub, err := tool.New(tool.Config{Launcher: reap, Logger: cfg.Logger, Room: received, Version: cfg.Version,
 			Changed: tool.NewTrust(dir.Trust()).Require})
 		if err != nil {
 			return nil, err

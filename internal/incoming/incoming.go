@@ -2,7 +2,10 @@
 // until the kernel counts what became of them. It must not know what they are.
 package incoming
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Copies is how often there is what was received: as it came, decoded, as JSON, and in the canonical form for the journal, with what
 // the garbage collector has not taken back.
@@ -32,17 +35,28 @@ func Exactly(bytes int64) *Room { return &Room{most: bytes} }
 // Used is how many bytes are taken.
 func (r *Room) Used() int64 { return r.used.Load() }
 
-// Hold takes nothing yet.
-func (r *Room) Hold() *Hold { return &Hold{room: r} }
+// Hold takes nothing yet. Of a nil Room it is nil.
+func (r *Room) Hold() *Hold {
+	if r == nil {
+		return nil
+	}
+	return &Hold{room: r}
+}
 
-// Hold is what one message has of a Room. It is not safe for concurrent use. Nil holds nothing.
+// Hold is what one message has of a Room. It is safe for concurrent use. Nil holds nothing, and may always.
 type Hold struct {
 	room *Room
+	mu   sync.Mutex
 	n    int64
 }
 
 // Set changes what is held to n bytes. False: there is no room, and nothing has changed.
 func (h *Hold) Set(n int64) bool {
+	if h == nil {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	more := n - h.n
 	if used := h.room.used.Add(more); more > 0 && used > h.room.most {
 		h.room.used.Add(-more)
@@ -52,17 +66,27 @@ func (h *Hold) Set(n int64) bool {
 	return true
 }
 
-// Part is a Hold of its own with up to n bytes of this one.
+// Part is a Hold of its own with up to n bytes of this one; nil: there are none.
 func (h *Hold) Part(n int64) *Hold {
-	n = min(n, h.n)
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n = min(n, h.n); n == 0 {
+		return nil
+	}
 	h.n -= n
 	return &Hold{room: h.room, n: n}
 }
 
 // Release gives back what is held. It may be called again.
 func (h *Hold) Release() {
-	if h != nil {
-		h.room.used.Add(-h.n)
-		h.n = 0
+	if h == nil {
+		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.room.used.Add(-h.n)
+	h.n = 0
 }

@@ -137,14 +137,18 @@ func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args js
 	r.Incarnation = inst.id
 	if o.result != nil {
 		s.answeredBy(inst)
-		r.Value, err = t.result(o.result, &s.entry.secrets)
+		if r.Value, err = t.result(o.result, &s.entry.secrets); err != nil {
+			o.held.Release()
+		} else if o.held != nil {
+			r.Done = o.held.Release
+		}
 		return r, never, err
 	}
 	if o.failed != nil {
 		s.answeredBy(inst)
 	}
 	r.NotSent = !o.sent || o.refused()
-	if o.failed == nil && !o.tooBig && overdue(ctx) {
+	if o.failed == nil && !o.tooBig && !o.noRoom && overdue(ctx) {
 		s.late(inst, t.Name, began)
 	}
 	failure := inst.callError(ctx, t.Name, o, err)
@@ -185,6 +189,9 @@ func (inst *instance) callError(ctx context.Context, what string, o outcome, err
 	case o.tooBig && o.status == 0:
 		return say(agentkernel.CodeAnswerLost, "server %q answered %s with more than %s; the tool ran, its answer is lost", e.name, what,
 			megabytes(inst.maxMessage)).WithHint("ask the tool for less at a time")
+	case o.noRoom && o.status == 0:
+		return say(agentkernel.CodeLimit, "too much is being received at the same time: there is no room for what server %q answered %s; the tool ran, its answer is lost",
+			e.name, what).WithHint("ask for less, or fewer at once")
 	case inst.closing.Load():
 		return say(agentkernel.CodeUnavailable, "server %q was stopped while it worked on %s", e.name, what)
 	case ctx.Err() != nil:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net"
 	"net/http"
@@ -19,11 +20,18 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agentkernel/internal/incoming"
 	"agentkernel/internal/portowner"
 )
 
 // errTooBig ends the body of an answer that is larger than the limit.
 var errTooBig = errors.New("the answer is too big")
+
+// errNoRoom ends an answer for which the kernel has no memory left beside all others.
+var errNoRoom = errors.New("too much is being received at the same time")
+
+// uncounted is how many bytes of a message need no room among all that is being received.
+const uncounted = 1 << 20
 
 // wire is the HTTP side of one server: it adds the configured headers, limits and records answers, and
 // knows which requests can have reached the server.
@@ -32,10 +40,11 @@ type wire struct {
 	origin  url.URL // headers go to this scheme and host only
 	headers map[string]string
 	limit   int64
+	room    *incoming.Room
 	refused atomic.Int64 // status of the last POST that was turned away
 }
 
-func newWire(e *entry, limit int64) (*wire, error) {
+func newWire(e *entry, limit int64, room *incoming.Room) (*wire, error) {
 	u, err := url.Parse(e.url)
 	if err != nil {
 		return nil, errors.New("its url cannot be read")
@@ -58,7 +67,7 @@ func newWire(e *entry, limit int64) (*wire, error) {
 			TLSHandshakeTimeout:   10 * time.Second,
 			ExpectContinueTimeout: time.Second,
 		},
-		origin: *u, headers: e.headers, limit: limit,
+		origin: *u, headers: e.headers, limit: limit, room: room,
 	}, nil
 }
 
@@ -114,11 +123,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	stream := media == "text/event-stream"
-	switch {
-	case t != nil:
-		resp.Body, resp.ContentLength = &answerBody{body: resp.Body, limit: w.limit, stream: stream, track: t}, -1
-	case !stream:
-		resp.Body = &answerBody{body: resp.Body, limit: w.limit}
+	resp.Body = &answerBody{body: resp.Body, limit: w.limit, held: w.room.Hold(), stream: stream, track: t}
+	if t != nil {
+		resp.ContentLength = -1
 	}
 	return resp, nil
 }
@@ -170,9 +177,12 @@ type answerBody struct {
 	limit  int64
 	stream bool   // server-sent events
 	track  *track // nil: limit only
+	held   *incoming.Hold
 
 	lines *bufio.Reader // of a stream
 	size  int64
+	from  int64  // of what is being received: the message, or event, that begins there
+	mid   bool   // of a stream without track: within a line
 	out   []byte // for the SDK
 	err   error  // once out is read
 }
@@ -180,11 +190,7 @@ type answerBody struct {
 // Read implements io.Reader.
 func (r *answerBody) Read(p []byte) (int, error) {
 	if r.track == nil {
-		n, err := r.body.Read(p)
-		if r.size += int64(n); r.size > r.limit {
-			return 0, errTooBig
-		}
-		return n, err
+		return r.limited(p)
 	}
 	for len(r.out) == 0 && r.err == nil {
 		if r.stream {
@@ -202,18 +208,70 @@ func (r *answerBody) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (r *answerBody) Close() error { return r.body.Close() }
+func (r *answerBody) Close() error {
+	r.held.Release()
+	return r.body.Close()
+}
 
-func (r *answerBody) tooBig() {
-	r.track.markTooBig()
-	r.out, r.err = nil, errTooBig
+// limited reads what is no answer to a call. What a server says by itself, in a stream, is small.
+func (r *answerBody) limited(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if !r.stream {
+		if bad := r.count(n); bad != nil {
+			return 0, bad
+		}
+		return n, err
+	}
+	for _, c := range p[:n] {
+		switch r.size++; {
+		case c == '\n' && !r.mid: // the end of an event
+			r.size = 0
+		case c != '\r':
+			r.mid = c != '\n'
+		}
+	}
+	if r.size > uncounted {
+		return 0, errTooBig
+	}
+	return n, err
+}
+
+// count counts n bytes more. errTooBig, errNoRoom: they are not kept.
+func (r *answerBody) count(n int) error {
+	r.size += int64(n)
+	switch size := r.size - r.from; {
+	case r.size > r.limit:
+		return r.drop(errTooBig)
+	case size > uncounted && !r.held.Set(incoming.Copies*size):
+		return r.drop(errNoRoom)
+	}
+	return nil
+}
+
+func (r *answerBody) drop(why error) error {
+	if r.track != nil {
+		r.track.markDropped(why)
+	}
+	r.out, r.err = nil, why
+	return why
+}
+
+// counted is a body whose bytes are counted as they are read.
+type counted struct{ *answerBody }
+
+func (r counted) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if bad := r.count(n); bad != nil {
+		return 0, bad
+	}
+	return n, err
 }
 
 // whole takes a JSON body.
 func (r *answerBody) whole() {
-	raw, err := io.ReadAll(io.LimitReader(r.body, r.limit+1))
-	if int64(len(raw)) > r.limit {
-		r.tooBig()
+	defer r.held.Release() // what is not handed to the track
+	raw, err := io.ReadAll(counted{r})
+	if r.err != nil {
 		return
 	}
 	r.out, _ = r.answered(raw)
@@ -230,6 +288,8 @@ func (r *answerBody) event() {
 	if r.lines == nil {
 		r.lines = bufio.NewReaderSize(r.body, 32<<10)
 	}
+	defer r.held.Release() // what is not handed to the track
+	r.from = r.size
 	var all, data []byte
 	for {
 		line, err := r.line()
@@ -248,7 +308,7 @@ func (r *answerBody) event() {
 			break
 		}
 	}
-	if errors.Is(r.err, errTooBig) {
+	if errors.Is(r.err, errTooBig) || errors.Is(r.err, errNoRoom) {
 		return
 	}
 	if len(data) > 0 {
@@ -265,9 +325,8 @@ func (r *answerBody) event() {
 func (r *answerBody) line() (line []byte, err error) {
 	for {
 		part, err := r.lines.ReadSlice('\n')
-		if r.size += int64(len(part)); r.size > r.limit {
-			r.tooBig()
-			return nil, errTooBig
+		if bad := r.count(len(part)); bad != nil {
+			return nil, bad
 		}
 		if line = append(line, part...); !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err
@@ -292,10 +351,10 @@ func (r *answerBody) answered(raw []byte) (shown []byte, replaced bool) {
 		return nil, true
 	}
 	if m.Error != nil {
-		r.track.answer(m.Result, m.Error)
+		r.track.answer(m.Result, m.Error, nil)
 		return raw, false
 	}
-	r.track.answer(m.Result, nil)
+	r.track.answer(m.Result, nil, r.held.Part(math.MaxInt64))
 	if len(m.ID) == 0 {
 		return raw, false
 	}

@@ -3,12 +3,14 @@ package tool
 import (
 	"context"
 	"log/slog"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/incoming"
 )
 
 // Config is what a Hub needs. Its zero value works.
@@ -32,6 +34,8 @@ type Config struct {
 	StopGrace    time.Duration // from closing a server's stdin to SIGKILL; 0: 500 ms
 	Concurrency  int           // calls at once per server that says nothing; 0: 16
 	MaxMessage   int64         // bytes of one message of a server; 0: 64 MiB
+	// Room is what all that is being received has together; nil: one of its own, for any machine.
+	Room *incoming.Room
 }
 
 func (c Config) withDefaults() Config {
@@ -56,6 +60,9 @@ func (c Config) withDefaults() Config {
 	c.StopGrace = positive(c.StopGrace, 500*time.Millisecond)
 	c.Concurrency = positive(c.Concurrency, 16)
 	c.MaxMessage = positive(c.MaxMessage, 64<<20)
+	if c.Room == nil {
+		c.Room = incoming.New(math.MaxInt64)
+	}
 	return c
 }
 
@@ -93,7 +100,7 @@ func New(cfg Config) (*Hub, error) {
 		views: map[string]*view{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.instances = &instanceConfig{launcher: cfg.Launcher, lookup: cfg.LookupEnv, log: cfg.Logger, version: cfg.Version,
-		maxMessage: cfg.MaxMessage, startTimeout: cfg.StartTimeout, grace: cfg.StopGrace}
+		maxMessage: cfg.MaxMessage, room: cfg.Room, startTimeout: cfg.StartTimeout, grace: cfg.StopGrace}
 	return h, nil
 }
 

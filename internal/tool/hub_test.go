@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agentkernel"
+	"agentkernel/internal/incoming"
 	"agentkernel/internal/tool"
 	"agentkernel/internal/tool/catalog"
 	"agentkernel/internal/tool/tooltest"
@@ -221,6 +225,79 @@ func downloader(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestRoomOfAnswers: what large answers hold is given back when the kernel has the result, or there is none. Beyond it a call learns
+// why its answer is lost, and the session goes on.
+func TestRoomOfAnswers(t *testing.T) {
+	room := incoming.Exactly(12 << 20)
+	web := newHTTPServer(t, nil)
+	src := open(t, tool.Config{Room: room}, map[string]tooltest.Server{"test": tooltest.Stdio(t), "web": {"url": web.URL}})
+	big := func(server, args string) (agentkernel.ToolResult, error) {
+		return src.Call(t.Context(), agentkernel.ToolCall{Server: server, Tool: "big", Arguments: json.RawMessage(args)})
+	}
+	for server, args := range map[string]string{"test": `{"mb":2}`, "web": `{"n":2097152}`} {
+		first, err := big(server, args)
+		if err != nil || first.Done == nil || room.Used() < incoming.Copies*2<<20 {
+			t.Fatalf("%s: %v, %d bytes are taken", server, err, room.Used())
+		}
+		_, err = big("test", `{"mb":2}`)
+		wantCode(t, err, agentkernel.CodeLimit, "too much is being received at the same time", "the tool ran", "fewer at once")
+		_, err = big("web", `{"n":2097152}`)
+		wantCode(t, err, agentkernel.CodeLimit, "too much is being received at the same time", "the tool ran", "fewer at once")
+		if first.Done(); room.Used() != 0 {
+			t.Errorf("%s: %d bytes are taken", server, room.Used())
+		}
+		again, err := big(server, args)
+		if err != nil || again.Incarnation != first.Incarnation {
+			t.Fatalf("%s: %v, incarnation %s, was %s", server, err, again.Incarnation, first.Incarnation)
+		}
+		again.Done()
+	}
+}
+
+// TestASlowAnswerHoldsNoRoom beyond the time of its call.
+func TestASlowAnswerHoldsNoRoom(t *testing.T) {
+	sent := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&req) != nil || len(req.ID) == 0 {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		result := `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"slow","version":"1"}}`
+		if req.Method == "tools/list" {
+			result = `{"tools":[{"name":"big","inputSchema":{"type":"object"}}]}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if req.Method == "tools/call" {
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","result":"`+strings.Repeat("x", 2<<20))
+			w.(http.Flusher).Flush()
+			close(sent)
+			<-r.Context().Done()
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, req.ID, result)
+	}))
+	defer server.Close()
+	room := incoming.Exactly(64 << 20)
+	src := open(t, tool.Config{Room: room}, map[string]tooltest.Server{"slow": {"url": server.URL}})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-sent
+		for room.Used() == 0 { // it is being received
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	_, err := src.Call(ctx, agentkernel.ToolCall{Server: "slow", Tool: "big", Arguments: json.RawMessage(`{}`)})
+	wantCode(t, err, agentkernel.CodeCanceled)
+	for room.Used() != 0 {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func TestServersThatDoNotStart(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/internal/incoming"
 	"agentkernel/internal/portowner"
 )
 
@@ -68,6 +69,7 @@ type instanceConfig struct {
 	log          *slog.Logger
 	version      string
 	maxMessage   int64
+	room         *incoming.Room
 	startTimeout time.Duration
 	grace        time.Duration
 }
@@ -126,7 +128,7 @@ func startWith(ctx context.Context, e *entry, c *instanceConfig, version string)
 // open starts the process or prepares the wire.
 func (inst *instance) open(c *instanceConfig) (mcp.Transport, error) {
 	if inst.entry.transport == "http" {
-		w, err := newWire(inst.entry, c.maxMessage)
+		w, err := newWire(inst.entry, c.maxMessage, c.room)
 		if err != nil {
 			return nil, err
 		}
@@ -138,6 +140,7 @@ func (inst *instance) open(c *instanceConfig) (mcp.Transport, error) {
 		return nil, err
 	}
 	inst.proc, inst.conn = p, newLineConn(p, c.maxMessage)
+	inst.conn.room = c.room
 	inst.conn.printed = func(line string) {
 		c.log.Warn("tool server prints to stdout, where only messages belong: passed over", "server", inst.entry.name, "line", inst.entry.secrets.text(line))
 	}

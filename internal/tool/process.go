@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"agentkernel"
@@ -29,6 +30,9 @@ type process struct {
 	dead     chan struct{} // the process has ended
 	ended    chan struct{} // the process has ended and its stderr is read; err is set
 	err      error         // of cmd.Wait
+
+	bounding sync.Mutex
+	bounded  bool // by wait, which counts
 }
 
 // startProcess starts the command of an entry with the environment that it names, PATH and HOME.
@@ -80,10 +84,23 @@ func (p *process) wait(stderr *os.File, drained <-chan struct{}) {
 	close(p.dead)
 	p.launcher.Kill(p.cmd)
 	until := time.Now().Add(lastWords)
-	_ = p.stdout.SetReadDeadline(until)
+	p.bounding.Lock()
+	_, p.bounded = p.stdout.SetReadDeadline(until), true
+	p.bounding.Unlock()
 	_ = stderr.SetReadDeadline(until)
 	<-drained
 	close(p.ended)
+}
+
+// readBy bounds how long its output is waited for; the zero time: nothing does. False: it has ended, and was given a moment.
+func (p *process) readBy(until time.Time) bool {
+	p.bounding.Lock()
+	defer p.bounding.Unlock()
+	if p.bounded {
+		return false
+	}
+	_ = p.stdout.SetReadDeadline(until)
+	return true
 }
 
 // stop ends the process: its stdin is closed, which asks it to leave; after grace its group is killed.

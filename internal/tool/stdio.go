@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel/internal/clip"
+	"agentkernel/internal/incoming"
 	"agentkernel/internal/lazy"
 )
 
@@ -28,6 +29,9 @@ type lineConn struct {
 	proc  *process
 	in    *bufio.Reader
 	limit int64
+
+	room *incoming.Room // nil: there is no bound
+	held *incoming.Hold // of the message that is being received or decoded; used by Read only
 
 	queue []jsonrpc.Message // of a batch; used by Read only
 	idle  int               // bytes since the last message that were none; used by Read only
@@ -168,6 +172,9 @@ func (c *lineConn) Read(context.Context) (jsonrpc.Message, error) {
 		if len(c.queue) > 0 {
 			msg := c.queue[0]
 			c.queue = c.queue[1:]
+			if len(c.queue) == 0 {
+				defer c.held.Release()
+			}
 			if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
 				switch fresh, err := c.ask(req.ID); {
 				case err != nil:
@@ -178,15 +185,21 @@ func (c *lineConn) Read(context.Context) (jsonrpc.Message, error) {
 			}
 			return c.deliver(msg), nil
 		}
-		line, size, err := c.line()
+		line, kept, err := c.message()
 		switch {
 		case err != nil:
+			c.held.Release()
 			c.readOnce.Do(func() { close(c.readAll) })
 			c.ended(err)
 			return nil, io.EOF
-		case size > c.limit:
-			if msg := c.oversized(line); msg != nil {
+		case errors.Is(kept, errNoRoom) && idOf(line) == nil && bytes.Contains(line, []byte(`"method"`)): // no answer: it is passed over
+			continue
+		case kept != nil:
+			if msg := c.dropped(line, kept); msg != nil {
 				return msg, nil
+			}
+			if errors.Is(kept, errNoRoom) {
+				return nil, c.fail(fmt.Errorf("it sent a message of more than %s while %w", megabytes(uncounted), kept))
 			}
 			return nil, c.fail(fmt.Errorf("it sent a message of more than %s", megabytes(c.limit)))
 		}
@@ -195,6 +208,7 @@ func (c *lineConn) Read(context.Context) (jsonrpc.Message, error) {
 			continue
 		}
 		if err := c.decode(line); err != nil {
+			c.held.Release()
 			return nil, c.fail(err)
 		}
 	}
@@ -392,7 +406,7 @@ func (c *lineConn) deliver(msg jsonrpc.Message) jsonrpc.Message {
 	if t == nil {
 		return msg
 	}
-	t.answer(resp.Result, resp.Error)
+	t.answer(resp.Result, resp.Error, c.held.Part(incoming.Copies*int64(len(resp.Result))))
 	if resp.Error != nil || resp.Result == nil {
 		return msg
 	}
@@ -417,44 +431,110 @@ func (c *lineConn) forget(t *track) {
 	}
 }
 
-// line reads up to the next newline. Beyond the limit it keeps the beginning and the end only, enough to
-// see whose answer it is, and gives up at four times the limit.
-func (c *lineConn) line() ([]byte, int64, error) {
-	var all pieces
-	var edges []byte
-	var size int64
+// message reads up to the next newline. Why it did not keep a message is in kept: errTooBig or errNoRoom; then it gives the beginning
+// and the end only, enough to see whose answer it is.
+func (c *lineConn) message() (line []byte, kept, err error) {
+	c.held.Release()
+	if c.held == nil {
+		c.held = c.room.Hold()
+	}
+	l := incomingLine{conn: c}
+	line, err = l.read()
+	if l.bounded {
+		c.proc.readBy(time.Time{})
+	}
+	return line, l.dropped, err
+}
+
+// incomingLine is a line that is being read.
+type incomingLine struct {
+	conn    *lineConn
+	size    int64
+	all     pieces
+	edges   []byte // of one that is not kept
+	dropped error  // why it is not
+	bounded bool   // it must come in time
+}
+
+// read reads the line, up to four times the limit.
+func (l *incomingLine) read() ([]byte, error) {
 	for {
-		part, err := c.in.ReadSlice('\n')
-		size += int64(len(part))
-		switch {
-		case size > c.limit:
-			if edges == nil {
-				edges = cutMiddle(all.whole())
-				all = nil
-			}
-			edges = headAndTail(edges, part)
-		case len(all) == 0 && err == nil:
-			return part, size, nil // whole in the reader's buffer, valid until the next read
-		default:
-			all.add(part)
+		part, err := l.conn.in.ReadSlice('\n')
+		l.size += int64(len(part))
+		late := l.bounded && errors.Is(err, os.ErrDeadlineExceeded) && l.conn.proc.readBy(time.Time{})
+		if late { // nobody waits for it any more; the next read is for as long as it likes
+			err, l.bounded = bufio.ErrBufferFull, false
+		}
+		if why := l.why(late); l.dropped == nil && why != nil {
+			l.drop(why)
 		}
 		switch {
-		case err == nil && edges != nil:
-			return edges, size, nil
-		case err == nil:
-			return all.whole(), size, nil
-		case errors.Is(err, bufio.ErrBufferFull) && size <= 4*c.limit:
-		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, size, nil
-		case errors.Is(err, io.EOF) && size <= c.limit:
-			if rest := all.whole(); len(bytes.TrimSpace(rest)) > 0 {
-				return rest, size, nil
-			}
-			return nil, size, err
+		case l.dropped != nil:
+			l.edges = headAndTail(l.edges, part)
+		case len(l.all) == 0 && err == nil:
+			return part, nil // whole in the reader's buffer, valid until the next read
 		default:
-			return nil, size, err
+			l.all.add(part)
+		}
+		switch {
+		case err == nil && l.dropped != nil:
+			return l.edges, nil //nolint:nilerr // why it is not kept is in dropped
+		case err == nil:
+			return l.all.whole(), nil
+		case errors.Is(err, bufio.ErrBufferFull) && l.size <= 4*l.conn.limit:
+		case errors.Is(err, bufio.ErrBufferFull):
+			l.dropped = errTooBig
+			return nil, nil
+		case errors.Is(err, io.EOF) && l.dropped == nil:
+			if rest := l.all.whole(); len(bytes.TrimSpace(rest)) > 0 {
+				return rest, nil
+			}
+			return nil, err
+		default:
+			return nil, err
 		}
 	}
+}
+
+// why says why the line is not kept, as far as it has come. One that is large enough to be counted must come before the calls have
+// ended that it may be the answer to.
+func (l *incomingLine) why(late bool) error {
+	switch {
+	case l.size > l.conn.limit:
+		return errTooBig
+	case l.size <= uncounted || l.dropped != nil:
+		return nil //nolint:nilerr // it was said before
+	case late || !l.conn.held.Set(incoming.Copies*l.size):
+		return errNoRoom
+	}
+	if !l.bounded {
+		l.bounded = l.conn.proc.readBy(l.conn.awaited())
+	}
+	return nil
+}
+
+func (l *incomingLine) drop(why error) {
+	for _, piece := range l.all {
+		l.edges = headAndTail(l.edges, piece)
+	}
+	l.all, l.dropped = nil, why
+	l.conn.held.Release()
+}
+
+// awaited is when nobody waits any more for what is being received.
+func (c *lineConn) awaited() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pending) == 0 {
+		return time.Now().Add(c.patience)
+	}
+	var until time.Time
+	for _, t := range c.pending {
+		if t.until.After(until) {
+			until = t.until
+		}
+	}
+	return until
 }
 
 // pieces are a long line as it comes: a slice that grows by appending would be copied many times over.
@@ -497,24 +577,33 @@ var (
 	idAtEnd   = lazy.Regexp(`,\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 )
 
-// oversized answers, in the server's place, the request whose answer was too big; nil if it cannot tell
-// which one that was.
-func (c *lineConn) oversized(edges []byte) jsonrpc.Message {
+// idOf is the id at the beginning or the end of a message; nil: there is none.
+func idOf(edges []byte) []byte {
 	m := idAtStart().FindSubmatch(edges)
 	if m == nil {
 		m = idAtEnd().FindSubmatch(edges)
 	}
 	if m == nil {
+		return nil
+	}
+	return m[1]
+}
+
+// dropped answers, in the server's place, the request whose answer was not kept; nil if it cannot tell
+// which one that was.
+func (c *lineConn) dropped(edges []byte, why error) jsonrpc.Message {
+	digits := idOf(edges)
+	if digits == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if len(c.pending) == 1 {
 			for _, t := range c.pending {
-				t.markTooBig()
+				t.markDropped(why)
 			}
 		}
 		return nil
 	}
-	n, err := strconv.ParseInt(string(m[1]), 10, 53)
+	n, err := strconv.ParseInt(string(digits), 10, 53)
 	if err != nil {
 		return nil
 	}
@@ -528,9 +617,9 @@ func (c *lineConn) oversized(edges []byte) jsonrpc.Message {
 	c.heard = time.Now()
 	c.mu.Unlock()
 	if t != nil {
-		t.markTooBig()
+		t.markDropped(why)
 	}
-	return &jsonrpc.Response{ID: id, Error: errors.New("message too big")}
+	return &jsonrpc.Response{ID: id, Error: why}
 }
 
 // excerpt is the beginning of a line, quoted.

@@ -148,6 +148,7 @@ func (inst *instance) listTools(ctx context.Context) ([]wireTool, error) {
 		ctx, t := withTrack(ctx)
 		_, err := inst.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
 		o := t.outcome()
+		defer o.held.Release()
 		if o.result == nil {
 			return nil, inst.callError(ctx, listMethod, o, err)
 		}

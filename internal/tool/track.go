@@ -7,8 +7,11 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"agentkernel/internal/incoming"
 )
 
 // track follows one request through the SDK, which hides two things that matter here: whether any byte of
@@ -20,14 +23,25 @@ type track struct {
 	result json.RawMessage
 	failed *jsonrpc.Error
 	tooBig bool
+	noRoom bool
+	held   *incoming.Hold  // of the answer; nil: it is small
+	over   bool            // nobody takes an answer any more
+	until  time.Time       // when that is so at the latest
 	status int             // HTTP status of a refusal
 	id     json.RawMessage // of the request over HTTP; nil: it has none, or is not known
 }
 
 type trackKey struct{}
 
+// mostPatience is how long a large answer may come to a request that has no time limit.
+const mostPatience = 2 * time.Minute
+
 func withTrack(ctx context.Context) (context.Context, *track) {
 	t := new(track)
+	var limited bool
+	if t.until, limited = ctx.Deadline(); !limited {
+		t.until = time.Now().Add(mostPatience)
+	}
 	return context.WithValue(ctx, trackKey{}, t), t
 }
 
@@ -77,15 +91,23 @@ func (t *track) refuse(status int) {
 	t.mu.Unlock()
 }
 
-func (t *track) markTooBig() {
+// markDropped notes why the answer was not kept: errTooBig or errNoRoom.
+func (t *track) markDropped(why error) {
 	t.mu.Lock()
-	t.tooBig = true
+	t.tooBig, t.noRoom = errors.Is(why, errTooBig), errors.Is(why, errNoRoom)
 	t.mu.Unlock()
 }
 
-func (t *track) answer(result json.RawMessage, err error) {
+// answer takes the answer, and what it holds.
+func (t *track) answer(result json.RawMessage, err error, held *incoming.Hold) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.over {
+		held.Release()
+		return
+	}
+	t.held.Release()
+	t.held = held
 	t.result, t.failed = result, nil
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok && wire != nil {
 		t.failed = wire
@@ -98,11 +120,14 @@ type outcome struct {
 	result json.RawMessage // the server's answer, nil if it gave none
 	failed *jsonrpc.Error  // the server's refusal
 	tooBig bool
+	noRoom bool
+	held   *incoming.Hold // whoever asks for the outcome releases it
 	status int
 }
 
 func (t *track) outcome() outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return outcome{t.sent, t.result, t.failed, t.tooBig, t.status}
+	t.over = true
+	return outcome{t.sent, t.result, t.failed, t.tooBig, t.noRoom, t.held, t.status}
 }

@@ -20,6 +20,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/clip"
+	"agentkernel/internal/incoming"
 )
 
 // pipeProcess is a process that never was: only its stdout exists.
@@ -180,7 +181,7 @@ func FuzzDecodeLine(f *testing.F) {
 		for _, m := range c.queue {
 			c.deliver(m)
 		}
-		_ = c.oversized(line)
+		_ = c.dropped(line, errTooBig)
 	})
 }
 
@@ -259,4 +260,137 @@ func FuzzResult(f *testing.F) {
 			t.Errorf("%q became %q", raw, v)
 		}
 	})
+}
+
+// awaits notes that a request with this id waits for its answer.
+func awaits(c *lineConn, id float64, until time.Time) *track {
+	of, _ := jsonrpc.MakeID(id)
+	t := &track{until: until}
+	c.mu.Lock()
+	c.pending[of] = t
+	c.mu.Unlock()
+	return t
+}
+
+// TestNoRoomForMessages: a large message counts with its copies until whoever waited for it has done with it. One for which there is
+// no room is skipped, its call learns why, and the connection goes on.
+func TestNoRoomForMessages(t *testing.T) {
+	p, w := pipeProcess(t)
+	conn := newLineConn(p, 4<<20)
+	conn.room = incoming.Exactly(2*incoming.Copies*(3<<19) - 1)
+	big := strings.Repeat("x", 3<<19)
+	soon := time.Now().Add(time.Hour)
+	first, second, third := awaits(conn, 1, soon), awaits(conn, 2, soon), awaits(conn, 3, soon)
+	go func() {
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"`+big+`"}`+"\n")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":2,"result":"`+big+`"}`+"\n")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","method":"log","params":"`+big+`"}`+"\n"+`{"jsonrpc":"2.0","method":"small"}`+"\n")
+	}()
+	read := func() jsonrpc.Message {
+		msg, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err, conn.failure())
+		}
+		return msg
+	}
+	read()
+	held := first.outcome().held
+	if used := conn.room.Used(); used != incoming.Copies*int64(len(big)+2) {
+		t.Errorf("%d bytes are taken", used)
+	}
+	if resp, ok := read().(*jsonrpc.Response); !ok || resp.Error == nil || !second.outcome().noRoom || second.outcome().result != nil {
+		t.Errorf("%+v", second.outcome())
+	}
+	if req, ok := read().(*jsonrpc.Request); !ok || req.Method != "small" {
+		t.Errorf("%+v", req)
+	}
+	held.Release()
+	if used := conn.room.Used(); used != 0 {
+		t.Errorf("%d bytes are taken", used)
+	}
+	go func() { _, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":3,"result":"`+big+`"}`+"\n") }()
+	read()
+	if o := third.outcome(); o.noRoom || len(o.result) != len(big)+2 {
+		t.Errorf("%+v", o.noRoom)
+	}
+}
+
+// TestHalfAMessageHoldsNoRoom: a server that sends half of a large message and no more has no room for longer than the calls may
+// take to which it may be the answer.
+func TestHalfAMessageHoldsNoRoom(t *testing.T) {
+	p, w := pipeProcess(t)
+	conn := newLineConn(p, 4<<20)
+	conn.room = incoming.Exactly(64 << 20)
+	late := awaits(conn, 1, time.Now())
+	messages := make(chan jsonrpc.Message, 2)
+	go func() {
+		defer close(messages)
+		for {
+			msg, err := conn.Read(context.Background())
+			if err != nil {
+				return
+			}
+			messages <- msg
+		}
+	}()
+	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"`+strings.Repeat("x", 2<<20)) // more than a pipe has: it is being read
+	for conn.room.Used() != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	_, _ = io.WriteString(w, "\"}\n"+`{"jsonrpc":"2.0","method":"small"}`+"\n")
+	<-messages
+	if o := late.outcome(); !o.noRoom || o.result != nil {
+		t.Errorf("%+v", o)
+	}
+	if req, ok := (<-messages).(*jsonrpc.Request); !ok || req.Method != "small" {
+		t.Errorf("%+v, %v", req, conn.failure())
+	}
+	_ = w.Close()
+}
+
+// An answer that comes when nobody waits any more is not held.
+func TestLateAnswersHoldNoRoom(t *testing.T) {
+	room := incoming.Exactly(100)
+	held := room.Hold()
+	held.Set(50)
+	_, track := withTrack(t.Context())
+	track.outcome()
+	if track.answer(nil, nil, held); room.Used() != 0 {
+		t.Errorf("%d bytes are taken", room.Used())
+	}
+}
+
+func TestNoRoomForHTTPAnswers(t *testing.T) {
+	result := `"` + strings.Repeat("x", 3<<19) + `"`
+	for _, stream := range []bool{false, true} {
+		room := incoming.Exactly(2 * incoming.Copies * (3 << 19))
+		answer := func() (outcome, error) {
+			_, track := withTrack(t.Context())
+			body := "data: {\"id\":1,\"result\":" + result + "}\n\n"
+			if !stream {
+				body = `{"id":1,"result":` + result + `}`
+			}
+			r := &answerBody{body: io.NopCloser(strings.NewReader(body)), limit: 4 << 20, stream: stream, track: track, held: room.Hold()}
+			_, err := io.ReadAll(r)
+			return track.outcome(), err
+		}
+		first, err := answer()
+		if err != nil || string(first.result) != result || room.Used() < incoming.Copies*int64(len(result)) {
+			t.Errorf("stream %v: %v, %d bytes are taken", stream, err, room.Used())
+		}
+		if o, err := answer(); !errors.Is(err, errNoRoom) || !o.noRoom || o.result != nil {
+			t.Errorf("stream %v: %v, %v", stream, err, o.noRoom)
+		}
+		if first.held.Release(); room.Used() != 0 {
+			t.Errorf("stream %v: %d bytes are taken", stream, room.Used())
+		}
+	}
+	// What a server says by itself, in a stream that stays.
+	said := strings.Repeat("data: {}\r\n\r\n", 100_000)
+	if got, err := io.ReadAll(&answerBody{body: io.NopCloser(strings.NewReader(said)), limit: 4 << 20, stream: true}); err != nil || string(got) != said {
+		t.Errorf("%d bytes of many events: %v", len(got), err)
+	}
+	if _, err := io.ReadAll(&answerBody{body: io.NopCloser(strings.NewReader("data: " + result)), limit: 4 << 20, stream: true}); !errors.Is(err, errTooBig) {
+		t.Errorf("a large event: %v", err)
+	}
 }

@@ -189,11 +189,15 @@ func (b *Box) call(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
 	r, err := src.Call(ctx, agentkernel.ToolCall{Server: a.tool.Server, Tool: a.tool.Name, Arguments: a.arguments, Key: c.Key, Expect: c.Expect,
 		Admit: func(now agentkernel.Tool) error { return stillAdmitted(c, &now) }})
 	out := sys.Outcome{Result: r.Value, Incarnation: r.Incarnation, Settled: r.NotSent}
+	if r.Done != nil {
+		out.Done = func(bool) { r.Done() }
+	}
 	if r.NotSent && (price(a.tool) != nil || c.Budgeted) {
 		out.Settle = agentkernel.Amounts{} // it costs nothing
 	}
 	switch agentkernel.CodeOf(err) {
-	case agentkernel.CodeTool, agentkernel.CodeAnswerLost, agentkernel.CodeInvalid, agentkernel.CodeNotFound, agentkernel.CodeSessionLost, agentkernel.CodeDenied:
+	case agentkernel.CodeTool, agentkernel.CodeAnswerLost, agentkernel.CodeInvalid, agentkernel.CodeNotFound, agentkernel.CodeSessionLost, agentkernel.CodeDenied,
+		agentkernel.CodeLimit: // an answer for which there was no room
 		out.Settled = true
 	}
 	return out, err

@@ -219,7 +219,7 @@ func TestWhichFailuresAreSettled(t *testing.T) {
 	p, _ := newProcess(t, s)
 	for code, want := range map[agentkernel.Code]bool{
 		agentkernel.CodeTool: true, agentkernel.CodeAnswerLost: true, agentkernel.CodeInvalid: true, agentkernel.CodeNotFound: true,
-		agentkernel.CodeSessionLost: true, agentkernel.CodeDenied: true,
+		agentkernel.CodeSessionLost: true, agentkernel.CodeDenied: true, agentkernel.CodeLimit: true,
 		agentkernel.CodeUnavailable: false, agentkernel.CodeTimeout: false, agentkernel.CodeInternal: false, agentkernel.CodeInterrupted: false,
 	} {
 		for _, notSent := range []bool{false, true} {
@@ -233,6 +233,20 @@ func TestWhichFailuresAreSettled(t *testing.T) {
 	c := s.calls[0]
 	if c.Server != "s" || c.Tool != "add" || string(c.Arguments) != `{"b":2}` || c.Key != "key" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// The room of an answer is given back when the kernel has the result, and not before.
+func TestTheKernelSaysWhenItHasTheResult(t *testing.T) {
+	s, done := newServer(), 0
+	s.result.Done = func() { done++ }
+	p, _ := newProcess(t, s)
+	out, err := p.Outside(t.Context(), t, "tool.call", `{"server":"s","tool":"look"}`)
+	if err != nil || out.Done == nil || done != 0 {
+		t.Fatalf("%v, done %d times", err, done)
+	}
+	if out.Done(true); done != 1 {
+		t.Errorf("done %d times", done)
 	}
 }
 
