@@ -128,7 +128,7 @@ var rules = []struct {
 	{"hosted", []string{""}},
 	{"userland/...", []string{""}},
 	{"internal/config", []string{"", "internal/fetch", "internal/lazy", "internal/llm/models", "internal/nearest", "internal/regular", "internal/sched", "internal/shellword"}},
-	{"internal/setup", []string{"", "internal/bytesize", "internal/datadir", "internal/lazy"}},
+	{"internal/setup", []string{"", "internal/bytesize", "internal/datadir", "internal/lazy", "internal/shellword"}},
 	{"embedded", []string{"", "internal/..."}},
 	// Of the kernel, commands know what its journals mean, and nothing else.
 	{"cmd/...", []string{"", "client", "embedded", "userland/...", "cmd/...", "internal/api", "internal/api/wire", "internal/asktext", "internal/config", "internal/datadir", "internal/devllm", "internal/journal", "internal/jsonc", "internal/kernel/history", "internal/lazy", "internal/llm/models", "internal/mcpserver", "internal/nearest", "internal/packages", "internal/redact", "internal/regular", "internal/sandbox/process", "internal/sandbox/workspace", "internal/setup", "internal/store/sqlite", "internal/strictjson", "internal/tool", "internal/shellword"}},

@@ -69,6 +69,17 @@ func expect(t *testing.T, r Report, check string, status Status, found, fix stri
 	}
 }
 
+// TestEngineThatIsNotExecutable: one that is there is not said to be missing.
+func TestEngineThatIsNotExecutable(t *testing.T) {
+	home := t.TempDir()
+	exe := filepath.Join(datadir.At(home).Engines(), "monty")
+	write(t, exe, 10)
+	if err := os.Chmod(exe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, Doctor(t.Context(), DoctorOptions{Home: home, Version: "1", LookPath: nothing}), "engine", Fail, exe+" is not executable", "chmod +x "+exe)
+}
+
 func TestDoctorOnANewMachine(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "not", "yet")
 	r := Doctor(t.Context(), DoctorOptions{Home: home, Version: "1", LookPath: nothing})

@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/shellword"
 )
 
 // FindOptions say where to look for the engine.
@@ -65,6 +66,12 @@ func Find(o FindOptions) (path, origin string, err error) {
 				return exe, OriginHome, nil
 			}
 			return exe, OriginShared, nil
+		}
+	}
+	for _, exe := range Candidates(o.Home, o.Shared) {
+		if st, err := os.Stat(exe); err == nil && st.Mode().IsRegular() {
+			return "", "", agentkernel.Errorf(agentkernel.CodeUnavailable, "engine", "the Monty engine %s is not executable", exe).
+				WithHint("chmod +x %s", shellword.File(exe))
 		}
 	}
 	where := datadir.At(o.Home).Engines()
