@@ -310,7 +310,11 @@ func (l Limits) Problem() (name, why string) {
 		case d.Unit == LimitSpan:
 			return d.Name, fmt.Sprintf("%s is too short; it must be 1ms or more", Duration(n))
 		case d.Unit == LimitSize && least > 0:
-			return d.Name, fmt.Sprintf("%.0f bytes are not from 1 MiB to 16 TiB", n)
+			why = fmt.Sprintf("%.0f bytes are not from 1 MiB to 16 TiB", n)
+			if n < least {
+				why += "; write " + d.Least + ", say"
+			}
+			return d.Name, why
 		case d.Unit == LimitSize:
 			return d.Name, fmt.Sprintf("%.0f bytes are more than 16 TiB", n)
 		default:

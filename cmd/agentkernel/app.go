@@ -270,12 +270,17 @@ var commandElsewhere = map[string]string{
 	"call":       "agentkernel tools call SERVER.TOOL",
 }
 
-// argumentElsewhere says what is meant by a process behind a command that takes none; "": nothing is known.
+// argumentElsewhere says what is meant by a process, or a file, behind a command that takes none; "": nothing is known.
 func argumentElsewhere(command, word string) string {
 	if _, err := agentkernel.ParsePID(word); err != nil {
+		if command == "agentkernel export" {
+			return "the file is named with -o: agentkernel export PID -o " + shellword.File(word)
+		}
 		return ""
 	}
 	switch command {
+	case "agentkernel budget":
+		return command + " show " + word
 	case "agentkernel ps":
 		return fmt.Sprintf("agentkernel inspect %s shows a process, agentkernel why %s why it failed or waits", word, word)
 	case "agentkernel halt", "agentkernel thaw":
@@ -304,6 +309,8 @@ func unknownCommand(node *kong.Node, word string) error {
 		return e.WithHint("%s", ours)
 	}
 	switch near := nearest.Names(word, commandNames(node)); {
+	case argumentElsewhere(node.FullPath(), word) != "":
+		return e.WithHint("%s", argumentElsewhere(node.FullPath(), word))
 	case len(near) > 0:
 		return e.WithHint("did you mean \"%s\"?", strings.Join(near, "\", \""))
 	case strings.HasSuffix(word, ".py"):
