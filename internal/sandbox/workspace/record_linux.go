@@ -88,11 +88,12 @@ func (h *home) find(volume string) *folder {
 	return nil
 }
 
-// open opens a process's directory. CodeInvalid: it has none.
+// open opens a process's directory. CodeInvalid: it has none; that the process has a workspace whoever asks has seen to.
 func (s *Store) open(pid agentkernel.PID) (*home, error) {
 	d, err := openRoot(s.path(pid), true)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, invalid("process %d has no workspace", pid).WithPID(pid).WithHint("agentkernel run --workspace DIR gives a program a folder to work in")
+		return nil, invalid("nothing that process %d changed is here: a backup does not have it, and a process that never began made nothing", pid).WithPID(pid).
+			WithHint("agentkernel rerun %d runs it again", pid)
 	}
 	if err != nil {
 		return nil, storage(err)

@@ -687,3 +687,12 @@ func TestHolding(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingKept: a process whose changes a backup left out is not said to have had no workspace.
+func TestNothingKept(t *testing.T) {
+	r := newRig(t, start)
+	_, err := r.s.open(65)
+	if e := agentkernel.AsError(err, "", ""); e == nil || e.Code != agentkernel.CodeInvalid || !strings.Contains(e.Message(), "a backup does not have it") || e.Hint != "agentkernel rerun 65 runs it again" {
+		t.Errorf("%v", err)
+	}
+}
