@@ -288,16 +288,16 @@ func TestASlowAnswerHoldsNoRoom(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-sent
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
 		for room.Used() == 0 { // it is being received
-			time.Sleep(time.Millisecond)
+			<-tick.C
 		}
 		cancel()
 	}()
 	_, err := src.Call(ctx, agentkernel.ToolCall{Server: "slow", Tool: "big", Arguments: json.RawMessage(`{}`)})
 	wantCode(t, err, agentkernel.CodeCanceled)
-	for room.Used() != 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the room is given back", func() bool { return room.Used() == 0 })
 }
 
 func TestServersThatDoNotStart(t *testing.T) {

@@ -334,8 +334,10 @@ func TestHalfAMessageHoldsNoRoom(t *testing.T) {
 		}
 	}()
 	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"`+strings.Repeat("x", 2<<20)) // more than a pipe has: it is being read
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for conn.room.Used() != 0 {
-		time.Sleep(time.Millisecond)
+		<-tick.C
 	}
 	_, _ = io.WriteString(w, "\"}\n"+`{"jsonrpc":"2.0","method":"small"}`+"\n")
 	<-messages

@@ -58,14 +58,10 @@ signal.pause()
 		if err := unix.Kill(child, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		for until := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			if all = seeAll(treeOf(r.PID())); isZombie(all[len(all)-1].status) && all[len(all)-1].pid == child {
-				break
-			}
-			if time.Now().After(until) {
-				t.Fatal("it does not end, or is waited for")
-			}
-		}
+		until(t, "it ends, and is not waited for", func() bool {
+			all = seeAll(treeOf(r.PID()))
+			return isZombie(all[len(all)-1].status) && all[len(all)-1].pid == child
+		})
 		if n := l.of(all); n.locks != 0 {
 			t.Errorf("%d locks of a process that has ended", n.locks)
 		}
