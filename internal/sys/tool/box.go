@@ -101,7 +101,7 @@ func (b *Box) Shadowed(ctx context.Context, s *agentkernel.Spec, modules map[str
 	for _, srv := range servers {
 		if names, both := local[srv.PythonName]; both {
 			return agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "the local tool %s and the server %q of %s have one name: a program that imports tools.%s could mean either",
-				"tools/"+srv.PythonName+"/"+strings.ReplaceAll(names[0], ".", "/")+".py", srv.Name, srv.Source, srv.PythonName).
+				strings.TrimSuffix("tools/"+srv.PythonName+"/"+strings.ReplaceAll(names[0], ".", "/"), "/")+".py", srv.Name, srv.Source, srv.PythonName).
 				WithHint("rename the folder tools/%s, or the server", srv.PythonName)
 		}
 	}
