@@ -78,6 +78,7 @@ type clients struct {
 	uses     int64
 	closed   bool
 	ending   sync.WaitGroup
+	alone    bool // the client is at standard input: when the server ends, it has gone, too
 	// answering are the calls over HTTP that have no answer yet. None is added once closed.
 	answering sync.WaitGroup
 }
@@ -128,6 +129,8 @@ func (cs *clients) of(ss *mcp.ServerSession, extra *mcp.RequestExtra) (*client, 
 	cs.byServer[ss] = c
 	if id := ss.ID(); id != "" {
 		cs.owners[id] = principal
+	} else {
+		cs.alone = true
 	}
 	cs.ending.Go(func() {
 		_ = ss.Wait() // it ends when the client goes, or Close of the SDK's server
@@ -216,7 +219,7 @@ func (cs *clients) ended() bool {
 func (cs *clients) goesOn(s *session) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return cs.closed && (s.feeding > 0 || s.unsettled.Load() != nil)
+	return cs.closed && !cs.alone && (s.feeding > 0 || s.unsettled.Load() != nil)
 }
 
 // hangUp ends the calls of a client that says goodbye while they run: the SDK would wait for them.
@@ -261,14 +264,15 @@ func (cs *clients) close() {
 	cs.mu.Lock()
 	cs.closed = true
 	open := make([]*mcp.ServerSession, 0, len(cs.byServer))
-	callers := make([]*client, 0, len(cs.byServer))
 	for ss, c := range cs.byServer {
-		open, callers = append(open, ss), append(callers, c)
+		open = append(open, ss)
+		if cs.alone {
+			c.goAway(nil)
+		} else {
+			c.goAway(errEnding)
+		}
 	}
 	cs.mu.Unlock()
-	for _, c := range callers {
-		c.goAway(errEnding)
-	}
 	cs.awaitAnswers() // a session of the SDK that closes sends none
 	for _, ss := range open {
 		_ = ss.Close()
