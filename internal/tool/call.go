@@ -144,6 +144,7 @@ func (s *server) send(ctx context.Context, inst *instance, t *boundTool, args js
 		}
 		return r, never, err
 	}
+	o.held.Release() // of an answer that is none
 	if o.failed != nil {
 		s.answeredBy(inst)
 	}
