@@ -26,6 +26,7 @@ func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 		{Kind: agentkernel.EntryResult, Note: `settled {"calls":1} kept {"tokens":7} by i1`, Settle: agentkernel.Amounts{"calls": 1}, Reserve: agentkernel.Amounts{"tokens": 7}, Incarnation: "i1"},
 		{Kind: agentkernel.EntrySettled, Note: `settled {"tokens":3}`, Settle: agentkernel.Amounts{"tokens": 3}},
 		{Kind: agentkernel.EntrySettled, Note: `settled null`},
+		{Kind: agentkernel.EntrySettled, Note: `settled {} kept {"unsent":1}`, Settle: agentkernel.Amounts{}, Reserve: agentkernel.Amounts{"unsent": 1}},
 		{Kind: agentkernel.EntrySignal, Note: "interrupt", Signal: agentkernel.SignalInterrupt},
 		{Kind: agentkernel.EntryResolve, Note: "retry", Decision: agentkernel.DecisionRetry},
 		{Kind: agentkernel.EntryAllowed, Note: "files.*", Pattern: "files.*"},

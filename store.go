@@ -27,7 +27,7 @@ const (
 	EntryPublish  EntryKind = "publish"  // the program has exited with 0, and its files are about to be applied; Data is how it ends
 	EntryAllowed  EntryKind = "allowed"  // a human allows the tools of Pattern from now on
 	EntryBudget   EntryKind = "budget"   // the budget is raised; Data is the Budget that is added
-	EntrySettled  EntryKind = "settled"  // a stream is at its end that Call has opened: Settle, of what its result has kept; Async: it has more to give
+	EntrySettled  EntryKind = "settled"  // a stream is at its end that Call has opened, or Call will have no result, or waits for its turn again (Reserve): Settle, of what it has kept; Async: it has more to give
 	EntryAttached EntryKind = "attached" // a host has taken the process up; Data has the epoch
 	EntryTerminal EntryKind = "terminal" // the last entry; Data is {"exit_code","state","ran_ns"}, Err what it failed with
 )

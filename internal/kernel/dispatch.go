@@ -407,7 +407,7 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	}
 	p.inflight.Add(f)
 	k.append(p, entry)
-	f.seq = p.standing.Seq
+	f.seq, f.ours = p.standing.Seq, true
 	return true, nil
 }
 
@@ -438,6 +438,7 @@ func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool,
 	want, at, err := k.reserve(p, f)
 	if err == nil && (f.effect == agentkernel.EffectPaid || len(want) > 0) {
 		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, At: at, Call: f.id, Reserve: want})
+		f.ours = true
 	}
 	return err == nil, err
 }
@@ -505,7 +506,7 @@ func (k *Kernel) completeLocked(p *process, f *inflight, out outcome, err error)
 	if p.state.Terminal() || p.inflight.Find(f.id) != f || k.ctx.Err() != nil || err != nil && p.runEnded() {
 		return false
 	}
-	failure, unknown := f.unknown(agentkernel.AsError(err, agentkernel.CodeInternal, f.op))
+	failure, unknown := unresolved.Leaves(agentkernel.AsError(err, agentkernel.CodeInternal, f.op), f.again, f.brief)
 	if unknown && p.spec.OnUnknown == agentkernel.UnknownPause && f.effect != agentkernel.EffectPaid {
 		k.pauseForDecision(p, f, failure)
 		return false

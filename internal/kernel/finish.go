@@ -50,6 +50,11 @@ func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentker
 	p.ending = &e
 	p.pausing = nil
 	box := p.takeBox()
+	for _, f := range p.inflight {
+		if used := p.left(f); used != nil {
+			settled = append(settled, agentkernel.Entry{Kind: agentkernel.EntrySettled, Call: f.id, Settle: used})
+		}
+	}
 	p.dropInflight(hasNoReply)
 	p.wall.Stop()
 	// The order matters: what the handlers that are still outside append must come before, or not at all.

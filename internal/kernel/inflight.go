@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/timers"
-	"agentkernel/internal/kernel/unresolved"
 	"agentkernel/internal/sys"
 )
 
@@ -29,6 +29,7 @@ type inflight struct {
 	// backend, and will issue it again.
 	dropped   bool
 	admission *sys.Admission          // nil: its family was not asked
+	ours      bool                    // what it holds in the journal is for this admission
 	peer      string                  // see history.Peer; "": it has not gone out
 	child     agentkernel.PID         // whose end it waits for; 0: of none
 	origin    *agentkernel.OriginCall // for the journal; nil: none
@@ -69,20 +70,6 @@ func (f *inflight) waitsFor() string {
 	return f.label + f.admission.Waits()
 }
 
-// unknown says whether a failure leaves open whether the call happened, and gives it as the program would
-// be told. A call that was made once more leaves the first outcome open unless the tool itself answered.
-func (f *inflight) unknown(failure *agentkernel.Error) (*agentkernel.Error, bool) {
-	switch {
-	case failure == nil:
-		return nil, false
-	case failure.Code == agentkernel.CodeOutcomeUnknown:
-		return failure, true
-	case f.again && failure.Code != agentkernel.CodeTool && failure.Code != agentkernel.CodeAnswerLost:
-		return unresolved.Unknown(f.op, f.brief(), failure), true
-	}
-	return failure, false
-}
-
 // Number is that of the call.
 func (f *inflight) Number() int64 { return f.id }
 
@@ -99,6 +86,14 @@ func (p *process) opening() (n int) {
 // gone says that nobody waits for a call any more; p.mu is held.
 func (p *process) gone(f *inflight) bool {
 	return p.state.Terminal() || f.dropped || f.intended() && p.inflight.Find(f.id) != f
+}
+
+// left is how a call settles whose result nobody waits for any more; p.mu is held.
+func (p *process) left(f *inflight) agentkernel.Amounts {
+	if !f.ours {
+		return nil
+	}
+	return reserve.Left(f.id, f.admission, p.standing.Account.Amounts)
 }
 
 // stop ends what goes on for a call whose result nobody waits for any more.

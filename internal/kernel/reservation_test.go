@@ -180,6 +180,123 @@ func TestReservationsOverCrashes(t *testing.T) {
 	}
 }
 
+// TestACallThatIsLeft: a call that ends with its process, or by a signal, costs what its family says that it has used up.
+func TestACallThatIsLeft(t *testing.T) {
+	for _, left := range []struct{ arg, spent string }{{`null`, "5 coins"}, {`{}`, "nothing"}, {`{"coins":2}`, "2 coins"}, {`{"coins":-1}`, "5 coins"}} {
+		for _, sig := range []agentkernel.Signal{agentkernel.SignalKill, agentkernel.SignalInterrupt, agentkernel.SignalStop} {
+			for _, crash := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					y := &toy.World{Grant: agentkernel.Amounts{"coins": 10}, Delay: time.Hour}
+					r := newRig(t, newRAMStore(), with(y))
+					r.backend.add("p", func(p *prog) error {
+						_, err := p.call("toy.charge", `{"for":"x","effect":"paid","reserve":{"coins":5},"left":`+left.arg+`}`)
+						return err
+					})
+					p, err := r.Spawn(t.Context(), spec("p"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					pass(time.Second)
+					if crash { // what the first time has cost, nobody knows
+						r = r.boot(t, r.store.crash(), with(y))
+						if _, err := r.Recover(t.Context(), 0); err != nil {
+							t.Fatal(err)
+						}
+						pass(time.Second)
+					}
+					if err := r.Signal(t.Context(), p.PID, sig); err != nil {
+						t.Fatal(err)
+					}
+					pass(time.Minute)
+					if p, err := r.Process(t.Context(), p.PID); err != nil || !p.State.Terminal() {
+						t.Fatalf("%+v, %v", p, err)
+					}
+					want := map[bool]map[string]string{false: {"nothing": "nothing", "2 coins": "2 coins", "5 coins": "5 coins"},
+						true: {"nothing": "5 coins", "2 coins": "7 coins", "5 coins": "10 coins"}}[crash][left.spent]
+					if got := account(t, r, p.PID); got != "spent "+want+", held nothing" {
+						t.Errorf("%s, left with %s, crash %t: %s, want %s", sig, left.arg, crash, got, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestACallThatHasNotGoneOut: where a kernel ends in order, what has not gone out yet costs nothing, and is sent for the first time by the next.
+func TestACallThatHasNotGoneOut(t *testing.T) {
+	for _, c := range []struct{ left, held, spent string }{
+		{`{}`, "spent nothing, held 1 unsent", "3 coins"},
+		{`{"model x":1}`, "spent 1 model x, held 1 unsent", "3 coins, 1 model x"},
+		{`{"tokens":1}`, "spent nothing, held 5 coins", "8 coins"},
+		{`null`, "spent nothing, held 5 coins", "8 coins"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			y := &toy.World{Delay: time.Hour}
+			r := newRig(t, newRAMStore(), with(y))
+			r.backend.add("p", func(p *prog) error {
+				_, err := p.call("toy.charge", `{"for":"x","effect":"paid","reserve":{"coins":5},"use":{"coins":3},"left":`+c.left+`}`)
+				return err
+			})
+			p, err := r.Spawn(t.Context(), spec("p"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Second)
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second one ends before it could go out again
+				r = r.boot(t, r.store.crash(), with(y))
+				if got := account(t, r, p.PID); got != c.held {
+					t.Errorf("left with %s: %s, want %s", c.left, got, c.held)
+				}
+			}
+			y.Delay = time.Second
+			if _, err := r.Recover(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			r.expectOutput(t, p.PID, agentkernel.StateExited, "")
+			if got := account(t, r, p.PID); got != "spent "+c.spent+", held nothing" {
+				t.Errorf("left with %s: %s, want %s", c.left, got, c.spent)
+			}
+		})
+	}
+}
+
+// TestACallThatIsTakenUp: what a call holds of the time before a crash is not given back by who would make it again.
+func TestACallThatIsTakenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := &toy.World{Delay: time.Hour}
+		r := newRig(t, newRAMStore(), with(y))
+		r.backend.add("p", func(p *prog) error {
+			_, err := p.call("toy.charge", `{"for":"x","effect":"paid","reserve":{"usd":8},"left":{}}`)
+			return err
+		})
+		s := spec("p")
+		s.Budget.USD = 10
+		p, err := r.Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		r = r.boot(t, r.store.crash(), with(y))
+		if _, err := r.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second) // the family was asked again, and there is too little for a second time
+		if p, err := r.Process(t.Context(), p.PID); err != nil || !p.Paused {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		if err := r.Signal(t.Context(), p.PID, agentkernel.SignalKill); err != nil {
+			t.Fatal(err)
+		}
+		if got := account(t, r, p.PID); !strings.Contains(got, "held nothing") || !strings.Contains(got, "8 nano") && !strings.Contains(got, "8 usd") {
+			t.Error(got)
+		}
+	})
+}
+
 // TestResolveSettles: a write of unknown outcome holds what it has reserved until somebody says what became of it.
 func TestResolveSettles(t *testing.T) {
 	for _, c := range []struct {

@@ -139,7 +139,7 @@ func (k *Kernel) takeBack(p *process, cell int64, why *agentkernel.Error) (agent
 		f.stop()
 		p.standing.Unresolved.Drop(f.id)
 		if f.intended() {
-			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: p.interrupted(f)})
+			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: p.interrupted(f), Settle: p.left(f)})
 		}
 	}
 	p.inflight, p.run.arrived = nil, nil

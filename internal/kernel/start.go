@@ -18,6 +18,7 @@ import (
 	"agentkernel/internal/kernel/holds"
 	"agentkernel/internal/kernel/observe"
 	"agentkernel/internal/kernel/permit"
+	"agentkernel/internal/kernel/reserve"
 	"agentkernel/internal/kernel/roles"
 	"agentkernel/internal/kernel/skills"
 	"agentkernel/internal/kernel/slots"
@@ -130,7 +131,8 @@ func (k *Kernel) Close() error {
 	k.stop()
 	k.queue.Drain()
 	for _, p := range procs {
-		k.closeLate(p)
+		k.discard(p, p.sandbox()) // again, at most: it was let go while it was being started, and no slot is in use any more
+		k.dropLocals(p)
 	}
 	k.external.Close()
 	k.cfg.Retention.Stop()
@@ -162,6 +164,9 @@ func (k *Kernel) abandon(p *process) {
 	p.wall.Stop()
 	for _, f := range p.inflight {
 		f.timer.Stop()
+		if entry, ok := reserve.Unsent(f.id, p.left(f)); ok {
+			k.append(p, entry)
+		}
 	}
 	why := agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel was stopped; the process is unfinished").
 		WithPID(p.pid).WithHint(advice.Recover, p.pid)
@@ -175,12 +180,6 @@ func (k *Kernel) abandon(p *process) {
 			k.cfg.Logger.Warn("sandbox did not close", "pid", p.pid, "err", err)
 		}
 	}
-}
-
-// closeLate closes the sandbox of a process that was let go while it was being started. No slot is in use any more.
-func (k *Kernel) closeLate(p *process) {
-	k.discard(p, p.sandbox()) // again, at most
-	k.dropLocals(p)
 }
 
 // ownOps are the kernel's own calls.

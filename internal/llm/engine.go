@@ -48,6 +48,9 @@ type Plan interface {
 	Drop()
 	// Waiting says why Wait has not returned: "queued 2.1 s: tokens/min of key a, 31 ahead"; "": it has.
 	Waiting() string
+	// Leave says that nobody waits for the answer: nothing more goes out. It returns what was used up; nil: nobody knows, as where a request is
+	// on its way. It comes at most once, at any time, also while Ask is under way.
+	Leave() agentkernel.Amounts
 	// Wanted says that others wait for the place of a request which is under way.
 	Wanted() bool
 	// Ask asks, as often as it takes. used is what was used up, with an error, too; nil: nobody knows. tell is told each bit of the answer

@@ -49,8 +49,11 @@ type Options struct {
 	MaxAnswer              int64         // bytes of one answer; 0: 8 MiB, more than a model says, and 64 MiB for vectors
 }
 
-// Watch is told of a request that is under way; either may be nil.
+// Watch is told of a request that is under way; each may be nil.
 type Watch struct {
+	// Leaves is told that the request goes out now, before a server can have it; once for each connection that is tried. Its error keeps
+	// the request back, and is that of the request.
+	Leaves func() error
 	// Head is told once what the head of the answer says, before anything of its body is read; of failures, too.
 	Head func(Head)
 	// Delta is told each bit of the answer as it comes. Its error ends the request with that error. Without it the provider may

@@ -36,7 +36,7 @@ func (p *provider) arrives(a *asking, r *llm.Request, fate fate, roll uint64, tu
 	held := int64(0)
 	if l := w.disk.ledger(pid); l != nil && l.calls[call] != nil {
 		c := l.calls[call]
-		q.life, held = c.paid, l.purse.held[call][agentkernel.AmountUSD]
+		q.life, q.turns, held = c.paid, c.turns, l.purse.held[call][agentkernel.AmountUSD]
 		if c.resultSeq != 0 || l.terminal {
 			w.failf("call %d of process %d asks a model, and has its result", call, pid)
 		}
@@ -82,7 +82,7 @@ func (m *market) checkAgain(w *World, a *asking, q *request) {
 		switch {
 		case old.life != q.life:
 			continue
-		case old.kernel != q.kernel:
+		case old.kernel != q.kernel && (!old.free || old.turns == q.turns):
 			w.failf("call %s asks a model again after a crash, and its journal does not say so", a.name)
 		case old.open:
 			w.failf("call %s asks a model while it is being answered", a.name)

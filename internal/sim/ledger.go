@@ -44,6 +44,7 @@ type ledgerCall struct {
 	retries        int  // that were decided and begun
 	paid           int  // how often a call that is paid for was begun again
 	unsent         bool // it waits for its turn, and was not sent yet
+	turns          int  // how often it went back to that
 	async, done    bool
 	result         json.RawMessage
 	settled        agentkernel.Amounts // that it has used up, as it was said last; nil: nobody knows
@@ -103,8 +104,11 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 		again := c != nil && c.over && e.Settle != nil && len(e.Settle) == 0 // all of it was given, after it was settled
 		switch {
 		case again:
-		case c == nil || c.resultSeq == 0 || c.over:
-			return fmt.Errorf("the stream of call %d is settled, which is not open", e.Call)
+		case c != nil && c.resultSeq == 0 && e.Settle != nil && e.Reserve[agentkernel.AmountUnsent] > 0 && len(e.Reserve) == 1:
+			c.unsent = true
+			c.turns++
+		case c == nil || c.over || c.resultSeq == 0 && (e.Settle == nil || e.Async): // one without a result may be left by the end of its process
+			return fmt.Errorf("call %d is settled, which has no open stream", e.Call)
 		default:
 			c.settled, c.over = e.Settle, true
 		}

@@ -37,6 +37,7 @@ type request struct {
 	to      *models.Model
 	kernel  int // the generation that has sent it
 	life    int // how often its call had been begun again by then
+	turns   int // how often it had gone back to waiting for its turn
 	open    bool
 	whole   bool                // it was answered, to the end
 	known   bool                // and whoever sent it was told what it has cost
@@ -187,6 +188,11 @@ func (p *provider) Complete(ctx context.Context, r *llm.Request, watch llm.Watch
 		return nil, &llm.Error{Kind: llm.Canceled, Err: err}
 	case fate == unreachable:
 		return nil, &llm.Error{Kind: llm.Network, Message: "nobody is there"}
+	}
+	if watch.Leaves != nil {
+		if err := watch.Leaves(); err != nil {
+			return nil, &llm.Error{Kind: llm.Canceled, Err: err}
+		}
 	}
 	q := p.arrives(a, r, fate, roll, turn)
 	defer p.ends(q)

@@ -143,4 +143,13 @@ var mutations = []mutation{
 	{"a bounded call is sent again that may have been charged", "llm/control/do.go",
 		"	case e.Began, a.call.Once && e.Charged():\n",
 		"	case e.Began, a.call.Once && e.Charged() && !(PLANTED):\n"},
+	{"what is on its way is not charged to a call that is left", "llm/router/plan.go",
+		"	out := p.out\n",
+		"	out := p.out && !(PLANTED)\n"},
+	{"a call that is on its way is said not to be, when its kernel ends", "kernel/reserve/reserve.go",
+		"	if used == nil || used[agentkernel.AmountUSD]",
+		"	if used == nil && !(PLANTED) || used[agentkernel.AmountUSD]"},
+	{"a call that was taken up gives back what its first life holds", "inflight.go",
+		"	if !f.ours {\n",
+		"	if !f.ours && !(PLANTED) {\n"},
 }

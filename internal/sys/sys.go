@@ -243,6 +243,9 @@ type Admission struct {
 	// Drop gives back what Later has got for the call, which is not made now; nil: it has got nothing. A call that is made after all
 	// gets it again by itself. It may come several times.
 	Drop func()
+	// Leave is called, with locks held, when a call ends whose result nobody waits for any more: nothing more goes out for it. It returns what
+	// the call has used up; nil: nobody knows, and all that was reserved is charged, as without it.
+	Leave func() agentkernel.Amounts
 	// Waiting says why Later has not returned, in few words; "": it has. nil: there is nothing to say.
 	Waiting func() string
 }
@@ -293,6 +296,14 @@ func (a *Admission) NotUsed() {
 	if a != nil && a.Drop != nil {
 		a.Drop()
 	}
+}
+
+// Left is Leave.
+func (a *Admission) Left() agentkernel.Amounts {
+	if a == nil || a.Leave == nil {
+		return nil
+	}
+	return a.Leave()
 }
 
 // Question asks for permission.

@@ -36,7 +36,7 @@ type Held struct {
 
 // Add takes an entry that stands behind all that were added before. An intent reserves, a second beginning charges what the
 // first had reserved and reserves again, and a result settles; see Charges. A result may keep some of it for the stream
-// that the call has opened, which is settled later. Running time is over when it is noted, and is never held: that
+// that the call has opened, which is settled later. What settles before a result leaves nothing, or the call waiting for its turn. Running time is over when it is noted, and is never held: that
 // until a call is in its reservation, that until the end in the last entry.
 func (a *Amounts) Add(e *agentkernel.Entry) *Amounts {
 	day := a.day(e)
@@ -49,6 +49,8 @@ func (a *Amounts) Add(e *agentkernel.Entry) *Amounts {
 		return a.with(ran, DateOf(e.At), e.Call, &Held{Amounts: held, Again: e.Kind == agentkernel.EntryRetry && !a.Unsent(e.Call), Day: DateOf(e.At)})
 	case e.Kind == agentkernel.EntryResult && len(e.Reserve) > 0:
 		return a.with(nil, 0, e.Call, &Held{Amounts: e.Reserve, Kept: true, Day: day})
+	case e.Kind == agentkernel.EntrySettled && len(e.Reserve) > 0: // it waits for its turn again
+		return a.with(nil, 0, e.Call, &Held{Amounts: e.Reserve, Day: day})
 	case e.Kind == agentkernel.EntryTerminal && bytes.Contains(e.Data, []byte(`"ran_ns"`)): // of most it is not there, and reading takes longer than looking
 		if ran := ReadEnd(e.Data).Ran; ran > 0 {
 			return a.with(agentkernel.Amounts{agentkernel.AmountTime: int64(ran)}, DateOf(e.At), 0, nil)

@@ -138,7 +138,7 @@ func (o *Of) Add(e *agentkernel.Entry) history.Locals {
 	case agentkernel.EntryAborted:
 		o.tell(sys.Step{PID: o.pid, Call: e.Call, At: e.At, Aborted: true, Err: e.Err})
 	case agentkernel.EntrySettled:
-		if e.Async { // it has more to give
+		if e.Async || len(e.Reserve) > 0 { // it has more to give, or waits for its turn again
 			break
 		}
 		o.tell(sys.Step{PID: o.pid, Call: e.Call, At: e.At, Settled: true})

@@ -84,6 +84,23 @@ func Settlements(ends []sys.Settlement, account *history.Amounts) (list []agentk
 	return list
 }
 
+// Left is how a call settles whose result nobody waits for any more, in Entry.Settle: nil, if nobody knows what it has used, or it holds nothing.
+func Left(call int64, adm *sys.Admission, account *history.Amounts) agentkernel.Amounts {
+	if held := account.Of(call); len(held) > 0 {
+		return Settled(adm.Left(), held)
+	}
+	return nil
+}
+
+// Unsent is the entry with which a call goes back to waiting for its turn whose kernel ends before it has sent anything that costs. False: it
+// may have, or has used something, which the next kernel charges.
+func Unsent(call int64, used agentkernel.Amounts) (agentkernel.Entry, bool) {
+	if used == nil || used[agentkernel.AmountUSD] > 0 || used[agentkernel.AmountTokens] > 0 {
+		return agentkernel.Entry{}, false
+	}
+	return agentkernel.Entry{Kind: agentkernel.EntrySettled, Call: call, Settle: used, Reserve: agentkernel.Amounts{agentkernel.AmountUnsent: 1}}, true
+}
+
 // Early are the entries for streams that have ended, and have more to give, or would have.
 func Early(account *history.Amounts, ends ...sys.Settlement) []agentkernel.Entry {
 	list := Settlements(ends, account)

@@ -79,6 +79,7 @@ type call struct {
 	at     time.Time // when it began, or began again
 	model  string
 	unsent bool // nothing has gone out yet: it is not counted
+	opened bool // a stream, which has not ended
 }
 
 // reading is a journal that is being read.
@@ -140,7 +141,7 @@ func outline(ctx context.Context, store agentkernel.StoreReader, pid agentkernel
 // add takes an entry that stands behind all that were added before.
 func (j *reading) add(e *agentkernel.Entry) error {
 	if e.Kind == agentkernel.EntryCall && !e.Done && e.Origin == nil && asksModel(e.Op) {
-		j.calls[e.Call] = call{e.At, e.Reserve.Model(), e.Reserve[agentkernel.AmountUnsent] > 0}
+		j.calls[e.Call] = call{at: e.At, model: e.Reserve.Model(), unsent: e.Reserve[agentkernel.AmountUnsent] > 0}
 	}
 	for c := range j.amounts.Charges(e) {
 		if was, ok := j.calls[c.Call]; ok && (e.Kind != agentkernel.EntryResult || len(e.Reserve) == 0) { // what opens a stream has used nothing yet
@@ -159,7 +160,13 @@ func (j *reading) add(e *agentkernel.Entry) error {
 		return j.end()
 	case !ok:
 	case e.Kind == agentkernel.EntryRetry:
-		j.calls[e.Call] = call{e.At, cmp.Or(e.Reserve.Model(), was.model), false}
+		j.calls[e.Call] = call{at: e.At, model: cmp.Or(e.Reserve.Model(), was.model)}
+	case holds && e.Kind == agentkernel.EntryResult:
+		was.opened = true
+		j.calls[e.Call] = was
+	case holds && e.Kind == agentkernel.EntrySettled: // it waits for its turn again
+		was.unsent = true
+		j.calls[e.Call] = was
 	case !holds && (held || e.Kind == agentkernel.EntryResult): // what still holds something goes on
 		delete(j.calls, e.Call)
 		if was.unsent {
@@ -167,7 +174,7 @@ func (j *reading) add(e *agentkernel.Entry) error {
 		}
 		return j.book(was, e.Settle, func(row *agentkernel.UsageRow) {
 			row.Calls++
-			if e.Err != nil {
+			if e.Err != nil || e.Kind == agentkernel.EntrySettled && !was.opened { // nothing has come
 				row.Failed++
 			}
 		})

@@ -310,3 +310,30 @@ func TestAStream(t *testing.T) {
 		t.Errorf("at its end: %+v, %v", u, err)
 	}
 }
+
+// TestACallWithoutAnAnswer: one that waits for its turn again is open and counts for nothing; one that is left has failed.
+func TestACallWithoutAnAnswer(t *testing.T) {
+	j := newJournal()
+	n := j.call("llm.ask", asked("openai:a", 900, 0, 0))
+	j.add(agentkernel.Entry{Kind: agentkernel.EntrySettled, Call: n, Settle: agentkernel.Amounts{}, Reserve: agentkernel.Amounts{agentkernel.AmountUnsent: 1}})
+	read := func() agentkernel.UsageRow {
+		s := &store{}
+		s.put(1, "a", "n", j)
+		u, err := usage.Read(t.Context(), s, agentkernel.UsageQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Total
+	}
+	if got := read(); got.Open != 1 || got.Calls != 0 || got.HeldUSD != 0 || got.USD != 0 || got.Uncertain != 0 {
+		t.Errorf("it waits again: %+v", got)
+	}
+	j.add(agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: n, Reserve: agentkernel.Amounts{"usd": 900}})
+	if got := read(); got.Open != 1 || got.HeldUSD != 900 || got.USD != 0 || got.Uncertain != 0 {
+		t.Errorf("it is sent: %+v", got)
+	}
+	j.add(agentkernel.Entry{Kind: agentkernel.EntrySettled, Call: n, Settle: agentkernel.Amounts{}})
+	if got := read(); got.Open != 0 || got.Calls != 1 || got.Failed != 1 || got.HeldUSD != 0 || got.USD != 0 || got.Uncertain != 0 {
+		t.Errorf("it is left: %+v", got)
+	}
+}

@@ -456,16 +456,19 @@ func (b bed) embeddings(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(body)
 	})
-	heads := 0
-	got, err := p.Embed(t.Context(), r, llm.Watch{Head: func(llm.Head) { heads++ }})
+	heads, left := 0, 0
+	got, err := p.Embed(t.Context(), r, llm.Watch{Head: func(llm.Head) { heads++ }, Leaves: func() error {
+		left++
+		return nil
+	}})
 	if body == nil {
 		if e := isError(t, err); e.Kind != llm.Unsupported || e.Sent {
 			t.Errorf("%+v", e)
 		}
 		return
 	}
-	if err != nil || !reflect.DeepEqual(got.Vectors, vectors) || got.Model != replyModel || got.Usage.Input != 9 || got.Usage.Estimated || heads != 1 {
-		t.Errorf("%+v, %v, %d heads", got, err, heads)
+	if err != nil || !reflect.DeepEqual(got.Vectors, vectors) || got.Model != replyModel || got.Usage.Input != 9 || got.Usage.Estimated || heads != 1 || left != 1 {
+		t.Errorf("%+v, %v, %d heads, went out %d times", got, err, heads, left)
 	}
 	if asked, _ := s.last(); !slices.Equal(asked.Texts, r.Texts) {
 		t.Errorf("%+v", asked)

@@ -382,6 +382,34 @@ func (b bed) canceled(t *testing.T) {
 			t.Errorf("%+v, %d requests", e, n)
 		}
 	})
+	for _, stream := range []bool{false, true} {
+		t.Run("before it goes out", func(t *testing.T) {
+			for _, size := range []int{10, 1 << 20} {
+				bodies := make(chan int64, 10)
+				_, p := b.start(t, func(w http.ResponseWriter, q *http.Request) {
+					n, _ := io.Copy(io.Discard, q.Body) // it ends early
+					bodies <- n
+				})
+				r := simple()
+				r.Messages[0].Parts[0].Text = strings.Repeat("x", size)
+				w := llm.Watch{Leaves: func() error { return stop }}
+				if stream {
+					w.Delta = func(llm.Delta) error { return nil }
+				}
+				_, err := p.Complete(t.Context(), r, w)
+				if e := isError(t, err); e.Kind != llm.Canceled || e.Sent || !errors.Is(err, stop) || e.Retry() {
+					t.Errorf("%+v", e)
+				}
+				select {
+				case n := <-bodies:
+					if n > 0 {
+						t.Errorf("the server has %d bytes", n)
+					}
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		})
+	}
 	t.Run("by its deadline", func(t *testing.T) {
 		_, p := b.start(t, func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -404,11 +432,11 @@ func (b bed) notReached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, h, e := ask(t, p, simple(), true); e == nil || e.Kind != llm.Network || e.Sent || e.Status != 0 || len(h.heads) != 0 || !e.Retry() {
+	if _, h, e := ask(t, p, simple(), true); e == nil || e.Kind != llm.Network || e.Sent || e.Status != 0 || len(h.heads) != 0 || h.left != 0 || !e.Retry() {
 		t.Errorf("nobody listens: %+v", e)
 	}
 	_, p = b.start(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	if _, _, e := ask(t, p, simple(), true); e == nil || e.Kind != llm.Network || !e.Sent || e.Status != 0 {
+	if _, h, e := ask(t, p, simple(), true); e == nil || e.Kind != llm.Network || !e.Sent || e.Status != 0 || h.left == 0 {
 		t.Errorf("it hangs up: %+v", e)
 	}
 	// A server that speaks something else.

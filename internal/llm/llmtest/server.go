@@ -192,14 +192,20 @@ type told struct {
 	heads           []llm.Head
 	text, reasoning string
 	calls           []Call
+	left            int // how often it went out
 	deltas          int
 	headFirst       bool
 	wrong           string
 }
 
 func (h *told) watch(stream bool) llm.Watch {
-	w := llm.Watch{Head: func(head llm.Head) {
-		h.headFirst = h.deltas == 0
+	w := llm.Watch{Leaves: func() error {
+		h.left++
+		return nil
+	}, Head: func(head llm.Head) {
+		if h.headFirst = h.deltas == 0; h.left == 0 {
+			h.wrong = "an answer has come, and nothing went out"
+		}
 		h.heads = append(h.heads, head)
 	}}
 	if stream {

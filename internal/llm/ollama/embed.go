@@ -23,7 +23,7 @@ func (p *Provider) Embed(ctx context.Context, r *llm.EmbedRequest, w llm.Watch) 
 		return nil, err
 	}
 	x, err := p.server.Send(ctx, transport.Call{
-		Path: "/api/embed", Body: body, Asked: slices.Values(r.Texts), Input: transport.Tokens(size), Vectors: true, Watch: llm.Watch{Head: w.Head},
+		Path: "/api/embed", Body: body, Asked: slices.Values(r.Texts), Input: transport.Tokens(size), Vectors: true, Watch: llm.Watch{Leaves: w.Leaves, Head: w.Head},
 	})
 	if err != nil {
 		return nil, err

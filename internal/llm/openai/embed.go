@@ -28,7 +28,7 @@ func (s *server) Embed(ctx context.Context, r *llm.EmbedRequest, w llm.Watch) (*
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.Send(ctx, transport.Call{Path: s.call("/embeddings"), Body: body, Asked: slices.Values(r.Texts), Input: transport.Tokens(size), Vectors: true, Watch: llm.Watch{Head: w.Head}})
+	x, err := s.Send(ctx, transport.Call{Path: s.call("/embeddings"), Body: body, Asked: slices.Values(r.Texts), Input: transport.Tokens(size), Vectors: true, Watch: llm.Watch{Leaves: w.Leaves, Head: w.Head}})
 	if err != nil {
 		return nil, err
 	}

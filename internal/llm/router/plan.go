@@ -25,7 +25,7 @@ type plan struct {
 	alias  string
 	size   size
 	tokens int64 // at most
-	out    int64 // the largest cap of an answer
+	most   int64 // the largest cap of an answer
 	usd    agentkernel.NanoUSD
 	schema *schema // of the program's; nil: the answer is text
 	wraps  bool    // the request asks for an object that has the answer
@@ -43,6 +43,9 @@ type plan struct {
 	ticket *control.Ticket // of Wait, for Ask
 	sent   *control.Ticket // of the request that was sent last
 	held   *llm.Result     // is given again; nil: the model is asked
+	used   spent           // by the requests before
+	out    bool            // one is on its way, and what it uses nobody knows
+	left   bool            // nobody waits for an answer: nothing more goes out
 }
 
 // Alias is the model that programs know.
@@ -71,7 +74,7 @@ func (p *plan) Reserve() agentkernel.Amounts {
 // call is the query as the controller knows it.
 func (p *plan) call() control.Call {
 	return control.Call{ID: p.q.ID, Alias: p.alias, Namespace: p.q.Namespace, Tree: p.q.Tree.String(), Priority: p.q.Priority,
-		Conversation: p.q.PID.String(), Content: p.size.content, MaxTokens: p.out, Restartable: !p.q.Streams, Once: p.q.Capped}
+		Conversation: p.q.PID.String(), Content: p.size.content, MaxTokens: p.most, Restartable: !p.q.Streams, Once: p.q.Capped}
 }
 
 // Wait returns when it is the query's turn. An answer that has come to the same question meanwhile saves asking it.
@@ -147,7 +150,6 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 	}
 	out := llm.Result{Answer: &llm.Answer{}}
 	p.tell = tell
-	var used spent
 	var last error     // of an attempt that was not cut short
 	var unfit error    // of an answer that does not fit its schema
 	var expected int64 // tokens that it has, as far as is known
@@ -157,7 +159,7 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 		p.mu.Unlock()
 		d := p.r.deployments[t.Deployment().Name]
 		usage, err := p.send(ctx, d, t, &out)
-		used.add(d, usage, err)
+		p.back(d, usage, err)
 		p.by, expected = d, t.Expected().Input
 		if err == nil && p.reuse { // before whoever waits for the same answer has its turn
 			unfit = p.complete(&out)
@@ -172,18 +174,60 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 		err = p.r.control.Run(ctx, nil, p.call(), send)
 	}
 	if err != nil {
-		return nil, used.amounts(p.Reserve()), p.failure(ctx, err, last)
+		return nil, p.usage(), p.failure(ctx, err, last)
 	}
 	if !p.reuse { // else it was
 		unfit = p.complete(&out)
 	}
 	if unfit != nil {
-		return nil, used.amounts(p.Reserve()), unfit
+		return nil, p.usage(), unfit
 	}
-	if used.priced {
-		out.Cost = &used.usd
+	if p.used.priced {
+		out.Cost = &p.used.usd
 	}
-	return &out, used.amounts(p.Reserve()), nil
+	return &out, p.usage(), nil
+}
+
+// errLeft keeps a request back.
+var errLeft = errors.New("nobody waits for the answer any more")
+
+// leaves notes that a request goes out, unless nobody waits for its answer.
+func (p *plan) leaves() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left {
+		return errLeft
+	}
+	p.out = true
+	return nil
+}
+
+// back notes what has become of a request.
+func (p *plan) back(d *deployment, usage *llm.Usage, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used.add(d, usage, err)
+	p.out = false
+}
+
+// usage is what was used; nil: nobody knows.
+func (p *plan) usage() agentkernel.Amounts {
+	reserved := p.Reserve()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used.amounts(reserved)
+}
+
+// Leave keeps back what has not gone out yet, and says what the rest has used; nil: nobody knows, as where something is on its way.
+func (p *plan) Leave() agentkernel.Amounts {
+	p.mu.Lock()
+	p.left = true
+	out := p.out
+	p.mu.Unlock()
+	if out {
+		return nil
+	}
+	return p.usage()
 }
 
 // complete checks an answer, and keeps it for the same question if it may.
@@ -202,7 +246,7 @@ func (p *plan) complete(out *llm.Result) (err error) {
 
 // send sends the query to a deployment once.
 func (p *plan) send(ctx context.Context, d *deployment, t *control.Ticket, out *llm.Result) (*llm.Usage, error) {
-	watch := llm.Watch{Head: t.Head}
+	watch := llm.Watch{Leaves: p.leaves, Head: t.Head}
 	if p.q.Embed != nil {
 		e := *p.q.Embed
 		e.Model = d.model.Name

@@ -229,7 +229,7 @@ func (p *plan) consider(d *deployment) error {
 	if d.model.Context > 0 && in > d.model.Context { // more is refused, and costs nothing
 		in = d.model.Context
 	}
-	p.tokens, p.out = max(p.tokens, in+out), max(p.out, out)
+	p.tokens, p.most = max(p.tokens, in+out), max(p.most, out)
 	if d.price == nil {
 		if p.q.Bounded {
 			return d.model.Unpriced()

@@ -21,9 +21,11 @@ import (
 
 // fake is a provider whose answers a test gives.
 type fake struct {
-	kind string
+	kind  string
+	dials time.Duration // before a request goes out
 
 	mu    sync.Mutex
+	sent  int
 	asked []llm.Request
 	next  func(n int, r *llm.Request) (*llm.Answer, error) // n counts from 1
 	bits  func(n int, tell func(llm.Delta) error) error    // before next, for who is told of them; its error is that of the request
@@ -33,6 +35,21 @@ func (f *fake) Complete(ctx context.Context, r *llm.Request, w llm.Watch) (*llm.
 	f.mu.Lock()
 	f.asked = append(f.asked, *r)
 	n := len(f.asked)
+	f.mu.Unlock()
+	if f.dials > 0 {
+		select {
+		case <-time.After(f.dials):
+		case <-ctx.Done():
+			return nil, &llm.Error{Kind: llm.Canceled, Err: ctx.Err()}
+		}
+	}
+	if w.Leaves != nil {
+		if err := w.Leaves(); err != nil {
+			return nil, &llm.Error{Kind: llm.Canceled, Err: err}
+		}
+	}
+	f.mu.Lock()
+	f.sent++
 	f.mu.Unlock()
 	select {
 	case <-time.After(time.Second):
@@ -75,7 +92,7 @@ func set(t *testing.T, next map[string]func(n int, r *llm.Request) (*llm.Answer,
 		t.Fatal(err)
 	}
 	fakes := map[string]*fake{}
-	r, err := router.New(router.Config{Models: all, Lookup: func(string) (string, bool) { return "key", true }, Provider: func(kind string, _ llm.Options) (llm.Provider, error) {
+	r, err := router.New(router.Config{Models: all, Rand: func() float64 { return 0.9 }, Lookup: func(string) (string, bool) { return "key", true }, Provider: func(kind string, _ llm.Options) (llm.Provider, error) {
 		f := &fake{kind: kind, next: next[kind]}
 		fakes[kind] = f
 		return f, nil

@@ -8,9 +8,8 @@ import (
 // maxJoined is up to which size a body is put together before it is sent, in bytes.
 const maxJoined = 32 << 10
 
-// open gives a reader of a body, and how many bytes that has.
-func open(pieces [][]byte) (io.ReadCloser, int64) {
-	size := 0
+// open gives a reader of a body, and how many bytes that has. After drop, which whoever reads calls, nothing more is read of it.
+func open(pieces [][]byte) (r io.ReadCloser, drop func(), size int) {
 	for _, p := range pieces {
 		size += len(p)
 	}
@@ -19,9 +18,11 @@ func open(pieces [][]byte) (io.ReadCloser, int64) {
 	case size <= maxJoined:
 		pieces = [][]byte{bytes.Join(pieces, nil)}
 	default:
-		return io.NopCloser(&body{pieces: pieces}), int64(size)
+		b := &body{pieces: pieces}
+		return io.NopCloser(b), func() { b.pieces = nil }, size
 	}
-	return io.NopCloser(bytes.NewReader(pieces[0])), int64(size) // net/http knows this reader, and sends what it has together with the head
+	one := bytes.NewReader(pieces[0]) // net/http knows this reader, and sends what it has together with the head
+	return io.NopCloser(one), func() { one.Reset(nil) }, size
 }
 
 // body reads pieces, one after the other. There is nothing to close: it may be closed while it is read.

@@ -110,7 +110,7 @@ func (x *Exchange) fail(err error) *llm.Error {
 	}
 	e := x.newError(llm.Network)
 	switch {
-	case errors.As(err, &told):
+	case errors.As(err, &told), errors.As(cause, &told):
 		e.Kind, e.Err = llm.Canceled, told.error
 	case errors.As(err, &already):
 		return already

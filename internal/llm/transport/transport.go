@@ -161,17 +161,21 @@ func (s *Server) Send(ctx context.Context, call Call) (*Exchange, error) {
 	var cancel context.CancelCauseFunc
 	x.ctx, cancel = context.WithCancelCause(ctx)
 	x.cancel = cancel
-	trace := httptrace.ClientTrace{WroteHeaders: func() { x.sent.Store(true) }} // the body goes along, and how far it has come nobody knows
+	var drop func()
+	trace := httptrace.ClientTrace{WroteHeaders: func() { x.leaves(drop) }} // the body goes along, and how far it has come nobody knows
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(x.ctx, &trace), http.MethodPost, s.base+call.Path, nil)
 	if err != nil {
 		cancel(nil)
 		return nil, &llm.Error{Kind: llm.Invalid, Message: "the address of the request is wrong"}
 	}
 	req.Header = head
-	req.Body, req.ContentLength = open(call.Body)
+	var size int
+	req.Body, drop, size = open(call.Body)
+	req.ContentLength = int64(size)
 	req.GetBody = func() (io.ReadCloser, error) { // net/http asks for it only where it knows that no server got the first one
 		x.sent.Store(false)
-		body, _ := open(call.Body)
+		var body io.ReadCloser
+		body, drop, _ = open(call.Body)
 		return body, nil
 	}
 	x.silence = time.AfterFunc(x.idle, func() { cancel(errSilent) })
@@ -187,6 +191,18 @@ func (s *Server) Send(ctx context.Context, call Call) (*Exchange, error) {
 		return nil, err
 	}
 	return x, nil
+}
+
+// leaves tells that the body is about to go out, or drops it: a server has no question then that it could answer.
+func (x *Exchange) leaves(drop func()) {
+	if leaves := x.call.Watch.Leaves; leaves != nil {
+		if err := leaves(); err != nil {
+			drop()
+			x.cancel(refused{err})
+			return
+		}
+	}
+	x.sent.Store(true)
 }
 
 // requestHead is the head of a request, with the key.

@@ -24,6 +24,7 @@ func notes(t *testing.T, open Opener) {
 		{Kind: agentkernel.EntryCall, Call: 3, Op: "x.open", Reserve: agentkernel.Amounts{"tokens": 9}},
 		{Kind: agentkernel.EntryResult, Call: 3, Data: json.RawMessage(`"9.3"`), Settle: agentkernel.Amounts{}, Reserve: agentkernel.Amounts{"tokens": 9}},
 		{Kind: agentkernel.EntrySettled, Call: 3, Async: true, Settle: agentkernel.Amounts{"tokens": 4}},
+		{Kind: agentkernel.EntrySettled, Call: 2, Settle: agentkernel.Amounts{}, Reserve: agentkernel.Amounts{"unsent": 1}},
 		{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalInterrupt},
 		{Kind: agentkernel.EntryResolve, Call: 2, Decision: agentkernel.DecisionRetry},
 		{Kind: agentkernel.EntryAllowed, Pattern: "files.*"},

@@ -138,7 +138,7 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 	if err != nil {
 		return sys.Admission{}, named(c, err)
 	}
-	a := sys.Admission{Subject: p.Alias(), Value: p, Drop: p.Drop, Waiting: p.Waiting}
+	a := sys.Admission{Subject: p.Alias(), Value: p, Drop: p.Drop, Leave: p.Leave, Waiting: p.Waiting}
 	if !c.Budgeted && p.Ready() { // nothing waits, nor has to be woken; a book may have to be read first, which takes its time
 		a.Reserve = p.Reserve()
 		return a, nil

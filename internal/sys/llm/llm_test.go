@@ -49,7 +49,9 @@ func (e *engine) Alias() string   { return "fast" }
 func (e *engine) Drop()           {}
 func (e *engine) Waiting() string { return "" }
 func (e *engine) Wanted() bool    { return e.wanted }
-func (e *engine) Ready() bool     { return false }
+
+func (e *engine) Leave() agentkernel.Amounts { return nil }
+func (e *engine) Ready() bool                { return false }
 func (e *engine) Wait(context.Context) error {
 	e.held = e.finds
 	return e.waited

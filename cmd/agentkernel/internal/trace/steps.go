@@ -124,14 +124,21 @@ func (b *builder) entry(e agentkernel.Entry) {
 	}
 }
 
-// settledMark says what a stream has used up, or, if that was said before, that it was given whole.
+// settledMark says what a stream has used up, or, if that was said before, that it was given whole; or what a call has that never had an answer.
 func settledMark(t *Tree, e *agentkernel.Entry) string {
-	if slices.ContainsFunc(t.Entries, func(before agentkernel.Entry) bool {
-		return before.Kind == agentkernel.EntrySettled && before.Call == e.Call && before.Seq < e.Seq
-	}) {
-		return "the stream of call " + strconv.FormatInt(e.Call, 10) + " was read to its end"
+	before := func(is func(*agentkernel.Entry) bool) bool {
+		return slices.ContainsFunc(t.Entries, func(b agentkernel.Entry) bool { return b.Call == e.Call && b.Seq < e.Seq && is(&b) })
 	}
-	text := "the stream of call " + strconv.FormatInt(e.Call, 10) + " has ended: "
+	call := "call " + strconv.FormatInt(e.Call, 10)
+	text := "the stream of " + call + " has ended: "
+	switch {
+	case len(e.Reserve) > 0:
+		text = call + " waits for its turn again, as its kernel has ended: "
+	case !before(func(b *agentkernel.Entry) bool { return b.Kind == agentkernel.EntryResult || b.Done }):
+		text = call + " was left without an answer: "
+	case before(func(b *agentkernel.Entry) bool { return b.Kind == agentkernel.EntrySettled && len(b.Reserve) == 0 }):
+		return "the stream of " + call + " was read to its end"
+	}
 	switch used := amountsText(e.Settle); {
 	case e.Settle == nil:
 		return text + "nobody knows what it has used, so all that it held is charged"

@@ -194,12 +194,19 @@ func TestWhatIsDoneOverAndOverIsFolded(t *testing.T) {
 func TestAStreamThatIsSettledBeforeItIsRead(t *testing.T) {
 	used := agentkernel.Amounts{agentkernel.AmountUSD: 1_000_000_000}
 	tree := &Tree{Entries: []agentkernel.Entry{
+		{Seq: 1, Kind: agentkernel.EntryCall, Call: 2},
+		{Seq: 2, Kind: agentkernel.EntryResult, Call: 2},
+		{Seq: 3, Kind: agentkernel.EntryCall, Call: 3, Done: true},
+		{Seq: 4, Kind: agentkernel.EntryCall, Call: 4},
 		{Seq: 5, Kind: agentkernel.EntrySettled, Call: 2, Settle: used},
 		{Seq: 6, Kind: agentkernel.EntrySettled, Call: 3, Async: true, Settle: used},
 		{Seq: 7, Kind: agentkernel.EntrySettled, Call: 3, Settle: agentkernel.Amounts{}},
+		{Seq: 8, Kind: agentkernel.EntrySettled, Call: 4, Settle: agentkernel.Amounts{}, Reserve: agentkernel.Amounts{agentkernel.AmountUnsent: 1}},
+		{Seq: 9, Kind: agentkernel.EntrySettled, Call: 4, Settle: agentkernel.Amounts{}},
 	}}
-	for i, want := range []string{"the stream of call 2 has ended: $1.00", "the stream of call 3 has ended: $1.00", "the stream of call 3 was read to its end"} {
-		if got := settledMark(tree, &tree.Entries[i]); got != want {
+	for i, want := range []string{"the stream of call 2 has ended: $1.00", "the stream of call 3 has ended: $1.00", "the stream of call 3 was read to its end",
+		"call 4 waits for its turn again, as its kernel has ended: nothing was used", "call 4 was left without an answer: nothing was used"} {
+		if got := settledMark(tree, &tree.Entries[i+4]); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -77,7 +77,7 @@ func (w *World) Family() sys.Family {
 		Grant: func(*agentkernel.Spec) agentkernel.Amounts { return w.Grant },
 		Local: &sys.Local{Fold: fold, Save: save, Load: load, Drop: w.drop},
 		Ops: []sys.Op{
-			{Syscall: op("charge", agentkernel.EffectPaid, "for", "free", "effect", "reserve", "use"), Admit: admit, Outside: w.charge,
+			{Syscall: op("charge", agentkernel.EffectPaid, "for", "free", "effect", "reserve", "use", "left"), Admit: admit, Outside: w.charge,
 				Subject: func(args json.RawMessage) string { return strings.Trim(string(args), "{}") }},
 			{Syscall: op("stream", agentkernel.EffectRead, "items", "fail", "cost", "deaf", "keep", "usd", "ahead", "tells"), Opens: true, Admit: admitStream, Outside: w.stream},
 			{Syscall: op("wait", agentkernel.EffectPure), Rerun: sys.Free, Begin: wait},
@@ -94,7 +94,8 @@ type charge struct {
 	Free    bool                `json:"free"`
 	Effect  agentkernel.Effect  `json:"effect"`
 	Reserve agentkernel.Amounts `json:"reserve"`
-	Use     agentkernel.Amounts `json:"use"` // nil: nobody says
+	Use     agentkernel.Amounts `json:"use"`  // nil: nobody says
+	Left    agentkernel.Amounts `json:"left"` // that it has used when nobody waits for it any more; nil: nobody says
 }
 
 // admit decides by the arguments what recovery may do with a charge, and what it reserves.
@@ -110,7 +111,8 @@ func admit(c *sys.Call) (sys.Admission, error) {
 	if a.Effect != "" {
 		effect = a.Effect
 	}
-	return sys.Admission{Effect: effect, Subject: a.For, Name: "toy." + a.For, Pattern: "toy." + a.For, Value: a, Reserve: a.Reserve}, nil
+	return sys.Admission{Effect: effect, Subject: a.For, Name: "toy." + a.For, Pattern: "toy." + a.For, Value: a, Reserve: a.Reserve,
+		Leave: func() agentkernel.Amounts { return a.Left }}, nil
 }
 
 // charge makes a charge, and says what it has used up.
