@@ -298,6 +298,9 @@ func number(field any) float64 {
 // Problem names a limit that no program can have, and says why not; "": there is none. A caller that has another name for it,
 // such as a flag, says it with that.
 func (l Limits) Problem() (name, why string) {
+	if l == (Limits{}) {
+		return "", ""
+	}
 	all := AllLimits()
 	for i := range all {
 		d := &all[i]

@@ -1,6 +1,7 @@
 package fastpath_test
 
 import (
+	"strings"
 	"testing"
 
 	"agentkernel"
@@ -25,6 +26,27 @@ func TestEveryFieldCounts(t *testing.T) {
 	})
 	if fields < 40 {
 		t.Errorf("%d fields", fields)
+	}
+}
+
+// TestTools: no two Specs with different tools have one Key, and none has a long one.
+func TestTools(t *testing.T) {
+	keys := map[fastpath.Key]agentkernel.Spec{}
+	lists := [][]string{nil, {}, {""}, {"a"}, {"a", "b"}, {"ab"}, {"a", "", "b"}, {"\x01a"}, {"\x02", "a"}}
+	for _, tools := range lists {
+		for _, allow := range lists {
+			for _, digests := range []map[string]string{nil, {}, {"a": ""}, {"": "a"}, {"a": "b"}, {"a": "", "b": ""}} {
+				s := agentkernel.Spec{Tools: tools, Allow: allow, ToolDigests: digests}
+				k, ok := fastpath.Of(&s)
+				if other, twice := keys[k]; twice || !ok {
+					t.Fatalf("%+v and %+v have one key", s, other)
+				}
+				keys[k] = s
+			}
+		}
+	}
+	if _, ok := fastpath.Of(&agentkernel.Spec{Allow: []string{strings.Repeat("x", 1<<20)}}); ok {
+		t.Error("a long list is remembered")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,11 +113,12 @@ type EndData struct {
 
 // Encode is d in an entry.
 func (d EndData) Encode() json.RawMessage {
-	data, err := json.Marshal(d)
-	if err != nil {
-		return nil // numbers and a word always encode
+	data := strconv.AppendInt([]byte(`{"exit_code":`), int64(d.ExitCode), 10)
+	data = append(append(append(data, `,"state":"`...), d.State...), '"') // which is a word
+	if d.Ran != 0 {
+		data = strconv.AppendInt(append(data, `,"ran_ns":`...), int64(d.Ran), 10)
 	}
-	return data
+	return append(data, '}')
 }
 
 // ReadEnd reads it, as far as it can be read.

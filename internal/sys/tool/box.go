@@ -87,7 +87,7 @@ func (b *Box) Pin(s *agentkernel.Spec) error {
 
 // Shadowed refuses local tools with the name of a server of the Spec: a program that imports it could mean either.
 func (b *Box) Shadowed(ctx context.Context, s *agentkernel.Spec, modules map[string]string) error {
-	if len(s.Tools) == 0 || s.Program.Language != agentkernel.Python {
+	if len(modules) == 0 || len(s.Tools) == 0 || s.Program.Language != agentkernel.Python {
 		return nil
 	}
 	local := localTools(modules)
