@@ -223,7 +223,10 @@ func (a *app) noteUsage(total *agentkernel.UsageRow) {
 	if total.Unpriced > 0 {
 		a.con.Note("%s to models whose price nobody knows, which count as $0: agentkernel llm prices", count(total.Unpriced, "request"))
 	}
-	if total.Open > 0 {
+	switch {
+	case total.Open > 0 && total.HeldUSD == 0:
+		a.con.Note("%s under way, for which no money is held", count(total.Open, "call"))
+	case total.Open > 0:
 		a.con.Note("%s under way, holding $%s that is not in USD", count(total.Open, "call"), total.HeldUSD)
 	}
 }

@@ -115,6 +115,9 @@ func (b *builder) entry(e agentkernel.Entry) {
 		b.add(&step{kind: stepMark, at: e.At, mark: "its budget was raised by " + raisedBy(&e)})
 	case agentkernel.EntrySettled:
 		b.add(&step{kind: stepMark, at: e.At, bad: e.Settle == nil, mark: settledMark(b.tree, &e)})
+		if s := b.open[e.Call]; s != nil && len(e.Reserve) > 0 {
+			s.call.Reserve = e.Reserve
+		}
 	case agentkernel.EntryAttached:
 		b.closeGroup() // the program begins again, or goes on; what was under way may not have an answer
 		b.add(&step{kind: stepMark, at: e.At, mark: "host " + strconv.FormatInt(hostOf(&e), 10) + " took it up"})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +210,24 @@ func TestAStreamThatIsSettledBeforeItIsRead(t *testing.T) {
 		if got := settledMark(tree, &tree.Entries[i+4]); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A call that went back to waiting for its turn is sent for the first time after that, and not once more.
+func TestACallThatWaitsAgain(t *testing.T) {
+	j := newJournal(1)
+	j.call(1, "llm.ask", agentkernel.EffectPaid, `{"prompt":"hi"}`)
+	j.put(agentkernel.Entry{Kind: agentkernel.EntrySettled, Call: 1, Settle: agentkernel.Amounts{}, Reserve: agentkernel.Amounts{agentkernel.AmountUnsent: 1}})
+	j.put(agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: 1}).put(agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: 1})
+	var marks []string
+	for _, s := range steps(j.tree(agentkernel.Process{State: agentkernel.StateRunning})) {
+		if s.kind == stepMark {
+			marks = append(marks, s.mark)
+		}
+	}
+	want := []string{"call 1 waits for its turn again, as its kernel has ended: nothing was used", "call 1 goes out: what it waited for is there", "call 1 is made once more"}
+	if !slices.Equal(marks, want) {
+		t.Errorf("%q, want %q", marks, want)
 	}
 }
 
