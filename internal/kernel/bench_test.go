@@ -35,14 +35,22 @@ func benchKernel(b *testing.B) (*kernel.Kernel, *goBackend) {
 	return k, backend
 }
 
-// BenchmarkRun is a program that prints a line and ends, without an engine: what kernel and store cost.
+// BenchmarkRun is a program that prints a line and ends, without an engine: what kernel and store cost, also of one that may use tools.
 func BenchmarkRun(b *testing.B) {
-	for _, d := range []agentkernel.Durability{agentkernel.DurabilityFull, agentkernel.DurabilityRelaxed} {
-		b.Run(string(d), func(b *testing.B) {
+	for _, c := range []struct {
+		name       string
+		durability agentkernel.Durability
+		tools      bool
+	}{
+		{"full", agentkernel.DurabilityFull, false}, {"relaxed", agentkernel.DurabilityRelaxed, false}, {"tools", agentkernel.DurabilityRelaxed, true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
 			k, backend := benchKernel(b)
 			backend.add("p", func(p *prog) error { p.print("42\n"); return nil })
 			s := spec("p")
-			s.Durability = d
+			if s.Durability = c.durability; !c.tools {
+				s.Tools, s.Allow = nil, nil
+			}
 			for b.Loop() {
 				if _, err := k.Run(b.Context(), s, func(agentkernel.Event) error { return nil }); err != nil {
 					b.Fatal(err)
