@@ -11,7 +11,7 @@ import (
 // pauseForDecision keeps a call of unknown outcome open and pauses its process until a human decides; p.mu is held.
 func (k *Kernel) pauseForDecision(p *process, f *inflight, why *agentkernel.Error) {
 	f.cancel = nil
-	p.pausing = &pausing{Pause: history.Pause{Note: unresolved.Note(p.pid, f.id, f.label)}}
+	k.arrest(p, history.Pause{Note: unresolved.Note(p.pid, f.id, f.label)})
 	k.appendBatch(p, agentkernel.Batch{Process: p.record(),
 		Entries: []agentkernel.Entry{{Kind: agentkernel.EntryPaused, Call: f.id, Err: why, Note: p.pausing.Note}}})
 	k.startClock(p)
@@ -135,17 +135,14 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 	if next := p.standing.Unresolved.First(); next != 0 {
 		if p.paused() {
-			p.pausing = &pausing{Pause: history.Pause{Note: unresolved.Note(p.pid, next, k.labelOf(p, next))}}
+			k.arrest(p, history.Pause{Note: unresolved.Note(p.pid, next, k.labelOf(p, next))})
 		}
 		return false
 	}
 	if !p.paused() {
 		return false
 	}
-	p.pausing = nil
-	if p.halted == nil {
-		k.inOrder(p.laters())
-	}
+	k.setFree(p)
 	*batch = append(*batch, agentkernel.Entry{Kind: agentkernel.EntryResumed})
 	return true
 }

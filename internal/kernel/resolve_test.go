@@ -335,3 +335,48 @@ func TestADecisionTakesUpTheTree(t *testing.T) {
 		}
 	})
 }
+
+// TestADecisionWhileComputing: a program that computes while the outcome of its write becomes unknown stands still until somebody decides,
+// whether it was paused by hand before or not, goes on then, and has not run meanwhile.
+func TestADecisionWhileComputing(t *testing.T) {
+	for _, byHand := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore())
+			r.tools.fail = func(agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+				pass(3 * time.Second)
+				return agentkernel.ToolResult{}, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool", "the connection broke")
+			}
+			r.backend.add("p", func(p *prog) error {
+				id := p.async("tool.call", callTool("append", `{"n":1}`))
+				p.compute(10 * time.Second)
+				got, err := p.wait(id)
+				p.print("%s%s", got, told(err))
+				return nil
+			})
+			s := pausing("p")
+			s.Limits.Time = agentkernel.Duration(15 * time.Second)
+			p, err := r.Spawn(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Second)
+			if byHand {
+				if err := r.Signal(t.Context(), p.PID, agentkernel.SignalPause); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pass(time.Minute)
+			if p, err := r.Process(t.Context(), p.PID); err != nil || !p.Paused || !strings.Contains(p.PauseNote, "agentkernel resolve") {
+				t.Fatalf("by hand %t: %+v, %v", byHand, p, err)
+			}
+			if err := r.Resolve(t.Context(), p.PID, 1, fail); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			r.expectOutput(t, p.PID, agentkernel.StateExited, "tool_error: the order was cancelled")
+			if p, err := r.Process(t.Context(), p.PID); err != nil || p.Usage.Running > 11*time.Second {
+				t.Errorf("by hand %t: it ran for %s, %v", byHand, p.Usage.Running, err)
+			}
+		})
+	}
+}

@@ -71,20 +71,14 @@ func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, 
 		return true, k.tellAll(ctx, to, opt.Payload)
 	}
 	for _, q := range to {
-		any = k.interruptOne(q) || any
+		q.mu.Lock()
+		if !q.state.Terminal() {
+			k.interrupt(q, agentkernel.SignalInterrupt, history.SignalData{})
+			any = true
+		}
+		q.mu.Unlock()
 	}
 	return any, k.flushAll(ctx)
-}
-
-// interruptOne interrupts a process. False: it has ended.
-func (k *Kernel) interruptOne(p *process) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state.Terminal() {
-		return false
-	}
-	k.interrupt(p, agentkernel.SignalInterrupt, history.SignalData{})
-	return true
 }
 
 // pauseOrResumeTree pauses or resumes a process with what is below it. False: there is nothing that has not ended.
@@ -230,23 +224,25 @@ func (k *Kernel) pause(p *process, with agentkernel.PID, why history.Pause) {
 	if p.paused() {
 		return
 	}
-	clock := k.clock()
-	if p.run.running = p.ran(clock); p.run.turning != 0 { // also where its sandbox is lost with the pause
-		p.run.turning = clock
-	}
-	p.pausing = &pausing{Pause: why}
-	if p.halted == nil {
-		k.suspend(p, true)
-	}
+	k.arrest(p, why)
 	k.journalState(p, agentkernel.EntryPaused, with)
 	k.startClock(p)
 }
 
-func (k *Kernel) resume(p *process) {
-	if !p.paused() {
-		return
+// arrest notes why a process is paused, and stops its program and what it has run; p.mu is held.
+func (k *Kernel) arrest(p *process, why history.Pause) {
+	clock, stops := k.clock(), p.halted == nil && !p.paused()
+	if p.run.running = p.ran(clock); p.run.turning != 0 { // also where its sandbox is lost with the pause
+		p.run.turning = clock
 	}
-	k.leaveUnknown(p)
+	p.pausing = &pausing{Pause: why}
+	if stops {
+		k.suspend(p, true)
+	}
+}
+
+// setFree is the reverse of arrest, and makes the calls that have waited for it; p.mu is held.
+func (k *Kernel) setFree(p *process) {
 	p.pausing = nil
 	if p.run.turning != 0 {
 		p.run.turning = k.clock()
@@ -255,6 +251,14 @@ func (k *Kernel) resume(p *process) {
 		k.suspend(p, false)
 		k.inOrder(p.laters())
 	}
+}
+
+func (k *Kernel) resume(p *process) {
+	if !p.paused() {
+		return
+	}
+	k.leaveUnknown(p)
+	k.setFree(p)
 	k.journalState(p, agentkernel.EntryResumed, 0)
 	k.startClock(p)
 	k.wake(p)
