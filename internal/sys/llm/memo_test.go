@@ -84,6 +84,20 @@ func FuzzSimpleArgs(f *testing.F) {
 	})
 }
 
+// TestUsualIsSimple: what nearly all calls consist of is read without reflection.
+func TestUsualIsSimple(t *testing.T) {
+	for _, raw := range []string{`{"role":"user","content":"a \"b\"\n"}`, `{"content": "x", "role": "system"}`, `{"role":"assistant","content":"é"}`} {
+		if _, ok := simple(json.RawMessage(raw)); !ok {
+			t.Errorf("%s is not", raw)
+		}
+	}
+	for _, raw := range []string{`{}`, `{"max_tokens":100,"model":"fast"}`} {
+		if !new(completeArgs).simple(json.RawMessage(raw)) {
+			t.Errorf("%s is not", raw)
+		}
+	}
+}
+
 // TestMemoOfManySmallOnes: what is remembered of messages that are nothing but what stands around them is bounded, too.
 func TestMemoOfManySmallOnes(t *testing.T) {
 	m := newMemo()
