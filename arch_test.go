@@ -20,7 +20,8 @@ var rules = []struct {
 }{
 	{"", nil}, // L0: the root imports the standard library only
 	{"guest/...", nil},
-	{"internal/journal", []string{""}},
+	{"internal/journal", []string{"", "internal/quickjson"}},
+	{"internal/quickjson", nil},
 	{"internal/sched", nil},
 	{"internal/sched/...", []string{"internal/sched"}},
 	{"internal/nearest", nil},
@@ -66,7 +67,7 @@ var rules = []struct {
 	{"internal/llm/transport", []string{"internal/clip", "internal/llm", "internal/llm/encode", "internal/llm/sse", "internal/portowner", "internal/redact"}},
 	{"internal/llm/llmtest", []string{"internal/llm"}},
 	{"internal/llm/providers", []string{"internal/llm", "internal/llm/anthropic", "internal/llm/ollama", "internal/llm/openai", "internal/nearest"}},
-	{"internal/llm/...", []string{"internal/llm", "internal/llm/encode", "internal/llm/sse", "internal/llm/transport"}},
+	{"internal/llm/...", []string{"internal/llm", "internal/llm/encode", "internal/llm/sse", "internal/llm/transport", "internal/quickjson"}},
 	// A stranger to both: what it says of limits is no echo of what ours believe.
 	{"internal/devllm", []string{"internal/clip", "internal/lazy", "internal/nearest", "internal/strictjson"}},
 	{"internal/recording", []string{"", "internal/bytesize", "internal/journal", "internal/kernel/history", "internal/lazy", "internal/strictjson"}},
@@ -74,7 +75,7 @@ var rules = []struct {
 	// A family sees the door and what it is about, and neither the kernel nor another family.
 	{"internal/sys", []string{"", "internal/journal", "internal/strictjson"}},
 	{"internal/sys/families", []string{"", "internal/llm", "internal/sys", "internal/sys/..."}},
-	{"internal/sys/llm", []string{"", "internal/clip", "internal/journal", "internal/llm", "internal/sys"}},
+	{"internal/sys/llm", []string{"", "internal/clip", "internal/journal", "internal/llm", "internal/quickjson", "internal/sys"}},
 	{"internal/sys/...", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest", "internal/sys", "internal/shellword"}},
 	{"internal/kernel/history", []string{"", "internal/fastpath", "internal/journal", "internal/kernel/advice"}},
 	{"internal/kernel/advice", nil},

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"agentkernel/internal/quickjson"
 )
 
 func TestCut(t *testing.T) {
@@ -81,10 +83,10 @@ func TestOrdinary(t *testing.T) {
 		for at := range 40 {
 			for _, fill := range []string{"a", "\x7f", "\xff", " ", "!", "#", "[", "]"} {
 				text := strings.Repeat(fill, 40)
-				if got := ordinary([]byte(text[:at]+string([]byte{special})+text[at:]), 0); got != at {
+				if got := quickjson.Ordinary([]byte(text[:at]+string([]byte{special})+text[at:]), 0); got != at {
 					t.Fatalf("%q behind %d times %q is found at %d", special, at, fill, got)
 				}
-				if got := ordinary([]byte(text), at); got != len(text) {
+				if got := quickjson.Ordinary([]byte(text), at); got != len(text) {
 					t.Fatalf("in %d times %q something is found at %d", len(text), fill, got)
 				}
 			}

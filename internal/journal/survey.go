@@ -1,11 +1,11 @@
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"unicode/utf8"
+
+	"agentkernel/internal/quickjson"
 )
 
 // A value is read twice. The survey goes through it once, checks everything, and notes of each object what
@@ -315,28 +315,10 @@ func (s *surveyor) str() ([]byte, error) {
 				return nil, err
 			}
 		default:
-			s.at = ordinary(s.raw, s.at+1)
+			s.at = quickjson.Ordinary(s.raw, s.at+1)
 		}
 	}
 	return nil, errEnd
-}
-
-// ordinary is where the next byte from i on is that a string cannot have as it is, or the end. It looks at eight bytes at once: of
-// a conversation of half a megabyte, most is text.
-func ordinary(s []byte, i int) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; len(s)-i >= 8; i += 8 {
-		w := binary.LittleEndian.Uint64(s[i:])
-		quote, back := w^'"'*ones, w^'\\'*ones
-		// A byte has its top bit set where it is below ' ', or one of the two. Above the first such byte it may be set by mistake.
-		if found := ((w-' '*ones)&^w | (quote-ones)&^quote | (back-ones)&^back) & tops; found != 0 {
-			return i + bits.TrailingZeros64(found)/8
-		}
-	}
-	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
-		i++
-	}
-	return i
 }
 
 func (s *surveyor) escape() error {

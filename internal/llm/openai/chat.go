@@ -234,20 +234,22 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 
 // chunk is a bit of an answer, or all of it.
 type chunk struct {
-	ID      string `json:"id"`
-	Model   string `json:"model"`
-	Choices []struct {
-		Index   int     `json:"index"`
-		Delta   message `json:"delta"`
-		Message message `json:"message"`
-		Finish  string  `json:"finish_reason"`
-		// Stopped is what vLLM says of a stop: the text of Request.Stop, or the number of a token.
-		Stopped json.RawMessage `json:"stop_reason"`
-	} `json:"choices"`
-	Usage json.RawMessage `json:"usage"`
-	Error json.RawMessage `json:"error"`
+	ID      string          `json:"id"`
+	Model   string          `json:"model"`
+	Choices []choice        `json:"choices"`
+	Usage   json.RawMessage `json:"usage"`
+	Error   json.RawMessage `json:"error"`
 	// Object is "error" where vLLM has no "error" around one.
 	Object string `json:"object"`
+}
+
+type choice struct {
+	Index   int     `json:"index"`
+	Delta   message `json:"delta"`
+	Message message `json:"message"`
+	Finish  string  `json:"finish_reason"`
+	// Stopped is what vLLM says of a stop: the text of Request.Stop, or the number of a token.
+	Stopped json.RawMessage `json:"stop_reason"`
 }
 
 type message struct {

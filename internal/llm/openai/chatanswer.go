@@ -44,7 +44,7 @@ func (a *chatAnswer) whole() (*llm.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(body, &c); err != nil {
+	if err := c.read(body); err != nil {
 		return nil, a.x.Fail(err, nil)
 	}
 	if err := a.add(body, &c); err != nil {
@@ -75,7 +75,7 @@ func (a *chatAnswer) stream() (*llm.Answer, error) {
 			break
 		}
 		var c chunk
-		if err := json.Unmarshal(e.Data, &c); err != nil {
+		if err := c.read(e.Data); err != nil {
 			if e.Cut {
 				err = io.ErrUnexpectedEOF
 			}

@@ -31,8 +31,14 @@ type usageDetails struct {
 // answer is nil where the server says nothing.
 func usageOf(raw json.RawMessage) *llm.Usage {
 	var u usage
-	if len(raw) == 0 || string(raw) == "null" || json.Unmarshal(raw, &u) != nil {
+	if !said(raw) {
 		return nil
+	}
+	if !u.quick(raw) {
+		u = usage{}
+		if json.Unmarshal(raw, &u) != nil {
+			return nil
+		}
 	}
 	in, out := max(u.Prompt, u.Input, 0), max(u.Completion, u.Output, 0) // gateways say the same under both names
 	if in == 0 && out == 0 {

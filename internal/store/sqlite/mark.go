@@ -1,12 +1,15 @@
 package sqlite
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"log/slog"
 	"os"
+	"strconv"
 
 	"agentkernel"
 )
@@ -45,11 +48,28 @@ func (p place) String() string {
 // unsettled is the place of a mark whose database has lost something that was not dealt with yet: see AcceptLoss.
 var unsettled = place{-1, -1}
 
-const markFormat = "agentkernel mark 1: %020d %020d"
+const (
+	markHead   = "agentkernel mark 1: "
+	markFormat = markHead + "%020d %020d"
+)
 
+// encode writes markFormat and a checksum, without package fmt, since each commit does.
 func (p place) encode(text []byte) []byte {
-	text = fmt.Appendf(text, markFormat, p.pid, p.seq)
-	return fmt.Appendf(text, " %08x\n", crc32.ChecksumIEEE(text))
+	text = appendPadded(append(text, markHead...), int64(p.pid))
+	text = appendPadded(append(text, ' '), p.seq)
+	sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(text))
+	return append(hex.AppendEncode(append(text, ' '), sum), '\n')
+}
+
+// appendPadded is %020d.
+func appendPadded(text []byte, n int64) []byte {
+	const zeros = "00000000000000000000"
+	var room [len(zeros)]byte
+	digits, width := strconv.AppendInt(room[:0], n, 10), len(zeros)
+	if n < 0 {
+		text, digits, width = append(text, '-'), digits[1:], width-1
+	}
+	return append(append(text, zeros[:width-len(digits)]...), digits...)
 }
 
 // readMark gives what the mark of a database says; there is false if there is no mark. One that cannot be read says nothing.

@@ -69,8 +69,16 @@ func (m *memo) sum(namespace string, raw []byte) uint64 {
 	return h.Sum64()
 }
 
+// shortMessage is below which length a simple message is read as quickly as it is looked up, in bytes.
+const shortMessage = 256
+
 // read reads a message, or remembers it.
 func (m *memo) read(namespace string, raw json.RawMessage) (llm.Message, error) {
+	if len(raw) < shortMessage {
+		if message, ok := simple(raw); ok {
+			return message, nil
+		}
+	}
 	sum := m.sum(namespace, raw)
 	m.mu.Lock()
 	if e, ok := m.known[sum]; ok {

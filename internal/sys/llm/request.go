@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"agentkernel/internal/clip"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/llm"
+	"agentkernel/internal/quickjson"
 	"agentkernel/internal/sys"
 )
 
@@ -47,6 +49,30 @@ type completeArgs struct {
 	Shrink     bool                       `json:"shrink"`
 	reuseArg
 	commonArgs
+}
+
+// read reads arguments without messages.
+func (a *completeArgs) read(c *sys.Call, rest json.RawMessage) error {
+	if a.simple(rest) {
+		return nil
+	}
+	*a = completeArgs{}
+	return sys.Decode(&c.Op.Syscall, rest, a)
+}
+
+// simple reads arguments of which nearly all calls have no others, as sys.Decode does, in a tenth of its time. False: there are others, or there is
+// something else that only that can tell.
+func (a *completeArgs) simple(rest json.RawMessage) bool {
+	return quickjson.Members(rest, func(name, value []byte) (ok bool) {
+		switch string(name) {
+		case "model":
+			a.Model, _, ok = quickjson.Text(value)
+		case "max_tokens":
+			n, err := strconv.ParseInt(string(value), 10, 64)
+			a.MaxTokens, ok = &n, err == nil && value[0] >= '1' && value[0] <= '9'
+		}
+		return ok
+	})
 }
 
 // reuseArg is how old an answer may be that is given again, in seconds. A stream has none.
@@ -186,7 +212,7 @@ func (f family) admitAsk(c *sys.Call) (a sys.Admission, err error) {
 func (f family) admitComplete(c *sys.Call) (a sys.Admission, err error) {
 	t, rest := f.talks.cut(c)
 	var args completeArgs
-	if err := sys.Decode(&c.Op.Syscall, rest, &args); err != nil {
+	if err := args.read(c, rest); err != nil {
 		return a, err
 	}
 	q := &llm.Query{Model: args.Model}
@@ -294,6 +320,34 @@ func (f family) admitEmbed(c *sys.Call) (a sys.Admission, err error) {
 
 // readMessage reads a message as a program wrote it.
 func readMessage(raw json.RawMessage) (llm.Message, error) {
+	if out, ok := simple(raw); ok {
+		return out, nil
+	}
+	return decodeMessage(raw)
+}
+
+// simple reads a message as nearly all are, a role and a text, as decodeMessage does, in a tenth of its time. False: it is another.
+func simple(raw json.RawMessage) (out llm.Message, ok bool) {
+	var role, text string
+	var inner []byte
+	ok = quickjson.Members(raw, func(name, value []byte) (ok bool) {
+		switch string(name) {
+		case "role":
+			role, _, ok = quickjson.Text(value)
+		case "content":
+			text, inner, ok = quickjson.Text(value)
+		}
+		return ok
+	})
+	switch llm.Role(role) {
+	case llm.System, llm.User, llm.Assistant:
+		return llm.Message{Role: llm.Role(role), Parts: []llm.Part{{Text: text, Escaped: bytes.Clone(inner)}}}, ok && text != ""
+	}
+	return out, false
+}
+
+// decodeMessage is readMessage for any message.
+func decodeMessage(raw json.RawMessage) (llm.Message, error) {
 	var m message
 	if err := sys.DecodePart("llm.complete", "it", raw, &m); err != nil {
 		return llm.Message{}, err
