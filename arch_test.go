@@ -92,7 +92,7 @@ var rules = []struct {
 	{"internal/kernel/permit", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest"}},
 	{"internal/kernel/roles", []string{"", "internal/kernel/history", "internal/kernel/usage", "internal/sys"}},
 	{"internal/kernel/rows", []string{"", "internal/kernel/idle"}},
-	{"internal/kernel/settings", []string{"", "internal/sys"}},
+	{"internal/kernel/settings", []string{"", "internal/kernel/room", "internal/sys"}},
 	{"internal/kernel/skills", []string{"", "internal/kernel/backends", "internal/lazy"}},
 	{"internal/kernel/specs", []string{"", "internal/bytesize", "internal/kernel/budget", "internal/kernel/history", "internal/kernel/keys", "internal/kernel/room", "internal/fastpath", "internal/sys"}},
 	{"internal/kernel/origin", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history", "internal/kernel/unresolved", "internal/sys"}},

@@ -50,7 +50,7 @@ type Config struct {
 	Shares []string
 	// Allowances bound what the processes of a namespace spend together in a day or a month, by UTC: "team day usd 5".
 	Allowances []string
-	Slots      int    // programs that run at one moment; 0: chosen from the number of CPUs
+	Slots      int    // programs that run at one moment; 0: chosen from the number of CPUs, and the memory
 	Engine     string // path of the Monty executable; "": found on PATH, in the data directory or where `agentkernel setup` puts it
 	Python     string // interpreter of the process backend, path or name; "": python3 on PATH
 	// Sandboxes says that the calling program calls [Main] first of all: without that the process backend cannot

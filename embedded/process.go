@@ -13,6 +13,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/datadir"
+	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/reaper"
 	"agentkernel/internal/sandbox/confine"
 	"agentkernel/internal/sandbox/monty"
@@ -22,6 +23,10 @@ import (
 // Main belongs at the very beginning of main in a program that sets [Config.Sandboxes]: the kernel starts the
 // program's own executable once more as the helper that builds walls, and in that process Main does not return.
 func Main() { process.Main() }
+
+// BoundMemory keeps this process, for as long as it lives, from more memory than a kernel needs, as far as the garbage collector can: by what the
+// machine has, or its cgroup may have. It is for a program that is nothing but a kernel, and leaves alone what GOMEMLIMIT says.
+func BoundMemory() { room.Bound() }
 
 // InSystem says whether every sandbox has a file of this machine, which is named without links, in the same place.
 func InSystem(file string) bool { return confine.InSystem(file) }

@@ -256,9 +256,8 @@ func TestRoomOfAnswers(t *testing.T) {
 	}
 }
 
-// TestASlowAnswerHoldsNoRoom beyond the time of its call.
-func TestASlowAnswerHoldsNoRoom(t *testing.T) {
-	sent := make(chan struct{})
+// callee is a server over HTTP with the tool "big", whose calls it leaves to answer.
+func callee(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var req struct {
 			ID     json.RawMessage
@@ -274,15 +273,24 @@ func TestASlowAnswerHoldsNoRoom(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if req.Method == "tools/call" {
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","result":"`+strings.Repeat("x", 2<<20))
-			w.(http.Flusher).Flush()
-			close(sent)
-			<-r.Context().Done()
+			answer(w, r, req.ID)
 			return
 		}
 		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, req.ID, result)
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// TestASlowAnswerHoldsNoRoom beyond the time of its call.
+func TestASlowAnswerHoldsNoRoom(t *testing.T) {
+	sent := make(chan struct{})
+	server := callee(t, func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","result":"`+strings.Repeat("x", 2<<20))
+		w.(http.Flusher).Flush()
+		close(sent)
+		<-r.Context().Done()
+	})
 	room := incoming.Exactly(64 << 20)
 	src := open(t, tool.Config{Room: room}, map[string]tooltest.Server{"slow": {"url": server.URL}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -298,6 +306,43 @@ func TestASlowAnswerHoldsNoRoom(t *testing.T) {
 	_, err := src.Call(ctx, agentkernel.ToolCall{Server: "slow", Tool: "big", Arguments: json.RawMessage(`{}`)})
 	wantCode(t, err, agentkernel.CodeCanceled)
 	eventually(t, "the room is given back", func() bool { return room.Used() == 0 })
+}
+
+// TestAnswersWithoutResultHoldNoRoom: whatever a large answer is, if there is no result in it nothing is held once the call has returned.
+func TestAnswersWithoutResultHoldNoRoom(t *testing.T) {
+	x := strings.Repeat("x", 2<<20)
+	for _, stream := range []bool{false, true} {
+		for name, answer := range map[string]string{
+			"neither":              `"padding":"` + x + `"`,
+			"an error":             `"error":{"code":1,"message":"` + x + `"}`,
+			"both":                 `"error":{"code":1,"message":"no"},"result":"` + x + `"`,
+			"no error, no result":  `"error":null,"padding":"` + x + `"`,
+			"a result that is not": `"result":["` + x + `"]`,
+			"a result of null":     `"result":null,"padding":"` + x + `"`,
+			"to another":           `"id":77,"result":"` + x + `"`,
+			"cut off":              `"result":"` + x,
+			"a request of its own": `"method":"roots/list","params":{"x":"` + x + `"}`,
+		} {
+			server := callee(t, func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				body := `{"jsonrpc":"2.0","id":` + string(id) + `,` + answer + `}`
+				if name == "cut off" {
+					body = strings.TrimSuffix(body, "}")
+				}
+				if stream {
+					w.Header().Set("Content-Type", "text/event-stream")
+					body = "event: message\ndata: " + body + "\n\n"
+				}
+				_, _ = io.WriteString(w, body)
+			})
+			room := incoming.Exactly(64 << 20)
+			src := open(t, tool.Config{Room: room, CallTimeout: time.Second}, map[string]tooltest.Server{"slow": {"url": server.URL}})
+			r, err := src.Call(t.Context(), agentkernel.ToolCall{Server: "slow", Tool: "big", Arguments: json.RawMessage(`{}`)})
+			if r.Done != nil {
+				r.Done()
+			}
+			eventually(t, name+": the room is given back, after "+fmt.Sprint(err)[:min(60, len(fmt.Sprint(err)))], func() bool { return room.Used() == 0 })
+		}
+	}
 }
 
 func TestServersThatDoNotStart(t *testing.T) {

@@ -24,7 +24,7 @@ func InDoubt(call string, why *agentkernel.Error) *agentkernel.Error {
 // Alone says whether an error that ended a sandbox need not end its session.
 func Alone(e *agentkernel.Error) bool {
 	switch limit, _ := e.Limit(); limit {
-	case "memory", "hidden_memory", "watches", "locks", "open_files", "recursion":
+	case "memory", "all_memory", "hidden_memory", "watches", "locks", "open_files", "recursion":
 		return true
 	}
 	return e.Code == agentkernel.CodeCrashed

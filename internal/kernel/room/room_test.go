@@ -2,6 +2,7 @@ package room
 
 import (
 	"math"
+	"runtime/debug"
 	"testing"
 	"testing/fstest"
 )
@@ -26,5 +27,18 @@ func TestGroupLimit(t *testing.T) {
 		if got := groupLimit(c.fs, c.self); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
+	}
+}
+
+// TestBound: a kernel's heap grows no further than what it may have, unless Go was told another bound.
+func TestBound(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
+	Bound()
+	if got := debug.SetMemoryLimit(-1); got <= 2*Most() || got >= 3*Most() {
+		t.Errorf("%d, where %d is a quarter", got, Most())
+	}
+	debug.SetMemoryLimit(12345 << 20)
+	if Bound(); debug.SetMemoryLimit(-1) != 12345<<20 {
+		t.Errorf("what was said is %d now", debug.SetMemoryLimit(-1))
 	}
 }

@@ -9,8 +9,13 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/sys"
 )
+
+// spokenBy is how much of what all programs may have in the kernel there must be for each that runs: what it says in one turn is there
+// several times until it is counted.
+const spokenBy = 64 << 20
 
 // Config says what a kernel is made of.
 type Config struct {
@@ -38,7 +43,7 @@ type Config struct {
 	Observer   agentkernel.Observer // told what processes do; nil: none is
 	Now        func() time.Time
 
-	// Slots is how many programs may run at one moment; 0: twice the CPUs, at least 4.
+	// Slots is how many programs may run at one moment; 0: twice the CPUs, or fewer where there is little memory, at least 4.
 	Slots int
 	// Weight is the weight of a namespace, by which it gets slots while others wait for some, too; nil: all have the same.
 	Weight func(namespace string) int
@@ -94,7 +99,7 @@ func (c *Config) Complete() error {
 		c.Now = time.Now
 	}
 	if c.Slots == 0 {
-		c.Slots = max(4, 2*runtime.NumCPU())
+		c.Slots = max(4, min(2*runtime.NumCPU(), int(room.Most()/spokenBy)))
 	}
 	if c.Slice == 0 {
 		c.Slice = 50 * time.Millisecond

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/room"
 	"agentkernel/internal/kernel/settings"
 	"agentkernel/internal/sys"
 )
@@ -53,7 +54,7 @@ func TestDefaults(t *testing.T) {
 	if c.Limits != agentkernel.DefaultLimits() || c.Epoch(7) != 0 || time.Since(c.Now()) > time.Minute {
 		t.Errorf("limits %+v, epoch %d, now %v", c.Limits, c.Epoch(7), c.Now())
 	}
-	if c.Slots < max(4, runtime.NumCPU()) || c.Residents < c.Slots {
+	if most := max(4, int(room.Most()/(64<<20))); c.Slots < 4 || c.Slots > most || c.Slots < min(most, runtime.NumCPU()) || c.Residents < c.Slots {
 		t.Errorf("%d slots, %d residents", c.Slots, c.Residents)
 	}
 }

@@ -42,10 +42,14 @@ type Exit struct {
 	// Known says that Status is the program's own; false if the whole sandbox was killed, or adopted.
 	Known  bool
 	Status syscall.WaitStatus
-	// Limit is the limit of the sandbox that ended it: "memory", HiddenMemory, Watches, Locks, Descriptors, "cpu time", or "".
+	// Limit is the limit of the sandbox that ended it: "memory", MemoryOfAll, HiddenMemory, Watches, Locks, Descriptors, "cpu time", or "".
 	Limit string
 	Usage Usage
 }
+
+// MemoryOfAll is the limit of a sandbox that had less than its own when the memory ran out that all have: that of the machine, or of a
+// group above.
+const MemoryOfAll = "memory of all"
 
 // HiddenMemory is the limit of a sandbox in which a process ran whose memory nothing could count.
 const HiddenMemory = "hidden memory"

@@ -562,6 +562,8 @@ say("done")`},
 	{name: "drop the parent-death signal", wall: "pid namespace", want: "done", program: `
 raw_ok = sys_("prctl", 1, 0, 0, 0, 0)
 say("done")`},
+	{name: "have the kernel killed in its place when memory runs out", wall: "OOM score", want: "1000 (EROFS|EACCES|EPERM)", program: `
+say(open("/proc/self/oom_score_adj").read().strip()); attempt(write, "/proc/self/oom_score_adj", b"0")`},
 }
 
 // files are about the workspace.

@@ -203,6 +203,15 @@ func (gr *group) outOfMemory() int64 {
 	return counter(filepath.Join(dir, "memory.oom_control"), "oom_kill")
 }
 
+// whoseMemory is the limit for which a process was killed: the sandbox's own, or that of all if it never had nearly as much. Where nobody
+// knows what it had, it is its own.
+func (gr *group) whoseMemory() string {
+	if peak := gr.peak(); peak > 0 && peak < gr.limits.Memory-gr.limits.Memory/8 {
+		return MemoryOfAll
+	}
+	return "memory"
+}
+
 // refusedPids is how often the sandbox was refused a process or thread.
 func (gr *group) refusedPids() int64 {
 	return counter(filepath.Join(gr.dirs[ctlPids], "pids.events"), "max")

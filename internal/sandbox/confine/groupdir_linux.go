@@ -50,12 +50,13 @@ const (
 )
 
 // leaveToMachine bounds what all sandboxes of a kernel take together: each has its own limits, and a program may have many
-// children. A machine that does not let it is as it was without.
+// children. What a group above may have counts as the machine does: the kernel itself is often in there, as in a container. A machine
+// that does not let it is as it was without.
 func (h *hierarchy) leaveToMachine(dir string) {
 	if slices.Contains(h.controllers, ctlPids) {
 		pids, err := readInt("/proc/sys/kernel/pid_max")
 		threads, err2 := readInt("/proc/sys/kernel/threads-max")
-		if n := min(pids, threads); err == nil && err2 == nil && n > sparePids {
+		if n := h.least(min(pids, threads), "pids.max"); err == nil && err2 == nil && n > sparePids {
 			_ = writeFile(filepath.Join(dir, "pids.max"), strconv.FormatInt(n-n/sparePids, 10))
 		}
 	}
@@ -65,8 +66,20 @@ func (h *hierarchy) leaveToMachine(dir string) {
 			file = "memory.max"
 		}
 		info, _ := readSmall("/proc/meminfo")
-		if n := kibibytes(string(info), "MemTotal"); n > 0 {
+		if n := h.least(kibibytes(string(info), "MemTotal"), file); n > 0 {
 			_ = writeFile(filepath.Join(dir, file), strconv.FormatInt(n-n/spareMemory, 10))
+		}
+	}
+}
+
+// least is n, or the least limit in such a file of the groups from base up, if that is less.
+func (h *hierarchy) least(n int64, file string) int64 {
+	for dir := h.base; ; dir = filepath.Dir(dir) {
+		if limit, err := readInt(filepath.Join(dir, file)); err == nil && limit > 0 { // "max" is no number
+			n = min(n, limit)
+		}
+		if dir == filepath.Dir(dir) {
+			return n
 		}
 	}
 }

@@ -39,6 +39,70 @@ func TestSandboxesTogetherLeaveSomething(t *testing.T) {
 	}
 }
 
+// TestWhoseMemoryRanOut: a program that is killed although it has less than it may have is not told that it reached its own limit.
+func TestWhoseMemoryRanOut(t *testing.T) {
+	s := newSpawner(t)
+	for _, c := range []struct {
+		above, own int64
+		want       string
+	}{{96 << 20, 512 << 20, MemoryOfAll}, {1 << 30, 96 << 20, "memory"}} {
+		cfg := pythonConfig(t, "a = []\nwhile True: a.append(bytearray(1 << 20))")
+		cfg.Limits.Memory = c.own
+		cell, err := s.Prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted := cell.group.counted.Memory
+		_ = cell.Close()
+		if !counted {
+			t.Skip("no cgroup counts memory here")
+		}
+		for _, h := range s.machine.groups.hierarchies {
+			if !slices.Contains(h.controllers, ctlMemory) {
+				continue
+			}
+			file := map[bool]string{false: "memory.limit_in_bytes", true: "memory.max"}[h.v2]
+			if err := writeFile(filepath.Join(h.base, s.machine.groups.name, file), strconv.FormatInt(c.above, 10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if exit := launchWhole(t, s, cfg).finish(t); exit.Limit != c.want {
+			t.Errorf("%+v, want %q", exit, c.want)
+		}
+	}
+}
+
+// TestAGroupAboveCounts has the kernel in a group that may have less than the machine, as in a container.
+func TestAGroupAboveCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		tree         map[string]string
+		v2           bool
+		memory, pids string
+	}{
+		"its own":      {map[string]string{"a/memory.max": "1600", "a/b/memory.max": "max", "a/pids.max": "400", "a/b/pids.max": "max"}, true, "1500", "300"},
+		"of version 1": {map[string]string{"memory.limit_in_bytes": "9223372036854771712", "a/b/memory.limit_in_bytes": "1600", "a/b/pids.max": "400"}, false, "1500", "300"},
+	} {
+		top := t.TempDir()
+		file := map[bool]string{false: "memory.limit_in_bytes", true: "memory.max"}[c.v2]
+		c.tree["a/b/kernel/"+file], c.tree["a/b/kernel/pids.max"] = "", ""
+		for p, text := range c.tree {
+			if err := os.MkdirAll(filepath.Join(top, filepath.Dir(p)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(top, p), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := hierarchy{v2: c.v2, base: filepath.Join(top, "a/b"), controllers: []string{ctlMemory, ctlPids}}
+		h.leaveToMachine(filepath.Join(h.base, "kernel"))
+		for p, want := range map[string]string{file: c.memory, "pids.max": c.pids} {
+			if got, err := os.ReadFile(filepath.Join(h.base, "kernel", p)); err != nil || string(got) != want {
+				t.Errorf("%s, %s: %s, want %s, %v", name, p, got, want, err)
+			}
+		}
+	}
+}
+
 func TestCgroupsAreFound(t *testing.T) {
 	const (
 		systemd = `30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate`

@@ -110,8 +110,9 @@ type server struct {
 func serve(socket *os.File) int {
 	runtime.LockOSThread() // all children are cloned by this thread, and die with it
 	debug.SetGCPercent(100)
-	// When the machine runs out of memory, a sandbox is to go first; children inherit it.
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)
+	// When the machine, or a cgroup that the kernel is in, runs out of memory, a sandbox is to go first, however much the kernel has;
+	// children inherit it.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	w, err := newWire(socket)
 	if err != nil {
 		return 1

@@ -93,7 +93,7 @@ func (w *watchdog) look() string {
 	idle := gr.counted.Memory && w.process.cell.spawner.machine.root && !w.files.lists.worth(gr, limits) // nobody has to look at the processes
 	if gr.counted.Memory {
 		if gr.outOfMemory() > 0 {
-			return "memory"
+			return gr.whoseMemory()
 		}
 		if limits.CPUTime == 0 && idle {
 			return ""
@@ -183,7 +183,7 @@ func (w *watchdog) stop() {
 	gr := w.process.cell.group
 	if gr.counted.Memory {
 		if w.limit() == "" && gr.outOfMemory() > 0 {
-			w.cause.Store("memory")
+			w.cause.Store(gr.whoseMemory())
 		}
 		w.most.Store(max(w.most.Load(), gr.peak()))
 	}

@@ -40,6 +40,18 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// What a program has said is not kept while it waits, for as long as that may take: nothing counts it.
+func TestLargeMessagesAreNotKept(t *testing.T) {
+	r := newRun(t, newBackend(t), "from kernel import state\nstate.set('k', 'x' * (4 << 20))\n").start()
+	turn, err := r.box.Next(t.Context(), nil)
+	if err != nil || turn.Kind != agentkernel.TurnCall || len(turn.Call.Args) < 4<<20 {
+		t.Fatalf("%v %v", turn.Kind, err)
+	}
+	if n := cap(workerOf(r).frames.buf); n > keepFrame {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
+
 // A worker serves one program after another, of its namespace only, and nothing of the last is left in it.
 func TestWorkersAreReused(t *testing.T) {
 	b := newBackend(t)

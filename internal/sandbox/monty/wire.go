@@ -46,7 +46,7 @@ func (f *frameReader) more() bool {
 	return err == nil
 }
 
-// next gives one message, valid until the following call. io.EOF: the other side closed between messages.
+// next gives one message, valid until the following call; done follows. io.EOF: the other side closed between messages.
 func (f *frameReader) next() ([]byte, error) {
 	head, err := f.r.Peek(frameHead)
 	if err != nil {
@@ -60,9 +60,6 @@ func (f *frameReader) next() ([]byte, error) {
 		return nil, fmt.Errorf("a message of %d bytes is over the limit of %d", size, f.max)
 	}
 	_, _ = f.r.Discard(frameHead) // what was peeked can be discarded
-	if cap(f.buf) > keepFrame {
-		f.buf = nil
-	}
 	buf := f.buf[:0]
 	for len(buf) < size {
 		at := len(buf)
@@ -76,6 +73,13 @@ func (f *frameReader) next() ([]byte, error) {
 	}
 	f.buf = buf
 	return lean(buf), nil
+}
+
+// done says that the message has been read: a large buffer would else be kept for as long as the worker has nothing to say.
+func (f *frameReader) done() {
+	if cap(f.buf) > keepFrame {
+		f.buf = nil
+	}
 }
 
 const (

@@ -247,6 +247,7 @@ func (w *worker) read(ev *montypb.Event) error {
 	if err != nil {
 		return err
 	}
+	defer w.frames.done()
 	if err := proto.Unmarshal(b, ev); err != nil {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}

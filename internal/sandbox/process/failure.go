@@ -84,6 +84,8 @@ func memoryLimit(l agentkernel.Limits) *agentkernel.Error {
 // sandboxLimit is the error for a limit that sandboxes have of themselves; nil if it is one of the program's.
 func sandboxLimit(limit string, l agentkernel.Limits) *agentkernel.Error {
 	switch limit {
+	case confine.MemoryOfAll:
+		return memoryOfAll()
 	case confine.HiddenMemory:
 		return hiddenMemory()
 	case confine.Watches:
@@ -94,6 +96,11 @@ func sandboxLimit(limit string, l agentkernel.Limits) *agentkernel.Error {
 		return descriptorsLimit(confine.Limits{OpenFiles: l.OpenFiles, Pids: l.Pids})
 	}
 	return nil
+}
+
+func memoryOfAll() *agentkernel.Error {
+	return limitError("all_memory", "the memory ran out that all programs have together, of the machine or of the cgroup in which the kernel runs; this one had not reached its own limit").
+		WithHint("run fewer programs at a time, or have each use less; a container in which the kernel runs may be given more")
 }
 
 func hiddenMemory() *agentkernel.Error {

@@ -42,7 +42,7 @@ func TestOpenFilesNameBothSettings(t *testing.T) {
 
 // No setting raises what an error of these is about, and none may be named as if it did.
 func TestLimitsThatNoSettingRaises(t *testing.T) {
-	for _, limit := range []string{confine.Watches, confine.HiddenMemory, confine.Locks} {
+	for _, limit := range []string{confine.Watches, confine.MemoryOfAll, confine.HiddenMemory, confine.Locks} {
 		e := sandboxLimit(limit, agentkernel.Limits{})
 		name, ok := e.Limit()
 		if _, found := agentkernel.FindLimit(name); !ok || found || e.Hint == "" {

@@ -38,7 +38,8 @@ type fileID struct{ dev, ino uint64 }
 
 // hidden lists what a program is not to see of a folder that was shown without having been asked for: files and
 // directories of the names of secrets, what links of these names or in these directories stand for, and every other
-// name of these files. Outside of the folder the program sees nothing.
+// name of these files. Outside of the folder the program sees nothing. Pipes with a name are hidden, whatever they are called:
+// what the program read there, nobody else would get, and no mount keeps it from writing.
 func (f *folder) hidden(root dir) ([]string, error) {
 	root.mounts = true // the program sees them, too
 	s := &search{root: root, links: slices.Clone(f.Tools), hidden: map[string]bool{}, files: map[fileID]bool{}}
@@ -83,7 +84,7 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 		s.repos = append(s.repos, p)
 	}
 	switch {
-	case !within && !hides(p, isDir) && (typ != agentkernel.TypeFile || !s.credentials(at, p) && !s.settings(at, p)):
+	case !within && !hides(p, isDir) && st.Mode&unix.S_IFMT != unix.S_IFIFO && (typ != agentkernel.TypeFile || !s.credentials(at, p) && !s.settings(at, p)):
 	case typ == agentkernel.TypeSymlink:
 		s.links = append(s.links, p)
 	default:
@@ -301,7 +302,12 @@ func holdsCredential(text []byte) bool {
 // isGitConfig says whether git takes settings from a file of this name: that of a repository (a bare one is called name.git), the user's own,
 // and what a repository says of its modules and large files.
 func isGitConfig(p string) bool {
-	p = copied(fold(p))
+	p = fold(p)
+	of := copied(p)
+	return gitReads(of) || of != p && gitReads(undotted(of))
+}
+
+func gitReads(p string) bool {
 	switch path.Base(p) {
 	case ".gitconfig", ".gitmodules", ".lfsconfig":
 		return true

@@ -23,6 +23,7 @@ func TestNamesOfSecrets(t *testing.T) {
 		".mylogin.cnf": true, "keystore.properties": true, "serviceAccountKey.json": true, "gradle.properties": false,
 		".npmrc~": true, ".pypirc.bak": true, ".netrc.old": true, "server.key.old": true, "prod.env.bak": true, ".env_local": true, ".envrc.local": true, ".git-credentials.lock": true, "#.env#": true,
 		"a/.server.key.swp": true, "id.pem.bak~": true, ".DOCKER/config.json.orig": true, "yarn.lock": false, "a.bak": false, "~": false, ".bak": false, "##": false, "readme.md~": false,
+		".credentials.swp": true, "a/.id_rsa.swo": true, ".env.swn": true, ".npmrc.swp": true, ".secrets.yaml.swp": true, ".secrets.py.swp": false, ".main.c.swp": false, ".swp": false, "..swp": false,
 		"token": true, "token.go": false, "tokens.txt": false, "readme.md": false, "main.py": false,
 	} {
 		if got := hides(p, false); got != want {
@@ -74,11 +75,12 @@ func TestHidden(t *testing.T) {
 			must(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, p)), 0o755))
 			must(t, os.Link(filepath.Join(folder, of), filepath.Join(folder, p)))
 		}
+		must(t, unix.Mkfifo(filepath.Join(folder, "sub2", "pipe"), 0o666))
 		for name, c := range map[string]struct {
 			change func(*agentkernel.Workspace)
 			want   string
 		}{
-			"shown unasked":  {func(w *agentkernel.Workspace) { w.ReadOnly, w.Optional = true, true }, ".aws/ .env.local .git/objects/ab/key.pem .git/objects/id_rsa .ssh/ deep/.ssh/ keyring/work more plain2 same.txt store/ sub/dir/ sub/key.pem sub/plain sub2/same"},
+			"shown unasked":  {func(w *agentkernel.Workspace) { w.ReadOnly, w.Optional = true, true }, ".aws/ .env.local .git/objects/ab/key.pem .git/objects/id_rsa .ssh/ deep/.ssh/ keyring/work more plain2 same.txt store/ sub/dir/ sub/key.pem sub/plain sub2/pipe sub2/same"},
 			"named, to read": {func(w *agentkernel.Workspace) { w.ReadOnly = true }, ""},
 			"named":          {func(*agentkernel.Workspace) {}, ""},
 		} {
@@ -138,11 +140,11 @@ func TestHiddenConfigsOfGit(t *testing.T) {
 		s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
 		must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
 		(&rig{t: t}).write(folder, files{".git/config": text, ".git/modules/m/config": text, "config": text, "bare.git/config": text, ".gitconfig": text, ".config/git/config": text, ".gitmodules": text, "git/config": text,
-			"Bare.GIT/CONFIG": text, "sub/.Git/config": text})
+			"Bare.GIT/CONFIG": text, "sub/.Git/config": text, "sub/.Git/.config.worktree.swp": text})
 		must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
 		mounts, err := s.Begin(pid)
 		must(t, err)
-		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules Bare.GIT/CONFIG bare.git/config sub/.Git/config"}[want] {
+		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules Bare.GIT/CONFIG bare.git/config sub/.Git/.config.worktree.swp sub/.Git/config"}[want] {
 			t.Errorf("%q: hidden %q", text, got)
 		}
 	}

@@ -29,7 +29,7 @@ var sources = map[string]bool{".pub": true, ".md": true, ".rst": true, ".html": 
 	".hpp": true, ".cs": true, ".rb": true, ".php": true, ".swift": true, ".dart": true, ".ex": true, ".exs": true, ".erl": true, ".hs": true, ".ml": true, ".lua": true, ".zig": true}
 
 // copies are how names of files end that editors, tools and people write beside another.
-var copies = []string{"~", ".bak", ".old", ".orig", ".save", ".swp", ".lock"}
+var copies = []string{"~", ".bak", ".old", ".orig", ".save", ".swp", ".swo", ".swn", ".lock"}
 
 // copied is the path of the file that one of this path is a copy of, by its name; p itself: of none.
 func copied(p string) string {
@@ -46,12 +46,21 @@ func copied(p string) string {
 	return p
 }
 
+// undotted is a path without the dot that Vim puts before the name of a file whose text it keeps beside it; "": there is none.
+func undotted(p string) string {
+	dir, name := path.Split(p)
+	if len(name) < 2 || name[0] != '.' {
+		return ""
+	}
+	return dir + name[1:]
+}
+
 // Secret says whether keys or passwords usually lie in a file of this path.
 func Secret(p string) bool { return hides(p, false) }
 
 // hides says whether a file or directory is hidden where nobody asked for the folder to be shown.
 func hides(p string, isDir bool) bool {
-	if of := copied(p); !isDir && of != p && hides(of, false) {
+	if of := copied(p); !isDir && of != p && (hides(of, false) || hides(undotted(of), false)) {
 		return true
 	}
 	if secret().find(p, !isDir) == "" || templates().find(p, true) != "" {
