@@ -129,7 +129,7 @@ func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentk
 	k.table.ledger.Raise(pid, more.Amounts())
 	p.mu.Unlock()
 	k.resumeIf(append(k.table.below(pid), p), func(p *process) bool { return p.whyPaused().For(pid) })
-	return k.Budget(ctx, pid)
+	return k.States.Budget(ctx, pid)
 }
 
 // Allow replaces the allowances, and lets those go on that were paused for one that is larger now.

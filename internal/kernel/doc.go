@@ -32,7 +32,7 @@
 //
 // # One dispatch path
 //
-//	capability -> limits -> admission -> journal the intent -> handler -> journal the result -> reply
+//	journal -> repetitions -> capability and limits -> origin -> holds -> admission -> reserve, journal the intent -> handler -> journal the result -> reply
 //
 // What a call reserves is taken with its intent and settled with its result (reserve, history.Amounts). What families keep of a process
 // is folded from the entries of their calls (locals). The streams that calls have opened are beside the journal (streams), and what they

@@ -132,7 +132,7 @@ func (k *Kernel) prepareCell(ctx context.Context, p *process, cell agentkernel.C
 	if err := k.cfg.Tools.Shadowed(ctx, &p.spec.Spec, cell.Modules); err != nil {
 		return nil, fed, err
 	}
-	if err := k.Add(ctx, &spec); err != nil {
+	if err := k.Library.Add(ctx, &spec); err != nil {
 		return nil, fed, err
 	}
 	needs, err := k.checkCell(ctx, p, &cell, &spec.Program)

@@ -63,7 +63,7 @@ type Kernel struct {
 	keys keys.Keys    // idempotency keys
 
 	broken   chan struct{} // closed when the store has failed
-	external *gate.Gate    // handlers outside the kernel
+	external *gate.Gate    // goroutines that Close waits for: handlers outside, and what must not be done under a lock
 	stop     context.CancelFunc
 	ctx      context.Context
 }

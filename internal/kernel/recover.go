@@ -223,7 +223,7 @@ func (k *Kernel) takeUp(f found) bool {
 
 // restored builds the table's row from the store's.
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
-	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, history.SpecData(&rec.Spec)), k.backends.Find(rec.Backend))
+	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, k.specs.Data(&rec.Spec)), k.backends.Find(rec.Backend))
 	if p.created = rec.Created; rec.Paused {
 		p.pausing = &pausing{Pause: history.PauseOf(rec.PauseNote)}
 	}

@@ -246,7 +246,7 @@ func (k *Kernel) prepare(s *agentkernel.Spec) (*backends.Backend, error) {
 	if s.Backend == specs.Hosted {
 		return nil, specs.OfHosted(s)
 	}
-	if err := k.Add(k.ctx, s); err != nil {
+	if err := k.Library.Add(k.ctx, s); err != nil {
 		return nil, err
 	}
 	return k.backends.Choose(s)

@@ -26,7 +26,7 @@ func (k *Kernel) rejoin(p *process) {
 	written := p.standing.Account.Journal
 	p.mu.Unlock()
 	if p.spec.Budget != (agentkernel.Budget{}) { // its kernel may have died before it warned
-		k.external.Go(func() { _, _ = k.Budget(k.ctx, p.pid) })
+		k.external.Go(func() { _, _ = k.States.Budget(k.ctx, p.pid) })
 	}
 	k.forest.Rejoin(p.place(), written, func() (above int64) {
 		if root := k.lookup(p.place().Root()); root != nil {

@@ -69,8 +69,6 @@ func (e Unbound) Unwrap() error { return e.Err }
 // Toolbox finds the tools of programs, and reaches them outside any process.
 type Toolbox interface {
 	agentkernel.Tools
-	// Source gives the tools of a Spec.
-	Source(s *agentkernel.Spec) (agentkernel.ToolSource, error)
 	// Pin notes in the Spec of a new process what its tools files hold.
 	Pin(s *agentkernel.Spec) error
 	// Shadowed refuses local tools with the name of a server of the Spec.

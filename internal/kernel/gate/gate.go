@@ -1,4 +1,4 @@
-// Package gate counts what is under way outside, and lets nothing out once it is closed.
+// Package gate counts the goroutines of a kernel that its end waits for, such as handlers outside, and lets none begin once it is closed.
 package gate
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Gate counts the handlers that are outside the kernel, and lets none out once it is closed.
+// Gate counts goroutines, and lets none begin once it is closed.
 type Gate struct {
 	next chan func()   // to a goroutine that has nothing to do
 	over chan struct{} // closed by Close
