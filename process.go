@@ -325,6 +325,8 @@ type Process struct {
 	State      State  `json:"state"`
 	Paused     bool   `json:"paused,omitempty"`
 	PauseNote  string `json:"pause_note,omitempty"` // why it is paused, if the kernel paused it; see YourAnswer
+	// PausedFor is that for programs; nil: it is not paused.
+	PausedFor *PauseCause `json:"paused_for,omitempty"`
 	// Halted says what the hold is over because of which it stands still: "the kernel"; "": there is none.
 	Halted string `json:"halted,omitempty"`
 	// StopBy is when it is killed, since it was asked to stop; zero: nobody has asked.

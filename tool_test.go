@@ -1,8 +1,6 @@
 package agentkernel_test
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"agentkernel"
@@ -38,18 +36,5 @@ func TestAPatternMeansOneTool(t *testing.T) {
 				t.Errorf("--allow '%s' allows %q %q: %t", pattern, tools[i].Server, tools[i].Name, got)
 			}
 		}
-	}
-}
-
-// The SDK knows a process by these words whose tools are functions of a program that has ended.
-func TestOfProgramInTheSDK(t *testing.T) {
-	source, err := os.ReadFile("sdk/python/src/agentkernel/_result.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, words, found := strings.Cut(string(source), "\n_OF_PROGRAM = \"")
-	words, _, ended := strings.Cut(words, "\"\n")
-	if !found || !ended || words == "" || !strings.HasPrefix(agentkernel.OfProgram, words) {
-		t.Errorf("the SDK looks for %q, and the kernel says %q", words, agentkernel.OfProgram)
 	}
 }

@@ -403,8 +403,9 @@ func (t *talk) turn(f follower) error {
 	case p.State.Terminal():
 		return w.report(p, nil)
 	case p.Paused:
-		t.a.con.Say("%s", pausedLine(p))
-		return t.left(errDetached)
+		resume := fmt.Sprintf("agentkernel chat --resume %d", t.pid) // no other command has both sides of it
+		t.a.con.Say("%s", pausedFor(p, resume, resume))
+		return exitCode(exitTerminated)
 	}
 	return t.a.outputError()
 }

@@ -19,7 +19,8 @@ type talking struct {
 	state agentkernel.State
 	fed   []string
 	stops chan struct{}
-	lost  error // what Feed returns; nil: an answer
+	lost  error  // what Feed returns; nil: an answer
+	note  string // why it is paused by what is said; "": it is not
 }
 
 func (k *talking) Spawn(_ context.Context, s agentkernel.Spec) (agentkernel.Process, error) {
@@ -70,6 +71,7 @@ func (k *talking) Feed(ctx context.Context, _ agentkernel.PID, p agentkernel.Cel
 		}
 	}
 	end.Process, _ = k.Process(ctx, 12)
+	end.Process.Paused, end.Process.PauseNote = k.note != "", k.note
 	return end, fn(agentkernel.Event{Kind: agentkernel.EventOutput, PID: 12, Stream: "stdout", Text: p.Source + "\n"})
 }
 
@@ -163,6 +165,25 @@ func TestChatInterruptedTwice(t *testing.T) {
 		}
 		contains(t, "standard error", r.err.String(), "left · go on: agentkernel chat --resume 12")
 		_ = keyboard.Close()
+	}
+}
+
+// A conversation that is paused is continued by one command, and the line says so once.
+func TestChatPaused(t *testing.T) {
+	for note, want := range map[string]string{
+		"by hand": "paused · pid 12 · by hand · continue: agentkernel chat --resume 12 · end it: agentkernel kill 12\n",
+		"budget: the call costs 1 turn, and the budget of process 12 is 1 turn: spent 1 turn":                                                            "continue: agentkernel budget add 12 --turns 1, and agentkernel chat --resume 12 · end it: agentkernel kill 12\n",
+		"budget: the call costs 1 turn, and the allowance of namespace team for the day is 1 turn: spent 1 turn; it begins anew at 2026-12-01 00:00 UTC": "then it goes on by itself, and agentkernel chat --resume 12 · end it: agentkernel kill 12\n",
+	} {
+		r, k := newTalk(t)
+		r.in, k.note = strings.NewReader("one\n"), note
+		if code := r.run("chat"); code != exitTerminated {
+			t.Errorf("exit code %d: %s", code, r.err.String())
+		}
+		contains(t, "standard error", r.err.String(), want)
+		if said := r.err.String(); strings.Count(said, "chat --resume") != 1 || strings.Contains(said, "left ·") || strings.Contains(said, "resume -f") {
+			t.Errorf("it is said more than once: %s", said)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -186,7 +186,7 @@ func ignore(path string) (made bool, added []string, kept string, err error) {
 	f, info, err := openIgnore(path, os.O_RDONLY)
 	switch {
 	case errors.Is(err, syscall.ELOOP): // a link
-		return false, nil, "is a link and was left alone; what it leads to should have: " + strings.Join(ignored, ", "), nil
+		return false, nil, linkedIgnore(path), nil
 	case err != nil || f == nil:
 		return false, nil, "", err
 	}
@@ -194,22 +194,20 @@ func ignore(path string) (made bool, added []string, kept string, err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return false, nil, "", err
 	}
-	var lacks []string
-	have := strings.Split(string(old), "\n")
-	for _, l := range ignored {
-		if !slices.Contains(have, l) {
-			lacks = append(lacks, l)
-		}
-	}
+	lacks := lacking(old)
 	if len(lacks) == 0 {
 		return false, nil, "", nil
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
 		return false, nil, "has another name elsewhere and was left alone; it lacks: " + strings.Join(lacks, ", "), nil
 	}
-	text := strings.Join(lacks, "\n") + "\n"
+	end := "\n"
+	if bytes.Contains(old, []byte("\r\n")) {
+		end = "\r\n"
+	}
+	text := strings.Join(lacks, end) + end
 	if len(old) > 0 && old[len(old)-1] != '\n' {
-		text = "\n" + text
+		text = end + text
 	}
 	f, now, err := openIgnore(path, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
@@ -225,6 +223,39 @@ func ignore(path string) (made bool, added []string, kept string, err error) {
 		err = errors.Join(err, f.Truncate(int64(len(old)))) // half a line would mean something else
 	}
 	return false, lacks, "", errors.Join(err, f.Close())
+}
+
+// lacking are the lines that a .gitignore lacks, as git reads it: the end of a line may have \r and spaces, and the file begin with a mark
+// of its encoding.
+func lacking(content []byte) (lacks []string) {
+	have := map[string]bool{}
+	for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
+		have[strings.TrimRight(strings.TrimRight(line, "\r\n"), " ")] = true
+	}
+	for _, l := range ignored {
+		if !have[l] {
+			lacks = append(lacks, l)
+		}
+	}
+	return lacks
+}
+
+// linkedIgnore says what is to be said of a .gitignore that is a link. It is read, and not written.
+func linkedIgnore(path string) string {
+	const most = 1 << 20
+	lacks := ignored
+	if f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
+		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			if content, err := io.ReadAll(io.LimitReader(f, most)); err == nil {
+				lacks = lacking(content)
+			}
+		}
+	}
+	if len(lacks) == 0 {
+		return "is a link and has the lines; git follows no such link since version 2.32"
+	}
+	return "is a link and was left alone; what it leads to should have: " + strings.Join(lacks, ", ") + " (git follows no such link since version 2.32)"
 }
 
 var errReplaced = errors.New(".gitignore was replaced in this moment; try again")

@@ -11,6 +11,29 @@ import (
 	"agentkernel/internal/tool"
 )
 
+// A .gitignore is read as git reads it, and gets lines that end as its own do.
+func TestIgnoreWithOtherLineEnds(t *testing.T) {
+	for old, want := range map[string]string{
+		"*.pyc\r\n.agentkernel/\r\n*.akr\r\n": "*.pyc\r\n.agentkernel/\r\n*.akr\r\n",
+		"*.pyc\r\n":                           "*.pyc\r\n.agentkernel/\r\n*.akr\r\n",
+		"*.pyc\r\n*.akr":                      "*.pyc\r\n*.akr\r\n.agentkernel/\r\n",
+		"\ufeff.agentkernel/\n*.akr  \n":      "\ufeff.agentkernel/\n*.akr  \n",
+		"*.akr":                               "*.akr\n.agentkernel/\n",
+		"":                                    ".agentkernel/\n*.akr\n",
+	} {
+		path := filepath.Join(t.TempDir(), ".gitignore")
+		if err := os.WriteFile(path, []byte(old), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := ignore(path); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%q became %q, want %q (%v)", old, got, want, err)
+		}
+	}
+}
+
 // A link that takes the place of a .gitignore after it was looked at is not followed: what is opened is what is looked at.
 func TestGitignoreIsOpenedWithoutLinks(t *testing.T) {
 	dir := t.TempDir()

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +22,7 @@ type look struct {
 	dims bool   // that line is dim
 	turn string // the last one that was reported: "turn 2 · $0.0014"
 
-	spent  func() string            // what the task has cost by the journal, with all below it and what was lost: "$0.0014"; nil: what it says itself
+	spent  func(said string) string // what the task has cost, with all below it and what was lost, given what it says itself: "$0.0014"; nil: that
 	failed func(line string) string // the line that says why there is no result or answer, as it is shown
 }
 
@@ -77,7 +77,7 @@ func (l *look) stderr(text string) string {
 		if m := turnLine().FindStringSubmatch(line); m != nil && whole && !l.mid {
 			cost := m[2]
 			if l.spent != nil {
-				cost = cmp.Or(l.spent(), cost)
+				cost = l.spent(cost)
 				line = strings.TrimSuffix(line, m[2]) + cost
 			}
 			l.turn = m[1] + " · " + cost
@@ -155,14 +155,23 @@ func (l *look) status(waits string) string {
 	return l.turn + " · " + waits
 }
 
-// spent is what the task has cost so far, by the journal: sub-agents and programs that ask models, and answers that were lost, count.
-func (w *watch) spent() (usd float64, known bool) {
+// spent is what the task has cost so far, by the journal: sub-agents and programs that ask models, and answers that were lost, count. said
+// is what it says itself, which counts where it is more: it may say so before the journal has its last call. A rerun has not paid what it
+// says.
+func (w *watch) spent(said float64) float64 {
 	pid := w.process()
 	if w.k == nil || pid == 0 {
-		return 0, false
+		return said
 	}
 	u, err := w.k.ModelUsage(w.a.ctx, agentkernel.UsageQuery{Tree: pid})
-	return float64(u.Total.USD) / 1e9, err == nil
+	if err != nil {
+		return said
+	}
+	usd := float64(u.Total.USD) / 1e9
+	if w.spec != nil && w.spec.Past != nil {
+		return usd
+	}
+	return max(usd, said)
 }
 
 // costs has a look show what the task has cost by the journal, as long as it is watched.
@@ -170,11 +179,12 @@ func (w *watch) costs() {
 	if !w.isTask() {
 		return
 	}
-	w.look.spent = func() string {
-		if usd, known := w.spent(); known {
-			return fmt.Sprintf("$%.4f", usd)
+	w.look.spent = func(said string) string {
+		usd, err := strconv.ParseFloat(strings.TrimPrefix(said, "$"), 64)
+		if err != nil {
+			return said
 		}
-		return ""
+		return fmt.Sprintf("$%.4f", w.spent(usd))
 	}
 }
 

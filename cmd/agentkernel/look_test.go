@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,44 @@ func TestLook(t *testing.T) {
 	}
 	if got := (&look{out: true}).stdout("one\n\ntwo"); got != "\x1b[1mone\x1b[0m\n\n\x1b[1mtwo\x1b[0m" {
 		t.Errorf("a result is %q", got)
+	}
+}
+
+// costing is a kernel whose journal has so much of what a task has cost.
+type costing struct {
+	*fakeKernel
+	usd agentkernel.NanoUSD
+}
+
+func (k costing) ModelUsage(context.Context, agentkernel.UsageQuery) (agentkernel.ModelUsage, error) {
+	return agentkernel.ModelUsage{Total: agentkernel.UsageRow{USD: k.usd}}, nil
+}
+
+// A task may say what it has cost before the journal has its last call, and knows nothing of others below it; a rerun has paid nothing.
+func TestWhatATaskHasCost(t *testing.T) {
+	for _, c := range []struct {
+		journal agentkernel.NanoUSD
+		past    *agentkernel.Past
+		want    string
+	}{
+		{0, nil, "turn 2 · $0.0026\n"},
+		{1_200_000, nil, "turn 2 · $0.0026\n"},
+		{5_000_000, nil, "turn 2 · $0.0050\n"},
+		{0, &agentkernel.Past{PID: 1}, "turn 2 · $0.0000\n"},
+	} {
+		w := &watch{a: &app{ctx: t.Context()}, k: &session{Kernel: costing{usd: c.journal}}, pid: 3, look: &look{}, spec: &agentkernel.Spec{Past: c.past}}
+		w.costs()
+		if got := w.look.stderr("turn 2 · $0.0026\n"); got != c.want {
+			t.Errorf("with %s in the journal: %q, want %q", c.journal, got, c.want)
+		}
+		said := 0.0026
+		s := &steps{}
+		if err := s.take(w, agentkernel.Event{Kind: agentkernel.EventLog, PID: 3, Text: `debug: {"kind":"turn","turn":2,"cost_usd":0.0026}`}); err != nil {
+			t.Fatal(err)
+		}
+		if want := max(float64(c.journal)/1e9, said); c.past == nil && s.cost != want {
+			t.Errorf("with %s in the journal a line has %v, want %v", c.journal, s.cost, want)
+		}
 	}
 }
 

@@ -168,17 +168,22 @@ func lostKernel(err error, pid agentkernel.PID) error {
 
 // pausedLine says how a process that somebody has watched goes on, so that they see the rest of its output, too.
 func pausedLine(p agentkernel.Process) string {
+	return pausedFor(p, fmt.Sprintf("agentkernel resume -f %d", p.PID), fmt.Sprintf("agentkernel logs -f %d shows the rest", p.PID))
+}
+
+// pausedFor is pausedLine for what is continued, and seen further once it goes on, in ways of its own.
+func pausedFor(p agentkernel.Process, resume, rest string) string {
 	line := fmt.Sprintf("paused · pid %d", p.PID)
 	if p.PauseNote != "" {
 		line += " · " + console.Line(p.PauseNote)
 	}
 	if raise := p.RaiseBudget(); raise != "" {
-		return line + fmt.Sprintf(" · continue: %s, and agentkernel logs -f %d shows the rest · end it: agentkernel kill %d", raise, p.PID, p.PID)
+		return line + fmt.Sprintf(" · continue: %s, and %s · end it: agentkernel kill %d", raise, rest, p.PID)
 	}
 	if p.AllowanceAgain() != "" {
-		return line + fmt.Sprintf(" · then it goes on by itself, and agentkernel logs -f %d shows the rest · end it: agentkernel kill %d", p.PID, p.PID)
+		return line + fmt.Sprintf(" · then it goes on by itself, and %s · end it: agentkernel kill %d", rest, p.PID)
 	}
-	return line + fmt.Sprintf(" · continue: agentkernel resume -f %d · end it: agentkernel kill %d", p.PID, p.PID)
+	return line + fmt.Sprintf(" · continue: %s · end it: agentkernel kill %d", resume, p.PID)
 }
 
 func (w *watch) reportJSON(p agentkernel.Process, err error) error {

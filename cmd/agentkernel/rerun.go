@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"agentkernel"
 	"agentkernel/internal/shellword"
@@ -17,6 +18,8 @@ type rerunCmd struct {
 	specFlags
 	boundFlags
 	Quiet bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints, and where it goes live."`
+
+	not string // what is not done again
 }
 
 func (rerunCmd) Help() string {
@@ -41,7 +44,45 @@ func (c *rerunCmd) Run(a *app) error {
 	if err != nil {
 		return a.refuse(err)
 	}
-	return a.runProgram(spec, nil)
+	w := &watch{}
+	if c.not != "" { // also when it is to be quiet, as where it goes live
+		a.con.Say("%s", c.not)
+		w.past = []string{c.not}
+	}
+	return a.runShown(spec, w, nil)
+}
+
+// notAgain says which children of an old process that did not come to its end ended badly with it, and are not started again, since a rerun
+// takes over what was answered: it may well exit with 0. "": there are none.
+func (c *rerunCmd) notAgain(a *app, k agentkernel.Kernel, old *agentkernel.Process) (string, error) {
+	if old.State == agentkernel.StateExited || c.From != 0 { // then some of them are
+		return "", nil
+	}
+	pid := old.PID
+	var bad []string
+	for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Parent: pid}) {
+		if err != nil {
+			return "", err
+		}
+		for _, p := range page {
+			if p.State.Terminal() && (p.State != agentkernel.StateExited || p.ExitCode != 0) {
+				bad = append(bad, p.PID.String())
+			}
+		}
+	}
+	if len(bad) == 0 {
+		return "", nil
+	}
+	slices.Reverse(bad) // the newest is listed first
+	which, are := "process "+bad[0], "is"
+	if len(bad) > 1 {
+		const most = 3
+		which, are = "processes "+strings.Join(bad[:min(len(bad), most)], ", "), "are"
+		if len(bad) > most {
+			which += fmt.Sprintf(" and %d more", len(bad)-most)
+		}
+	}
+	return fmt.Sprintf("%s, which process %d started, failed or was killed, and %s not started again · all from the beginning: agentkernel rerun %d --from 1", which, pid, are, pid), nil
 }
 
 // spec is the Spec of the old process, with what the flags change.
@@ -69,6 +110,9 @@ func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 		return none, err
 	}
 	if err := c.inherit(a, p.PID, old); err != nil {
+		return none, err
+	}
+	if c.not, err = c.notAgain(a, k, &p); err != nil {
 		return none, err
 	}
 	if w := old.Workspace; w != nil && c.Workspace == "" {

@@ -59,9 +59,7 @@ func (s *steps) take(w *watch, e agentkernel.Event) error {
 	case "turn":
 		s.turns = int64(line.Turn)
 		if line.CostUSD != nil {
-			if usd, known := w.spent(); known {
-				line.CostUSD = &usd
-			}
+			line.CostUSD = new(w.spent(*line.CostUSD))
 			s.cost = *line.CostUSD
 		}
 	case "program", "output":

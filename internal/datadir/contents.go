@@ -114,6 +114,27 @@ func (d *Dir) Occupied() ([]string, error) {
 	return names, nil
 }
 
+// Remains lists what is there of a database that is not: files beside it, blobs, workspaces, and what a restore has moved away.
+func (d *Dir) Remains() (names []string, err error) {
+	if exists(d.Database()) {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, openError(d.path, "cannot be read", err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		switch holds := name == blobsDir || name == workspacesDir || strings.HasPrefix(name, replacedPrefix); {
+		case strings.HasPrefix(name, databaseFile), holds && !isEmpty(filepath.Join(d.path, name)):
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 func databaseRank(name string) int {
 	if strings.HasPrefix(name, databaseFile) {
 		return 0

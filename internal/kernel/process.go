@@ -109,7 +109,7 @@ func (p *process) snapshot() agentkernel.Process {
 	if p.state == agentkernel.StateWaiting && p.run.lastRun != 0 {
 		s.WaitsSince = time.Unix(0, p.run.lastRun).UTC().Truncate(time.Microsecond)
 	}
-	return s
+	return s.WithCause()
 }
 
 // usage is what the process has used in all its runs; p.mu is held.

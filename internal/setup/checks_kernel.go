@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"agentkernel"
@@ -97,6 +99,13 @@ func kernelError(err error, h datadir.Holder) []Finding {
 func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 	dir := datadir.At(o.Home)
 	if !dir.Begun() {
+		switch left, err := dir.Remains(); {
+		case err != nil:
+			return failed(Fail, err)
+		case len(left) > 0:
+			return warn("put a backup in its place: agentkernel restore FILE --force; or move away what is left: the first program begins a new one",
+				"%s is not there, and what belongs to one is left in %s: %s", filepath.Base(dir.Database()), o.Home, strings.Join(left, ", "))
+		}
 		return ok("none yet; the first program makes it")
 	}
 	var size int64

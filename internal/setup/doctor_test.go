@@ -98,6 +98,26 @@ func TestDoctorOnANewMachine(t *testing.T) {
 	}
 }
 
+// TestDoctorOnWhatIsLeft: a directory whose database is gone is not one in which nothing has run.
+func TestDoctorOnWhatIsLeft(t *testing.T) {
+	home := t.TempDir()
+	if err := os.Chmod(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	database := func() Report { return Doctor(t.Context(), DoctorOptions{Home: home, Version: "1", LookPath: nothing}) }
+	for _, empty := range []string{"blobs", "workspaces"} {
+		if err := os.Mkdir(filepath.Join(home, empty), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(home, "key"), 32)
+	expect(t, database(), "database", OK, "none yet", "")
+	write(t, filepath.Join(home, "kernel.db-shm"), 10)
+	write(t, filepath.Join(home, "blobs", "84", "3c", "843c"), 10)
+	write(t, filepath.Join(home, "replaced-20261127T072137.513Z", "kernel.db"), 10)
+	expect(t, database(), "database", Warn, "kernel.db is not there, and what belongs to one is left in "+home+": blobs, kernel.db-shm, replaced-20261127T072137.513Z", "agentkernel restore FILE --force")
+}
+
 func TestDoctorOnAWorkingOne(t *testing.T) {
 	home := t.TempDir()
 	if err := os.Chmod(home, 0o700); err != nil {

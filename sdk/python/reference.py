@@ -79,7 +79,7 @@ def reference() -> str:
     for cls in (agentkernel.aio.HostedProcess, agentkernel.aio.BlockingProcess, agentkernel.aio.HostedTask):
         lines += [f"### aio.{cls.__name__}", "", text(cls.__doc__), *members(cls), ""]
     for cls in (agentkernel.Result, agentkernel.Changes, agentkernel.Change, agentkernel.Applied, agentkernel.Step, agentkernel.TaskStatus, agentkernel.Spec, agentkernel.Volume,
-                agentkernel.Limits, agentkernel.Process, agentkernel.Event, agentkernel.Entry,
+                agentkernel.Limits, agentkernel.Process, agentkernel.Pause, agentkernel.Event, agentkernel.Entry,
                 agentkernel.Inspection, agentkernel.Skill, agentkernel.Tool, agentkernel.ToolServer, agentkernel.Usage):  # fmt: skip
         lines += [f"### {cls.__name__}", "", text(cls.__doc__), "", fields(cls), *members(cls), ""]
     lines += ["### Errors", "", text(agentkernel.errors.KernelError.__doc__), "", "| class | code | |", "|---|---|---|"]

@@ -19,8 +19,8 @@ type Pause struct {
 
 // The words of notes. They are in stored rows and journals, and never change.
 const (
-	noteByHand = "by hand"
-	noteWith   = "with process "
+	noteByHand = agentkernel.NoteByHand
+	noteWith   = agentkernel.NoteWith
 	noteAsks   = "; " // what the process asks follows, or what keeps it from going on
 )
 

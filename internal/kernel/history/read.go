@@ -89,7 +89,7 @@ func Shown(rec agentkernel.ProcessRecord, lost error) agentkernel.Process {
 	p.Language = rec.Spec.Program.Language
 	p.Replayable = p.Language.Replayable()
 	p.Deadline = rec.Spec.Deadline
-	return p
+	return p.WithCause()
 }
 
 // Used is what a process has used, as its row, its image and its journal tell. The row of one that is in no kernel's memory any more,

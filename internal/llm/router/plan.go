@@ -406,7 +406,7 @@ func (p *plan) checked(a *llm.Answer) (json.RawMessage, error) {
 	if err := dec.Decode(&value); err != nil || dec.More() {
 		return nil, bad("the model's answer is no JSON: %s", clip.Short(text))
 	}
-	if !affordable(p.schema.doc, value) {
+	if !p.schema.affordable(value) {
 		return nil, bad("the model's answer cannot be checked: with this schema that would take more than %d steps", maxChecks)
 	}
 	if err := p.schema.check.Validate(value); err != nil {

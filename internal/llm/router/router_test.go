@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -479,6 +480,91 @@ func TestSchemasThatCostTooMuch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnswersThatTakeLongToCheck: what a check compares, writes into errors and tries with regular expressions counts as steps of it. An
+// answer of this size that is honest is checked.
+func TestAnswersThatTakeLongToCheck(t *testing.T) {
+	list := func(n int, one func(i int) string) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = one(i)
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	same := func(n int, one string) string { return list(n, func(int) string { return one }) }
+	number := func(i int) string { return strconv.Itoa(i) }
+	nested := func(n int, inside string) string {
+		return strings.Repeat("[", n) + inside + strings.Repeat("]", n)
+	}
+	var split []string // in three texts, in all ways: the checker gives all of them one hash
+	for i := range 60 {
+		for j := i; j < 60; j++ {
+			x := strings.Repeat("x", 60)
+			split = append(split, fmt.Sprintf("[%q,%q,%q]", x[:i], x[i:j], x[j:]))
+		}
+	}
+	for what, c := range map[string]struct{ schema, said string }{
+		"errors of choices":     {`{"anyOf":` + same(300, `{"type":"string"}`) + `}`, same(1, `"`+strings.Repeat("x", 1<<20)+`"`)},
+		"errors of one choice":  {`{"oneOf":` + same(300, `{"type":"string"}`) + `}`, same(1, `"`+strings.Repeat("x", 1<<20)+`"`)},
+		"errors of conditions":  {`{"allOf":` + same(300, `{"if":{"type":"string"}}`) + `}`, same(1, `"`+strings.Repeat("x", 1<<20)+`"`)},
+		"a regular expression":  {`{"items":{"pattern":"(.{500}){1}` + strings.Repeat("(.{1000})", 20) + `"}}`, same(1, `"`+strings.Repeat("x", 19_000)+`"`)},
+		"names that match":      {`{"patternProperties":{"` + strings.Repeat("(.{1000})", 20) + `":{"type":"string"}}}`, `{"` + strings.Repeat("x", 19_000) + `":1}`},
+		"equal to one of many":  {`{"items":{"enum":` + list(3, func(i int) string { return same(20_000, "0")[:40_000] + "," + number(i+1) + "]" }) + `}}`, same(50, same(20_001, "0"))},
+		"equal to one":          {`{"items":{"const":` + same(60_000, "0") + `}}`, same(40, same(59_999, "0")[:119_998]+",0]")},
+		"equal hashes":          {`{"uniqueItems":true}`, "[" + strings.Join(split, ",") + "]"},
+		"errors of many levels": {`{"type":"array","items":{"$ref":"#"}}`, nested(5000, `"`+strings.Repeat("x", 100_000)+`"`)},
+		"long names of levels":  {`{"type":"array","items":{"$ref":"#/$defs/` + strings.Repeat("x", 10_000) + `"},"$defs":{"` + strings.Repeat("x", 10_000) + `":{"items":{"$ref":"#"}}}}`, nested(400, `1`)},
+		"members that count":    {`{"properties":{"a":{}},"allOf":` + strings.Repeat(`[{"allOf":`, 200) + "[{}]" + strings.Repeat("}]", 200) + `}`, "{" + strings.Trim(list(50_000, func(i int) string { return fmt.Sprintf(`"%d":0`, i) }), "[]") + "}"},
+		"nested lists of items": {`{"uniqueItems":true,"items":{"$ref":"#"}}`, strings.Repeat("[0,", 4000) + same(2000, `"x"`) + strings.Repeat("]", 4000)},
+		"many levels of schema": {strings.Repeat(`{"items":`, 5000) + "{}" + strings.Repeat("}", 5000), "1"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			if _, err := checked(t, c.schema, c.said); err == nil || !strings.Contains(err.Error(), "cannot be checked") && !strings.Contains(err.Error(), "levels") {
+				t.Errorf("%.200v", err)
+			}
+		})
+	}
+	row := func(i int) string {
+		return fmt.Sprintf(`{"id":%d,"day":"2026-01-%02d","kind":"b","note":%q,"tags":["a","b"],"of":{"is":"dog","barks":true}}`, i, i%28+1, strings.Repeat("y", 100))
+	}
+	rows := `{"type":"array","items":{"type":"object","required":["id","day","kind"],"additionalProperties":false,"properties":{"id":{"type":"integer","minimum":0},` +
+		`"day":{"type":"string","pattern":"^\\d{4}-\\d{2}-\\d{2}$"},"kind":{"enum":["a","b","c"]},"note":{"type":"string","maxLength":200},` +
+		`"tags":{"type":"array","items":{"type":"string"},"uniqueItems":true},` +
+		`"of":{"anyOf":[{"type":"object","properties":{"is":{"const":"cat"},"purrs":{"type":"boolean"}},"required":["is","purrs"]},` +
+		`{"type":"object","properties":{"is":{"const":"dog"},"barks":{"type":"boolean"}},"required":["is","barks"]}]}}}}`
+	for what, c := range map[string]struct{ schema, said string }{
+		"rows":         {rows, list(4000, row)},
+		"one text":     {`{"anyOf":[{"type":"null"},{"type":"string","pattern":"^y+$"}]}`, `"` + strings.Repeat("y", 1<<20) + `"`},
+		"unique texts": {`{"uniqueItems":true,"items":{"type":"string","minLength":1}}`, list(20_000, func(i int) string { return fmt.Sprintf(`"%d of them"`, i) })},
+		"numbers":      {`{"uniqueItems":true,"items":{"type":"integer"}}`, list(50_000, number)},
+		"a tree":       {`{"required":["of"],"properties":{"of":{"type":"array","items":{"$ref":"#"}}}}`, strings.Repeat(`{"of":[`, 200) + strings.Repeat(`]}`, 200)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			if data, err := checked(t, c.schema, c.said); err != nil || string(data) != c.said {
+				t.Errorf("%.200v", err)
+			}
+		})
+	}
+}
+
+// checked is what becomes of an answer that was asked for with a schema.
+func checked(t *testing.T, schema, said string) (data json.RawMessage, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := set(t, map[string]func(int, *llm.Request) (*llm.Answer, error){"openai": func(int, *llm.Request) (*llm.Answer, error) { return text(said) }}, "fast openai:gpt-5-mini")
+		q := ask("list them")
+		q.Request.Schema = json.RawMessage(schema)
+		if _, err = r.Plan(q); err != nil {
+			return
+		}
+		q.Request.Schema = json.RawMessage(schema) // it was put into an object
+		var res *llm.Result
+		if res, _, err = answered(t, r, q); err == nil {
+			data = res.Data
+		}
+	})
+	return data, err
 }
 
 // TestWhatIsReserved: whatever a program has sent along counts.

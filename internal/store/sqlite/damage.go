@@ -1,12 +1,9 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
@@ -62,19 +59,10 @@ func checkFounded(path string) error {
 	if _, marked, err := readMark(path); err != nil || marked || missing == "" {
 		return explain(path, err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return explain(path, err)
-	}
-	defer f.Close()
-	var b [100]byte // https://www.sqlite.org/fileformat2.html#the_database_header
-	if _, err := io.ReadFull(f, b[:]); err != nil || !bytes.HasPrefix(b[:], []byte("SQLite format 3\x00")) {
-		return nil //nolint:nilerr // SQLite says what is wrong with it
-	}
-	if logged, version, app := b[18] == 2, binary.BigEndian.Uint32(b[60:]), binary.BigEndian.Uint32(b[68:]); logged && version == 0 && app == 0 {
+	if h, ok := readHeader(path); ok && h.foundedOnly() {
 		return errDamaged(path, missing+", and the tables were in it", -1)
 	}
-	return nil
+	return nil // SQLite says what is wrong with it
 }
 
 // logMissing says that a database has no log, "" if it has one.

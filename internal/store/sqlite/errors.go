@@ -22,6 +22,12 @@ func explain(path string, err error) error {
 	if _, ok := errors.AsType[*agentkernel.Error](err); ok {
 		return err
 	}
+	switch resultCode(err) {
+	case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		if what := headerDamage(path); what != "" {
+			return errDoesNotFit(path, what)
+		}
+	}
 	dir := filepath.Dir(path)
 	switch primary := resultCode(err); {
 	case primary == sqlite3.SQLITE_FULL, errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -77,6 +77,10 @@ func examinePages(c *conn, path string, e *Examination) error {
 		e.Damage = errDoesNotFit(path, fmt.Sprintf("it has %d of the %d pages that its header says", files.size/size, pages))
 		return nil
 	}
+	if what := headerDamage(path); what != "" { // it may be read, and not written
+		e.Damage = errDoesNotFit(path, what)
+		return nil
+	}
 	if pages*size > examineDatabase {
 		return nil
 	}

@@ -95,6 +95,9 @@ func inspect(c *conn, path string, known int) (int, error) {
 	if err != nil {
 		return 0, explain(path, err)
 	}
+	if err := checkVersion(c, path, app, version, known); err != nil {
+		return 0, err
+	}
 	switch {
 	case app == applicationID && version > int64(known):
 		return 0, agentkernel.Errorf(agentkernel.CodeVersion, "store",

@@ -19,7 +19,7 @@ from typing import Any, Iterator
 from unittest import mock
 
 import support
-from agentkernel import Client, Event, Limits, Spec, Spending, _kernel, _steps, _sync, errors
+from agentkernel import Client, Event, Limits, Pause, Spec, Spending, _kernel, _steps, _sync, errors
 
 SLEEPER = "from kernel import sleep\nprint('up', flush=True)\nsleep(60)\nprint('never')"
 
@@ -186,6 +186,7 @@ class Verbs(support.KernelTest):
         paused = self.client.wait(p.pid, timeout=20)
         self.assertTrue(paused.paused)
         self.assertFalse(self.client.result(p.pid).success)
+        self.assertEqual(paused.paused_for, Pause("hand"))
         self.client.resume(p.pid)
         support.eventually("it goes on", lambda: not self.client.process(p.pid).paused)
         with self.assertRaises(errors.Timeout) as caught:
@@ -305,6 +306,10 @@ class Tools(support.KernelTest):
         p = self.client.wait(self.client.spawn(source, tools=priced, budget={"usd": 0.1, "calls": 9}).pid)
         self.assertTrue(p.paused, p)
         self.assertIn("budget: the call costs $0.05", p.pause_note)
+        assert p.paused_for is not None
+        self.assertEqual((p.paused_for.kind, p.paused_for.budget, p.paused_for.amount), ("budget", p.pid, "usd"))
+        result = self.client.result(p.pid)
+        self.assertEqual((result.success, result.exit_code), (False, 130))
         b = self.client.budget(p.pid)
         self.assertEqual((str(b.limit.usd), b.limit.calls, str(b.spent.usd), b.spent.calls, b.held), ("0.1", 9, "0.1", 2, Spending()))
         b = self.client.add_budget(p.pid, usd="0.05")

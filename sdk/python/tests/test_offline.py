@@ -442,6 +442,11 @@ class Agents(unittest.TestCase):
         with self.assertRaisesRegex(errors.InvalidArgument, "nothing to publish"):
             create_agent(publish=True)
 
+    def test_a_tools_file_that_is_not_there(self) -> None:
+        for tools in ("nope.json", ["nope.json"], Path("nope.json")):
+            with self.assertRaisesRegex(errors.NotFound, "the tools file .*nope.json does not exist"):
+                create_agent(tools=tools)
+
     def test_wrong_types(self) -> None:
         agent = create_agent()
         for task in (None, b"x", 3):
@@ -453,19 +458,20 @@ class Agents(unittest.TestCase):
 
 class PausedResults(unittest.TestCase):
     def test_what_lets_it_go_on(self) -> None:
-        """resume alone would have a process paused again that lacks something. The notes are those of shortage_test.go."""
-        for note, hint in [
-            ("", "resume(7) lets it go on"),
-            ("budget: the call costs $0.125, and the budget of process 4 is $0.20: spent $0.125", "add_budget(4, ...) raises it, and it goes on; resume(7) alone would have it paused again"),
-            ("budget: the call costs 1 turn, and the allowance of namespace team for the month is 1 turn: spent 1 turn; it begins anew at 2026-12-01 00:00 UTC",
+        """resume alone would have a process paused again that lacks something. It is no success, whatever its exit code was to be."""
+        for why, hint in [
+            (None, "resume(7) lets it go on"),
+            ({"kind": "hand"}, "resume(7) lets it go on"),
+            ({"kind": "budget", "amount": "usd", "budget": 4}, "add_budget(4, ...) raises it, and it goes on; resume(7) alone would have it paused again"),
+            ({"kind": "allowance", "amount": "turns", "namespace": "team", "until": "2026-12-01T00:00:00Z"},
              "it goes on by itself at 2026-12-01 00:00 UTC, or as soon as the setting allowances is raised; resume(7) alone would have it paused again"),
-            ('the tools of server "host" are functions of the program that started this process, and it has ended or has closed its agent (os process 3)',
-             "your program, run again, starts a new process; kill(7) ends this one, resume(7) lets it go on without its functions"),
+            ({"kind": "functions"}, "your program, run again, starts a new process; kill(7) ends this one, resume(7) lets it go on without its functions"),
         ]:  # fmt: skip
-            process = Process(7, "x", "waiting", paused=True, pause_note=note)
+            process = Process.from_wire({"pid": 7, "state": "waiting", "paused": True, "pause_note": "whatever it says", "paused_for": why, "exit_code": 0})
             result = Result.of(process, {}, "")
             assert result.error is not None
             self.assertEqual(result.error.hint, hint)
+            self.assertEqual((result.success, result.state, result.exit_code), (False, "paused", 130))
 
 
 if __name__ == "__main__":

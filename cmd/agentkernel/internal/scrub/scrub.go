@@ -134,7 +134,27 @@ func (s *Scrubber) JSON(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.MarshalIndent(s.clean(plain), "", "  ")
+	return json.MarshalIndent(s.clean(withoutNumbers(plain)), "", "  ")
+}
+
+// withoutNumbers takes numbers out whose names are those of secrets. Counts of tokens are none, and neither is what is too short for one.
+func withoutNumbers(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = withoutNumbers(v[i])
+		}
+	case map[string]any:
+		for name, value := range v {
+			n, number := value.(json.Number)
+			if number && len(n) >= minSecret && SecretName(name) && !strings.Contains(strings.ToLower(name), "tokens") {
+				v[name] = removed
+				continue
+			}
+			v[name] = withoutNumbers(value)
+		}
+	}
+	return v
 }
 
 // decode reads a value; numbers stay as they are written.

@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -76,6 +77,24 @@ func TestValuesAreCleanedWhole(t *testing.T) {
 	if err := json.Unmarshal(got, &back); err != nil || back["password"] != removed || back["auth_token"] != removed || back["[X]"] != removed || back["n"] != 1.5 ||
 		back["list"].([]any)[0] != "a [X] b" {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// What is a number under the name of a secret goes from a report, although nothing else says that it is one. A recording keeps it: the
+// program that is replayed computes with it.
+func TestNumbersUnderNamesOfSecrets(t *testing.T) {
+	var s Scrubber
+	in := `{"list":[{"API-Key":123456789,"password":24680}],"input_tokens":123456789,"n":123456789,"session":7}`
+	got, err := s.JSON(json.RawMessage(in))
+	var b bytes.Buffer
+	if err = cmp.Or(err, json.Compact(&b, got)); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"input_tokens":123456789,"list":[{"API-Key":"[removed]","password":"[removed]"}],"n":123456789,"session":7}`; b.String() != want {
+		t.Errorf("%s, want %s", &b, want)
+	}
+	if kept := string(Redaction{&s}.JSON(json.RawMessage(in))); strings.Contains(kept, removed) {
+		t.Errorf("a recording has %s", kept)
 	}
 }
 

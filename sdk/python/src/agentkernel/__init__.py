@@ -21,7 +21,7 @@ from .changes import Applied, Change, Changes
 from .client import Client
 from .errors import KernelError, KernelGone
 from .functions import effect
-from .model import Allowance, Ask, Budget, Entry, Event, Inspection, KernelInfo, ModelUsage, ModelUse, Process, Skill, Spending, Step, Tool, ToolServer, Usage
+from .model import Allowance, Ask, Budget, Entry, Event, Inspection, KernelInfo, ModelUsage, ModelUse, Pause, Process, Skill, Spending, Step, Tool, ToolServer, Usage
 from .result import Result
 from .spec import Limits, Spec, Volume
 from .tasks import TaskManager
@@ -33,7 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AgentHelper", "Allowance", "Applied", "Ask", "Budget", "Change", "Changes", "Client", "Entry", "Event", "Inspection", "KernelError", "KernelGone", "KernelInfo", "Limits",
-    "ModelUsage", "ModelUse", "Planned", "Process", "Result", "Skill", "Spec", "Spending", "Step", "TaskManager", "TaskStatus", "Tool", "ToolServer", "Usage", "Volume", "create_agent", "effect", "errors", "execute_code",
+    "ModelUsage", "ModelUse", "Pause", "Planned", "Process", "Result", "Skill", "Spec", "Spending", "Step", "TaskManager", "TaskStatus", "Tool", "ToolServer", "Usage", "Volume", "create_agent", "effect", "errors", "execute_code",
     "execute_task", "run_server",
 ]  # fmt: skip
 

@@ -22,7 +22,7 @@ from .errors import InvalidArgument, KernelError, KernelGone, NotFound, Unavaila
 from .functions import functions_of
 from ._result import R
 from .model import Tool, ToolServer
-from .spec import Limits, PathLike, Span, Spec, files, folder, local_tools, texts
+from .spec import Limits, PathLike, Span, Spec, files, folder, local_tools, present, texts
 from .state import MODULE, StateFile, wire_of
 
 log = logging.getLogger("agentkernel")
@@ -160,6 +160,7 @@ class Agent(Generic[R]):
         self.settings = settings
         self.kernel = Kernel(settings.home, settings.binary, settings.start, outcome)
         self.workspace = self._workspace()
+        present(settings.tools)
         self.state: Optional[StateFile] = None
         if settings.state_enabled:
             self.state = StateFile(self._state_path())

@@ -35,7 +35,7 @@ class Outcome:
     result: Any = None  #: the value of the program's last expression
     pid: Optional[int] = None  #: None if it was refused before it became a process
     state: str = "refused"  #: exited, failed, killed, paused or refused
-    exit_code: int = 0
+    exit_code: int = 0  #: 130 of one that is paused, 2 of one that was refused
     usage: Usage = field(default_factory=Usage)
     duration: float = 0.0  #: seconds from start to end
     mode: str = "code"  #: "code": run as it was given; "template" or "planner": written for a task; "model": a model did the task
@@ -92,7 +92,7 @@ class Outcome:
             result=process.result,
             pid=process.pid,
             state="paused" if paused else process.state,
-            exit_code=process.exit_code,
+            exit_code=_PAUSED if paused else process.exit_code,
             usage=process.usage,
             duration=span.total_seconds() if span else 0.0,
             code=source,
@@ -130,25 +130,21 @@ class Outcome:
         )
 
 
-#: Why the kernel has paused a process for money, calls and the like: Shortage of the kernel writes it.
-_BUDGET = re.compile(r"^budget: .*, and the budget of process (\d+) is ")
-_ALLOWANCE = re.compile(r"^budget: .*, and the allowance of namespace .*; it begins anew at (.+)$")
+#: The exit code of agentkernel for a process that is paused: it can go on.
+_PAUSED = 130
 
 
 def _goes_on(process: Process) -> str:
     """What lets a process go on that is paused; resume alone would have it paused again for what it lacks."""
-    note = process.pause_note or ""
-    if found := _ALLOWANCE.search(note):
-        return f"it goes on by itself at {found[1]}, or as soon as the setting allowances is raised; resume({process.pid}) alone would have it paused again"
-    if found := _BUDGET.search(note):
-        return f"add_budget({found[1]}, ...) raises it, and it goes on; resume({process.pid}) alone would have it paused again"
-    if _OF_PROGRAM in note:
+    why = process.paused_for
+    if why is not None and why.kind == "allowance":
+        at = f"{why.until:%Y-%m-%d %H:%M} UTC" if why.until else "the end of its period"
+        return f"it goes on by itself at {at}, or as soon as the setting allowances is raised; resume({process.pid}) alone would have it paused again"
+    if why is not None and why.kind == "budget":
+        return f"add_budget({why.budget}, ...) raises it, and it goes on; resume({process.pid}) alone would have it paused again"
+    if why is not None and why.kind == "functions":
         return f"your program, run again, starts a new process; kill({process.pid}) ends this one, resume({process.pid}) lets it go on without its functions"
     return f"resume({process.pid}) lets it go on"
-
-
-#: Why a process is paused whose tools are functions of a program that has ended.
-_OF_PROGRAM = "are functions of the program that started this process, and it has ended"
 
 
 def _why(process: Process, paused: bool) -> str:

@@ -140,6 +140,21 @@ class ModelUsage:
 
 
 @dataclass(frozen=True)
+class Pause:
+    """Why a process is paused."""
+
+    kind: str  #: hand, budget, allowance, answer, no_progress, functions or other
+    amount: str = ""  #: of which too little is left: usd, tokens, calls, turns or time
+    budget: int = 0  #: the process whose budget it is
+    namespace: str = ""  #: whose allowance it is
+    until: Optional[datetime.datetime] = None  #: when the allowance begins anew
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "Pause":
+        return cls(data["kind"], data.get("amount", ""), data.get("budget", 0), data.get("namespace", ""), parse_time(data.get("until")))
+
+
+@dataclass(frozen=True)
 class Process:
     """What is known of a process at one moment."""
 
@@ -151,7 +166,8 @@ class Process:
     parent: int = 0
     priority: int = 10
     paused: bool = False
-    pause_note: str = ""
+    pause_note: str = ""  #: why, in words, if the kernel paused it
+    paused_for: Optional[Pause] = None  #: why, for programs
     waits_for: tuple[str, ...] = ()
     exit_code: int = 0
     result: Any = None  #: value of the program's last expression
@@ -186,6 +202,7 @@ class Process:
             priority=data.get("priority", 10),
             paused=data.get("paused", False),
             pause_note=data.get("pause_note", ""),
+            paused_for=Pause.from_wire(data["paused_for"]) if data.get("paused_for") else None,
             waits_for=tuple(data.get("waits_for") or ()),
             exit_code=data.get("exit_code", 0),
             result=from_wire(data.get("result")),

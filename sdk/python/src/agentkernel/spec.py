@@ -321,6 +321,13 @@ def files(tools: Union[PathLike, Sequence[PathLike]]) -> list[str]:
         raise InvalidArgument(f"tools={tools!r} are not paths of configuration files", hint='tools="mcp.json", or a list of such') from None
 
 
+def present(tools: Union[PathLike, Sequence[PathLike]]) -> None:
+    """Refuses configuration files that are not there; the kernel reads them, and says what else is wrong."""
+    for path in files(tools):
+        if not os.path.exists(path):
+            raise NotFound(f"the tools file {path} does not exist", hint='name an MCP configuration file, {"mcpServers": {...}}')
+
+
 def _utf8(text: str) -> None:
     try:
         text.encode()

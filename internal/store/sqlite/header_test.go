@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"agentkernel"
+)
+
+// What is damaged in the header of a database is said with its bytes, and what to do. Nothing else may be advised: no log lost anything.
+func TestADamagedHeader(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(h []byte)
+		words  string
+		reads  bool // a reader takes it, and Examine says what is wrong
+	}{
+		{"version for writing", func(h []byte) { h[18] = 7 }, "the version for writing in its header (byte 18) is 7", true},
+		{"version for reading", func(h []byte) { h[19] = 255 }, "the version for reading in its header (byte 19) is 255", false},
+		{"format of the schema", func(h []byte) { h[47] = 9 }, "the format of the schema in its header (bytes 44 to 47) is 9", false},
+		{"schema version", func(h []byte) { h[63]-- }, "and its header (bytes 60 to 63) says 8", false},
+		{"first schema version", func(h []byte) { h[63] = 1 }, "and its header (bytes 60 to 63) says 1", false},
+		{"application", func(h []byte) { h[68] ^= 1 }, "and its header (bytes 68 to 71) says that another program made it", false},
+		{"version and application", func(h []byte) { clear(h[60:72]) }, "and its header (bytes 68 to 71) says that another program made it, 0x0", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := testConfig(t.TempDir())
+			s := mustOpen(t, cfg)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(cfg.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.damage(content[:100])
+			if err := os.WriteFile(cfg.Path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			says := func(who string, err error) {
+				t.Helper()
+				e := agentkernel.AsError(err, "", "")
+				if err == nil || e.Code != agentkernel.CodeCorrupt || !strings.Contains(e.Message(), c.words) || !strings.Contains(e.Hint, "agentkernel restore FILE --force") || strings.Contains(e.Hint, "accept-loss") {
+					t.Errorf("%s: %v", who, err)
+				}
+			}
+			err = CheckLog(t.Context(), cfg)
+			if err == nil {
+				_, err = Open(t.Context(), cfg)
+			}
+			says("open", err)
+			found, err := Examine(t.Context(), cfg)
+			if c.reads && err == nil && found.Damage != nil {
+				err = found.Damage
+			}
+			says("examine", err)
+		})
+	}
+}
