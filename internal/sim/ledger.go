@@ -100,18 +100,7 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 	case agentkernel.EntryResult:
 		return l.result(e)
 	case agentkernel.EntrySettled:
-		c := l.calls[e.Call]
-		again := c != nil && c.over && e.Settle != nil && len(e.Settle) == 0 // all of it was given, after it was settled
-		switch {
-		case again:
-		case c != nil && c.resultSeq == 0 && e.Settle != nil && e.Reserve[agentkernel.AmountUnsent] > 0 && len(e.Reserve) == 1:
-			c.unsent = true
-			c.turns++
-		case c == nil || c.over || c.resultSeq == 0 && (e.Settle == nil || e.Async): // one without a result may be left by the end of its process
-			return fmt.Errorf("call %d is settled, which has no open stream", e.Call)
-		default:
-			c.settled, c.over = e.Settle, true
-		}
+		return l.settle(e)
 	case agentkernel.EntryOutput:
 		var text string
 		if err := json.Unmarshal(e.Data, &text); err != nil {
@@ -138,6 +127,23 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 			return err
 		}
 		l.killed = end.State == agentkernel.StateKilled
+	}
+	return nil
+}
+
+// settle takes what a stream has used up, or a call that is left without a result or waits for its turn again.
+func (l *ledger) settle(e *agentkernel.Entry) error {
+	c := l.calls[e.Call]
+	again := c != nil && c.over && e.Settle != nil && len(e.Settle) == 0 // all of it was given, after it was settled
+	switch {
+	case again:
+	case c != nil && c.resultSeq == 0 && e.Settle != nil && e.Reserve[agentkernel.AmountUnsent] > 0 && len(e.Reserve) == 1:
+		c.unsent = true
+		c.turns++
+	case c == nil || c.over || c.resultSeq == 0 && (e.Settle == nil || e.Async): // one without a result may be left by the end of its process
+		return fmt.Errorf("call %d is settled, which has no open stream", e.Call)
+	default:
+		c.settled, c.over = e.Settle, true
 	}
 	return nil
 }
