@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 
 	"agentkernel"
@@ -13,25 +14,6 @@ import (
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
 )
-
-// interrupted is the answer to a call that a signal interrupts; p.mu is held.
-func (p *process) interrupted(f *inflight) *agentkernel.Error {
-	return inbox.Interrupted(f.op, f.label, f.intended() && f.effect == agentkernel.EffectWrite, p.standing.Account.StopBy, p.standing.Account.Deadline)
-}
-
-// interruptDue says that the program's next call is answered with an interrupt; p.mu is held.
-func (p *process) interruptDue() bool {
-	return p.standing.Account.Interrupted && p.standing.Account.Masks == 0
-}
-
-// takeInterrupt is that answer, for one call alone; nil: there is none; p.mu is held.
-func (p *process) takeInterrupt(f *inflight) *agentkernel.Error {
-	if !p.interruptDue() {
-		return nil
-	}
-	p.standing.Account.Interrupted = false // as the entry of the answer says
-	return p.interrupted(f)
-}
 
 // Signal sends a signal to a process, and to what it reaches of those below.
 func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal, with ...agentkernel.SignalOptions) error {
@@ -122,6 +104,52 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 		err = history.HasEnded(string(sig), pid, rec.State)
 	}
 	return err
+}
+
+// tellAll puts a user signal before a process and others below it. One that cannot have it keeps it from no other.
+func (k *Kernel) tellAll(ctx context.Context, procs []*process, payload json.RawMessage) (err error) {
+	for i, p := range procs {
+		if failed := k.tell(ctx, p, payload); i == 0 || agentkernel.CodeOf(failed) != agentkernel.CodeConflict { // else it has just ended
+			err = cmp.Or(err, failed)
+		}
+	}
+	for _, p := range procs {
+		err = cmp.Or(err, k.flush(ctx, p))
+	}
+	return err
+}
+
+// tell puts a user signal before a process: into its journal and its inbox, where it waits until the program takes it.
+func (k *Kernel) tell(ctx context.Context, p *process, payload json.RawMessage) error {
+	canonical, err := journal.Canonical(payload)
+	if err != nil {
+		return agentkernel.AsError(err, agentkernel.CodeInvalid, "signal")
+	}
+	end, err := k.table.senders.Enter(ctx, k.store, p.pid)
+	if err != nil {
+		return err
+	}
+	defer end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Terminal() {
+		return history.HasEnded(string(agentkernel.SignalUser), p.pid, p.state)
+	}
+	k.appendBatch(p, agentkernel.Batch{
+		Entries: []agentkernel.Entry{{Kind: agentkernel.EntrySignal, Signal: agentkernel.SignalUser, Data: history.SignalData{Payload: canonical}.Encode()}},
+		Posts:   []agentkernel.Post{{To: p.pid, Kind: agentkernel.PostSignal, Data: canonical}}, // priority 0: ahead of every message
+	})
+	return nil
+}
+
+// under returns the descendants of a process that are in memory; those that are detached from it, and theirs, with all alone.
+func (k *Kernel) under(pid agentkernel.PID, all bool) (found []*process) {
+	for _, q := range k.table.below(pid) {
+		if all || specs.Attached(&q.spec.Spec, pid) {
+			found = append(found, q)
+		}
+	}
+	return found
 }
 
 // killAbsent kills a process that no kernel runs, and all below it, also what no kernel has taken up: a later recovery would
@@ -217,130 +245,4 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 	}
 	p.mu.Unlock()
 	k.finish(p, endingFor(cause))
-}
-
-// pause lets no reply through any more; p.mu is held. with is the process because of which, 0: because of none.
-func (k *Kernel) pause(p *process, with agentkernel.PID, why history.Pause) {
-	if p.paused() {
-		return
-	}
-	k.arrest(p, why)
-	k.journalState(p, agentkernel.EntryPaused, with)
-	k.startClock(p)
-}
-
-// arrest notes why a process is paused, and stops its program and what it has run; p.mu is held.
-func (k *Kernel) arrest(p *process, why history.Pause) {
-	clock, stops := k.clock(), p.halted == nil && !p.paused()
-	if p.run.running = p.ran(clock); p.run.turning != 0 { // also where its sandbox is lost with the pause
-		p.run.turning = clock
-	}
-	p.pausing = &pausing{Pause: why}
-	if stops {
-		k.suspend(p, true)
-	}
-}
-
-// setFree is the reverse of arrest, and makes the calls that have waited for it; p.mu is held.
-func (k *Kernel) setFree(p *process) {
-	p.pausing = nil
-	if p.run.turning != 0 {
-		p.run.turning = k.clock()
-	}
-	if p.halted == nil {
-		k.suspend(p, false)
-		k.inOrder(p.laters())
-	}
-}
-
-func (k *Kernel) resume(p *process) {
-	if !p.paused() {
-		return
-	}
-	k.leaveUnknown(p)
-	k.setFree(p)
-	k.journalState(p, agentkernel.EntryResumed, 0)
-	k.startClock(p)
-	k.wake(p)
-	k.pauseUnheard(p)
-}
-
-func (k *Kernel) journalState(p *process, kind agentkernel.EntryKind, with agentkernel.PID) {
-	entry := agentkernel.Entry{Kind: kind, Note: p.whyPaused().Note, Data: history.PauseData{With: with}.Encode()}
-	k.appendBatch(p, agentkernel.Batch{Entries: []agentkernel.Entry{entry}, Process: p.record()})
-	if !p.computing() { // else nextReply reports the pause, when the sandbox has stopped
-		k.announce(p)
-	}
-}
-
-// computing says that the program runs at this moment: a pause takes effect when its sandbox has stopped, or at once if it has none yet.
-func (p *process) computing() bool { return p.state == agentkernel.StateRunning && p.run.box != nil }
-
-func (k *Kernel) announce(p *process) {
-	snapshot := p.snapshot()
-	k.publish(p, agentkernel.Event{Kind: agentkernel.EventState, Process: &snapshot})
-}
-
-// interrupt makes the call that the program waits for, or else its next one, raise KernelInterrupt. While the program holds
-// signals back, that is its next one after that; p.mu is held.
-func (k *Kernel) interrupt(p *process, sig agentkernel.Signal, data history.SignalData) {
-	f := p.interruptible()
-	data.Pending = f == nil && !p.asksForCell() && !k.stopCell(p) && (sig != agentkernel.SignalStop || !k.stopProgram(p))
-	k.append(p, agentkernel.Entry{Kind: agentkernel.EntrySignal, Signal: sig, Data: data.Encode()})
-	k.interruptCall(p, f)
-}
-
-// interruptWaiting does what a signal has left to do that came before the program was back in the call that it waits for; p.mu is held.
-func (k *Kernel) interruptWaiting(p *process) {
-	f := p.interruptible() // what has come to an inbox is read first, and what a human is asked is decided
-	if f != nil && p.interruptDue() && !(f.async && f.mail != "") && p.standing.Unresolved.First() == 0 {
-		k.interruptCall(p, f)
-	}
-}
-
-// interruptedAgain is the same for a call of an earlier life, before it is made again. Whether a write was made, a human decides.
-func (k *Kernel) interruptedAgain(p *process, f *inflight) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	due := p.interruptDue() && (p.run.backend == nil || f.id == p.run.current) && f.effect != agentkernel.EffectWrite && !p.asksForCell()
-	if due {
-		k.interruptCall(p, f)
-	}
-	return due
-}
-
-// interruptCall answers a call, nil: none, with KernelInterrupt; p.mu is held.
-func (k *Kernel) interruptCall(p *process, f *inflight) {
-	if f == nil || p.asksForCell() { // of a session that waits nothing runs
-		return
-	}
-	f.stop()
-	p.inflight.Remove(f.id)
-	f.dropped = !f.intended() // its family may still be asked
-	p.standing.Unresolved.Drop(f.id)
-	p.run.origin.Drop(f.id)
-	failure := p.interrupted(f)
-	entry := agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure, Settle: p.left(f)}
-	if canonical, err := journal.Canonical(f.args); f.dropped && err == nil { // else it was refused before
-		entry = f.entry(canonical)
-		entry.Done, entry.Err = true, failure
-	}
-	k.append(p, entry)
-	k.deliver(p, f, arrival{agentkernel.Reply{ID: f.id, Err: failure}, p.standing.Seq})
-	k.resumeIfAnswered(p)
-}
-
-// interruptible is the call that the program waits for now, and that a signal reaches; nil: there is none.
-func (p *process) interruptible() *inflight {
-	if p.standing.Account.Masks > 0 || p.state != agentkernel.StateWaiting && p.run.backend != nil {
-		return nil
-	}
-	var first *inflight
-	for _, f := range p.inflight {
-		waits := p.run.need == needAny || p.run.backend == nil || f.id == p.run.current
-		if waits && (f.intended() || f.asking || f.admission.Waits() != "" || f.later != nil && !p.standsStill()) && (first == nil || f.id < first.id) {
-			first = f
-		}
-	}
-	return first
 }
