@@ -182,7 +182,9 @@ func TestWorkingSetOfParked(t *testing.T) {
 				t.Errorf("%d bytes are held, want %d to %d", n, c.least, c.most)
 			}
 		}
-		if p, err := r.Wait(t.Context(), pids[0]); err != nil || p.State != agentkernel.StateExited || r.HeldForAll() != 0 {
+		p, err := r.Wait(t.Context(), pids[0])
+		synctest.Wait() // it is told before what it kept is dropped
+		if err != nil || p.State != agentkernel.StateExited || r.HeldForAll() != 0 {
 			t.Errorf("%+v %v, and %d bytes are held", p, err, r.HeldForAll())
 		}
 	})
