@@ -82,7 +82,7 @@ var rules = []struct {
 	{"internal/kernel/room", []string{"internal/bytesize"}},
 	{"internal/kernel/backends", []string{"", "internal/kernel/advice"}},
 	{"internal/kernel/eviction", []string{""}},
-	{"internal/kernel/cells", []string{"", "internal/kernel/advice", "internal/kernel/history"}},
+	{"internal/kernel/cells", []string{"internal/journal", "", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/files", []string{"", "internal/kernel/advice", "internal/kernel/limits"}},
 	{"internal/kernel/gate", nil},
 	{"internal/kernel/keys", []string{"", "internal/kernel/advice"}},

@@ -19,9 +19,8 @@ import (
 	"agentkernel/internal/sys"
 )
 
-// A new call passes issue (its number), dispatch (does the journal have it?), issueNew (is it refused, or answered by the origin?),
-// makeOrWait (does its process stand still?), admit (what its family says), make (its intent), goOutside (its handler) and complete (its
-// result). One of which the journal has the intent alone enters at reissue (replay.go), and goes by readmit and goOutsideAgain.
+// A new call passes issue, dispatch, issueNew, makeOrWait, admit (or begin), consult, permit, make, goOutside and complete. One of which the
+// journal has the intent alone enters at reissue (replay.go), and goes by readmit, consult and goOutsideAgain.
 
 // issue takes a call from the sandbox that the caller drives. False: the process has ended.
 func (k *Kernel) issue(p *process, call agentkernel.Call) bool {
@@ -197,9 +196,10 @@ func (k *Kernel) consult(p *process, f *inflight, canonical json.RawMessage, the
 
 // queued journals a call that still waits for its turn.
 func (k *Kernel) queued(p *process, f *inflight, canonical json.RawMessage) {
+	stopping := k.table.Closed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f.intended() || f.admission.Later == nil || p.gone(f) || p.standsStill() || k.table.Closed() {
+	if f.intended() || f.admission.Later == nil || p.gone(f) || p.standsStill() || stopping {
 		return
 	}
 	entry := f.entry(canonical)
@@ -427,10 +427,11 @@ func (k *Kernel) reserve(p *process, f *inflight) (want agentkernel.Amounts, at 
 // reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved.
 // False: nobody waits for it any more, or its process stands still, and later makes it.
 func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool, err error) {
+	stopping := k.table.Closed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.gone(f) || k.deferCallLocked(p, f, later):
+	case stopping || p.gone(f) || k.deferCallLocked(p, f, later):
 		return false, nil
 	case f.effect != agentkernel.EffectPaid && !f.again && f.admission.Wants()[agentkernel.AmountUSD] == 0:
 		return true, nil
@@ -503,10 +504,10 @@ func (k *Kernel) complete(p *process, f *inflight, out outcome, err error) bool 
 
 // completeLocked is complete; p.mu is held.
 func (k *Kernel) completeLocked(p *process, f *inflight, out outcome, err error) bool {
-	if p.state.Terminal() || p.inflight.Find(f.id) != f || k.ctx.Err() != nil || err != nil && p.runEnded() {
+	if p.gone(f) || p.inflight.Find(f.id) != f || k.ctx.Err() != nil || err != nil && p.runEnded() {
 		return false
 	}
-	failure, unknown := unresolved.Leaves(agentkernel.AsError(err, agentkernel.CodeInternal, f.op), f.again, f.brief)
+	failure, unknown := unresolved.Leaves(agentkernel.AsError(err, agentkernel.CodeInternal, f.op), f.op, f.again, f.brief)
 	if unknown && p.spec.OnUnknown == agentkernel.UnknownPause && f.effect != agentkernel.EffectPaid {
 		k.pauseForDecision(p, f, failure)
 		return false

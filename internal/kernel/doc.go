@@ -57,7 +57,7 @@
 //	4 signals   signal.go interrupt.go pause.go halt.go ask.go budgets.go
 //	3 ends      acquire.go park.go finish.go fenced.go workspace.go
 //	2 journal   append.go durable.go host.go events.go observe.go tree.go wake.go lifetime.go unreplayable.go bind.go
-//	1 data      kernel.go table.go process.go runstate.go inflight.go ops.go state.go standing.go ending.go runcontext.go workingset.go
+//	1 data      kernel.go table.go process.go runstate.go inflight.go ops.go standing.go ending.go runcontext.go workingset.go
 //
 // # Concurrency
 //

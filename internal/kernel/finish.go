@@ -51,7 +51,7 @@ func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentker
 	p.pausing = nil
 	box := p.takeBox()
 	for _, f := range p.inflight {
-		if used := p.left(f); used != nil {
+		if used := p.left(f, settled); used != nil {
 			settled = append(settled, agentkernel.Entry{Kind: agentkernel.EntrySettled, Call: f.id, Settle: used})
 		}
 	}

@@ -88,12 +88,9 @@ func (p *process) gone(f *inflight) bool {
 	return p.state.Terminal() || f.dropped || f.intended() && p.inflight.Find(f.id) != f
 }
 
-// left is how a call settles whose result nobody waits for any more; p.mu is held.
-func (p *process) left(f *inflight) agentkernel.Amounts {
-	if !f.ours {
-		return nil
-	}
-	return reserve.Left(f.id, f.admission, p.standing.Account.Amounts)
+// left is how a call settles whose result nobody waits for any more, beside what a batch has settled already; p.mu is held.
+func (p *process) left(f *inflight, settled []agentkernel.Entry) agentkernel.Amounts {
+	return reserve.Left(f.id, f.ours, f.admission, p.standing.Account.Amounts, settled)
 }
 
 // stop ends what goes on for a call whose result nobody waits for any more.

@@ -69,7 +69,7 @@ func (k *Kernel) interruptCall(p *process, f *inflight) {
 	p.standing.Unresolved.Drop(f.id)
 	p.run.origin.Drop(f.id)
 	failure := p.interrupted(f)
-	entry := agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure, Settle: p.left(f)}
+	entry := agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: failure, Settle: p.left(f, nil)}
 	if canonical, err := journal.Canonical(f.args); f.dropped && err == nil { // else it was refused before
 		entry = f.entry(canonical)
 		entry.Done, entry.Err = true, failure

@@ -27,7 +27,11 @@ func (k *Kernel) arrest(p *process, why history.Pause) {
 	if p.run.running = p.ran(clock); p.run.turning != 0 { // also where its sandbox is lost with the pause
 		p.run.turning = clock
 	}
-	p.pausing = &pausing{Pause: why}
+	under := p.pausing
+	if under != nil && !under.ByHand {
+		under = under.under
+	}
+	p.pausing = &pausing{Pause: why, under: under}
 	if stops {
 		k.suspend(p, true)
 	}
@@ -109,7 +113,7 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 		p.pausing.all = all
 	case p.standing.Pauses.With != 0 && (with == 0 || slices.Contains(above, p.standing.Pauses.With)),
 		with == 0 && p.pausing.EndsByItself():
-		p.pausing = &pausing{history.ByHand(with, p.asks()), all}
+		p.pausing = &pausing{Pause: history.ByHand(with, p.asks()), all: all}
 		k.journalState(p, agentkernel.EntryPaused, with)
 	case with == 0:
 		p.pausing.all = p.pausing.all || all

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 	"sync"
@@ -52,10 +53,11 @@ type process struct {
 	filesFree  chan struct{}       // closed when the process has ended and nothing writes to its files; nil: it has none
 }
 
-// pausing is a pause of a process. all: with what it detaches.
+// pausing is a pause of a process. all: with what it detaches. under is a pause that somebody wanted before this one, and that outlives it.
 type pausing struct {
 	history.Pause
-	all bool
+	all   bool
+	under *pausing
 }
 
 // paused says that somebody, or the kernel, has paused the process; p.mu is held.
@@ -218,4 +220,21 @@ func (p *process) dropReplay() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.run.replay = nil
+}
+
+// step moves a process to another state or another owner; p.mu is held. A step that the table does not have is a defect of
+// the kernel, and to continue would corrupt the process.
+func (p *process) step(s *steps.Step) {
+	state, owned, err := s.Take(p.state, p.owned)
+	if err != nil {
+		panic(fmt.Sprintf("kernel: pid %d: %v", p.pid, err))
+	}
+	p.state, p.owned = state, owned
+}
+
+// release ends the caller's ownership, unless the end of the process has done so; p.mu is held.
+func (p *process) release() {
+	if p.owned {
+		p.step(steps.Release)
+	}
 }

@@ -65,7 +65,7 @@ func (k *Kernel) reissue(p *process, f *inflight) {
 		return
 	}
 	p.mu.Lock()
-	paid := f.effect == agentkernel.EffectPaid && !p.standing.Account.Amounts.Again(f.id) // it is made once more, and not a third time
+	paid := f.effect == agentkernel.EffectPaid && p.standing.Account.Amounts.MayBegin(f.id)
 	p.mu.Unlock()
 	switch {
 	case f.handler == nil && f.effect.Repeatable():

@@ -226,7 +226,7 @@ func TestACallThatIsLeft(t *testing.T) {
 func TestACallThatHasNotGoneOut(t *testing.T) {
 	for _, c := range []struct{ left, held, spent string }{
 		{`{}`, "spent nothing, held 1 unsent", "3 coins"},
-		{`{"model x":1}`, "spent 1 model x, held 1 unsent", "3 coins, 1 model x"},
+		{`{"model x":1}`, "spent 1 model x, held 1 unsent", "3 coins, 1 model x"}, // of its budget no call
 		{`{"tokens":1}`, "spent nothing, held 5 coins", "8 coins"},
 		{`null`, "spent nothing, held 5 coins", "8 coins"},
 	} {
@@ -262,6 +262,49 @@ func TestACallThatHasNotGoneOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestACallThatIsPutBack: a call that was begun a second time, and went back to waiting for its turn, is begun once more, and not twice.
+func TestACallThatIsPutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := &toy.World{Delay: time.Hour}
+		r := newRig(t, newRAMStore(), with(y))
+		r.backend.add("p", func(p *prog) error {
+			_, err := p.call("toy.charge", `{"for":"x","effect":"paid","reserve":{"coins":5},"use":{"coins":3},"left":{}}`)
+			p.print("%s", agentkernel.CodeOf(err))
+			return nil
+		})
+		p, err := r.Spawn(t.Context(), spec("p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"spent nothing, held 5 coins", "spent 5 coins, held 1 unsent", "spent 5 coins, held 1 unsent", "spent 5 coins, held 5 coins"} {
+			if i > 0 {
+				r = r.boot(t, r.store.crash(), with(y))
+				if _, err := r.Recover(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pass(time.Second)
+			if i == 1 || i == 2 {
+				if err := r.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := account(t, r, p.PID); got != want {
+				t.Errorf("kernel %d: %s, want %s", i+1, got, want)
+			}
+		}
+		r = r.boot(t, r.store.crash(), with(y))
+		if _, err := r.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		r.expectOutput(t, p.PID, agentkernel.StateExited, "outcome_unknown")
+		if got := account(t, r, p.PID); got != "spent 10 coins, held nothing" {
+			t.Error(got)
+		}
+	})
 }
 
 // TestACallThatIsTakenUp: what a call holds of the time before a crash is not given back by who would make it again.

@@ -139,7 +139,10 @@ func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 		}
 		return false
 	}
-	if !p.paused() {
+	if p.paused() && p.pausing.under != nil {
+		p.pausing = p.pausing.under
+	}
+	if !p.paused() || p.pausing.ByHand {
 		return false
 	}
 	k.setFree(p)

@@ -337,7 +337,7 @@ func TestADecisionTakesUpTheTree(t *testing.T) {
 }
 
 // TestADecisionWhileComputing: a program that computes while the outcome of its write becomes unknown stands still until somebody decides,
-// whether it was paused by hand before or not, goes on then, and has not run meanwhile.
+// and has not run meanwhile. It goes on then, or stays as it is if somebody had paused it.
 func TestADecisionWhileComputing(t *testing.T) {
 	for _, byHand := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -373,6 +373,15 @@ func TestADecisionWhileComputing(t *testing.T) {
 				t.Fatal(err)
 			}
 			pass(time.Minute)
+			if byHand { // whoever wanted that lets it go on
+				if p, err := r.Process(t.Context(), p.PID); err != nil || !p.Paused || p.PauseNote != "" {
+					t.Errorf("decided: %+v, %v", p, err)
+				}
+				if err := r.Signal(t.Context(), p.PID, agentkernel.SignalResume); err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Minute)
+			}
 			r.expectOutput(t, p.PID, agentkernel.StateExited, "tool_error: the order was cancelled")
 			if p, err := r.Process(t.Context(), p.PID); err != nil || p.Usage.Running > 11*time.Second {
 				t.Errorf("by hand %t: it ran for %s, %v", byHand, p.Usage.Running, err)

@@ -1,11 +1,9 @@
 package kernel
 
 import (
-	"encoding/json"
 	"slices"
 
 	"agentkernel"
-	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/cells"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
@@ -139,23 +137,15 @@ func (k *Kernel) takeBack(p *process, cell int64, why *agentkernel.Error) (agent
 		f.stop()
 		p.standing.Unresolved.Drop(f.id)
 		if f.intended() {
-			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: p.interrupted(f), Settle: p.left(f)})
+			batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryResult, Call: f.id, Err: p.interrupted(f), Settle: p.left(f, batch.Entries)})
 		}
 	}
 	p.inflight, p.run.arrived = nil, nil
 	p.run.calls = max(p.run.calls, p.standing.Account.Calls) + 1
-	args, err := json.Marshal(agentkernel.Idle{Error: why})
-	if err != nil {
-		args = json.RawMessage("{}") // an error always encodes
-	}
-	canonical, err := journal.Canonical(args)
-	if err != nil {
-		canonical = args
-	}
 	f := k.newCall(p.run.calls, opNext)
-	f.args, f.since = args, k.cfg.Now()
+	f.args, f.since = cells.Idle(why), k.cfg.Now()
 	batch.Entries = append(batch.Entries, agentkernel.Entry{Kind: agentkernel.EntryAborted, Call: cell, Err: why},
-		agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: opNext, Effect: f.effect, Args: canonical})
+		agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: opNext, Effect: f.effect, Args: f.args})
 	if p.imaged {
 		batch.Image, p.imaged = &agentkernel.Image{PID: p.pid}, false
 	}

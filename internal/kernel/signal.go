@@ -40,8 +40,10 @@ func (k *Kernel) Signal(ctx context.Context, pid agentkernel.PID, sig agentkerne
 // reach sends a signal other than kill to a process that this kernel carries and to those below it. False: none has it.
 func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, opt agentkernel.SignalOptions) (any bool, err error) {
 	switch sig {
-	case agentkernel.SignalPause, agentkernel.SignalResume:
-		return k.pauseOrResumeTree(ctx, p.pid, p.spec.Ancestors, sig, opt.Tree)
+	case agentkernel.SignalPause:
+		return k.pauseTree(ctx, p.pid, p.spec.Ancestors, opt.Tree)
+	case agentkernel.SignalResume:
+		return k.resumeTree(ctx, p.pid, p.spec.Ancestors)
 	case agentkernel.SignalStop:
 		return k.stopTree(ctx, p.pid, opt)
 	}
@@ -61,14 +63,6 @@ func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, 
 		q.mu.Unlock()
 	}
 	return any, k.flushAll(ctx)
-}
-
-// pauseOrResumeTree pauses or resumes a process with what is below it. False: there is nothing that has not ended.
-func (k *Kernel) pauseOrResumeTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, sig agentkernel.Signal, all bool) (any bool, err error) {
-	if sig == agentkernel.SignalPause {
-		return k.pauseTree(ctx, pid, above, all)
-	}
-	return k.resumeTree(ctx, pid, above)
 }
 
 // signalAbsent deals with a process that this kernel does not carry: one that has ended, that never was,
@@ -95,10 +89,13 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 		}
 	}
 	var any bool
-	if sig == agentkernel.SignalStop {
+	switch sig {
+	case agentkernel.SignalStop:
 		any, err = k.stopTree(ctx, pid, opt)
-	} else {
-		any, err = k.pauseOrResumeTree(ctx, pid, rec.Spec.Ancestors, sig, opt.Tree)
+	case agentkernel.SignalPause:
+		any, err = k.pauseTree(ctx, pid, rec.Spec.Ancestors, opt.Tree)
+	default:
+		any, err = k.resumeTree(ctx, pid, rec.Spec.Ancestors)
 	}
 	if err == nil && !any && rec.State.Terminal() {
 		err = history.HasEnded(string(sig), pid, rec.State)

@@ -124,6 +124,9 @@ func (k *Kernel) Close() error {
 	}
 	k.queue.Close()
 	k.external.Await(k.ctx, k.cfg.Grace)
+	for _, p := range procs { // before a request that ends makes room for another
+		k.putBack(p)
+	}
 	for _, p := range procs {
 		k.abandon(p)
 	}
@@ -142,6 +145,18 @@ func (k *Kernel) Close() error {
 	}
 	errs = append(errs, k.store.Close())
 	return errors.Join(errs...)
+}
+
+// putBack lets the calls of a process wait for their turn again that have not gone out: the next kernel sends them.
+func (k *Kernel) putBack(p *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.inflight {
+		if entry, ok := reserve.Unsent(f.id, p.left(f, nil)); ok {
+			k.append(p, entry)
+			f.dropped = true
+		}
+	}
 }
 
 // abandon lets go of a process without ending it: the journal has all that it did.
@@ -164,9 +179,6 @@ func (k *Kernel) abandon(p *process) {
 	p.wall.Stop()
 	for _, f := range p.inflight {
 		f.timer.Stop()
-		if entry, ok := reserve.Unsent(f.id, p.left(f)); ok {
-			k.append(p, entry)
-		}
 	}
 	why := agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the kernel was stopped; the process is unfinished").
 		WithPID(p.pid).WithHint(advice.Recover, p.pid)

@@ -57,7 +57,7 @@ func imported(r *Recording, pid agentkernel.PID, o agentkernel.ImportOptions) (a
 		s.Priority = agentkernel.DefaultPriority
 	}
 	p.PID, p.Parent, p.Namespace, p.Priority, p.Name = pid, 0, s.Namespace, s.Priority, s.Program.Name
-	p.Paused, p.PauseNote, p.Resident, p.WaitsFor = false, "", false, nil
+	p.Paused, p.PauseNote, p.PausedFor, p.Resident, p.WaitsFor = false, "", nil, false, nil
 	p.Walls, p.Moved = nil, nil // what this kernel would vouch for
 	p.Error = withoutHint(p.Error, pid)
 	s.Backend = p.Backend

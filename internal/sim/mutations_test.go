@@ -149,7 +149,7 @@ var mutations = []mutation{
 	{"a call that is on its way is said not to be, when its kernel ends", "kernel/reserve/reserve.go",
 		"	if used == nil || used[agentkernel.AmountUSD]",
 		"	if used == nil && !(PLANTED) || used[agentkernel.AmountUSD]"},
-	{"a call that was taken up gives back what its first life holds", "inflight.go",
-		"	if !f.ours {\n",
-		"	if !f.ours && !(PLANTED) {\n"},
+	{"a call that was taken up gives back what its first life holds", "kernel/reserve/reserve.go",
+		"	if !ours || len(held) == 0",
+		"	if !ours && !(PLANTED) || len(held) == 0"},
 }

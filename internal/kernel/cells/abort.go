@@ -1,12 +1,29 @@
 package cells
 
-import "agentkernel"
+import (
+	"encoding/json"
+
+	"agentkernel"
+	"agentkernel/internal/journal"
+)
 
 const staysMade = "the session has the variables from before it, and the calls that it made stay made"
 
 // Stopped is the error of a cell that a signal has stopped while it computed.
 func Stopped() *agentkernel.Error {
 	return agentkernel.Errorf(agentkernel.CodeInterrupted, agentkernel.OpCell, "it was stopped while it computed; "+staysMade)
+}
+
+// Idle is what a session says that waits for its next cell, as the last one was aborted for this reason.
+func Idle(why *agentkernel.Error) json.RawMessage {
+	args, err := json.Marshal(agentkernel.Idle{Error: why})
+	if err == nil {
+		args, err = journal.Canonical(args)
+	}
+	if err != nil { // an error always encodes
+		return json.RawMessage("{}")
+	}
+	return args
 }
 
 // Broke is the error of a cell whose sandbox has ended with it.

@@ -40,18 +40,18 @@ type Held struct {
 // that the call has opened, which is settled later. What settles before a result leaves nothing, or the call waiting for its turn. Running time is over when it is noted, and is never held: that
 // until a call is in its reservation, that until the end in the last entry.
 func (a *Amounts) Add(e *agentkernel.Entry) *Amounts {
-	day := a.day(e)
+	day, again := a.day(e), a.Again(e.Call)
 	for c := range a.Charges(e) {
 		a = a.with(c.Amounts, c.Day, c.Call, nil)
 	}
 	switch {
 	case e.Kind == agentkernel.EntryRetry, e.Kind == agentkernel.EntryCall && len(e.Reserve) > 0:
 		ran, held := ranUntil(e.Reserve)
-		return a.with(ran, DateOf(e.At), e.Call, &Held{Amounts: held, Again: e.Kind == agentkernel.EntryRetry && !a.Unsent(e.Call), Day: DateOf(e.At)})
+		return a.with(ran, DateOf(e.At), e.Call, &Held{Amounts: held, Again: e.Kind == agentkernel.EntryRetry && (again || !a.Unsent(e.Call)), Day: DateOf(e.At)})
 	case e.Kind == agentkernel.EntryResult && len(e.Reserve) > 0:
 		return a.with(nil, 0, e.Call, &Held{Amounts: e.Reserve, Kept: true, Day: day})
 	case e.Kind == agentkernel.EntrySettled && len(e.Reserve) > 0: // it waits for its turn again
-		return a.with(nil, 0, e.Call, &Held{Amounts: e.Reserve, Day: day})
+		return a.with(nil, 0, e.Call, &Held{Amounts: e.Reserve, Again: again, Day: day})
 	case e.Kind == agentkernel.EntryTerminal && bytes.Contains(e.Data, []byte(`"ran_ns"`)): // of most it is not there, and reading takes longer than looking
 		if ran := ReadEnd(e.Data).Ran; ran > 0 {
 			return a.with(agentkernel.Amounts{agentkernel.AmountTime: int64(ran)}, DateOf(e.At), 0, nil)
@@ -194,6 +194,9 @@ func (a *Amounts) Lost(call int64) agentkernel.Amounts {
 
 // Again says whether a call without a result was begun a second time.
 func (a *Amounts) Again(call int64) bool { return a != nil && a.Held[call].Again }
+
+// MayBegin says whether a call without a result, which costs each time, may be begun: a second time, and not a third.
+func (a *Amounts) MayBegin(call int64) bool { return !a.Again(call) || a.Unsent(call) }
 
 // Kept are the calls that hold something for streams that they have opened, in their order.
 func (a *Amounts) Kept() (calls []int64) {

@@ -4,6 +4,7 @@ package reserve
 
 import (
 	"maps"
+	"slices"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
@@ -84,12 +85,15 @@ func Settlements(ends []sys.Settlement, account *history.Amounts) (list []agentk
 	return list
 }
 
-// Left is how a call settles whose result nobody waits for any more, in Entry.Settle: nil, if nobody knows what it has used, or it holds nothing.
-func Left(call int64, adm *sys.Admission, account *history.Amounts) agentkernel.Amounts {
-	if held := account.Of(call); len(held) > 0 {
-		return Settled(adm.Left(), held)
+// Left is how a call settles whose result nobody waits for any more, in Entry.Settle: nil, if nobody knows what it has used, it holds nothing, or
+// it has opened a stream a moment ago, which settles it in the same batch. ours: what it holds is for this admission, and not for one of an
+// earlier life.
+func Left(call int64, ours bool, adm *sys.Admission, account *history.Amounts, settled []agentkernel.Entry) agentkernel.Amounts {
+	held := account.Of(call)
+	if !ours || len(held) == 0 || slices.ContainsFunc(settled, func(e agentkernel.Entry) bool { return e.Kind == agentkernel.EntrySettled && e.Call == call }) {
+		return nil
 	}
-	return nil
+	return Settled(adm.Left(), held)
 }
 
 // Unsent is the entry with which a call goes back to waiting for its turn whose kernel ends before it has sent anything that costs. False: it
@@ -97,6 +101,10 @@ func Left(call int64, adm *sys.Admission, account *history.Amounts) agentkernel.
 func Unsent(call int64, used agentkernel.Amounts) (agentkernel.Entry, bool) {
 	if used == nil || used[agentkernel.AmountUSD] > 0 || used[agentkernel.AmountTokens] > 0 {
 		return agentkernel.Entry{}, false
+	}
+	used = maps.Clone(used)
+	for _, one := range ones { // it is counted when it goes out
+		delete(used, one)
 	}
 	return agentkernel.Entry{Kind: agentkernel.EntrySettled, Call: call, Settle: used, Reserve: agentkernel.Amounts{agentkernel.AmountUnsent: 1}}, true
 }

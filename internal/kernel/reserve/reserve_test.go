@@ -2,6 +2,7 @@ package reserve_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"testing"
 
@@ -125,5 +126,35 @@ func TestEarly(t *testing.T) {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// TestLeft: a call that is left settles once, and one that goes back to waiting for its turn is no call and no turn yet.
+func TestLeft(t *testing.T) {
+	a := (*history.Amounts)(nil).Add(&agentkernel.Entry{Kind: agentkernel.EntryCall, Call: 2, Reserve: agentkernel.Amounts{"usd": 9, "turns": 1, "calls": 1}})
+	used := func(u agentkernel.Amounts) *sys.Admission {
+		return &sys.Admission{Leave: func() agentkernel.Amounts { return u }}
+	}
+	refused := agentkernel.Amounts{"model x": 1}
+	left := reserve.Left(2, true, used(refused), a, []agentkernel.Entry{{Kind: agentkernel.EntrySettled, Call: 3}})
+	if want := (agentkernel.Amounts{"model x": 1, "turns": 1, "calls": 1}); !maps.Equal(left, want) {
+		t.Errorf("left with %v, want %v", left, want)
+	}
+	if e, ok := reserve.Unsent(2, left); !ok || !maps.Equal(e.Settle, refused) || len(left) != 3 {
+		t.Errorf("unsent: %+v, %t", e, ok)
+	}
+	for about, got := range map[string]agentkernel.Amounts{
+		"of an earlier life":    reserve.Left(2, false, used(refused), a, nil),
+		"settled before":        reserve.Left(2, true, used(refused), a, []agentkernel.Entry{{Kind: agentkernel.EntrySettled, Call: 2}}),
+		"that holds nothing":    reserve.Left(3, true, used(refused), a, nil),
+		"that says nothing":     reserve.Left(2, true, nil, a, nil),
+		"of which nobody knows": reserve.Left(2, true, used(nil), a, nil),
+	} {
+		if got != nil {
+			t.Errorf("a call %s: %v", about, got)
+		}
+	}
+	if _, ok := reserve.Unsent(2, agentkernel.Amounts{"usd": 1}); ok {
+		t.Error("what has cost something waits for its turn again")
 	}
 }

@@ -37,14 +37,14 @@ func Failure(ctx context.Context, op, label string, err error, settled bool) *ag
 
 // Leaves says whether the failure of a call leaves open whether it happened, and gives it as the program would be told. One that was made again
 // leaves open what the first time did, unless the tool itself answered. brief names the call.
-func Leaves(failure *agentkernel.Error, again bool, brief func() string) (*agentkernel.Error, bool) {
+func Leaves(failure *agentkernel.Error, op string, again bool, brief func() string) (*agentkernel.Error, bool) {
 	switch {
 	case failure == nil:
 		return nil, false
 	case failure.Code == agentkernel.CodeOutcomeUnknown:
 		return failure, true
 	case again && failure.Code != agentkernel.CodeTool && failure.Code != agentkernel.CodeAnswerLost:
-		return Unknown(failure.Op, brief(), failure), true
+		return Unknown(op, brief(), failure), true
 	}
 	return failure, false
 }

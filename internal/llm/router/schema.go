@@ -200,10 +200,11 @@ func place(value any) (p pair) {
 		p.value, p.size = reflect.ValueOf(x).Pointer(), len(x)
 	case string:
 		p.size = len(x)
-	case float64:
-		p.size = -2
+	case float64: // its price follows from its exponent
+		_, exp := math.Frexp(x)
+		p.size = -3 - max(exp, -exp)
 	default:
-		p.size = -3
+		p.size = -2
 	}
 	return p
 }
