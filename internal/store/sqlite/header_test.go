@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -78,5 +79,24 @@ func TestADamagedHeader(t *testing.T) {
 				says("examine", err)
 			})
 		}
+	}
+}
+
+// What is damaged in the header and stands in the log as it should be is no damage: the next kernel writes it back.
+func TestADamagedHeaderThatTheLogMends(t *testing.T) {
+	_, p := written(t, 3)
+	content := bytes.Clone(p[""])
+	content[18] = 7
+	cfg := p.put(t, picture{"": content})
+	if e, err := Examine(t.Context(), cfg); err != nil || e.Damage != nil {
+		t.Errorf("%v, %v", e.Damage, err)
+	}
+	s := mustOpen(t, cfg)
+	e, err := Examine(t.Context(), cfg) // beside a kernel
+	if err = errors.Join(err, s.Close()); err != nil || e.Damage != nil {
+		t.Errorf("with a kernel: %v, %v", e.Damage, err)
+	}
+	if what := headerDamage(cfg.Path); what != "" {
+		t.Errorf("it was not written back: %s", what)
 	}
 }
