@@ -405,7 +405,7 @@ func (t *talk) turn(f follower) error {
 	case p.Paused:
 		resume := fmt.Sprintf("agentkernel chat --resume %d", t.pid) // no other command has both sides of it
 		t.a.con.Say("%s", pausedFor(p, resume, resume))
-		return exitCode(exitTerminated)
+		return exitCode(w.pausedExit())
 	}
 	return t.a.outputError()
 }

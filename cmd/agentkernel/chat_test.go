@@ -177,7 +177,7 @@ func TestChatPaused(t *testing.T) {
 	} {
 		r, k := newTalk(t)
 		r.in, k.note = strings.NewReader("one\n"), note
-		if code := r.run("chat"); code != exitTerminated {
+		if code := r.run("chat"); code != agentkernel.ExitInterrupted {
 			t.Errorf("exit code %d: %s", code, r.err.String())
 		}
 		contains(t, "standard error", r.err.String(), want)

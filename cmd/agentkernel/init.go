@@ -206,7 +206,10 @@ func ignore(path string) (made bool, added []string, kept string, err error) {
 		end = "\r\n"
 	}
 	text := strings.Join(lacks, end) + end
-	if len(old) > 0 && old[len(old)-1] != '\n' {
+	switch {
+	case bytes.HasSuffix(old, []byte("\r")): // half an end
+		text = "\n" + text
+	case len(old) > 0 && old[len(old)-1] != '\n':
 		text = end + text
 	}
 	f, now, err := openIgnore(path, os.O_WRONLY|os.O_APPEND)
@@ -225,12 +228,12 @@ func ignore(path string) (made bool, added []string, kept string, err error) {
 	return false, lacks, "", errors.Join(err, f.Close())
 }
 
-// lacking are the lines that a .gitignore lacks, as git reads it: the end of a line may have \r and spaces, and the file begin with a mark
-// of its encoding.
+// lacking are the lines that a .gitignore lacks, as git reads it: the end of a line may have spaces and one \r, and the file begin with a
+// mark of its encoding.
 func lacking(content []byte) (lacks []string) {
 	have := map[string]bool{}
 	for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
-		have[strings.TrimRight(strings.TrimRight(line, "\r\n"), " ")] = true
+		have[strings.TrimRight(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), " ")] = true
 	}
 	for _, l := range ignored {
 		if !have[l] {

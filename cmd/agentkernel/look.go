@@ -168,7 +168,7 @@ func (w *watch) spent(said float64) float64 {
 		return said
 	}
 	usd := float64(u.Total.USD) / 1e9
-	if w.spec != nil && w.spec.Past != nil {
+	if w.rerun {
 		return usd
 	}
 	return max(usd, said)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"agentkernel"
+	"agentkernel/userland/agent"
 )
 
 // Programs and turns are dim, what the model says and all of a stream without colours is as it was. Text that may become a line of the task waits until
@@ -69,7 +72,7 @@ func TestWhatATaskHasCost(t *testing.T) {
 		{5_000_000, nil, "turn 2 · $0.0050\n"},
 		{0, &agentkernel.Past{PID: 1}, "turn 2 · $0.0000\n"},
 	} {
-		w := &watch{a: &app{ctx: t.Context()}, k: &session{Kernel: costing{usd: c.journal}}, pid: 3, look: &look{}, spec: &agentkernel.Spec{Past: c.past}}
+		w := &watch{a: &app{ctx: t.Context()}, k: &session{Kernel: costing{usd: c.journal}}, pid: 3, look: &look{}, rerun: c.past != nil}
 		w.costs()
 		if got := w.look.stderr("turn 2 · $0.0026\n"); got != c.want {
 			t.Errorf("with %s in the journal: %q, want %q", c.journal, got, c.want)
@@ -82,6 +85,42 @@ func TestWhatATaskHasCost(t *testing.T) {
 		if want := max(float64(c.journal)/1e9, said); c.past == nil && s.cost != want {
 			t.Errorf("with %s in the journal a line has %v, want %v", c.journal, s.cost, want)
 		}
+	}
+}
+
+// followedTask is a task that says a turn and ends.
+type followedTask struct {
+	*fakeKernel
+	past *agentkernel.Past
+}
+
+func (k *followedTask) Spec(context.Context, agentkernel.PID) (spec agentkernel.Spec, err error) {
+	spec.Past = k.past
+	spec.Program, err = agent.Program(agent.Task{Text: "a task", Model: "fast"})
+	return spec, err
+}
+
+func (k *followedTask) Events(ctx context.Context, pid agentkernel.PID, _ int64, _ bool, fn func(agentkernel.Event) error) error {
+	p := agentkernel.Process{PID: pid, State: agentkernel.StateExited, Result: json.RawMessage("1")}
+	err := errors.Join(fn(agentkernel.Event{Kind: agentkernel.EventOutput, PID: pid, Stream: "stderr", Text: "turn 2 · $0.0026\n"}),
+		fn(agentkernel.Event{Kind: agentkernel.EventEnd, PID: pid, Process: &p}))
+	<-ctx.Done()
+	return err
+}
+
+// Whoever follows a rerun of a task that somebody else has started sees what it has paid, too, and not what its past has.
+func TestWhatAFollowedRerunHasCost(t *testing.T) {
+	for past, want := range map[*agentkernel.Past]string{nil: "turn 2 · $0.0026\n", {PID: 1}: "turn 2 · $0.0000\n"} {
+		r := newRig(t)
+		r.any = &followedTask{r.kernel, past}
+		r.kernel.process = func(pid agentkernel.PID) (agentkernel.Process, error) {
+			return agentkernel.Process{PID: pid, State: agentkernel.StateWaiting}, nil
+		}
+		r.kernel.signal = func(agentkernel.PID, agentkernel.Signal) error { return nil }
+		if code := r.run("resume", "-f", "12"); code != agentkernel.ExitOK {
+			t.Errorf("exit code %d", code)
+		}
+		contains(t, "standard error", r.err.String(), want)
 	}
 }
 

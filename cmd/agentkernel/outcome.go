@@ -268,7 +268,7 @@ func (a *app) runProgram(spec agentkernel.Spec, ended func(agentkernel.Kernel, *
 
 // runShown is runProgram for what is shown in a way of its own, as w says.
 func (a *app) runShown(spec agentkernel.Spec, w *watch, ended func(agentkernel.Kernel, *agentkernel.Process)) error {
-	w.a, w.hold, w.spec = a, a.cli.JSON, &spec
+	w.a, w.hold, w.spec, w.rerun = a, a.cli.JSON, &spec, spec.Past != nil
 	w.auto = spec.Program.Language == agentkernel.Python && (spec.Backend == "" || spec.Backend == "auto") && !spec.NeedsFiles()
 	k, err := a.kernel()
 	if err != nil {

@@ -291,7 +291,7 @@ func (a *app) awaitAll(k *session, list, left []agentkernel.Process) error {
 
 // reportTask tells how a task that was recovered has ended, as do tells it, and returns the exit code.
 func (a *app) reportTask(k *session, p agentkernel.Process, spec *agentkernel.Spec) (int, error) {
-	w := &watch{a: a, k: k, pid: p.PID, look: a.newLook(), spec: spec}
+	w := &watch{a: a, k: k, pid: p.PID, look: a.newLook(), spec: spec, rerun: spec.Past != nil}
 	if p.State == agentkernel.StateExited && p.ExitCode != 0 {
 		err := k.Events(a.ctx, p.PID, 0, false, func(e agentkernel.Event) error {
 			if e.Kind == agentkernel.EventOutput && e.Stream == "stderr" {

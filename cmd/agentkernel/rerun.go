@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ type rerunCmd struct {
 	boundFlags
 	Quiet bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints, and where it goes live."`
 
-	not string // what is not done again
+	bad []agentkernel.PID // children of the old process that ended badly with it, the oldest first
 }
 
 func (rerunCmd) Help() string {
@@ -45,44 +46,75 @@ func (c *rerunCmd) Run(a *app) error {
 		return a.refuse(err)
 	}
 	w := &watch{}
-	if c.not != "" { // also when it is to be quiet, as where it goes live
-		a.con.Say("%s", c.not)
-		w.past = []string{c.not}
-	}
-	return a.runShown(spec, w, nil)
+	return a.runShown(spec, w, func(k agentkernel.Kernel, p *agentkernel.Process) {
+		if not := c.notAgain(a, k, p); not != "" { // also when it is to be quiet, as where it goes live
+			a.con.Say("%s", not)
+			w.past = append(w.past, not)
+		}
+	})
 }
 
-// notAgain says which children of an old process that did not come to its end ended badly with it, and are not started again, since a rerun
-// takes over what was answered: it may well exit with 0. "": there are none.
-func (c *rerunCmd) notAgain(a *app, k agentkernel.Kernel, old *agentkernel.Process) (string, error) {
-	if old.State == agentkernel.StateExited || c.From != 0 { // then some of them are
-		return "", nil
+// endedBadly are the children of an old process that did not come to its end which ended badly with it, the oldest first.
+func endedBadly(a *app, k agentkernel.Kernel, old *agentkernel.Process) (bad []agentkernel.PID, err error) {
+	if old.State == agentkernel.StateExited {
+		return nil, nil
 	}
-	pid := old.PID
-	var bad []string
-	for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Parent: pid}) {
+	for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Parent: old.PID}) {
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		for _, p := range page {
 			if p.State.Terminal() && (p.State != agentkernel.StateExited || p.ExitCode != 0) {
-				bad = append(bad, p.PID.String())
+				bad = append(bad, p.PID)
 			}
 		}
 	}
-	if len(bad) == 0 {
-		return "", nil
-	}
 	slices.Reverse(bad) // the newest is listed first
-	which, are := "process "+bad[0], "is"
-	if len(bad) > 1 {
-		const most = 3
-		which, are = "processes "+strings.Join(bad[:min(len(bad), most)], ", "), "are"
-		if len(bad) > most {
-			which += fmt.Sprintf(" and %d more", len(bad)-most)
+	return bad, nil
+}
+
+// notAgain says which of the children that ended badly a rerun has not started again, since the calls that did were answered from the past:
+// it may well exit with 0. "": there are none.
+func (c *rerunCmd) notAgain(a *app, k agentkernel.Kernel, p *agentkernel.Process) string {
+	if len(c.bad) == 0 {
+		return ""
+	}
+	entries, err := k.Journal(a.ctx, p.PID, 1, 0)
+	if err != nil {
+		return fmt.Sprintf("which children were not started again is not known: %s", asError(err).Message())
+	}
+	made := map[int64]*agentkernel.OriginCall{}              // calls that start children, and were answered from the past
+	spawned := map[agentkernel.PID]*agentkernel.OriginCall{} // by the child of the old process
+	for _, e := range entries {
+		if e.Kind == agentkernel.EntryCall && e.Op == "proc.spawn" && e.Origin != nil && !e.Origin.As {
+			made[e.Call] = e.Origin
+		}
+		var child agentkernel.PID
+		if o := made[e.Call]; o != nil && (e.Done || e.Kind == agentkernel.EntryResult) && json.Unmarshal(e.Data, &child) == nil {
+			spawned[child] = o
 		}
 	}
-	return fmt.Sprintf("%s, which process %d started, failed or was killed, and %s not started again · all from the beginning: agentkernel rerun %d --from 1", which, pid, are, pid), nil
+	var from int64
+	var not []string
+	for _, child := range c.bad {
+		if o := spawned[child]; o != nil {
+			not = append(not, child.String())
+			from = min(cmp.Or(from, o.Call), o.Call)
+		}
+	}
+	if len(not) == 0 {
+		return ""
+	}
+	which, was := "process "+not[0], "was"
+	if len(not) > 1 {
+		const most = 3
+		which, was = "processes "+strings.Join(not[:min(len(not), most)], ", "), "were"
+		if len(not) > most {
+			which += fmt.Sprintf(" and %d more", len(not)-most)
+		}
+	}
+	return fmt.Sprintf("%s of process %s failed or %s killed, and %s not started again: what came of that is taken over · start again what call %d started, and all after it: the same command with --from %d",
+		which, c.PID, was, was, from, from)
 }
 
 // spec is the Spec of the old process, with what the flags change.
@@ -112,7 +144,7 @@ func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 	if err := c.inherit(a, p.PID, old); err != nil {
 		return none, err
 	}
-	if c.not, err = c.notAgain(a, k, &p); err != nil {
+	if c.bad, err = endedBadly(a, k, &p); err != nil {
 		return none, err
 	}
 	if w := old.Workspace; w != nil && c.Workspace == "" {

@@ -452,7 +452,7 @@ func (a *app) followFrom(pid agentkernel.PID, begin func(context.Context, agentk
 		return agentkernel.Errorf(agentkernel.CodeConflict, "resume", "process %d is a conversation: what is typed here would not reach it", pid).WithPID(pid).
 			WithHint("agentkernel chat --resume %d", pid)
 	} else if err == nil && agent.Does(&spec.Program) {
-		w.look = a.newLook() // and its terminal tells the task what is typed
+		w.look, w.rerun = a.newLook(), spec.Past != nil // and its terminal tells the task what is typed
 		w.costs()
 	}
 	p, err := w.follow(func(ctx context.Context, fn func(agentkernel.Event) error) (agentkernel.Process, error) {

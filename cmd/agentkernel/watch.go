@@ -30,6 +30,7 @@ type watch struct {
 	steps *steps
 	// talks says that it is a conversation: Ctrl-C interrupts what it does, and with --json each event is a line.
 	talks bool
+	rerun bool // it has a past, which has paid some of what it says that it has cost
 	auto  bool // the kernel chooses where the program runs, and nothing in its Spec speaks against Monty
 	// unasked says that this command shows no questions: that one waits is told.
 	unasked bool

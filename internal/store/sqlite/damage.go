@@ -153,7 +153,10 @@ func hasPlace(ctx context.Context, cfg Config, p place) (has bool, err error) {
 	defer func() { err = errors.Join(err, r.close()) }()
 	err = r.do(ctx, func(c *conn) error {
 		version, err := c.int("PRAGMA user_version")
-		if has = version != 0 && p == founded; has || err != nil || version == 0 { // the tables themselves were in the log
+		if err == nil && version == 0 { // the tables themselves were in the log, or the header is damaged
+			_, err = inspect(c, cfg.Path, len(steps()))
+		}
+		if has = version != 0 && p == founded; has || err != nil || version == 0 {
 			return err
 		}
 		n, err := c.int(`SELECT EXISTS (SELECT 1 FROM entries WHERE pid = ?1 AND seq >= ?2)

@@ -77,9 +77,16 @@ func examinePages(c *conn, path string, e *Examination) error {
 		e.Damage = errDoesNotFit(path, fmt.Sprintf("it has %d of the %d pages that its header says", files.size/size, pages))
 		return nil
 	}
-	if what := headerDamage(path); what != "" { // it may be read, and not written
-		e.Damage = errDoesNotFit(path, what)
-		return nil
+	page, found, err := c.one("SELECT data FROM sqlite_dbpage WHERE pgno = 1") // of the log, if that has it: the file is mended from there
+	if err != nil {
+		return err
+	}
+	var h header
+	if found && copy(h[:], page.blob(0)) == len(h) {
+		if what := h.damage(); what != "" { // it may be read, and not written
+			e.Damage = errDoesNotFit(path, what)
+			return nil
+		}
 	}
 	if pages*size > examineDatabase {
 		return nil

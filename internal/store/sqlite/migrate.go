@@ -104,7 +104,7 @@ func inspect(c *conn, path string, known int) (int, error) {
 			"the database %s has schema version %d; this agentkernel knows versions up to %d", path, version, known).
 			WithHint("use the newer agentkernel that wrote it, or another data directory with AGENTKERNEL_HOME")
 	case app == applicationID && (version < 0 || version == 0 && tables != 0):
-		return 0, agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the database %s has tables and no schema version: it is damaged, or another program changed it", path).
+		return 0, agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the database %s has tables and no schema version (bytes 60 to 63 of its header): it is damaged, or another program changed it", path).
 			WithHint("put a backup in its place: agentkernel restore FILE --force")
 	case app != applicationID && (app != 0 || version != 0 || tables != 0):
 		return 0, notOurs(path, "another program made it")

@@ -134,24 +134,24 @@ func (s *Scrubber) JSON(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.MarshalIndent(s.clean(withoutNumbers(plain)), "", "  ")
+	return json.MarshalIndent(s.clean(withoutNumbers(plain, false), false), "", "  ")
 }
 
-// withoutNumbers takes numbers out whose names are those of secrets. Counts of tokens are none, and neither is what is too short for one.
-func withoutNumbers(v any) any {
+// withoutNumbers takes numbers out whose names are those of secrets, also those in lists with such a name. Counts of tokens are none, and
+// neither is what is too short for one.
+func withoutNumbers(v any, secret bool) any {
 	switch v := v.(type) {
+	case json.Number:
+		if secret && len(v) >= minSecret {
+			return removed
+		}
 	case []any:
 		for i := range v {
-			v[i] = withoutNumbers(v[i])
+			v[i] = withoutNumbers(v[i], secret)
 		}
 	case map[string]any:
 		for name, value := range v {
-			n, number := value.(json.Number)
-			if number && len(n) >= minSecret && SecretName(name) && !strings.Contains(strings.ToLower(name), "tokens") {
-				v[name] = removed
-				continue
-			}
-			v[name] = withoutNumbers(value)
+			v[name] = withoutNumbers(value, SecretName(name) && !strings.Contains(strings.ToLower(name), "tokens"))
 		}
 	}
 	return v
@@ -165,23 +165,24 @@ func decode(raw []byte) (v any, err error) {
 	return v, err
 }
 
-func (s *Scrubber) clean(v any) any {
+// clean takes secrets out of a value; secret says that its name is that of one, and so are the texts in a list with that name.
+func (s *Scrubber) clean(v any, secret bool) any {
 	switch v := v.(type) {
 	case string:
+		if secret && v != "" {
+			return removed
+		}
 		return s.Text(v)
 	case json.Number:
 		return s.number(v)
 	case []any:
 		for i := range v {
-			v[i] = s.clean(v[i])
+			v[i] = s.clean(v[i], secret)
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, value := range v {
-			if text, ok := value.(string); ok && text != "" && SecretName(name) {
-				value = removed
-			}
-			out[s.Text(name)] = s.clean(value)
+			out[s.Text(name)] = s.clean(value, SecretName(name))
 		}
 		return out
 	}
@@ -201,7 +202,7 @@ func (s *Scrubber) number(v json.Number) any {
 	return v
 }
 
-// Redaction is a Scrubber as recordings want it.
+// Redaction is a Scrubber as recordings in a report want it.
 type Redaction struct{ *Scrubber }
 
 // literal is a name of a secret with its value in quotes, in a program.
@@ -216,7 +217,7 @@ func (r Redaction) Source(text string) string {
 	return r.text(text, shapes[:len(shapes)-1])
 }
 
-// JSON gives a value without secrets; other numbers stay as they are written.
+// JSON gives a value without secrets, as that of a Scrubber; other numbers stay as they are written.
 func (r Redaction) JSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return raw
@@ -228,7 +229,7 @@ func (r Redaction) JSON(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if e.Encode(r.clean(v)) != nil { // what was decoded can be encoded
+	if e.Encode(r.clean(withoutNumbers(v, false), false)) != nil { // what was decoded can be encoded
 		return raw
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
