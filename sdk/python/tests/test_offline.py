@@ -453,9 +453,10 @@ class Agents(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             here = os.path.realpath(d)
             file = os.path.join(here, "a.json")
+            pinned = file + "#sha256=" + "0a" * 32
             Path(file).write_text('{"mcpServers": {}}')
             try:
-                for given, want in [(Path(here).glob("*.json"), file), ("a.json", file), (["a.json"], file)]:
+                for given, want in [(Path(here).glob("*.json"), file), ("a.json", file), (["a.json"], file), (pinned, pinned)]:
                     os.chdir(here)
                     agent = create_agent(tools=given)  # type: ignore[arg-type]
                     os.chdir(before)
@@ -463,6 +464,11 @@ class Agents(unittest.TestCase):
                         self.assertEqual(files(agent.agent.settings.tools), [want])
             finally:
                 os.chdir(before)
+            for wrong in ("#sha256=" + "0a" * 31, "#sha256=" + "0A" * 32, "#sha256=" + "0a" * 32 + "\n"):
+                with self.assertRaisesRegex(errors.NotFound, "does not exist"):
+                    create_agent(tools=file + wrong)
+            with self.assertRaisesRegex(errors.NotFound, "the tools file .*b.json does not exist\n"):
+                create_agent(tools=pinned.replace("a.json", "b.json"))
 
     def test_lists_that_can_be_read_once(self) -> None:
         agent = create_agent(state_enabled=True, **{name: iter(["x"]) for name in ("allow", "deny", "allow_hosts", "packages")}).agent  # type: ignore[arg-type]
