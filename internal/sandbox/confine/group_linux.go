@@ -203,10 +203,17 @@ func (gr *group) outOfMemory() int64 {
 	return counter(filepath.Join(dir, "memory.oom_control"), "oom_kill")
 }
 
-// whoseMemory is the limit for which a process was killed: the sandbox's own, or that of all if it never had nearly as much. Where nobody
-// knows what it had, it is its own.
+// whoseMemory is the limit for which a process was killed: the sandbox's own, or that of all. Version 2 counts in a group how often its own limit could not be
+// met; what a group above could not do is not in there. For version 1 it is that of all if the sandbox never had nearly as much as its own, and its own where nobody
+// knows what it had.
 func (gr *group) whoseMemory() string {
-	if peak := gr.peak(); peak > 0 && peak < gr.limits.Memory-gr.limits.Memory/8 {
+	all := false
+	if gr.v2[ctlMemory] {
+		all = counter(filepath.Join(gr.dirs[ctlMemory], "memory.events"), "oom") == 0
+	} else if peak := gr.peak(); peak > 0 {
+		all = peak < gr.limits.Memory-gr.limits.Memory/8
+	}
+	if all {
 		return MemoryOfAll
 	}
 	return "memory"

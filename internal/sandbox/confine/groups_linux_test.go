@@ -72,6 +72,37 @@ func TestWhoseMemoryRanOut(t *testing.T) {
 	}
 }
 
+// TestWhoseMemoryIsCounted has directories with the files of both versions: what a program read from disks counts as what it had, so that only
+// version 2, which counts whose limit could not be met, knows it of one that had filled its limit with that.
+func TestWhoseMemoryIsCounted(t *testing.T) {
+	const own = 100 << 20
+	for name, c := range map[string]struct {
+		files map[string]string
+		v2    bool
+		want  string
+	}{
+		"its own":                            {map[string]string{"memory.max_usage_in_bytes": "104857600"}, false, "memory"},
+		"that of all":                        {map[string]string{"memory.max_usage_in_bytes": "52428800"}, false, MemoryOfAll},
+		"nobody knows":                       {nil, false, "memory"},
+		"version 2: its own":                 {map[string]string{"memory.events": "max 9\noom 1\noom_kill 3\n", "memory.peak": "104857600"}, true, "memory"},
+		"version 2: that of all":             {map[string]string{"memory.events": "max 0\noom 0\noom_kill 3\n", "memory.peak": "52428800"}, true, MemoryOfAll},
+		"version 2: that of all, full files": {map[string]string{"memory.events": "max 9\noom 0\noom_kill 3\n", "memory.peak": "104857600"}, true, MemoryOfAll},
+		"an older one: its own":              {map[string]string{"memory.events": "max 9\noom 1\noom_kill 3\n"}, true, "memory"},
+		"an older one: that of all":          {map[string]string{"memory.events": "max 0\noom 0\noom_kill 3\n"}, true, MemoryOfAll},
+	} {
+		dir := t.TempDir()
+		for file, text := range c.files {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		gr := &group{dirs: map[string]string{ctlMemory: dir}, v2: map[string]bool{ctlMemory: c.v2}, limits: Limits{Memory: own}}
+		if got := gr.whoseMemory(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 // TestAGroupAboveCounts has the kernel in a group that may have less than the machine, as in a container.
 func TestAGroupAboveCounts(t *testing.T) {
 	for name, c := range map[string]struct {
