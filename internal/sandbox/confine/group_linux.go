@@ -233,12 +233,18 @@ func (gr *group) tasks() int64 {
 	return n
 }
 
-// peak is the most memory that the sandbox has had, in bytes; 0 if it is not known.
+// mostWithSwap is the file of version 1 that counts also what is in the swap; not there where nobody counts that.
+const mostWithSwap = "memory.memsw.max_usage_in_bytes"
+
+// peak is the most memory that the sandbox has had, in bytes; 0 if it is not known. Its limit counts what is in the swap in version 1, and lets nothing
+// into it in version 2.
 func (gr *group) peak() int64 {
-	file := "memory.max_usage_in_bytes"
+	dir := gr.dirs[ctlMemory]
 	if gr.v2[ctlMemory] {
-		file = "memory.peak"
+		n, _ := readInt(filepath.Join(dir, "memory.peak"))
+		return n
 	}
-	n, _ := readInt(filepath.Join(gr.dirs[ctlMemory], file))
-	return n
+	n, _ := readInt(filepath.Join(dir, "memory.max_usage_in_bytes"))
+	both, _ := readInt(filepath.Join(dir, mostWithSwap))
+	return max(n, both)
 }

@@ -61,8 +61,16 @@ func TestWhoseMemoryRanOut(t *testing.T) {
 			if !slices.Contains(h.controllers, ctlMemory) {
 				continue
 			}
-			file := map[bool]string{false: "memory.limit_in_bytes", true: "memory.max"}[h.v2]
-			if err := writeFile(filepath.Join(h.base, s.machine.groups.name, file), strconv.FormatInt(c.above, 10)); err != nil {
+			dir, most := filepath.Join(h.base, s.machine.groups.name), strconv.FormatInt(c.above, 10)
+			file, swap, swapped := "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", most
+			if h.v2 {
+				file, swap, swapped = "memory.max", "memory.swap.max", "0"
+			}
+			_ = writeFile(filepath.Join(dir, swap), swapped) // in version 1 the memory with the swap is never less than without: which goes first depends
+			if err := writeFile(filepath.Join(dir, file), most); err != nil {
+				t.Fatal(err)
+			}
+			if err := writeFile(filepath.Join(dir, swap), swapped); err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
 			}
 		}
@@ -83,6 +91,8 @@ func TestWhoseMemoryIsCounted(t *testing.T) {
 	}{
 		"its own":                            {map[string]string{"memory.max_usage_in_bytes": "104857600"}, false, "memory"},
 		"that of all":                        {map[string]string{"memory.max_usage_in_bytes": "52428800"}, false, MemoryOfAll},
+		"its own, most of it in the swap":    {map[string]string{"memory.max_usage_in_bytes": "52428800", "memory.memsw.max_usage_in_bytes": "104857600"}, false, "memory"},
+		"that of all, some of it in it":      {map[string]string{"memory.max_usage_in_bytes": "52428800", "memory.memsw.max_usage_in_bytes": "62428800"}, false, MemoryOfAll},
 		"nobody knows":                       {nil, false, "memory"},
 		"version 2: its own":                 {map[string]string{"memory.events": "max 9\noom 1\noom_kill 3\n", "memory.peak": "104857600"}, true, "memory"},
 		"version 2: that of all":             {map[string]string{"memory.events": "max 0\noom 0\noom_kill 3\n", "memory.peak": "52428800"}, true, MemoryOfAll},
