@@ -44,9 +44,10 @@ var Most = sync.OnceValue(func() int64 {
 })
 
 // Bound has the garbage collector work harder before this process has more than five eighths of the memory of which [Most] is a quarter:
-// without a bound it lets a heap grow to twice what is in use, and what is received has another quarter. A limit that Go was told stays.
+// without a bound it lets a heap grow to twice what is in use, and what is received has another quarter. What Go was told stays, also that
+// there is to be none ("off", which Go itself says as no limit).
 func Bound() {
-	if most := Most(); debug.SetMemoryLimit(-1) == math.MaxInt64 {
+	if most := Most(); os.Getenv("GOMEMLIMIT") == "" && debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(most / 2 * 5)
 	}
 }

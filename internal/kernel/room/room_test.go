@@ -30,9 +30,14 @@ func TestGroupLimit(t *testing.T) {
 	}
 }
 
-// TestBound: a kernel's heap grows no further than what it may have, unless Go was told another bound.
+// TestBound: a kernel's heap grows no further than what it may have, unless Go was told another bound, or to have none.
 func TestBound(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
+	t.Setenv("GOMEMLIMIT", "off")
+	if Bound(); debug.SetMemoryLimit(-1) != math.MaxInt64 {
+		t.Errorf("no bound was wanted, and it is %d", debug.SetMemoryLimit(-1))
+	}
+	t.Setenv("GOMEMLIMIT", "")
 	Bound()
 	if got := debug.SetMemoryLimit(-1); got <= 2*Most() || got >= 3*Most() {
 		t.Errorf("%d, where %d is a quarter", got, Most())

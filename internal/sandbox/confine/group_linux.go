@@ -203,10 +203,17 @@ func (gr *group) outOfMemory() int64 {
 	return counter(filepath.Join(dir, "memory.oom_control"), "oom_kill")
 }
 
-// whoseMemory is the limit for which a process was killed: the sandbox's own, or that of all if it never had nearly as much. Where nobody
-// knows what it had, it is its own.
+// whoseMemory is the limit for which a process was killed: the sandbox's own, or that of all. Version 2 counts in a group how often its own limit could not be
+// met; what a group above could not do is not in there. For version 1 it is that of all if the sandbox never had nearly as much as its own, and its own where nobody
+// knows what it had.
 func (gr *group) whoseMemory() string {
-	if peak := gr.peak(); peak > 0 && peak < gr.limits.Memory-gr.limits.Memory/8 {
+	all := false
+	if gr.v2[ctlMemory] {
+		all = counter(filepath.Join(gr.dirs[ctlMemory], "memory.events"), "oom") == 0
+	} else if peak := gr.peak(); peak > 0 {
+		all = peak < gr.limits.Memory-gr.limits.Memory/8
+	}
+	if all {
 		return MemoryOfAll
 	}
 	return "memory"
@@ -226,12 +233,18 @@ func (gr *group) tasks() int64 {
 	return n
 }
 
-// peak is the most memory that the sandbox has had, in bytes; 0 if it is not known.
+// mostWithSwap is the file of version 1 that counts also what is in the swap; not there where nobody counts that.
+const mostWithSwap = "memory.memsw.max_usage_in_bytes"
+
+// peak is the most memory that the sandbox has had, in bytes; 0 if it is not known. Its limit counts what is in the swap in version 1, and lets nothing
+// into it in version 2.
 func (gr *group) peak() int64 {
-	file := "memory.max_usage_in_bytes"
+	dir := gr.dirs[ctlMemory]
 	if gr.v2[ctlMemory] {
-		file = "memory.peak"
+		n, _ := readInt(filepath.Join(dir, "memory.peak"))
+		return n
 	}
-	n, _ := readInt(filepath.Join(gr.dirs[ctlMemory], file))
-	return n
+	n, _ := readInt(filepath.Join(dir, "memory.max_usage_in_bytes"))
+	both, _ := readInt(filepath.Join(dir, mostWithSwap))
+	return max(n, both)
 }

@@ -1,9 +1,12 @@
 package confine
 
 import (
+	"errors"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Cgroups of version 1 are used again: to make and to remove three takes longer than anything else that a sandbox
@@ -64,6 +67,9 @@ func (gr *group) renew() bool {
 		return false
 	}
 	if n, err := readInt(filepath.Join(memory, "memory.usage_in_bytes")); err != nil || n > keptMemory {
+		return false
+	}
+	if err := writeFile(filepath.Join(memory, mostWithSwap), "0"); err != nil && !errors.Is(err, unix.ENOENT) {
 		return false
 	}
 	// A quota that is set is a fresh one, whatever the last program has used of it.

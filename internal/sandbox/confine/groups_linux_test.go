@@ -61,13 +61,54 @@ func TestWhoseMemoryRanOut(t *testing.T) {
 			if !slices.Contains(h.controllers, ctlMemory) {
 				continue
 			}
-			file := map[bool]string{false: "memory.limit_in_bytes", true: "memory.max"}[h.v2]
-			if err := writeFile(filepath.Join(h.base, s.machine.groups.name, file), strconv.FormatInt(c.above, 10)); err != nil {
+			dir, most := filepath.Join(h.base, s.machine.groups.name), strconv.FormatInt(c.above, 10)
+			file, swap, swapped := "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", most
+			if h.v2 {
+				file, swap, swapped = "memory.max", "memory.swap.max", "0"
+			}
+			_ = writeFile(filepath.Join(dir, swap), swapped) // in version 1 the memory with the swap is never less than without: which goes first depends
+			if err := writeFile(filepath.Join(dir, file), most); err != nil {
+				t.Fatal(err)
+			}
+			if err := writeFile(filepath.Join(dir, swap), swapped); err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
 			}
 		}
 		if exit := launchWhole(t, s, cfg).finish(t); exit.Limit != c.want {
 			t.Errorf("%+v, want %q", exit, c.want)
+		}
+	}
+}
+
+// TestWhoseMemoryIsCounted has directories with the files of both versions: what a program read from disks counts as what it had, so that only
+// version 2, which counts whose limit could not be met, knows it of one that had filled its limit with that.
+func TestWhoseMemoryIsCounted(t *testing.T) {
+	const own = 100 << 20
+	for name, c := range map[string]struct {
+		files map[string]string
+		v2    bool
+		want  string
+	}{
+		"its own":                            {map[string]string{"memory.max_usage_in_bytes": "104857600"}, false, "memory"},
+		"that of all":                        {map[string]string{"memory.max_usage_in_bytes": "52428800"}, false, MemoryOfAll},
+		"its own, most of it in the swap":    {map[string]string{"memory.max_usage_in_bytes": "52428800", "memory.memsw.max_usage_in_bytes": "104857600"}, false, "memory"},
+		"that of all, some of it in it":      {map[string]string{"memory.max_usage_in_bytes": "52428800", "memory.memsw.max_usage_in_bytes": "62428800"}, false, MemoryOfAll},
+		"nobody knows":                       {nil, false, "memory"},
+		"version 2: its own":                 {map[string]string{"memory.events": "max 9\noom 1\noom_kill 3\n", "memory.peak": "104857600"}, true, "memory"},
+		"version 2: that of all":             {map[string]string{"memory.events": "max 0\noom 0\noom_kill 3\n", "memory.peak": "52428800"}, true, MemoryOfAll},
+		"version 2: that of all, full files": {map[string]string{"memory.events": "max 9\noom 0\noom_kill 3\n", "memory.peak": "104857600"}, true, MemoryOfAll},
+		"an older one: its own":              {map[string]string{"memory.events": "max 9\noom 1\noom_kill 3\n"}, true, "memory"},
+		"an older one: that of all":          {map[string]string{"memory.events": "max 0\noom 0\noom_kill 3\n"}, true, MemoryOfAll},
+	} {
+		dir := t.TempDir()
+		for file, text := range c.files {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		gr := &group{dirs: map[string]string{ctlMemory: dir}, v2: map[string]bool{ctlMemory: c.v2}, limits: Limits{Memory: own}}
+		if got := gr.whoseMemory(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }

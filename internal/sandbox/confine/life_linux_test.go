@@ -568,3 +568,37 @@ func (k *killedSpawners) Start(cmd *exec.Cmd) error {
 	}
 	return err
 }
+
+// TestSandboxesGoFirst: where memory runs out, what runs in a sandbox is killed before the process with which all sandboxes would end, and that before
+// the kernel.
+func TestSandboxesGoFirst(t *testing.T) { bothUsers(t, testSandboxesGoFirst) }
+
+func testSandboxesGoFirst(t *testing.T) {
+	if own, err := readInt("/proc/self/" + scoreFile); err != nil || own >= spawnerScore {
+		t.Skipf("the tests have %d: %v", own, err)
+	}
+	s := newSpawner(t)
+	r := launchWhole(t, s, pythonConfig(t, "import time\ntime.sleep(1000)"))
+	score := func(pid string) int64 {
+		n, err := readInt("/proc/" + pid + "/oom_score_adj")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	status, err := readSmall("/proc/" + strconv.Itoa(r.pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, parent, _ := strings.Cut(string(status), "\nPPid:\t")
+	spawner, _, _ := strings.Cut(parent, "\n")
+	kernel, above, own := score("self"), score(spawner), score(strconv.Itoa(r.pid))
+	if kernel >= above || above >= own {
+		t.Errorf("the kernel %d, the spawner %d, a sandbox %d", kernel, above, own)
+	}
+	for _, pid := range treeOf(r.pid) {
+		if n := score(strconv.Itoa(pid)); n != own {
+			t.Errorf("in the sandbox one has %d, another %d", n, own)
+		}
+	}
+}

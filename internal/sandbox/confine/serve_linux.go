@@ -101,6 +101,13 @@ func leaveToUser() {
 	}
 }
 
+// How gladly Linux kills a process for memory, and the file that says it; whoever has 1000 goes first, whatever it has.
+const (
+	scoreFile    = "oom_score_adj"
+	spawnerScore = 900
+	sandboxScore = 1000
+)
+
 // server is the spawner: it opens trees, clones, and reaps. It keeps nothing of a sandbox.
 type server struct {
 	wire   *wire
@@ -110,9 +117,11 @@ type server struct {
 func serve(socket *os.File) int {
 	runtime.LockOSThread() // all children are cloned by this thread, and die with it
 	debug.SetGCPercent(100)
-	// When the machine, or a cgroup that the kernel is in, runs out of memory, a sandbox is to go first, however much the kernel has;
-	// children inherit it.
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+	// When the machine, or a cgroup that the kernel is in, runs out of memory, a sandbox is to go first, however much the kernel has, then
+	// this process, with which all sandboxes end: children have what it has until they are let go.
+	if own, err := readInt("/proc/self/" + scoreFile); err == nil && own < spawnerScore {
+		_ = writeFile("/proc/self/"+scoreFile, strconv.Itoa(spawnerScore))
+	}
 	w, err := newWire(socket)
 	if err != nil {
 		return 1
@@ -281,6 +290,7 @@ func release(plan *Plan, pid, sync int) error {
 	if err := join(plan.Cgroups, pid); err != nil {
 		return unborn(err)
 	}
+	_ = writeFile(fmt.Sprintf("/proc/%d/%s", pid, scoreFile), strconv.Itoa(sandboxScore)) // while it can be looked into; gone: the next line says so
 	_, err := unix.Write(sync, []byte{1})
 	return unborn(err)
 }

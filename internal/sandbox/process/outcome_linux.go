@@ -110,11 +110,11 @@ func (w *whole) wallLimit(exit confine.Exit) error {
 		return own
 	}
 	if exit.Limit == "memory" {
-		if seen := exit.Usage.Memory; seen > 0 && seen < w.req.Limits.Memory/2 { // the limit of the program is not what it met
-			return limitError("memory", "the system killed a process of the program for want of memory: all programs of this kernel together have as much as the machine has for them (this one: %s)", bytesize.InMiB(seen))
+		seen := ""
+		if n := exit.Usage.Memory; n >= w.req.Limits.Memory/2 { // less: nobody knows what all its processes had together
+			seen = " (seen: " + bytesize.InMiB(n) + ")"
 		}
-		return limitError("memory", "the program and what it started needed more than %s (seen: %s)",
-			bytesize.InMiB(w.req.Limits.Memory), bytesize.InMiB(exit.Usage.Memory))
+		return limitError("memory", "the program and what it started needed more than %s%s", bytesize.InMiB(w.req.Limits.Memory), seen)
 	}
 	if w.req.Limits.CPUTime > 0 {
 		return cpuLimit(w.req.Limits)

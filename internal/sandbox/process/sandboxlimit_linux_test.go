@@ -32,6 +32,27 @@ func TestLimitsOfTheWalls(t *testing.T) {
 	}
 }
 
+// Who met the limit of the program is told no other, also where Linux does not say how much there was of all its processes: whose memory
+// ran out is not guessed from what was seen.
+func TestWhoseMemoryIsTold(t *testing.T) {
+	w := &whole{}
+	w.req.Limits.Memory = 64 << 20
+	for _, c := range []struct {
+		limit, op, says string
+		seen            int64
+	}{
+		{"memory", "limit.memory", "the program and what it started needed more than 64 MiB (seen: 63 MiB)", 63 << 20},
+		{"memory", "limit.memory", "the program and what it started needed more than 64 MiB", 5 << 20},
+		{"memory", "limit.memory", "the program and what it started needed more than 64 MiB", 0},
+		{confine.MemoryOfAll, "limit.all_memory", "this one had not reached its own limit", 5 << 20},
+	} {
+		err := w.wallLimit(confine.Exit{Limit: c.limit, Usage: confine.Usage{Memory: c.seen}})
+		if e := agentkernel.AsError(err, agentkernel.CodeInternal, ""); e.Op != c.op || !strings.HasSuffix(e.Message(), c.says) {
+			t.Errorf("%+v: %s: %s", c, e.Op, e.Message())
+		}
+	}
+}
+
 // Of two settings the one that allows more is what ends a program: both are named, with what they are.
 func TestOpenFilesNameBothSettings(t *testing.T) {
 	e := sandboxLimit(confine.Descriptors, agentkernel.Limits{OpenFiles: 64, Pids: 300})

@@ -23,8 +23,8 @@ func TestNamesOfSecrets(t *testing.T) {
 		".mylogin.cnf": true, "keystore.properties": true, "serviceAccountKey.json": true, "gradle.properties": false,
 		".npmrc~": true, ".pypirc.bak": true, ".netrc.old": true, "server.key.old": true, "prod.env.bak": true, ".env_local": true, ".envrc.local": true, ".git-credentials.lock": true, "#.env#": true,
 		"a/.server.key.swp": true, "id.pem.bak~": true, ".DOCKER/config.json.orig": true, "yarn.lock": false, "a.bak": false, "~": false, ".bak": false, "##": false, "readme.md~": false,
-		".credentials.swp": true, "a/.id_rsa.swo": true, ".env.swn": true, ".npmrc.swp": true, ".secrets.yaml.swp": true, ".secrets.py.swp": false, ".main.c.swp": false, ".swp": false, "..swp": false,
-		"token": true, "token.go": false, "tokens.txt": false, "readme.md": false, "main.py": false,
+		".credentials.swp": true, "a/.id_rsa.swo": true, ".env.swn": true, ".npmrc.swp": true, ".env.swm": true, "a/.id_rsa.swa": true, ".credentials.swz": false, ".main.c.swm": false, ".npmrc.swpx": false, ".npmrc.sw1": false, ".secrets.yaml.swp": true, ".secrets.py.swp": false, ".main.c.swp": false, ".swp": false, "..swp": false,
+		"Deploy.KEY.SWM": true, "token": true, "token.go": false, "tokens.txt": false, "readme.md": false, "main.py": false,
 	} {
 		if got := hides(p, false); got != want {
 			t.Errorf("%s is hidden: %t", p, got)

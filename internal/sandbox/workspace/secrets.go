@@ -29,7 +29,7 @@ var sources = map[string]bool{".pub": true, ".md": true, ".rst": true, ".html": 
 	".hpp": true, ".cs": true, ".rb": true, ".php": true, ".swift": true, ".dart": true, ".ex": true, ".exs": true, ".erl": true, ".hs": true, ".ml": true, ".lua": true, ".zig": true}
 
 // copies are how names of files end that editors, tools and people write beside another.
-var copies = []string{"~", ".bak", ".old", ".orig", ".save", ".swp", ".swo", ".swn", ".lock"}
+var copies = []string{"~", ".bak", ".old", ".orig", ".save", ".lock"}
 
 // copied is the path of the file that one of this path is a copy of, by its name; p itself: of none.
 func copied(p string) string {
@@ -42,6 +42,9 @@ func copied(p string) string {
 		if bare, ok := strings.CutSuffix(name, end); ok && bare != "" {
 			return dir + bare
 		}
+	}
+	if at := len(name) - len(".swp"); at > 0 && name[at:len(name)-1] == ".sw" && 'a' <= name[len(name)-1] && name[len(name)-1] <= 'p' {
+		return dir + name[:at] // Vim, which goes on to .swo, .swn ... where there is one
 	}
 	return p
 }

@@ -20,7 +20,7 @@ import support
 from agentkernel import Allowance, Budget, Client, KernelError, Limits, ModelUsage, Spec, Spending, _home, _kernel, _result, _steps, changes, create_agent, errors
 from agentkernel.model import Process, parse_time
 from agentkernel.result import Result
-from agentkernel.spec import local_tools, size
+from agentkernel.spec import files, local_tools, size, texts
 
 
 class Errors(unittest.TestCase):
@@ -446,6 +446,37 @@ class Agents(unittest.TestCase):
         for tools in ("nope.json", ["nope.json"], Path("nope.json")):
             with self.assertRaisesRegex(errors.NotFound, "the tools file .*nope.json does not exist"):
                 create_agent(tools=tools)
+
+    def test_tools_files_are_those_that_were_there(self) -> None:
+        """Whatever gave them can be asked once, and a program may go to another folder."""
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as d:
+            here = os.path.realpath(d)
+            file = os.path.join(here, "a.json")
+            pinned = file + "#sha256=" + "0a" * 32
+            Path(file).write_text('{"mcpServers": {}}')
+            try:
+                for given, want in [(Path(here).glob("*.json"), file), ("a.json", file), (["a.json"], file), (pinned, pinned)]:
+                    os.chdir(here)
+                    agent = create_agent(tools=given)  # type: ignore[arg-type]
+                    os.chdir(before)
+                    for _ in range(2):
+                        self.assertEqual(files(agent.agent.settings.tools), [want])
+            finally:
+                os.chdir(before)
+            for wrong in ("#sha256=" + "0a" * 31, "#sha256=" + "0A" * 32, "#sha256=" + "0a" * 32 + "\n"):
+                with self.assertRaisesRegex(errors.NotFound, "does not exist"):
+                    create_agent(tools=file + wrong)
+            with self.assertRaisesRegex(errors.NotFound, "the tools file .*b.json does not exist\n"):
+                create_agent(tools=pinned.replace("a.json", "b.json"))
+
+    def test_lists_that_can_be_read_once(self) -> None:
+        agent = create_agent(state_enabled=True, **{name: iter(["x"]) for name in ("allow", "deny", "allow_hosts", "packages")}).agent  # type: ignore[arg-type]
+        for _ in range(2):
+            self.assertEqual([texts(getattr(agent.settings, name), name) for name in ("allow", "deny", "allow_hosts", "packages")], [["x"]] * 4)
+        agent = create_agent(models=iter(["m openai:gpt-5-mini"])).agent  # type: ignore[arg-type]
+        for _ in range(2):
+            self.assertEqual(agent.settings.model(), (["m openai:gpt-5-mini"], {}))
 
     def test_wrong_types(self) -> None:
         agent = create_agent()

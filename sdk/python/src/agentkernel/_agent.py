@@ -80,6 +80,8 @@ class Settings:
 
     def check(self) -> None:
         """Says what cannot be done before anything is done with it."""
+        for name in ("allow", "deny", "allow_hosts", "models", "packages"):
+            setattr(self, name, texts(getattr(self, name), name))  # each program has them, also those of what can be read once
         if self.planner is not None and not callable(self.planner):
             raise InvalidArgument(f"planner={self.planner!r} is not a function", hint="planner(task, tools) returns a program")
         if self.publish and self.workspace_dir is None:
@@ -96,7 +98,7 @@ class Settings:
             warnings.warn(f"{', '.join(without)} has no effect without llm_enabled=True", UserWarning, stacklevel=5)
         if self.state_file is not None and not self.state_enabled:
             warnings.warn("state_file has no effect without state_enabled=True", UserWarning, stacklevel=5)
-        if self.state_enabled and "state" in ([self.deny] if isinstance(self.deny, str) else list(self.deny)):
+        if self.state_enabled and "state" in self.deny:
             raise InvalidArgument("state_enabled=True needs the capability that deny= takes away: state")
 
 
@@ -160,6 +162,7 @@ class Agent(Generic[R]):
         self.settings = settings
         self.kernel = Kernel(settings.home, settings.binary, settings.start, outcome)
         self.workspace = self._workspace()
+        settings.tools = files(settings.tools)  # once: they stay those that were looked at, wherever the program goes
         present(settings.tools)
         self.state: Optional[StateFile] = None
         if settings.state_enabled:

@@ -323,7 +323,8 @@ def files(tools: Union[PathLike, Sequence[PathLike]]) -> list[str]:
 
 def present(tools: Union[PathLike, Sequence[PathLike]]) -> None:
     """Refuses configuration files that are not there; the kernel reads them, and says what else is wrong."""
-    for path in files(tools):
+    for file in files(tools):
+        path = re.sub(r"#sha256=[0-9a-f]{64}\Z", "", file)  # what it has to hold is the kernel's to compare
         if not os.path.exists(path):
             raise NotFound(f"the tools file {path} does not exist", hint='name an MCP configuration file, {"mcpServers": {...}}')
 
