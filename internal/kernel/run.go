@@ -272,11 +272,12 @@ func (k *Kernel) applyTurn(p *process, turn agentkernel.Turn) bool {
 
 // afterRun looks after a process that has just begun to wait: a reply may have come in between.
 func (k *Kernel) afterRun(p *process) {
-	if p.run.verifies != nil {
+	p.mu.Lock()
+	if p.run.verifies != nil { // under the lock: somebody else may drive it by now, and give it another run
+		p.mu.Unlock()
 		k.stuck(p)
 		return
 	}
-	p.mu.Lock()
 	cause := p.cause() // it came after the program's last turn
 	if cause != nil && p.state == agentkernel.StateWaiting && !p.owned {
 		p.step(steps.Reserve)
