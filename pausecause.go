@@ -29,12 +29,19 @@ type PauseCause struct {
 	Until     time.Time `json:"until,omitzero"`      // when the allowance begins anew
 }
 
-// The words that begin the notes of pauses that somebody wanted: what the process asks, or what keeps it from going on, may follow the
-// first, and the process with which it is paused the second.
+// The words of the notes of pauses that somebody wanted, which are in stored rows and journals, and never change: NoteByHand with NoteAsks and what
+// the process asks, or what keeps it from going on; NoteWith and the process with which it is paused.
 const (
 	NoteByHand = "by hand"
 	NoteWith   = "with process "
+	NoteAsks   = "; "
 )
+
+// ByHand says that somebody has paused the process, or the one with which it is paused.
+func (p *Process) ByHand() bool {
+	word, _, _ := strings.Cut(p.PauseNote, NoteAsks)
+	return p.Paused && (p.PauseNote == "" || word == NoteByHand || strings.HasPrefix(word, NoteWith))
+}
 
 // WithCause is a process with PausedFor as PauseNote says it.
 func (p Process) WithCause() Process {
@@ -46,7 +53,6 @@ func (p Process) WithCause() Process {
 }
 
 func (p *Process) pauseCause() *PauseCause {
-	note := p.PauseNote
 	if s := p.Shortage(); s != nil {
 		c := &PauseCause{Kind: PausedForBudget, Amount: s.Amount, Budget: s.Budget, Namespace: s.Namespace, Until: s.Until}
 		if s.Budget == 0 {
@@ -59,9 +65,9 @@ func (p *Process) pauseCause() *PauseCause {
 		return &PauseCause{Kind: PausedForAnswer}
 	case p.Repeats():
 		return &PauseCause{Kind: PausedNoProgress}
-	case strings.Contains(note, OfProgram):
+	case strings.Contains(p.PauseNote, OfProgram):
 		return &PauseCause{Kind: PausedOfFunctions}
-	case note == "", strings.HasPrefix(note, NoteByHand), strings.HasPrefix(note, NoteWith):
+	case p.ByHand():
 		return &PauseCause{Kind: PausedByHand}
 	}
 	return &PauseCause{Kind: PausedForOther}

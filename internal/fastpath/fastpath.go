@@ -1,5 +1,5 @@
 // Package fastpath is what makes a small program quick: what a backend and a store may be able to do so that the caller who
-// waits for such a program drives it inline, and what can be remembered of Specs that ask for nothing special. It is worth tens
+// waits for such a program drives it inline, and what can be remembered of Specs that ask for nothing special beyond tools. It is worth tens
 // of microseconds. The contract does not know it; without it everything works, later. It has nothing to do with models.
 package fastpath
 

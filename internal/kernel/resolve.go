@@ -139,7 +139,7 @@ func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 		}
 		return false
 	}
-	if p.paused() && p.pausing.under != nil {
+	if p.paused() && p.pausing.under != nil { // that one ends by hand
 		p.pausing = p.pausing.under
 	}
 	if !p.paused() || p.pausing.ByHand {

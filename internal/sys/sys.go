@@ -298,7 +298,7 @@ func (a *Admission) NotUsed() {
 	}
 }
 
-// Left is Leave.
+// Left says what the call has used up whose result nobody waits for any more; nil: nobody knows, or its family does not say.
 func (a *Admission) Left() agentkernel.Amounts {
 	if a == nil || a.Leave == nil {
 		return nil

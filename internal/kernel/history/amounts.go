@@ -37,8 +37,9 @@ type Held struct {
 
 // Add takes an entry that stands behind all that were added before. An intent reserves, a second beginning charges what the
 // first had reserved and reserves again, and a result settles; see Charges. A result may keep some of it for the stream
-// that the call has opened, which is settled later. What settles before a result leaves nothing, or the call waiting for its turn. Running time is over when it is noted, and is never held: that
-// until a call is in its reservation, that until the end in the last entry.
+// that the call has opened, which is settled later; a call that settles without a result is over, or waits for its turn again.
+// Running time is over when it is noted, and is never held: that until a call is in its reservation, that until the end in the
+// last entry.
 func (a *Amounts) Add(e *agentkernel.Entry) *Amounts {
 	day, again := a.day(e), a.Again(e.Call)
 	for c := range a.Charges(e) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Pause is why a process is paused. The Note of its entry and of its row tell people so; whoever decides anything goes by the other
-// fields. PauseOf sets them for a pause of an earlier kernel, and is the only reader of such notes.
+// fields. PauseOf sets them for a pause of an earlier kernel, by what agentkernel.Process reads in such notes.
 type Pause struct {
 	Note    string                // "": somebody wanted it
 	Short   *agentkernel.Shortage // that of a budget or an allowance because of which it is; nil: there is none
@@ -17,22 +17,15 @@ type Pause struct {
 	ByHand  bool                  // somebody wanted it, or that of the process with which it is paused
 }
 
-// The words of notes. They are in stored rows and journals, and never change.
-const (
-	noteByHand = agentkernel.NoteByHand
-	noteWith   = agentkernel.NoteWith
-	noteAsks   = "; " // what the process asks follows, or what keeps it from going on
-)
-
 // ByHand is a pause that somebody wanted, of the process itself (with is 0) or of the one with which it is paused. Its note ends with what
 // the process asks, for whoever sees it after this kernel; asks is "" if that is nothing.
 func ByHand(with agentkernel.PID, asks string) Pause {
 	p := Pause{ByHand: true}
 	if with != 0 {
-		p.Note = noteWith + with.String()
+		p.Note = agentkernel.NoteWith + with.String()
 	}
 	if asks != "" {
-		p.Note = cmp.Or(p.Note, noteByHand) + noteAsks + asks
+		p.Note = cmp.Or(p.Note, agentkernel.NoteByHand) + agentkernel.NoteAsks + asks
 	}
 	return p
 }
@@ -41,14 +34,14 @@ func ByHand(with agentkernel.PID, asks string) Pause {
 // Other pauses say already what is to be done.
 func (p Pause) Found(why string) Pause {
 	if p.ByHand && !strings.Contains(p.Note, agentkernel.YourAnswer) {
-		p.Note = cmp.Or(p.Note, noteByHand) + noteAsks + why
+		p.Note = cmp.Or(p.Note, agentkernel.NoteByHand) + agentkernel.NoteAsks + why
 	}
 	return p
 }
 
 // Prevents is what Found found; "": nothing.
 func (p Pause) Prevents() string {
-	_, why, _ := strings.Cut(p.Note, noteAsks)
+	_, why, _ := strings.Cut(p.Note, agentkernel.NoteAsks)
 	if !p.ByHand || strings.HasPrefix(why, agentkernel.YourAnswer) {
 		return ""
 	}
@@ -66,7 +59,7 @@ func PauseOf(note string) Pause {
 	row := agentkernel.Process{Paused: true, PauseNote: note}
 	return Pause{
 		Note: note, Short: row.Shortage(), Unheard: row.Unheard(),
-		ByHand: note == "" || strings.HasPrefix(note, noteByHand+noteAsks) || strings.HasPrefix(note, noteWith),
+		ByHand: row.ByHand(),
 	}
 }
 

@@ -203,9 +203,9 @@ func (gr *group) outOfMemory() int64 {
 	return counter(filepath.Join(dir, "memory.oom_control"), "oom_kill")
 }
 
-// whoseMemory is the limit for which a process was killed: the sandbox's own, or that of all. Version 2 counts in a group how often its own limit could not be
-// met; what a group above could not do is not in there. For version 1 it is that of all if the sandbox never had nearly as much as its own, and its own where nobody
-// knows what it had.
+// whoseMemory is the limit for which a process was killed: the sandbox's own, or that of all. Version 2 counts in a group how often
+// its own limit could not be met, and not what a group above could not do. For version 1 it is that of all if the sandbox never had
+// nearly as much as its own, and its own where nobody knows what it had.
 func (gr *group) whoseMemory() string {
 	all := false
 	if gr.v2[ctlMemory] {

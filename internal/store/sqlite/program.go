@@ -202,7 +202,7 @@ func or[T any](v *T, same T) T {
 	return *v
 }
 
-// specTexts remembers the spec columns of Specs that ask for nothing special: they mostly say the same.
+// specTexts remembers the spec columns of Specs that ask for nothing special beyond tools: they mostly say the same.
 type specTexts struct {
 	texts fastpath.Texts[specColumn, string]
 }

@@ -134,27 +134,7 @@ func (s *Scrubber) JSON(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.MarshalIndent(s.clean(withoutNumbers(plain, false), false), "", "  ")
-}
-
-// withoutNumbers takes numbers out whose names are those of secrets, also those in lists with such a name. Counts of tokens are none, and
-// neither is what is too short for one.
-func withoutNumbers(v any, secret bool) any {
-	switch v := v.(type) {
-	case json.Number:
-		if secret && len(v) >= minSecret {
-			return removed
-		}
-	case []any:
-		for i := range v {
-			v[i] = withoutNumbers(v[i], secret)
-		}
-	case map[string]any:
-		for name, value := range v {
-			v[name] = withoutNumbers(value, SecretName(name) && !strings.Contains(strings.ToLower(name), "tokens"))
-		}
-	}
-	return v
+	return json.MarshalIndent(s.clean(plain, false, false), "", "  ")
 }
 
 // decode reads a value; numbers stay as they are written.
@@ -165,24 +145,29 @@ func decode(raw []byte) (v any, err error) {
 	return v, err
 }
 
-// clean takes secrets out of a value; secret says that its name is that of one, and so are the texts in a list with that name.
-func (s *Scrubber) clean(v any, secret bool) any {
+// clean takes secrets out of a value. text and number say that the name of the value, or of the list that it is in, is that of a secret which is a
+// text, or a number: counts of tokens are none, and neither is what is too short for one.
+func (s *Scrubber) clean(v any, text, number bool) any {
 	switch v := v.(type) {
 	case string:
-		if secret && v != "" {
+		if text && v != "" {
 			return removed
 		}
 		return s.Text(v)
 	case json.Number:
+		if number && len(v) >= minSecret {
+			return removed
+		}
 		return s.number(v)
 	case []any:
 		for i := range v {
-			v[i] = s.clean(v[i], secret)
+			v[i] = s.clean(v[i], text, number)
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, value := range v {
-			out[s.Text(name)] = s.clean(value, SecretName(name))
+			secret := SecretName(name)
+			out[s.Text(name)] = s.clean(value, secret, secret && !strings.Contains(strings.ToLower(name), "tokens"))
 		}
 		return out
 	}
@@ -229,7 +214,7 @@ func (r Redaction) JSON(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if e.Encode(r.clean(withoutNumbers(v, false), false)) != nil { // what was decoded can be encoded
+	if e.Encode(r.clean(v, false, false)) != nil { // what was decoded can be encoded
 		return raw
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
