@@ -256,6 +256,9 @@ func writeFile(path, text string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	_, err = unix.Write(fd, []byte(text))
-	return err
+	for {
+		if _, err = unix.Write(fd, []byte(text)); !errors.Is(err, unix.EINTR) { // any signal ends the change of a memory limit, also one of the scheduler
+			return err
+		}
+	}
 }

@@ -4,13 +4,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // TestSandboxesTogetherLeaveSomething looks at the limits of the group in which those of all sandboxes are.
@@ -352,6 +355,41 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 	}
 	if g.keep(other) {
 		t.Error("cgroups are kept that nobody will remove")
+	}
+}
+
+// TestALimitIsSetWhileSignalsCome: version 1 gives up a change of a memory limit for any signal, such as those of the scheduler.
+func TestALimitIsSetWhileSignalsCome(t *testing.T) {
+	g := newSpawner(t).machine.groups
+	gr, err := g.make(Limits{Memory: 64 << 20, Pids: 9, CPUs: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gr.remove()
+	dir := gr.dirs[ctlMemory]
+	if dir == "" || gr.v2[ctlMemory] {
+		t.Skip("memory is not counted by a cgroup of version 1, which alone lets a signal end it")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tid, done := unix.Gettid(), make(chan struct{})
+	var signals sync.WaitGroup
+	signals.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_ = unix.Tgkill(os.Getpid(), tid, unix.SIGURG) // as the scheduler of Go sends it
+			}
+		}
+	})
+	defer signals.Wait()
+	defer close(done)
+	for i := range 2_000 {
+		if err := writeFile(filepath.Join(dir, "memory.limit_in_bytes"), strconv.Itoa((64-i%2)<<20)); err != nil {
+			t.Fatalf("write %d: %v", i, err)
+		}
 	}
 }
 
