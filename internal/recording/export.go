@@ -157,15 +157,32 @@ func redactRecording(r *Recording, red agentkernel.Redaction) {
 	}
 	state := map[string]json.RawMessage{}
 	for key, v := range r.State {
-		state[red.Text(key)] = red.JSON(v)
+		state[red.Text(key)] = redactNamed(key, v, red)
 	}
 	r.State = state
-	redactOutput(r.Entries, red) // first: a piece alone may not show that it is one
+	for i := range r.Entries { // before what was printed, of which arguments may tell what is secret
+		r.Entries[i].Args = redactArgs(r.Entries[i].Args, red)
+	}
+	redactOutput(r.Entries, red) // a piece alone may not show that it is one
 	for i := range r.Entries {
 		e := &r.Entries[i]
-		e.Args, e.Data, e.Note, e.Err = redactArgs(e.Args, red), red.JSON(e.Data), red.Text(e.Note), redactError(e.Err, red)
+		e.Data, e.Note, e.Err = red.JSON(e.Data), red.Text(e.Note), redactError(e.Err, red)
 	}
 	redactFiles(r.Files, red)
+}
+
+// redactNamed shows the redaction the name of a value, which may say that it is secret.
+func redactNamed(name string, value json.RawMessage, red agentkernel.Redaction) json.RawMessage {
+	type named struct {
+		Key   string          `json:"key"`
+		Value json.RawMessage `json:"value"`
+	}
+	pair, err := json.Marshal(named{name, value})
+	var clean named
+	if err != nil || json.Unmarshal(red.JSON(pair), &clean) != nil || len(clean.Value) == 0 {
+		return red.JSON(value) // no value of JSON: its text is looked through
+	}
+	return clean.Value
 }
 
 // redactArgs keeps the canonical form: a replaced key may belong elsewhere.

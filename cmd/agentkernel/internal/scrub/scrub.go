@@ -165,13 +165,43 @@ func (s *Scrubber) clean(v any, text, number bool) any {
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
+		in, called := pairName(v)
 		for name, value := range v {
-			secret := SecretName(name)
-			out[s.Text(name)] = s.clean(value, secret, secret && !strings.Contains(strings.ToLower(name), "tokens"))
+			switch {
+			case in != "" && name == in:
+				out[name] = s.Text(called)
+			case in != "" && name == pairValue:
+				out[name] = s.named(called, value)
+				if text, ok := value.(string); ok && SecretName(called) {
+					s.Add("removed", text) // what a program keeps under such a name is in other places, too
+				}
+			default:
+				out[s.Text(name)] = s.named(name, value)
+			}
 		}
 		return out
 	}
 	return v
+}
+
+func (s *Scrubber) named(name string, value any) any {
+	secret := SecretName(name)
+	return s.clean(value, secret, secret && !strings.Contains(strings.ToLower(name), "tokens"))
+}
+
+// pairValue is the field with the value of a pair that is written as one object, as arguments of state.set and lists of headers have it.
+const pairValue = "value"
+
+// pairName is the field with the name in such an object, and that name; "" if it is none.
+func pairName(v map[string]any) (field, name string) {
+	if _, ok := v[pairValue]; ok {
+		for _, field := range []string{"key", "name"} {
+			if name, ok := v[field].(string); ok {
+				return field, name
+			}
+		}
+	}
+	return "", ""
 }
 
 // number is the number, or what stands in its place if it is a secret.

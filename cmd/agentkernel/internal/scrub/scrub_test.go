@@ -99,6 +99,29 @@ func TestNumbersUnderNamesOfSecrets(t *testing.T) {
 	}
 }
 
+// A pair that is written as an object has its name in a field, and its value is known from then on.
+func TestPairsOfNameAndValue(t *testing.T) {
+	r := Redaction{&Scrubber{}}
+	for in, want := range map[string]string{
+		`{"key":"api_key","value":"letmein-now"}`:                                      `{"key":"api_key","value":"[removed]"}`,
+		`{"key":"api_key","value":12345678}`:                                           `{"key":"api_key","value":"[removed]"}`,
+		`{"key":"page","value":"letmein"}`:                                             `{"key":"page","value":"letmein"}`,
+		`[{"name":"Authorization","value":"letmein"},{"name":"Accept","value":"*/*"}]`: `[{"name":"Authorization","value":"[removed]"},{"name":"Accept","value":"*/*"}]`,
+		`{"key":"letmein","values":1}`:                                                 `{"key":"[removed]","values":1}`,
+		`{"value":"letmein"}`:                                                          `{"value":"letmein"}`,
+		`{"key":"input_tokens","value":12345678}`:                                      `{"key":"input_tokens","value":12345678}`,
+	} {
+		fresh := Redaction{r.Clone()}
+		if got := string(fresh.JSON(json.RawMessage(in))); got != want {
+			t.Errorf("%s became %s, want %s", in, got, want)
+		}
+	}
+	r.JSON(json.RawMessage(`{"key":"api_key","value":"letmein-now"}`))
+	if got := r.Text("it is letmein-now"); got != "it is [removed]" {
+		t.Error(got)
+	}
+}
+
 // A secret of digits is one also where JSON has it as a number.
 func TestNumbersThatAreSecrets(t *testing.T) {
 	var s Scrubber
