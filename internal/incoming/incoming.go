@@ -18,15 +18,23 @@ const usual = 16 << 20
 // most bounds the bytes that are received at once, whatever the machine has.
 const most = 512 << 20
 
+// small is up to which size a message, with its copies, finds room where larger ones have taken it all, and reserve what such messages have
+// for that: bodies that one program has sent slowly keep no other's small answers out.
+const (
+	small   = Copies << 20
+	reserve = 8 * small
+)
+
 // Room is what all that is received has together.
 type Room struct {
-	most int64
-	used atomic.Int64
+	most    int64
+	reserve int64 // beyond it, for small messages
+	used    atomic.Int64
 }
 
-// New makes a Room of as many bytes as the machine allows, copies included.
+// New makes a Room of as many bytes as the machine allows, copies included, and a reserve for small messages.
 func New(allowed int64) *Room {
-	return &Room{most: max(min(allowed, Copies*most), Copies*usual)}
+	return &Room{most: max(min(allowed, Copies*most), Copies*usual), reserve: reserve}
 }
 
 // Exactly makes a Room of so many bytes, for tests.
@@ -57,8 +65,11 @@ func (h *Hold) Set(n int64) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	more := n - h.n
-	if used := h.room.used.Add(more); more > 0 && used > h.room.most {
+	more, most := n-h.n, h.room.most
+	if n <= small {
+		most += h.room.reserve
+	}
+	if used := h.room.used.Add(more); more > 0 && used > most {
 		h.room.used.Add(-more)
 		return false
 	}

@@ -26,3 +26,24 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%d bytes are taken", r.Used())
 	}
 }
+
+// Where large messages have taken all, small ones find room in the reserve, and they alone.
+func TestReserve(t *testing.T) {
+	r := New(1 << 30)
+	large, another := r.Hold(), r.Hold()
+	if !large.Set(1<<30) || another.Set(small+1) {
+		t.Fatal("a large message has what is kept for small ones")
+	}
+	for i := range reserve / small {
+		if !r.Hold().Set(small) {
+			t.Fatalf("the %d. small message found no room", i+1)
+		}
+	}
+	if r.Hold().Set(1) {
+		t.Error("the reserve has no end")
+	}
+	large.Release()
+	if !another.Set(2 * small) {
+		t.Error("what was given back is not there")
+	}
+}
