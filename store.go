@@ -177,8 +177,9 @@ type Store interface {
 	// Flush waits until everything up to pos is durable. Concurrent calls share one commit.
 	Flush(ctx context.Context, pos Position) error
 	StoreReader
-	// StateSize is how many bytes the keys and values are that State would read. It reads no values.
-	StateSize(ctx context.Context, pid PID) (int64, error)
+	// SmallState is State if its keys and values are at most so many bytes, else nil, and then it reads no values. size is how
+	// many they are.
+	SmallState(ctx context.Context, pid PID, atMost int64) (state map[string]json.RawMessage, size int64, err error)
 	// Due lists the parked processes that have to be woken, those that are due first at the beginning, ties by PID. kernel is the
 	// one that parked them (Parked.Kernel); 0: whoever did.
 	Due(ctx context.Context, kernel int64, limit int) ([]Due, error)

@@ -286,12 +286,15 @@ func (s *ramStore) State(_ context.Context, pid agentkernel.PID) (map[string]jso
 	return out, nil
 }
 
-func (s *ramStore) StateSize(ctx context.Context, pid agentkernel.PID) (n int64, err error) {
-	state, err := s.State(ctx, pid)
+func (s *ramStore) SmallState(ctx context.Context, pid agentkernel.PID, atMost int64) (state map[string]json.RawMessage, size int64, err error) {
+	state, err = s.State(ctx, pid)
 	for k, v := range state {
-		n += int64(len(k) + len(v))
+		size += int64(len(k) + len(v))
 	}
-	return n, err
+	if size > atMost {
+		state = nil
+	}
+	return state, size, err
 }
 
 func (s *ramStore) Close() error { return s.Flush(context.Background(), 0) }

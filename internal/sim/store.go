@@ -315,15 +315,15 @@ func (s *store) State(ctx context.Context, pid agentkernel.PID) (map[string]json
 	return maps.Clone(d.view.state[pid]), nil
 }
 
-// StateSize never fails: State, which follows it, does.
-func (s *store) StateSize(ctx context.Context, pid agentkernel.PID) (n int64, err error) {
-	d := s.w.disk
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for k, v := range d.view.state[pid] {
-		n += int64(len(k) + len(v))
+// SmallState is State: no working set of a simulation is large.
+func (s *store) SmallState(ctx context.Context, pid agentkernel.PID, _ int64) (state map[string]json.RawMessage, size int64, err error) {
+	if state, err = s.State(ctx, pid); err == nil && state == nil {
+		state = map[string]json.RawMessage{}
 	}
-	return n, ctx.Err()
+	for k, v := range state {
+		size += int64(len(k) + len(v))
+	}
+	return state, size, err
 }
 
 // SetHolds is durable at once, or did not happen.

@@ -24,13 +24,13 @@ type Set struct {
 // Store is what a working set is read from.
 type Store interface {
 	State(ctx context.Context, pid agentkernel.PID) (map[string]json.RawMessage, error)
-	StateSize(ctx context.Context, pid agentkernel.PID) (int64, error)
+	SmallState(ctx context.Context, pid agentkernel.PID, atMost int64) (map[string]json.RawMessage, int64, error)
 }
 
-// Load reads the working set of a process for a call (op). It counts before it is in memory: many may be read at once. A large one
-// for which there is no room is refused.
+// Load reads the working set of a process for a call (op). A large one counts before it is in memory, since many may be read at once, and is
+// refused if there is no room for it.
 func Load(ctx context.Context, store Store, pid agentkernel.PID, op string, total *room.Total) (*Set, error) {
-	size, err := store.StateSize(ctx, pid)
+	keys, size, err := store.SmallState(ctx, pid, room.BigPayload-1)
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +41,13 @@ func Load(ctx context.Context, store Store, pid agentkernel.PID, op string, tota
 		}
 	}
 	s.resize(size)
-	if s.keys, err = store.State(ctx, pid); err != nil {
-		s.Drop()
-		return nil, err
+	if size >= room.BigPayload {
+		if keys, err = store.State(ctx, pid); err != nil {
+			s.Drop()
+			return nil, err
+		}
 	}
-	if s.keys == nil {
+	if s.keys = keys; keys == nil {
 		s.keys = map[string]json.RawMessage{}
 	}
 	return s, nil

@@ -238,13 +238,16 @@ func (s *Store) Image(ctx context.Context, pid agentkernel.PID) (im agentkernel.
 	return im, err
 }
 
-// StateSize is how many bytes the keys and values of a working set are.
-func (s *Store) StateSize(ctx context.Context, pid agentkernel.PID) (n int64, err error) {
-	state, err := s.State(ctx, pid)
+// SmallState reads a working set that is not larger than that, and its size.
+func (s *Store) SmallState(ctx context.Context, pid agentkernel.PID, atMost int64) (state map[string]json.RawMessage, size int64, err error) {
+	state, err = s.State(ctx, pid)
 	for k, v := range state {
-		n += int64(len(k) + len(v))
+		size += int64(len(k) + len(v))
 	}
-	return n, err
+	if size > atMost {
+		state = nil
+	}
+	return state, size, err
 }
 
 // State reads the whole working set of a process.

@@ -348,12 +348,21 @@ func (r *reads) state(ctx context.Context, pid agentkernel.PID) (map[string]json
 
 const sumState = "SELECT coalesce(sum(octet_length(key) + octet_length(value)), 0) FROM state WHERE pid = ?"
 
-func (r *reads) stateSize(ctx context.Context, pid agentkernel.PID) (n int64, err error) {
-	err = r.do(ctx, func(c *conn) (err error) {
-		n, err = c.int(sumState, int64(pid))
-		return err
+// smallState learns the sizes with the values, but reads none that is too large, nor keeps any where all are.
+func (r *reads) smallState(ctx context.Context, pid agentkernel.PID, atMost int64) (found map[string]json.RawMessage, size int64, err error) {
+	err = r.do(ctx, func(c *conn) error {
+		found, size = map[string]json.RawMessage{}, 0
+		return c.query(func(v row) error {
+			key := v.text(0)
+			if size += int64(len(key)) + v.int(1); size > atMost {
+				found = nil
+			} else {
+				found[key] = json.RawMessage(v.text(2))
+			}
+			return ctx.Err()
+		}, "SELECT key, octet_length(value), CASE WHEN octet_length(value) <= ? THEN value END FROM state WHERE pid = ?", atMost, int64(pid))
 	})
-	return n, err
+	return found, size, err
 }
 
 // journalEnd gives the seq after the last durable entry of a process.

@@ -394,12 +394,12 @@ func (s *Store) State(ctx context.Context, pid agentkernel.PID) (map[string]json
 	return s.reads.state(ctx, pid)
 }
 
-// StateSize is how many bytes the keys and values of a working set are.
-func (s *Store) StateSize(ctx context.Context, pid agentkernel.PID) (int64, error) {
+// SmallState reads a working set that is not larger than that, and its size.
+func (s *Store) SmallState(ctx context.Context, pid agentkernel.PID, atMost int64) (map[string]json.RawMessage, int64, error) {
 	if err := s.flushState(ctx, pid); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	return s.reads.stateSize(ctx, pid)
+	return s.reads.smallState(ctx, pid, atMost)
 }
 
 // flushState makes what was appended to a working set durable.

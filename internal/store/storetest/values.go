@@ -30,8 +30,13 @@ func workingSets(t *testing.T, open Opener) {
 			for k, v := range state {
 				bytes += int64(len(k) + len(v))
 			}
-			if n, err := f.StateSize(t.Context(), pid); err != nil || n != bytes {
+			small, n, err := f.SmallState(t.Context(), pid, bytes)
+			if err != nil || n != bytes {
 				t.Errorf("a working set of %d bytes is said to have %d: %v", bytes, n, err)
+			}
+			f.same(state, small)
+			if small, n, err := f.SmallState(t.Context(), pid, bytes-1); err != nil || n != bytes || small != nil && bytes > 0 {
+				t.Errorf("%d bytes of a working set of %d are small: %v, %v", n, bytes, small, err)
 			}
 		})
 	}
