@@ -112,9 +112,7 @@ func (k *Kernel) Feed(ctx context.Context, pid agentkernel.PID, cell agentkernel
 	if err != nil {
 		return end, err
 	}
-	p.mu.Lock()
-	end.Process = p.snapshot()
-	p.mu.Unlock()
+	end.Process = p.seen()
 	return end, nil
 }
 

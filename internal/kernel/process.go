@@ -80,6 +80,13 @@ func (p *process) Priority() int { return p.spec.Priority }
 // Flow is the tenant with whose processes it shares slots.
 func (p *process) Flow() string { return p.spec.Namespace }
 
+// seen is the snapshot of a process whose lock is free.
+func (p *process) seen() agentkernel.Process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.snapshot()
+}
+
 // snapshot is what the world sees of p; p.mu is held.
 func (p *process) snapshot() agentkernel.Process {
 	s := agentkernel.Process{

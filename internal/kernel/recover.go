@@ -59,9 +59,7 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 	out := make([]agentkernel.Process, 0, len(taken))
 	for _, p := range taken {
 		k.launch(p)
-		p.mu.Lock()
-		out = append(out, p.snapshot())
-		p.mu.Unlock()
+		out = append(out, p.seen())
 		defer k.unpin(p)
 	}
 	for _, p := range taken {
@@ -139,10 +137,7 @@ func (k *Kernel) adopt(ctx context.Context, pid agentkernel.PID, toKill bool) (_
 	p.mu.Unlock()
 	if !k.takeUp(found) {
 		defer k.unpin(p)
-		p.mu.Lock()
-		left = append(left, p.snapshot())
-		p.mu.Unlock()
-		return nil, left, k.flush(ctx, p)
+		return nil, append(left, p.seen()), k.flush(ctx, p)
 	}
 	return p, nil, nil
 }

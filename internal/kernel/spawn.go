@@ -27,9 +27,7 @@ func (k *Kernel) Spawn(ctx context.Context, s agentkernel.Spec) (agentkernel.Pro
 	if existing != 0 {
 		return k.Process(ctx, existing)
 	}
-	p.mu.Lock()
-	snapshot := p.snapshot()
-	p.mu.Unlock()
+	snapshot := p.seen()
 	k.launch(p)
 	return snapshot, k.flush(ctx, p)
 }
