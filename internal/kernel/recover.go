@@ -48,11 +48,8 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 		}
 		p, left, err := k.adopt(reading, pid, false)
 		failed, asleep = cmp.Or(failed, err), append(asleep, left...)
-		if p == nil {
-			continue
-		}
-		if taken = append(taken, p); len(taken)%writtenAlong == 0 {
-			k.external.Go(func() { _ = k.flush(ctx, p) }) // it is flushed again below
+		if p != nil {
+			taken = append(taken, p)
 		}
 	}
 	done()
@@ -67,9 +64,6 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 	}
 	return append(out, asleep...), failed
 }
-
-// writtenAlong is of how many processes what was noted is written while the next are read: none of them goes on before it is.
-const writtenAlong = 512
 
 // listed is how many parked processes Recover tells of at most: it leaves them where they are.
 const listed = 1000
