@@ -29,14 +29,21 @@ type ToolQuery struct {
 	Modules map[string]string `json:"modules,omitempty"`
 }
 
-// MaxToolMatches bounds how many tools one search gives.
-const MaxToolMatches = 1000
+const (
+	// MaxToolMatches bounds how many tools one search gives.
+	MaxToolMatches = 1000
+	// MaxToolQuery is how many bytes the words of one have at most.
+	MaxToolQuery = 64 << 10
+)
 
 // Validate fills in the limit and says what is wrong with a query.
 func (q *ToolQuery) Validate() error {
 	switch {
 	case q.Limit < 0 || q.Limit > MaxToolMatches:
 		return Errorf(CodeInvalid, "tools", "limit %d is out of range: 1 to %d", q.Limit, MaxToolMatches)
+	case len(q.Text) > MaxToolQuery:
+		return Errorf(CodeInvalid, "tools", "the query has %d KiB; at most %d are possible", len(q.Text)>>10, MaxToolQuery>>10).
+			WithHint("say in a few words what a tool has to do")
 	case q.Limit == 0:
 		q.Limit = 10
 	}

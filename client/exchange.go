@@ -137,6 +137,10 @@ func (c *Client) send(ctx context.Context, req request) (*http.Response, error) 
 func (c *Client) compose(req request) (*http.Request, error) {
 	u := *c.base
 	u.Path, u.RawQuery = req.path, req.query.Encode()
+	if n := len(u.Path) + len(u.RawQuery); n > wire.MaxTarget {
+		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, req.op, "what is asked for has %d KiB; at most %d are possible", n>>10, wire.MaxTarget>>10).
+			WithHint("ask in fewer words")
+	}
 	hr := &http.Request{Method: req.method, URL: &u, Host: u.Host, Header: c.headers.Clone(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	if req.accept != "" {
 		hr.Header.Set("Accept", req.accept)

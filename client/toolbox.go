@@ -8,12 +8,15 @@ import (
 	"agentkernel/internal/api/wire"
 )
 
+// longQuery is up to how many bytes the words of a search stand in its address.
+const longQuery = 4 << 10
+
 // SearchTools finds tools by what somebody wants to do, best first.
 func (c *Client) SearchTools(ctx context.Context, files []string, q agentkernel.ToolQuery) (m agentkernel.ToolMatches, err error) {
 	if err := q.Validate(); err != nil {
 		return m, err
 	}
-	if len(q.Modules) > 0 {
+	if len(q.Modules) > 0 || len(q.Text) > longQuery {
 		err = c.post(ctx, "tools", wire.Prefix+"/tools/search", wire.SearchRequest{Files: files, ToolQuery: q}, &m)
 		return m, err
 	}

@@ -93,7 +93,9 @@ func (c *HTTPConfig) verifier(now func() time.Time) (auth.TokenVerifier, error) 
 // authorized lets bearers of tokens in, each to its own sessions.
 func (h *server) authorized(verify auth.TokenVerifier, next http.Handler) http.Handler {
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.strangers.known(r)
 		w.Header().Del("WWW-Authenticate")
+		w.Header().Del("Connection")
 		if id := r.Header.Get(sessionHeader); id != "" {
 			if !h.clients.owns(principalOf(auth.TokenInfoFromContext(r.Context())), id) {
 				http.Error(w, "session not found", http.StatusNotFound)
@@ -107,7 +109,8 @@ func (h *server) authorized(verify auth.TokenVerifier, next http.Handler) http.H
 	})
 	bearers := auth.RequireBearerToken(verify, nil)(own)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("WWW-Authenticate", challenge(r)) // it goes out with a refusal alone
+		w.Header().Set("WWW-Authenticate", challenge(r)) // these go out with a refusal alone
+		w.Header().Set("Connection", "close")
 		bearers.ServeHTTP(w, r)
 	})
 }

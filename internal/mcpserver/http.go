@@ -110,7 +110,8 @@ func (s *Server) ServeHTTP(ctx context.Context, ln net.Listener, cfg HTTPConfig)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: headerPatience, MaxHeaderBytes: 64 << 10}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: headerPatience, MaxHeaderBytes: 64 << 10, IdleTimeout: idlePatience,
+		ConnContext: s.h.strangers.opened, ConnState: s.h.strangers.changed}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(ln) }()
 	select {

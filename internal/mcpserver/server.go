@@ -65,8 +65,9 @@ const instructions = `Runs Python in a sandbox where tools are importable functi
 
 // server is what the handlers share.
 type server struct {
-	cfg     Config
-	clients *clients
+	cfg       Config
+	clients   *clients
+	strangers *strangers
 }
 
 // New makes the server; run it on any transport of the SDK. Close ends the sessions that are left.
@@ -85,7 +86,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "agentkernel", Title: "AgentKernel", Version: cfg.Version},
 		&mcp.ServerOptions{Instructions: instructions, Logger: cfg.Logger, PageSize: 1000})
-	h := &server{cfg: cfg, clients: newClients(cfg)}
+	h := &server{cfg: cfg, clients: newClients(cfg), strangers: newStrangers(maxStrangers)}
 	s.AddReceivingMiddleware(h.byProtocol)
 	for _, d := range h.tools() {
 		if d.offered(&cfg) {
