@@ -317,11 +317,11 @@ func goesOn(p *agentkernel.Process) string {
 	return resumes(p.PID, p.Asks())
 }
 
-// takenUp is the command with which an unfinished process goes on that no kernel carries. One that somebody has paused, a recovery leaves
-// paused.
+// takenUp is the command with which an unfinished process goes on that no kernel carries. One that somebody has paused, or that is paused at the
+// end of a budget, a recovery leaves paused.
 func takenUp(p *agentkernel.Process) string {
-	if p.Paused && p.Shortage() == nil {
-		return resumes(p.PID, p.Asks())
+	if p.Paused && p.AllowanceAgain() == "" {
+		return goesOn(p)
 	}
 	return "agentkernel recover " + p.PID.String()
 }

@@ -390,7 +390,7 @@ func (a *app) mentionUnfinished(k agentkernel.Kernel) {
 	}
 }
 
-// goesOnUnfinished says how the n processes go on that a kernel has left unfinished. If somebody has paused all of them, recover continues none.
+// goesOnUnfinished says how the n processes go on that a kernel has left unfinished. If all of them are paused, recover continues none.
 func (a *app) goesOnUnfinished(k agentkernel.Kernel, n int) string {
 	text := fmt.Sprintf("%d unfinished: agentkernel recover", n)
 	switch paused := setup.AllPaused(a.ctx, k, n); len(paused) {
@@ -399,7 +399,7 @@ func (a *app) goesOnUnfinished(k agentkernel.Kernel, n int) string {
 	case 1:
 		return "1 unfinished, and paused: " + takenUp(&paused[0])
 	}
-	return fmt.Sprintf("%d unfinished, and all of them paused: agentkernel ps lists them, agentkernel resume PID continues one", n)
+	return fmt.Sprintf("%d unfinished, and all of them paused: agentkernel ps says with which command each goes on", n)
 }
 
 // shortSetting is how long both values of a setting may be that are shown where nobody has asked for them.

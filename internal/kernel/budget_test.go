@@ -111,7 +111,8 @@ func checkBudget(t *testing.T, r *rig, pid agentkernel.PID) agentkernel.BudgetSt
 // TestABudgetPauses: a process for whose call too little is left is paused before anything of the call is in its journal, and makes
 // it once when the budget was raised.
 func TestABudgetPauses(t *testing.T) {
-	for _, crash := range []bool{false, true} {
+	for _, c := range []struct{ crash, again bool }{{}, {crash: true}, {again: true}} {
+		crash := c.crash
 		synctest.Test(t, func(t *testing.T) {
 			y := &toy.World{}
 			r := newRig(t, newRAMStore(), with(y), parkSoon)
@@ -145,6 +146,17 @@ func TestABudgetPauses(t *testing.T) {
 			pass(time.Minute)
 			if now, err := r.Process(t.Context(), p.PID); err != nil || !now.Paused {
 				t.Errorf("it goes on with nothing left: %+v %v", now, err)
+			}
+			if c.again { // it is paused and durable, and a kernel begins that has not taken it up
+				r = r.boot(t, r.store.crash(), with(y), parkSoon)
+				for more, code := range map[agentkernel.Budget]agentkernel.Code{{Tokens: 1}: agentkernel.CodeInvalid, {}: agentkernel.CodeInvalid} {
+					if _, err := r.AddBudget(t.Context(), p.PID, more); agentkernel.CodeOf(err) != code {
+						t.Errorf("%+v: %v", more, err)
+					}
+				}
+				if now, err := r.Process(t.Context(), p.PID); err != nil || now.State != agentkernel.StateUnfinished {
+					t.Errorf("a budget that cannot be raised so has it taken up: %+v %v", now, err)
+				}
 			}
 			if s, err := r.AddBudget(t.Context(), p.PID, agentkernel.Budget{USD: 6}); err != nil || s.Limit.USD != 9 {
 				t.Errorf("%+v %v", s, err)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 
 	"agentkernel"
@@ -109,11 +110,22 @@ func (k *Kernel) warn(pid agentkernel.PID) {
 	}
 }
 
-// AddBudget raises the budget of a process, and lets those go on that were paused for it.
+// AddBudget raises the budget of a process, and lets those go on that were paused for it. An unfinished one is taken up.
 func (k *Kernel) AddBudget(ctx context.Context, pid agentkernel.PID, more agentkernel.Budget) (s agentkernel.BudgetState, err error) {
 	p := k.carried(ctx, pid)
-	if p == nil {
-		return s, history.NotCarried(ctx, k.store, "budget", pid)
+	if p == nil { // it is taken up, if so much can be added
+		rec, err := history.Unended(ctx, k.store, "budget", pid)
+		if err == nil {
+			_, err = budget.Raising(pid, &rec.Spec, more)
+		}
+		if err == nil {
+			list, failed := k.Recover(ctx, pid)
+			err = cmp.Or(failed, history.Left(list, pid))
+		}
+		if p = k.carried(ctx, pid); p == nil || err != nil {
+			k.unpin(p)
+			return s, cmp.Or(err, error(history.RunByNone("budget", pid)))
+		}
 	}
 	defer k.unpin(p)
 	raising, err := budget.Raising(pid, &p.spec.Spec, more)

@@ -80,9 +80,6 @@ func (k *Kernel) announce(p *process) {
 // A pause by a signal holds the process and all below it. What was held only because of it goes on when it is resumed;
 // what was paused by itself, or by the kernel, stays so. Of each process its journal knows with whom it was paused.
 
-// pausersAtOnce is how many processes of a tree are stopped at the same time: to stop real processes takes a while each.
-const pausersAtOnce = 16
-
 // pauseTree pauses a process and its descendants, durably. False: it has ended, and there is nothing below.
 func (k *Kernel) pauseTree(ctx context.Context, pid agentkernel.PID, above []agentkernel.PID, all bool) (any bool, err error) {
 	if p := k.lookup(pid); p != nil {
@@ -156,7 +153,7 @@ func (k *Kernel) resumeTree(ctx context.Context, pid agentkernel.PID, above []ag
 func (k *Kernel) overTree(pid agentkernel.PID, all bool, do func(*process) bool) bool {
 	var group sync.WaitGroup
 	var any atomic.Bool
-	slots := make(chan struct{}, pausersAtOnce)
+	slots := make(chan struct{}, 16) // many at once: to stop real processes takes a while each
 	for _, q := range k.under(pid, all) {
 		slots <- struct{}{}
 		one := func() {

@@ -65,9 +65,6 @@ func (k *Kernel) Recover(ctx context.Context, pid agentkernel.PID) ([]agentkerne
 	return append(out, asleep...), failed
 }
 
-// listed is how many parked processes Recover tells of at most: it leaves them where they are.
-const listed = 1000
-
 // carryAll makes what other kernels have parked this kernel's to wake, and tells of it.
 func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err error) {
 	parked, err := history.Parked(ctx, k.store)
@@ -85,7 +82,7 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 	for _, pid := range posted { // they were sent something that woke nobody any more
 		k.external.Go(func() { _ = k.wakeParked(k.ctx, pid) })
 	}
-	if parked == 0 || parked > listed {
+	if parked == 0 || parked > history.Told {
 		return nil, nil
 	}
 	rows, err := k.store.Processes(ctx, agentkernel.Filter{Unfinished: true})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
@@ -16,9 +15,6 @@ import (
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/sys"
 )
-
-// watchdogGrace is what a backend gets beyond the time limit to end the program by itself.
-const watchdogGrace = 5 * time.Second
 
 // drive runs a ready process until it waits or ends. It is called in a slot.
 func (k *Kernel) drive(p *process) {
@@ -132,8 +128,7 @@ func (k *Kernel) setAside(p *process, err error) bool {
 // next runs the program for one turn under the kernel's own watchdog.
 func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, error) {
 	before, timed := p.run.box.Running(), k.table.ledger.Bounds(&p.spec.Spec, agentkernel.AmountTime)
-	left := time.Duration(p.spec.InForce.Time) - before + watchdogGrace
-	ctx, cancel := context.WithTimeout(p.context(), max(left, watchdogGrace))
+	ctx, cancel := context.WithTimeout(p.context(), limits.TimeLeft(&p.spec.InForce, before))
 	defer cancel()
 	p.mu.Lock()
 	p.run.turning, p.run.running = k.clock(), before

@@ -77,7 +77,7 @@ func checkKernel(ctx context.Context, o DoctorOptions) []Finding {
 func unfinished(ctx context.Context, k agentkernel.Kernel, text string, n int) []Finding {
 	text = fmt.Sprintf("%s, %d unfinished", text, n)
 	if len(AllPaused(ctx, k, n)) > 0 {
-		return ok("%s, and paused: agentkernel ps lists what goes on with agentkernel resume", text)
+		return ok("%s, and paused: agentkernel ps says with which command each goes on", text)
 	}
 	return warn("agentkernel recover", "%s", text)
 }
@@ -141,15 +141,15 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 // lookedAt is how many unfinished processes are looked at to say how they go on.
 const lookedAt = 50
 
-// AllPaused are the n processes that a kernel has left unfinished, if somebody has paused each of them: a recovery continues none then. One
-// that is paused at the end of a budget or of an allowance is not among them: once a kernel carries it, it goes on with more of that, or by itself.
+// AllPaused are the n processes that a kernel has left unfinished, if each of them is paused until somebody does something for it: a recovery
+// continues none then. One that is paused at the end of an allowance is not among them: once a kernel carries it, it goes on by itself.
 func AllPaused(ctx context.Context, k agentkernel.Kernel, n int) []agentkernel.Process {
 	list, err := k.List(ctx, agentkernel.Filter{Unfinished: true, Limit: lookedAt})
 	if err != nil || len(list) == lookedAt {
 		return nil
 	}
 	list = slices.DeleteFunc(list, func(p agentkernel.Process) bool { return p.State != agentkernel.StateUnfinished })
-	if len(list) != n || slices.ContainsFunc(list, func(p agentkernel.Process) bool { return !p.Paused || p.Shortage() != nil }) {
+	if len(list) != n || slices.ContainsFunc(list, func(p agentkernel.Process) bool { return !p.Paused || p.AllowanceAgain() != "" }) {
 		return nil
 	}
 	return list

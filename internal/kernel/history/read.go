@@ -136,16 +136,13 @@ func StillThere(ctx context.Context, store agentkernel.StoreReader, pid agentker
 	return err
 }
 
-// NotCarried says why nothing can be done for a process that no kernel runs.
-func NotCarried(ctx context.Context, store agentkernel.StoreReader, op string, pid agentkernel.PID) error {
+// Unended is the row of a process that no kernel runs, as far as it is left. CodeConflict: it has ended.
+func Unended(ctx context.Context, store agentkernel.StoreReader, op string, pid agentkernel.PID) (agentkernel.ProcessRecord, error) {
 	rec, _, err := Row(ctx, store, pid)
-	switch {
-	case err != nil:
-		return err
-	case rec.State.Terminal():
-		return agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d has ended: %s", pid, rec.State).WithPID(pid)
+	if err == nil && rec.State.Terminal() {
+		err = agentkernel.Errorf(agentkernel.CodeConflict, op, "process %d has ended: %s", pid, rec.State).WithPID(pid)
 	}
-	return RunByNone(op, pid)
+	return rec, err
 }
 
 // RunByNone is the error for a process that has not ended and that no kernel runs.

@@ -63,6 +63,9 @@ func shorterThanImage(pid agentkernel.PID, last, image int64) error {
 		WithPID(pid).WithHint(advice.Restore)
 }
 
+// Told is of how many parked processes a recovery tells at most: it leaves them where they are.
+const Told = 1000
+
 // Parked is how many processes are parked, whichever kernel carries them.
 func Parked(ctx context.Context, store agentkernel.StoreReader) (int, error) {
 	all, err := store.Count(ctx, agentkernel.Filter{Unfinished: true})

@@ -12,6 +12,9 @@ import (
 	"agentkernel/internal/kernel/advice"
 )
 
+// watchdogGrace is what a backend gets beyond the time limit to end the program by itself.
+const watchdogGrace = 5 * time.Second
+
 // maxDepth is how many processes may stand above a process.
 const maxDepth = 32
 
@@ -25,6 +28,11 @@ func Calls(l *agentkernel.Limits, number int64) *agentkernel.Error {
 		return nil
 	}
 	return reached("calls", fmt.Sprint(l.Calls), fmt.Sprint(number)).WithHint(advice.MoreCalls)
+}
+
+// TimeLeft is how long a program may run on that has run for so long, before the kernel ends it.
+func TimeLeft(l *agentkernel.Limits, ran time.Duration) time.Duration {
+	return max(time.Duration(l.Time)-ran, 0) + watchdogGrace
 }
 
 // Journal ends a process with whose journals, its own and its tree's, too much was written; nil: it was not.
