@@ -231,6 +231,9 @@ func (c *toolsTrustCmd) read(a *app) (as tool.Kind, project, file string, conten
 			a.con.Note("accepted %s with the content that it has now, as what a model is told", a.relative(file))
 		}, err
 	}
+	if err == nil { // one that nobody can read yet is accepted when it is whole
+		_, err = tool.Variables(file, content)
+	}
 	return tool.AsTools, project, file, content, func() {
 		a.sayServers(file, content)
 		a.con.Note("accepted %s with the content that it has now", a.relative(file))

@@ -163,7 +163,7 @@ func (d *Dir) held(mode string) error {
 	case mode == ModeBackup:
 		return e.WithHint("that kernel writes the backup itself as soon as it answers: try again; `agentkernel shutdown` ends it")
 	case mode == ModeRestore:
-		return e.WithHint("`agentkernel shutdown` ends it, and then: agentkernel restore; --home names another directory")
+		return e.WithHint("`agentkernel shutdown` ends it, and then: agentkernel restore FILE --force; --home names another directory")
 	}
 	return e.WithHint("commands without --embedded attach to it; `agentkernel shutdown` ends it; --home names another directory")
 }

@@ -132,10 +132,10 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 	}
 	if info.Unfinished > 0 {
 		if _, held := dir.Holder(); !held {
-			return unfinished(ctx, k, fmt.Sprintf("%s, schema %d", bytesize.Rounded(size), info.Store.Schema), info.Unfinished)
+			return unfinished(ctx, k, fmt.Sprintf("schema %d", info.Store.Schema), info.Unfinished)
 		}
 	}
-	return ok("%s, schema %d", bytesize.Rounded(size), info.Store.Schema)
+	return ok("schema %d", info.Store.Schema) // how large it is, checkStorage says
 }
 
 // lookedAt is how many unfinished processes are looked at to say how they go on.
