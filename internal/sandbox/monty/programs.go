@@ -18,14 +18,26 @@ import (
 	"agentkernel/internal/sandbox/monty/montypb"
 )
 
-// keptPrograms is how many programs are kept checked and bound: the same few are started again and again.
-const keptPrograms = 256
+// keptPrograms is how many programs are kept checked and bound, and keptText how many bytes those that are bound may have: the same few
+// are started again and again. What is larger than an eighth of that is made anew each time.
+const (
+	keptPrograms = 256
+	keptText     = 32 << 20
+)
 
 // program is a program made ready for the engine, shared by all its sandboxes and never changed.
 type program struct {
 	key   programKey
 	feeds []feed
 	tools map[string]*agentkernel.Tool // by "server.name", both as Python writes them
+}
+
+// size is how many bytes of text it keeps.
+func (p *program) size() (n int) {
+	for i := range p.feeds {
+		n += len(p.feeds[i].frame) + len(p.feeds[i].source)
+	}
+	return n
 }
 
 // feed is one request that feeds source, and what tracebacks need to know of it.
@@ -82,7 +94,10 @@ type checkResult struct {
 }
 
 func newPrograms() *programs {
-	return &programs{checked: newLRU[programKey, checkResult](keptPrograms), bound: newLRU[programKey, *program](keptPrograms)}
+	return &programs{
+		checked: newLRU[programKey, checkResult](keptPrograms, func(checkResult) int { return 0 }),
+		bound:   newLRU[programKey, *program](keptPrograms, (*program).size),
+	}
 }
 
 func (p *programs) check(prog agentkernel.Program) (agentkernel.Needs, error) {
@@ -229,21 +244,24 @@ func (d digest) list(ss []string) {
 	d.text(ss...)
 }
 
-// lru keeps the values that were asked for last. Safe for concurrent use.
+// lru keeps the values that were asked for last, and not more bytes of them than keptText. Safe for concurrent use.
 type lru[K comparable, V any] struct {
 	mu    sync.Mutex
 	limit int
-	order *list.List // of pair[K, V], the newest in front
+	size  func(V) int // bytes of a value that count
+	bytes int
+	order *list.List // of lruPair[K, V], the newest in front
 	byKey map[K]*list.Element
 }
 
 type lruPair[K comparable, V any] struct {
-	key K
-	val V
+	key  K
+	val  V
+	size int
 }
 
-func newLRU[K comparable, V any](limit int) *lru[K, V] {
-	return &lru[K, V]{limit: limit, order: list.New(), byKey: map[K]*list.Element{}}
+func newLRU[K comparable, V any](limit int, size func(V) int) *lru[K, V] {
+	return &lru[K, V]{limit: limit, size: size, order: list.New(), byKey: map[K]*list.Element{}}
 }
 
 func (l *lru[K, V]) get(key K) (val V, ok bool) {
@@ -258,13 +276,23 @@ func (l *lru[K, V]) get(key K) (val V, ok bool) {
 }
 
 func (l *lru[K, V]) put(key K, val V) {
+	size := l.size(val)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at, ok := l.byKey[key]; ok {
-		l.order.Remove(at)
+		l.drop(at)
 	}
-	l.byKey[key] = l.order.PushFront(lruPair[K, V]{key, val})
-	if l.order.Len() > l.limit {
-		delete(l.byKey, l.order.Remove(l.order.Back()).(lruPair[K, V]).key)
+	if size > keptText/8 {
+		return
 	}
+	l.byKey[key] = l.order.PushFront(lruPair[K, V]{key, val, size})
+	for l.bytes += size; l.order.Len() > l.limit || l.bytes > keptText; {
+		l.drop(l.order.Back())
+	}
+}
+
+func (l *lru[K, V]) drop(at *list.Element) {
+	gone := l.order.Remove(at).(lruPair[K, V])
+	delete(l.byKey, gone.key)
+	l.bytes -= gone.size
 }

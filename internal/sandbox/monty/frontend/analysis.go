@@ -41,6 +41,7 @@ type analysis struct {
 	earlier *earlier
 	found   []problem
 	wanted  map[string]bool // tools and skills that the program needs
+	tokens  int             // of all files
 }
 
 // maxWanted bounds how many tools and skills a program may import: each is looked up when it starts.
@@ -167,6 +168,9 @@ func (a *analysis) load(key, name, text string, path []string) (*file, error) {
 	src, err := parseBehind(carried, name, text, key == "")
 	if err != nil {
 		return nil, err
+	}
+	if a.tokens += len(src.tok); a.tokens > maxTokens {
+		return nil, tooLong()
 	}
 	f := &file{source: src, key: key}
 	if key == "" {

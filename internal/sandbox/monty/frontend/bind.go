@@ -15,6 +15,7 @@ const ModuleFrame = "_ak_module"
 // Bind makes a program that Check accepted ready for the engine. tools are those that Check said it needs.
 // Errors: CodeNotFound with the nearest names for tools that are not among tools, and those of parsing.
 func Bind(p agentkernel.Program, tools []agentkernel.Tool) (*Bundle, error) {
+	defer alone(sizeOf(&p))()
 	a, err := analyze(p)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 //
 // It errs on the side of accepting: what it cannot judge is left to the engine.
 func Check(p agentkernel.Program) (agentkernel.Needs, error) {
+	defer alone(sizeOf(&p))()
 	a, err := analyze(p)
 	if err != nil {
 		return agentkernel.Needs{}, err

@@ -21,13 +21,14 @@ func readEarlier(p agentkernel.Program) *earlier {
 	out := &earlier{}
 	a := &analysis{program: p, byKey: map[string]*file{}}
 	for _, text := range p.Earlier {
-		if len(text) > maxEarlier || !matters(text, out.files) {
+		if len(text) > maxEarlier || a.tokens > maxTokens/4 || !matters(text, out.files) {
 			continue
 		}
 		src, err := parse("<earlier>", text, true)
 		if err != nil {
 			continue
 		}
+		a.tokens += len(src.tok)
 		f := &file{source: src}
 		f.scan(a)
 		out.files = append(out.files, f)

@@ -13,6 +13,38 @@
 // It must never run a program, start an engine or read a file: it is a pure function of its arguments.
 package frontend
 
+import (
+	"sync"
+
+	"agentkernel"
+)
+
+// large is from how many bytes on a program is read alone, whoever asks for it: what is kept of it meanwhile may take 150 MB.
+const large = 128 << 10
+
+var reading sync.Mutex
+
+// alone waits until no other large program is read, if one of size bytes is one. done lets others go on.
+func alone(size int) (done func()) {
+	if size < large {
+		return func() {}
+	}
+	reading.Lock()
+	return reading.Unlock
+}
+
+// sizeOf is how many bytes of text are read for a program, at most.
+func sizeOf(p *agentkernel.Program) int {
+	size := len(p.Source)
+	for _, text := range p.Modules {
+		size += len(text)
+	}
+	for _, text := range p.Earlier {
+		size += len(text)
+	}
+	return size
+}
+
 // Bundle is a program made ready for the engine.
 type Bundle struct {
 	Functions []Function // host functions, inputs of the first feed

@@ -127,6 +127,47 @@ func TestHostileSources(t *testing.T) {
 	}
 }
 
+// TestProgramsOfManyTokens: a program may have as much data as anybody writes into one, and no more than the kernel has memory for.
+func TestProgramsOfManyTokens(t *testing.T) {
+	list := func(tokens int) string { return "x = [" + strings.Repeat("1,", tokens/2) + "]\n" }
+	for name, c := range map[string]struct {
+		prog agentkernel.Program
+		want agentkernel.Code
+	}{
+		"data of 2 MB":               {agentkernel.Program{Source: list(900_000)}, ""},
+		"one text of 15 MB":          {agentkernel.Program{Source: "x = '" + strings.Repeat("a;", 7<<20) + "'\n"}, ""},
+		"statements of 15 MB":        {agentkernel.Program{Source: strings.Repeat("a;", 7<<20)}, agentkernel.CodeUnsupported},
+		"signs of 15 MB":             {agentkernel.Program{Source: "x=" + strings.Repeat("-", 15<<20) + "1"}, agentkernel.CodeUnsupported},
+		"brackets of many":           {agentkernel.Program{Source: strings.Repeat("()\n", 5<<20)}, agentkernel.CodeUnsupported},
+		"fields of many":             {agentkernel.Program{Source: strings.Repeat("f'{a}{b}'\n", 1<<20)}, agentkernel.CodeUnsupported},
+		"modules, each with half":    {agentkernel.Program{Source: "import skills.a, skills.b, skills.c\n", Modules: map[string]string{"skills.a": list(450_000), "skills.b": list(450_000), "skills.c": list(450_000)}}, agentkernel.CodeUnsupported},
+		"modules that are not taken": {agentkernel.Program{Source: "import skills.a\n", Modules: map[string]string{"skills.a": list(450_000), "skills.b": list(450_000), "skills.c": list(450_000)}}, ""},
+	} {
+		c.prog.Name, c.prog.Language = "p.py", agentkernel.Python
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Check(c.prog)
+		runtime.ReadMemStats(&after)
+		if agentkernel.CodeOf(err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 200<<20 {
+			t.Errorf("%s: %d MiB of memory", name, used>>20)
+		}
+	}
+	cells := agentkernel.Program{Name: "p.py", Language: agentkernel.Python, Source: "y = 1\n", Session: true, Cells: 100}
+	for range 100 {
+		cells.Earlier = append(cells.Earlier, "import os\n"+list(100_000))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := Check(cells)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; err != nil || used > 200<<20 {
+		t.Errorf("a session of large cells: %v, %d MiB of memory", err, used>>20)
+	}
+}
+
 func nestedBlocks(n int) string {
 	var b strings.Builder
 	for i := range n {

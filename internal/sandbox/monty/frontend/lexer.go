@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"slices"
 	"unicode/utf8"
 )
 
@@ -62,11 +63,15 @@ type lexer struct {
 	err      *lexError
 }
 
+// maxTokens is how many tokens the texts of a program may have together: some 150 bytes are kept of each while they are read. Data
+// that is written as a program of 4 MB has about as many.
+const maxTokens = 1_000_000
+
 const maxDepth = 200 // CPython refuses deeper nesting too, and a parser that recurses would overflow
 
 // lex tokenizes src. On a fatal defect it returns the tokens before it and the error.
 func lex(src string) ([]token, *lexError) {
-	lx := &lexer{src: src, line: 1, tokens: make([]token, 0, len(src)/3+16)}
+	lx := &lexer{src: src, line: 1, tokens: make([]token, 0, min(len(src)/3+16, 1<<16))}
 	for lx.err == nil {
 		if n := len(lx.fs); n > 0 && !lx.inField() {
 			lx.fstringText()
@@ -97,6 +102,9 @@ func (lx *lexer) finish() {
 	lx.newline()
 }
 
+// tooManyTokens is the text of the one error of lexing that is not the program's.
+const tooManyTokens = "too many tokens"
+
 func (lx *lexer) fail(pos, line int, text string) {
 	if lx.err == nil {
 		lx.err = &lexError{pos: pos, line: line, text: text}
@@ -104,6 +112,14 @@ func (lx *lexer) fail(pos, line int, text string) {
 }
 
 func (lx *lexer) emit(kind tokenKind, start, line int) {
+	switch n := len(lx.tokens); {
+	case n > maxTokens:
+		return // the error is there
+	case n == maxTokens:
+		lx.fail(start, line, tooManyTokens)
+	case n == cap(lx.tokens):
+		lx.tokens = slices.Grow(lx.tokens, n) // append would grow it in many small steps, each of which leaves another copy behind
+	}
 	lx.tokens = append(lx.tokens, token{kind: kind, depth: uint16(len(lx.brackets)), start: int32(start),
 		end: int32(lx.pos), line: int32(line), match: -1})
 }

@@ -14,6 +14,7 @@ type Places struct{ src *source }
 
 // ParsePlaces reads a file as the user wrote it; nil: it is no program.
 func ParsePlaces(text string) *Places {
+	defer alone(len(text))()
 	s, err := parse("", text, true)
 	if err != nil {
 		return nil

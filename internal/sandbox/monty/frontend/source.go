@@ -53,6 +53,9 @@ func parseBehind(carried, file, text string, main bool) (*source, error) {
 		return nil, err
 	}
 	tok, lerr := lex(text)
+	if lerr != nil && lerr.text == tooManyTokens {
+		return nil, tooLong()
+	}
 	if lerr != nil {
 		return nil, s.syntaxError(lerr.pos, lerr.line, lerr.text)
 	}
@@ -61,6 +64,12 @@ func parseBehind(carried, file, text string, main bool) (*source, error) {
 	s.imports = s.findImports()
 	s.bindings()
 	return s, nil
+}
+
+// tooLong refuses a program of more tokens than are read here.
+func tooLong() error {
+	return agentkernel.Errorf(agentkernel.CodeUnsupported, op, "the program has more than %d words, numbers and signs; %s", maxTokens, elsewhere).
+		WithHint("put data into a file, or into one text that the program parses")
 }
 
 // checkBytes refuses what is not text.
