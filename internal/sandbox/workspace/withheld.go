@@ -53,7 +53,11 @@ var actingGroups = []group{
 // templates look like files that the shell reads, and are read by people.
 var templates = newTable([]group{{"template", []string{".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", ".env_example", ".env_sample", ".env_template", ".envrc.example", ".envrc.sample", ".envrc.template", ".envrc.dist"}}})
 
-const gitActs = "git acts on it"
+const (
+	gitActs     = "git acts on it"
+	gitReplaces = "git takes another object for one"
+	replaceRefs = "refs/replace"
+)
 
 // What git keeps in .git and takes no orders from: objects, names, what is staged. All else there is withheld.
 var gitData = map[string]bool{"objects": true, "refs": true, "logs": true, "index": true, "head": true, "orig_head": true, "fetch_head": true, "packed-refs": true,
@@ -70,6 +74,9 @@ func actsPath(p string, solid bool) string {
 		first, _, _ := strings.Cut(after, "/")
 		if !more && solid || more && (!gitData[first] || strings.HasPrefix(after, "objects/info/alternates") || strings.HasPrefix(after, "objects/info/http-")) {
 			return gitActs
+		}
+		if strings.HasPrefix(after+"/", replaceRefs+"/") {
+			return gitReplaces
 		}
 	}
 	if templates().find(low, solid) != "" {

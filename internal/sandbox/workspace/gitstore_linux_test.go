@@ -1,0 +1,86 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What git has stored is not changed under its name, and no object takes the place of another.
+func TestWhatGitStoresIsNotForged(t *testing.T) {
+	hash := strings.Repeat("0123456789", 4)
+	object, pack := "objects/ab/"+hash[2:], "objects/pack/pack-"+hash
+	const main, replaced = "1234 refs/heads/main\n", "1234 refs/replace/5678\n"
+	store := files{"HEAD": "ref", "refs/heads/main": "1", object: "o", pack + ".pack": "p", pack + ".idx": "i", "objects/pack/multi-pack-index": "m", "objects/info/packs": "p", "packed-refs": main}
+	for name, c := range map[string]struct {
+		change files
+		left   string
+	}{
+		"an object":            {files{object: "evil"}, object},
+		"with its size":        {files{object: "e"}, object},
+		"as it is":             {files{object: "o", pack + ".pack": "p"}, ""},
+		"a directory for one":  {files{object + "/x": "x"}, object + " " + object + "/x"},
+		"a pack":               {files{pack + ".pack": "evil", pack + ".idx": "evil"}, pack + ".idx " + pack + ".pack"},
+		"new ones":             {files{"objects/ac/" + hash[2:]: "o", "objects/pack/pack-2.pack": "p", "objects/pack/pack-2.idx": "i"}, ""},
+		"lists":                {files{"objects/pack/multi-pack-index": "n", "objects/info/packs": "n", "objects/info/commit-graph": "n"}, ""},
+		"a replacement":        {files{"refs/replace/" + hash: "1", "refs/heads/replace": "1", "refs/replaced": "1"}, "refs/replace refs/replace/" + hash},
+		"one that is packed":   {files{"packed-refs": main + replaced}, "packed-refs"},
+		"in another case":      {files{"REFS/Replace/" + hash: "1"}, "REFS/Replace REFS/Replace/" + hash},
+		"a branch of the name": {files{"packed-refs": main + "1234 refs/heads/replace/5678\n"}, ""},
+		"grafts":               {files{"info/grafts": "1 2"}, "info info/grafts"},
+	} {
+		for _, at := range []string{".git", "sub/store"} {
+			if at != ".git" && name == "in another case" {
+				continue // two directories, of which neither is one
+			}
+			t.Run(name+" in "+at, func(t *testing.T) {
+				in := func(m files) files {
+					out := files{}
+					for p, text := range m {
+						out[at+"/"+p] = text
+					}
+					return out
+				}
+				r := newRig(t, in(store))
+				r.write(r.upper(""), in(c.change))
+				for p := range c.change {
+					later := time.Now().Add(time.Hour)
+					must(t, os.Chtimes(r.upper(at+"/"+p), later, later))
+				}
+				got, err := r.apply(false)
+				must(t, err)
+				var want []string
+				for p := range strings.FieldsSeq(c.left) {
+					want = append(want, at+"/"+p)
+				}
+				if names(got.Withheld) != strings.Join(want, " ") {
+					t.Errorf("withheld: %s, want %s", names(got.Withheld), want)
+				}
+				if len(want) == 0 {
+					return
+				}
+				if got, err = r.named(want...); err != nil || len(got.Withheld) != 0 {
+					t.Errorf("named, it is still withheld: %v %s", err, names(got.Withheld))
+				}
+			})
+		}
+	}
+	t.Run("what is replaced already", func(t *testing.T) {
+		r := newRig(t, files{".git/HEAD": "ref", ".git/packed-refs": main + replaced, "store/" + object: "o", ".git/objects": "@../store/objects"})
+		r.write(r.upper(""), files{".git/packed-refs": replaced + "12 refs/heads/x\n", "store/" + object: "evil"})
+		got, err := r.apply(false)
+		must(t, err)
+		if want := filepath.Join("store", object); names(got.Withheld) != want {
+			t.Errorf("withheld: %s, want %s", names(got.Withheld), want)
+		}
+	})
+	t.Run("gc", func(t *testing.T) {
+		r := newRig(t, files{".git/HEAD": "ref", ".git/" + object: "o"})
+		r.whiteout(".git/" + object)
+		if got, err := r.apply(false); err != nil || got.Deleted != 1 {
+			t.Errorf("%v %+v", err, got)
+		}
+	})
+}
