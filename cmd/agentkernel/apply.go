@@ -87,6 +87,9 @@ func (a *app) sayApplied(pid agentkernel.PID, done *agentkernel.Applied) {
 	for _, line := range withheldLines(pid, done.Withheld) {
 		a.con.Say("%s", line)
 	}
+	if done.Hint != "" {
+		a.con.Say("%s", done.Hint)
+	}
 }
 
 // shownWithheld is how many files are named that wait to be named.

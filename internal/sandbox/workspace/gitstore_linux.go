@@ -50,6 +50,39 @@ func (c choice) stores(it *item, name string) (why string, err error) {
 	return "", nil
 }
 
+const gitHas = "git may have what is withheld: look with git diff --cached --stat and git log --stat before you commit, check out, stash or push"
+
+// gitHint is Applied.Hint, where these are withheld.
+func (h *home) gitHint(withheld []agentkernel.Change) string {
+	in := map[string]bool{} // the volumes in which some are
+	for i := range withheld {
+		if !strings.Contains("/"+fold(withheld[i].Path)+"/", "/.git/") {
+			in[withheld[i].Volume] = true
+		}
+	}
+	for i := range h.rec.Changes {
+		if d := &h.rec.Changes[i]; in[d.Volume] && d.LeftOut == "" && d.Kind != agentkernel.FileDeleted && holdsFiles(fold(d.Path)) {
+			return gitHas
+		}
+	}
+	return ""
+}
+
+// holdsFiles says whether git may check out files from what a change puts at p.
+func holdsFiles(p string) bool {
+	names := strings.Split(p, "/")
+	for i, name := range names {
+		switch {
+		case name == "objects" && isObject(strings.Join(names[i+1:], "/")), name == "packed-refs":
+			return true
+		case i == 0 || names[i-1] != ".git":
+		case name == "index" || name == "objects" || name == "refs" || name == "head":
+			return true
+		}
+	}
+	return false
+}
+
 // isObject says whether git writes a file of this path below its objects once.
 func isObject(p string) bool {
 	dir, name := path.Split(p)

@@ -76,6 +76,24 @@ func TestWhatGitStoresIsNotForged(t *testing.T) {
 			t.Errorf("withheld: %s, want %s", names(got.Withheld), want)
 		}
 	})
+	for p, hint := range map[string]bool{".git/index": true, ".git/HEAD": true, "sub/.git/refs/heads/x": true, ".git/packed-refs": true, "store/objects/ab/" + hash[2:]: true, ".git/logs/HEAD": false, "src/index": false} {
+		for held, is := range map[string]bool{".envrc": hint, ".git/config": false, "plain": false} {
+			r := newRig(t, files{".git/x": "x"})
+			r.write(r.upper(""), files{p: "1", held: "1"})
+			for range 2 { // also when nothing but what is withheld waits
+				got, err := r.apply(false)
+				if held == "plain" && err != nil {
+					break // all is applied
+				}
+				must(t, err)
+				c, err := r.s.Changes(pid)
+				must(t, err)
+				if (got.Hint != "") != is || (c.Hint != "") != is {
+					t.Errorf("%s applied, %s: %q %q, want a hint: %t", p, held, got.Hint, c.Hint, is)
+				}
+			}
+		}
+	}
 	t.Run("gc", func(t *testing.T) {
 		r := newRig(t, files{".git/HEAD": "ref", ".git/" + object: "o"})
 		r.whiteout(".git/" + object)
