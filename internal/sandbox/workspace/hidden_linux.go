@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"os"
@@ -84,7 +85,7 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 		s.repos = append(s.repos, p)
 	}
 	switch {
-	case !within && !hides(p, isDir) && st.Mode&unix.S_IFMT != unix.S_IFIFO && (typ != agentkernel.TypeFile || !s.credentials(at, p) && !s.settings(at, p)):
+	case !within && !hides(p, isDir) && st.Mode&unix.S_IFMT != unix.S_IFIFO && (typ != agentkernel.TypeFile || !s.credentials(at, p) && !s.settings(at, p) && !logsCredential(at, p)):
 	case typ == agentkernel.TypeSymlink:
 		s.links = append(s.links, p)
 	default:
@@ -162,9 +163,14 @@ func toolsIn(source string, files []string) (list []string) {
 	return list
 }
 
+// addressed is an address with a credential.
+var addressed = lazy.Regexp(credentialInAddress)
+
+const credentialInAddress = `://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@`
+
 // credential is what a config of git has where it holds a key: in an address, as a setting, in a header, or as a text that
 // is one wherever it stands (those of scrub's shapes that say so by their first letters).
-var credential = lazy.Regexp(`(?i)://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|(api|access|auth)[_-]?key|authorization|cookie)["']?\s*[=:]\s*\S|` +
+var credential = lazy.Regexp(`(?i)` + credentialInAddress + `|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|(api|access|auth)[_-]?key|authorization|cookie)["']?\s*[=:]\s*\S|` +
 	`\bx-[a-z0-9-]*(key|auth|session)["']?\s*:\s*\S|\bsshpass(\s+-\S+)*\s+-[a-z]*p\s*\S|\b(plink|pscp)(\.exe)?\s[^\n]*-pw\s+\S|\bcurl\s([^\n]*\s)?(-u|--user)[\s=]*["']?[^\s:"'$]+:[^\s"'$]|` +
 	`--(password|passwd|token|api-key)\s+["']?[^\s"'$-]|` +
 	`\b(bearer|basic)\s+[a-z0-9._~+/=-]{16,}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY|` +
@@ -185,6 +191,35 @@ func (s *search) credentials(at dir, p string) bool {
 	}
 	s.include(p, text)
 	return holdsCredential(text)
+}
+
+// isGitLog says whether git notes in a file of this path what it was told: commands with their addresses.
+func isGitLog(p string) bool {
+	p = "/" + fold(p)
+	return strings.HasSuffix(p, "/fetch_head") || strings.HasSuffix(p, "/logs/head") || strings.Contains(p, "/logs/refs/")
+}
+
+// logsCredential says whether the file p, in the directory at, is a log of git with a credential in an address.
+func logsCredential(at dir, p string) bool {
+	if !isGitLog(p) {
+		return false
+	}
+	f, _, err := at.file(path.Base(p))
+	if err != nil {
+		return !errors.Is(err, unix.ENOENT)
+	}
+	defer f.Close()
+	for r := bufio.NewReaderSize(f, 16<<10); ; { // a line has a hash or two, a name, and a command
+		line, err := r.ReadSlice('\n')
+		switch {
+		case addressed().Match(line):
+			return true
+		case errors.Is(err, io.EOF):
+			return false
+		case err != nil:
+			return true
+		}
+	}
 }
 
 // include notes the files of the folder that the config p includes, on whatever condition.

@@ -150,6 +150,24 @@ func TestHiddenConfigsOfGit(t *testing.T) {
 	}
 }
 
+// A log of git is hidden where it has an address with a credential, however long it is.
+func TestHiddenLogsOfGit(t *testing.T) {
+	const pulled, plain = "12 34 a <a@b> 1 +0000\tpull https://bot:s3cret@host/x: Fast-forward\n", "12 34 a <a@b> 1 +0000\tpull ssh://git@host:22/x: token: none\n"
+	long := strings.Repeat(plain, maxGitConfig/len(plain)+1)
+	dir := publicDir(t)
+	s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
+	must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+	folder := filepath.Join(dir, "folder")
+	(&rig{t: t}).write(folder, files{".git/logs/HEAD": pulled, ".git/logs/refs/heads/a/b": long + pulled, ".git/logs/refs/heads/main": long, ".git/FETCH_HEAD": "12\t\tbranch 'x' of https://ghp_0123456789abcdefghij@host/x\n",
+		".bare/logs/HEAD": pulled, "sub/.git/FETCH_HEAD": plain, ".git/ORIG_HEAD": "12\n", "logs/today": pulled, ".git/logs/refs/heads/one": strings.Repeat("x", 64<<10) + pulled})
+	must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
+	mounts, err := s.Begin(pid)
+	must(t, err)
+	if got, want := strings.Join(mounts[0].Hidden, " "), ".bare/logs/HEAD .git/FETCH_HEAD .git/logs/HEAD .git/logs/refs/heads/a/b .git/logs/refs/heads/one"; got != want {
+		t.Errorf("hidden %q, want %q", got, want)
+	}
+}
+
 // What a config of git includes is one, whatever it is called; so is what a link of such a name leads to.
 func TestHiddenConfigsThatOthersInclude(t *testing.T) {
 	const key, none = "[http]\n\textraheader = AUTHORIZATION: basic dTpwdwo=\n", "[core]\n\tbare = false\n"
