@@ -235,6 +235,9 @@ type ApplyOptions struct {
 	Paths []string `json:"paths,omitempty"`
 	// Volumes leaves the workspace as it is: its changes wait on. It is how a program ends that was to publish nothing.
 	Volumes bool `json:"volumes,omitempty"`
+	// GitConfigs are further configs of git, as absolute paths, that may name what is withheld: those that the caller's
+	// environment names, where the kernel has another.
+	GitConfigs []string `json:"git_configs,omitempty"`
 }
 
 // Applied is what Apply did.

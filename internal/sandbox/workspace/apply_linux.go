@@ -166,6 +166,7 @@ func (a *applying) look() error {
 			l.close()
 			return notApplied(a.pid, l.away)
 		}
+		l.configs = a.o.GitConfigs
 		w := newWriter(a, l, f)
 		a.plans = append(a.plans, w)
 		if w.items, err = l.items(); err != nil {

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Git takes settings from its environment, too (git-config(1), "ENVIRONMENT"). What is looked at is that of the kernel, and of
-// both what a variable names and what is read without it: the user's other shells may have it, or not.
+// Git takes settings from its environment, too (git-config(1), "ENVIRONMENT"). What is looked at is that of the kernel, with
+// the configs that the caller's names, and both what a variable names and what is read without it: the user's other shells
+// may have it, or not.
 
 // gitCommandVariables name commands, as settings do.
 const gitCommandVariables = `GIT_EXTERNAL_DIFF GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_SSH_COMMAND GIT_SSH GIT_ASKPASS GIT_PROXY_COMMAND
@@ -24,9 +25,6 @@ const nowhere = "/dev/null"
 
 // userConfigs reads the configs that count in every repository, as those of one with these directories.
 func (g *gitNames) userConfigs(bases []string) error {
-	if g.everywhere == nil {
-		g.everywhere = gitConfigs(g.user)
-	}
 	for _, file := range g.everywhere {
 		if err := g.config(file, bases, 0); err != nil {
 			return err

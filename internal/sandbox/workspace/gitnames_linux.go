@@ -62,6 +62,10 @@ type gitNames struct {
 func (l *layer) named(items []item) (*gitNames, error) {
 	g := &gitNames{home: l.root.Name(), files: map[string]string{}, below: map[string]string{}, above: map[string]string{}, ends: map[string][]gitEnd{}, read: map[string]bool{}}
 	g.user, _ = os.UserHomeDir() // without one, ~ stands for nothing
+	g.everywhere = append(gitConfigs(g.user), l.configs...)
+	for _, file := range l.configs {
+		g.add(g.files, file, "GIT_CONFIG")
+	}
 	dirs := map[string]bool{}
 	for i := range items {
 		for at := path.Dir(path.Join(g.home, items[i].path)); !dirs[at]; at = path.Dir(at) {

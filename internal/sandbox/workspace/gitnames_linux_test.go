@@ -148,6 +148,20 @@ func TestWithheldByTheEnvironment(t *testing.T) {
 	}
 }
 
+// Configs that the caller names count with those of the kernel's environment.
+func TestWithheldByGitConfigsOfTheCaller(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	r := newRig(t, files{".git/config": "", "hooks/": ""})
+	r.write(home, files{"any": "[core] hooksPath = hooks\n"})
+	r.write(r.upper(""), files{"hooks/pre-commit": "evil", "mine": "evil", "plain": "p"})
+	got, err := r.s.Apply(t.Context(), pid, agentkernel.ApplyOptions{GitConfigs: []string{filepath.Join(home, "any"), filepath.Join(r.folder, "mine"), "plain"}})
+	must(t, err)
+	if want := "hooks/pre-commit mine"; names(got.Withheld) != want {
+		t.Errorf("withheld: %s, want %s", names(got.Withheld), want)
+	}
+}
+
 // What the user's own config names by its whole path counts in a folder that is in no repository.
 func TestWithheldByGitConfigWithoutARepository(t *testing.T) {
 	home := t.TempDir()

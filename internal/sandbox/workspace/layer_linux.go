@@ -44,6 +44,7 @@ type layer struct {
 	away error
 	// finishing says that an Apply has begun to change the folder, and was cut off.
 	finishing bool
+	configs   []string // ApplyOptions.GitConfigs
 }
 
 func (l *layer) close() {
