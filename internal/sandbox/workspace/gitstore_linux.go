@@ -19,12 +19,14 @@ const gitNeverChanges = "git never changes an object"
 
 // stores says why a change to what a repository keeps is withheld, by what it holds; "": it is not. name is a name of it: its own, or by a link.
 func (c choice) stores(it *item, name string) (why string, err error) {
-	names := strings.Split(fold(name), "/")
+	low := fold(name)
+	if it.kind == agentkernel.FileDeleted || !strings.Contains(low, "objects/") && !strings.HasSuffix(low, "packed-refs") { // gc removes what is there
+		return "", nil
+	}
+	names := strings.Split(low, "/")
 	for i, first := range names {
 		rest := strings.Join(names[i+1:], "/")
 		switch {
-		case it.kind == agentkernel.FileDeleted: // gc does that
-			return "", nil
 		case first == "objects" && it.before != nil && isObject(rest):
 			why = gitNeverChanges
 		case first == "packed-refs" && rest == "" && it.typ == agentkernel.TypeFile:
@@ -89,7 +91,7 @@ func isObject(p string) bool {
 	switch {
 	case dir == "pack/":
 		switch path.Ext(name) {
-		case ".pack", ".idx", ".rev", ".mtimes":
+		case ".pack", ".idx", ".rev": // the times in .mtimes of unreachable ones it does change
 			return true
 		}
 	case len(dir) == len("ab/"):
