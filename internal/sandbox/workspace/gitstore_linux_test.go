@@ -2,10 +2,13 @@ package workspace
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"agentkernel"
 )
 
 // What git has stored is not changed under its name, and no object takes the place of another.
@@ -101,4 +104,48 @@ func TestWhatGitStoresIsNotForged(t *testing.T) {
 			t.Errorf("%v %+v", err, got)
 		}
 	})
+}
+
+// What git itself does to a repository passes.
+func TestWhatGitDoesIsApplied(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git")
+	}
+	t.Setenv("HOME", t.TempDir())
+	run := func(dir string, args ...string) {
+		t.Helper()
+		out, err := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Errorf("git %s: %v %s", args, err, out)
+		}
+	}
+	folder := newRig(t, files{"a": "a", "b": "b"}).folder
+	run(folder, "init", "-q")
+	for _, name := range []string{"c", "d"} {
+		run(folder, "add", "-A")
+		run(folder, "commit", "-q", "-m", "x")
+		run(folder, "gc", "-q")
+		must(t, os.WriteFile(filepath.Join(folder, name), []byte(name), 0o644))
+	}
+	run(folder, "add", "-A")
+	run(folder, "commit", "-q", "-m", "x")
+	r := newRig(t, nil, func(c *Config, s *agentkernel.Spec) { c.Copy, s.Workspace.Path = true, folder })
+	r.folder = folder
+	up := r.upper("")
+	r.write(up, files{"e": "e", "f": "a", ".envrc": "x"})
+	run(up, "add", "-A")
+	run(up, "commit", "-q", "-m", "y")
+	run(up, "checkout", "-q", "-b", "new")
+	run(up, "gc", "-q")
+	got, err := r.apply(false)
+	must(t, err)
+	for i := range got.Withheld {
+		if p := got.Withheld[i].Name(); p != ".envrc" && !strings.HasPrefix(p, ".git/info") {
+			t.Errorf("%s is withheld: %s", p, got.Withheld[i].Withheld)
+		}
+	}
+	if got.Hint == "" {
+		t.Error("nothing is said of the commit")
+	}
+	run(folder, "fsck", "--strict")
 }
