@@ -213,6 +213,8 @@ type Changes struct {
 	Bytes int64    `json:"bytes"` // what the layer holds, as Limits.Disk counts
 	// Hidden lists the files of an optional workspace that the program did not see, since keys usually lie in such.
 	Hidden []string `json:"hidden,omitempty"`
+	// Hint is [Applied.Hint] where a part was applied or published.
+	Hint string `json:"hint,omitempty"`
 }
 
 // Count counts the changes of a kind, without those that were applied before the others.
@@ -233,6 +235,9 @@ type ApplyOptions struct {
 	Paths []string `json:"paths,omitempty"`
 	// Volumes leaves the workspace as it is: its changes wait on. It is how a program ends that was to publish nothing.
 	Volumes bool `json:"volumes,omitempty"`
+	// GitConfigs are further configs of git, as absolute paths, that may name what is withheld: those that the caller's
+	// environment names, where the kernel has another.
+	GitConfigs []string `json:"git_configs,omitempty"`
 }
 
 // Applied is what Apply did.
@@ -247,6 +252,8 @@ type Applied struct {
 	// Withheld is what waits until it is named in ApplyOptions.Paths, with the reason.
 	Withheld []Change `json:"withheld,omitempty"`
 	Waiting  int      `json:"waiting,omitempty"` // how many changes wait because others were named
+	// Hint says how to look for what is withheld where git may have it: its index or commits were applied. "": they were not.
+	Hint string `json:"hint,omitempty"`
 }
 
 // FileName names one file of a process.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"agentkernel"
@@ -60,7 +62,7 @@ func (c *applyCmd) Run(a *app) error {
 	if c.Tree {
 		return c.applyTree(a, k, pid)
 	}
-	done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force, Paths: paths})
+	done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force, Paths: paths, GitConfigs: a.gitConfigs()})
 	if err != nil {
 		return a.oneAtATime(k, pid, paths, err)
 	}
@@ -69,6 +71,19 @@ func (c *applyCmd) Run(a *app) error {
 	}
 	a.sayApplied(pid, &done)
 	return a.outputError()
+}
+
+// gitConfigs are the configs that git reads because the environment of the command names them: that of the kernel may be another.
+func (a *app) gitConfigs() (list []string) {
+	for name, rest := range map[string]string{"GIT_CONFIG_GLOBAL": "", "GIT_CONFIG_SYSTEM": "", "XDG_CONFIG_HOME": "git/config"} {
+		if value := a.getenv(name); value != "" {
+			if file, err := filepath.Abs(filepath.Join(value, rest)); err == nil {
+				list = append(list, file)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // sayApplied says what an apply did.
@@ -86,6 +101,9 @@ func (a *app) sayApplied(pid agentkernel.PID, done *agentkernel.Applied) {
 	}
 	for _, line := range withheldLines(pid, done.Withheld) {
 		a.con.Say("%s", line)
+	}
+	if done.Hint != "" {
+		a.con.Say("%s", done.Hint)
 	}
 }
 

@@ -196,6 +196,9 @@ func (a *app) filesLine(c *agentkernel.Changes) string {
 	case c.State != agentkernel.LayerKept:
 	case rest == 0 && len(withheld) > 0:
 		lines = append(lines, withheldLines(c.PID, withheld)...)
+		if c.Hint != "" {
+			lines = append(lines, c.Hint)
+		}
 	default:
 		lines = append(lines, fmt.Sprintf("%s in %s, kept apart · look: agentkernel diff %d · keep: agentkernel apply %d · throw away: agentkernel discard %d",
 			countChanges(c), where, c.PID, c.PID, c.PID))
@@ -212,6 +215,7 @@ type fileCounts struct {
 	Withheld int                    `json:"withheld,omitempty"` // of these
 	Hidden   []string               `json:"hidden,omitempty"`   // what the program did not see
 	Children []agentkernel.PID      `json:"children,omitempty"` // whose changes wait to be applied, too
+	Hint     string                 `json:"hint,omitempty"`
 }
 
 // noteFiles finds out what a run that has ended did to files. Not to know is no failure of the run.
@@ -248,7 +252,7 @@ func (w *watch) fileCounts() *fileCounts {
 	for i := range w.below {
 		children = append(children, w.below[i].PID)
 	}
-	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden, children}
+	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden, children, w.files.Hint}
 }
 
 // leftOut says why a change stays out of the folder, or a file's content out of a recording.

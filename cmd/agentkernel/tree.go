@@ -59,7 +59,7 @@ func (c *applyCmd) applyTree(a *app, k agentkernel.Kernel, root agentkernel.PID)
 	}
 	all := []agentkernel.Applied{}
 	for i, pid := range pids {
-		done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force})
+		done, err := k.Apply(a.ctx, pid, agentkernel.ApplyOptions{Force: c.Force, GitConfigs: a.gitConfigs()})
 		if err != nil {
 			e := asError(err)
 			if a.cli.JSON { // who reads it has to know which are in the folder now

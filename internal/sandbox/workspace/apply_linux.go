@@ -166,6 +166,7 @@ func (a *applying) look() error {
 			l.close()
 			return notApplied(a.pid, l.away)
 		}
+		l.configs = a.o.GitConfigs
 		w := newWriter(a, l, f)
 		a.plans = append(a.plans, w)
 		if w.items, err = l.items(); err != nil {
@@ -297,6 +298,7 @@ func (a *applying) settle() error {
 		}
 	}
 	slices.SortStableFunc(h.rec.Changes, func(x, y done) int { return cmp.Or(cmp.Compare(x.Volume, y.Volume), cmp.Compare(x.Path, y.Path)) })
+	a.out.Hint = h.gitHint(a.out.Withheld)
 	h.rec.Decided = nil
 	if !slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return !f.ReadOnly && !f.Applied }) {
 		h.rec.State, h.rec.Applied = agentkernel.LayerApplied, now()

@@ -65,12 +65,8 @@ func (l *layer) choose(items []item, names []string) error {
 			return err
 		}
 		if why == "" && !c.released(it) {
-			is, err := c.toolsFile(it)
-			if err != nil {
+			if why, err = c.holds(it); err != nil {
 				return unreadable("file", it.path, err)
-			}
-			if is {
-				why = startsServers
 			}
 		}
 		if why != "" && !c.released(it) {
@@ -80,6 +76,18 @@ func (l *layer) choose(items []item, names []string) error {
 	}
 	spread(items)
 	return c.chooseLinks(items)
+}
+
+// holds says why a change is withheld by what the file holds, or held; "": it is not.
+func (c choice) holds(it *item) (why string, err error) {
+	if why, err = c.stores(it, it.path); why != "" || err != nil {
+		return why, err
+	}
+	is, err := c.toolsFile(it)
+	if is {
+		why = startsServers
+	}
+	return why, err
 }
 
 // chooseLinks does what depends on where links lead. What is not applied may change the way of others, so it looks again.

@@ -46,24 +46,34 @@ var gitDirs = map[string]bool{"core.hookspath": true, "init.templatedir": true}
 
 // gitNames are the paths of the folder that configs of git name, in lower case, with the setting that does.
 type gitNames struct {
-	home    string            // the folder
-	user    string            // the home directory of the user
-	files   map[string]string // themselves
-	below   map[string]string // with what is in them
-	above   map[string]string // the directories in which these lie
-	read    map[string]bool   // configs, with the work tree for which they were read
-	unknown string            // a config that could not be read to its end
+	home       string              // the folder
+	user       string              // the home directory of the user
+	files      map[string]string   // themselves
+	below      map[string]string   // with what is in them
+	above      map[string]string   // the directories in which these lie
+	ends       map[string][]gitEnd // files in any directory, by their last names
+	read       map[string]bool     // configs, with the work tree for which they were read
+	found      int                 // how many of these there are
+	everywhere []string            // where configs lie that count in every repository
+	unknown    string              // a config that could not be read to its end
 }
 
 // named reads the configs of the repositories in which changes lie: below the folder, its own, and those above it.
 func (l *layer) named(items []item) (*gitNames, error) {
-	g := &gitNames{home: l.root.Name(), files: map[string]string{}, below: map[string]string{}, above: map[string]string{}, read: map[string]bool{}}
+	g := &gitNames{home: l.root.Name(), files: map[string]string{}, below: map[string]string{}, above: map[string]string{}, ends: map[string][]gitEnd{}, read: map[string]bool{}}
 	g.user, _ = os.UserHomeDir() // without one, ~ stands for nothing
+	g.everywhere = append(gitConfigs(g.user), l.configs...)
+	for _, file := range l.configs {
+		g.add(g.files, file, "GIT_CONFIG")
+	}
 	dirs := map[string]bool{}
 	for i := range items {
 		for at := path.Dir(path.Join(g.home, items[i].path)); !dirs[at]; at = path.Dir(at) {
 			dirs[at] = true
 		}
+	}
+	if err := g.userConfigs([]string{nowhere, nowhere}); err != nil {
+		return nil, err
 	}
 	for _, at := range slices.Sorted(maps.Keys(dirs)) {
 		if err := g.repository(at); err != nil {
@@ -95,12 +105,12 @@ func (g *gitNames) repository(top string) error {
 		common = absolute(dir, strings.TrimSpace(text))
 	}
 	bases := []string{top, dir}
-	for _, file := range []string{path.Join(common, "config"), path.Join(dir, "config.worktree"), path.Join(g.user, ".gitconfig"), path.Join(g.user, ".config/git/config"), "/etc/gitconfig"} {
+	for _, file := range []string{path.Join(common, "config"), path.Join(dir, "config.worktree")} {
 		if err := g.config(file, bases, 0); err != nil {
 			return err
 		}
 	}
-	return nil
+	return g.userConfigs(bases)
 }
 
 func absolute(base, p string) string {
@@ -139,21 +149,27 @@ func (g *gitNames) config(file string, bases []string, depth int) error {
 	switch {
 	case g.read[once], depth > maxGitInclude, !path.IsAbs(file): // without a home directory there is no config in it
 		return nil
-	case len(g.read) >= maxGitConfigs:
-		g.unknown = file
-		return nil
 	}
 	g.read[once] = true
 	text, err := g.text(file)
-	if err != nil {
+	if err != nil || text == "" {
 		return err
 	}
-	for _, s := range gitSettings(text) {
+	if g.found++; g.found > maxGitConfigs {
+		g.unknown = file
+		return nil
+	}
+	return g.settings(gitSettings(text), path.Dir(file), bases, depth)
+}
+
+// settings notes what settings name that stand in a file of the directory at.
+func (g *gitNames) settings(list []gitSetting, at string, bases []string, depth int) error {
+	for _, s := range list {
 		section, _, _ := strings.Cut(s.key, ".")
 		switch value := g.expand(s.value); {
 		case value == "":
 		case s.key == "include.path" || s.key == "includeif.path":
-			included := absolute(path.Dir(file), value)
+			included := absolute(at, value)
 			g.add(g.files, included, s.key)
 			if err := g.config(included, bases, depth+1); err != nil {
 				return err
@@ -180,46 +196,6 @@ func (g *gitNames) expand(value string) string {
 		return path.Join(g.user, rest)
 	}
 	return value
-}
-
-// command notes what the words of a command may name. A word with a slash may be a directory, where other words name the
-// files; one without is taken for a file alone, since "test" and "build" are words of many commands.
-func (g *gitNames) command(text string, bases []string, key string) {
-	for word := range commandWords(text) {
-		for _, base := range bases {
-			to := g.files
-			if strings.Contains(word, "/") {
-				to = g.below
-			}
-			if p := absolute(base, g.expand(word)); p != base {
-				g.add(to, p, key)
-			}
-			// $(git rev-parse --show-toplevel)/x, $GIT_DIR/../x
-			if _, rest, ok := strings.Cut(word, "/"); ok && rest != "" && (word[0] == '/' || word[0] == '$') {
-				if p := path.Join(base, rest); p != base {
-					g.add(to, p, key)
-				}
-			}
-		}
-	}
-}
-
-// commandWords are the words that a shell could see in a text: between spaces and other signs that part them, and
-// between quotes.
-func commandWords(text string) map[string]bool {
-	words := map[string]bool{}
-	for _, quote := range []string{`"`, `'`} {
-		for i, part := range strings.Split(text, quote) {
-			if i%2 == 1 {
-				words[part] = true
-			}
-		}
-	}
-	for _, word := range strings.FieldsFunc(strings.ReplaceAll(text, `\ `, "\x00"), func(r rune) bool { return strings.ContainsRune(" \t\n'\"`;&|<>(){}=:,!", r) }) {
-		words[strings.ReplaceAll(word, "\x00", " ")] = true
-	}
-	delete(words, "")
-	return words
 }
 
 // add notes a path of the host, if it lies in the folder.
@@ -257,7 +233,7 @@ func (g *gitNames) acts(p string, solid bool) string {
 	p = fold(p)
 	key := ""
 	if solid {
-		key = cmp.Or(g.files[p], g.above[p])
+		key = cmp.Or(g.files[p], g.above[p], g.endsIn(p))
 	}
 	if key = cmp.Or(key, g.under(p)); key == "" {
 		return ""

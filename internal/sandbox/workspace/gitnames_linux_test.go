@@ -67,6 +67,115 @@ func TestWithheldByGitConfig(t *testing.T) {
 	}
 }
 
+// What a command runs that is none of its words.
+func TestWithheldByCommandsOfGit(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	const module = "scripts/__init__.py scripts/conv scripts/conv.py scripts/conv/a.py"
+	all := files{}
+	for p := range strings.FieldsSeq("conv.py conv/a.py scripts/conv.py scripts/conv/a.py scripts/__init__.py scripts/pre scripts/pre.sh deep/scripts/pre.sh scripts/pre.js scripts/tool/__main__.py json.py main.py " +
+		"Makefile scripts/Makefile package.json node_modules/.bin/fmt node_modules/.bin/other app/node_modules/.bin/fmt app/package.json test/x src/x Rakefile") {
+		all[p] = "evil"
+	}
+	for command, left := range map[string]string{
+		"python -m conv":                                                "conv conv.py conv/a.py json.py",
+		"python3.11 -mscripts.conv %f":                                  "json.py " + module,
+		`\"/opt/my python/bin/python3\" -m conv`:                        "conv conv.py conv/a.py json.py",
+		"PYTHONPATH=scripts python -Im conv":                            "conv conv.py conv/a.py json.py scripts/conv scripts/conv.py scripts/conv/a.py",
+		"!cd scripts && python -m conv":                                 "conv conv.py conv/a.py json.py scripts/conv scripts/conv.py scripts/conv/a.py",
+		"python scripts/tool":                                           "scripts/tool scripts/tool/__main__.py",
+		"!cd scripts && ./pre.sh":                                       "scripts/pre.sh",
+		"!cd scripts && sh pre":                                         "scripts/pre",
+		"!cd \"scripts\" && sh pre":                                     "scripts/pre",
+		"!D=scripts; $D/pre.sh":                                         "deep/scripts/pre.sh scripts/pre.sh",
+		"!D=scripts; sh ${D}/pre":                                       "scripts/pre",
+		"!cd \"$(git rev-parse --show-toplevel)/scripts\" && sh pre.sh": "deep/scripts/pre.sh scripts scripts/Makefile scripts/__init__.py scripts/conv scripts/conv.py scripts/conv/a.py scripts/pre scripts/pre.js scripts/pre.sh scripts/tool scripts/tool/__main__.py",
+		"!for f in scripts/tool/*; do $f; done":                         "scripts/tool scripts/tool/__main__.py",
+		"!make test":                                                    "Makefile",
+		"!make -C scripts":                                              "Makefile scripts/Makefile",
+		"!cd $X && make":                                                "Makefile scripts/Makefile",
+		"npx fmt --stdin":                                               "node_modules/.bin/fmt package.json",
+		"!npm --prefix app run fmt":                                     "app/node_modules/.bin/fmt app/package.json node_modules/.bin/fmt package.json",
+		"node scripts/pre":                                              "scripts/pre scripts/pre.js",
+		"ruby -r./scripts/pre.sh x":                                     "scripts/pre.sh",
+		"!rake":                                                         "Rakefile",
+		"!f() { git commit -m \"$1\" -- src test; }; f":                 "",
+		"!git log --format=%h src test":                                 "",
+	} {
+		t.Run(command, func(t *testing.T) {
+			r := newRig(t, files{".git/config": "[alias]\n x = \"" + strings.ReplaceAll(command, `"`, `\"`) + "\"\n"})
+			r.write(r.upper(""), all)
+			got, err := r.apply(false)
+			must(t, err)
+			if names(got.Withheld) != left {
+				t.Errorf("withheld: %s, want %s", names(got.Withheld), left)
+			}
+		})
+	}
+}
+
+// Settings in the environment count as git takes them.
+func TestWithheldByTheEnvironment(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  map[string]string
+		left string
+	}{
+		"global":     {map[string]string{"GIT_CONFIG_GLOBAL": "HOME/any"}, "hooks/pre-commit"},
+		"system":     {map[string]string{"GIT_CONFIG_SYSTEM": "HOME/any"}, "hooks/pre-commit"},
+		"XDG":        {map[string]string{"XDG_CONFIG_HOME": "HOME/xdg"}, "hooks/pre-commit"},
+		"inside":     {map[string]string{"GIT_CONFIG_GLOBAL": "FOLDER/mine"}, "mine"},
+		"relative":   {map[string]string{"GIT_CONFIG_GLOBAL": "mine"}, "mine"},
+		"counted":    {map[string]string{"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_KEY_1": "Core.HooksPath", "GIT_CONFIG_VALUE_1": "hooks"}, "hooks/pre-commit"},
+		"parameters": {map[string]string{"GIT_CONFIG_PARAMETERS": `'a.b=it'\''s' 'filter.x.y.clean'='sh mine'`}, "mine"},
+		"old ones":   {map[string]string{"GIT_CONFIG_PARAMETERS": `'core.hookspath=hooks'`}, "hooks/pre-commit"},
+		"a command":  {map[string]string{"GIT_EXTERNAL_DIFF": "./mine"}, "mine"},
+		"none":       {map[string]string{"GIT_CONFIG_COUNT": "x"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			t.Setenv("HOME", home)
+			r := newRig(t, files{".git/config": "", "hooks/": ""})
+			r.write(home, files{"any": "[core] hooksPath = hooks\n", "xdg/git/config": "[core] hooksPath = hooks\n"})
+			for key, value := range c.env {
+				t.Setenv(key, strings.NewReplacer("HOME", home, "FOLDER", r.folder).Replace(value))
+			}
+			r.write(r.upper(""), files{"hooks/pre-commit": "evil", "mine": "evil"})
+			got, err := r.apply(false)
+			must(t, err)
+			if names(got.Withheld) != c.left {
+				t.Errorf("withheld: %s, want %s", names(got.Withheld), c.left)
+			}
+		})
+	}
+}
+
+// Configs that the caller names count with those of the kernel's environment.
+func TestWithheldByGitConfigsOfTheCaller(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	r := newRig(t, files{".git/config": "", "hooks/": ""})
+	r.write(home, files{"any": "[core] hooksPath = hooks\n"})
+	r.write(r.upper(""), files{"hooks/pre-commit": "evil", "mine": "evil", "plain": "p"})
+	got, err := r.s.Apply(t.Context(), pid, agentkernel.ApplyOptions{GitConfigs: []string{filepath.Join(home, "any"), filepath.Join(r.folder, "mine"), "plain"}})
+	must(t, err)
+	if want := "hooks/pre-commit mine"; names(got.Withheld) != want {
+		t.Errorf("withheld: %s, want %s", names(got.Withheld), want)
+	}
+}
+
+// What the user's own config names by its whole path counts in a folder that is in no repository.
+func TestWithheldByGitConfigWithoutARepository(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	r := newRig(t, files{"f": "f"})
+	r.write(home, files{".gitconfig": "[core]\n hooksPath = " + r.folder + "/hooks\n editor = f\n"})
+	r.write(r.upper(""), files{"hooks/pre-commit": "evil", "f": "g"})
+	got, err := r.apply(false)
+	must(t, err)
+	if want := "hooks hooks/pre-commit"; names(got.Withheld) != want {
+		t.Errorf("withheld: %s, want %s", names(got.Withheld), want)
+	}
+}
+
 // A folder that is a part of a work tree, and the user's own config.
 func TestWithheldByGitConfigElsewhere(t *testing.T) {
 	home := t.TempDir()

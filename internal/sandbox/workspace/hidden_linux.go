@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"os"
@@ -84,7 +85,7 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 		s.repos = append(s.repos, p)
 	}
 	switch {
-	case !within && !hides(p, isDir) && st.Mode&unix.S_IFMT != unix.S_IFIFO && (typ != agentkernel.TypeFile || !s.credentials(at, p) && !s.settings(at, p)):
+	case !within && !hides(p, isDir) && st.Mode&unix.S_IFMT != unix.S_IFIFO && (typ != agentkernel.TypeFile || !s.credentials(at, p) && !s.settings(at, p) && !logsCredential(at, p) && !isCore(at, p)):
 	case typ == agentkernel.TypeSymlink:
 		s.links = append(s.links, p)
 	default:
@@ -98,21 +99,27 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 	return true, nil
 }
 
-// settingsFile is the name of a project's settings.
-const settingsFile = "agentkernel.toml"
-
 // quoted are the texts of a TOML file on one line, in which it names files.
 var quoted = lazy.Regexp(`"([^"\n]+)"|'([^'\n]+)'`)
 
-// settings looks into a project's settings: whether they hold a credential, and which tools files they name, of any name.
+// settings looks into files of settings: whether they hold a credential, and which tools files a project's name, of any name.
 func (s *search) settings(at dir, p string) bool {
-	if fold(path.Base(p)) != settingsFile {
+	of := copied(p)
+	if mayHoldKeys().find(of, true) == "" && (of == p || mayHoldKeys().find(undotted(of), true) == "") {
 		return false
 	}
 	text, err := config(at, path.Base(p))
 	if err != nil {
 		return !errors.Is(err, unix.ENOENT)
 	}
+	if fold(path.Base(p)) == settingsFile {
+		s.nameTools(p, text)
+	}
+	return holdsCredential(text)
+}
+
+// nameTools notes the files that the settings p of a project name.
+func (s *search) nameTools(p string, text []byte) {
 	for _, m := range quoted().FindAllSubmatch(text, -1) {
 		name := string(m[1]) + string(m[2])
 		if path.IsAbs(name) {
@@ -125,7 +132,6 @@ func (s *search) settings(at dir, p string) bool {
 			s.named = append(s.named, name)
 		}
 	}
-	return holdsCredential(text)
 }
 
 // tools has those of the files that settings name hidden that are tools files.
@@ -162,11 +168,17 @@ func toolsIn(source string, files []string) (list []string) {
 	return list
 }
 
+// addressed is an address with a credential.
+var addressed = lazy.Regexp(userInAddress)
+
+const userInAddress = `://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@`
+
 // credential is what a config of git has where it holds a key: in an address, as a setting, in a header, or as a text that
 // is one wherever it stands (those of scrub's shapes that say so by their first letters).
-var credential = lazy.Regexp(`(?i)://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|(api|access|auth)[_-]?key|authorization|cookie)["']?\s*[=:]\s*\S|` +
+var credential = lazy.Regexp(`(?i)` + userInAddress + `|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|(api|access|auth)[_-]?key|authorization|cookie)["']?\s*[=:]\s*\S|` +
 	`\bx-[a-z0-9-]*(key|auth|session)["']?\s*:\s*\S|\bsshpass(\s+-\S+)*\s+-[a-z]*p\s*\S|\b(plink|pscp)(\.exe)?\s[^\n]*-pw\s+\S|\bcurl\s([^\n]*\s)?(-u|--user)[\s=]*["']?[^\s:"'$]+:[^\s"'$]|` +
 	`--(password|passwd|token|api-key)\s+["']?[^\s"'$-]|` +
+	`\bBUNDLE_\w+__\w+:\s*["']?[^\s:"']+:[^\s"']|/t/[a-z]{2}-[0-9a-f-]{20,}|` + // Bundler, conda
 	`\b(bearer|basic)\s+[a-z0-9._~+/=-]{16,}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY|` +
 	`\b(gh[pousr]|github_pat|glpat|gldt|xox[abeoprs]|dop_v1|shpat)[-_][a-z0-9_-]{16,}|\b(sk|rk|npm|hf|pypi)[-_]([a-z]+[0-9]*[-_])*[a-z0-9]{20,}|\b(AKIA|ASIA)[0-9A-Z]{12,}|\beyJ[a-z0-9_-]{8,}\.[a-z0-9_-]{8,}`)
 
@@ -185,6 +197,51 @@ func (s *search) credentials(at dir, p string) bool {
 	}
 	s.include(p, text)
 	return holdsCredential(text)
+}
+
+// isGitLog says whether git notes in a file of this path what it was told: commands with their addresses.
+func isGitLog(p string) bool {
+	p = "/" + fold(p)
+	return strings.HasSuffix(p, "/fetch_head") || strings.HasSuffix(p, "/logs/head") || strings.Contains(p, "/logs/refs/")
+}
+
+// logsCredential says whether the file p, in the directory at, is a log of git with a credential in an address.
+func logsCredential(at dir, p string) bool {
+	if !isGitLog(p) {
+		return false
+	}
+	f, _, err := at.file(path.Base(p))
+	if err != nil {
+		return !errors.Is(err, unix.ENOENT)
+	}
+	defer f.Close()
+	for r := bufio.NewReaderSize(f, 16<<10); ; { // a line has a hash or two, a name, and a command
+		line, err := r.ReadSlice('\n')
+		switch {
+		case addressed().Match(line):
+			return true
+		case errors.Is(err, io.EOF):
+			return false
+		case err != nil:
+			return true
+		}
+	}
+}
+
+// isCore says whether the file p, in the directory at, is what Linux wrote of the memory of a program.
+func isCore(at dir, p string) bool {
+	name := path.Base(p)
+	if rest, ok := strings.CutPrefix(name, "core"); !ok || strings.Trim(rest, ".0123456789") != "" {
+		return false
+	}
+	f, _, err := at.file(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	b := make([]byte, 18)
+	_, err = f.ReadAt(b, 0)
+	return err == nil && string(b[:4]) == "\x7fELF" && b[16]|b[17] == 4 // ET_CORE, in either order of bytes
 }
 
 // include notes the files of the folder that the config p includes, on whatever condition.

@@ -24,7 +24,11 @@ func TestNamesOfSecrets(t *testing.T) {
 		".npmrc~": true, ".pypirc.bak": true, ".netrc.old": true, "server.key.old": true, "prod.env.bak": true, ".env_local": true, ".envrc.local": true, ".git-credentials.lock": true, "#.env#": true,
 		"a/.server.key.swp": true, "id.pem.bak~": true, ".DOCKER/config.json.orig": true, "yarn.lock": false, "a.bak": false, "~": false, ".bak": false, "##": false, "readme.md~": false,
 		".credentials.swp": true, "a/.id_rsa.swo": true, ".env.swn": true, ".npmrc.swp": true, ".env.swm": true, "a/.id_rsa.swa": true, ".credentials.swz": false, ".main.c.swm": false, ".npmrc.swpx": false, ".npmrc.sw1": false, ".secrets.yaml.swp": true, ".secrets.py.swp": false, ".main.c.swp": false, ".swp": false, "..swp": false,
-		"Deploy.KEY.SWM": true, "token": true, "token.go": false, "tokens.txt": false, "readme.md": false, "main.py": false,
+		"Deploy.KEY.SWM": true, "token": true, "token.go": false, "tokens.txt": false,
+		"ssh_host_ed25519_key": true, "ssh_host_rsa_key.pub": false, "secring.gpg": true, "x.kdb": true, ".password-store/a.gpg": true, "deploy_key": true, "deploy_key.pub": false, "github_rsa": true, "work_ed25519": true, "work_ed25519.pub": false,
+		".config/solana/id.json": true, "id.json": false, ".ethereum/keystore/UTC--x": true, "app-firebase-adminsdk-x1.json": true, "gcp-key.json": true, "gcloud-service-key.json": true, "oauth_creds.json": true, "token.pickle": true,
+		".authinfo": true, ".netrc.gpg": true, ".pg_service.conf": true, ".smbcredentials": true, ".databrickscfg": true, ".dbt/profiles.yml": true, "profiles.yml": false, ".snowsql/config": true, ".vscode/sftp.json": true, ".vscode/settings.json": false,
+		"storageState.json": true, ".env-prod": true, ".env-example": false, ".envs/.production/.django": true, "env.production": true, "env.py": false, "env.d.ts": false, "key.properties": true, ".fish_history": true, ".irb_history": true, ".histfile": true, "tokens.json": true, "readme.md": false, "main.py": false,
 	} {
 		if got := hides(p, false); got != want {
 			t.Errorf("%s is hidden: %t", p, got)
@@ -147,6 +151,45 @@ func TestHiddenConfigsOfGit(t *testing.T) {
 		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules Bare.GIT/CONFIG bare.git/config sub/.Git/.config.worktree.swp sub/.Git/config"}[want] {
 			t.Errorf("%q: hidden %q", text, got)
 		}
+	}
+}
+
+// Files of settings that programs need are hidden only where they hold a key, and core files only where they are some.
+func TestHiddenByContents(t *testing.T) {
+	elf := func(kind byte) string {
+		return "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + string([]byte{kind, 0}) + "memory"
+	}
+	dir := publicDir(t)
+	s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
+	must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+	folder := filepath.Join(dir, "folder")
+	(&rig{t: t}).write(folder, files{"pip.conf": "[global]\nindex-url = https://a:b@host/simple\n", "sub/pip.conf": "[global]\nindex-url = https://host/simple\n", ".pip/pip.conf.bak": "extra-index-url=https://a:b@host/\n",
+		".condarc": "channels:\n - https://conda.anaconda.org/t/ab-0123abcd-0123-4567-89ab/x\n", "sub/.condarc": "channels: [conda-forge]\n", ".hg/hgrc": "[auth]\nx.password = s\n", "sub/.hg/hgrc": "[paths]\ndefault = https://host/x\n",
+		".bundle/config": "---\nBUNDLE_GEMS__EXAMPLE__COM: \"user:s3cret\"\n", "sub/.bundle/config": "---\nBUNDLE_PATH: \"vendor\"\nBUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: \"https://mirror\"\n",
+		"core": elf(4), "core.123": elf(4), "sub/core": elf(2), "sub/core.1": "notes", "core.py": elf(4)})
+	must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
+	mounts, err := s.Begin(pid)
+	must(t, err)
+	if got, want := strings.Join(mounts[0].Hidden, " "), ".bundle/config .condarc .hg/hgrc .pip/pip.conf.bak core core.123 pip.conf"; got != want {
+		t.Errorf("hidden %q, want %q", got, want)
+	}
+}
+
+// A log of git is hidden where it has an address with a credential, however long it is.
+func TestHiddenLogsOfGit(t *testing.T) {
+	const pulled, plain = "12 34 a <a@b> 1 +0000\tpull https://bot:s3cret@host/x: Fast-forward\n", "12 34 a <a@b> 1 +0000\tpull ssh://git@host:22/x: token: none\n"
+	long := strings.Repeat(plain, maxGitConfig/len(plain)+1)
+	dir := publicDir(t)
+	s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
+	must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+	folder := filepath.Join(dir, "folder")
+	(&rig{t: t}).write(folder, files{".git/logs/HEAD": pulled, ".git/logs/refs/heads/a/b": long + pulled, ".git/logs/refs/heads/main": long, ".git/FETCH_HEAD": "12\t\tbranch 'x' of https://ghp_0123456789abcdefghij@host/x\n",
+		".bare/logs/HEAD": pulled, "sub/.git/FETCH_HEAD": plain, ".git/ORIG_HEAD": "12\n", "logs/today": pulled, ".git/logs/refs/heads/one": strings.Repeat("x", 64<<10) + pulled})
+	must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
+	mounts, err := s.Begin(pid)
+	must(t, err)
+	if got, want := strings.Join(mounts[0].Hidden, " "), ".bare/logs/HEAD .git/FETCH_HEAD .git/logs/HEAD .git/logs/refs/heads/a/b .git/logs/refs/heads/one"; got != want {
+		t.Errorf("hidden %q, want %q", got, want)
 	}
 }
 

@@ -44,6 +44,7 @@ type layer struct {
 	away error
 	// finishing says that an Apply has begun to change the folder, and was cut off.
 	finishing bool
+	configs   []string // ApplyOptions.GitConfigs
 }
 
 func (l *layer) close() {
@@ -348,6 +349,9 @@ func (s *Store) Changes(pid agentkernel.PID) (agentkernel.Changes, error) {
 	}
 	if h.rec.State != agentkernel.LayerKept {
 		return c, nil
+	}
+	if len(h.rec.Changes) > 0 {
+		c.Hint = h.gitHint(slices.DeleteFunc(slices.Clone(c.Changes), func(ch agentkernel.Change) bool { return ch.Withheld == "" }))
 	}
 	if c.Bytes, _, err = h.used(); err == nil {
 		c.Drift, err = h.drift()

@@ -146,6 +146,9 @@ func (k *linked) withhold(it *item, a alias, name string, solid bool) error {
 		acts = k.linkActs
 	}
 	why, err := acts(name, solid)
+	if why == "" && err == nil {
+		why, err = k.stores(it, name)
+	}
 	if why != "" {
 		it.fate, it.why = withheld, fmt.Sprintf("%s: the link %s leads to it", why, agentkernel.PathText(a.first))
 		k.more = true

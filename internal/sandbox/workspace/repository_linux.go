@@ -101,6 +101,7 @@ func (r *repositories) acts(p string) (bool, error) {
 		case gitOrders[name]: // other repositories may have their objects, and so their config, here
 			is = is || then("objects") && then("refs")
 		case name == "objects" && (strings.HasPrefix(rest, "info/alternates") || strings.HasPrefix(rest, "info/http-")):
+		case path.Join(name, rest) == replaceRefs, strings.HasPrefix(path.Join(name, rest), replaceRefs+"/"):
 		case name == "objects", name == "refs":
 			is = is && !was && now["head"]
 		}
@@ -111,15 +112,20 @@ func (r *repositories) acts(p string) (bool, error) {
 	return false, nil
 }
 
+// is says whether git takes the directory at for a repository, now or then.
+func (r *repositories) is(at string) (bool, error) {
+	if path.Base(fold(at)) == ".git" {
+		return true, nil
+	}
+	now, err := r.in(at)
+	return err == nil && whole(func(name string) bool { return now[name] || r.changes[at][name] }), err
+}
+
 // hold says whether p lies in a repository, or in a directory that git would take for one.
 func (r *repositories) hold(p string) (bool, error) {
 	for at, _ := split(p); ; at, _ = split(at) {
-		if path.Base(fold(at)) == ".git" {
-			return true, nil
-		}
-		now, err := r.in(at)
-		if err != nil || whole(func(name string) bool { return now[name] || r.changes[at][name] }) {
-			return err == nil, err
+		if is, err := r.is(at); is || err != nil {
+			return is, err
 		}
 		if at == "" {
 			return false, nil

@@ -10,17 +10,23 @@ import (
 var secret = newTable(secretGroups)
 
 var secretGroups = []group{
-	{"environments", []string{".env", ".env.*", "*.env", ".envrc", ".dev.vars", ".flaskenv", ".env~", ".env.d/", ".env_*", ".envrc.*"}},
-	{"keys", []string{"*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.keyring", "keystore.properties", "*.kdbx", "*.ppk", "*.p8", "*.age", "*.ovpn", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
+	{"environments", []string{".env", ".env.*", "*.env", ".envrc", ".dev.vars", ".flaskenv", ".env~", ".env.d/", ".env_*", ".env-*", ".envs/", "env.production", "env.prod", "env.staging", "env.local", ".envrc.*"}},
+	{"keys", []string{"*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.keyring", "keystore.properties", "*.kdbx", "*.kdb", "*.ppk", "*.p8", "*.age", "*.ovpn", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*_rsa", "*_dsa", "*_ecdsa", "*_ed25519", "ssh_host_*_key", "deploy_key", "secring.gpg", ".password-store/", ".config/solana/id.json", ".ethereum/keystore/", "key.properties",
 		".ssh/", ".gnupg/", "wallet.dat", ".vault-token", ".vault_pass*", ".vault-pass*"}},
-	{"credentials", []string{"credentials", "credentials.*", "*credentials*.json", "client_secret*.json", "service-account*.json", "service_account*.json", "serviceaccount*.json", "secret.*", "secrets.*",
-		"*.secret", "*.secrets", ".secrets/", ".netrc", "_netrc", ".git-credentials", ".htpasswd", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".boto", ".aws/", ".azure/", ".kube/", "kubeconfig*", "*.kubeconfig",
-		".config/gcloud/", ".config/gh/", ".config/rclone/", "rclone.conf", ".docker/config.json", ".dockercfg", ".dockerconfigjson", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", ".terraformrc", "token", "token.json", ".token", "*.token", "auth.json",
-		"local.settings.json"}},
+	{"credentials", []string{"credentials", "credentials.*", "*credentials*.json", "client_secret*.json", "service-account*.json", "service_account*.json", "serviceaccount*.json", "*firebase-adminsdk*.json", "gcp-key.json", "gcloud-service-key.json", "oauth_creds.json", "secret.*", "secrets.*",
+		"*.secret", "*.secrets", ".secrets/", ".netrc", "_netrc", ".netrc.gpg", ".authinfo", ".authinfo.gpg", ".git-credentials", ".htpasswd", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".pg_service.conf", ".smbcredentials", ".databrickscfg", ".dbt/profiles.yml", ".snowsql/config", ".boto", ".aws/", ".azure/", ".kube/", "kubeconfig*", "*.kubeconfig",
+		".config/gcloud/", ".config/gh/", ".config/rclone/", "rclone.conf", ".docker/config.json", ".dockercfg", ".dockerconfigjson", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", ".terraformrc", "token", "token.json", "tokens.json", "token.pickle", ".token", "*.token", "auth.json",
+		"local.settings.json", ".vscode/sftp.json", "storagestate.json", "playwright/.auth/"}},
 	{"settings that hold tokens", []string{".npmrc", ".yarnrc*", ".pypirc", ".gem/", ".cargo/credentials*", "nuget.config", "settings-security.xml", ".m2/settings.xml", ".gradle/gradle.properties", ".sentryclirc", "*mcp*.json", ".claude.json",
 		"claude_desktop_config.json", ".git-credentials"}},
-	{"histories", []string{".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history", ".sqlite_history", ".rediscli_history"}},
+	{"histories", []string{".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history", ".sqlite_history", ".rediscli_history", ".fish_history", ".irb_history", ".histfile"}},
 }
+
+// mayHoldKeys are files of settings that programs need, and in which keys lie seldom: they are hidden only with one.
+var mayHoldKeys = newTable([]group{{"settings", []string{settingsFile, "pip.conf", "pip.ini", ".condarc", ".hg/hgrc", ".bundle/config"}}})
+
+// settingsFile is the name of a project's settings.
+const settingsFile = "agentkernel.toml"
 
 // sources are how the names of files end that are written for people and compilers: a secrets.py is the module that reads
 // them, and *.pub is the half of a key that others may have.

@@ -17,6 +17,8 @@ func TestNamesThatActUnasked(t *testing.T) {
 		".ipython/x", ".jupyter/x", "ipython_config.py", "jupyter_notebook_config.py", "gradle.properties", ".sbtopts", ".jvmopts", ".scalaopts",
 		".psqlrc", ".sqliterc", ".my.cnf", ".mylogin.cnf", ".huskyrc.js", ".trunk/x", "hk.pkl", ".hk.pkl", "captainhook.json",
 		"_darcs/prefs/defaults", ".pijul/config", ".bzr/branch/branch.conf", ".fossil-settings/editor", "tools/srv/y.py", "tools",
+		".jj/repo", ".jj/repo/config-id", ".jj/workspace-config.toml", ".jj/repo/store/git_target", ".pijul/hooks/x", "devbox.json", ".shadowenv.d/x", ".xonshrc", ".zshrc.local", ".bashrc.local",
+		".vimrc.local", ".local.vimrc", ".bsp/sbt.json", ".bloop/x.json", "hie.yaml", ".ropeproject/config.py", ".solargraph.yml", ".phan/config.php", ".ctags.d/x", ".buckconfig", ".buckconfig.local", ".proverc",
 	} {
 		for _, p := range []string{name, "sub/" + strings.ToUpper(name)} {
 			if actsPath(p, true) == "" {
@@ -24,7 +26,7 @@ func TestNamesThatActUnasked(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range []string{"analysis.R", "build.gradle", "CODEBUDDY.txt", "render.yaml.md", "tools/README.md", "tools/run.py", "tools/srv/y.txt", "tools/srv", "tools/a/b/c.py", "tools/_darcs/x"} {
+	for _, p := range []string{"analysis.R", "build.gradle", "CODEBUDDY.txt", "render.yaml.md", "tools/README.md", "tools/run.py", "tools/srv/y.txt", "tools/srv", "tools/a/b/c.py", "tools/_darcs/x", ".jj/repo/op_store/x", ".jj/working_copy/x", "eslint.config.js", ".rubocop.yml", ".flake8", ".phan/stubs/x.php"} {
 		if why := actsPath(p, true); why != "" {
 			t.Errorf("%s is withheld: %s", p, why)
 		}

@@ -103,6 +103,7 @@ class Applied:
     waiting: int = 0  #: how many changes wait because others were named
     left_out: tuple[Change, ...] = ()  #: what is never applied, with the reason
     withheld: tuple[Change, ...] = ()  #: what waits until it is named, with the reason
+    hint: str = ""  #: how to look for it where git may have it, since its index or commits were applied
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> "Applied":
