@@ -85,6 +85,9 @@ func isScript(path string) bool { return bytes.HasPrefix(beginning(path), []byte
 
 // beginning gives the first bytes of a file, enough to tell what it is; nil if it cannot be read.
 func beginning(path string) []byte {
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() { // a pipe would have to be waited for
+		return nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil

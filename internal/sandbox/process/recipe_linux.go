@@ -286,6 +286,8 @@ func runnable(file string) error {
 		return agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%w", err)
 	case st.IsDir():
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "exec", "%s is a directory", file)
+	case !st.Mode().IsRegular(): // a pipe would have to be waited for
+		return agentkernel.Errorf(agentkernel.CodeInvalid, "exec", "%s is no ordinary file", file)
 	case st.Mode().Perm()&0o111 == 0:
 		return agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%s is not executable", file).WithHint("chmod +x %s", shellword.File(file))
 	}

@@ -2,9 +2,12 @@ package process
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"agentkernel"
 )
@@ -66,7 +69,10 @@ func TestWholePrograms(t *testing.T) {
 func TestWholeRefusals(t *testing.T) {
 	b := sharedBackend(t)
 	dir := t.TempDir()
-	foreign := writeELF(t, dir)
+	foreign, pipe := writeELF(t, dir), filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		p    agentkernel.Program
 		code agentkernel.Code
@@ -78,6 +84,7 @@ func TestWholeRefusals(t *testing.T) {
 		{commandOf("/usr/bin"), agentkernel.CodeInvalid, "is a directory"},
 		{commandOf("/usr/share/zoneinfo/UTC"), agentkernel.CodeDenied, "is not executable"},
 		{agentkernel.Program{Language: agentkernel.Command, Source: "x", Host: foreign}, agentkernel.CodeUnsupported, "is for another architecture, s390"},
+		{agentkernel.Program{Language: agentkernel.Command, Source: "x", Host: pipe}, agentkernel.CodeInvalid, "is no ordinary file"},
 		{agentkernel.Program{Name: "x", Language: agentkernel.Script, Source: "echo"}, agentkernel.CodeSyntax, "line 1 of x does not say what runs it"},
 		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!/bin/sh\r\necho"}, agentkernel.CodeSyntax, "line ends of Windows"},
 		{agentkernel.Program{Name: "x.sh", Language: agentkernel.Script, Source: "#!bash\necho"}, agentkernel.CodeSyntax, "not an absolute path"},
