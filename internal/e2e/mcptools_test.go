@@ -152,7 +152,7 @@ func TestMCPCodeBeyondItsMemory(t *testing.T) {
 	cfg.Spec.Limits.Memory = 64 << 20
 	cs := connectMCP(t, cfg)
 	tool(t, cs, "execute_code", args{"code": "keep = 1"}, "")
-	got := tool(t, cs, "execute_code", args{"code": strings.Repeat("x = 1\n", 300_000)}, "!the code has 1800000 bytes: let it read data")
+	got := tool(t, cs, "execute_code", args{"code": strings.Repeat("x = 1\n", 240_000)}, "!the code has 1440000 bytes: let it read data")
 	if got["session"] == nil || !strings.Contains(fmt.Sprint(got["error"]), "the session has the variables from before it") {
 		t.Errorf("%v", got)
 	}
