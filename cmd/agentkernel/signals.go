@@ -368,7 +368,7 @@ const (
 	endPatience   = 10 * time.Second // beyond the grace time of a stop
 	deathPoll     = 5 * time.Millisecond
 
-	replayPatience = time.Second
+	replayPatience = 4 * time.Second // of a worker that begins on a slow machine
 	settled        = 4 // a process that waits so many looks long is not about to pause
 )
 
