@@ -369,7 +369,7 @@ const (
 	deathPoll     = 5 * time.Millisecond
 
 	replayPatience = 4 * time.Second // of a worker that begins on a slow machine
-	settled        = 4 // a process that waits so many looks long is not about to pause
+	settled        = 4               // a process that waits so many looks long is not about to pause
 )
 
 // awaitDeath returns when the process has ended, so that what follows kill in a script finds it so. It gives up after a while.
