@@ -136,11 +136,10 @@ func (l *line) unread(i int) int {
 	return int(n)
 }
 
-// readPipe reads at most so many bytes once from a pipe; it says whether there was something. The error is that of
-// foreign.
-func (l *line) readPipe(i, most int) (bool, error) {
+// readPipe reads at most so many bytes once from a pipe; it says how many there were. The error is that of foreign.
+func (l *line) readPipe(i, most int) (int, error) {
 	if l.pipes[i] < 0 {
-		return false, nil
+		return 0, nil
 	}
 	if l.scratch == nil {
 		l.scratch = make([]byte, pieceSize)
@@ -151,12 +150,12 @@ func (l *line) readPipe(i, most int) (bool, error) {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EAGAIN):
-			return false, nil
+			return 0, nil
 		case err != nil || n == 0: // nobody can write to it any more
 			l.dropPipe(i)
-			return false, nil //nolint:nilerr // a pipe that broke is one that ended
+			return 0, nil //nolint:nilerr // a pipe that broke is one that ended
 		}
-		return true, l.foreign(i, l.scratch[:n])
+		return n, l.foreign(i, l.scratch[:n])
 	}
 }
 
@@ -168,20 +167,20 @@ func (l *line) dropPipe(i int) {
 // pieceSize is the most that is read from a pipe at a time, as much as it holds by default.
 const pieceSize = 64 << 10
 
-// drainMost bounds what one drain takes: a writer that is faster than we are must not keep us here.
-const drainMost = 4 << 20
-
-// drain takes what lies in the pipes now.
+// drain takes what lies in the pipes now. What comes into them while it reads stays: the guest goes on as soon as it sees them
+// empty, and a child may write after its next frame.
 func (l *line) drain() error {
+	lie := [2]int{l.unread(0), l.unread(1)}
 	for i := range l.pipes {
-		for taken := 0; taken < drainMost; taken += pieceSize {
-			more, err := l.readPipe(i, pieceSize)
+		for lie[i] > 0 {
+			n, err := l.readPipe(i, lie[i])
 			if err != nil {
 				return err
 			}
-			if !more {
+			if n == 0 { // nobody can write to it any more
 				break
 			}
+			lie[i] -= n
 		}
 	}
 	return nil

@@ -261,6 +261,9 @@ func (w *whole) interest(b *bell) []unix.PollFd {
 	return append(fds, unix.PollFd{Fd: int32(b.fd), Events: unix.POLLIN}) //nolint:gosec // a descriptor
 }
 
+// drainMost bounds what one drain takes: a writer that is faster than we are must not keep us here.
+const drainMost = 4 << 20
+
 // drain takes what lies in the pipes.
 func (w *whole) drain() error {
 	scratch := make([]byte, 64<<10)
