@@ -28,11 +28,15 @@ type Scrubber struct {
 	// AlsoNumbers take them out of a number of JSON: what they return for it is another value where it is a secret.
 	AlsoNumbers []func(json.RawMessage) json.RawMessage
 
-	known   []known
+	// known are values, in their forms, and what stands in their places. A process may have kept tens of thousands: each text is looked
+	// through once, and where a value begins its lengths say what to look up.
+	known   map[string]string
+	lengths map[start][]int // the longest first: a secret may be part of another
 	numbers redact.Numbers
 }
 
-type known struct{ value, mask string }
+// start is how a value begins.
+type start [minSecret]byte
 
 // secretName are names of variables, settings and fields whose values are secret.
 var secretName = lazy.Regexp(`(?i)secret|token|passw|passphrase|pwd|credential|api_?-?key|access_?-?key|private_?-?key|_key$|^key$|auth|cookie|session|dsn|bearer|signature|(database|redis|mongo|postgres|amqp|broker).*(url|uri)`)
@@ -56,15 +60,52 @@ func (s *Scrubber) Add(name, value string) {
 	for _, form := range []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]),
 		base64.StdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
 		hex.EncodeToString([]byte(value)), url.QueryEscape(value), url.PathEscape(value)} {
-		s.known = append(s.known, known{form, mask})
+		s.learn(form, mask)
 	}
-	// The longest first: a secret may be part of another.
-	slices.SortStableFunc(s.known, func(a, b known) int { return len(b.value) - len(a.value) })
+}
+
+func (s *Scrubber) learn(form, mask string) {
+	if _, have := s.known[form]; have {
+		return
+	}
+	if s.known == nil {
+		s.known, s.lengths = map[string]string{}, map[start][]int{}
+	}
+	s.known[form] = mask
+	at := start([]byte(form[:minSecret]))
+	i, have := slices.BinarySearchFunc(s.lengths[at], len(form), func(a, b int) int { return b - a })
+	if !have {
+		s.lengths[at] = slices.Insert(slices.Clone(s.lengths[at]), i, len(form)) // a clone of s has the old ones
+	}
+}
+
+// mask puts names in the places of what is known.
+func (s *Scrubber) mask(text string) string {
+	var b strings.Builder
+	done := 0
+	for at := 0; at+minSecret <= len(text) && len(s.known) > 0; {
+		lengths := s.lengths[start([]byte(text[at:at+minSecret]))]
+		i := slices.IndexFunc(lengths, func(n int) bool { return at+n <= len(text) && s.known[text[at:at+n]] != "" })
+		if i < 0 {
+			at++
+			continue
+		}
+		end := at + lengths[i]
+		b.WriteString(text[done:at])
+		b.WriteString(s.known[text[at:end]])
+		at, done = end, end
+	}
+	if done == 0 {
+		return text
+	}
+	b.WriteString(text[done:])
+	return b.String()
 }
 
 // Clone is a Scrubber that knows the same, and may learn more.
 func (s *Scrubber) Clone() *Scrubber {
-	return &Scrubber{Also: slices.Clone(s.Also), AlsoNumbers: slices.Clone(s.AlsoNumbers), known: slices.Clone(s.known), numbers: maps.Clone(s.numbers)}
+	return &Scrubber{Also: slices.Clone(s.Also), AlsoNumbers: slices.Clone(s.AlsoNumbers), known: maps.Clone(s.known),
+		lengths: maps.Clone(s.lengths), numbers: maps.Clone(s.numbers)}
 }
 
 // AddEnvironment makes the values of variables known whose names or values are those of secrets.
@@ -102,9 +143,7 @@ func (s *Scrubber) text(text string, shapes []func() *regexp.Regexp) string {
 	for _, also := range s.Also {
 		text = also(text)
 	}
-	for _, k := range s.known {
-		text = strings.ReplaceAll(text, k.value, k.mask)
-	}
+	text = s.mask(text)
 	for _, shape := range shapes {
 		re := shape()
 		text = re.ReplaceAllStringFunc(text, func(found string) string {

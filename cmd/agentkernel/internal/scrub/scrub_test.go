@@ -36,6 +36,25 @@ func TestKnownValuesGoInEveryForm(t *testing.T) {
 	}
 }
 
+// TestManySecrets: a program may have kept tens of thousands; each text is looked through once, however many there are.
+func TestManySecrets(t *testing.T) {
+	var s Scrubber
+	secret := func(i int) string { return "value " + strconv.Itoa(i) + "!" }
+	for i := range 20_000 {
+		for range 2 {
+			s.Add("removed", secret(i))
+		}
+		if got := s.Text(secret(i/2) + ", " + secret(i) + secret(i+1)); got != "[removed], [removed]"+secret(i+1) {
+			t.Fatalf("%d: %q", i, got)
+		}
+	}
+	c := s.Clone()
+	c.Add("more", secret(20_000))
+	if got := c.Text(secret(20_000)) + s.Text(secret(20_000)); got != "[more]"+secret(20_000) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWhatLooksLikeASecret(t *testing.T) {
 	var s Scrubber
 	for text, want := range map[string]string{
