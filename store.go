@@ -222,6 +222,20 @@ type Salvager interface {
 	EntriesLeft(ctx context.Context, pid PID, from int64, limit int) (list []Entry, lost, err error)
 }
 
+// SmallState is what Store.SmallState gives of a working set that is in memory.
+func SmallState(state map[string]json.RawMessage, atMost int64) (small map[string]json.RawMessage, size int64) {
+	for k, v := range state {
+		size += int64(len(k) + len(v))
+	}
+	switch {
+	case size > atMost:
+		return nil, size
+	case state == nil:
+		return map[string]json.RawMessage{}, size
+	}
+	return state, size
+}
+
 // Outliner is a StoreReader that reads journals without the Args and Data of entries, which may be large: for who counts. Some of them
 // may have theirs all the same.
 type Outliner interface {

@@ -240,6 +240,18 @@ type ApplyOptions struct {
 	GitConfigs []string `json:"git_configs,omitempty"`
 }
 
+// GitConfigs are the configs that git reads because an environment names them (git-config(1), "ENVIRONMENT"), as it writes them,
+// by the variable that does.
+func GitConfigs(getenv func(name string) string) map[string]string {
+	files := map[string]string{}
+	for name, rest := range map[string]string{"GIT_CONFIG_GLOBAL": "", "GIT_CONFIG_SYSTEM": "", "XDG_CONFIG_HOME": "git/config"} {
+		if value := getenv(name); value != "" {
+			files[name] = filepath.Join(value, rest)
+		}
+	}
+	return files
+}
+
 // Applied is what Apply did.
 type Applied struct {
 	PID     PID      `json:"pid"`

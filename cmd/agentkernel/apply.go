@@ -75,11 +75,9 @@ func (c *applyCmd) Run(a *app) error {
 
 // gitConfigs are the configs that git reads because the environment of the command names them: that of the kernel may be another.
 func (a *app) gitConfigs() (list []string) {
-	for name, rest := range map[string]string{"GIT_CONFIG_GLOBAL": "", "GIT_CONFIG_SYSTEM": "", "XDG_CONFIG_HOME": "git/config"} {
-		if value := a.getenv(name); value != "" {
-			if file, err := filepath.Abs(filepath.Join(value, rest)); err == nil {
-				list = append(list, file)
-			}
+	for _, file := range agentkernel.GitConfigs(a.getenv) {
+		if file, err := filepath.Abs(file); err == nil {
+			list = append(list, file)
 		}
 	}
 	slices.Sort(list)

@@ -315,13 +315,10 @@ func (s *store) State(ctx context.Context, pid agentkernel.PID) (map[string]json
 	return maps.Clone(d.view.state[pid]), nil
 }
 
-// SmallState is State: no working set of a simulation is large.
-func (s *store) SmallState(ctx context.Context, pid agentkernel.PID, _ int64) (state map[string]json.RawMessage, size int64, err error) {
-	if state, err = s.State(ctx, pid); err == nil && state == nil {
-		state = map[string]json.RawMessage{}
-	}
-	for k, v := range state {
-		size += int64(len(k) + len(v))
+// SmallState reads all of a working set: none of a simulation is large.
+func (s *store) SmallState(ctx context.Context, pid agentkernel.PID, atMost int64) (state map[string]json.RawMessage, size int64, err error) {
+	if state, err = s.State(ctx, pid); err == nil {
+		state, size = agentkernel.SmallState(state, atMost)
 	}
 	return state, size, err
 }

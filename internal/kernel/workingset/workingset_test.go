@@ -29,10 +29,8 @@ func (r *ram) State(context.Context, agentkernel.PID) (keys, error) {
 }
 
 func (r *ram) SmallState(ctx context.Context, pid agentkernel.PID, atMost int64) (state keys, size int64, err error) {
-	for k, v := range r.keys {
-		size += int64(len(k) + len(v))
-	}
-	if size > atMost {
+	small, size := agentkernel.SmallState(r.keys, atMost)
+	if small == nil {
 		return nil, size, nil
 	}
 	state, err = r.State(ctx, pid)

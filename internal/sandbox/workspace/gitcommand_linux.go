@@ -12,7 +12,7 @@ import (
 
 const maxBases = 32 // directories in which the files of one command may lie
 
-// needs are the files that programs take: themselves, and, with %, those for which a word may stand.
+// needs are the files that a program reads beside those that its command names; % stands for each word of the command.
 var needs = func() map[string][]string {
 	makefiles := []string{"Makefile", "GNUmakefile"}
 	node := []string{"package.json", "node_modules/.bin/%", "node_modules/%/package.json"}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"agentkernel"
 )
 
 // Git takes settings from its environment, too (git-config(1), "ENVIRONMENT"). What is looked at is that of the kernel, with
@@ -16,9 +18,6 @@ import (
 // gitCommandVariables name commands, as settings do.
 const gitCommandVariables = `GIT_EXTERNAL_DIFF GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_SSH_COMMAND GIT_SSH GIT_ASKPASS GIT_PROXY_COMMAND
 	SSH_ASKPASS VISUAL EDITOR PAGER`
-
-// gitFileVariables name configs, and a directory with one.
-var gitFileVariables = map[string]string{"GIT_CONFIG_SYSTEM": "", "GIT_CONFIG_GLOBAL": "", "XDG_CONFIG_HOME": "git/config"}
 
 // nowhere is where git runs that is in no repository of the folder: of what a config names only absolute paths count.
 const nowhere = "/dev/null"
@@ -30,13 +29,11 @@ func (g *gitNames) userConfigs(bases []string) error {
 			return err
 		}
 	}
-	for name, rest := range gitFileVariables {
-		if value := os.Getenv(name); value != "" {
-			file := absolute(bases[0], path.Join(value, rest))
-			g.add(g.files, file, name)
-			if err := g.config(file, bases, 0); err != nil {
-				return err
-			}
+	for name, file := range agentkernel.GitConfigs(os.Getenv) {
+		file = absolute(bases[0], file)
+		g.add(g.files, file, name)
+		if err := g.config(file, bases, 0); err != nil {
+			return err
 		}
 	}
 	return g.environment(bases)

@@ -85,7 +85,7 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 		s.repos = append(s.repos, p)
 	}
 	switch {
-	case !within && !hides(p, isDir) && st.Mode&unix.S_IFMT != unix.S_IFIFO && (typ != agentkernel.TypeFile || !s.credentials(at, p) && !s.settings(at, p) && !logsCredential(at, p) && !isCore(at, p)):
+	case !within && !hides(p, isDir) && st.Mode&unix.S_IFMT != unix.S_IFIFO && (typ != agentkernel.TypeFile || !s.holdsSecret(at, p)):
 	case typ == agentkernel.TypeSymlink:
 		s.links = append(s.links, p)
 	default:
@@ -97,6 +97,11 @@ func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error)
 		}
 	}
 	return true, nil
+}
+
+// holdsSecret says whether there is a credential in a regular file, or was in the memory of a process of which it is an image.
+func (s *search) holdsSecret(at dir, p string) bool {
+	return s.credentials(at, p) || s.settings(at, p) || logsCredential(at, p) || isCore(at, p)
 }
 
 // quoted are the texts of a TOML file on one line, in which it names files.

@@ -41,24 +41,41 @@ func TestNamesOfSecrets(t *testing.T) {
 	}
 }
 
+// newApart gives a store with its own directory, and a folder beside it that does not exist yet.
+func newApart(t *testing.T) (s *Store, folder string) {
+	t.Helper()
+	dir := publicDir(t)
+	data := filepath.Join(dir, "data")
+	must(t, os.MkdirAll(data, 0o700))
+	return New(Config{Dir: filepath.Join(data, "workspaces"), Apart: data}), filepath.Join(dir, "folder")
+}
+
+// shownUnasked is how a program is shown the folder in which its command was typed.
+func shownUnasked(folder string) *agentkernel.Spec {
+	return &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}
+}
+
+// hiddenIn are the names that are hidden from a process.
+func hiddenIn(t *testing.T, s *Store, spec *agentkernel.Spec) string {
+	t.Helper()
+	must(t, s.Create(pid, spec))
+	mounts, err := s.Begin(pid)
+	must(t, err)
+	return strings.Join(mounts[0].Hidden, " ")
+}
+
 // What is hidden is what the program could read, so also what other file systems hold that are mounted in the folder.
 func TestHiddenOnMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root mounts")
 	}
-	dir := publicDir(t)
-	s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
-	must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
-	folder := filepath.Join(dir, "folder")
+	s, folder := newApart(t)
 	at := filepath.Join(folder, "disk")
 	must(t, os.MkdirAll(at, 0o755))
 	must(t, unix.Mount("none", at, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() { must(t, unix.Unmount(at, 0)) })
 	(&rig{t: t}).write(folder, files{"disk/id_rsa": "s", "disk/plain": "p", "disk/deep/x.pem": "s", "disk/other": "o", ".env": "@disk/plain"})
-	must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
-	mounts, err := s.Begin(pid)
-	must(t, err)
-	if got, want := strings.Join(mounts[0].Hidden, " "), "disk/deep/x.pem disk/id_rsa disk/plain"; got != want {
+	if got, want := hiddenIn(t, s, shownUnasked(folder)), "disk/deep/x.pem disk/id_rsa disk/plain"; got != want {
 		t.Errorf("hidden %q, want %q", got, want)
 	}
 }
@@ -70,10 +87,7 @@ func TestHidden(t *testing.T) {
 			".git/objects/0f/5a3c7e9d1b2f4a6c8e0d1f3b5a7c9e1d3f5b7a": "o", ".git/objects/pack/pack-5a3c7e9d1b2f4a6c8e0d1f3b5a7c9e1d3f5b7a9c.pack": "o",
 			".ssh/work": "@../keyring/work", "keyring/work": "s", "keyring/public": "k", ".ssh/up": "@..", ".ssh/kept": "@../store", "store/x": "@../more", "more": "s", "deep/.ssh/up": "@..",
 			"shown": "@.env.local", "middle.key": "@hop", "hop": "@plain2", "plain2": "s"}
-		dir := publicDir(t)
-		folder := filepath.Join(dir, "folder")
-		s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
-		must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+		s, folder := newApart(t)
 		(&rig{t: t}).write(folder, content)
 		for p, of := range map[string]string{"same.txt": ".env.local", "sub2/same": ".aws/credentials"} { // hard links
 			must(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, p)), 0o755))
@@ -113,12 +127,9 @@ func TestWhatCannotBeHidden(t *testing.T) {
 		many[strings.Repeat("k", i/200+1)+string(rune('a'+i%200))+".pem"] = "k"
 	}
 	for want, content := range map[string]files{"too many files": many, "no text": {"\xff.pem": "k"}} {
-		dir := publicDir(t)
-		s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
-		must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
-		folder := filepath.Join(dir, "folder")
+		s, folder := newApart(t)
 		(&rig{t: t}).write(folder, content)
-		must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
+		must(t, s.Create(pid, shownUnasked(folder)))
 		_, err := s.Begin(pid)
 		wantCode(t, err, agentkernel.CodeInvalid, want)
 	}
@@ -139,16 +150,10 @@ func TestHiddenConfigsOfGit(t *testing.T) {
 		"[alias]\n\tup = !curl -u \"$USER:$PW\" --password $PW h\n": false, "[user]\n\tsigningKey = 0123456789ABCDEF\n[http]\n\tcookieFile = ~/c\n": false,
 		"[remote \"origin\"]\n\turl = https://alice@host/x\n": false, "[core]\n\tbare = false\n": false,
 	} {
-		dir := publicDir(t)
-		folder := filepath.Join(dir, "folder")
-		s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
-		must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+		s, folder := newApart(t)
 		(&rig{t: t}).write(folder, files{".git/config": text, ".git/modules/m/config": text, "config": text, "bare.git/config": text, ".gitconfig": text, ".config/git/config": text, ".gitmodules": text, "git/config": text,
 			"Bare.GIT/CONFIG": text, "sub/.Git/config": text, "sub/.Git/.config.worktree.swp": text})
-		must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
-		mounts, err := s.Begin(pid)
-		must(t, err)
-		if got := strings.Join(mounts[0].Hidden, " "); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules Bare.GIT/CONFIG bare.git/config sub/.Git/.config.worktree.swp sub/.Git/config"}[want] {
+		if got := hiddenIn(t, s, shownUnasked(folder)); got != map[bool]string{true: ".config/git/config .git/config .git/modules/m/config .gitconfig .gitmodules Bare.GIT/CONFIG bare.git/config sub/.Git/.config.worktree.swp sub/.Git/config"}[want] {
 			t.Errorf("%q: hidden %q", text, got)
 		}
 	}
@@ -159,18 +164,12 @@ func TestHiddenByContents(t *testing.T) {
 	elf := func(kind byte) string {
 		return "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + string([]byte{kind, 0}) + "memory"
 	}
-	dir := publicDir(t)
-	s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
-	must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
-	folder := filepath.Join(dir, "folder")
+	s, folder := newApart(t)
 	(&rig{t: t}).write(folder, files{"pip.conf": "[global]\nindex-url = https://a:b@host/simple\n", "sub/pip.conf": "[global]\nindex-url = https://host/simple\n", ".pip/pip.conf.bak": "extra-index-url=https://a:b@host/\n",
 		".condarc": "channels:\n - https://conda.anaconda.org/t/ab-0123abcd-0123-4567-89ab/x\n", "sub/.condarc": "channels: [conda-forge]\n", ".hg/hgrc": "[auth]\nx.password = s\n", "sub/.hg/hgrc": "[paths]\ndefault = https://host/x\n",
 		".bundle/config": "---\nBUNDLE_GEMS__EXAMPLE__COM: \"user:s3cret\"\n", "sub/.bundle/config": "---\nBUNDLE_PATH: \"vendor\"\nBUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: \"https://mirror\"\n",
 		"core": elf(4), "core.123": elf(4), "sub/core": elf(2), "sub/core.1": "notes", "core.py": elf(4)})
-	must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
-	mounts, err := s.Begin(pid)
-	must(t, err)
-	if got, want := strings.Join(mounts[0].Hidden, " "), ".bundle/config .condarc .hg/hgrc .pip/pip.conf.bak core core.123 pip.conf"; got != want {
+	if got, want := hiddenIn(t, s, shownUnasked(folder)), ".bundle/config .condarc .hg/hgrc .pip/pip.conf.bak core core.123 pip.conf"; got != want {
 		t.Errorf("hidden %q, want %q", got, want)
 	}
 }
@@ -179,16 +178,10 @@ func TestHiddenByContents(t *testing.T) {
 func TestHiddenLogsOfGit(t *testing.T) {
 	const pulled, plain = "12 34 a <a@b> 1 +0000\tpull https://bot:s3cret@host/x: Fast-forward\n", "12 34 a <a@b> 1 +0000\tpull ssh://git@host:22/x: token: none\n"
 	long := strings.Repeat(plain, maxGitConfig/len(plain)+1)
-	dir := publicDir(t)
-	s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
-	must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
-	folder := filepath.Join(dir, "folder")
+	s, folder := newApart(t)
 	(&rig{t: t}).write(folder, files{".git/logs/HEAD": pulled, ".git/logs/refs/heads/a/b": long + pulled, ".git/logs/refs/heads/main": long, ".git/FETCH_HEAD": "12\t\tbranch 'x' of https://ghp_0123456789abcdefghij@host/x\n",
 		".bare/logs/HEAD": pulled, "sub/.git/FETCH_HEAD": plain, ".git/ORIG_HEAD": "12\n", "logs/today": pulled, ".git/logs/refs/heads/one": strings.Repeat("x", 64<<10) + pulled})
-	must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
-	mounts, err := s.Begin(pid)
-	must(t, err)
-	if got, want := strings.Join(mounts[0].Hidden, " "), ".bare/logs/HEAD .git/FETCH_HEAD .git/logs/HEAD .git/logs/refs/heads/a/b .git/logs/refs/heads/one"; got != want {
+	if got, want := hiddenIn(t, s, shownUnasked(folder)), ".bare/logs/HEAD .git/FETCH_HEAD .git/logs/HEAD .git/logs/refs/heads/a/b .git/logs/refs/heads/one"; got != want {
 		t.Errorf("hidden %q, want %q", got, want)
 	}
 }
@@ -214,20 +207,14 @@ func TestHiddenConfigsThatOthersInclude(t *testing.T) {
 		"a link, without":   {files{".gitconfig": "@dot/gitconfig", "dot/gitconfig": none}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := publicDir(t)
-			s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
-			must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
-			folder := filepath.Join(dir, "folder")
+			s, folder := newApart(t)
 			t.Setenv("HOME", folder)
 			for p, text := range c.content {
 				c.content[p] = strings.ReplaceAll(text, "FOLDER", folder)
 			}
 			(&rig{t: t}).write(folder, c.content)
-			(&rig{t: t}).write(dir, files{"elsewhere": key})
-			must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
-			mounts, err := s.Begin(pid)
-			must(t, err)
-			if got := strings.Join(mounts[0].Hidden, " "); got != c.want {
+			(&rig{t: t}).write(filepath.Dir(folder), files{"elsewhere": key})
+			if got := hiddenIn(t, s, shownUnasked(folder)); got != c.want {
 				t.Errorf("hidden %q, want %q", got, c.want)
 			}
 		})
@@ -253,19 +240,13 @@ func TestHiddenConfigsOfRepositoriesElsewhere(t *testing.T) {
 		"without":                {files{".git": "gitdir: .bare\n", ".bare/config": none}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := publicDir(t)
-			s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
-			must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
-			folder := filepath.Join(dir, "folder")
+			s, folder := newApart(t)
 			for p, text := range c.content {
 				c.content[p] = strings.ReplaceAll(text, "FOLDER", folder)
 			}
 			(&rig{t: t}).write(folder, c.content)
-			(&rig{t: t}).write(dir, files{"elsewhere/config": key})
-			must(t, s.Create(pid, &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}))
-			mounts, err := s.Begin(pid)
-			must(t, err)
-			if got := strings.Join(mounts[0].Hidden, " "); got != c.want {
+			(&rig{t: t}).write(filepath.Dir(folder), files{"elsewhere/config": key})
+			if got := hiddenIn(t, s, shownUnasked(folder)); got != c.want {
 				t.Errorf("hidden %q, want %q", got, c.want)
 			}
 		})
@@ -290,20 +271,14 @@ func TestHiddenToolsFiles(t *testing.T) {
 		"settings without":          {files{"agentkernel.toml": "tools = []\n[limits]\ntime = \"60s\"\nmemory = \"256m\" # tokens: many\n", "other.json": tools}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := publicDir(t)
-			folder := filepath.Join(dir, "folder")
-			s := New(Config{Dir: filepath.Join(dir, "data", "workspaces"), Apart: filepath.Join(dir, "data")})
-			must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o700))
+			s, folder := newApart(t)
 			(&rig{t: t}).write(folder, c.content)
-			(&rig{t: t}).write(dir, files{"elsewhere.json": tools})
-			spec := &agentkernel.Spec{Workspace: &agentkernel.Workspace{Path: folder, ReadOnly: true, Optional: true}}
+			(&rig{t: t}).write(filepath.Dir(folder), files{"elsewhere.json": tools})
+			spec := shownUnasked(folder)
 			for _, f := range c.tools {
 				spec.Tools = append(spec.Tools, filepath.Join(folder, f))
 			}
-			must(t, s.Create(pid, spec))
-			mounts, err := s.Begin(pid)
-			must(t, err)
-			if got := strings.Join(mounts[0].Hidden, " "); got != c.want {
+			if got := hiddenIn(t, s, spec); got != c.want {
 				t.Errorf("hidden %q, want %q", got, c.want)
 			}
 		})

@@ -240,12 +240,8 @@ func (s *Store) Image(ctx context.Context, pid agentkernel.PID) (im agentkernel.
 
 // SmallState reads a working set that is not larger than that, and its size.
 func (s *Store) SmallState(ctx context.Context, pid agentkernel.PID, atMost int64) (state map[string]json.RawMessage, size int64, err error) {
-	state, err = s.State(ctx, pid)
-	for k, v := range state {
-		size += int64(len(k) + len(v))
-	}
-	if size > atMost {
-		state = nil
+	if state, err = s.State(ctx, pid); err == nil {
+		state, size = agentkernel.SmallState(state, atMost)
 	}
 	return state, size, err
 }
