@@ -29,7 +29,7 @@ const DefaultIdleAfter = time.Minute
 const (
 	headerPatience = 10 * time.Second
 	bodyPatience   = 10 * time.Minute // a recording may be large
-	maxHeader      = 256 << 10
+	maxHeader      = wire.MaxTarget + 64<<10
 	endPatience    = 3 * time.Second
 )
 

@@ -24,7 +24,7 @@ const (
 
 // MaxTarget is the size in bytes beyond which a client asks for nothing with path and query: a server refuses larger headers, and says
 // only that they are too large.
-const MaxTarget = 64 << 10
+const MaxTarget = 192 << 10
 
 // MaxBody is the size in bytes beyond which a request is refused.
 const MaxBody = 64 << 20
