@@ -44,7 +44,8 @@ type Alias struct {
 
 // Retry bounds what is sent again.
 type Retry struct {
-	// Attempts is how often a call is sent at most; refusals by a limit cost nothing and do not count, up to MostRefusals. 0: 10.
+	// Attempts is how often a call is sent at most. Refusals by a limit cost nothing and do not count, up to MostRefusals, and neither do
+	// tries at an address where nothing listens. 0: 10.
 	Attempts int
 	// Time is how long a call is sent again after it was sent first. 0: 10 minutes.
 	Time time.Duration

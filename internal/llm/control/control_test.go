@@ -82,14 +82,36 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		explained("no answer yet, connection refused, tried once, again in 4.0 s")
-		time.Sleep(4500 * time.Millisecond)
-		explained("no answer yet, connection refused, tried 2 times, again in 7.5 s")
-		time.Sleep(9 * time.Second)
+		explained("no answer yet, connection refused, tried once, again in 2.0 s")
+		time.Sleep(2500 * time.Millisecond)
+		explained("no answer yet, connection refused, tried 2 times, again in 1.5 s")
+		time.Sleep(3 * time.Second)
 		explained("no answer yet, connection refused, tried 2 times, asked again 1.5 s ago")
 		done.Wait()
 		explained("")
 	})
+}
+
+// TestNothingListens: a call tries an address where nothing listens as often as it takes, every two seconds, for as long as it is sent
+// again at all: that costs nothing, and who waits alone is who tries.
+func TestNothingListens(t *testing.T) {
+	for back, works := range map[time.Duration]bool{time.Minute: true, 9 * time.Minute: true, 11 * time.Minute: false} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := one(traffic.Limits{}, llm.Traits{})
+			cfg.Rand = func() float64 { return 1 }
+			c := newControl(t, cfg)
+			begun := time.Now()
+			_, err := do(t.Context(), c, control.Call{ID: "x", Alias: "m", Namespace: "n"}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
+				if time.Since(begun) >= back {
+					return &llm.Answer{}, nil
+				}
+				return nil, &llm.Error{Kind: llm.Network, Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}
+			})
+			if took := time.Since(begun); (err == nil) != works || works && took > back+3*time.Second || !works && took > 10*time.Minute+3*time.Second {
+				t.Errorf("back after %s: %v after %s", back, err, took)
+			}
+		})
+	}
 }
 
 // TestAcquireNow: a call gets what is free, before nobody who waits, and nothing is left behind where it gets nothing.

@@ -57,9 +57,10 @@ type attempts struct {
 	not, rather map[*deployment]bool // which deployments are out of the question, or have failed already
 	since       time.Time            // when it was queued first
 	first       time.Time            // when it was sent first
-	sent        int                  // how often it has failed otherwise than by a limit
-	refused     int
-	paid        int // how often its server may have charged for a failure
+	sent        int                  // how often it has failed otherwise
+	refused     int                  // by a limit
+	absent      int                  // as nothing listens at the address
+	paid        int                  // how often its server may have charged for a failure
 	last        error
 
 	// For Explain, under the controller's mutex.
@@ -168,14 +169,17 @@ func (a *attempts) again(ctx context.Context, t *Ticket, err error) (pause time.
 	if !e.Retry() || a.paid > MostPaid {
 		return 0, false
 	}
-	n := a.refused
-	if e.Kind == llm.RateLimited {
-		a.refused++
-	} else {
-		n = a.sent
-		if a.sent++; a.sent > 1 || len(a.c.aliases[a.call.Alias].Deployments) > 1 { // one alone gets two attempts
-			a.rather[t.d] = true
-		}
+	most := a.c.cfg.Retry.Most
+	count := &a.sent
+	switch {
+	case e.Kind == llm.RateLimited:
+		count = &a.refused
+	case e.Refused():
+		count, most = &a.absent, refusedPause
+	}
+	n := *count
+	if *count++; e.Kind != llm.RateLimited && (*count > 1 || len(a.c.aliases[a.call.Alias].Deployments) > 1) { // one alone gets two attempts
+		a.rather[t.d] = true
 	}
 	if a.sent >= a.c.cfg.Retry.Attempts || a.refused >= MostRefusals || a.c.cfg.Clock.Now().Sub(a.first) >= a.c.cfg.Retry.Time {
 		return 0, false
@@ -183,7 +187,6 @@ func (a *attempts) again(ctx context.Context, t *Ticket, err error) (pause time.
 	if e.Kind == llm.RateLimited && n == 0 { // the queue waits for what it lacks
 		return 0, true
 	}
-	most := a.c.cfg.Retry.Most
 	if n < 16 {
 		most = min(most, a.c.cfg.Retry.Base<<n)
 	}
