@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"agentkernel"
@@ -24,9 +25,22 @@ import (
 // program's own executable once more as the helper that builds walls, and in that process Main does not return.
 func Main() { process.Main() }
 
-// BoundMemory keeps this process, for as long as it lives, from more memory than a kernel needs, as far as the garbage collector can: by what the
-// machine has, or its cgroup may have. It is for a program that is nothing but a kernel, and leaves alone what GOMEMLIMIT says.
-func BoundMemory() { room.Bound() }
+// Dedicate fits this process, for as long as it lives, to a kernel: it is for a program that is nothing else. The garbage collector keeps it
+// from more memory than a kernel needs, by what the machine has, or its cgroup may have, and Go runs more threads than there are
+// processors. What GOMEMLIMIT and GOMAXPROCS say stays.
+func Dedicate() {
+	room.Bound()
+	if os.Getenv("GOMAXPROCS") == "" {
+		crowd()
+	}
+}
+
+var crowd = sync.OnceFunc(func() { runtime.GOMAXPROCS(threads(runtime.GOMAXPROCS(0))) })
+
+// threads is how many run Go at a time on so many processors. One that waits for a worker's answer in a read counts as one of them until Go
+// notices, which takes about as long as the answer: with two for two processors a quarter of the machine had nothing to do while 64
+// programs waited for it.
+func threads(processors int) int { return processors + max(1, processors/2) }
 
 // InSystem says whether every sandbox has a file of this machine, which is named without links, in the same place.
 func InSystem(file string) bool { return confine.InSystem(file) }

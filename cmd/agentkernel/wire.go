@@ -27,7 +27,7 @@ func systemParts() parts {
 		},
 		stop: client.Stop,
 		open: func(ctx context.Context, cfg embedded.Config) (agentkernel.Kernel, error) {
-			embedded.BoundMemory()
+			embedded.Dedicate()
 			k, err := embedded.Open(ctx, cfg)
 			if err != nil {
 				return nil, err // not a nil *Kernel in an interface
