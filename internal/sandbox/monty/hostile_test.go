@@ -2,6 +2,7 @@ package monty
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -298,6 +299,35 @@ func TestResultsAndErrorsAreShort(t *testing.T) {
 				t.Errorf("the result is %d bytes long: %.100s", len(turn.Result), turn.Result)
 			}
 		})
+	}
+}
+
+// TestLongExpressions: an expression that nests without a bracket that anybody sees is refused before the engine, which recurses, has no
+// stack left. The longest that is not refused does not end the worker, whatever the program makes of it.
+func TestLongExpressions(t *testing.T) {
+	b := newBackend(t)
+	for of, parts := range map[string][3]string{ // the beginning, what is repeated, the end
+		"attributes": {"x", ".a", ""}, "calls": {"x", "()", ""}, "subscripts": {"x", "[0]", ""}, "signs": {"x = ", "-", "1"}, "sums": {"x = ", "1+", "1"}, "nots": {"x = ", "not ", "1"},
+		"lambdas": {"x = ", "lambda:", "1"}, "conditions": {"x = ", "1 if 1 else ", "1"}, "unions": {"def f(x: ", "int|", "int): pass"}, "ors": {"x = ", "1 or ", "1"},
+		"comparisons": {"x = ", "1 < ", "1"}, "in brackets": {"f(1, ", "-", "1)"}, "powers": {"x = ", "1**", "1"}, "assignments": {"", "x = ", "1"},
+	} {
+		whole := func(n int) string { return parts[0] + strings.Repeat(parts[1], n) + parts[2] }
+		for n, refused := range map[int]bool{400_000: true, 7_000: false, 14_000: false, 29_000: false} {
+			src := whole(n)
+			_, err := b.Check(agentkernel.Program{Name: "p.py", Language: agentkernel.Python, Source: src})
+			if refused || err != nil {
+				if err == nil || !strings.Contains(err.Error(), "no comma") {
+					t.Errorf("%d %s: %v", n, of, err)
+				}
+				continue
+			}
+			t.Run(fmt.Sprint(n, of), func(t *testing.T) { // its sandbox is closed at its end
+				turn, err := newRun(t, b, src).finish()
+				if e := cmp.Or(turn.Err, agentkernel.AsError(err, "", "")); e != nil && (e.Code == agentkernel.CodeCrashed || e.Code == "" || len(e.Message()) > 1000) {
+					t.Errorf("%q %v", e.Code, e)
+				}
+			})
+		}
 	}
 }
 

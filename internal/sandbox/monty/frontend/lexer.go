@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"slices"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -60,6 +61,7 @@ type lexer struct {
 	tokens   []token
 	brackets []int32 // indexes of open brackets
 	fs       []fstring
+	runs     [maxDepth + 2]int32 // names and operators since the last comma, by depth
 	err      *lexError
 }
 
@@ -68,6 +70,10 @@ type lexer struct {
 const maxTokens = 1_000_000
 
 const maxDepth = 200 // CPython refuses deeper nesting too, and a parser that recurses would overflow
+
+// maxRun is how many names and operators an expression may have without a comma: f()()(), 1+1+1 and x.a.a nest as brackets do, only
+// that nobody sees it. CPython refuses some thousand of them, and the engine crashes at 200,000.
+const maxRun = 30_000
 
 // lex tokenizes src. On a fatal defect it returns the tokens before it and the error.
 func lex(src string) ([]token, *lexError) {
@@ -122,6 +128,21 @@ func (lx *lexer) emit(kind tokenKind, start, line int) {
 	}
 	lx.tokens = append(lx.tokens, token{kind: kind, depth: uint16(len(lx.brackets)), start: int32(start),
 		end: int32(lx.pos), line: int32(line), match: -1})
+	lx.count(kind, start, line)
+}
+
+// count refuses an expression that is too long.
+func (lx *lexer) count(kind tokenKind, start, line int) {
+	run := &lx.runs[len(lx.brackets)]
+	switch {
+	case kind == tokNewline, kind == tokOp && (lx.src[start] == ',' || lx.src[start] == ';'):
+		*run = 0
+	case kind == tokOp, kind == tokName:
+		if *run++; *run > maxRun {
+			lx.fail(start, line, "an expression with more than "+strconv.Itoa(maxRun)+" names and operators and no comma")
+		}
+	}
+	lx.runs[len(lx.brackets)+1] = 0
 }
 
 // newline ends a logical line unless nothing stands on it.
