@@ -66,9 +66,9 @@ func (s *sandbox) Image(ctx context.Context) ([]byte, error) {
 	}
 	var dump []byte
 	if s.fed > 0 {
-		if heap := s.w.heap(); heap > s.req.Limits.Memory/dumpShare {
+		if limit := s.req.Limits.Memory; s.holdsMore(limit / dumpShare) {
 			return nil, agentkernel.Errorf(agentkernel.CodeLimit, "image",
-				"the program holds %s; dumping it would go over its memory limit of %s and end it", bytesize.InMiB(heap), bytesize.InMiB(s.req.Limits.Memory))
+				"the program holds %s; dumping it would go over its memory limit of %s and end it", bytesize.InMiB(s.w.heap()), bytesize.InMiB(limit))
 		}
 		disarm := s.w.watch(ctx, housekeeping)
 		var err error
@@ -168,6 +168,7 @@ func (s *sandbox) openImage(image []byte) error {
 	}
 	if h.Fed > 0 {
 		s.dump = image[imageHead+size:]
+		s.loaded, s.large = s.Running(), len(s.dump) > maxSmallDump
 	}
 	return nil
 }

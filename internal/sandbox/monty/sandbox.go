@@ -40,6 +40,8 @@ type sandbox struct {
 	first   *montypb.Event   // stageLoaded
 	dump    []byte           // of an image, until it is loaded
 	micros  uint64           // time spent executing, as the worker counts it
+	loaded  time.Duration    // what Running said when its image was loaded; 0: there was none
+	large   bool             // the image was
 	host    time.Duration    // time that the host computed for the program
 	output  int64            // bytes printed
 	flights map[int64]uint32 // async calls under way: the kernel's number -> the engine's of its future
@@ -403,6 +405,14 @@ func (s *sandbox) Running() time.Duration {
 // Walls says what stands between the program and the machine.
 func (s *sandbox) Walls() []agentkernel.Wall { return s.w.body.walls() }
 
+// holdsMore says whether the worker holds more than so many bytes. Linux is not asked where it cannot.
+func (s *sandbox) holdsMore(than int64) bool {
+	if than >= maxIdleHeap && !s.large && s.Running()-s.loaded < growTime {
+		return false
+	}
+	return s.w.heap() > than
+}
+
 // Close gives the worker back. A healthy one is wiped before it has another program.
 func (s *sandbox) Close() error {
 	s.mu.Lock()
@@ -416,8 +426,7 @@ func (s *sandbox) Close() error {
 		s.w.kill(errClosed)
 		return nil // Next gives the worker back
 	}
-	healthy := s.stage != stageDead && s.w.killedFor() == nil &&
-		(s.Running() < growTime || s.w.heap() <= maxIdleHeap)
+	healthy := s.stage != stageDead && s.w.killedFor() == nil && !s.holdsMore(maxIdleHeap)
 	if s.stage != stageFresh {
 		s.w.soiled = true
 	}

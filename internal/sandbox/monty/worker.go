@@ -33,6 +33,8 @@ const (
 	// little of what small objects took. A program of less than growTime cannot have taken so much.
 	maxIdleHeap = 32 << 20
 	growTime    = 2 * time.Millisecond
+	// maxSmallDump is up to which size an image is loaded into a small part of maxIdleHeap.
+	maxSmallDump = 1 << 20
 )
 
 // settings are what Configure sets. Workers are configured ahead of need, so it is a key to compare.
